@@ -1,5 +1,7 @@
-"""Steps of a release: `python .ci/release.py version X.Y.Z|build|rehearse`; CONTRIBUTING ("A release") has their order.
+"""Steps of a release: `python .ci/release.py STEP`. Their order: CONTRIBUTING, "A release".
 
+url URL        write the project's address into pyproject.toml and every file that names it
+pending        print the version of the section of the changelog that is not released
 version X.Y.Z  write the version into the package and, with today's date, into the changelog
 build          make dist/ from HEAD: the same bits from the same commit, with the same setuptools
 rehearse       run the commands of CONTRIBUTING in a clone, with a temporary origin and package index on this machine
@@ -21,6 +23,7 @@ import sys
 import tarfile
 import tempfile
 import threading
+import tomllib
 from datetime import date
 from email.parser import BytesParser
 from email.policy import HTTP
@@ -29,21 +32,76 @@ from pathlib import Path
 from typing import Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
+PENDING = re.compile(r"^## \[(\d+\.\d+\.\d+)\] - unreleased$", re.M)
 VERSION = re.compile(r'(?<=^__version__ = ")[^"]+', re.M)
 STEPS = re.compile(r"^## A release\n.*?```sh\n(.*?)```", re.M | re.S)
 
 
 def set_version(root: Path, new: str, day: str) -> None:
-    """Write a version into the package, and into the changelog above the changes that are not released."""
+    """Write a version into the package, and its day into the changelog: into the section that is not released, else
+    above the changes of [Unreleased]."""
     package, changes = root / "cachesim" / "__init__.py", root / "CHANGELOG.md"
     code, text = package.read_text("utf-8"), changes.read_text("utf-8")
-    if not re.fullmatch(r"\d+\.\d+\.\d+", new) or f"\n## [{new}]" in text:
-        sys.exit(f".ci/release.py: not a new version: '{new}' (X.Y.Z, without a section in CHANGELOG.md)")
-    if not re.search(r"^## \[Unreleased\]\n\n###", text, re.M):
+    waiting = PENDING.search(text)
+    is_known = f"\n## [{new}]" in text and (waiting is None or waiting[1] != new)
+    if not re.fullmatch(r"\d+\.\d+\.\d+", new) or is_known:
+        sys.exit(f".ci/release.py: not a new version: '{new}' (X.Y.Z, without a released section in CHANGELOG.md)")
+    heading = f"## [{new}] - {day}\n"
+    if waiting is not None:
+        text = text.replace(f"{waiting[0]}\n", heading, 1)
+    elif re.search(r"^## \[Unreleased\]\n\n###", text, re.M):
+        text = text.replace("## [Unreleased]\n", f"## [Unreleased]\n\n{heading}", 1)
+    else:
         sys.exit("CHANGELOG.md: [Unreleased] lists no change (nothing to release)")
     package.write_text(VERSION.sub(new, code, count=1), "utf-8")
-    heading = "## [Unreleased]\n"
-    changes.write_text(text.replace(heading, f"{heading}\n## [{new}] - {day}\n", 1), "utf-8")
+    changes.write_text(text, "utf-8")
+
+
+def own_url(root: Path) -> str:
+    """Return the project's address, which pyproject.toml states."""
+    return tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["urls"]["Repository"]
+
+
+def set_url(root: Path, new: str) -> list[str]:
+    """Write the project's address into every file under version control that names it, with or without the name of
+    the host. Return the names of these files."""
+    if not re.fullmatch(r"https://[\w.-]+/[\w.-]+/[\w.-]+", new):
+        sys.exit(f".ci/release.py: not an address of a repository: '{new}' (https://HOST/OWNER/NAME)")
+    old, changed = own_url(root), []
+    for name in subprocess.check_output(["git", "ls-files"], cwd=root, text=True).splitlines():
+        file = root / name
+        if file.suffix not in (".md", ".toml", ".yml", ".yaml", ".cff") or not file.is_file():
+            continue
+        text = file.read_text("utf-8")
+        renewed = text.replace(old, new).replace(f"uses: {_path(old)}/", f"uses: {_path(new)}/")
+        if renewed != text:
+            file.write_text(renewed, "utf-8")
+            changed.append(name)
+    return changed
+
+
+def _path(url: str) -> str:
+    """Return OWNER/NAME of an address."""
+    return url.split("/", 3)[3]
+
+
+def pending(root: Path) -> str:
+    """Return the version of the section of the changelog that is not released."""
+    found = PENDING.search((root / "CHANGELOG.md").read_text("utf-8"))
+    if found is None:
+        sys.exit('CHANGELOG.md: no section "## [X.Y.Z] - unreleased" (choose the next version: VERSION=X.Y.Z)')
+    return found[1]
+
+
+def released_as(root: Path) -> tuple[str, list[str]]:
+    """Return the tag of HEAD and the names of the files in dist/. Exit if they do not agree with the version."""
+    version = VERSION.search((root / "cachesim" / "__init__.py").read_text("utf-8"))[0]
+    tags = subprocess.check_output(["git", "tag", "--points-at", "HEAD"], cwd=root, text=True).split()
+    names = sorted(file.name for file in (root / "dist").iterdir())
+    wanted = [f"llm_cachesim-{version}-py3-none-any.whl", f"llm_cachesim-{version}.tar.gz"]
+    if tags != [f"v{version}"] or names != wanted:
+        sys.exit(f".ci/release.py: expected the tag v{version} and {wanted}, found {tags} and {names}")
+    return tags[0], names
 
 
 def normalize(sdist: Path, epoch: int) -> None:
@@ -138,16 +196,21 @@ def rehearse(root: Path) -> None:
         subprocess.run(["make", "--no-print-directory", "dist"], cwd=again, check=True)
         if digests(again) != digests(checkout):
             sys.exit(".ci/release.py: two builds of one commit differ")
-    print("rehearsed: two builds are equal; nothing was published")
+        tag, names = released_as(again)
+    print(f"rehearsed: tag {tag}, {' and '.join(names)}; two builds are equal; nothing was published")
 
 
 def main(argv: list[str]) -> None:
     if argv[:1] == ["version"] and len(argv) == 2:
         set_version(ROOT, argv[1], date.today().isoformat())
+    elif argv[:1] == ["url"] and len(argv) == 2:
+        print(*set_url(ROOT, argv[1]), sep="\n")
+    elif argv == ["pending"]:
+        print(pending(ROOT))
     elif argv in (["build"], ["rehearse"]):
         globals()[argv[0]](ROOT)
     else:
-        sys.exit("usage: python .ci/release.py version X.Y.Z|build|rehearse")
+        sys.exit("usage: python .ci/release.py url URL|pending|version X.Y.Z|build|rehearse")
 
 
 if __name__ == "__main__":

@@ -79,9 +79,14 @@ class Row(NamedTuple):
 
 
 def targets() -> list[str]:
-    """Return all targets of the Makefile except `targets`."""
-    [names] = re.findall(r"^\.PHONY:(.*)$", (ROOT / "Makefile").read_text("utf-8"), re.M)
-    return [name for name in names.split() if name != "targets"]
+    """Return all targets of the Makefile and of the file that it includes, except `targets`."""
+    names = re.findall(r"^\.PHONY:(.*)$", makefile(), re.M)
+    return [name for name in " ".join(names).split() if name != "targets"]
+
+
+def makefile() -> str:
+    """Return the text of both files of targets."""
+    return "\n".join((ROOT / name).read_text("utf-8") for name in ("Makefile", "tests/targets.mk"))
 
 
 def environment(home: Path) -> dict[str, str]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import sys
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Generator, Iterable, Iterator, Mapping, TypeVar
+from typing import TYPE_CHECKING, Any, Generator, Iterable, Iterator, Mapping, Sequence, TypeVar
 
 from cachesim.base.errors import stdout_errors
 from cachesim.base.escaping import printable_line, terminal_text
@@ -33,6 +34,7 @@ class OutputOptions:
     colour = "auto"     # "auto" (on a terminal), "always" or "never"
     quiet = False       # only results and errors
     columns = WIDTH     # width if stdout is not a terminal
+    pager: Sequence[str] = ()      # words of the command that shows long lists page by page, () = none
 
 
 def say(text: str) -> None:
@@ -70,6 +72,25 @@ def show(*parts: RenderableType, width: int | None = None) -> None:
     with stdout_errors():
         for part in parts:
             console.print(part, crop=False)
+
+
+def show_paged(*parts: RenderableType) -> None:
+    """Print like ``show``. On a terminal the text goes through the user's pager; without that program, it is
+    printed."""
+    if not OutputOptions.pager or not (sys.stdout.isatty() and sys.stdin is not None and sys.stdin.isatty()):
+        show(*parts)
+        return
+    console = stdout_console()
+    with console.capture() as capture:
+        for part in parts:
+            console.print(part, crop=False)
+    try:
+        process = subprocess.Popen(OutputOptions.pager, stdin=subprocess.PIPE)
+    except OSError:
+        show(*parts)
+        return
+    with suppress(BrokenPipeError):                             # the reader quit
+        process.communicate(capture.get().encode())
 
 
 def stdout_console(width: int | None = None) -> Console:

@@ -1,4 +1,4 @@
-"""Output options of every command: ``-q``, ``-v``, ``--color``, ``--json`` and $COLUMNS; and the output of errors.
+"""Output options of every command: ``-q``, ``-v``, ``--color``, ``--json``, $COLUMNS, $PAGER; the output of errors.
 
 The options are applied before the arguments are parsed, so that parse errors honour them.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser
+from pathlib import Path
+from shlex import split
 from typing import Sequence
 
 from cachesim.base.console import WIDTH, OutputOptions, complain, on_stderr
@@ -32,6 +34,18 @@ def apply_output_options(argv: Sequence[str]) -> None:
     columns = os.environ.get("COLUMNS", "")
     valid = columns.isascii() and columns.isdigit() and 0 < int(columns) < 10_000
     OutputOptions.columns = int(columns) if valid else WIDTH
+    OutputOptions.pager = pager_of(os.environ.get("PAGER", "less"), "LESS" in os.environ)
+
+
+def pager_of(command: str, is_configured: bool) -> list[str]:
+    """Return the words of the command that shows pages; [] for a malformed one. ``less`` without options of its own
+    gets those that git gives it: it prints what fits on the screen, keeps colours, and leaves the text there.
+    ``is_configured``: the variable LESS is set."""
+    try:
+        words = split(command)
+    except ValueError:
+        return []
+    return [*words, "-FRX"] if len(words) == 1 and Path(words[0]).name == "less" and not is_configured else words
 
 
 def _colour(argv: list[str]) -> str:

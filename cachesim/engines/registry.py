@@ -215,8 +215,13 @@ def engine_of(profile: str) -> Engine:
     """Return the engine of a profile. Raise BadInput for an unknown profile."""
     engine = ENGINES.get(profile.partition("@")[0])
     if engine is None or profile not in engine.profiles:
-        raise BadInput(f"unknown profile {quoted(profile)}", hint=nearest(profile, profiles()) or PROFILE_HINT)
+        raise BadInput(f"unknown profile {quoted(profile)}", hint=near_profile(profile, profiles()))
     return engine
+
+
+def near_profile(name: str, known: Iterable[str]) -> str:
+    """Return a hint for an unknown profile: the closest name of a profile or an engine, else how to find one."""
+    return nearest(name, [*ENGINES, "latest", *latest(), *sorted(known)]) or PROFILE_HINT
 
 
 def engine_named(name: str) -> Engine:

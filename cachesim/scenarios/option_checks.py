@@ -8,7 +8,7 @@ from typing import AbstractSet, Mapping, NamedTuple
 from cachesim.base.errors import ECHOED, BadInput, counted, nearest, quoted
 from cachesim.engines.build_names import resolve_name
 from cachesim.engines.capabilities import Flag, Manual, Option, plain_name
-from cachesim.engines.registry import DEFAULT, ENGINES, PROFILE_HINT, engine_named, latest, rules_of
+from cachesim.engines.registry import DEFAULT, engine_named, latest, near_profile, rules_of
 from cachesim.engines.shared.known_models import KnownModel, find, known_names, plain
 from cachesim.engines.shared.model_sizes import model_file, real_model, short_notation, sized_name
 from cachesim.engines.shared.size_formulas import split_sizes
@@ -291,8 +291,7 @@ def check_profile(profile: str, engine: str, known: AbstractSet[str] | None) -> 
     whose rules equal no recorded rule set."""
     found = None if known is None or profile in known else resolve_name(profile)
     if known is not None and profile not in known and (found is None or found.profile != profile):
-        names = [*ENGINES, "latest", *latest(), *sorted(known)]
-        near = found.profile if found else nearest(profile, names) or PROFILE_HINT
+        near = found.profile if found else near_profile(profile, known)
         meant = f"the build is {latest()[profile]}" if profile in latest() else near
         raise BadInput(f"unknown profile {quoted(profile)}", hint=meant)
     if profile.partition("@")[0] != engine or "@" not in profile:

@@ -63,8 +63,7 @@ def examples(text: str) -> list[tuple[str, str]]:
 
 @cache
 def names() -> dict[str, object]:
-    """Return the names that fields of README and pages may use: totals of recordings, and the run of the README's
-    picture."""
+    """Return the names that fields of README and pages may use: totals of recordings, and a run with a loss."""
     return {**trust.NAMES, "loss": got("cachesim run llama-24143-entry-removed-dense -p llama_cpp@b11549")}
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.docs.examples import ROOT
 
 pytestmark = pytest.mark.long
-TEXT = re.sub(r"\n## An engine in one file\n.*?(?=\n## )", "", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.S)
+TEXT = re.sub(r"\n### An engine in one file\n.*?(?=\n##)", "", (ROOT / "CONTRIBUTING.md").read_text(), flags=re.S)
 FILES = {name: body for name, body in re.findall(r"```python\n# (\w+\.py): (.*?)```", TEXT, re.S)}
 COMMANDS = [
     shlex.split(line, comments=True)

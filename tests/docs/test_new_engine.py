@@ -20,7 +20,7 @@ from cachesim.tools.playground.case import answer
 from tests.docs.examples import ROOT
 from tests.shared import forget_engines
 
-SECTION = re.search(r"\n## An engine in one file\n(.*?)\n## ", (ROOT / "CONTRIBUTING.md").read_text(), re.S)[1]
+SECTION = re.search(r"\n### An engine in one file\n(.*?)\n##", (ROOT / "CONTRIBUTING.md").read_text(), re.S)[1]
 FILES = {name: code for code, name in re.findall(r'```python\n("""(\w+\.py): .*?)```', SECTION, re.S)}
 POINTS = re.findall(r'\[project\.entry-points\."(cachesim\.\w+)"\]\n(\w+) = "([\w:]+)"', SECTION)
 COMMANDS = [shlex.split(line)[1:] for block in re.findall(r"```sh\n(.*?)```", SECTION, re.S)
@@ -130,7 +130,7 @@ def test_diff(run):
 
 def test_bisect(run):
     out = run("bisect", LINE, "-p", "plain", "--model", "A")
-    assert "reuses 40, output correct at plain@1" in out
+    assert "request 3  S.A.D: reuses 40, output correct under every build" in out
     assert "proposed: reuses 60, output correct at plain@newest-first" in out
     assert "by drop PS-DROP.OLDEST -> PS-DROP.NEWEST" in out
 

@@ -1,4 +1,4 @@
-"""The two steps of "A new flag" in CONTRIBUTING add a flag that every command knows."""
+"""The two steps of "A flag" in CONTRIBUTING add a flag that every command knows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 
 from tests.docs.examples import ROOT
 
-SECTION = re.search(r"\n## A new flag\n(.*?)\n## ", (ROOT / "CONTRIBUTING.md").read_text(), re.S)[1]
+SECTION = re.search(r"\n### A flag\n(.*?)\n##", (ROOT / "CONTRIBUTING.md").read_text(), re.S)[1]
 STEPS = [dedent(step) for step in re.findall(r" *```diff\n(.*?) *```", SECTION, re.S)]
 SET, TYPED, OPTIONS, EXPLAIN, ADVISE = (
     ["-m", "cachesim", *shlex.split(words)] for words in re.findall(r"^python -m cachesim (.*)$", SECTION, re.M)

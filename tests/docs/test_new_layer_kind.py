@@ -17,7 +17,7 @@ from tests.docs.examples import ROOT
 from tests.house import checks
 
 pytestmark = pytest.mark.long
-SECTION = (ROOT / "CONTRIBUTING.md").read_text().partition("## A new layer kind\n")[2].partition("\n## ")[0]
+SECTION = (ROOT / "CONTRIBUTING.md").read_text().partition("### A layer kind\n")[2].partition("\n## ")[0]
 SNIPPETS = re.findall(r"```(python|diff)\n(?:#|---) (cachesim/\S+)\n(.*?)```", SECTION, re.S)
 COMMANDS = SECTION.partition("```sh\n")[2].partition("```")[0].splitlines()
 TESTS, CONVERSATION = (shlex.split(line)[1:] for line in COMMANDS)

@@ -45,9 +45,13 @@ def test_rule_sets_without_a_date_are_run_and_named(engine, monkeypatch, capsys,
     profiles = {name: engine.profiles[name] for name in names}
     monkeypatch.setitem(registry.ENGINES._known, engine.name, replace(engine, profiles=profiles, line=line, when=when))
     argv = ["bisect", TWINS, "--model", "GA", "-p", names[-1]]
-    assert main(argv) == code
+    assert main([*argv, "-v"]) == code
     out, err = capsys.readouterr()
     assert err == "" and all(text in out for text in told), out
+    assert main(argv) == code
+    answer = capsys.readouterr().out
+    assert all(text in answer for text in told if text.startswith("not ordered")), answer
+    assert ("by guard BP-GUARD.NONE -> BP-GUARD.STEP" in answer) == (FIXED in told)
     assert main([*argv, "--json"]) == code
     found = json.loads(capsys.readouterr().out)
     assert sorted(found["unordered"]) == sorted(alone)

@@ -25,6 +25,7 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
 PACKAGES = {entry for listed in EXTRAS.values() for entry in listed if not entry.startswith(extras.NAME)}
 KNOWN = re.compile(
     r"(?:pip install|uv tool install|uvx --from) (?:\.|dist/\*\.whl|dist/\*\.tar\.gz)(?: cachesim [\w -]+)?"
+    r"|pip install '\.\[all\]'"
     r"|pip install \"git\+file://\$PWD@\$\(git describe --tags --abbrev=0\)\""
     r"|pip install --no-cache-dir \.|pip install -q llm-cachesim==\$VERSION"
     r"|(?:python -m )?pip install \"\$GITHUB_ACTION_PATH/[./]+\""

@@ -95,7 +95,7 @@ def test_an_example_of_the_documents_works_with_the_installed_wheel(installed, c
 @pytest.mark.parametrize("command", typed("llama-24143-entry-removed-dense", ROOT))
 def test_a_command_of_the_symptom_table_works_with_the_installed_wheel(installed, command):
     code, out, err = installed(shlex.split(command))
-    assert code in (0, 1) and not complaints(err) and len(out.splitlines()) >= 3
+    assert code in (0, 1) and not complaints(err, command) and len(out.splitlines()) >= 3
 
 
 def test_the_kit_and_the_plugin_are_installed(installed):

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 import shutil
+import subprocess
 import tarfile
 from hashlib import sha256
 
@@ -29,31 +30,67 @@ def tree(tmp_path):
     return tmp_path
 
 
-def test_the_version_in_contributing_is_a_new_one(tree):
-    [new] = re.findall(r"VERSION=(\S+)\n", release.steps(ROOT))
-    release.set_version(tree, new, "2026-12-01")
-    assert f'__version__ = "{new}"\n' in (tree / "cachesim/__init__.py").read_text()
+CHANGES = "# Changelog\n\n## [Unreleased]\n\n### Added\n\n- A line.\n\n## [0.1.0] - 2026-10-01\n\n- Old.\n"
+
+
+def test_the_changelog_has_one_section_the_release_of_the_package():
+    headings = re.findall(r"^## .*", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.M)
+    assert headings == [f"## [{__version__}] - unreleased"] and release.pending(ROOT) == __version__
+
+
+def test_the_first_release_gets_its_day(tree):
+    release.set_version(tree, __version__, "2026-12-01")
+    assert f'__version__ = "{__version__}"\n' in (tree / "cachesim/__init__.py").read_text()
     text, before = (tree / "CHANGELOG.md").read_text(), (ROOT / "CHANGELOG.md").read_text()
-    assert f"## [Unreleased]\n\n## [{new}] - 2026-12-01\n\n###" in text
-    assert text.replace(f"\n## [{new}] - 2026-12-01\n", "") == before
+    assert text == before.replace(" - unreleased", " - 2026-12-01")
+    with pytest.raises(SystemExit, match="not a new version"):
+        release.set_version(tree, __version__, "2026-12-02")
+    with pytest.raises(SystemExit, match="no section"):
+        release.pending(tree)
 
 
-@pytest.mark.parametrize("wrong", [__version__, "0.3", "v0.3.0", "0.3.0\n", ""])
+def test_a_later_release_takes_the_changes_that_are_not_released(tree):
+    (tree / "CHANGELOG.md").write_text(CHANGES)
+    release.set_version(tree, "0.9.0", "2026-12-01")
+    assert '__version__ = "0.9.0"\n' in (tree / "cachesim/__init__.py").read_text()
+    text = (tree / "CHANGELOG.md").read_text()
+    assert "## [Unreleased]\n\n## [0.9.0] - 2026-12-01\n\n### Added\n\n- A line." in text
+    with pytest.raises(SystemExit, match="lists no change"):
+        release.set_version(tree, "0.9.1", "2026-12-02")
+
+
+@pytest.mark.parametrize("wrong", ["0.1.0", "0.3", "v0.3.0", "0.3.0\n", ""])
 def test_an_old_or_malformed_version_changes_nothing(tree, wrong):
+    (tree / "CHANGELOG.md").write_text(CHANGES)
     with pytest.raises(SystemExit, match="not a new version"):
         release.set_version(tree, wrong, "2026-12-01")
-    assert (tree / "CHANGELOG.md").read_text() == (ROOT / "CHANGELOG.md").read_text()
+    assert (tree / "CHANGELOG.md").read_text() == CHANGES
 
 
-def test_a_release_without_changes_is_refused(tree):
-    release.set_version(tree, "0.8.0", "2026-12-01")
-    with pytest.raises(SystemExit, match="lists no change"):
-        release.set_version(tree, "0.9.0", "2026-12-02")
+@pytest.mark.parametrize(("tag", "wheel", "message"), [
+    ("v1.2.0", "llm_cachesim-1.2.0-py3-none-any.whl", ""),
+    ("1.2.0", "llm_cachesim-1.2.0-py3-none-any.whl", "the tag v1"),
+    ("v1.2.0", "llm_cachesim-1.1.0-py3-none-any.whl", "found"),
+])  # fmt: skip
+def test_tag_and_files_have_the_version_in_their_names(tree, tag, wheel, message):
+    (tree / "cachesim/__init__.py").write_text('__version__ = "1.2.0"\n')
+    (tree / "dist").mkdir()
+    for name in (wheel, "llm_cachesim-1.2.0.tar.gz"):
+        (tree / "dist" / name).touch()
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tree)]
+    for words in (["init", "-q"], ["add", "CHANGELOG.md"], ["commit", "-qm", "a"], ["tag", tag]):
+        subprocess.run([*git, *words], check=True)
+    if message:
+        with pytest.raises(SystemExit, match=message):
+            release.released_as(tree)
+    else:
+        assert release.released_as(tree) == (tag, [wheel, "llm_cachesim-1.2.0.tar.gz"])
 
 
 def test_the_version_stands_in_one_place():
     """Files that record which version wrote them are outputs."""
-    plain = [*ROOT.glob("*.toml"), *ROOT.glob("*.md"), ROOT / "Makefile", *(ROOT / "cachesim").rglob("*.py")]
+    makefiles = [ROOT / "Makefile", ROOT / "tests" / "targets.mk"]
+    plain = [*ROOT.glob("*.toml"), *ROOT.glob("*.md"), *makefiles, *(ROOT / "cachesim").rglob("*.py")]
     pattern = re.compile(rf"(?<![\d.]){re.escape(__version__)}(?![\d.])")
     found = [path.name for path in plain if pattern.search(path.read_text("utf-8"))]
     assert sorted(found) == ["CHANGELOG.md", "__init__.py"]

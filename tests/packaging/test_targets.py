@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import re
+import subprocess
 
 import pytest
 
@@ -14,13 +16,26 @@ SPEC.loader.exec_module(module)
 
 
 def test_the_tables_name_targets_of_the_makefile_and_variables_that_it_reads():
-    makefile, known = (ROOT / "Makefile").read_text("utf-8"), module.targets()
+    makefile, known = module.makefile(), module.targets()
     assert "help" in known and "targets" not in known and len(known) == len(set(known)) > 20
     assert {*module.SMALLEST, *module.OUTSIDE, *module.RENEWS} <= set(known)
     for target in known:
         words, _ = module.command(target)
         assert words[:2] == ["make", target]
         assert [word for word in words[2:] if f"$({word.partition('=')[0]})" not in makefile] == []
+
+
+def listed(target: str) -> list[str]:
+    """Return the targets that a target of the Makefile lists."""
+    printed = subprocess.run(["make", "--no-print-directory", target], cwd=ROOT, capture_output=True, text=True)
+    return re.findall(r"^make ([a-z-]+) ", printed.stdout, re.M)
+
+
+def test_help_lists_the_ten_targets_of_a_contributor_and_more_the_others():
+    known = set(module.targets()) - {"help", "lint", "more", "peers-vllm", "peers-sglang"}
+    contributor, others = listed("help"), listed("more")
+    assert contributor[-1] == "more" and len(contributor) == 11
+    assert sorted([*contributor[:-1], *others]) == sorted(known | {"targets"})
 
 
 def test_missing_requirements_are_listed(monkeypatch):

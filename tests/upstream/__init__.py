@@ -1,1 +1,1 @@
-"""Comparison of two llama.cpp trees: rules whose source changed. See CONTRIBUTING.md, "a new llama.cpp"."""
+"""Comparison of two llama.cpp trees: rules whose source changed. See CONTRIBUTING.md, "A build"."""

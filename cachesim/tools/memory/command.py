@@ -21,6 +21,7 @@ MOST_TOKENS = 1 << 30
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", nargs="?", help="GGUF, config.json or name of a real model "
                         "(default: that of --server)")  # fmt: skip
+    parser.add_argument("--model", dest="named", help=SUPPRESS)          # for hints: ``prepared`` has read it
     add_profiles(parser, "rule set or engine (its newest); may be repeated")
     add_settings(parser)
     add_server(parser)

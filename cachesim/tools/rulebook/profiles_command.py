@@ -33,12 +33,12 @@ def run(args: Namespace) -> int:
         raise BadInput(f"unknown action {quoted(args.action)}", hint=hint)
     if len(args.names) != NAMES[args.action]:
         raise BadInput(f"profiles {args.action} takes {NAMES[args.action]} names, not {len(args.names)}")
-    from cachesim.engines.registry import profiles
+    from cachesim.engines.registry import near_profile, profiles
 
     known = profiles()
     for name in args.names:
         if name not in known:
-            raise BadInput(f"unknown profile {quoted(name)}", hint=nearest(name, known) or "see cachesim profiles list")
+            raise BadInput(f"unknown profile {quoted(name)}", hint=near_profile(name, known))
     {"list": _list, "show": _show, "diff": _diff}[args.action](known, args)
     return exits.HOLDS
 

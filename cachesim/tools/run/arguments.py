@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, AbstractSet, Sequence
 
 from cachesim.base.console import complain, note
-from cachesim.base.errors import BadInput, NothingFound, first_of, quoted
+from cachesim.base.errors import BadInput, NothingFound, counted, first_of, quoted
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
@@ -124,17 +124,27 @@ def _path(text: str) -> Path:
 
 
 def _noted(scenario: Scenario) -> Scenario:
-    """Print a note on stderr for a real model's name, and for marks that the engine does not read; return the
-    scenario."""
+    """Print the notes on a scenario on stderr; return the scenario."""
+    _print_notes([scenario])
+    return scenario
+
+
+def _print_notes(scenarios: Sequence[Scenario]) -> None:
+    """Print a note on stderr for a real model's name, and for marks that the engines do not read; each note once."""
     from cachesim.engines.registry import engine_named
 
-    if scenario.model_note:
-        note(scenario.model_note)
-    manual = engine_named(scenario.engine).manual
-    unread = dict.fromkeys(name for step in scenario.steps for name in manual.unread_marks(step.request))
-    if unread:
-        note(f"ignored: {', '.join(unread)}, which {scenario.engine} does not read")
-    return scenario
+    for text in dict.fromkeys(scenario.model_note for scenario in scenarios):
+        if text:
+            note(text)
+    engines_of: dict[str, list[str]] = {}
+    for scenario in scenarios:
+        manual = engine_named(scenario.engine).manual
+        unread = dict.fromkeys(name for step in scenario.steps for name in manual.unread_marks(step.request))
+        if unread:
+            engines_of.setdefault(", ".join(unread), []).append(scenario.engine)
+    for marks, engines in engines_of.items():
+        names = " and ".join(filter(None, [", ".join(engines[:-1]), engines[-1]]))
+        note(f"ignored: {marks}, which {names} {'does' if len(engines) == 1 else 'do'} not read")
 
 
 def with_settings(scenario: Scenario, settings: list[str]) -> Scenario:
@@ -180,19 +190,36 @@ def _refuse_several_engines(engines: Sequence[str]) -> None:
 def scenario_of_line(line: str, model: str, requested: list[str], settings: list[str]) -> Scenario:
     """Return the scenario of a line in notation. ``requested``: profiles, all of the same engine; ``settings``: its
     options ``key=value``. Raise BadInput."""
+    return _noted(_case_of_line(line, model, requested, settings))
+
+
+def _case_of_line(line: str, model: str, requested: list[str], settings: list[str]) -> Scenario:
+    """Return the scenario of a line, without the notes on it. Raise BadInput."""
     from cachesim.scenarios.from_notation import from_line
     from cachesim.scenarios.option_checks import check_profile, parse_settings
     from cachesim.scenarios.schema import DEFAULT_PROFILE
 
-    if files := _files_called(line):
+    files = _files_called(line)
+    _refuse_single_word(line, files)
+    if files:
         note(f"{quoted(line)} is read as requests, not as a file: did you mean {first_of(files)}?")
     profiles = tuple(dict.fromkeys(requested)) or (DEFAULT_PROFILE,)
     engine = profiles[0].partition("@")[0]
     _refuse_several_engines([name.partition("@")[0] for name in profiles])
     for name in profiles:
         check_profile(name, engine, known_profiles())
-    return _noted(from_line(line, model=model, profiles=profiles, server=parse_settings(settings, engine),
-                            files=True))
+    return from_line(line, model=model, profiles=profiles, server=parse_settings(settings, engine), files=True)
+
+
+def _refuse_single_word(line: str, files: Sequence[str]) -> None:
+    """Raise BadInput for a single word that rather is the name of a file: it has several letters, or there are
+    ``files`` of this name with an ending."""
+    word = re.fullmatch(r"([A-Za-z_]+)(\d+)", line)
+    if word is None or (len(word[1]) == 1 and not files):
+        return
+    meant = f"did you mean {first_of(files)}? " if files else ""
+    would = f"a word {quoted(word[1])} of {counted(int(word[2][:9]), 'token')} would be run: add >ANSWER or /REQUEST"
+    raise BadInput(f"no such file: {quoted(line)}", hint=f"{meant}{would}")
 
 
 def _files_called(line: str) -> list[str]:
@@ -314,10 +341,12 @@ def cases_of_line(line: str, model: str | None, profiles: list[str], settings: l
     from cachesim.scenarios.schema import DEFAULT_PROFILE
 
     named = profiles_by_engine(profiles or [DEFAULT_PROFILE])
-    return [
-        scenario_of_line(line, model or MODEL, names, settings_of(engine, settings, list(named)))
+    cases = [
+        _case_of_line(line, model or MODEL, names, settings_of(engine, settings, list(named)))
         for engine, names in named.items()
     ]
+    _print_notes(cases)
+    return cases
 
 
 def _changed(scenario: Scenario, model: str | None, settings: list[str]) -> Scenario:

@@ -27,7 +27,7 @@ def run(args: Namespace) -> int:
     from cachesim.engines.build_names import without_place
     from cachesim.engines.registry import ENGINES
     from cachesim.judging.find_change import bisect, neighbours
-    from cachesim.tools.run.bisect_report import bisect_data, bisect_report, without_order
+    from cachesim.tools.run.bisect_report import answer_report, bisect_data, bisect_report, without_order
 
     engine = ENGINES.get(scenario.engine)
     if engine is None or not engine.profiles:
@@ -38,7 +38,8 @@ def run(args: Namespace) -> int:
     if args.json:
         say_json(bisect_data(scenario, courses))
     else:
-        show(bisect_report(scenario, courses))
+        is_whole = getattr(args, "verbose", 0)
+        show(bisect_report(scenario, courses) if is_whole else answer_report(scenario, courses, args.profiles))
         reported = {turn.new for course in courses for turn in course.beside}
         for name in (name for name in args.profiles if name in engine.beside and name not in reported):
             show(f"{name}: same outcomes as {engine.beside[name]}\n")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterator, Sequence
+from typing import Any, Collection, Iterator, NamedTuple, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from cachesim.base.errors import counted
 from cachesim.base.layout import indented
 from cachesim.engines.build_names import build_of, build_with, without_place
 from cachesim.engines.registry import ENGINES, engine_named
@@ -74,6 +75,129 @@ def _flags(scenario: Scenario) -> dict[str, Any]:
     engine = engine_named(scenario.engine)
     newest = engine.newest or next(reversed([*engine.profiles, *engine.line]))
     return flags_data(newest, scenario.server)
+
+
+class NoticedChanges(NamedTuple):
+    """What ``bisect`` found about a request: the last change between two builds that a user notices, and the proposals
+    that change it. ``weight``: its place in the report, the heaviest first."""
+
+    number: int
+    turn: OutcomeChange | None
+    proposed: Sequence[OutcomeChange]
+    weight: tuple[bool, int]
+
+
+def answers(courses: Sequence[RequestHistory], asked: Collection[str] = ()) -> list[NoticedChanges]:
+    """Return the answers about the requests whose reuse or correctness changed, the most important first: first those
+    whose correctness changed, then by the number of tokens. Of the proposals, those that are better than their base,
+    and those of ``asked``."""
+    found = []
+    for number, course in enumerate(courses):
+        turns = [turn for turn in course.turns if is_noticed(turn)]
+        proposed = {_shown(turn): turn for turn in course.beside
+                    if is_noticed(turn) and (turn.new in asked or _is_better(turn))}  # fmt: skip
+        if turns or proposed:
+            all_of_them = [*turns[-1:], *proposed.values()]
+            found.append(NoticedChanges(number, turns[-1] if turns else None, list(proposed.values()),
+                                        max(map(_weight, all_of_them))))  # fmt: skip
+    return sorted(found, key=lambda answer: answer.weight, reverse=True)
+
+
+def is_noticed(turn: OutcomeChange) -> bool:
+    """True if both versions ran, and a user notices the change: reused tokens, correctness, or an error."""
+    return turn.was is not None and turn.now is not None and turn.was[:3] != turn.now[:3]
+
+
+def _is_better(turn: OutcomeChange) -> bool:
+    """True if a noticed change repairs an answer, or reuses more tokens for a correct one."""
+    assert turn.was is not None and turn.now is not None
+    if turn.now.equal_cold is not True:
+        return False
+    return turn.was.equal_cold is not True or turn.now.cache_n > turn.was.cache_n
+
+
+def _shown(turn: OutcomeChange) -> tuple[object, ...]:
+    """Return what the report shows of a proposal; proposals with equal values are shown once."""
+    return (turn.now and turn.now[:3], tuple(tuple(cause.changes) for cause in turn.causes))
+
+
+def _weight(turn: OutcomeChange) -> tuple[bool, int]:
+    """Return how important a noticed change is."""
+    assert turn.was is not None and turn.now is not None
+    return (turn.was[1:3] != turn.now[1:3], abs(turn.now.cache_n - turn.was.cache_n))
+
+
+def answer_report(
+    scenario: Scenario, courses: Sequence[RequestHistory], asked: Collection[str] = ()
+) -> RenderableType:
+    """Return the answer first: the requests whose reuse or correctness changed, the most important first. The history
+    of every request is in ``bisect_report``. ``asked``: proposals that the user named."""
+    found = answers(courses, asked)
+    lines: list[RenderableType] = [Text.assemble((scenario.id, "bold"), "  ", (scenario.model, "cyan"))]
+    for answer in found:
+        course = courses[answer.number]
+        lines += [*_answer_lines(answer, scenario.steps[answer.number].prompt, course), *_unordered_lines(course)]
+    apart = {number: parts for number, course in enumerate(courses) if (parts := _unordered_lines(course))}
+    for number in sorted(set(apart) - {answer.number for answer in found}):
+        head = f"request {number}  {scenario.steps[number].prompt}"
+        lines += [Text(f"{head}: {_ordered_text(courses[number])}", "bold"), *apart[number]]
+    told = {answer.number for answer in found} | set(apart)
+    left = [number for number in range(len(courses)) if number not in told]
+    if left:
+        noun = f"request{'s' if len(left) > 1 else ''} {', '.join(map(str, left))}"
+        first = _outcome_text(_newest(courses[left[0]])) if len(left) == 1 else "the same reuse and correctness"
+        lines.append(Text(f"{noun}: {first} under every build that runs {'them' if len(left) > 1 else 'it'}"))
+    more = sum(len(course.turns) + len(course.beside) for course in courses)
+    more -= sum(1 + len(answer.proposed) if answer.turn else len(answer.proposed) for answer in found)
+    if more:
+        lines.append(Text(f"{counted(more, 'further change')} of what a client observes, and the history: -v", "dim"))
+    return Group(*lines, *flags_line(_flags(scenario)))
+
+
+def _answer_lines(answer: NoticedChanges, prompt: str, course: RequestHistory) -> Iterator[RenderableType]:
+    """Yield the lines about a request."""
+    head, turn = f"request {answer.number}  {prompt}: ", answer.turn
+    if turn is None:
+        yield Text(f"{head}{_ordered_text(course)}", "bold")
+    else:
+        yield Text(f"{head}{_outcome_text(turn.now)} {_since(turn.new)}", "bold")
+        yield indented(f"before: {_outcome_text(turn.was)} at {turn.old}", "", 3)
+        yield from (indented(f"by {_cause(cause, turn)}", "", 3) for cause in turn.causes)
+    for one in answer.proposed:
+        colour = WORDS[word_of(one.now.equal_cold if one.now else None)].colour
+        yield indented(f"proposed: {_outcome_text(one.now)} {_since(one.new)}", colour, 3)
+        yield from (indented(f"by {_cause(cause, one)}", "", 6) for cause in one.causes)
+
+
+def _unordered(course: RequestHistory) -> list[str]:
+    """Return the rule sets without a place in the order that ran a request."""
+    engine = ENGINES.get(next(iter(course.outcomes)).partition("@")[0])
+    return [name for name in without_place(engine) if name in course.outcomes] if engine else []
+
+
+def _unordered_lines(course: RequestHistory) -> list[RenderableType]:
+    """Return a line for each rule set without a place in the order whose outcome a user would notice beside that of the
+    newest version in it; for all of them if no version has a place."""
+    names = _unordered(course)
+    newest = None if len(names) == len(course.outcomes) else _newest(course)
+    outcomes = {name: course.outcomes[name] for name in names}
+    return [indented(f"not ordered: {_outcome_text(outcome)} at {name}", "", 3) for name, outcome in outcomes.items()
+            if newest is None or outcome is None or outcome[:3] != newest[:3]]  # fmt: skip
+
+
+def _ordered_text(course: RequestHistory) -> str:
+    """Return the outcome of a request without a noticed change under the versions in the order."""
+    if len(_unordered(course)) == len(course.outcomes):
+        return "no rule set has a place in the order"
+    return f"{_outcome_text(_newest(course))} under every build that runs it"
+
+
+def _newest(course: RequestHistory) -> RequestOutcome | None:
+    """Return the outcome under the newest version in the order that ran the request."""
+    turns = [turn for turn in course.turns if turn.now is not None]
+    alone = _unordered(course)
+    ordered = [outcome for name, outcome in course.outcomes.items() if name not in alone]
+    return turns[-1].now if turns else next(iter(ordered), None)
 
 
 def bisect_report(scenario: Scenario, courses: Sequence[RequestHistory]) -> RenderableType:

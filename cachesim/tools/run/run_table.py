@@ -120,19 +120,22 @@ SHOWN = 3                # corrupt objects listed without -v
 
 
 def report_of_groups(
-    top: Text, common: Sequence[RenderableType], groups: Sequence[Sequence[Data]], block: Callable[[Data], Group]
+    top: Text, common: Sequence[RenderableType], groups: Sequence[Sequence[Data]], block: Callable[[Data], Group],
+    is_answer: bool = False,
 ) -> RenderableType:
     """Return ``top``, the flags and ``common`` once, then the block of the first run of each group of ``fold``, with
-    the rule sets of the group. Flags that differ between the groups stand in their blocks."""
+    the rule sets of the group. Flags that differ between the groups stand in their blocks. ``is_answer``: the blocks
+    come first."""
     flags = [flags_line(group[0]["flags"]) for group in groups]
     alike = all(one == flags[0] for one in flags)
     names = [rule_sets_text(group) for group in groups]
-    head = [Text.assemble(top, "  ", names[0]) if len(groups) == 1 else top, *(flags[0] if alike else ())]
+    head = Text.assemble(top, "  ", names[0]) if len(groups) == 1 else top
     blocks: list[RenderableType] = []
     for name, own, group in zip(names, flags, groups, strict=True):
         blocks += [Text("")] if blocks else []
         blocks += [*([name] if len(groups) > 1 else []), *([] if alike else own), block(group[0])]
-    return Group(*head, *common, *blocks)
+    about = [*(flags[0] if alike else ()), *common]
+    return Group(head, *blocks, *about) if is_answer else Group(head, *about, *blocks)
 
 
 def rule_sets_text(group: Sequence[Data]) -> Text:
@@ -144,8 +147,11 @@ def rule_sets_text(group: Sequence[Data]) -> Text:
 def run_report(*runs: Data, verbose: int = 0, legend: bool = False) -> RenderableType:
     """Return the report of a scenario under one or more rule sets: title, then for each distinct outcome verdict,
     wrong reads, requests, re-evaluated tokens, corrupt objects. ``verbose`` adds the purpose of the scenario, the state
-    after each request, and all corrupt objects. ``legend`` adds a line that explains the columns of the table."""
+    after each request, and all corrupt objects. ``legend`` adds a line that explains the columns of the table. Without
+    ``verbose``, rule sets of several engines have a line each: their table of reused tokens is above."""
     data = runs[0]
+    if not verbose and len({run["profile"].partition("@")[0] for run in runs}) > 1:
+        return Group(*map(_brief, runs), "")
     common: list[RenderableType] = [] if data["scenario"] == "try" else [Text(data["title"])]
     common += [indented(titles_text(data["titles"]), "dim")] if data["titles"] else []
     common += [indented(" ".join(data["why"].split()), "dim")] if verbose and data["why"] else []
@@ -166,6 +172,18 @@ def _block(data: Data, verbose: int, legend: bool) -> Group:
     failure = [failure_block(data["failure"])] if data["failure"] else []
     last = [Text(not_run_line(data), "yellow")] if data["not_run"] else []
     return Group(verdict_line(data), *first, table, *rest, *failure, *last)
+
+
+def _brief(data: Data) -> Group:
+    """Return the verdict about a rule set with the causes of its re-evaluated tokens; of a failure, the whole block."""
+    name = Text.assemble((data["profile"], "cyan"))
+    if data["failure"] or data["not_run"]:
+        return Group(name, _block(data, verbose=0, legend=False))
+    kept = engine_named(data["profile"].partition("@")[0]).keeps
+    line = Text.assemble(name, ": ", verdict_line(data))
+    lost = (_lost(charge, kept) for charge in data["lost"])
+    return Group(line, *_wrong(data), *predicted_lines(data["predicted"]), *map(_mismatch, data["mismatches"]), *lost,
+                 *_corrupt(data, verbose=0), *map(_lives, data["lives"]))  # fmt: skip
 
 
 def not_run_line(data: Data) -> str:

@@ -9,8 +9,8 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from cachesim.base import exits
-from cachesim.base.console import say, say_json, show
-from cachesim.base.errors import NothingFound, cut, quoted
+from cachesim.base.console import say, say_json, show_paged
+from cachesim.base.errors import NothingFound, cut, nearest, quoted
 from cachesim.tools.run.arguments import add_json, known_profiles
 
 if TYPE_CHECKING:
@@ -37,10 +37,12 @@ def scenario_data(scenario: Scenario) -> dict[str, Any]:
 
 
 def scenario_list(scenarios: Sequence[Scenario]) -> RenderableType:
-    """Return ids and titles, grouped by symptom."""
+    """Return their number by symptom, then ids and titles, grouped by symptom."""
     wide = max(len(scenario.id) for scenario in scenarios)
-    parts: list[RenderableType] = []
-    for name, group in grouped(scenarios).items():
+    groups = grouped(scenarios)
+    numbers = ", ".join(f"{name or 'without a symptom'} {len(group)}" for name, group in groups.items())
+    parts: list[RenderableType] = [Text(f"{counted(len(scenarios), 'scenario')}: {numbers}", "bold"), Text()]
+    for name, group in groups.items():
         parts.append(Text.assemble((name, "bold cyan"), f"  {SYMPTOMS[name].text}" if name else ""))
         table = WholeTable(show_header=False)
         table.add_column(no_wrap=True, min_width=wide)
@@ -107,7 +109,12 @@ def run(args: Namespace) -> int:
         return exits.HOLDS
     found = [scenario for scenario in load_all(find([root]), known_profiles()) if _fits(scenario, args.words)]
     if not found:
-        raise NothingFound("no scenario contains all of: " + cut(", ".join(args.words)))
+        from cachesim.scenarios.corpus import corpus_files
+
+        parts = [name.split("-") for name in corpus_files()]
+        known = dict.fromkeys("-".join(words[:n]) for words in parts for n in range(len(words), 0, -1))
+        hint = nearest(args.words[0], known) if len(args.words) == 1 else ""
+        raise NothingFound("no scenario contains all of: " + cut(", ".join(args.words)), hint=hint)
     if args.symptom is not None:
         found = matching(args.symptom, found)
     else:
@@ -118,7 +125,7 @@ def run(args: Namespace) -> int:
         question = None if args.symptom is None else question_data(found)
         say_json({"scenarios": [scenario_data(scenario) for scenario in found], "question": question})
     else:
-        show(scenario_list(found) if args.symptom is None or args.all else likeliest_list(found))
+        show_paged(scenario_list(found) if args.symptom is None or args.all else likeliest_list(found))
     return exits.HOLDS
 
 

@@ -19,13 +19,13 @@ from cachesim.tools.run.run_table import failure_block, predicted_lines, report_
 
 
 def answer_report(answers: Sequence[dict[str, Any]]) -> RenderableType:
-    """Return what is known of a request under one or more rule sets before the search: its purpose, then the verdict of
-    each distinct outcome."""
+    """Return what is known of a request under one or more rule sets before the search: the verdict of each distinct
+    outcome, then flags and purpose."""
     data = answers[0]
     top = Text.assemble((data["scenario"], "bold"), f" request {data['request']} ", (data["text"], "bold"))
     common: list[RenderableType] = [] if data["scenario"] == "try" else [Text(data["title"])]
     common += [indented(" ".join(text.split()), "dim") for text in (data["why"], data["request_why"]) if text]
-    return report_of_groups(top, common, fold(answers), lambda run: Group(*_verdict(run)))
+    return report_of_groups(top, common, fold(answers), lambda run: Group(*_verdict(run)), is_answer=True)
 
 
 def reasons_report(

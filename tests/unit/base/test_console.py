@@ -24,9 +24,10 @@ from cachesim.base.console import (
     say,
     say_json,
     show,
+    show_paged,
 )
 from cachesim.base.errors import BadInput, Crash
-from cachesim.cli.output_options import report_crash
+from cachesim.cli.output_options import pager_of, report_crash
 
 
 class Terminal(io.StringIO):
@@ -137,3 +138,44 @@ class _Raw(io.RawIOBase):
 
     def write(self, data) -> int:
         return self.written.write(data)
+
+
+class Terminal(io.StringIO):
+    """A stream that claims to be a terminal."""
+
+    def isatty(self):
+        return True
+
+
+def paged(monkeypatch, pager):
+    """Return what ``show_paged`` prints itself on a terminal with this $PAGER."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    monkeypatch.setattr(OutputOptions, "pager", pager)
+    show_paged(Text("a long list"))
+    return terminal.getvalue()
+
+
+def test_a_terminal_shows_pages_and_a_pipe_does_not(monkeypatch, tmp_path, capsys):
+    program = tmp_path / "pager"
+    program.write_text(f"#!/bin/sh\necho $1 > {tmp_path}/read\ncat >> {tmp_path}/read\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(OutputOptions, "pager", [str(program), "-R"])
+    show_paged(Text("a short list"))
+    assert capsys.readouterr().out == "a short list\n" and not (tmp_path / "read").exists()
+    assert paged(monkeypatch, [str(program), "-R"]) == ""
+    assert (tmp_path / "read").read_text().startswith("-R\na long list")
+
+
+@pytest.mark.parametrize("pager", [[], ["/no/such/program"]])
+def test_without_a_pager_the_text_is_printed(monkeypatch, pager):
+    assert "a long list" in paged(monkeypatch, pager)
+
+
+@pytest.mark.parametrize(("command", "is_configured", "words"), [
+    ("less", False, ["less", "-FRX"]), ("/usr/bin/less", False, ["/usr/bin/less", "-FRX"]), ("less", True, ["less"]),
+    ("less -S", False, ["less", "-S"]), ("most", False, ["most"]), ("", False, []), ("'", False, []),
+])  # fmt: skip
+def test_words_of_a_pager(command, is_configured, words):
+    assert pager_of(command, is_configured) == words

@@ -63,16 +63,40 @@ def test_names_in_a_rule_file(capsys, monkeypatch, tmp_path, right, wrong, hint)
 
 @pytest.mark.part(3)
 @pytest.mark.parametrize("command", ["run", "why", "bisect", "export"])
-def test_a_line_that_is_a_file_without_its_ending_is_noted(capsys, monkeypatch, tmp_path, command):
+def test_a_file_without_its_ending_is_not_run_as_a_word(capsys, monkeypatch, tmp_path, command):
     monkeypatch.chdir(tmp_path)
     more = {"why": ("0",), "export": ("--to", "issue")}.get(command, ())
-    argv = (command, "agent2", *more)
-    quiet = call(capsys, *argv)
+    would = "a word 'agent' of 2 tokens would be run: add >ANSWER or /REQUEST"
+    none = (exits.BAD_INPUT, "", f"cachesim: no such file: 'agent2' ({would})\n")
+    assert call(capsys, command, "agent2", *more) == none
     for name in ("agent2.log", "agent2.toml", "agent20.log", "agent"):
         (tmp_path / name).touch()
+    there = f"cachesim: no such file: 'agent2' (did you mean agent2.log, agent2.toml? {would})\n"
+    assert call(capsys, command, "agent2", *more) == (exits.BAD_INPUT, "", there)
+
+
+def test_a_word_of_one_letter_or_with_an_answer_or_a_second_request_is_run(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for line in ("A20", "agent2>r4", "agent2/B3"):
+        assert call(capsys, "run", line)[0] == exits.HOLDS
+    (tmp_path / "A20.toml").touch()
+    assert "did you mean A20.toml? a word 'A' of 20 tokens" in call(capsys, "run", "A20")[2]
+
+
+@pytest.mark.parametrize(("argv", "hint"), [
+    (("run", "A20", "-p", "lateest"), "did you mean 'latest'?"),
+    (("fuzz", "-p", "lateest", "--examples", "1"), "did you mean 'latest'?"),
+    (("profiles", "show", "lateest"), "did you mean 'latest'?"),
+    (("run", "A20", "-p", "vlm"), "did you mean 'vllm'?"),
+    (("memory", "--model", "lama-3"), "did you mean 'llama-3'? or give the path"),
+    (("memory", "lama-3"), "did you mean 'llama-3'? or give the path"),
+    (("memory", "--modle", "llama-3"), "did you mean '--model'?"),
+    (("scenarios", "llama-24413"), "did you mean 'llama-24"),
+])  # fmt: skip
+def test_the_nearest_name_is_suggested(capsys, argv, hint):
     code, out, err = call(capsys, *argv)
-    line = "cachesim: 'agent2' is read as requests, not as a file: did you mean agent2.log, agent2.toml?\n"
-    assert (code, out, err) == (*quiet[:2], line + quiet[2]) and code == exits.HOLDS
+    assert (code in (exits.BAD_INPUT, exits.NOTHING), out, err.count("\n")) == (True, "", 1)
+    assert hint in err
 
 
 def test_a_file_without_its_ending_in_a_folder_is_noted(capsys, monkeypatch, tmp_path):

@@ -182,7 +182,7 @@ SMALL = ("S100.A40/S.B40", "--set", "batch_size=64", "--set", "ubatch_size=16", 
 
 @pytest.mark.long
 def test_bisect_answers_in_builds(capsys):
-    main(["bisect", *SMALL])
+    main(["bisect", *SMALL, "-v"])
     out = " ".join(capsys.readouterr().out.split())
     assert "reuses 0, output correct by b8271 (2026-03-10), llama_cpp@b8271" in out
     assert "reuses 76, output correct by b6711 (2025-10-08), llama_cpp@b6711" in out

@@ -133,7 +133,7 @@ def test_the_command_speaks_json(capsys):
 
 
 def test_the_command_says_what_changed(capsys):
-    assert main(["bisect", "A130/A"]) == 0
+    assert main(["bisect", "A130/A", "-v"]) == 0
     out = capsys.readouterr().out
     assert "id_slot: 0 -> 3" in out                                  # a client sees that servers got more slots
     assert "reuses 129, WRONG OUTPUT by b6685 (2025-10-03), llama_cpp@b6685" in out

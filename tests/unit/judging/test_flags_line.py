@@ -50,7 +50,8 @@ def test_without_flags_it_fits_into_a_line_and_names_nothing_as_set(name):
 
 def test_every_report_has_it_below_its_first_line():
     one, other = run(judgement()), run(judgement(), profile="llama_cpp@b6160")
-    for report in (run_report(run_data(one)), why_report(why_data(one, 0)), diff_report(diff_data(one, one)),
+    assert as_text(why_report(why_data(one, 0))).splitlines()[2] == PLAIN, "below the answer"
+    for report in (run_report(run_data(one)), diff_report(diff_data(one, one)),
                    bisect_report(replace(from_line("S4"), steps=()), [])):  # fmt: skip
         assert as_text(report).splitlines()[1] == PLAIN
     lines = as_text(diff_report(diff_data(one, other))).splitlines()

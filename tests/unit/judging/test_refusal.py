@@ -123,7 +123,7 @@ def test_a_state_that_is_wrong_behind_a_right_answer_is_called_that():
     data = why_data(run_judged(from_line("A20", model="A"), B10587.name, "provenance"), 0)
     wrong = {"verdict": "CORRUPT STATE", "equal_cold": False, "rung": "bits", "fault": "a row"}
     text = as_text(why_report({**data, **wrong}))
-    assert text.splitlines()[2:4] == ["corrupt state left behind, 0 tokens re-evaluated", "  a row [bits]"]
+    assert text.splitlines()[1:3] == ["corrupt state left behind, 0 tokens re-evaluated", "  a row [bits]"]
 
 
 @pytest.mark.parametrize("a, b, code", [

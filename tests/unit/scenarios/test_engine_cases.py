@@ -38,8 +38,21 @@ def test_a_chat_runs_under_five_engines_and_each_says_which_marks_it_ignores(cap
     assert [run["profile"] for run in runs] == FIVE
     assert {tuple(request["prompt"] for request in run["requests"]) for run in runs} == {(120, 170, 80)}
     assert all(run["broken"] == [] and sum(one["prompt"] - one["computed"] for one in run["requests"]) for run in runs)
-    assert err == "".join(f"cachesim: ignored: user marks (|), which {engine} does not read\n"
-                          for engine in ("vllm", "sglang", "mlx_lm", "ik_llama"))  # fmt: skip
+    assert err == "cachesim: ignored: user marks (|), which vllm, sglang, mlx_lm and ik_llama do not read\n"
+    _, _, err = called(capsys, "run", CHAT, "-p", "vllm", "--model", "AAAA", "--json")
+    assert err == "cachesim: ignored: user marks (|), which vllm does not read\n"
+
+
+def test_a_run_under_several_engines_has_a_table_then_a_line_for_each(capsys):
+    line = "S40.A60/B70/S.C25/S.A.D12"
+    code, out, err = called(capsys, "run", line, *each(FIVE), "--model", "llama-3")
+    assert code == exits.HOLDS and err.count("llama-3 is AAAA") == 1
+    first, *lines = out.splitlines()
+    assert first == "reused of 347 prompt tokens, by request"
+    verdicts = [line.partition(": ")[0] for line in lines if ": correct answers, " in line]
+    assert verdicts == FIVE and "flags:" not in out and "decided by" not in out
+    _, whole, _ = called(capsys, "run", line, *each(FIVE), "--model", "llama-3", "-v")
+    assert "flags:" in whole and len(whole.splitlines()) > len(out.splitlines()) + 20
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "mlx_lm", "ik_llama"])

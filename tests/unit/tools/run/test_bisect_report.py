@@ -7,7 +7,7 @@ import pytest
 from cachesim.engines.shared.rule_set import Change
 from cachesim.judging.find_change import ChangedFields, OutcomeChange, RequestHistory, RequestOutcome
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.run.bisect_report import bisect_data, bisect_report
+from cachesim.tools.run.bisect_report import answer_report, answers, bisect_data, bisect_report
 from tests.unit.tools.run.made import shown
 
 RIGHT, WRONG = RequestOutcome(7, True, 200), RequestOutcome(5, False, 200)
@@ -50,3 +50,39 @@ def test_the_data_of_a_version_that_lacks_an_option():
     assert data["turns"][0]["was"] == {"cache_n": None, "equal_cold": None, "status": None}
     assert data["turns"][0]["now"] == {"cache_n": 5, "equal_cold": False, "status": 200}
     assert [one["profile"] for one in data["outcomes"]] == ["x@1", "x@2"]
+
+
+LESS = RequestOutcome(3, True, 200)
+
+
+def changed(was, now, new="x@2", beside=False):
+    """A history with one change, of a build or (``beside``) of a proposal."""
+    turn = OutcomeChange("x@1", new, was, now, [ChangedFields(CHANGES[:1], True)])
+    return RequestHistory({"x@1": was}, [] if beside else [turn], [turn] if beside else [])
+
+
+def test_the_answer_begins_with_a_repaired_answer_then_the_greatest_change_of_the_reuse():
+    far = RequestOutcome(90, True, 200)
+    courses = [changed(RIGHT, LESS), changed(LESS, far), changed(WRONG, RIGHT), changed(RIGHT, RIGHT)]
+    assert [answer.number for answer in answers(courses)] == [2, 1, 0]
+    said = shown(answer_report(from_line("A10/B10/C10/D10"), courses))
+    assert said[1:4] == ["request 2  C: reuses 7, output correct at x@2", "before: reuses 5, WRONG OUTPUT at x@1",
+                         "by min_step 64 -> 256 (#1)"]  # fmt: skip
+    assert said[-2:] == ["request 3: reuses 7, output correct under every build that runs it",
+                         "1 further change of what a client observes, and the history: -v"]  # fmt: skip
+
+
+def test_a_proposal_is_in_the_answer_if_it_is_better_or_asked_for():
+    better, worse = changed(LESS, RIGHT, "x@better", True), changed(RIGHT, WRONG, "x@worse", True)
+    repaired = changed(WRONG, LESS, "x@repaired", True)
+    assert [[turn.new for turn in one.proposed] for one in answers([better, worse, repaired])] == [
+        ["x@repaired"], ["x@better"]]  # fmt: skip
+    assert [one.number for one in answers([better, worse, repaired], ["x@worse"])] == [1, 2, 0]
+    said = shown(answer_report(from_line("A10"), [better]))
+    assert "request 0  A: reuses 3, output correct under every build that runs it" in said
+    assert "proposed: reuses 7, output correct at x@better" in said
+
+
+def test_equal_requests_share_a_line_in_the_answer():
+    said = shown(answer_report(from_line("A10/B10"), [RequestHistory({"x@1": RIGHT, "x@2": RIGHT})] * 2))
+    assert said[1] == "requests 0, 1: the same reuse and correctness under every build that runs them"

@@ -147,3 +147,13 @@ def test_flags_stand_once_unless_they_differ():
     assert as_text(run_report(one, other)).count("flags: ") == 1
     flags = {"default": ["-b 1"], "set": [], "derived": []}
     assert as_text(run_report(one, {**other, "flags": flags})).count("flags: ") == 2
+
+
+def test_rule_sets_of_several_engines_have_a_line_each_and_a_failure_its_block():
+    good = run_data(run(judgement(), judgement()))
+    other = run_data(run(judgement(), judgement(BROKEN, status=200), profile="mlx_lm@0.32.2"))
+    lines = shown(run_report(good, other))
+    assert lines[0] == "llama_cpp@b10587: correct answers, 0 tokens re-evaluated"
+    assert lines[1].startswith("mlx_lm@0.32.2") and any("wrong answer at request 1" in line for line in lines[1:3])
+    assert not any(line.startswith("# request") for line in lines[:1])
+    assert [line for line in shown(run_report(good, other, verbose=1)) if line.startswith("# ")]

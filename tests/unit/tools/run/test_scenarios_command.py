@@ -51,6 +51,12 @@ def test_the_list_shows_ids_whole_and_titles(capsys):
     assert f" {SEED} " in out and "prompt cache entry removed by a hit" in out
 
 
+def test_the_list_begins_with_the_numbers_of_the_symptoms(capsys):
+    assert main(["scenarios", "24143", "dense"]) == exits.HOLDS
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first == "5 scenarios: lost-conversation 2, memory 1, right 2"
+
+
 def test_the_folder_is_told(capsys):
     assert main(["scenarios", "--folder"]) == exits.HOLDS
     assert Path(capsys.readouterr().out.strip()) == corpus_root()

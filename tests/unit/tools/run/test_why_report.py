@@ -37,7 +37,8 @@ def test_rule_sets_with_equal_outcomes_share_a_block_and_the_title_stands_once()
     one = {**told(judgement()), "scenario": "a", "title": "the title", "why": "a reason"}
     same, other = {**one, "profile": "llama_cpp@b1"}, {**one, "profile": "llama_cpp@b2", "kept": 1}
     lines = shown(why_report(one, other, same))
-    assert lines[:4] == ["a request 0 A", "the title", "a reason", f"{one['profile']} (same under b1)"]
+    assert lines[:3] == ["a request 0 A", f"{one['profile']} (same under b1)", "correct answer, 0 tokens re-evaluated"]
+    assert lines.index("the title") + 1 == lines.index("a reason")
     assert lines.count("the title") == 1 and lines.count("correct answer, 0 tokens re-evaluated") == 2
     assert "llama_cpp@b2" in lines
     assert shown(why_report(one, same))[0].endswith(f"{one['profile']} (same under b1)")
@@ -70,7 +71,7 @@ def test_a_known_bug_is_said_to_be_one():
 def test_title_and_reasons_of_a_scenario_and_of_a_request():
     data = {**told(judgement()), "scenario": "a", "title": "the title", "why": "a reason", "request_why": "another"}
     lines = shown(why_report(data))
-    assert lines[1:5] == ["the title", "a reason", "another", "correct answer, 0 tokens re-evaluated"]
+    assert lines[1:5] == ["correct answer, 0 tokens re-evaluated", "the title", "a reason", "another"]
 
 
 def test_the_doubt_is_that_of_this_request():
@@ -105,7 +106,7 @@ def test_the_answer_is_printed_before_the_search(capsys, monkeypatch):
     monkeypatch.setattr("cachesim.judging.request_cost.observed_runs", interrupted)
     assert main(["why", *LOSS]) == exits.INTERRUPTED
     out, err = capsys.readouterr()
-    assert out.splitlines()[-1] == "correct answer, 59 tokens re-evaluated"
+    assert out.splitlines()[1] == "correct answer, 59 tokens re-evaluated" and "kept" not in out
     assert "interrupted" in err
 
 
