@@ -46,7 +46,7 @@ def test_commands_say_it_and_end_with_exit_code_1(capsys):
     assert main(["run", *words, "--json"]) == exits.BROKEN
     [data] = json.loads(capsys.readouterr().out)["runs"]
     assert data["verdict"] == "NEVER ANSWERED" and data["requests"][0]["read_instead"] == []
-    assert main(["bisect", *words]) == exits.HOLDS
+    assert main(["bisect", *words, "-v"]) == exits.HOLDS
     assert "NEVER ANSWERED" in capsys.readouterr().out
 
 
