@@ -15,6 +15,7 @@ from cachesim.cli.main import main
 from cachesim.strategies import CacheFault
 from tests.docs.examples import PAGES
 from tests.docs.strategy_examples import EXAMPLE, failure, loaded
+from tests.shared import forget_engines
 
 PAGE = (PAGES / "strategies.md").read_text()
 FOUND = {found["file"]: found for found in EXAMPLE.finditer(PAGE)}
@@ -58,6 +59,7 @@ def test_the_printed_call_repeats_the_run():
 
 def test_the_printed_command_repeats_the_failure(tmp_path, monkeypatch):
     """The command runs the rule set in the test file."""
+    forget_engines(monkeypatch)
     found = FOUND["test_my_rules.py"]
     (tmp_path / "test_my_rules.py").write_text(found["code"].replace("MY-CKPT-PICK", "MY-CKPT-PICK.REPEATED")
                                                .replace("llama_cpp@mine", "llama_cpp@mine-repeated"))  # fmt: skip
