@@ -35,6 +35,7 @@ MODEL = "GGGA"
 Case = Scenario | str | os.PathLike[str]
 Server = Mapping[str, Any] | str
 
+
 @public
 def profiles(engine: str | None = None) -> tuple[str, ...]:
     """Return the names of all rule sets, ``engine@version``, or those of the named engine ("llama_cpp", "ik_llama",

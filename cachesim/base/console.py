@@ -89,8 +89,16 @@ def show_paged(*parts: RenderableType) -> None:
     except OSError:
         show(*parts)
         return
-    with suppress(BrokenPipeError):                             # the reader quit
+    with suppress(BrokenPipeError, KeyboardInterrupt):          # the reader quit; Ctrl-C belongs to the pager
         process.communicate(capture.get().encode())
+    _wait_for(process)
+
+
+def _wait_for(process: subprocess.Popen[bytes]) -> None:
+    """Wait until a pager ends, also after Ctrl-C: most pagers go on, and share the terminal with this process."""
+    while process.poll() is None:
+        with suppress(KeyboardInterrupt):
+            process.wait()
 
 
 def stdout_console(width: int | None = None) -> Console:

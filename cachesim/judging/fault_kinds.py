@@ -70,7 +70,7 @@ SENTENCES: Mapping[FaultKind, str] = {
     FaultKind.OTHER_TEXT: "the slot does not hold this prompt and its output",
     FaultKind.WARM_ERROR: "error {status} where a cold run answers: {error}",
     FaultKind.PROCESS_ENDED: "the server stopped: {error}",
-    FaultKind.UNANSWERED: "the server goes on and never answers: {decision}",
+    FaultKind.UNANSWERED: "the server goes on and never answers; its last decision: {decision}",
     FaultKind.COLD_ERROR: _REFUSED + ", on an empty server too: {error}",
     FaultKind.CROWDED: _REFUSED + ", requests sent together need {needs} tokens of {room}: {error}",
     FaultKind.REFUSED: _REFUSED + ": {error}",

@@ -108,14 +108,15 @@ class AnswerObserver(SilentObserver):
         return judged
 
     def _unanswered(self, request: Request, answer: Answer) -> Verdict:
-        """Return the verdict about a request without an answer: wrong if the server goes on, with its last decision,
-        which tells what the request needs and what is missing; undecided if the client left or the server ended."""
+        """Return the verdict about a request without an answer: wrong if the server goes on, undecided if the client
+        left or the server ended. ``decision``: the server's last one, which may be about another request that waits
+        before this one."""
         if answer.cancelled or request.cancel_at is not None:
             return undecided(FaultKind.CLIENT_LEFT)
         if self.server.dead:
             return undecided(FaultKind.NEVER_ANSWERED)
         last = next((event for event in reversed(self.server.log.events) if isinstance(event, Decided)), None)
-        decision = "" if last is None else sentence(last.rule, last.value, last.because, every=True)
+        decision = "none" if last is None else sentence(last.rule, last.value, last.because, every=True)
         return wrong("unanswered", FaultKind.UNANSWERED, decision=decision)
 
     def _armed(self) -> list[tuple[StoredObject, Verdict]]:

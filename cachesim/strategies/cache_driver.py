@@ -15,8 +15,9 @@ class StoredPrompt(NamedTuple):
 
 
 class CacheDriver:
-    """Driver of a cache. Only ``insert`` is required; the machine uses what a driver overrides. A handle is whatever
-    ``insert`` returns for a sequence. Tokens are tuples of integers."""
+    """Driver of a cache. Only ``insert`` is required; the machine uses what a driver overrides, and never calls the
+    others, which raise NotImplementedError: a cache has no default operation. A handle is whatever ``insert`` returns
+    for a sequence. Tokens are tuples of integers."""
 
     def insert(self, tokens: Tokens) -> StoredPrompt | None:
         """Evaluate a prompt of at least one token, reusing what the cache has, and keep it as a sequence. Return None

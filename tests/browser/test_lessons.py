@@ -59,7 +59,7 @@ def shown(browser, file):
 @pytest.mark.parametrize("size", SIZES)
 def test_nothing_is_said_asked_or_written_over(shown, size, scheme):
     page = shown(size, scheme)
-    assert page.locator("article").count() >= 9 and page.locator("article .draw svg").count() >= 12
+    assert page.locator("article").count() == 11 and page.locator("article .draw svg").count() >= 12
     for _ in ("closed", "open"):
         assert page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
         assert page.evaluate(OUTSIDE) == []

@@ -29,7 +29,7 @@ def check(scenario, profile):
         found.add(reason)
         assert {
             "": True, "died": one["died"], "error": one["status"] != 200, "cancelled": one["cancelled"],
-            "not answered": one["verdict"] == "UNDECIDED" and total == 0,
+            "not answered": one["verdict"] in ("NEVER ANSWERED", "UNDECIDED") and total == 0,
             "shortened": total < one["prompt"] and scenario.engine in SHORTENED_BY,
             "begun again": total > one["prompt"], "system prompt": total > one["prompt"],
         }[reason], where  # fmt: skip

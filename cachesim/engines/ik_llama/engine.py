@@ -9,22 +9,33 @@ from cachesim.engines.ik_llama.flags import CONSTANT, UNCACHED, Options, read_fl
 from cachesim.engines.ik_llama.manual import MANUAL
 from cachesim.engines.ik_llama.memory.model_layout import model_kind
 from cachesim.engines.ik_llama.profiles import BESIDE, COMMITS, LINE, PROFILES, TIMELINE, Rules
-from cachesim.engines.shared.engine_face import Layout, command_of, events_of, log_of, memory_of, say_of, serve_of
+from cachesim.engines.shared.engine_face import command_of, events_of, layout_of, log_of, memory_of, say_of, serve_of
 from cachesim.engines.shared.flags import options_of
-
-
-def layout(model: str, rules: Rules) -> Layout:
-    """Return a model as this engine lays it out. Raise BadInput."""
-    kind = model_kind(model)
-    return Layout(kind, kind.spec)
-
 
 PACKAGE = __name__.rpartition(".")[0]
 ENGINE = Engine(
-    "ik_llama", PROFILES, MANUAL, serve_of(PACKAGE, Rules, partial(options_of, Options), layout), say_of(PACKAGE),
-    RecordingFormat("ik_llama.cpp", COMMITS, events_of(PACKAGE), read_flags, write_flags, True, CONSTANT, UNCACHED),
-    LINE, BESIDE, when=TIMELINE, log=log_of(PACKAGE), memory=memory_of(PACKAGE),
-    command=command_of(PACKAGE))
+    name="ik_llama",
+    profiles=PROFILES,
+    manual=MANUAL,
+    serve=serve_of(PACKAGE, Rules, partial(options_of, Options), layout_of(model_kind)),
+    say=say_of(PACKAGE),
+    recorded=RecordingFormat(
+        name="ik_llama.cpp",
+        commits=COMMITS,
+        events=events_of(PACKAGE),
+        read=read_flags,
+        write=write_flags,
+        base=True,
+        constant=CONSTANT,
+        uncached=UNCACHED,
+    ),
+    line=LINE,
+    beside=BESIDE,
+    when=TIMELINE,
+    log=log_of(PACKAGE),
+    memory=memory_of(PACKAGE),
+    command=command_of(PACKAGE),
+)
 
 start = ENGINE.start
 

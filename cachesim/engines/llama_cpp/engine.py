@@ -23,9 +23,25 @@ def layout(model: str, rules: Rules) -> Layout:
 
 PACKAGE = __name__.rpartition(".")[0]
 ENGINE = Engine(
-    "llama_cpp", PROFILES, MANUAL, serve_of(PACKAGE, Rules, partial(options_of, Options), layout), say_of(PACKAGE),
-    RecordingFormat("llama.cpp", COMMITS, events_of(PACKAGE), read_flags, write_flags, options=recorded_options),
-    LINE, BESIDE, NEWEST, when=TIMELINE, log=log_of(PACKAGE), memory=memory_of(PACKAGE),
+    name="llama_cpp",
+    profiles=PROFILES,
+    manual=MANUAL,
+    serve=serve_of(PACKAGE, Rules, partial(options_of, Options), layout),
+    say=say_of(PACKAGE),
+    recorded=RecordingFormat(
+        name="llama.cpp",
+        commits=COMMITS,
+        events=events_of(PACKAGE),
+        read=read_flags,
+        write=write_flags,
+        options=recorded_options,
+    ),
+    line=LINE,
+    beside=BESIDE,
+    newest=NEWEST,
+    when=TIMELINE,
+    log=log_of(PACKAGE),
+    memory=memory_of(PACKAGE),
     command=command_of(PACKAGE),
 )
 

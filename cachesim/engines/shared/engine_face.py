@@ -35,6 +35,17 @@ def layers_of(model: str, rules: RuleSet) -> Layout:
     return Layout(spec, spec)
 
 
+def layout_of(kind_of: Callable[[str], Any]) -> Callable[[str, RuleSet], Layout]:
+    """Return a function that lays out a model as ``kind_of`` reads it, whatever the rule set."""
+
+    def layout(model: str, rules: RuleSet) -> Layout:
+        """Return a model as the engine lays it out. Raise BadInput."""
+        kind = kind_of(model)
+        return Layout(kind, kind.spec)
+
+    return layout
+
+
 def serve_of(package: str, kind: type[RuleSet], options: Callable[[Mapping[str, Any]], Any],
              layout: Callable[[str, Any], Layout] = layers_of) -> Callable[..., Any]:
     """Return a function that starts the ``Server`` of an engine with these rules and options. ``layout`` reads a model

@@ -48,14 +48,14 @@ def of_several_engines(scenes: Sequence[Scene]) -> bool:
 
 
 def request_bars(scenes: Sequence[Scene]) -> list[RequestBars]:
-    """Return the bars of all requests. The run that reuses most tokens without a wrong answer comes first; a run that
-    ended early has no bar for the requests that it did not reach."""
-    ordered = sorted(scenes, key=_rank)
+    """Return the bars of all requests. The run that reuses most tokens without a wrong answer comes first, as in the
+    table of the terminal; a run that was cut off comes last, without a bar for the requests that it did not reach."""
+    longest = max(scenes, key=lambda one: len(one.rows))
+    ordered = sorted(scenes, key=lambda one: (len(one.rows) < len(longest.rows), *_rank(one)))
     engines = [_engine(one) for one in ordered]
     names = [
         engine if engines.count(engine) == 1 else one.profile for engine, one in zip(engines, ordered, strict=True)
     ]
-    longest = max(scenes, key=lambda one: len(one.rows))
     found = []
     for index, first in enumerate(longest.rows):
         rows = [(name, one.rows[index]) for name, one in zip(names, ordered, strict=True) if index < len(one.rows)]
@@ -68,10 +68,10 @@ def _engine(run: Scene) -> str:
     return run.profile.partition("@")[0]
 
 
-def _rank(run: Scene) -> tuple[int, int, str]:
-    """Return the place of a run: fewer wrong answers, then more reused tokens, first."""
+def _rank(run: Scene) -> tuple[bool, int, str]:
+    """Return the place of a run: without a wrong answer, then with more reused tokens, first."""
     reused = sum(part.stop - part.start for row in run.rows for part in row.stretches if part.origin in REUSED)
-    return sum(row.is_wrong for row in run.rows), -reused, run.profile
+    return any(row.is_wrong for row in run.rows), -reused, run.profile
 
 
 def _prompt(row: StepRow) -> list[TokenStretch]:

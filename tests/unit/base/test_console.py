@@ -179,3 +179,27 @@ def test_without_a_pager_the_text_is_printed(monkeypatch, pager):
 ])  # fmt: skip
 def test_words_of_a_pager(command, is_configured, words):
     assert pager_of(command, is_configured) == words
+
+
+def test_ctrl_c_waits_for_the_pager(monkeypatch):
+    """A pager that goes on after Ctrl-C keeps the terminal until the reader leaves it."""
+    done = []
+
+    class Pager:
+        def __init__(self, words, stdin):
+            self.interrupts = 2
+
+        def communicate(self, text):
+            raise KeyboardInterrupt
+
+        def poll(self):
+            return 0 if done else None
+
+        def wait(self):
+            self.interrupts -= 1
+            if self.interrupts:
+                raise KeyboardInterrupt
+            done.append("left")
+
+    monkeypatch.setattr("cachesim.base.console.subprocess.Popen", Pager)
+    assert paged(monkeypatch, ["pager"]) == "" and done == ["left"]

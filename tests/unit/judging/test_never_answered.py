@@ -27,7 +27,7 @@ def test_it_is_wrong_with_what_is_needed_and_what_is_free():
     verdict = found.requests[0].judged.answer
     assert (verdict.equal_cold, verdict.rung, verdict.kind) == (False, "unanswered", FaultKind.UNANSWERED)
     assert verdict.why == (
-        "the server goes on and never answers: the request waits: 22 blocks are needed, 11 are free"
+        "the server goes on and never answers; its last decision: the request waits: 22 blocks are needed, 11 are free"
     )
     assert found.broken == [0, 1] and found.reads == {0: [], 1: []}
 
