@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import json
+import os
 import re
 import shlex
 import subprocess
 import sys
-from contextlib import redirect_stdout
 
 import pytest
 from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from cachesim.cli.main import main
+from cachesim.base import exits
 from cachesim.strategies import CacheFault
 from tests.docs.examples import PAGES, ROOT
 from tests.docs.strategy_examples import EXAMPLE, loaded
-from tests.shared import forget_engines
 
 PAGE = (PAGES / "strategies.md").read_text()
 FOUND = {found["file"]: found for found in EXAMPLE.finditer(PAGE)}
@@ -77,14 +75,13 @@ def test_the_printed_call_repeats_the_run():
     module("test_blocks.py").BlockMachine.repeat(line)
 
 
-def test_the_printed_command_repeats_the_failure(tmp_path, monkeypatch):
-    """The command runs the rule set in the test file."""
-    forget_engines(monkeypatch)
+def test_the_printed_command_repeats_the_failure(tmp_path):
+    """The command runs the rule set in the test file. It has a process of its own, because it registers a rule."""
     found = FOUND["test_my_rules.py"]
-    (tmp_path / "test_my_rules.py").write_text(found["code"].replace("MY-CKPT-PICK", "MY-CKPT-PICK.REPEATED")
-                                               .replace("llama_cpp@mine", "llama_cpp@mine-repeated"))  # fmt: skip
-    monkeypatch.chdir(tmp_path)
+    (tmp_path / "test_my_rules.py").write_text(found["code"])
     words = shlex.split(re.search(r"^again: cachesim (.*)$", found["printed"], re.M)[1])
-    with redirect_stdout(io.StringIO()) as out:
-        assert main(words) == 1
-    assert "wrong answer at r" in out.getvalue()
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "cachesim", *words]
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == exits.BROKEN, done.stderr
+    assert "wrong answer at r" in done.stdout
