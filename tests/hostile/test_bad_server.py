@@ -74,13 +74,20 @@ def third(at):
     return [pytest.mark.slow] * bool(at % 3)
 
 
+def other(at):
+    """Return the marks of a test of which ``make long`` runs every second, ``-m slow`` the others."""
+    return [pytest.mark.slow] * bool(at % 2)
+
+
 STAGED = [pytest.param(name, command, stage, marks=third(row + column + depth))
           for (row, name), (column, command), (depth, stage)
           in product(enumerate(ALL), enumerate(COMMANDS), enumerate(STAGES))]  # fmt: skip
 """Every misbehaviour with every command at every stage; ``make long`` has each with each command at one stage."""
-MEASURED = [pytest.param(name, command, marks=third(row + column))
-            for (row, name), (column, command) in product(enumerate(ALL), enumerate(COMMANDS))]  # fmt: skip
-"""Every misbehaviour with every command; ``make long`` has each with one command."""
+WATCHED = ("first", "completion")
+MEASURED = [pytest.param(name, command, stage, marks=third(row + column) or other(row + depth))
+            for (row, name), (column, command), (depth, stage)
+            in product(enumerate(ALL), enumerate(COMMANDS), enumerate(WATCHED))]  # fmt: skip
+"""Every misbehaviour with every command at two stages; ``make long`` has each with one command at one of them."""
 
 
 @pytest.mark.long
@@ -119,14 +126,12 @@ def forks():
 
 @pytest.mark.long
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc, which is not here")
-@pytest.mark.parametrize(("name", "command"), MEASURED)
-def test_memory_and_time_of_every_misbehaviour(name, command, tmp_path, tmp_path_factory, forks):
+@pytest.mark.parametrize(("name", "command", "stage"), MEASURED)
+def test_memory_and_time_of_every_misbehaviour(name, command, stage, tmp_path, tmp_path_factory, forks):
     output = tmp_path_factory.mktemp("output")
-    for stage in ("first", "completion"):
-        with running(name, stage) as server:
-            start = time.monotonic()
-            ended = forks.run(words(command, server.url, tmp_path), output)
-            seconds = time.monotonic() - start
-        judge(command, name, ended.code, ended.out, ended.err, tmp_path, server)
-        assert seconds < 2 * LATEST and 0 < ended.mib < MEMORY
-        (tmp_path / "out.json").unlink(missing_ok=True)
+    with running(name, stage) as server:
+        start = time.monotonic()
+        ended = forks.run(words(command, server.url, tmp_path), output)
+        seconds = time.monotonic() - start
+    judge(command, name, ended.code, ended.out, ended.err, tmp_path, server)
+    assert seconds < 2 * LATEST and 0 < ended.mib < MEMORY

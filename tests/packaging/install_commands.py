@@ -35,10 +35,17 @@ KNOWN = re.compile(
 """Commands that tests/packaging runs, beside those with the packages of an extra."""
 
 
+def packages_of_extras(command: str) -> list[str]:
+    """Return the requirements that the command installs if all are packages of our extras, else nothing."""
+    if not command.startswith("pip install "):
+        return []
+    words = [word.strip("'") for word in command.removeprefix("pip install ").split()]
+    return words if set(words) <= PACKAGES else []
+
+
 def is_known(command: str) -> bool:
     """True if a test runs the command: it needs a checkout, or only packages of an extra."""
-    words = [word.strip("'") for word in command.removeprefix("pip install ").split()]
-    return bool(KNOWN.fullmatch(command)) or (command.startswith("pip install ") and set(words) <= PACKAGES)
+    return bool(KNOWN.fullmatch(command) or packages_of_extras(command))
 
 
 def find_commands(text: str) -> list[str]:

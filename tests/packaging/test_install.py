@@ -21,7 +21,7 @@ import pytest
 
 from cachesim import __version__
 from cachesim.base.extras import install_command
-from tests.packaging.install_commands import MESSAGES, printed
+from tests.packaging.install_commands import MESSAGES, packages_of_extras, printed
 from tests.shared import ROOT
 from tests.unit.tools.conformance.http_check.stand_in import Simulated, serving
 
@@ -96,7 +96,11 @@ def test_an_install_command_works(environment, checkout, tmp_path, command):
         pytest.skip(f"{tool[0]} cannot be installed here")
     code, out, err = environment(command, checkout)
     assert code == 0, err
-    if "pre-commit" in command:
+    if packages := packages_of_extras(command):
+        for package in packages:
+            name = re.split(r"[\[<>=~!]", package)[0]
+            assert environment(f"pip show -q {name}", tmp_path)[0] == 0
+    elif "pre-commit" in command:
         assert (checkout / ".git" / "hooks" / "pre-commit").is_file()
     else:
         version = out.splitlines()[0] if command.startswith("uvx") else environment.has_cachesim(tmp_path)

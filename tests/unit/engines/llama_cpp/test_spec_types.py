@@ -76,7 +76,7 @@ def test_bisect_and_why_report_a_missing_kind_of_draft(capsys):
     assert absent & {*PROFILES} == {name for name in PROFILES if build(name) < MTP_SINCE}
     turn = first["turns"][0]
     assert (turn["new"], turn["was"]["cache_n"]) == ("llama_cpp@b9230", None)
-    assert main(["bisect", D15]) == 0
+    assert main(["bisect", D15, "-v"]) == 0
     assert "not run by b1573 (2023-11-27), llama_cpp@b1573" in capsys.readouterr().out
 
 

@@ -112,8 +112,10 @@ def test_a_real_signal_leaves_complete_reports_and_json(files, number):
 
     words = ["--json", "--junit", str(files[0]), "--summary", str(files[1])]
     with serving(complete) as url:
+        handler = signal.signal(signal.SIGINT, signal.default_int_handler)         # background jobs ignore SIGINT
         started.append(subprocess.Popen([sys.executable, "-m", "cachesim", "check", url, *words], cwd=ROOT,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))  # fmt: skip
+        signal.signal(signal.SIGINT, handler)
         out, err = started[0].communicate(timeout=120)
     assert started[0].returncode == 128 + number, err
     assert json.loads(out)["interrupted"] and "Traceback" not in err
