@@ -45,7 +45,6 @@ class TestRun(NamedTuple):
     only: Sequence[str] | None = None
     never: Sequence[str] = ()
     marks: str = ""                         # expression of marks, "" = those of `make test`
-    near: str = ""                          # module whose tests run first
     is_first_enough: bool = False           # ends at the first failure
     workers: int = 1
 
@@ -136,7 +135,7 @@ class Copy:
                                           "running": str(self._running)}))  # fmt: skip
         env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         path = os.pathsep.join((str(self.root), str(self._plugins)))
-        env |= {"PYTHONPATH": path, "PYTHONPYCACHEPREFIX": str(self._code), "NEAR": run.near, "WISH": str(self._wish)}
+        env |= {"PYTHONPATH": path, "PYTHONPYCACHEPREFIX": str(self._code), "WISH": str(self._wish)}
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", ORDER.stem, "-p", PLUGIN.stem,
                    *(["-x"] if run.is_first_enough else []), *(["-m", run.marks] if run.marks else []),
                    *([*SPREAD, "-n", str(run.workers)] if run.workers > 1 else []), *run.paths]  # fmt: skip

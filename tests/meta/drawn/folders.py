@@ -18,6 +18,12 @@ def folder_of(file: str) -> str:
     return "/".join(folders[:2]) if folders[0] == "tools" else folders[0]
 
 
+def own(root: Path, file: str) -> list[str]:
+    """Return the tests of the mirroring folder that are named after a module."""
+    stem = PurePosixPath(file).stem
+    return [test for test in mirror(root, file) if PurePosixPath(test).stem.startswith(f"test_{stem}")]
+
+
 def mirror(root: Path, file: str) -> list[str]:
     """Return the unit tests of the folder that mirrors a module's, as paths below ``root``: of the nearest folder above
     if it has none. Those of deeper folders belong to other modules."""

@@ -1,8 +1,9 @@
-"""Search for the test that finds a fault, in three steps.
+"""Search for the test that finds a fault, in four steps.
 
-1. "mirror": the unit tests of the folder that mirrors the module, those named after it first.
-2. "suite": all other tests of `make test`, with ten faults in different modules at once.
-3. "laws": tests/properties and tests/conformance with their long tests, with ten faults at once.
+1. "own": the unit tests that are named after the module, a fault at a time.
+2. "folder": the unit tests of the folder that mirrors the module, with ten faults in different modules at once.
+3. "suite": all tests of `make test` except those of step 4, with ten faults at once.
+4. "laws": tests/properties and tests/conformance with their long tests, with ten faults at once.
 
 A failing test counts only if it passes in a control: a copy in which every function has a statement that does nothing.
 So a test that compares the text of the package, or fails in a copy anyway, finds no fault.
@@ -19,11 +20,11 @@ from threading import Lock
 
 from tests.meta.drawn.copies import NO_RESULT, Copy, Processes, TestRun, harmless
 from tests.meta.drawn.drawing import DrawnFault
-from tests.meta.drawn.folders import mirror
+from tests.meta.drawn.folders import mirror, own
 from tests.meta.drawn.results import Result, Results
 
-MIRROR, SUITE, LAWS = "mirror", "suite", "laws"
-STEPS = (MIRROR, SUITE, LAWS)
+OWN, FOLDER, SUITE, LAWS = "own", "folder", "suite", "laws"
+STEPS = (OWN, FOLDER, SUITE, LAWS)
 TOGETHER = 10          # faults planted at once
 LAW_FOLDERS = ("tests/properties", "tests/conformance")
 WITH_LONG = "not slow and not meta and not browser"
@@ -31,6 +32,8 @@ WITH_LONG = "not slow and not meta and not browser"
 Say = Callable[[str], None]
 Fails = Callable[[Sequence[DrawnFault], Sequence[str]], list[str]]
 """Returns those of the tests that fail with these faults."""
+IsLikely = Callable[[DrawnFault, str], bool]
+"""True if a test probably finds a fault: it is tried first."""
 
 
 class Control:
@@ -67,17 +70,19 @@ def only(tests: Sequence[str], marks: str = "") -> TestRun:
     return TestRun([*dict.fromkeys(test.partition("::")[0] for test in tests)], tests, marks=marks)
 
 
-def found_by_mirror(fault: DrawnFault, copy: Copy, control: Control) -> str:
-    """Return the first unit test of the mirroring folder that finds a fault, "" = none."""
-    copy.plant([fault])
+def found_by_own(fault: DrawnFault, copy: Copy, control: Control) -> str:
+    """Return the first test named after the module that finds a fault, "" = none."""
+    paths = own(copy.root, fault.file)
     never: list[str] = []
-    while True:
-        run = TestRun(mirror(copy.root, fault.file), never=never, near=Path(fault.file).stem, is_first_enough=True)
+    copy.plant([fault])
+    while paths:
+        run = TestRun(paths, never=never, is_first_enough=True)
         failed = copy.failing(run)
         found = control.passing(failed, run)
         if found or not failed:
             return found[0] if found else ""
         never += failed
+    return ""
 
 
 def in_batches(faults: Iterable[DrawnFault], most: int = TOGETHER) -> list[list[DrawnFault]]:
@@ -93,7 +98,8 @@ def in_batches(faults: Iterable[DrawnFault], most: int = TOGETHER) -> list[list[
     return batches
 
 
-def attributed(faults: Sequence[DrawnFault], failed: Sequence[str], fails: Fails) -> Iterator[tuple[DrawnFault, str]]:
+def attributed(faults: Sequence[DrawnFault], failed: Sequence[str], fails: Fails, is_likely: IsLikely,
+               ) -> Iterator[tuple[DrawnFault, str]]:  # fmt: skip
     """Yield (fault, test that finds it), given the tests that failed with all faults together.
 
     A test is tried again with each fault alone, until one explains it. Tests that still fail with the other faults
@@ -102,7 +108,8 @@ def attributed(faults: Sequence[DrawnFault], failed: Sequence[str], fails: Fails
     left, tests = [*faults], [*failed]
     while left and tests:
         test = tests[0]
-        guilty = next((fault for fault in left if fails([fault], [test])), None)
+        suspects = sorted(left, key=lambda fault: not is_likely(fault, test))
+        guilty = next((fault for fault in suspects if fails([fault], [test])), None)
         if guilty is None:
             tests = tests[1:]
             continue
@@ -117,46 +124,53 @@ class Search:
     def __init__(self, folder: Path, results: Results, jobs: int, say: Say) -> None:
         self.results, self.jobs, self._say = results, jobs, say
         self.processes = Processes()
-        self._copies = [Copy(_made(folder / f"copy-{at}"), results.root, self.processes) for at in range(jobs)]
+        self._copies: SimpleQueue[Copy] = SimpleQueue()
+        for at in range(jobs):
+            self._copies.put(Copy(_made(folder / f"copy-{at}"), results.root, self.processes))
         self._control = Control(Copy(_made(folder / "control"), results.root, self.processes))
 
-    def mirrored(self, faults: Sequence[DrawnFault]) -> None:
-        """Run the first step for every fault that has no result."""
-        todo = [fault for fault in faults if self.results.of(fault, MIRROR) is None]
-        free: SimpleQueue[Copy] = SimpleQueue()
-        for copy in self._copies:
-            free.put(copy)
+    def run(self, step: str, faults: Sequence[DrawnFault]) -> None:
+        """Run a step for every fault that has no result of it."""
+        root = self.results.root
+        todo = [fault for fault in faults if self.results.of(fault, step) is None]
+        if step == OWN:
+            self._each(self._own, todo)
+        elif step == FOLDER:
+            by_tests: dict[tuple[str, ...], list[DrawnFault]] = {}
+            for fault in todo:
+                by_tests.setdefault((*mirror(root, fault.file),), []).append(fault)
+            self._each(lambda job, copy: self._batch(copy, job[0], step, TestRun(job[1])),
+                       [(batch, tests) for tests, mine in by_tests.items() for batch in in_batches(mine)])  # fmt: skip
+        else:
+            for batch in in_batches(todo):
+                run = _selected(root, step)._replace(workers=self.jobs)
+                self._each(lambda job, copy: self._batch(copy, job[0], step, job[1]), [(batch, run)])
 
-        def ask(fault: DrawnFault) -> None:
-            copy, begun = free.get(), time.monotonic()
+    def _each(self, work: Callable[..., None], jobs: Sequence[object]) -> None:
+        """Do a work for every job, with a copy for each process. After an interrupt none begins."""
+
+        def do(job: object) -> None:
+            copy = self._copies.get()
             try:
-                test = found_by_mirror(fault, copy, self._control)
-                self.results.keep(fault, Result(MIRROR, test), time.monotonic() - begun)
-                self._say(f"{fault.name}\n    {test or 'not found'}")
+                work(job, copy)
             finally:
-                free.put(copy)
+                self._copies.put(copy)
 
         with ThreadPoolExecutor(self.jobs) as pool:
             try:
-                _wait_for([pool.submit(ask, fault) for fault in todo])
+                _wait_for([pool.submit(do, job) for job in jobs])
             except BaseException:
                 self.processes.stop()
                 pool.shutdown(cancel_futures=True)
                 raise
 
-    def batched(self, faults: Sequence[DrawnFault], step: str) -> None:
-        """Run another step for every fault that has no result."""
-        todo = [fault for fault in faults if self.results.of(fault, step) is None]
-        for batch in in_batches(todo):
-            try:
-                self._batch(batch, step)
-            except BaseException:
-                self.processes.stop()
-                raise
+    def _own(self, fault: DrawnFault, copy: Copy) -> None:
+        begun = time.monotonic()
+        self._keep(fault, OWN, found_by_own(fault, copy, self._control), begun)
 
-    def _batch(self, batch: list[DrawnFault], step: str) -> None:
-        copy, begun = self._copies[0], time.monotonic()
-        run = TestRun(**_selected(copy.root, step), workers=self.jobs)
+    def _batch(self, copy: Copy, batch: list[DrawnFault], step: str, run: TestRun) -> None:
+        """Run tests with a batch of faults, and find the fault that explains each failing test."""
+        begun = time.monotonic()
         failed = self.results.failed(batch, step)
         if failed is None:
             copy.plant(batch)
@@ -166,27 +180,34 @@ class Search:
 
         def fails(planted: Sequence[DrawnFault], tests: Sequence[str]) -> list[str]:
             copy.plant(planted)
-            found = copy.failing(only(tests, marks=run.marks))
+            again = run if any(test.startswith(NO_RESULT) for test in tests) else only(tests, marks=run.marks)
+            found = copy.failing(again)
             is_lost = any(one.startswith(NO_RESULT) for one in found)
             return [test for test in tests if is_lost or test in found]
 
+        def is_likely(fault: DrawnFault, test: str) -> bool:
+            path = copy.root / test.partition("::")[0]
+            return path.is_file() and Path(fault.file).stem in path.read_text("utf-8")
+
         found = set()
-        for fault, test in attributed(batch, self._control.passing(failed, run), fails):
+        for fault, test in attributed(batch, self._control.passing(failed, run), fails, is_likely):
             found.add(fault)
-            self.results.keep(fault, Result(step, test), time.monotonic() - begun)
-            self._say(f"{fault.name}\n    {test}")
+            self._keep(fault, step, test, begun)
         for fault in batch:
             if fault not in found:
-                self.results.keep(fault, Result(step, ""), time.monotonic() - begun)
-                self._say(f"{fault.name}\n    not found")
+                self._keep(fault, step, "", begun)
+
+    def _keep(self, fault: DrawnFault, step: str, test: str, begun: float) -> None:
+        self.results.keep(fault, Result(step, test), time.monotonic() - begun)
+        self._say(f"{fault.name}\n    {step}: {test or 'not found'}")
 
 
-def _selected(root: Path, step: str) -> dict[str, object]:
-    """Return paths and marks of the tests of a step."""
+def _selected(root: Path, step: str) -> TestRun:
+    """Return the tests of the last two steps."""
     if step == LAWS:
-        return {"paths": [folder for folder in LAW_FOLDERS if (root / folder).is_dir()], "marks": WITH_LONG}
+        return TestRun([folder for folder in LAW_FOLDERS if (root / folder).is_dir()], marks=WITH_LONG)
     parts = sorted(path.relative_to(root).as_posix() for path in (root / "tests").iterdir() if path.is_dir())
-    return {"paths": [part for part in parts if part not in LAW_FOLDERS and not part.endswith("__pycache__")]}
+    return TestRun([part for part in parts if part not in LAW_FOLDERS and not part.endswith("__pycache__")])
 
 
 def _made(folder: Path) -> Path:
