@@ -1,0 +1,22 @@
+"""Every kind of decision in the corpus has its sentence, with the numbers of the run."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import pytest
+
+from tests.unit.engines.decision_sentences import Spoken, read, spoken
+
+ENGINE = "ik_llama"
+
+
+def run_of(one: Spoken) -> tuple[str, str]:
+    return one.scenario, one.profile
+
+
+@pytest.mark.parametrize(("run", "expected"), [
+    pytest.param(run, {*group}, id="-".join(run)) for run, group in groupby(sorted(read(ENGINE), key=run_of), key=run_of)
+])  # fmt: skip
+def test_a_decision_is_said_with_its_numbers(run: tuple[str, str], expected: set[Spoken]) -> None:
+    assert expected <= {*spoken(*run)}
