@@ -1,6 +1,6 @@
 """Sentences about decisions, each with a scenario in which the decision is taken: a text file for each engine.
 
-After a change of a sentence or of a decision: python -m tests.unit.engines.decision_sentences; then read the difference.
+After a changed sentence or decision run python -m tests.unit.engines.decision_sentences, and read the difference.
 """
 
 from __future__ import annotations

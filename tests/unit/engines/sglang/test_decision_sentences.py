@@ -11,12 +11,15 @@ from tests.unit.engines.decision_sentences import Spoken, read, spoken
 ENGINE = "sglang"
 
 
-def run_of(one: Spoken) -> tuple[str, str]:
-    return one.scenario, one.profile
+def run_of(decision: Spoken) -> tuple[str, str]:
+    return decision.scenario, decision.profile
 
 
-@pytest.mark.parametrize(("run", "expected"), [
-    pytest.param(run, {*group}, id="-".join(run)) for run, group in groupby(sorted(read(ENGINE), key=run_of), key=run_of)
-])  # fmt: skip
+RUNS = groupby(sorted(read(ENGINE), key=run_of), key=run_of)
+
+
+@pytest.mark.parametrize(
+    ("run", "expected"), [pytest.param(run, {*group}, id="-".join(run)) for run, group in RUNS]
+)  # fmt: skip
 def test_a_decision_is_said_with_its_numbers(run: tuple[str, str], expected: set[Spoken]) -> None:
     assert expected <= {*spoken(*run)}
