@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import copy
-from os.path import commonprefix
 
 import pytest
 
+from cachesim.base.tokens import common_prefix
 from cachesim.tools.request_bodies.prompt_causes import CAUSES, PromptCause, raw_cause
 from tests.unit.tools.request_bodies.made import LONG, TOOLS, chat, found
 
@@ -199,4 +199,5 @@ W, V = "word " * 50, "vord " * 50             # longer than what is compared
     ("a <think>b</think> c d e f", "a  c d e f", "reasoning removed", ""),
 ])  # fmt: skip
 def test_a_raw_prompt_differs_by_the_smallest_change_that_explains_it(old, new, cause, detail):
-    assert raw_cause(old, new, len(commonprefix((old, new)))) == PromptCause(cause, detail)
+    at = common_prefix(old, new)
+    assert raw_cause(old, new, at) == PromptCause(cause, detail)
