@@ -167,7 +167,7 @@ KNOWN = {
     "mamba-2": ("SSSS", 0, 64, 0, 2685952, 16, 0),
     "lfm2-1.2b": ("CCACCACA", 6, 10, 2048, 16384, 64, 128000),
 }
-"""Layers; numbers of layers with rows and with states; bytes of a token's rows and of a state; width of a head; context."""
+"""Layers; layers with rows, with states; bytes of a token's rows, of a state; width of a head; context [tokens]."""
 
 
 def test_the_named_models_have_the_sizes_of_their_config_files():
