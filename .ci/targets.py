@@ -30,6 +30,7 @@ SMALLEST = {
     "matrix": "ARGS=tests/unit/cli/test_names.py",
     "bench": "ARGS=start-up",
     "meta": "ARGS='-k transcripts' JOBS=1",
+    "meta-drawn": "ARGS='--folder tools/lessons --steps 1' JOBS=1",
     "fuzz": "MINUTES=1 JOBS=1",
     "million": "ARGS='--examples 20' JOBS=1",
     "keyed": "ARGS='--examples 20' JOBS=1",

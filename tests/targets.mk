@@ -24,13 +24,14 @@ SESSIONS ?= ../shared/workloads/agent_sessions
 MILLION = fuzz -p llama_cpp@b11549-repaired --property warm-equals-cold --property stored-equals-cold \
 	--property survives --jobs $(JOBS) --out build/million --resume
 
-.PHONY: more smoke oldest matrix meta million keyed blocks trees hostile rediscover replay grades coverage peers peers-vllm vllm-tests peers-sglang adapters live slow watch workloads agents upstream optimized browser targets
+.PHONY: more smoke oldest matrix meta meta-drawn million keyed blocks trees hostile rediscover replay grades coverage peers peers-vllm vllm-tests peers-sglang adapters live slow watch workloads agents upstream optimized browser targets
 
 more:
 	@echo 'make smoke    import and run on every other Python  make smoke'
 	@echo 'make oldest   tests with the oldest packages        make oldest'
 	@echo 'make matrix   the test suite on every Python        make matrix'
 	@echo 'make meta     plant faults; each must be found      make meta JOBS=2'
+	@echo 'make meta-drawn  draw faults; which tests find them  make meta-drawn ARGS="--seed 2 --faults 240"'
 	@echo 'make million  run a million drawn conversations     make million JOBS=2'
 	@echo 'make keyed    run 100,000 with adapters and images  make keyed JOBS=2'
 	@echo 'make trees    run 100,000 under SGLang, repaired    make trees JOBS=2'
@@ -66,6 +67,10 @@ smoke oldest matrix: $(VENV)/.dev
 
 meta: $(VENV)/.dev
 	META_JOBS=$(JOBS) $(BIN)/python -m pytest tests/meta -m meta $(ARGS)
+
+# Faults drawn by a seed over the whole package, and by folder the tests that find them. Hours; resumes after Ctrl-C.
+meta-drawn: $(VENV)/.dev
+	@$(BIN)/python -m tests.meta.drawn --jobs $(JOBS) $(ARGS)
 
 # 1,000,000 conversations under llama_cpp@b11549-repaired; resumes after Ctrl-C, while the code is the same. Rows that --cache-reuse moves differ from a
 # cold run's by design, so models whose memory can be cut anywhere are searched without it.

@@ -138,10 +138,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     """Kill the child and its process group."""
     if process.poll() is None:
         with suppress(OSError):
-            if hasattr(os, "killpg"):
-                os.killpg(process.pid, signal.SIGKILL)
-            else:
-                process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _end(watch: _Watch) -> None:

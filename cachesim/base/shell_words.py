@@ -71,7 +71,7 @@ def _moved(word: ShellWord, start: int) -> ShellWord:
 def _list_words(body: str, start: int) -> list[ShellWord]:
     """Return the words of a list in brackets, which is JSON. Raise BadInput."""
     try:
-        items = parse_json(body.encode("utf-8", "replace"), what="list of words")
+        items = parse_json(body.encode("utf-8", "replace"))
     except BadInput as bad:
         raise BadInput(f"command line at character {start + 1}: {bad.cause}",
                        hint="a list is written as JSON") from None  # fmt: skip

@@ -144,6 +144,11 @@ class _Clock(SilentObserver):
         self.asked.request = number
 
 
+def is_much(gained: int, lost: int) -> bool:
+    """True if at least half of the lost tokens are reused."""
+    return 2 * gained >= lost
+
+
 class _Search:
     """Runs of the requests up to a failure with exchanged rules. ``runs``: those of this mode; ``left``: number of
     tries, None = as many as the size of the prompts allows."""
@@ -204,8 +209,7 @@ class _Search:
         if spoilt or not (new.outcome.equal_cold or (errors and self._refused(found))):
             return False
         if self.what is FailureKind.COST:
-            more = new.outcome.cache_n - old.outcome.cache_n
-            return more >= 0 and not new.cost.exceeds(old.cost) and (more > 0 or new.cost != old.cost)
+            return new.cost.is_better(old.cost, new.outcome.cache_n - old.outcome.cache_n)
         return self.what is not FailureKind.LOSS or new.outcome.cache_n > old.outcome.cache_n
 
     def _refused(self, found: Sequence[ObservedRequest]) -> bool:
@@ -219,8 +223,9 @@ class _Search:
         return self.what is FailureKind.FAULT and all(map(ObservedRequest.keeps, found, self.was))
 
     def _much(self, cache_n: int) -> bool:
-        """True if at least half of the lost tokens are reused; a failure without a loss counts as much."""
-        return self.what is not FailureKind.LOSS or 2 * (cache_n - self.was[self.number].outcome.cache_n) >= self.lost
+        """True if much of a loss is reused; a failure without a loss counts as much."""
+        gained = cache_n - self.was[self.number].outcome.cache_n
+        return self.what is not FailureKind.LOSS or is_much(gained, self.lost)
 
     @cached_property
     def order(self) -> list[tuple[str, bool, bool]]:

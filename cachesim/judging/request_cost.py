@@ -33,6 +33,10 @@ class RequestCost(NamedTuple):
         memory = self.stored_mib > cost.stored_mib or self.uncounted > cost.uncounted
         return self.decodes > cost.decodes or memory or self.repeated > cost.repeated
 
+    def is_better(self, cost: RequestCost, gained: int) -> bool:
+        """True if nothing is worse than with ``cost``, and something is another. ``gained``: tokens reused beyond."""
+        return gained >= 0 and not self.exceeds(cost) and (gained > 0 or self != cost)
+
 
 def cost_of(run: Run, number: int) -> RequestCost:
     """Return the cost of a request of a run."""

@@ -71,7 +71,7 @@ def test_the_metadata_for_the_package_index_is_complete(built):
 
 
 def test_the_sdist_is_enough_to_run_tests(built):
-    some = ["tests/unit/scenarios/test_corpus.py", "tests/conformance/test_history.py",
+    some = ["tests/unit/scenarios/test_corpus.py", "tests/unit/tools/conformance/test_history.py",
             "tests/unit/scenarios/test_load.py"]
     done = subprocess.run([sys.executable, "-m", "pytest", *some, "-p", "no:cacheprovider"], cwd=built.unpacked,
                           capture_output=True, text=True, check=False)  # fmt: skip

@@ -46,7 +46,7 @@ class ProcessSubject:
                                             stderr=subprocess.PIPE, start_new_session=True)  # fmt: skip
         except (OSError, ValueError) as error:        # ValueError: a NUL in a word
             raise Failed(f"{command[0]!r} cannot be started: {getattr(error, 'strerror', error)}") from None
-        self.errors = _Errors(self.process.stderr)    # type: ignore[arg-type]
+        self.errors = StderrTail(self.process.stderr)    # type: ignore[arg-type]
         self.talk: Thread | None = None
 
     def complete(self, ask: CacheRequest) -> Reply:
@@ -153,7 +153,7 @@ class ProcessSubject:
         return f"the process ended with status {self.process.returncode}{cut}{': ' if last else ''}{last}"
 
 
-class _Errors:
+class StderrTail:
     """The stderr of a process, read by a thread so that the process never blocks on writing."""
 
     def __init__(self, stream: IO[bytes]) -> None:

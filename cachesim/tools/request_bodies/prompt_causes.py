@@ -105,7 +105,7 @@ def cause_of_bodies(a: Body, b: Body, old_prompt: RenderedPrompt, new_prompt: Re
     if (a.is_raw or b.is_raw) and IMAGE in (x.kind, y.kind):
         return PromptCause(messages.IMAGES)
     if a.is_raw or b.is_raw:
-        return _of_raw(old_prompt.text, new_prompt.text, at)
+        return raw_cause(old_prompt.text, new_prompt.text, at)
     if _in_tools(x) or _in_tools(y):
         name, detail = tools.tools_change(a.tools, b.tools)
         begin = old_prompt.start(at)
@@ -149,7 +149,7 @@ def _in_tools(place: BodyPlace) -> bool:
     return place.kind == TOOL or place.path.startswith(("tools", "functions"))
 
 
-def _of_raw(a: str, b: str, at: int) -> PromptCause:
+def raw_cause(a: str, b: str, at: int) -> PromptCause:
     """Return the cause for which two raw prompts differ at character ``at``."""
     if at >= len(b):
         return PromptCause(BACK)

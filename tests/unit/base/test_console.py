@@ -16,6 +16,7 @@ from rich.text import Text
 from cachesim.base.console import (
     SCHEMA,
     OutputOptions,
+    ProgressBar,
     as_text,
     ask,
     complain,
@@ -203,3 +204,26 @@ def test_ctrl_c_waits_for_the_pager(monkeypatch):
 
     monkeypatch.setattr("cachesim.base.console.subprocess.Popen", Pager)
     assert paged(monkeypatch, ["pager"]) == "" and done == ["left"]
+
+
+def test_a_bar_shows_what_is_done_and_makes_way_for_other_output(monkeypatch):
+    stderr = Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", stderr)
+    with ProgressBar() as bar:
+        bar.show("reading\nfiles", done=1, total=2)
+        with bar.aside():
+            before = stderr.getvalue()
+            stderr.write("found")
+        bar.show("reading files", done=2, total=2)
+    assert bar.is_shown
+    assert "reading\\nfiles" in before and "100%" not in before
+    assert "100%" in stderr.getvalue().partition("found")[2]
+
+
+@pytest.mark.parametrize("stderr", [io.StringIO(), None])
+def test_without_a_terminal_a_bar_shows_nothing(monkeypatch, stderr):
+    monkeypatch.setattr(sys, "stderr", stderr)
+    with ProgressBar() as bar, bar.aside():
+        bar.show("reading", done=1, total=2)
+    assert not bar.is_shown and (stderr is None or stderr.getvalue() == "")

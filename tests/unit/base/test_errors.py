@@ -12,6 +12,7 @@ from cachesim.base.errors import (
     error_data,
     first_of,
     nearest,
+    public,
     quoted,
     unfinished,
 )
@@ -77,3 +78,22 @@ def test_an_interrupt_says_what_it_left_unfinished(raised, number):
 def test_errors_pass_a_block_that_may_be_unfinished():
     with pytest.raises(BadInput, match="not a log"), unfinished("the search was not finished"):
         raise BadInput("not a log")
+
+
+def test_a_place_is_filled_in_where_it_is_missing():
+    assert str(BadInput("bad", hint="good").at("a.toml", 3)) == "a.toml:3: bad (good)"
+    assert str(BadInput("bad", file="b.toml", line=7).at("a.toml", 3)) == "b.toml:7: bad"
+    assert str(BadInput("bad").at("a.toml")) == "a.toml: bad"
+
+
+def test_the_traceback_of_bad_input_ends_at_the_call_of_a_public_function():
+    @public
+    def refuse(number: int) -> int:
+        if number:
+            raise BadInput("no number")
+        return 7
+
+    assert refuse(0) == 7 and refuse.__name__ == "refuse"
+    with pytest.raises(BadInput) as bad:
+        refuse(number=1)
+    assert [entry.name for entry in bad.traceback][1:] == ["called"] and bad.value.__suppress_context__

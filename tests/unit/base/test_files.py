@@ -11,7 +11,7 @@ from subprocess import PIPE, Popen
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.base.files import locked, make_folder, write_new, write_whole
+from cachesim.base.files import add_line, locked, make_folder, write_new, write_whole
 
 ROOT_MAY_ALL = pytest.mark.skipif(os.geteuid() == 0, reason="root writes into a read-only folder")
 
@@ -178,3 +178,13 @@ def test_without_file_locks_every_process_gets_the_lock(tmp_path, monkeypatch):
     monkeypatch.setattr("cachesim.base.files.fcntl", None)
     with locked(tmp_path / "lock") as one, locked(tmp_path / "lock") as other:
         assert one and other
+
+
+def test_a_line_that_does_not_fit_on_the_disk_leaves_no_part_of_itself(tmp_path, monkeypatch):
+    file = tmp_path / "a"
+    file.write_bytes(b"one\n")
+    add_line(file, b"two\n")
+    monkeypatch.setattr("os.fsync", fails)
+    with pytest.raises(BadInput, match="no space left on device"):
+        add_line(file, b"three\n")
+    assert file.read_bytes() == b"one\ntwo\n"

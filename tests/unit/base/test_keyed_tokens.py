@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,3 +36,9 @@ def test_keys_begin_at_their_positions(tokens, more, data):
 def test_a_copy_keeps_the_key():
     token = KeyedToken(3, 7)
     assert copy.deepcopy([token])[0] is token
+
+
+def test_a_keyed_token_survives_copies_and_pickles():
+    token = KeyedToken(7, 9)
+    for twin in (copy.deepcopy(token), pickle.loads(pickle.dumps(token))):
+        assert (twin, twin.key, type(twin)) == (7, 9, KeyedToken)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from cachesim.base.layout import WholeTable
+from cachesim.base.layout import WholeTable, shortened
 
 counts = st.integers(0, 10**12).map(lambda number: f"{number:,}")
 ranges = st.tuples(counts, counts).map("-".join)
@@ -66,3 +67,12 @@ def test_texts_wrap_before_numbers_move():
     output = printed(number_table([["1,000,000"]], "a long name of a request that needs two lines"), 40)
     assert len(output.splitlines()) > 2
     assert "1,000,000" in output.splitlines()[1]
+
+
+@pytest.mark.parametrize(("text", "most", "short"), [
+    ("S.A.q", 5, "S.A.q"), ("S40.A60.B70.C9.D1", 14, "S40.A60.….D1"), ("S40.A60.B70.C9.D1", 13, "S40.….D1"),
+    ("S40.A60.B70.C9.D1", 10, "S40.….D1"), ("S40.A60.B70.C9.D1", 9, "S40.…"), ("S40.A60.B70.C9.D1", 7, "S40.…"),
+    ("S40.A60.B70.C9.D1", 6, "S40.A…"), ("S4000000.A", 6, "S4000…"),
+])  # fmt: skip
+def test_a_long_prompt_loses_words_of_its_middle(text, most, short):
+    assert shortened(text, most) == short and len(short) <= most

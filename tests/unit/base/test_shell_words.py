@@ -74,6 +74,13 @@ def test_a_broken_list_is_refused_with_its_place(text: str) -> None:
         command_words(text if text.startswith("[") else f"[{text}")
 
 
+def test_a_list_that_is_no_json_says_so() -> None:
+    with pytest.raises(BadInput) as bad:
+        command_words('command: ["a", b]')
+    assert bad.value.cause == "command line at character 10: broken or truncated JSON: Expecting value"
+    assert bad.value.hint == "a list is written as JSON"
+
+
 def test_a_variable_of_compose_is_marked_in_a_list() -> None:
     assert command_words('["--model", "${MODEL}"]')[1].variable
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import socket
 import tracemalloc
+from pathlib import Path
 
 import pytest
 
@@ -15,12 +17,21 @@ from cachesim.base.untrusted_files import (
     FILE,
     FOLDER,
     OTHER,
+    STDIN,
+    _standard_input,
+    argument_path,
+    file_size,
+    file_stamp,
     files_in,
     kind,
+    open_lines,
     parse_json,
+    path_of,
     read_bytes,
     read_json,
+    read_start,
     read_text,
+    real_path,
 )
 
 TEN = Limit("ten", 10, "bytes", "a test", limits.MACHINE)
@@ -180,3 +191,54 @@ def test_files_of_a_folder_that_is_removed_meanwhile(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "scandir", scandir)
     assert files_in(tmp_path, ".json") == [tmp_path / name for name in ("a.json", "b.json", "in/c.json")]
+
+
+def test_size_and_stamp_of_what_is_no_readable_file(tmp_path):
+    file = tmp_path / "a"
+    file.write_bytes(b"0123")
+    os.utime(file, ns=(5, 7))
+    assert (file_size(file), file_stamp(file)) == (4, (7, 4))
+    assert file_size(tmp_path) is None                       # a folder
+    for name in (tmp_path / "none", "a\0b"):
+        assert (file_size(name), file_stamp(name)) == (None, (0, 0))
+
+
+def test_names_of_files(tmp_path):
+    (tmp_path / "a").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    assert real_path(tmp_path / "link") == real_path(tmp_path / "a")
+    assert real_path(tmp_path / "loop") == str(tmp_path / "loop") and real_path(Path("a\0b")) == "a\0b"
+    assert argument_path("-") is STDIN and argument_path("a") == path_of("a") == Path("a")
+    with pytest.raises(BadInput, match="empty file name"):
+        path_of("")
+
+
+@pytest.mark.parametrize("data, lines", [
+    (b"one\ntwo", ["one", "two"]), (b"\xef\xbb\xbfone\n\n", ["one", ""]), (b"", []),
+    ("one\ntwo\n".encode("utf-16"), ["one", "two"]), (b"a\xffb\n", ["a\ufffdb"]),
+    (b"0123456789\n0123\n", ["0123456", "0123"]), (b"0123456\n89", ["0123456", "89"]),
+])  # fmt: skip
+def test_lines_are_decoded_and_cut(tmp_path, data, lines):
+    (tmp_path / "a").write_bytes(data)
+    assert [*open_lines(tmp_path / "a", longest=7)] == lines
+
+
+def test_the_start_of_a_file_has_no_bound(tmp_path):
+    (tmp_path / "a").write_bytes(b"0123456789+")
+    assert read_start(tmp_path / "a", 4) == b"0123"
+
+
+def test_standard_input_is_read_up_to_its_bound(monkeypatch):
+    _standard_input.cache_clear()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"one\ntwo\n")))
+    assert [*open_lines(STDIN)] == ["one", "two"] == read_text(STDIN, TEN).split()
+    _standard_input.cache_clear()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"0123456789+")))
+    monkeypatch.setattr("cachesim.base.untrusted_files.TRACE_BYTES", TEN)
+    with pytest.raises(BadInput, match="standard input is larger than allowed"):
+        read_bytes(STDIN, TEN)
+    _standard_input.cache_clear()
+    monkeypatch.setattr("sys.stdin", None)
+    assert read_bytes(STDIN, TEN) == b""
+    _standard_input.cache_clear()

@@ -115,6 +115,13 @@ def test_neighbours(value, found):
     assert neighbours(value) == found
 
 
+def test_neighbours_of_numbers_of_objects_and_of_truth_values_of_several():
+    assert neighbours(None, numbered=True) == {"the first": 0}
+    assert neighbours(2, numbered=True) == {"one more": 3, "one less": 1, "none": None}
+    assert neighbours(np.array([True, False]))[NEGATED].tolist() == [False, True]
+    assert neighbours(np.array([1, 2])) == {}
+
+
 @pytest.mark.parametrize("a, b, same", [
     (1, True, False), (1, 1, True), (Cut(float("nan"), ""), Cut(float("nan"), ""), True),
     (np.array([1, 2]), np.array([1, 2]), True), (np.array([1, 2]), np.array([1, 3]), False),

@@ -10,10 +10,12 @@ from typing import ClassVar
 import pytest
 
 from cachesim import events
+from cachesim.base import limits
+from cachesim.base.errors import BadInput
 from cachesim.engines.ik_llama import events as ik_events
 from cachesim.engines.llama_cpp import events as llama_events
 from cachesim.engines.shared import slot_events
-from cachesim.events.base import Event, Log, SlotEvent, frozen
+from cachesim.events.base import Event, Log, SlotEvent, frozen, mib, share
 
 
 @frozen
@@ -87,3 +89,51 @@ def test_a_listener_is_added_to_none():
     log.add_listener(heard.append)
     log.emit(Sent(0, 1, 5))
     assert heard == log.events
+
+
+def test_a_trace_holds_the_slot_of_several_and_the_number_of_the_task_in_its_step():
+    event = Sent(2, 7, 5)
+    assert event.record() == {"ev": "sent", "slot": 2, "n_tokens": 5, "text": "x"}
+    assert event.record(one_slot=True, tasks={7: 1, 8: 0}) == {"ev": "sent", "task": 1, "n_tokens": 5, "text": "x"}
+    assert event.record(tasks={8: 0}) == event.record()
+    assert Sent(None, None, 5).record(tasks={}) == {"ev": "sent", "n_tokens": 5, "text": "x"}
+
+
+def test_numbers_are_printed_with_three_decimals():
+    assert (mib(1 << 20), mib(1_500_000), share(1 / 3), share(1)) == (1.0, 1.431, 0.333, 1.0)
+
+
+def test_a_log_counts_work_and_goes_on_from_the_log_before():
+    before = Log()
+    before.spend(5, 2)
+    before.spend(3, 1, exact=4)
+    before.refund(1, 1, exact=1)
+    before.sample()
+    log = Log(before)
+    assert (log.spent, log.passes, log.exact, log.sampled) == (7, 2, 3, 1)
+    log.refund(1, 1)
+    assert (log.spent, log.passes, log.exact) == (6, 1, 3)
+
+
+@pytest.mark.parametrize("limit, work, message", [
+    (limits.NEW_TOKENS, lambda log: log.spend(5, 0), "evaluates and generates more tokens"),
+    (limits.PASSES, lambda log: log.spend(0, 5), "takes more steps"),
+    (limits.EXACT_WORK, lambda log: log.spend(0, 0, exact=5), "does more exact arithmetic"),
+    (limits.SAMPLED_TOKENS, lambda log: [log.sample() for _ in range(5)], "generates more tokens"),
+])  # fmt: skip
+def test_a_run_may_do_as_much_as_its_limit_and_no_more(limit, work, message):
+    limits.lift({limit.name: 5})
+    work(Log())
+    limits.lift({limit.name: 4})
+    with pytest.raises(BadInput, match=message):
+        work(Log())
+
+
+def test_the_events_of_a_request_are_those_between_two_marks():
+    log = Log()
+    for number in range(3):
+        assert log.mark() == number
+        for n_tokens in range(number):
+            log.emit(Sent(number, number, n_tokens))
+    assert [[event.n_tokens for event in log.of(number)] for number in range(3)] == [[], [0], [0, 1]]
+    assert repr(log) == "<Log of 3 steps: 3 events>"

@@ -7,7 +7,7 @@ import pytest
 from cachesim.engines.registry import profiles, rules_of
 from cachesim.engines.rule import Decision, Role, about
 from cachesim.judging.decided_text import decided_data, decided_sentences
-from cachesim.judging.deciding_rule import FailureKind, deciding_rule
+from cachesim.judging.deciding_rule import FailureKind, deciding_rule, is_much
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.request_cost import RequestCost, cost_change
 from cachesim.judging.rule_exchange import START, AskedRules, is_compatible, variants_in
@@ -166,3 +166,20 @@ def test_objects_that_were_removed_before_the_request_are_not_called_stored():
     one = run("llama-24143-entry-removed-hybrid", B9518)
     assert [point.tokens for point in unused_points(one, 3)] == [68, 45]
     assert unused_points(one, 0) is None and unused_data(None) is None
+
+
+@pytest.mark.parametrize(("gained", "lost", "much"), [(3, 6, True), (2, 5, False), (3, 5, True), (0, 0, True),
+                                                      (-1, 0, False)])  # fmt: skip
+def test_half_of_a_loss_is_much(gained, lost, much):
+    assert is_much(gained, lost) is much
+
+
+@pytest.mark.parametrize(("new", "gained", "better"), [
+    (RequestCost(3, 1.0, 4, 2), 1, True),          # only more tokens reused
+    (RequestCost(3, 1.0, 4, 2), 0, False),         # nothing is another
+    (RequestCost(2, 1.0, 4, 2), 0, True), (RequestCost(3, 1.0, 4, 3), 0, True),
+    (RequestCost(2, 1.0, 4, 2), -1, False), (RequestCost(4, 1.0, 4, 2), 9, False),
+    (RequestCost(3, 1.0, 4, 2, uncounted=1), 9, False), (RequestCost(3, 1.0, 4, 2, repeated=1), 9, False),
+])  # fmt: skip
+def test_a_cost_is_better_if_nothing_is_worse_and_something_differs(new, gained, better):
+    assert new.is_better(RequestCost(3, 1.0, 4, 2), gained) is better

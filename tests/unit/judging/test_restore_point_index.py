@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from operator import sub
@@ -143,3 +144,41 @@ def test_points_that_were_lost_long_ago_are_not_kept():
             known.lost, known.lost_clock, known.lost_at = Lost(0, KEY, "evaluated", ""), number, number
     notes = index_of(place.node)
     assert len(notes.ranged) < 2 * MANY and len(notes.single[6]) < 2 * MANY
+
+
+def point(lost_at=-1, lost_clock=-1, **fields):
+    """Return a point; ``lost_at``: request that removed it."""
+    lost = Lost(0, KEY, "erased", "R") if lost_at >= 0 else None
+    known = KnownPoint(0, ("", 0, 0, 0, 0, 0), "slot", place=None, lo=4, hi=12, step=1, born=0)
+    return replace(known, lost=lost, lost_at=lost_at, lost_clock=lost_clock, **fields)
+
+
+@pytest.mark.parametrize("step, most, reach", [(1, 20, 12), (1, 7, 7), (1, 3, 3), (3, 20, 10), (3, 9, 7), (3, 3, 1)])
+def test_a_point_reaches_its_longest_usable_length(step, most, reach):
+    assert replace(point(), step=step).reach(most) == reach
+
+
+@pytest.mark.parametrize("known, is_lasting", [
+    (point(), True), (point(lost_at=1, is_durable=False), False), (point(is_durable=False), True),
+    (point(lost_at=1, is_durable=False, has_rested=True), True), (point(lost_at=1), True),
+])  # fmt: skip
+def test_stored_copies_last_and_live_states_if_a_request_ended_in_them(known, is_lasting):
+    assert known.is_lasting is is_lasting
+
+
+@pytest.mark.parametrize("known, other, outlived", [
+    (point(), point(lost_at=1, lost_clock=3), True), (point(lost_at=1, lost_clock=3), point(), False),
+    (point(), point(), False), (point(lost_at=2, lost_clock=9), point(lost_at=1, lost_clock=5), True),
+    (point(lost_at=2, lost_clock=4), point(lost_at=1, lost_clock=3), True),
+    (point(lost_at=1, lost_clock=4), point(lost_at=1, lost_clock=3), False),
+    (point(lost_at=2, lost_clock=4, is_durable=False), point(lost_at=1, lost_clock=3), False),
+    (point(lost_at=2, lost_clock=4, is_durable=False), point(lost_at=1, lost_clock=3, is_durable=False), True),
+])  # fmt: skip
+def test_a_point_outlives_one_that_was_lost_by_an_earlier_request(known, other, outlived):
+    assert known.outlived(other, clock=5) is outlived
+
+
+def test_of_lost_points_copies_come_first_then_the_latest_loss_then_the_oldest_point():
+    live, early, late = point(lost_at=9, is_durable=False), point(lost_at=1), point(lost_at=2)
+    newer = replace(late, number=3)
+    assert sorted((late, newer, early, live), key=lambda known: known.rank) == [live, early, newer, late]

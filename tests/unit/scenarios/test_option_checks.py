@@ -7,9 +7,17 @@ from dataclasses import replace
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.registry import ENGINES
+from cachesim.engines.registry import ENGINES, profiles
 from cachesim.scenarios.from_notation import from_line
-from cachesim.scenarios.option_checks import check_model, check_option, filled, in_force, known_models, spoken
+from cachesim.scenarios.option_checks import (
+    check_model,
+    check_option,
+    check_profile,
+    filled,
+    in_force,
+    known_models,
+    spoken,
+)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -73,3 +81,28 @@ def test_a_known_model_has_layers_of_kinds_that_the_engine_has(engine):
 def test_a_model_with_a_refused_kind_is_not_known(refused, left):
     manual = replace(ENGINES["llama_cpp"].manual, refused=frozenset(refused))
     assert known_models(manual).keys() & {"gpt-oss", "llama-3", "qwen3-next"} == left
+
+
+KNOWN = frozenset(profiles())
+
+
+@pytest.mark.parametrize("profile, engine, known", [
+    ("llama_cpp@b11549", "llama_cpp", KNOWN), ("llama_cpp@mine", "llama_cpp", None),
+    ("llama_cpp@b9070", "llama_cpp", KNOWN),         # a build between two rule sets, with rules of its own
+])  # fmt: skip
+def test_profiles_of_an_engine_are_recorded_or_builds_with_rules_of_their_own(profile, engine, known):
+    check_profile(profile, engine, known)
+
+
+@pytest.mark.parametrize("profile, engine, known, cause, hint", [
+    ("llama_cpp@b10588", "llama_cpp", KNOWN, "unknown profile 'llama_cpp@b10588'", "llama_cpp@b10587"),
+    ("llama_cpp@latest", "llama_cpp", KNOWN, "unknown profile 'llama_cpp@latest'", "the build is llama_cpp@b11549"),
+    ("sglang@0.5.22", "sglang", KNOWN, "unknown profile 'sglang@0.5.22'", "did you mean 'sglang@0.5.23'?"),
+    ("ik_llama@mine", "llama_cpp", None, "profile 'ik_llama@mine' is not a profile of the engine 'llama_cpp'", ""),
+    ("llama_cpp", "llama_cpp", None, "profile 'llama_cpp' is not a profile of the engine 'llama_cpp'", ""),
+    ("ik_llama@main", "llama_cpp", KNOWN, "profile 'ik_llama@main' is not a profile of the engine 'llama_cpp'", ""),
+])  # fmt: skip
+def test_an_unknown_profile_is_refused_with_the_name_that_is_known(profile, engine, known, cause, hint):
+    with pytest.raises(BadInput) as bad:
+        check_profile(profile, engine, known)
+    assert (bad.value.cause, bad.value.hint) == (cause, hint)

@@ -9,7 +9,7 @@ import pytest
 from cachesim.cli.main import main
 from cachesim.engines.llama_cpp.flags import read_flags
 from cachesim.tools.advise.agent_search import AgentSearch
-from tests.unit.engines.test_model_sizes import QWEN_KEYS, gguf
+from tests.unit.engines.shared.test_model_sizes import QWEN_KEYS, gguf
 
 BODIES = "tests/unit/tools/request_bodies/agent.jsonl"
 SESSION = "tests/workloads/data/chat.jsonl"

@@ -6,6 +6,7 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
+from cachesim.tools.memory.command import prepared
 
 GIB = 1 << 30
 
@@ -134,3 +135,16 @@ def test_the_report_has_80_columns_and_begins_with_the_answer(capsys, line):
     main(["memory", *line.split()])
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80 and "GiB" in lines[0]
+
+
+@pytest.mark.parametrize(("words", "prepared_words"), [
+    ("qwen3 -ctk q8_0", "qwen3 --set cache_type_k=q8_0"), ("qwen3 -ctk=q8_0", "qwen3 --set cache_type_k=q8_0"),
+    ("qwen3 -p sglang -ctk q8_0", "qwen3 -p sglang -ctk q8_0"),                 # not a flag of this engine
+    ("qwen3 -p llama_cpp@b11549 -md x", "qwen3 -p llama_cpp@b11549 --draft x"),
+    ("qwen3 --profile vllm -md x", "qwen3 --profile vllm -md x"),
+    ("qwen3 -p vllm --profile llama_cpp -md x", "qwen3 -p vllm --profile llama_cpp --draft x"),
+    ("qwen3 -p nosuch -md x", "qwen3 -p nosuch --draft x"),                     # all engines: the error comes later
+    ("--model qwen3 -c 5", "qwen3 -c 5"), ("--model=qwen3", "qwen3"), ("-h -ctk", "-h -ctk"),
+])  # fmt: skip
+def test_flags_that_change_only_sizes_are_those_of_the_named_engines(words, prepared_words):
+    assert prepared(words.split(), ()) == prepared_words.split()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from random import Random
+from typing import NamedTuple
 
 import pytest
 
@@ -11,6 +12,7 @@ from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.engines.registry import BUILTIN
+from cachesim.engines.shared.memory_use import MIB, MemoryPart, MemoryQuestion, MemoryUse
 from cachesim.engines.shared.model_sizes import known_sizes, real_model
 from cachesim.tools.advise.agent_search import AgentSearch, agent_forms
 from cachesim.tools.advise.agent_workload import recorded_workload
@@ -113,3 +115,44 @@ def test_settings_for_agents_exist_for_every_width_of_heads(tmp_path, name):
         assert smaller == settings_found(engine, plain, load, True) or "cannot be stored" in smaller or (
             "does not store heads" in smaller)  # fmt: skip
     assert True in found
+
+
+class Forms(NamedTuple):
+    """A server whose memory is the sum of its options [MiB]; an option of 0 has no limit."""
+
+    lower: dict[str, tuple[int, int]]
+
+    def use(self, ask):
+        unlimited = next((name for name, value in ask.options.items() if not value), "")
+        parts = tuple(MemoryPart(name, MIB, value, "units") for name, value in ask.options.items())
+        return MemoryUse(token=0, window=0, state=0, checkpoint=0, parts=parts, unlimited=unlimited)
+
+
+def search(room, least, **options):
+    """Return a search with steps of 1, and the memory before. ``least``: smallest values."""
+    forms = Forms({name: (1, value) for name, value in least.items()})
+    ask = MemoryQuestion(real_model("qwen3"), options, rules=None, room=room * MIB)
+    return LowerSearch(ask, forms, {name: 8 for name in options}), forms.use(ask)
+
+
+@pytest.mark.parametrize(("room", "least", "options", "found"), [
+    (10, {"a": 1, "b": 1}, {"a": 10, "b": 5}, [("a", 5)]),                # one is enough: no second is lowered
+    (4, {"a": 2, "b": 1}, {"a": 10, "b": 5}, [("a", 2), ("b", 2)]),
+    (4, {"a": 10, "b": 1}, {"a": 10, "b": 4, "c": 2}, []),                # a has no smaller value, b alone no room
+    (6, {"a": 10, "b": 1, "c": 1}, {"a": 2, "b": 4, "c": 4}, [("b", 1), ("c", 3)]),
+    (2, {"a": 2, "b": 2}, {"a": 10, "b": 5}, []),
+])  # fmt: skip
+def test_options_are_lowered_together_until_they_fit(room, least, options, found):
+    lower, use = search(room, least, **options)
+    assert [(one.option, one.after) for one in lower.together(use)] == found
+
+
+def test_an_option_without_a_limit_comes_first_although_the_others_save():
+    lower, use = search(20, {"a": 1, "b": 1}, a=10, b=0)
+    assert [one.option for one in lower.each(use)] == ["b", "a"]
+
+
+def test_values_that_fit_come_in_the_order_of_their_cost_and_others_by_total():
+    lower, use = search(12, {"a": 1, "b": 1, "c": 4}, a=9, b=5, c=5)
+    assert [(one.option, one.after, one.fits) for one in lower.each(use)] == [
+        ("a", 2, True), ("b", 1, False), ("c", 4, False)]  # fmt: skip

@@ -12,7 +12,7 @@ from cachesim.base import limits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.tools.request_bodies.api_forms import bodies_of
-from cachesim.tools.request_bodies.body_files import are_bodies, read_bodies
+from cachesim.tools.request_bodies.body_files import DEEP, are_bodies, bodies_in, read_bodies
 from tests.unit.tools.request_bodies.made import chat
 
 LOG = Path(__file__).parents[1] / "server_logs" / "default_verbosity.log"
@@ -148,3 +148,22 @@ def test_logs_and_bodies_are_distinguished(tmp_path):
 def test_a_folder_without_bodies_is_refused(tmp_path, capsys):
     assert main(["import", str(tmp_path)]) == 2
     assert "folder contains no request bodies" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("value", "places"), [
+    ([ONE, TWO], ["f[0]", "f[1]"]), ([ONE], ["f"]), ({"log": {"entries": [{"body": ONE}, {"body": [ONE, TWO]}]}},
+     ["f entries[0]", "f entries[1][0]", "f entries[1][1]"]), (ONE["messages"], ["f"]),
+    ([*ONE["messages"], {"role": "user"}], []), ([{"content": "a"}], []), ([], []),
+])  # fmt: skip
+def test_a_body_has_the_place_at_which_it_stands(value, places):
+    assert [body.place for body in bodies_in(value, "f")] == places
+
+
+def nested(value, depth):
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_bodies_are_sought_to_a_depth():
+    assert [*bodies_in(nested(ONE, DEEP + 1), "f")] and not [*bodies_in(nested(ONE, DEEP + 2), "f")]

@@ -6,7 +6,8 @@ import copy
 
 import pytest
 
-from cachesim.tools.request_bodies.prompt_causes import CAUSES
+from cachesim.base.tokens import common_prefix
+from cachesim.tools.request_bodies.prompt_causes import CAUSES, PromptCause, raw_cause
 from tests.unit.tools.request_bodies.made import LONG, TOOLS, chat, found
 
 U1, A1, U2, A2, U3 = (
@@ -178,3 +179,25 @@ def test_tokens_of_the_client_are_exact(tmp_path):
     one = data["requests"][1]
     assert data["tokens_exact"] and (one["shared"], one["tokens"]) == (60, 120)
     assert (one["path"], one["character"]) == ("prompt", 60)
+
+
+W, V = "word " * 50, "vord " * 50             # longer than what is compared
+
+
+@pytest.mark.parametrize(("old", "new", "cause", "detail"), [
+    ("one two three", "one two", "back", ""),
+    ("ab  c d e f", "ab c d e f", "whitespace", ""),
+    ("ab  c d e f g", "ab c d e f x", "whitespace", ""),             # the next four words are the same
+    ("ab  c d e f", "ab c d g f", "text", ""),             # the fourth is another
+    ("ab  c", "ab c", "text", ""),                         # one word is not enough
+    (f"ab {V}{W}end", f"ab {W}end", "removed text", "250 characters"),
+    (f"ab {W}end", f"ab {V}{W}end", "inserted text", "250 characters"),
+    (f"ab {V}{W}end", f"ab {W}", "removed text", "250 characters"),
+    (f"ab xyz{W}end", f"ab {W}end", "removed text", "3 characters"),
+    (f"ab xyz{W[:14]}", f"ab {W[:14]}", "text", ""),       # too short to be found again
+    (f"ab xyz{W[:16]}", f"ab {W[:16]}", "removed text", "3 characters"),
+    ("a <think>b</think> c d e f", "a  c d e f", "reasoning removed", ""),
+])  # fmt: skip
+def test_a_raw_prompt_differs_by_the_smallest_change_that_explains_it(old, new, cause, detail):
+    at = common_prefix(old, new)
+    assert raw_cause(old, new, at) == PromptCause(cause, detail)

@@ -13,6 +13,7 @@ from cachesim.scenarios.option_checks import spoken
 from cachesim.tools.search.campaign_folder import case_id, case_toml
 from cachesim.tools.search.drawn_conversation import KINDS, DrawnConversation, draw_conversation, longest, small_models
 from cachesim.tools.search.property_failure import PropertyFailure
+from tests.unit.tools.search import drawn_conversations
 
 PROFILE = {"llama_cpp": "llama_cpp@b10587", "ik_llama": "ik_llama@main", "mlx_lm": "mlx_lm@0.32.2",
            "vllm": "vllm@0.33.0", "sglang": "sglang@0.5.23"}  # fmt: skip
@@ -72,3 +73,15 @@ def test_options_given_are_those_that_are_no_defaults():
     server = {"ubatch_size": 4, "batch_size": 2048}
     assert made("llama_cpp", {"A": 1}, "A", server=server).given() == {"ubatch_size": 4}
     assert made("llama_cpp", {"A": 1}, "A").given() == {}
+
+
+def test_another_engine_runs_a_conversation_with_its_own_options():
+    case = made("ik_llama", {"A": 12, "B": 0}, "A", server={"ctx_size": 256})
+    own, other = case.scenario("ik_llama@main"), case.scenario("mlx_lm@0.32.2")
+    assert (own.engine, own.server, own.profiles) == ("ik_llama", {"ctx_size": 256}, ("ik_llama@main",))
+    assert (other.engine, other.server, other.profiles) == ("mlx_lm", {}, ("mlx_lm@0.32.2",))
+    assert own.words == other.words == {"A": 12} and own.steps[0].request.prompt == other.steps[0].request.prompt
+
+
+def test_a_seed_stays_the_conversation_of_the_file():
+    assert [*drawn_conversations.lines()] == drawn_conversations.FILE.read_text("utf-8").splitlines()

@@ -8,7 +8,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
-from cachesim.engines.shared.model_sizes import known_sizes, sizes_of
+from cachesim.engines.shared.model_sizes import known_sizes, real_model, sizes_of
 from cachesim.engines.shared.size_formulas import DeclaredSizes, name_with_sizes, split_sizes, states_bytes
 from cachesim.model import parse
 
@@ -134,3 +134,43 @@ def test_a_kind_that_was_not_recorded_has_the_bytes_of_our_own_numbers():
     assert states_bytes(spec, {"G": 5632, "C": 512, "H": 18688}, 0) == 5632 + 512 + 18688
     assert states_bytes(spec, {"G": 5632}, 0) == 5632 + 4 * 2 * 32 + 4 * (3 * 96 + 4 * 16 * 16)
     assert states_bytes(spec, {"G": 5632}, 100) == 3 * 100
+
+
+KNOWN = {
+    "qwen3-next": ("GGGA", 12, 36, 2048, 2195456, 256, 262144),
+    "qwen3-coder-next": ("GGGA", 12, 36, 2048, 2195456, 256, 262144),
+    "qwen3.5": ("GGGA", 8, 24, 4096, 2195456, 256, 262144),
+    "qwen3.5-0.8b": ("GGGA", 6, 18, 2048, 1122304, 256, 262144),
+    "qwen3.5-2b": ("GGGA", 6, 18, 2048, 1122304, 256, 262144),
+    "qwen3.5-4b": ("GGGA", 8, 24, 4096, 2195456, 256, 262144),
+    "qwen3.5-27b": ("GGGA", 16, 48, 4096, 3268608, 256, 262144),
+    "qwen3.5-35b-a3b": ("GGGA", 10, 30, 2048, 2195456, 256, 262144),
+    "qwen3.5-122b-a10b": ("GGGA", 12, 36, 2048, 4341760, 256, 262144),
+    "qwen3.5-397b-a17b": ("GGGA", 15, 45, 2048, 4341760, 256, 262144),
+    "qwen3.6-27b": ("GGGA", 16, 48, 4096, 3268608, 256, 262144),
+    "qwen3.6-35b-a3b": ("GGGA", 10, 30, 2048, 2195456, 256, 262144),
+    "gpt-oss": ("W128 A", 36, 0, 2048, 0, 64, 131072),
+    "gpt-oss-20b": ("W128 A", 24, 0, 2048, 0, 64, 131072),
+    "llama-3": ("AAAA", 32, 0, 4096, 0, 128, 131072),
+    "mistral": ("AAAA", 32, 0, 4096, 0, 128, 32768),
+    "qwen3": ("AAAA", 36, 0, 4096, 0, 128, 40960),
+    "qwen2.5": ("AAAA", 28, 0, 2048, 0, 128, 131072),
+    "gemma-3": ("W512 W512 W512 W512 W512 A", 26, 0, 1024, 0, 256, 32768),
+    "gemma-4-26b-a4b": ("W1024 W1024 W1024 W1024 W1024 A", 30, 0, 8192, 0, 256, 262144),
+    "gemma-4-31b": ("W1024 W1024 W1024 W1024 W1024 A", 60, 0, 16384, 0, 256, 262144),
+    "granite-4.0-h-350m": ("SSSSSSSSSSASSASSSASSSSSSSSSASSSS", 4, 28, 1024, 807936, 64, 32768),
+    "granite-4.0-h-small": ("SSSSSASSSS", 4, 36, 4096, 4295680, 128, 131072),
+    "nemotron-3-nano": ("SSSAS", 6, 23, 1024, 2170880, 128, 262144),
+    "nemotron-3.5-lightning": ("SSSASSSASSSASSSASSSASSSSASSSS", 6, 23, 1024, 2170880, 128, 262144),
+    "nemotron-3-super": ("SSSSAS", 8, 40, 1024, 4317184, 128, 262144),
+    "nemotron-nano-9b-v2": ("SSSSSSSSASSSASSSSASSSSASSSSSSSS", 4, 27, 4096, 5390336, 128, 131072),
+    "mamba-2": ("SSSS", 0, 64, 0, 2685952, 16, 0),
+    "lfm2-1.2b": ("CCACCACA", 6, 10, 2048, 16384, 64, 128000),
+}
+"""Layers; layers with rows, with states; bytes of a token's rows, of a state; width of a head; context [tokens]."""
+
+
+def test_the_named_models_have_the_sizes_of_their_config_files():
+    found = {name: (sizes_of(name), real_model(name).context) for name in known_sizes()}
+    assert {name: (of.layers, of.attention, of.recurrent, of.row, of.state, of.head, context)
+            for name, (of, context) in found.items()} == KNOWN  # fmt: skip

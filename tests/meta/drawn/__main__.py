@@ -1,0 +1,91 @@
+"""Draws faults over the whole package, plants them, and prints which tests find them.
+
+Run: make meta-drawn ARGS="--seed 1". An interrupted run goes on where it stopped: results lie in a file of JSON lines.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+from cachesim.base import exits
+from cachesim.base.console import complain
+from tests.meta.drawn.changes import Source, is_fault
+from tests.meta.drawn.drawing import DrawnFault, all_faults, drawn
+from tests.meta.drawn.equivalent import EQUIVALENT
+from tests.meta.drawn.results import Results
+from tests.meta.drawn.search import STEPS, Search
+from tests.meta.drawn.table import OPEN, SURVIVED, Outcome, lines, outcome
+from tests.meta.floors.plant import ROOT
+
+PACKAGE = ROOT / "cachesim"
+RESULTS = ROOT / "build" / "drawn-faults.jsonl"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the steps and return the exit code: 1 if a fault survived."""
+    args = _arguments(argv)
+    faults = [fault for fault in (possible(args.only) if args.all else drawn(PACKAGE, args.faults, args.seed))
+              if (not args.folder or fault.folder in args.folder) and args.only in fault.name]  # fmt: skip
+    if args.list:
+        print(*(fault.name for fault in faults), sep="\n")
+        return exits.HOLDS
+    if not faults:
+        complain("nothing planted: no fault has such a name")
+        return exits.NOTHING
+    results = Results(args.results, ROOT)
+    try:
+        if not args.table:
+            _run(faults, results, args)
+    except KeyboardInterrupt:
+        complain(f"interrupted; the same command goes on with the results of {args.results}")
+    outcomes = _outcomes(faults, results)
+    print(*lines(outcomes), sep="\n")
+    kinds = {one.what for one in outcomes.values()}
+    return exits.BROKEN if SURVIVED in kinds else exits.UNDECIDED if OPEN in kinds else exits.HOLDS
+
+
+def possible(text: str) -> Iterator[DrawnFault]:
+    """Yield every fault whose name contains a text, drawn or not."""
+    for fault in chain.from_iterable(all_faults(PACKAGE).values()):
+        if text in fault.name and is_fault(Source((PACKAGE / fault.file).read_text("utf-8")), fault.change):
+            yield fault
+
+
+def _arguments(argv: list[str] | None) -> Namespace:
+    parser = ArgumentParser(prog="make meta-drawn", description="Plant drawn faults and print which tests find them.")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the draw (default 1)")
+    parser.add_argument("--faults", type=int, default=240, help="number of faults (default 240)")
+    parser.add_argument("--folder", action="append", help="only faults of this folder, such as judging or tools/run")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only faults whose name contains this text")
+    parser.add_argument("--all", action="store_true", help="with --only: every such fault, drawn or not")
+    parser.add_argument("--steps", type=int, default=len(STEPS), metavar="N",
+                        help=f"only the first steps of {', '.join(STEPS)} (default all)")
+    parser.add_argument("-j", "--jobs", type=int, default=2, help="processes (default 2)")
+    parser.add_argument("--results", type=Path, default=RESULTS, help=f"file of results (default {RESULTS})")
+    parser.add_argument("--list", action="store_true", help="print the faults and plant none")
+    parser.add_argument("--table", action="store_true", help="print the results that exist and plant none")
+    return parser.parse_args(argv)
+
+
+def _run(faults: list[DrawnFault], results: Results, args: Namespace) -> None:
+    """Run the steps for the faults that have no result."""
+    todo = [fault for fault in faults if _outcomes([fault], results)[fault].what == OPEN]
+    if not todo:
+        return
+    with tempfile.TemporaryDirectory(prefix="drawn-") as folder:
+        search = Search(Path(folder), results, args.jobs, lambda text: print(text, flush=True))
+        for step in STEPS[: args.steps]:
+            search.run(step, [fault for fault in faults if _outcomes([fault], results)[fault].what == OPEN])
+
+
+def _outcomes(faults: list[DrawnFault], results: Results) -> dict[DrawnFault, Outcome]:
+    return {fault: outcome([results.of(fault, step) for step in STEPS], fault.name in EQUIVALENT) for fault in faults}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

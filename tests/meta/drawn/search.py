@@ -1,0 +1,224 @@
+"""Search for the test that finds a fault, in four steps.
+
+1. "own": the unit tests that are named after the module, a fault at a time.
+2. "folder": the unit tests of the folder that mirrors the module, with ten faults in different modules at once.
+3. "suite": all tests of `make test` except those of step 4, with ten faults at once.
+4. "laws": tests/properties and tests/conformance with their long tests, with ten faults at once.
+
+A failing test counts only if it passes in a control: a copy in which every function has a statement that does nothing.
+So a test that compares the text of the package, or fails in a copy anyway, finds no fault.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Lock
+
+from tests.meta.drawn.copies import NO_RESULT, Copy, Processes, TestRun, harmless
+from tests.meta.drawn.drawing import DrawnFault
+from tests.meta.drawn.folders import mirror, own
+from tests.meta.drawn.results import Result, Results
+
+OWN, FOLDER, SUITE, LAWS = "own", "folder", "suite", "laws"
+STEPS = (OWN, FOLDER, SUITE, LAWS)
+TOGETHER = 10          # faults planted at once
+LAW_FOLDERS = ("tests/properties", "tests/conformance")
+WITH_LONG = "not slow and not meta and not browser"
+
+Say = Callable[[str], None]
+Fails = Callable[[Sequence[DrawnFault], Sequence[str]], list[str]]
+"""Returns those of the tests that fail with these faults."""
+IsLikely = Callable[[DrawnFault, str], bool]
+"""True if a test probably finds a fault: it is tried first."""
+
+
+class Control:
+    """Copy with statements that do nothing, and the tests that failed or passed in it."""
+
+    def __init__(self, copy: Copy) -> None:
+        self._copy = copy
+        self._failing: dict[str, bool] = {}
+        self._lock = Lock()
+        package = copy.root / "cachesim"
+        copy.write({path.relative_to(package).as_posix(): harmless(path.read_text("utf-8"))
+                    for path in sorted(package.rglob("*.py"))})  # fmt: skip
+
+    def passing(self, tests: Sequence[str], run: TestRun) -> list[str]:
+        """Return those of the tests that pass in the control. A run without a result is repeated as a whole. Raise
+        RuntimeError if it has none in the control, too."""
+        with self._lock:
+            todo = [test for test in tests if test not in self._failing]
+            if any(test.startswith(NO_RESULT) for test in todo):
+                failed = self._copy.failing(run)
+                if any(test.startswith(NO_RESULT) for test in failed):
+                    raise RuntimeError(f"tests do not run in an unchanged copy: {failed}")
+                self._failing |= {test: False for test in todo if test.startswith(NO_RESULT)}
+                todo = [test for test in todo if not test.startswith(NO_RESULT)]
+            if todo:
+                failed = self._copy.failing(only(todo, marks=run.marks))
+                is_lost = any(one.startswith(NO_RESULT) for one in failed)
+                self._failing |= {test: is_lost or test in failed for test in todo}
+            return [test for test in tests if not self._failing[test]]
+
+
+def only(tests: Sequence[str], marks: str = "") -> TestRun:
+    """Return a run of these tests alone."""
+    return TestRun([*dict.fromkeys(test.partition("::")[0] for test in tests)], tests, marks=marks)
+
+
+def found_by_own(fault: DrawnFault, copy: Copy, control: Control) -> str:
+    """Return the first test named after the module that finds a fault, "" = none."""
+    paths = own(copy.root, fault.file)
+    never: list[str] = []
+    copy.plant([fault])
+    while paths:
+        run = TestRun(paths, never=never, is_first_enough=True)
+        failed = copy.failing(run)
+        found = control.passing(failed, run)
+        if found or not failed:
+            return found[0] if found else ""
+        never += failed
+    return ""
+
+
+def in_batches(faults: Iterable[DrawnFault], most: int = TOGETHER) -> list[list[DrawnFault]]:
+    """Return the faults in batches of different modules, in order as far as possible."""
+    batches: list[list[DrawnFault]] = []
+    for fault in faults:
+        for batch in batches:
+            if len(batch) < most and fault.file not in {other.file for other in batch}:
+                batch.append(fault)
+                break
+        else:
+            batches.append([fault])
+    return batches
+
+
+def attributed(faults: Sequence[DrawnFault], failed: Sequence[str], fails: Fails, is_likely: IsLikely,
+               ) -> Iterator[tuple[DrawnFault, str]]:  # fmt: skip
+    """Yield (fault, test that finds it), given the tests that failed with all faults together.
+
+    A test is tried again with each fault alone, until one explains it. Tests that still fail with the other faults
+    together are tried next; a test that fails with no fault alone is left out.
+    """
+    left, tests = [*faults], [*failed]
+    while left and tests:
+        test = tests[0]
+        suspects = sorted(left, key=lambda fault: not is_likely(fault, test))
+        guilty = next((fault for fault in suspects if fails([fault], [test])), None)
+        if guilty is None:
+            tests = tests[1:]
+            continue
+        yield guilty, test
+        left.remove(guilty)
+        tests = fails(left, tests) if left else []
+
+
+class Search:
+    """Search for tests that find the faults. Results are kept in a file as soon as they are known."""
+
+    def __init__(self, folder: Path, results: Results, jobs: int, say: Say) -> None:
+        self.results, self.jobs, self._say = results, jobs, say
+        self.processes = Processes()
+        self._copies: SimpleQueue[Copy] = SimpleQueue()
+        for at in range(jobs):
+            self._copies.put(Copy(_made(folder / f"copy-{at}"), results.root, self.processes))
+        self._control = Control(Copy(_made(folder / "control"), results.root, self.processes))
+
+    def run(self, step: str, faults: Sequence[DrawnFault]) -> None:
+        """Run a step for every fault that has no result of it."""
+        root = self.results.root
+        todo = [fault for fault in faults if self.results.of(fault, step) is None]
+        if step == OWN:
+            self._each(self._own, todo)
+        elif step == FOLDER:
+            by_tests: dict[tuple[str, ...], list[DrawnFault]] = {}
+            for fault in todo:
+                by_tests.setdefault((*mirror(root, fault.file),), []).append(fault)
+            self._each(lambda job, copy: self._batch(copy, job[0], step, TestRun(job[1])),
+                       [(batch, tests) for tests, mine in by_tests.items() for batch in in_batches(mine)])  # fmt: skip
+        else:
+            for batch in in_batches(todo):
+                run = _selected(root, step)._replace(workers=self.jobs)
+                self._each(lambda job, copy: self._batch(copy, job[0], step, job[1]), [(batch, run)])
+
+    def _each(self, work: Callable[..., None], jobs: Sequence[object]) -> None:
+        """Do a work for every job, with a copy for each process. After an interrupt none begins."""
+
+        def do(job: object) -> None:
+            copy = self._copies.get()
+            try:
+                work(job, copy)
+            finally:
+                self._copies.put(copy)
+
+        with ThreadPoolExecutor(self.jobs) as pool:
+            try:
+                _wait_for([pool.submit(do, job) for job in jobs])
+            except BaseException:
+                self.processes.stop()
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _own(self, fault: DrawnFault, copy: Copy) -> None:
+        begun = time.monotonic()
+        self._keep(fault, OWN, found_by_own(fault, copy, self._control), begun)
+
+    def _batch(self, copy: Copy, batch: list[DrawnFault], step: str, run: TestRun) -> None:
+        """Run tests with a batch of faults, and find the fault that explains each failing test."""
+        begun = time.monotonic()
+        failed = self.results.failed(batch, step)
+        if failed is None:
+            copy.plant(batch)
+            failed = copy.failing(run)
+            self.results.keep_failed(batch, step, failed)
+        self._say(f"{step}: {len(failed)} tests fail with {len(batch)} faults together")
+
+        def fails(planted: Sequence[DrawnFault], tests: Sequence[str]) -> list[str]:
+            copy.plant(planted)
+            again = run if any(test.startswith(NO_RESULT) for test in tests) else only(tests, marks=run.marks)
+            found = copy.failing(again)
+            is_lost = any(one.startswith(NO_RESULT) for one in found)
+            return [test for test in tests if is_lost or test in found]
+
+        def is_likely(fault: DrawnFault, test: str) -> bool:
+            path = copy.root / test.partition("::")[0]
+            return path.is_file() and Path(fault.file).stem in path.read_text("utf-8")
+
+        found = set()
+        for fault, test in attributed(batch, self._control.passing(failed, run), fails, is_likely):
+            found.add(fault)
+            self._keep(fault, step, test, begun)
+        for fault in batch:
+            if fault not in found:
+                self._keep(fault, step, "", begun)
+
+    def _keep(self, fault: DrawnFault, step: str, test: str, begun: float) -> None:
+        self.results.keep(fault, Result(step, test), time.monotonic() - begun)
+        self._say(f"{fault.name}\n    {step}: {test or 'not found'}")
+
+
+def _selected(root: Path, step: str) -> TestRun:
+    """Return the tests of the last two steps."""
+    if step == LAWS:
+        return TestRun([folder for folder in LAW_FOLDERS if (root / folder).is_dir()], marks=WITH_LONG)
+    parts = sorted(path.relative_to(root).as_posix() for path in (root / "tests").iterdir() if path.is_dir())
+    return TestRun([part for part in parts if part not in LAW_FOLDERS and not part.endswith("__pycache__")])
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def _wait_for(futures: Sequence[Future[None]]) -> None:
+    """Wait for all, and raise the first exception at once."""
+    left = {*futures}
+    while left:
+        done, left = wait(left, return_when=FIRST_COMPLETED)
+        for future in done:
+            future.result()

@@ -1,0 +1,80 @@
+"""Sentences about decisions, each with a scenario in which the decision is taken: a text file for each engine.
+
+After a changed sentence or decision run python -m tests.unit.engines.decision_sentences, and read the difference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from cachesim.engines.registry import BUILTIN, engine_of, profiles
+from cachesim.events import Decided
+from cachesim.scenarios.corpus import corpus_files
+from cachesim.scenarios.load import load
+from cachesim.scenarios.runner import play
+
+FOLDER = Path(__file__).parent
+MOST = 6               # rule sets of a scenario
+
+
+class Spoken(NamedTuple):
+    """First decision of a kind in a run of a scenario, in words."""
+
+    rule: str
+    scenario: str
+    profile: str
+    sentence: str
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        """Rule and sentence without its numbers."""
+        return self.rule, re.sub(r"[\d.,]+", "#", self.sentence)
+
+
+def file_of(engine: str) -> Path:
+    """Return the file of an engine."""
+    return FOLDER / engine / "decision_sentences.txt"
+
+
+def read(engine: str) -> list[Spoken]:
+    """Return the sentences of an engine's file."""
+    return [Spoken(*line.split(" | ", 3)) for line in file_of(engine).read_text("utf-8").splitlines()]
+
+
+def spoken(scenario: str, profile: str) -> Iterator[Spoken]:
+    """Yield the decisions of a run in words, the first of each kind."""
+    found = play(load(corpus_files()[scenario], {*profiles()}), profile, "none")
+    engine, met = engine_of(profile), set()
+    for event in found.events:
+        if isinstance(event, Decided):
+            text = engine.say(event.rule, event.value, event.because)
+            one = Spoken(event.rule, scenario, profile, str(text))
+            if text is not None and one.kind not in met:
+                met.add(one.kind)
+                yield one
+
+
+def first_of_each_kind(runs: Iterable[tuple[str, str]]) -> list[Spoken]:
+    """Return a sentence of each kind in these runs."""
+    found: dict[tuple[str, str], Spoken] = {}
+    for run in runs:
+        for one in spoken(*run):
+            found.setdefault(one.kind, one)
+    return sorted(found.values())
+
+
+def write() -> None:
+    """Write the files of all engines."""
+    runs: dict[str, list[tuple[str, str]]] = {name: [] for name in BUILTIN}
+    for name, file in sorted(corpus_files().items()):
+        for profile in [*load(file, {*profiles()}).expect][:MOST]:
+            runs[engine_of(profile).name].append((name, profile))
+    for engine, mine in runs.items():
+        file_of(engine).write_text("".join(f"{' | '.join(one)}\n" for one in first_of_each_kind(mine)), "utf-8")
+
+
+if __name__ == "__main__":
+    write()
