@@ -15,9 +15,11 @@ KINDS = (
     "full", "full full", "swa", "rswa", "chunked", "mamba", "full swa", "full swa swa", "full chunked", "full mamba",
     "full mamba", "full mamba", "full mamba mamba", "full swa mamba", "swa mamba",
 )  # fmt: skip
+OFFLOADED = {"full", "swa", "rswa", "chunked", "mamba"}
 MANAGERS = "single_type_kv_cache_manager.py"
 MOST_STEPS = 160
 PER_STEP = {"add": 0.12, "abort": 0.012, "reset": 0.01}
+RESETS = 0.06                  # of a step with CPU offload: prompts come back from there
 
 
 def draw_groups(rng, most):
@@ -61,7 +63,7 @@ def draw_config(rng):
         "watermark": rng.choice((0.0, 0.0, 0.1)), "reserve_full": rng.random() > 0.2,
         "retention": rng.choice((0, 0, None, step * rng.randint(1, 3))) if sparse and caching else 0,
         "spec": spec, "num_spec": min(least, rng.randint(1, 3)) if spec else 0,
-        "async_scheduling": rng.random() < 0.3, "images": rng.random() < 0.2, "caching": caching,
+        "async_scheduling": rng.random() < 0.6, "images": rng.random() < 0.2, "caching": caching,
         "dcp": 2 if kinds <= {"full", "mamba"} and rng.random() < 0.08 and not any(g["eagle"] for g in groups) else 1,
         "prefix_match_unit": rng.choice(unit) if len(groups) > 1 and caching and unit and rng.random() < 0.3 else None,
         "ckpt_align": align,
@@ -125,13 +127,13 @@ def draw_drafts(rng, server, told):
 
 
 def draw_offload(rng):
-    """Return the configuration of a model with full attention, and of its CPU memory."""
+    """Return the configuration of a model, and of its CPU memory."""
     config = draw_config(rng)
-    while {group["kind"] for group in config["groups"]} != {"full"}:
+    while not {group["kind"] for group in config["groups"]} <= OFFLOADED:
         config = draw_config(rng)
-    config |= {"spec": None, "num_spec": 0, "dcp": 1, "async_scheduling": False}
-    for group in config["groups"]:
-        group["eagle"] = False
+    config |= {"dcp": 1, "retention": config["retention"] or 0}
+    if len({group["block_size"] for group in config["groups"]}) == 1 and "mamba" in config["kind"].split():
+        config["prefix_match_unit"] = None                  # vLLM also stores parts of blocks, which is refused here
     least = 2 + sum(-(-config["max_model_len"] // group["block_size"]) for group in config["groups"])
     config["num_blocks"] = max(config["num_blocks"] * 2 // 3, least)
     return config | {"offload": {
@@ -188,8 +190,9 @@ class Client:
         if alive and (draw < PER_STEP["abort"] or self.idle > 3):
             self.idle = 0
             return server.abort(int(rng.choice(alive)))
-        if draw > 1 - PER_STEP["reset"]:
-            return server.reset(rng.random() < 0.5 and not (server.jobs and server.jobs.loads()))
+        if draw > 1 - (RESETS if server.jobs else PER_STEP["reset"]):
+            late = server.jobs and (server.jobs.loads() or server.pending)      # vLLM does not reset then
+            return server.reset(rng.random() < 0.5 and not late)
         depth = 2 if server.config["async_scheduling"] else 1
         if len(server.pending) >= depth or (server.pending and (self.idle or rng.random() < 0.15)):
             told = [name for name, tokens in server.pending[0][1].items() if tokens]

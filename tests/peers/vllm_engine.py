@@ -63,7 +63,7 @@ def speculation(config):
     k = config["num_spec"] if config["spec"] else 0
     eagle = config["spec"] in EAGLE_FAMILY
     prefill = 0 if not eagle else k if config["spec"] == "mtp_hash" else 1
-    hashed = prefill if config["caching"] and config["spec"] != "eagle_drop" else 0
+    hashed = prefill if config["caching"] and config["spec"] != "eagle_drop" and "offload" not in config else 0
     return {"num_lookahead_tokens": k * eagle, "num_prefill_lookahead": prefill, "num_hash_lookahead_tokens": hashed,
             "drop_eagle_block": eagle and not hashed}  # fmt: skip
 

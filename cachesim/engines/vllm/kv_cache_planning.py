@@ -18,6 +18,7 @@ from cachesim.engines.vllm.page_sizes import LayerBlocks, layer_blocks, real_gro
 from cachesim.engines.vllm.rules.blocks import Admission
 from cachesim.engines.vllm.rules.lookup import SpecGroup
 from cachesim.engines.vllm.rules.schedule import Drafter, Speculation
+from cachesim.engines.vllm.rules.start import NONE
 from cachesim.model import Spec
 
 KINDS = {"A": "full", "W": "swa", "R": "rswa", "K": "chunked", "S": "mamba"}
@@ -132,13 +133,15 @@ def _speculation(rules: Any, opts: Options) -> Speculation:
     """Return the tokens that a drafter adds to chunks and hashes."""
     found: Speculation = rules.speculation(Drafter(
         opts.speculative_method, opts.num_speculative_tokens, modules=opts.multi_module_mtp,
-        caching=opts.enable_prefix_caching, drop=opts.disable_lookahead_block_hashes,
+        caching=opts.enable_prefix_caching, drop=opts.disable_lookahead_block_hashes or opts.num_cpu_chunks > 0,
     ))  # fmt: skip
     return found
 
 
 def _states_at_ends(rules: Any, opts: Options) -> bool:
     """True if states are kept where chunks end. Raise BadInput for a mode that the version does not have."""
+    if opts.mamba_cache_mode == NONE:
+        return False
     at_ends = rules.states_align(opts.mamba_cache_mode)
     if at_ends is None:
         raise NotInBuild(f"mamba_cache_mode {opts.mamba_cache_mode} does not exist in {rules.name}", hint="align")

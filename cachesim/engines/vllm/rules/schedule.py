@@ -8,9 +8,9 @@ from typing import NamedTuple, Sequence
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.shared.rule_set import instead_of
 from cachesim.engines.vllm.rules.sources import config, file, scheduler, utils
+from cachesim.engines.vllm.rules.start import ALIGN
 
 EAGLE = ("eagle", "eagle3", "mtp")
-ALIGN, EVERY = "align", "all"
 FCFS, PRIORITY = "fcfs", "priority"
 schedule = scheduler("schedule")
 
