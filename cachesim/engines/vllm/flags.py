@@ -89,6 +89,10 @@ class Options:
     disable_lookahead_block_hashes: bool = flag(
         False, governs="VL-HASH-UNIT",
         help="Drafters drop the last found block; off: hashes include the tokens after it.")
+    disable_eagle_block_drop: bool = flag(
+        False, affects="VL-SPEC-LOOKAHEAD VL-HASH-UNIT",
+        help="Drafters of the EAGLE family use the last found block although the next token may differ; their hashes "
+             "do not include it.")
     enable_mamba_shared_prefix_checkpoint: bool = flag(
         False, "--enable-mamba-shared-prefix-checkpoint", "--enable-mamba-fine-grained-prefix-cache",
         off=("--no-enable-mamba-shared-prefix-checkpoint", "--disable-mamba-shared-prefix-checkpoint",
@@ -105,7 +109,7 @@ class Options:
     kv_transfer_config: str = flag("", "--kv-transfer-config", help="KV connector; only none is modelled.")
     kv_offloading_size: float = flag(0.0, "--kv-offloading-size", most=1 << 20, help="CPU memory [GiB]; not modelled.")
     num_cpu_chunks: int = flag(0, least=0, governs="VL-OFF-LOAD VL-OFF-STORE", tries=(64, 1024),
-                               help="Chunks that CPU memory holds, in models of full attention; 0 = no CPU offload.")
+                               help="Chunks that CPU memory holds; 0 = no CPU offload.")
     blocks_per_chunk: int = flag(1, least=1, affects="VL-OFF-LOAD VL-OFF-STORE",
         help="Blocks of a chunk. This and the next three options are in kv_connector_extra_config.")
     eviction_policy: str = flag(LRU, choices=(LRU, ARC), affects="VL-OFF-STORE",

@@ -7,6 +7,7 @@ vllm/distributed/kv_transfer/kv_connector/v1/offloading/scheduler.py (0.33.0).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import AbstractSet, Callable, NamedTuple, Sequence
 
 from cachesim.engines.vllm.kv_offload.chunk_lookup import ChunkLookup, ChunkQuery, OffloadedGroup
@@ -61,18 +62,19 @@ class StoreOffer(NamedTuple):
     idle: AbstractSet[Key]
 
 
-class BlockPart(NamedTuple):
-    """A block of the pool, and its place in a chunk."""
+class GroupTransfer(NamedTuple):
+    """The part of a transfer that belongs to a group: blocks of the pool, the place of the first one in the request's
+    table, and the chunks."""
 
-    block: int
-    key: Key
-    part: int
+    blocks: Sequence[int]
+    first: int
+    keys: Sequence[Key]
 
 
 @dataclass(slots=True, frozen=True)
 class TransferJob:
     """A transfer of chunks. ``copies``: block of the pool and block of CPU memory of each copy; a store evicts
-    chunks."""
+    chunks; ``is_whole``: every chunk gets a block, without which the worker stops."""
 
     job_id: int
     state: RequestOffloadState
@@ -80,6 +82,7 @@ class TransferJob:
     copies: tuple[tuple[int, int], ...]
     is_store: bool
     evicted: int = 0
+    is_whole: bool = True
 
 
 class OffloadConfig(NamedTuple):
@@ -137,18 +140,17 @@ class TransferJobs:
         local = state.num_locally_computed_tokens
         end = local + num_tokens
         per_chunk = self.config.blocks_per_chunk
-        keys = list[Key]()
-        parts = list[BlockPart]()
+        parts = list[GroupTransfer]()
         for number, group in enumerate(self.groups):
             size = group.tokens_per_block
             blocks = block_ids[number]
             last = -(-end // size)
             first = next((at for at in range(-(-local // size), last) if blocks[at]), last)
             own = state.offload_keys[number]
-            if first < last:
-                keys += own[first // per_chunk : -(-end // group.tokens_per_chunk)]
-            parts += [BlockPart(blocks[at], own[at // per_chunk], at % per_chunk) for at in range(first, last)]
+            chunks = own[first // per_chunk : -(-end // group.tokens_per_chunk)] if first < last else ()
+            parts.append(GroupTransfer(blocks[first:last], first, chunks))
             state.next_stored_chunk_idx[number] = -(-end // group.tokens_per_chunk)
+        keys = [*chain(*(part.keys for part in parts))]
         self.manager.prepare_load(keys, state.access)
         if self.config.caching:
             self.chunks_being_loaded.update(keys)
@@ -201,14 +203,16 @@ class TransferJobs:
         per_chunk = self.config.blocks_per_chunk
         evicted = self.manager.prepare_store(missing, offer.idle, state.access)
         wanted = {*missing}
-        parts = list[BlockPart]()
+        parts = list[GroupTransfer]()
         for group, end in enumerate(offer.ends):
             first = state.next_stored_chunk_idx[group]
-            for at in range(first * per_chunk, end * per_chunk):
-                key = state.offload_keys[group][at // per_chunk]
-                block = state.block_ids[group][at]
-                if key in wanted and block:
-                    parts.append(BlockPart(block, key, at % per_chunk))
+            chunks = [at for at in range(first, end) if state.offload_keys[group][at] in wanted]
+            table = state.block_ids[group]
+            places = [at * per_chunk + part for at in chunks for part in range(per_chunk)
+                      if table[at * per_chunk + part]]  # fmt: skip
+            if places:
+                keys = [state.offload_keys[group][at] for at in chunks]
+                parts.append(GroupTransfer([table[at] for at in places], places[0], keys))
             state.next_stored_chunk_idx[group] = max(first, end)
         return self._begin(state, missing, parts, is_store=True, evicted=len(evicted)) if parts else None
 
@@ -222,19 +226,29 @@ class TransferJobs:
     def begin_state_store(self, offer: StoreOffer, block_id: int) -> TransferJob:
         """Accept an offer of a state, and begin to store it from its block."""
         evicted = self.manager.prepare_store(offer.missing, offer.idle, offer.state.access)
-        part = BlockPart(block_id, offer.missing[0], self.config.blocks_per_chunk - 1)
+        part = GroupTransfer([block_id], self.config.blocks_per_chunk - 1, offer.missing)
         return self._begin(offer.state, offer.missing, [part], is_store=True, evicted=len(evicted))
 
-    def _begin(self, state: RequestOffloadState, keys: Sequence[Key], parts: Sequence[BlockPart], *, is_store: bool,
+    def _begin(self, state: RequestOffloadState, keys: Sequence[Key], parts: Sequence[GroupTransfer], *, is_store: bool,
                evicted: int = 0) -> TransferJob:
-        places = self.manager.places
-        copies = [(block, places[key] * self.config.blocks_per_chunk + part) for block, key, part in parts]
-        job = TransferJob(
-            self.job_counter, state, keys=tuple(keys), copies=tuple(copies), is_store=is_store, evicted=evicted)
+        copies = [*chain(*map(self._copies_of, parts))]
+        per_chunk = self.config.blocks_per_chunk
+        whole = all(len(part.keys) == -(-(part.first % per_chunk + len(part.blocks)) // per_chunk) for part in parts)
+        job = TransferJob(self.job_counter, state, keys=tuple(keys), copies=tuple(copies), is_store=is_store,
+                          evicted=evicted, is_whole=whole)  # fmt: skip
         self.jobs[job.job_id] = job
         state.transfer_jobs.add(job.job_id)
         self.job_counter += 1
         return job
+
+    def _copies_of(self, part: GroupTransfer) -> list[tuple[int, int]]:
+        """Return the copies of a group. The worker takes its blocks for consecutive ones of the request's table, even
+        if a window gave one between them back."""
+        per_chunk = self.config.blocks_per_chunk
+        places = [self.manager.places[key] for key in part.keys]
+        skipped = part.first % per_chunk
+        return [(block, places[at // per_chunk] * per_chunk + at % per_chunk)
+                for at, block in enumerate(part.blocks, skipped)]  # fmt: skip
 
     def complete(self, job_id: int) -> None:
         """End a transfer."""
