@@ -2,6 +2,7 @@
 # The Makefile includes this file; `make more` lists the targets. Paths are those of the root of the checkout.
 PEERS  := .venv-peers
 PEERS_VLLM := .venv-peers-vllm
+VLLM_OLDER := 0.30.0 0.31.0 0.32.0
 PEERS_SGLANG := .venv-peers-sglang
 VLLM_TESTS ?= $(PEERS_VLLM)/vllm-0.33.0/tests
 LIVE   := .venv-live
@@ -138,6 +139,9 @@ peers-vllm: $(PEERS_VLLM)/.made
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_compare --steps $(STEPS) --seed $(SEED)
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_compare --offload --steps $(STEPS) --seed $(SEED)
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_offload --ops $(OPS) --seed $(SEED)
+	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_defaults 0.33.0
+	for release in $(VLLM_OLDER); do \
+	  PYTHONPATH=$(PEERS_VLLM)/$$release $(PEERS_VLLM)/bin/python -m tests.peers.vllm_defaults $$release || exit 1; done
 	$(PEERS_VLLM)/bin/python -m tests.peers.command_lines vllm 0.33.0
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_blocks
 
@@ -154,6 +158,8 @@ $(PEERS_VLLM)/.made: pyproject.toml
 	@$(PYTHON) -m venv $(PEERS_VLLM)
 	@$(PEERS_VLLM)/bin/python -m pip --disable-pip-version-check --quiet install -e '.[peers-vllm]'
 	@$(PEERS_VLLM)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps vllm==0.33.0
+	@for release in $(VLLM_OLDER); do $(PEERS_VLLM)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps \
+	  --target $(PEERS_VLLM)/$$release vllm==$$release || exit 1; done
 	@touch $@
 
 # SGLang's tree, requests, scheduler and states need no torch: tests/peers/sglang_source.py replaces it.

@@ -60,6 +60,7 @@ class Flag(NamedTuple):
     governs: str = ""                          # rule families that it governs, such as `LC-DECODE LC-TASK`
     affects: str = ""                          # rule families that it affects and other flags govern
     tries: tuple[Option, ...] = ()             # values that `advise` tries, each alone
+    resolved: bool = False                     # the server chooses its default at its start, from model and options
 
     def names(self) -> Iterator[tuple[str, bool]]:
         """Yield every name as ``plain_name`` makes it, and whether that name switches the option on."""

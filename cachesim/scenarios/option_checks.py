@@ -103,9 +103,11 @@ def in_force(given: Mapping[str, Option], profile: str) -> dict[str, Option]:
 
 
 def spoken(given: Mapping[str, Option], engine: str) -> dict[str, Option]:
-    """Return the options that differ from the engine's default, or whose default depends on the version."""
+    """Return the options that differ from the engine's default, or whose default depends on the version, the model or
+    other options."""
     kit = engine_named(engine)
     vary = {name for rules in kit.profiles.values() for name in rules.defaults}
+    vary |= {flag.name for flag in kit.manual.flags if flag.resolved}
     return {name: value for name, value in given.items() if name in vary or kit.manual.defaults[name] != value}
 
 

@@ -55,6 +55,16 @@ def again(data):
     return server
 
 
+def known_fault(config):
+    """True if answers may be wrong: chunks end on smaller blocks than those of states (V-DEF-8), states are kept inside
+    chunks (V-DEF-3, V-DEF-7), or a chunk in CPU memory may lack a block that a window gave back (V-DEF-10)."""
+    states = [group["block_size"] for group in config["groups"] if group["kind"] == "mamba"]
+    windows = {group["kind"] for group in config["groups"]} & {"swa", "chunked"}
+    holes = windows and config["offload"]["blocks_per_chunk"] > 1
+    inside = states and config["ckpt_align"] is not None
+    return bool(holes or inside) or any(size != config["cache_block_size"] for size in states)
+
+
 def compare(data, seconds):
     """Replay a recording and return the first difference. With CPU offload, all answers must be correct, too."""
     trace = make_trace(Path(data["name"]), data, PROFILES)
@@ -63,7 +73,8 @@ def compare(data, seconds):
     judged = timed(seconds, "provenance", lambda: replay(trace, "provenance"))
     cold = timed(seconds, "with cold runs", lambda: replay(trace, "provenance", checker()))
     unmarked = judged.first and judged.first["field"] == UNMARKED
-    wrong = {"step": cold.broken[0], "field": "verdict"} if "offload" in data["config"] and cold.broken else None
+    judged_too = "offload" in data["config"] and not known_fault(data["config"])
+    wrong = {"step": cold.broken[0], "field": "verdict"} if judged_too and cold.broken else None
     return found.first or (None if unmarked else judged.first) or wrong
 
 

@@ -29,7 +29,8 @@ def connect(settings, config):
         rank=0, world_size=1, tensor_parallel_size=1, data_parallel_rank_local=None, nnodes_within_dp=1,
         distributed_executor_backend="uni")  # fmt: skip
     vars(settings.model_config).update(use_mla=False, model="m", dtype="float32", get_total_num_kv_heads=lambda: 1)
-    vars(settings.cache_config).update(cache_dtype="auto", kv_cache_layout=None, prefix_cache_retention_interval=None)
+    vars(settings.cache_config).update(
+        cache_dtype="auto", kv_cache_layout=None, prefix_cache_retention_interval=config["retention"])
     return settings
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import traceback
 
-from tests.peers.vllm_engine import EAGLE_FAMILY, FILLER, RealServer
+from tests.peers.vllm_engine import EAGLE_FAMILY, FILLER, RELEASE, RealServer
 
 SIZES = (2, 3, 4, 5, 8, 16)
 TOKENS = range(8, 90)        # without FILLER and PLACEHOLDER
@@ -15,19 +15,24 @@ KINDS = (
     "full", "full full", "swa", "rswa", "chunked", "mamba", "full swa", "full swa swa", "full chunked", "full mamba",
     "full mamba", "full mamba", "full mamba mamba", "full swa mamba", "swa mamba",
 )  # fmt: skip
+OFFLOADED = {"full", "swa", "rswa", "chunked", "mamba"}
+FREE = 0.4                     # of the layouts have any number of groups of any kinds
 MANAGERS = "single_type_kv_cache_manager.py"
 MOST_STEPS = 160
 PER_STEP = {"add": 0.12, "abort": 0.012, "reset": 0.01}
+RESETS = 0.06                  # of a step with CPU offload: prompts come back from there
 
 
 def draw_groups(rng, most):
     """Return the cache groups of a model, and whether it caches prefixes."""
     kinds, caching = rng.choice(KINDS).split(), rng.random() > 0.1
+    if rng.random() < FREE:
+        kinds = [rng.choice(("full", "full", "swa", "swa", "mamba", "mamba", "rswa")) for _ in range(rng.randint(1, 5))]
     base = rng.choice(SIZES)
-    mixed = "chunked" not in kinds and rng.random() < 0.3
+    mixed = "chunked" not in kinds and rng.random() < 0.5
     groups = []
     for kind in kinds:
-        size = base * rng.choice((1, 2, 4)) if mixed else base
+        size = base * rng.choice((1, 2, 3, 4, 6)) if mixed else base
         group = {"kind": kind, "block_size": size if kind != "mamba" or caching else most}
         if kind in ("swa", "rswa"):
             group["window"] = rng.randint(2, 5 * base + 1)
@@ -42,7 +47,7 @@ def draw_config(rng):
     most = rng.choice((64, 96, 128))
     groups, caching = draw_groups(rng, most)
     kinds = {group["kind"] for group in groups}
-    spec = rng.choice((None, None, None, "ngram", "eagle_drop", "eagle_hash", "eagle_hash", "mtp_hash"))
+    spec = rng.choice((None, None, None, "ngram", "eagle_drop", "eagle_keep", "eagle_hash", "eagle_hash", "mtp_hash"))
     if "chunked" in kinds and (spec in EAGLE_FAMILY):
         spec = None
     if spec in EAGLE_FAMILY and rng.random() < 0.8:
@@ -61,7 +66,7 @@ def draw_config(rng):
         "watermark": rng.choice((0.0, 0.0, 0.1)), "reserve_full": rng.random() > 0.2,
         "retention": rng.choice((0, 0, None, step * rng.randint(1, 3))) if sparse and caching else 0,
         "spec": spec, "num_spec": min(least, rng.randint(1, 3)) if spec else 0,
-        "async_scheduling": rng.random() < 0.3, "images": rng.random() < 0.2, "caching": caching,
+        "async_scheduling": rng.random() < 0.6 and not (spec == "ngram" and RELEASE < "0.33"), "images": rng.random() < 0.2, "caching": caching,
         "dcp": 2 if kinds <= {"full", "mamba"} and rng.random() < 0.08 and not any(g["eagle"] for g in groups) else 1,
         "prefix_match_unit": rng.choice(unit) if len(groups) > 1 and caching and unit and rng.random() < 0.3 else None,
         "ckpt_align": align,
@@ -125,13 +130,17 @@ def draw_drafts(rng, server, told):
 
 
 def draw_offload(rng):
-    """Return the configuration of a model with full attention, and of its CPU memory."""
+    """Return the configuration of a model, and of its CPU memory."""
     config = draw_config(rng)
-    while {group["kind"] for group in config["groups"]} != {"full"}:
+    while not {group["kind"] for group in config["groups"]} <= OFFLOADED:
         config = draw_config(rng)
-    config |= {"spec": None, "num_spec": 0, "dcp": 1, "async_scheduling": False}
-    for group in config["groups"]:
-        group["eagle"] = False
+    config |= {"dcp": 1, "retention": config["retention"] or 0}
+    states = [group["block_size"] for group in config["groups"] if group["kind"] == "mamba"]
+    if len({group["block_size"] for group in config["groups"]}) == 1 and states:
+        config["prefix_match_unit"] = None                  # vLLM also stores parts of blocks, which is refused here
+    config["num_spec"] = min([config["num_spec"], *(size - 1 for size in states)])      # as in every real model
+    if not config["num_spec"]:
+        config["spec"] = None
     least = 2 + sum(-(-config["max_model_len"] // group["block_size"]) for group in config["groups"])
     config["num_blocks"] = max(config["num_blocks"] * 2 // 3, least)
     return config | {"offload": {
@@ -160,7 +169,7 @@ def record(seed, prepare=RealServer, draw=draw_config):
         steps.append({"i": len(steps), "op": "died", "error": f"{type(error).__name__}: {error}", "in": where.name,
                       "ev": server.recorder.take()})  # fmt: skip
         final = {"died": True}
-    head = {"engine": "vllm", "version": "0.33.0", "name": f"drawn-{seed}", "seed": seed}
+    head = {"engine": "vllm", "version": RELEASE, "name": f"drawn-{seed}", "seed": seed}
     return head | {"config": config, "requests": requests, "steps": steps, "final": final}
 
 
@@ -188,8 +197,9 @@ class Client:
         if alive and (draw < PER_STEP["abort"] or self.idle > 3):
             self.idle = 0
             return server.abort(int(rng.choice(alive)))
-        if draw > 1 - PER_STEP["reset"]:
-            return server.reset(rng.random() < 0.5 and not (server.jobs and server.jobs.loads()))
+        if draw > 1 - (RESETS if server.jobs else PER_STEP["reset"]):
+            late = server.jobs and (server.jobs.loads() or server.pending)      # vLLM does not reset then
+            return server.reset(rng.random() < 0.5 and not late)
         depth = 2 if server.config["async_scheduling"] else 1
         if len(server.pending) >= depth or (server.pending and (self.idle or rng.random() < 0.15)):
             told = [name for name, tokens in server.pending[0][1].items() if tokens]
@@ -221,5 +231,5 @@ def record_large(blocks):
             steps.append(server.schedule())
             steps.append(server.update({}))
     steps = [{"i": i, **step} for i, step in enumerate(steps)]
-    head = {"engine": "vllm", "version": "0.33.0", "name": f"large-{blocks}", "seed": blocks}
+    head = {"engine": "vllm", "version": RELEASE, "name": f"large-{blocks}", "seed": blocks}
     return head | {"config": config, "requests": requests, "steps": steps, "final": server.final()}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from inspect import signature
 from types import SimpleNamespace
 
 import torch
+import vllm
 from vllm.lora.request import LoRARequest
 from vllm.multimodal.inputs import MultiModalFeatureSpec, PlaceholderRange
 from vllm.sampling_params import SamplingParams
@@ -30,8 +32,9 @@ from vllm.v1.request import Request, RequestStatus
 from tests.peers.vllm_connector import Jobs, connect
 from tests.peers.vllm_events import Recorder
 
+RELEASE = vllm.__version__
 FILLER = 7                   # what the model says after its answer; the stop test cuts it
-EAGLE_FAMILY = ("eagle_drop", "eagle_hash", "mtp_hash")
+EAGLE_FAMILY = ("eagle_drop", "eagle_keep", "eagle_hash", "mtp_hash")
 ATTENTION = {
     "full": (FullAttentionSpec, {}),
     "rswa": (RSWASpec, {"rswa_window": "window"}),
@@ -54,8 +57,13 @@ def spec_of(group, config):
     fields = {name: group[ours] for name, ours in names.items()}
     return spec_type(
         block_size=block_size, num_kv_heads=1, head_size=1, dtype=torch.float32,
-        dcp_sharded=config["dcp"] > 1, **fields,
+        **known_to(spec_type, dcp_sharded=config["dcp"] > 1), **fields,
     )  # fmt: skip
+
+
+def known_to(function, **more):
+    """Return the arguments that a function of this release takes."""
+    return {name: value for name, value in more.items() if name in signature(function).parameters}
 
 
 def speculation(config):
@@ -63,9 +71,10 @@ def speculation(config):
     k = config["num_spec"] if config["spec"] else 0
     eagle = config["spec"] in EAGLE_FAMILY
     prefill = 0 if not eagle else k if config["spec"] == "mtp_hash" else 1
-    hashed = prefill if config["caching"] and config["spec"] != "eagle_drop" else 0
+    hashes = config["caching"] and config["spec"] not in ("eagle_drop", "eagle_keep") and "offload" not in config and RELEASE >= "0.33"
+    hashed = prefill if hashes else 0
     return {"num_lookahead_tokens": k * eagle, "num_prefill_lookahead": prefill, "num_hash_lookahead_tokens": hashed,
-            "drop_eagle_block": eagle and not hashed}  # fmt: skip
+            "drop_eagle_block": eagle and not hashed and config["spec"] != "eagle_keep"}  # fmt: skip
 
 
 def vllm_config(config):
@@ -74,7 +83,10 @@ def vllm_config(config):
     batches = 1 + config["async_scheduling"]
     speculative = SimpleNamespace(
         num_speculative_tokens_per_batch_size=None, max_num_new_slots_for_drafting=0, disable_eagle_block_drop=False,
-        use_eagle=lambda: eagle, use_eagle_block_drop=lambda: eagle, needs_eagle_block_drop=lambda: eagle,
+        use_eagle=lambda: eagle, needs_eagle_block_drop=lambda: eagle,
+        use_eagle_block_drop=lambda: eagle and config["spec"] != "eagle_keep",
+        use_multi_module_mtp=lambda: config["spec"] == "mtp_hash", uses_draft_model=lambda: False,
+        use_dflash=lambda: False, use_dspark=lambda: False, num_speculative_tokens=config["num_spec"],
     )  # fmt: skip
     scheduler = SimpleNamespace(
         max_num_seqs=config["max_num_seqs"], max_num_active_seqs=None, max_num_scheduled_tokens=None,
@@ -87,11 +99,13 @@ def vllm_config(config):
         num_gpu_blocks=config["num_blocks"], block_size=config["cache_block_size"],
         enable_prefix_caching=config["caching"], mamba_cache_mode="align" if config["caching"] else "none",
         enable_mamba_shared_prefix_checkpoint=config["shared_prefix_checkpoint"],
+        enable_mamba_fine_grained_prefix_cache=config["shared_prefix_checkpoint"],             # its name in 0.30.0
         prefix_match_unit=config["prefix_match_unit"], prefix_caching_hash_algo="sha256",
     )  # fmt: skip
     model = SimpleNamespace(
         uses_mrope=False, is_encoder_decoder=False, max_model_len=config["max_model_len"], runner_type="generate",
-        is_diffusion=False, supports_multimodal_inputs=False, return_sampling_mask=False,
+        is_diffusion=False, supports_multimodal_inputs=False, return_sampling_mask=False, is_multimodal_model=False,
+        enable_return_routed_experts=False,
     )  # fmt: skip
     parallel = SimpleNamespace(
         data_parallel_index=0, data_parallel_size=1, decode_context_parallel_size=config["dcp"],
@@ -149,7 +163,8 @@ class RealServer:
         self.config, self.requests = config, requests
         self.jobs = Jobs(self.scheduler, config["offload"]["blocks_per_chunk"]) if "offload" in config else None
         self.recorder = Recorder(self.scheduler, recorded)
-        self.hasher = kv_cache_utils.get_request_block_hasher(unit, sha256, config["num_hash_lookahead_tokens"])
+        self.hasher = kv_cache_utils.get_request_block_hasher(unit, sha256, **known_to(
+            kv_cache_utils.get_request_block_hasher, num_hash_lookahead_tokens=config["num_hash_lookahead_tokens"]))
         self.loras = {}
         self.pending = deque()  # steps in flight: output, tokens of each request, requests that do not get them
 
@@ -242,7 +257,8 @@ class RealServer:
     def state(self):
         """Return free list, queues and progress."""
         running = self.scheduler.running
-        waiting = [*self.scheduler.kv_holding_waiting, *self.scheduler.waiting]
+        first = getattr(self.scheduler, "kv_holding_waiting", None) or getattr(self.scheduler, "skipped_waiting", ())
+        waiting = [*first, *self.scheduler.waiting]
         return {
             "free": [b.block_id for b in self.manager.block_pool.free_block_queue.get_all_free_blocks()],
             "running": [int(r.request_id) for r in running], "waiting": [int(r.request_id) for r in waiting],

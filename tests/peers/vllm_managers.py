@@ -139,7 +139,9 @@ class Manager(Named):
         if num_external_computed_tokens:
             raise NotSimulated("tokens of a connector")
         found = [one.block_id for one in new_computed_blocks]
-        self.ours.add_local_computed_blocks(self.core.row(request_id).request_id, found, num_local_computed_tokens)
+        self.ours.add_local_computed_blocks(
+            self.core.row(request_id).request_id, found, num_local_computed_tokens=num_local_computed_tokens,
+            total_computed_tokens=num_local_computed_tokens + num_external_computed_tokens)
         self.core.refresh()
 
     def allocate_new_blocks(self, request_id, num_tokens, num_tokens_main_model):

@@ -46,10 +46,17 @@ def layout_of(kind_of: Callable[[str], Any]) -> Callable[[str, RuleSet], Layout]
     return layout
 
 
+def as_given(rules: RuleSet, spec: Spec, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the options of a server that resolves none of them at its start."""
+    return given
+
+
 def serve_of(package: str, kind: type[RuleSet], options: Callable[[Mapping[str, Any]], Any],
-             layout: Callable[[str, Any], Layout] = layers_of) -> Callable[..., Any]:
+             layout: Callable[[str, Any], Layout] = layers_of,
+             resolve: Callable[[Any, Spec, Mapping[str, Any]], Mapping[str, Any]] = as_given) -> Callable[..., Any]:
     """Return a function that starts the ``Server`` of an engine with these rules and options. ``layout`` reads a model
-    and raises BadInput for one that is not simulated."""
+    and raises BadInput for one that is not simulated; ``resolve`` adds the defaults that the server chooses at its
+    start, from its model and the options given."""
 
     def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> Any:
         """Start a server of this version and model. ``mode``: "none", "provenance" or "exact". Raise BadInput."""
@@ -58,7 +65,8 @@ def serve_of(package: str, kind: type[RuleSet], options: Callable[[Mapping[str, 
         found = layout(model, rules)
         tiny = None if mode == "none" else make_model(found.spec, exact=mode == "exact")
         server = import_module(f"{package}.server").Server
-        return server(rules, found.kind, options({**rules.defaults, **flags}), tiny, log)
+        given = resolve(rules, found.spec, {**rules.defaults, **flags})
+        return server(rules, found.kind, options(given), tiny, log)
 
     return serve
 

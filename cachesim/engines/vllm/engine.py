@@ -8,14 +8,15 @@ from cachesim.engines.vllm.flags import options
 from cachesim.engines.vllm.manual import MANUAL
 from cachesim.engines.vllm.page_sizes import derived_blocks
 from cachesim.engines.vllm.profiles import BESIDE, LINE, PROFILES, TIMELINE, Rules
+from cachesim.engines.vllm.start_options import derived_defaults, resolved
 
 PACKAGE = __name__.rpartition(".")[0]
 ENGINE = Engine(
-    "vllm", PROFILES, MANUAL, serve=serve_of(PACKAGE, Rules, options), say=say_of(PACKAGE),
+    "vllm", PROFILES, MANUAL, serve=serve_of(PACKAGE, Rules, options, resolve=resolved), say=say_of(PACKAGE),
     recorded=RecordingFormat("vllm", classes=classes_of(PACKAGE)), line=LINE, beside=BESIDE, newest=LINE[-1],
     when=TIMELINE, keeps="restore point", log=log_of(PACKAGE), memory=memory_of(PACKAGE),
     command=command_of(PACKAGE),
-    derived=lambda rules, given: derived_blocks(rules, options({**rules.defaults, **given})),
+    derived=lambda rules, given: [*derived_blocks(rules, options(given)), *derived_defaults(rules, given)],
     words=r"\bprefix[ _-]cach(e|ing)\b|\bapc\b|\benginecore\b|num_cached_tokens|\bblock[ _-]?size\b",
 )  # fmt: skip
 

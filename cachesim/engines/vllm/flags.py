@@ -13,9 +13,10 @@ from cachesim.engines.shared.flags import flag, flags_of, options_of
 from cachesim.engines.shared.size_formulas import F16
 from cachesim.engines.vllm.kv_offload.cpu_manager import ARC, LRU
 from cachesim.engines.vllm.rules.blocks import DENSE
-from cachesim.engines.vllm.rules.schedule import ALIGN, EAGLE, EVERY, FCFS, PRIORITY
+from cachesim.engines.vllm.rules.schedule import EAGLE, FCFS, PRIORITY
+from cachesim.engines.vllm.rules.start import ALIGN, EVERY, NGRAM, NONE
 
-METHODS = ("", "ngram", "draft_model", *EAGLE)
+METHODS = ("", NGRAM, "draft_model", *EAGLE)
 AUTO = "auto"
 BYTES = {AUTO: F16, "bfloat16": F16, "float16": F16, "fp8": 1, "fp8_e4m3": 1, "fp8_e5m2": 1}
 """Type of the rows -> bytes of a number."""
@@ -35,16 +36,24 @@ class Options:
                                help="Number of blocks of the pool, with the null block.")
     max_model_len: int = flag(0, "--max-model-len", open=0, tokens=True, governs="VL-SIZE-ADMISSION-CAP",
                               help="Maximum tokens of a request; 0 = as many as the pool has room for.")
-    max_num_batched_tokens: int = flag(2048, "--max-num-batched-tokens", least=1, tokens=True, affects="VL-SPLIT-CHUNK",
-                                       help="Maximum tokens of a step; a longer prompt is evaluated in chunks.")
-    max_num_seqs: int = flag(128, "--max-num-seqs", least=1, governs="VL-SCHED-NEXT", help="Maximum running requests.")
+    max_num_batched_tokens: int = flag(
+        2048, "--max-num-batched-tokens", least=1, tokens=True, resolved=True, affects="VL-SPLIT-CHUNK VL-START-BATCH",
+        help="Maximum tokens of a step; a longer prompt is evaluated in chunks. By default 8192 on a device of 70 GiB, "
+             "16384 of 160 GiB.")
+    max_num_seqs: int = flag(
+        256, "--max-num-seqs", least=1, resolved=True, governs="VL-SCHED-NEXT", affects="VL-START-BATCH",
+        help="Maximum running requests. By default 1024 on a device of 70 GiB, and at most max_num_batched_tokens.")
+    device_memory: int = flag(0, least=0, governs="VL-START-BATCH",
+                              help="Memory of the device [GiB], from which the server chooses the size of a step; "
+                                   "0 = less than 70.")
     long_prefill_token_threshold: int = flag(
         0, "--long-prefill-token-threshold", least=0, tokens=True, governs="VL-SCHED-CAP",
         help="Maximum tokens of a prompt in a step if several requests are known; 0 = no such limit.")
     enable_prefix_caching: bool = flag(
-        True, "--enable-prefix-caching", off=("--no-enable-prefix-caching", "--disable-prefix-caching"),
-        governs="VL-LOOKUP-MOST VL-PUB-TOKENS", tries=(True,),
-        help="Finds blocks of earlier prompts; off: every prompt is evaluated completely.")
+        True, "--enable-prefix-caching", off=("--no-enable-prefix-caching", "--disable-prefix-caching"), resolved=True,
+        governs="VL-LOOKUP-MOST VL-PUB-TOKENS VL-START-CACHING", tries=(True,),
+        help="Finds blocks of earlier prompts; off: every prompt is evaluated completely. By default off in a model "
+             "without attention.")
     prefix_cache_retention_interval: int = flag(
         0, "--prefix-cache-retention-interval", least=DENSE, tokens=True, governs="VL-PUB-BOUNDARIES VL-PUB-MASK",
         tries=(DENSE, 0), help="Tokens between published states or windows; 0 = only where a prompt ended or parted, "
@@ -53,8 +62,10 @@ class Options:
                                   governs="VL-SIZE-HASH-UNIT VL-SIZE-PARTIAL-HITS",
                                   help="Unit in tokens in which prefixes are compared; 0 = greatest common divisor of "
                                        "the blocks.")
-    mamba_cache_mode: str = flag(ALIGN, "--mamba-cache-mode", choices=(ALIGN, EVERY), governs="VL-SIZE-STATES-ALIGN",
-        help="Where states are kept: at the ends of chunks, or (until 0.31.0) at the end of every block.")
+    mamba_cache_mode: str = flag(
+        NONE, "--mamba-cache-mode", choices=(NONE, ALIGN, EVERY), governs="VL-SIZE-STATES-ALIGN VL-START-STATES",
+        help="Where states are kept: at the ends of chunks (align), or (until 0.31.0) at the end of every block (all). "
+             "none = align, if prefixes are cached.")
     mamba_block_size: int = flag(0, "--mamba-block-size", open=0, tokens=True, affects="VL-SIZE-SCHEDULER-BLOCK",
                                  help="Tokens of a block of recurrent layers; 0 = as attention has.")
     scheduling_policy: str = flag(
@@ -65,8 +76,11 @@ class Options:
     scheduler_reserve_full_isl: bool = flag(
         True, "--scheduler-reserve-full-isl", off=("--no-scheduler-reserve-full-isl",), affects="VL-SCHED-ADMIT",
         help="A waiting request is admitted only if its whole prompt has room.")
-    async_scheduling: bool = flag(False, "--async-scheduling", off=("--no-async-scheduling",), governs="VL-SCHED-LAST",
-                                  help="A step is scheduled before the output of the step before it is known.")
+    async_scheduling: bool = flag(
+        True, "--async-scheduling", off=("--no-async-scheduling",), resolved=True,
+        governs="VL-SCHED-LAST VL-START-ASYNC",
+        help="A step is scheduled before the output of the step before it is known. By default off with drafts of "
+             "ngram until 0.32.0.")
     speculative_method: str = flag("", choices=METHODS, governs="VL-SPEC-LOOKAHEAD",
                                    help="Source of drafts in --speculative-config; none = no drafts.")
     num_speculative_tokens: int = flag(0, least=0, affects="VL-SPEC-LOOKAHEAD",
@@ -75,6 +89,10 @@ class Options:
     disable_lookahead_block_hashes: bool = flag(
         False, governs="VL-HASH-UNIT",
         help="Drafters drop the last found block; off: hashes include the tokens after it.")
+    disable_eagle_block_drop: bool = flag(
+        False, affects="VL-SPEC-LOOKAHEAD VL-HASH-UNIT",
+        help="Drafters of the EAGLE family use the last found block although the next token may differ; their hashes "
+             "do not include it.")
     enable_mamba_shared_prefix_checkpoint: bool = flag(
         False, "--enable-mamba-shared-prefix-checkpoint", "--enable-mamba-fine-grained-prefix-cache",
         off=("--no-enable-mamba-shared-prefix-checkpoint", "--disable-mamba-shared-prefix-checkpoint",
@@ -91,7 +109,7 @@ class Options:
     kv_transfer_config: str = flag("", "--kv-transfer-config", help="KV connector; only none is modelled.")
     kv_offloading_size: float = flag(0.0, "--kv-offloading-size", most=1 << 20, help="CPU memory [GiB]; not modelled.")
     num_cpu_chunks: int = flag(0, least=0, governs="VL-OFF-LOAD VL-OFF-STORE", tries=(64, 1024),
-                               help="Chunks that CPU memory holds, in models of full attention; 0 = no CPU offload.")
+                               help="Chunks that CPU memory holds; 0 = no CPU offload.")
     blocks_per_chunk: int = flag(1, least=1, affects="VL-OFF-LOAD VL-OFF-STORE",
         help="Blocks of a chunk. This and the next three options are in kv_connector_extra_config.")
     eviction_policy: str = flag(LRU, choices=(LRU, ARC), affects="VL-OFF-STORE",
@@ -133,6 +151,4 @@ def options(flags: Mapping[str, Any]) -> Options:
     if made.kv_transfer_config or made.kv_offloading_size:
         raise BadInput("kv_transfer_config and kv_offloading_size are not modelled",
                        hint="num_cpu_chunks, the chunks of CPU memory")
-    if made.num_cpu_chunks and (made.speculative_method or made.async_scheduling):
-        raise BadInput("CPU offload with drafts or async_scheduling is not modelled", hint="one of them")
     return made

@@ -15,9 +15,10 @@ from cachesim.engines.vllm.flags import Options
 from cachesim.engines.vllm.kv_cache_interface import FULL, KVCacheConfig, KVCacheGroupSpec
 from cachesim.engines.vllm.layer_groups import LayerGroups, group_size
 from cachesim.engines.vllm.page_sizes import LayerBlocks, layer_blocks, real_groups
-from cachesim.engines.vllm.rules.blocks import Admission
+from cachesim.engines.vllm.rules.blocks import DENSE, Admission
 from cachesim.engines.vllm.rules.lookup import SpecGroup
 from cachesim.engines.vllm.rules.schedule import Drafter, Speculation
+from cachesim.engines.vllm.rules.start import NONE
 from cachesim.model import Spec
 
 KINDS = {"A": "full", "W": "swa", "R": "rswa", "K": "chunked", "S": "mamba"}
@@ -35,8 +36,8 @@ def stated_groups(text: str, spec: Spec, empty: bool = False) -> list[KVCacheGro
         if found is None:
             raise BadInput(f"kv_groups: {quoted(word)} is not a group", hint="for example A/16 W8/16 S/64e")
         letter, size, block, eagle = found.groups()
-        mine = left.get(("A", 0) if letter == "R" else (letter, int(size or 0)), [])
-        like_it = [other.partition("/")[0] for other in words[i:]].count(word.partition("/")[0])
+        mine = left.get(_layers_of(word), [])
+        like_it = [_layers_of(other) for other in words[i:]].count(_layers_of(word))
         take = -(-len(mine) // like_it)
         layers = tuple(mine[:take])
         del mine[:take]
@@ -46,6 +47,12 @@ def stated_groups(text: str, spec: Spec, empty: bool = False) -> list[KVCacheGro
     if not groups or any(left.values()) or not (empty or all(group.layers for group in groups)):
         raise BadInput(f"kv_groups {quoted(text)} does not fit the layers of {quoted(spec.notation)}")
     return groups
+
+
+def _layers_of(word: str) -> tuple[str, int]:
+    """Return letter and size of the layers that a group takes: a reference window is full attention."""
+    letter, size = word[:1], word[1:].partition("/")[0]
+    return ("A", 0) if letter == "R" else (letter, int(size) if size.isdigit() else 0)
 
 
 def layers_by_kind(spec: Spec) -> dict[tuple[str, int], list[int]]:
@@ -101,7 +108,7 @@ def get_kv_cache_config(rules: Any, opts: Options, spec: Spec) -> KVCacheConfig:
     groups = [group._replace(use_eagle=group.group_id in dropping, align=group.kind == "mamba" and aligned,
                              max_admission_blocks_per_request=_admission_cap(rules, opts, group, max_model_len))
               for group in groups]  # fmt: skip
-    _check_offload(rules, opts, groups)
+    _check_offload(rules, opts, groups, unit)
     check_sizes(opts, groups, step, ahead if eagle | drops else 0)
     return KVCacheConfig(
         kv_cache_groups=tuple(groups), attention_groups=kinds, scheduler_block_size=step, hash_block_size=unit,
@@ -132,13 +139,16 @@ def _speculation(rules: Any, opts: Options) -> Speculation:
     """Return the tokens that a drafter adds to chunks and hashes."""
     found: Speculation = rules.speculation(Drafter(
         opts.speculative_method, opts.num_speculative_tokens, modules=opts.multi_module_mtp,
-        caching=opts.enable_prefix_caching, drop=opts.disable_lookahead_block_hashes,
+        caching=opts.enable_prefix_caching, drop=opts.disable_lookahead_block_hashes or opts.num_cpu_chunks > 0,
+        keep=opts.disable_eagle_block_drop,
     ))  # fmt: skip
     return found
 
 
 def _states_at_ends(rules: Any, opts: Options) -> bool:
     """True if states are kept where chunks end. Raise BadInput for a mode that the version does not have."""
+    if opts.mamba_cache_mode == NONE:
+        return False
     at_ends = rules.states_align(opts.mamba_cache_mode)
     if at_ends is None:
         raise NotInBuild(f"mamba_cache_mode {opts.mamba_cache_mode} does not exist in {rules.name}", hint="align")
@@ -160,14 +170,37 @@ def _admission_cap(rules: Any, opts: Options, group: KVCacheGroupSpec, max_model
     )))  # fmt: skip
 
 
-def _check_offload(rules: Any, opts: Options, groups: list[KVCacheGroupSpec]) -> None:
-    """Raise BadInput for CPU offload with groups, or in a version, for which it is not modelled."""
+def _check_offload(rules: Any, opts: Options, groups: list[KVCacheGroupSpec], unit: int) -> None:
+    """Raise BadInput for CPU offload in a version, or with groups, for which it is not modelled, and for sizes with
+    which the server does not start. ``unit``: tokens of a hash."""
+    if not opts.num_cpu_chunks:
+        return
     offload = (rules.wait_for_chunks, rules.load_chunks, rules.reserve_for_prompts, rules.offered, rules.store_chunks)
-    kinds = rules.offloaded_kinds() if rules.offloaded_kinds and None not in offload else ()
-    parallel = opts.decode_context_parallel_size > 1
-    if opts.num_cpu_chunks and (parallel or any(group.kind not in kinds for group in groups)):
-        raise (BadInput if kinds else NotInBuild)(
-            f"CPU offload with these groups is not modelled in {rules.name}", hint="num_cpu_chunks 0")
+    if not rules.offloaded_kinds or None in offload:
+        raise NotInBuild(f"CPU offload is modelled as vllm@0.33.0 does it; {rules.name} stores other chunks",
+                         hint="num_cpu_chunks 0")
+    kinds = {group.kind for group in groups}
+    if opts.decode_context_parallel_size > 1 or not kinds <= {*rules.offloaded_kinds()}:
+        raise BadInput("CPU offload of blocks that several devices share is not modelled", hint="num_cpu_chunks 0")
+    _check_offloaded_sizes(opts, groups, unit)
+
+
+def _check_offloaded_sizes(opts: Options, groups: list[KVCacheGroupSpec], unit: int) -> None:
+    """Raise BadInput for sizes with which CPU offload is not modelled, or the server does not start."""
+    kinds = {group.kind for group in groups}
+    sizes = {group.block_size for group in groups}
+    states = {group.block_size for group in groups if group.kind == "mamba"}
+    interval = opts.prefix_cache_retention_interval
+    if opts.enable_prefix_caching and len(states) > 1:
+        raise BadInput("the server does not start with CPU offload and states in blocks of different sizes")
+    if opts.enable_prefix_caching and states and len(sizes) == 1 and unit < max(sizes) and opts.blocks_per_chunk == 1:
+        raise BadInput("CPU offload of the last part of a block of states is not modelled", hint="prefix_match_unit 0")
+    if interval == DENSE and kinds & {"swa", "mamba"}:
+        raise BadInput("CPU offload of windows or states that are all kept is not modelled",
+                       hint="prefix_cache_retention_interval 0")
+    sparse = [group.block_size * opts.blocks_per_chunk for group in groups if group.kind in ("swa", "chunked", "mamba")]
+    if interval > 0 and any(interval % size for size in sparse):
+        raise BadInput(f"prefix_cache_retention_interval {interval} is not a multiple of the chunks in CPU memory")
 
 
 def longest(opts: Options, groups: Sequence[KVCacheGroupSpec]) -> int:

@@ -18,7 +18,8 @@ from cachesim.engines.shared.size_formulas import F16, F32, LayerSize
 from cachesim.engines.vllm.flags import AUTO, BYTES, Options
 from cachesim.engines.vllm.layer_groups import LayerGroups, groups_of
 from cachesim.engines.vllm.rules.blocks import Pages
-from cachesim.engines.vllm.rules.schedule import EAGLE, EVERY
+from cachesim.engines.vllm.rules.schedule import EAGLE
+from cachesim.engines.vllm.rules.start import EVERY
 
 STATE_BYTES = {"bfloat16": F16, "float16": F16, "float32": F32}
 """Type of a state -> bytes of a number."""

@@ -8,7 +8,7 @@ from typing import Any, Callable, Mapping
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.rule_set import RuleSet, newest_first, rule_sets_in
 from cachesim.engines.shared.timeline import UNKNOWN, Commit, Timeline
-from cachesim.engines.vllm.rules import blocks, lookup, offload, schedule, states
+from cachesim.engines.vllm.rules import blocks, lookup, offload, schedule, start, states
 
 Rule = Callable[..., Decision]
 Plain = Callable[..., Any]
@@ -18,6 +18,10 @@ Plain = Callable[..., Any]
 class Rules(RuleSet):
     """A version. ``find_``, ``mask_``: rules of a kind of group. None = CPU offload is not simulated."""
 
+    async_scheduling: Plain = start.async_scheduling
+    batch_size: Plain = start.batch_size
+    prefix_caching: Plain = start.prefix_caching
+    mamba_cache_mode: Plain = start.mamba_cache_mode
     states_align: Plain = schedule.states_at_ends
     speculation: Plain = schedule.speculation
     attention_block: Plain = blocks.attention_block
@@ -78,6 +82,7 @@ class Rules(RuleSet):
     mask_mamba: Plain = blocks.keep_states
     partial_rows: Plain = blocks.partial_rows
     publish_again: Plain = blocks.publish_again
+    free_now: Plain = offload.free_after_steps
     offered: Plain | None = offload.offered
     store_chunks: Rule | None = offload.store_chunks
     reset_preempts: Plain = schedule.reset_preempts
@@ -91,6 +96,7 @@ V0_32_0 = replace(
     V0_33_0, name="vllm@0.32.0", build="2026-10-18", source="vLLM 0.32.0 (PyPI)",
     speculation=schedule.speculation_drops, junction_ends=blocks.junction_only,
     publish_again=blocks.publish_overlapped, key_again=states.keyed_again,
+    async_scheduling=start.async_scheduling_drafts,
     goes_on=schedule.stops, passes_over=schedule.waits, offloaded_kinds=None, wait_for_chunks=None, load_chunks=None,
     reserve_for_prompts=None, offered=None, store_chunks=None,
 )

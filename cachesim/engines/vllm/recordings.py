@@ -36,6 +36,7 @@ def setup(config: Mapping[str, Any]) -> tuple[str, dict[str, Option]]:
         "kv_groups": " ".join(groups), "prefix_cache_retention_interval": DENSE if retention is None else retention,
         "prefix_match_unit": config["prefix_match_unit"] or 0, "speculative_method": METHODS.get(spec, "eagle"),
         "multi_module_mtp": spec == "mtp_hash", "disable_lookahead_block_hashes": spec == "eagle_drop",
+        "disable_eagle_block_drop": spec == "eagle_keep",
         "multimodal": config.get("images", False), "mamba_cache_mode": config.get("mamba_cache_mode", "align"),
         "mamba_prefill_checkpoint_alignment": config["ckpt_align"] or 0,
     }  # fmt: skip

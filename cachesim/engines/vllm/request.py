@@ -90,6 +90,7 @@ class Request:
     drop_stale_output: bool = False         # these are not delivered
     num_in_flight_tokens: int = 0           # computed tokens whose step is not processed
     spec_token_ids: list[int] = field(default_factory=list)
+    last_sched_seq: int = 0                 # number of the last step that has tokens of it
     num_computed_tokens: int = 0
     num_cached_tokens: int = 0              # tokens that the server's reply counts as cached
     is_prefill_chunk: bool = False          # its last chunk left tokens of the prompt

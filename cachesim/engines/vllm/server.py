@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from itertools import chain
 from pathlib import Path
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.base.media_items import is_item
@@ -23,15 +23,16 @@ from cachesim.engines.vllm.kv_cache_interface import KVCacheConfig, VllmConfig
 from cachesim.engines.vllm.kv_cache_planning import get_kv_cache_config
 from cachesim.engines.vllm.pool_points import PoolPoints
 from cachesim.engines.vllm.request import Request, RequestBlockHasher
-from cachesim.engines.vllm.rules.schedule import EVERY
+from cachesim.engines.vllm.rules.start import EVERY
 from cachesim.engines.vllm.worker.model_runner import ModelRunner
 
 
 class StepInFlight(NamedTuple):
-    """A step whose results are not processed."""
+    """A step whose results are not processed. ``finished_jobs``: transfers that the worker reports with it."""
 
     scheduler_output: SchedulerOutput
     model_runner_output: ModelRunnerOutput
+    finished_jobs: Sequence[int] = ()
 
 
 class Server(RequestQueue):
@@ -65,10 +66,9 @@ class Server(RequestQueue):
             return
         if any(group.kind == "rswa" for group in kv_cache_config.kv_cache_groups):
             raise BadInput("reference windows (kv_groups R) are not computed", hint="only --mode none")
-        ahead = self.opts.mamba_cache_mode == EVERY or self.opts.async_scheduling
-        if self.opts.num_speculative_tokens and ahead and any(layer.recurrence for layer in self.kind.layers):
-            raise BadInput("states of drafts with mamba_cache_mode all or async_scheduling are not computed",
-                           hint="only --mode none")
+        every = self.opts.mamba_cache_mode == EVERY
+        if self.opts.num_speculative_tokens and every and any(layer.recurrence for layer in self.kind.layers):
+            raise BadInput("states of drafts with mamba_cache_mode all are not computed", hint="only --mode none")
 
     def submit(self, request: ClientRequest) -> Answer:
         """Queue a request and return its answer. Raise BadInput for an unsupported request, for an image without a
@@ -110,28 +110,40 @@ class Server(RequestQueue):
     def work(self) -> None:
         """Run a step; when no request is left, steps without tokens until all transfers end."""
         self._step()
-        while not (self.running or self.waiting) and self.scheduler.has_unfinished_transfers():
+        while not self.has_requests and self.scheduler.has_unfinished_transfers():
             self._step()
+        while not self.has_requests and self.batch_queue:
+            self._process_step()
 
     def _step(self) -> None:
         """Begin a step, and process the oldest one; a second is scheduled first if steps overlap. Transfers end with
         the step in which the worker begins them."""
         scheduler_output = self.begin_step().scheduler_output
-        self.stalled = not (self.batch_queue or self.scheduler.has_unfinished_transfers())
-        overlaps = len(self.batch_queue) <= self.opts.async_scheduling and scheduler_output.num_scheduled_tokens
-        if self.batch_queue and not overlaps:
-            done = self.batch_queue.popleft()
-            self.scheduler.update_from_output(done.scheduler_output, done.model_runner_output)
-            for req_id in done.scheduler_output.num_scheduled_tokens:
-                self._follow(self.scheduler.requests[req_id])
-        self.scheduler.update_connector_output(self.model_runner.kv_connector.get_finished())
+        computes = any(step.scheduler_output.num_scheduled_tokens for step in self.batch_queue)
+        self.stalled = not (computes or self.scheduler.has_unfinished_transfers())
+        more = scheduler_output.num_scheduled_tokens or (self.scheduler.connector is not None and self._has_work())
+        if self.batch_queue and not (more and len(self.batch_queue) <= self.opts.async_scheduling):
+            self._process_step()
+
+    def _has_work(self) -> bool:
+        """True if another step can be scheduled."""
+        return self.has_requests or self.scheduler.has_unfinished_transfers()
+
+    def _process_step(self) -> None:
+        """Process the oldest step in flight."""
+        done = self.batch_queue.popleft()
+        self.scheduler.update_from_output(done.scheduler_output, done.model_runner_output)
+        self.scheduler.update_connector_output(done.finished_jobs)
+        for req_id in done.scheduler_output.num_scheduled_tokens:
+            self._follow(self.scheduler.requests[req_id])
 
     def begin_step(self, accepted: Mapping[int, int] | None = None) -> StepInFlight:
         """Schedule and evaluate a step. ``accepted``: number of right draft tokens by request, None = as the requests
         state."""
         scheduler_output = self.scheduler.schedule()
-        step = StepInFlight(scheduler_output, self.model_runner.execute_model(scheduler_output, accepted))
-        if scheduler_output.num_scheduled_tokens:
+        results = self.model_runner.execute_model(scheduler_output, accepted)
+        step = StepInFlight(scheduler_output, results, self.model_runner.kv_connector.get_finished())
+        if scheduler_output.num_scheduled_tokens or self.scheduler.connector is not None:
             self.batch_queue.append(step)
         self.points.computed()
         return step

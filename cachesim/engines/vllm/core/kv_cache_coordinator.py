@@ -6,6 +6,7 @@ Source: vLLM vllm/v1/core/kv_cache_coordinator.py (0.33.0).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from itertools import chain
 from typing import Mapping, Sequence
 
 from cachesim.engines.vllm.core.block_pool import BlockPool
@@ -49,13 +50,18 @@ class KVCacheCoordinator(ABC):
                 num_tokens_main_model=num_tokens_main_model, apply_admission_cap=apply_admission_cap)
         return num_blocks
 
-    def allocate_new_computed_blocks(self, request_id: int, new_computed_blocks: Blocks,
-                                     num_local_computed_tokens: int) -> None:
-        """Add the found blocks to a request."""
-        if any(new_computed_blocks.values()):
+    def allocate_new_computed_blocks(self, request_id: int, new_computed_blocks: Blocks, *,
+                                     num_local_computed_tokens: int, num_external_computed_tokens: int) -> None:
+        """Add the found blocks to a request, then blocks for the tokens that are loaded behind them."""
+        if any(new_computed_blocks.values()) or num_external_computed_tokens:
+            total = num_local_computed_tokens + num_external_computed_tokens
             for manager in self.single_type_managers:
                 found = new_computed_blocks[manager.kv_cache_group_id]
-                manager.add_local_computed_blocks(request_id, found, num_local_computed_tokens)
+                manager.add_local_computed_blocks(
+                    request_id, found, num_local_computed_tokens=num_local_computed_tokens, total_computed_tokens=total)
+        if num_external_computed_tokens:
+            for manager in self.single_type_managers:
+                manager.allocate_external_computed_blocks(request_id, total)
 
     def allocate_new_blocks(self, request_id: int, num_tokens: int, num_tokens_main_model: int) -> list[list[int]]:
         """Add the blocks that a request still needs; return those added to each group."""
@@ -91,6 +97,10 @@ class KVCacheCoordinator(ABC):
         """Give back the blocks of a request."""
         for manager in self.single_type_managers:
             manager.free(request_id)
+
+    def pop_blocks_for_free(self, request_id: int) -> list[int]:
+        """Forget a request; return its blocks, group by group."""
+        return [*chain(*(manager.pop_blocks_for_free(request_id) for manager in self.single_type_managers))]
 
     def remove_skipped_blocks(self, request: Request, processed_computed_tokens: int) -> None:
         """Give back the blocks that the next tokens do not read."""

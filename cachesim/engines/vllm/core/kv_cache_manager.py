@@ -10,7 +10,7 @@ from itertools import chain
 from cachesim.engines.rule import Decision
 from cachesim.engines.vllm.core.kv_cache_coordinator import get_kv_cache_coordinator
 from cachesim.engines.vllm.core.kv_cache_events import AskedForBlocks, Got, LookedUp, Refused
-from cachesim.engines.vllm.core.single_type_kv_cache_manager import MambaManager
+from cachesim.engines.vllm.core.single_type_kv_cache_manager import BoundaryState, MambaManager
 from cachesim.engines.vllm.kv_cache_interface import VllmConfig
 from cachesim.engines.vllm.request import Request
 from cachesim.engines.vllm.rules.lookup import CacheHit
@@ -73,7 +73,7 @@ class KVCacheManager:
         need_slot = 0
         num_blocks = 0
         if full_sequence + watermark_blocks <= self.block_pool.get_num_free_blocks():
-            self._remove_skipped_blocks(request, total_computed_tokens)
+            self.remove_skipped_blocks(request, total_computed_tokens)
             main = total_computed_tokens + num_new_tokens
             need_slot = min(main + num_lookahead_tokens, self.max_model_len)
             num_blocks = self.coordinator.get_num_blocks_to_allocate(
@@ -87,14 +87,19 @@ class KVCacheManager:
             self.num_refused_blocks = required_blocks + watermark_blocks
             self.emit(Refused())
             return None
-        self.coordinator.allocate_new_computed_blocks(request.request_id, computed.tables, computed.n)
+        self.coordinator.allocate_new_computed_blocks(
+            request.request_id, computed.tables, num_local_computed_tokens=request.num_computed_tokens + computed.n,
+            num_external_computed_tokens=num_external_computed_tokens)
         new_blocks = self.coordinator.allocate_new_blocks(request.request_id, need_slot, main)
-        if not num_external_computed_tokens:
+        if num_external_computed_tokens:
+            tables = self.get_block_ids(request.request_id)
+            new_blocks = [blocks[len(computed.tables[group]) :] for group, blocks in enumerate(tables)]
+        else:
             self.cache_blocks(request, min(main, request.num_tokens))
         self._record_owner(request, new_blocks)
         return new_blocks
 
-    def _remove_skipped_blocks(self, request: Request, total_computed_tokens: int) -> None:
+    def remove_skipped_blocks(self, request: Request, total_computed_tokens: int) -> None:
         """Give back the blocks that neither the next tokens nor steps in flight read."""
         processed = max(0, total_computed_tokens - request.num_in_flight_tokens)
         self.coordinator.remove_skipped_blocks(request, processed)
@@ -104,21 +109,29 @@ class KVCacheManager:
         self.block_owners |= dict.fromkeys(chain(*new_blocks), request.task.answer.request)
         self.emit(Got(new_blocks))
 
-    def _num_blocks_of_full_sequence(self, request: Request, computed: CacheHit, total_computed_tokens: int) -> int:
-        """Return the free blocks that a request takes until all its known tokens are computed."""
+    def _num_blocks_of_full_sequence(self, request: Request, computed: CacheHit, total_computed_tokens: int,
+                                     num_tokens_ahead: int = 0) -> int:  # fmt: skip
+        """Return the free blocks that a request takes until all its known tokens are computed, with places for
+        ``num_tokens_ahead`` tokens behind them."""
         full_num_tokens = min(request.num_tokens, self.max_model_len)
         return self.coordinator.get_num_blocks_to_allocate(
-            request, full_num_tokens, computed.tables, total_computed_tokens=total_computed_tokens,
+            request, full_num_tokens + num_tokens_ahead, computed.tables, total_computed_tokens=total_computed_tokens,
             num_local_computed_tokens=request.num_computed_tokens + computed.n, num_tokens_main_model=full_num_tokens,
             apply_admission_cap=True)
 
-    def get_num_remaining_blocks(self, request: Request) -> int:
-        """Return the free blocks that a request in progress takes until all its known tokens are computed."""
-        return self._num_blocks_of_full_sequence(request, self.empty_kv_cache_blocks, request.num_computed_tokens)
+    def get_num_remaining_blocks(self, request: Request, num_tokens_ahead: int) -> int:
+        """Return the free blocks that a request in progress takes until all its known tokens are computed, with places
+        for ``num_tokens_ahead`` tokens behind them."""
+        return self._num_blocks_of_full_sequence(
+            request, self.empty_kv_cache_blocks, request.num_computed_tokens, num_tokens_ahead)
 
     def free(self, request: Request) -> None:
         """Give back the blocks of a request, of each group the last ones first."""
         self.coordinator.free(request.request_id)
+
+    def pop_blocks_for_free(self, request: Request) -> list[int]:
+        """Forget a request; return its blocks in the order of its tables. Whoever frees them begins with the last."""
+        return self.coordinator.pop_blocks_for_free(request.request_id)
 
     def reset_prefix_cache(self) -> bool:
         """Remove all keys, if no block is in use. Return whether it was done."""
@@ -144,13 +157,26 @@ class KVCacheManager:
         """Return the blocks to be zeroed, and forget them."""
         return [*chain(*(manager.take_new_block_ids() for manager in self.coordinator.single_type_managers))]
 
+    def take_boundary_state_offloads(self) -> dict[int, list[BoundaryState]]:
+        """Return the states that a connector may store, by request, and forget them."""
+        offloads = dict[int, list[BoundaryState]]()
+        for manager in self.coordinator.single_type_managers:
+            for state in manager.take_pending_boundary_state_offloads():
+                offloads.setdefault(state.request.request_id, []).append(state)
+        return offloads
+
+    def truncate_computed_blocks(self, computed: CacheHit, num_computed_tokens: int) -> CacheHit:
+        """Return a cached prefix up to the end of a block; its state may be missing there."""
+        tables = {manager.kv_cache_group_id: computed.tables[manager.kv_cache_group_id][
+                      : num_computed_tokens // manager.block_size]
+                  for manager in self.coordinator.single_type_managers}  # fmt: skip
+        return computed._replace(n=num_computed_tokens, tables=tables)
+
     def take_kv_cache_block_copies(self) -> list[tuple[int, int]]:
-        """Return the blocks to be copied, with their copies, and forget them. Both lose the user that kept them until
-        now."""
+        """Return the blocks to be copied, with their copies, and forget them. Both keep a user until the caller frees
+        them."""
         managers = self.coordinator.single_type_managers
-        copies = [*chain(*(manager.take_pending_cow_copies() for manager in managers))]
-        self.block_pool.free_blocks(chain(*copies))
-        return copies
+        return [*chain(*(manager.take_pending_cow_copies() for manager in managers))]
 
     def new_step_starts(self) -> None:
         """Begin a step."""

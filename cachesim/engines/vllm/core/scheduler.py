@@ -5,8 +5,10 @@ Source: vLLM vllm/v1/core/sched/scheduler.py (0.33.0).
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
-from typing import Sequence
+from itertools import chain
+from typing import Iterable, NamedTuple, Sequence
 
 from cachesim.engines.shared.request_queue import log_launch, record_answer
 from cachesim.engines.vllm.core.kv_cache_events import Preempted
@@ -26,6 +28,13 @@ from cachesim.engines.vllm.rules.schedule import ChunkSplit, DraftPadding
 from cachesim.events import Release
 
 NO_DRAFT = -1                   # a place for a drafted token that the worker fills in
+
+
+class DeferredFree(NamedTuple):
+    """Blocks in the order of their table, which are free after the step with this number."""
+
+    fence: int
+    blocks: list[int]
 
 
 @dataclass(slots=True)
@@ -70,7 +79,18 @@ class Scheduler:
         self.running: list[Request] = []
         self.connector = OffloadingConnectorScheduler(vllm_config) if options.num_cpu_chunks else None
         self.kv_cache_manager = KVCacheManager(vllm_config)
+        self._spec_decode_step_blocks = self._num_spec_decode_step_blocks()
         self.finished_recving: list[Request] = []       # ended requests whose blocks a load still writes
+        self.defer_block_free = self.connector is not None and self.async_scheduling
+        self.sched_step_seq = 0                         # steps with tokens that were scheduled, and processed
+        self.processed_step_seq = 0
+        self.deferred_frees = deque[DeferredFree]()
+
+    def _num_spec_decode_step_blocks(self) -> int:
+        """Return the blocks that a request needs for a step with drafts."""
+        num_tokens = 1 + self.num_spec_tokens + self.num_lookahead_tokens if self.num_spec_tokens else 0
+        groups = self.vllm_config.kv_cache_config.kv_cache_groups
+        return sum(-(-num_tokens // group.block_size) for group in groups if group.kind != "mamba")
 
     def add_request(self, request: Request) -> None:
         """Queue a request."""
@@ -115,6 +135,8 @@ class Scheduler:
             if new_blocks is not None:
                 break
             gone = self._preempt_request_for(step)
+            if gone is None:
+                return -1
             at -= gone < at
             if not request.is_running:
                 return at if self.rules.goes_on(self.policy) else -1
@@ -154,13 +176,16 @@ class Scheduler:
         remaining = request.num_tokens - num_computed_tokens - num_new_tokens
         return int(self.rules.leave_lookahead(remaining, num_new_tokens, self.num_prefill_lookahead))
 
-    def _preempt_request_for(self, step: StepInProgress) -> int:
-        """Preempt a running request, because too few blocks are free; return its place."""
-        step.is_preempted = True
+    def _preempt_request_for(self, step: StepInProgress) -> int | None:
+        """Preempt a running request, because too few blocks are free; return its place, None = its blocks would not be
+        free now."""
         decision = self.rules.preempt(
             self.policy, [request.order for request in self.running], self.kv_cache_manager.num_refused_blocks,
             self.kv_cache_manager.block_pool.get_num_free_blocks())
+        if not self._request_blocks_can_be_freed(self.running[decision.value]):
+            return None
         at: int = self.vllm_config.decide(decision, None)
+        step.is_preempted = True
         request = self.running.pop(at)
         step.token_budget += step.output.remove(request.request_id)
         self._preempt_request(request, drop_stale_output=False)
@@ -170,7 +195,7 @@ class Scheduler:
         """Take the blocks of a request that left the running ones; it waits first. ``drop_stale_output``: its tokens in
         flight are not delivered."""
         self.log.emit(Preempted(request.request_id, request.num_computed_tokens))
-        self.kv_cache_manager.free(request)
+        self._free_request_blocks(request)
         stale = request.drop_stale_output and request.num_stale_output_tokens > 0
         request.drop_stale_output = drop_stale_output or stale
         request.num_stale_output_tokens = request.num_in_flight_tokens
@@ -195,13 +220,15 @@ class Scheduler:
         new_computed = self.kv_cache_manager.empty_kv_cache_blocks
         if not request.num_computed_tokens:
             new_computed = self.kv_cache_manager.get_computed_blocks(request)
+            request.shared_prefix_boundary = new_computed.junction
             external = self._get_num_external_tokens(request, new_computed.n)
             if external is None:
                 return self._skip_request(step, at)
             if external:
+                new_computed = self.kv_cache_manager.truncate_computed_blocks(
+                    new_computed, self._aligned_tokens(new_computed.n))
                 return self._begin_load(step, request, new_computed, external) and self._skip_request(step, at)
         start = request.num_computed_tokens + new_computed.n
-        request.shared_prefix_boundary = new_computed.junction
         padded = self._pads_drafts(step, request, start)
         if padded and 1 + self.num_spec_tokens > step.token_budget:
             return False
@@ -220,6 +247,9 @@ class Scheduler:
                                                 num_lookahead_tokens=self.num_lookahead_tokens,
                                                 has_scheduled_reqs=bool(self.running)) is None:
             return False
+        if self.connector is not None:
+            self.connector.update_state_after_alloc(
+                request, self.kv_cache_manager.get_block_ids(request.request_id), num_external_tokens=0)
         self._start_request(request, start, num_new_tokens)
         step.add(self._new_request_data(request), num_new_tokens, [NO_DRAFT] * self.num_spec_tokens if padded else [])
         return True
@@ -267,10 +297,19 @@ class Scheduler:
         """Return the tokens that a request can load behind those of the pool; None = it waits."""
         external: int | None = 0
         if self.connector is not None:
-            external = self.connector.get_num_new_matched_tokens(request, num_local_tokens)
+            aligned = self._aligned_tokens(num_local_tokens)
+            external = self.connector.get_num_new_matched_tokens(request, aligned)
+            partial_tail = num_local_tokens - aligned
+            if external is not None and partial_tail:           # a load replaces the part of a block, or none begins
+                external = external if external > partial_tail else 0
+                num_local_tokens = aligned if external else num_local_tokens
         if not request.launched:
             request.num_cached_tokens = num_local_tokens + (external or 0)
         return external
+
+    def _aligned_tokens(self, num_tokens: int) -> int:
+        """Return the tokens up to the last common end of the blocks of all groups."""
+        return num_tokens - num_tokens % self.vllm_config.kv_cache_config.scheduler_block_size
 
     def _begin_load(
         self, step: StepInProgress, request: Request, new_computed: CacheHit, num_external_tokens: int
@@ -279,7 +318,8 @@ class Scheduler:
         assert self.connector is not None
         new_blocks = self.kv_cache_manager.allocate_slots(
             request, 0, new_computed, num_external_computed_tokens=num_external_tokens,
-            reserved_blocks=self._inflight_prefill_reserved_blocks(step), has_scheduled_reqs=bool(self.running))
+            reserved_blocks=self._inflight_prefill_reserved_blocks(step) + self._spec_decode_step_blocks,
+            has_scheduled_reqs=bool(self.running))
         if new_blocks is None:
             return False
         request.num_computed_tokens = new_computed.n + num_external_tokens
@@ -292,7 +332,8 @@ class Scheduler:
         """Return the free blocks that a load leaves to other requests."""
         others = [request for request in (*self.running, *step.skipped_waiting, *self.waiting)
                   if (request.is_prefill_chunk if request.is_running else request.num_computed_tokens)]
-        missing = [self.kv_cache_manager.get_num_remaining_blocks(request) for request in others]
+        ahead = 1 + self.num_spec_tokens + self.num_lookahead_tokens if self.num_spec_tokens else 0
+        missing = [self.kv_cache_manager.get_num_remaining_blocks(request, ahead) for request in others]
         return int(self.rules.reserve_for_prompts(missing))
 
     def _waits_for_remote_kvs(self, request: Request) -> bool:
@@ -312,10 +353,13 @@ class Scheduler:
         """Collect what comes before the evaluation, and count the tokens as computed."""
         output.new_block_ids_to_zero = self._get_new_block_ids_to_zero()
         output.kv_cache_block_copies = self.kv_cache_manager.take_kv_cache_block_copies()
+        self._free_cow_retained_blocks([*chain(*output.kv_cache_block_copies)])
+        self.sched_step_seq += bool(output.num_scheduled_tokens)
         for req_id, num_scheduled_tokens in output.num_scheduled_tokens.items():
             request = self.requests[req_id]
             request.num_computed_tokens += num_scheduled_tokens
             request.num_in_flight_tokens += num_scheduled_tokens
+            request.last_sched_seq = self.sched_step_seq
             known = request.num_tokens + request.num_output_placeholders
             request.is_prefill_chunk = request.num_computed_tokens < known
             samples_token = not request.is_prefill_chunk
@@ -324,9 +368,9 @@ class Scheduler:
                 request.num_output_placeholders += 1 + len(output.scheduled_spec_decode_tokens[req_id])
                 request.spec_token_ids = [NO_DRAFT] * self.num_spec_tokens
         if self.connector is not None:
-            scheduled = [(self.requests[req_id], self.kv_cache_manager.get_block_ids(req_id))
-                         for req_id in output.num_scheduled_tokens]  # fmt: skip
-            output.kv_connector_metadata = self.connector.build_connector_meta(scheduled)
+            output.boundary_state_offloads = self.kv_cache_manager.take_boundary_state_offloads()
+            scheduled = [self.requests[req_id] for req_id in output.num_scheduled_tokens]
+            output.kv_connector_metadata = self.connector.build_connector_meta(output, scheduled)
 
     def _get_new_block_ids_to_zero(self) -> list[int]:
         """Return the new blocks that the worker zeroes: in a model with states, those of rows."""
@@ -336,6 +380,8 @@ class Scheduler:
     def update_from_output(self, scheduler_output: SchedulerOutput,
                            model_runner_output: ModelRunnerOutput) -> list[Request]:  # fmt: skip
         """Process the results of a step; return the finished requests."""
+        self.processed_step_seq += bool(scheduler_output.num_scheduled_tokens)
+        self._drain_deferred_frees()
         finished = list[Request]()
         for req_id, num_scheduled_tokens in scheduler_output.num_scheduled_tokens.items():
             request = self.requests[req_id]
@@ -359,7 +405,8 @@ class Scheduler:
                 self.kv_cache_manager.cache_blocks(request, request.num_computed_tokens - less)
             if stopped:
                 finished.append(request)
-                self.kv_cache_manager.free(request)
+                self._connector_finished(request)
+                self._free_request_blocks(request)
         for request in finished:
             self._free_request(request, RequestStatus.FINISHED_STOPPED)
         return finished
@@ -411,23 +458,28 @@ class Scheduler:
         for request in [*self.finished_recving]:
             if not self.connector.has_transfers(request):
                 self.finished_recving.remove(request)
-                self.kv_cache_manager.free(request)
+                self._free_request_blocks(request)
 
     def finish_request(self, request: Request) -> None:
         """End a request whose client left."""
         if not request.is_finished:
+            self._connector_finished(request)
             self._free_request(request, RequestStatus.FINISHED_ABORTED)
+
+    def _connector_finished(self, request: Request) -> None:
+        """Give back the blocks that left the windows of an ended request, and tell the connector."""
+        if self.connector is not None:
+            self.kv_cache_manager.remove_skipped_blocks(request, request.num_computed_tokens)
+            self.connector.request_finished(request)
 
     def _free_request(self, request: Request, status: RequestStatus) -> None:
         """End a request: it leaves its list, and its blocks are free, unless a load still writes them."""
         (self.running if request.is_running else self.waiting).remove(request)
         is_loading = request.status == RequestStatus.WAITING_FOR_REMOTE_KVS
-        if self.connector is not None:
-            self.connector.request_finished(request)
         if self.connector is not None and is_loading and self.connector.has_transfers(request):
             self.finished_recving.append(request)
         else:
-            self.kv_cache_manager.free(request)
+            self._free_request_blocks(request)
         request.status = status
         held = 0 if is_loading else max(0, request.num_processed_tokens)
         aborted = status == RequestStatus.FINISHED_ABORTED
@@ -435,6 +487,36 @@ class Scheduler:
         record_answer(request.task.answer, "none" if aborted else "limit", aborted, computed)
         if request.launched:
             self.log.emit(Release(request.request_id, request.task.id, held, 0))
+
+    # Blocks that a step in flight may still write, while a load could take them.
+
+    def _request_blocks_can_be_freed(self, request: Request) -> bool:
+        """True if the blocks of a request are free as soon as it gives them back."""
+        return not self.defer_block_free or self.rules.free_now(request.last_sched_seq, self.processed_step_seq)
+
+    def _free_request_blocks(self, request: Request) -> None:
+        """Give back the blocks of a request, at the latest when the last step that writes them is processed."""
+        if self._request_blocks_can_be_freed(request):
+            self.kv_cache_manager.free(request)
+        elif blocks := self.kv_cache_manager.pop_blocks_for_free(request):
+            self.deferred_frees.append(DeferredFree(self.sched_step_seq, blocks))
+
+    def _free_cow_retained_blocks(self, blocks: list[int]) -> None:
+        """Give back the blocks that the copies of this step kept."""
+        fence = self.sched_step_seq + 1
+        if not self.defer_block_free or self.rules.free_now(fence, self.processed_step_seq):
+            self.kv_cache_manager.block_pool.free_blocks(blocks)
+        elif blocks:
+            self.deferred_frees.append(DeferredFree(fence, blocks[::-1]))
+
+    def _drain_deferred_frees(self) -> None:
+        """Give back the blocks whose steps are processed."""
+        while self.deferred_frees and self.deferred_frees[0].fence <= self.processed_step_seq:
+            self.kv_cache_manager.block_pool.free_blocks(reversed(self.deferred_frees.popleft().blocks))
+
+    def deferred_blocks(self) -> Iterable[int]:
+        """Return the blocks that are given back later."""
+        return chain(*(deferred.blocks for deferred in self.deferred_frees))
 
     def has_unfinished_transfers(self) -> bool:
         """True if transfers are open, or begin with the next step."""

@@ -6,11 +6,12 @@ Source: vLLM vllm/v1/core/sched/output.py, vllm/v1/outputs.py (0.33.0).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Sequence
+from typing import Mapping, Sequence
 
 from cachesim.base.tokens import TokenList
 from cachesim.engines.base import Output
 from cachesim.engines.base import Request as ClientRequest
+from cachesim.engines.vllm.core.single_type_kv_cache_manager import BoundaryState
 from cachesim.engines.vllm.kv_offload.transfer_jobs import TransferJob
 from cachesim.engines.vllm.request import RequestText
 
@@ -48,13 +49,14 @@ class OffloadingConnectorMetadata:
 @dataclass(slots=True)
 class SchedulerOutput:
     """A step. All of it by request, in the order in which the requests were scheduled. Blocks are zeroed, then copied,
-    before the evaluation."""
+    before the evaluation. ``boundary_state_offloads``: states that the connector may store, which no worker sees."""
 
     scheduled_reqs: dict[int, CachedRequestData] = field(default_factory=dict)
     num_scheduled_tokens: dict[int, int] = field(default_factory=dict)
     scheduled_spec_decode_tokens: dict[int, list[int]] = field(default_factory=dict)
     new_block_ids_to_zero: list[int] = field(default_factory=list)
     kv_cache_block_copies: list[tuple[int, int]] = field(default_factory=list)
+    boundary_state_offloads: Mapping[int, Sequence[BoundaryState]] = field(default_factory=dict)
     kv_connector_metadata: OffloadingConnectorMetadata = field(default_factory=OffloadingConnectorMetadata)
 
     @property

@@ -6,7 +6,7 @@ vllm/v1/core/single_type_kv_cache_manager.py (0.33.0).
 
 from __future__ import annotations
 
-from typing import Callable, Sequence
+from typing import Callable, NamedTuple, Sequence
 
 from cachesim.engines.vllm.core.block_pool import ERASED, BlockMask, BlockPool, EngineCoreDied
 from cachesim.engines.vllm.kv_cache_interface import KVCacheGroupSpec, VllmConfig
@@ -14,6 +14,15 @@ from cachesim.engines.vllm.request import Request
 from cachesim.engines.vllm.rules.blocks import BlockNeed, PublicationMask
 from cachesim.engines.vllm.rules.lookup import GroupMatch, GroupQuery
 from cachesim.engines.vllm.rules.states import StateInside, StateTail
+
+
+class BoundaryState(NamedTuple):
+    """A published state of a request: its group, its block, and the tokens that it stands for."""
+
+    request: Request
+    group_id: int
+    block_id: int
+    boundary_tokens: int
 
 
 class SingleTypeKVCacheManager:
@@ -97,10 +106,10 @@ class SingleTypeKVCacheManager:
         starts = self.rules.wait_for_state(self.kv_cache_group.kind, partial, promised)
         return not self.vllm_config.decide(starts, request)
 
-    def add_local_computed_blocks(self, request_id: int, new_computed_blocks: Sequence[int],
-                                  num_local_computed_tokens: int) -> None:
-        """Add the found blocks to a request."""
-        skipped = max(0, self.get_num_skipped_tokens(num_local_computed_tokens)) // self.block_size
+    def add_local_computed_blocks(self, request_id: int, new_computed_blocks: Sequence[int], *,
+                                  num_local_computed_tokens: int, total_computed_tokens: int) -> None:
+        """Add the found blocks to a request. ``total_computed_tokens``: with those that are loaded behind them."""
+        skipped = max(0, self.get_num_skipped_tokens(total_computed_tokens)) // self.block_size
         found = new_computed_blocks[skipped:]
         self.block_pool.touch(found)
         blocks = [self.block_pool.null_block] * skipped
@@ -111,6 +120,13 @@ class SingleTypeKVCacheManager:
             at = num_local_computed_tokens // self.block_size
             self.num_cached_block[request_id] = at
             self.partial_hit_reqs[request_id] = at, blocks[-1]
+
+    def allocate_external_computed_blocks(self, request_id: int, total_computed_tokens: int) -> None:
+        """Add blocks for the tokens that are loaded, as far as a later token reads them. The worker does not zero
+        them."""
+        blocks = self.req_to_blocks[request_id]
+        missing = max(0, -(-total_computed_tokens // self.block_size) - len(blocks))
+        blocks += self.block_pool.get_new_blocks(missing)
 
     def allocate_new_blocks(self, request_id: int, num_tokens: int, num_tokens_main_model: int) -> list[int]:
         """Add the blocks that a request still needs; return those added, copies included."""
@@ -163,8 +179,17 @@ class SingleTypeKVCacheManager:
             self.cached_blocks_this_step.add(partial_key)
         if num_full_blocks > num_cached_blocks:
             block_hash = self.block_pool.block_hash
-            blocks = self.req_to_blocks[request_id][num_cached_blocks:num_full_blocks]
-            self.cached_blocks_this_step.update(block_hash[block] for block in blocks if block_hash[block] >= 0)
+            blocks = [block for block in self.req_to_blocks[request_id][num_cached_blocks:num_full_blocks]
+                      if block_hash[block] >= 0]  # fmt: skip
+            self.cached_blocks_this_step.update(block_hash[block] for block in blocks)
+            self._offer_boundary_states(request, blocks)
+
+    def _offer_boundary_states(self, request: Request, blocks: Sequence[int]) -> None:
+        """Offer the states in newly published blocks to a connector."""
+
+    def take_pending_boundary_state_offloads(self) -> list[BoundaryState]:
+        """Return the states that a connector may store, and forget them."""
+        return []
 
     def _cache_full_blocks(self, request: Request, num_cached_blocks: int, num_full_blocks: int,
                            replay_boundaries: Sequence[int]) -> None:
@@ -285,6 +310,7 @@ class MambaManager(SingleTypeKVCacheManager):
         self.num_retired_blocks: dict[int, int] = {}
         self.allocated_block_reqs: set[int] = set()
         self.checkpoints: dict[int, tuple[int, int]] = {}
+        self.pending_boundary_state_offloads: list[BoundaryState] = []
 
     def get_num_blocks_to_allocate(self, request: Request, num_tokens: int, new_computed_blocks: Sequence[int], *,
                                    total_computed_tokens: int, num_local_computed_tokens: int,
@@ -393,6 +419,19 @@ class MambaManager(SingleTypeKVCacheManager):
     def _record_new_blocks(self, new_blocks: Sequence[int]) -> None:
         """Leave states as they are: the worker zeroes rows only."""
 
+    def _offer_boundary_states(self, request: Request, blocks: Sequence[int]) -> None:
+        """Offer the states in newly published blocks to a connector."""
+        if self.align and self.vllm_config.options.num_cpu_chunks:
+            lengths = self.block_pool.block_hash_num_tokens
+            self.pending_boundary_state_offloads += [
+                BoundaryState(request, self.kv_cache_group_id, block, lengths[block]) for block in blocks]
+
+    def take_pending_boundary_state_offloads(self) -> list[BoundaryState]:
+        """Return the states that a connector may store, and forget them."""
+        taken = self.pending_boundary_state_offloads
+        self.pending_boundary_state_offloads = []
+        return taken
+
     def _cache_partial_tail_block(self, request: Request, num_tokens: int) -> int | None:
         """Publish the state inside the chunk, or the state at the end of the chunk if the prompt can resume there."""
         if not self.align:
@@ -459,6 +498,8 @@ class MambaManager(SingleTypeKVCacheManager):
         self.num_retired_blocks.pop(request_id, None)
         self.allocated_block_reqs.discard(request_id)
         self.checkpoints.pop(request_id, None)
+        self.pending_boundary_state_offloads = [
+            state for state in self.pending_boundary_state_offloads if state.request.request_id != request_id]
         return super().pop_blocks_for_free(request_id)
 
     def remove_skipped_blocks(self, request: Request, processed_computed_tokens: int) -> None:

@@ -5,22 +5,38 @@ Source: vLLM vllm/distributed/kv_transfer/kv_connector/v1/offloading/scheduler.p
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Iterable, Sequence
 
-from cachesim.engines.vllm.core.scheduler_output import OffloadingConnectorMetadata
-from cachesim.engines.vllm.kv_cache_interface import VllmConfig
+from cachesim.engines.vllm.core.scheduler_output import NewRequestData, OffloadingConnectorMetadata, SchedulerOutput
+from cachesim.engines.vllm.core.single_type_kv_cache_manager import BoundaryState
+from cachesim.engines.vllm.kv_cache_interface import KVCacheGroupSpec, VllmConfig
+from cachesim.engines.vllm.kv_offload.chunk_lookup import OffloadedGroup
 from cachesim.engines.vllm.kv_offload.cpu_manager import CPUOffloadingManager
 from cachesim.engines.vllm.kv_offload.transfer_jobs import (
+    OfferedTokens,
     OffloadConfig,
     RequestOffloadState,
     TransferJob,
     TransferJobs,
 )
-from cachesim.engines.vllm.request import Request
+from cachesim.engines.vllm.request import Request, RequestStatus
+from cachesim.engines.vllm.rules.blocks import PublicationMask
+
+
+def offloaded_group(group: KVCacheGroupSpec, blocks_per_chunk: int) -> OffloadedGroup:
+    """Return a group of the cache as CPU memory has it."""
+    size = group.block_size * blocks_per_chunk
+    is_state = group.kind == "mamba"
+    window = group.window if group.kind == "swa" else 0
+    chunks = 1 if is_state else -(-group.window // size) if group.kind in ("swa", "chunked") else 0
+    return OffloadedGroup(group.block_size, tokens_per_chunk=size, window_chunks=chunks, window=window,
+                          is_state=is_state, is_eagle=group.is_eagle_group)  # fmt: skip
 
 
 class OffloadingConnectorScheduler:
-    """The CPU memory of a server. ``finished_reqs``: requests that ended since the last step."""
+    """The CPU memory of a server. ``finished_reqs``: requests that ended since the last step;
+    ``allocated_block_ids``: blocks that requests took for the next step."""
 
     def __init__(self, vllm_config: VllmConfig) -> None:
         config = vllm_config.kv_cache_config
@@ -28,20 +44,26 @@ class OffloadingConnectorScheduler:
         self.vllm_config = vllm_config
         self.rules = vllm_config.rules
         self.offload_prompt_only = options.offload_prompt_only
+        self.hash_block_size = config.hash_block_size
+        self.retention_interval = options.prefix_cache_retention_interval
+        self.kv_cache_groups = config.kv_cache_groups
         self.manager = CPUOffloadingManager(options.num_cpu_chunks, options.eviction_policy, options.store_threshold)
+        groups = [offloaded_group(group, options.blocks_per_chunk) for group in config.kv_cache_groups]
         self.transfers = TransferJobs(self.manager, OffloadConfig(
-            [group.block_size for group in config.kv_cache_groups], blocks_per_chunk=options.blocks_per_chunk,
-            tokens_per_hash=config.hash_block_size, caching=options.enable_prefix_caching,
+            groups, blocks_per_chunk=options.blocks_per_chunk, tokens_per_hash=config.hash_block_size,
+            caching=options.enable_prefix_caching,
         ))  # fmt: skip
-        self.num_groups = len(config.kv_cache_groups)
+        self.sliding_window_groups = [number for number, group in enumerate(groups) if group.window_chunks]
+        self.alignment_tokens = _alignment_tokens(groups)
         self.req_status: dict[int, RequestOffloadState] = {}
         self.finished_reqs: list[Request] = []
         self.load_jobs: list[TransferJob] = []
+        self.allocated_block_ids: set[int] = set()
 
     def _state_of(self, request: Request) -> RequestOffloadState:
         state = self.req_status.get(request.request_id)
         if state is None:
-            state = self.req_status[request.request_id] = RequestOffloadState(self.num_groups)
+            state = self.req_status[request.request_id] = RequestOffloadState(len(self.kv_cache_groups))
         return state
 
     def get_num_new_matched_tokens(self, request: Request, num_computed_tokens: int) -> int | None:
@@ -58,8 +80,10 @@ class OffloadingConnectorScheduler:
 
     def update_state_after_alloc(self, request: Request, block_ids: Sequence[Sequence[int]],
                                  num_external_tokens: int) -> None:
-        """Begin to load tokens into the blocks of a request, with this step."""
-        self.load_jobs.append(self.transfers.begin_load(self._state_of(request), block_ids, num_external_tokens))
+        """Learn the blocks of a request that starts, and begin to load tokens into them, with this step."""
+        self.allocated_block_ids.update(chain(*block_ids))
+        if num_external_tokens:
+            self.load_jobs.append(self.transfers.begin_load(self._state_of(request), block_ids, num_external_tokens))
 
     def num_locally_computed_tokens(self, request: Request) -> int:
         """Return the tokens that the pool had when the request was looked up."""
@@ -69,27 +93,92 @@ class OffloadingConnectorScheduler:
         """True if transfers of a request have not ended."""
         return bool(self._state_of(request).transfer_jobs)
 
-    def build_connector_meta(self, scheduled: Iterable[tuple[Request, Sequence[Sequence[int]]]],
+    def build_connector_meta(self, scheduler_output: SchedulerOutput, scheduled: Iterable[Request],
                              ) -> OffloadingConnectorMetadata:  # fmt: skip
-        """Begin to store the complete chunks of scheduled requests with these blocks, and of ended ones. Return the
-        transfers of the step."""
+        """Begin to store the complete chunks of scheduled requests, and of ended ones. Return the transfers of the
+        step."""
         metadata = OffloadingConnectorMetadata(load_jobs=self.load_jobs)
         self.load_jobs = []
-        for request, block_ids in scheduled:
-            self._state_of(request).block_ids = block_ids
+        self._update_req_states(scheduler_output)
+        for states in scheduler_output.boundary_state_offloads.values():
+            for state in states:
+                self._build_boundary_store_job(state, metadata.store_jobs)
+        for request in scheduled:
             self._build_store_job(request, metadata.store_jobs)
         for request in self.finished_reqs:
             self._build_store_job(request, metadata.jobs_to_flush)
         for request in self.finished_reqs:
             self.manager.on_request_finished(self._state_of(request).access)
+            state = self._state_of(request)
+            state.is_ended = True
         self.finished_reqs.clear()
+        self.allocated_block_ids.clear()
         return metadata
+
+    def _update_req_states(self, scheduler_output: SchedulerOutput) -> None:
+        """Learn the blocks of a step. A block that left a window, and that another request took, is stored no more."""
+        ends = dict[int, list[int]]()
+        for data in scheduler_output.scheduled_reqs.values():
+            state = self.req_status[data.req_id]
+            if isinstance(data, NewRequestData):
+                state.block_ids = [[] for _ in self.kv_cache_groups]
+            ends[data.req_id] = [len(blocks) for blocks in state.block_ids]
+            for blocks, added in zip(state.block_ids, data.new_block_ids, strict=True):
+                blocks += added
+            self.allocated_block_ids.update(chain(*data.new_block_ids))
+        self.allocated_block_ids.update(copy for _, copy in scheduler_output.kv_cache_block_copies)
+        self.allocated_block_ids.discard(0)
+        if not self.sliding_window_groups or not self.allocated_block_ids:
+            return
+        for req_id, state in self.req_status.items():
+            if not state.is_ended:
+                self._forget_taken_blocks(state, ends.get(req_id))
+
+    def _forget_taken_blocks(self, state: RequestOffloadState, ends: Sequence[int] | None) -> None:
+        """Forget the blocks of windows and states that requests took for this step. ``ends``: blocks that the request
+        had before it, None = all."""
+        for number in self.sliding_window_groups:
+            blocks = state.block_ids[number]
+            first = state.next_stored_chunk_idx[number] * self.transfers.config.blocks_per_chunk
+            for at in range(first, len(blocks) if ends is None else ends[number]):
+                if blocks[at] in self.allocated_block_ids:
+                    blocks[at] = 0
+
+    def _build_boundary_store_job(self, boundary: BoundaryState, jobs: list[TransferJob]) -> None:
+        """Begin to store a published state, if it is that at the end of a chunk of the prompt."""
+        request = boundary.request
+        num_tokens = boundary.boundary_tokens
+        state = self._state_of(request)
+        if state.is_ended and not state.transfer_jobs:
+            return
+        known = request.num_tokens
+        most = self.rules.offered(known, request.num_prompt_tokens, self.offload_prompt_only)
+        size = self.transfers.groups[boundary.group_id].tokens_per_chunk
+        if not boundary.block_id or num_tokens > most or num_tokens % size:
+            return
+        key = request.block_hashes[num_tokens // self.hash_block_size - 1], boundary.group_id
+        offer = self.transfers.offer_state(state, key, num_tokens)
+        if not offer.missing:
+            return
+        decision = self.rules.store_chunks(1, offer.free, len(offer.idle))
+        if self.vllm_config.decide(decision, request):
+            jobs.append(self.transfers.begin_state_store(offer, boundary.block_id))
+
+    def _num_tokens_after_step(self, request: Request) -> int:
+        """Return the tokens of a request that are computed after the step, whichever drafts are right."""
+        if request.is_finished and request.status != RequestStatus.FINISHED_ABORTED:
+            return max(request.num_prompt_tokens, request.num_tokens - 1)
+        return request.num_computed_tokens
 
     def _build_store_job(self, request: Request, jobs: list[TransferJob]) -> None:
         """Begin to store the chunks that a request completed."""
         num_offloadable_tokens = self.rules.offered(
-            request.num_computed_tokens, request.num_prompt_tokens, self.offload_prompt_only)
-        offer = self.transfers.offer(self._state_of(request), request.block_hashes, num_offloadable_tokens)
+            min(self._num_tokens_after_step(request), request.num_tokens), request.num_prompt_tokens,
+            self.offload_prompt_only)
+        decoding = num_offloadable_tokens > request.num_prompt_tokens and not request.is_finished
+        offer = self.transfers.offer(
+            self._state_of(request), request.block_hashes, OfferedTokens(num_offloadable_tokens, decoding),
+            lambda group, first, last: self._reachable_store_block_mask(request, group, first, last))
         n = 0
         if offer.missing:
             decision = self.rules.store_chunks(len(offer.missing), offer.free, len(offer.idle))
@@ -97,6 +186,22 @@ class OffloadingConnectorScheduler:
         job = None if n is None else self.transfers.begin_store(offer, n)
         if job is not None:
             jobs.append(job)
+
+    def _reachable_store_block_mask(self, request: Request, number: int, first: int,
+                                    last: int) -> Sequence[bool] | None:  # fmt: skip
+        """Return which blocks of chunks first .. last - 1 of a group can be found again, None = all."""
+        group = self.kv_cache_groups[number]
+        if group.kind != "swa" or not self.alignment_tokens:
+            return None
+        ends = [request.num_prompt_tokens - 1]
+        if request.shared_prefix_boundary:
+            ends.append(request.shared_prefix_boundary)
+        per_chunk = self.transfers.config.blocks_per_chunk
+        kept: Sequence[bool] | None = self.rules.mask_swa(PublicationMask(
+            first * per_chunk, last * per_chunk, block=group.block_size, align=self.alignment_tokens,
+            interval=self.retention_interval, ends=ends, window=group.window, drop=group.is_eagle_group,
+        ))  # fmt: skip
+        return kept
 
     def update_connector_output(self, job_ids: Iterable[int]) -> None:
         """End transfers, in the order in which the worker reports them."""
@@ -110,3 +215,12 @@ class OffloadingConnectorScheduler:
     def has_pending_push_work(self) -> bool:
         """True if transfers are open, or begin with the next step."""
         return bool(self.finished_reqs or self.transfers.jobs)
+
+
+def _alignment_tokens(groups: Sequence[OffloadedGroup]) -> int:
+    """Return the tokens at whose multiples loads end, 0 = not a single number: chunks of full attention, else the
+    largest ones."""
+    full = {group.tokens_per_chunk for group in groups if not group.window_chunks}
+    if not full:
+        return max(group.tokens_per_chunk for group in groups)
+    return full.pop() if len(full) == 1 else 0

@@ -14,7 +14,7 @@ connector = file("vllm/distributed/kv_transfer/kv_connector/v1/offloading/schedu
 def offloaded_kinds() -> tuple[str, ...]:
     """Return the kinds of groups whose chunks are simulated; a server with CPU offload and another kind does not
     start."""
-    return ("full",)
+    return "full", "rswa", "swa", "chunked", "mamba"
 
 
 @rule("VL-OFF-WAIT", Role.CONSULT, connector("get_num_new_matched_tokens"))
@@ -36,6 +36,13 @@ def reserve_for_prompts(missing: Sequence[int]) -> int:
     """Return the free blocks that a load leaves to others: as many as prompts in progress, and requests that load,
     still miss."""
     return sum(missing)
+
+
+@rule("VL-OFF-FENCE", Role.MEMORY, scheduler("_request_blocks_can_be_freed"))
+def free_after_steps(last: int, processed: int) -> bool:
+    """True if blocks are free at once. Where loads are not ordered with steps in flight, the blocks of a request are
+    free after the ``last`` step that writes them. ``processed``: number of processed steps."""
+    return last <= processed
 
 
 @rule("VL-OFF-OFFER", Role.PLAN, connector("_calc_num_offloadable_tokens"))

@@ -8,9 +8,9 @@ from typing import NamedTuple, Sequence
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.shared.rule_set import instead_of
 from cachesim.engines.vllm.rules.sources import config, file, scheduler, utils
+from cachesim.engines.vllm.rules.start import ALIGN
 
 EAGLE = ("eagle", "eagle3", "mtp")
-ALIGN, EVERY = "align", "all"
 FCFS, PRIORITY = "fcfs", "priority"
 schedule = scheduler("schedule")
 
@@ -29,13 +29,15 @@ def states_at_blocks(mode: str) -> bool:
 
 
 class Drafter(NamedTuple):
-    """A drafter of ``k`` tokens. ``modules``: each draft token has a module; ``drop``: hashes cover no later token."""
+    """A drafter of ``k`` tokens. ``modules``: each draft token has a module; ``drop``: hashes cover no later token;
+    ``keep``: the last block found is used although its rows of the drafter may be wrong."""
 
     method: str
     k: int
     modules: bool
     caching: bool
     drop: bool
+    keep: bool = False
 
 
 class Speculation(NamedTuple):
@@ -51,12 +53,12 @@ class Speculation(NamedTuple):
 @rule("VL-SPEC-LOOKAHEAD", Role.SETUP, config("num_lookahead_tokens num_hash_lookahead_tokens", spec="V-SPEC-1"))
 def speculation(ask: Drafter) -> Speculation:
     """Return the speculation of a drafter. Drafters of the EAGLE family keep rows of their own, which depend on the
-    next token: hashes cover it, or the last block found is evaluated again."""
+    next token: hashes cover it, or the last block found is evaluated again, unless the option forbids both."""
     if ask.method not in EAGLE:
         return Speculation(ask.k if ask.method == "draft_model" else 0, 0, 0, False)
     ahead = ask.k if ask.modules else 1
-    hashed = ahead if ask.caching and not ask.drop else 0
-    return Speculation(ask.k, ahead, hashed, not hashed)
+    hashed = ahead if ask.caching and not (ask.drop or ask.keep) else 0
+    return Speculation(ask.k, ahead, hashed, not (hashed or ask.keep))
 
 
 @rule("VL-SPEC-LOOKAHEAD.DROP", Role.SETUP, config("use_eagle_block_drop", "0.32.0", spec="V-SPEC-1"))

@@ -19,7 +19,7 @@ from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.from_notation import from_line
 
 NEW = "vllm@0.33.0"
-SMALL = {"block_size": 4, "num_gpu_blocks": 6, "num_cpu_chunks": 16}
+SMALL = {"block_size": 4, "num_gpu_blocks": 6, "num_cpu_chunks": 16, "async_scheduling": False}
 
 
 def judged(line, **server):
@@ -158,10 +158,11 @@ def test_a_load_leaves_the_blocks_that_prompts_in_progress_miss():
 
 
 @pytest.mark.parametrize("model, flags, told", [
-    ("W8", {}, "with these groups"), ("GA", {}, "with these groups"),
-    ("A", {"decode_context_parallel_size": 2}, "with these groups"),
-    ("A", {"async_scheduling": True}, "async_scheduling is not modelled"),
-    ("A", {"speculative_method": "ngram", "num_speculative_tokens": 1}, "with drafts"),
+    ("A", {"decode_context_parallel_size": 2}, "several devices"),
+    ("GA", {"prefix_match_unit": 4}, "last part of a block of states"),
+    ("GA", {"prefix_cache_retention_interval": -1}, "all kept"),
+    ("GA", {"kv_groups": "A/4 S/4", "prefix_cache_retention_interval": 4, "blocks_per_chunk": 2}, "not a multiple"),
+    ("SSA", {"kv_groups": "A/4 S/4 S/8"}, "blocks of different sizes"),
     ("A", {"kv_offloading_size": 4.0}, "num_cpu_chunks"),
 ])  # fmt: skip
 def test_what_is_not_modelled_is_refused(model, flags, told):
@@ -211,3 +212,30 @@ def test_the_server_does_what_a_changed_rule_says(field, made, found):
 def test_why_leaves_out_older_releases(capsys):
     assert main(["why", "vllm-offload-prompt-comes-back", "2"]) == exits.HOLDS
     assert "are loaded from CPU memory" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("model, options, found", [
+    ("W8 A", {}, {"chunk": 20}), ("W8", {"num_gpu_blocks": 14}, {"chunk": 20}), ("GA", {}, {"chunk": 20}),
+    ("CA", {}, {"chunk": 20}),
+    ("W8 A", {"async_scheduling": True}, {"chunk": 20}), ("GA", {"async_scheduling": True}, {"chunk": 20}),
+    ("A", {"speculative_method": "eagle", "num_speculative_tokens": 2, "num_gpu_blocks": 14}, {"chunk": 16}),
+    ("GA", {"speculative_method": "mtp", "num_speculative_tokens": 2, "async_scheduling": True}, {"chunk": 16}),
+])  # fmt: skip
+def test_windows_states_and_drafts_come_back_from_cpu_memory(model, options, found):
+    case = from_line("A21>r6{draft_else=1}/B40/C40/A.r.D4", model=model, profiles=(NEW,), server={
+        "block_size": 4, "num_gpu_blocks": 28, "num_cpu_chunks": 64, **options})  # fmt: skip
+    run = run_judged(case, NEW)
+    assert run.verdict.equal_cold and sources(run)[3] == found
+
+
+def test_a_step_in_flight_keeps_the_blocks_of_a_request_that_ended():
+    served = ENGINE.start(NEW, "A", {**SMALL, "num_gpu_blocks": 40, "async_scheduling": True}, "provenance")
+    served.submit(Request(FIRST, 5, forced=(7,) * 5, eog=(8,)))
+    served.submit(Request(SECOND, 9, forced=(7, 8, *(7,) * 7), eog=(8,)))
+    served.take_tasks()
+    kept = 0
+    while not served.idle:
+        served.update()
+        kept = max(kept, len([*served.scheduler.deferred_blocks()]))
+        served.inspection.check()
+    assert kept == 6 and not served.scheduler.deferred_frees and served.slots[1].task.answer.tokens == [7, 8]

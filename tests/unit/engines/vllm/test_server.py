@@ -31,7 +31,7 @@ def charges(run, number):
     ("A", 32), ("W8 A", 32), ("K8 A", 32), ("W8", 32), ("GA", 32), ("GGGA", 32), ("CA", 32), ("H", 32), ("S", 32),
 ])
 def test_every_kind_of_model_finds_its_complete_blocks_again(model, found):
-    run = judged("A40/A/A.B9", model, block_size=16)
+    run = judged("A40/A/A.B9", model, block_size=16, enable_prefix_caching=True)
     assert run.verdict.equal_cold and reused(run) == [0, found, found]
 
 
@@ -128,7 +128,6 @@ def test_a_request_that_does_not_fit_is_refused():
     ("GA", {"prefix_cache_retention_interval": 7}, "not a multiple of 16"),
     ("A", {"prefix_cache_retention_interval": 16}, "needs a layer"),
     ("A", {"speculative_method": "eagle"}, "given together"),
-    ("GA", {"async_scheduling": True, "speculative_method": "ngram", "num_speculative_tokens": 1}, "not computed"),
     ("GA", {"prefix_match_unit": 3}, "does not divide"), ("A", {"kv_transfer_config": "{}"}, "kv_transfer_config"),
 ])  # fmt: skip
 def test_options_with_which_the_server_does_not_start(model, server, told):

@@ -70,7 +70,7 @@ def test_a_part_of_a_block_is_copied_before_a_sibling_writes_in_it():
 
 
 def test_a_state_of_this_step_is_not_used_in_it():
-    server, manager = started("S", num_gpu_blocks=16, max_model_len=64)
+    server, manager = started("S", num_gpu_blocks=16, max_model_len=64, enable_prefix_caching=True)
     first, second = received(server, range(9), range(9))
     manager.allocate_slots(first, 8, manager.empty_kv_cache_blocks)
     found = manager.get_computed_blocks(second)

@@ -6,6 +6,7 @@ import pytest
 
 from cachesim.engines.base import Request
 from cachesim.engines.vllm import ENGINE
+from cachesim.engines.vllm.core.scheduler_output import SchedulerOutput
 
 PROMPT = tuple(range(100, 115))
 
@@ -43,8 +44,8 @@ def test_a_load_belongs_to_the_step_in_which_it_begins(server):
     connector, request = server.scheduler.connector, received(server)
     connector.get_num_new_matched_tokens(request, 0)
     connector.update_state_after_alloc(request, [[1, 2, 3]], 12)
-    [job] = connector.build_connector_meta(()).load_jobs
+    [job] = connector.build_connector_meta(SchedulerOutput(), ()).load_jobs
     assert [block for block, _ in job.copies] == [1, 2, 3] and connector.has_transfers(request)
-    assert connector.build_connector_meta(()).load_jobs == []
+    assert connector.build_connector_meta(SchedulerOutput(), ()).load_jobs == []
     connector.update_connector_output([job.job_id])
     assert not connector.has_transfers(request) and not connector.has_pending_push_work()

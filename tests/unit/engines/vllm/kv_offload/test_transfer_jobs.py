@@ -3,8 +3,14 @@ vLLM's."""
 
 from __future__ import annotations
 
+from cachesim.engines.vllm.kv_offload.chunk_lookup import OffloadedGroup
 from cachesim.engines.vllm.kv_offload.cpu_manager import CPUOffloadingManager
-from cachesim.engines.vllm.kv_offload.transfer_jobs import OffloadConfig, RequestOffloadState, TransferJobs
+from cachesim.engines.vllm.kv_offload.transfer_jobs import (
+    OfferedTokens,
+    OffloadConfig,
+    RequestOffloadState,
+    TransferJobs,
+)
 
 HASHES = [*range(100, 108)]
 BLOCKS = [*range(1, 9)]
@@ -12,7 +18,8 @@ BLOCKS = [*range(1, 9)]
 
 def server(chunks=8, per_chunk=1, caching=True):
     """Return transfers of a pool with one group of blocks of four tokens."""
-    return TransferJobs(CPUOffloadingManager(chunks), OffloadConfig([4], per_chunk, 4, caching))
+    return TransferJobs(
+        CPUOffloadingManager(chunks), OffloadConfig([OffloadedGroup(4, 4 * per_chunk)], per_chunk, 4, caching))
 
 
 def client_of(transfers, local=0, found=0):
@@ -23,9 +30,14 @@ def client_of(transfers, local=0, found=0):
     return client
 
 
+def offer_of(transfers, client, tokens):
+    """Offer the first tokens of a prompt, all of whose blocks can be found again."""
+    return transfers.offer(client, HASHES, OfferedTokens(tokens, decoding=False), lambda group, first, last: None)
+
+
 def offered(transfers, client, tokens):
     """Store what is missing in the beginning of a prompt, all or nothing."""
-    offer = transfers.offer(client, HASHES, tokens)
+    offer = offer_of(transfers, client, tokens)
     room = offer.free + len(offer.idle)
     return transfers.begin_store(offer, len(offer.missing)) if len(offer.missing) <= room else None
 
@@ -91,7 +103,7 @@ def test_a_store_without_room_is_offered_again():
 
 def test_what_is_offered_and_there_already_makes_no_room():
     store(transfers := server(chunks=3), 8)
-    offer = transfers.offer(client_of(transfers, found=8), HASHES, 16)
+    offer = offer_of(transfers, client_of(transfers, found=8), 16)
     assert (offer.missing, offer.free, offer.idle) == ([(102, 0), (103, 0)], 1, set())
 
 
@@ -102,6 +114,6 @@ def test_a_chunk_that_was_loaded_in_part_is_not_offered_again():
     client.block_ids = [BLOCKS]
     transfers.complete(transfers.begin_load(client, client.block_ids, 11).job_id)
     for _ in range(2):                                  # its last token is evaluated: only one chunk is complete
-        assert transfers.offer(client, HASHES, 15).missing == []
+        assert offer_of(transfers, client, 15).missing == []
         assert client.next_stored_chunk_idx == [2]
-        transfers.begin_store(transfers.offer(client, HASHES, 15), 0)
+        transfers.begin_store(offer_of(transfers, client, 15), 0)
