@@ -36,12 +36,12 @@ LAYERS = {(0,): "A", (0, 1): "WA", (0, 2): "GA", (0, 1, 2): "WAG"}
 SECONDS = Counter()             # CPU time of the released tree and of ours
 
 
-def released_cache(real, parts, page, slots, rows, window, policy, cap, grid, buffered=True, eagle=False):
+def released_cache(real, parts, page, slots, rows, window, policy, cap, grid, buffered=True, eagle=False, lazy=False):
     """Return a released tree on these slots and rows."""
     names = [real.parts.ComponentType[name] for name in ("FULL", "SWA", "MAMBA")]
     real.parts.mamba.mamba_cache_chunk_size = lambda: grid
     real.parts.mamba.mamba_checkpoint_grid = lambda page: grid
-    mamba = SimpleNamespace(mamba_max_states_per_path=cap, enable_mamba_extra_buffer_lazy=False)
+    mamba = SimpleNamespace(mamba_max_states_per_path=cap, enable_mamba_extra_buffer_lazy=lazy)
     real.parts.mamba.get_exec = lambda: SimpleNamespace(mamba=mamba)
     kinds = (real.parts.FullComponent, real.parts.SWAComponent, real.parts.MambaComponent)
     cache = object.__new__(real.cache)
