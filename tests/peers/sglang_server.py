@@ -193,10 +193,10 @@ class RealServer:
             object.__setattr__(made, name, value)
         return made
 
-    def submit(self, number, prompt, answer, key, priority, accepted, limit=None):
-        """Receive a request; ``accepted`` draft tokens of each step are right. ``limit``: most tokens of the answer; an
-        answer that has fewer ends with its last token."""
-        sampling = SimpleNamespace(max_new_tokens=limit or len(answer), stop_token_ids={answer[-1]} if limit else None,
+    def submit(self, number, prompt, answer, key, priority, accepted, limit):
+        """Receive a request; ``accepted`` draft tokens of each step are right. The answer ends with its last token;
+        ``limit``: most tokens that it may have."""
+        sampling = SimpleNamespace(max_new_tokens=limit, stop_token_ids={answer[-1]},
                                    stop_strs=[], stop_regex_strs=[], **SAMPLING)  # fmt: skip
         row = self.real.batch.Req(
             rid=number, origin_input_text="", origin_input_ids=array("q", prompt), extra_key=key, priority=priority,
@@ -216,9 +216,11 @@ class RealServer:
     def update(self):
         """Run a turn of the released loop; return its records."""
         self.made, self.ended, one = [], [], self.scheduler
-        one.turns = 1
+        one.turns, one.gone = 1, {}
         (one.event_loop_overlap if self.overlap else one.event_loop_normal)()
-        if self.ended and not self.made:
+        if one.gone:
+            self.record("decode", [], **one.gone)
+        if self.ended and not (self.made and self.made[-1]["run"]):
             self.record("none", [])
         self.told.update(self.ended)
         if self.ended:
@@ -256,14 +258,15 @@ def scheduler_class(released):
                 self.server.record("prefill", [], **self.tried)
             return made, running
 
-        def update_running_batch(self, batch):
-            self.gone = None
-            return super().update_running_batch(batch)
+        def _add_request_to_queue(self, req, is_retracted=False):
+            self.gone.setdefault("retracted", []).append(req.number)
+            super()._add_request_to_queue(req, is_retracted)
 
         def run_batch(self, batch):
             run, result = self.server.worker.run(batch)
             extend = batch.forward_mode.is_extend()
-            self.server.record("prefill" if extend else "decode", run, **(self.tried if extend else self.gone or {}))
+            self.server.record("prefill" if extend else "decode", run, **(self.tried if extend else self.gone))
+            self.gone = {}
             return result
 
         def process_batch_result(self, batch, result):
@@ -281,7 +284,7 @@ def scheduler_class(released):
             return False
 
         def send_abort_output(self, abort, req):
-            pass
+            self.gone.setdefault("oom", []).append(req.number)
 
         def launch_batch_sample_if_needed(self, result, batch):
             pass

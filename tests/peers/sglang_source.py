@@ -82,11 +82,13 @@ class _Names(type):
 
 
 class _Empty(types.ModuleType):
-    """A module with any class or function."""
+    """A module with any class or function. A question about the platform (``is_...``) is answered with no."""
 
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
+        if name.startswith("is_"):
+            return lambda *args, **kwargs: False
         body = {"__init__": lambda self, *a, **k: None, "__getattr__": lambda self, n: lambda *a, **k: None}
         made = _Names(name, (), body)
         value = made if name[0].isupper() and not name.isupper() else MagicMock(name=name)
@@ -114,7 +116,6 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         made = _Empty(spec.name)
         made.DynamicGradMode = made.scheduler_stage_method = lambda *args: lambda function: function
         made.rank_consensus = lambda *args, **kwargs: args[0] if args and callable(args[0]) else lambda f: f
-        made.is_swa_req_ring = lambda allocator: False
         made.get_disagg = made.get_context = made.get_serving = _Off
         made.get_parallel = lambda: SETTINGS["parallel"]
         for name in ("exec", "spec", "memory", "schedule"):
@@ -125,8 +126,6 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         made.mamba_track_grid = lambda page: SETTINGS["exec"].track_grid
         made.mamba_cache_chunk_size = lambda: SETTINGS["exec"].grid
         made.mamba_checkpoint_grid = lambda page: SETTINGS["exec"].grid
-        for name in ("unified_kv_triton", "hip", "xpu", "npu", "cuda", "cpu", "mps"):
-            setattr(made, f"is_{name}", lambda *args: False)
         made.get_bool_env_var = lambda *args: False
         made.page_interleave_shard_size = lambda allocator: 1
         made.split_node_hash_value = lambda *args: (None, None)
@@ -154,7 +153,7 @@ def load(folder, schedule=False):
     torch.bool, torch.iinfo, torch.is_tensor = np.bool_, np.iinfo, lambda value: isinstance(value, np.ndarray)
     torch.stack = lambda parts: np.stack(parts).view(StateTensor)
     torch.zeros = lambda shape, **kwargs: np.zeros(shape, np.int64).view(Tensor)
-    torch.full = lambda shape, value, dtype, device: np.full(shape, value, dtype).view(StateTensor)
+    torch.full = lambda shape, value, **kwargs: np.full(shape, value, np.int64).view(StateTensor)
     sys.modules["torch"] = torch
     sys.path.insert(0, str(folder))
     sys.meta_path.insert(0, _Finder())

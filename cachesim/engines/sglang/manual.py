@@ -43,7 +43,7 @@ def draw(rng: Rng, model: str) -> DrawnServer:
         "page_size": page, "max_total_tokens": tokens, "chunked_prefill_size": chunk,
         "max_running_requests": rng.one((8, 3, 2, 1)), "schedule_policy": rng.one(("fcfs", "lpm", *ORDERS)),
         "radix_eviction_policy": rng.one(("lru", "lru", "lfu", "slru")), "state_grid": rng.one((page, 2 * page)),
-        "mamba_scheduler_strategy": strategy, "mamba_track_interval": rng.one((8, 16, 256)),
+        "mamba_radix_cache_strategy": strategy, "mamba_track_interval": rng.one((8, 16, 256)),
         "max_mamba_cache_size": rng.one((64, 40, 30)), "swa_eviction_interval": rng.one((1, 4, 128)),
         "swa_full_tokens_ratio": 1.0 if tight else rng.one((1.0, 0.8, 0.6)),
         "new_token_ratio": 0.0 if tight else rng.one((0.7, 0.3)),

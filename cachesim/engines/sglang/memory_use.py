@@ -70,7 +70,7 @@ def agent_settings(ask: MemoryQuestion, clients: int) -> Iterator[dict[str, Opti
     model = ask.model
     shares: list[dict[str, Option]] = [{}]
     if model.states:
-        shares = [{"mamba_full_memory_ratio": ratio, "mamba_scheduler_strategy": name}
+        shares = [{"mamba_full_memory_ratio": ratio, "mamba_radix_cache_strategy": name}
                   for ratio in RATIOS for name in STRATEGIES]  # fmt: skip
     elif model.windows and model.full:
         shares = [{"swa_full_tokens_ratio": ratio} for ratio in WINDOW_RATIOS]
