@@ -103,9 +103,8 @@ def get_runtime_context(rules: Rules, spec: Spec, server_args: Options, log: Log
         components.append(MAMBA)
     parts = tuple(components)
     num_draft_tokens = server_args.speculative_num_steps if server_args.speculative_algorithm else 0
-    strategy = server_args.mamba_radix_cache_strategy
-    tracking = rules.tracking_slots(strategy, overlaps=not server_args.disable_overlap_schedule,
-                                    drafts=num_draft_tokens)  # fmt: skip
+    overlaps = not server_args.disable_overlap_schedule
+    tracking = rules.tracking_slots(server_args.mamba_radix_cache_strategy, overlaps, num_draft_tokens)
     return RuntimeContext(
         rules, server_args, spec, log, tree_components=parts, sliding_window_size=window,
         swa_retain_window=rules.retained_window(window, server_args.draft_window) if window else 0,

@@ -184,7 +184,7 @@ class Req:
     @property
     def tokens(self) -> list[int]:
         """The computed tokens, with their key."""
-        return self.token_identities(0, self.kv.kv_committed_len)
+        return self.token_identities(0, self.seq_len)
 
     def finish(self) -> None:
         """End the request."""

@@ -92,9 +92,9 @@ class ScheduleBatch:
         self.reqs[:] = kept
         return has_left
 
-    def merge_batch(self, other: ScheduleBatch) -> None:
+    def merge_batch(self, added: ScheduleBatch) -> None:
         """Add the requests of another batch."""
-        self.reqs += other.reqs
+        self.reqs += added.reqs
 
     # Prefill.
 

@@ -91,10 +91,11 @@ class Scheduler:
         return pool.size - pool.available_size()
 
     def run_step(self) -> bool:
-        """Run a turn of the loop; return True if it launched a step or processed the results of one."""
-        if self.context.enable_overlap:
-            return self.event_loop_overlap()
-        return self.event_loop_normal()
+        """Run a turn of the loop; return True if it launched a step, processed the results of one, or let requests that
+        ended leave."""
+        num_reqs = len(self.running_batch.reqs)
+        has_worked = self.event_loop_overlap() if self.context.enable_overlap else self.event_loop_normal()
+        return has_worked or len(self.running_batch.reqs) < num_reqs
 
     def event_loop_normal(self) -> bool:
         """Launch a step and process its results."""

@@ -67,7 +67,7 @@ class TpModelWorker:
     def forward_batch_generation(self, ranges: Sequence[ForwardRange], drafts: bool) -> GenerationBatchResult:
         """Evaluate ranges. With ``drafts`` their tokens are evaluated one by one."""
         outputs: dict[Req, list[Output]] = {one.req: [] for one in ranges}
-        todo = [self._first_token(one) for one in ranges] if drafts else list(ranges)
+        todo = [self._token_of(one, one.start) for one in ranges] if drafts else list(ranges)
         hidden: Sequence[HiddenOutput | None] = []
         last: Sequence[ForwardRange] = []
         ends = {one.req: one for one in ranges}
@@ -77,14 +77,13 @@ class TpModelWorker:
             for one, output in zip(todo, hidden, strict=True):
                 one.req.seq_len = one.end
                 self._sample(one.req, output, outputs[one.req])
-            todo = [self._first_token(ends[one.req], one.end) for one in todo if one.end < ends[one.req].end]
+            todo = [self._token_of(ends[one.req], one.end) for one in todo if one.end < ends[one.req].end]
         return GenerationBatchResult(last, hidden, outputs)
 
-    def _first_token(self, one: ForwardRange, start: int | None = None) -> ForwardRange:
-        """Return the first token of a range, or that at ``start``, with the state that is tracked after it."""
-        start = one.start if start is None else start
-        tracks = one.mamba_track_seqlen == start + 1
-        return replace(one, start=start, end=start + 1, mamba_track_seqlen=start + 1 if tracks else None)
+    def _token_of(self, chunk: ForwardRange, start: int) -> ForwardRange:
+        """Return the token at ``start`` of a range, with the state that is tracked after it."""
+        tracks = chunk.mamba_track_seqlen == start + 1
+        return replace(chunk, start=start, end=start + 1, mamba_track_seqlen=start + 1 if tracks else None)
 
     def _sample(self, req: Req, hidden: HiddenOutput | None, outputs: list[Output]) -> None:
         """Sample the next token of a request whose known tokens are all evaluated. A token that was sampled before a
