@@ -238,8 +238,8 @@ def algorithm(drafts):
 
 
 def scheduler_class(released):
-    """Return the released scheduler with stand-ins for its worker and for what reaches it from outside. ``turns``: turns
-    that its loop runs; ``pending``: its queue of results."""
+    """Return the released scheduler with stand-ins for its worker and for what reaches it from outside. ``turns``:
+    turns that its loop runs; ``pending``: its queue of results."""
 
     class Scheduler(released):
         gracefully_exit = property(lambda self: not self.turns)

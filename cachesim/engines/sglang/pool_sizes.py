@@ -49,10 +49,20 @@ def resolved(rules: Any, opts: Options, spec: Spec) -> Options:
     """Return the options with the values that the server derives in place of those left to it. Raise BadInput for a
     page that does not fit the grid, and for too little memory."""
     has_states = any(layer.recurrence for layer in spec.layers)
-    opts = _with_strategy(rules, opts, spec, has_states)
+    if opts.mamba_radix_cache_strategy not in rules.strategies:
+        known = ", ".join(sorted(rules.strategies))
+        raise NotInBuild(f"mamba_radix_cache_strategy {opts.mamba_radix_cache_strategy} does not exist in {rules.name}",
+                         hint=known)  # fmt: skip
+    if has_states and not opts.disable_radix_cache:
+        opts = _with_strategy(rules, opts, spec)
+    else:
+        overlaps = rules.overlaps(opts.disable_overlap_schedule, True, False, bool(opts.speculative_algorithm))
+        opts = replace(opts, mamba_radix_cache_strategy=RUNNING, disable_overlap_schedule=not overlaps)
     model = pooled(real_model(opts.real_model)) if opts.real_model else None
     opts = replace(opts,
                    state_grid=opts.state_grid or (grid_of(model, opts.page_size) if has_states else KERNEL_CHUNK))
+    if opts.mamba_radix_cache_strategy != RUNNING:
+        _check_interval(opts)
     if not opts.pool_gib:
         return opts
     if model is None:
@@ -64,25 +74,41 @@ def resolved(rules: Any, opts: Options, spec: Spec) -> Options:
                    max_mamba_cache_size=max(4, sizes.states), max_running_requests=sizes.requests)  # fmt: skip
 
 
-def _with_strategy(rules: Any, opts: Options, spec: Spec, has_states: bool) -> Options:
-    """Return the options with the source of states, and whether steps overlap. Raise BadInput if the server does not
-    start with them."""
+def _with_strategy(rules: Any, opts: Options, spec: Spec) -> Options:
+    """Return the options of a model with states: where they come from, and whether steps overlap. Raise BadInput if the
+    server does not start with them."""
     strategy = opts.mamba_radix_cache_strategy
-    if strategy not in rules.strategies:
-        known = ", ".join(sorted(rules.strategies))
-        raise NotInBuild(f"mamba_radix_cache_strategy {strategy} does not exist in {rules.name}", hint=known)
     is_chosen = strategy == AUTO
+    is_supported = not any(layer.kind in UNBUFFERED for layer in spec.layers)
     if is_chosen:
-        supported = has_states and not any(layer.kind in UNBUFFERED for layer in spec.layers)
-        strategy = rules.state_source(supported, not opts.disable_overlap_schedule, opts.page_size)
-    is_running = has_states and strategy == RUNNING and not opts.disable_radix_cache
+        strategy = rules.state_source(is_supported, not opts.disable_overlap_schedule, opts.page_size)
+    is_running = strategy == RUNNING
     has_drafts = bool(opts.speculative_algorithm)
     does_overlap = rules.overlaps(opts.disable_overlap_schedule, is_chosen, is_running, has_drafts)
     if does_overlap is None:
-        raise BadInput("no_buffer needs --disable-overlap-schedule", hint="extra_buffer")
-    if strategy == LAZY and has_states and not does_overlap:
-        raise BadInput("extra_buffer_lazy excludes --disable-overlap-schedule", hint="extra_buffer")
-    return replace(opts, mamba_radix_cache_strategy=strategy, disable_overlap_schedule=not does_overlap)
+        raise BadInput("no_buffer needs --disable-overlap-schedule", hint=BUFFERED)
+    if is_running and opts.page_size > 1:
+        raise BadInput("no_buffer needs --page-size 1", hint=BUFFERED)
+    if not is_running:
+        _check_tracking(opts, strategy, is_supported, does_overlap)
+    return replace(opts, mamba_radix_cache_strategy=strategy, disable_overlap_schedule=not does_overlap,
+                   disable_radix_cache=not rules.keeps_states(is_running, has_drafts))  # fmt: skip
+
+
+def _check_tracking(opts: Options, strategy: str, is_supported: bool, does_overlap: bool) -> None:
+    """Raise BadInput if a server that tracks states does not start with these options."""
+    if not is_supported:
+        raise BadInput(f"{strategy} is not supported for short convolutions", hint=RUNNING)
+    if strategy == LAZY and not does_overlap:
+        raise BadInput("extra_buffer_lazy excludes --disable-overlap-schedule", hint=BUFFERED)
+
+
+def _check_interval(opts: Options) -> None:
+    """Raise BadInput if a server that tracks states does not start with this interval."""
+    if opts.mamba_track_interval % opts.page_size:
+        raise BadInput("mamba_track_interval must be a multiple of page_size")
+    if opts.speculative_algorithm and opts.mamba_track_interval <= opts.speculative_num_steps:
+        raise BadInput("mamba_track_interval must not be shorter than a draft and one token")
 
 
 def grid_of(model: RealModel | None, page: int) -> int:

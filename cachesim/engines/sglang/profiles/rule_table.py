@@ -22,6 +22,7 @@ class Rules(RuleSet):
 
     state_source: Callable[..., str] = r.state_source
     overlaps: Callable[..., bool | None] = r.overlaps
+    keeps_states: Callable[[bool, bool], bool] = r.keeps_states
     tracking_slots: Callable[..., r.TrackingSlots] = r.tracking_slots
     waits_for_twin: Callable[..., bool] = s.waits_for_twin
     queue_order: Rule = s.queue_order

@@ -72,6 +72,21 @@ def overlaps_if_possible(disabled: bool, chosen: bool, running: bool, drafts: bo
     return not (disabled or running or drafts)
 
 
+@rule("SG-STATE-DRAFTS.TREE", Role.SETUP,
+      source("arg_groups/mamba_hook.py", "validate_mamba_no_buffer", spec="not named"))
+def keeps_states(running: bool, drafts: bool) -> bool:
+    """True if a model with states has a prefix cache: always, whatever the source of states and with drafts."""
+    return True
+
+
+@rule("SG-STATE-DRAFTS.NONE", Role.SETUP,
+      source("server_args.py", "ServerArgs._handle_mamba_radix_cache", OLD, spec="not named"))
+def keeps_states_without_drafts(running: bool, drafts: bool) -> bool:
+    """True if a model with states has a prefix cache: not if the source of states is the running state of requests and
+    there are drafts."""
+    return not (running and drafts)
+
+
 @rule("SG-SCHED-FINISHING.SKIP", Role.MEMORY,
       source("managers/scheduler.py", "_reqs_finishing_inflight", spec="not named"))
 def skips_finishing(is_last: bool) -> bool:

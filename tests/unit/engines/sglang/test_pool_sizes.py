@@ -55,12 +55,27 @@ def test_no_overlap_follows_from_states_that_no_request_tracks(rules, model, giv
 
 @pytest.mark.parametrize(("given", "why"), [
     ({"mamba_radix_cache_strategy": "no_buffer"}, "no_buffer needs --disable-overlap-schedule"),
-    ({"mamba_radix_cache_strategy": "extra_buffer_lazy", "disable_overlap_schedule": True}, "extra_buffer_lazy excludes"),
+    ({"mamba_radix_cache_strategy": "extra_buffer_lazy", "disable_overlap_schedule": True}, "_lazy excludes"),
+    ({"mamba_radix_cache_strategy": "no_buffer", "disable_overlap_schedule": True, "page_size": 2}, "--page-size 1"),
+    ({"mamba_track_interval": 96, "page_size": 64}, "a multiple of page_size"),
+    ({"speculative_algorithm": "NGRAM", "mamba_track_interval": 3}, "a draft and one token"),
 ])  # fmt: skip
 def test_a_server_that_would_not_start_is_refused(given, why):
     with pytest.raises(BadInput, match=why):
         resolved(V0_5_23, options(given), parse("GA"))
     resolved(V0_5_23, options(given), parse("A"))
+
+
+def test_a_convolution_tracks_no_states():
+    with pytest.raises(BadInput, match="extra_buffer is not supported for short convolutions"):
+        resolved(V0_5_23, options({"mamba_radix_cache_strategy": "extra_buffer"}), parse("CA"))
+
+
+@pytest.mark.parametrize(("rules", "kept"), [(V0_5_23, True), (V0_5_9, False)])
+def test_0_5_9_has_no_prefix_cache_for_states_with_drafts(rules, kept):
+    found = resolved(rules, options({"speculative_algorithm": "NGRAM"}), parse("GA"))
+    assert found.disable_radix_cache is not kept
+    assert not resolved(rules, options({}), parse("GA")).disable_radix_cache
 
 
 def test_a_source_of_states_that_came_later_is_refused():

@@ -65,7 +65,7 @@ def test_a_request_has_two_places_for_states_if_steps_overlap(overlaps, places):
 
 
 def test_a_lazy_request_takes_the_second_slot_at_a_boundary():
-    batch, req, states = buffered(mamba_radix_cache_strategy="extra_buffer_lazy")
+    batch, req, _ = buffered(mamba_radix_cache_strategy="extra_buffer_lazy")
     assert req.kv.mamba_ping_pong_track_buffer == [2, None] and req.kv.mamba_last_track_seqlen == 4
     batch.prepare_for_decode()
     assert req.kv.mamba_ping_pong_track_buffer == [2, 3] and batch.plans[req].track_idx == 1
@@ -81,8 +81,8 @@ def test_a_lazy_request_without_a_free_slot_overwrites_its_last_state():
 
 @pytest.mark.parametrize(("prompt", "taken"), [(4, 5), (7, 3)])
 def test_a_lazy_request_with_drafts_takes_the_second_slot_if_two_drafts_reach_a_boundary(prompt, taken):
-    batch, req, states = buffered(8, prompt, mamba_radix_cache_strategy="extra_buffer_lazy",
-                                  speculative_algorithm="NGRAM", speculative_num_steps=1)  # fmt: skip
+    batch, req, _ = buffered(8, prompt, mamba_radix_cache_strategy="extra_buffer_lazy",
+                             speculative_algorithm="NGRAM", speculative_num_steps=1)  # fmt: skip
     req.kv.kv_committed_len = taken
     batch.prepare_drafts()
     assert (batch.plans[req].track_idx, req.kv.mamba_next_track_idx) == (int(taken == 5), 0)
