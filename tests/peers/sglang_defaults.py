@@ -2,8 +2,9 @@
 
     python -m tests.peers.sglang_defaults FOLDER --release 0.5.23
 
-FOLDER: an unpacked wheel of the release. Its defaults are read from its sources. Its functions that resolve the source of
-states, and those that refuse combinations, run as they are; stand-ins give them the options and the kind of the model.
+FOLDER: an unpacked wheel of the release. Its defaults are read from its sources. Its functions that resolve the
+source of states, and those that refuse combinations, run as they are; stand-ins give them the options and the kind of
+the model.
 """
 
 import ast
@@ -24,8 +25,8 @@ DERIVED = {
     "page_size": "1 token, unless an attention backend needs more", "max_total_tokens": "from free memory",
     "max_mamba_cache_size": "from free memory", "max_running_requests": "from free memory",
     "chunked_prefill_size": "2048 to 16384 by the memory of the GPU", "speculative_num_steps": "by the model",
-    "max_prefill_tokens": "16384, or the context if it is longer", "radix_eviction_policy": "lru",
-    "hicache_ratio": "2.0, less if host memory is short", "speculative_algorithm": "no drafts", "hicache_storage_backend": "no storage",
+    "hicache_ratio": "2.0, less if host memory is short", "hicache_storage_backend": "no storage",
+    "speculative_algorithm": "no drafts",
 }  # fmt: skip
 """Options whose default is None in a release, with what its start makes of it."""
 MODELS = {"A": "LlamaForCausalLM", "GA": "Qwen3NextForCausalLM", "CA": "Lfm2ForCausalLM"}
@@ -51,9 +52,8 @@ def functions(file, names, **given):
     """Return the functions and constants of a source with these names, compiled without their decorators."""
     space = {"Any": object, "Dict": dict, "logger": MagicMock(), **given}
     for node in ast.walk(ast.parse(file.read_text())):
-        name = node.targets[0].id if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) else getattr(
-            node, "name", "")  # fmt: skip
-        if name in names:
+        target = node.targets[0] if isinstance(node, ast.Assign) else node
+        if getattr(target, "id", getattr(target, "name", "")) in names and not isinstance(node, ast.Name):
             node.decorator_list = []
             exec(compile(ast.Module([node], []), str(file), "exec", dont_inherit=True), space)
     return SimpleNamespace(**{name: space[name] for name in names})
@@ -91,8 +91,9 @@ class Release:
             if view.mamba_radix_cache_strategy == "no_buffer":
                 self.checks.validate_mamba_no_buffer(view, arch)
             else:
-                config = view.config if "hf_config" in self.checks.validate_mamba_extra_buffer.__code__.co_varnames else arch
-                self.checks.validate_mamba_extra_buffer(view, config, mamba_cache_chunk_size_of=lambda: 64)
+                check = self.checks.validate_mamba_extra_buffer
+                model = view.config if "hf_config" in check.__code__.co_varnames else arch
+                check(view, model, mamba_cache_chunk_size_of=lambda: 64)
             assert view.mamba_radix_cache_strategy != "extra_buffer_lazy" or not view.disable_overlap_schedule, (
                 "kv_cache_configurator.py, _calculate_mamba_ratio")
         except AssertionError:
@@ -118,24 +119,26 @@ class Release059:
             return None, not view.disable_overlap_schedule, True
         view.enable_mamba_extra_buffer = lambda: self.args.enable_mamba_extra_buffer(view)
         try:
-            self.args._handle_mamba_radix_cache(view, model_arch=arch, support_mamba_cache_extra_buffer=arch == MODELS["GA"])
+            self.args._handle_mamba_radix_cache(
+                view, model_arch=arch, support_mamba_cache_extra_buffer=arch == MODELS["GA"])
         except AssertionError:
             return None
         return view.mamba_scheduler_strategy, not view.disable_overlap_schedule, not view.disable_radix_cache
 
 
-def compare_starts(release, rules):
+def compare_starts(folder, release, rules):
     """Compare every combination of the options that a start resolves; return their number."""
-    start = (Release059 if release == "0.5.9" else Release)(source_folder)
+    start = (Release059 if release == "0.5.9" else Release)(folder)
     tried = 0
     for model, strategy, disabled, page, drafts in itertools.product(
             MODELS, sorted(rules.strategies), (False, True), (1, 64), ("", "EAGLE", "NGRAM")):
         given = {"mamba_radix_cache_strategy": strategy, "disable_overlap_schedule": disabled, "page_size": page,
                  "speculative_algorithm": drafts, "speculative_num_steps": 3}  # fmt: skip
         view = SimpleNamespace(
-            **{**given, "speculative_algorithm": drafts or None}, disable_radix_cache=False, linear_attn_backend="triton",
-            disaggregation_mode="null", attention_backend="fa3", mamba_track_interval=256, chunked_prefill_size=2048,
-            speculative_num_draft_tokens=4 if drafts else None, config=SimpleNamespace(architectures=[MODELS[model]]))
+            **{**given, "speculative_algorithm": drafts or None}, disable_radix_cache=False, mamba_track_interval=256,
+            linear_attn_backend="triton", disaggregation_mode="null", attention_backend="fa3",
+            chunked_prefill_size=2048, speculative_num_draft_tokens=4 if drafts else None,
+            config=SimpleNamespace(architectures=[MODELS[model]]))
         theirs = start.start(view)
         try:
             found = resolved(rules, options(given), parse(model))
@@ -151,23 +154,22 @@ def compare_starts(release, rules):
 
 
 def main():
-    global source_folder
     parser = source.parser(__doc__)
     parser.add_argument("--release", default="0.5.23")
     args = parser.parse_args()
-    source_folder, rules = args.folder, PROFILES[f"sglang@{args.release}"]
-    theirs, own = released_defaults(args.folder), {**rules.defaults}
+    rules = PROFILES[f"sglang@{args.release}"]
+    theirs = released_defaults(args.folder)
     print(f"SGLang {args.release}")
     for field in fields(Options):
         name = field.name if field.name in theirs else OLDER.get(field.name, "")
         if name in theirs:
-            value, ours = theirs[name], own.get(field.name, field.default)
+            value, ours = theirs[name], rules.defaults.get(field.name, field.default)
             if value is None:
                 print(f"  {name:28} {DERIVED[field.name]}")
                 continue
             assert value == ours, f"{name}: {value!r}, ours {ours!r}"
             print(f"  {name:28} {value}")
-    print(f"{compare_starts(args.release, rules)} combinations of options start alike, 0 differences")
+    print(f"{compare_starts(args.folder, args.release, rules)} combinations of options start alike, 0 differences")
 
 
 if __name__ == "__main__":
