@@ -288,16 +288,17 @@ class Scheduler:
         reqs = list(batch.reqs)
         is_prefill = batch.forward_mode == ForwardMode.EXTEND
         busy = [req for req in reqs if req.busy]
+        settles_chunk = is_prefill and self.rules.settles_chunk()
         for req in reqs:
             self._process_result(req, launched, is_prefill)
+            if settles_chunk and req is self.chunked_req:
+                self.stash_chunked_request(req)
         return [req.rid for req in busy if not req.busy]
 
     def _process_result(self, req: Req, launched: LaunchedBatch, is_prefill: bool) -> None:
         """Process what a step computed of a request, and end it if its answer is complete or its client left."""
         if is_prefill and req.inflight_middle_chunks > 0:
             req.inflight_middle_chunks -= 1
-            if req.busy and self.rules.settles_chunk():
-                self.stash_chunked_request(req)
         elif not req.busy or req.is_retracted:
             return
         else:
