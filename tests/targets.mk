@@ -166,9 +166,11 @@ $(PEERS_VLLM)/.made: pyproject.toml
 peers-sglang: $(PEERS_SGLANG)/.made
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_tree $(PEERS_SGLANG)/lib/python*/site-packages --ops $(OPS) --seed $(SEED)
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_schedule $(PEERS_SGLANG)/lib/python*/site-packages --ops $(OPS) --seed $(SEED)
-	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_overlap $(PEERS_SGLANG)/lib/python*/site-packages --ops $(OPS) --seed $(SEED)
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_tree $(PEERS_SGLANG)/0.5.20 --release 0.5.20 --ops $(OPS) --seed $(SEED)
 	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_host $(PEERS_SGLANG)/lib/python*/site-packages --ops $(OPS) --seed $(SEED)
+	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_defaults $(PEERS_SGLANG)/lib/python*/site-packages --release 0.5.23
+	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_defaults $(PEERS_SGLANG)/0.5.20 --release 0.5.20
+	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_defaults $(PEERS_SGLANG)/0.5.9 --release 0.5.9
 	$(PEERS_SGLANG)/bin/python -m tests.peers.command_lines sglang 0.5.23 $(PEERS_SGLANG)/lib/python*/site-packages
 	$(PEERS_SGLANG)/bin/python -m tests.peers.command_lines sglang 0.5.20 $(PEERS_SGLANG)/0.5.20
 
@@ -178,6 +180,8 @@ $(PEERS_SGLANG)/.made: pyproject.toml
 	@$(PEERS_SGLANG)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps sglang==0.5.23
 	@$(PEERS_SGLANG)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --target $(PEERS_SGLANG)/0.5.20 \
 		sglang==0.5.20
+	@$(PEERS_SGLANG)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --target $(PEERS_SGLANG)/0.5.9 \
+		sglang==0.5.9
 	@touch $@
 
 # Caches of released packages, each in its own environment (up to 6 GB); an unavailable package is skipped.

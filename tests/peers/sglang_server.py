@@ -1,11 +1,12 @@
 """A server of the released classes of SGLang 0.5.23, without model and GPU.
 
-Released are the requests, the tree, queue policy, admission, retraction, tracked states, and what the end of a chunk,
-of a step and of a request does with the tree. The allocation of slots and the order of calls follow
-`managers/scheduler.py` and `mem_cache/allocation.py`, which need torch.
+Released are the scheduler with both of its loops, the batches, requests, the tree, queue policy, admission, retraction,
+the rows and tracked states of requests, their allocation, and the processing of results. Stand-ins are the worker
+(``run_batch``), the free lists, and what does not concern the cache.
 """
 
 from array import array
+from collections import Counter, deque
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +16,8 @@ from tests.peers import sglang_source as source
 from tests.peers.sglang_tree import released_cache
 
 SAMPLING = {"ignore_eos": False, "custom_params": None}
+END = 1 << 20                   # token that ends an answer
+BUFFERED, LAZY = "extra_buffer", "extra_buffer_lazy"
 
 
 def draft_facts(opts):
@@ -24,251 +27,291 @@ def draft_facts(opts):
                            speculative_num_draft_tokens=steps + 1)  # fmt: skip
 
 
+def server_settings(opts, parts):
+    """Return what the released classes read of the server's configuration."""
+    strategy, grid = opts["mamba_radix_cache_strategy"] if 2 in parts else "", opts["state_grid"]
+    states = source.Settings(enable_mamba_extra_buffer=strategy in (BUFFERED, LAZY),
+                             enable_mamba_extra_buffer_lazy=strategy == LAZY,
+                             mamba_max_states_per_path=opts["mamba_max_states_per_path"])  # fmt: skip
+    most = opts["max_running_requests"]
+    return {
+        "parallel": source.Settings(attn_dcp_size=1, pp_max_micro_batch_size=most),
+        "env": {"SGLANG_SWA_EVICTION_INTERVAL": opts["swa_eviction_interval"]},
+        "memory": source.Settings(radix_eviction_policy=opts["radix_eviction_policy"]),
+        "spec": draft_facts(opts),
+        "schedule": source.Settings(
+            page_size=opts["page_size"], schedule_policy=opts["schedule_policy"], prefill_max_requests=None,
+            chunked_prefill_size=opts["chunked_prefill_size"]),
+        "exec": source.Settings(grid=grid, track_grid=int(np.lcm(grid, opts["mamba_track_interval"])), mamba=states),
+    }  # fmt: skip
+
+
+class Worker:
+    """What the device knows of each row: the number of computed tokens. Its next token is that of the answer."""
+
+    def __init__(self, ends, drafts):
+        self.ends, self.drafts, self.lengths = ends, drafts, {}
+
+    def run(self, batch):
+        """Evaluate a batch; return what was evaluated, and the result as the processor reads it."""
+        run, tokens, extend = [], [], batch.forward_mode.is_extend()
+        for k, row in enumerate(batch.reqs):
+            answer, right = self.ends[row.number]
+            start = row.prefix_len if extend else self.lengths[row.number]
+            n = row.extend_len if extend else 1 + min(self.drafts, right)
+            run.append([row.number, start, start + n])
+            if extend and batch.mamba_prefill_track_mask_cpu and batch.mamba_prefill_track_mask_cpu[k]:
+                run[-1].append(row.kv.mamba_last_track_seqlen)
+            self.lengths[row.number] = start + n
+            at = start + n - len(row.origin_input_ids)
+            made = 1 if extend else n
+            said = [answer[i] if 0 <= i < len(answer) else END for i in range(at + 1 - made, at + 1)]
+            tokens += said + [END] * ((1 if extend else 1 + self.drafts) - made)
+        return run, self.result(tokens, [1 if extend else one[2] - one[1] for one in run])
+
+    def result(self, tokens, spans):
+        return SimpleNamespace(
+            copy_done=None, auxiliary_host_output=None, routed_experts_output=None, indexer_topk_output=None,
+            logits_output=SimpleNamespace(customized_info=None, hidden_states=None, sampling_mask_output=None),
+            next_token_ids=memory.tensor(tokens), extend_input_len_per_req=None,
+            extend_logprob_start_len_per_req=None, can_run_cuda_graph=False, grammar_advanced=False,
+            grammar_retained_tokens=None, num_correct_drafts_per_req_cpu=None, num_non_draft_tokens_per_req=1,
+            accept_lens=memory.tensor(spans), speculative_output_stride=1 + self.drafts, block_accept_lens=None,
+            cap_lens=None, num_correct_drafts=0, num_block_accept_tokens=0, num_cap_tokens=0,
+            get_num_generated_tokens=lambda n: 0)  # fmt: skip
+
+
+class Constant:
+    """The tracker of the share of answers that admission reserves; here it stays as it is."""
+
+    def __init__(self, ratio):
+        self.ratio = ratio
+
+    current = property(lambda self: self.ratio, lambda self, ratio: None)
+
+    def decay_step(self):
+        pass
+
+
+def idle(**named):
+    """Return an object with these attributes, all of whose other methods do nothing."""
+    return type("Idle", (), {**named, "__getattr__": lambda self, name: lambda *args, **kwargs: None})()
+
+
 class RealServer:
-    """The server. ``parts``: those of its tree; ``opts``: options by our names."""
+    """The server. ``parts``: those of its tree; ``opts``: options by our names; ``requests``: most of them."""
 
     def __init__(self, real, parts, window, opts, requests):
         self.real, self.opts, self.page, self.parts = real, opts, opts["page_size"], parts
-        self.buffered = opts["mamba_scheduler_strategy"] == "extra_buffer"
-        self.spec = source.SETTINGS["spec"] = draft_facts(opts)
-        grid = opts["state_grid"]
-        source.SETTINGS |= {
-            "env": {"SGLANG_SWA_EVICTION_INTERVAL": opts["swa_eviction_interval"], "SGLANG_RETRACT_DECODE_STEPS": 20},
-            "memory": source.Settings(radix_eviction_policy=opts["radix_eviction_policy"]),
-            "schedule": source.Settings(page_size=self.page, schedule_policy=opts["schedule_policy"]),
-            "exec": source.Settings(
-                grid=grid, track_grid=int(np.lcm(grid, opts["mamba_track_interval"])), mamba=source.Settings(
-                    enable_mamba_extra_buffer=self.buffered and 2 in parts, enable_mamba_extra_buffer_lazy=False)),
-        }  # fmt: skip
+        settings = server_settings(opts, parts)
+        source.SETTINGS |= settings
+        source.set_environment(settings["env"])
+        self.states_of = settings["exec"].mamba
+        self.overlap = not opts["disable_overlap_schedule"]
+        self.drafts = opts["speculative_num_steps"] if opts["speculative_algorithm"] else 0
         kind = memory.WindowAllocator if 1 in parts else memory.Allocator
         self.slots = kind(opts["max_total_tokens"], self.page, opts["swa_tokens"])
         self.states = memory.StateSlots(opts["max_mamba_cache_size"])
-        self.rows = self._rows(requests)
-        self.cache = released_cache(real, parts, self.page, self.slots, self.rows, window,
-                                    opts["radix_eviction_policy"], opts["mamba_max_states_per_path"], grid,
-                                    self.buffered, opts["speculative_algorithm"] == "EAGLE")  # fmt: skip
-        self.policy = real.policy.SchedulePolicy(opts["schedule_policy"], self.cache, False, False, False)
-        self.batch = object.__new__(real.batch.ScheduleBatch)
-        vars(self.batch).update(
-            reqs=[], tree_cache=self.cache, token_to_kv_pool_allocator=self.slots, req_to_token_pool=self.rows,
-            hisparse_coordinator=None, spec_algorithm=SimpleNamespace(is_none=lambda: not self.drafts),
-            forward_mode=SimpleNamespace(is_decode=lambda: True), filter_batch=self.keep, forward_iter=0,
-            model_config=SimpleNamespace(hf_text_config=SimpleNamespace(mamba_chunk_size=grid)))
-        self.drafts = self.spec.speculative_num_steps if self.spec.speculative_algorithm else 0
-        idle = ("_maybe_collect_routed_experts", "_maybe_collect_indexer_topk", "_prepare_kv_cache_release",
-                "_maybe_collect_customized_info")  # fmt: skip
-        self.processor = object.__new__(type("Processor", (real.processor,), dict.fromkeys(idle, lambda *args: None)))
-        for name, value in {"tree_cache": self.cache, "draft_worker": None}.items():
-            object.__setattr__(self.processor, name, value)
-        self.waiting, self.chunked, self.full, self.ends = [], None, False, {}
+        self.rows = self._rows()
+        self.cache = released_cache(
+            real, parts, self.page, self.slots, self.rows, window, opts["radix_eviction_policy"],
+            opts["mamba_max_states_per_path"], opts["state_grid"], self.states_of.enable_mamba_extra_buffer,
+            opts["speculative_algorithm"] == "EAGLE", lazy=self.states_of.enable_mamba_extra_buffer_lazy)  # fmt: skip
+        self.ends, self.made, self.ended, self.tried = {}, [], [], Counter()
+        self.worker = Worker(self.ends, self.drafts)
+        self.scheduler = self._scheduler()
 
-    def _rows(self, requests):
-        rows = object.__new__(self.real.pool)
-        slots = np.zeros((requests, 2 * self.opts["max_total_tokens"]), np.int64).view(memory.Tensor)
+    def _rows(self):
+        real, opts, most = self.real, self.opts, self.opts["max_running_requests"]
+        rows = object.__new__(real.hybrid_rows if 2 in self.parts else real.rows)
+        table = np.zeros((most + 1, 2 * opts["max_total_tokens"]), np.int64).view(memory.Tensor)
+        tracked, first = (real.sizing.get_mamba_tracking_slots(
+            extra_buffer=buffered, overlap=self.overlap, lazy=lazy and self.states_of.enable_mamba_extra_buffer_lazy)
+            for buffered, lazy in ((True, False), (self.states_of.enable_mamba_extra_buffer, True)))
         vars(rows).update(
-            mamba_allocator=self.states, enable_mamba_extra_buffer=self.buffered, enable_mamba_extra_buffer_lazy=False,
-            mamba_ping_pong_track_buffer_size=2, mamba_initial_tracking_slots=2, mamba_ckpt_pool=None,
-            req_index_to_mamba_ping_pong_track_buffer_mapping=memory.no_states(requests),
-            mamba_pool=SimpleNamespace(replayssm_write_pos=None, copy_from=lambda *args: None), req_to_token=slots,
-            write=slots.__setitem__, free=lambda row: setattr(row.kv, "req_pool_idx", None))
+            size=most, device="cpu", req_to_token=table, free_slots=list(range(1, most + 1)),
+            req_generation=np.zeros(most + 1, np.int64), _aux_cache=None, mamba_allocator=self.states,
+            enable_mamba_extra_buffer=self.states_of.enable_mamba_extra_buffer,
+            enable_mamba_extra_buffer_lazy=self.states_of.enable_mamba_extra_buffer_lazy,
+            mamba_ping_pong_track_buffer_size=tracked, mamba_initial_tracking_slots=first, mamba_ckpt_pool=None,
+            req_index_to_mamba_index_mapping=memory.no_states(most + 1),
+            req_index_to_mamba_ping_pong_track_buffer_mapping=memory.no_states(most + 1, tracked),
+            mamba_pool=SimpleNamespace(replayssm_write_pos=None, replayssm_spec_write_pos=None,
+                                       copy_from=lambda *args: None))  # fmt: skip
         return rows
 
-    def keep(self, keep_indices):
-        self.batch.reqs = [self.batch.reqs[k] for k in keep_indices]
+    def _scheduler(self):
+        """Return the released scheduler with its loop, around these pools."""
+        real, opts = self.real, self.opts
+        one = object.__new__(scheduler_class(real.scheduler))
+        policy = real.policy.SchedulePolicy(opts["schedule_policy"], self.cache, False, False, False)
+        chunk = opts["chunked_prefill_size"]
+        vars(one).update(
+            server=self, turns=0, pending=deque(), tree_cache=self.cache, page_size=self.page,
+            token_to_kv_pool_allocator=self.slots, req_to_token_pool=self.rows, policy=policy, waiting_queue=[],
+            chunked_req=None, running_batch=real.batch.ScheduleBatch(reqs=[], batch_is_full=False), last_batch=None,
+            enable_overlap=self.overlap, enable_skip_finishing_decode=False, is_generation=True,
+            spec_algorithm=algorithm(self.drafts), is_hybrid_swa=1 in self.parts,
+            chunked_prefill_size=chunk if chunk > 0 else None, max_prefill_tokens=opts["max_prefill_tokens"],
+            max_running_requests=opts["max_running_requests"], max_prefill_bs=0, processed_tokens_counter=0,
+            new_token_ratio_tracker=Constant(opts["new_token_ratio"]),
+            priority_scheduling_preemption_threshold=0, disaggregation_mode=real.NULL_MODE, forward_ct=0,
+            model_config=SimpleNamespace(
+                vocab_size=1 << 30, is_encoder_decoder=False, self_opened_think_start_ids=None,
+                hf_text_config=SimpleNamespace(mamba_chunk_size=opts["state_grid"])),
+            beam_coordinator=idle(pending_member_rows=lambda self, batch: 0), output_streamer=idle(
+                stream_output=lambda self, reqs, *args: one.server.ended.extend(
+                    row.number for row in reqs if row.finished() and row.number not in one.server.told)),
+            grammar_manager=idle(has_waiting_grammars=lambda self: False), tp_worker=idle(
+                model_runner=SimpleNamespace(attn_backend=None, prefill_aware_swa=False)),
+            dp_attn_adapter=idle(maybe_prepare_mlp_sync_batch=lambda self, batch, **more: batch,
+                                 maybe_convert_decode_to_extend=lambda self, batch: batch),
+            ngram_embedding_manager=idle(prepare_for_forward=lambda self, batch, **more: batch),
+            metrics_reporter=idle(num_generated_tokens=0, forward_ct_decode=0, enable_metrics=False),
+            load_inquirer=idle(), invariant_checker=idle(), _prefill_decode_interval_remaining=0,
+            prefill_decode_interval=0,
+        )  # fmt: skip
+        vars(one).update(dict.fromkeys((
+            "_engine_paused", "enable_unified_memory", "require_mlp_sync", "enable_hierarchical_cache",
+            "enable_hicache_storage", "enable_unified_cache_external_linker", "enable_lmcache", "enable_hisparse",
+            "enable_priority_preemption", "enable_priority_scheduling", "enable_lora", "is_mixed_chunk", "enable_fpm",
+            "_sched_idled", "abort_on_priority_when_disabled"), False))  # fmt: skip
+        vars(one).update(dict.fromkeys((
+            "dllm_config", "hisparse_coordinator", "min_free_slots_delayer", "prefill_delayer", "dynamic_chunk_sizer",
+            "truncation_align_size", "decode_offload_manager", "_pending_chunked_abort_req"), None))  # fmt: skip
+        one.batch_result_processor = self._processor(one)
+        self.told = set()
+        return one
 
-    def submit(self, number, prompt, answer, key, priority, accepted):
-        """Receive a request; ``accepted`` draft tokens of each step are right."""
+    def _processor(self, scheduler):
+        made = object.__new__(self.real.processor)
+        named = ("is_generation", "enable_overlap", "model_config", "token_to_kv_pool_allocator", "tree_cache",
+                 "req_to_token_pool", "metrics_reporter", "output_streamer", "beam_coordinator")  # fmt: skip
+        more = {"enable_overlap_mlx": False, "draft_worker": None, "decode_offload_manager": None,
+                "hisparse_coordinator": None, "model_worker": idle(), "metrics_collector": idle()}  # fmt: skip
+        for name, value in {**{name: getattr(scheduler, name) for name in named}, **more}.items():
+            object.__setattr__(made, name, value)
+        return made
+
+    def submit(self, number, prompt, answer, key, priority, accepted, limit):
+        """Receive a request; ``accepted`` draft tokens of each step are right. The answer ends with its last token;
+        ``limit``: most tokens that it may have."""
+        sampling = SimpleNamespace(max_new_tokens=limit, stop_token_ids={answer[-1]},
+                                   stop_strs=[], stop_regex_strs=[], **SAMPLING)  # fmt: skip
         row = self.real.batch.Req(
             rid=number, origin_input_text="", origin_input_ids=array("q", prompt), extra_key=key, priority=priority,
-            sampling_params=SimpleNamespace(max_new_tokens=len(answer), **SAMPLING))  # fmt: skip
-        row.time_stats = SimpleNamespace(wait_queue_entry_time=0, set_completion_time=lambda: None)
+            sampling_params=sampling, vocab_size=1 << 30)  # fmt: skip
+        row.time_stats = idle(wait_queue_entry_time=0)
         row.staged_prefetch_plan, row.dllm_config, row.number = None, None, number
         self.ends[number] = answer, accepted
-        self.waiting.append(row)
+        self.scheduler.waiting_queue.append(row)
+        return row
+
+    @property
+    def is_busy(self):
+        """True if a request is waiting, runs, or has results on their way."""
+        one = self.scheduler
+        return bool(one.waiting_queue or one.chunked_req or one.pending or one.last_batch or one.running_batch.reqs)
 
     def update(self):
-        """Run a turn; return its records."""
-        prefill = self.prefill()
-        made = [prefill] if prefill is not None else []
-        if not (made and made[0]["run"]) and self.batch.reqs:
-            made.append(self.decode())
-        return made
+        """Run a turn of the released loop; return its records."""
+        self.made, self.ended, one = [], [], self.scheduler
+        one.turns, one.gone = 1, {}
+        (one.event_loop_overlap if self.overlap else one.event_loop_normal)()
+        if one.gone:
+            self.record("decode", [], **one.gone)
+        if self.ended and not (self.made and self.made[-1]["run"]):
+            self.record("none", [])
+        self.told.update(self.ended)
+        if self.ended:
+            self.made[-1]["finished"] = self.ended
+        return self.made
 
-    # Prefill.
+    def record(self, op, run, **more):
+        self.made.append({"op": op, "run": run, **{name: value for name, value in more.items() if value is not None}})
 
-    def prefill(self):
-        running, most = self.batch.reqs, self.opts["max_running_requests"]
-        self.full = self.full and bool(running) and 1 not in self.parts
-        if self.chunked is None and (self.full or not self.waiting or len(running) >= most):
-            return None
-        verdicts = []
-        chosen = self.choose(verdicts)
-        queue = [row.number for row in self.waiting]
-        self.waiting = [row for row in self.waiting if row not in chosen]
-        self.take_rows(chosen)
-        run = [[row.number, row.prefix_len, row.extend_end, *self.track(row)] for row in chosen]
-        for row in chosen:
-            if row is not self.chunked:
-                self.speak(row, 1)
-                running.append(row)
-        for row in [row for row in chosen if row is not self.chunked]:
-            if row.finished():
-                self.real.common.release_kv_cache(row, self.cache, checkpoint=True)
-                self.leave(row)
+
+def algorithm(drafts):
+    """Return the kind of drafts as the released classes ask for it."""
+    no = dict.fromkeys(("is_dflash_family", "is_uno", "supports_grammar_overlap"), lambda: False)
+    return SimpleNamespace(is_none=lambda: not drafts, **no)
+
+
+def scheduler_class(released):
+    """Return the released scheduler with stand-ins for its worker and for what reaches it from outside. ``turns``:
+    turns that its loop runs; ``pending``: its queue of results."""
+
+    class Scheduler(released):
+        gracefully_exit = property(lambda self: not self.turns)
+        result_queue = property(lambda self: self.pending, lambda self, value: None)
+
+        def ingest_requests(self):
+            self.turns -= 1
+
+        def get_prefill_adder_class(self):
+            return adder_class(super().get_prefill_adder_class(), self)
+
+        def _get_new_batch_prefill_raw(self, **asked):
+            self.tried = None
+            made, running = super()._get_new_batch_prefill_raw(**asked)
+            if made is None and self.tried is not None:
+                self.server.record("prefill", [], **self.tried)
+            return made, running
+
+        def _add_request_to_queue(self, req, is_retracted=False):
+            self.gone.setdefault("retracted", []).append(req.number)
+            super()._add_request_to_queue(req, is_retracted)
+
+        def run_batch(self, batch):
+            run, result = self.server.worker.run(batch)
+            extend = batch.forward_mode.is_extend()
+            self.server.record("prefill" if extend else "decode", run, **(self.tried if extend else self.gone))
+            self.gone = {}
+            return result
+
+        def process_batch_result(self, batch, result):
+            process = self.batch_result_processor
+            if batch.forward_mode.is_decode():
+                process.process_batch_result_decode(batch, result)
             else:
-                self.real.common.checkpoint_kv_cache(row, self.cache)
-        if self.chunked in chosen:
-            self.real.common.checkpoint_kv_cache(self.chunked, self.cache)
-            self.full = False
-        return self.record("prefill", run, chosen, queue=queue, verdicts=verdicts)
+                process.process_batch_result_prefill(batch, result)
+            self.tree_cache.flush_pending_backups()
 
-    def choose(self, verdicts):
-        opts, running = self.opts, self.batch.reqs
-        self.policy.calc_priority(self.waiting)
-        adder = self.real.policy.PrefillAdder(
-            self.page, self.cache, self.slots, self.batch, opts["new_token_ratio"], opts["max_prefill_tokens"],
-            opts["chunked_prefill_size"])  # fmt: skip
-        adder._account_prefill_cache_admission = lambda *args: None          # statistics
-        result, held = self.real.policy.AddReqResult, len(running) + (self.chunked is not None)
-        if self.chunked is not None:
-            self.chunked.init_next_round_input()
-            adder.chunked_req_limit = self.policy.shortest_prefill_chunk_limit(
-                self.chunked, self.waiting, adder.rem_chunk_tokens, self.page)
-            self.chunked = adder.add_chunked_req(self.chunked)
-        held -= len(adder.can_run_list)
-        for row in self.waiting:
-            if (adder.budget_state() == result.OTHER or self.full
-                    or held + len(adder.can_run_list) >= opts["max_running_requests"]):  # fmt: skip
-                break
-            row.init_next_round_input(self.cache)
-            verdict = adder.add_one_req(row, self.chunked is not None, None)
-            verdicts.append([row.number, verdict.name])
-            if verdict != result.CONTINUE:
-                self.full = verdict == result.NO_TOKEN and bool(running)
-                self.revert(row, adder.can_run_list)
-                break
-        assert self.chunked is None or adder.new_chunked_req is None
-        self.chunked = adder.new_chunked_req or self.chunked
-        return adder.can_run_list
+        def _prefetch_kvcache(self, req):
+            pass
 
-    def revert(self, row, chosen):
-        """Take the state back from a request that was not admitted."""
-        if row not in chosen:
-            row.kv.mamba_cow_src_index = None
-            if row.kv.holds_mamba:
-                self.states.free(row.kv.mamba_pool_idx.unsqueeze(-1))
-                row.kv.mamba_pool_idx = None
+        def _abort_on_queued_limit(self, req):
+            return False
 
-    def take_rows(self, rows):
-        """Take rows, states and slots for a prefill step."""
-        tracked = 2 * self.buffered
-        if 2 in self.parts:
-            need = sum((not row.kv.holds_mamba) + tracked * (row.kv.mamba_ping_pong_track_buffer is None)
-                       for row in rows) - self.states.available_size()  # fmt: skip
-            if need > 0:
-                self.cache.evict_for_alloc(self.real.params.EvictParams(num_tokens=0, mamba_num=need))
-        fresh = {row: not row.kv.holds_kv for row in rows}
-        for row in rows:
-            row.kv.req_pool_idx, row.kv.mamba_cow_src_index = row.number, None
-            if 2 in self.parts and not row.kv.holds_mamba:
-                row.kv.mamba_pool_idx = self.states.alloc(1)[0]
-            if 2 in self.parts and tracked and row.kv.mamba_ping_pong_track_buffer is None:
-                self.rows._alloc_ping_pong_buffer(row)
-                self.rows.req_index_to_mamba_ping_pong_track_buffer_mapping[row.number] = (
-                    row.kv.mamba_ping_pong_track_buffer)
-        if rows:
-            spare = self.page * len(rows) if self.page > 1 else 0
-            self.slots.evict_to_free_tokens(self.cache, sum(row.extend_len for row in rows) + spare)
-        for row in rows:
-            if fresh[row]:
-                row.kv.kv_allocated_len = row.prefix_len
-                self.rows.req_to_token[row.number, : row.prefix_len] = self.cache.path_device_indices(row.last_node)
-            self.allocate(row, row.extend_end)
-            row.kv.kv_committed_len = row.extend_end
+        def send_abort_output(self, abort, req):
+            self.gone.setdefault("oom", []).append(req.number)
 
-    def allocate(self, row, stop):
-        slots, n = self.rows.req_to_token[row.number], row.kv.kv_allocated_len
-        if stop > n:
-            slots[n:stop] = self.slots.take(stop - n, int(slots[n - 1]) if n else 0, n)
-            row.kv.kv_allocated_len = stop
+        def launch_batch_sample_if_needed(self, result, batch):
+            pass
 
-    def track(self, row):
-        """Return the length of the state that a chunk tracks."""
-        if not (self.buffered and 2 in self.parts):
-            return ()
-        entry = self.batch._mamba_radix_cache_v2_req_prepare_for_extend(row)
-        return (row.kv.mamba_last_track_seqlen,) if entry.track_mask else ()
+        def _apply_war_barrier(self):
+            pass
 
-    # Decode.
+        def on_idle(self):
+            pass
 
-    def decode(self):
-        batch, gone = self.batch, {}
-        if not batch.check_decode_mem():
-            retracted, _, oom = batch.retract_decode()
-            self.waiting += retracted
-            self.full = False
-            gone = {"retracted": [row.number for row in retracted], "oom": [row.number for row in oom]}
-        rows = list(batch.reqs)
-        if rows:
-            batch.maybe_evict_swa()
-            self.allocate_step(rows)
-        run, result = [], SimpleNamespace(num_correct_drafts_per_req_cpu=None, num_non_draft_tokens_per_req=1,
-                                          grammar_retained_tokens=None)  # fmt: skip
-        if self.drafts:
-            result.num_correct_drafts_per_req_cpu = [min(self.drafts, self.ends[row.number][1]) for row in rows]
-        spans = [1 + right for right in result.num_correct_drafts_per_req_cpu or [0] * len(rows)]
-        for row, n in zip(rows, spans, strict=True):
-            start = row.kv.kv_committed_len
-            row.kv.kv_committed_len += n
-            run.append([row.number, start, start + n])
-        step = self.step(rows)
-        for k, (row, n) in enumerate(zip(rows, spans, strict=True)):
-            self.speak(row, n)
-            self.processor._handle_finish_state_updated_req(row, step, result, k, None)
-            if row.finished():
-                self.leave(row)
-        return self.record("decode", run, rows, **gone)
+    return Scheduler
 
-    def allocate_step(self, rows):
-        """Allocate the slots of a decode step."""
-        stops = [row.kv.kv_allocated_len + 1 for row in rows]
-        need = len(rows) * self.page
-        if self.drafts:
-            _, stops, need = self.real.sizing.page_aligned_decode_alloc_lens(
-                rows, reserve=self.real.sizing.get_alloc_reserve_per_decode(), page_size=self.page)
-            need += len(rows) * self.page if need and self.page > 1 else 0
-        if need:
-            self.slots.evict_to_free_tokens(self.cache, need)
-        for row, stop in zip(rows, stops, strict=True):
-            self.allocate(row, stop)
-            row.decode_batch_idx += 1
 
-    def step(self, rows):
-        """Return a decode step as the released classes read it."""
-        made = SimpleNamespace(mamba_track_mask_cpu=None, mamba_track_buffer_indices=None,
-                               spec_algorithm=self.batch.spec_algorithm, req_to_token_pool=self.rows)  # fmt: skip
-        if self.buffered and 2 in self.parts:
-            made.mamba_track_buffer_indices = [row.kv.mamba_next_track_idx for row in rows]
-            if not self.drafts:
-                grid = source.SETTINGS["exec"].track_grid
-                made.mamba_track_mask_cpu = [row.kv.kv_committed_len % grid == 0 for row in rows]
-                made.mamba_decode_batch_idx_cpu = [row.decode_batch_idx for row in rows]
-        return made
+def adder_class(released, scheduler):
+    """Return the released admission, whose queue and verdicts are recorded."""
 
-    def speak(self, row, n):
-        """Append tokens to an answer, and end it where it is complete."""
-        answer = self.ends[row.number][0]
-        at = len(row.output_ids)
-        row.output_ids.extend([*answer[at : at + n], *[-1] * (at + n - len(answer))])
-        if len(row.output_ids) >= len(answer):
-            row.finished_reason, row.finished_len = "length", len(answer)
+    class PrefillAdder(released):
+        def __init__(self, *args, **more):
+            super().__init__(*args, **more)
+            scheduler.tried = {"queue": [row.number for row in scheduler.waiting_queue], "verdicts": []}
 
-    def leave(self, row):
-        self.batch.reqs.remove(row)
-        self.full = False
+        def _account_prefill_cache_admission(self, *args):
+            pass
 
-    def record(self, op, run, rows, **more):
-        gone = {name: more[name] for name in ("retracted", "oom") if more.get(name)}
-        more = {name: more[name] for name in ("queue", "verdicts") if name in more}
-        finished = [row.number for row in rows if row.finished()]
-        return {"op": op, "run": run, **more, **gone, **({"finished": finished} if finished else {})}
+        def add_one_req(self, row, **more):
+            verdict = super().add_one_req(row, **more)
+            scheduler.tried["verdicts"].append([row.number, verdict.name])
+            return verdict
+
+    return PrefillAdder

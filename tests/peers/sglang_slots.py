@@ -18,8 +18,18 @@ class Tensor(np.ndarray):
     def to(self, *args, **kwargs):
         return self.copy()
 
+    cpu = pin_memory = to
+
+    is_cpu, device = True, "cpu"
+
     def numel(self):
         return self.size
+
+    def unsqueeze(self, axis):
+        return np.expand_dims(self, axis).view(type(self))
+
+    def fill_(self, value):
+        self[...] = value
 
 
 def tensor(values, **kwargs):
@@ -50,11 +60,29 @@ class Allocator:
             if at % page:
                 full, swa = out[-1] + 1, self.peer[out[-1]] + self.windows
             else:
-                assert self.full, "no free slot"         # released: the allocator returns None, and the scheduler ends
                 full, swa = self.full.popleft() * page, self.swa.popleft() * page if self.windows else 0
             out.append(full)
             self.peer[full] = swa
         return tensor(out[1:])
+
+    def alloc(self, n):
+        """Return ``n`` slots, None if fewer are free: for pages of one slot."""
+        return self.take(n) if self.available_size() >= n else None
+
+    def alloc_extend(self, prefix_lens, prefix_lens_cpu, seq_lens, seq_lens_cpu, last_loc, n):
+        """Return the slots of the positions prefix_len .. seq_len-1 of each request; None if pages are short."""
+        page, spans = self.page_size, list(zip(prefix_lens_cpu.tolist(), seq_lens_cpu.tolist(), strict=True))
+        if sum(-(-stop // page) - -(-start // page) for start, stop in spans) > self.available_size() // page:
+            return None
+        parts = [self.take(stop - start, int(last), start) for (start, stop), last in zip(spans, last_loc, strict=True)]
+        return np.concatenate(parts).view(Tensor)
+
+    def alloc_decode(self, seq_lens, seq_lens_cpu, last_loc):
+        """Return the slot of the last position of each request; None if pages are short."""
+        return self.alloc_extend(None, seq_lens_cpu - 1, None, seq_lens_cpu, last_loc, len(seq_lens_cpu))
+
+    def get_extend_allocation_demand(self, prefix_lens, seq_lens, *, conservative_num_tokens, shard_size):
+        return conservative_num_tokens
 
     def full_available_size(self):
         return len(self.full) * self.page_size
@@ -139,20 +167,15 @@ class WindowAllocator(Allocator):
 
 
 class StateTensor(Tensor):
-    """Slots of states. One of them is an array, too."""
-
-    device = "cpu"
+    """Slots of states. One of them is a view of the array, too."""
 
     def __getitem__(self, at):
-        return np.asarray(np.ndarray.__getitem__(self, at)).view(StateTensor)
-
-    def unsqueeze(self, axis):
-        return np.expand_dims(self, axis).view(StateTensor)
+        return np.ndarray.__getitem__(self, (at, ...) if isinstance(at, int) else at).view(StateTensor)
 
 
-def no_states(requests):
-    """Return a table of tracked states without any."""
-    return np.zeros((requests, 2), np.int64).view(StateTensor)
+def no_states(*shape):
+    """Return a table of states without any."""
+    return np.zeros(shape, np.int64).view(StateTensor)
 
 
 class StateSlots:
@@ -170,6 +193,9 @@ class StateSlots:
         return tensor([self.slots.popleft() for _ in range(n)]).view(StateTensor) if len(self.slots) >= n else None
 
     def alloc_group_begin(self, n):
+        pass
+
+    def alloc_group_end(self):
         pass
 
     def free(self, slots):

@@ -6,8 +6,10 @@ The tree needs few operations of torch; numpy provides them. Other modules of th
 import argparse
 import importlib.abc
 import importlib.machinery
+import os
 import sys
 import types
+from enum import IntEnum
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import MagicMock
@@ -17,15 +19,25 @@ import numpy as np
 from tests.peers.sglang_slots import Rows, StateTensor, Tensor, WindowAllocator, tensor
 
 TREE = "sglang.srt.mem_cache"
-REAL = {"sglang", "sglang.srt", TREE, *(f"{TREE}.{name}" for name in (
+REAL = {"sglang", "sglang.srt", "sglang.srt.environ", TREE, *(f"{TREE}.{name}" for name in (
     "unified_radix_cache", "radix_cache", "base_prefix_cache", "evict_policy"))}  # fmt: skip
 MANAGERS = "sglang.srt.managers"
 PROCESSOR = f"{MANAGERS}.scheduler_components"
+SPECULATIVE = "sglang.srt.speculative"
 SCHEDULE = {MANAGERS, PROCESSOR, f"{PROCESSOR}.batch_result_processor", *(
-    f"{MANAGERS}.{name}" for name in ("schedule_policy", "schedule_batch")), *(
-    f"{TREE}.{name}" for name in (
-        "common", "prefill_budget", "cache_init_params", "allocation_sizing", "memory_pool"))}  # fmt: skip
-ON = {"SGLANG_ENABLE_WAITING_PREFIX_REFRESH", "SGLANG_OPT_UNIFIED_CACHE_FREE_OUT_OF_WINDOW_SLOTS"}
+    f"{MANAGERS}.{name}" for name in ("scheduler", "schedule_policy", "schedule_batch")), *(
+    f"{TREE}.{name}" for name in ("common", "prefill_budget", "cache_init_params", "allocation", "allocation_sizing",
+                                  "memory_pool")),
+    SPECULATIVE, *(f"{SPECULATIVE}.{name}" for name in ("eagle_utils", "spec_utils"))}  # fmt: skip
+ABSENT = {"torch", "triton", "sglang", "psutil", "zmq", "setproctitle", "transformers", "requests", "PIL",
+          "huggingface_hub", "pybase64", "orjson", "pydantic"}  # fmt: skip
+"""Packages of which only the modules in REAL are imported."""
+
+
+def set_environment(values):
+    """Set environment variables that the released classes read; all others keep the defaults of the release."""
+    for name, value in values.items():
+        os.environ[name] = str(value)
 
 
 def parser(description):
@@ -35,13 +47,6 @@ def parser(description):
     made.add_argument("--ops", type=int, default=10_000)
     made.add_argument("--seed", type=int, default=0)
     return made
-
-
-class _Envs:
-    """Environment variables of the package, those that SETTINGS gives, and those in ON."""
-
-    def __getattr__(self, name):
-        return SimpleNamespace(get=lambda: SETTINGS["env"].get(name, "1" if name in ON else ""))
 
 
 class _Off:
@@ -64,7 +69,7 @@ class Settings(SimpleNamespace):
         return _Off()
 
 
-SETTINGS = {**dict.fromkeys(("exec", "spec", "memory", "schedule"), _Off()), "env": {}}
+SETTINGS = {**dict.fromkeys(("exec", "spec", "memory", "schedule"), _Off()), "parallel": Settings(attn_dcp_size=1)}
 """Settings of the server under test."""
 POLICIES = {"lru": "LRU", "lfu": "LFU", "slru": "SLRU", "priority": "Priority", "fifo": "FIFO"}
 
@@ -79,11 +84,13 @@ class _Names(type):
 
 
 class _Empty(types.ModuleType):
-    """A module with any class or function."""
+    """A module with any class or function. A question about the platform (``is_...``) is answered with no."""
 
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
+        if name.startswith("is_"):
+            return lambda *args, **kwargs: False
         body = {"__init__": lambda self, *a, **k: None, "__getattr__": lambda self, n: lambda *a, **k: None}
         made = _Names(name, (), body)
         value = made if name[0].isupper() and not name.isupper() else MagicMock(name=name)
@@ -103,17 +110,16 @@ class _Torch(types.ModuleType):
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name, path, target=None):
         real = name in REAL or name.startswith(f"{TREE}.unified_cache")
-        if name.partition(".")[0] in ("triton", "sglang") and not real:
+        if name.partition(".")[0] in ABSENT and not real:
             return importlib.machinery.ModuleSpec(name, self, is_package=True)
         return None
 
     def create_module(self, spec):
         made = _Empty(spec.name)
+        made.DynamicGradMode = made.scheduler_stage_method = lambda *args: lambda function: function
         made.rank_consensus = lambda *args, **kwargs: args[0] if args and callable(args[0]) else lambda f: f
-        made.is_swa_req_ring = lambda allocator: False
-        made.envs = _Envs()
         made.get_disagg = made.get_context = made.get_serving = _Off
-        made.get_parallel = lambda: Settings(attn_dcp_size=1)
+        made.get_parallel = lambda: SETTINGS["parallel"]
         for name in ("exec", "spec", "memory", "schedule"):
             setattr(made, f"get_{name}", lambda name=name: SETTINGS[name])
         made.max_speculative_num_draft_tokens = lambda: SETTINGS["spec"].speculative_num_draft_tokens
@@ -122,8 +128,6 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         made.mamba_track_grid = lambda page: SETTINGS["exec"].track_grid
         made.mamba_cache_chunk_size = lambda: SETTINGS["exec"].grid
         made.mamba_checkpoint_grid = lambda page: SETTINGS["exec"].grid
-        for name in ("unified_kv_triton", "hip", "xpu", "npu", "cuda"):
-            setattr(made, f"is_{name}", lambda *args: False)
         made.get_bool_env_var = lambda *args: False
         made.page_interleave_shard_size = lambda allocator: 1
         made.split_node_hash_value = lambda *args: (None, None)
@@ -144,11 +148,14 @@ def _strategy(policy, config):
 def load(folder, schedule=False):
     """Import the tree from the folder of an unpacked wheel; return its modules. ``schedule``: also the queue policy."""
     torch = _Torch("torch")
+    torch.__path__, torch.version = [], SimpleNamespace(hip=None)
     torch.int64, torch.Tensor, torch.tensor, torch.device = np.int64, Tensor, tensor, str
     torch.cat = lambda parts: np.concatenate(list(parts)).view(Tensor)
     torch.empty = lambda shape, **kwargs: tensor([0] * shape if isinstance(shape, int) else [])
     torch.bool, torch.iinfo, torch.is_tensor = np.bool_, np.iinfo, lambda value: isinstance(value, np.ndarray)
-    torch.full = lambda shape, value, dtype, device: np.full(shape, value, dtype).view(StateTensor)
+    torch.stack = lambda parts: np.stack(parts).view(StateTensor)
+    torch.zeros = lambda shape, **kwargs: np.zeros(shape, np.int64).view(Tensor)
+    torch.full = lambda shape, value, **kwargs: np.full(shape, value, np.int64).view(StateTensor)
     sys.modules["torch"] = torch
     sys.path.insert(0, str(folder))
     sys.meta_path.insert(0, _Finder())
@@ -157,19 +164,75 @@ def load(folder, schedule=False):
     from sglang.srt.mem_cache.unified_cache import components, unified_tree_core
 
     unified_radix_cache.is_virtual_node = lambda node: False
-    more = {}
-    if schedule:
-        from sglang.srt.managers import schedule_batch, schedule_policy
-        from sglang.srt.managers.scheduler_components import batch_result_processor
-        from sglang.srt.mem_cache import allocation_sizing, common, memory_pool
-
-        more = {"policy": schedule_policy, "common": common, "batch": schedule_batch, "sizing": allocation_sizing,
-                "processor": batch_result_processor.SchedulerBatchResultProcessor,
-                "pool": memory_pool.HybridReqToTokenPool}
-        schedule_batch.num_beam_member_rows = lambda rows: 0
-        schedule_batch.beam_retraction_order = lambda order, rows: order
-        schedule_batch.NewTokenRatioTracker = SimpleNamespace(estimate_new_token_ratio_after_retract=lambda rows: 0)
+    more = scheduling() if schedule else {}
     return SimpleNamespace(
         **more, params=base_prefix_cache, key=radix_cache.RadixKey, cache=unified_radix_cache.UnifiedRadixCache,
         parts=components, core=unified_tree_core.UnifiedTreeCore,
     )  # fmt: skip
+
+
+class Mode(IntEnum):
+    """Kind of a step."""
+
+    EXTEND = 1
+    DECODE = 2
+
+    def is_extend(self):
+        return self is Mode.EXTEND
+
+    def is_decode(self):
+        return self is Mode.DECODE
+
+
+class Sampling:
+    """The samplers of a batch, which do nothing."""
+
+    penalizer_orchestrator = SimpleNamespace(is_required=False)
+
+    def filter_batch(self, *args):
+        pass
+
+    merge_batch = filter_batch
+
+
+class NoHidden(int):
+    """The mode in which a step returns no hidden states."""
+
+    def need_capture(self):
+        return False
+
+
+def scheduling():
+    """Import what schedules requests; return its modules and classes."""
+    from sglang.srt.managers import schedule_batch, schedule_policy, scheduler
+    from sglang.srt.managers.scheduler_components import batch_result_processor
+    from sglang.srt.mem_cache import allocation, allocation_sizing, common, memory_pool
+    from sglang.srt.speculative import eagle_utils, spec_utils
+
+    schedule_batch.ForwardMode = Mode
+    schedule_batch.num_beam_member_rows = lambda rows: 0
+    schedule_batch.beam_retraction_order = lambda order, rows: order
+    schedule_batch.NewTokenRatioTracker = SimpleNamespace(estimate_new_token_ratio_after_retract=lambda rows: 0)
+    schedule_batch.get_batch_return_hidden_states_mode = lambda rows: NoHidden()
+    batch_result_processor.get_server_return_hidden_states_mode = lambda: NoHidden()
+    schedule_batch.CaptureHiddenMode = SimpleNamespace(NULL=NoHidden())
+    schedule_batch.SamplingBatchInfo = SimpleNamespace(from_schedule_batch=lambda batch, vocabulary: Sampling())
+    scheduler.PrefillStats = SimpleNamespace(from_adder=lambda *args, **more: None)
+    schedule_batch.mamba_track_grid = spec_utils.mamba_track_grid
+    schedule_batch.async_h2d = memory_pool.async_h2d = lambda values, **more: tensor(values)
+    allocation.attention_backends = lambda: ("torch_native", "torch_native")
+    allocation.support_triton = lambda backend: False
+    allocation.assign_req_to_token_pool_func = assign_slots
+    allocation._device_type = lambda batch: "cuda"
+    return {"policy": schedule_policy, "common": common, "batch": schedule_batch, "sizing": allocation_sizing,
+            "scheduler": scheduler.Scheduler, "NULL_MODE": scheduler.DisaggregationMode.NULL,
+            "processor": batch_result_processor.SchedulerBatchResultProcessor, "rows": memory_pool.ReqToTokenPool,
+            "hybrid_rows": memory_pool.HybridReqToTokenPool, "eagle": eagle_utils}  # fmt: skip
+
+
+def assign_slots(rows, table, starts, stops, slots, n):
+    """Write slots to the rows of requests, as the kernel of the release does."""
+    at = 0
+    for row, start, stop in zip(rows, starts, stops, strict=True):
+        table[row, start:stop] = slots[at : at + stop - start]
+        at += stop - start

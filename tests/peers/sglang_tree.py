@@ -36,12 +36,12 @@ LAYERS = {(0,): "A", (0, 1): "WA", (0, 2): "GA", (0, 1, 2): "WAG"}
 SECONDS = Counter()             # CPU time of the released tree and of ours
 
 
-def released_cache(real, parts, page, slots, rows, window, policy, cap, grid, buffered=True, eagle=False):
+def released_cache(real, parts, page, slots, rows, window, policy, cap, grid, buffered=True, eagle=False, lazy=False):
     """Return a released tree on these slots and rows."""
     names = [real.parts.ComponentType[name] for name in ("FULL", "SWA", "MAMBA")]
     real.parts.mamba.mamba_cache_chunk_size = lambda: grid
     real.parts.mamba.mamba_checkpoint_grid = lambda page: grid
-    mamba = SimpleNamespace(mamba_max_states_per_path=cap, enable_mamba_extra_buffer_lazy=False)
+    mamba = SimpleNamespace(mamba_max_states_per_path=cap, enable_mamba_extra_buffer_lazy=lazy)
     real.parts.mamba.get_exec = lambda: SimpleNamespace(mamba=mamba)
     kinds = (real.parts.FullComponent, real.parts.SWAComponent, real.parts.MambaComponent)
     cache = object.__new__(real.cache)
@@ -56,7 +56,7 @@ def released_cache(real, parts, page, slots, rows, window, policy, cap, grid, bu
         req_to_token_pool=rows, token_to_kv_pool_allocator=slots, disable=False, linker=None,
         enable_session_radix_cache=False, buffer_pipeline=None, cache_controller=None, metrics_collector=None,
         is_swa_enabled=1 in parts, is_mamba_enabled=2 in parts, host_memory_mode="cache",
-        decoder_swa_bounded_replay=False,
+        decoder_swa_bounded_replay=False, pretty_print=lambda: None,
         _sliding_window_size=window if 1 in parts else None, tree_components=tuple(names[part] for part in parts),
         enable_mamba_extra_buffer=buffered, update_eviction_metrics=lambda *args: None,
         session=source.Settings(**{f"try_{name}": lambda *args, **kwargs: None for name in (
@@ -91,7 +91,7 @@ class Trees:
         size = opts.max_total_tokens
         kind = PagedTokenToKVPoolAllocator if 1 not in self.parts else SWATokenToKVPoolAllocator
         self.kv = kind(*([size] * (1 + (1 in self.parts))), opts.page_size)
-        rows = HybridReqToTokenPool(opts.max_mamba_cache_size)
+        rows = HybridReqToTokenPool(1, opts.max_mamba_cache_size)
         self.pool = rows.mamba_allocator
         cache = UnifiedRadixCache(context, MemoryPools(rows, self.kv, MHATokenToKVPool(spec)))
         self.tree = cache.tree_core

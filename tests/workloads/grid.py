@@ -64,7 +64,7 @@ the page of a recurrent state is as large as that of so many tokens. Scaled by 1
 RULES_TREES = {"sglang 0.5.23": "sglang@0.5.23"}
 """The same, of servers with a radix tree."""
 _TREE = {"max_total_tokens": _POOL, "max_mamba_cache_size": 4096}
-_BUFFER = {**_TREE, "mamba_scheduler_strategy": "extra_buffer"}
+_BUFFER = {**_TREE, "mamba_radix_cache_strategy": "extra_buffer"}
 TREES: Mapping[str, Mapping[str, Any]] = {
     "pages of 1, chunks of 2,048": _TREE,
     "chunks of 8,192": {**_TREE, "chunked_prefill_size": 8192},

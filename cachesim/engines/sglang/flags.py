@@ -14,7 +14,7 @@ from cachesim.engines.sglang.rules.schedule import ORDERS
 from cachesim.engines.sglang.rules.tree import PRIORITIES
 from cachesim.engines.shared.flags import flag, flags_of, options_of
 
-AUTO, UNBUFFERED, BUFFERED = "auto", "no_buffer", "extra_buffer"
+AUTO, UNBUFFERED, BUFFERED, LAZY = "auto", "no_buffer", "extra_buffer", "extra_buffer_lazy"
 UNSET_TOKENS, UNSET_STATES, UNSET_REQUESTS = 4096, 64, 8
 """Sizes without ``pool_gib``; with it, these numbers mean as many as fit."""
 
@@ -47,14 +47,15 @@ class Options:
         governs="SG-EVICT-ORDER", tries=("lru", "slru"), help="Order in which leaves are evicted.")
     new_token_ratio: float = flag(0.7, help="Simulator setting: share of the remaining answers that admission reserves "
         "for running requests (the server lowers it as it runs).")
-    mamba_scheduler_strategy: str = flag(
-        AUTO, "--mamba-scheduler-strategy", "--mamba-radix-cache-strategy",
-        choices=(AUTO, UNBUFFERED, BUFFERED), governs="SG-STATE-GIVE SG-STATE-TRACK SG-STATE-SOURCE",
-        tries=(UNBUFFERED, BUFFERED),
-        help="no_buffer gives the tree the running state, extra_buffer a tracked one; auto = as the release chooses "
-             "for the model.")
-    disable_overlap_schedule: bool = flag(False, "--disable-overlap-schedule", affects="SG-STATE-SOURCE",
-        help="Steps do not overlap; here only for the choice that auto means, because overlap is not modelled.")
+    mamba_radix_cache_strategy: str = flag(
+        AUTO, "--mamba-radix-cache-strategy", "--mamba-scheduler-strategy",
+        choices=(AUTO, UNBUFFERED, BUFFERED, LAZY), governs="SG-STATE-GIVE SG-STATE-TRACK SG-STATE-SOURCE",
+        affects="SG-STATE-SLOTS", tries=(BUFFERED,),
+        help="no_buffer gives the tree the running state, extra_buffer a tracked one, extra_buffer_lazy too, "
+             "but with a second slot only where it is needed; auto = as the release chooses for the model.")
+    disable_overlap_schedule: bool = flag(False, "--disable-overlap-schedule", governs="SG-SCHED-OVERLAP",
+        affects="SG-STATE-SOURCE SG-STATE-SLOTS SG-SCHED-FINISHING",
+        help="Process the results of a step before the next one is launched; otherwise steps overlap.")
     mamba_track_interval: int = flag(256, "--mamba-track-interval", least=1, tokens=True, governs="SG-STATE-TRACK",
         tries=(64, 256), help="Distance of the states that a generating request tracks, with extra_buffer.")
     mamba_max_states_per_path: int = flag(-1, "--mamba-max-states-per-path", least=-1, governs="SG-STATE-PATH",
@@ -109,7 +110,7 @@ IGNORED: Mapping[str, int] = {
 def options(flags: Mapping[str, Any]) -> Options:
     """Return the options with these values. Raise BadInput for an unknown name or an invalid value."""
     made = options_of(Options, flags)
-    if made.mamba_scheduler_strategy == BUFFERED and made.state_grid % made.page_size:
+    if made.mamba_radix_cache_strategy == BUFFERED and made.state_grid % made.page_size:
         raise BadInput("state_grid must be a multiple of page_size")
     if made.enable_hierarchical_cache and made.disable_radix_cache:
         raise BadInput("enable_hierarchical_cache and disable_radix_cache exclude each other")

@@ -55,7 +55,7 @@ class Inspection(RequestInspection):
     def prefix_of(self, slot: int) -> TokenPrefix:
         """Return the computed tokens of a request, with their key, as a prefix of all that it has."""
         req = self.slots[slot]
-        return TokenPrefix(req.text(), req.kv.kv_committed_len)
+        return TokenPrefix(req.text(), req.seq_len)
 
     def stored(self, key: Key, start: int = 0) -> StoredObject:
         """Return the content of a node or its state; for a slot, the content of a request's row."""
@@ -82,7 +82,7 @@ class Inspection(RequestInspection):
     def _stored_by_request(self, req: Req) -> StoredObject:
         """Return the content of a request's row."""
         kv = req.kv
-        end = min(kv.kv_committed_len, kv.kv_allocated_len)
+        end = min(req.seq_len, kv.kv_allocated_len)
         found = StoredObject("slot", req.rid, (), resume=end, rows=(), state=self._state(kv.mamba_pool_idx, end))
         if not end:
             return found

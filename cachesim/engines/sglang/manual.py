@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, DrawnServer, Field, Manual, SizesOption
-from cachesim.engines.sglang.flags import FLAGS, IGNORED
+from cachesim.engines.sglang.flags import BUFFERED, FLAGS, IGNORED, LAZY, UNBUFFERED
 from cachesim.engines.sglang.pool_sizes import WINDOW_POOLS
 from cachesim.engines.sglang.rules.host import POLICIES
 from cachesim.engines.sglang.rules.schedule import ORDERS
@@ -13,6 +13,8 @@ from cachesim.engines.shared import advice
 from cachesim.engines.shared.known_models import MODELS, KnownModel
 from cachesim.model.hash_mixing import Rng
 
+STRATEGIES = "auto", BUFFERED, BUFFERED, LAZY, UNBUFFERED
+"""Sources of states that a search draws."""
 TOKENS = 8192, 32768, 131072
 STATES = 64, 256, 1024
 """Sizes of pools that advice tries."""
@@ -33,8 +35,10 @@ KNOWN = {**MODELS, **{name: _FULL._replace(also=MODELS[name].also)
 def draw(rng: Rng, model: str) -> DrawnServer:
     """Draw a server for this model: small pools, short chunks. Long answers in a tight pool lead to retractions."""
     states = not set(model) <= set("AW0123456789 ")
-    strategy = rng.one(("no_buffer", "extra_buffer")) if states else "no_buffer"
-    page = 1 if strategy == "no_buffer" and states else rng.one((1, 1, 4, 8))
+    convolution = "C" in model
+    strategy = rng.one(("auto", UNBUFFERED) if convolution else STRATEGIES) if states else "auto"
+    page = 1 if states and (strategy == UNBUFFERED or convolution) else rng.one((1, 1, 4, 8))
+    overlaps = strategy == LAZY or (strategy != UNBUFFERED and not rng.chance(25))
     chunk = rng.one((2048, 2048, 64, 32, 16))
     tight = rng.chance(30)
     most = rng.one((32, 64)) if tight else min(400, MOST_DRAWN_BATCHES * chunk)
@@ -43,7 +47,8 @@ def draw(rng: Rng, model: str) -> DrawnServer:
         "page_size": page, "max_total_tokens": tokens, "chunked_prefill_size": chunk,
         "max_running_requests": rng.one((8, 3, 2, 1)), "schedule_policy": rng.one(("fcfs", "lpm", *ORDERS)),
         "radix_eviction_policy": rng.one(("lru", "lru", "lfu", "slru")), "state_grid": rng.one((page, 2 * page)),
-        "mamba_scheduler_strategy": strategy, "mamba_track_interval": rng.one((8, 16, 256)),
+        "mamba_radix_cache_strategy": strategy, "disable_overlap_schedule": not overlaps,
+        "mamba_track_interval": rng.one((8, 16, 256)),
         "max_mamba_cache_size": rng.one((64, 40, 30)), "swa_eviction_interval": rng.one((1, 4, 128)),
         "swa_full_tokens_ratio": 1.0 if tight else rng.one((1.0, 0.8, 0.6)),
         "new_token_ratio": 0.0 if tight else rng.one((0.7, 0.3)),

@@ -10,6 +10,7 @@ from typing import Iterator
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Option
+from cachesim.engines.sglang.flags import BUFFERED, UNBUFFERED
 from cachesim.engines.sglang.pool_sizes import pooled
 from cachesim.engines.shared.memory_use import AgentForms, MemoryForms, MemoryPart, MemoryQuestion, MemoryUse, row_type
 from cachesim.engines.shared.size_formulas import F16, F32
@@ -19,7 +20,7 @@ BYTES = {"auto": F16, "bfloat16": F16, "fp8_e5m2": 1, "fp8_e4m3": 1}
 FLAGS = (row_type(BYTES),)
 
 ROWS, WINDOWS, STATES = "slots of rows", "slots of windows", "slots of states"
-RATIOS, STRATEGIES = (0.9, 0.3, 3.0), ("no_buffer", "extra_buffer")
+RATIOS, STRATEGIES = (0.9, 0.3, 3.0), (UNBUFFERED, BUFFERED)
 WINDOW_RATIOS = (0.8, 0.2)
 """For agents: memory of states per memory of rows; origin of the states; slots of windows per slot of rows."""
 
@@ -70,7 +71,8 @@ def agent_settings(ask: MemoryQuestion, clients: int) -> Iterator[dict[str, Opti
     model = ask.model
     shares: list[dict[str, Option]] = [{}]
     if model.states:
-        shares = [{"mamba_full_memory_ratio": ratio, "mamba_scheduler_strategy": name}
+        shares = [{"mamba_full_memory_ratio": ratio, "mamba_radix_cache_strategy": name,
+                   "disable_overlap_schedule": name == UNBUFFERED}
                   for ratio in RATIOS for name in STRATEGIES]  # fmt: skip
     elif model.windows and model.full:
         shares = [{"swa_full_tokens_ratio": ratio} for ratio in WINDOW_RATIOS]

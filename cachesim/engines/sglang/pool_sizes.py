@@ -12,8 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cachesim.base.errors import BadInput
-from cachesim.engines.sglang.flags import AUTO, BUFFERED, UNSET_REQUESTS, UNSET_STATES, UNSET_TOKENS, Options
+from cachesim.base.errors import BadInput, NotInBuild
+from cachesim.engines.sglang.flags import AUTO, BUFFERED, LAZY, UNSET_REQUESTS, UNSET_STATES, UNSET_TOKENS, Options
+from cachesim.engines.sglang.flags import UNBUFFERED as RUNNING
 from cachesim.engines.shared.known_models import plain
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.model_sizes import real_model, short_notation
@@ -23,8 +24,8 @@ from cachesim.model import Spec, parse
 KERNEL_CHUNK = 64           # tokens of a chunk of the kernels, if the model does not name another number
 UNBUFFERED = "C"            # kinds of layers whose models do not support tracked states
 PER_REQUEST = 3             # states of a request beside the tracked ones
-TRACKED = 1                 # tracked states of a request without the overlap schedule
-OVERLAPPED = 2              # with it
+TRACKED = 1                 # tracked states of a request without the overlap schedule, and of a lazy one
+OVERLAPPED = 2              # of others
 DRAFTING = 48               # requests that run at a time with drafts, if the flags do not state their number
 FEWEST, MOST = 2048, 4096   # and without drafts
 GIB = 1 << 30
@@ -48,13 +49,20 @@ def resolved(rules: Any, opts: Options, spec: Spec) -> Options:
     """Return the options with the values that the server derives in place of those left to it. Raise BadInput for a
     page that does not fit the grid, and for too little memory."""
     has_states = any(layer.recurrence for layer in spec.layers)
-    strategy = opts.mamba_scheduler_strategy
-    if strategy == AUTO:
-        supported = has_states and not any(layer.kind in UNBUFFERED for layer in spec.layers)
-        strategy = rules.state_source(supported, not opts.disable_overlap_schedule, opts.page_size)
+    if opts.mamba_radix_cache_strategy not in rules.strategies:
+        known = ", ".join(sorted(rules.strategies))
+        raise NotInBuild(f"mamba_radix_cache_strategy {opts.mamba_radix_cache_strategy} does not exist in {rules.name}",
+                         hint=known)  # fmt: skip
+    if has_states and not opts.disable_radix_cache:
+        opts = _with_strategy(rules, opts, spec)
+    else:
+        overlaps = rules.overlaps(opts.disable_overlap_schedule, True, False, bool(opts.speculative_algorithm))
+        opts = replace(opts, mamba_radix_cache_strategy=RUNNING, disable_overlap_schedule=not overlaps)
     model = pooled(real_model(opts.real_model)) if opts.real_model else None
-    opts = replace(opts, mamba_scheduler_strategy=strategy,
+    opts = replace(opts,
                    state_grid=opts.state_grid or (grid_of(model, opts.page_size) if has_states else KERNEL_CHUNK))
+    if opts.mamba_radix_cache_strategy != RUNNING:
+        _check_interval(opts)
     if not opts.pool_gib:
         return opts
     if model is None:
@@ -64,6 +72,43 @@ def resolved(rules: Any, opts: Options, spec: Spec) -> Options:
         raise BadInput(f"{opts.pool_gib:g} GiB hold no request of this model", hint="pool_gib, mamba_full_memory_ratio")
     return replace(opts, max_total_tokens=sizes.rows, swa_tokens=sizes.windows,
                    max_mamba_cache_size=max(4, sizes.states), max_running_requests=sizes.requests)  # fmt: skip
+
+
+def _with_strategy(rules: Any, opts: Options, spec: Spec) -> Options:
+    """Return the options of a model with states: where they come from, and whether steps overlap. Raise BadInput if the
+    server does not start with them."""
+    strategy = opts.mamba_radix_cache_strategy
+    is_chosen = strategy == AUTO
+    is_supported = not any(layer.kind in UNBUFFERED for layer in spec.layers)
+    if is_chosen:
+        strategy = rules.state_source(is_supported, not opts.disable_overlap_schedule, opts.page_size)
+    is_running = strategy == RUNNING
+    has_drafts = bool(opts.speculative_algorithm)
+    does_overlap = rules.overlaps(opts.disable_overlap_schedule, is_chosen, is_running, has_drafts)
+    if does_overlap is None:
+        raise BadInput("no_buffer needs --disable-overlap-schedule", hint=BUFFERED)
+    if is_running and opts.page_size > 1:
+        raise BadInput("no_buffer needs --page-size 1", hint=BUFFERED)
+    if not is_running:
+        _check_tracking(opts, strategy, is_supported, does_overlap)
+    return replace(opts, mamba_radix_cache_strategy=strategy, disable_overlap_schedule=not does_overlap,
+                   disable_radix_cache=not rules.keeps_states(is_running, has_drafts))  # fmt: skip
+
+
+def _check_tracking(opts: Options, strategy: str, is_supported: bool, does_overlap: bool) -> None:
+    """Raise BadInput if a server that tracks states does not start with these options."""
+    if not is_supported:
+        raise BadInput(f"{strategy} is not supported for short convolutions", hint=RUNNING)
+    if strategy == LAZY and not does_overlap:
+        raise BadInput("extra_buffer_lazy excludes --disable-overlap-schedule", hint=BUFFERED)
+
+
+def _check_interval(opts: Options) -> None:
+    """Raise BadInput if a server that tracks states does not start with this interval."""
+    if opts.mamba_track_interval % opts.page_size:
+        raise BadInput("mamba_track_interval must be a multiple of page_size")
+    if opts.speculative_algorithm and opts.mamba_track_interval <= opts.speculative_num_steps:
+        raise BadInput("mamba_track_interval must not be shorter than a draft and one token")
 
 
 def grid_of(model: RealModel | None, page: int) -> int:
@@ -79,8 +124,9 @@ def states_per_request(opts: Options) -> int:
     """Return the slots of states that the server counts for a request."""
     if opts.disable_radix_cache:
         return 1
-    tracked = TRACKED if opts.disable_overlap_schedule else OVERLAPPED
-    return PER_REQUEST + (tracked if opts.mamba_scheduler_strategy == BUFFERED else 0)
+    strategy = opts.mamba_radix_cache_strategy
+    tracked = TRACKED if opts.disable_overlap_schedule or strategy == LAZY else OVERLAPPED
+    return PER_REQUEST + (tracked if strategy in (BUFFERED, LAZY) else 0)
 
 
 def pool_sizes(model: RealModel, opts: Options, room: int) -> PoolSizes:
@@ -148,8 +194,9 @@ def derived_sizes(rules: Any, opts: Options) -> list[str]:
     found = resolved(rules, opts, stand_in(model))
     name, said = "/".join(Path(opts.real_model).parts[-2:]), []
     if model.states and not opts.disable_radix_cache:
-        every = f", on a grid of {found.state_grid} tokens" if found.mamba_scheduler_strategy == BUFFERED else ""
-        said.append(f"{name}: pages of {found.page_size}, states by {found.mamba_scheduler_strategy}{every}")
+        is_tracked = found.mamba_radix_cache_strategy in (BUFFERED, LAZY)
+        every = f", on a grid of {found.state_grid} tokens" if is_tracked else ""
+        said.append(f"{name}: pages of {found.page_size}, states by {found.mamba_radix_cache_strategy}{every}")
     if opts.pool_gib:
         counts = ((found.max_total_tokens, "of rows"), (found.swa_tokens if model.windows else 0, "of windows"),
                   (found.max_mamba_cache_size if model.states else 0, "of states"))  # fmt: skip

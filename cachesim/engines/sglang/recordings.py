@@ -18,7 +18,7 @@ SAME = {"page_size": "page_size", "tokens": "max_total_tokens", "swa_tokens": "s
         "states": "max_mamba_cache_size", "max_running": "max_running_requests",
         "chunked_prefill_size": "chunked_prefill_size", "max_prefill_tokens": "max_prefill_tokens",
         "schedule_policy": "schedule_policy", "eviction_policy": "radix_eviction_policy",
-        "new_token_ratio": "new_token_ratio", "strategy": "mamba_scheduler_strategy", "grid": "state_grid",
+        "new_token_ratio": "new_token_ratio", "strategy": "mamba_radix_cache_strategy", "grid": "state_grid",
         "track_interval": "mamba_track_interval", "max_states_per_path": "mamba_max_states_per_path"}  # fmt: skip
 
 
@@ -29,7 +29,8 @@ def setup(config: Mapping[str, Any]) -> tuple[str, dict[str, Option]]:
     layers = [{"full": "A", "swa": f"W{config.get('window')}", "mamba": "G"}[part] for part in parts]
     flags = {ours: config[name] for name, ours in SAME.items() if config.get(name) is not None}
     flags.setdefault("chunked_prefill_size", -1)
-    return " ".join(reversed(layers)), {**flags, "in_batch_threshold": 8, "swa_eviction_interval": 1}
+    more = {"in_batch_threshold": 8, "swa_eviction_interval": 1, "disable_overlap_schedule": True}
+    return " ".join(reversed(layers)), {**flags, **more}
 
 
 class Player(StepPlayer):

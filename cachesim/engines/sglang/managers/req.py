@@ -27,8 +27,9 @@ class ReqKvInfo:
     swa_evicted_seqlen: int = 0                 # tokens at the beginning without window slots of its own
     mamba_pool_idx: int | None = None           # slot of its running state
     mamba_cow_src_index: int | None = None      # slot of the state that its running state is copied from
-    mamba_ping_pong_track_buffer: list[int] | None = None       # slots of tracked states
-    mamba_last_track_idx: int = 1               # place of the last tracked state in the buffer
+    mamba_ping_pong_track_buffer: list[int | None] | None = None        # slots of tracked states, None = empty
+    mamba_next_track_idx: int = 0               # place of the next tracked state in the buffer
+    mamba_last_track_idx: int = 0               # place of the last one
     mamba_last_track_seqlen: int | None = None  # length of the last tracked state
     mamba_prev_track_seqlen: int | None = None  # length of the tracked state before
 
@@ -52,7 +53,7 @@ class Req:
 
     rid: int
     task: ReceivedRequest                       # what the client sent, and its answer
-    fill_ids: TokenList                         # prompt and answer, with right draft tokens behind it; it only grows
+    fill_ids: TokenList                         # prompt and all tokens that were sampled so far; it only grows
     extra_key: Any = None                       # name space of its prefixes
     key: int = 0                                # key that the tokens are computed under, 0 = none
     priority: int = 0
@@ -65,9 +66,13 @@ class Req:
     lock: TreeLock | None = None
     mamba_branching_seqlen: int | None = None   # where a state would have given a longer hit
     swa_branching_seqlen: int | None = None     # where a window would have given a longer hit
-    mamba_track_seqlen: int | None = None       # length of the state to track in its decode step
+    num_output_ids: int = 0                     # sampled tokens whose steps are processed, with drafts behind the end
+    seq_len: int = 0                            # tokens that the steps launched so far evaluate
     decode_batch_idx: int = 0                   # decode steps since it started
+    inflight_middle_chunks: int = 0             # launched chunks that do not end its prompt
     is_chunked: bool = False                    # tokens of its prompt follow in another step
+    is_retracted: bool = False                  # it waits again; results of its earlier steps are dropped
+    mamba_lazy_checkpoint: bool = True          # its tracked state can enter the tree when it ends
     is_answered: bool = False                   # its answer is complete
     launched: bool = False                      # it started once
     known: Tokens = ()                          # what `text` returned last
@@ -78,8 +83,8 @@ class Req:
 
     @property
     def seqlen(self) -> int:
-        """Number of known tokens."""
-        return len(self.fill_ids)
+        """Number of tokens that the scheduler knows: prompt and processed output."""
+        return self.num_input_tokens + self.num_output_ids
 
     @property
     def extend_len(self) -> int:
@@ -142,11 +147,19 @@ class Req:
         tokens = self.fill_ids[start:stop]
         return [token + self.key * IDS for token in tokens] if self.key else tokens
 
-    def append_output_id(self, token_id: int) -> None:
-        """Append a token of the answer."""
-        self.fill_ids.append(token_id)
-        self.task.answer.tokens.append(token_id)
-        self.task.answer.predicted_n += 1
+    def append_output_id(self) -> int:
+        """Make the next sampled token known to the scheduler, and return it. A token behind the end of the answer,
+        from a draft, does not become a part of it."""
+        token_id = self.fill_ids[self.seqlen]
+        self.num_output_ids += 1
+        if not self.is_answered:
+            self.task.answer.tokens.append(token_id)
+            self.task.answer.predicted_n += 1
+        return token_id
+
+    def next_output_finishes_by_length(self, max_req_len: int) -> bool:
+        """True if one more token makes the answer as long as it can be."""
+        return self.num_remaining_tokens <= 1 or self.seqlen + 1 >= max_req_len
 
     def reset_for_retract(self) -> None:
         """Begin again, with the answer so far as part of the prompt."""
@@ -157,6 +170,9 @@ class Req:
         self.mamba_branching_seqlen = None
         self.swa_branching_seqlen = None
         self.decode_batch_idx = 0
+        self.seq_len = 0
+        self.inflight_middle_chunks = 0
+        self.is_retracted = True
 
     # The driver's names, see `shared.server_loop.AnySlot`.
 
@@ -168,7 +184,7 @@ class Req:
     @property
     def tokens(self) -> list[int]:
         """The computed tokens, with their key."""
-        return self.token_identities(0, self.kv.kv_committed_len)
+        return self.token_identities(0, self.seq_len)
 
     def finish(self) -> None:
         """End the request."""

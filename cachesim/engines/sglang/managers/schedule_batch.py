@@ -5,8 +5,10 @@ Source: sgl-project/sglang python/sglang/srt/managers/schedule_batch.py Schedule
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from copy import copy
+from dataclasses import dataclass
 from enum import Enum, auto
+from math import lcm
 from typing import Sequence
 
 from cachesim.engines.sglang.managers.req import Req
@@ -33,6 +35,17 @@ class ForwardRange:
     start: int
     end: int
     mamba_track_seqlen: int | None = None       # length of the state to keep, None = none
+    mamba_track_slot: int | None = None         # slot that the state is copied to
+
+
+@dataclass(frozen=True, slots=True)
+class TrackPlan:
+    """What a decode step tracks of a request, as it was planned when the step was launched."""
+
+    track_idx: int                      # place of the state in the buffer of the request
+    decode_batch_idx: int               # decode steps of the request until this one
+    is_boundary: bool                   # the step ends where a state is tracked
+    is_next_boundary: bool              # the step after it does
 
 
 @dataclass(slots=True)
@@ -44,8 +57,9 @@ class PrefillStats:
 
 
 class ScheduleBatch:
-    """Requests of a step. ``ranges``: what the step evaluates first; ``retracted``, ``aborted``: requests that a decode
-    step had no room for. ``batch_is_full``: a request found no slots, and no request has left since."""
+    """Requests of a step. ``ranges``: what the step evaluates; ``plans``: what it tracks of requests;
+    ``retracted``, ``aborted``: requests that a decode step had no room for. ``batch_is_full``: a request found
+    no slots, and no request has left since."""
 
     def __init__(self, context: RuntimeContext, tree_cache: UnifiedRadixCache, reqs: list[Req],
                  prefill_stats: PrefillStats | None = None) -> None:  # fmt: skip
@@ -56,18 +70,31 @@ class ScheduleBatch:
         self.forward_mode = ForwardMode.DECODE if prefill_stats is None else ForwardMode.EXTEND
         self.prefill_stats = prefill_stats
         self.ranges: list[ForwardRange] = []
+        self.plans: dict[Req, TrackPlan] = {}
         self.retracted: list[Req] = []
         self.aborted: list[Req] = []
         self.batch_is_full = False
+
+    def copy(self) -> ScheduleBatch:
+        """Return what the processing of the results reads. The requests of the batch can change meanwhile."""
+        twin = copy(self)
+        twin.reqs = list(self.reqs)
+        return twin
 
     def is_empty(self) -> bool:
         """True if the batch has no requests."""
         return not self.reqs
 
-    @property
-    def mamba_track_grid(self) -> int:
-        """Tokens between the states that a chunk can keep."""
-        return ceil_align(self.context.server_args.state_grid, self.context.page_size)
+    def filter_batch(self, excluded: Sequence[Req] = ()) -> bool:
+        """Keep the requests that are in progress and not excluded; return True if others left."""
+        kept = [req for req in self.reqs if req.busy and req not in excluded]
+        has_left = len(kept) < len(self.reqs)
+        self.reqs[:] = kept
+        return has_left
+
+    def merge_batch(self, added: ScheduleBatch) -> None:
+        """Add the requests of another batch."""
+        self.reqs += added.reqs
 
     # Prefill.
 
@@ -75,18 +102,26 @@ class ScheduleBatch:
         """Allocate the slots of a prefill step and set its ranges."""
         alloc_for_extend(self.reqs, self.tree_cache)
         self.ranges = [self._prefill_range(req) for req in self.reqs]
+        for req in self.reqs:
+            req.is_retracted = False
 
     def _prefill_range(self, req: Req) -> ForwardRange:
         """Return the chunk of a request, with the state that it keeps."""
         kv = req.kv
-        track_seqlen = None
-        if kv.mamba_ping_pong_track_buffer is not None:
-            track_seqlen = self.context.decide(self.rules.track_prefill(
-                req.prefix_len, req.extend_end, req.mamba_branching_seqlen, self.mamba_track_grid), req)
-        if track_seqlen is not None:
-            kv.mamba_last_track_idx = 1 - kv.mamba_last_track_idx
-            kv.mamba_last_track_seqlen = track_seqlen
-        return ForwardRange(req, req.prefix_len, req.extend_end, track_seqlen)
+        req.kv.kv_committed_len = req.extend_end
+        buffer = kv.mamba_ping_pong_track_buffer
+        if buffer is None:
+            return ForwardRange(req, req.prefix_len, req.extend_end)
+        track_seqlen = self.context.decide(self.rules.track_prefill(
+            req.prefix_len, req.extend_end, req.mamba_branching_seqlen, self.context.mamba_track_grid), req)
+        if track_seqlen is None:
+            return ForwardRange(req, req.prefix_len, req.extend_end)
+        slot = buffer[kv.mamba_next_track_idx]
+        kv.mamba_last_track_idx = kv.mamba_next_track_idx
+        kv.mamba_last_track_seqlen = track_seqlen
+        if not self.context.enable_mamba_extra_buffer_lazy:
+            kv.mamba_next_track_idx = self.context.other_track_idx(kv.mamba_next_track_idx)
+        return ForwardRange(req, req.prefix_len, req.extend_end, track_seqlen, slot)
 
     # Decode.
 
@@ -105,12 +140,8 @@ class ScheduleBatch:
 
     def retract_decode(self) -> None:
         """Retract running requests until the next step fits. The last one is aborted if it does not fit alone."""
-        self.retracted = []
-        self.aborted = []
-        if self.check_decode_mem(self.reqs):
-            return
         reqs = list(self.reqs)
-        lengths = [(req.num_output_tokens, req.num_input_tokens) for req in reqs]
+        lengths = [(req.num_output_ids, req.num_input_tokens) for req in reqs]
         order: list[int] = self.context.decide(self.rules.retract_order(lengths), None)
         while len(order) > 1 and not (self.retracted and self.check_decode_mem([reqs[at] for at in order])):
             req = reqs[order.pop()]
@@ -137,44 +168,79 @@ class ScheduleBatch:
             if self.rules.slides(req.decode_batch_idx, self.context.swa_retain_window):
                 swa.free_out_of_window_slots(req, self.rules.window_frontier, req.seqlen - 1, interval)
 
+    def prepare_drafts(self) -> None:
+        """Plan what a decode step with drafts tracks."""
+        self.plans = {}
+        if self.context.num_draft_tokens:
+            for req in self.reqs:
+                self._plan_drafts(req)
+
     def prepare_for_decode(self) -> None:
         """Allocate the slots of a decode step and set its ranges."""
-        self.ranges = []
-        if self.is_empty():
-            return
+        self.forward_mode = ForwardMode.DECODE
+        self.prefill_stats = None
         alloc_for_decode(self.reqs, self.tree_cache)
-        interval = self.context.server_args.mamba_track_interval
         for req in self.reqs:
-            computed = req.kv.kv_committed_len
-            right = req.task.request.right_drafts(computed)
             req.decode_batch_idx += 1
-            req.extend_end = computed + 1 + min(self.context.num_draft_tokens, right)
-            track = self.rules.track_decode(computed, req.extend_end, self.mamba_track_grid, interval)
-            req.mamba_track_seqlen = None
-            if req.kv.mamba_ping_pong_track_buffer is not None:
-                req.mamba_track_seqlen = self.context.decide(track, req)
+            if not self.context.num_draft_tokens:
+                req.kv.kv_committed_len += 1
+                self._plan_decode(req)
         self.ranges = [self._decode_range(req) for req in self.reqs]
 
-    def next_ranges(self) -> list[ForwardRange]:
-        """Return the right draft tokens that a decode step evaluates next."""
-        if self.forward_mode == ForwardMode.EXTEND:
-            return []
-        reqs = [one.req for one in self.ranges]
-        return [self._decode_range(req) for req in reqs if req.kv.kv_committed_len < req.extend_end]
+    def _plan_decode(self, req: Req) -> None:
+        """Plan what a step that evaluates one token of a request tracks."""
+        kv = req.kv
+        if kv.mamba_ping_pong_track_buffer is None:
+            return
+        step = lcm(self.context.mamba_track_grid, self.context.server_args.mamba_track_interval)
+        is_boundary = kv.kv_committed_len % step == 0
+        if is_boundary and self.context.enable_mamba_extra_buffer_lazy:
+            self._prealloc_at_boundary(req)
+        self.plans[req] = TrackPlan(kv.mamba_next_track_idx, req.decode_batch_idx, is_boundary,
+                                    is_next_boundary=kv.kv_committed_len % step == step - 1)  # fmt: skip
+
+    def _prealloc_at_boundary(self, req: Req) -> None:
+        """Take a slot for the state that a lazy request tracks now. Without a free one it tracks in the slot of its
+        last state, which is lost."""
+        kv = req.kv
+        buffer = kv.mamba_ping_pong_track_buffer
+        other = 1 - kv.mamba_next_track_idx
+        if buffer is None or buffer[other] is not None:
+            return
+        buffer[other] = self.tree_cache.req_to_token_pool.mamba_allocator.alloc()
+        if buffer[other] is None:
+            kv.mamba_last_track_seqlen = None
+        else:
+            kv.mamba_next_track_idx = other
+
+    def _plan_drafts(self, req: Req) -> None:
+        """Plan what a step with drafts tracks of a request. A lazy request needs a second slot if the draft, or the one
+        in flight, can reach a boundary."""
+        kv = req.kv
+        buffer = kv.mamba_ping_pong_track_buffer
+        if buffer is None:
+            return
+        track_idx = kv.mamba_next_track_idx
+        if self.context.enable_mamba_extra_buffer_lazy and self.context.reaches_boundary(kv.kv_committed_len):
+            other = 1 - track_idx
+            if buffer[other] is None:
+                buffer[other] = self.tree_cache.req_to_token_pool.mamba_allocator.alloc()
+                if buffer[other] is None:
+                    kv.mamba_last_track_seqlen = None
+            track_idx = track_idx if buffer[other] is None else other
+        self.plans[req] = TrackPlan(track_idx, req.decode_batch_idx, is_boundary=False, is_next_boundary=False)
 
     def _decode_range(self, req: Req) -> ForwardRange:
-        """Return the next token of a request in a decode step."""
-        kv = req.kv
-        n = kv.kv_committed_len + 1
-        if req.mamba_track_seqlen != n:
-            return ForwardRange(req, n - 1, n)
-        kv.mamba_prev_track_seqlen = kv.mamba_last_track_seqlen
-        kv.mamba_last_track_seqlen = n
-        kv.mamba_last_track_idx = 1 - kv.mamba_last_track_idx
-        return ForwardRange(req, n - 1, n, n)
-
-    def evaluated_ranges(self) -> list[ForwardRange]:
-        """Return what the step has evaluated, the right draft tokens included."""
-        if self.forward_mode == ForwardMode.EXTEND:
-            return self.ranges
-        return [replace(one, end=one.req.kv.kv_committed_len) for one in self.ranges]
+        """Return the tokens of a request in a decode step: its last token, and right draft tokens."""
+        start = req.seq_len
+        right = min(self.context.num_draft_tokens, req.task.request.right_drafts(start))
+        end = start + 1 + right
+        plan = self.plans.get(req)
+        buffer = req.kv.mamba_ping_pong_track_buffer
+        if plan is None or buffer is None:
+            return ForwardRange(req, start, end)
+        track = self.rules.track_decode(start, end, self.context.mamba_track_grid,
+                                        self.context.server_args.mamba_track_interval)  # fmt: skip
+        track_seqlen = self.context.decide(track, req)
+        slot = None if track_seqlen is None else buffer[plan.track_idx]
+        return ForwardRange(req, start, end, track_seqlen, slot)

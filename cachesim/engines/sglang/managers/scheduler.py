@@ -1,16 +1,17 @@
 """The scheduler: a prefill step for waiting requests, or a decode step for the running ones.
 
-Source: sgl-project/sglang python/sglang/srt/managers/scheduler.py,
-managers/scheduler_components/batch_result_processor.py (0.5.23).
+Source: sgl-project/sglang python/sglang/srt/managers/scheduler.py (0.5.23).
 """
 
 from __future__ import annotations
 
-from typing import Callable, Sequence
+from collections import deque
+from typing import Any, NamedTuple, Sequence
 
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines.sglang.events import SchedulerStep
 from cachesim.engines.sglang.flags import window_slots
+from cachesim.engines.sglang.managers.batch_result_processor import BatchResultProcessor
 from cachesim.engines.sglang.managers.req import Req
 from cachesim.engines.sglang.managers.schedule_batch import (
     ForwardMode,
@@ -25,7 +26,7 @@ from cachesim.engines.sglang.mem_cache.allocator import (
     SWATokenToKVPoolAllocator,
     TokenToKVPoolAllocator,
 )
-from cachesim.engines.sglang.mem_cache.common import match_kv_cache, release_kv_cache
+from cachesim.engines.sglang.mem_cache.common import checkpoint_kv_cache, match_kv_cache, release_kv_cache
 from cachesim.engines.sglang.mem_cache.memory_pool import HybridReqToTokenPool, MemoryPools, MHATokenToKVPool
 from cachesim.engines.sglang.mem_cache.unified_radix_cache import UnifiedRadixCache
 from cachesim.engines.sglang.rules.schedule import CONTINUE, NO_TOKEN, OTHER
@@ -33,16 +34,24 @@ from cachesim.engines.sglang.runtime_context import RuntimeContext
 from cachesim.engines.shared.request_queue import log_launch, record_answer
 from cachesim.engines.shared.vocab import CountingSampler
 from cachesim.events import Release
-from cachesim.model import HiddenOutput, Model
+from cachesim.model import Model
 
 OUT_OF_MEMORY = ("Out of memory even after retracting all other requests in the decode batch. Aborting the last "
                  "request.")
 RESERVED_PAGES = 2              # pages that no request can use
 
 
+class LaunchedBatch(NamedTuple):
+    """A batch whose results are not processed yet."""
+
+    batch: ScheduleBatch
+    result: GenerationBatchResult
+
+
 class Scheduler:
     """The scheduler of a server. ``chunked_req``: the request whose prompt is evaluated in chunks, None = none;
-    ``last_result``: what the last pass of the model evaluated."""
+    ``last_batch``: the batch of the last turn, None = it launched none; ``result_queue``: launched batches whose
+    results are not processed; ``last_result``: what the last step evaluated."""
 
     def __init__(self, context: RuntimeContext, model: Model | None, sampler: CountingSampler) -> None:
         args = context.server_args
@@ -51,13 +60,17 @@ class Scheduler:
         self.log = context.log
         self.max_running_requests = args.max_running_requests
         self.max_req_len = args.max_total_tokens - RESERVED_PAGES * args.page_size
-        self.pools = MemoryPools(HybridReqToTokenPool(args.max_mamba_cache_size), self._token_to_kv_pool_allocator(),
-                                 MHATokenToKVPool(context.spec))
+        self.pools = MemoryPools(
+            HybridReqToTokenPool(self.max_running_requests, args.max_mamba_cache_size),
+            self._token_to_kv_pool_allocator(), MHATokenToKVPool(context.spec))  # fmt: skip
         self.tree_cache = UnifiedRadixCache(context, self.pools)
         self.policy = SchedulePolicy(context, self.tree_cache)
         self.tp_worker = TpModelWorker(context, self.pools, model, sampler)
+        self.batch_result_processor = BatchResultProcessor(context, self.tree_cache, self.max_req_len)
         self.waiting_queue: list[Req] = []
         self.running_batch = ScheduleBatch(context, self.tree_cache, [])
+        self.last_batch: ScheduleBatch | None = None
+        self.result_queue: deque[LaunchedBatch] = deque()
         self.chunked_req: Req | None = None
         self.last_result: GenerationBatchResult | None = None
 
@@ -73,28 +86,76 @@ class Scheduler:
 
     @property
     def num_running_reqs(self) -> int:
-        """Number of requests that run, with the one that is evaluated in chunks."""
-        return len(self.running_batch.reqs) + (self.chunked_req is not None)
+        """Number of requests that hold a row."""
+        pool = self.pools.req_to_token_pool
+        return pool.size - pool.available_size()
 
     def run_step(self) -> bool:
-        """Run a step; return True if a request could run."""
-        self.tree_cache.check_hicache_events()
+        """Run a turn of the loop; return True if it launched a step, processed the results of one, or let requests that
+        ended leave."""
+        num_reqs = len(self.running_batch.reqs)
+        has_worked = self.event_loop_overlap() if self.context.enable_overlap else self.event_loop_normal()
+        return has_worked or len(self.running_batch.reqs) < num_reqs
+
+    def event_loop_normal(self) -> bool:
+        """Launch a step and process its results."""
         batch = self.get_next_batch_to_run()
-        if batch is None:
-            return False
-        self.run_batch(batch)
-        self.process_batch_result(batch)
-        return True
+        ended = list[int]()
+        if batch is not None:
+            self.run_batch(batch)
+            ended = self._pop_and_process()
+            self._log_turn(batch, ended)
+        self.last_batch = batch
+        return batch is not None
+
+    def event_loop_overlap(self) -> bool:
+        """Launch a step, then process the results of the step before."""
+        batch = self.get_next_batch_to_run()
+        has_results = bool(self.result_queue)
+        if batch is not None:
+            self.run_batch(batch)
+        ended = self._pop_and_process() if has_results else []
+        if batch is not None or ended:
+            self._log_turn(batch, ended)
+        self.last_batch = batch
+        return batch is not None or has_results
 
     def get_next_batch_to_run(self) -> ScheduleBatch | None:
         """Return a prefill step if a request can start or continue, else a decode step; None if no request runs."""
+        self.tree_cache.check_hicache_events()
+        chunked = self.chunked_req
+        if chunked is not None and chunked.extend_end > chunked.prefix_len:
+            self.stash_chunked_request(chunked)
+        self._merge_last_batch()
         batch = self.get_new_batch_prefill()
         if batch is None and not self.running_batch.is_empty():
-            batch = self.running_batch
-            self.update_running_batch(batch)
+            batch = self.update_running_batch(self.running_batch)
         return batch
 
+    def stash_chunked_request(self, req: Req) -> None:
+        """Insert what the last chunk of a prompt has computed into the tree."""
+        checkpoint_kv_cache(req, self.tree_cache)
+
+    def _merge_last_batch(self) -> None:
+        """Let the requests of the last prefill step run, except for one whose prompt continues."""
+        running_batch = self.running_batch
+        last_batch = self.last_batch
+        if last_batch is not None and last_batch.forward_mode == ForwardMode.EXTEND:
+            if last_batch.filter_batch([] if self.chunked_req is None else [self.chunked_req]):
+                running_batch.batch_is_full = False
+            if running_batch.is_empty():
+                running_batch.batch_is_full = False
+            running_batch.merge_batch(last_batch)
+        if self.rules.leaves_each_step() and running_batch.filter_batch():
+            running_batch.batch_is_full = False
+
     # Prefill.
+
+    def get_num_allocatable_reqs(self, admitted: Sequence[Req] = ()) -> int:
+        """Return how many requests a prefill step can have, of which some are ``admitted``."""
+        pool = self.pools.req_to_token_pool
+        held = sum(req.kv.kv_allocated_len > 0 for req in admitted)
+        return min(self.max_running_requests - len(self.running_batch.reqs), pool.available_size() + held)
 
     def get_new_batch_prefill(self) -> ScheduleBatch | None:
         """Return a prefill step with its slots; None if no request can start or continue."""
@@ -102,16 +163,21 @@ class Scheduler:
         has_windows = bool(self.context.sliding_window_size)
         if running_batch.batch_is_full:
             running_batch.batch_is_full = not running_batch.is_empty() and self.rules.stays_full(has_windows)
-        if self.chunked_req is None and (running_batch.batch_is_full or not self.waiting_queue
-                                         or self.num_running_reqs >= self.max_running_requests):
-            return None
+        if self.chunked_req is None:
+            if running_batch.batch_is_full or not self.waiting_queue:
+                return None
+            if self.get_num_allocatable_reqs() <= 0:
+                running_batch.batch_is_full = True
+                return None
         self.policy.calc_priority(self.waiting_queue)
         adder = PrefillAdder(self.context, self.tree_cache, running_batch.reqs)
         stats = PrefillStats([req.rid for req in self.waiting_queue], adder.verdicts)
         self._admit_requests(adder)
         if not adder.can_run_list:
-            self._log_turn(stats, [])
+            self._log_attempt(stats)
             return None
+        if self.chunked_req is not None:
+            self.chunked_req.inflight_middle_chunks += 1
         batch = ScheduleBatch(self.context, self.tree_cache, adder.can_run_list, stats)
         batch.prepare_for_extend()
         for req in batch.reqs:
@@ -120,16 +186,18 @@ class Scheduler:
 
     def _admit_requests(self, adder: PrefillAdder) -> None:
         """Add the next chunk of a prompt, then waiting requests while there is room."""
-        num_held_reqs = self.num_running_reqs
+        running_batch = self.running_batch
         if self.chunked_req is not None:
             limit = self.policy.shortest_prefill_chunk_limit(self.chunked_req, adder.rem_chunk_tokens or 0)
             adder.add_chunked_req(self.chunked_req, limit)
             if adder.can_run_list and not self.chunked_req.is_chunked:
                 self.chunked_req = None
-        num_held_reqs -= len(adder.can_run_list)
         for req in self.waiting_queue:
-            is_full = num_held_reqs + len(adder.can_run_list) >= self.max_running_requests
-            if self.running_batch.batch_is_full or is_full or adder.budget_state() == OTHER:
+            if adder.budget_state() == OTHER:
+                break
+            if len(adder.can_run_list) >= self.get_num_allocatable_reqs(adder.can_run_list):
+                running_batch.batch_is_full = True
+            if running_batch.batch_is_full:
                 break
             match_kv_cache(req, self.tree_cache, req.seqlen - 1, cow_mamba=True)
             req.kv.cache_protected_len = req.prefix_len
@@ -137,7 +205,8 @@ class Scheduler:
             if req.is_chunked:
                 self.chunked_req = req
             if result != CONTINUE:
-                self.running_batch.batch_is_full = result == NO_TOKEN and not self.running_batch.is_empty()
+                if result == NO_TOKEN:
+                    running_batch.batch_is_full = bool(adder.can_run_list) or not running_batch.is_empty()
                 break
         self.waiting_queue[:] = [req for req in self.waiting_queue if req not in adder.can_run_list]
 
@@ -149,21 +218,45 @@ class Scheduler:
 
     # Decode.
 
-    def update_running_batch(self, batch: ScheduleBatch) -> None:
-        """Prepare a decode step, after retracting requests if it does not fit."""
+    def update_running_batch(self, batch: ScheduleBatch) -> ScheduleBatch | None:
+        """Prepare a decode step, after retracting requests if it does not fit; return None if no request takes part."""
+        num_reqs = len(batch.reqs)
+        finishing = self._reqs_finishing_inflight(batch)
+        batch.filter_batch(finishing)
+        batch.ranges = []
+        batch.retracted = []
+        batch.aborted = []
         for name in self.rules.decode_order:
-            if name == "retract":
-                self._retract(batch)
-            else:
+            if name == "slide_windows":
+                batch.prepare_drafts()
                 batch.maybe_evict_swa()
+            elif not batch.is_empty() and not batch.check_decode_mem(batch.reqs):
+                if finishing:
+                    batch.batch_is_full = False
+                    return None
+                self._retract(batch)
+        if len(batch.reqs) < num_reqs:
+            batch.batch_is_full = False
+        if batch.is_empty():
+            if batch.retracted or batch.aborted:
+                self._log_turn(batch, [])
+            return None
         batch.prepare_for_decode()
+        return batch
+
+    def _reqs_finishing_inflight(self, batch: ScheduleBatch) -> list[Req]:
+        """Return the requests whose last token by length is on its way."""
+        if not self.result_queue:
+            return []
+        queued = self.result_queue[0].batch.reqs
+        return [req for req in batch.reqs if req in queued and self.rules.skips_finishing(
+            req.next_output_finishes_by_length(self.max_req_len))]  # fmt: skip
 
     def _retract(self, batch: ScheduleBatch) -> None:
         """Retract running requests until the next step fits; they wait again."""
         batch.retract_decode()
         for req in batch.retracted:
             self.add_request(req)
-            batch.batch_is_full = False
         for req in batch.aborted:
             req.task.answer.fails(500, OUT_OF_MEMORY, "no-room")
             self.finish_request(req, "none", checkpoint=False)
@@ -171,30 +264,12 @@ class Scheduler:
     # Evaluation.
 
     def run_batch(self, batch: ScheduleBatch) -> None:
-        """Evaluate a step; right draft tokens are evaluated one by one."""
-        ranges = batch.ranges
-        while ranges:
-            self.last_result = self.tp_worker.forward_batch_generation(ranges)
-            for one, hidden in zip(ranges, self.last_result.hidden_states, strict=True):
-                one.req.kv.kv_committed_len = one.end
-                self._decline_states(one)
-                self._append_token(one.req, hidden)
-            ranges = batch.next_ranges()
-
-    def _append_token(self, req: Req, hidden: HiddenOutput | None) -> None:
-        """Append the next token to a request whose tokens are all evaluated. Right draft tokens behind the end of an
-        answer are evaluated, too."""
-        if req.kv.kv_committed_len < req.seqlen:
-            return
-        answer = req.task.answer
-        answer.outputs.append(self.tp_worker.output_of(req, hidden))
-        token_id = self.tp_worker.sample(req)
-        if req.is_answered:
-            req.fill_ids.append(token_id)
-            return
-        req.append_output_id(token_id)
-        is_at_limit = req.num_remaining_tokens <= 0 or req.seqlen >= self.max_req_len
-        req.is_answered = is_at_limit or token_id in req.task.request.eog
+        """Evaluate a step."""
+        has_drafts = batch.forward_mode == ForwardMode.DECODE and bool(self.context.num_draft_tokens)
+        self.last_result = self.tp_worker.forward_batch_generation(batch.ranges, has_drafts)
+        for one in batch.ranges:
+            self._decline_states(one)
+        self.result_queue.append(LaunchedBatch(batch.copy(), self.last_result))
 
     def _decline_states(self, chunk: ForwardRange) -> None:
         """Log that a chunk made no state: at its tokens but the last, and behind the state that it keeps."""
@@ -206,53 +281,49 @@ class Scheduler:
 
     # Results.
 
-    def process_batch_result(self, batch: ScheduleBatch) -> None:
-        """End each request of a step, or what the step was for it."""
-        ranges = batch.evaluated_ranges()
-        reqs = [one.req for one in ranges]
-        if batch.forward_mode == ForwardMode.EXTEND:
-            self._process_in_order(reqs, self._process_prefill_result)
-            self._log_turn(batch.prefill_stats, ranges)
+    def _pop_and_process(self) -> list[int]:
+        """Process the results of the oldest launched step; return the numbers of the requests that ended."""
+        launched = self.result_queue.popleft()
+        batch = launched.batch
+        reqs = list(batch.reqs)
+        is_prefill = batch.forward_mode == ForwardMode.EXTEND
+        busy = [req for req in reqs if req.busy]
+        settles_chunk = is_prefill and self.rules.settles_chunk()
+        for req in reqs:
+            self._process_result(req, launched, is_prefill)
+            if settles_chunk and req is self.chunked_req:
+                self.stash_chunked_request(req)
+        return [req.rid for req in busy if not req.busy]
+
+    def _process_result(self, req: Req, launched: LaunchedBatch, is_prefill: bool) -> None:
+        """Process what a step computed of a request, and end it if its answer is complete or its client left."""
+        if is_prefill and req.inflight_middle_chunks > 0:
+            req.inflight_middle_chunks -= 1
+        elif not req.busy or req.is_retracted:
             return
-        self._process_in_order(reqs, self._finish_if_answered)
-        self._log_turn(None, ranges, retracted=[req.rid for req in batch.retracted],
-                       oom=[req.rid for req in batch.aborted])  # fmt: skip
-
-    def _process_in_order(self, reqs: Sequence[Req], process: Callable[[Req], object]) -> None:
-        """Process the requests of a step, and end those whose clients left."""
-        for at in self.rules.settle_order([req is self.chunked_req for req in reqs]):
-            req = reqs[at]
-            process(req)
-            cancel_at = req.task.request.cancel_at
-            if req.busy and cancel_at is not None and req.kv.kv_committed_len >= cancel_at:
-                self.abort_request(req)
-
-    def _process_prefill_result(self, req: Req) -> None:
-        """Insert what a chunk has computed; after the last chunk the request generates."""
-        if req is self.chunked_req:
-            self.running_batch.batch_is_full = False
         else:
-            self.running_batch.reqs.append(req)
-            if self._finish_if_answered(req):
-                return
-        self.tree_cache.checkpoint_into_tree(req, req.extend_end)
-        req.prefix_len = req.extend_end
-
-    def _finish_if_answered(self, req: Req) -> bool:
-        """End a request if its answer is complete; return True if it ended."""
-        if req.is_answered:
-            self.finish_request(req, "limit")
-        return req.is_answered
+            process = self.batch_result_processor
+            process.append_outputs(req, launched.result.outputs[req], is_decode=not is_prefill)
+            if not is_prefill:
+                process.update_tracked_states(req, launched.batch, len(launched.result.outputs[req]))
+            if req.is_answered:
+                self.finish_request(req, "limit", checkpoint=req.mamba_lazy_checkpoint)
+            elif is_prefill:
+                checkpoint_kv_cache(req, self.tree_cache)
+        cancel_at = req.task.request.cancel_at
+        if req.busy and cancel_at is not None and req.kv.kv_committed_len >= cancel_at:
+            self.abort_request(req)
 
     def abort_request(self, req: Req) -> None:
-        """End a request whose client left."""
-        self.finish_request(req, "none", cancelled=True)
+        """End a request whose client left. The last chunk of a prompt that continues does not enter the tree."""
+        self.finish_request(req, "none", checkpoint=req is not self.chunked_req, cancelled=True)
 
     def finish_request(self, req: Req, why: str, checkpoint: bool = True, cancelled: bool = False) -> None:
         """End a request. ``checkpoint``: the tree takes over what it computed."""
         answer = req.task.answer
         computed = req.kv.kv_committed_len
-        record_answer(answer, why, cancelled, req.fill_ids[:computed])
+        spoken = min(computed, req.seqlen - 1)      # steps in flight can have evaluated the last token, too
+        record_answer(answer, why, cancelled, req.fill_ids[:spoken])
         if req.launched:
             self.log.emit(Release(req.rid, req.task.id, computed, 0))
         req.finish()
@@ -261,23 +332,32 @@ class Scheduler:
         except ProcessAborted as end:               # before the server sends the last token
             answer.dies(end)
             raise
-        for reqs in (self.running_batch.reqs, self.waiting_queue):
-            if req in reqs:
-                reqs.remove(req)
+        if req in self.waiting_queue:
+            self.waiting_queue.remove(req)
         if req is self.chunked_req:
             self.chunked_req = None
-        self.running_batch.batch_is_full = False
         req.forget_text()
 
-    def _log_turn(self, stats: PrefillStats | None, ranges: Sequence[ForwardRange], retracted: Sequence[int] = (),
-                  oom: Sequence[int] = ()) -> None:  # fmt: skip
-        """Log a step: queue and verdicts of a prefill step, None = a decode step."""
+    def _log_attempt(self, stats: PrefillStats) -> None:
+        """Log that no waiting request could start."""
+        queue = list(stats.queue)
+        self.log.emit(SchedulerStep("prefill", queue=queue, verdicts=verdicts_of(stats), run=[], finished=[]))
+
+    def _log_turn(self, batch: ScheduleBatch | None, ended: list[int]) -> None:
+        """Log a turn of the loop: the step that it launched, None = none, and the requests that it ended."""
         run = list[list[int]]()
-        for one in ranges:
+        for one in () if batch is None else batch.ranges:
             tracked = [] if one.mamba_track_seqlen is None else [one.mamba_track_seqlen]
             run.append([one.req.rid, one.start, one.end, *tracked])
+        stats = None if batch is None else batch.prefill_stats
+        op = "none" if batch is None else "decode" if stats is None else "prefill"
         self.log.emit(SchedulerStep(
-            "decode" if stats is None else "prefill", queue=[] if stats is None else list(stats.queue),
-            verdicts=[] if stats is None else [[one.rid, one.result] for one in stats.verdicts], run=run,
-            finished=[one.req.rid for one in ranges if not one.req.busy], retracted=retracted, oom=oom,
+            op, queue=[] if stats is None else list(stats.queue), verdicts=[] if stats is None else verdicts_of(stats),
+            run=run, finished=ended, retracted=[] if batch is None else [req.rid for req in batch.retracted],
+            oom=[] if batch is None else [req.rid for req in batch.aborted],
         ))  # fmt: skip
+
+
+def verdicts_of(stats: PrefillStats) -> list[list[Any]]:
+    """Return the verdicts of admission as a recording has them."""
+    return [[one.rid, one.result] for one in stats.verdicts]

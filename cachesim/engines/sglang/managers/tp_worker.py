@@ -23,10 +23,12 @@ from cachesim.model import HiddenOutput, LayerState, Model, Spec
 
 
 class GenerationBatchResult(NamedTuple):
-    """What a pass of the model evaluated, with the output of each range; None without a model."""
+    """What a step evaluated; ``hidden_states``: the output of each range in its last pass of the model, None without a
+    model; ``outputs``: those after which a token was sampled, by request."""
 
     ranges: Sequence[ForwardRange]
     hidden_states: Sequence[HiddenOutput | None]
+    outputs: Mapping[Req, Sequence[Output]]
 
 
 class KVCacheView:
@@ -62,11 +64,41 @@ class TpModelWorker:
         self.mamba_pool = pools.req_to_token_pool.mamba_pool
         self.packs_states = any(layer.kind in "SH" for layer in context.spec.layers)     # Mamba-2: of the whole batch
 
-    def forward_batch_generation(self, ranges: Sequence[ForwardRange]) -> GenerationBatchResult:
+    def forward_batch_generation(self, ranges: Sequence[ForwardRange], drafts: bool) -> GenerationBatchResult:
+        """Evaluate ranges. With ``drafts`` their tokens are evaluated one by one."""
+        outputs: dict[Req, list[Output]] = {one.req: [] for one in ranges}
+        todo = [self._token_of(one, one.start) for one in ranges] if drafts else list(ranges)
+        hidden: Sequence[HiddenOutput | None] = []
+        last: Sequence[ForwardRange] = []
+        ends = {one.req: one for one in ranges}
+        while todo:
+            last = todo
+            hidden = self._pass(todo)
+            for one, output in zip(todo, hidden, strict=True):
+                one.req.seq_len = one.end
+                self._sample(one.req, output, outputs[one.req])
+            todo = [self._token_of(ends[one.req], one.end) for one in todo if one.end < ends[one.req].end]
+        return GenerationBatchResult(last, hidden, outputs)
+
+    def _token_of(self, chunk: ForwardRange, start: int) -> ForwardRange:
+        """Return the token at ``start`` of a range, with the state that is tracked after it."""
+        tracks = chunk.mamba_track_seqlen == start + 1
+        return replace(chunk, start=start, end=start + 1, mamba_track_seqlen=start + 1 if tracks else None)
+
+    def _sample(self, req: Req, hidden: HiddenOutput | None, outputs: list[Output]) -> None:
+        """Sample the next token of a request whose known tokens are all evaluated. A token that was sampled before a
+        retraction is the same again."""
+        if req.seq_len < req.seqlen:
+            return
+        outputs.append(self.output_of(req, hidden))
+        if len(req.fill_ids) == req.seq_len:
+            req.fill_ids.append(self.sampler(req.fill_ids, req.task.request, req.seq_len - req.num_input_tokens))
+
+    def _pass(self, ranges: Sequence[ForwardRange]) -> list[HiddenOutput | None]:
         """Evaluate ranges; one with a tracked state inside is evaluated in two pieces."""
         self._spend(ranges)
         for one in ranges:
-            self._prepare_mamba_state(one.req)
+            self._prepare_mamba_state(one)
         hidden: list[HiddenOutput | None] = [None] * len(ranges)
         taken_after = self._taken_after(ranges)
         first = dict[int, ForwardRange]()
@@ -83,7 +115,7 @@ class TpModelWorker:
         for one in ranges:
             self._track_mamba_state(one)
         self._forward(rest, hidden)
-        return GenerationBatchResult(ranges, hidden)
+        return hidden
 
     def _spend(self, ranges: Sequence[ForwardRange]) -> None:
         """Count the cost of a pass."""
@@ -94,14 +126,14 @@ class TpModelWorker:
             before += one.end * (one.end - one.start)
         self.context.log.spend(*cost_of(self.model, tokens, max(1, tokens), before))
 
-    def _prepare_mamba_state(self, req: Req) -> None:
+    def _prepare_mamba_state(self, chunk: ForwardRange) -> None:
         """Copy or clear the running state of a request that starts."""
-        kv = req.kv
+        kv = chunk.req.kv
         if kv.mamba_pool_idx is None:
             return
         if kv.mamba_cow_src_index is not None:
             self.mamba_pool.copy_from(kv.mamba_cow_src_index, kv.mamba_pool_idx)
-        elif not kv.kv_committed_len:
+        elif not chunk.start:
             self.mamba_pool.clear_slot(kv.mamba_pool_idx)
         kv.mamba_cow_src_index = None
 
@@ -124,9 +156,8 @@ class TpModelWorker:
 
     def _track_mamba_state(self, chunk: ForwardRange) -> None:
         """Copy the running state of a request to the slot of its tracked state."""
-        kv = chunk.req.kv
-        if chunk.mamba_track_seqlen is not None and kv.mamba_ping_pong_track_buffer is not None:
-            self.mamba_pool.copy_from(kv.mamba_pool_idx, kv.mamba_ping_pong_track_buffer[kv.mamba_last_track_idx])
+        if chunk.mamba_track_seqlen is not None and chunk.mamba_track_slot is not None:
+            self.mamba_pool.copy_from(chunk.req.kv.mamba_pool_idx, chunk.mamba_track_slot)
 
     def _forward(self, ranges: Mapping[int, ForwardRange], hidden: list[HiddenOutput | None]) -> None:
         """Evaluate ranges, by their places, and write the outputs to ``hidden``."""
@@ -150,11 +181,7 @@ class TpModelWorker:
             digest = int(hidden.digest[-1])
             if hidden.x is not None:
                 logits = self.model.readout(hidden.x[-1:])[0]
-        return Output(req.seqlen - 1, digest, logits)
-
-    def sample(self, req: Req) -> int:
-        """Return the next token of a request."""
-        return self.sampler(req.fill_ids, req.task.request, req.seqlen - req.num_input_tokens)
+        return Output(req.seq_len - 1, digest, logits)
 
     def read_states(self, slot: int | None) -> dict[int, LayerState | None]:
         """Return the states in a slot, by layer; None = the layer has none."""

@@ -13,15 +13,13 @@ from cachesim.engines.sglang.mem_cache.allocator import NO_SLOT, ceil_align
 from cachesim.engines.sglang.mem_cache.base_prefix_cache import EvictParams
 from cachesim.engines.sglang.mem_cache.unified_radix_cache import UnifiedRadixCache
 
-TRACKED = 2                     # slots for tracked states of a request
-
 
 def alloc_req_slots(reqs: Sequence[Req], tree_cache: UnifiedRadixCache) -> None:
     """Give each request the slots of its states."""
     context = tree_cache.context
     if not context.supports_mamba:
         return
-    tracked = TRACKED if context.enable_mamba_extra_buffer else 0
+    places, tracked = context.tracking_slots
     needed = sum((req.kv.mamba_pool_idx is None) + (req.kv.mamba_ping_pong_track_buffer is None) * tracked
                  for req in reqs)  # fmt: skip
     available = tree_cache.req_to_token_pool.mamba_allocator.available_size()
@@ -31,8 +29,10 @@ def alloc_req_slots(reqs: Sequence[Req], tree_cache: UnifiedRadixCache) -> None:
         if kv.mamba_pool_idx is None:
             kv.mamba_pool_idx = tree_cache.alloc_mamba_slot()
         if tracked and kv.mamba_ping_pong_track_buffer is None:
-            kv.mamba_ping_pong_track_buffer = [tree_cache.alloc_mamba_slot() for _ in range(tracked)]
-            kv.mamba_last_track_idx = 1
+            slots = [tree_cache.alloc_mamba_slot() for _ in range(tracked)]
+            kv.mamba_ping_pong_track_buffer = [*slots, *[None] * (places - tracked)]
+            kv.mamba_next_track_idx = 0
+            kv.mamba_last_track_idx = 0 if tracked < places else context.other_track_idx(0)
 
 
 def alloc_token_slots(req: Req, tree_cache: UnifiedRadixCache, seq_len: int) -> None:

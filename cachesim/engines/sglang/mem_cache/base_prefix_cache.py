@@ -15,10 +15,12 @@ from cachesim.engines.sglang.rules.tree import PrefixMatch
 
 
 class TreeLock(NamedTuple):
-    """A lock on a node and the path before it; ``window_lock_uuid``: boundary of its window, None = the root."""
+    """A lock on a node and the path before it; ``window_lock_uuid``: boundary of its window, None = the root;
+    ``holds_state``: it locks the state of the node, too."""
 
     node: UnifiedTreeNode
     window_lock_uuid: int | None
+    holds_state: bool = True
 
 
 class MatchResult(NamedTuple):

@@ -60,6 +60,12 @@ def _copy_mamba_on_write(req: Req, tree_cache: UnifiedRadixCache, result: MatchR
     req.kv.mamba_cow_src_index = node.value[MAMBA]
 
 
+def checkpoint_kv_cache(req: Req, tree_cache: UnifiedRadixCache) -> None:
+    """Insert what a running request has computed with its prompt into the tree; its next chunk begins there."""
+    tree_cache.checkpoint_into_tree(req, req.extend_end)
+    req.prefix_len = req.extend_end
+
+
 def release_mamba(req: Req, tree_cache: UnifiedRadixCache) -> None:
     """Free the states of a request."""
     if tree_cache.mamba is not None:

@@ -24,12 +24,17 @@ States = dict[int, LayerState]
 
 
 class ReqToTokenPool:
-    """The slots of the tokens of each request. ``req_to_token``: a row for each request that has slots;
+    """The slots of the tokens of each request, of ``size`` at most. ``req_to_token``: a row for each that has slots;
     ``num_consecutive``: how many of its first slots are known to have consecutive numbers."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int) -> None:
+        self.size = size
         self.req_to_token: dict[int, Slots] = {}
         self.num_consecutive: dict[int, int] = {}
+
+    def available_size(self) -> int:
+        """Return the number of free rows."""
+        return self.size - len(self.req_to_token)
 
     def write(self, rid: int, start: int, slots: Slots) -> None:
         """Write the slots of positions from ``start`` on."""
@@ -94,8 +99,8 @@ class MambaPool:
 class HybridReqToTokenPool(ReqToTokenPool):
     """The slots of each request, and the pool of states."""
 
-    def __init__(self, mamba_size: int) -> None:
-        super().__init__()
+    def __init__(self, size: int, mamba_size: int) -> None:
+        super().__init__(size)
         self.mamba_allocator = MambaSlotAllocator(mamba_size)
         self.mamba_pool = MambaPool()
 

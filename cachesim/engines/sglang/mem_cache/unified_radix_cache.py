@@ -309,10 +309,13 @@ class UnifiedRadixCache:
 
     # Requests.
 
-    def alloc_mamba_slot(self) -> int:
-        """Take a slot for a state; evict one if necessary."""
+    def alloc_mamba_slot(self, req: Req | None = None) -> int:
+        """Take a slot for a state; evict one if necessary. ``req``: a running request that needs it; its lock does
+        not protect a state any longer if it tracks lazily."""
         allocator = self.req_to_token_pool.mamba_allocator
         if not allocator.available_size():
+            if req is not None and req.lock is not None and self.context.enable_mamba_extra_buffer_lazy:
+                req.lock = self.tree_core.release_state(req.lock)
             self.evict_for_alloc(EvictParams(mamba_num=1))
         slot = allocator.alloc()
         if slot is None:
@@ -378,7 +381,7 @@ class UnifiedRadixCache:
         up_to = self.rules.give_at_chunk(up_to, kv.mamba_last_track_seqlen, is_buffered)
         if is_buffered and kv.mamba_last_track_seqlen is None:
             return 0, None
-        return up_to, self.mamba.hand_over_chunk_state(req, self.alloc_mamba_slot())
+        return up_to, self.mamba.hand_over_chunk_state(req, self.alloc_mamba_slot(req))
 
     def _publish(self, req: Req, up_to: int, state: int | None, is_finished: bool) -> InsertResult:
         """Insert whole pages of a request; its row then has the slots of the tree."""

@@ -18,14 +18,16 @@ V0_5_23 = Rules("sglang@0.5.23", "0.5.23", "SGLang 0.5.23 (PyPI)")
 RECORDED = replace(
     V0_5_23, name="sglang@0.5.23-recorded", source="the loop around SGLang 0.5.23 (PyPI) in the recordings",
     refreshed=frozenset(t.PRIORITIES), decode_pages=0, decode_order=("slide_windows", "retract"),
-    stays_full=s.tries_each_step, settle_order=r.settle_in_place, kept_order=r.kept_in_place,
+    stays_full=s.tries_each_step, settles_chunk=r.settles_with_batch, kept_order=r.kept_in_place,
+    tracking_slots=r.tracking_pair,
 )  # fmt: skip
 
 V0_5_20 = replace(
     V0_5_23, name="sglang@0.5.20", build="0.5.20", source="SGLang 0.5.20 (PyPI): the first release whose default is "
     "UnifiedRadixCache", window_frontier=r.unrounded_frontier, chunk_frontier=r.unrounded_frontier,
     counts_hit=t.counts_each, rematches=True, retained_window=t.model_window, refreshed=frozenset(),
-    owned_tokens=reported.owned_run, inferred=(
+    owned_tokens=reported.owned_run, skips_finishing=r.runs_finishing, leaves_each_step=r.leaves_at_decode,
+    inferred=(
         "admission", "next_chunk", "retract_order", "host_slots", "counts_uses", "writes_through", "leave_device",
         "reclaims_doubles", "drop_host_leaf", "load_back"),
 )  # fmt: skip
@@ -35,7 +37,10 @@ V0_5_9 = replace(
     recent_span=t.recent_path, evict_quota=t.asked_quota, stays_above=t.drops_tombstones_above,
     insert_to_branch=r.insert_all, window_frontier=r.window_frontier, chunk_frontier=r.no_frontier,
     slides=r.slides_each_window, revive=t.revive_adopted, capped_leaf=t.uncapped_leaf, prompt_boundary=t.no_boundary,
-    state_source=r.state_source_running, owned_tokens=reported.owned_all, stays_full=s.stays_always,
+    state_source=r.state_source_running, overlaps=r.overlaps_if_possible,
+    keeps_states=r.keeps_states_without_drafts,
+    tracking_slots=r.tracking_slots_by_drafts, strategies=frozenset({"auto", "no_buffer", "extra_buffer"}),
+    owned_tokens=reported.owned_all, stays_full=s.stays_always,
     counts_uses=h.counts_uses_on_host, eviction_policies=frozenset(t.PRIORITIES) - {"slru"},
     inferred=(*V0_5_20.inferred, "evict_first", "track_prefill"),
 )  # fmt: skip

@@ -21,6 +21,9 @@ class Rules(RuleSet):
     """A version. Fields in the order in which they apply to a request."""
 
     state_source: Callable[..., str] = r.state_source
+    overlaps: Callable[..., bool | None] = r.overlaps
+    keeps_states: Callable[[bool, bool], bool] = r.keeps_states
+    tracking_slots: Callable[..., r.TrackingSlots] = r.tracking_slots
     waits_for_twin: Callable[..., bool] = s.waits_for_twin
     queue_order: Rule = s.queue_order
     keys_are_pairs: Callable[..., bool] = t.keys_are_pairs
@@ -67,9 +70,12 @@ class Rules(RuleSet):
     drop_excess: Rule = t.drop_excess
     counts_hit: Callable[..., bool] = t.counts_others
     prompt_boundary: Callable[..., int] = t.prompt_boundary
-    settle_order: Callable[..., Sequence[int]] = r.settle_chunk_last
+    settles_chunk: Callable[[], bool] = r.settles_next_step
+    leaves_each_step: Callable[[], bool] = r.leaves_each_step
+    skips_finishing: Callable[[bool], bool] = r.skips_finishing
     retract_order: Rule = r.retract_order
     kept_order: Callable[..., Sequence[int]] = r.kept_in_order
+    strategies: frozenset[str] = frozenset({"auto", "no_buffer", "extra_buffer", "extra_buffer_lazy"})
     eviction_policies: frozenset[str] = frozenset(t.PRIORITIES)       # --radix-eviction-policy
     many_waiting: int = 128         # more waiting requests than this are not matched
     refresh: int = 32               # passes over the queue from one refresh of waiting prefixes to the next

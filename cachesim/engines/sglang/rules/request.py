@@ -31,6 +31,13 @@ def _frontier(ask: RequestWindow, kept: int) -> tuple[int, int]:
     return start, max(start, stop) // ask.page * ask.page
 
 
+class TrackingSlots(NamedTuple):
+    """Places for tracked states of a request, and how many of them have a slot from the beginning."""
+
+    places: int
+    slots: int
+
+
 @rule("SG-STATE-SOURCE", Role.SETUP,
       source("arg_groups/overrides.py", "_mamba_radix_cache_resolution", spec="not named"))
 def state_source(supported: bool, overlap: bool, page: int) -> str:
@@ -44,6 +51,94 @@ def state_source(supported: bool, overlap: bool, page: int) -> str:
 def state_source_running(supported: bool, overlap: bool, page: int) -> str:
     """Return where the tree gets its states if the server chooses: always the running one."""
     return "no_buffer"
+
+
+@rule("SG-SCHED-OVERLAP.STRICT", Role.SETUP,
+      source("arg_groups/mamba_hook.py", "validate_mamba_no_buffer", spec="not named"))
+def overlaps(disabled: bool, chosen: bool, running: bool, drafts: bool) -> bool | None:
+    """True if a step is launched before the results of the one before are processed: unless it is disabled, or the
+    server chose the running state of requests as the source of states. None, because the server does not start, if the
+    flags name that source and do not disable it."""
+    if disabled or not running:
+        return not disabled
+    return False if chosen else None
+
+
+@rule("SG-SCHED-OVERLAP.TURNED-OFF", Role.SETUP,
+      source("server_args.py", "ServerArgs._handle_mamba_radix_cache", "0.5.9", spec="not named"))
+def overlaps_if_possible(disabled: bool, chosen: bool, running: bool, drafts: bool) -> bool | None:
+    """True if a step is launched before the results of the one before are processed: unless it is disabled, the source
+    of states is the running state of requests, or there are drafts (SGLANG_ENABLE_SPEC_V2 is not modelled)."""
+    return not (disabled or running or drafts)
+
+
+@rule("SG-STATE-DRAFTS.TREE", Role.SETUP,
+      source("arg_groups/mamba_hook.py", "validate_mamba_no_buffer", spec="not named"))
+def keeps_states(running: bool, drafts: bool) -> bool:
+    """True if a model with states has a prefix cache: always, whatever the source of states and with drafts."""
+    return True
+
+
+@rule("SG-STATE-DRAFTS.NONE", Role.SETUP,
+      source("server_args.py", "ServerArgs._handle_mamba_radix_cache", OLD, spec="not named"))
+def keeps_states_without_drafts(running: bool, drafts: bool) -> bool:
+    """True if a model with states has a prefix cache: not if the source of states is the running state of requests and
+    there are drafts."""
+    return not (running and drafts)
+
+
+@rule("SG-SCHED-FINISHING.SKIP", Role.MEMORY,
+      source("managers/scheduler.py", "_reqs_finishing_inflight", spec="not named"))
+def skips_finishing(is_last: bool) -> bool:
+    """True if a decode step leaves out a request whose token on the way is the last by length."""
+    return is_last
+
+
+@rule("SG-SCHED-FINISHING.RUN", Role.MEMORY,
+      source("managers/scheduler.py", "update_running_batch", MIDDLE, spec="not named"), until="0.5.23")
+def runs_finishing(is_last: bool) -> bool:
+    """Return False: a request whose token on the way is the last takes part in one more decode step, whose result is
+    dropped."""
+    return False
+
+
+@rule("SG-SCHED-LEAVE.STEP", Role.MEMORY, source("managers/scheduler.py", "get_next_batch_to_run", spec="not named"))
+def leaves_each_step() -> bool:
+    """True if requests that ended leave the running batch when the next step is chosen."""
+    return True
+
+
+@rule("SG-SCHED-LEAVE.DECODE", Role.MEMORY,
+      source("managers/scheduler.py", "update_running_batch", MIDDLE, spec="not named"), until="0.5.23")
+def leaves_at_decode() -> bool:
+    """True if requests that ended leave the running batch when the next step is chosen: no, only when the next decode
+    step is prepared. Until then they count as running, so that fewer others can start."""
+    return False
+
+
+@rule("SG-STATE-SLOTS.OVERLAP", Role.SETUP,
+      source("mem_cache/allocation_sizing.py", "get_mamba_tracking_slots", spec="not named"))
+def tracking_slots(strategy: str, overlaps: bool, drafts: int) -> TrackingSlots:
+    """Return the places for tracked states of a request: two if steps overlap, else one, which the next state
+    overwrites. With extra_buffer_lazy only one has a slot from the beginning."""
+    places = (2 if overlaps else 1) if strategy.startswith("extra_buffer") else 0
+    return TrackingSlots(places, min(1, places) if strategy == "extra_buffer_lazy" else places)
+
+
+@rule("SG-STATE-SLOTS.DRAFTS", Role.SETUP,
+      source("mem_cache/memory_pool.py", "HybridReqToTokenPool.__init__", OLD, spec="not named"))
+def tracking_slots_by_drafts(strategy: str, overlaps: bool, drafts: int) -> TrackingSlots:
+    """Return the places for tracked states of a request: two, with drafts one."""
+    places = (1 if drafts else 2) if strategy == "extra_buffer" else 0
+    return TrackingSlots(places, places)
+
+
+@rule("SG-STATE-SLOTS.PAIR", Role.SETUP,
+      source("mem_cache/memory_pool.py", "HybridReqToTokenPool._alloc_ping_pong_buffer", spec="not named"))
+def tracking_pair(strategy: str, overlaps: bool, drafts: int) -> TrackingSlots:
+    """Return the places for tracked states of a request: the recorder gave each request two."""
+    places = 2 if strategy == "extra_buffer" else 0
+    return TrackingSlots(places, places)
 
 
 @rule("SG-WINDOW-FRONTIER.WINDOW", Role.MEMORY,
@@ -168,17 +263,17 @@ def retract_order(running: Sequence[tuple[int, int]]) -> Decision:
 
 
 @rule("SG-SCHED-SETTLE.CHUNK", Role.MEMORY, source("managers/scheduler.py", "get_next_batch_to_run", spec="section 7"))
-def settle_chunk_last(chunked: Sequence[bool]) -> Sequence[int]:
-    """Return the order in which the requests of a step enter the tree. Chunks of prompts that continue enter last, when
-    the next step begins."""
-    return sorted(range(len(chunked)), key=lambda k: chunked[k])
+def settles_next_step() -> bool:
+    """True if the chunk of a prompt that continues enters the tree with the results of its step: no, it enters when the
+    next step begins."""
+    return False
 
 
 @rule("SG-SCHED-SETTLE.BATCH", Role.MEMORY, source("managers/scheduler.py", "get_next_batch_to_run", spec="section 7"))
-def settle_in_place(chunked: Sequence[bool]) -> Sequence[int]:
-    """Return the order in which the requests of a step enter the tree: the recorder's loop uses the order of the
-    batch."""
-    return range(len(chunked))
+def settles_with_batch() -> bool:
+    """True if the chunk of a prompt that continues enters the tree with the results of its step: the recorder's loop
+    inserts it in the order of the batch."""
+    return True
 
 
 @rule("SG-RETRACT-BATCH-ORDER.SORTED", Role.MEMORY, source(BATCH, "filter_batch", spec="section 10"))

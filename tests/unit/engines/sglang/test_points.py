@@ -41,14 +41,15 @@ def test_a_window_makes_its_last_tokens_usable(engine):
 
 
 def test_a_state_is_usable_at_its_end(engine):
-    points, _ = served(engine, "GA", "abcdef", "abcdef", mamba_scheduler_strategy="no_buffer")
+    points, _ = served(engine, "GA", "abcdef", "abcdef", mamba_radix_cache_strategy="no_buffer",
+                       disable_overlap_schedule=True)  # fmt: skip
     assert points == {("node", 1): (1, 0), ("node", 2): (1, 0), ("state", 1): (6, 6)}
 
 
 @pytest.mark.parametrize(("model", "flags", "kind", "rule"), [
     ("A", {"max_total_tokens": 24}, Lost, "SG-EVICT-LEAF.WHOLE"),
     ("W4 A", {"swa_tokens": 16}, Gained, "SG-EVICT-INSIDE.RANK"),
-    ("GA", {"max_mamba_cache_size": 4, "mamba_scheduler_strategy": "no_buffer"}, Lost, "SG-EVICT-INSIDE.RANK"),
+    ("GA", {"max_mamba_cache_size": 4, "disable_overlap_schedule": True}, Lost, "SG-EVICT-INSIDE.RANK"),
 ])  # fmt: skip
 def test_a_loss_names_its_rule(engine, model, flags, kind, rule):
     _, seen = served(engine, model, "abcdefgh", "abcdefghij", "klmnopqr", "stuvwxyz", "12345678", **flags)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from cachesim.base.errors import BadInput
+from cachesim.base.errors import BadInput, NotInBuild
 from cachesim.engines.base import Request
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.sglang.flags import Options, options
@@ -27,7 +27,7 @@ STATE, ROW = 36 * (3 * 8192 * 2 + 32 * 128 * 128 * 4), 12 * 2 * 2 * 256 * 2     
 
 
 def strategy(rules, model, **given):
-    return resolved(rules, options(given), parse(model)).mamba_scheduler_strategy
+    return resolved(rules, options(given), parse(model)).mamba_radix_cache_strategy
 
 
 @pytest.mark.parametrize(("rules", "model", "given", "found"), [
@@ -36,11 +36,51 @@ def strategy(rules, model, **given):
     (V0_5_23, "A", {}, "no_buffer"),
     (V0_5_23, "GGGA", {"disable_overlap_schedule": True}, "no_buffer"),
     (V0_5_23, "GGGA", {"disable_overlap_schedule": True, "page_size": 64}, "extra_buffer"),
-    (V0_5_23, "GGGA", {"mamba_scheduler_strategy": "no_buffer"}, "no_buffer"),
-    (V0_5_9, "GGGA", {"mamba_scheduler_strategy": "extra_buffer"}, "extra_buffer"),
+    (V0_5_23, "GGGA", {"mamba_radix_cache_strategy": "no_buffer", "disable_overlap_schedule": True}, "no_buffer"),
+    (V0_5_23, "GGGA", {"mamba_radix_cache_strategy": "extra_buffer_lazy"}, "extra_buffer_lazy"),
+    (V0_5_9, "GGGA", {"mamba_radix_cache_strategy": "extra_buffer"}, "extra_buffer"),
 ])  # fmt: skip
 def test_the_release_chooses_the_origin_of_states_unless_a_flag_does(rules, model, given, found):
     assert strategy(rules, model, **given) == found
+
+
+@pytest.mark.parametrize(("rules", "model", "given", "overlaps"), [
+    (V0_5_23, "A", {}, True), (V0_5_23, "GA", {}, True), (V0_5_23, "CA", {}, False), (V0_5_9, "A", {}, True),
+    (V0_5_9, "GA", {}, False), (V0_5_9, "A", {"speculative_algorithm": "NGRAM"}, False),
+    (V0_5_23, "A", {"speculative_algorithm": "NGRAM"}, True), (V0_5_23, "A", {"disable_overlap_schedule": True}, False),
+])  # fmt: skip
+def test_no_overlap_follows_from_states_that_no_request_tracks(rules, model, given, overlaps):
+    assert resolved(rules, options(given), parse(model)).disable_overlap_schedule is not overlaps
+
+
+@pytest.mark.parametrize(("given", "why"), [
+    ({"mamba_radix_cache_strategy": "no_buffer"}, "no_buffer needs --disable-overlap-schedule"),
+    ({"mamba_radix_cache_strategy": "extra_buffer_lazy", "disable_overlap_schedule": True}, "_lazy excludes"),
+    ({"mamba_radix_cache_strategy": "no_buffer", "disable_overlap_schedule": True, "page_size": 2}, "--page-size 1"),
+    ({"mamba_track_interval": 96, "page_size": 64}, "a multiple of page_size"),
+    ({"speculative_algorithm": "NGRAM", "mamba_track_interval": 3}, "a draft and one token"),
+])  # fmt: skip
+def test_a_server_that_would_not_start_is_refused(given, why):
+    with pytest.raises(BadInput, match=why):
+        resolved(V0_5_23, options(given), parse("GA"))
+    resolved(V0_5_23, options(given), parse("A"))
+
+
+def test_a_convolution_tracks_no_states():
+    with pytest.raises(BadInput, match="extra_buffer is not supported for short convolutions"):
+        resolved(V0_5_23, options({"mamba_radix_cache_strategy": "extra_buffer"}), parse("CA"))
+
+
+@pytest.mark.parametrize(("rules", "kept"), [(V0_5_23, True), (V0_5_9, False)])
+def test_0_5_9_has_no_prefix_cache_for_states_with_drafts(rules, kept):
+    found = resolved(rules, options({"speculative_algorithm": "NGRAM"}), parse("GA"))
+    assert found.disable_radix_cache is not kept
+    assert not resolved(rules, options({}), parse("GA")).disable_radix_cache
+
+
+def test_a_source_of_states_that_came_later_is_refused():
+    with pytest.raises(NotInBuild, match=r"extra_buffer_lazy does not exist in sglang@0\.5\.9"):
+        resolved(V0_5_9, options({"mamba_radix_cache_strategy": "extra_buffer_lazy"}), parse("GA"))
 
 
 @pytest.mark.parametrize(("given", "grid"), [
@@ -64,8 +104,9 @@ def test_a_configuration_may_name_the_chunk_of_its_kernel(tmp_path):
 
 
 @pytest.mark.parametrize(("given", "number"), [
-    ({"mamba_scheduler_strategy": "no_buffer"}, 3), ({"mamba_scheduler_strategy": "extra_buffer"}, 5),
-    ({"mamba_scheduler_strategy": "extra_buffer", "disable_overlap_schedule": True}, 4),
+    ({"mamba_radix_cache_strategy": "no_buffer"}, 3), ({"mamba_radix_cache_strategy": "extra_buffer"}, 5),
+    ({"mamba_radix_cache_strategy": "extra_buffer", "disable_overlap_schedule": True}, 4),
+    ({"mamba_radix_cache_strategy": "extra_buffer_lazy"}, 4),
     ({"disable_radix_cache": True}, 1),
 ])  # fmt: skip
 def test_a_request_counts_for_several_states(given, number):
@@ -73,7 +114,7 @@ def test_a_request_counts_for_several_states(given, number):
 
 
 def sizes(room, **given):
-    return pool_sizes(real_model("qwen3-next"), options({"mamba_scheduler_strategy": "extra_buffer", **given}), room)
+    return pool_sizes(real_model("qwen3-next"), options({"mamba_radix_cache_strategy": "extra_buffer", **given}), room)
 
 
 def test_states_and_rows_share_the_memory_by_the_ratio():

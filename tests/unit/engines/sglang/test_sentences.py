@@ -12,7 +12,7 @@ A, B, C = tuple(range(100, 130)), tuple(range(200, 230)), tuple(range(300, 330))
 @pytest.mark.parametrize(("model", "flags"), [
     ("A", {"max_total_tokens": 64, "new_token_ratio": 0.0}), ("W4 A", {"swa_tokens": 44, "page_size": 4}),
     ("GA", {"max_mamba_cache_size": 5, "mamba_max_states_per_path": 1}),
-    ("GA", {"mamba_scheduler_strategy": "extra_buffer", "state_grid": 4, "mamba_track_interval": 4}),
+    ("GA", {"mamba_radix_cache_strategy": "extra_buffer", "state_grid": 4, "mamba_track_interval": 4}),
 ])  # fmt: skip
 def test_every_decision_has_a_sentence(engine, model, flags):
     server = engine.start("sglang@0.5.23", model, flags, "none")

@@ -30,7 +30,7 @@ def turns(server):
 
 
 def test_a_prompt_is_evaluated_in_chunks(engine):
-    server = start(engine, chunked_prefill_size=8)
+    server = start(engine, chunked_prefill_size=8, disable_overlap_schedule=True)
     answer = server.complete(Request(A, 2))
     assert [turn["run"] for turn in turns(server)] == [[[0, 0, 8]], [[0, 8, 16]], [[0, 16, 20]], [[0, 20, 21]]]
     assert (answer.prompt_n, answer.predicted_n, answer.tokens_cached) == (20, 2, 21)
@@ -72,9 +72,9 @@ def test_a_request_that_never_fits_is_stuck(engine):
     assert server.stuck and not server.working and not answer.done
 
 
-@pytest.mark.parametrize(("at", "kept"), [(22, 22), (8, 8), (BEFORE_A_SLOT, 0)])
+@pytest.mark.parametrize(("at", "kept"), [(22, 22), (8, 0), (16, 8), (BEFORE_A_SLOT, 0)])
 def test_a_cancelled_request_leaves_what_it_computed(engine, at, kept):
-    server = start(engine, chunked_prefill_size=8)
+    server = start(engine, chunked_prefill_size=8, disable_overlap_schedule=True)
     answer = server.complete(Request(A, 9, cancel_at=at))
     assert answer.cancelled and sum(len(node.key) for node in core_of(server).nodes()) == kept
     server.inspection.check()
@@ -91,7 +91,7 @@ def test_other_name_spaces_share_nothing(engine):
 
 def test_a_copy_continues_alone(engine):
     server = start(engine, "W4 A G", max_total_tokens=200, swa_eviction_interval=1,
-                   mamba_scheduler_strategy="no_buffer")  # fmt: skip
+                   mamba_radix_cache_strategy="no_buffer", disable_overlap_schedule=True)  # fmt: skip
     server.complete(Request(A, 8))
     twin = server.fork()
     assert twin.complete(Request((*A, 1), 1)).cache_n == server.complete(Request((*A, 1), 1)).cache_n
@@ -102,7 +102,8 @@ def test_a_copy_continues_alone(engine):
 
 
 def test_drafts_take_slots_and_steps(engine):
-    server = start(engine, "A", "provenance", speculative_algorithm="NGRAM", speculative_num_steps=3, page_size=4)
+    server = start(engine, "A", "provenance", speculative_algorithm="NGRAM", speculative_num_steps=3, page_size=4,
+                   disable_overlap_schedule=True)  # fmt: skip
     answer = server.complete(Request(A, 9, draft_else=2))
     assert [turn["run"] for turn in turns(server)] == [[[0, 0, 20]], [[0, 20, 23]], [[0, 23, 26]], [[0, 26, 29]]]
     assert (answer.predicted_n, answer.tokens_cached, len(answer.outputs)) == (9, 29, 10)
@@ -118,14 +119,16 @@ def test_drafts_take_slots_and_steps(engine):
 ])  # fmt: skip
 def test_an_answer_that_ends_inside_a_draft(engine, profile, model, strategy, kept):
     server = start(engine, model, "provenance", profile=f"sglang@{profile}", speculative_algorithm="NGRAM",
-                   state_grid=4, mamba_track_interval=4, mamba_scheduler_strategy=strategy)  # fmt: skip
+                   state_grid=4, mamba_track_interval=4, mamba_radix_cache_strategy=strategy,
+                   disable_overlap_schedule=strategy == "no_buffer")  # fmt: skip
     answer = server.complete(Request(A, 7, draft_else=3))
     assert answer.predicted_n == 7 and sum(len(node.key) for node in core_of(server).nodes()) == kept
     server.inspection.check()
 
 
 def test_drafts_reserve_two_steps(engine):
-    server = start(engine, "A", speculative_algorithm="NGRAM", speculative_num_steps=3, page_size=4)
+    server = start(engine, "A", speculative_algorithm="NGRAM", speculative_num_steps=3, page_size=4,
+                   disable_overlap_schedule=True)  # fmt: skip
     server.submit(Request(A[:18], 9, draft_else=3))
     server.take_tasks()
     server.update()
@@ -136,7 +139,8 @@ def test_drafts_reserve_two_steps(engine):
 
 @pytest.mark.parametrize(("model", "hits"), [("A", [0, 18, 18]), ("W4 A", [0, 18, 18]), ("GA", [0, 0, 20])])
 def test_eagle_compares_pairs_of_tokens(engine, model, hits):
-    server = start(engine, model, "provenance", speculative_algorithm="EAGLE", mamba_scheduler_strategy="no_buffer")
+    server = start(engine, model, "provenance", speculative_algorithm="EAGLE", mamba_radix_cache_strategy="no_buffer",
+                   disable_overlap_schedule=True)  # fmt: skip
     prompts = A, A, (*A[:19], 1) if model != "GA" else (*A, 1)
     answers = [server.complete(Request(prompt, 1)) for prompt in prompts]
     assert [answer.cache_n for answer in answers] == hits
@@ -202,7 +206,7 @@ def test_unsupported_requests_are_refused(engine, request_):
         with pytest.raises(BadInput, match=why):
             start(engine, model, enable_hierarchical_cache=True, **flags)
     with pytest.raises(BadInput, match="multiple of page_size"):
-        start(engine, "GA", mamba_scheduler_strategy="extra_buffer", page_size=4, state_grid=6)
+        start(engine, "GA", mamba_radix_cache_strategy="extra_buffer", page_size=4, state_grid=6)
     with pytest.raises(BadInput, match="no slots"):
         start(engine).slot("save", 0)
 
@@ -229,7 +233,8 @@ def test_its_nodes_show_parts_locks_and_parents(engine):
 
 
 def test_a_dead_server_answers_nothing(engine):
-    server = start(engine, max_total_tokens=80, new_token_ratio=0.1, strip_thinking_cache=True)
+    server = start(engine, max_total_tokens=80, new_token_ratio=0.1, strip_thinking_cache=True,
+                   disable_overlap_schedule=True)  # fmt: skip
     first = server.submit(Request(tuple(range(20)), n_predict=30))
     second = server.submit(Request(tuple(range(30, 50)), n_predict=30))
     while server.working:
@@ -242,7 +247,7 @@ def test_a_dead_server_answers_nothing(engine):
 
 
 def test_no_more_requests_run_than_allowed(engine):
-    server = start(engine, max_running_requests=2)
+    server = start(engine, max_running_requests=2, disable_overlap_schedule=True)
     answers = [server.submit(Request(tuple(range(100 * n, 100 * n + 10)), 3)) for n in (1, 2, 3)]
     excesses = []
     while server.working:

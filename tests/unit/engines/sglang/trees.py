@@ -30,7 +30,7 @@ def make_cache(model="A", rules=NEW, size=64, states=8, **flags):
         allocator = SWATokenToKVPoolAllocator(size, size, args.page_size)
     else:
         allocator = PagedTokenToKVPoolAllocator(size, args.page_size)
-    pools = MemoryPools(HybridReqToTokenPool(states), allocator, MHATokenToKVPool(spec))
+    pools = MemoryPools(HybridReqToTokenPool(8, states), allocator, MHATokenToKVPool(spec))
     return UnifiedRadixCache(context, pools), pools
 
 

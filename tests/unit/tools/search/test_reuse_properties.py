@@ -78,7 +78,7 @@ VLLM, SGLANG = ENGINES["vllm"].profiles["vllm@0.33.0"], ENGINES["sglang"].profil
 ])  # fmt: skip
 def test_a_rule_that_finds_no_block_node_or_state_wastes_it(rules, model, kind, tokens):
     profile = f"{rules.name.partition('@')[0]}@{'0.33.0' if kind == 'block' else '0.5.23'}"
-    server = {"mamba_scheduler_strategy": "no_buffer"} if kind == "state" else {}
+    server = {"disable_overlap_schedule": True} if kind == "state" else {}
     scenario = from_line("A40/A.B9", model=model, profiles=(profile,), server=server)
     wasted = list(LEDGER_PROPERTIES["nothing-needless"](run_judged(scenario, profile, "provenance", table=rules)))
     assert [(one.step, one.numbers) for one in wasted] == [

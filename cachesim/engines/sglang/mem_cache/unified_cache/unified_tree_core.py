@@ -208,10 +208,20 @@ class UnifiedTreeCore:
 
     def _unlock_end(self, lock: TreeLock) -> None:
         """Release the last window and the state of a locked path."""
-        if self.mamba is not None and lock.node is not self.root_node:
-            self.mamba.count_lock(lock.node, -1)
+        self._unlock_state(lock)
         if self.swa is not None:
             self.swa.release_component_lock(lock.node, lock.window_lock_uuid)
+
+    def _unlock_state(self, lock: TreeLock) -> None:
+        """Release the state at the end of a locked path, if the lock holds it."""
+        if self.mamba is not None and lock.node is not self.root_node and lock.holds_state:
+            self.mamba.count_lock(lock.node, -1)
+
+    def release_state(self, lock: TreeLock) -> TreeLock:
+        """Release the state that a lock holds; return the rest of the lock."""
+        self._unlock_state(lock)
+        self.update_evictable_leaf_sets(lock.node)
+        return lock._replace(holds_state=False)
 
     # Leaves.
 

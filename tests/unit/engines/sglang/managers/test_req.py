@@ -14,7 +14,8 @@ def test_the_text_is_the_same_list_until_a_token_is_appended(key):
     assert text == tuple(token + key * IDS for token in range(10))
     assert req.text() is text and req.radix_key(is_eagle=True) is pairs
     assert pairs == tuple((n, n + 1) for n in range(9))
-    req.append_output_id(10)
+    req.fill_ids.append(10)
+    assert req.append_output_id() == 10 and req.seqlen == 11
     assert req.text() == (*text, 10 + key * IDS) and req.radix_key(is_eagle=True) == (*pairs, (9, 10))
 
 

@@ -1,6 +1,8 @@
 """A batch: chunks of a prefill step, tokens of a decode step, and retraction."""
 
-from cachesim.engines.sglang.managers.schedule_batch import ForwardRange, PrefillStats, ScheduleBatch
+import pytest
+
+from cachesim.engines.sglang.managers.schedule_batch import ForwardRange, PrefillStats, ScheduleBatch, TrackPlan
 from tests.unit.engines.sglang.trees import make_cache, make_req
 
 TEXT = tuple(range(100, 140))
@@ -13,7 +15,7 @@ def prefill(cache, *reqs):
         req.extend_end = req.seqlen
     batch.prepare_for_extend()
     for req in reqs:
-        req.kv.kv_committed_len = req.seqlen
+        req.seq_len = req.extend_end
     return batch
 
 
@@ -22,38 +24,76 @@ def test_a_prefill_step_allocates_its_chunks():
     batch = prefill(cache, make_req(0, TEXT[:6]), make_req(1, TEXT[:3]))
     assert batch.ranges == [ForwardRange(batch.reqs[0], 0, 6), ForwardRange(batch.reqs[1], 0, 3)]
     assert pools.token_to_kv_pool_allocator.available_size() == 64 - 8 - 4
-    assert pools.req_to_token_pool.read(1, 0, 3).tolist() == [12, 13, 14] and batch.next_ranges() == []
+    assert pools.req_to_token_pool.read(1, 0, 3).tolist() == [12, 13, 14]
 
 
 def test_a_chunk_tracks_a_state():
-    cache, _ = make_cache("GA", mamba_scheduler_strategy="extra_buffer", state_grid=4)
+    cache, _ = make_cache("GA", mamba_radix_cache_strategy="extra_buffer", state_grid=4)
     batch = prefill(cache, make_req(0, TEXT[:10]))
     kv = batch.reqs[0].kv
     assert batch.ranges[0].mamba_track_seqlen == kv.mamba_last_track_seqlen == 8
     assert (kv.mamba_pool_idx, kv.mamba_ping_pong_track_buffer, kv.mamba_last_track_idx) == (1, [2, 3], 0)
 
 
-def test_a_decode_step_evaluates_right_draft_tokens_one_by_one():
+def test_a_decode_step_evaluates_right_draft_tokens():
     cache, _ = make_cache(speculative_algorithm="NGRAM", speculative_num_steps=3)
     req = prefill(cache, make_req(0, TEXT[:10], draft_else=2)).reqs[0]
     batch = ScheduleBatch(cache.context, cache, [req])
     batch.prepare_for_decode()
-    assert (req.extend_end, req.kv.kv_allocated_len) == (13, 18)
-    first = batch.ranges
-    seen = []
-    ranges = first
-    while ranges:
-        seen += [(one.start, one.end) for one in ranges]
-        req.kv.kv_committed_len = ranges[0].end
-        ranges = batch.next_ranges()
-    assert seen == [(10, 11), (11, 12), (12, 13)] and batch.evaluated_ranges() == [ForwardRange(req, 10, 13)]
+    assert batch.ranges == [ForwardRange(req, 10, 13)] and req.kv.kv_allocated_len == 18
+    assert req.kv.kv_committed_len == 10, "drafts count when their results are processed"
+
+
+def buffered(grid=4, prompt=7, **flags):
+    """Return a batch of a request that tracks states every ``grid`` tokens, after its prefill step."""
+    cache, pools = make_cache("GA", mamba_track_interval=grid, state_grid=grid, **flags)
+    req = prefill(cache, make_req(0, TEXT[:prompt])).reqs[0]
+    return ScheduleBatch(cache.context, cache, [req]), req, pools.req_to_token_pool.mamba_allocator
+
+
+def test_a_decode_step_plans_the_state_that_it_tracks():
+    batch, req, _ = buffered()
+    batch.prepare_for_decode()
+    assert batch.plans[req] == TrackPlan(track_idx=1, decode_batch_idx=1, is_boundary=True, is_next_boundary=False)
+    assert batch.ranges == [ForwardRange(req, 7, 8, 8, req.kv.mamba_ping_pong_track_buffer[1])]
+
+
+@pytest.mark.parametrize(("overlaps", "places"), [(True, 2), (False, 1)])
+def test_a_request_has_two_places_for_states_if_steps_overlap(overlaps, places):
+    _, req, _ = buffered(mamba_radix_cache_strategy="extra_buffer", disable_overlap_schedule=not overlaps)
+    assert len(req.kv.mamba_ping_pong_track_buffer) == places
+
+
+def test_a_lazy_request_takes_the_second_slot_at_a_boundary():
+    batch, req, _ = buffered(mamba_radix_cache_strategy="extra_buffer_lazy")
+    assert req.kv.mamba_ping_pong_track_buffer == [2, None] and req.kv.mamba_last_track_seqlen == 4
+    batch.prepare_for_decode()
+    assert req.kv.mamba_ping_pong_track_buffer == [2, 3] and batch.plans[req].track_idx == 1
+
+
+def test_a_lazy_request_without_a_free_slot_overwrites_its_last_state():
+    batch, req, states = buffered(mamba_radix_cache_strategy="extra_buffer_lazy")
+    states.free_slots.clear()
+    batch.prepare_for_decode()
+    assert req.kv.mamba_ping_pong_track_buffer == [2, None] and batch.plans[req].track_idx == 0
+    assert req.kv.mamba_last_track_seqlen is None
+
+
+@pytest.mark.parametrize(("prompt", "taken"), [(4, 5), (7, 3)])
+def test_a_lazy_request_with_drafts_takes_the_second_slot_if_two_drafts_reach_a_boundary(prompt, taken):
+    batch, req, _ = buffered(8, prompt, mamba_radix_cache_strategy="extra_buffer_lazy",
+                             speculative_algorithm="NGRAM", speculative_num_steps=1)  # fmt: skip
+    req.kv.kv_committed_len = taken
+    batch.prepare_drafts()
+    assert (batch.plans[req].track_idx, req.kv.mamba_next_track_idx) == (int(taken == 5), 0)
 
 
 def test_the_request_with_the_shorter_answer_is_retracted():
     cache, _ = make_cache(size=20)
     long, short = make_req(0, TEXT[:10]), make_req(1, TEXT[10:20])
     prefill(cache, long, short)
-    long.append_output_id(7)
+    long.fill_ids.append(7)
+    long.append_output_id()
     batch = ScheduleBatch(cache.context, cache, [long, short])
     assert not batch.check_decode_mem(batch.reqs)
     batch.retract_decode()

@@ -11,7 +11,7 @@ WRITES = st.lists(st.tuples(st.integers(0, 12), st.lists(st.integers(0, 5), max_
 
 @given(WRITES)
 def test_a_slice_has_the_slots_that_were_written(writes):
-    pool, length = ReqToTokenPool(), 0
+    pool, length = ReqToTokenPool(8), 0
     for start, steps in writes:
         start = min(start, length)
         first = int(pool.read(0, start - 1, start)[0]) + 1 if start else 1
@@ -25,7 +25,7 @@ def test_a_slice_has_the_slots_that_were_written(writes):
 
 
 def test_slots_that_were_appended_in_order_are_a_slice():
-    pool = ReqToTokenPool()
+    pool = ReqToTokenPool(8)
     for start in (0, 4, 8):
         pool.write(0, start, np.arange(20 + start, 24 + start))
     pool.write(0, 4, np.arange(24, 26))

@@ -61,9 +61,33 @@ def test_before_0_5_23_the_frontier_can_leave_less_than_a_window_before_the_end_
     assert r.unrounded_frontier(ask._replace(interval=5)) == (0, 0)
 
 
-def test_the_chunk_of_a_cut_prompt_is_inserted_last():
-    assert r.settle_chunk_last([False, True, False]) == [0, 2, 1]
-    assert list(r.settle_in_place([False, True, False])) == [0, 1, 2]
+def test_the_chunk_of_a_cut_prompt_is_inserted_in_the_next_step():
+    assert not r.settles_next_step() and r.settles_with_batch()
+
+
+@pytest.mark.parametrize(("disabled", "chosen", "running", "new", "old"), [
+    (False, True, False, True, True), (True, True, False, False, False), (False, True, True, False, False),
+    (False, False, True, None, False), (True, False, True, False, False),
+])  # fmt: skip
+def test_steps_overlap_unless_states_are_the_running_ones(disabled, chosen, running, new, old):
+    assert r.overlaps(disabled, chosen, running, drafts=False) is new
+    assert r.overlaps_if_possible(disabled, chosen, running, drafts=False) is old
+    assert not r.overlaps_if_possible(disabled, chosen, running, drafts=True)
+
+
+def test_a_request_in_its_last_step_is_left_out_since_0_5_23():
+    assert r.skips_finishing(True) and not r.skips_finishing(False) and not r.runs_finishing(True)
+    assert r.leaves_each_step() and not r.leaves_at_decode()
+
+
+def test_tracked_states_have_two_places_if_steps_overlap():
+    assert r.tracking_slots("extra_buffer", overlaps=True, drafts=3) == (2, 2)
+    assert r.tracking_slots("extra_buffer", overlaps=False, drafts=0) == (1, 1)
+    assert r.tracking_slots("extra_buffer_lazy", overlaps=True, drafts=0) == (2, 1)
+    assert r.tracking_slots("no_buffer", overlaps=False, drafts=0) == (0, 0)
+    assert r.tracking_slots_by_drafts("extra_buffer", overlaps=False, drafts=0) == (2, 2)
+    assert r.tracking_slots_by_drafts("extra_buffer", overlaps=True, drafts=3) == (1, 1)
+    assert r.tracking_pair("extra_buffer", overlaps=False, drafts=0) == (2, 2)
 
 
 @pytest.mark.parametrize(("buffered", "parts", "own", "kept"), [

@@ -53,13 +53,13 @@ class MambaComponent(ListedComponent):
     def select_finished_checkpoint(self, req: Req, up_to: int) -> tuple[int, int | None]:
         """Return the tokens that a finished request inserts, and the slot of the state that it hands over."""
         kv = req.kv
-        n = self.rules.give_at_end(up_to, kv.mamba_last_track_seqlen, kv.mamba_prev_track_seqlen,
-                                   self.context.enable_mamba_extra_buffer)  # fmt: skip
+        previous = kv.mamba_prev_track_seqlen if self.context.tracking_slots.places == 2 else None
+        n = self.rules.give_at_end(up_to, kv.mamba_last_track_seqlen, previous, self.context.enable_mamba_extra_buffer)
         buffer = kv.mamba_ping_pong_track_buffer
         if buffer is None:
             return n, kv.mamba_pool_idx
         is_last = n == (kv.mamba_last_track_seqlen or 0)
-        return n, buffer[kv.mamba_last_track_idx if is_last else 1 - kv.mamba_last_track_idx]
+        return n, buffer[kv.mamba_last_track_idx if is_last else self.context.other_track_idx(kv.mamba_last_track_idx)]
 
     def hand_over_chunk_state(self, req: Req, fresh: int) -> int:
         """Return the slot of the state that a request gives the tree after a chunk; ``fresh``: a slot in exchange, or
@@ -70,6 +70,7 @@ class MambaComponent(ListedComponent):
             self.mamba_pool.copy_from(kv.mamba_pool_idx, fresh)
             return fresh
         given = buffer[kv.mamba_last_track_idx]
+        assert given is not None
         buffer[kv.mamba_last_track_idx] = fresh
         return given
 
@@ -79,7 +80,8 @@ class MambaComponent(ListedComponent):
         if kv.mamba_pool_idx == slot:
             kv.mamba_pool_idx = None
         if kv.mamba_ping_pong_track_buffer:
-            kv.mamba_ping_pong_track_buffer = [one for one in kv.mamba_ping_pong_track_buffer if one != slot]
+            kv.mamba_ping_pong_track_buffer = [
+                None if one == slot else one for one in kv.mamba_ping_pong_track_buffer]
 
     def cleanup_after_caching_req(self, req: Req, unused: int | None, is_finished: bool) -> None:
         """Free the states of a request: those that it holds if it is finished, else an ``unused`` one (None = none)."""

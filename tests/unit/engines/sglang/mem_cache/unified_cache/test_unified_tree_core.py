@@ -115,6 +115,7 @@ def test_a_state_that_is_handed_over_leaves_the_request(core, cache):
     req = Req(0, None, TokenList((1, 2)))
     req.kv.mamba_ping_pong_track_buffer = [2, 3]
     req.kv.mamba_last_track_seqlen = 4
+    req.kv.mamba_last_track_idx = 1
     assert core.mamba.hand_over_chunk_state(req, 4) == 3 and req.kv.mamba_ping_pong_track_buffer == [2, 4]
     core.mamba.forget_slot(req, 2)
     assert req.kv.mamba_slots == [4]
