@@ -45,11 +45,13 @@ Step = dict[str, Any]
 class Recorder(StoppedAtEnd):
     """A real server and, with ``cold``, a second server without any caching. A context manager, which ends both.
 
-    ``rounding``: largest difference of log-probabilities that is not inexact. Raise BadInput if the binary cannot be
+    ``rounding``: largest difference of log-probabilities that is not inexact; ``server``: QuietServer for a build whose
+    log is not read. Raise BadInput if the binary cannot be
     started or does not become healthy; no process is left running then."""
 
-    def __init__(self, start: ServerStart, cold: bool = True, rounding: float = ROUNDING) -> None:
-        self.start, self.rounding = start, rounding
+    def __init__(self, start: ServerStart, cold: bool = True, rounding: float = ROUNDING,
+                 server: type[LlamaServer] = LlamaServer) -> None:  # fmt: skip
+        self.start, self.rounding, self._kind = start, rounding, server
         self._with_cold = cold
         self._folder = TemporaryDirectory(prefix="cachesim-live-")
         self._hot: LlamaServer | None = None
@@ -105,14 +107,14 @@ class Recorder(StoppedAtEnd):
         if self._hot is not None:
             self._hot.stop()
             self._hot = None
-        self._hot = run_server(replace(self.start, flags=self._flags), self.folder, self.log_file)
+        self._hot = run_server(replace(self.start, flags=self._flags), self.folder, self.log_file, kind=self._kind)
 
     def _start_cold(self) -> None:
         if self._cold is not None:
             self._cold.stop()
             self._cold = None
         start = replace(self.start, flags=cold_flags(self._flags))
-        self._cold = run_server(start, self.folder, Path(self._folder.name, "cold.log"), listen=False)
+        self._cold = run_server(start, self.folder, Path(self._folder.name, "cold.log"), listen=False, kind=self._kind)
         for scales in self._scales:
             self._cold.client.set_adapters(scales)
 
@@ -199,6 +201,8 @@ class Recorder(StoppedAtEnd):
                     ended: bool = False) -> list[int | None]:  # fmt: skip
         """Return the log task of each member; add the details that only the log contains to the member. ``ended``: the
         process ended and may not have logged the last launches."""
+        if not self._kind.is_logged:
+            return [None for _ in members]
         tasks = read_tasks(said)
         events = [event for event in map(read_event, said) if event is not None]
         sent = [sent_task(member, reply) for member, reply in zip(members, replies, strict=True)]
@@ -283,7 +287,8 @@ class Recorder(StoppedAtEnd):
         start = self.start
         return {"engine": "llama.cpp", "commit": start.commit, "model": start.gguf.name, "name": name,
                 "workload": name, "seed": 0, "note": None, "flags": list(start.flags),
-                "base_flags": list(start.base_flags), "env": {}, **self.images.header(), **more, "server": self.server,
+                "base_flags": list(start.base_flags), "env": {}, **({} if self._kind.is_logged else {"log": False}),
+                **self.images.header(), **more, "server": self.server,
                 "inexact": self.inexact, "steps": self.steps}  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.live.llama_server.gguf_models import find_model
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
+from cachesim.tools.live.llama_server.server import LlamaServer
 from cachesim.tools.live.llama_server.verify.model_of import (
     ComparedRequest,
     RealModelFacts,
@@ -131,8 +132,10 @@ class Verification(NamedTuple):
 
 
 def on_server(scenario: Scenario, profile: str, binary: Path, gguf: Path, layers: str = "",
-              tolerance: float | None = None) -> Verification:  # fmt: skip
-    """Start a server with the scenario's options and verify on it; its log is read. Raise BadInput."""
+              tolerance: float | None = None, build: str = "",
+              kind: type[LlamaServer] = LlamaServer) -> Verification:  # fmt: skip
+    """Start a server with the scenario's options and verify on it; its log is read unless ``kind`` is QuietServer.
+    ``build``: name of the server's build, if known. Raise BadInput."""
     check_images(scenario)
     facts = from_file(gguf, layers)
     ours, notes = _for_model(scenario, profile, facts, scenario.server)
@@ -141,7 +144,8 @@ def on_server(scenario: Scenario, profile: str, binary: Path, gguf: Path, layers
     player = Player(ours, vocabulary=facts.vocabulary)
     amplified = facts.is_tiny and find_model(facts.layers).arch == "gemma3"
     rounding = tolerance if tolerance is not None else AMPLIFIED if amplified else ROUNDING
-    with Recorder(ServerStart(binary, gguf, tuple(player.write(ours.server)), ""), rounding=rounding) as recorder:
+    start = ServerStart(binary, gguf, tuple(player.write(ours.server)), build)
+    with Recorder(start, rounding=rounding, server=kind) as recorder:
         for _ in player.run(recorder.play):
             pass
         data = recorder.trace()
