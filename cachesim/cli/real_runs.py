@@ -17,7 +17,7 @@ from cachesim.tools.live.real_report import LEGEND, between_builds, history_repo
 Data = dict[str, Any]
 
 
-class RealRuns:
+class RealServers:
     """The real servers that ``args.real`` names; missing wheels are installed with ``args.install``, or if the user
     agrees. Raise BadInput."""
 
@@ -28,6 +28,10 @@ class RealRuns:
     def servers(self) -> list[RealServer]:
         """The servers, in the order of the command line."""
         return find_servers(self.text, self.may_install)
+
+    def require(self) -> None:
+        """Find the servers, and install what is missing. Raise BadInput."""
+        _ = self.servers
 
     def compare(self, scenarios: Sequence[Scenario]) -> list[Data]:
         """Return the comparison of each scenario on each server as plain data."""

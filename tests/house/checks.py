@@ -91,6 +91,7 @@ OUTSIDE_WORLD = {"time", "random", "datetime", "secrets", "uuid"}
 MAY_LOOK_OUTSIDE: dict[str, str] = {
     "base.bounded_socket": "ends a connection at the time that its caller gives",
     "base.http_client": "ends a reply after the seconds that its caller gives",
+    "tools.live.llama_server.real.installation": "reads where the user keeps caches",
     "tools.live.llama_server.process": "waits for a real server, for a bounded time",
     "tools.conformance.timeouts": "ends somebody else's test after the time that its caller gives",
     "tools.search.fuzz_command": "ends a campaign after the minutes that the user gives",

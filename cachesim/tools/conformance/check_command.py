@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from argparse import ArgumentParser, Namespace
 from dataclasses import asdict
 from pathlib import Path
@@ -89,13 +88,9 @@ def run(args: Namespace) -> int:
 
 def _started(args: Namespace) -> ServerReport:
     """Return the result of the check of a real server that is started for it, with the URL in ``args.url``."""
-    try:
-        words = shlex.split(args.flags)
-    except ValueError as error:
-        raise BadInput(f"--flags: {str(error).lower()}") from None
     real = real_runs(args)
     assert real is not None
-    with real.serve(args.layers, words) as served:
+    with real.serve(args.layers, args.flags.split()) as served:
         args.url = served.url
         return _checked(args)
 

@@ -8,7 +8,7 @@ from cachesim.base import exits
 from cachesim.base.console import progress, say_json, show
 from cachesim.base.errors import BadInput
 from cachesim.tools.run.arguments import add_arithmetic, add_case, add_json, add_log, add_profiles, case_of
-from cachesim.tools.run.real_option import add_real, real_code, real_runs
+from cachesim.tools.run.real_option import add_real, real_code, real_history
 from cachesim.tools.run.work_arguments import add_limits
 
 
@@ -37,20 +37,19 @@ def run(args: Namespace) -> int:
     pairs = neighbours(engine, args.log)
     mode = "exact" if args.exact else "provenance"
     courses = bisect(scenario, engine, progress(pairs, len(pairs), "bisecting"), mode, args.log)
-    real = real_runs(args)
-    history = real.bisect(scenario) if real else None
+    real = real_history(args, scenario)
     if args.json:
-        say_json({**bisect_data(scenario, courses), **({"real": history} if history else {})})
+        say_json({**bisect_data(scenario, courses), **({"real": real[1]} if real else {})})
     else:
-        if real and history:
-            real.show_history(history)
+        if real:
+            real[0].show_history(real[1])
         is_whole = getattr(args, "verbose", 0)
         show(bisect_report(scenario, courses) if is_whole else answer_report(scenario, courses, args.profiles))
         reported = {turn.new for course in courses for turn in course.beside}
         for name in (name for name in args.profiles if name in engine.beside and name not in reported):
             show(f"{name}: same outcomes as {engine.beside[name]}\n")
         show(*without_order(without_place(engine), bool(pairs)))
-    return exits.worst([exits.HOLDS if pairs else exits.UNDECIDED, real_code(history["runs"] if history else [])])
+    return exits.worst([exits.HOLDS if pairs else exits.UNDECIDED, real_code(real[1]["runs"] if real else [])])
 
 
 def _check_profiles(args: Namespace) -> None:

@@ -51,14 +51,7 @@ def run(args: Namespace) -> int:
     if args.profiles or of_folder:
         _only_two(args.profiles)
     if of_folder:
-        if wanted(args):
-            raise BadInput("a picture shows one scenario, found a folder", file=args.case)
-        if args.real:
-            raise BadInput("diff --real takes one scenario, found a folder", file=args.case,
-                           hint="cachesim run FOLDER --real BUILD")  # fmt: skip
-        from cachesim.tools.run.diff_folder import run_folder
-
-        return run_folder(args)
+        return _of_folder(args)
     a, b = _compared_cases(args)
     real = real_runs(args)
     from cachesim.judging.judged_run import run_judged
@@ -90,6 +83,18 @@ def run(args: Namespace) -> int:
         for run in (data["a"], data["b"]) for request in run["requests"]
     )
     return exits.worst([code, real_code(compared)])
+
+
+def _of_folder(args: Namespace) -> int:
+    """Compare the scenarios of a folder; return the exit code. Raise BadInput for options that need one scenario."""
+    from cachesim.tools.run.diff_folder import run_folder
+
+    if wanted(args):
+        raise BadInput("a picture shows one scenario, found a folder", file=args.case)
+    if args.real:
+        raise BadInput("diff --real takes one scenario, found a folder", file=args.case,
+                       hint="cachesim run FOLDER --real BUILD")  # fmt: skip
+    return run_folder(args)
 
 
 class ComparedCase(NamedTuple):

@@ -9,10 +9,12 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, Sequence
 
 from cachesim.base import exits
-from cachesim.scenarios.schema import Scenario
+
+if TYPE_CHECKING:
+    from cachesim.scenarios.schema import Scenario
 
 Data = dict[str, Any]
 
@@ -27,6 +29,9 @@ class Served(Protocol):
 
 class RealRuns(Protocol):
     """The real servers that ``--real`` names."""
+
+    def require(self) -> None:
+        """Find the servers, and install what is missing. Raise BadInput."""
 
     def compare(self, scenarios: Sequence[Scenario]) -> list[Data]:
         """Return the comparison of each scenario on each server as plain data."""
@@ -58,7 +63,17 @@ def real_runs(args: Namespace) -> RealRuns | None:
     if not args.real:
         return None
     found: RealRuns = args.real_runs(args)
+    found.require()
     return found
+
+
+def real_history(args: Namespace, scenario: Scenario) -> tuple[RealRuns, Data] | None:
+    """Return the course of a scenario over the real builds, with their servers; None without ``--real``. Raise
+    BadInput."""
+    if not args.real:
+        return None
+    found: RealRuns = args.real_runs(args)
+    return found, found.bisect(scenario)
 
 
 def compare_real(real: RealRuns | None, scenarios: Sequence[Scenario], as_json: bool) -> list[Data]:

@@ -32,7 +32,7 @@ from cachesim.tools.run.arguments import (
     profiles_of,
     read_cases,
 )
-from cachesim.tools.run.real_option import add_real, compare_real, real_code, real_part, real_runs
+from cachesim.tools.run.real_option import RealRuns, add_real, compare_real, real_code, real_part, real_runs
 from cachesim.tools.run.run_jobs import JobFailure, RunJob, exit_code, run_jobs
 from cachesim.tools.run.suggestions import after_run, say_next
 from cachesim.tools.run.work_arguments import add_jobs, add_limits
@@ -85,14 +85,7 @@ def run(args: Namespace) -> int:
     if args.complete:
         codes += _complete(runs)
     found = [data for _, data in runs]
-    if not args.json:
-        _compare_engines(runs)
-    if args.json:
-        compared = compare_real(real, [job.scenario for job, _ in runs], as_json=True)
-        report(found, True, len(bad) + len(jobs) - len(runs), verbose, real=compared)
-    else:
-        report(found, False, len(bad) + len(jobs) - len(runs), verbose, legend=True)
-        compared = compare_real(real, [job.scenario for job, _ in runs], as_json=False)
+    compared = _report_all(args, runs, len(bad) + len(jobs) - len(runs), real)
     as_typed = [] if args.model or args.settings else args.files
     say_next(args, after_run([(job.scenario, data) for job, data in runs], as_typed))
     if wanted(args):
@@ -109,6 +102,18 @@ def _only_paths(files: list[str]) -> None:
     for file in files:
         if not os.path.exists(file):
             raise BadInput("--complete writes into files", file=file, hint="give the path of the file")
+
+
+def _report_all(args: Namespace, runs: Runs, failed: int, real: RealRuns | None) -> list[dict[str, Any]]:
+    """Print the runs, and return their comparisons with real servers. ``failed``: as in ``report``."""
+    scenarios, found = [job.scenario for job, _ in runs], [data for _, data in runs]
+    if args.json:
+        compared = compare_real(real, scenarios, as_json=True)
+        report(found, True, failed, real=compared)
+        return compared
+    _compare_engines(runs)
+    report(found, False, failed, getattr(args, "verbose", 0), legend=True)
+    return compare_real(real, scenarios, as_json=False)
 
 
 Runs = list[tuple[RunJob, dict[str, Any]]]

@@ -46,8 +46,8 @@ class Recorder(StoppedAtEnd):
     """A real server and, with ``cold``, a second server without any caching. A context manager, which ends both.
 
     ``rounding``: largest difference of log-probabilities that is not inexact; ``server``: QuietServer for a build whose
-    log is not read. Raise BadInput if the binary cannot be
-    started or does not become healthy; no process is left running then."""
+    log is not read. Raise BadInput if the binary cannot be started or does not become healthy; no process is left
+    running then."""
 
     def __init__(self, start: ServerStart, cold: bool = True, rounding: float = ROUNDING,
                  server: type[LlamaServer] = LlamaServer) -> None:  # fmt: skip
@@ -169,7 +169,8 @@ class Recorder(StoppedAtEnd):
             said, out["stuck"] = server.taken(), True
         out["events"] = events_of(said, server.one_slot)
         self._moved |= any(event["ev"] in MOVED for event in out["events"])
-        for member, reply, task in zip(members, replies, self._name_tasks(members, replies, said), strict=True):
+        tasks = self._name_tasks(members, replies, said) if server.is_logged else [None for _ in members]
+        for member, reply, task in zip(members, replies, tasks, strict=True):
             if reply is not None:
                 self._answer(member, reply, said, task)
         if "stuck" in out:
@@ -201,8 +202,6 @@ class Recorder(StoppedAtEnd):
                     ended: bool = False) -> list[int | None]:  # fmt: skip
         """Return the log task of each member; add the details that only the log contains to the member. ``ended``: the
         process ended and may not have logged the last launches."""
-        if not self._kind.is_logged:
-            return [None for _ in members]
         tasks = read_tasks(said)
         events = [event for event in map(read_event, said) if event is not None]
         sent = [sent_task(member, reply) for member, reply in zip(members, replies, strict=True)]
@@ -237,7 +236,8 @@ class Recorder(StoppedAtEnd):
         died: ProcessEnd = error.died if isinstance(error, ServerEnded) else server.died()
         said = server.taken()
         out["events"] = events_of(said, server.one_slot)
-        self._name_tasks(members, [None] * len(members), said, ended=True)
+        if server.is_logged:
+            self._name_tasks(members, [None] * len(members), said, ended=True)
         out["died"] = {"error": str(error), "returncode": died.returncode, "fatal": list(died.fatal), "frames": []}
         self.inexact.append({"i": out["i"], "died": True, "shifted": self._moved})
         self._gone()

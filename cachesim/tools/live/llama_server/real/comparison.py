@@ -12,6 +12,7 @@ from typing import Any, Iterator, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.base.media_items import is_item
+from cachesim.base.untrusted_files import FILE, kind
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.live.llama_server.gguf_models import find_model, write_model
 from cachesim.tools.live.llama_server.quiet_server import QuietServer
@@ -43,15 +44,20 @@ def compare_case(scenario: Scenario, server: RealServer, gguf: Path | None = Non
     why = unsendable(scenario, server.is_logged)
     if why:
         return RealComparison(scenario, server, None, why)
-    kind = LlamaServer if server.is_logged else QuietServer
     try:
         model = gguf or model_file(scenario.model)
         for draft in _draft_models(scenario):
             model_file(draft)
-        found = on_server(scenario, server.profile, server.binary, model, build=server.build, kind=kind)
+        found = on_server(scenario, server.profile, server.binary, model, build=server.build,
+                          kind=kind_of(server))  # fmt: skip
     except BadInput as bad:
         return RealComparison(scenario, server, None, str(bad))
     return RealComparison(scenario, server, found, found.undecided)
+
+
+def kind_of(server: RealServer) -> type[LlamaServer]:
+    """Return the class that runs a server."""
+    return LlamaServer if server.is_logged else QuietServer
 
 
 def record_case(
@@ -62,8 +68,7 @@ def record_case(
     model = gguf or model_file(scenario.model)
     player = Player(scenario)
     start = ServerStart(server.binary, model, tuple(player.write(scenario.server)), server.build)
-    kind = LlamaServer if server.is_logged else QuietServer
-    with Recorder(start, server=kind) as recorder:
+    with Recorder(start, server=kind_of(server)) as recorder:
         for _ in player.run(recorder.play):
             pass
         trace = recorder.trace()
@@ -96,7 +101,7 @@ def model_file(notation: str) -> Path:
     llama.cpp has no such architecture."""
     folder = cache_folder() / "models"
     file = folder / find_model(notation).file
-    if not file.exists():
+    if kind(file) != FILE:
         folder.mkdir(parents=True, exist_ok=True)
         beside = file.with_name(f".{os.getpid()}-{file.name}")
         write_model(notation, beside)

@@ -70,7 +70,7 @@ class Serving(StoppedAtEnd):
 
 
 def _port_in(flags: Sequence[str]) -> int:
-    """Return the port that the user's flags name, 0 without one. Raise BadInput for a value that is no port."""
+    """Return the port that the user's flags name, 0 without one. Raise BadInput for another value."""
     words = [*flags, ""]
     text = next((after for word, after in pairwise(words) if word == "--port"), "")
     if not text:
