@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 from cachesim.base.console import progress, show
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.live.llama_server.real.comparison import compare_cases, comparison_data
-from cachesim.tools.live.llama_server.real.real_bisect import bisect_real, wheels_between
+from cachesim.tools.live.llama_server.real.drawn_search import RealSearchPlan, RealTally, search_real
+from cachesim.tools.live.llama_server.real.real_bisect import bisect_real, history_data, wheels_between
 from cachesim.tools.live.llama_server.real.real_server import RealServer, find_servers
 from cachesim.tools.live.llama_server.real.serving import Serving
-from cachesim.tools.live.real_report import LEGEND, between_builds, history_report, real_report
+from cachesim.tools.live.real_report import LEGEND, between_builds, history_report, real_report, search_report
 
 Data = dict[str, Any]
+
+
+@dataclass
+class RealSearch:
+    """A search for drawn conversations that differ on a server."""
+
+    tally: RealTally
+    plan: RealSearchPlan
+
+    def run(self, number: int, stop: Callable[[], bool]) -> None:
+        """Run the drawn conversation of a number on both sides."""
+        search_real(self.tally, self.plan, number, stop)
+
+    def data(self) -> Data:
+        """Return the results so far as plain data."""
+        return self.tally.data()
 
 
 class RealServers:
@@ -46,12 +64,20 @@ class RealServers:
     def bisect(self, scenario: Scenario) -> Data:
         """Return the course of a scenario over the real builds as plain data."""
         found = bisect_real(scenario, wheels_between(self.text), self.may_install, self.gguf)
-        return {"last_old": found.last_old, "first_new": found.first_new, "left_out": found.left_out,
-                "runs": [comparison_data(run) for run in found.runs]}  # fmt: skip
+        return history_data(found)
 
     def show_history(self, data: Data) -> None:
         """Print the course of a scenario over the real builds."""
         show(history_report(data), "")
+
+    def search(self, seed: int, narrowed: tuple[str, ...], shrinks: bool) -> list[RealSearch]:
+        """Return a search for drawn conversations on each server."""
+        plan = RealSearchPlan(seed, narrowed, shrinks)
+        return [RealSearch(RealTally(server), plan) for server in self.servers]
+
+    def show_search(self, found: Sequence[Data]) -> None:
+        """Print the results of searches."""
+        show(*map(search_report, found))
 
     def serve(self, layers: str, flags: Sequence[str]) -> Serving:
         """Start the server of the first build with a model of these layers. Raise BadInput."""

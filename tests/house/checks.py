@@ -49,6 +49,7 @@ TOOL_ARROWS = {
     ("watch", "server_logs"): "`watch` reads the log of a server while it grows",
     ("watch", "request_bodies"): "`watch` compares the bodies of a client while it sends them",
     ("server_logs", "request_bodies"): "`import` reads a log or request bodies, whichever the file holds",
+    ("live", "search"): "`fuzz --real` runs drawn conversations on real servers",
     ("search", "workload"): "`merge` puts campaigns and workloads of several machines together",
 }
 """Tools that import another one, with the reason; all may import ``FOR_ALL_TOOLS``, except these two."""

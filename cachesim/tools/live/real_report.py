@@ -8,6 +8,7 @@ from typing import Any, Iterator, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from cachesim.base.escaping import shell_word
 from cachesim.base.layout import WholeTable
 
 Data = dict[str, Any]
@@ -107,7 +108,7 @@ def history_report(data: Data) -> RenderableType:
     for run in data["runs"]:
         sides = [_side(run["requests"][number]["theirs"]) for number in shown]
         table.add_row(run["build"], *sides, Text(*SAME[run["same"]]))
-    lines = [Text(f"  not run on {build}: {why}", "yellow") for build, why in data["left_out"].items()]
+    lines = [Text(f"  not run on {one['build']}: {one['left_out']}", "yellow") for one in data["not_run"]]
     lines += [Text.assemble(f"  {run['build']}:", line)
               for run in data["runs"] for row in run["requests"] for line in _below(row)]  # fmt: skip
     tables = [table] if data["runs"] else []
@@ -135,3 +136,20 @@ def changed_requests(data: Data) -> list[int]:
 def _numbers(data: Data) -> range:
     """Return the numbers of the requests that every build ran."""
     return range(min((len(run["requests"]) for run in data["runs"]), default=0))
+
+
+def search_report(data: Data) -> RenderableType:
+    """Return the result of a search: the differences, each with its smallest conversation, then the numbers."""
+    lines: list[RenderableType] = []
+    for one in data["differences"]:
+        flags = "".join(f" --set {name}={value}" for name, value in one["server"].items())
+        lines += [Text(f"conversation {one['number']} differs: cachesim run {shell_word(one['line'], quotes=True)} "
+                       f"--model {shell_word(one['model'])}{flags} --real {data['build']}", "red"),
+                  real_report(one["comparison"])]  # fmt: skip
+    counts = f"{data['conversations']:,} conversations, {data['requests']:,} requests: {data['equal']:,} equal"
+    undecided = sum(one["requests"] for one in data["undecided"])
+    result = f"{len(data['differences'])} conversations differ, {undecided:,} requests undecided"
+    lines.append(Text.assemble((f"real {data['build']}", "bold"), f": {counts}; {result}"))
+    lines += [Text(f"  undecided: {one['requests']} requests: {one['why']}") for one in data["undecided"]]
+    lines += [Text(f"  not run: {one['conversations']} conversations: {one['why']}") for one in data["left_out"]]
+    return Group(*lines)

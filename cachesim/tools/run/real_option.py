@@ -9,7 +9,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Protocol, Sequence
 
 from cachesim.base import exits
 
@@ -25,6 +25,16 @@ class Served(Protocol):
     @property
     def url(self) -> str:
         """The URL on which it answers."""
+
+
+class RealDrawing(Protocol):
+    """A search for drawn conversations that differ on a real server."""
+
+    def run(self, number: int, stop: Callable[[], bool]) -> None:
+        """Run the drawn conversation of a number on both sides."""
+
+    def data(self) -> Data:
+        """Return the results so far as plain data."""
 
 
 class RealRuns(Protocol):
@@ -44,6 +54,12 @@ class RealRuns(Protocol):
 
     def show_history(self, data: Data) -> None:
         """Print the course of a scenario over the real builds."""
+
+    def search(self, seed: int, narrowed: tuple[str, ...], shrinks: bool) -> Sequence[RealDrawing]:
+        """Return a search for drawn conversations on each server."""
+
+    def show_search(self, found: Sequence[Data]) -> None:
+        """Print the results of searches."""
 
     def serve(self, layers: str, flags: Sequence[str]) -> AbstractContextManager[Served]:
         """Start the server of the first build with a model of these layers."""

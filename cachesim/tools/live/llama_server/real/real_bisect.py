@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.schema import Scenario
-from cachesim.tools.live.llama_server.real.comparison import RealComparison, compare_case
+from cachesim.tools.live.llama_server.real.comparison import RealComparison, compare_case, comparison_data
 from cachesim.tools.live.llama_server.real.real_server import is_path, require_installed, wheel_server
 from cachesim.tools.live.llama_server.real.wheels import WHEELS, Wheel, find_wheel
 
@@ -57,6 +57,13 @@ def bisect_real(
         else:
             high = middle
     return search.history(low, high)
+
+
+def history_data(history: RealHistory) -> dict[str, Any]:
+    """Return what the halving ran as plain data."""
+    left_out = [{"build": build, "left_out": why} for build, why in history.left_out.items()]
+    return {"last_old": history.last_old, "first_new": history.first_new, "not_run": left_out,
+            "runs": [comparison_data(run) for run in history.runs]}  # fmt: skip
 
 
 class _Halving:

@@ -133,15 +133,15 @@ class Verification(NamedTuple):
 
 def on_server(scenario: Scenario, profile: str, binary: Path, gguf: Path, layers: str = "",
               tolerance: float | None = None, build: str = "",
-              kind: type[LlamaServer] = LlamaServer) -> Verification:  # fmt: skip
+              kind: type[LlamaServer] = LlamaServer, seed: int = 0) -> Verification:  # fmt: skip
     """Start a server with the scenario's options and verify on it; its log is read unless ``kind`` is QuietServer.
-    ``build``: name of the server's build, if known. Raise BadInput."""
+    ``build``: name of the server's build, if known; ``seed``: of the tokens. Raise BadInput."""
     check_images(scenario)
     facts = from_file(gguf, layers)
     ours, notes = _for_model(scenario, profile, facts, scenario.server)
     if ours is None:
         return Verification([], facts.layers, profile, [], notes[0])
-    player = Player(ours, vocabulary=facts.vocabulary)
+    player = Player(ours, seed, vocabulary=facts.vocabulary)
     amplified = facts.is_tiny and find_model(facts.layers).arch == "gemma3"
     rounding = tolerance if tolerance is not None else AMPLIFIED if amplified else ROUNDING
     start = ServerStart(binary, gguf, tuple(player.write(ours.server)), build)

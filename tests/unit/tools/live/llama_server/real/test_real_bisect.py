@@ -8,8 +8,8 @@ from cachesim.base.console import as_text
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.live.llama_server.real import real_bisect
-from cachesim.tools.live.llama_server.real.comparison import RealComparison, comparison_data
-from cachesim.tools.live.llama_server.real.real_bisect import bisect_real, wheels_between
+from cachesim.tools.live.llama_server.real.comparison import RealComparison
+from cachesim.tools.live.llama_server.real.real_bisect import bisect_real, history_data, wheels_between
 from cachesim.tools.live.llama_server.real.wheels import WHEELS
 from cachesim.tools.live.llama_server.verify.case import Verification
 from cachesim.tools.live.llama_server.verify.model_of import ComparedRequest, RequestResult
@@ -49,16 +49,11 @@ def played(monkeypatch):
     return found
 
 
-def data_of(history):
-    return {"last_old": history.last_old, "first_new": history.first_new, "left_out": history.left_out,
-            "runs": [comparison_data(run) for run in history.runs]}  # fmt: skip
-
-
 def test_halving_finds_the_neighbouring_wheels(played):
     history = bisect_real(SCENARIO, wheels_between("all"), True)
     assert (history.last_old, history.first_new) == ("b9713", "b9873")
     assert len(played) <= 7
-    text = as_text(history_report(data_of(history)))
+    text = as_text(history_report(history_data(history)))
     assert text.startswith("real builds: request 2 changes between b9713 and b9873")
     assert "b9873   8 + 9, correct  equal" in text
 
@@ -67,7 +62,7 @@ def test_without_a_change_only_the_ends_run(played):
     played.changed_at = 1
     history = bisect_real(SCENARIO, wheels_between("b8672,b11549"), True)
     assert played == ["b8672", "b11549"] and not history.first_new
-    assert "no request changes between b8672 and b11549" in as_text(history_report(data_of(history)))
+    assert "no request changes between b8672 and b11549" in as_text(history_report(history_data(history)))
 
 
 def test_a_wheel_that_cannot_run_the_scenario_is_left_out(played):
@@ -75,19 +70,19 @@ def test_a_wheel_that_cannot_run_the_scenario_is_left_out(played):
     history = bisect_real(SCENARIO, wheels_between("all"), True)
     assert (history.last_old, history.first_new) == ("b9538", "b9873")
     assert history.left_out == {"b9713": "no such layers", "b7376": "no such layers"}
-    assert "not run on b9713: no such layers" in as_text(history_report(data_of(history)))
+    assert "not run on b9713: no such layers" in as_text(history_report(history_data(history)))
 
 
 def test_a_scenario_that_runs_nowhere_has_no_history(played):
     played.refused = tuple(wheel.build for wheel in WHEELS)
     history = bisect_real(SCENARIO, wheels_between("all"), True)
     assert history.runs == []
-    assert "fewer than two could be compared" in as_text(history_report(data_of(history)))
+    assert "fewer than two could be compared" in as_text(history_report(history_data(history)))
 
 
 def test_a_build_on_which_the_simulator_differs_is_marked(played):
     played.wrong = ("b11549",)
-    text = as_text(history_report(data_of(bisect_real(SCENARIO, wheels_between("all"), True))))
+    text = as_text(history_report(history_data(bisect_real(SCENARIO, wheels_between("all"), True))))
     assert "b11549  8 + 9, correct  DIFFERS" in text
 
 
