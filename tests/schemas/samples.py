@@ -43,6 +43,7 @@ SAMPLES: Mapping[str, Sequence[str]] = {
     "fuzz": ("fuzz -p llama_cpp@b10587 --examples 30 --model H",
              "fuzz -p b10587 --against b9518 --examples 40 --model H --no-shrink",
              "fuzz -p b10587 --examples 1 --corpus scenarios/llama_cpp/crash"),
+    "fuzz-real": (),
     "shrink": ("shrink mlx-1006-key-of-another-state-hybrid", "shrink A20/A"),
     "merge": (),
     "repair": (),

@@ -8,6 +8,7 @@ from typing import Any, Iterator, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from cachesim.base.errors import counted
 from cachesim.base.escaping import shell_word
 from cachesim.base.layout import WholeTable
 
@@ -146,10 +147,13 @@ def search_report(data: Data) -> RenderableType:
         lines += [Text(f"conversation {one['number']} differs: cachesim run {shell_word(one['line'], quotes=True)} "
                        f"--model {shell_word(one['model'])}{flags} --real {data['build']}", "red"),
                   real_report(one["comparison"])]  # fmt: skip
-    counts = f"{data['conversations']:,} conversations, {data['requests']:,} requests: {data['equal']:,} equal"
-    undecided = sum(one["requests"] for one in data["undecided"])
-    result = f"{len(data['differences'])} conversations differ, {undecided:,} requests undecided"
+    ran = f"{counted(data['conversations'], 'conversation')}, {counted(data['requests'], 'request')}"
+    counts = f"{ran}: {data['equal']:,} equal"
+    undecided = counted(sum(one["requests"] for one in data["undecided"]), "request")
+    differing = len(data["differences"])
+    result = f"{counted(differing, 'conversation')} differ{'s' if differing == 1 else ''}, {undecided} undecided"
     lines.append(Text.assemble((f"real {data['build']}", "bold"), f": {counts}; {result}"))
-    lines += [Text(f"  undecided: {one['requests']} requests: {one['why']}") for one in data["undecided"]]
-    lines += [Text(f"  not run: {one['conversations']} conversations: {one['why']}") for one in data["left_out"]]
+    lines += [Text(f"  undecided: {counted(one['requests'], 'request')}: {one['why']}") for one in data["undecided"]]
+    lines += [Text(f"  not run: {counted(one['conversations'], 'conversation')}: {one['why']}")
+              for one in data["left_out"]]  # fmt: skip
     return Group(*lines)

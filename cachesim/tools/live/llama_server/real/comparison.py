@@ -7,6 +7,7 @@ server is fresh for each comparison.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Iterator, NamedTuple, Sequence
 
@@ -25,6 +26,7 @@ from cachesim.tools.live.llama_server.verify.model_of import ComparedRequest
 from cachesim.tools.live.player import Player
 
 REPEATED = 8                # repetitions with other tokens
+UNMARKED = "user messages are not marked on either side: builds before b10566 take marks with text only"
 TIE = "differs from a cold run on one side only, and not with other tokens: two tokens are about equally likely"
 
 
@@ -65,15 +67,27 @@ def _compared(scenario: Scenario, server: RealServer, gguf: Path | None, seed: i
     why = unsendable(scenario, server.is_logged)
     if why:
         return RealComparison(scenario, server, None, why)
+    sent = scenario if server.is_logged else without_marks(scenario)
     try:
         model = gguf or model_file(scenario.model)
         for draft in _draft_models(scenario):
             model_file(draft)
-        found = on_server(scenario, server.profile, server.binary, model, build=server.build, kind=kind_of(server),
+        found = on_server(sent, server.profile, server.binary, model, build=server.build, kind=kind_of(server),
                           seed=seed)  # fmt: skip
     except BadInput as bad:
         return RealComparison(scenario, server, None, str(bad))
+    if sent is not scenario:
+        found = found._replace(notes=[UNMARKED, *found.notes])
     return RealComparison(scenario, server, found, found.undecided)
+
+
+def without_marks(scenario: Scenario) -> Scenario:
+    """Return the scenario without the marks of user messages, which older builds do not take with a prompt of tokens;
+    the scenario itself if it has none."""
+    if not any(step.request.user_starts for step in scenario.steps):
+        return scenario
+    steps = [replace(step, request=replace(step.request, user_starts=())) for step in scenario.steps]
+    return replace(scenario, steps=tuple(steps))
 
 
 def _is_doubtful(row: ComparedRequest) -> bool:
@@ -119,8 +133,8 @@ def _reasons(scenario: Scenario, is_logged: bool) -> Iterator[str]:
             yield f"request {number}: an image of a scenario has no pixels"
         if step.drafts or step.request.draft_else:
             yield f"request {number}: its drafts are forced; a real server drafts itself"
-        if step.after:
-            yield f"request {number} arrives after some iterations, which a client cannot count"
+        if step.after and not is_logged:
+            yield f"request {number} arrives after some iterations, which only the log of b10566 and newer shows"
         if step.request.cancel_at is not None and not is_logged:
             yield f"request {number}: when its client has disconnected, only the log of b10566 and newer shows"
 

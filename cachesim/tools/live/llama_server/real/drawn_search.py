@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Callable, NamedTuple
@@ -95,5 +96,4 @@ def _difference(
 
 def _kind(why: str) -> str:
     """Return a reason without the number of its request."""
-    start, colon, rest = why.partition(": ")
-    return rest if colon and start.startswith("request ") else why
+    return re.sub(r"^request \d+", "a request", why)
