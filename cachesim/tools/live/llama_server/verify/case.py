@@ -115,13 +115,15 @@ on a server with unknown flags."""
 
 class Verification(NamedTuple):
     """Result of a verification. ``rows``: all requests; ``model`` in cachesim's notation, ``profile`` of cachesim;
-    ``notes``: changes to the scenario. ``undecided``: reason why nothing was run, "" = it was run."""
+    ``notes``: changes to the scenario. ``undecided``: reason why nothing was run, "" = it was run; ``recording``:
+    what the real server received and answered, None = not run."""
 
     rows: list[ComparedRequest]
     model: str
     profile: str
     notes: list[str]
     undecided: str = ""
+    recording: Mapping[str, Any] | None = None
 
     @property
     def same(self) -> bool | None:
@@ -259,7 +261,7 @@ def _compared(
     ours: Scenario, data: Mapping[str, Any], profile: str, facts: RealModelFacts, notes: list[str]
 ) -> Verification:
     found = rows({**data, "model": _file(facts)}, profile, [step.text for step in ours.steps], facts.is_tiny)
-    return Verification(found, facts.layers, profile, list(dict.fromkeys(notes)))
+    return Verification(found, facts.layers, profile, list(dict.fromkeys(notes)), recording=data)
 
 
 def as_data(found: Verification) -> dict[str, Any]:
