@@ -30,6 +30,7 @@ COMMANDS = {
     "merge": ("tools.search.merge_command", "merge the campaigns of several machines"),
     "workload": ("tools.workload.command", "run recorded sessions under rule sets: tokens, MiB, bounds"),
     "record": ("tools.live.record_command", "run scenarios on a real llama-server and record it"),
+    "real": ("tools.live.real_command", "install and start real llama-servers from the package index"),
     "replay": ("tools.replay.command", "compare the simulator with recorded traces of real servers"),
     "completion": ("cli.completion", "print a shell completion script"),
 }

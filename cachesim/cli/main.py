@@ -187,6 +187,8 @@ def _run(argv: list[str]) -> int:
         args.parsers = _parsers(COMMANDS)
     if hasattr(_module(chosen), "IMPORTS"):
         args.imported = import_module("cachesim.cli.imported_case").imported_case
+    if getattr(args, "real", ""):
+        args.real_runs = import_module("cachesim.cli.real_runs").RealServers
     code: int = _module(chosen).run(args)
     return code
 

@@ -127,6 +127,7 @@ TABLE: dict[str, Command] = {
     "check --summary": Command(of("check", "URL", "--requests", 300, "--examples", 3, "--json"),
                                "cachesim.tools.conformance.ci_reports:summary", ("--summary", "a.md"),
                                code=exits.BROKEN, keeps=True),
+    "real": Command(of("real", "list"), "cachesim.tools.live.llama_server.real.installation:is_installed"),
     "export": Command(of("export", DENSE, "--to", "curl"), JUDGED, ("--out", "a.sh")),
     "record": Command(lambda at: ("record", "A5/A", *server(at), "--commit", "b11549"), PLAY,
                       ("--out", "a.json"), "", PLAY),

@@ -49,6 +49,7 @@ TOOL_ARROWS = {
     ("watch", "server_logs"): "`watch` reads the log of a server while it grows",
     ("watch", "request_bodies"): "`watch` compares the bodies of a client while it sends them",
     ("server_logs", "request_bodies"): "`import` reads a log or request bodies, whichever the file holds",
+    ("live", "search"): "`fuzz --real` runs drawn conversations on real servers",
     ("search", "workload"): "`merge` puts campaigns and workloads of several machines together",
 }
 """Tools that import another one, with the reason; all may import ``FOR_ALL_TOOLS``, except these two."""
@@ -91,6 +92,7 @@ OUTSIDE_WORLD = {"time", "random", "datetime", "secrets", "uuid"}
 MAY_LOOK_OUTSIDE: dict[str, str] = {
     "base.bounded_socket": "ends a connection at the time that its caller gives",
     "base.http_client": "ends a reply after the seconds that its caller gives",
+    "tools.live.llama_server.real.installation": "reads where the user keeps caches",
     "tools.live.llama_server.process": "waits for a real server, for a bounded time",
     "tools.conformance.timeouts": "ends somebody else's test after the time that its caller gives",
     "tools.search.fuzz_command": "ends a campaign after the minutes that the user gives",

@@ -1,70 +1,17 @@
-"""Options of the real server, drawn from the space of ``cachesim fuzz`` for existing models."""
+"""Models of drawn conversations for the real server, as files in a folder."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import NamedTuple
-
-from cachesim.engines.capabilities import DrawnServer
-from cachesim.model.hash_mixing import Rng
 from cachesim.tools.live.llama_server.gguf_models import find_model, write_model
-from cachesim.tools.search.drawn_conversation import draw_conversation_for, draw_server
+from cachesim.tools.live.llama_server.real.drawn_servers import SPREAD, OptionSet, drawn_models, option_set
 
-ALSO = {"A": ("A", "AAAA"), "AA": ("AA",), "GA": ("GA", "qwen35-GA"), "GGGA": ("GGGA", "qwen35-GGGA"),
-        "S": ("S",), "SS": ("SS", "SSA"), "W8 A": ("W8 A", "W32 A"), "W8 W8": ("W8 W8", "W8 A"), "CA": ("CA", "CCA"),
-        "HH": ("H", "HH"), "G W8": ("C W8",), "C W8": ("C W8", "C W32")}  # fmt: skip
-"""Drawn layers -> models with such a memory that llama.cpp supports."""
-DRAFTERS, MTP = ("A", "A", "S"), ("GGGA+M", "GA+M")
-SPREAD = 1 << 20               # conversation c of option set n of seed s is the integer (s * SPREAD + n) * SPREAD + c
-
-
-class OptionSet(NamedTuple):
-    """A server start. ``world``: for drawing conversations; ``model`` and ``server``: what is started."""
-
-    number: int
-    seed: int
-    world: DrawnServer
-    model: str
-    server: dict
-
-    def case(self, conversation):
-        """Return a conversation with this server."""
-        drawn = draw_conversation_for(self.world, (self.seed * SPREAD + self.number) * SPREAD + conversation)
-        return replace(drawn, model=self.model, server=self.server)
-
-
-def option_set(seed, number):
-    """Return the option set of two integers."""
-    rng = Rng(seed * SPREAD + number, "options")
-    world = draw_server(rng, "llama_cpp")
-    model, server = rng.one(ALSO[world.model]), dict(world.server)
-    if "parallel" not in server and rng.chance(8):
-        server["parallel"] = -1                         # the usual default: four slots, unified
-    if "spec_type" in server:
-        model, server = _drafting(rng, model, server)
-    return OptionSet(number, seed, world._replace(server=server), model, server)
-
-
-def _drafting(rng, model, server):
-    """Draw the drafter: n-grams, a draft model, or the model's own head."""
-    kind = rng.one(("ngram-simple", "draft-simple", "draft-mtp"))
-    server = {**server, "spec_type": kind}
-    if kind == "draft-mtp":
-        return rng.one(MTP), server
-    if kind == "draft-simple":
-        server["model_draft"] = rng.one(DRAFTERS)
-    return model, server
-
-
-def models():
-    """Return every model that is started, or drafts."""
-    return sorted({*DRAFTERS, *MTP, *(one for several in ALSO.values() for one in several)})
+__all__ = ["SPREAD", "OptionSet", "option_set", "write_models"]
 
 
 def write_models(folder, notations=()):
-    """Write the models that the folder lacks, those of ``models`` by default."""
+    """Write the models that the folder lacks, those of drawn servers by default."""
     folder.mkdir(parents=True, exist_ok=True)
-    for notation in notations or models():
+    for notation in notations or drawn_models():
         file = folder / find_model(notation).file
         if not file.exists():
             beside = file.with_suffix(".new")

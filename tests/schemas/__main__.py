@@ -68,7 +68,23 @@ def _means(name: str, key: str) -> dict[str, str]:
     return {"description": meant} if meant else {}
 
 
+_SIDE = {"cache_n": 0, "prompt_n": 9, "status": 200, "equal": True}
+BESIDE = {"scenario": "try", "build": "b11549", "server": "xllamacpp==2026.10.11549", "profile": "llama_cpp@b11549",
+          "same": True, "log_read": True, "left_out": "", "model": "A", "notes": [""],
+          "requests": [{"number": 0, "text": "A", "ours": _SIDE, "theirs": _SIDE, "same": True, "why": "", "first": "",
+                        "far": 1e-6}]}  # fmt: skip
+"""A scenario beside a real server."""
 SHOWN: Mapping[str, Any] = {
+    "real": {"schema": 1, "builds": [{"build": "b11549", "package": "xllamacpp==2026.10.11549", "installed": True,
+                                      "log_read": True, "bytes": 1, "folder": "/x"}]},
+    "real-serve": {"schema": 1, "url": "http://127.0.0.1:8080", "log": "/x", "build": "b11549"},
+    "fuzz-real": {"schema": 1, "real": [
+        {"build": "b11549", "server": "xllamacpp==2026.10.11549", "profile": "llama_cpp@b11549", "log_read": True,
+         "conversations": 1, "requests": 2, "equal": 1, "undecided": [{"why": "", "requests": 1}],
+         "left_out": [{"why": "", "conversations": 1}],
+         "differences": [{"number": 1, "shrunk": True, "line": "A1/A", "model": "A", "server": {},
+                          "comparison": BESIDE}]}]},
+    "verify-real": {"schema": 1, "real": [BESIDE]},
     "record": {"schema": 1, "recordings": [{"id": "try", "file": "try.json", "steps": 2, "events": 40, "notes": [""]}],
                "failed": 0},
     "verify": {"schema": 1, "scenario": "try", "same": None, "model": "GGGA", "profile": "llama_cpp@b11549",

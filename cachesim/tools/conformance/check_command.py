@@ -11,6 +11,7 @@ from cachesim.base import exits
 from cachesim.base.errors import BadInput, counted
 from cachesim.base.escaping import shell_word
 from cachesim.tools.run.arguments import add_json
+from cachesim.tools.run.real_option import add_real, real_runs
 from cachesim.tools.run.work_arguments import count, number
 
 if TYPE_CHECKING:
@@ -21,10 +22,16 @@ if TYPE_CHECKING:
 
 SCHEMA = 2                   # version of the JSON form
 REQUESTS, EXAMPLES, ROUNDS, TIMEOUT = 20_000, 100, 20, 60.0
+LAYERS, FLAGS = "GGGA", "-np 2 -c 4096 -t 1"    # of a server that --real starts
 
 
 def add_arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("url", metavar="URL", help="server URL, such as http://127.0.0.1:8080")
+    parser.add_argument("url", metavar="URL", nargs="?", default="", help="server URL, such as http://127.0.0.1:8080")
+    add_real(parser, "instead of a URL: start the llama-server of a build, such as b11549, or of a path")
+    parser.add_argument("--layers", metavar="MODEL", default=LAYERS,
+                        help=f"--real: layers of its tiny model (default {LAYERS})")  # fmt: skip
+    parser.add_argument("--flags", metavar="FLAGS", default=FLAGS,
+                        help=f"--real: its flags in quotes (default '{FLAGS}')")  # fmt: skip
     parser.add_argument("--only", metavar="SECTION", action="append", default=[],
                         help="section of the check to run, as listed by --dryrun (repeatable)")  # fmt: skip
     parser.add_argument("--history", metavar="LINE", action="append", default=[],
@@ -62,12 +69,14 @@ def run(args: Namespace) -> int:
     sections = chosen(args.only, True)
     if not args.timeout:
         raise BadInput("--timeout: expected more than 0 seconds")
+    if bool(args.url) == bool(args.real):
+        raise BadInput("expected the URL of a server, or --real BUILD")
     if args.dryrun:
         named = [(number, name) for number, name in enumerate(SECTIONS, 1) if name in sections]
         say("\n".join(f"{number} {name:<12}{SECTIONS[name]}" for number, name in named))
-        say(f"at most {args.requests:,} requests to {args.url}; its slots would be overwritten")
+        say(f"at most {args.requests:,} requests to {args.url or args.real}; its slots would be overwritten")
         return exits.HOLDS
-    found = _checked(args)
+    found = _started(args) if args.real else _checked(args)
     rules = {name: [one.sentence for one in matches] for name, matches in found.rules.items()}
     _write_files(args, found.report, _verdict(found), rules)
     if args.json:
@@ -75,6 +84,15 @@ def run(args: Namespace) -> int:
     else:
         say(_text(found, args.url))
     return _exit_code(found)
+
+
+def _started(args: Namespace) -> ServerReport:
+    """Return the result of the check of a real server that is started for it, with the URL in ``args.url``."""
+    real = real_runs(args)
+    assert real is not None
+    with real.serve(args.layers, args.flags.split()) as served:
+        args.url = served.url
+        return _checked(args)
 
 
 def _checked(args: Namespace) -> ServerReport:

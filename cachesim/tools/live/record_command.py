@@ -12,6 +12,7 @@ from cachesim.base.console import complain, say, say_json
 from cachesim.base.errors import BadInput
 from cachesim.base.untrusted_files import FILE, FOLDER, kind
 from cachesim.tools.run.arguments import add_json, add_settings, complain_of
+from cachesim.tools.run.real_option import add_real
 from cachesim.tools.run.run_jobs import run_each
 from cachesim.tools.run.work_arguments import number
 
@@ -26,6 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--model", metavar="GGUF", type=Path, help="model file for --server, with the "
                         "320-token vocabulary of cachesim's test models")  # fmt: skip
     parser.add_argument("--url", metavar="URL", default="", help="running llama-server; its log is not read")
+    add_real(parser, "record the real llama-server of a build, such as b11549, or of a path")
     add_timeout(parser)
     parser.add_argument("--layers", metavar="MODEL", default="", help="--url: layers of its model, if not reported")
     parser.add_argument("--commit", metavar="NAME", default="", help="build name in the recording "
@@ -47,7 +49,7 @@ def run(args: Namespace) -> int:
     complain_of(bad, nothing_left=not scenarios, what="no scenario to record")
     if len(scenarios) > 1 and args.out and kind(args.out) != FOLDER:
         raise BadInput(f"expected a folder for {len(scenarios)} recordings", file=str(args.out))
-    args.commit = args.commit or ("" if args.url else build_of(args.server))
+    args.commit = args.commit or ("" if args.url or args.real else build_of(args.server))
     made, codes = run_each(scenarios, lambda one: _record(one, args), lambda one: one.file or one.id, "recording")
     if args.json:
         say_json({"recordings": made, "failed": len(bad) + len(codes)})
@@ -61,8 +63,10 @@ def run(args: Namespace) -> int:
 
 def check_place(args: Namespace) -> None:
     """Raise BadInput unless the server is given by ``--url``, or by ``--server`` and ``--model``."""
-    if bool(args.url) == (args.server is not None) or (args.server is None) != (args.model is None):
-        raise BadInput("expected --url URL, or --server BIN with --model GGUF")
+    if [bool(args.url), args.server is not None, bool(args.real)].count(True) != 1 or (
+        (args.server is None) != (args.model is None)
+    ):
+        raise BadInput("expected --url URL, --real BUILD, or --server BIN with --model GGUF")
     for what, file in (("server", args.server), ("model", args.model)):
         if file is not None and kind(file) != FILE:
             raise BadInput(f"no such {what}", file=str(file))
@@ -105,7 +109,7 @@ def _record(scenario: Scenario, args: Namespace) -> dict[str, Any]:
     """Run a scenario and write the recording. ``notes``: requests that had to be changed."""
     from cachesim.tools.live.llama_server.recorder import write_trace
 
-    trace, notes = _of_url(scenario, args) if args.url else _of_server(scenario, args)
+    trace, notes = (_of_url if args.url else _of_real if args.real else _of_server)(scenario, args)
     file = _target(args.out, scenario.id)
     write_trace(trace, file)
     events = sum(len(step["events"]) for step in trace["steps"])
@@ -140,6 +144,17 @@ def _of_server(scenario: Scenario, args: Namespace) -> tuple[dict[str, Any], lis
     same = scenario.model.replace(" ", "") == args.model.stem.removeprefix("tiny-")
     other = [] if same else [f"written for the model {scenario.model}, recorded with {args.model.name}"]
     return trace, [*other, *player.notes]
+
+
+def _of_real(scenario: Scenario, args: Namespace) -> tuple[dict[str, Any], list[str]]:
+    """Record on a real server of a build, with a tiny model of the scenario's layers or the given model."""
+    from cachesim.tools.live.llama_server.real.comparison import record_case
+    from cachesim.tools.live.llama_server.real.real_server import find_servers
+
+    servers = find_servers(args.real, args.install)
+    if len(servers) != 1:
+        raise BadInput("record takes one build", hint="cachesim real list")
+    return record_case(scenario, servers[0], args.gguf)
 
 
 def _target(out: Path | None, name: str) -> Path:

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cachesim.base import exits
 from cachesim.base.console import complain, say_json, show
 from cachesim.base.errors import BadInput, quoted
 from cachesim.base.untrusted_files import FILE, kind
@@ -14,6 +15,7 @@ from cachesim.tools.live.record_command import add_timeout
 from cachesim.tools.picture.picture_options import PictureOptions, add_pictures
 from cachesim.tools.run.arguments import add_json, add_profiles, add_settings, profile_name
 from cachesim.tools.run.pictured_runs import draw_cases
+from cachesim.tools.run.real_option import add_real, compare_real, real_part, real_runs
 from cachesim.tools.run.work_arguments import add_limits
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--url", metavar="URL", default="", help="running llama-server, such as http://127.0.0.1:8080")
     parser.add_argument("--server", metavar="BIN", type=Path, help="llama-server to start; its log is read")
     parser.add_argument("--model", metavar="GGUF", type=Path, help="model file for --server")
+    add_real(parser, "compare with the real llama-servers of builds such as b11549, or of paths")
     add_timeout(parser)
     parser.add_argument("--layers", metavar="MODEL", default="",
                         help="layers of the real model, such as 'W1024 A' (default: from its file)")  # fmt: skip
@@ -54,8 +57,10 @@ def run(args: Namespace) -> int:
     from cachesim.tools.live.llama_server.verify.case import as_data
     from cachesim.tools.live.verify_report import verify_report
 
+    if args.real:
+        return _beside_real(args)
     if bool(args.url) == (args.server is not None) or (args.server is None) != (args.model is None):
-        raise BadInput("expected --url URL, or --server BIN with --model GGUF")
+        raise BadInput("expected --url URL, --real BUILD, or --server BIN with --model GGUF")
     if len(args.profiles) > 1:
         raise BadInput("expected at most one profile to compare with")
     found, scenario = _verified(args)
@@ -66,6 +71,20 @@ def run(args: Namespace) -> int:
         show(verify_report(data))
     draw_cases(args, [(scenario, found.profile)], _shown(data))
     return exit_code_of(found.same)
+
+
+def _beside_real(args: Namespace) -> int:
+    """Compare with the servers of ``--real``, each under the rule set of its build."""
+    from cachesim.tools.run.arguments import read_case
+
+    if args.url or args.server or args.model or args.profiles:
+        raise BadInput("--real excludes --url, --server, --model and -p", hint="--gguf FILE names a model file")
+    real = real_runs(args)
+    scenario = read_case(args.what, args.layers or None, [], args.settings)
+    compared = compare_real(real, [scenario], args.json)
+    if args.json:
+        say_json(real_part(compared))
+    return exits.worst(exit_code_of(data["same"]) for data in compared)
 
 
 def _shown(data: dict[str, Any]) -> PictureOptions:

@@ -8,6 +8,7 @@ from cachesim.base import exits
 from cachesim.base.console import progress, say_json, show
 from cachesim.base.errors import BadInput
 from cachesim.tools.run.arguments import add_arithmetic, add_case, add_json, add_log, add_profiles, case_of
+from cachesim.tools.run.real_option import add_real, real_code, real_history
 from cachesim.tools.run.work_arguments import add_limits
 
 
@@ -17,6 +18,7 @@ def add_arguments(parser: ArgumentParser) -> None:
                  "or a Python file of rules, which is compared too")  # fmt: skip
     add_arithmetic(parser, "provenance without arithmetic (default)", "exact arithmetic too (slower)")
     add_log(parser)
+    add_real(parser, "halve real llama-servers too: all, or the ends such as b8672,b11549")
     add_limits(parser)
     add_json(parser)
 
@@ -35,16 +37,19 @@ def run(args: Namespace) -> int:
     pairs = neighbours(engine, args.log)
     mode = "exact" if args.exact else "provenance"
     courses = bisect(scenario, engine, progress(pairs, len(pairs), "bisecting"), mode, args.log)
+    real = real_history(args, scenario)
     if args.json:
-        say_json(bisect_data(scenario, courses))
+        say_json({**bisect_data(scenario, courses), **({"real": real[1]} if real else {})})
     else:
+        if real:
+            real[0].show_history(real[1])
         is_whole = getattr(args, "verbose", 0)
         show(bisect_report(scenario, courses) if is_whole else answer_report(scenario, courses, args.profiles))
         reported = {turn.new for course in courses for turn in course.beside}
         for name in (name for name in args.profiles if name in engine.beside and name not in reported):
             show(f"{name}: same outcomes as {engine.beside[name]}\n")
         show(*without_order(without_place(engine), bool(pairs)))
-    return exits.HOLDS if pairs else exits.UNDECIDED
+    return exits.worst([exits.HOLDS if pairs else exits.UNDECIDED, real_code(real[1]["runs"] if real else [])])
 
 
 def _check_profiles(args: Namespace) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
+from cachesim.base import exits
 from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput
 from cachesim.base.untrusted_files import FOLDER, kind
@@ -24,6 +25,7 @@ from cachesim.tools.run.arguments import (
     modes,
     profiles_of,
 )
+from cachesim.tools.run.real_option import add_real, compare_real, real_code, real_part, real_runs
 from cachesim.tools.run.run_jobs import answers_code
 from cachesim.tools.run.suggestions import after_diff, say_next
 from cachesim.tools.run.work_arguments import add_jobs, add_limits
@@ -37,6 +39,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_profiles(parser)
     add_arithmetic(parser)
     add_log(parser)
+    add_real(parser)
     add_jobs(parser)
     add_limits(parser)
     add_json(parser)
@@ -48,12 +51,9 @@ def run(args: Namespace) -> int:
     if args.profiles or of_folder:
         _only_two(args.profiles)
     if of_folder:
-        if wanted(args):
-            raise BadInput("a picture shows one scenario, found a folder", file=args.case)
-        from cachesim.tools.run.diff_folder import run_folder
-
-        return run_folder(args)
+        return _of_folder(args)
     a, b = _compared_cases(args)
+    real = real_runs(args)
     from cachesim.judging.judged_run import run_judged
     from cachesim.tools.run.diff_report import diff_data, diff_report
 
@@ -64,9 +64,11 @@ def run(args: Namespace) -> int:
     if args.json:
         from cachesim.judging.run_data import SCHEMA
 
-        say_json({"schema": SCHEMA, **data})
+        compared = compare_real(real, [a.scenario, b.scenario], as_json=True)
+        say_json({"schema": SCHEMA, **data, **real_part(compared)})
     else:
         show(diff_report(data, getattr(args, "verbose", 0)))
+        compared = compare_real(real, [a.scenario, b.scenario], as_json=False)
     if wanted(args):
         from cachesim.tools.picture.picture_recorder import PicturedRun
 
@@ -76,10 +78,23 @@ def run(args: Namespace) -> int:
         ]
         write_pictures(args, pictured, _shown(data))
     say_next(args, after_diff(data))
-    return answers_code(
+    code = answers_code(
         (request["equal_cold"], request["i"] in run["told"])
         for run in (data["a"], data["b"]) for request in run["requests"]
     )
+    return exits.worst([code, real_code(compared)])
+
+
+def _of_folder(args: Namespace) -> int:
+    """Compare the scenarios of a folder; return the exit code. Raise BadInput for options that need one scenario."""
+    from cachesim.tools.run.diff_folder import run_folder
+
+    if wanted(args):
+        raise BadInput("a picture shows one scenario, found a folder", file=args.case)
+    if args.real:
+        raise BadInput("diff --real takes one scenario, found a folder", file=args.case,
+                       hint="cachesim run FOLDER --real BUILD")  # fmt: skip
+    return run_folder(args)
 
 
 class ComparedCase(NamedTuple):

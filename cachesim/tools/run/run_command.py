@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os.path
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Sequence
 
 from cachesim.base import exits
 from cachesim.base.console import complain, say_json, show
@@ -32,6 +32,7 @@ from cachesim.tools.run.arguments import (
     profiles_of,
     read_cases,
 )
+from cachesim.tools.run.real_option import RealRuns, add_real, compare_real, real_code, real_part, real_runs
 from cachesim.tools.run.run_jobs import JobFailure, RunJob, exit_code, run_jobs
 from cachesim.tools.run.suggestions import after_run, say_next
 from cachesim.tools.run.work_arguments import add_jobs, add_limits
@@ -51,6 +52,7 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="exit code 0 if every run matches its file, even where that is wrong")  # fmt: skip
     add_settings(parser, "overrides the files: ")
     add_server(parser)
+    add_real(parser)
     add_jobs(parser)
     add_limits(parser)
     add_json(parser)
@@ -64,6 +66,7 @@ def run(args: Namespace) -> int:
             raise BadInput("--complete does not go with server flags and --model", hint="edit the file")
     scenarios, bad = read_cases(args.files, args.model, args.profiles, args.settings)
     jobs: list[RunJob] = []
+    real = real_runs(args)
     for scenario, mode in zip(scenarios, modes(args, scenarios, LONG_FILE), strict=True):
         try:
             jobs += [RunJob(scenario, profile, mode, recorder(args, profile))
@@ -82,9 +85,7 @@ def run(args: Namespace) -> int:
     if args.complete:
         codes += _complete(runs)
     found = [data for _, data in runs]
-    if not args.json:
-        _compare_engines(runs)
-    report(found, args.json, len(bad) + len(jobs) - len(runs), verbose, legend=True)
+    compared = _report_all(args, runs, len(bad) + len(jobs) - len(runs), real)
     as_typed = [] if args.model or args.settings else args.files
     say_next(args, after_run([(job.scenario, data) for job, data in runs], as_typed))
     if wanted(args):
@@ -93,7 +94,7 @@ def run(args: Namespace) -> int:
 
         pictured = [PicturedRun(job.scenario, data, job.recorder) for job, data in runs if job.recorder is not None]
         write_pictures(args, pictured, PictureOptions(report=failures_report(found)))
-    return exits.worst([*codes, exit_code(found, args.as_expected)])
+    return exits.worst([*codes, exit_code(found, args.as_expected), real_code(compared)])
 
 
 def _only_paths(files: list[str]) -> None:
@@ -101,6 +102,18 @@ def _only_paths(files: list[str]) -> None:
     for file in files:
         if not os.path.exists(file):
             raise BadInput("--complete writes into files", file=file, hint="give the path of the file")
+
+
+def _report_all(args: Namespace, runs: Runs, failed: int, real: RealRuns | None) -> list[dict[str, Any]]:
+    """Print the runs, and return their comparisons with real servers. ``failed``: as in ``report``."""
+    scenarios, found = [job.scenario for job, _ in runs], [data for _, data in runs]
+    if args.json:
+        compared = compare_real(real, scenarios, as_json=True)
+        report(found, True, failed, real=compared)
+        return compared
+    _compare_engines(runs)
+    report(found, False, failed, getattr(args, "verbose", 0), legend=True)
+    return compare_real(real, scenarios, as_json=False)
 
 
 Runs = list[tuple[RunJob, dict[str, Any]]]
@@ -154,14 +167,15 @@ def report_interrupted(
 
 
 def report(
-    runs: list[dict[str, Any]], as_json: bool, failed: int = 0, verbose: int = 0, legend: bool = False
-) -> None:
+    runs: list[dict[str, Any]], as_json: bool, failed: int = 0, verbose: int = 0, legend: bool = False,
+    real: Sequence[dict[str, Any]] = (),
+) -> None:  # fmt: skip
     """Print runs as JSON, or as tables and a closing line. ``failed``: number of files and runs without a result;
-    ``legend``: explain the columns below the first table."""
+    ``legend``: explain the columns below the first table; ``real``: comparisons with real servers, for JSON."""
     if as_json:
         from cachesim.judging.run_data import SCHEMA
 
-        say_json({"schema": SCHEMA, "runs": runs, "failed": failed})
+        say_json({"schema": SCHEMA, "runs": runs, "failed": failed, **real_part(real)})
         return
     from itertools import groupby
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
+from itertools import count
 from typing import TYPE_CHECKING, Any, Collection
 
 from cachesim.base import exits
@@ -14,6 +15,7 @@ from cachesim.base.untrusted_files import path_of
 from cachesim.tools.picture.picture_options import PictureOptions, add_pictures, wanted
 from cachesim.tools.run import arguments, work_arguments
 from cachesim.tools.run.pictured_runs import draw_cases
+from cachesim.tools.run.real_option import add_real, real_runs
 from cachesim.tools.run.run_jobs import check_cluster_profiles
 from cachesim.tools.run.suggestions import after_fuzz, say_next
 
@@ -53,6 +55,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="continue the campaign in the folder")
     parser.add_argument("--corpus", metavar="FOLDER", help="folder of scenario files to run first; failures that they "
                         "show are not shrunk again")  # fmt: skip
+    add_real(parser, "compare with real llama-servers instead: builds such as b11549, or paths")
     arguments.add_json(parser)
     add_pictures(parser)
 
@@ -72,11 +75,45 @@ def run(args: Namespace) -> int:
         raise BadInput("--resume needs a folder", hint="add --out FOLDER")
     plan = _plan(args)
     check_cluster_profiles(args.on, (plan.profile, plan.against))
+    if args.real:
+        return _search_real(args, plan, clock)
     if args.out is None:
         return _search(args, plan, None, clock)
     folder = CampaignFolder(path_of(args.out), plan, args.shard or WHOLE)
     with folder.held():
         return _search(args, plan, folder, clock)
+
+
+REAL_EXAMPLES = 50          # drawn conversations on a real server, about a second each
+
+
+def _search_real(args: Namespace, plan: CampaignPlan, clock: CampaignClock) -> int:
+    """Run drawn conversations on the real servers and in the simulator, under the rule sets of their builds. Return the
+    exit code."""
+    used = {"-p": args.profile, "--against": args.against, "--property": args.properties, "--out": args.out,
+            "--corpus": args.corpus, "--on": args.on, "--gguf": args.gguf}  # fmt: skip
+    if not_used := [name for name, value in used.items() if value]:
+        raise BadInput(f"{not_used[0]} does not go with --real", hint="each build has its own rule set")
+    real = real_runs(args)
+    assert real is not None
+    searches = real.search(plan.seed, plan.models, not args.no_shrink)
+    ended = None
+    try:
+        for number in count(0) if args.minutes else range(args.examples or REAL_EXAMPLES):
+            if clock.to_play() == 0:
+                break
+            for search in searches:
+                search.run(number, lambda: clock.to_shrink() == 0)
+    except KeyboardInterrupt as error:
+        ended = error
+        complain("interrupted: results so far")
+    found = [search.data() for search in searches]
+    if args.json:
+        say_json({"real": found})
+    else:
+        real.show_search(found)
+    differs = any(one["differences"] for one in found)
+    return exits.interrupted(ended) if ended else exits.BROKEN if differs else exits.HOLDS
 
 
 def _search(args: Namespace, plan: CampaignPlan, folder: CampaignFolder | None, clock: CampaignClock) -> int:

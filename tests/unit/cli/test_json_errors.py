@@ -28,6 +28,7 @@ WRONG = {
     "shrink": ("shrink nosuch", NOT_A_CASE), "repair": ("repair nosuch", "unknown profile 'nosuch'"),
     "memory": ("memory nosuch", "unknown sizes of K/V rows and states: model 'nosuch'"),
     "merge": ("merge nosuch", "not a folder"), "workload": ("workload nosuch", "no such file or directory"),
+    "real": ("real nosuch", "unknown action 'nosuch'"),
     "record": (f"record nosuch --url {DEAD}", NOT_A_CASE), "replay": ("replay nosuch", "no such file or directory"),
     "watch": ("watch", "nothing to watch"),
     "playground": ("playground --port 99999", "expected a port from 0 to 65535"),

@@ -99,9 +99,9 @@ class StoppedAtEnd(AbstractContextManager["StoppedAtEnd"]):
 class Process(StoppedAtEnd):
     """A running server. ``log``: the file with all its output."""
 
-    def __init__(self, command: Callable[[int], Sequence[str]], log: Path) -> None:
-        """Start ``command(port)`` on a free port. Raise BadInput if it cannot be executed."""
-        self.port = free_port()
+    def __init__(self, command: Callable[[int], Sequence[str]], log: Path, port: int = 0) -> None:
+        """Start ``command(port)``, without ``port`` on a free one. Raise BadInput if it cannot be executed."""
+        self.port = port or free_port()
         self.log = log
         words = [str(word) for word in command(self.port)]
         if not os.access(words[0], os.X_OK):

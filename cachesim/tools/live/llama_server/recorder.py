@@ -45,11 +45,13 @@ Step = dict[str, Any]
 class Recorder(StoppedAtEnd):
     """A real server and, with ``cold``, a second server without any caching. A context manager, which ends both.
 
-    ``rounding``: largest difference of log-probabilities that is not inexact. Raise BadInput if the binary cannot be
-    started or does not become healthy; no process is left running then."""
+    ``rounding``: largest difference of log-probabilities that is not inexact; ``server``: QuietServer for a build whose
+    log is not read. Raise BadInput if the binary cannot be started or does not become healthy; no process is left
+    running then."""
 
-    def __init__(self, start: ServerStart, cold: bool = True, rounding: float = ROUNDING) -> None:
-        self.start, self.rounding = start, rounding
+    def __init__(self, start: ServerStart, cold: bool = True, rounding: float = ROUNDING,
+                 server: type[LlamaServer] = LlamaServer) -> None:  # fmt: skip
+        self.start, self.rounding, self._kind = start, rounding, server
         self._with_cold = cold
         self._folder = TemporaryDirectory(prefix="cachesim-live-")
         self._hot: LlamaServer | None = None
@@ -105,14 +107,14 @@ class Recorder(StoppedAtEnd):
         if self._hot is not None:
             self._hot.stop()
             self._hot = None
-        self._hot = run_server(replace(self.start, flags=self._flags), self.folder, self.log_file)
+        self._hot = run_server(replace(self.start, flags=self._flags), self.folder, self.log_file, kind=self._kind)
 
     def _start_cold(self) -> None:
         if self._cold is not None:
             self._cold.stop()
             self._cold = None
         start = replace(self.start, flags=cold_flags(self._flags))
-        self._cold = run_server(start, self.folder, Path(self._folder.name, "cold.log"), listen=False)
+        self._cold = run_server(start, self.folder, Path(self._folder.name, "cold.log"), listen=False, kind=self._kind)
         for scales in self._scales:
             self._cold.client.set_adapters(scales)
 
@@ -167,7 +169,8 @@ class Recorder(StoppedAtEnd):
             said, out["stuck"] = server.taken(), True
         out["events"] = events_of(said, server.one_slot)
         self._moved |= any(event["ev"] in MOVED for event in out["events"])
-        for member, reply, task in zip(members, replies, self._name_tasks(members, replies, said), strict=True):
+        tasks = self._name_tasks(members, replies, said) if server.is_logged else [None for _ in members]
+        for member, reply, task in zip(members, replies, tasks, strict=True):
             if reply is not None:
                 self._answer(member, reply, said, task)
         if "stuck" in out:
@@ -233,7 +236,8 @@ class Recorder(StoppedAtEnd):
         died: ProcessEnd = error.died if isinstance(error, ServerEnded) else server.died()
         said = server.taken()
         out["events"] = events_of(said, server.one_slot)
-        self._name_tasks(members, [None] * len(members), said, ended=True)
+        if server.is_logged:
+            self._name_tasks(members, [None] * len(members), said, ended=True)
         out["died"] = {"error": str(error), "returncode": died.returncode, "fatal": list(died.fatal), "frames": []}
         self.inexact.append({"i": out["i"], "died": True, "shifted": self._moved})
         self._gone()
@@ -283,7 +287,8 @@ class Recorder(StoppedAtEnd):
         start = self.start
         return {"engine": "llama.cpp", "commit": start.commit, "model": start.gguf.name, "name": name,
                 "workload": name, "seed": 0, "note": None, "flags": list(start.flags),
-                "base_flags": list(start.base_flags), "env": {}, **self.images.header(), **more, "server": self.server,
+                "base_flags": list(start.base_flags), "env": {}, **({} if self._kind.is_logged else {"log": False}),
+                **self.images.header(), **more, "server": self.server,
                 "inexact": self.inexact, "steps": self.steps}  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -101,6 +102,8 @@ MARK = "control reasoning_end on unknown completion id={}, no live slot"
 """Message of the server on a control request for an unknown completion; the request has no effect."""
 OURS = MARK.partition("{")[0] + "cachesim-"
 
+_WITHOUT_LEVEL = re.compile(r"(?:error|\w+: error \w+ing model): (.*)")
+"""Error line of the program of a wheel, or of a build that logs without levels."""
 PORTS, TAKEN = 5, "couldn't bind"          # attempts if another process takes the free port
 START_WITHIN = 60.0         # seconds until the model is loaded
 IDLE_WITHIN = 120.0         # seconds until all work is done
@@ -142,6 +145,8 @@ class LlamaServer(StoppedAtEnd):
     """A server process with its client and its log. ``facts``: values logged at startup; ``said``: messages since the
     last ``taken``."""
 
+    is_logged = True
+
     def __init__(self, start: ServerStart, folder: Path, log: Path, listen: bool = True) -> None:
         """Start the server and wait until it is idle; without ``listen`` only until it answers, and ignore its log.
         Raise BadInput if it cannot be started, is not ready in time or would load another model from the file."""
@@ -154,10 +159,14 @@ class LlamaServer(StoppedAtEnd):
             self._lock = Lock()                 # several threads read the log
             self._heard = seconds()             # time of the last message
             self.process.wait(partial(self.client.healthy, alias(self.process.port)), START_WITHIN, "loading the model")
-            self.facts: dict[str, Any] = server_facts(entry.text for entry in self.settled()) if listen else {}
+            self.facts: dict[str, Any] = self._read_facts() if listen else {}
         except BaseException:
             self.stop()
             raise
+
+    def _read_facts(self) -> dict[str, Any]:
+        """Return the values logged at startup."""
+        return server_facts(entry.text for entry in self.settled())
 
     @property
     def one_slot(self) -> bool:
@@ -237,14 +246,34 @@ class LlamaServer(StoppedAtEnd):
         self.process.stop()
 
 
-def run_server(start: ServerStart, slots: Path, log: Path, listen: bool = True) -> LlamaServer:
+def run_server(
+    start: ServerStart, slots: Path, log: Path, listen: bool = True, kind: type[LlamaServer] = LlamaServer
+) -> LlamaServer:
     """Start a server, again if another process took its port. Raise BadInput with the last message of the server."""
     for _ in range(PORTS):
         try:
-            return LlamaServer(start, slots, log, listen)
+            return kind(start, slots, log, listen)
         except ServerEnded as error:
-            errors = [entry.text for entry in Logbook(log).read() if entry.level == "E"]
-            why = (*errors[:1], *error.died.fatal, str(error))[0]
-            if not any(TAKEN in text for text in errors):
+            ended = error
+            if not any(TAKEN in text for text in _errors_in(log)):
                 break
-    raise BadInput(f"the server ended when it started: {why}", file=str(start.binary))
+    raise start_error(log, ended, start.binary)
+
+
+def start_error(log: Path, ended: ServerEnded, binary: Path) -> BadInput:
+    """Return the error for a server that ended when it started, with the first message of its log that names one."""
+    why = (*_errors_in(log)[:1], *ended.died.fatal, str(ended))[0]
+    return BadInput(f"the server ended when it started: {why}", file=str(binary))
+
+
+def _errors_in(log: Path) -> list[str]:
+    """Return the errors of a log."""
+    return [text for entry in Logbook(log).read() if (text := _error_text(entry))]
+
+
+def _error_text(entry: Entry) -> str:
+    """Return the message of an error, "" for another entry."""
+    if entry.level == "E":
+        return entry.text
+    found = _WITHOUT_LEVEL.match(entry.text) if not entry.level else None
+    return found[1] if found else ""

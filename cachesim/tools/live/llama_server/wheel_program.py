@@ -1,12 +1,14 @@
 """Program that takes llama-server's flags and runs the server inside the wheel xllamacpp. Standard library only.
 
 The environment of the wheel runs this file as a script, so it imports no other module of the package. It answers HTTP
-as the build at the end of the wheel's version, and logs to its standard output and error. SIGTERM and SIGINT end it.
-Source: llama.cpp common/arg.cpp, tools/server/server.cpp llama_server (b11549).
+as the build in the wheel's version, and logs to its standard output and error. SIGTERM and SIGINT end it.
+Source: llama.cpp common/arg.cpp, tools/server/server.cpp llama_server (b11549); attributes of CommonParams in the
+wheels from 0.2.1 (September 2025) to 2026.10.11549.
 """
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from importlib.metadata import version
@@ -24,12 +26,19 @@ Read = Callable[[Library, str], Any]
 
 
 class WheelFlag(NamedTuple):
-    """A flag of llama-server: attribute of CommonParams with dots, and reader of its value. A switch has a value
-    instead of a reader."""
+    """A flag of llama-server: attributes of CommonParams with dots, and reader of its value. A switch has a value
+    instead of a reader. ``attribute``: its names, the newest first; a release has at most one of them. ``idle``: value
+    that a release without the attribute behaves like, so that it is accepted there."""
 
     attribute: str
     read: Read | None = None
     value: Any = None
+    idle: Any = None
+
+    @property
+    def attributes(self) -> list[str]:
+        """Names of the attribute in all releases, the newest first."""
+        return self.attribute.split()
 
 
 def _integer(_: Library, text: str) -> int:
@@ -42,14 +51,6 @@ def _number(_: Library, text: str) -> float:
 
 def _text(_: Library, text: str) -> str:
     return text
-
-
-def _set_of_one(_: Library, text: str) -> set[str]:
-    return {text}
-
-
-def _list_of_one(_: Library, text: str) -> list[str]:
-    return [text]
 
 
 def _on_off(_: Library, text: str) -> bool:
@@ -72,10 +73,16 @@ def _pooling(library: Library, text: str) -> Any:
     return getattr(library.llama_pooling_type, f"LLAMA_POOLING_TYPE_{text.upper()}")
 
 
+OLDER_DRAFTERS = {"DRAFT_SIMPLE": "DRAFT", "DRAFT_EAGLE3": "EAGLE3"}
+"""Names of drafters in the enumeration -> their names before b9294."""
+
+
 def _drafters(library: Library, text: str) -> list[Any]:
+    kinds = library.common_speculative_type
     start = "COMMON_SPECULATIVE_TYPE_"
-    names = [start + word.upper().replace("-", "_") for word in text.split(",")]
-    return [getattr(library.common_speculative_type, name) for name in names]
+    names = [word.upper().replace("-", "_") for word in text.split(",")]
+    present = [name if hasattr(kinds, start + name) else OLDER_DRAFTERS.get(name, name) for name in names]
+    return [getattr(kinds, start + name) for name in present]
 
 
 def _adapters(library: Library, text: str) -> list[Any]:
@@ -90,15 +97,17 @@ def _scaled_adapters(library: Library, text: str) -> list[Any]:
 
 TABLE: Mapping[str, WheelFlag] = {
     "-m --model": WheelFlag("model.path", _text),
-    "-md --model-draft --spec-draft-model": WheelFlag("speculative.draft.mparams.path", _text),
+    "-md --model-draft --spec-draft-model": WheelFlag(
+        "speculative.draft.mparams.path speculative.mparams_dft.path speculative.model.path", _text
+    ),
     "--mmproj": WheelFlag("mmproj.path", _text),
     "-mm": WheelFlag("mmproj.path", _text),
     "--lora": WheelFlag("lora_adapters", _adapters),
     "--lora-scaled": WheelFlag("lora_adapters", _scaled_adapters),
     "--lora-init-without-apply": WheelFlag("lora_init_without_apply", value=True),
-    "--host": WheelFlag("hostnames", _list_of_one),
+    "--host": WheelFlag("hostnames hostname", _text),
     "--port": WheelFlag("port", _integer),
-    "-a --alias": WheelFlag("model_alias", _set_of_one),
+    "-a --alias": WheelFlag("model_alias", _text),
     "--slot-save-path": WheelFlag("slot_save_path", _text),
     "-c --ctx-size": WheelFlag("n_ctx", _integer),
     "-b --batch-size": WheelFlag("n_batch", _integer),
@@ -108,15 +117,17 @@ TABLE: Mapping[str, WheelFlag] = {
     "--keep": WheelFlag("n_keep", _integer),
     "-kvu --kv-unified": WheelFlag("kv_unified", value=True),
     "-no-kvu --no-kv-unified": WheelFlag("kv_unified", value=False),
-    "--kv-unified-per-slot": WheelFlag("kv_unified_per_slot", _integer),
+    "--kv-unified-per-slot": WheelFlag("kv_unified_per_slot", _integer, idle=0),
     "--swa-full": WheelFlag("swa_full", value=True),
-    "-ctxcp --ctx-checkpoints --swa-checkpoints": WheelFlag("n_ctx_checkpoints", _integer),
-    "-cms --checkpoint-min-step --checkpoint-min-spacing": WheelFlag("checkpoint_min_step", _integer),
-    "-cram --cache-ram": WheelFlag("cache_ram_mib", _integer),
+    "-ctxcp --ctx-checkpoints --swa-checkpoints": WheelFlag("n_ctx_checkpoints n_swa_checkpoints", _integer),
+    "-cms --checkpoint-min-step --checkpoint-min-spacing": WheelFlag(
+        "checkpoint_min_step checkpoint_every_nt", _integer
+    ),
+    "-cram --cache-ram": WheelFlag("cache_ram_mib", _integer, idle=0),
     "-sps --slot-prompt-similarity": WheelFlag("slot_prompt_similarity", _number),
-    "--cache-idle-slots": WheelFlag("cache_idle_slots", value=True),
-    "--no-cache-idle-slots": WheelFlag("cache_idle_slots", value=False),
-    "--cache-prompt": WheelFlag("cache_prompt", value=True),
+    "--cache-idle-slots": WheelFlag("cache_idle_slots clear_idle", value=True),
+    "--no-cache-idle-slots": WheelFlag("cache_idle_slots clear_idle", value=False, idle=False),
+    "--cache-prompt": WheelFlag("cache_prompt", value=True, idle=True),
     "--no-cache-prompt": WheelFlag("cache_prompt", value=False),
     "--cache-reuse": WheelFlag("n_cache_reuse", _integer),
     "--context-shift": WheelFlag("ctx_shift", value=True),
@@ -126,18 +137,22 @@ TABLE: Mapping[str, WheelFlag] = {
     "--pooling": WheelFlag("pooling_type", _pooling),
     "--image-min-tokens": WheelFlag("image_min_tokens", _integer),
     "--image-max-tokens": WheelFlag("image_max_tokens", _integer),
-    "--spec-type": WheelFlag("speculative.types", _drafters),
-    "--spec-draft-n-max": WheelFlag("speculative.draft.n_max", _integer),
-    "--spec-draft-n-min": WheelFlag("speculative.draft.n_min", _integer),
-    "--spec-draft-p-min": WheelFlag("speculative.draft.p_min", _number),
-    "--spec-ngram-simple-size-n": WheelFlag("speculative.ngram_simple.size_n", _integer),
-    "--spec-ngram-simple-size-m": WheelFlag("speculative.ngram_simple.size_m", _integer),
+    "--spec-type": WheelFlag("speculative.types speculative.type", _drafters),
+    "--spec-draft-n-max": WheelFlag("speculative.draft.n_max speculative.n_max", _integer),
+    "--spec-draft-n-min": WheelFlag("speculative.draft.n_min speculative.n_min", _integer),
+    "--spec-draft-p-min": WheelFlag("speculative.draft.p_min speculative.p_min", _number),
+    "--spec-ngram-simple-size-n": WheelFlag(
+        "speculative.ngram_simple.size_n speculative.ngram_size_n", _integer
+    ),
+    "--spec-ngram-simple-size-m": WheelFlag(
+        "speculative.ngram_simple.size_m speculative.ngram_size_m", _integer
+    ),
     "-t --threads": WheelFlag("cpuparams.n_threads", _integer),
     "-tb --threads-batch": WheelFlag("cpuparams_batch.n_threads", _integer),
     "-fa --flash-attn": WheelFlag("flash_attn_type", _flash_attention),
     "-ctk --cache-type-k": WheelFlag("cache_type_k", _tensor_type),
     "-ctv --cache-type-v": WheelFlag("cache_type_v", _tensor_type),
-    "-fit --fit": WheelFlag("fit_params", _on_off),
+    "-fit --fit": WheelFlag("fit_params", _on_off, idle=False),
     "-ngl --n-gpu-layers": WheelFlag("n_gpu_layers", _integer),
     "--no-warmup": WheelFlag("warmup", value=False),
     "-lv --verbosity": WheelFlag("verbosity", _integer),
@@ -153,25 +168,33 @@ FLAGS: Mapping[str, WheelFlag] = {name: flag for names, flag in TABLE.items() fo
 
 
 class BadCommand(Exception):
-    """Raised for a flag that the program does not know, or a wrong value."""
+    """Raised for a flag that the program does not know or the release lacks, or a wrong value."""
 
 
-def settings_of(words: Sequence[str], library: Library) -> list[tuple[str, Any]]:
-    """Return the attributes of CommonParams and their values for a command line, in its order. Raise BadCommand."""
-    settings, rest = list[tuple[str, Any]](), list(words)
+class Setting(NamedTuple):
+    """A flag of a command line with its value. ``name``: the spelling that was used."""
+
+    name: str
+    flag: WheelFlag
+    value: Any
+
+
+def settings_of(words: Sequence[str], library: Library) -> list[Setting]:
+    """Return the flags of a command line with their values, in its order. Raise BadCommand."""
+    settings, rest = list[Setting](), list(words)
     while rest:
         name = rest.pop(0)
         flag = FLAGS.get(name)
         if flag is None:
             raise BadCommand(f"unknown flag: {name!r}")
         if flag.read is None:
-            settings.append((flag.attribute, flag.value))
+            settings.append(Setting(name, flag, flag.value))
             continue
         if not rest:
             raise BadCommand(f"expected a value for {name}")
         text = rest.pop(0)
         try:
-            settings.append((flag.attribute, flag.read(library, text)))
+            settings.append(Setting(name, flag, flag.read(library, text)))
         except (ValueError, KeyError, AttributeError):
             raise BadCommand(f"invalid value for {name}: {text!r}") from None
     return settings
@@ -182,20 +205,51 @@ def parameters(words: Sequence[str], library: Library) -> Any:
     params = library.CommonParams()
     params.port = DEFAULT_PORT
     params.n_parallel = -1
-    for attribute, value in settings_of(words, library):
-        *owners, name = attribute.split(".")
-        owner = params
-        for part in owners:
-            owner = getattr(owner, part)
-        setattr(owner, name, value)
+    for setting in settings_of(words, library):
+        apply(setting, params)
     if params.embedding:
         params.n_batch = min(params.n_batch, params.n_ubatch)       # a prompt must fit a micro-batch
     if params.n_parallel < 0:
         params.n_parallel = AUTOMATIC_SLOTS
         params.kv_unified = True
-    if params.kv_unified_per_slot > 0 and params.n_ctx == 0:
-        params.n_ctx = params.n_parallel * params.kv_unified_per_slot
+    per_slot = getattr(params, "kv_unified_per_slot", 0)
+    if per_slot > 0 and params.n_ctx == 0:
+        params.n_ctx = params.n_parallel * per_slot
     return params
+
+
+def apply(setting: Setting, params: Any) -> None:
+    """Set the attribute of a flag, under the name that it has in this release. Raise BadCommand if the release lacks
+    it, unless it behaves as the value asks."""
+    for attribute in setting.flag.attributes:
+        *owners, name = attribute.split(".")
+        owner = params
+        for part in owners:
+            owner = getattr(owner, part, None)
+        if hasattr(owner, name):
+            setattr(owner, name, shaped(setting.value, getattr(owner, name)))
+            return
+    if setting.flag.idle is None or setting.value != setting.flag.idle:
+        raise BadCommand(f"this release has no {setting.name}")
+
+
+def shaped(value: Any, present: Any) -> Any:
+    """Return a value in the shape of the present one: some attributes are lists or sets in some releases and single
+    values in others. Raise BadCommand for several values where the release has one."""
+    if isinstance(present, set | list):
+        return value if isinstance(value, list) else type(present)([value])
+    if not isinstance(value, list):
+        return value
+    if len(value) != 1:
+        raise BadCommand("this release takes a single --spec-type")
+    return value[0]
+
+
+def build_of(wheel: str) -> str:
+    """Return the number of llama.cpp's build in the version of a wheel; 0 for versions before April 2026, which do not
+    contain it."""
+    found = re.fullmatch(r"\d{4}\.\d+\.(\d+)(?:\.\d+)?", wheel)
+    return found[1] if found else "0"
 
 
 def serve(words: Sequence[str], library: Library) -> None:
@@ -211,7 +265,7 @@ def main(words: Sequence[str]) -> int:
     """Run the program; return the exit code."""
     if list(words) == ["--version"]:
         wheel = version(WHEEL)
-        sys.stdout.write(f"version: {wheel.rpartition('.')[2]} ({WHEEL} {wheel})\n")
+        sys.stdout.write(f"version: {build_of(wheel)} ({WHEEL} {wheel})\n")
         return 0
     import xllamacpp  # type: ignore[import-not-found]  # only the wheel's own environment has it
 

@@ -18,21 +18,26 @@ from cachesim.base.escaping import shell_word
 from cachesim.tools.live.llama_server import wheel_program
 
 IMPORT_WITHIN = 60.0        # seconds
+LAUNCHER = "llama-server"   # name of the file
 
 
 def write_launcher(python: Path, folder: Path) -> Path:
     """Write the launcher for the wheel of an environment into a folder; return its path. ``python``: the interpreter of
     that environment. Raise BadInput if the environment lacks the wheel."""
-    _require_wheel(python)
-    words = [str(python.absolute()), "-I", str(Path(wheel_program.__file__).absolute())]
-    launcher = folder / "llama-server"
-    command = " ".join(map(shell_word, words))
-    launcher.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
+    require_wheel(python)
+    launcher = folder / LAUNCHER
+    launcher.write_text(launcher_text(python), encoding="utf-8")
     launcher.chmod(0o755)
     return launcher
 
 
-def _require_wheel(python: Path) -> None:
+def launcher_text(python: Path) -> str:
+    """Return the launcher's text for the interpreter of an environment with the wheel."""
+    words = [str(python.absolute()), "-I", str(Path(wheel_program.__file__).absolute())]
+    return f'#!/bin/sh\nexec {" ".join(map(shell_word, words))} "$@"\n'
+
+
+def require_wheel(python: Path) -> None:
     """Raise BadInput unless the interpreter runs and imports the wheel."""
     if not os.access(python, os.X_OK):
         raise BadInput("not an executable file", file=str(python), hint="expected the interpreter of an environment")

@@ -14,7 +14,7 @@ from cachesim.engines.llama_cpp.flags import FLAGS as SIMULATED
 from cachesim.engines.llama_cpp.flags import READ_OVER
 from cachesim.tools.live.llama_server.process import Process
 from cachesim.tools.live.llama_server.server import BASE, ServerStart
-from cachesim.tools.live.llama_server.wheel_program import FLAGS, BadCommand, main, parameters, settings_of
+from cachesim.tools.live.llama_server.wheel_program import FLAGS, BadCommand, build_of, main, parameters, settings_of
 from cachesim.tools.live.llama_server.wheel_server import write_launcher
 
 WHEEL = textwrap.dedent("""
@@ -27,7 +27,7 @@ WHEEL = textwrap.dedent("""
             return self.__dict__.setdefault(name, Part())
 
     class CommonParams(Part):
-        embedding, kv_unified_per_slot = False, 0
+        embedding, kv_unified_per_slot, hostnames, model_alias = False, 0, [""], set()
 
     llama_flash_attn_type = ggml_type = Part()
 
@@ -77,7 +77,20 @@ class Library:
         def __init__(self):
             self.n_parallel, self.kv_unified, self.port = 1, False, 0
             self.n_ctx, self.kv_unified_per_slot, self.embedding, self.n_batch, self.n_ubatch = 0, 0, False, 2048, 512
-            self.model = self.cpuparams = self.cpuparams_batch = type("Part", (), {})()
+            self.model = type("Part", (), {"path": ""})()
+            self.model_alias, self.hostnames = set(), ["127.0.0.1"]
+            self.speculative = type("Part", (), {"types": []})()
+
+
+class OlderLibrary(Library):
+    """A release with other names, without adapters, n-gram sizes and a cache in host memory."""
+
+    class CommonParams:
+        def __init__(self):
+            self.n_parallel, self.kv_unified, self.port, self.embedding = 1, False, 0, False
+            self.hostname, self.model_alias, self.n_swa_checkpoints, self.checkpoint_every_nt = "", "", 3, 8192
+            self.clear_idle = True
+            self.speculative = type("Part", (), {"type": 0, "n_max": 16})()
 
 
 def started(python, tmp_path):
@@ -153,7 +166,7 @@ def test_every_flag_that_the_simulator_knows_is_mapped():
 
 
 def test_base_flags_are_mapped_to_parameters():
-    assert dict(settings_of(BASE, Library())) == {
+    assert {one.flag.attribute: one.value for one in settings_of(BASE, Library())} == {
         "cpuparams.n_threads": 1, "cpuparams_batch.n_threads": 1, "flash_attn_type": "LLAMA_FLASH_ATTN_TYPE_DISABLED",
         "cache_type_k": "GGML_TYPE_F32", "cache_type_v": "GGML_TYPE_F32", "warmup": False, "fit_params": False,
         "verbosity": 5,
@@ -164,18 +177,53 @@ def test_base_flags_are_mapped_to_parameters():
     (["-np", "2"], "n_parallel", 2),
     (["-sps", "0.5"], "slot_prompt_similarity", 0.5),
     (["--no-cache-prompt"], "cache_prompt", False),
-    (["--alias", "one"], "model_alias", {"one"}),
-    (["--spec-type", "draft-mtp,ngram-simple"], "speculative.types",
+    (["--alias", "one"], "model_alias", "one"),
+    (["--spec-type", "draft-mtp,ngram-simple"], "speculative.types speculative.type",
      ["COMMON_SPECULATIVE_TYPE_DRAFT_MTP", "COMMON_SPECULATIVE_TYPE_NGRAM_SIMPLE"]),
 ])  # fmt: skip
 def test_a_flag_sets_an_attribute(words, attribute, value):
-    assert settings_of(words, Library()) == [(attribute, value)]
+    [setting] = settings_of(words, Library())
+    assert (setting.flag.attribute, setting.value) == (attribute, value)
+
+
+def test_an_attribute_has_the_name_and_the_shape_that_it_has_in_the_release():
+    words = ["--host", "::1", "-a", "one", "-ctxcp", "4", "-cms", "64", "--no-cache-idle-slots",
+             "--spec-type", "draft-simple", "--spec-draft-n-max", "5"]  # fmt: skip
+    older = parameters(words, OlderLibrary())
+    assert (older.hostname, older.model_alias) == ("::1", "one")
+    assert (older.n_swa_checkpoints, older.checkpoint_every_nt) == (4, 64)
+    assert (older.clear_idle, older.speculative.n_max) == (False, 5)
+    assert older.speculative.type == "COMMON_SPECULATIVE_TYPE_DRAFT_SIMPLE"
+    newer = parameters(["--host", "::1", "-a", "one", "--spec-type", "draft-mtp,ngram-simple"], Library())
+    assert (newer.hostnames, newer.model_alias, len(newer.speculative.types)) == (["::1"], {"one"}, 2)
+
+
+@pytest.mark.parametrize("words", [["--lora", "x"], ["-cram", "64"], ["--kv-unified-per-slot", "5"], ["-fit", "on"]])
+def test_what_a_release_lacks_is_refused_by_name(words):
+    with pytest.raises(BadCommand, match=f"this release has no {words[0]}"):
+        parameters(words, OlderLibrary())
+
+
+def test_what_a_release_lacks_is_accepted_where_it_behaves_that_way():
+    parameters(["-cram", "0", "-fit", "off", "--kv-unified-per-slot", "0", "--cache-prompt"], OlderLibrary())
+
+
+def test_several_drafters_are_refused_by_a_release_with_one():
+    with pytest.raises(BadCommand, match="takes a single --spec-type"):
+        parameters(["--spec-type", "draft-mtp,ngram-simple"], OlderLibrary())
+
+
+@pytest.mark.parametrize(("wheel", "build"), [
+    ("2026.10.11549", "11549"), ("2026.4.8672.1", "8672"), ("0.2.14", "0"),
+])  # fmt: skip
+def test_the_build_of_a_wheel(wheel, build):
+    assert build_of(wheel) == build
 
 
 def test_adapters_have_their_scales():
-    [(name, adapters)] = settings_of(["--lora-scaled", "/a:b.gguf:0.5,/c.gguf:1"], Library())
-    assert name == "lora_adapters"
-    assert [adapter.pair for adapter in adapters] == [("/a:b.gguf", 0.5), ("/c.gguf", 1.0)]
+    [setting] = settings_of(["--lora-scaled", "/a:b.gguf:0.5,/c.gguf:1"], Library())
+    assert setting.flag.attribute == "lora_adapters"
+    assert [adapter.pair for adapter in setting.value] == [("/a:b.gguf", 0.5), ("/c.gguf", 1.0)]
 
 
 def test_without_a_number_of_slots_there_are_four_with_one_kv_cache():

@@ -16,6 +16,7 @@ from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.live.llama_server.gguf_models import find_model
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
+from cachesim.tools.live.llama_server.server import LlamaServer
 from cachesim.tools.live.llama_server.verify.model_of import (
     ComparedRequest,
     RealModelFacts,
@@ -114,13 +115,15 @@ on a server with unknown flags."""
 
 class Verification(NamedTuple):
     """Result of a verification. ``rows``: all requests; ``model`` in cachesim's notation, ``profile`` of cachesim;
-    ``notes``: changes to the scenario. ``undecided``: reason why nothing was run, "" = it was run."""
+    ``notes``: changes to the scenario. ``undecided``: reason why nothing was run, "" = it was run; ``recording``:
+    what the real server received and answered, None = not run."""
 
     rows: list[ComparedRequest]
     model: str
     profile: str
     notes: list[str]
     undecided: str = ""
+    recording: Mapping[str, Any] | None = None
 
     @property
     def same(self) -> bool | None:
@@ -131,17 +134,20 @@ class Verification(NamedTuple):
 
 
 def on_server(scenario: Scenario, profile: str, binary: Path, gguf: Path, layers: str = "",
-              tolerance: float | None = None) -> Verification:  # fmt: skip
-    """Start a server with the scenario's options and verify on it; its log is read. Raise BadInput."""
+              tolerance: float | None = None, build: str = "",
+              kind: type[LlamaServer] = LlamaServer, seed: int = 0) -> Verification:  # fmt: skip
+    """Start a server with the scenario's options and verify on it; its log is read unless ``kind`` is QuietServer.
+    ``build``: name of the server's build, if known; ``seed``: of the tokens. Raise BadInput."""
     check_images(scenario)
     facts = from_file(gguf, layers)
     ours, notes = _for_model(scenario, profile, facts, scenario.server)
     if ours is None:
         return Verification([], facts.layers, profile, [], notes[0])
-    player = Player(ours, vocabulary=facts.vocabulary)
+    player = Player(ours, seed, vocabulary=facts.vocabulary)
     amplified = facts.is_tiny and find_model(facts.layers).arch == "gemma3"
     rounding = tolerance if tolerance is not None else AMPLIFIED if amplified else ROUNDING
-    with Recorder(ServerStart(binary, gguf, tuple(player.write(ours.server)), ""), rounding=rounding) as recorder:
+    start = ServerStart(binary, gguf, tuple(player.write(ours.server)), build)
+    with Recorder(start, rounding=rounding, server=kind) as recorder:
         for _ in player.run(recorder.play):
             pass
         data = recorder.trace()
@@ -255,7 +261,7 @@ def _compared(
     ours: Scenario, data: Mapping[str, Any], profile: str, facts: RealModelFacts, notes: list[str]
 ) -> Verification:
     found = rows({**data, "model": _file(facts)}, profile, [step.text for step in ours.steps], facts.is_tiny)
-    return Verification(found, facts.layers, profile, list(dict.fromkeys(notes)))
+    return Verification(found, facts.layers, profile, list(dict.fromkeys(notes)), recording=data)
 
 
 def as_data(found: Verification) -> dict[str, Any]:

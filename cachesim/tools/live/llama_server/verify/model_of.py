@@ -24,6 +24,7 @@ from cachesim.tools.live.token_map import TINY, Vocabulary
 
 # Comparison: the simulator replays what the real server received and generated.
 
+RACED = "the result depends on when the requests arrive"
 SIZES = ("size", "mib", "bytes", "limit")
 """Parts of the names of event fields that depend on the size of a model's states."""
 
@@ -61,16 +62,19 @@ def rows(data: Mapping[str, Any], profile: str, texts: Sequence[str], sized: boo
     found: list[ComparedRequest] = []
     with TemporaryDirectory(prefix="cachesim-") as folder:
         run = _Beside(trace, "provenance", Path(folder), sized)
-        number = 0
+        number, raced = 0, False
         for step, raw in zip(trace.steps, data["steps"], strict=True):
             first = run.first(step)
             members = raw.get("steps", [raw])
+            race = bool(raw.get("racy")) and not trace.has_log
+            raced = step.action != "restart" and (raced or race)
             if step.members:
-                race = bool(raw.get("racy")) and not trace.has_log
                 for n, (member, one) in enumerate(zip(step.members, members, strict=True), number):
                     theirs = _theirs(member, one, raw)
                     ours, far = run.sides.get(id(member.request), UNKNOWN), max(_gaps(one), default=None)
                     same, why = (False, "") if first and not race else _same(ours, theirs, race, far)
+                    if same is False and raced:
+                        same, why, first = None, RACED, ""
                     found.append(ComparedRequest(n, texts[n], ours, theirs, same, why, first, far))
             number += len(members)
     return found
@@ -124,7 +128,7 @@ def _same(ours: RequestResult, theirs: RequestResult, race: bool, far: float | N
         return None, "the client disconnected"
     fields = [a == b for a, b in zip(ours[:3], theirs[:3], strict=True) if b is not None]
     if not all(fields):
-        return (None, "the result depends on when the requests arrive") if race else (False, "")
+        return (None, RACED) if race else (False, "")
     if ours.equal is False and theirs.equal and far:
         return None, f"wrong here; the real answer differs from a cold run by {far:g}, which counts as rounding"
     if ours.equal is None or theirs.equal is None:

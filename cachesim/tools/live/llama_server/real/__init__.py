@@ -1,0 +1,1 @@
+"""Real llama-servers from the package index: installation, start, and comparison with the simulator."""

@@ -1,0 +1,159 @@
+"""Reports on real servers: their builds, and a scenario beside the simulator."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from cachesim.base.errors import counted
+from cachesim.base.escaping import shell_word
+from cachesim.base.layout import WholeTable
+
+Data = dict[str, Any]
+SAME = {True: ("equal", "green"), False: ("DIFFERS", "bold red"), None: ("undecided", "yellow")}
+ANSWER = {True: "correct", False: "WRONG", None: "?"}
+
+
+def list_report(rows: Sequence[Data]) -> RenderableType:
+    """Return a table of builds."""
+    table = WholeTable()
+    for name in ("build", "package", "installed", "compared"):
+        table.add_column(name)
+    for row in rows:
+        size = f"{row['bytes'] / 2**20:.0f} MiB" if row["installed"] else "no"
+        compared = "answers and log" if row["log_read"] else "answers"
+        table.add_row(row["build"], row["package"], size, compared)
+    folders = sorted({row["folder"] for row in rows if row["folder"]})
+    return Group(table, *(Text(f"  {folder}", "dim") for folder in folders))
+
+
+def real_report(data: Data) -> RenderableType:
+    """Return a table of a scenario's requests: simulated, real, and whether they are equal."""
+    head = Text.assemble((data["scenario"], "bold"), f"  {data['model']}  ", (data["profile"], "cyan"),
+                         " | real ", (data["build"], "cyan"))  # fmt: skip
+    table = WholeTable()
+    table.add_column("#", justify="right")
+    table.add_column("request", overflow="fold")
+    for name in ("simulated", "real", ""):
+        table.add_column(name)
+    for row in data["requests"]:
+        table.add_row(str(row["number"]), Text(row["text"]), _side(row["ours"]), _side(row["theirs"]),
+                      Text(*SAME[row["same"]]))  # fmt: skip
+    lines = [line for row in data["requests"] for line in _below(row)]
+    lines += [Text(f"  note: {note}", "dim") for note in data["notes"]]
+    if data["left_out"]:
+        lines.append(Text(f"  not run on {data['build']}: {data['left_out']}", "yellow"))
+    tables = [table] if data["requests"] else []
+    return Group(head, *tables, *lines, Text(f"  => {verdict(data)}"))
+
+
+LEGEND = "reused + evaluated tokens; answer compared with a cold run of its own side"
+
+
+def verdict(data: Data) -> str:
+    """Return the result of a comparison in words."""
+    compared = "answers and decisions" if data["log_read"] else "answers"
+    if data["same"]:
+        return f"{compared} are equal on the real {data['build']}"
+    differing = [str(row["number"]) for row in data["requests"] if row["same"] is False]
+    if differing:
+        return f"DIFFERS on the real {data['build']}, first in request {differing[0]}"
+    return f"undecided on the real {data['build']}"
+
+
+def _side(side: Data) -> str:
+    if side["status"] == 0:
+        return "process ended"
+    if side["status"] not in (200, None):
+        return f"HTTP {side['status']}"
+    if side["prompt_n"] is None:
+        return "-"
+    return f"{side['cache_n']} + {side['prompt_n']}, {ANSWER[side['equal']]}"
+
+
+def _below(row: Data) -> Iterator[Text]:
+    if row["first"]:
+        yield Text(f"  request {row['number']}: first difference: {row['first']}", "red")
+    if row["why"]:
+        yield Text(f"  request {row['number']}: undecided: {row['why']}", "yellow")
+
+
+def between_builds(compared: Sequence[Data]) -> Iterator[RenderableType]:
+    """Yield a line for each scenario that ran on several real builds: whether their answers differ."""
+    cases: dict[str, list[Data]] = {}
+    for data in compared:
+        if data["requests"]:
+            cases.setdefault(data["scenario"], []).append(data)
+    for scenario, runs in cases.items():
+        for older, newer in pairwise(runs):
+            pairs = zip(older["requests"], newer["requests"], strict=False)
+            differing = [str(a["number"]) for a, b in pairs if a["theirs"] != b["theirs"]]
+            what = f"differ in request {', '.join(differing)}" if differing else "give equal results"
+            yield Text(f"{scenario}: the real {older['build']} and {newer['build']} {what}")
+
+
+SHOWN = 3                   # requests of which the history shows a column
+
+
+def history_report(data: Data) -> RenderableType:
+    """Return the course of a scenario over real builds: the change, and each build that was run."""
+    shown = (changed_requests(data) or list(_numbers(data)))[:SHOWN]
+    table = WholeTable()
+    table.add_column("real")
+    for number in shown:
+        table.add_column(f"request {number}")
+    table.add_column("simulator")
+    for run in data["runs"]:
+        sides = [_side(run["requests"][number]["theirs"]) for number in shown]
+        table.add_row(run["build"], *sides, Text(*SAME[run["same"]]))
+    lines = [Text(f"  not run on {one['build']}: {one['left_out']}", "yellow") for one in data["not_run"]]
+    lines += [Text.assemble(f"  {run['build']}:", line)
+              for run in data["runs"] for row in run["requests"] for line in _below(row)]  # fmt: skip
+    tables = [table] if data["runs"] else []
+    return Group(Text(change_sentence(data), "bold"), *tables, *lines, Text(f"  {LEGEND}", "dim"))
+
+
+def change_sentence(data: Data) -> str:
+    """Return where the outcome changed between real builds."""
+    builds = [run["build"] for run in data["runs"]]
+    if data["first_new"]:
+        which = ", ".join(map(str, changed_requests(data)))
+        return f"real builds: request {which} changes between {data['last_old']} and {data['first_new']}"
+    if len(builds) < 2:
+        return "real builds: fewer than two could be compared"
+    return f"real builds: no request changes between {builds[0]} and {builds[-1]}"
+
+
+def changed_requests(data: Data) -> list[int]:
+    """Return the requests whose real outcome differs between the builds that were run."""
+    return [number for number in _numbers(data)
+            if any(run["requests"][number]["theirs"] != data["runs"][0]["requests"][number]["theirs"]
+                   for run in data["runs"])]  # fmt: skip
+
+
+def _numbers(data: Data) -> range:
+    """Return the numbers of the requests that every build ran."""
+    return range(min((len(run["requests"]) for run in data["runs"]), default=0))
+
+
+def search_report(data: Data) -> RenderableType:
+    """Return the result of a search: the differences, each with its smallest conversation, then the numbers."""
+    lines: list[RenderableType] = []
+    for one in data["differences"]:
+        flags = "".join(f" --set {name}={value}" for name, value in one["server"].items())
+        lines += [Text(f"conversation {one['number']} differs: cachesim run {shell_word(one['line'], quotes=True)} "
+                       f"--model {shell_word(one['model'])}{flags} --real {data['build']}", "red"),
+                  real_report(one["comparison"])]  # fmt: skip
+    ran = f"{counted(data['conversations'], 'conversation')}, {counted(data['requests'], 'request')}"
+    counts = f"{ran}: {data['equal']:,} equal"
+    undecided = counted(sum(one["requests"] for one in data["undecided"]), "request")
+    differing = len(data["differences"])
+    result = f"{counted(differing, 'conversation')} differ{'s' if differing == 1 else ''}, {undecided} undecided"
+    lines.append(Text.assemble((f"real {data['build']}", "bold"), f": {counts}; {result}"))
+    lines += [Text(f"  undecided: {counted(one['requests'], 'request')}: {one['why']}") for one in data["undecided"]]
+    lines += [Text(f"  not run: {counted(one['conversations'], 'conversation')}: {one['why']}")
+              for one in data["left_out"]]  # fmt: skip
+    return Group(*lines)

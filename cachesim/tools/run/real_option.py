@@ -1,0 +1,115 @@
+"""Option ``--real``: the same conversations on real servers, beside the simulator.
+
+The servers belong to a tool that imports this one, so that the command line gives it to the commands:
+``args.real_runs``.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable, Protocol, Sequence
+
+from cachesim.base import exits
+
+if TYPE_CHECKING:
+    from cachesim.scenarios.schema import Scenario
+
+Data = dict[str, Any]
+
+
+class Served(Protocol):
+    """A started server."""
+
+    @property
+    def url(self) -> str:
+        """The URL on which it answers."""
+
+
+class RealDrawing(Protocol):
+    """A search for drawn conversations that differ on a real server."""
+
+    def run(self, number: int, stop: Callable[[], bool]) -> None:
+        """Run the drawn conversation of a number on both sides."""
+
+    def data(self) -> Data:
+        """Return the results so far as plain data."""
+
+
+class RealRuns(Protocol):
+    """The real servers that ``--real`` names."""
+
+    def require(self) -> None:
+        """Find the servers, and install what is missing. Raise BadInput."""
+
+    def compare(self, scenarios: Sequence[Scenario]) -> list[Data]:
+        """Return the comparison of each scenario on each server as plain data."""
+
+    def show(self, compared: Sequence[Data]) -> None:
+        """Print comparisons."""
+
+    def bisect(self, scenario: Scenario) -> Data:
+        """Return the course of a scenario over the real builds as plain data."""
+
+    def show_history(self, data: Data) -> None:
+        """Print the course of a scenario over the real builds."""
+
+    def search(self, seed: int, narrowed: tuple[str, ...], shrinks: bool) -> Sequence[RealDrawing]:
+        """Return a search for drawn conversations on each server."""
+
+    def show_search(self, found: Sequence[Data]) -> None:
+        """Print the results of searches."""
+
+    def serve(self, layers: str, flags: Sequence[str]) -> AbstractContextManager[Served]:
+        """Start the server of the first build with a model of these layers."""
+
+
+def add_real(parser: ArgumentParser, text: str = "run the same requests on real llama-servers too: builds such as "
+             "b11549, or paths") -> None:  # fmt: skip
+    """Add ``--real``, ``--gguf`` and ``--install``."""
+    parser.add_argument("--real", metavar="BUILD[,BUILD...]", default="", help=f"{text} (cachesim real list)")
+    parser.add_argument("--gguf", metavar="GGUF", type=Path,
+                        help="--real: model file (default: a tiny model with the scenario's layers)")  # fmt: skip
+    parser.add_argument("--install", action="store_true", help="--real: install missing builds without asking")
+
+
+def real_runs(args: Namespace) -> RealRuns | None:
+    """Return the real servers, None without ``--real``. Installs them if needed. Raise BadInput."""
+    if not args.real:
+        return None
+    found: RealRuns = args.real_runs(args)
+    found.require()
+    return found
+
+
+def real_history(args: Namespace, scenario: Scenario) -> tuple[RealRuns, Data] | None:
+    """Return the course of a scenario over the real builds, with their servers; None without ``--real``. Raise
+    BadInput."""
+    if not args.real:
+        return None
+    found: RealRuns = args.real_runs(args)
+    return found, found.bisect(scenario)
+
+
+def compare_real(real: RealRuns | None, scenarios: Sequence[Scenario], as_json: bool) -> list[Data]:
+    """Run each scenario once on the real servers, and print the comparisons unless ``as_json``; return them."""
+    if real is None:
+        return []
+    once = {(scenario.id, repr(scenario)): scenario for scenario in scenarios}
+    compared = real.compare(list(once.values()))
+    if not as_json:
+        real.show(compared)
+    return compared
+
+
+def real_part(compared: Sequence[Data]) -> Data:
+    """Return the key of a command's JSON for comparisons; nothing without ``--real``."""
+    return {"real": list(compared)} if compared else {}
+
+
+def real_code(compared: Sequence[Data]) -> int:
+    """Return the exit code of comparisons: 1 if simulator and real server differ."""
+    return exits.BROKEN if any(data["same"] is False for data in compared) else exits.HOLDS
+
+

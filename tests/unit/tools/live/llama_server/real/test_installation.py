@@ -1,0 +1,128 @@
+"""Tests of the installation of wheels: complete or nothing. The programs venv and pip are replaced."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from cachesim.base.errors import BadInput, Unfinished
+from cachesim.tools.live.llama_server.real import installation
+from cachesim.tools.live.llama_server.real.installation import (
+    cache_folder,
+    environment_of,
+    install,
+    installed_bytes,
+    is_installed,
+    launcher_of,
+    remove,
+)
+from cachesim.tools.live.llama_server.real.wheels import find_wheel
+
+WHEEL = find_wheel("b11549")
+OFFLINE = "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError()'\nERROR: No matching"
+ABSENT = "ERROR: Could not find a version that satisfies the requirement\nERROR: No matching distribution found"
+BROKEN = "ERROR: [Errno 28] No space left on device"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "cachesim" / "real"
+
+
+@pytest.fixture
+def programs(monkeypatch):
+    """Replace venv and pip; ``programs`` collects their command lines, and ``pip`` is the result of pip."""
+
+    class Programs(list):
+        pip = (0, "")
+
+    called = Programs()
+
+    def run(words):
+        called.append(words)
+        if "venv" in words:
+            from pathlib import Path
+
+            folder = Path(words[-1]) / "bin"
+            folder.mkdir()
+            (folder / "python").write_text("#!/bin/sh\nexit 0\n")
+            (folder / "python").chmod(0o755)
+            return subprocess.CompletedProcess(words, 0, "", "")
+        if isinstance(called.pip, BaseException):
+            raise called.pip
+        return subprocess.CompletedProcess(words, called.pip[0], "", called.pip[1])
+
+    monkeypatch.setattr(installation, "_run", run)
+    return called
+
+
+def left(cache):
+    return sorted(path.name for path in cache.iterdir())
+
+
+def test_a_wheel_is_installed_into_its_own_folder(programs, cache):
+    assert not is_installed(WHEEL)
+    install(WHEEL)
+    assert is_installed(WHEEL) and left(cache) == ["b11549"] and installed_bytes(WHEEL) > 0
+    assert programs[-1][-1] == "xllamacpp==2026.10.11549" and "--only-binary" in programs[-1]
+    assert f"{cache}/b11549/bin/python" in launcher_of(WHEEL).read_text()
+    install(WHEEL)
+    assert len(programs) == 2
+
+
+def test_without_pip_the_environment_brings_its_own(programs, monkeypatch):
+    monkeypatch.setattr(installation, "find_spec", lambda name: None)
+    install(WHEEL)
+    venv, pip = programs
+    assert "--without-pip" not in venv and pip[0].endswith("/bin/python") and pip[0] != sys.executable
+
+
+@pytest.mark.parametrize(("said", "expected"), [
+    (OFFLINE, "was not installed: the package index cannot be reached"),
+    (ABSENT, "the index has no wheel of it for "),
+    (BROKEN, r"was not installed \(ERROR: \[Errno 28\] No space left on device\)"),
+])  # fmt: skip
+def test_a_failed_installation_leaves_nothing_and_says_why(programs, cache, said, expected):
+    programs.pip = (1, said)
+    with pytest.raises(BadInput, match=expected) as bad:
+        install(WHEEL)
+    assert left(cache) == [] and "\n" not in str(bad.value)
+
+
+def test_an_interrupted_installation_leaves_nothing(programs, cache):
+    programs.pip = KeyboardInterrupt()
+    with pytest.raises(Unfinished, match="b11549 was not installed"):
+        install(WHEEL)
+    assert left(cache) == []
+
+
+def test_what_a_killed_installation_left_is_removed_by_the_next(programs, cache):
+    (cache / ".b11549-dead").mkdir(parents=True)
+    (cache / "b11549" / "bin").mkdir(parents=True)
+    assert not is_installed(WHEEL)
+    install(WHEEL)
+    assert left(cache) == ["b11549"]
+
+
+def test_an_environment_is_removed(programs, cache):
+    install(WHEEL)
+    remove(WHEEL)
+    assert left(cache) == [] and not is_installed(WHEEL)
+    remove(WHEEL)
+
+
+def test_the_launcher_of_another_cachesim_is_written_anew(programs):
+    install(WHEEL)
+    launcher = environment_of(WHEEL) / "llama-server"
+    text = launcher.read_text()
+    launcher.write_text("#!/bin/sh\nexec python /gone/wheel_program.py\n")
+    assert launcher_of(WHEEL).read_text() == text and launcher.stat().st_mode & 0o111
+
+
+def test_a_relative_cache_home_is_ignored(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / ".cache" / "cachesim" / "real"

@@ -1,0 +1,113 @@
+"""Tests of ``cachesim real``, with stand-ins for venv, pip and the server."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pytest
+
+from cachesim.base import exits
+from cachesim.cli.main import main
+from cachesim.tools.live.llama_server.real import installation
+from cachesim.tools.live.real_command import prepared
+from tests.unit.tools.live.real_llama import launcher
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def test_list_shows_every_build_and_what_is_compared(capsys):
+    assert main(["real", "list"]) == exits.HOLDS
+    out = capsys.readouterr().out
+    assert "b11549  xllamacpp==2026.10.11549  no         answers and log" in out
+    assert "b7376   xllamacpp==0.2.7          no         answers" in out
+    assert main(["real", "list", "--json"]) == exits.HOLDS
+    assert json.loads(capsys.readouterr().out)["builds"][0]["installed"] is False
+
+
+def test_install_and_remove(capsys, monkeypatch):
+    def fill(folder, place, wheel):
+        (folder / "llama-server").write_text("")
+
+    monkeypatch.setattr(installation, "_fill", fill)
+    assert main(["real", "install", "b11549", "b8672", "--json"]) == exits.HOLDS
+    assert [one["installed"] for one in json.loads(capsys.readouterr().out)["builds"]] == [True, True]
+    assert main(["real", "remove", "b8672", "--json"]) == exits.HOLDS
+    assert json.loads(capsys.readouterr().out)["builds"][0]["installed"] is False
+
+
+@pytest.mark.parametrize(("words", "expected"), [
+    (["instal", "b11549"], "unknown action 'instal' (did you mean 'install'?)"),
+    (["install"], "real install takes one build or several, not 0"),
+    (["list", "b11549"], "real list takes no build, not 1"),
+    (["serve"], "real serve takes a build, not 0"),
+    (["serve", "b11549"], "serve needs -m GGUF, or -m LAYERS such as GGGA"),
+    (["serve", "b11549", "-m", "A"], "not installed: b11549"),
+    (["install", "b11549", "--", "-np", "2"], "-m, --log and the server's flags go with serve"),
+])  # fmt: skip
+def test_unusable_command_lines(capsys, words, expected):
+    assert main(["real", *words]) == exits.BAD_INPUT
+    err = capsys.readouterr().err
+    assert expected in err and err.count("\n") == 1
+
+
+def test_words_after_the_dashes_are_flags_of_the_server():
+    assert prepared(["serve", "b1", "--", "-np", "2"], ()) == ["serve", "b1", "--flag=-np", "--flag=2"]
+    assert prepared(["list"], ()) == ["list"]
+
+
+def serving(tmp_path, *words):
+    file = launcher(tmp_path, "b9713", "llama_cpp@b9518")
+    argv = [sys.executable, "-m", "cachesim", "real", "serve", str(file), "-m", "A", "--json", *words]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def is_running(url):
+    try:
+        with urllib.request.urlopen(f"{url}/props", timeout=5):
+            return True
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_the_server_answers_and_ends_with_its_parent(tmp_path, number):
+    process = serving(tmp_path, "--", "-np", "2", "-c", "512")
+    url = json.loads(process.stdout.readline())["url"]
+    with urllib.request.urlopen(f"{url}/props", timeout=5) as reply:
+        assert json.load(reply)["total_slots"] == 2
+    os.kill(process.pid, number)
+    assert process.wait(20) == (exits.HOLDS if number == signal.SIGINT else -signal.SIGKILL)
+    stop = time.monotonic() + 20
+    while is_running(url) and time.monotonic() < stop:
+        time.sleep(0.05)
+    assert not is_running(url)
+    process.stdout.close()
+    process.stderr.close()
+
+
+def test_a_server_that_refuses_a_flag_says_so(tmp_path, capsys):
+    file = launcher(tmp_path, "b9713", "llama_cpp@b9518")
+    file.write_text(file.read_text().replace("PYTHONPATH", "echo 'error: unknown flag: -x' >&2; exit 2 #"))
+    assert main(["real", "serve", str(file), "-m", "A", "--", "-x"]) == exits.BAD_INPUT
+    assert "the server ended when it started: unknown flag: -x" in capsys.readouterr().err
+
+
+def test_check_starts_a_real_server(tmp_path, capsys):
+    file = launcher(tmp_path, "b11549", "llama_cpp@b11549-repaired")
+    words = ["check", "--real", str(file), "--layers", "A", "--flags", "-np 1 -c 512", "--only", "reuse", "--json"]
+    assert main([*words, "--examples", "1", "--requests", "200"]) in (exits.HOLDS, exits.UNDECIDED)
+    assert json.loads(capsys.readouterr().out)["server"]["slots"] == 1
+
+
+def test_check_takes_a_url_or_a_build(capsys):
+    assert main(["check"]) == exits.BAD_INPUT
+    assert "expected the URL of a server, or --real BUILD" in capsys.readouterr().err
