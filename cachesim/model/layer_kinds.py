@@ -63,12 +63,16 @@ class Recurrence(NamedTuple):
 
 
 class LayerKind(NamedTuple):
-    """A row of the table. ``words``: name of the kind for users."""
+    """A row of the table. ``words``: name of the kind for users; ``numbers``: fields of a ``Layer`` that follow the
+    letter, of which those in ``optional`` may be left out; ``newest``: only engines that name the kind have it."""
 
     letter: str
     words: str
     attention: Attention | None = None
     recurrence: Recurrence | None = None
+    numbers: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    newest: bool = False
 
 
 _MATRIX = (HEADS, HEAD, HEAD)
@@ -78,11 +82,16 @@ _SHORT_CONV = Recurrence(weights.draw_short_conv, recurrent.short_conv, weights.
 
 KINDS: Mapping[str, LayerKind] = {kind.letter: kind for kind in (
     LayerKind("A", "attention", Attention("base")),
-    LayerKind("W", "attention over a window", Attention("swa")),
-    LayerKind("K", "attention within chunks", Attention("chunk")),
+    LayerKind("W", "attention over a window", Attention("swa"), numbers=("window",)),
+    LayerKind("K", "attention within chunks", Attention("chunk"), numbers=("window",)),
     LayerKind("N", "attention without RoPE", Attention("base", heads=attention.unrotated_heads, rotated=False)),
     LayerKind("G", "gated delta net", None, _DELTA_NET),
     LayerKind("S", "Mamba-2 SSM", None, _SSM),
     LayerKind("C", "short convolution", None, _SHORT_CONV),
     LayerKind("H", "attention beside SSM", Attention("base"), _SSM),
+    LayerKind("I", "attention to the best rows", Attention("base"), numbers=("count",), newest=True),
+    LayerKind("P", "attention to the best pools of 4 rows", Attention("base"), numbers=("count",), newest=True),
+    LayerKind("B", "attention to the best blocks of 16 rows", Attention("base"), numbers=("count",), newest=True),
+    LayerKind("D", "window and compressed rows", Attention("swa"), numbers=("ratio", "window", "count"),
+              optional=("count",), newest=True),
 )}  # fmt: skip

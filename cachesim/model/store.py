@@ -31,6 +31,12 @@ class KVRows(NamedTuple):
     v: Values | None          # (n, kv_heads, head)
 
 
+def index_of(layer: int) -> int:
+    """Return the number under which a store keeps a layer's second kind of rows: its index rows, or its compressed
+    rows."""
+    return ~layer
+
+
 class LayerState(NamedTuple):
     """State of the recurrent part of a layer. Its arrays are immutable.
 

@@ -38,6 +38,10 @@ WHOLE: Mapping[str, WholeKind] = {
     "S": WholeKind(None, ssm, 4, True),
     "C": WholeKind(None, short_conv, 3),
     "H": WholeKind(attention, ssm, 4, True),
+    "I": WholeKind(attention),
+    "P": WholeKind(attention),
+    "B": WholeKind(attention),
+    "D": WholeKind(attention),
 }
 
 

@@ -13,6 +13,7 @@ from cachesim.engines.shared.known_models import KnownModel, find, known_names, 
 from cachesim.engines.shared.model_sizes import model_file, real_model, short_notation, sized_name
 from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.engines.shared.unsimulated_models import not_simulated, unsimulated
+from cachesim.model.layer_kinds import KINDS
 from cachesim.model.spec import LETTERS, parse
 from cachesim.scenarios.notation.value_checks import HIGHEST, literal
 
@@ -272,7 +273,7 @@ def check_model(model: str, engine: str = DEFAULT_ENGINE) -> None:
     try:
         spec = parse(layers if layers and arch in manual.architectures else model)
         for layer in spec.layers:
-            if layer.kind in manual.refused:
+            if layer.kind in manual.refused or (KINDS[layer.kind].newest and layer.kind not in manual.newest):
                 raise BadInput(f"model {quoted(model)}: {engine} has no layers of kind {layer.kind}")
         if len({layer.window for layer in spec.layers if layer.window}) > 1:
             raise BadInput(f"model {quoted(model)}: windows of different sizes", hint="a model has one window")

@@ -16,6 +16,7 @@ from cachesim.engines.base import Answer, Output
 from cachesim.engines.llama_cpp import events as llama_ev
 from cachesim.engines.llama_cpp.flags import Options
 from cachesim.engines.llama_cpp.memory.context import CommonMemory, Context
+from cachesim.engines.llama_cpp.memory.create_memory import create_memory
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
 from cachesim.engines.llama_cpp.memory.model_layout import ModelKind
 from cachesim.engines.llama_cpp.memory.recurrent import RollbackPlanes
@@ -55,7 +56,7 @@ class Core(SlotCore):
         self.settings = settings(opts, kind, rules)
         traits = [rules.kv_read(), rules.kv_undo(), rules.kv_fail(), rules.kv_copy(), rules.kv_full(),
                   rules.kv_shift(), rules.kv_shared()]  # fmt: skip
-        self._memory = memory = Memory(
+        self._memory = memory = create_memory(
             kind, self.settings.sizes, model,
             lambda pos, pos_max, n_swa: rules.kv_state(pos, pos_max, n_swa).value, self._refuses, log.emit,
             BuildTraits(*(trait.value for trait in traits))._replace(
@@ -111,7 +112,7 @@ class Core(SlotCore):
         rules, kind, opts, sizes = self.rules, self.kind, self.settings.flags, self.settings.sizes
         faults = (rules.kv_turn(), rules.kv_mask(), rules.kv_pos(), rules.rs_tail(), rules.batch_check())
         for decision in (
-            rules.n_swa(kind.n_swa, sizes.swa_full), *traits,
+            rules.n_swa(kind.served_window, sizes.swa_full), *traits,
             rules.ctx_pool(opts.ctx_size, sizes.n_seq, opts.kv_unified_per_slot),
             rules.slot_ctx(sizes.n_ctx_seq, self.settings.n_ctx, sizes.n_seq, opts.kv_unified_per_slot),
             rules.spec_on(self.settings.exact),
@@ -189,7 +190,7 @@ class Core(SlotCore):
         if trunk is not None:
             model = mtp_head(trunk) if self.settings.mtp else make_model(kind.spec, trunk.exact, trunk.seed + 2)
         sizes = self.settings.sizes._replace(n_rs_seq=0)
-        memory = Memory(kind, sizes, model, self.memory.keep, self.memory.refuses, self.log.emit, self.memory.traits)
+        memory = create_memory(kind, sizes, model, self.memory.keep, self.memory.refuses, self.log.emit, self.memory.traits)
         return self._context(memory, model, "draft")
 
     def _context(self, memory: Memory, model: Model | None, name: str = "target") -> Context:

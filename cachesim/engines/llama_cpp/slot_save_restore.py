@@ -83,7 +83,7 @@ def pack(file: SlotFile) -> bytes:
 
 def _put_blob(arrays: Arrays, name: str, blob: Blob) -> None:
     arrays[f"{name}/size"] = np.array([blob.size])
-    for part, state in (("base", blob.base), ("swa", blob.swa)):
+    for part, state in (("base", blob.base), ("swa", blob.swa), ("idx", blob.idx)):
         if state is not None:
             arrays[f"{name}/{part}/pos"] = state.pos
             array_file.put_rows(arrays, f"{name}/{part}", state.rows)
@@ -122,11 +122,11 @@ def _blob(arrays: Arrays, name: str) -> Blob:
     if f"{name}/recr/pos" in arrays:
         recr = RecurrentState(int(arrays[f"{name}/recr/pos"][0]), array_file.states_in(arrays, f"{name}/recr"))
     size = int(arrays[f"{name}/size"][0])
-    base, swa = (
+    base, swa, idx = (
         AttentionState(arrays[f"{part}/pos"], array_file.rows_in(arrays, part)) if f"{part}/pos" in arrays else None
-        for part in (f"{name}/base", f"{name}/swa")
+        for part in (f"{name}/base", f"{name}/swa", f"{name}/idx")
     )
-    return Blob(size, base, swa, recr)
+    return Blob(size, base, swa, recr, idx)
 
 
 TOKEN_BYTES = 4

@@ -76,6 +76,7 @@ B11549 = replace(
     outside={**B11312.outside, "port": "9931"},
     state_form=4,
     data_header=16,
+    memories=(*B11312.memories, "dsa", "dsa_iswa", "msa", "hybrid_idx", "dsv4"),
     inferred=(),
 )
 
