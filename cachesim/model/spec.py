@@ -30,8 +30,8 @@ MOST_RATIO = 1024
 @dataclass(frozen=True, slots=True)
 class Layer:
     """A layer. ``kind``: a letter of the table; ``window``: the width of its window or chunk, 0 = none; ``count``: rows
-    or blocks that a token chooses, 0 = it reads all; ``ratio``: tokens of a compressed row, 0 = there are none; the last
-    three fields come from its row."""
+    or blocks that a token chooses, 0 = it reads all; ``ratio``: tokens of a compressed row, 0 = there are none. The
+    last three fields come from its row."""
 
     kind: str
     window: int = 0
@@ -50,6 +50,9 @@ class Layer:
         for name, value in (("attention", attention), ("recurrence", recurrence), ("part", part)):
             object.__setattr__(self, name, value)               # stored, because lookups on every access are too slow
         self._check(kind.numbers, kind.optional)
+        if self.count % kind.unit:
+            cause = f"a {self.kind} layer needs a multiple of {kind.unit} rows, not {self.count}"
+            raise BadInput(cause, hint=f"for example {self.kind}{2 * kind.unit}")
 
     def _check(self, names: Sequence[str], optional: Sequence[str]) -> None:
         """Raise BadInput unless the layer has exactly the numbers of its kind, each in its range. ``optional``: numbers
@@ -70,6 +73,11 @@ class Layer:
     def chunked(self) -> bool:
         """True if a token sees only tokens of its own chunk: positions 0 to window - 1, then the next."""
         return self.part == "chunk"
+
+    @property
+    def keeps_state(self) -> bool:
+        """True if the layer keeps a state: of its recurrence, or the ring of its compressor."""
+        return self.recurrence is not None or self.ratio > 0
 
     @property
     def reach(self) -> int:

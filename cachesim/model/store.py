@@ -33,8 +33,13 @@ class KVRows(NamedTuple):
 
 def index_of(layer: int) -> int:
     """Return the number under which a store keeps a layer's second kind of rows: its index rows, or its compressed
-    rows."""
+    rows. Applied twice, it returns the layer."""
     return ~layer
+
+
+def layer_of(number: int) -> int:
+    """Return the layer of rows that a store keeps under a number, of either kind."""
+    return max(number, index_of(number))
 
 
 class LayerState(NamedTuple):

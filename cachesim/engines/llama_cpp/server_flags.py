@@ -50,8 +50,8 @@ class Settings:
 
 
 def can_roll_back(kind: ModelKind) -> bool:
-    """True if the architecture has rollback planes: gated delta net, short convolution and compressors among the recorded
-    models."""
+    """True if the architecture has rollback planes: gated delta net, short convolution and compressors among the
+    recorded models."""
     return bool(kind.recr) and all(kind.spec.layers[i].kind in "GCD" for i in kind.recr)
 
 
@@ -96,7 +96,8 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     return Settings(
         flags=opts, n_slots=n_slots, unified=unified, sizes=sizes, n_ctx=n_ctx, n_batch=n_batch, n_ubatch=n_ubatch,
         n_ctx_slot=rules.slot_ctx(n_ctx_seq, n_ctx, n_slots, opts.kv_unified_per_slot).value,
-        n_swa=rules.n_swa(kind.served_window, swa_full).value, window=0 if swa_full else kind.n_swa, exact=bool(kind.recr),
+        n_swa=rules.n_swa(kind.served_window, swa_full).value, window=0 if swa_full else kind.n_swa,
+        exact=bool(kind.recr),
         max_checkpoints=opts.ctx_checkpoints,
         min_step=rules.min_step if opts.checkpoint_min_step < 0 else opts.checkpoint_min_step,
         limit_size=max(0, opts.cache_ram) * MIB, limit_tokens=n_ctx, has_cache=opts.cache_ram != 0,

@@ -190,7 +190,8 @@ class Core(SlotCore):
         if trunk is not None:
             model = mtp_head(trunk) if self.settings.mtp else make_model(kind.spec, trunk.exact, trunk.seed + 2)
         sizes = self.settings.sizes._replace(n_rs_seq=0)
-        memory = create_memory(kind, sizes, model, self.memory.keep, self.memory.refuses, self.log.emit, self.memory.traits)
+        target = self.memory
+        memory = create_memory(kind, sizes, model, target.keep, target.refuses, self.log.emit, target.traits)
         return self._context(memory, model, "draft")
 
     def _context(self, memory: Memory, model: Model | None, name: str = "target") -> Context:

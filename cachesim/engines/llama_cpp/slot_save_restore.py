@@ -87,6 +87,9 @@ def _put_blob(arrays: Arrays, name: str, blob: Blob) -> None:
         if state is not None:
             arrays[f"{name}/{part}/pos"] = state.pos
             array_file.put_rows(arrays, f"{name}/{part}", state.rows)
+    if blob.compressed is not None:
+        arrays[f"{name}/numbered"] = np.zeros(0)
+        array_file.put_rows(arrays, f"{name}/compressed", blob.compressed)
     if blob.recr is not None:
         arrays[f"{name}/recr/pos"] = np.array([blob.recr.pos])
         array_file.put_states(arrays, f"{name}/recr", blob.recr.rows)
@@ -126,7 +129,8 @@ def _blob(arrays: Arrays, name: str) -> Blob:
         AttentionState(arrays[f"{part}/pos"], array_file.rows_in(arrays, part)) if f"{part}/pos" in arrays else None
         for part in (f"{name}/base", f"{name}/swa", f"{name}/idx")
     )
-    return Blob(size, base, swa, recr, idx)
+    compressed = array_file.rows_in(arrays, f"{name}/compressed") if f"{name}/numbered" in arrays else None
+    return Blob(size, base, swa, recr, idx, compressed)
 
 
 TOKEN_BYTES = 4

@@ -10,13 +10,17 @@ from typing import Mapping
 from cachesim.engines.llama_cpp.memory.attention import Emit
 from cachesim.engines.llama_cpp.memory.dsv4 import KVCacheDSV4
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory, Sizes
+from cachesim.engines.llama_cpp.memory.index_memory import KVCacheDSA, KVCacheDSAISWA, KVCacheMSA, MemoryHybridIdx
 from cachesim.engines.llama_cpp.memory.model_layout import ModelKind
 from cachesim.engines.llama_cpp.memory.recurrent import Refuses
 from cachesim.engines.llama_cpp.memory.saved_state import KeepCells
 from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits
 from cachesim.model import Model
 
-CLASSES: Mapping[str, type[Memory]] = {"dsv4": KVCacheDSV4}
+CLASSES: Mapping[str, type[Memory]] = {
+    "dsa": KVCacheDSA, "dsa_iswa": KVCacheDSAISWA, "msa": KVCacheMSA, "hybrid_idx": MemoryHybridIdx,
+    "dsv4": KVCacheDSV4,
+}  # fmt: skip
 """Kind of model -> class of its memory; all others have a ``Memory``."""
 
 

@@ -61,16 +61,16 @@ def window_cells(kind: ModelKind, sizes: Sizes) -> int:
 
 
 def can_shift(kind: ModelKind, sizes: Sizes) -> bool:
-    """True if positions can be moved: they are not 2-D, no row stands for several of them, and a window cache is as large
-    as the full-attention cache."""
+    """True if positions can be moved: they are not 2-D, no row stands for several of them, and a window cache is as
+    large as the full-attention cache."""
     if kind.mrope or kind.kind == "dsv4":
         return False
     return not kind.swa or window_cells(kind, sizes) == sizes.n_ctx_seq
 
 
 class Memory:
-    """Memory of a context with ``n_seq`` sequences. ``model`` None = positions only. ``names_parts``: an error names the
-    part of a hybrid for which there is no room."""
+    """Memory of a context with ``n_seq`` sequences. ``model`` None = positions only. ``names_parts``: an error names
+    the part of a hybrid for which there is no room."""
 
     names_parts = True
 

@@ -7,8 +7,8 @@ H   hybrid                        base + recr
 HW  hybrid with windows           base + swa + recr
 dsa, dsa_iswa, msa, hybrid_idx, dsv4: the newest memories, see newest_layout.py; idx = index rows
 
-Source: llama.cpp src/llama-model.cpp create_memory (3f545be, b11549); byte counts of the tiny models are those logged in the
-recordings. A model given by its notation has the row sizes of these models, unless it declares others.
+Source: llama.cpp src/llama-model.cpp create_memory (3f545be, b11549); byte counts of the tiny models are those logged
+in the recordings. A model given by its notation has the row sizes of these models, unless it declares others.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ Source: llama.cpp src/llama-kv-cache.cpp state_write, src/llama-memory-recurrent
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Callable, Mapping, NamedTuple
 
 import numpy as np
@@ -110,11 +110,17 @@ class RecurrentState(StatePart):
 
 @dataclass(frozen=True, slots=True)
 class Blob(Immutable):
-    """Saved sequence. ``base``, ``swa``, ``recr`` and ``idx`` are None if the state does not contain the part. ``size`` [bytes]
-    excludes the header of a blob in host memory."""
+    """Saved sequence. ``base``, ``swa``, ``recr``, ``idx`` (index rows) and ``compressed`` (rows by layer, in the order
+    of their numbers) are None if the state does not contain the part. ``size`` [bytes] excludes the header of a blob in
+    host memory."""
 
     size: int
     base: AttentionState | None = None
     swa: AttentionState | None = None
     recr: RecurrentState | None = None
     idx: AttentionState | None = None
+    compressed: Mapping[int, KVRows] | None = None
+
+    def with_compressed(self, rows: Mapping[int, KVRows]) -> Blob:
+        """Return the state with these compressed rows."""
+        return replace(self, compressed=rows)
