@@ -11,6 +11,7 @@ from cachesim.base.errors import BadInput, NotInBuild, quoted
 from cachesim.engines.llama_cpp.flags import Options
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Sizes, can_shift, pad
 from cachesim.engines.llama_cpp.memory.model_layout import KIND_WORDS, ModelKind, draft_kind
+from cachesim.engines.llama_cpp.memory.newest_layout import NEWEST
 from cachesim.engines.llama_cpp.profiles import Rules
 from cachesim.engines.llama_cpp.rules.adapters import Adapter, read_adapters
 from cachesim.model.spec import TRAINED_ON
@@ -77,7 +78,8 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
         text = f"spec_type {quoted(opts.spec_type)} is not in {rules.name} ({rules.build})"
         raise NotInBuild(text, hint=f"known there: {', '.join(rules.spec_types)}")
     if kind.kind not in rules.memories:
-        text = f"model {quoted(kind.name)} ({KIND_WORDS[kind.kind]}) cannot be loaded by {rules.name} ({rules.build})"
+        cannot = "is simulated from b10809 on, not for" if kind.kind in NEWEST else "cannot be loaded by"
+        text = f"model {quoted(kind.name)} ({KIND_WORDS[kind.kind]}) {cannot} {rules.name} ({rules.build})"
         raise NotInBuild(text, hint=f"models there: {', '.join(KIND_WORDS[known] for known in rules.memories)}")
     if len(read_adapters(opts.lora_scaled)) > rules.most_adapters:
         raise NotInBuild(f"adapters are not known of {rules.name} ({rules.build})", hint="from b4579 on")

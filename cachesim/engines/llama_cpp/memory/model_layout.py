@@ -94,7 +94,7 @@ class ModelKind:
 
     def dsv4_shape(self) -> Dsv4Shape:
         """Return the declared shape of compressed rows and rings."""
-        return dsv4_shape(self.spec.layers)
+        return dsv4_shape([layer.ratio for layer in self.spec.layers])
 
 
 KIND_WORDS = {

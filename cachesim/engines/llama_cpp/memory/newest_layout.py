@@ -17,6 +17,9 @@ from typing import Mapping, NamedTuple, Sequence
 from cachesim.model.spec import Layer
 
 
+NEWEST = ("dsa", "dsa_iswa", "msa", "hybrid_idx", "dsv4")
+
+
 def memory_class(layers: Sequence[Layer]) -> str:
     """Return the class of the memory that a model with these layers has, "" for an older one."""
     kinds = {layer.kind for layer in layers}
@@ -61,10 +64,11 @@ def index_layers(layers: Sequence[Layer]) -> tuple[int, ...]:
 
 # --- dsv4 ------------------------------------------------------------------------------------------------------
 
+ROWS_PAD = 256                # a cache has room for a multiple of so many compressed rows
 OVERLAPPED = 4
 """Ratio of the compressor that also reads the tokens of the row before, and whose rows are chosen by an index."""
 STATE_HEADER, ROWS_HEADER, LAYER_HEADER, RING_HEADER, RING_LAYER = 12, 16, 32, 24, 60
-NUMBER = 4
+NUMBER = 4                    # bytes of a number of a ring, and of the recorded rows
 
 
 class CompressedShape(NamedTuple):
@@ -77,6 +81,10 @@ class CompressedShape(NamedTuple):
     def size(self, n_tokens: int) -> int:
         """Return the bytes of the rows of this many tokens in a saved state."""
         return ROWS_HEADER + self.layers * (LAYER_HEADER + n_tokens // self.ratio * self.each)
+
+    def cells(self, n_ctx_seq: int) -> int:
+        """Return the number of rows that a sequence has room for."""
+        return -(-max(1, -(-n_ctx_seq // self.ratio)) // ROWS_PAD) * ROWS_PAD
 
 
 class RingShape(NamedTuple):
@@ -110,16 +118,26 @@ class Dsv4Shape(NamedTuple):
         return STATE_HEADER + rows + sum(ring.size for ring in self.rings)
 
 
-def dsv4_shape(layers: Sequence[Layer], head: int = 32, index: int = 64) -> Dsv4Shape:
-    """Return the shape of a model with these layers. ``head``, ``index``: numbers of a K row and of an index row. The
-    original has two ratios, and a cache and a ring for each even if no layer has it."""
-    counts = {ratio: sum(layer.ratio == ratio for layer in layers) for ratio in (OVERLAPPED, 128)}
-    others = sorted({layer.ratio for layer in layers} - {0, *counts})
-    counts |= {ratio: sum(layer.ratio == ratio for layer in layers) for ratio in others}
-    chosen = counts[OVERLAPPED]
-    rows = [CompressedShape(n, ratio, head * NUMBER) for ratio, n in counts.items()]
+class Widths(NamedTuple):
+    """Numbers of a K row and of an index row, and the bytes of each."""
+
+    head: int
+    index: int
+    head_bytes: int
+    index_bytes: int
+
+
+RECORDED = Widths(32, 64, 32 * NUMBER, 64 * NUMBER)
+
+
+def dsv4_shape(ratios: Sequence[int], widths: Widths = RECORDED) -> Dsv4Shape:
+    """Return the shape of a model whose layers have these ratios, 0 = no compressed rows. The original has two ratios,
+    and a cache and a ring for each even if no layer has it."""
+    counts = {ratio: sum(one == ratio for one in ratios) for ratio in (OVERLAPPED, 128, *sorted({*ratios} - {0}))}
+    head, index = widths.head, widths.index
+    rows = [CompressedShape(n, ratio, widths.head_bytes) for ratio, n in counts.items()]
     rings = [RingShape(n, 2 * ratio if ratio == OVERLAPPED else ratio, 2 * head if ratio == OVERLAPPED else head)
              for ratio, n in counts.items()]  # fmt: skip
-    rows.append(CompressedShape(chosen, OVERLAPPED, index * NUMBER))
-    rings.append(RingShape(chosen, 2 * OVERLAPPED, 2 * index))
+    rows.append(CompressedShape(counts[OVERLAPPED], OVERLAPPED, widths.index_bytes))
+    rings.append(RingShape(counts[OVERLAPPED], 2 * OVERLAPPED, 2 * index))
     return Dsv4Shape(tuple(rows), tuple(rings))

@@ -37,6 +37,7 @@ B10809 = replace(
     state_form=3,
     ext_bytes=12,
     image_bytes=145,
+    memories=(*B10587.memories, "dsa", "dsa_iswa", "msa", "hybrid_idx", "dsv4"),       # all are in this tree
 )
 
 B11063 = replace(
@@ -76,7 +77,6 @@ B11549 = replace(
     outside={**B11312.outside, "port": "9931"},
     state_form=4,
     data_header=16,
-    memories=(*B11312.memories, "dsa", "dsa_iswa", "msa", "hybrid_idx", "dsv4"),
     inferred=(),
 )
 
