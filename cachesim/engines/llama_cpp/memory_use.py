@@ -39,8 +39,6 @@ from cachesim.engines.shared.size_formulas import F32, LayerSize
 
 TYPES = tuple(BLOCKS)
 FLAGS = (
-    Flag("cache_type_k", "f16", choices=TYPES, spellings=("-ctk", "--cache-type-k"), help="Type of K rows."),
-    Flag("cache_type_v", "f16", choices=TYPES, spellings=("-ctv", "--cache-type-v"), help="Type of V rows."),
     Flag("cache_type_k_draft", "f16", choices=TYPES, spellings=("-ctkd", "--cache-type-k-draft", "--spec-draft-type-k"),
          help="Type of the draft context's K rows."),
     Flag("cache_type_v_draft", "f16", choices=TYPES, spellings=("-ctvd", "--cache-type-v-draft", "--spec-draft-type-v"),
@@ -54,7 +52,7 @@ LOWER: Mapping[str, tuple[Option, ...]] = {
 
 def index_row(layer: LayerSize) -> LayerSize:
     """Return the index row of a layer as a row of its own."""
-    return LayerSize(layer.kind, layer.index, layer.index_value)
+    return LayerSize(layer.kind, layer.index_key, layer.index_value)
 
 
 class SizedContext(NamedTuple):
@@ -69,7 +67,7 @@ class SizedContext(NamedTuple):
     @property
     def streams(self) -> int:
         """Number of cell tables."""
-        return 1 if self.fixed.unified else self.fixed.n_slots
+        return 1 if self.fixed.sizes.unified else self.fixed.n_slots
 
     def rows(self, layers: Sequence[LayerSize]) -> int:
         """Return the bytes of a token's rows in these layers."""
@@ -86,8 +84,8 @@ class SizedContext(NamedTuple):
         first = next(iter(self.model.compressed), None)
         if first is None:
             return None
-        index = next((layer for layer in self.model.compressed if layer.index), LayerSize("D"))
-        widths = Widths(first.key, index.index, self.rows([first]), self.rows([index_row(index)]))
+        index = next((layer for layer in self.model.compressed if layer.index_key), LayerSize("D"))
+        widths = Widths(first.key, index.index_key, self.rows([first]), self.rows([index_row(index)]))
         return dsv4_shape([layer.ratio for layer in self.model.windows], widths)
 
     def parts(self, name: str = "") -> list[MemoryPart]:

@@ -91,14 +91,16 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     n_ubatch = min(n_batch, opts.ubatch_size)
     swa_full = opts.swa_full and kind.n_swa > 0
     planes = rules.rs_planes(opts.spec_type, opts.spec_draft_n_max, can_roll_back(kind))
-    sizes = Sizes(n_slots, unified, n_ctx_seq, n_ubatch, swa_full, planes.value, rules.window_pad)
+    shared = rules.kv_streams(unified, kind.kind).value
+    sizes = Sizes(n_slots, shared, n_ctx_seq, n_ubatch, swa_full, planes.value, rules.window_pad)
     drafts = opts.spec_type != "none" and rules.spec_on(bool(kind.recr)).value
     projector = opts.mmproj if rules.most_images else ""
     movable: bool = rules.media.moves(can_shift(kind, sizes), bool(projector)).value
     return Settings(
         flags=opts, n_slots=n_slots, unified=unified, sizes=sizes, n_ctx=n_ctx, n_batch=n_batch, n_ubatch=n_ubatch,
         n_ctx_slot=rules.slot_ctx(n_ctx_seq, n_ctx, n_slots, opts.kv_unified_per_slot).value,
-        n_swa=rules.n_swa(kind.served_window, swa_full).value, window=0 if swa_full else kind.n_swa,
+        n_swa=rules.n_swa(rules.window_told(kind.n_swa, kind.kind).value, swa_full).value,
+        window=0 if swa_full else kind.n_swa,
         exact=bool(kind.recr),
         max_checkpoints=opts.ctx_checkpoints,
         min_step=rules.min_step if opts.checkpoint_min_step < 0 else opts.checkpoint_min_step,

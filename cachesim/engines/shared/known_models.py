@@ -91,7 +91,7 @@ MODELS: Mapping[str, KnownModel] = {
         "I2048", "all its layers attend to the best rows; read in llama.cpp, not recorded",
         "ggml-org/llama.cpp src/models/hy-v4.cpp", also=("hy-v4",)),
     "deepseek-v4": KnownModel(
-        "W32 D4.32.12 D128.32 D4.32.12", "windows with a row for every 4 and every 128 tokens, numbers as in the tiny model",
+        "W32 D4.32.12 D128.32 D4.32.12", "windows, and rows for 4 and for 128 tokens; numbers of the tiny model",
         "ggml-org/llama.cpp src/models/deepseek4.cpp", also=("deepseek-v4-flash", "deepseek-v4-pro")),
     "dots-3": KnownModel(
         "W32 I48 W32 I48", "windows and the best rows in turn, with the numbers of the recorded tiny model",

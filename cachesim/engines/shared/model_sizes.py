@@ -180,8 +180,9 @@ def short_notation(model: RealModel) -> str:
     """Return the notation of a model's layers: their repeating run, cut at the most layers of a notation."""
     names = [f"W{model.window}" if layer.kind == "W" else layer.kind + layer.numbers
              for layer in model.layers if layer.kind]  # fmt: skip
-    run = next((n for n in range(1, len(names)) if len(names) % n == 0 and names == names[:n] * (len(names) // n)), None)
-    short = names[: min(run or len(names), LAYERS.now)]
+    every = len(names)
+    run = next((n for n in range(1, every) if every % n == 0 and names == names[:n] * (every // n)), 0)
+    short = names[: min(run or every, LAYERS.now)]
     notation = (" " if any(len(name) > 1 for name in short) else "").join(short)
     parse(notation)
     return notation

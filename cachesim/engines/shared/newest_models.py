@@ -57,7 +57,7 @@ def _indexed(keys: Numbers, layers: Sequence[LayerSize]) -> list[LayerSize]:
     own = keys.words("attention.indexer.types")
     if not count:
         return [*layers]
-    return [one._replace(kind="I", index=width, numbers=str(count))
+    return [one._replace(kind="I", index_key=width, numbers=str(count))
             if one.kind == "A" and (not own or own[i % len(own)]) else one for i, one in enumerate(layers)]  # fmt: skip
 
 
@@ -67,7 +67,7 @@ def _blocks(keys: Numbers, layers: Sequence[LayerSize]) -> list[LayerSize]:
     dense, width = keys.get("leading_dense_block_count", 0), keys.get("attention.indexer.key_length")
     value = keys.get("attention.value_length", 0) or layers[0].value // max(1, layers[0].kv_heads)
     blocks = str(max(1, count * size // BLOCK))          # as many rows in blocks of the simulated size
-    return [one if i < dense else one._replace(kind="B", index=width, index_value=value, numbers=blocks)
+    return [one if i < dense else one._replace(kind="B", index_key=width, index_value=value, numbers=blocks)
             for i, one in enumerate(layers)]  # fmt: skip
 
 
@@ -75,8 +75,9 @@ def _pools(keys: Numbers, layers: Sequence[LayerSize]) -> list[LayerSize]:
     """Return a hybrid whose attention layers have pooled index rows: a raw key beside the pooled one."""
     ratios, width = keys.words("attention.compress_ratios"), keys.get("attention.indexer.key_length")
     count = keys.get("attention.indexer.top_k") // POOL * POOL or POOL
-    found = [one._replace(kind="P", index=2 * width, numbers=str(count))
-             if one.kind == "A" and ratios and ratios[i % len(ratios)] else one for i, one in enumerate(layers)]  # fmt: skip
+    pooled = [one.kind == "A" and bool(ratios) and bool(ratios[i % len(ratios)]) for i, one in enumerate(layers)]
+    found = [one._replace(kind="P", index_key=2 * width, numbers=str(count)) if is_pooled else one
+             for one, is_pooled in zip(layers, pooled, strict=True)]  # fmt: skip
     history = (keys.get("ple.conv_kernel", 1) - 1) * keys.get("ple.ngram_size", 0)
     history *= keys.get("hyper_connection.count", 1) * keys.get("embedding_length", 0)
     first = keys.words("ple.layers")[:1]
@@ -94,7 +95,7 @@ def _compressed(keys: Numbers, layers: Sequence[LayerSize]) -> list[LayerSize]:
         rows = attention(1, one.key, 0, "D" if ratio else "W")
         if ratio:
             chosen = f".{count}" if ratio == POOL and count else ""
-            rows = rows._replace(numbers=f"{ratio}.{window}{chosen}", index=width if ratio == POOL else 0, ratio=ratio)
+            rows = rows._replace(numbers=f"{ratio}.{window}{chosen}", index_key=width if ratio == POOL else 0, ratio=ratio)
         found.append(rows)
     return found
 

@@ -105,7 +105,7 @@ class LayerSize(NamedTuple):
     groups: int = 0         # groups of Mamba-2, which devices may share
     width: int = 0          # numbers of a group in an input, twice
     numbers: str = ""       # that follow the kind in the notation, other than a window
-    index: int = 0          # of a token's index row, or of the index row of a compressed row
+    index_key: int = 0      # of a token's index row, or of the index row of a compressed row
     index_value: int = 0    # of a V row in the index cache
     ratio: int = 0          # tokens for which a compressed row stands, 0 = there are none
     history: int = 0        # of the history of n-gram embeddings

@@ -146,6 +146,8 @@ class AttentionCache:
             if not table.has_shift:
                 continue
             moved = True
+            if self.traits.shift_ends and self.layers:
+                raise ProcessAborted("Segmentation fault: K-shift of quantized rows", "shift-of-quantized-rows")
             if not self.layers and self.traits.shift_dies:
                 text = "GGML_ASSERT(buffer) failed in set_input_k_shift: this cache has no layers"
                 raise ProcessAborted(text, "shift-without-layers")

@@ -31,7 +31,7 @@ class KVCacheDSV4(Memory):
     names_parts = False
 
     def __init__(self, kind: ModelKind, sizes: Sizes, model: Model | None, *args: Any, **more: Any) -> None:
-        super().__init__(kind, sizes._replace(unified=False), model, *args, **more)
+        super().__init__(kind, sizes, model, *args, **more)
         self._ratios = {index_of(i): layer.ratio for i, layer in enumerate(kind.spec.layers) if layer.ratio}
         self._layers = tuple(self._ratios) if model else ()
         self.compressed: list[RowTable] = [empty_rows(self._layers) for _ in range(sizes.n_seq)]

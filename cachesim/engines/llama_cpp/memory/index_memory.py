@@ -39,6 +39,10 @@ class IndexMemory(Memory):
                 raise Crash("attention rows and index rows are in different cells")
 
 
+LATENT = ("dsa", "dsa_iswa")
+"""Kinds of models with such a memory:"""
+
+
 class LatentIndexMemory(IndexMemory):
     """Memory whose index keys are stored behind a rotation of the whole head: a K-shift may spoil them."""
 

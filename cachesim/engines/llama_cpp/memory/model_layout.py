@@ -24,9 +24,10 @@ from cachesim.engines.llama_cpp.memory.newest_layout import (
     dsv4_shape,
     index_layers,
     memory_class,
+    stored_bytes,
 )
 from cachesim.engines.llama_cpp.memory.saved_state import STATE_FORM, AttentionShape, RecurrentShape, StateForm
-from cachesim.engines.shared.size_formulas import split_sizes, states_bytes
+from cachesim.engines.shared.size_formulas import F16, F32, HEAD, split_sizes, states_bytes
 from cachesim.model import Spec, parse
 
 KV_ROW = OLDER.each                                              # bytes of a K row plus a V row, F32
@@ -44,6 +45,8 @@ class ModelKind:
     form: StateForm = STATE_FORM           # state format of the build
     state_bytes: int = 0                   # bytes of the state of a recurrent layer, 0 = as in the recorded models
     history_bytes: int = 0                 # bytes of the history of n-gram embeddings, 0 = no layer has them
+    head: int = 0                          # numbers of a head, 0 = not known
+    types: tuple[str, str] = ("f16", "f16")       # of K and V rows; those that are not quantized are as declared
     n_swa: int = field(init=False, repr=False, compare=False)             # window in positions, 0 = none
     base: tuple[int, ...] = field(init=False, repr=False, compare=False)  # layers in the full-attention cache
     swa: tuple[int, ...] = field(init=False, repr=False, compare=False)   # layers in the window cache
@@ -70,11 +73,6 @@ class ModelKind:
         object.__setattr__(self, "kind", kind)
 
     @property
-    def served_window(self) -> int:
-        """The window that the library tells a server: a dsv4 memory tells none."""
-        return 0 if self.kind == "dsv4" else self.n_swa
-
-    @property
     def saves_all(self) -> bool:
         """True if a partial state of this memory contains everything."""
         return self.kind in ("A", "dsa", "msa")
@@ -83,9 +81,11 @@ class ModelKind:
         """Return the declared shape of an attention cache: "base", "swa" or "idx". A declared size of a row includes
         the index row."""
         rows, layers = ROWS.get((self.kind, part), OLDER), getattr(self, part)
+        number = F32
         if self.row_bytes >= 0:
-            rows = CacheRows(0 if part == "idx" else self.row_bytes, rows.tensors)
-        return AttentionShape(len(layers), rows.each, self.mrope, self.form, rows.tensors)
+            rows, number = CacheRows(0 if part == "idx" else self.row_bytes, rows.tensors), F16
+        each = stored_bytes(rows.each, number, self.types[: rows.tensors])
+        return AttentionShape(len(layers), each, self.mrope, self.form, rows.tensors)
 
     def recr_shape(self) -> RecurrentShape:
         """Return the declared shape of the recurrent memory."""
@@ -124,6 +124,8 @@ RECORDED = {
 }
 """Recorded tiny models: notation, and whether their positions are 2-D."""
 
+HEADS = {"dsa": 48, "dsa_iswa": 48, "dsv4": 32}
+"""Kind of a recorded tiny model -> numbers of a K head, 16 for all others."""
 HISTORIES = {"qwen4exp": 6144}
 """Recorded tiny model -> bytes of the history of its n-gram embeddings."""
 
@@ -147,10 +149,11 @@ def model_kind(name: str) -> ModelKind:
     Raise BadInput."""
     layers, sizes = split_sizes(name)
     if sizes is not None:
-        return replace(model_kind(layers), name=name, row_bytes=sizes.row, state_bytes=sizes.state)
+        return replace(model_kind(layers), name=name, row_bytes=sizes.row, state_bytes=sizes.state, head=sizes.head)
     if name in RECORDED:
         notation, mrope = RECORDED[name]
-        return ModelKind(name, parse(notation), mrope, history_bytes=HISTORIES.get(name, 0))
+        kind = ModelKind(name, parse(notation), mrope, history_bytes=HISTORIES.get(name, 0))
+        return replace(kind, head=HEADS.get(kind.kind, HEAD))
     arch, dash, layers = name.partition("-")
     mrope = bool(dash) and arch in MROPE
     try:

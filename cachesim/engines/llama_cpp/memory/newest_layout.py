@@ -16,7 +16,6 @@ from typing import Mapping, NamedTuple, Sequence
 
 from cachesim.model.spec import Layer
 
-
 NEWEST = ("dsa", "dsa_iswa", "msa", "hybrid_idx", "dsv4")
 
 
@@ -52,6 +51,23 @@ ROWS: Mapping[tuple[str, str], CacheRows] = {
 }  # fmt: skip
 """Class of memory and part -> rows of the recorded tiny models, F32. The index cache of msa also has V rows, which
 nothing reads."""
+
+QUANTIZED: Mapping[str, tuple[int, int]] = {
+    "q8_0": (32, 34), "q4_0": (32, 18), "q4_1": (32, 20), "iq4_nl": (32, 18), "q5_0": (32, 22), "q5_1": (32, 24),
+}  # fmt: skip
+"""Type of quantized rows -> numbers and bytes of a block."""
+
+
+def stored_bytes(declared: int, number: int, types: Sequence[str]) -> int:
+    """Return the bytes of a token's rows, of which ``declared`` have numbers of so many bytes, if its tensors have
+    these types: a type that is not quantized takes the declared bytes."""
+    total = 0
+    for name in types:
+        own = declared // len(types)
+        block, size = QUANTIZED.get(name, (1, number))
+        total += own // number // block * size if name in QUANTIZED else own
+    return total + declared % len(types)
+
 
 INDEXED = "IPB"
 """Kinds of layers with index rows."""
@@ -122,7 +138,7 @@ class Widths(NamedTuple):
     """Numbers of a K row and of an index row, and the bytes of each."""
 
     head: int
-    index: int
+    index_head: int
     head_bytes: int
     index_bytes: int
 
@@ -134,7 +150,7 @@ def dsv4_shape(ratios: Sequence[int], widths: Widths = RECORDED) -> Dsv4Shape:
     """Return the shape of a model whose layers have these ratios, 0 = no compressed rows. The original has two ratios,
     and a cache and a ring for each even if no layer has it."""
     counts = {ratio: sum(one == ratio for one in ratios) for ratio in (OVERLAPPED, 128, *sorted({*ratios} - {0}))}
-    head, index = widths.head, widths.index
+    head, index = widths.head, widths.index_head
     rows = [CompressedShape(n, ratio, widths.head_bytes) for ratio, n in counts.items()]
     rings = [RingShape(n, 2 * ratio if ratio == OVERLAPPED else ratio, 2 * head if ratio == OVERLAPPED else head)
              for ratio, n in counts.items()]  # fmt: skip

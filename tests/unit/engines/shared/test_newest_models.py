@@ -31,8 +31,8 @@ NAMES = {
     "minimax-m3": "", "qwen3.8-flash-next": "G P48", "dots-3": "W32 I48",
 }  # fmt: skip
 FILES = {
-    "deepseek4": "W32 D4.32.12 D128.32 D4.32.12", "deepseek32": "I48", "dots3note": "W32 I48", "minimax-m3": "A B4 B4 B4",
-    "qwen4exp": "G P48",
+    "deepseek4": "W32 D4.32.12 D128.32 D4.32.12", "deepseek32": "I48", "dots3note": "W32 I48",
+    "minimax-m3": "A B4 B4 B4", "qwen4exp": "G P48",
 }  # fmt: skip
 
 
