@@ -148,6 +148,7 @@ class Manual:
     with_text: tuple[str, ...] = ()  # models with token texts that the engine reads
     empty_prompt: bool = False                                     # the server answers an empty prompt
     refused: frozenset[str] = frozenset({"K"})                     # kinds of layers that the engine does not have
+    newest: frozenset[str] = frozenset()       # kinds of layers that only engines which name them have, see `LayerKind`
     slots: bool = True  # requests name slots, which can be saved; False: concurrent requests form a batch
     pool: bool = False                         # requests share one cache, without slots and stored conversations
     # number of slots that the options request, -1 = the server chooses; 1 if no option sets it

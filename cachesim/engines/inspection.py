@@ -18,11 +18,13 @@ from cachesim.model import KVRows, LayerState
 
 
 class RowsPart(NamedTuple):
-    """K/V rows of some layers: positions (n,) in any order, and rows by layer. ``window`` 0 = full attention."""
+    """K/V rows of some layers: positions (n,) in any order, and rows by layer. ``window`` 0 = full attention;
+    ``every``: tokens for which a row stands, whose positions are then the numbers of the rows."""
 
     window: int
     pos: np.ndarray
     rows: Mapping[int, KVRows]
+    every: int = 1
 
 
 class StatePart(NamedTuple):

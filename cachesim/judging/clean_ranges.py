@@ -62,7 +62,7 @@ def foreign_positions(
     only before its first row."""
     found: dict[int, list[int]] = {}
     if earlier:
-        first = {part.window: int(part.pos.min()) for part in stored.rows if len(part.pos)}
+        first = {part.window: int(part.pos.min()) for part in stored.rows if len(part.pos) and part.every == 1}
         for window, positions in earlier.items():
             stop = min(point.start, first.get(window, point.start))
             if kept := [q for q in positions if q < stop]:
@@ -74,8 +74,9 @@ def foreign_positions(
 
 
 def foreign_rows(part: RowsPart, cold: ColdRun, n: int) -> list[int]:
-    """Return the positions below n whose row differs from the cold run's, ascending."""
-    pos = part.pos
+    """Return the positions below n whose row differs from the cold run's, ascending; of a row that stands for several
+    tokens, that of the last."""
+    pos, n = part.pos, n // part.every
     if not len(pos):
         return []
     mine: np.ndarray | slice = slice(None)
@@ -90,4 +91,4 @@ def foreign_rows(part: RowsPart, cold: ColdRun, n: int) -> list[int]:
     wrong = np.zeros(len(pos), dtype=bool)
     for layer, rows in part.rows.items():
         wrong |= rows.digest[mine] != cold.rows(layer).digest[at]
-    return sorted(pos[wrong].tolist()) if wrong.any() else []
+    return sorted(((pos[wrong] + 1) * part.every - 1).tolist()) if wrong.any() else []

@@ -6,6 +6,7 @@ attention, the state of a recurrent layer; of an object that several conversatio
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ from cachesim.engines.inspection import RowsPart, StatePart, StoredObject
 from cachesim.judging.fault_kinds import FaultKind
 from cachesim.judging.verdict import CORRECT, Verdict, wrong
 from cachesim.model import KVRows, LayerState, same_state
+from cachesim.model.store import layer_of
 
 
 class ColdMemory(Protocol):
@@ -53,6 +55,7 @@ def digests_only(state: LayerState | None) -> LayerState | None:
 
 
 def _rows(part: RowsPart, cold: ColdMemory, n: int, start: int) -> Verdict:
+    n, start = n // part.every, start // part.every
     first = max(start, n - part.window + 1) if part.window else start
     want = np.arange(first, n)
     order: np.ndarray | slice = slice(None)
@@ -64,7 +67,15 @@ def _rows(part: RowsPart, cold: ColdMemory, n: int, start: int) -> Verdict:
             where = int(missing[0]) if len(missing) else -1
             return wrong("provenance", FaultKind.ROWS_MISSING, where, rows=len(missing), position=where)
     verdicts = (_layer_rows(layer, rows, order, cold.rows(layer), first, n) for layer, rows in part.rows.items())
-    return next((verdict for verdict in verdicts if not verdict.equal_cold), CORRECT)
+    return next((_at_tokens(verdict, part.every) for verdict in verdicts if not verdict.equal_cold), CORRECT)
+
+
+def _at_tokens(verdict: Verdict, every: int) -> Verdict:
+    """Return the verdict with the position of the last token of a row that stands for several."""
+    if every == 1 or "position" not in verdict.numbers:
+        return verdict
+    where = (verdict.numbers["position"] + 1) * every - 1
+    return replace(verdict, numbers={**verdict.numbers, "position": where}, where=where)
 
 
 def _order(pos: np.ndarray, first: int, n: int) -> np.ndarray:
@@ -77,8 +88,8 @@ def _layer_rows(layer: int, rows: KVRows, order: np.ndarray | slice, want: KVRow
     held, wanted = rows.digest[order], want.digest[first:n]
     if held.tobytes() != wanted.tobytes():
         where = first + int(np.flatnonzero(held != wanted)[0])
-        return wrong("provenance", FaultKind.ROW, where, layer=layer, position=where)
+        return wrong("provenance", FaultKind.ROW, where, layer=layer_of(layer), position=where)
     for mine, theirs in ((rows.k, want.k), (rows.v, want.v)):
         if mine is not None and theirs is not None and not np.array_equal(mine[order], theirs[first:n]):
-            return wrong("bits", FaultKind.ROW_BITS, layer=layer)
+            return wrong("bits", FaultKind.ROW_BITS, layer=layer_of(layer))
     return CORRECT

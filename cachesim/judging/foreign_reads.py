@@ -15,6 +15,7 @@ from cachesim.judging.compare_answer import ColdRunCache
 from cachesim.judging.compare_stored import digests_only
 from cachesim.judging.judgement import Judgement
 from cachesim.model import LayerState, same_state
+from cachesim.model.store import layer_of
 
 MOST = 4             # contents listed of an object
 
@@ -116,14 +117,15 @@ class ForeignReadFinder:
     def _rows(self, stored: StoredObject, part: RowsPart, n: int) -> Iterator[ForeignContent]:
         """Yield the wrong rows of the first layer that has some, as ranges of consecutive rows."""
         cold = self.cold_runs.covering(stored.tokens[:n])
-        first = max(stored.start, n - part.window + 1) if part.window else stored.start
+        n, first = n // part.every, stored.start // part.every
+        first = max(first, n - part.window + 1) if part.window else first
         mine = {int(q): i for i, q in enumerate(part.pos) if first <= q < n}
         for layer, rows in part.rows.items():
             want = cold.rows(layer).digest
             wrong = [(q, self._row(layer, rows.digest[i])) for q, i in mine.items() if rows.digest[i] != want[q]]
             missing = [(q, (-2, -1)) for q in range(first, n) if q not in mine]
             if found := sorted(wrong + missing):
-                yield from _stretches(layer, found)
+                yield from _stretches(layer_of(layer), found, part.every)
                 return
 
     def _row(self, layer: int, digest: np.uint64) -> tuple[int, int]:
@@ -145,13 +147,14 @@ class ForeignReadFinder:
         return [ForeignContent("text", -1, 0, n, -number, 0)] if n else []
 
 
-def _stretches(layer: int, found: Sequence[tuple[int, tuple[int, int]]]) -> Iterator[ForeignContent]:
-    """Yield neighbouring rows of a origin as a range."""
+def _stretches(layer: int, found: Sequence[tuple[int, tuple[int, int]]], every: int) -> Iterator[ForeignContent]:
+    """Yield neighbouring rows of a origin as a range of tokens. ``every``: tokens for which a row stands."""
     start = 0
     for i in range(1, len(found) + 1):
         if i == len(found) or not _continues(found[i - 1], found[i]):
             (first, (whose, theirs)), last = found[start], found[i - 1][0]
-            yield ForeignContent("missing" if whose == -2 else "rows", layer, first, last + 1, max(whose, -1), theirs)
+            what, origin = "missing" if whose == -2 else "rows", theirs if theirs < 0 else theirs * every
+            yield ForeignContent(what, layer, first * every, (last + 1) * every, max(whose, -1), origin)
             start = i
 
 

@@ -61,6 +61,10 @@ class View:
         np.add.accumulate(digest, out=total[1:])
         return total[hi] - total[lo]
 
+    def places(self, asked: Positions) -> Positions:
+        """Return the positions of the rows, (n,), for the run's own at ``asked``."""
+        return self.positions
+
     def _low(self, window: int) -> Bounds:
         if not window:
             return np.zeros(self.t, np.int64)
@@ -80,6 +84,11 @@ class StretchView(View):
     def __init__(self, n: int, t: int) -> None:
         self.n, self.t, self.tail = n, t, True
         self._visible = {}
+
+    def places(self, asked: Positions) -> Positions:
+        """Return the positions of the rows, (n,)."""
+        last = int(asked[-1])
+        return np.arange(last + 1 - self.n, last + 1)
 
     def _low(self, window: int) -> Bounds:
         if not window:

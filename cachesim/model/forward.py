@@ -8,20 +8,23 @@ only if the model is exact; the store sees the same calls in the same order eith
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple, Sequence
+from typing import NamedTuple, Sequence, cast
 
 import numpy as np
 
 from cachesim.base.errors import Crash
+from cachesim.model import compressed_rows as compressed
 from cachesim.model.attention_mask import View
-from cachesim.model.grid import Positions, Values, add_residual, project
+from cachesim.model.chosen_rows import attend_chosen, seen_rows, visible_rows
+from cachesim.model.compressed_rows import CompressedStore
+from cachesim.model.grid import Digests, Positions, Values, add_residual, project
 from cachesim.model.hash_mixing import STEP, LayerKeys, layer_keys, mix, token_digests
-from cachesim.model.layer_kinds import Attention, Recurrence
+from cachesim.model.layer_kinds import Recurrence
 from cachesim.model.norms import rms_norm
 from cachesim.model.provenance import FEW, RunTrail, ShortTrail, Trail, moved
 from cachesim.model.rope import rotate, turns
 from cachesim.model.spec import Layer, Spec, parse
-from cachesim.model.store import HiddenOutput, KVRows, LayerState, Store, TokenRun
+from cachesim.model.store import HiddenOutput, KVRows, LayerState, Store, TokenRun, index_of, layer_of
 from cachesim.model.weights import LOGITS, D, LayerWeights, WeightDraw, Weights, embed, embed_tokens
 
 # MTP head: an attention layer after the trunk (the target model's layers) that predicts the token after the next.
@@ -66,6 +69,7 @@ class Model:
     def __init__(self, spec: Spec, exact: bool, seed: int) -> None:
         self.spec, self.exact, self.seed = spec, exact, seed
         self.keys: tuple[LayerKeys, ...] = tuple(layer_keys(seed, index) for index in range(len(spec.layers)))
+        self.second: tuple[LayerKeys, ...] = tuple(layer_keys(seed, index_of(i)) for i in range(len(spec.layers)))
         self.weights: Weights | None = make_weights(spec, seed) if exact else None
 
     def forward(
@@ -90,11 +94,21 @@ class Model:
         return project(rms_norm(hidden_x, self.weights.norm), self.weights.readout)
 
     def shift_rows(self, layer: int, rows: KVRows, old_pos: Positions, new_pos: Positions) -> KVRows:
-        """Apply a K-shift: return a layer's rows with K rotated from the old to the new positions."""
-        k, form = rows.k, self.spec.layers[layer].attention
-        if k is not None and form is not None and form.rotated:
+        """Apply a K-shift: return a layer's rows with K rotated from the old to the new positions. ``layer``: also the
+        number of index rows."""
+        k, form = rows.k, self.spec.layers[layer_of(layer)].attention
+        rotated = form is not None and (form.rotated if layer >= 0 or form.chooser is None else form.chooser.rotated)
+        if k is not None and rotated:
             k = rotate(k, turns(np.subtract(new_pos, old_pos)), 1.0)
         return KVRows(moved(rows.digest, old_pos, new_pos), k, rows.v)
+
+
+class Read(NamedTuple):
+    """What a run reads in a layer: rows, their view, and ``beside`` them its index rows or its compressed rows."""
+
+    rows: KVRows
+    view: View
+    beside: KVRows | None = None
 
 
 class _RunPass:
@@ -111,28 +125,73 @@ class _RunPass:
         self.x: Values | None = None                                                # (t, d)
 
     def enter(self, index: int, layer: Layer) -> None:
-        """Put the run's own K/V rows into the store."""
+        """Put the run's own K/V rows and index rows into the store."""
         if layer.attention:
-            self.store.put_rows(index, self.run, KVRows(self.trail.rows(self.model.keys[index]), None, None))
+            self.put(index, self.trail.rows(self.model.keys[index]))
+            if layer.attention.chooser:
+                self.put(index_of(index), self.trail.rows(self.model.second[index]))
+
+    def put(self, layer: int, digest: Digests) -> None:
+        """Put rows into the store. ``layer``: also the number of index rows."""
+        self.store.put_rows(layer, self.run, KVRows(digest, None, None))
 
     def leave(self, index: int, layer: Layer) -> None:
         """Read the layer's memory: attention, recurrence, or both on the same input."""
         if layer.attention:
-            self.attend(index, layer.attention, layer.reach)
+            self.attend(index, layer)
         if layer.recurrence:
             self.recur(index, layer.recurrence)
         self.trail.leave(self.model.keys[index])
 
-    def attend(self, index: int, form: Attention, window: int) -> tuple[KVRows, View]:
-        """Read the rows that the run sees, and return them."""
-        view = self.views.get(form.part)
+    def attend(self, index: int, layer: Layer) -> Read:
+        """Read the rows that the run sees, and return them with the index rows or compressed rows beside them."""
+        form = layer.attention
+        assert form is not None
+        view = self.view(form.part)
+        rows = self.rows(index, view)
+        self.trail.attend(rows.digest, view, layer.reach)
+        if form.chooser:
+            index_rows = self.rows(index_of(index), self.view(form.chooser.part))
+            seen = seen_rows(view, self.asked, layer.reach)
+            self.trail.add(form.chooser.sums(index_rows.digest, seen, layer.count))
+            return Read(rows, view, index_rows)
+        if form.compresses:
+            made = self.compress(index, layer.ratio)
+            self.trail.add(compressed.compressed_sums(made.digest, compressed.visible_blocks(self.asked, layer.ratio)))
+            return Read(rows, view, made)
+        return Read(rows, view)
+
+    def view(self, part: str) -> View:
+        """Return the run's view of a part of the memory."""
+        view = self.views.get(part)
         if view is None:
-            view = self.views[form.part] = self.store.view(form.part, self.run, self.asked)
-        rows = self.store.get_rows(index, self.run)
+            view = self.views[part] = self.store.view(part, self.run, self.asked)
+        return view
+
+    def rows(self, layer: int, view: View) -> KVRows:
+        """Return the rows of a layer, or its index rows."""
+        rows = self.store.get_rows(layer, self.run)
         if len(rows.digest) != view.n:
-            raise Crash(f"layer {index}: the store has {view.n} positions and {len(rows.digest)} rows")
-        self.trail.attend(rows.digest, view, window)
-        return rows, view
+            raise Crash(f"layer {layer}: the store has {view.n} positions and {len(rows.digest)} rows")
+        return rows
+
+    def compress(self, index: int, ratio: int) -> KVRows:
+        """Make the compressed rows of the blocks that the run completes, keep the last inputs, and return all rows that
+        its last token sees."""
+        store, state = cast(CompressedStore, self.store), self.store.get_state(index, self.run)
+        blocks = compressed.new_blocks(int(self.asked[0]), len(self.asked), ratio)
+        inputs = compressed.inputs_after(state, self.trail.digest, ratio)
+        numbers = self.compressor_inputs(index, state, ratio)
+        if len(blocks.starts):
+            k, v = (None, None) if numbers is None else compressed.block_rows(numbers, blocks, ratio)
+            digest = compressed.block_digests(inputs, blocks, self.model.second[index], ratio)
+            store.put_compressed(index_of(index), self.run, blocks.first, KVRows(digest, k, v))
+        self.store.put_state(index, self.run, compressed.ring_after(inputs, numbers, ratio))
+        return store.get_compressed(index_of(index), self.run, int(self.asked[-1] + 1) // ratio)
+
+    def compressor_inputs(self, index: int, state: LayerState | None, ratio: int) -> Values | None:
+        """Return the numbers of a compressor's kept and new inputs, None without arithmetic."""
+        return None
 
     def recur(self, index: int, form: Recurrence) -> None:
         """Read the recurrent state and put its successor."""
@@ -161,14 +220,50 @@ class _ExactPass(_RunPass):
         self.u = rms_norm(self.x, weights.norm)                                     # (t, d)
         if layer.attention:
             self.asks = layer.attention.heads(self.u, weights.attention, self.turn)
-            digest = self.trail.rows(self.model.keys[index])
-            self.store.put_rows(index, self.run, KVRows(digest, self.asks.k, self.asks.v))
+            self.numbers = {index: (self.asks.k, self.asks.v)}
+            if layer.attention.chooser:
+                self.index = layer.attention.chooser.heads(self.u, weights.attention, self.turn)
+                self.numbers[index_of(index)] = self.index.k, self.index.k[:, :, :0]
+        super().enter(index, layer)
 
-    def attend(self, index: int, form: Attention, window: int) -> tuple[KVRows, View]:
-        """Add the attention output over the visible rows."""
-        rows, view = super().attend(index, form, window)
-        self._add(form.attend(self.asks.q, rows, view.visible(window)), self.layers[index].attention.out)
-        return rows, view
+    def put(self, layer: int, digest: Digests) -> None:
+        """Put rows into the store with their numbers."""
+        self.store.put_rows(layer, self.run, KVRows(digest, *self.numbers[layer]))
+
+    def attend(self, index: int, layer: Layer) -> Read:
+        """Add the attention output over the visible rows, or over those of them that the run chooses."""
+        read, form, weights = super().attend(index, layer), layer.attention, self.layers[index].attention
+        assert form is not None
+        if read.beside is None:
+            y = form.attend(self.asks.q, read.rows, read.view.visible(layer.reach))
+        elif form.chooser:
+            seen = seen_rows(read.view, self.asked, layer.reach)
+            assert read.beside.k is not None
+            chosen = form.chooser.choose(self.index.q, read.beside.k, seen, layer.count)
+            y = attend_chosen(self.asks.q, read.rows, chosen)
+        else:
+            y = self.attend_both(read, layer, weights)
+        self._add(y, weights.out)
+        return read
+
+    def attend_both(self, read: Read, layer: Layer, weights: compressed.CompressingWeights) -> Values:
+        """Return the attention output over the rows of the window and the compressed rows."""
+        rows, made = read.rows, read.beside
+        assert made is not None and rows.k is not None and rows.v is not None
+        window = visible_rows(seen_rows(read.view, self.asked, layer.reach))
+        if made.k is None or made.v is None:
+            return attend_chosen(self.asks.q, rows, window)
+        visible = compressed.visible_blocks(self.asked, layer.ratio)
+        queries = compressed.index_queries(self.u, weights, self.turn)
+        chosen = compressed.best_compressed(queries, made.k, visible, layer.ratio, layer.count)
+        keys = np.concatenate((made.k[:, : rows.k.shape[1]], rows.k))
+        both = KVRows(rows.digest, keys, np.concatenate((made.v, rows.v)))
+        return attend_chosen(self.asks.q, both, np.concatenate((chosen, window), axis=1))
+
+    def compressor_inputs(self, index: int, state: LayerState | None, ratio: int) -> Values | None:
+        """Return the numbers of a compressor's kept and new inputs."""
+        x = project(self.u, self.layers[index].attention.compress)
+        return compressed.numbers_after(state, x, ratio)
 
     def recur(self, index: int, form: Recurrence) -> None:
         """Read the recurrent state with its numbers, and put the successors."""

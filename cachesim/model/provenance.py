@@ -37,6 +37,10 @@ class RunTrail:
         """Read the rows that each token sees."""
         self.reads.append(view.visible_sum(rows, window))
 
+    def add(self, sums: Digests) -> None:
+        """Read something else, given by the sum of its digests for each token."""
+        self.reads.append(sums)
+
     def recur(self, form: Recurrence, state: LayerState | None) -> tuple[Digests, int]:
         """Read the recurrent state. Return ``conv`` and ``hash`` of the state after the run."""
         k = form.taps
@@ -111,6 +115,10 @@ class ShortTrail:
         seen = view.visible(window)
         for i, (lo, hi) in enumerate(zip(seen.lo.tolist(), seen.hi.tolist(), strict=True)):
             read[i] += int(np.add.reduce(rows[lo:hi]))
+
+    def add(self, sums: Digests) -> None:
+        for i, value in enumerate(sums.tolist()):
+            self.read[i] += value
 
     def recur(self, form: Recurrence, state: LayerState | None) -> tuple[Digests, int]:
         unused, after = 4 - form.taps, 0

@@ -31,6 +31,17 @@ class KVRows(NamedTuple):
     v: Values | None          # (n, kv_heads, head)
 
 
+def index_of(layer: int) -> int:
+    """Return the number under which a store keeps a layer's second kind of rows: its index rows, or its compressed
+    rows. Applied twice, it returns the layer."""
+    return ~layer
+
+
+def layer_of(number: int) -> int:
+    """Return the layer of rows that a store keeps under a number, of either kind."""
+    return max(number, index_of(number))
+
+
 class LayerState(NamedTuple):
     """State of the recurrent part of a layer. Its arrays are immutable.
 

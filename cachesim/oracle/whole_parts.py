@@ -42,14 +42,19 @@ class WholeScan(NamedTuple):
 
 def attention(u: Values, weights: drawn.AttentionWeights, turn: Rotation, window: int) -> WholeRead:
     """Evaluate A, W and the attention of H over the whole sequence; ``window`` 0 = none."""
-    columns = np.split(project(u, weights.into), (WIDE, WIDE + (weights.into.shape[1] - WIDE) // 2), axis=1)
-    q, k, v = (part.reshape(len(u), part.shape[1] // HEAD, HEAD) for part in columns)
-    q, k, v = rotate(q, turn, grid.UNIT / grid.ROPE_UNIT), rotate(k, turn, grid.UNIT / grid.ROPE_UNIT), v.copy()
+    q, k, v = attention_heads(u, weights.into, turn)
     out = np.empty((len(u), WIDE))
     for head in range(HEADS):
         shared = head * k.shape[1] // HEADS
         out[:, head * HEAD : (head + 1) * HEAD] = _one_head(q[:, head], k[:, shared], v[:, shared], window)
     return WholeRead(out, k, v)
+
+
+def attention_heads(u: Values, into: Values, turn: Rotation) -> tuple[Values, Values, Values]:
+    """Return the queries (n, 4, 16), keys and values (n, 2, 16) of a sequence."""
+    columns = np.split(project(u, into), (WIDE, WIDE + (into.shape[1] - WIDE) // 2), axis=1)
+    q, k, v = (part.reshape(len(u), part.shape[1] // HEAD, HEAD) for part in columns)
+    return rotate(q, turn, grid.UNIT / grid.ROPE_UNIT), rotate(k, turn, grid.UNIT / grid.ROPE_UNIT), v.copy()
 
 
 def unrotated_attention(u: Values, weights: drawn.AttentionWeights, turn: Rotation, window: int) -> WholeRead:

@@ -13,8 +13,9 @@ from typing import Sequence
 import numpy as np
 
 from cachesim.model.grid import Digests, frozen
-from cachesim.model.hash_mixing import MASK, STEP, TAPS, LayerKeys, layer_keys, mix, token_digests
+from cachesim.model.hash_mixing import MASK, STEP, TAPS, layer_keys, mix, token_digests
 from cachesim.model.spec import Layer, Spec
+from cachesim.model.store import index_of
 from cachesim.oracle.whole_sequence import WHOLE
 
 
@@ -32,17 +33,24 @@ def whole_digests(spec: Spec, seed: int, tokens: Sequence[int]) -> WholeDigests:
     """Evaluate the sequence from its first token to its last, layer by layer."""
     found = WholeDigests(token_digests(tokens, seed))
     for index, layer in enumerate(spec.layers):
-        found.last = _layer(found, index, layer, layer_keys(seed, index))
+        found.last = _layer(found, index, layer, seed)
     return found
 
 
-def _layer(found: WholeDigests, index: int, layer: Layer, keys: LayerKeys) -> Digests:
+def _layer(found: WholeDigests, index: int, layer: Layer, seed: int) -> Digests:
+    keys = layer_keys(seed, index)
     x, whole = found.last, WHOLE[layer.kind]
     read = np.zeros(len(x), np.uint64)
-    if whole.attention:
-        odd = np.arange(1, 2 * len(x), 2).astype(np.uint64)                         # (n,) 2*pos + 1
+    odd = np.arange(1, 2 * len(x), 2).astype(np.uint64)                             # (n,) 2*pos + 1
+    if whole.attention or whole.chosen:
         rows = found.rows[index] = mix(x ^ keys.row) * odd
         read = read + _visible_sums(rows, layer.reach)
+    if whole.digests:
+        second = layer_keys(seed, index_of(index))
+        beside = whole.digests(mix(x ^ second.row) * odd, x, layer, second.row)
+        found.rows[index_of(index)], read = beside.second, read + beside.read
+        if beside.ring:
+            found.padded[index] = frozen(np.concatenate((np.zeros(beside.ring, np.uint64), x)))
     if whole.recurrence:
         padded = found.padded[index] = frozen(np.concatenate((np.zeros(whole.taps - 1, np.uint64), x)))
         older = _older(padded, whole.taps)

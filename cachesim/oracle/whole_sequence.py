@@ -11,13 +11,18 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple
 
 import numpy as np
 
-from cachesim.model.grid import Values, add_residual, project
+from cachesim.model.grid import Digests, Values, add_residual, project
 from cachesim.model.norms import rms_norm
 from cachesim.model.rope import Rotation, turns
-from cachesim.model.spec import Spec
+from cachesim.model.spec import Layer, Spec
+from cachesim.model.store import index_of
 from cachesim.model.weights import Weights
+from cachesim.oracle.whole_block_choice import block_attention, block_digests
+from cachesim.oracle.whole_chosen import ChosenDigests, ChosenRead, chosen_attention, chosen_digests
 from cachesim.oracle.whole_chunks import chunked_attention
+from cachesim.oracle.whole_compressed import compressed_attention, compressed_digests
 from cachesim.oracle.whole_parts import WholeRead, WholeScan, attention, delta_net, short_conv, ssm, unrotated_attention
+from cachesim.oracle.whole_pools import pooled_attention, pooled_digests
 
 
 class WholeKind(NamedTuple):
@@ -27,6 +32,8 @@ class WholeKind(NamedTuple):
     recurrence: Callable[[Values, Any, list[int]], WholeScan] | None = None
     taps: int = 0             # inputs that the recurrent part reads directly, including the token's own
     rolling: bool = False     # the state depends on all inputs
+    chosen: Callable[[Values, Any, Rotation, Layer], ChosenRead] | None = None      # an attention with second rows
+    digests: Callable[[Digests, Digests, Layer, Digests], ChosenDigests] | None = None      # of its second rows
 
 
 WHOLE: Mapping[str, WholeKind] = {
@@ -38,6 +45,10 @@ WHOLE: Mapping[str, WholeKind] = {
     "S": WholeKind(None, ssm, 4, True),
     "C": WholeKind(None, short_conv, 3),
     "H": WholeKind(attention, ssm, 4, True),
+    "I": WholeKind(chosen=chosen_attention, digests=chosen_digests),
+    "P": WholeKind(chosen=pooled_attention, digests=pooled_digests),
+    "B": WholeKind(chosen=block_attention, digests=block_digests),
+    "D": WholeKind(chosen=compressed_attention, digests=compressed_digests),
 }
 
 
@@ -60,12 +71,25 @@ def whole_numbers(spec: Spec, weights: Weights, embedded: Values, marks: Iterabl
         if whole.attention:
             read, found.k[index], found.v[index] = whole.attention(u, part.attention, turn, layer.window)
             found.x = add_residual(found.x, project(read, part.attention.out))
+        if whole.chosen:
+            read_of = whole.chosen(u, part.attention, turn, layer)
+            _keep(found, index, read_of, wanted)
+            found.x = add_residual(found.x, project(read_of.y, part.attention.out))
         if whole.recurrence:
             scan = whole.recurrence(u, part.recurrence, wanted)
             found.x = add_residual(found.x, project(scan.y, part.recurrence.out))
             for mark in wanted:
                 found.states[index, mark] = _state(scan, whole.taps - 1, mark)
     return found
+
+
+def _keep(found: WholeNumbers, index: int, read: ChosenRead, wanted: list[int]) -> None:
+    """Keep the rows of a layer, its second rows, and its compressor's inputs at the marks."""
+    found.k[index], found.v[index] = read.k, read.v
+    found.k[index_of(index)], found.v[index_of(index)] = read.second
+    if read.inputs is not None:
+        for mark in wanted:
+            found.states[index, mark] = _state(WholeScan(read.y, read.inputs, {}), read.ring, mark)
 
 
 def _state(scan: WholeScan, back: int, mark: int) -> tuple[Values, Values]:

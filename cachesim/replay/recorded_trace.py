@@ -176,8 +176,9 @@ def _command_line(engine: Engine, words: list[str]) -> CommandLine:
 def _other_tokens(steps: list[Mapping[str, Any]]) -> set[str]:
     """Return the numbers of the answers that have another token than the cold answer, where the cold server's two best
     tokens differ by more than rounding. A single recording has such an answer and does not list it: with drafts only
-    the first token has probabilities."""
-    every = [one for step in steps for one in step.get("steps") or [step]]
+    the first token has probabilities. An answer that a cold server gives with other micro-batches differs by rounding
+    alone."""
+    every = [one for step in steps for one in step.get("steps") or [step] if "numeric" not in (one.get("cold") or {})]
     margins = ((one, (one.get("cold") or {}).get("cold_margin")) for one in every)
     return {str(one["i"]) for one, margin in margins if isinstance(margin, float) and margin > ROUNDING}
 

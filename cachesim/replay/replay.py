@@ -129,7 +129,7 @@ class TraceReplay:
             equal = self.check(server, member.request, answer) if self.check else None
             if member.inexact is None:
                 return None
-            return equal and self._as_uncached(member.request, answer), member.inexact
+            return self._as_recorded(member.request, answer, equal), member.inexact
 
         passed = self.supposed.passed.get(step.number, 0) if self.supposed else 0
         result = send(self.server, step, theirs, self._records, on_answer,
@@ -144,11 +144,12 @@ class TraceReplay:
             if any(equal is False for equal, _ in verdicts):
                 out.broken.append(step.number)
 
-    def _as_uncached(self, request: Request, answer: Answer) -> bool:
-        """True if a server without a cache gives this answer. The recorded cold answers came from such a server. It
-        differs from a cold run only after a context shift, and only if an engine shifts differently without a cache."""
-        if not answer.shifts:
-            return True
+    def _as_recorded(self, request: Request, answer: Answer, equal: bool | None) -> bool | None:
+        """Return ``equal``, or after a context shift whether a server without a cache gives this answer. The recorded
+        cold answers came from such a server. It differs from a cold run if the engine shifts differently without a
+        cache, or if its shift itself is at fault."""
+        if equal is None or not answer.shifts:
+            return equal
         cold = self._fresh(Log(self.server.log)).complete(replace(request, cache_prompt=False, id_slot=-1))
         return [output.digest for output in answer.outputs] == [output.digest for output in cold.outputs]
 

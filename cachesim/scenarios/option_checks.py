@@ -12,7 +12,7 @@ from cachesim.engines.registry import DEFAULT, engine_named, latest, near_profil
 from cachesim.engines.shared.known_models import KnownModel, find, known_names, plain
 from cachesim.engines.shared.model_sizes import model_file, real_model, short_notation, sized_name
 from cachesim.engines.shared.size_formulas import split_sizes
-from cachesim.engines.shared.unsimulated_models import not_simulated, unsimulated
+from cachesim.model.layer_kinds import KINDS
 from cachesim.model.spec import LETTERS, parse
 from cachesim.scenarios.notation.value_checks import HIGHEST, literal
 
@@ -260,7 +260,12 @@ def check_has(text: str, engine: str) -> None:
 def known_models(manual: Manual) -> dict[str, KnownModel]:
     """Return the real models of an engine, by name, without those that have layers of a kind that it refuses."""
     return {name: known for name, known in manual.known.items()
-            if not manual.refused & {layer.kind for layer in parse(known.layers).layers}}  # fmt: skip
+            if not any(refuses(manual, layer.kind) for layer in parse(known.layers).layers)}  # fmt: skip
+
+
+def refuses(manual: Manual, kind: str) -> bool:
+    """True if an engine has no layers of this kind."""
+    return kind in manual.refused or (KINDS[kind].newest and kind not in manual.newest)
 
 
 def check_model(model: str, engine: str = DEFAULT_ENGINE) -> None:
@@ -274,14 +279,12 @@ def check_model(model: str, engine: str = DEFAULT_ENGINE) -> None:
     try:
         spec = parse(layers if layers and arch in manual.architectures else model)
         for layer in spec.layers:
-            if layer.kind in manual.refused:
+            if refuses(manual, layer.kind):
                 raise BadInput(f"model {quoted(model)}: {engine} has no layers of kind {layer.kind}")
         if len({layer.window for layer in spec.layers if layer.window}) > 1:
             raise BadInput(f"model {quoted(model)}: windows of different sizes", hint="a model has one window")
     except BadInput as bad:
         if any(letter.islower() for letter in model):       # layers have capital letters, so this is a name
-            if why := unsimulated(model):
-                raise not_simulated(model, why) from None
             near = nearest(model.casefold(), (*named, *known_names()))
             hint = f"{near} see cachesim options {engine}" if near else f"{LETTERS}; names: cachesim options {engine}"
             raise BadInput(f"unknown model {quoted(model)}", hint=hint) from None

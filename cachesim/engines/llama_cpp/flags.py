@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, Mapping, Sequence
 
 from cachesim.engines.shared.command_line import CommandLine, SetOn, parse_integer, read_line, unwritten, write_line
@@ -16,6 +17,7 @@ from cachesim.engines.shared.images import PROJECTORS, read_projector, write_pro
 
 POOLINGS = ("mean", "last", "rank")
 SPEC_TYPES = ("none", "ngram-simple", "draft-simple", "draft-mtp")
+ROW_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
 NEVER = 2**31 - 1
 
 
@@ -183,6 +185,11 @@ class Options:
         help="Projector of images; gemma3 = one whose images are evaluated without causal mask. Contexts are not "
              "shifted then, and moved blocks are not reused.",
     )
+    cache_type_k: str = flag(
+        "f16", "-ctk", "--cache-type-k", choices=ROW_TYPES, governs="LC-KV-QUANT",
+        help="Type of K rows. Sizes are as declared for types that are not quantized.",
+    )
+    cache_type_v: str = flag("f16", "-ctv", "--cache-type-v", choices=ROW_TYPES, help="Type of V rows.")
     pooling: str = flag(
         "mean", "--pooling", choices=POOLINGS, write=_write_pooling, governs="LC-TASK",
         help="Pooling of an embedding; last and rank read only the last token of the prompt.",
@@ -193,7 +200,7 @@ FLAGS = flags_of(Options)
 
 READ_OVER: Mapping[str, int] = {
     "--spec-ngram-simple-size-n": 1, "--spec-ngram-simple-size-m": 1, "--spec-draft-n-min": 1,
-    "--spec-draft-p-min": 1, "-t": 1, "-tb": 1, "-fa": 1, "-ctk": 1, "-ctv": 1, "-fit": 1, "-lv": 1,
+    "--spec-draft-p-min": 1, "-t": 1, "-tb": 1, "-fa": 1, "-fit": 1, "-lv": 1,
     "--slot-save-path": 1, "-ngl": 1, "--embeddings": 0, "--no-warmup": 0, "-cb": 0, "--cont-batching": 0,
     "--image-min-tokens": 1, "--image-max-tokens": 1,
 }  # fmt: skip
@@ -202,7 +209,7 @@ READ_OVER: Mapping[str, int] = {
 IGNORED: Mapping[str, int] = {
     **READ_OVER,
     "-m": 1, "-hf": 1, "--host": 1, "--port": 1, "--jinja": 0, "-v": 0, "--verbose": 0, "--metrics": 0, "--slots": 0,
-    "--n-gpu-layers": 1, "--threads": 1, "--flash-attn": 1, "--cache-type-k": 1, "--cache-type-v": 1, "--alias": 1,
+    "--n-gpu-layers": 1, "--threads": 1, "--flash-attn": 1, "--alias": 1,
     "--temp": 1, "--top-k": 1, "--top-p": 1, "--min-p": 1, "--chat-template": 1, "--chat-template-file": 1,
     "--reasoning-format": 1, "--reasoning-budget": 1, "--no-mmap": 0, "--mlock": 0, "-ngld": 1,
     "--split-mode": 1, "--tensor-split": 1, "-ts": 1, "-sm": 1, "--api-key": 1, "--n-cpu-moe": 1, "-ot": 1,
@@ -245,7 +252,19 @@ def read_flags(words: Sequence[str]) -> CommandLine:
 
 
 def recorded_options(header: Mapping[str, Any]) -> dict[str, str]:
-    """Return the adapters in the header of a recording: its flags do not name the tokens that invoke an aLoRA."""
+    """Return what the header of a recording adds to its flags: quantized rows, which are among its constant flags, and
+    adapters, since the flags do not name the tokens that invoke an aLoRA."""
+    return {**_recorded_types(header), **_recorded_adapters(header)}
+
+
+def _recorded_types(header: Mapping[str, Any]) -> dict[str, str]:
+    words = header.get("base_flags", [])
+    given = dict(pairwise(words))
+    names = {"cache_type_k": "-ctk", "cache_type_v": "-ctv"}
+    return {name: given[word] for name, word in names.items() if given.get(word) in ROW_TYPES[3:]}
+
+
+def _recorded_adapters(header: Mapping[str, Any]) -> dict[str, str]:
     found = [(repr(one["scale"]), ".".join(map(str, one.get("alora_invocation_tokens", ()))))
              for one in header.get("adapters", ())]  # fmt: skip
     written = ",".join(f"{scale}@{tokens}" if tokens else scale for scale, tokens in found)

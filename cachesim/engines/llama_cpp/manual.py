@@ -97,8 +97,9 @@ MANUAL = Manual(
     silent=IGNORED,
     models=(
         "llama", "gemma3", "gemma3l6", "mamba2", "qwen35", "qwen35mtp", "qwen2vl", "lfm2", "lfm2swa", "falconh1",
-        "granitehybrid",
+        "granitehybrid", "deepseek4", "deepseek32", "deepseek32one", "dots3note", "minimax-m3", "qwen4exp",
     ),
+    newest=frozenset("IPBD"),
     architectures=("qwen35",),
     with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),
     completions=True,

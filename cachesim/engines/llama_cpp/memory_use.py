@@ -17,6 +17,7 @@ from cachesim.engines.capabilities import Flag, Option
 from cachesim.engines.llama_cpp.flags import Options
 from cachesim.engines.llama_cpp.memory.hybrid_memory import window_cells
 from cachesim.engines.llama_cpp.memory.model_layout import ModelKind, model_kind
+from cachesim.engines.llama_cpp.memory.newest_layout import Dsv4Shape, Widths, dsv4_shape
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, RecurrentShape, StateForm
 from cachesim.engines.llama_cpp.profiles import Rules
 from cachesim.engines.llama_cpp.server_flags import Settings, settings
@@ -34,12 +35,10 @@ from cachesim.engines.shared.memory_use import (
 )
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.model_sizes import short_notation
-from cachesim.engines.shared.size_formulas import LayerSize
+from cachesim.engines.shared.size_formulas import F32, LayerSize
 
 TYPES = tuple(BLOCKS)
 FLAGS = (
-    Flag("cache_type_k", "f16", choices=TYPES, spellings=("-ctk", "--cache-type-k"), help="Type of K rows."),
-    Flag("cache_type_v", "f16", choices=TYPES, spellings=("-ctv", "--cache-type-v"), help="Type of V rows."),
     Flag("cache_type_k_draft", "f16", choices=TYPES, spellings=("-ctkd", "--cache-type-k-draft", "--spec-draft-type-k"),
          help="Type of the draft context's K rows."),
     Flag("cache_type_v_draft", "f16", choices=TYPES, spellings=("-ctvd", "--cache-type-v-draft", "--spec-draft-type-v"),
@@ -49,6 +48,11 @@ LOWER: Mapping[str, tuple[Option, ...]] = {
     "ctx_checkpoints": (1, 0), "cache_ram": (256, 0), "swa_full": (False,), "cache_type_v": ("q8_0", "q4_0"),
     "cache_type_k": ("q8_0", "q4_0"), "parallel": (1, 1), "ctx_size": (256, 256),
 }  # fmt: skip
+
+
+def index_row(layer: LayerSize) -> LayerSize:
+    """Return the index row of a layer as a row of its own."""
+    return LayerSize(layer.kind, layer.index_key, layer.index_value)
 
 
 class SizedContext(NamedTuple):
@@ -63,37 +67,70 @@ class SizedContext(NamedTuple):
     @property
     def streams(self) -> int:
         """Number of cell tables."""
-        return 1 if self.fixed.unified else self.fixed.n_slots
+        return 1 if self.fixed.sizes.unified else self.fixed.n_slots
 
     def rows(self, layers: Sequence[LayerSize]) -> int:
         """Return the bytes of a token's rows in these layers."""
         return sum(row_bytes(layer, *self.types) for layer in layers)
 
+    @property
+    def index_rows(self) -> int:
+        """Bytes of a token's index rows in all layers."""
+        return self.rows([index_row(layer) for layer in self.model.indexed])
+
+    @property
+    def shape(self) -> Dsv4Shape | None:
+        """Shape of compressed rows and rings, None for a model without them."""
+        first = next(iter(self.model.compressed), None)
+        if first is None:
+            return None
+        index = next((layer for layer in self.model.compressed if layer.index_key), LayerSize("D"))
+        widths = Widths(first.key, index.index_key, self.rows([first]), self.rows([index_row(index)]))
+        return dsv4_shape([layer.ratio for layer in self.model.windows], widths)
+
     def parts(self, name: str = "") -> list[MemoryPart]:
         """Return the buffers that the context allocates. ``name`` precedes their names."""
-        sizes, states = self.fixed.sizes, self.model.states
+        sizes, shape = self.fixed.sizes, self.shape
+        streams = self.streams if shape is None else sizes.n_seq                 # a dsv4 memory never shares its cells
+        window = window_cells(self.kind, sizes if shape is None else sizes._replace(unified=False))
         found = [
-            MemoryPart(f"{name}attention rows", self.rows(self.model.full), sizes.n_ctx_seq * self.streams, "cells"),
-            MemoryPart(f"{name}window rows", self.rows(self.model.windows),
-                       window_cells(self.kind, sizes) * self.streams, "cells"),
-            MemoryPart(f"{name}states", sum(one.state for one in states), sizes.n_seq * (1 + sizes.n_rs_seq), "states"),
-        ]  # fmt: skip
+            MemoryPart(f"{name}attention rows", self.rows(self.model.full), sizes.n_ctx_seq * streams, "cells"),
+            MemoryPart(f"{name}index rows", self.index_rows, sizes.n_ctx_seq * streams, "cells"),
+            MemoryPart(f"{name}window rows", self.rows(self.model.windows), window * streams, "cells"),
+            MemoryPart(f"{name}states", self.state, sizes.n_seq * (1 + sizes.n_rs_seq), "states"),
+        ]
+        if shape is not None:
+            rows = sum(one.layers * one.each * one.cells(sizes.n_ctx_seq) for one in shape.rows)
+            rings = sum(ring.bytes for ring in shape.rings)
+            found += [MemoryPart(f"{name}compressed rows", rows, sizes.n_seq, "slots"),
+                      MemoryPart(f"{name}rings", rings, sizes.n_seq * (1 + sizes.n_rs_seq), "rings")]  # fmt: skip
         return [part for part in found if part.each]
+
+    @property
+    def state(self) -> int:
+        """Bytes of the recurrent states of a conversation."""
+        return sum(one.state + one.history * F32 for one in self.model.states)
 
     def saved(self, tokens: int, cells: int, partial: bool) -> int:
         """Return the bytes of a saved conversation of this many tokens in host memory, with this many cells of window
         layers. ``partial``: without what can be rolled back."""
         full, windows, states = self.model.full, self.model.windows, self.model.states
-        size = int(self.rules.host_header)
+        size, shape = int(self.rules.host_header), self.shape
         if (full or windows) and not (partial and (windows or states)):
             size += self._saved_rows(full, tokens)
+            if self.model.indexed:
+                size += self._saved_rows([index_row(layer) for layer in self.model.indexed], tokens)
         if windows:
             size += self._saved_rows(windows, cells)
-        return size + (RecurrentShape(len(states), sum(one.state for one in states)).size(True) if states else 0)
+        if shape is not None:
+            size += shape.size(tokens, partial)
+        histories = sum(one.history > 0 for one in states)
+        return size + (RecurrentShape(len(states), self.state, histories).size(True) if states else 0)
 
     def _saved_rows(self, layers: Sequence[LayerSize], n: int) -> int:
         form = StateForm(self.rules.ext_bytes, self.rules.data_header)
-        header = AttentionShape(len(layers), 0, self.model.mrope, form).size(n, self.streams)
+        streams = self.streams if self.shape is None else self.fixed.n_slots
+        header = AttentionShape(len(layers), 0, self.model.mrope, form).size(n, streams)
         return header + (n and n * self.rows(layers) - 12 * sum(not layer.value for layer in layers))
 
     def kept_cells(self, tokens: int, held: int | None = None) -> int:
@@ -163,8 +200,8 @@ def use(ask: MemoryQuestion) -> MemoryUse:
         entry = entry_bytes(of, fixed.n_ctx_slot) + makes * size * fixed.max_checkpoints
         bounded = MemoryPart("prompt cache", MIB, fixed.limit_size // MIB, "MiB", True)
         parts.append(bounded if fixed.limit_size else MemoryPart("prompt cache", entry, 1, "conversation", True))
-    return MemoryUse(target.rows(ask.model.full), target.rows(ask.model.windows),
-                     sum(one.state for one in ask.model.states), size, tuple(parts),
+    return MemoryUse(target.rows(ask.model.full) + target.index_rows, target.rows(ask.model.windows),
+                     target.state, size, tuple(parts),
                      unlimited="cache_ram" if fixed.has_cache and not fixed.limit_size else "",
                      chosen={"ctx_size": fixed.n_ctx, "parallel": fixed.n_slots})  # fmt: skip
 

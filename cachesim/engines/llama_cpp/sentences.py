@@ -179,6 +179,11 @@ MEMORY: dict[str, Say] = {
         "reused only if it has one" if v else "reused"),
     "LC-KV-FULL": lambda v, b: "--swa-full: cells outside the window are " + (
         "reused and not saved" if v else "kept and saved"),
+    "LC-N-SWA-TOLD": lambda v, b: f"the library tells a window of {v} (model: {b['n_swa']}): compressed rows",
+    "LC-KV-STREAMS": lambda v, b: "the slots share the cells" if v else "every slot has cells of its own",
+    "LC-MSA-READ": lambda v, b: "all rows are read" if v else "only the chosen blocks are read",
+    "LC-KV-INDEX": lambda v, b: "a K-shift " + ("spoils index keys" if v else "turns index keys"),
+    "LC-KV-QUANT": lambda v, b: "a K-shift of quantized rows " + ("ends the process" if v else "is done"),
     "LC-KV-SHIFT": lambda v, b: "a K-shift of a cache without layers " + ("aborts the server" if v else "is skipped"),
     "LC-SPEC-ON": lambda v, b: "speculative decoding enabled" if v else (
         "speculative decoding not supported by this context"),

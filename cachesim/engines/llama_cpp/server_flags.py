@@ -11,6 +11,7 @@ from cachesim.base.errors import BadInput, NotInBuild, quoted
 from cachesim.engines.llama_cpp.flags import Options
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Sizes, can_shift, pad
 from cachesim.engines.llama_cpp.memory.model_layout import KIND_WORDS, ModelKind, draft_kind
+from cachesim.engines.llama_cpp.memory.newest_layout import NEWEST
 from cachesim.engines.llama_cpp.profiles import Rules
 from cachesim.engines.llama_cpp.rules.adapters import Adapter, read_adapters
 from cachesim.model.spec import TRAINED_ON
@@ -50,8 +51,9 @@ class Settings:
 
 
 def can_roll_back(kind: ModelKind) -> bool:
-    """True if the architecture has rollback planes: gated delta net and short convolution among the recorded models."""
-    return bool(kind.recr) and all(kind.spec.layers[i].kind in "GC" for i in kind.recr)
+    """True if the architecture has rollback planes: gated delta net, short convolution and compressors among the
+    recorded models."""
+    return bool(kind.recr) and all(kind.spec.layers[i].kind in "GCD" for i in kind.recr)
 
 
 def _contexts(opts: Options, rules: Rules, n_slots: int, unified: bool) -> tuple[int, int]:
@@ -76,7 +78,8 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
         text = f"spec_type {quoted(opts.spec_type)} is not in {rules.name} ({rules.build})"
         raise NotInBuild(text, hint=f"known there: {', '.join(rules.spec_types)}")
     if kind.kind not in rules.memories:
-        text = f"model {quoted(kind.name)} ({KIND_WORDS[kind.kind]}) cannot be loaded by {rules.name} ({rules.build})"
+        cannot = "is simulated from b10809 on, not for" if kind.kind in NEWEST else "cannot be loaded by"
+        text = f"model {quoted(kind.name)} ({KIND_WORDS[kind.kind]}) {cannot} {rules.name} ({rules.build})"
         raise NotInBuild(text, hint=f"models there: {', '.join(KIND_WORDS[known] for known in rules.memories)}")
     if len(read_adapters(opts.lora_scaled)) > rules.most_adapters:
         raise NotInBuild(f"adapters are not known of {rules.name} ({rules.build})", hint="from b4579 on")
@@ -88,14 +91,17 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     n_ubatch = min(n_batch, opts.ubatch_size)
     swa_full = opts.swa_full and kind.n_swa > 0
     planes = rules.rs_planes(opts.spec_type, opts.spec_draft_n_max, can_roll_back(kind))
-    sizes = Sizes(n_slots, unified, n_ctx_seq, n_ubatch, swa_full, planes.value, rules.window_pad)
+    shared = rules.kv_streams(unified, kind.kind).value
+    sizes = Sizes(n_slots, shared, n_ctx_seq, n_ubatch, swa_full, planes.value, rules.window_pad)
     drafts = opts.spec_type != "none" and rules.spec_on(bool(kind.recr)).value
     projector = opts.mmproj if rules.most_images else ""
     movable: bool = rules.media.moves(can_shift(kind, sizes), bool(projector)).value
     return Settings(
         flags=opts, n_slots=n_slots, unified=unified, sizes=sizes, n_ctx=n_ctx, n_batch=n_batch, n_ubatch=n_ubatch,
         n_ctx_slot=rules.slot_ctx(n_ctx_seq, n_ctx, n_slots, opts.kv_unified_per_slot).value,
-        n_swa=rules.n_swa(kind.n_swa, swa_full).value, window=0 if swa_full else kind.n_swa, exact=bool(kind.recr),
+        n_swa=rules.n_swa(rules.window_told(kind.n_swa, kind.kind).value, swa_full).value,
+        window=0 if swa_full else kind.n_swa,
+        exact=bool(kind.recr),
         max_checkpoints=opts.ctx_checkpoints,
         min_step=rules.min_step if opts.checkpoint_min_step < 0 else opts.checkpoint_min_step,
         limit_size=max(0, opts.cache_ram) * MIB, limit_tokens=n_ctx, has_cache=opts.cache_ram != 0,

@@ -83,10 +83,13 @@ def pack(file: SlotFile) -> bytes:
 
 def _put_blob(arrays: Arrays, name: str, blob: Blob) -> None:
     arrays[f"{name}/size"] = np.array([blob.size])
-    for part, state in (("base", blob.base), ("swa", blob.swa)):
+    for part, state in (("base", blob.base), ("swa", blob.swa), ("idx", blob.idx)):
         if state is not None:
             arrays[f"{name}/{part}/pos"] = state.pos
             array_file.put_rows(arrays, f"{name}/{part}", state.rows)
+    if blob.compressed is not None:
+        arrays[f"{name}/numbered"] = np.zeros(0)
+        array_file.put_rows(arrays, f"{name}/compressed", blob.compressed)
     if blob.recr is not None:
         arrays[f"{name}/recr/pos"] = np.array([blob.recr.pos])
         array_file.put_states(arrays, f"{name}/recr", blob.recr.rows)
@@ -122,11 +125,12 @@ def _blob(arrays: Arrays, name: str) -> Blob:
     if f"{name}/recr/pos" in arrays:
         recr = RecurrentState(int(arrays[f"{name}/recr/pos"][0]), array_file.states_in(arrays, f"{name}/recr"))
     size = int(arrays[f"{name}/size"][0])
-    base, swa = (
+    base, swa, idx = (
         AttentionState(arrays[f"{part}/pos"], array_file.rows_in(arrays, part)) if f"{part}/pos" in arrays else None
-        for part in (f"{name}/base", f"{name}/swa")
+        for part in (f"{name}/base", f"{name}/swa", f"{name}/idx")
     )
-    return Blob(size, base, swa, recr)
+    compressed = array_file.rows_in(arrays, f"{name}/compressed") if f"{name}/numbered" in arrays else None
+    return Blob(size, base, swa, recr, idx, compressed)
 
 
 TOKEN_BYTES = 4

@@ -11,6 +11,8 @@ from cachesim.base.tokens import Tokens
 from cachesim.engines.inspection import DraftMemory, Key, RowsPart, StatePart, StoredContent, StoredObject, StoredSize
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
 from cachesim.engines.llama_cpp.memory.cell_ranges import index
+from cachesim.engines.llama_cpp.memory.dsv4 import KVCacheDSV4
+from cachesim.engines.llama_cpp.memory.model_layout import ModelKind
 from cachesim.engines.llama_cpp.memory.saved_state import Blob
 from cachesim.engines.llama_cpp.prompt_cache import LOST, Entry
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import PromptInputs, ResumePlace
@@ -22,7 +24,8 @@ from cachesim.engines.shared.conversation_points import CheckpointRange, Convers
 from cachesim.engines.shared.kv_rows import contiguous_length, read_rows
 from cachesim.engines.shared.restore_point_tracker import RowRange, usable_lengths
 from cachesim.engines.shared.server_loop import text_of
-from cachesim.model import KVRows
+from cachesim.model import KVRows, Spec
+from cachesim.model.store import index_of
 
 
 def keep_all(pos: np.ndarray, pos_max: int, n_swa: int) -> np.ndarray:
@@ -67,11 +70,18 @@ def _rows_from(cache: AttentionCache, seq: int, start: int) -> tuple[np.ndarray,
     return pos, {layer: read_rows(rows, at) for layer, rows in cache.rows[cache.stream(seq)].items()}
 
 
-def _blob(blob: Blob, n_swa: int) -> StoredContent:
+def _compressed(spec: Spec, rows: Mapping[int, KVRows]) -> list[RowsPart]:
+    """Return compressed rows in the judge's format."""
+    return [RowsPart(0, np.arange(len(table.digest)), {layer: table}, spec.layers[index_of(layer)].ratio)
+            for layer, table in rows.items()]  # fmt: skip
+
+
+def _blob(blob: Blob, kind: ModelKind) -> StoredContent:
     """Return saved attention caches and states in the judge's format."""
-    saved = ((0, blob.base), (n_swa, blob.swa))
-    rows = tuple(RowsPart(window, part.pos, part.rows) for window, part in saved if part is not None)
-    return StoredContent(rows, blob.recr)
+    n_swa, compressed = kind.n_swa, _compressed(kind.spec, blob.compressed or {})
+    saved = ((0, blob.base), (n_swa, blob.swa), (0, blob.idx))
+    rows = [RowsPart(window, part.pos, part.rows) for window, part in saved if part is not None]
+    return StoredContent((*rows, *compressed), blob.recr)
 
 
 def named(core: Core, tokens: Sequence[int]) -> Sequence[int]:
@@ -127,8 +137,16 @@ class Inspection(CheckpointInspection):
         tokens, memory = self.tokens_of(slot), self.core.memory
         parts = {name: cache.state_write(slot, keep_all) for name, cache in memory.parts.items()}
         recr = memory.recr.state_write(slot) if memory.recr is not None else None
-        rows, state = _blob(Blob(0, parts.get("base"), parts.get("swa"), recr), memory.kind.n_swa)
+        copy = Blob(0, parts.get("base"), parts.get("swa"), recr, parts.get("idx"), self._numbered(slot, len(tokens)))
+        rows, state = _blob(copy, memory.kind)
         return StoredObject("slot", slot, tokens, len(tokens), rows, state)
+
+    def _numbered(self, slot: int, n: int) -> Mapping[int, KVRows] | None:
+        """Return the compressed rows of a slot's first n tokens by layer, None if the memory has none."""
+        memory = self.core.memory
+        if not isinstance(memory, KVCacheDSV4):
+            return None
+        return {layer: rows for _, _, table in memory.saved_rows(slot, n) for layer, rows in table.items()}
 
     def memory_matches(self, slot: int) -> bool:
         """True if the memory ends at the last token of the slot."""
@@ -141,7 +159,7 @@ class Inspection(CheckpointInspection):
             return StoredObject(kind, owner, (), len(self.core.slots[owner].tokens), *self.content(key, start), start)
         if kind == CONVERSATION:
             entry: Entry = self.core.points.conversation(key)
-            rows, state = _blob(entry.blob, self.core.kind.n_swa)
+            rows, state = _blob(entry.blob, self.core.kind)
             return StoredObject(kind, owner, tuple(named(self.core, entry.tokens)), len(entry.tokens), rows, state)
         ckpt: Checkpoint = self.core.points.checkpoint(key)
         held, owner = text_of(self.core, key)
@@ -150,7 +168,7 @@ class Inspection(CheckpointInspection):
         resume: ResumePlace = self.core.rules.ckpt_restore(facts, request).value  # for a longer prompt with this prefix
         if settings.projector:
             resume = self.core.rules.media.resume(held, facts, resume, self.core.kind.mrope).value
-        rows, state = _blob(ckpt.blob, self.core.kind.n_swa)
+        rows, state = _blob(ckpt.blob, self.core.kind)
         return StoredObject(kind, owner, tuple(named(self.core, held[:n])), min(resume.n_past, n), rows, state)
 
     def content(self, key: Key, start: int = 0) -> StoredContent:
@@ -159,15 +177,17 @@ class Inspection(CheckpointInspection):
             return self._live(key[1], start)
         points = self.core.points
         holder: Entry | Checkpoint = points.conversation(key) if key[0] == CONVERSATION else points.checkpoint(key)
-        return _blob(holder.blob, self.core.kind.n_swa)
+        return _blob(holder.blob, self.core.kind)
 
     def _live(self, slot: int, start: int) -> StoredContent:
         """Return a slot's full-attention rows from position ``start`` on, its windows and its states."""
         memory, n_swa = self.core.memory, self.core.kind.n_swa
         rows = tuple(
-            RowsPart(0 if name == "base" else n_swa, *_rows_from(cache, slot, start if name == "base" else 0))
+            RowsPart(n_swa if name == "swa" else 0, *_rows_from(cache, slot, 0 if name == "swa" else start))
             for name, cache in memory.parts.items()
         )
+        n = len(self.core.slots[slot].tokens)
+        rows = (*rows, *_compressed(memory.kind.spec, self._numbered(slot, n) or {}))
         state = None if memory.recr is None else StatePart(memory.recr.pos_max(slot), memory.recr.row(slot))
         return StoredContent(rows, state)
 

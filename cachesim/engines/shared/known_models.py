@@ -81,6 +81,27 @@ MODELS: Mapping[str, KnownModel] = {
     "qwen2.5": _alike("AAAA", ATTENTION, "qwen2", "qwen2", "qwq"),
     "qwen3": _alike("AAAA", ATTENTION, "qwen3", "qwen3-coder"),
     "mistral": _alike("AAAA", ATTENTION, "mistral", "mixtral"),
+    "deepseek-v3.2": KnownModel(
+        "I2048", "all 61 layers attend to the best 2048 rows", "ggml-org/llama.cpp src/models/deepseek32.cpp",
+        also=("deepseek32", "deepseek-v3.2-exp")),
+    "glm-5": KnownModel(
+        "I2048", "all its layers attend to the best 2048 rows; those of 5.2 without an index use the choice of another",
+        "ggml-org/llama.cpp src/models/glm-dsa.cpp", also=("glm-5.1", "glm-5.2", "glm-dsa")),
+    "hunyuan-v4": KnownModel(
+        "I2048", "all its layers attend to the best rows; read in llama.cpp, not recorded",
+        "ggml-org/llama.cpp src/models/hy-v4.cpp", also=("hy-v4",)),
+    "deepseek-v4": KnownModel(
+        "W32 D4.32.12 D128.32 D4.32.12", "windows, and rows for 4 and for 128 tokens; numbers of the tiny model",
+        "ggml-org/llama.cpp src/models/deepseek4.cpp", also=("deepseek-v4-flash", "deepseek-v4-pro")),
+    "dots-3": KnownModel(
+        "W32 I48 W32 I48", "windows and the best rows in turn, with the numbers of the recorded tiny model",
+        "ggml-org/llama.cpp src/models/dots3note.cpp", also=("dots3",)),
+    "minimax-m3": KnownModel(
+        "A B4 B4 B4", "the best blocks after dense layers, with the numbers of the recorded tiny model",
+        "ggml-org/llama.cpp src/models/minimax-m3.cpp"),
+    "qwen3.8-flash-next": KnownModel(
+        "G P48 G P48", "the best pools of rows, with the numbers of the recorded tiny model",
+        "ggml-org/llama.cpp src/models/qwen4exp.cpp", arch="qwen35", also=("qwen4-exp",)),
     "phi-3": KnownModel(
         "AAAA", "all its layers are attention: its window is switched off",
         "ggml-org/llama.cpp src/models/phi3.cpp; ml-explore/mlx-lm mlx_lm/models/phi3.py", also=("phi3",)),

@@ -12,8 +12,9 @@ from typing import Any, Mapping, NamedTuple
 from cachesim.base.errors import BadInput, cut, quoted
 from cachesim.base.gguf_header import read_gguf
 from cachesim.base.untrusted_files import read_json
+from cachesim.engines.shared.newest_models import CONFIGS, NEWEST, config_keys, newest_layers
 from cachesim.engines.shared.size_formulas import HEAD, LayerSize, attention, delta_net, mamba, short_conv
-from cachesim.engines.shared.unsimulated_models import refuse_unsimulated
+from cachesim.engines.shared.unsimulated_models import refuse_unsized
 
 LARGEST = 1 << 24         # largest accepted number in a configuration
 MOST_LAYERS = 1024
@@ -41,12 +42,22 @@ class RealModel(NamedTuple):
     @property
     def full(self) -> list[LayerSize]:
         """Layers with rows of all positions."""
-        return self.of("AH")
+        return self.of("AHIPB")
 
     @property
     def windows(self) -> list[LayerSize]:
         """Layers with rows of a window."""
-        return self.of("W")
+        return self.of("WD")
+
+    @property
+    def indexed(self) -> list[LayerSize]:
+        """Layers with an index row for each token."""
+        return self.of("IPB")
+
+    @property
+    def compressed(self) -> list[LayerSize]:
+        """Layers with compressed rows."""
+        return self.of("D")
 
     @property
     def states(self) -> list[LayerSize]:
@@ -127,6 +138,8 @@ PATTERNS = {"gemma2": 2, "gemma3_text": 6, "cohere2": 4}
 BLOCKS = {"M": "S", "*": "A", "-": "", "E": ""}
 """Letters of ``hybrid_override_pattern`` -> letters of the notation."""
 ALIKE = {"falcon_h1": "H", "mamba2": "S"}
+NEWEST_KEYS = ("index_topk", "index_n_heads", "compress_ratios")
+"""Keys of layers that choose or compress rows: an architecture that is not known has them in an unknown way."""
 OTHER_LAYERS = ("attention_chunk_size", "attn_layer_indices", "attn_layer_period", "attn_type_list", "block_types",
                 "conv_L_cache", "full_attn_idxs", "linear_num_key_heads", "lru_width", "mamba_d_state", "mamba_n_heads",
                 "mamba_num_heads", "ssm_state_size", "state_size", "time_mix_extra_dim")  # fmt: skip
@@ -140,19 +153,24 @@ DEFAULTS: Mapping[str, Mapping[str, int]] = {
 
 def _of_config(keys: _Numbers) -> RealModel:
     arch = str(keys.keys.get("model_type", ""))
-    refuse_unsimulated(arch, keys.keys, keys.file)
+    refuse_unsized(arch, keys.file)
     given = {name: value for name, value in keys.keys.items() if value is not None}
     keys = _Numbers({**DEFAULTS.get(arch, {}), **given}, keys.file)
-    letters = _config_letters(keys)
+    letters = ["A"] * keys.count("num_hidden_layers") if arch in CONFIGS else _config_letters(keys)
     heads = keys.get("num_attention_heads", 0)
     head = keys.get("head_dim", keys.get("hidden_size", 0) // heads if heads else 0)
     shared = keys.get("num_kv_shared_layers", 0)
     layers = [_config_layer(keys, letter, heads, head) for letter in letters]
     layers[len(layers) - shared :] = [LayerSize("")] * min(shared, len(layers))
+    if arch in CONFIGS:
+        layers = newest_layers(_Numbers(config_keys(keys.keys, arch), keys.file), CONFIGS[arch], layers)
+    elif unknown := next((key for key in NEWEST_KEYS if key in keys.keys), ""):
+        raise BadInput(f"unknown kind of layers: model type {quoted(arch)} with key {unknown}", file=keys.file)
+    windows = any(layer.kind in ("W", "D") for layer in layers)
     mtp = keys.get("mtp_num_hidden_layers", keys.get("num_nextn_predict_layers", 0))
     rope = keys.keys.get("rope_parameters", keys.keys.get("rope_scaling"))
     return RealModel(
-        tuple(layers), keys.file, keys.get("sliding_window", 0) if "W" in letters else 0,
+        tuple(layers), keys.file, keys.get("sliding_window", 0) if windows else 0,
         keys.get("max_position_embeddings", 0), isinstance(rope, dict) and "mrope_section" in rope,
         tuple(_config_layer(keys, "A", heads, head) for _ in range(min(mtp, MOST_LAYERS))), head or HEAD,
         _state_type(keys), _row_type(keys.keys.get("quantization_config")), keys.get("mamba_chunk_size", 0), arch,
@@ -251,23 +269,26 @@ PERIODS = {
 }  # fmt: skip
 """Architecture -> distance of its layers with full attention, if the file does not state it; negative = they come
 first."""
-PATTERNED = ("gemma4", "granite_swa", "lfm2", "maple", "mimo2", "spark2_5", "step35")
+PATTERNED = ("dots3note", "gemma4", "granite_swa", "lfm2", "maple", "mimo2", "spark2_5", "step35")
 """Architectures with windows whose files list them (or, lfm2, have them in all attention layers)."""
-MROPE = ("qwen2vl", "qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe")
+MROPE = ("qwen2vl", "qwen3vl", "qwen3vlmoe", "qwen35", "qwen35moe", "qwen4exp")
 
 
 def _of_gguf(header: Mapping[str, Any], file: str) -> RealModel:
     arch = str(header.get("general.architecture", ""))
     keys = _Numbers(header, file, f"{arch}.")
-    refuse_unsimulated(arch, {name.removeprefix(keys.prefix): 1 for name in header}, file)
+    refuse_unsized(arch, file)
     n = keys.count("block_count")
     mtp = min(keys.get("nextn_predict_layers", 0), n - 1)
     letters = _gguf_letters(keys, arch, n - mtp)
     layers = [_gguf_layer(keys, letter, i) for i, letter in enumerate(letters)]
     shared = min(keys.get("attention.shared_kv_layers", 0), len(layers))
     layers[len(layers) - shared :] = [LayerSize("")] * shared
+    if arch in NEWEST:
+        layers = newest_layers(keys, arch, layers)
+    windows = any(layer.kind in ("W", "D") for layer in layers)
     return RealModel(
-        tuple(layers), file, keys.get("attention.sliding_window", 0) if "W" in letters else 0,
+        tuple(layers), file, keys.get("attention.sliding_window", 0) if windows else 0,
         keys.get("context_length", 0), arch in MROPE, tuple(_gguf_layer(keys, "A", n - mtp + i) for i in range(mtp)),
         _gguf_head(keys, 0) if any(layer.key for layer in layers) else HEAD, arch=arch,
     )  # fmt: skip

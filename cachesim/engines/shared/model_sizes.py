@@ -25,7 +25,6 @@ from cachesim.engines.shared.size_formulas import (
     mamba,
     short_conv,
 )
-from cachesim.engines.shared.unsimulated_models import not_simulated, unsimulated
 from cachesim.model.spec import parse
 
 
@@ -138,8 +137,6 @@ def real_model(word: str) -> RealModel:
         return _SIZES[name]
     if file := model_file(word):
         return _layers_of(file)
-    if why := unsimulated(word):
-        raise not_simulated(word, why)
     near = nearest(word.casefold(), _SIZES)
     known = f"{near} or" if near else f"known: {', '.join(_SIZES)}; or"
     hint = f"{known} give the path of its config.json or GGUF"
@@ -181,10 +178,12 @@ def sizes_in(model: RealModel) -> ModelSizes:
 
 def short_notation(model: RealModel) -> str:
     """Return the notation of a model's layers: their repeating run, cut at the most layers of a notation."""
-    letters = "".join(layer.kind for layer in model.layers)
-    run = re.fullmatch(r"(.+?)\1*", letters)
-    short = (run[1] if run else letters)[: LAYERS.now]
-    notation = " ".join(f"W{model.window}" if letter == "W" else letter for letter in short) if "W" in short else short
+    names = [f"W{model.window}" if layer.kind == "W" else layer.kind + layer.numbers
+             for layer in model.layers if layer.kind]  # fmt: skip
+    every = len(names)
+    run = next((n for n in range(1, every) if every % n == 0 and names == names[:n] * (every // n)), 0)
+    short = names[: min(run or every, LAYERS.now)]
+    notation = (" " if any(len(name) > 1 for name in short) else "").join(short)
     parse(notation)
     return notation
 

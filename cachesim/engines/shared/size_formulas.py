@@ -104,6 +104,11 @@ class LayerSize(NamedTuple):
     inputs: int = 0         # tokens whose inputs the convolution keeps
     groups: int = 0         # groups of Mamba-2, which devices may share
     width: int = 0          # numbers of a group in an input, twice
+    numbers: str = ""       # that follow the kind in the notation, other than a window
+    index_key: int = 0      # of a token's index row, or of the index row of a compressed row
+    index_value: int = 0    # of a V row in the index cache
+    ratio: int = 0          # tokens for which a compressed row stands, 0 = there are none
+    history: int = 0        # of the history of n-gram embeddings
 
     @property
     def row(self) -> int:

@@ -13,7 +13,8 @@ from cachesim.engines.shared.flags import check_flags
 from cachesim.engines.shared.memory_use import MIB, MemoryForms, MemoryQuestion, MemoryUse
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.rule_set import RuleSet
-from cachesim.scenarios.option_checks import in_force, parse_settings
+from cachesim.model.layer_kinds import KINDS
+from cachesim.scenarios.option_checks import in_force, parse_settings, refuses
 
 
 class Lowered(NamedTuple):
@@ -50,6 +51,8 @@ def estimate(
     forms = engine.memory()
     if forms is None:
         raise BadInput(f"the sizes of {engine.name}'s caches are not known")
+    if other := next((one.kind for one in model.layers if one.kind and refuses(engine.manual, one.kind)), ""):
+        raise BadInput(f"{engine.name}: the memory of {KINDS[other].words} is not known")
     given = _given(settings, engine, forms)
     sizes = {flag.name for flag in forms.flags}
     server = {name: value for name, value in given.items() if name not in sizes}

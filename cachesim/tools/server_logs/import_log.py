@@ -14,7 +14,7 @@ from cachesim.engines.build_names import resolve_name
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import Number, PromptHint
-from cachesim.engines.shared.unsimulated_models import unsimulated_in
+from cachesim.engines.shared.newest_models import MEMORIES
 from cachesim.scenarios.engine_cases import profiles_by_engine
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.advise.case_facts import ASSUMED, CaseFacts
@@ -104,9 +104,9 @@ def simulate_log(
         {name: values for name, values in grammar.open.items() if name not in options},
         {name: values for name, values in grammar.hints(_prompts(session)).items() if name not in options},
     )  # fmt: skip
-    found, refused = None, "" if model else unsimulated_in(session.facts)
+    found, refused = None, ""
     try:
-        found = None if contents["only_others"] or refused else solve(session, space, SOUGHT.now // logs)
+        found = None if contents["only_others"] else solve(session, space, SOUGHT.now // logs)
     except BadInput as error:
         if server or isinstance(error, OverLimit):
             raise
@@ -248,6 +248,9 @@ def _models(session: LogSession) -> tuple[str, ...]:
     """Return model kinds that fit the memory lines of the log, most likely first."""
     facts = session.facts
     spans = [span for row in session.requests for span in [*row.spans, *((lo, hi) for lo, hi, _ in row.checked)]]
+    if newest := next((layers for name, layers in MEMORIES.items() if name in facts), ""):
+        size = facts.get("n_swa")
+        return (newest.format(size if isinstance(size, int) and size > 1 else WINDOWS[0]),)
     windows = _windows(facts.get("n_swa"), next((hi - lo + 1 for lo, hi in spans if lo < hi), 0))
     if windows:
         both = ("G W{0}", "W{0} A") if facts.get("recurrent_layers") else ("W{0} A", "G W{0}")

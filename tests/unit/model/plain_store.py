@@ -13,7 +13,7 @@ import numpy as np
 from cachesim.model import KVRows, LayerState, Model, TokenRun
 from cachesim.model.attention_mask import ByPosition
 from cachesim.model.grid import Positions
-from cachesim.model.layer_kinds import KINDS
+from cachesim.model.layer_kinds import KINDS, LayerKind
 from cachesim.model.store import HiddenOutput
 
 CELLS = 2048
@@ -21,8 +21,13 @@ CELLS = 2048
 
 def every_kind(window: int) -> list[str]:
     """Return the notation of a layer of every kind in the table."""
-    return [f"{kind.letter}{window}" if kind.attention and kind.attention.part != "base" else kind.letter
-            for kind in KINDS.values()]  # fmt: skip
+    return [f"{kind.letter}{numbers(kind, window)}" for kind in KINDS.values()]
+
+
+def numbers(kind: LayerKind, window: int) -> str:
+    """Return numbers for a layer of this kind: this window, and small counts."""
+    small = {"window": window, "count": max(2, window // 3) * kind.unit, "ratio": 4}
+    return ".".join(str(small[name]) for name in kind.numbers)
 
 
 ALL_KINDS = " ".join(every_kind(8))
@@ -38,6 +43,7 @@ class PlainStore(ByPosition):
         self.cells: dict[int, list[tuple[int, int]]] = {}       # seq -> [(pos, cell)], ascending
         self.rows: dict[int, KVRows] = {}                         # layer -> arrays over all cells
         self.states: dict[tuple[int, int], LayerState] = {}     # (seq, layer) -> state
+        self.compressed: dict[tuple[int, int], list[KVRows]] = {}     # (seq, layer) -> rows by number
         self.own: list[list[int]] = []                          # run -> cells of its new rows
         self.seqs: list[int] = []                               # run -> seq
 
@@ -73,6 +79,23 @@ class PlainStore(ByPosition):
 
     def put_state(self, layer: int, run: int, state: LayerState) -> None:
         self.states[self.seqs[run], layer] = state
+
+
+    def put_compressed(self, layer: int, run: int, first: int, rows: KVRows) -> None:
+        kept = self.compressed.setdefault((self.seqs[run], layer), [])
+        for number in range(len(rows.digest)):
+            row = KVRows(*(None if x is None else x[number : number + 1] for x in rows))
+            kept[first + number : first + number + 1] = [row]
+
+    def get_compressed(self, layer: int, run: int, n: int) -> KVRows:
+        return self.compressed_of(layer, self.seqs[run], n)
+
+    def compressed_of(self, layer: int, seq: int, n: int) -> KVRows:
+        """Return the first compressed rows of a sequence."""
+        kept = self.compressed.get((seq, layer), [])[:n]
+        if not kept:
+            return KVRows(np.zeros(0, np.uint64), None, None)
+        return KVRows(*(None if parts[0] is None else np.concatenate(parts) for parts in zip(*kept, strict=True)))
 
 
 def feed(model: Model, store: PlainStore, runs: Sequence[TokenRun]) -> list[HiddenOutput]:

@@ -22,7 +22,7 @@ def test_states_and_rows_at_every_length(exact: bool) -> None:
     model = make_model(ALL_KINDS, exact)
     found = cold(model, TOKENS, logits_at=[], marks=range(len(TOKENS) + 1))
     store = PlainStore()
-    states = [index for index, layer in enumerate(model.spec.layers) if layer.recurrence]
+    states = [index for index, layer in enumerate(model.spec.layers) if layer.keeps_state]
     assert all(same_state(None, found.state_at(layer, 0)) for layer in states)
     for n, token in enumerate(TOKENS, start=1):
         prefill(model, store, 0, [token], 1, pos0=n - 1)

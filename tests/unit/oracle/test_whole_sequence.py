@@ -13,6 +13,8 @@ def test_both_tables_have_the_same_letters() -> None:
 @pytest.mark.parametrize("letter", KINDS)
 def test_a_kind_has_the_same_parts_in_both_tables(letter: str) -> None:
     kind, whole = KINDS[letter], WHOLE[letter]
-    assert bool(kind.attention) == bool(whole.attention) and bool(kind.recurrence) == bool(whole.recurrence)
+    assert bool(kind.attention) == bool(whole.attention or whole.chosen)
+    assert bool(kind.attention and (kind.attention.chooser or kind.attention.compresses)) == bool(whole.digests)
+    assert bool(kind.recurrence) == bool(whole.recurrence)
     if kind.recurrence:
         assert (kind.recurrence.taps, bool(kind.recurrence.matrix)) == (whole.taps, whole.rolling)

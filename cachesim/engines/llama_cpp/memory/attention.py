@@ -25,6 +25,7 @@ from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, Ubatch, check_
 from cachesim.engines.shared.kv_rows import copy_rows, empty_rows, read_rows, replace_rows, write_rows
 from cachesim.events import Event
 from cachesim.model import KVRows, Model
+from cachesim.model.hash_mixing import mix
 
 Emit = Callable[[Event], None]
 
@@ -33,6 +34,13 @@ def masked_swa(n_swa: int, p0: np.ndarray, p1: int) -> np.ndarray:
     """Return the mask of the keys at ``p0`` that a query at ``p1`` cannot see in a standard window. It sees n_swa keys,
     its own included."""
     return p1 - p0 >= n_swa
+
+
+def spoilt_keys(rows: KVRows) -> KVRows:
+    """Return rows with other keys: what is left of index keys whose rotated numbers were not undone before a K-shift.
+    The keys of the original are arbitrary; these are as wrong."""
+    k = None if rows.k is None else rows.k[..., ::-1].copy()
+    return KVRows(mix(rows.digest), k, rows.v)
 
 
 class AttentionCache:
@@ -48,6 +56,7 @@ class AttentionCache:
         self.masked = partial(masked_swa, n_swa) if n_swa else None
         self.layers, self.shape, self.emit, self.model = tuple(layers), shape, emit, model
         self.streams = [Cells(size, n_seq, traits.pos_set, traits.shared_stays) for _ in range(self.n_stream)]
+        self.spoils = False                             # a K-shift spoils the keys
         self.copies: list[tuple[int, int]] = []         # (source, target) streams: the next decode copies the rows
         self.rows = [empty_rows(self.layers if model else ()) for _ in self.streams]
 
@@ -137,6 +146,8 @@ class AttentionCache:
             if not table.has_shift:
                 continue
             moved = True
+            if self.traits.shift_ends and self.layers:
+                raise ProcessAborted("Segmentation fault: K-shift of quantized rows", "shift-of-quantized-rows")
             if not self.layers and self.traits.shift_dies:
                 text = "GGML_ASSERT(buffer) failed in set_input_k_shift: this cache has no layers"
                 raise ProcessAborted(text, "shift-without-layers")
@@ -146,7 +157,7 @@ class AttentionCache:
                     continue
                 new = table.pos[cells]
                 turned = self.model.shift_rows(layer, read_rows(rows, cells), new - table.shift[cells], new)
-                self.write(number, layer, cells, turned)
+                self.write(number, layer, cells, spoilt_keys(turned) if self.spoils else turned)
             table.shift[:] = 0
             table.has_shift = False
         return moved

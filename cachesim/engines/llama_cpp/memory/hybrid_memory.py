@@ -30,6 +30,7 @@ from cachesim.engines.llama_cpp.memory.ubatch_view import PlacedUbatch, UbatchSt
 from cachesim.engines.shared.slot_events import Error
 from cachesim.events import SeqRm
 from cachesim.model import Model
+from cachesim.model.store import index_of
 
 PAD = 256        # cells of every cache are a multiple of this
 
@@ -60,12 +61,18 @@ def window_cells(kind: ModelKind, sizes: Sizes) -> int:
 
 
 def can_shift(kind: ModelKind, sizes: Sizes) -> bool:
-    """True if positions can be moved: they are not 2-D, and a window cache is as large as the full-attention cache."""
-    return not kind.mrope and (not kind.swa or window_cells(kind, sizes) == sizes.n_ctx_seq)
+    """True if positions can be moved: they are not 2-D, no row stands for several of them, and a window cache is as
+    large as the full-attention cache."""
+    if kind.mrope or kind.kind == "dsv4":
+        return False
+    return not kind.swa or window_cells(kind, sizes) == sizes.n_ctx_seq
 
 
 class Memory:
-    """Memory of a context with ``n_seq`` sequences. ``model`` None = positions only."""
+    """Memory of a context with ``n_seq`` sequences. ``model`` None = positions only. ``names_parts``: an error names
+    the part of a hybrid for which there is no room."""
+
+    names_parts = True
 
     def __init__(
         self, kind: ModelKind, sizes: Sizes, model: Model | None, keep: KeepCells, refuses: Refuses, emit: Emit,
@@ -75,15 +82,17 @@ class Memory:
         self.kind, self.sizes, self.keep, self.refuses, self.emit = kind, sizes, keep, refuses, emit
         self.parts: dict[str, AttentionCache] = {}
 
-        def attention(size: int, n_swa: int, layers: tuple[int, ...]) -> AttentionCache:
-            shape = kind.attention_shape(layers)
+        def attention(part: str, size: int, n_swa: int, layers: tuple[int, ...]) -> AttentionCache:
+            shape = kind.attention_shape(part)
             return AttentionCache(size, sizes.n_seq, sizes.unified, n_swa, layers, shape, model, emit, traits)
 
         if kind.kind != "R":
-            self.parts["base"] = attention(sizes.n_ctx_seq, kind.n_swa if traits.mask_model else 0, kind.base)
+            self.parts["base"] = attention("base", sizes.n_ctx_seq, kind.n_swa if traits.mask_model else 0, kind.base)
+        if kind.idx:
+            self.parts["idx"] = attention("idx", sizes.n_ctx_seq, 0, tuple(index_of(i) for i in kind.idx))
         if kind.swa:
             n_swa = kind.n_swa if traits.full_forgets or not sizes.swa_full else 0
-            self.parts["swa"] = attention(window_cells(kind, sizes), n_swa, kind.swa)
+            self.parts["swa"] = attention("swa", window_cells(kind, sizes), n_swa, kind.swa)
         self.recr: RecurrentCache | None = None
         if kind.recr:
             self.recr = RecurrentCache(sizes.n_seq, kind.recr, kind.recr_shape(), refuses, emit, sizes.n_rs_seq, traits)
@@ -192,7 +201,7 @@ class Memory:
         return [simple, split_equal(batch, n_ubatch, sequential=False)]
 
     def _prepare(self, ubatches: Sequence[Ubatch]) -> list[PlacedUbatch] | None:
-        hybrid = self.recr is not None and bool(self.parts)
+        hybrid = self.recr is not None and bool(self.parts) and self.names_parts
         if self.recr is not None and not self.recr.prepare(ubatches):
             if hybrid:
                 self.emit(Error("init_batch: failed to prepare recurrent ubatches"))
@@ -233,7 +242,7 @@ class Memory:
         """Return the attention caches, full and window, that a saved state contains. A ``partial`` state leaves out
         those that keep all rows and can be rolled back; a state of an attention-only model always contains
         everything."""
-        if not partial or self.kind.kind == "A":
+        if not partial or self.kind.saves_all:
             return self.parts
         return {name: cache for name, cache in self.parts.items() if name == "swa" and cache.n_swa}
 
@@ -242,13 +251,13 @@ class Memory:
         saved = self._saved(partial)
         states = {name: cache.state_write(seq, self.keep) for name, cache in saved.items()}
         recr = self.recr.save(seq) if self.recr is not None else None
-        return Blob(self.state_size(seq, partial), states.get("base"), states.get("swa"), recr)
+        return Blob(self.state_size(seq, partial), states.get("base"), states.get("swa"), recr, states.get("idx"))
 
     def state_read(self, seq: int, blob: Blob, home: int = -1) -> None:
         """Restore a state part by part; ``home``: as for ``RecurrentCache.state_read``. Raise StateReadError if a part
         has too few free cells. This part is then empty; earlier parts are already replaced, or emptied too if the build
         does so (``fail_undoes``)."""
-        for name, state in (("base", blob.base), ("swa", blob.swa)):
+        for name, state in (("base", blob.base), ("idx", blob.idx), ("swa", blob.swa)):
             if state is not None:
                 self.parts[name].state_read(seq, state)
         if blob.recr is not None and self.recr is not None:

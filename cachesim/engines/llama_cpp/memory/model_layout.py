@@ -5,9 +5,10 @@ W   attention with windows        base + swa
 R   recurrent                     recr
 H   hybrid                        base + recr
 HW  hybrid with windows           base + swa + recr
+dsa, dsa_iswa, msa, hybrid_idx, dsv4: the newest memories, see newest_layout.py; idx = index rows
 
-Source: llama.cpp src/llama-model.cpp create_memory (3f545be); byte counts of the tiny models are those logged in the
-recordings. A model given by its notation has the row sizes of these models, unless it declares others.
+Source: llama.cpp src/llama-model.cpp create_memory (3f545be, b11549); byte counts of the tiny models are those logged
+in the recordings. A model given by its notation has the row sizes of these models, unless it declares others.
 """
 
 from __future__ import annotations
@@ -15,11 +16,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from cachesim.base.errors import BadInput, nearest
+from cachesim.engines.llama_cpp.memory.newest_layout import (
+    OLDER,
+    ROWS,
+    CacheRows,
+    Dsv4Shape,
+    dsv4_shape,
+    index_layers,
+    memory_class,
+    stored_bytes,
+)
 from cachesim.engines.llama_cpp.memory.saved_state import STATE_FORM, AttentionShape, RecurrentShape, StateForm
-from cachesim.engines.shared.size_formulas import split_sizes, states_bytes
+from cachesim.engines.shared.size_formulas import F16, F32, HEAD, split_sizes, states_bytes
 from cachesim.model import Spec, parse
 
-KV_ROW = 256                                                     # bytes of a K row plus a V row, F32
+KV_ROW = OLDER.each                                              # bytes of a K row plus a V row, F32
 STATE_ROW = {"G": 5632, "S": 18688, "C": 512, "H": 18688}        # bytes of conv and state of a layer
 
 
@@ -30,14 +41,18 @@ class ModelKind:
     name: str
     spec: Spec
     mrope: bool = False                    # 2-D positions, which cannot be shifted
-    row_bytes: int = KV_ROW                # bytes of a K row plus a V row of a layer
+    row_bytes: int = -1                    # bytes of a K row plus a V row of a layer, -1 = as in the recorded models
     form: StateForm = STATE_FORM           # state format of the build
     state_bytes: int = 0                   # bytes of the state of a recurrent layer, 0 = as in the recorded models
+    history_bytes: int = 0                 # bytes of the history of n-gram embeddings, 0 = no layer has them
+    head: int = 0                          # numbers of a head, 0 = not known
+    types: tuple[str, str] = ("f16", "f16")       # of K and V rows; those that are not quantized are as declared
     n_swa: int = field(init=False, repr=False, compare=False)             # window in positions, 0 = none
     base: tuple[int, ...] = field(init=False, repr=False, compare=False)  # layers in the full-attention cache
     swa: tuple[int, ...] = field(init=False, repr=False, compare=False)   # layers in the window cache
-    recr: tuple[int, ...] = field(init=False, repr=False, compare=False)  # layers with a recurrent state
-    kind: str = field(init=False, repr=False, compare=False)              # A, W, R, H or HW
+    recr: tuple[int, ...] = field(init=False, repr=False, compare=False)  # layers with a recurrent state, or a ring
+    idx: tuple[int, ...] = field(init=False, repr=False, compare=False)   # layers with index rows
+    kind: str = field(init=False, repr=False, compare=False)              # A, W, R, H or HW, or a newest memory
 
     def __post_init__(self) -> None:
         """Compute the fields that every step needs."""
@@ -45,8 +60,11 @@ class ModelKind:
         layers = tuple(enumerate(self.spec.layers))
         for part in ("base", "swa"):
             object.__setattr__(self, part, tuple(i for i, layer in layers if layer.part == part))
-        object.__setattr__(self, "recr", tuple(i for i, layer in layers if layer.recurrence))
-        if not self.recr:
+        object.__setattr__(self, "recr", tuple(i for i, layer in layers if layer.recurrence or layer.ratio))
+        object.__setattr__(self, "idx", index_layers(self.spec.layers))
+        if newest := memory_class(self.spec.layers):
+            kind = newest
+        elif not self.recr:
             kind = "W" if self.swa else "A"
         elif self.swa:
             kind = "HW"
@@ -54,16 +72,36 @@ class ModelKind:
             kind = "H" if self.base else "R"
         object.__setattr__(self, "kind", kind)
 
-    def attention_shape(self, layers: tuple[int, ...]) -> AttentionShape:
-        """Return the declared shape of the attention cache of these layers."""
-        return AttentionShape(len(layers), self.row_bytes, self.mrope, self.form)
+    @property
+    def saves_all(self) -> bool:
+        """True if a partial state of this memory contains everything."""
+        return self.kind in ("A", "dsa", "msa")
+
+    def attention_shape(self, part: str) -> AttentionShape:
+        """Return the declared shape of an attention cache: "base", "swa" or "idx". A declared size of a row includes
+        the index row."""
+        rows, layers = ROWS.get((self.kind, part), OLDER), getattr(self, part)
+        number = F32
+        if self.row_bytes >= 0:
+            rows, number = CacheRows(0 if part == "idx" else self.row_bytes, rows.tensors), F16
+        each = stored_bytes(rows.each, number, self.types[: rows.tensors])
+        return AttentionShape(len(layers), each, self.mrope, self.form, rows.tensors)
 
     def recr_shape(self) -> RecurrentShape:
         """Return the declared shape of the recurrent memory."""
-        return RecurrentShape(len(self.recr), states_bytes(self.spec, STATE_ROW, self.state_bytes))
+        states = states_bytes(self.spec, STATE_ROW, self.state_bytes)
+        return RecurrentShape(len(self.recr), states + self.history_bytes, int(self.history_bytes > 0))
+
+    def dsv4_shape(self) -> Dsv4Shape:
+        """Return the declared shape of compressed rows and rings."""
+        return dsv4_shape([layer.ratio for layer in self.spec.layers])
 
 
-KIND_WORDS = {"A": "attention", "W": "windows", "R": "recurrent", "H": "hybrid", "HW": "hybrid with windows"}
+KIND_WORDS = {
+    "A": "attention", "W": "windows", "R": "recurrent", "H": "hybrid", "HW": "hybrid with windows",
+    "dsa": "index rows", "dsa_iswa": "index rows and windows", "msa": "index rows of blocks",
+    "hybrid_idx": "hybrid with index rows", "dsv4": "compressed rows",
+}  # fmt: skip
 
 RECORDED = {
     "llama": ("AAAA", False),
@@ -77,8 +115,19 @@ RECORDED = {
     "lfm2swa": ("C C W32 C W32 C", False),
     "falconh1": ("HHH", False),
     "granitehybrid": ("SSASSA", False),
+    "deepseek4": ("W32 D4.32.12 D128.32 D4.32.12", False),
+    "deepseek32": ("I48 I48 I48", False),
+    "deepseek32one": ("I48", False),
+    "dots3note": ("W32 I48 W32 I48", False),
+    "minimax-m3": ("A B4 B4 B4", False),
+    "qwen4exp": ("G P48 G P48", True),
 }
 """Recorded tiny models: notation, and whether their positions are 2-D."""
+
+HEADS = {"dsa": 48, "dsa_iswa": 48, "dsv4": 32}
+"""Kind of a recorded tiny model -> numbers of a K head, 16 for all others."""
+HISTORIES = {"qwen4exp": 6144}
+"""Recorded tiny model -> bytes of the history of its n-gram embeddings."""
 
 
 MROPE = ("qwen35",)
@@ -100,10 +149,11 @@ def model_kind(name: str) -> ModelKind:
     Raise BadInput."""
     layers, sizes = split_sizes(name)
     if sizes is not None:
-        return replace(model_kind(layers), name=name, row_bytes=sizes.row, state_bytes=sizes.state)
+        return replace(model_kind(layers), name=name, row_bytes=sizes.row, state_bytes=sizes.state, head=sizes.head)
     if name in RECORDED:
         notation, mrope = RECORDED[name]
-        return ModelKind(name, parse(notation), mrope)
+        kind = ModelKind(name, parse(notation), mrope, history_bytes=HISTORIES.get(name, 0))
+        return replace(kind, head=HEADS.get(kind.kind, HEAD))
     arch, dash, layers = name.partition("-")
     mrope = bool(dash) and arch in MROPE
     try:

@@ -10,7 +10,7 @@ Source: llama.cpp src/llama-kv-cache.cpp state_write, src/llama-memory-recurrent
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Callable, Mapping, NamedTuple
 
 import numpy as np
@@ -51,37 +51,47 @@ STATE_FORM = StateForm()
 
 @dataclass(frozen=True, slots=True)
 class AttentionShape:
-    """Declared shape of an attention cache: number of layers, bytes of a K row plus a V row, 2-D positions or not."""
+    """Declared shape of an attention cache: number of layers, bytes of a K row plus a V row, 2-D positions or not;
+    ``tensors``: 2, or 1 if the layers have no V rows."""
 
     layers: int
     row_bytes: int
     mrope: bool = False
     form: StateForm = STATE_FORM
+    tensors: int = 2
 
     def size(self, n: int, n_stream: int) -> int:
         """Return the bytes of a sequence of n cells in a cache of n_stream streams."""
-        per_cell = 12 + (self.form.ext_bytes if self.mrope else 0) + self.layers * self.row_bytes
-        return 4 + 4 * n_stream + (self.form.data_header + 24 * self.layers + n * per_cell if n else 0)
+        per_cell = 12 + (self.form.ext_bytes if self.mrope else 0)
+        return 4 + 4 * n_stream + (n * per_cell + self.rows_size(n) if n else 0)
 
     def rows_size(self, n: int) -> int:
         """Return the bytes of the rows of n cells, which come last, with their headers."""
-        return self.form.data_header + self.layers * (24 + n * self.row_bytes) if n else 0
+        headers = 12 * self.tensors
+        return self.form.data_header + self.layers * (headers + n * self.row_bytes) if n else 0
 
 
 @dataclass(frozen=True, slots=True)
 class RecurrentShape:
-    """Declared shape of the recurrent memory: number of layers, bytes of all rows of a cell."""
+    """Declared shape of the recurrent memory: number of layers, bytes of all rows of a cell; ``histories``: layers that
+    also keep the history of n-gram embeddings, whose bytes ``row_bytes`` includes."""
 
     layers: int
     row_bytes: int
+    histories: int = 0
+
+    @property
+    def headers(self) -> int:
+        """Bytes before the rows of the layers."""
+        return 24 * self.layers + 8 * self.histories
 
     def size(self, present: bool) -> int:
         """Return the bytes of a sequence with or without a cell."""
-        return 12 + 24 * self.layers + (8 + self.row_bytes if present else 0)
+        return 12 + self.headers + (8 + self.row_bytes if present else 0)
 
     def rows_size(self, present: bool) -> int:
         """Return the bytes of the states, which come last, with their headers."""
-        return 8 + 24 * self.layers + (self.row_bytes if present else 0)
+        return 8 + self.headers + (self.row_bytes if present else 0)
 
 
 class AttentionState(NamedTuple):
@@ -100,10 +110,17 @@ class RecurrentState(StatePart):
 
 @dataclass(frozen=True, slots=True)
 class Blob(Immutable):
-    """Saved sequence. ``base``, ``swa`` and ``recr`` are None if the state does not contain the part. ``size`` [bytes]
-    excludes the header of a blob in host memory."""
+    """Saved sequence. ``base``, ``swa``, ``recr``, ``idx`` (index rows) and ``compressed`` (rows by layer, in the order
+    of their numbers) are None if the state does not contain the part. ``size`` [bytes] excludes the header of a blob in
+    host memory."""
 
     size: int
     base: AttentionState | None = None
     swa: AttentionState | None = None
     recr: RecurrentState | None = None
+    idx: AttentionState | None = None
+    compressed: Mapping[int, KVRows] | None = None
+
+    def with_compressed(self, rows: Mapping[int, KVRows]) -> Blob:
+        """Return the state with these compressed rows."""
+        return replace(self, compressed=rows)

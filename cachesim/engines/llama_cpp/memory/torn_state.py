@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Iterator, NamedTuple
 
+from cachesim.base.errors import BadInput
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
-from cachesim.engines.llama_cpp.memory.saved_state import Blob
+from cachesim.engines.llama_cpp.memory.saved_state import AttentionState, Blob
 
-PARTS = ("base", "swa", "recr")      # in the order of a state
+PARTS = ("base", "idx", "swa", "recr")           # in the order of a state
+HYBRID_IDX = ("base", "recr", "idx")             # of a hybrid with index rows
 
 
 class StateEnd(NamedTuple):
@@ -23,17 +25,28 @@ class StateEnd(NamedTuple):
     last: bool = False
 
 
+def _order(memory: Memory) -> tuple[str, ...]:
+    """Return the parts in the order of a state. Raise BadInput for a memory whose truncated states are not
+    simulated."""
+    if memory.kind.kind == "dsv4":
+        raise BadInput("a truncated slot file with compressed rows is not simulated")
+    return HYBRID_IDX if memory.kind.kind == "hybrid_idx" else PARTS
+
+
 def _sizes(memory: Memory, blob: Blob) -> Iterator[tuple[str, int, int, int]]:
     """Yield the parts of a state: name, bytes, bytes of the rows at its end, and of those after which nothing else
     follows."""
-    for name, state in (("base", blob.base), ("swa", blob.swa)):
-        if state is not None:
+    for name in _order(memory):
+        state = getattr(blob, name)
+        if state is None:
+            continue
+        if isinstance(state, AttentionState):
             cache, n = memory.parts[name], len(state.pos)
             rows = cache.shape.rows_size(n)
             yield name, cache.shape.size(n, cache.n_stream), rows, rows
-    if blob.recr is not None and memory.recr is not None:
-        shape, present = memory.recr.shape, blob.recr.pos >= 0
-        yield "recr", shape.size(present), shape.rows_size(present), shape.row_bytes // shape.layers
+        elif memory.recr is not None:
+            shape, present = memory.recr.shape, state.pos >= 0
+            yield name, shape.size(present), shape.rows_size(present), shape.row_bytes // shape.layers
 
 
 def torn_at(memory: Memory, blob: Blob, left: int) -> StateEnd | None:
@@ -54,9 +67,9 @@ def read_torn(memory: Memory, seq: int, blob: Blob, torn: StateEnd, frees: bool)
     its next request removes them."""
     if not torn.part:
         return
-    read = PARTS[: PARTS.index(torn.part) + 1]
-    base, swa, recr = (getattr(blob, name) if name in read else None for name in PARTS)
-    memory.state_read(seq, Blob(blob.size, base, swa, recr))
+    order = _order(memory)
+    read = order[: order.index(torn.part) + 1]
+    memory.state_read(seq, Blob(blob.size, **{name: getattr(blob, name) for name in read}))
     part = memory.recr if torn.part == "recr" else memory.parts[torn.part]
     if part is not None and (frees or not torn.rows):
         part.seq_rm(seq, 0, POS_INF)

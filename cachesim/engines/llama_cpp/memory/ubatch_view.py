@@ -122,3 +122,27 @@ class UbatchStore(ByPosition):
         """Store the recurrent state after the run."""
         assert self.recr is not None
         self.recr.rows[self.recr.meta.tail[self.ubatch.runs[run].seq]][layer] = state
+
+
+class CompressedUbatchStore(UbatchStore):
+    """``UbatchStore`` of a memory with compressed rows. ``compressed``: those of each run's sequence."""
+
+    def __init__(
+        self, ubatch: Ubatch, parts: Mapping[str, AttentionCache], found: Mapping[str, Sequence[Found]],
+        recr: RecurrentCache | None, compressed: Sequence[RowTable] = (),
+    ) -> None:
+        super().__init__(ubatch, parts, found, recr)
+        self.compressed = compressed
+
+    def piece(self, run: int, start: int, stop: int) -> CompressedUbatchStore:
+        """Return the store of tokens start .. stop-1 of a single run."""
+        part = super().piece(run, start, stop)
+        return CompressedUbatchStore(part.ubatch, part.parts, part.found, part.recr, self.compressed[run : run + 1])
+
+    def put_compressed(self, layer: int, run: int, first: int, rows: KVRows) -> None:
+        """Write compressed rows under consecutive numbers from ``first`` on."""
+        write_rows(self.compressed[run], layer, slice(first, first + len(rows.digest)), rows)
+
+    def get_compressed(self, layer: int, run: int, n: int) -> KVRows:
+        """Return the first ``n`` compressed rows of the run's sequence."""
+        return read_rows(self.compressed[run][layer], slice(0, n))

@@ -21,7 +21,7 @@ B10587 = Rules(
     image_bytes=141,
     silent=frozenset({"ckpt_search"}),
     unlogged={"slot_by_lcp": frozenset({"task", "lcp"}), "slot_by_lru": frozenset({"task"})},
-    ended={"ext_bytes": "#27762", "state_form": "#27762"},
+    ended={"ext_bytes": "#27762", "state_form": "#27762", "memories": "b10809"},
     inferred=NOT_RUN,
 )
 

@@ -23,6 +23,7 @@ from cachesim.engines.llama_cpp.rules import (
     speculative,
     startup,
 )
+from cachesim.engines.llama_cpp.rules import newest_memories as newest
 from cachesim.engines.shared.rule_set import differences
 
 B10809 = replace(
@@ -37,6 +38,7 @@ B10809 = replace(
     state_form=3,
     ext_bytes=12,
     image_bytes=145,
+    memories=(*B10587.memories, "dsa", "dsa_iswa", "msa", "hybrid_idx", "dsv4"),       # all are in this tree
 )
 
 B11063 = replace(
@@ -127,6 +129,8 @@ B11549_REPAIRED = replace(
     kv_full=repaired.full_keeps,
     kv_shared=repaired.shared_reused,
     kv_shift=repaired.shift_skips,
+    kv_index=newest.index_turned,
+    kv_quant=newest.quantized_shift_lives,
     waiting=repaired.waiting_is_cleared,
     children_at=repaired.copied_after_output,
     file_empty=slot_file.empty_clears,
@@ -140,7 +144,8 @@ B11549_REPAIRED = replace(
     task_first=media_repairs.valid_before_slot,
     inferred=(
         "slot_select", "reuse", "ckpt_pick", "ckpt_restore", "ckpt_erase", "draft_max", "kv_copy", "kv_undo", "kv_full",
-        "kv_shared", "kv_shift", "waiting", "children_at", "file_empty", "task_first", "media.last", "media.size",
+        "kv_shared", "kv_shift", "kv_index", "kv_quant",
+        "waiting", "children_at", "file_empty", "task_first", "media.last", "media.size",
         "media.back", "media.again", "adapters.back", *LORA_CHANGED,
     ),
 )

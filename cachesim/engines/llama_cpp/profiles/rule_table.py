@@ -24,6 +24,7 @@ from cachesim.engines.llama_cpp.rules import (
 from cachesim.engines.llama_cpp.rules import checkpoint_create as make
 from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
 from cachesim.engines.llama_cpp.rules import context_shift as shifts
+from cachesim.engines.llama_cpp.rules import newest_memories as newest
 from cachesim.engines.llama_cpp.rules import prompt_cache as pc
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.rule_set import RuleSet
@@ -89,6 +90,9 @@ class Rules(RuleSet):
     """Rules and numbers of a version, in the order in which a request uses them."""
 
     n_swa: Rule = startup.n_swa_unless_full
+    window_told: Rule = newest.window_told
+    kv_streams: Rule = newest.streams_shared
+    msa_read: Rule = newest.reads_all
     ctx_pool: Rule = startup.ctx_pool_given
     slot_ctx: Rule = startup.slot_ctx_whole
     slot_select: Rule = slot_selection.slot_select_3
@@ -168,6 +172,8 @@ class Rules(RuleSet):
     kv_fail: Rule = seq_rm_and_state.fail_keeps
     kv_full: Rule = seq_rm_and_state.full_forgets
     kv_shift: Rule = seq_rm_and_state.shift_dies
+    kv_index: Rule = newest.index_spoilt
+    kv_quant: Rule = newest.quantized_shift_dies
     kv_turn: Rule = cell_faults.turn_own
     kv_mask: Rule = cell_faults.mask_own
     kv_pos: Rule = cell_faults.count_positions
