@@ -18,7 +18,7 @@ from tests.meta.drawn.changes import Source, is_fault
 from tests.meta.drawn.drawing import DrawnFault, all_faults, drawn
 from tests.meta.drawn.equivalent import EQUIVALENT
 from tests.meta.drawn.results import Results
-from tests.meta.drawn.search import STEPS, Search
+from tests.meta.drawn.search import STEPS, TOGETHER, Search
 from tests.meta.drawn.table import OPEN, SURVIVED, Outcome, lines, outcome
 from tests.meta.floors.plant import ROOT
 
@@ -66,6 +66,8 @@ def _arguments(argv: list[str] | None) -> Namespace:
     parser.add_argument("--steps", type=int, default=len(STEPS), metavar="N",
                         help=f"only the first steps of {', '.join(STEPS)} (default all)")
     parser.add_argument("-j", "--jobs", type=int, default=2, help="processes (default 2)")
+    parser.add_argument("--together", type=int, default=TOGETHER, metavar="N",
+                        help=f"faults planted at once after the first step (default {TOGETHER})")
     parser.add_argument("--results", type=Path, default=RESULTS, help=f"file of results (default {RESULTS})")
     parser.add_argument("--list", action="store_true", help="print the faults and plant none")
     parser.add_argument("--table", action="store_true", help="print the results that exist and plant none")
@@ -78,7 +80,8 @@ def _run(faults: list[DrawnFault], results: Results, args: Namespace) -> None:
     if not todo:
         return
     with tempfile.TemporaryDirectory(prefix="drawn-") as folder:
-        search = Search(Path(folder), results, args.jobs, lambda text: print(text, flush=True))
+        search = Search(Path(folder), results, args.jobs, lambda text: print(text, flush=True),
+                        args.together)  # fmt: skip
         for step in STEPS[: args.steps]:
             search.run(step, [fault for fault in faults if _outcomes([fault], results)[fault].what == OPEN])
 
