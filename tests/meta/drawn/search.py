@@ -139,8 +139,8 @@ class Search:
             by_tests: dict[tuple[str, ...], list[DrawnFault]] = {}
             for fault in todo:
                 by_tests.setdefault((*mirror(root, fault.file),), []).append(fault)
-            self._each(lambda job, copy: self._batch(copy, job[0], step, TestRun(job[1])),
-                       [(batch, tests) for tests, mine in by_tests.items() for batch in in_batches(mine, self.together)])  # fmt: skip
+            batches = [(batch, tests) for tests, mine in by_tests.items() for batch in in_batches(mine, self.together)]
+            self._each(lambda job, copy: self._batch(copy, job[0], step, TestRun(job[1])), batches)
         else:
             for batch in in_batches(todo, self.together):
                 run = _selected(root, step)._replace(workers=self.jobs)

@@ -1,4 +1,4 @@
-"""Outputs of commands: a text file for each tool, in which each command is followed by what it prints and its exit code.
+"""Outputs of commands: a text file for each tool shows commands, each with what it prints and its exit code.
 
 After an intended change run python -m tests.unit.tools.printed_outputs, and read the difference.
 """
