@@ -69,6 +69,8 @@ def _arguments(argv: list[str] | None) -> Namespace:
     parser.add_argument("--steps", type=int, default=len(STEPS), metavar="N",
                         help=f"only the first steps of {', '.join(STEPS)} (default all)")
     parser.add_argument("-j", "--jobs", type=int, default=2, help="processes (default 2)")
+    parser.add_argument("--from", dest="begin", choices=STEPS, default=STEPS[0],
+                        help="first step to run (default own); folder repeats the tests of own")
     parser.add_argument("--together", type=int, default=TOGETHER, metavar="N",
                         help=f"faults planted at once after the first step (default {TOGETHER})")
     parser.add_argument("--results", type=Path, default=RESULTS, help=f"file of results (default {RESULTS})")
@@ -85,7 +87,8 @@ def _run(faults: list[DrawnFault], results: Results, args: Namespace, folder: Pa
     now = Results(args.results, folder / "tree")
     search = Search(folder, now, args.jobs, lambda text: print(text, flush=True), args.together)
     for step in STEPS[: args.steps]:
-        search.run(step, [fault for fault, one in _outcomes(faults, now).items() if one.what == OPEN])
+        if step in STEPS[STEPS.index(args.begin) :]:
+            search.run(step, [fault for fault, one in _outcomes(faults, now).items() if one.what == OPEN])
     results.read()
 
 
