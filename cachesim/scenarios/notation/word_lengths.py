@@ -57,7 +57,7 @@ def read_length(text: str) -> int:
 
 def read_image(name: str, text: str) -> ImageSize:
     """Return the size of an image from a file. Raise BadInput."""
-    size = read_length(text) if re.fullmatch(LENGTH, text) else 0
+    size = read_length(text) if re.fullmatch(LENGTH, text) else None
     if not isinstance(size, ImageSize):
         raise BadInput(f"word {quoted(name)} must be an integer, or the size of an image such as \"4x2\"")
     return size

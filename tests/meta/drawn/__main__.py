@@ -5,6 +5,7 @@ Run: make meta-drawn ARGS="--seed 1". An interrupted run goes on where it stoppe
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 from argparse import ArgumentParser, Namespace
@@ -15,10 +16,11 @@ from pathlib import Path
 from cachesim.base import exits
 from cachesim.base.console import complain
 from tests.meta.drawn.changes import Source, is_fault
+from tests.meta.drawn.copies import LEFT_OUT
 from tests.meta.drawn.drawing import DrawnFault, all_faults, drawn
 from tests.meta.drawn.equivalent import EQUIVALENT
 from tests.meta.drawn.results import Results
-from tests.meta.drawn.search import STEPS, Search
+from tests.meta.drawn.search import STEPS, TOGETHER, Search
 from tests.meta.drawn.table import OPEN, SURVIVED, Outcome, lines, outcome
 from tests.meta.floors.plant import ROOT
 
@@ -37,13 +39,14 @@ def main(argv: list[str] | None = None) -> int:
     if not faults:
         complain("nothing planted: no fault has such a name")
         return exits.NOTHING
-    results = Results(args.results, ROOT)
-    try:
-        if not args.table:
-            _run(faults, results, args)
-    except KeyboardInterrupt:
-        complain(f"interrupted; the same command goes on with the results of {args.results}")
-    outcomes = _outcomes(faults, results)
+    with tempfile.TemporaryDirectory(prefix="drawn-") as folder:
+        results = Results(args.results, ROOT)
+        try:
+            if not args.table:
+                _run(faults, results, args, Path(folder))
+        except KeyboardInterrupt:
+            complain(f"interrupted; the same command goes on with the results of {args.results}")
+        outcomes = _outcomes(faults, results)
     print(*lines(outcomes), sep="\n")
     kinds = {one.what for one in outcomes.values()}
     return exits.BROKEN if SURVIVED in kinds else exits.UNDECIDED if OPEN in kinds else exits.HOLDS
@@ -66,21 +69,27 @@ def _arguments(argv: list[str] | None) -> Namespace:
     parser.add_argument("--steps", type=int, default=len(STEPS), metavar="N",
                         help=f"only the first steps of {', '.join(STEPS)} (default all)")
     parser.add_argument("-j", "--jobs", type=int, default=2, help="processes (default 2)")
+    parser.add_argument("--from", dest="begin", choices=STEPS, default=STEPS[0],
+                        help="first step to run (default own); folder repeats the tests of own")
+    parser.add_argument("--together", type=int, default=TOGETHER, metavar="N",
+                        help=f"faults planted at once after the first step (default {TOGETHER})")
     parser.add_argument("--results", type=Path, default=RESULTS, help=f"file of results (default {RESULTS})")
     parser.add_argument("--list", action="store_true", help="print the faults and plant none")
     parser.add_argument("--table", action="store_true", help="print the results that exist and plant none")
     return parser.parse_args(argv)
 
 
-def _run(faults: list[DrawnFault], results: Results, args: Namespace) -> None:
-    """Run the steps for the faults that have no result."""
-    todo = [fault for fault in faults if _outcomes([fault], results)[fault].what == OPEN]
-    if not todo:
+def _run(faults: list[DrawnFault], results: Results, args: Namespace, folder: Path) -> None:
+    """Run the steps for the faults that have no result, on the tree as it is now: it may change meanwhile."""
+    if all(one.what != OPEN for one in _outcomes(faults, results).values()):
         return
-    with tempfile.TemporaryDirectory(prefix="drawn-") as folder:
-        search = Search(Path(folder), results, args.jobs, lambda text: print(text, flush=True))
-        for step in STEPS[: args.steps]:
-            search.run(step, [fault for fault in faults if _outcomes([fault], results)[fault].what == OPEN])
+    shutil.copytree(ROOT, folder / "tree", ignore=LEFT_OUT)
+    now = Results(args.results, folder / "tree")
+    search = Search(folder, now, args.jobs, lambda text: print(text, flush=True), args.together)
+    for step in STEPS[: args.steps]:
+        if step in STEPS[STEPS.index(args.begin) :]:
+            search.run(step, [fault for fault, one in _outcomes(faults, now).items() if one.what == OPEN])
+    results.read()
 
 
 def _outcomes(faults: list[DrawnFault], results: Results) -> dict[DrawnFault, Outcome]:

@@ -34,8 +34,13 @@ class Results:
         self._digests: dict[str, str] = {}
         self._rows: list[dict[str, Any]] = []
         self._lock = threading.Lock()
-        if file.exists():
-            for line in file.read_text("utf-8").splitlines():
+        self.read()
+
+    def read(self) -> None:
+        """Read the results in the file."""
+        self._rows.clear()
+        if self.file.exists():
+            for line in self.file.read_text("utf-8").splitlines():
                 try:
                     self._rows.append(json.loads(line))
                 except ValueError:

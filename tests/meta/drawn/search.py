@@ -85,7 +85,7 @@ def found_by_own(fault: DrawnFault, copy: Copy, control: Control) -> str:
     return ""
 
 
-def in_batches(faults: Iterable[DrawnFault], most: int = TOGETHER) -> list[list[DrawnFault]]:
+def in_batches(faults: Iterable[DrawnFault], most: int) -> list[list[DrawnFault]]:
     """Return the faults in batches of different modules, in order as far as possible."""
     batches: list[list[DrawnFault]] = []
     for fault in faults:
@@ -121,8 +121,8 @@ def attributed(faults: Sequence[DrawnFault], failed: Sequence[str], fails: Fails
 class Search:
     """Search for tests that find the faults. Results are kept in a file as soon as they are known."""
 
-    def __init__(self, folder: Path, results: Results, jobs: int, say: Say) -> None:
-        self.results, self.jobs, self._say = results, jobs, say
+    def __init__(self, folder: Path, results: Results, jobs: int, say: Say, together: int = TOGETHER) -> None:
+        self.results, self.jobs, self._say, self.together = results, jobs, say, together
         self.processes = Processes()
         self._copies: SimpleQueue[Copy] = SimpleQueue()
         for at in range(jobs):
@@ -139,10 +139,10 @@ class Search:
             by_tests: dict[tuple[str, ...], list[DrawnFault]] = {}
             for fault in todo:
                 by_tests.setdefault((*mirror(root, fault.file),), []).append(fault)
-            self._each(lambda job, copy: self._batch(copy, job[0], step, TestRun(job[1])),
-                       [(batch, tests) for tests, mine in by_tests.items() for batch in in_batches(mine)])  # fmt: skip
+            batches = [(batch, tests) for tests, mine in by_tests.items() for batch in in_batches(mine, self.together)]
+            self._each(lambda job, copy: self._batch(copy, job[0], step, TestRun(job[1])), batches)
         else:
-            for batch in in_batches(todo):
+            for batch in in_batches(todo, self.together):
                 run = _selected(root, step)._replace(workers=self.jobs)
                 self._each(lambda job, copy: self._batch(copy, job[0], step, job[1]), [(batch, run)])
 

@@ -25,12 +25,13 @@ class Outcome(NamedTuple):
 
 
 def outcome(results: Sequence[Result | None], is_equivalent: bool) -> Outcome:
-    """Return the outcome for a fault, given the results of all steps in order; None = the step has not run."""
-    for result in results:
-        if result is None:
+    """Return the outcome for a fault, given the results of all steps in order; None = the step has not run. The first
+    step is part of the second one."""
+    for step, result in zip(STEPS, results, strict=False):
+        if result is None and step != OWN:
             return Outcome(OPEN)
-        if result.test:
-            return Outcome(result.step, result.test)
+        if result is not None and result.test:
+            return Outcome(step, result.test)
     return Outcome(EQUIVALENT if is_equivalent else SURVIVED)
 
 

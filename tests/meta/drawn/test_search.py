@@ -156,8 +156,8 @@ def test_after_an_interrupt_no_run_begins(tmp_path):
 
 
 def test_the_table_counts_by_folder(faults):
-    steps = [[Result(FOLDER, "t1")], [Result(OWN, ""), Result(SUITE, "t2")], [Result(OWN, ""), None],
-             [Result(OWN, ""), Result(SUITE, ""), Result(LAWS, "")]]  # fmt: skip
+    steps = [[None, Result(FOLDER, "t1")], [Result(OWN, ""), Result(FOLDER, ""), Result(SUITE, "t2")],
+             [Result(OWN, ""), None], [None, Result(FOLDER, ""), Result(SUITE, ""), Result(LAWS, "")]]  # fmt: skip
     outcomes = {fault: outcome(found, is_equivalent=False) for fault, found in zip(faults.values(), steps, strict=True)}
     assert [one.what for one in outcomes.values()] == [FOLDER, SUITE, "open", "survived"]
     assert outcome(steps[-1], is_equivalent=True) == Outcome("equivalent")

@@ -6,7 +6,7 @@ python -m tests.unit.engines.event_logs, and read the difference.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cachesim.engines.registry import BUILTIN, engine_of, profiles
@@ -36,6 +36,16 @@ def read(engine: str) -> dict[tuple[str, str], list[str]]:
         else:
             lines.append(line)
     return found
+
+
+def decisions(lines: Iterable[str]) -> list[str]:
+    """Return the lines about decisions: rule, value, and the numbers behind it."""
+    return [line for line in lines if " because {" in line]
+
+
+def effects(lines: Iterable[str]) -> list[str]:
+    """Return the lines about everything else: what the server did, its answers, and the caches afterwards."""
+    return [line for line in lines if " because {" not in line]
 
 
 def lines_of(scenario: str, profile: str) -> Iterator[str]:

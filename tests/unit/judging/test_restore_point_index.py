@@ -166,7 +166,7 @@ def test_stored_copies_last_and_live_states_if_a_request_ended_in_them(known, is
     assert known.is_lasting is is_lasting
 
 
-@pytest.mark.parametrize("known, other, outlived", [
+@pytest.mark.parametrize("known, earlier, outlived", [
     (point(), point(lost_at=1, lost_clock=3), True), (point(lost_at=1, lost_clock=3), point(), False),
     (point(), point(), False), (point(lost_at=2, lost_clock=9), point(lost_at=1, lost_clock=5), True),
     (point(lost_at=2, lost_clock=4), point(lost_at=1, lost_clock=3), True),
@@ -174,8 +174,8 @@ def test_stored_copies_last_and_live_states_if_a_request_ended_in_them(known, is
     (point(lost_at=2, lost_clock=4, is_durable=False), point(lost_at=1, lost_clock=3), False),
     (point(lost_at=2, lost_clock=4, is_durable=False), point(lost_at=1, lost_clock=3, is_durable=False), True),
 ])  # fmt: skip
-def test_a_point_outlives_one_that_was_lost_by_an_earlier_request(known, other, outlived):
-    assert known.outlived(other, clock=5) is outlived
+def test_a_point_outlives_one_that_was_lost_by_an_earlier_request(known, earlier, outlived):
+    assert known.outlived(earlier, clock=5) is outlived
 
 
 def test_of_lost_points_copies_come_first_then_the_latest_loss_then_the_oldest_point():

@@ -194,3 +194,16 @@ def test_a_word_of_the_line_invokes_an_adapter():
     scenario = from_line("A20.M3.B4{lora=0:1}", model="A", server={"lora_scaled": "0@M, 1"})
     assert scenario.server["lora_scaled"] == "0@1001000.1001001.1001002, 1"
     assert scenario.steps[0].request.prompt[20:23] == (1001000, 1001001, 1001002)
+
+
+def test_rule_sets_of_a_line_belong_to_one_engine():
+    with pytest.raises(BadInput, match="'ik_llama@main' is not a profile of the engine 'llama_cpp'"):
+        from_line("A1", profiles=("llama_cpp@b11549", "ik_llama@main"))
+    with pytest.raises(BadInput, match="is not a profile of the engine 'llama_cpp'"):
+        from_line("A1", profiles=("llama_cpp",))
+
+
+def test_a_line_is_named_by_itself_and_a_file_by_its_id():
+    line = from_line("A9/A.B2", model="GA")
+    assert (line.name, line.id) == ("A9/A.B2", "try")
+    assert replace(line, file="a.toml").name == "try"

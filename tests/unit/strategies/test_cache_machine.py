@@ -245,3 +245,40 @@ def test_the_message_has_the_shortest_run_whatever_hypothesis_left():
         machine("deeper").repeat("A1/{fork 0}/{look_up A1}/A2/{evict 0}/{trim 2 2}")
     assert len(found.value.steps) == 6
     assert str(found.value).splitlines()[0] == "A2/{trim 0 2}: sequence 0, A2, differs from a cold run"
+
+
+@pytest.mark.parametrize(("base", "lacks"), [
+    (CachedEqualsCold, "read"), (ReferenceCounts, "blocks"), (BlocksInOnePlace, "blocks"),
+    (KeyCoversContent, "entries"),
+])  # fmt: skip
+def test_an_invariant_names_the_first_operation_that_it_lacks(base, lacks):
+    lacking = type("Lacking", (SmallMachine, base), {})
+    with pytest.raises(BadArgument, match=rf"^Lacking: OnlyInsert lacks {lacks}\(\)"):
+        lacking.repeat("A1")
+
+
+@pytest.mark.parametrize(("base", "has", "lacks"), [
+    (ReferenceCounts, "blocks", "reference_counts"), (BlocksInOnePlace, "blocks", "free_blocks"),
+    (KeyCoversContent, "entries", "read"),
+])  # fmt: skip
+def test_an_invariant_names_the_second_operation_that_it_lacks(base, has, lacks):
+    driver = type("Half", (OnlyInsert,), {has: lambda self, *handle: []})
+    lacking = type("Lacking", (base,), {"new_cache": lambda self: driver()})
+    with pytest.raises(BadArgument, match=rf"^Lacking: Half lacks {lacks}\(\)"):
+        lacking.repeat("A1")
+
+
+def test_the_state_follows_the_operations():
+    states = []
+
+    class Watched(PageMachine):
+        def check_state(self):
+            held = [(one.number, len(one.tokens)) for one in self.held]
+            states.append((held, [len(tokens) for tokens in self.evicted], self.reuse and self.reuse.cached))
+
+    Watched.repeat("A3/{fork 0}/A2/{trim 1 1}/{look_up A2}/{evict 0}/{restore A3}")
+    assert states == [
+        ([(0, 3)], [], 0), ([(0, 3), (1, 3)], [], None), ([(0, 3), (1, 3), (2, 2)], [], 2),
+        ([(0, 3), (1, 1), (2, 2)], [], None), ([(0, 3), (1, 1), (2, 2)], [], 2), ([(1, 1), (2, 2)], [3], None),
+        ([(1, 1), (2, 2), (3, 3)], [3], None),
+    ]  # fmt: skip

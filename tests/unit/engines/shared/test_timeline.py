@@ -11,13 +11,13 @@ ONE, TWO = Commit(1, "2026-01-02"), Commit(2, "2026-01-03")
 WHEN = Timeline(landed={"#1": ONE, "#2": TWO}, builds=True)
 
 
-@pytest.mark.parametrize("one, other, is_by", [
+@pytest.mark.parametrize("point, another, is_by", [
     (ONE, TWO, True), (ONE, ONE, True), (TWO, ONE, False), (Commit(2, "2026-01-01"), ONE, False),
     (Commit(UNKNOWN, "2026-01-02"), ONE, True), (Commit(UNKNOWN, "2026-01-03"), ONE, False),
     (ONE, Commit(UNKNOWN, "2026-01-01"), False),
 ])  # fmt: skip
-def test_numbers_order_points_and_dates_those_without_a_number(one, other, is_by):
-    assert one.by(other) is is_by
+def test_numbers_order_points_and_dates_those_without_a_number(point, another, is_by):
+    assert point.by(another) is is_by
 
 
 def test_a_change_in_parts_lands_with_its_last_part():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.console import as_text
-from cachesim.tools.advise.report import advise_report
+from cachesim.tools.advise.report import advise_report, try_sentence
 
 OUTCOME = {"evaluated": 1000, "each": [500, 500], "wrong": [], "undecided": [], "failed": [], "corrupt": [],
            "mib": None, "predicted": []}  # fmt: skip
@@ -136,3 +136,11 @@ def test_rule_sets_without_a_release_are_listed_apart():
     text = report(not_released=[advice(PROPOSAL)])
     assert "No advice: only rule sets that are not released evaluate fewer tokens or correct answers." in text
     assert "- 1,000 -> 250 tokens (-75%)" in text
+
+
+def test_what_a_suggestion_rests_on_is_said_and_the_best_one_in_a_sentence():
+    text = "suggestions for the client hold only if the template is that of the model"
+    assert text in report(assumes="the template is that of the model") and "hold only if" not in report()
+    best = {"advice": [advice(FLAG, evaluated=1250)], "base": {"evaluated": 3470}, "profile": "llama_cpp@b10587"}
+    assert try_sentence(best) == "Try: -np 2 (3,470 -> 1,250 tokens evaluated)"
+    assert try_sentence({**best, "advice": []}) == ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cachesim.tools.conformance.corpus import DrawBounds, histories
+from cachesim.model.hash_mixing import Rng
+from cachesim.tools.conformance.corpus import DrawBounds, _length, histories
 
 ALL = frozenset({"cache", "cancel_prompt", "cancel_answer", "burst"})
 
@@ -47,3 +48,11 @@ def test_lengths_crowd_around_the_sizes():
     beside = [history for history in histories(DrawBounds(6, 256, (100,), ALL), 100)
               if any(len(step.request.prompt) in (99, 100, 101) for step in history.scenario.steps)]  # fmt: skip
     assert len(beside) > 30
+
+
+def test_lengths_next_to_a_size_of_the_implementation_are_drawn_more_often():
+    drawn = [_length(Rng(seed), (16, 100), 3) for seed in range(400)]
+    beside = {length: drawn.count(length) for length in (15, 16, 17, 99, 100, 101)}
+    assert min(beside.values()) >= 10 and min(drawn) == 3 and 14 in drawn
+    assert {_length(Rng(seed), (2,), 3) for seed in range(100)} >= {3}
+    assert all(_length(Rng(seed), (2,), 3) >= 3 for seed in range(100))

@@ -116,3 +116,11 @@ def test_fingerprints_are_shown_short():
     assert shown(Tensor([1, 2])) == "array[2]: 1, 2"
     assert shown("ab" * 20) == "ab" * 20
     assert len(shown("ab" * 200)) == 80
+
+
+@pytest.mark.parametrize(("a", "b", "is_near"), [
+    ([1.0, 2.0], [1.5, 2.0], True), ([1.0, 2.0], [1.6, 2.0], False), ("text", "text", True), ("text", "other", False),
+    ({"a": 1}, {"a": 1}, True), ({"a": 1}, {"a": 1.5}, False), ([1], [1, 1], False), (None, None, True),
+])  # fmt: skip
+def test_near_values_differ_by_at_most_the_tolerance_and_others_not_at_all(a, b, is_near):
+    assert near(0.5)(a, b) is is_near

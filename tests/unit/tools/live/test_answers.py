@@ -61,3 +61,11 @@ def test_tokens_that_a_stop_left_in_the_slot_are_named_by_the_cold_server(reply,
     assert undelivered(reply, {"prompt": [1, 2, 3, 4, 5], "n_predict": 2}, cold) == found
     assert lengths == asked
     assert undelivered(body(cached=9, draft_n=4), {"prompt": [1, 2, 3, 4, 5]}, lambda _: None) == {}
+
+
+@pytest.mark.parametrize(("body", "found"), [
+    ({"success": True}, {"success": True}), ({"success": "yes", "n_erased": 3}, {"n_erased": 3}),
+    ({"n_saved": -1, "n_written": True, "n_restored": 4}, {"n_restored": 4}), ([1], {}), (None, {}),
+])  # fmt: skip
+def test_of_a_reply_of_another_form_the_counts_are_kept(body, found):
+    assert read_slot(HttpReply(200, body)) == {"status": 200, **found}

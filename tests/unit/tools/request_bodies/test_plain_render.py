@@ -8,7 +8,7 @@ import pytest
 
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body_files import FoundBody
-from cachesim.tools.request_bodies.plain_render import canonical, json_pieces, render_plain
+from cachesim.tools.request_bodies.plain_render import _unescaped, canonical, json_pieces, render_plain
 from tests.unit.tools.request_bodies.made import TOOLS, chat
 
 
@@ -81,3 +81,11 @@ def test_paths_lead_into_the_value():
     found = dict((text, path) for path, text in json_pieces({"a": [5, "x"], "b": {"c": "y"}}, "v"))
     assert (found["5"], found["x"], found["y"]) == ("v.a[0]", "v.a[1]", "v.b.c")
     assert canonical({"b": 1, "a": "é"}) == canonical({"a": "é", "b": 1}) == '{"a": "é", "b": 1}'
+
+
+@pytest.mark.parametrize(("text", "escaped", "plain"), [
+    ("abc", 2, 2), (r"a\nb", 3, 2), (r"a\nb", 4, 3), (r"a\nb", 2, 1), (r"\u00e9x", 6, 1), (r"\u00e9x", 7, 2),
+    (r"\u00e9x", 4, 0), (r"ab\\c", 4, 3), (r"ab\n", 2, 2),
+])  # fmt: skip
+def test_characters_of_json_text_are_counted_as_the_string_has_them(text, escaped, plain):
+    assert _unescaped(text, escaped) == plain

@@ -9,7 +9,16 @@ from string import ascii_letters
 
 import pytest
 
-from cachesim.tools.watch.joined_rows import APART, LOOKS, NO_REPLY, UNUSABLE, JoinedRows, reply_numbers, row_causes
+from cachesim.tools.watch.joined_rows import (
+    APART,
+    LOOKS,
+    NO_REPLY,
+    UNUSABLE,
+    JoinedRows,
+    _events,
+    reply_numbers,
+    row_causes,
+)
 from cachesim.tools.watch.paired_halves import COUNTS, NOT_APART, PATIENCE
 from cachesim.tools.watch.recent_bodies import RecentBodies
 from cachesim.tools.watch.watched_exchange import CLIENT_LEFT, INCOMPLETE, NOT_COPIED, WHOLE, WatchedExchange
@@ -242,3 +251,12 @@ def test_causes_are_counted_if_they_cost_tokens():
     assert row_causes({"cause": "date", "harmless": False, "causes": []}) == ["date"]
     assert row_causes({"cause": "extends", "harmless": True}) == []
     assert row_causes({"change": "history", "causes": [{"cause": "no-checkpoint"}]}) == ["history", "no-checkpoint"]
+
+
+@pytest.mark.parametrize(("data", "events"), [
+    (b'{"a": 1}', [{"a": 1}]), (b"no json", []), (b"[1]", []),
+    (b'data: {"a": 1}\n\ndata: x\n\ndata: {"a": 2}\n\ndata: [DONE]\n', [{"a": 1}, {"a": 2}]),
+    (b"".join(b'data: {"a": %d}\n' % number for number in range(6)), [{"a": number} for number in (2, 3, 4, 5)]),
+])  # fmt: skip
+def test_the_last_objects_of_a_reply_are_read(data, events):
+    assert [*_events(data)] == events

@@ -157,3 +157,20 @@ def test_an_answer_of_a_chat_much_longer_than_requested_is_refused():
 def test_integers_beyond_64_bits_are_absent():
     assert replies.count(10**400) is None and replies.tokens([10**400]) is None and replies.tokens([True]) is None
     assert replies.place([{"id": 1, "logprob": 10**400}]) == {}
+
+
+@pytest.mark.parametrize(("found", "place"), [
+    ({"a": -0.5, "b": -1, "c": "x", "logprob": -2}, {"a": -0.5, "b": -1.0}), ({"top_probs": []}, {}),
+    ([{"id": 5, "logprob": -0.5}, {"id": 6, "prob": 0.5}, {"id": 7}, "x"], {5: -0.5, 6: log(0.5)}),
+    ([{"id": 5, "logprob": -0.5, "prob": 0.9}], {5: -0.5}), ("text", {}), (None, {}),
+])  # fmt: skip
+def test_the_likely_tokens_of_a_place(found, place):
+    assert replies.place(found) == place
+
+
+def test_a_probability_of_zero_has_a_finite_logarithm_and_a_place_few_tokens():
+    (value,) = replies.place([{"id": 5, "prob": 0}]).values()
+    assert value == log(replies.LEAST)
+    assert len(replies.place({str(number): -1.0 for number in range(replies.LIKELIEST)})) == replies.LIKELIEST
+    with pytest.raises(Failed, match="log-probabilities at a place"):
+        replies.place({str(number): -1.0 for number in range(replies.LIKELIEST + 1)})

@@ -1,0 +1,41 @@
+"""Report of a comparison with a server: both sides of each request, and the first difference."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.base.console import as_text
+from cachesim.tools.live.verify_report import SAME, verify_report
+
+SIDE = {"cache_n": 4, "prompt_n": 5, "status": 200, "equal": True}
+
+
+def row(number, same, **theirs):
+    return {"number": number, "text": "A", "ours": SIDE, "theirs": {**SIDE, **theirs}, "same": same, "first": "",
+            "why": ""}  # fmt: skip
+
+
+def lines(*rows, **data):
+    said = {"scenario": "case", "model": "GA", "profile": "llama_cpp@b11549", "requests": rows, "notes": [],
+            "undecided": "", "same": True, **data}  # fmt: skip
+    return [" ".join(line.split()) for line in as_text(verify_report(said)).splitlines()]
+
+
+def test_values_of_both_sides_stand_beside_each_other_where_they_differ():
+    first = {**row(1, False, cache_n=0, prompt_n=None, status=500), "first": "cache_n"}
+    text = lines(row(0, True), first, {**row(2, None, status=0), "why": "no reply"}, same=False)
+    assert text[0] == "case GA llama_cpp@b11549" and "reused evaluated answer" in text[1]
+    assert any("4 | 0 5 | -" in line and "HTTP 500" in line for line in text)
+    assert any("process ended" in line for line in text)
+    assert "request 1: first difference: cache_n" in text and "request 2: undecided: no reply" in text
+    assert text[-1] == f"=> {SAME[False][0]}"
+
+
+def test_without_requests_there_is_no_table():
+    text = lines(notes=["images are small"], undecided="no adapters", same=None)
+    assert text == ["case GA llama_cpp@b11549", "note: images are small", "not run: no adapters", f"=> {SAME[None][0]}"]
+
+
+@pytest.mark.parametrize("value", [True, False, None])
+def test_every_outcome_has_a_word(value):
+    assert SAME[value][0]
