@@ -50,6 +50,7 @@ class Rules(RuleSet):
     reserve_for_prompts: Plain | None = offload.reserve_for_prompts
     pad_drafts: Plain = schedule.pad_drafts
     split: Rule = schedule.split_states
+    before_image: Plain = schedule.before_image
     leave_lookahead: Plain = schedule.leave_lookahead
     reserve: Plain = blocks.reserve
     needed: Plain = blocks.blocks_needed
