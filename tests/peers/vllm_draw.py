@@ -87,7 +87,7 @@ def draw_request(rng, known, config):
     """Return a request; most repeat a part of an earlier one."""
     most = config["max_model_len"] - 2
     size = min(group["block_size"] for group in config["groups"])
-    prompt, images, spent = [], [], sum(image[1] for one in known for image in one.get("images", ()))
+    prompt, images = [], []
     if known and rng.random() < 0.8:
         old = known[rng.randrange(len(known))]
         text = old["prompt"] + old["answer"] * (rng.random() < 0.4)
@@ -104,8 +104,8 @@ def draw_request(rng, known, config):
     room = config["max_model_len"] - len(prompt)
     request = {"prompt": prompt, "answer": [rng.choice(TOKENS) for _ in range(rng.randint(1, min(20, room)))]}
     images = [image for image in images if image[0] + image[1] <= len(prompt)]
-    if images and spent + sum(image[1] for image in images) <= config["max_num_batched_tokens"]:
-        request["images"] = images           # within the encoder's budget; a placeholder without image is a token
+    if images and all(image[1] <= config["max_num_batched_tokens"] for image in images):
+        request["images"] = images           # a placeholder without image is a token
     rare = {"salt": lambda: rng.choice("ab"), "lora": lambda: rng.choice("lm"), "skip_read": lambda: True}
     request |= {name: value() for name, value in rare.items() if rng.random() < 0.04}
     if config["policy"] == "priority":

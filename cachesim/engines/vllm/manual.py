@@ -34,12 +34,14 @@ def draw(rng: Rng, model: str) -> DrawnServer:
         server["mamba_prefill_checkpoint_alignment"] = rng.one((0, 0, 1, 2))
     if states or "W" in model:
         server["prefix_cache_retention_interval"] = rng.one((0, 0, DENSE, 2 * step))
-    if set(model) == {"A"} and rng.chance(40):
-        server |= draw_chunks(rng)
-    elif rng.chance(30) and "K" not in model:
+    if not set(model) - STATES:
+        server["enable_prefix_caching"] = True
+    if rng.chance(30):
+        server["async_scheduling"] = False
+    if rng.chance(30) and "K" not in model:
         server |= draw_drafts(rng, step)
-    elif rng.chance(20):
-        server["async_scheduling"] = True
+    if rng.chance(30):
+        server |= draw_chunks(rng, server, step)
     edges = (1, block - 1 or 1, block, block + 1, 2 * block)
     return DrawnServer("vllm", model, server, edges=edges, most=most)
 
@@ -50,14 +52,19 @@ def draw_drafts(rng: Rng, step: int) -> dict[str, Any]:
     k = min(rng.one((1, 2, 3)), step - 1)
     return {"speculative_method": method, "num_speculative_tokens": k,
             "multi_module_mtp": method == "mtp" and k <= step and rng.chance(50),
-            "disable_lookahead_block_hashes": method in EAGLE and rng.chance(50)}
+            "disable_lookahead_block_hashes": method in EAGLE and rng.chance(30),
+            "disable_eagle_block_drop": method in EAGLE and rng.chance(20)}
 
 
-def draw_chunks(rng: Rng) -> dict[str, Any]:
-    """Draw the options of CPU offload, often with too few chunks."""
-    return {"num_cpu_chunks": rng.one((64, 16, 6, 2)), "blocks_per_chunk": rng.one((1, 1, 2, 3)),
-            "eviction_policy": rng.one((LRU, ARC)), "store_threshold": rng.one((0, 0, 2)),
-            "offload_prompt_only": rng.chance(50)}
+def draw_chunks(rng: Rng, server: Mapping[str, Any], step: int) -> dict[str, Any]:
+    """Draw the options of CPU offload, often with too few chunks. The interval of kept blocks fits them."""
+    per_chunk = rng.one((1, 1, 2, 3))
+    found = {"num_cpu_chunks": rng.one((64, 16, 6, 2)), "blocks_per_chunk": per_chunk,
+             "eviction_policy": rng.one((LRU, ARC)), "store_threshold": rng.one((0, 0, 2)),
+             "offload_prompt_only": rng.chance(50)}  # fmt: skip
+    if "prefix_cache_retention_interval" in server:
+        found["prefix_cache_retention_interval"] = rng.one((0, step * per_chunk))
+    return found
 
 
 def draw_fields(rng: Rng, server: Mapping[str, Any]) -> dict[str, Any]:

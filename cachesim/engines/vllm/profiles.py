@@ -50,6 +50,7 @@ class Rules(RuleSet):
     reserve_for_prompts: Plain | None = offload.reserve_for_prompts
     pad_drafts: Plain = schedule.pad_drafts
     split: Rule = schedule.split_states
+    before_image: Plain = schedule.before_image
     leave_lookahead: Plain = schedule.leave_lookahead
     reserve: Plain = blocks.reserve
     needed: Plain = blocks.blocks_needed
@@ -62,6 +63,7 @@ class Rules(RuleSet):
     start_column: Plain = states.start_column
     exports_inside: Plain = states.export_alone
     keeps_inside: Plain = states.keep_inside
+    counted_blocks: Plain = states.counted_blocks
     state_tail: Plain = states.state_tail
     key_again: Plain = states.keyed_once
     wait_for_state: Rule = states.wait_for_state
@@ -84,6 +86,7 @@ class Rules(RuleSet):
     publish_again: Plain = blocks.publish_again
     free_now: Plain = offload.free_after_steps
     offered: Plain | None = offload.offered
+    stores_chunk: Plain = offload.chunk_with_reachable
     store_chunks: Rule | None = offload.store_chunks
     reset_preempts: Plain = schedule.reset_preempts
     inferred: tuple[str, ...] = ()
@@ -125,6 +128,7 @@ REPAIRED = replace(
     V0_33_0, name="vllm@0.33.0-repaired", source="vLLM 0.33.0 without its known faults, proposed by cachesim",
     look_at=lookup.look_at_known, wait_for_state=states.wait_for_copy, chunk_block=schedule.chunk_block_of_states,
     split=schedule.split_in_block, reserves_inside=states.reserve_in_prompt, exports_inside=states.export_reserved,
+    counted_blocks=states.counted_with_column, stores_chunk=offload.chunk_without_gap,
 )
 
 BESIDE = {REPAIRED.name: V0_33_0.name, SPLIT_0_23_0.name: V0_30_0.name}

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum, auto
-from typing import Any, Callable, Hashable
+from typing import Any, Callable, Hashable, NamedTuple, Sequence
 
 from cachesim.base.keyed_tokens import with_keys
+from cachesim.base.media_items import is_item, item_at
 from cachesim.base.tokens import TokenList, Tokens
 from cachesim.engines.shared.request_queue import ReceivedRequest
 
@@ -72,6 +73,32 @@ class RequestBlockHasher:
             start += unit
 
 
+class EncoderInput(NamedTuple):
+    """An image of a prompt: its number, its first token, its tokens, and what it shows."""
+
+    number: int
+    offset: int
+    length: int
+    identifier: int
+
+    @property
+    def end(self) -> int:
+        """End of its tokens."""
+        return self.offset + self.length
+
+
+def encoder_inputs(prompt: Sequence[int]) -> tuple[EncoderInput, ...]:
+    """Return the images of a prompt."""
+    if not prompt or not is_item(max(prompt)):
+        return ()
+    found = list[EncoderInput]()
+    for at in range(len(prompt)):
+        item = item_at(prompt, at)
+        if item is not None and not item.number:
+            found.append(EncoderInput(len(found), offset=at, length=item.n_tokens, identifier=prompt[at]))
+    return tuple(found)
+
+
 @dataclass(slots=True, eq=False)
 class Request:
     """A request. The scheduler counts a token as computed when it is scheduled."""
@@ -100,6 +127,7 @@ class Request:
     launched: bool = False                  # it started once
     num_prompt_tokens: int = field(init=False)
     max_tokens: int = field(init=False)
+    mm_features: tuple[EncoderInput, ...] = field(init=False)
     text: RequestText = field(init=False)
 
     child = False                           # several completions are not supported
@@ -108,6 +136,7 @@ class Request:
         request = self.task.request
         self.num_prompt_tokens = len(request.prompt)
         self.max_tokens = max(1, request.n_predict)
+        self.mm_features = encoder_inputs(request.prompt)
         self.text = RequestText(self.key, self.block_hashes)
         self.update_block_hashes()
 

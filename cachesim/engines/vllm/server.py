@@ -6,12 +6,11 @@ Source: vLLM vllm/v1/engine/core.py EngineCore.step, step_with_batch_queue (0.33
 from __future__ import annotations
 
 from collections import deque
-from itertools import chain
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
-from cachesim.base.media_items import is_item
+from cachesim.base.media_items import is_item, longest_image
 from cachesim.base.tokens import TokenList
 from cachesim.engines.base import Answer
 from cachesim.engines.base import Request as ClientRequest
@@ -72,17 +71,14 @@ class Server(RequestQueue):
 
     def submit(self, request: ClientRequest) -> Answer:
         """Queue a request and return its answer. Raise BadInput for an unsupported request, for an image without a
-        model that takes it, and if the encoder may end a chunk before an image: it encodes at most as many tokens in a
-        step, and for all requests in progress, as a step has."""
+        model that takes it, and for one that is larger than those of the model."""
         if request.prompt and is_item(max(request.prompt)):
             if not self.opts.multimodal:
                 raise BadInput("the prompt has an image", hint="server option multimodal")
-            tasks = (*self.queue, *(row.task for row in self.unfinished))
-            prompts = (request.prompt, *(task.request.prompt for task in tasks))
-            tokens = sum(map(is_item, chain(*prompts)))
-            if tokens > self.opts.max_num_batched_tokens:
-                raise BadInput(f"{tokens} tokens of images in progress: the encoder's budget is not modelled",
-                               hint="max_num_batched_tokens")
+            most = self.scheduler.max_num_encoder_input_tokens
+            longest = longest_image(request.prompt)
+            if longest > most:
+                raise BadInput(f"an image of {longest} tokens: the encoder takes {most}", hint="max_tokens_per_mm_item")
         return super().submit(request)
 
     def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:

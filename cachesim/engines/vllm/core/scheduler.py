@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Iterable, NamedTuple, Sequence
 
 from cachesim.engines.shared.request_queue import log_launch, record_answer
+from cachesim.engines.vllm.core.encoder_cache_manager import EncoderCacheManager, EncoderPlan
 from cachesim.engines.vllm.core.kv_cache_events import Preempted
 from cachesim.engines.vllm.core.kv_cache_manager import KVCacheManager
 from cachesim.engines.vllm.core.scheduler_output import (
@@ -21,7 +22,7 @@ from cachesim.engines.vllm.core.scheduler_output import (
 )
 from cachesim.engines.vllm.kv_cache_interface import VllmConfig
 from cachesim.engines.vllm.kv_offload.connector_scheduler import OffloadingConnectorScheduler
-from cachesim.engines.vllm.request import Request, RequestStatus
+from cachesim.engines.vllm.request import EncoderInput, Request, RequestStatus
 from cachesim.engines.vllm.rules.blocks import NewTokens
 from cachesim.engines.vllm.rules.lookup import CacheHit
 from cachesim.engines.vllm.rules.schedule import ChunkSplit, DraftPadding
@@ -40,15 +41,18 @@ class DeferredFree(NamedTuple):
 @dataclass(slots=True)
 class StepInProgress:
     """A step while it is scheduled. ``token_budget``: tokens that it has room for; ``cap``: most tokens of a request,
-    0 = no limit; ``has_prefill``: a running request has a chunk of its prompt in it; ``skipped_waiting``: requests that
-    were passed over."""
+    0 = no limit; ``encoder_budget``: tokens of images that it can still encode; ``has_prefill``: a running request has a
+    chunk of its prompt in it; ``skipped_waiting``: requests that were passed over; ``encoded``: images that are encoded
+    for each request."""
 
     output: SchedulerOutput
     token_budget: int
     cap: int
+    encoder_budget: int
     is_preempted: bool = False
     has_prefill: bool = False
     skipped_waiting: list[Request] = field(default_factory=list)
+    encoded: dict[int, list[EncoderInput]] = field(default_factory=dict)
 
     def add(self, data: CachedRequestData, num_new_tokens: int, spec_token_ids: list[int]) -> None:
         """Add a request."""
@@ -79,6 +83,8 @@ class Scheduler:
         self.running: list[Request] = []
         self.connector = OffloadingConnectorScheduler(vllm_config) if options.num_cpu_chunks else None
         self.kv_cache_manager = KVCacheManager(vllm_config)
+        self.max_num_encoder_input_tokens = max(options.max_num_batched_tokens, options.max_tokens_per_mm_item)
+        self.encoder_cache_manager = EncoderCacheManager(self.max_num_encoder_input_tokens)
         self._spec_decode_step_blocks = self._num_spec_decode_step_blocks()
         self.finished_recving: list[Request] = []       # ended requests whose blocks a load still writes
         self.defer_block_free = self.connector is not None and self.async_scheduling
@@ -101,7 +107,7 @@ class Scheduler:
         """Schedule a step."""
         self.kv_cache_manager.new_step_starts()
         cap = self.rules.prefill_cap(self.long_prefill_token_threshold, len(self.running) + len(self.waiting))
-        step = StepInProgress(SchedulerOutput(), self.max_num_scheduled_tokens, cap)
+        step = StepInProgress(SchedulerOutput(), self.max_num_scheduled_tokens, cap, self.max_num_encoder_input_tokens)
         at = 0
         while 0 <= at < len(self.running) and step.token_budget > 0:
             at = self._schedule_running(step, at)
@@ -126,7 +132,8 @@ class Scheduler:
         num_new_tokens = min(num_new_tokens, step.cap or num_new_tokens, step.token_budget)
         num_new_tokens = min(num_new_tokens, self.max_model_len - computed - 1)
         num_new_tokens = self._mamba_block_aligned_split(request, computed, num_new_tokens)
-        num_new_tokens = self._reserve_prefill_lookahead(request, computed, num_new_tokens)
+        plan = self._try_schedule_encoder_inputs(step, request, computed, num_new_tokens)
+        num_new_tokens = self._reserve_prefill_lookahead(request, computed, plan.num_new_tokens)
         if not num_new_tokens:
             return at + 1
         while True:
@@ -140,6 +147,7 @@ class Scheduler:
             at -= gone < at
             if not request.is_running:
                 return at if self.rules.goes_on(self.policy) else -1
+        self._allocate_encoder_inputs(step, request, plan)
         step.has_prefill |= request.is_prefill_chunk
         num_drafts = max(0, num_new_tokens + computed - known - placeholders)
         step.add(CachedRequestData(
@@ -171,6 +179,42 @@ class Scheduler:
         ))  # fmt: skip
         return int(vllm_config.decide(split, request) if start < prefill_end else split.value)
 
+    def _try_schedule_encoder_inputs(self, step: StepInProgress, request: Request, start: int,
+                                     num_new_tokens: int) -> EncoderPlan:  # fmt: skip
+        """Return the images that a chunk needs, and its tokens: it ends before an image that cannot be encoded now."""
+        cache = self.encoder_cache_manager
+        plan = EncoderPlan(num_new_tokens, step.encoder_budget, [], [])
+        end = start + num_new_tokens + self.num_prefill_lookahead
+        for image in request.mm_features if num_new_tokens else ():
+            if image.end <= start or image.offset >= end:
+                continue
+            if any(other.identifier == image.identifier for other in plan.inputs):
+                plan.duplicates.append(image)
+            elif not cache.check_and_update_cache(request, image):
+                taken = sum(other.length for other in plan.inputs)
+                if not cache.can_allocate(image, plan.budget, taken):
+                    return plan._replace(num_new_tokens=self.rules.before_image(start, num_new_tokens, image.offset))
+                plan.inputs.append(image)
+                plan = plan._replace(budget=plan.budget - image.length)
+        return plan
+
+    def _allocate_encoder_inputs(self, step: StepInProgress, request: Request, plan: EncoderPlan) -> None:
+        """Let a step encode the images of a request."""
+        if plan.inputs:
+            step.encoder_budget = plan.budget
+            step.encoded[request.request_id] = plan.inputs
+        for image in plan.inputs:
+            self.encoder_cache_manager.allocate(request, image)
+        for image in plan.duplicates:
+            self.encoder_cache_manager.check_and_update_cache(request, image)
+
+    def _free_encoder_inputs(self, request: Request) -> None:
+        """End the use of the images of a request whose rows are computed."""
+        computed = request.num_computed_tokens - request.num_output_placeholders
+        for image in self.encoder_cache_manager.inputs(request):
+            if image.end <= computed:
+                self.encoder_cache_manager.free_encoder_input(request, image)
+
     def _reserve_prefill_lookahead(self, request: Request, num_computed_tokens: int, num_new_tokens: int) -> int:
         """Return the tokens of the next chunk, without those that are left for the last one."""
         remaining = request.num_tokens - num_computed_tokens - num_new_tokens
@@ -188,6 +232,7 @@ class Scheduler:
         step.is_preempted = True
         request = self.running.pop(at)
         step.token_budget += step.output.remove(request.request_id)
+        step.encoder_budget += sum(image.length for image in step.encoded.pop(request.request_id, ()))
         self._preempt_request(request, drop_stale_output=False)
         return at
 
@@ -196,6 +241,7 @@ class Scheduler:
         flight are not delivered."""
         self.log.emit(Preempted(request.request_id, request.num_computed_tokens))
         self._free_request_blocks(request)
+        self.encoder_cache_manager.free(request)
         stale = request.drop_stale_output and request.num_stale_output_tokens > 0
         request.drop_stale_output = drop_stale_output or stale
         request.num_stale_output_tokens = request.num_in_flight_tokens
@@ -240,17 +286,20 @@ class Scheduler:
         if padded and num_new_tokens != 1 + self.num_spec_tokens:
             num_new_tokens = 1
             padded = False
-        num_new_tokens = self._reserve_prefill_lookahead(request, start, num_new_tokens)
+        plan = self._try_schedule_encoder_inputs(step, request, start, num_new_tokens)
+        num_new_tokens = self._reserve_prefill_lookahead(request, start, plan.num_new_tokens)
         if not num_new_tokens:
             return self.rules.passes_over() and self._skip_request(step, at)
         if self.kv_cache_manager.allocate_slots(request, num_new_tokens, new_computed,
                                                 num_lookahead_tokens=self.num_lookahead_tokens,
                                                 has_scheduled_reqs=bool(self.running)) is None:
+            self.encoder_cache_manager.free(request)
             return False
         if self.connector is not None:
             self.connector.update_state_after_alloc(
                 request, self.kv_cache_manager.get_block_ids(request.request_id), num_external_tokens=0)
         self._start_request(request, start, num_new_tokens)
+        self._allocate_encoder_inputs(step, request, plan)
         step.add(self._new_request_data(request), num_new_tokens, [NO_DRAFT] * self.num_spec_tokens if padded else [])
         return True
 
@@ -390,11 +439,14 @@ class Scheduler:
             is_stale = request.num_stale_output_tokens > 0
             request.num_in_flight_tokens -= num_scheduled_tokens
             request.num_stale_output_tokens -= num_scheduled_tokens if is_stale else 0
-            if request.is_finished or (is_stale and request.drop_stale_output) or not new_token_ids:
+            if request.is_finished or (is_stale and request.drop_stale_output):
                 continue
             drafts = scheduler_output.scheduled_spec_decode_tokens[req_id]
-            if drafts and not is_stale:
+            if drafts and new_token_ids and not is_stale:
                 self._take_back_rejected(request, len(drafts) - (len(new_token_ids) - 1))
+            self._free_encoder_inputs(request)
+            if not new_token_ids:
+                continue
             placeholders = request.num_output_placeholders
             was_running = request.is_running
             stopped = self._update_request_with_output(request, new_token_ids, is_stale)
@@ -480,6 +532,7 @@ class Scheduler:
             self.finished_recving.append(request)
         else:
             self._free_request_blocks(request)
+        self.encoder_cache_manager.free(request)
         request.status = status
         held = 0 if is_loading else max(0, request.num_processed_tokens)
         aborted = status == RequestStatus.FINISHED_ABORTED

@@ -475,6 +475,8 @@ class MambaManager(SingleTypeKVCacheManager):
         if not self._keeps_checkpoint(request, position, num_tokens):
             self.block_pool.remove_cached_block_hashes(block, ERASED)
             return None
+        counted = self.num_cached_block.get(request.request_id, 0)
+        self.num_cached_block[request.request_id] = self.rules.counted_blocks(counted, column)
         if self.block_pool.ends_at(block, position):
             return None
         return self.block_pool.cache_partial_block(request, block, position, self.kv_cache_group_id,

@@ -51,7 +51,7 @@ class OffloadingConnectorScheduler:
         groups = [offloaded_group(group, options.blocks_per_chunk) for group in config.kv_cache_groups]
         self.transfers = TransferJobs(self.manager, OffloadConfig(
             groups, blocks_per_chunk=options.blocks_per_chunk, tokens_per_hash=config.hash_block_size,
-            caching=options.enable_prefix_caching,
+            caching=options.enable_prefix_caching, stores_chunk=self.rules.stores_chunk,
         ))  # fmt: skip
         self.sliding_window_groups = [number for number, group in enumerate(groups) if group.window_chunks]
         self.alignment_tokens = _alignment_tokens(groups)

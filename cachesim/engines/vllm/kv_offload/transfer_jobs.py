@@ -86,12 +86,14 @@ class TransferJob:
 
 
 class OffloadConfig(NamedTuple):
-    """The groups, sizes, and whether the pool publishes blocks (``caching``)."""
+    """The groups, sizes, and whether the pool publishes blocks (``caching``). ``stores_chunk``: True if a chunk is
+    stored, of whose blocks the request holds some, and of which some can be found again."""
 
     groups: Sequence[OffloadedGroup]
     blocks_per_chunk: int
     tokens_per_hash: int
     caching: bool
+    stores_chunk: Callable[[Sequence[bool], Sequence[bool]], bool]
 
 
 class TransferJobs:
@@ -191,8 +193,7 @@ class TransferJobs:
             blocks = state.block_ids[number][at * per_chunk : (at + 1) * per_chunk]
             start = (at - first) * per_chunk
             wanted = [True] * per_chunk if kept is None else kept[start : start + per_chunk]
-            whole = all(block or not need for block, need in zip(blocks, wanted, strict=True))
-            if blocks[-1] and any(wanted) and whole:
+            if self.config.stores_chunk([block > 0 for block in blocks], wanted):
                 found.append(state.offload_keys[number][at])
         return found
 

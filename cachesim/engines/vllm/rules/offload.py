@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.shared.rule_set import instead_of
 from cachesim.engines.vllm.rules.sources import file, scheduler
 
 connector = file("vllm/distributed/kv_transfer/kv_connector/v1/offloading/scheduler.py")
@@ -50,6 +51,19 @@ def offered(computed: int, prompt: int, prompt_only: bool) -> int:
     """Return the first tokens whose complete chunks are stored: those of the prompt; with offload_prompt_only off, also
     those of the answer."""
     return min(computed, prompt) if prompt_only else computed
+
+
+@rule("VL-OFF-CHUNK", Role.PLAN, connector("_build_store_jobs"))
+def chunk_with_reachable(held: Sequence[bool], reachable: Sequence[bool]) -> bool:
+    """True if a complete chunk is stored: the request holds its last block, and all blocks that can be found again.
+    The worker takes the blocks that are left for consecutive ones, and writes those after a gap at wrong places."""
+    return held[-1] and any(reachable) and all(has or not need for has, need in zip(held, reachable, strict=True))
+
+
+@rule("VL-OFF-CHUNK.WHOLE", Role.PLAN, instead_of(chunk_with_reachable))
+def chunk_without_gap(held: Sequence[bool], reachable: Sequence[bool]) -> bool:
+    """True if a complete chunk is stored: the request holds all its blocks, so that each goes to its own place."""
+    return any(reachable) and all(held)
 
 
 @rule("VL-OFF-STORE", Role.STORE, file("vllm/v1/kv_offload/cpu/manager.py")("prepare_store"))

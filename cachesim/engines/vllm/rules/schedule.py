@@ -183,6 +183,13 @@ def pad_drafts(ask: DraftPadding) -> bool:
     return ask.drafts > 0 and ask.left == 1 and not ask.prefill and ask.warm and ask.room
 
 
+@rule("VL-SCHED-IMAGE", Role.PLAN, scheduler("_try_schedule_encoder_inputs"))
+def before_image(start: int, new: int, image: int) -> int:
+    """Return the tokens of the next chunk, before an image that the encoder cannot take in this step. Without its
+    output, none of the tokens after it can be evaluated, even if its own rows are cached."""
+    return min(new, image - start) if start < image else 0
+
+
 @rule("VL-SCHED-LOOK", Role.PLAN, scheduler("_reserve_prefill_lookahead"))
 def leave_lookahead(left: int, new: int, lookahead: int) -> int:
     """Return the tokens of the next chunk. It leaves as many tokens for the last chunk as the drafter reads ahead."""

@@ -169,6 +169,20 @@ def keep_end(ask: StateInside) -> bool:
     return ask.interval != 0 or ask.ended or ask.junction
 
 
+@rule("VL-STATE-INSIDE.COUNT", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block"))
+def counted_blocks(published: int, column: int) -> int:
+    """Return the blocks of a request that count as published once a state inside a chunk has its key: its ``column``
+    counts only if the hash of the whole block is known already."""
+    return published
+
+
+@rule("VL-STATE-INSIDE.COUNT.COLUMN", Role.PUBLISH, instead_of(counted_blocks))
+def counted_with_column(published: int, column: int) -> int:
+    """Return the blocks of a request that count as published once a state inside a chunk has its key: with its
+    ``column``, which gets no key of the whole block when later tokens complete the hash."""
+    return max(published, column + 1)
+
+
 class StateTail(NamedTuple):
     """The state after ``tokens``, at the end of a chunk. ``end``: where the prompt resumes; ``own_end``: where it would
     resume if only the drops of this group counted; ``unit``: tokens of a hash; ``junction``: a sibling resumes

@@ -53,12 +53,31 @@ def test_the_rows_of_an_image_are_found_only_for_the_same_image(model, found):
 
 
 @pytest.mark.parametrize("line, server, told", [
-    ("S20.I4x2", {}, "has an image"), ("S20.I4x2.J4x2", {"multimodal": True, "max_num_batched_tokens": 15}, "budget"),
-    ("I4x2>r3/J4x2{together}", {"multimodal": True, "max_num_batched_tokens": 15}, "budget"),
+    ("S20.I4x2", {}, "has an image"),
+    ("S20.I4x2", {"multimodal": True, "max_num_batched_tokens": 7}, "an image of 8 tokens: the encoder takes 7"),
 ])  # fmt: skip
 def test_images_need_a_model_that_takes_them_and_room_in_its_encoder(line, server, told):
     with pytest.raises(BadInput, match=told):
         judged(line, **server)
+
+
+def allocated(line, model, **options):
+    """Return request and tokens of each chunk of a model with images, and whether all answers are correct."""
+    run = judged(line, model, multimodal=True, max_num_batched_tokens=12, block_size=4, **options)
+    return [(event.request, event.new) for event in run.log.events if event.ev == "alloc"], run.verdict.equal_cold
+
+
+@pytest.mark.parametrize("model", ["A", "GA"])
+def test_a_chunk_ends_before_an_image_that_the_encoder_cannot_take_in_this_step(model):
+    assert allocated("S3.I4x2.J4x2.A3", model)[0][0] == (0, 11)
+    assert allocated("S3.I4x2.J4x2.A3", model, max_tokens_per_mm_item=16)[0][0] == (0, 12)
+    assert allocated("S3.I4x2.J4x2.A3", model)[1]
+
+
+def test_a_request_waits_for_the_encoder_unless_another_one_has_its_image():
+    """The encoder has room for one image of 8 tokens."""
+    assert allocated("A3.I4x2>r2/I4x2{together}", "A") == ([(0, 11), (1, 1), (0, 1), (1, 7)], True)
+    assert allocated("A3.J4x2>r2/I4x2{together}", "A") == ([(0, 11), (0, 1), (1, 8)], True)
 
 
 @pytest.mark.parametrize("right", [0, 1, 2])

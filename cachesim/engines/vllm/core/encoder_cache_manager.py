@@ -1,0 +1,86 @@
+"""Outputs of the encoder for images, which requests share until others need their place.
+
+Source: vLLM vllm/v1/core/encoder_cache_manager.py (0.33.0).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cachesim.engines.vllm.request import EncoderInput, Request
+
+
+class EncoderPlan(NamedTuple):
+    """Images that a step encodes for a request (``inputs``), or finds again in the same step (``duplicates``);
+    ``num_new_tokens``: tokens of the step that they allow; ``budget``: tokens that the encoder can still take."""
+
+    num_new_tokens: int
+    budget: int
+    inputs: list[EncoderInput]
+    duplicates: list[EncoderInput]
+
+
+class EncoderCacheManager:
+    """The outputs by image. ``cached``: requests that use each; ``freeable``: tokens of each that none uses, in the order
+    in which they make room; ``num_freeable_slots``: places that are free, or can be."""
+
+    def __init__(self, cache_size: int) -> None:
+        self.cached: dict[int, set[int]] = {}
+        self.freeable: dict[int, int] = {}
+        self.inputs_of: dict[int, dict[int, EncoderInput]] = {}        # request -> its images, by their number
+        self.num_free_slots = cache_size
+        self.num_freeable_slots = cache_size
+
+    def check_and_update_cache(self, request: Request, image: EncoderInput) -> bool:
+        """True if an image is encoded; then the request uses it."""
+        users = self.cached.get(image.identifier)
+        if users is None:
+            return False
+        if not users:
+            self.num_freeable_slots -= self.freeable.pop(image.identifier)
+        self._use(request, image)
+        return True
+
+    def can_allocate(self, image: EncoderInput, budget: int, num_embeds_to_schedule: int) -> bool:
+        """True if an image can be encoded; others make room for it and for those that are encoded with it."""
+        needed = image.length + num_embeds_to_schedule
+        if image.length > budget or needed > self.num_freeable_slots:
+            return False
+        while needed > self.num_free_slots:
+            identifier = next(iter(self.freeable))
+            self.num_free_slots += self.freeable.pop(identifier)
+            del self.cached[identifier]
+        return True
+
+    def allocate(self, request: Request, image: EncoderInput) -> None:
+        """Reserve the place of an image that is encoded."""
+        self.cached.setdefault(image.identifier, set())
+        self._use(request, image)
+        self.num_free_slots -= image.length
+        self.num_freeable_slots -= image.length
+
+    def _use(self, request: Request, image: EncoderInput) -> None:
+        self.cached[image.identifier].add(request.request_id)
+        self.inputs_of.setdefault(request.request_id, {})[image.number] = image
+
+    def free_encoder_input(self, request: Request, image: EncoderInput) -> None:
+        """End the use of an image by a request, unless it has it a second time."""
+        used = self.inputs_of.get(request.request_id, {})
+        used.pop(image.number, None)
+        users = self.cached.get(image.identifier)
+        if not users or any(other.identifier == image.identifier for other in used.values()):
+            return
+        users.discard(request.request_id)
+        if not users:
+            self.freeable[image.identifier] = image.length
+            self.num_freeable_slots += image.length
+
+    def inputs(self, request: Request) -> list[EncoderInput]:
+        """Return the images that a request uses."""
+        used = self.inputs_of.get(request.request_id, {})
+        return [used[number] for number in sorted(used)]
+
+    def free(self, request: Request) -> None:
+        """End the use of all images by a request."""
+        for image in self.inputs(request):
+            self.free_encoder_input(request, image)
