@@ -20,6 +20,7 @@ from cachesim.engines.sglang import ENGINE
 from cachesim.engines.sglang.events import SchedulerStep
 from cachesim.events import Aborted
 from cachesim.judging.compare_answer import Judge
+from cachesim.engines.sglang.rules.host import POLICIES
 from tests.peers import sglang_source as source
 from tests.peers.sglang_server import RealServer
 
@@ -33,6 +34,7 @@ def draw_server(draw, parts):
     overlap = draw.random() < 0.7 if 2 not in parts or strategy == "extra_buffer" else strategy != "no_buffer"
     page = page if strategy != "no_buffer" or 2 not in parts else 1
     drafts = draw.choice(["", "", "EAGLE", "NGRAM"])
+    host = parts == (0,) and draw.random() < 0.6
     return {
         "page_size": page, "max_total_tokens": tokens, "max_prefill_tokens": 64,
         "swa_tokens": draw.choice([tokens, tokens // 2 // page * page]) if 1 in parts else 0,
@@ -45,6 +47,8 @@ def draw_server(draw, parts):
         "mamba_max_states_per_path": draw.choice([-1, -1, 1, 2]), "state_grid": page * draw.choice([1, 2]),
         "speculative_algorithm": drafts, "speculative_num_steps": draw.choice([1, 3]),
         "draft_window": draw.choice([0, 12]) if drafts else 0, "disable_overlap_schedule": not overlap,
+        "enable_hierarchical_cache": host, "hicache_ratio": draw.choice([0.5, 1.0, 2.0]),
+        "hicache_write_policy": draw.choice(POLICIES),
     }  # fmt: skip
 
 
@@ -60,6 +64,8 @@ def compare(theirs, ours):
     else:
         assert theirs.slots.full == pools.token_to_kv_pool_allocator.free_pages
     assert 2 not in parts or theirs.states.slots == pools.req_to_token_pool.mamba_allocator.free_slots
+    if theirs.hosts is not None:
+        assert theirs.hosts.pages == ours.scheduler.tree_cache.cache_controller.mem_pool_host.free_pages
     for part, component in tree.components.items():
         assert (core.component_evictable_size_[names[part]], core.component_protected_size_[names[part]]) == (
             component.evictable_size, component.protected_size)  # fmt: skip
@@ -91,6 +97,8 @@ def compare_node(names, theirs, ours, parts):
         slots = None if data.value is None else np.asarray(data.value).tolist()
         assert slots == (None if value is None else [value] if part == 2 else value.tolist())
         assert data.lock_ref == ours.lock_ref[part]
+    host = theirs.component_data[names[0]].host_value
+    assert (None if host is None else host.tolist()) == (None if ours.host_value is None else ours.host_value.tolist())
 
 
 def turn_of(event):

@@ -13,6 +13,7 @@ import numpy as np
 
 from tests.peers import sglang_slots as memory
 from tests.peers import sglang_source as source
+from tests.peers.sglang_host import HostPool, attach
 from tests.peers.sglang_tree import released_cache
 
 SAMPLING = {"ignore_eos": False, "custom_params": None}
@@ -117,6 +118,11 @@ class RealServer:
             real, parts, self.page, self.slots, self.rows, window, opts["radix_eviction_policy"],
             opts["mamba_max_states_per_path"], opts["state_grid"], self.states_of.enable_mamba_extra_buffer,
             opts["speculative_algorithm"] == "EAGLE", lazy=self.states_of.enable_mamba_extra_buffer_lazy)  # fmt: skip
+        self.hosts = None
+        if opts["enable_hierarchical_cache"]:
+            slots = int(opts["max_total_tokens"] * opts["hicache_ratio"]) + self.page
+            self.hosts = HostPool(slots // self.page * self.page, self.page)
+            attach(self.cache, real.parts.ComponentType["FULL"], self.hosts, opts["hicache_write_policy"], self.slots)
         self.ends, self.made, self.ended, self.tried = {}, [], [], Counter()
         self.worker = Worker(self.ends, self.drafts)
         self.scheduler = self._scheduler()
@@ -172,13 +178,14 @@ class RealServer:
             prefill_decode_interval=0,
         )  # fmt: skip
         vars(one).update(dict.fromkeys((
-            "_engine_paused", "enable_unified_memory", "require_mlp_sync", "enable_hierarchical_cache",
+            "_engine_paused", "enable_unified_memory", "require_mlp_sync",
             "enable_hicache_storage", "enable_unified_cache_external_linker", "enable_lmcache", "enable_hisparse",
             "enable_priority_preemption", "enable_priority_scheduling", "enable_lora", "is_mixed_chunk", "enable_fpm",
             "_sched_idled", "abort_on_priority_when_disabled"), False))  # fmt: skip
         vars(one).update(dict.fromkeys((
             "dllm_config", "hisparse_coordinator", "min_free_slots_delayer", "prefill_delayer", "dynamic_chunk_sizer",
             "truncation_align_size", "decode_offload_manager", "_pending_chunked_abort_req"), None))  # fmt: skip
+        one.enable_hierarchical_cache = opts["enable_hierarchical_cache"]
         one.batch_result_processor = self._processor(one)
         self.told = set()
         return one

@@ -28,7 +28,7 @@ SCHEDULE = {MANAGERS, PROCESSOR, f"{PROCESSOR}.batch_result_processor", *(
     f"{MANAGERS}.{name}" for name in ("scheduler", "schedule_policy", "schedule_batch")), *(
     f"{TREE}.{name}" for name in ("common", "prefill_budget", "cache_init_params", "allocation", "allocation_sizing",
                                   "memory_pool")),
-    SPECULATIVE, *(f"{SPECULATIVE}.{name}" for name in ("eagle_utils", "spec_utils"))}  # fmt: skip
+    f"{TREE}.hicache_storage", SPECULATIVE, *(f"{SPECULATIVE}.{name}" for name in ("eagle_utils", "spec_utils"))}  # fmt: skip
 ABSENT = {"torch", "triton", "sglang", "psutil", "zmq", "setproctitle", "transformers", "requests", "PIL",
           "huggingface_hub", "pybase64", "orjson", "pydantic"}  # fmt: skip
 """Packages of which only the modules in REAL are imported."""
