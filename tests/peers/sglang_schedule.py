@@ -2,8 +2,9 @@
 
     python -m tests.peers.sglang_schedule FOLDER --ops 10000 --seed 0
 
-FOLDER: an unpacked wheel of sglang, beside the package msgspec. Servers are drawn with windows, with recurrent states
-(both strategies), and with drafts. One operation is a request or a turn.
+FOLDER: an unpacked wheel of sglang, beside the package msgspec. Servers are drawn with steps that overlap or do not,
+with windows, with recurrent states (all strategies), with drafts, and with host memory for full attention. One operation
+is a request or a turn.
 """
 
 import logging
@@ -88,6 +89,21 @@ def compare(theirs, ours):
             mine.mamba_last_track_seqlen, mine.mamba_prev_track_seqlen)  # fmt: skip
 
 
+def foreign_states(theirs):
+    """Return the lengths of the nodes of the released tree whose slot holds the state after another length, and those
+    lengths."""
+    core, states = theirs.cache.tree_core, theirs.real.parts.ComponentType["MAMBA"]
+    todo, found = [(core.root_node, 0)], []
+    while todo:
+        node, before = todo.pop()
+        end = before + len(node.key.token_ids)
+        todo += [(child, end) for child in node.children.values()]
+        value = node.component_data[states].value
+        if value is not None and theirs.worker.states[int(value[0])] != end:
+            found.append((end, theirs.worker.states[int(value[0])]))
+    return found
+
+
 def compare_node(names, theirs, ours, parts):
     assert (list(theirs.key.token_ids), theirs.hit_count) == (
         [*ours.key] if not theirs.key.is_bigram else [pair[0] for pair in ours.key] + [ours.key[-1][1]],
@@ -148,6 +164,23 @@ def shortage(real):
     assert ours.dead
 
 
+def overwritten(real):
+    """Show on the released classes that a tracked state is overwritten before it enters the tree: by the second decode
+    step that tracks one, and by a step with drafts while another one is in flight."""
+    server = {**draw_server(random.Random(0), (0,)), "page_size": 1, "max_total_tokens": 240, "draft_window": 0,
+              "chunked_prefill_size": 64, "mamba_radix_cache_strategy": "extra_buffer", "max_mamba_cache_size": 30,
+              "disable_overlap_schedule": False, "enable_hierarchical_cache": False, "schedule_policy": "fcfs",
+              "radix_eviction_policy": "lru", "mamba_max_states_per_path": -1}  # fmt: skip
+    for prompt, answer, drafts, interval, found in ((15, 9, "", 8, [(16, 24)]), (20, 7, "NGRAM", 4, [(24, 28)])):
+        more = {"speculative_algorithm": drafts, "speculative_num_steps": 3, "mamba_track_interval": interval,
+                "state_grid": interval}  # fmt: skip
+        theirs = RealServer(real, (0, 2), 0, {**server, **more}, 1)
+        theirs.submit(0, tuple(range(prompt)), tuple(range(100, 100 + answer)), None, 0, 3, 99)
+        while theirs.is_busy:
+            theirs.update()
+        assert foreign_states(theirs) == found
+
+
 def both(theirs, ours, seconds):
     """Run a turn on both servers and compare them; return its records, none if both ended."""
     first, began = len(ours.log.events), time.process_time()
@@ -198,6 +231,8 @@ def campaign(real, seed, tried, seconds):
                 tried["ends of the scheduler"] += 1
                 return
             tried.update(turns=1, retractions=sum("retracted" in turn for turn in turns))
+            if 2 in parts:
+                tried["turns with a state of another length in the tree"] += bool(foreign_states(theirs))
             for turn in turns:
                 judge_answers(judge, [sent[n] for n in turn.get("finished", ())], tried, seconds)
             if not theirs.is_busy:
@@ -211,6 +246,7 @@ def main():
     logging.disable()
     real, tried, seconds, seed = source.load(args.folder, schedule=True), Counter(), Counter(), args.seed
     shortage(real)
+    overwritten(real)
     while tried["turns"] + tried["requests"] < args.ops:
         try:
             campaign(real, seed, tried, seconds)
