@@ -39,11 +39,13 @@ class HostPool:
 
 
 class Controller:
-    """Copies that need no time."""
+    """Copies that need no time once they are submitted."""
+
+    pp_prefetch_command_group = None
 
     def __init__(self, policy, pool, slots):
         self.write_policy, self.mem_pool_host, self.slots = policy, pool, slots
-        self.ack_write_queue, self.ack_load_queue = [], []
+        self.ack_write_queue, self.ack_load_queue, self.submitted = [], [], []
 
     def write(self, device, node_id, extra_pools, flush):
         pages = [self.mem_pool_host.pages.popleft() for _ in range(len(device) // self.mem_pool_host.page)]
@@ -52,11 +54,31 @@ class Controller:
                               for at in range(self.mem_pool_host.page)])  # fmt: skip
 
     def load(self, host_indices, node_id, extra_pools):
-        self.ack_load_queue.append(ack(node_id))
+        self.submitted.append(ack(node_id))
         return self.slots.take(len(host_indices))
 
     def start_writing(self):
         pass
+
+    def start_loading(self):
+        self.ack_load_queue += self.submitted
+        self.submitted = []
+        return -1
+
+
+def attach(cache, full, hosts, policy, slots):
+    """Give a released tree of full attention host memory."""
+    core = cache.tree_core
+    vars(cache).update(
+        cache_controller=Controller(policy, hosts, slots), host_pool_group=hosts, sidecar_pool_specs=(),
+        ongoing_write_through={}, ongoing_load_back={}, load_back_threshold=10, enable_storage=False, pp_rank=0,
+        enable_storage_metrics=False, _drain_async_work=lambda: None,
+        _sync_hicache_ready_counts=lambda: (len(cache.cache_controller.ack_write_queue),
+                                            len(cache.cache_controller.ack_load_queue), (), ()))
+    cache.components[full]._full_kv_pool_host = hosts
+    core.set_hicache_enabled()
+    core.write_through_threshold = 2 - (policy == POLICIES[0])
+    core.is_write_back = policy == BACK
 
 
 def ack(node):
@@ -76,17 +98,8 @@ class HostTrees(Trees):
         self.ours = self.our_cache(opts, 0)
         self.controller = HiCacheController(self.ours.context, self.tree, HostKVCache(host, page, {}))
         self.ours.cache_controller = self.controller
-        self.hosts, self.loads = HostPool(host, page), []
-        cache, core = self.cache, self.cache.tree_core
-        vars(cache).update(
-            cache_controller=Controller(policy, self.hosts, self.slots), host_pool_group=self.hosts,
-            sidecar_pool_specs=(), ongoing_write_through={}, ongoing_load_back={}, load_back_threshold=10,
-            enable_storage=False, pp_rank=0,
-        )  # fmt: skip
-        cache.components[self.names[0]]._full_kv_pool_host = self.hosts
-        core.set_hicache_enabled()
-        core.write_through_threshold = 2 - (policy == POLICIES[0])
-        core.is_write_back = policy == BACK
+        self.hosts = HostPool(host, page)
+        attach(self.cache, self.names[0], self.hosts, policy, self.slots)
 
     def match(self, tokens, limit, space):
         key = self.real.key(array("q", tokens), space, limit=limit)
@@ -99,6 +112,7 @@ class HostTrees(Trees):
     def insert(self, *ask):
         ends = super().insert(*ask)
         self.cache.writing_check(finish_count=len(self.cache.cache_controller.ack_write_queue))
+        self.controller.check_writes()
         return ends
 
     def load(self, best, last):
@@ -114,15 +128,13 @@ class HostTrees(Trees):
             if n > self.kv.available_size():
                 self.ours.evict(EvictParams(n - self.kv.available_size()))
             self.controller.load(last, self.kv.alloc_extend(NO_SLOT, 0, n))
-            self.loads.append(lock)
+            self.tree.dec_lock_ref(lock)
         return done
 
     def settle(self):
         """End all loads."""
+        self.cache.ready_to_load_host_cache()
         self.cache.loading_check(finish_count=len(self.cache.cache_controller.ack_load_queue))
-        for lock in self.loads:
-            self.tree.dec_lock_ref(lock)
-        self.loads = []
         self.controller.check_loads()
 
     def check(self):

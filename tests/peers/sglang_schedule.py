@@ -2,8 +2,9 @@
 
     python -m tests.peers.sglang_schedule FOLDER --ops 10000 --seed 0
 
-FOLDER: an unpacked wheel of sglang, beside the package msgspec. Servers are drawn with windows, with recurrent states
-(both strategies), and with drafts. One operation is a request or a turn.
+FOLDER: an unpacked wheel of sglang, beside the package msgspec. Servers are drawn with steps that overlap or do not,
+with windows, with recurrent states (all strategies), with drafts, and with host memory for full attention. One operation
+is a request or a turn.
 """
 
 import logging
@@ -20,6 +21,7 @@ from cachesim.engines.sglang import ENGINE
 from cachesim.engines.sglang.events import SchedulerStep
 from cachesim.events import Aborted
 from cachesim.judging.compare_answer import Judge
+from cachesim.engines.sglang.rules.host import POLICIES
 from tests.peers import sglang_source as source
 from tests.peers.sglang_server import RealServer
 
@@ -33,6 +35,7 @@ def draw_server(draw, parts):
     overlap = draw.random() < 0.7 if 2 not in parts or strategy == "extra_buffer" else strategy != "no_buffer"
     page = page if strategy != "no_buffer" or 2 not in parts else 1
     drafts = draw.choice(["", "", "EAGLE", "NGRAM"])
+    host = parts == (0,) and draw.random() < 0.6
     return {
         "page_size": page, "max_total_tokens": tokens, "max_prefill_tokens": 64,
         "swa_tokens": draw.choice([tokens, tokens // 2 // page * page]) if 1 in parts else 0,
@@ -45,6 +48,8 @@ def draw_server(draw, parts):
         "mamba_max_states_per_path": draw.choice([-1, -1, 1, 2]), "state_grid": page * draw.choice([1, 2]),
         "speculative_algorithm": drafts, "speculative_num_steps": draw.choice([1, 3]),
         "draft_window": draw.choice([0, 12]) if drafts else 0, "disable_overlap_schedule": not overlap,
+        "enable_hierarchical_cache": host, "hicache_ratio": draw.choice([0.5, 1.0, 2.0]),
+        "hicache_write_policy": draw.choice(POLICIES),
     }  # fmt: skip
 
 
@@ -60,6 +65,8 @@ def compare(theirs, ours):
     else:
         assert theirs.slots.full == pools.token_to_kv_pool_allocator.free_pages
     assert 2 not in parts or theirs.states.slots == pools.req_to_token_pool.mamba_allocator.free_slots
+    if theirs.hosts is not None:
+        assert theirs.hosts.pages == ours.scheduler.tree_cache.cache_controller.mem_pool_host.free_pages
     for part, component in tree.components.items():
         assert (core.component_evictable_size_[names[part]], core.component_protected_size_[names[part]]) == (
             component.evictable_size, component.protected_size)  # fmt: skip
@@ -82,6 +89,21 @@ def compare(theirs, ours):
             mine.mamba_last_track_seqlen, mine.mamba_prev_track_seqlen)  # fmt: skip
 
 
+def foreign_states(theirs):
+    """Return the lengths of the nodes of the released tree whose slot holds the state after another length, and those
+    lengths."""
+    core, states = theirs.cache.tree_core, theirs.real.parts.ComponentType["MAMBA"]
+    todo, found = [(core.root_node, 0)], []
+    while todo:
+        node, before = todo.pop()
+        end = before + len(node.key.token_ids)
+        todo += [(child, end) for child in node.children.values()]
+        value = node.component_data[states].value
+        if value is not None and theirs.worker.states[int(value[0])] != end:
+            found.append((end, theirs.worker.states[int(value[0])]))
+    return found
+
+
 def compare_node(names, theirs, ours, parts):
     assert (list(theirs.key.token_ids), theirs.hit_count) == (
         [*ours.key] if not theirs.key.is_bigram else [pair[0] for pair in ours.key] + [ours.key[-1][1]],
@@ -91,6 +113,8 @@ def compare_node(names, theirs, ours, parts):
         slots = None if data.value is None else np.asarray(data.value).tolist()
         assert slots == (None if value is None else [value] if part == 2 else value.tolist())
         assert data.lock_ref == ours.lock_ref[part]
+    host = theirs.component_data[names[0]].host_value
+    assert (None if host is None else host.tolist()) == (None if ours.host_value is None else ours.host_value.tolist())
 
 
 def turn_of(event):
@@ -138,6 +162,23 @@ def shortage(real):
         if not ours.dead:
             both(theirs, ours, Counter())
     assert ours.dead
+
+
+def overwritten(real):
+    """Show on the released classes that a tracked state is overwritten before it enters the tree: by the second decode
+    step that tracks one, and by a step with drafts while another one is in flight."""
+    server = {**draw_server(random.Random(0), (0,)), "page_size": 1, "max_total_tokens": 240, "draft_window": 0,
+              "chunked_prefill_size": 64, "mamba_radix_cache_strategy": "extra_buffer", "max_mamba_cache_size": 30,
+              "disable_overlap_schedule": False, "enable_hierarchical_cache": False, "schedule_policy": "fcfs",
+              "radix_eviction_policy": "lru", "mamba_max_states_per_path": -1}  # fmt: skip
+    for prompt, answer, drafts, interval, found in ((15, 9, "", 8, [(16, 24)]), (20, 7, "NGRAM", 4, [(24, 28)])):
+        more = {"speculative_algorithm": drafts, "speculative_num_steps": 3, "mamba_track_interval": interval,
+                "state_grid": interval}  # fmt: skip
+        theirs = RealServer(real, (0, 2), 0, {**server, **more}, 1)
+        theirs.submit(0, tuple(range(prompt)), tuple(range(100, 100 + answer)), None, 0, 3, 99)
+        while theirs.is_busy:
+            theirs.update()
+        assert foreign_states(theirs) == found
 
 
 def both(theirs, ours, seconds):
@@ -190,6 +231,8 @@ def campaign(real, seed, tried, seconds):
                 tried["ends of the scheduler"] += 1
                 return
             tried.update(turns=1, retractions=sum("retracted" in turn for turn in turns))
+            if 2 in parts:
+                tried["turns with a state of another length in the tree"] += bool(foreign_states(theirs))
             for turn in turns:
                 judge_answers(judge, [sent[n] for n in turn.get("finished", ())], tried, seconds)
             if not theirs.is_busy:
@@ -203,6 +246,7 @@ def main():
     logging.disable()
     real, tried, seconds, seed = source.load(args.folder, schedule=True), Counter(), Counter(), args.seed
     shortage(real)
+    overwritten(real)
     while tried["turns"] + tried["requests"] < args.ops:
         try:
             campaign(real, seed, tried, seconds)

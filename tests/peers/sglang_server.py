@@ -13,6 +13,7 @@ import numpy as np
 
 from tests.peers import sglang_slots as memory
 from tests.peers import sglang_source as source
+from tests.peers.sglang_host import HostPool, attach
 from tests.peers.sglang_tree import released_cache
 
 SAMPLING = {"ignore_eos": False, "custom_params": None}
@@ -47,10 +48,13 @@ def server_settings(opts, parts):
 
 
 class Worker:
-    """What the device knows of each row: the number of computed tokens. Its next token is that of the answer."""
+    """What the device knows of each row: the number of computed tokens, and how many tokens the state in each slot
+    includes (``states``), with states in the slots that the released batch names. Its next token is that of the answer.
+    """
 
-    def __init__(self, ends, drafts):
-        self.ends, self.drafts, self.lengths = ends, drafts, {}
+    def __init__(self, real, ends, drafts, track_grid):
+        self.real, self.ends, self.drafts, self.track_grid = real, ends, drafts, track_grid
+        self.lengths, self.states = {}, {}
 
     def run(self, batch):
         """Evaluate a batch; return what was evaluated, and the result as the processor reads it."""
@@ -63,11 +67,31 @@ class Worker:
             if extend and batch.mamba_prefill_track_mask_cpu and batch.mamba_prefill_track_mask_cpu[k]:
                 run[-1].append(row.kv.mamba_last_track_seqlen)
             self.lengths[row.number] = start + n
+            if row.kv.holds_mamba:
+                self.states[int(row.kv.mamba_pool_idx)] = start + n
+                self.track(batch, k, row, start, start + n)
             at = start + n - len(row.origin_input_ids)
             made = 1 if extend else n
             said = [answer[i] if 0 <= i < len(answer) else END for i in range(at + 1 - made, at + 1)]
             tokens += said + [END] * ((1 if extend else 1 + self.drafts) - made)
         return run, self.result(tokens, [1 if extend else one[2] - one[1] for one in run])
+
+    def track(self, batch, k, row, start, stop):
+        """Copy the state of a request to the slot that the batch names, if the step reaches a tracked length."""
+        if batch.forward_mode.is_extend():
+            if batch.mamba_prefill_track_mask_cpu and batch.mamba_prefill_track_mask_cpu[k]:
+                self.states[int(batch.mamba_track_indices[k])] = row.kv.mamba_last_track_seqlen
+        elif self.drafts and row.kv.mamba_ping_pong_track_buffer is not None:
+            if stop // self.track_grid > start // self.track_grid:
+                self.states[self.slot_of_draft(batch, k)] = stop // self.track_grid * self.track_grid
+        elif batch.mamba_track_mask_cpu and batch.mamba_track_mask_cpu[k]:
+            self.states[int(batch.mamba_track_indices[k])] = stop
+
+    def slot_of_draft(self, batch, k):
+        """Return the slot that a step with drafts tracks in, as the released preparation of its verification says."""
+        twin = batch.copy()
+        self.real.prepare_track(twin)
+        return int(twin.mamba_track_indices[k])
 
     def result(self, tokens, spans):
         return SimpleNamespace(
@@ -117,8 +141,14 @@ class RealServer:
             real, parts, self.page, self.slots, self.rows, window, opts["radix_eviction_policy"],
             opts["mamba_max_states_per_path"], opts["state_grid"], self.states_of.enable_mamba_extra_buffer,
             opts["speculative_algorithm"] == "EAGLE", lazy=self.states_of.enable_mamba_extra_buffer_lazy)  # fmt: skip
+        self.hosts = None
+        if opts["enable_hierarchical_cache"]:
+            slots = int(opts["max_total_tokens"] * opts["hicache_ratio"]) + self.page
+            self.hosts = HostPool(slots // self.page * self.page, self.page)
+            attach(self.cache, real.parts.ComponentType["FULL"], self.hosts, opts["hicache_write_policy"], self.slots)
         self.ends, self.made, self.ended, self.tried = {}, [], [], Counter()
-        self.worker = Worker(self.ends, self.drafts)
+        self.worker = Worker(real, self.ends, self.drafts, settings["exec"].track_grid)
+        self.rows.mamba_pool.copy_from = self.copy_state
         self.scheduler = self._scheduler()
 
     def _rows(self):
@@ -172,13 +202,14 @@ class RealServer:
             prefill_decode_interval=0,
         )  # fmt: skip
         vars(one).update(dict.fromkeys((
-            "_engine_paused", "enable_unified_memory", "require_mlp_sync", "enable_hierarchical_cache",
+            "_engine_paused", "enable_unified_memory", "require_mlp_sync",
             "enable_hicache_storage", "enable_unified_cache_external_linker", "enable_lmcache", "enable_hisparse",
             "enable_priority_preemption", "enable_priority_scheduling", "enable_lora", "is_mixed_chunk", "enable_fpm",
             "_sched_idled", "abort_on_priority_when_disabled"), False))  # fmt: skip
         vars(one).update(dict.fromkeys((
             "dllm_config", "hisparse_coordinator", "min_free_slots_delayer", "prefill_delayer", "dynamic_chunk_sizer",
             "truncation_align_size", "decode_offload_manager", "_pending_chunked_abort_req"), None))  # fmt: skip
+        one.enable_hierarchical_cache = opts["enable_hierarchical_cache"]
         one.batch_result_processor = self._processor(one)
         self.told = set()
         return one
@@ -206,6 +237,10 @@ class RealServer:
         self.ends[number] = answer, accepted
         self.scheduler.waiting_queue.append(row)
         return row
+
+    def copy_state(self, have, want):
+        """Copy a state to another slot."""
+        self.worker.states[int(want[0])] = self.worker.states[int(have[0])]
 
     @property
     def is_busy(self):

@@ -28,7 +28,7 @@ SCHEDULE = {MANAGERS, PROCESSOR, f"{PROCESSOR}.batch_result_processor", *(
     f"{MANAGERS}.{name}" for name in ("scheduler", "schedule_policy", "schedule_batch")), *(
     f"{TREE}.{name}" for name in ("common", "prefill_budget", "cache_init_params", "allocation", "allocation_sizing",
                                   "memory_pool")),
-    SPECULATIVE, *(f"{SPECULATIVE}.{name}" for name in ("eagle_utils", "spec_utils"))}  # fmt: skip
+    f"{TREE}.hicache_storage", SPECULATIVE, *(f"{SPECULATIVE}.{name}" for name in ("eagle_utils", "spec_utils"))}  # fmt: skip
 ABSENT = {"torch", "triton", "sglang", "psutil", "zmq", "setproctitle", "transformers", "requests", "PIL",
           "huggingface_hub", "pybase64", "orjson", "pydantic"}  # fmt: skip
 """Packages of which only the modules in REAL are imported."""
@@ -207,7 +207,7 @@ def scheduling():
     from sglang.srt.managers import schedule_batch, schedule_policy, scheduler
     from sglang.srt.managers.scheduler_components import batch_result_processor
     from sglang.srt.mem_cache import allocation, allocation_sizing, common, memory_pool
-    from sglang.srt.speculative import eagle_utils, spec_utils
+    from sglang.srt.speculative import spec_utils
 
     schedule_batch.ForwardMode = Mode
     schedule_batch.num_beam_member_rows = lambda rows: 0
@@ -227,7 +227,7 @@ def scheduling():
     return {"policy": schedule_policy, "common": common, "batch": schedule_batch, "sizing": allocation_sizing,
             "scheduler": scheduler.Scheduler, "NULL_MODE": scheduler.DisaggregationMode.NULL,
             "processor": batch_result_processor.SchedulerBatchResultProcessor, "rows": memory_pool.ReqToTokenPool,
-            "hybrid_rows": memory_pool.HybridReqToTokenPool, "eagle": eagle_utils}  # fmt: skip
+            "hybrid_rows": memory_pool.HybridReqToTokenPool, "prepare_track": spec_utils.prepare_mamba_track_for_verify}  # fmt: skip
 
 
 def assign_slots(rows, table, starts, stops, slots, n):

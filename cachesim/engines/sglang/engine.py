@@ -22,10 +22,12 @@ from cachesim.engines.shared.engine_face import (
 
 
 def layout(model: str, rules: Rules) -> Layout:
-    """Return the layers of a model. Raise BadInput for windows only."""
+    """Return the layers of a model. Raise BadInput for windows only: no model of SGLang has a window pool alone, except
+    for one whose prompts are evaluated without windows (unlimited_ocr, PureSWARadixCache)."""
     found = layers_of(model, rules)
     if {bool(layer.window) for layer in found.spec.layers if layer.part} == {True}:
-        raise BadInput(f"model {quoted(model)} has windows only, which are not modelled for this engine")
+        raise BadInput(f"model {quoted(model)} has windows only; SGLang keeps them in its pool of full attention",
+                       hint="A for each of its layers")  # fmt: skip
     return found
 
 

@@ -58,7 +58,9 @@ class BatchResultProcessor:
             kv.mamba_last_track_idx = plan.track_idx
             kv.mamba_prev_track_seqlen = kv.mamba_last_track_seqlen
             kv.mamba_last_track_seqlen = kv.kv_committed_len - lookahead
-        if plan.is_next_boundary if lookahead else plan.is_boundary:
+        is_launched = plan.is_next_boundary if lookahead else plan.is_boundary
+        is_reused = plan.is_boundary and kv.mamba_next_track_idx == plan.track_idx
+        if self.context.rules.takes_other_place(is_launched, is_reused):
             kv.mamba_next_track_idx = self.context.other_track_idx(kv.mamba_next_track_idx)
 
     def _update_lazy(self, req: Req, plan: TrackPlan) -> None:

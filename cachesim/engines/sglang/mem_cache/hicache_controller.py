@@ -1,6 +1,6 @@
 """Copies of nodes in host memory (HiCache): written, dropped and loaded.
 
-Copies are complete at once. In the real server a node is locked until its copy is.
+A node is locked until its copy is complete. Copies take no time here: they are complete when the next step is chosen.
 Source: sgl-project/sglang python/sglang/srt/managers/cache_controller.py HiCacheController,
 mem_cache/unified_cache/unified_tree_core.py (0.5.23).
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from cachesim.engines.sglang.mem_cache import tree_events as ev
 from cachesim.engines.sglang.mem_cache.allocator import Slots
+from cachesim.engines.sglang.mem_cache.base_prefix_cache import TreeLock
 from cachesim.engines.sglang.mem_cache.pool_host import HostKVCache
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_core import UnifiedTreeCore
@@ -28,6 +29,8 @@ class HiCacheController:
         self.tree_core = tree_core
         self.changes = tree_core.changes
         self.mem_pool_host = mem_pool_host
+        self.ongoing_write_through: list[TreeLock] = []
+        self.ongoing_load_back: list[TreeLock] = []
 
     # Device to host.
 
@@ -38,6 +41,13 @@ class HiCacheController:
         for one in [one for one in node.path() if not one.backuped][::-1]:
             if not self.write_backup(one):
                 return
+            self.ongoing_write_through.append(self.tree_core.inc_lock_ref(one))
+
+    def check_writes(self) -> None:
+        """Unlock the nodes whose copies are complete: all that were written since the last step was chosen."""
+        for lock in self.ongoing_write_through:
+            self.tree_core.dec_lock_ref(lock)
+        self.ongoing_write_through.clear()
 
     def write_backup(self, node: UnifiedTreeNode) -> bool:
         """Copy a node to host memory, after others made room; return True if there was room."""
@@ -128,9 +138,13 @@ class HiCacheController:
             self.tree_core.loading[node] = last_node
             self.changes.record(ev.Loaded(node.id, len(node.key)))
             at += len(node.key)
+        self.ongoing_load_back.append(self.tree_core.inc_lock_ref(last_node))
 
     def check_loads(self) -> None:
-        """End all loads."""
+        """End all loads, and unlock their paths."""
+        for lock in self.ongoing_load_back:
+            self.tree_core.dec_lock_ref(lock)
+        self.ongoing_load_back.clear()
         loading = self.tree_core.loading
         ended = dict(loading)
         loading.clear()

@@ -59,7 +59,8 @@ class UnifiedRadixCache:
         """Return the pool of host memory. Raise BadInput for windows and states."""
         context = self.context
         if context.tree_components != (FULL,):
-            raise BadInput("HiCache is not modelled for windows and states", hint="a model of full attention")
+            raise BadInput("HiCache is not modelled for windows and states, whose copies have pools of their own",
+                           hint="a model of full attention")  # fmt: skip
         args = context.server_args
         slots = self.rules.host_slots(args.max_total_tokens, args.hicache_ratio, self.page_size)
         return HostKVCache(slots, self.page_size, pools.token_to_kv_pool.kv_buffer)
@@ -347,8 +348,9 @@ class UnifiedRadixCache:
         self.evict_for_alloc(EvictParams(max(0, num_tokens - allocator.full_available_size()), lacking))
 
     def check_hicache_events(self) -> None:
-        """End the copies from host memory."""
+        """End the copies to and from host memory."""
         if self.cache_controller is not None:
+            self.cache_controller.check_writes()
             self.cache_controller.check_loads()
 
     def checkpoint_into_tree(self, req: Req, up_to: int, is_finished: bool = False) -> None:

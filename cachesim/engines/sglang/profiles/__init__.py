@@ -48,6 +48,7 @@ V0_5_9 = replace(
 REPAIRED = replace(
     V0_5_23, name="sglang@0.5.23-repaired", source="proposed by cachesim, not tried on a GPU",
     owned_tokens=reported.owned_published, reserve_later=reported.reserve_rest,
+    takes_other_place=reported.place_after_each,
 )  # fmt: skip
 
 

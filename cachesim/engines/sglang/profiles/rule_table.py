@@ -46,6 +46,7 @@ class Rules(RuleSet):
     reserved_ahead: Callable[..., int] = r.reserved_ahead
     track_prefill: Rule = r.track_prefill
     track_decode: Rule = r.track_decode
+    takes_other_place: Callable[[bool, bool], bool] = reported.place_after_launch
     taken_after: Callable[..., int] = reported.taken_at_own
     give_at_chunk: Callable[..., int] = r.give_at_chunk
     owned_tokens: Callable[..., int] = reported.owned_prompt

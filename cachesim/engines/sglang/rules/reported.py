@@ -80,6 +80,22 @@ def reserve_rest(rest: int, answer: int) -> int:
     return rest + answer
 
 
+@rule("SG-STATE-PLACE.LAUNCHED", Role.MEMORY, source("managers/scheduler_components/batch_result_processor.py",
+                                                     "_handle_finish_state_updated_req", spec="not named"))  # fmt: skip
+def place_after_launch(launched: bool, reused: bool) -> bool:
+    """True if a request takes the other of its places for the next tracked state: if the last launched decode step of
+    the request tracks one. No decode step is processed before the first one is launched, so that a state which the first
+    one tracks keeps its place, and the next one overwrites it."""
+    return launched
+
+
+@rule("SG-STATE-PLACE.ALWAYS", Role.MEMORY, instead_of(place_after_launch))
+def place_after_each(launched: bool, reused: bool) -> bool:
+    """True if a request takes the other of its places for the next tracked state: if the last launched decode step of
+    the request tracks one, or if the last processed one has tracked a state in the place that is next."""
+    return launched or reused
+
+
 @rule("SG-STATE-TAKE.OWN", Role.MEMORY, source(BACKEND, "_init_track_ssm_indices", spec="section 14"))
 def taken_at_own(ask: TrackedState) -> int:
     """Return the tokens of the request in the step after which the tracked state is taken: those up to its own tracked

@@ -29,6 +29,7 @@ def core_of(server):
 def talk(server, *prompts):
     answers = [server.complete(Request(prompt, 2)) for prompt in prompts]
     server.inspection.check()
+    server.scheduler.tree_cache.check_hicache_events()          # copies are complete, nodes unlocked
     assert not any(any(node.lock_ref) for node in core_of(server).nodes())
     return answers
 
