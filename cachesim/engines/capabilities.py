@@ -167,6 +167,7 @@ class Manual:
     adapter_scales: str = ""        # option with the scales of the server's adapters; "" = it has none
     # sizes of images that a search draws under these options, () = the server takes no images
     image_sizes: Callable[[Mapping[str, Any]], tuple[str, ...]] = lambda server: ()
+    drawn_newest: tuple[str, ...] = ()                             # further models to draw if asked for
     drawn_with_images: tuple[str, ...] = ()                        # further models to draw for a server with images
     # flag spellings that change no decision -> number of values that follow
     silent: Mapping[str, int] = field(default_factory=dict)

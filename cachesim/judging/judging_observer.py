@@ -59,8 +59,9 @@ class AnswerObserver(SilentObserver):
         """Attach to a server that has started, also after a restart."""
         self.server, self.starts = server, self.starts + 1
         self.new, self.corrupt, self.texts = {}, {}, {}
-        if self.starts == 1:
-            self.judge = self.given or Judge(server.model)
+        judge = self.given if self.starts == 1 else self.judge
+        same = judge is not None and judge.model is server.model        # flags may change what a model reads
+        self.judge = judge if judge is not None and same else Judge(server.model)
 
     def on_event(self, event: Event) -> None:
         """Record stored objects that appear and disappear, and copy the state of a slot at its release: the next

@@ -24,7 +24,8 @@ OLDER = tuple(f"llama_cpp_history/{p}" for p in (
 ))  # fmt: skip
 OURS = "vllm_offload"        # not chosen: ``python -m tests.peers.vllm_compare --offload --record`` wrote it
 ODD = ("llama_cpp_odd",)     # every workload, every field of its requests, and every kind of event
-OTHERS = ("ik_llama", "llama_cpp_b11549")     # models, kinds of events and wrong answers, but not every workload
+OTHERS = ("ik_llama", "llama_cpp_b11549", "llama_cpp_new_memories")
+"""Models, kinds of events and wrong answers, but not every workload."""
 NAMED = {
     "ik_llama_odd": (
         "llama-context_shift-7009", "llama-context_shift-50009", "gemma3l6-context_shift-7009",
@@ -54,7 +55,7 @@ group, lack of room, a failed load, uninitialised numbers, and wrong answers of 
 every wrong answer, two ends of the process, two wrong drafters, and the smallest of every other kind of model; of a
 tree, few files with every model, policy, kind of event and verdict, and a retraction of each model."""
 MOST = 2                 # files of an older rule set, at most
-LIMIT = (2 << 20) + (1430 << 10)
+LIMIT = (2 << 20) + (1560 << 10)
 
 Thing = tuple[str, ...]
 

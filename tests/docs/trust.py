@@ -18,7 +18,7 @@ CAMPAIGNS = Path(__file__).parents[1] / "fuzz"
 
 FILES = {
     "llama_cpp": 409, "llama_cpp_odd": 93, "llama_cpp_b11549": 289, "ik_llama": 84, "ik_llama_odd": 11,
-    "ik_llama_parallel": 70,
+    "ik_llama_parallel": 70, "llama_cpp_new_memories": 312,
     "llama_cpp_history/head": 24, "llama_cpp_history/pr24143-on-head": 39,
     "llama_cpp_history/base-24143": 61, "llama_cpp_history/base-24035": 61,
     **{f"llama_cpp_history/{name}": files for name, (_, files, _, _) in OLDER.items()},
@@ -27,6 +27,7 @@ FILES = {
 
 BUILDS = {
     "llama_cpp_b11549": ("llama.cpp", "b11549", ""),
+    "llama_cpp_new_memories": ("llama.cpp", "b11549", "index rows, chosen blocks, compressed rows"),
     "llama_cpp": ("llama.cpp", "b10587", ""),
     "llama_cpp_odd": ("llama.cpp", "b10587", "odd workloads: disconnects, shortage, missing files (one: b9518)"),
     "llama_cpp_history/head": ("llama.cpp", "b10587", "the workloads of the older builds"),

@@ -14,6 +14,7 @@ from tests.shared import TRACES, needs
 RECORDED = {
     "llama_cpp": (3105, 65127, 3105),
     "llama_cpp_b11549": (1992, 37556, 1992),
+    "llama_cpp_new_memories": (2604, 42538, 2604),
     "llama_cpp_history/head": (135, 2743, 135),
     "llama_cpp_history/pr24143-on-head": (331, 7828, 331),
     "llama_cpp_history/base-24143": (411, 6926, 411),

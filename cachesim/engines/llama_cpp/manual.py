@@ -118,6 +118,7 @@ MANUAL = Manual(
     unlimited={"ctx_checkpoints": 1_000_000, "cache_ram": -1},
     context=ContextOption("ctx_size", context_parts),
     drawn=("A", "AA", "W8 A", "W8 W8", "GA", "GGGA", "S", "SS", "CA", "HH", "G W8", "C W8"),
+    drawn_newest=("I8", "I8 I8", "W8 I8", "A B2", "G P8", "W8 D4.8.3", "W8 D4.8.3 D8.8"),
     draw=draw,
     draw_fields=_draw_fields,
     adapter_lists=_adapter_lists,

@@ -80,6 +80,7 @@ class Server(CoreServer):
 
     def __init__(self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
                  sampler: Sampler = forced_or_hashed) -> None:
+        kind = replace(kind, types=(opts.cache_type_k, opts.cache_type_v))
         self.core: Core = Core(rules, kind, opts, model, log, sampler, points_of=SlotPoints)
         self.log, self.model, self.constants = log, self.core.model, (rules, kind)
         self.tasks = QueuedTasks(self.core)

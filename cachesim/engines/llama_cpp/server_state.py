@@ -8,11 +8,9 @@ Source: llama.cpp tools/server/server-context.cpp server_context_impl, server_sl
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 from typing import Callable, Sequence
 
 from cachesim import events as ev
-from cachesim.base.limits import WINDOW
 from cachesim.base.tokens import POS_INF, TokenList
 from cachesim.engines.base import Answer, Output
 from cachesim.engines.llama_cpp import events as llama_ev
@@ -20,11 +18,10 @@ from cachesim.engines.llama_cpp.flags import Options
 from cachesim.engines.llama_cpp.memory.context import CommonMemory, Context
 from cachesim.engines.llama_cpp.memory.create_memory import create_memory
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
-from cachesim.engines.llama_cpp.memory.index_memory import LATENT
 from cachesim.engines.llama_cpp.memory.model_layout import ModelKind
-from cachesim.engines.llama_cpp.memory.newest_layout import QUANTIZED
 from cachesim.engines.llama_cpp.memory.recurrent import RollbackPlanes
 from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, DecodeBatch
+from cachesim.engines.llama_cpp.newest_start import model_as_read, newest_decisions, newest_traits
 from cachesim.engines.llama_cpp.profiles import Rule, Rules
 from cachesim.engines.llama_cpp.prompt_cache import PromptCache
 from cachesim.engines.llama_cpp.rules.adapters import Scales
@@ -55,12 +52,10 @@ class Core(SlotCore):
         self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
         sampler: Sampler, points_of: Callable[[Core], ConversationSource],
     ) -> None:
-        kind = replace(kind, types=(opts.cache_type_k, opts.cache_type_v))
         self.rules, self.kind, self.log, self.emit = rules, kind, log, log.emit
         self.sampler, self.points = CountingSampler(sampler, log), ConversationPoints(points_of(self), log)
         self.settings = settings(opts, kind, rules)
-        self.model = model = self._as_read(model)
-        quant = rules.kv_quant(kind.head, opts.cache_type_k in QUANTIZED)
+        self.model = model = model_as_read(rules, kind, self.settings, model)
         traits = [rules.kv_read(), rules.kv_undo(), rules.kv_fail(), rules.kv_copy(), rules.kv_full(),
                   rules.kv_shift(), rules.kv_shared()]  # fmt: skip
         self._memory = memory = create_memory(
@@ -69,7 +64,7 @@ class Core(SlotCore):
             BuildTraits(*(trait.value for trait in traits))._replace(
                 split=lambda *of: rules.rs_split(*of).value, plane=self._plane, saved_plane=self._saved_plane,
                 turn_first=rules.kv_turn().value, mask_model=rules.kv_mask().value, pos_set=rules.kv_pos().value,
-                tail_stays=rules.rs_tail().value, index_spoilt=rules.kv_index().value, shift_ends=quant.value,
+                tail_stays=rules.rs_tail().value, **newest_traits(rules, kind),
             ),
         )
         self.context = self._context(memory, model)
@@ -93,16 +88,6 @@ class Core(SlotCore):
         self.tick, self.dead = 0, False
         self.ended = 0                               # number of released tasks
         self.empty_rounds = 0                        # consecutive rounds in which busy slots made no progress
-
-    def _as_read(self, model: Model | None) -> Model | None:
-        """Return the model as the server reads its rows: without a choice of blocks if the build reads all of them."""
-        dense = self.rules.msa_read(self.settings.n_slots, self.settings.unified)
-        if self.kind.kind == "msa":
-            self.decide(dense, None)
-        if model is None or self.kind.kind != "msa" or not dense.value:
-            return model
-        layers = tuple(replace(layer, count=WINDOW.now) if layer.kind == "B" else layer for layer in model.spec.layers)
-        return make_model(replace(model.spec, layers=layers), model.exact, model.seed)
 
     def _scales_at_start(self) -> Scales:
         """Return the scales of the server's adapters."""
@@ -135,17 +120,9 @@ class Core(SlotCore):
             rules.spec_on(self.settings.exact),
             rules.rs_planes(opts.spec_type, opts.spec_draft_n_max, can_roll_back(kind)),
             rules.rs_split(sizes.n_rs_seq, kind.kind != "R", sizes.unified),
-            *(fault for fault in faults if fault.value), *self._of_newest(),
+            *(fault for fault in faults if fault.value), *newest_decisions(rules, kind, self.settings),
         ):
             self.decide(decision, None)
-
-    def _of_newest(self) -> Sequence[Decision]:
-        """Return what the server derives from one of the newest memories, and what quantized rows mean for K-shifts."""
-        rules, kind, opts = self.rules, self.kind, self.settings.flags
-        found = [rules.kv_quant(kind.head, True)] if opts.cache_type_k in QUANTIZED else []
-        if kind.kind == "dsv4":
-            found += [rules.window_told(kind.n_swa, kind.kind), rules.kv_streams(self.settings.unified, kind.kind)]
-        return [*found, *([rules.kv_index()] if kind.kind in LATENT else [])]
 
     @property
     def window_is_shared(self) -> bool:

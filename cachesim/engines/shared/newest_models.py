@@ -95,7 +95,8 @@ def _compressed(keys: Numbers, layers: Sequence[LayerSize]) -> list[LayerSize]:
         rows = attention(1, one.key, 0, "D" if ratio else "W")
         if ratio:
             chosen = f".{count}" if ratio == POOL and count else ""
-            rows = rows._replace(numbers=f"{ratio}.{window}{chosen}", index_key=width if ratio == POOL else 0, ratio=ratio)
+            index = width if ratio == POOL else 0
+            rows = rows._replace(numbers=f"{ratio}.{window}{chosen}", index_key=index, ratio=ratio)
         found.append(rows)
     return found
 

@@ -26,15 +26,16 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "A": ("A", "AA"), "W": ("W8 A", "W6 A", "W8 W8", "W8", "K8 A"), "R": ("S", "SS"),
     "H": ("GA", "GGGA", "CA", "H", "HH"),
     "HW": ("G W8", "C W8", "W8 G", "W8 A G"), "M": ("GGA+M", "A+M"),
+    "N": ("I8", "I8 I8", "W8 I8", "A B2", "G P8", "W8 D4.8.3", "W8 D4.8.3 D8.8"),
     "I": ("qwen2vl", "qwen35-GA", "qwen35-GGGA", "qwen35d64", "qwen35d64mtp"),
 }
 """Model classes that narrow a search: attention, windows or chunks, recurrent, hybrids, hybrids with windows, MTP,
-positions of images."""
+positions of images, index rows and compressed rows."""
 
 
 def small_models(manual: Manual) -> tuple[str, ...]:
     """Return small models of every kind of memory that an engine has."""
-    return (*manual.drawn, *manual.drawn_with_images)
+    return (*manual.drawn, *manual.drawn_newest, *manual.drawn_with_images)
 
 
 def draw_server(rng: Rng, engine: str, models: tuple[str, ...] = ()) -> DrawnServer:
@@ -43,7 +44,7 @@ def draw_server(rng: Rng, engine: str, models: tuple[str, ...] = ()) -> DrawnSer
     given = parse_settings(settings_in(models), engine)
     images = manual.image_sizes(given)
     every = small_models(manual)
-    known = [one for one in every if one in models] or list(every if images else manual.drawn)
+    known = [one for one in every if one in models] or list((*manual.drawn, *manual.drawn_with_images) if images else manual.drawn)
     rings = [one for one in known if "W" in one]            # windows lose the most, and only after long conversations
     world = manual.draw(rng, rng.one(rings if rings and rng.chance(20) else known))
     return world._replace(server={**world.server, **given}, images=images) if given else world

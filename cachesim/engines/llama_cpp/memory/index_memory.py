@@ -19,6 +19,7 @@ from typing import Any
 from cachesim.base.errors import Crash
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
+from cachesim.engines.llama_cpp.memory.cell_ranges import as_array
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
 from cachesim.engines.llama_cpp.memory.saved_state import Blob, StateReadError
 
@@ -34,9 +35,10 @@ class IndexMemory(Memory):
     def check(self) -> None:
         """Raise Crash unless every part is consistent and both caches have the same cells."""
         super().check()
-        for ours, theirs in zip(self.parts["base"].streams, self.index.streams, strict=True):
-            if ours.pos[: ours.end].tolist() != theirs.pos[: theirs.end].tolist():
-                raise Crash("attention rows and index rows are in different cells")
+        for seq in range(self.sizes.n_seq):
+            ours, theirs = (as_array(cache.cells(seq).of(seq)) for cache in (self.parts["base"], self.index))
+            if ours.tolist() != theirs.tolist():
+                raise Crash(f"attention rows and index rows of sequence {seq} are in different cells")
 
 
 LATENT = ("dsa", "dsa_iswa")

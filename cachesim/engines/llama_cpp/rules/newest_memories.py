@@ -25,7 +25,7 @@ def window_told(n_swa: int, memory: str) -> Decision:
       llama_cpp("src/llama-kv-cache-dsv4.cpp", 'llama_kv_cache_dsv4 "unified_compressed"', "b11549",
                 note="the same in b10809"), since="b10809")
 def streams_shared(unified: bool, memory: str) -> Decision:
-    """Return whether the slots share the cells: as ``--kv-unified`` asks, but never with compressed rows. Every slot
+    """True if the slots share the cells: as ``--kv-unified`` asks, but never with compressed rows. Every slot
     then has room for the whole context, while the server still clears and purges idle slots."""
     return Decision(unified and memory != DSV4, {"unified": unified, "memory": memory})
 
@@ -34,7 +34,7 @@ def streams_shared(unified: bool, memory: str) -> Decision:
       llama_cpp("src/models/minimax-m3.cpp", "llama_model_minimax_m3::graph", "b11549", note="the same in b10809"),
       since="b10809")
 def reads_all(n_slots: int, unified: bool) -> Decision:
-    """Return True if all rows are read instead of the chosen blocks: several slots share the cells. (Also without flash
+    """True if all rows are read instead of the chosen blocks: several slots share the cells. (Also without flash
     attention, which is not an option here.) A cold run reads the same."""
     return Decision(n_slots > 1 and unified, {"n_slots": n_slots, "unified": unified})
 
@@ -61,7 +61,7 @@ def index_turned() -> Decision:
 @rule("LC-KV-QUANT.DIES", Role.MEMORY,
       llama_cpp(KV_CACHE, "llama_kv_cache::build_rope_shift", "b11549", note="the same in b10809"), until="#25636")
 def quantized_shift_dies(head: int, quantized: bool) -> Decision:
-    """Return True if a K-shift ends the process: K rows are quantized, and their heads are no multiple of 64 numbers,
+    """True if a K-shift ends the process: K rows are quantized, and their heads are no multiple of 64 numbers,
     so that the matrix that it uses does not exist. ``head`` 0 = not known: it does not end."""
     return Decision(quantized and head % ROTATED > 0, {"head": head, "quantized": quantized})
 

@@ -1,0 +1,45 @@
+"""What a server derives at its start from one of the newest memories, and from quantized rows.
+
+Source: llama.cpp tools/server/server-context.cpp load_model, src/models/minimax-m3.cpp (b11549).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cachesim.base.limits import WINDOW
+from cachesim.engines.llama_cpp.memory.index_memory import LATENT
+from cachesim.engines.llama_cpp.memory.model_layout import ModelKind
+from cachesim.engines.llama_cpp.memory.newest_layout import QUANTIZED
+from cachesim.engines.llama_cpp.profiles import Rules
+from cachesim.engines.llama_cpp.server_flags import Settings
+from cachesim.engines.rule import Decision
+from cachesim.model import Model, make_model
+
+
+def newest_traits(rules: Rules, kind: ModelKind) -> dict[str, bool]:
+    """Return the fields of ``BuildTraits`` that say what a K-shift does to index rows and quantized rows."""
+    ends = rules.kv_quant(kind.head, kind.types[0] in QUANTIZED)
+    return {"index_spoilt": rules.kv_index().value, "shift_ends": ends.value}
+
+
+def model_as_read(rules: Rules, kind: ModelKind, fixed: Settings, model: Model | None) -> Model | None:
+    """Return the model as the server reads its rows: without a choice of blocks if the build reads all of them."""
+    if model is None or kind.kind != "msa" or not rules.msa_read(fixed.n_slots, fixed.unified).value:
+        return model
+    layers = tuple(replace(layer, count=WINDOW.now) if layer.kind == "B" else layer for layer in model.spec.layers)
+    return make_model(replace(model.spec, layers=layers), model.exact, model.seed)
+
+
+def newest_decisions(rules: Rules, kind: ModelKind, fixed: Settings) -> list[Decision]:
+    """Return the decisions that concern such a memory or quantized rows."""
+    found = []
+    if kind.types[0] in QUANTIZED:
+        found.append(rules.kv_quant(kind.head, True))
+    if kind.kind == "dsv4":
+        found += [rules.window_told(kind.n_swa, kind.kind), rules.kv_streams(fixed.unified, kind.kind)]
+    if kind.kind == "msa":
+        found.append(rules.msa_read(fixed.n_slots, fixed.unified))
+    if kind.kind in LATENT:
+        found.append(rules.kv_index())
+    return found
