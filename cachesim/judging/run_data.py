@@ -24,6 +24,7 @@ from cachesim.judging.reproduce_command import flags_data
 from cachesim.judging.request_events import group_of
 from cachesim.judging.unused_point import UnusedPoint, unused_data
 from cachesim.judging.verdict_text import sentence, verdict_of, verdict_of_run
+from cachesim.scenarios.real_builds import real_builds, seen_text
 from cachesim.scenarios.schema import Lives, Step
 
 SCHEMA = 2                   # version of the JSON form of runs: of `run`, `why` and `diff`
@@ -227,6 +228,7 @@ def why_data(
         "title": run.scenario.title,
         "why": run.scenario.why,
         "request_why": step.why,
+        "real_builds": seen_text(real_builds(run.scenario.id)),
         "profile": run.profile,
         "flags": flags_data(run.profile, run.scenario.server),
         "request": number,

@@ -9,11 +9,10 @@ import json
 from collections import Counter
 from functools import cache
 
-from cachesim.engines.registry import BUILTIN
+from cachesim.engines.build_names import resolve_name
+from cachesim.engines.registry import BUILTIN, profiles
 from cachesim.engines.rule_outcomes import TooManyDecisions, limit_decisions, replace_outcome, report_outcomes
 from cachesim.judging.evidence import ENDLESS
-from cachesim.engines.build_names import resolve_name
-from cachesim.engines.registry import profiles
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.load import load
 from tests.evidence.digests import of_case
@@ -34,7 +33,9 @@ def runs():
         for name, one in sorted(json.loads(file.read_text("utf-8"))["scenarios"].items()):
             case = files.get(name)
             fresh = case and of_case(case) == one["scenario"]
-            if fresh and one.get("as_simulated") and is_known(one["profile"]) and first_difference(load(case), one, None) is None:
+            if not (fresh and one.get("as_simulated") and is_known(one["profile"])):
+                continue
+            if first_difference(load(case), one, None) is None:
                 found.append((file, load(case), one))
     return found
 

@@ -73,7 +73,7 @@ def expected(scenario, profile):
 
 def otherwise(requests, wanted):
     """Describe the stored requests that are not as expected."""
-    real = [one["n"] for one in requests if "died" in one
+    real = [one["n"] for one in requests if "died" in one or "stuck" in one
             or any(answer.get("differs") for answer in (one, *one.get("children", ())))]  # fmt: skip
     other = [f"{one['n']}: {one['cache_n']} reused, expected {wanted.reused.get(one['n'])}" for one in requests
              if "cache_n" in one and wanted.reused.get(one["n"]) != one["cache_n"]]  # fmt: skip

@@ -38,6 +38,8 @@ def _outcome(step, member, wrong):
         return {"died": step["died"]["returncode"], "fatal": step["died"]["fatal"]}
     if response is None or response.get("cancelled"):
         return {"stuck": True} if response is None else {"cancelled": True}
+    if member["op"] == "lora":
+        return {"action": "lora"}
     action = {"action": member["request"]["action"]} if member["op"] == "slot" else {}
     if response["status"] != 200:
         return {**action, "status": response["status"], "error": response["error"].get("message", "")}

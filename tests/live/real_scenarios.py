@@ -36,19 +36,14 @@ def result_of(scenario, server):
     try:
         compared = compare_case(scenario, server)
     except BadInput as bad:
-        return {"scenario": of_case(scenario.file), "why": str(bad)}
+        return {"scenario": of_case(scenario.file), "why": bad.cause}
     found = compared.found
     if found is None or found.recording is None:
-        return {"scenario": of_case(scenario.file), "why": shortened(compared.left_out)}
+        return {"scenario": of_case(scenario.file), "why": compared.left_out}
     entry = entry_of(scenario, server.profile, found.recording, compared.same)
     del entry["base_flags"]
     why = next((f"request {row.number}: {row.first or row.why or 'answer'}" for row in found.rows if not row.same), "")
     return {**entry, "sent": digest_of(found.recording), **({"why": why} if why else {})}
-
-
-def shortened(why):
-    """Return a reason without the path of the program."""
-    return why.rpartition("llama-server: ")[2]
 
 
 def digest_of(recording):

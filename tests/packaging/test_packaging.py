@@ -47,7 +47,7 @@ def test_the_sdist_holds_everything_that_is_under_version_control(built):
 
 
 def _packed(name):
-    plain = ("FAULTS.md", "COMMON.txt", "SHOWN_IN.txt")
+    plain = ("FAULTS.md", "COMMON.txt", "SHOWN_IN.txt", "SEEN_ON.txt")
     return name.endswith(".toml") or name.startswith("lessons/") or name in plain
 
 

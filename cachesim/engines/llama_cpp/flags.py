@@ -16,7 +16,16 @@ from cachesim.engines.shared.flags import flag, flags_of
 from cachesim.engines.shared.images import PROJECTORS, read_projector, write_projector
 
 POOLINGS = ("mean", "last", "rank")
-SPEC_TYPES = ("none", "ngram-simple", "draft-simple", "draft-mtp")
+NGRAM_TYPES = ("ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-cache")
+"""Drafters that read only the tokens of the slot: where the scenario supplies the drafts, they act alike."""
+NOT_SIMULATED = {
+    "draft-eagle3": "its draft model reads hidden states of several layers, and its memory is not modelled",
+    "draft-dflash": "its draft model reads the target's hidden states, and its memory is not modelled",
+    "draft-dspark": "its draft model reads the target's hidden states, and its memory is not modelled",
+}
+"""Drafters of b11549 that are known but not simulated, with the reason."""
+SPEC_TYPES = ("none", *NGRAM_TYPES, "draft-simple", "draft-mtp", *NOT_SIMULATED)
+"""All values of --spec-type in b11549. Source: common/common.h common_speculative_type (b11549)."""
 ROW_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
 NEVER = 2**31 - 1
 
@@ -57,8 +66,11 @@ def _write_drafter(options: Mapping[str, Any]) -> list[str]:
     kind, most = options.get("spec_type", "none"), str(options.get("spec_draft_n_max", 3))
     if kind == "none":
         return []
-    if kind == "ngram-simple":
-        return ["--spec-type", kind, "--spec-ngram-simple-size-n", "1", "--spec-ngram-simple-size-m", most]
+    if kind == "ngram-mod":
+        sizes = ["--spec-ngram-mod-n-match", "1", "--spec-ngram-mod-n-min", "1", "--spec-ngram-mod-n-max", most]
+        return ["--spec-type", kind, *sizes]
+    if kind in NGRAM_TYPES and kind != "ngram-cache":
+        return ["--spec-type", kind, f"--spec-{kind}-size-n", "1", f"--spec-{kind}-size-m", most]
     model = ["-md", f"MODELS/tiny-{options['model_draft']}.gguf"] if options.get("model_draft") else []
     return ["--spec-type", kind, "--spec-draft-n-max", most, *model]
 
@@ -153,8 +165,9 @@ class Options:
     )
     spec_type: str = flag(
         "none", "--spec-type", choices=SPEC_TYPES, write=_write_drafter, governs="LC-RS-PLANES LC-SPEC-ON",
-        help="Drafting method. A rejected draft is removed or, where the memory cannot be cut, undone by restoring "
-             "a checkpoint.",
+        help="Drafting method; the scenario supplies the drafts. A rejected draft is removed or, where the memory "
+             "cannot be cut, undone by restoring a checkpoint. draft-eagle3, draft-dflash and draft-dspark are not "
+             "simulated.",
     )
     spec_draft_n_max: int = flag(
         3, "--spec-draft-n-max", write=unwritten, help="Maximum length of a draft [tokens]. (16 before b9235.)",
@@ -199,7 +212,9 @@ class Options:
 FLAGS = flags_of(Options)
 
 READ_OVER: Mapping[str, int] = {
-    "--spec-ngram-simple-size-n": 1, "--spec-ngram-simple-size-m": 1, "--spec-draft-n-min": 1,
+    **dict.fromkeys((f"--spec-{kind}-{size}" for kind in ("ngram-simple", "ngram-map-k", "ngram-map-k4v")
+                     for size in ("size-n", "size-m")), 1),
+    "--spec-ngram-mod-n-match": 1, "--spec-ngram-mod-n-min": 1, "--spec-ngram-mod-n-max": 1, "--spec-draft-n-min": 1,
     "--spec-draft-p-min": 1, "-t": 1, "-tb": 1, "-fa": 1, "-fit": 1, "-lv": 1,
     "--slot-save-path": 1, "-ngl": 1, "--embeddings": 0, "--no-warmup": 0, "-cb": 0, "--cont-batching": 0,
     "--image-min-tokens": 1, "--image-max-tokens": 1,

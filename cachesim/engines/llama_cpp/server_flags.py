@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cachesim.base.errors import BadInput, NotInBuild, quoted
-from cachesim.engines.llama_cpp.flags import Options
+from cachesim.base.errors import BadInput, NotInBuild, counted, quoted
+from cachesim.engines.llama_cpp.flags import NOT_SIMULATED, Options
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Sizes, can_shift, pad
 from cachesim.engines.llama_cpp.memory.model_layout import KIND_WORDS, ModelKind, draft_kind
 from cachesim.engines.llama_cpp.memory.newest_layout import NEWEST
@@ -70,13 +70,30 @@ def loaded_adapters(opts: Options, rules: Rules) -> tuple[Adapter, ...]:
                  for adapter in read_adapters(opts.lora_scaled))  # fmt: skip
 
 
+def _check_drafter(kind: str, rules: Rules) -> None:
+    """Raise NotInBuild for a drafter that is not simulated, or that this version does not have."""
+    if (why := NOT_SIMULATED.get(kind)) is not None:
+        raise NotInBuild(f"spec_type {quoted(kind)} is not simulated: {why}",
+                         hint=f"simulated: {', '.join(rules.spec_types)}")  # fmt: skip
+    if kind not in rules.spec_types:
+        text = f"spec_type {quoted(kind)} is not in {rules.name} ({rules.build})"
+        raise NotInBuild(text, hint=f"known there: {', '.join(rules.spec_types)}")
+
+
+def _check_batch(n_batch: int, rules: Rules) -> None:
+    """Raise BadInput if a starting server evaluates more tokens than fit into a batch, which ends it.
+    Source: llama.cpp common/common.cpp common_context_can_seq_rm (#19270); run: b8352 to b11549."""
+    if n_batch < rules.start_batch:
+        raise BadInput(f"a server with a batch of {counted(n_batch, 'token')} aborts when it starts under {rules.name}",
+                       hint=f"it then evaluates {rules.start_batch} tokens to try seq_rm: batch_size must be at least "
+                            f"{rules.start_batch}")  # fmt: skip
+
+
 def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     """Return the settings that this version fixes at startup. Raise BadInput if it would not start."""
     if opts.parallel > MAX_SLOTS:
         raise BadInput(f"server flag 'parallel' must be -1 or 1 to {MAX_SLOTS}, not {opts.parallel}")
-    if opts.spec_type not in rules.spec_types:
-        text = f"spec_type {quoted(opts.spec_type)} is not in {rules.name} ({rules.build})"
-        raise NotInBuild(text, hint=f"known there: {', '.join(rules.spec_types)}")
+    _check_drafter(opts.spec_type, rules)
     if kind.kind not in rules.memories:
         cannot = "is simulated from b10809 on, not for" if kind.kind in NEWEST else "cannot be loaded by"
         text = f"model {quoted(kind.name)} ({KIND_WORDS[kind.kind]}) {cannot} {rules.name} ({rules.build})"
@@ -88,6 +105,7 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     unified = opts.kv_unified or (auto and n_slots > 1)
     n_ctx, n_ctx_seq = _contexts(opts, rules, n_slots, unified)
     n_batch = max(min(opts.batch_size, n_ctx), rules.least_batch)
+    _check_batch(n_batch, rules)
     n_ubatch = min(n_batch, opts.ubatch_size)
     swa_full = opts.swa_full and kind.n_swa > 0
     planes = rules.rs_planes(opts.spec_type, opts.spec_draft_n_max, can_roll_back(kind))

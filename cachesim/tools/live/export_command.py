@@ -23,6 +23,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--with-server", action="store_true", help="with --to curl: alias of --to script")
     parser.add_argument("--out", "-o", metavar="FILE", type=Path, help="file to write (default: standard output)")
     add_model(parser)
+    parser.add_argument("--wheel", metavar="BUILD", default="", help="script, issue: run llama-server of this build "
+                        "from the package xllamacpp, so that only pip is needed (cachesim real list)")  # fmt: skip
     parser.add_argument("--server", metavar="BIN", type=Path, help="issue: llama-server to run for results and log")
     parser.add_argument("--gguf", metavar="GGUF", type=Path, help="issue: model file for --server")
     add_profiles(parser, "rule set for the expected numbers (default: the newest)")
@@ -66,11 +68,13 @@ def _text(scenario: Scenario, args: Namespace) -> tuple[str, tuple[str, ...]]:
     from cachesim.tools.live.llama_server.export.shell import shell_script
 
     profile = profile_of(scenario, args.profiles)
+    if args.wheel and args.form not in ("script", "issue"):
+        raise BadInput("--wheel goes with --to script and --to issue")
     if args.form == "toml":
         return scenario_file(scenario, profile, args.out.stem if args.out else scenario.id), ()
     script = make_script(scenario, profile)
     if args.form == "script" or (args.form == "curl" and args.with_server):
-        return standalone_script(script), script.notes
+        return standalone_script(script, _wheel(args.wheel)), script.notes
     if args.form == "curl":
         return shell_script(script), script.notes
     if args.form != "issue":
@@ -84,4 +88,16 @@ def _text(scenario: Scenario, args: Namespace) -> tuple[str, tuple[str, ...]]:
     if not args.json and (fault := first_fault(script)):
         note(f"{scenario.id}: {fault}")
     with unfinished("the search for the first bad version was not finished"):
-        return issue(script, standalone_script(script), heard), script.notes
+        wheel = _wheel(args.wheel)
+        needs = wheel[0] if wheel else "llama-server"
+        return issue(script, standalone_script(script, wheel), heard, needs), script.notes
+
+
+def _wheel(build: str) -> tuple[str, str] | None:
+    """Return the package with the server of a build and its name, None without one. Raise BadInput."""
+    if not build:
+        return None
+    from cachesim.tools.live.llama_server.real.wheels import find_wheel
+
+    wheel = find_wheel(build)
+    return wheel.requirement, wheel.build

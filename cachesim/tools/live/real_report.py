@@ -14,6 +14,7 @@ from cachesim.base.layout import WholeTable
 
 Data = dict[str, Any]
 SAME = {True: ("equal", "green"), False: ("DIFFERS", "bold red"), None: ("undecided", "yellow")}
+ENDS = {0: "process ended", -1: "never answered"}
 ANSWER = {True: "correct", False: "WRONG", None: "?"}
 
 
@@ -65,8 +66,8 @@ def verdict(data: Data) -> str:
 
 
 def _side(side: Data) -> str:
-    if side["status"] == 0:
-        return "process ended"
+    if side["status"] in ENDS:
+        return ENDS[side["status"]]
     if side["status"] not in (200, None):
         return f"HTTP {side['status']}"
     if side["prompt_n"] is None:

@@ -11,6 +11,7 @@ from cachesim.base.layout import WholeTable
 
 Data = dict[str, Any]
 EQUAL = {True: "right", False: "WRONG", None: "?"}
+ENDS = {0: "process ended", -1: "never answered"}
 SAME = {True: ("same", "green"), False: ("DIFFERS", "bold red"), None: ("undecided", "yellow")}
 
 
@@ -42,8 +43,8 @@ def _both(ours: Any, theirs: Any) -> str:
 
 
 def _answer(side: Data) -> str:
-    if side["status"] == 0:
-        return "process ended"
+    if side["status"] in ENDS:
+        return ENDS[side["status"]]
     if side["status"] not in (200, None):
         return f"HTTP {side['status']}"
     return EQUAL[side["equal"]]

@@ -74,6 +74,7 @@ def _list(known: Mapping[str, RuleSet], args: Namespace) -> None:
 def _show(known: Mapping[str, RuleSet], args: Namespace) -> None:
     from cachesim.engines.build_names import life_in
     from cachesim.engines.registry import notes
+    from cachesim.scenarios.real_builds import counts_on
     from cachesim.tools.rulebook.rules_report import rule_data, rule_report, tables
 
     rules, every = known[args.names[0]], tables()
@@ -83,6 +84,9 @@ def _show(known: Mapping[str, RuleSet], args: Namespace) -> None:
     show(f"{rules.name}  {rules.build}  {rules.source}\n")
     if rules.name in notes():
         show(f"{notes()[rules.name]}\n")
+    if counts := counts_on(rules.name.partition("@")[2]):
+        numbers = ", ".join(f"{number} {state.replace('-', ' ')}" for state, number in counts.items())
+        show(f"scenarios on the real build: {numbers}\n")
     for name, value in rules.fields().items():
         if callable(value) and hasattr(value, "rule"):
             mark = "   (inferred: never observed)" if name in rules.inferred else ""

@@ -25,6 +25,7 @@ def answer_report(answers: Sequence[dict[str, Any]]) -> RenderableType:
     top = Text.assemble((data["scenario"], "bold"), f" request {data['request']} ", (data["text"], "bold"))
     common: list[RenderableType] = [] if data["scenario"] == "try" else [Text(data["title"])]
     common += [indented(" ".join(text.split()), "dim") for text in (data["why"], data["request_why"]) if text]
+    common += [indented(data["real_builds"], "dim")] if data["real_builds"] else []
     return report_of_groups(top, common, fold(answers), lambda run: Group(*_verdict(run)), is_answer=True)
 
 

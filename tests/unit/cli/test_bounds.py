@@ -184,7 +184,7 @@ def test_a_server_that_gets_nowhere_is_not_waited_for(lift, monkeypatch):
     from cachesim.engines.llama_cpp.server import Server
 
     monkeypatch.setattr(Server, "stuck", property(lambda self: any(slot.busy for slot in self.core.slots)))
-    scenario = from_line("A300>9/B3{together+999999999}", server={"batch_size": 1, "ubatch_size": 1})
+    scenario = from_line("A300>9/B3{together+999999999}", server={"batch_size": 2, "ubatch_size": 1})
     monkeypatch.setattr(limits, "SPINNING", limits.SPINNING.__class__("spinning", 50, "rounds", "", limits.MACHINE))
     with pytest.raises(BadInput, match="a server that makes no progress: 51 rounds, at most 50 rounds"):
         play(scenario, "llama_cpp@b10587", "none")

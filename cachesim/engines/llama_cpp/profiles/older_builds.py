@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Mapping
 
+from cachesim.engines.llama_cpp.flags import NGRAM_TYPES
 from cachesim.engines.llama_cpp.profiles import adapter_tables
 from cachesim.engines.llama_cpp.profiles.adapter_tables import NOT_RUN
 from cachesim.engines.llama_cpp.profiles.pull_requests import B9473
@@ -97,7 +98,7 @@ B8916 = replace(
     ckpt_unread=use.unread_resets,           # until #22838
     rs_planes=seq_rm_and_state.planes_none,            # until #22673
     rs_rm=seq_rm_and_state.rs_rm_2,                    # until #22673
-    spec_types=("none", "ngram-simple"),     # draft-mtp: #22673; the draft context is saved since #22838
+    spec_types=("none", *NGRAM_TYPES),       # draft-mtp: #22673; the draft context is saved since #22838
     host_header=0,                           # until #22679
     unlogged=without(B9231, pc_save="mib_draft"),
     ended={"spec_types": "#22838", "ckpt_unread": "#22838", "unlogged.pc_save": "#22838", "host_header": "#22679"},
@@ -191,10 +192,12 @@ B7789 = replace(
     ckpt_break=old_make.break_cr2,           # until #19408
     ckpt_count=make.count_own,               # until #19849: not stored and not used
     spec_on=speculative.drafts_anywhere,            # until #19270: no startup probe; no drafts either
+    start_batch=0,                           # until #19270
     spec_types=("none",),                    # ngram-simple is #18471; draft models of that time are not modelled
     unlogged=without(B8152, ckpt_create="n_tokens", ckpt_evict="n_tokens", ckpt_invalidate="n_tokens",
                      ckpt_restore="n_tokens"),
-    ended={"ckpt_count": "#19849", "spec_on": "#19270", "spec_types": "#18471", "unlogged": "#19849"},
+    ended={"ckpt_count": "#19849", "spec_on": "#19270", "start_batch": "#19270", "spec_types": "#18471",
+           "unlogged": "#19849"},
 )
 
 B6685 = replace(

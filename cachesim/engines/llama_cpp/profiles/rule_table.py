@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping
 
+from cachesim.engines.llama_cpp.flags import NGRAM_TYPES
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH_LINE
 from cachesim.engines.llama_cpp.memory.saved_state import HOST_HEADER
 from cachesim.engines.llama_cpp.rules import (
@@ -196,13 +197,14 @@ class Rules(RuleSet):
     image_bytes: int = 145                  # bytes of an image in a slot file; all are rounded up to whole tokens
     data_header: int = 8                    # bytes before the saved rows of an attention cache
     auto_slots: int = 4                     # without -np; several slots share a unified cache
-    spec_types: tuple[str, ...] = ("none", "ngram-simple", "draft-simple", "draft-mtp")      # kinds of drafts
+    spec_types: tuple[str, ...] = ("none", *NGRAM_TYPES, "draft-simple", "draft-mtp")      # kinds of drafts
     memories: tuple[str, ...] = ("A", "W", "R", "H", "HW")        # kinds of models that it loads (see `model_layout`)
     most_adapters: int = 0                  # adapters that the server loads, 0 = rules not known
     most_images: int = 0                    # images in a prompt, 0 = their rules are not known
     ctx_pad: int = 256                      # n_ctx is a multiple of this
     window_pad: int = 256                   # cells of a window cache are a multiple of this
     least_batch: int = 1                    # smallest n_batch
+    start_batch: int = 2                    # tokens of the batch that a starting server evaluates, 0 = none
     share_digits: int = 3                   # digits of f_sim in the log
     outside: Mapping[str, str] = field(default_factory=lambda: dict(OUTSIDE), hash=False)    # see OUTSIDE
     bad_batch_lines: tuple[str, ...] = (BAD_BATCH_LINE, "llama_decode: failed to decode, ret = -1")

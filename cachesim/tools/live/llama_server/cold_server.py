@@ -13,7 +13,9 @@ from typing import Any, Mapping, Sequence
 from cachesim.tools.live.llama_server.client import Client
 
 DRAFTING = ("--spec-type", "--spec-draft-n-max", "--spec-draft-n-min", "--spec-draft-p-min", "-md", "--model-draft",
-            "--spec-ngram-simple-size-n", "--spec-ngram-simple-size-m")
+            *(f"--spec-{kind}-{size}" for kind in ("ngram-simple", "ngram-map-k", "ngram-map-k4v")
+              for size in ("size-n", "size-m")),
+            "--spec-ngram-mod-n-match", "--spec-ngram-mod-n-min", "--spec-ngram-mod-n-max")
 """Flags with a value that only affect drafts."""
 UNCACHED = ("--cache-ram", "0", "--ctx-checkpoints", "0", "-lv", "1")
 KEPT = ("prompt", "n_predict", "n_keep", "n_discard", "max_tokens", "lora")

@@ -147,6 +147,13 @@ TABLE: Mapping[str, WheelFlag] = {
     "--spec-ngram-simple-size-m": WheelFlag(
         "speculative.ngram_simple.size_m speculative.ngram_size_m", _integer
     ),
+    "--spec-ngram-map-k-size-n": WheelFlag("speculative.ngram_map_k.size_n speculative.ngram_size_n", _integer),
+    "--spec-ngram-map-k-size-m": WheelFlag("speculative.ngram_map_k.size_m speculative.ngram_size_m", _integer),
+    "--spec-ngram-map-k4v-size-n": WheelFlag("speculative.ngram_map_k4v.size_n speculative.ngram_size_n", _integer),
+    "--spec-ngram-map-k4v-size-m": WheelFlag("speculative.ngram_map_k4v.size_m speculative.ngram_size_m", _integer),
+    "--spec-ngram-mod-n-match": WheelFlag("speculative.ngram_mod.n_match speculative.ngram_size_n", _integer),
+    "--spec-ngram-mod-n-min": WheelFlag("speculative.ngram_mod.n_min speculative.n_min", _integer),
+    "--spec-ngram-mod-n-max": WheelFlag("speculative.ngram_mod.n_max speculative.n_max", _integer),
     "-t --threads": WheelFlag("cpuparams.n_threads", _integer),
     "-tb --threads-batch": WheelFlag("cpuparams_batch.n_threads", _integer),
     "-fa --flash-attn": WheelFlag("flash_attn_type", _flash_attention),

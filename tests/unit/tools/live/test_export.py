@@ -354,3 +354,55 @@ def test_what_no_real_server_is_asked_for():
         script("S3{task=embedding}")
     with pytest.raises(BadInput, match="mlx_lm"):
         make_script(from_line("S3", profiles=("mlx_lm@0.32.2",)), "mlx_lm@0.32.2")
+
+
+PACKAGE = """
+import runpy, sys, threading
+
+class Part:
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self.__dict__.setdefault(name, Part())
+
+class CommonParams(Part):
+    def __init__(self):
+        self.embedding, self.kv_unified_per_slot, self.hostnames, self.model_alias = False, 0, [""], set()
+
+class Names:
+    def __getattr__(self, name):
+        return name
+
+llama_flash_attn_type = ggml_type = Names()
+
+class Server:
+    def __init__(self, params):
+        sys.argv = ["x", "--host", params.hostnames[0], "--port", str(params.port), "--alias", *params.model_alias,
+                    "--slot-save-path", params.slot_save_path, "--fake", "remembers"]
+        threading.Thread(target=runpy.run_path, args=({fake!r},), daemon=True).start()
+"""
+WHEEL = ("xllamacpp==2026.10.11549", "b11549")
+
+
+def test_a_script_for_a_package_needs_only_the_package(tmp_path):
+    """A module in place of the package runs the stand-in for the server."""
+    (tmp_path / "xllamacpp.py").write_text(PACKAGE.replace("{fake!r}", repr(str(FAKE))))
+    text = standalone_script(script(), WHEEL)
+    assert "server/bin/pip install xllamacpp==2026.10.11549 &&" in text
+    code, said = run(text, tmp_path, PYTHONPATH=tmp_path)
+    assert "the server does not start" not in said and "request  cache_n (expected)" in said
+    assert code in (0, 1)
+
+
+def test_a_script_for_a_package_takes_a_binary_too(tmp_path, binary):
+    code, said = run(standalone_script(script(), WHEEL), tmp_path, LLAMA_SERVER=binary("well"))
+    assert code == 0 and "the fault does not show" in said
+
+
+def test_only_scripts_and_issues_take_a_package(capsys):
+    from cachesim.cli.main import main
+
+    assert main(["export", TWICE, "--to", "curl", "--wheel", "b11549"]) == 2
+    assert "--wheel goes with --to script and --to issue" in capsys.readouterr().err
+    assert main(["export", TWICE, "--model", "A", "--to", "script", "--wheel", "b8672"]) == 0
+    assert "pip install xllamacpp==2026.4.8672.1" in capsys.readouterr().out

@@ -31,7 +31,7 @@ CASES = (
     ({"line": "A100>4/A.r5", "profiles": ["mlx_lm@0.32.2"]}, ""),
     ({"line": "A1" + "/A" * 3000, "profiles": LLAMA}, "at most 200 tokens are allowed"),
     ({"line": "A1" + "/A>r1" * 150, "profiles": LLAMA}, "at most 120 micro-batches are allowed"),
-    ({"line": "A900/A", "flags": "-b 1 -ub 1", "profiles": LLAMA}, "at most 120 micro-batches are allowed"),
+    ({"line": "A900/A", "flags": "-b 2 -ub 1", "profiles": LLAMA}, "at most 120 micro-batches are allowed"),
     ({"line": "A999999/A", "profiles": LLAMA}, "are allowed"),
     ({"line": "A1" + "/{restart}" * 900, "profiles": LLAMA}, "are allowed"),
     ({"line": "A5/A", "model": "A" * 60, "profiles": LLAMA}, "at most 16 layers are allowed"),

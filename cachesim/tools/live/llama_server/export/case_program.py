@@ -24,9 +24,10 @@ PORTS = 5                   # attempts if another process takes the free port
 
 
 class CaseServer:
-    """A llama-server on a free port. ``models``: folder of the models; ``constant``: flags of every start."""
+    """A llama-server on a free port. ``binary``: the words that start it; ``models``: folder of the models;
+    ``constant``: flags of every start."""
 
-    def __init__(self, binary: str, models: str, model: str, folder: str, constant: Sequence[str]) -> None:
+    def __init__(self, binary: Sequence[str], models: str, model: str, folder: str, constant: Sequence[str]) -> None:
         self.binary, self.models, self.model, self.folder, self.constant = binary, models, model, folder, constant
         self.log = os.path.join(folder, "log")
         self.process: subprocess.Popen[bytes] | None = None
@@ -49,7 +50,7 @@ class CaseServer:
 
     def _started(self, port: int, flags: Sequence[str]) -> bool:
         name, slots = f"case-{os.getpid()}-{port}", os.path.join(self.folder, "slots", "")
-        words = [self.binary, "-m", self._file(f"MODELS/{self.model}"), "--host", "127.0.0.1", "--port", str(port)]
+        words = [*self.binary, "-m", self._file(f"MODELS/{self.model}"), "--host", "127.0.0.1", "--port", str(port)]
         words += ["--alias", name, "--slot-save-path", slots, *self.constant, *map(self._file, flags)]
         try:
             with open(self.log, "wb") as log:
@@ -57,7 +58,7 @@ class CaseServer:
                     words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
                 )
         except OSError as error:
-            print(f"{self.binary}: {error.strerror} (set LLAMA_SERVER=PATH)", file=sys.stderr)
+            print(f"{self.binary[0]}: {error.strerror} (set LLAMA_SERVER=PATH)", file=sys.stderr)
             sys.exit(2)
         talk, end = ServerTalk(f"http://127.0.0.1:{port}", within=5), time.monotonic() + START_WITHIN
         while self.process.poll() is None and time.monotonic() < end:
@@ -105,6 +106,7 @@ class ExportedCase(NamedTuple):
     expected: Mapping[int, tuple[int, int]]
     tolerance: float
     history: Callable[[ServerTalk, CaseServer, dict[str, list[int]]], None]
+    wheel: str = ""                     # program that runs the server of a wheel in this Python, "" = a binary
 
 
 def run_case(case: ExportedCase) -> int:
@@ -127,13 +129,22 @@ def _shown(case: ExportedCase, folder: str) -> bool:
     for file, model in case.models.items():
         if not os.path.exists(os.path.join(models, file)):
             model.write(os.path.join(models, file))
-    binary = os.environ.get("LLAMA_SERVER", "llama-server")
-    binary = os.path.abspath(binary) if os.sep in binary else binary       # the server's folder is its own
-    server = CaseServer(binary, models, next(iter(case.models)), folder, case.constant)
+    server = CaseServer(_binary(case, folder), models, next(iter(case.models)), folder, case.constant)
     try:
         return _compare(case, server, _warm(case, server))
     finally:
         server.stop()
+
+
+def _binary(case: ExportedCase, folder: str) -> list[str]:
+    """Return the words that start the server: the binary of the environment, or the program of the wheel."""
+    binary = os.environ.get("LLAMA_SERVER", "" if case.wheel else "llama-server")
+    if binary:
+        return [os.path.abspath(binary) if os.sep in binary else binary]   # the server's folder is its own
+    program = os.path.join(folder, "server.py")
+    with open(program, "w", encoding="utf-8") as file:
+        file.write(case.wheel)
+    return [sys.executable, program]
 
 
 def _warm(case: ExportedCase, server: CaseServer) -> ServerTalk:

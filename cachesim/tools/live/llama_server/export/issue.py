@@ -35,9 +35,9 @@ class ObservedRun(NamedTuple):
     log: Sequence[str]
 
 
-def issue(script: Script, shell: str, heard: ObservedRun | None = None) -> str:
-    """Return the text of the report. ``shell``: the script that shows the fault. ``heard`` None = without a real
-    server; the results are those of the simulator."""
+def issue(script: Script, shell: str, heard: ObservedRun | None = None, needs: str = "llama-server") -> str:
+    """Return the text of the report. ``shell``: the script that shows the fault, ``needs``: what it needs besides
+    Python. ``heard`` None = without a real server; the results are those of the simulator."""
     beside = ENGINES[script.scenario.engine].beside
     parts = [
         ("Name and Version", [markdown_code(heard.version) if heard else BLANK.format("llama-server --version")]),
@@ -45,7 +45,7 @@ def issue(script: Script, shell: str, heard: ObservedRun | None = None) -> str:
         ("GGML backends", ["CPU" if heard else BLANK.format("backends")]),
         ("Hardware", [BLANK.format("processor, graphics card")]),
         ("Models", [_model(script)]),
-        ("Problem description & steps to reproduce", _steps(script, shell, heard)),
+        ("Problem description & steps to reproduce", _steps(script, shell, heard, needs)),
         ("First Bad Commit", list(_first_bad(_history(script), beside))),
         ("Relevant log output", _log(heard)),
     ]
@@ -79,7 +79,7 @@ def _model(script: Script) -> str:
            f"below writes it; with `MODELS=.` it keeps {file} in the current folder."  # fmt: skip
 
 
-def _steps(script: Script, shell: str, heard: ObservedRun | None) -> list[str]:
+def _steps(script: Script, shell: str, heard: ObservedRun | None, needs: str) -> list[str]:
     wanted = "Expected: every request gets the answer of a server without cached tokens, that is equal tokens, and " \
              "log-probabilities that differ only by rounding."  # fmt: skip
     server = f"llama-server -m {shell_word(script.model.file)} --port 8080 --slot-save-path /tmp/"
@@ -92,7 +92,7 @@ def _steps(script: Script, shell: str, heard: ObservedRun | None) -> list[str]:
         "Actual results:" if heard else "Actual results (from a simulation of this build):", "",
         *(heard.came if heard else _came(script.expected)), "",
         wanted, "",
-        "<details><summary>Script: needs only llama-server and python3, exit status 1 if the fault shows</summary>",
+        f"<details><summary>Script: needs only {needs} and python3, exit status 1 if the fault shows</summary>",
         "", markdown_block(shell.rstrip(), "sh"), "", "</details>",
     ]  # fmt: skip
 

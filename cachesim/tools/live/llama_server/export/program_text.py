@@ -15,7 +15,7 @@ from typing import Any, Iterator, Sequence
 
 from cachesim import __version__
 from cachesim.base.escaping import comment_line, python_literal
-from cachesim.tools.live.llama_server import tiny_gguf
+from cachesim.tools.live.llama_server import tiny_gguf, wheel_program
 from cachesim.tools.live.llama_server.export import case_program, talk
 from cachesim.tools.live.llama_server.export.script import Script, ScriptAction, ScriptRequest, WordSlice, name_of
 from cachesim.tools.live.llama_server.gguf_models import find_model, tiny_model
@@ -39,14 +39,35 @@ SETTINGS = """\
 # Exit status: 1 the fault shows, 0 it does not, 2 the server does not start."""
 
 
-def standalone_script(script: Script) -> str:
-    """Return the text of the script."""
+WHEEL_SETTINGS = """\
+# python3 -m venv server && server/bin/pip install @REQUIREMENT@ && PYTHON=server/bin/python sh FILE
+# Needs only that package, which contains llama-server @BUILD@: it writes a tiny model with random weights (below),
+# sends the requests, then sends each again to a server without a cache. Settings, as environment variables:
+#   LLAMA_SERVER=PATH  a llama-server instead of the package's"""
+
+
+def standalone_script(script: Script, wheel: tuple[str, str] | None = None) -> str:
+    """Return the text of the script. ``wheel``: requirement and build of a package whose server it runs, None = it
+    needs a binary."""
     imports, code = code_of(talk, tiny_gguf, case_program)
-    lines = ["#!/bin/sh", *comment(script), SETTINGS, f"exec \"${{PYTHON:-python3}}\" - <<'{END}'"]
+    settings = SETTINGS
+    if wheel is not None:
+        head = filled(WHEEL_SETTINGS, REQUIREMENT=wheel[0], BUILD=wheel[1])
+        settings = "\n".join([head, *SETTINGS.splitlines()[3:]])
+    lines = ["#!/bin/sh", *comment(script), settings, f"exec \"${{PYTHON:-python3}}\" - <<'{END}'"]
     lines += ["from __future__ import annotations", "", *imports, "", "# The case", "", *_case(script), "", ""]
     lines += [code.rstrip(), "", "", MODEL]
-    lines += [models_text(script), f"sys.exit(run_case(ExportedCase(MODELS, {', '.join(CASE)}, history)))"]
+    lines += [models_text(script)]
+    if wheel is not None:
+        lines += ["", "# The program that runs the server of the package", f"WHEEL = {_program_of(wheel_program)}"]
+    fields = [*CASE, "history", *(["WHEEL"] if wheel is not None else [])]
+    lines += [f"sys.exit(run_case(ExportedCase(MODELS, {', '.join(fields)})))"]
     return "\n".join([*lines, END, ""])
+
+
+def _program_of(module: ModuleType) -> str:
+    """Return the source of a module as a literal."""
+    return "r" + "'''" + "\n" + inspect.getsource(module) + "'''"
 
 
 def comment(script: Script) -> Iterator[str]:

@@ -75,7 +75,7 @@ def _compared(scenario: Scenario, server: RealServer, gguf: Path | None, seed: i
         found = on_server(sent, server.profile, server.binary, model, build=server.build, kind=kind_of(server),
                           seed=seed)  # fmt: skip
     except BadInput as bad:
-        return RealComparison(scenario, server, None, str(bad))
+        return RealComparison(scenario, server, None, bad.cause)
     if sent is not scenario:
         found = found._replace(notes=[UNMARKED, *found.notes])
     return RealComparison(scenario, server, found, found.undecided)

@@ -24,14 +24,15 @@ from cachesim.tools.live.token_map import TINY, Vocabulary
 
 # Comparison: the simulator replays what the real server received and generated.
 
+ENDED_EARLY = "the real model ended an answer before its last token, which the simulator is not told"
 RACED = "the result depends on when the requests arrive"
 SIZES = ("size", "mib", "bytes", "limit")
 """Parts of the names of event fields that depend on the size of a model's states."""
 
 
 class RequestResult(NamedTuple):
-    """Outcome of a request: tokens reused and evaluated, HTTP status (0 = the process ended, None = unknown), and
-    whether the answer equals a cold run's (None = unknown)."""
+    """Outcome of a request: tokens reused and evaluated, HTTP status (0 = the process ended, -1 = the server goes on
+    and never answers, None = unknown), and whether the answer equals a cold run's (None = unknown)."""
 
     cache_n: int | None
     prompt_n: int | None
@@ -40,6 +41,7 @@ class RequestResult(NamedTuple):
 
 
 UNKNOWN = RequestResult(None, None, None, None)
+NEVER_ANSWERED = -1                  # status of a request that a running server never answers
 
 
 class ComparedRequest(NamedTuple):
@@ -62,22 +64,30 @@ def rows(data: Mapping[str, Any], profile: str, texts: Sequence[str], sized: boo
     found: list[ComparedRequest] = []
     with TemporaryDirectory(prefix="cachesim-") as folder:
         run = _Beside(trace, "provenance", Path(folder), sized)
-        number, raced = 0, False
+        number, raced = 0, ""
         for step, raw in zip(trace.steps, data["steps"], strict=True):
             first = run.first(step)
             members = raw.get("steps", [raw])
             race = bool(raw.get("racy")) and not trace.has_log
-            raced = step.action != "restart" and (raced or race)
+            raced = "" if step.action == "restart" else raced or (RACED if race else "") or _ended_early(members)
             if step.members:
                 for n, (member, one) in enumerate(zip(step.members, members, strict=True), number):
                     theirs = _theirs(member, one, raw)
                     ours, far = run.sides.get(id(member.request), UNKNOWN), max(_gaps(one), default=None)
+                    if step.stuck and not first and ours == UNKNOWN:
+                        ours = ours._replace(status=NEVER_ANSWERED)
                     same, why = (False, "") if first and not race else _same(ours, theirs, race, far)
                     if same is False and raced:
-                        same, why, first = None, RACED, ""
+                        same, why, first = None, raced, ""
                     found.append(ComparedRequest(n, texts[n], ours, theirs, same, why, first, far))
             number += len(members)
     return found
+
+
+def _ended_early(members: Sequence[Mapping[str, Any]]) -> str:
+    """Return why later differences say nothing if a model ended an answer by itself, "" if none did."""
+    stops = [(member.get("response") or {}).get("stop_type") for member in members]
+    return ENDED_EARLY if "eos" in stops else ""
 
 
 class _Beside(TraceReplay):
@@ -141,6 +151,8 @@ def _theirs(member: TraceMember, raw: Mapping[str, Any], step: Mapping[str, Any]
     response = raw.get("response") or {}
     if "died" in step and not response:
         return RequestResult(None, None, 0, False)
+    if not response and step.get("stuck"):
+        return UNKNOWN._replace(status=NEVER_ANSWERED)
     if response.get("cancelled") or not response:
         return UNKNOWN
     status = int(response.get("status", 200))

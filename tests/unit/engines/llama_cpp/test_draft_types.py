@@ -1,0 +1,65 @@
+"""Tests of the drafters: those of the slot's own tokens act alike, the others are known and refused with a reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.base import exits
+from cachesim.base.errors import BadInput, NotInBuild
+from cachesim.cli.main import main
+from cachesim.engines.llama_cpp.flags import NGRAM_TYPES, NOT_SIMULATED, SPEC_TYPES, read_flags, write_flags
+from cachesim.judging.judged_run import run_judged
+from cachesim.scenarios.from_notation import from_line
+
+LINE = "S40>r6{drafts=3:3,2:1}/S.r.A9>2"
+
+
+def played(kind, model="GGGA", profile="llama_cpp@b11549"):
+    server = {"parallel": 1, "ctx_size": 512, "spec_type": kind}
+    run = run_judged(from_line(LINE, model=model, profiles=(profile,), server=server), profile, "provenance")
+    return [(one.answer.cache_n, one.answer.prompt_n, one.answer.draft_n) for one in run.requests]
+
+
+def test_all_types_of_the_newest_build_are_known():
+    assert len(SPEC_TYPES) == 11 and len(set(SPEC_TYPES)) == 11
+
+
+@pytest.mark.parametrize("kind", NGRAM_TYPES)
+def test_drafters_of_the_slots_own_tokens_act_alike(kind):
+    assert played(kind) == played("ngram-simple")
+    assert played(kind)[0][2] > 0
+
+
+@pytest.mark.parametrize("kind", NGRAM_TYPES)
+def test_their_flags_are_written_and_read(kind):
+    words = write_flags({"spec_type": kind, "spec_draft_n_max": 2})
+    assert words[:2] == ["--spec-type", kind]
+    assert read_flags(words).options["spec_type"] == kind
+    assert kind == "ngram-cache" or words[-1] == "2"
+
+
+@pytest.mark.parametrize("kind", NOT_SIMULATED)
+def test_a_drafter_that_is_not_simulated_is_refused_with_the_reason(kind):
+    with pytest.raises(NotInBuild, match=f"spec_type '{kind}' is not simulated: its draft model reads"):
+        played(kind)
+
+
+@pytest.mark.parametrize("kind", ["ngram-mod", "ngram-cache"])
+def test_a_build_before_the_drafters_does_not_know_them(kind):
+    with pytest.raises(NotInBuild, match="is not in llama_cpp@b7400"):
+        played(kind, profile="llama_cpp@b7400")
+
+
+def test_a_server_with_a_batch_of_one_token_aborts_at_its_start(capsys):
+    words = ["run", "A9/A", "--model", "A", "-np", "1", "-c", "256"]
+    assert main([*words, "-b", "1"]) == exits.BAD_INPUT
+    assert "a server with a batch of 1 token aborts when it starts under llama_cpp@b11549" in capsys.readouterr().err
+    assert main([*words, "-b", "2"]) == exits.HOLDS
+
+
+def test_builds_without_the_probe_start_with_a_batch_of_one_token():
+    server = {"parallel": 1, "ctx_size": 256, "batch_size": 1}
+    scenario = from_line("A9/A", model="A", profiles=("llama_cpp@b7789",), server=server)
+    assert [one.answer.status for one in run_judged(scenario, "llama_cpp@b7789", "provenance").requests] == [200, 200]
+    with pytest.raises(BadInput, match="aborts when it starts"):
+        run_judged(scenario, "llama_cpp@b8152", "provenance")
