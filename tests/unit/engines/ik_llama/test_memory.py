@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -121,3 +123,17 @@ def test_the_compacted_window_of_the_specification():
     assert not window.cut(695, POS_INF)
     assert window.cut(768, POS_INF) and window.end == 768
     assert window.cut(0, POS_INF) and (window.base, window.live) == (0, 0)
+
+
+@pytest.mark.parametrize("model, states, state_pos", [("GGGG", "later", 19), ("GGGA", "saved", 9)])
+def test_only_a_hybrid_takes_back_the_states_of_a_copy(model, states, state_pos):
+    """A copy of a model without attention has no states; those of the sequence stay."""
+    kv = cache(model)
+    fill(kv, 10)
+    blob = kv.get(0, partial=False)
+    kv.states[0] = {0: "saved"}
+    blob = replace(blob, states={0: "saved"} if kv.kind.hybrid else {})
+    fill(kv, 10, start=10)
+    kv.states[0] = {0: "later"}
+    assert kv.set(0, blob)
+    assert (kv.states[0], kv.state_pos[0]) == ({0: states}, state_pos)
