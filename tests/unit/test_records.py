@@ -148,3 +148,8 @@ def test_a_check_raises_for_a_run_that_is_not_correct():
 def test_a_check_raises_for_an_undecided_run():
     with pytest.raises(cachesim.NotCorrect, match="refused"):
         cachesim.judge("A600/B3", BUILD, server={"ctx_size": 512}, check=True)
+
+
+@pytest.mark.parametrize("expected", [[{}, 5], "text", {"cache_n": 0}, 5, None])
+def test_a_result_is_compared_with_rows_only(judged, expected):
+    assert judged.differences(expected) is None

@@ -30,8 +30,8 @@ LAW_FOLDERS = ("tests/properties", "tests/conformance")
 WITH_LONG = "not slow and not meta and not browser"
 
 Say = Callable[[str], None]
-Fails = Callable[[Sequence[DrawnFault], Sequence[str]], list[str]]
-"""Returns those of the tests that fail with these faults."""
+FirstFailing = Callable[[DrawnFault, Sequence[str]], str]
+"""Returns the first of the tests that fails with this fault, "" = none."""
 IsLikely = Callable[[DrawnFault, str], bool]
 """True if a test probably finds a fault: it is tried first."""
 
@@ -98,24 +98,16 @@ def in_batches(faults: Iterable[DrawnFault], most: int) -> list[list[DrawnFault]
     return batches
 
 
-def attributed(faults: Sequence[DrawnFault], failed: Sequence[str], fails: Fails, is_likely: IsLikely,
+def attributed(faults: Sequence[DrawnFault], failed: Sequence[str], first: FirstFailing, is_likely: IsLikely,
                ) -> Iterator[tuple[DrawnFault, str]]:  # fmt: skip
-    """Yield (fault, test that finds it), given the tests that failed with all faults together.
+    """Yield (fault, test that finds it or ""), given the tests that failed with all faults together.
 
-    A test is tried again with each fault alone, until one explains it. Tests that still fail with the other faults
-    together are tried next; a test that fails with no fault alone is left out.
+    They are tried again with each fault alone, the likely ones first, until one fails. A test that fails with no fault
+    alone finds none: two faults together may do what neither does.
     """
-    left, tests = [*faults], [*failed]
-    while left and tests:
-        test = tests[0]
-        suspects = sorted(left, key=lambda fault: not is_likely(fault, test))
-        guilty = next((fault for fault in suspects if fails([fault], [test])), None)
-        if guilty is None:
-            tests = tests[1:]
-            continue
-        yield guilty, test
-        left.remove(guilty)
-        tests = fails(left, tests) if left else []
+    for fault in faults:
+        tests = sorted(failed, key=lambda test: not is_likely(fault, test))
+        yield fault, first(fault, tests) if tests else ""
 
 
 class Search:
@@ -178,24 +170,17 @@ class Search:
             self.results.keep_failed(batch, step, failed)
         self._say(f"{step}: {len(failed)} tests fail with {len(batch)} faults together")
 
-        def fails(planted: Sequence[DrawnFault], tests: Sequence[str]) -> list[str]:
-            copy.plant(planted)
+        def first(fault: DrawnFault, tests: Sequence[str]) -> str:
+            copy.plant([fault])
             again = run if any(test.startswith(NO_RESULT) for test in tests) else only(tests, marks=run.marks)
-            found = copy.failing(again)
-            is_lost = any(one.startswith(NO_RESULT) for one in found)
-            return [test for test in tests if is_lost or test in found]
+            return next(iter(copy.failing(again._replace(is_first_enough=True))), "")
 
         def is_likely(fault: DrawnFault, test: str) -> bool:
             path = copy.root / test.partition("::")[0]
             return path.is_file() and Path(fault.file).stem in path.read_text("utf-8")
 
-        found = set()
-        for fault, test in attributed(batch, self._control.passing(failed, run), fails, is_likely):
-            found.add(fault)
+        for fault, test in attributed(batch, self._control.passing(failed, run), first, is_likely):
             self._keep(fault, step, test, begun)
-        for fault in batch:
-            if fault not in found:
-                self._keep(fault, step, "", begun)
 
     def _keep(self, fault: DrawnFault, step: str, test: str, begun: float) -> None:
         self.results.keep(fault, Result(step, test), time.monotonic() - begun)

@@ -76,3 +76,10 @@ def test_texts_wrap_before_numbers_move():
 ])  # fmt: skip
 def test_a_long_prompt_loses_words_of_its_middle(text, most, short):
     assert shortened(text, most) == short and len(short) <= most
+
+
+def test_a_cell_that_is_wider_than_the_console_is_printed_whole_without_padding_too():
+    table = WholeTable(show_header=False, padding=(0, 0))
+    table.add_column(no_wrap=True)
+    table.add_row("x" * 90)
+    assert printed(table, 40).count("x") == 90

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from cachesim.base import pool
 from cachesim.base.errors import BadInput, Crash
 from cachesim.base.pool import KilledItem, Pool, cores, exit_text, finished, spread
 
@@ -183,3 +184,18 @@ def say_and_wait(_):
 def test_how_a_process_ended():
     assert [exit_text(code) for code in (1, -9, -250)] == ["exit code 1", "killed by SIGKILL", "killed by signal 250"]
     assert 1 <= cores() <= (os.cpu_count() or 1)
+
+
+def remember(name, value):
+    os.environ[name] = value
+
+
+def remembered(name):
+    return os.environ.get(name)
+
+
+def test_a_new_worker_repeats_the_calls_that_set_up_its_parent(monkeypatch):
+    monkeypatch.setattr(pool, "_init_calls", [])
+    pool.begin_with(remember, "CACHESIM_TEST_CALL", "yes")
+    assert os.environ.get("CACHESIM_TEST_CALL") is None
+    assert [*spread(remembered, ["CACHESIM_TEST_CALL"] * 2, 2)] == ["yes"] * 2

@@ -90,3 +90,10 @@ def test_long_text_is_refused_before_it_is_read() -> None:
         command_words("a" * (LONGEST + 1))
     with pytest.raises(BadInput, match="words"):
         command_words("a " * (MOST_WORDS + 1))
+
+
+def test_an_item_of_a_list_has_its_place_in_the_whole_text() -> None:
+    text = "command:\n  - --model\n  - \"a $B\"\n\n  - ${PORT} # web\n"
+    words = command_words(text)
+    assert [text[word.place - 1 :].partition("\n")[0] for word in words] == ["--model", '"a $B"', "${PORT} # web"]
+    assert [text[word.variable - 1 :][:2] if word.variable else "" for word in words] == ["", "$B", "${"]

@@ -242,3 +242,9 @@ def test_standard_input_is_read_up_to_its_bound(monkeypatch):
     monkeypatch.setattr("sys.stdin", None)
     assert read_bytes(STDIN, TEN) == b""
     _standard_input.cache_clear()
+
+
+def test_a_file_that_became_a_pipe_after_the_look_is_refused(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setattr("cachesim.base.untrusted_files.kind", lambda path: FILE)
+    assert refusal(tmp_path / "pipe").endswith("pipe: not a regular file")

@@ -121,3 +121,13 @@ def test_the_compacted_window_of_the_specification():
     assert not window.cut(695, POS_INF)
     assert window.cut(768, POS_INF) and window.end == 768
     assert window.cut(0, POS_INF) and (window.base, window.live) == (0, 0)
+
+
+def test_a_copy_of_a_model_without_attention_brings_no_states_back():
+    kv = cache("GGGG")
+    fill(kv, 10)
+    blob = kv.get(0, partial=False)
+    fill(kv, 10, start=10)
+    kv.states[0] = {0: "later"}
+    assert kv.set(0, blob) and blob.states == {}
+    assert (kv.states[0], kv.state_pos[0]) == ({0: "later"}, 19)

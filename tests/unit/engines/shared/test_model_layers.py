@@ -94,3 +94,13 @@ def test_a_configuration_has_its_pattern_of_layers(tmp_path, keys, notation):
 def test_bad_numbers_are_refused(tmp_path, keys):
     with pytest.raises(BadInput):
         config(tmp_path, **keys)
+
+
+@pytest.mark.parametrize(("keys", "message"), [
+    ({"num_attention_heads": 0, "head_dim": 0}, "key num_attention_heads is 0"), ({"head_dim": 0}, "key head_dim is 0"),
+    ({"num_attention_heads": 0, "head_dim": 16}, "key num_attention_heads is 0"),
+    ({"num_key_value_heads": 1 << 60}, "key num_key_value_heads is not an integer from 0 to"),
+])  # fmt: skip
+def test_a_missing_width_is_named(tmp_path, keys, message):
+    with pytest.raises(BadInput, match=message):
+        config(tmp_path, num_hidden_layers=2, **keys)

@@ -233,3 +233,23 @@ def test_check_finds(spoil):
     spoil(mine)
     with pytest.raises(Crash):
         mine.check()
+
+
+def test_an_empty_cache_has_no_plane_to_go_back_to():
+    memory = Recurrent()
+    for _ in range(2):
+        assert (memory.rs_idx, memory.since, memory.written) == ([0] * 3, [0] * 3, [0] * 3)
+        memory.go((0, 0, 4))
+        memory.rs_idx, memory.since, memory.written = [1] * 3, [2] * 3, [3] * 3
+        memory.clear()
+
+
+@pytest.mark.parametrize("seq, p0, p1, rs_idx", [
+    (1, 0, POS_INF, [5, 0, 5]), (1, 0, -1, [5, 0, 5]), (-1, 0, POS_INF, [0, 0, 0]), (3, 0, POS_INF, [5, 5, 5]),
+    (1, 3, 7, [5, 5, 5]), (1, 0, 7, [5, 5, 5]), (1, 3, POS_INF, [5, 5, 5]),
+])  # fmt: skip
+def test_only_the_removal_of_all_positions_forgets_a_rollback(seq, p0, p1, rs_idx):
+    memory = Recurrent()
+    memory.rs_idx = [5] * 3
+    memory.seq_rm(seq, p0, p1)
+    assert memory.rs_idx == rs_idx

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from cachesim.engines.llama_cpp.rules.repaired import slot_select_idle
 from cachesim.engines.llama_cpp.rules.slot_selection import (
     IdlePlan,
     SlotFacts,
@@ -126,3 +127,16 @@ def test_idle_slots_are_saved_always_and_cleared_with_a_unified_cache(unified, h
 ])
 def test_before_24190_only_a_unified_cache_saves_idle_slots(unified, held, plan):
     assert idle_save_unified(unified, held).value == plan
+
+
+@pytest.mark.parametrize("slots, choice", [
+    ([slot(0, 50, 40, 3)], (0, "lcp", False)), ([slot(0)], (0, "lru", True)), ([slot(0, 50, 20, 3)], (0, "lcp", True)),
+])  # fmt: skip
+def test_the_repaired_selection_asks_the_prompt_cache_for_an_idle_slot_only(slots, choice):
+    assert chosen(slot_select_idle, slots) == choice == chosen(slot_select_3, slots)
+
+
+def test_the_repaired_selection_asks_no_prompt_cache_for_a_busy_slot():
+    busy = [slot(0, 50, 20, 3, busy=True)]
+    assert chosen(slot_select_3, busy, id_slot=0) == (0, "id", True)
+    assert chosen(slot_select_idle, busy, id_slot=0) == (0, "id", False)

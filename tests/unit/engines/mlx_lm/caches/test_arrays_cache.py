@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cachesim.engines.mlx_lm.caches import AT_0_32_2, AT_D78BF58E, AT_M1019, AT_M1072, AT_V0_31_3, ArraysCache
+from cachesim.engines.mlx_lm.caches.rules_saved_state import join_both
 
 
 def held(rows, *, rules=AT_D78BF58E, size=1):
@@ -100,3 +101,11 @@ def test_before_1177_filtering_forgets_the_padding():
     cache = ArraysCache(1, left_padding=[3, 1, 2], rules=AT_M1072)
     cache.filter([2, 0])
     assert cache.left_padding.tolist() == [3, 1, 2]
+
+
+def test_states_are_joined_only_if_both_sides_have_some():
+    a, b = np.array([[1], [2]]), np.array([[3]])
+    assert join_both(a, b, 2, 1).tolist() == [[1], [2], [3]]
+    for sides in ((None, b), (a, None), (None, None)):
+        with pytest.raises(TypeError, match="empty on one side"):
+            join_both(*sides, 2, 1)

@@ -1,0 +1,108 @@
+"""Names of rule files: which rule set an argument selects, and how its file is named. Nothing is simulated."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.engines import rule_files
+from cachesim.engines.rule import RULES
+from tests.shared import forget_engines
+
+HEAD = """from dataclasses import replace
+from cachesim.engines.llama_cpp.profiles import NEWEST, PROFILES
+B = PROFILES[NEWEST]
+"""
+ONE, OTHER = "MINE = replace(B, name='llama_cpp@mine')\n", "HIS = replace(B, name='llama_cpp@his')\n"
+
+
+@pytest.fixture
+def put(tmp_path, monkeypatch):
+    """Write a rule file and return its argument."""
+    forget_engines(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+
+    def put(text, name="r.py"):
+        (tmp_path / name).write_text(HEAD + text)
+        return name
+
+    return put
+
+
+@pytest.mark.parametrize("text, is_file", [("r.py", True), ("a/b.py:MINE", True), ("r.py:", True), ("r.toml", False),
+                                           ("llama_cpp@b11549", False), ("r.py:a/b", False)])  # fmt: skip
+def test_a_rule_file_has_its_ending_and_perhaps_a_name(text, is_file):
+    assert rule_files.is_rule_file(text) is is_file
+
+
+def test_a_file_is_run_once_and_named_by_its_path(put):
+    file = put(f"{ONE}import sys\nsys.RUNS = getattr(sys, 'RUNS', 0) + 1\n")
+    assert [rule_files.profile_of(file) for _ in range(2)] == ["llama_cpp@mine"] * 2
+    assert sys.__dict__.pop("RUNS") == 1
+    assert rule_files.profile_argument("llama_cpp@mine") == file and rule_files.profile_argument("x") == "x"
+    assert rule_files.file_header("llama_cpp@mine") == {"rules": [file]} and rule_files.file_header("x") == {}
+    assert rule_files.file_header("llama_cpp@mine", Path("below")) == {"rules": ["../r.py"]}
+
+
+def test_of_two_rule_sets_one_is_selected_by_variable_or_name(put):
+    file = put(ONE + OTHER)
+    assert [rule_files.profile_of(f"{file}:{name}") for name in ("MINE", "llama_cpp@mine", "HIS")] == [
+        "llama_cpp@mine", "llama_cpp@mine", "llama_cpp@his"]  # fmt: skip
+    assert rule_files.profile_argument("llama_cpp@his") == f"{file}:HIS"
+    with pytest.raises(BadInput, match=r"r\.py: 2 rule sets in the file: MINE, HIS \(use r\.py:NAME\)"):
+        rule_files.profile_of(file)
+    with pytest.raises(BadInput, match=r"r\.py: no rule set 'MIN' in the file \(did you mean 'MINE'\?\)"):
+        rule_files.profile_of(f"{file}:MIN")
+
+
+def test_two_names_of_one_rule_set_are_one(put):
+    assert rule_files.profile_of(put(f"{ONE}SAME = MINE\n")) == "llama_cpp@mine"
+
+
+@pytest.mark.parametrize("text, message", [
+    ("x = 1 +\n", r"r\.py:4: SyntaxError: invalid syntax"),
+    ("\n1 / 0\n", r"r\.py:5: ZeroDivisionError: division by zero"),
+    ("BB\n", r"r\.py:4: NameError: .*\(did you mean 'B'\?\)"), ("raise SystemExit(3)\n", r"r\.py:4: SystemExit: 3"),
+    ("M = replace(B, name='llama_cpp@m', ckpt_pik=1)\n", r"TypeError: .*ckpt_pik.*\(did you mean 'ckpt_pick'\?\)"),
+    ("B.ckpt_pik\n", r"r\.py:4: AttributeError: .*\(did you mean 'ckpt_pick'\?\)"), ("", "contains no rule set"),
+])  # fmt: skip
+def test_an_error_has_its_line_and_leaves_no_rules(put, text, message):
+    before = dict(RULES)
+    with pytest.raises(BadInput, match=message):
+        rule_files.profile_of(put(text))
+    assert {name for name, rule in RULES.items() if rule.__module__.startswith("cachesim_rules")} <= {*before}
+
+
+def test_a_digest_covers_the_imported_files(put, tmp_path):
+    (tmp_path / "beside.py").write_text("NUMBER = 5\n")
+    file = put(f"import beside\n{ONE}")
+    assert rule_files.profile_of(file) == "llama_cpp@mine" and "beside" not in sys.modules
+    text = HEAD + f"import beside\n{ONE}" + "NUMBER = 5\n"
+    assert rule_files.rule_file_digest("llama_cpp@mine") == hashlib.sha256(text.encode()).hexdigest()
+    assert rule_files.rule_file_digest("llama_cpp@b11549") == ""
+    assert rule_files.file_of("llama_cpp@mine").place(str((tmp_path / "beside.py").resolve())) == Path("beside.py")
+
+
+def test_the_file_of_a_rule_and_of_a_fault_in_it_is_known(put):
+    rule = """from cachesim.engines.rule import Decision, Role, rule
+@rule("MY-PICK", Role.PICK, "mine")
+def pick(ckpts, ask, thold) -> Decision:
+    '''Picks nothing.'''
+    return 1 / 0
+"""
+    rule_files.profile_of(put(f"{rule}M = replace(B, name='llama_cpp@m', ckpt_pick=pick)\n"))
+    pick = RULES.pop("MY-PICK")
+    assert rule_files.file_with(pick) == Path("r.py") and rule_files.file_with(forget_engines) is None
+    with pytest.raises(ZeroDivisionError) as error:
+        pick((), None, 0)
+    assert str(rule_files.locate_fault(error.value)) == "r.py:8: ZeroDivisionError: division by zero"
+    assert rule_files.locate_fault(ValueError("elsewhere")) is None
+
+
+def test_annotations_of_a_file_are_those_that_it_asks_for(put):
+    put(f"import sys\ndef f(x: int): pass\nsys.NOTES = f.__annotations__\n{ONE}")
+    assert rule_files.profile_of("r.py") == "llama_cpp@mine" and sys.__dict__.pop("NOTES") == {"x": int}

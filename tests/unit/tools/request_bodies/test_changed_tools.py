@@ -1,0 +1,43 @@
+"""Changes of tool definitions, and of the first entries of a history."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from cachesim.tools.request_bodies.changed_messages import _removed_count
+from cachesim.tools.request_bodies.changed_tools import KEYS, LIST, ONE, ORDER, tools_change
+from tests.unit.tools.request_bodies.made import TOOLS
+
+
+def change(old, new):
+    return tools_change([("", tool) for tool in old], [("", tool) for tool in new])
+
+
+def described(tool, text):
+    other = copy.deepcopy(tool)
+    other["function"]["description"] = text
+    return other
+
+
+def reordered(tool):
+    return {**tool, "function": dict(reversed(tool["function"].items()))}
+
+
+@pytest.mark.parametrize("new, found", [
+    (TOOLS, ("", "")), (TOOLS[::-1], (ORDER, "")), ([reordered(TOOLS[0]), *TOOLS[1:]], (KEYS, "")),
+    ([described(TOOLS[0], "other"), *TOOLS[1:]], (ONE, "read")), (TOOLS[:2], (LIST, "removed run")),
+    ([*TOOLS, {"type": "function", "function": {"name": "new"}}], (LIST, "added new")),
+    ([*TOOLS[:2], {"type": "function", "function": {"name": "new"}}], (LIST, "added new, removed run")),
+])  # fmt: skip
+def test_a_change_of_tools_has_its_kind_and_names(new, found):
+    assert change(TOOLS, new) == found
+
+
+@pytest.mark.parametrize("longer, shorter, count", [
+    ([1, 2, 3, 4], [3, 4, 5], 2), ([1, 2, 3], [2], 1), ([1, 2, 3], [2, 4], 0), ([1, 2], [], 0), ([1], [1], 0),
+    ([1, 2, 2, 3], [2, 3], 2), ([1, 2, 3, 4], [4], 3), ([1, 2, 3], [2, 3, 9, 9], 1),
+])  # fmt: skip
+def test_leading_entries_are_removed_until_the_rest_begins_alike(longer, shorter, count):
+    assert _removed_count(longer, shorter) == count
