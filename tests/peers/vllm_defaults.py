@@ -57,7 +57,7 @@ def drafted(method):
 
 
 def async_scheduling(method, given):
-    """Return whether steps overlap, None = the server does not start."""
+    """True if steps overlap, None = the server does not start."""
     scheduler = SchedulerConfig.default_factory(async_scheduling=given)
     try:
         made = VllmConfig(device_config=DeviceConfig(device="cuda"), speculative_config=drafted(method),
@@ -83,7 +83,7 @@ def batch_size(memory, tokens):
 
 
 def prefix_caching(attention):
-    """Return whether prefixes of a model with or without attention are cached."""
+    """True if prefixes of a model with or without attention are cached."""
     kinds = ("decoder", "hybrid") if attention else ("attention_free",)
     [found] = {ModelConfig.is_prefix_caching_supported.fget(SimpleNamespace(pooler_config=None, attn_type=kind))
                for kind in kinds}  # fmt: skip

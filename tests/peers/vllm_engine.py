@@ -71,8 +71,8 @@ def speculation(config):
     k = config["num_spec"] if config["spec"] else 0
     eagle = config["spec"] in EAGLE_FAMILY
     prefill = 0 if not eagle else k if config["spec"] == "mtp_hash" else 1
-    hashes = config["caching"] and config["spec"] not in ("eagle_drop", "eagle_keep") and "offload" not in config and RELEASE >= "0.33"
-    hashed = prefill if hashes else 0
+    hashes = config["spec"] not in ("eagle_drop", "eagle_keep") and "offload" not in config and RELEASE >= "0.33"
+    hashed = prefill if hashes and config["caching"] else 0
     return {"num_lookahead_tokens": k * eagle, "num_prefill_lookahead": prefill, "num_hash_lookahead_tokens": hashed,
             "drop_eagle_block": eagle and not hashed and config["spec"] != "eagle_keep"}  # fmt: skip
 

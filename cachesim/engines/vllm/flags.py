@@ -108,8 +108,8 @@ class Options:
     multimodal: bool = flag(False, governs="VL-HASH-UNIT", help="The model takes images, which hashes identify.")
     max_tokens_per_mm_item: int = flag(
         0, least=0, tokens=True, governs="VL-SCHED-IMAGE",
-        help="Tokens of the largest image of the model; the encoder takes as many in a step and for all requests, or as "
-             "many as max_num_batched_tokens.")
+        help="Tokens of the largest image of the model; the encoder takes as many in a step and for all requests, or "
+             "as many as max_num_batched_tokens.")
     kv_transfer_config: str = flag("", "--kv-transfer-config", help="KV connector; only none is modelled.")
     kv_offloading_size: float = flag(0.0, "--kv-offloading-size", most=1 << 20, help="CPU memory [GiB]; not modelled.")
     num_cpu_chunks: int = flag(0, least=0, governs="VL-OFF-LOAD VL-OFF-STORE", tries=(64, 1024),

@@ -51,7 +51,7 @@ class Inspection(RequestInspection):
         self.opts = vllm_config.options
         self.kv_cache_groups = vllm_config.kv_cache_config.kv_cache_groups
         self.hash_block_size = vllm_config.kv_cache_config.hash_block_size
-        self.scheduler = scheduler
+        self.deferred_frees = scheduler.deferred_frees
         self.running = scheduler.running
         self.kv_cache_manager = scheduler.kv_cache_manager
         self.model_runner = model_runner
@@ -146,7 +146,7 @@ class Inspection(RequestInspection):
         """Raise Crash unless pool and tables agree."""
         manager = self.kv_cache_manager
         tables = [blocks for request in self.slots for blocks in manager.get_block_ids(request.request_id)]
-        manager.block_pool.check(chain(*tables, self.scheduler.deferred_blocks()))
+        manager.block_pool.check(chain(*tables, self.deferred_frees.blocks()))
 
     def exceeded_limits(self) -> list[ExceededLimit]:
         """Return an excess if more requests run than allowed."""

@@ -55,6 +55,10 @@ class KVCacheConfig(NamedTuple):
     mamba_shared_prefix_checkpoint: bool            # chunks end exactly where prompts part
     need_mamba_block_aligned_split: bool
 
+    def aligned_tokens(self, num_tokens: int) -> int:
+        """Return the tokens up to the last common end of the blocks of all groups."""
+        return num_tokens - num_tokens % self.scheduler_block_size
+
     @property
     def has_mamba_layers(self) -> bool:
         """True if a group keeps states."""

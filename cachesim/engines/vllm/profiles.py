@@ -129,6 +129,7 @@ REPAIRED = replace(
     look_at=lookup.look_at_known, wait_for_state=states.wait_for_copy, chunk_block=schedule.chunk_block_of_states,
     split=schedule.split_in_block, reserves_inside=states.reserve_in_prompt, exports_inside=states.export_reserved,
     counted_blocks=states.counted_with_column, stores_chunk=offload.chunk_without_gap,
+    leave_lookahead=schedule.leave_lookahead_if_possible,
 )
 
 BESIDE = {REPAIRED.name: V0_33_0.name, SPLIT_0_23_0.name: V0_30_0.name}

@@ -70,7 +70,7 @@ def answered(run: CheckedRun) -> Iterator[PropertyFailure]:
     for step in run.steps:
         answer = step.answer
         if step.verdict.rung == "unanswered":
-            numbers = {"error": step.verdict.why, "status": 0}
+            numbers = {**step.verdict.numbers, "error": step.verdict.why, "status": 0}
             yield PropertyFailure("answered", step.number, str(step.verdict.kind), numbers, answer.deciding,
                                   causes=_causes(run, run.steps.index(step)))
             return

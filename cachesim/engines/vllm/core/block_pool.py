@@ -156,7 +156,7 @@ class BlockPool:
             return None
         units = num_tokens // self.hash_block_size
         if not 0 < units <= len(request.block_hashes):
-            raise EngineCoreDied("AssertionError: ", "_get_partial_block_hash")
+            raise EngineCoreDied("AssertionError: ", "_cache_partial_tail_block")
         key = request.block_hashes[units - 1] * self.num_groups + kv_cache_group_id
         shorter = self.block_hash[block] != UNKEYED and self.block_hash_num_tokens[block] < num_tokens
         known = self.cached_block_hash_to_block.contain(key, block)

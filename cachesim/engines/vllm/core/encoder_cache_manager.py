@@ -5,7 +5,7 @@ Source: vLLM vllm/v1/core/encoder_cache_manager.py (0.33.0).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cachesim.engines.vllm.request import EncoderInput, Request
 
@@ -21,15 +21,49 @@ class EncoderPlan(NamedTuple):
 
 
 class EncoderCacheManager:
-    """The outputs by image. ``cached``: requests that use each; ``freeable``: tokens of each that none uses, in the order
-    in which they make room; ``num_freeable_slots``: places that are free, or can be."""
+    """The outputs by image. ``cached``: requests that use each; ``freeable``: tokens of each that none uses, in the
+    order in which they make room; ``num_freeable_slots``: places that are free, or can be."""
 
-    def __init__(self, cache_size: int) -> None:
+    def __init__(self, cache_size: int, rules: Any, num_prefill_lookahead: int) -> None:
+        self.rules = rules
+        self.num_prefill_lookahead = num_prefill_lookahead
         self.cached: dict[int, set[int]] = {}
         self.freeable: dict[int, int] = {}
         self.inputs_of: dict[int, dict[int, EncoderInput]] = {}        # request -> its images, by their number
         self.num_free_slots = cache_size
         self.num_freeable_slots = cache_size
+
+    def try_schedule(self, request: Request, start: int, num_new_tokens: int, budget: int) -> EncoderPlan:
+        """Return the images that a chunk needs, and its tokens: it ends before an image that cannot be encoded now.
+        ``budget``: tokens that the encoder can still take in this step."""
+        plan = EncoderPlan(num_new_tokens, budget, [], [])
+        end = start + num_new_tokens + self.num_prefill_lookahead
+        for image in request.mm_features if num_new_tokens else ():
+            if image.end <= start or image.offset >= end:
+                continue
+            if any(other.identifier == image.identifier for other in plan.inputs):
+                plan.duplicates.append(image)
+            elif not self.check_and_update_cache(request, image):
+                taken = sum(other.length for other in plan.inputs)
+                if not self.can_allocate(image, plan.budget, taken):
+                    return plan._replace(num_new_tokens=self.rules.before_image(start, num_new_tokens, image.offset))
+                plan.inputs.append(image)
+                plan = plan._replace(budget=plan.budget - image.length)
+        return plan
+
+    def allocate_inputs(self, request: Request, plan: EncoderPlan) -> None:
+        """Reserve the places of the images that a step encodes for a request."""
+        for image in plan.inputs:
+            self.allocate(request, image)
+        for image in plan.duplicates:
+            self.check_and_update_cache(request, image)
+
+    def free_computed_inputs(self, request: Request) -> None:
+        """End the use of the images of a request whose rows are computed."""
+        computed = request.num_computed_tokens - request.num_output_placeholders
+        for image in self.inputs(request):
+            if image.end <= computed:
+                self.free_encoder_input(request, image)
 
     def check_and_update_cache(self, request: Request, image: EncoderInput) -> bool:
         """True if an image is encoded; then the request uses it."""

@@ -92,12 +92,16 @@ class KVCacheManager:
             num_external_computed_tokens=num_external_computed_tokens)
         new_blocks = self.coordinator.allocate_new_blocks(request.request_id, need_slot, main)
         if num_external_computed_tokens:
-            tables = self.get_block_ids(request.request_id)
-            new_blocks = [blocks[len(computed.tables[group]) :] for group, blocks in enumerate(tables)]
+            new_blocks = self._blocks_behind(request, computed)
         else:
             self.cache_blocks(request, min(main, request.num_tokens))
         self._record_owner(request, new_blocks)
         return new_blocks
+
+    def _blocks_behind(self, request: Request, computed: CacheHit) -> list[list[int]]:
+        """Return the blocks of a request behind those that were found."""
+        tables = self.get_block_ids(request.request_id)
+        return [blocks[len(computed.tables[group]) :] for group, blocks in enumerate(tables)]
 
     def remove_skipped_blocks(self, request: Request, total_computed_tokens: int) -> None:
         """Give back the blocks that neither the next tokens nor steps in flight read."""
@@ -165,8 +169,9 @@ class KVCacheManager:
                 offloads.setdefault(state.request.request_id, []).append(state)
         return offloads
 
-    def truncate_computed_blocks(self, computed: CacheHit, num_computed_tokens: int) -> CacheHit:
-        """Return a cached prefix up to the end of a block; its state may be missing there."""
+    def truncate_computed_blocks(self, computed: CacheHit) -> CacheHit:
+        """Return a cached prefix up to the last common end of blocks; its state may be missing there."""
+        num_computed_tokens = self.vllm_config.kv_cache_config.aligned_tokens(computed.n)
         tables = {manager.kv_cache_group_id: computed.tables[manager.kv_cache_group_id][
                       : num_computed_tokens // manager.block_size]
                   for manager in self.coordinator.single_type_managers}  # fmt: skip

@@ -5,12 +5,11 @@ Source: vLLM vllm/v1/core/sched/scheduler.py (0.33.0).
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import Iterable, NamedTuple, Sequence
+from typing import NamedTuple, Sequence
 
 from cachesim.engines.shared.request_queue import log_launch, record_answer
+from cachesim.engines.vllm.core.deferred_frees import DeferredFrees
 from cachesim.engines.vllm.core.encoder_cache_manager import EncoderCacheManager, EncoderPlan
 from cachesim.engines.vllm.core.kv_cache_events import Preempted
 from cachesim.engines.vllm.core.kv_cache_manager import KVCacheManager
@@ -20,7 +19,7 @@ from cachesim.engines.vllm.core.scheduler_output import (
     NewRequestData,
     SchedulerOutput,
 )
-from cachesim.engines.vllm.kv_cache_interface import VllmConfig
+from cachesim.engines.vllm.kv_cache_interface import KVCacheConfig, VllmConfig
 from cachesim.engines.vllm.kv_offload.connector_scheduler import OffloadingConnectorScheduler
 from cachesim.engines.vllm.request import EncoderInput, Request, RequestStatus
 from cachesim.engines.vllm.rules.blocks import NewTokens
@@ -31,19 +30,12 @@ from cachesim.events import Release
 NO_DRAFT = -1                   # a place for a drafted token that the worker fills in
 
 
-class DeferredFree(NamedTuple):
-    """Blocks in the order of their table, which are free after the step with this number."""
-
-    fence: int
-    blocks: list[int]
-
-
 @dataclass(slots=True)
 class StepInProgress:
     """A step while it is scheduled. ``token_budget``: tokens that it has room for; ``cap``: most tokens of a request,
-    0 = no limit; ``encoder_budget``: tokens of images that it can still encode; ``has_prefill``: a running request has a
-    chunk of its prompt in it; ``skipped_waiting``: requests that were passed over; ``encoded``: images that are encoded
-    for each request."""
+    0 = no limit; ``encoder_budget``: tokens of images that it can still encode; ``has_prefill``: a running request has
+    a chunk of its prompt in it; ``skipped_waiting``: requests that were passed over; ``encoded``: images that are
+    encoded for each request."""
 
     output: SchedulerOutput
     token_budget: int
@@ -54,10 +46,30 @@ class StepInProgress:
     skipped_waiting: list[Request] = field(default_factory=list)
     encoded: dict[int, list[EncoderInput]] = field(default_factory=dict)
 
+    def encode(self, request: Request, plan: EncoderPlan) -> None:
+        """Let the step encode images of a request."""
+        if plan.inputs:
+            self.encoder_budget = plan.budget
+            self.encoded[request.request_id] = plan.inputs
+
     def add(self, data: CachedRequestData, num_new_tokens: int, spec_token_ids: list[int]) -> None:
         """Add a request."""
         self.output.add(data, num_new_tokens, spec_token_ids)
         self.token_budget -= num_new_tokens
+
+
+class WaitingChunk(NamedTuple):
+    """The first tokens of a request that starts, with places for drafts (``padded``), and the images that they need."""
+
+    num_new_tokens: int
+    padded: bool
+    plan: EncoderPlan
+
+
+def spec_decode_step_blocks(num_spec_tokens: int, num_lookahead_tokens: int, config: KVCacheConfig) -> int:
+    """Return the blocks that a request needs for a step with drafts."""
+    num_tokens = 1 + num_spec_tokens + num_lookahead_tokens if num_spec_tokens else 0
+    return sum(-(-num_tokens // group.block_size) for group in config.kv_cache_groups if group.kind != "mamba")
 
 
 class Scheduler:
@@ -84,19 +96,14 @@ class Scheduler:
         self.connector = OffloadingConnectorScheduler(vllm_config) if options.num_cpu_chunks else None
         self.kv_cache_manager = KVCacheManager(vllm_config)
         self.max_num_encoder_input_tokens = max(options.max_num_batched_tokens, options.max_tokens_per_mm_item)
-        self.encoder_cache_manager = EncoderCacheManager(self.max_num_encoder_input_tokens)
-        self._spec_decode_step_blocks = self._num_spec_decode_step_blocks()
+        self.encoder_cache_manager = EncoderCacheManager(
+            self.max_num_encoder_input_tokens, self.rules, self.num_prefill_lookahead)
+        self._spec_decode_step_blocks = spec_decode_step_blocks(self.num_spec_tokens, self.num_lookahead_tokens, config)
         self.finished_recving: list[Request] = []       # ended requests whose blocks a load still writes
-        self.defer_block_free = self.connector is not None and self.async_scheduling
-        self.sched_step_seq = 0                         # steps with tokens that were scheduled, and processed
-        self.processed_step_seq = 0
-        self.deferred_frees = deque[DeferredFree]()
-
-    def _num_spec_decode_step_blocks(self) -> int:
-        """Return the blocks that a request needs for a step with drafts."""
-        num_tokens = 1 + self.num_spec_tokens + self.num_lookahead_tokens if self.num_spec_tokens else 0
-        groups = self.vllm_config.kv_cache_config.kv_cache_groups
-        return sum(-(-num_tokens // group.block_size) for group in groups if group.kind != "mamba")
+        defers = self.connector is not None and self.async_scheduling
+        self.deferred_frees = DeferredFrees(self.kv_cache_manager, self.rules, defers)
+        if self.connector is not None:
+            self.connector.bind_kv_cache_manager(self.kv_cache_manager)
 
     def add_request(self, request: Request) -> None:
         """Queue a request."""
@@ -132,7 +139,7 @@ class Scheduler:
         num_new_tokens = min(num_new_tokens, step.cap or num_new_tokens, step.token_budget)
         num_new_tokens = min(num_new_tokens, self.max_model_len - computed - 1)
         num_new_tokens = self._mamba_block_aligned_split(request, computed, num_new_tokens)
-        plan = self._try_schedule_encoder_inputs(step, request, computed, num_new_tokens)
+        plan = self.encoder_cache_manager.try_schedule(request, computed, num_new_tokens, step.encoder_budget)
         num_new_tokens = self._reserve_prefill_lookahead(request, computed, plan.num_new_tokens)
         if not num_new_tokens:
             return at + 1
@@ -147,7 +154,8 @@ class Scheduler:
             at -= gone < at
             if not request.is_running:
                 return at if self.rules.goes_on(self.policy) else -1
-        self._allocate_encoder_inputs(step, request, plan)
+        step.encode(request, plan)
+        self.encoder_cache_manager.allocate_inputs(request, plan)
         step.has_prefill |= request.is_prefill_chunk
         num_drafts = max(0, num_new_tokens + computed - known - placeholders)
         step.add(CachedRequestData(
@@ -179,42 +187,6 @@ class Scheduler:
         ))  # fmt: skip
         return int(vllm_config.decide(split, request) if start < prefill_end else split.value)
 
-    def _try_schedule_encoder_inputs(self, step: StepInProgress, request: Request, start: int,
-                                     num_new_tokens: int) -> EncoderPlan:  # fmt: skip
-        """Return the images that a chunk needs, and its tokens: it ends before an image that cannot be encoded now."""
-        cache = self.encoder_cache_manager
-        plan = EncoderPlan(num_new_tokens, step.encoder_budget, [], [])
-        end = start + num_new_tokens + self.num_prefill_lookahead
-        for image in request.mm_features if num_new_tokens else ():
-            if image.end <= start or image.offset >= end:
-                continue
-            if any(other.identifier == image.identifier for other in plan.inputs):
-                plan.duplicates.append(image)
-            elif not cache.check_and_update_cache(request, image):
-                taken = sum(other.length for other in plan.inputs)
-                if not cache.can_allocate(image, plan.budget, taken):
-                    return plan._replace(num_new_tokens=self.rules.before_image(start, num_new_tokens, image.offset))
-                plan.inputs.append(image)
-                plan = plan._replace(budget=plan.budget - image.length)
-        return plan
-
-    def _allocate_encoder_inputs(self, step: StepInProgress, request: Request, plan: EncoderPlan) -> None:
-        """Let a step encode the images of a request."""
-        if plan.inputs:
-            step.encoder_budget = plan.budget
-            step.encoded[request.request_id] = plan.inputs
-        for image in plan.inputs:
-            self.encoder_cache_manager.allocate(request, image)
-        for image in plan.duplicates:
-            self.encoder_cache_manager.check_and_update_cache(request, image)
-
-    def _free_encoder_inputs(self, request: Request) -> None:
-        """End the use of the images of a request whose rows are computed."""
-        computed = request.num_computed_tokens - request.num_output_placeholders
-        for image in self.encoder_cache_manager.inputs(request):
-            if image.end <= computed:
-                self.encoder_cache_manager.free_encoder_input(request, image)
-
     def _reserve_prefill_lookahead(self, request: Request, num_computed_tokens: int, num_new_tokens: int) -> int:
         """Return the tokens of the next chunk, without those that are left for the last one."""
         remaining = request.num_tokens - num_computed_tokens - num_new_tokens
@@ -226,7 +198,7 @@ class Scheduler:
         decision = self.rules.preempt(
             self.policy, [request.order for request in self.running], self.kv_cache_manager.num_refused_blocks,
             self.kv_cache_manager.block_pool.get_num_free_blocks())
-        if not self._request_blocks_can_be_freed(self.running[decision.value]):
+        if not self.deferred_frees.can_be_freed(self.running[decision.value]):
             return None
         at: int = self.vllm_config.decide(decision, None)
         step.is_preempted = True
@@ -240,7 +212,7 @@ class Scheduler:
         """Take the blocks of a request that left the running ones; it waits first. ``drop_stale_output``: its tokens in
         flight are not delivered."""
         self.log.emit(Preempted(request.request_id, request.num_computed_tokens))
-        self._free_request_blocks(request)
+        self.deferred_frees.free_request_blocks(request)
         self.encoder_cache_manager.free(request)
         stale = request.drop_stale_output and request.num_stale_output_tokens > 0
         request.drop_stale_output = drop_stale_output or stale
@@ -271,23 +243,13 @@ class Scheduler:
             if external is None:
                 return self._skip_request(step, at)
             if external:
-                new_computed = self.kv_cache_manager.truncate_computed_blocks(
-                    new_computed, self._aligned_tokens(new_computed.n))
+                new_computed = self.kv_cache_manager.truncate_computed_blocks(new_computed)
                 return self._begin_load(step, request, new_computed, external) and self._skip_request(step, at)
         start = request.num_computed_tokens + new_computed.n
-        padded = self._pads_drafts(step, request, start)
-        if padded and 1 + self.num_spec_tokens > step.token_budget:
+        chunk = self._waiting_chunk(step, request, start)
+        if chunk is None:
             return False
-        num_new_tokens = 1 + self.num_spec_tokens if padded else request.num_tokens - start
-        num_new_tokens = min(num_new_tokens, step.cap or num_new_tokens, step.token_budget)
-        num_new_tokens = self._mamba_block_aligned_split(request, start, num_new_tokens)
-        if not num_new_tokens:
-            return False
-        if padded and num_new_tokens != 1 + self.num_spec_tokens:
-            num_new_tokens = 1
-            padded = False
-        plan = self._try_schedule_encoder_inputs(step, request, start, num_new_tokens)
-        num_new_tokens = self._reserve_prefill_lookahead(request, start, plan.num_new_tokens)
+        num_new_tokens = chunk.num_new_tokens
         if not num_new_tokens:
             return self.rules.passes_over() and self._skip_request(step, at)
         if self.kv_cache_manager.allocate_slots(request, num_new_tokens, new_computed,
@@ -299,17 +261,32 @@ class Scheduler:
             self.connector.update_state_after_alloc(
                 request, self.kv_cache_manager.get_block_ids(request.request_id), num_external_tokens=0)
         self._start_request(request, start, num_new_tokens)
-        self._allocate_encoder_inputs(step, request, plan)
-        step.add(self._new_request_data(request), num_new_tokens, [NO_DRAFT] * self.num_spec_tokens if padded else [])
+        step.encode(request, chunk.plan)
+        self.encoder_cache_manager.allocate_inputs(request, chunk.plan)
+        drafts = [NO_DRAFT] * self.num_spec_tokens if chunk.padded else []
+        step.add(self._new_request_data(request), num_new_tokens, drafts)
         return True
 
-    def _pads_drafts(self, step: StepInProgress, request: Request, start: int) -> bool:
-        """True if a request with one token left gets places for drafts."""
-        return bool(self.rules.pad_drafts(DraftPadding(
+    def _waiting_chunk(self, step: StepInProgress, request: Request, start: int) -> WaitingChunk | None:
+        """Return the next chunk of a waiting request, None = no request may start now. A request with one token left
+        gets places for drafts."""
+        padded = self.rules.pad_drafts(DraftPadding(
             request.num_tokens - start, drafts=self.num_spec_tokens, prefill=step.has_prefill,
             warm=start > 0 or step.output.has_cached_reqs,
             room=start + self.num_spec_tokens + 2 <= self.max_model_len,
-        )))  # fmt: skip
+        ))  # fmt: skip
+        if padded and 1 + self.num_spec_tokens > step.token_budget:
+            return None
+        num_new_tokens = 1 + self.num_spec_tokens if padded else request.num_tokens - start
+        num_new_tokens = min(num_new_tokens, step.cap or num_new_tokens, step.token_budget)
+        num_new_tokens = self._mamba_block_aligned_split(request, start, num_new_tokens)
+        if not num_new_tokens:
+            return None
+        if padded and num_new_tokens != 1 + self.num_spec_tokens:
+            num_new_tokens = 1
+            padded = False
+        plan = self.encoder_cache_manager.try_schedule(request, start, num_new_tokens, step.encoder_budget)
+        return WaitingChunk(self._reserve_prefill_lookahead(request, start, plan.num_new_tokens), padded, plan)
 
     def _skip_request(self, step: StepInProgress, at: int) -> bool:
         """Leave a waiting request out of this step; return True: others may follow."""
@@ -346,7 +323,7 @@ class Scheduler:
         """Return the tokens that a request can load behind those of the pool; None = it waits."""
         external: int | None = 0
         if self.connector is not None:
-            aligned = self._aligned_tokens(num_local_tokens)
+            aligned = self.vllm_config.kv_cache_config.aligned_tokens(num_local_tokens)
             external = self.connector.get_num_new_matched_tokens(request, aligned)
             partial_tail = num_local_tokens - aligned
             if external is not None and partial_tail:           # a load replaces the part of a block, or none begins
@@ -355,10 +332,6 @@ class Scheduler:
         if not request.launched:
             request.num_cached_tokens = num_local_tokens + (external or 0)
         return external
-
-    def _aligned_tokens(self, num_tokens: int) -> int:
-        """Return the tokens up to the last common end of the blocks of all groups."""
-        return num_tokens - num_tokens % self.vllm_config.kv_cache_config.scheduler_block_size
 
     def _begin_load(
         self, step: StepInProgress, request: Request, new_computed: CacheHit, num_external_tokens: int
@@ -402,13 +375,13 @@ class Scheduler:
         """Collect what comes before the evaluation, and count the tokens as computed."""
         output.new_block_ids_to_zero = self._get_new_block_ids_to_zero()
         output.kv_cache_block_copies = self.kv_cache_manager.take_kv_cache_block_copies()
-        self._free_cow_retained_blocks([*chain(*output.kv_cache_block_copies)])
-        self.sched_step_seq += bool(output.num_scheduled_tokens)
+        self.deferred_frees.free_copied_blocks(output.kv_cache_block_copies)
+        self.deferred_frees.step_scheduled(bool(output.num_scheduled_tokens))
         for req_id, num_scheduled_tokens in output.num_scheduled_tokens.items():
             request = self.requests[req_id]
             request.num_computed_tokens += num_scheduled_tokens
             request.num_in_flight_tokens += num_scheduled_tokens
-            request.last_sched_seq = self.sched_step_seq
+            request.last_sched_seq = self.deferred_frees.sched_step_seq
             known = request.num_tokens + request.num_output_placeholders
             request.is_prefill_chunk = request.num_computed_tokens < known
             samples_token = not request.is_prefill_chunk
@@ -429,8 +402,7 @@ class Scheduler:
     def update_from_output(self, scheduler_output: SchedulerOutput,
                            model_runner_output: ModelRunnerOutput) -> list[Request]:  # fmt: skip
         """Process the results of a step; return the finished requests."""
-        self.processed_step_seq += bool(scheduler_output.num_scheduled_tokens)
-        self._drain_deferred_frees()
+        self.deferred_frees.step_processed(bool(scheduler_output.num_scheduled_tokens))
         finished = list[Request]()
         for req_id, num_scheduled_tokens in scheduler_output.num_scheduled_tokens.items():
             request = self.requests[req_id]
@@ -444,7 +416,7 @@ class Scheduler:
             drafts = scheduler_output.scheduled_spec_decode_tokens[req_id]
             if drafts and new_token_ids and not is_stale:
                 self._take_back_rejected(request, len(drafts) - (len(new_token_ids) - 1))
-            self._free_encoder_inputs(request)
+            self.encoder_cache_manager.free_computed_inputs(request)
             if not new_token_ids:
                 continue
             placeholders = request.num_output_placeholders
@@ -457,8 +429,9 @@ class Scheduler:
                 self.kv_cache_manager.cache_blocks(request, request.num_computed_tokens - less)
             if stopped:
                 finished.append(request)
-                self._connector_finished(request)
-                self._free_request_blocks(request)
+                if self.connector is not None:
+                    self.connector.request_finished(request)
+                self.deferred_frees.free_request_blocks(request)
         for request in finished:
             self._free_request(request, RequestStatus.FINISHED_STOPPED)
         return finished
@@ -510,19 +483,14 @@ class Scheduler:
         for request in [*self.finished_recving]:
             if not self.connector.has_transfers(request):
                 self.finished_recving.remove(request)
-                self._free_request_blocks(request)
+                self.deferred_frees.free_request_blocks(request)
 
     def finish_request(self, request: Request) -> None:
         """End a request whose client left."""
         if not request.is_finished:
-            self._connector_finished(request)
+            if self.connector is not None:
+                self.connector.request_finished(request)
             self._free_request(request, RequestStatus.FINISHED_ABORTED)
-
-    def _connector_finished(self, request: Request) -> None:
-        """Give back the blocks that left the windows of an ended request, and tell the connector."""
-        if self.connector is not None:
-            self.kv_cache_manager.remove_skipped_blocks(request, request.num_computed_tokens)
-            self.connector.request_finished(request)
 
     def _free_request(self, request: Request, status: RequestStatus) -> None:
         """End a request: it leaves its list, and its blocks are free, unless a load still writes them."""
@@ -531,7 +499,7 @@ class Scheduler:
         if self.connector is not None and is_loading and self.connector.has_transfers(request):
             self.finished_recving.append(request)
         else:
-            self._free_request_blocks(request)
+            self.deferred_frees.free_request_blocks(request)
         self.encoder_cache_manager.free(request)
         request.status = status
         held = 0 if is_loading else max(0, request.num_processed_tokens)
@@ -540,36 +508,6 @@ class Scheduler:
         record_answer(request.task.answer, "none" if aborted else "limit", aborted, computed)
         if request.launched:
             self.log.emit(Release(request.request_id, request.task.id, held, 0))
-
-    # Blocks that a step in flight may still write, while a load could take them.
-
-    def _request_blocks_can_be_freed(self, request: Request) -> bool:
-        """True if the blocks of a request are free as soon as it gives them back."""
-        return not self.defer_block_free or self.rules.free_now(request.last_sched_seq, self.processed_step_seq)
-
-    def _free_request_blocks(self, request: Request) -> None:
-        """Give back the blocks of a request, at the latest when the last step that writes them is processed."""
-        if self._request_blocks_can_be_freed(request):
-            self.kv_cache_manager.free(request)
-        elif blocks := self.kv_cache_manager.pop_blocks_for_free(request):
-            self.deferred_frees.append(DeferredFree(self.sched_step_seq, blocks))
-
-    def _free_cow_retained_blocks(self, blocks: list[int]) -> None:
-        """Give back the blocks that the copies of this step kept."""
-        fence = self.sched_step_seq + 1
-        if not self.defer_block_free or self.rules.free_now(fence, self.processed_step_seq):
-            self.kv_cache_manager.block_pool.free_blocks(blocks)
-        elif blocks:
-            self.deferred_frees.append(DeferredFree(fence, blocks[::-1]))
-
-    def _drain_deferred_frees(self) -> None:
-        """Give back the blocks whose steps are processed."""
-        while self.deferred_frees and self.deferred_frees[0].fence <= self.processed_step_seq:
-            self.kv_cache_manager.block_pool.free_blocks(reversed(self.deferred_frees.popleft().blocks))
-
-    def deferred_blocks(self) -> Iterable[int]:
-        """Return the blocks that are given back later."""
-        return chain(*(deferred.blocks for deferred in self.deferred_frees))
 
     def has_unfinished_transfers(self) -> bool:
         """True if transfers are open, or begin with the next step."""

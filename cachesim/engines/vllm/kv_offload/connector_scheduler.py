@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import Iterable, Sequence
 
+from cachesim.engines.vllm.core.kv_cache_manager import KVCacheManager
 from cachesim.engines.vllm.core.scheduler_output import NewRequestData, OffloadingConnectorMetadata, SchedulerOutput
 from cachesim.engines.vllm.core.single_type_kv_cache_manager import BoundaryState
 from cachesim.engines.vllm.kv_cache_interface import KVCacheGroupSpec, VllmConfig
@@ -55,6 +56,7 @@ class OffloadingConnectorScheduler:
         ))  # fmt: skip
         self.sliding_window_groups = [number for number, group in enumerate(groups) if group.window_chunks]
         self.alignment_tokens = _alignment_tokens(groups)
+        self.kv_cache_manager: KVCacheManager
         self.req_status: dict[int, RequestOffloadState] = {}
         self.finished_reqs: list[Request] = []
         self.load_jobs: list[TransferJob] = []
@@ -100,16 +102,15 @@ class OffloadingConnectorScheduler:
         metadata = OffloadingConnectorMetadata(load_jobs=self.load_jobs)
         self.load_jobs = []
         self._update_req_states(scheduler_output)
-        for states in scheduler_output.boundary_state_offloads.values():
-            for state in states:
-                self._build_boundary_store_job(state, metadata.store_jobs)
+        for boundary in chain(*scheduler_output.boundary_state_offloads.values()):
+            self._build_boundary_store_job(boundary, metadata.store_jobs)
         for request in scheduled:
             self._build_store_job(request, metadata.store_jobs)
         for request in self.finished_reqs:
             self._build_store_job(request, metadata.jobs_to_flush)
         for request in self.finished_reqs:
-            self.manager.on_request_finished(self._state_of(request).access)
             state = self._state_of(request)
+            self.manager.on_request_finished(state.access)
             state.is_ended = True
         self.finished_reqs.clear()
         self.allocated_block_ids.clear()
@@ -151,8 +152,7 @@ class OffloadingConnectorScheduler:
         state = self._state_of(request)
         if state.is_ended and not state.transfer_jobs:
             return
-        known = request.num_tokens
-        most = self.rules.offered(known, request.num_prompt_tokens, self.offload_prompt_only)
+        most = self.rules.offered(request.num_tokens, request.num_prompt_tokens, self.offload_prompt_only)
         size = self.transfers.groups[boundary.group_id].tokens_per_chunk
         if not boundary.block_id or num_tokens > most or num_tokens % size:
             return
@@ -208,8 +208,13 @@ class OffloadingConnectorScheduler:
         for job_id in job_ids:
             self.transfers.complete(job_id)
 
+    def bind_kv_cache_manager(self, kv_cache_manager: KVCacheManager) -> None:
+        """Learn the cache whose blocks are stored."""
+        self.kv_cache_manager = kv_cache_manager
+
     def request_finished(self, request: Request) -> None:
-        """Store the last chunks of an ended request with the next step."""
+        """Store the last chunks of an ended request with the next step. It gives back the blocks that left windows."""
+        self.kv_cache_manager.remove_skipped_blocks(request, request.num_computed_tokens)
         self.finished_reqs.append(request)
 
     def has_pending_push_work(self) -> bool:

@@ -131,7 +131,8 @@ class TransferJobs:
     def _is_being_loaded(self, state: RequestOffloadState, end: int) -> bool:
         """True if another request loads a chunk that a load up to ``end`` needs."""
         for keys, group in zip(state.offload_keys, self.groups, strict=True):
-            needed = keys[state.num_locally_computed_tokens // group.tokens_per_chunk : -(-end // group.tokens_per_chunk)]
+            size = group.tokens_per_chunk
+            needed = keys[state.num_locally_computed_tokens // size : -(-end // size)]
             if not self.chunks_being_loaded.isdisjoint(needed[-group.load_window(end) :]):
                 return True
         return False

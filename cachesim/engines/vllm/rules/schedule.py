@@ -196,6 +196,13 @@ def leave_lookahead(left: int, new: int, lookahead: int) -> int:
     return max(new - (lookahead - left), 0) if 0 < left < lookahead else new
 
 
+@rule("VL-SCHED-LOOK.SOME", Role.PLAN, instead_of(leave_lookahead))
+def leave_lookahead_if_possible(left: int, new: int, lookahead: int) -> int:
+    """Return the tokens of the next chunk: like `VL-SCHED-LOOK`, but a chunk that would be empty keeps its tokens, so
+    that the request goes on."""
+    return max(new - (lookahead - left), 0) or new if 0 < left < lookahead else new
+
+
 class ChunkSplit(NamedTuple):
     """Tokens that a step could evaluate of a request with states."""
 

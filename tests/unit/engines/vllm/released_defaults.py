@@ -1,4 +1,4 @@
-"""Defaults as stored lines: a release, a rule or option, its arguments, and the answer of the released configuration."""
+"""Defaults as stored lines: release, rule or option, arguments, and the answer of the released configuration."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def answer(line):
 
 
 def async_scheduling(rules, method, given):
-    """Return whether steps overlap, None = the server does not start."""
+    """True if steps overlap, None = the server does not start."""
     asked = {} if given is None else {"async_scheduling": given}
     drafts = {"speculative_method": method, **DRAFTS} if method else {}
     try:
@@ -46,7 +46,7 @@ def batch_size(rules, memory, tokens):
 
 
 def prefix_caching(rules, attention):
-    """Return whether prefixes are cached, equal for all models of this kind."""
+    """True if prefixes are cached, in all models of this kind."""
     [found] = {resolved(rules, parse(model), {})["enable_prefix_caching"]
                for model in (("A", "W8 A", "GA") if attention else ("S", "GC"))}  # fmt: skip
     return found

@@ -236,6 +236,6 @@ def test_a_step_in_flight_keeps_the_blocks_of_a_request_that_ended():
     kept = 0
     while not served.idle:
         served.update()
-        kept = max(kept, len([*served.scheduler.deferred_blocks()]))
+        kept = max(kept, len(served.scheduler.deferred_frees.blocks()))
         served.inspection.check()
-    assert kept == 6 and not served.scheduler.deferred_frees and served.slots[1].task.answer.tokens == [7, 8]
+    assert kept == 6 and not served.scheduler.deferred_frees.queue and served.slots[1].task.answer.tokens == [7, 8]

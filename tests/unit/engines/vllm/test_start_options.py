@@ -43,7 +43,8 @@ def test_a_release_refuses_a_combination_that_it_does_not_start_with():
 
 def test_a_changed_default_is_named():
     assert derived_defaults(PROFILES["vllm@0.33.0"], NGRAM) == []
-    assert derived_defaults(PROFILES["vllm@0.32.0"], NGRAM) == ["async_scheduling off: chosen at the start of vllm@0.32.0"]
+    assert derived_defaults(PROFILES["vllm@0.32.0"], NGRAM) == [
+        "async_scheduling off: chosen at the start of vllm@0.32.0"]
     assert derived_defaults(PROFILES["vllm@0.33.0"], {"device_memory": 160}) == [
         "max_num_batched_tokens 16384: chosen at the start of vllm@0.33.0",
         "max_num_seqs 1024: chosen at the start of vllm@0.33.0"]  # fmt: skip

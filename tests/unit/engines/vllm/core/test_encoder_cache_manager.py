@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 from cachesim.base.media_items import image_items
 from cachesim.engines.vllm.core.encoder_cache_manager import EncoderCacheManager
+from cachesim.engines.vllm.profiles import V0_33_0
 from cachesim.engines.vllm.request import EncoderInput, encoder_inputs
 
 FIRST, SECOND = SimpleNamespace(request_id=1), SimpleNamespace(request_id=2)
@@ -20,7 +21,7 @@ def test_images_are_found_in_a_prompt():
 
 
 def test_an_image_that_no_request_uses_makes_room_for_another_one():
-    cache = EncoderCacheManager(8)
+    cache = EncoderCacheManager(8, V0_33_0, 0)
     for image in (A, B):
         assert cache.can_allocate(image, 8, 0)
         cache.allocate(FIRST, image)
@@ -32,7 +33,7 @@ def test_an_image_that_no_request_uses_makes_room_for_another_one():
 
 
 def test_an_image_that_a_request_has_twice_stays_until_the_second_one():
-    cache = EncoderCacheManager(4)
+    cache = EncoderCacheManager(4, V0_33_0, 0)
     again = A._replace(number=7, offset=9)
     cache.allocate(FIRST, A)
     cache.check_and_update_cache(FIRST, again)
