@@ -3,8 +3,8 @@
     python -m tests.peers.sglang_schedule FOLDER --ops 10000 --seed 0
 
 FOLDER: an unpacked wheel of sglang, beside the package msgspec. Servers are drawn with steps that overlap or do not,
-with windows, with recurrent states (all strategies), with drafts, and with host memory for full attention. One operation
-is a request or a turn.
+with windows, with recurrent states (all strategies), with drafts, and with host memory for full attention. One
+operation is a request or a turn.
 """
 
 import logging
@@ -19,9 +19,9 @@ import cachesim
 from cachesim.engines.base import Request
 from cachesim.engines.sglang import ENGINE
 from cachesim.engines.sglang.events import SchedulerStep
+from cachesim.engines.sglang.rules.host import POLICIES
 from cachesim.events import Aborted
 from cachesim.judging.compare_answer import Judge
-from cachesim.engines.sglang.rules.host import POLICIES
 from tests.peers import sglang_source as source
 from tests.peers.sglang_server import RealServer
 

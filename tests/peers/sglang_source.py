@@ -28,7 +28,8 @@ SCHEDULE = {MANAGERS, PROCESSOR, f"{PROCESSOR}.batch_result_processor", *(
     f"{MANAGERS}.{name}" for name in ("scheduler", "schedule_policy", "schedule_batch")), *(
     f"{TREE}.{name}" for name in ("common", "prefill_budget", "cache_init_params", "allocation", "allocation_sizing",
                                   "memory_pool")),
-    f"{TREE}.hicache_storage", SPECULATIVE, *(f"{SPECULATIVE}.{name}" for name in ("eagle_utils", "spec_utils"))}  # fmt: skip
+    f"{TREE}.hicache_storage", SPECULATIVE, *(
+    f"{SPECULATIVE}.{name}" for name in ("eagle_utils", "spec_utils"))}  # fmt: skip
 ABSENT = {"torch", "triton", "sglang", "psutil", "zmq", "setproctitle", "transformers", "requests", "PIL",
           "huggingface_hub", "pybase64", "orjson", "pydantic"}  # fmt: skip
 """Packages of which only the modules in REAL are imported."""
@@ -227,7 +228,8 @@ def scheduling():
     return {"policy": schedule_policy, "common": common, "batch": schedule_batch, "sizing": allocation_sizing,
             "scheduler": scheduler.Scheduler, "NULL_MODE": scheduler.DisaggregationMode.NULL,
             "processor": batch_result_processor.SchedulerBatchResultProcessor, "rows": memory_pool.ReqToTokenPool,
-            "hybrid_rows": memory_pool.HybridReqToTokenPool, "prepare_track": spec_utils.prepare_mamba_track_for_verify}  # fmt: skip
+            "hybrid_rows": memory_pool.HybridReqToTokenPool,
+            "prepare_track": spec_utils.prepare_mamba_track_for_verify}  # fmt: skip
 
 
 def assign_slots(rows, table, starts, stops, slots, n):

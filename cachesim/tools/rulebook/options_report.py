@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Sequence
+from typing import Any, Container, Iterable, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -20,20 +20,24 @@ VALUE = {bool: "", int: " N", float: " X", str: " WORD"}
 
 
 def options_data(engine: Engine, rules: RuleSet | None, flags: Iterable[Flag]) -> dict[str, Any]:
-    """Return flags with their defaults (of the newest server, or of ``rules``), models, request fields and steps."""
+    """Return flags with their defaults (of the newest server, or of ``rules``), models, request fields and steps. A
+    flag has the spellings of the release of ``rules``."""
     manual, own = engine.manual, {} if rules is None else rules.defaults
+    spelled = {} if rules is None else engine.command_table.of_release(rules.name)
     return {
         "engine": engine.name, "profile": "" if rules is None else rules.name,
-        "flags": [_flag(flag, own.get(flag.name, flag.default)) for flag in flags], "models": list(manual.models),
+        "flags": [_flag(flag, own.get(flag.name, flag.default), spelled) for flag in flags],
+        "models": list(manual.models),
         "known": [{"name": name, **known._asdict()} for name, known in known_models(manual).items()],
         "request": [{"name": name, **field._asdict()} for name, field in fields_of(manual).items()],
     }  # fmt: skip
 
 
-def _flag(flag: Flag, default: Option) -> dict[str, Any]:
+def _flag(flag: Flag, default: Option, spelled: Container[str]) -> dict[str, Any]:
+    spellings = [one for one in flag.spellings if one in spelled] or list(flag.spellings)
     number = isinstance(flag.default, int | float) and not isinstance(flag.default, bool)
     return {
-        "name": flag.name, "spellings": list(flag.spellings), "off": list(flag.off), "type": KIND[type(flag.default)],
+        "name": flag.name, "spellings": spellings, "off": list(flag.off), "type": KIND[type(flag.default)],
         "default": default, "least": flag.least if number else None, "open": flag.open,
         "most": flag.most if type(flag.default) is float else None,
         "choices": list(flag.choices), "model": flag.model, "help": flag.help,

@@ -84,8 +84,8 @@ def reserve_rest(rest: int, answer: int) -> int:
                                                      "_handle_finish_state_updated_req", spec="not named"))  # fmt: skip
 def place_after_launch(launched: bool, reused: bool) -> bool:
     """True if a request takes the other of its places for the next tracked state: if the last launched decode step of
-    the request tracks one. No decode step is processed before the first one is launched, so that a state which the first
-    one tracks keeps its place, and the next one overwrites it."""
+    the request tracks one. No decode step is processed before the first one is launched, so that a state which the
+    first one tracks keeps its place, and the next one overwrites it."""
     return launched
 
 

@@ -91,3 +91,13 @@ def test_an_engine_whose_flags_say_nothing_is_listed():
     text = as_text(options_report(options_data(bare, None, bare.manual.flags)))
     assert "--set block_size=" in text and "block_size: default 16; at least 0" in text
     assert "eagle: default off" in text
+
+
+@pytest.mark.parametrize(("release", "spelling"), [
+    ("0.5.9", "--mamba-scheduler-strategy"), ("0.5.20", "--mamba-radix-cache-strategy"),
+    ("0.5.23", "--mamba-radix-cache-strategy"),
+])  # fmt: skip
+def test_a_flag_has_the_spelling_of_the_release(capsys, release, spelling):
+    assert main(["options", f"sglang@{release}", "mamba_radix_cache_strategy", "--json"]) == exits.HOLDS
+    (flag,) = json.loads(capsys.readouterr().out)["flags"]
+    assert flag["spellings"] == [spelling]
