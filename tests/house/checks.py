@@ -109,6 +109,7 @@ MAY_READ_FILES: dict[str, str] = {
     "engines.plugins": "reads the metadata of installed packages at every start; ignores errors",
     "judging.evidence": _OF_THE_PACKAGE,
     "scenarios.corpus": _OF_THE_PACKAGE,
+    "scenarios.real_builds": _OF_THE_PACKAGE,
     "scenarios.scenario_search": _OF_THE_PACKAGE,
     "tools.lessons.lesson_files": _OF_THE_PACKAGE,
     "tools.lessons.terminal_lesson": _OF_THE_PACKAGE,

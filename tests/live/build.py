@@ -3,7 +3,8 @@
 The whole llama.cpp tree is in the sdist of the package xllamacpp, whose version ends with the build number. Below
 ``$XDG_CACHE_HOME/cachesim-live`` (default ``~/.cache/cachesim-live``): ``sdist/``, ``src/xllamacpp-VERSION/`` and
 ``build/VERSION/bin/llama-server``. Each is made beside its place, renamed, and verified before use.
-``LLAMA_SERVER=PATH`` names an existing binary; then nothing is built.
+``LLAMA_SERVER=PATH`` names an existing binary; then nothing is built. Unedited builds come from their wheels
+(``server_of``), unless BUILT=1.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from cachesim.base.errors import BadInput
+from cachesim.tools.live.llama_server.real.installation import launcher_of
+from cachesim.tools.live.llama_server.real.real_server import require_installed
+from cachesim.tools.live.llama_server.real.wheels import WHEELS
 
 HERE = Path(__file__).parent
 COMMON = (
@@ -98,6 +104,19 @@ def binary(commit: str) -> Path:
         if not works(made / "bin" / "llama-server"):
             _compile(build, made)
     return made / "bin" / "llama-server"
+
+
+def server_of(commit: str) -> Path:
+    """Return the llama-server of a build: the wheel's, which is installed if it is missing; a built one for an edited
+    build, and with BUILT=1. Raise Missing."""
+    wheel = next((one for one in WHEELS if one.build == commit), None)
+    if wheel is None or os.environ.get("BUILT"):
+        return binary(commit)
+    try:
+        require_installed([wheel], True)
+    except BadInput as bad:
+        raise Missing(f"{bad}; BUILT=1 builds it") from None
+    return launcher_of(wheel)
 
 
 def works(server: Path) -> bool:

@@ -43,7 +43,7 @@ def main(argv):
     write_models(args.models)
     state = args.state / f"check-{args.seed}.jsonl"
     done = [json.loads(line) for line in state.read_text("utf-8").splitlines()] if state.exists() else []
-    server, end = args.server or build.binary("b11549"), time.monotonic() + 60 * args.minutes
+    server, end = args.server or build.server_of("b11549"), time.monotonic() + 60 * args.minutes
     for number in range(-(-args.n // PER)):
         model, slots = MODELS[number % len(MODELS)], SLOTS[number // len(MODELS) % len(SLOTS)]
         if any(one["number"] == number for one in done):

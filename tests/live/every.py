@@ -25,7 +25,7 @@ def main(argv: Sequence[str], campaign: Callable[[list[str]], int] | None = None
             print(f"{given} is a server of ik_llama.cpp: make live IK_SERVER={given}", file=sys.stderr)
             return 2
         builds = PINNED[:1] if args.kit else PINNED
-        servers = [one(Path(given), args.commit)] if given else [(commit, build.binary(commit)) for commit in builds]
+        servers = [one(Path(given), args.commit)] if given else [(commit, build.server_of(commit)) for commit in builds]
     except Missing as why:
         print(why, file=sys.stderr)
         return 2

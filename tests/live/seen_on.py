@@ -26,12 +26,22 @@ def builds():
     return sorted(names, key=lambda name: int(name[1:]))
 
 
-def shows(scenario, profile):
-    """True if the simulator finds a fault in a scenario under a rule set."""
-    if profile not in profiles():
-        resolve_name(profile)
-    run = run_judged(scenario, profile, "provenance")
-    return bool(run.broken) or any(one.answer.died or one.ledger.charges for one in run.requests)
+def shows(scenario, entry):
+    """True if a fault of a scenario showed in a stored result: a wrong or missing answer of the real server where the
+    simulator finds one, or tokens that the simulator charges. None if the simulator finds a wrong answer that the real
+    server did not give: it depends on when the requests arrive."""
+    if entry["profile"] not in profiles():
+        resolve_name(entry["profile"])
+    run = run_judged(scenario, entry["profile"], "provenance")
+    if run.broken or any(one.answer.died for one in run.requests):
+        return any(map(is_wrong, entry["requests"])) or None
+    return any(one.ledger.charges for one in run.requests)
+
+
+def is_wrong(request):
+    """True if a stored request of a real server has no answer, an error, or another answer than a cold run."""
+    answers = (request, *request.get("children", ()))
+    return any(name in request for name in ("died", "stuck", "error")) or any(one.get("differs") for one in answers)
 
 
 def lines():
@@ -43,9 +53,9 @@ def lines():
         counts.append(f"{build}: " + " ".join(f"{state.replace(' ', '-')}={n}" for state, n in sorted(states.items())))
         for name, entry in results.items():
             if state_of(entry) == EQUAL and name in files and of_case(files[name]) == entry["scenario"]:
-                mark = "+" if shows(load(files[name]), entry["profile"]) else "-"
-                seen.setdefault(name, []).append(f"{build}{mark}")
-    return [*counts, *(f"{name}: {' '.join(found)}" for name, found in sorted(seen.items()))]
+                shown = shows(load(files[name]), entry)
+                seen.setdefault(name, []).extend([] if shown is None else [f"{build}{'-+'[shown]}"])
+    return [*counts, *(f"{name}: {' '.join(found)}" for name, found in sorted(seen.items()) if found)]
 
 
 def main():

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import pytest
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.profiles import PROFILES
 from tests.live import build as module
 from tests.live import every
@@ -26,6 +27,7 @@ SAYS = '#!/bin/sh\necho "version: {0}"\n'
 def home(tmp_path, monkeypatch):
     """An empty cache with a small sdist of the right hash, and a cmake and ninja that make a script."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("BUILT", "1")
     home = tmp_path / "cachesim-live"
     packed = home / "sdist" / f"xllamacpp-{VERSION}.tar.gz"
     packed.parent.mkdir(parents=True)
@@ -228,3 +230,24 @@ def test_a_tree_with_edits_is_a_copy(tmp_path, monkeypatch):
     assert copy.name.startswith("xllamacpp-2026.10.11549-") and copy != tmp_path / "tree"
     for edit in edits:
         assert edit["by"] in (copy / edit["file"]).read_text() or edit.get("times", 1) > 1
+
+
+def test_an_unedited_build_comes_from_its_wheel(home, monkeypatch):
+    asked = []
+    monkeypatch.delenv("BUILT")
+    monkeypatch.setattr(module, "require_installed", lambda wheels, may: asked.append((wheels[0].build, may)))
+    monkeypatch.setattr(module, "launcher_of", lambda wheel: wheel.build)
+    assert module.server_of(COMMIT) == COMMIT and asked == [(COMMIT, True)]
+    monkeypatch.setenv("BUILT", "1")
+    assert module.server_of(COMMIT) == binary(COMMIT)
+
+
+def test_a_wheel_that_cannot_be_installed_is_missing(monkeypatch):
+    monkeypatch.delenv("BUILT", raising=False)
+
+    def fail(wheels, may_install):
+        raise BadInput("the package index cannot be reached")
+
+    monkeypatch.setattr(module, "require_installed", fail)
+    with pytest.raises(Missing, match="the package index cannot be reached; BUILT=1 builds it"):
+        module.server_of(COMMIT)

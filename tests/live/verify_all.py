@@ -57,7 +57,7 @@ def main(argv):
     parser.add_argument("--jobs", type=int, default=2)
     args = parser.parse_args(argv)
     try:
-        server = args.server or build.binary(args.profile.partition("@")[2])
+        server = args.server or build.server_of(args.profile.partition("@")[2])
     except build.Missing as why:
         print(why, file=sys.stderr)
         return 2

@@ -307,7 +307,7 @@ def main(argv):
     parser.add_argument("--header", action="store_true", help="with the response header, whose causes must be right")
     args = parser.parse_args(argv)
     if args.server is None and args.part != "mlx":
-        args.server = build.binary("b11549")
+        args.server = build.server_of("b11549")
     part, number = PARTS[args.part]
     args.number = args.number or number
     return 0 if part(args) else 1

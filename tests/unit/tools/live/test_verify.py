@@ -204,3 +204,26 @@ def test_fitting_says_what_it_changed():
     assert said == "every request names slot 0" and found.steps[0].request.id_slot == 0
     same, said = fitted(stale, "llama_cpp@b11549", "S", stale.server)
     assert said == "" and same.model == "S"
+
+
+@pytest.mark.parametrize(("members", "first", "why"), [
+    ([{"response": {"stop_type": "eos"}}], "", "the real model ended an answer before its last token"),
+    ([{"request": {"cancel_after": 0}}], "decision 3: release there, batch here",
+     "the log does not show at which batch"),
+    ([{"request": {"cancel_after": 0}}], "prompt_n: 3 there, 4 here", ""),
+    ([{"request": {}, "response": {"stop_type": "limit"}}], "decision 3: release there, batch here", ""),
+])  # fmt: skip
+def test_after_an_end_that_the_recording_does_not_show_differences_say_nothing(members, first, why):
+    found = model_of._unknown_end(members, first)
+    assert found.startswith(why) and bool(found) == bool(why)
+
+
+def test_requests_that_neither_side_answers_are_equal():
+    """The stand-in is the simulator; the conversation is that of D2, whose server spins."""
+    fake = Fake("llama_cpp@b11549", "A", ["-np", "1", "-c", "8192", "-b", "128"])
+    scenario = load(corpus_files()["llama-24755-busy-slot-spins"])
+    for _ in Player(scenario).run(fake.play):
+        pass
+    found = rows(fake.trace(), "llama_cpp@b11549", [step.text for step in scenario.steps], True)
+    assert [row.ours.status for row in found[2:]] == [row.theirs.status for row in found[2:]] == [-1, -1]
+    assert [row.same for row in found[2:]] == [True, True]

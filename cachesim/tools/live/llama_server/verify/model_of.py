@@ -25,6 +25,7 @@ from cachesim.tools.live.token_map import TINY, Vocabulary
 # Comparison: the simulator replays what the real server received and generated.
 
 ENDED_EARLY = "the real model ended an answer before its last token, which the simulator is not told"
+DISCONNECTED = "the log does not show at which batch the server noticed a disconnect"
 RACED = "the result depends on when the requests arrive"
 SIZES = ("size", "mib", "bytes", "limit")
 """Parts of the names of event fields that depend on the size of a model's states."""
@@ -69,7 +70,7 @@ def rows(data: Mapping[str, Any], profile: str, texts: Sequence[str], sized: boo
             first = run.first(step)
             members = raw.get("steps", [raw])
             race = bool(raw.get("racy")) and not trace.has_log
-            raced = "" if step.action == "restart" else raced or (RACED if race else "") or _ended_early(members)
+            raced = "" if step.action == "restart" else raced or (RACED if race else "") or _unknown_end(members, first)
             if step.members:
                 for n, (member, one) in enumerate(zip(step.members, members, strict=True), number):
                     theirs = _theirs(member, one, raw)
@@ -84,10 +85,14 @@ def rows(data: Mapping[str, Any], profile: str, texts: Sequence[str], sized: boo
     return found
 
 
-def _ended_early(members: Sequence[Mapping[str, Any]]) -> str:
-    """Return why later differences say nothing if a model ended an answer by itself, "" if none did."""
+def _unknown_end(members: Sequence[Mapping[str, Any]], first: str) -> str:
+    """Return why differences from this step on say nothing, "" if they count: a model ended an answer by itself, or a
+    client disconnected and the first difference is one of decisions. ``first``: the first difference."""
     stops = [(member.get("response") or {}).get("stop_type") for member in members]
-    return ENDED_EARLY if "eos" in stops else ""
+    if "eos" in stops:
+        return ENDED_EARLY
+    disconnects = any("cancel_after" in (member.get("request") or {}) for member in members)
+    return DISCONNECTED if disconnects and first.startswith("decision") else ""
 
 
 class _Beside(TraceReplay):
