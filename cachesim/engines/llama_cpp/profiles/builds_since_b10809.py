@@ -161,5 +161,5 @@ B11549_PROPOSED = replace(
     kv_quant=newest.quantized_shift_lives,
     inferred=("slot_select", "trim", "ckpt_break", "file_torn", "media.reason", "media.ckpt", "kv_index", "kv_quant"),
 )
-"""Proposals for open reports of lost reuse, a refused removal, truncated slot files and K-shifts. Not part of the repaired rule
+"""Proposals for open reports of lost reuse, a refused removal, slot files and K-shifts. Not part of the repaired rule
 set, whose edits a real server ran."""

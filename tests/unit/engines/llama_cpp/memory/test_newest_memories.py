@@ -35,7 +35,8 @@ class NewestWorld(World):
         self.net = make_model(self.kind.spec, exact=False)
         refuses = lambda pos, p0, p1, planes: 0 < p0 <= pos < p1 and not (  # noqa: E731
             1 <= pos - p0 + 1 <= planes.n_rs_seq and not planes.pending)
-        self.memory = create_memory(self.kind, sizes, self.net, old.keep, refuses, self.events.append, traits or BuildTraits())
+        traits = traits or BuildTraits()
+        self.memory = create_memory(self.kind, sizes, self.net, old.keep, refuses, self.events.append, traits)
         self.context = type(self.context)(self.memory, self.net, 2048, sizes.n_ubatch, self.events.append)
 
     def cold(self, n, base=100):
