@@ -52,6 +52,7 @@ class SlotFile(NamedTuple):
     checkpoints: tuple[Checkpoint, ...] = ()
     draft_model: str = ""                         # notation of the draft model, "" = without draft context
     noted: SavedAdapters | None = None                    # adapters of the slot, None = the server had none
+    streams: int = 0                              # of a memory that names them, 0 = none
 
 
 def appendix_bytes(checkpoints: Sequence[Checkpoint]) -> int:
@@ -64,6 +65,7 @@ def pack(file: SlotFile) -> bytes:
     arrays: Arrays = {
         "model": text_array(file.model), "draft_model": text_array(file.draft_model), "form": np.array([file.form]),
         "tokens": np.array(file.tokens, np.int64), "n_ckpt": np.array([len(file.checkpoints)]),
+        "streams": np.array([file.streams]),
     }  # fmt: skip
     keys = [key_of(identity(token)) for token in file.tokens]
     if any(keys):
@@ -100,7 +102,7 @@ def unpack(data: bytes, name: str) -> SlotFile:
     return array_file.unpack_arrays(MAGIC, data, name, lambda arrays: SlotFile(
         array_text(arrays["model"]), int(arrays["form"][0]), _tokens(arrays),
         _blob(arrays, "state"), tuple(_checkpoint(arrays, f"ckpt{k}") for k in range(int(arrays["n_ckpt"][0]))),
-        array_text(arrays["draft_model"]), _noted(arrays),
+        array_text(arrays["draft_model"]), _noted(arrays), int(arrays["streams"][0]) if "streams" in arrays else 0,
     ))  # fmt: skip
 
 
@@ -165,7 +167,7 @@ def _save(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
     saved = tuple(slot.checkpoints[k] for k in srv.decide(which, slot))
     blob, model = srv.memory.state_write(slot.id, partial=False), srv.kind.spec.notation
     made = SlotFile(model, srv.rules.state_form, tuple(slot.tokens), blob, saved, _draft_model(srv),
-                    slot.noted if srv.adapters else None)  # fmt: skip
+                    slot.noted if srv.adapters else None, _streams(srv))  # fmt: skip
     write_whole(file, pack(made), sync=False)
     if saved:
         srv.emit(llama_ev.CkptAppend(slot.id, None, len(saved), ev.mib(appendix_bytes(saved))))
@@ -174,6 +176,12 @@ def _save(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
 
 def _draft_model(srv: Core) -> str:
     return srv.dft.memory.kind.spec.notation if srv.dft else ""
+
+
+def _streams(srv: Core) -> int:
+    """Return the number of streams that a state of this memory names: those of compressed rows, 0 = none that matters.
+    (Other memories name them, too; here slots of one file are only moved between servers with shared cells.)"""
+    return srv.settings.n_slots if srv.kind.kind == "dsv4" else 0
 
 
 LOAD = "llama_state_seq_load_file: error loading sequence state file:"
@@ -196,6 +204,9 @@ def _restore(srv: Core, slot: Slot, file: Path, percent: int) -> dict[str, Any]:
     array_file.check_model(saved.model, srv.kind.spec.notation, file)
     if saved.form != srv.rules.state_form:
         srv.emit(slot_ev.Error(f"{OTHER_FORM} 67677371, {saved.form:08x}"))
+        return _refused(srv, slot, UNUSABLE)
+    if saved.streams != _streams(srv):
+        srv.emit(slot_ev.Error(f"{LOAD} n_stream mismatch"))
         return _refused(srv, slot, UNUSABLE)
     try:
         torn = _torn_state(srv, saved, percent)

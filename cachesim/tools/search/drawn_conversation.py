@@ -44,7 +44,8 @@ def draw_server(rng: Rng, engine: str, models: tuple[str, ...] = ()) -> DrawnSer
     given = parse_settings(settings_in(models), engine)
     images = manual.image_sizes(given)
     every = small_models(manual)
-    known = [one for one in every if one in models] or list((*manual.drawn, *manual.drawn_with_images) if images else manual.drawn)
+    usual = (*manual.drawn, *manual.drawn_with_images) if images else manual.drawn
+    known = [one for one in every if one in models] or list(usual)
     rings = [one for one in known if "W" in one]            # windows lose the most, and only after long conversations
     world = manual.draw(rng, rng.one(rings if rings and rng.chance(20) else known))
     return world._replace(server={**world.server, **given}, images=images) if given else world

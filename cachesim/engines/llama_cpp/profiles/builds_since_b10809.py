@@ -129,8 +129,6 @@ B11549_REPAIRED = replace(
     kv_full=repaired.full_keeps,
     kv_shared=repaired.shared_reused,
     kv_shift=repaired.shift_skips,
-    kv_index=newest.index_turned,
-    kv_quant=newest.quantized_shift_lives,
     waiting=repaired.waiting_is_cleared,
     children_at=repaired.copied_after_output,
     file_empty=slot_file.empty_clears,
@@ -144,8 +142,7 @@ B11549_REPAIRED = replace(
     task_first=media_repairs.valid_before_slot,
     inferred=(
         "slot_select", "reuse", "ckpt_pick", "ckpt_restore", "ckpt_erase", "draft_max", "kv_copy", "kv_undo", "kv_full",
-        "kv_shared", "kv_shift", "kv_index", "kv_quant",
-        "waiting", "children_at", "file_empty", "task_first", "media.last", "media.size",
+        "kv_shared", "kv_shift", "waiting", "children_at", "file_empty", "task_first", "media.last", "media.size",
         "media.back", "media.again", "adapters.back", *LORA_CHANGED,
     ),
 )
@@ -160,7 +157,9 @@ B11549_PROPOSED = replace(
     ckpt_break=repaired.break_quarters,
     file_torn=slot_file.torn_freed,
     media=MediaRules(reason=media_repairs.image_is_reason, ckpt=media_repairs.kept_after_image),
-    inferred=("slot_select", "trim", "ckpt_break", "file_torn", "media.reason", "media.ckpt"),
+    kv_index=newest.index_turned,
+    kv_quant=newest.quantized_shift_lives,
+    inferred=("slot_select", "trim", "ckpt_break", "file_torn", "media.reason", "media.ckpt", "kv_index", "kv_quant"),
 )
-"""Proposals for open reports of lost reuse, a refused removal and truncated slot files. Not part of the repaired rule
+"""Proposals for open reports of lost reuse, a refused removal, slot files and K-shifts. Not part of the repaired rule
 set, whose edits a real server ran."""

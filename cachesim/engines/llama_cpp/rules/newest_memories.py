@@ -48,7 +48,7 @@ def index_spoilt() -> Decision:
     return Decision(True, {})
 
 
-# [New in llama_cpp@b11549-repaired]
+# [New in llama_cpp@b11549-proposed]
 @rule("LC-KV-INDEX.TURNED", Role.MEMORY,
       llama_cpp(KV_CACHE, "llama_kv_cache::build_graph_shift", "b11549",
                 note="proposed here, tried on a build: for an index cache rotate the whole head back, turn its first "
@@ -66,7 +66,7 @@ def quantized_shift_dies(head: int, quantized: bool) -> Decision:
     return Decision(quantized and head % ROTATED > 0, {"head": head, "quantized": quantized})
 
 
-# [New in llama_cpp@b11549-repaired]
+# [New in llama_cpp@b11549-proposed]
 @rule("LC-KV-QUANT.LIVES", Role.MEMORY,
       llama_cpp(KV_CACHE, "build_rope_shift", pull=25636, note="open; its change was tried on a build: rotate only if "
                                                               "there is a matrix"))
