@@ -144,9 +144,10 @@ class _Clock(SilentObserver):
         self.asked.request = number
 
 
-def is_much(gained: int, lost: int) -> bool:
-    """True if at least half of the lost tokens are reused."""
-    return 2 * gained >= lost
+def regains_much(what: FailureKind, now: int, before: int, lost: int) -> bool:
+    """True if at least half of the lost tokens are reused, ``now`` instead of ``before``; a failure without a loss
+    counts as much."""
+    return what is not FailureKind.LOSS or 2 * (now - before) >= lost
 
 
 class _Search:
@@ -223,9 +224,8 @@ class _Search:
         return self.what is FailureKind.FAULT and all(map(ObservedRequest.keeps, found, self.was))
 
     def _much(self, cache_n: int) -> bool:
-        """True if much of a loss is reused; a failure without a loss counts as much."""
-        gained = cache_n - self.was[self.number].outcome.cache_n
-        return self.what is not FailureKind.LOSS or is_much(gained, self.lost)
+        """True if much is reused with so many reused tokens."""
+        return regains_much(self.what, cache_n, self.was[self.number].outcome.cache_n, self.lost)
 
     @cached_property
     def order(self) -> list[tuple[str, bool, bool]]:

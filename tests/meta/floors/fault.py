@@ -19,7 +19,7 @@ FLOORS: dict[str, tuple[str, ...]] = {
     "tools/run": ("tests/unit/tools/run", "tests/unit/cli/test_commands.py"),
     "tools/replay": ("tests/unit/tools/replay",),
     "tools/search": ("tests/unit/tools/search",),
-    "tools/conformance": ("tests/conformance",),
+    "tools/conformance": ("tests/conformance", "tests/unit/tools/conformance"),
     "tools/conformance/http_check": ("tests/unit/tools/conformance/http_check",),
     "tools/server_logs": ("tests/unit/tools/server_logs",),
     "tools/request_bodies": ("tests/unit/tools/request_bodies",),

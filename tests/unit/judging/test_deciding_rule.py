@@ -7,7 +7,7 @@ import pytest
 from cachesim.engines.registry import profiles, rules_of
 from cachesim.engines.rule import Decision, Role, about
 from cachesim.judging.decided_text import decided_data, decided_sentences
-from cachesim.judging.deciding_rule import FailureKind, deciding_rule, is_much
+from cachesim.judging.deciding_rule import FailureKind, deciding_rule, regains_much
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.request_cost import RequestCost, cost_change
 from cachesim.judging.rule_exchange import START, AskedRules, is_compatible, variants_in
@@ -168,10 +168,12 @@ def test_objects_that_were_removed_before_the_request_are_not_called_stored():
     assert unused_points(one, 0) is None and unused_data(None) is None
 
 
-@pytest.mark.parametrize(("gained", "lost", "much"), [(3, 6, True), (2, 5, False), (3, 5, True), (0, 0, True),
-                                                      (-1, 0, False)])  # fmt: skip
-def test_half_of_a_loss_is_much(gained, lost, much):
-    assert is_much(gained, lost) is much
+@pytest.mark.parametrize(("now", "before", "lost", "much"), [
+    (13, 10, 6, True), (12, 10, 5, False), (13, 10, 5, True), (10, 10, 0, True), (9, 10, 0, False),
+])  # fmt: skip
+def test_half_of_a_loss_is_much(now, before, lost, much):
+    assert regains_much(FailureKind.LOSS, now, before, lost) is much
+    assert regains_much(FailureKind.FAULT, now, before, lost) and regains_much(FailureKind.COST, now, before, lost)
 
 
 @pytest.mark.parametrize(("new", "gained", "better"), [

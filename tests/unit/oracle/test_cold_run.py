@@ -24,6 +24,7 @@ def test_states_and_rows_at_every_length(exact: bool) -> None:
     store = PlainStore()
     states = [index for index, layer in enumerate(model.spec.layers) if layer.keeps_state]
     assert all(same_state(None, found.state_at(layer, 0)) for layer in states)
+    assert all((found.state_at(layer, 0).h is not None) == exact for layer in states)
     for n, token in enumerate(TOKENS, start=1):
         prefill(model, store, 0, [token], 1, pos0=n - 1)
         assert all(same_state(store.states[0, layer], found.state_at(layer, n)) for layer in states)

@@ -49,3 +49,15 @@ def test_a_changed_number_of_an_event_is_a_difference(file: Path, seed: int, tmp
     found = replay(read_trace(copy, profiles()))
     assert found.steps_agree < found.steps or found.events_agree < found.events
     assert found.first is not None or found.steps_undecided
+
+
+def test_another_answer_of_an_action_is_a_difference_of_its_own(tmp_path: Path) -> None:
+    file = DATA / "llama_cpp" / "gemma3-bug-swafull-slotfile-cut12.json"
+    data = json.loads(file.read_text())
+    step = next(step for step in data["steps"] if step["request"].get("action") == "save")
+    name = "n_saved"
+    step["response"][name] += 1
+    (tmp_path / file.name).write_text(json.dumps(data))
+    found = replay(read_trace(tmp_path / file.name, profiles()))
+    assert found.first is not None and found.first["field"] == name and "orders" not in found.first
+    assert found.first["recorded"] == found.first["ours"] + 1

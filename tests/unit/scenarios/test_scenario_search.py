@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.scenarios.corpus import corpus_root
-from cachesim.scenarios.scenario_search import COMMON, matching
+from cachesim.scenarios.scenario_search import COMMON, kinds_of_model, matching
 from cachesim.scenarios.symptoms import SYMPTOMS
 from tests.scenarios.whole import corpus
 
@@ -104,3 +104,12 @@ def test_what_is_common_is_there_once_and_of_its_symptom(symptom, ids):
 def test_a_symptom_by_its_name_shows_what_is_common(symptom):
     first = dict(LINES)[symptom].split()
     assert [one.id for one in matching(symptom, CORPUS)][: len(first)] == first
+
+
+@pytest.mark.parametrize(("model", "kinds"), [
+    ("AAAA", set()), ("W8 A", {"window"}), ("GA", {"hybrid", "recurrent"}), ("SSSS", {"recurrent"}),
+    ("GA+mtp", {"hybrid", "recurrent"}), ("no layers", set()), ("qwen3next-80b", {"hybrid", "recurrent"}),
+    ("gemma3-swa-XX", {"window"}), ("hybrid-XX", {"hybrid"}),
+])  # fmt: skip
+def test_a_model_has_the_kinds_of_its_name_and_of_its_layers(model, kinds):
+    assert kinds_of_model(model) == kinds

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inspect import signature
+
 import pytest
 from hypothesis import Phase, assume, example, find, given, settings, target
 from hypothesis import strategies as st
@@ -194,3 +196,8 @@ def test_assume_works():
         assert len(drawn.requests) > 1
 
     test()
+
+
+def test_the_bounds_of_drawn_requests_are_those_of_the_page():
+    found = {name: one.default for name, one in signature(requests).parameters.items()}
+    assert found == {"words": 4, "max_words": 4, "max_length": 24, "near": (), "max_predict": 1}

@@ -52,3 +52,12 @@ def test_the_work_is_bounded_by_the_tokens_that_are_generated(monkeypatch, round
     assert (saved == {"too_slow": True}) == (not played)
     if saved:
         assert "too slow" in next(saved_report(saved, "x.log")).plain
+
+
+@pytest.mark.parametrize(("rounds", "is_too_slow"), [(5000, False), (4999, True)])
+def test_a_case_is_too_slow_if_not_even_two_runs_are_allowed(monkeypatch, rounds, is_too_slow):
+    line = "A40>a2500"
+    cost = 2500 + 40 // module.PART
+    monkeypatch.setattr(module, "ROUNDS", rounds + 2 * (cost - 2500))
+    monkeypatch.setattr(AdviceSearch, "attempt", lambda self, _: self.found.append(self.base))
+    assert (saved_tokens(RepairCase(case(line))) == {"too_slow": True}) is is_too_slow

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.fingerprint import equal, identical
 from cachesim.tools.conformance.history_player import HistoryRun
-from cachesim.tools.conformance.properties import checks
+from cachesim.tools.conformance.properties import _identical, checks
 from cachesim.tools.conformance.protocol import CacheRequest, Reply, StoredEntry
 
 FIRST = (1, 2, 3)
@@ -56,3 +58,17 @@ def test_a_stored_state_may_be_filed_under_an_unknown_answer():
 ])  # fmt: skip
 def test_of_what_a_client_gave_up_the_tokens_so_far_count(warm, cold, cancelled, same):
     assert equal(warm, cold, identical, cancelled) is same
+
+
+@pytest.mark.parametrize(("texts", "got", "where"), [
+    ("xxx", "1 distinct answers to 3 identical prompts", 0), ("xyx", "2 distinct answers to 3 identical prompts", 1),
+    ("xxy", "2 distinct answers to 3 identical prompts", 2), ("xyz", "3 distinct answers to 3 identical prompts", 1),
+])  # fmt: skip
+def test_identical_prompts_differ_at_the_first_that_does(texts, got, where):
+    asks = [CacheRequest(FIRST, 2)] * 3
+    replies = [Reply(None, text, cached=0) for text in texts]
+    cold = [Reply(None, "c", cached=0)] * 3
+    [check] = _identical(HistoryRun(parse_history("A3/A/A"), asks, cold, [None] * 3, replies, [[0], [1], [2]]),
+                         [(number, replies[number], cold[number]) for number in range(3)], identical,
+                         SimpleNamespace(tell=lambda ask, reply: True))  # fmt: skip
+    assert (check.ok, check.request, check.got) == (len({*texts}) == 1, where, got)

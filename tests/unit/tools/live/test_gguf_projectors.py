@@ -44,3 +44,15 @@ def test_flags_without_a_projector_write_nothing(tmp_path):
     flags = ["-md", "MODELS/tiny-A.gguf"]
     assert with_projector(flags, tmp_path / "a") == flags and projector_in(flags) == ""
     assert not (tmp_path / "a").exists()
+
+
+@needs_gguf
+@pytest.mark.parametrize(("kind", "layers"), [(kind, 3 if kind == "mlp" else 2) for kind in PROJECTORS])
+def test_a_projector_has_two_heads_and_few_layers(kind, layers, tmp_path):
+    from gguf import GGUFReader
+
+    write_projector(kind, tmp_path / "ours")
+    fields = GGUFReader(tmp_path / "ours").fields
+    vision = {name: fields[f"clip.vision.{name}"].contents() for name in ("attention.head_count", "block_count")}
+    assert vision == {"attention.head_count": 2, "block_count": layers}
+    assert fields["clip.projector_type"].contents() == PROJECTORS[kind].type

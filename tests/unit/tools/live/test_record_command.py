@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import stat
+from argparse import Namespace
 
 import pytest
 
 from cachesim.base import exits
+from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.tools.live import record_command as record
 from tests.live.fake import Fake
@@ -108,3 +110,25 @@ def test_the_build_is_what_the_server_says(binary, said, name, capsys):
     else:
         with pytest.raises(Exception, match="--commit"):
             record.build_of(binary)
+
+
+@pytest.mark.parametrize("given, is_complete", [
+    ({"url": "http://x"}, True), ({"server": True, "model": True}, True), ({}, False), ({"server": True}, False),
+    ({"model": True}, False), ({"url": "http://x", "server": True, "model": True}, False),
+    ({"url": "http://x", "model": True}, False),
+])  # fmt: skip
+def test_a_server_is_a_url_or_a_program_with_its_model(binary, given, is_complete):
+    files = {name: binary if name in given else None for name in ("server", "model")}
+    args = Namespace(url=given.get("url", ""), **files)
+    if is_complete:
+        record.check_place(args)
+    else:
+        with pytest.raises(BadInput, match="expected --url URL, or --server BIN with --model GGUF"):
+            record.check_place(args)
+
+
+@pytest.mark.parametrize("what", ["server", "model"])
+def test_a_missing_program_or_model_is_named(binary, tmp_path, what):
+    args = Namespace(url="", **{"server": binary, "model": binary, what: tmp_path})
+    with pytest.raises(BadInput, match=f"{tmp_path}: no such {what}"):
+        record.check_place(args)

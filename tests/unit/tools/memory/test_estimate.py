@@ -118,13 +118,13 @@ def test_settings_for_agents_exist_for_every_width_of_heads(tmp_path, name):
 
 
 class Forms(NamedTuple):
-    """A server whose memory is the sum of its options [MiB]; an option of 0 has no limit."""
+    """A server whose memory is the sum of its options [MiB], except "free"; an option of 0 has no limit."""
 
     lower: dict[str, tuple[int, int]]
 
     def use(self, ask):
         unlimited = next((name for name, value in ask.options.items() if not value), "")
-        parts = tuple(MemoryPart(name, MIB, value, "units") for name, value in ask.options.items())
+        parts = tuple(MemoryPart(name, MIB, value, "units") for name, value in ask.options.items() if name != "free")
         return MemoryUse(token=0, window=0, state=0, checkpoint=0, parts=parts, unlimited=unlimited)
 
 
@@ -141,6 +141,7 @@ def search(room, least, **options):
     (4, {"a": 10, "b": 1}, {"a": 10, "b": 4, "c": 2}, []),                # a has no smaller value, b alone no room
     (6, {"a": 10, "b": 1, "c": 1}, {"a": 2, "b": 4, "c": 4}, [("b", 1), ("c", 3)]),
     (2, {"a": 2, "b": 2}, {"a": 10, "b": 5}, []),
+    (4, {"free": 1, "a": 1}, {"free": 5, "a": 10}, [("a", 4)]),          # free saves nothing
 ])  # fmt: skip
 def test_options_are_lowered_together_until_they_fit(room, least, options, found):
     lower, use = search(room, least, **options)

@@ -14,7 +14,7 @@ PICTURES = {
     "hybrid.svg": ("run", "S8.A6>t3/B9/S.A.t.C4", "--model", "GA", "-np", "1", "-p", "llama_cpp@b11549", "--svg"),
     "two_slots.svg": ("run", "A8/B8/A.C3", "--model", "W4 A", "-p", "llama_cpp@b11549", "-p", "ik_llama@main", "--svg"),
     "blocks.svg": ("run", "A40/A.B5", "--model", "A", "-p", "vllm@0.33.0", "--svg"),
-    "tree.svg": ("run", "A10/A.B5/A.C4", "--model", "GA", "-p", "sglang@0.5.23", "--svg"),
+    "tree.svg": ("run", "A10/A.B5/A.C4", "--model", "A", "-p", "sglang@0.5.23", "--svg"),
     "entries.svg": ("run", "A10/B6/A.C4", "--model", "A", "-p", "mlx_lm@0.32.2", "--svg"),
     "wrong.svg": ("run", "llama-24143-entry-removed-hybrid", "-p", "llama_cpp@b9518", "--svg"),
     "trace.json": ("run", "A8/A.B4", "--model", "A", "-p", "llama_cpp@b11549", "--trace"),

@@ -60,3 +60,11 @@ def test_wrappers_are_opened_four_deep():
     for deep in range(7):
         assert (said(answer) is None) == (deep > 4)
         answer = {"body": answer}
+
+
+@pytest.mark.parametrize(("wrappers", "is_found"), [(0, True), (1, True), (2, True), (3, False)])
+def test_an_answer_is_sought_in_few_wrappers(wrappers, is_found):
+    value = {"choices": [{"text": "Hello"}]}
+    for _ in range(wrappers):
+        value = {"response": json.dumps(value)}
+    assert (said(value) is not None) is is_found

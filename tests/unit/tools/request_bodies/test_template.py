@@ -163,3 +163,19 @@ def test_without_jinja2_the_error_names_the_package_to_install(monkeypatch, tmp_
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     error = refused("x")
     assert error.startswith("the chat template needs the package jinja2, which is not installed (pip install 'jinja2>=")
+
+
+@pytest.mark.parametrize("templates", [[], ["x"], [{"name": "default"}], None, 5])
+def test_a_configuration_without_a_template_is_refused(tmp_path, templates):
+    file = tmp_path / "tokenizer_config.json"
+    file.write_text(json.dumps({"chat_template": templates}))
+    with pytest.raises(BadInput, match="contains no chat template"):
+        read_template(file)
+
+
+def test_of_named_templates_the_default_is_taken_else_the_first(tmp_path):
+    file = tmp_path / "tokenizer_config.json"
+    named = [{"name": "tools", "template": "T"}, {"name": "default", "template": "D"}]
+    for templates, source in ((named, "D"), (named[:1], "T")):
+        file.write_text(json.dumps({"chat_template": templates}))
+        assert read_template(file).source == source

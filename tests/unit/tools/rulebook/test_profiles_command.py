@@ -9,6 +9,7 @@ import pytest
 from cachesim.base import exits
 from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES, profiles, rules_of
+from cachesim.tools.rulebook.profiles_command import _plain
 
 MLX = ("mlx_lm@d78bf58e", "mlx_lm@pr1006a")
 
@@ -61,3 +62,7 @@ def test_profiles_of_two_engines_are_not_compared(capsys):
 def test_explain_names_the_profiles_that_use_a_rule_of_an_inner_table(capsys):
     [rule] = json.loads(printed(capsys, "explain", "ML-LRU-HAND.copy", "--json"))["rules"]
     assert "mlx_lm@d78bf58e" in rule["profiles"] and "mlx_lm@pr923" not in rule["profiles"]
+
+
+def test_values_of_a_rule_set_are_plain_data():
+    assert _plain({"a": {"b": frozenset({2, 1})}, "c": 3, "d": "x"}) == {"a": {"b": [1, 2]}, "c": 3, "d": "x"}

@@ -197,3 +197,10 @@ def test_a_level_of_optimisation_has_no_effect() -> None:
     program = find_program(words, table)
     assert program is not None
     assert read_command(words, program, table, (), "").ignored == ["-O3", "-O.level"]
+
+
+def test_parts_of_a_value_that_changes_nothing_are_ignored_once_and_of_another_refused() -> None:
+    found = read("engine serve M --graph-config.a 1 --graph-config.b.c 2 --block 8")
+    assert (found.ignored, found.options) == (["--graph-config"], {"block": 8})
+    with pytest.raises(BadInput, match="not simulated, and may change what is reused: --connector"):
+        read("engine serve M --connector.a 1")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.tools.server_logs.conclusions import conclude
-from cachesim.tools.server_logs.first_lines import facts_first, first_lines
+from cachesim.tools.server_logs.first_lines import STDIN_NAME, facts_first, first_lines, following
 from cachesim.tools.server_logs.import_log import import_log
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.recognise import grammars
@@ -154,3 +154,15 @@ def test_a_prompt_that_was_not_cached_has_no_cause_in_the_log(tmp_path, verbosit
     (reused,) = [line.says for line in facts_first(statements) if line.what == "reused"]
     assert reused == ("It reused 0 of 620 prompt tokens; its lines do not show the cause "
                       "(cache_prompt = false prints no line).")  # fmt: skip
+
+
+@pytest.mark.parametrize(("data", "out", "command"), [
+    ({"file": "a.log", "arguments": ["-p", "x"]}, "", "cachesim why a.log -p x"),
+    ({"file": STDIN_NAME, "arguments": ["-p", "x"]}, "",
+     "save the log in a file, then cachesim why FILE -p x"),
+    ({"file": "a.log", "arguments": ["-p", "x", "--limit", "tokens=5", "--limit", "log-requests=9"]}, "o.toml",
+     "cachesim why o.toml --limit tokens=5"),
+    ({"file": "a.log", "arguments": ["--model", "tokens=5", "--limit", "rebuilt=9"]}, "o.toml", "cachesim why o.toml"),
+])  # fmt: skip
+def test_the_next_command_repeats_the_run_of_the_import(data, out, command):
+    assert following(data, "why", out) == command

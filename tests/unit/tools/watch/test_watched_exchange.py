@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.tools.watch.held_bytes import HeldBytes
-from cachesim.tools.watch.watched_exchange import BODY, NO_ROOM, TOO_LARGE, WatchedExchange
+from cachesim.tools.watch.watched_exchange import BODY, NO_ROOM, REPLY_END, REPLY_START, TOO_LARGE, WatchedExchange
 
 
 @pytest.mark.parametrize("most, size, why", [(BODY * 2, BODY, ""), (BODY * 2, BODY + 1, TOO_LARGE),
@@ -28,3 +28,21 @@ def test_a_body_is_kept_whole_or_not_at_all(most, size, why):
 ])  # fmt: skip
 def test_a_path_has_neither_host_nor_query(target, path):
     assert WatchedExchange("POST", target).path == path
+
+
+def test_the_start_and_the_end_of_a_reply_are_kept_and_its_size_counted():
+    one = WatchedExchange("POST", "/x", held=HeldBytes(1 << 30))
+    for piece in (b"a" * REPLY_START, b"b" * (2 * REPLY_END), b"c" * 5):
+        one.take_reply(piece)
+    assert one.reply_size == REPLY_START + 2 * REPLY_END + 5 and one.reply == b"a" * REPLY_START
+    assert one.rest == b"b" * (REPLY_END - 5) + b"c" * 5 and not one.is_reply_left_out
+    held = one.held.size
+    one.release()
+    assert held > 0 and one.held.size == 0
+
+
+def test_a_reply_without_room_is_left_out_and_its_size_still_counted():
+    one = WatchedExchange("POST", "/x", held=HeldBytes(10))
+    one.take_reply(b"x" * 5000)
+    one.take_reply(b"y" * 7)
+    assert (one.is_reply_left_out, one.reply, one.rest, one.reply_size, one.held.size) == (True, b"", b"", 5007, 0)

@@ -1,0 +1,16 @@
+"""Which rule sets `diff` takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.base import exits
+from cachesim.cli.main import main
+
+B9518, B11549, MAIN = ("-p", "llama_cpp@b9518"), ("-p", "llama_cpp@b11549"), ("-p", "ik_llama@main")
+
+
+@pytest.mark.parametrize("profiles", [B11549, (*B11549, *B11549), (*B9518, *B11549, *MAIN)])
+def test_two_different_rule_sets_are_compared_and_no_other_number(capsys, profiles):
+    assert main(["diff", "A9/A.B5", "--model", "A", *profiles]) == exits.BAD_INPUT
+    assert capsys.readouterr().err == "cachesim: diff compares two different profiles (-p A -p B)\n"
