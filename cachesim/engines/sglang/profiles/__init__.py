@@ -38,7 +38,7 @@ V0_5_9 = replace(
     insert_to_branch=r.insert_all, window_frontier=r.window_frontier, chunk_frontier=r.no_frontier,
     slides=r.slides_each_window, revive=t.revive_adopted, capped_leaf=t.uncapped_leaf, prompt_boundary=t.no_boundary,
     state_source=r.state_source_running, overlaps=r.overlaps_if_possible,
-    keeps_states=r.keeps_states_without_drafts,
+    keeps_states=r.keeps_states_without_drafts, takes_other_place=reported.place_after_result,
     tracking_slots=r.tracking_slots_by_drafts, strategies=frozenset({"auto", "no_buffer", "extra_buffer"}),
     owned_tokens=reported.owned_all, stays_full=s.stays_always,
     counts_uses=h.counts_uses_on_host, eviction_policies=frozenset(t.PRIORITIES) - {"slru"},

@@ -89,6 +89,14 @@ def place_after_launch(launched: bool, reused: bool) -> bool:
     return launched
 
 
+@rule("SG-STATE-PLACE.PROCESSED", Role.MEMORY, source("managers/scheduler_output_processor_mixin.py",
+                                                      "_mamba_prefix_cache_update", OLD, spec="not named"))  # fmt: skip
+def place_after_result(launched: bool, reused: bool) -> bool:
+    """True if a request takes the other of its places for the next tracked state: if the last processed decode step has
+    tracked a state in the place that is next."""
+    return reused
+
+
 @rule("SG-STATE-PLACE.ALWAYS", Role.MEMORY, instead_of(place_after_launch))
 def place_after_each(launched: bool, reused: bool) -> bool:
     """True if a request takes the other of its places for the next tracked state: if the last launched decode step of
