@@ -68,6 +68,24 @@ def test_another_engine_does_not_know_the_memory_of_a_file(capsys, file):
     assert "the memory of" in error and "is not known" in error and error.count("\n") == 1
 
 
+NOTES = {
+    "deepseek32 --cache-reuse 256": "index keys of moved tokens are spoilt; answers change beyond 48 tokens",
+    "deepseek4 --context-shift": "switches --context-shift off: positions of this memory cannot be moved",
+    "deepseek4 -np 4 -kvu": "gives each of 4 slots the whole context",
+    "minimax-m3": "all rows are read instead of the chosen blocks",
+    "qwen4exp -np 1": "", "deepseek32 -np 1": "", "minimax-m3 -np 1": "",
+}
+
+
+@needs(MODELS / "tiny-deepseek4.gguf")
+@pytest.mark.parametrize(("words", "told"), NOTES.items())
+def test_flags_that_change_answers_are_noted_with_the_memory(capsys, words, told):
+    name, *flags = words.split()
+    assert main(["memory", str(MODELS / f"tiny-{name}.gguf"), "-c", "4096", *flags]) == exits.HOLDS
+    out = " ".join(capsys.readouterr().out.split())
+    assert (told in out) and ("note:" in out) is bool(told)
+
+
 @pytest.mark.parametrize(("line", "layers"), LINES.items())
 def test_a_log_that_shows_the_memory_is_simulated_with_it(tmp_path, capsys, line, layers):
     log = tmp_path / "server.log"
