@@ -14,7 +14,7 @@ from cachesim.base.errors import BadInput, quoted
 from cachesim.base.limits import Limit
 from cachesim.base.media_items import is_item
 from cachesim.engines.base import Request
-from cachesim.engines.shared.known_models import MODELS, KnownModel
+from cachesim.engines.shared.known_models import OLDER, KnownModel
 from cachesim.model.hash_mixing import Rng
 
 Option = int | float | bool | str
@@ -172,7 +172,7 @@ class Manual:
     # flag spellings that change no decision -> number of values that follow
     silent: Mapping[str, int] = field(default_factory=dict)
     # real models with the layers that represent them
-    known: Mapping[str, KnownModel] = field(default_factory=lambda: MODELS)
+    known: Mapping[str, KnownModel] = field(default_factory=lambda: OLDER)
     headline: tuple[str, ...] = ()                                 # options in every report
     token_numbers: tuple[str, ...] = ()                            # rule set fields that count tokens
     unlimited: Mapping[str, Option] = field(default_factory=dict)  # options that lift the storage limits

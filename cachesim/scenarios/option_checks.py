@@ -9,7 +9,7 @@ from cachesim.base.errors import ECHOED, BadInput, counted, nearest, quoted
 from cachesim.engines.build_names import resolve_name
 from cachesim.engines.capabilities import Flag, Manual, Option, plain_name
 from cachesim.engines.registry import DEFAULT, engine_named, latest, near_profile, rules_of
-from cachesim.engines.shared.known_models import KnownModel, find, known_names, plain
+from cachesim.engines.shared.known_models import MODELS, KnownModel, find, known_names, plain
 from cachesim.engines.shared.model_sizes import model_file, real_model, short_notation, sized_name
 from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.model.layer_kinds import KINDS
@@ -254,6 +254,10 @@ def check_has(text: str, engine: str) -> None:
     """Raise BadInput for the name of a real model that this engine does not support."""
     manual, name = manual_of(engine), find(text)
     if name and name not in manual.known and text not in manual.models:
+        for layer in parse(MODELS[name].layers).layers if name in MODELS else ():
+            if KINDS[layer.kind].newest:
+                what = KINDS[layer.kind].words
+                raise BadInput(f"{engine}: model {quoted(name)} is not simulated: its layers have {what}")
         raise BadInput(f"{engine} has no model {quoted(name)}", hint=f"its models: cachesim options {engine}")
 
 

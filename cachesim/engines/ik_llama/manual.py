@@ -19,7 +19,7 @@ from cachesim.engines.ik_llama.flags import FLAGS, IGNORED
 from cachesim.engines.shared import advice
 from cachesim.engines.shared.drawn_requests import context_parts, draw_fields, slot_count
 from cachesim.engines.shared.images import image_sizes
-from cachesim.engines.shared.known_models import MODELS
+from cachesim.engines.shared.known_models import OLDER
 from cachesim.model.hash_mixing import Rng
 from cachesim.model.spec import TRAINED_ON
 
@@ -94,7 +94,7 @@ MANUAL = Manual(
     open_words={"ctx_size": str(TRAINED_ON)},
     unlimited={"ctx_checkpoints": 1_000_000, "cache_ram": -1},
     context=ContextOption("ctx_size", context_parts),
-    known={name: model for name, model in MODELS.items() if name != "mamba-2"},    # LLM_ARCH_MAMBA only
+    known={name: model for name, model in OLDER.items() if name != "mamba-2"},    # LLM_ARCH_MAMBA only
     fields=(
         Field("parser", False, "true: a chat, whose answer is parsed; the parser rejects plain text"),
         Field("stream", True, "false: the client waits for the whole answer, and a disconnect stops the evaluation"),

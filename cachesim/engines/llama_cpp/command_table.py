@@ -20,6 +20,8 @@ OPTIONS = """
 1 -cms --checkpoint-min-step >=b9713 $LLAMA_ARG_CHECKPOINT_MIN_SPACING_NT
 0 --context-shift >=b9294 $LLAMA_ARG_CONTEXT_SHIFT
 1 -cram --cache-ram >=b9294 $LLAMA_ARG_CACHE_RAM
+1 -ctk --cache-type-k $LLAMA_ARG_CACHE_TYPE_K
+1 -ctv --cache-type-v $LLAMA_ARG_CACHE_TYPE_V
 1 -ctxcp --ctx-checkpoints >=b9294 $LLAMA_ARG_CTX_CHECKPOINTS
 1 -hfd -hfrd --hf-repo-draft $LLAMA_ARG_SPEC_DRAFT_HF_REPO
 0 --kv-unified -kvu >=b6170 $LLAMA_ARG_KV_UNIFIED
@@ -119,9 +121,7 @@ j --chat-template-kwargs $LLAMA_ARG_CHAT_TEMPLATE_KWARGS
 1 --cpu-strict-batch
 1 -Cr --cpu-range
 1 -Crb --cpu-range-batch
-1 -ctk --cache-type-k $LLAMA_ARG_CACHE_TYPE_K
 1 -ctkd --cache-type-k-draft $LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_K
-1 -ctv --cache-type-v $LLAMA_ARG_CACHE_TYPE_V
 1 -ctvd --cache-type-v-draft $LLAMA_ARG_SPEC_DRAFT_CACHE_TYPE_V
 1 -dev --device $LLAMA_ARG_DEVICE
 1 -devd --device-draft

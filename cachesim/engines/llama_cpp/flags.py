@@ -202,7 +202,10 @@ class Options:
         "f16", "-ctk", "--cache-type-k", choices=ROW_TYPES, governs="LC-KV-QUANT",
         help="Type of K rows. Sizes are as declared for types that are not quantized.",
     )
-    cache_type_v: str = flag("f16", "-ctv", "--cache-type-v", choices=ROW_TYPES, help="Type of V rows.")
+    cache_type_v: str = flag(
+        "f16", "-ctv", "--cache-type-v", choices=ROW_TYPES,
+        help="Type of V rows; quantized rows take fewer bytes in states and in the prompt cache.",
+    )
     pooling: str = flag(
         "mean", "--pooling", choices=POOLINGS, write=_write_pooling, governs="LC-TASK",
         help="Pooling of an embedding; last and rank read only the last token of the prompt.",

@@ -19,6 +19,7 @@ from cachesim.engines.llama_cpp.flags import FLAGS, IGNORED
 from cachesim.engines.shared import advice
 from cachesim.engines.shared.drawn_requests import context_parts, draw_fields, slot_count
 from cachesim.engines.shared.images import image_sizes
+from cachesim.engines.shared.known_models import MODELS
 from cachesim.model.hash_mixing import Rng
 from cachesim.model.spec import TRAINED_ON
 
@@ -100,6 +101,7 @@ MANUAL = Manual(
         "granitehybrid", "deepseek4", "deepseek32", "deepseek32one", "dots3note", "minimax-m3", "qwen4exp",
     ),
     newest=frozenset("IPBD"),
+    known=MODELS,
     architectures=("qwen35",),
     with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),
     completions=True,

@@ -19,6 +19,7 @@ from cachesim.engines.llama_cpp.memory.hybrid_memory import window_cells
 from cachesim.engines.llama_cpp.memory.model_layout import ModelKind, model_kind
 from cachesim.engines.llama_cpp.memory.newest_layout import Dsv4Shape, Widths, dsv4_shape
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, RecurrentShape, StateForm
+from cachesim.engines.llama_cpp.newest_start import flag_notes
 from cachesim.engines.llama_cpp.profiles import Rules
 from cachesim.engines.llama_cpp.server_flags import Settings, settings
 from cachesim.engines.shared.agent_settings import slot_settings
@@ -203,7 +204,14 @@ def use(ask: MemoryQuestion) -> MemoryUse:
     return MemoryUse(target.rows(ask.model.full) + target.index_rows, target.rows(ask.model.windows),
                      target.state, size, tuple(parts),
                      unlimited="cache_ram" if fixed.has_cache and not fixed.limit_size else "",
-                     chosen={"ctx_size": fixed.n_ctx, "parallel": fixed.n_slots})  # fmt: skip
+                     chosen={"ctx_size": fixed.n_ctx, "parallel": fixed.n_slots},
+                     notes=tuple(flag_notes(target.rules, _as_started(target), fixed)))  # fmt: skip
+
+
+def _as_started(target: SizedContext) -> ModelKind:
+    """Return the model with the types of its rows and the width of its heads."""
+    rows = target.model.full or target.model.windows
+    return replace(target.kind, types=target.types, head=target.model.head if rows else 0)
 
 
 AGENTS = AgentForms(

@@ -10,7 +10,7 @@ from dataclasses import replace
 from cachesim.base.limits import WINDOW
 from cachesim.engines.llama_cpp.memory.index_memory import LATENT
 from cachesim.engines.llama_cpp.memory.model_layout import ModelKind
-from cachesim.engines.llama_cpp.memory.newest_layout import QUANTIZED
+from cachesim.engines.llama_cpp.memory.newest_layout import NEWEST, QUANTIZED
 from cachesim.engines.llama_cpp.profiles import Rules
 from cachesim.engines.llama_cpp.server_flags import Settings
 from cachesim.engines.rule import Decision
@@ -42,4 +42,27 @@ def newest_decisions(rules: Rules, kind: ModelKind, fixed: Settings) -> list[Dec
         found.append(rules.msa_read(fixed.n_slots, fixed.unified))
     if kind.kind in LATENT:
         found.append(rules.kv_index())
+    return found
+
+
+def flag_notes(rules: Rules, kind: ModelKind, fixed: Settings) -> list[str]:
+    """Return sentences about flags that change answers or end the process with this memory."""
+    flags, moves = fixed.flags, bool(fixed.n_cache_reuse or fixed.context_shift)
+    given = {"--cache-reuse": flags.cache_reuse, "--context-shift": flags.context_shift}
+    asked = [name for name, on in given.items() if on]
+    both, found = " and ".join(asked), []
+    if asked and not moves and kind.kind in NEWEST:
+        found.append(f"the server switches {both} off: positions of this memory cannot be moved")
+    if moves and kind.kind in LATENT and rules.kv_index().value:
+        most = max(layer.count for layer in kind.spec.layers)
+        found.append(f"{both}: index keys of moved tokens are spoilt; answers change beyond {most:,} tokens "
+                     "(LC-KV-INDEX)")  # fmt: skip
+    if moves and rules.kv_quant(kind.head, kind.types[0] in QUANTIZED).value:
+        found.append(f"{both}: moving quantized rows of {kind.head} numbers ends the process (LC-KV-QUANT)")
+    if kind.kind == "msa" and rules.msa_read(fixed.n_slots, fixed.unified).value:
+        found.append("slots share the cells, so all rows are read instead of the chosen blocks: -np 1 or -no-kvu "
+                     "(LC-MSA-READ)")  # fmt: skip
+    if kind.kind == "dsv4" and fixed.unified and fixed.n_slots > 1:
+        found.append(f"-kvu gives each of {fixed.n_slots} slots the whole context: this memory is never shared "
+                     "(LC-KV-STREAMS)")  # fmt: skip
     return found

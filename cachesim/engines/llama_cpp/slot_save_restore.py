@@ -202,11 +202,8 @@ def _restore(srv: Core, slot: Slot, file: Path, percent: int) -> dict[str, Any]:
         return _refused(srv, slot, UNUSABLE)
     saved = unpack(read_bytes(file, SLOT_FILE_BYTES, "slot file"), str(file))
     array_file.check_model(saved.model, srv.kind.spec.notation, file)
-    if saved.form != srv.rules.state_form:
-        srv.emit(slot_ev.Error(f"{OTHER_FORM} 67677371, {saved.form:08x}"))
-        return _refused(srv, slot, UNUSABLE)
-    if saved.streams != _streams(srv):
-        srv.emit(slot_ev.Error(f"{LOAD} n_stream mismatch"))
+    if other := _other_format(srv, saved):
+        srv.emit(slot_ev.Error(other))
         return _refused(srv, slot, UNUSABLE)
     try:
         torn = _torn_state(srv, saved, percent)
@@ -232,6 +229,13 @@ def _restore(srv: Core, slot: Slot, file: Path, percent: int) -> dict[str, Any]:
     _take_checkpoints(srv, slot, saved)
     srv.changed(slot, "overwritten", clear.rule)
     return {"status": 200, "n_restored": len(saved.tokens), "n_read": _bytes(srv, saved)}
+
+
+def _other_format(srv: Core, saved: SlotFile) -> str:
+    """Return the error for a file that another build, or a server with other streams, has written; "" for any other."""
+    if saved.form != srv.rules.state_form:
+        return f"{OTHER_FORM} 67677371, {saved.form:08x}"
+    return f"{LOAD} n_stream mismatch" if saved.streams != _streams(srv) else ""
 
 
 def _torn_state(srv: Core, saved: SlotFile, percent: int) -> StateEnd | None:

@@ -7,7 +7,7 @@ from typing import Any, Mapping
 from cachesim.engines.capabilities import MOST_DRAWN_BATCHES, ChatDrawing, DrawnServer, Manual
 from cachesim.engines.mlx_lm.flags import FLAGS, IGNORED
 from cachesim.engines.shared import advice
-from cachesim.engines.shared.known_models import MODELS
+from cachesim.engines.shared.known_models import OLDER
 from cachesim.model.hash_mixing import Rng
 
 TRIES = advice.tries_of(
@@ -56,13 +56,13 @@ def draw_system(rng: Rng, server: Mapping[str, Any]) -> int:
     return rng.between(1, rng.one((4, 12, 40)))
 
 
-WITHOUT_WINDOW = MODELS["gemma-2"]._replace(
+WITHOUT_WINDOW = OLDER["gemma-2"]._replace(
     layers="AAAA", real="all its layers are attention here: this server does not model its window",
     source="ml-explore/mlx-lm mlx_lm/models/gemma2.py",
 )
 
 MANUAL = Manual(
-    flags=FLAGS, silent=IGNORED, refused=frozenset(), known={**MODELS, "gemma-2": WITHOUT_WINDOW},
+    flags=FLAGS, silent=IGNORED, refused=frozenset(), known={**OLDER, "gemma-2": WITHOUT_WINDOW},
     models=("llama", "gemma3", "mamba2", "lfm2", "qwen3_next", "falcon_h1"),
     with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),
     slots=False, chats=ChatDrawing(draw_system, lambda server: server["template"] != "plain"),

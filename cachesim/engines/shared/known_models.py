@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from typing import Iterator, Mapping, NamedTuple
 
+from cachesim.model.layer_kinds import KINDS
 from cachesim.model.spec import parse
 
 
@@ -107,6 +108,12 @@ MODELS: Mapping[str, KnownModel] = {
         "ggml-org/llama.cpp src/models/phi3.cpp; ml-explore/mlx-lm mlx_lm/models/phi3.py", also=("phi3",)),
 }
 """Name of a model -> its layers. Lookups ignore dashes, dots and case."""
+
+OLDER: Mapping[str, KnownModel] = {
+    name: model for name, model in MODELS.items()
+    if not any(KINDS[layer.kind].newest for layer in parse(model.layers).layers)
+}
+"""Models whose kinds of layers every engine knows."""
 
 _SIZE = re.compile(r"(\d+ )?\d+(x\d+)?[bm]|(fp8|nvfp4|awq|gptq)$")      # 80b, 8x7b, 2.7b in parts; or its type
 _GAPS = re.compile(r"[-_. :]+")

@@ -48,6 +48,7 @@ class MemoryUse(NamedTuple):
     takes_all: bool = False             # the server fills the given memory with them
     unlimited: str = ""                 # option that leaves a part without limit, "" = all have one
     chosen: Mapping[str, int] = {}      # values of options that were left to the server
+    notes: tuple[str, ...] = ()         # sentences about options that change answers of this model
 
     @property
     def total(self) -> int:

@@ -29,7 +29,8 @@ def memory_data(word: str, model: RealModel, found: MemoryEstimate, room: int) -
         "each": {"token": use.token, "window_token": use.window, "state": use.state, "checkpoint": use.checkpoint},
         "parts": [{"name": part.name, "each": part.each, "number": part.number, "unit": part.unit, "bytes": part.bytes,
                    "host": part.host} for part in use.parts],
-        "pool": _pairs(use.pool), "takes_all": use.takes_all, "largest_context": found.most or None,
+        "notes": [*use.notes], "pool": _pairs(use.pool), "takes_all": use.takes_all,
+        "largest_context": found.most or None,
         "lower": [_lower(engine, one) for one in found.lower],
         "together": [_lower(engine, one) for one in found.together],
     }  # fmt: skip
@@ -58,6 +59,8 @@ def memory_report(data: Data) -> Iterator[RenderableType]:
     yield Text(f"{data['model']} under {data['profile']}{_options(data)}", "dim")
     yield _table(data["parts"])
     yield from _each(data["each"])
+    for note in data["notes"]:
+        yield Text(f"note: {note}", "yellow")
     if data["room"] and data["pool"] and not data["takes_all"]:
         yield Text(f"{_gib(data['room'])} hold {_counts(data['pool'])}")
     if data["largest_context"]:

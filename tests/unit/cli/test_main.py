@@ -51,7 +51,7 @@ def refused(capsys, *argv):
         (["why", "x.toml", "-1"], "expected an integer from 0 to"),
         (["why", ".", "0"], "expected a scenario file, found a folder"),
         (["run", "S40", "--model", "Qwen4-Next"], "did you mean 'qwen3-next'? see cachesim options llama_cpp"),
-        (["run", "S40", "--model", "xyz", "-p", "mlx_lm@d78bf58e"], "C, H; names: cachesim options mlx_lm"),
+        (["run", "S40", "--model", "xyz", "-p", "mlx_lm@d78bf58e"], "B, D; names: cachesim options mlx_lm"),
         (["fuzz", "-p", "llama_cpp@b10587", "--examples", "0"], "--examples must be at least 1"),
         (["fuzz", "-p", "llama_cpp@b10587", "--minutes", "0"], "a number of minutes above 0"),
         (["fuzz", "-p", "llama_cpp@b10587", "--minutes", "0.5", "--examples", "3"], "exclude each other"),

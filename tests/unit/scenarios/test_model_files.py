@@ -61,7 +61,7 @@ def test_a_changed_file_is_read_again(folder):
      "unknown order of layers: model type 'new' with key attn_layer_period"),
     ('{"layer_types": ["full_attention", "chunked_attention"]}', "unknown kind in layer_types: 'chunked_attention'"),
     ('{"layer_types": ["mlp"]}', "no layer has K/V rows or a state"),
-    ('{"model_type": "deepseek_v32", "num_hidden_layers": 3}', "is not simulated"),
+    ('{"model_type": "deepseek_v32", "num_hidden_layers": 3}', "key num_attention_heads is missing"),
 ])  # fmt: skip
 def test_a_file_that_names_no_known_layers_is_refused_with_its_place(tmp_path, text, cause):
     file = tmp_path / "config.json"

@@ -41,7 +41,7 @@ class ModelKind:
     name: str
     spec: Spec
     mrope: bool = False                    # 2-D positions, which cannot be shifted
-    row_bytes: int = -1                    # bytes of a K row plus a V row of a layer, -1 = as in the recorded models
+    own_row: int = -1                      # bytes of a K row plus a V row of a layer, -1 = as in the recorded models
     form: StateForm = STATE_FORM           # state format of the build
     state_bytes: int = 0                   # bytes of the state of a recurrent layer, 0 = as in the recorded models
     history_bytes: int = 0                 # bytes of the history of n-gram embeddings, 0 = no layer has them
@@ -73,6 +73,11 @@ class ModelKind:
         object.__setattr__(self, "kind", kind)
 
     @property
+    def row_bytes(self) -> int:
+        """Bytes of a K row plus a V row in a layer with full attention."""
+        return self.own_row if self.own_row >= 0 else ROWS.get((self.kind, "base"), OLDER).each
+
+    @property
     def saves_all(self) -> bool:
         """True if a partial state of this memory contains everything."""
         return self.kind in ("A", "dsa", "msa")
@@ -82,8 +87,8 @@ class ModelKind:
         the index row."""
         rows, layers = ROWS.get((self.kind, part), OLDER), getattr(self, part)
         number = F32
-        if self.row_bytes >= 0:
-            rows, number = CacheRows(0 if part == "idx" else self.row_bytes, rows.tensors), F16
+        if self.own_row >= 0:
+            rows, number = CacheRows(0 if part == "idx" else self.own_row, rows.tensors), F16
         each = stored_bytes(rows.each, number, self.types[: rows.tensors])
         return AttentionShape(len(layers), each, self.mrope, self.form, rows.tensors)
 
@@ -140,7 +145,7 @@ def draft_kind(kind: ModelKind, spec_type: str, draft_model: str) -> ModelKind |
     if spec_type == "draft-mtp":
         return ModelKind(f"{kind.name}+mtp", parse("A"), kind.mrope, KV_ROW // 2, kind.form)
     if spec_type == "draft-simple":
-        return replace(model_kind(draft_model), row_bytes=KV_ROW // 2, form=kind.form)
+        return replace(model_kind(draft_model), own_row=KV_ROW // 2, form=kind.form)
     return None
 
 
@@ -149,7 +154,7 @@ def model_kind(name: str) -> ModelKind:
     Raise BadInput."""
     layers, sizes = split_sizes(name)
     if sizes is not None:
-        return replace(model_kind(layers), name=name, row_bytes=sizes.row, state_bytes=sizes.state, head=sizes.head)
+        return replace(model_kind(layers), name=name, own_row=sizes.row, state_bytes=sizes.state, head=sizes.head)
     if name in RECORDED:
         notation, mrope = RECORDED[name]
         kind = ModelKind(name, parse(notation), mrope, history_bytes=HISTORIES.get(name, 0))

@@ -48,7 +48,7 @@ def test_a_name_is_simulated(capsys, name, told):
 def test_another_engine_refuses_it_in_one_line(capsys, profile, model):
     assert main(["run", "S4/S", "--model", model, "-p", profile]) == exits.BAD_INPUT
     error = capsys.readouterr().err
-    assert "has no layers of kind" in error and error.count("\n") == 1
+    assert ("has no layers of kind" in error or "is not simulated" in error) and error.count("\n") == 1
 
 
 @needs(MODELS / "tiny-deepseek4.gguf")
@@ -66,6 +66,24 @@ def test_another_engine_does_not_know_the_memory_of_a_file(capsys, file):
     assert main(["memory", name, "-p", "ik_llama@1889-base"]) == exits.BAD_INPUT
     error = capsys.readouterr().err
     assert "the memory of" in error and "is not known" in error and error.count("\n") == 1
+
+
+NOTES = {
+    "deepseek32 --cache-reuse 256": "index keys of moved tokens are spoilt; answers change beyond 48 tokens",
+    "deepseek4 --context-shift": "switches --context-shift off: positions of this memory cannot be moved",
+    "deepseek4 -np 4 -kvu": "gives each of 4 slots the whole context",
+    "minimax-m3": "all rows are read instead of the chosen blocks",
+    "qwen4exp -np 1": "", "deepseek32 -np 1": "", "minimax-m3 -np 1": "",
+}
+
+
+@needs(MODELS / "tiny-deepseek4.gguf")
+@pytest.mark.parametrize(("words", "told"), NOTES.items())
+def test_flags_that_change_answers_are_noted_with_the_memory(capsys, words, told):
+    name, *flags = words.split()
+    assert main(["memory", str(MODELS / f"tiny-{name}.gguf"), "-c", "4096", *flags]) == exits.HOLDS
+    out = " ".join(capsys.readouterr().out.split())
+    assert (told in out) and ("note:" in out) is bool(told)
 
 
 @pytest.mark.parametrize(("line", "layers"), LINES.items())

@@ -86,8 +86,8 @@ def test_the_work_is_limited_to_a_share_of_the_campaign():
         return plain(*args, **more)
 
     with patch.object(failure_causes, "run_mutated", run):
-        data = causes(*[failure(WINDOW, shrunk=False)] * 9, examples=110)
-    assert len(runs) == run_budget({"examples": 110, "failures": []}) == 11
+        data = causes(*[failure(WINDOW, shrunk=False)] * 9, examples=130)
+    assert len(runs) == run_budget({"examples": 130, "failures": []}) == 13
     assert changes(data) == [("ckpt_create", "LC-CKPT-CREATE.CR8", [0])]
     assert data["ungrouped"] == [*range(1, 9)]
 
