@@ -35,7 +35,7 @@ more:
 	@echo 'make million  run a million drawn conversations     make million JOBS=2'
 	@echo 'make keyed    run 100,000 with adapters and images  make keyed JOBS=2'
 	@echo 'make trees    run 100,000 under SGLang, repaired    make trees JOBS=2'
-	@echo 'make blocks   run 22,000 under vLLM, repaired       make blocks JOBS=2'
+	@echo 'make blocks   run 100,000 under vLLM, repaired      make blocks JOBS=2'
 	@echo 'make hostile  run mutated input files               make hostile N=100000 SEED=0 JOBS=2'
 	@echo 'make rediscover  search for the known defects      make rediscover JOBS=2'
 	@echo 'make replay   replay all recorded traces            make replay TRACES=../shared/traces JOBS=2'
@@ -87,11 +87,12 @@ keyed: $(VENV)/.run
 trees: $(VENV)/.run
 	$(BIN)/cachesim fuzz -p sglang@0.5.23-repaired --examples 100000 --seed 36 --jobs $(JOBS) --out build/trees --resume $(ARGS)
 
-# 20,000 conversations under vllm@0.33.0-repaired, then some with images; resumes.
+# 100,000 conversations under vllm@0.33.0-repaired, then some with images, and some with two steps in flight; resumes.
 BLOCKS = fuzz -p vllm@0.33.0-repaired --jobs $(JOBS) --out build/blocks --resume
 blocks: $(VENV)/.run
-	$(BIN)/cachesim $(BLOCKS) --examples 20000 --seed 35 $(ARGS)
-	$(BIN)/cachesim $(BLOCKS) --set multimodal=true --examples 2000 --seed 36 $(ARGS)
+	$(BIN)/cachesim $(BLOCKS) --examples 100000 --seed 35 $(ARGS)
+	$(BIN)/cachesim $(BLOCKS) --set multimodal=true --examples 5000 --seed 36 $(ARGS)
+	$(BIN)/cachesim $(BLOCKS) --set async_scheduling=true --set num_cpu_chunks=0 --model A --model W8 --model 'W8 A' --examples 5000 --seed 37 $(ARGS)
 
 # Resumes where it stopped; START= skips the first cases, ARGS="--only KIND:NUMBER" shows one.
 hostile: $(VENV)/.run
