@@ -17,7 +17,7 @@ from cachesim.base.pool import KilledItem, finished
 from cachesim.base.untrusted_files import files_in
 from cachesim.engines.registry import BUILTIN, ENGINES
 from cachesim.judging.evidence import Grade, table_of, write_table
-from tests.evidence import peer_runs, server_runs, table
+from tests.evidence import peer_runs, server_runs, table, vllm_start
 from tests.evidence.search import Found, pairs, search
 from tests.evidence.survey import Survey, survey
 from tests.shared import ROOT, TRACES
@@ -39,7 +39,7 @@ def main(argv: list[str] | None = None) -> int:
         return exits.NOTHING
     files += files_in(OWN, ".json")
     surveys = [one for one in _all(survey, files, args.jobs, "reading") if isinstance(one, Survey)]
-    found = _on_servers(_recorded(surveys, args.traces, args.jobs))
+    found = [*_on_servers(_recorded(surveys, args.traces, args.jobs)), *vllm_start.found()]
     compared = _all(peer_runs.search, peer_runs.pairs(), args.jobs, "comparing")
     for engine in BUILTIN:
         mine = [one for one in (*found, *compared) if one.engine == engine]

@@ -56,29 +56,27 @@ class KVCacheManager:
     def allocate_slots(self, request: Request, num_new_tokens: int, new_computed: CacheHit | None = None, *,
                        num_lookahead_tokens: int = 0, num_external_computed_tokens: int = 0, reserved_blocks: int = 0,
                        has_scheduled_reqs: bool = True) -> list[list[int]] | None:
-        """Allocate blocks for the next tokens of a request. ``new_computed``: it is admitted, with this prefix, and
-        external tokens behind it that are loaded if ``reserved_blocks`` stay free. Return the new blocks of each
-        group, None if too few are free."""
+        """Return the new blocks of a request for its next tokens, None if too few are free. ``new_computed``: it is
+        admitted with this prefix, and external tokens behind it are loaded if ``reserved_blocks`` stay free."""
         computed = new_computed or self.empty_kv_cache_blocks
         self.emit(AskedForBlocks(request.request_id, request.num_computed_tokens, hit=computed.n, new=num_new_tokens,
                                  lookahead=num_lookahead_tokens))  # fmt: skip
-        num_computed_tokens = request.num_computed_tokens + computed.n + num_external_computed_tokens
+        local = request.num_computed_tokens + computed.n
+        num_computed_tokens = local + num_external_computed_tokens
         total_computed_tokens = min(num_computed_tokens, self.max_model_len)
         watermark_blocks = self.rules.reserve(self.watermark, self.block_pool.num_gpu_blocks,
                                               new_computed is not None, has_scheduled_reqs)  # fmt: skip
         full_sequence = 0
         if new_computed is not None and self.full_sequence_must_fit:
             full_sequence = self._num_blocks_of_full_sequence(request, computed, total_computed_tokens)
-        main = 0
-        need_slot = 0
+        main = total_computed_tokens + num_new_tokens
+        need_slot = min(main + num_lookahead_tokens, self.max_model_len)
         num_blocks = 0
         if full_sequence + watermark_blocks <= self.block_pool.get_num_free_blocks():
             self.remove_skipped_blocks(request, total_computed_tokens)
-            main = total_computed_tokens + num_new_tokens
-            need_slot = min(main + num_lookahead_tokens, self.max_model_len)
             num_blocks = self.coordinator.get_num_blocks_to_allocate(
                 request, need_slot, computed.tables, total_computed_tokens=num_computed_tokens,
-                num_local_computed_tokens=request.num_computed_tokens + computed.n, num_tokens_main_model=main)
+                num_local_computed_tokens=local, num_tokens_main_model=main)
         required_blocks = num_blocks + reserved_blocks
         free = self.block_pool.get_num_free_blocks()
         admitted = new_computed is None or self.vllm_config.decide(
@@ -88,15 +86,13 @@ class KVCacheManager:
             self.emit(Refused())
             return None
         self.coordinator.allocate_new_computed_blocks(
-            request.request_id, computed.tables, num_local_computed_tokens=request.num_computed_tokens + computed.n,
+            request.request_id, computed.tables, num_local_computed_tokens=local,
             num_external_computed_tokens=num_external_computed_tokens)
         new_blocks = self.coordinator.allocate_new_blocks(request.request_id, need_slot, main)
         if num_external_computed_tokens:
-            new_blocks = self._blocks_behind(request, computed)
-        else:
-            self.cache_blocks(request, min(main, request.num_tokens))
-        self._record_owner(request, new_blocks)
-        return new_blocks
+            return self._record_owner(request, self._blocks_behind(request, computed))
+        self.cache_blocks(request, min(main, request.num_tokens))
+        return self._record_owner(request, new_blocks)
 
     def _blocks_behind(self, request: Request, computed: CacheHit) -> list[list[int]]:
         """Return the blocks of a request behind those that were found."""
@@ -108,10 +104,11 @@ class KVCacheManager:
         processed = max(0, total_computed_tokens - request.num_in_flight_tokens)
         self.coordinator.remove_skipped_blocks(request, processed)
 
-    def _record_owner(self, request: Request, new_blocks: list[list[int]]) -> None:
-        """Record which request took blocks."""
+    def _record_owner(self, request: Request, new_blocks: list[list[int]]) -> list[list[int]]:
+        """Record which request took blocks; return these."""
         self.block_owners |= dict.fromkeys(chain(*new_blocks), request.task.answer.request)
         self.emit(Got(new_blocks))
+        return new_blocks
 
     def _num_blocks_of_full_sequence(self, request: Request, computed: CacheHit, total_computed_tokens: int,
                                      num_tokens_ahead: int = 0) -> int:  # fmt: skip
