@@ -28,14 +28,21 @@ def test_options_are_options_of_the_engine(engine):
 
 @pytest.mark.parametrize("engine", BUILTIN)
 def test_every_model_is_drawn(engine):
-    with_images = set(ENGINES[engine].manual.drawn_with_images)
+    manual = ENGINES[engine].manual
+    if_asked = {*manual.drawn_with_images, *manual.drawn_newest}
     drawn = {draw_server(Rng(seed), engine).model for seed in range(300)}
-    assert drawn == set(small_models(ENGINES[engine].manual)) - with_images
+    assert drawn == set(small_models(manual)) - if_asked
+
+
+def test_the_newest_models_are_drawn_if_asked_for():
+    newest = BUILTIN["llama_cpp"].manual.drawn_newest
+    assert {draw_server(Rng(seed), "llama_cpp", newest).model for seed in range(100)} == {*newest} == {*KINDS["N"]}
 
 
 def test_models_with_positions_of_images_are_drawn_for_a_server_that_takes_images():
     drawn = {draw_server(Rng(seed), "llama_cpp", ("mmproj=causal",)).model for seed in range(300)}
-    assert drawn == set(small_models(BUILTIN["llama_cpp"].manual))
+    manual = BUILTIN["llama_cpp"].manual
+    assert drawn == set(small_models(manual)) - {*manual.drawn_newest}
     assert draw_server(Rng(0), "llama_cpp", ("qwen2vl", "mmproj=gemma3")).model == "qwen2vl"
 
 
