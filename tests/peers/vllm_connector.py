@@ -76,7 +76,7 @@ class Jobs:
 
     def end(self, numbers):
         """Return the worker's report that these transfers ended."""
-        loaded = {self.open.pop(number) for number in numbers} - {None}
+        loaded = [name for name in dict.fromkeys(self.open.pop(number) for number in numbers) if name is not None]
         return KVConnectorOutput(
             finished_recving=loaded, kv_connector_worker_meta=OffloadingWorkerMetadata(dict.fromkeys(numbers, 1)))
 

@@ -479,8 +479,9 @@ class Scheduler:
         """End transfers, and give back the blocks of ended requests that they wrote."""
         if self.connector is None:
             return
+        waiting = {job_id: request for request in self.finished_recving for job_id in self.connector.jobs_of(request)}
         self.connector.update_connector_output(job_ids)
-        for request in [*self.finished_recving]:
+        for request in dict.fromkeys(waiting[job_id] for job_id in job_ids if job_id in waiting):
             if not self.connector.has_transfers(request):
                 self.finished_recving.remove(request)
                 self.deferred_frees.free_request_blocks(request)

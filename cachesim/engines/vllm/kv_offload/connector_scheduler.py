@@ -91,6 +91,10 @@ class OffloadingConnectorScheduler:
         """Return the tokens that the pool had when the request was looked up."""
         return self._state_of(request).num_locally_computed_tokens
 
+    def jobs_of(self, request: Request) -> Iterable[int]:
+        """Return the transfers of a request that have not ended."""
+        return self._state_of(request).transfer_jobs
+
     def has_transfers(self, request: Request) -> bool:
         """True if transfers of a request have not ended."""
         return bool(self._state_of(request).transfer_jobs)
