@@ -60,7 +60,7 @@ class AnswerObserver(SilentObserver):
         self.server, self.starts = server, self.starts + 1
         self.new, self.corrupt, self.texts = {}, {}, {}
         judge = self.given if self.starts == 1 else self.judge
-        same = judge is not None and judge.model is server.model        # flags may change what a model reads
+        same = judge is not None and judge.model in (None, server.model)        # flags may change what a model reads
         self.judge = judge if judge is not None and same else Judge(server.model)
 
     def on_event(self, event: Event) -> None:

@@ -30,6 +30,7 @@ KNOWN = re.compile(
     r"|pip install --no-cache-dir \.|pip install -q llm-cachesim==\$VERSION"
     r"|(?:python -m )?pip install \"\$GITHUB_ACTION_PATH/[./]+\""
     r"|pip install (?:--quiet )?pre-commit && pre-commit install|pre-commit install"
+    r"|pip install @REQUIREMENT@ && PYTHON=server/bin/python sh FILE"
     r"|docker build -t [\w-]+ -f \.container/Containerfile \.|docker run --rm --network host [\w-]+ http://127\.0\.0\.1:8080"
 )
 """Commands that tests/packaging runs, beside those with the packages of an extra."""

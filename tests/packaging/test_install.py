@@ -27,8 +27,9 @@ from tests.unit.tools.conformance.http_check.stand_in import Simulated, serving
 
 pytestmark = pytest.mark.long
 ELSEWHERE = ("docker ", "podman ", *map(install_command, MESSAGES), "pip install --no-cache-dir",
-             "pip install -q llm-cachesim==")  # fmt: skip
-"""Beginnings of commands that another test of this file runs; the last one is run by `make release`."""
+             "pip install -q llm-cachesim==", "pip install @REQUIREMENT@")  # fmt: skip
+"""Beginnings of commands that another test of this file runs; `make release` runs the installation of a release, and
+`make live` that of a wheel in front of an exported program."""
 RUN = ["run", "--as-expected", "-q", "llama-24143-entry-removed-dense"]
 CONTAINER = ROOT / ".container" / "Containerfile"
 TOKENIZER = {"version": "1.0", "model": {"type": "WordLevel", "vocab": {"x": 0}, "unk_token": "x"}}

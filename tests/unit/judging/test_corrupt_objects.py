@@ -173,7 +173,8 @@ def test_a_restart_forgets_what_the_old_server_kept():
     server.gain(CKPT, wrong=True)
     server.request()
     server.gain(("entry", -1, 1), wrong=True)
-    server.observer.started(SimpleNamespace(inspection=SimpleNamespace(kept=lambda: [CKPT, ("entry", -1, 1)])))
+    server.observer.started(SimpleNamespace(
+        model=server.model, inspection=SimpleNamespace(kept=lambda: [CKPT, ("entry", -1, 1)])))
     assert (server.observer.new, server.observer.corrupt, server.observer.texts) == ({}, {}, {})
     assert server.reported() == []
 
