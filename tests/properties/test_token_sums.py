@@ -10,7 +10,7 @@ from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
 from cachesim.tools.search.drawn_conversation import draw_conversation
 
-SEEDS = range(60)
+SEEDS = range(40)
 PARTS = ("kept", "restored", "loaded", "computed")
 SHORTENED_BY = {"llama_cpp", "ik_llama"}        # only these cut a prompt that is too long
 
