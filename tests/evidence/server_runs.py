@@ -10,7 +10,7 @@ from collections import Counter
 from functools import cache
 
 from cachesim.engines.build_names import resolve_name
-from cachesim.engines.registry import BUILTIN, profiles
+from cachesim.engines.registry import profiles, rules_of
 from cachesim.engines.rule_outcomes import TooManyDecisions, limit_decisions, replace_outcome, report_outcomes
 from cachesim.judging.evidence import ENDLESS
 from cachesim.judging.judged_run import run_judged
@@ -74,7 +74,7 @@ def met():
             for other in others:
                 found.setdefault((engine, outcome, other), {})[number] = None
 
-        rules = report_outcomes(BUILTIN[engine].rules(stored["profile"]), variants(engine), hear)
+        rules = report_outcomes(rules_of(stored["profile"]), variants(engine), hear)
         run_judged(scenario, stored["profile"], "provenance", table=rules, with_ledger=False)
     return found, asked
 
@@ -85,7 +85,7 @@ def search(pair):
     others, asked = met()
     for number in others.get(pair, ()):
         file, scenario, stored = runs()[number]
-        rules = replace_outcome(BUILTIN[engine].rules(stored["profile"]), variants(engine), outcome, other)
+        rules = replace_outcome(rules_of(stored["profile"]), variants(engine), outcome, other)
         rules = limit_decisions(rules, ENDLESS * asked[number])
         try:
             wrong = first_difference(scenario, stored, rules)

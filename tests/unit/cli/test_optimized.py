@@ -22,6 +22,7 @@ SMOKE = {
     "explain": ["ML-LRU-HAND.copy"],
     "profiles": ["show", "mlx_lm@0.32.2"],
     "scenarios": ["24143"],
+    "real": ["list"],
     "options": ["llama_cpp", "ctx-checkpoints"],
     "lesson": ["1"],
     "completion": ["bash"],

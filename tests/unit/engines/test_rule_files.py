@@ -432,7 +432,7 @@ def test_only_a_rule_that_a_version_lacks_can_be_left_out():
     registry.add(replace(v32, name="vllm@mine", reset_preempts=v32.reset_preempts), "mine")
     assert registry.ENGINES["vllm"].beside["vllm@mine"] == "vllm@0.32.0"
     registry.add(replace(v33, name="vllm@none", store_chunks=None), "mine")
-    with pytest.raises(BadInput, match=r"not modelled in vllm@none"):
+    with pytest.raises(BadInput, match=r"vllm@none stores other chunks"):
         registry.ENGINES["vllm"].start("vllm@none", "A", {"num_cpu_chunks": 16}, "none")
     with pytest.raises(BadInput, match=r"evict of 'vllm@never' is not a rule: None"):
         registry.add(replace(v33, name="vllm@never", evict=None), "mine")
