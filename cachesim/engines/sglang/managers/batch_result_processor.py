@@ -68,9 +68,8 @@ class BatchResultProcessor:
         overwrites its last state hands over none."""
         kv = req.kv
         lookahead = req.decode_batch_idx - plan.decode_batch_idx
-        is_overwritten = plan.is_next_boundary if lookahead else plan.is_boundary
-        if (req.is_answered and lookahead and is_overwritten
-                and kv.mamba_next_track_idx == kv.mamba_last_track_idx):  # fmt: skip
+        is_overwritten = lookahead and plan.is_next_boundary
+        if req.is_answered and is_overwritten and kv.mamba_next_track_idx == kv.mamba_last_track_idx:
             req.mamba_lazy_checkpoint = False
         if not plan.is_boundary:
             return

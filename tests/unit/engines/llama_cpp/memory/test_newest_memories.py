@@ -16,6 +16,7 @@ from cachesim.engines.llama_cpp.memory.model_layout import KIND_WORDS, model_kin
 from cachesim.engines.llama_cpp.memory.newest_layout import NEWEST, Widths, dsv4_shape, memory_class, stored_bytes
 from cachesim.engines.llama_cpp.memory.saved_state import StateForm
 from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, DecodeBatch
+from cachesim.events import SeqRm
 from cachesim.model import make_model, parse
 from cachesim.model.store import index_of
 from cachesim.oracle.cold_run import cold
@@ -174,7 +175,9 @@ def test_a_piece_in_the_middle_and_an_end_are_refused():
     world = NewestWorld("dsv4")
     world.go(n=10)
     before = world.numbered()
-    assert not world.memory.seq_rm(0, 2, 5) and not world.memory.seq_rm(0, 9)
+    world.events.clear()
+    assert world.memory.seq_rm(0, 2, 5) is False and world.events == [SeqRm(0, 2, 5, False)]
+    assert not world.memory.seq_rm(0, 9)
     assert world.memory.seq_rm(0, 10) and world.range() == (9, 9) and world.numbered() == before
 
 
@@ -196,6 +199,42 @@ def test_a_rollback_continues_from_an_earlier_ring_and_hides_rows_by_number():
     world.go(n=6)
     cold_run = world.cold(16)
     assert world.numbered() == {layer: cold_run.rows(layer).digest.tolist() for layer in world.numbered()}
+
+
+def test_a_rollback_to_the_first_token_keeps_rows_that_are_hidden_by_number():
+    world = NewestWorld("dsv4", n_rs_seq=8)
+    world.go(n=1)
+    world.go(n=8)
+    before = world.numbered()
+    assert world.memory.seq_rm(0, 1) and world.range() == (0, 0) and world.numbered(n=9) == before
+
+
+def test_a_full_state_replaces_all_compressed_rows():
+    world = NewestWorld("dsv4", n_seq=2)
+    world.go(0, n=9)
+    world.go(1, n=21, base=300)
+    world.memory.state_read(1, world.memory.state_write(0, partial=False))
+    rows = world.numbered(1, 21)
+    assert world.numbered(1) == world.numbered(0)
+    assert not any(any(digests[9 // 4:]) for digests in rows.values())
+
+
+@pytest.mark.parametrize("n", [3, 4, 7, 8])
+def test_a_state_has_a_row_for_each_complete_group(n):
+    world = NewestWorld("dsv4")
+    world.go(n=n)
+    blob = world.memory.state_write(0, partial=False)
+    lengths = {layer: len(rows.digest) for layer, rows in blob.compressed.items()}
+    assert lengths == {index_of(1): n // 4, index_of(2): n // 8}
+    assert blob.size == world.memory.state_size(0, False)
+
+
+def test_a_cleared_memory_has_no_compressed_rows_of_any_sequence():
+    world = NewestWorld("dsv4", n_seq=2)
+    for seq in (0, 1):
+        world.go(seq, n=8)
+    world.memory.clear()
+    assert not any(any(rows) for seq in (0, 1) for rows in world.numbered(seq, 8).values())
 
 
 def test_a_rollback_reaches_as_far_as_its_planes():
@@ -224,7 +263,9 @@ def test_a_copy_has_the_rows_after_the_next_update():
     assert world.range(1) == (11, 11) and world.numbered(1, 12) != world.numbered(0)
     world.memory.init_update()
     assert world.numbered(1) == world.numbered(0)
-    world.go(1, n=4, base=300)
+    for _ in range(2):
+        world.go(1, n=4)
+    assert world.numbered(1) == {layer: world.cold(20).rows(layer).digest.tolist() for layer in world.numbered(1)}
     assert world.numbered(0, 12) == {layer: world.cold(12).rows(layer).digest.tolist() for layer in world.numbered(0)}
 
 
@@ -244,7 +285,8 @@ def test_all_others_are_emptied():
     ("deepseek32", 100, 8 + 16 + 36 + 100 * (12 + 576) + 8 + 16 + 36 + 100 * (12 + 768), None),
     ("minimax-m3", 10, 8 + 16 + 96 + 10 * (12 + 1024) + 8 + 16 + 72 + 10 * (12 + 384), None),
     ("qwen4exp", 10, 8 + 16 + 48 + 10 * (24 + 512) + 17484 + 8 + 16 + 24 + 10 * (24 + 256), 17484),
-    ("deepseek4", 32, None, 74568),
+    ("deepseek4", 31, 80024, None),
+    ("deepseek4", 32, 81328, 74568),
     ("deepseek4", 500, None, 74568),
 ])  # fmt: skip
 def test_a_saved_state_has_the_recorded_bytes(model, n, full, partial):
