@@ -71,4 +71,43 @@ def shifted() -> Talk:
     return talk
 
 
-CONVERSATIONS: tuple[Callable[[], Talk], ...] = (checkpoints, idle_slots, moved_block, children, drafts, image, shifted)
+def small_cache() -> Talk:
+    """Two conversations fit into the prompt cache: the oldest is evicted before the third is stored."""
+    talk = Talk("A", mode="none", cache_ram=1, ctx_size=1024, batch_size=1024, slot_prompt_similarity=0.0)
+    for name in ("a", "b", "c", "d"):
+        talk.ask(word(name, 900))
+    return talk
+
+
+def older_cache() -> Talk:
+    """An older build evicts after it has stored the conversation."""
+    talk = Talk("A", "b8271", "none", cache_ram=1, ctx_size=1024, batch_size=1024, slot_prompt_similarity=0.0)
+    for name in ("a", "b", "c", "d"):
+        talk.ask(word(name, 900))
+    return talk
+
+
+def other_adapters() -> Talk:
+    """An entry that was computed with other adapters is passed over, the ones after it are not."""
+    talk = Talk("AA", "b11549-lora-tried", "none", lora_scaled="0,0", slot_prompt_similarity=0.0)
+    talk.ask(S, extra={"lora": "0:1"})
+    talk.ask(Y, extra={"lora": "1:1"})
+    talk.ask(word("z", 9), extra={"lora": "0:1"})
+    talk.ask(S + X, extra={"lora": "0:1"})
+    return talk
+
+
+def refused() -> Talk:
+    """A cut inside an image and a prompt that is too long are refused; the slot keeps its tokens."""
+    talk = Talk("A", "b11549", "none", cache_ram=0, mmproj="causal")
+    talk.ask(S[:6] + CAT + X)
+    talk.ask(S[:6] + CAT)
+    talk.ask(word("long", 300))
+    talk.ask(S[:6])
+    return talk
+
+
+CONVERSATIONS: tuple[Callable[[], Talk], ...] = (
+    checkpoints, idle_slots, moved_block, children, drafts, image, shifted, small_cache, older_cache, other_adapters,
+    refused,
+)  # fmt: skip

@@ -46,7 +46,9 @@ def test_an_older_build_does_not_cut_between_two_images():
     assert older_media.cut_between(CAT, 0).value == ""
 
 
-@pytest.mark.parametrize(("pos_next", "n_tokens", "n_past"), [(4, 20, 4), (6, 20, 6), (7, 20, 10), (7, 8, 8), (4, 3, 3)])
+@pytest.mark.parametrize(("pos_next", "n_tokens", "n_past"), [
+    (4, 20, 4), (6, 20, 6), (7, 20, 10), (7, 8, 8), (4, 3, 3),
+])  # fmt: skip
 def test_evaluation_continues_after_the_token_or_image_that_reaches_the_position(pos_next, n_tokens, n_past):
     ckpt, resume = Ckpt(n_tokens, n_tokens - 1, n_tokens - 1, 1, 100), ResumePlace(pos_next, 0)
     assert media.resume_at(WITH_CAT, ckpt, resume, False).value == ResumePlace(pos_next, n_past)
@@ -91,7 +93,8 @@ def test_images_in_batches_and_files(decision, value):
     (prompt_lifecycle.shared_prefix([(1, 2, 3), (1, 2, 4)]), 2), (prompt_lifecycle.shared_prefix([(1, 2), (1, 2)]), 1),
     (prompt_lifecycle.shared_prefix([(1, 2, 3), (1, 2)]), 1), (prompt_lifecycle.shared_prefix([(1, 2, 3)]), 0),
     (prompt_lifecycle.shared_prefix([(1, 2, 3), (1, 2, 4), (1, 5, 6)]), 1),
-    (prompt_lifecycle.whole_prompt("completion", 9, 8, ""), ""), (prompt_lifecycle.whole_prompt("rerank", 9, 8, "last"), ""),
+    (prompt_lifecycle.whole_prompt("completion", 9, 8, ""), ""),
+    (prompt_lifecycle.whole_prompt("rerank", 9, 8, "last"), ""),
     (prompt_lifecycle.whole_prompt("embedding", 8, 8, ""), "whole"),
     (prompt_lifecycle.whole_prompt("embedding", 9, 8, "mean"), "too large"),
     (seq_rm_and_state.back_any(0, 2, 0, 1), False), (seq_rm_and_state.back_any(1, 2, 0, 1), True),
@@ -154,7 +157,7 @@ def test_older_builds_search_if_the_window_before_the_prefix_is_gone(n_past, hel
 @pytest.mark.parametrize(("start", "reused", "pos_min", "do", "created"), [
     (8, 8, 0, True, True), (8, 8, -1, True, False), (8, 9, 0, True, False), (8, 8, 0, False, False),
 ])  # fmt: skip
-def test_the_third_version_also_creates_a_checkpoint_at_the_end_of_the_common_prefix(start, reused, pos_min, do, created):
+def test_the_third_version_also_creates_a_checkpoint_after_the_common_prefix(start, reused, pos_min, do, created):
     chunk = Chunk(start, 90, 64, 64, 4, (), 8192, do, reused)
     found = checkpoint_create.create_v3(chunk, 72, (), pos_min)
     assert (found.value, found.because["reused"]) == (created, reused)
