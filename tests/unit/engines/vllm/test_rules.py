@@ -14,7 +14,7 @@ from cachesim.engines.vllm.rules.blocks import (
     PublicationMask,
     PublishableBlocks,
 )
-from cachesim.engines.vllm.rules.schedule import ChunkSplit, DraftPadding, Drafter, Speculation
+from cachesim.engines.vllm.rules.schedule import ChunkSplit, Drafter, DraftPadding, Speculation
 
 NEED = BlockNeed(tokens=33, block=8, held=0, hit=0, idle=0, skipped=0, first=True, partial=False, cap=0)
 MASK = PublicationMask(first=0, last=6, block=8, align=16, interval=0, ends=(31,), window=16, drop=False)
@@ -63,14 +63,14 @@ def test_free_blocks_that_a_request_needs(ask, value):
     assert blocks.blocks_needed(ask) == value
 
 
-@pytest.mark.parametrize(("ask", "value", "one"), [
+@pytest.mark.parametrize(("ask", "value", "single_group"), [
     (PublishableBlocks(39, 16, 8, F, 0), 32, 39), (PublishableBlocks(39, 16, 8, T, 0), 39, 39),
     (PublishableBlocks(47, 16, 8, T, 0), 40, 47), (PublishableBlocks(47, 16, 8, T, 2), 40, 45),
     (PublishableBlocks(33, 16, 8, T, 2), 24, 31), (PublishableBlocks(15, 16, 8, T, 0), 0, 15),
     (PublishableBlocks(1, 16, 8, F, 2), 0, 0), (PublishableBlocks(16, 16, 8, T, 0), 16, 16),
 ])  # fmt: skip
-def test_tokens_whose_blocks_can_be_found(ask, value, one):
-    assert (blocks.publishable(ask), blocks.publishable_one(ask)) == (value, one)
+def test_tokens_whose_blocks_can_be_found(ask, value, single_group):
+    assert (blocks.publishable(ask), blocks.publishable_one(ask)) == (value, single_group)
 
 
 @pytest.mark.parametrize(("change", "window", "states"), [
