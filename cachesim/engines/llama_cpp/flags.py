@@ -199,11 +199,11 @@ class Options:
              "shifted then, and moved blocks are not reused.",
     )
     cache_type_k: str = flag(
-        "f16", "-ctk", "--cache-type-k", choices=ROW_TYPES, governs="LC-KV-QUANT",
+        "f16", "-ctk", "--cache-type-k", choices=ROW_TYPES, unwritten="f16", governs="LC-KV-QUANT",
         help="Type of K rows. Sizes are as declared for types that are not quantized.",
     )
     cache_type_v: str = flag(
-        "f16", "-ctv", "--cache-type-v", choices=ROW_TYPES,
+        "f16", "-ctv", "--cache-type-v", choices=ROW_TYPES, unwritten="f16",
         help="Type of V rows; quantized rows take fewer bytes in states and in the prompt cache.",
     )
     pooling: str = flag(
