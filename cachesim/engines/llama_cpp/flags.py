@@ -235,10 +235,15 @@ IGNORED: Mapping[str, int] = {
 """Further flags that a command line may have, and their number of values."""
 
 
-def _read_step(line: CommandLine, text: str) -> None:
-    """Set the step of periodic checkpoints in builds that have them, stored as the minimum distance; <= 0 = never."""
+def period_of(text: str) -> int:
+    """Return the step of periodic checkpoints [tokens] that a flag sets; <= 0 = never."""
     every = parse_integer(text)
-    line.options["checkpoint_min_step"] = every if every > 0 else NEVER
+    return every if every > 0 else NEVER
+
+
+def _read_step(line: CommandLine, text: str) -> None:
+    """Set the step of periodic checkpoints in builds that have them, stored as the minimum distance."""
+    line.options["checkpoint_min_step"] = period_of(text)
 
 
 def _read_sleep(line: CommandLine, text: str) -> None:
