@@ -379,3 +379,44 @@ def test_the_causes_of_a_request_share_a_line():
     alone = {**first, "task": 8, "says": "c"}
     assert [line.plain for line in causes([first, second, alone, {**alone, "task": 9}], False)] == [
         "Cause: slot 0, task 7: a; b, lines 1-3.", "Cause: slot 0, task 8: c, line 1; likewise 1 request."]  # fmt: skip
+
+
+INFILL = "srv  log_server_r: done request: POST /infill 127.0.0.1 200"
+CHAT = "srv  log_server_r: request: POST /v1/chat/completions 10.0.0.1 200"
+LIMITS = "create no checkpoints and do not use the prompt cache (LC-TASK.COMPLETION)"
+
+
+def tasks(*lines):
+    return [(said.lines, said.numbers, said.says) for said in follows(*lines) if said.what == "tasks"]
+
+
+def test_the_paths_of_requests_show_what_their_tasks_do_not_get():
+    says = f"the log shows the paths of infill requests, which {LIMITS}"
+    assert tasks(LAUNCH, INFILL, NOISE, INFILL) == [((2, 4), {"task_kind": "infill", "requests": 2}, says)]
+    [(_, _, rerank)] = tasks(INFILL.replace("/infill", "/v1/rerank"))
+    assert rerank == f"the log shows the paths of rerank requests, which {LIMITS}"
+    assert tasks(*[INFILL] * 9)[0][0] == (1, 2, 3, 4, 5, 6)
+
+
+@pytest.mark.parametrize("lines", [
+    [CHAT], [INFILL, CHAT], [INFILL.replace("200", "501")], [INFILL.replace("/infill", "/infills")],
+    [INFILL.replace("POST", "GET")], [f"{INFILL} ms"],
+])  # fmt: skip
+def test_other_paths_and_refused_requests_show_nothing(lines):
+    assert tasks(LAUNCH, *lines) == []
+
+
+ASSERTION = "/src/llama-kv-cache.cpp:1123: GGML_ASSERT(it != cells.end()) failed"
+
+
+def ends(*lines, engine="llama_cpp"):
+    return [said for said in follows(*lines, engine=engine) if said.what == "ended"]
+
+
+def test_the_first_line_that_ends_the_server_is_a_conclusion():
+    [said] = ends(LAUNCH, NEW, ASSERTION, ASSERTION)
+    meaning = "a condition of the source code does not hold; the process of the server ends, and all its caches are"
+    assert (said.lines, said.says) == ((3,), f'{meaning} lost: "{ASSERTION}"')
+    [said] = ends("Scheduler hit an exception: Traceback", engine="sglang")
+    assert said.numbers == {"line_kind": "scheduler_died"}
+    assert ends(LAUNCH, NEW, FULL) == []
