@@ -141,8 +141,8 @@ class Copy:
             failed = [self._running.read_text() or f"{NO_RESULT} {code}: {' '.join(output.split())[-200:]}"]
         return failed
 
-    def found_by_children(self, faults: Sequence[DrawnFault], paths: Sequence[str], only_own: bool) -> dict[str, str]:
-        """Return the test of these paths that finds each fault, by the name of the fault: "" = none, LEFT = the fault
+    def found_by_children(self, faults: Sequence[DrawnFault], run: TestRun, only_own: bool) -> dict[str, str]:
+        """Return the test of a run that finds each fault, by the name of the fault: "" = none, LEFT = the fault
         must be planted in its module. Tests named after its module are tried first, or alone (``only_own``)."""
         self.write({})
         texts = {fault: self._original(fault.file) for fault in faults}
@@ -151,11 +151,15 @@ class Copy:
                  for fault, text in texts.items() if not fault.is_default(text)]  # fmt: skip
         self._ask({"faults": asked, "only_own": only_own, "package": f"{self.root / 'cachesim'}/",
                    "out": str(self._failed), "longest": LONGEST})  # fmt: skip
-        code, output = self._pytest(FORKED, paths)
-        rows = [json.loads(line) for line in self._failed.read_text("utf-8").splitlines()]
+        code, output = self._pytest(FORKED, [*(["-m", run.marks] if run.marks else []), *run.paths])
         if code not in (PASSED, NONE_LEFT):
             raise RuntimeError(f"{NO_RESULT} {code}: {output[-2000:]}")
-        return {fault.name: LEFT for fault in faults} | {row["fault"]: row["test"] for row in rows}
+        return {fault.name: LEFT for fault in faults} | self.found_so_far()
+
+    def found_so_far(self) -> dict[str, str]:
+        """Return what children have found in the last run, which may have been interrupted."""
+        rows = [json.loads(line) for line in self._failed.read_text("utf-8").splitlines()]
+        return {row["fault"]: row["test"] for row in rows}
 
     def _ask(self, wish: Mapping[str, object]) -> None:
         """Write the wish of a plug-in, and empty the files of its results."""

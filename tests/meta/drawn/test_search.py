@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.meta.drawn.copies import LEFT, Copy, Processes, Stopped, harmless
+from tests.meta.drawn.copies import TestRun as RunOfTests
 from tests.meta.drawn.drawing import all_faults
 from tests.meta.drawn.results import Result, Results
 from tests.meta.drawn.search import FOLDER, LAWS, OWN, STEPS, SUITE, Search, attributed, in_batches
@@ -82,7 +83,7 @@ def test_a_fault_is_found_in_a_child_process_unless_its_function_ran_before(root
     copy, path = Copy(tmp_path, root), "tests/unit/base/test_words.py"
     every = [fault for fault in all_faults(root / "cachesim")["base"] if fault.file == "base/words.py"]
     wanted = [fault for fault in every if fault.change.how in ("`+` -> `-`", "`1` -> `0`")]
-    found = copy.found_by_children(wanted, [path], only_own=True)
+    found = copy.found_by_children(wanted, RunOfTests([path]), only_own=True)
     assert {(fault.function, found[fault.name]) for fault in wanted} == {
         ("early", LEFT), ("late", f"{path}::test_late"), ("given", LEFT)}  # fmt: skip
     assert (copy.root / "cachesim/base/words.py").read_text() == module
