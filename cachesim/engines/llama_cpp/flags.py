@@ -105,8 +105,8 @@ class Options:
     parallel: int = flag(
         -1, "-np", "--parallel", also=("n_parallel",), least=1, open=-1, unwritten=-1,
         help="Number of slots; each keeps one conversation in the context. -1 = four with a unified cache (one "
-             "before b6925).",
-        governs="LC-SLOT-CTX LC-CTX-POOL", affects="LC-SLOT-SELECT LC-SPEC-UNREAD LC-SPEC-ROOM",
+             "before b6925). From b6925 to b7432 this applies to 1, too, unless -kvu or a draft model is given.",
+        governs="LC-SLOTS-OPEN LC-SLOT-CTX LC-CTX-POOL", affects="LC-SLOT-SELECT LC-SPEC-UNREAD LC-SPEC-ROOM",
     )
     kv_unified: bool = flag(
         False, "-kvu", "--kv-unified", off=("-no-kvu", "--no-kv-unified"), write=_write_unified,
@@ -199,11 +199,11 @@ class Options:
              "shifted then, and moved blocks are not reused.",
     )
     cache_type_k: str = flag(
-        "f16", "-ctk", "--cache-type-k", choices=ROW_TYPES, governs="LC-KV-QUANT",
+        "f16", "-ctk", "--cache-type-k", choices=ROW_TYPES, unwritten="f16", governs="LC-KV-QUANT",
         help="Type of K rows. Sizes are as declared for types that are not quantized.",
     )
     cache_type_v: str = flag(
-        "f16", "-ctv", "--cache-type-v", choices=ROW_TYPES,
+        "f16", "-ctv", "--cache-type-v", choices=ROW_TYPES, unwritten="f16",
         help="Type of V rows; quantized rows take fewer bytes in states and in the prompt cache.",
     )
     pooling: str = flag(

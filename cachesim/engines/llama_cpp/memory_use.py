@@ -171,7 +171,8 @@ def draft_model(ask: MemoryQuestion) -> RealModel:
     if ask.options["spec_type"] == "draft-mtp":
         if not ask.model.heads:
             raise BadInput("the model has no MTP head for --spec-type draft-mtp")
-        return ask.model._replace(layers=ask.model.heads, window=0)
+        windows = any(layer.kind == "W" for layer in ask.model.heads)
+        return ask.model._replace(layers=ask.model.heads, window=ask.model.window * windows)
     if ask.draft is None:
         raise BadInput("the draft model is missing", hint="-md FILE")
     return ask.draft

@@ -86,22 +86,31 @@ MODELS: Mapping[str, KnownModel] = {
         "I2048", "all 61 layers attend to the best 2048 rows", "ggml-org/llama.cpp src/models/deepseek32.cpp",
         also=("deepseek32", "deepseek-v3.2-exp")),
     "glm-5": KnownModel(
-        "I2048", "all its layers attend to the best 2048 rows; those of 5.2 without an index use the choice of another",
-        "ggml-org/llama.cpp src/models/glm-dsa.cpp", also=("glm-5.1", "glm-5.2", "glm-dsa")),
+        "I2048", "all its 78 layers attend to the best 2048 rows", "ggml-org/llama.cpp src/models/glm-dsa.cpp",
+        also=("glm-5.1", "glm-dsa")),
+    "glm-5.2": KnownModel(
+        "I2048 A A A", "21 of its 78 layers have an index; the others use its choice and stand as attention",
+        "ggml-org/llama.cpp src/models/glm-dsa.cpp", also=("glm-5.3",)),
+    "glm-5-next": KnownModel(
+        "G G G P2048", "Kimi's delta attention, which stands as G, and the best pools of 4 rows; read, not recorded",
+        "ggml-org/llama.cpp src/models/glm5-next.cpp", also=("glm-5.3-flash",)),
     "hunyuan-v4": KnownModel(
-        "I2048", "all its layers attend to the best rows; read in llama.cpp, not recorded",
-        "ggml-org/llama.cpp src/models/hy-v4.cpp", also=("hy-v4",)),
+        "I2048 A A A", "9 of its 34 layers have an index; the others use its choice and stand as attention; read in "
+        "llama.cpp, not recorded", "ggml-org/llama.cpp src/models/hy-v4.cpp", also=("hy-v4", "hy4-preview")),
     "deepseek-v4": KnownModel(
-        "W32 D4.32.12 D128.32 D4.32.12", "windows, and rows for 4 and for 128 tokens; numbers of the tiny model",
-        "ggml-org/llama.cpp src/models/deepseek4.cpp", also=("deepseek-v4-flash", "deepseek-v4-pro")),
+        "W128 D4.128.512 D128.128", "V4-Flash: 2 window layers, then rows for 4 and for 128 tokens in turn",
+        "ggml-org/llama.cpp src/models/deepseek4.cpp", also=("deepseek-v4-flash",)),
+    "deepseek-v4-pro": KnownModel(
+        "D128.128 D4.128.1024", "windows of 128, and rows for 128 and for 4 tokens in turn",
+        "ggml-org/llama.cpp src/models/deepseek4.cpp"),
     "dots-3": KnownModel(
-        "W32 I48 W32 I48", "windows and the best rows in turn, with the numbers of the recorded tiny model",
-        "ggml-org/llama.cpp src/models/dots3note.cpp", also=("dots3",)),
+        "I2048 W513 W513 W513", "13 layers with an index and 33 windows of 513 (preview)",
+        "ggml-org/llama.cpp src/models/dots3note.cpp", also=("dots3", "dots-3-note")),
     "minimax-m3": KnownModel(
-        "A B4 B4 B4", "the best blocks after dense layers, with the numbers of the recorded tiny model",
+        "A B128 B128 B128", "3 dense layers, then 57 that choose 2048 rows, here 128 blocks of 16 instead of 16 of 128",
         "ggml-org/llama.cpp src/models/minimax-m3.cpp"),
     "qwen3.8-flash-next": KnownModel(
-        "G P48 G P48", "the best pools of rows, with the numbers of the recorded tiny model",
+        "G G G P2048", "1 of 12 repetitions: the best pools of 4 rows",
         "ggml-org/llama.cpp src/models/qwen4exp.cpp", arch="qwen35", also=("qwen4-exp",)),
     "phi-3": KnownModel(
         "AAAA", "all its layers are attention: its window is switched off",
