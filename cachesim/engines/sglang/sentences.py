@@ -27,6 +27,15 @@ def _inside(value: Any, b: Because) -> str:
     return f"node {b['node']}, which ends after {b['end']} tokens, loses its {parts}"
 
 
+def _load(value: int | None, b: Because) -> str:
+    if value is None and b["pinned"]:
+        return "nothing is loaded from host memory: another load holds the copies"
+    if value is None:
+        return f"{counted(b['tokens'], 'token')} in host memory are too few to load"
+    further = ("", " and a window or a state", " and a window and a state")[b["parts"]]
+    return f"{counted(value, 'token')}{further} in host memory are due to be loaded"
+
+
 SENTENCES = Sentences({
     **described("SG-"),
     "SG-MATCH-HIT": _hit,
@@ -39,10 +48,12 @@ SENTENCES = Sentences({
                      else NoEffect(f"the state after {b['end']} tokens stays"),
     "SG-HOST-BACK-UP": lambda v, b: f"the {b['end']} tokens up to node {b['node']} are due for a copy in host memory"
                        if v else NoEffect(f"node {b['node']} is not copied yet"),
+    "SG-HOST-BACK-UP-PARTS": lambda v, b: f"state and windows up to node {b['node']} are copied to host memory" if v
+                             else NoEffect(f"node {b['node']} is not copied yet"),
     "SG-HOST-DEMOTE": lambda v, b: f"leaf {b['node']}, {counted(b['tokens'], 'token')} up to {b['end']}, {LEAVES[v]}",
     "SG-HOST-EVICT": lambda v, b: f"node {v}, {counted(b['tokens'], 'token')} up to {b['end']}, leaves host memory",
-    "SG-HOST-LOAD-BACK": lambda v, b: f"{v} tokens are loaded from host memory" if v
-                         else f"{counted(b['tokens'], 'token')} in host memory are too few to load",
+    "SG-HOST-EVICT-INSIDE": lambda v, b: f"copies in host memory: {_inside(v, b)}",
+    "SG-HOST-LOAD-BACK": _load,
     "SG-STATE-KEEP": lambda v, b: f"the state after {b['start']} tokens is kept" if v
                      else NoEffect(f"the tree has a state after {b['start']} tokens"),
     "SG-INSERT-PAGES": lambda v, b: f"{v} of {b['n']} tokens enter the tree",
