@@ -22,6 +22,7 @@ direction fails; an improvement writes its exponent here."""
 
 
 @pytest.mark.parametrize("driver, size", GROWTH, ids=str)
+@pytest.mark.part(2)
 def test_work_grows_as_recorded(driver, size):
     found = work.growth(driver, size)
     for name, exponent in GROWTH[driver, size].items():

@@ -26,7 +26,7 @@ def tally_of_folder(folder: Path, cuts: int) -> Tally:
 
 
 @pytest.mark.parametrize("file", sorted(SAMPLE.glob("*.json")), ids=lambda file: file.stem)
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 def test_a_report_on_a_log_or_an_excerpt_states_nothing_false(file):
     tally = tally_of(file, CUTS)
     assert (tally.examples, tally.inner) == ([], [])

@@ -10,7 +10,7 @@ from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
 from cachesim.tools.search.drawn_conversation import draw_conversation
 
-SEEDS = range(40)
+FEW, MANY = range(10), range(10, 60)        # seeds of the default suite, and of `make long`
 PARTS = ("kept", "restored", "loaded", "computed")
 SHORTENED_BY = {"llama_cpp", "ik_llama"}        # only these cut a prompt that is too long
 
@@ -36,10 +36,11 @@ def check(scenario, profile):
     return found
 
 
+@pytest.mark.parametrize("seeds", [FEW, pytest.param(MANY, marks=pytest.mark.long)], ids=["few", "many"])
 @pytest.mark.parametrize("engine", BUILTIN)
-def test_the_tokens_of_every_drawn_request_add_up_to_its_prompt(engine):
+def test_the_tokens_of_every_drawn_request_add_up_to_its_prompt(engine, seeds):
     profile, found = present_name(engine), set()
-    for seed in SEEDS:
+    for seed in seeds:
         try:
             scenario = draw_conversation(seed, engine).scenario(profile)
         except BadInput:

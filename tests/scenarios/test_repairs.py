@@ -102,6 +102,7 @@ def test_every_change_has_its_conversation(name):
 
 
 @pytest.mark.parametrize(("name", "field"), CHANGES)
+@pytest.mark.part(2)
 def test_a_change_that_is_put_back_makes_its_conversation_fail(name, field):
     scenario = load(folder(name) / f"{KEPT[name][field]}.toml")
     allowed = {(number, "") for number in scenario.expect[name].broken}     # an error for lack of room may remain
@@ -128,7 +129,7 @@ def scenario_broken(scenario: Scenario) -> list[int]:
 
 @pytest.mark.part(3)
 @pytest.mark.parametrize("field", [
-    pytest.param(field, marks=pytest.mark.long if i % 3 else ()) for i, field in enumerate([*ADAPTERS, *ADDED])
+    pytest.param(field, marks=pytest.mark.long if i % 6 else ()) for i, field in enumerate([*ADAPTERS, *ADDED])
 ])
 def test_why_names_the_rule_of_the_key(field):
     found = next(one for one in corpus() if one.id == {**ADAPTERS, **ADDED}[field])

@@ -105,8 +105,8 @@ class Options:
     parallel: int = flag(
         -1, "-np", "--parallel", also=("n_parallel",), least=1, open=-1, unwritten=-1,
         help="Number of slots; each keeps one conversation in the context. -1 = four with a unified cache (one "
-             "before b6925).",
-        governs="LC-SLOT-CTX LC-CTX-POOL", affects="LC-SLOT-SELECT LC-SPEC-UNREAD LC-SPEC-ROOM",
+             "before b6925). From b6925 to b7432 this applies to 1, too, unless -kvu or a draft model is given.",
+        governs="LC-SLOTS-OPEN LC-SLOT-CTX LC-CTX-POOL", affects="LC-SLOT-SELECT LC-SPEC-UNREAD LC-SPEC-ROOM",
     )
     kv_unified: bool = flag(
         False, "-kvu", "--kv-unified", off=("-no-kvu", "--no-kv-unified"), write=_write_unified,

@@ -17,7 +17,7 @@ from cachesim.engines.llama_cpp.log_events import START as FACTS
 from cachesim.engines.llama_cpp.log_meanings import MEANINGS
 from cachesim.engines.llama_cpp.log_signatures import SIGNATURES, UNLOGGED
 from cachesim.engines.llama_cpp.log_totals import totals
-from cachesim.engines.llama_cpp.log_verdicts import ORDINARY, VERDICTS, WARNINGS
+from cachesim.engines.llama_cpp.log_verdicts import FATAL, ORDINARY, VERDICTS, WARNINGS
 from cachesim.engines.shared.log_grammar import Line, LogGrammar, Number, PrintedNumber, PromptHint
 from cachesim.engines.shared.log_memory import holds_last_position, lacks_first_positions
 
@@ -97,6 +97,9 @@ LINES = (
     Line("reuse_try", "trying to reuse chunks with size > {n}, n_past = {n_past}"),
     Line("reuse_try", "trying to reuse chunks with size > {n}, slot.n_past = {n_past}"),
     Line("cache_clear", "clearing KV cache"),
+    Line("no_pos_min", "pos_min == -1, but n_past > 0{}"),
+    Line("assertion", "GGML_ASSERT({}) failed"),
+    Line("assertion", "{}:{}: GGML_ASSERT({}) failed"),
     Line("no_pos_min", "{}:{}: pos_min == -1, but n_past > 0{}"),
     # Checkpoints, in their spelling since August 2025; forks add fields.
     Line("ckpt_restore", f"restored context checkpoint ({_SWA})", until=8218),
@@ -304,14 +307,26 @@ def memory(numbers: Mapping[str, Number | str]) -> str:
     return "none" if holds_last_position(numbers) else "window" if lacks_first_positions(numbers) else ""
 
 
+_PATHS = {
+    "completion": ("/completion", "/completions", "/v1/completions", "/chat/completions", "/v1/chat/completions",
+                   "/api/chat", "/v1/messages", "/v1/responses", "/responses"),
+    "infill": ("/infill",),
+    "embedding": ("/embedding", "/embeddings", "/v1/embeddings"),
+    "rerank": ("/rerank", "/reranking", "/v1/rerank", "/v1/reranking"),
+}  # fmt: skip
+TASKS = {path: kind for kind, paths in _PATHS.items() for path in paths}
+"""Kind of task by the path of its request. Source: llama.cpp tools/server/server.cpp, routes."""
+_TASK_LIMITS = "create no checkpoints and do not use the prompt cache (LC-TASK.COMPLETION)"
+TASK_LIMITS = {kind: _TASK_LIMITS for kind in _PATHS if kind != "completion"}
+
 GRAMMAR = LogGrammar(
     LINES, {**MEANINGS, **log_others.MEANINGS},
     signs=("get_availabl", "operator()", "update_slots", "print_timing", "launch_slot_:", "create_check:", "f_sim_best",
            "prompt_clear", "print_timings:"),
     starts=("build:", "build_info:", "version:", "initializing", "loading model", "system info", "main: "),
     options=options, hints=hints, memory=memory, totals=totals, gives=GIVES, flags=FLAGS, constants=CONSTANTS,
-    warnings=WARNINGS | log_others.WARNINGS, verdicts=VERDICTS, ordinary=ORDINARY,
-    signatures=SIGNATURES, unlogged=UNLOGGED, open={
+    warnings=WARNINGS | log_others.WARNINGS, fatal=FATAL, verdicts=VERDICTS, ordinary=ORDINARY,
+    signatures=SIGNATURES, unlogged=UNLOGGED, tasks=TASKS, task_limits=TASK_LIMITS, open={
         "ubatch_size": (512, 1024, 2048, 256, 128, 64, 32, 16), "ctx_checkpoints": (32, 0, 8, 4, 3, 2, 1),
         "checkpoint_min_step": (256, 64, 0), "swa_full": (True,), "cache_ram": (0, 1), "cache_reuse": (256, 16, 4, 1),
         "cache_idle_slots": (False,), "slot_prompt_similarity": (0.0,),

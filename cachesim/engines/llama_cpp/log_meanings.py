@@ -107,6 +107,8 @@ MEANINGS: Mapping[str, Meaning] = {
         "needed", rules=("LC-NPAST-ONE",)),
     "too_long": Meaning("the prompt does not fit into the slot's context and is refused (400)",
         causes=("a context divided by the number of slots",), flags=("-c", "-np", "--context-shift")),
+    "assertion": Meaning("a condition of the source code does not hold; the process of the server ends, and all its "
+        "caches are lost"),
     "no_pos_min": Meaning("the memory of a slot is empty although the slot has tokens; the server aborts",
         causes=("a failed restore, or rows purged by another slot",), rules=("LC-CKPT-NEED",)),
     "trim_failed": Meaning("the memory refuses to remove the end of the slot's tokens (seq_rm), so it is cleared and "

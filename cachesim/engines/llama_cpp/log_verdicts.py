@@ -67,6 +67,9 @@ ORDINARY: Mapping[str, str] = {
 WARNINGS = frozenset({
     "full_reprocess", "trim_failed", "pc_load_failed", "ckpt_restore_failed", "no_pos_min", "kv_full", "spec_failed",
     "pc_too_big", "pc_no_room", "ckpt_file_bad", "too_long", "cut_off", "start_idle", "start_reuse", "kv_gap", "at_end",
-    "reuse_unsupported", "media_failed", "start_media",
+    "reuse_unsupported", "media_failed", "start_media", "assertion",
 })  # fmt: skip
 """Kinds of line that warn of lost tokens, of a flag without effect, or of an error."""
+
+FATAL = frozenset({"no_pos_min", "assertion"})
+"""Kinds of line with which the process of the server ends."""

@@ -83,7 +83,7 @@ def created(reason: Callable[[bool, Because], str] | None = None) -> Say:
         head = "checkpoint created" if value else "no checkpoint"
         why = ""
         if reason:
-            off = "checkpoints are disabled" if not because.get("do", True) else "the memory is empty"
+            off = "no checkpoints for this request" if not because.get("do", True) else "the memory is empty"
             may = because.get("do", True) and because.get("pos_min", 0) >= 0
             why = reason(bool(value), because) if may else off
         return f"{head} at n_tokens = {because['start']}" + (f" ({why})" if why else "")

@@ -113,7 +113,7 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     _check_types(opts, kind)
     if len(read_adapters(opts.lora_scaled)) > rules.most_adapters:
         raise NotInBuild(f"adapters are not known of {rules.name} ({rules.build})", hint="from b4579 on")
-    auto = opts.parallel == -1
+    auto = rules.slots_open(opts.parallel, opts.kv_unified, bool(opts.model_draft)).value
     n_slots = rules.auto_slots if auto else opts.parallel
     unified = opts.kv_unified or (auto and n_slots > 1)
     n_ctx, n_ctx_seq = _contexts(opts, rules, n_slots, unified)

@@ -35,8 +35,14 @@ LINES = (
     Line("flushed", "Cache flushed successfully!"),
     Line("not_flushed", "Cache not flushed because there are pending requests. #queue-req: {queued}, #running-req: "
          "{running}"),
-    Line("pool_leak", "token_to_kv_pool_allocator memory leak detected!{}"),
-    Line("pool_leak", "KV cache pool leak detected!{}"),
+    *(Line("pool_leak", error + text) for error in ("", "ValueError: ") for text in (
+        "pool memory leak detected! [full] total={total}, available={available}, evictable={evictable}, "
+        "protected={protected}, {}",
+        "pool memory leak detected!{}", "token_to_kv_pool_allocator memory leak detected!{}",
+        "KV cache pool leak detected!{}",
+    )),
+    *(Line("freed_twice", f"{error}Committed KV cache already freed{{}}") for error in ("", "AssertionError: ")),
+    Line("scheduler_died", "Scheduler hit an exception: {}"),
     Line("start_engine", "server_args=ServerArgs({}disable_radix_cache={no_cache}, {}"),
     Line("start_limits", "max_total_num_tokens={tokens}, chunked_prefill_size={chunk}, max_prefill_tokens={}, "
          "max_running_requests={max_running}, {}"),
@@ -63,6 +69,8 @@ MEANINGS: Mapping[str, Meaning] = {
     "pool_leak": Meaning("the idle server counted its pool of K/V rows: free + evictable + protected slots are not all "
                          "slots. Newer releases end then; the first ones printed a warning",
                          causes=("slots that were freed twice, or never",)),
+    "freed_twice": Meaning("a request that already gave its rows back gave them back again; the scheduler ends"),
+    "scheduler_died": Meaning("an exception ended the scheduler; the server ends"),
     "start_engine": Meaning("the server starts; its settings", flags=("--disable-radix-cache",)),
     "start_limits": Meaning("tokens of the pool, of a chunk, and requests of a batch, at most", flags=_MEMORY),
     "start_pool": Meaning("size of the pool of K/V rows [tokens]", flags=_MEMORY),
@@ -97,5 +105,5 @@ GRAMMAR = LogGrammar(
     starts=("server_args=serverargs(",), verdicts={"reply_usage": reused}, totals=totals,
     nameless=made.nameless("tokens", "--enable-cache-report"),
     unlogged={"SG-": "not logged: in the number of cached tokens of a batch"},
-    warnings=frozenset({"retracted", "not_flushed"}),
+    warnings=frozenset({"retracted", "not_flushed", "pool_leak", "freed_twice"}), fatal=frozenset({"scheduler_died"}),
 )  # fmt: skip

@@ -20,6 +20,8 @@ LONGEST = 40                 # longest value [characters]
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 _THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3}){1,5}")
 _REAL = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?(e[+-]?[0-9]{1,3})?", re.I)
+_ANSWERED = re.compile(r"(?:^|[ :])request: +POST (?P<path>/[^\s?]{0,40})\S* \S+ 200$")
+"""Access line of a request that a server answered."""
 _WORD = re.compile(r" ?[^\s,()\[\]/']*")
 _BOOLEAN = {"yes": True, "no": False, "true": True, "false": False}
 
@@ -101,6 +103,7 @@ class LogGrammar:
     starts: tuple[str, ...] = ()                                     # beginnings of messages at the start of a server
     words: tuple[str, ...] = ()                                      # beginnings of messages that are no kind of line
     warnings: frozenset[str] = frozenset()                           # kinds of line that warn of lost tokens or errors
+    fatal: frozenset[str] = frozenset()                              # kinds of line after which no request is answered
     # kind of line -> function from its numbers to a verdict on them
     verdicts: Mapping[str, Callable[[Mapping[str, Number | str]], str]] = field(default_factory=dict)
     ordinary: Mapping[str, str] = field(default_factory=dict)        # lines not about the cache: name -> pattern
@@ -127,6 +130,10 @@ class LogGrammar:
     hints: Callable[[Sequence[PromptHint]], Mapping[str, Sequence[Number]]] = lambda prompts: {}
     # recognised lines of a server run -> conclusions from lines that name no request, the most important first
     totals: Callable[[Sequence[LoggedNumbers]], Iterable[LogTotal]] = lambda lines: ()
+    # paths of requests as the access lines print them -> kind of task (see ``Request.kind``)
+    tasks: Mapping[str, str] = field(default_factory=dict)
+    # kind of task -> what a server does not do for such requests, as a predicate
+    task_limits: Mapping[str, str] = field(default_factory=dict)
     nameless: str = ""                                # what a log without requests does not show, and what would
 
     def read(self, text: str, slot: int | None = None, task: int | None = None) -> ParsedLine | None:
@@ -141,6 +148,11 @@ class LogGrammar:
                 kept = {name: word[:LONGEST] for name, word in words.items()}
                 return ParsedLine(line, _id(where[0]), _id(where[1]), numbers, kept)
         return None
+
+    def task_of(self, text: str) -> str:
+        """Return the kind of task of an answered request whose access line this is, "" for any other line."""
+        found = _ANSWERED.search(text)
+        return "" if found is None else self.tasks.get(found["path"], "")
 
     def begins(self, text: str) -> bool:
         """True if the text starts like a message that has its own index entry."""

@@ -147,5 +147,6 @@ GRAMMAR = LogGrammar(
     starts=("initializing a v1 llm engine",), ordinary=ORDINARY, verdicts={"reply_usage": reused}, totals=totals,
     nameless=made.nameless("blocks", "--enable-prompt-tokens-details"), signatures=SIGNATURES,
     unlogged={"VL-": "not logged: in the number of cached tokens, and in the hit rate"},
+    fatal=frozenset({"engine_died"}),
     warnings=frozenset({"reset_failed", "engine_died", "preempted", "load_failed", "start_caching_off"}),
 )  # fmt: skip

@@ -13,7 +13,9 @@ from cachesim.tools.server_logs.derivations import DerivedNumbers
 from cachesim.tools.server_logs.earlier_causes import EarlierCauses
 from cachesim.tools.server_logs.read_lines import ReadLine
 from cachesim.tools.server_logs.session import LogSession
-from cachesim.tools.server_logs.statements import FOLLOWS, TOTAL, Statement, read_statement
+from cachesim.tools.server_logs.statements import ENDED, FOLLOWS, TASKS, TOTAL, Statement, read_statement
+
+SHOWN = 6                    # access lines that a statement about a kind of task names, at most
 
 
 class Conclusions(NamedTuple):
@@ -62,7 +64,8 @@ def _conclude_run(session: LogSession) -> Conclusions:
     earlier = EarlierCauses(lines, requests, grammar, session.sieve)
     found = chain(
         map(read_statement, lines), _build_range(lines, builds), _options(lines, grammar), _memory(lines, grammar),
-        *map(_number_statements, requests), _totals(lines, grammar),
+        *map(_number_statements, requests), _totals(lines, grammar), _tasks(session, grammar),
+        _ended(lines, grammar),
     )  # fmt: skip
     causes = [one for request in requests for one in (*cause_statements(request, grammar), *earlier.of(request))]
     cited = {number for one in causes for number in one.lines}
@@ -104,6 +107,25 @@ def _memory(lines: Sequence[ReadLine], grammar: LogGrammar) -> Iterator[Statemen
     if len(found) == 1:
         ((cut, numbers),) = found.items()
         yield Statement(FOLLOWS, "memory", tuple(sorted({*numbers.values()})), None, None, {"cut": cut}, MEMORIES[cut])
+
+
+def _tasks(session: LogSession, grammar: LogGrammar) -> Iterator[Statement]:
+    """Yield what the server does not do for the requests of a log, if all access lines name tasks of one kind."""
+    if len(session.tasks) == 1:
+        ((kind, numbers),) = session.tasks.items()
+        if limits := grammar.task_limits.get(kind):
+            says = f"the log shows the paths of {kind} requests, which {limits}"
+            found = {"task_kind": kind, "requests": len(numbers)}
+            yield Statement(FOLLOWS, TASKS, tuple(numbers[:SHOWN]), None, None, found, says)
+
+
+def _ended(lines: Sequence[ReadLine], grammar: LogGrammar) -> Iterator[Statement]:
+    """Yield the first line after which the server answers no request."""
+    for line in lines:
+        if line.kind in grammar.fatal:
+            says = f"{grammar.meanings[line.kind].says}: \"{line.text}\""
+            yield Statement(FOLLOWS, ENDED, (line.number,), line.slot, line.task, {"line_kind": line.kind}, says)
+            return
 
 
 def _totals(lines: Sequence[ReadLine], grammar: LogGrammar) -> Iterator[Statement]:

@@ -18,6 +18,7 @@ from cachesim.engines.registry import ENGINES
 from cachesim.judging.reproduce_command import flag_text
 from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.statement_report import request_key, request_name
+from cachesim.tools.server_logs.statements import ENDED, TASKS
 
 Data = Mapping[str, Any]
 STDIN_NAME = "-"
@@ -27,7 +28,8 @@ CHECKPOINTS = frozenset({"ckpt_create", "ckpt_check", "ckpt_restore", "ckpt_inva
 
 
 class FirstLine(NamedTuple):
-    """Sentence for the person who has the log. ``what``: "time", "change", "reused", "cure", "assumed" or "next".
+    """Sentence for the person who has the log. ``what``: "ended", "time", "change", "reused", "cure",
+    "assumed" or "next".
     ``lines``: numbers of the log's lines behind it."""
 
     what: str
@@ -69,10 +71,11 @@ def facts_first(statements: Sequence[Data]) -> list[FirstLine]:
     """Return the first lines that follow from the statements about a log alone: time, change, and reused tokens."""
     requests = requests_of(statements)
     worst = _worst(requests)
+    first = [*_ended(statements), *_time(requests)]
     if worst is None:
-        return [*_time(requests)]
+        return first
     before = _previous(requests, worst)
-    return [*_time(requests), *_change(worst, before), *_reused(worst, statements)]
+    return [*first, *_change(worst, before), *_reused(worst, statements)]
 
 
 def requests_of(statements: Sequence[Data]) -> list[RequestNumbers]:
@@ -92,6 +95,13 @@ def requests_of(statements: Sequence[Data]) -> list[RequestNumbers]:
                 one.numbers[name] = _span(value)
                 one.lines[name] = tuple(said["lines"])
     return [one for one in found.values() if one.numbers]
+
+
+def _ended(statements: Sequence[Data]) -> Iterator[FirstLine]:
+    """Yield the error that ended the server."""
+    for said in statements:
+        if said["what"] == ENDED:
+            yield FirstLine(ENDED, f"Line {said['lines'][0]}: {said['says']}.", tuple(said["lines"]))
 
 
 def _span(value: Any) -> ProvenRange:
@@ -181,6 +191,7 @@ def _reused(worst: RequestNumbers, statements: Sequence[Data]) -> Iterator[First
         whole = "" if prompt is None else f"all {prompt} tokens of "
         says = f"The server found no usable checkpoint and evaluated {whole}the prompt."
         yield FirstLine("reused", says, (worst.kinds["full_reprocess"],))
+        yield from _tasks(statements)
     elif "ckpt_restore" in worst.kinds and reused is not None:
         yield FirstLine("reused", f"It continued from a checkpoint and reused {reused}{of}.", worst.lines["cache_n"])
     elif reused is not None:
@@ -189,6 +200,13 @@ def _reused(worst: RequestNumbers, statements: Sequence[Data]) -> Iterator[First
         if reused.high == 0 and worst.lost is not None and not _has_cause(worst, statements):
             hint = "; its lines do not show the cause (cache_prompt = false prints no line)"
         yield FirstLine("reused", f"It reused {reused}{of}{hint}.", worst.lines["cache_n"])
+
+
+def _tasks(statements: Sequence[Data]) -> Iterator[FirstLine]:
+    """Yield what the server does not do for the log's requests, if their paths show it."""
+    for said in statements:
+        if said["what"] == TASKS:
+            yield FirstLine("reused", f"{said['says'][0].upper()}{said['says'][1:]}.", tuple(said["lines"]))
 
 
 def _has_cause(worst: RequestNumbers, statements: Sequence[Data]) -> bool:

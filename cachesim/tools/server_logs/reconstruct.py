@@ -30,7 +30,12 @@ from cachesim.tools.server_logs.printed_numbers import (
 from cachesim.tools.server_logs.prompt_choices import SlotTexts
 from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.recognise import grammars
-from cachesim.tools.server_logs.reconstruction import PromptChoice, ReconstructedRequest, Reconstruction, SentRequest
+from cachesim.tools.server_logs.reconstruction import (
+    PromptChoice,
+    ReconstructedRequest,
+    Reconstruction,
+    SentRequest,
+)
 from cachesim.tools.server_logs.replay_candidates import CandidateServer, RunningPrompt
 from cachesim.tools.server_logs.session import LogSession
 from cachesim.tools.server_logs.slot_contents import (
@@ -46,6 +51,7 @@ from cachesim.tools.server_logs.slot_contents import (
 )
 from cachesim.tools.server_logs.tied_requests import BEGINS
 
+COMPLETION = "completion"    # kind of task of most requests
 AGAIN = 8                    # choices to try if each requires a run from the beginning
 LATER = 8                    # later requests of a slot that may resume within a prompt
 UNCACHED = "cache_prompt = false, in the request or by --no-cache-prompt"
@@ -65,6 +71,7 @@ class ScenarioBuilder(CandidateServer):
         self.started = not BEGINS.isdisjoint(session.kinds)
         self.lengths = assumed_lengths(session.requests)
         self.next_of = dict(zip(map(id, session.requests), following_requests(session.requests), strict=True))
+        self.task_kind = _task_kind(session)
         self.begun: set[int] = set()                    # slots that a logged request has used, or is about to
         began_empty = self.started or any(map(_found_nothing, session.requests[:1]))
         self.texts = SlotTexts(_window(session, model), began_empty)
@@ -386,6 +393,7 @@ class ScenarioBuilder(CandidateServer):
         self.words[word.lower()] = size
         text = prompt.notation(word, choice.marks) + f">{word.lower()}{size}" + ("" if choice.is_cached else "!")
         text += f"{{n_keep={logged.n_keep}}}" if logged.n_keep else ""
+        text += f"{{task={self.task_kind}}}" if self.task_kind != COMPLETION else ""
         found, sent = self._sent(text, "", playing)
         if self.several and sent is not None and sent.slot != logged.slot:
             if playing is None:
@@ -410,6 +418,12 @@ class ScenarioBuilder(CandidateServer):
             text += f"{{together+{playing.after}}}" if playing.after else "{together}"
         self._reset(self._copy_of(playing.base))
         return text, self._send([*playing.texts, text])
+
+
+def _task_kind(session: LogSession) -> str:
+    """Return the kind of task that all access lines of a log name; without access lines or with several kinds, that of
+    most requests."""
+    return next(iter(session.tasks)) if len(session.tasks) == 1 else COMPLETION
 
 
 def _window(session: LogSession, model: str) -> int:

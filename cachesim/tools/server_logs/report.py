@@ -106,7 +106,9 @@ def _result(data: Data) -> Iterator[Text]:
     """Yield the result in a sentence: the prompt tokens evaluated, and those that need not have been."""
     found = data["summary"]
     if not found["requests"]:
-        yield Text("No complete request to simulate: the log contains no prompt length.", "yellow")
+        is_simulated = any(row["step"] >= 0 for row in data["requests"])
+        why = "the reused or evaluated tokens of no request" if is_simulated else "the prompt length of no request"
+        yield Text(f"Nothing to compare: the log shows {why}.", "yellow")
         return
     nothing, lost, total = len(found["from_nothing"]), found["lost"], found["requests"]
     share = f"{100 * found['evaluated'] / max(1, found['tokens']):.0f} %"

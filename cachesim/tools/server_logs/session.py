@@ -41,6 +41,7 @@ class LogSession:
     sieve: LineSieve = field(default_factory=LineSieve)                    # words that every line contains
     others: list[LogSession] = field(default_factory=list)         # other server runs in the same file
     unknown: list[tuple[int, str]] = field(default_factory=list)   # lines that are not recognised, at most UNKNOWN
+    tasks: dict[str, list[int]] = field(default_factory=dict)      # access lines of requests by kind of task
     alarms: list[tuple[int, str]] = field(default_factory=list)    # unrecognised warnings and errors, likewise
 
     def note_unknown(self, line: LogicalLine) -> None:
@@ -50,6 +51,13 @@ class LogSession:
             self.unknown.append((line.number, text))
         if line.logged.level in ("W", "E") and len(self.alarms) < UNKNOWN:
             self.alarms.append((line.number, text))
+
+
+    def note_task(self, kind: str, number: int) -> None:
+        """Store the number of an access line by the kind of task of its request; "" = no access line."""
+        numbers = self.tasks.setdefault(kind, []) if kind else []
+        if len(numbers) < UNKNOWN:
+            numbers.append(number)
 
 
 _DATE = re.compile(r"(?<!\d)20\d\d-[01]\d-[0-3]\d(?=[T ])")
@@ -77,6 +85,7 @@ class SessionReader:
         heading = headings.read(line)
         if read is None:
             session.note_unknown(line)
+            session.note_task(self._grammar.task_of(line.logged.text), line.number)
             return
         text = line.logged.text
         found = ReadLine(line.number, read, text[:LONGEST], head_of(line.text, text), heading)

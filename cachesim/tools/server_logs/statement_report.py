@@ -9,7 +9,7 @@ from rich.text import Text
 from cachesim.base.errors import counted
 from cachesim.base.escaping import printable_line
 from cachesim.base.layout import WholeTable
-from cachesim.tools.server_logs.statements import TOTAL
+from cachesim.tools.server_logs.statements import ENDED, TOTAL
 
 Said = Mapping[str, Any]
 """Statement as in ``import --json``."""
@@ -171,7 +171,7 @@ def follows_rows(statements: Sequence[Said], everything: bool) -> Iterator[Text 
             where = f"{request_name(request_key(said))}: " if said["what"] in ("request", "cause") else ""
             yield Text(f"{where}{printable_line(said['says'])}, {_lines(said['lines'], True)}")
         return
-    facts = [said["says"] for said in found if said["what"] not in ("request", "cause", "option", TOTAL)]
+    facts = [said["says"] for said in found if said["what"] not in ("request", "cause", "option", ENDED, TOTAL)]
     options = sum(said["what"] == "option" for said in found)
     if options:
         facts.append(f"{counted(options, 'option')} of the server with -v")

@@ -11,13 +11,17 @@ READ, FOLLOWS = "read", "follows"
 """Kinds of statements: values printed by a line, and conclusions from printed values."""
 TOTAL = "total"
 """Conclusion from lines that name no request."""
+TASKS = "tasks"
+"""Conclusion from the paths of requests."""
+ENDED = "ended"
+"""Conclusion from a line after which no request is answered."""
 
 
 class Statement(NamedTuple):
     """Statement about a log. ``what``: the kind of line of a read statement; "request", "build", "option", "memory",
-    "total", "cause" or "contradiction" of a conclusion. ``lines``: numbers of the lines that prove it, from 1.
-    ``numbers``: the named values; a range is a list of its ends, where None is an open end. ``run``: server run in the
-    file, from 0; slots and tasks of different runs are different."""
+    "total", "tasks", "ended", "cause" or "contradiction" of a conclusion. ``lines``: numbers of the lines that prove
+    it, from 1. ``numbers``: the named values; a range is a list of its ends, where None is an open end. ``run``: server
+    run in the file, from 0; slots and tasks of different runs are different."""
 
     kind: str
     what: str

@@ -1,9 +1,12 @@
 """Search for the test that finds a fault, in four steps.
 
-1. "own": the unit tests that are named after the module, a fault at a time.
-2. "folder": the unit tests of the folder that mirrors the module, with ten faults in different modules at once.
+1. "own": the unit tests that are named after the module, each fault in a child process of its own (forked_tests.py).
+2. "folder": the unit tests of the folder that mirrors the module, in child processes, too.
 3. "suite": all tests of `make test` except those of step 4, with ten faults at once.
 4. "laws": tests/properties and tests/conformance with their long tests, with ten faults at once.
+
+A fault whose function ran before the first test is planted in the module instead: alone, or in step 2 with others in
+different modules.
 
 A failing test counts only if it passes in a control: a copy in which every function has a statement that does nothing.
 So a test that compares the text of the package, or fails in a copy anyway, finds no fault.
@@ -18,7 +21,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
 
-from tests.meta.drawn.copies import NO_RESULT, Copy, Processes, TestRun, harmless
+from tests.meta.drawn.copies import LEFT, NO_RESULT, Copy, Processes, TestRun, harmless
 from tests.meta.drawn.drawing import DrawnFault
 from tests.meta.drawn.folders import mirror, own
 from tests.meta.drawn.results import Result, Results
@@ -125,11 +128,13 @@ class Search:
         """Run a step for every fault that has no result of it."""
         root = self.results.root
         todo = [fault for fault in faults if self.results.of(fault, step) is None]
+        if step in (OWN, FOLDER):
+            left = self._in_children(step, todo)
         if step == OWN:
-            self._each(self._own, todo)
+            self._each(self._own, left)
         elif step == FOLDER:
             by_tests: dict[tuple[str, ...], list[DrawnFault]] = {}
-            for fault in todo:
+            for fault in left:
                 by_tests.setdefault((*mirror(root, fault.file),), []).append(fault)
             batches = [(batch, tests) for tests, mine in by_tests.items() for batch in in_batches(mine, self.together)]
             self._each(lambda job, copy: self._batch(copy, job[0], step, TestRun(job[1])), batches)
@@ -155,6 +160,28 @@ class Search:
                 self.processes.stop()
                 pool.shutdown(cancel_futures=True)
                 raise
+
+    def _in_children(self, step: str, faults: Sequence[DrawnFault]) -> list[DrawnFault]:
+        """Try faults in child processes, and return those that must be planted."""
+        by_tests: dict[tuple[str, ...], list[DrawnFault]] = {}
+        left: list[DrawnFault] = []
+        for fault in faults:
+            by_tests.setdefault((*mirror(self.results.root, fault.file),), []).append(fault)
+
+        def work(job: tuple[tuple[str, ...], list[DrawnFault]], copy: Copy) -> None:
+            tests, mine = job
+            begun = time.monotonic()
+            own_tests = sorted({test for fault in mine for test in own(copy.root, fault.file)})
+            paths = own_tests if step == OWN else tests
+            found = copy.found_by_children(mine, paths, step == OWN) if paths else {fault.name: "" for fault in mine}
+            for fault in mine:
+                if found[fault.name] == LEFT:
+                    left.append(fault)
+                else:
+                    self._keep(fault, step, found[fault.name], begun)
+
+        self._each(work, [*by_tests.items()])
+        return left
 
     def _own(self, fault: DrawnFault, copy: Copy) -> None:
         begun = time.monotonic()

@@ -72,3 +72,16 @@ def test_a_cache_that_is_off_is_stated():
 def test_every_kind_of_line_has_a_meaning():
     assert {line.ev for line in GRAMMAR.lines} == set(GRAMMAR.meanings)
     assert GRAMMAR.warnings <= set(GRAMMAR.meanings) and set(GRAMMAR.verdicts) <= set(GRAMMAR.meanings)
+
+
+@pytest.mark.parametrize(("line", "kind"), [
+    ("ValueError: pool memory leak detected! [full] total=9, available=1, evictable=7, protected=0, uncached=0",
+     "pool_leak"),
+    ("ValueError: token_to_kv_pool_allocator memory leak detected! full_available_size=6016", "pool_leak"),
+    ("KV cache pool leak detected!", "pool_leak"),
+    ("AssertionError: Committed KV cache already freed (self.kv_committed_len=1)", "freed_twice"),
+    ("[2026-06-15 14:10:59 TP7] Scheduler hit an exception: Traceback (most recent call last):", "scheduler_died"),
+])  # fmt: skip
+def test_errors_are_recognised(line, kind):
+    assert [found.kind for found in numbers_of(line)] == [kind]
+    assert kind in GRAMMAR.warnings | GRAMMAR.fatal

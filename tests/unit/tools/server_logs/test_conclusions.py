@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.conclusions import conclude, possible_profiles
+from cachesim.engines.shared.log_grammar import Line, ParsedLine
+from cachesim.tools.server_logs.conclusions import _build_range, conclude, possible_profiles
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.proven_range import printed_range
-from cachesim.tools.server_logs.read_lines import LineSieve
+from cachesim.tools.server_logs.read_lines import LineSieve, ReadLine
 from cachesim.tools.server_logs.recognise import grammars
 from cachesim.tools.server_logs.statement_report import causes, headline, shown_requests
 from cachesim.tools.server_logs.statements import FOLLOWS, Statement
@@ -268,6 +269,25 @@ def test_the_spelling_dates_the_build():
             if said.what == "build"] == [{"build": [8000, 8000]}]  # fmt: skip
 
 
+@pytest.mark.parametrize(("since", "until", "build", "says"), [
+    ([], [], None, None),
+    ([8000], [], [7901, None], "build 7901 or later: spelling of its lines"),
+    ([], [8100], [None, 8099], "up to build 8099: spelling of its lines"),
+    ([8000, 7000], [8200, 8100], [7901, 8099], "build 7901 to 8099: spelling of its lines"),
+    ([7900], [8100], [7501, 8099], "build 7501 to 8099: spelling of its lines"),
+    ([7500], [], None, None),                              # the oldest known build may print it
+    ([8000], [8000], None, None), ([8000], [8001], [7901, 8000], "build 7901 to 8000: spelling of its lines"),
+])  # fmt: skip
+def test_a_build_lies_after_the_last_one_without_a_spelling_and_before_the_first(since, until, build, says):
+    spellings = [{"since": number} for number in since] + [{"until": number} for number in until]
+    lines = [ReadLine(at, ParsedLine(Line("launch", "x", **ends), None, None, {}), "x")
+             for at, ends in enumerate(spellings, 1)]  # fmt: skip
+    found = [*_build_range(lines, [7500, 7900, 8050])]
+    assert [(said.numbers["build"], said.says) for said in found] == ([] if build is None else [(build, says)])
+    used = [number for number in (min(since, default=0) and 1, len(since) + len(until) if until else 0) if number]
+    assert [said.lines for said in found] == ([] if build is None else [tuple(used)])
+
+
 def test_spellings_of_two_builds_date_none():
     search = "srv load:  - looking for better prompt, base f_keep = -1.000, {} = 0.000"
     dated = [[said.numbers for said in follows(*lines) if said.what == "build"] for lines in (
@@ -359,3 +379,44 @@ def test_the_causes_of_a_request_share_a_line():
     alone = {**first, "task": 8, "says": "c"}
     assert [line.plain for line in causes([first, second, alone, {**alone, "task": 9}], False)] == [
         "Cause: slot 0, task 7: a; b, lines 1-3.", "Cause: slot 0, task 8: c, line 1; likewise 1 request."]  # fmt: skip
+
+
+INFILL = "srv  log_server_r: done request: POST /infill 127.0.0.1 200"
+CHAT = "srv  log_server_r: request: POST /v1/chat/completions 10.0.0.1 200"
+LIMITS = "create no checkpoints and do not use the prompt cache (LC-TASK.COMPLETION)"
+
+
+def tasks(*lines):
+    return [(said.lines, said.numbers, said.says) for said in follows(*lines) if said.what == "tasks"]
+
+
+def test_the_paths_of_requests_show_what_their_tasks_do_not_get():
+    says = f"the log shows the paths of infill requests, which {LIMITS}"
+    assert tasks(LAUNCH, INFILL, NOISE, INFILL) == [((2, 4), {"task_kind": "infill", "requests": 2}, says)]
+    [(_, _, rerank)] = tasks(INFILL.replace("/infill", "/v1/rerank"))
+    assert rerank == f"the log shows the paths of rerank requests, which {LIMITS}"
+    assert tasks(*[INFILL] * 9)[0][0] == (1, 2, 3, 4, 5, 6)
+
+
+@pytest.mark.parametrize("lines", [
+    [CHAT], [INFILL, CHAT], [INFILL.replace("200", "501")], [INFILL.replace("/infill", "/infills")],
+    [INFILL.replace("POST", "GET")], [f"{INFILL} ms"],
+])  # fmt: skip
+def test_other_paths_and_refused_requests_show_nothing(lines):
+    assert tasks(LAUNCH, *lines) == []
+
+
+ASSERTION = "/src/llama-kv-cache.cpp:1123: GGML_ASSERT(it != cells.end()) failed"
+
+
+def ends(*lines, engine="llama_cpp"):
+    return [said for said in follows(*lines, engine=engine) if said.what == "ended"]
+
+
+def test_the_first_line_that_ends_the_server_is_a_conclusion():
+    [said] = ends(LAUNCH, NEW, ASSERTION, ASSERTION)
+    meaning = "a condition of the source code does not hold; the process of the server ends, and all its caches are"
+    assert (said.lines, said.says) == ((3,), f'{meaning} lost: "{ASSERTION}"')
+    [said] = ends("Scheduler hit an exception: Traceback", engine="sglang")
+    assert said.numbers == {"line_kind": "scheduler_died"}
+    assert ends(LAUNCH, NEW, FULL) == []

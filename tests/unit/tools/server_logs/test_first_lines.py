@@ -166,3 +166,29 @@ def test_a_prompt_that_was_not_cached_has_no_cause_in_the_log(tmp_path, verbosit
 ])  # fmt: skip
 def test_the_next_command_repeats_the_run_of_the_import(data, out, command):
     assert following(data, "why", out) == command
+
+
+FULL = [
+    "slot launch_slot_: id  0 | task 60 | processing task",
+    f"slot update_slots: id  0 | task 60 | {VERBOSE.format(prompt=3000)}",
+    "slot update_slots: id  0 | task 60 | n_past = 1000, slot.prompt.tokens.size() = 2009, seq_id = 0, pos_min = 2008",
+    "slot update_slots: id  0 | task 60 | forcing full prompt re-processing due to lack of cache data",
+]
+
+
+def test_infill_requests_are_named_as_the_reason_for_missing_checkpoints():
+    path = "srv  log_server_r: done request: POST /infill 127.0.0.1 200"
+    assert said(path, *FULL)["reused"] == (
+        "The log shows the paths of infill requests, which create no checkpoints and do not use the prompt cache "
+        "(LC-TASK.COMPLETION).")  # fmt: skip
+    assert said(*FULL)["reused"].startswith("The server found no usable checkpoint")
+    assert "infill" not in str(said(path, *EDITED))
+
+
+def test_the_line_that_ends_the_server_comes_first():
+    line = "/src/server.cpp:3870: pos_min == -1, but n_past > 0 - should not happen"
+    found = said(*FULL, line)
+    assert next(iter(found)) == "ended"
+    assert found["ended"] == (
+        "Line 5: the memory of a slot is empty although the slot has tokens; the server aborts: "
+        f'"{line}".')  # fmt: skip

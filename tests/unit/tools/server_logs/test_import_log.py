@@ -344,3 +344,47 @@ def test_a_server_that_names_the_reason_is_believed(tmp_path):
     data, _ = import_log(file)
     assert (data["agree"], data["differ"]) == (2, 0)
     assert not any(UNCACHED in one["assumed"] for one in data["requests"])
+
+
+def infill_log(path):
+    """Return a log of two prompts on a hybrid model that share 398 tokens and reuse none."""
+    done = f"srv  log_server_r: done request: POST {path} 10.8.0.6 200"
+    head = "slot update_slots: id  0 | task {} | {}"
+    return "\n".join([
+        "slot launch_slot_: id  0 | task 7 | processing task, is_child = 0",
+        head.format(7, "new prompt, n_ctx_slot = 32768, n_keep = 0, task.n_tokens = 400"),
+        head.format(7, "n_tokens = 0, memory_seq_rm [0, end)"), done,
+        "slot print_timing: id  0 | task 7 | prompt eval time = 9.00 ms / 400 tokens (1 ms per token)",
+        "slot print_timing: id  0 | task 7 |        eval time = 0.00 ms /   1 tokens (1 ms per token)",
+        "slot      release: id  0 | task 7 | stop processing: n_tokens = 400, truncated = 0",
+        "slot launch_slot_: id  0 | task 14 | processing task, is_child = 0",
+        head.format(14, "new prompt, n_ctx_slot = 32768, n_keep = 0, task.n_tokens = 1084"),
+        head.format(14, "n_past = 398, slot.prompt.tokens.size() = 400, seq_id = 0, pos_min = 399, n_swa = 1"),
+        head.format(14, "forcing full prompt re-processing due to lack of cache data"),
+        head.format(14, "n_tokens = 0, memory_seq_rm [0, end)"),
+    ])  # fmt: skip
+
+
+def imported(tmp_path, text):
+    path = tmp_path / "a.log"
+    path.write_text(text)
+    return import_log(path)
+
+
+def test_requests_to_another_path_are_simulated_as_that_kind_of_task(tmp_path):
+    data, text = imported(tmp_path, infill_log("/infill"))
+    assert data["line"] == "A400>a1{task=infill}/A[:398].B686>b1{task=infill}"
+    assert (data["agree"], data["differ"], data["assumed_options"]) == (2, 0, {})
+    assert 'task = "infill"' in text
+
+
+def test_a_chat_without_a_checkpoint_needs_another_option(tmp_path):
+    data, _ = imported(tmp_path, infill_log("/v1/chat/completions"))
+    assert "task" not in data["line"]
+    assert (data["agree"], data["assumed_options"]) == (2, {"ctx_checkpoints": 0})
+
+
+def test_the_requests_of_a_log_with_several_kinds_are_taken_as_completions(tmp_path):
+    chat = "srv  log_server_r: done request: POST /v1/chat/completions 10.8.0.6 200"
+    data, _ = imported(tmp_path, f"{chat}\n{infill_log('/infill')}")
+    assert "task" not in data["line"]
