@@ -7,6 +7,7 @@ from typing import Any, Callable, NamedTuple
 
 from cachesim.tools.live.llama_server import gguf_models
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
+from cachesim.tools.live.llama_server.verify.model_of import RECORDED_NEWEST, base_flags
 from tests.live import adapter_worlds, image_worlds, newest_worlds, worlds
 from tests.live.ik import models as ik_models
 from tests.live.ik import worlds as ik_worlds
@@ -70,8 +71,8 @@ def _with_images(server, models, commit, flags, model):
 
 
 def _newest(server, models, commit, flags, model):
-    start = ServerStart(server, newest_worlds.file_of(model, models), tuple(flags), commit)
-    return Recorder(newest_worlds.started(start, model), rounding=newest_worlds.ROUNDING.get(model, 2e-3))
+    start = ServerStart(server, newest_worlds.file_of(model, models), tuple(flags), commit, base_flags(model))
+    return Recorder(start, rounding=RECORDED_NEWEST[model])
 
 
 KITS = {

@@ -6,13 +6,11 @@ large: micro-batches have at most 32 tokens. MiniMax M3 chooses rows only with f
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from cachesim.base.errors import BadInput
 from cachesim.model.hash_mixing import Rng
 from cachesim.tools.live.llama_server.real import drawn_servers
-from cachesim.tools.live.llama_server.server import BASE
 from cachesim.tools.search.drawn_conversation import draw_server
 from tests.shared import MODELS as SHARED
 
@@ -21,8 +19,6 @@ MODELS = {
     "G P8": "qwen4exp",
 }  # fmt: skip
 """Drawn layers -> recorded model with such a memory."""
-ROUNDING = {"minimax-m3": 5e-2, "dots3note": 5e-3}
-"""Largest rounding difference of a model, 2e-3 for all others: those of the shared recordings."""
 UBATCH = 32
 OptionSet = drawn_servers.OptionSet
 
@@ -50,9 +46,3 @@ def require_models(folder):
     """Raise BadInput unless all models are found."""
     for model in MODELS.values():
         file_of(model, folder)
-
-
-def started(start, model):
-    """Return a start with the base flags of this model."""
-    flash = tuple("on" if before == "-fa" else word for before, word in zip(("", *BASE), BASE, strict=False))
-    return replace(start, base_flags=flash) if model == "minimax-m3" else start

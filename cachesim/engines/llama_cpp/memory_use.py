@@ -157,6 +157,9 @@ def contexts(ask: MemoryQuestion) -> list[SizedContext]:
         if (ask.model.full or ask.model.windows) and ask.model.head % BLOCKS[name][0]:
             raise BadInput(f"the server does not store heads of {ask.model.head} numbers as {name}",
                            hint=f"their width must be a multiple of {BLOCKS[name][0]}")  # fmt: skip
+    if types[0] != types[1] and any(layer.key and not layer.value for layer in ask.model.layers):
+        raise BadInput("the server does not start: V rows of this model are part of its K rows and need their type, "
+                       f"not {types[0]} and {types[1]}", hint=f"-ctk {types[0]} -ctv {types[0]}")  # fmt: skip
     target = SizedContext(ask.model, kind, fixed, types, rules)
     draft = draft_model(ask) if fixed.draft is not None else None
     if draft is None:

@@ -89,6 +89,18 @@ def _check_batch(n_batch: int, rules: Rules) -> None:
                             f"{rules.start_batch}")  # fmt: skip
 
 
+ONE_TYPE = ("dsa", "dsa_iswa", "dsv4")
+"""Kinds of models whose V rows are part of their K rows. Source: llama.cpp src/llama-context.cpp llama_init_from_model
+(b11549)."""
+
+
+def _check_types(opts: Options, kind: ModelKind) -> None:
+    """Raise BadInput if the server does not start with these types of K and V rows."""
+    if kind.kind in ONE_TYPE and opts.cache_type_k != opts.cache_type_v:
+        raise BadInput(f"the server does not start: {KIND_WORDS[kind.kind]} need one type of K and V rows, not "
+                       f"{opts.cache_type_k} and {opts.cache_type_v}", hint=f"-ctv {opts.cache_type_k}")  # fmt: skip
+
+
 def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     """Return the settings that this version fixes at startup. Raise BadInput if it would not start."""
     if opts.parallel > MAX_SLOTS:
@@ -98,6 +110,7 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
         cannot = "is simulated from b10809 on, not for" if kind.kind in NEWEST else "cannot be loaded by"
         text = f"model {quoted(kind.name)} ({KIND_WORDS[kind.kind]}) {cannot} {rules.name} ({rules.build})"
         raise NotInBuild(text, hint=f"models there: {', '.join(KIND_WORDS[known] for known in rules.memories)}")
+    _check_types(opts, kind)
     if len(read_adapters(opts.lora_scaled)) > rules.most_adapters:
         raise NotInBuild(f"adapters are not known of {rules.name} ({rules.build})", hint="from b4579 on")
     auto = rules.slots_open(opts.parallel, opts.kv_unified, bool(opts.model_draft)).value
