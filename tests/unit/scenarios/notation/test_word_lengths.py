@@ -60,7 +60,8 @@ def test_a_slice_outside_its_word_is_refused(piece, message):
 
 @pytest.mark.parametrize(("name", "length", "message"), [
     ("A1", 3, "expected letters and underscores"), ("THINK", 2, "is the think token: its length is 1, found 2"),
-    ("A", 0, "its length is 0, it must be at least 1"), ("A", ImageSize(9999, 9999), ""),
+    ("A", 0, "its length is 0, it must be at least 1"),
+    ("A", ImageSize(9999, 9999), "99,980,001 tokens, at most 1,000,000 tokens are allowed"),
 ])  # fmt: skip
 def test_a_bad_word_is_refused(name, length, message):
     with pytest.raises(BadInput, match=message):
