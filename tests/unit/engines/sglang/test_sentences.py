@@ -26,7 +26,7 @@ def test_every_decision_has_a_sentence(engine, model, flags):
 
 
 @pytest.mark.parametrize(("model", "answer", "flags", "said"), [
-    ("GA", 80, {"max_total_tokens": 100}, "waits: it needs 112 slots for 30 tokens and an answer of 80, 100 are free or"),
+    ("GA", 80, {"max_total_tokens": 100}, "waits: it needs 112 slots for 30 tokens and an answer of 80, 100 are free"),
     ("W8 A", 4, {"max_total_tokens": 200, "swa_tokens": 12},
      "the last 19 tokens of its prompt wait: 189 slots and 1 window slots are free or can be evicted, and a page of"),
 ])  # fmt: skip
