@@ -17,8 +17,11 @@ def _hit(value: int, b: Because) -> str:
 
 
 def _admit(value: int | None, b: Because) -> str:
+    if value is None and "window" in b:
+        return f"waits: it needs {counted(b['window'], 'window slot')}, {b['free']} are free or can be evicted"
     if value is None:
-        return f"waits: {b['free']} slots are free for {b['n']} tokens and the answer"
+        return (f"waits: it needs {counted(b['needed'], 'slot')} for {counted(b['n'], 'token')} and an answer of "
+                f"{b['answer']}, {b['free']} are free or can be evicted")
     return f"starts with {value} of {b['n']} tokens" if value else "waits for the next step"
 
 
@@ -42,6 +45,8 @@ SENTENCES = Sentences({
     "SG-QUEUE-ORDER": lambda v, b: NoEffect("no new order") if v == sorted(v)
                       else f"sorts {b['waiting']} waiting requests",
     "SG-SCHED-ADMIT": _admit,
+    "SG-SCHED-CHUNK": lambda v, b: f"the last {counted(b['left'], 'token')} of its prompt wait: {b['total']} slots and "
+                      f"{b['window']} window slots are free or can be evicted, and a page of these stays free",
     "SG-EVICT-LEAF": lambda v, b: f"leaf {v}, {counted(b['tokens'], 'token')} up to {b['end']}, is evicted",
     "SG-EVICT-INSIDE": _inside,
     "SG-STATE-PATH": lambda v, b: f"the state after {b['end']} tokens is dropped: the path holds {b['held']}" if v

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple, Sequence
 
 from cachesim.base.tokens import common_prefix
+from cachesim.engines.rule import rule_id
 from cachesim.engines.sglang.managers.req import Req
 from cachesim.engines.sglang.mem_cache.allocator import ceil_align
 from cachesim.engines.sglang.mem_cache.common import match_kv_cache, match_prefix_of_req, release_mamba
@@ -26,6 +27,7 @@ from cachesim.engines.sglang.rules.schedule import (
     window_need,
 )
 from cachesim.engines.sglang.runtime_context import RuntimeContext
+from cachesim.events import Decided
 
 FCFS, LPM, DFS_WEIGHT = "fcfs", "lpm", "dfs-weight"
 
@@ -163,6 +165,9 @@ class PrefillAdder:
         assert self.rem_chunk_tokens is not None
         fits = self.rules.next_chunk(self.rem_chunk_tokens, self.rem_total_tokens, self.rem_swa_tokens, self.page_size)
         if not fits:
+            because = {"left": req.seqlen - req.prefix_len, "total": int(self.rem_total_tokens),
+                       "window": self.rem_swa_tokens}  # fmt: skip
+            self.context.log.emit(Decided(req.rid, rule_id(self.rules.next_chunk), fits, because=because))
             return
         if limit is not None:
             fits = min(fits, limit)

@@ -90,8 +90,9 @@ def admission(ask: AdmissionCandidate) -> Decision:
     needed = ceil(ask.n, ask.page)
     limit = ask.chunk
     answer = min(ask.answer, CLIP)
-    if ask.n + ask.loads + answer + ask.page >= ask.total:
-        return Decision(None, because)
+    slots = ask.n + ask.loads + answer + ask.page
+    if slots >= ask.total:
+        return Decision(None, {**because, "needed": slots + 1, "answer": answer})
     if ask.window is not None:
         loads = ask.window_loads
         need = window_need(needed, answer, chunk=ask.chunk, width=ask.width, page=ask.page, loads=loads)
@@ -99,7 +100,7 @@ def admission(ask: AdmissionCandidate) -> Decision:
             head = window_need(0, answer, chunk=None, width=ask.width, page=ask.page, loads=loads)
             cap = max(0, (int(ask.window) - head) // ask.page * ask.page) if need >= ask.size else 0
             if limit is None or not cap:
-                return Decision(None, because)
+                return Decision(None, {**because, "free": int(ask.window), "window": need + 1})
             limit = min(limit, cap)
     if limit is None:
         return Decision(0 if not ask.first and needed >= ask.input else ask.n, because)
