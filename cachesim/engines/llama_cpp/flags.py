@@ -11,6 +11,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Mapping, Sequence
 
+from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.engines.shared.command_line import CommandLine, SetOn, parse_integer, read_line, unwritten, write_line
 from cachesim.engines.shared.flags import flag, flags_of
 from cachesim.engines.shared.images import PROJECTORS, read_projector, write_projector
@@ -61,18 +62,48 @@ def _write_unified(options: Mapping[str, Any]) -> list[str]:
     return ["-kvu" if options["kv_unified"] else "-no-kvu"]
 
 
+def drafters_of(text: str) -> tuple[str, ...]:
+    """Return the drafters in a value of --spec-type, in the order in which b11549 asks them; () if the list has
+    "none". Source: common/speculative.cpp common_speculative_types_from_names, common_speculative_init (b11549)."""
+    kinds = text.split(",")
+    return () if "none" in kinds else tuple(sorted(set(kinds), key=SPEC_TYPES.index))
+
+
+def by_model(kind: str) -> bool:
+    """True if a model makes the drafts, and not earlier text."""
+    return kind.startswith("draft-")
+
+
+def needing_model(kinds: Sequence[str]) -> str:
+    """Return the drafter that needs a model, else the first one; "none" without drafters."""
+    return next(filter(by_model, kinds), kinds[0] if kinds else "none")
+
+
+def _read_drafters(text: str) -> str:
+    """Return the drafters in a value of --spec-type as an option. Raise BadInput for a name before any "none" that
+    b11549 does not have."""
+    for kind in text.split(","):
+        if kind == "none":
+            return kind
+        if kind not in SPEC_TYPES:
+            hint = nearest(kind, SPEC_TYPES) or ", ".join(SPEC_TYPES)
+            raise BadInput(f"unknown drafter {quoted(kind)}", hint=hint)
+    return ",".join(drafters_of(text))
+
+
 def _write_drafter(options: Mapping[str, Any]) -> list[str]:
-    """Return the drafter's flags. The n-gram size is 1, so that n-gram drafts occur in short texts."""
-    kind, most = options.get("spec_type", "none"), str(options.get("spec_draft_n_max", 3))
-    if kind == "none":
-        return []
-    if kind == "ngram-mod":
-        sizes = ["--spec-ngram-mod-n-match", "1", "--spec-ngram-mod-n-min", "1", "--spec-ngram-mod-n-max", most]
-        return ["--spec-type", kind, *sizes]
-    if kind in NGRAM_TYPES and kind != "ngram-cache":
-        return ["--spec-type", kind, f"--spec-{kind}-size-n", "1", f"--spec-{kind}-size-m", most]
-    model = ["-md", f"MODELS/tiny-{options['model_draft']}.gguf"] if options.get("model_draft") else []
-    return ["--spec-type", kind, "--spec-draft-n-max", most, *model]
+    """Return the flags of the drafters. The n-gram size is 1, so that n-gram drafts occur in short texts."""
+    kinds, most = drafters_of(options.get("spec_type", "none")), str(options.get("spec_draft_n_max", 3))
+    sizes: list[str] = []
+    for kind in kinds:
+        if kind == "ngram-mod":
+            sizes += ["--spec-ngram-mod-n-match", "1", "--spec-ngram-mod-n-min", "1", "--spec-ngram-mod-n-max", most]
+        elif kind in NGRAM_TYPES and kind != "ngram-cache":
+            sizes += [f"--spec-{kind}-size-n", "1", f"--spec-{kind}-size-m", most]
+    if any(by_model(kind) or kind == "ngram-cache" for kind in kinds):
+        sizes += ["--spec-draft-n-max", most]
+    model = ["-md", f"MODELS/tiny-{options['model_draft']}.gguf"] if kinds and options.get("model_draft") else []
+    return ["--spec-type", ",".join(kinds), *sizes, *model] if kinds else []
 
 
 def _write_pooling(options: Mapping[str, Any]) -> list[str]:
@@ -164,10 +195,11 @@ class Options:
         help="A full context discards its older half and generation continues; off = generation ends.",
     )
     spec_type: str = flag(
-        "none", "--spec-type", choices=SPEC_TYPES, write=_write_drafter, governs="LC-RS-PLANES LC-SPEC-ON",
-        help="Drafting method; the scenario supplies the drafts. A rejected draft is removed or, where the memory "
-             "cannot be cut, undone by restoring a checkpoint. draft-eagle3, draft-dflash and draft-dspark are not "
-             "simulated.",
+        "none", "--spec-type", choices=SPEC_TYPES, listed=True, read=_read_drafters, write=_write_drafter,
+        governs="LC-RS-PLANES LC-SPEC-ON",
+        help="Drafting methods, from b9109 on several with commas; the scenario supplies the drafts. A rejected draft "
+             "is removed or, where the memory cannot be cut, undone by restoring a checkpoint. draft-eagle3, "
+             "draft-dflash and draft-dspark are not simulated.",
     )
     spec_draft_n_max: int = flag(
         3, "--spec-draft-n-max", write=unwritten, help="Maximum length of a draft [tokens]. (16 before b9235.)",

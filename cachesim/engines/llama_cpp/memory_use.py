@@ -14,7 +14,7 @@ import numpy as np
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.capabilities import Flag, Option
-from cachesim.engines.llama_cpp.flags import Options
+from cachesim.engines.llama_cpp.flags import Options, drafters_of
 from cachesim.engines.llama_cpp.memory.hybrid_memory import window_cells
 from cachesim.engines.llama_cpp.memory.model_layout import ModelKind, model_kind
 from cachesim.engines.llama_cpp.memory.newest_layout import Dsv4Shape, Widths, dsv4_shape
@@ -171,7 +171,7 @@ def contexts(ask: MemoryQuestion) -> list[SizedContext]:
 
 def draft_model(ask: MemoryQuestion) -> RealModel:
     """Return the model of the draft context. Raise BadInput if there is none."""
-    if ask.options["spec_type"] == "draft-mtp":
+    if "draft-mtp" in drafters_of(ask.options["spec_type"]):
         if not ask.model.heads:
             raise BadInput("the model has no MTP head for --spec-type draft-mtp")
         windows = any(layer.kind == "W" for layer in ask.model.heads)
