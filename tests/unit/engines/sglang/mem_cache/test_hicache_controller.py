@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cachesim.engines.rule import Decision
-from cachesim.engines.sglang.mem_cache.hicache_controller import HiCacheController, OngoingLoadBack
+from cachesim.engines.sglang.mem_cache.hicache_controller import HiCacheController
 from cachesim.engines.sglang.mem_cache.pool_host import HostKVCache
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL
 from cachesim.engines.sglang.profiles import PROFILES
@@ -30,7 +30,7 @@ class Host:
     def __init__(self, rows, policy=THROUGH):
         cache, self.pools = make_cache(rules=RULES, size=20, hicache_write_policy=policy)
         self.tree = cache.tree_core
-        self.controller = HiCacheController(cache.context, self.tree, {FULL: HostKVCache(10, 1, rows, [0])})
+        self.controller = HiCacheController(cache.context, self.tree, HostKVCache(10, 1, rows))
         self.add(self.tree.root_node, (1, 2, 3, 4))
         self.add(self.tree.nodes_by_id[1], (5, 6, 7))
         self.add(self.tree.nodes_by_id[1], (8, 9, 10))
@@ -48,29 +48,18 @@ class Host:
     def nodes(self):
         return list(self.tree.nodes())
 
-    def back_up(self, *nodes):
-        """Copy nodes, and let the copies end."""
-        return all([self.controller.backup_for_write_back(node) for node in nodes])
-
-    def load(self, node, slots):
-        """Load the path to a node into these slots."""
-        parts = self.controller.loaded_parts(node, None)
-        self.controller.commit_load_back(node, [parts[0]._replace(value=slots)])
-        lock = OngoingLoadBack(self.tree.inc_lock_ref(node), self.tree.inc_host_lock_ref(node))
-        self.controller.ongoing_load_back.append(lock)
-
 
 def test_a_demoted_node_comes_back_with_its_rows(rows):
-    host = Host(rows, BACK)
+    host = Host(rows)
     tree = host.tree
     one, two, _ = host.nodes()
     slots = tree.collect_full_device_indices(two).tolist()
-    assert host.back_up(one, two)
+    assert all(host.controller.write_backup(node) for node in (one, two))
     assert list(tree.full_host_duplicates) == [one, two]
-    assert tree.demote(two, "test") == [3, 0, 0] and tree.full.evictable_size == 7
-    assert list(tree.evictable_host_leaves) == [two] and tree.full.nodes_to_load(two) == [two]
+    assert host.controller.demote(two) == 3 and tree.full.evictable_size == 7
+    assert list(tree.evictable_host_leaves) == [two] and host.controller.evicted_path(two) == [two]
     fresh = np.array([17, 18, 19])
-    host.load(two, fresh)
+    host.controller.load(two, fresh)
     assert rows[0].digest[fresh].tolist() == slots[4:] and tree.loading == {two: two}
     assert not tree.evictable_host_leaves
     host.controller.check_loads()
@@ -81,19 +70,20 @@ def test_a_demoted_node_comes_back_with_its_rows(rows):
 def test_a_split_divides_the_copy(rows):
     host = Host(rows)
     two = host.nodes()[1]
-    host.back_up(two)
-    held = two.host_value[FULL].tolist()
+    host.controller.write_backup(two)
+    held = two.host_value.tolist()
     upper = host.tree.split_node(two, 2)
-    assert (upper.host_value[FULL].tolist(), two.host_value[FULL].tolist()) == (held[:2], held[2:])
+    assert (upper.host_value.tolist(), two.host_value.tolist()) == (held[:2], held[2:])
     assert list(host.tree.full_host_duplicates) == [two, upper]
 
 
 def test_a_node_that_is_split_while_it_loads_is_loaded_in_both_parts(rows):
-    host = Host(rows, BACK)
+    host = Host(rows)
     two = host.nodes()[1]
-    host.back_up(*host.nodes()[:2])
-    host.tree.demote(two, "test")
-    host.load(two, np.array([17, 18, 19]))
+    for node in host.nodes()[:2]:
+        host.controller.write_backup(node)
+    host.controller.demote(two)
+    host.controller.load(two, np.array([17, 18, 19]))
     upper = host.tree.split_node(two, 2)
     assert host.tree.loading == {two: two, upper: two}
 
@@ -101,11 +91,12 @@ def test_a_node_that_is_split_while_it_loads_is_loaded_in_both_parts(rows):
 def test_host_leaves_make_room_the_oldest_first(rows):
     host = Host(rows)
     one, two, three = host.nodes()
-    assert host.back_up(one, two, three)
+    for node in (one, two, three):
+        assert host.controller.write_backup(node)
     for node in (two, three):
-        host.tree.demote(node, "demoted")
+        host.controller.demote(node)
     four = host.add(host.tree.root_node, (20, 21))
-    assert host.back_up(four) and host.nodes() == [one, four, three]
+    assert host.controller.write_backup(four) and host.nodes() == [one, four, three]
     assert [(lost.node, lost.rule) for lost in host.tree.changes.lost] == [(two, "test")]
     host.tree.check()
 
@@ -114,16 +105,18 @@ def test_duplicates_make_room_first_those_of_evictable_leaves_last(rows):
     host = Host(rows, policy=BACK)
     one, two, three = host.nodes()
     root = host.tree.root_node
-    host.back_up(two, one, three)
+    for node in (two, one, three):
+        host.controller.write_backup(node)
     four = host.add(root, (20, 21, 22, 23))
-    assert host.back_up(four)
+    assert host.controller.write_backup(four)
     assert [node.backuped for node in (one, two, three)] == [False, True, True]
     five = host.add(root, (30,))
-    assert host.back_up(five) and not two.backuped
+    assert host.controller.write_backup(five) and not two.backuped
     assert list(host.tree.full_host_duplicates) == [three, four, five]
 
 
 def test_a_copy_without_room_is_not_written(rows):
     host = Host(rows)
-    host.back_up(*host.nodes())
+    for node in host.nodes():
+        host.controller.write_backup(node)
     assert not host.controller.write_backup(host.add(host.tree.root_node, (40, 41, 42, 43)))
