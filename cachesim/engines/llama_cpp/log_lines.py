@@ -316,8 +316,9 @@ _PATHS = {
 }  # fmt: skip
 TASKS = {path: kind for kind, paths in _PATHS.items() for path in paths}
 """Kind of task by the path of its request. Source: llama.cpp tools/server/server.cpp, routes."""
-_TASK_LIMITS = "create no checkpoints and do not use the prompt cache (LC-TASK.COMPLETION)"
+_TASK_LIMITS = "create no checkpoints and do not use the prompt cache (LC-TASK.COMPLETION, read in the source)"
 TASK_LIMITS = {kind: _TASK_LIMITS for kind in _PATHS if kind != "completion"}
+"""Kind of task -> what a server does not do for it."""
 
 GRAMMAR = LogGrammar(
     LINES, {**MEANINGS, **log_others.MEANINGS},

@@ -28,9 +28,8 @@ CHECKPOINTS = frozenset({"ckpt_create", "ckpt_check", "ckpt_restore", "ckpt_inva
 
 
 class FirstLine(NamedTuple):
-    """Sentence for the person who has the log. ``what``: "ended", "time", "change", "reused", "cure",
-    "assumed" or "next".
-    ``lines``: numbers of the log's lines behind it."""
+    """Sentence for the person who has the log. ``what``: "ended", "time", "change", "reused", "cure", "assumed" or
+    "next". ``lines``: numbers of the log's lines behind it."""
 
     what: str
     says: str

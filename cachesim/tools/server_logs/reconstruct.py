@@ -30,12 +30,7 @@ from cachesim.tools.server_logs.printed_numbers import (
 from cachesim.tools.server_logs.prompt_choices import SlotTexts
 from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.recognise import grammars
-from cachesim.tools.server_logs.reconstruction import (
-    PromptChoice,
-    ReconstructedRequest,
-    Reconstruction,
-    SentRequest,
-)
+from cachesim.tools.server_logs.reconstruction import PromptChoice, ReconstructedRequest, Reconstruction, SentRequest
 from cachesim.tools.server_logs.replay_candidates import CandidateServer, RunningPrompt
 from cachesim.tools.server_logs.session import LogSession
 from cachesim.tools.server_logs.slot_contents import (
@@ -51,7 +46,7 @@ from cachesim.tools.server_logs.slot_contents import (
 )
 from cachesim.tools.server_logs.tied_requests import BEGINS
 
-COMPLETION = "completion"    # kind of task of most requests
+COMPLETION = "completion"    # kind of task that is simulated if the log shows no other
 AGAIN = 8                    # choices to try if each requires a run from the beginning
 LATER = 8                    # later requests of a slot that may resume within a prompt
 UNCACHED = "cache_prompt = false, in the request or by --no-cache-prompt"
@@ -281,7 +276,8 @@ class ScenarioBuilder(CandidateServer):
         request.simulated_n, request.slot, request.assumed = found.sent.cache_n, found.sent.slot, found.choice.why
         length = found.choice.length
         request.n_tokens, request.is_bounded = length.n_tokens, length.is_bounded
-        request.assumed = "; ".join(filter(None, (length.why, request.assumed)))
+        task = "" if self.task_kind == COMPLETION else f"{self.task_kind} request, as in all access lines of the log"
+        request.assumed = "; ".join(filter(None, (task, length.why, request.assumed)))
         if found.choice.marks:
             restored = "the log has checkpoints" if request.logged.created else "a later request resumes"
             where = f"user messages begin at {', '.join(f'{at:,}' for at in found.choice.marks)}"
@@ -421,8 +417,8 @@ class ScenarioBuilder(CandidateServer):
 
 
 def _task_kind(session: LogSession) -> str:
-    """Return the kind of task that all access lines of a log name; without access lines or with several kinds, that of
-    most requests."""
+    """Return the kind of task that all access lines of a log name; "completion" without access lines, or with several
+    kinds."""
     return next(iter(session.tasks)) if len(session.tasks) == 1 else COMPLETION
 
 

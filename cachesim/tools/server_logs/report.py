@@ -106,9 +106,10 @@ def _result(data: Data) -> Iterator[Text]:
     """Yield the result in a sentence: the prompt tokens evaluated, and those that need not have been."""
     found = data["summary"]
     if not found["requests"]:
-        is_simulated = any(row["step"] >= 0 for row in data["requests"])
-        why = "the reused or evaluated tokens of no request" if is_simulated else "the prompt length of no request"
-        yield Text(f"Nothing to compare: the log shows {why}.", "yellow")
+        if any(row["step"] >= 0 for row in data["requests"]):
+            yield Text("Not compared: the log shows neither reused nor evaluated tokens.", "yellow")
+        else:
+            yield Text("Not simulated: the log shows no prompt length.", "yellow")
         return
     nothing, lost, total = len(found["from_nothing"]), found["lost"], found["requests"]
     share = f"{100 * found['evaluated'] / max(1, found['tokens']):.0f} %"

@@ -52,10 +52,9 @@ class LogSession:
         if line.logged.level in ("W", "E") and len(self.alarms) < UNKNOWN:
             self.alarms.append((line.number, text))
 
-
     def note_task(self, kind: str, number: int) -> None:
-        """Store the number of an access line by the kind of task of its request; "" = no access line."""
-        numbers = self.tasks.setdefault(kind, []) if kind else []
+        """Store the number of an access line, at most UNKNOWN of a kind. ``kind``: kind of task of its request."""
+        numbers = self.tasks.setdefault(kind, [])
         if len(numbers) < UNKNOWN:
             numbers.append(number)
 
@@ -85,7 +84,8 @@ class SessionReader:
         heading = headings.read(line)
         if read is None:
             session.note_unknown(line)
-            session.note_task(self._grammar.task_of(line.logged.text), line.number)
+            if kind := self._grammar.task_of(line.logged.text):
+                session.note_task(kind, line.number)
             return
         text = line.logged.text
         found = ReadLine(line.number, read, text[:LONGEST], head_of(line.text, text), heading)

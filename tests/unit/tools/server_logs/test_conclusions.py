@@ -9,7 +9,7 @@ from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.proven_range import printed_range
 from cachesim.tools.server_logs.read_lines import LineSieve
 from cachesim.tools.server_logs.recognise import grammars
-from cachesim.tools.server_logs.statement_report import causes, headline, shown_requests
+from cachesim.tools.server_logs.statement_report import causes, follows_rows, headline, shown_requests
 from cachesim.tools.server_logs.statements import FOLLOWS, Statement
 
 
@@ -363,7 +363,7 @@ def test_the_causes_of_a_request_share_a_line():
 
 INFILL = "srv  log_server_r: done request: POST /infill 127.0.0.1 200"
 CHAT = "srv  log_server_r: request: POST /v1/chat/completions 10.0.0.1 200"
-LIMITS = "create no checkpoints and do not use the prompt cache (LC-TASK.COMPLETION)"
+LIMITS = "create no checkpoints and do not use the prompt cache (LC-TASK.COMPLETION, read in the source)"
 
 
 def tasks(*lines):
@@ -373,9 +373,18 @@ def tasks(*lines):
 def test_the_paths_of_requests_show_what_their_tasks_do_not_get():
     says = f"the log shows the paths of infill requests, which {LIMITS}"
     assert tasks(LAUNCH, INFILL, NOISE, INFILL) == [((2, 4), {"task_kind": "infill", "requests": 2}, says)]
-    [(_, _, rerank)] = tasks(INFILL.replace("/infill", "/v1/rerank"))
-    assert rerank == f"the log shows the paths of rerank requests, which {LIMITS}"
     assert tasks(*[INFILL] * 9)[0][0] == (1, 2, 3, 4, 5, 6)
+
+
+@pytest.mark.parametrize(("kind", "paths"), [
+    ("embedding", ["/embedding", "/embeddings", "/v1/embeddings"]),
+    ("rerank", ["/rerank", "/reranking", "/v1/rerank", "/v1/reranking"]),
+])  # fmt: skip
+def test_every_path_of_a_kind_is_known(kind, paths):
+    lines = [INFILL.replace("/infill", path) for path in paths]
+    [(_, numbers, says)] = tasks(*lines)
+    assert numbers == {"task_kind": kind, "requests": len(paths)}
+    assert says == f"the log shows the paths of {kind} requests, which {LIMITS}"
 
 
 @pytest.mark.parametrize("lines", [
@@ -397,6 +406,18 @@ def test_the_first_line_that_ends_the_server_is_a_conclusion():
     [said] = ends(LAUNCH, NEW, ASSERTION, ASSERTION)
     meaning = "a condition of the source code does not hold; the process of the server ends, and all its caches are"
     assert (said.lines, said.says) == ((3,), f'{meaning} lost: "{ASSERTION}"')
-    [said] = ends("Scheduler hit an exception: Traceback", engine="sglang")
-    assert said.numbers == {"line_kind": "scheduler_died"}
     assert ends(LAUNCH, NEW, FULL) == []
+
+
+@pytest.mark.parametrize(("engine", "line", "kind"), [
+    ("llama_cpp", "/src/server.cpp:3870: pos_min == -1, but n_past > 0 - should not happen", "no_pos_min"),
+    ("vllm", "EngineCore encountered a fatal error.", "engine_died"),
+    ("sglang", "Scheduler hit an exception: Traceback (most recent call last):", "scheduler_died"),
+    ("mlx_lm", "mlx_lm.server generation thread died: ValueError", "thread_ended"),
+])  # fmt: skip
+def test_each_server_has_lines_that_end_it(engine, line, kind):
+    [said] = ends(line, engine=engine)
+    assert said.numbers == {"line_kind": kind}
+    text = "".join(str(row) for row in follows_rows([said.as_data()], everything=False))
+    assert line not in text
+    assert line in "".join(str(row) for row in follows_rows([said.as_data()], everything=True))

@@ -180,7 +180,7 @@ def test_infill_requests_are_named_as_the_reason_for_missing_checkpoints():
     path = "srv  log_server_r: done request: POST /infill 127.0.0.1 200"
     assert said(path, *FULL)["reused"] == (
         "The log shows the paths of infill requests, which create no checkpoints and do not use the prompt cache "
-        "(LC-TASK.COMPLETION).")  # fmt: skip
+        "(LC-TASK.COMPLETION, read in the source).")  # fmt: skip
     assert said(*FULL)["reused"].startswith("The server found no usable checkpoint")
     assert "infill" not in str(said(path, *EDITED))
 

@@ -376,6 +376,7 @@ def test_requests_to_another_path_are_simulated_as_that_kind_of_task(tmp_path):
     assert data["line"] == "A400>a1{task=infill}/A[:398].B686>b1{task=infill}"
     assert (data["agree"], data["differ"], data["assumed_options"]) == (2, 0, {})
     assert 'task = "infill"' in text
+    assert all("infill request, as in all access lines of the log" in one["assumed"] for one in data["requests"])
 
 
 def test_a_chat_without_a_checkpoint_needs_another_option(tmp_path):
@@ -386,5 +387,5 @@ def test_a_chat_without_a_checkpoint_needs_another_option(tmp_path):
 
 def test_the_requests_of_a_log_with_several_kinds_are_taken_as_completions(tmp_path):
     chat = "srv  log_server_r: done request: POST /v1/chat/completions 10.8.0.6 200"
-    data, _ = imported(tmp_path, f"{chat}\n{infill_log('/infill')}")
+    data, _ = imported(tmp_path, f"{infill_log('/infill')}\n{chat}")
     assert "task" not in data["line"]

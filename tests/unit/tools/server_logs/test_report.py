@@ -38,7 +38,7 @@ def test_the_first_line_counts_the_known_lines():
 
 
 @pytest.mark.parametrize("summary, says", [
-    ({"requests": 0}, "Nothing to compare: the log shows the reused or evaluated tokens of no request."),
+    ({"requests": 0}, "Not compared: the log shows neither reused nor evaluated tokens."),
     ({}, "No tokens re-evaluated: 25 % of 200 prompt tokens evaluated."),
     ({"lost": 40}, "25 % of 200 prompt tokens evaluated, 40 of them re-evaluated."),
     ({"lost": 40, "from_nothing": [1]}, "1 of 2 requests were evaluated from position 0 despite a common prefix: 25 %"),
@@ -51,7 +51,7 @@ def test_the_result_is_one_sentence(summary, says):
 
 
 def test_without_prompt_lengths_nothing_is_compared():
-    assert "Nothing to compare: the log shows the prompt length of no request." in rendered(data([], {"requests": 0}))
+    assert "Not simulated: the log shows no prompt length." in rendered(data([], {"requests": 0}))
 
 
 def test_counts_are_short_from_ten_thousand_on():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cachesim.tools.server_logs import session
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.recognise import grammars
 
@@ -117,3 +118,11 @@ def test_the_prompt_that_is_saved_before_a_slot_is_reused_is_what_the_slot_held(
         "0.000 MiB)", LAUNCH.format(0, 7),
     )  # fmt: skip
     assert (one.lcp, one.held) == (3, 179)
+
+
+def test_the_numbers_of_access_lines_are_bounded(monkeypatch):
+    monkeypatch.setattr(session, "UNKNOWN", 2)
+    path = "srv  log_server_r: done request: POST {} 127.0.0.1 200"
+    lines = [path.format("/infill"), "a", path.format("/completion"), path.format("/infill"), path.format("/infill")]
+    read = read_session("llama_cpp", grammars()["llama_cpp"], lines)
+    assert read.tasks == {"infill": [1, 4], "completion": [3]}
