@@ -14,7 +14,7 @@ COMMANDS = {
     "advise": ("tools.advise.command", "find flags, builds and request changes that save tokens"),
     "memory": ("tools.memory.command", "memory of a server's caches for a model, before it starts"),
     "playground": ("tools.playground.command", "serve a page that simulates a case as you type it"),
-    "lesson": ("tools.lessons.command", "how these caches work, in nine short lessons with exercises"),
+    "lesson": ("tools.lessons.command", "how these caches work, in ten short lessons with exercises"),
     "explain": ("tools.rulebook.explain_command", "explain a rule, a term, a log line or a message"),
     "scenarios": ("tools.run.scenarios_command", "list the scenarios that come with cachesim"),
     "options": ("tools.rulebook.options_command", "list a server's flags: defaults and effects"),

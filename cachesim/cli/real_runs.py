@@ -8,6 +8,8 @@ from functools import cached_property
 from typing import Any, Callable, Sequence
 
 from cachesim.base.console import progress, show
+from cachesim.base.errors import BadInput
+from cachesim.base.untrusted_files import FILE, kind
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.live.llama_server.real.comparison import compare_cases, comparison_data
 from cachesim.tools.live.llama_server.real.drawn_search import RealSearchPlan, RealTally, search_real
@@ -48,8 +50,14 @@ class RealServers:
         return find_servers(self.text, self.may_install)
 
     def require(self) -> None:
-        """Find the servers, and install what is missing. Raise BadInput."""
+        """Check the model file, find the servers, and install what is missing. Raise BadInput."""
+        self._check_model()
         _ = self.servers
+
+    def _check_model(self) -> None:
+        """Raise BadInput if the model file does not exist."""
+        if self.gguf is not None and kind(self.gguf) != FILE:
+            raise BadInput("no such model", file=str(self.gguf))
 
     def compare(self, scenarios: Sequence[Scenario]) -> list[Data]:
         """Return the comparison of each scenario on each server as plain data."""
@@ -63,6 +71,7 @@ class RealServers:
 
     def bisect(self, scenario: Scenario) -> Data:
         """Return the course of a scenario over the real builds as plain data."""
+        self._check_model()
         found = bisect_real(scenario, wheels_between(self.text), self.may_install, self.gguf)
         return history_data(found)
 

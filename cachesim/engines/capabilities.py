@@ -43,6 +43,8 @@ class Flag(NamedTuple):
     bounded: bool = False                      # the server does not start below `least`
     open: int | None = None                    # number that means "server decides", None = none
     choices: tuple[str, ...] = ()              # allowed words, () = any
+    # the value may be several of the words, separated by commas; on a command line each occurrence adds to the earlier
+    listed: bool = False
     limit: Limit | None = None                 # upper limit
     model: bool = False                        # the value names a model, "" = none
     help: str = ""                             # effect on the cache, as a sentence
@@ -61,6 +63,17 @@ class Flag(NamedTuple):
     affects: str = ""                          # rule families that it affects and other flags govern
     tries: tuple[Option, ...] = ()             # values that `advise` tries, each alone
     resolved: bool = False                     # the server chooses its default at its start, from model and options
+
+    def unknown_word(self, value: str) -> str | None:
+        """Return the first word of a value that is not allowed, None if all are."""
+        words = value.split(",") if self.listed else [value]
+        return next((word for word in words if self.choices and word not in self.choices), None)
+
+    def added(self, before: Option | None, value: Option) -> Option:
+        """Return the value after a further occurrence on a command line: the last one, or all words of a list."""
+        if not self.listed or before in (None, self.default):
+            return value
+        return before if value == self.default else f"{before},{value}"
 
     def names(self) -> Iterator[tuple[str, bool]]:
         """Yield every name as ``plain_name`` makes it, and whether that name switches the option on."""

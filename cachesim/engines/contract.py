@@ -154,6 +154,8 @@ class Engine:
     command: Callable[[], CommandTable | None] = lambda: None
     # lines on what the server derives from its options and model when it starts
     derived: Callable[[RuleSet, Mapping[str, Option]], Sequence[str]] = lambda rules, given: ()
+    # sentences about flags that change answers or end the process with a model
+    cautions: Callable[[RuleSet, str, Mapping[str, Option]], Sequence[str]] = lambda rules, model, given: ()
     words: str = ""                                  # pattern of words that only its users write, in lower case
 
     @cached_property

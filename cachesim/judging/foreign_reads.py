@@ -25,7 +25,8 @@ class ForeignContent(NamedTuple):
     rows) at positions ``start`` .. ``stop - 1``, or a whole "text" of ``stop`` tokens; "during": the ``stop`` reused
     tokens were correct and the fault occurred later. ``request`` is the origin: the state after ``theirs`` tokens of
     it, or its rows from position ``theirs`` on; -1 = no request as sent has this content, because it was computed
-    from wrong content itself. ``under``: what the content was computed under, if that is another key."""
+    from wrong content itself. ``under``: what the content was computed under, if that is another key. ``kind``: of the
+    rows: "K/V", "index" or "compressed"."""
 
     what: str
     layer: int
@@ -34,6 +35,7 @@ class ForeignContent(NamedTuple):
     request: int = -1
     theirs: int = -1
     under: str = ""
+    kind: str = "K/V"
 
 
 def sentence_of(content: ForeignContent) -> str:
@@ -56,7 +58,7 @@ def sentence_of(content: ForeignContent) -> str:
 
 def content_name(content: ForeignContent) -> str:
     """Return the content as a noun phrase."""
-    n, rows = content.stop - content.start, f"K/V {_span('row', content.start, content.stop)}"
+    n, rows = content.stop - content.start, f"{content.kind} {_span('row', content.start, content.stop)}"
     match content.what:
         case "missing":
             return f"no {rows}"
@@ -125,7 +127,8 @@ class ForeignReadFinder:
             wrong = [(q, self._row(layer, rows.digest[i])) for q, i in mine.items() if rows.digest[i] != want[q]]
             missing = [(q, (-2, -1)) for q in range(first, n) if q not in mine]
             if found := sorted(wrong + missing):
-                yield from _stretches(layer_of(layer), found, part.every)
+                kind = "K/V" if layer >= 0 else "index" if part.every == 1 else "compressed"
+                yield from (one._replace(kind=kind) for one in _stretches(layer_of(layer), found, part.every))
                 return
 
     def _row(self, layer: int, digest: np.uint64) -> tuple[int, int]:

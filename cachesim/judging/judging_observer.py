@@ -110,15 +110,15 @@ class AnswerObserver(SilentObserver):
 
     def _unanswered(self, request: Request, answer: Answer) -> Verdict:
         """Return the verdict about a request without an answer: wrong if the server goes on, undecided if the client
-        left or the server ended. ``decision``: the server's last one, which may be about another request that waits
-        before this one."""
+        left or the server ended. ``decision``: the server's last one with an effect, which may be about another request
+        that waits before this one."""
         if answer.cancelled or request.cancel_at is not None:
             return undecided(FaultKind.CLIENT_LEFT)
         if self.server.dead:
             return undecided(FaultKind.NEVER_ANSWERED)
-        last = next((event for event in reversed(self.server.log.events) if isinstance(event, Decided)), None)
-        decision = "none" if last is None else sentence(last.rule, last.value, last.because, every=True)
-        return wrong("unanswered", FaultKind.UNANSWERED, decision=decision)
+        decided = (event for event in reversed(self.server.log.events) if isinstance(event, Decided))
+        said = (sentence(event.rule, event.value, event.because) for event in decided)
+        return wrong("unanswered", FaultKind.UNANSWERED, decision=next(filter(None, said), "none"))
 
     def _armed(self) -> list[tuple[StoredObject, Verdict]]:
         """Return the stored objects that differ from a cold run of their tokens. Stored conversations are numbered from

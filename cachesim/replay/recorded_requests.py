@@ -60,26 +60,28 @@ def token_at_byte(prompt: Tokens, byte: int) -> int:
 Event = Mapping[str, Any]
 NO_ROOM = "batch must be large enough"        # in the last message of a process that ends
 ANY_LENGTH = 1 << 20                          # above the limit of every server
+LENGTHS = (2, 4, 8, 16, 32, ANY_LENGTH)      # tried for drafts without a recorded length
 KINDS = ("spec_ckpt", "spec_restore", "spec_step", "release")
 
 
 def read_drafts(
     events: Sequence[Event], response: Mapping[str, Any], n_prompt: int, died: str = "",
-    lengths: Mapping[int, int] = MappingProxyType({}),
+    lengths: Mapping[int, int] = MappingProxyType({}), unknown: int = 0,
 ) -> tuple[Draft, ...]:
     """Return the drafts of a request from its own events. ``lengths``: drafted tokens by tokens held in the slot, if
-    recorded."""
+    recorded; ``unknown``: drafted tokens of a replayed draft without a recorded length, at least those that its replay
+    shows."""
     mine = [e for e in events if e["ev"] in KINDS]
     unlogged = died and "p0=" not in died and [e["ev"] for e in mine[-1:]] == ["spec_ckpt"]
     if NO_ROOM in died or unlogged:           # a process that ends may not write its last line
         # The batch had no room for the draft: it began at the last known length of the slot, its own is not recorded.
         seen = _last_length(mine, ("spec_ckpt", "spec_step"), n_prompt)
-        return (*read_drafts(mine, {}, n_prompt, lengths=lengths), Draft(seen, ANY_LENGTH, 0))
+        return (*read_drafts(mine, {}, n_prompt, lengths=lengths, unknown=unknown), Draft(seen, ANY_LENGTH, 0))
     if died:
         seen = _last_length(mine, ("spec_ckpt", "spec_step"), n_prompt)
-        return (*read_drafts(mine, {}, n_prompt, lengths=lengths), *_last_draft(died, seen))
+        return (*read_drafts(mine, {}, n_prompt, lengths=lengths, unknown=unknown), *_last_draft(died, seen))
     if any(e["ev"] == "spec_ckpt" for e in mine):
-        return tuple(_with_checkpoints(mine, lengths))
+        return tuple(_with_checkpoints(mine, lengths, unknown))
     steps = [e for e in mine if e["ev"] == "spec_step"]
     drafts = [Draft(e["n_tokens"] - 1 - e["accepted"], int(e.get("drafted", AS_MANY_AS_ALLOWED)), e["accepted"])
               for e in steps]  # fmt: skip
@@ -118,7 +120,7 @@ def second_rejection(events: Sequence[Event]) -> int | None:
     return None
 
 
-def _with_checkpoints(events: Sequence[Event], lengths: Mapping[int, int]) -> list[Draft]:
+def _with_checkpoints(events: Sequence[Event], lengths: Mapping[int, int], unknown: int) -> list[Draft]:
     """Return the drafts of a memory that cannot be truncated: each begins with a checkpoint of the slot."""
     out = []
     for place, event in enumerate(events):
@@ -130,7 +132,7 @@ def _with_checkpoints(events: Sequence[Event], lengths: Mapping[int, int]) -> li
         if kinds[:1] == ["spec_restore"]:
             # Rejected: the accepted tokens and another token are replayed; the drafted number is not logged.
             replayed = _replayed(behind[1:], held)
-            out.append(Draft(held, max(replayed, lengths.get(held, 0)), replayed - 1))
+            out.append(Draft(held, max(replayed, lengths.get(held, unknown)), replayed - 1))
         elif kinds[:1] == ["spec_step"]:
             out.append(Draft(held, int(behind[0]["drafted"]), int(behind[0]["accepted"])))
         elif kinds[:1] == ["release"]:
@@ -166,12 +168,12 @@ CHAT = [("user", "<|im_start|>user\n"), ("assistant", "<|im_start|>assistant\n")
 
 def make_request(
     op: str, body: Mapping[str, Any], response: Mapping[str, Any], own: RequestEvents, died: str = "",
-    by_model: bool = False, log: Mapping[str, Any] = MappingProxyType({}),
+    by_model: bool = False, log: Mapping[str, Any] = MappingProxyType({}), unknown: int = 0,
 ) -> Request:
     """Return the request of a step. Its ``own`` events show the drafts and when a disconnect took effect; ``died``:
     last message of a process that ended in the step; ``by_model``: a model drafts. ``log``: what the recording contains
     besides the response (`drafts`: pairs of tokens held and tokens drafted; `generated`: tokens of a request that was
-    never answered, or whose client had disconnected before it ended)."""
+    never answered, or whose client had disconnected before it ended); ``unknown``: see ``read_drafts``."""
     prompt = tuple(token if token < len(PIECES) or is_item(token) else NO_TOKEN for token in body["prompt"])
     starts, byte_pos = _message_starts(op, body, prompt)
     reuse = body.get("n_cache_reuse")
@@ -196,8 +198,8 @@ def make_request(
         cancel_order=own.released if gone and own.children else (),
         cancel_place=own.place if gone else 0,
         extra={"lora": scales_text(body["lora"])} if body.get("lora") else {},
-        drafts=read_drafts(own.events, response, len(prompt), died, lengths),
-        children_drafts=_drafts_of_children(own, response, len(prompt), by_model, died),
+        drafts=read_drafts(own.events, response, len(prompt), died, lengths, unknown),
+        children_drafts=_drafts_of_children(own, response, len(prompt), by_model, died, unknown),
     )
 
 
@@ -230,7 +232,7 @@ def scales_text(scales: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _drafts_of_children(
-    own: RequestEvents, response: Mapping[str, Any], n_prompt: int, by_model: bool, died: str = ""
+    own: RequestEvents, response: Mapping[str, Any], n_prompt: int, by_model: bool, died: str = "", unknown: int = 0
 ) -> tuple[tuple[Draft, ...], ...]:
     """Return the drafts of further completions, whose answers have no sum of drafted tokens: a model drafts in every
     iteration, and n-grams make equal drafts of equal text. A failed request has no answers; if the process ended, they
@@ -240,11 +242,11 @@ def _drafts_of_children(
     if not answers and not died:
         answers = [{} for _ in own.children]
     for events, child in zip(own.children, answers, strict=False):
-        drafts = read_drafts(events, child, n_prompt)
+        drafts = read_drafts(events, child, n_prompt, unknown=unknown)
         if "cancelled" not in response and by_model:
             drafts += last_of_child(events, drafts, n_prompt)
         elif child and child.get("tokens") == response.get("tokens"):
-            drafts = read_drafts(own.events, response, n_prompt)
+            drafts = read_drafts(own.events, response, n_prompt, unknown=unknown)
         found.append(drafts)
     return tuple(found)
 

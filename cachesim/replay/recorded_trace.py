@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import dropwhile
 from pathlib import Path
 from typing import AbstractSet, Any, Iterator, Mapping
@@ -21,7 +22,7 @@ from cachesim.engines.shared.command_line import CommandLine
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.events import Decoded
 from cachesim.replay.event_owners import RequestEvents, events_by_request
-from cachesim.replay.recorded_requests import make_request, scales_text, with_images
+from cachesim.replay.recorded_requests import ANY_LENGTH, LENGTHS, make_request, scales_text, with_images
 from cachesim.replay.trace_format import ROUNDING, check_trace
 
 
@@ -37,6 +38,7 @@ class TraceMember:
     action: str = ""                   # "save", "restore" or "erase"
     id_slot: int = 0
     file: str = ""                     # of a saved slot
+    longer: tuple[Request, ...] = ()   # with longer drafts where their lengths are not recorded, () if all are
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +248,11 @@ def _member(
     last = "" if over and number is not None else died         # released before the process ended
     body = {**flags.request, **recorded["request"]}
     events = own or RequestEvents(())
-    request = make_request(recorded["op"], body, response, events, last, flags.drafts_by_model, recorded)
+    make = partial(make_request, recorded["op"], body, response, events, last, flags.drafts_by_model, recorded)
+    request = make()
+    rejects = any(event["ev"] == "spec_restore" for part in (events.events, *events.children) for event in part)
+    longer = tuple(map(make, LENGTHS)) if rejects and make(ANY_LENGTH) != request else ()
     if own is None:
         request = replace(request, cancel_at=BEFORE_A_SLOT)
-    return TraceMember(request, response, inexact, number, launched=own is not None)
+    return TraceMember(request, response, inexact, number, launched=own is not None,
+                       longer=longer)

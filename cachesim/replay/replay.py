@@ -26,14 +26,16 @@ from cachesim.events import Compared, Decoded, Event, Log
 from cachesim.replay.class_replay import replay_classes
 from cachesim.replay.late_log_lines import in_streams, too_early, without_cut_off
 from cachesim.replay.recorded_answers import FIELDS, SLOT_FIELDS, compare_action, compare_answer
-from cachesim.replay.recorded_requests import second_rejection
+from cachesim.replay.recorded_requests import LENGTHS, second_rejection
 from cachesim.replay.recorded_trace import Trace, TraceStep
 from cachesim.replay.replay_result import ReplayResult
-from cachesim.replay.schedule_search import StepResult, send
+from cachesim.replay.schedule_search import OnAnswer, StepResult, send
 from cachesim.replay.sleep_detection import wake_if_slept
 from cachesim.replay.unknown_search import NOTHING, Supposition, settled
 
 REJECTED_TWICE = "a replayed draft was rejected again, on a token that the recording does not contain"
+
+LENGTH_UNKNOWN = "it depends on the length of a rejected draft, which the recording does not contain"
 
 REFUSED = re.compile(r"(failed to launch slot with \w*? ?task).*")
 Check = Callable[[Server, Request, Answer], bool | None]
@@ -131,18 +133,34 @@ class TraceReplay:
                 return None
             return self._as_recorded(member.request, answer, equal), member.inexact
 
-        passed = self.supposed.passed.get(step.number, 0) if self.supposed else 0
-        result = send(self.server, step, theirs, self._records, on_answer,
-                      lambda result: self._fields(step, result) is None, self.folder, passed)
+        longer = _with_longer_drafts(step)
+        before = self.server.fork() if longer else self.server
+        result = self._send(self.server, step, theirs, on_answer)
         self.server, undecided = result.server, out.steps_undecided
         verdicts: list[tuple[bool | None, bool]] = [one for one in result.answers_checked if one is not None]
-        self._count(out, step, self._records(self.server, first), self._fields(step, result), result.untried)
+        ours, wrong = self._records(self.server, first), self._fields(step, result)
+
+        def depends_on_length() -> int | None:
+            others = (self._send(before.fork(), other, theirs, lambda *_: None) for other in longer)
+            apart = [difference(self._records(other.server, first), ours) for other in others
+                     if step.died or not _has_died(other)]  # fmt: skip
+            return min((one["event"] for one in apart if one is not None), default=None)
+
+        self._count(out, step, ours, wrong, result.untried, depends_on_length)
         if self.check is not None and out.steps_undecided == undecided:
             agrees = all(equal is not None and equal != inexact for equal, inexact in verdicts)
             out.verdicts[step.number] = agrees
             self.verdicts_agree += agrees
             if any(equal is False for equal, _ in verdicts):
                 out.broken.append(step.number)
+
+    def _send(
+        self, server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], on_answer: OnAnswer
+    ) -> StepResult:
+        """Send the members of a step to a server."""
+        passed = self.supposed.passed.get(step.number, 0) if self.supposed else 0
+        return send(server, step, theirs, self._records, on_answer,
+                    lambda result: self._fields(step, result) is None, self.folder, passed)  # fmt: skip
 
     def _has_index_rows(self) -> bool:
         model = self.server.model
@@ -182,9 +200,11 @@ class TraceReplay:
 
     def _count(
         self, out: ReplayResult, step: TraceStep, ours: Sequence[Mapping[str, Any]], wrong: dict[str, Any] | None,
-        untried: int = 0,
+        untried: int = 0, depends_on_length: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """Compare the events of a step. ``wrong``: another difference found before; ``untried``: see ``StepResult``."""
+        """Compare the events of a step. ``wrong``: another difference found before; ``untried``: see ``StepResult``;
+        ``depends_on_length``: returns the place of our first event that would differ with longer drafts where the
+        recording has no length, None without such an event."""
         events = self.server.log.events if self.files else []
         asked = {event.unset for event in events if isinstance(event, Compared)}
         if asked and self.supposed is None:
@@ -211,6 +231,9 @@ class TraceReplay:
             self._undecided(out, step, "the recording says nothing of an answer that could be compared")
         elif wrong is None:
             out.steps_agree += 1
+        elif (place := depends_on_length()) is not None and (apart is None or apart["event"] >= place):
+            self.left_at = step.number
+            self._undecided(out, step, LENGTH_UNKNOWN)
         elif out.first is None:
             more = {"orders": f"{untried} tried, not all"} if untried else {}
             out.first = {"step": step.number, **wrong, **more}
@@ -248,6 +271,21 @@ def records(
             tasks.setdefault(task, len(tasks))
     written = [event.record(one_slot, tasks if several_tasks else None) for event in logged]
     return [{name: value for name, value in one.items() if name not in unlogged.get(one["ev"], ())} for one in written]
+
+
+def _with_longer_drafts(step: TraceStep) -> list[TraceStep]:
+    """Return the step with longer drafts where the recording has no length, [] if it has all lengths."""
+    if not any(member.longer for member in step.members):
+        return []
+    requests = ([member.longer[place] if member.longer else member.request for member in step.members]
+                for place in range(len(LENGTHS)))  # fmt: skip
+    return [replace(step, members=tuple(replace(member, request=request)
+                                        for member, request in zip(step.members, chosen, strict=True)))
+            for chosen in requests]  # fmt: skip
+
+
+def _has_died(result: StepResult) -> bool:
+    return any(answer.died for answer in result.answers.values())
 
 
 def states_result(step: TraceStep) -> bool:

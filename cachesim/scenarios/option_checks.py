@@ -163,9 +163,9 @@ def _text(flag: Flag, value: object, engine: str) -> str:
     """Check an option whose value is a word or a model name."""
     if not isinstance(value, str):
         raise BadInput(f"{flag.name} must be a string, not {quoted(value)}")
-    if flag.choices and value not in flag.choices:
-        hint = nearest(value, flag.choices) or ", ".join(flag.choices)
-        raise BadInput(f"unknown {flag.name} {quoted(value)}", hint=hint)
+    if (word := flag.unknown_word(value)) is not None:
+        hint = nearest(word, flag.choices) or ", ".join(flag.choices)
+        raise BadInput(f"unknown {flag.name} {quoted(word)}", hint=hint)
     return model_named(value, engine).model if flag.model and value else value
 
 

@@ -12,6 +12,7 @@ from typing import Mapping, NamedTuple, Sequence
 from cachesim.scenarios.corpus import corpus_root
 
 SEEN_ON = "SEEN_ON.txt"
+MOST_NAMED = 3              # builds that a sentence names one by one
 
 
 class RealBuilds(NamedTuple):
@@ -43,16 +44,21 @@ def counts_on(build: str) -> Mapping[str, int]:
 def seen_text(found: RealBuilds) -> str:
     """Return where the fault of a scenario was seen, "" if the scenario was not run on a real build."""
     if not found.shown:
-        return f"as simulated on the real {_listed(found.absent)}" if found.absent else ""
+        return f"as simulated on {_listed(found.absent)}" if found.absent else ""
     oldest, newest = _number(found.shown[0]), _number(found.shown[-1])
-    parts = [f"seen on the real {_listed(found.shown)}"]
-    parts += [f"not yet in {_listed(before)}"] if (before := [b for b in found.absent if _number(b) < oldest]) else []
-    parts += [f"gone in {_listed(after)}"] if (after := [b for b in found.absent if _number(b) > newest]) else []
+    before = [build for build in found.absent if _number(build) < oldest]
+    after = [build for build in found.absent if _number(build) > newest]
+    parts = [f"seen on {_listed(found.shown)}"]
+    parts += [f"not yet in {before[-1]}"] if before else []
+    parts += [f"gone in {after[0]}"] if after else []
     return ", ".join(parts)
 
 
 def _listed(builds: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(builds[:-1]), builds[-1]]))
+    """Return builds, the oldest first, in words."""
+    if len(builds) > MOST_NAMED:
+        return f"{len(builds)} real builds, {builds[0]} to {builds[-1]}"
+    return "the real " + " and ".join(filter(None, [", ".join(builds[:-1]), builds[-1]]))
 
 
 def _number(build: str) -> int:

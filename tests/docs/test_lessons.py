@@ -89,8 +89,8 @@ def test_a_lesson_has_its_parts(number):
     assert len(typed) == 3
 
 
-def test_there_are_nine_lessons_and_seven_questions():
-    assert NUMBERED == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+def test_there_are_ten_lessons_and_seven_questions():
+    assert NUMBERED == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
     questions = [block for block in lesson_files.quiz().blocks if block.level == 2]
     assert len(questions) == 7 == sum(block.kind == "answer" for block in lesson_files.quiz().blocks)
 

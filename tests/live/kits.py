@@ -7,7 +7,8 @@ from typing import Any, Callable, NamedTuple
 
 from cachesim.tools.live.llama_server import gguf_models
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
-from tests.live import adapter_worlds, image_worlds, worlds
+from cachesim.tools.live.llama_server.verify.model_of import RECORDED_NEWEST, base_flags
+from tests.live import adapter_worlds, image_worlds, newest_worlds, worlds
 from tests.live.ik import models as ik_models
 from tests.live.ik import worlds as ik_worlds
 from tests.live.ik.recorder import Recorder as IkRecorder
@@ -69,10 +70,16 @@ def _with_images(server, models, commit, flags, model):
     return _llama_cpp(server, models, commit, [word.replace("-qwen2vl.", f"-{kind}.") for word in flags], model)
 
 
+def _newest(server, models, commit, flags, model):
+    start = ServerStart(server, newest_worlds.file_of(model, models), tuple(flags), commit, base_flags(model))
+    return Recorder(start, rounding=RECORDED_NEWEST[model])
+
+
 KITS = {
     "llama_cpp": Kit("", worlds.option_set, worlds.write_models, _llama_cpp),
     "llama_cpp-adapters": Kit("adapters-", adapter_worlds.option_set, worlds.write_models, _with_adapters),
     "llama_cpp-images": Kit("images-", image_worlds.option_set, image_worlds.write_models, _with_images),
+    "llama_cpp-newest": Kit("newest-", newest_worlds.option_set, newest_worlds.require_models, _newest),
     "ik_llama": _ik_kit(ik_worlds.FEW),
     "ik_llama_slots": _ik_kit(ik_worlds.MANY),
 }

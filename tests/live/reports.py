@@ -35,7 +35,8 @@ IK_REPORTS = {"ik-rows-out-of-sight": "ik-cells-above-gap-unread-dense"}
 """Reports about ik_llama.cpp, whose issues are written by hand."""
 CLASS_REPORTS = (
     "vllm-lookahead-without-hash", "vllm-copy-before-write", "vllm-checkpoint-column", "vllm-key-before-state",
-    "sglang-stripped-after-retraction", "sglang-shortest-prefill-first",
+    "vllm-steps-of-nothing", "sglang-stripped-after-retraction", "sglang-shortest-prefill-first",
+    "sglang-tracked-states-in-one-slot",
 )
 """Reports that drive the released classes of a server, without a server."""
 

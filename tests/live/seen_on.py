@@ -1,7 +1,7 @@
 """``python -m tests.live.seen_on``: writes scenarios/SEEN_ON.txt from the stored results of the wheels.
 
-A fault shows on a build if the real server answered as the simulator, and the simulator finds a wrong or missing
-answer, or tokens that are evaluated again.
+A fault shows on a build if the real server answered as the simulator, and the simulator finds what the scenario's
+symptom says: a wrong or missing answer, or tokens that are evaluated again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,11 @@ from cachesim.scenarios.corpus import corpus_files, corpus_root
 from cachesim.scenarios.load import load
 from cachesim.scenarios.real_builds import SEEN_ON
 from tests.evidence.digests import of_case
+from tests.live.evidence import RIGHT
 from tests.live.real_scenarios import EQUAL, FOLDER, state_of, stored
+
+WRONG = ("wrong-answer", "crash", "error")
+"""Symptoms that are a wrong or missing answer; tokens that are evaluated again do not show such a fault."""
 
 
 def builds():
@@ -30,12 +34,14 @@ def shows(scenario, entry):
     """True if a fault of a scenario showed in a stored result: a wrong or missing answer of the real server where the
     simulator finds one, or tokens that the simulator charges. None if the simulator finds a wrong answer that the real
     server did not give: it depends on when the requests arrive."""
+    if scenario.symptom in (RIGHT, ""):
+        return False
     if entry["profile"] not in profiles():
         resolve_name(entry["profile"])
     run = run_judged(scenario, entry["profile"], "provenance")
     if run.broken or any(one.answer.died for one in run.requests):
         return any(map(is_wrong, entry["requests"])) or None
-    return any(one.ledger.charges for one in run.requests)
+    return scenario.symptom not in WRONG and any(one.ledger.charges for one in run.requests)
 
 
 def is_wrong(request):

@@ -10,6 +10,7 @@ import pytest
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.corpus import corpus_files, corpus_root
 from cachesim.scenarios.load import load
+from cachesim.tools.live.llama_server.export.issue import newest_seen
 from tests.live.reports import (
     CLASS_REPORTS,
     IK_REPORTS,
@@ -76,6 +77,13 @@ def test_what_a_report_proves(name):
     shown, mended = proof.split("b11549-repaired/llama-server sh case.sh")
     assert "THE FAULT SHOWS\nexit status 1" in shown and "the fault does not show\nexit status 0" in mended
     assert proof.count("=> same\nexit status 0") == 2
+
+
+@pytest.mark.parametrize(("name", "scenario"), [
+    *REPORTS.items(), *((name, scenario) for name, (scenario, _) in KEYED_REPORTS.items() if scenario)])  # fmt: skip
+def test_a_report_names_the_newest_wheel_that_shows_its_fault(name, scenario):
+    [line] = newest_seen(load(corpus_files()[scenario]))
+    assert line in (FOLDER / name / "issue.md").read_text("utf-8"), line
 
 
 @pytest.mark.parametrize("name", IK_REPORTS)

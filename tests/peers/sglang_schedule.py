@@ -35,7 +35,7 @@ def draw_server(draw, parts):
     overlap = draw.random() < 0.7 if 2 not in parts or strategy == "extra_buffer" else strategy != "no_buffer"
     page = page if strategy != "no_buffer" or 2 not in parts else 1
     drafts = draw.choice(["", "", "EAGLE", "NGRAM"])
-    host = parts == (0,) and draw.random() < 0.6
+    host = draw.random() < 0.6
     return {
         "page_size": page, "max_total_tokens": tokens, "max_prefill_tokens": 64,
         "swa_tokens": draw.choice([tokens, tokens // 2 // page * page]) if 1 in parts else 0,
@@ -48,7 +48,7 @@ def draw_server(draw, parts):
         "mamba_max_states_per_path": draw.choice([-1, -1, 1, 2]), "state_grid": page * draw.choice([1, 2]),
         "speculative_algorithm": drafts, "speculative_num_steps": draw.choice([1, 3]),
         "draft_window": draw.choice([0, 12]) if drafts else 0, "disable_overlap_schedule": not overlap,
-        "enable_hierarchical_cache": host, "hicache_ratio": draw.choice([0.5, 1.0, 2.0]),
+        "enable_hierarchical_cache": host, "hicache_ratio": draw.choice([0.3, 0.5, 1.0, 2.0]),
         "hicache_write_policy": draw.choice(POLICIES),
     }  # fmt: skip
 
@@ -65,8 +65,9 @@ def compare(theirs, ours):
     else:
         assert theirs.slots.full == pools.token_to_kv_pool_allocator.free_pages
     assert 2 not in parts or theirs.states.slots == pools.req_to_token_pool.mamba_allocator.free_slots
-    if theirs.hosts is not None:
-        assert theirs.hosts.pages == ours.scheduler.tree_cache.cache_controller.mem_pool_host.free_pages
+    for part, hosts in theirs.hosts.items():
+        pool = ours.scheduler.tree_cache.cache_controller.mem_pool_host[part]
+        assert hosts.pages == (pool.free_slots if part == 2 else pool.free_pages)
     for part, component in tree.components.items():
         assert (core.component_evictable_size_[names[part]], core.component_protected_size_[names[part]]) == (
             component.evictable_size, component.protected_size)  # fmt: skip
@@ -112,9 +113,10 @@ def compare_node(names, theirs, ours, parts):
         data, value = theirs.component_data[names[part]], ours.value[part]
         slots = None if data.value is None else np.asarray(data.value).tolist()
         assert slots == (None if value is None else [value] if part == 2 else value.tolist())
-        assert data.lock_ref == ours.lock_ref[part]
-    host = theirs.component_data[names[0]].host_value
-    assert (None if host is None else host.tolist()) == (None if ours.host_value is None else ours.host_value.tolist())
+        host, copies = data.host_value, ours.host_value[part]
+        assert (data.lock_ref, data.host_lock_ref) == (ours.lock_ref[part], ours.host_lock_ref[part])
+        slots = None if host is None else [int(slot) for slot in host]
+        assert slots == (None if copies is None else [copies] if part == 2 else copies.tolist())
 
 
 def turn_of(event):
@@ -130,6 +132,7 @@ ENDS = {
 """Text with which our server ends: those of the released classes."""
 MOST = 400                   # turns until all requests are answered
 SHORTAGE = "sglang-shortest-prefill-first-out-of-slots"
+DECLINED = "sglang-declined-load-has-no-state"
 
 
 def death(theirs, ours):
@@ -143,9 +146,9 @@ def death(theirs, ours):
         raise AssertionError("only our server ended")
 
 
-def shortage(real):
-    """Play the scenario whose server ends for lack of slots on both servers."""
-    case = cachesim.load(SHORTAGE)
+def play(real, name):
+    """Play a scenario of states and full attention on both servers; return them."""
+    case = cachesim.load(name)
     ours = ENGINE.start(case.profiles[0], case.model, case.server, "provenance")
     opts = {name: getattr(ours.context.server_args, name) for name in draw_server(random.Random(0), (0, 2))}
     theirs = RealServer(real, (0, 2), 0, opts, len(case.steps))
@@ -154,14 +157,22 @@ def shortage(real):
             if ours.waiting or ours.running or ours.scheduler.chunked_req:
                 both(theirs, ours, Counter())
         one = step.request
-        answer = one.forced or (1,) * one.n_predict
+        answer = one.forced or tuple(range(1, 1 + one.n_predict))
         ours.submit(replace(one, forced=answer))
         ours.take_tasks()
         theirs.submit(number, one.prompt, answer, one.extra.get("cache_salt"), 0, 0, len(answer))
     for _ in range(MOST):
-        if not ours.dead:
+        if not ours.dead and theirs.is_busy:
             both(theirs, ours, Counter())
-    assert ours.dead
+    return theirs, ours
+
+
+def scenarios(real):
+    """Show on the released classes what two scenarios show: a server that ends for lack of slots, and a request whose
+    load from host memory is declined, and which starts behind 21 tokens with the state before the first one."""
+    assert play(real, SHORTAGE)[1].dead
+    theirs, ours = play(real, DECLINED)
+    assert theirs.worker.foreign == [(5, 21, 0)] and not ours.dead
 
 
 def overwritten(real):
@@ -237,7 +248,10 @@ def campaign(real, seed, tried, seconds):
                 return
             tried.update(turns=1, retractions=sum("retracted" in turn for turn in turns))
             if 2 in parts:
-                is_foreign = is_foreign or bool(foreign_states(theirs))
+                is_foreign = is_foreign or bool(foreign_states(theirs) or theirs.worker.foreign)
+            if any(theirs.worker.unread.values()):
+                tried["turns after a prompt was cut for good"] += 1
+                is_foreign = True
                 tried[FOREIGN] += is_foreign
             for turn in turns:
                 judge_answers(judge, [sent[n] for n in turn.get("finished", ())], tried, seconds, is_foreign)
@@ -250,8 +264,8 @@ def campaign(real, seed, tried, seconds):
 def main():
     args = source.parser(__doc__).parse_args()
     logging.disable()
-    real, tried, seconds, seed = source.load(args.folder, schedule=True), Counter(), Counter(), args.seed
-    shortage(real)
+    real, tried, seconds, seed = source.load(args.folder, schedule=True, host=True), Counter(), Counter(), args.seed
+    scenarios(real)
     overwritten(real)
     while tried["turns"] + tried["requests"] < args.ops:
         try:

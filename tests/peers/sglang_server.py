@@ -13,7 +13,7 @@ import numpy as np
 
 from tests.peers import sglang_slots as memory
 from tests.peers import sglang_source as source
-from tests.peers.sglang_host import HostPool, attach
+from tests.peers.sglang_host import attach, host_pools
 from tests.peers.sglang_tree import released_cache
 
 SAMPLING = {"ignore_eos": False, "custom_params": None}
@@ -49,16 +49,20 @@ def server_settings(opts, parts):
 
 class Worker:
     """What the device knows of each row: the number of computed tokens, and how many tokens the state in each slot
-    includes (``states``), with states in the slots that the released batch names. Its next token is that of the answer.
-    """
+    includes (``states``; ``host_states``: in host memory), with states in the slots that the released batch names. Its
+    next token is that of the answer. ``foreign``: states with which rows started, and the tokens before, if they
+    differ."""
 
     def __init__(self, real, ends, drafts, track_grid):
         self.real, self.ends, self.drafts, self.track_grid = real, ends, drafts, track_grid
-        self.lengths, self.states = {}, {}
+        self.lengths, self.states, self.host_states, self.foreign = {}, {}, {}, []
+        self.unread = {}                    # tokens of the prompts of rows that no step evaluates
 
     def run(self, batch):
         """Evaluate a batch; return what was evaluated, and the result as the processor reads it."""
         run, tokens, extend = [], [], batch.forward_mode.is_extend()
+        if extend:
+            self.copy_and_clear(batch)
         for k, row in enumerate(batch.reqs):
             answer, right = self.ends[row.number]
             start = row.prefix_len if extend else self.lengths[row.number]
@@ -68,13 +72,27 @@ class Worker:
                 run[-1].append(row.kv.mamba_last_track_seqlen)
             self.lengths[row.number] = start + n
             if row.kv.holds_mamba:
+                held = self.states.get(int(row.kv.mamba_pool_idx), 0)
+                if extend and held != start:
+                    self.foreign.append((row.number, start, held))
                 self.states[int(row.kv.mamba_pool_idx)] = start + n
                 self.track(batch, k, row, start, start + n)
-            at = start + n - len(row.origin_input_ids)
+            if extend:
+                left = len(row.origin_input_ids) + len(row.output_ids) - start - n
+                self.unread[row.number] = 0 if row.inflight_middle_chunks else left
+            at = start + n + self.unread[row.number] - len(row.origin_input_ids)
             made = 1 if extend else n
             said = [answer[i] if 0 <= i < len(answer) else END for i in range(at + 1 - made, at + 1)]
             tokens += said + [END] * ((1 if extend else 1 + self.drafts) - made)
         return run, self.result(tokens, [1 if extend else one[2] - one[1] for one in run])
+
+    def copy_and_clear(self, batch):
+        """Give rows that start the states that the batch names."""
+        clear = batch.mamba_clear_indices
+        self.states.update({int(slot): 0 for slot in (() if clear is None else clear)})
+        if batch.mamba_cow_src_indices is not None:
+            for have, want in zip(batch.mamba_cow_src_indices, batch.mamba_cow_dst_indices, strict=True):
+                self.states[int(want)] = self.states[int(have)]
 
     def track(self, batch, k, row, start, stop):
         """Copy the state of a request to the slot that the batch names, if the step reaches a tracked length."""
@@ -141,11 +159,12 @@ class RealServer:
             real, parts, self.page, self.slots, self.rows, window, opts["radix_eviction_policy"],
             opts["mamba_max_states_per_path"], opts["state_grid"], self.states_of.enable_mamba_extra_buffer,
             opts["speculative_algorithm"] == "EAGLE", lazy=self.states_of.enable_mamba_extra_buffer_lazy)  # fmt: skip
-        self.hosts = None
+        self.hosts = {}
         if opts["enable_hierarchical_cache"]:
-            slots = int(opts["max_total_tokens"] * opts["hicache_ratio"]) + self.page
-            self.hosts = HostPool(slots // self.page * self.page, self.page)
-            attach(self.cache, real.parts.ComponentType["FULL"], self.hosts, opts["hicache_write_policy"], self.slots)
+            self.hosts = host_pools(parts, opts, opts["max_total_tokens"], opts["swa_tokens"],
+                                    opts["max_mamba_cache_size"])  # fmt: skip
+            attach(real, self.cache, self.hosts, opts["hicache_write_policy"], self.slots, self.states,
+                   self.move_states)  # fmt: skip
         self.ends, self.made, self.ended, self.tried = {}, [], [], Counter()
         self.worker = Worker(real, self.ends, self.drafts, settings["exec"].track_grid)
         self.rows.mamba_pool.copy_from = self.copy_state
@@ -241,6 +260,17 @@ class RealServer:
     def copy_state(self, have, want):
         """Copy a state to another slot."""
         self.worker.states[int(want[0])] = self.worker.states[int(have[0])]
+
+    def move_states(self, direction, transfers):
+        """Copy states to host memory or back."""
+        worker = self.worker
+        for one in transfers:
+            if one.name == self.real.pools.MAMBA:
+                for device, host in zip(one.device_indices, one.host_indices, strict=True):
+                    if direction == "write":
+                        worker.host_states[int(host)] = worker.states.get(int(device))
+                    else:
+                        worker.states[int(device)] = worker.host_states[int(host)]
 
     @property
     def is_busy(self):

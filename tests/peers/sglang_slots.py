@@ -51,7 +51,9 @@ class Allocator:
         self.page_size, self.size, self.size_swa = page, size, window_size
         self.full, self.peer = deque(range(1, size // page + 1)), {0: 0}
         self.swa = deque(range(1, window_size // page + 1))
-        self.full_attn_allocator = SimpleNamespace(free_segment=self.free_full_segment)
+        self.full_attn_allocator = SimpleNamespace(free_segment=self.free_full_segment, alloc=self.alloc_full,
+                                                   free=self.free_full_segment)  # fmt: skip
+        self.swa_attn_allocator = SimpleNamespace(alloc=self.alloc_window, free=self.free_window)
 
     def take(self, n, last=0, start=0):
         """Return slots for ``n`` tokens from position ``start`` on, the first behind the slot ``last``."""
@@ -64,6 +66,25 @@ class Allocator:
             out.append(full)
             self.peer[full] = swa
         return tensor(out[1:])
+
+    def alloc_full(self, n):
+        """Return ``n`` slots without window slots, None if fewer are free."""
+        if n > self.full_available_size():
+            return None
+        pages = [self.full.popleft() * self.page_size for _ in range(n // self.page_size)]
+        slots = tensor([page + at for page in pages for at in range(self.page_size)])
+        self.clear_full_to_swa_mapping(slots)
+        return slots
+
+    def alloc_window(self, n):
+        """Return ``n`` window slots, None if fewer are free."""
+        if n > self.swa_available_size():
+            return None
+        pages = [self.swa.popleft() * self.page_size for _ in range(n // self.page_size)]
+        return tensor([page + at for page in pages for at in range(self.page_size)])
+
+    def free_window(self, slots):
+        self.swa += [int(slot) // self.page_size for slot in slots[:: self.page_size]]
 
     def alloc(self, n):
         """Return ``n`` slots, None if fewer are free: for pages of one slot."""

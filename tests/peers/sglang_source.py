@@ -30,6 +30,8 @@ SCHEDULE = {MANAGERS, PROCESSOR, f"{PROCESSOR}.batch_result_processor", *(
                                   "memory_pool")),
     f"{TREE}.hicache_storage", SPECULATIVE, *(
     f"{SPECULATIVE}.{name}" for name in ("eagle_utils", "spec_utils"))}  # fmt: skip
+HOST = {f"{TREE}.{name}" for name in ("hicache_storage", "hybrid_cache", "hybrid_cache.hybrid_cache_controller",
+                                      "hybrid_cache.hybrid_pool_assembler", "pool_host", "pool_host.group")}
 ABSENT = {"torch", "triton", "sglang", "psutil", "zmq", "setproctitle", "transformers", "requests", "PIL",
           "huggingface_hub", "pybase64", "orjson", "pydantic"}  # fmt: skip
 """Packages of which only the modules in REAL are imported."""
@@ -134,10 +136,19 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         made.split_node_hash_value = lambda *args: (None, None)
         made.get_eviction_strategy = _strategy
         made.SWATokenToKVPoolAllocator, made.HybridReqToTokenPool = WindowAllocator, Rows
+        made.uses_shared_host_layout = lambda pool: False
+        made.CacheOperation = Operation
         return made
 
     def exec_module(self, module):
         pass
+
+
+class Operation:
+    """A transfer between the device and host memory."""
+
+    def __init__(self, host_indices, device_indices, node_id, priority=None, pool_transfers=None):
+        self.node_id, self.pool_transfers = node_id, pool_transfers or ()
 
 
 def _strategy(policy, config):
@@ -146,8 +157,9 @@ def _strategy(policy, config):
     return getattr(evict_policy, f"{POLICIES[policy]}Strategy")()
 
 
-def load(folder, schedule=False):
-    """Import the tree from the folder of an unpacked wheel; return its modules. ``schedule``: also the queue policy."""
+def load(folder, schedule=False, host=False):
+    """Import the tree from the folder of an unpacked wheel; return its modules. ``schedule``: also the queue policy;
+    ``host``: also the controller of host memory."""
     torch = _Torch("torch")
     torch.__path__, torch.version = [], SimpleNamespace(hip=None)
     torch.int64, torch.Tensor, torch.tensor, torch.device = np.int64, Tensor, tensor, str
@@ -161,11 +173,19 @@ def load(folder, schedule=False):
     sys.path.insert(0, str(folder))
     sys.meta_path.insert(0, _Finder())
     REAL.update(SCHEDULE if schedule else ())
+    REAL.update(HOST if host else ())
     from sglang.srt.mem_cache import base_prefix_cache, radix_cache, unified_radix_cache
     from sglang.srt.mem_cache.unified_cache import components, unified_tree_core
 
     unified_radix_cache.is_virtual_node = lambda node: False
     more = scheduling() if schedule else {}
+    if host:
+        from sglang.srt.mem_cache import pool_host
+        from sglang.srt.mem_cache.hybrid_cache import hybrid_cache_controller, hybrid_pool_assembler
+
+        more |= {"controller": hybrid_cache_controller.HybridCacheController, "assembler": hybrid_pool_assembler,
+                 "group": pool_host.HostPoolGroup, "entry": pool_host.PoolEntry,
+                 "pools": sys.modules[f"{TREE}.hicache_storage"].PoolName}
     return SimpleNamespace(
         **more, params=base_prefix_cache, key=radix_cache.RadixKey, cache=unified_radix_cache.UnifiedRadixCache,
         parts=components, core=unified_tree_core.UnifiedTreeCore,

@@ -107,6 +107,8 @@ def keep(folder, seeds, draw):
     """Write the recordings of these seeds."""
     for seed in seeds:
         data = vllm_draw.record(seed, draw=draw)
+        if data is None:                                   # vLLM refuses the settings
+            continue
         Path(folder, f"{data['name']}.json").write_text(json.dumps(data, separators=(",", ":")))
     return exits.HOLDS
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+from vllm.distributed.kv_transfer.kv_connector.v1.offloading import scheduler
 from vllm.distributed.kv_transfer.kv_connector.v1.offloading.common import OffloadingWorkerMetadata
 from vllm.v1.kv_offload.base import get_offload_block_hash, get_offload_group_idx
 from vllm.v1.kv_offload.cpu.spec import CPUOffloadingSpec
@@ -45,6 +46,22 @@ def copies(blocks, places, per_chunk):
     return pairs
 
 
+class InOrder(set):
+    """A set that is iterated in the order in which it was made."""
+
+    def __init__(self, items=()):
+        """Contain these items."""
+        self.made = list(items)
+        super().__init__(self.made)
+
+    def __iter__(self):
+        return iter(dict.fromkeys([*(one for one in self.made if one in self), *super().__iter__()]))
+
+
+# 0.30.0 lets chunks of a transfer make room in the order of a set of bytes, which is another one in every process.
+scheduler.set = InOrder
+
+
 class Jobs:
     """The transfers of a server that have not ended: number -> request that loads, None for a store; ``flush``: those
     that the worker ends with the last step."""
@@ -68,7 +85,8 @@ class Jobs:
 
     def loads(self):
         """True if a request loads, or has loaded: vLLM then raises if a reset preempts the others."""
-        return any(self.open.values()) or bool(self.scheduler.kv_holding_waiting)
+        held = getattr(self.scheduler, "kv_holding_waiting", None) or getattr(self.scheduler, "skipped_waiting", ())
+        return any(self.open.values()) or bool(held)
 
     def drawn(self, rng, late):
         """Return the numbers of the transfers that end now: each is late with this probability, unless flushed."""

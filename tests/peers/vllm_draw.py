@@ -50,7 +50,7 @@ def draw_config(rng):
     spec = rng.choice((None, None, None, "ngram", "eagle_drop", "eagle_keep", "eagle_hash", "eagle_hash", "mtp_hash"))
     if "chunked" in kinds and (spec in EAGLE_FAMILY):
         spec = None
-    if spec in EAGLE_FAMILY and rng.random() < 0.8:
+    if spec in EAGLE_FAMILY and spec != "eagle_keep" and rng.random() < 0.8:    # without the drop vLLM marks no group
         groups[0]["eagle"] = True
     sizes = [group["block_size"] for group in groups if group["kind"] != "mamba" or caching]
     step = least_common(sizes) if len(groups) > 1 else sizes[0] if sizes else most
@@ -199,7 +199,8 @@ class Client:
             self.idle = 0
             return server.abort(int(rng.choice(alive)))
         if draw > 1 - (RESETS if server.jobs else PER_STEP["reset"]):
-            late = server.jobs and (server.jobs.loads() or server.pending)      # vLLM does not reset then
+            # vLLM does not reset then; until 0.32.0 it also raises if a preempted request loads in the next step.
+            late = server.jobs and (server.jobs.loads() or server.pending or RELEASE < "0.33")
             return server.reset(rng.random() < 0.5 and not late)
         depth = 2 if server.config["async_scheduling"] else 1
         if len(server.pending) >= depth or (server.pending and (self.idle or rng.random() < 0.15)):

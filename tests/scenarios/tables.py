@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from cachesim.scenarios.load import find, load_all
+from cachesim.scenarios.real_builds import real_builds, seen_text
 from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.symptoms import SYMPTOMS, grouped
 
@@ -43,11 +44,18 @@ def _files(folder: Path, scenarios: list[Scenario]) -> str:
     mine = [one for one in scenarios if Path(one.file).is_relative_to(folder)]
     parts = []
     for name, group in grouped(_sorted(mine)).items():
-        rows = [f"| [{one.id}]({Path(one.file).relative_to(folder).as_posix()}) | {one.title}{_picture(one)} | "
+        rows = [f"| [{one.id}]({Path(one.file).relative_to(folder).as_posix()}) | {_shown(one)} | "
                 f"{', '.join(map(short, one.source))} |\n" for one in group]  # fmt: skip
         parts.append(f"\n**{name}**: {SYMPTOMS[name].text}\n\n| file | what it shows | source |\n|---|---|---|\n")
         parts += rows
     return "".join(parts) + "\n"
+
+
+def _shown(scenario: Scenario) -> str:
+    """Return what a scenario shows: its title, a link to its picture, and the real builds on which it was seen."""
+    found = real_builds(scenario.id)
+    seen = f"; {seen_text(found)}" if found.shown else ""
+    return f"{scenario.title}{_picture(scenario)}{seen}"
 
 
 def _picture(scenario: Scenario) -> str:

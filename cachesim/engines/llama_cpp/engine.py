@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Mapping
 
+from cachesim.engines.capabilities import Option
 from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.llama_cpp.flags import Options, read_flags, recorded_options, write_flags
 from cachesim.engines.llama_cpp.manual import MANUAL
@@ -13,12 +15,25 @@ from cachesim.engines.llama_cpp.memory.saved_state import StateForm
 from cachesim.engines.llama_cpp.profiles import BESIDE, COMMITS, LINE, NEWEST, PROFILES, TIMELINE, Rules
 from cachesim.engines.shared.engine_face import Layout, command_of, events_of, log_of, memory_of, say_of, serve_of
 from cachesim.engines.shared.flags import options_of
+from cachesim.engines.shared.rule_set import RuleSet
 
 
 def layout(model: str, rules: Rules) -> Layout:
     """Return a model as this engine lays it out. Raise BadInput."""
     kind = replace(model_kind(model), form=StateForm(rules.ext_bytes, rules.data_header))
     return Layout(kind, kind.spec)
+
+
+def cautions(rules: RuleSet, model: str, given: Mapping[str, Option]) -> list[str]:
+    """Return sentences about flags that change answers or end the process with this model. Raise BadInput if the server
+    does not start."""
+    from cachesim.engines.llama_cpp.newest_start import flag_notes
+    from cachesim.engines.llama_cpp.server_flags import settings
+
+    assert isinstance(rules, Rules)
+    opts, kind = options_of(Options, {**rules.defaults, **given}), model_kind(model)
+    kind = replace(kind, types=(opts.cache_type_k, opts.cache_type_v))
+    return flag_notes(rules, kind, settings(opts, kind, rules))
 
 
 PACKAGE = __name__.rpartition(".")[0]
@@ -43,6 +58,7 @@ ENGINE = Engine(
     log=log_of(PACKAGE),
     memory=memory_of(PACKAGE),
     command=command_of(PACKAGE),
+    cautions=cautions,
 )
 
 start = ENGINE.start

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Mapping, Sequence
 
+from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.engines.shared.command_line import CommandLine, SetOn, parse_integer, read_line, unwritten, write_line
 from cachesim.engines.shared.flags import flag, flags_of
 from cachesim.engines.shared.images import PROJECTORS, read_projector, write_projector
@@ -61,18 +62,48 @@ def _write_unified(options: Mapping[str, Any]) -> list[str]:
     return ["-kvu" if options["kv_unified"] else "-no-kvu"]
 
 
+def drafters_of(text: str) -> tuple[str, ...]:
+    """Return the drafters in a value of --spec-type, in the order in which b11549 asks them; () if the list has
+    "none". Source: common/speculative.cpp common_speculative_types_from_names, common_speculative_init (b11549)."""
+    kinds = text.split(",")
+    return () if "none" in kinds else tuple(sorted(set(kinds), key=SPEC_TYPES.index))
+
+
+def by_model(kind: str) -> bool:
+    """True if a model makes the drafts, and not earlier text."""
+    return kind.startswith("draft-")
+
+
+def needing_model(kinds: Sequence[str]) -> str:
+    """Return the drafter that needs a model, else the first one; "none" without drafters."""
+    return next(filter(by_model, kinds), kinds[0] if kinds else "none")
+
+
+def _read_drafters(text: str) -> str:
+    """Return the drafters in a value of --spec-type as an option. Raise BadInput for a name before any "none" that
+    b11549 does not have."""
+    for kind in text.split(","):
+        if kind == "none":
+            return kind
+        if kind not in SPEC_TYPES:
+            hint = nearest(kind, SPEC_TYPES) or ", ".join(SPEC_TYPES)
+            raise BadInput(f"unknown drafter {quoted(kind)}", hint=hint)
+    return ",".join(drafters_of(text))
+
+
 def _write_drafter(options: Mapping[str, Any]) -> list[str]:
-    """Return the drafter's flags. The n-gram size is 1, so that n-gram drafts occur in short texts."""
-    kind, most = options.get("spec_type", "none"), str(options.get("spec_draft_n_max", 3))
-    if kind == "none":
-        return []
-    if kind == "ngram-mod":
-        sizes = ["--spec-ngram-mod-n-match", "1", "--spec-ngram-mod-n-min", "1", "--spec-ngram-mod-n-max", most]
-        return ["--spec-type", kind, *sizes]
-    if kind in NGRAM_TYPES and kind != "ngram-cache":
-        return ["--spec-type", kind, f"--spec-{kind}-size-n", "1", f"--spec-{kind}-size-m", most]
-    model = ["-md", f"MODELS/tiny-{options['model_draft']}.gguf"] if options.get("model_draft") else []
-    return ["--spec-type", kind, "--spec-draft-n-max", most, *model]
+    """Return the flags of the drafters. The n-gram size is 1, so that n-gram drafts occur in short texts."""
+    kinds, most = drafters_of(options.get("spec_type", "none")), str(options.get("spec_draft_n_max", 3))
+    sizes: list[str] = []
+    for kind in kinds:
+        if kind == "ngram-mod":
+            sizes += ["--spec-ngram-mod-n-match", "1", "--spec-ngram-mod-n-min", "1", "--spec-ngram-mod-n-max", most]
+        elif kind in NGRAM_TYPES and kind != "ngram-cache":
+            sizes += [f"--spec-{kind}-size-n", "1", f"--spec-{kind}-size-m", most]
+    if any(by_model(kind) or kind == "ngram-cache" for kind in kinds):
+        sizes += ["--spec-draft-n-max", most]
+    model = ["-md", f"MODELS/tiny-{options['model_draft']}.gguf"] if kinds and options.get("model_draft") else []
+    return ["--spec-type", ",".join(kinds), *sizes, *model] if kinds else []
 
 
 def _write_pooling(options: Mapping[str, Any]) -> list[str]:
@@ -105,8 +136,8 @@ class Options:
     parallel: int = flag(
         -1, "-np", "--parallel", also=("n_parallel",), least=1, open=-1, unwritten=-1,
         help="Number of slots; each keeps one conversation in the context. -1 = four with a unified cache (one "
-             "before b6925).",
-        governs="LC-SLOT-CTX LC-CTX-POOL", affects="LC-SLOT-SELECT LC-SPEC-UNREAD LC-SPEC-ROOM",
+             "before b6925). From b6925 to b7432 this applies to 1, too, unless -kvu or a draft model is given.",
+        governs="LC-SLOTS-OPEN LC-SLOT-CTX LC-CTX-POOL", affects="LC-SLOT-SELECT LC-SPEC-UNREAD LC-SPEC-ROOM",
     )
     kv_unified: bool = flag(
         False, "-kvu", "--kv-unified", off=("-no-kvu", "--no-kv-unified"), write=_write_unified,
@@ -164,10 +195,11 @@ class Options:
         help="A full context discards its older half and generation continues; off = generation ends.",
     )
     spec_type: str = flag(
-        "none", "--spec-type", choices=SPEC_TYPES, write=_write_drafter, governs="LC-RS-PLANES LC-SPEC-ON",
-        help="Drafting method; the scenario supplies the drafts. A rejected draft is removed or, where the memory "
-             "cannot be cut, undone by restoring a checkpoint. draft-eagle3, draft-dflash and draft-dspark are not "
-             "simulated.",
+        "none", "--spec-type", choices=SPEC_TYPES, listed=True, read=_read_drafters, write=_write_drafter,
+        governs="LC-RS-PLANES LC-SPEC-ON",
+        help="Drafting methods, from b9109 on several with commas; the scenario supplies the drafts. A rejected draft "
+             "is removed or, where the memory cannot be cut, undone by restoring a checkpoint. draft-eagle3, "
+             "draft-dflash and draft-dspark are not simulated.",
     )
     spec_draft_n_max: int = flag(
         3, "--spec-draft-n-max", write=unwritten, help="Maximum length of a draft [tokens]. (16 before b9235.)",
@@ -199,11 +231,11 @@ class Options:
              "shifted then, and moved blocks are not reused.",
     )
     cache_type_k: str = flag(
-        "f16", "-ctk", "--cache-type-k", choices=ROW_TYPES, governs="LC-KV-QUANT",
+        "f16", "-ctk", "--cache-type-k", choices=ROW_TYPES, unwritten="f16", governs="LC-KV-QUANT",
         help="Type of K rows. Sizes are as declared for types that are not quantized.",
     )
     cache_type_v: str = flag(
-        "f16", "-ctv", "--cache-type-v", choices=ROW_TYPES,
+        "f16", "-ctv", "--cache-type-v", choices=ROW_TYPES, unwritten="f16",
         help="Type of V rows; quantized rows take fewer bytes in states and in the prompt cache.",
     )
     pooling: str = flag(
@@ -235,10 +267,15 @@ IGNORED: Mapping[str, int] = {
 """Further flags that a command line may have, and their number of values."""
 
 
-def _read_step(line: CommandLine, text: str) -> None:
-    """Set the step of periodic checkpoints in builds that have them, stored as the minimum distance; <= 0 = never."""
+def period_of(text: str) -> int:
+    """Return the step of periodic checkpoints [tokens] that a flag sets; <= 0 = never."""
     every = parse_integer(text)
-    line.options["checkpoint_min_step"] = every if every > 0 else NEVER
+    return every if every > 0 else NEVER
+
+
+def _read_step(line: CommandLine, text: str) -> None:
+    """Set the step of periodic checkpoints in builds that have them, stored as the minimum distance."""
+    line.options["checkpoint_min_step"] = period_of(text)
 
 
 def _read_sleep(line: CommandLine, text: str) -> None:

@@ -203,7 +203,8 @@ MEANINGS: Mapping[str, Meaning] = {
     "generating": Meaning("number of tokens generated so far"),
     # Facts logged at startup.
     "server": Meaning("sizes of the server: slots, context of a slot (n_ctx_slot, n_ctx_seq), batch, micro-batch, "
-        "window (n_swa)", flags=("-np", "-c", "-kvu", "-b", "-ub"), rules=("LC-SLOT-CTX",)),
+        "window (n_swa); or its memory: index rows (dsa, dsa_iswa, msa, hybrid_idx), compressed rows (dsv4)",
+        flags=("-np", "-c", "-kvu", "-b", "-ub"), rules=("LC-SLOT-CTX",)),
     "memory": Meaning("a part of the memory: rows of attention layers (llama_kv_cache) or recurrent states",
         flags=("-c", "-np")),
     "start_cache": Meaning("the prompt cache and its limit", flags=("-cram",)),

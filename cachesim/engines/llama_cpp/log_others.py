@@ -12,6 +12,7 @@ from typing import Mapping
 
 from cachesim.engines.shared.log_grammar import Line, Meaning, PrintedNumber
 
+NEWEST_SINCE = 10809        # oldest build whose memories with index rows and compressed rows are known
 _OLLAMA, _STUDIO, _KOBOLD = "Ollama's runner", "LM Studio's llama.cpp engine", "KoboldCpp"
 OTHERS = (
     Line("server", "print_info: arch {}= {arch}"),
@@ -20,6 +21,16 @@ OTHERS = (
     Line("server", "llama_kv_cache_dsa_iswa: creating {dsa_iswa} KV cache{}"),
     Line("server", "llama_kv_cache_msa: creating {msa} KV cache{}"),
     Line("server", "llama_memory_hybrid_idx: creating {hybrid_idx} KV cache{}"),
+    Line("dsv4_rings", "{} DSV4 {part} state buffer size = {mib} MiB", since=NEWEST_SINCE),
+    Line("dsv4_rings", "{} ratio = {ratio}, state = {places} x {width}, streams = {streams}, rs_seq = {planes}, "
+         "layers = {layers}, size = {mib} MiB", since=NEWEST_SINCE),
+    Line("msa_dense", "flash attention disabled; MSA requires it -> running DENSE attention {}", since=NEWEST_SINCE),
+    Line("msa_dense", "unified KV cache with n_seq_max > 1; MSA needs per-sequence streams -> running DENSE "
+         "attention. {}", since=NEWEST_SINCE),
+    Line("start_shift", "KV cache shifting is not supported for this context, disabling KV cache shifting"),
+    Line("start_swa_full", "swa_full is not supported by this model, it will be disabled"),
+    Line("one_type", "model does not support different K ({k}) and V ({v}) cache types"),
+    Line("other_streams", "{}n_stream mismatch{}"),
     Line("no_cache", "--cache-idle-slots requires --cache-ram, disabling"),
     Line("ollama_slot", "loading cache slot", by=_OLLAMA, needs="remaining"),
     Line("ollama_evict", "evicting cache slot", by=_OLLAMA, needs="inputs"),
@@ -56,6 +67,22 @@ WARNINGS = frozenset({"ollama_cleared"})
 """Kinds of line that report a lost cache."""
 
 MEANINGS: Mapping[str, Meaning] = {
+    "dsv4_rings": Meaning("buffers of DeepSeek V4's compressors for all slots: the last inputs of each (csa and lid: "
+                          "8, hca: 128), which a checkpoint contains, and which no removal can take back",
+                          flags=("-np", "-ctxcp"), rules=("LC-KV-STREAMS", "LC-RS-PLANES")),
+    "msa_dense": Meaning("MiniMax M3 reads all rows instead of the chosen blocks: several slots share the cells, or "
+                         "flash attention is off. Its answers differ from those of -np 1, cached or not",
+                         causes=("the default: four slots with a unified cache",), flags=("-np", "-kvu", "-fa"),
+                         rules=("LC-MSA-READ",)),
+    "start_shift": Meaning("this model's memory cannot shift positions: --context-shift has no effect (compressed "
+                           "rows, windows beside index rows, 2-D positions)", flags=("--context-shift",)),
+    "start_swa_full": Meaning("--swa-full has no effect on checkpoints; with DeepSeek V4 the window rows were already "
+                              "allocated for the whole context", flags=("--swa-full",), rules=("LC-N-SWA-TOLD",)),
+    "one_type": Meaning("the server does not start: V rows of this model are part of its K rows, so that both need "
+                        "one type", flags=("-ctk", "-ctv")),
+    "other_streams": Meaning("a saved state is refused: it comes from a server with another number of cell tables. "
+                             "With DeepSeek V4 that is the number of slots, even with --kv-unified",
+                             flags=("-np", "-kvu"), rules=("LC-KV-STREAMS",)),
     "ollama_slot": Meaning("Ollama's runner (not simulated) assigns a slot: cache tokens were in it, used tokens of "
                            "the prompt are reused, remaining tokens are evaluated"),
     "ollama_evict": Meaning("Ollama's runner (not simulated) overwrites the slot that was used least recently"),

@@ -14,7 +14,7 @@ import numpy as np
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.capabilities import Flag, Option
-from cachesim.engines.llama_cpp.flags import Options
+from cachesim.engines.llama_cpp.flags import Options, drafters_of
 from cachesim.engines.llama_cpp.memory.hybrid_memory import window_cells
 from cachesim.engines.llama_cpp.memory.model_layout import ModelKind, model_kind
 from cachesim.engines.llama_cpp.memory.newest_layout import Dsv4Shape, Widths, dsv4_shape
@@ -157,6 +157,9 @@ def contexts(ask: MemoryQuestion) -> list[SizedContext]:
         if (ask.model.full or ask.model.windows) and ask.model.head % BLOCKS[name][0]:
             raise BadInput(f"the server does not store heads of {ask.model.head} numbers as {name}",
                            hint=f"their width must be a multiple of {BLOCKS[name][0]}")  # fmt: skip
+    if types[0] != types[1] and any(layer.key and not layer.value for layer in ask.model.layers):
+        raise BadInput("the server does not start: V rows of this model are part of its K rows and need their type, "
+                       f"not {types[0]} and {types[1]}", hint=f"-ctk {types[0]} -ctv {types[0]}")  # fmt: skip
     target = SizedContext(ask.model, kind, fixed, types, rules)
     draft = draft_model(ask) if fixed.draft is not None else None
     if draft is None:
@@ -168,10 +171,11 @@ def contexts(ask: MemoryQuestion) -> list[SizedContext]:
 
 def draft_model(ask: MemoryQuestion) -> RealModel:
     """Return the model of the draft context. Raise BadInput if there is none."""
-    if ask.options["spec_type"] == "draft-mtp":
+    if "draft-mtp" in drafters_of(ask.options["spec_type"]):
         if not ask.model.heads:
             raise BadInput("the model has no MTP head for --spec-type draft-mtp")
-        return ask.model._replace(layers=ask.model.heads, window=0)
+        windows = any(layer.kind == "W" for layer in ask.model.heads)
+        return ask.model._replace(layers=ask.model.heads, window=ask.model.window * windows)
     if ask.draft is None:
         raise BadInput("the draft model is missing", hint="-md FILE")
     return ask.draft

@@ -159,6 +159,7 @@ def _room(text: str, because: Because) -> str:
 
 MEMORY: dict[str, Say] = {
     "LC-N-SWA": lambda v, b: f"n_swa = {v} for thresholds (model: {b['n_swa']})",
+    "LC-SLOTS-OPEN": lambda v, b: "the number of slots is left open" if v else f"-np {b['parallel']}",
     "LC-SLOT-CTX": lambda v, b: f"n_ctx of a slot = {v}",
     "LC-CTX-POOL": lambda v, b: f"n_ctx = {v}",
     "LC-RS-PLANES": lambda v, b: f"n_rs_seq = {v}",

@@ -6,9 +6,10 @@ Source: llama.cpp common/arg.cpp, src/llama-context.cpp, tools/server/server-con
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Sequence
 
 from cachesim.base.errors import BadInput, NotInBuild, counted, quoted
-from cachesim.engines.llama_cpp.flags import NOT_SIMULATED, Options
+from cachesim.engines.llama_cpp.flags import NOT_SIMULATED, Options, by_model, drafters_of, needing_model
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Sizes, can_shift, pad
 from cachesim.engines.llama_cpp.memory.model_layout import KIND_WORDS, ModelKind, draft_kind
 from cachesim.engines.llama_cpp.memory.newest_layout import NEWEST
@@ -70,6 +71,16 @@ def loaded_adapters(opts: Options, rules: Rules) -> tuple[Adapter, ...]:
                  for adapter in read_adapters(opts.lora_scaled))  # fmt: skip
 
 
+def _check_drafters(kinds: Sequence[str], rules: Rules) -> None:
+    """Raise NotInBuild for drafters that are not simulated, or that this version does not have."""
+    for kind in kinds:
+        _check_drafter(kind, rules)
+    if len(kinds) > 1 and not {"ngram-simple", "draft-simple"} <= {*rules.spec_types}:
+        raise NotInBuild(f"several spec_type are not in {rules.name} ({rules.build})", hint="from b9109 (#22838) on")
+    if len(models := [kind for kind in kinds if by_model(kind)]) > 1:
+        raise NotInBuild(f"spec_type {quoted(','.join(models))} is not simulated: both would use one draft context")
+
+
 def _check_drafter(kind: str, rules: Rules) -> None:
     """Raise NotInBuild for a drafter that is not simulated, or that this version does not have."""
     if (why := NOT_SIMULATED.get(kind)) is not None:
@@ -89,18 +100,32 @@ def _check_batch(n_batch: int, rules: Rules) -> None:
                             f"{rules.start_batch}")  # fmt: skip
 
 
+ONE_TYPE = ("dsa", "dsa_iswa", "dsv4")
+"""Kinds of models whose V rows are part of their K rows. Source: llama.cpp src/llama-context.cpp llama_init_from_model
+(b11549)."""
+
+
+def _check_types(opts: Options, kind: ModelKind) -> None:
+    """Raise BadInput if the server does not start with these types of K and V rows."""
+    if kind.kind in ONE_TYPE and opts.cache_type_k != opts.cache_type_v:
+        raise BadInput(f"the server does not start: {KIND_WORDS[kind.kind]} need one type of K and V rows, not "
+                       f"{opts.cache_type_k} and {opts.cache_type_v}", hint=f"-ctv {opts.cache_type_k}")  # fmt: skip
+
+
 def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     """Return the settings that this version fixes at startup. Raise BadInput if it would not start."""
     if opts.parallel > MAX_SLOTS:
         raise BadInput(f"server flag 'parallel' must be -1 or 1 to {MAX_SLOTS}, not {opts.parallel}")
-    _check_drafter(opts.spec_type, rules)
+    drafters = drafters_of(opts.spec_type)
+    _check_drafters(drafters, rules)
     if kind.kind not in rules.memories:
         cannot = "is simulated from b10809 on, not for" if kind.kind in NEWEST else "cannot be loaded by"
         text = f"model {quoted(kind.name)} ({KIND_WORDS[kind.kind]}) {cannot} {rules.name} ({rules.build})"
         raise NotInBuild(text, hint=f"models there: {', '.join(KIND_WORDS[known] for known in rules.memories)}")
+    _check_types(opts, kind)
     if len(read_adapters(opts.lora_scaled)) > rules.most_adapters:
         raise NotInBuild(f"adapters are not known of {rules.name} ({rules.build})", hint="from b4579 on")
-    auto = opts.parallel == -1
+    auto = rules.slots_open(opts.parallel, opts.kv_unified, bool(opts.model_draft)).value
     n_slots = rules.auto_slots if auto else opts.parallel
     unified = opts.kv_unified or (auto and n_slots > 1)
     n_ctx, n_ctx_seq = _contexts(opts, rules, n_slots, unified)
@@ -108,10 +133,10 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     _check_batch(n_batch, rules)
     n_ubatch = min(n_batch, opts.ubatch_size)
     swa_full = opts.swa_full and kind.n_swa > 0
-    planes = rules.rs_planes(opts.spec_type, opts.spec_draft_n_max, can_roll_back(kind))
+    planes = rules.rs_planes(needing_model(drafters), opts.spec_draft_n_max, can_roll_back(kind))
     shared = rules.kv_streams(unified, kind.kind).value
     sizes = Sizes(n_slots, shared, n_ctx_seq, n_ubatch, swa_full, planes.value, rules.window_pad)
-    drafts = opts.spec_type != "none" and rules.spec_on(bool(kind.recr)).value
+    drafts = bool(drafters) and rules.spec_on(bool(kind.recr)).value
     projector = opts.mmproj if rules.most_images else ""
     movable: bool = rules.media.moves(can_shift(kind, sizes), bool(projector)).value
     return Settings(
@@ -125,6 +150,6 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
         limit_size=max(0, opts.cache_ram) * MIB, limit_tokens=n_ctx, has_cache=opts.cache_ram != 0,
         cache_idle_slots=opts.cache_idle_slots and opts.cache_ram != 0, sps=opts.slot_prompt_similarity,
         n_cache_reuse=opts.cache_reuse if movable else 0, context_shift=opts.context_shift and movable,
-        drafts=drafts, mtp=drafts and opts.spec_type == "draft-mtp",
-        draft=draft_kind(kind, opts.spec_type, opts.model_draft) if drafts else None, projector=projector,
+        drafts=drafts, mtp=drafts and "draft-mtp" in drafters,
+        draft=draft_kind(kind, needing_model(drafters), opts.model_draft) if drafts else None, projector=projector,
     )

@@ -14,7 +14,7 @@ from cachesim import events as ev
 from cachesim.base.tokens import POS_INF, TokenList
 from cachesim.engines.base import Answer, Output
 from cachesim.engines.llama_cpp import events as llama_ev
-from cachesim.engines.llama_cpp.flags import Options
+from cachesim.engines.llama_cpp.flags import Options, drafters_of, needing_model
 from cachesim.engines.llama_cpp.memory.context import CommonMemory, Context
 from cachesim.engines.llama_cpp.memory.create_memory import create_memory
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
@@ -118,7 +118,7 @@ class Core(SlotCore):
             rules.ctx_pool(opts.ctx_size, sizes.n_seq, opts.kv_unified_per_slot),
             rules.slot_ctx(sizes.n_ctx_seq, self.settings.n_ctx, sizes.n_seq, opts.kv_unified_per_slot),
             rules.spec_on(self.settings.exact),
-            rules.rs_planes(opts.spec_type, opts.spec_draft_n_max, can_roll_back(kind)),
+            rules.rs_planes(needing_model(drafters_of(opts.spec_type)), opts.spec_draft_n_max, can_roll_back(kind)),
             rules.rs_split(sizes.n_rs_seq, kind.kind != "R", sizes.unified),
             *(fault for fault in faults if fault.value), *newest_decisions(rules, kind, self.settings),
         ):

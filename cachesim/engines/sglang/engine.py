@@ -22,11 +22,13 @@ from cachesim.engines.shared.engine_face import (
 
 
 def layout(model: str, rules: Rules) -> Layout:
-    """Return the layers of a model. Raise BadInput for windows only: no model of SGLang has a window pool alone, except
-    for one whose prompts are evaluated without windows (unlimited_ocr, PureSWARadixCache)."""
+    """Return the layers of a model. Raise BadInput for windows only: SGLang keeps them in its pool of full attention,
+    or in a pool of windows alone (PureSWARadixCache), whose tree takes over slots that a request has given back
+    (S-DEF-10, mem_cache/radix_cache.py RadixCache.checkpoint)."""
     found = layers_of(model, rules)
     if {bool(layer.window) for layer in found.spec.layers if layer.part} == {True}:
-        raise BadInput(f"model {quoted(model)} has windows only; SGLang keeps them in its pool of full attention",
+        raise BadInput(f"model {quoted(model)} has windows only; SGLang keeps them in its pool of full attention, or, "
+                       "in a few models, in a pool of windows alone, which is not simulated (S-DEF-10)",
                        hint="A for each of its layers")  # fmt: skip
     return found
 

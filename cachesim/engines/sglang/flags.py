@@ -78,16 +78,18 @@ class Options:
     strip_thinking_cache: bool = flag(False, "--strip-thinking-cache", governs="SG-FINISH-OWN",
         help="Answers contain reasoning: requests leave only their prompts in the tree.")
     enable_hierarchical_cache: bool = flag(False, "--enable-hierarchical-cache", "--enable-hicache",
-        governs="SG-HOST-DEMOTE SG-HOST-LOAD-BACK",
-        tries=(True,), help="Copies of nodes in host memory (HiCache), for models of full attention.")
-    hicache_ratio: float = flag(2.0, "--hicache-ratio", most=100, governs="SG-HOST-SIZE", affects="SG-HOST-EVICT",
-        tries=(2.0, 4.0), help="Slots of host memory per slot of full attention.")
+        governs="SG-HOST-DEMOTE SG-HOST-LOAD-BACK SG-MATCH-ACCEPT-COPY",
+        tries=(True,), help="Copies of nodes in host memory (HiCache): rows, windows and states.")
+    hicache_ratio: float = flag(2.0, "--hicache-ratio", most=100, governs="SG-HOST-SIZE",
+        affects="SG-HOST-EVICT SG-HOST-EVICT-INSIDE",
+        tries=(2.0, 4.0), help="Slots of host memory per slot of the device, for rows, windows and states.")
     hicache_size: int = flag(0, "--hicache-size", least=0,
         help="Host memory [GB], which takes the place of the ratio; only 0 is modelled.")
     hicache_storage_backend: str = flag("", "--hicache-storage-backend",
         help="Storage behind host memory; not modelled.")
     hicache_write_policy: str = flag("write_through", "--hicache-write-policy", choices=POLICIES,
-        governs="SG-HOST-BACK-UP SG-HOST-COUNT-USE SG-HOST-DROP-DUPLICATES", affects="SG-HOST-DEMOTE", tries=POLICIES,
+        governs="SG-HOST-BACK-UP SG-HOST-BACK-UP-PARTS SG-HOST-COPY-INSIDE SG-HOST-COUNT-USE SG-HOST-DROP-DUPLICATES",
+        affects="SG-HOST-DEMOTE", tries=POLICIES,
         help="When nodes are copied to host memory: at their first use, at their second, or when they are evicted.")
     pool_gib: float = flag(0.0, most=1 << 20,
         help="Simulator setting: memory for all pools [GiB], from which their sizes follow; 0 = as the options state.")

@@ -20,6 +20,7 @@ from cachesim.engines.server_parts import CacheCells
 from cachesim.engines.sglang.managers.req import Req
 from cachesim.engines.sglang.managers.scheduler import Scheduler
 from cachesim.engines.sglang.mem_cache.allocator import Slots
+from cachesim.engines.sglang.mem_cache.pool_host import HostKVCache, MambaPoolHost
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, PARTS, SWA
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_core import UnifiedTreeCore
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
@@ -76,7 +77,7 @@ class Inspection(RequestInspection):
             return super().content(key, start)
         node = self.tree_cache.tree_core.nodes_by_id[owner]
         if kind == "state":
-            return StoredContent((), self._state(node.value[MAMBA], node.end))
+            return StoredContent((), self._state_of_node(node))
         return StoredContent(self._rows_of_node(node), None)
 
     def _stored_by_request(self, req: Req) -> StoredObject:
@@ -96,15 +97,30 @@ class Inspection(RequestInspection):
         return found._replace(rows=tuple(part for part in parts if part.rows))
 
     def _rows_of_node(self, node: UnifiedTreeNode) -> tuple[RowsPart, ...]:
-        """Return the rows of a node, or of its copy. Its window is compared whole (0): a match may end inside it."""
-        controller = self.tree_cache.cache_controller
-        if node.evicted and controller is not None:
-            copied = {i: read_rows(kept, node.host_value) for i, kept in controller.mem_pool_host.kv_buffer.items()}
-            return (RowsPart(0, np.arange(node.start, node.end), copied),)
-        parts = [self._rows(node.value[FULL], node.start)]
+        """Return the rows of a node, or of its copies. Its window is compared whole (0): a match may end inside it."""
+        parts = [self._copied_rows(node, FULL) if node.evicted else self._rows(node.value[FULL], node.start)]
         if node.value[SWA] is not None:
             parts.append(self._window_rows(node.value[SWA], node.start, window=0))
+        elif node.host_value[SWA] is not None:
+            parts.append(self._copied_rows(node, SWA))
         return tuple(part for part in parts if part.rows)
+
+    def _copied_rows(self, node: UnifiedTreeNode, part: int) -> RowsPart:
+        """Return the copies of the rows of a node."""
+        assert self.tree_cache.cache_controller is not None
+        pool = self.tree_cache.cache_controller.mem_pool_host[part]
+        assert isinstance(pool, HostKVCache)
+        copied = {i: read_rows(kept, node.host_value[part]) for i, kept in pool.kv_buffer.items()}
+        return RowsPart(0, np.arange(node.start, node.end), copied)
+
+    def _state_of_node(self, node: UnifiedTreeNode) -> StatePart | None:
+        """Return the state of a node, or its copy."""
+        if not node.has_host_value_only(MAMBA):
+            return self._state(node.value[MAMBA], node.end)
+        assert self.tree_cache.cache_controller is not None
+        pool = self.tree_cache.cache_controller.mem_pool_host[MAMBA]
+        assert isinstance(pool, MambaPoolHost)
+        return StatePart(node.end - 1, self.tp_worker.states_by_layer(pool.states.read(node.host_value[MAMBA])))
 
     def _rows(self, slots: Slots, start: int) -> RowsPart:
         """Return the rows of full attention in slots of positions from ``start`` on."""
@@ -141,7 +157,7 @@ class Inspection(RequestInspection):
         self.tree_cache.check(own, states)
 
 
-HOST = "copy in host memory"
+HOST_COPIES = ("copy in host memory", "window in host memory", "state in host memory")
 
 
 class TreeCells(CacheCells):
@@ -157,8 +173,7 @@ class TreeCells(CacheCells):
         for node in self.tree_core.nodes():
             held = [PARTS[part] for part in self.parts if node.value[part] is not None]
             lacks = [PARTS[part] for part in self.parts if node.value[part] is None]
-            if node.backuped:
-                held.append(HOST)
+            held += [HOST_COPIES[part] for part in self.parts if node.host_value[part] is not None]
             parent = node.parent.id if node.parent else 0
             cells.append(TreeCell(node.id, parent, start=node.start, end=node.end, held=held, lacks=lacks,
                                   locks=node.lock_ref[FULL]))  # fmt: skip

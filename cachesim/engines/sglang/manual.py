@@ -57,7 +57,7 @@ def draw(rng: Rng, model: str) -> DrawnServer:
         server["mamba_max_states_per_path"] = 2
     if rng.chance(30):
         server |= {"speculative_algorithm": rng.one(("EAGLE", "EAGLE", "NGRAM")), "draft_window": rng.one((0, 12))}
-    if set(model) <= {"A"} and rng.chance(40):
+    if rng.chance(40 if set(model) <= {"A"} else 25):
         server |= {"enable_hierarchical_cache": True, "hicache_ratio": rng.one((2.0, 1.0, 0.5)),
                    "hicache_write_policy": rng.one(POLICIES)}  # fmt: skip
     drawn = DrawnServer("sglang", model, server, edges=(1, page, 2 * page, chunk, chunk + 1),

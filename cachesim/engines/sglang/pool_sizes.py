@@ -17,7 +17,7 @@ from cachesim.engines.sglang.flags import AUTO, BUFFERED, LAZY, UNSET_REQUESTS, 
 from cachesim.engines.sglang.flags import UNBUFFERED as RUNNING
 from cachesim.engines.shared.known_models import plain
 from cachesim.engines.shared.model_layers import RealModel
-from cachesim.engines.shared.model_sizes import real_model, short_notation
+from cachesim.engines.shared.model_sizes import older_model, short_notation
 from cachesim.engines.shared.size_formulas import F16, F32, LayerSize
 from cachesim.model import Spec, parse
 
@@ -58,7 +58,7 @@ def resolved(rules: Any, opts: Options, spec: Spec) -> Options:
     else:
         overlaps = rules.overlaps(opts.disable_overlap_schedule, True, False, bool(opts.speculative_algorithm))
         opts = replace(opts, mamba_radix_cache_strategy=RUNNING, disable_overlap_schedule=not overlaps)
-    model = pooled(real_model(opts.real_model)) if opts.real_model else None
+    model = pooled(older_model(opts.real_model, "sglang")) if opts.real_model else None
     opts = replace(opts,
                    state_grid=opts.state_grid or (grid_of(model, opts.page_size) if has_states else KERNEL_CHUNK))
     if opts.mamba_radix_cache_strategy != RUNNING:
@@ -190,7 +190,7 @@ def derived_sizes(rules: Any, opts: Options) -> list[str]:
     BadInput."""
     if not opts.real_model:
         return []
-    model = pooled(real_model(opts.real_model))
+    model = pooled(older_model(opts.real_model, "sglang"))
     found = resolved(rules, opts, stand_in(model))
     name, said = "/".join(Path(opts.real_model).parts[-2:]), []
     if model.states and not opts.disable_radix_cache:

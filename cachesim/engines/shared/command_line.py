@@ -28,7 +28,7 @@ class CommandLine:
     @property
     def drafts_by_model(self) -> bool:
         """True if a draft model makes the drafts, and not earlier text."""
-        return str(self.options.get("spec_type", "none")).startswith("draft-")
+        return any(kind.startswith("draft-") for kind in str(self.options.get("spec_type", "none")).split(","))
 
 
 SetOn = Callable[[CommandLine, str], None]
@@ -62,9 +62,9 @@ READERS: Mapping[type, Callable[[str], Option]] = {int: parse_integer, float: pa
 
 def read_line(words: Sequence[str], flags: Sequence[Flag], line: CommandLine, ignored: Mapping[str, int],
               others: Mapping[str, SetOn] = MappingProxyType({})) -> CommandLine:
-    """Apply the words to ``line`` and return it; the last occurrence of a flag wins. ``ignored``: words without effect,
-    with the number of values that follow; ``others``: words with a value that are not flags. Raise BadInput for an
-    unknown word, and for a missing or wrong value."""
+    """Apply the words to ``line`` and return it; the last occurrence of a flag wins, unless it is a
+    list. ``ignored``: words without effect, with the number of values that follow; ``others``: words with a value that
+    are not flags. Raise BadInput for an unknown word, and for a missing or wrong value."""
     rows = {word: (flag, word in flag.spellings) for flag in flags for word in (*flag.spellings, *flag.off)}
     todo = [str(word) for word in words][::-1]
     while todo:
@@ -74,7 +74,7 @@ def read_line(words: Sequence[str], flags: Sequence[Flag], line: CommandLine, ig
             read = flag.read or READERS.get(type(flag.default))
             value = _read(word, read, todo) if on and read else on
             place = line.request if flag.request else line.options
-            place.update(value if isinstance(value, Mapping) else {flag.name: value})
+            place.update(value if isinstance(value, Mapping) else {flag.name: flag.added(place.get(flag.name), value)})
         elif word in others:
             _read(word, partial(others[word], line), todo)
         elif word in ignored:

@@ -51,6 +51,9 @@ MODELS: Mapping[str, KnownModel] = {
     "gemma-3": KnownModel(
         "W512 W512 W512 W512 W512 A", "5 windows to 1 attention, as in the model (1b), real window 512",
         "ml-explore/mlx-lm mlx_lm/models/gemma3_text.py", also=("gemma3",)),
+    "gemma-3n": KnownModel(
+        "W512 W512 W512 W512 A", "4 windows to 1 attention, as in E4B, real window 512; its last layers, which reuse "
+        "the rows of earlier ones, are left out", _CONFIG.format("gemma3n"), also=("gemma3n",)),
     "gemma-4": KnownModel(
         "W1024 W1024 W1024 W1024 W1024 A", "1 of 10 repetitions (31B, 60 layers), real window 1024",
         _CONFIG.format("gemma4"), also=("gemma4",)),
@@ -60,7 +63,9 @@ MODELS: Mapping[str, KnownModel] = {
     "granite-4": KnownModel(
         "SSSSSASS", "7 Mamba-2 to 1 attention, as in 4.0-h-350m (32 layers, attention at 10, 13, 17, 27)",
         "config.json of ibm-granite/granite-4.0-h-350m", also=("granite-4.0", "granite-4-h", "granite-4.0-h")),
-    "jamba": _repeated("SSSSASSS", 4, "v0.1; its Mamba-1 layers stand as Mamba-2", "jamba"),
+    "jamba": _repeated(
+        "SSSSASSS", 4, "v0.1; its Mamba-1 layers stand as Mamba-2", "jamba",
+        also=("ai21-jamba", "jamba-mini", "ai21-jamba-mini")),
     "lfm2-1.2b": KnownModel(
         "CCACCACA", "5 convolutions to 3 attention, as in 1.2B (16 layers: CCACCACCACACACAC)",
         "config.json of LiquidAI/LFM2-1.2B", also=("lfm2",)),
@@ -79,33 +84,58 @@ MODELS: Mapping[str, KnownModel] = {
         "SSSSAS", "5 Mamba-2 to 1 attention, as in 120B-A12B (40 and 8)",
         "config.json of nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16", also=("nvidia-nemotron-3-super",)),
     "llama-3": _alike("AAAA", ATTENTION, "llama", "llama3", "llama-2", "llama-3.1", "llama-3.2", "llama-3.3"),
-    "qwen2.5": _alike("AAAA", ATTENTION, "qwen2", "qwen2", "qwq"),
+    "qwen2.5": _alike("AAAA", ATTENTION, "qwen2", "qwen2", "qwq", "qwen2.5-coder"),
     "qwen3": _alike("AAAA", ATTENTION, "qwen3", "qwen3-coder"),
     "mistral": _alike("AAAA", ATTENTION, "mistral", "mixtral"),
+    "mistral-small": _alike(
+        "AAAA", ATTENTION, "mistral3", "mistral-small-3.1", "mistral-small-3.2", "devstral-small", "devstral-small-2",
+        "devstral-2", "ministral-3", "magistral-small"),
+    "glm-4.5": _alike(
+        "AAAA", ATTENTION, "glm4_moe", "glm-4.6", "glm-4.7", "glm-4.5-air", "glm-4.6v", "glm-4.6v-flash"),
+    "glm-4.7-flash": _alike("AAAA", ATTENTION, "glm4_moe_lite"),
+    "deepseek-v3": _alike(
+        "AAAA", ATTENTION, "deepseek_v3", "deepseek-v3.1", "deepseek-r1", "kimi-k2", "kimi-k2.5"),
+    "minimax-m2": _alike("AAAA", ATTENTION, "minimax_m2", "minimax-m2.1", "minimax-m2.5"),
+    "ernie-4.5": _alike("AAAA", ATTENTION, "ernie4_5_moe"),
+    "hunyuan-a13b": _alike("AAAA", ATTENTION, "hunyuan_v1_moe"),
+    "seed-oss": _alike("AAAA", ATTENTION, "seed_oss"),
+    "kimi-linear": KnownModel(
+        "GGGA", "3 layers of Kimi's delta attention, which stands as G, to 1 attention, as in 48B-A3B",
+        "config.json of moonshotai/Kimi-Linear-48B-A3B-Instruct"),
     "deepseek-v3.2": KnownModel(
         "I2048", "all 61 layers attend to the best 2048 rows", "ggml-org/llama.cpp src/models/deepseek32.cpp",
         also=("deepseek32", "deepseek-v3.2-exp")),
     "glm-5": KnownModel(
-        "I2048", "all its layers attend to the best 2048 rows; those of 5.2 without an index use the choice of another",
-        "ggml-org/llama.cpp src/models/glm-dsa.cpp", also=("glm-5.1", "glm-5.2", "glm-dsa")),
+        "I2048", "all its 78 layers attend to the best 2048 rows", "ggml-org/llama.cpp src/models/glm-dsa.cpp",
+        also=("glm-5.1", "glm-dsa")),
+    "glm-5.2": KnownModel(
+        "I2048 A A A", "21 of its 78 layers have an index; the others use its choice and stand as attention",
+        "ggml-org/llama.cpp src/models/glm-dsa.cpp", also=("glm-5.3",)),
+    "glm-5-next": KnownModel(
+        "G G G P2048", "Kimi's delta attention, which stands as G, and the best pools of 4 rows; read, not recorded",
+        "ggml-org/llama.cpp src/models/glm5-next.cpp", also=("glm-5.3-flash",)),
     "hunyuan-v4": KnownModel(
-        "I2048", "all its layers attend to the best rows; read in llama.cpp, not recorded",
-        "ggml-org/llama.cpp src/models/hy-v4.cpp", also=("hy-v4",)),
+        "I2048 A A A", "9 of its 34 layers have an index; the others use its choice and stand as attention; read in "
+        "llama.cpp, not recorded", "ggml-org/llama.cpp src/models/hy-v4.cpp", also=("hy-v4", "hy4-preview")),
     "deepseek-v4": KnownModel(
-        "W32 D4.32.12 D128.32 D4.32.12", "windows, and rows for 4 and for 128 tokens; numbers of the tiny model",
-        "ggml-org/llama.cpp src/models/deepseek4.cpp", also=("deepseek-v4-flash", "deepseek-v4-pro")),
+        "W128 D4.128.512 D128.128", "V4-Flash: 2 window layers, then rows for 4 and for 128 tokens in turn",
+        "ggml-org/llama.cpp src/models/deepseek4.cpp", also=("deepseek-v4-flash",)),
+    "deepseek-v4-pro": KnownModel(
+        "D128.128 D4.128.1024", "windows of 128, and rows for 128 and for 4 tokens in turn",
+        "ggml-org/llama.cpp src/models/deepseek4.cpp"),
     "dots-3": KnownModel(
-        "W32 I48 W32 I48", "windows and the best rows in turn, with the numbers of the recorded tiny model",
-        "ggml-org/llama.cpp src/models/dots3note.cpp", also=("dots3",)),
+        "I2048 W513 W513 W513", "13 layers with an index and 33 windows of 513 (preview)",
+        "ggml-org/llama.cpp src/models/dots3note.cpp", also=("dots3", "dots-3-note")),
     "minimax-m3": KnownModel(
-        "A B4 B4 B4", "the best blocks after dense layers, with the numbers of the recorded tiny model",
+        "A B128 B128 B128", "3 dense layers, then 57 that choose 2048 rows, here 128 blocks of 16 instead of 16 of 128",
         "ggml-org/llama.cpp src/models/minimax-m3.cpp"),
     "qwen3.8-flash-next": KnownModel(
-        "G P48 G P48", "the best pools of rows, with the numbers of the recorded tiny model",
+        "G G G P2048", "1 of 12 repetitions: the best pools of 4 rows",
         "ggml-org/llama.cpp src/models/qwen4exp.cpp", arch="qwen35", also=("qwen4-exp",)),
     "phi-3": KnownModel(
         "AAAA", "all its layers are attention: its window is switched off",
-        "ggml-org/llama.cpp src/models/phi3.cpp; ml-explore/mlx-lm mlx_lm/models/phi3.py", also=("phi3",)),
+        "ggml-org/llama.cpp src/models/phi3.cpp; ml-explore/mlx-lm mlx_lm/models/phi3.py",
+        also=("phi3", "phi-4", "phi4", "phi-4-mini")),
 }
 """Name of a model -> its layers. Lookups ignore dashes, dots and case."""
 
@@ -115,7 +145,14 @@ OLDER: Mapping[str, KnownModel] = {
 }
 """Models whose kinds of layers every engine knows."""
 
-_SIZE = re.compile(r"(\d+ )?\d+(x\d+)?[bm]|(fp8|nvfp4|awq|gptq)$")      # 80b, 8x7b, 2.7b in parts; or its type
+_SIZE = re.compile(r"""
+    (\d+[ ])? \d+ (x\d+)? [bm]                                                # 80b, 8x7b, 2.7b in parts
+    | (instruct|thinking|base|chat|it)\b | \d{4}\b                                                    # its variant
+    | e\d+b | (fp8|nvfp4|mxfp4|awq|gptq|[48]bit|gguf|ud|b?f16|f32)\b | (i?q|tq)[1-8]\b | (i?q|tq)[1-8]_       # its type
+""", re.VERBOSE)
+"""Beginning of what follows a model's name: its size, its variant, or the type of its weights."""
+_PUBLISHER = re.compile(r"(google|qwen|nvidia|mistralai|openai|zai-org|ibm-granite|moonshotai|minimaxai|deepseek-ai)_")
+"""Publisher before a model's name, as uploaders of converted models write it."""
 _GAPS = re.compile(r"[-_. :]+")
 _PARTS = re.compile(r"[^-_. :]+")
 
@@ -143,7 +180,7 @@ _BY_NAME = {plain(name): found for found, model in MODELS.items() for name in (f
 def find(text: str) -> str | None:
     """Return the table name for a model name, None if unknown: ``Qwen/Qwen3-Next-80B-A3B-Instruct`` is ``qwen3-next``.
     The rest after the table name must begin with a size."""
-    text = text.rpartition("/")[2].casefold()
+    text = _PUBLISHER.sub("", text.rpartition("/")[2].casefold(), count=1)
     parts = [part for part in _PARTS.finditer(text) if not (part[0] == "meta" and text.startswith("meta-llama"))]
     for n in range(len(parts), 0, -1):
         name = "".join(part[0] for part in parts[:n])

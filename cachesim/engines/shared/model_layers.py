@@ -7,13 +7,20 @@ src/models/*.cpp load_arch_hparams (b11549).
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput, cut, quoted
 from cachesim.base.gguf_header import read_gguf
 from cachesim.base.untrusted_files import read_json
-from cachesim.engines.shared.newest_models import CONFIGS, NEWEST, config_keys, newest_layers
-from cachesim.engines.shared.size_formulas import HEAD, LayerSize, attention, delta_net, mamba, short_conv
+from cachesim.engines.shared.newest_models import (
+    NEWEST,
+    config_architecture,
+    config_keys,
+    config_kinds,
+    newest_heads,
+    newest_layers,
+)
+from cachesim.engines.shared.size_formulas import HEAD, LayerSize, attention, delta_net, kimi_delta, mamba, short_conv
 from cachesim.engines.shared.unsimulated_models import refuse_unsized
 
 LARGEST = 1 << 24         # largest accepted number in a configuration
@@ -75,10 +82,16 @@ def layers_in(path: Path) -> RealModel:
         raise BadInput("not a model configuration: expected an object", file=str(path))
     if isinstance(text := config.get("text_config"), dict):
         config = {"quantization_config": config.get("quantization_config"), **text}
-    model = _of_config(_Numbers(config, str(path)))
+    model = layers_of_config(config, str(path))
     if not any(layer.kind for layer in model.layers):
         raise BadInput("no layer has K/V rows or a state", file=str(path))
     return model
+
+
+def layers_of_config(config: Mapping[str, Any], source: str) -> RealModel:
+    """Return the layers of a configuration. Raise BadInput for a missing size, and for a model whose memory is not
+    simulated."""
+    return _of_config(_Numbers(config, source))
 
 
 class _Numbers:
@@ -156,25 +169,35 @@ def _of_config(keys: _Numbers) -> RealModel:
     refuse_unsized(arch, keys.file)
     given = {name: value for name, value in keys.keys.items() if value is not None}
     keys = _Numbers({**DEFAULTS.get(arch, {}), **given}, keys.file)
-    letters = ["A"] * keys.count("num_hidden_layers") if arch in CONFIGS else _config_letters(keys)
+    newest = config_architecture(given)
+    letters = config_kinds(given, newest, keys.count("num_hidden_layers")) if newest else _config_letters(keys)
     heads = keys.get("num_attention_heads", 0)
     head = keys.get("head_dim", keys.get("hidden_size", 0) // heads if heads else 0)
     shared = keys.get("num_kv_shared_layers", 0)
     layers = [_config_layer(keys, letter, heads, head) for letter in letters]
     layers[len(layers) - shared :] = [LayerSize("")] * min(shared, len(layers))
-    if arch in CONFIGS:
-        layers = newest_layers(_Numbers(config_keys(keys.keys, arch), keys.file), CONFIGS[arch], layers)
+    if newest:
+        layers = newest_layers(_Numbers(config_keys(given), keys.file), newest, layers)
     elif unknown := next((key for key in NEWEST_KEYS if key in keys.keys), ""):
         raise BadInput(f"unknown kind of layers: model type {quoted(arch)} with key {unknown}", file=keys.file)
     windows = any(layer.kind in ("W", "D") for layer in layers)
     mtp = keys.get("mtp_num_hidden_layers", keys.get("num_nextn_predict_layers", 0))
+    drafts = [_config_layer(keys, "A", heads, head) for _ in range(min(mtp, MOST_LAYERS))]
+    if newest:
+        drafts = newest_heads(_Numbers(config_keys(given), keys.file), newest, drafts)
     rope = keys.keys.get("rope_parameters", keys.keys.get("rope_scaling"))
     return RealModel(
-        tuple(layers), keys.file, keys.get("sliding_window", 0) if windows else 0,
+        tuple(layers), keys.file, keys.get("sliding_window", keys.get("sliding_window_size", 0)) if windows else 0,
         keys.get("max_position_embeddings", 0), isinstance(rope, dict) and "mrope_section" in rope,
-        tuple(_config_layer(keys, "A", heads, head) for _ in range(min(mtp, MOST_LAYERS))), head or HEAD,
+        tuple(drafts), _row_head(layers) if newest else head or HEAD,
         _state_type(keys), _row_type(keys.keys.get("quantization_config")), keys.get("mamba_chunk_size", 0), arch,
     )  # fmt: skip
+
+
+def _row_head(layers: Sequence[LayerSize]) -> int:
+    """Return the width of a head in the first layer with rows [numbers]: that of a latent row for MLA."""
+    first = next((one for one in layers if one.key), None)
+    return first.key // max(1, first.kv_heads) if first else HEAD
 
 
 def _row_type(quantisation: Any) -> str:
@@ -200,6 +223,10 @@ def _state_type(keys: _Numbers) -> str:
 
 def _config_layer(keys: _Numbers, kind: str, heads: int, head: int) -> LayerSize:
     """Return the sizes of a layer of this kind."""
+    kimi = keys.keys.get("linear_attn_config")
+    if kind == "G" and isinstance(kimi, dict):
+        own = _Numbers(kimi, keys.file)
+        return kimi_delta(own.get("short_conv_kernel_size", 4), own.get("num_heads"), own.get("head_dim"))
     if kind == "G":
         names = ("conv_kernel_dim", "num_key_heads", "num_value_heads", "key_head_dim", "value_head_dim")
         return delta_net(*(keys.get(f"linear_{name}") for name in names))
@@ -213,8 +240,9 @@ def _config_layer(keys: _Numbers, kind: str, heads: int, head: int) -> LayerSize
     kv_heads = keys.positive("num_key_value_heads", heads)
     if kind == "A" and keys.get("global_head_dim", 0):
         head, kv_heads = keys.get("global_head_dim"), keys.get("num_global_key_value_heads", kv_heads)
-    if latent := keys.get("kv_lora_rank", 0):
-        return attention(1, latent + keys.get("qk_rope_head_dim"), 0, kind)
+    narrow = "swa_" if kind == "W" and keys.get("swa_kv_lora_rank", 0) else ""
+    if latent := keys.get(f"{narrow}kv_lora_rank", 0):
+        return attention(1, latent + keys.get(f"{narrow}qk_rope_head_dim"), 0, kind)
     rows = attention(kv_heads, head, keys.get("v_head_dim", head), kind)
     return _beside(rows, state)
 
@@ -287,9 +315,12 @@ def _of_gguf(header: Mapping[str, Any], file: str) -> RealModel:
     if arch in NEWEST:
         layers = newest_layers(keys, arch, layers)
     windows = any(layer.kind in ("W", "D") for layer in layers)
+    drafts = [_gguf_layer(keys, "A", n - mtp + i) for i in range(mtp)]
+    if arch in NEWEST:
+        drafts = newest_heads(keys, arch, drafts)
     return RealModel(
         tuple(layers), file, keys.get("attention.sliding_window", 0) if windows else 0,
-        keys.get("context_length", 0), arch in MROPE, tuple(_gguf_layer(keys, "A", n - mtp + i) for i in range(mtp)),
+        keys.get("context_length", 0), arch in MROPE, tuple(drafts),
         _gguf_head(keys, 0) if any(layer.key for layer in layers) else HEAD, arch=arch,
     )  # fmt: skip
 
@@ -303,6 +334,8 @@ def _gguf_letters(keys: _Numbers, arch: str, n: int) -> list[str]:
     if every or arch in MROPE[3:]:
         return ["A" if (i + 1) % (every or 4) == 0 else "G" for i in range(n)]
     windows = _windows(keys, arch, n)
+    if heads and not all(heads) and keys.get("kda.head_dim", 0):
+        return ["A" if heads[i % len(heads)] else "G" for i in range(n)]
     if heads and not all(heads):
         rest = "C" if keys.get("shortconv.l_cache", 0) else "S"
         wide = keys.words("feed_forward_length")                 # a layer with a wide MLP has nothing else (nemotron_h)
@@ -333,6 +366,8 @@ def _gguf_head(keys: _Numbers, i: int) -> int:
 
 def _gguf_layer(keys: _Numbers, kind: str, i: int) -> LayerSize:
     """Return the sizes of layer ``i``, which is of this kind."""
+    if kind == "G" and (width := keys.get("kda.head_dim", 0)):
+        return kimi_delta(keys.get("ssm.conv_kernel"), keys.at("attention.head_count", i), width)
     if kind == "G":
         heads = keys.get("ssm.time_step_rank")
         return delta_net(keys.get("ssm.conv_kernel"), keys.get("ssm.group_count"), heads, keys.get("ssm.state_size"),

@@ -16,6 +16,7 @@ from cachesim.base.limits import LAYERS
 from cachesim.base.untrusted_files import FILE, file_stamp, kind
 from cachesim.engines.shared.known_models import MODELS, find, name_parts, plain
 from cachesim.engines.shared.model_layers import RealModel, layers_in
+from cachesim.engines.shared.newest_sizes import published_models
 from cachesim.engines.shared.size_formulas import (
     HEAD,
     LayerSize,
@@ -25,6 +26,7 @@ from cachesim.engines.shared.size_formulas import (
     mamba,
     short_conv,
 )
+from cachesim.model.layer_kinds import KINDS
 from cachesim.model.spec import parse
 
 
@@ -99,6 +101,7 @@ _SIZES: Mapping[str, RealModel] = {
     "mamba-2": _real("S" * 64, (mamba(4, 5120, 128, 1),), "state-spaces/mamba2-2.7b", HEAD, 0),
     "lfm2-1.2b": _real("CCACCACCACACACAC", (short_conv(3, 2048), attention(8, 64, 64)), "LiquidAI/LFM2-1.2B", 64,
                        128000),
+    **published_models(),
 }  # fmt: skip
 """Name -> the layers of the model in its config.json."""
 _PLAIN = {plain(name): name for name in _SIZES}
@@ -143,6 +146,17 @@ def real_model(word: str) -> RealModel:
     raise BadInput(f"unknown sizes of K/V rows and states: model {quoted(word)}", hint=hint)
 
 
+def older_model(word: str, engine: str) -> RealModel:
+    """Return the layers of a real model for an engine that has no layers with chosen or compressed rows. Raise
+    BadInput."""
+    model = real_model(word)
+    for layer in model.layers:
+        if layer.kind and KINDS[layer.kind].newest:
+            raise BadInput(f"{engine}: model {quoted(word)} is not simulated: its layers have "
+                           f"{KINDS[layer.kind].words}")  # fmt: skip
+    return model
+
+
 def model_file(word: str) -> str:
     """Return the path of the config.json or GGUF that a text names, also by its folder; "" for any other text."""
     if word.endswith((".json", ".gguf")):
@@ -171,7 +185,8 @@ def sizes_in(model: RealModel) -> ModelSizes:
     """Return the sizes of a model, with its layers shortened to their repeating run. If the rows differ between layers,
     the largest count."""
     rows, states = [*model.full, *model.windows], model.states
-    return ModelSizes(short_notation(model), len(rows), len(states), max((one.row for one in rows), default=0),
+    return ModelSizes(short_notation(model), len(rows), len(states),
+                      max((one.row + one.index_row for one in rows), default=0),
                       max((one.state for one in states), default=0), model.source,
                       model.head if rows else HEAD)  # fmt: skip
 
@@ -188,5 +203,5 @@ def short_notation(model: RealModel) -> str:
     return notation
 
 
-__all__ = ["ModelSizes", "known_sizes", "model_file", "real_model", "short_notation", "sized_name", "sizes_in",
-           "sizes_of"]
+__all__ = ["ModelSizes", "known_sizes", "model_file", "older_model", "real_model", "short_notation", "sized_name",
+           "sizes_in", "sizes_of"]

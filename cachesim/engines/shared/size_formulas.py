@@ -116,6 +116,11 @@ class LayerSize(NamedTuple):
         return (self.key + self.value) * F16
 
     @property
+    def index_row(self) -> int:
+        """Bytes of the index row of a token, F16; 0 for a layer whose compressed rows have them."""
+        return 0 if self.ratio else (self.index_key + self.index_value) * F16
+
+    @property
     def state(self) -> int:
         """Bytes of the state, F32."""
         return (self.conv + self.matrix) * F32
@@ -131,6 +136,12 @@ def delta_net(taps: int, key_heads: int, value_heads: int, key: int, value: int)
     inputs = max(0, taps - 1)
     return LayerSize("G", conv=inputs * (2 * key_heads * key + value_heads * value),
                      matrix=value_heads * key * value, inputs=inputs)  # fmt: skip
+
+
+def kimi_delta(taps: int, heads: int, head: int) -> LayerSize:
+    """Return Kimi's delta attention: the inputs of its three convolutions and a matrix for each head."""
+    inputs = max(0, taps - 1)
+    return LayerSize("G", conv=3 * inputs * heads * head, matrix=heads * head * head, inputs=inputs)
 
 
 def mamba(taps: int, inner: int, state: int, groups: int) -> LayerSize:

@@ -11,7 +11,7 @@ from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.shared.known_models import plain
 
 UNSIZED: Mapping[str, str] = {
-    **dict.fromkeys(("kimi-linear", "kimi-k3", "glm5-next"), "Kimi's delta attention"),
+    **dict.fromkeys(("kimi-linear", "kimi-k3"), "Kimi's delta attention"),
     **dict.fromkeys(("minimax-01", "bailingmoe3"), "linear attention"),
     **dict.fromkeys(("rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7"), "RWKV"),
     **dict.fromkeys(("mamba", "jamba", "plamo2"), "Mamba-1"),

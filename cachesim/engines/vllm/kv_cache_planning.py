@@ -85,7 +85,7 @@ def get_kv_cache_config(rules: Any, opts: Options, spec: Spec) -> KVCacheConfig:
     speculation = _speculation(rules, opts)
     ahead = speculation.num_prefill_lookahead
     ranks = opts.decode_context_parallel_size
-    stated = _groups(rules, opts, spec, ahead > 0)
+    stated = _groups(rules, opts, spec, eagle=ahead > 0 and not opts.disable_eagle_block_drop)
     groups = [group if group.kind == "mamba" else group._replace(block_size=group.block_size * ranks)
               for group in stated]  # fmt: skip
     max_model_len = opts.max_model_len or longest(opts, groups)
@@ -175,10 +175,6 @@ def _check_offload(rules: Any, opts: Options, groups: list[KVCacheGroupSpec], un
     which the server does not start. ``unit``: tokens of a hash."""
     if not opts.num_cpu_chunks:
         return
-    offload = (rules.wait_for_chunks, rules.load_chunks, rules.reserve_for_prompts, rules.offered, rules.store_chunks)
-    if not rules.offloaded_kinds or None in offload:
-        raise NotInBuild(f"CPU offload is modelled as vllm@0.33.0 does it; {rules.name} stores other chunks",
-                         hint="num_cpu_chunks 0")
     kinds = {group.kind for group in groups}
     if opts.decode_context_parallel_size > 1 or not kinds <= {*rules.offloaded_kinds()}:
         raise BadInput("CPU offload of blocks that several devices share is not modelled", hint="num_cpu_chunks 0")

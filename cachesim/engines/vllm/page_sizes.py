@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from cachesim.base.errors import BadInput, counted, quoted
 from cachesim.engines.shared.model_layers import RealModel
-from cachesim.engines.shared.model_sizes import real_model
+from cachesim.engines.shared.model_sizes import older_model
 from cachesim.engines.shared.size_formulas import F16, F32, LayerSize
 from cachesim.engines.vllm.flags import AUTO, BYTES, Options
 from cachesim.engines.vllm.layer_groups import LayerGroups, groups_of
@@ -86,7 +86,7 @@ def layer_blocks(rules: Any, opts: Options) -> LayerBlocks:
     if not opts.real_model:
         block = opts.attention_block_size or opts.block_size
         return LayerBlocks(block, block, opts.mamba_block_size or block)
-    return model_blocks(rules, opts, real_model(opts.real_model))
+    return model_blocks(rules, opts, older_model(opts.real_model, "vllm"))
 
 
 def model_blocks(rules: Any, opts: Options, model: RealModel) -> LayerBlocks:
@@ -104,7 +104,7 @@ def real_groups(opts: Options) -> LayerGroups | None:
     Raise BadInput."""
     if not opts.real_model:
         return None
-    return model_groups(real_model(opts.real_model), opts)
+    return model_groups(older_model(opts.real_model, "vllm"), opts)
 
 
 def model_groups(model: RealModel, opts: Options) -> LayerGroups:
@@ -117,7 +117,7 @@ def derived_blocks(rules: Any, opts: Options) -> list[str]:
     BadInput."""
     if not opts.real_model or opts.kv_groups:
         return []
-    model = real_model(opts.real_model)
+    model = older_model(opts.real_model, "vllm")
     blocks = layer_blocks(rules, opts)
     said = []
     if model.states and model.full:

@@ -16,7 +16,7 @@ Plain = Callable[..., Any]
 
 @dataclass(frozen=True, repr=False)
 class Rules(RuleSet):
-    """A version. ``find_``, ``mask_``: rules of a kind of group. None = CPU offload is not simulated."""
+    """A version. ``find_``, ``mask_``: rules of a kind of group."""
 
     async_scheduling: Plain = start.async_scheduling
     batch_size: Plain = start.batch_size
@@ -44,13 +44,15 @@ class Rules(RuleSet):
     find_swa: Plain = lookup.find_window
     find_chunked: Plain = lookup.find_chunk
     find_mamba: Plain = lookup.find_state
-    offloaded_kinds: Plain | None = offload.offloaded_kinds
-    wait_for_chunks: Rule | None = offload.wait_for_chunks
-    load_chunks: Rule | None = offload.load_chunks
-    reserve_for_prompts: Plain | None = offload.reserve_for_prompts
+    offloaded_kinds: Plain = offload.offloaded_kinds
+    wait_for_chunks: Rule = offload.wait_for_chunks
+    load_chunks: Rule = offload.load_chunks
+    reserve_for_prompts: Plain = offload.reserve_for_prompts
+    reserve_drafts: Plain = offload.reserve_draft_step
     pad_drafts: Plain = schedule.pad_drafts
     split: Rule = schedule.split_states
     before_image: Plain = schedule.before_image
+    keep_image: Plain = schedule.keep_image
     leave_lookahead: Plain = schedule.leave_lookahead
     reserve: Plain = blocks.reserve
     needed: Plain = blocks.blocks_needed
@@ -83,11 +85,15 @@ class Rules(RuleSet):
     mask_swa: Plain = blocks.keep_window
     mask_mamba: Plain = blocks.keep_states
     partial_rows: Plain = blocks.partial_rows
+    uncounted: Plain = schedule.uncount_extra
     publish_again: Plain = blocks.publish_again
     free_now: Plain = offload.free_after_steps
-    offered: Plain | None = offload.offered
+    offered: Plain = offload.offered
+    offers_again: Plain = offload.offer_again
     stores_chunk: Plain = offload.chunk_with_reachable
-    store_chunks: Rule | None = offload.store_chunks
+    store_chunks: Rule = offload.store_chunks
+    chunk_order: Plain = offload.order_by_request
+    touches: Plain = offload.touch_nothing
     reset_preempts: Plain = schedule.reset_preempts
     inferred: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -98,10 +104,11 @@ V0_33_0 = Rules("vllm@0.33.0", "2026-11-02", "vLLM 0.33.0 (PyPI)")
 V0_32_0 = replace(
     V0_33_0, name="vllm@0.32.0", build="2026-10-18", source="vLLM 0.32.0 (PyPI)",
     speculation=schedule.speculation_drops, junction_ends=blocks.junction_only,
-    publish_again=blocks.publish_overlapped, key_again=states.keyed_again,
+    uncounted=schedule.count_extra, publish_again=blocks.publish_overlapped, key_again=states.keyed_again,
     async_scheduling=start.async_scheduling_drafts,
-    goes_on=schedule.stops, passes_over=schedule.waits, offloaded_kinds=None, wait_for_chunks=None, load_chunks=None,
-    reserve_for_prompts=None, offered=None, store_chunks=None,
+    goes_on=schedule.stops, passes_over=schedule.waits, before_image=schedule.before_image_ahead,
+    keep_image=schedule.keep_image_ahead, offers_again=offload.offer_once,
+    stores_chunk=offload.chunk_with_last, chunk_order=offload.order_by_store,
 )
 
 V0_31_0 = replace(
@@ -110,12 +117,15 @@ V0_31_0 = replace(
     checkpoint=states.checkpoint_unit, keeps_inside=states.keep_own, state_tail=states.state_tail_end,
     states_needed=states.states_needed_fresh, left_behind=states.left_behind_alone,
     last_boundary=states.last_boundary_whole, start_column=states.start_column_smallest,
+    reserve_drafts=offload.reserve_one_step,
 )
 
 V0_30_0 = replace(
     V0_31_0, name="vllm@0.30.0", build="2026-09-22", source="vLLM 0.30.0 (PyPI)",
-    prefill_cap=schedule.prefill_cap_always, reserves_inside=states.reserve_every, keeps_inside=states.keep_end,
+    prefill_cap=schedule.prefill_cap_always, next_waiting=schedule.next_skipped,
+    reserves_inside=states.reserve_every, keeps_inside=states.keep_end,
     state_tail=states.state_tail_own, states_needed=states.states_needed_set,
+    reserve_drafts=offload.reserve_no_step, chunk_order=offload.order_by_idleness, touches=offload.touch_window,
 )
 
 SPLIT_0_23_0 = replace(
@@ -129,7 +139,7 @@ REPAIRED = replace(
     look_at=lookup.look_at_known, wait_for_state=states.wait_for_copy, chunk_block=schedule.chunk_block_of_states,
     split=schedule.split_in_block, reserves_inside=states.reserve_in_prompt, exports_inside=states.export_reserved,
     counted_blocks=states.counted_with_column, stores_chunk=offload.chunk_without_gap,
-    leave_lookahead=schedule.leave_lookahead_if_possible,
+    leave_lookahead=schedule.leave_lookahead_if_possible, pad_drafts=schedule.pad_fitting_drafts,
 )
 
 BESIDE = {REPAIRED.name: V0_33_0.name, SPLIT_0_23_0.name: V0_30_0.name}

@@ -125,6 +125,7 @@ class Request:
     num_preemptions: int = 0
     block_hashes: list[int] = field(default_factory=list)       # of its complete units
     launched: bool = False                  # it started once
+    is_skipped: bool = False                # it waits, and an earlier step passed over it
     num_prompt_tokens: int = field(init=False)
     max_tokens: int = field(init=False)
     mm_features: tuple[EncoderInput, ...] = field(init=False)

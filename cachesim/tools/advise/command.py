@@ -193,12 +193,14 @@ def sized(args: Namespace, imported: RepairCase | None = None) -> tuple[list[Sce
     """Return the case under each engine, and the sizes of the real model that ``--sizes`` names, else ``--model``; for
     a line also its layers. Without both, the sizes are units of the tiny models. Raise BadInput for an unknown
     model."""
+    from cachesim.engines.registry import BUILTIN
     from cachesim.engines.shared.known_models import find
     from cachesim.engines.shared.model_sizes import known_sizes, sizes_of
     from cachesim.scenarios.corpus import is_file
     from cachesim.tools.advise.memory_meter import UNITS, real_sizes, with_real_sizes
 
-    named = args.sizes or (args.model if find(args.model or "") in known_sizes() else "")
+    tiny = any(args.model in engine.manual.models for engine in BUILTIN.values())
+    named = args.sizes or (args.model if not tiny and find(args.model or "") in known_sizes() else "")
     if not named:
         return _cases(args, imported), UNITS
     real = sizes_of(named)

@@ -90,6 +90,7 @@ def _case(data: Data) -> Iterator[RenderableType]:
     before = f" ({log['before']} of them before the log begins, assumed)" if log and log["before"] else ""
     yield indented(f"{counted(data['requests'], 'request')}{before}, {data['prompt_tokens']:,} prompt tokens: "
                    f"{base['evaluated']:,} evaluated{least}")  # fmt: skip
+    yield from (indented(f"note: {one}", "yellow") for one in data["notes"])
     if log:
         yield from _of_log(data, log)
     if data["rule_sets"] > 1:

@@ -12,7 +12,7 @@ from typing import AbstractSet, Any, Iterator
 
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_command
-from cachesim.engines.registry import engine_of
+from cachesim.engines.registry import engine_of, rules_of
 from cachesim.tools.advise.memory_meter import Sizes
 from cachesim.tools.advise.ranking import Advice, RankedAdvice, bad, best_of_families, helps, rank
 from cachesim.tools.advise.setup_changes import (
@@ -94,9 +94,16 @@ def case_data(search: AdviceSearch, has_texts: bool = True) -> Data:
         "scenario": case.scenario.id, "title": case.scenario.title, "model": case.scenario.model,
         "profile": case.profile, "requests": len(case.scenario.steps),
         "prompt_tokens": sum(len(step.request.prompt) for step in case.scenario.steps),
+        "notes": _notes(case),
         "base": _outcome(base.outcome),
         "bound": {"total": search.bound.total, "each": list(search.bound.each), "holds": holds},
     }  # fmt: skip
+
+
+def _notes(case: Setup) -> list[str]:
+    """Return sentences about flags of the case that change answers or end the process with its model."""
+    rules = rules_of(case.profile)
+    return list(engine_of(case.profile).cautions(rules, case.scenario.model, case.scenario.server))
 
 
 def advice_data(

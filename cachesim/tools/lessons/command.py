@@ -1,4 +1,4 @@
-"""``cachesim lesson [N]``: nine short lessons on these caches. Enter shows the next part, b the previous part, q
+"""``cachesim lesson [N]``: ten short lessons on these caches. Enter shows the next part, b the previous part, q
 quits; the quiz waits for answers. Without a terminal the whole text is printed."""
 
 from __future__ import annotations

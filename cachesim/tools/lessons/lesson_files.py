@@ -101,8 +101,8 @@ def folder() -> Path:
 
 def lessons() -> list[Lesson]:
     """Return the introduction and the lessons, by number."""
-    files = sorted(file for file in folder().glob("*.md") if re.match(r"\d-", file.name))
-    return [_lesson(0, folder() / INTRODUCTION), *(_lesson(int(file.name[0]), file) for file in files)]
+    numbered = {int(found[1]): file for file in folder().glob("*.md") if (found := re.match(r"(\d+)-", file.name))}
+    return [_lesson(0, folder() / INTRODUCTION), *(_lesson(number, numbered[number]) for number in sorted(numbered))]
 
 
 def quiz() -> Lesson:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Protocol, Sequence
 
 from cachesim.base import exits
+from cachesim.base.errors import BadInput
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
@@ -76,6 +77,7 @@ def add_real(parser: ArgumentParser, text: str = "run the same requests on real 
 
 def real_runs(args: Namespace) -> RealRuns | None:
     """Return the real servers, None without ``--real``. Installs them if needed. Raise BadInput."""
+    check_real_options(args)
     if not args.real:
         return None
     found: RealRuns = args.real_runs(args)
@@ -86,10 +88,20 @@ def real_runs(args: Namespace) -> RealRuns | None:
 def real_history(args: Namespace, scenario: Scenario) -> tuple[RealRuns, Data] | None:
     """Return the course of a scenario over the real builds, with their servers; None without ``--real``. Raise
     BadInput."""
+    check_real_options(args)
     if not args.real:
         return None
     found: RealRuns = args.real_runs(args)
     return found, found.bisect(scenario)
+
+
+def check_real_options(args: Namespace) -> None:
+    """Raise BadInput for an option that only ``--real`` reads, without ``--real``."""
+    if args.real:
+        return
+    given = [name for name, value in (("--gguf", args.gguf), ("--install", args.install)) if value]
+    if given:
+        raise BadInput(f"{given[0]} goes with --real", hint="for example --real b11549")
 
 
 def compare_real(real: RealRuns | None, scenarios: Sequence[Scenario], as_json: bool) -> list[Data]:

@@ -349,9 +349,9 @@ class _ArgumentReader:
         value = read(text)
         if isinstance(value, Mapping):
             return ParsedArgument(value)
-        if flag.choices and value not in flag.choices:
+        if flag.choices and flag.unknown_word(str(value)) is not None:
             return ParsedArgument(refused=(quoted(text),))
-        return ParsedArgument({flag.name: value})
+        return ParsedArgument({flag.name: flag.added(self.found.options.get(flag.name), value)})
 
     def finish(self) -> None:
         """Apply values that were given part by part. Raise BadInput for arguments that are not simulated."""

@@ -15,7 +15,7 @@ from cachesim.base.untrusted_files import path_of
 from cachesim.tools.picture.picture_options import PictureOptions, add_pictures, wanted
 from cachesim.tools.run import arguments, work_arguments
 from cachesim.tools.run.pictured_runs import draw_cases
-from cachesim.tools.run.real_option import add_real, real_runs
+from cachesim.tools.run.real_option import add_real, check_real_options, real_runs
 from cachesim.tools.run.run_jobs import check_cluster_profiles
 from cachesim.tools.run.suggestions import after_fuzz, say_next
 
@@ -74,6 +74,7 @@ def run(args: Namespace) -> int:
     if args.resume and args.out is None:
         raise BadInput("--resume needs a folder", hint="add --out FOLDER")
     plan = _plan(args)
+    check_real_options(args)
     check_cluster_profiles(args.on, (plan.profile, plan.against))
     if args.real:
         return _search_real(args, plan, clock)

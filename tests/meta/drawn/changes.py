@@ -89,14 +89,29 @@ def functions(tree: ast.AST, name: str = "") -> Iterator[tuple[str, Function]]:
 
 
 def changes(function: Function, source: Source) -> Iterator[Change]:
-    """Yield every change of a function, in the order of the text."""
+    """Yield every change of a function, in the order of the text. The default of a parameter that it does not read, as
+    in a method of a common interface, is left alone."""
+    unread = {id(part) for default in _unread_defaults(function) for part in ast.walk(default)}
     for node in _code(function):
+        if id(node) in unread:
+            continue
         yield from _of_statement(node, source)
         yield from _of_expression(node, source)
         for condition in _conditions(node):
             span = source.start(condition), source.stop(condition)
             for new in ("False",) if isinstance(node, ast.While) else ("True", "False"):
                 yield Change("condition", *span, new, f"condition {new}")
+
+
+def _unread_defaults(function: Function) -> Iterator[ast.expr]:
+    """Yield the defaults of the parameters that a function does not read."""
+    read = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+    named = [*function.args.posonlyargs, *function.args.args]
+    pairs = [*zip(reversed(named), reversed(function.args.defaults), strict=False),
+             *zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)]  # fmt: skip
+    for parameter, default in pairs:
+        if default is not None and parameter.arg not in read:
+            yield default
 
 
 def _code(node: ast.AST) -> Iterator[ast.AST]:

@@ -23,14 +23,17 @@ from typing import NamedTuple
 
 from tests.meta.drawn.changes import Source, functions
 from tests.meta.drawn.drawing import DrawnFault
+from tests.meta.drawn.folders import own
 from tests.meta.floors.plant import ORDER, ROOT
 
 PLUGIN = Path(__file__).with_name("asked_tests.py")
+FORKED = Path(__file__).with_name("forked_tests.py")
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", "build", "dist", "__pycache__", ".*_cache", ".hypothesis",
                                   "*.egg-info")  # fmt: skip
 LONGEST = 3600                              # seconds after which a run of tests is ended
 SPREAD = ["--dist", "loadfile", "--no-loadscope-reorder"]          # as `make test`
 NO_RESULT = "pytest ended with"
+LEFT = "left"                               # as in forked_tests.py
 PASSED, NONE_LEFT = 0, 5                    # exit codes of pytest
 
 
@@ -105,7 +108,7 @@ class Copy:
         self._planted: dict[str, str] = {}               # texts of the modules before
         shutil.copytree(root, self.root, ignore=LEFT_OUT)
         shutil.rmtree(self.root / "tests" / "meta", ignore_errors=True)
-        for plugin in (ORDER, PLUGIN):
+        for plugin in (ORDER, PLUGIN, FORKED):
             shutil.copy(plugin, folder)
         self._plugins = folder
 
@@ -129,21 +132,48 @@ class Copy:
     def failing(self, run: TestRun) -> list[str]:
         """Return the tests that fail: the running one if it took too long, a sentence if pytest ended without a
         result."""
-        for file in (self._failed, self._running):
-            file.write_text("")
-        self._wish.write_text(json.dumps({"only": run.only, "never": [*run.never], "failed": str(self._failed),
-                                          "running": str(self._running)}))  # fmt: skip
-        env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        path = os.pathsep.join((str(self.root), str(self._plugins)))
-        env |= {"PYTHONPATH": path, "PYTHONPYCACHEPREFIX": str(self._code), "WISH": str(self._wish)}
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", ORDER.stem, "-p", PLUGIN.stem,
-                   *(["-x"] if run.is_first_enough else []), *(["-m", run.marks] if run.marks else []),
-                   *([*SPREAD, "-n", str(run.workers)] if run.workers > 1 else []), *run.paths]  # fmt: skip
-        code, output = self.processes.run(command, self.root, env)
+        self._ask({"only": run.only, "never": [*run.never], "failed": str(self._failed)})
+        options = [*(["-x"] if run.is_first_enough else []), *(["-m", run.marks] if run.marks else []),
+                   *([*SPREAD, "-n", str(run.workers)] if run.workers > 1 else [])]  # fmt: skip
+        code, output = self._pytest(PLUGIN, [*options, *run.paths])
         failed = [*dict.fromkeys(self._failed.read_text().splitlines())]
         if not failed and code not in (PASSED, NONE_LEFT):
             failed = [self._running.read_text() or f"{NO_RESULT} {code}: {' '.join(output.split())[-200:]}"]
         return failed
+
+    def found_by_children(self, faults: Sequence[DrawnFault], run: TestRun, only_own: bool) -> dict[str, str]:
+        """Return the test of a run that finds each fault, by the name of the fault: "" = none, LEFT = the fault
+        must be planted in its module. Tests named after its module are tried first, or alone (``only_own``)."""
+        self.write({})
+        texts = {fault: self._original(fault.file) for fault in faults}
+        asked = [{"name": fault.name, "file": fault.file, "function": fault.function, "text": fault.planted(text),
+                  "own": own(self.root, fault.file)}
+                 for fault, text in texts.items() if not fault.is_default(text)]  # fmt: skip
+        self._ask({"faults": asked, "only_own": only_own, "package": f"{self.root / 'cachesim'}/",
+                   "out": str(self._failed), "longest": LONGEST})  # fmt: skip
+        code, output = self._pytest(FORKED, [*(["-m", run.marks] if run.marks else []), *run.paths])
+        if code not in (PASSED, NONE_LEFT):
+            raise RuntimeError(f"{NO_RESULT} {code}: {output[-2000:]}")
+        return {fault.name: LEFT for fault in faults} | self.found_so_far()
+
+    def found_so_far(self) -> dict[str, str]:
+        """Return what children have found in the last run, which may have been interrupted."""
+        rows = [json.loads(line) for line in self._failed.read_text("utf-8").splitlines()]
+        return {row["fault"]: row["test"] for row in rows}
+
+    def _ask(self, wish: Mapping[str, object]) -> None:
+        """Write the wish of a plug-in, and empty the files of its results."""
+        for file in (self._failed, self._running):
+            file.write_text("")
+        self._wish.write_text(json.dumps({**wish, "running": str(self._running)}))
+
+    def _pytest(self, plugin: Path, arguments: Sequence[str]) -> tuple[int, str]:
+        """Run pytest with a plug-in in this copy; return exit code and output."""
+        env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        path = os.pathsep.join((str(self.root), str(self._plugins)))
+        env |= {"PYTHONPATH": path, "PYTHONPYCACHEPREFIX": str(self._code), "WISH": str(self._wish)}
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", ORDER.stem, "-p", plugin.stem]
+        return self.processes.run([*command, *arguments], self.root, env)
 
 
 def harmless(text: str) -> str:

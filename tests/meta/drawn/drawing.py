@@ -47,6 +47,14 @@ class DrawnFault(NamedTuple):
         kind = f"{line} {self.change.kind}"
         return _digest(line), _digest(kind), _digest(f"{kind} {self.column} {self.change.how} {self.change.new}")
 
+    def is_default(self, text: str) -> bool:
+        """True if the change is one of a default argument: it is evaluated when the module is imported."""
+        source = Source(text)
+        for name, function in functions(ast.parse(text)):
+            if name == self.function and source.start(function) <= self.change.start < source.stop(function):
+                return self.change.start < source.start(function.body[0])
+        return False
+
     def planted(self, text: str) -> str:
         """Return the text of the module with the fault."""
         return Source(text).changed(self.change)

@@ -1,9 +1,12 @@
 """Search for the test that finds a fault, in four steps.
 
-1. "own": the unit tests that are named after the module, a fault at a time.
-2. "folder": the unit tests of the folder that mirrors the module, with ten faults in different modules at once.
-3. "suite": all tests of `make test` except those of step 4, with ten faults at once.
-4. "laws": tests/properties and tests/conformance with their long tests, with ten faults at once.
+1. "own": the unit tests that are named after the module, each fault in a child process of its own (forked_tests.py).
+2. "folder": the unit tests of the folder that mirrors the module, in child processes, too.
+3. "suite": all tests of `make test` except those of step 4, in child processes; then what they do not find is planted,
+   ten faults in different modules at once, because tests of commands start other processes.
+4. "laws": tests/properties and tests/conformance with their long tests, in child processes.
+
+A fault whose function ran before the first test is planted in its module instead: alone in step 1, else with others.
 
 A failing test counts only if it passes in a control: a copy in which every function has a statement that does nothing.
 So a test that compares the text of the package, or fails in a copy anyway, finds no fault.
@@ -18,7 +21,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
 
-from tests.meta.drawn.copies import NO_RESULT, Copy, Processes, TestRun, harmless
+from tests.meta.drawn.copies import LEFT, NO_RESULT, Copy, Processes, Stopped, TestRun, harmless
 from tests.meta.drawn.drawing import DrawnFault
 from tests.meta.drawn.folders import mirror, own
 from tests.meta.drawn.results import Result, Results
@@ -125,16 +128,15 @@ class Search:
         """Run a step for every fault that has no result of it."""
         root = self.results.root
         todo = [fault for fault in faults if self.results.of(fault, step) is None]
+        left = self._in_children(step, todo)
         if step == OWN:
-            self._each(self._own, todo)
+            self._each(self._own, left)
         elif step == FOLDER:
-            by_tests: dict[tuple[str, ...], list[DrawnFault]] = {}
-            for fault in todo:
-                by_tests.setdefault((*mirror(root, fault.file),), []).append(fault)
-            batches = [(batch, tests) for tests, mine in by_tests.items() for batch in in_batches(mine, self.together)]
-            self._each(lambda job, copy: self._batch(copy, job[0], step, TestRun(job[1])), batches)
+            batches = [(batch, TestRun(tests)) for tests, mine in _by_mirror(root, left)
+                       for batch in in_batches(mine, self.together)]  # fmt: skip
+            self._each(lambda job, copy: self._batch(copy, job[0], step, job[1]), batches)
         else:
-            for batch in in_batches(todo, self.together):
+            for batch in in_batches(left, self.together):
                 run = _selected(root, step)._replace(workers=self.jobs)
                 self._each(lambda job, copy: self._batch(copy, job[0], step, job[1]), [(batch, run)])
 
@@ -155,6 +157,38 @@ class Search:
                 self.processes.stop()
                 pool.shutdown(cancel_futures=True)
                 raise
+
+    def _in_children(self, step: str, faults: Sequence[DrawnFault]) -> list[DrawnFault]:
+        """Try faults in child processes, and return those that must be planted: also the faults that step 3 does not
+        find, because some of its tests start commands."""
+        root = self.results.root
+        left: list[DrawnFault] = []
+        jobs = [(TestRun(tests), mine) for tests, mine in _by_mirror(root, faults)]
+        if step == OWN:
+            jobs = [(TestRun(sorted({test for fault in mine for test in own(root, fault.file)})), mine)
+                    for _, mine in jobs]  # fmt: skip
+        elif step != FOLDER:
+            jobs = [(_selected(root, step), [*faults])] if faults else []
+
+        def work(job: tuple[TestRun, list[DrawnFault]], copy: Copy) -> None:
+            run, mine = job
+            begun = time.monotonic()
+            found = {} if run.paths else {fault.name: "" for fault in mine}
+            try:
+                if run.paths:
+                    found = copy.found_by_children(mine, run, step == OWN)
+            except Stopped:
+                found = copy.found_so_far()
+                raise
+            finally:
+                for fault in [fault for fault in mine if fault.name in found]:
+                    if found[fault.name] == LEFT or (step == SUITE and not found[fault.name]):
+                        left.append(fault)
+                    else:
+                        self._keep(fault, step, found[fault.name], begun)
+
+        self._each(work, jobs)
+        return left
 
     def _own(self, fault: DrawnFault, copy: Copy) -> None:
         begun = time.monotonic()
@@ -185,6 +219,14 @@ class Search:
     def _keep(self, fault: DrawnFault, step: str, test: str, begun: float) -> None:
         self.results.keep(fault, Result(step, test), time.monotonic() - begun)
         self._say(f"{fault.name}\n    {step}: {test or 'not found'}")
+
+
+def _by_mirror(root: Path, faults: Iterable[DrawnFault]) -> list[tuple[tuple[str, ...], list[DrawnFault]]]:
+    """Return the faults with the unit tests of the folder that mirrors their module's."""
+    found: dict[tuple[str, ...], list[DrawnFault]] = {}
+    for fault in faults:
+        found.setdefault((*mirror(root, fault.file),), []).append(fault)
+    return [*found.items()]
 
 
 def _selected(root: Path, step: str) -> TestRun:

@@ -74,7 +74,7 @@ def test_texts_and_annotations_are_left_alone(body):
 
 
 def test_default_values_are_changed_and_the_decorator_is_not():
-    source = Source("@rule(1)\ndef f(a: 2, b=3) -> 4:\n    pass\n")
+    source = Source("@rule(1)\ndef f(a: 2, b=3) -> 4:\n    b\n")
     ((_, function),) = functions(ast.parse(source.data))
     assert [source.data[change.start : change.stop] for change in changes(function, source)] == [b"3", b"3"]
 
@@ -91,3 +91,11 @@ def test_a_change_stands_where_the_text_stands_even_after_other_alphabets():
     assert 'def f(a):\n    return ("é", a - 1,\n        a - 2)\n' in spoilt
     assert 'def f(a):\n    return ("é", a + 1,\n        a - 3)\n' in spoilt
     assert "def f(a):\n    return None\n" in spoilt
+
+
+def test_the_default_of_a_parameter_that_is_not_read_is_left_alone():
+    source = Source("def f(a, b=1, c=2, *, d=3, e=4):\n    a(c, e)\n")
+    ((_, function),) = functions(ast.parse(source.data))
+    lines = {source.changed(change).partition("\n")[0] for change in changes(function, source) if change.start < 34}
+    assert lines == {"def f(a, b=1, c=3, *, d=3, e=4):", "def f(a, b=1, c=1, *, d=3, e=4):",
+                     "def f(a, b=1, c=2, *, d=3, e=5):", "def f(a, b=1, c=2, *, d=3, e=3):"}  # fmt: skip

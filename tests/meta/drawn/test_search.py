@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from tests.meta.drawn.copies import Copy, Processes, Stopped, harmless
+from tests.meta.drawn.copies import LEFT, Copy, Processes, Stopped, harmless
+from tests.meta.drawn.copies import TestRun as RunOfTests
 from tests.meta.drawn.drawing import all_faults
 from tests.meta.drawn.results import Result, Results
 from tests.meta.drawn.search import FOLDER, LAWS, OWN, STEPS, SUITE, Search, attributed, in_batches
@@ -69,6 +70,23 @@ def test_each_step_finds_what_its_tests_notice(root, faults, results, tmp_path):
         "model/unused.py": ["", "", "", "tests/properties/test_laws.py::test_odd"],
     }
     assert (root / "cachesim/base/sums.py").read_text() == MODULES["base/sums.py"]
+
+
+@pytest.mark.long
+def test_a_fault_is_found_in_a_child_process_unless_its_function_ran_before(root, tmp_path):
+    module = ("def early(a): return a + 1\n\ndef late(a):\n    return a + 1\n\n"
+              "def given(a=1):\n    return a\n\nE = early(1)\n")  # fmt: skip
+    tests = ("from cachesim.base.words import early, given, late\ndef test_early(): assert early(1) == 2\n"
+             "def test_late(): assert late(1) == 2\ndef test_given(): assert given() == 1\n")  # fmt: skip
+    (root / "cachesim/base/words.py").write_text(module)
+    (root / "tests/unit/base/test_words.py").write_text(tests)
+    copy, path = Copy(tmp_path, root), "tests/unit/base/test_words.py"
+    every = [fault for fault in all_faults(root / "cachesim")["base"] if fault.file == "base/words.py"]
+    wanted = [fault for fault in every if fault.change.how in ("`+` -> `-`", "`1` -> `0`")]
+    found = copy.found_by_children(wanted, RunOfTests([path]), only_own=True)
+    assert {(fault.function, found[fault.name]) for fault in wanted} == {
+        ("early", LEFT), ("late", f"{path}::test_late"), ("given", LEFT)}  # fmt: skip
+    assert (copy.root / "cachesim/base/words.py").read_text() == module
 
 
 def test_a_failing_test_is_attributed_to_the_fault_that_explains_it():

@@ -11,7 +11,15 @@ from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.engines import registry
-from cachesim.engines.build_names import build_of, build_with, builds_in_order, in_force, main_branch, resolve_name
+from cachesim.engines.build_names import (
+    build_of,
+    build_with,
+    builds_in_order,
+    in_force,
+    life_in,
+    main_branch,
+    resolve_name,
+)
 from cachesim.engines.registry import ENGINES, rules_of
 from cachesim.engines.shared.timeline import Commit
 
@@ -222,3 +230,17 @@ def test_a_registry_in_place_of_another_knows_every_name(monkeypatch):
     for name in builds_in_order(registry.ENGINES["llama_cpp"]):
         assert resolve_name(name) is None or name in registry.profiles()
     assert rules_of(resolve_name("b9179").profile) is rules_of("llama_cpp@b9179")
+
+
+def test_the_life_of_a_rule_is_known_on_the_main_branch_alone():
+    rule = rules_of("llama_cpp@b9231").ckpt_need
+    assert life_in("llama_cpp@b9231", rule) == {"ckpt_need": "since b9231 (#23280), until b9509 (#24110)"}
+    for profile in ("nobody@x", "llama_cpp@b1", *ENGINES["llama_cpp"].beside):
+        assert life_in(profile, rule) == {}
+
+
+def test_a_change_is_known_by_the_build_in_which_its_last_part_landed():
+    older, newer = rules_of("llama_cpp@b9231"), rules_of("llama_cpp@b9518")
+    found = {change.field: (change.source, build_with("llama_cpp@b9518", change)) for change in older.changes(newer)}
+    assert found["ckpt_need"] == ("#24110", "b9509 (2026-06-04)")
+    assert build_with("nobody@x", next(iter(older.changes(newer)))) == ""

@@ -171,3 +171,10 @@ def test_a_run_that_asks_too_often_is_ended():
     with pytest.raises(TooManyDecisions, match="more than 3 decisions"):
         rules.odd(1)
     assert not issubclass(TooManyDecisions, Exception)              # no driver may take it for an error of its server
+
+
+def test_a_rule_without_variants_is_reported_too():
+    seen = []
+    rules = report_outcomes(ONE, {"pick": [last]}, lambda outcome, found: seen.append((outcome, sorted(found))))
+    assert (rules.odd(3).value, rules.pick("ab").value) == (True, 0)
+    assert seen == [(Outcome("TEST-ODD", "yes"), [NEGATED]), (Outcome("TEST-PICK", "none"), ["TEST-PICK.LAST"])]

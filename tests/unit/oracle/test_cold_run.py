@@ -85,3 +85,17 @@ def test_shares_no_code_with_the_cached_path() -> None:
             for name in (alias.name for alias in node.names) if isinstance(node, ast.ImportFrom) else ():
                 assert f"{node.module}.{name}" not in step_form | cached, path.name
                 assert node.module not in step_form | cached or name.endswith("Weights"), path.name
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_state_is_that_after_every_length_with_equal_inputs(exact: bool) -> None:
+    """Compared with all states, one by one. Tokens that repeat give a short convolution the same inputs again."""
+    model = make_model(ALL_KINDS, exact)
+    tokens = [*TOKENS[:9], *TOKENS[:9], *TOKENS[:3]]
+    found = cold(model, tokens, logits_at=[])
+    for layer in (index for index, layer in enumerate(model.spec.layers) if layer.keeps_state):
+        states = [found.state_at(layer, n) for n in range(len(tokens) + 1)]
+        for n, state in enumerate(states):
+            same = [m for m, one in enumerate(states) if same_state(one, state)]
+            assert found.lengths_with(layer, state) == same and n in same
+        assert found.lengths_with(layer, None) == [0]

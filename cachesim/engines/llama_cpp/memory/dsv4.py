@@ -60,10 +60,12 @@ class KVCacheDSV4(Memory):
         return removed
 
     def seq_cp(self, src: int, dst: int) -> None:
-        """Make ``dst`` a copy of ``src``: the next decode copies rows."""
+        """Make ``dst`` a copy of ``src``; as the build copies, now or in the next decode."""
         super().seq_cp(src, dst)
         if src != dst:
             self._copies.append((src, dst))
+            if not self.traits.copy_waits:
+                self._copy_compressed()
 
     def seq_keep(self, seq: int) -> None:
         """Remove all sequences but ``seq``."""
@@ -74,6 +76,9 @@ class KVCacheDSV4(Memory):
     def init_update(self) -> None:
         """Do the pending copies."""
         super().init_update()
+        self._copy_compressed()
+
+    def _copy_compressed(self) -> None:
         for src, dst in self._copies:
             for layer, rows in self.compressed[src].items():
                 replace_rows(self.compressed[dst], layer, rows)

@@ -34,6 +34,7 @@ B7400 = replace(
     kv_read=seq_rm_and_state.read_together,            # until #17982
     file_torn=slot_file.torn_stays,                    # until #18801
     adapters=adapter_tables.OF_B7400,        # until #18263, #18547
+    slots_open=startup.slots_open_at_one,    # until #17997
     silent=B7789.silent | {"lora_set"},      # until #18263
     defaults={**B7789.defaults, "ctx_size": 4096},     # until #16653
     unlogged=without(B7789, launch="is_child"),        # until #18663
@@ -66,6 +67,7 @@ B6914 = replace(
     slot_ctx=startup.slot_ctx_share,           # until #16736
     idle_purge=slot_selection.purge_none,            # until #16736
     auto_slots=1,                            # until #16736
+    slots_open=startup.slots_open_if_auto,   # ONE since #16736 only
     ctx_pad=1,                               # until #17046
     window_pad=1,                            # until #17046
     silent=B6998.silent | {"trim_refused"},  # until #16736

@@ -94,6 +94,7 @@ class Rules(RuleSet):
     window_told: Rule = newest.window_told
     kv_streams: Rule = newest.streams_shared
     msa_read: Rule = newest.reads_all
+    slots_open: Rule = startup.slots_open_if_auto
     ctx_pool: Rule = startup.ctx_pool_given
     slot_ctx: Rule = startup.slot_ctx_whole
     slot_select: Rule = slot_selection.slot_select_3

@@ -29,6 +29,21 @@ def n_swa_at_least_one(n_swa: int, swa_full: bool) -> Decision:
     return Decision(max(1, n_swa), {"n_swa": n_swa, "swa_full": swa_full})
 
 
+@rule("LC-SLOTS-OPEN.AUTO", Role.SETUP, llama_cpp(SERVER, 'llama_server "params.n_parallel < 0"', "3f545be"))
+def slots_open_if_auto(parallel: int, unified: bool, has_draft_model: bool) -> Decision:
+    """True if the number of slots is left open: -1."""
+    return Decision(parallel == -1, {"parallel": parallel})
+
+
+# [New in llama_cpp@b6998; gone in llama_cpp@b7789]
+@rule("LC-SLOTS-OPEN.ONE", Role.SETUP, llama_cpp(SERVER, "", "380b4c984"), since="#16736 (b6925)",
+      until="#17997 (b7433)")
+def slots_open_at_one(parallel: int, unified: bool, has_draft_model: bool) -> Decision:
+    """True if the number of slots is left open: -1, or 1 without ``-kvu`` and without a draft model."""
+    because = {"parallel": parallel, "unified": unified, "has_draft_model": has_draft_model}
+    return Decision(parallel == -1 or (parallel == 1 and not unified and not has_draft_model), because)
+
+
 @rule("LC-SLOT-CTX.WHOLE", Role.SETUP,
       llama_cpp(CONTEXT, "get_slot_n_ctx, later n_ctx_slot", "3f545be"), since="#16736 (b6925)")
 def slot_ctx_whole(n_ctx_seq: int, n_ctx: int, n_slots: int, per_slot: int) -> Decision:

@@ -27,6 +27,7 @@ class ReqKvInfo:
     swa_evicted_seqlen: int = 0                 # tokens at the beginning without window slots of its own
     mamba_pool_idx: int | None = None           # slot of its running state
     mamba_cow_src_index: int | None = None      # slot of the state that its running state is copied from
+    mamba_needs_clear: bool = False             # the slot of its running state has the content of another request
     mamba_ping_pong_track_buffer: list[int | None] | None = None        # slots of tracked states, None = empty
     mamba_next_track_idx: int = 0               # place of the next tracked state in the buffer
     mamba_last_track_idx: int = 0               # place of the last one
@@ -63,12 +64,16 @@ class Req:
     last_node: UnifiedTreeNode | None = None            # where its last match ended
     best_match_node: UnifiedTreeNode | None = None      # where it ended with copies in host memory
     num_matched_prefix_tokens: int = 0          # tokens of that match, with those that are in host memory only
+    host_hit_length: int = 0                    # matched tokens with copies behind those that are on the device
+    swa_host_hit_length: int = 0                # tokens of its window that are in host memory only
+    mamba_host_hit_length: int = 0              # states at its end that are in host memory only
     lock: TreeLock | None = None
     mamba_branching_seqlen: int | None = None   # where a state would have given a longer hit
     swa_branching_seqlen: int | None = None     # where a window would have given a longer hit
     num_output_ids: int = 0                     # sampled tokens whose steps are processed, with drafts behind the end
     seq_len: int = 0                            # tokens that the steps launched so far evaluate
     decode_batch_idx: int = 0                   # decode steps since it started
+    num_unread_tokens: int = 0                  # tokens of its prompt that no step evaluates (S-DEF-9)
     inflight_middle_chunks: int = 0             # launched chunks that do not end its prompt
     is_chunked: bool = False                    # tokens of its prompt follow in another step
     is_retracted: bool = False                  # it waits again; results of its earlier steps are dropped
@@ -112,9 +117,9 @@ class Req:
         return self.max_new_tokens - self.num_output_tokens
 
     @property
-    def host_hit_length(self) -> int:
-        """Number of matched tokens that are in host memory only."""
-        return self.num_matched_prefix_tokens - self.prefix_len
+    def needs_host_load_back(self) -> bool:
+        """True if a part of its match is in host memory only."""
+        return self.host_hit_length > 0 or self.swa_host_hit_length > 0 or self.mamba_host_hit_length > 0
 
     @property
     def skip_radix_cache(self) -> bool:
@@ -171,6 +176,7 @@ class Req:
         self.swa_branching_seqlen = None
         self.decode_batch_idx = 0
         self.seq_len = 0
+        self.num_unread_tokens = 0
         self.inflight_middle_chunks = 0
         self.is_retracted = True
 
@@ -185,6 +191,11 @@ class Req:
     def tokens(self) -> list[int]:
         """The computed tokens, with their key."""
         return self.token_identities(0, self.seq_len)
+
+    def evaluated_tokens(self, start: int, stop: int) -> list[int]:
+        """Return what a step evaluates at positions start .. stop-1, with the key: tokens of the answer follow the last
+        token of the prompt that was evaluated."""
+        return self.token_identities(start + self.num_unread_tokens, stop + self.num_unread_tokens)
 
     def finish(self) -> None:
         """End the request."""

@@ -233,7 +233,7 @@ class ScheduleBatch:
     def _decode_range(self, req: Req) -> ForwardRange:
         """Return the tokens of a request in a decode step: its last token, and right draft tokens."""
         start = req.seq_len
-        right = min(self.context.num_draft_tokens, req.task.request.right_drafts(start))
+        right = min(self.context.num_draft_tokens, req.task.request.right_drafts(start + req.num_unread_tokens))
         end = start + 1 + right
         plan = self.plans.get(req)
         buffer = req.kv.mamba_ping_pong_track_buffer

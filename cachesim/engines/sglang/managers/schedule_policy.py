@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple, Sequence
 
 from cachesim.base.tokens import common_prefix
+from cachesim.engines.rule import rule_id
 from cachesim.engines.sglang.managers.req import Req
 from cachesim.engines.sglang.mem_cache.allocator import ceil_align
 from cachesim.engines.sglang.mem_cache.common import match_kv_cache, match_prefix_of_req, release_mamba
@@ -26,6 +27,7 @@ from cachesim.engines.sglang.rules.schedule import (
     window_need,
 )
 from cachesim.engines.sglang.runtime_context import RuntimeContext
+from cachesim.events import Decided
 
 FCFS, LPM, DFS_WEIGHT = "fcfs", "lpm", "dfs-weight"
 
@@ -114,7 +116,8 @@ class AdmissionResult(NamedTuple):
 
 
 class PrefillAdder:
-    """The requests of a prefill step, and the rest of its budgets. ``rem_chunk_tokens``: None = unlimited."""
+    """The requests of a prefill step, and the rest of its budgets. ``rem_chunk_tokens``: None = unlimited;
+    ``new_chunked_reqs``: requests that start with a part of their prompts."""
 
     def __init__(self, context: RuntimeContext, tree_cache: UnifiedRadixCache, running: Sequence[Req]) -> None:
         args = context.server_args
@@ -129,6 +132,7 @@ class PrefillAdder:
         self.cur_rem_token_offset = 0
         self.rem_swa_token_offset = 0
         self.can_run_list: list[Req] = []
+        self.new_chunked_reqs: list[Req] = []
         self.verdicts: list[AdmissionResult] = []
 
     @property
@@ -161,6 +165,9 @@ class PrefillAdder:
         assert self.rem_chunk_tokens is not None
         fits = self.rules.next_chunk(self.rem_chunk_tokens, self.rem_total_tokens, self.rem_swa_tokens, self.page_size)
         if not fits:
+            because = {"left": req.seqlen - req.prefix_len, "total": int(self.rem_total_tokens),
+                       "window": self.rem_swa_tokens}  # fmt: skip
+            self.context.log.emit(Decided(req.rid, rule_id(self.rules.next_chunk), fits, because=because))
             return
         if limit is not None:
             fits = min(fits, limit)
@@ -177,16 +184,15 @@ class PrefillAdder:
         last_node = req.last_node
         assert last_node is not None
         pin = core.inc_lock_ref(last_node)
-        host_hit_length = req.host_hit_length
         ask = self._candidate(req, has_chunked_req)
         n = self.context.decide(self.rules.admission(ask), req)
-        if n and host_hit_length and not self.tree_cache.load_back(req, host_hit_length):
-            ask = ask._replace(n=ask.n + host_hit_length, hit=req.prefix_len, loads=0)
-            n = self.context.decide(self.rules.admission(ask), req)
+        if n and req.needs_host_load_back:
+            n = self._load_back(req, ask, n)
         if n:
-            if req.lock is None:
-                req.lock = core.inc_lock_ref(last_node)
+            assert req.last_node is not None
+            req.lock = core.inc_lock_ref(req.last_node)
             self._add(req, n)
+            self.new_chunked_reqs += [req] if req.is_chunked else []
         core.dec_lock_ref(pin)
         if n:
             return self.budget_state()
@@ -194,16 +200,39 @@ class PrefillAdder:
         release_mamba(req, self.tree_cache)
         return NO_TOKEN if n is None else OTHER
 
+    def _load_back(self, req: Req, ask: AdmissionCandidate, n: int) -> int | None:
+        """Load what a request matched in host memory, and return the tokens of its first chunk, of ``n`` that were
+        admitted. Without the load it has more to evaluate, and may find no room."""
+        core = self.tree_cache.tree_core
+        load_back = self.tree_cache.load_back
+        assert req.best_match_node is not None and load_back is not None
+        host_lock = core.inc_host_lock_ref(req.best_match_node)
+        loaded = load_back.init_load_back(req)
+        core.dec_host_lock_ref(host_lock)
+        left: int | None = n
+        if loaded:
+            req.last_node = req.best_match_node
+            left = min(n, req.seqlen - req.last_node.end)
+        elif ask.loads:
+            ask = ask._replace(n=ask.n + ask.loads, hit=req.prefix_len, loads=0, window_loads=0)
+            left = self.context.decide(self.rules.admission(ask), req)
+        if left:
+            req.prefix_len += loaded
+            req.kv.cache_protected_len = req.prefix_len
+        return left
+
     def _candidate(self, req: Req, has_chunked_req: bool) -> AdmissionCandidate:
         """Return what admission needs to know of a request."""
         context = self.context
         swa = self.tree_cache.swa
+        policy = context.server_args.schedule_policy
         return AdmissionCandidate(
             n=req.seqlen - req.num_matched_prefix_tokens, hit=req.num_matched_prefix_tokens,
             answer=max(req.num_remaining_tokens, 0), first=not self.can_run_list, input=self.rem_input_tokens,
             chunk=self.rem_chunk_tokens, total=self.rem_total_tokens, window=self.rem_swa_tokens,
             size=0 if swa is None else swa.allocator.size_swa, width=context.swa_retain_window, page=self.page_size,
-            chunked=has_chunked_req and context.server_args.schedule_policy == SHORTEST, loads=req.host_hit_length,
+            chunked=self.rules.cut_waits(policy, has_chunked_req, bool(self.new_chunked_reqs)),
+            loads=req.host_hit_length, window_loads=req.swa_host_hit_length,
         )  # fmt: skip
 
     def _add(self, req: Req, extend_len: int) -> None:

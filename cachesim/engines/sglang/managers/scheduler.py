@@ -176,8 +176,7 @@ class Scheduler:
         if not adder.can_run_list:
             self._log_attempt(stats)
             return None
-        if self.chunked_req is not None:
-            self.chunked_req.inflight_middle_chunks += 1
+        self._keep_chunked_req(adder)
         batch = ScheduleBatch(self.context, self.tree_cache, adder.can_run_list, stats)
         batch.prepare_for_extend()
         for req in batch.reqs:
@@ -202,13 +201,23 @@ class Scheduler:
             match_kv_cache(req, self.tree_cache, req.seqlen - 1, cow_mamba=True)
             req.kv.cache_protected_len = req.prefix_len
             result = adder.add_one_req(req, has_chunked_req=self.chunked_req is not None)
-            if req.is_chunked:
-                self.chunked_req = req
             if result != CONTINUE:
                 if result == NO_TOKEN:
                     running_batch.batch_is_full = bool(adder.can_run_list) or not running_batch.is_empty()
                 break
         self.waiting_queue[:] = [req for req in self.waiting_queue if req not in adder.can_run_list]
+
+    def _keep_chunked_req(self, adder: PrefillAdder) -> None:
+        """Remember the request whose prompt continues with the next step: the last one of those that were cut. The
+        others count as evaluated."""
+        if adder.new_chunked_reqs:
+            if self.chunked_req is not None:
+                raise ProcessAborted("AssertionError: self.chunked_req is None", "two-chunked")
+            self.chunked_req = adder.new_chunked_reqs[-1]
+        for req in adder.new_chunked_reqs[:-1]:
+            req.num_unread_tokens = req.seqlen - req.extend_end
+        if self.chunked_req is not None:
+            self.chunked_req.inflight_middle_chunks += 1
 
     def _record_launch(self, req: Req) -> None:
         """Record how many tokens a request reuses when it starts for the first time."""
@@ -322,7 +331,7 @@ class Scheduler:
         """End a request. ``checkpoint``: the tree takes over what it computed."""
         answer = req.task.answer
         computed = req.kv.kv_committed_len
-        spoken = min(computed, req.seqlen - 1)      # steps in flight can have evaluated the last token, too
+        spoken = min(computed + req.num_unread_tokens, req.seqlen - 1)     # steps in flight can evaluate the last token
         record_answer(answer, why, cancelled, req.fill_ids[:spoken])
         if req.launched:
             self.log.emit(Release(req.rid, req.task.id, computed, 0))

@@ -12,7 +12,7 @@ from cachesim.engines.base import Output
 from cachesim.engines.sglang.managers.req import Req
 from cachesim.engines.sglang.managers.schedule_batch import ForwardRange
 from cachesim.engines.sglang.mem_cache.allocator import Slots
-from cachesim.engines.sglang.mem_cache.memory_pool import MemoryPools
+from cachesim.engines.sglang.mem_cache.memory_pool import MemoryPools, States
 from cachesim.engines.sglang.rules.reported import TrackedState
 from cachesim.engines.sglang.runtime_context import RuntimeContext
 from cachesim.engines.shared.cell_step import CellRun, CellStep
@@ -88,11 +88,12 @@ class TpModelWorker:
     def _sample(self, req: Req, hidden: HiddenOutput | None, outputs: list[Output]) -> None:
         """Sample the next token of a request whose known tokens are all evaluated. A token that was sampled before a
         retraction is the same again."""
-        if req.seq_len < req.seqlen:
+        n = req.seq_len + req.num_unread_tokens
+        if n < req.seqlen:
             return
         outputs.append(self.output_of(req, hidden))
-        if len(req.fill_ids) == req.seq_len:
-            req.fill_ids.append(self.sampler(req.fill_ids, req.task.request, req.seq_len - req.num_input_tokens))
+        if len(req.fill_ids) == n:
+            req.fill_ids.append(self.sampler(req.fill_ids, req.task.request, n - req.num_input_tokens))
 
     def _pass(self, ranges: Sequence[ForwardRange]) -> list[HiddenOutput | None]:
         """Evaluate ranges; one with a tracked state inside is evaluated in two pieces."""
@@ -133,9 +134,10 @@ class TpModelWorker:
             return
         if kv.mamba_cow_src_index is not None:
             self.mamba_pool.copy_from(kv.mamba_cow_src_index, kv.mamba_pool_idx)
-        elif not chunk.start:
+        elif kv.mamba_needs_clear:
             self.mamba_pool.clear_slot(kv.mamba_pool_idx)
         kv.mamba_cow_src_index = None
+        kv.mamba_needs_clear = False
 
     def _taken_after(self, ranges: Sequence[ForwardRange]) -> list[int | None]:
         """Return for each range the length after which its tracked state is taken."""
@@ -163,7 +165,7 @@ class TpModelWorker:
         """Evaluate ranges, by their places, and write the outputs to ``hidden``."""
         if self.model is None or not ranges:
             return
-        runs = [CellRun(one.req.rid, one.start, one.req.token_identities(one.start, one.end),
+        runs = [CellRun(one.req.rid, one.start, one.req.evaluated_tokens(one.start, one.end),
                         self.mamba_pool.read(one.req.kv.mamba_pool_idx)) for one in ranges.values()]  # fmt: skip
         step = CellStep(self.kv_cache, runs)
         outputs = self.model.forward(step.runs(), step)
@@ -181,9 +183,12 @@ class TpModelWorker:
             digest = int(hidden.digest[-1])
             if hidden.x is not None:
                 logits = self.model.readout(hidden.x[-1:])[0]
-        return Output(req.seq_len - 1, digest, logits)
+        return Output(req.seq_len + req.num_unread_tokens - 1, digest, logits)
 
     def read_states(self, slot: int | None) -> dict[int, LayerState | None]:
         """Return the states in a slot, by layer; None = the layer has none."""
-        states = self.mamba_pool.read(slot)
+        return self.states_by_layer(self.mamba_pool.read(slot))
+
+    def states_by_layer(self, states: States) -> dict[int, LayerState | None]:
+        """Return states by layer; None = the layer has none."""
         return {i: states.get(i) for i, layer in enumerate(self.context.spec.layers) if layer.recurrence}

@@ -28,6 +28,7 @@ def alloc_req_slots(reqs: Sequence[Req], tree_cache: UnifiedRadixCache) -> None:
         kv = req.kv
         if kv.mamba_pool_idx is None:
             kv.mamba_pool_idx = tree_cache.alloc_mamba_slot()
+            kv.mamba_needs_clear = True
         if tracked and kv.mamba_ping_pong_track_buffer is None:
             slots = [tree_cache.alloc_mamba_slot() for _ in range(tracked)]
             kv.mamba_ping_pong_track_buffer = [*slots, *[None] * (places - tracked)]

@@ -53,6 +53,10 @@ class PagedTokenToKVPoolAllocator:
         slots = (pages[:, None] * page + np.arange(page)).ravel()[: seq_len - prefix_len - here]
         return np.concatenate((np.arange(last_loc + 1, last_loc + 1 + here), slots)) if here else slots
 
+    def alloc_full(self, n: int) -> Slots:
+        """Take ``n`` slots, whole pages. The caller has checked that enough are free."""
+        return self.alloc_extend(NO_SLOT, 0, n)
+
     def free(self, slots: Slots) -> None:
         """Free the pages of slots that begin at a page."""
         self.free_page_ids((slots[:: self.page_size] // self.page_size).tolist())
@@ -106,14 +110,29 @@ class SWATokenToKVPoolAllocator:
         """Take slots and their window slots for the positions from ``prefix_len`` to ``seq_len`` - 1."""
         slots = self.full_attn_allocator.alloc_extend(last_loc, prefix_len, seq_len)
         if len(slots):
-            need = int(slots.max()) + 1
-            known = len(self.full_to_swa_index_mapping)
-            if need > known:
-                self.full_to_swa_index_mapping = extend_array(self.full_to_swa_index_mapping, grown_size(known, need))
+            self._grow_mapping(slots)
             last_swa_loc = int(self.full_to_swa_index_mapping[last_loc]) if last_loc > 0 else last_loc
             swa_slots = self.swa_attn_allocator.alloc_extend(last_swa_loc, prefix_len, seq_len)
             self.full_to_swa_index_mapping[slots] = swa_slots
         return slots
+
+    def alloc_full(self, n: int) -> Slots:
+        """Take ``n`` slots of full attention without window slots. The caller has checked that enough are free."""
+        slots = self.full_attn_allocator.alloc_full(n)
+        if n:
+            self._grow_mapping(slots)
+            self.full_to_swa_index_mapping[slots] = 0
+        return slots
+
+    def pair(self, slots: Slots, swa_slots: Slots) -> None:
+        """Pair slots with window slots."""
+        self.full_to_swa_index_mapping[slots] = swa_slots
+
+    def _grow_mapping(self, slots: Slots) -> None:
+        need = int(slots.max()) + 1
+        known = len(self.full_to_swa_index_mapping)
+        if need > known:
+            self.full_to_swa_index_mapping = extend_array(self.full_to_swa_index_mapping, grown_size(known, need))
 
     def free(self, slots: Slots) -> None:
         """Free slots and their window slots."""

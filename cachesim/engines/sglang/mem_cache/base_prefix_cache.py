@@ -23,14 +23,24 @@ class TreeLock(NamedTuple):
     holds_state: bool = True
 
 
+class HostLock(NamedTuple):
+    """A lock on the copies in host memory that a match at a node needs. ``uuids``: boundaries by part."""
+
+    node: UnifiedTreeNode
+    uuids: tuple[int | None, ...]
+
+
 class MatchResult(NamedTuple):
     """Result of a match."""
 
     found: PrefixMatch                            # numbers of tokens
     last_device_node: UnifiedTreeNode       # end of the hit on the device
     best_match_node: UnifiedTreeNode        # end of the hit with copies in host memory
-    mamba_branching_seqlen: int | None      # where a state would have given a longer hit
-    swa_branching_seqlen: int | None        # where a window would have given a longer hit
+    host_hit_length: int = 0                # tokens with copies between both
+    swa_host_hit_length: int = 0            # tokens of its window that are in host memory only
+    mamba_host_hit_length: int = 0          # states at its end that are in host memory only
+    mamba_branching_seqlen: int | None = None       # where a state would have given a longer hit
+    swa_branching_seqlen: int | None = None         # where a window would have given a longer hit
 
 
 @dataclass(slots=True)

@@ -31,7 +31,10 @@ def match_kv_cache(req: Req, tree_cache: UnifiedRadixCache, limit: int, cow_mamb
     req.last_node = result.last_device_node
     req.best_match_node = result.best_match_node
     req.prefix_len = result.last_device_node.end
-    req.num_matched_prefix_tokens = result.best_match_node.end
+    req.host_hit_length = result.host_hit_length
+    req.swa_host_hit_length = result.swa_host_hit_length
+    req.mamba_host_hit_length = result.mamba_host_hit_length
+    req.num_matched_prefix_tokens = req.prefix_len + req.host_hit_length
     req.swa_branching_seqlen = result.swa_branching_seqlen
     if result.mamba_branching_seqlen is not None or cow_mamba:
         req.mamba_branching_seqlen = result.mamba_branching_seqlen
@@ -39,7 +42,7 @@ def match_kv_cache(req: Req, tree_cache: UnifiedRadixCache, limit: int, cow_mamb
         decision = context.rules.best_hit(result.found)
         context.decide(decision, req)
         req.task.answer.deciding = req.task.answer.deciding or decision.rule
-        if context.supports_mamba and result.last_device_node.value[MAMBA] is not None:
+        if context.supports_mamba and result.best_match_node.value[MAMBA] is not None:
             _copy_mamba_on_write(req, tree_cache, result)
     context.log.emit(Matched(
         req.rid, limit, hit=result.found.hit, full=result.found.full, state_branch=result.mamba_branching_seqlen,
@@ -49,7 +52,7 @@ def match_kv_cache(req: Req, tree_cache: UnifiedRadixCache, limit: int, cow_mamb
 
 def _copy_mamba_on_write(req: Req, tree_cache: UnifiedRadixCache, result: MatchResult) -> None:
     """Give a request a slot for its running state, to be copied from the state of the matched node."""
-    node = result.last_device_node
+    node = result.best_match_node
     if req.kv.mamba_pool_idx is None:
         req.kv.mamba_pool_idx = tree_cache.req_to_token_pool.mamba_allocator.alloc()
     if req.kv.mamba_pool_idx is None:
@@ -58,6 +61,7 @@ def _copy_mamba_on_write(req: Req, tree_cache: UnifiedRadixCache, result: MatchR
         uuid = tree_cache.rules.copy_unlock(lock.window_lock_uuid)
         tree_cache.tree_core.dec_lock_ref(lock._replace(window_lock_uuid=uuid))
     req.kv.mamba_cow_src_index = node.value[MAMBA]
+    req.kv.mamba_needs_clear = False
 
 
 def checkpoint_kv_cache(req: Req, tree_cache: UnifiedRadixCache) -> None:

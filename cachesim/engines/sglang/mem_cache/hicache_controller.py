@@ -1,68 +1,193 @@
 """Copies of nodes in host memory (HiCache): written, dropped and loaded.
 
-A node is locked until its copy is complete. Copies take no time here: they are complete when the next step is chosen.
-Source: sgl-project/sglang python/sglang/srt/managers/cache_controller.py HiCacheController,
-mem_cache/unified_cache/unified_tree_core.py (0.5.23).
+A node is locked until its copies are complete. Copies take no time here: they are complete when the next step is
+chosen.
+Source: sgl-project/sglang python/sglang/srt/mem_cache/hybrid_cache/hybrid_cache_controller.py HybridCacheController,
+mem_cache/unified_radix_cache.py, mem_cache/unified_cache/unified_tree_core.py (0.5.23).
 """
 
 from __future__ import annotations
 
+from typing import Any, Callable, NamedTuple, Sequence
+
+import numpy as np
+
 from cachesim.engines.sglang.mem_cache import tree_events as ev
 from cachesim.engines.sglang.mem_cache.allocator import Slots
-from cachesim.engines.sglang.mem_cache.base_prefix_cache import TreeLock
-from cachesim.engines.sglang.mem_cache.pool_host import HostKVCache
-from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL
+from cachesim.engines.sglang.mem_cache.base_prefix_cache import HostLock, TreeLock
+from cachesim.engines.sglang.mem_cache.pool_host import HOST_PARTS, HostPoolGroup
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, LETTERS, MAMBA, NUM_COMPONENT_TYPES
+from cachesim.engines.sglang.mem_cache.unified_cache.components.listed import ListedComponent
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_core import UnifiedTreeCore
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
-from cachesim.engines.sglang.rules.host import DEMOTE, WRITE
+from cachesim.engines.sglang.rules.host import BACK
 from cachesim.engines.sglang.runtime_context import RuntimeContext
 
 NO_RULE = ""
 
 
-class HiCacheController:
-    """Host memory behind the radix tree: copies of nodes, their order of eviction, and the transfers."""
+class PoolTransfer(NamedTuple):
+    """Nodes of which a part is copied, and their slots in the pool that they are copied to. ``is_of_request``: it is
+    copied to the slot of a request, and no node gets it."""
 
-    def __init__(self, context: RuntimeContext, tree_core: UnifiedTreeCore, mem_pool_host: HostKVCache) -> None:
+    component_type: int
+    nodes: Sequence[UnifiedTreeNode]
+    value: Any = None
+    is_of_request: bool = False
+
+
+class OngoingLoadBack(NamedTuple):
+    """Locks that are held until a load is complete."""
+
+    lock: TreeLock
+    host_lock: HostLock
+
+
+class HiCacheController:
+    """Host memory behind the radix tree: copies of nodes, their order of eviction, and the transfers.
+    ``mem_pool_host``: the pool of each part."""
+
+    def __init__(self, context: RuntimeContext, tree_core: UnifiedTreeCore, mem_pool_host: HostPoolGroup) -> None:
         self.rules = context.rules
         self.write_policy = context.server_args.hicache_write_policy
         self.tree_core = tree_core
         self.changes = tree_core.changes
         self.mem_pool_host = mem_pool_host
+        for kind, component in tree_core.components.items():
+            component.host_pool = mem_pool_host[kind]
         self.ongoing_write_through: list[TreeLock] = []
-        self.ongoing_load_back: list[TreeLock] = []
+        self.ongoing_load_back: list[OngoingLoadBack] = []
 
     # Device to host.
 
     def backup_after_hit(self, node: UnifiedTreeNode) -> None:
         """Copy a node that was used, and the nodes before it, if it is time."""
-        if node.backuped or not self.changes.decide(self.rules.writes_through(self.write_policy, node)):
+        if not node.backuped and self.changes.decide(self.rules.writes_through(self.write_policy, node)):
+            self._write_through([one for one in node.path() if not one.backuped][::-1])
+
+    def backup_after_insert(self, node: UnifiedTreeNode) -> None:
+        """Copy a state at the end of an insertion, and windows before it, that have no copies, if the end was there
+        before."""
+        if not node.backuped or node.write_through_pending:
             return
-        for one in [one for one in node.path() if not one.backuped][::-1]:
-            if not self.write_backup(one):
+        further = [kind for kind, component in self.tree_core.components.items() if component.unbacked_nodes(node)]
+        if further and self.changes.decide(self.rules.writes_further_parts(self.write_policy, node)):
+            self._write_through([node])
+
+    def _write_through(self, nodes: Sequence[UnifiedTreeNode]) -> None:
+        """Copy nodes, each after those before it, while there is room; they stay locked until the copies are
+        complete."""
+        for node in nodes:
+            if not self.write_backup(node):
                 return
-            self.ongoing_write_through.append(self.tree_core.inc_lock_ref(one))
+            self.ongoing_write_through.append(self.tree_core.inc_lock_ref(node))
 
     def check_writes(self) -> None:
         """Unlock the nodes whose copies are complete: all that were written since the last step was chosen."""
+        self.finish_write_through()
         for lock in self.ongoing_write_through:
             self.tree_core.dec_lock_ref(lock)
         self.ongoing_write_through.clear()
 
+    def finish_write_through(self) -> None:
+        """Note that all copies are complete."""
+        for node in self.tree_core.write_through_nodes:
+            node.write_through_pending = False
+            self.tree_core.update_duplicate_tracking(node)
+        self.tree_core.write_through_nodes.clear()
+
+    def backup_for_write_back(self, node: UnifiedTreeNode) -> bool:
+        """Copy a node that is being evicted, and wait for the copy; return True if there was room."""
+        has_room = self.write_backup(node)
+        self.finish_write_through()
+        return has_room
+
+    def backup_inside(self, node: UnifiedTreeNode, component_type: int) -> None:
+        """Copy an inner node that loses a part, after copies of this part made room."""
+        component = self.tree_core.components[component_type]
+        needed = _size(PoolTransfer(component_type, component.unbacked_nodes(node)))
+        if self.mem_pool_host[component_type].available_size() < needed:
+            self.evict_host(needed, component_type)
+        self.backup_for_write_back(node)
+
     def write_backup(self, node: UnifiedTreeNode) -> bool:
-        """Copy a node to host memory, after others made room; return True if there was room."""
-        lacking = len(node.key) - self.mem_pool_host.available_size()
-        if lacking > 0 and self.rules.reclaims_doubles(self.write_policy):
-            lacking -= self._reclaim_full_host_duplicates(lacking)
-        leaves = self.tree_core.evictable_host_leaves.in_order()
-        while lacking > 0 and (leaf := next(leaves, None)) is not None:
-            lacking -= self._evict_host_leaf(leaf)
-        if lacking > 0:
+        """Copy the parts of a node that have no copy, and the window before its end, after others made room; return
+        True if there was room."""
+        components = self.tree_core.components
+        transfers = [PoolTransfer(kind, components[kind].unbacked_nodes(node))
+                     for kind in HOST_PARTS if kind in components]  # fmt: skip
+        lacking = _size(transfers[0]) - self.mem_pool_host[FULL].available_size()
+        if lacking > 0 and self.evict_host(lacking, FULL) < lacking:
             return False
-        node.host_value = self.mem_pool_host.backup_from_device(node.value[FULL])
-        self.changes.record(ev.BackedUp(node.id, len(node.key)))
-        self.tree_core.update_duplicate_tracking(node)
+        written = self._allocate_host_transfers(transfers)
+        if written is None:
+            return False
+        for transfer in written:
+            self._commit_backup(transfer)
+        self.tree_core.mark_write_through_pending(node)
         return True
+
+    def _allocate_host_transfers(self, transfers: Sequence[PoolTransfer]) -> list[PoolTransfer] | None:
+        """Return the transfers with their slots in host memory; None if a pool has no room, also after eviction."""
+        made = list[PoolTransfer]()
+        for transfer in transfers:
+            if not transfer.nodes:
+                continue
+            kind = transfer.component_type
+            pool = self.mem_pool_host[kind]
+            n = _size(transfer)
+            value = pool.alloc_host(n)
+            if value is None and kind != FULL:
+                self.evict_host(n, kind)
+                value = pool.alloc_host(n)
+            if value is None:
+                for earlier in made:
+                    self.mem_pool_host[earlier.component_type].free_host(earlier.value)
+                return None
+            made.append(transfer._replace(value=value))
+        return made
+
+    def _commit_backup(self, transfer: PoolTransfer) -> None:
+        """Copy a part of nodes."""
+        kind = transfer.component_type
+        for node, value in _values(transfer):
+            self.mem_pool_host[kind].backup_from_device(node.value[kind], value)
+            node.host_value[kind] = value
+            self.tree_core.mark_write_through_pending(node)
+            if kind == FULL:
+                self.changes.record(ev.BackedUp(node.id, len(node.key)))
+
+    # Eviction from host memory.
+
+    def evict_host(self, n: int, component_type: int) -> int:
+        """Evict copies of a part until ``n`` slots of its pool are free; return the number of freed slots."""
+        freed = [0] * NUM_COMPONENT_TYPES
+        if component_type != FULL:
+            self._evict_listed_copies(n, component_type, freed)
+            return freed[component_type]
+        if self.rules.reclaims_doubles(self.write_policy):
+            freed[FULL] += self._reclaim_full_host_duplicates(n)
+        leaves = self.tree_core.evictable_host_leaves.in_order()
+        while freed[FULL] < n and (leaf := next(leaves, None)) is not None:
+            self._evict_host_leaf(leaf, freed)
+        return freed[FULL]
+
+    def _evict_listed_copies(self, n: int, component_type: int, freed: list[int]) -> None:
+        """Evict copies of windows or states, the least recent first. A leaf that is in host memory only loses all."""
+        component = self.tree_core.components[component_type]
+        assert isinstance(component, ListedComponent)
+        lru = component.host_lru_list
+        node = lru.get_lru_no_lock()
+        while freed[component_type] < n and node is not None and node in lru:
+            later = lru.get_prev_no_lock(node)
+            if node in self.tree_core.evictable_host_leaves:
+                self._evict_host_leaf(node, freed)
+            else:
+                decision = self.rules.drop_copies_inside(component_type, node)
+                for letter in self.changes.decide(decision):
+                    kind = LETTERS.index(letter)
+                    freed[kind] += self.tree_core.evict_host_component(node, kind, decision.rule)
+            node = later
 
     def _reclaim_full_host_duplicates(self, n: int) -> int:
         """Drop copies of nodes that have slots, too, until ``n`` slots are free: those of leaves that can be evicted
@@ -71,84 +196,131 @@ class HiCacheController:
         freed = 0
         past = list[UnifiedTreeNode]()
         for spares_leaves in (True, False):
-            for node in core.full_host_duplicates:
+            for node in core.full_host_duplicates if freed < n else ():
                 if freed >= n:
                     break
                 if node.evicted or not node.backuped:
                     past.append(node)
-                elif not (spares_leaves and node in core.evictable_device_leaves) and node not in core.loading:
-                    freed += self._release_host_value(node, NO_RULE)
+                elif not (spares_leaves and node in core.evictable_device_leaves) and self._is_reclaimable(node):
+                    freed += core.evict_host_component(node, FULL, NO_RULE)
                     past.append(node)
         for node in past:
             core.full_host_duplicates.pop(node, None)
         return freed
 
-    def _evict_host_leaf(self, node: UnifiedTreeNode) -> int:
-        """Remove a leaf that has a copy only; return its number of slots."""
+    def _is_reclaimable(self, node: UnifiedTreeNode) -> bool:
+        """True if nothing needs the copy of a node with slots."""
+        return node not in self.tree_core.loading and not node.host_lock_ref[FULL] and not node.write_through_pending
+
+    def _evict_host_leaf(self, node: UnifiedTreeNode, freed: list[int]) -> None:
+        """Remove a leaf that has copies only."""
         decision = self.rules.drop_host_leaf(node)
         self.changes.decide(decision)
-        freed = self._release_host_value(node, decision.rule)
+        for kind in self.tree_core.components:
+            freed[kind] += self.tree_core.evict_host_component(node, kind, decision.rule)
         self.tree_core.remove_leaf_from_parent(node)
-        return freed
-
-    def _release_host_value(self, node: UnifiedTreeNode, rule: str) -> int:
-        """Free the copy of a node; return its number of slots."""
-        self.mem_pool_host.free(node.host_value)
-        node.host_value = None
-        self.changes.record(ev.Dropped(node.id, "H", len(node.key)))
-        if node.evicted:
-            self.changes.lose(node, FULL, rule)
-            self.changes.touch(node)
-        return len(node.key)
 
     # Eviction from the device.
 
-    def keeps_evicted_leaf(self, node: UnifiedTreeNode) -> bool:
-        """True if an evicted leaf stays in the tree with its copy, which is written if necessary."""
-        what = self.changes.decide(self.rules.leave_device(self.write_policy, node))
-        return bool(what == DEMOTE or (what == WRITE and self.write_backup(node)))
-
-    def demote(self, node: UnifiedTreeNode) -> int:
-        """Free the slots of a leaf that has a copy; return their number."""
+    def drop_subtree_no_host(self, node: UnifiedTreeNode, rule: str) -> list[int] | None:
+        """Remove a leaf of the device that found no room in host memory, with the nodes behind it that are only there;
+        return what each part freed on the device. Return None, and remove nothing, if one of them is in use."""
         core = self.tree_core
-        assert node.parent is not None
-        freed = core.full.evict_component(node)
-        node.value[FULL] = None
-        self.changes.record(ev.Demoted(node.id, len(node.key)))
-        self.changes.touch(node)
-        core.evictable_device_leaves.pop(node)
-        core.update_evictable_leaf_sets(node)
-        core.update_evictable_leaf_sets(node.parent)
-        return freed
+        behind = list[UnifiedTreeNode]()
+        todo = [node]
+        while todo:
+            one = todo.pop()
+            if one in core.loading or one.write_through_pending or any(one.lock_ref) or any(one.host_lock_ref):
+                return None
+            behind.append(one)
+            todo += one.children.values()
+        for one in behind[:0:-1]:
+            core.delete_leaf(one, rule)
+        return core.delete_leaf(node, rule)
 
     # Host to device.
 
-    def evicted_path(self, last_node: UnifiedTreeNode) -> list[UnifiedTreeNode]:
-        """Return the nodes without slots on the path to a node, the nearest to the root first."""
-        return [node for node in last_node.path() if node.evicted][::-1]
+    def loaded_parts(self, last_node: UnifiedTreeNode, req_slot: int | None) -> list[PoolTransfer]:
+        """Return the parts that must come back for a match that ends at a node. ``req_slot``: slot of the running state
+        of the request, which gets the state, too."""
+        parts = list[PoolTransfer]()
+        for kind, component in self.tree_core.components.items():
+            nodes = component.nodes_to_load(last_node)
+            if nodes or kind == FULL:
+                parts.append(PoolTransfer(kind, nodes))
+            if nodes and kind == MAMBA and req_slot is not None:
+                parts.append(PoolTransfer(kind, nodes, req_slot, is_of_request=True))
+        return parts
 
-    def load(self, last_node: UnifiedTreeNode, slots: Slots) -> None:
-        """Copy the rows of the nodes without slots on the path to a node into these slots. Their copies are kept until
-        the load ends."""
-        at = 0
-        for node in self.evicted_path(last_node):
-            taken = slots[at : at + len(node.key)]
-            self.mem_pool_host.load_to_device(node.host_value, taken)
-            self.tree_core.unevict_node(node, taken)
-            self.tree_core.loading[node] = last_node
-            self.changes.record(ev.Loaded(node.id, len(node.key)))
-            at += len(node.key)
-        self.ongoing_load_back.append(self.tree_core.inc_lock_ref(last_node))
+    def is_pinned(self, last_node: UnifiedTreeNode, parts: Sequence[PoolTransfer]) -> bool:
+        """True if a load in progress that ends at another node needs one of the copies."""
+        loading = self.tree_core.loading
+        return any(loading.get(node, last_node) is not last_node for part in parts for node in part.nodes)
+
+    def load(self, parts: Sequence[PoolTransfer], make_room: Callable[[int, int], None]) -> list[PoolTransfer] | None:
+        """Take the slots of the device for parts that come back; return the parts with them, None if there is no room.
+        ``make_room`` evicts from a part until so many of its slots are free."""
+        made = list[PoolTransfer]()
+        for part in parts:
+            if part.is_of_request:
+                made.append(part)
+                continue
+            component = self.tree_core.components[part.component_type]
+            n = _size(part)
+            value = component.alloc_on_device(n)
+            if value is None and part.component_type != FULL:
+                make_room(part.component_type, n)
+                value = component.alloc_on_device(n)
+            if value is None:
+                for earlier in made[::-1]:
+                    if not earlier.is_of_request:
+                        self.tree_core.components[earlier.component_type].free_on_device(earlier.value)
+                return None
+            made.append(part._replace(value=value))
+        return made
+
+    def commit_load_back(self, last_node: UnifiedTreeNode, parts: Sequence[PoolTransfer]) -> None:
+        """Copy parts to the device. Their copies are kept until the load ends."""
+        core = self.tree_core
+        for part in parts:
+            kind = part.component_type
+            for node, value in _values(part):
+                self.mem_pool_host[kind].load_to_device(node.host_value[kind], value)
+                if part.is_of_request:
+                    continue
+                if kind == FULL:
+                    core.unevict_node(node, value)
+                    self.changes.record(ev.Loaded(node.id, len(node.key)))
+                    if self.write_policy == BACK:
+                        core.loading[node] = last_node
+                else:
+                    core.components[kind].set_device_value(node, value)
+                self.changes.touch(node)
+        core.update_evictable_leaf_sets(last_node)
 
     def check_loads(self) -> None:
         """End all loads, and unlock their paths."""
-        for lock in self.ongoing_load_back:
-            self.tree_core.dec_lock_ref(lock)
+        core = self.tree_core
+        for lock, host_lock in self.ongoing_load_back:
+            core.dec_lock_ref(lock)
+            core.dec_host_lock_ref(host_lock)
+            for node in lock.node.path():
+                if core.loading.get(node) is lock.node:
+                    del core.loading[node]
+                    core.update_duplicate_tracking(node)
         self.ongoing_load_back.clear()
-        loading = self.tree_core.loading
-        ended = dict(loading)
-        loading.clear()
-        for last_node in dict.fromkeys(ended.values()):
-            for node in last_node.path():
-                if ended.get(node) is last_node:
-                    self.tree_core.update_duplicate_tracking(node)
+
+
+def _size(transfer: PoolTransfer) -> int:
+    """Return the number of slots of a transfer."""
+    if transfer.component_type == MAMBA:
+        return len(transfer.nodes)
+    return sum(len(node.key) for node in transfer.nodes)
+
+
+def _values(transfer: PoolTransfer) -> list[tuple[UnifiedTreeNode, Any]]:
+    """Return the nodes of a transfer with their slots."""
+    if transfer.component_type == MAMBA:
+        return [(node, transfer.value) for node in transfer.nodes]
+    values: list[Slots] = np.split(transfer.value, np.cumsum([len(node.key) for node in transfer.nodes]))
+    return list(zip(transfer.nodes, values[:-1], strict=True)) if transfer.nodes else []

@@ -44,7 +44,7 @@ class Gone(TreeEvent, ev="gone"):
 
 @frozen
 class Dropped(TreeEvent, ev="drop"):
-    """A node of so many tokens lost a part: F, S or M, or its copy in host memory: H."""
+    """A node of so many tokens lost a part: F, S or M, or a copy of one in host memory: H, HS or HM."""
 
     node: int
     part: str

@@ -20,11 +20,11 @@ from cachesim.events import Gained
 
 
 class NodeReport(NamedTuple):
-    """A node at its last report: the position from which on its window is live, and whether only its copy in host
-    memory is left."""
+    """A node at its last report: the position from which on its window is live, and which parts are in host memory
+    only."""
 
     live: int
-    is_gone: bool
+    on_host: tuple[bool, ...] = ()
 
 
 class TreePoints(RestorePointTracker):
@@ -36,6 +36,7 @@ class TreePoints(RestorePointTracker):
         self.page = context.page_size
         self.window = context.swa_retain_window
         self.tree_core = tree_core
+        self.has_host = context.server_args.enable_hierarchical_cache
         self.known: dict[int, NodeReport] = {}
 
     def kept(self) -> list[Key]:
@@ -44,7 +45,7 @@ class TreePoints(RestorePointTracker):
         for node in self.tree_core.nodes():
             if not node.evicted or node.backuped:
                 keys.append(key_of(node, FULL))
-            if node.value[MAMBA] is not None:
+            if _has(node, MAMBA):
                 keys.append(key_of(node, MAMBA))
         return keys
 
@@ -80,8 +81,9 @@ class TreePoints(RestorePointTracker):
         live = 0
         if SWA in self.parts:
             before = self.known.get(node.parent.id) if node.parent is not None else None
-            live = node.end if node.value[SWA] is None else 0 if before is None else min(before.live, node.start)
-        return NodeReport(live, is_gone=node.evicted and MAMBA not in self.parts)
+            live = 0 if before is None else min(before.live, node.start)
+            live = live if _has(node, SWA) else node.end
+        return NodeReport(live, tuple(node.has_host_value_only(part) for part in self.parts) if self.has_host else ())
 
     def _hold(self, node: UnifiedTreeNode, before: NodeReport | None, now: NodeReport, cause: str, rule: str) -> None:
         """Report the prefix of a node and its state. With states, evaluation resumes only after a state."""
@@ -96,10 +98,17 @@ class TreePoints(RestorePointTracker):
         start = node.start if is_new else end
         after = key_of(node.parent, FULL) if is_new else key
         point = RestorePoint(key, end, tokens, start, after if start else None, *lengths, step=self.page)
-        self.hold(point, cause, rule, anew=before is None or before.is_gone != now.is_gone)
-        if MAMBA in self.parts and node.value[MAMBA] is not None:
+        is_moved = before is None or before.on_host != now.on_host
+        self.hold(point, cause, rule, anew=is_moved)
+        if MAMBA in self.parts and _has(node, MAMBA):
             state = (end, end) if usable != UNUSABLE else UNUSABLE
-            self.hold(RestorePoint(key_of(node, MAMBA), end, (), end, key, *state), cause, rule)
+            is_moved = before is not None and before.on_host != now.on_host
+            self.hold(RestorePoint(key_of(node, MAMBA), end, (), end, key, *state), cause, rule, anew=is_moved)
+
+
+def _has(node: UnifiedTreeNode, part: int) -> bool:
+    """True if a node has a part, on the device or in host memory."""
+    return node.value[part] is not None or node.host_value[part] is not None
 
 
 def key_of(node: UnifiedTreeNode, part: int) -> Key:

@@ -9,13 +9,13 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from cachesim.base.errors import BadInput, ProcessAborted
+from cachesim.base.errors import NotInBuild, ProcessAborted
 from cachesim.base.tokens import Tokens, common_prefix
 from cachesim.engines.rule import Decision
 from cachesim.engines.sglang import events as req_events
 from cachesim.engines.sglang.managers.req import Req
 from cachesim.engines.sglang.mem_cache import tree_events as ev
-from cachesim.engines.sglang.mem_cache.allocator import NO_SLOT, NO_SLOTS, Slots
+from cachesim.engines.sglang.mem_cache.allocator import NO_SLOTS, Slots
 from cachesim.engines.sglang.mem_cache.base_prefix_cache import (
     EvictParams,
     InsertParams,
@@ -23,12 +23,20 @@ from cachesim.engines.sglang.mem_cache.base_prefix_cache import (
     MatchResult,
 )
 from cachesim.engines.sglang.mem_cache.hicache_controller import HiCacheController
+from cachesim.engines.sglang.mem_cache.load_back import LoadBack
 from cachesim.engines.sglang.mem_cache.memory_pool import MemoryPools
-from cachesim.engines.sglang.mem_cache.pool_host import HostKVCache
+from cachesim.engines.sglang.mem_cache.pool_host import host_pool_group
 from cachesim.engines.sglang.mem_cache.tree_points import TreePoints
-from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, LETTERS, MAMBA, SWA
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import (
+    FULL,
+    LETTERS,
+    MAMBA,
+    NUM_COMPONENT_TYPES,
+    SWA,
+)
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_core import UnifiedTreeCore
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
+from cachesim.engines.sglang.rules.host import DELETE, DEMOTE
 from cachesim.engines.sglang.rules.tree import PrefixMatch
 from cachesim.engines.sglang.runtime_context import RuntimeContext
 from cachesim.events import Event
@@ -37,7 +45,8 @@ REFRESH_STEP = 0.00001          # time between a node and its parent after a mat
 
 
 class UnifiedRadixCache:
-    """The prefix cache of a server. ``cache_controller``: host memory, None = there is none."""
+    """The prefix cache of a server. ``cache_controller``: host memory, None = there is none; ``load_back``: what
+    requests load from it."""
 
     def __init__(self, context: RuntimeContext, pools: MemoryPools) -> None:
         self.context = context
@@ -52,18 +61,13 @@ class UnifiedRadixCache:
         self.mamba = self.tree_core.mamba
         self.points = TreePoints(context, self.tree_core)
         self.cache_controller: HiCacheController | None = None
+        self.load_back: LoadBack | None = None
         if context.server_args.enable_hierarchical_cache:
-            self.cache_controller = HiCacheController(context, self.tree_core, self._host_pool(pools))
-
-    def _host_pool(self, pools: MemoryPools) -> HostKVCache:
-        """Return the pool of host memory. Raise BadInput for windows and states."""
-        context = self.context
-        if context.tree_components != (FULL,):
-            raise BadInput("HiCache is not modelled for windows and states, whose copies have pools of their own",
-                           hint="a model of full attention")  # fmt: skip
-        args = context.server_args
-        slots = self.rules.host_slots(args.max_total_tokens, args.hicache_ratio, self.page_size)
-        return HostKVCache(slots, self.page_size, pools.token_to_kv_pool.kv_buffer)
+            if not self.rules.hosts_parts and context.tree_components != (FULL,):
+                raise NotInBuild(f"HiCache for windows and states is not modelled for {self.rules.name}",
+                                 hint="a model of full attention, or sglang@0.5.23")  # fmt: skip
+            self.cache_controller = HiCacheController(context, self.tree_core, host_pool_group(context, pools))
+            self.load_back = LoadBack(context, self.tree_core, self.cache_controller, pools.req_to_token_pool, self)
 
     def report(self, head: Event | None = None) -> None:
         """Log an event, then the changes of the tree that it caused."""
@@ -87,43 +91,55 @@ class UnifiedRadixCache:
         page = self.page_size
         components = self.context.tree_components
         window = self.context.swa_retain_window
+        has_copies = self.cache_controller is not None
         most = limit // page * page
         node = core.root_node
         best = node
+        last_device_node = node
         at = 0
         run = window
+        run_with_copies = window
         while at < most and (child := node.children.get((extra_key, key[at : at + page]))):
-            same = self._match_len(child, key, at, most)
+            same = _match_len(child, key, at, most, page)
             is_whole = same == len(child.key)
             node = child if is_whole else core.split_node(child, same)
             at += same
             run, fits = self.rules.accept_node(run, node, components, window)
+            if fits and not (has_copies and node.evicted):
+                last_device_node = node
+            if has_copies:
+                run_with_copies, fits = self.rules.accept_copy(run_with_copies, node, components, window)
             if fits:
                 best = node
             if not is_whole:
                 break
         if most:
             self._touch_path(best)
-        last_device_node = next((one for one in best.path() if not one.evicted), core.root_node)
-        if last_device_node is not best:
-            core.update_evictable_leaf_sets(last_device_node)
         found = PrefixMatch(limit, last_device_node.end, at)
-        mamba_branch = None
-        swa_branch = None
-        if self.mamba is not None and most:
-            mamba_branch = self.rules.branch_point(found, self.context.server_args.state_grid)
-        if self.swa is not None and most:
-            swa_branch = self.rules.branch_point(found, page)
-        return MatchResult(found, last_device_node, best, mamba_branching_seqlen=mamba_branch,
-                           swa_branching_seqlen=swa_branch)  # fmt: skip
+        return self._match_result(found, last_device_node, best) if most else MatchResult(found, last_device_node, best)
 
-    def _match_len(self, child: UnifiedTreeNode, key: Tokens, at: int, most: int) -> int:
-        if child.text is key and child.end <= most:         # the node was cut out of this list
-            return len(child.key)
-        part = key[at : min(most, at + len(child.key))]
-        if part == child.key:
-            return len(part)
-        return common_prefix(child.key, part) // self.page_size * self.page_size
+    def _match_result(self, found: PrefixMatch, last_device_node: UnifiedTreeNode, best: UnifiedTreeNode,
+                      ) -> MatchResult:  # fmt: skip
+        """Return the result of a match, with the tokens that are in host memory only and the branches."""
+        host_hit_length = 0
+        swa_host_hit_length = 0
+        mamba_host_hit_length = 0
+        if last_device_node is not best:
+            core = self.tree_core
+            core.update_evictable_leaf_sets(next((one for one in best.path() if not one.evicted), core.root_node))
+            host_hit_length = sum(len(one.key) for one in best.path_to(last_device_node) if one.backuped)
+        if self.cache_controller is not None:
+            if self.swa is not None:
+                swa_host_hit_length = sum(len(one.key) for one in self.swa.nodes_to_load(best))
+            if self.mamba is not None:
+                mamba_host_hit_length = len(self.mamba.nodes_to_load(best))
+        reach = found._replace(hit=found.hit + host_hit_length)
+        grid = self.context.server_args.state_grid
+        return MatchResult(
+            found, last_device_node, best, host_hit_length, swa_host_hit_length, mamba_host_hit_length,
+            mamba_branching_seqlen=None if self.mamba is None else self.rules.branch_point(reach, grid),
+            swa_branching_seqlen=None if self.swa is None else self.rules.branch_point(reach, self.page_size),
+        )  # fmt: skip
 
     def _touch_path(self, best: UnifiedTreeNode) -> None:
         """Make the node of a match recent, and the path to it."""
@@ -161,27 +177,37 @@ class UnifiedRadixCache:
                 break
             child.last_access_time = core.get_and_increase_time_counter()
             is_equal = is_held and child.end <= params.limit
-            same = len(child.key) if is_equal else self._match_len(child, params.key, at, params.limit)
+            same = len(child.key) if is_equal else _match_len(child, params.key, at, params.limit, page)
             node = child if same == len(child.key) else core.split_node(child, same)
             if node.priority < params.priority:
                 node.priority = params.priority
             if node.value[FULL] is None:
                 core.unevict_node_on_insert(node, params.value[at : at + same].copy())
+                self._recover_after_unevict(node, at, params)
             elif params.prev_prefix_len < at + same:
                 self._free_overlap(node, at, same, params)
             at += same
-            if self.rules.counts_hit(at, params.inserted_len, params.chunked):
-                self._inc_hit_count(node)
+            self._count_hit(node, params)
         prefix_len = at
         is_new = at < params.limit
         if is_new:
             node = self._add_leaf(node, at, params)
         exists = self._commit_mamba(node, params.mamba_value, is_new) if self.mamba is not None else None
         self._refresh_lru(node, is_insert=True)
-        if is_new and self.rules.counts_hit(at + len(node.key), params.inserted_len, params.chunked):
-            self._inc_hit_count(node)
+        self._end_insert(node, is_new, params)
         core.update_evictable_leaf_sets(node)
         return InsertResult(node, prefix_len, exists)
+
+    def _recover_after_unevict(self, node: UnifiedTreeNode, at: int, params: InsertParams) -> None:
+        """Give a node that got slots of a request the window slots that the request still has."""
+        if self.swa is None:
+            return
+        live = self.rules.live_from(params.swa_evicted_seqlen, at, node.end)
+        if live is not None:
+            if live > at:
+                self.tree_core.split_node(node, live - at)
+            self.swa.commit_insert_component_data(node)
+            self.changes.touch(node)
 
     def _free_overlap(self, node: UnifiedTreeNode, at: int, n: int, params: InsertParams) -> None:
         """Free the request's own slots of tokens that a node has, except those that revive its window. A node whose
@@ -250,12 +276,23 @@ class UnifiedRadixCache:
             if held <= most or most < 0:
                 break
             decision = self.rules.drop_excess(held, most, node)
+            if node in self.tree_core.evictable_device_leaves:      # its child is in host memory only
+                continue
             if self.changes.decide(decision):
                 self.tree_core.evict_component(node, MAMBA, decision.rule)
                 held -= 1
 
-    def _inc_hit_count(self, node: UnifiedTreeNode) -> None:
-        """Count a use of a node, which may be due for a copy in host memory."""
+    def _end_insert(self, node: UnifiedTreeNode, is_new: bool, params: InsertParams) -> None:
+        """Count an insertion as a use of its new leaf, or copy what an older end lacks in host memory."""
+        if is_new:
+            self._count_hit(node, params)
+        elif self.cache_controller is not None:
+            self.cache_controller.backup_after_insert(node)
+
+    def _count_hit(self, node: UnifiedTreeNode, params: InsertParams) -> None:
+        """Count an insertion as a use of a node if it is one; the node may be due for a copy in host memory."""
+        if not self.rules.counts_hit(node.end, params.inserted_len, params.chunked):
+            return
         controller = self.cache_controller
         if self.rules.counts_uses("" if controller is None else controller.write_policy):
             node.hit_count += 1
@@ -268,35 +305,65 @@ class UnifiedRadixCache:
         """Evict until so many further slots of each part are available; return the numbers of freed slots."""
         components = self.tree_core.components
         wanted = {part: component.available_size() + params[part] for part, component in components.items()}
-        freed = [0, 0, 0]
+        freed = [0] * NUM_COMPONENT_TYPES
+        held = list[UnifiedTreeNode]()
         for part, component in components.items():
             quota = self.rules.evict_quota(part, params[part], freed[part], component.evictable_size)
             if not params[part] or not quota or component.available_size() >= wanted[part]:
                 continue
             for node in component.victims():
+                if node in held:
+                    continue
                 if node not in self.tree_core.evictable_device_leaves:
                     self._evict_inside(node, part, freed)
-                elif self.cache_controller is not None and self.cache_controller.keeps_evicted_leaf(node):
-                    freed[FULL] += self.cache_controller.demote(node)
-                else:
+                elif self.cache_controller is None:
                     self._evict_leaf(node, part, freed)
+                elif not self._leave_device(node, part, freed, self.cache_controller):
+                    held.append(node)
                 if freed[part] >= quota or component.available_size() >= wanted[part]:
                     break
+        for node in held:
+            self.tree_core.update_evictable_leaf_sets(node)
         return freed
+
+    def _leave_device(self, node: UnifiedTreeNode, part: int, freed: list[int], controller: HiCacheController) -> bool:
+        """Evict a leaf to its copy in host memory, which is written if necessary, or delete it; return True if the leaf
+        has left the device."""
+        decision = self.rules.leave_device(controller.write_policy, node)
+        what = self.changes.decide(decision)
+        if what == DELETE:
+            self._evict_leaf(node, part, freed)
+            return True
+        if what == DEMOTE or controller.backup_for_write_back(node):
+            gone = self.tree_core.demote(node, decision.rule)
+        else:
+            drop = self.rules.drop_leaf(part, node)
+            dropped = controller.drop_subtree_no_host(node, drop.rule)
+            if dropped is None:
+                return False
+            self.changes.decide(drop)
+            gone = dropped
+        freed[:] = [had + more for had, more in zip(freed, gone, strict=True)]
+        return True
 
     def _evict_leaf(self, node: UnifiedTreeNode, part: int, freed: list[int]) -> None:
         """Evict a leaf, whichever part asked for it, and ancestors that do not stay without it."""
         core = self.tree_core
         decision = self.rules.drop_leaf(part, node)
         self.changes.decide(decision)
-        for kind in core.components:
-            freed[kind] += core.evict_component(node, kind, decision.rule)
-        parent = core.remove_leaf_from_parent(node)
+        parent = node.parent
+        assert parent is not None
+        for kind, size in enumerate(core.delete_leaf(node, decision.rule)):
+            freed[kind] += size
         if parent in core.evictable_device_leaves and not self.rules.stays_above(parent, self.context.tree_components):
             self._evict_leaf(parent, part, freed)
 
     def _evict_inside(self, node: UnifiedTreeNode, part: int, freed: list[int]) -> None:
-        """Make an inner node a tombstone of a part, and of the parts that go with it."""
+        """Make an inner node a tombstone of a part, and of the parts that go with it. It is copied to host memory
+        first if necessary, and if there is room."""
+        controller = self.cache_controller
+        if controller is not None and self.rules.copies_inside(controller.write_policy, part, node):
+            controller.backup_inside(node, part)
         decision: Decision = self.rules.drop_inside(part, node)
         for letter in self.changes.decide(decision):
             kind = LETTERS.index(letter)
@@ -322,24 +389,6 @@ class UnifiedRadixCache:
         if slot is None:
             raise ProcessAborted("Can not alloc mamba cache", "no-state-slot")
         return slot
-
-    def load_back(self, req: Req, tokens: int) -> bool:
-        """Copy the matched tokens of a request that are in host memory only to the device; return True if it was done.
-        ``tokens``: their number."""
-        last_node = req.best_match_node
-        assert self.cache_controller is not None and last_node is not None
-        decision = self.rules.load_back(tokens)
-        req.task.answer.deciding = decision.rule
-        if self.context.decide(decision, req) is None:
-            return False
-        req.lock = self.tree_core.inc_lock_ref(last_node)
-        self.evict_from_tree_cache(tokens)
-        self.cache_controller.load(last_node, self.token_to_kv_pool_allocator.alloc_extend(NO_SLOT, 0, tokens))
-        self.report()
-        req.last_node = last_node
-        req.prefix_len = last_node.end
-        req.kv.cache_protected_len = last_node.end
-        return True
 
     def evict_from_tree_cache(self, num_tokens: int) -> None:
         """Evict until so many slots are free, of full attention and of the window."""
@@ -458,8 +507,18 @@ class UnifiedRadixCache:
         slots = [node.value[FULL] for node in nodes if not node.evicted]
         self.token_to_kv_pool_allocator.check(np.concatenate([NO_SLOTS, *own, *slots]))
         if self.cache_controller is not None:
-            copies = [node.host_value for node in nodes if node.backuped]
-            self.cache_controller.mem_pool_host.check(np.concatenate([NO_SLOTS, *copies]))
+            for part, pool in self.cache_controller.mem_pool_host.items():
+                pool.check_host([node.host_value[part] for node in nodes if node.host_value[part] is not None])
         if self.mamba is not None:
             held = [node.value[MAMBA] for node in nodes if node.value[MAMBA] is not None]
             self.req_to_token_pool.mamba_allocator.check([*states, *held])
+
+
+def _match_len(child: UnifiedTreeNode, key: Tokens, at: int, most: int, page: int) -> int:
+    """Return how many tokens of a node, in whole pages, are those of a key behind its first ``at``, up to ``most``."""
+    if child.text is key and child.end <= most:         # the node was cut out of this list
+        return len(child.key)
+    part = key[at : min(most, at + len(child.key))]
+    if part == child.key:
+        return len(part)
+    return common_prefix(child.key, part) // page * page

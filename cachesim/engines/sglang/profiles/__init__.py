@@ -27,6 +27,7 @@ V0_5_20 = replace(
     "UnifiedRadixCache", window_frontier=r.unrounded_frontier, chunk_frontier=r.unrounded_frontier,
     counts_hit=t.counts_each, rematches=True, retained_window=t.model_window, refreshed=frozenset(),
     owned_tokens=reported.owned_run, skips_finishing=r.runs_finishing, leaves_each_step=r.leaves_at_decode,
+    hosts_parts=False,
     inferred=(
         "admission", "next_chunk", "retract_order", "host_slots", "counts_uses", "writes_through", "leave_device",
         "reclaims_doubles", "drop_host_leaf", "load_back"),
@@ -48,7 +49,8 @@ V0_5_9 = replace(
 REPAIRED = replace(
     V0_5_23, name="sglang@0.5.23-repaired", source="proposed by cachesim, not tried on a GPU",
     owned_tokens=reported.owned_published, reserve_later=reported.reserve_rest,
-    takes_other_place=reported.place_after_each,
+    takes_other_place=reported.place_after_each, takes_state_of_prefix=reported.state_at_prefix,
+    cut_waits=reported.cut_waits,
 )  # fmt: skip
 
 

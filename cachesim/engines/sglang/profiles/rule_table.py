@@ -29,11 +29,13 @@ class Rules(RuleSet):
     keys_are_pairs: Callable[..., bool] = t.keys_are_pairs
     retained_window: Callable[..., int] = t.retained_window
     accept_node: Callable[..., tuple[int, bool]] = t.accept_node
+    accept_copy: Callable[..., tuple[int, bool]] = t.accept_copy
     best_hit: Rule = t.best_hit
     branch_point: Callable[..., int | None] = t.branch_point
     recent_span: Callable[..., int] = t.recent_span
     stays_full: Callable[..., bool] = s.stays_full
     admission: Rule = s.admission
+    cut_waits: Callable[..., bool] = s.cut_waits_if_shortest
     next_chunk: Callable[..., int] = s.next_chunk
     chunk_share: Callable[..., int] = s.chunk_share
     reserve_later: Callable[..., int] = reported.reserve_chunk
@@ -63,10 +65,14 @@ class Rules(RuleSet):
     host_slots: Callable[..., int] = h.host_slots
     counts_uses: Callable[..., bool] = h.counts_uses
     writes_through: Rule = h.writes_through
+    writes_further_parts: Rule = h.writes_further_parts
+    copies_inside: Callable[..., bool] = h.copies_inside
     leave_device: Rule = h.leave_device
     reclaims_doubles: Callable[..., bool] = h.reclaims_doubles
     drop_host_leaf: Rule = h.drop_host_leaf
+    drop_copies_inside: Rule = h.drop_copies_inside
     load_back: Rule = h.load_back
+    takes_state_of_prefix: Callable[[], bool] = h.state_as_matched
     keep_state: Rule = t.keep_state
     drop_excess: Rule = t.drop_excess
     counts_hit: Callable[..., bool] = t.counts_others
@@ -84,6 +90,7 @@ class Rules(RuleSet):
     spare_pages: int = 1            # pages per request that are evicted beyond the need of a prefill step
     decode_pages: int = 1           # pages per request that are evicted for a decode step
     retract_steps: int = 20         # tokens of each remaining request that are evicted after a retraction
+    hosts_parts: bool = True        # HiCache for windows and states is modelled
     rematches: bool = False         # after a chunk a request matches its tokens again, and holds what it finds
     decode_order: tuple[str, ...] = ("retract", "slide_windows")
     inferred: tuple[str, ...] = ()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, LETTERS, MAMBA, SWA
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
-from cachesim.engines.sglang.rules import CACHE, CORE, OLD, source
+from cachesim.engines.sglang.rules import CACHE, CORE, OLD, WINDOW, source
 
 THROUGH, SELECTIVE, BACK = POLICIES = "write_through", "write_through_selective", "write_back"
 DEMOTE, WRITE, DELETE = "demote", "write", "delete"
@@ -42,11 +43,25 @@ def writes_through(policy: str, node: UnifiedTreeNode) -> Decision:
     return Decision(least is not None and node.hit_count >= least, because)
 
 
+@rule("SG-HOST-BACK-UP-PARTS.AT-END", Role.STORE, source(CORE, "_should_backup_after_insert", spec="section 12"))
+def writes_further_parts(policy: str, node: UnifiedTreeNode) -> Decision:
+    """True if an insertion that ends at a node with a copy also copies its state, and windows before its end, that have
+    none: always, except with write_back."""
+    return Decision(policy != BACK, {"node": node.id, "end": node.end})
+
+
+@rule("SG-HOST-COPY-INSIDE.UNBACKED", Role.MEMORY, source(WINDOW, "_evict_device_next_node", spec="section 12"))
+def copies_inside(policy: str, part: int, node: UnifiedTreeNode) -> bool:
+    """True if an inner node that loses its window or its state is copied to host memory first: with write_back, unless
+    it has a copy of its rows already. A state that came later is then lost."""
+    return policy == BACK and node.host_value[part] is None and node.host_value[FULL] is None
+
+
 @rule("SG-HOST-DEMOTE.COPY", Role.MEMORY, source(CORE, "evict_device_leaf", spec="section 12"))
 def leave_device(policy: str, node: UnifiedTreeNode) -> Decision:
     """Return what happens to an evicted leaf. A leaf with a copy stays in the tree, in host memory only. With
     write_back a leaf without a copy is copied first if there is room; otherwise it is deleted."""
-    what = DEMOTE if node.host_value is not None else WRITE if policy == BACK else DELETE
+    what = DEMOTE if node.host_value[FULL] is not None else WRITE if policy == BACK else DELETE
     return Decision(what, {"node": node.id, "tokens": len(node.key), "end": node.end})
 
 
@@ -65,8 +80,25 @@ def drop_host_leaf(node: UnifiedTreeNode) -> Decision:
     return Decision(node.id, {"tokens": len(node.key), "end": node.end})
 
 
+@rule("SG-HOST-EVICT-INSIDE.RANK", Role.DROP, source(WINDOW, "drive_host_eviction", spec="section 12"))
+def drop_copies_inside(part: int, node: UnifiedTreeNode) -> Decision:
+    """Return the copies that a node loses when host memory for windows or states is full: that of the window and of its
+    state, or of the state alone. Only nodes without that part on the device lose copies, the least recent first."""
+    gone = [kind for kind in ((SWA, MAMBA) if part == SWA else (MAMBA,)) if node.host_value[kind] is not None]
+    return Decision(tuple(LETTERS[kind] for kind in gone), {"node": node.id, "tokens": len(node.key), "end": node.end})
+
+
 @rule("SG-HOST-LOAD-BACK.TEN", Role.LOAD, source(CACHE, "_load_back_transfers", spec="section 12"))
-def load_back(tokens: int) -> Decision:
+def load_back(tokens: int, parts: int, pinned: bool) -> Decision:
     """Return the number of tokens that are copied from host memory to the device when a request starts: all of them,
-    None if there are fewer than 10, which are evaluated again."""
-    return Decision(tokens if tokens >= 10 else None, {"tokens": tokens})
+    None if there are fewer than 10, which are evaluated again. ``parts``: windows and states that must come back, too;
+    with any, few tokens are copied as well. Nothing is copied if another load has ``pinned`` one of the copies."""
+    is_worth = tokens >= 10 or parts > 0
+    return Decision(tokens if is_worth and not pinned else None, {"tokens": tokens, "parts": parts, "pinned": pinned})
+
+
+@rule("SG-HOST-LOAD-FAILED.AS-MATCHED", Role.MEMORY, source(CACHE, "init_load_back", spec="section 12"))
+def state_as_matched() -> bool:
+    """True if a request whose load was declined gets the state at the end of the prefix that it has on the device:
+    never. It starts with the state that the match gave it: that of the node whose parts were not loaded, or none."""
+    return False

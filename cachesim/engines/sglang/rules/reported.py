@@ -8,7 +8,9 @@ from cachesim.engines.rule import Role, rule
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import MAMBA, SWA
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
 from cachesim.engines.sglang.rules import BATCH, MIDDLE, OLD, POLICY, STATES, WINDOW, source
+from cachesim.engines.sglang.rules.host import state_as_matched
 from cachesim.engines.sglang.rules.request import RequestWindow
+from cachesim.engines.sglang.rules.schedule import cut_waits_if_shortest
 from cachesim.engines.shared.rule_set import instead_of
 
 BACKEND = "layers/attention/hybrid_linear_attn_backend.py"
@@ -102,6 +104,20 @@ def place_after_each(launched: bool, reused: bool) -> bool:
     """True if a request takes the other of its places for the next tracked state: if the last launched decode step of
     the request tracks one, or if the last processed one has tracked a state in the place that is next."""
     return launched or reused
+
+
+@rule("SG-SCHED-CUT-WAITS.ALWAYS", Role.ADMIT, instead_of(cut_waits_if_shortest))
+def cut_waits(policy: str, continuing: bool, in_step: bool) -> bool:
+    """True if a prompt that would be cut waits for another one that is cut: always, whether that one is ``continuing``
+    or cut ``in_step``."""
+    return continuing or in_step
+
+
+@rule("SG-HOST-LOAD-FAILED.AT-PREFIX", Role.MEMORY, instead_of(state_as_matched))
+def state_at_prefix() -> bool:
+    """True if a request whose load was declined gets the state at the end of the prefix that it has on the device:
+    always."""
+    return True
 
 
 @rule("SG-STATE-TAKE.OWN", Role.MEMORY, source(BACKEND, "_init_track_ssm_indices", spec="section 14"))

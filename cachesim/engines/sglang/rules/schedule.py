@@ -37,8 +37,9 @@ class AdmissionCandidate(NamedTuple):
     size: int              # slots of the window pool
     width: int             # window [tokens]
     page: int              # tokens of a page
-    chunked: bool = False  # another prompt is cut, and the policy is shortest-prefill-first
+    chunked: bool = False  # another prompt is cut, and this one waits rather than be cut, too
     loads: int = 0         # tokens of the hit that must be loaded from host memory first
+    window_loads: int = 0  # tokens of its window that must be loaded from host memory first
 
 
 ORDERS: Mapping[str, Callable[[WaitingRequest], Any]] = {
@@ -73,31 +74,33 @@ def ceil(n: int, page: int) -> int:
     return -(-n // page) * page
 
 
-def window_need(n: int, answer: int, chunk: int | None, width: int, page: int) -> int:
+def window_need(n: int, answer: int, chunk: int | None, width: int, page: int, loads: int = 0) -> int:
     """Return the most window slots that a request needs at a time: tokens of its chunk beyond a window, a window of
-    prompt and answer, and a page."""
-    return max((n if chunk is None else min(n, chunk)) - width, 0) + min(n + answer, width) + page
+    prompt and answer, a page, and pages of the ``loads`` tokens that come from host memory."""
+    return max((n if chunk is None else min(n, chunk)) - width, 0) + min(n + answer, width) + page + ceil(loads, page)
 
 
 @rule("SG-SCHED-ADMIT.BUDGET", Role.ADMIT, source(POLICY, "_select_prefill_admission", spec="section 9"))
 def admission(ask: AdmissionCandidate) -> Decision:
     """Return the tokens of a request's first chunk, 0 if the token budget is used up, None if slots are missing.
     Prompt, answer and a page must be fewer than the slots that are free or evictable and not promised to running
-    requests; the same holds for windows. A prompt beyond the rest of the chunk is cut to whole pages. With
-    shortest-prefill-first it waits if another prompt is cut."""
+    requests; the same holds for windows. A prompt beyond the rest of the chunk is cut to whole pages, or waits if
+    SG-SCHED-CUT-WAITS decides so."""
     because = {"n": ask.n, "hit": ask.hit, "free": int(ask.total)}
     needed = ceil(ask.n, ask.page)
     limit = ask.chunk
     answer = min(ask.answer, CLIP)
-    if ask.n + ask.loads + answer + ask.page >= ask.total:
-        return Decision(None, because)
+    slots = ask.n + ask.loads + answer + ask.page
+    if slots >= ask.total:
+        return Decision(None, {**because, "needed": slots + 1, "answer": answer})
     if ask.window is not None:
-        need = window_need(needed, answer, chunk=ask.chunk, width=ask.width, page=ask.page)
+        loads = ask.window_loads
+        need = window_need(needed, answer, chunk=ask.chunk, width=ask.width, page=ask.page, loads=loads)
         if need >= ask.window:
-            head = window_need(0, answer, chunk=None, width=ask.width, page=ask.page)
+            head = window_need(0, answer, chunk=None, width=ask.width, page=ask.page, loads=loads)
             cap = max(0, (int(ask.window) - head) // ask.page * ask.page) if need >= ask.size else 0
             if limit is None or not cap:
-                return Decision(None, because)
+                return Decision(None, {**because, "free": int(ask.window), "window": need + 1})
             limit = min(limit, cap)
     if limit is None:
         return Decision(0 if not ask.first and needed >= ask.input else ask.n, because)
@@ -105,6 +108,14 @@ def admission(ask: AdmissionCandidate) -> Decision:
         return Decision(ask.n if needed <= limit else 0, because)
     end = (ask.hit + limit // ask.page * ask.page) // ask.page * ask.page
     return Decision(max(0, end - ask.hit), because)
+
+
+@rule("SG-SCHED-CUT-WAITS.SHORTEST", Role.ADMIT, source(POLICY, "_select_prefill_admission", spec="section 9"))
+def cut_waits_if_shortest(policy: str, continuing: bool, in_step: bool) -> bool:
+    """True if a prompt that would be cut waits for another one that is cut: with shortest-prefill-first, if the other
+    one is ``continuing``. Other prompts are cut in the same step if the window pool limits them and the chunk has room.
+    The scheduler remembers the last of them; the others are answered after their beginning."""
+    return policy == SHORTEST and continuing
 
 
 @rule("SG-SCHED-CHUNK.SHARE", Role.PLAN, source(POLICY, "shortest_prefill_chunk_limit", spec="section 9"))

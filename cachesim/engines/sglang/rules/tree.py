@@ -56,6 +56,16 @@ def accept_node(run: int, node: UnifiedTreeNode, parts: tuple[int, ...], window:
     return run, live and (MAMBA not in parts or node.value[MAMBA] is not None)
 
 
+@rule("SG-MATCH-ACCEPT-COPY.ALL", Role.MEMORY, source(WINDOW, "create_match_validator", spec="S-MATCH-1"))
+def accept_copy(run: int, node: UnifiedTreeNode, parts: tuple[int, ...], window: int) -> tuple[int, bool]:
+    """Return like SG-MATCH-ACCEPT, if copies in host memory count as well, which are loaded before the request
+    starts."""
+    has_window = node.value[SWA] is not None or node.host_value[SWA] is not None
+    run = run + len(node.key) if has_window else 0
+    live = SWA not in parts or (run >= window and has_window)
+    return run, live and (MAMBA not in parts or node.value[MAMBA] is not None or node.host_value[MAMBA] is not None)
+
+
 @rule("SG-MATCH-BRANCH.GRID", Role.PLAN, source(STATES, "finalize_match_result_in_tree_core", spec="S-MATCH-6"))
 def branch_point(found: PrefixMatch, grid: int) -> int | None:
     """Return the length [tokens] up to which full attention matched, rounded down to the grid, if it is longer than

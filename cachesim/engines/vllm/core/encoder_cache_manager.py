@@ -46,7 +46,8 @@ class EncoderCacheManager:
             elif not self.check_and_update_cache(request, image):
                 taken = sum(other.length for other in plan.inputs)
                 if not self.can_allocate(image, plan.budget, taken):
-                    return plan._replace(num_new_tokens=self.rules.before_image(start, num_new_tokens, image.offset))
+                    return plan._replace(num_new_tokens=self.rules.before_image(
+                        start, num_new_tokens, image.offset, self.num_prefill_lookahead))
                 plan.inputs.append(image)
                 plan = plan._replace(budget=plan.budget - image.length)
         return plan
@@ -61,6 +62,7 @@ class EncoderCacheManager:
     def free_computed_inputs(self, request: Request) -> None:
         """End the use of the images of a request whose rows are computed."""
         computed = request.num_computed_tokens - request.num_output_placeholders
+        computed -= self.rules.keep_image(self.num_prefill_lookahead)
         for image in self.inputs(request):
             if image.end <= computed:
                 self.free_encoder_input(request, image)

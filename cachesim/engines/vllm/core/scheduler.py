@@ -24,7 +24,8 @@ from cachesim.engines.vllm.kv_offload.connector_scheduler import OffloadingConne
 from cachesim.engines.vllm.request import EncoderInput, Request, RequestStatus
 from cachesim.engines.vllm.rules.blocks import NewTokens
 from cachesim.engines.vllm.rules.lookup import CacheHit
-from cachesim.engines.vllm.rules.schedule import ChunkSplit, DraftPadding
+from cachesim.engines.vllm.rules.offload import DraftStep, LoadReserve
+from cachesim.engines.vllm.rules.schedule import ChunkSplit, DraftPadding, WaitingQueue
 from cachesim.events import Release
 
 NO_DRAFT = -1                   # a place for a drafted token that the worker fills in
@@ -66,10 +67,20 @@ class WaitingChunk(NamedTuple):
     plan: EncoderPlan
 
 
-def spec_decode_step_blocks(num_spec_tokens: int, num_lookahead_tokens: int, config: KVCacheConfig) -> int:
-    """Return the blocks that a request needs for a step with drafts."""
+def draft_step(num_spec_tokens: int, num_lookahead_tokens: int, config: KVCacheConfig) -> DraftStep:
+    """Return a step with drafts, and the blocks that it needs."""
     num_tokens = 1 + num_spec_tokens + num_lookahead_tokens if num_spec_tokens else 0
-    return sum(-(-num_tokens // group.block_size) for group in config.kv_cache_groups if group.kind != "mamba")
+    sizes = [group.block_size for group in config.kv_cache_groups if group.kind != "mamba"]
+    return DraftStep(num_tokens, groups=[-(-num_tokens // size) for size in sizes],
+                     one=-(-num_tokens // config.scheduler_block_size))  # fmt: skip
+
+
+def waiting_queue(waiting: Sequence[Request]) -> WaitingQueue:
+    """Return what decides which waiting request is next."""
+    return WaitingQueue(
+        order=[request.order for request in waiting], held=[request.num_computed_tokens > 0 for request in waiting],
+        skipped=[request.is_skipped for request in waiting],
+    )  # fmt: skip
 
 
 class Scheduler:
@@ -98,7 +109,8 @@ class Scheduler:
         self.max_num_encoder_input_tokens = max(options.max_num_batched_tokens, options.max_tokens_per_mm_item)
         self.encoder_cache_manager = EncoderCacheManager(
             self.max_num_encoder_input_tokens, self.rules, self.num_prefill_lookahead)
-        self._spec_decode_step_blocks = spec_decode_step_blocks(self.num_spec_tokens, self.num_lookahead_tokens, config)
+        self.load_reserve: LoadReserve = self.rules.reserve_drafts(
+            draft_step(self.num_spec_tokens, self.num_lookahead_tokens, config))
         self.finished_recving: list[Request] = []       # ended requests whose blocks a load still writes
         defers = self.connector is not None and self.async_scheduling
         self.deferred_frees = DeferredFrees(self.kv_cache_manager, self.rules, defers)
@@ -228,9 +240,7 @@ class Scheduler:
 
     def _schedule_waiting(self, step: StepInProgress) -> bool:
         """Admit the waiting request that is next; return True if others may follow."""
-        queue = [request.order for request in self.waiting]
-        held = [request.num_computed_tokens > 0 for request in self.waiting]
-        at: int = self.vllm_config.decide(self.rules.next_waiting(self.policy, queue, held), None)
+        at: int = self.vllm_config.decide(self.rules.next_waiting(self.policy, waiting_queue(self.waiting)), None)
         request = self.waiting[at]
         undelivered = request.num_stale_output_tokens and not request.drop_stale_output
         if undelivered or self._waits_for_remote_kvs(request):
@@ -273,7 +283,7 @@ class Scheduler:
         padded = self.rules.pad_drafts(DraftPadding(
             request.num_tokens - start, drafts=self.num_spec_tokens, prefill=step.has_prefill,
             warm=start > 0 or step.output.has_cached_reqs,
-            room=start + self.num_spec_tokens + 2 <= self.max_model_len,
+            room=start + self.num_spec_tokens + 2 <= self.max_model_len, most=self.max_num_scheduled_tokens,
         ))  # fmt: skip
         if padded and 1 + self.num_spec_tokens > step.token_budget:
             return None
@@ -290,7 +300,9 @@ class Scheduler:
 
     def _skip_request(self, step: StepInProgress, at: int) -> bool:
         """Leave a waiting request out of this step; return True: others may follow."""
-        step.skipped_waiting.append(self.waiting.pop(at))
+        request = self.waiting.pop(at)
+        request.is_skipped = True
+        step.skipped_waiting.append(request)
         return True
 
     def _start_request(self, request: Request, start: int, num_new_tokens: int) -> None:
@@ -301,6 +313,7 @@ class Scheduler:
         if request.num_computed_tokens and self.connector is not None:
             loaded = start - self.connector.num_locally_computed_tokens(request)
         request.status = RequestStatus.RUNNING
+        request.is_skipped = False
         request.num_computed_tokens = start
         request.is_prefill_chunk = start + num_new_tokens < request.num_tokens
         if not request.launched:
@@ -340,7 +353,7 @@ class Scheduler:
         assert self.connector is not None
         new_blocks = self.kv_cache_manager.allocate_slots(
             request, 0, new_computed, num_external_computed_tokens=num_external_tokens,
-            reserved_blocks=self._inflight_prefill_reserved_blocks(step) + self._spec_decode_step_blocks,
+            reserved_blocks=self._inflight_prefill_reserved_blocks(step) + self.load_reserve.own,
             has_scheduled_reqs=bool(self.running))
         if new_blocks is None:
             return False
@@ -354,8 +367,9 @@ class Scheduler:
         """Return the free blocks that a load leaves to other requests."""
         others = [request for request in (*self.running, *step.skipped_waiting, *self.waiting)
                   if (request.is_prefill_chunk if request.is_running else request.num_computed_tokens)]
-        ahead = 1 + self.num_spec_tokens + self.num_lookahead_tokens if self.num_spec_tokens else 0
-        missing = [self.kv_cache_manager.get_num_remaining_blocks(request, ahead) for request in others]
+        ahead = self.load_reserve.ahead
+        missing = [self.kv_cache_manager.get_num_remaining_blocks(request, ahead) + self.load_reserve.each
+                   for request in others]
         return int(self.rules.reserve_for_prompts(missing))
 
     def _waits_for_remote_kvs(self, request: Request) -> bool:
@@ -454,16 +468,20 @@ class Scheduler:
 
     def _update_request_with_output(self, request: Request, new_token_ids: list[int], is_stale: bool) -> bool:
         """Append new tokens to a request, up to the one that ends the answer; return True if it ends."""
-        if request.num_output_placeholders and not is_stale:
-            request.num_output_placeholders -= len(new_token_ids)
+        num_extra = 0
+        stopped = False
         for count, token_id in enumerate(new_token_ids, 1):
             request.append_output_token_ids(token_id)
             if self._stops(request, token_id):
-                if not is_stale:
-                    request.num_computed_tokens -= len(new_token_ids) - count
+                stopped = True
+                num_extra = self.rules.uncounted(len(new_token_ids) - count)
                 del new_token_ids[count:]
-                return True
-        return False
+                break
+        if not is_stale:
+            request.num_computed_tokens -= num_extra
+            if request.num_output_placeholders:
+                request.num_output_placeholders -= len(new_token_ids) + num_extra
+        return stopped
 
     def _stops(self, request: Request, token_id: int) -> bool:
         """True if a token ends an answer."""

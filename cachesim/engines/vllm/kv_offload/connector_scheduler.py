@@ -48,11 +48,12 @@ class OffloadingConnectorScheduler:
         self.hash_block_size = config.hash_block_size
         self.retention_interval = options.prefix_cache_retention_interval
         self.kv_cache_groups = config.kv_cache_groups
-        self.manager = CPUOffloadingManager(options.num_cpu_chunks, options.eviction_policy, options.store_threshold)
+        self.manager = CPUOffloadingManager(options.num_cpu_chunks, options.eviction_policy, options.store_threshold,
+                                            order=self.rules.chunk_order())  # fmt: skip
         groups = [offloaded_group(group, options.blocks_per_chunk) for group in config.kv_cache_groups]
         self.transfers = TransferJobs(self.manager, OffloadConfig(
             groups, blocks_per_chunk=options.blocks_per_chunk, tokens_per_hash=config.hash_block_size,
-            caching=options.enable_prefix_caching, stores_chunk=self.rules.stores_chunk,
+            caching=options.enable_prefix_caching, stores_chunk=self.rules.stores_chunk, touches=self.rules.touches,
         ))  # fmt: skip
         self.sliding_window_groups = [number for number, group in enumerate(groups) if group.window_chunks]
         self.alignment_tokens = _alignment_tokens(groups)
@@ -71,10 +72,9 @@ class OffloadingConnectorScheduler:
     def get_num_new_matched_tokens(self, request: Request, num_computed_tokens: int) -> int | None:
         """Return the tokens that a request can load behind those of the pool; None = it waits."""
         state = self._state_of(request)
-        state.restart()
-        found: int | None = 0
-        if not request.skip_reading_prefix_cache:
-            found = self.transfers.lookup(state, request.block_hashes, num_computed_tokens, request.num_tokens)
+        state.restart(self.rules.offers_again())
+        found = self.transfers.lookup(state, request.block_hashes, num_computed_tokens, request.num_tokens,
+                                      reads=not request.skip_reading_prefix_cache)  # fmt: skip
         starts = self.vllm_config.decide(self.rules.wait_for_chunks(found is None), request)
         if not starts:
             return None

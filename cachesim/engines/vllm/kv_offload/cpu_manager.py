@@ -1,13 +1,15 @@
 """The CPU side of offloading: chunks outside the pool, and which of them make room for others.
 
 ``python -m tests.peers.vllm_offload`` compares it with the released manager of vLLM. A key is a hash and a group of
-layers. Source: vLLM vllm/v1/kv_offload/cpu/manager.py, policies/lru.py, policies/arc.py (0.33.0).
+layers. Source: vLLM vllm/v1/kv_offload/cpu/manager.py, policies/lru.py, policies/arc.py (0.30.0 to 0.33.0).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import AbstractSet, Collection, Iterable, Mapping, Sequence
+from typing import AbstractSet, Callable, Collection, Iterable, Mapping, Sequence
+
+from cachesim.engines.vllm.rules.offload import BY_IDLENESS, BY_REQUEST, BY_STORE
 
 Key = tuple[int, int]
 MISS, PENDING, HIT = "miss", "pending", "hit"
@@ -40,6 +42,15 @@ class CachePolicy:
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
+
+    def mark_evictable(self, key: Key) -> None:
+        """Learn that the last transfer of a chunk ended."""
+
+    def mark_non_evictable(self, key: Key) -> None:
+        """Learn that a chunk is loaded that no transfer used."""
+
+    def touch(self, keys: Sequence[Key], is_ready: Callable[[Key], bool]) -> None:
+        """Count chunks as used. ``is_ready``: tells whether the content of a chunk is there."""
 
     def on_store_miss(self, keys: list[Key]) -> None:
         """Learn that chunks are missing."""
@@ -88,6 +99,55 @@ class LRUCachePolicy(CachePolicy):
         gone = sorted(idle, key=lambda key: (self.ranks[key], key))[:n]
         for key in gone:
             del self.ranks[key]
+        return gone
+
+
+class StoreOrderLRUCachePolicy(LRUCachePolicy):
+    """LRU until 0.32.0: each chunk has a rank of its own from the moment it is stored."""
+
+    def insert(self, key: Key, access: RequestCacheAccess) -> None:
+        """Add a chunk."""
+        self.ranks[key] = self._next(), 0
+
+    def on_request_access(self, keys: list[Key], access: RequestCacheAccess) -> None:
+        """Learn that a running request uses chunks; their ranks stay as they are until it ends."""
+
+
+class IdleLRUCachePolicy(CachePolicy):
+    """LRU of 0.30.0: chunks make room in the order in which the last transfer of each ended, or a request touched
+    them. ``idle``: chunks without transfers in this order."""
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(capacity)
+        self.idle: dict[Key, None] = {}
+
+    def insert(self, key: Key, access: RequestCacheAccess) -> None:
+        """Add a chunk, which is written."""
+
+    def remove(self, key: Key) -> None:
+        """Forget a chunk that was not written."""
+        self.idle.pop(key, None)
+
+    def mark_evictable(self, key: Key) -> None:
+        self.idle[key] = None
+
+    def mark_non_evictable(self, key: Key) -> None:
+        del self.idle[key]
+
+    def touch(self, keys: Sequence[Key], is_ready: Callable[[Key], bool]) -> None:
+        for key in reversed(keys):
+            if key in self.idle:
+                del self.idle[key]
+                self.idle[key] = None
+
+    def on_request_finished(self, access: RequestCacheAccess) -> None:
+        """Learn that a request ended, which changes no order."""
+
+    def evict(self, n: int, idle: AbstractSet[Key]) -> list[Key]:
+        """Remove the ``n`` chunks of these that are idle for the longest time."""
+        gone = [key for key in self.idle if key in idle][:n]
+        for key in gone:
+            del self.idle[key]
         return gone
 
 
@@ -149,17 +209,48 @@ class ARCCachePolicy(CachePolicy):
         return [key for _, key in gone]
 
 
+class TouchedARCCachePolicy(ARCCachePolicy):
+    """ARC of 0.30.0: a touch moves a chunk to the second list, or the target."""
+
+    def on_store_miss(self, keys: list[Key]) -> None:
+        """Learn that chunks are missing, which changes no target."""
+
+    def on_request_finished(self, access: RequestCacheAccess) -> None:
+        """Learn that a request ended, which changes no order."""
+
+    def touch(self, keys: Sequence[Key], is_ready: Callable[[Key], bool]) -> None:
+        recent, frequent = self.lists
+        for key in reversed(keys):
+            if key in recent:
+                del recent[key]
+                (frequent if is_ready(key) else recent)[key] = None
+            elif key in frequent:
+                del frequent[key]
+                frequent[key] = None
+            else:
+                super().on_store_miss([key])
+
+
 LRU, ARC = "lru", "arc"
-POLICIES: Mapping[str, type[LRUCachePolicy] | type[ARCCachePolicy]] = {LRU: LRUCachePolicy, ARC: ARCCachePolicy}
+Policy = LRUCachePolicy | IdleLRUCachePolicy | ARCCachePolicy
+POLICIES: Mapping[tuple[str, str], type[LRUCachePolicy] | type[IdleLRUCachePolicy] | type[ARCCachePolicy]] = {
+    (LRU, BY_REQUEST): LRUCachePolicy, (LRU, BY_STORE): StoreOrderLRUCachePolicy,
+    (LRU, BY_IDLENESS): IdleLRUCachePolicy,
+    (ARC, BY_REQUEST): ARCCachePolicy, (ARC, BY_STORE): ARCCachePolicy, (ARC, BY_IDLENESS): TouchedARCCachePolicy,
+}  # fmt: skip
+"""Policy by its name and the order of a release."""
 
 
 class CPUOffloadingManager:
     """Chunks in CPU memory: ``places`` and ``users`` by key; the first ``fresh`` places were used. ``threshold``:
-    requests that must offer a chunk before it is stored, of at most ``tracked`` keys."""
+    requests that must offer a chunk before it is stored, of at most ``tracked`` keys; ``order``: see
+    ``VL-OFF-ORDER``."""
 
-    def __init__(self, chunks: int, policy: str = LRU, threshold: int = 1, tracked: int = 64_000) -> None:
+    def __init__(self, chunks: int, policy: str = LRU, threshold: int = 1, tracked: int = 64_000,
+                 order: str = BY_REQUEST) -> None:  # fmt: skip
         self.capacity = chunks
         self.policy_name = policy
+        self.order = order
         self.threshold = threshold
         self.tracked = tracked
         self.offers: dict[Key, int] = {}
@@ -167,7 +258,7 @@ class CPUOffloadingManager:
 
     def reset_cache(self) -> None:
         """Forget all chunks."""
-        self.policy = POLICIES[self.policy_name](self.capacity)
+        self.policy: Policy = POLICIES[self.policy_name, self.order](self.capacity)
         self.places: dict[Key, int] = {}
         self.users: dict[Key, int] = {}
         self.free: list[int] = []
@@ -180,6 +271,8 @@ class CPUOffloadingManager:
     def prepare_load(self, keys: Collection[Key], access: RequestCacheAccess) -> list[int]:
         """Begin to load chunks that are there; return their places."""
         for key in keys:
+            if not self.users[key]:
+                self.policy.mark_non_evictable(key)
             self.users[key] += 1
         self._record(keys, access)
         access.reused_keys.update(key for key in keys if key not in access.inserted_keys)
@@ -189,6 +282,12 @@ class CPUOffloadingManager:
         """End a load."""
         for key in keys:
             self.users[key] -= 1
+            if not self.users[key]:
+                self.policy.mark_evictable(key)
+
+    def touch(self, keys: Sequence[Key]) -> None:
+        """Count chunks as used."""
+        self.policy.touch(keys, lambda key: self.lookup(key) == HIT)
 
     def offer(self, keys: Collection[Key], access: RequestCacheAccess) -> list[Key]:
         """Learn that a request uses chunks; return those that are missing, and were offered often enough."""
@@ -206,8 +305,12 @@ class CPUOffloadingManager:
         return missing
 
     def get_room(self, kept: Collection[Key]) -> tuple[int, set[Key]]:
-        """Return the number of free places, and the chunks that can leave: unused ones, except ``kept``."""
-        return self.capacity - len(self.places), {key for key, n in self.users.items() if not n} - set(kept)
+        """Return the number of free places, and the chunks that can leave: unused ones, except ``kept``. 0.30.0 keeps
+        only those that were offered often enough."""
+        idle = {key for key, n in self.users.items() if not n}
+        if self.order == BY_IDLENESS and self.threshold > 1:
+            kept = [key for key in kept if self.offers.get(key, 0) >= self.threshold]
+        return self.capacity - len(self.places), idle - set(kept)
 
     def prepare_store(self, missing: Sequence[Key], idle: AbstractSet[Key], access: RequestCacheAccess) -> list[Key]:
         """Begin to store missing chunks, for which there is room; return those of the idle ones that were evicted."""
@@ -237,7 +340,9 @@ class CPUOffloadingManager:
         for key in keys:
             if self.users.get(key) == WRITING:
                 self.users[key] = 0
-                if not success:
+                if success:
+                    self.policy.mark_evictable(key)
+                else:
                     self.policy.remove(key)
                     self._drop(key)
 

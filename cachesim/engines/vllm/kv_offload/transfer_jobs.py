@@ -25,18 +25,20 @@ class RequestOffloadState:
     block_ids: list[list[int]] = field(init=False)                  # its blocks since it last started, 0 = none
     next_stored_chunk_idx: list[int] = field(init=False)            # number of chunks that were offered
     num_locally_computed_tokens: int = 0                            # tokens found in the pool
+    num_hit_tokens: int = 0                                         # tokens found in pool and CPU memory
     transfer_jobs: set[int] = field(default_factory=set)            # those that have not ended
     is_ended: bool = False                                          # the last chunks of the request were offered
 
     def __post_init__(self) -> None:
         self.access = RequestCacheAccess(self.ends)
         self.offload_keys = [[] for _ in range(self.num_groups)]
-        self.restart()
+        self.restart(offers_again=True)
 
-    def restart(self) -> None:
-        """Forget the blocks of an earlier start."""
+    def restart(self, offers_again: bool) -> None:
+        """Forget the blocks of an earlier start. ``offers_again``: all chunks are offered again."""
         self.block_ids = [[] for _ in range(self.num_groups)]
-        self.next_stored_chunk_idx = [0] * self.num_groups
+        if offers_again:
+            self.next_stored_chunk_idx = [0] * self.num_groups
 
 
 class OfferedTokens(NamedTuple):
@@ -87,13 +89,15 @@ class TransferJob:
 
 class OffloadConfig(NamedTuple):
     """The groups, sizes, and whether the pool publishes blocks (``caching``). ``stores_chunk``: True if a chunk is
-    stored, of whose blocks the request holds some, and of which some can be found again."""
+    stored, of whose blocks the request holds some, and of which some can be found again; ``touches``: first chunk that
+    a lookup or store touches, None = none."""
 
     groups: Sequence[OffloadedGroup]
     blocks_per_chunk: int
     tokens_per_hash: int
     caching: bool
     stores_chunk: Callable[[Sequence[bool], Sequence[bool]], bool]
+    touches: Callable[[int, int], int | None]
 
 
 class TransferJobs:
@@ -118,15 +122,21 @@ class TransferJobs:
                 state.ends[key] = len(keys) * group.tokens_per_chunk
 
     def lookup(self, state: RequestOffloadState, block_hashes: Sequence[int], num_computed_tokens: int,
-               num_tokens: int) -> int | None:
+               num_tokens: int, reads: bool = True) -> int | None:
         """Return the tokens behind the computed ones that a request can load when it starts; None = it waits for
-        transfers."""
+        transfers. ``reads``: the request may load chunks."""
         if state.transfer_jobs:
             return None
         self.update_offload_keys(state, block_hashes)
         state.num_locally_computed_tokens = num_computed_tokens
-        found = self.chunk_lookup.find(ChunkQuery(state.offload_keys, num_computed_tokens, num_tokens))
-        return None if found and self._is_being_loaded(state, num_computed_tokens + found) else found
+        found: int | None = 0
+        if reads:
+            found = self.chunk_lookup.find(ChunkQuery(state.offload_keys, num_computed_tokens, num_tokens))
+        if found and self._is_being_loaded(state, num_computed_tokens + found):
+            found = None
+        state.num_hit_tokens = num_computed_tokens + (found or 0)
+        self.touch(state)
+        return found
 
     def _is_being_loaded(self, state: RequestOffloadState, end: int) -> bool:
         """True if another request loads a chunk that a load up to ``end`` needs."""
@@ -136,6 +146,13 @@ class TransferJobs:
             if not self.chunks_being_loaded.isdisjoint(needed[-group.load_window(end) :]):
                 return True
         return False
+
+    def touch(self, state: RequestOffloadState) -> None:
+        """Count the chunks that a request needs as used, if the release does so."""
+        for keys, group in zip(state.offload_keys, self.groups, strict=True):
+            first = self.config.touches(state.num_hit_tokens // group.tokens_per_chunk, group.window_chunks)
+            if first is not None:
+                self.manager.touch(keys[first:])
 
     def begin_load(self, state: RequestOffloadState, block_ids: Sequence[Sequence[int]],
                    num_tokens: int) -> TransferJob:  # fmt: skip
@@ -204,6 +221,8 @@ class TransferJobs:
         missing = offer.missing[:n]
         per_chunk = self.config.blocks_per_chunk
         evicted = self.manager.prepare_store(missing, offer.idle, state.access)
+        if missing:
+            self.touch(state)
         wanted = {*missing}
         parts = list[GroupTransfer]()
         for group, end in enumerate(offer.ends):

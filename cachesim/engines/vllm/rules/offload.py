@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import NamedTuple, Sequence
 
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.shared.rule_set import instead_of
 from cachesim.engines.vllm.rules.sources import file, scheduler
 
 connector = file("vllm/distributed/kv_transfer/kv_connector/v1/offloading/scheduler.py")
+policy = file("vllm/v1/kv_offload/cpu/policies/lru.py")
+BY_REQUEST, BY_STORE, BY_IDLENESS = "requests", "stores", "idleness"
 
 
 @rule("VL-OFF-KINDS", Role.SETUP, connector("SchedulerOffloadConfig.from_spec"))
@@ -39,6 +41,43 @@ def reserve_for_prompts(missing: Sequence[int]) -> int:
     return sum(missing)
 
 
+class DraftStep(NamedTuple):
+    """A step with drafts: ``tokens`` behind the known ones, and the blocks that hold so many tokens. ``groups``: blocks
+    of each group with rows; ``one``: blocks of the common size of all groups."""
+
+    tokens: int
+    groups: Sequence[int]
+    one: int
+
+
+class LoadReserve(NamedTuple):
+    """Free blocks that a load leaves beside those of prompts in progress. ``ahead``: tokens behind a prompt that it
+    needs room for, too; ``each``: blocks more for each prompt; ``own``: blocks more for the request itself."""
+
+    ahead: int
+    each: int
+    own: int
+
+
+@rule("VL-OFF-RESERVE.DRAFTS", Role.NEED, scheduler("_request_remaining_blocks"))
+def reserve_draft_step(step: DraftStep) -> LoadReserve:
+    """Return what a load leaves free for the first step with drafts of every request, in all groups with rows."""
+    return LoadReserve(step.tokens, each=0, own=sum(step.groups))
+
+
+@rule("VL-OFF-RESERVE.DRAFTS.ONE", Role.NEED, scheduler("_spec_decode_step_blocks", "0.31.0"))
+def reserve_one_step(step: DraftStep) -> LoadReserve:
+    """Return what a load leaves free for steps with drafts: for every request blocks of the common size, of which other
+    groups need more."""
+    return LoadReserve(0, each=step.one, own=step.one)
+
+
+@rule("VL-OFF-RESERVE.DRAFTS.NONE", Role.NEED, scheduler("_request_remaining_blocks", "0.30.0"))
+def reserve_no_step(step: DraftStep) -> LoadReserve:
+    """Return what a load leaves free for steps with drafts: nothing."""
+    return LoadReserve(0, each=0, own=0)
+
+
 @rule("VL-OFF-FENCE", Role.MEMORY, scheduler("_request_blocks_can_be_freed"))
 def free_after_steps(last: int, processed: int) -> bool:
     """True if blocks are free at once. Where loads are not ordered with steps in flight, the blocks of a request are
@@ -60,10 +99,61 @@ def chunk_with_reachable(held: Sequence[bool], reachable: Sequence[bool]) -> boo
     return held[-1] and any(reachable) and all(has or not need for has, need in zip(held, reachable, strict=True))
 
 
+@rule("VL-OFF-CHUNK.LAST", Role.PLAN, connector("_build_store_jobs", "0.32.0"))
+def chunk_with_last(held: Sequence[bool], reachable: Sequence[bool]) -> bool:
+    """True if a complete chunk is stored: the request holds its last block, and one of its blocks can be found again.
+    Blocks that the request gave back are not written."""
+    return held[-1] and any(reachable)
+
+
 @rule("VL-OFF-CHUNK.WHOLE", Role.PLAN, instead_of(chunk_with_reachable))
 def chunk_without_gap(held: Sequence[bool], reachable: Sequence[bool]) -> bool:
     """True if a complete chunk is stored: the request holds all its blocks, so that each goes to its own place."""
     return any(reachable) and all(held)
+
+
+@rule("VL-OFF-RESTART", Role.PLAN, connector("get_num_new_matched_tokens"))
+def offer_again() -> bool:
+    """True if a request that starts again offers its chunks again."""
+    return True
+
+
+@rule("VL-OFF-RESTART.ONCE", Role.PLAN, connector("get_num_new_matched_tokens", "0.32.0"))
+def offer_once() -> bool:
+    """False: a request that starts again offers only chunks behind those that it offered before."""
+    return False
+
+
+@rule("VL-OFF-ORDER", Role.DROP, policy("LRUCachePolicy"))
+def order_by_request() -> str:
+    """Return the order in which chunks make room: those of a running request share its first use, its end first."""
+    return BY_REQUEST
+
+
+@rule("VL-OFF-ORDER.STORED", Role.DROP, policy("LRUCachePolicy", "0.32.0"))
+def order_by_store() -> str:
+    """Return the order in which chunks make room: as they were stored, or last used by a request that ended."""
+    return BY_STORE
+
+
+@rule("VL-OFF-ORDER.IDLE", Role.DROP, policy("LRUCachePolicy", "0.30.0"))
+def order_by_idleness() -> str:
+    """Return the order in which chunks make room: as transfers of them ended, or requests touched them. The order among
+    chunks of one transfer is that of a set of bytes, another one in every process; here it is that of the transfer."""
+    return BY_IDLENESS
+
+
+@rule("VL-OFF-TOUCH", Role.MEMORY, connector("get_num_new_matched_tokens"))
+def touch_nothing(found: int, window: int) -> int | None:
+    """Return None: lookups and stores of a request touch none of its chunks."""
+    return None
+
+
+@rule("VL-OFF-TOUCH.WINDOW", Role.MEMORY, connector("_touch", "0.30.0"))
+def touch_window(found: int, window: int) -> int | None:
+    """Return the first chunk of a request that its lookup or store touches. ``found``: chunks in pool or CPU memory;
+    ``window``: chunks of them that a request needs, 0 = all."""
+    return max(0, found - window) if window else 0
 
 
 @rule("VL-OFF-STORE", Role.STORE, file("vllm/v1/kv_offload/cpu/manager.py")("prepare_store"))

@@ -116,13 +116,34 @@ def prefill_cap_always(threshold: int, requests: int) -> int:
     return threshold
 
 
+class WaitingQueue(NamedTuple):
+    """Waiting requests. ``order``: priority and number of each; ``held``: True for each that holds blocks; ``skipped``:
+    True for each that an earlier step passed over."""
+
+    order: Sequence[tuple[int, int]]
+    held: Sequence[bool]
+    skipped: Sequence[bool]
+
+    def pick(self, policy: str, first: Sequence[bool]) -> Decision:
+        """Return the place of the most urgent request, or of the one that has waited longest. Those in ``first`` come
+        before the others."""
+        places = [at for at, is_first in enumerate(first) if is_first] or range(len(self.order))
+        at = min(places, key=lambda at: self.order[at]) if policy == PRIORITY else places[0]
+        return Decision(at, {"waiting": len(self.order)})
+
+
 @rule("VL-SCHED-NEXT", Role.ADMIT, schedule)
-def next_waiting(policy: str, waiting: Sequence[tuple[int, int]], held: Sequence[bool]) -> Decision:
+def next_waiting(policy: str, queue: WaitingQueue) -> Decision:
     """Return the place of the next waiting request: the one that has waited longest, or the most urgent one; those that
-    hold blocks go first. ``waiting``: priority and number of each; ``held``: True for each that holds blocks."""
-    first = [i for i, holds in enumerate(held) if holds] or range(len(waiting))
-    at = min(first, key=lambda i: waiting[i]) if policy == PRIORITY else first[0]
-    return Decision(at, {"waiting": len(waiting)})
+    hold blocks go first."""
+    return queue.pick(policy, queue.held)
+
+
+@rule("VL-SCHED-NEXT.SKIPPED", Role.ADMIT, scheduler("_select_waiting_queue_for_scheduling", "0.30.0"))
+def next_skipped(policy: str, queue: WaitingQueue) -> Decision:
+    """Return the place of the next waiting request: the most urgent one, or the one that has waited longest; then those
+    that an earlier step passed over go first."""
+    return queue.pick(policy, () if policy == PRIORITY else queue.skipped)
 
 
 @rule("VL-SCHED-SELF", Role.PREEMPT, schedule)
@@ -168,13 +189,14 @@ def admit(whole: int, needed: int, watermark: int, free: int) -> Decision:
 class DraftPadding(NamedTuple):
     """A waiting request has ``left`` tokens to be evaluated. ``drafts``: most drafted tokens; ``prefill``: the step has
     a chunk of a prompt; ``warm``: the request or another one of the step has evaluated tokens; ``room``: the drafts
-    fit."""
+    fit; ``most``: most tokens of a step."""
 
     left: int
     drafts: int
     prefill: bool
     warm: bool
     room: bool
+    most: int
 
 
 @rule("VL-SCHED-PAD", Role.DRAFT, schedule)
@@ -183,11 +205,39 @@ def pad_drafts(ask: DraftPadding) -> bool:
     return ask.drafts > 0 and ask.left == 1 and not ask.prefill and ask.warm and ask.room
 
 
+@rule("VL-SCHED-PAD.FITS", Role.DRAFT, instead_of(pad_drafts))
+def pad_fitting_drafts(ask: DraftPadding) -> bool:
+    """True under the conditions of `VL-SCHED-PAD`, if a step has room for the drafts: without it the request waits for
+    ever."""
+    return ask.drafts > 0 and ask.left == 1 and not ask.prefill and ask.warm and ask.room and ask.drafts < ask.most
+
+
 @rule("VL-SCHED-IMAGE", Role.PLAN, scheduler("_try_schedule_encoder_inputs"))
-def before_image(start: int, new: int, image: int) -> int:
+def before_image(start: int, new: int, image: int, ahead: int) -> int:
     """Return the tokens of the next chunk, before an image that the encoder cannot take in this step. Without its
-    output, none of the tokens after it can be evaluated, even if its own rows are cached."""
+    output, none of the tokens after it can be evaluated, even if its own rows are cached. ``ahead``: tokens that the
+    drafter reads ahead."""
     return min(new, image - start) if start < image else 0
+
+
+@rule("VL-SCHED-IMAGE.AHEAD", Role.PLAN, scheduler("_try_schedule_encoder_inputs", "0.32.0"))
+def before_image_ahead(start: int, new: int, image: int, ahead: int) -> int:
+    """Return the tokens of the next chunk, before an image that the encoder cannot take in this step. The chunk ends so
+    early that the drafter does not read the image either."""
+    return max(0, image - start - ahead)
+
+
+@rule("VL-SCHED-IMAGE.KEEP", Role.DROP, scheduler("_free_encoder_inputs"))
+def keep_image(ahead: int) -> int:
+    """Return the computed tokens after an image with which a request stops using its output."""
+    return 0
+
+
+@rule("VL-SCHED-IMAGE.KEEP.AHEAD", Role.DROP, scheduler("_free_encoder_inputs", "0.32.0"))
+def keep_image_ahead(ahead: int) -> int:
+    """Return the computed tokens after an image with which a request stops using its output: as many as the drafter
+    reads ahead."""
+    return ahead
 
 
 @rule("VL-SCHED-LOOK", Role.PLAN, scheduler("_reserve_prefill_lookahead"))
@@ -263,6 +313,18 @@ def split_alone(ask: ChunkSplit) -> Decision:
     if start < ask.prefill:
         end = start + (end - start) // block * block if end < last else last if start < last else end
     return Decision(end - start, {"start": start, "end": end, "last": last})
+
+
+@rule("VL-SCHED-STOP", Role.END, scheduler("_update_request_with_output"))
+def uncount_extra(extra: int) -> int:
+    """Return the computed tokens that an ended request gives up: the ``extra`` ones behind the end of its answer."""
+    return extra
+
+
+@rule("VL-SCHED-STOP.COUNTED", Role.END, scheduler("_update_request_with_output", "0.32.0"))
+def count_extra(extra: int) -> int:
+    """Return the computed tokens that an ended request gives up: 0, those behind the end of its answer still count."""
+    return 0
 
 
 @rule("VL-SCHED-LAST", Role.END, schedule)

@@ -131,3 +131,23 @@ def test_a_copy_of_a_model_without_attention_brings_no_states_back():
     kv.states[0] = {0: "later"}
     assert kv.set(0, blob) and blob.states == {}
     assert (kv.states[0], kv.state_pos[0]) == ({0: "later"}, 19)
+
+
+@pytest.mark.parametrize(("p0", "p1", "removed", "after"), [
+    (20, 30, True, (8, 12)), (4, 8, True, (8, 12)), (16, 19, False, (8, 12)), (16, 20, True, (8, 8)),
+    (13, 20, True, (8, 5)), (12, 20, True, (8, 4)), (11, 20, False, (8, 12)), (0, 20, True, (0, 0)),
+    (0, 19, False, (8, 12)), (19, 99, True, (8, 11)), (4, 9, False, (8, 12)),
+])  # fmt: skip
+def test_a_compacted_window_is_cut_only_at_its_end_and_where_a_whole_window_stays(p0, p1, removed, after):
+    window = Window(4, 16, base=8, live=12)
+    assert window.cut(p0, p1) is removed
+    assert (window.base, window.live) == after
+
+
+@pytest.mark.parametrize(("n", "after"), [(4, (8, 16)), (5, (16, 9)), (12, (16, 16))])
+def test_a_full_block_keeps_the_last_window_before_new_rows(n, after):
+    window = Window(4, 16, base=8, live=12)
+    window.advance(n)
+    assert ((window.base, window.live), window.end) == (after, 20 + n)
+    whole = Window(4, 16)
+    assert whole.cut(0, 5) and (whole.advance(7), whole.cut(3, 7), whole.live) == (None, True, 3)

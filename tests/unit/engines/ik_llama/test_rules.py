@@ -24,6 +24,7 @@ from cachesim.engines.ik_llama.rules.slot_selection import (
     ShiftedPrefix,
     SlotFacts,
     compare_shifted,
+    save_if_little_kept,
     similarity,
     slot_select,
 )
@@ -267,3 +268,13 @@ def test_neighbours_differ_and_every_difference_names_its_change():
         assert all(change.source for change in found), (old, new, found)
     proposed = {PROFILES[name].source for name in BESIDE if "repaired" not in name}
     assert {source.split("#")[1][:4] for source in proposed} == {"1889", "1888", "1877", "2195", "2378", "2441"}
+
+
+@pytest.mark.parametrize(("f_keep", "held", "least", "n_min", "saves"), [
+    (0.4, 10, 0.5, 10, True), (0.5, 10, 0.5, 10, False), (0.4, 9, 0.5, 10, False), (0.4, 0, 0.5, 0, False),
+    (0.4, 1, 0.5, 0, True), (0.6, 10, 0.5, 0, False), (0.7, 10, 0.7000000001, 0, False),     # equal in 32 bits
+])  # fmt: skip
+def test_a_slot_of_which_little_is_kept_is_saved_unless_it_is_short(f_keep, held, least, n_min, saves):
+    found = save_if_little_kept(f_keep, held, least, n_min)
+    assert found.value == saves
+    assert found.because == {"f_keep": f_keep, "held": held, "least_keep": least, "n_min": n_min}

@@ -63,3 +63,48 @@ def test_builds_without_the_probe_start_with_a_batch_of_one_token():
     assert [one.answer.status for one in run_judged(scenario, "llama_cpp@b7789", "provenance").requests] == [200, 200]
     with pytest.raises(BadInput, match="aborts when it starts"):
         run_judged(scenario, "llama_cpp@b8152", "provenance")
+
+
+@pytest.mark.parametrize("words, option", [
+    (["ngram-mod,ngram-simple"], "ngram-simple,ngram-mod"),
+    (["ngram-mod,ngram-mod"], "ngram-mod"),
+    (["draft-mtp,ngram-cache"], "ngram-cache,draft-mtp"),
+    (["ngram-mod,none"], "none"),
+    (["none,no-such"], "none"),
+    (["none", "ngram-mod"], "ngram-mod"),
+    (["ngram-mod", "none"], "ngram-mod"),
+    (["draft-mtp", "ngram-mod,ngram-simple"], "draft-mtp,ngram-simple,ngram-mod"),
+])  # fmt: skip
+def test_a_list_is_read_as_the_newest_build_reads_it(words, option):
+    """Names after none are not read, the order does not count, and every further flag adds to the first."""
+    line = [word for value in words for word in ("--spec-type", value)]
+    assert read_flags(line).options["spec_type"] == option
+
+
+@pytest.mark.parametrize("text", ["ngram-mod,no-such", "ngram-mod,", " none", "ngram-mod, none"])
+def test_an_unknown_name_in_a_list_is_refused(text):
+    with pytest.raises(BadInput, match="unknown drafter"):
+        read_flags(["--spec-type", text])
+
+
+def test_a_list_with_a_models_drafter_drafts_with_it():
+    assert played("draft-mtp,ngram-mod", model="GGGA+M") == played("draft-mtp", model="GGGA+M")
+    assert played("ngram-simple,ngram-mod") == played("ngram-mod")
+    assert read_flags(["--spec-type", "ngram-mod,draft-mtp"]).drafts_by_model
+    assert not read_flags(["--spec-type", "ngram-mod,ngram-cache"]).drafts_by_model
+
+
+def test_a_list_is_written_with_the_flags_of_every_drafter():
+    words = write_flags({"spec_type": "ngram-mod,draft-mtp", "spec_draft_n_max": 2})
+    assert words[:2] == ["--spec-type", "ngram-mod,draft-mtp"] and "--spec-ngram-mod-n-max" in words
+    assert words[-2:] == ["--spec-draft-n-max", "2"]
+
+
+@pytest.mark.parametrize("kind, profile, told", [
+    ("ngram-simple,ngram-mod", "llama_cpp@b8916", "several spec_type"),
+    ("ngram-mod,draft-eagle3", "llama_cpp@b11549", "'draft-eagle3' is not simulated"),
+    ("draft-simple,draft-mtp", "llama_cpp@b11549", "one draft context"),
+])  # fmt: skip
+def test_lists_that_are_not_simulated_are_refused_with_the_reason(kind, profile, told):
+    with pytest.raises(NotInBuild, match=told):
+        played(kind, profile=profile)

@@ -92,6 +92,21 @@ def test_a_truncated_file(tmp_path, profile, percent, status, left):
         assert cells(talk) == 20
 
 
+@pytest.mark.parametrize(("profile", "percent", "cause"), [
+    ("b6740", 99, "unexpectedly reached end of file"), ("b6740", 0, "unexpectedly reached end of file"),
+    ("b11549-proposed", 99, "failed to restore kv cache"), ("b11549-proposed", 0, "unexpectedly reached end of file"),
+])  # fmt: skip
+def test_the_cause_of_a_failed_restore_is_logged(tmp_path, profile, percent, cause):
+    talk = Talk("AA", profile, "none")
+    talk.ask(A, 1)
+    talk.server.slot("save", 0, tmp_path / "a")
+    before = len(talk.log.events)
+    talk.server.slot("restore", 0, tmp_path / "a", percent)
+    logged = [event.text for event in talk.log.events[before:] if event.ev == "error"]
+    assert logged[0] == f"llama_state_seq_load_file: error loading sequence state file: {cause}"
+    assert logged[1].startswith("error: Unable to restore slot") and len(logged) == 2
+
+
 @pytest.mark.parametrize("percent, status", [(10, 400), (99, 200)])
 def test_a_truncated_file_of_a_hybrid_model(tmp_path, percent, status):
     """The real b11549 refuses a file that ends in the attention part, and ignores checkpoints that are cut off."""

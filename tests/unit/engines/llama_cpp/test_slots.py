@@ -5,6 +5,12 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.tokens import POS_INF
+from cachesim.engines.build_names import resolve_name
+from cachesim.engines.llama_cpp.flags import Options
+from cachesim.engines.llama_cpp.memory.model_layout import model_kind
+from cachesim.engines.llama_cpp.server_flags import settings
+from cachesim.engines.registry import profiles, rules_of
+from cachesim.engines.shared.flags import options_of
 from cachesim.events import Aborted
 from tests.unit.engines.llama_cpp.talk import Talk, reuse, word
 
@@ -206,3 +212,23 @@ def test_a_conversation_of_the_same_length_ends_the_process_unless_others_are_in
     talk.work()
     assert (running.done, running.died, running.predicted_n, waiting.done) == (True, False, 1, True)
     assert talk.right(running) is False                     # its output follows the other slot's token
+
+
+@pytest.mark.parametrize("build, server, slots", [
+    ("b6924", {"parallel": 1}, 1),
+    ("b6925", {"parallel": 1}, 4),
+    ("b7376", {"parallel": 1}, 4),
+    ("b7376", {"parallel": -1}, 4),
+    ("b7376", {"parallel": 2}, 2),
+    ("b7376", {"parallel": 1, "kv_unified": True}, 1),
+    ("b7376", {"parallel": 1, "model_draft": "A"}, 1),
+    ("b7432", {"parallel": 1}, 4),
+    ("b7433", {"parallel": 1}, 1),
+    ("b11549", {"parallel": 1}, 1),
+])  # fmt: skip
+def test_a_single_slot_was_four_unless_the_cache_is_unified(build, server, slots):
+    """Run: b7376 (xllamacpp 0.2.7) starts four unified slots with -np 1, and one with -np 1 -kvu."""
+    name = f"llama_cpp@{build}"
+    rules = rules_of(name if name in profiles() else resolve_name(name).profile)
+    started = settings(options_of(Options, {**server, "ctx_size": 512}), model_kind("A"), rules)
+    assert started.n_slots == slots and started.unified == (slots == 4 or server.get("kv_unified", False))

@@ -6,7 +6,7 @@ import pytest
 from cachesim.base.errors import Crash
 from cachesim.engines.base import Request
 from cachesim.engines.inspection import RowsPart
-from cachesim.engines.sglang.inspection import HOST
+from cachesim.engines.sglang.inspection import HOST_COPIES
 from cachesim.engines.sglang.mem_cache.allocator import NO_SLOT
 from cachesim.engines.sglang.mem_cache.pool_host import HostKVCache
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL
@@ -53,7 +53,7 @@ def test_a_conversation_that_comes_back_from_host_memory_answers_as_a_cold_run(e
 
 @pytest.mark.parametrize(("name", "wrong"), [
     ("load_to_device", lambda host, slots, device_slots: LOAD(host, slots, device_slots[::-1])),
-    ("backup_from_device", lambda host, device_slots: BACK_UP(host, device_slots - 1)),
+    ("backup_from_device", lambda host, device_slots, slots: BACK_UP(host, device_slots - 1, slots)),
 ])  # fmt: skip
 def test_rows_copied_to_wrong_places_are_seen(engine, monkeypatch, name, wrong):
     """Attention does not depend on the order of all rows, so a request reads a part of them."""
@@ -109,17 +109,17 @@ def test_inspection_reads_the_copy_of_an_evicted_node(engine):
     talk(cold, A)
     (mine,), (theirs,) = (one.inspection.stored(("node", number, 0)).rows
                           for one, number in ((server, node.id), (cold, 1)))  # fmt: skip
-    assert isinstance(mine, RowsPart) and [HOST] in [cell.held for cell in server.cache_cells.nodes()]
+    assert isinstance(mine, RowsPart) and [HOST_COPIES[FULL]] in [cell.held for cell in server.cache_cells.nodes()]
     assert all((mine.rows[i].digest == theirs.rows[i].digest[: node.end]).all() for i in (0, 1))
 
 
 def damage_free(server):
-    server.scheduler.tree_cache.cache_controller.mem_pool_host.free_pages.pop()
+    server.scheduler.tree_cache.cache_controller.mem_pool_host[FULL].free_pages.pop()
 
 
 def damage_slots(server):
-    node = next(node for node in core_of(server).nodes() if node.host_value is not None)
-    node.host_value = np.concatenate((node.host_value[:-1], node.host_value[:1]))
+    node = next(node for node in core_of(server).nodes() if node.backuped)
+    node.host_value[FULL] = np.concatenate((node.host_value[FULL][:-1], node.host_value[FULL][:1]))
 
 
 def damage_leaves(server):

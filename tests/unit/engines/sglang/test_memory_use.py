@@ -1,18 +1,21 @@
 """Slots of the pools in a given memory, as the source computes them."""
 
 from cachesim.engines.registry import ENGINES, rules_of
-from cachesim.engines.sglang.memory_use import FORMS, use
+from cachesim.engines.sglang.memory_use import FORMS, RATIOS, STRATEGIES, WINDOW_RATIOS, agent_settings, use
 from cachesim.engines.shared.memory_use import MemoryQuestion
 from cachesim.engines.shared.model_sizes import real_model
 
 GIB = 1 << 30
 
 
-def slots(model, room, **options):
+def ask(model, room, **options):
     sizes = {flag.name: flag.default for flag in FORMS.flags}
     defaults = ENGINES["sglang"].manual.defaults
-    found = use(MemoryQuestion(real_model(model), {**defaults, **sizes, **options}, rules_of("sglang@0.5.23"), room))
-    return {part.name: part.number for part in found.parts}
+    return MemoryQuestion(real_model(model), {**defaults, **sizes, **options}, rules_of("sglang@0.5.23"), room)
+
+
+def slots(model, room, **options):
+    return {part.name: part.number for part in use(ask(model, room, **options)).parts}
 
 
 def test_attention_fills_the_room_in_whole_pages():
@@ -40,3 +43,20 @@ def test_copies_are_counted_beside_a_pool_of_the_options():
     found = slots("llama-3", 0, max_total_tokens=1000, enable_hierarchical_cache=True, page_size=4)
     assert found == {"slots of rows": 1000, "copies of slots": 2004}
     assert "copies of slots" not in slots("llama-3", GIB, enable_hierarchical_cache=True)
+
+
+def test_settings_for_agents_divide_the_memory_between_rows_windows_and_states():
+    assert [*agent_settings(ask("llama-3", GIB), 1)] == [{"max_total_tokens": slots("llama-3", GIB)["slots of rows"]}]
+    windows = [*agent_settings(ask("gpt-oss", GIB), 1)]
+    assert windows == [{"swa_full_tokens_ratio": ratio, "max_total_tokens": slots(
+        "gpt-oss", GIB, swa_full_tokens_ratio=ratio)["slots of rows"]} for ratio in WINDOW_RATIOS]  # fmt: skip
+    states = [*agent_settings(ask("qwen3-next", 40 * GIB), 1)]
+    assert [(one["mamba_full_memory_ratio"], one["mamba_radix_cache_strategy"]) for one in states] == [
+        (ratio, name) for ratio in RATIOS for name in STRATEGIES]  # fmt: skip
+    for one in states:
+        given = {name: one[name] for name in ("mamba_full_memory_ratio", "mamba_radix_cache_strategy",
+                                              "disable_overlap_schedule")}  # fmt: skip
+        found = slots("qwen3-next", 40 * GIB, **given)
+        sizes = one["max_total_tokens"], one["max_mamba_cache_size"]
+        assert sizes == (found["slots of rows"], found["slots of states"])
+        assert given["disable_overlap_schedule"] is (given["mamba_radix_cache_strategy"] == "no_buffer")

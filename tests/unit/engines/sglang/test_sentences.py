@@ -23,3 +23,16 @@ def test_every_decision_has_a_sentence(engine, model, flags):
     decided = [event for event in server.log.events if isinstance(event, Decided)]
     assert decided and all(event.rule in RULES for event in decided)
     assert [event.rule for event in decided if engine.say(event.rule, event.value, event.because) is None] == []
+
+
+@pytest.mark.parametrize(("model", "answer", "flags", "said"), [
+    ("GA", 80, {"max_total_tokens": 100}, "waits: it needs 112 slots for 30 tokens and an answer of 80, 100 are free"),
+    ("W8 A", 4, {"max_total_tokens": 200, "swa_tokens": 12},
+     "the last 19 tokens of its prompt wait: 189 slots and 1 window slots are free or can be evicted, and a page of"),
+])  # fmt: skip
+def test_a_request_that_waits_for_ever_says_what_it_needs_and_what_is_free(engine, model, answer, flags, said):
+    server = engine.start("sglang@0.5.23", model, flags, "none")
+    server.complete(Request(A, answer))
+    decided = [event for event in server.log.events if isinstance(event, Decided)]
+    texts = [engine.say(event.rule, event.value, event.because) for event in decided]
+    assert any(str(text).startswith(said) for text in texts)

@@ -200,7 +200,7 @@ def test_unsupported_requests_are_refused(engine, request_):
         start(engine).submit(request_)
     with pytest.raises(BadInput, match="windows only"):
         start(engine, "W8")
-    for model, flags, why in (("W4 A", {}, "not modelled for windows"), ("A", {"disable_radix_cache": True}, "exclude"),
+    for model, flags, why in (("A", {"disable_radix_cache": True}, "exclude"),
                               ("A", {"hicache_size": 30}, "a size in GB"),
                               ("A", {"hicache_storage_backend": "file"}, "a storage")):  # fmt: skip
         with pytest.raises(BadInput, match=why):

@@ -27,11 +27,18 @@ from tests.unit.scenarios.samples import GOOD
     ("LFM2-1.2B", "lfm2-1.2b"), ("llama-3.1-8b", "llama-3"), ("lfm2", "lfm2-1.2b"), ("Jamba", "jamba"),
     ("nemotron_h", "nemotron-h"), ("Meta-Llama", None),
     ("mistral-7b-v0.3", "mistral"), ("mixtral-8x7b", "mistral"), ("phi3", "phi-3"), ("mamba2-2.7b", "mamba-2"),
-    ("gemma-3n", None), ("qwen3-vl", None), ("llama4", None), ("granite-4.0-micro", None), ("llama", None), ("", None),
+    ("gemma-3n-E4B-it", "gemma-3n"), ("qwen3-vl", None), ("llama4", None), ("granite-4.0-micro", None), ("llama", None),
+    ("", None), ("Kimi-K2.5-Instruct", "deepseek-v3"), ("DeepSeek-V3-0324", "deepseek-v3"), ("qwen3-itemised", None),
     ("GGGA", None), ("qwen35-GGGA", None), ("Qwen3.8-27B-UD-Q4_K_XL", None), ("Llama-3.5-8B", None),
     ("Qwen3.6-27B-UD-Q4_K_XL", "qwen3.5"), ("phi-3-3.8b", "phi-3"), ("Meta-Llama-3.1-8B-Instruct", "llama-3"),
     ("Llama-2-7b-chat-hf", "llama-3"), ("QwQ-32B", "qwen2.5"), ("Qwen3-Coder-Next-FP8", "qwen3-next"),
     ("Qwen3-Coder-480B-A35B-Instruct", "qwen3"), ("Qwen3-Coder-Next-fp8er", None),
+    ("Qwen3-Coder-Next-UD-Q8_K_XL-00001-of-00003", "qwen3-next"), ("Qwen3-Coder-Next-4bit", "qwen3-next"),
+    ("google_gemma-4-26B-A4B-it-Q4_K_M", "gemma-4"), ("Qwen_Qwen3.6-35B-A3B-Q4_K_L", "qwen3.5"),
+    ("unsloth_qwen3-8b", None), ("GLM-5.1-UD-IQ2_M", "glm-5"), ("GLM-4.7-Flash-UD-Q4_K_XL", "glm-4.7-flash"),
+    ("MiniMax-M3-IQ3_XXS", "minimax-m3"), ("Kimi-K2.5-TQ1_0", "deepseek-v3"), ("gpt-oss-120b-F16", "gpt-oss"),
+    ("Devstral-Small-2-24B", "mistral-small"), ("Kimi-Linear-48B-A3B", "kimi-linear"), ("phi-4-Q4_K_M", "phi-3"),
+    ("Qwen3-quantum", None), ("gemma-3-quality", None), ("DeepSeek-R1-Distill-Qwen-32B", None), ("gemma-3-q9", None),
 ])  # fmt: skip
 def test_a_name_in_any_spelling(text, name):
     assert find(text) == name

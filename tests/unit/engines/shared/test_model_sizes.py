@@ -166,6 +166,16 @@ KNOWN = {
     "nemotron-nano-9b-v2": ("SSSSSSSSASSSASSSSASSSSASSSSSSSS", 4, 27, 4096, 5390336, 128, 131072),
     "mamba-2": ("SSSS", 0, 64, 0, 2685952, 16, 0),
     "lfm2-1.2b": ("CCACCACA", 6, 10, 2048, 16384, 64, 128000),
+    "deepseek-v3.2": ("I2048", 61, 0, 1408, 0, 576, 163840),
+    "deepseek-v4": ("W128 D4.128.512 D128.128", 43, 0, 1024, 0, 512, 1048576),
+    "deepseek-v4-pro": ("D128.128 D4.128.1024", 61, 0, 1024, 0, 512, 1048576),
+    "glm-5": ("I2048", 78, 0, 1408, 0, 576, 0),
+    "glm-5.2": ("I2048 A A A", 78, 0, 1408, 0, 576, 1048576),
+    "glm-5-next": ("G G G P2048", 11, 34, 1792, 4489216, 512, 1048576),
+    "hunyuan-v4": ("I2048 A A A", 34, 0, 1408, 0, 576, 262144),
+    "dots-3": ("I2048 W513 W513 W513", 46, 0, 2176, 0, 576, 524288),
+    "minimax-m3": ("A B128 B128 B128", 60, 0, 2560, 0, 128, 524288),
+    "qwen3.8-flash-next": ("G G G P2048", 12, 36, 2560, 3268608, 256, 262144),
 }
 """Layers; layers with rows, with states; bytes of a token's rows, of a state; width of a head; context [tokens]."""
 

@@ -1,6 +1,7 @@
 """The newest architectures of llama.cpp by name, in files and in logs; other engines refuse them in one line."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from cachesim.engines.shared.model_sizes import real_model, short_notation
 from cachesim.engines.shared.newest_models import MEMORIES
 from cachesim.model.spec import parse
 from tests.shared import MODELS, needs
+from tests.unit.engines.shared.test_model_sizes import gguf
 
 START = """srv    load_model: initializing slots, n_slots = 1
 slot launch_slot_: id  0 | task 0 | processing task, is_child = 0
@@ -27,8 +29,9 @@ LINES = {
     "llama_memory_hybrid_idx: creating indexer KV cache, size = 4096 cells": "G P2048",
 }
 NAMES = {
-    "deepseek-v4": "W32 D4.32.12", "deepseek-ai/DeepSeek-V3.2-Exp": "I2048", "glm-5": "I2048", "hunyuan-v4": "I2048",
-    "minimax-m3": "", "qwen3.8-flash-next": "G P48", "dots-3": "W32 I48",
+    "deepseek-v4": "W128 D4.128.512 D128.128", "deepseek-ai/DeepSeek-V3.2-Exp": "I2048", "glm-5": "I2048",
+    "hunyuan-v4": "I2048 A A A", "zai-org/GLM-5.3-Flash": "G G G P2048", "deepseek-v4-pro": "D128.128 D4.128.1024",
+    "qwen3.8-flash-next": "G G G P2048", "dots-3": "I2048 W513 W513 W513",
 }  # fmt: skip
 FILES = {
     "deepseek4": "W32 D4.32.12 D128.32 D4.32.12", "deepseek32": "I48", "dots3note": "W32 I48",
@@ -41,6 +44,55 @@ def test_a_name_is_simulated(capsys, name, told):
     assert main(["run", "S40.A20/S.A.B9", "--model", name]) == exits.HOLDS
     out = capsys.readouterr()
     assert told in out.out + out.err
+
+
+BYTES = {
+    "deepseek-v3.2": {"attention rows": 61 * 576 * 2, "index rows": 61 * 128 * 2},
+    "glm-5.2": {"attention rows": 78 * 576 * 2, "index rows": 21 * 128 * 2},
+    "glm-5.3-flash": {"attention rows": 11 * 512 * 2, "index rows": 11 * 3 * 128 * 2,
+                      "states": 34 * 64 * 128 * (3 * 3 + 128) * 4},
+    "hunyuan-v4": {"attention rows": 34 * 576 * 2, "index rows": 10 * 128 * 2},
+    "dots-3": {"attention rows": 13 * 576 * 2, "index rows": 13 * 128 * 2, "window rows": 33 * 1088 * 2},
+    "minimax-m3": {"attention rows": 60 * 2 * 512 * 2, "index rows": 57 * 2 * 128 * 2},
+    "qwen3.8-flash-next": {
+        "attention rows": 12 * 2 * 512 * 2, "index rows": 12 * 2 * 128 * 2,
+        "states": (36 * (3 * (2 * 2048 + 6144) + 48 * 128 * 128) + 3 * 3 * 4 * 2560) * 4},
+    "deepseek-v4-flash": {
+        "window rows": 43 * 512 * 2,
+        "compressed rows": (21 * 32768 * 512 + 20 * 1024 * 512 + 21 * 32768 * 128) * 2,
+        "rings": (21 * 2 * 8 * 1024 + 20 * 2 * 128 * 512 + 21 * 2 * 8 * 256) * 4},
+}  # fmt: skip
+"""Model -> bytes of a cell, a slot or a state, from the numbers of its config.json."""
+
+
+@pytest.mark.parametrize(("name", "each"), BYTES.items())
+def test_the_memory_of_a_released_model_follows_from_its_numbers(capsys, name, each):
+    assert main(["memory", name, "-np", "1", "-c", "131072", "-cram", "0", "-ctxcp", "0", "--json"]) == exits.HOLDS
+    [found] = json.loads(capsys.readouterr().out)["memory"]
+    assert {part["name"]: part["each"] for part in found["parts"]} == each
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_an_engine_with_sizes_of_real_models_refuses_the_newest(capsys, engine):
+    assert main(["run", "S4/S", "--model", "A", "-p", engine, "--set", "real_model=deepseek-v4"]) == exits.BAD_INPUT
+    assert "its layers have window and compressed rows" in capsys.readouterr().err
+
+
+def test_the_draft_context_of_compressed_rows_has_a_window_of_k_and_v(capsys):
+    words = ["deepseek-v4", "--spec-type", "draft-mtp", "-np", "1", "-c", "4096", "-cram", "0", "-ctxcp", "0", "--json"]
+    assert main(["memory", *words]) == exits.HOLDS
+    [found] = json.loads(capsys.readouterr().out)["memory"]
+    parts = {part["name"]: (part["each"], part["number"]) for part in found["parts"]}
+    assert parts["draft: window rows"] == (2 * 512 * 2, parts["window rows"][1])
+
+
+def test_a_draft_context_has_the_layer_of_its_head():
+    heads = {name: [(one.kind, one.key, one.value, one.index_key) for one in real_model(name).heads]
+             for name in ("deepseek-v4", "deepseek-v3.2", "qwen3.8-flash-next", "glm-5-next", "minimax-m3")}
+    assert heads == {
+        "deepseek-v4": [("W", 512, 512, 0)], "deepseek-v3.2": [("A", 576, 0, 0)],
+        "qwen3.8-flash-next": [("P", 512, 512, 256)], "glm-5-next": [("P", 512, 0, 384)], "minimax-m3": [],
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("profile", ["mlx_lm@d78bf58e", "ik_llama@1889-base", "vllm@latest", "sglang@latest"])
@@ -100,6 +152,29 @@ def test_every_class_of_memory_has_layers():
         parse(layers.format(128))
 
 
+KDA = {"block_count": 5, "nextn_predict_layers": 1, "attention.head_count": 4,
+       "attention.head_count_kv": [0, 0, 0, 1, 1], "attention.key_length": 32, "attention.key_length_mla": 16,
+       "attention.indexer.top_k": 48,
+       "attention.indexer.key_length": 64, "attention.indexer.kpool": 4, "kda.head_dim": 16, "ssm.conv_kernel": 4,
+       "context_length": 4096, "embedding_length": 64}  # fmt: skip
+GLM = {"block_count": 6, "attention.head_count": 4, "attention.head_count_kv": 1, "attention.key_length": 48,
+       "attention.key_length_mla": 16, "attention.indexer.top_k": 48, "attention.indexer.key_length": 64,
+       "embedding_length": 64}  # fmt: skip
+
+
+@pytest.mark.parametrize(("arch", "keys", "layers"), [
+    ("glm5-next", KDA, "G G G P48"), ("glm-dsa", {**GLM, "context_length": 202752}, "I48"),
+    ("glm-dsa", {**GLM, "context_length": 1048576}, "I48 I48 I48 A A A"),
+    ("glm-dsa", {**GLM, "context_length": 1048576, "attention.indexer.types": [1, 0, 0]}, "I48 A A"),
+])  # fmt: skip
+def test_a_gguf_has_the_layers_of_its_architecture(tmp_path, arch, keys, layers):
+    found = layers_in(Path(gguf(tmp_path, arch, keys)))
+    assert short_notation(found) == layers
+    if arch == "glm5-next":
+        assert [(one.state // 4, one.index_key) for one in found.layers] == [(16 * 4 * (9 + 16), 0)] * 3 + [(0, 192)]
+        assert [(one.kind, one.key, one.value, one.index_key) for one in found.heads] == [("P", 32, 0, 192)]
+
+
 CONFIG = {"num_hidden_layers": 4, "num_attention_heads": 4, "hidden_size": 64, "head_dim": 16}
 V32 = {"model_type": "deepseek_v32", "kv_lora_rank": 32, "qk_rope_head_dim": 16, "index_topk": 48, "index_head_dim": 64}
 V4 = {"model_type": "deepseek_v4", "compress_ratios": [0, 4, 128, 4], "sliding_window": 32, "index_topk": 12,
@@ -108,6 +183,11 @@ V4 = {"model_type": "deepseek_v4", "compress_ratios": [0, 4, 128, 4], "sliding_w
 
 @pytest.mark.parametrize(("keys", "layers"), [
     (V32, "I48"), (V4, "W32 D4.32.12 D128.32 D4.32.12"),
+    ({**V32, "model_type": "dots3_note", "sliding_window_size": 32, "swa_kv_lora_rank": 16,
+      "swa_qk_rope_head_dim": 8}, "I48 I48 W32 W32"),
+    ({"model_type": "minimax_m2", "num_key_value_heads": 1, "sparse_attention_config": {
+        "sparse_index_dim": 8, "sparse_topk_blocks": 4, "sparse_block_size": 16,
+        "sparse_attention_freq": [0, 1, 1, 1]}}, "A B4 B4 B4"),
     ({**V32, "model_type": "glm_moe_dsa", "indexer_types": ["full", "full", "shared", "full"]}, "I48 I48 A I48"),
 ])  # fmt: skip
 def test_a_configuration_has_the_layers_of_its_type(tmp_path, keys, layers):

@@ -2,7 +2,8 @@
 
 from types import SimpleNamespace
 
-from cachesim.engines.shared.request_queue import UnfinishedRows
+from cachesim.engines.base import BEFORE_A_SLOT
+from cachesim.engines.shared.request_queue import RequestQueue, UnfinishedRows
 
 
 class Row:
@@ -34,3 +35,33 @@ def test_an_ended_row_is_read_once():
         every[-1].ended = True
         assert not list(rows)
     assert [row.reads for row in every] == [1] * 50
+
+
+class Counted(RequestQueue):
+    """A queue that counts its steps, and the requests that it ended. It has no memory."""
+
+    def __init__(self, dead, *cancelled):
+        self.dead, self.steps, self.aborted = dead, 0, []
+        requests = [SimpleNamespace(cancel_at=at) for at in cancelled]
+        self.waiting = [SimpleNamespace(task=SimpleNamespace(request=request)) for request in requests]
+
+    def start_memory(self):
+        raise NotImplementedError
+
+    def new_row(self, task):
+        raise NotImplementedError
+
+    def abort(self, row):
+        self.aborted.append(row)
+
+    def work(self):
+        self.steps += 1
+
+
+def test_a_round_ends_the_requests_whose_clients_left_and_runs_a_step_unless_the_process_ended():
+    queue = Counted(False, None, BEFORE_A_SLOT, 7)
+    queue.update()
+    assert (queue.steps, queue.aborted) == (1, [queue.waiting[1]])
+    dead = Counted(True)
+    dead.update()
+    assert dead.steps == 0

@@ -4,10 +4,11 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES, rules_of
+from cachesim.engines.shared.agent_settings import context_needed
 from cachesim.engines.shared.memory_use import MemoryQuestion
 from cachesim.engines.shared.model_sizes import real_model
 from cachesim.engines.vllm.layer_groups import groups_of
-from cachesim.engines.vllm.memory_use import FORMS, use
+from cachesim.engines.vllm.memory_use import BLOCK_SIZES, DENSE, FORMS, agent_settings, use
 
 GIB = 1 << 30
 
@@ -72,3 +73,16 @@ def test_settings_for_agents_are_not_compared_where_blocks_have_other_sizes():
     for model in ("qwen3-next", "gemma-4-26b-a4b"):
         with pytest.raises(BadInput, match="are not compared"):
             next(FORMS.agents.settings(ask(model, GIB), 1))
+
+
+@pytest.mark.parametrize(("model", "distances"), [("llama-3", (0,)), ("gpt-oss-20b", (0, DENSE))])
+def test_settings_for_agents_have_as_many_blocks_as_fit_and_a_request_within_them(model, distances):
+    question = ask(model, 2 * GIB)._replace(tokens=100_000)
+    found = [*agent_settings(question, 3)]
+    assert [(one["block_size"], one["prefix_cache_retention_interval"]) for one in found] == [
+        (size, distance) for size in BLOCK_SIZES for distance in distances]  # fmt: skip
+    for one in found:
+        size = one["block_size"]
+        pool = use(question._replace(options={**question.options, "block_size": size})).pool
+        assert one["num_gpu_blocks"] == pool["blocks"]
+        assert one["max_model_len"] == min(context_needed(question), pool["tokens"] // size * size)

@@ -170,9 +170,22 @@ def test_what_is_not_modelled_is_refused(model, flags, told):
         ENGINE.start(NEW, model, {"num_cpu_chunks": 16, **flags}, "none")
 
 
-def test_chunks_of_older_releases_are_refused():
-    with pytest.raises(BadInput, match=r"vllm@0\.32\.0"):
-        ENGINE.start("vllm@0.32.0", "A", {"num_cpu_chunks": 16}, "none")
+@pytest.mark.parametrize("policy", ["lru", "arc"])
+@pytest.mark.parametrize("release", ["vllm@0.30.0", "vllm@0.31.0", "vllm@0.32.0"])
+def test_a_prompt_comes_back_under_older_releases(release, policy):
+    server = {**SMALL, "num_cpu_chunks": 7, "eviction_policy": policy}
+    run = run_judged(from_line("A15/B19/A/B19", model="A", profiles=(release,), server=server), release)
+    assert run.verdict.equal_cold
+    assert sources(run) == [{}, {}, {"chunk": 12}, {"block": 4, "chunk": 12}]
+
+
+@pytest.mark.parametrize("release, found", [("vllm@0.32.0", {}), (NEW, {"chunk": 4})])
+def test_a_request_that_starts_again_offers_its_chunks_again(release, found):
+    """The chunks that its first start stored were evicted before the preemption."""
+    server = {**SMALL, "num_cpu_chunks": 3, "num_gpu_blocks": 7}
+    line = "A8>a9/B8>b12{together}/C23/A"
+    run = run_judged(from_line(line, model="A", profiles=(release,), server=server), release)
+    assert run.verdict.equal_cold and sources(run)[-1] == found
 
 
 def test_chunks_of_an_ended_request_are_copied_before_another_one_writes_in_their_blocks():
@@ -209,7 +222,7 @@ def test_the_server_does_what_a_changed_rule_says(field, made, found):
     assert run.verdict.equal_cold and sources(run)[2:] == found
 
 
-def test_why_leaves_out_older_releases(capsys):
+def test_why_states_what_was_loaded(capsys):
     assert main(["why", "vllm-offload-prompt-comes-back", "2"]) == exits.HOLDS
     assert "are loaded from CPU memory" in capsys.readouterr().out
 

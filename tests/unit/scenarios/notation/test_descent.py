@@ -15,6 +15,7 @@ CASES = [
     ((12, 12), lambda row: sum(row) >= 13, (1, 12)),
     ((1, 5, 1), lambda row: not row[0] or row[1] > 2, (0, 0, 0)),
     ((4, 4), lambda row: row == (4, 4), (4, 4)),
+    ((3, 40), lambda row: row[1] - row[0] == 37 and row[0] >= 1, (1, 38)),
     ((), lambda row: True, ()),
 ]
 
@@ -46,3 +47,14 @@ def test_it_ends_after_so_many_tries(tries):
 
     assert holds(lowest((1000, 999, 1), holds, tries))
     assert len(asked) <= tries + 1
+
+
+def test_two_numbers_are_lowered_by_the_smaller_one_first():
+    asked = []
+
+    def holds(row):
+        asked.append(row)
+        return row[1] - row[0] == 37
+
+    assert lowest((3, 40), holds, 1000) == (0, 37)
+    assert (0, 37) in asked and all(row[0] <= 3 for row in asked)

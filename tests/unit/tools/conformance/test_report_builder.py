@@ -9,7 +9,7 @@ import pytest
 from cachesim.tools.conformance import Nonconforming, conform
 from cachesim.tools.conformance.properties import DIFFERS
 from cachesim.tools.conformance.report import Finding, Report, Result
-from cachesim.tools.conformance.report_builder import NEVER, VERSUS_COLD, in_common
+from cachesim.tools.conformance.report_builder import NEVER, VERSUS_COLD, _unfinished, in_common
 from tests.conformance.naive import NaiveCache
 
 RIGHT = Counter({(4, 1): 3, (8, 2): 2, (5, 1): 1})
@@ -63,3 +63,12 @@ def test_answers_that_differ_and_have_something_in_common_are_one_fault():
 def test_the_first_line_of_the_exception_is_the_case(result, first):
     undecided = Result("new", "isolation", "s", "undecided", why="too slow")
     assert str(Nonconforming(Report((undecided, result)))).splitlines()[0] == first
+
+
+@pytest.mark.parametrize(("state", "why", "after"), [
+    ("ok", "", ("ok", "")), ("failed", "stopped", ("failed", "")), ("undecided", "stopped", ("undecided", "")),
+    ("ok", "stopped", ("undecided", "stopped; 1 check that could fail passed")),
+])  # fmt: skip
+def test_a_result_without_all_histories_is_undecided(state, why, after):
+    found = _unfinished(Result("prefix", "drawn", "a sentence", state, decisive=1), why)
+    assert (found.state, found.why) == after

@@ -130,7 +130,8 @@ def test_all_parts_end_the_lesson(walked):
 
 
 @pytest.mark.parametrize(("argv", "then"), [
-    ([], "lesson 1"), (["6"], "lesson 7"), (["7"], "lesson 8"), (["9"], "lesson --quiz"), (["--quiz"], ""),
+    ([], "lesson 1"), (["6"], "lesson 7"), (["7"], "lesson 8"), (["9"], "lesson 10"),
+    (["10"], "lesson --quiz"), (["--quiz"], ""),
     (["1", "-q"], ""),
     (["1", "--json"], ""),
 ])
@@ -154,10 +155,10 @@ def test_a_page(capsys, tmp_path, argv, titles):
     assert main(["lesson", *argv, "--html", str(tmp_path / "l.html")]) == exits.HOLDS
     page = (tmp_path / "l.html").read_text("utf-8")
     assert all(f'<article id="{name}">' in page for name in titles)
-    assert page.count("<article") == (11 if not argv else 1)
+    assert page.count("<article") == (12 if not argv else 1)
     assert capsys.readouterr().out == ""
 
 
 def test_a_lesson_that_is_not_there(capsys):
-    assert main(["lesson", "10"]) == exits.BAD_INPUT
-    assert capsys.readouterr().err == "cachesim: unknown lesson: '10' (0 is the introduction, 1 to 9 are lessons)\n"
+    assert main(["lesson", "11"]) == exits.BAD_INPUT
+    assert capsys.readouterr().err == "cachesim: unknown lesson: '11' (0 is the introduction, 1 to 10 are lessons)\n"

@@ -55,7 +55,7 @@ def test_all_lessons_in_one_page(everything):
 
 def test_an_article_ends_with_the_way_to_the_next_one(everything):
     ways = re.findall(r'<p class="ways">(.*?)</p>', everything)
-    assert len(ways) == 11 and ways[0].startswith('<a href="#lesson-1">Next: 1. Rows and states</a> &middot; ')
+    assert len(ways) == 12 and ways[0].startswith('<a href="#lesson-1">Next: 1. Rows and states</a> &middot; ')
     assert ways[-1] == '<a href="#contents">Contents</a>'
 
 

@@ -11,12 +11,12 @@ from cachesim.tools.lessons.lesson_files import blocks
 
 def test_lessons_are_in_their_order():
     found = lesson_files.lessons()
-    assert [one.number for one in (*found, lesson_files.quiz())] == [*range(10), -1]
+    assert [one.number for one in (*found, lesson_files.quiz())] == [*range(11), -1]
     assert [one.anchor for one in (*found[:2], lesson_files.quiz())] == ["lesson-0", "lesson-1", "quiz"]
     assert all(one.title and one.blocks for one in found)
 
 
-@pytest.mark.parametrize("number", ["10", "-1", "one", "01", ""])
+@pytest.mark.parametrize("number", ["11", "-1", "one", "01", ""])
 def test_a_lesson_that_is_not_there(number):
     with pytest.raises(BadInput, match="unknown lesson: "):
         lesson_files.lesson(number)

@@ -119,7 +119,7 @@ def test_the_build_is_what_the_server_says(binary, said, name, capsys):
 ])  # fmt: skip
 def test_a_server_is_a_url_or_a_program_with_its_model(binary, given, is_complete):
     files = {name: binary if name in given else None for name in ("server", "model")}
-    args = Namespace(url=given.get("url", ""), real="", **files)
+    args = Namespace(url=given.get("url", ""), real="", gguf=None, install=False, **files)
     if is_complete:
         record.check_place(args)
     else:
@@ -129,6 +129,6 @@ def test_a_server_is_a_url_or_a_program_with_its_model(binary, given, is_complet
 
 @pytest.mark.parametrize("what", ["server", "model"])
 def test_a_missing_program_or_model_is_named(binary, tmp_path, what):
-    args = Namespace(url="", real="", **{"server": binary, "model": binary, what: tmp_path})
+    args = Namespace(url="", real="", gguf=None, install=False, **{"server": binary, "model": binary, what: tmp_path})
     with pytest.raises(BadInput, match=f"{tmp_path}: no such {what}"):
         record.check_place(args)

@@ -116,7 +116,7 @@ def test_run_and_memory_know_the_same_models(capsys, model, engine):
     ("qwen3-next -p nosuch", "unknown profile"), ("qwen3-32b", "unknown sizes"),
     ("qwen3-next -p vllm", "fills the memory that it gets: its size is not given (--memory 32GiB, or --num-gpu"),
     ("llama-3 -p sglang", "its size is not given (--memory 32GiB, or --max-total-tokens"),
-    ("deepseek-v4", "unknown sizes of K/V rows and states"),
+    ("deepseek-v5", "unknown sizes of K/V rows and states"),
     ("qwen3-next -p sglang --mamba-full-memory-ratio x", "must be a number"),
     ("qwen3-next --memory 8GiB -p sglang --mamba-full-memory-ratio 0", "must be above 0"),
     ("qwen3 -np 65", "must be -1 or 1 to 64"),

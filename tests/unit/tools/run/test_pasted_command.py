@@ -10,6 +10,7 @@ import pytest
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
+from cachesim.engines.llama_cpp.flags import NEVER
 from cachesim.tools.run.pasted_command import read_pasted
 
 VLLM = "vllm serve Qwen/Qwen3-8B --max-num-seqs 8 --port 80"
@@ -139,10 +140,26 @@ def test_without_a_rule_set_the_newest_release_with_all_flags_is_simulated() -> 
 
 
 def test_a_rule_set_between_two_compared_releases_has_the_arguments_of_both() -> None:
-    found = read_pasted("llama-server -m M --ctx-checkpoints 4 --verbose-prompt", ["llama_cpp@b8260"])
-    assert found.command.options == {"ctx_checkpoints": 4}
-    assert found.notes == ("arguments of llama_cpp@b8260 were not compared: read as those of llama_cpp@b6170 and "
-                           "llama_cpp@b9294",)  # fmt: skip
+    found = read_pasted("llama-server -m M --ctx-checkpoints 4 -cpent 9", ["llama_cpp@b8260"])
+    assert found.command.options == {"ctx_checkpoints": 4, "checkpoint_min_step": 9}
+    assert found.notes == ("arguments of llama_cpp@b8260 were not compared: read as those of llama_cpp@b8156 and "
+                           "llama_cpp@b8352",)  # fmt: skip
+
+
+@pytest.mark.parametrize(("flags", "profile", "options"), [
+    ("-cpent 128", "b9294", {"checkpoint_min_step": 128}),
+    ("--checkpoint-every-n-tokens -1", "b9294", {"checkpoint_min_step": NEVER}),
+    ("--no-clear-idle -np 2", "b8672", {"cache_idle_slots": False, "parallel": 2}),
+    ("--clear-idle", "b8672", {"cache_idle_slots": True}),
+    ("--spec-type ngram-mod --spec-ngram-size-n 24 --draft-min 48 --draft-max 64", "b8929",
+     {"spec_type": "ngram-mod", "spec_draft_n_max": 64}),
+    ("--spec-ngram-check-rate 3", "b7964", {}),
+    ("--spec-draft-replace a b --ctx-checkpoints 3", "b9093", {"ctx_checkpoints": 3}),
+])  # fmt: skip
+def test_flags_that_a_few_builds_had_choose_the_newest_of_them(flags: str, profile: str, options: dict) -> None:
+    found = read_pasted(f"llama-server -m M {flags}", [])
+    assert found.command.options == options
+    assert f"llama_cpp@{profile} is simulated (-p chooses)" in found.notes[0]
 
 
 def test_a_fork_is_told_by_its_path_or_by_the_rule_set() -> None:

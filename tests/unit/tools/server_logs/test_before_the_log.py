@@ -81,6 +81,12 @@ def test_a_checkpoint_that_a_logged_request_created_or_lost_is_not():
     assert listed(logged(5650, 0), logged(6752, 3000, checked=((2999, 2999, 9),))) == []
 
 
+def test_a_checkpoint_of_any_logged_request_so_far_is_not_from_before():
+    first, second = logged(3287, 2775, created=(3283,)), logged(3500, 3400, created=(3490,))
+    third = logged(3600, 0, checked=((3489, 3489, 9), (3282, 3282, 9), (1999, 1999, 9)))
+    assert listed(first, second, third) == [2000]
+
+
 def test_a_request_of_unknown_reuse_may_have_kept_all():
     assert listed(logged(5650, None), logged(6752, 3000, checked=((2999, 2999, 9),))) == [3000]
 
@@ -157,8 +163,19 @@ def test_a_request_that_resumes_within_an_entry_shows_its_checkpoint():
     assert earlier_conversations([loaded]) == [EarlierConversation(loaded, 7001, resumed=6500)]
 
 
-def test_few_reused_tokens_are_not_an_entry():
-    assert earlier_conversations([logged(8216, 400, chosen="lru")]) == []
+@pytest.mark.parametrize(("n_tokens", "cache_n", "more", "is_entry"), [
+    (8216, 400, {"chosen": "lru"}, False), (1000, 100, {"chosen": "lru"}, False), (1000, 101, {"chosen": "lru"}, True),
+    (1000, 101, {"chosen": "lcp"}, False), (None, 900, {"chosen": "lru"}, False), (1000, 1, {"is_loaded": True}, True),
+    (1000, None, {"chosen": "lru"}, False), (0, 0, {"chosen": "lru"}, False),
+])  # fmt: skip
+def test_few_reused_tokens_are_not_an_entry(n_tokens, cache_n, more, is_entry):
+    request = logged(n_tokens, cache_n, **more)
+    assert bool(earlier_conversations([request])) is is_entry
+    assert bool(prompt_between(request)) is is_entry
+
+
+def test_a_request_that_reused_an_unknown_number_of_tokens_loaded_nothing():
+    assert prompt_between(logged(0, None, chosen="lru")) == prompt_between(logged(4, None, chosen="lru")) == 0
 
 
 def test_slots_that_the_choice_depends_on_are_left_alone():

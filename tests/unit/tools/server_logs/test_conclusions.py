@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.conclusions import conclude, possible_profiles
+from cachesim.engines.shared.log_grammar import Line, ParsedLine
+from cachesim.tools.server_logs.conclusions import _build_range, conclude, possible_profiles
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.proven_range import printed_range
-from cachesim.tools.server_logs.read_lines import LineSieve
+from cachesim.tools.server_logs.read_lines import LineSieve, ReadLine
 from cachesim.tools.server_logs.recognise import grammars
 from cachesim.tools.server_logs.statement_report import causes, follows_rows, headline, shown_requests
 from cachesim.tools.server_logs.statements import FOLLOWS, Statement
@@ -266,6 +267,25 @@ def test_the_spelling_dates_the_build():
     assert [said.numbers for said in follows(shared) if said.what == "build"] == [{"build": [11313, None]}]
     assert [said.numbers for said in follows("build: 8000 (abc) with gcc", sim)
             if said.what == "build"] == [{"build": [8000, 8000]}]  # fmt: skip
+
+
+@pytest.mark.parametrize(("since", "until", "build", "says"), [
+    ([], [], None, None),
+    ([8000], [], [7901, None], "build 7901 or later: spelling of its lines"),
+    ([], [8100], [None, 8099], "up to build 8099: spelling of its lines"),
+    ([8000, 7000], [8200, 8100], [7901, 8099], "build 7901 to 8099: spelling of its lines"),
+    ([7900], [8100], [7501, 8099], "build 7501 to 8099: spelling of its lines"),
+    ([7500], [], None, None),                              # the oldest known build may print it
+    ([8000], [8000], None, None), ([8000], [8001], [7901, 8000], "build 7901 to 8000: spelling of its lines"),
+])  # fmt: skip
+def test_a_build_lies_after_the_last_one_without_a_spelling_and_before_the_first(since, until, build, says):
+    spellings = [{"since": number} for number in since] + [{"until": number} for number in until]
+    lines = [ReadLine(at, ParsedLine(Line("launch", "x", **ends), None, None, {}), "x")
+             for at, ends in enumerate(spellings, 1)]  # fmt: skip
+    found = [*_build_range(lines, [7500, 7900, 8050])]
+    assert [(said.numbers["build"], said.says) for said in found] == ([] if build is None else [(build, says)])
+    used = [number for number in (min(since, default=0) and 1, len(since) + len(until) if until else 0) if number]
+    assert [said.lines for said in found] == ([] if build is None else [tuple(used)])
 
 
 def test_spellings_of_two_builds_date_none():

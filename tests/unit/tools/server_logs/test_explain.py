@@ -11,7 +11,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import RULES
 from cachesim.engines.shared.log_grammar import collapsed, pattern
-from cachesim.tools.server_logs.explanations import explain_line, explain_log
+from cachesim.tools.server_logs.explanations import explain_line, explain_log, explain_text
 from cachesim.tools.server_logs.recognise import engine_of_log, grammars, recognise
 
 LOGS = Path(__file__).parents[5] / "shared" / "logs"
@@ -172,3 +172,15 @@ def test_numbers_after_the_bar_take_precedence_over_names_in_the_text(engine, li
     """llama-server of 2024 printed this form, too."""
     [reading] = recognise(line, (engine,))
     assert (reading.read.slot, reading.read.task, reading.read.numbers["p0"]) == (1, 12, 35)
+
+
+def test_several_lines_are_explained_like_a_file(tmp_path):
+    file = tmp_path / "server.log"
+    file.write_text(LRU + CHECK + "\nunknown\n" + LRU, "utf-8")
+    whole = explain_log(file)
+    found = explain_text(file.read_text("utf-8"))
+    assert {name for name in whole if whole[name] != found[name]} <= {"file"} and found["engine"] == "llama_cpp"
+    with pytest.raises(BadInput, match="none of these lines is known"):
+        explain_text("unknown\n")
+    with pytest.raises(BadInput, match="log of unsupported software: LMCache"):
+        explain_text("LMCache INFO: Reqid: 0, Total tokens 12")

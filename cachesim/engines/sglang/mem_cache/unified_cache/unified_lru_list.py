@@ -8,31 +8,36 @@ from __future__ import annotations
 from typing import Any, Callable, Generic, Iterator, Protocol, TypeVar
 
 from cachesim.base.errors import Crash
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import NUM_COMPONENT_TYPES
 
 
 class Linked(Protocol):
-    """A member of lists, one for each part: its neighbours in each, and its users. A locked member is not evicted."""
+    """A member of lists, two for each part: its neighbours in each, and its users. A locked member is not evicted."""
 
     lru_prev: list[Any]
     lru_next: list[Any]
     lock_ref: list[int]
+    host_lock_ref: list[int]
 
 
 N = TypeVar("N", bound=Linked)
 
 
 class UnifiedLRUList(Generic[N]):
-    """The list of a part. ``make_end`` returns an end of the list, which is never locked."""
+    """The list of a part, or of its copies in host memory (``use_host_ptr``). ``make_end`` returns an end of the list,
+    which is never locked. ``pt``: place of the neighbours in a member."""
 
-    def __init__(self, component_type: int, make_end: Callable[[], N]) -> None:
+    def __init__(self, component_type: int, make_end: Callable[[], N], use_host_ptr: bool = False) -> None:
         self.component_type = component_type
+        self.use_host_ptr = use_host_ptr
+        self.pt = component_type + NUM_COMPONENT_TYPES * use_host_ptr
         self.head = make_end()
         self.tail = make_end()
-        self.head.lru_next[component_type] = self.tail
-        self.tail.lru_prev[component_type] = self.head
+        self.head.lru_next[self.pt] = self.tail
+        self.tail.lru_prev[self.pt] = self.head
 
     def __contains__(self, node: N) -> bool:
-        return node.lru_next[self.component_type] is not None
+        return node.lru_next[self.pt] is not None
 
     def insert_mru(self, node: N) -> None:
         """Add a node as the most recent one."""
@@ -40,7 +45,7 @@ class UnifiedLRUList(Generic[N]):
 
     def insert_after(self, prev_node: N, node: N) -> None:
         """Add a node directly behind another one, as the less recent of both."""
-        at = self.component_type
+        at = self.pt
         next_node = prev_node.lru_next[at]
         assert next_node is not None
         node.lru_prev[at] = prev_node
@@ -50,7 +55,7 @@ class UnifiedLRUList(Generic[N]):
 
     def remove_node(self, node: N) -> None:
         """Remove a node."""
-        at = self.component_type
+        at = self.pt
         prev_node = node.lru_prev[at]
         next_node = node.lru_next[at]
         assert prev_node is not None and next_node is not None
@@ -70,9 +75,10 @@ class UnifiedLRUList(Generic[N]):
 
     def get_prev_no_lock(self, node: N) -> N | None:
         """Return the next unlocked node that is more recent than a node; None without one."""
-        at = self.component_type
+        at = self.pt
+        part = self.component_type
         found = node.lru_prev[at]
-        while found is not None and found.lock_ref[at]:
+        while found is not None and (found.host_lock_ref if self.use_host_ptr else found.lock_ref)[part]:
             found = found.lru_prev[at]
         return None if found is self.head else found
 
@@ -86,7 +92,7 @@ class UnifiedLRUList(Generic[N]):
 
     def members(self) -> Iterator[N]:
         """Yield the members, the most recent first. Raise Crash if two neighbours are not linked both ways."""
-        at = self.component_type
+        at = self.pt
         prev_node = self.head
         node = self.head.lru_next[at]
         while node is not self.tail:

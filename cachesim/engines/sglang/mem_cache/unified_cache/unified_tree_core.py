@@ -13,9 +13,16 @@ from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.base.tokens import Tokens
 from cachesim.engines.sglang.mem_cache import tree_events as ev
 from cachesim.engines.sglang.mem_cache.allocator import NO_SLOTS, Slots
-from cachesim.engines.sglang.mem_cache.base_prefix_cache import TreeLock
+from cachesim.engines.sglang.mem_cache.base_prefix_cache import HostLock, TreeLock
 from cachesim.engines.sglang.mem_cache.memory_pool import MemoryPools
-from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, LETTERS, MAMBA, SWA
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import (
+    FULL,
+    HOST_LETTERS,
+    LETTERS,
+    MAMBA,
+    NUM_COMPONENT_TYPES,
+    SWA,
+)
 from cachesim.engines.sglang.mem_cache.unified_cache.components.base import TreeComponent
 from cachesim.engines.sglang.mem_cache.unified_cache.components.full import FullComponent
 from cachesim.engines.sglang.mem_cache.unified_cache.components.mamba import MambaComponent
@@ -28,7 +35,8 @@ from cachesim.engines.sglang.runtime_context import RuntimeContext
 
 class UnifiedTreeCore:
     """The tree. ``full``, ``swa``, ``mamba``: its parts, None = the nodes lack it. A node without slots of full
-    attention has a copy in host memory; all nodes before a node with slots have slots."""
+    attention has a copy in host memory; all nodes before a node with slots have slots. ``write_through_nodes``: nodes
+    whose copies are being written."""
 
     def __init__(self, context: RuntimeContext, pools: MemoryPools) -> None:
         self.rules = context.rules
@@ -42,7 +50,8 @@ class UnifiedTreeCore:
         self.evictable_device_leaves = EvictableLeaves(self.leaf_rank, self.nodes_by_id)
         self.evictable_host_leaves = EvictableLeaves(self.leaf_rank, self.nodes_by_id)
         self.full_host_duplicates: dict[UnifiedTreeNode, None] = {}     # in the order in which they got both
-        self.loading: dict[UnifiedTreeNode, UnifiedTreeNode] = {}       # node -> last node of its load
+        self.loading: dict[UnifiedTreeNode, UnifiedTreeNode] = {}       # node -> last node of its load, with write_back
+        self.write_through_nodes: list[UnifiedTreeNode] = []
         self.components: dict[int, TreeComponent] = {}
         self.swa: SWAComponent | None = None
         self.mamba: MambaComponent | None = None
@@ -133,11 +142,13 @@ class UnifiedTreeCore:
         self.changes.touch(child)
         if child in self.loading:
             self.loading[upper] = self.loading[child]
+        if child.write_through_pending:
+            self.mark_write_through_pending(upper)
         self.update_duplicate_tracking(upper)
         return upper
 
     def evict_component(self, node: UnifiedTreeNode, component_type: int, rule: str) -> int:
-        """Take a part from a node and free its slots; return the number of freed tokens or states."""
+        """Take a part from a node and free its slots; return the number of freed tokens or states. Its copy stays."""
         if node.value[component_type] is None:
             return 0
         letter = LETTERS[component_type]
@@ -145,9 +156,56 @@ class UnifiedTreeCore:
             raise ProcessAborted(f"AssertionError: part {letter} of node {node.id} is locked", "locked-part")
         size = self.components[component_type].evict_component(node)
         self.changes.record(ev.Dropped(node.id, letter, len(node.key)))
-        self.changes.lose(node, component_type, rule)
+        if node.host_value[component_type] is None:
+            self.changes.lose(node, component_type, rule)
         self.changes.touch(node)
         return size
+
+    def evict_host_component(self, node: UnifiedTreeNode, component_type: int, rule: str) -> int:
+        """Free the copy of a part of a node; return the number of freed tokens or states."""
+        if node.host_value[component_type] is None:
+            return 0
+        letter = LETTERS[component_type]
+        if node.host_lock_ref[component_type]:
+            raise ProcessAborted(f"AssertionError: copy {letter} of node {node.id} is locked", "locked-part")
+        size = self.components[component_type].evict_host_component(node)
+        self.changes.record(ev.Dropped(node.id, HOST_LETTERS[component_type], len(node.key)))
+        if node.value[component_type] is None:
+            self.changes.lose(node, component_type, rule)
+            self.changes.touch(node)
+        return size
+
+    def demote(self, node: UnifiedTreeNode, rule: str) -> list[int]:
+        """Evict a leaf with a copy from the device; return what each part freed. It stays in the tree."""
+        assert node.parent is not None
+        freed = [0] * NUM_COMPONENT_TYPES
+        for kind, component in self.components.items():
+            if kind == FULL:
+                freed[kind] = component.evict_component(node)
+            else:
+                freed[kind] = self.evict_component(node, kind, rule)
+        node.value[FULL] = None
+        self.changes.record(ev.Demoted(node.id, len(node.key)))
+        self.changes.touch(node)
+        self.evictable_device_leaves.pop(node)
+        self.update_evictable_leaf_sets(node)
+        self.update_evictable_leaf_sets(node.parent)
+        return freed
+
+    def delete_leaf(self, node: UnifiedTreeNode, rule: str) -> list[int]:
+        """Free all parts of a leaf and their copies, and remove it; return what each part freed on the device."""
+        freed = [0] * NUM_COMPONENT_TYPES
+        for kind in self.components:
+            freed[kind] = self.evict_component(node, kind, rule)
+            self.evict_host_component(node, kind, rule)
+        self.remove_leaf_from_parent(node)
+        return freed
+
+    def mark_write_through_pending(self, node: UnifiedTreeNode) -> None:
+        """Note that a copy of a node is being written."""
+        if not node.write_through_pending:
+            node.write_through_pending = True
+            self.write_through_nodes.append(node)
 
     def remove_leaf_from_parent(self, node: UnifiedTreeNode) -> UnifiedTreeNode:
         """Remove a leaf whose slots are free; return its parent."""
@@ -223,6 +281,18 @@ class UnifiedTreeCore:
         self.update_evictable_leaf_sets(lock.node)
         return lock._replace(holds_state=False)
 
+    def inc_host_lock_ref(self, node: UnifiedTreeNode) -> HostLock:
+        """Lock the copies in host memory that a match at a node needs."""
+        uuids = tuple(component.acquire_host_lock(node) for component in self.components.values())
+        self.evictable_host_leaves.pop(node, None)
+        return HostLock(node, uuids)
+
+    def dec_host_lock_ref(self, lock: HostLock) -> None:
+        """Release a lock on copies."""
+        for component, uuid in zip(self.components.values(), lock.uuids, strict=True):
+            component.release_host_lock(lock.node, uuid)
+        self.update_evictable_leaf_sets(lock.node)
+
     # Leaves.
 
     def leaf_rank(self, node: UnifiedTreeNode) -> Rank:
@@ -235,21 +305,24 @@ class UnifiedTreeCore:
         on_device = node.value[FULL] is not None or node.parent is None
         leaves = self.evictable_device_leaves if on_device else self.evictable_host_leaves
         has_child = bool(node.children) and (node.has_device_child or not on_device)
-        if node.parent is None or any(node.lock_ref) or has_child:
+        is_held = any(node.lock_ref) or (not on_device and any(node.host_lock_ref))
+        if node.parent is None or is_held or has_child:
             leaves.pop(node, None)
         else:
             leaves.put(node)
 
     def update_duplicate_tracking(self, node: UnifiedTreeNode) -> None:
-        """Record a node that has slots and a copy, unless it is being loaded."""
-        if not node.evicted and node.backuped and node not in self.loading:
+        """Record whether a node has slots and a copy, unless its copy is being written or loaded."""
+        is_settled = not node.write_through_pending and node not in self.loading
+        if not node.evicted and node.backuped and is_settled:
             self.full_host_duplicates.setdefault(node)
+        else:
+            self.full_host_duplicates.pop(node, None)
 
     def unevict_node(self, node: UnifiedTreeNode, slots: Slots) -> None:
         """Give a node without slots these."""
         assert node.parent is not None
-        node.value[FULL] = slots
-        self.full.count_value(node)
+        self.full.set_device_value(node, slots)
         self.evictable_host_leaves.pop(node, None)
         self.changes.touch(node)
         self.update_evictable_leaf_sets(node)
@@ -274,7 +347,8 @@ class UnifiedTreeCore:
             raise Crash("the set of evictable leaves is not that of the tree")
         for node in nodes:
             self._check_node(node)
-        if {node for node in unlocked if node.evicted and not node.children} != {*self.evictable_host_leaves}:
+        idle = [node for node in unlocked if not any(node.host_lock_ref)]
+        if {node for node in idle if node.evicted and not node.children} != {*self.evictable_host_leaves}:
             raise Crash("the set of host leaves is not that of the tree")
         for node in nodes:
             if node.evicted and node.has_device_child:
@@ -286,7 +360,7 @@ class UnifiedTreeCore:
         if (len(node.key) % page or above is None or above.end != node.start or not node.key
                 or above.children.get((node.extra_key, node.key[:page])) is not node):  # fmt: skip
             raise Crash(f"node {node.id} does not continue its parent by whole pages")
-        slots = node.host_value if node.evicted else node.value[FULL]
+        slots = node.host_value[FULL] if node.evicted else node.value[FULL]
         if slots is None or len(slots) != len(node.key):
             raise Crash(f"node {node.id} has {slots} for {len(node.key)} tokens")
         locks = node.lock_ref

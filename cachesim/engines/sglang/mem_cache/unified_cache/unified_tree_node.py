@@ -1,7 +1,8 @@
 """Nodes of the radix tree.
 
 A node holds up to three parts: slots of full attention, slots of the window pool for the same tokens, and one recurrent
-state after its last token. A node without the value of a part is a tombstone of that part.
+state after its last token. A node without the value of a part is a tombstone of that part. Each part may have a copy in
+host memory.
 Source: sgl-project/sglang python/sglang/srt/mem_cache/unified_cache/unified_tree_core.py UnifiedTreeNode
 (0.5.23).
 """
@@ -18,7 +19,8 @@ from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL
 
 @dataclass(slots=True, eq=False, repr=False)
 class UnifiedTreeNode:
-    """A node. Lists have an entry for each part, whether the tree has the part or not."""
+    """A node. Lists have an entry for each part, whether the tree has the part or not; those of neighbours have a
+    second entry for each part, in the list of its copies."""
 
     id: int
     last_access_time: float = 0.0
@@ -30,13 +32,16 @@ class UnifiedTreeNode:
     text: Tokens = ()                           # tokens of a conversation that contains the node
     extra_key: Any = None                       # name space of its conversation
     window_lock_uuid: int | None = None         # it is the boundary of a window lock
+    write_through_pending: bool = False         # a copy of it is being written
     parent: UnifiedTreeNode | None = None
     children: dict[Any, UnifiedTreeNode] = field(default_factory=dict)
     value: list[Any] = field(default_factory=lambda: [None] * 3)
-    host_value: Any = None                      # slots of its copy in host memory
+    host_value: list[Any] = field(default_factory=lambda: [None] * 3)       # slots of their copies in host memory
     lock_ref: list[int] = field(default_factory=lambda: [0] * 3)
-    lru_next: list[UnifiedTreeNode | None] = field(default_factory=lambda: [None] * 3)     # the less recent ones
-    lru_prev: list[UnifiedTreeNode | None] = field(default_factory=lambda: [None] * 3)     # the more recent ones
+    host_lock_ref: list[int] = field(default_factory=lambda: [0] * 3)
+    host_lock_uuid: list[int | None] = field(default_factory=lambda: [None] * 3)    # boundaries of locks on copies
+    lru_next: list[UnifiedTreeNode | None] = field(default_factory=lambda: [None] * 6)     # the less recent ones
+    lru_prev: list[UnifiedTreeNode | None] = field(default_factory=lambda: [None] * 6)     # the more recent ones
 
     @property
     def start(self) -> int:
@@ -50,8 +55,12 @@ class UnifiedTreeNode:
 
     @property
     def backuped(self) -> bool:
-        """True if the node has a copy in host memory."""
-        return self.host_value is not None
+        """True if the slots of full attention have a copy in host memory."""
+        return self.host_value[FULL] is not None
+
+    def has_host_value_only(self, component_type: int) -> bool:
+        """True if a part of the node is in host memory only."""
+        return self.value[component_type] is None and self.host_value[component_type] is not None
 
     @property
     def has_device_child(self) -> bool:
@@ -64,6 +73,13 @@ class UnifiedTreeNode:
         while node.parent is not None:
             yield node
             node = node.parent
+
+    def path_to(self, ancestor: UnifiedTreeNode) -> Iterator[UnifiedTreeNode]:
+        """Yield the node and its ancestors before ``ancestor``."""
+        for node in self.path():
+            if node is ancestor:
+                return
+            yield node
 
     def __deepcopy__(self, memo: dict[int, Any]) -> UnifiedTreeNode:
         """Copy the whole tree without recursion: its nodes refer to each other in long chains."""
@@ -82,5 +98,8 @@ class UnifiedTreeNode:
             twin.lru_next = [other and twins[id(other)][1] for other in node.lru_next]
             twin.lru_prev = [other and twins[id(other)][1] for other in node.lru_prev]
             twin.value = list(node.value)
+            twin.host_value = list(node.host_value)
             twin.lock_ref = list(node.lock_ref)
+            twin.host_lock_ref = list(node.host_lock_ref)
+            twin.host_lock_uuid = list(node.host_lock_uuid)
         return twins[id(self)][1]

@@ -21,7 +21,11 @@ from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import RULES, about
 from cachesim.engines.shared.rule_set import Change
 from cachesim.judging.find_change import ChangedFields, RequestHistory, bisect, neighbours
+from cachesim.scenarios.corpus import corpus_files
+from cachesim.scenarios.real_builds import real_builds
+from cachesim.scenarios.schema import Scenario
 from cachesim.tools.live.llama_server.export.script import ExpectedOutcome, Script
+from cachesim.tools.live.llama_server.real.wheels import find_wheel
 from cachesim.tools.live.llama_server.server import BASE
 
 BLANK = "<!-- please fill in: {} -->"
@@ -46,7 +50,7 @@ def issue(script: Script, shell: str, heard: ObservedRun | None = None, needs: s
         ("Hardware", [BLANK.format("processor, graphics card")]),
         ("Models", [_model(script)]),
         ("Problem description & steps to reproduce", _steps(script, shell, heard, needs)),
-        ("First Bad Commit", list(_first_bad(_history(script), beside))),
+        ("First Bad Commit", [*_first_bad(_history(script), beside), *newest_seen(script.scenario)]),
         ("Relevant log output", _log(heard)),
     ]
     title = f"Eval bug: {BLANK.format('a title in your own words')}"
@@ -134,6 +138,15 @@ def _first_bad(course: RequestHistory | None, beside: Container[str]) -> Iterato
         if cure.now is not None and cure.now.equal_cold is True and not (cure.was and cure.was.equal_cold):
             yield f"Correct with the rules of {markdown_text(cure.new)}{_because(cure.causes)}."
             yield from (f"- {edit}" for edit in _edits(cure.causes))
+
+
+def newest_seen(scenario: Scenario) -> Iterator[str]:
+    """Name the newest real build of the package index on which the fault of a bundled scenario was seen."""
+    is_bundled = str(corpus_files().get(scenario.id)) == str(scenario.file)
+    if not is_bundled or not (seen := real_builds(scenario.id).shown):
+        return
+    wheel = find_wheel(seen[-1])
+    yield f"Newest wheel with llama-server on which it was seen: {wheel.build} (`pip install {wheel.requirement}`)."
 
 
 def _named(profile: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any, Iterator, NamedTuple, Sequence
 from cachesim.base.errors import BadInput
 from cachesim.base.media_items import is_item
 from cachesim.base.untrusted_files import FILE, kind
+from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.live.llama_server.gguf_models import find_model, write_model
 from cachesim.tools.live.llama_server.quiet_server import QuietServer
@@ -25,6 +26,7 @@ from cachesim.tools.live.llama_server.verify.case import Verification, as_data, 
 from cachesim.tools.live.llama_server.verify.model_of import ComparedRequest
 from cachesim.tools.live.player import Player
 
+ENDED = 0                   # status of a request at which the process ended
 REPEATED = 8                # repetitions with other tokens
 UNMARKED = "user messages are not marked on either side: builds before b10566 take marks with text only"
 TIE = "differs from a cold run on one side only, and not with other tokens: two tokens are about equally likely"
@@ -51,6 +53,8 @@ def compare_case(scenario: Scenario, server: RealServer, gguf: Path | None = Non
     If only the comparison of an answer with its cold run differs, the scenario is repeated with other tokens: two
     tokens may be about equally likely. Unless a repetition differs, too, the request is undecided."""
     compared = _compared(scenario, server, gguf, 0)
+    if _ends_unforeseen(compared) and _ends_at_any_prompt(scenario, server, gguf):
+        return RealComparison(scenario, server, None, f"the real {server.build} ends at any prompt with this model")
     if compared.found is None or not any(map(_is_doubtful, compared.found.rows)):
         return compared
     for seed in range(1, REPEATED + 1):
@@ -60,6 +64,20 @@ def compare_case(scenario: Scenario, server: RealServer, gguf: Path | None = Non
     rows = [row._replace(same=None, why=TIE) if _is_doubtful(row) else row for row in compared.found.rows]
     found = compared.found._replace(rows=rows)
     return compared._replace(found=found, left_out=found.undecided)
+
+
+def _ends_unforeseen(compared: RealComparison) -> bool:
+    """True if the real process ended at the first request, and the simulated one did not."""
+    first = next(iter(compared.found.rows), None) if compared.found else None
+    return first is not None and first.theirs.status == ENDED and first.ours.status != ENDED
+
+
+def _ends_at_any_prompt(scenario: Scenario, server: RealServer, gguf: Path | None) -> bool:
+    """True if a server with the scenario's model and one slot ends at a short prompt, too: the build cannot evaluate
+    the model."""
+    options = {"parallel": 1, "kv_unified": True, "ctx_size": 256}
+    short = from_line("A9", model=scenario.model, profiles=(server.profile,), server=options)
+    return _ends_unforeseen(_compared(short, server, gguf, 0))
 
 
 def _compared(scenario: Scenario, server: RealServer, gguf: Path | None, seed: int) -> RealComparison:

@@ -66,6 +66,13 @@ def history_data(history: RealHistory) -> dict[str, Any]:
             "runs": [comparison_data(run) for run in history.runs]}  # fmt: skip
 
 
+def _why(run: RealComparison) -> str:
+    """Return why a comparison is not used."""
+    rows = run.found.rows if run.found else ()
+    open_rows = (f"request {row.number} is undecided: {row.why}" for row in rows if row.same is None)
+    return run.left_out or next(open_rows, "")
+
+
 class _Halving:
     """Comparisons of a scenario by the place of their wheel."""
 
@@ -82,9 +89,9 @@ class _Halving:
 
     def outcome(self, place: int) -> tuple[Any, ...]:
         """Return the real outcome of every request: reused and evaluated tokens, status, and equality with a cold
-        run. Empty if the scenario was not run."""
-        found = self.run(place).found
-        return () if found is None else tuple(row.theirs for row in found.rows)
+        run. Empty if the scenario was not run, or the comparison is undecided: the requests may be others there."""
+        run = self.run(place)
+        return () if run.found is None or run.same is None else tuple(row.theirs for row in run.found.rows)
 
     def first(self, places: Sequence[int] | range | Any) -> int | None:
         """Return the first of the places on which the scenario runs, None if there is none."""
@@ -98,6 +105,6 @@ class _Halving:
     def history(self, low: int | None, high: int | None) -> RealHistory:
         """Return what was run."""
         ordered = sorted(self.runs.items())
-        left = {self.wheels[place].build: run.left_out for place, run in ordered if not self.outcome(place)}
+        left = {self.wheels[place].build: _why(run) for place, run in ordered if not self.outcome(place)}
         names = ["" if place is None else self.wheels[place].build for place in (low, high)]
         return RealHistory([run for place, run in ordered if self.outcome(place)], names[0], names[1], left)

@@ -18,8 +18,10 @@ from cachesim.tools.live.llama_server.gguf_models import find_model
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
 from cachesim.tools.live.llama_server.server import LlamaServer
 from cachesim.tools.live.llama_server.verify.model_of import (
+    RECORDED_NEWEST,
     ComparedRequest,
     RealModelFacts,
+    base_flags,
     from_file,
     from_server,
     rows,
@@ -144,14 +146,22 @@ def on_server(scenario: Scenario, profile: str, binary: Path, gguf: Path, layers
     if ours is None:
         return Verification([], facts.layers, profile, [], notes[0])
     player = Player(ours, seed, vocabulary=facts.vocabulary)
-    amplified = facts.is_tiny and find_model(facts.layers).arch == "gemma3"
-    rounding = tolerance if tolerance is not None else AMPLIFIED if amplified else ROUNDING
-    start = ServerStart(binary, gguf, tuple(player.write(ours.server)), build)
+    rounding = tolerance if tolerance is not None else _rounding(facts)
+    start = ServerStart(binary, gguf, tuple(player.write(ours.server)), build, base_flags(facts.layers))
     with Recorder(start, rounding=rounding, server=kind) as recorder:
         for _ in player.run(recorder.play):
             pass
         data = recorder.trace()
     return _compared(ours, data, profile, facts, [*notes, *player.notes])
+
+
+def _rounding(facts: RealModelFacts) -> float:
+    """Return the largest difference of log-probabilities that another order of summation causes."""
+    if not facts.is_tiny:
+        return ROUNDING
+    if facts.layers in RECORDED_NEWEST:
+        return RECORDED_NEWEST[facts.layers]
+    return AMPLIFIED if find_model(facts.layers).arch == "gemma3" else ROUNDING
 
 
 def on_url(scenario: Scenario, profile: str, remote: Remote, layers: str = "",

@@ -15,11 +15,15 @@ from cachesim.base.untrusted_files import FILE, kind
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import profiles
+from cachesim.engines.shared.model_layers import layers_in
+from cachesim.engines.shared.model_sizes import short_notation
+from cachesim.engines.shared.newest_models import NEWEST
 from cachesim.judging.compare_answer import Judge
 from cachesim.replay.recorded_trace import TraceMember, TraceStep, make_trace
 from cachesim.replay.replay import TraceReplay
 from cachesim.replay.replay_result import ReplayResult
 from cachesim.tools.live.llama_server.gguf_models import find_model
+from cachesim.tools.live.llama_server.server import BASE
 from cachesim.tools.live.token_map import TINY, Vocabulary
 
 # Comparison: the simulator replays what the real server received and generated.
@@ -109,7 +113,8 @@ class _Beside(TraceReplay):
         slot = server.inspection.live(answer.id_slot) if answer.status == 200 and not answer.died else None
         equal = self.judge.judge(request, answer, slot).equal_cold
         status = 0 if answer.died else answer.status
-        self.sides[id(request)] = RequestResult(answer.cache_n, answer.prompt_n, status, equal)
+        told = self._as_recorded(request, answer, equal)           # the other side's cold server shifts like it
+        self.sides[id(request)] = RequestResult(answer.cache_n, answer.prompt_n, status, told)
         return equal
 
     def first(self, step: TraceStep) -> str:
@@ -171,6 +176,20 @@ def _gaps(raw: Mapping[str, Any]) -> Iterator[float]:
             yield float(one["cold"]["max_dlogprob"])
 
 
+RECORDED_NEWEST: Mapping[str, float] = {
+    "deepseek4": 2e-3, "deepseek32": 2e-3, "deepseek32one": 2e-3, "qwen4exp": 2e-3, "dots3note": 5e-3,
+    "minimax-m3": 5e-2,
+}  # fmt: skip
+"""Recorded tiny model with one of the newest memories -> largest rounding difference of log-probabilities."""
+
+
+def base_flags(layers: str) -> tuple[str, ...]:
+    """Return the constant flags of a server with this tiny model: MiniMax M3 chooses blocks only with flash
+    attention."""
+    flash = tuple("on" if before == "-fa" else word for before, word in zip(("", *BASE), BASE, strict=False))
+    return flash if layers == "minimax-m3" else BASE
+
+
 LAYERS: Mapping[str, str] = {
     "llama": "A", "qwen2": "A", "qwen3": "A", "qwen3moe": "A", "mistral3": "A", "phi3": "A", "glm4": "A",
     "deepseek2": "A",
@@ -199,6 +218,8 @@ def from_file(file: Path, layers: str = "") -> RealModelFacts:
         return RealModelFacts(layers or ours, TINY, True)
     keys = read_gguf(file, (TOKENS,))
     arch = str(keys.get("general.architecture", ""))
+    if arch in NEWEST and not layers:
+        layers = short_notation(layers_in(file))
     found = layers or LAYERS.get(arch, "").format(window=keys.get(f"{arch}.attention.sliding_window", 0))
     if not found:
         raise BadInput(f"unknown layers of architecture {quoted(arch)}", file=str(file),
@@ -228,6 +249,8 @@ def real_vocabulary(size: int) -> Vocabulary:
 def _ours(name: str) -> str:
     """Return the notation in the name of a tiny model, "" for another file."""
     stem = name.removeprefix("tiny-").removesuffix(".gguf")
+    if stem in RECORDED_NEWEST and name.startswith("tiny-"):
+        return stem
     try:
         return find_model(stem).name if name.startswith("tiny-") else ""
     except BadInput:

@@ -269,6 +269,22 @@ def test_a_copy_has_the_rows_after_the_next_update():
     assert world.numbered(0, 12) == {layer: world.cold(12).rows(layer).digest.tolist() for layer in world.numbered(0)}
 
 
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_delayed_copy_overwrites_a_load_unless_it_is_done_at_once(waits):
+    world = NewestWorld("dsv4", BuildTraits(copy_waits=waits), n_seq=2)
+    world.go(1, n=12, base=300)
+    blob = world.memory.state_write(1, False)
+    loaded = world.numbered(1)
+    world.go(0, n=12)
+    world.memory.seq_rm(1, 0)
+    world.memory.seq_cp(0, 1)
+    assert (world.numbered(1) == world.numbered(0)) is not waits
+    world.memory.seq_rm(1, 0)
+    world.memory.state_read(1, blob)
+    world.memory.init_update()
+    assert world.numbered(1, 12) == (world.numbered(0) if waits else loaded)
+
+
 def test_all_others_are_emptied():
     world = NewestWorld("dsv4", n_seq=3)
     for seq in range(3):

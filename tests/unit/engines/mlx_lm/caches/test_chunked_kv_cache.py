@@ -47,3 +47,12 @@ def test_layers_part_and_the_first_one_speaks_for_all():
     assert can_trim_prompt_cache([full, chunk])
     assert trim_prompt_cache([full, chunk], 8) == 8
     assert (full.offset, chunk.offset) == (2, 5)
+
+
+def test_each_token_sees_its_own_chunk():
+    cache = filled(ChunkedKVCache(4), 1, 6)
+    cache.maybe_trim_front()
+    mask = cache.chunk_mask(3)                            # tokens 6, 7 and 8; positions 2 .. 8 are columns 0 .. 6
+    assert (mask.lo.tolist(), mask.hi.tolist(), mask.width, mask.batch) == ([[2, 2, 6]], [[5, 6, 7]], 7, False)
+    fresh = ChunkedKVCache(4).chunk_mask(5)
+    assert (fresh.lo.tolist(), fresh.hi.tolist(), fresh.width) == ([[0, 0, 0, 0, 4]], [[1, 2, 3, 4, 5]], 5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from cachesim.engines.mlx_lm.caches import AT_PR999, RotatingKVCache
@@ -109,3 +111,26 @@ def test_pr999_keeps_the_first_columns_after_a_long_step():
     assert told(ring.keys_and_values()[0]) == [0, 1, 2, 3, 4, 5, 6]
     assert ring.offset == 19
     assert ring.meta_state == ("0", "8", "19", "7", "7")
+
+
+@pytest.mark.parametrize("keep", [0, 1, 2])
+def test_any_order_of_steps_leaves_the_first_and_the_last_tokens_in_order(keep):
+    """Compared with a list of all tokens: a step of several tokens keeps one column less of the older ones."""
+    for steps in product((1, 2, 5), repeat=4):
+        ring, tokens, seen = RotatingKVCache(4, keep=keep), [], []
+        for n in steps:
+            new = [*range(len(tokens) + 1, len(tokens) + n + 1)]
+            old = seen[:keep] + seen[keep:][-(4 - keep - 1):] if len(seen) >= 4 else seen
+            seen = old + new
+            tokens += new
+            feed(ring, new)
+            held = told(ring.temporal(ring.keys_and_values()[0]))
+            assert held == seen and (ring.offset, ring.size()) == (len(tokens), min(len(tokens), 4))
+
+
+def test_unused_columns_are_no_part_of_the_order():
+    ring = RotatingKVCache(600)
+    feed(ring, [1])
+    feed(ring, [2])
+    assert told(ring.temporal(ring.pair()[0])) == [1, 2]
+    assert told(ring.temporal(ring.pair()[1])) == [1, 2]

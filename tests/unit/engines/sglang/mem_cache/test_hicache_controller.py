@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cachesim.engines.rule import Decision
-from cachesim.engines.sglang.mem_cache.hicache_controller import HiCacheController
+from cachesim.engines.sglang.mem_cache.hicache_controller import HiCacheController, OngoingLoadBack
 from cachesim.engines.sglang.mem_cache.pool_host import HostKVCache
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL
 from cachesim.engines.sglang.profiles import PROFILES
@@ -30,7 +30,7 @@ class Host:
     def __init__(self, rows, policy=THROUGH):
         cache, self.pools = make_cache(rules=RULES, size=20, hicache_write_policy=policy)
         self.tree = cache.tree_core
-        self.controller = HiCacheController(cache.context, self.tree, HostKVCache(10, 1, rows))
+        self.controller = HiCacheController(cache.context, self.tree, {FULL: HostKVCache(10, 1, rows, [0])})
         self.add(self.tree.root_node, (1, 2, 3, 4))
         self.add(self.tree.nodes_by_id[1], (5, 6, 7))
         self.add(self.tree.nodes_by_id[1], (8, 9, 10))
@@ -48,18 +48,29 @@ class Host:
     def nodes(self):
         return list(self.tree.nodes())
 
+    def back_up(self, *nodes):
+        """Copy nodes, and let the copies end."""
+        return all([self.controller.backup_for_write_back(node) for node in nodes])
+
+    def load(self, node, slots):
+        """Load the path to a node into these slots."""
+        parts = self.controller.loaded_parts(node, None)
+        self.controller.commit_load_back(node, [parts[0]._replace(value=slots)])
+        lock = OngoingLoadBack(self.tree.inc_lock_ref(node), self.tree.inc_host_lock_ref(node))
+        self.controller.ongoing_load_back.append(lock)
+
 
 def test_a_demoted_node_comes_back_with_its_rows(rows):
-    host = Host(rows)
+    host = Host(rows, BACK)
     tree = host.tree
     one, two, _ = host.nodes()
     slots = tree.collect_full_device_indices(two).tolist()
-    assert all(host.controller.write_backup(node) for node in (one, two))
+    assert host.back_up(one, two)
     assert list(tree.full_host_duplicates) == [one, two]
-    assert host.controller.demote(two) == 3 and tree.full.evictable_size == 7
-    assert list(tree.evictable_host_leaves) == [two] and host.controller.evicted_path(two) == [two]
+    assert tree.demote(two, "test") == [3, 0, 0] and tree.full.evictable_size == 7
+    assert list(tree.evictable_host_leaves) == [two] and tree.full.nodes_to_load(two) == [two]
     fresh = np.array([17, 18, 19])
-    host.controller.load(two, fresh)
+    host.load(two, fresh)
     assert rows[0].digest[fresh].tolist() == slots[4:] and tree.loading == {two: two}
     assert not tree.evictable_host_leaves
     host.controller.check_loads()
@@ -70,20 +81,19 @@ def test_a_demoted_node_comes_back_with_its_rows(rows):
 def test_a_split_divides_the_copy(rows):
     host = Host(rows)
     two = host.nodes()[1]
-    host.controller.write_backup(two)
-    held = two.host_value.tolist()
+    host.back_up(two)
+    held = two.host_value[FULL].tolist()
     upper = host.tree.split_node(two, 2)
-    assert (upper.host_value.tolist(), two.host_value.tolist()) == (held[:2], held[2:])
+    assert (upper.host_value[FULL].tolist(), two.host_value[FULL].tolist()) == (held[:2], held[2:])
     assert list(host.tree.full_host_duplicates) == [two, upper]
 
 
 def test_a_node_that_is_split_while_it_loads_is_loaded_in_both_parts(rows):
-    host = Host(rows)
+    host = Host(rows, BACK)
     two = host.nodes()[1]
-    for node in host.nodes()[:2]:
-        host.controller.write_backup(node)
-    host.controller.demote(two)
-    host.controller.load(two, np.array([17, 18, 19]))
+    host.back_up(*host.nodes()[:2])
+    host.tree.demote(two, "test")
+    host.load(two, np.array([17, 18, 19]))
     upper = host.tree.split_node(two, 2)
     assert host.tree.loading == {two: two, upper: two}
 
@@ -91,12 +101,11 @@ def test_a_node_that_is_split_while_it_loads_is_loaded_in_both_parts(rows):
 def test_host_leaves_make_room_the_oldest_first(rows):
     host = Host(rows)
     one, two, three = host.nodes()
-    for node in (one, two, three):
-        assert host.controller.write_backup(node)
+    assert host.back_up(one, two, three)
     for node in (two, three):
-        host.controller.demote(node)
+        host.tree.demote(node, "demoted")
     four = host.add(host.tree.root_node, (20, 21))
-    assert host.controller.write_backup(four) and host.nodes() == [one, four, three]
+    assert host.back_up(four) and host.nodes() == [one, four, three]
     assert [(lost.node, lost.rule) for lost in host.tree.changes.lost] == [(two, "test")]
     host.tree.check()
 
@@ -105,18 +114,16 @@ def test_duplicates_make_room_first_those_of_evictable_leaves_last(rows):
     host = Host(rows, policy=BACK)
     one, two, three = host.nodes()
     root = host.tree.root_node
-    for node in (two, one, three):
-        host.controller.write_backup(node)
+    host.back_up(two, one, three)
     four = host.add(root, (20, 21, 22, 23))
-    assert host.controller.write_backup(four)
+    assert host.back_up(four)
     assert [node.backuped for node in (one, two, three)] == [False, True, True]
     five = host.add(root, (30,))
-    assert host.controller.write_backup(five) and not two.backuped
+    assert host.back_up(five) and not two.backuped
     assert list(host.tree.full_host_duplicates) == [three, four, five]
 
 
 def test_a_copy_without_room_is_not_written(rows):
     host = Host(rows)
-    for node in host.nodes():
-        host.controller.write_backup(node)
+    host.back_up(*host.nodes())
     assert not host.controller.write_backup(host.add(host.tree.root_node, (40, 41, 42, 43)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.vllm.kv_offload.cpu_manager import HIT, MISS, PENDING, CPUOffloadingManager, RequestCacheAccess
+from cachesim.engines.vllm.rules.offload import BY_IDLENESS, BY_REQUEST, BY_STORE
 
 PROMPT = [(at, 0) for at in range(4)]
 OTHER = [(at, 0) for at in range(8, 12)]
@@ -60,6 +61,54 @@ def test_a_running_request_keeps_the_rank_of_its_start():
     store(offload, PROMPT[2:3], first)
     offload.complete_store([*PROMPT[:3], *OTHER[:1]], success=True)
     assert store(offload, [(20, 0), (21, 0)], RequestCacheAccess())[2] == [PROMPT[2], PROMPT[1]]
+
+
+@pytest.mark.parametrize("order, gone", [
+    (BY_REQUEST, [PROMPT[2], PROMPT[1]]), (BY_STORE, [PROMPT[0], PROMPT[1]]), (BY_IDLENESS, [OTHER[0], PROMPT[2]]),
+])  # fmt: skip
+def test_the_order_of_running_requests_differs_by_release(order, gone):
+    offload = CPUOffloadingManager(4, order=order)
+    first, second = RequestCacheAccess(dict(zip(PROMPT, range(4), strict=True))), RequestCacheAccess({OTHER[0]: 1})
+    store(offload, PROMPT[:2], first)
+    store(offload, OTHER[:1], second)
+    store(offload, PROMPT[2:3], first)
+    offload.complete_store([*OTHER[:1], *PROMPT[2::-1]], success=True)
+    assert store(offload, [(20, 0), (21, 0)], RequestCacheAccess())[2] == gone
+
+
+def test_0_30_0_orders_idle_chunks_by_touches_and_the_ends_of_transfers():
+    offload = CPUOffloadingManager(4, order=BY_IDLENESS)
+    stored(offload, PROMPT)
+    offload.touch(PROMPT[:2])
+    assert list(offload.policy.idle) == [PROMPT[2], PROMPT[3], PROMPT[1], PROMPT[0]]
+    offload.prepare_load(PROMPT[2:3], RequestCacheAccess())
+    offload.touch(PROMPT[2:])
+    assert list(offload.policy.idle) == [PROMPT[1], PROMPT[0], PROMPT[3]]
+    offload.complete_load(PROMPT[2:3])
+    assert store(offload, OTHER[:3], RequestCacheAccess())[2] == [PROMPT[1], PROMPT[0], PROMPT[3]]
+
+
+def test_arc_of_0_30_0_learns_from_touches_alone():
+    offload = CPUOffloadingManager(4, "arc", order=BY_IDLENESS)
+    stored(offload, PROMPT)
+    offload.touch(PROMPT[:1])
+    assert [list(part) for part in offload.policy.lists] == [PROMPT[1:], PROMPT[:1]]
+    assert stored(offload, OTHER[:2])[2] == PROMPT[1:3]
+    offload.touch([*PROMPT[1:2], *PROMPT[:1]])
+    assert (offload.policy.target, list(offload.policy.ghosts[0])) == (1, [PROMPT[2], PROMPT[1]])
+    store(offload, [(20, 0)], RequestCacheAccess())
+    offload.touch([(20, 0)])
+    assert (20, 0) in offload.policy.lists[0], "it is being written"
+
+
+def test_0_30_0_lets_chunks_below_the_threshold_leave_while_they_are_offered():
+    offload = CPUOffloadingManager(2, threshold=2, tracked=2, order=BY_IDLENESS)
+    for _ in range(2):
+        access = RequestCacheAccess()
+        if made := store(offload, PROMPT[:2], access)[0]:
+            offload.complete_store(made, success=True)
+    offload.offers.clear()
+    assert offload.get_room(PROMPT[:2]) == (0, {*PROMPT[:2]})
 
 
 @pytest.mark.parametrize("policy", ["lru", "arc"])

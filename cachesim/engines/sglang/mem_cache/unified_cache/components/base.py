@@ -1,4 +1,4 @@
-"""A part of the tree: its slots, its sizes, its locks, and the order in which nodes lose it.
+"""A part of the tree: its slots, its sizes, its locks, the order in which nodes lose it, and its copies in host memory.
 
 Source: sgl-project/sglang python/sglang/srt/mem_cache/unified_cache/components/base.py (0.5.23).
 """
@@ -6,16 +6,18 @@ Source: sgl-project/sglang python/sglang/srt/mem_cache/unified_cache/components/
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Iterator, Sequence
+from typing import Any, Iterator, Sequence
 
 from cachesim.base.errors import Crash, ProcessAborted
+from cachesim.engines.sglang.mem_cache.pool_host import HostPool
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import LETTERS
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
 from cachesim.engines.sglang.runtime_context import RuntimeContext
 
 
 class TreeComponent(ABC):
-    """A part. ``evictable_size``, ``protected_size``: tokens or states in the tree without and with a lock."""
+    """A part. ``evictable_size``, ``protected_size``: tokens or states in the tree without and with a lock;
+    ``host_pool``: where its copies are, None = there is no host memory."""
 
     component_type: int
 
@@ -24,6 +26,8 @@ class TreeComponent(ABC):
         self.rules = context.rules
         self.evictable_size = 0
         self.protected_size = 0
+        self.host_pool: HostPool | None = None
+        self.last_host_uuid = 0
 
     @abstractmethod
     def available_size(self) -> int:
@@ -69,6 +73,60 @@ class TreeComponent(ABC):
         size = self.value_len(node)
         self.evictable_size -= size
         return size
+
+    # Copies in host memory.
+
+    @abstractmethod
+    def alloc_on_device(self, n: int) -> Any:
+        """Take the slots of ``n`` tokens for copies that come back; None if fewer are free."""
+
+    @abstractmethod
+    def free_on_device(self, value: Any) -> None:
+        """Free slots that no node has yet."""
+
+    @abstractmethod
+    def set_device_value(self, node: UnifiedTreeNode, value: Any) -> None:
+        """Give a node without slots these."""
+
+    @abstractmethod
+    def unbacked_nodes(self, node: UnifiedTreeNode) -> list[UnifiedTreeNode]:
+        """Return the nodes whose part is copied together with a node, the nearest to the root first."""
+
+    @abstractmethod
+    def nodes_to_load(self, last_node: UnifiedTreeNode) -> list[UnifiedTreeNode]:
+        """Return the nodes whose copies must come back for a match that ends at a node, the nearest to the root
+        first."""
+
+    @abstractmethod
+    def acquire_host_lock(self, node: UnifiedTreeNode) -> int | None:
+        """Lock the copies that a match at a node needs; return their boundary, if the lock has one."""
+
+    @abstractmethod
+    def release_host_lock(self, node: UnifiedTreeNode, host_lock_uuid: int | None) -> None:
+        """Unlock copies up to their boundary."""
+
+    def evict_host_component(self, node: UnifiedTreeNode) -> int:
+        """Free the copy of a node; return its number of tokens or states."""
+        assert self.host_pool is not None
+        self.host_pool.free_host(node.host_value[self.component_type])
+        node.host_value[self.component_type] = None
+        return self.value_len(node)
+
+    def count_host_lock(self, node: UnifiedTreeNode, step: int) -> None:
+        """Add ``step`` to the locks on the copy of a node."""
+        node.host_lock_ref[self.component_type] += step
+        assert node.host_lock_ref[self.component_type] >= 0
+
+    def new_host_lock_uuid(self, node: UnifiedTreeNode) -> int:
+        """Return the mark of a node as a boundary of locks on copies; mark it if necessary."""
+        found = node.host_lock_uuid[self.component_type]
+        if found is None:
+            self.last_host_uuid += 1
+            found = self.last_host_uuid
+            node.host_lock_uuid[self.component_type] = found
+        return found
+
+    # Order.
 
     @abstractmethod
     def refresh_lru(self, node: UnifiedTreeNode, is_insert: bool) -> None:

@@ -39,16 +39,55 @@ class MambaComponent(ListedComponent):
 
     def store(self, node: UnifiedTreeNode, value: int | None) -> None:
         """Give a node without a state one, as the most recent one."""
+        if node.host_value[MAMBA] is None:
+            self.lengths.count(node.end, 1)
         super().store(node, value)
-        self.lengths.count(node.end, 1)
 
     def evict_component(self, node: UnifiedTreeNode) -> int:
         """Free the slot of an unlocked node, which becomes a tombstone of the part; return 1."""
-        self.lengths.count(node.end, -1)
+        if node.host_value[MAMBA] is None:
+            self.lengths.count(node.end, -1)
         return super().evict_component(node)
 
     def redistribute_on_node_split(self, upper: UnifiedTreeNode, child: UnifiedTreeNode) -> None:
-        """Do nothing: the state stays below."""
+        """Do nothing: the state and its copy stay below."""
+
+    # Copies in host memory.
+
+    def alloc_on_device(self, n: int) -> int | None:
+        """Take a slot; None if none is free."""
+        return self.mamba_allocator.alloc()
+
+    def free_on_device(self, value: int) -> None:
+        """Free a slot that no node has yet."""
+        self.mamba_allocator.free(value)
+
+    def unbacked_nodes(self, node: UnifiedTreeNode) -> list[UnifiedTreeNode]:
+        """Return the node, if it has a state without a copy."""
+        return [node] if node.value[MAMBA] is not None and node.host_value[MAMBA] is None else []
+
+    def nodes_to_load(self, last_node: UnifiedTreeNode) -> list[UnifiedTreeNode]:
+        """Return the node, if its state is in host memory only."""
+        return [last_node] if last_node.has_host_value_only(MAMBA) else []
+
+    def acquire_host_lock(self, node: UnifiedTreeNode) -> int | None:
+        """Lock the copy of a node."""
+        if node.parent is not None:
+            self.count_host_lock(node, 1)
+        return None
+
+    def release_host_lock(self, node: UnifiedTreeNode, host_lock_uuid: int | None) -> None:
+        """Unlock the copy of a node."""
+        if node.parent is not None:
+            self.count_host_lock(node, -1)
+
+    def evict_host_component(self, node: UnifiedTreeNode) -> int:
+        """Free the copy of a node; return 1."""
+        if node.value[MAMBA] is None:
+            self.lengths.count(node.end, -1)
+        return super().evict_host_component(node)
+
+    # States of requests.
 
     def select_finished_checkpoint(self, req: Req, up_to: int) -> tuple[int, int | None]:
         """Return the tokens that a finished request inserts, and the slot of the state that it hands over."""

@@ -37,7 +37,7 @@ class SWAComponent(ListedComponent):
         self.allocator.free_swa(node.value[FULL])
 
     def redistribute_on_node_split(self, upper: UnifiedTreeNode, child: UnifiedTreeNode) -> None:
-        """Divide the window slots of a node; the boundary of a window lock is above."""
+        """Divide the window slots of a node and their copies; the boundary of a window lock is above."""
         n = len(upper.key)
         upper.lock_ref[SWA] = child.lock_ref[SWA]
         upper.window_lock_uuid = child.window_lock_uuid
@@ -47,6 +47,88 @@ class SWAComponent(ListedComponent):
             upper.value[SWA] = slots[:n]
             child.value[SWA] = slots[n:]
             self.lru_list.insert_after(child, upper)
+        if self.host_pool is not None:
+            self._divide_copies(upper, child)
+
+    def _divide_copies(self, upper: UnifiedTreeNode, child: UnifiedTreeNode) -> None:
+        """Divide the copies of the window slots of a node. Locked ones are not listed."""
+        n = len(upper.key)
+        upper.host_lock_ref[SWA] = child.host_lock_ref[SWA]
+        upper.host_lock_uuid[SWA] = child.host_lock_uuid[SWA]
+        child.host_lock_uuid[SWA] = None
+        copies = child.host_value[SWA]
+        if copies is None:
+            return
+        upper.host_value[SWA] = copies[:n]
+        child.host_value[SWA] = copies[n:]
+        if child.value[SWA] is None and not child.host_lock_ref[SWA]:
+            if child in self.host_lru_list:
+                self.host_lru_list.insert_after(child, upper)
+            else:
+                self.host_lru_list.insert_mru(upper)
+                self.host_lru_list.insert_mru(child)
+
+    # Copies in host memory.
+
+    def alloc_on_device(self, n: int) -> Slots | None:
+        """Take ``n`` window slots; None if fewer are free."""
+        return self.allocator.swa_attn_allocator.alloc_full(n) if n <= self.available_size() else None
+
+    def free_on_device(self, value: Slots) -> None:
+        """Free window slots that no node has yet."""
+        self.allocator.swa_attn_allocator.free(value)
+
+    def set_device_value(self, node: UnifiedTreeNode, value: Slots) -> None:
+        """Give a tombstone window slots, and pair its slots with them."""
+        self.allocator.pair(node.value[FULL], value)
+        self.store(node, value)
+
+    def unbacked_nodes(self, node: UnifiedTreeNode) -> list[UnifiedTreeNode]:
+        """Return the nodes of the last window before the end of a node that have no copies, up to one without a window
+        or whose copy is being written."""
+        found = list[UnifiedTreeNode]()
+        span = self.context.swa_retain_window
+        for one in node.path():
+            is_dead = one.value[SWA] is None and one.host_value[SWA] is None
+            if span <= 0 or one.write_through_pending or is_dead:
+                break
+            span -= len(one.key)
+            if one.value[SWA] is not None and one.host_value[SWA] is None:
+                found.append(one)
+        return found[::-1]
+
+    def nodes_to_load(self, last_node: UnifiedTreeNode) -> list[UnifiedTreeNode]:
+        """Return the nodes of the last window before the end of a node that are in host memory only, the nearest to the
+        root first."""
+        found = list[UnifiedTreeNode]()
+        span = self.context.swa_retain_window
+        for node in last_node.path():
+            if span <= 0:
+                break
+            span -= len(node.key)
+            if node.value[SWA] is None:
+                assert node.host_value[SWA] is not None
+                found.append(node)
+        return found[::-1]
+
+    def acquire_host_lock(self, node: UnifiedTreeNode) -> int | None:
+        """Lock the copies of the last window of a path; return their boundary, None = the root."""
+        span = self.context.swa_retain_window
+        for one in node.path():
+            self.count_host_lock(one, 1)
+            span -= len(one.key)
+            if span <= 0:
+                return self.new_host_lock_uuid(one)
+        return None
+
+    def release_host_lock(self, node: UnifiedTreeNode, host_lock_uuid: int | None) -> None:
+        """Unlock the copies of a path up to the boundary of its window."""
+        for one in node.path():
+            self.count_host_lock(one, -1)
+            if host_lock_uuid is not None and one.host_lock_uuid[SWA] == host_lock_uuid:
+                break
+
+    # Locks.
 
     def acquire_component_lock(self, node: UnifiedTreeNode) -> int | None:
         """Lock the last window of a path; return its boundary, None = the root."""

@@ -10,8 +10,11 @@ from cachesim.base import exits
 from cachesim.base.console import as_text
 from cachesim.cli.main import main
 from cachesim.scenarios.from_notation import from_line
+from cachesim.tools.live.llama_server.real import comparison
 from cachesim.tools.live.llama_server.real.comparison import compare_case, comparison_data, model_file, unsendable
 from cachesim.tools.live.llama_server.real.real_server import own_server
+from cachesim.tools.live.llama_server.verify.case import Verification
+from cachesim.tools.live.llama_server.verify.model_of import ComparedRequest, RequestResult
 from cachesim.tools.live.real_report import real_report
 from tests.unit.tools.live.real_llama import launcher
 
@@ -79,6 +82,22 @@ def test_a_server_that_does_not_start_is_left_out_with_its_reason(tmp_path):
     file.write_text("#!/bin/sh\necho 'error: this release has no -np' >&2\nexit 2\n")
     found = compare_case(case(), server)
     assert found.left_out.endswith("the server ended when it started: this release has no -np")
+
+
+@pytest.mark.parametrize(("ending", "left_out"), [
+    ({"A20>r2@0/B10@0/A.r.C3@0", "A9"}, "the real b9713 ends at any prompt with this model"),
+    ({"A20>r2@0/B10@0/A.r.C3@0"}, ""),
+])  # fmt: skip
+def test_a_build_that_cannot_evaluate_the_model_is_left_out(tmp_path, monkeypatch, ending, left_out):
+    """A process that ends at the conversation only is a difference."""
+    def compared(scenario, server, gguf, seed):
+        status = 0 if repr(scenario) in ending else 200
+        row = ComparedRequest(0, "A", RequestResult(0, 20, 200, True), RequestResult(None, None, status, None), False)
+        return comparison.RealComparison(scenario, server, Verification([row], "A", server.profile, []))
+
+    monkeypatch.setattr(comparison, "_compared", compared)
+    found = compare_case(case(), own_server(launcher(tmp_path, "b9713", "llama_cpp@b9518")))
+    assert (found.left_out, found.same) == (left_out, None if left_out else False)
 
 
 def test_a_model_is_written_once_and_completely():

@@ -23,7 +23,7 @@ def played(monkeypatch):
     """Builds that were run, in order. Request 2 reuses 8 tokens from b9718 on; builds in ``refused`` cannot run."""
 
     class Played(list):
-        changed_at, refused, wrong = 9718, (), ()
+        changed_at, refused, wrong, open = 9718, (), (), ()
 
     found = Played()
 
@@ -34,6 +34,8 @@ def played(monkeypatch):
         reused = 8 * (wheel.number >= found.changed_at)
         sides = [RequestResult(0, 9, 200, True), RequestResult(0, 9, 200, True), RequestResult(reused, 9, 200, True)]
         rows = [ComparedRequest(n, "A", side, side, wheel.build not in found.wrong) for n, side in enumerate(sides)]
+        if wheel.build in found.open:
+            rows[1] = rows[1]._replace(same=None, why="the answer ended early")
         return RealComparison(scenario, server_of(wheel), Verification(rows, "A", "llama_cpp@b1", []))
 
     def server_of(wheel):
@@ -71,6 +73,13 @@ def test_a_wheel_that_cannot_run_the_scenario_is_left_out(played):
     assert (history.last_old, history.first_new) == ("b9538", "b9873")
     assert history.left_out == {"b9713": "no such layers", "b7376": "no such layers"}
     assert "not run on b9713: no such layers" in as_text(history_report(history_data(history)))
+
+
+def test_an_undecided_comparison_is_left_out(played):
+    played.open = ("b9713",)
+    history = bisect_real(SCENARIO, wheels_between("all"), True)
+    assert (history.last_old, history.first_new) == ("b9538", "b9873")
+    assert history.left_out == {"b9713": "request 1 is undecided: the answer ended early"}
 
 
 def test_a_scenario_that_runs_nowhere_has_no_history(played):

@@ -1,0 +1,172 @@
+"""Rules about blocks, steps and chunks at the boundaries of their arguments: every value is written out."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.vllm.rules import blocks, schedule
+from cachesim.engines.vllm.rules.blocks import (
+    DENSE,
+    Admission,
+    BlockNeed,
+    NewTokens,
+    Pages,
+    PublicationMask,
+    PublishableBlocks,
+)
+from cachesim.engines.vllm.rules.schedule import ChunkSplit, Drafter, DraftPadding, Speculation
+
+NEED = BlockNeed(tokens=33, block=8, held=0, hit=0, idle=0, skipped=0, first=True, partial=False, cap=0)
+MASK = PublicationMask(first=0, last=6, block=8, align=16, interval=0, ends=(31,), window=16, drop=False)
+NEW = NewTokens(drafts=0, before=0, after=2, in_flight=3, overlap=False)
+PAD = DraftPadding(left=1, drafts=2, prefill=False, warm=True, room=True)
+CHUNK = ChunkSplit(start=0, end=20, prefill=40, prompt=40, block=8, most=64, last=32, tail=36, inside=True, junction=0,
+                   exact_junction=True)  # fmt: skip
+F, T = False, True
+
+
+@pytest.mark.parametrize(("found", "value"), [
+    (blocks.attention_block(Pages(token=4, state=64, block=8)), 16),
+    (blocks.attention_block(Pages(token=4, state=65, block=8)), 32),
+    (blocks.attention_block(Pages(token=4, state=4, block=24)), 32),
+    (blocks.attention_block(Pages(token=4, state=64, block=16, grid=24)), 48),
+    (blocks.attention_block(Pages(token=1, state=1, block=40)), 48),
+    (blocks.page_block(8, 4, 12), 24), (blocks.page_block(8, 5, 12), 8), (blocks.page_block(8, 12, 12), 8),
+    (blocks.hash_block_tokens(-1, (5, 6), "a", "s"), (-1, "a", "s", 5, 6)),
+    (blocks.hash_block_tokens(0, (5, 6), "", "s"), (0, "", "", 5, 6)),
+    (blocks.evict(3, 16).value, 3), (blocks.evict(3, 16).because, {"tokens": 16}), (blocks.free_side(T), "back"),
+    (blocks.free_side(F), "front"),
+    (blocks.admission_cap(Admission("swa", 8, 9, 100, 4)), 5),
+    (blocks.admission_cap(Admission("swa", 8, 10, 100, 4)), 6),
+    (blocks.admission_cap(Admission("swa", 8, 99, 16, 4)), 5),
+    (blocks.admission_cap(Admission("full", 8, 9, 99, 4)), 0),
+    (blocks.admission_cap(Admission("chunked", 8, 8, 99, 4)), 4),
+    (blocks.admission_cap(Admission("chunked", 8, 9, 99, 4)), 5),
+    (blocks.skipped("swa", 8, 7), 0), (blocks.skipped("swa", 8, 8), 1), (blocks.skipped("swa", 8, 20), 13),
+    (blocks.skipped("chunked", 8, 15), 8), (blocks.skipped("chunked", 8, 16), 16), (blocks.skipped("mamba", 0, 16), 15),
+    (blocks.skipped("full", 0, 16), 0),
+    (blocks.reference_gap(17, 40, 8, 8), (3, 4)), (blocks.reference_gap(16, 20, 8, 8), (2, 2)),
+    (blocks.reserve(0.1, 25, T, T), 2), (blocks.reserve(0.1, 25, F, T), 0), (blocks.reserve(0.1, 25, T, F), 0),
+])  # fmt: skip
+def test_sizes_and_storage_of_blocks(found, value):
+    assert found == value
+
+
+@pytest.mark.parametrize(("ask", "value"), [
+    (NEED, 5), (NEED._replace(tokens=32), 4), (NEED._replace(cap=3), 3), (NEED._replace(cap=6), 5),
+    (NEED._replace(first=F, held=2), 3), (NEED._replace(first=F, held=6), 0), (NEED._replace(hit=2), 3),
+    (NEED._replace(hit=2, idle=1), 4), (NEED._replace(hit=2, idle=2, partial=T), 6),
+    (NEED._replace(skipped=3, hit=2), 2),
+    (NEED._replace(skipped=1, hit=2, held=1), 2), (NEED._replace(skipped=9), 0),
+])  # fmt: skip
+def test_free_blocks_that_a_request_needs(ask, value):
+    assert blocks.blocks_needed(ask) == value
+
+
+@pytest.mark.parametrize(("ask", "value", "single_group"), [
+    (PublishableBlocks(39, 16, 8, F, 0), 32, 39), (PublishableBlocks(39, 16, 8, T, 0), 39, 39),
+    (PublishableBlocks(47, 16, 8, T, 0), 40, 47), (PublishableBlocks(47, 16, 8, T, 2), 40, 45),
+    (PublishableBlocks(33, 16, 8, T, 2), 24, 31), (PublishableBlocks(15, 16, 8, T, 0), 0, 15),
+    (PublishableBlocks(1, 16, 8, F, 2), 0, 0), (PublishableBlocks(16, 16, 8, T, 0), 16, 16),
+])  # fmt: skip
+def test_tokens_whose_blocks_can_be_found(ask, value, single_group):
+    assert (blocks.publishable(ask), blocks.publishable_one(ask)) == (value, single_group)
+
+
+@pytest.mark.parametrize(("change", "window", "states"), [
+    ({}, [T, T, F, F, F, F], [F, T, F, F, F, F]), ({"window": 9}, [F, T, F, F, F, F], [F, T, F, F, F, F]),
+    ({"window": 10}, [T, T, F, F, F, F], [F, T, F, F, F, F]), ({"window": 2}, [F, T, F, F, F, F], [F, T, F, F, F, F]),
+    ({"window": 2, "ends": (32,)}, [F, F, F, T, F, F], [F, F, F, T, F, F]),
+    ({"window": 2, "drop": T}, [F, T, T, F, F, F], [F, T, F, F, F, F]),
+    ({"window": 2, "interval": 32}, [F, T, F, T, F, F], [F, T, F, T, F, F]),
+    ({"window": 2, "interval": 8}, None, None), ({"window": 2, "interval": DENSE}, [F, T, F, T, F, T], None),
+    ({"window": 2, "first": 1, "last": 3, "ends": (16, 47)}, [T, F], [T, F]),
+    ({"align": 12}, None, [F, F, T, F, F, F]),
+])  # fmt: skip
+def test_blocks_that_a_group_publishes(change, window, states):
+    ask = MASK._replace(**change)
+    assert (blocks.keep_window(ask), blocks.keep_states(ask), blocks.keep_all(ask)) == (window, states, None)
+
+
+@pytest.mark.parametrize(("found", "value"), [
+    (blocks.boundaries(40, 8, F), [39]), (blocks.boundaries(40, 8, T), [24, 32]), (blocks.boundaries(41, 8, T), [32]),
+    (blocks.boundaries(7, 8, T), [0]),
+    (blocks.junction_ends(24, 8, T), [24, 16]), (blocks.junction_ends(24, 8, F), [24]),
+    (blocks.junction_only(24, 8, T), [24]),
+    (blocks.partial_rows(17, 4, 9, F), 16), (blocks.partial_rows(16, 4, 9, F), 12),
+    (blocks.partial_rows(16, 4, 9, T), 16),
+    (blocks.partial_rows(17, 4, 3, F), 12), (blocks.partial_rows_end(16, 4, 3, F), 16),
+    (blocks.partial_rows_end(19, 4, 3, F), 16),
+    (blocks.publish_again(NEW), None), (blocks.publish_again(NEW._replace(drafts=1)), 3),
+    (blocks.publish_again(NEW._replace(before=1)), 3),
+    (blocks.publish_overlapped(NEW), None), (blocks.publish_overlapped(NEW._replace(overlap=T)), 2),
+])  # fmt: skip
+def test_lengths_at_which_blocks_are_found(found, value):
+    assert found == value
+
+
+@pytest.mark.parametrize(("found", "value"), [
+    (schedule.scheduler_block([4, 6]), 12), (schedule.chunk_block([8, 4], [8]), 4),
+    (schedule.chunk_block_of_states([8, 4], [8]), 8), (schedule.chunk_block_of_states([8, 4], []), 4),
+    (schedule.hash_block_size([8, 12], 0, T), 4), (schedule.hash_block_size([8, 12], 2, T), 2),
+    (schedule.hash_block_size([8, 12], 2, F), 24), (schedule.hash_block_size([8], 2, T), 8),
+    (schedule.partial_hits([8], [4], 4, F), T), (schedule.partial_hits([4], [4], 4, F), F),
+    (schedule.partial_hits([4], [4], 4, T), T), (schedule.partial_hits([8], [8], 4, F), F),
+    (schedule.partial_hits([], [], 4, T), F), (schedule.partial_hits([8, 4], [], 4, F), T),
+    (schedule.prefill_cap(9, 1), 0), (schedule.prefill_cap(9, 2), 9), (schedule.prefill_cap_always(9, 1), 9),
+    (schedule.next_waiting("fcfs", [(1, 5), (0, 6)], [F, F]).value, 0),
+    (schedule.next_waiting("priority", [(1, 5), (0, 6)], [F, F]).value, 1),
+    (schedule.next_waiting("fcfs", [(1, 5), (0, 6)], [F, T]).value, 1),
+    (schedule.next_waiting("priority", [(1, 5), (0, 6), (0, 4)], [T, T, F]).value, 1),
+    (schedule.preempt("fcfs", [(9, 1), (0, 2)], 3, 1).value, 1),
+    (schedule.preempt("fcfs", [(9, 1), (0, 2)], 3, 1).because, {"running": 2, "needed": 3, "free": 1}),
+    (schedule.preempt("priority", [(9, 1), (0, 2)], 3, 1).value, 0),
+    (schedule.admit(0, 5, 1, 6).value, T),
+    (schedule.admit(0, 5, 1, 6).because, {"needed": 6, "free": 6}), (schedule.admit(0, 5, 1, 5).value, F),
+    (schedule.admit(7, 5, 0, 6).value, F), (schedule.admit(7, 5, 0, 6).because, {"needed": 7, "free": 6}),
+    (schedule.goes_on("priority"), T), (schedule.goes_on("fcfs"), F), (schedule.stops("priority"), F),
+    (schedule.passes_over(), T), (schedule.waits(), F), (schedule.reset_preempts(T), T),
+    (schedule.reset_preempts(F), F),
+    (schedule.pad_drafts(PAD), T), (schedule.pad_drafts(PAD._replace(drafts=0)), F),
+    (schedule.pad_drafts(PAD._replace(left=2)), F), (schedule.pad_drafts(PAD._replace(prefill=T)), F),
+    (schedule.pad_drafts(PAD._replace(warm=F)), F), (schedule.pad_drafts(PAD._replace(room=F)), F),
+    (schedule.before_image(4, 9, 6), 2), (schedule.before_image(4, 1, 6), 1), (schedule.before_image(6, 9, 6), 0),
+    (schedule.leave_lookahead(0, 9, 3), 9), (schedule.leave_lookahead(1, 9, 3), 7),
+    (schedule.leave_lookahead(3, 9, 3), 9),
+    (schedule.leave_lookahead(1, 2, 3), 0), (schedule.leave_lookahead_if_possible(1, 2, 3), 2),
+    (schedule.leave_lookahead_if_possible(1, 9, 3), 7), (schedule.leave_lookahead_if_possible(3, 9, 3), 9),
+    (schedule.surely_ends(1, 9, 10), T), (schedule.surely_ends(1, 8, 10), F), (schedule.surely_ends(2, 10, 10), T),
+    (schedule.surely_ends(0, 90, 10), F), (schedule.surely_ends(3, 10, 10), F),
+])  # fmt: skip
+def test_order_and_sizes_of_steps(found, value):
+    assert found == value
+
+
+@pytest.mark.parametrize(("ask", "value"), [
+    (Drafter("ngram", 3, F, T, F), Speculation(0, 0, 0, F)),
+    (Drafter("draft_model", 3, F, T, F), Speculation(3, 0, 0, F)),
+    (Drafter("eagle", 3, F, T, F), Speculation(3, 1, 1, F)), (Drafter("eagle", 3, T, T, F), Speculation(3, 3, 3, F)),
+    (Drafter("eagle", 3, T, F, F), Speculation(3, 3, 0, T)), (Drafter("eagle", 3, F, T, T), Speculation(3, 1, 0, T)),
+    (Drafter("eagle", 3, F, T, F, T), Speculation(3, 1, 0, F)),
+])  # fmt: skip
+def test_what_drafts_need(ask, value):
+    assert schedule.speculation(ask) == value
+    dropped = value if ask.method not in schedule.EAGLE or not value.num_hash_lookahead_tokens else \
+        value._replace(num_hash_lookahead_tokens=0, use_eagle_block_drop=T)
+    assert schedule.speculation_drops(ask) == dropped
+
+
+@pytest.mark.parametrize(("change", "whole", "in_block", "alone"), [
+    ({}, 16, 16, 16), ({"end": 40}, 40, 40, 32), ({"start": 40, "end": 41}, 1, 1, 1), ({"end": 7}, 0, 0, 0),
+    ({"end": 7, "most": 7}, 7, 7, 0), ({"end": 7, "most": 8}, 0, 0, 0), ({"junction": 10}, 10, 10, 16),
+    ({"junction": 10, "exact_junction": F}, 8, 8, 16), ({"junction": 41, "prompt": 40, "end": 40}, 40, 40, 32),
+    ({"start": 3}, 13, 5, 16), ({"start": 8, "end": 40, "inside": F}, 24, 24, 24),
+    ({"start": 8, "end": 40, "inside": F, "last": 8}, 28, 28, 32), ({"start": 3, "end": 40, "inside": F}, 5, 5, 29),
+    ({"start": 32, "end": 40, "inside": F}, 4, 4, 8), ({"start": 32, "end": 40, "inside": F, "tail": 40}, 8, 8, 8),
+    ({"junction": 16, "end": 20}, 16, 16, 16), ({"start": 16, "junction": 16, "end": 32}, 16, 16, 16),
+])  # fmt: skip
+def test_chunks_of_requests_with_states(change, whole, in_block, alone):
+    ask = CHUNK._replace(**change)
+    found = schedule.split_states(ask), schedule.split_in_block(ask), schedule.split_alone(ask)
+    assert [one.value for one in found] == [whole, in_block, alone]
+    assert found[0].because["end"] == ask.start + whole
