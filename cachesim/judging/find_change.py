@@ -171,8 +171,11 @@ class _Lab:
             return
         if None in (turn.was, turn.now):           # versions that were not run show no joint effect of fields
             return
-        left = list(changes)
-        for one in changes:
-            if suffices(*(other for other in left if other is not one)):
-                left.remove(one)
+        left: list[Change] = []
+        further = list(changes)
+        while left != further:              # a field may be needed only beside one that is removed after it
+            left = list(further)
+            for one in left:
+                if suffices(*(other for other in further if other is not one)):
+                    further.remove(one)
         yield ChangedFields(tuple(left), False)

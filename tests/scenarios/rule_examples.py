@@ -12,7 +12,7 @@ from cachesim.engines.ik_llama.rules.micro_batch import ComputeGraph
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import CheckpointUse, Chunk, Ckpt, PromptInputs, ResumePlace
 from cachesim.engines.rule import RULES, Decision
 from cachesim.engines.shared.prompt_cache_limits import Limits
-from cachesim.engines.vllm.rules.schedule import ChunkSplit
+from cachesim.engines.vllm.rules.schedule import ChunkSplit, WaitingQueue
 
 CHUNK = Chunk(8, 16, 8, 8, 4, (8,), 4, True, 8)
 CKPT = Ckpt(8, 0, 7, 1, 64)
@@ -152,7 +152,7 @@ POOL_DECISIONS: Mapping[str, tuple[Any, ...]] = {
     "VL-POOL-EVICT": (3, 32), "VL-STATE-WAIT": ("mamba", False, True), "VL-STATE-WAIT.COPY": ("mamba", False, True),
     **dict.fromkeys(("VL-SPLIT-CHUNK", "VL-SPLIT-CHUNK.ALONE", "VL-SPLIT-CHUNK.BLOCK"), (SPLIT,)),
     "VL-OFF-WAIT": (True,), "VL-OFF-LOAD": (8, 4), "VL-OFF-STORE": (3, 1, 1),
-    "VL-SCHED-NEXT": ("fcfs", [(0, 1)], [False]),
+    "VL-SCHED-NEXT": ("fcfs", WaitingQueue(order=[(0, 1)], held=[False], skipped=[False])),
     "VL-SCHED-ADMIT": (0, 3, 0, 2), "VL-SCHED-PREEMPT": ("fcfs", [(0, 1)], 3, 2),
 }
 """Arguments of rules of a block pool that return a decision, by id."""
@@ -169,4 +169,5 @@ def examples() -> dict[str, Decision]:
     found = Decision(32, {"n": 40, "junction": 0})
     return {**{name: RULES[name](*args) for name, args in (ARGUMENTS | dict(POOL_DECISIONS)).items()}, **PLAIN,
             **dict.fromkeys(answers_plainly("vllm") | answers_plainly("sglang"), Decision(1, {})),
-            "VL-LOOKUP-RECONCILE": found, "VL-LOOKUP-ONE-GROUP": found}
+            "VL-LOOKUP-RECONCILE": found, "VL-LOOKUP-ONE-GROUP": found,
+            "SG-SCHED-CHUNK.NEXT": Decision(0, {"left": 9, "total": 4, "window": 1})}

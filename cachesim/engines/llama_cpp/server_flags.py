@@ -105,8 +105,13 @@ ONE_TYPE = ("dsa", "dsa_iswa", "dsv4")
 (b11549)."""
 
 
-def _check_types(opts: Options, kind: ModelKind) -> None:
-    """Raise BadInput if the server does not start with these types of K and V rows."""
+def _check_model(opts: Options, kind: ModelKind, rules: Rules) -> None:
+    """Raise NotInBuild if this version cannot load the model, BadInput if the server does not start with these types of
+    its K and V rows."""
+    if kind.kind not in rules.memories:
+        cannot = "is simulated from b10809 on, not for" if kind.kind in NEWEST else "cannot be loaded by"
+        text = f"model {quoted(kind.name)} ({KIND_WORDS[kind.kind]}) {cannot} {rules.name} ({rules.build})"
+        raise NotInBuild(text, hint=f"models there: {', '.join(KIND_WORDS[known] for known in rules.memories)}")
     if kind.kind in ONE_TYPE and opts.cache_type_k != opts.cache_type_v:
         raise BadInput(f"the server does not start: {KIND_WORDS[kind.kind]} need one type of K and V rows, not "
                        f"{opts.cache_type_k} and {opts.cache_type_v}", hint=f"-ctv {opts.cache_type_k}")  # fmt: skip
@@ -118,11 +123,7 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
         raise BadInput(f"server flag 'parallel' must be -1 or 1 to {MAX_SLOTS}, not {opts.parallel}")
     drafters = drafters_of(opts.spec_type)
     _check_drafters(drafters, rules)
-    if kind.kind not in rules.memories:
-        cannot = "is simulated from b10809 on, not for" if kind.kind in NEWEST else "cannot be loaded by"
-        text = f"model {quoted(kind.name)} ({KIND_WORDS[kind.kind]}) {cannot} {rules.name} ({rules.build})"
-        raise NotInBuild(text, hint=f"models there: {', '.join(KIND_WORDS[known] for known in rules.memories)}")
-    _check_types(opts, kind)
+    _check_model(opts, kind, rules)
     if len(read_adapters(opts.lora_scaled)) > rules.most_adapters:
         raise NotInBuild(f"adapters are not known of {rules.name} ({rules.build})", hint="from b4579 on")
     auto = rules.slots_open(opts.parallel, opts.kv_unified, bool(opts.model_draft)).value

@@ -45,8 +45,6 @@ SENTENCES = Sentences({
     "SG-QUEUE-ORDER": lambda v, b: NoEffect("no new order") if v == sorted(v)
                       else f"sorts {b['waiting']} waiting requests",
     "SG-SCHED-ADMIT": _admit,
-    "SG-SCHED-CHUNK": lambda v, b: f"the last {counted(b['left'], 'token')} of its prompt wait: {b['total']} slots and "
-                      f"{b['window']} window slots are free or can be evicted, and a page of these stays free",
     "SG-EVICT-LEAF": lambda v, b: f"leaf {v}, {counted(b['tokens'], 'token')} up to {b['end']}, is evicted",
     "SG-EVICT-INSIDE": _inside,
     "SG-STATE-PATH": lambda v, b: f"the state after {b['end']} tokens is dropped: the path holds {b['held']}" if v
@@ -64,4 +62,8 @@ SENTENCES = Sentences({
     "SG-INSERT-PAGES": lambda v, b: f"{v} of {b['n']} tokens enter the tree",
     "SG-STATE-TRACK": lambda v, b: f"keeps the state after {v} tokens" if v else NoEffect("keeps no state here"),
     "SG-RETRACT-ORDER": lambda v, b: f"one of {b['running']} running requests is put back",
+}, {
+    "SG-SCHED-CHUNK.NEXT": lambda v, b: f"the last {counted(b['left'], 'token')} of its prompt wait: {b['total']} "
+                           f"slots and {b['window']} window slots are free or can be evicted, and a page of these "
+                           "stays free",
 })  # fmt: skip

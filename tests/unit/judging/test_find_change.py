@@ -19,6 +19,7 @@ from cachesim.judging.find_change import ChangedFields, bisect, neighbours
 from cachesim.judging.judged_run import Run
 from cachesim.judging.judgement import Judgement
 from cachesim.judging.judging_observer import NOTHING
+from cachesim.judging.outcomes import observed
 from cachesim.judging.verdict import CORRECT
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.schema import DEFAULT_PROFILE
@@ -50,10 +51,15 @@ def test_every_version_and_every_proposal_has_a_neighbour():
 def test_the_same_prompt_again_through_the_years():
     """History document, section 2, TRIM refusal."""
     first, again = courses("A130/A")
-    assert short(first) == [("b5851", 0, True, [["memories"]])] and first.beside == []       # hybrid models load
+    assert short(first) == [
+        ("b5851", 0, True, [["memories"]]),                      # hybrid models load
+        ("b6925", 0, True, [["slots_open", "slot_ctx", "auto_slots"]]), ("b7433", 0, True, [["slots_open"]]),
+    ]  # fmt: skip
+    assert first.beside == []
     assert short(again) == [
         ("b5851", 0, True, [["memories"]]),
         ("b6685", 129, False, [["rs_rm"]]),
+        ("b6925", 129, False, [["slots_open", "auto_slots"]]),       # -np 1 means four slots until b7433
         ("b7011", 0, True, [["rs_rm"]]),
         ("b7078", 129, False, [["trim"]]),          # the server dies
         ("b7543", 0, True, [["trim"]]),
@@ -62,9 +68,9 @@ def test_the_same_prompt_again_through_the_years():
         ("b9978", 126, True, [["ckpt_create"]]),
     ]
     assert [turn.causes[0].changes[0].source for turn in again.turns] == [
-        "#14534", "#16382", "#17009", "#17267", "#18391", "#22673", "#23280", "#25472",
+        "#14534", "#16382", "#16736", "#17009", "#17267", "#18391", "#22673", "#23280", "#25472",
     ]  # fmt: skip
-    assert all(turn.causes[0].is_alone for turn in again.turns)
+    assert [turn.new.partition("@")[2] for turn in again.turns if not turn.causes[0].is_alone] == ["b6925"]
 
 
 def test_changes_are_found_for_the_requests_that_were_asked_for():
@@ -107,16 +113,17 @@ def test_every_cause_really_does_it_and_none_of_its_parts_alone(number):
 
     def outcome(old, new, names):
         table = rules_of(old).mixed(rules_of(new), names)
-        one = run_judged(scenario, old, "provenance", table=table).requests[number]
-        return one.answer.cache_n, one.judged.equal_cold, one.answer.status
+        run = run_judged(scenario, old, "provenance", table=table)
+        one = run.requests[number]
+        return one.answer.cache_n, one.judged.equal_cold, one.answer.status, observed(run, number)
 
     for turn in bisect(scenario, ENGINE)[number].turns:
         for cause in turn.causes:
             names = [change.field for change in cause.changes]
-            assert outcome(turn.old, turn.new, names) == turn.now[:3]
+            assert turn.matches(outcome(turn.old, turn.new, names))
             if not cause.is_alone:
-                assert all(outcome(turn.old, turn.new, names[:i] + names[i + 1 :]) != turn.now[:3]
-                           for i in range(len(names)))  # fmt: skip
+                parts = [names[:i] + names[i + 1 :] for i in range(len(names))]
+                assert not any(turn.matches(outcome(turn.old, turn.new, part)) for part in parts)
 
 
 def test_the_command_speaks_json(capsys):

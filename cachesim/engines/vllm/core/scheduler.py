@@ -523,7 +523,7 @@ class Scheduler:
         request.status = status
         held = 0 if is_loading else max(0, request.num_processed_tokens)
         aborted = status == RequestStatus.FINISHED_ABORTED
-        computed = request.all_token_ids[:held]
+        computed = request.all_token_ids[: min(held, request.num_tokens - 1)]       # the last one is only an output
         record_answer(request.task.answer, "none" if aborted else "limit", aborted, computed)
         if request.launched:
             self.log.emit(Release(request.request_id, request.task.id, held, 0))

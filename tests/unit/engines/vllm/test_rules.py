@@ -14,12 +14,12 @@ from cachesim.engines.vllm.rules.blocks import (
     PublicationMask,
     PublishableBlocks,
 )
-from cachesim.engines.vllm.rules.schedule import ChunkSplit, Drafter, DraftPadding, Speculation
+from cachesim.engines.vllm.rules.schedule import ChunkSplit, Drafter, DraftPadding, Speculation, WaitingQueue
 
 NEED = BlockNeed(tokens=33, block=8, held=0, hit=0, idle=0, skipped=0, first=True, partial=False, cap=0)
 MASK = PublicationMask(first=0, last=6, block=8, align=16, interval=0, ends=(31,), window=16, drop=False)
 NEW = NewTokens(drafts=0, before=0, after=2, in_flight=3, overlap=False)
-PAD = DraftPadding(left=1, drafts=2, prefill=False, warm=True, room=True)
+PAD = DraftPadding(left=1, drafts=2, prefill=False, warm=True, room=True, most=3)
 CHUNK = ChunkSplit(start=0, end=20, prefill=40, prompt=40, block=8, most=64, last=32, tail=36, inside=True, junction=0,
                    exact_junction=True)  # fmt: skip
 F, T = False, True
@@ -114,10 +114,6 @@ def test_lengths_at_which_blocks_are_found(found, value):
     (schedule.partial_hits([4], [4], 4, T), T), (schedule.partial_hits([8], [8], 4, F), F),
     (schedule.partial_hits([], [], 4, T), F), (schedule.partial_hits([8, 4], [], 4, F), T),
     (schedule.prefill_cap(9, 1), 0), (schedule.prefill_cap(9, 2), 9), (schedule.prefill_cap_always(9, 1), 9),
-    (schedule.next_waiting("fcfs", [(1, 5), (0, 6)], [F, F]).value, 0),
-    (schedule.next_waiting("priority", [(1, 5), (0, 6)], [F, F]).value, 1),
-    (schedule.next_waiting("fcfs", [(1, 5), (0, 6)], [F, T]).value, 1),
-    (schedule.next_waiting("priority", [(1, 5), (0, 6), (0, 4)], [T, T, F]).value, 1),
     (schedule.preempt("fcfs", [(9, 1), (0, 2)], 3, 1).value, 1),
     (schedule.preempt("fcfs", [(9, 1), (0, 2)], 3, 1).because, {"running": 2, "needed": 3, "free": 1}),
     (schedule.preempt("priority", [(9, 1), (0, 2)], 3, 1).value, 0),
@@ -130,7 +126,11 @@ def test_lengths_at_which_blocks_are_found(found, value):
     (schedule.pad_drafts(PAD), T), (schedule.pad_drafts(PAD._replace(drafts=0)), F),
     (schedule.pad_drafts(PAD._replace(left=2)), F), (schedule.pad_drafts(PAD._replace(prefill=T)), F),
     (schedule.pad_drafts(PAD._replace(warm=F)), F), (schedule.pad_drafts(PAD._replace(room=F)), F),
-    (schedule.before_image(4, 9, 6), 2), (schedule.before_image(4, 1, 6), 1), (schedule.before_image(6, 9, 6), 0),
+    (schedule.pad_fitting_drafts(PAD), T), (schedule.pad_fitting_drafts(PAD._replace(most=2)), F),
+    (schedule.pad_fitting_drafts(PAD._replace(room=F)), F), (schedule.pad_drafts(PAD._replace(most=2)), T),
+    (schedule.before_image(4, 9, 6, 2), 2), (schedule.before_image(4, 1, 6, 2), 1),
+    (schedule.before_image(6, 9, 6, 2), 0),
+    (schedule.uncount_extra(2), 2), (schedule.count_extra(2), 0),
     (schedule.leave_lookahead(0, 9, 3), 9), (schedule.leave_lookahead(1, 9, 3), 7),
     (schedule.leave_lookahead(3, 9, 3), 9),
     (schedule.leave_lookahead(1, 2, 3), 0), (schedule.leave_lookahead_if_possible(1, 2, 3), 2),
@@ -140,6 +140,19 @@ def test_lengths_at_which_blocks_are_found(found, value):
 ])  # fmt: skip
 def test_order_and_sizes_of_steps(found, value):
     assert found == value
+
+
+@pytest.mark.parametrize(("policy", "order", "held", "skipped", "next_one", "next_older"), [
+    ("fcfs", [(1, 5), (0, 6)], [F, F], [F, F], 0, 0), ("priority", [(1, 5), (0, 6)], [F, F], [F, F], 1, 1),
+    ("fcfs", [(1, 5), (0, 6)], [F, T], [F, F], 1, 0), ("fcfs", [(1, 5), (0, 6)], [T, F], [F, T], 0, 1),
+    ("priority", [(1, 5), (0, 6), (0, 4)], [T, T, F], [F, F, F], 1, 2),
+    ("priority", [(1, 5), (0, 6), (0, 4)], [F, F, F], [T, F, F], 2, 2),
+])  # fmt: skip
+def test_the_waiting_request_that_is_next(policy, order, held, skipped, next_one, next_older):
+    queue = WaitingQueue(order=order, held=held, skipped=skipped)
+    found = schedule.next_waiting(policy, queue)
+    assert (found.value, found.because) == (next_one, {"waiting": len(order)})
+    assert schedule.next_skipped(policy, queue).value == next_older
 
 
 @pytest.mark.parametrize(("ask", "value"), [

@@ -29,7 +29,7 @@ def report(*pieces, base=(), traps=(), **more):
     """Return the text of a report with single spaces between words."""
     data = {"scenario": "a-case", "profile": "llama_cpp@b10587", "model": "GA", "requests": 2, "prompt_tokens": 1200,
             "sizes": None, "rule_sets": 1, "base": {**OUTCOME, **dict(base)}, "bound": {"total": 200, "holds": True},
-            "advice": list(pieces), "not_released": [], "traps": list(traps), "tried": 7,
+            "advice": list(pieces), "not_released": [], "notes": [], "traps": list(traps), "tried": 7,
             "log": None, **more}  # fmt: skip
     return " ".join(as_text(advise_report(data)).split())
 
