@@ -177,7 +177,7 @@ class _Reader:
         return self._word
 
     def end_word(self) -> None:
-        """End the word, if one is being read. The file of a redirection is left out; raise BadInput if it is missing."""
+        """End the word, if one is read. The file of a redirection is left out; raise BadInput if it is missing."""
         at_end = self.at >= len(self.text) or self.text[self.at] in "\n|&;<>"
         if self._word is not None and not self._redirected:
             self.words.append(ShellWord("".join(self._word), self._start + 1, self._variable))
