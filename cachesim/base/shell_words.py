@@ -1,9 +1,9 @@
 """Words of a pasted command line, split as a POSIX shell splits them, each with its place.
 
-Only one simple command is accepted, after lines that set shell variables. Where its output goes (redirections, a pipe)
-and a last ``&`` are left out; other lists of commands are refused with their place. A variable that such a line sets is
-replaced by its text. Other variables and command substitutions are kept and marked, because they may stand where their
-values do not matter.
+Only one simple command is accepted, after lines that set shell variables or prepare the shell (``cd``). Where its output
+goes (redirections, a pipe) and a last ``&`` are left out; other lists of commands are refused with their place. A
+variable that such a line sets is replaced by its text. Other variables and command substitutions are kept and marked,
+because they may stand where their values do not matter.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ _OPERATOR = re.compile(r"&&|\|\||<<|<\(|>\(|\$\(|[|&;`()]")
 _REDIRECTION = re.compile(r"(?:[0-9]{0,2}|&)(?:>>|>\||>&|<&|>|<)(?![<(])[ \t]*")
 _VARIABLE = re.compile(r"\$(?:\{[^}]*\}?|[A-Za-z_]\w*|[0-9?!#@*$]|\([^()`\n]*\))|`[^`\n]*`")
 _NAMED = re.compile(r"\$(?:\{(\w+)\}|(\w+))")                # a variable without further syntax
+_PROMPT = re.compile(r"\s*(?:PS )?[A-Za-z]:\\[^<>|\"\n]*>[ \t]*")         # of a Windows shell
+_PREPARES = re.compile(r"(\.|cd|clear|echo|mkdir|module|pushd|set|sleep|source|ulimit|(conda|mamba) activate)( |$)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _KEY = re.compile(r"\s*(?:-\s+)?[\"']?(?:command|cmd|entrypoint|args)[\"']?\s*:(?=\s)\s*(?:[>|][+-]?[ \t]*(?=\n))?")
 _JOIN = re.compile(r"[\\`^][ \t]*\r?\n")             # the end of a line that continues, in three shells
@@ -63,7 +65,7 @@ def command_words(text: str) -> list[ShellWord]:
     elif found and body[:1] in "'\"" and body[-1:] == body[:1] and len(body) > 1:
         words = [word._replace(place=word.place + start + 1) for word in shell_words(body[1:-1])]
     else:
-        words = [_moved(word, start) for word in shell_words(text[start:])]
+        words = [_moved(word, start) for word in shell_words(text[start:].rstrip())]
     if len(words) > MOST_WORDS:
         raise BadInput(f"command line: {len(words):,} words, at most {MOST_WORDS:,} are allowed")
     return words
@@ -115,7 +117,8 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.at = 0
+        prompt = _PROMPT.match(text)
+        self.at = prompt.end() if prompt else 0
         self.words: list[ShellWord] = []
         self._word: list[str] | None = None
         self._start = 0
@@ -193,10 +196,15 @@ class _Reader:
         return begins and not _VARIABLE.match(self.text, self.at)
 
     def _end_line(self) -> bool:
-        """End a line; return True if it sets variables and does nothing else. Their texts replace them in later lines.
-        Those that are not exported are no words of the command: its program does not see them."""
+        """End a line; return True if it sets variables and does nothing else, or if it prepares the shell. The texts of
+        variables replace them in later lines. Those that are not exported are no words of the command: its program does
+        not see them."""
         line = self.words[self._line :]
         self._line = len(self.words)
+        if _PREPARES.match(" ".join(word.text for word in line)):
+            del self.words[-len(line) :]
+            self._line = len(self.words)
+            return True
         is_exported = bool(line) and line[0].text == "export"
         set_here = line[1:] if is_exported else line
         if not set_here or not all(_ASSIGNMENT.fullmatch(word.text) for word in set_here):

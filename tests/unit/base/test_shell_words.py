@@ -70,6 +70,9 @@ def test_a_shell_variable_is_marked_with_its_place(line: str, word: int, place: 
     ("M=x && N=$M$M\na \\\n --b=$N", ["a", "--b=xx"]),
     ("M=x\na '$M' \\$M", ["a", "$M", "$M"]),
     ("M=x\nM=\na $M b", ["a", "b"]),
+    ("cd b && M=x && a $M", ["a", "x"]), ("cd b\nsource c; ulimit -l 1\na\n-b", ["a", "-b"]),
+    ("conda activate x\na", ["a"]), ("conda run a\n", ["conda", "run", "a"]), ("cdb\na", ["cdb", "a"]),
+    ("PS C:\\b c> .\\a.exe -b", [".\\a.exe", "-b"]), ("D:\\>a -b > c", ["a", "-b"]),
 ])  # fmt: skip
 def test_a_variable_that_an_earlier_line_sets_is_replaced(text: str, words: list[str]) -> None:
     assert texts(text) == words
