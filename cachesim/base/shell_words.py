@@ -1,6 +1,6 @@
 """Words of a pasted command line, split as a POSIX shell splits them, each with its place.
 
-Only one simple command is accepted, after lines that set shell variables or prepare the shell (``cd``). Where its output
+Only one simple command is accepted, after lines that set variables or prepare the shell (``cd``). Where its output
 goes (redirections, a pipe) and a last ``&`` are left out; other lists of commands are refused with their place. A
 variable that such a line sets is replaced by its text. Other variables and command substitutions are kept and marked,
 because they may stand where their values do not matter.
