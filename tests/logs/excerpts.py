@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Iterator, NamedTuple, Sequence
 
-from cachesim.engines.registry import ENGINES
+from cachesim.engines.registry import BUILTIN, ENGINES
 from cachesim.model.hash_mixing import Rng
 from cachesim.replay.recorded_trace import Trace
 from cachesim.scenarios.corpus import corpus_files
@@ -60,7 +60,7 @@ def _has_system(step: Step) -> bool:
 def profiles_of(engine: str) -> Sequence[str]:
     """Return the rule sets of an engine that a server can have. A rule set of our own prints shares that count tokens
     otherwise, and no server writes such a log."""
-    return sorted(name for name in ENGINES[engine].profiles if not name.endswith(OURS))
+    return sorted(name for name in BUILTIN[engine].profiles if not name.endswith(OURS))
 
 
 def log_of(source: Source, shared: bool = True) -> FullLog | None:

@@ -14,6 +14,7 @@ from tests.data.choose import FOLDERS, LIMIT, NAMED, ODD, OLDER, OTHERS, OURS
 from tests.replay.verdicts import DATA, decided_alike, decisions, judged_alike, verdicts
 
 FILES = sorted(path for path in DATA.rglob("*.json") if path.parent.name != "mlx_lm")      # see tests/peers
+WINDOWS_OF_REFERENCE = '"kind":"rswa"'      # a group whose rows are not computed, so that no answer is judged
 PLAIN_INEXACT = 36          # of commit 3f545be, counted by hand from the headers
 
 
@@ -33,7 +34,8 @@ def test_every_event_and_every_verdict_agrees(path):
     assert decided_alike(found)
     judged = verdicts(path)
     assert judged.broken == sorted(judged.trace.inexact)
-    assert judged_alike(judged) and decided_alike(judged)
+    assert decided_alike(judged)
+    assert judged_alike(judged) or (judged.verdicts_agree is None and WINDOWS_OF_REFERENCE in path.read_text("utf-8"))
 
 
 def not_replayable(tmp_path):

@@ -69,6 +69,8 @@ ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
                      "LC-RS-TAIL.CLEARED"), ()),
     **dict.fromkeys(("LC-FAIL.CLEAR", "LC-FAIL.KEEP"), (1,)),
     "LC-LIST.ALWAYS": (True, 0),
+    "LC-SLOTS-OPEN.AUTO": (-1, False, False),
+    "LC-SLOTS-OPEN.ONE": (1, False, False),
     "LC-PROMPT-FIT.REFUSE": (300, 256, 0, False),
     **dict.fromkeys(("LC-SHIFT-WHEN.GENERATING", "LC-SHIFT-WHEN.BUSY"), (False,)),
     **dict.fromkeys(("LC-SLOT-LIKE.PREFIX", "LC-SLOT-LIKE.SUBSTRING"), ((1, 2, 3), (1, 2, 4))),

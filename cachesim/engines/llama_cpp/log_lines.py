@@ -297,6 +297,7 @@ FLAGS = {
     ("slot_by_lcp", "thold"): "slot_prompt_similarity", ("slot_sim", "thold"): "slot_prompt_similarity",
 }
 """Printed numbers that are values of options. A limit of 0 in `cache state` means that it is not set."""
+AUTOMATIC = {"parallel": 4}          # -np 4, no -np, or -np 1 of b6925 to b7432
 CONSTANTS: Mapping[str, Mapping[str, Number]] = {
     "no_limit": {"limit_mib": -1}, "no_cache": {"limit_mib": 0}, "no_ckpt": {"max": 0},
 }
@@ -326,6 +327,7 @@ GRAMMAR = LogGrammar(
            "prompt_clear", "print_timings:"),
     starts=("build:", "build_info:", "version:", "initializing", "loading model", "system info", "main: "),
     options=options, hints=hints, memory=memory, totals=totals, gives=GIVES, flags=FLAGS, constants=CONSTANTS,
+    automatic=AUTOMATIC,
     warnings=WARNINGS | log_others.WARNINGS, fatal=FATAL, verdicts=VERDICTS, ordinary=ORDINARY,
     signatures=SIGNATURES, unlogged=UNLOGGED, tasks=TASKS, task_limits=TASK_LIMITS, open={
         "ubatch_size": (512, 1024, 2048, 256, 128, 64, 32, 16), "ctx_checkpoints": (32, 0, 8, 4, 3, 2, 1),

@@ -115,6 +115,8 @@ class LogGrammar:
     gives: Sequence[PrintedNumber] = ()                                      # numbers of a request that lines print
     # (kind of line, number in it) -> option of the server whose value it is
     flags: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    # option -> value that servers take without its flag, or with another one: a printed value does not show the flag
+    automatic: Mapping[str, Number] = field(default_factory=dict)
     # kind of line -> numbers that it means without printing them
     constants: Mapping[str, Mapping[str, Number]] = field(default_factory=dict)
     # tokens that a slot may hold after a request beyond the prompt and all but the last generated token

@@ -176,10 +176,7 @@ def _transferred(metadata: OffloadingConnectorMetadata) -> dict[str, list[list[l
 
 def undecided(data: Mapping[str, Any]) -> str:
     """Return why the answers of a recording cannot be judged."""
-    config = data["config"]
-    kinds = {one["kind"] for one in config["groups"]}
-    if "mamba" in kinds and config["async_scheduling"] and config["num_spec"]:
-        return "states of drafts with async_scheduling are not computed"
+    kinds = {one["kind"] for one in data["config"]["groups"]}
     return "reference windows are not computed" if "rswa" in kinds else ""
 
 

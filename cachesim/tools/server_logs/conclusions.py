@@ -171,7 +171,8 @@ def _build_range(lines: Iterable[ReadLine], builds: Sequence[int]) -> Iterator[S
 
 
 def _options(lines: Sequence[ReadLine], grammar: LogGrammar) -> Iterator[Statement]:
-    """Yield the options whose values are printed, unless two lines print different values."""
+    """Yield the options whose values are printed, unless two lines print different values, or the value does not show
+    what was set."""
     values: dict[str, dict[Any, int]] = {}
     for line in lines:
         for name, value in {**line.read.numbers, **grammar.constants.get(line.kind, {})}.items():
@@ -180,6 +181,6 @@ def _options(lines: Sequence[ReadLine], grammar: LogGrammar) -> Iterator[Stateme
                 whole = int(value) if isinstance(value, float) and value.is_integer() else value
                 values.setdefault(option, {}).setdefault(whole, line.number)
     for option, found in values.items():
-        if len(found) == 1:
-            ((value, number),) = found.items()
+        ((value, number),) = [*found.items()][:1]
+        if len(found) == 1 and grammar.automatic.get(option) != value:
             yield Statement(FOLLOWS, "option", (number,), None, None, {option: value}, f"{option} = {value}")

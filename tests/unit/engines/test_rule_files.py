@@ -427,12 +427,9 @@ def test_the_house_has_no_reason_to_refuse_what_we_ship():
             registry._check(one, list(engine.profiles.values()))
 
 
-def test_only_a_rule_that_a_version_lacks_can_be_left_out():
+def test_a_rule_set_has_the_base_with_which_it_shares_most_and_leaves_no_rule_out():
     v32, v33 = (registry.rules_of(f"vllm@0.{number}.0") for number in (32, 33))
     registry.add(replace(v32, name="vllm@mine", reset_preempts=v32.reset_preempts), "mine")
     assert registry.ENGINES["vllm"].beside["vllm@mine"] == "vllm@0.32.0"
-    registry.add(replace(v33, name="vllm@none", store_chunks=None), "mine")
-    with pytest.raises(BadInput, match=r"vllm@none stores other chunks"):
-        registry.ENGINES["vllm"].start("vllm@none", "A", {"num_cpu_chunks": 16}, "none")
     with pytest.raises(BadInput, match=r"evict of 'vllm@never' is not a rule: None"):
         registry.add(replace(v33, name="vllm@never", evict=None), "mine")

@@ -55,6 +55,12 @@ def test_the_last_generated_token_of_ik_may_be_in_the_slot():
         assert "n_tokens" not in numbers(*lines, *TIMES, release, engine="ik_llama")
 
 
+@pytest.mark.parametrize(("slots", "said"), [(3, [{"parallel": 3}]), (4, []), (1, [{"parallel": 1}])])
+def test_a_number_of_slots_that_servers_choose_themselves_shows_no_flag(slots, said):
+    line = f"srv    load_model: initializing slots, n_slots = {slots}"
+    assert [one.numbers for one in follows(line) if one.what == "option"] == said
+
+
 def test_timings_after_the_release_may_be_those_of_another_server():
     assert "n_tokens" not in numbers(LAUNCH, RELEASE, *TIMES)
     before = RELEASE.replace("n_tokens", "n_past")                               # servers of 2024 and 2025
