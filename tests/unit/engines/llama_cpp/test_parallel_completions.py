@@ -77,6 +77,39 @@ def test_b7710_drops_a_waiting_completion_whose_request_has_ended(ends):
     assert not talk.server.working and talk.ask(B, 1, n_cmpl=2).children[0].done
 
 
+def test_b7710_keeps_a_completion_that_waits_for_a_deferred_request():
+    talk = Talk("A", "b7789", rules=SELECTED, parallel=2)
+    busy = talk.send(B, 9, id_slot=0)
+    talk.server.iterate()
+    answer = talk.send(A, 2, id_slot=0, n_cmpl=2)
+    talk.server.iterate()
+    (child,) = answer.children
+    assert not busy.done and talk.kinds(answer, "launch") == ["launch"]
+    talk.work()
+    assert (answer.status, child.id_slot, child.cancelled, len(child.tokens)) == (200, 1, False, 2)
+    assert talk.right(answer) is True
+
+
+def test_b7710_drops_a_deferred_completion_whose_request_has_failed():
+    """Slots 1 and 2 fill the context, all requests fail, and the slots go to the three requests that were deferred
+    before the completion."""
+    talk = Talk("A", "b7789", rules=SELECTED, parallel=3, kv_unified=True, cache_ram=0)
+    full = [talk.send(word("X", 150), 20, id_slot=1), talk.send(word("Y", 100), 20, id_slot=2)]
+    talk.server.iterate()
+    later = [talk.send(B, 30, id_slot=1) for _ in range(3)]
+    answer = talk.send(A, 1, id_slot=0, n_cmpl=2)
+    talk.server.iterate()
+    assert len(talk.server.core.deferred) == 4
+    while not answer.done:
+        talk.server.iterate()
+    talk.server.iterate()
+    (child,) = answer.children
+    assert [one.status for one in (*full, answer)] == [500, 500, 500]
+    assert child.done and child.cancelled and not any(one.done for one in later)
+    talk.work()
+    assert all(one.done and one.status == 200 for one in later)
+
+
 def test_b7551_gives_the_answer_of_the_requests_own_task_last():
     """The first task to be queued evaluates the prompt in slot 0; the other one wants this slot, and reuses it."""
     talk = Talk("A", "b7789", rules=LAST, parallel=2, ctx_size=512)
