@@ -110,7 +110,7 @@ rediscover: $(VENV)/.run
 replay: $(VENV)/.run
 	@$(BIN)/python -m tests.replay $(TRACES) -j $(JOBS)
 
-# Grades of the outcomes of rules, in cachesim/engines/evidence; after a change of rules or recordings. About seven minutes
+# Grades of the outcomes of rules, in cachesim/engines/evidence; after a change of rules or recordings. About nineteen minutes
 # of CPU; resumes after an interruption.
 grades: $(VENV)/.dev
 	@$(BIN)/python -m tests.evidence $(TRACES) -j $(JOBS)

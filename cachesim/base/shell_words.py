@@ -1,7 +1,9 @@
 """Words of a pasted command line, split as a POSIX shell splits them, each with its place.
 
-Only one simple command is accepted. Pipes, redirections, lists of commands and command substitutions are refused with
-their place. A shell variable is kept and marked, because it may stand where its value does not matter.
+Only one simple command is accepted, after lines that set variables or prepare the shell (``cd``). Where its output
+goes (redirections, a pipe) and a last ``&`` are left out; other lists of commands are refused with their place. A
+variable that such a line sets is replaced by its text. Other variables and command substitutions are kept and marked,
+because they may stand where their values do not matter.
 """
 
 from __future__ import annotations
@@ -12,11 +14,16 @@ from typing import NamedTuple
 from cachesim.base.errors import BadInput, quoted
 from cachesim.base.untrusted_files import parse_json
 
-LONGEST = 20_000           # characters of a command line
+LONGEST = 20_000           # characters of a command line, and of all values that replace variables
 MOST_WORDS = 2_000
 
-_OPERATOR = re.compile(r"&&|\|\||>>|<<|\$\(|[|&;<>`()]")
-_VARIABLE = re.compile(r"\$(?:\{[^}]*\}?|[A-Za-z_]\w*|[0-9?!#@*$])")
+_OPERATOR = re.compile(r"&&|\|\||<<|<\(|>\(|\$\(|[|&;`()]")
+_REDIRECTION = re.compile(r"(?:[0-9]{0,2}|&)(?:>>|>\||>&|<&|>|<)(?![<(])[ \t]*")
+_VARIABLE = re.compile(r"\$(?:\{[^}]*\}?|[A-Za-z_]\w*|[0-9?!#@*$]|\([^()`\n]*\))|`[^`\n]*`")
+_NAMED = re.compile(r"\$(?:\{(\w+)\}|(\w+))")                # a variable without further syntax
+_PROMPT = re.compile(r"\s*(?:PS )?[A-Za-z]:\\[^<>|\"\n]*>[ \t]*")         # of a Windows shell
+_PREPARES = re.compile(r"(\.|cd|clear|echo|mkdir|module|pushd|set|sleep|source|ulimit|(conda|mamba) activate)( |$)")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _KEY = re.compile(r"\s*(?:-\s+)?[\"']?(?:command|cmd|entrypoint|args)[\"']?\s*:(?=\s)\s*(?:[>|][+-]?[ \t]*(?=\n))?")
 _JOIN = re.compile(r"[\\`^][ \t]*\r?\n")             # the end of a line that continues, in three shells
 _QUOTED = re.compile(r"\\[\"\\$`]")                     # a sign that a backslash quotes between double quotes
@@ -24,8 +31,8 @@ _ITEM = re.compile(r"[ \t]*-[ \t]+(.*)")
 
 
 class ShellWord(NamedTuple):
-    """A word. ``place``: its first character in the command line, from 1; ``variable``: place of a shell variable in
-    it, 0 = it has none."""
+    """A word. ``place``: its first character in the command line, from 1; ``variable``: place of a shell variable or
+    command substitution in it, 0 = it has none."""
 
     text: str
     place: int
@@ -33,7 +40,8 @@ class ShellWord(NamedTuple):
 
 
 def shell_words(text: str) -> list[ShellWord]:
-    """Return the words of a command line. Raise BadInput for text that is not one simple command."""
+    """Return the words of a command line, and of the lines that set variables before it. Raise BadInput for text that
+    is not one simple command."""
     reader = _Reader(text)
     while reader.at < len(text):
         reader.step()
@@ -57,7 +65,7 @@ def command_words(text: str) -> list[ShellWord]:
     elif found and body[:1] in "'\"" and body[-1:] == body[:1] and len(body) > 1:
         words = [word._replace(place=word.place + start + 1) for word in shell_words(body[1:-1])]
     else:
-        words = [_moved(word, start) for word in shell_words(text[start:])]
+        words = [_moved(word, start) for word in shell_words(text[start:].rstrip())]
     if len(words) > MOST_WORDS:
         raise BadInput(f"command line: {len(words):,} words, at most {MOST_WORDS:,} are allowed")
     return words
@@ -104,15 +112,21 @@ def _listed(text: str, place: int) -> ShellWord:
 
 
 class _Reader:
-    """Position in a text, the words before it, and the word that is being read (None between words)."""
+    """Position in a text, the words before it, and the word that is being read (None between words). ``values``: texts
+    of the variables that lines before this one set."""
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.at = 0
+        prompt = _PROMPT.match(text)
+        self.at = prompt.end() if prompt else 0
         self.words: list[ShellWord] = []
         self._word: list[str] | None = None
         self._start = 0
         self._variable = 0
+        self.values: dict[str, str] = {}
+        self._line = 0                      # number of words before this line
+        self._replaced = 0                  # characters that replaced variables
+        self._redirected = 0                # place of a redirection whose file is read next, 0 = none
 
     def step(self) -> None:
         """Read the next character, quotation or variable. Raise BadInput."""
@@ -120,6 +134,8 @@ class _Reader:
         if sign.isspace():
             self.end_word()
             self.at += 1
+            if sign == "\n":
+                self._end_line()
         elif sign == "#" and self._word is None:
             self.at = (self.text + "\n").index("\n", self.at)
         elif sign == "'":
@@ -131,11 +147,32 @@ class _Reader:
             self.at = joined.end()
         elif sign == "\\":
             self._escape()
-        elif operator := _OPERATOR.match(self.text, self.at):
-            raise BadInput(f"command line at character {self.at + 1}: {quoted(operator[0])} is shell syntax",
-                           hint="paste the command of the server alone")  # fmt: skip
+        elif sign in "&<>0123456789" and (redirection := self._redirection()):
+            self.end_word()
+            self._redirected = self.at + 1
+            self.at = redirection.end()
+        elif not _VARIABLE.match(self.text, self.at) and (operator := _OPERATOR.match(self.text, self.at)):
+            self._operator(operator)
         else:
             self._literal()
+
+    def _redirection(self) -> re.Match[str] | None:
+        """Return the redirection that begins here; digits belong to one only at the beginning of a word."""
+        is_number = self.text[self.at].isdigit()
+        return None if is_number and self._word is not None else _REDIRECTION.match(self.text, self.at)
+
+    def _operator(self, operator: re.Match[str]) -> None:
+        """Pass over the operator after a line that sets variables, or after the command. Raise BadInput for another
+        one."""
+        self.end_word()
+        is_last = not self.text[operator.end() :].strip()
+        if operator[0] in (";", "&&") and self._end_line():
+            self.at = operator.end()
+        elif operator[0] == "|" or (operator[0] in ("&", ";") and is_last):
+            self.at = len(self.text)
+        else:
+            raise BadInput(f"command line at character {self.at + 1}: {quoted(operator[0])} is shell syntax",
+                           hint="paste the command of the server alone")  # fmt: skip
 
     def _begin(self) -> list[str]:
         if self._word is None:
@@ -143,20 +180,76 @@ class _Reader:
         return self._word
 
     def end_word(self) -> None:
-        """End the word, if one is being read."""
-        if self._word is not None:
+        """End the word, if one is read. The file of a redirection is left out; raise BadInput if it is missing."""
+        at_end = self.at >= len(self.text) or self.text[self.at] in "\n|&;<>"
+        if self._word is not None and not self._redirected:
             self.words.append(ShellWord("".join(self._word), self._start + 1, self._variable))
+        if self._word is None and self._redirected and at_end:
+            raise BadInput(f"command line at character {self._redirected}: no file follows the redirection")
+        if self._word is not None:
+            self._redirected = 0
         self._word = None
 
-    def _literal(self) -> None:
-        """Read a character that stands for itself, or a variable."""
-        word = self._begin()
+    def _begins_substitution(self) -> bool:
+        """True if a command substitution begins here that is not simple: it has no end, or contains another one."""
+        begins = self.text.startswith(("$(", "`"), self.at)
+        return begins and not _VARIABLE.match(self.text, self.at)
+
+    def _end_line(self) -> bool:
+        """End a line; return True if it sets variables and does nothing else, or if it prepares the shell. The texts of
+        variables replace them in later lines. Those that are not exported are no words of the command: its program does
+        not see them."""
+        line = self.words[self._line :]
+        self._line = len(self.words)
+        if _PREPARES.match(" ".join(word.text for word in line)):
+            del self.words[-len(line) :]
+            self._line = len(self.words)
+            return True
+        is_exported = bool(line) and line[0].text == "export"
+        set_here = line[1:] if is_exported else line
+        if not set_here or not all(_ASSIGNMENT.fullmatch(word.text) for word in set_here):
+            return False
+        for word in set_here:
+            name, _, value = word.text.partition("=")
+            if word.variable:
+                self.values.pop(name, None)
+            else:
+                self.values[name] = value
+        if not is_exported:
+            del self.words[-len(set_here) :]
+            self._line = len(self.words)
+        return True
+
+    def _literal(self, is_quoted: bool = False) -> None:
+        """Read a character that stands for itself, or a variable. Raise BadInput if values are too long."""
         found = _VARIABLE.match(self.text, self.at)
+        named = _NAMED.fullmatch(found[0]) if found else None
+        value = self.values.get(named[1] or named[2]) if named else None
+        if found and value is not None:
+            self._replaced += len(value)
+            if self._replaced > LONGEST:
+                raise BadInput(f"command line at character {self.at + 1}: values of variables have more than "
+                               f"{LONGEST:,} characters")  # fmt: skip
+            self._replace(value, is_quoted)
+            self.at = found.end()
+            return
+        word = self._begin()
         if found and not self._variable:
             self._variable = self.at + 1
         text = found[0] if found else self.text[self.at]
         word.append(text)
         self.at += len(text)
+
+    def _replace(self, value: str, is_quoted: bool) -> None:
+        """Add the text of a variable; outside of quotation marks blanks in it separate words."""
+        if is_quoted:
+            self._begin().append(value)
+            return
+        for part in re.split(r"(\s+)", value):
+            if part.isspace():
+                self.end_word()
+            elif part:
+                self._begin().append(part)
 
     def _escape(self) -> None:
         """Read a backslash outside of quotes: it quotes a sign; before a letter it is part of a Windows path."""
@@ -175,10 +268,10 @@ class _Reader:
             if quote == '"' and _QUOTED.match(self.text, self.at):
                 word.append(self.text[self.at + 1])
                 self.at += 2
-            elif quote == '"' and self.text.startswith(("$(", "`"), self.at):
+            elif quote == '"' and self._begins_substitution():
                 raise BadInput(f"command line at character {self.at + 1}: expected text, found a command substitution")
             elif quote == '"':
-                self._literal()
+                self._literal(is_quoted=True)
             else:
                 word.append(self.text[self.at])
                 self.at += 1

@@ -42,6 +42,7 @@ def test_an_environment_is_made_once(commands, tmp_path, capsys):
     assert "mlx_lm_lru gemma3: OK: 15 ok (" in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_what_cannot_be_had_is_skipped_with_a_word_and_its_stand_in_tried(commands, tmp_path, capfd):
     commands[1]["mlx-lm==0.32.2"] = 1, "Looking\nERROR: No matching distribution"
     assert runner.run(ADAPTER, tmp_path) == 0

@@ -16,6 +16,8 @@ from tests.bench.rows import AGENTS, CORRECT, ROWS, VLLM, Row
 from tests.bench.spellings import WORDS, NoCounterpart, find_modules, spell
 from tests.shared import ROOT
 
+pytestmark = pytest.mark.long
+
 
 def git(folder, *words):
     """Run git in a repository; return its output."""

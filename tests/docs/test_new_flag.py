@@ -79,6 +79,7 @@ def test_the_flag_changes_what_a_request_keeps(python):
     assert kept(python(*SET[: SET.index("--set")], "--json")) == [0, 60]
 
 
+@pytest.mark.long
 def test_the_command_line_of_a_server_sets_it(python):
     assert kept(python(*TYPED, "--json")) == [0, 20]
     read, written = json.loads(python("-c", LINES))

@@ -48,6 +48,7 @@ def test_there_are_three_examples():
     assert list(FOUND) == ["test_my_cache.py", "test_blocks.py", "test_my_rules.py"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("file", ["test_my_cache.py", *LATER])
 def test_an_example_finds_its_fault_and_prints_what_the_page_shows(file):
     printed, examples = in_new_process(file)

@@ -64,6 +64,7 @@ SLOW = ("5,000,000 values", "2,000,000 tokens")          # their parsing takes a
 QUICK = [(name, COMMANDS[at % 3], STAGES[at // 3 % 3]) for at, name in enumerate(ALL) if name not in SLOW]
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name, command, stage", QUICK)
 def test_a_misbehaving_server_is_one_line_or_a_finding(name, command, stage, tmp_path, capsys):
     run_here(command, name, stage, tmp_path, capsys)
@@ -103,6 +104,7 @@ def test_every_misbehaviour_in_a_stream(name, command, tmp_path, capsys):
     run_here(command, name, "later", tmp_path, capsys, LINES[1])
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("at, name", list(enumerate(FIELDS)))
 def test_a_field_of_another_type(at, name, tmp_path, capsys):
     what = list(VALUES)[at % len(VALUES)]

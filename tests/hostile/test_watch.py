@@ -61,7 +61,7 @@ def judge(rows):
     assert totals_text(totals)
 
 
-@pytest.mark.part(3)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("name", [*MISBEHAVIOURS, *WRONG_FIELDS])
 def test_every_reply_has_at_most_a_printable_row(name):
     replies = [(REPLY, one) for one in pieces(name)]

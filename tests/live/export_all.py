@@ -3,7 +3,7 @@
 Each scenario that is wrong under the build's rule set becomes a script (``cachesim export --to script``), which is run
 with a PATH of only this Python and the real server. It shows the fault, or cannot because a real server cannot
 reproduce it (a race, forced drafts, another kind of task, a model that llama.cpp does not support), or it failed. Exit
-code 1 after a failure, or if less than 80 % are shown. ``--checkout TREE`` runs each as a server test
+code 1 after a failure, or if less than 70 % are shown. ``--checkout TREE`` runs each as a server test
 (``--to llama-server-test``) in that tree of llama.cpp instead; its requirements must be installed for this Python.
 """
 
@@ -30,7 +30,7 @@ from cachesim.tools.live.llama_server.export.script import make_script
 from tests.live import build
 
 SHOWN, NOT_SHOWABLE, FAILED = "shown", "not showable", "failed"
-ENOUGH = 0.8                # share of the cases that must be shown
+ENOUGH = 0.7                # share of the cases that must be shown; images and index rows cannot be
 DELAYS = (0.05, 0.02, 0.005, 0.002, 0.0, 0.0)
 """Delays (seconds per iteration of the server) for the repeated attempts of a case that depends on time or drafts."""
 SECONDS = 300

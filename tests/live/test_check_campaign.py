@@ -16,6 +16,7 @@ def short(monkeypatch):
     monkeypatch.setattr("cachesim.tools.conformance.http_check.known_faults.ROUNDS", 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("spoil, code", [(0, 0), (7, 1)])
 def test_alarms_are_those_of_the_simulator_and_spoilt_answers_are_not(short, capsys, spoil, code):
     with serving(Simulated("llama_cpp@b11549", "GA", spoil=spoil).complete, PROPS) as url:

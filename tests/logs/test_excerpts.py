@@ -17,6 +17,7 @@ def tally() -> Tally:
     return tally_of(SAMPLE, shared=False)
 
 
+@pytest.mark.long
 def test_no_statement_is_false(tally):
     assert sum(tally.excerpts.values()) > 200 and tally.said["read"] > 3000
     assert not tally.false, report(tally, 5)

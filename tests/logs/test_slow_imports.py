@@ -32,6 +32,7 @@ def test_a_report_on_a_log_or_an_excerpt_states_nothing_false(file):
     assert (tally.examples, tally.inner) == ([], [])
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not SLOW.exists(), reason=absent(SLOW))
 def test_the_shared_logs_meet_all_limits():
     tally = tally_of_folder(SLOW, 0)

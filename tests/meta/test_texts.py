@@ -23,6 +23,7 @@ def faults():
     return import_module("tests.meta.faults")
 
 
+@pytest.mark.long
 def test_the_text_to_replace_occurs_once_in_the_engine(faults):
     for fault in faults.FAULTS:
         texts = [path.read_text() for path in holders(ROOT, fault.engine, fault.old)]

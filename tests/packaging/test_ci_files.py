@@ -57,6 +57,7 @@ def test_every_variable_of_the_check_is_an_input():
     assert "${{" not in install + check            # an input is data, not a part of a script
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("limit, undecided, code", [("9", "fail", 3), ("9", "pass", 0), ("none", "pass", 2)])
 def test_the_check_of_the_action_runs(tmp_path, limit, undecided, code):
     check = fields(ACTION, "run")[1]

@@ -56,6 +56,7 @@ def histories(draw: st.DrawFn) -> tuple[list[list[int]], list[list[TokenRun]]]:
     return tokens, batches
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("exact", [True, False], ids=["exact", "provenance"])
 @pytest.mark.parametrize("notation", KINDS)
 def test_cached_path_is_the_cold_run(notation: str, exact: bool) -> None:

@@ -55,6 +55,7 @@ EXAMPLES = pytest.mark.parametrize("examples", [30, pytest.param(150, marks=pyte
 """Drawn cases: few in `make test`, which has four minutes."""
 
 
+@pytest.mark.part(3)
 @EXAMPLES
 @pytest.mark.parametrize("world", WORLDS)
 def test_what_is_reported_is_what_there_is(world, examples):
@@ -76,6 +77,7 @@ def test_what_is_reported_is_what_there_is(world, examples):
     assert HAPPENS.get(world, set()) <= seen
 
 
+@pytest.mark.long
 @EXAMPLES
 def test_so_it_is_where_slots_take_the_windows_of_others(examples):
     @settings(max_examples=examples)

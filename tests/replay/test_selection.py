@@ -24,7 +24,7 @@ def traces():
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(DATA)))
-@pytest.mark.part(3)
+@pytest.mark.part(2)
 def test_every_event_and_every_verdict_agrees(path):
     found = decisions(path)
     if found.trace.out:

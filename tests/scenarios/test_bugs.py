@@ -58,11 +58,13 @@ def test_an_entry_is_shown_or_has_a_class_and_a_reason() -> None:
         assert bug.threads and all(re.fullmatch(r"[\w.-]+/[\w.-]+#\d+", thread) for thread in bug.threads), entry
 
 
+@pytest.mark.part(3)
 @strict
 def test_a_strict_report_is_true(case: Shown) -> None:
     assert list(complaints(case)) == []
 
 
+@pytest.mark.part(3)
 @some_explained
 def test_why_names_the_rule_first(case: Shown) -> None:
     assert is_named(first_named(case), case.report), f"why names {first_named(case) or 'no rule'}"

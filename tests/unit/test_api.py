@@ -41,6 +41,7 @@ def test_the_package_itself_imports_nothing_heavy():
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", ["cachesim.judging.judged_run", "cachesim.api", "cachesim.scenarios.load"])
 def test_whatever_is_imported_first_the_names_are_no_modules(first):
     code = f"import {first}, cachesim; print([one for one in cachesim.__all__ if not callable(getattr(cachesim, one))])"

@@ -229,13 +229,14 @@ def _with_last_answer(srv: Core, task: Task) -> list[Task]:
     """Return the tasks of a request whose own task gives the last of its answers: the first further completion gives
     the first one."""
     children = _further_tasks(srv, task)
-    return [_answering(one, other) for one, other in zip([*children, task], [task, *children], strict=True)]
+    queue, answers = [*children, task], [task, *children]
+    return [_with_answer(queued, source) for queued, source in zip(queue, answers, strict=True)]
 
 
-def _answering(task: Task, other: Task) -> Task:
-    """Return a task that gives the answer of another one."""
-    request = replace(task.request, forced=other.request.forced, drafts=other.request.drafts)
-    return replace(task, request=request, answer=other.answer)
+def _with_answer(task: Task, source: Task) -> Task:
+    """Return a task that gives the answer of another one, ``source``."""
+    request = replace(task.request, forced=source.request.forced, drafts=source.request.drafts)
+    return replace(task, request=request, answer=source.answer)
 
 
 def link_completions(srv: Core) -> None:

@@ -22,7 +22,6 @@ from cachesim.engines.shared.command_table import Argument, CommandTable, Parsed
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _NUMBER = re.compile(r"-[0-9]+(\.[0-9]*)?|-\.[0-9]+")
 _LEVEL = re.compile(r"-O\.?(?:level=)?[0-9]")
-_MACRO = re.compile(r"\$\{\w+\}")             # of llama-swap and compose; harmless where the value does not matter
 _COMMON = re.compile(r"\$|export|env|sudo|nohup|exec|time|-u|python[0-9.]*")       # words before many programs
 _EXTENSION = re.compile(r"\.exe$", re.IGNORECASE)
 _CONTAINERS = ("docker", "podman", "nerdctl")
@@ -278,7 +277,7 @@ class _ArgumentReader:
             hint = f"{without} has it without" if without else ""
             raise kind(f"{self.release}: flag {quoted(spelling)}: expected a value{after}", hint=hint)
         for value in values:
-            if value.variable and not (row.effect == effects.NO_EFFECT and _MACRO.fullmatch(value.text)):
+            if value.variable and row.effect != effects.NO_EFFECT:
                 raise BadInput(f"{_place(value.variable)}: the value of {quoted(spelling)} is a shell variable",
                                hint="put its value there")  # fmt: skip
         return values

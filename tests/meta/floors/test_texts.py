@@ -34,6 +34,7 @@ def faults():
     return import_module("tests.meta.floors.faults")
 
 
+@pytest.mark.long
 def test_the_text_to_replace_occurs_once_and_changes_the_program(faults):
     for fault in faults.FAULTS:
         spoilt = fault.planted(ROOT)
@@ -59,6 +60,7 @@ def test_generated_faults_are_reproducible_and_depend_on_the_seed(faults):
     assert {fault.name for fault in generated(ROOT, seed=2)} != {fault.name for fault in faults.GENERATED}
 
 
+@pytest.mark.long
 def test_a_fault_is_planted_only_in_its_copy(faults, tmp_path):
     field, fault = Field(tmp_path), faults.FAULTS[0]
     with field.spoilt(fault) as copy:

@@ -55,6 +55,7 @@ def test_the_child_limits_itself_and_inherits_nothing():
         assert found["group"] == found["pid"] != os.getpgid(0)
 
 
+@pytest.mark.long
 def test_the_limits_hold_while_the_data_are_parsed(monkeypatch):
     monkeypatch.setattr(limits.PARSER_TIME, "now", 1)
     with pytest.raises(BadInput, match=r"x\.bin: the probe takes too long, at most 1 CPU seconds"):

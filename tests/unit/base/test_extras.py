@@ -45,6 +45,7 @@ def test_a_pyproject_of_another_project_is_not_read(monkeypatch, tmp_path):
     assert "evil" not in extras.install_command("live")
 
 
+@pytest.mark.long
 def test_every_command_in_the_tree_is_run_by_a_test():
     found = printed()
     assert "pip install ." in found and len(found) >= 12

@@ -31,8 +31,9 @@ def test_words_are_split_as_a_shell_splits_them(line: str, words: list[str]) -> 
 
 
 @pytest.mark.parametrize(("line", "place"), [
-    ("a | tee log", 3), ("a > log", 3), ("a 2>&1", 4), ("a && b", 3), ("a &", 3), ("a; b", 2), ("a < b", 3),
-    ("a `b`", 3), ("a $(b)", 3), ('a "$(b)"', 4), ('a "`b`"', 4), ("a 'b", 3), ('a "b', 3),
+    ("a && b", 3), ("a & b", 3), ("a; b", 2), ("a || b", 3), ("a << b", 3), ("a <(b)", 3), ("a >(b)", 3),
+    ("a >", 3), ("a > \n b", 3), ("a 2>", 3), ("a > | b", 3), ("a >& >b", 3),
+    ("a `b", 3), ("a $(b", 3), ("a $(b $(c))", 3), ('a "$(b"', 4), ('a "`b"', 4), ("a 'b", 3), ('a "b', 3),
     ("a --j '{\"k\": \"it's\"}'", 19),
     ("a b\\", 4), ("(a)", 1),
 ])  # fmt: skip
@@ -41,12 +42,55 @@ def test_what_is_not_one_simple_command_is_refused_with_its_place(line: str, pla
         shell_words(line)
 
 
+@pytest.mark.parametrize("rest", [
+    " | tee log", " > log", " 2>&1", " > log 2>&1 &", " &> log", " 2>> 'a b' &", " < b", ";", " >| $(date).log",
+    " 2>&1 | grep 'x' && y",
+])  # fmt: skip
+def test_where_the_output_goes_is_left_out(rest: str) -> None:
+    assert texts(f"a -b 5{rest}") == ["a", "-b", "5"]
+
+
+def test_a_redirection_may_stand_between_words() -> None:
+    assert texts("a >log -b 2>&1 5 &>> x") == ["a", "-b", "5"]
+    assert texts("a -b>log 5> log") == ["a", "-b"]
+
+
 @pytest.mark.parametrize(("line", "word", "place"), [
+    ("a $(pwd)/b", 1, 3), ('a "$(pwd)/b"', 1, 4), ("a x`pwd`", 1, 4), ('a "`pwd`"', 1, 4), ("a '$(pwd)'", 1, 0),
     ("a $B", 1, 3), ("a x${B}y", 1, 4), ('a "x $B"', 1, 6), ("a '$B'", 1, 0), ("a $1", 1, 3), ("a 5$", 1, 0),
     ("a $$B", 1, 3),
 ])  # fmt: skip
 def test_a_shell_variable_is_marked_with_its_place(line: str, word: int, place: int) -> None:
     assert shell_words(line)[word].variable == place
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("M=/x\n\na ${M} $M/y", ["a", "/x", "/x/y"]),
+    ("export M=/x N='b c'; a $M \"$N\" $N", ["export", "M=/x", "N=b c", "a", "/x", "b c", "b", "c"]),
+    ("M=x && N=$M$M\na \\\n --b=$N", ["a", "--b=xx"]),
+    ("M=x\na '$M' \\$M", ["a", "$M", "$M"]),
+    ("M=x\nM=\na $M b", ["a", "b"]),
+    ("cd b && M=x && a $M", ["a", "x"]), ("cd b\nsource c; ulimit -l 1\na\n-b", ["a", "-b"]),
+    ("conda activate x\na", ["a"]), ("conda run a\n", ["conda", "run", "a"]), ("cdb\na", ["cdb", "a"]),
+    ("PS C:\\b c> .\\a.exe -b", [".\\a.exe", "-b"]), ("D:\\>a -b > c", ["a", "-b"]),
+])  # fmt: skip
+def test_a_variable_that_an_earlier_line_sets_is_replaced(text: str, words: list[str]) -> None:
+    assert texts(text) == words
+    assert [word.variable for word in command_words(text)] == [0] * len(words)
+
+
+@pytest.mark.parametrize(("text", "place"), [
+    ("M=x a $M", 7), ("M=x\na ${M:-y}", 7), ("M=x\na $N", 7), ("M=$N\na $M", 8), ("M=x\nM=$N\na $M", 12),
+    ("a M=x\nb $M", 9),
+])  # fmt: skip
+def test_a_variable_whose_value_is_not_known_stays_marked(text: str, place: int) -> None:
+    assert command_words(text)[-1].variable == place
+
+
+def test_values_of_variables_are_limited_together() -> None:
+    doubled = "".join(f"V{number + 1}=$V{number}$V{number}\n" for number in range(60))
+    with pytest.raises(BadInput, match="values of variables have more than 20,000 characters"):
+        command_words(f"V0=xxxxxxxxxx\n{doubled}a $V60")
 
 
 @pytest.mark.parametrize("text", [

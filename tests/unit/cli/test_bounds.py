@@ -65,6 +65,7 @@ def replayed(path):
 # Memory
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("profile", ["llama_cpp@latest", IK])
 def test_a_context_of_2_31_tokens_costs_what_is_used_of_it(profile):
     options = [f"--set={name}={HUGE}" for name in ("ctx_size", "batch_size", "ubatch_size", "ctx_checkpoints")]

@@ -54,6 +54,7 @@ def refused(capsys, line, code):
     return data["error"]["message"]
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_error_is_an_object_on_stdout(capsys, monkeypatch, command):
     monkeypatch.chdir(ROOT)
@@ -66,6 +67,7 @@ def test_so_is_an_unknown_option(capsys, command):
     assert refused(capsys, f"{command} --nonsense", exits.BAD_INPUT)
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("line", NOTHING)
 def test_so_is_an_empty_selection(capsys, monkeypatch, line):
     monkeypatch.chdir(ROOT)

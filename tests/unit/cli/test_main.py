@@ -143,6 +143,7 @@ def test_a_reader_that_goes_away_is_no_error(tell):
     assert (done.returncode, done.stderr) == (exits.BROKEN_PIPE, b"")
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
 def test_any_output_can_be_written(encoding):
     """The tables have a sign that ASCII lacks, and a cut prompt has another."""
@@ -200,6 +201,7 @@ def test_stdout_that_cannot_be_written_is_one_line(argv):
             assert told in done.stderr and done.stderr.count("\n") == 1
 
 
+@pytest.mark.long
 def test_stderr_need_not_be_read():
     words = f'"{sys.executable}" -m cachesim'
     for end in ("2>&-", "2>/dev/full"):

@@ -52,6 +52,7 @@ def test_another_engine():
     assert told("A10>a2/A.a.B5", profile="mlx_lm@d78bf58e").startswith("loaded ")
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", sorted(corpus_files())[::7])
 def test_kept_restored_loaded_and_evaluated_are_the_prompt(name):
     scenario = load(corpus_files()[name])

@@ -44,6 +44,7 @@ def test_bits_are_pinned(notation: str) -> None:
     assert bits(notation) == PINNED[notation]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_threads_do_not_matter(threads: str) -> None:
     """Run in a separate process, because BLAS reads its number of threads at the start. Chunks are large enough to

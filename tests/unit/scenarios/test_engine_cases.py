@@ -210,6 +210,7 @@ def test_advice_is_given_under_each_engine(capsys):
     assert all("-p " + one["profile"] in advice["command"] for one in found for advice in one["advice"])
 
 
+@pytest.mark.long
 def test_advice_about_bodies_is_given_under_each_engine(capsys):
     code, out, _ = called(capsys, "advise", BODIES, "-p", "llama_cpp", "-p", "vllm", "--set", "block_size=32", "--json")
     assert code == exits.HOLDS

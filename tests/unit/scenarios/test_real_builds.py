@@ -47,6 +47,7 @@ def test_every_line_is_of_a_build_or_of_a_bundled_scenario():
     assert scenarios == sorted(scenarios) and set(scenarios) <= set(corpus_files())
 
 
+@pytest.mark.long
 def test_why_and_profiles_show_print_it(capsys):
     assert main(["why", NAMED, "2", "-p", "llama_cpp@b9518", "-q"]) == exits.HOLDS
     assert seen_text(real_builds(NAMED)) in " ".join(capsys.readouterr().out.split())

@@ -130,6 +130,8 @@ ARCHITECTURES = (
 )
 """Architecture, kinds of layers that it requires, and kinds that it allows."""
 NO_ARCHITECTURE = "llama.cpp has no architecture with the layers '{}': {}"
+NOT_WRITTEN = {"I": "index rows", "P": "pooled index rows", "B": "chosen blocks", "D": "compressed rows"}
+"""Kinds of layers that llama.cpp has, and of which no tiny model is written here."""
 
 
 class GgufModel(NamedTuple):
@@ -149,7 +151,7 @@ class GgufModel(NamedTuple):
 
 
 def find_model(notation: str) -> GgufModel:
-    """Return the model for a notation. Raise BadInput if llama.cpp has no such architecture.
+    """Return the model for a notation. Raise BadInput if llama.cpp has no such architecture, or if none is written.
 
     Gated delta nets use plain positions (qwen3next), unless an MTP head follows or ``qwen35-`` precedes the layers:
     then they use M-RoPE (qwen35), which a context shift cannot move. ``qwen2vl`` is attention with M-RoPE.
@@ -169,6 +171,9 @@ def _architecture(spec: Spec, mrope: bool) -> str:
     def refuse(why: str) -> BadInput:
         return BadInput(NO_ARCHITECTURE.format(spec.notation, why))
 
+    if unwritten := [words for kind, words in NOT_WRITTEN.items() if kind in kinds]:
+        raise BadInput(f"no tiny model with {unwritten[0]} can be written here: '{spec.notation}'",
+                       hint="with a model file: run --real BUILD --gguf FILE")  # fmt: skip
     if len(windows) > 1:
         raise refuse("all windows of a model must have one width")
     if (spec.mtp or mrope) and kinds != {"G", "A"}:

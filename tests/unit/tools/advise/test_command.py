@@ -103,6 +103,7 @@ def test_the_case_is_printed_before_changes_are_tried(capsys, monkeypatch):
     assert rest.startswith("  MiB: n/a")
 
 
+@pytest.mark.long
 def test_with_wrong_answers_a_line_on_stderr_comes_first(capsys, monkeypatch):
     """A wrong answer may evaluate fewer tokens than the lower bound, so that the advice decides if the bound holds."""
     printed = []

@@ -52,6 +52,7 @@ def test_the_known_cure_is_among_the_first_three(name, capsys):
         assert not one["wrong"] and one["evaluated"] < data["base"]["evaluated"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["llama-21831-reasoning-removed-hybrid", "llama-24055-spacing-without-effect-hybrid",
     "mlx-911-entry-removed-hybrid"])
 def test_every_command_shows_what_is_said(name, capsys):

@@ -10,6 +10,8 @@ import pytest
 from cachesim.cli.main import main
 from tests.shared import SHARED, needs
 
+pytestmark = pytest.mark.long
+
 LINE = "S40.A60/B80/S.C50/S.A.D5"
 BODIES = "tests/unit/tools/request_bodies/agent.jsonl"
 QUICK = [

@@ -118,6 +118,7 @@ def test_a_history_is_scaled_without_its_answers(line, longer):
     assert scaled(parse_history(line), 4).line == longer
 
 
+@pytest.mark.long
 def test_the_corpus_is_scaled_to_the_sizes_with_which_it_fits():
     plain, both = ({one.line for one in corpus_histories(256, near)} for near in ((), (1, 16, 400)))
     assert plain < both and len(both - plain) > 15

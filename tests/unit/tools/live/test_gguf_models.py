@@ -51,6 +51,8 @@ def test_a_file_name_leads_back_to_the_layers(notation):
     ("G W8", "windows need A or C alone"), ("HA", "H must stand alone"), ("C W8 A", "no architecture"),
     ("CC", "add an A"), ("GG", "add an A"), ("W8 W9", "must have one width"), ("A+M", "MTP heads"),
     ("S+M", "MTP heads"), ("qwen35-AA", "both G and A"), ("GSA", "no architecture"), ("X", "layer"),
+    ("I48", "no tiny model with index rows can be written here: 'I48'"), ("G P48", "pooled index rows"),
+    ("A B4", "chosen blocks"), ("W32 D4.32.12", "compressed rows"),
 ])
 def test_what_no_architecture_has_is_refused(notation, why):
     with pytest.raises(BadInput, match=why):

@@ -78,6 +78,7 @@ def is_running(url):
         return False
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_the_server_answers_and_ends_with_its_parent(tmp_path, number):
     process = serving(tmp_path, "--", "-np", "2", "-c", "512")
@@ -101,6 +102,7 @@ def test_a_server_that_refuses_a_flag_says_so(tmp_path, capsys):
     assert "the server ended when it started: unknown flag: -x" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_check_starts_a_real_server(tmp_path, capsys):
     file = launcher(tmp_path, "b11549", "llama_cpp@b11549-repaired")
     words = ["check", "--real", str(file), "--layers", "A", "--flags", "-np 1 -c 512", "--only", "reuse", "--json"]

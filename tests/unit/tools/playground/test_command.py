@@ -34,6 +34,7 @@ def served(*words):
             process.kill()
 
 
+@pytest.mark.long
 def test_it_serves_on_the_loopback_address_until_it_is_interrupted():
     with served() as (process, line):
         [(host, port)] = re.findall(r"^http://([\d.]+):(\d+)/\n$", line)

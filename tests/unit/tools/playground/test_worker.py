@@ -39,6 +39,7 @@ CASES = (
 )
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_a_case_has_a_result_or_exceeds_a_limit(answers, number):
     found, says = answers[number], CASES[number][1]

@@ -61,6 +61,7 @@ FIVE = ["llama_cpp@b11549", "ik_llama@2491", "mlx_lm@0.32.2", "vllm@0.33.0", "sg
 SHAPES = [shapes.chat, shapes.agent, shapes.anthropic, shapes.pictures, shapes.responses, shapes.named, shapes.story]
 
 
+@pytest.mark.part(3)
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
 def test_every_kind_of_client_runs_under_five_engines(capsys, tmp_path, shape):
     file = tmp_path / "bodies.jsonl"

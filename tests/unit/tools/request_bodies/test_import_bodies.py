@@ -142,6 +142,7 @@ def planted(draw):
     return [chat(*some, system=LONG, tools=tools) for some in (texts, other)], number, character
 
 
+@pytest.mark.long
 @given(planted())
 def test_a_planted_change_is_found_at_its_byte(case):
     (a, b), number, character = case

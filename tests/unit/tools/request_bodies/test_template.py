@@ -112,6 +112,7 @@ def test_a_broken_or_malicious_template_gives_a_one_line_error(source, what):
     assert what in error and "\n" not in error
 
 
+@pytest.mark.long
 def test_an_endless_template_is_terminated(monkeypatch):
     monkeypatch.setattr(limits.PARSER_TIME, "now", 1)
     loop = "{% for a in range(99999) %}" * 4 + "{% set x = a %}" + "{% endfor %}" * 4
@@ -119,6 +120,7 @@ def test_an_endless_template_is_terminated(monkeypatch):
                              "(--limit parser-time=N allows more)")  # fmt: skip
 
 
+@pytest.mark.long
 def test_constants_are_evaluated_under_the_limits(monkeypatch):
     monkeypatch.setattr(limits.PARSER_TIME, "now", 1)
     assert "t: the chat template takes too long" in refused("{% set x = 7**(10**8) %}hi")

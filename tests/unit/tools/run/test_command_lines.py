@@ -71,6 +71,7 @@ def test_the_lines_are_sixty_of_three_engines_with_distinct_addresses() -> None:
         assert sum(word in command for command in text) >= least
 
 
+@pytest.mark.part(4)
 @pytest.mark.parametrize("line", LINES, ids=IDS)
 def test_a_damaged_line_is_read_or_refused_in_one_line(line: dict[str, Any]) -> None:
     text = line["command"]

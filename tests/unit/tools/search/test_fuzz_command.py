@@ -268,6 +268,7 @@ def test_what_cannot_be_done_is_exit_2_with_a_hint(capsys, argv, words):
     assert all(word in err for word in words), err
 
 
+@pytest.mark.long
 def test_what_is_written_exists_or_is_replaced(capsys, tmp_path):
     _, _, err = call(capsys, *BAD, "--out", tmp_path)
     written = re.findall(r"^cachesim: (\S+) written(?: in place of (\S+))?$", err, re.M)

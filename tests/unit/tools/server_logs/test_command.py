@@ -76,6 +76,7 @@ def test_each_of_several_logs_is_reported_when_it_is_known(capsys, monkeypatch):
     assert "Simulated" not in first and "Simulated" in second and "parallel_slots.log" in second
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ENGINE_OF)
 def test_only_the_engine_of_a_log_is_imported(name):
     """The default engine is always imported: its newest rule set is the default of a scenario."""

@@ -91,7 +91,7 @@ PLANTED = {
 }
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(3)
 @pytest.mark.parametrize("kind", PLANTED)
 def test_a_planted_number_rejects_the_run(tmp_path, kind):
     lines = simulated_log(TURNS, verbosity=4).splitlines()

@@ -121,6 +121,7 @@ def test_a_relay_prints_rows_and_at_an_interrupt_the_totals():
     assert (totals["requests"], totals["unread_connections"]) == (3, 0)
 
 
+@pytest.mark.long
 def test_bodies_are_stored_only_where_the_user_says(tmp_path):
     with relaying("-q", "--save", str(tmp_path / "bodies.jsonl")) as (process, client):
         ask(client, "A secret, please?")

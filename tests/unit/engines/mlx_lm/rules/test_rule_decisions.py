@@ -16,6 +16,7 @@ def run_of(decision: TakenDecision) -> tuple[str, str]:
 RUNS = groupby(sorted(read("mlx_lm"), key=run_of), key=run_of)
 
 
+@pytest.mark.part(2)
 @pytest.mark.parametrize(
     ("run", "expected"), [pytest.param(run, {*group}, id="-".join(run)) for run, group in RUNS]
 )  # fmt: skip

@@ -18,7 +18,7 @@ def short(monkeypatch):
     monkeypatch.setattr("cachesim.tools.conformance.http_check.known_faults.ROUNDS", 1)
 
 
-@pytest.mark.part(4)
+@pytest.mark.part(3)
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_server_never_passes(name):
     code, out, err = checked(name, "--only", "noise", "--only", "same")

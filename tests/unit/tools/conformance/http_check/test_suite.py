@@ -112,6 +112,7 @@ def stopped_at(at, complete, wanted):
     return check(http, identify_server(http), wanted, listener), listener
 
 
+@pytest.mark.part(5)
 @pytest.mark.parametrize("at", ["first requests", "known faults", "fault", "noise", "section same"])
 def test_an_interrupt_keeps_what_was_found(at):
     toy = Toy(apart=lambda request, prompt, reused: 0.2 if reused == 1 else 0.0)

@@ -24,6 +24,8 @@ from cachesim.tools.live.llama_server.verify.model_of import ComparedRequest, Re
 from cachesim.tools.live.real_report import real_report
 from tests.unit.tools.live.real_llama import launcher
 
+pytestmark = pytest.mark.long
+
 NAMED = "A20>r2@0/B10@0/A.r.C3@0"
 FLAGS = {"parallel": 1, "ctx_size": 512}
 

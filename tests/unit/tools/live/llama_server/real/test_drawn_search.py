@@ -72,6 +72,7 @@ def test_conversations_that_cannot_be_sent_are_counted_by_reason(monkeypatch, se
     assert tally.conversations == 0
 
 
+@pytest.mark.long
 def test_fuzz_compares_with_a_real_server(tmp_path, capsys):
     file = launcher(tmp_path, "b9713", "llama_cpp@b9518")
     assert main(["fuzz", "--real", str(file), "--examples", "2", "--model", "A", "--json"]) == exits.HOLDS
