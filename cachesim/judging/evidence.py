@@ -13,7 +13,7 @@ from collections import Counter
 from enum import StrEnum
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Callable, Mapping, NamedTuple
 
 from cachesim.base.errors import Terminated
 from cachesim.base.files import write_whole
@@ -109,10 +109,17 @@ def write_table(engine: str, table: GradeTable) -> None:
 
 @cache
 def released_rules(engine: str) -> frozenset[str]:
-    """Return the rules of an engine that a released build has: those of its main-line rule sets."""
+    """Return the rules of an engine that a released build has: those of its main-line rule sets and between them."""
     line = BUILTIN[engine].line
-    return frozenset(str(fn.rule) for name in line  # type: ignore[attr-defined]
-                     for fn in graded_rules(BUILTIN[engine].profiles[name]).values())  # fmt: skip
+    own = frozenset(str(fn.rule) for name in line  # type: ignore[attr-defined]
+                    for fn in graded_rules(BUILTIN[engine].profiles[name]).values())  # fmt: skip
+    return own | rules_between(engine).keys()
+
+
+def rules_between(engine: str) -> dict[str, Callable[..., Any]]:
+    """Return the rules that came and went between two main-line rule sets of an engine, by id."""
+    values = (change.value for change in BUILTIN[engine].when.between)
+    return {value.rule: value for value in values if hasattr(value, "rule")}
 
 
 def grade_of(engine: str, outcome: Outcome) -> Grade | None:

@@ -6,7 +6,7 @@ import json
 
 from cachesim.engines.registry import BUILTIN
 from cachesim.engines.rule_outcomes import Outcome, graded_rules
-from cachesim.judging.evidence import Grade, GradedOutcome, GradeTable, released_rules, table_of
+from cachesim.judging.evidence import Grade, GradedOutcome, GradeTable, released_rules, rules_between, table_of
 from tests.evidence import digests, peer_runs
 from tests.evidence.search import Found
 from tests.shared import ROOT
@@ -16,8 +16,9 @@ COMPARED = "tests/unit/"                # answers of released code, stored for t
 
 
 def rules_of_engine(engine):
-    """Return all rules of the built-in rule sets, by id."""
-    return {fn.rule: fn for rules in BUILTIN[engine].profiles.values() for fn in graded_rules(rules).values()}
+    """Return all rules of the built-in rule sets and between them, by id."""
+    own = {fn.rule: fn for rules in BUILTIN[engine].profiles.values() for fn in graded_rules(rules).values()}
+    return rules_between(engine) | own
 
 
 def met(surveys, engine):

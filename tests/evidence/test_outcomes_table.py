@@ -94,6 +94,12 @@ def test_a_rule_recorded_from_a_patched_server_is_graded_recorded():
     assert table.grade(Outcome("LC-PC-LOAD.CLONE", "no")) is Grade.RECORDED
 
 
+def test_a_rule_between_two_rule_sets_belongs_to_a_release():
+    """Builds b7690 to b7746 have it, of which b7710 was run."""
+    assert "LC-CHILDREN.SELECTED" in released_rules("llama_cpp")
+    assert TABLES["llama_cpp"].grade(Outcome("LC-CHILDREN.SELECTED", "selected")) is Grade.RECORDED
+
+
 CODE = '''
 LIMIT = 3
 

@@ -14,7 +14,7 @@ from cachesim.tools.live.llama_server.real.comparison import compare_case
 from cachesim.tools.live.llama_server.real.real_server import find_servers
 from cachesim.tools.live.llama_server.real.wheels import WHEELS
 
-KINDS = ("A", "W8 A", "S", "SA", "GA", "qwen35-GA", "GA+M", "CA", "C W8", "H")
+KINDS = ("A", "W8 A", "W8 W8", "S", "SA", "GA", "qwen35-GA", "GA+M", "CA", "C W8", "H")
 LINE, SERVER = "S40.A20>4/S.B9/S.A.C5", {"parallel": 1, "ctx_size": 512}
 STATES = {True: "equal", False: "DIFFERS", None: "-"}
 

@@ -32,14 +32,15 @@ def builds():
 
 def shows(scenario, entry):
     """True if a fault of a scenario showed in a stored result: a wrong or missing answer of the real server where the
-    simulator finds one, or tokens that the simulator charges. None if the simulator finds a wrong answer that the real
-    server did not give: it depends on when the requests arrive."""
+    simulator finds one, a refused action (a restore), or tokens that the simulator charges. None if the simulator finds
+    a wrong answer that the real server did not give: it depends on when the requests arrive."""
     if scenario.symptom in (RIGHT, ""):
         return False
     if entry["profile"] not in profiles():
         resolve_name(entry["profile"])
     run = run_judged(scenario, entry["profile"], "provenance")
-    if run.broken or any(one.answer.died for one in run.requests):
+    refused = [n for n in run.refused if scenario.steps[n].action is not None]
+    if run.broken or (refused and scenario.symptom == "error") or any(one.answer.died for one in run.requests):
         return any(map(is_wrong, entry["requests"])) or None
     return scenario.symptom not in WRONG and any(one.ledger.charges for one in run.requests)
 

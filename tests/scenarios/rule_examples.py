@@ -81,6 +81,7 @@ ARGUMENTS: Mapping[str, tuple[Any, ...]] = {
     "LC-CKPT-NOTE.NONE": (CKPT, CheckpointUse("made", 1)),
     "LC-SPEC-BATCH.SHARED": (),
     "LC-CKPT-PERIODIC.NONE": (CHUNK, 16, [CKPT]),
+    **dict.fromkeys(("LC-CHILDREN.LAST", "LC-CHILDREN.SELECTED"), (2,)),
     "LC-CKPT-RESTORE.RE3": (CKPT, PromptInputs(9, 9, 12, 12, 11, 0, True)),
     "LC-CKPT-TOLD.GONE": (3, [0]),
     "LC-CKPT-TOLD.NEWEST": (3, [0]),

@@ -87,6 +87,8 @@ NOT_YET: dict[str, str] = {
                     "a checkpoint always finds room again; tests/unit/engines/llama_cpp/test_newer.py takes it"),
     **dict.fromkeys(("LC-SPEC-PLACE.OWN", "LC-RS-SAVED.PENDING"), "asked without a line in the log"),
     "LC-CKPT-RESTORE.RE3": "between two profiles (b8166 to b8256): none has it",
+    **dict.fromkeys(("LC-CHILDREN.LAST", "LC-CHILDREN.SELECTED"),
+                    "between two profiles (b7508 to b7746); tests/unit/engines/llama_cpp/test_parallel_completions.py"),
     "LC-ALORA-ROWS": "never caps, and only that is written down",
     **dict.fromkeys(("LC-ALORA-READ", "LC-ALORA-READ.NONE", "LC-LORA-IDS"), "asked without a line in the log"),
     "LC-LORA-LEAD.STAYS": "those builds shorten a prompt that does not fit, and no scenario has another failure",

@@ -16,7 +16,12 @@ from cachesim.engines.llama_cpp.prefill_chunk import checkpoint_after_prompt
 from cachesim.engines.llama_cpp.rules.prompt_lifecycle import SILENT_TASKS
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
-from cachesim.engines.llama_cpp.slot_assignment import activate_children, orphaned_children, process_task
+from cachesim.engines.llama_cpp.slot_assignment import (
+    activate_children,
+    drop_orphaned_tasks,
+    orphaned_children,
+    process_task,
+)
 from cachesim.engines.llama_cpp.speculative_decoding import decode_in_draft, make_draft, verify
 from cachesim.engines.rule import rule_id
 from cachesim.engines.shared import slot_events as slot_ev
@@ -208,6 +213,7 @@ def cancel_requests(srv: Core) -> None:
             _cancel(srv, member)
     for slot in orphaned_children(srv):
         _cancel(srv, slot)
+    drop_orphaned_tasks(srv)
 
 
 def _completions(srv: Core, parent: Slot, task: Task) -> list[Slot]:

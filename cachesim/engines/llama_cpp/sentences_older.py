@@ -49,7 +49,9 @@ OLDER: dict[str, Say] = {
         "reuses cells outside the model's window" if v else "keeps all its cells"),
     "LC-CHILDREN": lambda v, b: {
         "copied": f"{b['n']} completions: the prompt is evaluated once and copied",
+        "selected": f"{b['n']} completions: the prompt is evaluated once and copied to slots selected for each",
         "each": f"{b['n']} completions: each evaluates the prompt",
+        "last": f"{b['n']} completions: each evaluates the prompt; the last answer is that of the request's own task",
         "ignored": "one completion: this build gives no more"}[v],
     "LC-RM-REFUSED": lambda v, b: f"positions {b['p0']} to {b['p1']} cannot be removed: " + (
         "the server ends" if v else "the server ignores this"),

@@ -32,10 +32,15 @@ from cachesim.engines.llama_cpp.prefix_reuse import begin_prompt
 from cachesim.engines.llama_cpp.profiles import Rules
 from cachesim.engines.llama_cpp.rules.adapters import read_scales
 from cachesim.engines.llama_cpp.rules.context_shift import Shift
-from cachesim.engines.llama_cpp.rules.slot_selection import COPIED, EACH, IGNORED
+from cachesim.engines.llama_cpp.rules.slot_selection import COPIED, EACH, IGNORED, LAST, SELECTED
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
-from cachesim.engines.llama_cpp.slot_assignment import child_task, orphaned_children, process_task
+from cachesim.engines.llama_cpp.slot_assignment import (
+    orphaned_children,
+    process_task,
+    tasks_of_completions,
+    waits_for_completions,
+)
 from cachesim.engines.llama_cpp.slot_save_restore import slot_action
 from cachesim.engines.llama_cpp.snapshot import Inspection, Sequences, Sizes, SlotPoints
 from cachesim.engines.llama_cpp.speculative_decoding import DrafterFailed, make_draft
@@ -151,13 +156,13 @@ class Server(CoreServer):
 
 
 def queue_task(srv: Core, request: Request, answer: Answer) -> None:
-    """Queue a task, after the tasks of its further completions if the build evaluates the prompt for each (rule
-    LC-CHILDREN)."""
+    """Queue a task, with the tasks of its further completions if these are tasks of their own (rule LC-CHILDREN)."""
     how = srv.decide(srv.rules.children(request.n_cmpl), None) if request.n_cmpl > 1 else COPIED
-    task = Task(srv.next_tick(), replace(request, n_cmpl=1) if how == IGNORED else request, answer)
-    if how == EACH:
-        srv.queue.extend(child_task(srv, task, number) for number in range(request.n_cmpl - 1))
-    srv.queue.append(task)
+    task = Task(srv.next_tick(), replace(request, n_cmpl=1) if how == IGNORED else request, answer, how=how)
+    if how in (SELECTED, EACH, LAST):
+        srv.queue.extend(tasks_of_completions(srv, task))
+    else:
+        srv.queue.append(task)
 
 
 def split_decision(srv: Core, request: Request, answer: Answer) -> Request:
@@ -237,6 +242,8 @@ def _work_on_prompt(srv: Core, slot: Slot, batch: DecodeBatch) -> None:
 def _evaluate_prompt(srv: Core, slot: Slot, batch: DecodeBatch) -> None:
     task = slot.task
     if task is None or slot.state not in (State.STARTED, State.PROMPT) or not joins(srv, slot):
+        return
+    if waits_for_completions(slot, task):
         return
     if slot.state is not State.PROMPT and not begin_prompt(srv, slot, task):
         return

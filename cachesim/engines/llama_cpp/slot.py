@@ -14,6 +14,7 @@ from cachesim.engines.base import Answer, Immutable, Request
 from cachesim.engines.llama_cpp.memory.saved_state import Blob
 from cachesim.engines.llama_cpp.rules.adapters import SavedAdapters
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt
+from cachesim.engines.llama_cpp.rules.slot_selection import COPIED
 from cachesim.engines.shared.slot_base import SlotBase
 
 
@@ -51,12 +52,14 @@ class SpecCkpt:
 @dataclass(slots=True)
 class Task:
     """Request in the server. Requests and update iterations draw ids from a common counter. ``parent``: id of the task
-    whose prompt this task completes once more, -1 = none."""
+    whose prompt this task completes once more, -1 = none. ``how``: the way to its further completions, see
+    ``slot_selection.COPIED``."""
 
     id: int
     request: Request
     answer: Answer
     parent: int = -1
+    how: str = COPIED
 
 
 @dataclass(slots=True)

@@ -15,7 +15,15 @@ from cachesim.engines.base import BEFORE_A_SLOT, Answer, Request
 from cachesim.engines.llama_cpp import events as llama_ev
 from cachesim.engines.llama_cpp.adapters import launch_adapters, saves_first, scales_for
 from cachesim.engines.llama_cpp.media import is_admitted
-from cachesim.engines.llama_cpp.rules.slot_selection import ANY_SLOT, IdlePlan, SlotChoice, SlotFacts
+from cachesim.engines.llama_cpp.rules.slot_selection import (
+    ANY_SLOT,
+    COPIED,
+    LAST,
+    SELECTED,
+    IdlePlan,
+    SlotChoice,
+    SlotFacts,
+)
 from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.shared import slot_events as slot_ev
@@ -31,7 +39,7 @@ def process_task(srv: Core, task: Task) -> None:
     if slot is None or slot.busy:
         defer(srv, task)
         return
-    if task.request.n_cmpl > 1 and not task.answer.children:        # else its children are tasks of their own
+    if task.request.n_cmpl > 1 and task.how == COPIED:              # else its children are tasks of their own
         n_children = task.request.n_cmpl - 1
         free = [idle for idle in srv.slots if not idle.busy and idle is not slot]
         if len(free) < n_children:
@@ -42,8 +50,10 @@ def process_task(srv: Core, task: Task) -> None:
     if not launch_adapters(srv, slot, task):
         srv.emit(slot_ev.Error(f"failed to launch slot with task, id_task = {task.id}"))
         return
-    slot.begin(task, State.STARTED)
-    srv.emit(ev.Launch(slot.id, task.id, 0))
+    slot.child = task.how == SELECTED and task.parent >= 0
+    slot.begin(task, State.WAITING if slot.child else State.STARTED)
+    srv.emit(ev.Launch(slot.id, task.id, int(slot.child)))
+    link_completions(srv)
     if srv.settings.cache_idle_slots:
         save_idle(srv)
 
@@ -201,6 +211,60 @@ def _nth(given: Sequence[T], number: int, otherwise: D) -> T | D:
     return given[number] if number < len(given) else otherwise
 
 
+def tasks_of_completions(srv: Core, task: Task) -> list[Task]:
+    """Return a task and the tasks of its further completions in their order in the queue.
+
+    Source: llama.cpp tools/server/server-context.cpp handle_completions_impl "create_child" (0759b09c9)."""
+    if task.how == LAST:
+        return _with_last_answer(srv, task)
+    children = _further_tasks(srv, task)
+    return [task, *children] if task.how == SELECTED else [*children, task]
+
+
+def _further_tasks(srv: Core, task: Task) -> list[Task]:
+    return [replace(child_task(srv, task, number), how=task.how) for number in range(task.request.n_cmpl - 1)]
+
+
+def _with_last_answer(srv: Core, task: Task) -> list[Task]:
+    """Return the tasks of a request whose own task gives the last of its answers: the first further completion gives
+    the first one."""
+    children = _further_tasks(srv, task)
+    queue, answers = [*children, task], [task, *children]
+    return [_with_answer(queued, source) for queued, source in zip(queue, answers, strict=True)]
+
+
+def _with_answer(task: Task, source: Task) -> Task:
+    """Return a task that gives the answer of another one, ``source``."""
+    request = replace(task.request, forced=source.request.forced, drafts=source.request.drafts)
+    return replace(task, request=request, answer=source.answer)
+
+
+def link_completions(srv: Core) -> None:
+    """Note in each slot the slots that wait for its prompt, where the further completions are tasks of their own."""
+    waiting = [slot for slot in srv.slots if slot.state is State.WAITING and slot.task is not None]
+    for parent in srv.slots:
+        if parent.task is not None and parent.task.how == SELECTED and parent.task.parent < 0:
+            parent.children = [slot.id for slot in waiting if slot.task and slot.task.parent == parent.task.id]
+
+
+def waits_for_completions(slot: Slot, task: Task) -> bool:
+    """True if a slot does not begin with its prompt, because some further completions have no slot yet.
+
+    Source: llama.cpp tools/server/server-context.cpp update_slots "n_launched" (b7710)."""
+    return task.how == SELECTED and task.parent < 0 and len(slot.children) < task.request.n_cmpl - 1
+
+
+def drop_orphaned_tasks(srv: Core) -> None:
+    """Drop the deferred further completions whose request has ended: the server's result reader cancels them.
+
+    Source: llama.cpp tools/server/server-queue.cpp cleanup_pending_task (b7710)."""
+    alive = {task.id for task in (*srv.queue, *srv.deferred, *(slot.task for slot in srv.slots if slot.task))}
+    for task in [task for task in srv.deferred if task.how == SELECTED and task.parent >= 0]:
+        if task.parent not in alive:
+            srv.deferred.remove(task)
+            task.answer.cancelled = task.answer.done = True
+
+
 def orphaned_children(srv: Core) -> list[Slot]:
     """Return the children whose parent was cancelled or failed. The server's result reader then cancels every task of
     the request, the parent's first.
@@ -210,7 +274,8 @@ def orphaned_children(srv: Core) -> list[Slot]:
     if not waiting:
         return []
     awaited = {number for slot in srv.slots for number in slot.children}
-    return [slot for slot in waiting if slot.id not in awaited]
+    pending = {task.id for task in (*srv.queue, *srv.deferred)}
+    return [slot for slot in waiting if slot.id not in awaited and slot.task and slot.task.parent not in pending]
 
 
 def activate_children(srv: Core, stop: int) -> None:

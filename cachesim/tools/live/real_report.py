@@ -113,19 +113,38 @@ def history_report(data: Data) -> RenderableType:
     lines = [Text(f"  not run on {one['build']}: {one['left_out']}", "yellow") for one in data["not_run"]]
     lines += [Text.assemble(f"  {run['build']}:", line)
               for run in data["runs"] for row in run["requests"] for line in _below(row)]  # fmt: skip
+    lines += [Text(f"  {', '.join(builds)}: note: {note}", "dim") for note, builds in _notes(data).items()]
     tables = [table] if data["runs"] else []
     return Group(Text(change_sentence(data), "bold"), *tables, *lines, Text(f"  {LEGEND}", "dim"))
 
 
+def _notes(data: Data) -> dict[str, list[str]]:
+    """Return the notes on what was changed to send the scenario, each with the builds that it concerns."""
+    found: dict[str, list[str]] = {}
+    for run in data["runs"]:
+        for note in run["notes"]:
+            found.setdefault(note, []).append(run["build"])
+    return found
+
+
 def change_sentence(data: Data) -> str:
-    """Return where the outcome changed between real builds."""
+    """Return where the outcome changed between real builds: the first change, which the halving looked for, and further
+    ones that the runs happen to show."""
     builds = [run["build"] for run in data["runs"]]
     if data["first_new"]:
-        which = ", ".join(map(str, changed_requests(data)))
-        return f"real builds: request {which} changes between {data['last_old']} and {data['first_new']}"
+        which = changed_requests(data)
+        subject = f"requests {', '.join(map(str, which))} change" if len(which) > 1 else f"request {which[0]} changes"
+        places = [f"between {older['build']} and {newer['build']}" for older, newer in pairwise(data["runs"])
+                  if _outcome(older) != _outcome(newer)]  # fmt: skip
+        return f"real builds: {subject} {', and again '.join(places)}"
     if len(builds) < 2:
         return "real builds: fewer than two could be compared"
     return f"real builds: no request changes between {builds[0]} and {builds[-1]}"
+
+
+def _outcome(run: Data) -> list[Data]:
+    """Return the real outcome of every request of a run."""
+    return [row["theirs"] for row in run["requests"]]
 
 
 def changed_requests(data: Data) -> list[int]:

@@ -7,11 +7,16 @@ life time of its rule, or ``ended`` of the older rule set, names it. The commits
 
 from __future__ import annotations
 
-from cachesim.engines.llama_cpp.profiles.older_builds import B8260, B8916, B9231
+from cachesim.engines.llama_cpp.profiles.older_builds import B7789, B8260, B8916, B9231
 from cachesim.engines.llama_cpp.rules import older_checkpoint_restore as old_use
+from cachesim.engines.llama_cpp.rules import older_slot_selection
 from cachesim.engines.shared.timeline import DatedChange
 
 BETWEEN = (
+    # b7400 .. b7789
+    DatedChange("children", older_slot_selection.children_last, "#18263"),
+    DatedChange("children", older_slot_selection.children_selected, "#18663"),
+    DatedChange("children", B7789.children, "#18789"),
     # b8152 .. b8260
     DatedChange("ckpt_restore", old_use.resume_re3, "#19924"),
     DatedChange("ckpt_restore", B8260.ckpt_restore, "#20279"),

@@ -28,8 +28,7 @@ B7400 = replace(
     name="llama_cpp@b7400",
     build="b7400",
     source="ggml-org/llama.cpp 0759b09c9 (2025-12-14), rules between #17775 (b7308) and #17982 (b7413); read only",
-    memories=("A", "W", "R", "H"),           # hybrid models with windows since #18601
-    children=older_slot_selection.children_evaluate,   # until #18663
+    children=older_slot_selection.children_evaluate,   # until #18263
     trim=prompt_lifecycle.assert_if_refused,           # until #18391
     kv_read=seq_rm_and_state.read_together,            # until #17982
     file_torn=slot_file.torn_stays,                    # until #18801
@@ -38,7 +37,7 @@ B7400 = replace(
     silent=B7789.silent | {"lora_set"},      # until #18263
     defaults={**B7789.defaults, "ctx_size": 4096},     # until #16653
     unlogged=without(B7789, launch="is_child"),        # until #18663
-    ended={"defaults": "#16653", "memories": "#18601", "unlogged.launch": "#18663", "silent.lora_set": "#18263"},
+    ended={"defaults": "#16653", "unlogged.launch": "#18663", "silent.lora_set": "#18263"},
 )
 
 B6998 = replace(

@@ -194,6 +194,7 @@ B7789 = replace(
     spec_on=speculative.drafts_anywhere,            # until #19270: no startup probe; no drafts either
     start_batch=0,                           # until #19270
     spec_types=("none",),                    # ngram-simple is #18471; draft models of that time are not modelled
+    memories=("A", "W", "R", "H"),           # HW is #18601 (b7789), but b7964 still has no architecture that uses it
     unlogged=without(B8152, ckpt_create="n_tokens", ckpt_evict="n_tokens", ckpt_invalidate="n_tokens",
                      ckpt_restore="n_tokens"),
     ended={"ckpt_count": "#19849", "spec_on": "#19270", "start_batch": "#19270", "spec_types": "#18471",
@@ -202,7 +203,6 @@ B7789 = replace(
 
 B6685 = replace(
     B7789,
-    memories=("A", "W", "R", "H"),           # hybrid models with windows since #18601
     name="llama_cpp@b6685",
     build="b6685",
     source="ggml-org/llama.cpp f6dcda390 (2025-10-03)",

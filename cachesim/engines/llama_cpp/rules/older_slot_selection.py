@@ -14,6 +14,8 @@ from cachesim.engines.llama_cpp.rules.slot_selection import (
     EACH,
     F32,
     IGNORED,
+    LAST,
+    SELECTED,
     IdlePlan,
     SlotChoice,
     SlotFacts,
@@ -77,13 +79,36 @@ def idle_save_none(unified: bool, held: int) -> Decision:
 
 
 # [Gone in llama_cpp@b7789]
+@rule("LC-CHILDREN.SELECTED", Role.PROMPT,
+      llama_cpp(CONTEXT, 'update_slots "n_launched", launch_slot_with_task "is_child", create_child',
+                note="read in xllamacpp 0.2.9 (b7710), which was run"),
+      since="#18663 (b7690)", until="#18789 (b7747)")
+def children_selected(n: int) -> Decision:
+    """Evaluate the prompt of n completions once, and copy its memory. The further completions are tasks of their own:
+    a slot is selected for each as for any request, saved first if that is due, and the first completion waits until
+    all others have a slot."""
+    return Decision(SELECTED, {"n": n})
+
+
+# [Gone in llama_cpp@b7789]
+@rule("LC-CHILDREN.LAST", Role.PROMPT,
+      llama_cpp(CONTEXT, 'launch_slot_with_task "is_child", handle_completions_impl, post_tasks "index"',
+                note="read in xllamacpp 0.2.8 (b7551), which was run: a task gets its index when it is queued"),
+      since="#18263 (b7508)", until="#18663 (b7690)")
+def children_last(n: int) -> Decision:
+    """Evaluate the prompt of n completions n times, as EACH. The task that has the request's slot number is queued last
+    and gives the last of the answers, not the first."""
+    return Decision(LAST, {"n": n})
+
+
+# [Gone in llama_cpp@b7789]
 @rule("LC-CHILDREN.EACH", Role.PROMPT,
       llama_cpp(CONTEXT, 'launch_slot_with_task "is_child", handle_completions_impl "create_child"', "0759b09c9",
                 note="is_child() asks for a slot that is processing, which this one becomes only afterwards"),
-      since="#17775 (b7308)", until="#18663 (b7690)")
+      since="#17775 (b7308)", until="#18263 (b7508)")
 def children_evaluate(n: int) -> Decision:
     """Evaluate the prompt of n completions n times: the further completions do not wait for the first, but are tasks
-    as any other, queued before it. Read, not run."""
+    as any other, queued before it."""
     return Decision(EACH, {"n": n})
 
 

@@ -184,15 +184,16 @@ def like_by_prefix(held: Sequence[int], asked: Sequence[int]) -> Decision:
     return Decision(common_prefix(list(held), list(asked)), {"held": len(held), "asked": len(asked)})
 
 
-COPIED, EACH, IGNORED = "copied", "each", "ignored"
-"""Ways to get several completions of a prompt: copies of its memory, an evaluation for each, only one completion."""
+COPIED, SELECTED, EACH, LAST, IGNORED = "copied", "selected", "each", "last", "ignored"
+"""Ways to get several completions of a prompt: copies of its memory, in free slots or in slots selected for each; an
+evaluation for each, where the request's own task gives the first answer or the last one; only one completion."""
 
 
 @rule("LC-CHILDREN.COPY", Role.PROMPT,
-      llama_cpp(CONTEXT, 'launch_slots_with_parent_task, decode "copy_state_to"', "3f545be"), since="#18663 (b7690)")
+      llama_cpp(CONTEXT, 'launch_slots_with_parent_task, decode "copy_state_to"', "3f545be"), since="#18789 (b7747)")
 def children_copy(n: int) -> Decision:
-    """Evaluate the prompt of n completions once, in the slot of the first; the other slots get copies of its
-    memory. (Until #18789 each of these slots was selected as for any task.)"""
+    """Evaluate the prompt of n completions once, in the slot of the first; the free slots with the lowest numbers get
+    copies of its memory."""
     return Decision(COPIED, {"n": n})
 
 

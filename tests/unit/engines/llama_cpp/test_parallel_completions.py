@@ -3,6 +3,7 @@
 import pytest
 
 from cachesim.engines.base import BEFORE_A_SLOT, Draft
+from cachesim.engines.llama_cpp.rules import older_slot_selection as older
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 A, B = word("A", 40), word("B", 30)
@@ -26,6 +27,101 @@ def test_a_conversation_in_a_child_slot_is_lost():
     talk.ask(B, 1, id_slot=1)
     talk.ask(A, 1, id_slot=0, n_cmpl=2)
     assert talk.ask(B, 1, id_slot=1).cache_n == 0
+
+
+SELECTED, LAST = {"children": older.children_selected}, {"children": older.children_last}
+
+
+def test_b7710_selects_a_slot_for_each_further_completion():
+    """The empty slot 2 is the least recently used, so that the conversation in slot 1 stays."""
+    talk = Talk("A", "b7789", rules=SELECTED, parallel=3)
+    talk.ask(B, 1, id_slot=1)
+    r, s = word("r", 4), word("s", 4)
+    answer = talk.ask(A, 4, id_slot=0, n_cmpl=2, forced=r, children_forced=(s,))
+    assert [one.tokens for one in (answer, *answer.children)] == [list(r), list(s)]
+    assert [one.id_slot for one in (answer, *answer.children)] == [0, 2]
+    assert [one["is_child"] for one in talk.events(answer, "launch")] == [0, 1]
+    assert talk.right(answer) is True
+    assert talk.held() == [43, 30, 0]
+
+
+def test_b7710_waits_for_a_slot_of_every_further_completion():
+    talk = Talk("A", "b7789", rules=SELECTED, parallel=2, batch_size=8, ubatch_size=8)
+    busy = talk.send(B, 9, id_slot=1)
+    talk.server.iterate()
+    answer = talk.send(A, 2, n_cmpl=2, id_slot=0)
+    while not busy.done:
+        assert talk.held()[0] == 0
+        talk.server.iterate()
+    talk.work()
+    assert (answer.status, answer.prompt_n, answer.children[0].id_slot) == (200, 40, 1)
+    assert talk.right(answer) is True
+
+
+def test_b7710_saves_the_conversation_of_the_slot_that_a_further_completion_gets():
+    talk = Talk("A", "b7789", rules=SELECTED, parallel=2)
+    talk.ask(B, 1, id_slot=1)
+    talk.ask(A, 1, id_slot=0, n_cmpl=2)
+    assert talk.entries() == [30]
+
+
+@pytest.mark.parametrize("ends", ["disconnect", "too long"])
+def test_b7710_drops_a_waiting_completion_whose_request_has_ended(ends):
+    more = {"prompt": A, "cancel_at": 8} if ends == "disconnect" else {"prompt": word("L", 600)}
+    talk = Talk("A", "b7789", rules=SELECTED, parallel=2, batch_size=8, ubatch_size=8, ctx_size=512)
+    answer = talk.send(n=2, n_cmpl=2, id_slot=0, **more)
+    for _ in range(12):
+        talk.server.iterate()
+    (child,) = answer.children
+    assert (answer.done, child.done, child.cancelled, child.tokens) == (True, True, True, [])
+    assert not talk.server.working and talk.ask(B, 1, n_cmpl=2).children[0].done
+
+
+def test_b7710_keeps_a_completion_that_waits_for_a_deferred_request():
+    talk = Talk("A", "b7789", rules=SELECTED, parallel=2)
+    busy = talk.send(B, 9, id_slot=0)
+    talk.server.iterate()
+    answer = talk.send(A, 2, id_slot=0, n_cmpl=2)
+    talk.server.iterate()
+    (child,) = answer.children
+    assert not busy.done and talk.kinds(answer, "launch") == ["launch"]
+    talk.work()
+    assert (answer.status, child.id_slot, child.cancelled, len(child.tokens)) == (200, 1, False, 2)
+    assert talk.right(answer) is True
+
+
+def test_b7710_drops_a_deferred_completion_whose_request_has_failed():
+    """Slots 1 and 2 fill the context, all requests fail, and the slots go to the three requests that were deferred
+    before the completion."""
+    talk = Talk("A", "b7789", rules=SELECTED, parallel=3, kv_unified=True, cache_ram=0)
+    full = [talk.send(word("X", 150), 20, id_slot=1), talk.send(word("Y", 100), 20, id_slot=2)]
+    talk.server.iterate()
+    later = [talk.send(B, 30, id_slot=1) for _ in range(3)]
+    answer = talk.send(A, 1, id_slot=0, n_cmpl=2)
+    talk.server.iterate()
+    assert len(talk.server.core.deferred) == 4
+    while not answer.done:
+        talk.server.iterate()
+    talk.server.iterate()
+    (child,) = answer.children
+    assert [one.status for one in (*full, answer)] == [500, 500, 500]
+    assert child.done and child.cancelled and not any(one.done for one in later)
+    talk.work()
+    assert all(one.done and one.status == 200 for one in later)
+
+
+def test_b7551_gives_the_answer_of_the_requests_own_task_last():
+    """The first task to be queued evaluates the prompt in slot 0; the other one wants this slot, and reuses it."""
+    talk = Talk("A", "b7789", rules=LAST, parallel=2, ctx_size=512)
+    talk.ask(word("A", 20), 1, id_slot=0)
+    talk.ask(B, 1, id_slot=1)
+    r, s, t = (word(name, 2) for name in "rst")
+    answer = talk.ask(A, 2, id_slot=0, n_cmpl=2, forced=r, children_forced=(s,))
+    assert [one.tokens for one in (answer, *answer.children)] == [list(r), list(s)]
+    assert [(one.id_slot, one.cache_n) for one in (answer, *answer.children)] == [(0, 20), (0, 39)]
+    assert talk.right(answer) is True
+    answer = talk.ask(word("C", 9), 2, n_cmpl=2, forced=s, children_forced=(t,))
+    assert [one.tokens for one in (answer, *answer.children)] == [list(s), list(t)]
 
 
 def test_more_completions_than_slots_are_refused_before_anything():

@@ -15,6 +15,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.media_items import is_item
 from cachesim.base.untrusted_files import FILE, kind
 from cachesim.scenarios.from_notation import from_line
+from cachesim.scenarios.notation.tree import Pieces, map_step_texts
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.live.llama_server.gguf_models import find_model, write_model
 from cachesim.tools.live.llama_server.quiet_server import QuietServer
@@ -104,8 +105,15 @@ def without_marks(scenario: Scenario) -> Scenario:
     the scenario itself if it has none."""
     if not any(step.request.user_starts for step in scenario.steps):
         return scenario
-    steps = [replace(step, request=replace(step.request, user_starts=())) for step in scenario.steps]
+    steps = [
+        replace(step, asked=map_step_texts(step.asked, _unmarked), request=replace(step.request, user_starts=()))
+        for step in scenario.steps
+    ]
     return replace(scenario, steps=tuple(steps))
+
+
+def _unmarked(text: Pieces) -> Pieces:
+    return tuple(piece._replace(user=False) for piece in text)
 
 
 def _is_doubtful(row: ComparedRequest) -> bool:

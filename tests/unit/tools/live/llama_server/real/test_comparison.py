@@ -11,7 +11,13 @@ from cachesim.base.console import as_text
 from cachesim.cli.main import main
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.live.llama_server.real import comparison
-from cachesim.tools.live.llama_server.real.comparison import compare_case, comparison_data, model_file, unsendable
+from cachesim.tools.live.llama_server.real.comparison import (
+    compare_case,
+    comparison_data,
+    model_file,
+    unsendable,
+    without_marks,
+)
 from cachesim.tools.live.llama_server.real.real_server import own_server
 from cachesim.tools.live.llama_server.verify.case import Verification
 from cachesim.tools.live.llama_server.verify.model_of import ComparedRequest, RequestResult
@@ -64,6 +70,16 @@ def test_a_real_server_with_other_rules_differs_and_the_request_is_named(tmp_pat
 ])  # fmt: skip
 def test_what_a_client_cannot_send_is_left_out_with_the_reason(line, logged, why):
     assert unsendable(case(line), logged) == why
+
+
+def test_marks_are_removed_from_what_is_sent_and_from_the_words():
+    """A scenario with a wrong request is made again from its words."""
+    marked = case("S9.|A5/S.|B5")
+    plain = without_marks(marked)
+    assert [step.request.user_starts for step in plain.steps] == [(), ()]
+    assert [step.text for step in plain.steps] == ["S.A", "S.B"]
+    assert [step.request.prompt for step in plain.steps] == [step.request.prompt for step in marked.steps]
+    assert without_marks(plain) is plain
 
 
 def test_a_scenario_of_another_engine_is_left_out():

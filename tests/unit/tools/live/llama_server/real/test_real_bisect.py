@@ -13,7 +13,7 @@ from cachesim.tools.live.llama_server.real.real_bisect import bisect_real, histo
 from cachesim.tools.live.llama_server.real.wheels import WHEELS
 from cachesim.tools.live.llama_server.verify.case import Verification
 from cachesim.tools.live.llama_server.verify.model_of import ComparedRequest, RequestResult
-from cachesim.tools.live.real_report import history_report
+from cachesim.tools.live.real_report import change_sentence, history_report
 
 SCENARIO = from_line("A20>2@0/B10@0/A@0", model="A", profiles=("llama_cpp@b11549",), server={})
 
@@ -23,7 +23,7 @@ def played(monkeypatch):
     """Builds that were run, in order. Request 2 reuses 8 tokens from b9718 on; builds in ``refused`` cannot run."""
 
     class Played(list):
-        changed_at, refused, wrong, open = 9718, (), (), ()
+        changed_at, again_at, refused, wrong, open = 9718, 99999, (), (), ()
 
     found = Played()
 
@@ -31,12 +31,13 @@ def played(monkeypatch):
         found.append(wheel.build)
         if wheel.build in found.refused:
             return RealComparison(scenario, server_of(wheel), None, "no such layers")
-        reused = 8 * (wheel.number >= found.changed_at)
+        reused = 8 * (wheel.number >= found.changed_at) + (wheel.number >= found.again_at)
         sides = [RequestResult(0, 9, 200, True), RequestResult(0, 9, 200, True), RequestResult(reused, 9, 200, True)]
         rows = [ComparedRequest(n, "A", side, side, wheel.build not in found.wrong) for n, side in enumerate(sides)]
         if wheel.build in found.open:
             rows[1] = rows[1]._replace(same=None, why="the answer ended early")
-        return RealComparison(scenario, server_of(wheel), Verification(rows, "A", "llama_cpp@b1", []))
+        notes = ["not marked"] if wheel.number < 9500 else []
+        return RealComparison(scenario, server_of(wheel), Verification(rows, "A", "llama_cpp@b1", notes))
 
     def server_of(wheel):
         from pathlib import Path
@@ -58,6 +59,17 @@ def test_halving_finds_the_neighbouring_wheels(played):
     text = as_text(history_report(history_data(history)))
     assert text.startswith("real builds: request 2 changes between b9713 and b9873")
     assert "b9873   8 + 9, correct  equal" in text
+
+
+def test_what_was_changed_to_send_a_scenario_is_said(played):
+    text = as_text(history_report(history_data(bisect_real(SCENARIO, wheels_between("all"), True))))
+    assert "  b7376, b9093: note: not marked" in text
+
+
+def test_a_further_change_that_the_runs_show_is_named(played):
+    played.again_at = 11000
+    text = change_sentence(history_data(bisect_real(SCENARIO, wheels_between("all"), True)))
+    assert text == "real builds: request 2 changes between b9713 and b9873, and again between b10068 and b11549"
 
 
 def test_without_a_change_only_the_ends_run(played):
