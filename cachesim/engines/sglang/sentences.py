@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import cachesim.engines.sglang.profiles  # noqa: F401  (`described` reads the rules that it registers)
 from cachesim.base.errors import counted
 from cachesim.engines.sglang.rules.host import DELETE, DEMOTE, WRITE
 from cachesim.engines.shared.sentences import Because, NoEffect, Sentences, described
