@@ -109,7 +109,8 @@ def judgement(sources, lcp=4, held=9, n=10, **more):
 
 @pytest.mark.parametrize(("sources", "lcp", "held", "more", "text"), [
     ({CHECKPOINT: 3}, 5, 9, {}, "LCP 5, restored 3"), ({RUNNING: 3, CHECKPOINT: 4}, 5, 9, {}, "LCP 7, restored 4"),
-    ({CONVERSATION: 6}, 0, 9, {}, "loaded 6 from an entry"), ({"block": 4, RUNNING: 1}, 0, 9, {}, "loaded 4 from blocks"),
+    ({CONVERSATION: 6}, 0, 9, {}, "loaded 6 from an entry"),
+    ({"block": 4, RUNNING: 1}, 0, 9, {}, "loaded 4 from blocks"),
     ({CONVERSATION: 2, "block": 4, "x": 0}, 0, 9, {}, "loaded 6 from an entry and blocks"),
     ({RUNNING: 9}, 10, 12, {}, "whole prompt held, all but 1"), ({RUNNING: 9}, 9, 9, {}, "extends the slot"),
     ({RUNNING: 8}, 8, 8, {}, "extends the slot"), ({RUNNING: 8}, 5, 9, {}, "LCP 5, 3 moved"),

@@ -208,8 +208,8 @@ def run_of(warm, cold, prompt=(1, 2, 3)):
 
 
 @pytest.mark.parametrize(("prompt", "sentence"), [
-    ((3,), "equals a cold run's answer to only the last 1 token: the model read nothing from the cache (does the adapter "
-           "pass it?)"),
+    ((3,), "equals a cold run's answer to only the last 1 token: the model read nothing from the cache "
+           "(does the adapter pass it?)"),
     ((1, 2), "equals a cold run's answer to the prompt without its last token"),
     ((1, 2, 3, 3), "equals a cold run's answer to the prompt with its last token twice"),
     ((1, 2, 2, 3), "equals a cold run's answer to the prompt with token 1, the last cached token, twice"),

@@ -77,7 +77,8 @@ def test_a_wrapped_message_keeps_its_source_and_its_fields():
 
 @pytest.mark.parametrize(("fields", "text", "found"), [
     ({"message": "m", "slot_id": 2, "task_id": 3, "time": 9, "n": 1.5}, "m", (2, 3, {"n": 1.5})),
-    ({"MESSAGE": "m", "n": 1}, "m", (None, None, {})), ({"msg": 5, "log": "l", "id_slot": 1}, "l", (1, None, {"msg": 5})),
+    ({"MESSAGE": "m", "n": 1}, "m", (None, None, {})),
+    ({"msg": 5, "log": "l", "id_slot": 1}, "l", (1, None, {"msg": 5})),
 ])  # fmt: skip
 def test_json_has_numbers_only_with_a_slot(fields, text, found):
     logged = message(json.dumps(fields))

@@ -49,8 +49,8 @@ def test_requests_have_the_numbers_of_their_statements_in_the_order_of_the_log()
     ([said(lost=1_200), said(task=8, lost=[300, 400])],
      "2 requests evaluated at least 1,500 tokens of a common prefix again.", "bold red"),
     ([said(lost=[0, 5]), said(task=8, lost=2, prompt_n=30, n_tokens=120)],
-     "1 request evaluated 2 tokens of a common prefix again (25 % of 120 prompt tokens evaluated in 1 request with known "
-     "lengths).", "bold red"),
+     "1 request evaluated 2 tokens of a common prefix again (25 % of 120 prompt tokens evaluated in 1 request with "
+     "known lengths).", "bold red"),
     ([said(lcp=10, cache_n=10)], "No tokens of a common prefix were evaluated again.", "bold green"),
     ([said(lcp=10, cache_n=9)], "At most 1 token of a common prefix was evaluated again.", "bold green"),
     ([said(lcp=10, cache_n=9, n_tokens=10)], "No tokens of a common prefix were evaluated again.", "bold green"),
@@ -59,7 +59,8 @@ def test_requests_have_the_numbers_of_their_statements_in_the_order_of_the_log()
     ([said(lcp=10, cache_n=8), said(task=8, lcp=4, cache_n=6)],
      "At most 2 tokens of a common prefix were evaluated again.", "bold green"),
     ([said(lcp=10)], "The log does not show whether tokens of a common prefix were evaluated again.", "bold yellow"),
-    ([said(cache_n=10)], "The log does not show whether tokens of a common prefix were evaluated again.", "bold yellow"),
+    ([said(cache_n=10)],
+     "The log does not show whether tokens of a common prefix were evaluated again.", "bold yellow"),
     ([said(lcp=[3, None], cache_n=2)],
      "The log does not show whether tokens of a common prefix were evaluated again.", "bold yellow"),
     ([said(end=3, prompt_n=[1, 2], n_tokens=4)],
@@ -134,7 +135,7 @@ def test_what_follows_is_a_line_of_facts_totals_and_a_table():
         " request         prompt  lost",
         " slot 0, task 7   1,500  >= 4",
     ]
-    assert texts(follows_rows(statements[:1] + [said("cause", line=4, says="because")], True)) == [
+    assert texts(follows_rows([*statements[:1], said("cause", line=4, says="because")], True)) == [
         "b9231 or later, line 1", "slot 0, task 7: because, line 4"]  # fmt: skip
     assert texts(follows_rows([said(kind="read")], False)) == []
 
