@@ -49,8 +49,12 @@ def _effect(found: DecidingRule, cure: CuringRule) -> str:
     if found.what is FailureKind.REFUSED:
         return "the request is answered"
     if found.what is FailureKind.COST:
-        return cost_change(found.cost, cure.cost) or f"{counted(cure.cache_n, 'token')} are reused"
-    return f"{counted(cure.cache_n, 'token')} are reused"
+        return cost_change(found.cost, cure.cost) or _reused(cure.cache_n)
+    return _reused(cure.cache_n)
+
+
+def _reused(tokens: int) -> str:
+    return f"{counted(tokens, 'token')} {'is' if tokens == 1 else 'are'} reused"
 
 
 def _none(found: DecidingRule, gone: str) -> Iterator[str]:

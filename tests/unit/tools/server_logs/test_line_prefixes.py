@@ -7,7 +7,7 @@ from time import process_time
 
 import pytest
 
-from cachesim.tools.server_logs.line_prefixes import LONGEST, message, visible_text
+from cachesim.tools.server_logs.line_prefixes import LONGEST, message, prefix_end, visible_text
 
 CORE = "slot update_slots: id  0 | task 20 | forcing full prompt re-processing due to lack of cache data"
 TEXT = "forcing full prompt re-processing due to lack of cache data"
@@ -34,6 +34,55 @@ TEXT = "forcing full prompt re-processing due to lack of cache data"
 def test_prefixes_and_wrappers_are_removed(line):
     logged = message(line)
     assert (logged.text, logged.slot, logged.task) == (TEXT, 0, 20)
+
+
+@pytest.mark.parametrize(("line", "level", "stamp", "source", "prefix"), [
+    (f"1.33.810.930 W {CORE}", "W", 93_810_930, "", 15), (f"0.00.000.001 D {CORE}", "D", 1, "", 15),
+    (f"[57130] 0.33.810.930 W {CORE}", "W", 33_810_930, "57130", 23), (f"W {CORE}", "W", None, "", 2),
+    (f"May 23 01:43:26 pc llama[5]: 0.00.000.001 I {CORE}", "I", 1, "llama[5]", 44),
+    (f"llama-1  | {CORE}", "", None, "llama-1", 11), (f"[pod/a/b] {CORE}", "", None, "pod/a/b", 10),
+    (f"<13>1 2026-05-20T14:18:57Z host app 77 ID - {CORE}", "", None, "app 77", 44),
+    (f"[x][WARNING] {CORE}", "W", None, "", 13), (f"  > {CORE}", "", None, "", 4), (CORE, "", None, "", 0),
+    (f"- {CORE}", "", None, "", 0), (f"  {CORE}", "", None, "", 0),
+    (f"llama-1  | [57130] 0.00.000.001 W {CORE}", "W", 1, "llama-1 57130", 34),
+    (f"text 0.00.000.002 E {CORE}", "E", 2, "", 0), (f"5.0.00.000.002 E {CORE}", "", None, "", 0),
+])  # fmt: skip
+def test_a_prefix_has_a_level_a_time_and_a_source(line, level, stamp, source, prefix):
+    logged = message(line)
+    assert (logged.text, logged.level, logged.stamp, logged.source, logged.prefix) == (
+        TEXT, level, stamp, source, prefix)  # fmt: skip
+    assert prefix_end(line) == prefix
+
+
+@pytest.mark.parametrize(("line", "text", "slot", "task"), [
+    (f"id  3 | task 20 | {TEXT}", TEXT, 3, 20), (f"| task 20 | {TEXT}", TEXT, None, 20),
+    (f"task -1 | {TEXT}", TEXT, None, -1), (f"f: id  3 | task 20 | {TEXT}", TEXT, 3, 20),
+    (f'{{"a": "{CORE}"', f'{{"a": "{CORE}"', None, None), (f"slot f: id  3 | {TEXT}", TEXT, 3, None),
+])  # fmt: skip
+def test_a_prefix_that_was_cut_off_leaves_slot_and_task(line, text, slot, task):
+    assert message(line)[:3] == (text, slot, task)
+
+
+@pytest.mark.parametrize(("level", "letter"), [("WARN", "W"), ("ERR", "E"), ("INFO", "I"), ("VERB", "D")])
+def test_levels_of_older_servers(level, letter):
+    logged = message(f"{level} [ f] text | id_slot=1 n=2 word=\"x y\" glued=5abc")
+    assert logged[:5] == ("text", 1, None, "f", {"n": 2, "word": "x y"}) and logged.level == letter
+
+
+def test_a_wrapped_message_keeps_its_source_and_its_fields():
+    logged = message('llama-1  | level=INFO msg="kv cache \\"rm\\"" n=5 word="x"')
+    assert (logged.text, logged.fields, logged.source) == ('kv cache "rm"', {"n": 5, "word": "x"}, "llama-1")
+    assert message("level=INFO msg=word n=5")[:1] == ("word",)
+
+
+@pytest.mark.parametrize(("fields", "text", "found"), [
+    ({"message": "m", "slot_id": 2, "task_id": 3, "time": 9, "n": 1.5}, "m", (2, 3, {"n": 1.5})),
+    ({"MESSAGE": "m", "n": 1}, "m", (None, None, {})),
+    ({"msg": 5, "log": "l", "id_slot": 1}, "l", (1, None, {"msg": 5})),
+])  # fmt: skip
+def test_json_has_numbers_only_with_a_slot(fields, text, found):
+    logged = message(json.dumps(fields))
+    assert (logged.text, (logged.slot, logged.task, logged.fields)) == (text, found)
 
 
 def test_numbers_after_a_bar_are_fields():

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
+from cachesim.tools.server_logs.before_the_log import SHORT_PROMPT, listed_checkpoints
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.slot_contents import (
     MAX_EARLIER,
     SlotText,
     WordRange,
     earlier_prompts,
     held_by_shares,
+    held_by_window,
     prefix_by_shares,
     prefixes_by_threshold,
 )
@@ -51,6 +56,36 @@ def test_shares_give_the_length_of_the_slot():
     assert held_by_shares(LoggedRequest(0, f_sim=0.5, f_keep=0.25, n_tokens=100)) == 200
     assert held_by_shares(LoggedRequest(0, f_sim=0.5, f_keep=0.0, n_tokens=100)) is None
     assert held_by_shares(LoggedRequest(0, f_keep=0.5, n_tokens=100)) is None
+    bounded = LoggedRequest(0, f_sim=0.5, f_keep=0.25, n_tokens=100, numbers={"held": ProvenRange(10, 13)})
+    assert held_by_shares(bounded) == 11
+
+
+@pytest.mark.parametrize(("checked", "held"), [
+    ([], 0), ([(5, 9, 20)], 25), ([(5, 5, 20)], 0), ([(5, 9, 20), (0, 9, 50)], 25),
+])  # fmt: skip
+def test_a_window_gives_the_least_length_of_the_slot(checked, held):
+    assert held_by_window(LoggedRequest(0, checked=checked)) == held
+
+
+BIG = 2 * SHORT_PROMPT + 1
+
+
+@pytest.mark.parametrize(("requests", "listed"), [
+    ([{}], []), ([{"erased": [7]}], [7]), ([{"checked": [(0, 6, 3)], "erased": [9]}], [7, 9]),
+    ([{"checked": [(0, 6, 3)], "cache_n": 4}], [7]),
+    ([{"cache_n": 6}, {"checked": [(0, 6, 3), (0, 7, 3)]}], [7]),
+    ([{"cache_n": 5}, {"checked": [(0, 5, 3), (0, 6, 3)]}], [6]),
+    ([{"cache_n": 9}, {"cache_n": 5}, {"erased": [6, 7]}], [6]),
+    ([{"cache_n": 5}, {"cache_n": 9}, {"erased": [6, 7]}], [6]),
+    ([{"created": [7]}, {"erased": [7, 9]}], [9]), ([{}, {"is_loaded": True, "erased": [7]}], []),
+    ([{"is_loaded": True, "erased": [7]}], [7]),
+    ([{"erased": [BIG]}], [SHORT_PROMPT, BIG]), ([{"erased": [BIG - 1]}], [BIG - 1]),
+    ([{"checked": [(0, BIG - 1, 3)]}], [BIG]), ([{"checked": [(0, BIG - 1, 3)], "erased": [BIG + 5]}], [BIG, BIG + 5]),
+])  # fmt: skip
+def test_checkpoints_from_before_the_log_are_those_that_it_checks_or_erases(requests, listed):
+    made = [LoggedRequest(0, **values) for values in requests]
+    following = {id(one): then for one, then in zip(made, [*made[1:], None], strict=True)}
+    assert listed_checkpoints(made[0], following) == listed
 
 
 def test_a_threshold_gives_two_prefixes_shifted_by_the_window():

@@ -1,0 +1,67 @@
+"""Lookups of chunks in CPU memory: where the prefix that can be loaded ends, per kind of group."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.vllm.kv_offload.chunk_lookup import ChunkLookup, ChunkQuery, OffloadedGroup
+from cachesim.engines.vllm.kv_offload.cpu_manager import HIT, MISS, PENDING
+
+STATES = {"+": HIT, "-": MISS, "?": PENDING}
+FULL = OffloadedGroup(4, 4)
+EAGLE = OffloadedGroup(4, 4, is_eagle=True)
+WINDOW = OffloadedGroup(4, 4, window_chunks=2, window=5)
+STATE = OffloadedGroup(4, 4, window_chunks=1, is_state=True)
+
+
+def found(groups, chunks, local=0, end=None):
+    """Return what a lookup finds. ``chunks``: a word for each group with a sign for each chunk."""
+    states = {(at, group): STATES[sign] for group, word in enumerate(chunks) for at, sign in enumerate(word)}
+    keys = [[(at, group) for at in range(len(word))] for group, word in enumerate(chunks)]
+    return ChunkLookup(groups, states.__getitem__).find(
+        ChunkQuery(keys, local, 4 * len(chunks[0]) if end is None else end))  # fmt: skip
+
+
+@pytest.mark.parametrize(("chunks", "local", "end", "tokens"), [
+    ("+++", 0, None, 12), ("++-", 0, None, 8), ("-++", 0, None, 0), ("++-", 4, None, 4), ("-++", 4, None, 8),
+    ("+++", 12, None, 0), ("+++", 9, None, 0), ("+++", 8, None, 4), ("+++", 0, 10, 10), ("+++", 0, 3, 0), ("", 0, 0, 0),
+    ("+++", 0, 20, 12), ("?++", 0, None, None), ("+?+", 0, None, None), ("+-?", 0, None, 4), ("-?+", 0, None, 0),
+])  # fmt: skip
+def test_full_attention_needs_all_chunks_from_the_first_on(chunks, local, end, tokens):
+    assert found([FULL], [chunks], local, end) == tokens
+
+
+@pytest.mark.parametrize(("chunks", "tokens"), [("+++", 8), ("++-", 4), ("+--", 0), ("-++", 0), ("++?", None)])
+def test_the_drafter_drops_a_chunk(chunks, tokens):
+    assert found([EAGLE], [chunks]) == tokens
+
+
+@pytest.mark.parametrize(("group", "tokens", "chunks"), [
+    (FULL, 8, 0), (WINDOW, 8, 2), (WINDOW, 9, 2), (WINDOW, 10, 2), (WINDOW._replace(window=6), 8, 2),
+    (WINDOW._replace(window=6), 9, 2), (WINDOW._replace(window=7), 9, 3), (WINDOW._replace(window=9), 8, 2),
+    (WINDOW._replace(window=10), 8, 3), (STATE, 9, 1),
+])  # fmt: skip
+def test_chunks_before_the_end_of_a_load(group, tokens, chunks):
+    assert group.load_window(tokens) == chunks
+
+
+@pytest.mark.parametrize(("groups", "order", "windows", "state_chunk"), [
+    ([WINDOW, FULL, STATE], [1, 0, 2], [0, 2], 4), ([STATE, WINDOW, FULL], [2, 1, 0], [1, 0], 4),
+    ([FULL, EAGLE], [0, 1], [], 0),
+])  # fmt: skip
+def test_groups_with_full_attention_and_long_windows_come_first(groups, order, windows, state_chunk):
+    lookup = ChunkLookup(groups, str)
+    assert (lookup.order, lookup.windows, lookup.state_chunk) == (order, windows, state_chunk)
+
+
+@pytest.mark.parametrize(("groups", "chunks", "tokens"), [
+    ([FULL, FULL], ["++++", "++--"], 8), ([FULL, STATE], ["++++", "-+--"], 8), ([FULL, STATE], ["++++", "--+-"], 12),
+    ([FULL, STATE], ["++++", "---+"], 0), ([FULL, STATE], ["++--", "--++"], 0), ([FULL, STATE], ["++++", "+-?-"], None),
+    ([FULL, WINDOW], ["++++", "--++"], 15), ([FULL, WINDOW], ["++++", "-++-"], 12),
+    ([FULL, WINDOW], ["++++", "+-+-"], 4),
+    ([FULL, WINDOW], ["++++", "-+-+"], 0), ([FULL, EAGLE], ["++++", "++++"], 12),
+    ([FULL, WINDOW, STATE], ["++++", "++++", "+---"], 4), ([FULL, WINDOW, STATE], ["++++", "-++-", "+-+-"], 12),
+    ([FULL, FULL], ["?+++", "+---"], None), ([FULL, FULL], ["++?+", "+---"], 4),
+])  # fmt: skip
+def test_each_group_shortens_the_prefix_of_the_others(groups, chunks, tokens):
+    assert found(groups, chunks) == tokens

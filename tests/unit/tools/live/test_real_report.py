@@ -1,0 +1,164 @@
+"""Reports on real servers: each cell and each sentence as it is printed."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from cachesim.tools.live.llama_server.answers import undelivered
+from cachesim.tools.live.llama_server.images import draw_png, tokenize
+from cachesim.tools.live.llama_server.reply_shapes import EXCESS, check_completions, streamed_tokens
+from cachesim.tools.live.real_report import (
+    between_builds,
+    change_sentence,
+    changed_requests,
+    history_report,
+    list_report,
+    real_report,
+    search_report,
+    verdict,
+)
+
+
+def side(status=200, cache_n=3, prompt_n=2, equal=True):
+    return {"status": status, "cache_n": cache_n, "prompt_n": prompt_n, "equal": equal}
+
+
+def row(number=0, same=True, first="", why="", ours=None, theirs=None):
+    return {"number": number, "text": f"A{number + 1}", "ours": ours or side(), "theirs": theirs or side(),
+            "same": same, "first": first, "why": why}  # fmt: skip
+
+
+def compared(*rows, same=True, **more):
+    return {"scenario": "case", "model": "A", "profile": "e@1", "build": "b9", "log_read": True, "same": same,
+            "requests": list(rows), "notes": [], "left_out": "", **more}  # fmt: skip
+
+
+def printed(report):
+    out = io.StringIO()
+    Console(file=out, width=120).print(report)
+    return [line.rstrip() for line in out.getvalue().splitlines() if line.strip()]
+
+
+@pytest.mark.parametrize(("data", "sentence"), [
+    (compared(), "answers and decisions are equal on the real b9"),
+    (compared(log_read=False), "answers are equal on the real b9"),
+    (compared(row(0), row(1, False), row(2, False), same=False), "DIFFERS on the real b9, first in request 1"),
+    (compared(row(0, None), same=None), "undecided on the real b9"),
+])  # fmt: skip
+def test_the_result_of_a_comparison(data, sentence):
+    assert verdict(data) == sentence
+
+
+@pytest.mark.parametrize(("values", "cell"), [
+    ({}, "3 + 2, correct"), ({"equal": False}, "3 + 2, WRONG"), ({"equal": None}, "3 + 2, ?"),
+    ({"status": 0}, "process ended"), ({"status": -1}, "never answered"), ({"status": 400}, "HTTP 400"),
+    ({"prompt_n": None}, "-"), ({"status": None, "prompt_n": None}, "-"), ({"prompt_n": 0}, "3 + 0, correct"),
+])  # fmt: skip
+def test_a_side_of_a_request(values, cell):
+    lines = printed(real_report(compared(row(ours=side(**values), theirs=side(9, 9, 9)))))
+    assert lines[0] == "case  A  e@1 | real b9" and lines[1].split() == ["#", "request", "simulated", "real"]
+    assert " ".join(lines[2].split()) == f"0 A1 {cell} HTTP 9 equal" and lines[3:] == [
+        "  => answers and decisions are equal on the real b9"]  # fmt: skip
+
+
+def test_differences_notes_and_gaps_stand_below():
+    data = compared(row(0, False, "cache_n"), row(1, None, why="no log"), same=False, notes=["n"], left_out="no flag")
+    assert printed(real_report(data))[-5:] == [
+        "  request 0: first difference: cache_n", "  request 1: undecided: no log", "  note: n",
+        "  not run on b9: no flag", "  => DIFFERS on the real b9, first in request 0"]  # fmt: skip
+    assert printed(real_report(compared(same=None))) == ["case  A  e@1 | real b9", "  => undecided on the real b9"]
+
+
+def test_builds_are_listed_with_their_size():
+    built = {"build": "b9", "package": "p", "installed": True, "log_read": True, "bytes": 3 << 20, "folder": "/f"}
+    lines = printed(list_report([built, {**built, "build": "b8", "installed": False, "log_read": False, "folder": ""}]))
+    assert [" ".join(line.split()) for line in lines] == [
+        "build package installed compared", "b9 p 3 MiB answers and log", "b8 p no answers", "/f"]  # fmt: skip
+
+
+RUNS = [compared(row(0), row(1)), compared(row(0), row(1, theirs=side(cache_n=4)), build="b10"),
+        compared(row(0), row(1, theirs=side(cache_n=4)), build="b11")]  # fmt: skip
+
+
+def test_neighbouring_builds_are_compared():
+    assert [str(line) for line in between_builds([*RUNS, compared(row(), scenario="other"), compared()])] == [
+        "case: the real b9 and b10 differ in request 1", "case: the real b10 and b11 give equal results"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("runs", "first_new", "sentence", "changed"), [
+    (RUNS, "b10", "real builds: request 1 changes between b9 and b10", [1]),
+    (RUNS[1:], "", "real builds: no request changes between b10 and b11", []),
+    (RUNS[:1], "", "real builds: fewer than two could be compared", []),
+    ([], "", "real builds: fewer than two could be compared", []),
+])  # fmt: skip
+def test_the_change_between_builds(runs, first_new, sentence, changed):
+    data = {"runs": runs, "not_run": [{"build": "b7", "left_out": "no flag"}], "last_old": "b9", "first_new": first_new}
+    assert (change_sentence(data), changed_requests(data)) == (sentence, changed)
+    lines = printed(history_report(data))
+    assert lines[0] == sentence and "  not run on b7: no flag" in lines
+    if changed:
+        assert [" ".join(line.split()) for line in lines[1:5]] == [
+            "real request 1 simulator", "b9 3 + 2, correct equal", "b10 4 + 2, correct equal",
+            "b11 4 + 2, correct equal"]
+
+
+def test_a_search_ends_with_its_numbers():
+    data = {"build": "b9", "conversations": 1, "requests": 1_200, "equal": 1_100,
+            "differences": [{"number": 4, "line": "A2/A", "model": "A", "server": {"n": 3},
+                             "comparison": compared(row())}],
+            "undecided": [{"requests": 2, "why": "late"}, {"requests": 1, "why": "no log"}],
+            "left_out": [{"conversations": 1, "why": "no flag"}]}  # fmt: skip
+    lines = printed(search_report(data))
+    assert lines[0] == "conversation 4 differs: cachesim run 'A2/A' --model A --set n=3 --real b9"
+    assert lines[-4:] == [
+        "real b9: 1 conversation, 1200 requests: 1,100 equal; 1 conversation differs, 3 requests undecided",
+        "  undecided: 2 requests: late", "  undecided: 1 request: no log", "  not run: 1 conversation: no flag"]
+    assert printed(search_report({**data, "differences": [], "undecided": [], "left_out": []})) == [
+        "real b9: 1 conversation, 1200 requests: 1,100 equal; 0 conversations differ, 0 requests undecided"]
+
+
+@pytest.mark.parametrize(("drafted", "truncated", "cached", "asked", "found"), [
+    (0, False, 9, None, {}), (4, True, 9, None, {}), (4, False, 4, None, {}), (4, False, 3, None, {}),
+    (4, False, 5, None, {"tokens_in_slot": [7, 8]}), (4, False, 6, 3, {"tokens_in_slot": [7, 8, 9]}),
+    (4, False, 7, 4, {"tokens_in_slot": [7, 8, 9]}),
+])  # fmt: skip
+def test_tokens_that_a_stop_inside_a_draft_left_in_the_slot(drafted, truncated, cached, asked, found):
+    requests = []
+
+    def cold(request):
+        requests.append(request)
+        return {"tokens": [7, 8, 9]}
+
+    body = {"timings": {"draft_n": drafted}, "truncated": truncated, "tokens": [7, 8], "tokens_cached": cached}
+    assert undelivered(body, {"prompt": [1, 2, 3]}, cold) == found
+    assert requests == ([] if asked is None else [{"prompt": [1, 2, 3], "n_predict": asked}])
+
+
+def test_an_answer_may_be_somewhat_longer_than_requested():
+    for number in (1, EXCESS + 2):
+        check_completions({"tokens": [1] * number}, {"n_predict": 2}, lambda value: None, "x")
+    with pytest.raises(Exception, match=f"{EXCESS + 3} tokens in a reply, 2 were requested"):
+        check_completions({"tokens": [1] * (EXCESS + 3)}, {"n_predict": 2}, lambda value: None, "x")
+    check_completions({"tokens": [1] * 999}, {}, lambda value: None, "x")
+    with pytest.raises(Exception, match="2 completions in a reply"):
+        check_completions([{}, {"index": 1}], {}, lambda value: None, "x")
+    with pytest.raises(Exception, match="missing key 'index'"):
+        check_completions([{}, {}], {"n_cmpl": 2}, lambda value: None, "x")
+
+
+@pytest.mark.parametrize(("line", "tokens"), [
+    ('data: {"tokens": [5, 6]}', [5, 6]), ("data: [DONE]", []), (": comment", []), ('data: {"tokens": null}', []),
+    ('data: {"tokens": [5], "stop": true}', []), ('data: {"tokens": [5], "stop": false}', [5]),
+])  # fmt: skip
+def test_tokens_of_a_stream(line, tokens):
+    assert streamed_tokens(line, "x") == tokens
+
+
+def test_an_image_is_drawn_from_its_number():
+    data = draw_png(1, 3, 2)
+    assert data[:33].hex() == ("89504e470d0a1a0a0000000d49484452000000030000000208020000" "0012" "16f14d")
+    assert data == draw_png(1, 3, 2) != draw_png(2, 3, 2) and data.endswith(b"IEND\xaeB`\x82")
+    assert tokenize("") == ()
