@@ -112,8 +112,6 @@ IGNORED: Mapping[str, int] = {
 def options(flags: Mapping[str, Any]) -> Options:
     """Return the options with these values. Raise BadInput for an unknown name or an invalid value."""
     made = options_of(Options, flags)
-    if made.mamba_radix_cache_strategy == BUFFERED and made.state_grid % made.page_size:
-        raise BadInput("state_grid must be a multiple of page_size")
     if made.enable_hierarchical_cache and made.disable_radix_cache:
         raise BadInput("enable_hierarchical_cache and disable_radix_cache exclude each other")
     if made.enable_hierarchical_cache and (made.hicache_size or made.hicache_storage_backend):

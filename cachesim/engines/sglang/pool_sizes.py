@@ -62,7 +62,7 @@ def resolved(rules: Any, opts: Options, spec: Spec) -> Options:
     opts = replace(opts,
                    state_grid=opts.state_grid or (grid_of(model, opts.page_size) if has_states else KERNEL_CHUNK))
     if opts.mamba_radix_cache_strategy != RUNNING:
-        _check_interval(opts)
+        _check_lengths(opts)
     if not opts.pool_gib:
         return opts
     if model is None:
@@ -103,8 +103,10 @@ def _check_tracking(opts: Options, strategy: str, is_supported: bool, does_overl
         raise BadInput("extra_buffer_lazy excludes --disable-overlap-schedule", hint=BUFFERED)
 
 
-def _check_interval(opts: Options) -> None:
-    """Raise BadInput if a server that tracks states does not start with this interval."""
+def _check_lengths(opts: Options) -> None:
+    """Raise BadInput if a server that tracks states has no such grid, or does not start with this interval."""
+    if opts.state_grid % opts.page_size:
+        raise BadInput("state_grid must be a multiple of page_size")
     if opts.mamba_track_interval % opts.page_size:
         raise BadInput("mamba_track_interval must be a multiple of page_size")
     if opts.speculative_algorithm and opts.mamba_track_interval <= opts.speculative_num_steps:

@@ -26,6 +26,9 @@ SENTENCES = Sentences({
                    else f"CPU memory has no room for {counted(b['missing'], 'chunk')}",
     "VL-SCHED-ADMIT": lambda v, b: ("" if v else "the request waits: ")
                                   + f"{b['needed']} blocks are needed, {b['free']} are free",
+    "VL-SCHED-LOOK": lambda v, b: f"the request waits: {b['computed']} of {counted(b['n'], 'token')} are there, "
+                                  f"a chunk of {b['new']} leaves {b['remaining']}, the drafter reads "
+                                  f"{b['lookahead']} ahead: {b['lookahead'] - b['remaining']} missing",
     "VL-SCHED-PREEMPT": lambda v, b: f"{b['needed']} blocks are needed and {b['free']} are free: request {v} of "
                                     f"{b['running']} that run restarts later",
 })  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple, Sequence
 
+from cachesim.engines.rule import rule_id
 from cachesim.engines.shared.request_queue import log_launch, record_answer
 from cachesim.engines.vllm.core.deferred_frees import DeferredFrees
 from cachesim.engines.vllm.core.encoder_cache_manager import EncoderCacheManager, EncoderPlan
@@ -26,7 +27,7 @@ from cachesim.engines.vllm.rules.blocks import NewTokens
 from cachesim.engines.vllm.rules.lookup import CacheHit
 from cachesim.engines.vllm.rules.offload import DraftStep, LoadReserve
 from cachesim.engines.vllm.rules.schedule import ChunkSplit, DraftPadding, WaitingQueue
-from cachesim.events import Release
+from cachesim.events import Decided, Release
 
 NO_DRAFT = -1                   # a place for a drafted token that the worker fills in
 
@@ -202,7 +203,12 @@ class Scheduler:
     def _reserve_prefill_lookahead(self, request: Request, num_computed_tokens: int, num_new_tokens: int) -> int:
         """Return the tokens of the next chunk, without those that are left for the last one."""
         remaining = request.num_tokens - num_computed_tokens - num_new_tokens
-        return int(self.rules.leave_lookahead(remaining, num_new_tokens, self.num_prefill_lookahead))
+        left = int(self.rules.leave_lookahead(remaining, num_new_tokens, self.num_prefill_lookahead))
+        if num_new_tokens and not left:
+            because = {"n": request.num_tokens, "computed": num_computed_tokens, "new": num_new_tokens,
+                       "remaining": remaining, "lookahead": self.num_prefill_lookahead}  # fmt: skip
+            self.log.emit(Decided(request.request_id, rule_id(self.rules.leave_lookahead), left, because=because))
+        return left
 
     def _preempt_request_for(self, step: StepInProgress) -> int | None:
         """Preempt a running request, because too few blocks are free; return its place, None = its blocks would not be
