@@ -26,6 +26,16 @@ class RowsPart(NamedTuple):
     rows: Mapping[int, KVRows]
     every: int = 1
 
+    @property
+    def is_index(self) -> bool:
+        """True for index rows, by which later tokens choose the rows that they read."""
+        return self.every == 1 and any(layer < 0 for layer in self.rows)
+
+    @property
+    def is_compressed(self) -> bool:
+        """True for compressed rows, each of which stands for several tokens."""
+        return self.every > 1
+
 
 class StatePart(NamedTuple):
     """Recurrent states by layer after the token at position ``pos``; -1 = no token was absorbed."""

@@ -9,7 +9,8 @@ from cachesim.tools.picture.scene import Scene, StepRow
 LETTERS = {"kept": "K", "restored": "R", "loaded": "L", "evaluated": "E", "again": "!", "generated": "g"}
 WORDS = {"K": "kept", "R": "restored", "L": "loaded", "E": "evaluated, new", "!": "evaluated again", "g": "generated"}
 MEMORY = {
-    "=": "a row of attention", "~": "a row in the window", "o": "the state", "^": "a checkpoint (or entry) ends here",
+    "=": "a row of attention", "~": "a row in the window", "i": "an index row",
+    "c": "a compressed row ends here", "o": "the state", "^": "a checkpoint (or entry) ends here",
 }  # fmt: skip
 LEFT, WIDTH = 14, 80
 
@@ -38,6 +39,11 @@ def _row(row: StepRow, length: int, scale: int) -> Iterator[tuple[str, str]]:
         yield "   rows", _cells(length, scale, [(*held.rows, "=")])
     if held.window is not None:
         yield "   window", _cells(length, scale, [(*held.window, "~")])
+    if held.index_rows is not None:
+        yield "   index", _cells(length, scale, [(*held.index_rows, "i")])
+    for ratio, count in held.compressed:
+        ends = [n * ratio for n in range(1, count + 1)]
+        yield f"   one for {ratio}", _cells(length, scale, [(end - 1, end, "c") for end in ends])
     if held.state is not None:
         yield "   state", _cells(length, scale, [(held.state - 1, held.state, "o")])
     if any(held.checkpoints):

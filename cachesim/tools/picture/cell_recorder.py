@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Server
@@ -17,9 +17,15 @@ REQUESTS = 24                         # requests after which cells are drawn, at
 class CellHistory(NamedTuple):
     """Parts of a server's memory, and the cells that requests share after each of the first steps, by its number."""
 
-    parts: frozenset[str] = frozenset()         # "base" and "swa" for K/V rows, "state"
+    parts: frozenset[str] = frozenset()         # "base" and "swa" for K/V rows, "idx" for index rows, "state"
+    ratios: Sequence[int] = ()                  # tokens that a compressed row stands for, ascending
     blocks: Mapping[int, Cells] = {}            # used blocks of a pool
     nodes: Mapping[int, Tree] = {}              # nodes of a radix tree, of a server without a pool of blocks
+
+    @property
+    def strips(self) -> int:
+        """Number of lines that index rows and compressed rows need in a picture."""
+        return len(self.ratios) + ("idx" in self.parts)
 
 
 class CellRecorder(SilentObserver):
@@ -55,4 +61,7 @@ class CellRecorder(SilentObserver):
         """Return the record. Call it after the run."""
         layers = self.server.model.spec.layers if self.server.model is not None else ()
         parts = {layer.part for layer in layers} | {"state" for layer in layers if layer.recurrence}
-        return CellHistory(frozenset(parts), dict(sorted(self.blocks.items())), dict(sorted(self.nodes.items())))
+        parts |= {layer.attention.chooser.part for layer in layers if layer.attention and layer.attention.chooser}
+        ratios = sorted({layer.ratio for layer in layers if layer.ratio})
+        return CellHistory(frozenset(parts), ratios, blocks=dict(sorted(self.blocks.items())),
+                           nodes=dict(sorted(self.nodes.items())))  # fmt: skip

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections import deque
 from functools import lru_cache
 from operator import itemgetter
-from typing import Any, Iterable, Iterator, Sequence
+from typing import Any, Iterable, Iterator, Mapping, Sequence
 
 from cachesim.engines.rule import role_of
 from cachesim.engines.shared.slot_events import CtxShift, Error, PcLoad, ReuseChunk, Warn
@@ -75,9 +75,14 @@ def _kinds(found: EventWalk) -> dict[int, frozenset[str]]:
     kinds = {k: {"entries"} for k, _ in found.entries}
     for changes in found.held.values():
         for (_, was), (k, now) in zip([(0, SlotContents()), *changes], changes, strict=False):
-            evaluated = ["rows"] * ((was.rows, was.window, was.state) != (now.rows, now.window, now.state))
+            evaluated = ["rows"] * (_evaluated(was) != _evaluated(now))
             kinds.setdefault(k, set()).update(evaluated, ["checkpoints"] * (was.checkpoints != now.checkpoints))
     return {k: frozenset(some) for k, some in kinds.items() if some}
+
+
+def _evaluated(held: SlotContents) -> tuple[object, ...]:
+    """Return what evaluation writes: the contents without the tokens and the checkpoints."""
+    return held[SlotContents._fields.index("rows") : SlotContents._fields.index("checkpoints")]
 
 
 def _changes(found: EventWalk, slots: Iterable[int], before: int, k: int) -> Iterator[str]:
@@ -106,17 +111,30 @@ def slot_change(found: EventWalk, slot: int, before: int, k: int) -> tuple[SlotC
 def _held(was: SlotContents, now: SlotContents, stored: set[int]) -> Iterator[str]:
     """Yield the changes of a slot. ``stored``: lengths of entries that are named by themselves; an engine without
     checkpoints reports entries as such."""
-    for name, old, new in (("rows", was.rows, now.rows), ("window rows", was.window, now.window)):
+    for name, old, new in (("rows", was.rows, now.rows), ("window rows", was.window, now.window),
+                           ("index rows", was.index_rows, now.index_rows)):  # fmt: skip
         if old == new:
             continue
         yield from (f"{name} {low} to {high - 1} erased" for low, high in minus(old, new))
         yield from (f"{name} {low} to {high - 1} written" for low, high in minus(new, old))
+    yield from _numbered(dict(was.compressed), dict(now.compressed))
     if now.state != was.state:
         yield "state erased" if now.state is None else f"state after {now.state} tokens"
     for some, others, verb in ((was, now, "erased"), (now, was, "created")):
         marks = [length for length in _lengths_of_new(some.checkpoints, others.checkpoints) if length not in stored]
         if marks:
             yield f"checkpoint{'s' * (len(marks) > 1)} of {' and '.join(map(str, marks))} tokens {verb}"
+
+
+def _numbered(was: Mapping[int, int], now: Mapping[int, int]) -> Iterator[str]:
+    """Yield the changes of compressed rows, numbers of rows by ratio. Rows beyond the last token are hidden; a slot
+    that holds no token has none."""
+    for ratio in sorted({*was, *now}):
+        old, new = was.get(ratio, 0), now.get(ratio, 0)
+        if old != new:
+            verb = "written" if new > old else "hidden" if any(now.values()) else "erased"
+            low, high = sorted((old, new))
+            yield f"compressed rows {low} to {high - 1} of {ratio} tokens {verb}"
 
 
 @lru_cache(maxsize=8)                                    # requests that share all checkpoints have the same change

@@ -19,6 +19,8 @@ class SlotContents(NamedTuple):
     tokens: int = 0                                     # length of the slot's token list
     rows: Sequence[Span] = ()                           # ranges lo .. hi-1 of attention rows
     window: Sequence[Span] = ()                         # ranges lo .. hi-1 of window layers' rows
+    index_rows: Sequence[Span] = ()                     # ranges lo .. hi-1 of index rows
+    compressed: Sequence[Span] = ()                     # tokens that a compressed row stands for, number of rows
     state: int | None = None                            # position after the recurrent state, None = absent
     checkpoints: Sequence[Sequence[int]] = ()           # length, and pos_min and pos_max if the engine records them
 

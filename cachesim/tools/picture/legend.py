@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Iterator, NamedTuple
+from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.base.escaping import markup
 from cachesim.tools.picture.block_cells import cell_signs
@@ -15,24 +15,35 @@ from cachesim.tools.picture.tree_cells import tree_signs
 # Memory below the tokens of a request: the slot's contents, and the data that a wrong answer read.
 
 CELL = 8.0                   # pixels of a cell of attention, if the rows are wide enough
+FURTHER, ROOM = 11.0, 9.0    # y of index rows and compressed rows below the tokens, and pixels for all their lines
 EACH = 8                     # maximum number of checkpoints with separate tooltips
 STATE = 6.0                  # minimum width in pixels of a wrongly read state or row
 NAME = 190.0                 # pixels of a label
 
 
-def memory(held: SlotMemory, scale: PositionScale, y: float, keeps: str) -> Iterator[str]:
-    """Yield the attention rows as cells, the window's rows, the position of the recurrent state, and checkpoints."""
+def memory(held: SlotMemory, scale: PositionScale, y: float, scene: Scene) -> Iterator[str]:
+    """Yield the attention rows as cells, the window's rows, the index rows as dots, the compressed rows as long cells,
+    the position of the recurrent state, and checkpoints."""
     if held.rows is not None:
         yield _bar("rows", held.rows, scale, y + 2, "attention rows: any of them can be removed")
     if held.window is not None:
         first, last = held.window[0], held.window[1] - 1
         yield _bar("win", held.window, scale, y + 6.5, f"window: rows {first} to {last}; earlier rows are gone")
+    if held.index_rows is not None:
+        first, last = held.index_rows[0], held.index_rows[1] - 1
+        says = f"index rows {first} to {last}: by them a token chooses the rows that it reads"
+        yield _dots(held.index_rows, scale, y + FURTHER, says)
+    for number, rows in enumerate(held.compressed):
+        span = (0, rows.ratio * rows.rows)
+        says = f"{rows.says}: a row is hidden or shown by its number, and cannot be computed again from itself"
+        yield _bar("packed", span, scale, y + FURTHER + number * pitch(scene.strips), says, rows.rows, 2)
+    y += lowered(scene.strips)
     if held.state is not None:
         x = scale.px(held.state)
-        says = f"recurrent state after {held.state} tokens: cannot be rolled back"
+        says = f"{scene.state} after {held.state} tokens: cannot be rolled back"
         yield f'<circle class="dot" cx="{x:g}" cy="{y + 13:g}" r="4"><title>{says}</title></circle>'
     if held.checkpoints:
-        yield f'<g class="mark">{"".join(_marks(held, scale, y + 26, keeps))}</g>'
+        yield f'<g class="mark">{"".join(_marks(held, scale, y + 26, scene.keeps))}</g>'
 
 
 def _marks(held: SlotMemory, scale: PositionScale, y: float, keeps: str) -> Iterator[str]:
@@ -52,12 +63,31 @@ def _marks(held: SlotMemory, scale: PositionScale, y: float, keeps: str) -> Iter
         yield f'<path d="M{scale.px(mark) - 4:g} {y:g}h8l-4 -8z"><title>{says}</title></path>'
 
 
-def _bar(name: str, rows: tuple[int, int], scale: PositionScale, y: float, title: str) -> str:
-    """Return a bar of cells: a cell for each row if there is room, else wider cells."""
-    a, b = scale.px(rows[0]), scale.px(rows[1])
+def pitch(strips: int) -> float:
+    """Return the distance between the lines of index rows and compressed rows in pixels."""
+    return min(4.5, ROOM / max(1, strips))
+
+
+def lowered(strips: int) -> float:
+    """Return how far these lines push down the state and the checkpoints, in pixels."""
+    return strips * pitch(strips)
+
+
+def _dots(rows: tuple[int, int], scale: PositionScale, y: float, title: str) -> str:
+    """Return a dotted line."""
+    line = f'd="M{scale.px(rows[0]):g} {y + 1.5:g}H{scale.px(rows[1]):g}" stroke-dasharray="2 2"'
+    return f'<path class="idx" {line}><title>{markup(title)}</title></path>'
+
+
+def _bar(
+    name: str, span: tuple[int, int], scale: PositionScale, y: float, title: str, count: int = 0, gap: int = 1
+) -> str:
+    """Return a bar of cells over a span of positions: a cell for each of ``count`` rows (0 = one for each position) if
+    there is room, else wider cells. ``gap``: pixels between them."""
+    a, b = scale.px(span[0]), scale.px(span[1])
     wide = max(1.0, b - a)
-    each = wide / max(1, min(rows[1] - rows[0], int(wide / CELL) or 1))
-    line = f'd="M{a:g} {y + 1.5:g}H{a + wide:g}" stroke-dasharray="{max(each - 1, 0.5):.2f} 1"'
+    each = wide / max(1, min(count or span[1] - span[0], int(wide / CELL) or 1))
+    line = f'd="M{a:g} {y + 1.5:g}H{a + wide:g}" stroke-dasharray="{max(each - gap, 0.5):.2f} {gap}"'
     return f'<path class="{name}" {line}><title>{markup(title)}</title></path>'
 
 
@@ -132,6 +162,15 @@ def legend_list(scene: Scene, lanes: Lanes, scale: PositionScale) -> str:
     return f'<ul class="legend">{"".join(signs)}</ul>'
 
 
+def _rows_signs(held: Sequence[SlotMemory]) -> Iterator[tuple[bool, str, str, str]]:
+    """Yield the signs of rows: True if it occurs, its text, its colour, its drawing."""
+    line = f'd="M0 7H{WIDE}" stroke-dasharray'
+    yield any(has.rows is not None for has in held), "attention rows", "dim", f'<path class="rows" {line}="7 1"/>'
+    yield any(has.window is not None for has in held), "rows of the window", "dim", f'<path class="win" {line}="7 1"/>'
+    yield any(has.index_rows is not None for has in held), "index rows", "dim", f'<path class="idx" {line}="2 2"/>'
+    yield any(has.compressed for has in held), "compressed rows", "dim", f'<path class="packed" {line}="10 2"/>'
+
+
 def _signs(scene: Scene, lanes: Lanes, scale: PositionScale) -> Iterator[LegendSign]:
     """Yield the signs that occur: origins of tokens, wrong answers, contents of slots and prompt cache, the rest."""
     parts = [(row, part) for row in scene.rows for part in row.stretches]
@@ -142,7 +181,7 @@ def _signs(scene: Scene, lanes: Lanes, scale: PositionScale) -> Iterator[LegendS
                 f'<rect width="{WIDE}" height="{HIGH}" class="o-{origin}"/>{letter}', origin_text(origin, scene)
             )
     held, reads = [row.memory for row in scene.rows], [(row, read) for row in scene.rows for read in row.foreign]
-    box, bar = f'width="{WIDE}" height="{HIGH}"', f'd="M0 7H{WIDE}" stroke-dasharray="7 1"/>'
+    box = f'width="{WIDE}" height="{HIGH}"'
     arrow, entry = f'd="M{WIDE} 7H2m6 -4l-6 4l6 4"/>', 'y="3" width="8" height="8"/>'
     rows = (
         (any(row.is_wrong for row, _ in parts), "wrong answer", "bad",
@@ -152,9 +191,8 @@ def _signs(scene: Scene, lanes: Lanes, scale: PositionScale) -> Iterator[LegendS
          f'<path class="wrong" {arrow}'),
         (any(row.batches for row in scene.rows), "a micro-batch begins", "dim",
          f'<path class="split" d="M12 0v{HIGH}"/>'),
-        (any(has.rows is not None for has in held), "attention rows", "dim", f'<path class="rows" {bar}'),
-        (any(has.window is not None for has in held), "rows of the window", "dim", f'<path class="win" {bar}'),
-        (any(has.state is not None for has in held), "recurrent state", "dim",
+        *_rows_signs(held),
+        (any(has.state is not None for has in held), scene.state, "dim",
          '<circle class="dot" cx="12" cy="7" r="4"/>'),
         (any(has.checkpoints for has in held), scene.keeps, "dim", '<path class="mark" d="M8 11h8l-4 -8z"/>'),
         (lanes.lives, "entry of the prompt cache", "dim",

@@ -14,11 +14,14 @@ const NS = "http://www.w3.org/2000/svg";
 // What happens to a part of the memory at an event, by the sign beside it.
 const SIGNS = { "+": "written", "\u00d7": "erased", r: "read" };
 
-// Rows of a slot: field, class, distance from the tokens, name.
+// Rows of every slot: field, class, distance from the tokens, name, tokens of a row. Runs have more.
 const BARS = [
-  ["rows", "rows", 2, "attention: rows"],
-  ["window", "win", 6.5, "window: rows"],
+  ["rows", "rows", 2, "attention: rows", 1],
+  ["window", "win", 6.5, "window: rows", 1],
 ];
+
+// Gaps between the cells of a class in pixels, else 1; dots are as long as their gaps.
+const GAPS = { idx: 2, packed: 2 };
 
 // Return a new SVG element, appended to its parent if there is one.
 function svg(name, attributes, parent) {
@@ -214,7 +217,7 @@ class Run {
   held(slot, k) {
     const s = this.d.slots[slot];
     const out = {};
-    for (const name of ["owner", "tokens", "rows", "window", "state", "checkpoints"]) out[name] = last(s[name], k);
+    for (const name of Object.keys(s)) out[name] = last(s[name], k);
     return out;
   }
 
@@ -278,6 +281,7 @@ class Run {
     const g = svg("g", { class: "live" }, this.rows[h.owner]);
     this.drawn.push(g);
     const y = this.y(h.owner) + 22;
+    const lower = y + this.d.lower;
     const signs = [];
     const part = (kind, attributes, title, sign, ...places) => {
       const group = say(svg("g", { class: sign ? SIGNS[sign] : "" }, g), title + (sign ? ", " + SIGNS[sign] : ""));
@@ -288,39 +292,41 @@ class Run {
       signs.push([x, at]);
       svg("text", { class: "sign", x, y: at }, group).textContent = sign;
     };
-    const bar = (name, [low, high], dy, title, sign) => {
-      const a = this.px(low);
-      const wide = Math.max(1, this.px(high) - a);
+    const bar = (name, [low, high], dy, title, ratio, sign) => {
+      const a = this.px(low * ratio);
+      const wide = Math.max(1, this.px(high * ratio) - a);
       const each = wide / Math.max(1, Math.min(high - low, Math.floor(wide / 8) || 1));
+      const gap = GAPS[name] || 1;
+      const dash = name === "idx" ? gap : Math.max(each - gap, 0.5);
       const d = "M" + a + " " + (y + dy + 1.5) + "H" + (a + wide);
-      const cells = { class: name, d, "stroke-dasharray": Math.max(each - 1, 0.5) + " 1" };
-      const places = [[a + wide / 2, y + 16], [a + wide + 6, y + dy + 5]];
+      const cells = { class: name, d, "stroke-dasharray": dash + " " + gap };
+      const places = [[a + wide / 2, lower + 16], [a + wide + 6, y + dy + 5]];
       part("path", cells, title + " " + low + " to " + (high - 1), sign, ...places);
     };
     const dot = (tokens, sign) => {
-      const circle = { class: "dot", cx: this.px(tokens), cy: y + 13, r: 4 };
-      part("circle", circle, "recurrent state after " + tokens + " tokens", sign, [this.px(tokens) + 9, y + 17]);
+      const circle = { class: "dot", cx: this.px(tokens), cy: lower + 13, r: 4 };
+      part("circle", circle, this.d.state + " after " + tokens + " tokens", sign, [this.px(tokens) + 9, lower + 17]);
     };
     const [to, at] = [h.state ?? -1, was.state ?? -1];
     if (at >= 0 && at !== to) {
       dot(at, "\u00d7");
-      if (to >= 0) svg("path", { class: "way", d: "M" + this.px(at) + " " + (y + 13) + "H" + this.px(to) }, g);
+      if (to >= 0) svg("path", { class: "way", d: "M" + this.px(at) + " " + (lower + 13) + "H" + this.px(to) }, g);
     }
     if (to >= 0) dot(to, at === to ? "" : "+");
     const mark = (c, sign) => {
       const span = c.length > 1 ? ", [pos_min " + c[1] + ", pos_max " + c[2] + "]" : "";
-      const triangle = { class: "mark", d: "M" + (this.px(c[0]) - 4) + " " + (y + 26) + "h8l-4 -8z" };
-      part("path", triangle, "checkpoint of " + c[0] + " tokens" + span, sign, [this.px(c[0]) + 9, y + 27]);
+      const triangle = { class: "mark", d: "M" + (this.px(c[0]) - 4) + " " + (lower + 26) + "h8l-4 -8z" };
+      part("path", triangle, "checkpoint of " + c[0] + " tokens" + span, sign, [this.px(c[0]) + 9, lower + 27]);
     };
     const [marks, old] = [h.checkpoints || [], was.checkpoints || []];
     const has = (list, c) => list.some((one) => String(one) === String(c));
     for (const c of marks) mark(c, read.includes(c[0]) ? "r" : has(old, c) ? "" : "+");
     for (const c of old) if (!has(marks, c)) mark(c, "\u00d7");
-    for (const [name, kind, dy, title] of BARS) {
+    for (const [name, kind, dy, title, ratio] of [...BARS, ...this.d.bars]) {
       const [now, before] = [h[name] || [], was[name] || []];
-      for (const span of now) bar(kind, span, dy, title);
-      for (const span of minus(now, before)) bar(kind, span, dy, title, "+");
-      for (const span of minus(before, now)) bar(kind, span, dy, title, "\u00d7");
+      for (const span of now) bar(kind, span, dy, title, ratio);
+      for (const span of minus(now, before)) bar(kind, span, dy, title, ratio, "+");
+      for (const span of minus(before, now)) bar(kind, span, dy, title, ratio, "\u00d7");
     }
   }
 

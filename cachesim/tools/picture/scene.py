@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
+from cachesim.base.errors import counted
 from cachesim.engines import registry
 from cachesim.engines.capabilities import Flag, Option
 from cachesim.engines.registry import engine_of
@@ -64,6 +65,7 @@ def _typed(flag: Flag, value: Option) -> str:
 
 
 Data = Mapping[str, Any]
+RINGS = "last inputs of the compressors"
 TITLE = 72                   # characters of a scenario line that is used as title
 
 
@@ -88,6 +90,18 @@ class Word(NamedTuple):
     title: str = ""                         # such as "system", "" = none
 
 
+class CompressedRows(NamedTuple):
+    """Compressed rows of a slot that a next token sees, from number 0 on."""
+
+    ratio: int                              # tokens that a row stands for
+    rows: int                               # number of them
+
+    @property
+    def says(self) -> str:
+        """The rows in words."""
+        return f"{counted(self.rows, 'compressed row')} of {self.ratio} tokens each"
+
+
 class SlotMemory(NamedTuple):
     """Contents of a slot after a request."""
 
@@ -96,6 +110,8 @@ class SlotMemory(NamedTuple):
     state: int | None                       # position of the recurrent state
     checkpoints: Sequence[int]              # lengths in tokens
     spans: Sequence[Sequence[int]] = ()     # pos_min, pos_max of each checkpoint, if recorded
+    index_rows: tuple[int, int] | None = None    # index rows lo .. hi-1, None = no such rows
+    compressed: Sequence[CompressedRows] = ()           # in ascending order of their ratios
 
 
 class CacheContents(NamedTuple):
@@ -161,6 +177,8 @@ class Scene(NamedTuple):
     titles: Mapping[str, str] = {}              # of words
     has_pool: bool = False                          # all requests share one cache, without slots
     keeps: str = "checkpoint"                   # noun for its restore points
+    state: str = "recurrent state"              # noun for what cannot be rolled back
+    strips: int = 0                             # lines of index rows and of compressed rows below those of a window
     blocks: Mapping[int, Cells] = {}            # used blocks of a pool after each step, by its number
     nodes: Mapping[int, Tree] = {}              # nodes of a radix tree after each step
 
@@ -184,7 +202,7 @@ def scene(scenario: Scenario, data: Data, cells: CellHistory, same: Sequence[str
     """Return the scene of a run; ``data`` as returned by ``run_data``; ``cells``: recorded in this run; ``same``: other
     rule sets with its outcome."""
     before = [(), *(one["entry_tokens"] for one in data["requests"])]
-    rows = [_row(step, one, data, scenario, cells.parts, _entries(one, had))
+    rows = [_row(step, one, data, scenario, cells, _entries(one, had))
             for step, one, had in zip(scenario.steps, data["requests"], before, strict=False)]  # fmt: skip
     known = causes((charge["rule"] for charge in data["lost"]), scenario, data["profile"])
     title = cut(repr(scenario), TITLE) if scenario.id == "try" else data["title"]
@@ -192,7 +210,8 @@ def scene(scenario: Scenario, data: Data, cells: CellHistory, same: Sequence[str
     cost = ": ".join(filter(None, (cost_text(data), loss_text(data["lost"], engine.keeps))))
     return Scene(title, data["why"], data["profile"], data["model"], data["verdict"], rows, known, False,
                  answers_text(data), cost, same, data["titles"], engine.manual.pool, engine.keeps,
-                 cells.blocks, cells.nodes if engine.manual.pool else {})  # fmt: skip
+                 RINGS if cells.ratios else "recurrent state", cells.strips, cells.blocks,
+                 cells.nodes if engine.manual.pool else {})  # fmt: skip
 
 
 def _entries(data: Data, had: Sequence[int]) -> CacheContents:
@@ -204,13 +223,15 @@ def _entries(data: Data, had: Sequence[int]) -> CacheContents:
 
 
 def _row(
-    step: Step, done: Data, data: Data, scenario: Scenario, parts: frozenset[str], entries: CacheContents
+    step: Step, done: Data, data: Data, scenario: Scenario, cells: CellHistory, entries: CacheContents
 ) -> StepRow:
-    held = done["tokens_cached"]
+    held, parts = done["tokens_cached"], cells.parts
     end = max(held, done["prompt"])
+    compressed = [CompressedRows(ratio, held // ratio) for ratio in cells.ratios if held // ratio]
     memory = SlotMemory(
         (0, held) if "base" in parts and held else None, tuple(done["window"]) if done["window"] else None,
-        held if "state" in parts and held else None, done["checkpoints"], done["checkpoint_spans"],
+        held if held and ("state" in parts or cells.ratios) else None, done["checkpoints"], done["checkpoint_spans"],
+        (0, held) if "idx" in parts and held else None, compressed,
     )  # fmt: skip
     lost = [charge for charge in data["lost"] if charge["request"] == done["i"]]
     under = f"under {done['under']}" if done["under"] else ""
@@ -222,8 +243,15 @@ def _row(
         done["verdict"], done["equal_cold"] is False, ": ".join(filter(None, (under, done["reason"]))), done["rule"],
         [*done["read_instead"], *([PREDICTED] if "verdict" in unseen else ())], done["cache_n"], done["prompt_n"],
         [ForeignRead._make([*read, says]) for read, says in zip(done["read_from"], done["read_instead"], strict=True)],
-        list(_batches(done)), list(memory_parts(done)),
+        list(_batches(done)), [*_further(memory), *memory_parts(done)],
     )  # fmt: skip
+
+
+def _further(held: SlotMemory) -> Iterator[str]:
+    """Yield the index rows and the compressed rows of a slot in words."""
+    if held.index_rows is not None:
+        yield f"index rows {held.index_rows[0]} to {held.index_rows[1] - 1}"
+    yield from (rows.says for rows in held.compressed)
 
 
 def _batches(done: Data) -> Iterator[int]:

@@ -12,6 +12,7 @@ from typing import Any, Iterable, Iterator, Sequence
 
 from cachesim.engines.shared.slot_events import CkptRestore, PcLoad
 from cachesim.tools.picture.event_stream import CaptionedWalk, EventWalk, SlotContents
+from cachesim.tools.picture.legend import FURTHER, lowered, pitch
 from cachesim.tools.picture.position_scale import HEAD, STEP, TOP
 from cachesim.tools.picture.scene import StepRow
 from cachesim.tools.picture.slot_lanes import SHOWN
@@ -44,6 +45,8 @@ def _run(drawn: RunDrawing, told: CaptionedWalk, forms: dict[str, int]) -> dict[
         "width": [round(drawn.plain), round(drawn.width)], "names": lanes.names, "head": [HEAD, TOP - 16],
         "cache": [lanes.cache, lanes.entry(0), lanes.entry(1)],
         "lanes": [lanes.slot(row.slot) for row in drawn.scene.rows],
+        "bars": [*_further_bars(walk, drawn.scene.strips)], "lower": lowered(drawn.scene.strips),
+        "state": drawn.scene.state,
         "taken": [row.number for row in drawn.scene.rows if row.entries.is_consumed],
         "in": [row.slot for row in drawn.scene.rows], "words": [_words(row) for row in drawn.scene.rows],
         "wrong": [row.number for row in drawn.scene.rows if row.is_wrong],
@@ -73,10 +76,31 @@ def _reads(walk: EventWalk) -> Iterator[list[Any]]:
 
 def _slot(walk: EventWalk, slot: int) -> dict[str, Any]:
     """Return the contents of a slot, each field as changes; "owner" is the request whose tokens it holds."""
-    changes = {
-        name: flat((k, _plain(getattr(one, name))) for k, one in walk.held[slot]) for name in SlotContents._fields
-    }
-    return {"owner": flat(walk.owners.get(slot, [])), **changes}
+    held = walk.held[slot]
+    names = [name for name in SlotContents._fields if name != "compressed"]
+    changes = {name: flat((k, _plain(getattr(one, name))) for k, one in held) for name in names}
+    numbered = {_name(ratio): flat((k, [[0, count] for at, count in one.compressed if at == ratio]) for k, one in held)
+                for ratio in _ratios(walk)}  # fmt: skip
+    return {"owner": flat(walk.owners.get(slot, [])), **changes, **numbered}
+
+
+def _ratios(walk: EventWalk) -> list[int]:
+    """Return the ratios of all compressed rows, ascending."""
+    return sorted({ratio for held in walk.held.values() for _, one in held for ratio, _ in one.compressed})
+
+
+def _name(ratio: int) -> str:
+    """Return the name of the field with the numbers of compressed rows of a ratio."""
+    return f"compressed{ratio}"
+
+
+def _further_bars(walk: EventWalk, strips: int) -> Iterator[list[Any]]:
+    """Yield the lines below those of windows: field, class, distance from the tokens, name, tokens of a row."""
+    if any(one.index_rows for held in walk.held.values() for _, one in held):
+        yield ["index_rows", "idx", FURTHER, "index: rows", 1]
+    for number, ratio in enumerate(_ratios(walk)):
+        name = f"compressed rows of {ratio} tokens:"
+        yield [_name(ratio), "packed", FURTHER + number * pitch(strips), name, ratio]
 
 
 @lru_cache(maxsize=1024)                                 # requests that share all checkpoints have the same lists

@@ -178,7 +178,7 @@ def _row(
     yield _letters(row, scale, y) + "</g>"
     yield from _named(words, scale, y)
     yield from ('<g class="notes">', *_notes(row, drawn, y), "</g>")
-    yield from ('<g class="mem">', *memory(row.memory, scale, y + BAR, drawn.scene.keeps), "</g></g>")
+    yield from ('<g class="mem">', *memory(row.memory, scale, y + BAR, drawn.scene), "</g></g>")
 
 
 def _notes(row: StepRow, drawn: RunDrawing, y: float) -> Iterator[str]:

@@ -27,8 +27,22 @@ def held(server: Server, slot: int, shared: bool) -> SlotContents:
     """Return the present contents of a slot. ``shared``: without restore points."""
     live = server.inspection.live(slot)
     state = None if live.state is None or live.state.pos < 0 else live.state.pos + 1
-    full, window = ([part for part in live.rows if bool(part.window) is wanted] for wanted in (False, True))
-    return SlotContents(len(live.tokens), _spans(full), _spans(window), state, () if shared else marks(server, slot))
+    packed = [part for part in live.rows if part.is_compressed]
+    index = [part for part in live.rows if part.is_index]
+    window = [part for part in live.rows if part.window]
+    full = [part for part in live.rows if not (part.is_compressed or part.is_index or part.window)
+            and (part.rows or not packed)]              # beside compressed rows: a table of positions without rows
+    return SlotContents(
+        len(live.tokens), _spans(full), _spans(window), _spans(index), _counts(packed, state or 0), state,
+        () if shared else marks(server, slot),
+    )  # fmt: skip
+
+
+def _counts(parts: Sequence[RowsPart], tokens: int) -> tuple[Span, ...]:
+    """Return each ratio, and the number of compressed rows that a slot shows after so many tokens. Its list of tokens
+    may be longer: they are evaluated next."""
+    found = {part.every: min(len(part.pos), tokens // part.every) for part in parts}
+    return tuple((ratio, count) for ratio, count in sorted(found.items()) if count)
 
 
 def marks(server: Server, slot: int) -> Marks:

@@ -11,12 +11,14 @@ from cachesim.scenarios.schema import Scenario
 
 
 class Holds(NamedTuple):
-    """Contents of a slot: length of the token list, positions of its rows and of window layers' rows, tokens before its
-    state (None = no state), and its checkpoints."""
+    """Contents of a slot: length of the token list, positions of its rows, of window layers' rows and of index
+    rows, number of compressed rows by ratio, tokens before its state (None = no state), and its checkpoints."""
 
     tokens: int
     rows: frozenset[int]
     window: frozenset[int]
+    index: frozenset[int]
+    compressed: dict[int, int]
     state: int | None
     checkpoints: list[tuple[int, ...]]
 
@@ -51,9 +53,15 @@ def cut(scenario: Scenario, profile: str, k: int) -> tuple[dict[int, Holds], lis
 
 def _holds(server: Server, slot: int) -> Holds:
     live, spans = server.inspection.live(slot), server.sequences.checkpoint_spans(slot)
-    rows, window = (frozenset(int(pos) for part in live.rows if (part.window > 0) is wanted for pos in part.pos)
-                    for wanted in (False, True))  # fmt: skip
+    packed = [part for part in live.rows if part.every > 1]
+    kinds = [(part, "index" if min(part.rows, default=0) < 0 else "window" if part.window else "rows")
+             for part in live.rows if part.every == 1 and (part.rows or not packed)]  # fmt: skip
+    rows, window, index = (frozenset(int(pos) for part, kind in kinds if kind == wanted for pos in part.pos)
+                           for wanted in ("rows", "window", "index"))  # fmt: skip
     lengths = server.inspection.checkpoints(slot)
     marks = [(n, *span) for n, span in zip(lengths, spans, strict=True)] if spans else [(n,) for n in lengths]
     state = live.state.pos + 1 if live.state is not None and live.state.pos >= 0 else None
-    return Holds(len(server.inspection.tokens_of(slot)), rows, window, state, marks)
+    shown = {part.every: (state or 0) // part.every for part in packed}
+    compressed = {ratio: count for ratio, count in shown.items() if count}
+    assert all(all(rows.digest[: shown[part.every]]) for part in packed for rows in part.rows.values())
+    return Holds(len(server.inspection.tokens_of(slot)), rows, window, index, compressed, state, marks)

@@ -15,10 +15,14 @@ from cachesim.tools.picture.script_data import _reads
 from cachesim.tools.run.pictured_runs import run_pictured
 from tests.unit.tools.picture.test_walk import at, case_of
 
-CHANGES = re.compile(r"(window rows|rows) (\d+) to (\d+) (written|erased)|state (erased)|state after (\d+) tokens|"
+CHANGES = re.compile(r"(window rows|index rows|(?<!compressed )rows) (\d+) to (\d+) (written|erased)|"
+                     r"state (erased)|state after (\d+) tokens|"
                      r"checkpoints? of ([\d and]+) tokens (created|erased)|"
                      r"entry of (\d+) tokens (saved|removed)")  # fmt: skip
 WINDOW = from_line("S40.A600>r4/B70/S.A.D5", model="W8 A", server={"parallel": 1, "ubatch_size": 64})
+
+
+INDEX = from_line("S40.A60>r4/B70/S.A.D5/S.E9", model="I8", server={"parallel": 1, "ubatch_size": 64})
 
 
 def told(case):
@@ -29,7 +33,7 @@ def told(case):
 def replayed(text, memory, loaded):
     """Apply the changes of a sentence to a memory."""
     if loaded:
-        memory.update({"rows": set(), "window rows": set(), "checkpoints": set()})
+        memory.update({"rows": set(), "window rows": set(), "index rows": set(), "checkpoints": set()})
     for kind, low, high, verb, erased, state, marks, made, entry, stored in CHANGES.findall(text):
         if kind:
             positions = set(range(int(low), int(high) + 1))
@@ -44,10 +48,12 @@ def replayed(text, memory, loaded):
             memory["state"] = None if erased else int(state)
 
 
-@pytest.mark.parametrize("case", [case_of("llama_cpp"), (WINDOW, "llama_cpp@b11549")], ids=["entries", "window"])
+@pytest.mark.parametrize("case", [case_of("llama_cpp"), (WINDOW, "llama_cpp@b11549"),
+                                  (INDEX, "llama_cpp@b11549")], ids=["entries", "window", "index"])  # fmt: skip
 def test_the_sentences_tell_the_memory(case):
     log, slot = told(case), 0
-    memory = {"rows": set(), "window rows": set(), "state": None, "checkpoints": set(), "entries": []}
+    memory = {"rows": set(), "window rows": set(), "index rows": set(), "state": None, "checkpoints": set(),
+              "entries": []}  # fmt: skip
     loads = [k for k, what, _ in _reads(log.walk) if what == "entry"]
     before, seen = -1, 0
     for k, says in enumerate(log.says):
@@ -58,7 +64,7 @@ def test_the_sentences_tell_the_memory(case):
         if log.decisions[k]:
             continue
         seen, held = seen + 1, at(log.walk.held[slot], k) if k >= log.walk.held[slot][0][0] else SlotContents()
-        for kind, spans in (("rows", held.rows), ("window rows", held.window)):
+        for kind, spans in (("rows", held.rows), ("window rows", held.window), ("index rows", held.index_rows)):
             assert memory[kind] == {pos for low, high in spans for pos in range(low, high)}, (k, says)
         assert (memory["state"], memory["checkpoints"]) == (held.state, {one[0] for one in held.checkpoints}), (k, says)
         assert sorted(memory["entries"]) == sorted(n for _, n in at(log.walk.entries, k)), (k, says)
@@ -73,6 +79,16 @@ def test_events_without_a_sentence_are_left_out(name):
     assert [says for says in shown if re.match(r"[a-z_]+: \w+ [\d.]", says)] == []
     assert all(says for says, wanted in zip(log.says, log.decisions, strict=True) if wanted)
     assert [says for says in shown if says.startswith("LC-END")] == []
+
+
+def test_compressed_rows_are_written_hidden_and_erased():
+    case = from_line("S40.A20>2/S.A.C30>6/D9", model="W8 D4.8.3", server={"parallel": 1, "cache_ram": 0})
+    text = "; ".join(told((case, "llama_cpp@b11549")).says)
+    found = re.findall(r"compressed rows (\d+) to (\d+) of 4 tokens (\w+)", text)
+    assert [(int(low), int(high), verb) for low, high, verb in found] == [
+        (0, 13, "written"), (14, 14, "written"), (14, 14, "hidden"), (14, 20, "written"), (21, 22, "written"),
+        (0, 22, "erased"), (0, 0, "written"), (1, 1, "written"),
+    ]  # fmt: skip
 
 
 def test_a_loss_is_told_where_it_happens():

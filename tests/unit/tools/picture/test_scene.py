@@ -99,6 +99,40 @@ def test_of_a_window_the_rows_are_drawn_that_are_left(line, profile, rows, windo
     assert (memory.rows, memory.window) == (rows, window)
 
 
+@pytest.mark.parametrize("model", ["I8", "A B2", "W8 I8", "G P8"])
+def test_index_rows_have_a_line_of_their_own(model):
+    drawn = seen("S40.A20>4/S.B9", "llama_cpp@b11549", model)
+    assert drawn.strips == 1 and [row.memory.index_rows for row in drawn.rows] == [(0, 63), (0, 49)]
+    assert [row.held[0] for row in drawn.rows] == ["index rows 0 to 62", "index rows 0 to 48"]
+    assert 'class="idx"' in (text := draw([drawn])) and ">index rows<" in text and ">compressed rows<" not in text
+
+
+def test_compressed_rows_have_a_line_for_each_ratio():
+    drawn = seen("S40.A20>4/S.B9", "llama_cpp@b11549", "W8 D4.8.3 D8.8")
+    assert drawn.strips == 2 and [row.memory.compressed for row in drawn.rows] == [[(4, 15), (8, 7)], [(4, 12), (8, 6)]]
+    assert list(drawn.rows[0].held[:2]) == ["15 compressed rows of 4 tokens each", "7 compressed rows of 8 tokens each"]
+    memory = drawn.rows[0].memory
+    assert (memory.rows, memory.index_rows, memory.state) == (None, None, 63)
+    text = draw([drawn])
+    shown = [f">{words}<" in text for words in ("compressed rows", "last inputs of the compressors", "recurrent state")]
+    assert shown == [True, True, False]
+
+
+def test_the_lines_below_a_window_stand_below_each_other_and_above_the_state():
+    scene = seen("S40.A20>4", "llama_cpp@b11549", "W8 D4.8.3 D8.8")
+    lines = [*beneath(scene.rows[0].memory, PositionScale([0, 63]), 0.0, scene)]
+    heights = [float(re.search(r'd="M[\d.]+ ([\d.]+)H', line)[1]) for line in lines if "<path" in line and "H" in line]
+    dot, mark = re.search(r'cy="([\d.]+)"', "".join(lines)), re.search(r'd="M[\d.-]+ ([\d.]+)h8l', "".join(lines))
+    assert heights == [8.0, 12.5, 17.0] and (float(dot[1]) - 4, float(mark[1])) == (18.0, 35.0)
+
+
+def test_lines_are_told_apart_without_their_colours():
+    drawn = draw([seen("S40.A20>4", "llama_cpp@b11549", model) for model in ("W8 I8", "W8 D4.8.3")])
+    dashes = {kind: re.search(rf'class="{kind}" d="[^"]+" stroke-dasharray="([^"]+)"', drawn)[1]
+              for kind in ("rows", "win", "idx", "packed")}  # fmt: skip
+    assert dashes["idx"] == "2 2" and float(dashes["packed"].split()[0]) > 1.5 * float(dashes["win"].split()[0])
+
+
 def test_a_wrong_answer_is_marked_and_says_what_it_read():
     rows = seen(WRONG, "ik_llama@1889-base").rows
     assert rows[1].is_wrong and rows[1].read and "WRONG" in rows[1].verdict
@@ -148,13 +182,13 @@ def test_a_checkpoint_has_its_pos_min_and_pos_max():
 
 
 def test_many_checkpoints_are_drawn_in_one_and_all_named():
-    memory = seen("P900>r4", "llama_cpp@b10587", "W8 A S").rows[0].memory
-    scale = PositionScale([100, 200, 904])
-    few = "".join(beneath(memory._replace(checkpoints=[100, 200], spans=[(0, 99), (92, 199)]), scale, 0, "checkpoint"))
+    scene = seen("P900>r4", "llama_cpp@b10587", "W8 A S")
+    memory, scale = scene.rows[0].memory, PositionScale([100, 200, 904])
+    few = "".join(beneath(memory._replace(checkpoints=[100, 200], spans=[(0, 99), (92, 199)]), scale, 0, scene))
     marks = list(range(100, 1000, 100))
     many = "".join(beneath(memory._replace(checkpoints=marks, spans=[(n - 8, n - 1) for n in marks]), scale, 0,
-                           "checkpoint"))  # fmt: skip
-    bare = "".join(beneath(memory._replace(checkpoints=marks, spans=()), scale, 0, "checkpoint"))
+                           scene))  # fmt: skip
+    bare = "".join(beneath(memory._replace(checkpoints=marks, spans=()), scale, 0, scene))
     assert "checkpoint of 200 tokens, [pos_min 92, pos_max 199]" in few and few.count("l-4 -8z") == 2
     assert "tokens and [pos_min, pos_max]: 100 [92, 99], 200 [192, 199], " in many and many.count("l-4 -8z") == 9
     assert "tokens: 100, 200, 300, " in bare

@@ -27,6 +27,8 @@ CASES = {
     "window": ("S40.A60>r4/B70/S.C25/S.A.D5", "llama_cpp@b11549", "W8 A"),
     "ik_llama": ("S40.A20/S.A>3/B9@0/S.A.C5", "ik_llama@1889-base", "GA"),
     "mlx_lm": ("S40.A60>r4/B70>q2{together}/S.A", "mlx_lm@0.32.2", "GA"),
+    "index": ("S40.A20>4/B30/S.A.D5", "llama_cpp@b11549", "W8 I8"),
+    "compressed": ("S40.A20>4/B30/S.A.D5/S[:9].E4", "llama_cpp@b11549", "W8 D4.8.3 D8.8"),
     "restart": ("S4.A4/{restart}/S.A", "llama_cpp@b10587", "GA"),
 }
 
@@ -60,9 +62,10 @@ def test_at_every_event_it_is_what_the_server_holds(name):
         assert sorted(tokens for _, tokens in at(found.entries, k)) == entries, k
         for slot, holds in slots.items():
             mine = at(found.held[slot], k)
-            rows, window = ({pos for low, high in spans for pos in range(low, high)}
-                            for spans in (mine.rows, mine.window))  # fmt: skip
-            got = (mine.tokens, rows, window, mine.state, [tuple(one) for one in mine.checkpoints])
+            rows, window, index = ({pos for low, high in spans for pos in range(low, high)}
+                                   for spans in (mine.rows, mine.window, mine.index_rows))  # fmt: skip
+            got = (mine.tokens, rows, window, index, dict(mine.compressed), mine.state,
+                   [tuple(one) for one in mine.checkpoints])  # fmt: skip
             assert got == tuple(holds), (k, slot)
 
 
@@ -87,6 +90,20 @@ def test_what_a_request_left_is_what_the_picture_shows():
         assert (mine.rows, mine.state) == ((memory.rows,), memory.state)
         assert [one[0] for one in mine.checkpoints] == list(memory.checkpoints)
         assert sorted(n for _, n in at(found.entries, found.ends[row.number])) == sorted(row.entries.lengths)
+
+
+def test_the_slider_has_a_line_for_each_kind_of_row():
+    def bars(name):
+        case, profile = case_of(name)
+        done = run_pictured(case, profile, events=True)
+        return json.loads(script_data([RunDrawing(done.scene())], [done.told()]))["runs"][0]
+
+    assert bars("window")["bars"] == [] and bars("window")["lower"] == 0
+    assert bars("index")["bars"] == [["index_rows", "idx", 11.0, "index: rows", 1]]
+    found = bars("compressed")
+    assert [bar[0] for bar in found["bars"]] == ["compressed4", "compressed8"] and found["lower"] == 9.0
+    assert {"compressed4", "compressed8"} <= {*found["slots"]["3"]} and "compressed" not in found["slots"]["3"]
+    assert found["state"] == "last inputs of the compressors"
 
 
 def test_a_loss_leads_to_the_event_that_lost_it():

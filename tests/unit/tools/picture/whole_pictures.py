@@ -13,6 +13,9 @@ FOLDER = Path(__file__).parent
 PICTURES = {
     "hybrid.svg": ("run", "S8.A6>t3/B9/S.A.t.C4", "--model", "GA", "-np", "1", "-p", "llama_cpp@b11549", "--svg"),
     "two_slots.svg": ("run", "A8/B8/A.C3", "--model", "W4 A", "-p", "llama_cpp@b11549", "-p", "ik_llama@main", "--svg"),
+    "index.svg": ("run", "A8>3/A.B4", "--model", "I4", "-np", "1", "-p", "llama_cpp@b11549", "--svg"),
+    "compressed.svg": ("run", "S16>3/S[:9].B9", "--model", "W8 D4.8.3 D8.8", "-np", "1", "-c", "256",
+                       "-p", "llama_cpp@b11549", "--svg"),
     "blocks.svg": ("run", "A40/A.B5", "--model", "A", "-p", "vllm@0.33.0", "--svg"),
     "tree.svg": ("run", "A10/A.B5/A.C4", "--model", "A", "-p", "sglang@0.5.23", "--svg"),
     "entries.svg": ("run", "A10/B6/A.C4", "--model", "A", "-p", "mlx_lm@0.32.2", "--svg"),
