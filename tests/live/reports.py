@@ -36,7 +36,7 @@ IK_REPORTS = {"ik-rows-out-of-sight": "ik-cells-above-gap-unread-dense"}
 CLASS_REPORTS = (
     "vllm-lookahead-without-hash", "vllm-copy-before-write", "vllm-checkpoint-column", "vllm-key-before-state",
     "vllm-steps-of-nothing", "sglang-stripped-after-retraction", "sglang-shortest-prefill-first",
-    "sglang-tracked-states-in-one-slot",
+    "sglang-tracked-states-in-one-slot", "sglang-windows-only-free-slots-in-tree",
 )
 """Reports that drive the released classes of a server, without a server."""
 
