@@ -283,16 +283,16 @@ class UnifiedRadixCache:
                 held -= 1
 
     def _end_insert(self, node: UnifiedTreeNode, prefix_len: int, is_new: bool, params: InsertParams) -> None:
-        """Count an insertion as a use of its new leaf, or copy what an older end lacks in host memory. The server counts
-        the leaf's tokens from where the tree ended before, although a window may have split the new ones."""
+        """Count an insertion as a use of its new leaf, or copy what an older end lacks in host memory. The server
+        counts the leaf's tokens from where the tree ended before, although a window may have split the new ones."""
         if is_new:
             self._count_hit(node, prefix_len + len(node.key), params)
         elif self.cache_controller is not None:
             self.cache_controller.backup_after_insert(node)
 
     def _count_hit(self, node: UnifiedTreeNode, end: int, params: InsertParams) -> None:
-        """Count an insertion as a use of a node that is taken to end after ``end`` tokens, if it is one; the node may be
-        due for a copy in host memory."""
+        """Count an insertion as a use of a node that is taken to end after ``end`` tokens, if it is one; the node may
+        be due for a copy in host memory."""
         if not self.rules.counts_hit(end, params.inserted_len, params.chunked):
             return
         controller = self.cache_controller
