@@ -287,7 +287,9 @@ class Scheduler:
             room=start + self.num_spec_tokens + 2 <= self.max_model_len, most=self.max_num_scheduled_tokens,
         ))  # fmt: skip
         if padded and 1 + self.num_spec_tokens > step.token_budget:
-            self._log_padding(step, request)
+            because = {"n": request.num_tokens, "needed": 1 + self.num_spec_tokens, "free": step.token_budget,
+                       "most": self.max_num_scheduled_tokens}  # fmt: skip
+            self.log.emit(Decided(request.request_id, rule_id(self.rules.pad_drafts), True, because=because))
             return None
         num_new_tokens = 1 + self.num_spec_tokens if padded else request.num_tokens - start
         num_new_tokens = min(num_new_tokens, step.cap or num_new_tokens, step.token_budget)
@@ -299,12 +301,6 @@ class Scheduler:
             padded = False
         plan = self.encoder_cache_manager.try_schedule(request, start, num_new_tokens, step.encoder_budget)
         return WaitingChunk(self._reserve_prefill_lookahead(request, start, plan.num_new_tokens), padded, plan)
-
-    def _log_padding(self, step: StepInProgress, request: Request) -> None:
-        """Log that a request waits for a step with room for its last token and the drafts behind it."""
-        because = {"n": request.num_tokens, "needed": 1 + self.num_spec_tokens, "free": step.token_budget,
-                   "most": self.max_num_scheduled_tokens}  # fmt: skip
-        self.log.emit(Decided(request.request_id, rule_id(self.rules.pad_drafts), True, because=because))
 
     def _skip_request(self, step: StepInProgress, at: int) -> bool:
         """Leave a waiting request out of this step; return True: others may follow."""
