@@ -75,8 +75,8 @@ class OffloadingConnectorScheduler:
         state.restart(self.rules.offers_again())
         reads = not request.skip_reading_prefix_cache
         found = self.transfers.lookup(state, request.block_hashes, num_computed_tokens, request.num_tokens, reads=reads)
-        busy = found is None and (reads or self.rules.unread_waits())
-        starts = self.vllm_config.decide(self.rules.wait_for_chunks(busy), request)
+        waits = self.rules.unread_waits() or reads
+        starts = self.vllm_config.decide(self.rules.wait_for_chunks(found is None and waits), request)
         if not starts:
             return None
         return self.vllm_config.decide(self.rules.load_chunks(found or 0, num_computed_tokens), request) or 0
