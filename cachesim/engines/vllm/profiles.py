@@ -94,6 +94,8 @@ class Rules(RuleSet):
     store_chunks: Rule = offload.store_chunks
     chunk_order: Plain = offload.order_by_request
     touches: Plain = offload.touch_nothing
+    keeps_offered: Plain = offload.keep_offered
+    unread_waits: Plain = offload.unread_waits
     reset_preempts: Plain = schedule.reset_preempts
     inferred: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -126,6 +128,7 @@ V0_30_0 = replace(
     reserves_inside=states.reserve_every, keeps_inside=states.keep_end,
     state_tail=states.state_tail_own, states_needed=states.states_needed_set,
     reserve_drafts=offload.reserve_no_step, chunk_order=offload.order_by_idleness, touches=offload.touch_window,
+    keeps_offered=offload.keep_often_offered, unread_waits=offload.unread_waits_for_own,
 )
 
 SPLIT_0_23_0 = replace(

@@ -11,6 +11,13 @@ def _found(value: int | None, because: Because) -> str:
     return f"{value or 0} of {because['n']} tokens found{lost}"
 
 
+def _padding(value: bool, b: Because) -> str:
+    never = "; no step has more" if b["needed"] > b["most"] else ""
+    return (f"the request waits: {b['n'] - 1} of {b['n']} tokens are there, the last one and "
+            f"{counted(b['needed'] - 1, 'draft')} need {counted(b['needed'], 'token')} of a step, {b['free']} of "
+            f"{b['most']} are left: {b['needed'] - b['free']} missing{never}")  # fmt: skip
+
+
 SENTENCES = Sentences({
     "VL-LOOKUP-RECONCILE": _found, "VL-LOOKUP-ONE-GROUP": _found,
     "VL-SPLIT-CHUNK": lambda v, b: f"tokens {b['start']} to {b['end']} come next"
@@ -18,6 +25,7 @@ SENTENCES = Sentences({
     "VL-STATE-WAIT": lambda v, b: NoEffect("its state is there") if v
                      else "its state is computed in this step: it waits",
     "VL-POOL-EVICT": lambda v, b: f"block {v}, the end of a prefix of {b['tokens']} tokens, is evicted",
+    "VL-SCHED-PAD": _padding,
     "VL-SCHED-NEXT": lambda v, b: f"waiting request {v} of {b['waiting']}",
     "VL-OFF-WAIT": lambda v, b: NoEffect("no chunk is in use") if v else "a chunk is being stored or loaded: it waits",
     "VL-OFF-LOAD": lambda v, b: f"{v} tokens behind {b['local']} are loaded from CPU memory" if v

@@ -187,14 +187,14 @@ class UnifiedRadixCache:
             elif params.prev_prefix_len < at + same:
                 self._free_overlap(node, at, same, params)
             at += same
-            self._count_hit(node, params)
+            self._count_hit(node, at, params)
         prefix_len = at
         is_new = at < params.limit
         if is_new:
             node = self._add_leaf(node, at, params)
         exists = self._commit_mamba(node, params.mamba_value, is_new) if self.mamba is not None else None
         self._refresh_lru(node, is_insert=True)
-        self._end_insert(node, is_new, params)
+        self._end_insert(node, prefix_len, is_new, params)
         core.update_evictable_leaf_sets(node)
         return InsertResult(node, prefix_len, exists)
 
@@ -282,16 +282,18 @@ class UnifiedRadixCache:
                 self.tree_core.evict_component(node, MAMBA, decision.rule)
                 held -= 1
 
-    def _end_insert(self, node: UnifiedTreeNode, is_new: bool, params: InsertParams) -> None:
-        """Count an insertion as a use of its new leaf, or copy what an older end lacks in host memory."""
+    def _end_insert(self, node: UnifiedTreeNode, prefix_len: int, is_new: bool, params: InsertParams) -> None:
+        """Count an insertion as a use of its new leaf, or copy what an older end lacks in host memory. The server
+        counts the leaf's tokens from where the tree ended before, although a window may have split the new ones."""
         if is_new:
-            self._count_hit(node, params)
+            self._count_hit(node, prefix_len + len(node.key), params)
         elif self.cache_controller is not None:
             self.cache_controller.backup_after_insert(node)
 
-    def _count_hit(self, node: UnifiedTreeNode, params: InsertParams) -> None:
-        """Count an insertion as a use of a node if it is one; the node may be due for a copy in host memory."""
-        if not self.rules.counts_hit(node.end, params.inserted_len, params.chunked):
+    def _count_hit(self, node: UnifiedTreeNode, end: int, params: InsertParams) -> None:
+        """Count an insertion as a use of a node that is taken to end after ``end`` tokens, if it is one; the node may
+        be due for a copy in host memory."""
+        if not self.rules.counts_hit(end, params.inserted_len, params.chunked):
             return
         controller = self.cache_controller
         if self.rules.counts_uses("" if controller is None else controller.write_policy):

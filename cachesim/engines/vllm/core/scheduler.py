@@ -292,6 +292,9 @@ class Scheduler:
             room=start + self.num_spec_tokens + 2 <= self.max_model_len, most=self.max_num_scheduled_tokens,
         ))  # fmt: skip
         if padded and 1 + self.num_spec_tokens > step.token_budget:
+            because = {"n": request.num_tokens, "needed": 1 + self.num_spec_tokens, "free": step.token_budget,
+                       "most": self.max_num_scheduled_tokens}  # fmt: skip
+            self.log.emit(Decided(request.request_id, rule_id(self.rules.pad_drafts), True, because=because))
             return None
         num_new_tokens = 1 + self.num_spec_tokens if padded else request.num_tokens - start
         num_new_tokens = min(num_new_tokens, step.cap or num_new_tokens, step.token_budget)

@@ -49,7 +49,7 @@ class OffloadingConnectorScheduler:
         self.retention_interval = options.prefix_cache_retention_interval
         self.kv_cache_groups = config.kv_cache_groups
         self.manager = CPUOffloadingManager(options.num_cpu_chunks, options.eviction_policy, options.store_threshold,
-                                            order=self.rules.chunk_order())  # fmt: skip
+                                            order=self.rules.chunk_order(), keeps=self.rules.keeps_offered)  # fmt: skip
         groups = [offloaded_group(group, options.blocks_per_chunk) for group in config.kv_cache_groups]
         self.transfers = TransferJobs(self.manager, OffloadConfig(
             groups, blocks_per_chunk=options.blocks_per_chunk, tokens_per_hash=config.hash_block_size,
@@ -73,9 +73,10 @@ class OffloadingConnectorScheduler:
         """Return the tokens that a request can load behind those of the pool; None = it waits."""
         state = self._state_of(request)
         state.restart(self.rules.offers_again())
-        found = self.transfers.lookup(state, request.block_hashes, num_computed_tokens, request.num_tokens,
-                                      reads=not request.skip_reading_prefix_cache)  # fmt: skip
-        starts = self.vllm_config.decide(self.rules.wait_for_chunks(found is None), request)
+        reads = not request.skip_reading_prefix_cache
+        found = self.transfers.lookup(state, request.block_hashes, num_computed_tokens, request.num_tokens, reads=reads)
+        waits = self.rules.unread_waits() or reads
+        starts = self.vllm_config.decide(self.rules.wait_for_chunks(found is None and waits), request)
         if not starts:
             return None
         return self.vllm_config.decide(self.rules.load_chunks(found or 0, num_computed_tokens), request) or 0

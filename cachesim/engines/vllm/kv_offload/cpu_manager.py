@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import AbstractSet, Callable, Collection, Iterable, Mapping, Sequence
 
-from cachesim.engines.vllm.rules.offload import BY_IDLENESS, BY_REQUEST, BY_STORE
+from cachesim.engines.vllm.rules.offload import BY_IDLENESS, BY_REQUEST, BY_STORE, keep_offered
 
 Key = tuple[int, int]
 MISS, PENDING, HIT = "miss", "pending", "hit"
@@ -244,13 +244,14 @@ POLICIES: Mapping[tuple[str, str], type[LRUCachePolicy] | type[IdleLRUCachePolic
 class CPUOffloadingManager:
     """Chunks in CPU memory: ``places`` and ``users`` by key; the first ``fresh`` places were used. ``threshold``:
     requests that must offer a chunk before it is stored, of at most ``tracked`` keys; ``order``: see
-    ``VL-OFF-ORDER``."""
+    ``VL-OFF-ORDER``; ``keeps``: see ``VL-OFF-KEPT``."""
 
     def __init__(self, chunks: int, policy: str = LRU, threshold: int = 1, tracked: int = 64_000,
-                 order: str = BY_REQUEST) -> None:  # fmt: skip
+                 order: str = BY_REQUEST, keeps: Callable[[int, int], bool] = keep_offered) -> None:  # fmt: skip
         self.capacity = chunks
         self.policy_name = policy
         self.order = order
+        self.keeps = keeps
         self.threshold = threshold
         self.tracked = tracked
         self.offers: dict[Key, int] = {}
@@ -305,12 +306,11 @@ class CPUOffloadingManager:
         return missing
 
     def get_room(self, kept: Collection[Key]) -> tuple[int, set[Key]]:
-        """Return the number of free places, and the chunks that can leave: unused ones, except ``kept``. 0.30.0 keeps
-        only those that were offered often enough."""
+        """Return the number of free places, and the chunks that can leave: unused ones, except the ``kept`` ones
+        that the release keeps."""
         idle = {key for key, n in self.users.items() if not n}
-        if self.order == BY_IDLENESS and self.threshold > 1:
-            kept = [key for key in kept if self.offers.get(key, 0) >= self.threshold]
-        return self.capacity - len(self.places), idle - set(kept)
+        stay = {key for key in kept if self.keeps(self.offers.get(key, 0), self.threshold)}
+        return self.capacity - len(self.places), idle - stay
 
     def prepare_store(self, missing: Sequence[Key], idle: AbstractSet[Key], access: RequestCacheAccess) -> list[Key]:
         """Begin to store missing chunks, for which there is room; return those of the idle ones that were evicted."""

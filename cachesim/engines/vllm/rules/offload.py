@@ -10,6 +10,7 @@ from cachesim.engines.vllm.rules.sources import file, scheduler
 
 connector = file("vllm/distributed/kv_transfer/kv_connector/v1/offloading/scheduler.py")
 policy = file("vllm/v1/kv_offload/cpu/policies/lru.py")
+cpu_manager = file("vllm/v1/kv_offload/cpu/manager.py")
 BY_REQUEST, BY_STORE, BY_IDLENESS = "requests", "stores", "idleness"
 
 
@@ -25,6 +26,18 @@ def wait_for_chunks(busy: bool) -> Decision:
     """True if a request can start now. It waits while one of its transfers runs, or while a chunk that it needs is
     stored or loaded for another request. A request that starts although it is busy loads nothing."""
     return Decision(not busy, {"busy": busy})
+
+
+@rule("VL-OFF-UNREAD", Role.CONSULT, scheduler("schedule"))
+def unread_waits() -> bool:
+    """False: a request that reads no cached prefix waits for no transfer, not even its own of before a restart."""
+    return False
+
+
+@rule("VL-OFF-UNREAD.WAITS", Role.CONSULT, connector("get_num_new_matched_tokens", "0.30.0"))
+def unread_waits_for_own() -> bool:
+    """True: a request that reads no cached prefix waits for its own transfers of before a restart, like any other."""
+    return True
 
 
 @rule("VL-OFF-LOAD", Role.LOAD, connector("get_num_new_matched_tokens"))
@@ -141,6 +154,20 @@ def order_by_idleness() -> str:
     """Return the order in which chunks make room: as transfers of them ended, or requests touched them. The order among
     chunks of one transfer is that of a set of bytes, another one in every process; here it is that of the transfer."""
     return BY_IDLENESS
+
+
+@rule("VL-OFF-KEPT", Role.DROP, cpu_manager("prepare_store"))
+def keep_offered(offers: int, threshold: int) -> bool:
+    """True: a chunk in CPU memory that is offered makes no room for others of the same offer. ``offers``: times that it
+    was offered; ``threshold``: times after which a chunk is stored."""
+    return True
+
+
+@rule("VL-OFF-KEPT.OFTEN", Role.DROP, cpu_manager("prepare_store", "0.30.0"))
+def keep_often_offered(offers: int, threshold: int) -> bool:
+    """True if a chunk in CPU memory that is offered makes no room for others of the same offer: it was offered often
+    enough to be stored. A server that stores at the first offer counts none, and keeps all."""
+    return threshold < 2 or offers >= threshold
 
 
 @rule("VL-OFF-TOUCH", Role.MEMORY, connector("get_num_new_matched_tokens"))

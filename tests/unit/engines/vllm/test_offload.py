@@ -85,6 +85,19 @@ def test_a_request_without_reading_loads_nothing():
     assert answer.done and not answer.reused and answer.prompt_n == 15
 
 
+@pytest.mark.parametrize(("build", "waits"), [("0.33.0", False), ("0.31.0", False), ("0.30.0", True)])
+def test_a_request_that_reads_nothing_waits_for_its_own_transfers_in_0_30_0_only(build, waits):
+    served = ENGINE.start(f"vllm@{build}", "A", SMALL, "provenance")
+    served.submit(Request(FIRST, 4, forced=(7, 7, 7, 7), cache_prompt=False))
+    served.take_tasks()
+    served.update()
+    scheduler = served.scheduler
+    [request] = scheduler.running
+    assert scheduler.connector.has_transfers(request)
+    assert scheduler.reset_prefix_cache(reset_running_requests=True)
+    assert scheduler.connector.get_num_new_matched_tokens(request, 0) == (None if waits else 0)
+
+
 FIRST, SECOND = tuple(range(100, 115)), tuple(range(200, 219))
 
 

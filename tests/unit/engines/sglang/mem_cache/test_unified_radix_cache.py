@@ -217,6 +217,13 @@ def test_only_other_requests_make_a_node_used_since_0_5_23():
     assert one.nodes()[0].hit_count == 0
 
 
+@pytest.mark.parametrize(("counted", "hits"), [(2, 1), (3, 0), (6, 0)])
+def test_a_new_leaf_that_a_window_splits_is_counted_from_the_end_of_the_tree(counted, hits):
+    one = Cache(WITH_WINDOW, 3)
+    one.insert("abcdefg", frontier=2, counted=counted)
+    assert [(node.end, node.hit_count) for node in one.nodes()] == [(2, 0), (4, 0), (7, hits)]
+
+
 def test_leaves_stay_in_order_after_many_uses():
     one = Cache()
     for text in ("abc", "xyz", "mno"):

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.vllm.kv_offload.cpu_manager import HIT, MISS, PENDING, CPUOffloadingManager, RequestCacheAccess
-from cachesim.engines.vllm.rules.offload import BY_IDLENESS, BY_REQUEST, BY_STORE
+from cachesim.engines.vllm.rules.offload import (
+    BY_IDLENESS,
+    BY_REQUEST,
+    BY_STORE,
+    keep_offered,
+    keep_often_offered,
+)
 
 PROMPT = [(at, 0) for at in range(4)]
 OTHER = [(at, 0) for at in range(8, 12)]
@@ -101,14 +107,15 @@ def test_arc_of_0_30_0_learns_from_touches_alone():
     assert (20, 0) in offload.policy.lists[0], "it is being written"
 
 
-def test_0_30_0_lets_chunks_below_the_threshold_leave_while_they_are_offered():
-    offload = CPUOffloadingManager(2, threshold=2, tracked=2, order=BY_IDLENESS)
+@pytest.mark.parametrize(("keeps", "idle"), [(keep_offered, set()), (keep_often_offered, {*PROMPT[:2]})])
+def test_0_30_0_lets_chunks_below_the_threshold_leave_while_they_are_offered(keeps, idle):
+    offload = CPUOffloadingManager(2, threshold=2, tracked=2, keeps=keeps)
     for _ in range(2):
         access = RequestCacheAccess()
         if made := store(offload, PROMPT[:2], access)[0]:
             offload.complete_store(made, success=True)
     offload.offers.clear()
-    assert offload.get_room(PROMPT[:2]) == (0, {*PROMPT[:2]})
+    assert offload.get_room(PROMPT[:2]) == (0, idle)
 
 
 @pytest.mark.parametrize("policy", ["lru", "arc"])
