@@ -170,7 +170,11 @@ def answers_plainly(engine: str) -> set[str]:
 def examples() -> dict[str, Decision]:
     """Return an example decision of each rule."""
     found = Decision(32, {"n": 40, "junction": 0})
+    padding = Decision(True, {"n": 9, "needed": 3, "free": 2, "most": 2})
+    lookahead = Decision(0, {"computed": 3, "n": 5, "new": 1, "remaining": 1, "lookahead": 2})
     return {**{name: RULES[name](*args) for name, args in (ARGUMENTS | dict(POOL_DECISIONS)).items()}, **PLAIN,
             **dict.fromkeys(answers_plainly("vllm") | answers_plainly("sglang"), Decision(1, {})),
             "VL-LOOKUP-RECONCILE": found, "VL-LOOKUP-ONE-GROUP": found,
+            **dict.fromkeys(("VL-SCHED-PAD", "VL-SCHED-PAD.FITS"), padding),
+            **dict.fromkeys(("VL-SCHED-LOOK", "VL-SCHED-LOOK.SOME"), lookahead),
             "SG-SCHED-CHUNK.NEXT": Decision(0, {"left": 9, "total": 4, "window": 1})}
