@@ -253,11 +253,13 @@ def _model_of_file(file: str, engine: str) -> AcceptedModel:
 def check_has(text: str, engine: str) -> None:
     """Raise BadInput for the name of a real model that this engine does not support."""
     manual, name = manual_of(engine), find(text)
-    if name and name not in manual.known and text not in manual.models:
-        for layer in parse(MODELS[name].layers).layers if name in MODELS else ():
-            if KINDS[layer.kind].newest:
-                what = KINDS[layer.kind].words
-                raise BadInput(f"{engine}: model {quoted(name)} is not simulated: its layers have {what}")
+    if not name or text in manual.models:
+        return
+    for layer in parse(MODELS[name].layers).layers if name in MODELS else ():
+        if KINDS[layer.kind].newest and refuses(manual, layer.kind):
+            what = KINDS[layer.kind].words
+            raise BadInput(f"{engine}: model {quoted(name)} is not simulated: its layers have {what}")
+    if name not in manual.known:
         raise BadInput(f"{engine} has no model {quoted(name)}", hint=f"its models: cachesim options {engine}")
 
 

@@ -252,8 +252,8 @@ def add_case(parser: ArgumentParser) -> None:
 
 
 def add_model(parser: ArgumentParser) -> None:
-    """Add ``--model``; ``args.model`` is None without it."""
-    parser.add_argument("--model", metavar="MODEL",
+    """Add ``--model``, ``-m`` for short, as a server calls it; ``args.model`` is None without it."""
+    parser.add_argument("--model", "-m", metavar="MODEL",
                         help=f"layers such as GGGA, or a name (default: the file's, {MODEL} for a line)")  # fmt: skip
 
 

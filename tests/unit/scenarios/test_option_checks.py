@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.registry import ENGINES, profiles
+from cachesim.engines.registry import BUILTIN, ENGINES, profiles
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.option_checks import (
+    check_has,
     check_model,
     check_option,
     check_profile,
@@ -106,3 +107,17 @@ def test_an_unknown_profile_is_refused_with_the_name_that_is_known(profile, engi
     with pytest.raises(BadInput) as bad:
         check_profile(profile, engine, known)
     assert (bad.value.cause, bad.value.hint) == (cause, hint)
+
+
+NEWEST = {"deepseek-v3.2": "attention to the best rows", "deepseek-v4": "window and compressed rows",
+          "minimax-m3": "attention to the best blocks of 16 rows",
+          "qwen3.8-flash-next": "attention to the best pools of 4 rows"}  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", [engine for engine in BUILTIN if engine != "llama_cpp"])
+@pytest.mark.parametrize("model", NEWEST)
+def test_a_model_whose_rows_only_llama_cpp_has_is_refused_with_the_reason(engine, model):
+    with pytest.raises(BadInput) as bad:
+        check_has(model, engine)
+    assert bad.value.cause == f"{engine}: model '{model}' is not simulated: its layers have {NEWEST[model]}"
+    check_has(model, "llama_cpp")

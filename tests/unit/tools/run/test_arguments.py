@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 
 import pytest
 
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.run.arguments import LONG, LONG_FILE, modes, profile_name
+from cachesim.tools.run.arguments import LONG, LONG_FILE, add_model, modes, profile_name
 
 ANY = Namespace(exact=False, provenance=False)
 
@@ -40,3 +40,12 @@ def test_the_empty_default_of_an_option_is_not_looked_up(monkeypatch):
     """A look-up imports every engine."""
     monkeypatch.setattr("cachesim.engines.build_names.resolve_name", lambda text: pytest.fail("looked up"))
     assert profile_name("") == ""
+
+
+@pytest.mark.parametrize(("words", "model"), [
+    ([], None), (["--model", "GA"], "GA"), (["-m", "qwen3-next"], "qwen3-next"),
+])  # fmt: skip
+def test_a_model_is_named_as_for_a_server(words, model):
+    parser = ArgumentParser()
+    add_model(parser)
+    assert parser.parse_args(words).model == model
