@@ -23,7 +23,7 @@ def search_order(profile: str, rules: RuleSet) -> list[str]:
     engine, at = engine_of(profile), place_of(profile, rules)
     beside = sorted(engine.beside, key=lambda name: not name.endswith("-repaired"))
     first = [*_later_commits(profile, list(engine.beside)), *engine.line[at + 1 :]]
-    order = [*first, *beside, *reversed(engine.line[: at + 1])]
+    order = [*first, *beside, *reversed(engine.line)]
     return [name for name in dict.fromkeys(order) if name != profile]
 
 

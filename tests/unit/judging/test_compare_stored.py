@@ -145,3 +145,30 @@ def test_of_a_shared_window_only_what_the_next_token_reads_must_be_there():
     block, whole = ([rows_part(run, (0,), range(first, last), window=8)] for first, last in ((8, 12), (13, N)))
     assert compare_stored(stored(block, resume=12)._replace(start=8), run).equal_cold
     assert compare_stored(stored(whole)._replace(start=2), run).equal_cold
+
+
+@pytest.mark.parametrize(("positions", "rows", "where"), [
+    ([p for p in range(N) if p not in (4, 7)], 2, 4), ([*range(N), 4], 0, -1), ([*range(1, N), N], 1, 0), ([], N, 0),
+])  # fmt: skip
+def test_missing_rows_are_counted_from_the_first(positions, rows, where):
+    _, run = world("AA")
+    part = rows_part(run, (0, 1), [min(p, N - 1) for p in positions])._replace(pos=np.array(positions, np.int64))
+    verdict = compare_stored(stored([part]), run)
+    assert (verdict.kind, dict(verdict.numbers), verdict.where) == (
+        FaultKind.ROWS_MISSING, {"rows": rows, "position": where}, where)
+
+
+def test_faults_have_their_numbers():
+    _, run = world("GA")
+    state = StatePart(N - 1, {0: run.state_at(0, N)})
+    part = rows_part(run, (1,), range(N))
+    part.rows[1].digest[3] += np.uint64(1)
+    found = [compare_stored(one, run) for one in (
+        stored([part], state), stored([part], state._replace(pos=7)), stored([part], state, resume=N - 1),
+        stored([part], StatePart(N - 1, {0: run.state_at(0, N - 1)})))]  # fmt: skip
+    assert [(one.kind, dict(one.numbers), one.where) for one in found] == [
+        (FaultKind.ROW, {"layer": 1, "position": 3}, 3),
+        (FaultKind.STATE_ELSEWHERE, {"position": 7, "wanted": N - 1}, N - 1),
+        (FaultKind.STATE_ELSEWHERE, {"position": N - 1, "wanted": N - 2}, N - 2),
+        (FaultKind.STATE, {"layer": 0, "tokens": N}, N - 1),
+    ]

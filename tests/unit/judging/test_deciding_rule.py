@@ -74,8 +74,12 @@ def test_error_takes_the_place_of_a_fault_only_if_the_other_rule_set_gives_it_to
     assert "an error 500 takes the place of the fault" in next(decided_sentences(decided))
 
 
-def test_first_answer_that_differs_decides():
-    decided = found("llama-17009-last-token-removed-hybrid", "llama_cpp@b6685", 1)
+def test_first_answer_that_differs_decides_and_the_search_says_how_much_is_done():
+    shown = []
+    one = run("llama-17009-last-token-removed-hybrid", "llama_cpp@b6685")
+    decided = deciding_rule(one, 1, show=lambda *step: shown.append(step))
+    assert {name for name, *_ in shown} == {"comparing versions", "exchanging rules"}
+    assert [done for _, done, _ in shown if done == 0] and all(done < total for _, done, total in shown)
     requests = {one.rule: one.request for one in decided.cures}
     assert (requests["LC-RS-RM.RM1"], requests["LC-END.QUIET"]) == (1, 0)
 

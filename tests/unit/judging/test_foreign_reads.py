@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.judging.foreign_reads import ForeignContent, sentence_of
+from cachesim.engines.inspection import StatePart, StoredObject
+from cachesim.judging.foreign_reads import ForeignContent, ForeignReadFinder, sentence_of
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
@@ -70,3 +71,26 @@ def test_without_a_ledger_foreign_reads_are_not_searched():
 ])  # fmt: skip
 def test_sentences(content, sentence):
     assert sentence_of(content) == sentence
+
+
+@pytest.mark.parametrize(("pos", "n", "found"), [
+    (-1, 4, [("state", -1, 4, 4, -1, 0)]), (-1, 0, []), (0, 4, []), (3, 4, []),
+])  # fmt: skip
+def test_a_state_before_the_first_token_is_empty(pos, n, found):
+    run = run_judged(from_line("A9", model="S"), "llama_cpp@b11549")
+    finder = ForeignReadFinder(run.requests, run.reader.cold_runs)
+    tokens = run.requests[0].answer.slot_tokens
+    stored = StoredObject("checkpoint", 0, tokens, len(tokens), (), StatePart(pos, {}))
+    assert [content[:6] for content in finder.within(stored, n)] == found
+
+
+@pytest.mark.parametrize(("n", "found"), [
+    (6, [("state", 0, 6, 6, 0, 4)]), (4, []),
+])  # fmt: skip
+def test_a_state_of_another_length_is_that_of_its_request(n, found):
+    run = run_judged(from_line("A9", model="S"), "llama_cpp@b11549")
+    finder, tokens = run.reader, run.requests[0].answer.slot_tokens
+    held = finder.cold_runs.covering(tokens).state_at(0, 4)
+    stored = StoredObject("checkpoint", 0, tokens, len(tokens), (), StatePart(3, {0: held}))
+    assert [content[:6] for content in finder.within(stored, n)] == found
+    assert (finder.whose(tokens[:3]), finder.whose((1, 2))) == (0, -1)

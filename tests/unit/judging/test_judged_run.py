@@ -13,7 +13,9 @@ from cachesim.events import Decided
 from cachesim.judging import judged_run
 from cachesim.judging.judged_run import ExpectationMismatch, compare_expected, run_judged
 from cachesim.judging.run_data import run_data, why_data
+from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
+from cachesim.scenarios.load import load
 from cachesim.scenarios.schema import Action, Expect
 from tests.shared import SMALL, altered
 
@@ -176,3 +178,34 @@ def test_the_runs_of_all_unwritten_numbers_count_together_and_share_the_cold_run
     monkeypatch.setattr(limits.SAMPLED_TOKENS, "now", 2 * logs[0].sampled)
     with pytest.raises(OverLimit, match="--limit sampled"):
         run_judged(scenario, "ik_llama@main", "provenance")
+
+
+@pytest.mark.parametrize(("outcomes", "text"), [
+    ([{"cache_n": 95, "n": 1}, {"cache_n": 130, "n": 1}], "cache_n 95 or 130"),
+    ([{"cache_n": 95, "n": 1}, {"cache_n": 130, "n": 2}, {"cache_n": 95, "n": 3}],
+     "cache_n 95 or 130, n 1 or 2 or 3"),
+    ([{"cache_n": 95}, {"cache_n": 95}], "too many cases"),
+])  # fmt: skip
+def test_the_outcomes_of_unwritten_numbers_in_words(outcomes, text):
+    assert judged_run._differences(outcomes) == text
+
+
+def test_a_request_whose_outcome_depends_on_an_unwritten_number_is_undecided_and_says_why():
+    scenario = from_line("A300>9/{save@0 f}/B30/{restore@0 f}/A.C5", model="GA+M", profiles=("ik_llama@main",))
+    cases = [run_judged(scenario, "ik_llama@main", "provenance") for _ in range(2)]
+    cases[1].requests[4].entries += 7
+    was = cases[0].requests[4].entries
+    assert judged_run.settle(cases) == [4]
+    verdict = cases[0].requests[4].judged.answer
+    assert verdict.why == f"depends on an uninitialised value of the server: entries {was} or {was + 7}"
+    assert judged_run.settle([cases[1], cases[1]]) == []
+
+
+def test_a_process_that_ended_says_so_and_has_no_tokens_in_its_slot():
+    scenario = load(corpus_files()["llama-25278-short-ubatch-assertion-qwen35mtp"])
+    dead = run_judged(scenario, "llama_cpp@b11549", "provenance").requests
+    assert [(one.slot_tokens, one.judged.answer.rung, one.judged.answer.why) for one in dead] == [
+        (None, "aborted", "the server stopped: GGML_ASSERT(n_ubatch > n_keep_tail) failed"),
+        (None, "aborted", "the server stopped: before this step")]
+    run = judged("A30>9/A.B5")
+    assert [one.slot_tokens for one in run.requests] == [38, 35]

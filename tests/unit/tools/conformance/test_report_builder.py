@@ -3,13 +3,39 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from cachesim.tools.conformance import Nonconforming, conform
-from cachesim.tools.conformance.properties import DIFFERS
+from cachesim.tools.conformance.client_history import parse_history
+from cachesim.tools.conformance.corpus import DrawBounds
+from cachesim.tools.conformance.fingerprint import Difference
+from cachesim.tools.conformance.history_player import HistoryRun, SubjectAbilities
+from cachesim.tools.conformance.properties import DIFFERS, PROPERTIES
+from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, RequestKey
 from cachesim.tools.conformance.report import Finding, Report, Result
-from cachesim.tools.conformance.report_builder import NEVER, VERSUS_COLD, _unfinished, in_common
+from cachesim.tools.conformance.report_builder import (
+    EQUAL,
+    NEVER,
+    UNKNOWN,
+    UNREPORTED,
+    VERSUS_COLD,
+    HistoryPlan,
+    KeyedHistories,
+    _floor,
+    _noise,
+    _notes,
+    _passed,
+    _sources,
+    _unfinished,
+    _unsteady,
+    accept,
+    in_common,
+)
+from cachesim.tools.conformance.search import PropertyTally
+from cachesim.tools.conformance.timeouts import TimeBudget
 from tests.conformance.naive import NaiveCache
 
 RIGHT = Counter({(4, 1): 3, (8, 2): 2, (5, 1): 1})
@@ -72,3 +98,133 @@ def test_the_first_line_of_the_exception_is_the_case(result, first):
 def test_a_result_without_all_histories_is_undecided(state, why, after):
     found = _unfinished(Result("prefix", "drawn", "a sentence", state, decisive=1), why)
     assert (found.state, found.why) == after
+
+
+@pytest.mark.parametrize(("state", "reasons", "after"), [
+    ("failed", {"prefix": "known"}, ("accepted", "known")), ("missed", {"prefix": "known"}, ("accepted", "known")),
+    ("ok", {"prefix": "known"}, ("failed", "accepted as failing (known), but it is ok")),
+    ("ok", {"append": "known"}, ("ok", "")), ("undecided", {"prefix": "known"}, ("undecided", "")),
+    ("unsupported", {"prefix": "known"}, ("unsupported", "")), ("skipped", {"prefix": "known"}, ("skipped", "")),
+])  # fmt: skip
+def test_a_property_is_accepted_only_while_it_fails(state, reasons, after):
+    found = accept(Result("prefix", "same", "s", state), reasons)
+    assert (found.state, found.why) == after
+
+
+def tallies(**counts):
+    """Return a tally for each name: checked, decisive and reused."""
+    return {name: PropertyTally(*count) for name, count in counts.items()}
+
+
+def searched(gap="", reported=(), missed=0):
+    budget = TimeBudget(60, 7)
+    budget.missed = missed
+    return SimpleNamespace(gap=gap, reported={*reported}, budget=budget)
+
+
+@pytest.mark.parametrize(("name", "found", "missing", "gap", "reported", "result"), [
+    ("append", tallies(append=(3, 2, 1)), {}, "", (), ("ok", 3, 2, 1, "")),
+    ("append", {}, {}, "", (), ("undecided", 0, 0, 0, "no request of this kind was completed")),
+    ("append", {}, {}, "dead", (), ("undecided", 0, 0, 0, "dead")),
+    ("append", tallies(append=(3, 0, 1)), {}, "", (), ("undecided", 3, 0, 1, EQUAL)),
+    ("append", tallies(append=(3, 2, 0), unseen=(3, 3, 0)), {}, "", (), ("undecided", 3, 2, 0, NEVER)),
+    ("append", tallies(append=(3, 2, 0), unseen=(3, 3, 1)), {}, "", (), ("ok", 3, 2, 0, "")),
+    ("append", tallies(append=(3, 2, 0)), {}, "", (), ("ok", 3, 2, 0, "")),
+    ("drafts", tallies(drafts=(3, 2, 0), unseen=(3, 3, 0)), {}, "", (), ("ok", 3, 2, 0, "")),
+    ("steady", tallies(steady=(3, 0, 0)), {}, "", (), ("undecided", 3, 0, 0, EQUAL)),
+    ("work", tallies(work=(3, 0, 0)), {}, "", (), ("ok", 3, 0, 0, "")),
+    ("uncached", {}, {"cache": "no"}, "dead", (), ("unsupported", 0, 0, 0, "no")),
+    ("uncached", tallies(uncached=(1, 1, 0)), {"cache": "no"}, "", (), ("ok", 1, 1, 0, "")),
+    ("cancel", tallies(cancel=(1, 1, 0)), {"cancel_prompt": "no"}, "", (),
+     ("ok", 1, 1, 0, "not while the prompt is evaluated: no")),
+    ("accounting", {}, {}, "", ("cached",), ("unsupported", 0, 0, 0, "cached and evaluated are not both reported")),
+    ("accounting", {}, {}, "", ("cached", "evaluated"),
+     ("undecided", 0, 0, 0, "no request of this kind was completed")),
+    ("accounting", {}, {}, "", (), ("undecided", 0, 0, 0, "no request of this kind was completed")),
+    ("stored", {}, {}, "", ("stored",), ("unsupported", 0, 0, 0, "stored is not reported, or is always empty")),
+])  # fmt: skip
+def test_a_property_that_never_failed(name, found, missing, gap, reported, result):
+    one = _passed(name, SubjectAbilities(missing), found, searched(gap, reported))
+    assert (one.state, one.checked, one.decisive, one.reused, one.why) == result
+
+
+def test_the_largest_difference_of_a_property_is_its_note():
+    found = tallies(append=(3, 2, 1))
+    found["append"].apart = Difference(0.5, "largest difference 0.5")
+    assert _passed("append", SubjectAbilities({}), found, searched()).why == "largest difference 0.5"
+
+
+@pytest.mark.parametrize(("found", "reported", "is_spent", "notes"), [
+    ({}, ("tokens",), False, [UNKNOWN]), (tallies(unseen=(1, 1, 1)), ("tokens",), False, []),
+    (tallies(work=(1, 1, 1)), ("tokens",), False, []), ({}, (), False, []),
+    ({}, (), True, ["note: stopped after 7 seconds; only earlier histories were judged"]),
+])  # fmt: skip
+def test_notes_below_a_report(found, reported, is_spent, notes):
+    search = searched("", reported)
+    search.budget.end = 0.0 if is_spent else None
+    assert list(_notes(found, search)) == notes
+
+
+@pytest.mark.parametrize(("apart", "state", "name", "after"), [
+    (0.0123, "ok", "append", ("undecided", "two cold runs of a request differ by up to 0.012: same=near(0.1) allows "
+                                           "ten times as much")),
+    (None, "failed", "append", ("undecided", "two cold runs of a request differ")),
+    (float("nan"), "ok", "append", ("undecided", "two cold runs of a request differ")),
+    (0.5, "unsupported", "append", ("unsupported", "")), (0.5, "failed", "unseen", ("failed", "")),
+    (0.5, "ok", "steady", ("ok", "")),
+])  # fmt: skip
+def test_nothing_is_compared_with_cold_runs_that_differ(apart, state, name, after):
+    tally = PropertyTally(apart=None if apart is None else Difference(apart, "x"))
+    found = _unsteady(Result(name, "same", "s", state, finding=Finding("A", 0, "x", "y")), _noise(tally))
+    assert (found.state, found.why, found.finding is None) == (*after, after[0] == "undecided")
+
+
+FLOOR = Result("extension", "reuse", "s", "undecided")
+
+
+def floor_of(warm, gap=""):
+    ask = CacheRequest((1, 2, 3))
+    return _floor(FLOOR, "A3", HistoryRun(parse_history("A3"), [ask], [], [], [warm], gap=gap))
+
+
+@pytest.mark.parametrize(("warm", "gap", "state", "checked", "why"), [
+    (Reply((1,), cached=1), "", "ok", 1, ""), (Reply((1,), cached=0, evaluated=1), "", "missed", 1, ""),
+    (Reply((1,), evaluated=2), "", "ok", 1, ""), (Reply((1,), evaluated=3), "", "missed", 1, ""),
+    (Reply((1,)), "", "unsupported", 0, UNREPORTED), (Reply((1,)), "gone", "undecided", 0, "gone"),
+    (Reply((1,), cached=1, refused="full"), "", "undecided", 0, "its last request got no answer"),
+    (Failed("dead"), "", "undecided", 0, "its last request got no answer"),
+])  # fmt: skip
+def test_a_floor_of_reuse(warm, gap, state, checked, why):
+    found = floor_of(warm, gap)
+    assert (found.state, found.checked, found.decisive, found.why) == (state, checked, checked, why)
+    assert found.reused == (state == "ok")
+    assert (found.finding is not None) is (state == "missed")
+    assert found.finding is None or (found.finding.expected, found.finding.got) == (
+        "at least 1 token cached", "0 of 3 tokens cached")
+
+
+SPACE = DrawBounds(6, 256, (), frozenset({"cache", "cancel_prompt", "cancel_answer", "burst"}))
+KEYED = {"adapter": KeyedHistories(["A4/A", "B4/B"], "", ["A4/A{together}"])}
+
+
+@pytest.mark.parametrize(("more", "numbers"), [
+    ({"only": ["drawn"]}, [("drawn", 9)]),
+    ({"only": ["drawn"], "histories": ["A4"]}, [("same", 1), ("drawn", 9)]),
+    ({"only": ["isolation"], "keyed": KEYED}, [("same", 2), ("isolation", 2)]),
+    ({"only": ["parallel"], "keyed": KEYED, "parallel": ["A4", "B4"]}, [("same", 2), ("parallel", 3)]),
+    ({"only": ["known"], "last": ["A4"]}, [("known", 0), ("known", 1)]),
+    ({"only": ["reuse"]}, []),
+])  # fmt: skip
+def test_the_sections_have_their_histories_in_order(more, numbers):
+    plan = HistoryPlan(**{"corpus": "any", "histories": (), "max_examples": 9, "max_requests": 6, "max_prompt": 256,
+                          "near": (), "tokens": range(100), **more})  # fmt: skip
+    assert [(one.section, one.number) for one in _sources(plan, SPACE)] == numbers
+
+
+def test_keys_adapters_images_and_drafts_are_judged_where_requests_have_them():
+    plan = HistoryPlan("", (), 9, 6, 256, (), range(100))
+    assert {*PROPERTIES} - {*plan.judged} == {"key", "adapter", "base", "image", "drafts"}
+    more = replace(plan, keys=[RequestKey(), RequestKey("a")], drafts=True, keyed={"image": KeyedHistories()})
+    assert {*PROPERTIES} - {*more.judged} == {"adapter", "base"}
+    assert "key" not in replace(plan, keys=[RequestKey()]).judged
+    assert ("known" in plan.sections, "known" in replace(plan, corpus="any").sections) == (False, True)

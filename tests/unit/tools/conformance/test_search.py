@@ -1,12 +1,19 @@
-"""Counts of the results of a property."""
+"""Counts of the results of a property, attribution of wrong answers, and the search for the smallest history."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 
-from cachesim.tools.conformance.fingerprint import Difference
+import pytest
+
+from cachesim.tools.conformance.client_history import parse_history
+from cachesim.tools.conformance.fingerprint import Difference, identical
+from cachesim.tools.conformance.history_player import HistoryRun
 from cachesim.tools.conformance.properties import PropertyCheck
-from cachesim.tools.conformance.search import PropertyTally
+from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, StoredEntry
+from cachesim.tools.conformance.report import SectionCount
+from cachesim.tools.conformance.search import HistorySearch, PropertyTally, attributed, shrink
+from cachesim.tools.conformance.timeouts import TIMEOUTS, TimeBudget
 
 
 def test_a_tally_counts_each_kind_of_check_and_keeps_the_largest_difference():
@@ -21,3 +28,130 @@ def test_a_tally_counts_each_kind_of_check_and_keeps_the_largest_difference():
     assert (tally.checked, tally.decisive, tally.reused, tally.apart) == (5, 4, 1, large)
     assert [(one.line, check.request) for one, check in tally.failed] == [("A1/A", 3)]
     assert dict(tally.right) == {(4, 1): 2}
+
+
+def wrong(*pairs):
+    """Return failed checks, each given as a name and a request."""
+    return [PropertyCheck(name, False, request) for name, request in pairs]
+
+
+BOTH = (("append", 1), ("cancel", 1), ("burst", 1))
+
+
+@pytest.mark.parametrize(("found", "without", "names"), [
+    ((("append", 1), ("branch", 2)), None, ["append"]), ((("branch", 2), ("append", 1)), None, ["append"]),
+    ((("append", 1), ("unseen", 2)), None, ["append", "unseen"]),
+    ((("append", 1), ("cancel", 1)), None, ["append"]),
+    ((("append", 1), ("drafts", 1)), {}, ["append"]),
+    ((("append", 1), ("cancel", 1)), {("cache", "cancel", "burst"): [1]}, ["append"]),       # wrong without it, too
+    ((("append", 1), ("cancel", 1)), {("cache", "cancel", "burst"): [2]}, ["cancel"]),
+    ((("append", 1), ("cancel", 2)), {}, ["append"]),
+    (BOTH, {}, ["cancel", "burst"]), (BOTH, {("cancel",): [1]}, ["burst"]), (BOTH, {("burst",): [1]}, ["cancel"]),
+    (BOTH, {("cancel",): [1], ("burst",): [1]}, ["cancel", "burst"]),
+    (BOTH, {("cache", "cancel", "burst"): [1]}, ["append"]),
+])  # fmt: skip
+def test_a_wrong_answer_is_attributed_to_the_simplest_property_of_the_first_request(found, without, names):
+    def replay(*left_out):
+        return wrong(*(("append", request) for request in without.get(left_out, ())))
+
+    right = [PropertyCheck("append", True, 0), PropertyCheck("burst", True, 3)]
+    kept = attributed([*right, *wrong(*found)], None if without is None else replay)
+    assert kept[:2] == right and [check.name for check in kept[2:]] == names
+
+
+def test_without_a_wrong_answer_every_check_is_kept():
+    found = [*wrong(("unseen", 1), ("stored", 0)), PropertyCheck("append", True, 0)]
+    assert attributed(found, None) == found
+
+
+def searched(*wrong_lines, seconds=None):
+    """Return a search whose subject is wrong in these histories, and the list of the histories that it played."""
+    lines = []
+
+    def play(history):
+        lines.append(history.line)
+        steps = history.scenario.steps
+        asks = [CacheRequest(step.request.prompt, step.request.n_predict) for step in steps]
+        cold = [Reply(None, str(ask.prompt), cached=0, evaluated=len(ask.prompt)) for ask in asks]
+        late = history.line in wrong_lines
+        warm = [warm_reply(ask, number > 0 and late) for number, ask in enumerate(asks)]
+        return HistoryRun(history, asks, cold, [None] * len(asks), warm, [range(n, n + 1) for n in range(len(asks))])
+
+    return HistorySearch(play, identical, TimeBudget(60, seconds)), lines
+
+
+def warm_reply(ask, is_wrong):
+    """Return the answer of a cold run; a wrong reply says that the whole prompt was cached."""
+    n_tokens = len(ask.prompt)
+    cached = n_tokens if is_wrong else 0
+    return Reply(None, str(ask.prompt), cached, n_tokens - cached, (StoredEntry(ask.prompt, n_tokens),))
+
+
+def test_a_history_is_run_once_and_counted_in_its_first_section():
+    search, lines = searched("A4/B4")
+    for section, line in (("same", "A4"), ("same", "A4/B4"), ("drawn", "A4/B4"), ("drawn", "A4/B5")):
+        search.count(section, parse_history(line))
+    assert lines == ["A4", "A4/B4", "A4/B5"]
+    assert search.counts == {"same": SectionCount(2, 1, ("unseen",), 2), "drawn": SectionCount(1, 0, (), 2)}
+    assert search.reported == {"fingerprint", "cached", "evaluated", "stored"}
+    assert [(one.ask.prompt, one.reply.fingerprint) for one in search.answers] == [
+        (ask, str(ask)) for ask in (parse_history("A4/B4").scenario.steps[n].request.prompt for n in (0, 1))]
+
+
+def test_the_smallest_failing_history_is_shrunk_first():
+    search, _ = searched("A4/B40", "A4/B4", "A1/B1")
+    for line in ("A4/B40", "A4/B4"):
+        search.count("same", parse_history(line))
+    history, check = search.smallest("unseen")
+    assert (history.line, check.request, check.got, check.expected) == (
+        "A1/B1", 1, "1 cached", "at most 0 cached")
+    assert search.again(history, check) and not search.again(parse_history("A9"), check)
+
+
+def test_nothing_is_shrunk_when_the_time_is_over():
+    search, lines = searched("A4/B4", "A1/B1")
+    search.count("same", parse_history("A4/B4"))
+    search.budget.end = 0.0
+    assert search.smallest("unseen")[0].line == "A4/B4" and lines == ["A4/B4"]
+
+
+@pytest.mark.parametrize(("missed", "name", "got", "fails"), [
+    (TIMEOUTS, "answers", "no reply within 60 seconds", True), (TIMEOUTS, "answers", "dead", False),
+    (TIMEOUTS, "append", "no reply within 60 seconds", False),
+    (TIMEOUTS - 1, "answers", "no reply within 60 seconds", False),
+])  # fmt: skip
+def test_after_the_last_time_out_a_missing_reply_counts(missed, name, got, fails):
+    search, _ = searched()
+    search.budget.missed = missed
+    assert search.again(parse_history("A4"), PropertyCheck(name, False, 0, "a reply", got)) is fails
+
+
+def test_a_single_time_out_is_spent_on_the_smallest_history():
+    lines = []
+
+    def play(history):
+        lines.append(history.line)
+        steps = history.scenario.steps
+        asks = [CacheRequest(step.request.prompt, 1) for step in steps]
+        late = [Failed("no reply")] * len(asks)
+        return HistoryRun(history, asks, late, [None] * len(asks), [], [range(len(asks))])
+
+    search = HistorySearch(play, identical, TimeBudget(60))
+    search.count("same", parse_history("A4/B4"))
+    search.budget.missed = TIMEOUTS - 1
+    assert search.smallest("answers")[0].line == "A1" and lines == ["A4/B4", "A1"]
+
+
+def test_shrinking_ends_after_a_number_of_tries():
+    tried = []
+
+    def breaks(history):
+        tried.append(history.line)
+        return history.tokens >= 3
+
+    start = parse_history("A40.B40/A.C9")
+    assert shrink(start, breaks).tokens == 3 and len(tried) > 4
+    tried.clear()
+    assert 3 < shrink(start, breaks, 4).tokens < start.tokens and len(tried) <= 4
+    tried.clear()
+    assert shrink(start, breaks, 0) == start and tried == []

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.http_client import HttpReply
-from cachesim.tools.live.llama_server.answers import read_completion, read_slot, undelivered
+from cachesim.tools.live.llama_server.answers import hung_up, read_completion, read_slot, undelivered
+from tests.unit.tools.live.test_hang_ups import launch, new_prompt, release, said, token
 
 
 def body(tokens=(7, 8), cached=6, truncated=False, **timings):
@@ -69,3 +70,38 @@ def test_tokens_that_a_stop_left_in_the_slot_are_named_by_the_cold_server(reply,
 ])  # fmt: skip
 def test_of_a_reply_of_another_form_the_counts_are_kept(body, found):
     assert read_slot(HttpReply(200, body)) == {"status": 200, **found}
+
+
+def log_of(tmp_path, end, *tokens, before=()):
+    generated = [token(3, number, one, "x") for number, one in enumerate(tokens)]
+    released = [] if end is None else [release(3, end)]
+    return said(tmp_path, *before, launch(3), new_prompt(3, 2), *generated, *released)
+
+
+@pytest.mark.parametrize(("seen", "end", "made", "found"), [
+    ([7], 4, [7, 8, 9], {"tokens_in_slot": [7, 8], "streamed_tokens_match": True}),
+    ([8], 4, [7, 8, 9], {"tokens_in_slot": [7, 8], "streamed_tokens_match": False}),
+    ([], 2, [7], {"tokens_in_slot": [], "streamed_tokens_match": True}),
+    ([7], 1, [7], {}), ([7], None, [7], {}),
+])  # fmt: skip
+def test_the_log_shows_what_a_disconnected_client_left_in_the_slot(tmp_path, seen, end, made, found):
+    request = {"prompt": [1, 2]}
+    out = hung_up(seen, request, log_of(tmp_path, end, *made), 3)
+    assert out == {"cancelled": True, "tokens": seen, **found}
+    assert hung_up(seen, request, [], None) == {"cancelled": True, "tokens": seen}
+
+
+def test_completions_of_a_disconnected_client_are_those_launched_before_it(tmp_path):
+    children = [launch(task, child=1) for task in (5, 6)]
+    lines = log_of(tmp_path, None, 7, before=[launch(4), *children])
+    found = hung_up([], {"prompt": [1, 2], "n_cmpl": 3}, lines, 3)
+    assert found == {"cancelled": True, "tokens": [],
+                     "completions": [{"index": 1, "tokens": []}, {"index": 2, "tokens": []}]}  # fmt: skip
+    other = log_of(tmp_path, None, 7, before=[*children, launch(4)])
+    assert hung_up([], {"prompt": [1, 2], "n_cmpl": 3}, other, 3)["completions"] == []
+    assert "completions" not in hung_up([], {"prompt": [1, 2], "n_cmpl": 1}, lines, 3)
+
+
+def test_counts_end_at_64_bits():
+    reply = HttpReply(200, {"n_saved": (1 << 63) - 1, "n_read": 1 << 63, "n_written": 0, "n_erased": 1.0})
+    assert read_slot(reply) == {"status": 200, "n_saved": (1 << 63) - 1, "n_written": 0}

@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.live.player import Player
+from cachesim.tools.live.player import Player, _generated, scales_body
 
 
 def played(line, replies=(), **more):
@@ -121,3 +121,37 @@ def test_what_cannot_be_expressed_is_said():
 def test_a_text_with_an_image_cannot_have_the_token_of_no_model():
     with pytest.raises(BadInput, match="request 0: with an image a prompt is sent as text"):
         played("S3.I4x2.NULL1>1", mmproj="causal")
+
+
+@pytest.mark.parametrize(("text", "scales"), [
+    ("0:1,2:0.5", [(0, 1.0), (2, 0.5)]), (" 1:-2 , ", [(1, -2.0)]), ("", []),
+])  # fmt: skip
+def test_scales_as_a_server_reads_them(text, scales):
+    assert scales_body(text) == [{"id": number, "scale": scale} for number, scale in scales]
+
+
+@pytest.mark.parametrize(("seen", "held", "left"), [
+    ([5], [5, 6], (5, 6)), ([5, 6], [5], (5, 6)), ([5, 6], [7, 8], (5, 6)), (None, [7], (7,)), ([], None, ()),
+])  # fmt: skip
+def test_an_answer_leaves_the_longer_of_what_was_received_and_what_is_in_the_slot(seen, held, left):
+    assert _generated({"tokens": seen, "tokens_in_slot": held}) == left
+
+
+@pytest.mark.parametrize(("line", "notes"), [
+    ("A3/B3", []), ("A3.|B2", ["user messages are marked by message_delimiters, which b11549 reads in chats only"]),
+    ("A3>4{cancel_after=1}", ["the time at which the server notices a disconnect is not controlled"]),
+    ("A3/B3{together+2}",
+     ["iterations before an arrival are not counted: requests are sent at once or after a delay"]),
+    ("A3>4{drafts=2:1}/A>4{drafts=2:1}", ["drafts come from the server's own drafter"]),
+])  # fmt: skip
+def test_each_note_is_told_once(line, notes):
+    assert Player(from_line(line)).notes == notes
+
+
+def test_actions_as_requests():
+    found = played("A3/{save@1 f}/{restore@0 f}/{erase@1}/{lora 0:0.5}/{restart}", lora_scaled="0")[0]
+    assert found[1:] == [
+        {"op": "slot", "request": {"action": "save", "id_slot": 1, "filename": "f.bin"}},
+        {"op": "slot", "request": {"action": "restore", "id_slot": 0, "filename": "f.bin"}},
+        {"op": "slot", "request": {"action": "erase", "id_slot": 1}},
+        {"op": "lora", "request": {"set": [{"id": 0, "scale": 0.5}]}}, {"op": "restart"}]

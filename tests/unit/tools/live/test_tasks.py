@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cachesim.base.http_client import HttpReply
 from cachesim.tools.live.llama_server.tasks import (
     NO_TASK,
@@ -10,6 +12,7 @@ from cachesim.tools.live.llama_server.tasks import (
     assign,
     came_to_its_end,
     details,
+    lost_tokens,
     read_tasks,
     refused_tasks,
     sent_task,
@@ -115,3 +118,46 @@ def test_a_request_that_was_refused_before_its_launch_has_no_task(tmp_path):
     lines = said(tmp_path, *(f"E srv  process_sing: failed to launch slot with {what}task, id_task = 3"
                              for what in ("", "child ", "parent ")))
     assert refused_tasks(lines, [refused, gone]) == 1
+
+
+COMPLETION = {"id_slot": 1, "tokens": [5, 6], "tokens_cached": 7}
+
+
+@pytest.mark.parametrize(("request_", "reply", "sent"), [
+    ({}, HttpReply(200, COMPLETION), SentTask(4, [5, 6], slot=1, end=7)),
+    ({}, HttpReply(200, [COMPLETION, {}]), SentTask(4, [5, 6], slot=1, end=7)),
+    ({}, HttpReply(500, COMPLETION), SentTask(4)), ({}, HttpReply(400, "invalid tokens"), SentTask(4)),
+    ({}, HttpReply(400, "Prompt contains invalid tokens"), SentTask(NO_TASK)), ({}, None, SentTask(4)),
+    ({}, [5, 6], SentTask(4, [5, 6])), ({"n_cmpl": 1}, [5, 6], SentTask(4, [5, 6])),
+    ({"n_cmpl": 2}, [5, 6], SentTask(4, [5])), ({"n_cmpl": 2}, None, SentTask(4, [])),
+    ({"id_slot": 0}, [5], SentTask(4, [5], asked=0)), ({"id_slot": -1}, [5], SentTask(4, [5])),
+])  # fmt: skip
+def test_known_facts_of_a_request(request_, reply, sent):
+    member = {"op": "completion", "request": {"prompt": [1, 2, 3, 4], **request_}}
+    assert sent_task(member, reply) == sent
+
+
+def test_a_slot_operation_has_no_tokens():
+    assert sent_task({"op": "slot", "request": {}}, HttpReply(200, {"n_saved": 3})) == SentTask(0)
+
+
+@pytest.mark.parametrize(("request_", "reply", "end", "lost"), [
+    ({"cancel_after": 2}, [5], 7, True), ({"cancel_after": 0}, None, 7, True), ({}, [5], 7, False),
+    ({"cancel_after": 2}, HttpReply(200, COMPLETION), 7, False), ({"cancel_after": 2, "n_cmpl": 2}, [5], 7, False),
+    ({"cancel_after": 2, "n_cmpl": 1}, [5], 7, True), ({"cancel_after": 2}, [5], 6, False),
+    ({"cancel_after": 2}, [5], None, False), ({"cancel_after": 2, "n_predict": 2}, [5], 7, False),
+])  # fmt: skip
+def test_tokens_that_neither_client_nor_slot_has_are_lost(request_, reply, end, lost):
+    member = {"request": {"prompt": [1, 2, 3, 4], "n_predict": 3, **request_}}
+    assert lost_tokens(member, reply, ServerTask(end=end, tokens=[5, 6, 7])) is lost
+
+
+def test_a_task_is_best_without_contradictions_and_none_is_worse_than_any():
+    """The end, the requested slot, and an end before the received tokens count one each."""
+    sent = SentTask(4, [5, 6, 7], asked=1)
+    early, elsewhere, right = (ServerTask(slot=slot, n_prompt=4, end=end, tokens=[5])
+                               for slot, end in ((0, 5), (0, 6), (1, 6)))  # fmt: skip
+    assert assign([sent], {1: early, 2: elsewhere, 3: right}) == [3]
+    assert assign([sent], {1: early, 2: elsewhere}) == [2] and assign([sent], {1: early}) == [1]
+    assert assign([sent, sent], {1: early, 2: right}) == [2, 1] and assign([], {1: early}) == []
+    assert assign([SentTask(4, slot=0)], {1: right}) == [None] and assign([SentTask(5)], {1: right}) == [None]

@@ -6,7 +6,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from cachesim.tools.server_logs.assumed_lengths import ENDS, MARKED, MOST_ASSUMED, assumed_lengths
+from cachesim.tools.server_logs.assumed_lengths import (
+    ENDS,
+    GOES_ON,
+    MARKED,
+    MOST_ASSUMED,
+    AssumedLength,
+    assumed_lengths,
+    following_requests,
+    has_length,
+)
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.proven_range import ProvenRange
 
@@ -60,3 +69,52 @@ def test_the_last_checkpoint_of_a_prompt_shows_its_length():
     later = LoggedRequest(0, checked=((1688, 2711, 0), (1126, 2149, 0)))
     [lengths, _] = assumed_lengths([counts(end=2736), later])
     assert [(length.n_tokens, length.why) for length in lengths] == [(2716, MARKED), (2736, ENDS)]
+
+
+def between(low, high):
+    return {"numbers": {"n_tokens": ProvenRange(low, high)}}
+
+
+SHOWN = "prompt length assumed: {:,}, the log shows 1,000 to 1,005"
+CANCELLED = "cancelled: simulated with the 1,030 tokens that the slot held at the end"
+
+
+@pytest.mark.parametrize(("more", "lengths"), [
+    ({"n_tokens": 7}, [(7, "", True)]),
+    ({"n_tokens": 7, "is_cancelled": True, "end": 1030}, [(1030, CANCELLED, False)]),
+    ({"n_tokens": 7, "is_cancelled": True, "end": 0}, [(7, "", True)]),
+    (between(1000, 1005), [(size, SHOWN.format(size), True) for size in (1002, 1000, 1005)]),
+    (between(8, 9), [(size, f"prompt length assumed: {size}, the log shows 8 to 9", True) for size in (8, 9)]),
+    (between(8, None), [(8, ENDS, False)]),
+    ({"is_named": False}, []), ({"is_named": False, "prompt_n": 5}, [(5, GOES_ON, False)]),
+    ({}, []), ({"is_whole": True}, [(1, ENDS, False)]), ({"full": True}, [(1, ENDS, False)]),
+    ({"created": (40, 60), "restored": 50}, [(61, ENDS, False)]), ({"restored": 50}, [(51, ENDS, False)]),
+    ({"checked": ((1, 2, 70),), "lcp": 20}, [(71, ENDS, False)]), ({"lcp": 20}, [(21, ENDS, False)]),
+    ({"cache_n": 9}, [(10, ENDS, False)]),
+    ({"end": 0}, [(1, ENDS, False)]), ({"end": 44}, [(44, ENDS, False)]),
+    ({"end": 44, "truncated": True}, []), ({"end": 44, "predicted_n": 3, "lcp": 20}, [(21, ENDS, False)]),
+])  # fmt: skip
+def test_the_length_of_a_prompt_alone(more, lengths):
+    assert assumed_lengths([LoggedRequest(0, 1, **more)]) == [tuple(AssumedLength(*one) for one in lengths)]
+    request = LoggedRequest(0, 1, **more)
+    assert has_length(request) is ("n_tokens" in more or more == between(1000, 1005) or more == between(8, 9))
+
+
+def test_a_prompt_goes_on_from_the_longest_before_it():
+    unnamed = LoggedRequest(0, 3, is_named=False, prompt_n=5)
+    found = assumed_lengths([LoggedRequest(0, 1, n_tokens=80), LoggedRequest(0, 2, n_tokens=30), unnamed, unnamed])
+    assert [lengths[0].n_tokens for lengths in found] == [80, 30, 85, 90]
+
+
+def test_the_next_request_of_the_slot_reused_the_prompt():
+    first, other, later = LoggedRequest(0, 1, lcp=20), LoggedRequest(1, 2, cache_n=99), LoggedRequest(0, 3, cache_n=50)
+    assert following_requests([first, other, later]) == [later, None, None]
+    assert [lengths[0].n_tokens for lengths in assumed_lengths([first, other, later])] == [50, 100, 51]
+    unnamed = LoggedRequest(0, 1, is_named=False)
+    assert following_requests([unnamed, later]) == [None, None]
+
+
+@pytest.mark.parametrize(("end", "lengths"), [(103, [103]), (104, [104, 104]), (110, [104, 110])])
+def test_a_checkpoint_lies_four_tokens_before_the_end_of_a_prompt(end, lengths):
+    [found, _] = assumed_lengths([counts(end=end), LoggedRequest(0, checked=((1, 99, 0),))])
+    assert [length.n_tokens for length in found] == lengths

@@ -53,3 +53,15 @@ def test_without_lines_about_batches_nothing_depends_on_it():
 
 def test_the_last_batch_is_that_before_the_release():
     assert (last_batch(running(1, 40, 2, 30, 99)), last_batch(running(1, 40))) == (30, 0)
+
+
+def test_a_batch_in_the_line_of_the_launch_counts_and_one_in_the_next_launch_does_not():
+    assert loops_between([running(5, 40, 4, 5, 7, 8)], running(8, 50)) == 2
+    assert last_batch(running(1, 40, 39, 40)) == 39
+    assert tried_loops(3, [running(1, 40), running(3, 50, 49)])[:3] == [3, 2, 4]
+    assert tried_loops(3, [running(1, 40, 40)]) == [3]
+
+
+def test_the_last_of_the_running_requests_was_launched_last():
+    assert loops_between([running(1, 40, 2, 3, 9), running(5, 40, 6)], running(10, 50)) == 1
+    assert loops_between([running(5, 40, 6), running(1, 40, 2, 3, 9)], running(10, 50)) == 3

@@ -7,6 +7,7 @@ import pytest
 from cachesim.tools.server_logs.assumed_lengths import AssumedLength
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.prompt_choices import SlotTexts
+from cachesim.tools.server_logs.reconstruction import NEW_CONVERSATION
 from cachesim.tools.server_logs.slot_contents import SlotText
 
 
@@ -16,3 +17,68 @@ def test_a_request_whose_beginning_is_cut_off_extends_what_later_lines_show(whol
     texts.keep(0, SlotText().append_word("A", held))
     first = next(iter(texts.choices(LoggedRequest(0, end=2736, is_whole=whole), [AssumedLength(2716)])))
     assert first.lcp == lcp
+
+
+def offered(request, n_tokens, slots=(), n_swa=0, began_empty=False, shared=0):
+    """Return (length of the text, common tokens, why) of each choice. ``slots``: (slot, word, prompt, answer) of the
+    texts that were kept."""
+    texts = SlotTexts(n_swa, began_empty)
+    texts.shared = SlotText().append_word("Z", shared)
+    for slot, word, prompt, answer in slots:
+        text = SlotText(prompt=prompt).append_word(word, prompt).append_word(word.lower(), answer)
+        texts.keep(slot, text)
+    return [(choice.base.size, choice.lcp, choice.why) for choice in texts.choices(request, [AssumedLength(n_tokens)])]
+
+
+HELD = [(0, "A", 40, 10)]
+NOTHING = "nothing in common with earlier requests"
+
+
+def slot(lcp):
+    return f"{lcp} tokens in common with the slot"
+
+
+def before(lcp):
+    return f"{lcp} tokens in common with an earlier conversation"
+
+
+def threshold(lcp):
+    return f"{lcp} tokens in common, inferred from the checkpoint threshold"
+
+
+@pytest.mark.parametrize(("logged", "n_tokens", "more", "choices"), [
+    ({"lcp": 30}, 60, {"slots": HELD}, [(50, 30, "")]), ({"lcp": 70}, 60, {"slots": HELD}, [(50, 60, "")]),
+    ({"lcp": 30, "chunk_start": 20}, 60, {"slots": HELD}, [(50, 20, "")]), ({"lcp": 0}, 60, {}, [(0, 0, "")]),
+    ({"f_keep": 1.0, "chosen": "lcp"}, 60, {"slots": HELD}, [(50, 50, "")]),
+    ({"f_keep": 1.0, "chosen": "lru"}, 60, {"slots": HELD},
+     [(0, 0, NEW_CONVERSATION), (50, 1, slot(1)), (50, 50, slot(50)), (50, 40, slot(40))]),
+    ({}, 60, {"began_empty": True}, [(0, 0, "")]), ({}, 60, {}, [(0, 0, NEW_CONVERSATION)]),
+    ({}, 60, {"slots": HELD, "began_empty": True},
+     [(0, 0, NEW_CONVERSATION), (50, 1, slot(1)), (50, 50, slot(50)), (50, 40, slot(40))]),
+    ({}, 50, {"slots": HELD, "shared": 49},
+     [(49, 49, "49 tokens in common with every conversation"), (50, 0, slot(0)), (50, 1, slot(1)), (50, 50, slot(50)),
+      (50, 40, slot(40))]),
+    ({}, 49, {"shared": 49}, [(0, 0, NEW_CONVERSATION)]),
+    ({"cache_n": 30}, 45, {"slots": HELD},
+     [(50, 30, slot(30)), (50, 31, slot(31)), (50, 40, slot(40)), (50, 45, before(45)), (0, 0, NOTHING)]),
+    ({"prompt_n": 15}, 45, {"slots": HELD},
+     [(0, 0, NEW_CONVERSATION), (50, 30, slot(30)), (50, 31, slot(31)), (50, 40, slot(40)), (50, 45, before(45))]),
+    ({"prompt_n": 5}, 60, {"slots": HELD}, [(0, 0, NEW_CONVERSATION)]),
+    ({"checked": ((1, 2, 30),)}, 60, {"slots": HELD}, [(50, 30, threshold(30)), (50, 31, threshold(31))]),
+    ({"checked": ((1, 2, 30),)}, 35, {"slots": HELD, "n_swa": 4}, [(50, 34, threshold(34)), (50, 35, threshold(35))]),
+    ({"checked": ((1, 2, 30),)}, 60, {}, [(0, 0, threshold(30))]),
+    ({"is_loaded": True}, 60, {"slots": [*HELD, (0, "B", 20, 5)]},
+     [(25, 1, before(1)), (25, 25, before(25)), (25, 20, before(20)), (50, 1, before(1)), (50, 50, before(50)),
+      (50, 40, before(40)), (0, 0, NOTHING)]),
+    ({"is_loaded": True, "held": 50, "lcp": 30}, 45, {"slots": [*HELD, (0, "B", 20, 5)]},
+     [(50, 30, before(30)), (50, 31, before(31)), (50, 45, before(45)), (50, 40, before(40)), (0, 0, NOTHING)]),
+])  # fmt: skip
+def test_all_beginnings_that_are_tried(logged, n_tokens, more, choices):
+    assert offered(LoggedRequest(0, is_whole=True, **logged), n_tokens, **more) == choices
+
+
+def test_equal_beginnings_are_offered_once_for_each_length():
+    texts = SlotTexts(0, began_empty=True)
+    lengths = [AssumedLength(60), AssumedLength(60, "again"), AssumedLength(61)]
+    found = texts.choices(LoggedRequest(0, is_whole=True), lengths)
+    assert [choice.length for choice in found] == [lengths[0], lengths[2]]

@@ -104,3 +104,39 @@ def test_a_run_that_printed_its_end_gets_no_more_lines_about_requests():
     first = [line.format(200, 0), line.format(800, 2)]
     second = ["0.00.000.376 I srv          init: initializing ...", line.format(300, 0), line.format(912, 4)]
     assert runs([*first, *ends, *second]) == [0, 0, 0, 0, 1, 1, 1]
+
+
+STAMPED = "0.{:02}.{:03}.{:03} I slot release: id  0 | task {} | n_tokens = 5"
+
+
+@pytest.mark.parametrize(("back", "found"), [(9_999, 0), (10_000, 0), (10_001, 1)])
+def test_lines_of_threads_may_be_swapped_by_ten_milliseconds(back, found):
+    time = 1_000_000 - back
+    lines = [STAMPED.format(1, 0, 0, 1), STAMPED.format(0, time // 1000, time % 1000, 2)]
+    assert runs(lines) == [0, found]
+
+
+@pytest.mark.parametrize(("microseconds", "run"), [(888, 0), (889, 2)])
+def test_a_run_must_be_ten_times_nearer_than_another(microseconds, run):
+    """The line comes 0.89 s after that of run 0, which was printed 8 s after that of run 1."""
+    lines = [STAMPED.format(10, 0, 0, 1), STAMPED.format(2, 0, 0, 2), STAMPED.format(10, 888, microseconds, 3)]
+    assert runs(lines) == [0, 1, run]
+
+
+LAUNCH_PLAIN = "slot launch_slot_: id  0 | task {} | processing task, is_child = 0"
+
+
+@pytest.mark.parametrize(("tasks", "found"), [
+    ((5, 6, 7), [0, 0, 0]), ((5, 6, 6), [0, 0, 1]), ((5, 8, 6), [0, 0, 0]), ((5, 6, 4), [0, 0, 1]),
+    ((5, 6, 5, 6), [0, 0, 1, 1]),
+])  # fmt: skip
+def test_a_task_is_launched_once_and_none_before_the_first(tasks, found):
+    assert runs([LAUNCH_PLAIN.format(task) for task in tasks]) == found
+
+
+@pytest.mark.parametrize(("middle", "found"), [
+    ([LAUNCH_PLAIN.format(5)], 1), ([], 0), (["srv          init: initializing slots, n_slots = 1"], 0),
+])  # fmt: skip
+def test_the_start_of_a_server_ends_only_a_run_with_requests(middle, found):
+    start = "srv          init: initializing slots, n_slots = 1"
+    assert runs([start, *middle, start])[-1] == found

@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
-from cachesim.tools.server_logs.slot_contents import SlotText
+from itertools import islice
+
+import pytest
+
+from cachesim.tools.server_logs.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.proven_range import ProvenRange
+from cachesim.tools.server_logs.slot_contents import (
+    ANSWER,
+    MAX_EARLIER,
+    MOST,
+    SlotText,
+    WordRange,
+    earlier_prompts,
+    held_by_shares,
+    held_by_window,
+    prefix_by_shares,
+    prefixes_by_threshold,
+    word_names,
+)
 
 TALK = SlotText().append_word("A", 20).append_word("a", 5).append_word("B", 10)
 
@@ -21,3 +39,104 @@ def test_pieces_of_pieces_keep_their_place():
 
 def test_an_empty_piece_changes_nothing():
     assert SlotText().append_piece(TALK, 40, 50) == SlotText() == SlotText().append_piece(TALK, 7, 7)
+
+
+@pytest.mark.parametrize(("marks", "notation"), [
+    ((), "A20.a.B"), ((0, 35), "A20.a.B"), ((20,), "A20.|a.B"), ((22, 20, 22), "A20.|a[:2].|a[2:5].B"),
+    ((1, 34), "A20[:1].|A20[1:20].a.B[:9].|B[9:10]"),
+])  # fmt: skip
+def test_user_messages_begin_within_the_text(marks, notation):
+    assert TALK.notation("A", marks) == notation
+
+
+@pytest.mark.parametrize(("tokens", "parts", "prompt"), [
+    (0, (), 0), (1, (("A", 1),), 1), (20, (("A", 20),), 20), (21, (("A", 20), ("a", 1)), 21),
+    (35, (("A", 20), ("a", 5), ("B", 10)), 24), (99, (("A", 20), ("a", 5), ("B", 10)), 24),
+])  # fmt: skip
+def test_a_prefix_keeps_words_and_at_most_the_prompt(tokens, parts, prompt):
+    found = TALK._replace(prompt=24).prefix(tokens)
+    assert ([(part.word, part.take) for part in found.parts], found.prompt) == (list(parts), prompt)
+
+
+def test_a_word_has_at_least_one_token():
+    assert SlotText().append_word("A", 0) == SlotText()
+    assert SlotText().append_word("A", 1).parts == (WordRange("A", take=1, full=1, start=0),)
+    assert list(islice(word_names(), 25, 28)) == ["Z", "AA", "AB"]
+
+
+def checked(*lasts, **more):
+    return LoggedRequest(checked=tuple((last, last, 0) for last in lasts), **more)
+
+
+@pytest.mark.parametrize(("request_", "needed", "more", "found"), [
+    (checked(), 500, {}, ([500], 1)),
+    (checked(99), 500, {}, ([104], 397)),
+    (checked(99), 104, {}, ([104], 1)), (checked(99), 105, {}, ([104], 2)), (checked(99), 90, {}, ([104], 1)),
+    (checked(99), 103 + ANSWER, {}, ([104], ANSWER)), (checked(99), 104 + ANSWER, {}, ([104, 104 + ANSWER], 1)),
+    (checked(99), 500, {"end": 9}, ([109], 392)),
+    (checked(99, 163), 500, {}, ([168], 333)),                        # a micro-batch before the other
+    (checked(99, 162), 500, {}, ([104, 167], 334)),
+    (checked(restored_end=100), 500, {}, ([104], 397)), (checked(restored_end=0), 500, {}, ([500], 1)),
+    (checked(99), 500, {"earlier": (30, 100)}, ([34, 104], 397)),
+    (checked(*range(9, 140, 10)), 500, {"end": 0}, (list(range(30, 150, 10)), 361)),
+])  # fmt: skip
+def test_earlier_prompts_leave_the_checkpoints(request_, needed, more, found):
+    assert earlier_prompts(request_, needed, **more) == found and len(found[0]) <= MAX_EARLIER
+
+
+@pytest.mark.parametrize(("found", "n_swa", "prefixes"), [
+    ((), 0, ()), (((5, 9, 120),), 0, (120, 121)), (((5, 9, 120), (1, 2, 60)), 64, (184, 185)),
+])  # fmt: skip
+def test_the_first_threshold_gives_two_prefixes(found, n_swa, prefixes):
+    assert prefixes_by_threshold(LoggedRequest(checked=found), n_swa) == prefixes
+
+
+@pytest.mark.parametrize(("shares", "held"), [
+    ({"f_sim": 0.5, "f_keep": 0.25, "n_tokens": 100}, 200), ({"f_sim": 0.333, "f_keep": 0.5, "n_tokens": 100}, 67),
+    ({"f_sim": 0.0, "f_keep": 0.5, "n_tokens": 100}, 0), ({"f_sim": 0.5, "f_keep": 0.0, "n_tokens": 100}, None),
+    ({"f_sim": None, "f_keep": 0.5, "n_tokens": 100}, None), ({"f_sim": 0.5, "f_keep": 0.5}, None),
+    ({"f_sim": 0.5, "f_keep": 0.25, "n_tokens": 100, "numbers": {"held": ProvenRange(7, 10)}}, 8),
+    ({"f_sim": 0.5, "f_keep": 0.25, "n_tokens": 100, "numbers": {"held": ProvenRange(7, None)}}, 200),
+])  # fmt: skip
+def test_tokens_in_a_slot_by_its_shares(shares, held):
+    assert held_by_shares(LoggedRequest(**shares)) == held
+
+
+@pytest.mark.parametrize(("found", "held"), [
+    ((), 0), (((7, 7, 100),), 0), (((6, 7, 100),), 102), (((5, 68, 100), (1, 99, 500)), 164),
+])  # fmt: skip
+def test_a_window_keeps_as_many_rows_as_a_checkpoint(found, held):
+    assert held_by_window(LoggedRequest(checked=found)) == held
+
+
+SHARES = "a common prefix of {} tokens ({} to {} print the same shares)"
+
+
+@pytest.mark.parametrize(("request_", "found"), [
+    (LoggedRequest(f_sim=0.5), [(50, "")]),
+    (LoggedRequest(f_sim=0.5, f_keep=0.9), [(50, "")]),                # no length has both shares
+    (LoggedRequest(f_sim=0.0), [(0, "")]), (LoggedRequest(f_keep=1.0), [(35, "")]),
+    (LoggedRequest(f_keep=0.0, f_sim=0.9), [(90, "")]),
+    (LoggedRequest(numbers={"lcp": ProvenRange(20, 22)}),
+     [(21, SHARES.format(21, 20, 22)), (20, SHARES.format(20, 20, 22)), (22, SHARES.format(22, 20, 22))]),
+    (LoggedRequest(numbers={"lcp": ProvenRange(20, 22)}, cache_n=22),
+     [(22, SHARES.format(22, 20, 22)), (21, SHARES.format(21, 20, 22)), (20, SHARES.format(20, 20, 22))]),
+    (LoggedRequest(numbers={"lcp": ProvenRange(23, 24)}, checked=((1, 2, 23),)),
+     [(23, SHARES.format(23, 23, 24)), (24, SHARES.format(24, 23, 24))]),
+])  # fmt: skip
+def test_prefixes_that_print_as_the_shares(request_, found):
+    assert list(prefix_by_shares(request_, TALK._replace(prompt=24), 100)) == found
+
+
+def test_the_likely_prefixes_are_tried_first_up_to_a_number():
+    long = SlotText((WordRange("A", 100, 100),), prompt=24)
+    logged = LoggedRequest(checked=((1, 2, 60),), cache_n=31)
+    tried = [lcp for lcp, _ in prefix_by_shares(logged, long, 200)]
+    assert tried[:8] == [60, 61, 31, 24, 100, 50, 0, 1] and len(tried) == MOST - 3    # 24, 31 and 50 were tried
+
+
+@pytest.mark.parametrize(("share", "whole", "held"), [(0.123, 1000, [123]), (0.123, 2000, [246, 245, 247]),
+                                                      (1.0, 3, [3])])  # fmt: skip
+def test_a_share_has_three_decimals(share, whole, held):
+    text = SlotText((WordRange("A", 5000, 5000),))
+    assert [lcp for lcp, _ in prefix_by_shares(LoggedRequest(f_sim=share), text, whole)] == held

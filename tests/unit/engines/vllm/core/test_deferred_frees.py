@@ -44,3 +44,18 @@ def test_blocks_of_a_request_wait_for_the_last_step_that_writes_them(last, at_on
     assert found.can_be_freed(request) is at_once
     found.free_request_blocks(request)
     assert (given, [tuple(one) for one in found.queue]) == (([request], []) if at_once else ([], [(5, [7, 8])]))
+
+
+def test_blocks_are_given_back_in_the_order_of_their_steps_the_last_ones_first():
+    found, given = frees(True, lambda fence, done: fence <= done)
+    for number in (1, 2):
+        found.step_scheduled(True)
+        found.step_scheduled(False)
+        found.free_request_blocks(SimpleNamespace(last_sched_seq=number, blocks=[10 * number, 10 * number + 1]))
+    assert (found.sched_step_seq, found.blocks(), given) == (2, [10, 11, 20, 21], [])
+    found.step_processed(False)
+    assert (found.processed_step_seq, given) == (0, [])
+    found.step_processed(True)
+    assert (given, found.blocks()) == ([[11, 10]], [20, 21])
+    found.step_processed(True)
+    assert (given, found.blocks()) == ([[11, 10], [21, 20]], [])

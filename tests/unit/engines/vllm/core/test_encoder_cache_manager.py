@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
+import pytest
+
 from cachesim.base.media_items import image_items
 from cachesim.engines.vllm.core.encoder_cache_manager import EncoderCacheManager
 from cachesim.engines.vllm.profiles import V0_33_0
@@ -41,3 +43,49 @@ def test_an_image_that_a_request_has_twice_stays_until_the_second_one():
     assert not cache.freeable
     cache.free_encoder_input(FIRST, again)
     assert cache.freeable == {A.identifier: 4} and cache.inputs(FIRST) == []
+
+
+D = EncoderInput(3, offset=20, length=4, identifier=3)
+SAME = EncoderInput(4, offset=30, length=4, identifier=3)
+
+
+def asked(*images, computed=0, placeholders=0):
+    return SimpleNamespace(request_id=1, mm_features=images, num_computed_tokens=computed,
+                           num_output_placeholders=placeholders)  # fmt: skip
+
+
+@pytest.mark.parametrize(("images", "start", "tokens", "budget", "size", "ahead", "plan"), [
+    ((D,), 0, 20, 9, 9, 0, (20, 9, [], [])), ((D,), 0, 21, 9, 9, 0, (21, 5, [3], [])),
+    ((D,), 0, 20, 9, 9, 1, (20, 5, [3], [])), ((D,), 23, 4, 9, 9, 0, (4, 5, [3], [])),
+    ((D,), 24, 4, 9, 9, 0, (4, 9, [], [])), ((D,), 0, 0, 9, 9, 9, (0, 9, [], [])),
+    ((D, SAME), 0, 40, 9, 9, 0, (40, 5, [3], [4])),
+    ((D, B._replace(offset=30)), 0, 40, 8, 8, 0, (40, 0, [3, 1], [])),
+    ((D, B._replace(offset=30)), 0, 40, 7, 8, 0, (30, 3, [3], [])),          # the step has no room
+    ((D, B._replace(offset=30)), 0, 40, 8, 7, 0, (30, 4, [3], [])),          # nor has the cache
+    ((D,), 0, 40, 3, 8, 0, (20, 3, [], [])), ((D,), 12, 20, 3, 8, 0, (8, 3, [], [])),
+])  # fmt: skip
+def test_a_chunk_ends_before_an_image_that_cannot_be_encoded(images, start, tokens, budget, size, ahead, plan):
+    found = EncoderCacheManager(size, V0_33_0, ahead).try_schedule(asked(*images), start, tokens, budget)
+    numbers = [[image.number for image in part] for part in (found.inputs, found.duplicates)]
+    assert (found.num_new_tokens, found.budget, *numbers) == plan
+
+
+@pytest.mark.parametrize(("computed", "placeholders", "left"), [(23, 0, [3]), (24, 0, []), (25, 2, [3]), (25, 1, [])])
+def test_an_image_is_used_until_its_rows_are_computed(computed, placeholders, left):
+    cache, request = EncoderCacheManager(8, V0_33_0, 0), asked(D, computed=computed, placeholders=placeholders)
+    cache.allocate_inputs(request, cache.try_schedule(request, 0, 40, 8))
+    cache.free_computed_inputs(request)
+    assert [image.number for image in cache.inputs(request)] == left
+    assert (cache.num_free_slots, cache.num_freeable_slots) == (4, 4 if left else 8)
+
+
+def test_images_make_room_in_the_order_in_which_they_became_free():
+    cache = EncoderCacheManager(12, V0_33_0, 0)
+    for image in (A, B, C):
+        cache.allocate(FIRST, image)
+    for image in (B, A):
+        cache.free_encoder_input(FIRST, image)
+    assert (cache.num_free_slots, cache.num_freeable_slots, [*cache.freeable]) == (0, 8, [1, 0])
+    assert cache.can_allocate(D, 4, 0) and [*cache.cached] == [0, 2] and cache.num_free_slots == 4
+    assert cache.can_allocate(D, 4, 4) and [*cache.cached] == [2] and cache.num_free_slots == 8
+    assert not cache.can_allocate(D, 4, 5) and not cache.can_allocate(D, 3, 0)

@@ -97,3 +97,93 @@ def test_a_reset_needs_an_unused_pool():
     assert not manager.reset_prefix_cache()
     manager.free(request)
     assert manager.reset_prefix_cache() and manager.get_computed_blocks(request).n == 0
+
+
+def life(model, steps, **flags):
+    """Return for each chunk of a prompt of 30 tokens the blocks that it got, the tables after it, and the blocks to be
+    zeroed; then the front of the free queue, and group, tokens and place in the queue of each block with a key, after
+    the request."""
+    server, manager = started(model, num_gpu_blocks=40, max_model_len=64, **flags)
+    [request] = received(server, range(30))
+    found = []
+    for number, size in enumerate(steps):
+        manager.new_step_starts()
+        new = None if number else manager.empty_kv_cache_blocks
+        got = manager.allocate_slots(request, size, new, num_lookahead_tokens=flags.get("num_speculative_tokens", 0))
+        tables = [[*blocks] for blocks in manager.get_block_ids(request.request_id)]
+        found.append((got, tables, manager.take_new_block_ids()))
+        request.num_computed_tokens += size
+    manager.free(request)
+    cells = [(cell.id, cell.group, cell.tokens) for cell in manager.block_pool.cells({})]
+    return found, list(manager.block_pool.free_block_queue)[:6], cells
+
+
+STEPS = (8, 8, 8, 6)
+
+
+@pytest.mark.parametrize(("model", "steps", "flags", "found", "free", "keyed"), [
+    ("W8", STEPS, {}, [                                   # two blocks before the window are given back, the last first
+        ([[1, 2]], [[1, 2]], [1, 2]), ([[3, 4]], [[1, 2, 3, 4]], [3, 4]), ([[2, 1]], [[0, 0, 3, 4, 2, 1]], [2, 1]),
+        ([[4, 3]], [[0, 0, 0, 0, 2, 1, 4, 3]], [4, 3])],
+     [3, 2, 5, 6, 7, 8], [(1, 0, 24), (4, 0, 28)]),
+    ("W6", (5, 5, 5, 5), {}, [
+        ([[1, 2]], [[1, 2]], [1, 2]), ([[3]], [[1, 2, 3]], [3]), ([[1]], [[0, 2, 3, 1]], [1]),
+        ([[2]], [[0, 0, 3, 1, 2]], [2])],
+     [2, 1, 3, 4, 5, 6], []),
+    ("K8", STEPS, {}, [                     # all blocks of a complete chunk are given back, with their keys
+        ([[1, 2]], [[1, 2]], [1, 2]), ([[3, 4]], [[0, 0, 3, 4]], [3, 4]), ([[5, 6]], [[0, 0, 0, 0, 5, 6]], [5, 6]),
+        ([[7, 8]], [[0, 0, 0, 0, 0, 0, 7, 8]], [7, 8])],
+     [8, 9, 10, 11, 12, 13], [(block, 0, 4 * block) for block in range(1, 8)]),
+    ("GA", STEPS, {}, [                     # a state at the end of a chunk; the one before the last is freed
+        ([[1, 2], [0, 3]], [[1, 2], [0, 3]], [1, 2]), ([[4, 5], [0, 6]], [[1, 2, 4, 5], [0, 3, 0, 6]], [4, 5]),
+        ([[3, 7], [0, 8]], [[1, 2, 4, 5, 3, 7], [0, 0, 0, 6, 0, 8]], [3, 7]),
+        ([[6, 9], [0, 10]], [[1, 2, 4, 5, 3, 7, 6, 9], [0, 0, 0, 0, 0, 8, 0, 10]], [6, 9])],
+     [10, 8, 9, 11, 12, 13],
+     [(1, 0, 4), (2, 0, 8), (3, 0, 20), (4, 0, 12), (5, 0, 16), (6, 0, 28), (7, 0, 24)]),
+    ("GA", (6, 6, 6), {}, [
+        ([[1, 2], [0, 3]], [[1, 2], [0, 3]], [1, 2]), ([[4], [5]], [[1, 2, 4], [0, 3, 5]], [4]),
+        ([[3, 6], [0, 7]], [[1, 2, 4, 3, 6], [0, 0, 5, 0, 7]], [3, 6])],
+     [7, 5, 6, 8, 9, 10], [(1, 0, 4), (2, 0, 8), (3, 0, 16), (4, 0, 12)]),
+    ("GA", (4, 12, 4, 9, 1), {"speculative_method": "ngram", "num_speculative_tokens": 2}, [
+        ([[1, 2], [3, 4, 5]], [[1, 2], [3, 4, 5]], [1, 2]),                  # two scratch blocks behind the state
+        ([[6, 7, 8], [4, 5, 9]], [[1, 2, 6, 7, 8], [3, 0, 0, 4, 5, 9]], [6, 7, 8]),      # they move to the end
+        ([[3], [10]], [[1, 2, 6, 7, 8, 3], [0, 0, 0, 4, 5, 9, 10]], [3]),
+        ([[4, 11], [9, 10, 12]], [[1, 2, 6, 7, 8, 3, 4, 11], [0, 0, 0, 0, 5, 0, 0, 9, 10, 12]], [4, 11]),
+        ([[], []], [[1, 2, 6, 7, 8, 3, 4, 11], [0, 0, 0, 0, 0, 0, 0, 9, 10, 12]], [])],
+     [12, 10, 9, 11, 5, 13],
+     [(1, 0, 4), (2, 0, 8), (3, 0, 24), (4, 0, 28), (6, 0, 12), (7, 0, 16), (8, 0, 20)]),
+])  # fmt: skip
+def test_the_tables_of_a_prompt_in_chunks(model, steps, flags, found, free, keyed):
+    assert life(model, steps, **flags) == (found, free, keyed)
+
+
+def test_cells_have_owner_users_and_place_in_the_free_queue():
+    server, manager = started(num_gpu_blocks=8, max_model_len=64)
+    first, second = received(server, range(6), range(50, 54))
+    manager.allocate_slots(first, 6, manager.empty_kv_cache_blocks)
+    manager.allocate_slots(second, 4, manager.empty_kv_cache_blocks)
+    manager.free(first)
+    assert [tuple(cell) for cell in manager.block_pool.cells(manager.block_owners)] == [
+        (1, 0, 4, 0, 0, 5, 1), (2, -1, 0, 0, 0, 0, 0), (3, 0, 4, 1, 1, -1, 1)]
+    assert [cell.id for cell in manager.block_pool.cells({})] == [1, 3]
+
+
+@pytest.mark.parametrize(("tokens", "reserved", "watermark", "fits"), [
+    (28, 0, 0.0, True), (29, 0, 0.0, False), (24, 1, 0.0, True), (25, 1, 0.0, False), (24, 0, 0.125, True),
+    (28, 0, 0.125, False),
+])  # fmt: skip
+def test_a_request_is_admitted_while_enough_blocks_stay_free(tokens, reserved, watermark, fits):
+    """Seven blocks of four tokens are free."""
+    server, manager = started(num_gpu_blocks=8, max_model_len=32, watermark=watermark, scheduler_reserve_full_isl=False)
+    [request] = received(server, range(30))
+    got = manager.allocate_slots(request, tokens, manager.empty_kv_cache_blocks, reserved_blocks=reserved)
+    assert (got is not None) is fits
+
+
+def test_lookahead_ends_at_the_longest_sequence():
+    server, manager = started(num_gpu_blocks=40, max_model_len=32)
+    [request] = received(server, range(30))
+    assert manager.allocate_slots(request, 25, manager.empty_kv_cache_blocks, num_lookahead_tokens=4) == [
+        [*range(1, 9)]]
+    request.num_computed_tokens = 25
+    assert manager.allocate_slots(request, 5, num_lookahead_tokens=9) == [[]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cachesim.engines.base import Request
 from cachesim.engines.vllm import ENGINE
-from cachesim.engines.vllm.core.scheduler_output import NewRequestData
+from cachesim.engines.vllm.core.scheduler_output import CachedRequestData, NewRequestData, SchedulerOutput
 from cachesim.engines.vllm.request import RequestStatus
 
 NEW = "vllm@0.33.0"
@@ -81,3 +81,14 @@ def test_a_reset_restarts_running_requests():
     assert scheduler.reset_prefix_cache(reset_running_requests=True)
     assert [request.request_id for request in scheduler.waiting] == [0] and not scheduler.running
     assert step(server).num_scheduled_tokens == {0: 11}
+
+
+def test_a_request_leaves_a_step_with_its_tokens():
+    output = SchedulerOutput()
+    for number, tokens, drafts in ((3, 5, [8, 9]), (4, 1, [])):
+        output.add(CachedRequestData(req_id=number, num_computed_tokens=2, new_block_ids=[[7]]), tokens, drafts)
+    assert (output.total_num_scheduled_tokens, output.has_cached_reqs) == (6, True)
+    assert (output.remove(3), output.remove(3)) == (5, 0)
+    assert (output.num_scheduled_tokens, output.scheduled_spec_decode_tokens, [*output.scheduled_reqs]) == (
+        {4: 1}, {4: []}, [4])
+    assert output.remove(4) == 1 and not output.has_cached_reqs and output.total_num_scheduled_tokens == 0

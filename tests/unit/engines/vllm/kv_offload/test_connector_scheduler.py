@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from cachesim.engines.base import Request
 from cachesim.engines.vllm import ENGINE
 from cachesim.engines.vllm.core.scheduler_output import SchedulerOutput
+from cachesim.engines.vllm.kv_offload.chunk_lookup import OffloadedGroup
+from cachesim.engines.vllm.kv_offload.connector_scheduler import _alignment_tokens, offloaded_group
+from cachesim.engines.vllm.request import RequestStatus
 
 PROMPT = tuple(range(100, 115))
 
@@ -49,3 +54,49 @@ def test_a_load_belongs_to_the_step_in_which_it_begins(server):
     assert connector.build_connector_meta(SchedulerOutput(), ()).load_jobs == []
     connector.update_connector_output([job.job_id])
     assert not connector.has_transfers(request) and not connector.has_pending_push_work()
+
+
+@pytest.mark.parametrize(("kind", "window", "per_chunk", "group"), [
+    ("full", 0, 3, OffloadedGroup(4, 12, window_chunks=0, window=0, is_state=False, is_eagle=True)),
+    ("mamba", 0, 2, OffloadedGroup(4, 8, window_chunks=1, window=0, is_state=True, is_eagle=True)),
+    ("swa", 8, 1, OffloadedGroup(4, 4, window_chunks=2, window=8, is_state=False, is_eagle=True)),
+    ("swa", 9, 2, OffloadedGroup(4, 8, window_chunks=2, window=9, is_state=False, is_eagle=True)),
+    ("chunked", 8, 2, OffloadedGroup(4, 8, window_chunks=1, window=0, is_state=False, is_eagle=True)),
+])  # fmt: skip
+def test_a_group_as_cpu_memory_has_it(kind, window, per_chunk, group):
+    spec = SimpleNamespace(kind=kind, window=window, block_size=4, is_eagle_group=True)
+    assert offloaded_group(spec, per_chunk) == group
+
+
+@pytest.mark.parametrize(("window_chunks", "window", "tokens", "needed"), [
+    (0, 0, 9, 0), (1, 0, 9, 1), (2, 8, 8, 2), (2, 8, 7, 2), (2, 8, 6, 3), (2, 9, 8, 2), (2, 9, 7, 3),
+])  # fmt: skip
+def test_a_load_that_ends_within_a_chunk_may_need_a_chunk_more(window_chunks, window, tokens, needed):
+    assert OffloadedGroup(4, 4, window_chunks, window).load_window(tokens) == needed
+
+
+@pytest.mark.parametrize(("groups", "tokens"), [
+    ([(8, 0)], 8), ([(8, 0), (8, 0), (16, 1)], 8), ([(8, 0), (16, 0)], 0), ([(8, 1), (16, 2)], 16),
+])  # fmt: skip
+def test_loads_end_at_the_chunks_of_full_attention(groups, tokens):
+    assert _alignment_tokens([OffloadedGroup(4, size, chunks) for size, chunks in groups]) == tokens
+
+
+@pytest.mark.parametrize(("status", "computed", "prompt", "tokens", "found"), [
+    (RequestStatus.RUNNING, 9, 10, 12, 9), (RequestStatus.FINISHED_ABORTED, 9, 10, 12, 9),
+    (RequestStatus.FINISHED_STOPPED, 9, 10, 12, 11), (RequestStatus.FINISHED_STOPPED, 9, 10, 10, 10),
+])  # fmt: skip
+def test_tokens_that_are_computed_after_a_step(server, status, computed, prompt, tokens, found):
+    request = SimpleNamespace(status=status, is_finished=status != RequestStatus.RUNNING, num_computed_tokens=computed,
+                              num_prompt_tokens=prompt, num_tokens=tokens)  # fmt: skip
+    assert server.scheduler.connector._num_tokens_after_step(request) == found
+
+
+def test_the_connector_has_work_while_requests_end_and_transfers_are_open(server):
+    connector, request = server.scheduler.connector, received(server)
+    assert not connector.has_pending_push_work()
+    connector.request_finished(request)
+    assert connector.has_pending_push_work()
+    connector.get_num_new_matched_tokens(request, 0)
+    connector.build_connector_meta(SchedulerOutput(), ())
+    assert not connector.has_pending_push_work() and connector._state_of(request).is_ended

@@ -1,0 +1,89 @@
+"""Histories of known faults: which are taken, and how they are scaled to the sizes of an implementation."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.scenarios.from_notation import from_line
+from cachesim.tools.conformance.client_history import SLOTS, parse_history
+from cachesim.tools.conformance.corpus import (
+    REQUESTS,
+    SCALED,
+    TOKENS,
+    DrawBounds,
+    _fits,
+    _largest,
+    _plain,
+    _playable,
+    corpus_histories,
+    histories,
+    line_history,
+    scaled,
+)
+
+
+@pytest.mark.parametrize(("line", "size", "longer"), [
+    ("A2/A.B3", 4, "A8/A.B12"), ("A3>2/A[:2].B1", 10, "A30>2/A[:20].B10"), ("A9/A[3:7]", 2, "A18/A[6:14]"),
+    ("A2>a5/A.a[:3].B1", 4, "A8>a5/A.a[:3].B4"), ("A2!/A{cancel_after=0}", 3, "A6!/A{cancel_after=0}"),
+])  # fmt: skip
+def test_prompts_are_scaled_and_answers_are_not(line, size, longer):
+    assert scaled(parse_history(line), size).line == longer
+
+
+@pytest.mark.parametrize(("most", "near", "line"), [
+    (40, (4, 8), "A40/A[:16]"), (39, (4, 8), "A20/A[:8]"), (20, (4, 8), "A20/A[:8]"), (19, (4, 8), None),
+    (100, (1,), None), (100, (), None), (10, (2,), "A10/A[:4]"),
+])  # fmt: skip
+def test_the_largest_size_that_fits_scales_a_history(most, near, line):
+    found = _largest(parse_history("A5/A[:2]"), most, near)
+    assert (found and found.line) == line
+
+
+@pytest.mark.parametrize(("line", "most_prompt", "most", "fits"), [
+    ("A5/A.B5", 10, 15, True), ("A5/A.B5", 9, 15, False), ("A5/A.B5", 10, 14, False),
+    ("/".join(["A5", *["A"] * (REQUESTS - 1)]), 5, 60, True), ("/".join(["A5", *["A"] * REQUESTS]), 5, 100, False),
+])  # fmt: skip
+def test_a_history_fits_by_requests_longest_prompt_and_all_tokens(line, most_prompt, most, fits):
+    assert _fits(parse_history(line), most_prompt, most) is fits
+
+
+@pytest.mark.parametrize(("line", "plain"), [
+    ("A5@1/A.B2@0", "A5/A.B2"), ("A5!/A", "A5!/A"), ("A5>3/A", "A5>3/A"), ("A5.|B2/A", "A5.B2/A"),
+    ("A5/A{cancel_after=0}", None), ("A5/B5{together}", None),
+])  # fmt: skip
+def test_slots_and_marks_are_dropped_and_special_requests_are_not_plain(line, plain):
+    found = _plain(from_line(line))
+    assert (found and found.line) == plain
+
+
+def test_actions_and_unanswered_requests_are_not_played():
+    assert _playable(from_line("A5/A>3")) and not _playable(from_line("A5/A>0"))
+    assert not _playable(from_line("A5/{erase@0}/A"))
+
+
+def test_a_line_has_a_limited_number_of_words():
+    words = [chr(ord("A") + number) for number in range(26)] + [f"A{chr(ord('A') + number)}" for number in range(7)]
+    fitting, long = (".".join(f"{word}1" for word in words[:count]) for count in (SLOTS, SLOTS + 1))
+    assert line_history(fitting).tokens == SLOTS
+    with pytest.raises(BadInput, match=f"expected at most {SLOTS} words and at least one generated token per request"):
+        line_history(long)
+    with pytest.raises(BadInput, match="at least one generated token"):
+        line_history("A5>0")
+
+
+def test_each_history_of_the_corpus_is_followed_by_its_scaled_copy():
+    plain = [one.line for one in islice(corpus_histories(4096), 6)]
+    both = [one.line for one in islice(corpus_histories(4096, (2,)), 12)]
+    assert both[0] == plain[0] and both[1] == scaled(parse_history(plain[0]), 2).line
+    assert [line for line in both if line in plain] == plain[: sum(line in plain for line in both)]
+    assert len({*both}) == len(both) and (TOKENS, SCALED) == (1_000, 3_000)
+
+
+def test_a_draw_begins_at_its_first_number():
+    space = DrawBounds(3, 20, (8,), frozenset())
+    drawn = [one.line for one in histories(space, 8)]
+    assert [one.line for one in histories(space, 4, first=1)][:3] == drawn[1:4]
+    assert next(iter(histories(space, 1, first=5))).line == drawn[5]
