@@ -36,9 +36,9 @@ def derived(*lines, **ranges):
     return DerivedNumbers(TiedRequest(0, 7, [line(1, "launch"), *lines]), numbers)
 
 
-def causes(one, *signatures):
+def causes(request, *signatures):
     return [(said.lines, dict(said.numbers), said.says)
-            for said in cause_statements(one, SimpleNamespace(signatures=signatures))]  # fmt: skip
+            for said in cause_statements(request, SimpleNamespace(signatures=signatures))]  # fmt: skip
 
 
 ERASED = line(5, "erase", n=1234)
