@@ -68,3 +68,14 @@ def test_each_question_has_the_answer_of_its_line(answering):
 def test_a_line_that_is_not_an_answer_is_reported(answering, reply, kind, message):
     with pytest.raises(kind, match=message):
         answering(reply).reset()
+
+
+def test_a_process_is_ended_once(answering, monkeypatch):
+    subject, ended = answering("{}"), []
+    end = subject._end
+    monkeypatch.setattr(subject, "_end", lambda: ended.append(end()))
+    assert not subject.is_closed
+    subject.close()
+    subject.close()
+    assert (len(ended), subject.is_closed, subject.process.stdout.closed, subject.process.poll() is None) == (
+        1, True, True, False)

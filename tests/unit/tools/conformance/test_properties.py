@@ -9,7 +9,7 @@ import pytest
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.fingerprint import equal, identical
 from cachesim.tools.conformance.history_player import HistoryRun
-from cachesim.tools.conformance.properties import _identical, checks
+from cachesim.tools.conformance.properties import ColdAnswers, _equal, _identical, checks, reply_text
 from cachesim.tools.conformance.protocol import CacheRequest, Reply, StoredEntry
 
 FIRST = (1, 2, 3)
@@ -72,3 +72,28 @@ def test_identical_prompts_differ_at_the_first_that_does(texts, got, where):
                          [(number, replies[number], cold[number]) for number in range(3)], identical,
                          SimpleNamespace(tell=lambda ask, reply: True))  # fmt: skip
     assert (check.ok, check.request, check.got) == (len({*texts}) == 1, where, got)
+
+
+@pytest.mark.parametrize(("cancel_after", "warm", "found"), [
+    (None, Reply((5,), [0.75], cached=2), [("new", False, 0.25, (2, 1), "tokens 5, fingerprint [0.75], 2 cached")]),
+    (None, Reply((5,), [0.5]), [("new", True, None, None, "tokens 5, fingerprint [0.5]")]),
+    (1, Reply((5,), [0.75], cached=2),
+     [(name, True, None, (2, 1), "tokens 5, fingerprint [0.75], 2 cached") for name in ("new", "cancel")]),
+    (1, Reply(None, [0.75]), []),
+])  # fmt: skip
+def test_a_comparison_with_a_cold_run(cancel_after, warm, found):
+    """Of a cancelled request the tokens so far are compared, not the fingerprints."""
+    ask, cold = CacheRequest(FIRST, 2, cancel_after=cancel_after), Reply((5,), [0.5])
+    played = HistoryRun(parse_history("A3"), [ask], [cold], [None], [warm], [range(1)])
+    made = list(_equal(played, 0, warm, cold, [], identical, ColdAnswers(played, identical)))
+    assert [(one.name, one.ok, one.apart and one.apart.largest, one.split, one.got) for one in made] == found
+    assert {one.expected for one in made} <= {"tokens 5, fingerprint [0.5] (cold)"}
+    assert not any(one.is_decisive for one in made)
+
+
+@pytest.mark.parametrize(("reply", "text"), [
+    (Reply(refused="full"), "refused (full)"), (Reply((5, 6)), "tokens 5 6"), (Reply(None, "x"), "fingerprint x"),
+    (Reply(), "nothing"), (Reply(()), "tokens "),
+])  # fmt: skip
+def test_a_reply_in_a_few_words(reply, text):
+    assert reply_text(reply) == text

@@ -13,7 +13,7 @@ from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.corpus import DrawBounds
 from cachesim.tools.conformance.fingerprint import Difference
 from cachesim.tools.conformance.history_player import HistoryRun, SubjectAbilities
-from cachesim.tools.conformance.properties import DIFFERS, PROPERTIES
+from cachesim.tools.conformance.properties import DIFFERS, PROPERTIES, PropertyCheck
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, RequestKey
 from cachesim.tools.conformance.report import Finding, Report, Result
 from cachesim.tools.conformance.report_builder import (
@@ -31,6 +31,7 @@ from cachesim.tools.conformance.report_builder import (
     _sources,
     _unfinished,
     _unsteady,
+    _with_faults,
     accept,
     in_common,
 )
@@ -228,3 +229,19 @@ def test_keys_adapters_images_and_drafts_are_judged_where_requests_have_them():
     assert {*PROPERTIES} - {*more.judged} == {"adapter", "base"}
     assert "key" not in replace(plan, keys=[RequestKey()]).judged
     assert ("known" in plan.sections, "known" in replace(plan, corpus="any").sections) == (False, True)
+
+
+def test_wrong_answers_with_something_in_common_are_the_fault_of_the_first():
+    results = [Result(name, "same", "s", state) for name, state in (
+        ("append", "ok"), ("branch", "failed"), ("repeat", "failed"), ("adapter", "failed"), ("base", "ok"),
+        ("unseen", "failed"), ("uncached", "failed"))]  # fmt: skip
+    failed = {name: PropertyTally(failed=[(None, PropertyCheck(name, False, 0, split=split)) for split in splits])
+              for name, splits in (("branch", [(4, 1)]), ("repeat", [(8, 1)]), ("adapter", [(3, 7)]))}  # fmt: skip
+    every = ("all 2 failing cases have 1 token not cached and a multiple of 4 tokens cached, "
+             "as do 0 of 0 correct answers")
+    assert [(one.name, one.fault, one.like, one.common) for one in _with_faults(results, failed)] == [
+        ("append", "", "", ""), ("branch", DIFFERS, "", every), ("repeat", DIFFERS, "branch", every),
+        ("adapter", DIFFERS, "", ""), ("base", "", "", ""), ("unseen", "", "", ""), ("uncached", "", "", "")]
+    failed["repeat"].failed[:] = [(None, PropertyCheck("repeat", False, 0, split=split)) for split in ((3, 2), (6, 5))]
+    assert [(one.like, one.common) for one in _with_faults(results, failed)][1:3] == [
+        ("", ""), ("", "all 2 failing cases have a multiple of 3 tokens cached, as do 0 of 0 correct answers")]

@@ -155,3 +155,23 @@ def test_shrinking_ends_after_a_number_of_tries():
     assert 3 < shrink(start, breaks, 4).tokens < start.tokens and len(tried) <= 4
     tried.clear()
     assert shrink(start, breaks, 0) == start and tried == []
+
+
+def test_a_wrong_answer_is_attributed_by_running_the_prompts_without_special_requests():
+    """The burst is wrong; the same prompts one after the other are right."""
+    lines = []
+
+    def play(history):
+        lines.append(history.line)
+        steps = history.scenario.steps
+        asks = [CacheRequest(step.request.prompt, 1) for step in steps]
+        cold = [Reply(None, str(ask.prompt), cached=0) for ask in asks]
+        late = "together" in history.line
+        warm = [Reply(None, "wrong" if late and number else str(ask.prompt), cached=0)
+                for number, ask in enumerate(asks)]  # fmt: skip
+        groups = [range(len(asks))] if late else [range(n, n + 1) for n in range(len(asks))]
+        return HistoryRun(history, asks, cold, [None] * len(asks), warm, groups)
+
+    found = HistorySearch(play, identical, TimeBudget(60)).look(parse_history("A4/B4{together}"))
+    assert lines == ["A4/B4{together}", "A4/B4"]
+    assert [(check.name, check.request) for check in found if not check.ok] == [("burst", 1)]

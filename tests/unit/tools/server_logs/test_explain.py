@@ -11,7 +11,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import RULES
 from cachesim.engines.shared.log_grammar import collapsed, pattern
-from cachesim.tools.server_logs.explanations import explain_line, explain_log, explain_text
+from cachesim.tools.server_logs.explanations import explain_beginning, explain_line, explain_log, explain_text
 from cachesim.tools.server_logs.recognise import engine_of_log, grammars, recognise
 
 LOGS = Path(__file__).parents[5] / "shared" / "logs"
@@ -184,3 +184,23 @@ def test_several_lines_are_explained_like_a_file(tmp_path):
         explain_text("unknown\n")
     with pytest.raises(BadInput, match="log of unsupported software: LMCache"):
         explain_text("LMCache INFO: Reqid: 0, Total tokens 12")
+
+
+@pytest.mark.parametrize(("text", "kind"), [
+    ("selected slot by LRU", "slot_by_lru"), ("selected slot by", None), ("no such line", None),
+])  # fmt: skip
+def test_the_beginning_of_a_single_kind_of_line_is_explained(text, kind):
+    found = explain_beginning(text)
+    assert (found and found["kind"]) == kind and (found is None or found["numbers"] == {})
+
+
+def test_several_lines_have_counts_and_first_lines():
+    found = explain_text(LRU + "unknown\n" + LRU + CHECK)
+    assert [(kind["kind"], kind["line"], kind["times"]) for kind in found["kinds"]] == [
+        ("slot_by_lru", 1, 2), ("ckpt_check", 4, 1)]
+    assert (found["engine"], found["lines"], found["known"], found["file"]) == ("llama_cpp", 4, 3, "")
+
+
+def test_a_very_long_line_is_read_up_to_a_limit():
+    found = explain_line("x" * 100_000 + " selected slot by LRU, t_last = -1")
+    assert found is None

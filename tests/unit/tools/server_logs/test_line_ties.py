@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.line_ties import tie_lines
+from cachesim.tools.server_logs.line_ties import LineTies, tie_lines
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.recognise import grammars
 
@@ -147,3 +147,12 @@ def test_after_a_failure_requests_without_their_start_and_children_are_doubtful(
 def test_another_prefix_stays_alone(lines):
     prefix = next(number for number, line in enumerate(lines, 1) if "Cache" in line)
     assert (None, None, [prefix]) in tied(*lines, engine="ik_llama")
+
+
+def test_two_lines_wait_for_those_that_follow_them():
+    ties = LineTies()
+    for line in read_session("llama_cpp", grammars()["llama_cpp"], [*LAUNCHES, RELEASED, IDLE]).read_lines:
+        ties.add(line)
+    assert [len(request.lines) for request in ties.requests] == [1, 1]
+    ties.flush()
+    assert [len(request.lines) for request in ties.requests] == [2, 1]

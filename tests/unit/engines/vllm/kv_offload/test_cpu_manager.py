@@ -158,3 +158,45 @@ def test_a_reset_forgets_every_chunk():
     offload.reset_cache()
     assert found(offload, PROMPT) == []
     assert store(offload, PROMPT[:2], RequestCacheAccess())[1] == [0, 1]
+
+
+def test_a_chunk_is_in_use_until_its_last_load_ends():
+    for order in (BY_REQUEST, BY_IDLENESS):
+        offload = CPUOffloadingManager(4, order=order)
+        stored(offload, PROMPT[:2])
+        for _ in range(2):
+            assert offload.prepare_load(PROMPT[:1], RequestCacheAccess()) == [0]
+        offload.complete_load(PROMPT[:1])
+        assert (offload.users, offload.get_room([])) == ({PROMPT[0]: 1, PROMPT[1]: 0}, (2, {PROMPT[1]}))
+        offload.complete_load(PROMPT[:1])
+        assert (offload.users[PROMPT[0]], offload.get_room(PROMPT[1:])) == (0, (2, {PROMPT[0]}))
+        assert store(offload, OTHER, RequestCacheAccess())[2] in ([PROMPT[1], PROMPT[0]], PROMPT[:2])
+
+
+def test_idle_chunks_make_room_in_the_order_in_which_their_loads_ended():
+    offload = CPUOffloadingManager(2, order=BY_IDLENESS)
+    stored(offload, PROMPT[:2])
+    offload.prepare_load(PROMPT[:2], RequestCacheAccess())
+    offload.complete_load([PROMPT[1], PROMPT[0]])
+    assert [*offload.policy.idle] == [PROMPT[1], PROMPT[0]]
+    offload.touch([PROMPT[1], PROMPT[2]])
+    assert stored(offload, OTHER[:1])[1:] == ([0], [PROMPT[0]])
+
+
+@pytest.mark.parametrize(("tracked", "offers"), [(3, {(8, 0): 1, (9, 0): 1, (10, 0): 1}), (9, None)])
+def test_offers_are_counted_for_a_limited_number_of_keys(tracked, offers):
+    offload = CPUOffloadingManager(4, threshold=2, tracked=tracked)
+    assert offload.offer(PROMPT[:2], RequestCacheAccess()) == []
+    assert offload.offer(PROMPT[:1], RequestCacheAccess()) == PROMPT[:1] and offload.offers[PROMPT[0]] == 2
+    offload.offer(OTHER[:3], RequestCacheAccess())
+    assert offload.offers == (offers or {PROMPT[1]: 1, PROMPT[0]: 2, **dict.fromkeys(OTHER[:3], 1)})
+    offload.offer([(at, 0) for at in range(20, 26)], RequestCacheAccess())
+    assert len(offload.offers) == tracked
+
+
+def test_chunks_of_a_request_are_ordered_by_prompt_and_by_group_where_that_is_unknown():
+    keys = [(5, 1), (3, 0), (4, 0), (6, 1)]
+    known = {(3, 0): 8, (4, 0): 4, (5, 1): 6, (6, 1): 2}
+    assert RequestCacheAccess(known, dict.fromkeys(keys)).in_order() == [(6, 1), (4, 0), (5, 1), (3, 0)]
+    del known[6, 1]
+    assert RequestCacheAccess(known, dict.fromkeys(keys)).in_order() == [(4, 0), (3, 0), (5, 1), (6, 1)]

@@ -119,3 +119,21 @@ def test_a_chunk_that_was_loaded_in_part_is_not_offered_again():
         assert offer_of(transfers, client, 15).missing == []
         assert client.next_stored_chunk_idx == [2]
         transfers.begin_store(offer_of(transfers, client, 15), 0)
+
+
+def test_a_state_goes_to_the_last_place_of_its_chunk():
+    transfers = server(per_chunk=2)
+    client = client_of(transfers)
+    offer = transfers.offer_state(client, (103, 0), 16)
+    assert (offer.missing, offer.free, offer.idle, client.ends[103, 0]) == ([(103, 0)], 8, set(), 16)
+    made = transfers.begin_state_store(offer, 9)
+    assert (made.keys, made.copies, made.is_store, made.evicted) == (((103, 0),), ((9, 1),), True, 0)
+    assert transfers.offer_state(client, (103, 0), 16).missing == []
+
+
+def test_blocks_that_a_window_gave_back_are_not_copied():
+    transfers = server(per_chunk=2)
+    client = client_of(transfers)
+    client.block_ids = [[0, 2, 3, 4]]
+    made = transfers.begin_store(offer_of(transfers, client, 16)._replace(missing=[(101, 0), (103, 0)]), 2)
+    assert (made.copies, made.is_whole) == (((2, 1), (3, 2), (4, 3)), True)

@@ -1,0 +1,68 @@
+"""The worker: sampled tokens, accepted drafts, the parts of a chunk, and the cost of a step."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from cachesim.engines.base import Request
+from cachesim.engines.shared.vocab import WRONG
+from cachesim.engines.vllm import ENGINE
+from cachesim.engines.vllm.request import RequestText
+from cachesim.engines.vllm.worker.model_runner import CachedRequestState, ScheduledChunk
+
+PROMPT = (11, 12, 13, 14)
+
+
+def runner_of(model="A", **flags):
+    return ENGINE.start("vllm@0.33.0", model, {"block_size": 4, **flags}, "none").model_runner
+
+
+def chunk_of(start, n, drafts=(), answer=(5, 6, 7, 8), **more):
+    """Return a chunk of a request with a prompt of four tokens whose answer is known."""
+    request = Request(PROMPT, len(answer), forced=tuple(answer))
+    state = CachedRequestState(0, request, RequestText(key=0, block_hashes=[], token_ids=list(PROMPT)))
+    return ScheduledChunk(state, start, n, [*drafts], samples_token=True, has_checkpoint_block=False, **more)
+
+
+@pytest.mark.parametrize(("drafts", "accepted", "sampled"), [
+    ((), None, [5]), ((9, 9), None, [5]), ((5, 9), None, [5, 6]), ((5, 6), None, [5, 6, 7]), ((9, 6), None, [5]),
+    ((9, 9), 0, [5]), ((9, 9), 1, [5, 6]), ((9, 9), 2, [5, 6, 7]), ((9, 9), 7, [5, 6, 7]), ((), 3, [5]),
+])  # fmt: skip
+def test_a_token_is_sampled_after_each_right_draft(drafts, accepted, sampled):
+    chunk = chunk_of(3, 1 + len(drafts), drafts)
+    runner_of()._sample(chunk, accepted)
+    assert (chunk.sampled_token_ids, chunk.num_accepted_drafts) == (sampled, len(sampled) - 1)
+    assert chunk.state.token_ids == [*PROMPT, *sampled]
+    assert (chunk.end, chunk.num_accepted_end) == (4 + len(drafts), 4 + len(sampled) - 1)
+
+
+@pytest.mark.parametrize(("drafts", "accepted", "sampled", "parts"), [
+    ((), 0, [5], [(1, (12, 13, 14), 0)]),
+    ((9, -1), 0, [5], [(1, (12, 13, 14), 0), (4, (9,), 1), (5, (WRONG + 1,), 2)]),
+    ((9, -1), 2, [5, 6, 7], [(1, (12, 13, 14), 0), (4, (5,), 1), (5, (6,), 2)]),
+    ((9, 8), 1, [5, 6], [(1, (12, 13, 14), 0), (4, (5,), 1), (5, (8,), 2)]),
+    ((5, 6), 1, [5, 6], [(1, (12, 13, 14), 0), (4, (5,), 1), (5, (WRONG + 1,), 2)]),     # a rejected draft is another
+])  # fmt: skip
+def test_each_draft_is_a_part_of_its_own(drafts, accepted, sampled, parts):
+    chunk = chunk_of(1, 3 + len(drafts), drafts, num_accepted_drafts=accepted, sampled_token_ids=sampled)
+    found = runner_of()._spans(chunk)
+    assert [(span.start, tuple(span.tokens), span.draft) for span in found] == parts
+    assert not any(span.inside for span in found)
+
+
+def test_a_step_costs_its_tokens_and_their_positions():
+    runner, spent = runner_of(), []
+    runner.log = SimpleNamespace(spend=lambda *cost: spent.append(cost))
+    runner._spend([chunk_of(0, 4), chunk_of(3, 2)])
+    runner._spend([])
+    assert spent == [(6, 1, 0), (0, 0, 0)]
+
+
+def test_a_request_starts_again_with_its_tokens():
+    state = chunk_of(0, 4).state
+    state.running_column, state.num_accepted_tokens, state.draft_marks = {0: 3}, 3, [1, 2]
+    state.restart([11, 12, 13, 14, 5])
+    assert (list(state.token_ids), state.num_output_tokens, state.running_column) == ([11, 12, 13, 14, 5], 1, {})
+    assert (state.num_accepted_tokens, state.draft_marks) == (1, [0])
