@@ -192,7 +192,7 @@ def test_prefixes_of_three_slots_are_taken_from_the_log():
     assert [(one["slot"], one["n_tokens"], one["lcp"]) for one in data["requests"]] == [
         (0, 5752, 331), (1, 6325, 331), (3, 870, 333)]  # fmt: skip
     assert data["model"] == "G W128" and data["server"]["ctx_checkpoints"] == 8
-    assert data["profile"] == "llama_cpp@b8152"        # the spelling of its lines ended before b8218; older: no such model
+    assert data["profile"] == "llama_cpp@b8152"   # the spelling ended before b8218; older ones lack such models
     assert data["rejected"] and {23} <= {row["line"] for row in data["contradicted"]}
     assert {row["line"] for row in data["contradicted"]}.isdisjoint({1, 2, 3})       # entries before the log
 
