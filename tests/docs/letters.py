@@ -43,7 +43,7 @@ def _row(row: StepRow, length: int, scale: int) -> Iterator[tuple[str, str]]:
         yield "   index", _cells(length, scale, [(*held.index_rows, "i")])
     for ratio, count in held.compressed:
         ends = [n * ratio for n in range(1, count + 1)]
-        yield f"   one for {ratio}", _cells(length, scale, [(end - 1, end, "c") for end in ends])
+        yield f"   1 per {ratio}", _cells(length, scale, [(end - 1, end, "c") for end in ends])
     if held.state is not None:
         yield "   state", _cells(length, scale, [(held.state - 1, held.state, "o")])
     if any(held.checkpoints):
