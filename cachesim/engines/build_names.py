@@ -59,7 +59,7 @@ def resolve_name(text: str) -> ResolvedName | None:
 def _looked_up(text: str) -> ResolvedName | None:
     prefix, at_sign, name = text.rpartition("@")
     if at_sign:
-        return _of(registry.ENGINES[prefix], name) if prefix in registry.ENGINES else None
+        return _of(registry.ENGINES[prefix], name) if prefix in registry.ENGINES else _as_written(text)
     for engine in registry.ENGINES.values():
         full = f"{engine.name}@{text}"
         if full in engine.profiles or (text == "latest" and engine.newest):
@@ -68,7 +68,19 @@ def _looked_up(text: str) -> ResolvedName | None:
     if _BUILD.fullmatch(text) or _DATE.fullmatch(text):
         return _of(DEFAULT, text)
     found = (_of(engine, text) for engine in registry.ENGINES.values() if _point(engine, text) is not None)
-    return next(found, None)
+    return next(found, None) or _as_written(text)
+
+
+def _as_written(text: str) -> ResolvedName | None:
+    """Return the rule set of a name as people write it (``llama.cpp-b9713``), None for any other text."""
+    name = registry.written_name(text)
+    if name == text:
+        return None
+    profile = registry.present_name(name)
+    if profile in registry.profiles():
+        return ResolvedName(profile, f"{text} -> {profile}")
+    found = resolve_name(name)
+    return None if found is None else found._replace(note=f"{text}: {found.note}")
 
 
 def _point(engine: Engine, name: str) -> Commit | None:

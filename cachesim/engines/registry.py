@@ -256,6 +256,20 @@ def present_name(text: str) -> str:
     return latest().get(text) or text
 
 
+def written_name(text: str) -> str:
+    """Return ``ENGINE`` or ``ENGINE@NAME`` for a name as people write it, else the text: ``vLLM`` is ``vllm``,
+    ``llama.cpp-b9713`` is ``llama_cpp@b9713``, ``vllm==0.33.0`` and ``vllm v0.33.0`` are ``vllm@0.33.0``. A name that
+    begins with an engine's own name and "@" is left as it is."""
+    if text.partition("@")[0] in ENGINES:
+        return text
+    for engine in ENGINES.values():
+        for spelling in (engine.recorded.name, engine.name):
+            letters = "[-_. ]?".join(map(re.escape, re.split("[-_. ]", spelling)))
+            if found := re.fullmatch(rf"{letters}(?:\[[\w,-]*\])?(?:(?:==?|[-@:/ ])\s*v?(\w[\w.+-]*))?", text, re.I):
+                return f"{engine.name}@{found[1]}" if found[1] else engine.name
+    return text
+
+
 def notes() -> Mapping[str, str]:
     """Map profiles to remarks for their readers."""
     return ProfileView(lambda engine: engine.notes)

@@ -258,6 +258,8 @@ def drop_orphaned_tasks(srv: Core) -> None:
     """Drop the deferred further completions whose request has ended: the server's result reader cancels them.
 
     Source: llama.cpp tools/server/server-queue.cpp cleanup_pending_task (b7710)."""
+    if not srv.deferred:
+        return
     alive = {task.id for task in (*srv.queue, *srv.deferred, *(slot.task for slot in srv.slots if slot.task))}
     for task in [task for task in srv.deferred if task.how == SELECTED and task.parent >= 0]:
         if task.parent not in alive:

@@ -20,7 +20,7 @@ from cachesim.engines.build_names import (
     main_branch,
     resolve_name,
 )
-from cachesim.engines.registry import ENGINES, rules_of
+from cachesim.engines.registry import ENGINES, rules_of, written_name
 from cachesim.engines.shared.timeline import Commit
 
 NEWEST = ENGINES["llama_cpp"].newest
@@ -122,6 +122,33 @@ def test_what_nothing_is_known_of_is_refused(text, words):
 @pytest.mark.parametrize("text", ["hea", "b99x", "2026-13-01", "lama@b33", "llama_cpp@b10587", "ik_llama@b4700", ""])
 def test_what_is_no_such_name(text):
     assert resolve_name(text) is None
+
+
+@pytest.mark.parametrize(("text", "profile"), [
+    ("llama.cpp", NEWEST), ("LLAMA_CPP", NEWEST), ("llama.cpp@latest", NEWEST), ("llamacpp", NEWEST),
+    ("llama.cpp-b10587", "llama_cpp@b10587"), ("llama.cpp b9508", "llama_cpp@b9473"),
+    ("ik_llama.cpp", "ik_llama@2491"), ("ik_llama.cpp@2026-07-01", "ik_llama@2020"),
+    ("mlx-lm", "mlx_lm@0.32.2"), ("mlx-lm==0.31.1", "mlx_lm@0.31.1"),
+    ("vLLM", "vllm@0.33.0"), ("vllm==0.32.0", "vllm@0.32.0"), ("vLLM v0.32.0", "vllm@0.32.0"),
+    ("sglang[all]==0.5.9", "sglang@0.5.9"), ("SGLang-0.5.9", "sglang@0.5.9"), ("sglang:v0.5.9", "sglang@0.5.9"),
+])  # fmt: skip
+def test_a_name_as_people_write_it(text, profile):
+    found = resolve_name(text)
+    assert found.profile == profile
+    assert found.note.startswith(text)
+
+
+@pytest.mark.parametrize("text", ["llama.cpp-", "llama.cppx", "llama.cpp@b99x", "vllm== ", "my-vllm", "vllm[==0.32.0"])
+def test_what_only_resembles_the_name_of_an_engine(text):
+    assert resolve_name(text) is None
+
+
+@pytest.mark.parametrize(("text", "name"), [
+    ("vllm@0.32.0", "vllm@0.32.0"), ("vllm@x y", "vllm@x y"), ("vllm", "vllm"), ("nothing", "nothing"),
+    ("vLLM", "vllm"), ("mlx-lm/0.32.2", "mlx_lm@0.32.2"), ("Ik_Llama.cpp: b12", "ik_llama@b12"),
+])  # fmt: skip
+def test_the_name_that_people_mean(text, name):
+    assert written_name(text) == name
 
 
 @pytest.mark.parametrize("name", DATED)
