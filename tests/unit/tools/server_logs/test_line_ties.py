@@ -85,6 +85,37 @@ def test_the_prefix_of_ik_belongs_to_the_only_running_request_if_nothing_contrad
     assert (None, None, [3]) in tied(IK_LAUNCH, ONE, other, BATCH, engine="ik_llama")
 
 
+@pytest.mark.parametrize("prefix, following, is_its_own", [
+    (PREFIX, BATCH, True), (PREFIX, BATCH.replace("p0=40", "p0=39"), False), (PREFIX, ONE, True),
+    (PREFIX, N_PAST, True), (PREFIX, N_PAST.replace("n_past = 40", "n_past = 41"), False),
+    (PREFIX, N_PAST.replace("size() = 60", "size() = 61"), False),
+    (PREFIX.replace("prompt = 40", "prompt = 41"), BATCH, False),
+    (PREFIX.replace("prompt = 40", "prompt = 41"), ONE, False),
+])  # fmt: skip
+def test_beside_another_request_the_numbers_of_a_prefix_must_be_those_of_the_next_line(prefix, following, is_its_own):
+    running = IK_LAUNCH.replace("id_slot=0 id_task=5", "id_slot=1 id_task=4")
+    own = [(1, 4, [1]), (0, 5, [2, 3, 4])]
+    apart = [(1, 4, [1]), (0, 5, [2, 4]), (None, None, [3])]
+    assert tied(running, IK_LAUNCH, prefix, following, engine="ik_llama") == (own if is_its_own else apart)
+
+
+def test_a_prefix_belongs_to_no_request_whose_prompt_has_begun_or_whose_launch_is_missing():
+    running = IK_LAUNCH.replace("id_slot=0 id_task=5", "id_slot=1 id_task=4")
+    begun = tied(running, IK_LAUNCH, N_PAST, PREFIX, BATCH, engine="ik_llama")
+    assert begun == [(1, 4, [1]), (0, 5, [2, 3, 5]), (None, None, [4])]
+    assert tied(running, PREFIX, BATCH, engine="ik_llama") == [(1, 4, [1]), (None, None, [2]), (0, 5, [3])]
+
+
+def test_a_prefix_belongs_to_the_only_running_request_only_just_after_its_launch():
+    other = PREFIX.replace("prompt = 40", "prompt = 41")
+    released = "INFO [ release_slots] slot released | id_slot=1 id_task=4 n_ctx=512 n_past=60 n_system_tokens=0 " \
+               "n_cache_tokens=60 truncated=false"  # fmt: skip
+    ended = IK_LAUNCH.replace("id_slot=0 id_task=5", "id_slot=1 id_task=4")
+    assert (0, 5, [3, 4, 5]) in tied(ended, released, IK_LAUNCH, other, BATCH, engine="ik_llama")
+    assert (0, 5, [2, 5]) in tied(ended, IK_LAUNCH, released, other, BATCH, engine="ik_llama")
+    assert (0, 5, [1, 3]) in tied(IK_LAUNCH, other, BATCH.replace("p0=40", "p0=42"), ended, engine="ik_llama")
+
+
 def doubtful(*lines):
     """Return the tasks of doubtful requests."""
     session = read_session("llama_cpp", grammars()["llama_cpp"], lines)
