@@ -187,3 +187,21 @@ def test_two_lines_wait_for_those_that_follow_them():
     assert [len(request.lines) for request in ties.requests] == [1, 1]
     ties.flush()
     assert [len(request.lines) for request in ties.requests] == [2, 1]
+
+
+def test_requests_that_are_forgotten_get_no_further_lines():
+    session = read_session("llama_cpp", grammars()["llama_cpp"], [LAUNCHED, BEGUN, slot("processing task", 6, 1), DONE])
+    ties = LineTies()
+    for line in session.read_lines[:3]:
+        ties.add(line)
+    ties.flush()
+    first, second = ties.requests
+    ties.forget([first])
+    assert ties.requests == [second]
+    ties.add(session.read_lines[3])
+    assert [one.task for one in ties.finished()] == [6, 5] and first.lines == session.read_lines[:2]
+
+
+def test_lines_from_a_new_prompt_to_its_first_batch_stay_together_without_slot_and_task():
+    lines = ["======== Cache: cache_size = 60, n_past = 40, n_past_prompt = 40"] * 2
+    assert tied(*lines, engine="ik_llama") == [(None, None, [1]), (None, None, [2])]
