@@ -54,7 +54,7 @@ def test_a_long_ordinary_line_is_cut():
 
 
 def test_ordinary_lines_of_a_log_are_counted_by_name():
-    lines = [f"{FULL}{LRU}", *(f'File "a.py", line {at}, in f' for at in range(3)), "4%|x| 4/10", "unknown"]
+    lines = [*(f'File "a.py", line {at}, in f' for at in range(3)), "4%|x| 4/10", "unknown", f"{FULL}{LRU}"]
     found = explain_text("\n".join(lines))
     assert found["ordinary"] == [{"is": "traceback", "times": 3}, {"is": "progress bar", "times": 1}]
     assert (found["known"], found["lines"]) == (1, 6)

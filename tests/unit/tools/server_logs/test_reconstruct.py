@@ -126,7 +126,9 @@ def test_the_window_is_the_printed_one_else_that_of_the_model(facts, model, wind
     assert _window(SimpleNamespace(facts=facts), model) == window
 
 
-@pytest.mark.parametrize("tasks, kind", [({}, "completion"), ({"chat": 1}, "chat"), ({"chat": 1, "x": 2}, "completion")])
+@pytest.mark.parametrize("tasks, kind", [
+    ({}, "completion"), ({"chat": 1}, "chat"), ({"chat": 1, "x": 2}, "completion"),
+])  # fmt: skip
 def test_the_kind_of_task_is_that_of_all_access_lines(tasks, kind):
     assert _task_kind(SimpleNamespace(tasks=tasks)) == kind
 
