@@ -8,7 +8,7 @@ from cachesim.base.errors import BadInput
 
 pytest.importorskip("jinja2")
 
-from cachesim.tools.request_bodies.template_parser import open_parser  # noqa: E402
+from cachesim.tools.request_bodies.template_parser import open_parser
 
 CHAT = {"messages": [{"content": "hi", "b": 1, "a": [2]}], "tools": None}
 
@@ -32,11 +32,13 @@ def test_blocks_leave_no_lines_as_in_transformers():
 
 
 def test_loops_can_be_left():
-    assert rendered("{% for i in [1, 2, 3] %}{% if i == 2 %}{% continue %}{% endif %}{{ i }}{% endfor %}")["text"] == "13"
+    source = "{% for i in [1, 2, 3] %}{% if i == 2 %}{% continue %}{% endif %}{{ i }}{% endfor %}"
+    assert rendered(source)["text"] == "13"
 
 
 @pytest.mark.parametrize("call, text", [
-    ("tojson", '{"content": "hi", "b": 1, "a": [2]}'), ("tojson(sort_keys=true)", '{"a": [2], "b": 1, "content": "hi"}'),
+    ("tojson", '{"content": "hi", "b": 1, "a": [2]}'),
+    ("tojson(sort_keys=true)", '{"a": [2], "b": 1, "content": "hi"}'),
     ("tojson(separators=(',', ':'))", '{"content":"hi","b":1,"a":[2]}'),
 ])  # fmt: skip
 def test_json_keeps_the_order_of_keys_and_takes_the_options_of_transformers(call, text):

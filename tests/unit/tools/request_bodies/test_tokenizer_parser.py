@@ -11,9 +11,9 @@ from cachesim.base.errors import BadInput
 pytest.importorskip("tokenizers")
 pytest.importorskip("gguf")
 
-from cachesim.tools.request_bodies import tokenizer_parser  # noqa: E402
-from cachesim.tools.request_bodies.tokenizer_parser import open_parser  # noqa: E402
-from tests.unit.tools.request_bodies.test_tokenizer import MERGES, TEXT, VOCAB, as_gguf, tokenizers  # noqa: E402
+from cachesim.tools.request_bodies import tokenizer_parser
+from cachesim.tools.request_bodies.tokenizer_parser import open_parser
+from tests.unit.tools.request_bodies.test_tokenizer import MERGES, TEXT, VOCAB, as_gguf, tokenizers
 
 
 def words(data, text=TEXT, gguf=True):
@@ -59,7 +59,7 @@ def test_other_vocabularies_are_refused(tmp_path, model, pre):
 
 
 def test_broken_files_are_refused(monkeypatch):
-    with pytest.raises(BadInput, match="not a tokenizer.json: "):
+    with pytest.raises(BadInput, match=r"not a tokenizer\.json: "):
         open_parser({"gguf": False}, b"{}")
     with pytest.raises(BadInput, match="not a GGUF"):
         open_parser({"gguf": True}, b"{}  " * 9)
