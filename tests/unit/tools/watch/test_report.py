@@ -144,6 +144,9 @@ def test_the_table_shows_the_latest_rows_that_fit_and_marks_what_costs_tokens(ta
         assert shown(table)[-1][1] == (number > 2)
     assert shown(table) == [(["3", "1", "0", "1,200", "1,000", "200"], True),
                             (["4", "1", "0", "1,200", "1,000", "200", "a", "date"], True)]  # fmt: skip
+    plain = Console(file=io.StringIO(), width=60)
+    plain.print(table._table())
+    assert {len(line) for line in plain.file.getvalue().splitlines()} == {60}            # the whole terminal
     table.end({**TOTALS, "log": ["word " * 20]})
     assert capsys.readouterr().out.splitlines() == [
         "2 requests: prompt 1,200, reused at least 1,000, evaluated", "  200 tokens",
