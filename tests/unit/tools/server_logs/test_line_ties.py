@@ -116,6 +116,20 @@ def test_a_prefix_belongs_to_the_only_running_request_only_just_after_its_launch
     assert (0, 5, [1, 3]) in tied(IK_LAUNCH, other, BATCH.replace("p0=40", "p0=42"), ended, engine="ik_llama")
 
 
+APART = "INFO [                main] something | tid=1 timestamp=2"
+
+
+def test_a_prefix_of_a_log_with_a_single_request_is_adopted_at_its_end():
+    """An unknown line between launch and prefix: only the whole log shows that nothing else can have printed it."""
+    other = PREFIX.replace("prompt = 40", "prompt = 41")
+    assert tied(IK_LAUNCH, APART, other, BATCH, engine="ik_llama") == [(0, 5, [1, 3, 4])]
+    late = BATCH.replace("p0=40", "p0=42")
+    assert (None, None, [3]) in tied(IK_LAUNCH, APART, other, late, engine="ik_llama")
+    second = IK_LAUNCH.replace("id_slot=0 id_task=5", "id_slot=1 id_task=6")
+    assert (None, None, [3]) in tied(IK_LAUNCH, APART, other, BATCH, second, engine="ik_llama")
+    assert (None, None, [2]) in tied(APART, other, IK_LAUNCH, BATCH, engine="ik_llama")
+
+
 def doubtful(*lines):
     """Return the tasks of doubtful requests."""
     session = read_session("llama_cpp", grammars()["llama_cpp"], lines)
