@@ -139,6 +139,8 @@ def scored(*places_, tokens):
     ((0, None), (200, answer(1)), "DIFFERS from a cold run: NO ANSWER"),
     ((500, {"error": {"message": "full"}}), (200, answer(1)), "DIFFERS from a cold run: HTTP 500 full"),
     ((500, None), (200, answer(1)), "DIFFERS from a cold run: HTTP 500 "),
+    ((500, {"error": {}}), (200, answer(1)), "DIFFERS from a cold run: HTTP 500 "),
+    ((500, {}), (200, answer(1)), "DIFFERS from a cold run: HTTP 500 "),
     ((200, {}), (200, answer(1)), "an answer that cannot be read"),
     ((200, {"content": "a"}), (200, {"content": "a"}), "same as cold"),
     ((200, [answer(1), answer(2)]), (200, answer(1)), "DIFFERS from a cold run: token 0 is 2, not 1"),
