@@ -6,6 +6,8 @@ import json
 import signal
 import subprocess
 import sys
+from argparse import Namespace
+from contextlib import contextmanager
 from pathlib import Path
 from xml.etree.ElementTree import parse
 
@@ -13,6 +15,7 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import Terminated, main
+from cachesim.tools.conformance import check_command
 from cachesim.tools.conformance.http_check.http_client import Http
 from tests.unit.tools.conformance.http_check.in_process import Toy
 from tests.unit.tools.conformance.http_check.stand_in import serving
@@ -98,6 +101,42 @@ def test_the_verdict_comes_first(capsys, complete, verdict):
         main(["check", url, *QUICK])
     lines = capsys.readouterr().out.splitlines()
     assert next(line for line in lines if not line.startswith(("found after ", "  "))).startswith(f"{verdict}  (")
+
+
+def test_a_server_that_is_started_is_checked_while_it_runs(monkeypatch):
+    class Real:
+        is_running = False
+
+        @contextmanager
+        def serve(self, *words):
+            self.words, self.is_running = words, True
+            yield Namespace(url="http://127.0.0.1:7")
+            self.is_running = False
+
+    real, args = Real(), Namespace(url="", layers="GA", flags="-np 2  -c 64")
+    monkeypatch.setattr(check_command, "real_runs", lambda given: real if given is args else None)
+    monkeypatch.setattr(check_command, "_checked", lambda given: (given.url, real.is_running))
+    assert check_command._started(args) == ("http://127.0.0.1:7", True)
+    assert real.words == ("GA", ["-np", "2", "-c", "64"]) and not real.is_running
+
+
+@pytest.mark.parametrize(("words", "says"), [
+    (["http://x", "--timeout", "0"], "--timeout: expected more than 0 seconds"),
+    ([], "expected the URL of a server, or --real BUILD"),
+    (["http://x", "--real", "b11549"], "expected the URL of a server, or --real BUILD"),
+    (["http://x", "--only", "sam"], "only: unknown section 'sam'"),
+])  # fmt: skip
+def test_unusable_arguments_are_refused_before_a_server_is_asked(capsys, words, says):
+    assert main(["check", *words]) == exits.BAD_INPUT and says in capsys.readouterr().err
+
+
+def test_a_dry_run_lists_the_sections_with_their_numbers(capsys):
+    words = ["check", "http://x", "--dryrun", "--requests", "1200", "--only", "books", "--only", "noise"]
+    assert main(words) == exits.HOLDS
+    assert capsys.readouterr().out.splitlines() == [
+        "1 noise       distance between cold runs of one request", "7 books       reported counts add up",
+        "at most 1,200 requests to http://x; its slots would be overwritten",
+    ]  # fmt: skip
 
 
 @pytest.mark.long

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 import sys
+from queue import SimpleQueue
+from threading import Thread
 
 import pytest
 
-from cachesim.tools.conformance.jsonl_adapter import TAIL, ProcessSubject, StderrTail
-from cachesim.tools.conformance.protocol import CacheRequest, Failed, Unsupported
+from cachesim.tools.conformance import timeouts
+from cachesim.tools.conformance.jsonl_adapter import TAIL, ProcessSubject, PythonSubject, StderrTail, _keywords
+from cachesim.tools.conformance.protocol import CacheRequest, Failed, RequestKey, TimedOut, Unsupported
 from cachesim.tools.conformance.timeouts import TimeBudget
 
 
@@ -79,3 +84,127 @@ def test_a_process_is_ended_once(answering, monkeypatch):
     subject.close()
     assert (len(ended), subject.is_closed, subject.process.stdout.closed, subject.process.poll() is None) == (
         1, True, True, False)
+
+
+def started(program, timeout=60):
+    """Return a process that runs a program."""
+    return ProcessSubject([sys.executable, "-S", "-E", "-c", program], TimeBudget(timeout))
+
+
+def test_a_process_ends_by_itself_when_its_input_ends():
+    subject = started("import sys; sys.stdin.read(); sys.exit(4)")
+    subject.close()
+    assert (subject.process.returncode, subject.budget.killed) == (4, 0)
+    assert subject.process.stdin.closed and subject.process.stdout.closed
+
+
+def test_a_process_that_does_not_end_is_killed_with_its_children(monkeypatch):
+    """The children hold stderr: its reader ends with the last of them."""
+    monkeypatch.setattr(timeouts, "GRACE", 0.1)
+    subject = started("import os, time\nos.fork()\nos.write(1, b'x')\ntime.sleep(60)")
+    assert os.read(subject.process.stdout.fileno(), 1) == os.read(subject.process.stdout.fileno(), 1) == b"x"
+    subject.close()
+    subject.errors.thread.join(30)
+    assert subject.process.returncode == -signal.SIGKILL and not subject.errors.thread.is_alive()
+    assert subject.budget.killed
+
+
+def test_a_process_is_killed_if_it_is_closed_during_an_exchange():
+    subject = started("import time; time.sleep(60)")
+    subject.talk = Thread(target=subject._talk, args=(b"{}\n", SimpleQueue()), daemon=True)
+    subject.talk.start()
+    subject.close()
+    assert (subject.process.returncode, subject.budget.killed) == (-signal.SIGKILL, 0)
+    assert subject.process.stdin.closed and subject.process.stdout.closed
+
+
+def test_a_missed_reply_kills_the_process_and_counts():
+    subject = started("import time; time.sleep(60)", timeout=0.01)
+    with pytest.raises(TimedOut) as missed:
+        subject.reset()
+    assert (subject.process.poll(), subject.budget.missed) == (-signal.SIGKILL, 1)
+    with pytest.raises(Failed, match=re.escape(str(missed.value))):
+        subject.reset()
+    assert subject.budget.missed == 1
+    subject.close()
+
+
+def test_a_burst_has_a_reply_for_each_request(answering):
+    asks = [CacheRequest((1,), 1), CacheRequest((2,), 1)]
+    subject = answering('{"replies": [{"tokens": [7]}, {"tokens": [8], "cached": 1}]}', '{"replies": [{}]}', "{}")
+    assert [(list(one.tokens), one.cached) for one in subject.burst(asks)] == [([7], None), ([8], 1)]
+    for _ in range(2):
+        with pytest.raises(Failed, match="burst of 2 requests: expected a list of 2 replies"):
+            subject.burst(asks)
+
+
+@pytest.mark.parametrize(("command", "why"), [
+    (["/no/such/program"], "'/no/such/program' cannot be started: No such file or directory"),
+    (["a\0b"], r"'a\\x00b' cannot be started: embedded null byte"),
+])  # fmt: skip
+def test_a_program_that_cannot_be_started_is_named(command, why):
+    with pytest.raises(Failed, match=why):
+        ProcessSubject(command, TimeBudget(60))
+
+
+class Cache:
+    """An implementation with every ability."""
+
+    def complete(self, prompt, n_predict, cache=True, cancel_after=None):
+        return {"tokens": [len(prompt) + n_predict], "cached": int(cache)}
+
+    def burst(self, requests):
+        return [self.complete(**one) for one in requests]
+
+    def limits(self):
+        return {"entries": 2}
+
+    def reset(self):
+        raise NotImplementedError
+
+
+def test_an_object_has_the_abilities_of_its_methods_and_parameters():
+    subject = PythonSubject(Cache, TimeBudget(60))
+    assert list(subject.complete(CacheRequest((1, 2), 3)).tokens) == [5]
+    assert subject.complete(CacheRequest((1, 2), 3, cache=False)).cached == 0
+    assert [list(one.tokens) for one in subject.burst([CacheRequest((1,), 1), CacheRequest((1, 2), 1)])] == [[2], [3]]
+    assert subject.limits() == {"entries": 2}
+    with pytest.raises(Unsupported, match=r"complete\(\) has no parameter key"):
+        subject.complete(CacheRequest((1, 2), 3, key=RequestKey("k")))
+    with pytest.raises(Unsupported, match="reset is not implemented"):
+        subject.reset()
+
+
+def test_an_object_without_methods_and_one_that_raises():
+    with pytest.raises(Failed, match=r"dict has no method complete\(prompt, n_predict\)"):
+        PythonSubject(dict, TimeBudget(60))
+
+    class Raising:
+        def complete(self, *args, **options):
+            raise ValueError("full")
+
+    subject = PythonSubject(Raising, TimeBudget(60))
+    with pytest.raises(Failed, match=r"ValueError: full \(.*test_jsonl_adapter\.py:\d+\)"):
+        subject.complete(CacheRequest((1,), 1, key=RequestKey("k")))
+    for method in (subject.limits, subject.reset):
+        with pytest.raises(Unsupported, match=rf"no method {method.__name__}\(\)"):
+            method()
+    with pytest.raises(Unsupported, match=r"no method burst\(\)"):
+        subject.burst([])
+
+
+@pytest.mark.parametrize("replies", [[], [{"tokens": []}] * 2, "ab", None])
+def test_a_burst_of_an_object_has_a_reply_for_each_request(replies):
+    class Bursting(Cache):
+        def burst(self, requests):
+            return replies
+
+    with pytest.raises(Failed, match=r"burst\(\) of 1 requests: expected a list of 1 replies"):
+        PythonSubject(Bursting, TimeBudget(60)).burst([CacheRequest((1,), 1)])
+
+
+@pytest.mark.parametrize(("function", "names"), [
+    (lambda prompt, cache=True: 0, {"prompt", "cache"}), (lambda **more: 0, None), (lambda *a: 0, {"a"}), (dict, None),
+])  # fmt: skip
+def test_the_parameters_of_a_function(function, names):
+    assert _keywords(function) == names

@@ -155,3 +155,10 @@ def test_actions_as_requests():
         {"op": "slot", "request": {"action": "restore", "id_slot": 0, "filename": "f.bin"}},
         {"op": "slot", "request": {"action": "erase", "id_slot": 1}},
         {"op": "lora", "request": {"set": [{"id": 0, "scale": 0.5}]}}, {"op": "restart"}]
+
+
+def test_requests_that_arrive_together_name_the_iterations_between_them():
+    [step], _ = played("A9>1/B9>1{together}/C9>1{together+3}")
+    assert step["op"] == "parallel" and [member.get("after") for member in step["steps"]] == [None, None, 3]
+    assert all("after" in member or at < 2 for at, member in enumerate(step["steps"]))
+    assert "after" not in step["steps"][0] and "after" not in step["steps"][1]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from pathlib import Path
 
 import pytest
 
 from cachesim.base import exits
 from cachesim.base.console import as_text
+from cachesim.base.errors import BadInput
+from cachesim.base.pool import CompletedItem, KilledItem
+from cachesim.tools.replay import command
 from cachesim.tools.replay.command import BAD, FAULT, _code, add_arguments
 from cachesim.tools.replay.report import grouped_report
 
@@ -48,3 +52,42 @@ def test_the_command_takes_pictures():
     parser = ArgumentParser()
     add_arguments(parser)
     assert parser.parse_args(["a.json", "--svg", "a.svg"]).svg == "a.svg"
+
+
+def replayed(file, mode):
+    """Return the data of a replay: files are named after what becomes of them."""
+    if file.stem == "bad":
+        raise BadInput("no trace")
+    if file.stem == "crash":
+        raise ValueError("it")
+    return {**GOOD, "file": file.name, "why": mode}
+
+
+def test_a_file_that_cannot_be_replayed_has_the_reason_in_its_result(monkeypatch):
+    monkeypatch.setattr(command, "replay_file", replayed)
+    assert command.replay_one((Path("a.json"), "exact"))["why"] == "exact"
+    bad, crash = (command.replay_one((Path(name), "exact")) for name in ("bad.json", "crash.json"))
+    assert (bad["scope"], bad["why"], bad["file"], bad["steps"]) == (BAD, "bad.json: no trace", "bad.json", 0)
+    assert (crash["scope"], crash["why"]) == (FAULT, "crash.json: ValueError: it (a fault of cachesim)")
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_results_have_the_order_of_their_files_and_failures_are_printed(monkeypatch, capsys, is_interrupted):
+    files = [Path(f"{name}.json") for name in ("a", "bad", "killed", "b")]
+
+    def finished(work, jobs, processes):
+        assert [file for file, _ in jobs] == files and processes == 3
+        for number in (3, 1, 2, 0):
+            if is_interrupted and number == 0:
+                raise KeyboardInterrupt
+            yield CompletedItem(number, jobs[number], KilledItem("killed by signal 9") if number == 2 else
+                                work(jobs[number]))  # fmt: skip
+
+    monkeypatch.setattr(command, "replay_file", replayed)
+    monkeypatch.setattr(command, "finished", finished)
+    monkeypatch.setattr(command, "progress", lambda found, *_: found)
+    found, ended = command.replay_all(files, "exact", 3)
+    assert [one["file"] for one in found] == [*["a.json"] * (not is_interrupted), "bad.json", "killed.json", "b.json"]
+    assert isinstance(ended, KeyboardInterrupt) is is_interrupted and found[-2]["scope"] == FAULT
+    assert capsys.readouterr().err.splitlines() == [
+        "cachesim: bad.json: no trace", "cachesim: killed.json: killed by signal 9, twice (a fault of cachesim)"]

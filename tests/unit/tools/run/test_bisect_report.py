@@ -5,9 +5,16 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.shared.rule_set import Change
-from cachesim.judging.find_change import ChangedFields, OutcomeChange, RequestHistory, RequestOutcome
+from cachesim.judging.find_change import NO_ANSWER, ChangedFields, OutcomeChange, RequestHistory, RequestOutcome
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.run.bisect_report import answer_report, answers, bisect_data, bisect_report
+from cachesim.tools.run.bisect_report import (
+    answer_report,
+    answers,
+    bisect_data,
+    bisect_report,
+    is_noticed,
+    without_order,
+)
 from tests.unit.tools.run.made import shown
 
 RIGHT, WRONG = RequestOutcome(7, True, 200), RequestOutcome(5, False, 200)
@@ -86,3 +93,38 @@ def test_a_proposal_is_in_the_answer_if_it_is_better_or_asked_for():
 def test_equal_requests_share_a_line_in_the_answer():
     said = shown(answer_report(from_line("A10/B10"), [RequestHistory({"x@1": RIGHT, "x@2": RIGHT})] * 2))
     assert said[1] == "requests 0, 1: the same reuse and correctness under every build that runs them"
+
+
+@pytest.mark.parametrize(("was", "now", "noticed"), [
+    (RIGHT, WRONG, True), (RIGHT, LESS, True), (RIGHT, RIGHT, False), (None, RIGHT, False), (RIGHT, None, False),
+    (RIGHT, RequestOutcome(7, True, 500), True), (RIGHT, RequestOutcome(7, None, 200), True),
+])  # fmt: skip
+def test_a_user_notices_reuse_correctness_and_errors_of_versions_that_ran(was, now, noticed):
+    assert is_noticed(OutcomeChange("x@1", "x@2", was, now)) is noticed
+
+
+@pytest.mark.parametrize(("was", "now", "shown_"), [
+    (LESS, RIGHT, True), (RIGHT, LESS, False), (WRONG, LESS, True), (RequestOutcome(9, None, 200), LESS, True),
+    (RIGHT, WRONG, False), (RIGHT, RequestOutcome(9, None, 200), False),
+])  # fmt: skip
+def test_a_proposal_is_shown_if_it_is_better_or_was_asked_for(was, now, shown_):
+    turn = OutcomeChange("x@1", "x@mine", was, now)
+    history = [RequestHistory({"x@1": was, "x@mine": now}, [], [turn])]
+    assert [len(one.proposed) for one in answers(history)] == [1] * shown_
+    assert len(answers(history, ["x@mine"])[0].proposed) == 1
+
+
+def test_correctness_comes_before_tokens_and_many_tokens_before_few():
+    few, many = changed(RIGHT, RequestOutcome(6, True, 200)), changed(LESS, RequestOutcome(30, True, 200))
+    wrong = changed(LESS, RequestOutcome(3, False, 200))
+    assert [one.number for one in answers([few, many, wrong])] == [2, 1, 0]
+
+
+def test_rule_sets_without_a_place_are_named_and_a_single_rule_set_says_why():
+    assert without_order(["x@a", "x@b"], True) == ["not ordered (without a date and a base): x@a, x@b\n"]
+    assert without_order([], True) == [] and without_order([], False) == [
+        "not compared: the engine has a single rule set\n"]
+
+
+def test_an_answer_that_never_came():
+    assert "NEVER ANSWERED at x@2" in lines(course(RIGHT, RequestOutcome(0, None, NO_ANSWER)))

@@ -5,12 +5,24 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from rich.console import Group
 
 from cachesim.base.console import as_text
 from cachesim.judging.foreign_reads import ForeignContent
 from cachesim.judging.judgement import SlotAtLaunch
 from cachesim.judging.run_data import run_data
-from cachesim.tools.run.run_table import closing_line, origins, run_report, short_verdict
+from cachesim.tools.run.run_table import (
+    MOST,
+    block_of_case,
+    closing_line,
+    mismatch_text,
+    not_run_line,
+    origins,
+    predicted_lines,
+    run_report,
+    short_verdict,
+    state_lines,
+)
 from tests.unit.tools.run.made import BROKEN, UNDECIDED, judgement, run, shown
 
 STORED = SimpleNamespace(kind="entry", owner=1, resume=7, length=7, tokens=())
@@ -157,3 +169,72 @@ def test_rule_sets_of_several_engines_have_a_line_each_and_a_failure_its_block()
     assert lines[1].startswith("mlx_lm@0.32.2") and any("wrong answer at request 1" in line for line in lines[1:3])
     assert not any(line.startswith("# request") for line in lines[:1])
     assert [line for line in shown(run_report(good, other, verbose=1)) if line.startswith("# ")]
+
+
+@pytest.mark.parametrize(("request_number", "text"), [
+    (1, "request 1: reused is 3, the file expects 4"), (0, "request 0: reused is 3, the file expects 4"),
+    (-1, "reused is 3, the file expects 4"),
+])  # fmt: skip
+def test_a_number_that_differs_from_the_file_is_named_with_both_values(request_number, text):
+    assert mismatch_text({"request": request_number, "what": "reused", "got": 3, "expected": 4}) == text
+    data = {**run_data(run(judgement())), "mismatches": [{"request": 1, "what": "x", "got": 3, "expected": 4}]}
+    assert "request 1: x is 3, the file expects 4" in shown(run_report(data))
+
+
+@pytest.mark.parametrize(("first", "in_newest", "where"), [
+    ("b1", True, "from b1 on"), ("b1", False, "from b1 up to b9"), ("", False, "up to b9"),
+    ("", True, "in every version with these features"),
+])  # fmt: skip
+def test_the_versions_with_a_bug(first, in_newest, where):
+    life = {"request": 2, "first": first, "last": "b9", "in_newest": in_newest}
+    lines = shown(run_report({**run_data(run(judgement())), "lives": [life]}))
+    assert f"the bug at request 2 exists {where}" in lines
+
+
+@pytest.mark.parametrize(("not_run", "text"), [
+    (1, "not run: request 2 (limit)"), (2, "not run: requests 2 to 3 (limit)"), (3, "not run: requests 2 to 4 (limit)"),
+])  # fmt: skip
+def test_requests_beyond_a_limit_are_named(not_run, text):
+    assert not_run_line({"requests": [{}, {}], "not_run": not_run, "limit": "limit"}) == text
+
+
+def test_predicted_outcomes_are_grouped_by_rule_and_case():
+    first = {"what": "verdict", "rule": "R.1", "case": "a", "request": 1}
+    found = [first, {**first, "request": 3}, {**first, "what": "charge", "request": 4}]
+    lines = shown(Group(*predicted_lines(found)))
+    whole = " ".join(lines)
+    assert whole.startswith("requests 1, 3, the wrong answer: ")
+    assert whole.count("(R.1, case 'a') request 4, the re-evaluated tokens: ") == 1 and whole.count("case 'a'") == 2
+
+
+STATE = {"i": 2, "died": False, "id_slot": 1, "slot_tokens": None, "checkpoints": [], "entries": 0, "stored_mib": None,
+         "shifts": [], "preemptions": 0, "draft_n": 0, "draft_n_accepted": 0, "completions": 1,
+         "uncounted": 0}  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "text"), [
+    ({"slot_tokens": 0}, "slot 1 holds 0 tokens"), ({"slot_tokens": 7, "died": True}, None), ({}, None),
+    ({"slot_tokens": 1, "checkpoints": [3]}, "slot 1 holds 1 token; 1 checkpoint at 3"),
+    ({"checkpoints": [3, 4]}, "2 stored prefixes of 3, 4 tokens"),
+    ({"entries": 1, "stored_mib": 0.5}, "prompt cache: 1 entry of 0.5 MiB"),
+    ({"entries": 2}, "prompt cache: 2 entries"),
+    ({"shifts": [(90, 4, 45)]}, "context shift at 90: kept 4, dropped 45"),
+    ({"preemptions": 1}, "1 preemption of running requests"),
+    ({"draft_n": 5, "draft_n_accepted": 2}, "drafts: 2 of 5 tokens accepted"), ({"completions": 2}, "2 completions"),
+])  # fmt: skip
+def test_the_state_after_a_request_has_only_what_is_there(fields, text):
+    state = {**run_data(run(judgement()))["requests"][0], **STATE, **fields}
+    assert shown(Group(*state_lines([state]))) == ([] if text is None else [f"after request 2: {text}"])
+
+
+def test_many_checkpoints_are_cut():
+    state = {**run_data(run(judgement()))["requests"][0], **STATE}
+    whole, cut_off = (" ".join(shown(Group(*state_lines([{**state, "checkpoints": [*range(number)]}]))))
+                      for number in (MOST, MOST + 1))  # fmt: skip
+    assert ".." not in whole and cut_off.endswith("11, .. tokens") and "13 stored prefixes" in cut_off
+
+
+def test_a_case_that_cannot_run_again_has_its_causes_and_its_command():
+    lines = as_text(block_of_case({"failure": None, "causes": ["it crashed"], "command": "cachesim why x 1"}))
+    assert lines.splitlines() == ["  it crashed", "cachesim why x 1"]
+    assert as_text(block_of_case({"failure": None, "command": "c"})).splitlines() == ["c"]

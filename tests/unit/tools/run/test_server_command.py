@@ -203,3 +203,29 @@ def test_parts_of_a_value_that_changes_nothing_are_ignored_once_and_of_another_r
     assert (found.ignored, found.options) == (["--graph-config"], {"block": 8})
     with pytest.raises(BadInput, match="not simulated, and may change what is reused: --connector"):
         read("engine serve M --connector.a 1")
+
+
+def container(line: str) -> tuple[int, dict[str, str], bool] | None:
+    """Return the place of the first argument, the variables and the mark of a program."""
+    found = find_program(command_words(line), TABLE)
+    return found and (found.at, {name: word.text for name, word in found.variables.items()}, found.is_marked)
+
+
+@pytest.mark.parametrize(("line", "found"), [
+    ("docker run -e E_BLOCK=4 --env=A=1 -e HOST vendor/engine M", (8, {"E_BLOCK": "4", "A": "1"}, False)),
+    ("docker run -e A=1 vendor/engine A=2 engine serve M", (8, {"A": "2"}, False)),
+    ("docker run --name x vendor/engine-fork M", (5, {}, True)), ("docker run --name", None),
+    ("docker run --name vendor/engine", None), ("docker run -it vendor/engine", (4, {}, False)),
+    ("docker run -p 80:80 vendor/engine", (5, {}, False)),
+    ("docker run --entrypoint /bin/other vendor/engine M", None),
+    ("docker run --entrypoint=/bin/engine.exe other", (4, {}, False)),
+])  # fmt: skip
+def test_options_of_a_container_come_before_its_image(line: str, found: object) -> None:
+    assert container(line) == found
+
+
+@pytest.mark.parametrize(("text", "caching"), [
+    ("1", True), ("on", True), ("TRUE", True), ("enabled", True), ("0", False), ("off", False), ("", False),
+])  # fmt: skip
+def test_the_variable_of_a_switch_has_a_truth_value(text: str, caching: bool) -> None:
+    assert read(f"E_CACHING={text} engine serve M").options == {"caching": caching}

@@ -7,9 +7,12 @@ import pytest
 from cachesim.base import exits
 from cachesim.base.console import ProgressBar
 from cachesim.cli.main import main
+from cachesim.engines.rule import Role
+from cachesim.judging.evidence import Grade
 from cachesim.judging.foreign_reads import ForeignContent
 from cachesim.judging.run_data import why_data
 from cachesim.judging.verdict import CORRECT
+from cachesim.tools.run.why_report import _decisions, _tokens
 from tests.unit.tools.run.made import BROKEN, UNDECIDED, judgement, run, shown, why_report
 
 
@@ -117,3 +120,45 @@ def test_the_search_names_what_it_does(monkeypatch):
     steps = {what for what, _, _ in shown}
     assert steps == {"comparing versions", "exchanging rules"}
     assert all(0 <= done < total for _, done, total in shown)
+
+
+STEP = {"rule": "R.1", "role": Role.PICK, "value": 1, "says": "it is picked", "grade": "seen", "dull": False}
+
+
+def decisions(*steps, verbose=0):
+    return shown(_decisions({"decisions": [{**STEP, **step} for step in steps]}, verbose))
+
+
+@pytest.mark.parametrize(("steps", "verbose", "found"), [
+    ([], 0, ["no decisions with an effect"]), ([{}], 0, ["R.1 it is picked"]),
+    ([{"grade": Grade.READ}, {"grade": Grade.OURS}], 0, ["R.1 it is picked [read]", "R.1 it is picked [ours]"]),
+    ([{"dull": True}], 0, ["no decisions with an effect", "1 more decision (-v)"]),
+    ([{"dull": True}], 1, ["R.1 it is picked"]),
+    ([{"role": Role.CREATE}], 0, ["R.1 it is picked"]),
+    ([{"role": Role.ENABLE, "value": 0, "says": "off"}, {"role": Role.CREATE}, {}], 0,
+     ["R.1 it is picked", "2 more decisions (-v)"]),
+    ([{"role": Role.ENABLE, "value": 1, "says": "on"}, {"role": Role.CREATE}], 0,
+     ["R.1 it is picked", "1 more decision (-v)"]),
+])  # fmt: skip
+def test_decisions_without_effect_are_counted_only(steps, verbose, found):
+    """Decisions about checkpoints have none where checkpoints are disabled."""
+    assert [" ".join(line.split()) for line in decisions(*steps, verbose=verbose)] == found
+
+
+TOKENS = {"kept": 3, "restored": 0, "loaded": 1, "prompt_n": 6, "reason": "", "cache_n": 4, "prompt": 10, "best": 0,
+          "held": 4}  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "found"), [
+    ({}, ["10 tokens = 3 kept + 0 restored + 1 loaded + 6 evaluated"]),
+    ({"reason": "it extends"}, ["10 tokens = 3 kept + 0 restored + 1 loaded + 6 evaluated (it extends)"]),
+    ({"prompt_n": 5}, ["9 of 10 tokens = 3 kept + 0 restored + 1 loaded + 5 evaluated"]),
+    ({"prompt_n": 7}, ["10 tokens, some more than once: 3 kept + 0 restored + 1 loaded + 7 evaluated =",
+                       "11"]),
+    ({"best": 8}, ["10 tokens = 3 kept + 0 restored + 1 loaded + 6 evaluated",
+                   "at most 4 reusable; 8 evaluated before"]),
+    ({"best": 8, "held": 3}, ["10 tokens = 3 kept + 0 restored + 1 loaded + 6 evaluated",
+                              "at most 3 reusable with a correct answer; 8 evaluated before"]),
+])  # fmt: skip
+def test_the_prompt_is_the_sum_of_its_sources(fields, found):
+    assert shown(_tokens({**TOKENS, **fields})) == found

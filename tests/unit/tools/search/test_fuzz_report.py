@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.tools.search.campaign_folder import with_failures
-from cachesim.tools.search.report import fuzz_report
+from cachesim.tools.search.report import fuzz_report, merge_report
 from tests.unit.tools.run.made import shown
 
 
@@ -60,3 +60,40 @@ def test_conversations_that_are_not_modelled_are_told():
     assert lines()[0] == "x@y  seed 7, 40 conversations"
     assert lines(refused=2)[0] == "x@y  seed 7, 40 conversations, 2 not modelled"
     assert lines()[1] == "nothing found for survives"
+
+
+COST = {"requests": 9, "mine": 110, "theirs": 100, "right": 7, "right_mine": 80, "right_theirs": 0}
+
+
+def test_a_comparison_with_another_rule_set_names_its_own_failures_and_both_counts():
+    mended = [{"times": 4, "property": "survives", "rule": "R.1"}]
+    found = lines(against="x@other", cost=COST, mended=mended)[1:]
+    assert found[:2] == ["failures only under x@other", "#  times  property  rule"]
+    assert found[2:5] == ["1      4  survives  R.1", "tokens evaluated in 9 requests: 110 (other: 100, +10.00 %)",
+                          "in the 7 requests that both answer correctly: 80 (other: 0)"]  # fmt: skip
+    assert lines(against="x@other", cost=COST, mended=[])[1] == "failures only under x@other: none"
+
+
+def test_stored_cases_are_counted_by_file():
+    one = {"file": "a.toml", "property": "survives", "rule": "R.1"}
+    assert lines(corpus={"files": 3, "failing": [one, one], "unplayed": [{"file": "b", "why": "b: broken"}]})[:4] == [
+        "stored cases: 3 run, 1 fails", "a.toml: survives: R.1", "a.toml: survives: R.1", "not run: b: broken"]
+    two = [one, {**one, "file": "c.toml"}]
+    assert lines(corpus={"files": 3, "failing": two, "unplayed": []})[0] == "stored cases: 3 run, 2 fail"
+    assert lines(corpus={"files": 1, "failing": [], "unplayed": []})[0] == "stored cases: 1 run, 0 fail"
+
+
+@pytest.mark.parametrize(("done", "left_out", "head"), [
+    ([[0, 40]], [], ["2 files, 40 conversations"]),
+    ([[0, 40]], ["c"], ["2 files, 40 conversations; 1 file skipped (no further conversations)"]),
+    ([[3, 10], [12, 40]], [], ["2 files, 40 conversations", "not run: 0 .. 2, 10 .. 11"]),
+    ([[at, at + 1] for at in range(0, 12, 2)], [],
+     ["2 files, 40 conversations", "not run: 1 .. 1, 3 .. 3, 5 .. 5, 7 .. 7, 9 .. 9"]),
+    ([[at, at + 1] for at in range(1, 12, 2)], [],
+     ["2 files, 40 conversations", "not run: 0 .. 0, 2 .. 2, 4 .. 4, 6 .. 6, 8 .. 8 and 1 more ranges"]),
+])  # fmt: skip
+def test_a_merged_campaign_names_the_conversations_that_are_missing(done, left_out, head):
+    data = {"profile": "x@y", "seed": 7, "examples": 40, "refused": 2, "failures": [], "properties": ["survives"],
+            "files": ["a", "b"], "done": done, "left_out": left_out}  # fmt: skip
+    assert shown(merge_report(data)) == [*head, "x@y  seed 7, 40 conversations, 2 not modelled",
+                                         "nothing found for survives"]  # fmt: skip

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from itertools import permutations
+from pathlib import Path
 
 import pytest
 
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
-from cachesim.tools.search.campaign import Campaign
-from cachesim.tools.search.campaign_file import CampaignPlan, packed
-from cachesim.tools.search.merge import campaigns_in, merged
+from cachesim.tools.search.campaign import Campaign, Failure
+from cachesim.tools.search.campaign_file import CampaignPlan, StoredCampaign, packed
+from cachesim.tools.search.merge import CampaignSource, campaigns_in, merged
+from cachesim.tools.search.property_failure import PropertyFailure
+from cachesim.tools.search.run_properties import CampaignCost
 from tests.unit.tools.search.test_fuzz_command import BAD, call
 
 ARGV = (*BAD[:-1], "120", "--no-shrink")
@@ -112,3 +115,59 @@ def test_a_campaign_that_was_spoilt_is_refused(spoilt, tmp_path):
 def test_what_is_no_part_is_refused(capsys, text):
     code, out, err = call(capsys, *ARGV, "--shard", text)
     assert (code, out, err.count("\n")) == (2, "", 1) and "--shard" in err
+
+
+PLAN = CampaignPlan("x@1", ("survives",), ("A",), "provenance", 3)
+FOUND = PropertyFailure("survives", 1, "crash", {"error": "it"}, "R.1")
+OTHER = FOUND._replace(deciding="R.2")
+
+
+def source(name, *spans, failures=(), mended=(), rules="", plan=PLAN):
+    """Return a campaign of so many conversations with these failures."""
+    size = sum(stop - start for start, stop in spans)
+    kept = Campaign(plan.profile, {one.finding.group: one for one in failures}, size - 1, 1, [*spans],
+                    {one.finding.group: one for one in mended}, CampaignCost(size, 2))  # fmt: skip
+    return CampaignSource(Path(name), StoredCampaign(plan, rules, kept, {}, ()))
+
+
+def test_counts_of_parts_are_added_and_the_first_conversation_is_kept():
+    one = source("b", (0, 5), failures=[Failure(4, FOUND, 2)], mended=[Failure(1, OTHER)])
+    two = source("a", (5, 9), failures=[Failure(6, FOUND, 3), Failure(7, OTHER)], mended=[Failure(6, OTHER, 4)])
+    for order in ([one, two], [two, one]):
+        [whole] = merged(order)
+        found = whole.campaign
+        assert (whole.plan, found.done, found.played, found.refused) == (PLAN, [(0, 9)], 7, 2)
+        assert found.cost == CampaignCost(9, 4) and whole.left_out == [] and [*map(str, whole.files)] == ["b", "a"]
+        assert {group: (one.first, one.times) for group, one in found.failures.items()} == {
+            FOUND.group: (4, 5), OTHER.group: (7, 1)}  # fmt: skip
+        assert {one.first: one.times for one in found.mended.values()} == {1: 5}
+
+
+def test_the_files_of_a_search_are_merged_apart_from_those_of_others():
+    other = PLAN._replace(seed=2)
+    found = merged([source("a", (0, 5)), source("b", (0, 3), plan=other)])
+    assert [(one.plan, one.campaign.done) for one in found] == [(other, [(0, 3)]), (PLAN, [(0, 5)])]
+
+
+def test_a_file_within_others_gives_only_its_shrunk_cases():
+    shrunk = [Failure(4, FOUND, 9, kept={"line": "A"}), Failure(2, OTHER, kept={"line": "B"})]
+    large = source("b", (0, 9), failures=[Failure(4, FOUND), Failure(3, OTHER)])
+    [whole] = merged([source("a", (2, 5), failures=shrunk), large, source("c")])
+    assert [*map(str, whole.files)] == ["b"] and [*map(str, whole.left_out)] == ["a", "c"]
+    known = whole.campaign.failures
+    assert (known[FOUND.group].kept, known[FOUND.group].times) == ({"line": "A"}, 1)
+    assert known[OTHER.group].kept is None                   # of another conversation
+
+
+def test_a_case_that_is_shrunk_already_is_kept():
+    mine, theirs = Failure(4, FOUND, kept={"line": "mine"}), Failure(4, FOUND, kept={"line": "theirs"})
+    [whole] = merged([source("a", (0, 9), failures=[mine]), source("b", (0, 5), failures=[theirs])])
+    assert whole.campaign.failures[FOUND.group].kept == {"line": "mine"}
+
+
+def test_files_that_overlap_partly_and_files_of_other_rules_are_refused():
+    with pytest.raises(BadInput, match="b: overlaps partly with a"):
+        merged([source("a", (0, 5)), source("b", (4, 8))])
+    assert merged([source("a", (0, 5)), source("b", (5, 8))])[0].campaign.done == [(0, 8)]
+    with pytest.raises(BadInput, match="b: its rule files differ from those of a"):
+        merged([source("a", (0, 5)), source("b", (5, 8), rules="another digest")])

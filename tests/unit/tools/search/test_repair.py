@@ -12,8 +12,9 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
+from cachesim.judging.rule_exchange import RuleVariant
 from cachesim.tools.search.property_failure import PropertyFailure
-from cachesim.tools.search.repair import RepairResults, groups, numbers
+from cachesim.tools.search.repair import RepairResults, groups, numbers, repair_data
 from cachesim.tools.search.rule_mutations import ChangePrice, CureTrial, MutationRun, MutationSearch
 from tests.shared import ROOT
 
@@ -30,7 +31,8 @@ def call(capsys, *argv):
 
 
 def failed(number, *cures):
-    return CureTrial(MutationRun(number, "A", 10, (PropertyFailure("survives", 0, "", {}),)), frozenset(cures))
+    found = (PropertyFailure("survives", 0, "", {"error": "it: 3"}),)
+    return CureTrial(MutationRun(number, "A", 10, found), frozenset(cures))
 
 
 def test_the_change_that_cures_most_comes_first_and_each_failure_is_in_one_group():
@@ -38,6 +40,38 @@ def test_the_change_that_cures_most_comes_first_and_each_failure_is_in_one_group
     found = list(groups(tried, dict.fromkeys(range(5), FREE)))
     assert [(one.change, len(one.cured)) for one in found] == [(1, 3), (2, 1)]
     assert found[0].others == ((2, 1), (3, 1))
+
+
+KNOWN = tuple(RuleVariant(f"field{i}", "R.1", f"R.{i}", f"x@{i}") for i in range(4))
+
+
+def test_the_data_of_a_repair():
+    """Two failures have a cure, one only a pair; two conversations are correct, one of them undecided."""
+    tried = [failed(0, 1, 2), failed(1, 1), failed(2)._replace(pairs=((2, 3),))]
+    runs = [*(one.run for one in tried), MutationRun(3, "A", 10, ()), MutationRun(4, "A", 10, None)]
+    dear = ChangePrice({"R": 100, "A": 100}, {"R": 150, "A": 100}, 2)
+    found = RepairResults(MutationSearch(LATEST, ("survives",)), 7, 0, KNOWN, runs, tried, {1: FREE, 2: dear},
+                          list(groups(tried, {1: FREE, 2: dear})), dear, 1)  # fmt: skip
+    data = repair_data(found)
+    assert {name: data[name] for name in ("profile", "seed", "properties", "files", "examples", "right", "undecided",
+                                          "failing", "tried")} == {
+        "profile": LATEST, "seed": 7, "properties": ["survives"], "files": 0, "examples": 5, "right": 1,
+        "undecided": 1, "failing": 3, "tried": 4}  # fmt: skip
+    [group] = data["groups"]
+    assert (group["field"], group["new"], group["failures"]) == ("field1", "R.1", 2)
+    assert (group["cost"], group["broken"]) == (0.0, 0)
+    assert (group["conversation"], group["conversations"]) == ("0", ["0", "1"])
+    assert group["findings"] == [{"property": "survives", "rule": "it", "times": 2}]
+    [other] = group["others"]
+    assert (other["field"], other["cures"], other["cost"], other["broken"]) == ("field2", 1, 0.25, 2)
+    assert other["kinds"] == {"A": {"before": 100, "after": 100, "cost": 0.0},
+                              "R": {"before": 100, "after": 150, "cost": 0.5}}  # fmt: skip
+    [left] = data["uncured"]
+    assert (left["conversation"], left["property"], left["text"]) == ("2", "survives", "it: 3")
+    assert [[one["field"] for one in pair] for pair in left["pairs"]] == [["field2", "field3"]]
+    assert (data["together"]["held"], data["together"]["cost"]) == (1, 0.25)
+    assert repair_data(RepairResults(found.search, 7, 0, KNOWN, runs))["together"] is None
+    assert not found.has_crashed and found.uncured == [tried[2]]
 
 
 def test_one_that_breaks_or_costs_too_much_for_a_kind_is_the_last_choice():

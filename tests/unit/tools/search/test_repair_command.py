@@ -8,7 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from cachesim.base import exits
+from cachesim.judging.rule_exchange import RuleVariant
 from cachesim.tools.search import repair, repair_command, report
+from cachesim.tools.search.property_failure import PropertyFailure
+from cachesim.tools.search.repair import CuredGroup, RepairResults
+from cachesim.tools.search.rule_mutations import ChangePrice, CureTrial, MutationRun, MutationSearch
 
 
 def parsed(*words):
@@ -37,3 +41,48 @@ def test_a_crash_comes_before_a_failure(monkeypatch, has_crashed, failing, code)
     monkeypatch.setattr(repair, "with_failures", lambda data: data)
     monkeypatch.setattr(report, "repair_report", lambda data: str(data))
     assert repair_command.run(SimpleNamespace(json=False)) == code
+
+
+def failing(number, *cures):
+    run = MutationRun(number, "A", 10, (PropertyFailure("survives", 0, "", {"error": "it"}),))
+    return CureTrial(run, frozenset(cures))
+
+
+@pytest.fixture
+def repaired(monkeypatch):
+    """Return results with a chosen change that affects a correct conversation, and the jobs that are run."""
+    tried = [failing(0, 1), failing(1, 1)]
+    runs = [*(one.run for one in tried), MutationRun(2, "A", 10, (), {1: 1}), MutationRun(3, "A", 10, (), {0: 1})]
+    known = tuple(RuleVariant(f"field{i}", "R.1", f"R.{i}", "x@1") for i in range(2))
+    found = RepairResults(MutationSearch("x@1", ()), 0, 0, known, runs, tried)
+    asked = []
+
+    def spread(do, todo, jobs, what):
+        asked.extend((what, job.source, job.changes) for job in todo)
+        return [[MutationRun(one, "A", 15 if one == 2 else 10, () if one in (0, 2) else runs[1].found)
+                 for one in job.source] for job in todo]  # fmt: skip
+
+    monkeypatch.setattr(repair_command, "_spread", spread)
+    return found, asked
+
+
+def test_only_conversations_that_a_change_affects_are_run_for_its_price(repaired):
+    found, asked = repaired
+    assert repair_command._prices(found, 1) == {1: ChangePrice({"A": 20}, {"A": 25}, 0)}
+    assert asked == [("prices", (2,), (found.known[1],))]
+
+
+def test_the_chosen_changes_are_proved_together_on_affected_and_failing_conversations(repaired):
+    found, asked = repaired
+    repair_command._prove(found, 1)
+    assert asked == [] and (found.together, found.held) == (None, 0)
+    found.groups = [CuredGroup(1, tuple(found.tried), ())]
+    repair_command._prove(found, 1)
+    assert asked == [("all changes", (2, 0, 1), (found.known[1],))]
+    assert (found.together, found.held) == (ChangePrice({"A": 20}, {"A": 25}, 0), 1)
+
+
+def test_jobs_are_blocks_of_conversations():
+    search = MutationSearch("x@1", ())
+    sizes = [len(job.source) for job in repair_command._jobs(search, [*range(2 * repair_command.BLOCK + 1)])]
+    assert sizes == [repair_command.BLOCK, repair_command.BLOCK, 1] and repair_command._jobs(search, []) == []

@@ -9,8 +9,11 @@ import pytest
 
 from cachesim.cli.main import main
 from cachesim.tools.advise.saved_tokens import saved_tokens
-from cachesim.tools.server_logs.assumed_history import CHANGED, repair_case
+from cachesim.tools.server_logs.assumed_history import CHANGED, EXCLUDED, _inside, _pieces, repair_case
 from cachesim.tools.server_logs.import_log import rebuild_log
+from cachesim.tools.server_logs.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.reconstruction import ReconstructedRequest
+from cachesim.tools.server_logs.slot_contents import SlotText, WordRange
 from tests.unit.tools.server_logs.simulated_log import dated_line, evaluated, simulated, simulated_log
 
 DATE = CHANGED[0]
@@ -83,6 +86,64 @@ def test_no_number_without_the_whole_conversation(tmp_path):
     found = imported(tmp_path, line).found
     found.requests[1].logged = replace(found.requests[1].logged, cache_n=30, numbers={})
     assert repair_case(found) is None
+
+
+SHORT = "H31.DA8.S300.|UA20>aa30/H.DB8.S.|UA.aa.|UB20>ab30/H.DC8.S.|UA.aa.|UB.ab.|UC20>ac30"
+"""Three turns with a date of 8 tokens after token 31."""
+
+
+def test_of_a_prompt_that_differs_at_a_date_the_rest_is_assumed_to_follow_unchanged(tmp_path):
+    """The log shows a cut after token 31 and the length of what follows it: 370 and 420 tokens."""
+    found = imported(tmp_path, SHORT, "A").found
+    assert found.line == "A359>a30/A[:31].B378>b30/A[:31].C428>c30"
+    case = repair_case(found)
+    assert case.assumes == "requests 1, 2 differ from the earlier prompt only in 8 tokens after token 31 and in new " \
+                           "text at the end"  # fmt: skip
+    assert (case.varied, case.excluded, case.facts.texts) == ("1 to 64 tokens", EXCLUDED, case.assumes)
+    sizes = [["A", 359], ["a", 30], ["D", 8], ["E", 20], ["b", 30], ["F", 8], ["G", 20], ["c", 30]]
+    assert case.scenario.words == dict(sizes)
+    prompts = [[(one.word, one.start, one.stop) for one in step.prompt] for step in case.scenario.line.steps]
+    assert prompts == [
+        [("A", None, None)],
+        [("A", None, 31), ("D", None, None), ("A", 39, None), ("a", None, None), ("E", None, None)],
+        [("A", None, 31), ("F", None, None), ("A", 39, None), ("a", None, None), ("E", None, None),
+         ("b", None, None), ("G", None, None)],
+    ]  # fmt: skip
+    assert [(one.words["D"], one.words["E"]) for one in case.variants] == [(1, 20), (64, 20)]
+
+
+def test_a_log_whose_request_was_left_out_is_not_repaired(tmp_path):
+    found = imported(tmp_path, SHORT, "A").found
+    found.requests[1].is_bounded = False
+    assert repair_case(found) is None
+    found.requests[1].is_bounded, found.requests[1].step = True, -1
+    assert repair_case(found) is None
+
+
+def placed(before=1000, lcp=100, step=1, **logged):
+    """Return a request that has this common prefix with a slot which holds a prompt of that length."""
+    return ReconstructedRequest(LoggedRequest(**logged), step=step, lcp=lcp, before=SlotText((), before))
+
+
+@pytest.mark.parametrize("request_, is_inside", [
+    (placed(), True), (placed(lcp=0), False), (placed(lcp=1), True), (placed(lcp=935), True), (placed(lcp=936), False),
+    (placed(step=0), True), (placed(step=-1), False), (placed(shifts=((0, 9),)), False),
+    (placed(chunks=((0, 9),)), False), (placed(truncated=True), False),
+])  # fmt: skip
+def test_a_request_differs_within_the_earlier_prompt_if_more_than_the_longest_change_is_left(request_, is_inside):
+    assert _inside(request_) is is_inside
+
+
+@pytest.mark.parametrize("marks, pieces", [
+    ((), [("A", False, 2, 6), ("B", False, None, None)]), ((0,), [("A", True, 2, 6), ("B", False, None, None)]),
+    ((4,), [("A", False, 2, 6), ("B", True, None, None)]),
+    ((1,), [("A", False, 2, 3), ("A", True, 3, 6), ("B", False, None, None)]),
+    ((5, 6), [("A", False, 2, 6), ("B", False, None, 1), ("B", True, 1, 2), ("B", True, 2, None)]), ((7,), None),
+])  # fmt: skip
+def test_user_messages_begin_at_the_same_tokens_of_the_pieces(marks, pieces):
+    text = SlotText((WordRange("A", 4, 9, 2), WordRange("B", 3, 3)))
+    whole = [("A", False, 2, 6), ("B", False, None, None)]
+    assert [tuple(one) for one in _pieces(text, marks)] == (pieces or whole)
 
 
 def test_a_single_difference_is_not_assumed_to_be_a_date(tmp_path):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from cachesim.tools.server_logs.derivations import _empty_cache
+from cachesim.tools.server_logs.found_numbers import FoundNumbers
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.recognise import grammars
 
@@ -49,3 +53,22 @@ def test_the_first_task_of_a_server_reuses_nothing_also_without_its_launch():
 def test_a_prompt_that_the_excerpt_does_not_end_is_not_known_to_be_evaluated():
     batch = "slot update_slots: id  0 | task 0 | n_tokens = 6144, memory_seq_rm [6144, end)"
     assert not {"cache_n", "prompt_n"} & {*numbers(batch)[0]}
+
+
+@pytest.mark.parametrize(("n_past", "rest", "counts"), [
+    (40, 9, (49, 40, 9)), (40, 1, (41, 40, 1)), (40, 0, (40, 39, 1)), (0, 9, (9, 0, 9)),
+])  # fmt: skip
+def test_at_least_the_last_token_of_a_prompt_is_evaluated(n_past, rest, counts):
+    found, _ = numbers("slot 0 is processing [task id: 7]",
+                       f"slot 0 : in cache: {n_past} tokens | to process: {rest} tokens")  # fmt: skip
+    assert [found[name] for name in ("n_tokens", "cache_n", "prompt_n")] == [(count, count) for count in counts]
+
+
+@pytest.mark.parametrize(("entries", "known"), [(0, (0, 0)), (1, None)])
+def test_nothing_is_reused_from_an_empty_cache(entries, known):
+    line = SimpleNamespace(number=3, number_of=lambda name: entries)
+    request = SimpleNamespace(of=lambda *kinds: [line] if "fetch" in kinds else [])
+    found = FoundNumbers()
+    _empty_cache(request, found)
+    number = found.get("cache_n")
+    assert (number and (number.low, number.high)) == known

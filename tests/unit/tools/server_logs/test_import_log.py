@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +16,7 @@ from cachesim.engines.shared.log_grammar import PromptHint
 from cachesim.scenarios.load import load
 from cachesim.scenarios.schema import DEFAULT_PROFILE
 from cachesim.tools.server_logs.command import log_case
-from cachesim.tools.server_logs.import_log import _least, _windows, import_log
+from cachesim.tools.server_logs.import_log import LOOKED_AT, _least, _lines_of_others, _untried, _windows, import_log
 from cachesim.tools.server_logs.log_facts import logged_options
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.recognise import grammars
@@ -66,6 +67,30 @@ def test_only_the_first_requests_of_a_long_log_are_simulated(monkeypatch):
     data, _ = import_log(PARALLEL, ["llama_cpp@b11549"])
     assert (data["log_requests"], len(data["requests"]), data["agree"]) == (12, 5, 5)
     assert data["missing"][0] == "only the first 5 of 12 requests were simulated (--limit rebuilt=N simulates more)"
+
+
+@pytest.mark.parametrize(("requests", "settings", "lengths", "notes"), [
+    (set(), [], [], []),
+    ({1}, [], [], ["not all values were tried of: prefixes of 1 request (--limit sought=N allows more)"]),
+    ({1, 2}, ["the window size"], [], ["of: the window size, prefixes of 2 requests (--limit"]),
+    (set(), [], [3], ["the log does not print the prompt lengths of 1 request: not all combinations of lengths were "
+                      "tried"]),
+    ({1}, [], [3, 4], ["of: prefixes of 1 request (--limit", "the prompt lengths of 2 requests: not all"]),
+])  # fmt: skip
+def test_what_a_search_did_not_try_is_named_with_the_option_that_tries_it(requests, settings, lengths, notes):
+    found = SimpleNamespace(untried_requests=requests, untried_settings=settings, with_length=lengths)
+    said = [*_untried(found)]
+    assert len(said) == len(notes) and all(note in text for note, text in zip(notes, said, strict=True))
+
+
+def test_lines_of_another_server_are_counted_from_the_first():
+    vllm = "Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: 1.0 tokens/s, Running: 1 reqs, " \
+           "Waiting: 0 reqs, GPU KV cache usage: 1.0%, Prefix cache hit rate: 0.0%"  # fmt: skip
+    unknown = [(1000, "something"), (1200, vllm), (1300, vllm)]
+    [note] = _lines_of_others(SimpleNamespace(unknown=unknown))
+    assert note == "not read: 2 lines that vllm prints, from line 1,200 on"
+    late = [(at, "something") for at in range(LOOKED_AT)] + [(1200, vllm)]
+    assert [*_lines_of_others(SimpleNamespace(unknown=late))] == []
 
 
 def test_json_lines_and_prefixes_are_ignored(tmp_path):

@@ -85,6 +85,51 @@ def test_the_prefix_of_ik_belongs_to_the_only_running_request_if_nothing_contrad
     assert (None, None, [3]) in tied(IK_LAUNCH, ONE, other, BATCH, engine="ik_llama")
 
 
+@pytest.mark.parametrize("prefix, following, is_its_own", [
+    (PREFIX, BATCH, True), (PREFIX, BATCH.replace("p0=40", "p0=39"), False), (PREFIX, ONE, True),
+    (PREFIX, N_PAST, True), (PREFIX, N_PAST.replace("n_past = 40", "n_past = 41"), False),
+    (PREFIX, N_PAST.replace("size() = 60", "size() = 61"), False),
+    (PREFIX.replace("prompt = 40", "prompt = 41"), BATCH, False),
+    (PREFIX.replace("prompt = 40", "prompt = 41"), ONE, False),
+])  # fmt: skip
+def test_beside_another_request_the_numbers_of_a_prefix_must_be_those_of_the_next_line(prefix, following, is_its_own):
+    running = IK_LAUNCH.replace("id_slot=0 id_task=5", "id_slot=1 id_task=4")
+    own = [(1, 4, [1]), (0, 5, [2, 3, 4])]
+    apart = [(1, 4, [1]), (0, 5, [2, 4]), (None, None, [3])]
+    assert tied(running, IK_LAUNCH, prefix, following, engine="ik_llama") == (own if is_its_own else apart)
+
+
+def test_a_prefix_belongs_to_no_request_whose_prompt_has_begun_or_whose_launch_is_missing():
+    running = IK_LAUNCH.replace("id_slot=0 id_task=5", "id_slot=1 id_task=4")
+    begun = tied(running, IK_LAUNCH, N_PAST, PREFIX, BATCH, engine="ik_llama")
+    assert begun == [(1, 4, [1]), (0, 5, [2, 3, 5]), (None, None, [4])]
+    assert tied(running, PREFIX, BATCH, engine="ik_llama") == [(1, 4, [1]), (None, None, [2]), (0, 5, [3])]
+
+
+def test_a_prefix_belongs_to_the_only_running_request_only_just_after_its_launch():
+    other = PREFIX.replace("prompt = 40", "prompt = 41")
+    released = "INFO [ release_slots] slot released | id_slot=1 id_task=4 n_ctx=512 n_past=60 n_system_tokens=0 " \
+               "n_cache_tokens=60 truncated=false"  # fmt: skip
+    ended = IK_LAUNCH.replace("id_slot=0 id_task=5", "id_slot=1 id_task=4")
+    assert (0, 5, [3, 4, 5]) in tied(ended, released, IK_LAUNCH, other, BATCH, engine="ik_llama")
+    assert (0, 5, [2, 5]) in tied(ended, IK_LAUNCH, released, other, BATCH, engine="ik_llama")
+    assert (0, 5, [1, 3]) in tied(IK_LAUNCH, other, BATCH.replace("p0=40", "p0=42"), ended, engine="ik_llama")
+
+
+APART = "INFO [                main] something | tid=1 timestamp=2"
+
+
+def test_a_prefix_of_a_log_with_a_single_request_is_adopted_at_its_end():
+    """An unknown line between launch and prefix: only the whole log shows that nothing else can have printed it."""
+    other = PREFIX.replace("prompt = 40", "prompt = 41")
+    assert tied(IK_LAUNCH, APART, other, BATCH, engine="ik_llama") == [(0, 5, [1, 3, 4])]
+    late = BATCH.replace("p0=40", "p0=42")
+    assert (None, None, [3]) in tied(IK_LAUNCH, APART, other, late, engine="ik_llama")
+    second = IK_LAUNCH.replace("id_slot=0 id_task=5", "id_slot=1 id_task=6")
+    assert (None, None, [3]) in tied(IK_LAUNCH, APART, other, BATCH, second, engine="ik_llama")
+    assert (None, None, [2]) in tied(APART, other, IK_LAUNCH, BATCH, engine="ik_llama")
+
+
 def doubtful(*lines):
     """Return the tasks of doubtful requests."""
     session = read_session("llama_cpp", grammars()["llama_cpp"], lines)
@@ -156,3 +201,21 @@ def test_two_lines_wait_for_those_that_follow_them():
     assert [len(request.lines) for request in ties.requests] == [1, 1]
     ties.flush()
     assert [len(request.lines) for request in ties.requests] == [2, 1]
+
+
+def test_requests_that_are_forgotten_get_no_further_lines():
+    session = read_session("llama_cpp", grammars()["llama_cpp"], [LAUNCHED, BEGUN, slot("processing task", 6, 1), DONE])
+    ties = LineTies()
+    for line in session.read_lines[:3]:
+        ties.add(line)
+    ties.flush()
+    first, second = ties.requests
+    ties.forget([first])
+    assert ties.requests == [second]
+    ties.add(session.read_lines[3])
+    assert [one.task for one in ties.finished()] == [6, 5] and first.lines == session.read_lines[:2]
+
+
+def test_lines_from_a_new_prompt_to_its_first_batch_stay_together_without_slot_and_task():
+    lines = ["======== Cache: cache_size = 60, n_past = 40, n_past_prompt = 40"] * 2
+    assert tied(*lines, engine="ik_llama") == [(None, None, [1]), (None, None, [2])]

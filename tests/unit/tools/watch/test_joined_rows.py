@@ -9,6 +9,7 @@ from string import ascii_letters
 
 import pytest
 
+from cachesim.tools.watch import joined_rows
 from cachesim.tools.watch.joined_rows import (
     APART,
     LOOKS,
@@ -19,8 +20,9 @@ from cachesim.tools.watch.joined_rows import (
     reply_numbers,
     row_causes,
 )
-from cachesim.tools.watch.paired_halves import COUNTS, NOT_APART, PATIENCE
+from cachesim.tools.watch.paired_halves import COUNTS, NOT_APART, PATIENCE, ClientHalf, LogHalf
 from cachesim.tools.watch.recent_bodies import RecentBodies
+from cachesim.tools.watch.server_losses import UNREACHABLE
 from cachesim.tools.watch.watched_exchange import CLIENT_LEFT, INCOMPLETE, NOT_COPIED, WHOLE, WatchedExchange
 
 
@@ -245,6 +247,64 @@ def test_bodies_that_cannot_be_compared_have_a_row_with_the_reason():
 def test_other_requests_are_counted_only():
     joined, one = JoinedRows(RecentBodies(), False), WatchedExchange("GET", "/health", status=200, end=WHOLE)
     assert watched(joined, one) == [] and joined.totals == Counter({"other": 1})
+
+
+@pytest.mark.parametrize("end", [joined_rows.HALVES, joined_rows.HALVES + 1])
+def test_replies_beyond_a_bound_wait_no_longer(monkeypatch, end):
+    monkeypatch.setattr(joined_rows, "APART", 1 << 30)
+    joined = JoinedRows(RecentBodies(), True)
+    joined._halves.clients = [ClientHalf({"source": "client", "prompt": at}) for at in range(end)]
+    assert [row["prompt"] for row in joined.read_to_end()] == [0] * (end - joined_rows.HALVES)
+    assert joined.is_behind
+
+
+@pytest.mark.parametrize("end", [joined_rows.ROWS, joined_rows.ROWS + 2])
+def test_rows_of_the_log_beyond_a_bound_wait_no_longer(monkeypatch, end):
+    joined = JoinedRows(RecentBodies(), True)
+    joined._halves.logged = [LogHalf(logged(5, 7, task=at, lines=[at])) for at in range(end)]
+    assert [row["task"] for row in joined.read_to_end(is_quiet=False)] == [*range(end - joined_rows.ROWS)]
+
+
+@pytest.mark.parametrize("half, is_behind", [(joined_rows.HALVES // 2, True), (joined_rows.HALVES // 2 - 1, False)])
+def test_the_log_is_read_first_if_half_of_the_replies_that_may_wait_do(half, is_behind):
+    joined = JoinedRows(RecentBodies(), True)
+    joined._halves.clients = [ClientHalf({})] * half
+    assert joined.is_behind is is_behind
+
+
+def other(method, target, reply, status=200):
+    one = WatchedExchange(method, target, is_sent=True, status=status, end=WHOLE)
+    one.take_reply(reply)
+    return one
+
+
+@pytest.mark.parametrize("method, reply, status, slots", [
+    ("GET", b'{"total_slots": 3}', 200, 3), ("POST", b'{"total_slots": 3}', 200, 0), ("GET", b"{}", 200, 0),
+    ("GET", b'{"total_slots": 3}', 500, 0),
+])  # fmt: skip
+def test_the_server_states_the_number_of_its_slots(method, reply, status, slots):
+    joined = JoinedRows(RecentBodies(), False)
+    assert watched(joined, other(method, "/props", reply, status)) == [] and joined.losses.slots == slots
+
+
+@pytest.mark.parametrize("method, target, reply, status, events", [
+    ("POST", "/slots/3?action=erase", b'{"id_slot": 3, "n_erased": 9}', 200, [(1, "erase", 3)]),
+    ("POST", "/slots/3?action=restore", b'{"id_slot": 3}', 200, [(1, "restore", 3)]),
+    ("POST", "/slots/3?action=erase", b'{"id_slot": 2}', 200, []), ("POST", "/slots/3?action=erase", b"{}", 200, []),
+    ("GET", "/slots/3?action=erase", b'{"id_slot": 3}', 200, []),
+    ("POST", "/slots/3?action=erase", b'{"id_slot": 3}', 501, []), ("POST", "/slots/3", b'{"id_slot": 3}', 200, []),
+])  # fmt: skip
+def test_an_action_counts_if_the_server_confirms_it_for_the_slot(method, target, reply, status, events):
+    joined = JoinedRows(RecentBodies(), False)
+    watched(joined, other(method, target, reply, status))
+    assert [tuple(one) for one in joined.losses._events] == events
+
+
+def test_a_refused_connection_is_an_event_between_requests():
+    joined = JoinedRows(RecentBodies(), False)
+    joined.unreachable()
+    joined.unreachable()
+    assert [tuple(one) for one in joined.losses._events] == [(1, UNREACHABLE, None), (2, UNREACHABLE, None)]
 
 
 def test_causes_are_counted_if_they_cost_tokens():

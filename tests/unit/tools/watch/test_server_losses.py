@@ -147,6 +147,77 @@ def test_a_request_without_counts_leaves_at_least_what_it_extends():
     assert moved.ask(1, 0) is None                                       # what slot 3 held is unknown
 
 
+@pytest.mark.parametrize("action, says", [
+    ("erase", "slot 0 was erased"), ("restore", "a saved file was restored into slot 0")])
+def test_an_action_is_described_with_its_slot(action, says):
+    server = started()
+    server.event(action, 0)
+    assert server.ask(1, 0)["says"].endswith(f"100 of 100 tokens that were sent before are evaluated again: {says}")
+
+
+def test_a_loss_without_advice_has_an_empty_one_and_says_whether_others_used_the_server():
+    assert started().ask(1, 0) == {"cause": "unknown", "tokens": 100, "advice": "", "says": (
+        "100 of 100 tokens that were sent before are evaluated again: the cause is not known")}  # fmt: skip
+
+
+@pytest.mark.parametrize("moment, cause", [(10, "unknown"), (11, "erased"), (20, "erased"), (21, "unknown")])
+def test_events_after_the_previous_request_up_to_the_end_of_this_one_count(moment, cause):
+    losses = ServerLosses()
+    losses.note(moment, "erase", 0)
+    losses.add(ServedRequest(BodyLink(1), 10, slot=0, prompt=100, reused=0), "new")
+    losses.add(ServedRequest(BodyLink(2, 1), 20, slot=0, prompt=200, reused=0), "extends")
+    assert losses.loss(2, "extends")["cause"] == cause
+
+
+@pytest.mark.parametrize("moment, cause", [(10, "unknown"), (11, "overwritten"), (20, "overwritten"), (21, "unknown")])
+def test_requests_that_ended_after_the_previous_one_up_to_the_end_of_this_one_count(moment, cause):
+    losses = ServerLosses()
+    losses.add(ServedRequest(BodyLink(1, 0, 1), 10, slot=0, prompt=100, reused=0), "new")
+    losses.add(ServedRequest(BodyLink(2, 0, 2), moment, slot=0, prompt=100, reused=0), "new")
+    losses.add(ServedRequest(BodyLink(3, 1, 1), 20, slot=0, prompt=200, reused=0), "extends")
+    assert losses.loss(3, "extends")["cause"] == cause
+
+
+@pytest.mark.parametrize("run, task, next_task, cause", [
+    (1, 4, 4, "restarted"), (1, 4, 5, "unknown"), (0, 4, 4, "unknown"), (1, None, 0, "unknown"),
+    (1, 4, None, "unknown"),
+])  # fmt: skip
+def test_a_restart_needs_two_task_numbers_of_different_runs(run, task, next_task, cause):
+    server = Server()
+    server.ask(1, 0, 100, cause="new", run=0, task=task)
+    assert server.ask(1, 0, run=run, task=next_task)["cause"] == cause
+
+
+def test_what_is_not_known_of_a_request_is_no_loss():
+    losses = ServerLosses()
+    losses.add(ServedRequest(BodyLink(2, 1), 20, slot=0, prompt=200, reused=0), "extends")
+    assert losses.loss(2, "extends") is None and losses.loss(7, "extends") is None
+    assert started().ask(1, None) is None
+    unknown = Server()
+    assert unknown.ask(1, 0, None, cause="new") is None and unknown.ask(1, 0) is None
+
+
+@pytest.mark.parametrize("cause, tokens", [("extends", 100), ("edited", None)])
+def test_a_request_without_counts_counts_as_its_previous_one_only_if_it_keeps_its_prompt(cause, tokens):
+    server = started()
+    server.ask(1, None, None, cause=cause)
+    loss = server.ask(1, 0)
+    assert (loss and loss["tokens"]) == tokens
+
+
+def test_the_only_slot_of_a_server_is_slot_0():
+    server = started(slots=1)
+    server.event("erase", 0)
+    assert server.ask(1, 0, slot=None)["cause"] == "erased"
+
+
+def test_the_oldest_request_is_dropped_first():
+    server = Server()
+    for number in range(KEPT + 1):
+        server.ask(number, 0, 100, cause="new")
+    assert server.ask(KEPT, 0)["tokens"] == 100 and server.ask(0, 0) is None
+
+
 def test_memory_is_bounded():
     server = Server()
     for number in range(KEPT + 10):

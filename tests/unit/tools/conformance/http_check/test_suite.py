@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from cachesim.tools.conformance.http_check.dialect import identify_server
 from cachesim.tools.conformance.http_check.listener import CheckListener
 from cachesim.tools.conformance.http_check.matching_rules import MatchingRuleSet
-from cachesim.tools.conformance.http_check.suite import CheckOptions, _counted_once, check, longest
+from cachesim.tools.conformance.http_check.suite import CheckOptions, _counted_once, _reused, check, longest
+from cachesim.tools.conformance.protocol import Failed, Reply
 from cachesim.tools.conformance.report import Finding, Result
 from tests.unit.tools.conformance.http_check.in_process import NATIVE, InProcess, Toy
 from tests.unit.tools.conformance.http_check.stand_in import Simulated
@@ -178,3 +181,8 @@ def test_a_property_whose_histories_a_limit_cut_off_is_undecided():
     result = found.report["append"]
     assert result.checked and result.decisive and result.state == "undecided" and not found.report.conforms
     assert result.why.startswith("stopped after 40 requests before all histories were run; ")
+
+
+def test_the_reuse_of_a_run_begins_with_its_first_prompt():
+    warm = [Reply((1,), None, cached=3), Reply((), None, cached=4, refused="full"), Failed("x"), Reply((1,), None)]
+    assert _reused(SimpleNamespace(warm=warm)) == [None, 3, None, None, None] and _reused(None) == [None]

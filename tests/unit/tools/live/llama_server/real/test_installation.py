@@ -107,6 +107,13 @@ def test_what_a_killed_installation_left_is_removed_by_the_next(programs, cache)
     assert left(cache) == ["b11549"]
 
 
+def test_an_environment_whose_removal_ends_early_is_not_installed(programs, cache, monkeypatch):
+    install(WHEEL)
+    monkeypatch.setattr(installation.shutil, "rmtree", lambda folder, ignore_errors: None)
+    remove(WHEEL)
+    assert environment_of(WHEEL).is_dir() and not is_installed(WHEEL)
+
+
 def test_an_environment_is_removed(programs, cache):
     install(WHEEL)
     remove(WHEEL)

@@ -1,0 +1,206 @@
+"""The main part of exported programs: a warm run of a case, a cold run, and a line for each request."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from cachesim.tools.live.llama_server.export import case_program
+from cachesim.tools.live.llama_server.export.case_program import CaseServer, ExportedCase, _binary, _renamed, run_case
+
+ANSWER = {"tokens": [7, 8], "timings": {"cache_n": 3, "prompt_n": 2}}
+VARIABLES = ("LLAMA_SERVER", "MODELS", "SEED", "FIRST", "TOLERANCE", "WITHIN", "DELAY")
+
+
+@pytest.fixture(autouse=True)
+def clean(monkeypatch):
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(case_program.signal, "signal", lambda *_: None)
+
+
+MADE = []
+
+
+class Model:
+    """A model whose file has its name."""
+
+    def write(self, path):
+        with open(path, "w") as file:
+            file.write("model")
+
+
+class Server:
+    """A server that is never started. ``flags``: those of each start; ``has_ended``: the process is gone."""
+
+    has_ended = False
+
+    def __init__(self, binary, models, model, folder, constant):
+        self.binary, self.models, self.model, self.constant = binary, models, model, constant
+        self.flags, self.is_stopped = [], False
+        MADE.append(self)
+
+    def start(self, *flags):
+        self.flags.append(flags)
+        return "http://127.0.0.1:1"
+
+    def ended(self):
+        return self.has_ended
+
+    def stop(self):
+        self.is_stopped = True
+
+
+@pytest.fixture
+def program(monkeypatch):
+    """Return a function that runs a case on a server with these cold answers, and returns exit code and server."""
+    monkeypatch.setattr(case_program, "CaseServer", Server)
+
+    def run(warm, cold, has_ended=False, **more):
+        def history(talk, server, words):
+            for number, came in warm.items():
+                talk.came[number], talk.sent[number] = came, {}
+
+        monkeypatch.setattr(Server, "has_ended", has_ended)
+        monkeypatch.setattr(case_program.ServerTalk, "cold", lambda self, number, server: cold[number])
+        fields = {"models": {"m.gguf": Model()}, "words": {"A": [101, 102]}, "spelled": (), "flags": ("-np", "1"),
+                  "cold_flags": ("-np", "9"), "constant": ("-t", "1"), "history": history, "tolerance": 0.01,
+                  "expected": dict.fromkeys(warm, (3, 2)), "wheel": ""}  # fmt: skip
+        case = ExportedCase(**{**fields, **more})
+        return run_case(case), MADE[-1]
+
+    return run
+
+
+def test_equal_answers_show_no_fault(program, capsys):
+    code, server = program({0: (200, ANSWER)}, {0: (200, ANSWER)})
+    assert capsys.readouterr().out.splitlines() == [
+        "request  cache_n (expected)  evaluated (expected)  answer",
+        "0  3 (3)  2 (2)  same as cold  tokens: 7 8", "the fault does not show",
+    ]  # fmt: skip
+    assert (code, server.flags, server.is_stopped) == (0, [("-np", "1"), ("-np", "9")], True)
+    assert (server.binary, server.model, server.constant) == (["llama-server"], "m.gguf", ("-t", "1"))
+
+
+def test_a_different_answer_is_the_fault_also_if_later_ones_are_equal(program, capsys):
+    other = {"tokens": [7, 9]}
+    code, _ = program({0: (200, other), 1: (200, ANSWER)}, {0: (200, ANSWER), 1: (200, ANSWER)})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "0  - (3)  - (2)  DIFFERS from a cold run: token 1 is 9, not 8  tokens: 7 9"
+    assert (code, lines[-1]) == (1, "THE FAULT SHOWS")
+
+
+def test_tokens_are_shown_up_to_the_eighth(program, capsys):
+    long = {"tokens": [*range(9)]}
+    program({0: (200, long), 1: (200, {"content": ""})}, {0: (200, long), 1: (200, {"content": ""})})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].endswith("  tokens: 0 1 2 3 4 5 6 7") and lines[2] == "1  - (3)  - (2)  same as cold"
+
+
+def test_a_server_that_ends_at_the_cold_run_shows_the_fault_and_is_started_again(program, capsys):
+    code, server = program({0: (200, ANSWER)}, {0: (0, None)}, has_ended=True)
+    assert "0  - (3)  - (2)  the server has ended" in capsys.readouterr().out
+    assert code == 1 and server.flags == [("-np", "1"), ("-np", "9"), ("-np", "9")]
+    code, _ = program({0: (200, ANSWER)}, {0: (0, None)}, has_ended=False)
+    assert "cold: HTTP 000, warm: 200" in capsys.readouterr().out and code == 0
+
+
+def test_the_answer_to_a_client_that_left_is_not_compared(program, capsys):
+    def history(talk, server, words):
+        talk.disconnected.add(4)
+
+    code, _ = program({}, {}, history=history, expected={4: (0, 0)})
+    assert "4  (disconnected)" in capsys.readouterr().out.splitlines() and code == 0
+
+
+def test_a_program_that_fails_has_its_own_exit_code(program, capsys):
+    def history(talk, server, words):
+        raise ValueError("broken")
+
+    code, server = program({}, {}, history=history)
+    assert code == 2 and "ValueError: broken" in capsys.readouterr().err and server.is_stopped
+
+
+def test_models_are_written_where_they_are_missing(program, monkeypatch, tmp_path):
+    monkeypatch.setenv("MODELS", str(tmp_path / "made"))
+    _, server = program({}, {})
+    assert server.models == str(tmp_path / "made") and (tmp_path / "made" / "m.gguf").read_text() == "model"
+    (tmp_path / "made" / "m.gguf").write_text("own")
+    program({}, {})
+    assert (tmp_path / "made" / "m.gguf").read_text() == "own"
+
+
+def case(**more):
+    fields = dict.fromkeys(ExportedCase._fields)
+    return ExportedCase(**{**fields, "words": {"A": [100, 101, 319, 320]}, "spelled": (), "wheel": "", **more})
+
+
+def test_words_get_other_tokens_with_a_seed_and_a_first_token(monkeypatch):
+    assert _renamed(case(), "A") == [100, 101, 319, 101]
+    monkeypatch.setenv("SEED", "2")
+    assert _renamed(case(), "A") == [100, 103, 102, 103]
+    monkeypatch.setenv("FIRST", "1000")
+    assert _renamed(case(), "A") == [100, 1002, 1001, 1002]
+    assert _renamed(case(spelled=("A",)), "A") == [100, 101, 319, 320]
+
+
+def test_the_server_is_that_of_the_variable_else_of_the_wheel_else_of_the_path(monkeypatch, tmp_path):
+    assert _binary(case(), str(tmp_path)) == ["llama-server"]
+    assert _binary(case(wheel="print(1)"), str(tmp_path)) == [sys.executable, str(tmp_path / "server.py")]
+    assert (tmp_path / "server.py").read_text() == "print(1)"
+    for value, binary in (("mine", "mine"), (f"bin{os.sep}mine", os.path.abspath("bin/mine"))):
+        monkeypatch.setenv("LLAMA_SERVER", value)
+        assert _binary(case(wheel="print(1)"), str(tmp_path)) == [binary]
+
+
+def stand_in(text):
+    """Return the words that start a program which writes a line and then sleeps or, with an empty line, ends."""
+    rest = "time.sleep(60)" if not text else "sys.exit(3)"
+    return [sys.executable, "-S", "-E", "-c", f"import sys, time; print({text!r}, flush=True); {rest}"]
+
+
+@pytest.mark.parametrize(("log", "starts"), [("x E one", 1), ("a E couldn't bind", 5)])
+def test_a_server_that_does_not_start_ends_the_program_with_its_errors(monkeypatch, capsys, tmp_path, log, starts):
+    server, begun = CaseServer(stand_in(log), "models", "m", str(tmp_path), ()), []
+    started = server._started
+
+    def counted(port, flags):
+        begun.append(port)
+        return started(port, flags)
+
+    monkeypatch.setattr(server, "_started", counted)
+    monkeypatch.setattr(case_program.ServerTalk, "request", lambda *_: server.process.wait() and (0, None))
+    monkeypatch.setattr(case_program.time, "sleep", lambda _: None)
+    with pytest.raises(SystemExit) as ended:
+        server.start()
+    assert (ended.value.code, len(begun)) == (2, starts)
+    assert capsys.readouterr().err.splitlines() == ["the server does not start:", log]
+
+
+def test_a_server_is_ready_when_it_answers_with_its_own_name(monkeypatch, tmp_path):
+    replies = [(0, None), (503, {}), (200, None), (200, {"model_alias": "another"})]
+    server, asked, waited = CaseServer(stand_in(""), "models", "m", str(tmp_path), ("-t", "1")), [], []
+
+    def request(talk, method, path):
+        asked.append((talk.url, method, path))
+        name = server.process.args[server.process.args.index("--alias") + 1]
+        return replies.pop(0) if replies else (200, {"model_alias": name})
+
+    monkeypatch.setattr(case_program.ServerTalk, "request", request)
+    monkeypatch.setattr(case_program.time, "sleep", waited.append)
+    url = server.start("--lora", "MODELS/a.gguf")
+    words = server.process.args
+    assert asked == [(url, "GET", "/props")] * 5 and waited == [0.1] * 4
+    assert words[5:9] == ["-m", os.path.join("models", "m"), "--host", "127.0.0.1"]
+    assert words[-4:] == ["-t", "1", "--lora", os.path.join("models", "a.gguf")]
+    server.stop()
+    assert server.process.poll() is not None and os.path.isdir(tmp_path / "slots")
+
+
+def test_a_program_that_cannot_be_run_is_named(capsys, tmp_path):
+    with pytest.raises(SystemExit) as ended:
+        CaseServer(["/no/such/server"], "models", "m", str(tmp_path), ()).start()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == "/no/such/server: No such file or directory (set LLAMA_SERVER=PATH)\n"

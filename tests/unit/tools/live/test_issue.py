@@ -1,0 +1,78 @@
+"""Sentences of a bug report about the affected versions and the cures."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.shared.rule_set import Change
+from cachesim.judging.find_change import ChangedFields, OutcomeChange, RequestHistory, RequestOutcome
+from cachesim.tools.live.llama_server.export import issue
+from cachesim.tools.live.llama_server.export.issue import _because, _came, _change, _edits, _first_bad, _named
+
+RIGHT, WRONG, UNKNOWN = (RequestOutcome(3, equal, 200) for equal in (True, False, None))
+STEP = ChangedFields((Change("min_step", "64", "256", "#1"),), True)
+BOTH = ChangedFields((Change("pick", "R.1", "R.2", ""), Change("drop", "R.3", "R.4", "#2")), False)
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch):
+    """Show texts without escapes, versions without builds, and changes with the build of their rule set."""
+    monkeypatch.setattr(issue, "markdown_text", str)
+    monkeypatch.setattr(issue, "build_of", lambda profile: "b9 of May" if profile == "x@9" else "")
+    monkeypatch.setattr(issue, "build_with", lambda profile, change: "b7" if profile == "x@9" else "")
+
+
+def sentences(course, *beside):
+    return [*_first_bad(course, beside)]
+
+
+def test_a_correct_answer_has_no_affected_version():
+    assert sentences(None) == ["The answer is correct under this rule set."]
+
+
+def test_the_last_change_to_a_wrong_answer_is_named_with_its_cause():
+    turns = [OutcomeChange("x@1", "x@2", RIGHT, WRONG, [BOTH]), OutcomeChange("x@2", "x@3", WRONG, RIGHT, []),
+             OutcomeChange("x@3", "x@9", RIGHT, WRONG, [STEP, BOTH])]  # fmt: skip
+    course = RequestHistory({"x@1": RIGHT, "x@2": WRONG, "x@3": RIGHT, "x@9": WRONG, "x@new": WRONG}, turns)
+    first, second = sentences(course, "x@new")
+    assert first == ("By simulation of each version: correct at x@3, wrong at b9 of May (x@9), because of "
+                     "min_step: 64 -> 256 (#1, in b7) or pick: R.1 -> R.2 (in b7) together with "
+                     "drop: R.3 -> R.4 (#2, in b7).")  # fmt: skip
+    assert second.startswith("Wrong up to b9 of May (x@9). ")
+
+
+def test_a_fault_of_every_version_is_wrong_in_the_oldest_that_ran():
+    course = RequestHistory({"x@0": None, "x@1": WRONG, "x@2": WRONG, "x@mine": RIGHT})
+    first, second = sentences(course, "x@mine")
+    assert first == "Wrong in the oldest version that the simulator knows with these options: x@1."
+    assert second.startswith("Wrong up to x@2. ")
+    assert sentences(RequestHistory({"x@1": None}))[0].endswith("with these options: ?.")
+    assert sentences(RequestHistory({"x@1": UNKNOWN}))[1].startswith("Wrong up to ?. ")
+
+
+@pytest.mark.parametrize(("was", "now", "is_cure"), [
+    (WRONG, RIGHT, True), (None, RIGHT, True), (UNKNOWN, RIGHT, True), (RIGHT, RIGHT, False), (WRONG, WRONG, False),
+    (WRONG, UNKNOWN, False), (WRONG, None, False),
+])  # fmt: skip
+def test_proposals_that_correct_the_answer_are_cures(was, now, is_cure):
+    course = RequestHistory({"x@1": WRONG}, [], [OutcomeChange("x@1", "x@new", was, now, [STEP])])
+    cures = ["Correct with the rules of x@new, because of min_step: 64 -> 256 (#1)."]
+    assert sentences(course)[2:] == cures * is_cure
+
+
+def test_changes_without_source_and_build_have_no_brackets():
+    assert _change(BOTH.changes[0], "x@1") == "pick: R.1 -> R.2" and _because([]) == ""
+    assert (_named("x@1"), _named("x@9")) == ("x@1", "b9 of May (x@9)")
+    assert [*_edits([STEP, BOTH])] == []
+
+
+@pytest.mark.parametrize(("fields", "text"), [
+    ({}, "0. cache_n 3, evaluated 2: correct answer"), ({"equal": None}, "0. cache_n 3, evaluated 2: correct answer"),
+    ({"equal": False, "fault": "it differs"}, "0. cache_n 3, evaluated 2: wrong answer: it differs"),
+    ({"status": 400, "equal": False}, "0. cache_n 3, evaluated 2: HTTP 400"),
+    ({"died": True, "status": 500}, "0. cache_n 3, evaluated 2: the process ends"),
+])  # fmt: skip
+def test_the_outcome_of_a_request(fields, text):
+    one = type("Outcome", (), {"cache_n": 3, "prompt_n": 2, "equal": True, "fault": "", "died": False, "status": 200,
+                               **fields})  # fmt: skip
+    assert [*_came([one])] == [text]
