@@ -208,6 +208,13 @@ def test_model_and_options_replace_those_of_a_file():
     assert changed.scenario.expect == {} and changed.scenario.server["ctx_size"] == case.server["ctx_size"]
 
 
+def test_a_table_in_place_of_a_name_is_told_where_tables_go():
+    table = cachesim.rules("llama_cpp@b11549")
+    with pytest.raises(BadInput, match=r"<rule set llama_cpp@b11549> \(a changed table is the argument table of judge\)"):
+        cachesim.run("A5/A", table)
+    assert cachesim.judge("A5/A", table=table).profile == "llama_cpp@b11549"
+
+
 @pytest.mark.parametrize("what, named", [
     ({"profile": []}, "the list of rule sets is empty"), ({"profile": 3}, "profile: "),
     ({"profile": ["llama_cpp", 3]}, "expected the name of a rule set, found 3"),
