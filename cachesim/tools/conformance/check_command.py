@@ -99,7 +99,7 @@ def run(args: Namespace) -> int:
 def _started(args: Namespace) -> ServerReport:
     """Return the result of the check of a real server that is started for it, with the URL in ``args.url``. Servers
     with other micro-batches are started when an answer differs."""
-    from cachesim.tools.conformance.http_check.batch_control import StartedServers
+    from cachesim.tools.conformance.http_check.batch_control import SMALL, StartedServers
 
     real = real_runs(args)
     assert real is not None
@@ -108,7 +108,9 @@ def _started(args: Namespace) -> ServerReport:
 
     @contextmanager
     def start(size: int) -> Iterator[ServerRunner]:
-        with real.serve(args.layers, [*flags, "-ub", str(size)]) as served, _control_stage(args, served.url) as stage:
+        uncut = [] if size == SMALL else ["--ctx-checkpoints", "0"]  # checkpoints cut a prompt before its end
+        more = ["-ub", str(size), *uncut]
+        with real.serve(args.layers, [*flags, *more]) as served, _control_stage(args, served.url) as stage:
             yield stage
 
     with real.serve(args.layers, flags) as served, StartedServers(start) as control:

@@ -37,7 +37,7 @@ GROUPED = ("burst", "identical")
 SHAPE = "differed without the cache, too: what is evaluated together changes this server's numbers"
 NUMBERS = "as a cold run in other micro-batches does: a matter of numbers, not of the cache"
 OPEN = ("differed from a cold run, by numbers or by a fault: answers of this model depend on micro-batches "
-        "(--control URL of a server with another -ub, such as 32, decides)")
+        "(--control URL of a server with -ub 32 may decide)")
 CUTS = "an answer does not depend on the micro-batches of its prompt"
 UNCONTROLLED = "differed from a cold run by little, and requests cannot switch the cache off for comparison"
 
@@ -184,7 +184,7 @@ class ConfirmingSearch(HistorySearch):
         passes, and one whose cause is open is left out."""
         if check.ok or check.name not in COMPARING:
             return [check]
-        cause = self.control.cause(played, check, self.loosely)
+        cause = self.control.cause(played, check, self._same_for(history))
         if cause is Cause.FAULT:
             return [check]
         self.explained.append(ExplainedAnswer(history.line, played, check, cause))
@@ -216,7 +216,10 @@ class ConfirmingSearch(HistorySearch):
         """Yield the checks of a run. If requests use several slots, a difference that may be noise counts as none: what
         is evaluated together differs from run to run, also if a full context splits it, and the measured noise does not
         bound it."""
-        return checks(played, self.loosely if played.history.is_spread else self.same, self.answers)
+        return checks(played, self._same_for(played.history), self.answers)
+
+    def _same_for(self, history: History) -> Same:
+        return self.loosely if history.is_spread else self.same
 
     def _again(self, history: History, names: Sequence[str]) -> bool | None:
         """True if one of these properties fails again, None if the history could not be run. Concurrent histories
