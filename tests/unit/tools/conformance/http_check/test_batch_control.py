@@ -75,14 +75,14 @@ def test_a_second_server_tells_numbers_from_a_fault(chooses, wrong, cause):
     assert BatchControl(other, chooses).cause(played, check, near(0.1)) is cause
 
 
-@pytest.mark.parametrize("other, chooses, cause", [
+@pytest.mark.parametrize("complete, chooses, cause", [
     (Toy(), True, Cause.OPEN), (Toy(), False, Cause.FAULT), (Toy(apart=lambda *_: 1.0), False, Cause.OPEN),
     (Rounding(512), True, Cause.FAULT), (lambda body: (500, {"error": "boom"}), True, Cause.OPEN),
 ], ids=["equal", "equal-older", "apart", "shows-again", "silent"])  # fmt: skip
-def test_what_a_run_with_small_micro_batches_decides(other, chooses, cause):
+def test_what_a_run_with_small_micro_batches_decides(complete, chooses, cause):
     """A difference that it does not show is open, unless the model is an older one whose cold answers agree."""
     played, check = wrong_check(Rounding(512, wrong=True))
-    assert BatchControl(SecondServer(stage_of(other)), chooses).cause(played, check, near(0.1)) is cause
+    assert BatchControl(SecondServer(stage_of(complete)), chooses).cause(played, check, near(0.1)) is cause
 
 
 def test_without_a_control_a_difference_is_open_if_the_model_chooses_rows():
