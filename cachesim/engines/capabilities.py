@@ -186,6 +186,8 @@ class Manual:
     silent: Mapping[str, int] = field(default_factory=dict)
     # real models with the layers that represent them
     known: Mapping[str, KnownModel] = field(default_factory=lambda: OLDER)
+    # real models that are not simulated -> what is missing
+    lacks: Mapping[str, str] = field(default_factory=dict)
     headline: tuple[str, ...] = ()                                 # options in every report
     token_numbers: tuple[str, ...] = ()                            # rule set fields that count tokens
     unlimited: Mapping[str, Option] = field(default_factory=dict)  # options that lift the storage limits

@@ -222,6 +222,8 @@ def model_named(text: str, engine: str = DEFAULT_ENGINE, files: bool = False) ->
     if real is None:
         check_model(text, engine)
         return AcceptedModel(text)
+    if real.layers in manual.models:
+        return AcceptedModel(real.layers, f"{name} is {real.layers}: {real.real}")
     if text in manual.models:
         return AcceptedModel(text, f"{text} is a tiny model with layers of its own; {name} has those of the real one")
     model = f"{real.arch}-{real.layers}" if real.arch in manual.architectures else real.layers
@@ -255,18 +257,26 @@ def check_has(text: str, engine: str) -> None:
     manual, name = manual_of(engine), find(text)
     if not name or text in manual.models:
         return
-    for layer in parse(MODELS[name].layers).layers if name in MODELS else ():
-        if KINDS[layer.kind].newest and refuses(manual, layer.kind):
-            what = KINDS[layer.kind].words
-            raise BadInput(f"{engine}: model {quoted(name)} is not simulated: its layers have {what}")
+    if missing := missing_part(manual, name):
+        raise BadInput(f"{engine}: model {quoted(text)} is not simulated: {missing}")
     if name not in manual.known:
         raise BadInput(f"{engine} has no model {quoted(name)}", hint=f"its models: cachesim options {engine}")
 
 
+def missing_part(manual: Manual, name: str) -> str:
+    """Return what an engine lacks for a real model with layers of a newest kind, "" if it lacks nothing."""
+    if name in manual.lacks:
+        return manual.lacks[name]
+    real = manual.known.get(name, MODELS[name])
+    layers = () if real.layers in manual.models else parse(real.layers).layers
+    kinds = dict.fromkeys(layer.kind for layer in layers if KINDS[layer.kind].newest and refuses(manual, layer.kind))
+    return f"its layers have {', '.join(KINDS[kind].words for kind in kinds)}" if kinds else ""
+
+
 def known_models(manual: Manual) -> dict[str, KnownModel]:
     """Return the real models of an engine, by name, without those that have layers of a kind that it refuses."""
-    return {name: known for name, known in manual.known.items()
-            if not any(refuses(manual, layer.kind) for layer in parse(known.layers).layers)}  # fmt: skip
+    return {name: known for name, known in manual.known.items() if known.layers in manual.models
+            or not any(refuses(manual, layer.kind) for layer in parse(known.layers).layers)}  # fmt: skip
 
 
 def refuses(manual: Manual, kind: str) -> bool:

@@ -50,6 +50,72 @@ def tree(tmp_path_factory) -> Path:
     return root
 
 
+WORST_ROWS = """from cachesim.model.chosen_rows import Chooser, best, index_heads, index_scores, index_sums
+from cachesim.model.chosen_rows import visible_rows
+
+
+def worst_rows(q, k, rows, count):
+    return best(-index_scores(q, k[:, 0]), visible_rows(rows), count)
+
+
+WORST_ROWS = Chooser(index_heads, index_sums, worst_rows)
+"""
+WHOLE_WORST = """from cachesim.model.weights import KV_HEADS
+from cachesim.oracle.whole_chosen import ChosenRead, SecondRows, best_of, index_numbers, read_chosen, scores_of
+from cachesim.oracle.whole_parts import attention_heads
+
+
+def worst_attention(u, weights, turn, layer):
+    q, k, v = attention_heads(u, weights.into, turn)
+    index = index_numbers(u, weights, turn)
+
+    def choice(i):
+        return [best_of(-scores_of(index.q[i], index.k[: i + 1]), layer.count)] * KV_HEADS
+
+    return ChosenRead(read_chosen(q, k, v, choice), k, v, SecondRows(index.k[:, None], index.k[:, None, :0]))
+"""
+CHOOSING = (
+    ("model/worst_rows.py", "", WORST_ROWS),
+    ("model/layer_kinds.py", "from cachesim.model.weights import HEAD",
+     "from cachesim.model.worst_rows import WORST_ROWS\nfrom cachesim.model.weights import HEAD"),
+    ("model/layer_kinds.py", '    LayerKind("B",', '    LayerKind("X", "attention to the worst rows", '
+     '_choosing(WORST_ROWS), numbers=("count",), newest=True),\n    LayerKind("B",'),
+    ("oracle/whole_worst.py", "", WHOLE_WORST),
+    ("oracle/whole_sequence.py", "\n\n\nclass WholeKind",
+     "\nfrom cachesim.oracle.whole_worst import worst_attention\n\n\nclass WholeKind"),
+    ("oracle/whole_sequence.py", '    "B":',
+     '    "X": WholeKind(chosen=worst_attention, digests=chosen_digests),\n    "B":'),
+)
+"""A kind with an index, which reads the rows with the lowest scores: file, text, its replacement."""
+
+
+@pytest.fixture
+def choosing(tmp_path) -> Path:
+    """A copy of the package with that kind, in four files."""
+    shutil.copytree(ROOT / "cachesim", tmp_path / "cachesim")
+    for name, old, new in CHOOSING:
+        path = tmp_path / "cachesim" / name
+        text = path.read_text() if old else ""
+        assert text.count(old) == 1 or not old
+        path.write_text(text.replace(old, new) if old else new)
+    assert len({name for name, _, _ in CHOOSING}) == 4
+    return tmp_path
+
+
+def test_a_kind_with_an_index_needs_four_files_too(choosing):
+    line = ["-m", "cachesim", "run", "A40.B9>3/A.C9/A[:20].D5", "--model", "X8", "-np", "1", "--json"]
+    code, out = run(choosing, *line)
+    assert code == 0, out
+    played = json.loads(out)["runs"][0]
+    assert played["mode"] == "exact" and played["holds"] is True
+    assert [one["kept"] for one in played["requests"]] == [0, 40, 20]
+    spoilt = choosing / "cachesim" / "model" / "worst_rows.py"
+    spoilt.write_text(WORST_ROWS.replace("best(-", "best("))
+    assert run(choosing, *line)[0] == 1
+    code, out = run(choosing, "-m", "cachesim", "run", "A5/A", "--model", "X8", "-p", "vllm@latest")
+    assert code == 2 and "vllm has no layers of kind X" in out
+
+
 def run(tree: Path, *words: str) -> tuple[int, str]:
     """Exit code and output of a module that runs in the tree."""
     done = subprocess.run([sys.executable, *words], cwd=tree, capture_output=True, text=True, check=False)

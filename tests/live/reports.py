@@ -40,6 +40,9 @@ CLASS_REPORTS = (
 )
 """Reports that drive the released classes of a server, without a server."""
 
+ORDER_REPORTS = ("index-ties",)
+"""Reports, written by hand, about an order that the simulator does not have; their programs need a recorded model."""
+
 KEYED_REPORTS = {
     "plain-adapters": ("llama-lora-request-without-list", "b11549-lora-tried"),
     "activated-adapters": ("llama-alora-second-activation", "b11549-lora-tried"),

@@ -15,6 +15,7 @@ from tests.live.reports import (
     CLASS_REPORTS,
     IK_REPORTS,
     KEYED_REPORTS,
+    ORDER_REPORTS,
     PROGRAMS,
     REPORTS,
     SCRIPT_BLOCK,
@@ -43,7 +44,7 @@ def test_every_generated_program_has_a_command_and_a_digest_and_is_not_stored():
     assert {name for _, name in COMMANDS} == set(PROGRAMS)
     assert set(DIGESTS) == {f"{name}/case.sh" for name in PROGRAMS}
     stored = {file.parent.name for file in FOLDER.glob("*/case.*")}
-    assert stored == {*KEYED_REPORTS, *CLASS_REPORTS}
+    assert stored == {*KEYED_REPORTS, *CLASS_REPORTS, *ORDER_REPORTS}
 
 
 def test_a_digest_depends_on_every_line_but_comments():
@@ -124,9 +125,18 @@ def test_requests_end_a_server_before_and_not_after_a_change():
     assert "FOREIGN OUTPUT" in before and "ENDED" not in after and "FOREIGN" not in after and "exit status 0" in after
 
 
+@pytest.mark.parametrize("name", ORDER_REPORTS)
+def test_a_report_about_an_order_has_a_control(name):
+    proof = (FOLDER / name / "proof.txt").read_text("utf-8")
+    shown, controlled = re.findall("^.*fault.*$", proof, re.IGNORECASE | re.MULTILINE)
+    assert (shown, controlled) == ("THE FAULT SHOWS", "the fault does not show")
+    issue = (FOLDER / name / "issue.md").read_text("utf-8")
+    assert all(line in issue for line in proof.splitlines()[:3])
+
+
 def test_every_report_is_there_and_no_other():
     every = {**REPORTS, **IK_REPORTS, **{name: scenario for name, (scenario, _) in KEYED_REPORTS.items()},
-             **dict.fromkeys(CLASS_REPORTS, "")}  # fmt: skip
+             **dict.fromkeys((*CLASS_REPORTS, *ORDER_REPORTS), "")}  # fmt: skip
     assert {one.name for one in FOLDER.iterdir() if one.is_dir()} == set(every)
     assert all(f"[{name}]({name}/issue.md) | `{scenario}`" in README for name, scenario in every.items() if scenario)
     assert all(f"[{name}]({name}/issue.md) |" in README for name in every)

@@ -19,7 +19,7 @@ from cachesim.engines.ik_llama.flags import FLAGS, IGNORED
 from cachesim.engines.shared import advice
 from cachesim.engines.shared.drawn_requests import context_parts, draw_fields, slot_count
 from cachesim.engines.shared.images import image_sizes
-from cachesim.engines.shared.known_models import OLDER
+from cachesim.engines.shared.known_models import OLDER, KnownModel
 from cachesim.model.hash_mixing import Rng
 from cachesim.model.spec import TRAINED_ON
 
@@ -77,6 +77,27 @@ def draw(rng: Rng, model: str) -> DrawnServer:
     return DrawnServer("ik_llama", model, server, edges, min(room, MOST_DRAWN_BATCHES * ubatch))
 
 
+# ik_llama.cpp 8337e4c: src/llama-arch.cpp, src/llama.cpp llama_kv_cache_init, src/llama-context.h dsv4_runtime.
+SOURCE = "ikawrakow/ik_llama.cpp {} (8337e4c)"
+PRIVATE = ("W128 C W128 A; a short convolution stands for the states of the compressor, attention for its rows, in "
+           "invented proportions; read in the source, not recorded")
+KNOWN: Mapping[str, KnownModel] = {
+    **{name: model for name, model in OLDER.items() if name != "mamba-2"},         # LLM_ARCH_MAMBA only
+    "deepseek-v4": KnownModel("deepseek4-states", PRIVATE, SOURCE.format("src/llama-dsv4.cpp")),
+    "deepseek-v4-pro": KnownModel("deepseek4-states", PRIVATE, SOURCE.format("src/llama-dsv4.cpp")),
+    "minimax-m3": KnownModel(
+        "AAAA", "all its 60 layers read all rows, since ik_llama.cpp has no index for them; read in the source, not "
+        "recorded", SOURCE.format("src/graphs/build_minimaxm3.cpp")),
+}
+_INDEX = "the index keys that ik_llama.cpp keeps beside its latent rows (kr_l) have no rules here"
+_ABSENT = "ik_llama.cpp 8337e4c has no architecture {}"
+LACKS: Mapping[str, str] = {
+    "glm-5": _INDEX, "glm-5.2": _INDEX, "deepseek-v3.2": _ABSENT.format("deepseek32"),
+    "glm-5-next": _ABSENT.format("glm5-next"), "hunyuan-v4": _ABSENT.format("hy_v4"),
+    "dots-3": _ABSENT.format("dots3note"), "qwen3.8-flash-next": _ABSENT.format("qwen4exp"),
+}
+"""Real model -> what is missing to simulate it."""
+
 MANUAL = Manual(
     flags=FLAGS,
     silent=IGNORED,
@@ -94,7 +115,8 @@ MANUAL = Manual(
     open_words={"ctx_size": str(TRAINED_ON)},
     unlimited={"ctx_checkpoints": 1_000_000, "cache_ram": -1},
     context=ContextOption("ctx_size", context_parts),
-    known={name: model for name, model in OLDER.items() if name != "mamba-2"},    # LLM_ARCH_MAMBA only
+    known=KNOWN,
+    lacks=LACKS,
     fields=(
         Field("parser", False, "true: a chat, whose answer is parsed; the parser rejects plain text"),
         Field("stream", True, "false: the client waits for the whole answer, and a disconnect stops the evaluation"),

@@ -21,6 +21,7 @@ from cachesim.engines.shared.drawn_requests import context_parts, draw_fields, s
 from cachesim.engines.shared.images import image_sizes
 from cachesim.engines.shared.known_models import MODELS
 from cachesim.model.hash_mixing import Rng
+from cachesim.model.layer_kinds import KINDS
 from cachesim.model.spec import TRAINED_ON
 
 
@@ -100,7 +101,7 @@ MANUAL = Manual(
         "llama", "gemma3", "gemma3l6", "mamba2", "qwen35", "qwen35mtp", "qwen2vl", "lfm2", "lfm2swa", "falconh1",
         "granitehybrid", "deepseek4", "deepseek32", "deepseek32one", "dots3note", "minimax-m3", "qwen4exp",
     ),
-    newest=frozenset("IPBD"),
+    newest=frozenset(letter for letter, kind in KINDS.items() if kind.newest),
     known=MODELS,
     architectures=("qwen35",),
     with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),

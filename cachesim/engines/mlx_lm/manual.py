@@ -61,8 +61,20 @@ WITHOUT_WINDOW = OLDER["gemma-2"]._replace(
     source="ml-explore/mlx-lm mlx_lm/models/gemma2.py",
 )
 
+# mlx-lm 0.32.2: mlx_lm/models/{deepseek_v32,glm_moe_dsa,minimax_m3_vl,deepseek_v41}.py make_cache.
+_INDEX = "the second KVCache of its layers (CacheList), which holds index keys, has no rules here"
+_ABSENT = "mlx-lm 0.32.2 has no mlx_lm/models/{}.py"
+LACKS: Mapping[str, str] = {
+    "deepseek-v3.2": _INDEX, "glm-5": _INDEX, "glm-5.2": _INDEX, "minimax-m3": _INDEX,
+    "deepseek-v4": f"{_ABSENT.format('deepseek_v4')}; the LayerCache of its deepseek_v41.py has no rules here",
+    "deepseek-v4-pro": f"{_ABSENT.format('deepseek_v4')}; the LayerCache of its deepseek_v41.py has no rules here",
+    "glm-5-next": _ABSENT.format("glm5_next"), "hunyuan-v4": _ABSENT.format("hy_v4"),
+    "dots-3": _ABSENT.format("dots3_note"), "qwen3.8-flash-next": _ABSENT.format("qwen4_exp"),
+}
+"""Real model -> what is missing to simulate it."""
+
 MANUAL = Manual(
-    flags=FLAGS, silent=IGNORED, refused=frozenset(), known={**OLDER, "gemma-2": WITHOUT_WINDOW},
+    flags=FLAGS, silent=IGNORED, refused=frozenset(), known={**OLDER, "gemma-2": WITHOUT_WINDOW}, lacks=LACKS,
     models=("llama", "gemma3", "mamba2", "lfm2", "qwen3_next", "falcon_h1"),
     with_text=("llama", "gemma3l6", "qwen35d64", "qwen35d64mtp"),
     slots=False, chats=ChatDrawing(draw_system, lambda server: server["template"] != "plain"),

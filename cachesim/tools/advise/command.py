@@ -191,9 +191,9 @@ def _arguments(args: Namespace, scenario: Scenario, imported: RepairCase | None)
 
 def sized(args: Namespace, imported: RepairCase | None = None) -> tuple[list[Scenario], Sizes]:
     """Return the case under each engine, and the sizes of the real model that ``--sizes`` names, else ``--model``; for
-    a line also its layers. Without both, the sizes are units of the tiny models. Raise BadInput for an unknown
-    model."""
-    from cachesim.engines.registry import BUILTIN
+    a line also its layers. Without both, the sizes are units of the tiny models; so they are if an engine runs a tiny
+    model in place of the real one. Raise BadInput for an unknown model."""
+    from cachesim.engines.registry import BUILTIN, ENGINES
     from cachesim.engines.shared.known_models import find
     from cachesim.engines.shared.model_sizes import known_sizes, sizes_of
     from cachesim.scenarios.corpus import is_file
@@ -206,7 +206,10 @@ def sized(args: Namespace, imported: RepairCase | None = None) -> tuple[list[Sce
     real = sizes_of(named)
     if not args.model and not is_file(args.case):
         args.model = real.layers
-    return [with_real_sizes(scenario, real) for scenario in _cases(args, imported)], real_sizes(real)
+    cases = _cases(args, imported)
+    if not args.sizes and any(case.model in ENGINES[case.engine].manual.models for case in cases):
+        return cases, UNITS                          # an engine runs a tiny model in place of the real one
+    return [with_real_sizes(scenario, real) for scenario in cases], real_sizes(real)
 
 
 def _cases(args: Namespace, imported: RepairCase | None) -> list[Scenario]:

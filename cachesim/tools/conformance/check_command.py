@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from dataclasses import asdict
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Mapping, Sequence
+from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
 
 from cachesim.base import exits
 from cachesim.base.errors import BadInput, counted
@@ -15,9 +16,11 @@ from cachesim.tools.run.real_option import add_real, real_runs
 from cachesim.tools.run.work_arguments import count, number
 
 if TYPE_CHECKING:
+    from cachesim.tools.conformance.http_check.batch_control import ColdSource
     from cachesim.tools.conformance.http_check.dialect import ServerFacts
     from cachesim.tools.conformance.http_check.http_client import Http
     from cachesim.tools.conformance.http_check.suite import CheckOptions, ServerReport
+    from cachesim.tools.conformance.http_check.warm_run import ServerRunner
     from cachesim.tools.conformance.report import Report
 
 SCHEMA = 2                   # version of the JSON form
@@ -32,6 +35,11 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help=f"--real: layers of its tiny model (default {LAYERS})")  # fmt: skip
     parser.add_argument("--flags", metavar="FLAGS", default=FLAGS,
                         help=f"--real: its flags in quotes (default '{FLAGS}')")  # fmt: skip
+    parser.add_argument("--control", metavar="URL", default="",
+                        help="server with the same model and flags and another -ub, such as 32: what its cold "
+                             "answers show, too, is a matter of numbers (--real starts one)")  # fmt: skip
+    parser.add_argument("--model", metavar="NAME", default="",
+                        help="model of the server by name or layers, if the name that it states does not tell")
     parser.add_argument("--only", metavar="SECTION", action="append", default=[],
                         help="section of the check to run, as listed by --dryrun (repeatable)")  # fmt: skip
     parser.add_argument("--history", metavar="LINE", action="append", default=[],
@@ -76,7 +84,9 @@ def run(args: Namespace) -> int:
         say("\n".join(f"{number} {name:<12}{SECTIONS[name]}" for number, name in named))
         say(f"at most {args.requests:,} requests to {args.url or args.real}; its slots would be overwritten")
         return exits.HOLDS
-    found = _started(args) if args.real else _checked(args)
+    if args.control and args.real:
+        raise BadInput("--control goes with a URL: --real starts its own control")
+    found = _started(args) if args.real else _controlled(args)
     rules = {name: [one.sentence for one in matches] for name, matches in found.rules.items()}
     _write_files(args, found.report, _verdict(found), rules)
     if args.json:
@@ -87,15 +97,59 @@ def run(args: Namespace) -> int:
 
 
 def _started(args: Namespace) -> ServerReport:
-    """Return the result of the check of a real server that is started for it, with the URL in ``args.url``."""
+    """Return the result of the check of a real server that is started for it, with the URL in ``args.url``. Servers
+    with other micro-batches are started when an answer differs."""
+    from cachesim.tools.conformance.http_check.batch_control import SMALL, StartedServers
+
     real = real_runs(args)
     assert real is not None
-    with real.serve(args.layers, args.flags.split()) as served:
+    flags = args.flags.split()
+    args.model = args.model or str(args.gguf or "")
+
+    @contextmanager
+    def start(size: int) -> Iterator[ServerRunner]:
+        uncut = [] if size == SMALL else ["--ctx-checkpoints", "0"]  # checkpoints cut a prompt before its end
+        more = ["-ub", str(size), *uncut]
+        with real.serve(args.layers, [*flags, *more]) as served, _control_stage(args, served.url) as stage:
+            yield stage
+
+    with real.serve(args.layers, flags) as served, StartedServers(start) as control:
         args.url = served.url
-        return _checked(args)
+        return _checked(args, control)
 
 
-def _checked(args: Namespace) -> ServerReport:
+def _controlled(args: Namespace) -> ServerReport:
+    """Return the result of the check of a running server, with the control that the user named."""
+    from cachesim.tools.conformance.http_check.batch_control import SecondServer
+
+    if not args.control:
+        return _checked(args, None)
+    with _control_stage(args, args.control) as stage:
+        return _checked(args, SecondServer(stage))
+
+
+@contextmanager
+def _control_stage(args: Namespace, url: str) -> Iterator[ServerRunner]:
+    """Yield what asks another server. Raise BadInput for a server in use, or one that cannot be asked."""
+    from cachesim.tools.conformance.fingerprint import near
+    from cachesim.tools.conformance.http_check.dialect import identify_server
+    from cachesim.tools.conformance.http_check.drafts import detect_drafts
+    from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
+    from cachesim.tools.conformance.http_check.warm_run import ServerRunner
+
+    http = Http(url, args.timeout, args.requests, args.key, args.seconds)
+    try:
+        server = identify_server(http)
+        if server.busy and not args.yes:
+            raise BadInput(f"{server.busy}", file=url, hint="--yes overwrites them")
+        yield ServerRunner(http, replace(server, drafts=detect_drafts(http, server)), near(0.0))
+    except Exhausted as end:
+        raise BadInput(str(end), file=url, hint="raise --requests N or --seconds S") from None
+    finally:
+        http.close()
+
+
+def _checked(args: Namespace, control: ColdSource | None) -> ServerReport:
     """Return the result of the check. If the server cannot be checked, write the reason into the reports for CI and
     raise BadInput."""
     from cachesim.base.console import ProgressBar
@@ -107,7 +161,7 @@ def _checked(args: Namespace) -> ServerReport:
     try:
         server = _identified(http, args)
         with ProgressBar() as bar:
-            return check(http, server, _options(args), CheckProgress(bar, args.json))
+            return check(http, server, _options(args), CheckProgress(bar, args.json), control)
     except Exhausted as end:
         _write_reason(args, str(end))
         raise BadInput(str(end), file=args.url, hint="raise --requests N or --seconds S") from None
@@ -124,9 +178,11 @@ def _checked(args: Namespace) -> ServerReport:
 def _identified(http: Http, args: Namespace) -> ServerFacts:
     """Return the facts about the server, after a line that names it. Raise BadInput for a server in use."""
     from cachesim.base.console import complain
-    from cachesim.tools.conformance.http_check.dialect import identify_server
+    from cachesim.tools.conformance.http_check.dialect import identify_server, layers_choose_rows
 
     server = identify_server(http)
+    if args.model:
+        server = replace(server, chooses_rows=layers_choose_rows(args.model))
     asked = server.client.way.sentence if server.client else counted(server.slots, "slot")
     asked += f", {counted(len(server.adapters), 'adapter')}" if server.adapters else ""
     complain(f"{server.name}: {server.dialect}, {asked}; this check overwrites what it has cached")

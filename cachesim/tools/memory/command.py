@@ -78,7 +78,7 @@ def _engines(argv: list[str]) -> Iterator[Engine]:
 def run(args: Namespace) -> int:
     from cachesim.engines.registry import DEFAULT
     from cachesim.engines.shared.model_sizes import real_model
-    from cachesim.scenarios.option_checks import check_profile
+    from cachesim.scenarios.option_checks import check_has, check_profile
     from cachesim.tools.memory.estimate import estimate
     from cachesim.tools.memory.report import memory_data, memory_report
 
@@ -89,6 +89,7 @@ def run(args: Namespace) -> int:
     profiles = dict.fromkeys(args.profiles or [DEFAULT.newest])
     for profile in profiles:
         check_profile(profile, profile.partition("@")[0], known_profiles())
+        check_has(args.model, profile.partition("@")[0])
     found = [estimate(profile, model, args.settings, args.memory, args.tokens, draft) for profile in profiles]
     data = [memory_data(args.model, model, one, args.memory) for one in found]
     if args.json:

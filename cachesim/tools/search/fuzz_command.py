@@ -35,7 +35,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--property", dest="properties", metavar="NAME", action="append", default=[],
                         help="property to check, may be repeated (default: those of a single run)")  # fmt: skip
     parser.add_argument("--model", dest="models", metavar="MODEL", action="append", default=[],
-                        help="model to draw, may be repeated: layers, or a class A, W, R, H, HW, M, I")  # fmt: skip
+                        help="model to draw, may be repeated: layers, or a class A, W, R, H, HW, M, N, I")  # fmt: skip
     arguments.add_settings(parser, "of every drawn server: ")
     arguments.add_server(parser)
     parser.add_argument("--mode", choices=("provenance", "exact"), default="provenance", help="exact: full arithmetic, "

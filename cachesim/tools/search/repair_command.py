@@ -32,7 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--property", dest="properties", metavar="NAME", action="append", default=[],
                         help=f"property that must hold, may be repeated (default {', '.join(OWED)})")  # fmt: skip
     parser.add_argument("--model", dest="models", metavar="MODEL", action="append", default=[],
-                        help="model to draw, may be repeated: layers, or a class A, W, R, H, HW, M, I")  # fmt: skip
+                        help="model to draw, may be repeated: layers, or a class A, W, R, H, HW, M, N, I")  # fmt: skip
     arguments.add_settings(parser, "of every drawn server, overriding those in files: ")
     parser.add_argument("--examples", metavar="N", type=work_arguments.count,
                         help=f"conversations to draw (default {EXAMPLES}; with files {PRICED}, for prices)")

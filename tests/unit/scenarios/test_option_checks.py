@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.registry import BUILTIN, ENGINES, profiles
+from cachesim.engines.registry import ENGINES, profiles
+from cachesim.engines.shared.known_models import MODELS, OLDER
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.option_checks import (
     check_has,
@@ -17,6 +18,9 @@ from cachesim.scenarios.option_checks import (
     filled,
     in_force,
     known_models,
+    manual_of,
+    missing_part,
+    model_named,
     spoken,
 )
 
@@ -114,10 +118,42 @@ NEWEST = {"deepseek-v3.2": "attention to the best rows", "deepseek-v4": "window 
           "qwen3.8-flash-next": "attention to the best pools of 4 rows"}  # fmt: skip
 
 
-@pytest.mark.parametrize("engine", [engine for engine in BUILTIN if engine != "llama_cpp"])
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
 @pytest.mark.parametrize("model", NEWEST)
 def test_a_model_whose_rows_only_llama_cpp_has_is_refused_with_the_reason(engine, model):
     with pytest.raises(BadInput) as bad:
         check_has(model, engine)
     assert bad.value.cause == f"{engine}: model '{model}' is not simulated: its layers have {NEWEST[model]}"
     check_has(model, "llama_cpp")
+
+
+@pytest.mark.parametrize("engine, model, missing", [
+    ("ik_llama", "zai-org/GLM-5", "the index keys that ik_llama.cpp keeps beside its latent rows (kr_l) have no rules"),
+    ("ik_llama", "deepseek-v3.2", "ik_llama.cpp 8337e4c has no architecture deepseek32"),
+    ("mlx_lm", "glm-5.3", "the second KVCache of its layers (CacheList), which holds index keys, has no rules here"),
+    ("mlx_lm", "deepseek-v4", "mlx-lm 0.32.2 has no mlx_lm/models/deepseek_v4.py; the LayerCache of its"),
+    ("mlx_lm", "qwen3.8-flash-next", "mlx-lm 0.32.2 has no mlx_lm/models/qwen4_exp.py"),
+])  # fmt: skip
+def test_a_refusal_names_the_model_as_it_was_given_and_what_is_missing(engine, model, missing):
+    with pytest.raises(BadInput) as bad:
+        check_has(model, engine)
+    assert bad.value.cause.startswith(f"{engine}: model '{model}' is not simulated: {missing}")
+
+
+NEWEST_MODELS = [name for name in MODELS if name not in OLDER]
+
+
+@pytest.mark.parametrize("engine", ["ik_llama", "mlx_lm"])
+def test_every_newest_model_is_known_or_refused_with_what_the_engine_lacks(engine):
+    manual = manual_of(engine)
+    lacking = {name for name in NEWEST_MODELS if missing_part(manual, name)}
+    assert lacking == set(manual.lacks) == set(NEWEST_MODELS) - set(manual.known)
+
+
+@pytest.mark.parametrize("model, layers", [
+    ("deepseek-v4", "deepseek4-states"), ("DeepSeek-V4-Pro", "deepseek4-states"), ("minimax-m3", "AAAA"),
+])  # fmt: skip
+def test_models_of_ik_llama_that_were_read_in_its_source_say_so(model, layers):
+    found = model_named(model, "ik_llama")
+    assert found.model == layers and found.note.endswith("read in the source, not recorded")
+    assert {"deepseek-v4", "minimax-m3"} <= known_models(manual_of("ik_llama")).keys()

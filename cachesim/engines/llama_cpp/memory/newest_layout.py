@@ -1,6 +1,6 @@
 """Layout of the newest memories: their class by the kinds of their layers, and the declared sizes of rows and rings.
 
-dsa          index rows beside the rows of every indexed layer (I)
+dsa          index rows beside the rows of every indexed layer (I, or another kind with a chooser)
 dsa_iswa     the same, with windows (W)
 msa          index rows of layers that choose blocks (B)
 hybrid_idx   a hybrid with pooled index rows (P)
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import Mapping, NamedTuple, Sequence
 
+from cachesim.model.layer_kinds import KINDS
 from cachesim.model.spec import Layer
 
 NEWEST = ("dsa", "dsa_iswa", "msa", "hybrid_idx", "dsv4")
@@ -28,7 +29,7 @@ def memory_class(layers: Sequence[Layer]) -> str:
         return "hybrid_idx"
     if "B" in kinds:
         return "msa"
-    if "I" in kinds:
+    if any(map(chooses, layers)):
         return "dsa_iswa" if "W" in kinds else "dsa"
     return ""
 
@@ -69,13 +70,15 @@ def stored_bytes(declared: int, number: int, types: Sequence[str]) -> int:
     return total + declared % len(types)
 
 
-INDEXED = "IPB"
-"""Kinds of layers with index rows."""
-
-
 def index_layers(layers: Sequence[Layer]) -> tuple[int, ...]:
     """Return the layers that keep index rows."""
-    return tuple(i for i, layer in enumerate(layers) if layer.kind in INDEXED)
+    return tuple(i for i, layer in enumerate(layers) if chooses(layer))
+
+
+def chooses(layer: Layer) -> bool:
+    """True if a layer keeps index rows."""
+    attention = KINDS[layer.kind].attention
+    return attention is not None and attention.chooser is not None
 
 
 # --- dsv4 ------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from cachesim.tools.conformance.client_history import History
 from cachesim.tools.conformance.fingerprint import Same
 from cachesim.tools.conformance.history_player import HistoryRun
 from cachesim.tools.conformance.http_check import known_faults as faults
+from cachesim.tools.conformance.http_check.batch_control import BatchControl, Cause, ExplainedAnswer
 from cachesim.tools.conformance.http_check.http_client import Http
 from cachesim.tools.conformance.http_check.listener import SILENT, CheckListener, FoundFault
 from cachesim.tools.conformance.http_check.replies import NearAnswers
@@ -26,6 +27,7 @@ from cachesim.tools.conformance.timeouts import TimeBudget
 
 SENTENCE = "repeated requests get equal answers"
 NO_FAULT = "not shown to be a fault of the cache: run again, the history was answered as on a cold run"
+NO_CONTROL = BatchControl()
 MOMENT = "requests arrive together: the result may depend on timing"
 RACY = 8, 2                  # runs of such a history, and how many of them must fail
 ANSWERED = ("answers",)
@@ -33,6 +35,10 @@ ERRORS = 4                   # other errors that a report lists
 CONTROLS = 2                 # runs without the cache of requests that arrive together
 GROUPED = ("burst", "identical")
 SHAPE = "differed without the cache, too: what is evaluated together changes this server's numbers"
+NUMBERS = "as a cold run in other micro-batches does: a matter of numbers, not of the cache"
+OPEN = ("differed from a cold run, by numbers or by a fault: answers of this model depend on micro-batches "
+        "(--control URL of a server with -ub 32 may decide)")
+CUTS = "an answer does not depend on the micro-batches of its prompt"
 UNCONTROLLED = "differed from a cold run by little, and requests cannot switch the cache off for comparison"
 
 
@@ -75,16 +81,19 @@ def _either(first: Same, second: Same) -> Same:
 class ConfirmingSearch(HistorySearch):
     """A search that confirms every failing history by another run. ``once``: answers that did not fail again;
     ``undrafted``: runs a history without drafts, None if the server does not draft; ``shaped``: why wrong answers to
-    requests that arrived together show nothing about a cache."""
+    requests that arrived together show nothing about a cache; ``control``: tells numbers from faults; ``explained``:
+    wrong answers that are numbers, or may be."""
 
     def __init__(self, play: Player, same: Same, budget: TimeBudget, undrafted: Player | None = None,
-                 listener: CheckListener = SILENT) -> None:  # fmt: skip
+                 listener: CheckListener = SILENT, control: BatchControl = NO_CONTROL) -> None:  # fmt: skip
         super().__init__(play, same, budget)
         self.listener = listener
         self.found: dict[str, FoundFault] = {}           # property -> fault that was found first
         self.undrafted, self.loosely = undrafted, _either(same, NearAnswers(faults.LEGAL))
         self.once: list[UnrepeatedAnswer] = []
         self.shaped: list[str] = []
+        self.control = control
+        self.explained: list[ExplainedAnswer] = []
         self.proved: dict[str, HistoryRun] = {}          # histories that failed twice
         self.runs: dict[str, HistoryRun] = {}            # histories with a failed check, that of counts included
         self.send, self.play = play, self._replayed
@@ -150,6 +159,8 @@ class ConfirmingSearch(HistorySearch):
             wrong = [check for check in found if not check.ok and check.name in names]
             if wrong and not self._confirmed(history, played, wrong, names):
                 found = [check for check in found if check not in wrong]
+            elif names is COMPARING:
+                found = [one for check in found for one in self._judged_again(history, played, check)]
         if not all(check.ok for check in found):
             self.runs.setdefault(history.line, played)
         return found
@@ -167,6 +178,17 @@ class ConfirmingSearch(HistorySearch):
         elif again is False and history.line not in self.proved:
             self.once.append(UnrepeatedAnswer(history, played, wrong[0]))
         return bool(again)
+
+    def _judged_again(self, history: History, played: HistoryRun, check: PropertyCheck) -> list[PropertyCheck]:
+        """Return the check of a confirmed history. Record a difference that is not shown to be a fault: one of numbers
+        passes, and one whose cause is open is left out."""
+        if check.ok or check.name not in COMPARING:
+            return [check]
+        cause = self.control.cause(played, check, self._same_for(history))
+        if cause is Cause.FAULT:
+            return [check]
+        self.explained.append(ExplainedAnswer(history.line, played, check, cause))
+        return [check._replace(ok=True)] if cause is Cause.NUMBERS else []
 
     def _shape(self, history: History, wrong: Sequence[PropertyCheck]) -> str:
         """Return why a wrong answer to requests that arrive together may come from evaluating them together, "" if the
@@ -194,7 +216,10 @@ class ConfirmingSearch(HistorySearch):
         """Yield the checks of a run. If requests use several slots, a difference that may be noise counts as none: what
         is evaluated together differs from run to run, also if a full context splits it, and the measured noise does not
         bound it."""
-        return checks(played, self.loosely if played.history.is_spread else self.same, self.answers)
+        return checks(played, self._same_for(played.history), self.answers)
+
+    def _same_for(self, history: History) -> Same:
+        return self.loosely if history.is_spread else self.same
 
     def _again(self, history: History, names: Sequence[str]) -> bool | None:
         """True if one of these properties fails again, None if the history could not be run. Concurrent histories
@@ -222,10 +247,27 @@ class ConfirmingSearch(HistorySearch):
         return replace(result, finding=replace(found, notes=(*found.notes, *notes)))
 
     def controlled(self, result: Result) -> Result:
-        """Return the result; undecided if requests that arrived together differed, perhaps not because of the cache."""
+        """Return the result; undecided if requests that arrived together differed, perhaps not because of the cache, or
+        if a difference may be a matter of numbers."""
+        is_open = {one.check.name for one in self.explained if one.cause is Cause.OPEN}
+        if result.state in ("ok", "undecided") and result.name in is_open:
+            return replace(result, state="undecided", why=f"an answer {OPEN}")
         if result.name not in GROUPED or result.state != "ok" or not self.shaped:
             return result
         return replace(result, state="undecided", why=f"answers {self.shaped[0]}")
+
+    def numbers(self) -> list[Result]:
+        """Return the result for answers that differ, but are not shown to be faults; none without any."""
+        if not self.explained:
+            return []
+        number, is_open = len(self.explained), [one for one in self.explained if one.cause is Cause.OPEN]
+        first = min(is_open or self.explained, key=lambda one: (len(one.line), one.line))
+        finding = make_finding(first.line, first.check, first.played)
+        if is_open:
+            often = f"{len(is_open)} answer{'s' * (len(is_open) > 1)}"
+            return [Result("numbers", "noise", CUTS, "undecided", number, why=f"{often} {OPEN}", finding=finding)]
+        often = f"{number} answer{'s differ' if number > 1 else ' differs'}"
+        return [Result("numbers", "noise", CUTS, "ok", number, why=f"{often} from a cold run {NUMBERS}")]
 
     def repeatable(self) -> Result:
         """Return the result for answers that differed only once. They are undecided: the cache is not shown to be at

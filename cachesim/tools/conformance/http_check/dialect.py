@@ -12,6 +12,10 @@ from itertools import product
 from typing import Any, Iterator, Mapping, Sequence
 
 from cachesim.base.errors import BadInput, cut
+from cachesim.engines.shared.known_models import OLDER, find
+from cachesim.model.layer_kinds import KINDS
+from cachesim.model.spec import parse
+from cachesim.scenarios.option_checks import model_named
 from cachesim.tools.conformance.client_history import FEWEST
 from cachesim.tools.conformance.http_check import replies
 from cachesim.tools.conformance.http_check.adapters import Adapter, native_adapters, served_adapters
@@ -190,6 +194,7 @@ class ServerFacts:
     vision: bool | None = None           # it takes images, None = it does not say
     drafts: bool = False                 # it drafts tokens
     is_tiny: bool = False                # its model is so small that an answer takes milliseconds
+    chooses_rows: bool = False           # its model is known to choose the rows that it reads, or to compress them
 
     @property
     def cold_is_costly(self) -> bool:
@@ -211,7 +216,7 @@ def identify_server(http: Http) -> ServerFacts:
     missing = {} if client.way.cold else {"cache": "requests cannot switch the cache off"}
     return ServerFacts("openai", model or client.way.path, 1, context_of(CONTEXT, models), client.spelling.tokens,
                   client=client, missing=missing, sizes=sizes_of(props, models),
-                  adapters=served_adapters(models, named))  # fmt: skip
+                  adapters=served_adapters(models, named), chooses_rows=chooses_rows(named))  # fmt: skip
 
 
 def _get(http: Http, path: str) -> Any:
@@ -236,13 +241,30 @@ def _native(http: Http, props: Mapping[str, Any], models: Any) -> ServerFacts:
     if not 1 <= slots <= MOST_SLOTS:
         raise BadInput(f"total_slots: expected an integer from 1 to {MOST_SLOTS}, found {props['total_slots']!r:.40}",
                        file=http.url)  # fmt: skip
-    name = str(props.get("model_alias") or props.get("model_path") or "llama-server")
+    named = [str(props.get(key) or "") for key in ("model_alias", "model_path")]
+    name = next(filter(None, named), "llama-server")
     found = listed(http, "/slots")
     used = sum(replies.count(one.get("id_task")) or 0 for one in found)
     vision = mapping(props.get("modalities")).get("vision") is True
     return ServerFacts("native", cut(name, 60), slots, n_ctx, tokens, _busy(found),
                        used, sizes=sizes_of(props, models), adapters=native_adapters(listed(http, "/lora-adapters")),
-                       vision=vision, is_tiny=0 < (replies.count(meta.get("n_params")) or 0) < TINY)  # fmt: skip
+                       vision=vision, is_tiny=0 < (replies.count(meta.get("n_params")) or 0) < TINY,
+                       chooses_rows=any(map(chooses_rows, named)))  # fmt: skip
+
+
+def chooses_rows(name: str) -> bool:
+    """True if a name is that of a real model with layers that choose rows or compress them."""
+    known = find(name)
+    return known is not None and known not in OLDER
+
+
+def layers_choose_rows(model: str) -> bool:
+    """True if a model has layers that choose rows or compress them. ``model``: as a user names it: a real model, layers
+    or a file. Raise BadInput for an unknown one."""
+    if find(model):
+        return chooses_rows(model)
+    layers = model_named(model, files=True).model
+    return any(KINDS[layer.kind].newest for layer in parse(layers.rpartition("-")[2]).layers)
 
 
 def listed(http: Http, path: str) -> list[Mapping[str, Any]]:

@@ -14,6 +14,7 @@ from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.fingerprint import near
 from cachesim.tools.conformance.history_player import ColdRuns, HistoryRun, Outcome, SubjectAbilities, SubjectPool
 from cachesim.tools.conformance.http_check import known_faults as faults
+from cachesim.tools.conformance.http_check.batch_control import BatchControl, Cause, ColdSource, SharedBatch
 from cachesim.tools.conformance.http_check.confirming_search import ConfirmingSearch, ServerBudget
 from cachesim.tools.conformance.http_check.dialect import ServerFacts
 from cachesim.tools.conformance.http_check.drafts import detect_drafts
@@ -83,9 +84,11 @@ class ServerReport:
         return sum(one.state == "failed" and not one.like for one in self.report.results)
 
 
-def check(http: Http, server: ServerFacts, wanted: CheckOptions, listener: CheckListener = SILENT) -> ServerReport:
-    """Check a server. After Ctrl-C or a signal, return the result so far. Raise BadInput if it cannot be checked."""
-    run = _CheckRun(http, server, wanted, listener)
+def check(http: Http, server: ServerFacts, wanted: CheckOptions, listener: CheckListener = SILENT,
+          control: ColdSource | None = None) -> ServerReport:  # fmt: skip
+    """Check a server. ``control``: cold answers of the same model in other micro-batches. After Ctrl-C or a signal,
+    return the result so far. Raise BadInput if it cannot be checked."""
+    run = _CheckRun(http, server, wanted, listener, control)
     results = None
     try:
         run.prepare()
@@ -99,7 +102,9 @@ def check(http: Http, server: ServerFacts, wanted: CheckOptions, listener: Check
 class _CheckRun:
     """A check and its state. Every step may be interrupted; ``results`` then judges what was run."""
 
-    def __init__(self, http: Http, server: ServerFacts, wanted: CheckOptions, listener: CheckListener) -> None:
+    def __init__(self, http: Http, server: ServerFacts, wanted: CheckOptions, listener: CheckListener,
+                 control: ColdSource | None) -> None:  # fmt: skip
+        self.other = control
         self.http, self.wanted, self.listener = http, wanted, listener
         http.when_sent = lambda: listener.request(http.sent)
         self.sections = chosen(wanted.only, True)
@@ -130,7 +135,13 @@ class _CheckRun:
         budget = ServerBudget(self.http, self.wanted.timeout, self.wanted.seconds)
         undrafted = self.stages.play_undrafted if self.server.drafts else None
         return ConfirmingSearch(self.stages.play, NearAnswers(max(self.tolerance, 1e-9)), budget, undrafted,
-                                self.listener)  # fmt: skip
+                                self.listener, self._control())  # fmt: skip
+
+    def _control(self) -> BatchControl:
+        """Return what tells numbers from faults: another server, or else the batches of this one."""
+        if self.other is None and self.server.chooses_rows:
+            return BatchControl(SharedBatch(self.stage), chooses=True)
+        return BatchControl(self.other, self.server.chooses_rows)
 
     def prepare(self) -> None:
         """Look for known faults, measure the noise, and plan the histories. Raise BadInput."""
@@ -140,6 +151,8 @@ class _CheckRun:
         if repeats and self.is_known:
             self.listener.stage("known faults")
             for one in faults.look(self.stage, self.most):
+                if self.search.control.cause(one.played, one.check, self.search.loosely) is not Cause.FAULT:
+                    continue                         # the search runs its history again
                 self.early.append(one)
                 self.search.report_fault(one.line, one.check)
                 self._report_rule(one)
@@ -253,7 +266,7 @@ def _played(plan: HistoryPlan, stages: ServerStages, search: ConfirmingSearch, a
         plan, SubjectAbilities({**NOT_HERE, **stages.text.server.missing}), search, _ServerCold(stages)
     )
     results = [_with_number(search.with_errors(search.controlled(one)), at_once) for one in report.results]
-    return replace(report, results=(search.repeatable(), *results))
+    return replace(report, results=(search.repeatable(), *search.numbers(), *results))
 
 
 def _with_number(result: Result, at_once: int) -> Result:

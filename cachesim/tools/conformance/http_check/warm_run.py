@@ -180,9 +180,10 @@ class ServerRunner:
         self.before.append(prompt)
         self._one(CacheRequest(prompt, fields=default_fields(self.server.adapters)), slot)
 
-    def answer(self, ask: CacheRequest) -> Outcome:
-        """Return the cold reply to a request."""
-        return self._one(ask, self._slot(None), partial(one_by_one, cold) if self.server.drafts else cold)
+    def answer(self, ask: CacheRequest, slot: int | None = None) -> Outcome:
+        """Return the cold reply to a request. ``slot``: its slot, None = that of all cold requests."""
+        serve = partial(one_by_one, cold) if self.server.drafts else cold
+        return self._one(ask, self._slot(None) if slot is None else slot, serve)
 
     def _cold(self, played: HistoryRun, spare: bool) -> None:
         for number, ask in enumerate(played.asks):

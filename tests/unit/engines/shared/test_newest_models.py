@@ -96,7 +96,7 @@ def test_a_draft_context_has_the_layer_of_its_head():
 
 
 @pytest.mark.parametrize("profile", ["mlx_lm@d78bf58e", "ik_llama@1889-base", "vllm@latest", "sglang@latest"])
-@pytest.mark.parametrize("model", ["deepseek-v4", "glm-5", "I48"])
+@pytest.mark.parametrize("model", ["dots-3", "glm-5", "I48"])
 def test_another_engine_refuses_it_in_one_line(capsys, profile, model):
     assert main(["run", "S4/S", "--model", model, "-p", profile]) == exits.BAD_INPUT
     error = capsys.readouterr().err

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Mapping, NamedTuple
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import DrawnServer
 from cachesim.model.hash_mixing import Rng
 from cachesim.tools.live.llama_server.real.real_server import ENGINE
@@ -37,15 +38,25 @@ class OptionSet(NamedTuple):
 
 def option_set(seed: int, number: int, narrowed: tuple[str, ...] = ()) -> OptionSet:
     """Return the option set of two integers. ``narrowed``: models to draw, and options ``key=value`` of every
-    server."""
+    server. Raise BadInput if none of the models can be started."""
     rng = Rng(seed * SPREAD + number, "options")
-    world = draw_server(rng, ENGINE, narrowed)
+    world = draw_server(rng, ENGINE, _startable(narrowed))
     model, server = rng.one(ALSO[world.model]), dict(world.server)
     if "parallel" not in server and rng.chance(8):
         server["parallel"] = -1                         # the usual default: four slots, unified
     if "spec_type" in server:
         model, server = _drafting(rng, model, server)
     return OptionSet(number, seed, world._replace(server=server), model, server)
+
+
+def _startable(narrowed: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the models that a file is written for, and the options. Raise BadInput if no model is left."""
+    models = [one for one in narrowed if "=" not in one]
+    missing = [one for one in models if one not in ALSO]
+    if models and missing == models:
+        raise BadInput(f"--real: no model file is written for layers {', '.join(missing)}",
+                       hint="run LINE --real BUILD --gguf FILE takes the file of a model")  # fmt: skip
+    return tuple(one for one in narrowed if one not in missing)
 
 
 def _drafting(rng: Rng, model: str, server: dict[str, Any]) -> tuple[str, dict[str, Any]]:
