@@ -44,7 +44,8 @@ _OPEN = re.compile(r"\{(\w+)\}$")
 _FIELD = re.compile(r"\b(\w{1,40})=\S*$")
 _FUNCTION = re.compile(r"[a-z]+_\w+: ")
 """Name of a function with which a message without other prefix begins."""
-_MORE_FIELDS = re.compile(r"\S*(?:\s+\w{1,40}=\S+)*\s*")
+_REST = re.compile(r"(?:[\d.,]\S*|\w{1,40}=\S+)?(?:\s+\w{1,40}=\S+)*\s*")
+"""Rest of a message that was wrapped in or after a number at its end: digits of the number, and further fields."""
 
 
 class LogicalLine(NamedTuple):
@@ -237,7 +238,7 @@ def _unwrap(grammar: LogGrammar, first: _Piece, ahead: Sequence[_Piece], widths:
         if joined is None or joined.read is None:
             continue
         if found.read is not None and joined.read.line is found.read.line:
-            if not _last_number(found) or not _MORE_FIELDS.fullmatch(piece.text):
+            if not _last_number(found) or not _REST.fullmatch(piece.text):
                 break                        # the text after an open end: nothing is new
             if first.width not in widths and "=" not in piece.text:
                 return _without_last(found), used
