@@ -44,7 +44,7 @@ _OPEN = re.compile(r"\{(\w+)\}$")
 _FIELD = re.compile(r"\b(\w{1,40})=\S*$")
 _FUNCTION = re.compile(r"[a-z]+_\w+: ")
 """Name of a function with which a message without other prefix begins."""
-_REST = re.compile(r"(?:[\d.,]\S*|\w{1,40}=\S+)?(?:\s+\w{1,40}=\S+)*\s*")
+_REST = re.compile(r"(?:[.,]?\d\S*|\w{1,40}=\S+)?(?:\s+\w{1,40}=\S+)*\s*")
 """Rest of a message that was wrapped in or after a number at its end: digits of the number, and further fields."""
 
 

@@ -53,11 +53,18 @@ class ServerRuns:
         self._starts = tuple(start.lower() for start in grammar.starts)
         self._runs: dict[str, list[_Run]] = {}
         self._count = 0
+        self._latest = 0         # run of the last message
 
     def run_of(self, logged: LogMessage, read: ParsedLine | None) -> int:
-        """Return the number of the run that printed a message, from 0. Messages must be passed in the order of the
-        file."""
-        runs = self._runs.setdefault(logged.source, [])
+        """Return the number of the run that printed a message, from 0. An unknown message without any prefix
+        begins no run, since another program may have printed it. Messages must be passed in the order of the file."""
+        is_foreign = read is None and not logged.prefix and not logged.function and not logged.source
+        if not is_foreign or logged.source in self._runs:
+            self._latest = self._run_in(self._runs.setdefault(logged.source, []), logged, read)
+        return self._latest
+
+    def _run_in(self, runs: list[_Run], logged: LogMessage, read: ParsedLine | None) -> int:
+        """Return the number of the run among those of a source, which begins if none of them printed the message."""
         if len(self._runs) > SOURCES:
             del self._runs[next(iter(self._runs))]
         is_whole = logged.function and (read is not None or logged.slot is not None)

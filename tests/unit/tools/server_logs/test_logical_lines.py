@@ -153,3 +153,14 @@ def test_a_number_at_the_wrap_column_is_dropped_at_the_end_of_the_log():
     end = "slot release: id  0 | n_tokens = 2555"
     assert read([CREATED, end])[-1][4] == {"n_tokens": 2555}
     assert read([*wrapped(CREATED, len(end)), end])[-1][4] == {}
+
+
+@pytest.mark.parametrize("after", ["something", '127.0.0.1 - - [27/Nov] "GET /health HTTP/1.1" 200', "Traceback (most",
+                                   "2026-11-27 10:00:00,123 - proxy - INFO - ok", "..."])  # fmt: skip
+def test_the_number_before_a_line_of_another_program_is_whole(after):
+    assert read([RELEASED, after, IDLE])[0][4] == {"n_tokens": 8163, "truncated": 0}
+
+
+@pytest.mark.parametrize("after", ["1", "12.5", ".5"])
+def test_the_number_before_digits_may_be_cut(after):
+    assert read([RELEASED, after, IDLE])[0][4] == {"n_tokens": 8163}

@@ -70,6 +70,12 @@ def test_two_servers_with_sources_are_told_apart():
     assert runs(mixed) == [0, 1] * (len(mixed) // 2)
 
 
+@pytest.mark.parametrize("line", ["something", '127.0.0.1 - - "GET /health HTTP/1.1" 200', "  File \"x.py\", line 3"])
+def test_a_line_of_another_program_begins_no_run(line):
+    known = [f"[41001] {one}" for one in FIRST[:3]]
+    assert runs([line, *known, line, f"[41002] {SECOND[0]}", line]) == [0, 0, 0, 0, 0, 1, 1]
+
+
 def test_two_servers_without_sources_are_told_apart_by_time_stamps():
     late = [f"47{line[line.index('.') :]}" for line in SECOND]
     mixed = [line for pair in zip(FIRST, late, strict=False) for line in pair]
