@@ -90,7 +90,7 @@ def test_a_rule_set_needs_a_free_name_of_its_engine(engines, name, text):
         engines.add(replace(OLD, name=name), "a note")
 
 
-def variant(*arguments, id_="TEST-PICK", decides=True):
+def variant(*arguments, id_="REGISTRY-PICK", decides=True):
     """A rule with these parameters."""
     space = {"Decision": Decision}
     note = " -> Decision" if decides else ""
@@ -118,8 +118,8 @@ def test_a_rule_that_does_not_fit_its_field_is_refused(engines, made, text):
 
 def test_a_rule_whose_id_another_one_took_is_refused(engines):
     first = variant("a", "b", "c")
-    RULES["TEST-PICK"] = len
-    with pytest.raises(BadInput, match="has the id of another rule: TEST-PICK"):
+    RULES["REGISTRY-PICK"] = len
+    with pytest.raises(BadInput, match="has the id of another rule: REGISTRY-PICK"):
         engines.add(replace(OLD, name="llama_cpp@mine", ckpt_pick=first), "a note")
 
 

@@ -128,7 +128,8 @@ def test_a_mamba_layer_has_the_sizes_of_whichever_keys_are_there(tmp_path, keys,
 
 @pytest.mark.parametrize(("keys", "sizes"), [
     ({"layer_types": ["linear_attention"], "linear_conv_kernel_dim": 4, "linear_num_key_heads": 2,
-      "linear_num_value_heads": 3, "linear_key_head_dim": 5, "linear_value_head_dim": 7}, (3 * (20 + 21), 3 * 5 * 7, 3)),
+      "linear_num_value_heads": 3, "linear_key_head_dim": 5, "linear_value_head_dim": 7},
+     (3 * (20 + 21), 3 * 5 * 7, 3)),
     ({"layer_types": ["linear_attention"], "linear_attn_config": {"num_heads": 3, "head_dim": 5}}, (9 * 15, 75, 3)),
     ({"layer_types": ["linear_attention"],
       "linear_attn_config": {"num_heads": 3, "head_dim": 5, "short_conv_kernel_size": 2}}, (3 * 15, 75, 1)),
