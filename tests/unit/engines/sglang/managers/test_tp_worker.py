@@ -18,7 +18,8 @@ def outputs(answer):
 
 
 @pytest.mark.parametrize(("model", "flags", "reused"), [
-    ("A", {}, [0, 0, 39, 30]), ("W8 A", {}, [0, 0, 39, 16]), ("A", HOST, [0, 0, 39, 30]), ("W8 A", HOST, [0, 0, 39, 16]),
+    ("A", {}, [0, 0, 39, 30]), ("W8 A", {}, [0, 0, 39, 16]), ("A", HOST, [0, 0, 39, 30]),
+    ("W8 A", HOST, [0, 0, 39, 16]),
     ("GA", {}, [0, 0, 0, 0]), ("GA", {**HOST, **STATES, "max_mamba_cache_size": 5}, [0, 0, 32, 16]),
     ("GA", {**STATES, "mamba_radix_cache_strategy": "extra_buffer"}, [0, 0, 32, 16]),
     ("GA", {**STATES, "mamba_radix_cache_strategy": "extra_buffer_lazy"}, [0, 0, 32, 16]),
