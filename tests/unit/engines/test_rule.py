@@ -1,12 +1,25 @@
 """Metadata of rules: id, role, source and life time."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 
-from cachesim.base.errors import Crash
+from cachesim.base.errors import BadInput, Crash
 from cachesim.engines.registry import profiles
-from cachesim.engines.rule import RULES, Decision, Role, Source, about, has_effect, role_of, rule, rule_id
+from cachesim.engines.rule import (
+    RULES,
+    About,
+    Decision,
+    Role,
+    Source,
+    about,
+    has_effect,
+    role_of,
+    rule,
+    rule_id,
+    rule_text,
+)
 
 ENGINES = list(profiles())              # imports them all, and with them their rules
 SHIPPED = [name for name, fn in RULES.items() if fn.__module__.startswith("cachesim.")]
@@ -113,3 +126,43 @@ def test_shipped_rules_name_a_public_place():
         assert known.source.link or known.since or known.source.path, known
         for number in (known.since, known.until):
             assert re.fullmatch(r"(#\d+( \([0-9a-z]+\))?(, )?)+|b\d+|\d+\.\d+\.\d+|", number), known     # a release
+
+
+@pytest.mark.parametrize(("since", "until", "life"), [
+    ("", "", ""), ("#3", "", ", since #3"), ("", "#9", ", before #9"), ("#3", "#9", ", #3 to #9"),
+])
+def test_a_rule_is_cited_with_its_life_time(since, until, life):
+    known = About("R", Role.PICK, Source("a/b", "c.py", "f", "b12"), since, until)
+    assert known.cited == f"a/b c.py f (b12){life}"
+
+
+def test_a_rule_of_a_user_must_return_a_decision(registry):
+    @rule("TEST-A", Role.PICK, "a test")
+    def wrong(n: int) -> Decision:
+        """The number itself."""
+        return n
+
+    with pytest.raises(BadInput, match="rule TEST-A returned 3, expected a Decision") as refused:
+        wrong(3)
+    assert refused.value.file.endswith("test_rule.py") and refused.value.line
+
+    @rule("TEST-B", Role.PICK, Source("a/b", pull=1))
+    def shipped(n: int) -> Decision:
+        """The number itself."""
+        return n
+
+    with pytest.raises(AttributeError):                  # a bug of ours is not the user's
+        shipped(3)
+
+
+def test_the_text_of_a_rule_is_its_docstring_which_is_read_from_the_file_if_python_dropped_it(monkeypatch):
+    known = RULES["LC-CKPT-PICK.PK3"]
+    text = rule_text(known)
+    assert text == known.__doc__ and rule_text(lambda: None) == ""
+    monkeypatch.setattr("cachesim.engines.rule.sys", SimpleNamespace(flags=SimpleNamespace(optimize=1)))
+    assert rule_text(known) == text
+    monkeypatch.setattr("cachesim.engines.rule.sys", SimpleNamespace(flags=SimpleNamespace(optimize=2)))
+    assert rule_text(known) == text
+    space = {}
+    exec("def made():\n    'a text'", space)             # it has no file
+    assert rule_text(space["made"]) == ""

@@ -15,11 +15,11 @@ P, Q = tuple(range(100, 140)), tuple(range(200, 220))
 STEPS = SchedulerStep, Launch, Release
 
 
-def server(model: str = "A", listens: bool = False, **flags: object) -> Server:
+def server(model: str = "A", listens: bool = False, mode: str = "none", **flags: object) -> Server:
     log = Log()
     if listens:                  # restore points are reported only to a listener
         log.listener = Reported()
-    return ENGINE.start(ENGINE.rules("sglang@0.5.23"), model, {"chunked_prefill_size": 16, **flags}, "none", log)
+    return ENGINE.start(ENGINE.rules("sglang@0.5.23"), model, {"chunked_prefill_size": 16, **flags}, mode, log)
 
 
 def evicted(listens: bool = False) -> Server:
@@ -74,9 +74,60 @@ def retracted(listens: bool = False) -> Server:
     return srv
 
 
+def window_on_host(listens: bool = False) -> Server:
+    """Windows are copied to host memory with their nodes, and loaded where a prompt ends or parts."""
+    srv = server("W8 A", listens, max_total_tokens=72, enable_hierarchical_cache=True, hicache_ratio=2.0)
+    srv.complete(Request(P, 3))
+    srv.complete(Request((*Q, *P[:20]), 2))
+    srv.complete(Request(P, 2))
+    srv.complete(Request((*P[:30], *Q), 2))
+    return srv
+
+
+def states_on_host(listens: bool = False) -> Server:
+    """States are copied to host memory, and loaded before the tokens after them are evaluated."""
+    srv = server("GA", listens, max_total_tokens=72, max_mamba_cache_size=5, mamba_track_interval=16, state_grid=16,
+                 enable_hierarchical_cache=True, hicache_ratio=2.0)  # fmt: skip
+    srv.complete(Request(P, 3))
+    srv.complete(Request((*Q, *P[:20]), 2))
+    srv.complete(Request(P, 2))
+    srv.complete(Request((*P[:30], *Q), 2))
+    return srv
+
+
+def tracked(listens: bool = False) -> Server:
+    """A second state follows a request on a grid of eight tokens, and is given to the tree."""
+    srv = server("GA", listens, mamba_radix_cache_strategy="extra_buffer", mamba_track_interval=8, state_grid=8)
+    srv.complete(Request(P, 12))
+    srv.complete(Request((*P[:30], *Q), 2))
+    return srv
+
+
+def drafted(listens: bool = False) -> Server:
+    """With EAGLE prefixes are pairs of tokens, and an answer grows by several of them."""
+    srv = server("W8 A", listens, speculative_algorithm="EAGLE")
+    srv.complete(Request(P, 9, draft_else=2))
+    srv.complete(Request((*P, *Q), 6, draft_else=3))
+    srv.complete(Request((*P[:30], *Q), 3, draft_else=1))
+    return srv
+
+
+def cancelled(listens: bool = False) -> Server:
+    """Without overlap, in the order of the tree: a client leaves while its answer grows."""
+    srv = server("GA", listens, disable_overlap_schedule=True, schedule_policy="dfs-weight")
+    for requests in ((Request(P, 5), Request((*P[:30], *Q), 5)), (Request(P, 2), Request(Q, 20, cancel_at=24))):
+        for request in requests:
+            srv.submit(request)
+        while srv.working:
+            srv.iterate()
+    return srv
+
+
 def is_step(event: Event) -> bool:
     """True for the events of the scheduler, False for those of the tree."""
     return isinstance(event, STEPS)
 
 
-CONVERSATIONS: tuple[Callable[..., Server], ...] = (evicted, window, states, paged, on_host, retracted)
+CONVERSATIONS: tuple[Callable[..., Server], ...] = (
+    evicted, window, states, paged, on_host, retracted, window_on_host, states_on_host, tracked, drafted, cancelled,
+)  # fmt: skip

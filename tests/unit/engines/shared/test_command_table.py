@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cachesim.base.errors import BadInput, Crash
+from cachesim.engines.capabilities import Flag
 from cachesim.engines.registry import BUILTIN
 from cachesim.engines.shared.command_table import (
     MODEL,
@@ -102,3 +103,12 @@ def test_an_engine_without_a_table_has_its_flags() -> None:
     assert table.of_release("")["--host"].effect == NO_EFFECT
     assert table.of_release("")["--model"].effect == MODEL
     assert replace(BUILTIN["mlx_lm"], command=lambda: None).command_table.names.keys() == table.names.keys()
+
+
+def test_an_option_without_a_spelling_is_no_argument_and_a_truth_value_has_no_value() -> None:
+    flags = [Flag("size", 4, spellings=("-s", "--size")), Flag("inner", 4), Flag("fast", True, spellings=("--fast",),
+                                                                                 off=("--slow",))]  # fmt: skip
+    table = default_table("toy", flags, {"--log": 1, "--size": 0, "--quiet": 0})
+    assert [(row.spellings, row.values, row.effect) for row in table.arguments] == [
+        (("-m", "--model"), "1", MODEL), (("-s", "--size"), "1", OPTION), (("--fast", "--slow"), "0", OPTION),
+        (("--log",), "1", NO_EFFECT), (("--quiet",), "0", NO_EFFECT)]  # fmt: skip

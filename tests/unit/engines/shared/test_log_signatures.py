@@ -7,9 +7,13 @@ import pytest
 from cachesim.engines.shared.log_signatures import (
     LogEvidence,
     RemovedPoint,
+    behind_refused,
     behind_restored,
     changed_prompt,
+    cleared_prefix,
+    last_token,
     lost_beginning,
+    measured_last_token,
     removed_checkpoint,
     same_prompt,
     when_measured,
@@ -68,3 +72,36 @@ def test_a_removed_checkpoint_is_read_from_its_positions():
     assert removed_checkpoint({"pos_min": -1, "pos_max": -1, "yes": False}) is None
     assert removed_checkpoint({"pos_min": 9, "pos_max": 9, "yes": True}) is None
     assert removed_checkpoint({"pos_min": 9, "pos_max": 9, "n_tokens": 40}) is None
+
+
+def test_a_cleared_slot_lost_the_prefix_that_it_held():
+    lcp = {"lcp": (50, 60), "cache_n": (1, 1)}
+    assert cleared_prefix(LogEvidence({"n_slot": 70}, lcp)) == (49, 59)
+    assert cleared_prefix(LogEvidence({"n_slot": 0}, lcp)) is None
+    assert cleared_prefix(LogEvidence({}, lcp)) is None
+    assert cleared_prefix(LogEvidence({"n_slot": 70}, {"lcp": (0, 60)})) is None
+
+
+@pytest.mark.parametrize(("line", "lcp", "kinds", "lost"), [
+    ({"p0": 40}, (50, 60), (), (50, 60)), ({"p0": 55}, (50, 60), (), (55, 60)),
+    ({"p0": 40}, (50, None), (), (50, None)), ({"p0": 0}, (50, 60), (), None),
+    ({}, (50, 60), (), None), ({"p0": 1}, (0, 60), (), (1, 60)),
+    ({"p0": 40}, (50, 60), ("reuse_chunk",), None),
+])  # fmt: skip
+def test_a_refused_removal_loses_all_tokens_before_it(line, lcp, kinds, lost):
+    assert behind_refused(LogEvidence(line, {"lcp": lcp}, (), frozenset(kinds))) == lost
+
+
+def test_a_prompt_in_the_slot_loses_its_last_token_unless_chunks_were_moved():
+    assert last_token(LogEvidence({}, {})) == (1, None)
+    assert last_token(LogEvidence({}, {"lost": (3, 3)})) == (3, 3)
+    for kind in ("reuse_chunk", "reuse_result"):
+        assert last_token(LogEvidence({}, {"lost": (3, 3)}, (), frozenset({kind}))) is None
+
+
+def test_a_server_that_compares_texts_lost_a_token_only_if_the_number_is_known():
+    assert measured_last_token(LogEvidence({}, {})) == (0, 0)
+    assert measured_last_token(LogEvidence({}, {"lost": (0, 3)})) == (0, 0)
+    assert measured_last_token(LogEvidence({}, {"lost": (2, 3)})) == (2, 3)
+    assert measured_last_token(LogEvidence({}, {"lost": (1, 1)})) == (1, 1)
+    assert measured_last_token(LogEvidence({}, {"lost": (2, 3)}, (), frozenset({"reuse_chunk"}))) is None

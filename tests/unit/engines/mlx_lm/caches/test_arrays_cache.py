@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cachesim.engines.mlx_lm.caches import AT_0_32_2, AT_D78BF58E, AT_M1019, AT_M1072, AT_V0_31_3, ArraysCache
+from cachesim.engines.mlx_lm.caches import (
+    AT_0_32_2,
+    AT_D78BF58E,
+    AT_M1019,
+    AT_M1072,
+    AT_PR1253,
+    AT_V0_31_3,
+    ArraysCache,
+)
 from cachesim.engines.mlx_lm.caches.rules_saved_state import join_both
 
 
@@ -109,3 +117,21 @@ def test_states_are_joined_only_if_both_sides_have_some():
     for sides in ((None, b), (a, None), (None, None)):
         with pytest.raises(TypeError, match="empty on one side"):
             join_both(*sides, 2, 1)
+
+
+def test_a_proposal_forgets_every_token_when_it_trims():
+    cache = ArraysCache(2, rules=AT_PR1253)
+    cache[0] = cache[1] = np.ones((1, 2))
+    assert cache.is_trimmable() and cache.trim(0) == 0 and not cache.empty()
+    assert cache.trim(3) == 3 and cache.cache == [None, None]
+
+
+def test_the_lengths_of_rows_are_needed_and_advance():
+    cache = ArraysCache(1)
+    with pytest.raises(ValueError, match="lengths are needed"):
+        cache.prepare(right_padding=[1])
+    cache.prepare(lengths=[5, 3])
+    cache.advance(2)
+    assert cache.lengths.tolist() == [3, 1]
+    cache.finalize()
+    assert cache.lengths is None and cache.left_padding is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.mlx_lm.caches import (
+    AT_0_30_2,
     AT_0_32_2,
     AT_D78BF58E,
     AT_M1019,
@@ -144,3 +145,55 @@ def test_pr999_cuts_a_wrapped_batch():
     assert cache.is_trimmable()
     assert cache.trim(1) == 1
     assert (columns(cache), cache.offset.tolist(), cache._offset) == ([2, 3, 4], [4], 3)
+
+
+def test_a_trim_moves_the_counters_of_a_batch_and_the_next_token_overwrites():
+    cache = RotatingKVCache.merge([ring(1, 3), ring(101, 102)])
+    assert cache.trim(1) == 1
+    assert (cache.offset.tolist(), cache._offset, cache._idx) == ([2, 1], 2, 2)
+    feed(cache, [9], [109])
+    assert columns(cache) == [[1, 2, 9], [0, 101, 109]]
+    assert cache.trim(7) == 3 and cache.offset.tolist() == [0, -1]
+
+
+def test_after_999_a_trim_cuts_a_turned_ring():
+    cache = RotatingKVCache.merge([ring(1, 4, rules=AT_PR999)])
+    feed(cache, [5])
+    assert (cache.rotated, cache.trim(1), cache.rotated) == (True, 1, False)
+    assert columns(cache) == [2, 3, 4]
+    assert (cache._offset, cache._idx, cache.offset.tolist()) == (3, 3, [4])
+    assert cache.trim(9) == 3 and cache.keys is None and cache._idx == cache._offset == 0
+
+
+def test_padding_before_rows_is_announced_to_an_empty_batch():
+    cache = BatchRotatingKVCache(4, [0, 0])
+    cache.prepare(left_padding=[1, 0])
+    feed(cache, [0, 1], [101, 102])
+    assert (cache.left_padding.tolist(), cache.offset.tolist()) == ([1, 0], [1, 2])
+    assert told(cache.extract(0).keys) == [1] and told(cache.extract(1).keys) == [101, 102]
+
+
+def test_padding_after_rows_needs_the_lengths():
+    cache = RotatingKVCache.merge([ring(1, 3)])
+    with pytest.raises(ValueError, match="lengths are needed"):
+        cache.prepare(right_padding=[1])
+    cache.prepare(right_padding=[0])                      # no padding
+
+
+def test_empty_rings_make_an_empty_batch_and_one_of_them_a_row_of_padding():
+    empty = RotatingKVCache.merge([RotatingKVCache(4), RotatingKVCache(4)])
+    assert (empty.keys, empty.max_size, empty.left_padding.tolist()) == (None, 4, [0, 0])
+    cache = RotatingKVCache.merge([ring(1, 2), RotatingKVCache(4)])
+    assert columns(cache) == [[1, 2], [0, 0]] and cache.left_padding.tolist() == [0, 2]
+    with pytest.raises(TypeError, match="a cache without a buffer"):
+        RotatingKVCache.merge([ring(1, 2, rules=AT_0_30_2), RotatingKVCache(4, rules=AT_0_30_2)])
+
+
+def test_a_long_buffer_is_cut_before_a_single_token_is_stored():
+    cache = RotatingKVCache.merge([ring(1, 3), ring(101, 102)])
+    feed(cache, [4, 5, 6], [104, 105, 106])
+    assert columns(cache) == [[1, 2, 3, 4, 5, 6], [0, 101, 102, 104, 105, 106]]
+    feed(cache, [7], [107])
+    assert columns(cache) == [[7, 4, 5, 6], [107, 104, 105, 106]]
+    assert (cache.rotated, cache._idx, cache.offset.tolist()) == (True, 1, [7, 6])
+    assert told(cache.extract(1).keys) == [104, 105, 106, 107]

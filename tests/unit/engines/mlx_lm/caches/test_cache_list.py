@@ -93,3 +93,19 @@ def test_no_rule_is_without_a_table():
     families = ("ML-STATE-", "ML-ARRAYS-", "ML-RING-", "ML-CHUNK-", "ML-KV-")
     here = {name for name, rule in RULES.items() if name.startswith(families) and ".caches." in rule.__module__}
     assert here == used
+
+
+def test_a_saved_list_is_restored_child_by_child():
+    cache = CacheList(filled(KVCache(), 1, 5), filled(RotatingKVCache(8), 1, 3))
+    fresh = CacheList(KVCache(), RotatingKVCache(2))
+    fresh.state, fresh.meta_state = cache.state, cache.meta_state
+    assert [told(child.keys_and_values()[0]) for child in fresh.caches] == [[1, 2, 3, 4, 5], [1, 2, 3]]
+    assert (fresh[0].offset, fresh[1].max_size, fresh[1].offset) == (5, 8, 3)
+    again = CacheList.from_state(cache.state, cache.meta_state)
+    assert [type(child).__name__ for child in again.caches] == ["KVCache", "RotatingKVCache"]
+    assert (again[1].max_size, again.size()) == (8, 5)
+
+
+def test_a_list_can_be_trimmed_later_if_every_child_can():
+    cache = CacheList(filled(KVCache(), 1, 5), filled(RotatingKVCache(8), 1, 5))
+    assert (cache.trimmable_after(2), cache.trimmable_after(3)) == (True, False)

@@ -74,3 +74,26 @@ def test_nothing_can_be_packed_too():
     words, scales, biases = quantize(np.zeros((1, 0, 32), "f2"), 32, 8)
     assert (words.shape, scales.shape, biases.dtype) == ((1, 0, 8), (1, 0, 1), np.float16)
     assert dequantize((words, scales, biases), 32, 8).shape == (1, 0, 32)
+
+
+def test_a_quantized_cache_grows_after_a_trim_and_keeps_what_is_left():
+    cache, rows = QuantizedKVCache(32, 8), np.arange(300 * 32, dtype="f4").reshape(1, 1, 300, 32)
+    cache.update_and_fetch(rows[:, :, :250], rows[:, :, :250])
+    assert (cache.keys[0].shape[2], cache.trim(2), cache.offset) == (256, 2, 248)
+    held, _ = cache.update_and_fetch(rows[:, :, 248:300], rows[:, :, 248:300])
+    assert (cache.offset, held[0].shape[2], cache.keys[0].shape[2]) == (300, 300, 248 + 256)
+    whole, _ = QuantizedKVCache(32, 8).update_and_fetch(rows, rows)
+    assert all((one == other).all() for one, other in zip(held, whole, strict=True))
+
+
+def test_an_empty_quantized_cache_has_no_rows():
+    with pytest.raises(TypeError, match="the cache holds no buffer yet"):
+        QuantizedKVCache().keys_and_values()
+
+
+def test_the_state_of_a_quantized_cache_is_restored():
+    cache, rows = QuantizedKVCache(32, 8), numbers(1, 1, 3, 32)
+    cache.update_and_fetch(rows, rows)
+    fresh = QuantizedKVCache()
+    fresh.state, fresh.meta_state = cache.state, cache.meta_state
+    assert (fresh.offset, fresh.group_size, fresh.bits, fresh.keys_and_values()[0][0].shape) == (3, 32, 8, (1, 1, 3, 8))

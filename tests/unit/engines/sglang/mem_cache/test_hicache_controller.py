@@ -11,6 +11,7 @@ from cachesim.engines.sglang.profiles import PROFILES
 from cachesim.engines.sglang.rules.host import BACK, THROUGH
 from cachesim.engines.shared.kv_rows import empty_rows, write_rows
 from cachesim.model import KVRows
+from tests.unit.engines.sglang.crowded_host import reused_by_each
 from tests.unit.engines.sglang.trees import make_cache, take
 
 RULES = PROFILES["sglang@0.5.23"].changed({"drop_host_leaf": lambda node: Decision(node.id, {}, rule="test")})
@@ -127,3 +128,15 @@ def test_a_copy_without_room_is_not_written(rows):
     host = Host(rows)
     host.back_up(*host.nodes())
     assert not host.controller.write_backup(host.add(host.tree.root_node, (40, 41, 42, 43)))
+
+
+@pytest.mark.parametrize(("model", "policy", "tokens", "reused"), [
+    ("W8 A", "write_back", 72, [0, 0, 39, 16, 0, 0, 30, 0, 35, 30]),
+    ("W8 A", "write_through", 72, [0, 0, 32, 16, 0, 0, 0, 0, 16, 16]),
+    ("W8 A", "write_through_selective", 100, [0, 0, 39, 0, 0, 0, 39, 0, 0, 30]),
+    ("GA", "write_back", 72, [0, 0, 32, 16, 0, 0, 16, 0, 32, 16]),
+    ("GA", "write_through", 100, [0, 0, 32, 16, 0, 0, 24, 0, 0, 0]),
+    ("GA", "write_through_selective", 72, [0, 0, 0, 0, 0, 0, 16, 0, 0, 24]),
+])  # fmt: skip
+def test_a_host_memory_as_small_as_the_pool_loses_what_was_used_least(model, policy, tokens, reused):
+    assert reused_by_each(model, policy, 1.0, tokens) == reused

@@ -9,12 +9,12 @@ import pytest
 
 from cachesim.engines.sglang.server import Server
 from tests.unit.engines.event_lines import effect_lines, sections
-from tests.unit.engines.sglang.conversations import evicted, is_step, on_host, states, window
+from tests.unit.engines.sglang.conversations import CONVERSATIONS, is_step
 
 EXPECTED = sections(Path(__file__).parents[1] / "conversations.txt")
 
 
-@pytest.mark.parametrize("conversation", [evicted, window, states, on_host])
+@pytest.mark.parametrize("conversation", CONVERSATIONS)
 def test_each_component_changes_its_part_of_the_tree(conversation: Callable[..., Server]) -> None:
     events = [event for event in conversation().log.events if not is_step(event)]
     assert [*effect_lines(events)] == EXPECTED[conversation.__name__]

@@ -4,6 +4,7 @@ import pytest
 
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, SWA
+from tests.unit.engines.sglang.crowded_host import reused_by_each
 from tests.unit.engines.sglang.trees import insert, make_cache, take
 
 KEY = (1, 2, 3, 4, 5, 6)
@@ -125,3 +126,23 @@ def test_the_walk_visits_the_heavier_child_first(core):
     a, b = (core.add_new_node(core.root_node, (n,), extra_key="", priority=0, text=(n,)) for n in (7, 8))
     below = core.add_new_node(b, (9,), extra_key="", priority=0, text=(8, 9))
     assert core.dfs_weight_order({a: [1], b: [2], below: [3, 4], core.root_node: [5]}) == [3, 4, 2, 1, 5]
+
+
+@pytest.mark.parametrize(("model", "policy", "tokens", "reused"), [
+    ("W8 A", "write_back", 72, [0, 0, 39, 16, 0, 0, 39, 0, 35, 49]),
+    ("W8 A", "write_through", 100, [0, 0, 39, 16, 0, 0, 39, 40, 35, 30]),
+    ("GA", "write_back", 100, [0, 0, 32, 16, 0, 0, 32, 40, 32, 0]),
+    ("GA", "write_through", 72, [0, 0, 32, 16, 0, 0, 32, 0, 32, 48]),
+])  # fmt: skip
+def test_parts_that_left_the_device_are_found_in_host_memory(model, policy, tokens, reused):
+    assert reused_by_each(model, policy, 2.0, tokens) == reused
+
+
+@pytest.mark.parametrize(("model", "policy", "reused"), [
+    ("W8 A", "write_back", [0, 0, 39, 16, 0, 0, 39, 0, 35, 0]),
+    ("W8 A", "write_through", [0, 0, 39, 0, 0, 0, 0, 0, 0, 0]),
+    ("GA", "write_back", [0, 0, 32, 16, 0, 0, 16, 0, 32, 0]),
+    ("GA", "write_through_selective", [0, 0, 0, 0, 0, 0, 24, 0, 0, 24]),
+])  # fmt: skip
+def test_copies_that_do_not_fit_leave_the_tree(model, policy, reused):
+    assert reused_by_each(model, policy, 1.0, 100) == reused

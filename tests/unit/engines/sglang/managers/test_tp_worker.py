@@ -1,0 +1,54 @@
+"""The worker: requests that reuse rows, windows and states are computed like cold ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.base import Request
+from tests.unit.engines.sglang.conversations import P, Q, server
+
+HOST = {"enable_hierarchical_cache": True, "hicache_ratio": 2.0, "max_total_tokens": 72}
+STATES = {"mamba_track_interval": 8, "state_grid": 8}
+REQUESTS = (Request(P, 9, draft_else=2), Request((*Q, *P[:20]), 2), Request(P, 5, draft_else=3),
+            Request((*P[:30], *Q), 4))  # fmt: skip
+
+
+def outputs(answer):
+    return [(one.pos, one.digest) for one in answer.outputs]
+
+
+@pytest.mark.parametrize(("model", "flags", "reused"), [
+    ("A", {}, [0, 0, 39, 30]), ("W8 A", {}, [0, 0, 39, 16]), ("A", HOST, [0, 0, 39, 30]),
+    ("W8 A", HOST, [0, 0, 39, 16]),
+    ("GA", {}, [0, 0, 0, 0]), ("GA", {**HOST, **STATES, "max_mamba_cache_size": 5}, [0, 0, 32, 16]),
+    ("GA", {**STATES, "mamba_radix_cache_strategy": "extra_buffer"}, [0, 0, 32, 16]),
+    ("GA", {**STATES, "mamba_radix_cache_strategy": "extra_buffer_lazy"}, [0, 0, 32, 16]),
+    ("W8 A", {"speculative_algorithm": "EAGLE"}, [0, 0, 38, 15]),
+    ("GA", {"speculative_algorithm": "NGRAM"}, [0, 0, 0, 0]),
+    ("A", {"page_size": 4, "disable_overlap_schedule": True}, [0, 0, 36, 28]),
+])  # fmt: skip
+def test_a_request_that_reuses_what_others_left_is_computed_like_a_cold_one(model, flags, reused):
+    warm, found = server(model, mode="provenance", **flags), []
+    for request in REQUESTS:
+        answer = warm.complete(request)
+        cold = server(model, mode="provenance", **flags).complete(request)
+        assert outputs(answer) == outputs(cold) != []
+        found.append(answer.cache_n)
+    warm.inspection.check()
+    assert found == reused
+
+
+@pytest.mark.parametrize("flags", [{}, {"disable_overlap_schedule": True}, {"schedule_policy": "dfs-weight"},
+                                   {"schedule_policy": "lpm"}, {"max_total_tokens": 110}])  # fmt: skip
+@pytest.mark.parametrize("model", ["A", "W8 A", "GA"])
+def test_requests_that_run_together_are_computed_like_single_ones(model, flags):
+    warm = server(model, mode="provenance", **flags)
+    requests = Request(P, 5), Request((*P[:30], *Q), 5), Request(Q, 20, cancel_at=24), Request((*Q, *P), 3)
+    answers = [warm.submit(request) for request in requests]
+    while warm.working:
+        warm.iterate()
+        warm.inspection.check()
+    for request, answer in zip(requests, answers, strict=True):
+        cold = server(model, mode="provenance", **flags).complete(request)
+        assert outputs(answer) == outputs(cold)[: len(outputs(answer))] != []
+    assert [(answer.done, answer.cancelled) for answer in answers] == [(True, number == 2) for number in range(4)]
