@@ -37,6 +37,7 @@ CLASS_REPORTS = (
     "vllm-lookahead-without-hash", "vllm-copy-before-write", "vllm-checkpoint-column", "vllm-key-before-state",
     "vllm-steps-of-nothing", "vllm-offload-gap", "vllm-key-of-later-tokens", "sglang-stripped-after-retraction",
     "sglang-shortest-prefill-first", "sglang-tracked-states-in-one-slot", "sglang-windows-only-free-slots-in-tree",
+    "sglang-declined-load-has-no-state", "sglang-two-prompts-cut-in-one-step",
 )
 """Reports that drive the released classes of a server, without a server."""
 

@@ -1,25 +1,36 @@
-"""CPU time of an operation on the released tree of SGLang and on ours, by the number of nodes.
+"""CPU time of the released classes of SGLang and of ours, by the number of nodes.
 
-    python -m tests.peers.sglang_growth FOLDER [--nodes 1000 10000 100000] [--parts F FSM] [--tried 500]
+    python -m tests.peers.sglang_growth FOLDER [--nodes 1000 10000 100000] [--parts F FSM] [--tried 500] [--server]
 
-FOLDER: an unpacked wheel of sglang, beside the package msgspec. Each tree performs its operations in one go, slots
-included: an eviction of the released tree visits all leaves, and would leave the other cold caches. A second run stops
-the garbage collector, whose full collections visit all nodes.
+FOLDER: an unpacked wheel of sglang, beside the package msgspec. With ``--server``, requests fill the trees of two whole
+servers, ours with provenance; the exit code is 1 if ours needs more than MOST times the CPU time of the released one,
+or if its time grows with a higher power than EXPONENT of the number of nodes. Otherwise each tree performs its
+operations in one go, slots included: an eviction of the released tree visits all leaves, and would leave the other cold
+caches. A second run stops the garbage collector, whose full collections visit all nodes.
 """
 
 import argparse
 import gc
+import logging
+import math
 import random
+import sys
 import time
 from array import array
 from pathlib import Path
 
+from cachesim.engines.base import Request
+from cachesim.engines.sglang import ENGINE
 from cachesim.engines.sglang.mem_cache.allocator import NO_SLOT
 from cachesim.engines.sglang.mem_cache.base_prefix_cache import EvictParams, InsertParams
 from tests.peers import sglang_source as source
+from tests.peers.sglang_schedule import MODELS, compare, draw_server
+from tests.peers.sglang_server import RealServer
 from tests.peers.sglang_tree import Trees
 
 TOKENS = 8                      # of a prompt
+WINDOW = 4
+MOST, EXPONENT = 3, 1.1         # times the CPU time of the released server, and its growth
 PARTS = {"F": (0,), "FS": (0, 1), "FM": (0, 2), "FSM": (0, 1, 2)}
 
 
@@ -67,7 +78,7 @@ def seconds(operation, trees, kind, tokens):
 def measure(real, letters, nodes, tried):
     """Print the CPU time of so many operations of each kind at this size."""
     parts, draw, size = PARTS[letters], random.Random(nodes), TOKENS * (2 * nodes + 2 * tried)
-    trees = Trees(real, parts, 1, 4 if 1 in parts else 0, size, nodes * 2 + 2 * tried, "lru", -1, 1)
+    trees = Trees(real, parts, 1, WINDOW if 1 in parts else 0, size, nodes * 2 + 2 * tried, "lru", -1, 1)
     number = 0
     while len(trees.tree.nodes_by_id) < nodes:
         fresh = prompt(number, draw)
@@ -85,20 +96,70 @@ def measure(real, letters, nodes, tried):
     gc.enable()
 
 
+def serve(real, letters, nodes):
+    """Send requests to both servers until their trees have so many nodes. Return the CPU times of the released server
+    and of ours."""
+    parts, draw, tokens = PARTS[letters], random.Random(nodes), TOKENS * nodes
+    opts = {**draw_server(random.Random(0), (0,)), "page_size": 1, "max_total_tokens": tokens,
+            "max_running_requests": 2, "swa_tokens": tokens if 1 in parts else 0, "max_mamba_cache_size": 2 * nodes,
+            "chunked_prefill_size": 64, "mamba_radix_cache_strategy": "no_buffer", "disable_overlap_schedule": True,
+            "schedule_policy": "fcfs", "radix_eviction_policy": "lru", "enable_hierarchical_cache": False,
+            "speculative_algorithm": "", "draft_window": 0, "state_grid": 1,
+            "mamba_max_states_per_path": -1}  # fmt: skip
+    theirs = RealServer(real, parts, WINDOW if 1 in parts else 0, opts, 2)
+    mine = ENGINE.start("sglang@0.5.23", MODELS[parts].format(WINDOW), opts, "provenance")
+    spent, number, tree = [0.0, 0.0], 0, mine.scheduler.tree_cache.tree_core
+    while len(tree.nodes_by_id) < nodes:
+        fresh, began = prompt(number, draw), time.process_time()
+        theirs.submit(number, fresh, (500,), None, 0, 0, 1)
+        while theirs.is_busy:
+            theirs.update()
+        middle = time.process_time()
+        mine.complete(Request(fresh, 1, forced=(500,)))
+        spent = [spent[0] + middle - began, spent[1] + time.process_time() - middle]
+        number += 1
+    compare(theirs, mine)
+    return spent
+
+
+def servers(real, letters, sizes):
+    """Print the CPU times of two servers by the number of nodes; return whether ours stays within its bounds."""
+    found, holds = [], True
+    for nodes in sizes:
+        released_one, our_one = serve(real, letters, nodes)
+        found.append((nodes, our_one))
+        ratio, growth = our_one / released_one, ""
+        if len(found) > 1:
+            (first, least), (last, most) = found[0], found[-1]
+            power = math.log(most / least) / math.log(last / first)
+            growth, holds = f", exponent {power:.2f} from {first} nodes on", holds and power <= EXPONENT
+        holds = holds and ratio <= MOST
+        print(f"{letters:4}{nodes:8} nodes: released {released_one:.1f} s, ours with provenance {our_one:.1f} s, "
+              f"{ratio:.2f} x{growth}", flush=True)  # fmt: skip
+        gc.collect()
+    return holds
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 10_000, 100_000])
     parser.add_argument("--parts", nargs="+", default=["F", "FSM"], choices=PARTS)
     parser.add_argument("--tried", type=int, default=500)
+    parser.add_argument("--server", action="store_true")
     args = parser.parse_args()
+    if args.server:
+        logging.disable()
+        real = source.load(args.folder, schedule=True, host=True)
+        return 0 if all([servers(real, letters, args.nodes) for letters in args.parts]) else 1
     real = source.load(args.folder)
     print("us CPU per operation       released            ours           ratio")
     for letters in args.parts:
         for nodes in args.nodes:
             measure(real, letters, nodes, args.tried)
             gc.collect()
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
