@@ -12,6 +12,9 @@ from cachesim.engines.vllm.core.scheduler_output import SchedulerOutput
 from cachesim.engines.vllm.kv_offload.chunk_lookup import OffloadedGroup
 from cachesim.engines.vllm.kv_offload.connector_scheduler import _alignment_tokens, offloaded_group
 from cachesim.engines.vllm.request import RequestStatus
+from cachesim.events import Decided
+from tests.unit.engines.vllm.conversations import P, Q
+from tests.unit.engines.vllm.conversations import server as start
 
 PROMPT = tuple(range(100, 115))
 
@@ -100,3 +103,46 @@ def test_the_connector_has_work_while_requests_end_and_transfers_are_open(server
     connector.get_num_new_matched_tokens(request, 0)
     connector.build_connector_meta(SchedulerOutput(), ())
     assert not connector.has_pending_push_work() and connector._state_of(request).is_ended
+
+
+S, T = tuple(range(300, 330)), tuple(range(400, 436))
+CROWD = (
+    Request(P, 3), Request((*Q, *P[:20]), 2), Request(P, 2), Request((*P[:30], *Q), 2), Request(S, 6), Request(T, 3),
+    Request(P, 3), Request((*Q, *P[:20], *S), 3), Request(T, 2), Request((*P[:30], *Q), 2),
+)  # fmt: skip
+BLOCKS = {"A": 11, "W8 A": 20, "GA": 16, "K16 A": 20}
+
+
+@pytest.mark.parametrize(("model", "flags", "reused"), [
+    ("A", {"num_cpu_chunks": 10}, [0, 0, 39, 24, 0, 0, 24, 0, 0, 0]),
+    ("A", {"num_cpu_chunks": 24}, [0, 0, 39, 24, 0, 0, 39, 40, 32, 48]),
+    ("A", {"num_cpu_chunks": 24, "store_threshold": 2}, [0, 0, 32, 24, 0, 0, 39, 0, 0, 24]),
+    ("A", {"num_cpu_chunks": 24, "offload_prompt_only": False}, [0, 0, 39, 24, 0, 0, 39, 40, 32, 40]),
+    ("A", {"num_cpu_chunks": 24, "blocks_per_chunk": 2}, [0, 0, 32, 24, 0, 0, 32, 32, 32, 48]),
+    ("W8 A", {"num_cpu_chunks": 10, "eviction_policy": "arc"}, [0, 0, 32, 0, 0, 0, 0, 0, 0, 0]),
+    ("W8 A", {"num_cpu_chunks": 24}, [0, 0, 32, 0, 0, 0, 32, 0, 32, 0]),
+    ("W8 A", {"num_cpu_chunks": 24, "blocks_per_chunk": 2}, [0, 0, 32, 0, 0, 0, 32, 32, 32, 48]),
+    ("GA", {"num_cpu_chunks": 10}, [0, 0, 32, 0, 0, 0, 0, 0, 0, 0]),
+    ("GA", {"num_cpu_chunks": 24}, [0, 0, 32, 0, 0, 0, 24, 0, 32, 24]),
+    ("GA", {"num_cpu_chunks": 24, "blocks_per_chunk": 2}, [0, 0, 32, 0, 0, 0, 32, 32, 32, 48]),
+    ("K16 A", {"num_cpu_chunks": 24}, [0, 0, 32, 24, 0, 0, 0, 0, 0, 0]),
+    ("K16 A", {"num_cpu_chunks": 24, "async_scheduling": False}, [0, 0, 32, 24, 0, 0, 0, 0, 0, 0]),
+])  # fmt: skip
+def test_conversations_find_in_cpu_memory_what_the_pool_lost(model, flags, reused):
+    flags = {"num_gpu_blocks": BLOCKS[model], **flags}
+    crowded, found = start(model, "provenance", **flags), []
+    for request in CROWD:
+        answer = crowded.complete(request)
+        cold = start(model, "provenance", num_gpu_blocks=BLOCKS[model]).complete(request)
+        assert [one[:2] for one in answer.outputs] == [one[:2] for one in cold.outputs] != []
+        found.append(answer.cache_n)
+    assert found == reused
+
+
+def test_rows_are_stored_as_chunks_of_the_prompt_and_states_where_they_are_published():
+    crowded = start("GA", num_gpu_blocks=16, num_cpu_chunks=24)
+    for request in CROWD[:2]:
+        crowded.complete(request)
+    stored = [(event.slot, event.value) for event in crowded.log.events
+              if isinstance(event, Decided) and event.rule.startswith("VL-OFF-STORE")]  # fmt: skip
+    assert stored == [(0, 1), (0, 4), (0, 1), (1, 1), (1, 4), (1, 1)]          # a state, four chunks of rows, the fifth
