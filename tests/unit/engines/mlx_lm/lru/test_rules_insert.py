@@ -43,7 +43,9 @@ def test_the_oldest_entry_of_a_queue_that_is_no_shorter_than_the_next_is_removed
     assert rule(queues) == victim
 
 
-@pytest.mark.parametrize(("entries", "single", "every", "only"), [(3, 0, 0, 2), (4, 0, 0, 3), (5, 1, 1, 4), (7, 1, 3, 6)])
+@pytest.mark.parametrize(("entries", "single", "every", "only"), [
+    (3, 0, 0, 2), (4, 0, 0, 3), (5, 1, 1, 4), (7, 1, 3, 6),
+])  # fmt: skip
 def test_entries_beyond_four_are_too_many(entries, single, every, only):
     assert rules.over_count_one(entries, 4) == single
     assert rules.over_count_all(entries, 4) == every
