@@ -2,8 +2,8 @@
 
 Only one simple command is accepted, after lines that set variables or prepare the shell (``cd``). Where its output
 goes (redirections, a pipe) and a last ``&`` are left out; other lists of commands are refused with their place. A
-variable that such a line sets is replaced by its text. Other variables and command substitutions are kept and marked,
-because they may stand where their values do not matter.
+variable that such a line sets is replaced by its text, ``${NAME:-text}`` by its default. Other variables and command
+substitutions are kept and marked, because they may stand where their values do not matter.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ _OPERATOR = re.compile(r"&&|\|\||<<|<\(|>\(|\$\(|[|&;`()]")
 _REDIRECTION = re.compile(r"(?:[0-9]{0,2}|&)(?:>>|>\||>&|<&|>|<)(?![<(])[ \t]*")
 _VARIABLE = re.compile(r"\$(?:\{[^}]*\}?|[A-Za-z_]\w*|[0-9?!#@*$]|\([^()`\n]*\))|`[^`\n]*`")
 _NAMED = re.compile(r"\$(?:\{(\w+)\}|(\w+))")                # a variable without further syntax
+_DEFAULTED = re.compile(r"\$\{(\w+):?-([^{}$`]*)\}")       # a variable with a default
 _PROMPT = re.compile(r"\s*(?:PS )?[A-Za-z]:\\[^<>|\"\n]*>[ \t]*")         # of a Windows shell
 _PREPARES = re.compile(r"(\.|cd|clear|echo|mkdir|module|pushd|set|sleep|source|ulimit|(conda|mamba) activate)( |$)")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
@@ -32,11 +33,13 @@ _ITEM = re.compile(r"[ \t]*-[ \t]+(.*)")
 
 class ShellWord(NamedTuple):
     """A word. ``place``: its first character in the command line, from 1; ``variable``: place of a shell variable or
-    command substitution in it, 0 = it has none."""
+    command substitution in it, 0 = it has none; ``unset``: variables whose defaults stand in the text, so that the word
+    is right if they are not set."""
 
     text: str
     place: int
     variable: int = 0
+    unset: tuple[str, ...] = ()
 
 
 def shell_words(text: str) -> list[ShellWord]:
@@ -73,7 +76,7 @@ def command_words(text: str) -> list[ShellWord]:
 
 def _moved(word: ShellWord, start: int) -> ShellWord:
     """Return a word whose places count from the beginning of the whole text."""
-    return ShellWord(word.text, word.place + start, word.variable + start if word.variable else 0)
+    return word._replace(place=word.place + start, variable=word.variable + start if word.variable else 0)
 
 
 def _list_words(body: str, start: int) -> list[ShellWord]:
@@ -108,7 +111,9 @@ def _item_words(text: str, start: int) -> list[ShellWord]:
 
 def _listed(text: str, place: int) -> ShellWord:
     """Return an item of a list, which no shell expands, but compose does."""
-    return ShellWord(text, place, place if _VARIABLE.search(text) else 0)
+    unset = tuple(dict.fromkeys(found[1] for found in _DEFAULTED.finditer(text)))
+    text = _DEFAULTED.sub(lambda found: found[2], text)
+    return ShellWord(text, place, place if _VARIABLE.search(text) else 0, unset)
 
 
 class _Reader:
@@ -123,6 +128,7 @@ class _Reader:
         self._word: list[str] | None = None
         self._start = 0
         self._variable = 0
+        self._unset: tuple[str, ...] = ()   # variables whose defaults the word contains
         self.values: dict[str, str] = {}
         self._line = 0                      # number of words before this line
         self._replaced = 0                  # characters that replaced variables
@@ -176,14 +182,17 @@ class _Reader:
 
     def _begin(self) -> list[str]:
         if self._word is None:
-            self._word, self._start, self._variable = [], self.at, 0
+            self._word = []
+            self._start = self.at
+            self._variable = 0
+            self._unset = ()
         return self._word
 
     def end_word(self) -> None:
         """End the word, if one is read. The file of a redirection is left out; raise BadInput if it is missing."""
         at_end = self.at >= len(self.text) or self.text[self.at] in "\n|&;<>"
         if self._word is not None and not self._redirected:
-            self.words.append(ShellWord("".join(self._word), self._start + 1, self._variable))
+            self.words.append(ShellWord("".join(self._word), self._start + 1, self._variable, self._unset))
         if self._word is None and self._redirected and at_end:
             raise BadInput(f"command line at character {self._redirected}: no file follows the redirection")
         if self._word is not None:
@@ -223,8 +232,12 @@ class _Reader:
     def _literal(self, is_quoted: bool = False) -> None:
         """Read a character that stands for itself, or a variable. Raise BadInput if values are too long."""
         found = _VARIABLE.match(self.text, self.at)
-        named = _NAMED.fullmatch(found[0]) if found else None
-        value = self.values.get(named[1] or named[2]) if named else None
+        defaulted = _DEFAULTED.fullmatch(found[0]) if found else None
+        value = self._value_of(found[0]) if found else None
+        if defaulted and value is None:
+            self._begin()
+            self._unset = (*self._unset, defaulted[1])
+            value = defaulted[2]
         if found and value is not None:
             self._replaced += len(value)
             if self._replaced > LONGEST:
@@ -239,6 +252,14 @@ class _Reader:
         text = found[0] if found else self.text[self.at]
         word.append(text)
         self.at += len(text)
+
+    def _value_of(self, variable: str) -> str | None:
+        """Return the text that an earlier line gave a variable, None if none did. A default stands for an empty one."""
+        if defaulted := _DEFAULTED.fullmatch(variable):
+            value = self.values.get(defaulted[1])
+            return None if value == "" and ":-" in variable else value
+        named = _NAMED.fullmatch(variable)
+        return self.values.get(named[1] or named[2]) if named else None
 
     def _replace(self, value: str, is_quoted: bool) -> None:
         """Add the text of a variable; outside of quotation marks blanks in it separate words."""

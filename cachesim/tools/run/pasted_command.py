@@ -229,6 +229,9 @@ def _set_model(args: Namespace, pasted: PastedCommand) -> Mapping[str, Option]:
     if not pasted.command.model:
         note("--server: the command line names no model; --model names one")
         return {}
+    if pasted.command.open_model:
+        raise BadInput(f"command line at character {pasted.command.open_model}: the model is a shell variable",
+                       hint="put its value there, or add --model MODEL")  # fmt: skip
     real = hasattr(args, "draft")
     found = model_of(pasted.command.model, pasted.engine.name, real)
     note(found.note)
@@ -275,6 +278,8 @@ def _notes(pasted: PastedCommand) -> Iterator[str]:
     command = pasted.command
     options = ", ".join(f"{name}={_text(value)}" for name, value in command.options.items())
     yield f"--server: {pasted.profile}, {options or 'no option that is simulated'}"
+    if command.unset:
+        yield f"assumed not to be set, so that the default in the command line holds: {_names(command.unset)}"
     if command.ignored:
         yield f"ignored, without an effect on the cache: {_names(command.ignored)}"
     if command.limits:

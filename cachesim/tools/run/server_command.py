@@ -66,12 +66,14 @@ class ServerCommand:
 
     options: dict[str, Option] = field(default_factory=dict)   # options of the server by name
     model: str = ""                                            # the model as written
+    open_model: int = 0                                        # place of a shell variable that names it, 0 = none does
     ignored: list[str] = field(default_factory=list)           # arguments without effect
     sized: list[str] = field(default_factory=list)             # arguments that only set the size of the pool
     limits: list[str] = field(default_factory=list)            # arguments with values that are not simulated
     unread: list[str] = field(default_factory=list)            # environment variables that are not read
     needs: dict[str, str] = field(default_factory=dict)        # options that an argument leaves open -> why
     before: list[str] = field(default_factory=list)            # words before the program, which are not read
+    unset: list[str] = field(default_factory=list)             # variables whose defaults are taken
 
 
 def find_program(words: Sequence[ShellWord], table: CommandTable) -> Program | None:
@@ -174,15 +176,21 @@ class _ArgumentReader:
         self.todo = list(words)[::-1]
         while self.todo:
             word = self.todo.pop()
-            if word.variable:
-                raise BadInput(f"{_place(word.variable)}: {quoted(word.text)} has a shell variable",
-                               hint="put its value there")  # fmt: skip
             if word.text.startswith("-") and len(word.text) > 1 and not _NUMBER.fullmatch(word.text):
                 self._read_argument(word)
             elif self.table.positional and not self.found.model:
-                self.found.model = word.text
+                self._set_model(word)
+            elif word.variable:
+                raise BadInput(f"{_place(word.variable)}: {quoted(word.text)} has a shell variable",
+                               hint="put its value there")  # fmt: skip
             else:
                 raise BadInput(f"{_place(word.place)}: expected a flag, found {quoted(word.text)}")
+
+    def _set_model(self, word: ShellWord) -> None:
+        """Set the model. A shell variable in its folder does not matter: the file's name names the model."""
+        self.found.model = word.text
+        self.found.open_model = word.variable if re.search(r"[$`)}]", _base(word.text)) else 0
+        self.found.unset += word.unset
 
     def read_variables(self, variables: Mapping[str, ShellWord]) -> None:
         """Read environment variables: those that stand for an argument, and names of others that the server reads."""
@@ -211,13 +219,16 @@ class _ArgumentReader:
     def _read_argument(self, word: ShellWord) -> None:
         """Read an argument with its values. Raise BadInput."""
         text, equals, value = word.text.partition("=") if self.table.style.equals else (word.text, "", "")
+        if word.variable and not equals:
+            raise BadInput(f"{_place(word.variable)}: {quoted(word.text)} has a shell variable",
+                           hint="put its value there")  # fmt: skip
         name, dot, keys = self._plain(text).partition(".")
         spelling = self._spelling(name, word) if dot else self._spelling(self._plain(text), word)
         if spelling is None:
             self.found.ignored.append(text)
             return
         row = self.names[spelling]
-        values = self._values(spelling, row, ShellWord(value, word.place) if equals else None)
+        values = self._values(spelling, row, word._replace(text=value) if equals else None)
         if dot:
             self._add_part(spelling, row, keys, values, word)
             return
@@ -265,7 +276,7 @@ class _ArgumentReader:
         if row.values == "0" and given is not None:
             raise BadInput(f"{_place(given.place)}: flag {quoted(spelling)} has no value, found {quoted(given.text)}")
         if given is not None:
-            return [given]
+            return self._known([given], spelling, row)
         least, most = _NUMBERS[row.values]
         values: list[ShellWord] = []
         while len(values) < most and self.todo and not self._is_flag(self.todo[-1].text):
@@ -276,8 +287,13 @@ class _ArgumentReader:
             kind = NotInRelease if without else BadInput
             hint = f"{without} has it without" if without else ""
             raise kind(f"{self.release}: flag {quoted(spelling)}: expected a value{after}", hint=hint)
+        return self._known(values, spelling, row)
+
+    def _known(self, values: list[ShellWord], spelling: str, row: Argument) -> list[ShellWord]:
+        """Return the values. Raise BadInput for one that depends on a shell variable, unless it does not matter or
+        names the model, which the user may name."""
         for value in values:
-            if value.variable and row.effect != effects.NO_EFFECT:
+            if value.variable and row.effect not in (effects.NO_EFFECT, effects.MODEL):
                 raise BadInput(f"{_place(value.variable)}: the value of {quoted(spelling)} is a shell variable",
                                hint="put its value there")  # fmt: skip
         return values
@@ -311,10 +327,12 @@ class _ArgumentReader:
         value: Any = values[0].text if values else ""
         if row.values == "j":
             value = _json(spelling, values[0])
+        if row.effect not in (effects.NO_EFFECT, effects.MODEL):
+            self.found.unset += [name for one in values for name in one.unset]
         if spelling in self.sizes:
             self._set(spelling, row, value)
         elif row.effect == effects.MODEL:
-            self.found.model = str(value)
+            self._set_model(values[0])
         elif row.effect == effects.NO_EFFECT or (values and values[0].text.casefold() in row.harmless):
             self.found.ignored.append(spelling)
         elif row.effect == effects.SIZE:

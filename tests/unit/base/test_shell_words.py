@@ -80,11 +80,32 @@ def test_a_variable_that_an_earlier_line_sets_is_replaced(text: str, words: list
 
 
 @pytest.mark.parametrize(("text", "place"), [
-    ("M=x a $M", 7), ("M=x\na ${M:-y}", 7), ("M=x\na $N", 7), ("M=$N\na $M", 8), ("M=x\nM=$N\na $M", 12),
+    ("M=x a $M", 7), ("M=x\na $N", 7), ("M=$N\na $M", 8), ("M=x\nM=$N\na $M", 12),
     ("a M=x\nb $M", 9),
 ])  # fmt: skip
 def test_a_variable_whose_value_is_not_known_stays_marked(text: str, place: int) -> None:
     assert command_words(text)[-1].variable == place
+
+
+@pytest.mark.parametrize(("text", "word", "unset"), [
+    ("a ${N:-8192}", "8192", ("N",)), ("a ${N-8192}", "8192", ("N",)), ('a "${N:-8 k}"', "8 k", ("N",)),
+    ("a x=${N:-1},${M:-2}", "x=1,2", ("N", "M")), ("a b${N:-}", "b", ("N",)), ("a ${N:-o/r}", "o/r", ("N",)),
+    ("N=4\na ${N:-8}", "4", ()), ("N=\na ${N:-8}", "8", ("N",)), ("N=4\na ${N-8}", "4", ()),
+    ('["a", "${N:-8192}"]', "8192", ("N",)), ("- a\n- b=${N:-1}", "b=1", ("N",)), ("command: a ${N:-3}", "3", ("N",)),
+    ("a '${N:-8}'", "${N:-8}", ()),
+])  # fmt: skip
+def test_the_default_of_a_variable_holds_unless_a_line_sets_it(text: str, word: str, unset: tuple[str, ...]) -> None:
+    last = command_words(text)[-1]
+    assert (last.text, last.unset, last.variable) == (word, unset, 0)
+
+
+def test_a_default_that_has_blanks_is_several_words_outside_of_quotes() -> None:
+    assert [word.text for word in command_words("a ${FLAGS:--c 8 -np 2} b")] == ["a", "-c", "8", "-np", "2", "b"]
+
+
+@pytest.mark.parametrize("text", ["a ${N:-$M}", "a ${N:-${M}}", "a ${N:+8}", "a ${N:?8}", "a ${N:-`b`}"])
+def test_a_default_that_depends_on_another_value_stays_marked(text: str) -> None:
+    assert command_words(text)[-1].variable
 
 
 def test_values_of_variables_are_limited_together() -> None:

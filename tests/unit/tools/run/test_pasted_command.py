@@ -72,6 +72,18 @@ def test_memory_refuses_the_sizes_of_a_sibling(capsys: pytest.CaptureFixture[str
     assert "required: MODEL" in err
 
 
+def test_a_model_may_be_named_beside_a_shell_variable(capsys: pytest.CaptureFixture[str]) -> None:
+    line = 'vllm serve "$M" --max-model-len ${L:-4096}'
+    out, err = lines_of(capsys, "run", "A60/A", "--server", line, "--model", "GA")
+    assert "GA  vllm@0.33.0" in out and "max_model_len=4096" in err
+    assert "assumed not to be set, so that the default in the command line holds: L" in err
+
+
+def test_a_shell_variable_may_stand_for_the_folder_of_the_model(capsys: pytest.CaptureFixture[str]) -> None:
+    out, err = lines_of(capsys, "run", "A60/A", "--server", "llama-server -m $MODELS/Qwen3-8B-Q4_K_M.gguf")
+    assert "taken from its name" in err and "AAAA  llama_cpp@b11549" in out
+
+
 def test_layers_are_read_from_a_file_that_is_here(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "config.json").write_text(json.dumps(CONFIG))
     out, err = lines_of(capsys, "run", "A60/A", "--server", f"vllm serve {tmp_path}")
@@ -86,6 +98,7 @@ def test_layers_are_read_from_a_file_that_is_here(tmp_path: Path, capsys: pytest
     ("vllm serve 'M", "character 12: this quotation mark has no end"),
     ("vllm serve M && x", "character 14: '&&' is shell syntax"),
     ("vllm serve M --max-model-len $LEN", "character 30: the value of '--max-model-len' is a shell variable"),
+    ("vllm serve $M", "character 12: the model is a shell variable (put its value there, or add --model MODEL)"),
     ("vllm serve M --speculative-config '{\"method\"'", "character 35: flag '--speculative-config': broken"),
     ("vllm serve M --max-model-len 8q", "flag '--max-model-len': expected an integer such as 8192 or 32k"),
     ("vllm serve Qwen3-8B --block-size 0", "block_size is 0"),

@@ -121,7 +121,9 @@ def test_a_strict_parser_accepts_exact_names_only(line: str) -> None:
     ("engine serve M --block 99999999999", "expected a 32-bit integer"),
     ("engine serve M --verbose=1", "flag '--verbose' has no value, found '1'"),
     ("engine serve M other", "character 16: expected a flag, found 'other'"),
-    ("engine serve $M", r"character 14: '\$M' has a shell variable"),
+    ("engine serve M $F", r"character 16: '\$F' has a shell variable"),
+    ("engine serve M --$F", r"character 18: '--\$F' has a shell variable"),
+    ("engine serve M --block=$N", "character 24: the value of '--block' is a shell variable"),
     ("engine serve M --block $N", "character 24: the value of '--block' is a shell variable"),
     ("engine serve M --block ${N}", "is a shell variable"),
     ("engine serve M --draft '{\"n\": 1'", "character 24: flag '--draft': broken or truncated JSON"),
@@ -169,6 +171,21 @@ def test_the_number_of_values_is_that_of_the_release() -> None:
 @pytest.mark.parametrize("value", ["${HOST}", "$H", "$(hostname)", "`hostname`:80", '"$H $P"'])
 def test_a_shell_variable_is_harmless_where_the_value_is(value: str) -> None:
     assert read(f"engine serve M --host {value}").ignored == ["--host"]
+
+
+@pytest.mark.parametrize(("line", "place"), [
+    ("engine serve $M", 14), ("engine serve $D/$M", 14), ("engine serve D/${M:-$N}", 16),
+    ("engine serve $(pwd)/`m`", 14),
+    ("engine serve $DIR/M", 0), ("engine serve ${D}/o/M.x", 0), ("engine serve M", 0),
+])  # fmt: skip
+def test_a_model_is_open_if_a_shell_variable_names_its_file(line: str, place: int) -> None:
+    assert read(line).open_model == place
+
+
+def test_variables_whose_defaults_matter_are_named() -> None:
+    found = read("engine serve ${M:-o/r} --host ${H:-h} --block ${B:-4} --block=${C:-8}")
+    assert (found.model, found.options, found.unset) == ("o/r", {"block": 8}, ["M", "B", "C"])
+    assert read("E_BLOCK=${B:-4} engine serve M").unset == ["B"]
 
 
 def test_environment_variables_are_read_ignored_or_named() -> None:
