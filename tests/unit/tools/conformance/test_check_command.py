@@ -16,6 +16,7 @@ import pytest
 from cachesim.base import exits
 from cachesim.cli.main import Terminated, main
 from cachesim.tools.conformance import check_command
+from cachesim.tools.conformance.http_check.batch_control import StartedServers
 from cachesim.tools.conformance.http_check.http_client import Http
 from tests.unit.tools.conformance.http_check.in_process import Toy
 from tests.unit.tools.conformance.http_check.stand_in import serving
@@ -113,10 +114,11 @@ def test_a_server_that_is_started_is_checked_while_it_runs(monkeypatch):
             yield Namespace(url="http://127.0.0.1:7")
             self.is_running = False
 
-    real, args = Real(), Namespace(url="", layers="GA", flags="-np 2  -c 64")
+    real, args = Real(), Namespace(url="", layers="GA", flags="-np 2  -c 64", model="", gguf=None)
     monkeypatch.setattr(check_command, "real_runs", lambda given: real if given is args else None)
-    monkeypatch.setattr(check_command, "_checked", lambda given: (given.url, real.is_running))
-    assert check_command._started(args) == ("http://127.0.0.1:7", True)
+    monkeypatch.setattr(check_command, "_checked", lambda given, control: (given.url, real.is_running, control))
+    url, is_running, control = check_command._started(args)
+    assert (url, is_running) == ("http://127.0.0.1:7", True) and isinstance(control, StartedServers)
     assert real.words == ("GA", ["-np", "2", "-c", "64"]) and not real.is_running
 
 

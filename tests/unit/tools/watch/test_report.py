@@ -128,7 +128,7 @@ def table(monkeypatch):
 
 def shown(table):
     """Return the words of each line of a table, and those that are red."""
-    console = Console(file=io.StringIO(), width=60, force_terminal=True, color_system="standard")
+    console = Console(file=io.StringIO(), width=60, force_terminal=True, color_system="standard", no_color=False)
     console.print(table._table())
     lines = console.file.getvalue().splitlines()[1:]
     plain = Console(file=io.StringIO(), width=60)
