@@ -153,3 +153,7 @@ def test_a_check_raises_for_an_undecided_run():
 @pytest.mark.parametrize("expected", [[{}, 5], "text", {"cache_n": 0}, 5, None])
 def test_a_result_is_compared_with_rows_only(judged, expected):
     assert judged.differences(expected) is None
+
+
+def test_several_runs_are_titled_by_their_case_and_rule_sets(several):
+    assert several.title == "S40.A60/S.A under llama_cpp@b11549, vllm@0.33.0"

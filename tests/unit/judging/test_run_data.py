@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from cachesim.judging.judged_run import run_judged
-from cachesim.judging.run_data import run_data
+from cachesim.judging.run_data import run_data, stored_mib
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
 from tests.unit.tools.run.made import BROKEN, UNDECIDED, judgement, run
@@ -58,3 +58,8 @@ def test_what_was_lost_and_what_is_armed_have_their_request():
 def test_a_proposal_is_none_of_the_versions_in_which_a_bug_exists(profile, n):
     run = run_judged(load(corpus_files()["llama-24143-unusable-entry-removed-hybrid"]), profile, "provenance")
     assert len(run_data(run)["lives"]) == n
+
+
+@pytest.mark.parametrize(("sizes", "stored"), [([], None), ([None], None), ([3.5, None], 3.5), ([3.5, 0.0, None], 0.0)])
+def test_the_size_of_the_prompt_cache_is_that_of_its_last_update(sizes, stored):
+    assert stored_mib([SimpleNamespace(cached_mib=size) for size in sizes]) == stored

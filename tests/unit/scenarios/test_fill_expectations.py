@@ -107,3 +107,9 @@ def test_mode_and_link_are_kept(file):
     assert complete(link, OTHER, FOUND)
     assert link.is_symlink() and os.stat(file).st_mode & 0o777 == 0o640
     assert "prompt_n" in file.read_text()
+
+
+def test_whether_the_file_was_changed_is_returned(file):
+    assert complete(file, OTHER, FOUND) is True
+    assert complete(file, OTHER, FOUND) is False
+    assert complete(file, "llama_cpp@third", {"broken": [], "status": [200, 200]}) is False

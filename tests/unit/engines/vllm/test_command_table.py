@@ -13,6 +13,8 @@ from cachesim.engines.vllm.command_table import (
     read_speculative_config,
 )
 
+OFFLOADING = "OffloadingConnector"
+
 
 @pytest.mark.parametrize(("text", "number"), [("auto", 0), ("-1", 0), ("32k", 32_000), ("8192", 8192)])
 def test_the_context_may_be_left_to_the_server(text: str, number: int) -> None:
@@ -52,3 +54,12 @@ def test_only_positions_of_a_configuration_may_be_changed() -> None:
     assert read_hf_overrides({"rope_scaling": {"factor": 2}}).ignored == ["rope_scaling"]
     assert read_hf_overrides({"num_hidden_layers": 2}).refused == ["num_hidden_layers"]
     assert read_hf_overrides({"text_config": {"sliding_window": 2}}).refused == ["sliding_window"]
+
+
+@pytest.mark.parametrize(("config", "refused"), [
+    ({"kv_connector": "LMCacheConnector"}, "kv_connector 'LMCacheConnector'"), ({}, "kv_connector None"),
+    ({"kv_connector": OFFLOADING, "kv_connector_extra_config": {"eviction_policy": "x"}}, "eviction_policy 'x'"),
+    ({"kv_connector": OFFLOADING, "kv_connector_extra_config": {"spec_name": "Y"}}, "spec_name 'Y'"),
+])  # fmt: skip
+def test_other_connectors_and_policies_are_refused_by_name(config: dict[str, object], refused: str) -> None:
+    assert read_kv_transfer_config(config).refused == (refused,)

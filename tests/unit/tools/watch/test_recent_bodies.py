@@ -270,3 +270,9 @@ def test_a_prompt_of_tokens_with_a_long_new_part_extends_the_one_that_it_begins_
     tokens = [drawn.randrange(30_000) for _ in range(3_200)]
     rows = [added(bodies, json.dumps({"prompt": tokens[:size]}).encode()) for size in (200, 3_200)]
     assert [(row["cause"], row["conversation"]) for row in rows] == [("new", 1), ("extends", 1)]
+
+
+def test_an_adapter_with_the_scale_0_is_no_change():
+    bodies, messages = RecentBodies(), [{"role": "user", "content": "A question of some length, please."}]
+    added(bodies, chat(messages, lora=[{"id": 0, "scale": 1.0}]))
+    assert added(bodies, chat(messages, lora=[{"id": 1, "scale": 0.0}, {"id": 0, "scale": 1.0}]))["cause"] == "same"
