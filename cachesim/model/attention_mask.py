@@ -79,7 +79,8 @@ class View:
 
 
 class StretchView(View):
-    """Rows at consecutive positions, the last ``t`` of which are the run's own."""
+    """Rows at consecutive positions, the last ``t`` of which are the run's own; of a model with chunked attention they
+    begin at position 0."""
 
     def __init__(self, n: int, t: int) -> None:
         self.n, self.t, self.tail = n, t, True

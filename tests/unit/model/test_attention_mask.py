@@ -18,14 +18,21 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("window", [0, 1, 2, 3, 100])
+def is_seen(key: int, query: int, window: int) -> bool:
+    """True if a token at ``query`` sees a row at ``key``; ``window`` < 0: chunks of so many positions."""
+    if window < 0:
+        return key <= query and key // -window == query // -window
+    return key <= query and not (window and query - key >= window)
+
+
+@pytest.mark.parametrize("window", [0, 1, 2, 3, 100, -1, -2, -3, -100])
 @pytest.mark.parametrize("case", CASES)
 def test_sees_what_the_rule_says(case: str, window: int) -> None:
     positions, asked = (np.array(part, np.int64) for part in CASES[case])
     digest = np.arange(1, len(positions) + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     view = View(positions, asked)
     seen = [
-        [i for i, key in enumerate(positions) if key <= query and not (window and query - key >= window)]
+        [i for i, key in enumerate(positions) if is_seen(key, query, window)]
         for query in asked
     ]
     visible = view.visible(window)
@@ -39,11 +46,12 @@ def test_bounds_are_found_once() -> None:
     assert view.visible(3) is view.visible(3)
 
 
-@pytest.mark.parametrize("window", [0, 1, 4, 100])
+@pytest.mark.parametrize("window", [0, 1, 4, 100, -4, -7])
 @pytest.mark.parametrize("n, t", [(1, 1), (9, 1), (9, 4), (9, 9)])
 def test_a_stretch_shows_what_its_positions_would(n: int, t: int, window: int) -> None:
     digest = np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    known, looked = StretchView(n, t), View(np.arange(20, 20 + n), np.arange(20 + n - t, 20 + n))
+    first = 20 if window >= 0 else 0                                 # chunks are counted from position 0
+    known, looked = StretchView(n, t), View(np.arange(first, first + n), np.arange(first + n - t, first + n))
     assert [bound.tolist() for bound in known.visible(window)] == [bound.tolist() for bound in looked.visible(window)]
     assert known.visible_sum(digest, window).tolist() == looked.visible_sum(digest, window).tolist()
     assert known.tail and looked.tail
