@@ -284,3 +284,35 @@ def test_content_of_another_key_names_it(request_of, theirs, own, under):
     content = ForeignContent("state", 0, 4, 4, request_of, 4)
     requests = [judgement(under=theirs), wrong_request(began="memory", under=own)]
     assert [one.under for one in read_instead(requests, 1, Finder(content))] == [under]
+
+
+def test_a_state_that_no_request_has_is_of_none():
+    run = run_judged(from_line("A9", model="S"), "llama_cpp@b11549")
+    finder, tokens = run.reader, run.requests[0].answer.slot_tokens
+    held = finder.cold_runs.covering(tokens).state_at(0, 4)
+    stored = StoredObject("checkpoint", 0, tokens, 4, (), StatePart(3, {0: held._replace(hash=held.hash + 1)}))
+    assert [content[:6] for content in finder.within(stored, 4)] == [("state", 0, 4, 4, -1, -1)]
+
+
+def test_rows_after_the_reused_tokens_are_not_compared():
+    (first, second), finder = two_requests()
+    other = rows_at(finder.cold_runs.covering(second), range(7))
+    assert finder.within(stored_rows(first, other, range(7)), 4) == []
+    assert [content[:6] for content in finder.within(stored_rows(first, other, range(7)), 5)] == [
+        ("rows", 0, 4, 5, 1, 4),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("layer", "every", "start", "found"), [
+    (0, 1, 0, ("missing", 0, 0, 9, "K/V")),
+    (-1, 1, 0, ("missing", 0, 0, 9, "index")),
+    (-1, 4, 0, ("missing", 0, 0, 8, "compressed")),
+    (-1, 4, 4, ("missing", 0, 4, 8, "compressed")),
+])  # fmt: skip
+def test_rows_beside_those_of_the_layer_have_their_own_name(layer, every, start, found):
+    (tokens, _), finder = two_requests()
+    empty = rows_at(finder.cold_runs.covering(tokens), [])
+    digests = SimpleNamespace(rows=lambda layer: KVRows(np.zeros(9, np.uint64), None, None))
+    finder.cold_runs = SimpleNamespace(covering=lambda tokens: digests)
+    (content,) = finder.within(stored_rows(tokens, empty, [], layer=layer, every=every, start=start), 9)
+    assert (*content[:4], content.kind) == found
