@@ -65,7 +65,8 @@ def _rows(part: RowsPart, cold: ColdMemory, n: int, start: int) -> Verdict:
         if len(have) != len(want) or (have != want).any():
             missing = np.setdiff1d(want, have)
             where = int(missing[0]) if len(missing) else -1
-            return wrong("provenance", FaultKind.ROWS_MISSING, where, rows=len(missing), position=where)
+            verdict = wrong("provenance", FaultKind.ROWS_MISSING, where, rows=len(missing), position=where)
+            return _at_tokens(verdict, part.every)
     verdicts = (_layer_rows(layer, rows, order, cold.rows(layer), first, n) for layer, rows in part.rows.items())
     return next((_at_tokens(verdict, part.every) for verdict in verdicts if not verdict.equal_cold), CORRECT)
 

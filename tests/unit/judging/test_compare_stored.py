@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cachesim.engines.inspection import RowsPart, StatePart, StoredObject
-from cachesim.judging.compare_stored import compare_stored
+from cachesim.judging.compare_stored import compare_stored, digests_only
 from cachesim.judging.fault_kinds import FaultKind
 from cachesim.model import KVRows, make_model, parse
 from cachesim.oracle.cold_run import cold
@@ -172,3 +172,63 @@ def test_faults_have_their_numbers():
         (FaultKind.STATE_ELSEWHERE, {"position": N - 1, "wanted": N - 2}, N - 2),
         (FaultKind.STATE, {"layer": 0, "tokens": N}, N - 1),
     ]
+
+
+def compressed(rows, resume=N, start=0):
+    """Return an object with these rows, each of which stands for four tokens."""
+    part = rows_part(Groups(), (0,), rows)._replace(every=4)
+    return stored([part], resume=resume)._replace(start=start)
+
+
+class Groups:
+    """Cold run of five rows that stand for four tokens each."""
+
+    def rows(self, layer):
+        return KVRows(np.arange(10, 15, dtype=np.uint64), np.arange(5.0), np.arange(5.0))
+
+
+def test_of_rows_that_stand_for_four_tokens_only_whole_ones_must_be_there():
+    assert compare_stored(compressed(range(5)), Groups()).equal_cold
+    assert compare_stored(compressed(range(4)), Groups()).equal_cold is False
+    assert compare_stored(compressed(range(4), resume=N - 1), Groups()).equal_cold
+    assert compare_stored(compressed(range(2, 5), start=8), Groups()).equal_cold
+    assert compare_stored(compressed(range(2, 5), start=7), Groups()).equal_cold is False
+
+
+def test_a_row_that_stands_for_four_tokens_is_named_by_the_last():
+    held = compressed(range(5))
+    held.rows[0].rows[0].digest[3] += np.uint64(1)
+    verdict = compare_stored(held, Groups())
+    assert (verdict.where, dict(verdict.numbers)) == (15, {"layer": 0, "position": 15})
+
+
+@pytest.mark.parametrize(("rows", "where", "missing"), [([0, 1, 3, 4], 11, 1), ([1, 2, 3, 4], 3, 1), ([0, 1], 11, 3)])
+def test_a_missing_row_that_stands_for_four_tokens_is_named_by_the_last(rows, where, missing):
+    verdict = compare_stored(compressed(rows), Groups())
+    assert (verdict.kind, verdict.where, dict(verdict.numbers)) == (
+        FaultKind.ROWS_MISSING, where, {"rows": missing, "position": where})  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["k", "v"])
+@pytest.mark.parametrize("every", [1, 4])
+def test_other_numbers_with_the_same_digests_have_no_position(name, every):
+    held = compressed(range(5)) if every == 4 else stored([rows_part(Groups(), (0,), range(5))], resume=5)
+    getattr(held.rows[0].rows[0], name)[3] += 1
+    verdict = compare_stored(held, Groups())
+    assert (verdict.rung, verdict.kind, verdict.where, dict(verdict.numbers)) == (
+        "bits", FaultKind.ROW_BITS, -1, {"layer": 0})  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["k", "v"])
+def test_numbers_that_one_side_lacks_are_not_compared(name):
+    held = stored([rows_part(Groups(), (0,), range(5))], resume=5)
+    rows = held.rows[0].rows[0]
+    held.rows[0].rows[0] = rows._replace(**{name: None})
+    assert compare_stored(held, Groups()).equal_cold
+
+
+def test_the_digests_of_no_state_are_none():
+    _, run = world("S", exact=True)
+    assert digests_only(None) is None
+    state = digests_only(run.state_at(0, N))
+    assert (state.conv_x, state.h, state.hash) == (None, None, run.state_at(0, N).hash)

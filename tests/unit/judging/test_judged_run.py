@@ -8,16 +8,22 @@ import pytest
 
 from cachesim.base import limits
 from cachesim.base.errors import OverLimit
+from cachesim.engines.base import Answer
+from cachesim.engines.inspection import StatePart, StoredObject
 from cachesim.engines.registry import engine_of
-from cachesim.events import Decided
+from cachesim.events import Compared, Decided, Log
 from cachesim.judging import judged_run
 from cachesim.judging.judged_run import ExpectationMismatch, compare_expected, run_judged
 from cachesim.judging.run_data import run_data, why_data
+from cachesim.judging.verdict import CORRECT
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
+from cachesim.scenarios.runner import SilentObserver
 from cachesim.scenarios.schema import Action, Expect
 from tests.shared import SMALL, altered
+from tests.unit.tools.run.made import BROKEN, UNDECIDED, judgement
+from tests.unit.tools.run.made import run as made_run
 
 HEAD = "llama_cpp@b10587"
 
@@ -209,3 +215,160 @@ def test_a_process_that_ended_says_so_and_has_no_tokens_in_its_slot():
         (None, "aborted", "the server stopped: before this step")]
     run = judged("A30>9/A.B5")
     assert [one.slot_tokens for one in run.requests] == [38, 35]
+
+
+def test_every_number_for_which_a_file_may_state_an_expectation():
+    child = Answer(0, prompt_n=5, copied_n=3)
+    one = judgement(cache_n=4, prompt_n=6, copied_n=1, id_slot=2, draft_n_accepted=3, children=[child])
+    one.stored_bytes = 77
+    assert judged_run.numbers(one) == {
+        "cache_n": 4, "prompt_n": 6, "slots": 2, "status": 200, "entries": 2, "accepted": 3, "stored_bytes": 77,
+        "evaluated": 5 + 2,
+    }  # fmt: skip
+    assert judged_run.numbers(judgement(id_slot=-1))["slots"] == 0
+
+
+def test_checkpoints_and_lists_are_compared_as_a_whole():
+    requests = [judgement(), judgement(died=True)]
+    right = Expect(checkpoints=((4, 7), (4, 7)), broken=(1,), died=(1,), undecided=(0,))
+    assert compare_expected(right, requests, [1], [0]) == []
+    assert compare_expected(replace(right, checkpoints=((4, 7), (4,))), requests, [1], ()) == [
+        ExpectationMismatch(1, "checkpoints", [4], [4, 7]), ExpectationMismatch(-1, "undecided", [0], []),
+    ]  # fmt: skip
+    assert compare_expected(replace(right, died=None), requests, [], [0]) == [
+        ExpectationMismatch(-1, "broken", [1], []),
+    ]  # fmt: skip
+
+
+class Case:
+    """Run with these unwritten numbers that reads a number at every step of ``questions``, by the compared count."""
+
+    def __init__(self, values, questions, requests=()):
+        self.values, self.requests, self.log = values, list(requests), Log()
+        for step in questions:
+            self.log.mark()
+            for held in step:
+                self.log.emit(Compared(0, (0, 0), held))
+            self.log.emit(Decided(0, "R", None, {}))
+
+
+def test_every_value_with_which_a_number_was_compared_is_run_once():
+    cases = judged_run.run_every_case(lambda values: Case(values, [(), (4, 9, 4)]))
+    assert [one.values for one in cases] == [{}, {(0, 0): 9}, {(0, 0): 4}]
+    assert len(judged_run.run_every_case(lambda values: Case(values, [()]))) == 1
+
+
+def test_a_run_with_too_many_cases_ends():
+    cases = judged_run.run_every_case(lambda values: Case(values, [range(judged_run.MOST + 9)]))
+    assert len(cases) == judged_run.MOST + 1
+
+
+def test_after_the_first_question_of_too_many_cases_all_is_undecided():
+    """The question at step 1 is answered in every case alike: later steps could differ in a case that was not run."""
+    def case():
+        return Case({}, [(), (3,), ()], [judgement(), judgement(), judgement()])
+
+    few, many = [case() for _ in range(judged_run.MOST)], [case() for _ in range(judged_run.MOST + 1)]
+    assert judged_run.settle(few) == []
+    assert judged_run.settle(many) == [2]
+    assert many[0].requests[2].judged.fault == "depends on an uninitialised value of the server: too many cases"
+
+
+def test_an_answer_that_is_wrong_in_every_case_stays_wrong():
+    def cases(*verdicts):
+        return [Case({}, [(3,)], [judgement(verdict, cache_n=n)]) for n, verdict in enumerate(verdicts)]
+
+    assert judged_run.settle(cases(BROKEN, BROKEN)) == []
+    mixed = cases(BROKEN, CORRECT)
+    mixed[0].requests[0].judged.is_refused = True
+    assert judged_run.settle(mixed) == [0]
+    assert mixed[0].requests[0].judged.equal_cold is None
+    assert mixed[0].requests[0].judged.is_refused is False
+
+
+@pytest.mark.parametrize(("requests", "more", "word"), [
+    ([judgement(), judgement()], {}, "correct"),
+    ([judgement(), judgement(UNDECIDED, refused=True)], {}, "undecided"),
+    ([judgement(), judgement(UNDECIDED, refused=True)], {"told": [1]}, "correct"),
+    ([judgement(state=BROKEN), judgement(UNDECIDED)], {}, "wrong"),
+    ([judgement()], {"not_run": 1}, "undecided"),
+    ([judgement(BROKEN)], {"not_run": 1}, "wrong"),
+])  # fmt: skip
+def test_the_verdict_of_a_run_is_the_worst_of_what_was_compared(requests, more, word):
+    assert made_run(*requests, **more).verdict.word == word
+
+
+def test_a_run_is_shown_with_its_sums():
+    charged = judgement(cache_n=4, charges=[(0, 3, "erased", "R.1", -1, "checkpoint")])
+    shown = repr(made_run(charged, judgement(cache_n=2)))
+    assert shown.endswith(f"under {HEAD}: correct, 6 of 20 prompt tokens reused, 3 re-evaluated>")
+
+
+def test_without_a_search_the_contents_of_an_object_are_unknown():
+    run = judged("S40>4/x1")
+    [state] = [run.requests[0].answer.slot_tokens]
+    lost = StoredObject("checkpoint", 0, state, len(state), (), StatePart(-1, {}))
+    assert run.content(lost) == [f"an empty recurrent state (after {len(state)} tokens)"]
+    run.reader = None
+    assert run.content(lost) == []
+
+
+def test_the_final_prompt_cache_names_the_requests_of_its_conversations():
+    run = judged("A40>4/B30>2/C20")
+    assert run.stored == [(0, 43), (1, 31)]
+
+
+@pytest.mark.parametrize(("line", "answered"), [("A9/B9/C400/D9", 2), ("A400/B9", 0)])
+def test_a_run_that_exceeds_a_limit_contains_what_was_answered(monkeypatch, line, answered):
+    monkeypatch.setattr(limits.NEW_TOKENS, "now", 100)
+    steps = len(line.split("/"))
+    with pytest.raises(OverLimit) as raised:
+        run_judged(from_line(line, model="A"), HEAD, "provenance")
+    assert isinstance(raised.value, judged_run.RunCutOff) is (answered > 0)
+    if answered:
+        run = raised.value.run
+        assert (len(run.requests), len(run.scenario.steps), run.not_run) == (answered, answered, steps - answered)
+        assert run.limit == str(raised.value) and run.verdict.word == "undecided"
+        assert (run.scenario.expect, run.scenario.lives, len(run.log.marks)) == ({}, (), answered + 1)
+
+
+class Interrupting(SilentObserver):
+    """Observer that interrupts the run at a step, as a signal does."""
+
+    def __init__(self, at, **fields):
+        self.at, self.fields = at, fields
+
+    def begins(self, number, step):
+        if number == self.at:
+            error = KeyboardInterrupt()
+            vars(error).update(self.fields)
+            raise error
+
+
+@pytest.mark.parametrize(("fields", "number"), [({}, None), ({"number": 15}, 15)])
+def test_an_interrupted_run_contains_what_was_answered(fields, number):
+    with pytest.raises(judged_run.RunInterrupted) as raised:
+        run_judged(from_line("A9/B9/C9"), HEAD, "provenance", watcher=Interrupting(2, **fields))
+    assert (len(raised.value.run.requests), raised.value.asked, raised.value.number) == (2, 3, number)
+
+
+def test_an_interrupt_before_the_first_answer_is_a_bare_one():
+    with pytest.raises(KeyboardInterrupt) as raised:
+        run_judged(from_line("A9/B9"), HEAD, "provenance", watcher=Interrupting(0))
+    assert type(raised.value) is KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("status", "told", "word"), [
+    (((200,), (400,)), [1], "correct"), (((200,), (500,)), [], "undecided"), (None, [], "undecided"),
+])  # fmt: skip
+def test_a_refusal_that_the_file_expects_is_told(status, told, word):
+    made = replace(from_line("A9/B400", server={"ctx_size": 256}), expect={HEAD: Expect(status=status)})
+    run = run_judged(made, HEAD, "provenance")
+    assert (run.refused, run.told, run.verdict.word) == ([1], told, word)
+
+
+def test_the_numbers_of_every_case_must_be_allowed():
+    """The first case is as expected, the second differs once, the third in the same way and at another request."""
+    run, second, third = (made_run(*(judgement(cache_n=n) for n in kept)) for kept in ((4, 4), (4, 5), (6, 5)))
+    judged_run._compare_with_file(run, [second, third], Expect(cache_n=((4,), (4,))))
+    assert run.wrong == [ExpectationMismatch(1, "cache_n", 4, 5), ExpectationMismatch(0, "cache_n", 4, 6)]

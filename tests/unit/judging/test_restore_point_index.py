@@ -13,17 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachesim.base.tokens import common_prefix
-from cachesim.events import Lost
+from cachesim.engines.llama_cpp.rules.checkpoint_restore import CheckpointNeed
+from cachesim.events import Decided, Lost
 from cachesim.judging.restore_point_index import (
     MANY,
     KnownPoint,
     add_point,
+    declining_rule,
     find_best_point,
     index_of,
     nearest_decline,
     record_decline,
 )
 from cachesim.judging.token_radix import RadixPlace, TokenRadix
+from tests.unit.judging.ledger_story import LOAD, NEED, SELECT
 
 TOKENS = st.lists(st.integers(0, 1), min_size=1, max_size=7).map(tuple)
 POINTS = st.lists(st.tuples(TOKENS, st.integers(1, 7), st.integers(1, 7), st.integers(1, 3), st.integers(0, 2)),
@@ -182,3 +185,15 @@ def test_of_lost_points_copies_come_first_then_the_latest_loss_then_the_oldest_p
     live, early, late = point(lost_at=9, is_durable=False), point(lost_at=1), point(lost_at=2)
     newer = replace(late, number=3)
     assert sorted((late, newer, early, live), key=lambda known: known.rank) == [live, early, newer, late]
+
+
+@pytest.mark.parametrize(("kind", "decided", "rule"), [
+    ("entry", [], ""),
+    ("entry", [(SELECT, None)], SELECT),
+    ("entry", [(SELECT, None), (LOAD, None)], LOAD),
+    ("slot", [(SELECT, None), (NEED, CheckpointNeed(0, False))], SELECT),
+    ("slot", [(SELECT, None), (NEED, CheckpointNeed(0, True))], NEED),
+    ("slot", [(SELECT, True), (NEED, CheckpointNeed(0, False))], SELECT),
+])  # fmt: skip
+def test_the_rule_that_could_have_used_a_point_declined_it(kind, decided, rule):
+    assert declining_rule(kind, [Decided(0, name, value, {}) for name, value in decided]) == rule

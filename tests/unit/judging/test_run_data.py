@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
 from types import SimpleNamespace
 
 import pytest
 
-from cachesim.judging.judged_run import run_judged
-from cachesim.judging.run_data import run_data, stored_mib
+from cachesim.engines.base import Answer
+from cachesim.engines.registry import engine_named
+from cachesim.engines.rule import Role
+from cachesim.engines.shared.slot_events import PcState
+from cachesim.events import Aborted, Decided, Lost
+from cachesim.judging import run_data as module
+from cachesim.judging.evidence import OutcomeDependence
+from cachesim.judging.fault_kinds import FaultKind
+from cachesim.judging.judged_run import ExpectationMismatch, run_judged
+from cachesim.judging.judgement import SlotAtLaunch
+from cachesim.judging.run_data import not_summed, preemptions, run_data, stored_mib, why_data
+from cachesim.judging.verdict import undecided
 from cachesim.scenarios.corpus import corpus_files
+from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
-from tests.unit.tools.run.made import BROKEN, UNDECIDED, judgement, run
+from cachesim.scenarios.schema import Action, Expect, Lives
+from tests.shared import altered
+from tests.unit.tools.run.made import BROKEN, HEAD, UNDECIDED, judgement, run
 
 
 def test_every_count_of_a_request_is_its_own():
@@ -60,6 +75,166 @@ def test_a_proposal_is_none_of_the_versions_in_which_a_bug_exists(profile, n):
     assert len(run_data(run)["lives"]) == n
 
 
-@pytest.mark.parametrize(("sizes", "stored"), [([], None), ([None], None), ([3.5, None], 3.5), ([3.5, 0.0, None], 0.0)])
-def test_the_size_of_the_prompt_cache_is_that_of_its_last_update(sizes, stored):
-    assert stored_mib([SimpleNamespace(cached_mib=size) for size in sizes]) == stored
+def changed(made, step=0, **fields):
+    """Return a run with other fields of a step of its scenario."""
+    steps = list(made.scenario.steps)
+    steps[step] = altered(steps[step], **fields)
+    made.scenario = replace(made.scenario, steps=tuple(steps))
+    return made
+
+
+@pytest.mark.parametrize(("mismatches", "as_expected"), [
+    ([], True), ([ExpectationMismatch(0, "cache_n", 1, 0)], False),
+])  # fmt: skip
+def test_a_run_without_a_mismatch_is_as_expected(mismatches, as_expected):
+    made = run(judgement(), wrong=mismatches)
+    made.scenario = replace(made.scenario, expect={HEAD: Expect()})
+    assert run_data(made)["as_expected"] is as_expected
+
+
+def test_a_fault_lives_to_its_last_version_or_to_the_newest():
+    made = run(judgement())
+    made.scenario = replace(made.scenario, lives=(Lives(0, "b8000", "b9000"), Lives(0, "b8000", "")))
+    newest = engine_named("llama_cpp").line[-1]
+    assert run_data(made)["lives"] == [
+        {"request": 0, "first": "b8000", "last": "b9000", "in_newest": False},
+        {"request": 0, "first": "b8000", "last": newest, "in_newest": True},
+    ]
+
+
+@pytest.mark.parametrize(("fields", "reason"), [
+    ({"prompt_n": 6}, ""),
+    ({"prompt_n": 6, "status": 500}, ""),
+    ({"prompt_n": 5, "status": 500}, "error"),
+    ({"prompt_n": 5, "died": True}, "died"),
+    ({"prompt_n": 5, "died": True, "status": 500}, "died"),
+    ({"prompt_n": 5, "cancelled": True}, "cancelled"),
+    ({"prompt_n": 5, "done": False}, "not answered"),
+    ({"prompt_n": 4, "prompt": (1,) * 8}, "shortened"),
+    ({"prompt_n": 9, "prompt": (1,) * 13}, "system prompt"),
+    ({"prompt_n": 7}, "begun again"),
+    ({"prompt_n": 5}, "unknown"),
+])  # fmt: skip
+def test_why_the_parts_of_a_prompt_do_not_add_up(fields, reason):
+    """Four of ten tokens were kept."""
+    one = judgement(cache_n=4)
+    one.answer = replace(one.answer, **fields)
+    assert not_summed(one) == reason
+
+
+def test_an_action_is_no_completion_and_an_answer_has_its_children():
+    one = judgement(children=[Answer(0), Answer(0)])
+    assert run_data(run(one))["requests"][0]["completions"] == 3
+    (data,) = run_data(changed(run(judgement()), action=Action("save", 0, "a")))["requests"]
+    assert (data["completions"], data["reason"], data["how"]) == (0, "save", "save")
+
+
+def test_requests_sent_together_say_so():
+    data = run_data(changed(run(judgement(), judgement()), step=1, together=True))
+    assert [one["how"] for one in data["requests"]] == ["completion", "together"]
+
+
+def test_the_slot_at_the_launch_is_that_of_the_request():
+    launched, waiting = judgement(), judgement()
+    launched.slot = SlotAtLaunch(held=9, lcp=3)
+    data = run_data(run(launched, waiting))["requests"]
+    assert [(one["slot_held"], one["lcp"], one["reason"]) for one in data] == [
+        (9, 3, "LCP 3, nothing reused"), (None, None, ""),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("together", "reason"), [(False, "no cached prefix"), (True, "nothing reused")])
+def test_only_a_request_that_was_alone_is_known_to_have_no_prefix(together, reason):
+    first, last = judgement(), judgement()
+    last.slot, last.ledger = SlotAtLaunch(held=0, lcp=0), last.ledger._replace(best=0)
+    made = run(first, last, profile="vllm@0.33.0")
+    made.scenario = replace(made.scenario, engine="vllm")
+    assert run_data(changed(made, step=1, together=together))["requests"][1]["reason"] == reason
+
+
+def test_an_answer_is_wrong_itself_or_leaves_a_wrong_state():
+    data = run_data(run(judgement(BROKEN), judgement(state=BROKEN)))["requests"]
+    assert [(one["output_wrong"], one["verdict"]) for one in data] == [(True, "WRONG OUTPUT"), (False, "CORRUPT STATE")]
+
+
+def test_only_conversations_that_a_load_removed_are_consumed():
+    made = run(judgement())
+    made.log.events += [
+        Lost(0, ("entry", 0, 1), "consumed", "R"), Lost(0, ("entry", 0, 2), "evicted", "R"),
+        Lost(0, ("entry", 0, 3), "evicted", "R"), Lost(0, ("checkpoint", 0, 4), "consumed", "R"),
+        Lost(0, ("slot", 0, 5), "consumed", "R"), Aborted("assertion"),
+    ]  # fmt: skip
+    assert run_data(made)["requests"][0]["entries_consumed"] == 1
+
+
+def test_preemptions_are_decisions_of_their_rules():
+    events = [Decided(None, "VL-SCHED-PREEMPT", 1, {}), Decided(0, "LC-NPAST-ONE", 1, {}),
+              Decided(0, "LC-NPAST-LCP", 1, {}), Aborted("assertion")]  # fmt: skip
+    assert [preemptions(events), preemptions(events[1:])] == [1, 0]
+
+
+def test_the_size_of_the_prompt_cache_is_that_of_its_last_update():
+    first, last = (PcState(1, size, 8192.0, 1024, 1024) for size in (1.5, 2.5))
+    assert stored_mib([first, last, Aborted("assertion")]) == 2.5
+    assert stored_mib([Aborted("assertion")]) is None
+
+
+@pytest.mark.parametrize(("number", "wrong"), [(1, False), (2, True), (3, True)])
+def test_the_failure_is_that_of_the_request_and_of_the_run_that_of_the_first(number, wrong):
+    made = run_judged(load(corpus_files()["llama-one-token-checkpoint-hybrid"]), HEAD, "provenance")
+    why = why_data(made, number)
+    assert (why["equal_cold"], why["known_bug"], why["told"]) == (not wrong, wrong, False)
+    assert (why["failure"] or {}).get("request") == (number if wrong else None)
+    assert run_data(made)["failure"]["request"] == 2
+    made.reader = None
+    assert run_data(made)["failure"] is None
+
+
+def test_without_expectations_no_bug_is_known():
+    assert why_data(run(judgement(BROKEN)), 0)["known_bug"] is False
+
+
+def test_a_refused_request_whose_status_the_file_expects_was_told():
+    made = run(judgement(UNDECIDED, refused=True), judgement(UNDECIDED, refused=True), told=[1])
+    assert [why_data(made, number)["told"] for number in (0, 1)] == [False, True]
+
+
+def test_only_a_request_that_depends_on_unwritten_numbers_is_in_doubt():
+    doubt = undecided(FaultKind.UNWRITTEN, cases="cache_n 1 or 2")
+    made = run(judgement(doubt), judgement(doubt), unsettled=[1])
+    assert [why_data(made, number)["doubt"] for number in (0, 1)] == [
+        "", "depends on an uninitialised value of the server: cache_n 1 or 2",
+    ]  # fmt: skip
+
+
+def test_only_what_is_predicted_of_the_request_is_listed(monkeypatch):
+    found = [OutcomeDependence(number, "verdict", "R", "", "other") for number in (0, 1)]
+    monkeypatch.setattr(module, "predicted", lambda run: found)
+    assert why_data(run(judgement(), judgement()), 1)["predicted"] == [found[1]._asdict()]
+
+
+def test_decisions_have_a_sentence_and_their_values_as_json_can_hold_them():
+    made = run(judgement())
+    because = {"n_past": 4, "n_tokens": 10, "nested": ((1, (2,)), 0.5, True, None, "text"), "other": Fraction(1, 2)}
+    made.log.events += [
+        Decided(0, "LC-NPAST-ONE", 4, because),
+        Decided(0, "LC-NPAST-LCP", 3, {"lcp": 3, "cache_prompt": True}),
+        Lost(0, ("slot", 0, 0), "erased", ""),
+        Aborted("assertion"),
+    ]
+    quiet, loud, end = why_data(made, 0)["decisions"]
+    assert (quiet["says"], quiet["dull"], quiet["value"]) == ("n_past = 4 of 10", True, 4)
+    assert quiet["because"] == {**because, "nested": [[1, [2]], 0.5, True, None, "text"], "other": "1/2"}
+    assert (loud["says"], loud["dull"]) == ("n_past = 3 (common prefix of slot and prompt)", False)
+    assert (loud["role"], loud["grade"]) == (Role.PREFIX, "recorded")
+    assert end == {
+        "rule": "", "role": None, "says": "the server stops: assertion", "dull": False, "value": None, "because": {},
+        "grade": None,
+    }  # fmt: skip
+
+
+def test_the_grade_of_a_decision_is_that_of_its_case():
+    """The last token of a generation was recorded, another one was only read."""
+    made = run_judged(from_line("A4>2"), HEAD, "provenance")
+    ends = [one for one in why_data(made, 0)["decisions"] if one["rule"] == "LC-END"]
+    assert [(one["value"], one["grade"]) for one in ends] == [(["", False], "read"), (["limit", False], "recorded")]
