@@ -30,6 +30,7 @@ OWN, FOLDER, SUITE, LAWS = "own", "folder", "suite", "laws"
 STEPS = (OWN, FOLDER, SUITE, LAWS)
 TOGETHER = 10          # faults planted at once
 LAW_FOLDERS = ("tests/properties", "tests/conformance")
+OWN_TESTS = "tests/meta"                # no copy has them
 WITH_LONG = "not slow and not meta and not browser"
 
 Say = Callable[[str], None]
@@ -234,7 +235,7 @@ def _selected(root: Path, step: str) -> TestRun:
     if step == LAWS:
         return TestRun([folder for folder in LAW_FOLDERS if (root / folder).is_dir()], marks=WITH_LONG)
     parts = sorted(path.relative_to(root).as_posix() for path in (root / "tests").iterdir() if path.is_dir())
-    return TestRun([part for part in parts if part not in LAW_FOLDERS and not part.endswith("__pycache__")])
+    return TestRun([part for part in parts if part not in (*LAW_FOLDERS, OWN_TESTS) and "__pycache__" not in part])
 
 
 def _made(folder: Path) -> Path:

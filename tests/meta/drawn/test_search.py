@@ -28,6 +28,7 @@ TESTS = {
     "tests/docs/test_pages.py":
         "from cachesim.base import words\nfrom cachesim.model import limits\n"
         "def test_both(): assert limits.most(7) + words.last([0, 1]) == 8\n",
+    "tests/meta/test_plants.py": "def test_never(): raise AssertionError\n",
     "tests/properties/test_laws.py": "from cachesim.model import unused\ndef test_odd(): assert unused.odd(5) == 1\n",
 }  # fmt: skip
 
