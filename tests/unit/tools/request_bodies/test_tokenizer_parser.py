@@ -85,6 +85,11 @@ def test_control_and_user_tokens_match_verbatim():
     assert not any(one["single_word"] or one["lstrip"] or one["rstrip"] or one["normalized"] for one in found)
 
 
-def test_a_text_that_is_no_unicode_is_refused(tmp_path):
-    with pytest.raises(BadInput, match="the tokenizer rejects a prompt: "):
-        words(as_gguf(tmp_path).read_bytes(), "\ud800")
+def test_a_text_that_the_tokenizer_rejects_is_refused(monkeypatch):
+    class Rejecting:
+        def encode(self, text, add_special_tokens):
+            raise ValueError(f"{text}: surrogates not allowed")
+
+    monkeypatch.setattr(tokenizer_parser, "_of_gguf", lambda data: Rejecting())
+    with pytest.raises(BadInput, match="the tokenizer rejects a prompt: abc: surrogates not allowed"):
+        open_parser({"gguf": True}, b"")({"text": "abc"})
