@@ -214,7 +214,7 @@ def _profile(text: str) -> str:
     """Return the name of a rule set; a ``FILE.py`` is executed, an engine's name, a build or a date resolved. Raise
     BadInput."""
     if not isinstance(text, str):
-        hint = "a changed table is the argument table of judge" if isinstance(text, RuleSet) else ""
+        hint = "judge(..., table=TABLE) takes a table" if isinstance(text, RuleSet) else ""
         raise BadInput(f"profile: expected the name of a rule set, found {text!r:.80}", hint=hint)
     name = profile_name(text)
     registry.engine_of(name)

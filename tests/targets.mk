@@ -140,6 +140,7 @@ peers-vllm: $(PEERS_VLLM)/.made
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_compare --steps $(STEPS) --seed $(SEED)
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_compare --offload --steps $(STEPS) --seed $(SEED)
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_offload --ops $(OPS) --seed $(SEED)
+	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_state_load
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_defaults 0.33.0
 	for release in $(VLLM_OLDER); do export PYTHONPATH=$(PEERS_VLLM)/$$release; \
 	  $(PEERS_VLLM)/bin/python -m tests.peers.vllm_defaults $$release || exit 1; \

@@ -210,7 +210,7 @@ def test_model_and_options_replace_those_of_a_file():
 
 def test_a_table_in_place_of_a_name_is_told_where_tables_go():
     table = cachesim.rules("llama_cpp@b11549")
-    with pytest.raises(BadInput, match=r"<rule set .*> \(a changed table is the argument table of judge\)"):
+    with pytest.raises(BadInput, match=r"<rule set .*> \(judge\(..., table=TABLE\) takes a table\)"):
         cachesim.run("A5/A", table)
     assert cachesim.judge("A5/A", table=table).profile == "llama_cpp@b11549"
 

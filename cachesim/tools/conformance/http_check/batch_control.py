@@ -212,7 +212,7 @@ class StartedServers(ExitStack):
         is_small = size == SMALL
         known = self._running.get(is_small)
         if self._starts >= MOST_STARTS or (known is not None and known.size == size):
-            return known and known.server
+            return known.server if known is not None else None
         self._starts += 1
         if known is not None:
             known.stack.close()
