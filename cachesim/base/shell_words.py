@@ -254,7 +254,7 @@ class _Reader:
         self.at += len(text)
 
     def _value_of(self, variable: str) -> str | None:
-        """Return the text that an earlier line gave a variable, None if none did. ``:-`` also replaces an empty text."""
+        """Return the text that an earlier line gave a variable, None if none did. ``:-`` also replaces empty text."""
         if defaulted := _DEFAULTED.fullmatch(variable):
             value = self.values.get(defaulted[1])
             return None if value == "" and ":-" in variable else value
