@@ -84,11 +84,11 @@ def disagrees(file, outcome, alternative, mode):
         limits.ORDERS.now = limits.ORDERS.value
     if found.first is not None:
         return None if "orders" in found.first else (found.first["step"], DECISION)
-    if mode == "none" or found.verdicts_agree in (None, found.steps):
+    if mode == "none" or found.verdicts_agree in (None, found.steps) or not judged_alike(file):
         return None
     if trace.classes is not None:
         return next(number for number, agrees in found.verdicts.items() if not agrees), VERDICT
-    return (trace.steps[found.verdicts_agree].number, VERDICT) if judged_alike(file) else None
+    return trace.steps[found.verdicts_agree].number, VERDICT
 
 
 @cache

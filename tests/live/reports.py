@@ -35,7 +35,8 @@ IK_REPORTS = {"ik-rows-out-of-sight": "ik-cells-above-gap-unread-dense"}
 """Reports about ik_llama.cpp, whose issues are written by hand."""
 CLASS_REPORTS = (
     "vllm-lookahead-without-hash", "vllm-copy-before-write", "vllm-checkpoint-column", "vllm-key-before-state",
-    "vllm-steps-of-nothing", "vllm-offload-gap", "vllm-key-of-later-tokens", "sglang-stripped-after-retraction",
+    "vllm-steps-of-nothing", "vllm-offload-gap", "vllm-key-of-later-tokens", "vllm-load-inside-state",
+    "sglang-stripped-after-retraction",
     "sglang-shortest-prefill-first", "sglang-tracked-states-in-one-slot", "sglang-windows-only-free-slots-in-tree",
     "sglang-declined-load-has-no-state", "sglang-two-prompts-cut-in-one-step",
 )

@@ -47,6 +47,7 @@ class Rules(RuleSet):
     offloaded_kinds: Plain = offload.offloaded_kinds
     wait_for_chunks: Rule = offload.wait_for_chunks
     load_chunks: Rule = offload.load_chunks
+    load_end: Plain = offload.end_of_others
     reserve_for_prompts: Plain = offload.reserve_for_prompts
     reserve_drafts: Plain = offload.reserve_draft_step
     pad_drafts: Plain = schedule.pad_drafts
@@ -142,6 +143,7 @@ REPAIRED = replace(
     look_at=lookup.look_at_known, wait_for_state=states.wait_for_copy, chunk_block=schedule.chunk_block_of_states,
     split=schedule.split_in_block, reserves_inside=states.reserve_in_prompt, exports_inside=states.export_reserved,
     counted_blocks=states.counted_with_column, stores_chunk=offload.chunk_without_gap,
+    load_end=offload.end_at_state,
     leave_lookahead=schedule.leave_lookahead_if_possible, pad_drafts=schedule.pad_fitting_drafts,
 )
 

@@ -53,11 +53,14 @@ class Search:
 
 
 class ChunkLookup:
-    """Lookups in these groups. ``state_of``: tells whether CPU memory has a chunk."""
+    """Lookups in these groups. ``state_of``: tells whether CPU memory has a chunk; ``load_end``: returns the end of a
+    load, from the end that other groups leave and the tokens of a chunk of states."""
 
-    def __init__(self, groups: Sequence[OffloadedGroup], state_of: Callable[[Key], str]) -> None:
+    def __init__(self, groups: Sequence[OffloadedGroup], state_of: Callable[[Key], str],
+                 load_end: Callable[[int, int], int]) -> None:
         self.groups = groups
         self.state_of = state_of
+        self.load_end = load_end
         windows = [at for at, group in enumerate(groups) if group.window_chunks]
         self.windows = sorted(windows, key=lambda at: groups[at].window_chunks, reverse=True)
         self.order = [*(at for at, group in enumerate(groups) if not group.window_chunks), *self.windows]
@@ -110,6 +113,8 @@ class ChunkLookup:
         keys = query.keys[at]
         size = group.tokens_per_chunk
         search.end = min(search.end, len(keys) * size)
+        if group.is_state:
+            search.end = self.load_end(search.end, size)
         if search.end - query.local < size:
             return False
         drops = group.is_eagle and at not in search.verified

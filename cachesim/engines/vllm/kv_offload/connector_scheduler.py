@@ -54,6 +54,7 @@ class OffloadingConnectorScheduler:
         self.transfers = TransferJobs(self.manager, OffloadConfig(
             groups, blocks_per_chunk=options.blocks_per_chunk, tokens_per_hash=config.hash_block_size,
             caching=options.enable_prefix_caching, stores_chunk=self.rules.stores_chunk, touches=self.rules.touches,
+            load_end=self.rules.load_end,
         ))  # fmt: skip
         self.sliding_window_groups = [number for number, group in enumerate(groups) if group.window_chunks]
         self.alignment_tokens = _alignment_tokens(groups)

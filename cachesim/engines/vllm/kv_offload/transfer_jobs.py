@@ -90,7 +90,8 @@ class TransferJob:
 class OffloadConfig(NamedTuple):
     """The groups, sizes, and whether the pool publishes blocks (``caching``). ``stores_chunk``: True if a chunk is
     stored, of whose blocks the request holds some, and of which some can be found again; ``touches``: first chunk that
-    a lookup or store touches, None = none."""
+    a lookup or store touches, None = none; ``load_end``: returns the end of a load, from the end that other groups
+    leave and the tokens of a chunk of states."""
 
     groups: Sequence[OffloadedGroup]
     blocks_per_chunk: int
@@ -98,6 +99,7 @@ class OffloadConfig(NamedTuple):
     caching: bool
     stores_chunk: Callable[[Sequence[bool], Sequence[bool]], bool]
     touches: Callable[[int, int], int | None]
+    load_end: Callable[[int, int], int]
 
 
 class TransferJobs:
@@ -107,7 +109,7 @@ class TransferJobs:
         self.manager = manager
         self.config = config
         self.groups = config.groups
-        self.chunk_lookup = ChunkLookup(config.groups, manager.lookup)
+        self.chunk_lookup = ChunkLookup(config.groups, manager.lookup, config.load_end)
         self.jobs: dict[int, TransferJob] = {}
         self.chunks_being_loaded: set[Key] = set()
         self.job_counter = 0

@@ -47,6 +47,19 @@ def load_chunks(found: int, local: int) -> Decision:
     return Decision(found or None, {"local": local})
 
 
+@rule("VL-OFF-END", Role.LOAD, connector("_lookup_complete_chunks"))
+def end_of_others(end: int, chunk: int) -> int:
+    """Return the end of a load that keeps states: the ``end`` that the other groups leave, also inside a ``chunk`` of
+    states, whose only state is that at its end."""
+    return end
+
+
+@rule("VL-OFF-END.STATE", Role.LOAD, instead_of(end_of_others))
+def end_at_state(end: int, chunk: int) -> int:
+    """Return the end of a load that keeps states: the last end of a ``chunk`` of states that the other groups allow."""
+    return end - end % chunk
+
+
 @rule("VL-OFF-RESERVE", Role.NEED, scheduler("_inflight_prefill_reserved_blocks"))
 def reserve_for_prompts(missing: Sequence[int]) -> int:
     """Return the free blocks that a load leaves to others: as many as prompts in progress, and requests that load,

@@ -6,19 +6,21 @@ import pytest
 
 from cachesim.engines.vllm.kv_offload.chunk_lookup import ChunkLookup, ChunkQuery, OffloadedGroup
 from cachesim.engines.vllm.kv_offload.cpu_manager import HIT, MISS, PENDING
+from cachesim.engines.vllm.rules.offload import end_at_state, end_of_others
 
 STATES = {"+": HIT, "-": MISS, "?": PENDING}
 FULL = OffloadedGroup(4, 4)
 EAGLE = OffloadedGroup(4, 4, is_eagle=True)
 WINDOW = OffloadedGroup(4, 4, window_chunks=2, window=5)
 STATE = OffloadedGroup(4, 4, window_chunks=1, is_state=True)
+LARGE_STATE = OffloadedGroup(8, 8, window_chunks=1, is_state=True)
 
 
-def found(groups, chunks, local=0, end=None):
+def found(groups, chunks, local=0, end=None, load_end=end_of_others):
     """Return what a lookup finds. ``chunks``: a word for each group with a sign for each chunk."""
     states = {(at, group): STATES[sign] for group, word in enumerate(chunks) for at, sign in enumerate(word)}
     keys = [[(at, group) for at in range(len(word))] for group, word in enumerate(chunks)]
-    return ChunkLookup(groups, states.__getitem__).find(
+    return ChunkLookup(groups, states.__getitem__, load_end).find(
         ChunkQuery(keys, local, 4 * len(chunks[0]) if end is None else end))  # fmt: skip
 
 
@@ -50,7 +52,7 @@ def test_chunks_before_the_end_of_a_load(group, tokens, chunks):
     ([FULL, EAGLE], [0, 1], [], 0),
 ])  # fmt: skip
 def test_groups_with_full_attention_and_long_windows_come_first(groups, order, windows, state_chunk):
-    lookup = ChunkLookup(groups, str)
+    lookup = ChunkLookup(groups, str, end_of_others)
     assert (lookup.order, lookup.windows, lookup.state_chunk) == (order, windows, state_chunk)
 
 
@@ -65,3 +67,20 @@ def test_groups_with_full_attention_and_long_windows_come_first(groups, order, w
 ])  # fmt: skip
 def test_each_group_shortens_the_prefix_of_the_others(groups, chunks, tokens):
     assert found(groups, chunks) == tokens
+
+
+@pytest.mark.parametrize(("groups", "chunks", "released", "repaired"), [
+    ([EAGLE, LARGE_STATE], ["++++-", "++"], 12, 8), ([EAGLE, LARGE_STATE], ["++++-", "-+"], 12, 0),
+    ([EAGLE, LARGE_STATE], ["++++-", "+-"], 8, 8), ([EAGLE, LARGE_STATE], ["+++++", "++"], 16, 16),
+    ([FULL, LARGE_STATE], ["+++--", "++"], 12, 8), ([FULL, LARGE_STATE], ["+++--", "+?"], None, 8),
+    ([FULL, WINDOW, LARGE_STATE], ["+++++", "+++--", "++"], 12, 8),
+    ([FULL, WINDOW, LARGE_STATE], ["+++++", "-++--", "++"], 12, 0),
+    ([FULL, WINDOW._replace(window_chunks=1, window=3), LARGE_STATE], ["+++++", "++-+-", "-+"], 16, 16),
+])  # fmt: skip
+def test_a_load_may_end_inside_a_chunk_of_states_unless_the_rule_forbids_it(groups, chunks, released, repaired):
+    assert found(groups, chunks, end=20) == released
+    assert found(groups, chunks, end=20, load_end=end_at_state) == repaired
+
+
+def test_the_states_of_tokens_in_the_pool_allow_no_shorter_load():
+    assert found([FULL, LARGE_STATE], ["+++--", "++"], local=8, end=20, load_end=end_at_state) == 0

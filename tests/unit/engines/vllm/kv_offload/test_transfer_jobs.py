@@ -11,7 +11,7 @@ from cachesim.engines.vllm.kv_offload.transfer_jobs import (
     RequestOffloadState,
     TransferJobs,
 )
-from cachesim.engines.vllm.rules.offload import chunk_with_reachable, touch_nothing
+from cachesim.engines.vllm.rules.offload import chunk_with_reachable, end_of_others, touch_nothing
 
 HASHES = [*range(100, 108)]
 BLOCKS = [*range(1, 9)]
@@ -21,7 +21,8 @@ def server(chunks=8, per_chunk=1, caching=True):
     """Return transfers of a pool with one group of blocks of four tokens."""
     return TransferJobs(
         CPUOffloadingManager(chunks),
-        OffloadConfig([OffloadedGroup(4, 4 * per_chunk)], per_chunk, 4, caching, chunk_with_reachable, touch_nothing))
+        OffloadConfig([OffloadedGroup(4, 4 * per_chunk)], per_chunk, 4, caching, chunk_with_reachable, touch_nothing,
+                      end_of_others))
 
 
 def client_of(transfers, local=0, found=0):
