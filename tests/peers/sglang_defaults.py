@@ -19,6 +19,7 @@ from cachesim.engines.sglang import PROFILES
 from cachesim.engines.sglang.flags import Options, options
 from cachesim.engines.sglang.pool_sizes import resolved
 from cachesim.model import parse
+from cachesim.tools.run.pasted_command import read_pasted
 from tests.peers import sglang_source as source
 
 DERIVED = {
@@ -153,6 +154,32 @@ def compare_starts(folder, release, rules):
     return tried
 
 
+USES = ("attention_backend", "decode_attention_backend", "prefill_attention_backend",
+        "speculative_draft_attention_backend")  # fmt: skip
+PAGED = ("fa3", "flashmla", "trtllm_mla", "cutedsl_mla", "trtllm_mha", "hpc_ops")
+
+
+def compare_pages(folder, release):
+    """Compare the pages that attention backends take with those of the released function; return how many. In 0.5.9
+    the function also asks for the GPU: its pages were read."""
+    if release == "0.5.9":
+        return 0
+    file = folder / "sglang" / "srt" / "arg_groups" / "overrides.py"
+    resolve = functions(file, ("_mla_backend_page_constraints",))._mla_backend_page_constraints
+    tried = 0
+    for use, backend, page in itertools.product(USES, PAGED, (None, 1, 16, 32, 64, 128, 256)):
+        view = SimpleNamespace(**dict.fromkeys(USES), page_size=page)
+        setattr(view, use, backend)
+        theirs = resolve(view).get("page_size", page or 1)
+        flag = f"--{use.replace('_', '-')}"
+        stated = f" --page-size {page}" if page else ""
+        options = read_pasted(f"sglang serve M {flag} {backend}{stated}", [f"sglang@{release}"]).command.options
+        ours = options.get("page_size", 1)
+        assert ours == theirs, (use, backend, page, theirs, ours)
+        tried += 1
+    return tried
+
+
 def main():
     parser = source.parser(__doc__)
     parser.add_argument("--release", default="0.5.23")
@@ -170,6 +197,8 @@ def main():
             assert value == ours, f"{name}: {value!r}, ours {ours!r}"
             print(f"  {name:28} {value}")
     print(f"{compare_starts(args.folder, args.release, rules)} combinations of options start alike, 0 differences")
+    if pages := compare_pages(args.folder, args.release):
+        print(f"{pages} pages of attention backends, 0 differences")
 
 
 if __name__ == "__main__":

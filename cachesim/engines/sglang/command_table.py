@@ -7,10 +7,14 @@ Source: SGLang 0.5.9, 0.5.20 and 0.5.23 (PyPI) python/sglang/srt/server_args.py 
 
 from __future__ import annotations
 
+from typing import Mapping, Sequence
+
 from cachesim.base.errors import quoted
 from cachesim.engines.shared.command_table import (
+    AllowedSizes,
     CommandTable,
     ParsedArgument,
+    Reader,
     read_human_integer,
     release_names,
     table_rows,
@@ -37,6 +41,10 @@ OPTIONS = """
 1 --radix-eviction-policy
 1 --schedule-policy
 1 --speculative-algorithm
+1 --attention-backend =fa3 =flashinfer =triton =torch_native
+1 --decode-attention-backend =fa3 =flashinfer =triton =torch_native
+1 --prefill-attention-backend =fa3 =flashinfer =triton =torch_native
+1 --speculative-draft-attention-backend =fa3 =flashinfer =triton
 1 --speculative-num-steps
 0 --strip-thinking-cache >=0.5.20
 1 --swa-full-tokens-ratio
@@ -55,13 +63,10 @@ SIZES = """
 """
 
 LIMITS = """
-1 --attention-backend =fa3 =flashinfer =triton =torch_native
 1 --context-length
-1 --decode-attention-backend
 1 --max-loaded-loras
 1 --max-loras-per-batch
 1 --max-queued-requests
-1 --prefill-attention-backend
 1 --speculative-num-draft-tokens
 """
 
@@ -538,7 +543,6 @@ j --preferred-sampling-params
 1 --speculative-attention-mode
 1 --speculative-dflash-block-size >=0.5.20
 1 --speculative-domino-candidate-pool-size >=0.5.20
-1 --speculative-draft-attention-backend
 1 --speculative-draft-kv-cache-dtype >=0.5.20
 1 --speculative-draft-load-format
 1 --speculative-draft-model-path --speculative-draft-model
@@ -622,6 +626,41 @@ def read_algorithm(text: str) -> ParsedArgument:
     return ParsedArgument({"speculative_algorithm": DRAFTERS[text]})
 
 
+def pages(otherwise: int, *sizes: int, since: str = "", until: str = "") -> AllowedSizes:
+    """Return the pages that an attention backend takes, and the one that the server makes of others."""
+    return AllowedSizes("page_size", sizes, otherwise, since=since, until=until)
+
+
+LATENT = {
+    "flashmla": (pages(64, 64),),
+    "cutlass_mla": (pages(128, 128),),
+    "trtllm_mla": (pages(64, 32, 64),),
+}
+ANY_USE = {
+    "cutedsl_mla": (pages(64, 32, 64),),
+    "tokenspeed_mla": (pages(64, 32, 64),),
+    "hpc_ops": (pages(64, 64),),
+    "trtllm_mha": (pages(64, 16, 32, 64, until="sglang@0.5.9"), pages(64, 16, 32, 64, 128, since="sglang@0.5.20")),
+}
+"""Attention backend -> its pages: those that count unless they evaluate prompts alone, and those that always count.
+Source: SGLang server_args.py _handle_attention_backend_compatibility (0.5.9), arg_groups/overrides.py
+_mla_backend_page_constraints (0.5.20, 0.5.23)."""
+BY_DEVICE = {"ascend": "pages of 128 tokens unless stated", "intel_xpu": "pages of at least 64 tokens",
+             "fa4": "pages of 128 tokens on Blackwell GPUs, unless the model has latent rows"}  # fmt: skip
+"""Attention backend -> pages that depend on more than the command line states."""
+
+
+def backend_reader(known: Mapping[str, Sequence[AllowedSizes]]) -> Reader:
+    """Return a reader of the name of an attention backend, with these pages."""
+    def read_backend(text: str) -> ParsedArgument:
+        """Read the name of an attention backend."""
+        if text in known:
+            return ParsedArgument(allowed=known[text])
+        return ParsedArgument(limits=(f"{text} ({BY_DEVICE[text]})" if text in BY_DEVICE else text,))
+
+    return read_backend
+
+
 COMMAND_TABLE = CommandTable(
     starts=(("-m", "sglang.launch_server"), ("sglang", "serve")),
     arguments=table_rows(
@@ -638,6 +677,10 @@ COMMAND_TABLE = CommandTable(
     images=("sglang",),
     readers={
         "--speculative-algorithm": read_algorithm,
+        "--attention-backend": backend_reader({**LATENT, **ANY_USE}),
+        "--decode-attention-backend": backend_reader({**LATENT, **ANY_USE}),
+        "--prefill-attention-backend": backend_reader(ANY_USE),
+        "--speculative-draft-attention-backend": backend_reader({"trtllm_mha": ANY_USE["trtllm_mha"]}),
         "--max-total-tokens": lambda text: ParsedArgument({"max_total_tokens": read_human_integer(text)}),
         "--max-prefill-tokens": lambda text: ParsedArgument({"max_prefill_tokens": read_human_integer(text)}),
     },

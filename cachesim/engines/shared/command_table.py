@@ -38,16 +38,41 @@ class Argument(NamedTuple):
     variable: str = ""                 # environment variable with the same meaning
 
 
+class AllowedSizes(NamedTuple):
+    """Sizes that an argument's value allows for an ``option`` of the server: ``sizes``, or their ``multiples``. Of
+    others the server makes ``otherwise``, or, if it does not start with them (``refuses``), of an unstated one alone.
+    ``since``, ``until``: first and last compared release in which this is so, "" = every one."""
+
+    option: str
+    sizes: tuple[int, ...]
+    otherwise: int
+    multiples: bool = False
+    refuses: bool = False
+    since: str = ""
+    until: str = ""
+
+    def allow(self, size: int) -> bool:
+        """True for an allowed size."""
+        return any(size % one == 0 for one in self.sizes) if self.multiples else size in self.sizes
+
+    @property
+    def words(self) -> str:
+        """The allowed sizes."""
+        listed = " or ".join(map(str, self.sizes))
+        return f"multiples of {listed}" if self.multiples else listed
+
+
 class ParsedArgument(NamedTuple):
     """Meaning of an argument's value: ``options`` of the server; ``ignored``: parts of the value without effect;
     ``refused``: parts that are not simulated; ``limits``: those that matter only for requests that reach them;
-    ``needs``: options that the value leaves open -> why."""
+    ``needs``: options that the value leaves open -> why; ``allowed``: sizes that it allows."""
 
     options: Mapping[str, Option] = {}
     ignored: Sequence[str] = ()
     refused: Sequence[str] = ()
     limits: Sequence[str] = ()
     needs: Mapping[str, str] = {}
+    allowed: Sequence[AllowedSizes] = ()
 
 
 Reader = Callable[[Any], ParsedArgument]
@@ -94,8 +119,8 @@ class CommandTable:
         """Return the spellings that a release has, with their rows. "" = any release."""
         return {name: row for name, rows in self.names.items() for row in rows if self.has(row, release)}
 
-    def has(self, row: Argument, release: str) -> bool:
-        """True if a release has an argument."""
+    def has(self, row: Argument | AllowedSizes, release: str) -> bool:
+        """True if a release has an argument, or these sizes."""
         if release not in self.releases:
             return True
         place = self.releases.index(release)

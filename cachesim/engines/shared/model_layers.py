@@ -216,8 +216,10 @@ def _row_type(quantisation: Any) -> str:
 
 
 def _state_type(keys: _Numbers) -> str:
-    """Return the type of the recurrent matrices: the one that the configuration names, float32 for Nemotron-H."""
-    default = "float32" if keys.keys.get("model_type") == "nemotron_h" else ""
+    """Return the type of the recurrent matrices: the one that the configuration names, float32 for Nemotron-H and for
+    Kimi's delta attention."""
+    is_wide = keys.keys.get("model_type") == "nemotron_h" or isinstance(keys.keys.get("linear_attn_config"), dict)
+    default = "float32" if is_wide else ""
     return str(keys.keys.get("mamba_ssm_dtype", keys.keys.get("mamba_ssm_cache_dtype", default)))
 
 

@@ -23,6 +23,7 @@ from cachesim.engines.shared.size_formulas import (
     ModelSizes,
     attention,
     delta_net,
+    kimi_delta,
     mamba,
     short_conv,
 )
@@ -80,6 +81,8 @@ _SIZES: Mapping[str, RealModel] = {
     "qwen3.5-397b-a17b": _qwen35("397B-A17B", 60, 2, 64),
     "qwen3.6-27b": _qwen35("27B", 64, 4, 48, "3.6"),
     "qwen3.6-35b-a3b": _qwen35("35B-A3B", 40, 2, 32, "3.6"),
+    "kimi-linear": _real("GGGA" * 6 + "GGA", (kimi_delta(4, 32, 128), attention(1, 576, 0)),
+                         "moonshotai/Kimi-Linear-48B-A3B-Instruct", 576, 1048576, state_type="float32"),
     "gpt-oss": _real("WA" * 18, _GPT, "openai/gpt-oss-120b", 64, 131072, 128),
     "gpt-oss-20b": _real("WA" * 12, _GPT, "openai/gpt-oss-20b", 64, 131072, 128),
     "llama-3": _dense(32, 8, 128, "meta-llama/Llama-3.1-8B", 131072),

@@ -12,6 +12,7 @@ from typing import Any, Mapping
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.shared.command_line import parse_integer
 from cachesim.engines.shared.command_table import (
+    AllowedSizes,
     ArgumentStyle,
     CommandTable,
     ParsedArgument,
@@ -23,6 +24,8 @@ from cachesim.engines.vllm.kv_offload.cpu_manager import ARC, LRU
 from cachesim.engines.vllm.rules.schedule import EAGLE
 
 OPTIONS = """
+j --attention-config -ac
+1 --attention-backend =FLASH_ATTN =FLASHINFER =TRITON_ATTN =TRITON_MLA =FLASH_ATTN_MLA =FLEX_ATTENTION
 0 --enable-mamba-fine-grained-prefix-cache --no-enable-mamba-fine-grained-prefix-cache <=0.30.0
 1 --kv-offloading-size
 0 --async-scheduling --no-async-scheduling
@@ -69,7 +72,6 @@ SIZES = """
 """
 
 LIMITS = """
-1 --attention-backend =FLASH_ATTN =TRITON_ATTN
 1 --max-cpu-loras
 1 --max-loras
 1 --max-num-queued-reqs
@@ -123,7 +125,6 @@ j --allowed-origins
 1 --anthropic-disabled-thinking-effort >=0.31.0
 + --api-key
 1 --api-server-count -asc
-j --attention-config -ac
 j --aux-output-config >=0.31.0
 1 --chat-template
 1 --chat-template-content-format
@@ -531,6 +532,36 @@ def _object(value: Any) -> Mapping[str, Any]:
     return value
 
 
+def multiples(unit: int) -> AllowedSizes:
+    """Return the blocks of an attention backend: multiples of a ``unit`` [tokens], which it takes itself if
+    the command line states none."""
+    return AllowedSizes("block_size", (unit,), unit, multiples=True, refuses=True)
+
+
+BACKENDS = {
+    "FLASHINFER_MLA": multiples(32), "TOKENSPEED_MLA": multiples(32), "FLASHINFER_MLA_SPARSE": multiples(32),
+    "CPU_ATTN": multiples(32), "AMX_MLA": multiples(32), "FLASHMLA": multiples(64), "FLASHMLA_SPARSE": multiples(64),
+    "FLASH_ATTN_MLA_SPARSE": multiples(64), "HPC_ATTN": multiples(64), "CUTLASS_MLA": multiples(128),
+}
+"""Attention backend -> its blocks. Source: vLLM vllm/v1/attention/backends get_supported_kernel_block_sizes,
+vllm/v1/attention/backend.py supports_block_size, get_preferred_block_size (0.30.0 to 0.33.0)."""
+
+
+def read_backend(text: str) -> ParsedArgument:
+    """Read the name of an attention backend, which can need longer blocks."""
+    known = BACKENDS.get(text.upper())
+    return ParsedArgument(allowed=(known,)) if known else ParsedArgument(limits=(text,))
+
+
+def read_attention_config(value: Any) -> ParsedArgument:
+    """Read the JSON value of --attention-config, of which the backend can need longer blocks. Raise BadInput."""
+    config = _object(value)
+    others = [key for key in config if key != "backend"]
+    backend = config.get("backend")
+    found = read_backend(str(backend)) if backend else ParsedArgument()
+    return found._replace(ignored=others)
+
+
 COMMAND_TABLE = CommandTable(
     starts=(("vllm", "serve"), ("-m", "vllm.entrypoints.openai.api_server"), ("-m", "vllm.entrypoints.api_server")),
     arguments=table_rows(
@@ -547,6 +578,8 @@ COMMAND_TABLE = CommandTable(
     positional=True,
     images=("vllm",),
     readers={
+        "--attention-backend": read_backend,
+        "--attention-config": read_attention_config,
         "--max-model-len": read_max_model_len,
         "--max-num-batched-tokens": read_batched_tokens,
         "--speculative-config": read_speculative_config,

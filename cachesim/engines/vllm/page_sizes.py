@@ -77,6 +77,7 @@ def attention_block(rules: Any, opts: Options, model: RealModel) -> int:
         state=max(state_bytes(layer, model, opts) for layer in model.states),
         block=opts.block_size,
         grid=opts.mamba_prefill_checkpoint_alignment if opts.enable_prefix_caching else 0,
+        is_latent=not model.full[0].value,
     )))  # fmt: skip
 
 

@@ -282,6 +282,8 @@ def _notes(pasted: PastedCommand) -> Iterator[str]:
         yield f"assumed not to be set, so that the default in the command line holds: {_names(command.unset)}"
     if command.ignored:
         yield f"ignored, without an effect on the cache: {_names(command.ignored)}"
+    if command.derived:
+        yield f"set by the server: {_names(command.derived)}"
     if command.limits:
         yield f"not simulated, and assumed not to matter here: {_names(command.limits)}"
     sized = pasted.engine.command_table.sized

@@ -17,7 +17,7 @@ from cachesim.base.untrusted_files import parse_json
 from cachesim.engines.capabilities import Flag, Option
 from cachesim.engines.shared import command_table as effects
 from cachesim.engines.shared.command_line import READERS
-from cachesim.engines.shared.command_table import Argument, CommandTable, ParsedArgument
+from cachesim.engines.shared.command_table import AllowedSizes, Argument, CommandTable, ParsedArgument
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _NUMBER = re.compile(r"-[0-9]+(\.[0-9]*)?|-\.[0-9]+")
@@ -74,6 +74,7 @@ class ServerCommand:
     needs: dict[str, str] = field(default_factory=dict)        # options that an argument leaves open -> why
     before: list[str] = field(default_factory=list)            # words before the program, which are not read
     unset: list[str] = field(default_factory=list)             # variables whose defaults are taken
+    derived: list[str] = field(default_factory=list)           # options that an argument determines, and which one
 
 
 def find_program(words: Sequence[ShellWord], table: CommandTable) -> Program | None:
@@ -169,6 +170,7 @@ class _ArgumentReader:
     found: ServerCommand = field(default_factory=ServerCommand)
     open: list[str] = field(default_factory=list)
     parts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    allowed: list[tuple[str, AllowedSizes]] = field(default_factory=list)      # with the argument that allows them
     todo: list[ShellWord] = field(default_factory=list)
 
     def read_words(self, words: Sequence[ShellWord]) -> None:
@@ -356,6 +358,7 @@ class _ArgumentReader:
         self.found.ignored += [f"{spelling} {part}" for part in reading.ignored]
         self.found.limits += [f"{spelling} {part}" for part in reading.limits]
         self.open += [f"{spelling} {part}" for part in reading.refused]
+        self.allowed += [(f"{spelling} {value}", one) for one in reading.allowed if self.table.has(one, self.release)]
 
     def _option(self, spelling: str, text: str) -> ParsedArgument:
         """Return the option of this spelling with its value. Raise BadInput for a value that is not simulated."""
@@ -381,9 +384,24 @@ class _ArgumentReader:
             else:
                 self.found.ignored.append(spelling)
         self.parts.clear()
+        for argument, allowed in self.allowed:
+            self._allow(argument, allowed)
         if self.open:
             raise BadInput(f"not simulated, and may change what is reused: {first_of(self.open, 250)}",
                            hint="remove these flags to simulate the server without them")  # fmt: skip
+
+    def _allow(self, argument: str, allowed: AllowedSizes) -> None:
+        """Replace a size that an argument excludes. Raise BadInput if the server does not start with it."""
+        flag = next(flag for flag in self.flags if flag.name == allowed.option)
+        stated = self.found.options.get(flag.name)
+        size = flag.default if stated is None else stated
+        if isinstance(size, int) and allowed.allow(size):
+            return
+        if stated is not None and allowed.refuses:
+            raise BadInput(f"the server does not start: {argument} needs {flag.spellings[0]} in {allowed.words}",
+                           hint=f"{flag.spellings[0]} {allowed.otherwise}")  # fmt: skip
+        self.found.options[flag.name] = allowed.otherwise
+        self.found.derived.append(f"{flag.spellings[0]} {allowed.otherwise} ({argument} takes {allowed.words})")
 
 
 def _place(place: int) -> str:

@@ -22,23 +22,26 @@ from cachesim.engines.vllm.rules.sources import (
 
 DENSE = -1                   # `None` of the real option: every block is kept
 KERNEL_BLOCK = 16            # smallest block of the attention kernels
+LATENT_BLOCK = 128           # and of those that read latent rows beside states
 
 
 class Pages(NamedTuple):
     """Pages of a model with states: bytes of a ``token`` in a layer of attention and of a layer's ``state``, tokens of
-    a ``block`` as given, and the ``grid`` [tokens] of states that are stored inside a chunk, 0 = none are."""
+    a ``block`` as given, and the ``grid`` [tokens] of states that are stored inside a chunk, 0 = none are;
+    ``is_latent``: a token has one row for all heads, without values (MLA)."""
 
     token: int
     state: int
     block: int
     grid: int = 0
+    is_latent: bool = False
 
 
 @rule("VL-SIZE-ATTENTION-BLOCK", Role.SETUP, platform("_align_hybrid_block_size"))
 def attention_block(pages: Pages) -> int:
     """Return the tokens of a block whose page holds a state: a multiple of the given block, the grid and that of the
     kernels."""
-    unit = lcm(max(KERNEL_BLOCK, pages.block), pages.grid or 1)
+    unit = lcm(max(LATENT_BLOCK if pages.is_latent else KERNEL_BLOCK, pages.block), pages.grid or 1)
     needed = unit * -(-pages.state // (unit * pages.token))
     return max(pages.block, -(-needed // KERNEL_BLOCK) * KERNEL_BLOCK)
 

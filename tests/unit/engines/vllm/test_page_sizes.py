@@ -127,3 +127,13 @@ def test_every_model_with_known_sizes_starts():
         layers = "".join(dict.fromkeys(layer.kind for layer in model.layers))
         notation = " ".join(f"W{model.window}" if letter == "W" else letter for letter in layers)
         engine.start(engine.newest, notation, {"real_model": name}, "none")
+
+
+@pytest.mark.parametrize(("given", "block"), [
+    ({}, 1920), ({"block_size": 64}, 1920), ({"block_size": 256}, 2048), ({"tensor_parallel_size": 2}, 1024),
+    ({"mamba_prefill_checkpoint_alignment": 192}, 1920), ({"kv_cache_dtype": "fp8"}, 3840),
+])  # fmt: skip
+def test_a_block_of_latent_rows_beside_states_is_a_multiple_of_128(given, block):
+    """A state has 3 * 3 * 4096 inputs of 2 bytes and 32 matrices of 128 * 128 numbers of 4 bytes: 2,170,880 bytes; a
+    row has 576 numbers. A server logged 1920 for layers of these sizes (vllm-project/vllm#53749)."""
+    assert blocks("kimi-linear", **given) == LayerBlocks(block, block, block)

@@ -237,3 +237,48 @@ def test_other_drafters_are_refused(config: str) -> None:
 def test_a_broken_speculative_config_is_refused(config: str) -> None:
     with pytest.raises(BadInput, match="flag '--speculative-config'"):
         read_pasted(f"vllm serve M --speculative-config '{config}'", [])
+
+
+@pytest.mark.parametrize(("arguments", "profiles", "option", "size"), [
+    ("vllm serve M --attention-backend FLASHMLA", [], "block_size", 64),
+    ("vllm serve M --attention-backend flashinfer_mla", [], "block_size", 32),
+    ("vllm serve M --attention-backend CUTLASS_MLA --block-size 256", [], "block_size", 256),
+    ("""vllm serve M --attention-config '{"backend": "CUTLASS_MLA"}'""", [], "block_size", 128),
+    ("vllm serve M --attention-config.backend FLASHMLA", [], "block_size", 64),
+    ("vllm serve M --attention-backend FLASHINFER", [], "block_size", None),
+    ("sglang serve M --attention-backend flashmla --page-size 32", [], "page_size", 64),
+    ("sglang serve M --page-size 32 --attention-backend trtllm_mla", [], "page_size", 32),
+    ("sglang serve M --decode-attention-backend trtllm_mla", [], "page_size", 64),
+    ("sglang serve M --prefill-attention-backend trtllm_mla", [], "page_size", None),
+    ("sglang serve M --prefill-attention-backend trtllm_mha", [], "page_size", 64),
+    ("sglang serve M --speculative-draft-attention-backend trtllm_mha", [], "page_size", 64),
+    ("sglang serve M --attention-backend trtllm_mha --page-size 128", ["sglang@0.5.20"], "page_size", 128),
+    ("sglang serve M --attention-backend trtllm_mha --page-size 128", ["sglang@0.5.9"], "page_size", 64),
+    ("sglang serve M --attention-backend cutlass_mla", ["sglang@0.5.9"], "page_size", 128),
+    ("sglang serve M --attention-backend fa3", [], "page_size", None),
+])  # fmt: skip
+def test_an_attention_backend_sets_the_tokens_of_a_block(
+    arguments: str, profiles: list[str], option: str, size: int | None
+) -> None:
+    assert read_pasted(arguments, profiles).command.options.get(option) == size
+
+
+def test_a_size_that_the_server_sets_is_noted_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "sglang serve llama-3 --attention-backend trtllm_mha"
+    note = "--page-size 64 (--attention-backend trtllm_mha takes 16 or 32 or 64 or 128)"
+    assert read_pasted(line, []).command.derived == [note]
+    out, notes = lines_of(capsys, "run", "A100/A.B20", "--server", line)
+    assert "--page-size 64" in out
+    assert f"set by the server: {note}" in notes
+
+
+def test_a_backend_with_which_the_server_does_not_start_is_refused() -> None:
+    with pytest.raises(BadInput) as refused:
+        read_pasted("vllm serve M --attention-backend FLASHMLA --block-size 16", [])
+    assert str(refused.value) == ("the server does not start: --attention-backend FLASHMLA needs --block-size in "
+                                  "multiples of 64 (--block-size 64)")  # fmt: skip
+
+
+def test_pages_that_depend_on_the_device_are_named() -> None:
+    found = read_pasted("sglang serve M --attention-backend ascend", []).command
+    assert found.limits == ["--attention-backend ascend (pages of 128 tokens unless stated)"]
