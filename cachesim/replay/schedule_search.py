@@ -4,9 +4,9 @@ Generation leaves no event, so a server may run any number of silent rounds betw
 shows the choice of a slot and no task of ours can make that choice, a request arrives, at once or after further rounds:
 every such place is a choice, and the choices are searched depth first until the whole log is reproduced. A disconnect
 and an arrival between the same two rounds come in the order of the log. A request whose client disconnected before it
-had a slot may not have been inspected, or once, and once more after each release of a slot. If all slots are busy and the build logs nothing about a request
-that arrives (similarity 0), the request may wait from then on: that is tried last. Source: FORMAT.md, "What a step
-leaves open".
+had a slot may not have been inspected, or once, and once more after each release of a slot. If all slots are busy and
+the build logs nothing about a request that arrives (similarity 0), the request may wait from then on: that is tried
+last. Source: FORMAT.md, "What a step leaves open".
 """
 
 from __future__ import annotations
