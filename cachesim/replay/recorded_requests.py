@@ -87,7 +87,18 @@ def read_drafts(
               for e in steps]  # fmt: skip
     if any(draft.drafted == AS_MANY_AS_ALLOWED for draft in drafts):
         return tuple(drafts)          # an engine that logs every verification without lengths
-    return (*drafts, *_unlogged(mine, response, drafts))
+    known = [*drafts, *_unlogged(mine, response, drafts)]
+    return (*known, *_last_unlogged(mine, lengths, known))
+
+
+def _last_unlogged(events: Sequence[Event], lengths: Mapping[int, int], known: Sequence[Draft]) -> list[Draft]:
+    """Return the last draft if no step and no sum shows it: the batch with it failed, or its verification ended the
+    generation of a client that had left. The tokens in the slot at the release include those that it added."""
+    held = max(lengths, default=0)
+    if held <= max((draft.at for draft in known), default=0):
+        return []
+    right = _last_length(events, ("release",), held) - held - 1
+    return [Draft(held, lengths[held], min(lengths[held], max(0, right)))]
 
 
 def _unlogged(events: Sequence[Event], response: Mapping[str, Any], drafts: Sequence[Draft]) -> list[Draft]:

@@ -4,9 +4,9 @@ Generation leaves no event, so a server may run any number of silent rounds betw
 shows the choice of a slot and no task of ours can make that choice, a request arrives, at once or after further rounds:
 every such place is a choice, and the choices are searched depth first until the whole log is reproduced. A disconnect
 and an arrival between the same two rounds come in the order of the log. A request whose client disconnected before it
-had a slot may have been inspected once or not at all. If all slots are busy and the build logs nothing about a request
-that arrives (similarity 0), the request may wait from then on: that is tried last. Source: FORMAT.md, "What a step
-leaves open".
+had a slot may not have been inspected, or once, and once more after each release of a slot. If all slots are busy and
+the build logs nothing about a request that arrives (similarity 0), the request may wait from then on: that is tried
+last. Source: FORMAT.md, "What a step leaves open".
 """
 
 from __future__ import annotations
@@ -128,6 +128,7 @@ class ScheduleAttempt:
         self.start, self.met, self.apart = len(server.log.events), 0, False
         self.waiting, self.silent = _as_launched(step), 0
         self.passing = [i for i, member in enumerate(step.members) if not (member.launched or member.action)]
+        self.looked: dict[int, int] = {}    # a passing request -> releases of slots before its last inspection
         self.actions = [i for i, member in enumerate(step.members) if member.action]     # to be performed
         self.done: dict[int, Mapping[str, Any]] = {}
         self.starts = STARTS if step.rounds else CHOICE
@@ -142,7 +143,7 @@ class ScheduleAttempt:
     @property
     def sent(self) -> StepResult:
         """Return the result so far."""
-        unseen = {i: Answer(-1, cancelled=True, done=True) for i in self.passing}
+        unseen = {i: Answer(-1, cancelled=True, done=True) for i in self.passing if i not in self.given}
         answers = dict(sorted({**self.given, **unseen}.items()))
         return StepResult(self.server, answers, self.done, answers_checked=self.answers_checked)
 
@@ -180,7 +181,7 @@ class ScheduleAttempt:
         some."""
         if not self._choice_is_next() or not self.server.tasks.disconnect_is_next:
             return False
-        if not self.server.tasks.queued and not ((self.waiting or self.passing) and self._arrive(must=True)):
+        if not self.server.tasks.queued and not ((self.waiting or self._passing()) and self._arrive(must=True)):
             return False
         self.server.tasks.take_queue()
         self._compare()
@@ -232,14 +233,14 @@ class ScheduleAttempt:
         """True if the log now shows a choice that no task of ours can make, or if requests are left and the server is
         idle."""
         if self._choice_is_next():
-            return bool(self.waiting or self.passing)
+            return bool(self.waiting or self._passing())
         # A stuck server may have run some rounds before the request arrived.
         over = not self.server.working and (self.still or self.met == len(self.theirs))
         return bool(self.waiting) and (self.apart or over or not self.server.tasks.at_work())
 
     def _arrive(self, must: bool = False) -> bool:
         """Let a waiting request arrive, or none yet, as ``way`` says. True if a request arrived."""
-        coming = [*self.waiting, *(self.passing if self._choice_is_next() else ())]
+        coming = [*self.waiting, *(self._passing() if self._choice_is_next() else ())]
         may_wait = not must and not self.apart and self.server.working and self.silent < MOST_SILENT
         choices = 1 if self.step.at_once else len(coming)
         option = self._option(choices + may_wait)
@@ -248,9 +249,20 @@ class ScheduleAttempt:
             return False
         self.silent = 0
         for number in coming if self.step.at_once else [coming[option]]:
-            (self.waiting if number in self.waiting else self.passing).remove(number)
+            if number in self.waiting:
+                self.waiting.remove(number)
+            else:
+                self.looked[number] = self._releases()
             self.given[number] = self.server.submit(self.step.members[number].request)
         return True
+
+    def _passing(self) -> list[int]:
+        """Return the requests without a slot that the server may inspect now: it inspects a request that waits for a
+        slot again when one is released."""
+        return [i for i in self.passing if self.looked.get(i, -1) < self._releases()]
+
+    def _releases(self) -> int:
+        return sum(event["ev"] == "release" for event in self.theirs[: self.met])
 
     def _compare(self) -> None:
         new, self.compared = self.server.log.events[self.compared :], len(self.server.log.events)

@@ -69,6 +69,8 @@ BUILDS = {
               edits="repairs.toml"),
         Build("b11549-one-character", "2026.10.11549",
               "c17ee1163006f70726abb9f72137830818f3d8cb60bfc34cb232d08428eaa22b", edits="one_character.toml"),
+        Build("b11549-index-ordered", "2026.10.11549",
+              "c17ee1163006f70726abb9f72137830818f3d8cb60bfc34cb232d08428eaa22b", edits="index_ordered.toml"),
         Build("b11549-lora-tried", "2026.10.11549", "c17ee1163006f70726abb9f72137830818f3d8cb60bfc34cb232d08428eaa22b",
               edits="adapters_tried.toml"),
         Build("b11549-media-repaired", "2026.10.11549",

@@ -13,8 +13,9 @@ from cachesim.engines.registry import engine_of
 from cachesim.scenarios.option_checks import filled
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.live.player import OVER, Player
+from tests.live.again import script
 from tests.live.beside import Beside
-from tests.live.named import LARGE, name_of, size
+from tests.live.named import LARGE, apart_of, colds, has_flash, name_of, restored, size
 from tests.live.smaller import smaller
 
 
@@ -66,8 +67,7 @@ class Table:
         began = time.monotonic()
         tally = Tally(options.number, first, options.model, options.server)
         try:
-            flags = self.engine.recorded.write(filled(options.server, self.engine.name))
-            with self.start(flags, options.model) as recorder:
+            with self.start(self._flags(options), options.model) as recorder:
                 tally.starts = 1
                 self._play(recorder, options, range(first, first + count), stop, tally)
         except BadInput as bad:
@@ -77,6 +77,9 @@ class Table:
                 tally.refused, tally.why = count, str(bad)
         tally.seconds = round(time.monotonic() - began, 1)
         return tally
+
+    def _flags(self, options):
+        return self.engine.recorded.write(filled(options.server, self.engine.name))
 
     def _play(self, recorder, options, numbers, stop, tally):
         beside, far, since = Beside(), None, []
@@ -130,6 +133,15 @@ class Table:
                 found += [(*apart[step], apart[step][1] > recorder.rounding)] if step in apart else []
         return found
 
+    def without_flash(self, options, recording, step):
+        """Play a recording up to a step without flash attention; return the restored tokens, and how far the answers
+        are from cold answers."""
+        steps = [script(one) for one in recording["steps"] if one["i"] <= step]
+        with self.start([*self._flags(options), "-fa", "off"], options.model) as recorder:
+            played = [recorder.play(one) for one in steps]
+        found = [apart_of(cold) for one in played for member in one.get("steps", [one]) for cold in colds(member)]
+        return {"restored": restored(played), "apart": found}
+
     def _conversation(self, recorder, beside, case, prefix, tally):
         """Run a conversation on a server that others have used; return the first difference and the recording."""
         try:
@@ -177,6 +189,9 @@ class Table:
             if told.what == "verdict":
                 about["runs"] = self.renamed(recorder, cases, told.step)
             about["name"] = name_of(told, seen, about["runs"])
+            if not about["name"] and told.what == "verdict" and has_flash(seen):
+                about["plain"] = self.without_flash(options, seen, told.step)
+                about["name"] = name_of(told, seen, about["runs"], about["plain"])
             if about["alone"]:
                 if not about["name"] and not self._known(difference.group):
                     case, again, recording = smaller(self, recorder, case, again, recording, self.shrink_seconds)

@@ -23,6 +23,7 @@ from cachesim.scenarios.load import load
 from cachesim.tools.live.llama_server.gguf_models import find_model, write_model
 from tests.live import build
 from tests.live.export_all import run
+from tests.shared import MODELS
 
 REPORTS = {
     "stale-checkpoint": "llama-one-token-checkpoint-default-qwen35",
@@ -42,8 +43,9 @@ CLASS_REPORTS = (
 )
 """Reports that drive the released classes of a server, without a server."""
 
-ORDER_REPORTS = ("index-ties",)
-"""Reports, written by hand, about an order that the simulator does not have; their programs need a recorded model."""
+ORDER_REPORTS = {"index-ties": ("tiny-qwen4exp.gguf", "b11549-index-ordered")}
+"""Reports, written by hand, about an order that the simulator does not have -> the recorded model that their programs
+need, and the build with their change."""
 
 KEYED_REPORTS = {
     "plain-adapters": ("llama-lora-request-without-list", "b11549-lora-tried"),
@@ -107,13 +109,14 @@ def report(folder, scenario, models):
     (folder / "proof.txt").write_text("\n".join(lines), "utf-8")
 
 
-def keyed_proof(folder, binaries):
-    """Write the output of a report's program with each server."""
-    lines = []
+def keyed_proof(folder, binaries, model=""):
+    """Write the output of a report's program with each server. ``model``: file of the recorded model that it needs."""
+    lines, given = [], f"MODEL={model} " if model else ""
     for commit, binary in binaries.items():
-        done = subprocess.run([sys.executable, folder / "case.py"], env={**os.environ, "LLAMA_SERVER": str(binary)},
+        more = {"LLAMA_SERVER": str(binary), **({"MODEL": str(MODELS / model)} if model else {})}
+        done = subprocess.run([sys.executable, folder / "case.py"], env={**os.environ, **more},
                               capture_output=True, text=True, timeout=600)  # fmt: skip
-        lines += [f"$ LLAMA_SERVER={commit}/llama-server python3 case.py", (done.stdout + done.stderr).rstrip(),
+        lines += [f"$ LLAMA_SERVER={commit}/llama-server {given}python3 case.py", (done.stdout + done.stderr).rstrip(),
                   f"exit status {done.returncode}", ""]  # fmt: skip
     (folder / "proof.txt").write_text("\n".join(lines), "utf-8")
 
@@ -140,6 +143,9 @@ def main(words=()):
         print(name)
     for name, (_, changed) in KEYED_REPORTS.items():
         keyed_proof(corpus_root() / "reports" / name, {one: build.binary(one) for one in ("b11549", changed)})
+        print(name)
+    for name, (model, changed) in ORDER_REPORTS.items() if MODELS.is_dir() else ():
+        keyed_proof(corpus_root() / "reports" / name, {one: build.binary(one) for one in ("b11549", changed)}, model)
         print(name)
     (corpus_root() / "reports" / "models.txt").write_text("\n".join([*of_models(models), ""]), "utf-8")
     return 0

@@ -35,7 +35,8 @@ class State:
         kept = self.file.parent / "differences" / case["file"]
         if not kept.is_file():
             return case["name"]
-        return name_of(Difference(*case["what"]), json.loads(kept.read_text("utf-8")), case.get("runs", ()))
+        recording = json.loads(kept.read_text("utf-8"))
+        return name_of(Difference(*case["what"]), recording, case.get("runs", ()), case.get("plain"))
 
     def done(self, number):
         """Return the number of conversations of an option set that are done; they are consecutive."""

@@ -247,6 +247,29 @@ def test_an_answer_that_no_repetition_shows_to_be_wrong():
     assert name_of(Difference(3, "cache_n", 1, 2), verdict("equal", "broken", 1e-4)[1], [SMALL]) == ""
 
 
+FLASH = ["-fa", "on"]
+
+
+def rounding_case(apart=0.06, equal=True, **header):
+    """A step of MiniMax M3 that read all rows, with its difference."""
+    difference, recording = verdict("differs", "holds", apart, equal=equal)
+    return difference, {"base_flags": FLASH, "server": {"n_slots": 2, "kv_unified": True}, **recording, **header}
+
+
+def test_an_answer_that_flash_attention_rounds():
+    plain = {"restored": [None], "apart": [1.2e-6]}
+    named = "rounded by flash attention"
+    assert name_of(*rounding_case(), (), plain) == named
+    assert name_of(*rounding_case()) == ""                                                   # not repeated
+    assert name_of(*rounding_case(), (), {**plain, "apart": [1e-4]}) == ""                   # wrong without it, too
+    assert name_of(*rounding_case(), (), {**plain, "apart": []}) == ""
+    assert name_of(*rounding_case(), (), {**plain, "restored": [15]}) == ""                  # another cache
+    assert name_of(*rounding_case(equal=False), (), plain) == ""                             # another token
+    assert name_of(*rounding_case(base_flags=["-fa", "off"]), (), plain) == ""
+    assert name_of(*rounding_case(server={"n_slots": 2, "kv_unified": False}), (), plain) == ""   # chooses blocks
+    assert name_of(rounding_case()[0]._replace(recorded="equal", ours="broken"), rounding_case()[1], (), plain) == ""
+
+
 def test_a_log_that_is_cut_off():
     recording = {"steps": [{"i": 3, "died": {"fatal": ["a.cpp:7: GGML_ASSERT(buffer) failed"]}}]}
     missing = Difference(3, "event", None, {"ev": "release"}, False, "GGML_ASSERT(buffer) failed in a shift")
@@ -266,11 +289,12 @@ def test_a_log_that_is_cut_off():
 @pytest.mark.parametrize("file", sorted(CLASSES.glob("*.toml")), ids=lambda file: file.stem)
 def test_the_smallest_conversation_of_a_class(file):
     recording = json.loads(file.with_suffix(".json").read_text("utf-8"))
-    runs = file.with_suffix(".runs.json")
+    runs, plain = (file.with_suffix(f".{what}.json") for what in ("runs", "plain"))
     beside = Beside()
     try:
         difference = beside.hear(recording)
-        found = name_of(difference, recording, json.loads(runs.read_text("utf-8")) if runs.exists() else ())
+        found = name_of(difference, recording, json.loads(runs.read_text("utf-8")) if runs.exists() else (),
+                        json.loads(plain.read_text("utf-8")) if plain.exists() else None)
         assert found == file.stem.replace("_", " ")
         assert len(recording["steps"]) <= 5
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
 
 import pytest
 
@@ -11,6 +12,7 @@ from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.corpus import corpus_files, corpus_root
 from cachesim.scenarios.load import load
 from cachesim.tools.live.llama_server.export.issue import newest_seen
+from tests.live.build import BUILDS, HERE
 from tests.live.reports import (
     CLASS_REPORTS,
     IK_REPORTS,
@@ -126,12 +128,22 @@ def test_requests_end_a_server_before_and_not_after_a_change():
 
 
 @pytest.mark.parametrize("name", ORDER_REPORTS)
-def test_a_report_about_an_order_has_a_control(name):
-    proof = (FOLDER / name / "proof.txt").read_text("utf-8")
-    shown, controlled = re.findall("^.*fault.*$", proof, re.IGNORECASE | re.MULTILINE)
-    assert (shown, controlled) == ("THE FAULT SHOWS", "the fault does not show")
+def test_a_report_about_an_order_has_a_control_and_a_tried_change(name):
+    _, *proofs = (FOLDER / name / "proof.txt").read_text("utf-8").split("$ LLAMA_SERVER=")
+    assert [proof.partition("/")[0] for proof in proofs] == ["b11549", ORDER_REPORTS[name][1]]
+    before, after = (re.findall("^.*fault.*$", proof, re.IGNORECASE | re.MULTILINE) for proof in proofs)
+    assert before == ["THE FAULT SHOWS", "the fault does not show"] and set(after) == {before[1]}
+    assert "exit status 1" in proofs[0] and "exit status 0" in proofs[1]
     issue = (FOLDER / name / "issue.md").read_text("utf-8")
-    assert all(line in issue for line in proof.splitlines()[:3])
+    assert all(line in issue for proof in proofs for line in proof.splitlines()[1:3])
+
+
+@pytest.mark.parametrize("name", ORDER_REPORTS)
+def test_a_report_about_an_order_shows_the_change_that_was_built(name):
+    issue = (FOLDER / name / "issue.md").read_text("utf-8")
+    (edit,) = tomllib.loads((HERE / BUILDS[ORDER_REPORTS[name][1]].edits).read_text("utf-8"))["edit"]
+    for sign, text in (("-", edit["at"]), ("+", edit["by"])):
+        assert f"{sign}{text.splitlines()[-1]}" in issue
 
 
 def test_every_report_is_there_and_no_other():

@@ -72,12 +72,14 @@ class MemoryQuestion(NamedTuple):
 class MemoryForms:
     """Sizes of an engine. ``flags``: options that change nothing but sizes. ``lower``: option -> smaller values to try,
     smallest last: words, or the step and the least of a number; those come first that cost the user least.
-    ``agents``: settings for agents, None = unknown."""
+    ``agents``: settings for agents, None = unknown; ``kinds``: kinds of layers with known sizes that are not
+    simulated."""
 
     use: Callable[[MemoryQuestion], MemoryUse]
     flags: tuple[Flag, ...] = ()
     lower: Mapping[str, tuple[Option, ...]] = field(default_factory=dict)
     agents: AgentForms | None = None
+    kinds: str = ""
 
 
 class AgentForms(NamedTuple):

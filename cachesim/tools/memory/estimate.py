@@ -51,7 +51,8 @@ def estimate(
     forms = engine.memory()
     if forms is None:
         raise BadInput(f"the sizes of {engine.name}'s caches are not known")
-    if other := next((one.kind for one in model.layers if one.kind and refuses(engine.manual, one.kind)), ""):
+    kinds = {one.kind for one in model.layers if one.kind and one.kind not in forms.kinds}
+    if other := next((one for one in sorted(kinds) if refuses(engine.manual, one)), ""):
         raise BadInput(f"{engine.name}: the memory of {KINDS[other].words} is not known")
     given = _given(settings, engine, forms)
     sizes = {flag.name for flag in forms.flags}

@@ -5,19 +5,22 @@
 
 Needs only that server, the model and a python3 without packages. It asks one prompt without the cache: alone, and twice
 while slot 0 holds 40 other tokens; then all again with a copy of the model whose index may choose 4,096 rows. Exit
-status: 1 if the fault shows, 0 if it does not.
+status: 1 if the fault shows, 0 if it does not. With a number it asks so many random prompts of 60 to 259 tokens, alone
+and beside slot 0, and counts the answers that change.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import struct
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 
 KEY = b"qwen4exp.attention.indexer.top_k"
@@ -41,7 +44,7 @@ def ask(prompt, slot):
     request = urllib.request.Request("http://127.0.0.1:8137/completion", json.dumps(body).encode(),
                                      {"Content-Type": "application/json"})
     place = json.load(urllib.request.urlopen(request))["completion_probabilities"][0]
-    return [(one["id"], round(one["logprob"], 3)) for one in place["top_logprobs"]]
+    return [(one["id"], round(one["logprob"], 6)) for one in place["top_logprobs"]]
 
 
 def with_top_k(model, count, file):
@@ -52,8 +55,9 @@ def with_top_k(model, count, file):
     return file
 
 
-def answers(model):
-    """Return cold answers to PROMPT in slot 1 of a fresh server: alone, and twice while slot 0 holds OTHER."""
+@contextmanager
+def served(model):
+    """Run a fresh server until the end of the block."""
     command = [os.environ["LLAMA_SERVER"], "-m", str(model), *FLAGS.split()]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -64,24 +68,44 @@ def answers(model):
                 break
             except OSError:
                 pass
-        alone = ask(PROMPT, 1)
-        ask(OTHER, 0)
-        return [alone, ask(PROMPT, 1), ask(PROMPT, 1)]
+        yield
     finally:
         server.terminate()
         server.wait()
 
 
+def answers(model):
+    """Return cold answers to PROMPT in slot 1 of a fresh server: alone, and twice while slot 0 holds OTHER."""
+    with served(model):
+        alone = ask(PROMPT, 1)
+        ask(OTHER, 0)
+        return [alone, ask(PROMPT, 1), ask(PROMPT, 1)]
+
+
+def count(model, number):
+    """Return how many of so many random prompts get another answer in slot 1 when slot 0 holds OTHER."""
+    draw = random.Random(0)
+    prompts = [[draw.randrange(320) for _ in range(draw.randrange(60, 260))] for _ in range(number)]
+    with served(model):
+        alone = [ask(prompt, 1) for prompt in prompts]
+        ask(OTHER, 0)
+        return sum(ask(prompt, 1) != before for prompt, before in zip(prompts, alone, strict=True))
+
+
 def main():
     """Run both models; return the exit status."""
     model = Path(os.environ["MODEL"])
+    if sys.argv[1:]:
+        changed = count(model, int(sys.argv[1]))
+        print(f"{changed} of {sys.argv[1]} answers change")
+        return int(changed > 0)
     with tempfile.TemporaryDirectory() as folder:
         models = {"48 rows": model, "all rows": with_top_k(model, 4096, Path(folder, "model.gguf"))}
         shows = []
         for name, file in models.items():
             found = answers(file)
             for when, answer in zip(("alone", "beside slot 0", "beside slot 0, again"), found, strict=True):
-                print(f"{name}, {when}: {answer}")
+                print(f"{name}, {when}: {[(token, round(value, 3)) for token, value in answer]}")
             shows.append(found[0] != found[1] == found[2])
             print("THE FAULT SHOWS" if shows[-1] else "the fault does not show")
     return int(any(shows))

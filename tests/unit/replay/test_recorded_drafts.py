@@ -55,3 +55,21 @@ def test_a_draft_in_which_the_answer_ended_was_right_as_far_as_the_slot_goes(end
 def test_a_draft_behind_a_saved_memory_is_told_by_what_follows(behind, draft):
     """After a rejection the number of accepted tokens is that of the replayed tokens minus 1."""
     assert read_drafts([CKPT, *behind], {}, 10) == (draft,)
+
+
+@pytest.mark.parametrize(("events", "drafts"), [
+    ([STEP], (Draft(10, 2, 1), Draft(14, 3, 0))),
+    ([STEP, {"ev": "release", "n_tokens": 18}], (Draft(10, 2, 1), Draft(14, 3, 3))),
+    ([{"ev": "release", "n_tokens": 16}], (Draft(14, 3, 1),)),
+    ([{"ev": "release", "n_tokens": 25}], (Draft(14, 3, 3),)),
+])
+def test_a_draft_that_no_step_verified_has_its_recorded_length(events, drafts):
+    """The batch with it failed, or the generation ended in it."""
+    assert read_drafts(events, {}, 10, lengths={10: 2, 14: 3}) == drafts
+
+
+def test_recorded_lengths_add_no_draft_behind_the_last_one_that_is_known():
+    lengths = {10: 2, 11: 4}
+    ended = {"ev": "release", "n_tokens": 14}
+    assert read_drafts([STEP], {}, 10, lengths={10: 2}) == (Draft(10, 2, 1),)
+    assert read_drafts([ended], {"draft_n": 2}, 10, lengths=lengths) == (Draft(11, 2, 2),)

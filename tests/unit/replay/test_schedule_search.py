@@ -168,6 +168,29 @@ def test_a_request_that_its_client_gave_up_while_it_waited_may_have_been_looked_
         assert [answer.cancelled for answer in sent.answers.values()] == [True, False]
 
 
+def test_a_request_that_waits_for_a_slot_is_looked_at_again_when_one_is_released():
+    """Its client gives up before it gets a slot; the short request ends in the other slot in the meantime."""
+    first, short = replace(A, id_slot=0), replace(C, id_slot=1, n_predict=3)
+    gone = replace(B, id_slot=0, cancel_at=BEFORE_A_SLOT)
+    server, answers = Talk(**FLAGS).server, []
+    for request in (first, short, gone):
+        answers.append(server.submit(request))
+        server.iterate()
+    while not answers[1].done:
+        server.iterate()
+    server.submit(gone)
+    while server.working:
+        server.iterate()
+    theirs = logged(server, 0)
+    members = (TraceMember(gone, {"cancelled": True}, None, launched=False), TraceMember(first, {}),
+               TraceMember(short, {}))  # fmt: skip
+    step = TraceStep(0, members, {}, theirs)
+    sent = send(Talk(**FLAGS).server, step, theirs, logged, lambda *_: None)
+    assert logged(sent.server, 0) == theirs
+    assert [answer.cancelled for answer in sent.answers.values()] == [True, False, False]
+    assert [event["ev"] for event in theirs].count("slot_by_id") == 4
+
+
 @pytest.mark.parametrize("more", [0, 1, 5])
 def test_a_request_may_come_to_a_server_that_works_on_nothing(more):
     """D2: the conversation that is loaded for the second is longer than the prompt in progress. The third is refused

@@ -73,10 +73,11 @@ class ModelKind:
         return saved_bytes(len(self.spec.layers) + self.spec.mtp, n, 0 if partial else rows * self.row_bytes, states)
 
 
-def saved_bytes(layers: int, n: int, row: int, states: int) -> int:
+def saved_bytes(layers: int, n: int, row: int, states: int, has_values: bool = True) -> int:
     """Return the bytes of a saved sequence of ``n`` cells. ``layers``: all layers, the MTP head's among them; ``row``:
-    bytes of a cell's rows, 0 = omitted; ``states``: bytes of all states."""
-    return 20 + (24 + (16 if states else 0)) * layers + states + n * (CELL + row)
+    bytes of a cell's rows, 0 = omitted; ``states``: bytes of all states; ``has_values``: there are V rows."""
+    header = (24 if has_values else 12) + (16 if states else 0)
+    return 20 + header * layers + states + n * (CELL + row)
 
 
 RECORDED = {

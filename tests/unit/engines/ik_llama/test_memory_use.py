@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.engines.ik_llama import memory_use
 from cachesim.engines.ik_llama.memory_use import FORMS, checkpoint_bytes, use
 from cachesim.engines.registry import ENGINES, rules_of
 from cachesim.engines.shared.memory_use import MIB, MemoryQuestion
@@ -67,6 +68,70 @@ def test_windows_are_masks_and_need_all_cells():
     assert found.checkpoint == 0
     with pytest.raises(BadInput, match="compacted windows"):
         use(ask("gpt-oss-20b", swa_compress=True))
+
+
+def test_a_head_that_does_not_draft_is_not_loaded_and_has_no_rows():
+    found = use(ask("qwen3.5-27b", ctx_size=8192))
+    assert found.parts[0][1:3] == (16 * 4096, 8192) and found.token == 16 * 4096
+
+
+def test_rule_sets_without_checkpoints_need_no_memory_for_them():
+    older = ask("qwen3.5-27b")._replace(rules=rules_of("ik_llama@1295"))
+    assert use(older).checkpoint == 0 and "checkpoints" not in [part.name for part in use(older).parts]
+
+
+FLASH_RINGS = 21 * 2 * 4 * 8 * 2 * (512 + 128) + 20 * 2 * 4 * 128 * 512
+"""DeepSeek-V4-Flash has 43 layers: 21 compress 4 tokens, 20 compress 128."""
+
+
+def test_every_slot_of_deepseek_v4_has_compressed_rows_for_the_whole_context():
+    found = use(ask("deepseek-v4", ctx_size=65536, parallel=2, ctx_checkpoints=0, cache_ram=0))
+    rows = 21 * 16384 * (1024 + 256) + 20 * 512 * 1024
+    assert [(part.name, part.each, part.number) for part in found.parts] == [
+        ("attention rows", 43 * 1024, 65536), ("compressed rows", rows, 2), ("rings", FLASH_RINGS, 2)]
+    assert (found.token, found.window, found.state, found.checkpoint) == (0, 43 * 1024, 0, 0)
+    assert found.notes == (
+        "each of 2 slots has room for the compressed rows of the whole context", memory_use.NOT_RECORDED)
+
+
+def test_room_for_compressed_rows_is_a_multiple_of_256():
+    found = use(ask("deepseek-v4", ctx_size=1056, ctx_checkpoints=0, cache_ram=0, flash_attn=False))
+    assert found.parts[0].number == 1056
+    assert found.parts[1].each == 21 * 512 * (1024 + 256) + 20 * 256 * 1024
+
+
+def test_a_checkpoint_of_deepseek_v4_has_all_compressed_rows_of_its_slot():
+    """Beside them 20 and 16 bytes of headers, for each layer 12 and 4, and 8 for each token."""
+    found = use(ask("deepseek-v4", ctx_size=4096, parallel=2, ctx_checkpoints=3, cache_ram=-1))
+    rows = 21 * 1024 * (1024 + 256) + 20 * 256 * 1024
+    one = 20 + 16 + 43 * (12 + 4) + 2048 * 8 + rows + FLASH_RINGS
+    parts = {part.name: (part.each, part.number) for part in found.parts}
+    assert found.checkpoint == one and parts["checkpoints"] == (one, 6)
+    assert parts["prompt cache"] == (one + 2048 * 43 * 1024 + 3 * one, 1)
+    assert any("however short the conversation is" in note for note in found.notes)
+
+
+def test_rows_and_index_rows_of_deepseek_v4_have_types_of_their_own():
+    smaller = {"cache_type_k": "q8_0", "cache_type_v": "q4_0", "indexer_cache_type_k": "bf16"}
+    found = use(ask("deepseek-v4", ctx_size=4096, ctx_checkpoints=0, cache_ram=0, **smaller))
+    assert found.parts[0].each == 43 * 544
+    assert found.parts[1].each == 21 * 1024 * (544 + 256) + 20 * 256 * 544
+    with pytest.raises(BadInput, match="index rows of this model cannot be stored as q4_0"):
+        use(ask("deepseek-v4", indexer_cache_type_k="q4_0"))
+    with pytest.raises(BadInput, match="rows of this model cannot be stored as f32"):
+        use(ask("deepseek-v4", cache_type_k="f32"))
+
+
+def test_the_rows_of_a_head_that_may_have_its_own_file_are_refused():
+    with pytest.raises(BadInput, match="MTP head are not known"):
+        use(ask("deepseek-v4", spec_type="mtp"))
+
+
+def test_minimax_m3_has_rows_of_plain_attention_and_no_index():
+    found = use(ask("minimax-m3", ctx_size=4096, cache_ram=0))
+    assert [(part.name, part.each, part.number) for part in found.parts] == [("attention rows", 60 * 2048, 4096)]
+    assert found.checkpoint == 0
+    assert found.notes == ("all rows are read: ik_llama.cpp has no index for this model", memory_use.NOT_RECORDED)
 
 
 def test_a_hybrid_model_has_states_checkpoints_and_the_rows_of_its_head():
