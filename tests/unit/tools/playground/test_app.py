@@ -106,6 +106,10 @@ def test_a_large_body_is_refused_before_it_is_parsed(app, simulator):
     assert found.read <= BODY // 4096 + 1                        # the rest is not read
 
 
+def test_a_field_of_another_type_is_refused_with_a_sentence(app):
+    assert posted(app, {"line": 5}).body == b"line: expected a string, found 5"
+
+
 def test_the_longest_body_is_read_to_its_end(app, simulator):
     body = b'{"line": "A5"}'.ljust(BODY)
     assert posted(app, body).data == {"html": "x"} and simulator.asked == [{"line": "A5"}]

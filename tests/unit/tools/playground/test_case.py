@@ -33,6 +33,8 @@ def test_fields_have_defaults():
     found = read_case({"line": " A5/A\n"})
     assert found.profiles == cachesim.load("A5/A").profiles and found.scenario.model == "GGGA"
     assert read_case({"line": "A5", "profiles": ["llama_cpp@latest"] * 2}).profiles == (DEFAULT_PROFILE,)
+    assert answer({})["error"].endswith("no words (expected at least 1 word, such as S40)")
+    assert answer({"line": 5})["error"] == "line: expected a string, found 5"
 
 
 def test_the_command_and_the_scenario_are_the_case():

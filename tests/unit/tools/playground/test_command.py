@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
-from argparse import ArgumentTypeError, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from contextlib import contextmanager
 from types import ModuleType
 
@@ -19,7 +19,7 @@ import pytest
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
-from cachesim.tools.playground.command import port, run
+from cachesim.tools.playground.command import add_arguments, port, run
 from cachesim.tools.playground.page import Page
 from tests.shared import ROOT
 from tests.unit.tools.playground.asgi import got
@@ -79,6 +79,14 @@ def test_a_port_in_use(capsys):
 def test_an_impossible_port(capsys, number):
     assert main(["playground", "--port", number]) == exits.BAD_INPUT
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_it_has_a_port_and_an_output_as_json():
+    parser = ArgumentParser(prog="playground", usage="playground")
+    add_arguments(parser)
+    assert (parser.parse_args([]).port, parser.parse_args([]).json) == (0, False)
+    assert (parser.parse_args(["--port", "7"]).port, parser.parse_args(["--json"]).json) == (7, True)
+    assert "  --port N    port of 127.0.0.1 (default: a free port)\n" in parser.format_help()
 
 
 def test_the_largest_port_is_accepted():

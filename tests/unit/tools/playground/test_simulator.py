@@ -46,10 +46,13 @@ def test_requests_at_once_are_answered_in_order_by_one_worker():
 def test_a_full_queue_refuses_at_once_and_takes_requests_again():
     async def work(simulator):
         many = await asyncio.gather(*(simulator.ask(number) for number in range(50)), return_exceptions=True)
-        return many, await simulator.ask("after")
+        return many, [await simulator.ask(number) for number in range(WAITING)], await asyncio.gather(
+            *(simulator.ask(number) for number in range(50)), return_exceptions=True)  # fmt: skip
 
-    many, after = run(work)
-    assert [type(one) for one in many] == [list] * WAITING + [QueueFull] * (50 - WAITING) and after[1] == "after"
+    many, after, again = run(work)
+    assert [type(one) for one in many] == [list] * WAITING + [QueueFull] * (50 - WAITING)
+    assert [number for _, number in after] == list(range(WAITING))
+    assert [type(one) for one in again] == [type(one) for one in many]
 
 
 @pytest.mark.parametrize(("request_", "says", "seconds"), [
