@@ -10,10 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from cachesim.base.errors import BadInput, Crash
+from cachesim.base import limits
+from cachesim.base.errors import BadInput, Crash, OverLimit
 from cachesim.scenarios import runner
 from cachesim.scenarios.from_notation import from_line
-from cachesim.scenarios.runner import Observers, SilentObserver, play
+from cachesim.scenarios.runner import AnswerCollector, Observers, ScenarioStage, SilentObserver, play
 from cachesim.scenarios.schema import Action, Step
 from tests.shared import SMALL, altered
 
@@ -262,3 +263,87 @@ def test_several_observers_get_every_call():
 def test_a_single_observer_is_not_wrapped():
     notes = Notes()
     assert Observers.of(notes, None) is notes
+
+
+@pytest.mark.parametrize(("line", "passes"), [
+    ("{save@0 a}", 10), ("{save@0 a}/{restore@0 a}", 20), ("{erase@0}", 0), ("{restart}", 10),
+    ("{restart}/{erase@0}", 10),
+])  # fmt: skip
+def test_files_and_restarts_cost_as_much_as_ten_micro_batches(line, passes):
+    alone = play(scenario("S20"), HEAD, "none").passes
+    assert play(scenario(f"S20/{line}"), HEAD, "none").passes == alone + passes
+
+
+class Collected(SilentObserver):
+    """Observer that keeps the answers and replies."""
+
+    def __init__(self):
+        self.answers, self.replies = [], []
+
+    def answered(self, number, request, answer):
+        self.answers.append((number, answer.error, answer.error_kind, answer.done))
+
+    def acted(self, number, action, reply):
+        self.replies.append((number, dict(reply)))
+
+
+def test_what_comes_after_the_end_of_the_process_says_so():
+    made = replace(scenario("A250>9/B10/x1/x", (2, act("erase", 0)), (3, act("restart")), context_shift=True),
+                   model="lfm2swa")  # fmt: skip
+    notes = Collected()
+    log = play(made, HEAD, "none", notes)
+    assert notes.answers[1] == (1, "before this step", "ended-before", False)
+    assert notes.replies == [(2, {"status": 0, "error": "before this step"}), (3, {"status": 200})]
+    assert len(log.marks) == 4
+
+
+def test_an_error_names_its_step_or_the_steps_of_its_group(monkeypatch):
+    made = scenario("S20/A10/B10", (2, {"together": True}))
+    monkeypatch.setattr(limits.NEW_TOKENS, "now", 25)
+    with pytest.raises(OverLimit) as bad:
+        play(replace(made, file="x.toml"), HEAD, "none")
+    assert str(bad.value).startswith("x.toml: request 1 to 2: the run evaluates and generates more tokens than it may")
+    monkeypatch.setattr(limits.NEW_TOKENS, "now", 15)
+    with pytest.raises(OverLimit) as bad:
+        play(made, HEAD, "none")
+    assert str(bad.value).startswith("request 0: ") and bad.value.hint
+
+
+def test_answers_are_collected_by_step_in_the_order_of_their_ends():
+    collected = AnswerCollector()
+    play(scenario("S20>9/A10", (1, {"together": True}), parallel=2), HEAD, "none", collected)
+    found = [(number, len(request.prompt), len(answer.tokens)) for number, (request, answer) in collected.found.items()]
+    assert found == [(1, 10, 1), (0, 20, 9)]
+
+
+def test_saved_slots_lie_in_a_folder_of_the_given_place(tmp_path):
+    seen = []
+
+    class Folder(SilentObserver):
+        def acted(self, number, action, reply):
+            seen.extend(sorted(path.name for path in tmp_path.glob("cachesim-*/*")))
+
+    play(scenario("S20/{save@0 a}"), HEAD, "none", Folder(), place=str(tmp_path))
+    assert seen == ["a"] and not [*tmp_path.iterdir()]
+
+
+def test_the_work_of_an_earlier_run_counts():
+    first = play(scenario("S20"), HEAD, "none")
+    second = play(scenario("S20"), HEAD, "none", before=first)
+    assert second.spent == 2 * first.spent > 0 and len(second.events) == len(first.events)
+
+
+def test_waiting_ends_where_the_server_is_idle_or_makes_no_progress(monkeypatch):
+    made = scenario("S20/A10", (1, {"together": True, "after": 10**6}))
+    notes = Collected()
+    play(made, HEAD, "none", notes)
+    assert [number for number, *_ in notes.answers] == [0, 1]
+    monkeypatch.setattr(limits.SPINNING, "now", 7)
+    stage = ScenarioStage(made, HEAD, "none", Path("."), SilentObserver(), HEAD)
+    spinning = SimpleNamespace(take_tasks=lambda: None, update=lambda: None, idle=False, stuck=True)
+    stage.server = spinning
+    stage._wait(7, {})
+    with pytest.raises(BadInput, match="waiting for a server that makes no progress"):
+        stage._wait(8, {})
+    spinning.stuck = False
+    stage._wait(100, {})
