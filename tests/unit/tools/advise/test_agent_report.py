@@ -147,7 +147,7 @@ ABOUT = ("m under p, 2 clients: 9 recorded sessions, up to 2 on a server, reques
          "sessions left out")  # fmt: skip
 BEST = ["server MODEL -np 2",
         "25.00 % of the prompt tokens evaluated (5,000 of 20,000); any server: at least 5.00 %",
-        "at most 1.0 GiB for caches, 8.0 GiB given; weights and compute buffers are not counted (--weights N)"]  # fmt: skip
+        "at most 1.0 GiB for caches, 8.0 GiB given; weights and compute buffers are not counted (--weights N)"]
 
 
 def test_a_report_without_more_to_say():

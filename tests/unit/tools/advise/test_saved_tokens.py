@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.advise import saved_tokens as module
+from cachesim.tools.advise.client_changes import ClientChange
 from cachesim.tools.advise.report import saved_report
 from cachesim.tools.advise.saved_tokens import RepairCase, saved_tokens
 from cachesim.tools.advise.search import AdviceSearch
+from cachesim.tools.advise.setup_changes import ChangeKind, SetupChange
 
 PROFILE = "llama_cpp@b11549"
 DATED = "h30.d2.S400.|u20>a9/h.e2.S.|u.a.|v20>b9/h.f2.S.|u.a.|v.b.|w20"
@@ -61,3 +65,37 @@ def test_a_case_is_too_slow_if_not_even_two_runs_are_allowed(monkeypatch, rounds
     monkeypatch.setattr(module, "ROUNDS", rounds + 2 * (cost - 2500))
     monkeypatch.setattr(AdviceSearch, "attempt", lambda self, _: self.found.append(self.base))
     assert (saved_tokens(RepairCase(case(line))) == {"too_slow": True}) is is_too_slow
+
+
+def flags(**options):
+    return SetupChange(ChangeKind.FLAG, options=options)
+
+
+def other_client(name, **options):
+    return SetupChange(ChangeKind.CLIENT, options=options, client=ClientChange(name, name, lambda line: None))
+
+
+@pytest.mark.parametrize(("change", "applies"), [
+    (flags(parallel=2), True), (other_client("a"), True), (other_client("b"), False),
+    (other_client("a", parallel=2), False),
+    (SetupChange(ChangeKind.BUILD, profile="x"), False), (SetupChange(ChangeKind.PROPOSAL, profile="x"), False),
+])  # fmt: skip
+def test_flags_and_client_changes_that_are_not_excluded_apply(change, applies):
+    assert module._applies(RepairCase(case("A5"), excluded={"b"}), change) is applies
+
+
+def test_a_variant_is_run_with_and_without_all_changes(monkeypatch):
+    tried = []
+
+    def run(setup):
+        tried.append(setup)
+        return SimpleNamespace(outcome=SimpleNamespace(evaluated=100 - 10 * len(setup.scenario.server)))
+
+    monkeypatch.setattr(module, "run_trial", run)
+    scenario = case("A5/A")
+    both = SimpleNamespace(changes=(flags(cache_ram=0), flags(kv_unified=True)))
+    assert module._saved(scenario, both) == 20
+    assert [one.scenario.server for one in tried] == [
+        {"parallel": 1}, {"parallel": 1, "cache_ram": 0, "kv_unified": True}]  # fmt: skip
+    none = SimpleNamespace(changes=(other_client("a"), flags(cache_ram=0)))
+    assert module._saved(scenario, none) == 0 and len(tried) == 2
