@@ -145,7 +145,7 @@ def powers(n: int) -> tuple[Digests, Digests]:
 
 @lru_cache(maxsize=32)
 def _powers(size: int) -> tuple[Digests, Digests]:
-    up = np.cumprod(np.full(size, STEP))
+    up: Digests = np.multiply.accumulate(np.full(size, STEP))
     return frozen(up), frozen(inverse(up))
 
 
