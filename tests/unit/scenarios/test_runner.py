@@ -12,6 +12,7 @@ import pytest
 
 from cachesim.base import limits
 from cachesim.base.errors import BadInput, Crash, OverLimit
+from cachesim.engines.llama_cpp.events import LoraSet
 from cachesim.scenarios import runner
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.runner import AnswerCollector, Observers, ScenarioStage, SilentObserver, play
@@ -102,6 +103,17 @@ def test_a_dead_server_answers_nothing_until_it_is_restarted():
     assert [text for text in notes if not text.startswith("begins")][1:] == [
         "answered 0 died", "answered 1 died", "erase 2 0", "started", "restart 3 200", "answered 4"
     ]
+
+
+def test_scales_are_set_between_requests():
+    """An adapter that is not named is off."""
+    made = scenario("S20/x1/x/S", (1, {"action": Action("lora", scales="1:0.5")}),
+                    (2, {"action": Action("lora", scales="0:2")}), lora_scaled="1,0.5")  # fmt: skip
+    notes, log = told(made)
+    assert [text for text in notes if "begins" not in text] == [
+        "started", "answered 0", "lora 1 200", "lora 2 200", "answered 3"]  # fmt: skip
+    assert [(event.id, event.scale) for event in log.events if isinstance(event, LoraSet)] == [
+        (0, 0.0), (1, 0.5), (0, 2.0), (1, 0.0)]  # fmt: skip
 
 
 def test_the_files_of_a_run_go_with_it(monkeypatch):
