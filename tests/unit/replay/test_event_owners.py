@@ -71,6 +71,9 @@ def test_a_request_failed_if_its_error_stands_before_its_release():
     alone = [{"ev": "launch", "is_child": 0}, error, {"ev": "release", "n_tokens": 9}]
     assert events_by_request([(body(3), {})], alone)[0].has_failed
     assert not events_by_request([(body(3), {})], [alone[0], alone[2]])[0].has_failed
+    assert events_by_request([(body(3), {})], [*alone, {"ev": "slots_idle"}])[0].has_failed
+    assert not events_by_request([(body(3), {})], [*alone, alone[0], alone[2], error])[0].has_failed
+    assert not events_by_request([(body(3), {})], alone[:2])[0].has_failed
 
 
 @pytest.mark.parametrize(("asked", "owner"), [
