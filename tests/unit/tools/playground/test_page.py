@@ -155,6 +155,12 @@ def test_an_engine_offers_its_rule_sets_models_fields_and_flags(choices):
     assert "thinking" in names and "--draft-model" in names
     assert "-c --ctx-size" in [name for name, _ in choices["engines"]["llama_cpp"]["flags"]]
     assert choices["first"] == FIRST
+    for name, one in ENGINES.items():
+        offered = {text: help_text for text, help_text in choices["engines"][name]["flags"]}
+        assert len(offered) == len(one.manual.flags)
+        for flag in one.manual.flags:
+            first, *more = flag.spellings or (flag.name,)
+            assert offered[f"{first} {more[0]}" if more else first] == flag.help
 
 
 def sizes(step):
