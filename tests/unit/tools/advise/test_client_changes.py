@@ -30,6 +30,12 @@ def changed(change, text):
     ("S9.u5>t4.a3/S.u.t.a.v2", None), ("S9.u5>t4/S.u.v2", None), ("S9.u5/S.u.v2", None),
     ("S9.u5>a8/S.u.a[5:].v2", "S9.u5>a_A5.a_B3/S.u.a_A.a_B.v2"),
     ("s:S9+u:u5>t4.a3/s:S+u:u+a:a+u:v2", "s:S9+u:u5>t4.a3/s:S+u:u+a:t.a+u:v2"),
+    ("s:S9+u:u5>t4.a3/s:S+u:u+a:a+u:v2>b3/s:S+u:u+a:a+u:v+a:b+u:w2",
+     "s:S9+u:u5>t4.a3/s:S+u:u+a:t.a+u:v2>b3/s:S+u:u+a:t.a+u:v+a:b+u:w2"),
+    ("s:S9+u:u5>a3/s:S+u:u+u:v2", None), ("s:S9+u:u5>a3/s:S+u:u+a:a+u:v2", None), ("u:u5>a3/u:u.b4", None),
+    ("u:u5>t4.a3/u:u+a:a.x4+u:v2", None), ("u:u5>t4.a3/u:u+a:x4+u:v2", None), ("u:u5>a3/u:u", None),
+    ("u:u5>t4.a3/u:u+u:a+u:v2", None), ("u:u5>t4.a3.b2/u:u+a:t.b+u:v2", "u:u5>t4.a3.b2/u:u+a:t.a.b+u:v2"),
+    ("u5>t4.a3.b2/u.t.b.v2", "u5>t4.a3.b2/u.t.a.b.v2"), ("u5>t4.a3/u.v2.a", None),
 ])  # fmt: skip
 def test_answers_stay_whole(line, whole):
     assert changed(keep_answers, line) == whole
