@@ -15,11 +15,13 @@ from rich.text import Text
 
 from cachesim.base.console import (
     SCHEMA,
+    WIDTH,
     OutputOptions,
     ProgressBar,
     as_text,
     ask,
     complain,
+    note,
     on_stderr,
     progress,
     say,
@@ -272,3 +274,17 @@ def test_without_stderr_nothing_is_printed_there(monkeypatch, capsys):
         assert list(progress([1, 2], 2, "what")) == [1, 2] and not ProgressBar().is_shown
     monkeypatch.undo()
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("quiet, shown", [(False, "cachesim: a note\n"), (True, "")])
+def test_notes_are_not_shown_if_only_results_are_wanted(monkeypatch, capsys, quiet, shown):
+    monkeypatch.setattr(OutputOptions, "quiet", quiet)
+    note("a note")
+    assert capsys.readouterr() == ("", shown)
+
+
+def test_a_text_that_is_wider_than_the_console_is_whole():
+    table = Table.grid()
+    table.add_column(no_wrap=True, min_width=2 * WIDTH)
+    table.add_row("x" * 2 * WIDTH)
+    assert as_text(table, Text("y  "), Text("z")) == f"{'x' * 2 * WIDTH}\ny\nz"

@@ -63,6 +63,28 @@ def test_the_first_request_carries_the_data_and_the_others_are_answered(monkeypa
     assert cpu.sizes == [len(first), len(bad), len(good)]
 
 
+class Flushed(io.BytesIO):
+    """Output that notes what was written when it was flushed."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def flush(self):
+        self.seen.append(self.getvalue())
+
+
+def test_each_reply_is_sent_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("tests_parser")
+    module.open_parser = lambda request, data: lambda asked: asked["number"]
+    monkeypatch.setitem(sys.modules, "tests_parser", module)
+    asked = b"".join(map(to_line, ({"bytes": 0}, {"number": 1}, {"number": 2})))
+    stdout = Flushed()
+    serve("tests_parser", Counter(), io.BytesIO(asked), stdout)
+    replies = [to_line({"result": result}) for result in (None, 1, 2)]
+    assert stdout.seen == [b"".join(replies[:n]) for n in (1, 2, 3)]
+
+
 class Limits:
     """Stand-in for the module ``resource``: limits by name; ``hard`` are the hard limits, -1 = none."""
 
