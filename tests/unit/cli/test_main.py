@@ -324,3 +324,13 @@ def test_signs_that_an_encoding_lacks_are_replaced(text, shown):
     assert text.encode("ascii", "cachesim").decode() == shown
     with pytest.raises(UnicodeDecodeError):
         b"\xff".decode("utf-8", "cachesim")
+
+
+@pytest.mark.parametrize("argv, given", [(["run", "x"], False), (["completion", "bash"], True)])
+def test_only_a_command_that_asks_for_them_gets_all_parsers(monkeypatch, argv, given):
+    """To make them takes a part of a second."""
+    seen = []
+    module = main_module._module(argv[0])
+    monkeypatch.setattr(module, "run", lambda args: seen.append(args) or exits.HOLDS)
+    assert main(argv) == exits.HOLDS
+    assert [set(getattr(args, "parsers", ((), {}))[1]) for args in seen] == [set(COMMANDS) if given else set()]
