@@ -13,7 +13,7 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.base.errors import ENDING, BadInput, Unwritable
-from cachesim.tools.watch import analysis, command, relay_process
+from cachesim.tools.watch import analysis, command, relay_process, report
 from cachesim.tools.watch.analysis import Sources
 from cachesim.tools.watch.command import (
     _end,
@@ -66,7 +66,7 @@ def test_bodies_that_were_not_saved_show_in_the_exit_code(monkeypatch, saved, co
     made = []
     ran = SimpleNamespace(run=lambda: made.append("run"))
     monkeypatch.setattr(analysis, "Analysis", lambda *given: made.append(given) or ran)
-    monkeypatch.setattr("cachesim.tools.watch.report.output", lambda as_json: f"json {as_json}")
+    monkeypatch.setattr(report, "output", lambda as_json: f"json {as_json}")
     sources = Sources(saved=saved)
     assert command._analyse(sources, True) == code and made == [(sources, "json True"), "run"]
 
