@@ -359,3 +359,20 @@ def test_waiting_ends_where_the_server_is_idle_or_makes_no_progress(monkeypatch)
         stage._wait(8, {})
     spinning.stuck = False
     stage._wait(100, {})
+
+
+def test_an_answer_is_told_after_the_half_of_the_iteration_that_ended_it():
+    """A client that is gone is answered while tasks are taken, before the server works on the others."""
+    calls = []
+    stage = ScenarioStage.__new__(ScenarioStage)
+    waiting = {number: ("request", SimpleNamespace(done=False, died=False, children=[])) for number in (1, 2, 3)}
+    ended = [answer for _, answer in waiting.values()]
+
+    def half(name, answer):
+        calls.append(name)
+        answer.done = True
+
+    stage.server = SimpleNamespace(take_tasks=lambda: half("tasks", ended[1]), update=lambda: half("update", ended[0]))
+    stage.watcher = SimpleNamespace(answered=lambda number, request, answer: calls.append(number))
+    stage._iterate(waiting)
+    assert (calls, [*waiting]) == (["tasks", 2, "update", 1], [3])

@@ -8,7 +8,7 @@ import pytest
 
 from cachesim.scenarios import scenario_search
 from cachesim.scenarios.corpus import corpus_root
-from cachesim.scenarios.scenario_search import COMMON, kinds_of_model, matching, topics_of_title
+from cachesim.scenarios.scenario_search import COMMON, _topics, _with_most, kinds_of_model, matching, topics_of_title
 from cachesim.scenarios.symptoms import SYMPTOMS
 from tests.scenarios.whole import corpus
 
@@ -157,3 +157,23 @@ def test_topics_of_a_title_are_the_first_words_of_their_groups():
     assert topics_of_title(made("swa-eagle-1", "crash", "the agents edited a file")) == {
         *topics_of_title(made("window-draft", "crash", "agent, edit, file"))}  # fmt: skip
     assert topics_of_title(made("banana", "crash", "apple")) == frozenset()
+
+
+@pytest.mark.parametrize(("text", "topics"), [
+    ("gpt oss", {"window"}), ("x gpt oss", {"x", "window"}), ("gpt oss x", {"x", "window"}), ("the oss", {"oss"}),
+    ("gemma3", {"window"}), ("Gemma 3", {"window"}), ("x qwen3 next", {"x", "hybrid", "recurrent"}), ("", set()),
+    ("llama 3", {"3"}), ("mamba mamba", {"recurrent"}), ("vllm x", {"vllm", "x"}),
+])  # fmt: skip
+def test_names_of_models_become_their_kinds_wherever_they_stand(text, topics):
+    assert _topics(text) == topics
+
+
+def test_of_scenarios_with_as_many_words_the_one_with_rare_words_in_its_title_comes_first():
+    """Those with less than half of the best score, or with fewer words, are left out."""
+    scenarios = [made("a", "", "x", "banana tulip"), made("c", "", "banana", "tulip"), made("b", "", "banana tulip"),
+                 made("d", "", "tulip banana lily", "x"), made("e", "", "banana"), made("f", "", "y"),
+                 made("g", "", "y"), made("h", "", "y")]  # fmt: skip
+    assert [one.id for one in _with_most({"banana", "tulip"}, scenarios)] == ["b", "d", "c"]
+    assert [one.id for one in _with_most({"banana", "tulip", "lily"}, scenarios)] == ["d"]
+    assert _with_most({"banana", "x1", "x2", "x3", "x4"}, scenarios) == [] == _with_most(set(), scenarios)
+    assert _with_most({"banana"}, []) == []

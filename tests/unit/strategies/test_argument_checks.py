@@ -84,3 +84,16 @@ def test_a_refusal_of_names_is_whole(values, told):
 def test_names_are_a_set():
     assert check_names("x", iter(["cd", "ab", "cd"]), ("ab", "cd")) == {"ab", "cd"}
     assert check_names("x", (), ()) == set()
+
+
+@pytest.mark.parametrize("layers, told", [
+    (7, "layers: expected a list of names, found 7 (A, W, K, G, S, C, H)"),
+    (["AW"], "layers: unknown name 'AW' (did you mean 'W'?)"),
+    ("Z", "layers: unknown name 'Z' (A, W, K, G, S, C, H)"), ("A", None), (iter("A"), None)])  # fmt: skip
+def test_layers_are_letters(layers, told):
+    if told is None:
+        assert models(layers=layers) is not None
+        return
+    with pytest.raises(BadArgument) as bad:
+        models(layers=layers)
+    assert str(bad.value) == told

@@ -101,6 +101,13 @@ def test_a_vector_reduces_a_line(gone, line):
     assert draw_reduced(Numbers(**gone), ShrinkCase(parse("A4.B5/C6>3"))).line == canonical(line, "A4.B5/C6>3")
 
 
+def test_words_are_split_at_their_slices_before_a_line_is_reduced():
+    """Otherwise a part of a word could not be dropped alone."""
+    line, words = parse("A9/A[:4].B2"), parse("A_A4.A_B5/A_A.B2")
+    assert draw_reduced(Numbers(), ShrinkCase(line)).line == words
+    assert draw_reduced(Numbers(keeps2=[0]), ShrinkCase(line)).line.steps == parse("A_B5/A_A4.B2").steps
+
+
 def canonical(line, of):
     return parse(line)._replace(words=parse(of).words) if line == of else parse(line)
 
