@@ -171,7 +171,7 @@ def test_a_brief_replay_ends_at_the_first_verdict_that_differs():
 
 
 def test_a_restart_begins_with_an_empty_server_and_its_options():
-    """The steps after it agree if they were recorded at the beginning; a verdict on it is none that can differ."""
+    """The steps after it agree if they were recorded at the beginning; the restart itself has no verdict."""
     trace = read_trace(TRACE, profiles())
     again = replace(trace, inexact=frozenset(), steps=[
         trace.steps[0], TraceStep(1, (), {}, [], "restart"), replace(trace.steps[0], number=2)])  # fmt: skip
@@ -184,11 +184,11 @@ def test_a_restart_begins_with_an_empty_server_and_its_options():
 
 
 def test_an_error_names_the_step_and_the_file(monkeypatch):
-    def step(self, out, one):
-        if one.number:
+    def refuse(self, out, step):
+        if step.number:
             raise BadInput("not simulated", hint="do not")
 
-    monkeypatch.setattr(TraceReplay, "step", step)
+    monkeypatch.setattr(TraceReplay, "step", refuse)
     with pytest.raises(BadInput) as bad:
         replay(recorded())
     assert str(bad.value) == f"{TRACE}: step 1: not simulated (do not)"

@@ -74,7 +74,7 @@ def test_a_session_is_read_whole(tmp_path):
 
 
 def test_block_ids_are_read_whole(tmp_path):
-    """A line without a time is sent at that of the line before; an empty line is none; one block is 64 tokens."""
+    """A line without a time is sent at that of the line before; empty lines are skipped; a block is 64 tokens."""
     lines = [{"blocks": [1, 2], "prompt": 65, "t": 3, "seconds": 1.5, "answer": 0}, {"blocks": [1], "seconds": -2}]
     text = "\n\n".join(map(json.dumps, lines))
     assert read_session(written(tmp_path, text)) == (
