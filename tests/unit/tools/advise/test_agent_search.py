@@ -228,3 +228,27 @@ def test_wrong_answers_end_the_judgement_and_their_server_comes_first(search, mo
     assert found == AgentCost(20, 10, 2, 4, 0, 1, search.scale) and search.suspects == {1}
     search._judged(costly().setting)
     assert [one[0] for one in judged] == [0, 1, 1] and judged[0] == (0, search.scale, "judged")
+
+
+def costly(rank, is_imprecise=False):
+    return SimpleNamespace(rank=rank, setting=SimpleNamespace(is_imprecise=is_imprecise), cost=rank)
+
+
+@pytest.mark.parametrize(("best", "more", "shown"), [
+    ([(2, False)], [(1, True), (3, True)], [1, 2, 3]), ([(1, False)], [(2, True)], [1]),
+    ([], [(3, True), (2, True)], [2, 3]), ([(2, False)], [(1, False)], [2]), ([(5, False),
+    (6, False)], [(4, True)], [4, 5, 6]),
+])  # fmt: skip
+def test_rows_of_fewer_bits_are_tried_where_much_is_left(best, more, shown):
+    """They are named with the others, in order, only if the best of all settings has them."""
+    search = AgentSearch.__new__(AgentSearch)
+    rounds = iter([([costly(*one) for one in best], ["wrong"]), ([costly(*one) for one in more], ["bad"])])
+    search.fitted = lambda options: [f"fitted {options}"]
+    search.compared = lambda fitted: [costly(9)]
+    search.judged = lambda compared, most: next(rounds)
+    search.listener = SimpleNamespace(begins=lambda n: None, leads=lambda basis, one: None)
+    search.agents, search.first, search.excluded, search.scale = SimpleNamespace(smaller={"x": 1}), ["first"], [], 1
+    search._leaves_much = lambda cost: True
+    search.confirmed, search._shown = lambda found: found, lambda ran: [one.rank for one in ran]
+    found = search.advice()
+    assert (found.best, [one.rank for one in found[-1]], found.wrong) == (shown, shown, ["wrong", "bad"])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.notation.canonical_text import spell
 from cachesim.scenarios.notation.parse import parse
 from cachesim.scenarios.notation.word_lengths import normal
 from cachesim.tools.advise.client_changes import (
+    client_changes,
     conversations,
     keep_answers,
     load_of,
@@ -72,3 +74,14 @@ def test_conversations_and_what_they_demand():
     line = parse("S9.A5>r3/S.B5/S.A.r.C2/{erase@0}/S.B.D4>6")
     assert list(conversations(line).values()) == [0, 1, 0, 1]
     assert load_of(line) == (24, 20 + 24, 2)
+
+
+@pytest.mark.parametrize(("name", "line", "sent"), [
+    ("cache_prompt", "A5!/A.B4!", "A5/A.B4"), ("cache_prompt", "A5/A.B4", None),
+    ("no seed", "A5{seed=True}/A.B4", "A5/A.B4"), ("no seed", "A5/A.B4", None),
+    ("one after another", "A5/A.B4{together}/A{together+3}", "A5/A.B4/A"), ("one after another", "A5/A.B4", None),
+    ("no id_slot", "A5@1/A.B4", "A5/A.B4"), ("no id_slot", "A5/{erase@0}/A.B4", None),
+])  # fmt: skip
+def test_a_field_is_changed_in_every_request(name, line, sent):
+    changes = {one.name: one for engine in ENGINES.values() for one in client_changes(engine.manual)}
+    assert changed(changes[name].change, line) == sent
