@@ -340,3 +340,12 @@ def test_the_losses_learn_what_the_server_did_for_a_request(fields, number, serv
     joined._serve(ClientHalf(row, link, ended=8), row)
     wanted = None if served is None else ServedRequest(link, 8, 3, 0, 9, **served)
     assert noted == ([] if wanted is None else [(wanted, "date")])
+
+
+@pytest.mark.parametrize(("after", "stated"), [(100, {("timings", "prompt_n"): 5}), ((1 << 16) + 1, {})])
+def test_counts_are_read_at_the_end_of_a_reply(after, stated):
+    """The last 65536 bytes, and what follows them; a reply in another coding is not read."""
+    event = b'data: {"timings": {"prompt_n": 5}}\n\n'
+    made = SimpleNamespace(coding="", reply=bytearray(event + b":" * after), rest=b"\n\n")
+    assert joined_rows._stated(made) == stated
+    assert joined_rows._stated(SimpleNamespace(coding="gzip", reply=bytearray(event), rest=b"")) == {}

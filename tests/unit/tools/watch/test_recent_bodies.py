@@ -290,3 +290,13 @@ def test_pointers_to_parts_messages_and_tools_count_eight_bytes_each():
     assert [_own_bytes(kept(**given)) - least for given in (
         {"parts": [1, 2, 3]}, {"messages": [1]}, {"tools": [1, 2]}, {"parts": [1], "messages": [1], "memory": 100},
     )] == [24, 8, 16, 116]  # fmt: skip
+
+
+def test_of_each_conversation_the_last_body_is_kept():
+    bodies, first, second = RecentBodies(), conversation(1, "extends"), conversation(2, "extends")
+    for each in (first, first, second, second):
+        added(bodies, next(each))
+    assert [one.conversation for one in bodies._kept] == [1, 1, 2, 2]
+    last = bodies._kept[1::2]
+    bodies._shrink()
+    assert [*bodies._kept] == last

@@ -292,3 +292,20 @@ def test_held_bytes_without_a_client_are_dropped(headed):
     headed.taken()
     headed.server.release()
     assert headed.taken() == [] and headed.timers[0][2] == "cancelled"
+
+
+def test_a_task_that_connected_a_client_is_forgotten():
+    async def connected():
+        told = []
+
+        async def connect(client):
+            told.append(client)
+
+        stub = SimpleNamespace(_connect=connect, _tasks=set())
+        Relay.connect(stub, "client")
+        before = len(stub._tasks)
+        await asyncio.gather(*stub._tasks)
+        await asyncio.sleep(0)
+        return before, len(stub._tasks), told
+
+    assert asyncio.run(connected()) == (1, 0, ["client"])

@@ -165,3 +165,10 @@ def test_a_table_without_a_row_ends_with_the_totals(table, capsys):
     assert capsys.readouterr().out.splitlines() == [
         "2 requests: prompt 1,200, reused at least 1,000, evaluated", "  200 tokens"]  # fmt: skip
     assert table._live is None
+
+
+def test_a_row_is_shown_at_once(table):
+    for number in (1, 2):
+        table.row({**ROW, "prompt": 4000 + number})
+        assert f"4,00{number}" in table._console.file.getvalue()
+    table._live.stop()
