@@ -17,7 +17,7 @@ from cachesim.base import limits
 from cachesim.base.code_version import code_version
 from cachesim.base.errors import BadInput, cut, quoted
 from cachesim.base.extras import install_command
-from cachesim.base.pool import CompletedItem, KilledItem
+from cachesim.base.pool import CompletedItem, KilledItem, is_over
 
 SCHEME = "dask://"
 SECONDS = 10            # timeout for the scheduler's answer
@@ -69,7 +69,7 @@ class Cluster:
 
         def send() -> list[Any]:
             """Submit the next job; return its future, or an empty list if no job or no time is left."""
-            if (left() or 1) <= 0 or (job := next(todo, None)) is None:
+            if is_over(left) or (job := next(todo, None)) is None:
                 return []
             future = self._client.submit(_call, function, job[1], code_version(), limits.lifted(), pure=False)
             sent[future] = job

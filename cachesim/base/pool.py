@@ -93,12 +93,12 @@ class Pool(Generic[S, R]):
         todo = (_Share(i, what) for i, what in enumerate(shares))
         again: deque[_Share] = deque()
         while True:
-            while len(self._busy) < self.jobs and not _over(left):
+            while len(self._busy) < self.jobs and not is_over(left):
                 share = again.popleft() if again else next(todo, None)
                 if share is None:
                     break
                 yield from self._give(share, again)
-            if (not self._busy and not again) or _over(left):
+            if (not self._busy and not again) or is_over(left):
                 return
             for link in wait(list(self._busy), left()):
                 assert isinstance(link, Connection)
@@ -213,7 +213,8 @@ def exit_text(exitcode: int) -> str:
         return f"killed by signal {-exitcode}"
 
 
-def _over(left: Callable[[], float | None]) -> bool:
+def is_over(left: Callable[[], float | None]) -> bool:
+    """True if the time is over. ``left``: remaining seconds, None = unlimited."""
     seconds = left()
     return seconds is not None and seconds <= 0
 

@@ -53,8 +53,7 @@ class View:
         if self.tail and not window:
             first = self.n - self.t
             total: Digests = np.add.accumulate(digest[first:])
-            if first:
-                total += np.add.reduce(digest[:first])
+            total += np.add.reduce(digest[:first])
             return total
         lo, hi = self.visible(window)
         total = np.zeros(self.n + 1, np.uint64)

@@ -105,7 +105,7 @@ def _ids(tokens: Sequence[int]) -> Digests | None:
     """Return the tokens as an array, (n,); None = some have a key. Raise OverflowError for a token below 0."""
     try:
         ids = np.array(tokens, np.int64)           # a single pass over all common prompts
-        least = int(ids.min(initial=0))
+        least = int(ids.min())
     except OverflowError:
         if max(tokens) > MASK:
             return None
@@ -117,7 +117,7 @@ def _ids(tokens: Sequence[int]) -> Digests | None:
 
 def _keyed_digests(tokens: Sequence[int], seed: int) -> Digests:
     found, keys = token_digests(plain_tokens(tokens), seed), [key_of(token) for token in tokens]
-    if max(keys) > MASK:
+    if min(keys) < 0 or max(keys) > MASK:
         raise OverflowError
     return np.where(np.array(keys, bool), mix(found + np.array([mix_int(key) for key in keys], np.uint64)), found)
 
@@ -145,7 +145,7 @@ def powers(n: int) -> tuple[Digests, Digests]:
 
 @lru_cache(maxsize=32)
 def _powers(size: int) -> tuple[Digests, Digests]:
-    up = np.cumprod(np.full(size, STEP), dtype=np.uint64)
+    up: Digests = np.multiply.accumulate(np.full(size, STEP))
     return frozen(up), frozen(inverse(up))
 
 

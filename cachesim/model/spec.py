@@ -117,8 +117,10 @@ def parse(text: str) -> Spec:
     while at < end:
         piece = _PIECE.match(text, at)
         if piece is None:
-            cause = f"model {quoted(text)}: {quoted(cut(text[at:].split()[0], 20))} at column {at + 1} is not a layer"
-            raise BadInput(cause, hint=_hint(text[at:]))
+            rest = text[at:].lstrip()
+            column = len(text) - len(rest) + 1
+            cause = f"model {quoted(text)}: {quoted(cut(rest.split()[0], 20))} at column {column} is not a layer"
+            raise BadInput(cause, hint=_hint(rest))
         if piece[3]:
             mtp = True
         else:
@@ -145,7 +147,6 @@ def _read_layer(text: str, kind: str, digits: str) -> Layer:
 
 def _hint(text: str) -> str:
     """Return the most likely intended letter."""
-    word = text.strip()
-    if word[:1] == "+":
+    if text.startswith("+"):
         return "the only suffix is +M, at the end"
-    return nearest(word[:1].upper(), KINDS) or LETTERS
+    return nearest(text[:1].upper(), KINDS) or LETTERS

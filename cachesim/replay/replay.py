@@ -89,12 +89,12 @@ class TraceReplay:
 
     def __init__(
         self, trace: Trace, mode: str, folder: Path, check: Check | None,
-        supposed: Supposition | None = None, table: RuleSet | None = None,
+        supposed: Supposition = NOTHING, table: RuleSet | None = None,
     ) -> None:
         self.engine = engine_of(trace.profile)
         self.folder, self.check, self.verdicts_agree = folder, check, 0
         rules = table or self.engine.rules(trace.profile)
-        self.rules = rules.changed({"unset": supposed.unset}) if supposed and supposed.unset else rules
+        self.rules = rules.changed({"unset": supposed.unset}) if supposed.unset else rules
         self.supposed = supposed
         self.following: Iterable[Mapping[str, Any]] = ()      # recorded events of later steps
         self.files = any(step.file for step in trace.steps)
@@ -158,9 +158,9 @@ class TraceReplay:
         self, server: Server, step: TraceStep, theirs: Sequence[Mapping[str, Any]], on_answer: OnAnswer
     ) -> StepResult:
         """Send the members of a step to a server."""
-        passed = self.supposed.passed.get(step.number, 0) if self.supposed else 0
         return send(server, step, theirs, self._records, on_answer,
-                    lambda result: self._fields(step, result) is None, self.folder, passed)  # fmt: skip
+                    lambda result: self._fields(step, result) is None, self.folder,
+                    self.supposed.passed.get(step.number, 0))  # fmt: skip
 
     def _has_index_rows(self) -> bool:
         model = self.server.model
@@ -206,11 +206,7 @@ class TraceReplay:
         ``depends_on_length``: returns the place of our first event that would differ with longer drafts where the
         recording has no length, None without such an event."""
         events = self.server.log.events if self.files else []
-        asked = {event.unset for event in events if isinstance(event, Compared)}
-        if asked and self.supposed is None:
-            self._undecided(out, step, "it depends on an uninitialised number")
-            return
-        out.unset |= asked
+        out.unset |= {event.unset for event in events if isinstance(event, Compared)}
         if self.left_at is not None:
             self._undecided(out, step, f"the memory is not the recorded one since step {self.left_at}")
             return

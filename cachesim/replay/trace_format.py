@@ -64,6 +64,12 @@ def file_name(value: Any) -> None:
         raise wanted("the name of a file", value)
 
 
+def slot_action(value: Any) -> None:
+    """Check the name of a slot action."""
+    if value not in ACTIONS:
+        raise wanted("save, restore or erase", value)
+
+
 # --- requests and answers ------------------------------------------------------------------------------------
 
 SAMPLING = (
@@ -97,7 +103,7 @@ REQUEST = record({
     "message_delimiters": each(record({"role": text, "delimiter": text}, needs=("role", "delimiter"))),
 }, needs=("prompt",))  # fmt: skip
 
-SLOT_REQUEST = record({"action": text, "id_slot": whole, "filename": file_name}, needs=("action", "id_slot"))
+SLOT_REQUEST = record({"action": slot_action, "id_slot": whole, "filename": file_name}, needs=("action", "id_slot"))
 
 _ANSWER: Mapping[str, Shape] = {
     **dict.fromkeys(("cache_n", "prompt_n", "predicted_n", "tokens_cached", "tokens_evaluated", "draft_n",
@@ -222,8 +228,6 @@ def step(value: Any) -> None:
     if type(value["i"]) is not int:
         raise wanted("a number", value["i"]).within(".i")
     _pairs(value)
-    if op == "slot" and (action := value["request"]["action"]) not in ACTIONS:
-        raise wanted("save, restore or erase", action).within(".request.action")
     if op == "parallel" and not value["steps"]:
         raise ShapeMismatch("a group without requests")
 

@@ -32,11 +32,12 @@ def check_names(name: str, values: Iterable[str], known: Collection[str]) -> Abs
     """Return these names as a set. Raise BadArgument for a single text, and for a name that is not known."""
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise BadArgument(f"{name}: expected a list of names, found {quoted(values)}", hint=", ".join(known))
-    for value in values:
+    given = tuple(values)
+    for value in given:
         if value not in known:
             hint = nearest(str(value), known) or ", ".join(known)
             raise BadArgument(f"{name}: unknown name {quoted(value)}", hint=hint)
-    return frozenset(values)
+    return frozenset(given)
 
 
 def check_engine(name: object) -> Engine:

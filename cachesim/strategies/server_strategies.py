@@ -31,7 +31,7 @@ def models(engine: str | None = None, *, layers: str = LETTERS) -> st.SearchStra
     that a model may have, letters of ``LETTERS``. Raise BadArgument, also if no model has only such layers.
     """
     engines = [check_engine(engine)] if engine is not None else list(ENGINES.values())
-    allowed = check_names("layers", list(layers) if isinstance(layers, str) else layers, LETTERS)
+    allowed = check_names("layers", list(layers) if isinstance(layers, str) else layers, tuple(LETTERS))
     known = dict.fromkeys(model for one in engines for model in small_models(one.manual))
     found = [model for model in known if layers == LETTERS or _layers(model) <= allowed]
     if not found:

@@ -213,6 +213,10 @@ def test_a_table_in_place_of_a_name_is_told_where_tables_go():
     with pytest.raises(BadInput, match=r"<rule set .*> \(judge\(..., table=TABLE\) takes a table\)"):
         cachesim.run("A5/A", table)
     assert cachesim.judge("A5/A", table=table).profile == "llama_cpp@b11549"
+    for other, found in ((7, "7"), (None, "None"), (b"vllm", "b'vllm'"), (["x" * 99], "['" + "x" * 78)):
+        with pytest.raises(BadInput) as bad:
+            cachesim.rules(other)
+        assert str(bad.value) == f"profile: expected the name of a rule set, found {found}"
 
 
 @pytest.mark.parametrize("what, named", [

@@ -149,9 +149,9 @@ class _Reader:
 
     def _request(self, part: LinePart) -> LineRequest | Action:
         match = _REQUEST.match(part.text)
-        if match is None or match.end() < len(part.text):
-            end = match.end() if match else 0
-            raise part._replace(at=part.at + end).fault(f"{quoted(part.text)} cannot be read ({FORM})")
+        assert match is not None                              # all of its parts are optional
+        if match.end() < len(part.text):
+            raise part._replace(at=part.at + match.end()).fault(f"{quoted(part.text)} cannot be read ({FORM})")
         parsed: list[ParsedPiece] = []
         step = _asked(part, match, parsed)
         places: dict[str, LinePart] = {}

@@ -65,10 +65,8 @@ def step_lines(run: LessonRun, step: LessonStep) -> list[str]:
     out = wrap(says, WIDTH, initial_indent="> ", subsequent_indent="  ", break_on_hyphens=False)
     unit = -(-run.length // WIDE)
     for slot in walk.held:
-        was, now = slot_change(walk, slot, before, k)
-        if now != SlotContents() or was != now:
-            lines = [*_slot(was, now, unit)]
-            out += [f"  {'' if number else f'slot {slot}':8}{line}"[:WIDTH] for number, line in enumerate(lines)]
+        lines = _slot(*slot_change(walk, slot, before, k), unit)
+        out += [f"  {'' if number else f'slot {slot}':8}{line}"[:WIDTH] for number, line in enumerate(lines)]
     entries, had = (at_event(walk.entries, at, ()) for at in (k, before))
     each = [f"{tokens}{' (new)' * ((column, tokens) not in had)}" for column, tokens in entries]
     each += [f"{tokens} (removed)" for column, tokens in had if (column, tokens) not in entries]

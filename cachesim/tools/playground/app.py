@@ -37,7 +37,7 @@ def application(port: int, page: Page, simulator: Simulator) -> Starlette:
 
     async def run(request: Request) -> Response:
         try:
-            fields = parse_json(await _body(request), what="request")
+            fields = parse_json(await _body(request))
             check(fields, FIELDS)
             return JSONResponse(await simulator.ask(fields))
         except _TooLong:
@@ -104,7 +104,7 @@ class _Guard:
 
     def refusal(self, method: str, headers: Headers) -> Response | None:
         """Return the response to a foreign request, None if the request is acceptable."""
-        host = headers.get("host", "")
+        host = headers.get("host")
         if host not in self.hosts or len(headers.getlist("host")) != 1:
             return PlainTextResponse("unknown host", 421)
         if method in ("GET", "HEAD"):

@@ -40,7 +40,7 @@ class Simulator:
         return self._process
 
     async def ask(self, request: Mapping[str, Any]) -> Any:
-        """Return the worker's result for a request. Raise Busy if too many requests wait."""
+        """Return the worker's result for a request. Raise QueueFull if too many requests wait."""
         if self._waiting >= WAITING:
             raise QueueFull
         self._waiting += 1

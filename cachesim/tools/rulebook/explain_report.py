@@ -30,7 +30,7 @@ def line_report(data: Data) -> RenderableType:
 
 def log_report(data: Data) -> RenderableType:
     """Return the report of a log, with an entry for each kind of line."""
-    known = f"{data['known']:,} of {counted(data['lines'], 'line')} known"
+    known = f"{data['known']:,} of {data['lines']:,} line{'s' if data['lines'] != 1 else ''} known"
     head = Text.assemble((data["file"] or "lines", "bold"), f": a log of {data['engine']}, {known}, "
                          f"{counted(len(data['kinds']), 'kind')}")  # fmt: skip
     parts: list[RenderableType] = [head, Text("")]

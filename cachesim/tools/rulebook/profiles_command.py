@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Mapping
 
 from cachesim.base import exits
 from cachesim.base.console import say_json, show
-from cachesim.base.errors import BadInput, nearest, quoted
+from cachesim.base.errors import BadInput, counted, nearest, quoted
 from cachesim.tools.run.arguments import add_json, add_profiles, profile_name
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def run(args: Namespace) -> int:
         hint = nearest(args.action, NAMES) or "list, show or diff"
         raise BadInput(f"unknown action {quoted(args.action)}", hint=hint)
     if len(args.names) != NAMES[args.action]:
-        raise BadInput(f"profiles {args.action} takes {NAMES[args.action]} names, not {len(args.names)}")
+        raise BadInput(f"profiles {args.action} takes {counted(NAMES[args.action], 'name')}, not {len(args.names)}")
     from cachesim.engines.registry import near_profile, profiles
 
     known = profiles()

@@ -6,7 +6,7 @@ import re
 from typing import Any, Sequence
 
 from cachesim.base.errors import nearest
-from cachesim.engines.registry import ENGINES, profiles
+from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import RULES
 from cachesim.tools.rulebook import glossary
 
@@ -23,9 +23,7 @@ def rules_named(text: str) -> list[str]:
     key = text.strip().upper()
     if not _ID.fullmatch(key):
         return []
-    for engine in ENGINES.values():
-        for rule_set in engine.profiles.values():
-            rule_set.fields()
+    for _ in ENGINES.values():
         exact = [name for name in RULES if name.upper() == key]
         if exact and "." in key:
             return exact
@@ -36,8 +34,7 @@ def rules_named(text: str) -> list[str]:
 
 def _all_rules() -> list[str]:
     """Return the ids of all rules of all engines. Imports all engines."""
-    for rule_set in profiles().values():
-        rule_set.fields()
+    _ = [*ENGINES.values()]
     return list(RULES)
 
 

@@ -73,14 +73,14 @@ def _life(engine: Engine, mine: Fields, rule: Rule, users: list[str]) -> RuleLif
     field = next(name for name, one in mine[users[0]].items() if one == rule)
     line = [(name, mine[name].get(field)) for name in engine.line]
     held = [k for k, (_, one) in enumerate(line) if one == rule]
-    first, last = (held[0], held[-1]) if held else (0, len(line))
+    older = line[held[0] - 1] if held and held[0] else None
+    newer = line[held[-1] + 1] if held and held[-1] + 1 < len(line) else None
     beside = [(mine[base].get(field), mine[name].get(field), name) for name, base in engine.beside.items()]
     proposed = tuple((name, _id(theirs)) for own, theirs, name in beside if own == rule and theirs != rule)
     return RuleLife(
-        engine.name, tuple(users), since=line[first][0] if held and first and line[first - 1][1] else "",
-        until=line[last + 1][0] if last + 1 < len(line) else "",
-        before=_id(line[first - 1][1]) if held and first else _base(engine, mine, field, rule),
-        after=_id(line[last + 1][1]) if last + 1 < len(line) else "",
+        engine.name, tuple(users), since=line[held[0]][0] if older else "", until=newer[0] if newer else "",
+        before=_id(older[1]) if older else "" if held else _base(engine, mine, field, rule),
+        after=_id(newer[1]) if newer else "",
         proposed=proposed,
         inferred=tuple(name for name in users if field in engine.rules(name).inferred),
         flags=_flags(engine, _id(rule)),

@@ -56,10 +56,10 @@ def played_within(session: WorkloadSession, scale: int) -> list[SessionRequest]:
     """Return the requests as tokens. Raise BadInput for more tokens than allowed. The tokens that must be evaluated or
     generated (blocks counted once, and tokens without a block) have a lower limit, checked before any is created."""
     requests, size, what = session.requests, session.block_size, f"workload {session.name}"
-    WORKLOAD_TOKENS.check(sum(one.n_prompt + one.n_answer for one in requests) // max(1, scale), what)
+    WORKLOAD_TOKENS.check(sum(one.n_prompt + one.n_answer for one in requests) // scale, what)
     blocks = len({block for one in requests for block in one.blocks})
     rest = sum(max(0, one.n_prompt - len(one.blocks) * size) + one.n_answer for one in requests)
-    NEW_TOKENS.check((blocks * size + rest) // max(1, scale), what)
+    NEW_TOKENS.check((blocks * size + rest) // scale, what)
     return played(session, scale)
 
 

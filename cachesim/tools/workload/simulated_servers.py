@@ -96,7 +96,7 @@ def scaled_windows(layers: str, scale: int) -> str:
             raise BadInput(f"a window of {found[1]} tokens is not a multiple of the scale {scale}")
         return f"W{int(found[1]) // scale}"
 
-    return layers if scale == 1 else _WINDOW.sub(narrow, layers)
+    return _WINDOW.sub(narrow, layers)
 
 
 def unlimited(engine: Engine, given: Mapping[str, Option], tokens: int) -> dict[str, Option]:

@@ -190,3 +190,50 @@ def test_a_child_that_cannot_start_is_one_line(monkeypatch):
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     with pytest.raises(BadInput, match=r"^x\.bin: failed to start the child process that parses the probe: no such"):
         started()
+
+
+class Ticks:
+    """Stand-in for the event that ends a watch: set after so many ticks."""
+
+    def __init__(self, most, each=lambda tick: None):
+        self.most, self.each, self.ticks = most, each, 0
+
+    def wait(self, seconds):
+        assert seconds == bounded_child.TICK
+        self.each(self.ticks)
+        self.ticks += 1
+        return self.ticks > self.most
+
+
+@pytest.mark.parametrize("allowed, killed_at", [(1.0, 7), (2.0, 13), (0.5, 4), (9.0, None)])
+def test_a_child_is_killed_after_its_waiting_time(monkeypatch, allowed, killed_at):
+    """Six seconds for each allowed CPU second, in ticks of a second."""
+    killed = []
+    monkeypatch.setattr(bounded_child, "_kill", killed.append)
+    watch = bounded_child._Watch("process", allowed)
+    watch.closed, watch.waiting = Ticks(20), True
+    watch.run()
+    assert (watch.late, killed) == (killed_at is not None, ["process"] * (killed_at is not None))
+    assert watch.closed.ticks == (killed_at or 21)
+
+
+def test_only_time_in_which_the_parent_waits_counts(monkeypatch):
+    monkeypatch.setattr(bounded_child, "_kill", lambda process: None)
+    watch = bounded_child._Watch("process", 1.0)
+    watch.closed = Ticks(40, lambda tick: setattr(watch, "waiting", tick % 4 == 0))
+    watch.run()
+    assert watch.late and watch.closed.ticks == 25
+
+
+@pytest.mark.parametrize("ended, killed", [(None, [(7, signal.SIGKILL)]), (0, []), (-9, [])])
+def test_a_child_that_ended_is_not_killed(monkeypatch, ended, killed):
+    """The number of its group may be that of another one by now."""
+    seen = []
+
+    def kill(*group):
+        seen.append(group)
+        raise ProcessLookupError
+
+    monkeypatch.setattr(os, "killpg", kill)
+    bounded_child._kill(SimpleNamespace(pid=7, poll=lambda: ended))
+    assert seen == killed

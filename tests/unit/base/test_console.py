@@ -15,11 +15,13 @@ from rich.text import Text
 
 from cachesim.base.console import (
     SCHEMA,
+    WIDTH,
     OutputOptions,
     ProgressBar,
     as_text,
     ask,
     complain,
+    note,
     on_stderr,
     progress,
     say,
@@ -227,3 +229,62 @@ def test_without_a_terminal_a_bar_shows_nothing(monkeypatch, stderr):
     with ProgressBar() as bar, bar.aside():
         bar.show("reading", done=1, total=2)
     assert not bar.is_shown and (stderr is None or stderr.getvalue() == "")
+
+
+class Keyboard:
+    """Standard input with these bytes; without bytes Ctrl-C is typed."""
+
+    def __init__(self, data):
+        self.buffer = self
+        self.data = data
+
+    def readline(self):
+        if self.data is None:
+            raise KeyboardInterrupt
+        return self.data
+
+
+@pytest.mark.parametrize(("data", "line", "out"), [
+    (b" Yes \n", "yes", "go? "), (b"", None, "go? \n"), (b"no", "no", "go? \n"), (b"\xff\n", "\ufffd", "go? "),
+    (b"\n", "", "go? "),
+])  # fmt: skip
+def test_a_typed_line_is_returned(monkeypatch, capsys, data, line, out):
+    monkeypatch.setattr(sys, "stdin", Keyboard(data))
+    assert ask("go? ") == line and capsys.readouterr() == (out, "")
+    monkeypatch.setattr(sys, "stdin", io.StringIO(data.decode(errors="replace")))
+    assert ask("go? ") == line
+
+
+def test_an_interrupt_while_a_line_is_typed_ends_the_line(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", Keyboard(None))
+    with pytest.raises(KeyboardInterrupt):
+        ask("go? ")
+    assert capsys.readouterr().out == "go? \n"
+
+
+def test_without_stderr_nothing_is_printed_there(monkeypatch, capsys):
+    class Closed(io.StringIO):
+        def write(self, text):
+            raise OSError
+
+    for stderr in (None, Closed()):
+        monkeypatch.setattr(sys, "stderr", stderr)
+        complain("x")
+        on_stderr("x")
+        assert list(progress([1, 2], 2, "what")) == [1, 2] and not ProgressBar().is_shown
+    monkeypatch.undo()
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("quiet, shown", [(False, "cachesim: a note\n"), (True, "")])
+def test_notes_are_not_shown_if_only_results_are_wanted(monkeypatch, capsys, quiet, shown):
+    monkeypatch.setattr(OutputOptions, "quiet", quiet)
+    note("a note")
+    assert capsys.readouterr() == ("", shown)
+
+
+def test_a_text_that_is_wider_than_the_console_is_whole():
+    table = Table.grid()
+    table.add_column(no_wrap=True, min_width=2 * WIDTH)
+    table.add_row("x" * 2 * WIDTH)
+    assert as_text(table, Text("y  "), Text("z")) == f"{'x' * 2 * WIDTH}\ny\nz"

@@ -6,14 +6,17 @@ import pytest
 
 from cachesim.base.errors import (
     BadInput,
+    ProcessAborted,
     Terminated,
     Unfinished,
+    Unwritable,
     cut,
     error_data,
     first_of,
     nearest,
     public,
     quoted,
+    stdout_errors,
     unfinished,
 )
 
@@ -97,3 +100,21 @@ def test_the_traceback_of_bad_input_ends_at_the_call_of_a_public_function():
     with pytest.raises(BadInput) as bad:
         refuse(number=1)
     assert [entry.name for entry in bad.traceback][1:] == ["called"] and bad.value.__suppress_context__
+
+
+@pytest.mark.parametrize(("raised", "text"), [
+    (OSError(28, "No space left on device"), "standard output cannot be written: no space left on device"),
+    (OSError("It Broke"), "standard output cannot be written: it broke"),
+])  # fmt: skip
+def test_output_that_cannot_be_written_is_one_line(raised, text):
+    with pytest.raises(Unwritable) as bad, stdout_errors():
+        raise raised
+    assert str(bad.value) == text
+    with pytest.raises(BrokenPipeError), stdout_errors():
+        raise BrokenPipeError
+
+
+def test_the_end_of_a_simulated_process_has_its_kind_and_numbers():
+    end = ProcessAborted("no room for 3", "no-room", n=3)
+    assert (str(end), end.kind, end.numbers) == ("no room for 3", "no-room", {"n": 3})
+    assert (Terminated(15).number, Terminated(15).args) == (15, (15,)) and isinstance(Terminated(15), KeyboardInterrupt)

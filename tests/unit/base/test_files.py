@@ -7,9 +7,11 @@ import stat
 import sys
 from pathlib import Path
 from subprocess import PIPE, Popen
+from types import SimpleNamespace
 
 import pytest
 
+from cachesim.base import files
 from cachesim.base.errors import BadInput
 from cachesim.base.files import add_line, locked, make_folder, write_new, write_whole
 
@@ -188,3 +190,31 @@ def test_a_line_that_does_not_fit_on_the_disk_leaves_no_part_of_itself(tmp_path,
     with pytest.raises(BadInput, match="no space left on device"):
         add_line(file, b"three\n")
     assert file.read_bytes() == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt(), OSError(5, "Input/output error")])
+def test_an_error_while_a_lock_is_taken_leaves_no_open_file(tmp_path, monkeypatch, raised):
+    def fails(*given):
+        raise raised
+
+    opened, closed = [], []
+    real, close = os.open, os.close
+    monkeypatch.setattr(files.os, "open", lambda *given: opened.append(real(*given)) or opened[-1])
+    monkeypatch.setattr(files.os, "close", lambda handle: closed.append(handle) or close(handle))
+    monkeypatch.setattr(files.os.path, "samestat", fails)
+    with pytest.raises(type(raised)):
+        files._locked(tmp_path / "lock")
+    monkeypatch.undo()
+    assert opened == closed and len(opened) == 1
+
+
+def test_a_file_system_without_locks_lets_everyone_in(monkeypatch):
+    for raised, found in ((OSError(38, "no locks"), True), (BlockingIOError(), False)):
+        def flock(handle, flags, raised=raised):
+            raise raised
+
+        monkeypatch.setattr(files, "fcntl", SimpleNamespace(flock=flock, LOCK_EX=2, LOCK_NB=4))
+        assert files._lock(3) is found
+    calls = []
+    monkeypatch.setattr(files, "fcntl", SimpleNamespace(flock=lambda *given: calls.append(given), LOCK_EX=2, LOCK_NB=4))
+    assert files._lock(3) is True and calls == [(3, 6)]

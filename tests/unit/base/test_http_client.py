@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import time
 from threading import Event, Thread
+from types import MappingProxyType
 
 import pytest
 
@@ -186,3 +188,92 @@ def test_a_path_before_the_paths():
     with running("closed after each reply") as server:
         assert HttpClient(server.url + "//").url == server.url
         assert HttpClient(server.url + "/api/").ask("GET", "/props", None, 5.0).body == {"n_erased": 0}    # /api/props
+
+
+class SentBytes:
+    """Stand-in for the socket of a connection: it keeps what is sent, and has a reply."""
+
+    made = ()
+
+    def __init__(self, host, port, secure, end):
+        self.to, self.sent, self.left, self.shuts, self.received = (host, port, secure), b"", [], 0, 0
+        SentBytes.made = (*SentBytes.made, self)
+
+    def sendall(self, data):
+        self.sent += data
+
+    def makefile(self, mode):
+        return io.BytesIO(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]")
+
+    def allow(self, most, what):
+        self.left.append((most, what))
+
+    def close(self):
+        pass
+
+    def shut(self):
+        self.shuts += 1
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    monkeypatch.setattr(SentBytes, "made", ())
+    monkeypatch.setattr(http_client, "BoundedSocket", SentBytes)
+
+    def ask(url, *given, **more):
+        client = HttpClient(url, **more)
+        assert client.ask(*given, 5.0) == HttpReply(200, []) and not client._open
+        return SentBytes.made[-1]
+
+    return ask
+
+
+HEADERS = b"Host: h:81\r\nAccept-Encoding: identity\r\n"
+CLOSE = b"Connection: close\r\n"
+
+
+@pytest.mark.parametrize(("body", "data"), [
+    ({"a": [1, "é"]}, b'{"a": [1, "\\u00e9"]}'), (MappingProxyType({"a": 1}), b'{"a": 1}'), ([{"b": 2}], b'[{"b": 2}]'),
+    ({}, b"{}"),
+])  # fmt: skip
+def test_a_body_is_sent_as_json_with_its_type_and_length(sent, body, data):
+    connection = sent("http://h:81/api/", "POST", "/x", body)
+    length = f"Content-Length: {len(data)}\r\n".encode()
+    assert connection.sent == (b"POST /api/x HTTP/1.1\r\n" + HEADERS + length + CLOSE
+                               + b"Content-Type: application/json\r\n\r\n" + data)  # fmt: skip
+    assert connection.left == [(65_536, "headers"), (REPLY_BYTES.now, "a reply")] and connection.shuts == 1
+
+
+def test_a_request_without_a_body_has_only_its_headers(sent):
+    connection = sent("http://h:81", "GET", "/x", None, headers={"Authorization": "Bearer a"})
+    assert connection.sent == b"GET /x HTTP/1.1\r\n" + HEADERS + CLOSE + b"Authorization: Bearer a\r\n\r\n"
+
+
+@pytest.mark.parametrize(("url", "to"), [
+    ("http://h", ("h", 80, False)), ("https://h", ("h", 443, True)), ("https://h:81/", ("h", 81, True)),
+    ("http://H:8080/a", ("h", 8080, False)),
+])  # fmt: skip
+def test_a_scheme_has_its_port_and_its_encryption(sent, url, to):
+    assert sent(url, "GET", "/", None).to == to
+
+
+@pytest.mark.parametrize(("coding", "accepted"), [
+    (b"identity", True), (b" Identity ", True), (b"", True), (b"br", False),
+])  # fmt: skip
+def test_a_reply_may_say_that_it_is_not_compressed(serve, coding, accepted):
+    server = serve(whole(b"[1]", more=b"Content-Encoding: " + coding + b"\r\n"))
+    if accepted:
+        assert fetch(server) == HttpReply(200, [1])
+        return
+    with pytest.raises(BadReply, match="compressed reply refused: 'br' was not requested"):
+        fetch(server)
+
+
+@pytest.mark.parametrize(("status", "refused"), [(299, False), (300, True), (399, True), (400, False)])
+def test_a_status_from_300_to_399_is_a_redirect(serve, status, refused):
+    server = serve(whole(b"[1]", f"{status} x"))
+    if refused:
+        with pytest.raises(BadReply, match=f"redirect refused: status {status} to ''"):
+            fetch(server)
+    else:
+        assert fetch(server) == HttpReply(status, [1])

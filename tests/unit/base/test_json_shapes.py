@@ -61,3 +61,15 @@ def test_a_long_value_or_key_makes_a_short_line():
         with pytest.raises(BadInput) as caught:
             check(value, POINT, "f")
         assert len(str(caught.value)) < 250
+
+
+def test_one_of_several_shapes_is_enough_and_the_last_raises_the_error():
+    shape = one_of(flag, integer(0, 9, "a digit"), text)
+    for value in (True, 3, "a"):
+        shape(value)
+    with pytest.raises(BadInput) as bad:
+        check(None, shape)
+    assert str(bad.value) == "expected a string, found None"
+    with pytest.raises(BadInput) as bad:
+        check(12, one_of(text, flag, integer(0, 9, "a digit")))
+    assert str(bad.value) == "expected a digit, found 12"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
-from cachesim.base.layout import WholeTable, shortened
+from cachesim.base.layout import ROOMY, WholeTable, lean_table, shortened
 
 counts = st.integers(0, 10**12).map(lambda number: f"{number:,}")
 ranges = st.tuples(counts, counts).map("-".join)
@@ -83,3 +83,13 @@ def test_a_cell_that_is_wider_than_the_console_is_printed_whole_without_padding_
     table.add_column(no_wrap=True)
     table.add_row("x" * 90)
     assert printed(table, 40).count("x") == 90
+
+
+@pytest.mark.parametrize("width, space", [(0, 1), (ROOMY - 1, 1), (ROOMY, 2), (ROOMY + 1, 2)])
+def test_columns_of_a_lean_table_have_more_space_where_there_is_room(width, space):
+    table = lean_table(width)
+    for name in ("a", "b", "c"):
+        table.add_column(name)
+    table.add_row("one", "2", "three")
+    between = " " * space
+    assert printed(table, 80).splitlines()[-1].rstrip() == f"one{between}2{between}three"

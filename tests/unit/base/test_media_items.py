@@ -66,3 +66,27 @@ def test_the_ends_and_the_longest_of_the_images_of_a_list():
     assert [ends_at_image(tokens, n) for n in (0, 1, 2, 12, 13, 14, 15, len(tokens))] == [
         False, False, True, True, False, False, True, True]  # fmt: skip
     assert not ends_at_image((), 0) and not ends_at_image((1, 2), 2)
+
+
+def test_an_item_has_the_digest_of_its_name_and_the_sizes_of_its_image():
+    """An item: 2**62, then 23 bits of a digest (FNV-1a, mixed), then items, positions and index, 13 bits each."""
+    mask, digest = 2**64 - 1, 0
+    for byte in b"cat":
+        digest = (digest ^ byte) * 0x100000001B3 & mask
+    digest = ((digest ^ digest >> 32) * 0x9E3779B97F4A7C15 & mask) >> 41
+    assert tuple(2**62 + digest * 2**39 + 12 * 2**26 + 4 * 2**13 + number for number in range(12)) == CAT
+    assert exchanged(CAT[3], 5 << 41) == CAT[3] ^ 5 << 39 and exchanged(CAT[3], (1 << 41) - 1) == CAT[3]
+
+
+@pytest.mark.parametrize(("n", "inside", "before"), [
+    (0, False, 0), (2, False, 2), (3, True, 2), (13, True, 2), (14, False, 14), (16, True, 15), (28, False, 28),
+])  # fmt: skip
+def test_the_ends_of_images_in_a_list(n, inside, before):
+    assert (ends_at_image(LIST, n), before_image(LIST, n)) == (inside, before)
+
+
+def test_a_list_that_ends_with_an_image_ends_at_it():
+    assert ends_at_image(LIST[:14], 14) and ends_at_image(CAT, 12) and not ends_at_image((), 0)
+    assert not ends_at_image(LIST[:15], 15) and longest_image((1, *CAT, *image_items("cat", 20, 3))) == 20
+    assert longest_image((1, 2)) == 0 and item_at(LIST, -1) is None and next_image(LIST, 0, 2) == 2
+    assert [is_item(token) for token in (2**62 - 1, 2**62, 2**63 - 1, 2**63)] == [False, True, True, False]

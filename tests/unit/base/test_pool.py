@@ -9,12 +9,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base import pool
-from cachesim.base.errors import BadInput, Crash
-from cachesim.base.pool import KilledItem, Pool, cores, exit_text, finished, spread
+from cachesim.base.errors import ENDING, BadInput, Crash
+from cachesim.base.pool import CompletedItem, KilledItem, Pool, cores, exit_text, finished, spread, whole
 
 FOREVER = 3600          # seconds; no test waits that long
 DEADLY = -1
@@ -199,3 +200,134 @@ def test_a_new_worker_repeats_the_calls_that_set_up_its_parent(monkeypatch):
     pool.begin_with(remember, "CACHESIM_TEST_CALL", "yes")
     assert os.environ.get("CACHESIM_TEST_CALL") is None
     assert [*spread(remembered, ["CACHESIM_TEST_CALL"] * 2, 2)] == ["yes"] * 2
+
+
+class Link:
+    """Pipe to a worker: arguments to receive, then its end; what was sent."""
+
+    def __init__(self, *todo, refused=()):
+        self.todo, self.sent, self.refused = list(todo), [], refused
+
+    def recv(self):
+        if not self.todo:
+            raise EOFError
+        return self.todo.pop(0)
+
+    def send(self, reply):
+        if reply[0] in self.refused:
+            raise TypeError("cannot pickle")
+        self.sent.append(reply)
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """Serve a pipe as a worker process does; return the signals that were set and the threads that were started."""
+    def serve(link, work, calls=()):
+        signals, threads, order = {}, [], []
+        monkeypatch.setattr(pool.signal, "signal", lambda number, handler: signals.update({number: handler}))
+        monkeypatch.setattr(pool, "unblock_signals", lambda: order.append("unblocked"))
+
+        def thread(target, daemon):
+            return SimpleNamespace(start=lambda: threads.append((target, daemon)))
+
+        monkeypatch.setattr(pool, "threading", SimpleNamespace(Thread=thread))
+        pool._serve(work, link, [(order.append, (name,)) for name in calls])
+        monkeypatch.undo()
+        return signals, threads, order
+
+    return serve
+
+
+def test_a_worker_sets_up_its_state_and_then_answers(served):
+    link = Link(3, 0, 5)
+    signals, threads, order = served(link, lambda what: 15 // what, ("a", "b"))
+    assert order == ["a", "b", "unblocked"] and threads == [(pool._end_with_parent, True)]
+    assert [reply[0] for reply in link.sent] == [5, None, 3] and [reply[1] for reply in link.sent[::2]] == [None, None]
+    error = link.sent[1][1]
+    assert isinstance(error, ZeroDivisionError) and "ZeroDivisionError" in error.__notes__[0]
+    assert error.__notes__[0].startswith("in a worker process:\nTraceback")
+    assert {number for number, handler in signals.items() if handler is signal.SIG_DFL} == {
+        getattr(signal, name) for name in ENDING}  # fmt: skip
+    assert signals[signal.SIGINT](2, None) is None and signals[signal.SIGINT] is not signal.SIG_IGN
+
+
+def test_a_result_that_cannot_be_sent_is_a_fault(served):
+    link = Link(1, 2, refused=(10,))
+    served(link, lambda what: 10 * what)
+    result, error = link.sent[0]
+    assert result is None and isinstance(error, Crash) and str(error) == "a result cannot be sent: cannot pickle; int"
+    assert link.sent[1] == (20, None)
+
+
+def test_an_error_that_cannot_be_sent_is_named():
+    link = Link(refused=(None,))
+    with pytest.raises(TypeError):
+        pool._send(link, (None, ValueError("it")))
+    sent = []
+
+    def send(reply):
+        if isinstance(reply[1], ValueError):
+            raise AttributeError("no pickle")
+        sent.append(reply)
+
+    pool._send(SimpleNamespace(send=send), (None, ValueError("it")))
+    assert sent[0][0] is None and str(sent[0][1]) == "a result cannot be sent: no pickle; it"
+
+
+def test_a_worker_ends_with_its_parent(monkeypatch):
+    calls = []
+    monkeypatch.setattr(pool.os, "_exit", calls.append)
+    monkeypatch.setattr("multiprocessing.parent_process", lambda: SimpleNamespace(join=lambda: calls.append("joined")))
+    pool._end_with_parent()
+    assert calls == ["joined", 1]
+    monkeypatch.setattr("multiprocessing.parent_process", lambda: None)
+    pool._end_with_parent()
+    assert calls == ["joined", 1]
+
+
+@pytest.mark.parametrize(("code", "text"), [
+    (0, "exit code 0"), (3, "exit code 3"), (-9, "killed by SIGKILL"), (-999, "killed by signal 999"),
+])  # fmt: skip
+def test_the_end_of_a_process_is_named(code, text):
+    assert pool.exit_text(code) == text
+
+
+def test_the_processors_are_those_that_this_process_may_use(monkeypatch):
+    monkeypatch.setattr(pool.os, "sched_getaffinity", lambda number: {1, 4, 5} if number == 0 else None, raising=False)
+    assert pool.cores() == 3
+    monkeypatch.delattr(pool.os, "sched_getaffinity")
+    monkeypatch.setattr(pool.os, "cpu_count", lambda: 7)
+    assert pool.cores() == 7
+    monkeypatch.setattr(pool.os, "cpu_count", lambda: None)
+    assert pool.cores() == 1
+
+
+def test_signals_are_blocked_and_restored_also_after_an_error(monkeypatch):
+    calls = []
+    monkeypatch.setattr(pool.signal, "pthread_sigmask", lambda *given: calls.append(given) or "before")
+    both = (signal.SIGINT, signal.SIGTERM)
+    with pytest.raises(KeyError), pool.blocked_signals():
+        raise KeyError
+    assert calls == [(signal.SIG_BLOCK, both), (signal.SIG_SETMASK, "before")]
+    pool.unblock_signals()
+    assert calls[2:] == [(signal.SIG_UNBLOCK, both)]
+    monkeypatch.delattr(pool.signal, "pthread_sigmask")
+    with pool.blocked_signals():
+        pool.unblock_signals()
+    assert len(calls) == 3
+
+
+def test_results_in_order_and_as_a_list():
+    killed = KilledItem("killed by SIGKILL")
+    assert whole([1, 2]) == [1, 2] and whole([]) == []
+    with pytest.raises(Crash) as crash:
+        whole([1, killed])
+    assert str(crash.value) == ("two worker processes ended while doing the same part of the work: killed by SIGKILL")
+    assert list(spread(lambda n: 2 * n, [3, 1], 1)) == [6, 2]
+    assert [(one.number, one.share, one.result) for one in finished(str, [3, 1], 1)] == [(0, 3, "3"), (1, 1, "1")]
+
+
+def test_results_wait_for_those_before_them(monkeypatch):
+    ends = [CompletedItem(number, None, f"r{number}") for number in (2, 0, 1, 3)]
+    monkeypatch.setattr(pool, "finished", lambda *given: iter(ends))
+    assert list(spread(str, [0] * 4, 2)) == ["r0", "r1", "r2", "r3"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import signal
@@ -12,7 +13,8 @@ import pytest
 
 from cachesim import __version__
 from cachesim.base import console, exits
-from cachesim.base.errors import Crash
+from cachesim.base.errors import BadInput, Crash, Terminated, Unfinished, Unwritable
+from cachesim.cli import main as main_module
 from cachesim.cli.command_list import COMMANDS
 from cachesim.cli.main import main
 from cachesim.tools.run import run_command as run
@@ -216,3 +218,119 @@ def test_stderr_need_not_be_read():
 ])  # fmt: skip
 def test_the_code_of_several_results(codes, code):
     assert exits.worst(codes) == exits.worst(codes[::-1]) == code
+
+
+ENDS = [
+    (BadInput("no", file="f", line=3, hint="yes"), exits.BAD_INPUT, "f:3: no (yes)",
+     {"kind": "input", "message": "no", "file": "f", "line": 3, "hint": "yes"}),
+    (KeyboardInterrupt(), exits.INTERRUPTED, "interrupted", {"kind": "interrupted", "message": "KeyboardInterrupt"}),
+    (Terminated(15), 143, "interrupted", {"kind": "interrupted", "message": "15"}),
+    (Unfinished("2 of 3 are left", 1), 129, "interrupted: 2 of 3 are left",
+     {"kind": "interrupted", "message": "2 of 3 are left"}),
+    (Unfinished("all is left", None), exits.INTERRUPTED, "interrupted: all is left",
+     {"kind": "interrupted", "message": "all is left"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("error, code, line, data", ENDS, ids=[str(code) for _, code, *_ in ENDS])
+def test_every_end_is_a_line_a_code_and_data(capsys, monkeypatch, error, code, line, data):
+    def fail(argv):
+        raise error
+
+    monkeypatch.setattr(main_module, "_run", fail)
+    assert main(["run", "x"]) == code
+    assert capsys.readouterr() == ("", f"cachesim: {line}\n")
+    assert main(["run", "x", "--json"]) == code
+    out, err = capsys.readouterr()
+    whole = {"file": None, "line": None, "hint": None, **data, "code": code}
+    assert (json.loads(out), err) == ({"schema": 1, "error": whole}, f"cachesim: {line}\n")
+    assert main(["run", "x", "--", "--json"]) == code
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("error, code, kind", [(Crash("odd"), exits.CRASH, "crash"),
+(OSError(5, "x"), exits.CRASH, "crash")])
+def test_a_crash_is_data_too(capsys, monkeypatch, error, code, kind):
+    monkeypatch.setattr(main_module, "_run", lambda argv: (_ for _ in ()).throw(error))
+    assert main(["run", "x", "--json"]) == code
+    out, err = capsys.readouterr()
+    assert json.loads(out)["error"] == {
+        "kind": kind, "code": code, "message": str(error), "file": None, "line": None, "hint": None}  # fmt: skip
+    assert ("Traceback" in err) is not isinstance(error, Crash)
+
+
+class Full:
+    """A standard output that cannot be flushed."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def write(self, text):
+        return len(text)
+
+    def flush(self):
+        raise self.error
+
+    def fileno(self):
+        raise ValueError("not a file")
+
+
+@pytest.mark.parametrize("argv, code", [
+    (["profiles"], exits.HOLDS), (["scenarios"], exits.HOLDS), (["run", "A4"], exits.BROKEN_PIPE),
+    ([], exits.BROKEN_PIPE)])
+def test_a_list_may_be_left_unread(monkeypatch, capsys, argv, code):
+    monkeypatch.setattr(main_module, "_run", lambda argv: exits.HOLDS)
+    monkeypatch.setattr(sys, "stdout", Full(BrokenPipeError()))
+    assert main(argv) == code
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("json_too", [[], ["--json"]])
+def test_a_full_disk_is_told_on_stderr_alone(monkeypatch, capsys, json_too):
+    monkeypatch.setattr(main_module, "_run", lambda argv: exits.HOLDS)
+    monkeypatch.setattr(sys, "stdout", Full(OSError(28, "No space left on device")))
+    assert main(["run", "x", *json_too]) == Unwritable("x").code
+    assert capsys.readouterr().err == "cachesim: standard output cannot be written: no space left on device\n"
+
+
+def test_a_closed_stdout_stops_the_command_before_it_starts(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["run", "A4", "--json"]) == exits.BAD_INPUT
+    assert capsys.readouterr().err == (
+        "cachesim: standard output is closed (redirect it to /dev/null if you need the exit code only)\n")
+
+
+@pytest.mark.parametrize("argv, told", [
+    (["run", "A4", "--zz"],
+     "unknown option '--zz' (see cachesim run --help; for a server's flags, cachesim options ENGINE)"),
+    (["run", "A4", "--jsn"], "unknown option '--jsn' (did you mean '--json'?)"),
+    (["run", "A4", "--ctx-siz=4"], "unknown option '--ctx-siz' (did you mean '--ctx-size'?)"),
+    (["completion", "bash", "zz"], "unknown argument 'zz' (see cachesim completion --help)"),
+    (["completion", "bash", "--zz"], "unknown option '--zz' (see cachesim completion --help)"),
+    (["rum"], "unknown command 'rum' (did you mean 'run'?)"),
+    (["qqqq"], "unknown command 'qqqq' (see cachesim --help)"),
+    (["load"], "unknown command 'load' (a function of the Python package: help(cachesim.load))"),
+    (["--zz"], "unknown option '--zz' (see cachesim --help)"),
+])  # fmt: skip
+def test_an_unknown_word_is_told_whole(capsys, argv, told):
+    assert main(argv) == exits.BAD_INPUT
+    assert capsys.readouterr() == ("", f"cachesim: {told}\n")
+
+
+@pytest.mark.parametrize("text, shown", [
+    ("a·b…c", "a-b~c"), ("äé", "??"), ("plain", "plain"), ("1…", "1~")])
+def test_signs_that_an_encoding_lacks_are_replaced(text, shown):
+    codecs.register_error("cachesim", main_module._replaced)
+    assert text.encode("ascii", "cachesim").decode() == shown
+    with pytest.raises(UnicodeDecodeError):
+        b"\xff".decode("utf-8", "cachesim")
+
+
+@pytest.mark.parametrize("argv, given", [(["run", "x"], False), (["completion", "bash"], True)])
+def test_only_a_command_that_asks_for_them_gets_all_parsers(monkeypatch, argv, given):
+    """To make them takes a part of a second."""
+    seen = []
+    module = main_module._module(argv[0])
+    monkeypatch.setattr(module, "run", lambda args: seen.append(args) or exits.HOLDS)
+    assert main(argv) == exits.HOLDS
+    assert [set(getattr(args, "parsers", ((), {}))[1]) for args in seen] == [set(COMMANDS) if given else set()]

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from argparse import ArgumentParser
 
 import pytest
 
@@ -14,7 +15,7 @@ from cachesim.base.console import WIDTH, OutputOptions
 from cachesim.base.errors import BadInput, Crash
 from cachesim.cli.command_list import COMMANDS
 from cachesim.cli.main import main
-from cachesim.cli.output_options import apply_output_options, wants_json
+from cachesim.cli.output_options import add_output_options, apply_output_options, report_crash, wants_json
 from cachesim.tools.run import run_command as run
 
 LINE = ("run", "S40.A30/S.B30")
@@ -153,3 +154,54 @@ def test_columns_are_those_of_the_environment_if_they_can_be(monkeypatch, column
     monkeypatch.delenv("COLUMNS", raising=False) if columns is None else monkeypatch.setenv("COLUMNS", columns)
     apply_output_options(["run"])
     assert OutputOptions.columns == width
+
+
+@pytest.mark.parametrize(("pager", "less", "words"), [
+    (None, None, ["less", "-FRX"]), (None, "-S", ["less"]), (None, "", ["less"]), ("more", None, ["more"]),
+    ("/usr/bin/less", None, ["/usr/bin/less", "-FRX"]), ("less -S", None, ["less", "-S"]), ("", None, []),
+    ("less '", None, []), ("'my pager' -x", None, ["my pager", "-x"]),
+])  # fmt: skip
+def test_the_pager_is_that_of_the_environment(monkeypatch, pager, less, words):
+    for name, value in (("PAGER", pager), ("LESS", less)):
+        monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
+    monkeypatch.setattr(OutputOptions, "pager", ())
+    apply_output_options(["run"])
+    assert OutputOptions.pager == words
+
+
+@pytest.mark.parametrize(("line", "colour"), [
+    ("run --colour never", "never"), ("run --colour=always", "always"), ("run --color never --color always", "always"),
+    ("run --colours never", "auto"), ("run -- --color never", "auto"), ("run color never", "auto"),
+])  # fmt: skip
+def test_the_last_colour_mode_counts(line, colour):
+    apply_output_options(line.split())
+    assert OutputOptions.colour == colour
+    apply_output_options(["run"])
+
+
+def test_output_options_have_their_values_and_their_help():
+    parser = ArgumentParser(prog="x", usage="x")
+    add_output_options(parser)
+    found = parser.parse_args(["-q", "-vv", "--verbose", "--color", "never"])
+    assert (found.quiet, found.verbose, found.color) == (True, 3, "never")
+    found = parser.parse_args([])
+    assert (found.quiet, found.verbose, found.color) == (False, 0, "auto")
+    assert parser.format_help().partition("output:\n")[2] == (
+        "  -q, --quiet    results and errors only, without notes and progress\n"
+        "  -v, --verbose  more details; may be repeated\n"
+        "  --color WHEN   auto (on a terminal), always or never\n")  # fmt: skip
+
+
+def test_a_crash_is_reported_with_its_traceback_unless_it_explains_itself(capsys):
+    end = " (a fault of cachesim: please open an issue with this output)\n"
+    report_crash(Crash("the cells disagree"))
+    assert capsys.readouterr() == ("", f"cachesim: the cells disagree{end}")
+    try:
+        raise KeyError("gone")
+    except KeyError as error:
+        report_crash(error)
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("Traceback (most recent call last):\n")
+    assert err.endswith(f"\nKeyError: 'gone'\ncachesim: 'gone'{end}")
+    report_crash(MemoryError())
+    assert capsys.readouterr().err == f"MemoryError\ncachesim: MemoryError{end}"

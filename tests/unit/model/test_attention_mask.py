@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cachesim.model.attention_mask import StretchView, View
+from cachesim.model.attention_mask import ByPosition, MaskView, StretchView, View
 
 CASES = {
     "from the start": ([0, 1, 2], [0, 1, 2]),
@@ -55,3 +55,36 @@ def test_a_stretch_shows_what_its_positions_would(n: int, t: int, window: int) -
     assert [bound.tolist() for bound in known.visible(window)] == [bound.tolist() for bound in looked.visible(window)]
     assert known.visible_sum(digest, window).tolist() == looked.visible_sum(digest, window).tolist()
     assert known.tail and looked.tail
+
+
+def test_rows_have_the_positions_of_the_view() -> None:
+    positions, asked = np.array([3, 4, 9]), np.array([9])
+    assert View(positions, asked).places(asked).tolist() == [3, 4, 9]
+    assert StretchView(3, 1).places(np.array([9])).tolist() == [7, 8, 9]
+    assert StretchView(4, 2).places(np.array([8, 9])).tolist() == [6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("window", [0, 2, -2])
+def test_the_ranges_of_a_mask_do_not_depend_on_the_window(window: int) -> None:
+    view = MaskView(np.array([0, 1]), np.array([2, 4]), 4)
+    assert [bound.tolist() for bound in view.visible(window)] == [[0, 1], [2, 4]]
+    assert view.visible_sum(np.array([1, 10, 100, 2**64 - 1], np.uint64), window).tolist() == [11, 109]
+    assert not view.tail and (view.n, view.t) == (4, 2)
+
+
+@pytest.mark.parametrize(("positions", "asked", "tail"), [
+    ([0, 1, 2], [2], True), ([0, 2, 2], [2], False), ([2], [2], True), ([0, 1, 3], [2], False), ([], [2], False),
+    ([0, 2, 3], [2, 3], True), ([2, 3], [2, 3], True), ([2, 2, 3], [2, 3], False), ([3], [2, 3], False),
+    ([0, 2, 4], [2, 3], False), ([5, 2, 3], [2, 3], False),
+])  # fmt: skip
+def test_own_rows_are_a_tail_if_they_are_last_complete_and_unique(positions, asked, tail) -> None:
+    assert View(np.array(positions, np.int64), np.array(asked)).tail is tail
+
+
+def test_a_store_of_positions_shows_what_they_say() -> None:
+    class Store(ByPosition):
+        def positions(self, part, run):
+            return np.arange(run) + len(part)
+
+    view = Store().view("base", 3, np.array([6]))
+    assert view.positions.tolist() == [4, 5, 6] and view.asked.tolist() == [6] and view.tail

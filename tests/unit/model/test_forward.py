@@ -156,3 +156,19 @@ def test_a_shift_of_a_layer_without_rotation_is_exact() -> None:
     moved = model.shift_rows(0, KVRows(*(part[7:] for part in late.rows_of(0, 0))), old, old - 7)
     for part, fresh in zip(moved, early.rows_of(0, 0), strict=True):
         assert (part == fresh).all()
+
+
+@pytest.mark.parametrize(("kind", "rotated"), [("I6", True), ("P8", False), ("B2", True), ("D4.8.3", True)])
+def test_a_shift_rotates_index_rows_if_they_have_positions(kind: str, rotated: bool) -> None:
+    model = make_model(kind, True)
+    rows = KVRows(np.arange(1, 6, dtype=np.uint64), np.full((5, 1, 16), 2.0**20), np.zeros((5, 1, 0)))
+    moved = model.shift_rows(-1, rows, np.arange(10, 15), np.arange(3, 8))
+    assert moved.k is not None and (moved.k == rows.k).all() != rotated and moved.v is rows.v
+    assert (moved.digest * (2 * np.arange(10, 15) + 1).astype(np.uint64)
+            == rows.digest * (2 * np.arange(3, 8) + 1).astype(np.uint64)).all()  # fmt: skip
+
+
+def test_a_layer_without_attention_has_no_rows_to_rotate() -> None:
+    k = np.full((2, 2, 16), 2.0**20)
+    moved = make_model("G", True).shift_rows(0, KVRows(np.ones(2, np.uint64), k, k), np.arange(2), np.arange(5, 7))
+    assert moved.k is k

@@ -107,3 +107,38 @@ def test_both_go_on_from_any_state(letter: str, n: int) -> None:
         trail.leave(layer_keys(1, 0))
     assert trails[0].digest.tolist() == trails[1].digest.tolist()
     assert str(states[0]) == str(states[1]) and (states[0].hash == 0) == (not form.matrix)
+
+
+def test_a_key_is_mixed_into_the_digest_of_its_token() -> None:
+    plain = token_digests([5, 7, 5], 3).tolist()
+    found = token_digests([5, 7 + 9 * 2**64, 5 + 2 * 2**64], 3).tolist()
+    assert found == [plain[0], mix_int(plain[1] + mix_int(9)), mix_int(plain[2] + mix_int(2))]
+    many = list(range(20))
+    assert token_digests([*many, 3 + 2**64], 0).tolist() == [
+        *token_digests(many, 0).tolist(), mix_int(int(token_digests([3], 0)[0]) + mix_int(1))]  # fmt: skip
+
+
+@pytest.mark.parametrize("tokens", [[-1], [2**128], [1, 2**128 + 5], ["a"], [*range(9), 2**64, -1]])
+def test_what_is_no_token_is_refused_in_a_sentence(tokens: list[int]) -> None:
+    with pytest.raises(BadInput) as refused:
+        token_digests(tokens, 0)
+    assert str(refused.value) == "a token is an integer from 0 to 2**64 - 1"
+
+
+def test_the_digest_of_a_token_is_that_of_its_multiple_of_the_golden_ratio() -> None:
+    golden, start = 0x9E3779B97F4A7C15, mix_int(3)
+    for tokens in ([5, 2**64 - 1], [*range(30, 40), 2**63 + 1], [*range(30, 40)]):
+        assert token_digests(tokens, 3).tolist() == [mix_int(token * golden + start) for token in tokens]
+
+
+def test_the_constants_of_a_layer_depend_on_seed_and_layer() -> None:
+    golden = 0x9E3779B97F4A7C15
+    base = mix_int(mix_int(3 + golden) + 3 * golden)
+    row, own, out = (mix_int(base + i * golden) for i in (1, 2, 3))
+    found = layer_keys(3, 2)
+    assert (found.row, found.own, found.out, found.ints) == (row, own | 1, out, (row, own | 1, out))
+    assert int(layer_keys(3, 2).own) % 2 == 1 and layer_keys(3, 2) is layer_keys(3, 2)
+
+
+def test_the_factor_of_a_place_is_odd_also_before_the_start() -> None:
+    assert place(np.array([0, 1, 7, -1, -2])).tolist() == [1, 3, 15, 2**64 - 1, 2**64 - 3]

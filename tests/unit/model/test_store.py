@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cachesim.model.store import LayerState, same_state
+from cachesim.model.store import LayerState, index_of, layer_of, same_state
 
 
 def state(digest=7, conv=(1, 2), conv_x=(1.0, 2.0), h=(3.0,)):
@@ -23,3 +23,9 @@ def state(digest=7, conv=(1, 2), conv_x=(1.0, 2.0), h=(3.0,)):
 ])  # fmt: skip
 def test_states_are_equal_in_every_part_that_both_have(a, b, same):
     assert same_state(a, b) is same
+
+
+@pytest.mark.parametrize("layer", [0, 1, 7])
+def test_a_layer_has_two_numbers(layer):
+    assert index_of(layer) == -layer - 1 and index_of(index_of(layer)) == layer
+    assert layer_of(layer) == layer_of(index_of(layer)) == layer

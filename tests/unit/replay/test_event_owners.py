@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from cachesim.replay.event_owners import events_by_request
+import pytest
+
+from cachesim.replay.event_owners import RequestEvents, events_by_request
 
 
 def event(ev, task, slot=0, **more):
@@ -69,3 +71,44 @@ def test_a_request_failed_if_its_error_stands_before_its_release():
     alone = [{"ev": "launch", "is_child": 0}, error, {"ev": "release", "n_tokens": 9}]
     assert events_by_request([(body(3), {})], alone)[0].has_failed
     assert not events_by_request([(body(3), {})], [alone[0], alone[2]])[0].has_failed
+    assert events_by_request([(body(3), {})], [*alone, {"ev": "slots_idle"}])[0].has_failed
+    assert not events_by_request([(body(3), {})], [*alone, alone[0], alone[2], error])[0].has_failed
+    assert not events_by_request([(body(3), {})], alone[:2])[0].has_failed
+
+
+@pytest.mark.parametrize(("asked", "owner"), [
+    ((body(20), {}), 0), ((body(20), {"id_slot": 1}), 0), ((body(20), {"id_slot": 2}), None),
+    ((body(21), {"id_slot": 1, "tokens_cached": 25}), None), ((body(20), {"id_slot": None}), 0),
+    ((body(20), {"tokens_cached": 26}), 0),
+])  # fmt: skip
+def test_a_task_whose_prompt_or_slot_contradicts_a_request_is_not_its_own(asked, owner):
+    [found] = events_by_request([asked], life(0, 1, 20, 25))
+    assert found == (RequestEvents(tuple(life(0, 1, 20, 25)), (), (1,), 3)._replace(events=life(0, 1, 20, 25))
+                     if owner == 0 else RequestEvents(()))  # fmt: skip
+
+
+def test_the_end_of_a_task_counts_more_than_the_length_of_its_prompt():
+    """The first task has no prompt in the log, but the end of the second request."""
+    first, second = [event("launch", 0, 1), event("release", 0, 1, n_tokens=28)], life(1, 1, 20, 25)
+    asked = [(body(20), {"tokens_cached": 25}), (body(20), {"tokens_cached": 28})]
+    assert [own.events for own in events_by_request(asked, [*first, *second])] == [second, first]
+
+
+def test_of_equal_requests_the_first_gets_the_first_task():
+    events = [*life(5, 1, 20, 25), *life(3, 1, 20, 25)]
+    asked = [(body(20), {})] * 3
+    found = [own.events[0]["task"] if own.events else None for own in events_by_request(asked, events)]
+    assert found == [3, 5, None]
+
+
+def test_a_recorded_task_number_that_is_not_in_the_log_decides_nothing():
+    asked = [(body(20), {}), (body(30), {})]
+    events = [*life(0, 1, 30, 35), *life(1, 0, 20, 25)]
+    assert [own.events[0]["task"] for own in events_by_request(asked, events, [None, 7])] == [1, 0]
+
+
+def test_completions_that_are_not_released_have_no_place_in_the_order():
+    events = [event("launch", 0, 2, is_child=1), event("launch", 1, 0), event("release", 1, 0, n_tokens=9)]
+    [own] = events_by_request([(body(5), {})], events)
+    assert own == RequestEvents([events[1], events[2]], ([events[0]],), (0,), 2)
+    assert events_by_request([(body(5), {})], events[:2]) == [RequestEvents([events[1]], ([events[0]],))]

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base import limits
 from cachesim.base.errors import BadInput
-from cachesim.engines.base import BEFORE_A_SLOT
+from cachesim.engines.base import BEFORE_A_SLOT, Request
 from cachesim.engines.registry import profiles
-from cachesim.replay.recorded_trace import read_trace
+from cachesim.engines.shared.class_recording import ClassRecording
+from cachesim.replay import recorded_trace
+from cachesim.replay.recorded_requests import LENGTHS
+from cachesim.replay.recorded_trace import Trace, TraceMember, TraceStep, read_trace
 
 STEP = {
     "i": 0, "op": "completion", "request": {"n_predict": 2, "prompt": [5, 6, 7]},
@@ -310,3 +315,107 @@ def test_another_token_by_more_than_rounding_is_inexact_though_no_list_says_so(t
     cold = {"equal": False, "first_diff": 1, "cold_margin": margin}
     trace = read(tmp_path, changed(inexact=[], steps=[{**STEP, "cold": cold}]))
     assert (trace.inexact, trace.steps[0].members[0].inexact) == ({0} if inexact else set(), inexact)
+
+
+PLAIN = Request((5, 6, 7), n_predict=2, forced=(8, 9), chat=False)
+
+
+def test_steps_of_every_operation_are_read(tmp_path):
+    saved = {"status": 200, "n_saved": 3}
+    steps = [
+        {**STEP, "events": [{"ev": "warn", "text": "x"}], "decodes": [[1, 2]]},
+        {"i": 1, "op": "slot", "request": {"action": "save", "id_slot": 1, "filename": "a/b.bin"}, "response": saved},
+        {"i": 2, "op": "lora", "request": {"set": [{"id": 1, "scale": 0.5}]}, "response": {"status": 200}},
+        {"i": 3, "op": "restart", "flags": ["-c", "256"], "response": {}}, {"i": 4, "op": "restart"},
+        {"i": 5, "op": "parallel", "one_request": True, "decodes": [], "died": {"fatal": "no room"}, "steps": [
+            {**STEP, "i": "5.0", "task": 4}, {"i": "5.1", "op": "slot", "request": {"action": "erase", "id_slot": 0}}]},
+    ]  # fmt: skip
+    trace = read(tmp_path, changed(steps=steps, log=False))
+    member = TraceMember(PLAIN, STEP["response"], True)
+    erase = TraceMember(Request(()), {}, None, launched=False, action="erase")
+    assert trace.steps == [
+        TraceStep(0, (member,), STEP["response"], [{"ev": "decode", "n_tokens": 2}], rounds=True),
+        TraceStep(1, (), saved, [], "save", 1, "b.bin"), TraceStep(2, (), {"status": 200}, [], "lora", scales="1:0.5"),
+        TraceStep(3, (), {}, [], "restart", options={"ctx_size": 256, "parallel": -1}),
+        TraceStep(4, (), {}, [], "restart"),
+        TraceStep(5, (replace(member, inexact=False, task=4), erase), {}, [], died=True, rounds=True, at_once=True),
+    ]  # fmt: skip
+    assert (trace.has_log, trace.can_sleep, trace.out, trace.server) == (False, False, "", GOOD["server"])
+    assert [step.acts for step in trace.steps] == [False] * 5 + [True]
+    assert not any(step.waits for step in trace.steps) and replace(trace.steps[5], at_once=False).waits
+
+
+def test_the_warnings_of_a_server_that_sleeps_are_no_events_of_any_step(tmp_path):
+    warn, own = {"ev": "warn", "text": "-----"}, {"ev": "slot_skip_empty"}
+    steps = [{**STEP, "events": [warn, own]}, {**STEP, "i": 1, "events": [warn, own]}]
+    flags = [*GOOD["flags"], "--sleep-idle-seconds", "1"]
+    trace = read(tmp_path, changed(steps=steps, flags=flags))
+    assert trace.can_sleep and [step.events for step in trace.steps] == [[own], [own]]
+
+
+def test_batches_are_events_at_their_places(tmp_path):
+    events = [{"ev": "launch", "is_child": 0}, {"ev": "release", "n_tokens": 5}]
+    [step] = read(tmp_path, with_step(events=events, decodes=[[0, 4], [1, 3], [1, 2], [2, 1]])).steps
+    assert [event.get("n_tokens", event["ev"]) for event in step.events] == [4, "launch", 3, 2, 5, 1]
+    assert [event["ev"] for event in step.events] == ["decode", "launch", "decode", "decode", "release", "decode"]
+
+
+def test_a_rejected_draft_without_a_length_may_be_longer(tmp_path):
+    events = [{"ev": "spec_ckpt", "n_tokens": 5}, {"ev": "spec_restore"}, {"ev": "release", "n_tokens": 6}]
+    [member] = read(tmp_path, with_step(events=events)).steps[0].members
+    assert [request.drafts for request in member.longer] == [((5, length, 0),) for length in LENGTHS]
+    assert member.request.drafts == ((5, 1, 0),)
+    [known] = read(tmp_path, with_step(events=events, drafts=[[5, 3]])).steps[0].members
+    assert (known.request.drafts, known.longer) == (((5, 3, 0),), ())
+
+
+@pytest.mark.parametrize(("response", "more", "inexact"), [
+    ({"cancelled": True}, {}, None), ({"cancelled": True}, {"cold": {}}, False), ({}, {}, False),
+    ({"tokens": [1]}, {"stuck": True}, False), ({}, {"stuck": True}, None), ({}, {"stuck": True, "cold": None}, False),
+])  # fmt: skip
+def test_an_answer_without_a_cold_answer_is_compared_with_nothing(tmp_path, response, more, inexact):
+    step = {**STEP, "response": response, **more}
+    assert read(tmp_path, changed(steps=[step], inexact=[])).steps[0].members[0].inexact is inexact
+
+
+def test_an_answer_that_differs_by_rounding_with_other_batches_is_exact(tmp_path):
+    cold = {"cold_margin": 0.5, "numeric": True}
+    assert read(tmp_path, changed(steps=[{**STEP, "cold": cold}], inexact=[])).inexact == frozenset()
+    members = [{**STEP, "i": "3.0"}, {**STEP, "i": "3.1", "cold": {"cold_margin": 0.5}}]
+    group = {"i": 3, "op": "parallel", "steps": members}
+    trace = read(tmp_path, changed(steps=[group], inexact=[]))
+    assert trace.inexact == {3} and [member.inexact for member in trace.steps[0].members] == [False, True]
+
+
+CLASS_STEPS = [{"op": "add", "i": 0}, {"op": "step", "bad": {"0": ["x"]}}, {"op": "died"}]
+OF_CLASSES = {"engine": "toy", "version": "1", "name": "toy-x", "config": {"n": 3}, "requests": {},
+              "steps": CLASS_STEPS, "final": {}}  # fmt: skip
+
+
+def toy(monkeypatch, setup=lambda config: ("GA", {"n": config["n"]}), classes=True):
+    form = ClassRecording(setup, play=None, wrong=lambda step: set(step.get("bad", ())))
+    recorded = SimpleNamespace(classes=lambda: form if classes else None, commits={"abc": "toy@7"})
+    engine = SimpleNamespace(name="toy", recorded=recorded, profiles={"toy@1": 0, "toy@7": 0})
+    monkeypatch.setattr(recorded_trace, "recorded_as", lambda name: engine)
+
+
+@pytest.mark.parametrize(("version", "profile", "out"), [
+    ("1", "toy@1", ""), ("abc", "toy@7", ""), ("2", "toy@2", "rule set toy@2 is not in this build"),
+])  # fmt: skip
+def test_a_recording_of_classes_is_kept_as_it_is(monkeypatch, tmp_path, version, profile, out):
+    toy(monkeypatch)
+    data = {**OF_CLASSES, "version": version}
+    found = read(tmp_path, data)
+    assert found == Trace(tmp_path / "t.json", profile, "GA", "toy-x", {"n": 3}, {}, frozenset({1, 2}), out=out,
+                          classes=data)  # fmt: skip
+
+
+def test_classes_that_are_not_replayed_and_wrong_settings_are_bad_input(monkeypatch, tmp_path):
+    toy(monkeypatch, classes=False)
+    with pytest.raises(BadInput) as bad:
+        read(tmp_path, OF_CLASSES)
+    assert str(bad.value) == f"{tmp_path / 't.json'}: recordings of the classes of toy are not replayed"
+    toy(monkeypatch, setup=lambda config: config["m"])
+    with pytest.raises(BadInput) as bad:
+        read(tmp_path, OF_CLASSES)
+    assert str(bad.value) == f"{tmp_path / 't.json'}: not a recording of classes: KeyError 'm'"

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.base import Answer
 from cachesim.engines.registry import profiles
 from cachesim.engines.shared.slot_events import NeedOne, PcBegin
-from cachesim.events import Launch, SeqRm
+from cachesim.events import Compared, Launch, SeqRm
 from cachesim.replay.recorded_answers import compare_answer, fields_not_compared
-from cachesim.replay.recorded_trace import read_trace
-from cachesim.replay.replay import difference, records, replay, without_cancel
+from cachesim.replay.recorded_trace import TraceStep, read_trace
+from cachesim.replay.replay import TraceReplay, difference, records, replay, without_cancel
+from cachesim.replay.replay_result import ReplayResult
 from tests.replay.verdicts import DATA
 
 RESPONSE = {"cache_n": 4, "prompt_n": 3, "tokens_cached": 9, "id_slot": 1, "truncated": False, "status": 200}
@@ -127,6 +132,79 @@ def test_without_a_judge_no_verdict_is_claimed():
     assert replay(trace, "none", lambda *_: True).verdicts_agree is None
 
 
+def recorded(*steps, **fields):
+    """Return the trace with these of its steps changed. Each is (number, fields)."""
+    trace = read_trace(TRACE, profiles())
+    made = list(trace.steps)
+    for number, changed in steps:
+        made[number] = replace(made[number], **changed)
+    return replace(trace, steps=made, **fields)
+
+
+@pytest.mark.parametrize(("name", "difference"), [
+    ("died", {"field": "died", "recorded": True, "ours": False}),
+    ("stuck", {"field": "stuck", "recorded": True, "ours": False})])  # fmt: skip
+def test_a_process_that_did_not_end_as_recorded_is_a_difference(name, difference):
+    found = replay(recorded((1, {name: True})))
+    assert found.first == {"step": 1, **difference} and (found.steps_agree, found.events_agree) == (3, 86)
+
+
+def test_a_brief_replay_ends_at_the_first_step_that_differs():
+    trace = recorded((1, {"died": True}), (2, {"died": True}))
+    assert [replay(trace, brief=brief).steps_agree for brief in (False, True)] == [2, 1]
+    assert replay(recorded(), brief=True).steps_agree == 4
+
+
+def test_a_brief_replay_ends_at_the_first_verdict_that_differs():
+    """The trace lists the answers of steps 2 and 3 as inexact."""
+    def judged(*equal, brief=True):
+        given = iter(equal)
+        found = replay(recorded(), "provenance", lambda *_: next(given), brief=brief)
+        return found.verdicts_agree, found.verdicts, found.broken, found.steps_agree
+
+    assert judged(True, True, False, False) == (4, {0: True, 1: True, 2: True, 3: True}, [2, 3], 4)
+    assert judged(True, False, False, False) == (1, {0: True, 1: False}, [1], 2)
+    assert judged(True, False, False, False, brief=False) == (
+        3, {0: True, 1: False, 2: True, 3: True}, [1, 2, 3], 4)
+    assert judged(True, True, True) == (2, {0: True, 1: True, 2: False}, [], 3)
+    assert judged(True, None) == (1, {0: True, 1: False}, [], 2)
+
+
+def test_a_restart_begins_with_an_empty_server_and_its_options():
+    """The steps after it agree if they were recorded at the beginning; the restart itself has no verdict."""
+    trace = read_trace(TRACE, profiles())
+    again = replace(trace, inexact=frozenset(), steps=[
+        trace.steps[0], TraceStep(1, (), {}, [], "restart"), replace(trace.steps[0], number=2)])  # fmt: skip
+    found = replay(again, "provenance", lambda *_: True)
+    assert (found.steps_agree, found.verdicts_agree, found.verdicts, found.first) == (3, 3, {0: True, 2: True}, None)
+    smaller = replace(again, steps=[*again.steps[:1], replace(again.steps[1], options={**trace.flags, "ctx_size": 512}),
+                                    *again.steps[2:]])  # fmt: skip
+    assert replay(smaller).first["step"] == 2
+    assert replay(replace(again, steps=again.steps[1:2])).why == "it holds no requests"
+
+
+def test_an_error_names_the_step_and_the_file(monkeypatch):
+    def refuse(self, out, step):
+        if step.number:
+            raise BadInput("not simulated", hint="do not")
+
+    monkeypatch.setattr(TraceReplay, "step", refuse)
+    with pytest.raises(BadInput) as bad:
+        replay(recorded())
+    assert str(bad.value) == f"{TRACE}: step 1: not simulated (do not)"
+
+
+def test_a_trace_that_cannot_be_replayed_says_why():
+    found = replay(recorded(out="another architecture"))
+    assert (found.steps, found.steps_undecided, found.steps_agree, found.why) == (4, 4, 0, "another architecture")
+
+
+def test_without_a_log_only_the_answers_are_compared():
+    steps = [(number, {"events": []}) for number in range(4)]
+    assert replay(recorded(*steps, has_log=False)).steps_agree == 4
+    assert replay(recorded(*steps)).first["event"] == 0
+
+
 def test_the_output_of_a_disconnected_client_is_not_compared(tmp_path):
     def spoil(data):
         data["steps"], data["inexact"] = data["steps"][:1], []
@@ -176,3 +254,72 @@ def test_the_fields_that_are_not_compared_are_named(tmp_path):
 
     assert fields_not_compared(spoiled(tmp_path, spoil)) == ["draft_n", "text"]
     assert fields_not_compared(spoiled(tmp_path, lambda data: None)) == []
+
+
+def outputs(*digests):
+    return [SimpleNamespace(digest=digest) for digest in digests]
+
+
+@pytest.mark.parametrize(("equal", "shifts", "index_rows", "cold", "expected"), [
+    (None, 1, True, (1, 2), None), (True, 0, True, (9, 9), True), (False, 0, True, (1, 2), False),
+    (True, 1, False, (1, 2), True), (True, 1, False, (1, 3), False), (False, 1, False, (1, 2), False),
+    (False, 2, True, (1, 2), True), (False, 1, True, (1, 3), False), (True, 1, True, (1,), False),
+])  # fmt: skip
+def test_after_a_shift_the_answer_of_a_server_without_a_cache_counts(equal, shifts, index_rows, cold, expected):
+    """Its request takes any slot and no cache; the log of the replay goes on."""
+    run, asked = TraceReplay(recorded(), "provenance", None, None), []
+    request = recorded().steps[1].members[0].request
+    run._has_index_rows = lambda: index_rows
+    run._fresh = lambda log: SimpleNamespace(
+        complete=lambda one: asked.append(one) or SimpleNamespace(outputs=outputs(*cold)))  # fmt: skip
+    answer = SimpleNamespace(shifts=shifts, outputs=outputs(1, 2))
+    assert run._as_recorded(replace(request, id_slot=0), answer, equal) is expected
+    assert asked in ([], [replace(request, cache_prompt=False, id_slot=-1)])
+
+
+@pytest.mark.parametrize(("model", "has"), [("qwen35", False), ("AI4", True), ("AAAA", False)])
+def test_index_rows_are_those_of_layers_that_choose(model, has):
+    trace = recorded(model=model, profile="llama_cpp@b11549")
+    assert TraceReplay(trace, "provenance", None, None)._has_index_rows() is has
+    assert TraceReplay(trace, "none", None, None)._has_index_rows() is False
+
+
+@pytest.mark.parametrize(("file", "path"), [("x.bin", Path("folder/x.bin")), ("", None)])
+def test_an_action_is_performed_in_the_folder(file, path):
+    run, done = TraceReplay(recorded(), "none", Path("folder"), None), []
+    run.server = SimpleNamespace(slot=lambda *one: done.append(one) or {"status": 200},
+                                 set_adapters=lambda scales: done.append(scales) or {"status": 500})  # fmt: skip
+    step = TraceStep(1, (), {}, [], "save", 3, file)
+    assert run._perform_action(step) == {"status": 200} and run._perform_action(
+        replace(step, action="lora", scales="0:1")) == {"status": 500}  # fmt: skip
+    assert done == [("save", 3, path), "0:1"]
+
+
+@pytest.mark.parametrize("has_files", [True, False])
+def test_uninitialised_numbers_that_decided_something_are_noted(has_files):
+    """Only a trace with files has such numbers."""
+    trace = recorded((0, {"file": "x" * has_files}))
+    run, out = TraceReplay(trace, "none", None, None), ReplayResult(trace)
+    events = [Compared(0, (0, 1), 5), PcBegin(), Compared(0, (2, 1), 5)]
+    run.server = SimpleNamespace(log=SimpleNamespace(events=events))
+    run._count(out, TraceStep(7, (), {"status": 200}, []), [], None)
+    assert (out.unset, out.steps_agree) == ({(0, 1), (2, 1)} if has_files else set(), 1)
+
+
+def test_after_the_memory_differs_from_the_recorded_one_nothing_is_decided():
+    trace = recorded()
+    run, out = TraceReplay(trace, "none", None, None), ReplayResult(trace)
+    run.left_at = 3
+    for number in (7, 8):
+        run._count(out, TraceStep(number, (), {"status": 200}, []), [], {"field": "x"})
+    assert (out.steps_undecided, out.first, out.why) == (
+        2, None, "step 7: the memory is not the recorded one since step 3")  # fmt: skip
+
+
+@pytest.mark.parametrize(("untried", "more"), [(0, {}), (5, {"orders": "5 tried, not all"})])
+def test_the_first_difference_tells_how_many_orders_were_tried(untried, more):
+    trace = recorded()
+    run, out = TraceReplay(trace, "none", None, None), ReplayResult(trace)
+    for number in (7, 8):
+        run._count(out, TraceStep(number, (), {"status": 200}, []), [], {"field": number}, untried)
+    assert out.first == {"step": 7, "field": 7, **more} and out.steps_agree == 0

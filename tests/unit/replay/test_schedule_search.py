@@ -78,6 +78,24 @@ def test_an_arrival_between_the_same_rounds_as_a_hang_up_comes_where_the_log_has
     assert [found(theirs, gone, B) for theirs in logs] == logs
 
 
+def test_several_arrivals_between_the_same_rounds_as_a_hang_up_come_where_the_log_has_them():
+    gone = Request(word("A", 30), n_predict=60, cancel_at=34)
+    logs = []
+    for before in range(3):
+        server = Talk(**{**FLAGS, "parallel": 3}).server
+        server.submit(gone)
+        while not server.tasks.disconnect_is_next:
+            server.iterate()
+        for number, request in enumerate((B, C)):
+            server.submit(request)
+            if number < before:
+                server.tasks.take_queue()
+        while server.working:
+            server.iterate()
+        logs.append(logged(server, 0))
+    assert [found(theirs, gone, B, C, parallel=3) for theirs in logs] == logs
+
+
 def test_hang_ups_between_the_same_rounds_come_in_the_order_of_the_log():
     logs = []
     for places in ((1, 2), (2, 1)):

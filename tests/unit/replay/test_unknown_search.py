@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -90,3 +91,50 @@ def test_recordings_with_several_slots_agree_with_every_verdict(path):
     found = verdicts(path)
     assert decided_alike(found) and judged_alike(found) and not found.steps_undecided
     assert found.broken == sorted(found.trace.inexact)
+
+
+def scripted(monkeypatch, *results, judged=True):
+    """What ``settled`` returns, with the suppositions that it tried, if the replays of a trace end with these results:
+    the step of the first difference, or verdicts; a group with a slot action is step 4, one that waits step 6."""
+    trace = SimpleNamespace(steps=[SimpleNamespace(number=number, acts=number == 4, waits=number == 6)
+                                   for number in range(9)])  # fmt: skip
+    tried = []
+
+    def play(case):
+        result = results[len(tried)]
+        tried.append(case.passed)
+        if isinstance(result, dict):
+            return ReplayResult(trace, steps=9, steps_agree=9, verdicts_agree=9, verdicts=result)
+        return ReplayResult(trace, steps=9, steps_agree=result, first={"step": result})
+
+    return settled(trace, play, judged), tried
+
+
+def test_orders_of_steps_that_act_or_wait_are_tried_until_one_agrees(monkeypatch):
+    found, tried = scripted(monkeypatch, 8, 8, 5, {4: True}, judged=False)
+    assert tried == [{}, {6: 1}, {6: 2}, {4: 1}] and found.verdicts == {4: True}
+
+
+def test_the_first_of_the_best_replays_is_returned_if_none_agrees(monkeypatch):
+    found, tried = scripted(monkeypatch, 5, 6, 6, 4)
+    assert tried == [{}, {4: 1}, {4: 2}, {4: 3}] and (found.steps_agree, found.first) == (6, {"step": 6})
+
+
+def test_after_an_agreement_only_slot_actions_go_another_way(monkeypatch):
+    agrees = {4: True, 7: True}
+    found, tried = scripted(monkeypatch, agrees, 8, agrees, agrees, agrees, agrees)
+    assert tried == [{}, {4: 1}, {4: 2}, {4: 3}, {4: 4}, {4: 5}]
+    assert (found.steps_undecided, found.verdicts_agree) == (0, 9)
+
+
+def test_verdicts_that_differ_between_agreeing_orders_are_undecided(monkeypatch):
+    agrees, other = {4: True, 5: False, 7: True}, {4: False, 5: True, 7: True}
+    found, tried = scripted(monkeypatch, agrees, agrees, other, agrees, agrees)
+    assert len(tried) == 5 and (found.steps_agree, found.steps_undecided, found.verdicts_agree) == (7, 2, 8)
+    assert found.why == "step 4: the verdict depends on when a slot action of a group was done"
+
+
+def test_only_so_many_suppositions_are_tried(monkeypatch):
+    monkeypatch.setattr(unknown_search, "MOST", 3)
+    found, tried = scripted(monkeypatch, 8, 8, 8, 8)
+    assert len(tried) == 3 and found.first == {"step": 8}

@@ -10,7 +10,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.limits import SCENARIO_BYTES
 from cachesim.engines.shared.vocab import PIECES
 from cachesim.scenarios.corpus import corpus_root
-from cachesim.scenarios.load import find, load, load_all
+from cachesim.scenarios.load import find, load, load_all, load_each, neighbour
 from cachesim.scenarios.schema import Expect
 from tests.unit.scenarios.samples import GOOD
 
@@ -176,6 +176,33 @@ def test_find_names_the_neighbour_of_a_missing_file(tmp_path):
     write(tmp_path, GOOD)
     with pytest.raises(BadInput, match=r"did you mean 'good\.toml'"):
         find([tmp_path / "god.toml"])
+
+
+def test_a_missing_folder_has_no_neighbours(tmp_path):
+    assert neighbour(tmp_path / "nowhere" / "good.toml") == "" and neighbour(tmp_path / "no\0where" / "x") == ""
+    write(tmp_path, GOOD)
+    assert neighbour(tmp_path / "god.toml") == "did you mean 'good.toml'?" and neighbour(tmp_path / "zzz") == ""
+
+
+def test_an_error_stops_nothing_where_each_is_read(tmp_path):
+    """A duplicate names the first file; a file that is not valid has no id."""
+    for name in ("sub", "other"):
+        (tmp_path / name).mkdir()
+    files = [write(tmp_path, GOOD + "x"), write(tmp_path / "sub", GOOD), write(tmp_path / "other", GOOD)]
+    bad, scenario, double = load_each([*files], KNOWN)
+    assert isinstance(bad, BadInput) and scenario == load(files[1], KNOWN)
+    assert str(double) == f"{files[2]}: duplicate id 'good': also in {files[1]}"
+    with pytest.raises(BadInput, match="not TOML"):
+        load_all(files, KNOWN)
+    assert load_all(files[1:2], KNOWN) == [scenario]
+
+
+@pytest.mark.parametrize("value, told", [
+    ("{ either = [] }", "cache_n: either is empty"),
+    ("{ either = [1], x = 1 }", "must be a count or { either = [...] }"), ("-1", "cache_n: -1 must be a count"),
+    ("true", "cache_n: True must be a count")])  # fmt: skip
+def test_a_number_is_allowed_or_several(tmp_path, value, told):
+    assert told in refusal(write(tmp_path, GOOD.replace("{ either = [0, 40] }", value)))
 
 
 def test_every_scenario_of_the_corpus_can_be_read():

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.engines.capabilities import Field
 from cachesim.engines.registry import ENGINES, profiles
 from cachesim.engines.shared.known_models import MODELS, OLDER
 from cachesim.scenarios.from_notation import from_line
@@ -15,12 +16,16 @@ from cachesim.scenarios.option_checks import (
     check_model,
     check_option,
     check_profile,
+    fields_of,
     filled,
     in_force,
     known_models,
     manual_of,
     missing_part,
     model_named,
+    option_named,
+    parse_settings,
+    read_option,
     spoken,
 )
 
@@ -157,3 +162,155 @@ def test_models_of_ik_llama_that_were_read_in_its_source_say_so(model, layers):
     found = model_named(model, "ik_llama")
     assert found.model == layers and found.note.endswith("read in the source, not recorded")
     assert {"deepseek-v4", "minimax-m3"} <= known_models(manual_of("ik_llama")).keys()
+
+
+COMMON = ["answer", "n_predict", "together"]
+
+
+@pytest.mark.parametrize(("given", "names"), [
+    ({}, []), ({"takes": frozenset({"seed", "cancel_at", "unknown"})}, ["cancel_at", "seed"]),
+    ({"completions": True}, ["task", "n_cmpl", "answers"]),
+    ({"slots": True}, ["save", "restore", "percent", "erase", "restart"]), ({"adapter_scales": "lora"}, ["lora"]),
+    ({"slots": True, "adapter_scales": "x", "completions": True, "takes": frozenset({"seed"}),
+      "fields": (Field("salt", "s", ""),)},
+     ["seed", "salt", "task", "n_cmpl", "answers", "save", "restore", "percent", "erase", "restart", "lora"]),
+])  # fmt: skip
+def test_help_lists_the_fields_that_a_server_takes(given, names):
+    bare = {"takes": frozenset(), "fields": (), "completions": False, "slots": False, "adapter_scales": ""}
+    assert [*fields_of(replace(ENGINES["mlx_lm"].manual, **{**bare, **given}))] == [*COMMON, *names]
+
+
+def test_a_field_of_an_engine_has_a_drawn_value_or_its_default_as_example():
+    fields = (Field("salt", "none", "Salt.", drawn=("a", "b")), Field("priority", 3, ""))
+    found = fields_of(replace(ENGINES["mlx_lm"].manual, fields=fields))
+    assert (found["salt"], found["priority"]) == (("{salt=a}", "Salt."), ("{priority=3}", ""))
+    assert found["answer"] == ("A5>r4", "forced answer of the model")
+
+
+@pytest.mark.parametrize(("word", "value", "option"), [
+    ("-np", 3, ("parallel", 3)), ("n_parallel", 3, ("parallel", 3)), ("kvu", True, ("kv_unified", True)),
+    ("no-kvu", True, ("kv_unified", False)), ("--no-kv-unified", False, ("kv_unified", True)),
+    ("kv_unified", False, ("kv_unified", False)),
+])  # fmt: skip
+def test_an_option_is_read_in_any_spelling(word, value, option):
+    assert read_option(word, value) == option
+
+
+HIGHEST = 2_147_483_647
+
+
+@pytest.mark.parametrize(("name", "value", "error"), [
+    ("parallel", True, "parallel must be an integer, not True"),
+    ("parallel", 2.0, "parallel must be an integer, not 2.0"),
+    ("parallel", 0, f"parallel is 0, it must lie between 1 and {HIGHEST}"),
+    ("ctx_size", HIGHEST + 1, f"ctx_size is {HIGHEST + 1}, it must lie between 1 and {HIGHEST}"),
+    ("kv_unified", 1, "kv_unified must be true or false, not 1"),
+    ("slot_prompt_similarity", "a", "slot_prompt_similarity must be a number, not 'a'"),
+    ("slot_prompt_similarity", True, "slot_prompt_similarity must be a number, not True"),
+    ("slot_prompt_similarity", 1.5, "slot_prompt_similarity is 1.5, it must lie between 0 and 1"),
+    ("slot_prompt_similarity", -0.5, "slot_prompt_similarity is -0.5, it must lie between 0 and 1"),
+    ("slot_prompt_similarity", float("nan"), "slot_prompt_similarity is nan, it must lie between 0 and 1"),
+    ("pooling", 3, "pooling must be a string, not 3"),
+    ("pooling", "men", "unknown pooling 'men' (did you mean 'mean'?)"),
+    ("paralel", 3, "unknown server option 'paralel' (did you mean 'parallel'? see cachesim options llama_cpp)"),
+    ("zzqq", 3, "unknown server option 'zzqq' (see cachesim options llama_cpp)"),
+    ("model_draft", "qwen9", "unknown model 'qwen9' (did you mean 'qwen3'? see cachesim options llama_cpp)"),
+])  # fmt: skip
+def test_a_value_that_an_option_does_not_accept_is_named(name, value, error):
+    with pytest.raises(BadInput) as bad:
+        check_option(name, value)
+    assert str(bad.value) == error
+
+
+@pytest.mark.parametrize(("name", "value", "checked"), [
+    ("parallel", -1, -1), ("parallel", 1, 1), ("slot_prompt_similarity", 1, 1.0), ("slot_prompt_similarity", 0, 0.0),
+    ("model_draft", "", ""), ("model_draft", "qwen3-next", "GGGA"), ("pooling", "last", "last"),
+    ("ctx_size", HIGHEST, HIGHEST),
+])  # fmt: skip
+def test_a_value_that_an_option_accepts_has_its_type(name, value, checked):
+    found = check_option(name, value)
+    assert found == checked and type(found) is type(checked)
+
+
+def test_a_long_word_is_not_compared_with_names():
+    with pytest.raises(BadInput) as bad:
+        option_named("ctx_size" + "x" * 73)
+    assert bad.value.hint == "see cachesim options llama_cpp"
+    with pytest.raises(BadInput) as bad:
+        option_named("ctx_sizx")
+    assert bad.value.hint == "did you mean 'ctx_size'? see cachesim options llama_cpp"
+
+
+@pytest.mark.parametrize(("pairs", "options"), [
+    (["-np=2", "kvu"], {"parallel": 2, "kv_unified": True}),
+    (["kvu=off", "cache_ram= 5 "], {"kv_unified": False, "cache_ram": 5}),
+    (["kvu=on"], {"kv_unified": True}), (["no-kvu"], {"kv_unified": False}),
+    (["lora_scaled=0.5"], {"lora_scaled": "0.5"}),
+    (["np=2", "np=3"], {"parallel": 3}), ([], {}),
+])  # fmt: skip
+def test_settings_are_read_with_their_types(pairs, options):
+    assert parse_settings(pairs) == options
+
+
+@pytest.mark.parametrize(("pair", "error"), [
+    ("np", "--set: expected key=value, found 'np'"), ("kvu=0", "kv_unified must be true or false, not 0"),
+    ("np=two", "parallel must be an integer, not 'two'"),
+])  # fmt: skip
+def test_a_wrong_setting_is_named(pair, error):
+    with pytest.raises(BadInput) as bad:
+        parse_settings([pair])
+    assert str(bad.value) == error
+
+
+NEXT = "qwen3-next is GGGA: 1 of 12 repetitions (80B-A3B, 48 layers)"
+
+
+@pytest.mark.parametrize(("model", "engine", "found"), [
+    ("GGGA", "llama_cpp", ("GGGA", "", {})), ("Qwen3-Next-80B-A3B", "mlx_lm", ("GGGA", NEXT, {})),
+    ("qwen3-next", "vllm", ("GGGA", NEXT, {"real_model": "qwen3-next"})),
+    ("mamba2", "mlx_lm",
+     ("mamba2", "mamba2 is a tiny model with layers of its own; mamba-2 has those of the real one", {})),
+    ("mamba-2", "mlx_lm", ("SSSS", "mamba-2 is SSSS: all its layers are Mamba-2", {})),
+])  # fmt: skip
+def test_a_model_is_a_name_a_notation_or_a_real_model(model, engine, found):
+    assert model_named(model, engine) == found
+
+
+def test_a_real_model_without_known_sizes_is_explained_if_it_has_states(monkeypatch):
+    from cachesim.scenarios import option_checks
+
+    monkeypatch.setattr(option_checks, "sized_name", lambda text: "")
+    unsized = manual_of("vllm").sizes.unsized
+    assert model_named("qwen3-next", "vllm") == ("GGGA", f"{NEXT}; {unsized}", {})
+    assert model_named("llama-3", "vllm") == ("AAAA", "llama-3 is AAAA: all its layers are attention", {})
+
+
+def test_options_of_a_model_are_its_own_unless_they_are_given():
+    found = model_named("qwen3-next", "vllm")
+    assert found.server({"x": 1}) == {"real_model": "qwen3-next", "x": 1}
+    assert found.server({"real_model": "mine"}) == {"real_model": "mine"}
+
+
+@pytest.mark.parametrize(("model", "engine", "error"), [
+    ("W8 W9", "llama_cpp", "model 'W8 W9': windows of different sizes (a model has one window)"),
+    ("I8", "vllm", "model 'I8': vllm has no layers of kind I"),
+    ("K8", "llama_cpp", "model 'K8': llama_cpp has no layers of kind K"),
+    ("llma", "llama_cpp", "unknown model 'llma' (did you mean 'llama'? see cachesim options llama_cpp)"),
+    ("qwen35-GX", "llama_cpp", "unknown model 'qwen35-GX' (did you mean 'qwen35'? see cachesim options llama_cpp)"),
+])  # fmt: skip
+def test_a_model_that_an_engine_does_not_have_is_refused(model, engine, error):
+    with pytest.raises(BadInput) as bad:
+        check_model(model, engine)
+    assert str(bad.value) == error
+
+
+@pytest.mark.parametrize("model", ["qwen35", "qwen35-GGGA", "GGGA", "W8 A W8"])
+def test_layers_may_follow_an_architecture(model):
+    check_model(model, "llama_cpp")
+
+
+def test_names_that_resemble_none_lead_to_the_letters():
+    with pytest.raises(BadInput) as bad:
+        check_model("zzqqxx", "mlx_lm")
+    hint = bad.value.hint
+    assert hint.startswith("layers are A, W, ") and hint.endswith("; names: cachesim options mlx_lm")

@@ -10,10 +10,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from cachesim.base.errors import BadInput, Crash
+from cachesim.base import limits
+from cachesim.base.errors import BadInput, Crash, OverLimit
+from cachesim.engines.llama_cpp.events import LoraSet
 from cachesim.scenarios import runner
 from cachesim.scenarios.from_notation import from_line
-from cachesim.scenarios.runner import Observers, SilentObserver, play
+from cachesim.scenarios.runner import AnswerCollector, Observers, ScenarioStage, SilentObserver, play
 from cachesim.scenarios.schema import Action, Step
 from tests.shared import SMALL, altered
 
@@ -101,6 +103,17 @@ def test_a_dead_server_answers_nothing_until_it_is_restarted():
     assert [text for text in notes if not text.startswith("begins")][1:] == [
         "answered 0 died", "answered 1 died", "erase 2 0", "started", "restart 3 200", "answered 4"
     ]
+
+
+def test_scales_are_set_between_requests():
+    """An adapter that is not named is off."""
+    made = scenario("S20/x1/x/S", (1, {"action": Action("lora", scales="1:0.5")}),
+                    (2, {"action": Action("lora", scales="0:2")}), lora_scaled="1,0.5")  # fmt: skip
+    notes, log = told(made)
+    assert [text for text in notes if "begins" not in text] == [
+        "started", "answered 0", "lora 1 200", "lora 2 200", "answered 3"]  # fmt: skip
+    assert [(event.id, event.scale) for event in log.events if isinstance(event, LoraSet)] == [
+        (0, 0.0), (1, 0.5), (0, 2.0), (1, 0.0)]  # fmt: skip
 
 
 def test_the_files_of_a_run_go_with_it(monkeypatch):
@@ -262,3 +275,104 @@ def test_several_observers_get_every_call():
 def test_a_single_observer_is_not_wrapped():
     notes = Notes()
     assert Observers.of(notes, None) is notes
+
+
+@pytest.mark.parametrize(("line", "passes"), [
+    ("{save@0 a}", 10), ("{save@0 a}/{restore@0 a}", 20), ("{erase@0}", 0), ("{restart}", 10),
+    ("{restart}/{erase@0}", 10),
+])  # fmt: skip
+def test_files_and_restarts_cost_as_much_as_ten_micro_batches(line, passes):
+    alone = play(scenario("S20"), HEAD, "none").passes
+    assert play(scenario(f"S20/{line}"), HEAD, "none").passes == alone + passes
+
+
+class Collected(SilentObserver):
+    """Observer that keeps the answers and replies."""
+
+    def __init__(self):
+        self.answers, self.replies = [], []
+
+    def answered(self, number, request, answer):
+        self.answers.append((number, answer.error, answer.error_kind, answer.done))
+
+    def acted(self, number, action, reply):
+        self.replies.append((number, dict(reply)))
+
+
+def test_what_comes_after_the_end_of_the_process_says_so():
+    made = replace(scenario("A250>9/B10/x1/x", (2, act("erase", 0)), (3, act("restart")), context_shift=True),
+                   model="lfm2swa")  # fmt: skip
+    notes = Collected()
+    log = play(made, HEAD, "none", notes)
+    assert notes.answers[1] == (1, "before this step", "ended-before", False)
+    assert notes.replies == [(2, {"status": 0, "error": "before this step"}), (3, {"status": 200})]
+    assert len(log.marks) == 4
+
+
+def test_an_error_names_its_step_or_the_steps_of_its_group(monkeypatch):
+    made = scenario("S20/A10/B10", (2, {"together": True}))
+    monkeypatch.setattr(limits.NEW_TOKENS, "now", 25)
+    with pytest.raises(OverLimit) as bad:
+        play(replace(made, file="x.toml"), HEAD, "none")
+    assert str(bad.value).startswith("x.toml: request 1 to 2: the run evaluates and generates more tokens than it may")
+    monkeypatch.setattr(limits.NEW_TOKENS, "now", 15)
+    with pytest.raises(OverLimit) as bad:
+        play(made, HEAD, "none")
+    assert str(bad.value).startswith("request 0: ") and bad.value.hint
+
+
+def test_answers_are_collected_by_step_in_the_order_of_their_ends():
+    collected = AnswerCollector()
+    play(scenario("S20>9/A10", (1, {"together": True}), parallel=2), HEAD, "none", collected)
+    found = [(number, len(request.prompt), len(answer.tokens)) for number, (request, answer) in collected.found.items()]
+    assert found == [(1, 10, 1), (0, 20, 9)]
+
+
+def test_saved_slots_lie_in_a_folder_of_the_given_place(tmp_path):
+    seen = []
+
+    class Folder(SilentObserver):
+        def acted(self, number, action, reply):
+            seen.extend(sorted(path.name for path in tmp_path.glob("cachesim-*/*")))
+
+    play(scenario("S20/{save@0 a}"), HEAD, "none", Folder(), place=str(tmp_path))
+    assert seen == ["a"] and not [*tmp_path.iterdir()]
+
+
+def test_the_work_of_an_earlier_run_counts():
+    first = play(scenario("S20"), HEAD, "none")
+    second = play(scenario("S20"), HEAD, "none", before=first)
+    assert second.spent == 2 * first.spent > 0 and len(second.events) == len(first.events)
+
+
+def test_waiting_ends_where_the_server_is_idle_or_makes_no_progress(monkeypatch):
+    made = scenario("S20/A10", (1, {"together": True, "after": 10**6}))
+    notes = Collected()
+    play(made, HEAD, "none", notes)
+    assert [number for number, *_ in notes.answers] == [0, 1]
+    monkeypatch.setattr(limits.SPINNING, "now", 7)
+    stage = ScenarioStage(made, HEAD, "none", Path("."), SilentObserver(), HEAD)
+    spinning = SimpleNamespace(take_tasks=lambda: None, update=lambda: None, idle=False, stuck=True)
+    stage.server = spinning
+    stage._wait(7, {})
+    with pytest.raises(BadInput, match="waiting for a server that makes no progress"):
+        stage._wait(8, {})
+    spinning.stuck = False
+    stage._wait(100, {})
+
+
+def test_an_answer_is_told_after_the_half_of_the_iteration_that_ended_it():
+    """A client that is gone is answered while tasks are taken, before the server works on the others."""
+    calls = []
+    stage = ScenarioStage.__new__(ScenarioStage)
+    waiting = {number: ("request", SimpleNamespace(done=False, died=False, children=[])) for number in (1, 2, 3)}
+    ended = [answer for _, answer in waiting.values()]
+
+    def half(name, answer):
+        calls.append(name)
+        answer.done = True
+
+    stage.server = SimpleNamespace(take_tasks=lambda: half("tasks", ended[1]), update=lambda: half("update", ended[0]))
+    stage.watcher = SimpleNamespace(answered=lambda number, request, answer: calls.append(number))
+    stage._iterate(waiting)
+    assert (calls, [*waiting]) == (["tasks", 2, "update", 1], [3])

@@ -69,6 +69,14 @@ def test_it_is_refused_with_its_line(tmp_path, changed, words):
     assert caught.value.line > lines.index("[[report]]") + len(TABLE)            # in the second table
 
 
+def test_a_rule_set_of_a_file_of_rules_may_have_any_rule(tmp_path):
+    file = written(tmp_path)
+    text = file.read_text().replace(OLD, "llama_cpp@own").replace("LC-CKPT-NEED", "MY-RULE")
+    file.write_text(text)
+    found = READ._replace(fault="llama_cpp@own", rule="MY-RULE")
+    assert load(file).reports == (found, found)
+
+
 def test_completing_a_file_keeps_its_reports(tmp_path, capsys):
     file = written(tmp_path)
     call(capsys, "run", file, "--complete")

@@ -19,6 +19,7 @@ from cachesim.strategies import (
     servers,
     workloads,
 )
+from cachesim.strategies.argument_checks import check_names
 
 REFUSED = [
     (lambda: conversations(max_requests=0), "max_requests: expected a whole number from 1 to 12, found 0"),
@@ -68,3 +69,31 @@ def test_an_argument_out_of_range_is_refused_in_a_line(build, text):
         build()
     assert isinstance(refused.value, BadInput) and isinstance(refused.value, ValueError)
     assert str(refused.value).startswith(text) and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("values, told", [
+    ("ab", "x: expected a list of names, found 'ab' (ab, cd)"), (7, "x: expected a list of names, found 7 (ab, cd)"),
+    (["ab", "xx"], "x: unknown name 'xx' (ab, cd)"), (["abc"], "x: unknown name 'abc' (did you mean 'ab'?)"),
+    (["ab", 7], "x: unknown name 7 (ab, cd)")])  # fmt: skip
+def test_a_refusal_of_names_is_whole(values, told):
+    with pytest.raises(BadArgument) as bad:
+        check_names("x", values, ("ab", "cd"))
+    assert str(bad.value) == told
+
+
+def test_names_are_a_set():
+    assert check_names("x", iter(["cd", "ab", "cd"]), ("ab", "cd")) == {"ab", "cd"}
+    assert check_names("x", (), ()) == set()
+
+
+@pytest.mark.parametrize("layers, told", [
+    (7, "layers: expected a list of names, found 7 (A, W, K, G, S, C, H)"),
+    (["AW"], "layers: unknown name 'AW' (did you mean 'W'?)"),
+    ("Z", "layers: unknown name 'Z' (A, W, K, G, S, C, H)"), ("A", None), (iter("A"), None)])  # fmt: skip
+def test_layers_are_letters(layers, told):
+    if told is None:
+        assert models(layers=layers) is not None
+        return
+    with pytest.raises(BadArgument) as bad:
+        models(layers=layers)
+    assert str(bad.value) == told

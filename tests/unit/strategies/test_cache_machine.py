@@ -122,8 +122,7 @@ def test_a_correct_cache_passes():
     run_state_machine_as_test(PageMachine, settings=settings(FIXED, max_examples=15))
 
 
-@pytest.mark.part(3)
-@pytest.mark.parametrize(("fault", "text"), [
+FAULTS = [
     ("negative", "A1/A1: -1 tokens of A1 reused, expected 0 to 1"),
     ("long", "A1/A1: 2 tokens of A1 reused, expected 0 to 1"),
     ("deeper", "A2/{trim 0 2}: sequence 0, A2, differs from a cold run"),
@@ -133,7 +132,48 @@ def test_a_correct_cache_passes():
     ("leak", "A3/{trim 0 1}: block 1 has 1 references, 0 sequences have it"),
     ("freed", "A1/{fork 0}/{evict 0}: block 0 is free and in sequence 1"),
     ("twice", "A1/{evict 0}: block 0 is twice in the list of free blocks"),
-])
+]
+
+
+@pytest.mark.parametrize(("fault", "text"), FAULTS)
+def test_a_fault_is_found_in_its_line(fault, text):
+    line = text.partition(": ")[0]
+    with pytest.raises(CacheFault) as found:
+        machine(fault).repeat(line)
+    assert str(found.value).splitlines() == [text, f"  again: PageMachine.repeat({line!r})"]
+    PageMachine.repeat(line)
+
+
+def test_a_block_that_a_sequence_has_twice_is_a_fault():
+    class Double(Pages):
+        def blocks(self, handle):
+            return handle["pages"] * 2
+
+    class DoubleMachine(BlocksInOnePlace):
+        def new_cache(self):
+            return Double()
+
+    with pytest.raises(CacheFault) as found:
+        DoubleMachine.repeat("A1/B3")
+    assert str(found.value).splitlines()[0] == "A1: block 0 is twice in sequence 0"
+
+
+def test_blocks_without_references_are_compared_in_the_order_of_their_names():
+    class Wrong(Pages):
+        def reference_counts(self):
+            return {0: 1, 1: 0, 2: 5, 10: 7}
+
+    class WrongMachine(ReferenceCounts):
+        def new_cache(self):
+            return Wrong()
+
+    with pytest.raises(CacheFault) as found:
+        WrongMachine.repeat("A1")
+    assert str(found.value).splitlines()[0] == "A1: block 10 has 7 references, 0 sequences have it"
+
+
+@pytest.mark.part(3)
+@pytest.mark.parametrize(("fault", "text"), FAULTS)
 def test_a_fault_is_found_and_shrinks_to_its_line(fault, text):
     """Each within 120 examples of at most 8 operations."""
     first, again = failure(fault)

@@ -7,7 +7,7 @@ import pytest
 
 from cachesim.base.console import as_text
 from cachesim.engines.shared.memory_use import MIB
-from cachesim.tools.advise.agent_report import agents_data, agents_report
+from cachesim.tools.advise.agent_report import NotedSearch, agents_data, agents_report, flags_of
 from cachesim.tools.advise.agent_search import AgentAdvice, AgentCost, AgentSearch, CostlySetting, FittedSetting
 from cachesim.tools.advise.agent_workload import recorded_workload
 from tests.unit.tools.advise.test_agent_search import conversation
@@ -123,3 +123,87 @@ def test_what_was_left_out_is_said():
     assert "Left out for wrong answers: 1 settings, such as -c 4096 -np 2 (7 of 20 answers)" in text
     data, text = told(costly(500, parallel=1), best=[], wrong=[costly(400, wrong=7, parallel=2)])
     assert data["best"] is None and text.startswith("every setting gives wrong answers (1 tried)")
+
+
+LOAD = {"source": "recorded sessions", "sessions": 9, "left_out": 2, "servers": 3, "longest": 8200}
+SETTING = {"command": "server MODEL -np 2", "flags": "-np 2", "options": [], "bytes": GIB, "less_precise": False,
+           "waits": False, "prompt_tokens": 20_000, "evaluated": 5_000, "share": 0.25, "bound": 1_000, "requests": 20,
+           "unanswered": 0, "wrong": 0, "scale": 1}  # fmt: skip
+DATA = {"model": "m", "profile": "p", "clients": 2, "memory": 8 * GIB, "weights": None, "room": 6 * GIB,
+        "workload": LOAD, "scale": 1, "tried": 7, "excluded": 0, "best": SETTING, "next": [], "wrong": [],
+        "wrong_settings": 0, "reasons": [{"flag": "-np 2", "text": "as many as fit"}]}  # fmt: skip
+
+
+def words_of(**given):
+    """The words of a report, whatever its lines."""
+    return as_text(*agents_report({**DATA, **given})).split()
+
+
+def words(*lines):
+    return " ".join(lines).split()
+
+
+ABOUT = ("m under p, 2 clients: 9 recorded sessions, up to 2 on a server, requests of up to 8,200 tokens; 2 longer "
+         "sessions left out")  # fmt: skip
+BEST = ["server MODEL -np 2",
+        "25.00 % of the prompt tokens evaluated (5,000 of 20,000); any server: at least 5.00 %",
+        "at most 1.0 GiB for caches, 8.0 GiB given; weights and compute buffers are not counted (--weights N)"]
+
+
+def test_a_report_without_more_to_say():
+    assert words_of() == words(*BEST, "why:", "-np 2: as many as fit.", ABOUT, "7 settings tried.")
+
+
+def test_a_report_with_all_that_can_be_said():
+    best = {**SETTING, "less_precise": True, "waits": True, "unanswered": 3}
+    other = {**SETTING, "command": "server MODEL -np 1", "share": 0.5, "unanswered": 1, "bytes": GIB // 2,
+             "waits": True}  # fmt: skip
+    wrong = {**SETTING, "flags": "-np 9", "wrong": 4}
+    found = words_of(best=best, next=[other], wrong=[wrong], wrong_settings=2, excluded=5, scale=64, weights=2 * GIB)
+    assert found == words(
+        BEST[0], f"{BEST[1]}, requests wait for a slot, less precise rows",
+        "3 of 20 requests have no answer: they do not fit into a slot's context",
+        "at most 1.0 GiB for caches, 8.0 GiB given, 2.0 GiB of them for weights; compute buffers are not counted",
+        "next: 50.00 %, 1 of 20 requests unanswered, 0.5 GiB, requests wait for a slot server MODEL -np 1",
+        "why: -np 2: as many as fit.", ABOUT,
+        "7 settings tried; 5 more do not fit into 6.0 GiB. 64 tokens run as one, the best setting again unscaled.",
+        "Left out for wrong answers: 2 settings, such as -np 9 (4 of 20 answers)",
+        "Less precise rows save 1 % of the prompt tokens or more; their errors are not simulated.",
+    )  # fmt: skip
+
+
+def test_a_report_without_a_setting():
+    load = {**LOAD, "source": "a workload", "left_out": 0}
+    wrong = {**SETTING, "wrong": 20}
+    found = words_of(best=None, reasons=[], wrong=[wrong], wrong_settings=3, workload=load, clients=1)
+    assert found == words(
+        "every setting gives wrong answers (3 tried)",
+        "m under p, 1 client: a workload, up to 1 on a server, requests of up to 8,200 tokens", "7 settings tried.",
+        "Left out for wrong answers: 3 settings, such as -np 2 (20 of 20 answers)",
+    )  # fmt: skip
+
+
+def test_an_empty_workload_has_no_share():
+    cost = AgentCost(0, 0, 0, 0, 0, 0)
+    data, _ = told(costly(500, parallel=2)._replace(cost=cost))
+    assert (data["best"]["share"], data["best"]["evaluated"]) == (0.0, 0)
+
+
+def test_a_search_is_noted_while_it_runs(capsys):
+    load = recorded_workload([conversation("s", 4)], "recorded sessions", 2, 0)
+    search = AgentSearch("llama_cpp@b11549", "qwen3", 8 * GIB, 2, load)
+    noted = NotedSearch(search, "m.gguf")
+    noted.begins(1)
+    noted.leads("on all sessions", costly(500, parallel=2, unanswered=1))
+    out, err = capsys.readouterr()
+    assert out == "" and " ".join(err.split()) == (
+        "cachesim: m.gguf under llama_cpp@b11549, 2 clients: 1 recorded sessions, up to 2 on a server, requests of "
+        "up to 32,776 tokens: comparing 1 setting cachesim: so far: llama-server -m m.gguf -c 4096 -np 2: 5.00 %, "
+        "1 of 20 requests unanswered of the prompt tokens evaluated (on all sessions)")  # fmt: skip
+
+
+def test_a_flag_without_a_value_that_is_off_is_not_written():
+    load = recorded_workload([conversation("s", 4)], "recorded sessions", 2, 0)
+    search = AgentSearch("llama_cpp@b11549", "qwen3", 8 * GIB, 2, load)
+    assert [*flags_of({"parallel": 2, "kv_unified": False, "swa_full": False}, search)] == ["-np 2", "-no-kvu"]
+    assert [*flags_of({"kv_unified": True, "swa_full": True}, search)] == ["-kvu", "--swa-full"]

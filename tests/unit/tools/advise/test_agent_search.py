@@ -1,14 +1,27 @@
 """Tests of the search for settings of agents, on small workloads in which every setting can be run as a whole."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import engine_of
-from cachesim.tools.advise.agent_search import SHOWN, WORTH, AgentSearch, agent_forms
+from cachesim.tools.advise.agent_search import (
+    SHOWN,
+    WORTH,
+    AgentCost,
+    AgentSearch,
+    CostlySetting,
+    FittedSetting,
+    _row,
+    _unlike_first,
+    agent_forms,
+    summed,
+)
 from cachesim.tools.advise.agent_workload import recorded_workload
 from cachesim.tools.workload.recorded_session import RecordedRequest, WorkloadSession
+from cachesim.tools.workload.run_cell import Cell
 from cachesim.tools.workload.shipped_sessions import shipped_sessions
 
 GIB = 1 << 30
@@ -128,3 +141,114 @@ def test_an_engine_without_settings_is_refused():
     engine = replace(engine_of(PROFILE), memory=lambda: None)
     with pytest.raises(BadInput, match="no settings for agents are known for llama_cpp"):
         agent_forms(engine)
+
+
+def costly(evaluated=500, gib=1, unanswered=0, imprecise=False, wrong=0, **options):
+    setting = FittedSetting(options, gib * GIB, 4096, imprecise)
+    return CostlySetting(setting, AgentCost(10_000, evaluated, 90, 20, unanswered, wrong))
+
+
+@pytest.mark.parametrize(("better", "worse"), [
+    (costly(900, 9), costly(100, unanswered=1)), (costly(500, 9), costly(520)),
+    (costly(509, 9), costly(500, imprecise=True)),
+    (costly(481, 9, imprecise=True), costly(600)), (costly(500, 1), costly(500, 2)), (costly(a=1), costly(b=1)),
+    (costly(500, 9), costly(400, imprecise=True)),
+])  # fmt: skip
+def test_settings_rank_by_answers_cost_precision_and_memory(better, worse):
+    assert better.rank < worse.rank
+
+
+def test_units_are_thousandths_of_the_prompt():
+    assert [AgentCost(10_000, n, 0, 1, 0).units for n in (0, 4, 6, 10, 10_000)] == [0, 0, 1, 1, 1000]
+    assert AgentCost(0, 5, 0, 1, 0).units == 0
+
+
+@pytest.fixture
+def search():
+    found = AgentSearch(PROFILE, "qwen3", 8 * GIB, 2, recorded_workload([conversation("s", 3)], "sessions", 2, 0))
+    found.judged = lambda first, most: ([one for one in first][:most], [])
+    return found
+
+
+def test_the_last_setting_that_is_shown_serves_all_clients(search):
+    few, many = [costly(500 + n, parallel=1) for n in range(6)], costly(900, parallel=2)
+    assert search._shown([*few[:2], many]) == [*few[:2], many]
+    assert search._shown([many, *few]) == [many, *few[:3]]
+    assert search._shown([*few, many]) == [*few[:3], many]
+    search.first = [*few, many, costly(950, parallel=3)]
+    assert search._shown(few) == [*few[:3], many] and search._shown([]) == [many]
+    search.first = few
+    assert search._shown(few) == few[:4] and search._shown([]) == []
+
+
+def test_a_setting_serves_all_clients_with_a_slot_for_each(search):
+    assert [search.serves_all(costly(parallel=n)) for n in (1, 2, 3)] == [False, True, True]
+    search.agents = search.agents._replace(width="")
+    assert search.serves_all(costly())
+
+
+@pytest.mark.parametrize(("evaluated", "unanswered", "much"), [(190, 0, False), (191, 0, True), (90, 1, True),
+(90, 0, False)])
+def test_a_hundredth_of_the_prompt_is_much(search, evaluated, unanswered, much):
+    assert search._leaves_much(AgentCost(10_000, evaluated, 90, 20, unanswered)) is much
+
+
+def test_settings_of_a_new_cost_are_tried_first():
+    large, small, other, wide = costly(500, 2, a=1), costly(500, 1, b=1), costly(600, 5, c=1), costly(500, 3, d=1)
+    assert _unlike_first([large, other, small, wide]) == [small, other, large, wide]
+
+
+def test_costs_of_cells_are_added_in_recorded_tokens():
+    cells = [Cell(requests=2, refused=1, died=1, prompt=10, evaluated=5, least=3),
+             Cell(requests=3, prompt=1, evaluated=1)]  # fmt: skip
+    assert summed(cells, 4) == AgentCost(44, 24, 12, 5, 2, None, 4)
+    assert summed([Cell(wrong=0), Cell(wrong=2), Cell()], 1).wrong == 2
+
+
+def test_a_row_is_the_largest_of_its_kinds():
+    def use(token, window):
+        return SimpleNamespace(token=token, window=window)
+
+    model = SimpleNamespace(full=[1, 2], windows=[1])
+    assert [_row(use(40, 10), model), _row(use(40, 30), model)] == [20, 30]
+    assert _row(use(0, 30), SimpleNamespace(full=[], windows=[1])) == 30
+    assert _row(use(0, 0), SimpleNamespace(full=[], windows=[])) == 0
+
+
+def test_wrong_answers_end_the_judgement_and_their_server_comes_first(search, monkeypatch):
+    judged = []
+    search.load = SimpleNamespace(servers=range(3))
+
+    def cost(setting, servers, scale, how):
+        judged.append((*servers, scale, how))
+        return AgentCost(10, 5, 1, 2, 0, int(servers == (1,)))
+
+    search.cost = cost
+    found = search._judged(costly().setting)
+    assert found == AgentCost(20, 10, 2, 4, 0, 1, search.scale) and search.suspects == {1}
+    search._judged(costly().setting)
+    assert [one[0] for one in judged] == [0, 1, 1] and judged[0] == (0, search.scale, "judged")
+
+
+def costly(rank, is_imprecise=False):
+    return SimpleNamespace(rank=rank, setting=SimpleNamespace(is_imprecise=is_imprecise), cost=rank)
+
+
+@pytest.mark.parametrize(("best", "more", "shown"), [
+    ([(2, False)], [(1, True), (3, True)], [1, 2, 3]), ([(1, False)], [(2, True)], [1]),
+    ([], [(3, True), (2, True)], [2, 3]), ([(2, False)], [(1, False)], [2]), ([(5, False),
+    (6, False)], [(4, True)], [4, 5, 6]),
+])  # fmt: skip
+def test_rows_of_fewer_bits_are_tried_where_much_is_left(best, more, shown):
+    """They are named with the others, in order, only if the best of all settings has them."""
+    search = AgentSearch.__new__(AgentSearch)
+    rounds = iter([([costly(*one) for one in best], ["wrong"]), ([costly(*one) for one in more], ["bad"])])
+    search.fitted = lambda options: [f"fitted {options}"]
+    search.compared = lambda fitted: [costly(9)]
+    search.judged = lambda compared, most: next(rounds)
+    search.listener = SimpleNamespace(begins=lambda n: None, leads=lambda basis, one: None)
+    search.agents, search.first, search.excluded, search.scale = SimpleNamespace(smaller={"x": 1}), ["first"], [], 1
+    search._leaves_much = lambda cost: True
+    search.confirmed, search._shown = lambda found: found, lambda ran: [one.rank for one in ran]
+    found = search.advice()
+    assert (found.best, [one.rank for one in found[-1]], found.wrong) == (shown, shown, ["wrong", "bad"])

@@ -38,3 +38,11 @@ def test_text_is_sent_as_before(line, sent):
 ])  # fmt: skip
 def test_parts_are_sent_in_the_same_order(line, sent):
     assert changed(sort_parts, line) == sent
+
+
+def test_a_prompt_that_continues_one_of_several_before_it_is_sent_as_it_is():
+    """Also if it does not continue the others."""
+    assert changed(send_unchanged, "A9.B5/h10.d2.S80/h.d.S.u9/h.e2.S.u.v4") == "A9.B5/h10.d2.S80/h.d.S.u9/h.d.S.u.v4"
+    assert changed(send_unchanged, "h10.d2.S80/h.e2.S80.u9/h.e.S.u.v3") == "h10.d2.S80/h.d.S.u9/h.d.S.u.v3"
+    assert changed(send_unchanged, "h10.d2.S80/A9/A.c3/h.d.S.u9") is None
+    assert changed(send_unchanged, "h10.d2.S80/h.d/h.d.S.e2") is None

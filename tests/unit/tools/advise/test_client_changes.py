@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.notation.canonical_text import spell
 from cachesim.scenarios.notation.parse import parse
 from cachesim.scenarios.notation.word_lengths import normal
 from cachesim.tools.advise.client_changes import (
+    client_changes,
     conversations,
     keep_answers,
     load_of,
@@ -30,6 +32,12 @@ def changed(change, text):
     ("S9.u5>t4.a3/S.u.t.a.v2", None), ("S9.u5>t4/S.u.v2", None), ("S9.u5/S.u.v2", None),
     ("S9.u5>a8/S.u.a[5:].v2", "S9.u5>a_A5.a_B3/S.u.a_A.a_B.v2"),
     ("s:S9+u:u5>t4.a3/s:S+u:u+a:a+u:v2", "s:S9+u:u5>t4.a3/s:S+u:u+a:t.a+u:v2"),
+    ("s:S9+u:u5>t4.a3/s:S+u:u+a:a+u:v2>b3/s:S+u:u+a:a+u:v+a:b+u:w2",
+     "s:S9+u:u5>t4.a3/s:S+u:u+a:t.a+u:v2>b3/s:S+u:u+a:t.a+u:v+a:b+u:w2"),
+    ("s:S9+u:u5>a3/s:S+u:u+u:v2", None), ("s:S9+u:u5>a3/s:S+u:u+a:a+u:v2", None), ("u:u5>a3/u:u.b4", None),
+    ("u:u5>t4.a3/u:u+a:a.x4+u:v2", None), ("u:u5>t4.a3/u:u+a:x4+u:v2", None), ("u:u5>a3/u:u", None),
+    ("u:u5>t4.a3/u:u+u:a+u:v2", None), ("u:u5>t4.a3.b2/u:u+a:t.b+u:v2", "u:u5>t4.a3.b2/u:u+a:t.a.b+u:v2"),
+    ("u5>t4.a3.b2/u.t.b.v2", "u5>t4.a3.b2/u.t.a.b.v2"), ("u5>t4.a3/u.v2.a", None),
 ])  # fmt: skip
 def test_answers_stay_whole(line, whole):
     assert changed(keep_answers, line) == whole
@@ -66,3 +74,14 @@ def test_conversations_and_what_they_demand():
     line = parse("S9.A5>r3/S.B5/S.A.r.C2/{erase@0}/S.B.D4>6")
     assert list(conversations(line).values()) == [0, 1, 0, 1]
     assert load_of(line) == (24, 20 + 24, 2)
+
+
+@pytest.mark.parametrize(("name", "line", "sent"), [
+    ("cache_prompt", "A5!/A.B4!", "A5/A.B4"), ("cache_prompt", "A5/A.B4", None),
+    ("no seed", "A5{seed=True}/A.B4", "A5/A.B4"), ("no seed", "A5/A.B4", None),
+    ("one after another", "A5/A.B4{together}/A{together+3}", "A5/A.B4/A"), ("one after another", "A5/A.B4", None),
+    ("no id_slot", "A5@1/A.B4", "A5/A.B4"), ("no id_slot", "A5/{erase@0}/A.B4", None),
+])  # fmt: skip
+def test_a_field_is_changed_in_every_request(name, line, sent):
+    changes = {one.name: one for engine in ENGINES.values() for one in client_changes(engine.manual)}
+    assert changed(changes[name].change, line) == sent

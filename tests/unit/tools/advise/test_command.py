@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
 
 from cachesim.base import untrusted_files
+from cachesim.base.limits import OF_A_RUN
 from cachesim.cli.main import main
+from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.schema import DEFAULT_PROFILE
 from cachesim.tools.advise import command as advise
 from cachesim.tools.advise import ranking, setup_changes
+from cachesim.tools.advise.case_facts import CaseFacts
 from cachesim.tools.advise.report import try_sentence
+from cachesim.tools.advise.saved_tokens import RepairCase
 from cachesim.tools.advise.search import AdviceSearch
+from cachesim.tools.advise.setup_changes import CaseArguments
 from cachesim.tools.server_logs import import_log
 
 EXCERPT = Path(__file__).parents[1] / "server_logs" / "excerpt.log"
@@ -205,3 +211,52 @@ def test_a_log_without_requests_is_refused(tmp_path, capsys):
     log.write_text("srv  update_slots: all slots are idle\n" * 3, "utf-8")
     code, _, err = told(capsys, str(log))
     assert code == 2 and err.count("\n") == 1 and "no complete request" in err
+
+
+def args(**more):
+    return Namespace(**{"case": "A5", "model": "", "sizes": "", "settings": [], "profiles": [], "limits": [], **more})
+
+
+@pytest.mark.parametrize(("more", "model"), [
+    ({}, ""), ({"model": "AA"}, "GA"), ({"sizes": "qwen3"}, "GA"), ({"model": "AA", "sizes": "qwen3"}, "GA")])
+def test_the_model_is_an_argument_if_it_was_one(more, model):
+    scenario = from_line("A5", model="GA")
+    assert advise._arguments(args(**more), scenario, None) == CaseArguments("A5", model)
+
+
+def test_options_and_limits_of_a_case_are_arguments_again():
+    scenario = from_line("A5")
+    limits = {"tokens": 5, "zz": 7} | {limit.name: 9 for limit in OF_A_RUN}
+    kept = tuple((name, amount) for name, amount in limits.items() if name in {limit.name for limit in OF_A_RUN})
+    found = advise._arguments(args(settings=["parallel=2", "cache_ram=0"], limits=[*limits.items()]), scenario, None)
+    assert found == CaseArguments("A5", "", {"parallel": 2, "cache_ram": 0}, kept) and kept
+    imported = RepairCase(scenario)
+    assert advise._arguments(args(model="AA", limits=[("zz", 7)]), scenario, imported) == CaseArguments()
+
+
+@pytest.mark.parametrize(("low", "high", "printed"), [(None, None, None), (5, 6, None), (7, 7, 7), (0, 0, None)])
+def test_facts_of_a_log_are_data(low, high, printed):
+    scenario = from_line("A5", profiles=(DEFAULT_PROFILE,))
+    facts = CaseFacts(low=low, high=high, before=3, contradicted=(4, 2), differing=())
+    found = advise._log_data(args(case="x y.log"), RepairCase(scenario, facts=facts), scenario)
+    assert found["printed_build"] == printed and found["before"] == 3 and found["is_refuted"] is True
+    assert (found["contradicted"], found["differing"], found["assumed"]) == ([4, 2], [], [])
+    assert found["command"].startswith("cachesim import 'x y.log'")
+
+
+def test_a_case_without_a_log_has_no_facts():
+    scenario = from_line("A5")
+    assert advise._log_data(args(case="x y.log"), None, scenario) is None
+    assert advise._log_data(args(case="x y.log"), RepairCase(scenario), scenario) is None
+
+
+@pytest.mark.parametrize(("more", "source", "layers"), [
+    ({}, "", "GGGA"), ({"model": "GA"}, "", "GA"), ({"model": "qwen3-next"}, "Qwen3-Next", "GGGA"),
+    ({"sizes": "gpt-oss"}, "gpt-oss", "W128 A"), ({"model": "W8 A", "sizes": "gpt-oss"}, "gpt-oss", "W8 A"),
+    ({"model": "qwen3-next", "sizes": "qwen3.5-4b"}, "Qwen3.5-4B", "GGGA"),
+])  # fmt: skip
+def test_sizes_are_those_that_are_named_or_those_of_the_model(more, source, layers):
+    """A line has the layers of the named sizes unless it has a model of its own."""
+    ([scenario], sizes) = advise.sized(args(**more))
+    assert (sizes.source.rpartition("/")[2].startswith(source), bool(sizes.source)) == (True, bool(source))
+    assert scenario.model.partition("@")[0] == layers and ("@" in scenario.model) is bool(source)

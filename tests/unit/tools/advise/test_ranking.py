@@ -9,7 +9,7 @@ from cachesim.judging.lower_bound import EvaluationBound
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.advise import ranking
 from cachesim.tools.advise.memory_meter import UNITS
-from cachesim.tools.advise.ranking import SHOWN, TRAPS, choose, choose_best, helps, is_trap, matters
+from cachesim.tools.advise.ranking import SHOWN, TRAPS, RankedAdvice, choose, choose_best, helps, is_trap, matters
 from cachesim.tools.advise.setup_changes import ChangeKind, Setup, SetupChange, Trial, TrialOutcome
 
 PROFILE = "llama_cpp@b11549"
@@ -160,3 +160,15 @@ def test_a_proposal_that_a_released_build_equals_is_not_shown(chosen, released, 
     newest = engine_of(PROFILE).line[-1]
     advice = chosen(trial(released, build(newest)), trial(500, build("llama_cpp@24035-v3", ChangeKind.PROPOSAL)))
     assert [n for n in advised(advice) if n != released] == proposed and released in advised(advice)
+
+
+@pytest.mark.parametrize(("certain", "found", "after"), [
+    (True, [], True), (True, ["outcome"], False), (False, [], False), (False, ["outcome"], False),
+])  # fmt: skip
+def test_a_saving_that_depends_on_an_unseen_outcome_is_not_certain(monkeypatch, certain, found, after):
+    ran = []
+    monkeypatch.setattr(ranking, "run_judged", lambda *given: ran.append(given) or "run")
+    monkeypatch.setattr(ranking, "predicted", lambda run: [*found] if run == "run" else None)
+    piece = RankedAdvice(trial(500, flag("parallel")), 7, certain=certain)
+    assert ranking._with_dependences(piece) == piece._replace(predicted=tuple(found), certain=after)
+    assert ran == [(CASE.scenario, PROFILE, "provenance")]

@@ -46,9 +46,23 @@ def test_the_case_and_its_bound_come_first():
     ({"evaluated": 200}, 7, "The server already evaluates only what any server must evaluate."),
     ({"evaluated": 201}, 7, "7 changes tried, without improvement."),
     ({"evaluated": 200, "wrong": [1]}, 1, "1 change tried, without improvement."),
+    ({"evaluated": 199}, 7, "The server already evaluates only what any server must evaluate."),
 ])
 def test_no_advice_says_why(base, tried, says):
     assert says in report(base=base, tried=tried) and says not in report(advice(FLAG), base=base, tried=tried)
+
+
+def test_a_bound_that_need_not_hold_is_not_told():
+    """Texts that the log does not show are simulated as new: a server may have to evaluate less."""
+    text = report(base={"evaluated": 200}, bound={"total": 200, "holds": False})
+    assert "No advice: texts that the log does not show are simulated as new." in text
+    assert "2 requests, 1,200 prompt tokens: 200 evaluated" in text and "lower bound" not in text
+    assert "7 changes tried" in report(base={"evaluated": 201}, bound={"total": 200, "holds": False})
+
+
+def test_requests_before_the_log_begins_are_told():
+    text = report(log={**LOG, "before": 1})
+    assert "2 requests (1 of them before the log begins, assumed), 1,200 prompt tokens" in text
 
 
 def test_a_piece_of_advice_has_its_tokens_and_its_command():

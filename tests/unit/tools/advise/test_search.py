@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +11,7 @@ from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.corpus import named
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
+from cachesim.tools.advise import search as search_module
 from cachesim.tools.advise.memory_meter import UNITS, Sizes
 from cachesim.tools.advise.ranking import choose, key
 from cachesim.tools.advise.search import AdviceSearch, advice_data
@@ -127,3 +129,30 @@ def test_an_interrupted_search_keeps_what_it_found():
             break
     assert 0 < len(search.found) <= 15
     assert chosen(search).good
+
+
+@pytest.mark.parametrize(("evaluated", "holds"), [((), True), ((7,), True), ((6,), False), ((7, 6), False),
+((6, 9), False)])
+def test_a_bound_holds_if_no_suggestion_is_below_its_own(monkeypatch, evaluated, holds):
+    """Where the texts are not known, the bound is that of texts that are simulated as new."""
+    good = [SimpleNamespace(tried=SimpleNamespace(outcome=SimpleNamespace(evaluated=n), bound=SimpleNamespace(total=7)),
+                            is_released=n > 6) for n in evaluated]  # fmt: skip
+    advice = SimpleNamespace(good=good, released=good[:1], traps=["trap"], base=SimpleNamespace(predicted=[], bytes=5))
+    monkeypatch.setattr(search_module, "case_data", lambda search, has_texts: {
+        "base": {"a": 1}, "bound": {"holds": None if not has_texts else "yes", "total": 7}})  # fmt: skip
+    monkeypatch.setattr(search_module, "piece_data", lambda piece, *rest: piece)
+    found = advice_data(Found(), advice, UNITS, None, False)
+    assert found == {
+        "sizes": None, "base": {"a": 1, "mib": None, "predicted": []}, "bound": {"holds": holds, "total": 7},
+        "advice": good[:1], "not_released": [one for one in good if not one.is_released], "traps": ["trap"],
+        "tried": 2, "changes": 9}  # fmt: skip
+    assert advice_data(Found(), advice, UNITS)["bound"]["holds"] == "yes"
+
+
+class Found:
+    """A search that tried two of its nine changes."""
+
+    found = (1, 2)
+
+    def __len__(self):
+        return 9

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base.errors import NotInBuild
 from cachesim.engines.registry import engine_of
 from cachesim.scenarios.corpus import named
 from cachesim.scenarios.load import load
+from cachesim.tools.advise import ranking
 from cachesim.tools.advise.ranking import since
 from cachesim.tools.advise.setup_changes import Setup, run_trial
 
@@ -35,3 +37,22 @@ def test_an_outcome_that_no_part_of_the_changes_gives_has_no_origin():
     case = Setup(load(named("llama-24110-extension-re-evaluated-hybrid")), "llama_cpp@b9518")
     elsewhere = run_trial(case).outcome._replace(evaluated=0)
     assert since(case, case.profile, elsewhere, engine_of(case.profile)) == []
+
+
+def test_the_first_rule_set_of_a_line_and_one_beside_it_have_no_changes_before():
+    case = Setup(load(named("llama-24110-extension-re-evaluated-hybrid")), "llama_cpp@b9518")
+    engine = engine_of(case.profile)
+    assert since(case, engine.line[0], None, engine) == [] == since(case, "llama_cpp@own", None, engine)
+
+
+def test_what_an_older_build_cannot_run_does_not_explain_anything(monkeypatch):
+    case = Setup(load(named("llama-24110-extension-re-evaluated-hybrid")), "llama_cpp@b9518")
+    asked = []
+
+    def run(scenario, profile, mode, table, **more):
+        asked.append(table.name)
+        raise NotInBuild("an option of a newer build")
+
+    want = run_trial(case).outcome
+    monkeypatch.setattr(ranking, "run_judged", run)
+    assert since(case, case.profile, want, engine_of(case.profile)) == [] and asked

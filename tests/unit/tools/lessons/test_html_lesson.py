@@ -11,8 +11,8 @@ from html.parser import HTMLParser
 import pytest
 
 from cachesim.tools.lessons import lesson_files
-from cachesim.tools.lessons.html_lesson import inline, page
-from cachesim.tools.lessons.lesson_files import blocks
+from cachesim.tools.lessons.html_lesson import _block, inline, page
+from cachesim.tools.lessons.lesson_files import Block, blocks
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 
@@ -101,3 +101,24 @@ def test_text_is_escaped():
 ])  # fmt: skip
 def test_what_stands_in_a_line(text, html):
     assert inline(text) == html
+
+
+def test_an_answer_is_folded():
+    inside = (Block("text", "one"), Block("answer", inside=(Block("text", "two"),)))
+    assert _block(Block("answer", inside=inside), None) == (
+        "<details><summary>Answer</summary><p>one</p>\n"
+        "<details><summary>Answer</summary><p>two</p></details></details>")  # fmt: skip
+
+
+@pytest.mark.parametrize(("block", "html"), [
+    (Block("heading", "A", level=3), "<h3>A</h3>"), (Block("text", "a"), "<p>a</p>"),
+    (Block("code", "x"), '<pre class="line" tabindex="0"><code>x</code></pre>'),
+    (Block("code", "x\ny"), '<pre tabindex="0"><code>x\ny</code></pre>'), (Block("picture", "p"), "caption p"),
+    (Block("list", rows=(("-", "a"), ("-", "b"))), "<ul><li>a</li><li>b</li></ul>"),
+    (Block("list", rows=(("1.", "a"),)), "<ol><li>a</li></ol>"),
+    (Block("table", rows=(("a", "b"), ("1", "2"), ("3", "4"))),
+     '<table tabindex="0"><thead><tr><th>a</th><th>b</th></tr></thead>'
+     "<tbody><tr><td>1</td><td>2</td></tr><tr><td>3</td><td>4</td></tr></tbody></table>"),
+])  # fmt: skip
+def test_a_block_is_an_element(block, html):
+    assert _block(block, lambda one: f"caption {one.text}") == html

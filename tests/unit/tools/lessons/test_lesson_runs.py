@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base.errors import BadInput
 from cachesim.tools.lessons import command, quiz
-from cachesim.tools.lessons.lesson_files import Lesson
-from cachesim.tools.lessons.lesson_runs import _slot
-from cachesim.tools.picture.event_stream import SlotContents
+from cachesim.tools.lessons.lesson_files import Lesson, LessonStep, RunShown
+from cachesim.tools.lessons.lesson_runs import LessonRun, _slot, step_lines
+from cachesim.tools.picture.event_stream import CaptionedWalk, EventWalk, SlotContents
 
 
 def test_marks_stand_below_the_lengths_of_the_checkpoints():
@@ -28,3 +29,50 @@ def test_only_the_quiz_asks(monkeypatch, capsys, number, asked):
     monkeypatch.setattr(command, "ask", lambda text: "")
     command._walk(Lesson(number, "title", None, ()))
     assert seen == asked and "one" in capsys.readouterr().out
+
+
+ONE, TWO = SlotContents(9, ((0, 9),)), SlotContents(4, ((0, 4),), window=((2, 4),), state=4)
+
+
+def lesson_run(held, says, decisions=(), rows=(), entries=()):
+    walk = EventWalk((), [*rows] or [0] * len(says), [0], [len(says)], held, {}, [*entries])
+    return LessonRun(RunShown("A", "", ""), None, CaptionedWalk(walk, says, decisions or [False] * len(says)))
+
+
+def test_a_step_is_told_whole():
+    """The slots that hold something, or held something at the last event that is shown, each beside its number."""
+    run = lesson_run({0: [(0, ONE), (2, TWO)], 1: [], 3: [(0, ONE), (1, ONE), (2, SlotContents())]},
+                     ["start", "", "rule: cut"], [False, False, True],
+                     entries=[(0, ((0, 5), (1, 6))), (2, ((1, 6), (0, 7)))])  # fmt: skip
+    assert step_lines(run, LessonStep("A", 0, "cut")) == [
+        "> A, request 0: cut (rule)", "  slot 0  rows        ====xxxxx  0 to 3", "          window        ++  2 to 3",
+        "          state           *  after 4", "  slot 3  rows        xxxxxxxxx  none",
+        "  prompt cache: entries of 6, 7 (new), 5 (removed) tokens"]  # fmt: skip
+
+
+def test_a_slot_that_stays_empty_is_not_told():
+    run = lesson_run({0: [(0, SlotContents())], 1: [(0, SlotContents(3))]}, ["x: one", "two"])
+    assert step_lines(run, LessonStep("A", 0, "one")) == ["> A, request 0: x: one"]
+    assert step_lines(run, LessonStep("A", 0, "two")) == ["> A, request 0: two"]
+
+
+def test_the_first_event_of_the_request_is_the_step():
+    run = lesson_run({}, ["an a", "a b", "an a", "a"], rows=[0, 1, 1, 1])
+    assert [run.event(LessonStep("A", *one)) for one in ((0, "a"), (1, "a"), (1, "n"), (1, ""))] == [0, 1, 2, 1]
+    with pytest.raises(BadInput) as bad:
+        run.event(LessonStep("A", 0, "b"))
+    assert str(bad.value) == "run A, request 0: no event says 'b'"
+
+
+@pytest.mark.parametrize("held, length", [
+    ({}, 1), ({0: [(0, ONE), (1, TWO)]}, 9), ({0: [(0, TWO)]}, 4), ({0: [], 1: [(0, TWO._replace(state=12))]}, 12),
+    ({0: [(0, SlotContents(window=((0, 3), (5, 8))))]}, 8)])  # fmt: skip
+def test_the_length_is_that_of_all_positions(held, length):
+    assert lesson_run(held, []).length == length
+
+
+def test_a_long_run_has_a_character_for_several_positions():
+    run = lesson_run({0: [(0, SlotContents(rows=((0, 88),)))]}, ["now"])
+    assert step_lines(run, LessonStep("A", 0, "now"))[1] == f"  slot 0  rows        {'=' * 44}  0 to 87"
+    run = lesson_run({0: [(0, SlotContents(rows=((0, 89),)))]}, ["now"])
+    assert step_lines(run, LessonStep("A", 0, "now"))[1] == f"  slot 0  rows        {'=' * 30}  0 to 88"

@@ -157,3 +157,49 @@ def test_values_that_fit_come_in_the_order_of_their_cost_and_others_by_total():
     lower, use = search(12, {"a": 1, "b": 1, "c": 4}, a=9, b=5, c=5)
     assert [(one.option, one.after, one.fits) for one in lower.each(use)] == [
         ("a", 2, True), ("b", 1, False), ("c", 4, False)]  # fmt: skip
+
+
+@pytest.mark.parametrize("now, after", [(10, 5), (9, 5), (8, 4), (3, 2), (2, 1), (1, None), (0, None)])
+def test_without_room_half_is_tried(now, after):
+    """Half of what is above the smallest value, in whole steps, and always less than now."""
+    lower, use = search(0, {"a": 1}, a=now, b=3)
+    found = lower.lower("a", use) if now else lower.lower("a", use._replace(unlimited=""))
+    assert (found and found.after) == after and (not found or (found.before, found.fits) == (now, None))
+
+
+def test_without_room_the_largest_saving_comes_first():
+    lower, use = search(0, {"a": 1, "b": 1, "free": 1}, a=4, b=20, free=40)
+    assert [(one.option, one.before, one.after, one.total // MIB, one.fits) for one in lower.each(use)] == [
+        ("b", 20, 10, 14, None), ("a", 4, 2, 22, None)]  # fmt: skip
+
+
+@pytest.mark.parametrize("room, after, fits", [(0, 8, None), (20, 10, True), (11, 1, True), (10, 1, False)])
+def test_an_option_without_a_limit_gets_one(room, after, fits):
+    """The default, or with room as much as fits beside the others."""
+    lower, use = search(room, {"b": 1}, a=10, b=0)
+    assert lower.lower("b", use) == ("b", 0, after, (10 + after) * MIB, fits)
+
+
+class Named(NamedTuple):
+    """A server whose option "kind" has a size by its name; "none" does not start."""
+
+    lower: dict[str, tuple[str, ...]]
+
+    def use(self, ask):
+        kind = ask.options["kind"]
+        if kind == "none":
+            raise BadInput("does not start")
+        parts = (MemoryPart("rows", MIB, {"f16": 16, "q8": 8, "q4": 4}[kind], "units"),)
+        return MemoryUse(token=0, window=0, state=0, checkpoint=0, parts=parts)
+
+
+@pytest.mark.parametrize("room, kinds, now, after, fits", [
+    (9, ("q8", "q4"), "f16", "q8", True), (5, ("q8", "q4"), "f16", "q4", True), (3, ("q8", "q4"), "f16", "q4", False),
+    (0, ("q8", "q4"), "f16", "q8", None), (9, ("none", "q8"), "f16", "q8", True), (3, ("q8",), "q8", None, None),
+    (3, ("none",), "f16", None, None),
+])  # fmt: skip
+def test_an_option_of_names_has_the_first_that_fits(room, kinds, now, after, fits):
+    """The last if none fits, the first without room; one that does not start is passed over."""
+    forms, ask = Named({"kind": kinds}), MemoryQuestion(real_model("qwen3"), {"kind": now}, None, room * MIB)
+    found = LowerSearch(ask, forms, {}).lower("kind", forms.use(ask))
+    assert found is None if after is None else (found.after, found.fits) == (after, fits)

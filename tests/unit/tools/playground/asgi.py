@@ -54,3 +54,17 @@ def posted(app, body, headers=HEADERS, **more):
 def got(app, path="/", headers=HEADERS, method="GET"):
     """Return the response to a request without a body."""
     return asyncio.run(request(app, method, path, b"", headers))
+
+
+async def lifespan(app):
+    """Start and end an application; return the types of the messages that it sends."""
+    wanted, sent = ["lifespan.startup", "lifespan.shutdown"], []
+
+    async def receive():
+        return {"type": wanted.pop(0)}
+
+    async def send(message):
+        sent.append(message["type"])
+
+    await app({"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}, receive, send)
+    return sent

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from base64 import b64encode
 from hashlib import sha256
 
 import pytest
 
-from tests.unit.tools.playground.asgi import HEADERS, HOST, got, posted, request
+from tests.unit.tools.playground.asgi import HEADERS, HOST, got, lifespan, posted, request
 
 pytest.importorskip("starlette", reason="the extra `playground` is not installed")
 
@@ -25,7 +24,13 @@ class Recorded:
     """Stand-in for the simulator that records what it is asked."""
 
     def __init__(self, error=None):
-        self.asked, self.error = [], error
+        self.asked, self.error, self.life = [], error, []
+
+    async def start(self):
+        self.life.append("started")
+
+    async def close(self):
+        self.life.append("closed")
 
     async def ask(self, fields):
         self.asked.append(fields)
@@ -97,8 +102,39 @@ def test_a_body_that_is_not_a_case_is_refused(app, simulator, body, says):
 
 def test_a_large_body_is_refused_before_it_is_parsed(app, simulator):
     found = posted(app, {"line": "A" * 100_000})
-    assert found.status == 413 and simulator.asked == []
+    assert (found.status, found.body, simulator.asked) == (413, b"at most 32768 bytes are allowed", [])
     assert found.read <= BODY // 4096 + 1                        # the rest is not read
+
+
+def test_a_field_of_another_type_is_refused_with_a_sentence(app):
+    assert posted(app, {"line": 5}).body == b"line: expected a string, found 5"
+
+
+def test_the_longest_body_is_read_to_its_end(app, simulator):
+    body = b'{"line": "A5"}'.ljust(BODY)
+    assert posted(app, body).data == {"html": "x"} and simulator.asked == [{"line": "A5"}]
+    found = posted(app, body + b" ")
+    assert (found.status, found.headers["content-type"]) == (413, "text/plain; charset=utf-8")
+
+
+def test_the_head_of_the_page_is_served_and_refused_like_the_page(app):
+    assert got(app, method="HEAD").status == 200
+    assert got(app, method="HEAD", headers={"host": "evil.example"}).status == 421
+
+
+def test_a_refusal_states_its_cause(app):
+    without = {"host": HOST, "origin": f"http://{HOST}"}
+    twice = [*HEADERS.items(), ("origin", f"http://{HOST}")]
+    refused = [got(app, headers=[]), posted(app, CASE, {"host": HOST}), posted(app, CASE, twice),
+               posted(app, CASE, without)]  # fmt: skip
+    assert [(found.status, found.body.decode()) for found in refused] == [
+        (421, "unknown host"), (403, "foreign origin"), (403, "foreign origin"), (415, "expected application/json"),
+    ]  # fmt: skip
+
+
+def test_the_worker_lives_as_long_as_the_application(app, simulator):
+    assert asyncio.run(lifespan(app)) == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
+    assert simulator.life == ["started", "closed"]
 
 
 def test_other_paths_and_methods_do_not_exist(app, simulator):
@@ -114,7 +150,8 @@ def test_other_paths_and_methods_do_not_exist(app, simulator):
 
 def test_a_full_queue_is_reported(simulator):
     simulator.error = QueueFull()
-    assert posted(application(8080, PAGE, simulator), CASE).status == 503
+    found = posted(application(8080, PAGE, simulator), CASE)
+    assert (found.status, found.body) == (503, b"busy")
 
 
 def test_fifty_requests_at_once(simulator):
@@ -128,15 +165,18 @@ def test_fifty_requests_at_once(simulator):
 def test_every_response_has_the_strict_headers(app):
     for found in (got(app), posted(app, CASE), got(app, "/x"), posted(app, b""), got(app, headers={"host": "x"}),
                   posted(app, CASE, {"host": HOST})):  # fmt: skip
-        head = found.headers
-        assert head["content-security-policy"] == policy(PAGE) and head["cache-control"] == "no-store"
-        assert head["x-content-type-options"] == "nosniff" and head["referrer-policy"] == "no-referrer"
-        assert head["cross-origin-resource-policy"] == "same-origin"
+        assert {name: value for name, value in found.headers.items() if not name.startswith("content-")} == {
+            "cache-control": "no-store", "x-content-type-options": "nosniff", "referrer-policy": "no-referrer",
+            "cross-origin-opener-policy": "same-origin", "cross-origin-resource-policy": "same-origin",
+            **({"allow": found.headers["allow"]} if "allow" in found.headers else {}),
+        }  # fmt: skip
+        assert found.headers["content-security-policy"] == policy(PAGE)
 
 
 def test_the_policy_allows_the_script_and_the_style_of_the_page_only():
-    rules = dict(rule.split(" ", 1) for rule in policy(PAGE).split("; "))
-    for name, text in (("script-src", "script"), ("style-src", "style")):
-        assert rules[name] == f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
-    assert rules["default-src"] == rules["frame-ancestors"] == "'none'" and rules["connect-src"] == "'self'"
-    assert not re.search(r"unsafe|\*", policy(PAGE))
+    script, style = (b64encode(sha256(text).digest()).decode() for text in (b"script", b"style"))
+    assert dict(rule.split(" ", 1) for rule in policy(PAGE).split("; ")) == {
+        "default-src": "'none'", "script-src": f"'sha256-{script}'", "style-src": f"'sha256-{style}'",
+        "connect-src": "'self'", "img-src": "data:", "base-uri": "'none'", "form-action": "'none'",
+        "frame-ancestors": "'none'",
+    }  # fmt: skip

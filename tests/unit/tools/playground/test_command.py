@@ -10,14 +10,19 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from contextlib import contextmanager
 from types import ModuleType
 
 import pytest
 
 from cachesim.base import exits
+from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
+from cachesim.tools.playground.command import add_arguments, port, run
+from cachesim.tools.playground.page import Page
 from tests.shared import ROOT
+from tests.unit.tools.playground.asgi import got
 
 
 @contextmanager
@@ -65,15 +70,82 @@ def test_a_port_in_use(capsys):
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
-        port = other.getsockname()[1]
-        assert main(["playground", "--port", str(port)]) == exits.BAD_INPUT
-    assert capsys.readouterr().err == f"cachesim: port {port}: address already in use (--port 0 chooses a free port)\n"
+        used = other.getsockname()[1]
+        assert main(["playground", "--port", str(used)]) == exits.BAD_INPUT
+    assert capsys.readouterr().err == f"cachesim: port {used}: address already in use (--port 0 chooses a free port)\n"
 
 
-@pytest.mark.parametrize("port", ["65536", "-1", "x"])
-def test_an_impossible_port(capsys, port):
-    assert main(["playground", "--port", port]) == exits.BAD_INPUT
+@pytest.mark.parametrize("number", ["65536", "-1", "x"])
+def test_an_impossible_port(capsys, number):
+    assert main(["playground", "--port", number]) == exits.BAD_INPUT
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_it_has_a_port_and_an_output_as_json():
+    parser = ArgumentParser(prog="playground", usage="playground")
+    add_arguments(parser)
+    assert (parser.parse_args([]).port, parser.parse_args([]).json) == (0, False)
+    assert (parser.parse_args(["--port", "7"]).port, parser.parse_args(["--json"]).json) == (7, True)
+    assert "  --port N    port of 127.0.0.1 (default: a free port)\n" in parser.format_help()
+
+
+def test_the_largest_port_is_accepted():
+    assert (port("0"), port("65535")) == (0, 65535)
+    with pytest.raises(ArgumentTypeError) as refused:
+        port("65536")
+    assert str(refused.value) == "expected a port from 0 to 65535, found '65536'"
+
+
+def test_another_missing_module_is_a_fault_of_the_installation(monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with pytest.raises(BadInput):
+        run(Namespace(port=0, json=False))
+    monkeypatch.setitem(sys.modules, "uvicorn", ModuleType("uvicorn"))
+    monkeypatch.setitem(sys.modules, "cachesim.tools.playground.app", None)
+    with pytest.raises(ImportError):
+        run(Namespace(port=0, json=False))
+
+
+class Served:
+    """What a server that is not run was given, and what was printed before."""
+
+    def __init__(self, monkeypatch, capsys):
+        uvicorn = pytest.importorskip("uvicorn", reason="the extra `playground` is not installed")
+        page, self.options, self.sockets, self.printed = Page("x", ("", "")), {}, [], ""
+
+        def serve(server, sockets):
+            self.options, self.printed = vars(server.config), capsys.readouterr()
+            for one in sockets:
+                self.sockets.append((one.getsockname(), one.getsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR)))
+                with socket.create_connection(one.getsockname(), timeout=30):
+                    pass
+
+        monkeypatch.setattr(uvicorn.Server, "run", serve)
+        monkeypatch.setattr("cachesim.tools.playground.page.make_page", lambda: page)
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_it_serves_one_listening_socket_with_a_bounded_server(monkeypatch, capsys, as_json):
+    served = Served(monkeypatch, capsys)
+    assert main(["playground", *(["--json"] if as_json else [])]) == exits.HOLDS
+    [((host, number), reused)] = served.sockets
+    url = f"http://127.0.0.1:{number}/"
+    assert host == "127.0.0.1" and reused
+    assert (json.loads(served.printed.out)["url"] if as_json else served.printed.out.removesuffix("\n")) == url
+    assert served.printed.err == "cachesim: Ctrl-C ends the playground\n"
+    wanted = {"http": "h11", "ws": "none", "proxy_headers": False, "server_header": False, "limit_concurrency": 64,
+              "log_level": "error", "access_log": False}  # fmt: skip
+    assert {name: served.options[name] for name in wanted} == wanted
+    assert got(served.options["app"], headers={"host": f"127.0.0.1:{number}"}).status == 200
+
+
+def test_it_serves_on_the_port_that_is_named(monkeypatch, capsys):
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        free = other.getsockname()[1]
+    served = Served(monkeypatch, capsys)
+    assert main(["playground", "--port", str(free), "-q"]) == exits.HOLDS
+    assert served.sockets[0][0] == ("127.0.0.1", free) and served.printed.err == ""
 
 
 @pytest.mark.parametrize("package", ["starlette", "uvicorn"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
 
 import pytest
@@ -13,6 +15,7 @@ ECHO = """
 import os, sys, json
 for line in sys.stdin:
     asked = json.loads(line)
+    if asked == "self": asked = [int(sys.argv[1]), os.getsid(0)]
     if asked == "sleep": import time; time.sleep(600)
     if asked == "die": os._exit(1)
     if asked == "long": asked = "x" * (1 << 25)
@@ -43,10 +46,13 @@ def test_requests_at_once_are_answered_in_order_by_one_worker():
 def test_a_full_queue_refuses_at_once_and_takes_requests_again():
     async def work(simulator):
         many = await asyncio.gather(*(simulator.ask(number) for number in range(50)), return_exceptions=True)
-        return many, await simulator.ask("after")
+        return many, [await simulator.ask(number) for number in range(WAITING)], await asyncio.gather(
+            *(simulator.ask(number) for number in range(50)), return_exceptions=True)  # fmt: skip
 
-    many, after = run(work)
-    assert [type(one) for one in many] == [list] * WAITING + [QueueFull] * (50 - WAITING) and after[1] == "after"
+    many, after, again = run(work)
+    assert [type(one) for one in many] == [list] * WAITING + [QueueFull] * (50 - WAITING)
+    assert [number for _, number in after] == list(range(WAITING))
+    assert [type(one) for one in again] == [type(one) for one in many]
 
 
 @pytest.mark.parametrize(("request_", "says", "seconds"), [
@@ -75,3 +81,32 @@ def test_a_reply_is_never_given_to_the_next_request():
         return await simulator.ask("next")
 
     assert run(work)[1] == "next"
+
+
+def test_a_worker_that_runs_is_not_started_again():
+    async def work(simulator):
+        return await simulator.start() is await simulator.start(), await simulator.ask("self")
+
+    is_same, (pid, (parent, session)) = run(work)
+    assert is_same and parent == os.getpid() and session == pid         # Ctrl-C in the terminal does not reach it
+
+
+def test_a_closed_worker_is_killed_and_closed_once():
+    async def work(simulator):
+        process = await simulator.start()
+        await simulator.close()
+        await simulator.close()
+        return process.returncode
+
+    assert run(work) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(("asked", "seconds", "error"), [
+    ("sleep", 0.5, "the simulation took longer than 0.5 s"),
+    ("die", 60.0, "the simulation ended without a result; the terminal of the playground may say why"),
+])  # fmt: skip
+def test_a_case_without_a_result_is_a_problem_without_a_place(asked, seconds, error):
+    async def work(simulator):
+        return await simulator.ask(asked)
+
+    assert run(work, seconds) == {"error": error, "hint": "", "column": 0}

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
+from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base import limits
+from cachesim.tools.playground import worker
 from cachesim.tools.playground.simulator import Simulator
 from cachesim.tools.playground.worker import LIMITS
 
@@ -51,3 +55,30 @@ def test_a_case_has_a_result_or_exceeds_a_limit(answers, number):
 def test_every_limit_is_lower_than_elsewhere():
     assert all(most < limit.value for limit, most in LIMITS.items())
     assert {*limits.OF_A_RUN} - {limits.EXACT_WORK} <= LIMITS.keys()      # the playground computes no exact numbers
+
+
+class FlushedBytes(io.BytesIO):
+    """Output that notes its length at each flush."""
+
+    flushed = ()
+
+    def flush(self):
+        self.flushed = (*self.flushed, self.getvalue().count(b"\n"))
+
+
+def test_a_worker_bounds_itself_and_then_answers_each_line_at_once(monkeypatch):
+    called, out = [], FlushedBytes()
+    for name in ("bound", "end_with_parent"):
+        monkeypatch.setattr(worker, name, lambda *given, name=name: called.append((name, *given)))
+    monkeypatch.setattr(worker, "answer", lambda case: {"asked": case, "limit": limits.NEW_TOKENS.now})
+    lines = io.BytesIO(b'{"line": "A5"}\n{"line": "B5"}\n')
+    monkeypatch.setattr(worker, "sys", SimpleNamespace(stdin=SimpleNamespace(buffer=lines),
+                                                       stdout=SimpleNamespace(buffer=out)))  # fmt: skip
+    try:
+        worker.main(77)
+    finally:
+        limits.lift({})
+    assert called == [("bound", 1024, 1 << 24), ("end_with_parent", 77)] and out.flushed == (1, 2)
+    assert [json.loads(line) for line in out.getvalue().splitlines()] == [
+        {"asked": {"line": "A5"}, "limit": 20_000}, {"asked": {"line": "B5"}, "limit": 20_000},
+    ]  # fmt: skip

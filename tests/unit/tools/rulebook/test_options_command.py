@@ -13,6 +13,7 @@ from cachesim.cli.main import main
 from cachesim.engines.capabilities import Flag
 from cachesim.engines.registry import ENGINES
 from cachesim.model.layer_kinds import KINDS
+from cachesim.tools.rulebook.options_command import prepared
 from cachesim.tools.rulebook.options_report import options_data, options_report
 
 
@@ -51,6 +52,7 @@ def test_a_rule_set_has_its_own_defaults(capsys):
         main(["options", name, "ctx-checkpoints", "--json"])
         told.append(json.loads(capsys.readouterr().out))
     assert [one["flags"][0]["default"] for one in told] == [8, 32]
+    assert [[*one] for one in told] == [["schema", "engine", "profile", "flags"]] * 2
     assert [one["profile"] for one in told] == ["llama_cpp@b8152", ""]
 
 
@@ -101,3 +103,17 @@ def test_a_flag_has_the_spelling_of_the_release(capsys, release, spelling):
     assert main(["options", f"sglang@{release}", "mamba_radix_cache_strategy", "--json"]) == exits.HOLDS
     (flag,) = json.loads(capsys.readouterr().out)["flags"]
     assert flag["spellings"] == [spelling]
+
+
+def test_the_last_rule_set_that_is_given_has_the_defaults(capsys):
+    assert main(["options", "-p", "llama_cpp@b8152", "-p", "mlx_lm@0.31.1"]) == exits.HOLDS
+    assert capsys.readouterr().out.startswith("server flags of mlx_lm@0.31.1: ")
+    assert main(["options", "mlx_lm", "draft-model", "-p", "mlx_lm@0.31.1", "--json"]) == exits.HOLDS
+    data = json.loads(capsys.readouterr().out)
+    assert (data["engine"], data["profile"], [flag["name"] for flag in data["flags"]]) == (
+        "mlx_lm", "mlx_lm@0.31.1", ["draft_model"])  # fmt: skip
+
+
+def test_a_flag_is_accepted_with_its_dashes():
+    assert prepared(["options", "-np", "--cache-ram", "-p", "x@1", "--json"], ["-p", "--json"]) == [
+        "options", "np", "cache-ram", "-p", "x@1", "--json"]  # fmt: skip

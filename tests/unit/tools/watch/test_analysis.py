@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -153,3 +154,30 @@ def test_once_reports_a_log_that_cannot_be_read_to_its_end(monkeypatch):
     monkeypatch.setattr(os, "read", fail)
     with pytest.raises(BadInput, match=r"verbosity_4.log: input/output error"):
         Analysis(Sources(log=log, once=True), Printed()).run()
+
+
+def made(log=True, copies=None):
+    """An analysis whose idle log has two rows; a row of the log becomes two printed rows."""
+    printed = Printed()
+    found = Analysis(Sources(copies, log=LogFollower(LOG) if log else None), printed)
+    asked = []
+
+    def logged(row, is_alone):
+        asked.append((row["source"], is_alone))
+        return row, {"source": "more"}
+
+    found._lines = SimpleNamespace(idle=lambda: ({"source": "a"}, {"source": "b"}))
+    found._joined = SimpleNamespace(logged=logged)
+    return found, printed, asked
+
+
+def test_rows_of_an_idle_log_are_printed():
+    found, printed, asked = made()
+    found._idle()
+    assert printed.rows == ["a", "more", "b", "more"] and asked == [("a", True), ("b", True)]
+    found, printed, asked = made(copies=3)
+    found._idle()
+    assert asked == [("a", False), ("b", False)]
+    found, printed, _ = made(log=False)
+    found._idle()
+    assert printed.rows == []

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from random import Random
 from string import ascii_letters
+from types import SimpleNamespace
 
 import pytest
 
@@ -22,7 +23,7 @@ from cachesim.tools.watch.joined_rows import (
 )
 from cachesim.tools.watch.paired_halves import COUNTS, NOT_APART, PATIENCE, ClientHalf, LogHalf
 from cachesim.tools.watch.recent_bodies import RecentBodies
-from cachesim.tools.watch.server_losses import UNREACHABLE
+from cachesim.tools.watch.server_losses import UNREACHABLE, BodyLink, ServedRequest
 from cachesim.tools.watch.watched_exchange import CLIENT_LEFT, INCOMPLETE, NOT_COPIED, WHOLE, WatchedExchange
 
 
@@ -320,3 +321,31 @@ def test_causes_are_counted_if_they_cost_tokens():
 ])  # fmt: skip
 def test_the_last_objects_of_a_reply_are_read(data, events):
     assert [*_events(data)] == events
+
+
+@pytest.mark.parametrize(("fields", "number", "served"), [
+    ({}, 4, {"prompt": 12, "reused": 7}), ({"end": CLIENT_LEFT}, 4, {"prompt": 12, "reused": 7}),
+    ({"end": CLIENT_LEFT, "prompt": 20}, 4, {"prompt": 12, "reused": 7}),
+    ({"end": CLIENT_LEFT, "prompt": 9}, 4, {"prompt": 9, "reused": 7}),
+    ({"end": CLIENT_LEFT, "evaluated": None}, 4, {"prompt": None, "reused": 7}),
+    ({"prompt": 20}, 4, {"prompt": 20, "reused": 7}), ({"reused": [1, 2]}, 4, {"prompt": 12, "reused": None}),
+    ({}, 0, None), ({"status": 400}, 4, None),
+])  # fmt: skip
+def test_the_losses_learn_what_the_server_did_for_a_request(fields, number, served):
+    joined, noted = JoinedRows(RecentBodies(), True), []
+    joined.losses = SimpleNamespace(add=lambda *given: noted.append(given))
+    place = {"slot": 3, "run": 0, "task": 9, "cause": "date", "end": WHOLE}
+    row = {"prompt": 12, "reused": 7, "evaluated": 5, **place, **fields}
+    link = BodyLink(number, 2)
+    joined._serve(ClientHalf(row, link, ended=8), row)
+    wanted = None if served is None else ServedRequest(link, 8, 3, 0, 9, **served)
+    assert noted == ([] if wanted is None else [(wanted, "date")])
+
+
+@pytest.mark.parametrize(("after", "stated"), [(100, {("timings", "prompt_n"): 5}), ((1 << 16) + 1, {})])
+def test_counts_are_read_at_the_end_of_a_reply(after, stated):
+    """The last 65536 bytes, and what follows them; a reply in another coding is not read."""
+    event = b'data: {"timings": {"prompt_n": 5}}\n\n'
+    made = SimpleNamespace(coding="", reply=bytearray(event + b":" * after), rest=b"\n\n")
+    assert joined_rows._stated(made) == stated
+    assert joined_rows._stated(SimpleNamespace(coding="gzip", reply=bytearray(event), rest=b"")) == {}

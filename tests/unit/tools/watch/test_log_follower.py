@@ -131,3 +131,47 @@ def test_a_log_truncated_to_nothing_is_read_from_its_start(tmp_path):
     assert follow(log) == [] and log.restarts == 1
     (tmp_path / "log").write_text("a\n")
     assert follow(log) == ["a"] and log.restarts == 1
+
+
+def test_a_failed_read_is_stated_until_one_succeeds(tmp_path, monkeypatch):
+    (tmp_path / "log").write_text("one\n")
+    log, read = LogFollower(tmp_path / "log"), os.read
+    assert log.failure == ""
+
+    def fails(file, size):
+        raise OSError(5, "Input/output error") if size > 1 else OSError()
+
+    monkeypatch.setattr(os, "read", fails)
+    assert follow(log) == [] and (log.failure, log.has_more) == ("input/output error", False)
+    monkeypatch.setattr(log_follower, "PIECE", 1)
+    assert follow(log) == [] and log.failure == "cannot be read"
+    monkeypatch.undo()
+    assert os.read is read and follow(log) == ["one"] and log.failure == ""
+
+
+def test_standard_input_has_no_failure_and_no_size(monkeypatch):
+    end, other = os.pipe()
+    with os.fdopen(end) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        log = LogFollower(STDIN)
+        assert (log.failure, log.unread, log.wait_on(), log.ended) == ("", 0, [end], False)
+        os.write(other, b"one\ntwo")
+        assert follow(log) == ["one"] and not log.has_more
+        os.close(other)
+        assert follow(log) == [] and log.ended and log.wait_on() == [] and follow(log) == []
+        assert list(log.last()) == ["two"]
+        log.close()
+        assert os.fstat(end)                                     # not this command's to close
+
+
+def test_unread_bytes_are_those_after_the_last_read(tmp_path):
+    (tmp_path / "log").write_text("one\ntwo\n")
+    log = LogFollower(tmp_path / "log")
+    assert (log.unread, log.name, log.wait_on()) == (8, str(tmp_path / "log"), [])
+    follow(log)
+    assert log.unread == 0
+    (tmp_path / "log").write_text("")
+    assert log.unread == 0
+    log.close()
+    log.close()
+    assert log.unread == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from cachesim.tools.server_logs.conclusions import conclude
@@ -151,3 +153,32 @@ def test_no_tokens_were_evaluated_again_only_if_the_common_prefix_is_certainly_n
     numbers = {"lcp": ProvenRange(*lcp), "cache_n": ProvenRange(*cache_n)}
     assert log_rows._again(LoggedRequest(numbers=numbers)) == again
     assert log_rows._again(LoggedRequest(numbers={**numbers, "lost": ProvenRange(5, 10)})) == [5, 10]
+
+
+@pytest.mark.parametrize(("number", "requests", "rows"), [
+    (10 + log_rows.LATE, ["x"], []), (11 + log_rows.LATE, ["x"], ["over"]), (11 + log_rows.LATE, [], []),
+    (1, ["x"], [])])
+def test_the_requests_of_another_run_are_over_when_it_got_no_more_lines(number, requests, rows):
+    flushed, watched = [], LogRows.__new__(LogRows)
+
+    def run(own):
+        ties = SimpleNamespace(requests=own, flush=lambda: flushed.append(own))
+        return SimpleNamespace(last=10, reader=SimpleNamespace(ties=ties), over=lambda: ["over"])
+
+    mine, other = run(["mine"]), run(requests)
+    watched._runs, watched._rows = {1: mine, 2: other}, lambda run, over: over
+    assert [*watched._rows_of_others(mine, number)] == rows and flushed == [requests] * len(rows)
+
+
+@pytest.mark.parametrize(("is_known", "slot"), [(True, 3), (False, None)])
+def test_a_slot_that_is_not_known_is_not_stated(monkeypatch, is_known, slot):
+    watched = LogRows.__new__(LogRows)
+    watched._grammar = SimpleNamespace(signatures=())
+    monkeypatch.setattr(log_rows, "_again", lambda request: 7)
+    monkeypatch.setattr(log_rows, "_end", lambda request: "whole")
+    request = SimpleNamespace(numbers={"n_tokens": SimpleNamespace(data=9)}, slot=3, is_slot_known=is_known, task=4,
+                              lines=(1, 2), is_refused=False)  # fmt: skip
+    run = SimpleNamespace(number=5, prompts=SimpleNamespace(change=lambda one: "new"))
+    found = watched._row(run, request, [])
+    assert (found["slot"], found["task"], found["run"], found["lines"], found["prompt"]) == (slot, 4, 5, [1, 2], 9)
+    assert (found["again"], found["end"], found["advice"], found["causes"]) == (7, "whole", "", [])

@@ -8,6 +8,7 @@ import random
 import tracemalloc
 from base64 import b64encode
 from inspect import getsource
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +16,7 @@ from cachesim.base.errors import BadInput, OverLimit
 from cachesim.base.limits import WATCHED_VALUES
 from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
 from cachesim.tools.watch.held_bytes import HeldBytes
-from cachesim.tools.watch.recent_bodies import RecentBodies
+from cachesim.tools.watch.recent_bodies import RecentBodies, _own_bytes
 from cachesim.tools.watch.report import row_text
 from tests.live.watch_plants import CHANGES, changed_tools, opening
 
@@ -276,3 +277,26 @@ def test_an_adapter_with_the_scale_0_is_no_change():
     bodies, messages = RecentBodies(), [{"role": "user", "content": "A question of some length, please."}]
     added(bodies, chat(messages, lora=[{"id": 0, "scale": 1.0}]))
     assert added(bodies, chat(messages, lora=[{"id": 1, "scale": 0.0}, {"id": 0, "scale": 1.0}]))["cause"] == "same"
+
+
+def test_pointers_to_parts_messages_and_tools_count_eight_bytes_each():
+    def kept(parts=(), messages=(), tools=(), memory=0):
+        plain = SimpleNamespace(parts=parts, starts=[], messages=[], begins=[])
+        body = SimpleNamespace(url="", model="", messages=messages, tools=tools, answer=None, parameters={})
+        record = SimpleNamespace(text="", known_answer="", plain=plain, body=body, seen=None)
+        return SimpleNamespace(record=record, raw=SimpleNamespace(memory=memory), adapters=(), row={})
+
+    least = _own_bytes(kept())
+    assert [_own_bytes(kept(**given)) - least for given in (
+        {"parts": [1, 2, 3]}, {"messages": [1]}, {"tools": [1, 2]}, {"parts": [1], "messages": [1], "memory": 100},
+    )] == [24, 8, 16, 116]  # fmt: skip
+
+
+def test_of_each_conversation_the_last_body_is_kept():
+    bodies, first, second = RecentBodies(), conversation(1, "extends"), conversation(2, "extends")
+    for each in (first, first, second, second):
+        added(bodies, next(each))
+    assert [one.conversation for one in bodies._kept] == [1, 1, 2, 2]
+    last = bodies._kept[1::2]
+    bodies._shrink()
+    assert [*bodies._kept] == last

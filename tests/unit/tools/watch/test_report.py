@@ -158,3 +158,17 @@ def test_the_table_keeps_a_bounded_number_of_rows(table):
     for number in range(MOST + 5):
         table._rows.append({**ROW, "number": number})
     assert len(table._rows) == MOST and shown(table)[-1][0][0] == str(MOST + 4)
+
+
+def test_a_table_without_a_row_ends_with_the_totals(table, capsys):
+    table.end(TOTALS)
+    assert capsys.readouterr().out.splitlines() == [
+        "2 requests: prompt 1,200, reused at least 1,000, evaluated", "  200 tokens"]  # fmt: skip
+    assert table._live is None
+
+
+def test_a_row_is_shown_at_once(table):
+    for number in (1, 2):
+        table.row({**ROW, "prompt": 4000 + number})
+        assert f"4,00{number}" in table._console.file.getvalue()
+    table._live.stop()

@@ -1,0 +1,199 @@
+"""Tests of weights and embeddings: their ranges, their grid, and the keys of tokens."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cachesim.base.errors import Crash
+from cachesim.base.keyed_tokens import IDS
+from cachesim.model import function_tables, weights
+from cachesim.model.forward import make_weights
+from cachesim.model.grid import WEIGHT_UNIT, add_residual
+from cachesim.model.hash_mixing import mix_int, token_digests
+from cachesim.model.spec import parse
+from cachesim.model.weights import (
+    WeightDraw,
+    draw_delta_net,
+    draw_ssm,
+    embed,
+    embed_tokens,
+    project_bound,
+    require_product,
+)
+
+MADE = make_weights(parse("AGSC"), 0)
+
+
+def on_grid(values):
+    return np.array_equal(np.rint(values / WEIGHT_UNIT) * WEIGHT_UNIT, values)
+
+
+def test_an_embedding_spans_minus_one_to_one():
+    found = embed(np.arange(2000, dtype=np.uint64), MADE)
+    assert found.shape == (2000, 32) and np.array_equal(np.rint(found / 2**10) * 2**10, found)
+    assert -(2.0**30) <= found.min() < -0.999 * 2**30 and 0.999 * 2**30 < found.max() < 2.0**30
+    lane = int(MADE.lanes[3])
+    assert found[5, 3] == (mix_int(5 ^ lane) >> 43) * 2.0**10 - 2.0**30
+
+
+def test_tokens_without_a_key_have_the_embedding_of_their_digest():
+    tokens = [7, 8, 2**63]
+    assert np.array_equal(embed_tokens(tokens, 4, MADE), embed(token_digests(tokens, 4), MADE))
+
+
+def test_a_key_adds_the_update_of_its_adapters_to_its_own_tokens():
+    tokens = [7, 8 + 5 * IDS, 7 + 5 * IDS, 9, 8 + 6 * IDS, 10 + 5 * IDS]
+    plain = embed(token_digests([7, 8, 7, 9, 8, 10], 0), MADE)
+    found = embed_tokens(tokens, 0, MADE)
+    assert np.array_equal(found[[0, 3]], plain[[0, 3]])
+    for key, rows in ((5, [1, 2, 5]), (6, [4])):
+        draw = WeightDraw(key, -1)
+        a, b = (np.where(draw.bits(32) & np.uint64(1), 1.0, -1.0) for _ in range(2))
+        update = np.rint(plain[rows] @ a / 32)[:, None] * b
+        assert np.array_equal(found[rows], add_residual(plain[rows], update)) and update.any()
+
+
+def test_a_stream_of_numbers_depends_on_seed_and_layer_and_goes_on():
+    draw, start = WeightDraw(3, 1), mix_int(mix_int(mix_int(4) + mix_int(3)) + 1)
+    assert draw.bits(3).tolist() == [mix_int(start + i) for i in range(3)]
+    assert draw.bits(3).tolist() == [mix_int(mix_int(start + 1) + i) for i in range(3)]
+
+
+def test_uniform_numbers_lie_between_minus_one_and_one():
+    found = WeightDraw(3, 1).uniform(50, 40)
+    assert found.shape == (50, 40) and -1 <= found.min() < -0.99 and 0.99 < found.max() < 1
+    assert abs(found.mean()) < 0.05 and WeightDraw(3, 1).uniform(4).tolist() == [
+        (int(bits) >> 11) * 2.0**-52 - 1 for bits in WeightDraw(3, 1).bits(4)]  # fmt: skip
+
+
+def test_weights_are_on_the_grid_and_in_their_ranges():
+    draw = WeightDraw(0, 0)
+    matrix, norm, taps = draw.matrix(64, 200), draw.norm(500), draw.taps(4, 500)
+    assert on_grid(matrix) and on_grid(norm) and on_grid(taps)
+    lengths = np.sqrt((matrix**2).sum(axis=0))
+    assert 0.9 < lengths.mean() < 1.1 and abs(matrix).max() <= np.sqrt(3 / 64) + WEIGHT_UNIT
+    assert 0.75 <= norm.min() < 0.76 and 1.24 < norm.max() <= 1.25
+    sizes = abs(taps)
+    assert sizes.min() + WEIGHT_UNIT >= 0.2 and sizes.max() <= 0.3 + WEIGHT_UNIT and (taps < 0).any()
+    assert (abs(taps).sum(axis=0) <= 1.2 + 4 * WEIGHT_UNIT).all()
+
+
+def test_a_model_has_weights_of_these_shapes():
+    attention, delta, ssm, conv = (layer.attention or layer.recurrence for layer in MADE.layers)
+    assert [part.shape for part in attention] == [(32, 128), (64, 32)]
+    assert [part.shape for part in delta] == [(32, 264), (4, 192), (16,), (4, 1), (4 * 4097,), (3, 4 * 4097), (64, 32)]
+    assert [part.shape for part in ssm] == [(32, 164), (4, 96), (64,), (4, 1), (4 * 4097,), (2, 4 * 4097), (64, 32)]
+    assert [part.shape for part in conv] == [(32, 96), (3, 32), (32, 32)]
+    assert (MADE.lanes.shape, MADE.norm.shape, MADE.readout.shape) == ((32,), (32,), (32, 64))
+    assert on_grid(delta.skip) and 0.75 <= delta.skip.min() <= delta.skip.max() <= 1.25
+
+
+def test_factors_are_those_of_the_decay_in_their_units():
+    delta, ssm = draw_delta_net(WeightDraw(0, 0)), draw_ssm(WeightDraw(0, 0))
+    assert np.array_equal(delta.factors[0], -delta.decay * 2.0**-16) and (delta.factors[1] == 2.0**-26).all()
+    assert np.array_equal(delta.factors[2], np.rint(delta.decay * 2.0**16))
+    assert np.array_equal(ssm.factors[0], np.tile(function_tables.SOFTPLUS, 4) * 2.0**-44)
+    assert np.array_equal(ssm.factors[1], ssm.decay)
+
+
+def test_a_projection_of_a_normed_vector_is_bounded_by_its_longest_column():
+    into = np.zeros((32, 3))
+    into[0, 0], into[:4, 1] = 1.0, 1.0
+    assert project_bound(into) == 7.5 * 2 + 2.0**-30
+
+
+@pytest.mark.parametrize(("norm", "fits"), [(2.0**12, False), (2.0**12 - 1, True)])
+def test_products_must_stay_below_the_largest_exact_integer(norm, fits):
+    """A column of length 2 in steps of 2**-10 times a vector in steps of 2**-30: 2**53 in units of both."""
+    weight = np.zeros((32, 2))
+    weight[:4, 1] = 1.0
+    if fits:
+        require_product(norm, weight)
+        return
+    with pytest.raises(Crash, match="projection: weights of the simulated model too large"):
+        require_product(norm, weight)
+
+
+@pytest.mark.parametrize("name", ["draw_attention", "draw_delta_net", "draw_ssm", "draw_short_conv"])
+@pytest.mark.parametrize("factor", [2.0**13, 2.0**22])
+def test_weights_that_are_too_large_are_refused(monkeypatch, name, factor):
+    monkeypatch.setattr(WeightDraw, "matrix", lambda draw, n_in, n_out: np.full((n_in, n_out), factor))
+    with pytest.raises(Crash):
+        getattr(weights, name)(WeightDraw(0, 0))
+
+
+def test_a_gate_beyond_its_table_is_refused(monkeypatch):
+    monkeypatch.setattr(function_tables, "GATE_RANGE", 2.0)
+    for draw in (draw_delta_net, draw_ssm):
+        with pytest.raises(Crash, match=r"a gate may reach [\d.]+, its table ends at 2\.0"):
+            draw(WeightDraw(0, 0))
+
+
+def longest(weight):
+    """The length of the longest column."""
+    return max(sum(value**2 for value in column) ** 0.5 for column in weight.T)
+
+
+def products(norm, weight):
+    return "projection", norm * longest(weight) * 2.0**40
+
+
+def sums(taps):
+    return max(sum(abs(value) for value in column) for column in taps.T)
+
+
+def bounds_of(monkeypatch, draw):
+    """Return the bounds that are demanded of drawn weights, and the weights."""
+    told = []
+    monkeypatch.setattr(weights, "require", lambda bound, what: told.append((what, bound)))
+    made = draw(WeightDraw(0, 0))
+    return dict(pairs_by_place(told)), made
+
+
+def pairs_by_place(told):
+    return [(f"{what} {i}", bound) for i, (what, bound) in enumerate(told)]
+
+
+def test_bounds_of_attention_are_those_of_its_weights(monkeypatch):
+    """Scores of 16 products of values in steps of 2**-20; softmax weights times values in two limbs."""
+    told, made = bounds_of(monkeypatch, weights.draw_attention)
+    most = project_bound(made.into)
+    limbs = function_tables.WEIGHT_ONE * weights.EXACT_ROWS.value * max(most * 2.0**30 / weights.LIMB, weights.LIMB)
+    assert told == pytest.approx(dict(pairs_by_place([
+        products(7.5, made.into), ("score of a query and a key", 16 * (most * 2.0**20) ** 2),
+        ("sum over the keys of a softmax", limbs), products(8 * most, made.out)])))  # fmt: skip
+
+
+def test_bounds_of_recurrences_are_those_of_their_weights(monkeypatch):
+    """A convolution makes its inputs at most as large as its taps say, and never counts as making them smaller."""
+    told, made = bounds_of(monkeypatch, draw_delta_net)
+    most = project_bound(made.into)
+    inside = most * max(1.0, sums(made.taps)) + 2.0**-30
+    column = inside / (1 - weights.MOST_DECAY - 16 * 2.0**-16)
+    assert told == pytest.approx(dict(pairs_by_place([
+        products(7.5, made.into), ("short convolution", most * sums(made.taps) * 2.0**40),
+        ("recurrent matrix of a delta net", 1.01 * column * 2.0**36), products(8 * 1.25 * inside, made.out)])))
+    told, made = bounds_of(monkeypatch, draw_ssm)
+    most = project_bound(made.into)
+    inside = most * max(1.0, sums(made.taps)) + 2.0**-30
+    softplus = [*function_tables.SOFTPLUS] * 4
+    gain = max(one / (1 - decay) for one, decay in zip(softplus, made.decay, strict=True))
+    assert told == pytest.approx(dict(pairs_by_place([
+        products(7.5, made.into), ("short convolution", most * sums(made.taps) * 2.0**40),
+        ("recurrent matrix of an SSM", 16 * inside**3 * gain * 2.0**26), products(8 * 1.25, made.out)])))  # fmt: skip
+
+
+def test_bounds_of_a_convolution_are_those_of_its_weights(monkeypatch):
+    told, made = bounds_of(monkeypatch, weights.draw_short_conv)
+    after = project_bound(made.into) ** 2 * sums(made.taps)
+    assert told == pytest.approx(dict(pairs_by_place([
+        products(7.5, made.into), ("short convolution", after * 2.0**40),
+        products(32**0.5 * project_bound(made.into) * after, made.out)])))  # fmt: skip
+
+
+@pytest.mark.parametrize("taps, factor", [(0.5, 1.0), (2.0, 2.0)])
+def test_a_convolution_that_shrinks_its_inputs_counts_as_none(taps, factor):
+    made = draw_ssm(WeightDraw(0, 0))
+    made = made._replace(taps=np.full((1, made.taps.shape[1]), taps))
+    assert weights._conv_bound(made) == project_bound(made.into) * factor + 2.0**-30

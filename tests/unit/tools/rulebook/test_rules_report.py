@@ -1,0 +1,157 @@
+"""Tests of the reports on rules and profiles, on an engine with a short main line."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from cachesim.tools.rulebook import rules_report
+from cachesim.tools.rulebook.rules_report import RuleLife, life, rule_data, tables
+from tests.unit.tools.rulebook.toy_engine import (
+    COUNT,
+    FIRST,
+    LAST,
+    SECOND,
+    THIRD,
+    UNUSED,
+    lines_of,
+    with_toy_engine,
+)
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    return with_toy_engine(monkeypatch)
+
+
+KEEP_FLAGS = (("--most", "Most entries."), ("bare", ""))
+COUNT_FLAGS = (("other", ""), ("bare", ""))
+
+
+def test_a_life_is_the_span_on_the_main_line_and_what_lies_beside_it(toy):
+    every = tables()
+    assert life(FIRST, every) == RuleLife("toy", ("toy@1", "toy@as-1"), until="toy@2", after="TOY-KEEP.2",
+                                          flags=KEEP_FLAGS)  # fmt: skip
+    assert life(SECOND, every) == RuleLife(
+        "toy", ("toy@3", "toy@2", "toy@same"), since="toy@2", until="toy@4", before="TOY-KEEP.1", after="TOY-KEEP.3",
+        proposed=(("toy@last", "TOY-KEEP.LAST"),), inferred=("toy@3",), flags=KEEP_FLAGS,
+    )  # fmt: skip
+    assert life(THIRD, every) == RuleLife("toy", ("toy@4",), since="toy@4", before="TOY-KEEP.2",
+                                          proposed=(("toy@as-1", "TOY-KEEP.1"),), flags=KEEP_FLAGS)  # fmt: skip
+
+
+def test_a_proposed_rule_replaces_the_rule_of_its_base(toy):
+    assert life(LAST, tables()) == RuleLife("toy", ("toy@last",), before="TOY-KEEP.2", flags=KEEP_FLAGS)
+
+
+def test_a_rule_in_a_place_that_was_empty_has_nothing_before_it(toy):
+    users = ("toy@4", "toy@3", "toy@last", "toy@as-1", "toy@same")
+    assert life(COUNT, tables()) == RuleLife("toy", users, since="toy@3", flags=COUNT_FLAGS)
+
+
+def test_a_rule_that_nothing_uses_has_an_empty_life(toy):
+    assert life(UNUSED, tables()) == RuleLife()
+
+
+def test_tables_are_those_of_the_first_engine_with_the_rule(toy):
+    assert [*tables()] == [*tables("no such rule")] == ["mlx_lm", "toy"]
+    [(engine, fields)] = tables("TOY-KEEP.LAST").items()
+    assert (engine, [*fields]) == ("toy", [*toy.profiles])
+    assert fields["toy@2"] == {"keep": SECOND} and fields["toy@last"] == {"keep": LAST, "count_rule": COUNT}
+    assert [*tables("ML-LRU-HAND.copy")] == ["mlx_lm"]
+
+
+def test_a_rule_as_data_has_all_that_is_known_of_it(toy):
+    line = inspect.getsourcelines(SECOND)[1]
+    assert rule_data("TOY-KEEP.2", SECOND, tables()) == {
+        "rule": "TOY-KEEP.2", "role": "drop", "decides": "Keep the second entry; return it. The others go.",
+        "source": "org/toy toy.c keep_second (b12), since #7",
+        "link": "https://github.com/org/toy/blob/b12/toy.c", "since": "#7", "until": "",
+        "code": "def keep_second(held):\n    return held[1:2]\n", "builds": [],
+        "profiles": ["toy@3", "toy@2", "toy@same"],
+        "in_force": {"since": "toy@2", "until": "toy@4", "inferred": ["toy@3"]},
+        "instead": {"before": "TOY-KEEP.1", "after": "TOY-KEEP.3",
+                    "proposed": [{"profile": "toy@last", "rule": "TOY-KEEP.LAST"}]},
+        "flags": [{"flag": "--most", "help": "Most entries."}, {"flag": "bare", "help": ""}], "grades": [],
+        "shown_in": [], "file": f"{SECOND.__module__.replace('.', '/')}.py:{line}",
+    }  # fmt: skip
+
+
+def test_the_code_of_a_rule_without_a_description_is_whole(toy):
+    assert rule_data("TOY-KEEP.1", FIRST, tables())["code"] == "def keep_first(held):\n    return held[:1]\n"
+
+
+DATA = {
+    "rule": "TOY-KEEP.2", "role": "drop", "decides": "Keeps the second entry. The others go.", "source": "org/toy",
+    "link": "https://x/y", "code": "return 1\n", "profiles": ["toy@2", "toy@3"], "builds": ["until b7", "since b9"],
+    "in_force": {"since": "toy@2", "until": "toy@4", "inferred": ["toy@2", "toy@3"]},
+    "instead": {"before": "TOY-KEEP.1", "after": "TOY-KEEP.3",
+                "proposed": [{"profile": "toy@p", "rule": "TOY-P"}, {"profile": "toy@q", "rule": "TOY-Q"}]},
+    "flags": [{"flag": "--most", "help": "Most entries."}, {"flag": "bare", "help": ""}],
+    "grades": [{"case": "one", "grade": "read"}, {"case": "two", "grade": "recorded"}], "shown_in": ["a", "b"],
+    "file": "toy.py:3",
+}  # fmt: skip
+BARE = {
+    **DATA, "link": "", "profiles": [], "builds": [], "in_force": {"since": "", "until": "", "inferred": []},
+    "instead": {"before": "", "after": "", "proposed": []}, "flags": [], "grades": [], "shown_in": [],
+}  # fmt: skip
+
+
+def test_the_report_of_a_rule_has_a_row_for_each_fact():
+    assert lines_of(rules_report.rule_report(DATA)) == [
+        "TOY-KEEP.2  (drop)", "Keeps the second entry. The others go.",
+        " used by   toy@2, toy@3 (inferred in toy@2, toy@3)",
+        " builds    until b7; since b9",
+        " before    TOY-KEEP.1, until toy@2",
+        " after     TOY-KEEP.3, since toy@4",
+        " proposed  TOY-P (toy@p), TOY-Q (toy@q)",
+        " flag      --most: Most entries.",
+        " flag      bare",
+        " evidence  one: read, two: recorded",
+        " shown in  a, b",
+        " source    org/toy",
+        " link      https://x/y",
+        " code      toy.py:3",
+        "return 1",
+    ]  # fmt: skip
+
+
+def test_the_report_of_a_rule_leaves_out_what_is_not_known():
+    assert lines_of(rules_report.rule_report(BARE))[2:4] == [" source  org/toy", " code    toy.py:3"]
+    replaced = {**BARE, "profiles": ["toy@p"], "instead": {**BARE["instead"], "before": "TOY-1"}}
+    assert lines_of(rules_report.rule_report(replaced))[2:4] == [" used by  toy@p", " before   TOY-1"]
+
+
+def test_a_family_is_listed_with_first_sentences():
+    report = rules_report.family_report([DATA, {"rule": "TOY-COUNT", "decides": "Counts e.g.them"}])
+    assert lines_of(report) == [
+        " rule        decides", " TOY-KEEP.2  Keeps the second entry.", " TOY-COUNT   Counts e.g.them",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "first"), [
+    ("One. Two. Three.", "One."), ("One v1.2 and on", "One v1.2 and on"), ("One.", "One."), ("", ""),
+])  # fmt: skip
+def test_a_first_sentence_ends_at_a_full_stop_before_a_blank(text, first):
+    assert rules_report.first_sentence(text) == first
+
+
+def test_the_list_of_profiles_begins_with_the_latest(toy):
+    spans = {"toy@3": (), "toy@4": ("b7 to b8", "b9 +")}
+    known = {name: toy.profiles[name] for name in ("toy@4", "toy@3")}
+    report = rules_report.list_report(known, {"toy@latest": "toy@4"}, {"toy@3": "not tried"}, spans)
+    assert lines_of(report) == [
+        " profile     in force  source",
+        " toy@latest  4         = toy@4, the newest recorded; the default",
+        " toy@4       b7 to b8  org/toy 4",
+        "             b9 +",
+        " toy@3       (3)       org/toy 3 [not tried]",
+        "+: or later. In brackets: the build that a proposal is based on.",
+    ]  # fmt: skip
+
+
+def test_differences_are_a_row_for_each_field():
+    report = rules_report.differences_report("toy@1", "toy@2", [("keep", "TOY-KEEP.1", "TOY-KEEP.2"), ("n", "3", "4")])
+    assert lines_of(report) == [" field  toy@1       toy@2", " keep   TOY-KEEP.1  TOY-KEEP.2", " n      3           4"]
+    assert lines_of(rules_report.differences_report("toy@1", "toy@2", [])) == ["no differences"]
