@@ -35,7 +35,8 @@ def test_each_rule_set_has_an_answer_in_order(capsys):
 def test_the_answers_come_before_the_reasons(capsys):
     assert main([*LINE, "-p", HEAD, "-p", "mlx_lm@0.32.2"]) == exits.HOLDS
     out = capsys.readouterr().out
-    assert out.startswith("try request 1 S.B  ") and out.index("correct answer, ") < out.index("LC-SLOT-SELECT")
+    answers = [out.index(f"\n{name}\n") for name in (HEAD, "mlx_lm@0.32.2")]
+    assert out.startswith("try request 1 S.B\n") and answers[0] < answers[1] < out.index("LC-SLOT-SELECT")
 
 
 def test_the_number_of_a_request_is_checked_for_every_scenario(capsys):
