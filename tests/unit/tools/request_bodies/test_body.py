@@ -39,7 +39,7 @@ def test_a_lone_surrogate_has_three_bytes():
 
 @pytest.mark.parametrize("a, b, most, size", [
     ("xabc", "yabc", 9, 3), ("xabc", "yabc", 2, 2), ("abc", "abc", 9, 3), ("abc", "", 9, 0), ("abc", "abd", 9, 0),
-    ("abc", "abc", 0, 0),
+    ("abc", "abc", 0, 0), ("xabc", "bc", 9, 2), ("bc", "xabc", 9, 2),
 ])  # fmt: skip
 def test_a_common_suffix_is_limited(a, b, most, size):
     assert common_suffix(a, b, most) == size
@@ -81,8 +81,8 @@ def change(name, before, after, matters="perhaps"):
 
 
 def test_entries_of_a_nested_parameter_are_compared_one_by_one():
-    a, b = {"chat_template_kwargs": {"a": 1, "b": [2], "c": 3}}, {"chat_template_kwargs": {"b": [2, 4], "c": 3, "d": "x"}}
     name = "chat_template_kwargs"
+    a, b = {name: {"a": 1, "b": [2], "c": 3}}, {name: {"b": [2, 4], "c": 3, "d": "x"}}
     assert changed(a, b) == [change(f"{name}.a", "1", ""), change(f"{name}.b", "[2]", "[2, 4]"),
                              change(f"{name}.d", "", '"x"')]  # fmt: skip
     assert changed({}, {"thinking": {"a": 1}}) == [change("thinking.a", "", "1")]
