@@ -117,7 +117,7 @@ def test_a_token_of_a_client_is_a_character(value, character):
     ([{"id": 0.5, "scale": 1}], {}), ([{"id": 2.0, "scale": 1}, {"id": 2, "scale": 3}], {2: 3.0}),
 ])  # fmt: skip
 def test_ids_and_scales_of_adapters_are_bounded(lora, scales):
-    assert Body(0, "", "", parameters={"lora": lora}).adapters == scales
+    assert Body("", parameters={"lora": lora}).adapters == scales
 
 
 def test_a_message_is_an_instruction_by_its_role_and_its_text_leaves_kinds_out():
@@ -131,6 +131,6 @@ def test_a_message_is_an_instruction_by_its_role_and_its_text_leaves_kinds_out()
 
 def test_a_prompt_is_raw_without_a_chat_and_of_tokens_with_a_part_of_tokens():
     tokens = [BodyMessage("user", "m", (BodyText(TEXT, "t", "a"), BodyText(TOKENS, "t", "b")))]
-    raw, listed, chat = Body(0, "", ""), Body(0, "", "", messages=tokens), Body(0, "", "", chat=[])
+    raw, listed, chat = Body(""), Body("", messages=tokens), Body("", chat=[])
     assert [body.is_raw for body in (raw, listed, chat)] == [True, True, False]
     assert [body.of_tokens for body in (raw, listed, chat)] == [False, True, False]

@@ -138,7 +138,8 @@ def rendered(begins, text=""):
 
 def record(tokens=20, base=-1, best=0, answer=1, number=0, lora=None, **more):
     """Return the record of a raw prompt of so many tokens."""
-    body = Body(number, f"x.jsonl:{number + 1}", "completions", parameters={} if lora is None else {"lora": lora})
+    parameters = {} if lora is None else {"lora": lora}
+    body = Body("completions", number, f"x.jsonl:{number + 1}", parameters=parameters)
     link = ConversationLink(base, 0, base, 0)
     return PromptRecord(body, "", 0, rendered([]), link, range(tokens), base=base, best=best, answer=answer, **more)
 
@@ -216,7 +217,7 @@ def test_an_answer_is_simulated_up_to_a_length_and_a_context_holds_the_longest_r
 ])  # fmt: skip
 def test_the_newest_user_message_begins_at_its_share_of_the_text(roles, begins, chat, words):
     messages = [BodyMessage(role, f"messages[{i}]", ()) for i, role in enumerate(roles)]
-    body = Body(0, "x", "chat completions", messages=messages, chat=chat)
+    body = Body("chat completions", messages=messages, chat=chat)
     made = record()
     made.body, made.plain = body, rendered(begins, "x" * 40)
     assert simulated(made).scenario.words == words
@@ -247,7 +248,7 @@ def test_without_simulated_adapters_prompts_share_text_only_under_equal_lists():
 
 def test_what_a_prompt_is_computed_under_leaves_out_the_scale_0():
     def body(*pairs):
-        return Body(0, "", "", parameters={"lora": on(*pairs)})
+        return Body("", parameters={"lora": on(*pairs)})
 
     bodies = [body(), body((0, 1)), body((0, 1), (1, 0)), body((0, 0))]
     one, none = frozenset({(0, 1.0)}), frozenset()
