@@ -54,7 +54,8 @@ def test_a_finding_is_data_with_its_sentences_and_its_case():
         "property": "survives", "kind": "crash", "numbers": {"error": "it fell"}, "deciding": "LC-NPAST-LCP",
         "role": "prefix", "stored": "", "rule": "it fell", "text": "it fell", "step": 1, "causes": ["a line"],
         "times": 4, "conversation": 7, "shrunk": True, "line": "A5/A", "model": "A", "server": {"ctx_size": 64},
-        "requests": 2, "longest": 5, "command": f"cachesim run A5/A -p {PROFILE} --model A --set ctx_size=64"}  # fmt: skip
+        "requests": 2, "longest": 5,
+        "command": f"cachesim run A5/A -p {PROFILE} --model A --set ctx_size=64"}  # fmt: skip
     assert group_of(data) == FOUND.group and name == case_id(CASE, PROFILE, FOUND)
     assert toml == case_toml(CASE, PROFILE, FOUND)
 
