@@ -37,7 +37,8 @@ WALK = walk([decided("A"), lost("A", "erased"), decided("B"), lost("A", "evicted
 
 @pytest.mark.parametrize(("request_", "rule", "cause", "event"), [
     (0, "A", "erased", 1), (0, "A", "evicted", 3), (0, "A", "cleared", 0), (0, "B", "erased", 2),
-    (0, "C", "erased", None), (1, "A", "erased", 4), (1, "B", "erased", None), (2, "C", "advanced", 7), (2, "C", "evaluated", 7),
+    (0, "C", "erased", None), (1, "A", "erased", 4), (1, "B", "erased", None), (2, "C", "advanced", 7),
+    (2, "C", "evaluated", 7),
     (2, "C", "erased", 6),
 ])  # fmt: skip
 def test_the_last_event_of_a_rule_that_changed_the_memory_so_or_decided(request_, rule, cause, event):

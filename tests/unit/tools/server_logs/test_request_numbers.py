@@ -134,7 +134,8 @@ def sieve(*lines):
 @pytest.mark.parametrize(("words", "texts", "hides"), [
     ([], ["x"], True), (["a task 1", "b task 2"], ["the task x"], False), (["a task 1", "b task 2"], ["the tas"], True),
     (["a TASK 1", "b Task 2"], ["The tASk x"], False), (["a task 1", "  ", "b"], ["anything"], False),
-    (["a task 1"], ["a task 1", "a task"], True),
+    (["a task 1"], ["a task 1", "a task"], True), (["x task", "ytask"], ["the task"], False),
+    (["a task", "b ta"], [" ta"], False), (["abc"], ["abc"], False), (["abc"], ["ab"], True),
 ])  # fmt: skip
 def test_a_search_leaves_lines_with_a_common_word(words, texts, hides):
     found = LineSieve()
