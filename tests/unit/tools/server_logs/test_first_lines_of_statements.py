@@ -149,8 +149,8 @@ def test_a_cure_the_assumed_options_and_the_next_command_follow():
     cure = {"slot": 1, "task": 8, "change": "-c 512", "evaluated": 1000, "before": 2000, "rests_on": ["x"]}
     found = data(LOST, cures=[cure, cure], assumed_options={"ctx_size": 512})
     assert told(found) == [
-        ("cure", "Cure: with -c 512, slot 1, task 8 evaluates 1,000 instead of 2,000 tokens in a simulation of the log, "
-                 "only if x, which the log does not show."),
+        ("cure", "Cure: with -c 512, slot 1, task 8 evaluates 1,000 instead of 2,000 tokens in a simulation of the "
+                 "log, only if x, which the log does not show."),
         ("assumed", "The simulation assumes -c 512: is that your setting?"), ("next", "next: cachesim advise a.log")]
     assert told(data(LOST))[0][1].startswith("The log does not show what would help: ")
     assert told(data(LOST, assumed_options={"ctx_size": 512}, line=""))[1:] == []
