@@ -206,7 +206,7 @@ def cold(client, monkeypatch):
     """Give the answers of cold runs, and note what was asked."""
     asked, answers = [], []
 
-    def ask(one, request):
+    def ask(server, request):
         asked.append(request)
         return answers.pop(0)
 

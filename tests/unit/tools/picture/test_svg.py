@@ -155,9 +155,9 @@ def test_the_scale_has_every_edge_of_the_run():
     assert RunDrawing(one).scale.at == [0, 3, 4, 5, 6, 7, 11, 12, 20, 21, 23]
 
 
-def notes(one, **more):
+def notes(step, **more):
     """Return the notes beside the first row, with their classes."""
-    drawn = tree(scene(one, **more))
+    drawn = tree(scene(step, **more))
     (group,) = [group for group in drawn.iter(f"{SVG}g") if group.get("class") == "notes"]
     return [(text.text, text.get("class")) for text in group]
 
@@ -276,11 +276,11 @@ def test_arrows_lead_to_the_request_that_lost_the_tokens_or_to_the_removed_entry
     assert arrows(first, second, row(2, part(0, 4), slot._replace(at=0)))[0][0] == f"M{x} 250V150{head}"
 
 
-@pytest.mark.parametrize("one", [
+@pytest.mark.parametrize("stretch", [
     part(4, 10, "again", at=2), part(4, 10, "again", at=-1), part(4, 10, "evaluated", at=1),
 ])  # fmt: skip
-def test_tokens_that_no_earlier_request_lost_have_no_arrow(one):
-    assert arrows(row(0), row(1), row(2, part(0, 4), one)) == []
+def test_tokens_that_no_earlier_request_lost_have_no_arrow(stretch):
+    assert arrows(row(0), row(1), row(2, part(0, 4), stretch)) == []
 
 
 def test_positions_without_room_have_no_number_and_short_cuts_a_mark():

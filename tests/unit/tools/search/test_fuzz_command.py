@@ -328,7 +328,7 @@ def test_what_is_found_is_shrunk_searched_and_printed(capsys, given):
 
 
 def test_an_interrupt_prints_the_results_so_far(capsys, given, monkeypatch):
-    def stop(one, plan):
+    def stop(failure, plan):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(campaign_jobs, "shrunk", stop)
