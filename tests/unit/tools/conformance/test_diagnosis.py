@@ -51,10 +51,10 @@ def test_a_request_without_a_reply_is_not_diagnosed(warm):
     assert asked_for(warm, (1, 2, 3)) == []
 
 
-@pytest.mark.parametrize("other", [Failed("x"), Reply(refused="too long")])
-def test_a_refused_or_failed_cold_run_explains_nothing(other):
+@pytest.mark.parametrize("cold", [Failed("x"), Reply(refused="too long")])
+def test_a_refused_or_failed_cold_run_explains_nothing(cold):
     warm = Reply(refused="too long", cached=2)
-    assert diagnosis(run_of(warm, Reply((7,))), 0, lambda ask: other, identical) == ""
+    assert diagnosis(run_of(warm, Reply((7,))), 0, lambda ask: cold, identical) == ""
 
 
 def test_several_tokens_are_named_by_their_number():

@@ -151,12 +151,14 @@ def test_a_client_that_hangs_up_has_no_reply():
 
 def test_a_refusal_is_a_reply_and_an_error_or_a_reply_without_an_answer_a_failure():
     refusal = 400, {"error": {"message": "too long"}}
-    client, _ = served(PLAIN, [refusal, (500, {"error": "it fell"}), (200, []), (200, {"choices": []}), (404, "x")])
+    client, _ = served(PLAIN, [refusal, (500, {"error": "it fell"}), (200, []), (200, {"choices": []}), (404, "x"),
+                               (400, completion()[1])])  # fmt: skip
     assert client.complete(ASK) == Reply(refused="400: too long")
     for said in ("status 500: it fell", "no answer in the reply", "no answer in the reply"):
         with pytest.raises(Failed, match=said):
             client.complete(ASK)
     assert client.complete(ASK).refused == "404: refused"
+    assert client.complete(ASK).refused == "400: refused"
 
 
 def test_arrays_are_sent_as_they_are_and_their_answers_never_sent_back():
