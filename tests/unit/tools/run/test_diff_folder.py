@@ -14,7 +14,7 @@ from cachesim.cli.main import main
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
 from cachesim.tools.run import diff_folder
-from cachesim.tools.run.diff_folder_report import diff_table, file_data, totals, worst_first
+from cachesim.tools.run.diff_folder_report import _style, _sums, diff_table, file_data, totals, worst_first
 
 BAD, GOOD = "ik_llama@1889-base", "ik_llama@main"
 IK = ("ik-2105-blank-skipped-in-comparison", "ik-2105-last-token-evaluated-twice-hybrid", "ik-context-shift",
@@ -68,6 +68,34 @@ def test_one_process_or_two_tell_the_same_within_80_columns(capsys, folder):
     assert one == two
     assert max(map(len, one[1].splitlines())) <= 80
     assert "1 scenario of other engines skipped" in one[1] and "evaluated in all: " in one[1]
+
+
+def request(i, equal, evaluated):
+    return {"i": i, "equal_cold": equal, "prompt_n": evaluated}
+
+
+def test_the_differences_of_a_scenario_are_those_of_its_requests():
+    pairs = [(True, True), (True, False), (True, None), (False, True), (False, False), (False, None), (None, True),
+             (None, False), (None, None)]  # fmt: skip
+    a = {"scenario": "one", "told": [2], "requests": [request(i, x, 10 + i) for i, (x, _) in enumerate(pairs)]}
+    b = {"scenario": "one", "told": [], "requests": [request(i, y, 20 + i) for i, (_, y) in enumerate(pairs)]}
+    differ = [{"request": 1, "differs": [{"observable": "answer"}, {"observable": "cache_n"}]}]
+    assert file_data("one.toml", a, b, differ) == {
+        "file": "one.toml", "scenario": "one", "requests": 9, "changed": 1, "broken": 1, "mended": 1,
+        "evaluated_a": 126, "evaluated_b": 216, "wrong_a": 3, "wrong_b": 3,
+        "answers": [*({"equal": x, "told": i == 2} for i, (x, _) in enumerate(pairs)),
+                    *({"equal": y, "told": False} for _, y in pairs)],
+        "observed": [{"request": 1, "observable": "answer"}],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("broken", "mended", "style"), [(1, 0, "bold red"), (1, 1, "bold red"), (0, 1, "green"),
+                                                         (0, 0, "")])  # fmt: skip
+def test_a_scenario_with_newly_wrong_answers_is_red_and_one_with_fixed_ones_green(broken, mended, style):
+    assert _style(row("one", broken=broken, mended=mended)) == style
+    sums = totals([row("one", broken=broken, mended=mended)])
+    assert _sums(sums).style == ("bold red" if broken else "bold")
+    assert ("OK: 0 wrong answers under A" in _sums(sums).plain) == (not broken and not mended)
 
 
 def row(name, changed=1, broken=0, mended=0, more=0):

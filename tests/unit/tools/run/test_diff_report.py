@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from cachesim.base.console import as_text
 from cachesim.cli.main import main
 from cachesim.events import Decided
@@ -11,7 +13,7 @@ from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
-from cachesim.tools.run.diff_report import SHOWN, diff_data, diff_report, differing_line, percent
+from cachesim.tools.run.diff_report import SHOWN, _table, diff_data, diff_report, differing_line, percent
 from tests.unit.tools.run.made import BROKEN, judgement, run, shown
 
 OTHER = "llama_cpp@b8152"
@@ -52,6 +54,12 @@ def test_only_requests_that_differ_are_shown_unless_all_are_wanted():
     assert row.split()[2:9] == ["10", "3", "->", "7", "7", "->", "3"]
     assert not any(line.startswith("0 A") for line in lines)
     assert any(line.startswith("0 A") for line in shown(diff_report(data, 1)))
+
+
+@pytest.mark.parametrize(("text", "cell"), [("A" * 40, "A" * 40), ("A" * 41, "A" * 39 + "…")])
+def test_the_text_of_a_request_is_at_most_forty_characters_long(text, cell):
+    request = {**compared([judgement()], [judgement()])["a"]["requests"][0], "text": text}
+    assert [str(shown) for shown in _table([(request, request)], 200).columns[1].cells] == [cell]
 
 
 def test_totals_and_their_share():

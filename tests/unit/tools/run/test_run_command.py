@@ -105,6 +105,17 @@ def test_a_bad_file_is_counted_and_the_others_run(capsys, file, tmp_path):
     assert "1 run: 1 OK, 0 wrong, 0 undecided; 1 not run" in capsys.readouterr().out
 
 
+def test_a_file_whose_rule_set_is_in_a_file_of_rules_is_not_run_and_the_others_are(capsys, file):
+    other = file.with_name("two.toml")
+    other.write_text(FILE.replace('"one"', '"two"').replace(HEAD, "llama_cpp@mine").replace(
+        'model = "A"', 'model = "A"\nrules = ["mine.py"]'))  # fmt: skip
+    assert main(["run", str(file.parent), "--json"]) == exits.BAD_INPUT
+    out, err = capsys.readouterr()
+    assert (json.loads(out)["failed"], [one["scenario"] for one in json.loads(out)["runs"]]) == (1, ["one"])
+    assert err == (f"cachesim: {other}: profile 'llama_cpp@mine' is of {file.with_name('mine.py')}, "
+                   "which does not exist\n")  # fmt: skip
+
+
 def test_an_unknown_rule_set_is_named_with_its_file(capsys, file):
     assert main(["run", str(file), "A5", "-p", "llama_cpp@b10587", "-p", "llama_cpp@none"]) == exits.BAD_INPUT
     err = capsys.readouterr().err
