@@ -40,6 +40,7 @@ def test_a_lone_surrogate_has_three_bytes():
 @pytest.mark.parametrize("a, b, most, size", [
     ("xabc", "yabc", 9, 3), ("xabc", "yabc", 2, 2), ("abc", "abc", 9, 3), ("abc", "", 9, 0), ("abc", "abd", 9, 0),
     ("abc", "abc", 0, 0), ("xabc", "bc", 9, 2), ("bc", "xabc", 9, 2),
+    ("xxabc", "abc", 5, 3), ("abc", "xxabc", 5, 3), ("xxxxabcd", "abcd", 6, 4),
 ])  # fmt: skip
 def test_a_common_suffix_is_limited(a, b, most, size):
     assert common_suffix(a, b, most) == size
