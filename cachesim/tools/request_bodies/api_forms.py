@@ -82,7 +82,7 @@ def _tools(value: Any, path: str = "tools") -> list[tuple[str, Any]]:
 
 def _chat(value: Mapping[str, Any]) -> Body:
     """Return a chat completions body."""
-    body = Body(0, "", CHAT, tools=_tools(value.get("tools")) or _tools(value.get("functions"), "functions"))
+    body = Body(CHAT, tools=_tools(value.get("tools")) or _tools(value.get("functions"), "functions"))
     body.messages = [message_of(message, f"messages[{i}]") for i, message in enumerate(value["messages"])]
     pairs = zip(value["messages"], body.messages, strict=True)
     body.chat = [_for_template(message, parsed) for message, parsed in pairs]
@@ -113,7 +113,7 @@ def _object_call(call: Any) -> Any:
 def _anthropic(value: Mapping[str, Any]) -> Body:
     """Return a body of Anthropic's API, converted as llama-server does: the system texts are the first message, and
     tool results are separate messages."""
-    body = Body(0, "", ANTHROPIC, tools=_tools(value.get("tools")), chat=[])
+    body = Body(ANTHROPIC, tools=_tools(value.get("tools")), chat=[])
     system = content(value.get("system"), "system")
     if system:
         body.messages.append(BodyMessage("system", "system", tuple(system)))
@@ -168,7 +168,7 @@ def _open_ai_tool(tool: Any) -> Any:
 
 def _responses(value: Mapping[str, Any]) -> Body:
     """Return a body of the responses API."""
-    body = Body(0, "", RESPONSES, tools=_tools(value.get("tools")))
+    body = Body(RESPONSES, tools=_tools(value.get("tools")))
     for role, key in (("system", "instructions"), ("user", "input")):
         if isinstance(value.get(key), str):
             body.messages.append(BodyMessage(role, key, (BodyText(TEXT, key, value[key]),)))
@@ -188,16 +188,12 @@ def _completions(value: Mapping[str, Any], place: str) -> list[Body]:
     prompt = value["prompt"]
     if isinstance(prompt, str) and isinstance(value.get("images"), list):          # Ollama
         parts = (*media_list(value["images"], "images"), BodyText(TEXT, "prompt", prompt))
-        return [Body(0, place, f"native {COMPLETION}", messages=[BodyMessage("", "prompt", parts)])]
-    if isinstance(prompt, dict):
-        prompts = [("prompt", prompt)]
-    elif isinstance(prompt, list) and all(isinstance(part, str | list | dict) for part in prompt):
+        return [Body(f"native {COMPLETION}", messages=[BodyMessage("", "prompt", parts)])]
+    prompts = [("prompt", prompt)]
+    if isinstance(prompt, list) and all(isinstance(part, str | list | dict) for part in prompt):
         prompts = [(f"prompt[{number}]", part) for number, part in enumerate(prompt)]
-    else:
-        prompts = [("prompt", prompt)]
     form = f"native {COMPLETION}" if any(key in value for key in NATIVE) else COMPLETION
-    return [Body(0, place, form, messages=[BodyMessage("", path, tuple(_raw(value, path, place)))])
-            for path, value in prompts]  # fmt: skip
+    return [Body(form, messages=[BodyMessage("", path, tuple(_raw(value, path, place)))]) for path, value in prompts]
 
 
 def _raw(prompt: Any, path: str, place: str) -> list[BodyText]:

@@ -168,9 +168,9 @@ class BodyMessage(NamedTuple):
 class Body:
     """Request to a server."""
 
-    number: int                                                         # index among all bodies
-    place: str                                                          # file and line or entry
     form: str                                                           # API
+    number: int = 0                                                     # index among all bodies
+    place: str = ""                                                     # file and line or entry
     url: str = ""                                                       # URL path, "" = unknown
     model: str = ""                                                     # model name, "" = not given
     messages: list[BodyMessage] = field(default_factory=list)

@@ -187,10 +187,9 @@ def _is_part(a: str, b: str) -> bool:
     short, long = sorted((a, b), key=len)
     head = common_prefix(short, long)
     tail = common_suffix(short, long, len(short) - head)
-    if head + tail < len(short):
-        return False
     stretch = long[head : len(long) - tail].strip()
-    return len(short) >= (MARKED if stretch[:1] in "<[(" and stretch[-1:] in ">])" else TRIVIAL)
+    least = MARKED if stretch[:1] in "<[(" and stretch[-1:] in ">])" else TRIVIAL
+    return head + tail == len(short) >= least
 
 
 def contains_summary(messages: Sequence[BodyMessage]) -> bool:

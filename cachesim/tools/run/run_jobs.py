@@ -112,7 +112,7 @@ def answers_code(answers: Iterable[tuple[bool | None, bool]]) -> int:
     return exits.worst(exit_code_of(True if equal is None and expected else equal) for equal, expected in answers)
 
 
-def exit_code(runs: Iterable[dict[str, Any]], as_expected: bool = False) -> int:
+def exit_code(runs: Iterable[dict[str, Any]], as_expected: bool) -> int:
     """Return exit code 0 if every run is correct, 1 if a run is wrong or differs from its file, 3 if a run is
     undecided; see ``judging.verdict.outcome``."""
     from cachesim.judging.verdict import outcome

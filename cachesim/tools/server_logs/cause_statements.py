@@ -89,7 +89,7 @@ def _known(found: LogEvidence) -> Mapping[str, str]:
     if "pos_max" in found.line:
         known["restored"] = f"{found.line.get('n_past', found.line['pos_max'] + 1):,}"
     if found.checks and _are_refused_by_start(found):
-        low, _, thold = min(found.checks, key=lambda check: check[0])
+        low, _, thold = min(found.checks)
         known |= {"nearest": f"{low:,}", "thold": f"{thold:,}"}
     return known
 

@@ -219,7 +219,7 @@ def _longest_batch(session: LogSession) -> dict[str, int]:
         steps = [after - before for before, after in pairwise(starts)]
         if steps and lengths.get(prompt) == starts[-1] + end:
             size, is_exact = _last_step(steps, end)
-            steps[-1] = size if is_exact else 0
+            steps[-1:] = [size] * is_exact
             least = max(least, size)
         longest = max([longest, *steps])
     if longest < least:                         # no step is a whole batch

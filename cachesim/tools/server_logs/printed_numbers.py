@@ -51,7 +51,7 @@ class Contradiction(NamedTuple):
 def compared_kinds(engine: str) -> frozenset[str]:
     """Return the kinds of lines of an engine's log whose numbers a simulation can contradict."""
     logged: Sequence[type[Event]] = (Release, *ENGINES[engine].recorded.events())
-    return (frozenset(kind.ev for kind in logged if kind.logged) - _UNCOMPARED) | _TIMED
+    return (frozenset(kind.ev for kind in logged) - _UNCOMPARED) | _TIMED
 
 
 def printed_lines(request: LoggedRequest, engine: str, started: bool) -> list[ReadLine]:

@@ -6,7 +6,7 @@ servers share the log: then the missing timings may follow any later heading.
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Container, Sequence
 
 from cachesim.tools.server_logs.logical_lines import LogicalLine
 from cachesim.tools.server_logs.read_lines import ReadLine
@@ -21,7 +21,7 @@ class TimingHeadings:
 
     def __init__(self) -> None:
         self.last: SlotTask | None = None      # slot and task of the last heading
-        self._at = -BELOW                      # its line
+        self._below: Container[int] = ()       # lines that may be its timings
         self._awaits = False                   # its timings did not follow yet
         self._untimed: set[SlotTask | None] = set()   # requests whose timings did not follow their heading
 
@@ -33,7 +33,8 @@ class TimingHeadings:
         if logged.function.startswith("print_timing"):
             if self._awaits and self.last != named:
                 self._untimed.add(self.last)
-            self.last, self._at, self._awaits = named, line.number, read is None
+            self.last, self._awaits = named, read is None
+            self._below = range(line.number, line.number + BELOW + 1)
         if read is None:
             return None
         if read.line.ev == "release":
@@ -42,7 +43,7 @@ class TimingHeadings:
         if read.line.ev not in TIMES:
             return None
         self._awaits = self._awaits and read.line.ev != "prompt_time"
-        near = read.slot is None and line.number - self._at <= BELOW
+        near = read.slot is None and line.number in self._below
         return self.last if near and not self._untimed else None
 
 
@@ -52,6 +53,7 @@ def are_whole_timings(lines: Sequence[ReadLine]) -> bool:
     if [line.kind for line in lines] != ["prompt_time", "eval_time", "total_time"]:
         return False
     first, second, third = lines
-    counts = first.number_of("prompt_n"), second.number_of("predicted_n"), third.number_of("total")
-    same = first.heading is not None and first.heading == second.heading == third.heading
-    return same and None not in counts and (counts[0] or 0) + (counts[1] or 0) == counts[2]
+    prompt, answer, total = first.number_of("prompt_n"), second.number_of("predicted_n"), third.number_of("total")
+    if prompt is None or answer is None or prompt + answer != total:
+        return False
+    return first.heading is not None and first.heading == second.heading == third.heading

@@ -186,13 +186,12 @@ class ServerRunner:
         return self._one(ask, self._slot(None) if slot is None else slot, serve)
 
     def _cold(self, played: HistoryRun, spare: bool) -> None:
-        for number, ask in enumerate(played.asks):
-            warm = played.warm[number] if number < len(played.warm) else None
+        for number, (ask, warm) in enumerate(zip(played.asks, played.warm, strict=True)):
             together = any(number in group for group in played.groups if len(group) > 1)
             alone = not self.server.cold_is_costly or not together
             own = (spare or self.server.cold_is_costly) and alone and isinstance(warm, Reply) and warm.cached == 0
             twice = not spare and self.twice > 0 and number < TWICE
-            said = warm if own and warm is not None else self.answer(ask)
+            said = warm if own else self.answer(ask)
             again = self.answer(ask) if twice else None
             played.cold.append(said)
             played.again.append(again)

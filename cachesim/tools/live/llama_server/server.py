@@ -262,7 +262,7 @@ def run_server(
 
 def start_error(log: Path, ended: ServerEnded, binary: Path) -> BadInput:
     """Return the error for a server that ended when it started, with the first message of its log that names one."""
-    why = (*_errors_in(log)[:1], *ended.died.fatal, str(ended))[0]
+    why = (*_errors_in(log), *ended.died.fatal, str(ended))[0]
     return BadInput(f"the server ended when it started: {why}", file=str(binary))
 
 

@@ -9,13 +9,9 @@ from threading import Thread
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.conformance import conform, identical
-from cachesim.tools.conformance.client_history import parse_history
+from cachesim.tools.conformance import conform
 from cachesim.tools.conformance.corpus import DrawBounds, histories
-from cachesim.tools.conformance.diagnosis import diagnosis
-from cachesim.tools.conformance.history_player import HistoryRun
-from cachesim.tools.conformance.protocol import CacheRequest, Reply
-from cachesim.tools.conformance.timeouts import TimeBudget, TimeoutsExhausted
+from cachesim.tools.conformance.timeouts import TimeBudget
 from tests.conformance import caches
 from tests.conformance.naive import FixedCache
 
@@ -58,16 +54,6 @@ def test_a_cache_that_is_not_passed_on_is_named():
         "equals a cold run's answer to only the last 2 tokens: "
         "the model read nothing from the cache (does the adapter pass it?)",
     )
-
-
-def test_one_that_goes_silent_while_it_is_diagnosed_is_left_alone():
-    asks, warm = [CacheRequest((1,)), CacheRequest((1, 2))], [Reply((1,)), Reply((2,), cached=1)]
-    played = HistoryRun(parse_history("A2/A"), asks, warm=warm)
-
-    def silent(ask):
-        raise TimeoutsExhausted
-
-    assert diagnosis(played, 1, silent, identical) == ""
 
 
 class Hangs(FixedCache):

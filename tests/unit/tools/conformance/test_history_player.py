@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cachesim.tools.conformance.client_history import parse_history
-from cachesim.tools.conformance.diagnosis import diagnosis, first_wrong_token
 from cachesim.tools.conformance.fingerprint import Difference, apart, difference, equal, identical, near, shown
 from cachesim.tools.conformance.history_player import (
     STEADY,
     ColdRuns,
-    HistoryRun,
     SendingOptions,
     SubjectAbilities,
     SubjectPool,
@@ -201,40 +199,6 @@ def test_after_a_time_out_no_ability_is_tried():
     answers = [Failed("x"), TimedOut("late")]
     found = probe(lambda: Subject(calls, [answers.pop(0)] if answers else []), (5, 6), {})
     assert (found.missing, len(calls)) == ({}, 4)
-
-
-def run_of(warm, cold, prompt=(1, 2, 3)):
-    return HistoryRun(parse_history("A3"), [CacheRequest(prompt, 2)], [cold], [None], [warm])
-
-
-@pytest.mark.parametrize(("prompt", "sentence"), [
-    ((3,), "equals a cold run's answer to only the last 1 token: the model read nothing from the cache "
-           "(does the adapter pass it?)"),
-    ((1, 2), "equals a cold run's answer to the prompt without its last token"),
-    ((1, 2, 3, 3), "equals a cold run's answer to the prompt with its last token twice"),
-    ((1, 2, 2, 3), "equals a cold run's answer to the prompt with token 1, the last cached token, twice"),
-    ((9,), ""),
-])  # fmt: skip
-def test_the_prompt_with_the_wrong_answer_is_named(prompt, sentence):
-    asked = []
-
-    def cold(ask):
-        asked.append(ask)
-        return Reply((8,)) if ask.prompt == prompt else Reply((7,))
-
-    assert diagnosis(run_of(Reply((8,), cached=2), Reply((7,))), 0, cold, identical) == sentence
-    assert all(ask.cache and ask.n_predict == 2 for ask in asked) and len(asked) <= 4
-    assert diagnosis(run_of(Reply((8,), cached=0), Reply((7,))), 0, cold, identical) == ""
-
-
-@pytest.mark.parametrize(("warm", "cold", "text"), [
-    (Reply((5, 6)), Reply((5, 7)), "first wrong token: generated token 1, at position 4"),
-    (Reply((5,)), Reply((5, 7)), "first wrong token: generated token 1, at position 4"),
-    (Reply((5,)), Reply((5,)), ""), (Reply(None, 1), Reply((5,)), ""), (Reply((5,)), Reply(None, 1), ""),
-    (Failed("x"), Reply((5,)), ""),
-])  # fmt: skip
-def test_the_first_wrong_token_has_its_position(warm, cold, text):
-    assert first_wrong_token(run_of(warm, cold), 0) == text
 
 
 @pytest.mark.parametrize(("warm", "cold", "cancelled", "same"), [

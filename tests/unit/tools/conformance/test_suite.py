@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.conformance import conform
+from cachesim.tools.conformance import Nonconforming, conform
 from tests.conformance.naive import NaiveCache
 
 
@@ -32,3 +32,17 @@ def test_a_bad_argument_is_refused_at_once(arguments, message):
 def test_both_values_of_corpus_are_taken(arguments):
     report = conform(NaiveCache, max_examples=1, only=["same"], check=False, **arguments)
     assert report.results
+
+
+def test_a_report_with_a_failing_property_is_raised_unless_it_is_wanted_as_it_is():
+    class Wrong(NaiveCache):
+        made = 0
+
+        def complete(self, prompt, n_predict=1):
+            Wrong.made += 1
+            return {"tokens": [Wrong.made % 7 + 1] * n_predict}
+
+    report = conform(Wrong, max_examples=1, only=["same"], check=False)
+    assert report.failing
+    with pytest.raises(Nonconforming):
+        conform(Wrong, max_examples=1, only=["same"])

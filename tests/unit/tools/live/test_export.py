@@ -347,6 +347,7 @@ def test_an_issue_has_what_the_form_asks_and_blanks_for_the_reporters_words():
     assert "correct at b9235" in text and "wrong at b9310" in text      # the build of the change, between two recorded
     heard = issue(case, "", ObservedRun("version: 1", ["2. WRONG"], ["a line"]))
     assert "`version: 1`" in heard and "2. WRONG" in heard and "a line" in heard
+    assert "### GGML backends\n\nCPU\n" in heard and "Actual results:" in heard
 
 
 def test_what_no_real_server_is_asked_for():

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from cachesim.cli.main import main
+from cachesim.tools.live import export_command
 from cachesim.tools.live.llama_server.export import FORMS, issue
 
 LINE = "A5/B10/B[:3].C3"
@@ -73,3 +74,11 @@ def test_without_a_wrong_answer_no_versions_are_compared(capsys, monkeypatch):
     assert main(["export", "A5/B10", "--to", "issue"]) == 0
     said = capsys.readouterr()
     assert "The answer is correct under this rule set." in said.out and said.err == ""
+
+
+@pytest.mark.parametrize(("wheel", "needs"), [(None, "llama-server"), (("llama-x==1.0", "b9"), "llama-x==1.0")])
+def test_a_report_says_what_its_script_needs(capsys, monkeypatch, wheel, needs):
+    monkeypatch.setattr(export_command, "_wheel", lambda build: wheel)
+    monkeypatch.setattr(issue, "bisect", None)
+    assert main(["export", "A5/B10", "--to", "issue"]) == 0
+    assert f"Script: needs only {needs} and python3" in capsys.readouterr().out

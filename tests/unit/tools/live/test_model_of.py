@@ -86,6 +86,8 @@ def test_the_first_difference_in_words(first, sized, text):
     ([{"request": {"cancel_after": 0}}], "n: 3", ""),
     ([{"request": {}}, {}], "decision 3: x", ""),
     ([{}, {"response": {"stop_type": "eos"}}], "decision 3", ENDED_EARLY),
+    ([{"request": {"cancel_after": 3}}, {"request": {}}], "decision 3: x", DISCONNECTED),
+    ([{}, {"request": None}, {"request": {"cancel_after": 3}}], "decision 3: x", DISCONNECTED),
 ])  # fmt: skip
 def test_from_where_differences_say_nothing(members, first, why):
     assert _unknown_end(members, first) == why

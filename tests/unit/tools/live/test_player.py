@@ -110,6 +110,15 @@ def test_a_dead_server_is_started_again_where_the_scenario_says_so():
     assert ops == ["completion", "restart", "completion"]
 
 
+def test_a_restart_later_on_does_not_start_a_dead_server():
+    player = Player(from_line("S3>1/S>1/{restart}/S>1"))
+    assert [done["op"] for _, done in player.run(lambda step: {**step, "died": {}})] == ["completion"]
+    assert player.notes == ["the server ended at step 0"]
+    player = Player(from_line("S3>1/A3>1{together}/{restart}/S>1", server={"parallel": 2}))
+    ops = [done["op"] for _, done in player.run(lambda step: step | ({"died": {}} if "steps" in step else {}))]
+    assert ops == ["parallel", "restart", "completion"] and player.notes == []
+
+
 def test_what_cannot_be_expressed_is_said():
     assert played("S3>r4{drafts=2:1}")[1].notes == ["drafts come from the server's own drafter"]
     with pytest.raises(BadInput, match="request 0: only completions"):

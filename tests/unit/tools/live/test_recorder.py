@@ -16,6 +16,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.registry import profiles
 from cachesim.replay.recorded_trace import read_trace
 from cachesim.tools.live.llama_server import client
+from cachesim.tools.live.llama_server import recorder as recorder_module
 from cachesim.tools.live.llama_server import server as llama_server
 from cachesim.tools.live.llama_server.process import Process, ServerEnded
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart, write_trace
@@ -169,6 +170,27 @@ def test_a_request_without_log_lines_was_not_launched_unless_the_server_ended(en
     members = [ask([1, 2, 3]), {"op": "completion", "request": {"prompt": [4], "cancel_after": 0}}]
     Recorder._name_tasks(None, members, [None, None], [], ended)
     assert members[1] == {"op": "completion", "request": {"prompt": [4], "cancel_after": 0}, **said}
+
+
+@pytest.mark.parametrize(("refused", "not_launched"), [(0, [1, 2, 3]), (1, [2, 3]), (2, [3]), (3, []), (4, [])])
+def test_of_requests_without_log_lines_the_first_were_refused(monkeypatch, refused, not_launched):
+    monkeypatch.setattr(recorder_module, "refused_tasks", lambda said, sent: refused)
+    members = [ask([1, 2, 3]), *({"op": "completion", "request": {"prompt": [4], "cancel_after": 0}} for _ in range(3))]
+    assert Recorder._name_tasks(None, members, [None] * 4, []) == [None] * 4
+    assert [at for at, member in enumerate(members) if "launched" in member] == not_launched
+
+
+def test_the_log_of_the_cold_server_is_ignored(start, monkeypatch):
+    started, run = [], recorder_module.run_server
+
+    def noted(start, slots, log, listen=True, kind=None):
+        started.append((log.name, listen, slots.name))
+        return run(start, slots, log, listen, kind)
+
+    monkeypatch.setattr(recorder_module, "run_server", noted)
+    with Recorder(start()) as recorder:
+        assert recorder.play(ask([1, 2, 3]))["cold"]["equal"]
+    assert started == [("hot.log", True, "slots"), ("cold.log", False, "slots")]
 
 
 def test_a_waiting_request_that_the_server_has_forgotten(start, monkeypatch):

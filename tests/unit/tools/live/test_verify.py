@@ -16,7 +16,7 @@ from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
 from cachesim.tools.live.llama_server.gguf_models import write_model
 from cachesim.tools.live.llama_server.verify import model_of
-from cachesim.tools.live.llama_server.verify.case import fitted
+from cachesim.tools.live.llama_server.verify.case import AMPLIFIED, ROUNDING, _rounding, fitted
 from cachesim.tools.live.llama_server.verify.model_of import from_file, from_server, real_vocabulary, rows
 from cachesim.tools.live.player import Player
 from cachesim.tools.live.token_map import TINY
@@ -204,6 +204,14 @@ def test_fitting_says_what_it_changed():
     assert said == "every request names slot 0" and found.steps[0].request.id_slot == 0
     same, said = fitted(stale, "llama_cpp@b11549", "S", stale.server)
     assert said == "" and same.model == "S"
+
+
+@pytest.mark.parametrize(("layers", "is_tiny", "largest"), [
+    ("A", False, ROUNDING), ("W8 A", False, ROUNDING), ("A", True, ROUNDING), ("GGGA", True, ROUNDING),
+    ("W8 A", True, AMPLIFIED), ("deepseek4", True, 2e-3), ("minimax-m3", True, 5e-2), ("minimax-m3", False, ROUNDING),
+])  # fmt: skip
+def test_rounding_is_larger_with_windows_and_the_newest_memories_of_tiny_models(layers, is_tiny, largest):
+    assert _rounding(model_of.RealModelFacts(layers, TINY, is_tiny)) == largest
 
 
 @pytest.mark.parametrize(("members", "first", "why"), [

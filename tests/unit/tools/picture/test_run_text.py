@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from html import unescape
 
 import pytest
@@ -11,37 +12,77 @@ import cachesim
 from cachesim.cli.main import main
 from cachesim.judging.run_data import run_data, why_data
 from cachesim.judging.verdict_text import answers_text, cost_text
-from cachesim.tools.picture.run_text import RunText
+from cachesim.tools.picture.page import page
+from cachesim.tools.picture.run_text import RunText, _cause
+from cachesim.tools.picture.scene import RuleSource, TokenStretch
+from cachesim.tools.picture.shown import PictureOptions
 from cachesim.tools.run.pictured_runs import run_pictured
 from tests.shared import ROOT
 
 DENSE, OLD = "llama-24143-entry-removed-dense", "llama_cpp@b9518"
 CASE = cachesim.load(DENSE)
-RUN = cachesim.judge(CASE, OLD, mode="provenance")
-PICTURED = run_pictured(CASE, OLD, events=True)
+
+
+@cache
+def judged():
+    return cachesim.judge(CASE, OLD, mode="provenance")
+
+
+@cache
+def pictured():
+    return run_pictured(CASE, OLD, events=True)
 
 
 def text_of(name="", focus=None):
-    return RunText(PICTURED.scene(), PICTURED.told(), 0, name, focus)
+    return RunText(pictured().scene(), pictured().told(), 0, name, focus)
 
 
 def words(html):
     return " ".join(unescape(re.sub(r"<[^>]*>", "", html)).split())
 
 
+@pytest.mark.parametrize(("rule", "cause", "text"), [
+    ("", None, ""), ("", RuleSource("R.1", "x.cpp", "https://x", ("-c 4",)), ""),
+    ("R.1", None, ' <span class="rule"><code>R.1</code></span>'),
+    ("R.1", RuleSource("R.1", "x.cpp", "", ("-c 4", "-np 1")), ' <span class="rule"><code>R.1</code>, '
+                                                               "<code>-c 4</code></span>"),
+    ("R<1>", RuleSource("R<1>", "x.cpp", "https://x/?a&b", ()), ' <span class="rule"><code>R&lt;1&gt;</code>, '
+                                                              '<a href="https://x/?a&amp;b">source</a></span>'),
+])  # fmt: skip
+def test_a_loss_names_its_rule_the_first_option_and_the_source(rule, cause, text):
+    assert _cause(rule, cause) == text
+
+
+@pytest.mark.parametrize(("part", "origin"), [
+    (TokenStretch(0, 1, "evaluated"), "1 token evaluated, new"),
+    (TokenStretch(2, 9, "again", "erased"), "7 tokens evaluated again: erased"),
+    (TokenStretch(2, 9, "again", "", 1), "7 tokens evaluated again at request 1"),
+    (TokenStretch(2, 9, "again", "it <is> gone", 0, "R.1"), "7 tokens evaluated again: it <is> gone at request 0 R.1"),
+])  # fmt: skip
+def test_a_range_says_where_its_tokens_come_from(part, origin):
+    text = RunText(pictured().scene(), None, 0)
+    assert words(text._origin(text.scene.rows[0], part)) == origin
+
+
+def test_a_page_without_a_result_in_a_sentence_has_no_lead():
+    scenes = [pictured().scene()]
+    assert '<p class="lead">' not in page(scenes, PictureOptions())
+    assert '<p class="lead">it &lt;differs&gt;</p>' in page(scenes, PictureOptions(note="it <differs>"))
+
+
 @pytest.fixture(scope="module")
 def write(tmp_path_factory):
     """Return a function that writes the page of a command and returns it."""
-    def page(*argv):
+    def written(*argv):
         file = tmp_path_factory.mktemp("page") / "a.html"
         main([*argv, "--html", str(file), "-q"])
         return file.read_text("utf-8")
 
-    return page
+    return written
 
 
 def test_a_verdict_has_the_answer_then_the_cost():
-    data = run_data(RUN)
+    data = run_data(judged())
     said = f"{answers_text(data)}, {cost_text(data)}: entry removed from the prompt cache on load"
     assert words(text_of().verdict(True)) == said == (
         "correct answers, 60 tokens re-evaluated: entry removed from the prompt cache on load")
@@ -53,7 +94,7 @@ def test_a_verdict_has_the_answer_then_the_cost():
 def test_the_positions_of_the_request_in_question_are_those_of_its_report():
     above = text_of(focus=3).around().above
     at = [tuple(map(int, re.findall(r"\d+", one))) for one in re.findall(r'class="positioned">([^<]+)<', above)]
-    wanted = [(one["start"], one["stop"] - 1) for one in why_data(RUN, 3)["computed"]]
+    wanted = [(one["start"], one["stop"] - 1) for one in why_data(judged(), 3)["computed"]]
     assert at[0] == (0, 39) and at[1:-1] == wanted and at[-1] == (112, 114)
     bars = [(float(x), float(wide)) for x, wide in re.findall(r'x="([\d.]+)%" width="([\d.]+)%"', above)]
     assert [pytest.approx(100 * a / 115, abs=0.1) for a, _ in at] == [x for x, _ in bars]

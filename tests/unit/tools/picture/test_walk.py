@@ -149,6 +149,10 @@ def test_the_slider_has_the_scale_of_the_drawing():
     (run,) = json.loads(script_data([drawn], [CaptionedWalk(found, says, [False] * len(says))]))["runs"]
     assert dict(zip(run["at"], run["x"], strict=True)) == {n: round(drawn.scale.px(n), 1) for n in drawn.scale.at}
     assert run["lanes"] == [drawn.lanes.slot(row.slot) for row in drawn.scene.rows] and len(set(run["lanes"])) > 1
+    assert run["cache"] == [drawn.lanes.cache, drawn.lanes.entry(0), drawn.lanes.entry(1)]
+    assert run["width"] == [round(drawn.plain), round(drawn.width)] and run["names"] == drawn.lanes.names
+    assert (run["begins"], run["ends"], run["state"]) == (found.begins, found.ends, drawn.scene.state)
+    assert run["in"] == [row.slot for row in drawn.scene.rows] and (run["wrong"], run["taken"]) == ([], [2])
 
 
 def test_the_slider_moves_the_entries_that_have_a_column():

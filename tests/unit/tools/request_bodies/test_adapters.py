@@ -105,7 +105,7 @@ def test_bodies_without_adapters_say_nothing_of_them(tmp_path):
     ([{"id": 0, "scale": float("nan")}], {0: 0.0}), ([{"id": 2, "scale": -0.5}], {2: -0.5}),
 ])  # fmt: skip
 def test_a_list_is_read_as_the_server_reads_it(lora, scales):
-    assert Body(0, "", "", parameters={} if lora is None else {"lora": lora}).adapters == scales
+    assert Body("", parameters={} if lora is None else {"lora": lora}).adapters == scales
 
 
 def test_scales_are_written_without_exponents():
@@ -113,6 +113,6 @@ def test_scales_are_written_without_exponents():
 
 
 def test_an_invalid_option_is_left_to_the_engine():
-    bodies = [Body(0, "", "", parameters={"lora": on(0)}), Body(1, "", "")]
+    bodies = [Body("", parameters={"lora": on(0)}), Body("", 1)]
     assert adapter_keys(bodies, "many") == [frozenset({(0, 1.0)}), None]
     assert adapter_keys(bodies, "0.5@7.8, 1")[1] == frozenset({(0, 0.5), (1, 1.0)})

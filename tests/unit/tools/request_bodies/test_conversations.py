@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body_files import FoundBody
-from cachesim.tools.request_bodies.conversations import KEPT, ConversationLinker
+from cachesim.tools.request_bodies.conversations import KEPT, TRIVIAL, ConversationLinker
 from cachesim.tools.request_bodies.plain_render import render_plain
 from tests.unit.tools.request_bodies.made import LONG, chat
 
@@ -111,3 +111,21 @@ def test_only_the_latest_prompts_are_searched():
     other = [f"{number} {'x' * 300} {number}" for number in range(KEPT)]
     assert raw(TEXT, *other[1:], "?" * 40 + TEXT)[-1].before == 0
     assert raw(TEXT, *other, "?" * 40 + TEXT)[-1].before != 0
+
+
+@pytest.mark.parametrize(("size", "before"), [(TRIVIAL, 0), (TRIVIAL - 1, -1)])
+def test_a_prompt_that_begins_with_all_of_an_earlier_one_continues_it(size, before):
+    assert raw(TEXT[:size], TEXT[:size] + "z" * 900)[1].before == before
+    assert raw("y", TEXT[:size], TEXT[:size] + "z" * 900)[2].before == (1 if before == 0 else -1)
+    assert raw(TEXT[: 2 * TRIVIAL], TEXT[: 2 * TRIVIAL - 1] + "z" * 900)[1].before == -1
+
+
+@pytest.mark.parametrize(("part", "whole", "continues"), [
+    ("a" * 24, "a" * 20 + " and b " + "a" * 4, True), ("a" * 23, "a" * 20 + " and bcd " + "a" * 3, False),
+    ("a" * 8, "a" * 8 + "<b c d>", True), ("a" * 7, "a" * 7 + "<b c d>", False), ("a" * 8, "a" * 8 + "<b c d", False),
+    ("a" * 8, "a" * 8 + "b c d]", False), ("a" * 24, "a" * 12 + "b" * 40 + "a" * 11, False),
+])  # fmt: skip
+def test_a_first_message_that_lost_a_stretch_is_long_enough_to_recognise(part, whole, continues):
+    for old, new in ((part, whole), (whole, part)):
+        found = links(chat(old), chat(new, "Done.", "Thank you."))
+        assert found[1].before == (0 if continues else -1)

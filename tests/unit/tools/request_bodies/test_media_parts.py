@@ -12,9 +12,13 @@ import re
 import pytest
 from rich.console import Console
 
+from cachesim.tools.request_bodies.body import BodyText
 from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
+from cachesim.tools.request_bodies.media_parts import MARKER, split_at_media
 from cachesim.tools.request_bodies.report import bodies_report
 from tests.unit.tools.request_bodies.made import LONG, TOOLS, found
+
+SIZE = len(MARKER)
 
 
 def shown_report(got) -> str:
@@ -230,3 +234,17 @@ def test_the_headline_does_not_contradict_a_cause(tmp_path):
         got, _ = import_bodies([file], ImportOptions())
         shown = shown_report(got)
         assert ("no changed prompts" in shown) == all(cause["harmless"] for cause in got["causes"])
+
+
+@pytest.mark.parametrize(("text", "pieces"), [
+    (f"a{MARKER}b{MARKER}c", [("p", "a"), "m[0]", (f"p[{1 + SIZE}:]", "b"), "m[1]", (f"p[{2 + 2 * SIZE}:]", "c")]),
+    (f"{MARKER}b", [("p", ""), "m[0]", (f"p[{SIZE}:]", "b"), "m[1]"]), ("abc", [("p", "abc"), "m[0]", "m[1]"]),
+    (f"{MARKER}{MARKER}{MARKER}", [("p", ""), "m[0]", (f"p[{SIZE}:]", ""), "m[1]", (f"p[{2 * SIZE}:]", MARKER)]),
+])  # fmt: skip
+def test_a_raw_prompt_is_split_at_its_markers(text, pieces):
+    found = split_at_media(text, ["AAAA", "BBBB"], "p", "m")
+    assert [piece.path if isinstance(piece, BodyText) else piece for piece in found] == pieces
+
+
+def test_a_raw_prompt_without_media_keeps_its_markers():
+    assert [*split_at_media(f"a{MARKER}", None, "p", "m")] == [("p", f"a{MARKER}")]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base.tokens import common_prefix
-from cachesim.tools.request_bodies.prompt_causes import CAUSES, PromptCause, raw_cause
+from cachesim.tools.request_bodies import prompt_causes
+from cachesim.tools.request_bodies.prompt_causes import CAUSES, MOVED_LINES, PromptCause, _moved_lines, raw_cause
 from tests.unit.tools.request_bodies.made import LONG, TOOLS, chat, found
 
 U1, A1, U2, A2, U3 = (
@@ -201,3 +203,13 @@ W, V = "word " * 50, "vord " * 50             # longer than what is compared
 def test_a_raw_prompt_differs_by_the_smallest_change_that_explains_it(old, new, cause, detail):
     at = common_prefix(old, new)
     assert raw_cause(old, new, at) == PromptCause(cause, detail)
+
+
+@pytest.mark.parametrize(("moved", "cause"), [
+    (None, None), (SimpleNamespace(is_fixed=False, before=3), PromptCause(MOVED_LINES)),
+    (SimpleNamespace(is_fixed=True, before=1), PromptCause(prompt_causes.messages.MOVING, "1 line before the end")),
+    (SimpleNamespace(is_fixed=True, before=3), PromptCause(prompt_causes.messages.MOVING, "3 lines before the end")),
+])  # fmt: skip
+def test_lines_at_a_fixed_distance_from_the_end_are_moving_and_others_moved(monkeypatch, moved, cause):
+    monkeypatch.setattr(prompt_causes, "find_moved_lines", lambda a, b, at: moved)
+    assert _moved_lines("a", "b", 0) == cause

@@ -7,7 +7,8 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body_files import FoundBody
-from cachesim.tools.request_bodies.request_diff import find_place, link_requests
+from cachesim.tools.request_bodies.import_bodies import ImportOptions
+from cachesim.tools.request_bodies.request_diff import NAMED, find_place, link_requests
 from cachesim.tools.request_bodies.template import Prompt
 from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer
 from tests.unit.tools.request_bodies.made import chat, found
@@ -64,3 +65,16 @@ def test_the_prefix_may_belong_to_another_conversation(tmp_path):
 def test_an_empty_prompt_is_refused():
     with pytest.raises(BadInput, match="empty prompt"):
         link_requests(bodies_of([FoundBody("x", {"prompt": ""})]), [None], EstimatingTokenizer())
+
+
+@pytest.mark.parametrize(("number", "detail"), [
+    (1, "chat_template_kwargs.f0"), (NAMED, ", ".join(f"chat_template_kwargs.f{n}" for n in range(NAMED))),
+    (NAMED + 1, f"{', '.join(f'chat_template_kwargs.f{n}' for n in range(NAMED))}, ... ({NAMED + 1})"),
+])  # fmt: skip
+def test_changed_options_of_a_template_are_named(tmp_path, number, detail):
+    file = tmp_path / "t.jinja"
+    file.write_text("{{ f0 }}{% for m in messages %}{{ m.content }}{% endfor %}")
+    some = [chat("Go on.", temperature=value, chat_template_kwargs={f"f{n}": value for n in range(number)})
+            for value in (1, 2)]  # fmt: skip
+    last = found(tmp_path, *some, asking=ImportOptions(template=str(file)))["requests"][1]
+    assert (last["cause"], last["detail"]) == ("fields", detail)

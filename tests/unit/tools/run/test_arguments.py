@@ -1,4 +1,4 @@
-"""Choice between exact arithmetic and provenance."""
+"""Arguments that commands share: scenarios, models, rule sets, options, and the choice of the arithmetic."""
 
 from __future__ import annotations
 
@@ -7,8 +7,34 @@ from dataclasses import replace
 
 import pytest
 
+from cachesim.base.errors import BadInput, NothingFound
+from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.run.arguments import LONG, LONG_FILE, add_model, modes, profile_name
+from cachesim.tools.run.arguments import (
+    LONG,
+    LONG_FILE,
+    MODEL,
+    add_arithmetic,
+    add_case,
+    add_json,
+    add_log,
+    add_model,
+    add_profiles,
+    case_arguments_of,
+    cases_of,
+    cases_of_line,
+    chosen_profiles,
+    complain_of,
+    load_files,
+    modes,
+    profile_name,
+    profiles_of,
+    read_case,
+    read_cases,
+    scenario_of_line,
+    with_model,
+    with_settings,
+)
 
 ANY = Namespace(exact=False, provenance=False)
 
@@ -49,3 +75,178 @@ def test_a_model_is_named_as_for_a_server(words, model):
     parser = ArgumentParser()
     add_model(parser)
     assert parser.parse_args(words).model == model
+
+
+def test_several_long_scenarios_are_counted_and_the_least_limit_is_named(capsys):
+    found = modes(ANY, [scenario(LONG + 1), scenario(2), scenario(LONG_FILE + 9, "case.toml")], LONG_FILE)
+    assert found == ["provenance", "exact", "provenance"]
+    assert "2 scenarios are long, more than 2,000: " in capsys.readouterr().err
+    modes(ANY, [scenario(2), scenario(LONG_FILE + 9, "case.toml")], LONG_FILE)
+    assert "1 scenarios are long, more than 7,000: " in capsys.readouterr().err
+
+
+def test_the_length_of_a_scenario_is_that_of_prompts_and_answers():
+    several = from_line(f"A{LONG - 6}>a2/B2>b2", model="A")
+    assert modes(ANY, [several]) == ["exact"]
+    assert modes(ANY, [from_line(f"A{LONG - 6}>a2/B2>b3", model="A")]) == ["provenance"]
+
+
+def parsed(*words):
+    parser = ArgumentParser()
+    for add in (add_case, add_profiles, add_arithmetic, add_log, add_json):
+        add(parser)
+    return parser.parse_args(words)
+
+
+def test_arguments_have_defaults_and_may_be_repeated():
+    assert vars(parsed("A5")) == {"case": "A5", "model": None, "settings": [], "pasted": "", "profiles": [],
+                                  "provenance": False, "exact": False, "log": False, "json": False}  # fmt: skip
+    args = parsed("A5", "-m", "GA", "--set", "a=1", "--set", "b=2", "-p", "b9518", "--profile", "llama_cpp@b10587",
+                  "--exact", "--log", "--json", "--server", "llama-server")  # fmt: skip
+    assert (args.settings, args.profiles) == (["a=1", "b=2"], ["llama_cpp@b9518", "llama_cpp@b10587"])
+    assert (args.exact, args.provenance, args.log, args.json, args.pasted) == (True, False, True, True, "llama-server")
+
+
+def test_the_last_error_is_raised_if_nothing_is_left(capsys):
+    bad = [BadInput("one"), BadInput("two")]
+    complain_of(bad, nothing_left=False, what="none")
+    assert capsys.readouterr().err == "cachesim: one\ncachesim: two\n"
+    with pytest.raises(BadInput, match="two"):
+        complain_of(bad, nothing_left=True, what="none")
+    assert capsys.readouterr().err == "cachesim: one\n"
+    with pytest.raises(NothingFound, match="none"):
+        complain_of([], nothing_left=True, what="none")
+    complain_of([], nothing_left=False, what="none")
+    assert capsys.readouterr().err == ""
+
+
+FILE = """id = "{0}"
+title = "t"
+why = "w"
+source = ["cachesim"]
+engine = "{1}"
+model = "A"
+profiles = ["{2}"]
+[words]
+A = 5
+[[request]]
+prompt = "A"
+"""
+
+
+def write(folder, name, engine="llama_cpp", profile="llama_cpp@b10587"):
+    path = folder / f"{name}.toml"
+    path.write_text(FILE.format(name, engine, profile))
+    return str(path)
+
+
+def test_files_folders_and_ids_are_loaded_once_each(tmp_path):
+    one, other = write(tmp_path, "one"), write(tmp_path, "other")
+    bad = tmp_path / "wrong.toml"
+    bad.write_text("id = 3")
+    name = "llama-lesson-attention"
+    found, errors = load_files([other, str(tmp_path), name, str(corpus_files()[name]), str(tmp_path / "no.toml")])
+    assert [scenario.id for scenario in found] == ["other", "one", name]
+    assert ["wrong.toml" in str(error) or "no.toml" in str(error) for error in errors] == [True, True]
+    assert load_files([one])[1] == []
+    (tmp_path / "empty").mkdir()
+    assert load_files([str(tmp_path / "empty")]) == ([], [])
+
+
+def test_the_scenarios_of_lines_come_last_and_errors_are_collected(tmp_path):
+    one = write(tmp_path, "one")
+    found, bad = read_cases(["A5/A", one, "A5//"], None, [], [])
+    assert [(scenario.id, scenario.model) for scenario in found] == [("one", "A"), ("try", MODEL)]
+    assert len(bad) == 1
+    found, bad = read_cases([one], None, ["llama_cpp@none"], [])
+    assert found == [] and str(bad[0]).startswith(one)
+
+
+def test_a_case_has_the_model_and_options_of_the_command(tmp_path):
+    one = write(tmp_path, "one")
+    assert (read_case(one, None, [], []).model, read_case(one, "GA", [], []).model) == ("A", "GA")
+    assert (read_case("A5", None, [], []).model, read_case("A5", "GA", [], []).model) == (MODEL, "GA")
+    assert read_case(one, None, [], ["parallel=3"]).server == read_case("A5", None, [], ["parallel=3"]).server
+    assert read_case("A5", "GA", ["vllm@0.33.0"], []).engine == "vllm"
+
+
+def test_a_case_is_read_once_for_each_engine(tmp_path, capsys):
+    both = ["-p", "llama_cpp@b10587", "-p", "mlx_lm@0.32.2"]
+    for case in (write(tmp_path, "one"), "A5"):
+        found = cases_of(parsed(case, "--set", "parallel=3", *both))
+        assert [scenario.engine for scenario in found] == ["llama_cpp", "mlx_lm"]
+        assert [len(scenario.server) for scenario in found] == [1, 0]
+
+
+def test_settings_and_models_drop_the_expectations():
+    expecting = replace(from_line("A5", model="A"), expect={"x": 1}, lives=(1,), server={"parallel": 2, "ctx_size": 64})
+    assert with_settings(expecting, []) is expecting
+    changed = with_settings(expecting, ["ctx_size=128"])
+    assert (changed.server["ctx_size"], changed.server["parallel"], changed.expect, changed.lives) == (128, 2, {}, ())
+    other = with_model(expecting, "GA")
+    assert (other.model, other.server, other.expect, other.lives) == ("GA", expecting.server, {}, ())
+
+
+def test_the_name_of_a_real_model_is_noted(capsys):
+    found = with_model(from_line("A5", model="A"), "qwen3-next")
+    note = capsys.readouterr().err
+    assert found.model_note and note == f"cachesim: {found.model_note}\n"
+    scenario_of_line("A5", "qwen3-next", [], [])
+    assert capsys.readouterr().err == note
+    with_model(from_line("A5", model="A"), "GA")
+    assert capsys.readouterr().err == ""
+
+
+def test_marks_that_an_engine_does_not_read_are_noted_once(capsys):
+    marked = "A5/A.|B5/A.|C5"
+    cases_of_line(marked, "A", ["vllm@0.33.0"], [])
+    assert capsys.readouterr().err == "cachesim: ignored: user marks (|), which vllm does not read\n"
+    cases_of_line(marked, "A", ["vllm@0.33.0", "llama_cpp@b10587", "sglang@0.5.23", "mlx_lm@0.32.2"], [])
+    assert capsys.readouterr().err == "cachesim: ignored: user marks (|), which vllm, sglang and mlx_lm do not read\n"
+
+
+def test_requested_rule_sets_are_those_of_the_scenario_and_given_once(capsys):
+    one = from_line("A5", model="A", profiles=("llama_cpp@b9518",))
+    names = ["llama_cpp@b10587", "llama_cpp@b9518", "llama_cpp@b10587"]
+    assert chosen_profiles(one, names) == ("llama_cpp@b10587", "llama_cpp@b9518")
+    assert chosen_profiles(one, []) == profiles_of(one, ["vllm@0.33.0"]) == ("llama_cpp@b9518",)
+    with pytest.raises(BadInput, match="unknown"):
+        chosen_profiles(one, ["llama_cpp@none"])
+    with pytest.raises(BadInput, match="rule sets of several engines: llama_cpp, vllm"):
+        chosen_profiles(one, ["vllm@0.33.0"])
+    with pytest.raises(BadInput, match="of several engines: mlx_lm, vllm"):
+        scenario_of_line("A5", "A", ["mlx_lm@0.32.2", "vllm@0.33.0"], [])
+
+
+def test_a_line_that_looks_like_a_file_is_noted_or_refused(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for name in ("A5.toml", "A5.log", "A50.log", "S5.q", "B5"):
+        (tmp_path / name).write_text("")
+    with pytest.raises(BadInput) as caught:
+        scenario_of_line("A5", "A", [], [])
+    assert str(caught.value) == ("no such file: 'A5' (did you mean A5.log, A5.toml? a word 'A' of 5 tokens would be "
+                                 "run: add >ANSWER or /REQUEST)")  # fmt: skip
+    scenario_of_line("S5.q9", "A", [], [])
+    assert capsys.readouterr().err == ""
+    (tmp_path / "S5.q9.toml").write_text("")
+    scenario_of_line("S5.q9", "A", [], [])
+    assert capsys.readouterr().err == (
+        "cachesim: 'S5.q9' is read as requests, not as a file: did you mean S5.q9.toml?\n")  # fmt: skip
+    assert scenario_of_line("B5", "A", [], []).words == {"B": 5}
+
+
+def test_a_word_of_several_letters_alone_is_refused():
+    with pytest.raises(BadInput) as caught:
+        scenario_of_line("made1", "A", [], [])
+    assert str(caught.value) == "no such file: 'made1' (a word 'made' of 1 token would be run: add >ANSWER or /REQUEST)"
+    assert scenario_of_line("made1/B2", "A", [], []).words == {"made": 1, "B": 2}
+
+
+def test_a_command_line_that_repeats_a_run_has_its_options():
+    args = Namespace(profiles=["llama_cpp@b9518", "mlx_lm@0.32.2"], model="GA", settings=["ctx_size=64"],
+                     limits=(("tokens", 5),))  # fmt: skip
+    assert case_arguments_of(args) == ["-p", "llama_cpp@b9518", "-p", "mlx_lm@0.32.2", "--model", "GA",
+                                       "--set", "ctx_size=64", "--limit", "tokens=5"]  # fmt: skip
+    assert case_arguments_of(Namespace(profiles=[], model=None, settings=[], limits=())) == []
+    args.profiles, args.limits = [], ()
+    assert case_arguments_of(args) == ["--model", "GA", "--set", "ctx_size=64"]

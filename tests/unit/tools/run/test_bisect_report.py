@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from cachesim.base.console import as_text
 from cachesim.engines.shared.rule_set import Change
 from cachesim.judging.find_change import NO_ANSWER, ChangedFields, OutcomeChange, RequestHistory, RequestOutcome
+from cachesim.judging.outcomes import StepOutcome
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.run.bisect_report import (
     answer_report,
@@ -128,3 +132,73 @@ def test_rule_sets_without_a_place_are_named_and_a_single_rule_set_says_why():
 
 def test_an_answer_that_never_came():
     assert "NEVER ANSWERED at x@2" in lines(course(RIGHT, RequestOutcome(0, None, NO_ANSWER)))
+
+
+def printed(report):
+    """Return the lines of a report with their indentation, without those of the flags."""
+    lines = [line.rstrip() for line in as_text(report).splitlines()]
+    return [line for line in lines if not line.startswith(("flags: ", " "*20))]
+
+
+def seen(outcome, **client):
+    """Return an outcome with other observables than those of the report."""
+    return outcome._replace(seen=StepOutcome(client))
+
+
+def test_a_paragraph_has_the_oldest_outcome_then_each_change_with_its_causes():
+    turn = OutcomeChange("x@1", "x@2", seen(RIGHT, tokens_cached=4), seen(WRONG, tokens_cached=5),
+                         [ChangedFields(CHANGES[:1], True)])  # fmt: skip
+    beside = OutcomeChange("x@2", "x@mine", WRONG, RIGHT, [ChangedFields(CHANGES[1:], True)])
+    same = OutcomeChange("x@2", "x@same", seen(WRONG, cache_n=4), seen(WRONG, cache_n=5))
+    course = RequestHistory({"x@1": RIGHT, "x@2": WRONG}, [turn], [beside, same])
+    assert printed(bisect_report(from_line("A10", model="GA"), [course])) == [
+        "try  GA",
+        "0  A",
+        "   reuses 7, output correct at x@1",
+        "   reuses 5, WRONG OUTPUT at x@2",
+        "      tokens_cached: 4 -> 5",
+        "      by min_step 64 -> 256 (#1)",
+        "   proposed: reuses 7, output correct at x@mine",
+        "      (reuses 5, WRONG OUTPUT at x@2)",
+        "      by rs_rm a -> b",
+        "   proposed: reuses 5, WRONG OUTPUT at x@same",
+        "      (reuses 5, WRONG OUTPUT at x@2)"]  # fmt: skip
+
+
+def test_the_answer_about_a_request_is_indented_by_its_parts():
+    turn = OutcomeChange("x@1", "x@2", RIGHT, LESS, [ChangedFields(CHANGES, False)])
+    beside = OutcomeChange("x@2", "x@mine", LESS, RIGHT, [ChangedFields(CHANGES[1:], True)])
+    course = RequestHistory({"x@1": RIGHT, "x@2": LESS}, [turn], [beside])
+    assert printed(answer_report(from_line("A10", model="GA"), [course])) == [
+        "try  GA",
+        "request 0  A: reuses 3, output correct at x@2",
+        "   before: reuses 7, output correct at x@1",
+        "   by min_step 64 -> 256 (#1) together with rs_rm a -> b",
+        "   proposed: reuses 7, output correct at x@mine",
+        "      by rs_rm a -> b"]  # fmt: skip
+
+
+def test_proposals_with_equal_outcomes_and_causes_are_shown_once():
+    causes = [ChangedFields(CHANGES[:1], True)]
+    some = [OutcomeChange("x@1", name, LESS, RIGHT, causes) for name in ("x@a", "x@b")]
+    other = OutcomeChange("x@1", "x@c", LESS, RIGHT, [ChangedFields(CHANGES[1:], True)])
+    (answer,) = answers([RequestHistory({"x@1": LESS}, [], [*some, other])])
+    assert [turn.new for turn in answer.proposed] == ["x@b", "x@c"]
+
+
+def test_a_rule_set_without_a_place_in_the_order_stands_apart():
+    names = ["llama_cpp@b10587", "llama_cpp@pr20819"]
+    outcomes = {names[0]: RIGHT, names[1]: LESS}
+    lines = printed(bisect_report(from_line("A10", model="GA"), [RequestHistory(outcomes)]))
+    assert lines[:2] == ["try  GA", "0  A"] and "reuses 7, output correct" in lines[2]
+
+
+def test_further_changes_are_counted():
+    noticed = OutcomeChange("x@2", "x@3", RIGHT, LESS)
+    hidden = OutcomeChange("x@1", "x@2", RIGHT, seen(RIGHT, tokens_cached=5))
+    one = RequestHistory({"x@1": RIGHT}, [hidden, noticed], [])
+    last = printed(answer_report(from_line("A10"), [one]))[-1]
+    assert last == "1 further change of what a client observes, and the history: -v"
+    assert not printed(answer_report(from_line("A10"), [replace(one, turns=[noticed])]))[-1].endswith("-v")
+    last = printed(answer_report(from_line("A10"), [replace(one, turns=[noticed, hidden, noticed])]))[-1]
+    assert last.startswith("2 further changes ")

@@ -10,6 +10,15 @@ from cachesim.cli.main import main
 B9518, B11549, MAIN = ("-p", "llama_cpp@b9518"), ("-p", "llama_cpp@b11549"), ("-p", "ik_llama@main")
 
 
+def test_log_lines_of_two_engines_are_not_compared(capsys):
+    words = ["diff", "A9/A.B5", "--model", "A", *B11549, *MAIN]
+    assert main([*words, "--log"]) == exits.BAD_INPUT
+    assert capsys.readouterr().err == (
+        "cachesim: --log compares the log lines of one engine, found llama_cpp and ik_llama\n")  # fmt: skip
+    assert main(words) == exits.HOLDS
+    assert main(["diff", "A9/A.B5", "--model", "A", *B9518, *B11549, "--log"]) == exits.HOLDS
+
+
 @pytest.mark.parametrize("profiles", [B11549, (*B11549, *B11549), (*B9518, *B11549, *MAIN)])
 def test_two_different_rule_sets_are_compared_and_no_other_number(capsys, profiles):
     assert main(["diff", "A9/A.B5", "--model", "A", *profiles]) == exits.BAD_INPUT

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
+from cachesim.base.console import as_text
 from cachesim.cli.main import main
 from cachesim.events import Decided
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.corpus import corpus_files
+from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
-from cachesim.tools.run.diff_report import diff_data, diff_report
+from cachesim.tools.run.diff_report import SHOWN, _table, diff_data, diff_report, differing_line, percent
 from tests.unit.tools.run.made import BROKEN, judgement, run, shown
 
 OTHER = "llama_cpp@b8152"
@@ -48,6 +54,12 @@ def test_only_requests_that_differ_are_shown_unless_all_are_wanted():
     assert row.split()[2:9] == ["10", "3", "->", "7", "7", "->", "3"]
     assert not any(line.startswith("0 A") for line in lines)
     assert any(line.startswith("0 A") for line in shown(diff_report(data, 1)))
+
+
+@pytest.mark.parametrize(("text", "cell"), [("A" * 40, "A" * 40), ("A" * 41, "A" * 39 + "…")])
+def test_the_text_of_a_request_is_at_most_forty_characters_long(text, cell):
+    request = {**compared([judgement()], [judgement()])["a"]["requests"][0], "text": text}
+    assert [str(shown) for shown in _table([(request, request)], 200).columns[1].cells] == [cell]
 
 
 def test_totals_and_their_share():
@@ -123,3 +135,95 @@ def test_memory_that_the_server_does_not_count_is_compared():
     theirs.uncounted = 2000
     lines = shown(diff_report(compared([judgement()], [theirs])))
     assert "uncounted memory after request 0: 0 -> 2,000 bytes" in lines
+
+
+CHANGE = {"field": "f", "old": "a", "new": "b", "source": ""}
+
+
+def with_changes(number, verbose=0, **change):
+    """Return the lines about rules, of so many changes."""
+    data = compared([judgement()], [judgement()])
+    data["rules"] = {"count": 20, "changes": [{**CHANGE, "field": f"f{n}", **change} for n in range(number)]}
+    lines = shown(diff_report(data, verbose))
+    return [line for line in lines if line.startswith(("f", "and ")) or " of 20 rules " in line]
+
+
+def test_some_rules_are_named_and_the_others_counted():
+    assert with_changes(1) == ["1 of 20 rules differs", "f0: a -> b"]
+    assert with_changes(1, source="#12")[1:] == ["f0: a -> b (#12)"]
+    names = [f"f{n}: a -> b" for n in range(SHOWN + 2)]
+    assert with_changes(SHOWN) == [f"{SHOWN} of 20 rules differ", *names[:SHOWN]]
+    assert with_changes(SHOWN + 2)[1:] == [*names[:SHOWN], "and 2 more (-v, or cachesim profiles diff)"]
+    assert with_changes(SHOWN + 2, verbose=1)[1:] == names
+
+
+def test_the_requests_that_differ_are_counted_and_named():
+    assert differing_line([], 3).plain == "no request differs (of 3)"
+    assert differing_line([{"request": 2}], 3).plain == "1 of 3 requests differs: 2"
+    assert differing_line([{"request": 0}, {"request": 2}], 3).plain == "2 of 3 requests differ: 0, 2"
+
+
+def test_a_change_in_percent_needs_a_first_value():
+    assert [percent(8, 4), percent(3, 4), percent(3, 3, 2), percent(0, 5), percent(100, 101, 0)] == [
+        " (-50.0 %)", " (+33.3 %)", " (+0.00 %)", "", " (+1 %)"]  # fmt: skip
+
+
+def test_another_observable_than_the_table_shows_has_a_line():
+    other = judgement(tokens_cached=5)
+    lines = shown(diff_report(compared([judgement(tokens_cached=4)], [other])))
+    assert any(line.startswith("request 0 ") and "4 -> 5" in line for line in lines)
+    both = compared([judgement(tokens_cached=4)], [judgement(cache_n=3, prompt_n=7, tokens_cached=5)])
+    assert not any(line.startswith("request 0 ") for line in shown(diff_report(both)))
+    more = [line for line in shown(diff_report(both, 1)) if line.startswith("request 0 ")]
+    assert len(more) == len(both["observed"][0]["differs"]) > 1
+
+
+def test_a_wrong_answer_has_its_fault_below_its_run():
+    data = compared([judgement()], [judgement(BROKEN)])
+    data["b"]["requests"][0]["read_instead"] = ["read this", "and that"]
+    lines = as_text(diff_report(data)).splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("B llama"))
+    assert lines[at + 1].strip().startswith("request 0:") and lines[at + 2].rstrip() == "    request 0 read this"
+    assert "and that" not in "".join(lines)
+
+
+def test_equal_flags_are_printed_once_and_a_title_only_for_a_file():
+    data = compared([judgement()], [judgement()])
+    flags = {"default": ["-c 5"], "set": [], "derived": []}
+    for name in "ab":
+        data[name]["flags"] = flags
+    assert as_text(diff_report(data)).splitlines()[:2] == ["try", "flags: -c 5"]
+    data["b"]["flags"] = {**flags, "default": ["-c 6"]}
+    data["scenario"], data["title"] = "file", "a title"
+    assert as_text(diff_report(data)).splitlines()[:4] == ["file", "a title", "A flags: -c 5", "B flags: -c 6"]
+
+
+def test_an_equal_reason_and_verdict_are_shown_once():
+    data = compared([judgement(cache_n=3, prompt_n=7)], [judgement(BROKEN, cache_n=3, prompt_n=7)])
+    for name in "ab":
+        data[name]["requests"][0]["reason"] = "why"
+    [row] = [line for line in shown(diff_report(data)) if line.startswith("0 A")]
+    assert row.split()[2:5] == ["10", "3", "7"] and row.endswith("why") and "why ->" not in row
+    assert " -> WRONG" in row
+
+
+def test_rules_and_decisions_of_two_engines_are_not_compared():
+    mlx = run(judgement(cache_n=4), profile="mlx_lm@0.32.2")
+    mlx.scenario = replace(mlx.scenario, engine="mlx_lm", profiles=("mlx_lm@0.32.2",))
+    data = diff_data(run(judgement()), mlx)
+    assert (data["rules"], data["first"]) == (None, None)
+    assert shown(diff_report(data))[-1] == "rules and decisions of two engines are not compared"
+    assert [one["request"] for one in data["observed"]] == [0]
+
+
+def test_of_requests_sent_together_the_first_decision_in_the_log_is_named():
+    line = from_line("A20/B20{together}", model="A", server={"parallel": 2})
+    runs = [run_judged(line, "llama_cpp@b10587", "provenance") for _ in range(2)]
+    events = runs[1].log.events
+    places = [i for i, event in enumerate(events) if isinstance(event, Decided) and event.rule == "LC-NPAST-LCP"]
+    assert [events[place].slot for place in places] == [0, 1] and runs[1].requests[1].answer.id_slot == 0
+    for place in places:
+        events[place] = replace(events[place], rule="X.1")
+    first = diff_data(*runs)["first"]
+    assert (first["request"], first["together"], first["a"]["rule"], first["b"]["rule"]) == (
+        1, [], "LC-NPAST-LCP", "X.1")  # fmt: skip

@@ -90,6 +90,15 @@ def test_layers_are_read_from_a_file_that_is_here(tmp_path: Path, capsys: pytest
     assert f"layers read from {tmp_path / 'config.json'}" in err and "vllm@0.33.0" in out
 
 
+def test_the_layers_of_a_draft_model_are_read_from_its_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({**CONFIG, "num_hidden_layers": 1}))
+    line = f"mlx_lm.server --model Qwen/Qwen3-8B --draft-model {tmp_path}"
+    out, _ = lines_of(capsys, "run", "A60/B9", "--server", line, code=exits.BROKEN)
+    assert "set: --draft-model A" in out
+
+
 @pytest.mark.parametrize(("line", "message"), [
     ("", "expected"), (" ", "the command line is empty"), ("[]", "the command line is empty"),
     ("ollama serve", "no known server in the command line: 'ollama'"),

@@ -8,8 +8,11 @@ import pytest
 
 import cachesim
 from cachesim.cli.main import main
+from cachesim.judging import reproduce_command
 from cachesim.scenarios.runner import ScenarioStage
+from cachesim.tools.picture.shown import PictureOptions
 from cachesim.tools.playground.case import answer
+from cachesim.tools.run import pictured_runs
 from cachesim.tools.run.pictured_runs import draw_cases, draw_text, run_pictured
 
 LINE = "S20.A20>3/B9>2/S.A.C5"
@@ -100,3 +103,48 @@ def test_a_picture_of_several_scenarios_is_refused_before_anything_runs(simulati
 def test_text_that_is_no_scenario_draws_nothing(tmp_path):
     draw_text(SimpleNamespace(html="", svg=str(tmp_path / "x.svg"), trace=""), "")
     assert not list(tmp_path.iterdir())
+
+
+TEXT = """id = "x"
+title = "t"
+why = "w"
+source = ["cachesim"]
+engine = "llama_cpp"
+model = "A"
+profiles = ["llama_cpp@b9518", "llama_cpp@b10587"]
+[words]
+A = 5
+[[request]]
+prompt = "A"
+"""
+
+
+def test_a_file_is_drawn_under_its_first_rule_set_with_the_command_for_its_line(monkeypatch):
+    drawn = []
+    monkeypatch.setattr(pictured_runs, "draw_cases", lambda args, cases, shown: drawn.append((cases, shown)))
+    args = SimpleNamespace(html="", svg="x.svg", trace="")
+    draw_text(args, TEXT)
+    draw_text(args, TEXT, PictureOptions(note="n", command="c"))
+    monkeypatch.setattr(reproduce_command, "case_words", lambda scenario, profile: ["x.toml", "-p", profile])
+    draw_text(args, TEXT, PictureOptions(command="c"))
+    assert [[(scenario.id, profile) for scenario, profile in cases] for cases, _ in drawn] == [
+        [("x", "llama_cpp@b9518")]] * 3  # fmt: skip
+    command = "cachesim run A5 -p llama_cpp@b9518 --model A"
+    assert drawn[0][1] == PictureOptions(command=command)
+    assert [shown for _, shown in drawn[1:]] == [PictureOptions(note="n", command=command), PictureOptions(command="c")]
+
+
+def test_nothing_is_drawn_without_a_picture_option(monkeypatch):
+    monkeypatch.setattr(pictured_runs, "run_pictured", lambda *what: pytest.fail("ran"))
+    args = SimpleNamespace(html="", svg="", trace="")
+    draw_text(args, TEXT)
+    draw_cases(args, [(cachesim.load(LINE), "llama_cpp@b10587")])
+
+
+def test_events_are_recorded_for_a_page_only(monkeypatch):
+    seen = []
+    monkeypatch.setattr(pictured_runs, "run_pictured", lambda scenario, profile, events: seen.append(events))
+    monkeypatch.setattr(pictured_runs, "write_pictures", lambda args, runs, shown: None)
+    for html in ("x.html", ""):
+        draw_cases(SimpleNamespace(html=html, svg="x.svg", trace=""), [(cachesim.load(LINE), "llama_cpp@b10587")])
+    assert seen == [True, False]

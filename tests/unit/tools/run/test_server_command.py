@@ -101,6 +101,16 @@ def test_spellings_of_argparse_are_accepted(line: str, block: int) -> None:
     assert read(line).options == {"block": block}
 
 
+def test_an_argument_may_set_several_options_and_add_to_an_earlier_one() -> None:
+    several = Flag("spread", "", spellings=("--spread",), read=lambda text: {"block": len(text), "share": 0.25})
+    rows = table_rows("e", options="1 --spread\n1 --block -b\n1 --share")
+    table = CommandTable(starts=TABLE.starts, arguments=rows)
+    words = command_words("engine serve --share 0.75 --spread abc")
+    program = find_program(words, table)
+    assert program is not None
+    assert read_command(words, program, table, (*FLAGS, several), "e@3").options == {"share": 0.25, "block": 3}
+
+
 def test_underscores_stand_for_dashes() -> None:
     assert read("engine serve M --graph_config '{}' --old_only", "e@1").ignored == ["--graph-config", "--old-only"]
 

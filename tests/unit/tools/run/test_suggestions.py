@@ -9,7 +9,10 @@ import pytest
 
 from cachesim.cli.main import main
 from cachesim.judging.run_data import run_data
-from cachesim.tools.run.suggestions import after_run, say_next
+from cachesim.scenarios.corpus import corpus_files
+from cachesim.scenarios.from_notation import from_line
+from cachesim.scenarios.load import load
+from cachesim.tools.run.suggestions import MOST, after_diff, after_fuzz, after_run, after_why, say_next, typed
 from tests.unit.tools.run.made import BROKEN, judgement, run
 
 LOST = (0, 3, "erased", "R.1", -1, "checkpoint")
@@ -83,3 +86,107 @@ def test_a_line_is_bisected_for_the_engine_that_ran_it(capsys, profile, named):
     assert main(["why", line, "1", "-p", profile, "--model", "GA"]) == 0
     [found] = [text for text in capsys.readouterr().err.splitlines() if text.startswith("next: ")]
     assert found.startswith(f"next: cachesim bisect {line}{named} --model GA   or: cachesim explain ")
+
+
+def test_a_command_that_is_too_long_is_left_out(capsys):
+    say_next(Namespace(json=False), [["x" * (MOST + 1)], ["y" * 3, "x" * (MOST - 3)], ["z"]])
+    assert capsys.readouterr().err == f"next: cachesim yyy {'x' * (MOST - 3)}   or: cachesim z\n"
+    say_next(Namespace(json=False), [["x" * (MOST + 1)]])
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("model", "settings", "words"), [
+    (None, [], ["A5"]), ("GA", [], []), (None, ["slots=2"], []), ("GA", ["slots=2"], []),
+])  # fmt: skip
+def test_a_case_is_named_as_typed_if_it_is_unchanged(model, settings, words):
+    assert typed(Namespace(model=model, settings=settings, case="A5")) == words
+
+
+def test_the_tokens_of_a_request_are_summed_and_the_first_of_equals_is_named():
+    def charges(request, *tokens):
+        return [(request, amount, *LOST[2:]) for amount in tokens]
+
+    assert number(data(judgement(charges=charges(0, 3, 3)), judgement(charges=charges(1, 5)))) == ["0"]
+    same = data(judgement(charges=charges(0, 3, 3))), data(judgement(), judgement(charges=charges(1, 6)))
+    assert number(*same) == ["0"] and number(*reversed(same)) == ["1"]
+
+
+def test_a_file_is_named_by_its_id_or_path_as_typed():
+    name = "llama-lesson-attention"
+    path = str(corpus_files()[name])
+    one = load(corpus_files()[name])
+    wrong = {**run_data(run(judgement(BROKEN))), "as_expected": None, "profile": one.profiles[0]}
+    options = ["-p", one.profiles[0]]
+    assert after_run([(one, wrong)], [name]) == [["why", name, "0", *options]]
+    assert after_run([(one, wrong)], [path]) == [["why", path, "0", *options]]
+    (words,) = after_run([(one, wrong)], [])
+    assert words[:3] == ["why", words[1], "0"] and words[1] not in (name, path) and "--model" in words
+
+
+def why_data(profile, *ranges, failure=None, decided=None):
+    computed = [{"start": start, "stop": stop, "rule": rule, "survives": survives}
+                for start, stop, rule, survives in ranges]  # fmt: skip
+    return {"profile": profile, "computed": computed, "failure": failure, "decided": decided}
+
+
+def suggested(*found, line="A10"):
+    profile = found[0]["profile"]
+    engine = profile.partition("@")[0]
+    return after_why({engine: from_line(line, profiles=(profile,), model="A")}, found, [])
+
+
+B9518, B10587 = "llama_cpp@b9518", "llama_cpp@b10587"
+CASE = ["A10", "-p", B9518, "--model", "A"]
+
+
+def test_the_longest_range_that_another_rule_set_reuses_is_compared():
+    some, most = (0, 5, "R.1", ["llama_cpp@b8152"]), (5, 11, "R.2", [B10587])
+    assert suggested(why_data(B9518, some, most)) == [["diff", *CASE, "-p", B10587], ["explain", "R.2"]]
+    assert suggested(why_data(B9518, (0, 90, "", []), some)) == [
+        ["diff", *CASE, "-p", "llama_cpp@b8152"], ["explain", "R.1"]]  # fmt: skip
+    assert suggested(why_data(B9518, (0, 90, "", []))) == []
+    assert suggested(why_data(B9518), why_data(B9518, some))[1] == ["explain", "R.1"]
+
+
+def test_without_a_rule_set_that_reuses_more_the_line_is_bisected():
+    one = why_data(B9518, (0, 5, "R.1", []))
+    assert suggested(one) == [["bisect", "A10", "--model", "A"], ["explain", "R.1"]]
+    failed = why_data(B9518, (0, 5, "R.1", [B10587]), failure={"rule": "R.9"})
+    assert suggested(failed) == [["bisect", "A10", "--model", "A"], ["explain", "R.9"]]
+    assert suggested(why_data(B9518, failure={"rule": ""})) == [["bisect", "A10", "--model", "A"]]
+    assert suggested(why_data("vllm@0.33.0", (0, 5, "R.1", [])))[0] == [
+        "bisect", "A10", "-p", "vllm@0.33.0", "--model", "A"]  # fmt: skip
+
+
+def test_the_rule_of_a_cure_is_explained_unless_it_is_a_field():
+    def explained(*cures):
+        found = why_data(B9518, (0, 5, "R.1", []), decided={"cures": [{"rule": a, "field": b} for a, b in cures]})
+        return suggested(found)[-1]
+
+    assert explained(("R.5", "pick"), ("R.6", "pick")) == ["explain", "R.5"]
+    assert explained(("slots", "slots"), ("R.6", "pick")) == explained() == ["explain", "R.1"]
+
+
+@pytest.mark.parametrize(("survives", "partner"), [
+    (["llama_cpp@b8152", B9518, B10587], B9518), (["llama_cpp@b8152", "llama_cpp@b8271", B10587], B10587),
+    (["llama_cpp@b8152", "llama_cpp@b8271"], "llama_cpp@b8271"),
+    (["llama_cpp@pr24143-on-b10587", "llama_cpp@pr24143-on-b9518"], "llama_cpp@pr24143-on-b9518"),
+    (["llama_cpp@pr24143-on-b10587"], "llama_cpp@pr24143-on-b10587"),
+])  # fmt: skip
+def test_the_partner_is_the_next_rule_set_then_an_older_one_then_a_proposal(survives, partner):
+    assert suggested(why_data(B9518, (0, 5, "R.1", survives)))[0][-1] == partner
+
+
+def test_both_rules_of_the_first_difference_are_explained_once():
+    first = {"a": {"rule": "R.1"}, "b": {"rule": "R.2"}}
+    assert after_diff({"first": first}) == [["explain", "R.1"], ["explain", "R.2"]]
+    assert after_diff({"first": {**first, "b": {"rule": "R.1"}}}) == [["explain", "R.1"]]
+    assert after_diff({"first": None}) == []
+
+
+def test_the_first_failure_of_a_search_is_shrunk_or_explained():
+    failure = {"command": "cachesim run 'A5/A' -p p --model 'W8 A'", "shrunk": False, "step": 1}
+    words = ["A5/A", "-p", "p", "--model", "W8 A"]
+    assert after_fuzz({"failures": [{}, failure]}) == [["shrink", *words]]
+    assert after_fuzz({"failures": [{**failure, "shrunk": True}, failure]}) == [["why", "A5/A", "1", *words[1:]]]
+    assert after_fuzz({"failures": [{}]}) == after_fuzz({"failures": []}) == []

@@ -12,7 +12,7 @@ from cachesim.judging.evidence import Grade
 from cachesim.judging.foreign_reads import ForeignContent
 from cachesim.judging.run_data import why_data
 from cachesim.judging.verdict import CORRECT
-from cachesim.tools.run.why_report import _decisions, _tokens
+from cachesim.tools.run.why_report import _decisions, _reasons, _tokens
 from tests.unit.tools.run.made import BROKEN, UNDECIDED, judgement, run, shown, why_report
 
 
@@ -69,6 +69,13 @@ def test_a_wrong_answer_may_reuse_more_than_a_correct_one_could(cache_n, text):
 def test_a_known_bug_is_said_to_be_one():
     data = {**told(judgement(BROKEN)), "known_bug": True}
     assert shown(why_report(data))[1].endswith("(known bug, as expected)")
+
+
+@pytest.mark.parametrize("fields", [{"refused": True}, {"died": True}, {"refused": True, "died": True}])
+def test_a_request_that_is_refused_or_ends_the_server_has_no_tokens(fields):
+    data = told(judgement())
+    assert [line for line in shown(_reasons(data, 0)) if "new tokens" in line] == ["0..9  new tokens"]
+    assert shown(_reasons({**data, **fields}, 0)) == ["no decisions with an effect"]
 
 
 def test_title_and_reasons_of_a_scenario_and_of_a_request():

@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.server import Server
 from cachesim.judging.fault_kinds import FaultKind
 from cachesim.tools.search import campaign, run_properties
@@ -20,6 +21,7 @@ from cachesim.tools.search.campaign import (
     block_count,
     blocks,
     findings,
+    findings_in,
     gaps,
     joined,
     lost,
@@ -223,3 +225,45 @@ def test_the_collector_works_as_before_when_a_job_is_done():
         assert gc.get_threshold() == (701, 11, 12)
     finally:
         gc.set_threshold(*before)
+
+
+def test_a_plan_against_another_rule_set_finds_only_what_is_new():
+    case, judges = made("mlx_lm", {"A": 5}, "A"), {}
+    one, two = (PropertyFailure("survives", 0, kind, {"error": "it"}) for kind in ("a", "b"))
+    compared = run_properties.CampaignDiff([two], [one], run_properties.CampaignCost(1))
+    with (patch.object(campaign, "shown", lambda *_: [one, two]),
+          patch.object(campaign, "compared", lambda *_: compared)):  # fmt: skip
+        assert findings_in(case, plan(), judges) == [one, two]
+        assert findings_in(case, plan()._replace(against="mlx_lm@m1072"), judges) == [two]
+
+
+def test_a_block_against_another_rule_set_has_the_costs_of_its_conversations():
+    one, two = (PropertyFailure("survives", 0, kind, {"error": "it"}) for kind in ("a", "b"))
+    compared = run_properties.CampaignDiff([two], [one], run_properties.CampaignCost(1, 2, 3))
+    job = campaign.CampaignJob(plan(seed=2)._replace(against="mlx_lm@m1072"), 4, 6)
+    with patch.object(campaign, "compared", lambda *_: compared):
+        block = work(job)
+    numbers = [2 * SPREAD + 4, 2 * SPREAD + 5]
+    assert block == CampaignBlock([(n, two) for n in numbers], 2, 0, 4, 6, [(n, one) for n in numbers],
+                                  run_properties.CampaignCost(2, 4, 6))  # fmt: skip
+
+
+def test_a_refused_conversation_is_counted_and_a_crash_is_a_finding():
+    errors = iter([BadInput("no"), ValueError("as a test"), BadInput("no")])
+
+    def fails(*_, **__):
+        raise next(errors)
+
+    with patch.object(campaign, "findings", fails):
+        block = work(campaign.CampaignJob(plan(), 0, 3))
+    assert (block.played, block.refused, [(n, one.name) for n, one in block.found]) == (
+        3, 2, [(3 * SPREAD + 1, "simulator")])  # fmt: skip
+
+
+def test_a_search_has_a_file_name_of_its_own():
+    one = plan()
+    assert one.stem.startswith(f"campaign-{PROFILE}-seed3-") and one.stem == plan().stem and one.engine == "mlx_lm"
+    others = [one._replace(**change) for change in ({"seed": 4}, {"models": ("A",)}, {"mode": "exact"},
+                                                    {"properties": ("survives",)}, {"against": "x"})]  # fmt: skip
+    assert len({each.stem for each in (one, *others)}) == 6
+    assert one.rules == "" and one._replace(against=PROFILE).rules == " "

@@ -158,3 +158,41 @@ def test_blocks_of_a_cluster_are_parsed(monkeypatch):
     monkeypatch.setattr(jobs, "run_on_cluster", on_cluster)
     assert [*made._played([JOB])] == [CompletedItem(0, JOB, BLOCK), CompletedItem(1, JOB, KilledItem("killed"))]
     assert asked == [("dask://x", "cachesim.tools.search.campaign_jobs:play", None)]
+
+
+class GivenFolder:
+    """Folder that notes what it is asked to keep."""
+
+    def __init__(self):
+        self.kept, self.refused = [], None
+
+    def keep(self, campaign):
+        self.kept.append((campaign.played, [*campaign.failures]))
+        return iter(())
+
+
+def test_findings_are_kept_after_every_block_and_every_shrunk_case(monkeypatch):
+    folder = GivenFolder()
+    monkeypatch.setattr(jobs, "work", lambda job: BLOCK._replace(first=job.first, stop=job.stop, played=5))
+    monkeypatch.setattr(jobs, "shrunk", lambda failure, plan: failure)
+    search = CampaignSearch(PLAN, Campaign(PLAN.profile), folder, UNLIMITED, 1, "")
+    search.play(120)
+    assert folder.kept == [(5 * n, [FOUND.group]) for n in (1, 2, 3)]
+    assert search.campaign.done == [(0, 120)] and search.campaign.failures[FOUND.group].times == 3
+    search.shrink()
+    assert len(folder.kept) == 4
+    search.play(120)
+    assert len(folder.kept) == 4
+
+
+def test_only_failures_that_no_stored_case_shows_are_shrunk_in_their_order(monkeypatch):
+    asked = []
+    monkeypatch.setattr(jobs, "shrunk", lambda failure, plan: asked.append(failure.first) or failure)
+    search = CampaignSearch(PLAN, Campaign(PLAN.profile), None, UNLIMITED, 1, "")
+    died, small = FOUND._replace(kind=FaultKind.DIED), FOUND._replace(kind="small")
+    for first, finding in ((9, OTHER), (4, FOUND), (1, died), (2, small), (7, FOUND._replace(kind="b"))):
+        search.campaign.failures[finding.group] = Failure(first, finding)
+    search.campaign.failures[small.group].kept = {"line": "A"}
+    search.corpus = [StoredCaseResult("x.toml", [FOUND._replace(kind="b")])]
+    search.shrink()
+    assert asked == [4, 9]

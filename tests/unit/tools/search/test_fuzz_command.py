@@ -8,6 +8,7 @@ import re
 import signal
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import pytest
@@ -18,8 +19,11 @@ from cachesim.base.files import locked
 from cachesim.cli.main import main
 from cachesim.judging.fault_kinds import FaultKind
 from cachesim.scenarios.load import load
-from cachesim.tools.search import campaign, campaign_folder, campaign_jobs
+from cachesim.tools.search import campaign, campaign_folder, campaign_jobs, failure_causes, fuzz_command
+from cachesim.tools.search.fuzz_command import drawn_models, requested_properties
+from cachesim.tools.search.properties import PROPERTIES
 from cachesim.tools.search.property_failure import PropertyFailure
+from cachesim.tools.search.run_properties import ALL
 from tests.shared import alike
 
 BAD = ("fuzz", "-p", "ik_llama@1889-base", "--property", "warm-equals-cold", "--model", "GA", "--examples", "20")
@@ -275,3 +279,124 @@ def test_what_is_written_exists_or_is_replaced(capsys, tmp_path):
     replaced = {old for _, old in written if old}
     names = {Path(path).name for path, _ in written}
     assert replaced and names - replaced == {file.name for file in tmp_path.glob("*.toml")}
+
+
+ONE = PropertyFailure("warm-equals-cold", 0, FaultKind.ROW, {"layer": 0, "position": 3}, "LC-NPAST-LCP")
+SEARCH = ("fuzz", "-p", "ik_llama@main", "--model", "GA")
+
+
+@pytest.fixture
+def given(monkeypatch):
+    """Give the findings of a campaign without running anything; the causes of failures are not searched."""
+    asked = []
+
+    def work(job):
+        asked.append(job)
+        return campaign.CampaignBlock([(job.first + 1, one) for one in given.found], job.stop - job.first, 0,
+                                      job.first, job.stop)  # fmt: skip
+
+    given = SimpleNamespace(found=[ONE], asked=asked, shrunk=[])
+    monkeypatch.setattr(campaign_jobs, "work", work)
+    monkeypatch.setattr(campaign_jobs, "shrunk", lambda one, plan: given.shrunk.append(one.first) or one)
+    monkeypatch.setattr(failure_causes, "with_causes", lambda data, plan, left: {**data, "searched": True})
+    return given
+
+
+def test_the_plan_of_a_search_is_that_of_its_arguments(capsys, given):
+    call(capsys, *SEARCH, "--examples", "60", "--seed", "4", "--property", "survives", "--property", "survives",
+         "--against", "ik_llama@1889-base", "--set", "parallel=3", "--mode", "exact", "--json")  # fmt: skip
+    assert [(job.first, job.stop) for job in given.asked] == [(0, 50), (50, 60)]
+    assert given.asked[0].plan == campaign.CampaignPlan(
+        "ik_llama@main", ("survives",), ("GA", "parallel=3"), "exact", 4, "ik_llama@1889-base")  # fmt: skip
+    call(capsys, "fuzz", "--examples", "1", "--json")
+    assert given.asked[-1].plan[2:] == ((), "provenance", 0, "")
+    call(capsys, *SEARCH, "--examples", "30", "--shard", "2/3", "--json")
+    assert [(job.first, job.stop) for job in given.asked[3:]] == [(10, 20)]
+
+
+def test_what_is_found_is_shrunk_searched_and_printed(capsys, given):
+    code, out, err = call(capsys, *SEARCH, "--examples", "5", "--json")
+    data = json.loads(out)
+    assert (code, data["searched"], data["examples"], given.shrunk) == (exits.BROKEN, True, 5, [1])
+    assert "not shrunk: 1 of 1 failures" in err
+    code, out, err = call(capsys, *SEARCH, "--examples", "5", "--no-shrink")
+    assert (code, given.shrunk) == (exits.BROKEN, [1]) and "not shrunk: " not in err
+    assert "ik_llama@main  seed 0, 5 conversations" in out and out.endswith("1 distinct failure\n")
+    given.found = []
+    code, out, _ = call(capsys, *SEARCH, "--examples", "5", "--json")
+    assert code == exits.HOLDS and "searched" not in json.loads(out)
+
+
+def test_an_interrupt_prints_the_results_so_far(capsys, given, monkeypatch):
+    def stop(failure, plan):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(campaign_jobs, "shrunk", stop)
+    code, out, err = call(capsys, *SEARCH, "--examples", "5", "--json")
+    assert code == exits.INTERRUPTED and "interrupted: results so far" in err and "searched" not in json.loads(out)
+
+
+def test_a_failure_is_drawn_and_without_one_nothing_is(capsys, given, tmp_path):
+    file = tmp_path / "x.svg"
+    assert call(capsys, *SEARCH, "--examples", "5", "-q", "--svg", file)[0] == exits.BROKEN
+    assert file.read_text().startswith("<svg ")
+    file.unlink()
+    given.found = []
+    assert "no failure to draw" in call(capsys, *SEARCH, "--examples", "5", "--svg", file)[2] and not file.exists()
+
+
+def test_properties_and_models_are_named_once():
+    assert requested_properties([]) == tuple(PROPERTIES) and requested_properties(["survives", "all"]) == ALL
+    assert requested_properties(["survives", "answered", "survives"]) == ("survives", "answered")
+    args = SimpleNamespace(models=["GA", "H", "GA"], settings=["parallel=2"])
+    found = drawn_models(args, "ik_llama@main")
+    assert found[0] == "GA" and found.count("GA") == 1 and found[-1] == "parallel=2" and len(found) == len({*found})
+    assert drawn_models(SimpleNamespace(models=[], settings=[]), "ik_llama@main") == ()
+
+
+class GivenSearches:
+    """Searches on real servers that note the numbers they run."""
+
+    def __init__(self, differences=()):
+        self.ran, self.shown, self.differences = [], [], list(differences)
+        self.run = lambda number, stop: self.ran.append(number)
+        self.data = lambda: {"differences": self.differences}
+
+    def search(self, seed, narrowed, shrinks):
+        self.asked = seed, narrowed, shrinks
+        return [self]
+
+    def show_search(self, found):
+        self.shown.append(found)
+
+
+@pytest.mark.parametrize(("differences", "code"), [((), exits.HOLDS), ((1,), exits.BROKEN)])
+def test_drawn_conversations_run_on_real_servers(capsys, monkeypatch, differences, code):
+    real = GivenSearches(differences)
+    monkeypatch.setattr(fuzz_command, "real_runs", lambda args: real)
+    assert call(capsys, "fuzz", "--real", "b1", "--examples", "3", "--model", "GA", "--seed", "4")[0] == code
+    assert (real.ran, real.asked, real.shown) == ([0, 1, 2], (4, ("GA",), True), [[{"differences": [*differences]}]])
+    _, out, _ = call(capsys, "fuzz", "--real", "b1", "--no-shrink", "--json")
+    assert (len(real.ran), real.asked[2], len(real.shown)) == (3 + fuzz_command.REAL_EXAMPLES, False, 1)
+    assert json.loads(out)["real"] == [{"differences": [*differences]}]
+
+
+def test_an_interrupted_search_on_real_servers_prints_its_part(capsys, monkeypatch):
+    real = GivenSearches()
+
+    def stop(number, left):
+        raise KeyboardInterrupt
+
+    real.run = stop
+    monkeypatch.setattr(fuzz_command, "real_runs", lambda args: real)
+    code, _, err = call(capsys, "fuzz", "--real", "b1", "--examples", "3")
+    assert code == exits.INTERRUPTED and "interrupted: results so far" in err and len(real.shown) == 1
+
+
+@pytest.mark.parametrize("words", [
+    ("-p", "llama_cpp@b10587"), ("--against", "llama_cpp@b10587"), ("--property", "survives"), ("--out", "x"),
+    ("--corpus", "x"), ("--gguf", "x"),
+])  # fmt: skip
+def test_options_of_a_simulated_search_do_not_go_with_real(capsys, words):
+    code, _, err = call(capsys, "fuzz", "--real", "b1", *words)
+    assert code == exits.BAD_INPUT and f"{words[0]} does not go with --real" in err

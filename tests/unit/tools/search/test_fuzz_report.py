@@ -97,3 +97,32 @@ def test_a_merged_campaign_names_the_conversations_that_are_missing(done, left_o
             "files": ["a", "b"], "done": done, "left_out": left_out}  # fmt: skip
     assert shown(merge_report(data)) == [*head, "x@y  seed 7, 40 conversations, 2 not modelled",
                                          "nothing found for survives"]  # fmt: skip
+
+
+def test_the_parts_of_a_comparison_have_their_signs():
+    cost = {**COST, "mine": 90, "right_theirs": 160}
+    found = lines(against="x@other", cost=cost, mended=[])
+    assert found[2:4] == ["tokens evaluated in 9 requests: 90 (other: 100, -10.00 %)",
+                          "in the 7 requests that both answer correctly: 80 (other: 160, -50.00 %)"]  # fmt: skip
+
+
+def test_a_failure_without_a_line_has_its_causes_and_a_known_one_its_file():
+    one = {name: value for name, value in failure().items() if name not in ("line", "model", "server")}
+    found = lines({**one, "shrunk": False})
+    assert "request 0: nothing" in found and found[0].endswith("survives: it ended")
+    assert lines({**failure(shrunk=False), "known": "a.toml"})[0] == "1  survives: it ended   (also in a.toml)"
+    assert lines(failure(shrunk=False))[0] == "1  survives: it ended   (not shrunk)"
+
+
+def test_failures_without_a_search_for_causes_are_only_counted():
+    assert lines(failure(), failure())[-1] == "2 distinct failures"
+    assert lines(failure(), cures=[], uncured=[0], ungrouped=[])[-1] == (
+        "1 distinct failure: 1 cured by no single rule change")  # fmt: skip
+    assert lines(failure(), failure(), cures=[{**CHANGE, "failures": [0]}], uncured=[], ungrouped=[1])[-1] == (
+        "2 distinct failures: 1 cause, 1 not grouped")  # fmt: skip
+
+
+def test_one_file_is_not_several():
+    data = {"profile": "x@y", "seed": 7, "examples": 4000, "refused": 0, "failures": [], "properties": ["survives"],
+            "files": ["a"], "done": [[0, 4000]], "left_out": ["b", "c"]}  # fmt: skip
+    assert shown(merge_report(data))[0] == "1 file, 4,000 conversations; 2 files skipped (no further conversations)"

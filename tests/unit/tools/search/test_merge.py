@@ -13,7 +13,7 @@ from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.tools.search.campaign import Campaign, Failure
 from cachesim.tools.search.campaign_file import CampaignPlan, StoredCampaign, packed
-from cachesim.tools.search.merge import CampaignSource, campaigns_in, merged
+from cachesim.tools.search.merge import CampaignSource, add, campaigns_in, merged
 from cachesim.tools.search.property_failure import PropertyFailure
 from cachesim.tools.search.run_properties import CampaignCost
 from tests.unit.tools.search.test_fuzz_command import BAD, call
@@ -171,3 +171,10 @@ def test_files_that_overlap_partly_and_files_of_other_rules_are_refused():
     assert merged([source("a", (0, 5)), source("b", (5, 8))])[0].campaign.done == [(0, 8)]
     with pytest.raises(BadInput, match="b: its rule files differ from those of a"):
         merged([source("a", (0, 5)), source("b", (5, 8), rules="another digest")])
+
+
+def test_of_findings_in_one_conversation_the_known_one_is_kept():
+    failures = [Failure(4, FOUND, kept={"line": line}) for line in "AB"]
+    whole, part = (source("a", (0, 5), failures=[one]).kept.campaign for one in failures)
+    add(whole, part)
+    assert (whole.failures[FOUND.group].kept, whole.failures[FOUND.group].times) == ({"line": "A"}, 2)

@@ -13,8 +13,9 @@ import pytest
 from cachesim.base import exits
 from cachesim.cli.main import main
 from cachesim.judging.rule_exchange import RuleVariant
+from cachesim.tools.search import repair
 from cachesim.tools.search.property_failure import PropertyFailure
-from cachesim.tools.search.repair import RepairResults, groups, numbers, repair_data
+from cachesim.tools.search.repair import RepairResults, RepairShrink, groups, numbers, repair_data, smallest
 from cachesim.tools.search.rule_mutations import ChangePrice, CureTrial, MutationRun, MutationSearch
 from tests.shared import ROOT
 
@@ -188,3 +189,37 @@ def test_rules_of_a_file_are_tried_too(tmp_path):
     assert (done.returncode, done.stderr) == (exits.BROKEN, "")
     [group] = json.loads(done.stdout)["groups"]
     assert "MY-SHIFT" in {group["new"], *(one["new"] for one in group["others"])}
+
+
+def test_a_failing_conversation_is_shrunk_while_it_fails_and_the_change_cures_it(monkeypatch):
+    broken = PropertyFailure("survives", 0, "", {"error": "it"})
+    asked, shrunk = [], []
+
+    def run_mutated(source, search, judges, changes=()):
+        asked.append((search.properties, [*changes]))
+        return MutationRun(source, "A", 10, () if changes else (broken,))
+
+    def shrink(case, fails, tries, seed):
+        shrunk.append((case.seed, fails(case), tries, seed))
+        return "small"
+
+    monkeypatch.setattr(repair, "run_mutated", run_mutated)
+    monkeypatch.setattr(repair, "shrink", shrink)
+    search, change = MutationSearch(LATEST, ("survives", "answered"), ("A",)), RuleVariant("f", "a", "b", LATEST)
+    assert smallest(RepairShrink(search, 20_000_001, change, 7)) == "small"
+    assert shrunk == [(20_000_001, True, 7, 20_000_001)]
+    assert asked == [(("survives", "answered"), []), *[(("survives",), []), (("survives", "answered"), [change])] * 2]
+    asked.clear()
+    assert smallest(RepairShrink(search, 20_000_001, None)) == "small" and [changes for _, changes in asked] == [[]] * 3
+
+
+def test_a_conversation_that_the_change_does_not_cure_or_that_crashes_is_not_shrunk(monkeypatch):
+    found = [PropertyFailure("survives", 0, "", {"error": "it"})]
+    monkeypatch.setattr(repair, "run_mutated", lambda source, *_: MutationRun(source, "A", 10, tuple(found)))
+    monkeypatch.setattr(repair, "shrink", lambda *_: pytest.fail("shrunk"))
+    search = MutationSearch(LATEST, ("survives",), ("A",))
+    case = smallest(RepairShrink(search, 20_000_001, RuleVariant("f", "a", "b", LATEST)))
+    assert case.seed == 20_000_001
+    found[0] = found[0]._replace(name="simulator")
+    assert smallest(RepairShrink(search, 20_000_001, None)).seed == 20_000_001
+    assert smallest(RepairShrink(search, "a file", None)) is None

@@ -8,8 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from cachesim.base import exits
+from cachesim.base.errors import BadInput
+from cachesim.judging import rule_exchange
 from cachesim.judging.rule_exchange import RuleVariant
 from cachesim.tools.search import repair, repair_command, report
+from cachesim.tools.search.campaign import SPREAD
 from cachesim.tools.search.property_failure import PropertyFailure
 from cachesim.tools.search.repair import CuredGroup, RepairResults
 from cachesim.tools.search.rule_mutations import ChangePrice, CureTrial, MutationRun, MutationSearch
@@ -86,3 +89,63 @@ def test_jobs_are_blocks_of_conversations():
     search = MutationSearch("x@1", ())
     sizes = [len(job.source) for job in repair_command._jobs(search, [*range(2 * repair_command.BLOCK + 1)])]
     assert sizes == [repair_command.BLOCK, repair_command.BLOCK, 1] and repair_command._jobs(search, []) == []
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_results_are_printed_as_json_or_explained(monkeypatch, capsys, as_json):
+    found = SimpleNamespace(has_crashed=False, failing=[])
+    monkeypatch.setattr(repair_command, "_repaired", lambda args: found)
+    monkeypatch.setattr(repair, "repair_data", lambda found: {"kept": True})
+    monkeypatch.setattr(repair, "with_failures", lambda data: {**data, "explained": True})
+    monkeypatch.setattr(report, "repair_report", lambda data: f"report of {sorted(data)}")
+    assert repair_command.run(SimpleNamespace(json=as_json)) == exits.HOLDS
+    out = capsys.readouterr().out
+    assert out.startswith('{"schema": ' if as_json else "report of ['explained', 'kept']")
+    assert ("explained" in out) is not as_json
+
+
+def asked(*words):
+    search, files, numbers = repair_command._asked(parsed("llama_cpp@b11549", *words))
+    return search, [one.id for one in files], numbers
+
+
+def test_without_files_conversations_are_drawn_and_with_files_fewer_for_prices():
+    search, files, numbers = asked("--model", "GA", "--property", "survives", "--seed", "2")
+    assert (search.profile, search.properties, search.models, files) == ("llama_cpp@b11549", ("survives",), ("GA",), [])
+    assert (numbers.start, len(numbers)) == (2 * SPREAD, repair_command.EXAMPLES)
+    search, files, numbers = asked("llama-lesson-attention", "mlx-929-no-snapshot-below-8192-hybrid")
+    assert (search.properties, files) == (repair_command.OWED, ["llama-lesson-attention"])
+    assert len(numbers) == repair_command.PRICED and len(asked("llama-lesson-attention", "--examples", "0")[2]) == 0
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (("--examples", "0"), "--examples must be at least 1"), (("--property", "surives"), "unknown property 'surives'"),
+    (("mlx-929-no-snapshot-below-8192-hybrid",), "the files contain no scenario for llama_cpp"),
+    (("no-such-scenario",), "no-such-scenario"), (("-p", "llama_cpp@none"), "llama_cpp@none"),
+])  # fmt: skip
+def test_arguments_that_name_nothing_are_refused(words, said):
+    with pytest.raises(BadInput, match=said):
+        asked(*words)
+
+
+def test_failures_are_shrunk_with_their_change_unless_it_is_not_wanted(monkeypatch):
+    search, done = MutationSearch("llama_cpp@b11549", ("survives",), ()), []
+    known = tuple(RuleVariant(f"f{n}", "a", "b", "x") for n in range(3))
+    tried = [failing(5, 1), failing(6)]
+
+    def spread(do, todo, jobs, what):
+        done.append((what, jobs, todo))
+        results = {"conversations": [[tried[0].run], [tried[1].run]], "changes": tried, "shrinking": ["small"] * 2}
+        return results[what]
+
+    monkeypatch.setattr(repair_command, "_asked", lambda args: (search, [], range(5, 7)))
+    monkeypatch.setattr(repair_command, "_spread", spread)
+    monkeypatch.setattr(repair_command, "_prices", lambda found, jobs: {1: ChangePrice({"A": 1}, {"A": 1}, 0)})
+    monkeypatch.setattr(repair_command, "_prove", lambda found, jobs: None)
+    monkeypatch.setattr(rule_exchange, "variants", lambda profile: known)
+    found = repair_command._repaired(SimpleNamespace(jobs=2, seed=3, no_shrink=False))
+    assert (found.seed, found.files, found.known, found.tried, found.small) == (3, 0, known, tried, ["small"] * 2)
+    assert [(what, jobs) for what, jobs, _ in done] == [("conversations", 2), ("changes", 2), ("shrinking", 2)]
+    assert [(job.source, job.change) for job in done[2][2]] == [(5, known[1]), (6, None)]
+    assert [job.run for job in done[1][2]] == [one.run for one in tried] and done[0][2][0].known == known
+    assert not repair_command._repaired(SimpleNamespace(jobs=2, seed=3, no_shrink=True)).small

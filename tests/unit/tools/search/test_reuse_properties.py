@@ -120,3 +120,9 @@ def test_an_option_that_has_all_it_can_have_is_left_alone(monkeypatch):
     some = from_line("A1/B1", server={**SMALL, "cache_ram": 1})
     assert [one.deciding for one in monotone(some, HEAD)] == ["cache_ram"]
     assert list(monotone(from_line("A1/B1", server={**SMALL, "cache_ram": -1}), HEAD)) == []
+
+
+@pytest.mark.parametrize(("line", "reused"), [("A40/A.B9", [0, 40]), ("A40/A.B9/C300", []), ("A300/B40", [])])
+def test_reuse_is_counted_if_every_request_was_answered(line, reused):
+    server = {**SMALL, "ctx_size": 256}
+    assert reuse_properties._reused(from_line(line, server=server), HEAD, {}) == reused

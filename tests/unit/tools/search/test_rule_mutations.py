@@ -10,7 +10,9 @@ from cachesim.engines.registry import profiles, rules_of
 from cachesim.engines.rule import Decision
 from cachesim.judging.rule_exchange import RuleVariant, agrees, variants, with_changes
 from cachesim.scenarios.load import load
+from cachesim.tools.search import rule_mutations
 from cachesim.tools.search.campaign import SPREAD
+from cachesim.tools.search.property_failure import PropertyFailure
 from cachesim.tools.search.rule_mutations import (
     ChangePrice,
     CureJob,
@@ -129,3 +131,35 @@ def test_what_cannot_be_played_is_neither_right_nor_wrong():
 ])  # fmt: skip
 def test_a_rule_that_cannot_be_asked_does_not_decide_the_same(rule, same):
     assert agrees(rule, (3,), {}, Decision(4, {"by": "this"})) is same
+
+
+def trial(monkeypatch, results, matter=(0, 1, 2), fields="aab"):
+    """Try variants on a conversation that fails at step 2; ``results``: steps of the findings by variants."""
+    known = tuple(RuleVariant(field, f"old{n}", f"new{n}", "x") for n, field in enumerate(fields))
+    asked = []
+
+    def run_mutated(source, search, judges, changes):
+        numbers = tuple(known.index(one) for one in changes)
+        asked.append(numbers)
+        found = results.get(numbers, (2,))
+        return MutationRun(source, "A", 1, None if found is None else tuple(
+            PropertyFailure("survives", step, "", {"error": "it"}) for step in found))  # fmt: skip
+
+    monkeypatch.setattr(rule_mutations, "run_mutated", run_mutated)
+    failing = MutationRun(7, "A", 1, (PropertyFailure("survives", 2, "", {"error": "it"}),), dict.fromkeys(matter, 1))
+    return find_cures(CureJob(MutationSearch("x", ()), failing, known)), asked
+
+
+def test_single_variants_that_matter_are_tried_before_pairs(monkeypatch):
+    found, asked = trial(monkeypatch, {(1,): (), (2,): ()})
+    assert (found.cures, found.part, found.pairs) == (frozenset({1, 2}), (), ()) and asked == [(0,), (1,), (2,)]
+    found, asked = trial(monkeypatch, {(1,): None}, matter=(1,))
+    assert (found.cures, found.part, found.pairs, asked) == (frozenset(), (), (), [(1,)])
+
+
+def test_pairs_have_a_variant_that_helps_alone_and_another_field(monkeypatch):
+    found, asked = trial(monkeypatch, {(1,): (3,), (0,): (2,), (1, 2): ()})
+    assert (found.cures, found.part, found.pairs) == (frozenset(), (1,), ((1, 2),))
+    assert asked == [(0,), (1,), (2,), (1, 2)]
+    found, asked = trial(monkeypatch, {(0,): (3,), (2,): (4, 3), (0, 2): (5,)}, fields="abc")
+    assert (found.part, found.pairs) == ((0, 2), ()) and asked[3:] == [(0, 1), (0, 2), (1, 2)]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base.console import as_text
+from cachesim.base.errors import BadInput
+from cachesim.judging.failure_chain import explained
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.search import shrink_scenario
 from cachesim.tools.search.property_failure import PropertyFailure
-from cachesim.tools.search.shrink_scenario import ScenarioShrinking
+from cachesim.tools.search.shrink_scenario import ScenarioShrinking, shrink_report
 
 HEAD = "llama_cpp@b10587"
 
@@ -38,3 +41,27 @@ def test_the_same_failure_is_left(monkeypatch, found, steps):
 def test_what_else_is_wrong_is_told_once(monkeypatch):
     data = search(monkeypatch, "A9", lambda n: ["this", "that", "that"]).data()
     assert [one["kind"] for one in data["others"]] == ["that"]
+
+
+def test_a_case_whose_line_is_not_valid_shows_nothing(monkeypatch):
+    made = search(monkeypatch, "A9/B9", lambda n: ["this"])
+
+    def refused(*_):
+        raise BadInput("not a line")
+
+    monkeypatch.setattr(shrink_scenario, "shown", refused)
+    assert made._again(made.case) == []
+    assert made.data()["kind"] == "this"
+
+
+def test_a_report_counts_requests_tokens_and_tries(monkeypatch):
+    data = search(monkeypatch, "A9/B1", lambda n: ["this", "that"] if n >= 2 else ["this"]).data()
+    assert data["before"] == {"requests": 2, "longest": 9} and data["requests"] == 1
+    sizes = [(1, (2, 9), "shrunk from 2 steps (longest 9 tokens) to 1 (longest 1) in 1 try"),
+             (2, (1, 1), "shrunk from 1 step (longest 1 token) to 1 (longest 1) in 2 tries")]  # fmt: skip
+    for tries, before, said in sizes:
+        counts = {"requests": before[0], "longest": before[1]}
+        text = as_text(shrink_report(explained({**data, "tries": tries, "before": counts}, data["profile"],
+                                               data["step"], data["text"])))  # fmt: skip
+        assert said in text and "also fails (not shrunk): survives (" in text
+        assert text.startswith(f"{data['profile']}  survives: ")

@@ -172,3 +172,11 @@ def test_request_numbers_are_those_of_the_scenario(tmp_path, capsys):
     row = found.data["requests"][0]
     assert main(["why", str(out), str(row["step"]), "--json"]) == 0
     assert f'"prompt_n": {row["prompt_n"]}' in capsys.readouterr().out
+
+
+def test_a_request_that_is_too_short_has_no_assumed_text_and_the_next_one_has(tmp_path):
+    """The second prompt ends within the text after the date, so that the rest of the first cannot follow in it."""
+    line = "S31.D8.T200.U20>u9/S.E8.T[:100]>v9/S.F8.T[:100].W20"
+    case = repair_case(imported(tmp_path, line, "A").found)
+    assert repr(case.scenario) == "A259>a9/A[:31].B108>b9/A[:31].D8.B[8:].b.E11>c1"
+    assert "requests 1, 2 differ" in case.assumes

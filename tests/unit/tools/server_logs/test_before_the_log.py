@@ -48,6 +48,10 @@ def test_a_request_that_resumes_within_the_common_prefix_shows_a_checkpoint():
     assert resumed(logged(6752, CHECKPOINT, COMMON)) == [CHECKPOINT]
 
 
+def test_a_single_token_is_a_checkpoint_too():
+    assert resumed(logged(6752, 1, COMMON)) == [1] and resumed(logged(6752, COMMON - 1, COMMON)) == [COMMON - 1]
+
+
 def test_a_request_that_reuses_the_whole_common_prefix_shows_none():
     assert resumed(logged(6752, COMMON, COMMON)) == resumed(logged(6752, 0, COMMON)) == []
 

@@ -306,6 +306,7 @@ def test_rule_sets_of_other_builds_are_not_possible():
     names = ("x@b8100", "x@b8152", "x@b8260", "x@b9231", "x@main")
     assert possible_profiles(names, found) == ("x@b8152", "x@b8260", "x@main")
     assert possible_profiles(names, []) == names
+    assert possible_profiles(("x@old", "x@b8100", "x@b8152"), found) == ("x@old", "x@b8152")
 
 
 def named(*lines):

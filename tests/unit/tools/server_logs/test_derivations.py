@@ -6,9 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from cachesim.tools.server_logs.derivations import _empty_cache
+from cachesim.tools.server_logs.derivations import _empty_cache, _lower
 from cachesim.tools.server_logs.found_numbers import FoundNumbers
 from cachesim.tools.server_logs.log_reader import read_session
+from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.recognise import grammars
 
 LAUNCH = "slot launch_slot_: id  0 | task 7 | processing task"
@@ -72,3 +73,12 @@ def test_nothing_is_reused_from_an_empty_cache(entries, known):
     _empty_cache(request, found)
     number = found.get("cache_n")
     assert (number and (number.low, number.high)) == known
+
+
+@pytest.mark.parametrize(("low", "slack", "found"), [(9, 0, 9), (9, 2, 7), (2, 2, 0), (1, 2, 0), (0, 1, 0)])
+def test_a_count_may_be_lower_by_the_slack_but_not_below_nothing(low, slack, found):
+    assert _lower(ProvenRange(low, 12), slack) == ProvenRange(found, 12)
+
+
+def test_an_unknown_count_stays_unknown():
+    assert _lower(None, 2) is None

@@ -51,7 +51,7 @@ def earlier(lines: list[str]) -> list[Statement]:
 def test_an_evicted_checkpoint_within_the_common_prefix_is_named():
     (said,) = earlier(LOG)
     assert said.numbers == {"cause": "checkpoint-evicted", "lost": 276} and (said.slot, said.task) == (0, 116)
-    assert 7 in said.lines and "276 tokens are a prefix of this prompt (276 lost)" in said.says
+    assert said.lines == (2, 3, 7, 11, 12, 16) and "276 tokens are a prefix of this prompt (276 lost)" in said.says
 
 
 @pytest.mark.parametrize("text, key", [
@@ -100,3 +100,24 @@ def test_a_restored_checkpoint_counts_to_its_end():
     lines = [restored if "forcing" in line else line.replace("[0, end)", "[100, end)").replace(
         "cached n_tokens = 0,", "cached n_tokens = 100,") for line in LOG]  # fmt: skip
     assert [said.numbers["lost"] for said in earlier(lines)] == [176]
+
+
+def between(*made):
+    """Return a request between the two of the log, which continues the first and leaves 530 tokens."""
+    return [*choice(490, 520, 1.0), slot(110, "processing task, is_child = 0"),
+            slot(110, "new prompt, n_ctx_slot = 2048, n_keep = 0, task.n_tokens = 520"),
+            slot(110, "cached n_tokens = 490, memory_seq_rm [490, end)"), *made,
+            slot(110, "stop processing: n_tokens = 530, truncated = 0"), "srv  update_slots: all slots are idle",
+            *choice(282, 539, 282 / 530), *SECOND[2:]]  # fmt: skip
+
+
+def test_a_request_between_may_have_made_another_checkpoint():
+    (said,) = earlier([*FIRST, *between()])
+    assert said.numbers["lost"] == 276 and said.lines == (2, 3, 7, 11, 12, 18, 19, 23)
+
+    def created(end):
+        where = f"pos_min = {end - 1}, pos_max = {end - 1}, n_tokens = {end}"
+        return slot(110, f"created context checkpoint 8 of 8 ({where}, size = 0.1 MiB)")
+
+    assert earlier([*FIRST, *between(created(280))]) == []                # it would serve this prompt better
+    assert len(earlier([*FIRST, *between(created(500))])) == 1

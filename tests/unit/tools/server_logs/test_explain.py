@@ -65,6 +65,12 @@ def test_the_forced_full_evaluation_is_explained():
     assert any(rule.startswith("LC-CKPT-RESET") for rule in found["rules"])
 
 
+def test_the_rules_of_an_engine_without_a_recorded_build_are_those_of_its_last_rule_set():
+    found = explain_line("checkpoint rewind to 5 was refused; reprocessing from scratch")
+    assert found is not None and (found["engine"], ENGINES["ik_llama"].newest) == ("ik_llama", "")
+    assert {"IK-CKPT-PICK.POS-MAX", "IK-CKPT-RESUME.PROMPT-END"} <= {*found["rules"]}
+
+
 def test_numbers_are_keyed_by_field_names():
     found = explain_line(CHECK)
     assert found is not None

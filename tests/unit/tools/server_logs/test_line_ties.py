@@ -219,3 +219,12 @@ def test_requests_that_are_forgotten_get_no_further_lines():
 def test_lines_from_a_new_prompt_to_its_first_batch_stay_together_without_slot_and_task():
     lines = ["======== Cache: cache_size = 60, n_past = 40, n_past_prompt = 40"] * 2
     assert tied(*lines, engine="ik_llama") == [(None, None, [1]), (None, None, [2])]
+    n_past = "n_past = 4, slot.prompt.tokens.size() = 60, seq_id = 0, pos_min = 3"
+    prompt = [lines[0], n_past, "forcing full prompt re-processing due to lack of cache data", "kv cache rm [p0, end)"]
+    assert tied(*prompt, engine="ik_llama") == [(None, None, [1, 2, 3, 4])]
+    assert tied(*prompt, *prompt, engine="ik_llama") == [(None, None, [1, 2, 3, 4]), (None, None, [5, 6, 7, 8])]
+    assert tied(*prompt, prompt[3], n_past, engine="ik_llama") == [
+        (None, None, [1, 2, 3, 4]), (None, None, [5]), (None, None, [6])]  # fmt: skip
+    assert tied(*reversed(prompt[:3]), engine="ik_llama") == [(None, None, [1]), (None, None, [2]), (None, None, [3])]
+    other = "checkpoint rewind to 5 was refused; reprocessing from scratch"
+    assert tied(lines[0], other, n_past, engine="ik_llama") == [(None, None, [1]), (None, None, [3])]

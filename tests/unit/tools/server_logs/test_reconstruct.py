@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from cachesim.tools.server_logs.assumed_lengths import AssumedLength
+from cachesim.tools.server_logs.before_the_log import OTHER_PROMPT
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.proven_range import ProvenRange
@@ -116,6 +117,30 @@ def test_a_request_that_was_not_alone_is_tried_without_the_last_checkpoints_firs
 ])  # fmt: skip
 def test_a_slot_held_what_its_first_request_reused_if_the_log_allows_it(request_, held):
     assert builder()._held_before(request_) == held
+
+
+@pytest.mark.parametrize(("several", "sent"), [(False, "A80"), (True, "A80@1")])
+def test_a_slot_with_contents_is_filled_by_a_prompt_to_it_if_there_are_several(several, sent):
+    made = builder(parallel=2)
+    made.several = several
+    made._fill_slot(logged(slot=1, held=80, lcp=20, cache_n=20))
+    assert made.lines == [sent]
+    made._fill_slot(logged(slot=1, held=90, lcp=20, cache_n=20))
+    assert made.lines == [sent]
+
+
+def test_the_conversation_in_the_prompt_cache_is_sent_and_another_prompt_after_it():
+    made = builder(parallel=1)
+    loaded = LoggedRequest(slot=0, n_tokens=100, cache_n=80, held=90, is_loaded=True,
+                           numbers={"cache_n": ProvenRange(80, 80)})  # fmt: skip
+    made.session.requests.append(loaded)
+    made.next_of = {id(loaded): None}
+    made._fill_prompt_cache()
+    assert made.lines == ["A84>a7", f"B{OTHER_PROMPT}"]              # a prompt and its answer but the last token
+    made.session.requests[0] = logged(slot=0, n_tokens=100, cache_n=0)
+    made.lines.clear()
+    made._fill_prompt_cache()
+    assert made.lines == []
 
 
 @pytest.mark.parametrize("facts, model, window", [

@@ -54,6 +54,20 @@ def test_a_token_of_a_model_with_a_window_counts_more():
     assert server_so_far.work == SENT + 9 * WINDOWED
 
 
+def test_a_server_that_is_not_copied_starts_again_with_the_accepted_requests():
+    server_so_far = CandidateServer(HEAD, "A", {"parallel": 1})
+    server_so_far._reset(None)
+    assert (server_so_far.work, list(server_so_far.stage.server.inspection.tokens_of(0))) == (0, [])
+    sent(server_so_far, "A40>a9", A=40, a=9)
+    server_so_far._finish_answers()
+    before = server_so_far.work
+    held = list(server_so_far.stage.server.inspection.tokens_of(0))
+    server_so_far._reset(None)
+    assert len(held) == 48 and list(server_so_far.stage.server.inspection.tokens_of(0)) == held
+    assert server_so_far.work == 2 * before + 1                       # it holds a request already
+    assert server_so_far.stage.log.events == []
+
+
 def test_a_refused_request_returns_none_and_leaves_the_server_unchanged():
     server_so_far = CandidateServer(HEAD, "A", {"parallel": 1})
     assert server_so_far._send(["A40>a9@77"]) is None

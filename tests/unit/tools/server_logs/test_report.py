@@ -134,3 +134,10 @@ def test_a_second_cure_stands_with_the_simulation():
     cure = {"change": "--cache-ram 0", "request": 1, "evaluated": 10, "rests_on": [], "before": 90}
     text = rendered(data([request(0)], cures=[cure, {**cure, "change": "-np 4"}]))
     assert "Another cure: -np 4: request 1 evaluates 10 instead of 90 tokens." in text and "--cache-ram" not in text
+
+
+def test_the_counts_are_of_the_requests_whose_counts_the_log_shows():
+    assert "prompt tokens evaluated in 1 of 2 requests, whose counts the log shows." in rendered(
+        data([request(0), request(1)], {"requests": 1}))  # fmt: skip
+    assert "whose counts" not in rendered(data([request(0), request(1)], {"requests": 2}))
+    assert "whose counts" not in rendered(data([request(0), request(1, step=-1)], {"requests": 1}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.engines.shared.log_grammar import Line
 from cachesim.tools.server_logs.found_numbers import FoundNumbers, share_range
 from cachesim.tools.server_logs.progress_numbers import (
     add_least_evaluated,
@@ -133,7 +134,8 @@ def sieve(*lines):
 @pytest.mark.parametrize(("words", "texts", "hides"), [
     ([], ["x"], True), (["a task 1", "b task 2"], ["the task x"], False), (["a task 1", "b task 2"], ["the tas"], True),
     (["a TASK 1", "b Task 2"], ["The tASk x"], False), (["a task 1", "  ", "b"], ["anything"], False),
-    (["a task 1"], ["a task 1", "a task"], True),
+    (["a task 1"], ["a task 1", "a task"], True), (["x task", "ytask"], ["the task"], False),
+    (["a task", "b ta"], [" ta"], False), (["abc"], ["abc"], False), (["abc"], ["ab"], True),
 ])  # fmt: skip
 def test_a_search_leaves_lines_with_a_common_word(words, texts, hides):
     found = LineSieve()
@@ -204,3 +206,57 @@ def test_the_threshold_of_checkpoints_lies_a_window_before_the_prefix(texts, bef
     numbers = known(**before)
     add_threshold(request(*texts), numbers, GRAMMAR, sieve(*lines))
     assert values(numbers) == found
+
+
+def similar(number, kind, **numbers):
+    found = read(number, LAUNCH)
+    return found._replace(read=found.read._replace(line=Line(kind, kind), numbers=numbers, words={}))
+
+
+def test_the_similarity_line_of_the_slot_prints_the_prefix_and_the_length():
+    choice = read(50, LRU.format(last=5))
+    lines = [similar(40, "slot_sim", lcp=9, n=80), similar(41, "slot_sim", lcp=30)]
+    one = request(LAUNCH, choice=choice, similar=lines)
+    one.cache = [similar(45, "pc_save", n_tokens=70), similar(46, "pc_save", n_tokens=60)]
+    numbers = known()
+    add_choice(one, numbers, GRAMMAR, sieve())
+    assert values(numbers) == {"n_tokens": (80, 80, [40]), "lcp": (30, 30, [41, 50]), "held": (60, 60, [46])}
+
+
+def test_an_empty_slot_holds_nothing():
+    one = request(LAUNCH, choice=read(50, LRU.format(last=5)), similar=[similar(41, "slot_skip_empty")])
+    numbers = known()
+    add_choice(one, numbers, GRAMMAR, sieve())
+    assert values(numbers) == {"held": (0, 0, [41, 50]), "lcp": (0, 0, [41, 50])}
+
+
+@pytest.mark.parametrize(("saved", "is_kept"), [([200], True), ([199], False), ([201], False), ([200, 199], False)])
+def test_a_saved_prompt_of_another_length_shows_another_server(saved, is_kept):
+    one = chosen(LCP.format(share="0.500", keep="0.250"))
+    one.cache = [similar(60 + i, "pc_save", n_tokens=size) for i, size in enumerate(saved)]
+    numbers = known(n_tokens=100)
+    add_choice(one, numbers, GRAMMAR, sieve())
+    assert ("lcp" in numbers.numbers, "held" in numbers.numbers) == (is_kept, is_kept)
+
+
+def candidate(number, lcp, size, share="0.5"):
+    line = similar(number, "pc_cand", lcp=lcp, n_tokens=size)
+    return line._replace(read=line.read._replace(words={"f_keep": share, "f_sim": "0.7"}))
+
+
+@pytest.mark.parametrize(("entries", "found"), [
+    ([candidate(20, 40, 60), candidate(21, 10, 90, "0.1")], {"lcp": (40, 40, [20, 30]), "held": (60, 60, [20, 30])}),
+    ([candidate(20, 40, 60), candidate(21, 40, 60)], {"lcp": (40, 40, [21, 30]), "held": (60, 60, [21, 30])}),
+    ([candidate(20, 40, 60), candidate(21, 40, 61)], {}), ([candidate(31, 40, 60)], {}), ([], {}),
+])  # fmt: skip
+def test_a_loaded_entry_is_that_with_the_same_shares(entries, found):
+    load = candidate(30, None, None)
+    load = load._replace(read=load.read._replace(line=Line("pc_load", "x"), numbers={}))
+    one = chosen(LCP.format(share="0.500", keep="0.250"), cache=[*entries, load])
+    numbers = known(n_tokens=100)
+    add_choice(one, numbers, GRAMMAR, sieve("abc", "xyz"))
+    assert {name: value for name, value in values(numbers).items() if name != "n_tokens"} == found
+    hiding = known(n_tokens=100)
+    one.cache.append(similar(33, "pc_load_failed"))
+    add_choice(one, hiding, GRAMMAR, sieve())
+    assert [*hiding.numbers] == ["n_tokens"]

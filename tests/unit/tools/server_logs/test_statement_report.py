@@ -148,3 +148,10 @@ def test_the_table_has_the_three_costliest_requests_in_the_order_of_the_log():
         ["2", "more", "with", "-v"]]  # fmt: skip
     assert printed(follows_rows([said(lcp=1), said(task=8, line=2, held=3)], False)) == [
         " request         held  common", " slot 0, task 7     -       1", " slot 0, task 8     3       -"]  # fmt: skip
+
+
+def test_requests_that_lost_tokens_are_red_and_the_others_counted_in_grey():
+    (table,) = follows_rows([said(task=task, lost=lost) for task, lost in enumerate((0, 5, 9, 7, [0, 3]))], False)
+    assert [row.style for row in table.rows] == ["red", "red", "red", "dim"]
+    (table,) = follows_rows([said(task=task, lost=lost) for task, lost in enumerate((0, 5))], False)
+    assert [row.style for row in table.rows] == ["", "red"]

@@ -92,6 +92,17 @@ def test_long_bodies_and_many_of_them_are_bounded_and_control_characters_are_gon
     assert [one.text for one in quoted_prompts(endless)] == ["once upon a time"]
 
 
+@pytest.mark.parametrize(("role", "shown"), [("x" * 20, "x" * 20), ("x" * 21, "x" * 20), ("a\nb", "a b"), (7, "7")])
+def test_a_role_is_short_and_on_one_line(role, shown):
+    body = json.dumps({"messages": [{"role": role, "content": "hello"}]})
+    assert [quoted.role for quoted in quoted_prompts([f"request: {body}"])] == [shown]
+
+
+def test_a_message_without_a_role_is_called_a_message():
+    body = json.dumps({"messages": [{"content": "hello"}]})
+    assert [quoted.role for quoted in quoted_prompts([f"request: {body}"])] == ["message"]
+
+
 def test_a_comment_stays_on_its_line():
     body = json.dumps({"prompt": 'a "quoted"\n[server]\nparallel = 9'})
     quoted = quote_as_comments(quoted_prompts([f"request: {body}"]))

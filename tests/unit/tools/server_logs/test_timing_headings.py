@@ -22,7 +22,8 @@ def lines_of(*texts):
 
 
 @pytest.mark.parametrize(("texts", "are_whole"), [
-    (WHOLE, True),
+    (WHOLE, True), ((WHOLE[0], PROMPT.format(0), WHOLE[2], TOTAL.format(5)), True),
+    ((WHOLE[0], PROMPT.format(0), WHOLE[2], TOTAL.format(6)), False),
     ((*WHOLE[:3], TOTAL.format(80)), False),
     ((*WHOLE[:3], TOTAL.format(78)), False),
     (WHOLE[:3], False),

@@ -30,7 +30,7 @@ def message(role="user", *parts):
 
 
 def body(*messages):
-    return Body(0, "x:1", "chat", messages=list(messages), tools=[("tools[0]", {"name": "f"})])
+    return Body("chat", place="x:1", messages=list(messages), tools=[("tools[0]", {"name": "f"})])
 
 
 def plain(*parts):

@@ -12,6 +12,7 @@ from cachesim.cli.main import main
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.fingerprint import near
 from cachesim.tools.conformance.http_check.batch_control import (
+    LARGE,
     MOST_STARTS,
     SMALL,
     UBATCH,
@@ -120,6 +121,16 @@ def test_a_shared_batch_moves_the_cut_to_the_end_of_the_reused_tokens(slots, n_c
     found = list(SharedBatch(stage).answers(CacheRequest((7,) * 108), 100))
     assert set(found) <= {reply(1)} and {length for slot, length, _ in stage.asked if slot == 0} == lengths
     assert all(length == 108 for slot, length, _ in stage.asked if slot == 1) and other_lengths(600)[0] == UBATCH - 88
+
+
+def test_a_prompt_beside_another_repeats_the_tokens_of_the_server():
+    stage = Asked(2, 4096)
+    stage.server = type(stage.server)("native", "x", 2, 4096, (7, 8, 9))
+    beside = []
+    stage.answer = lambda ask, slot: beside.append(ask) if slot == 0 else reply(slot)
+    list(SharedBatch(stage).answers(CacheRequest((7,) * 108), 100))
+    assert {(len(ask.prompt), ask.n_predict) for ask in beside} == {(UBATCH - 100, 1), (LARGE, 1)}
+    assert all(ask.prompt == ((7, 8, 9) * UBATCH)[: len(ask.prompt)] for ask in beside)
 
 
 class Starts:

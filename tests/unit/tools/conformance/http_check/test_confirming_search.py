@@ -9,6 +9,7 @@ import pytest
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.history_player import HistoryRun
 from cachesim.tools.conformance.http_check.confirming_search import (
+    ERRORS,
     MOMENT,
     NO_FAULT,
     SHAPE,
@@ -239,6 +240,18 @@ def test_the_other_errors_that_came_again_are_listed():
     assert search.with_errors(result).finding.notes == ("also second: A7/A.B2{together}",)
     assert search.with_errors(replace(result, state="undecided")).finding.notes == ()
     assert search.with_errors(replace(result, name="burst")).finding.notes == ()
+
+
+def test_a_few_other_errors_are_listed():
+    search, _ = searched(Refused(*["first"] * 3), TOGETHER)
+    lines = [f"A{n}/A.B2" for n in range(10, 11 + ERRORS)]
+    for number, line in enumerate(lines):
+        history = parse_history(line)
+        search.proved[history.line] = search.proved[parse_history(TOGETHER).line]
+        search.tallies["answers"].add(history, PropertyCheck("answers", False, 1, "a reply", f"error {number}"))
+    result = Result("answers", "faults", "a sentence", "failed", finding=Finding(TOGETHER, 1, "a reply", "first"))
+    assert search.with_errors(result).finding.notes == tuple(
+        f"also error {number}: {line}" for number, line in enumerate(lines[:ERRORS]))  # fmt: skip
 
 
 @pytest.mark.parametrize("line, failed", [("A5/A.B2", ["branch"]), ("A5@1/A.B2", []), ("A5@0/A.B2@1", [])])

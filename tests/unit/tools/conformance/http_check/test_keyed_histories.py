@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.corpus import line_history
 from cachesim.tools.conformance.http_check.adapters import adapter_bursts
 from cachesim.tools.conformance.http_check.dialect import identify_server
 from cachesim.tools.conformance.http_check.images import image_bursts
+from cachesim.tools.conformance.http_check.keyed_histories import ServerStages
 from cachesim.tools.conformance.http_check.suite import CheckOptions, check
-from tests.unit.tools.conformance.http_check.in_process import MODELS, NATIVE, PROPS, InProcess
+from tests.unit.tools.conformance.http_check.in_process import MODELS, NATIVE, PROPS, InProcess, Toy, stage_of
 from tests.unit.tools.conformance.http_check.keyed_stand_in import KeyedServer
 from tests.unit.tools.conformance.http_check.stand_in import Simulated
 
@@ -117,6 +121,31 @@ def test_a_finding_is_run_again_from_its_line():
     for text, what in (("A1{lora=2:1}", "lists 2 adapters"), ("I4x1.A1", "takes no images")):
         with pytest.raises(BadInput, match=what):
             served(KeyedServer(), CheckOptions(("same",), (text,), examples=1, tolerance=0.005))
+
+
+def test_the_noise_of_images_is_measured_until_one_gets_no_answer():
+    stages = ServerStages(stage_of(Toy()))
+    assert stages.measure_images(100) == 0.0 and stages.why == ""
+
+    def fail(history):
+        raise BadInput("no reply")
+
+    stages.images, stages.image_tokens = SimpleNamespace(play=fail, http=stages.text.http), 4
+    assert stages.measure_images(5) == 0.0 and stages.images is not None          # no prompt is so short
+    assert stages.measure_images(100) == 0.0 and stages.images is None
+    assert stages.why == "images cannot be sent: no reply"
+
+
+def test_a_history_with_images_needs_a_server_that_takes_them():
+    stages = ServerStages(stage_of(Toy()))
+    with pytest.raises(BadInput, match="the server takes no images"):
+        stages.play(parse_history("A4.I4x1.B2"))
+    stages.why = "images cannot be sent: they are large"
+    with pytest.raises(BadInput, match="images cannot be sent: they are large"):
+        stages.play(parse_history("A4.I4x1.B2"))
+    assert stages.play_undrafted(parse_history("A4.I4x1.B2")).gap == "chats"
+    assert [stages.play_undrafted(parse_history("A4/A.B2")).gap, len(stages.play(parse_history("A4/A.B2")).warm)] == [
+        "", 2]  # fmt: skip
 
 
 def test_a_prompt_that_ends_with_an_image_is_not_sent():

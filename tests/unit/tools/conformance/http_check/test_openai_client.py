@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.conformance.http_check.openai_client import OWN, Arrays, OpenAIClient, Pieces, RequestFormat
+from cachesim.tools.conformance.http_check.openai_client import (
+    CHAT,
+    ENOUGH,
+    OWN,
+    WORDS,
+    Arrays,
+    CacheNotEmptied,
+    OpenAIClient,
+    Pieces,
+    RequestFormat,
+    find_pieces,
+)
 from cachesim.tools.conformance.http_check.replies import ScoredAnswer
-from cachesim.tools.conformance.protocol import CacheRequest
+from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply
 from tests.unit.tools.conformance.http_check.in_process import InProcess
 
 
@@ -69,3 +80,119 @@ def test_an_answer_is_cut_to_what_another_has():
     assert long.beginning(ScoredAnswer((1,), "ab", ({},))) == ScoredAnswer((1,), "ab", ({1: -1.0},))
     assert long.beginning(ScoredAnswer(None, "abcd", ())) == ScoredAnswer(None, "abc", ())
     assert ScoredAnswer(None, "x", ()).beginning(long) == ScoredAnswer(None, "x", ())
+
+
+def served(way, replies, spelling=None):
+    """Return a client whose replies are given, and its requests: (path, body)."""
+    left = iter(replies)
+    http = InProcess(lambda body: next(left))
+    return OpenAIClient(http, way, spelling or Arrays(range(100, 140))), http.asked
+
+
+def completion(cached=None, total=3, text=" x"):
+    details = {} if cached is None else {"prompt_tokens_details": {"cached_tokens": cached}}
+    return 200, {"choices": [{"text": text}], "usage": {"prompt_tokens": total, **details}}
+
+
+PLAIN = RequestFormat("/v1/completions", True, {})
+ASK = CacheRequest((1, 2, 3), 2)
+
+
+@pytest.mark.parametrize(("way", "bodies"), [
+    ({"cold": {"c": 1}}, [{"c": 1}]), ({"salt": "s"}, [{"s": "cachesim-0"}]), ({"empty": "/flush"}, [{}]), ({}, [{}]),
+    ({"cold": {"c": 1}, "salt": "s"}, [{"c": 1, "s": "cachesim-0"}]),
+])  # fmt: skip
+def test_a_cold_answer_has_fields_a_salt_or_an_emptied_cache(way, bodies):
+    client, asked = served(RequestFormat("/v1/completions", True, {}, **way), [completion()] * 3)
+    assert client.cold(ASK).cached in (None, 0)
+    if way.get("empty"):
+        assert asked.pop(0) == ("/flush", {})
+    same = {"prompt": [1, 2, 3], "temperature": 0, "max_tokens": 2}
+    assert asked == [("/v1/completions", {**same, **fields}) for fields in bodies]
+
+
+def test_other_prompts_empty_a_cache_more_of_them_if_it_does_not_help():
+    client, asked = served(RequestFormat("/p", True, {}, others=2), [completion(2)] * 100)
+    with pytest.raises(CacheNotEmptied, match="the cache could not be emptied: 2 tokens are cached"):
+        client.cold(ASK)
+    prompts = [tuple(body["prompt"]) for _, body in asked]
+    assert [at for at, prompt in enumerate(prompts) if prompt == (1, 2, 3)] == [2, 7, 16] and len(prompts) == 17
+    others = {*prompts} - {(1, 2, 3)}
+    assert len(others) == 14 and all(100 <= token < 140 for prompt in others for token in prompt)
+    client, asked = served(RequestFormat("/p", True, {}, others=2), [completion(2)] * 7 + [completion(0)])
+    assert client.cold(ASK).cached == 0 and len(asked) == 8
+    client, asked = served(RequestFormat("/p", True, {}, others=2, reports=False), [completion()] * 3)
+    client.cold(ASK)
+    assert len(asked) == 3
+
+
+def test_other_prompts_differ_for_as_long_as_there_are_any():
+    client, _ = served(PLAIN, [], Pieces(["a", "b", "c"]))
+    found = [client._other() for _ in range(27)]
+    assert found[:4] == [(0, 1, 2), (1, 1, 2), (2, 1, 2), (0, 0, 2)] and len({*found}) == 27
+
+
+def test_the_tokens_of_a_text_are_those_that_the_server_reports():
+    replies = [completion(total=9), completion(total=None), (400, {})]
+    client, asked = served(RequestFormat(CHAT, False, {"seed": 1}), replies)
+    assert client.length("a text") == 9
+    assert asked == [(CHAT, {"messages": [{"role": "user", "content": "a text"}], "temperature": 0, "seed": 1,
+                             "max_tokens": 1})]  # fmt: skip
+    for _ in range(2):
+        with pytest.raises(Failed, match="does not report prompt_tokens"):
+            client.length("a text")
+
+
+def test_a_client_that_hangs_up_has_no_reply():
+    client, asked = served(PLAIN, [completion()])
+    assert client.complete(CacheRequest((1, 2, 3), 2, cancel_after=1)) == Reply()
+    assert asked == [("/v1/completions", {"prompt": [1, 2, 3], "temperature": 0, "max_tokens": 2, "stream": True})]
+
+
+def test_a_refusal_is_a_reply_and_an_error_or_a_reply_without_an_answer_a_failure():
+    refusal = 400, {"error": {"message": "too long"}}
+    client, _ = served(PLAIN, [refusal, (500, {"error": "it fell"}), (200, []), (200, {"choices": []}), (404, "x"),
+                               (400, completion()[1])])  # fmt: skip
+    assert client.complete(ASK) == Reply(refused="400: too long")
+    for said in ("status 500: it fell", "no answer in the reply", "no answer in the reply"):
+        with pytest.raises(Failed, match=said):
+            client.complete(ASK)
+    assert client.complete(ASK).refused == "404: refused"
+    assert client.complete(ASK).refused == "400: refused"
+
+
+def test_arrays_are_sent_as_they_are_and_their_answers_never_sent_back():
+    client, _ = served(PLAIN, [completion(2, total=99)])
+    reply = client.complete(ASK)
+    assert (reply.cached, reply.tokens) == (2, None)
+    assert (Arrays([1]).encode("a", 1), Arrays([1]).prompt((3, 4))) == (None, [3, 4])
+
+
+def lengths(single, base=3):
+    """Return a count of tokens: one for each of these pieces, two for any other."""
+    asked = []
+
+    def length(pieces):
+        asked.append(list(pieces))
+        return base + sum(1 if piece in single else 2 for piece in pieces)
+
+    return length, asked
+
+
+def test_pieces_are_those_of_one_token_and_a_template_is_not_counted():
+    words = [f" {word}" for word in WORDS]
+    length, asked = lengths({*words, " the"})
+    assert find_pieces(length) == (words[:ENOUGH], 3) and len(asked) < 12
+    some = {" the", *words[::2]}
+    length, _ = lengths(some, base=0)
+    found, base = find_pieces(length)
+    assert base == 0 and found == [word for word in words if word in some][:ENOUGH]
+
+
+def test_a_vocabulary_without_words_has_characters_or_syllables():
+    length, _ = lengths({" the", *"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"})
+    found, base = find_pieces(length)
+    assert (base, found[0], len(found)) == (3, " the", 63) and {"a", "9"} <= {*found}
+    syllables = {first + second for first in "BCDFGHJKLMNPQRSTVWXZ" for second in "aeiou"}
+    length, _ = lengths({" the", *syllables})
+    assert {*find_pieces(length)[0]} == syllables

@@ -280,3 +280,43 @@ def test_only_a_request_for_the_slot_of_another_one_waits_and_not_beyond_its_end
     assert asked == []
     stage.play(parse_history("A9@1/B5@1{together}"))
     assert 1 <= len(asked) < POLLS
+
+
+def starts(server, bounds=BOUNDS):
+    """Return the lines after those of bursts, up to those that are drawn."""
+    return [*parallel_lines(server, bounds, 0, 0)][6:]
+
+
+def busy(n, *answers):
+    return [f"B40>r4@0/A{n}>{a}@0/B.r.F5>4@0{{together}}/B.r.G7>4@0{{together}}" for a in answers]
+
+
+def test_a_llama_server_has_requests_for_busy_slots_and_full_contexts():
+    whole = starts(server_of(4, 480))
+    assert whole == [
+        *busy(300, 64, 128, 256), "A288@1/B288@0/C20@1{together}", "A130>4{n_cmpl=4}/A.B8>4",
+        "A30@1/B9@1{n_cmpl=4}/A.C5>4", *crowded_lines(480)]  # fmt: skip
+    assert starts(server_of(1, 480)) == busy(300, 64, 128, 256)
+    assert starts(server_of(4, 1000))[3:5] == ["A266/B5/A.C300>64", "A130>4{n_cmpl=4}/A.B8>4"]
+    assert [line for line in starts(server_of(4, 2000)) if line.startswith("A522")] == ["A522/B5/A.C812>64"]
+    assert starts(server_of(4, 480), BOUNDS._replace(most=50))[0] == busy(50, 64)[0]
+    assert starts(server_of(4, 480), BOUNDS._replace(most=900, near=(400,)))[0] == busy(300, 64)[0]
+    assert starts(server_of(4, 480), BOUNDS._replace(near=()))[4] == "A82>4{n_cmpl=4}/A.B8>4"
+
+
+def test_a_server_with_drafts_gets_texts_that_repeat_and_no_further_completions():
+    drafted = starts(server_of(4, 480, drafts=True))
+    assert not any("n_cmpl" in line for line in drafted) and drafted[-3:] == [
+        "A12>a8/A.a.A>8/A.a.A.B4>8", "A130>a8/A.a.B8>b8/A.a.B.b.C8>8",
+        "A130>a8/B12>b8{together}/A.a.A.C4>8/B.b.B>8{together}"]
+
+
+def test_a_server_of_another_dialect_gets_bursts_and_conversations_only():
+    assert starts(server_of(4, 480, dialect="openai")) == []
+    assert len([*parallel_lines(server_of(4, 480, dialect="openai"), BOUNDS, 3, 2)]) == 9
+
+
+def test_the_bounds_share_a_context():
+    assert bounds_of(server_of(4, 4096), 0, (5,)) == ParallelBounds(4, 4096 // 5 - 64, (5,))
+    assert bounds_of(server_of(8, 4096), 0, ()).most == 4096 // 9 - 64
+    assert bounds_of(server_of(4, 64), 0, ()).most == 8 and bounds_of(server_of(4, 64), 3, ()).at_once == 3

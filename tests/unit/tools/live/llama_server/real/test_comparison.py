@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -37,6 +38,12 @@ def cache(tmp_path, monkeypatch):
 
 def case(line=NAMED, model="A", **server):
     return from_line(line, model=model, profiles=("llama_cpp@b9518",), server={**FLAGS, **server})
+
+
+@pytest.mark.parametrize(("server", "models"), [({"model_draft": "tiny-A"}, ["tiny-A"]), ({"model_draft": ""}, []),
+                                                ({"model_draft": 3}, []), ({}, [])])  # fmt: skip
+def test_draft_models_are_those_that_a_server_names(server, models):
+    assert [*comparison._draft_models(SimpleNamespace(server=server))] == models
 
 
 def test_a_real_server_with_the_rules_of_its_build_is_equal(tmp_path):

@@ -12,7 +12,8 @@ from cachesim.base.console import as_text
 from cachesim.cli.main import main
 from cachesim.tools.live.llama_server.real import drawn_search
 from cachesim.tools.live.llama_server.real.comparison import RealComparison
-from cachesim.tools.live.llama_server.real.drawn_search import RealSearchPlan, RealTally, search_real
+from cachesim.tools.live.llama_server.real.drawn_search import PER_SERVER, RealSearchPlan, RealTally, search_real
+from cachesim.tools.live.llama_server.real.drawn_servers import option_set
 from cachesim.tools.live.llama_server.real.real_server import own_server
 from cachesim.tools.live.llama_server.verify.case import Verification
 from cachesim.tools.live.llama_server.verify.model_of import ComparedRequest, RequestResult
@@ -70,6 +71,15 @@ def test_conversations_that_cannot_be_sent_are_counted_by_reason(monkeypatch, se
         search_real(tally, RealSearchPlan(0), number, lambda: False)
     assert tally.left_out == Counter({"a request: it cannot": 2, "no such model": 1})
     assert tally.conversations == 0
+
+
+def test_conversations_of_a_server_follow_each_other(monkeypatch, server):
+    sent = []
+    monkeypatch.setattr(drawn_search, "compare_case", lambda scenario, server: sent.append(scenario))
+    for number in (0, 3, PER_SERVER, PER_SERVER + 3):
+        search_real(RealTally(server), RealSearchPlan(5), number, lambda: False)
+    drawn = [option_set(5, of, ()).case(at) for of, at in ((0, 0), (0, 3), (1, 0), (1, 3))]
+    assert sent == [case.scenario(server.profile) for case in drawn]
 
 
 @pytest.mark.long

@@ -1,0 +1,116 @@
+"""Command ``merge``: folders, what is written, exit codes and the report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from cachesim.base import exits
+from cachesim.base.errors import BadInput
+from cachesim.cli.main import main
+from cachesim.tools.search import campaign_folder, merge_command
+from cachesim.tools.search.campaign import Campaign, CampaignPlan, Failure
+from cachesim.tools.search.campaign_file import packed
+from cachesim.tools.search.property_failure import SIMULATOR, PropertyFailure
+from cachesim.tools.workload import result_store
+
+PROFILE = "llama_cpp@b11549"
+PLAN = CampaignPlan(PROFILE, ("survives",), ("A",), "provenance", 3)
+FOUND = PropertyFailure("survives", 1, "crash", {"error": "it fell"}, "R.1")
+
+
+def store(folder, name, first, stop, *failures, plan=PLAN):
+    """Store a campaign of some conversations."""
+    folder.mkdir(exist_ok=True)
+    found = Campaign(plan.profile, {one.finding.group: one for one in failures}, stop - first, 0, [(first, stop)])
+    (folder / f"campaign-{name}.json").write_bytes(packed(plan, found, {}))
+    return folder
+
+
+def call(capsys, *argv):
+    code = main(["merge", *map(str, argv)])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_parts_in_several_folders_are_one_campaign(capsys, tmp_path):
+    one, two = store(tmp_path / "a", "x", 0, 5), store(tmp_path / "b", "x", 5, 9)
+    code, out, err = call(capsys, one, two, "--json")
+    (data,) = json.loads(out)["campaigns"]
+    assert (code, err, data["examples"], data["done"], data["left_out"]) == (exits.HOLDS, "", 9, [[0, 9]], [])
+    assert data["files"] == [str(folder / "campaign-x.json") for folder in (one, two)]
+    assert json.loads(out)["workloads"] == [] and sorted(tmp_path.iterdir()) == [one, two]
+
+
+def test_a_report_has_the_files_and_what_is_missing(capsys, tmp_path):
+    code, out, _ = call(capsys, store(tmp_path, "x", 3, 5), store(tmp_path, "y", 4, 5))
+    assert (code, out.splitlines()[:2]) == (exits.HOLDS, [
+        "1 file, 2 conversations; 1 file skipped (no further conversations)", "not run: 0 .. 2"])  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "code"), [("survives", exits.BROKEN), (SIMULATOR, exits.CRASH)])
+def test_a_failure_is_the_exit_code(capsys, tmp_path, name, code):
+    one = Failure(7, FOUND._replace(name=name, kind="x", causes=()), 2)
+    got, out, _ = call(capsys, store(tmp_path, "x", 0, 5, one))
+    assert got == code and "1 distinct failure" in out
+
+
+def test_what_is_merged_is_written_and_what_is_there_is_merged_too(capsys, tmp_path):
+    out = tmp_path / "out"
+    assert call(capsys, store(tmp_path / "a", "x", 0, 5), "--out", out)[0] == exits.HOLDS
+    assert [file.name for file in out.glob("*.json")] == [f"{PLAN.stem}.json"]
+    code, text, _ = call(capsys, store(tmp_path / "b", "x", 5, 9), "--out", out, "--json")
+    (data,) = json.loads(text)["campaigns"]
+    assert (code, data["done"]) == (exits.HOLDS, [[0, 9]])
+    assert json.loads((out / f"{PLAN.stem}.json").read_text())["done"] == [[0, 9]]
+    assert json.loads(call(capsys, out, "--out", f"{out}/.", "--json")[1])["campaigns"][0]["files"] == [
+        str(out / f"{PLAN.stem}.json")]  # fmt: skip
+
+
+def test_an_empty_folder_for_the_result_is_not_one_of_the_parts(capsys, tmp_path):
+    (tmp_path / "out").mkdir()
+    assert call(capsys, store(tmp_path / "a", "x", 0, 5), "--out", tmp_path / "out")[0] == exits.HOLDS
+
+
+def test_a_result_that_cannot_be_written_is_exit_2_and_printed(capsys, tmp_path, monkeypatch):
+    plain = campaign_folder.write_whole
+
+    def refused(path, data):
+        raise BadInput("no room", file=str(path))
+
+    monkeypatch.setattr(campaign_folder, "write_whole", refused)
+    code, out, err = call(capsys, store(tmp_path / "a", "x", 0, 5), "--out", tmp_path / "out")
+    assert code == exits.BAD_INPUT and "no room" in err and out.startswith("1 file, 5 conversations")
+    assert plain is not campaign_folder.write_whole
+
+
+def test_a_file_is_not_a_folder(capsys, tmp_path):
+    file = Path(store(tmp_path, "x", 0, 5) / "campaign-x.json")
+    assert call(capsys, file) == (exits.BAD_INPUT, "", f"cachesim: {file}: not a folder\n")
+
+
+def test_a_workload_is_merged_beside_campaigns(capsys, tmp_path, monkeypatch):
+    campaigns, lines = store(tmp_path / "a", "x", 0, 5), tmp_path / "b"
+    lines.mkdir()
+    told, written = [], []
+    workload = SimpleNamespace(jobs=[1, 2], files=[lines / "w"], in_order=[])
+    monkeypatch.setattr(result_store, "files_of", lambda folder: [folder / "w"] if folder == lines else [])
+    monkeypatch.setattr(result_store, "merged", lambda files: told.append([*files]) or [workload])
+    monkeypatch.setattr(result_store, "write_merged", lambda one, out: written.append((one, out)))
+    code, out, _ = call(capsys, campaigns, lines, "--json")
+    data = json.loads(out)
+    assert (code, len(data["campaigns"]), told, written) == (exits.HOLDS, 1, [[lines / "w"]], [])
+    assert [(one["jobs"], one["files"]) for one in data["workloads"]] == [(2, [str(lines / "w")])]
+    call(capsys, lines, "--out", tmp_path / "out", "--json")
+    assert written == [(workload, tmp_path / "out")]
+
+
+def test_the_exit_code_of_a_workload_counts(capsys, tmp_path, monkeypatch):
+    data = {"jobs": 1, "files": [], "totals": [{"broken": 1}]}
+    monkeypatch.setattr(merge_command, "_workload_data", lambda one, out: data)
+    monkeypatch.setattr(merge_command, "code_of", lambda total: exits.BROKEN if total["broken"] else exits.HOLDS)
+    monkeypatch.setattr(result_store, "merged", lambda files: ([*files] and []) or [object()])
+    assert call(capsys, store(tmp_path, "x", 0, 5), "--json")[0] == exits.BROKEN
