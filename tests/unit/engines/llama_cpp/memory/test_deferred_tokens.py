@@ -87,8 +87,8 @@ def test_a_full_cache_defers_nothing():
 
 
 def test_a_row_that_a_deferred_token_reads_is_not_overwritten():
-    """A ring of 12 cells, a window of 8. Position 9 reads 2 to 9: the cells of 0 and 1 are free for 12 and 13, that of 2
-    is not free for 14 before 9 is evaluated."""
+    """A ring of 12 cells, a window of 8. Position 9 reads 2 to 9: the cells of 0 and 1 are free for 12 and 13, that of
+    2 is not free for 14 before 9 is evaluated."""
     world, plain = (World("W", n_ctx_seq=16, window_pad=4) for _ in range(2))
     world.go(n=9), plain.go(n=9)
     assert [world.context.defer_token(token(pos)) for pos in range(9, 15)] == [True] * 5 + [False]
