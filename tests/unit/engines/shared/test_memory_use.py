@@ -49,7 +49,7 @@ def test_a_context_is_that_of_the_option_of_the_conversation_or_of_the_model(opt
 
 
 def test_a_model_without_a_context_needs_an_option():
-    with pytest.raises(BadInput, match="^unknown context: the model does not state it") as bad:
+    with pytest.raises(BadInput, match=r"^unknown context: the model does not state it") as bad:
         context_of(MemoryQuestion(SimpleNamespace(context=0), {"ctx_size": 0}, None))
     assert bad.value.hint == "-c N or --tokens N"
 

@@ -2,9 +2,12 @@
 
 from cachesim.engines.shared import slot_events as slot_ev
 
-NAMES = ("reuse_chunk ctx_shift spec_step ckpt_search ckpt_restore full_reprocess ckpt_invalidate need_one batch "
-         "ckpt_evict ckpt_create warn error slot_by_lcp slot_by_lru pc_begin pc_save pc_already pc_obsolete pc_evict "
-         "pc_search pc_load pc_load_failed pc_state media_encode media_decode").split()  # fmt: skip
+NAMES = [
+    "reuse_chunk", "ctx_shift", "spec_step", "ckpt_search", "ckpt_restore", "full_reprocess", "ckpt_invalidate",
+    "need_one", "batch", "ckpt_evict", "ckpt_create", "warn", "error", "slot_by_lcp", "slot_by_lru", "pc_begin",
+    "pc_save", "pc_already", "pc_obsolete", "pc_evict", "pc_search", "pc_load", "pc_load_failed", "pc_state",
+    "media_encode", "media_decode",
+]  # fmt: skip
 
 
 def test_every_event_has_a_name_and_is_printed():
