@@ -16,7 +16,7 @@ from cachesim.engines.ik_llama import start
 from cachesim.engines.ik_llama.server import Server
 from cachesim.engines.shared.vocab import PIECES
 from cachesim.events import Log
-from tests.unit.engines.event_lines import HEAD, effect_lines, point_lines
+from tests.unit.engines.event_lines import HEAD, effect_lines, point_lines, state_lines
 
 FILE = Path(__file__).with_name("feature_conversations.txt")
 BASE = {"ctx_size": 512, "batch_size": 64, "ubatch_size": 16, "parallel": 1, "cache_ram": 0, "context_shift": False}
@@ -181,6 +181,7 @@ def lines_of(name: str) -> Iterator[str]:
     script(client), script(heard)
     yield from (line for line in effect_lines(client.log.events) if not line.startswith(LEFT_OUT))
     yield from point_lines(heard.log.events)
+    yield from state_lines(heard.log.events)
     for answer in client.answers:
         yield _answer_line(answer)
     yield from (f"reply {reply}" for reply in client.replies)

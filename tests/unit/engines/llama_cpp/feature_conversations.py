@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from cachesim.base.errors import BadInput
 from cachesim.base.media_items import image_items
 from cachesim.engines.base import BEFORE_A_SLOT, Answer, Draft
-from tests.unit.engines.event_lines import HEAD, effect_lines, point_lines
+from tests.unit.engines.event_lines import HEAD, effect_lines, point_lines, state_lines
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 FILE = Path(__file__).with_name("feature_conversations.txt")
@@ -241,7 +241,9 @@ def lines_of(name: str) -> Iterator[str]:
     yield from (line for line in effect_lines(talk.log.events) if not line.startswith(LEFT_OUT))
     Talk.is_heard = True
     try:
-        yield from point_lines(CONVERSATIONS[name]().log.events)
+        events = CONVERSATIONS[name]().log.events
+        yield from point_lines(events)
+        yield from state_lines(events)
     finally:
         Talk.is_heard = False
     for answer in talk.answers:
