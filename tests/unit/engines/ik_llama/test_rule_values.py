@@ -219,16 +219,16 @@ def test_a_slot_is_selected_by_similarity_above_the_threshold(slots, id_slot, ch
 GRAPH = ComputeGraph(256, 1, 1, (1,), (False,), False)
 
 
-@pytest.mark.parametrize(("last", "now", "first", "shape", "one"), [
+@pytest.mark.parametrize(("last", "now", "first", "by_shape", "for_one_token"), [
     (GRAPH, GRAPH, 1, True, True), (GRAPH, GRAPH, 0, False, False), (None, GRAPH, 1, False, False),
     (GRAPH._replace(tokens=2), GRAPH._replace(tokens=2), 1, True, False),
     (GRAPH._replace(tokens=2), GRAPH, 1, False, False), (GRAPH._replace(n_kv=512), GRAPH, 1, False, False),
     (GRAPH._replace(rows=(1, 2)), GRAPH, 1, False, False), (GRAPH._replace(zeroed=(True,)), GRAPH, 1, True, True),
 ])  # fmt: skip
-def test_older_versions_use_a_graph_again(last, now, first, shape, one):
-    assert micro_batch.graph_by_shape(last, now, first).value is shape
+def test_older_versions_use_a_graph_again(last, now, first, by_shape, for_one_token):
+    assert micro_batch.graph_by_shape(last, now, first).value is by_shape
     found = micro_batch.graph_of_one_token(last, now, first)
-    assert found.value is one and micro_batch.graph_new(last, now, first).value is False
+    assert found.value is for_one_token and micro_batch.graph_new(last, now, first).value is False
     assert found.because == {"rows": now.rows, "last": last.rows if last else (), "zeroes": last.zeroed if last else ()}
 
 
