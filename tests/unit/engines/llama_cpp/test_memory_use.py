@@ -12,7 +12,8 @@ from types import SimpleNamespace
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.llama_cpp.memory_use import FORMS, checkpoint_bytes, contexts, entry_bytes, use
+from cachesim.engines.llama_cpp.memory.model_layout import model_kind
+from cachesim.engines.llama_cpp.memory_use import FORMS, _as_started, checkpoint_bytes, contexts, entry_bytes, use
 from cachesim.engines.registry import ENGINES, commits, rules_of
 from cachesim.engines.shared.memory_use import MIB, MemoryQuestion
 from cachesim.engines.shared.model_sizes import real_model
@@ -227,3 +228,12 @@ def test_rules_of_another_engine_are_refused():
     question = ask("llama-3")._replace(rules=SimpleNamespace(name="other@1"))
     with pytest.raises(BadInput, match="is not a rule set of this engine"):
         use(question)
+
+
+@pytest.mark.parametrize(("model", "head"), [("llama-3", 128), ("gemma-3", 256), ("mamba-2", 0), ("qwen3-next", 256)])
+def test_only_a_model_with_rows_has_heads(model, head):
+    real = real_model(model)
+    for layers in (real.layers, tuple(real.windows) or real.layers):
+        target = SimpleNamespace(model=real._replace(layers=layers), kind=model_kind("A"), types=("f16", "q8_0"))
+        found = _as_started(target)
+        assert (found.head, found.types, found.spec) == (head, ("f16", "q8_0"), model_kind("A").spec)

@@ -182,3 +182,14 @@ def test_a_state_without_free_cells_is_logged_before_the_server_ends():
 def test_the_assertion_names_the_context_that_was_not_restored():
     assert "ckpt.load_tgt(slot.ctx_tgt, " in speculative.unread_asserts(False).value
     assert "ckpt.load_dft(slot.ctx_dft, " in speculative.unread_asserts(True).value
+
+
+def test_the_state_of_a_recurrent_draft_model_goes_back_with_the_target():
+    talk = Talk("GA", "b11549", spec_type="draft-simple", model_draft="GA", spec_draft_n_max=4)
+    answer = talk.ask(word("a", 20), 12, drafts=(Draft(20, 4, 1), Draft(22, 3, 0)))
+    assert (answer.predicted_n, answer.draft_n, answer.draft_n_accepted) == (12, 4, 1)
+    held = talk.server.sequences.draft_memory(0)
+    assert (talk.held(), held.rows, held.pos_min, held.pos_max, held.state_pos) == ([31], 31, 30, 30, 30)
+    alone = Talk("A", "b11549", spec_type="draft-simple", model_draft="GA", spec_draft_n_max=4)
+    answer = alone.ask(word("a", 20), 12, drafts=(Draft(20, 4, 1),))
+    assert (answer.died, answer.error) == (True, "failed to remove sequence 0 with p0=22, p1=-1")

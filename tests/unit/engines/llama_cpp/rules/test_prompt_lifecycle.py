@@ -105,6 +105,11 @@ def test_single_values_of_a_prompt_and_of_the_start(decision, value):
     assert decision.value == value
 
 
+def test_an_answer_of_no_tokens_ends_with_its_first():
+    found = [prompt_lifecycle.end_of_generation(n_gen, 0, 50, 100, False).value for n_gen in (0, 1)]
+    assert found == [("", False), ("limit", False)]
+
+
 def test_the_end_of_generation_names_its_stop_word():
     found = prompt_lifecycle.end_of_generation(2, 9, 50, 100, False, "a stop", ("", "stop"))
     assert found.because == {"n_gen": 2, "n_predict": 9, "n_slot": 50, "n_ctx": 100, "word": "stop"}
