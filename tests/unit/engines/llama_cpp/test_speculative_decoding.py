@@ -193,3 +193,18 @@ def test_the_state_of_a_recurrent_draft_model_goes_back_with_the_target():
     alone = Talk("A", "b11549", spec_type="draft-simple", model_draft="GA", spec_draft_n_max=4)
     answer = alone.ask(word("a", 20), 12, drafts=(Draft(20, 4, 1),))
     assert (answer.died, answer.error) == (True, "failed to remove sequence 0 with p0=22, p1=-1")
+
+
+def test_only_an_mtp_head_is_given_the_hidden_states_of_the_target():
+    plain = Talk("A", "b11549", spec_type="draft-simple", model_draft="AA", spec_draft_n_max=4)
+    plain.ask(word("a", 20), 6, drafts=(Draft(20, 4, 1),))
+    assert plain.server.core.carried == {}
+    head = Talk("A+M", "b11549", spec_type="draft-mtp", spec_draft_n_max=4)
+    head.ask(word("a", 20), 6, drafts=(Draft(20, 4, 1),))
+    assert [*head.server.core.carried] == [0]
+
+
+def test_a_sequence_that_a_recurrent_cache_does_not_have_is_saved_as_empty():
+    cache = Talk("R", "b11549", parallel=2, ctx_size=512).server.core.memory.recr
+    assert cache.size == len(cache.rs_idx) == 2
+    assert [cache.save(seq).pos for seq in (-1, 0, 1, 2)] == [-1] * 4
