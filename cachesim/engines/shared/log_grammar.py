@@ -217,25 +217,25 @@ def _is_beginning(template: str, text: str) -> bool:
     followed by the words after it, else the text says too little."""
     literal = 0                                        # literal characters that agree
     text = text.lower()
-    parts = re.findall(r"([^{]*)(?:\{(\w*),?\}|$)", collapsed(template).lower())
-    for number, (fixed, name) in enumerate(parts):
+    parts = re.findall(r"([^{]*)(\{\w*,?\}|$)", collapsed(template).lower())
+    for number, (fixed, place) in enumerate(parts):
         if len(text) <= len(fixed):
             return literal + len(text) >= SHORTEST and fixed.startswith(text)
-        if not text.startswith(fixed):
-            return False
+        if not place or not text.startswith(fixed):
+            break
         literal, text = literal + len(fixed), text[len(fixed) :]
-        following = parts[number + 1][0] if number + 1 < len(parts) else ""
-        if not name and not following:
-            return number + 1 < len(parts) and literal >= SHORTEST           # {} at the end matches any text
-        if not name:
+        following = parts[number + 1][0]
+        if place == "{}" and not following:
+            return literal >= SHORTEST                                       # {} at the end matches any text
+        if place == "{}":
             at = f"{text} ".find(following)
             if at < 0:
-                return False
+                break
             text = text[at:]
             continue
         word = _WORD.match(text)
         if word is None:
-            return False
+            break
         text = text[word.end() :]
     return False
 

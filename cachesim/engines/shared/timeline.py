@@ -74,4 +74,5 @@ class Timeline:
 def _all_known(points: Iterable[Commit | None]) -> list[Commit]:
     """Return the points; [] if any point is unknown."""
     found = list(points)
-    return [] if None in found else [point for point in found if point is not None]
+    known = [point for point in found if point is not None]
+    return known if len(known) == len(found) else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from cachesim.events import Decided, Event, Gained, Lost
+from cachesim.events import Advanced, Decided, Event, Gained, Lost
 
 HEAD = "== "
 
@@ -35,6 +35,24 @@ def point_lines(events: Iterable[Event]) -> Iterator[str]:
             yield f"gained {point.key} n={point.n} {point.lo} to {point.hi}, {event.cause} {event.rule}".strip()
         elif isinstance(event, Lost):
             yield f"lost {event.key}, {event.cause} {event.rule}".strip()
+
+
+def state_lines(events: Iterable[Event]) -> Iterator[str]:
+    """Yield a line for each change of a running state; of evaluations in a row only the last."""
+    last = ""
+    for event in events:
+        if isinstance(event, Advanced):
+            point = event.point
+            line = f"state {point.key} n={point.n} {point.lo} to {point.hi}, {event.cause} {event.rule}"
+            if last and (event.cause != "evaluated" or last.split(" n=")[0] != line.split(" n=")[0]):
+                yield last
+                last = ""
+            if event.cause == "evaluated":
+                last = line
+            else:
+                yield f"{line}, from {point.start} on"
+    if last:
+        yield last
 
 
 def decided_lines(events: Iterable[Event]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -245,6 +246,15 @@ def test_the_versions_in_order_contain_every_recorded_one_and_every_change(name)
     changes = [change for a, b in pairwise(rules) for change in a.changes(b)]
     dated = [change for change in changes if change.source in engine.when.landed]
     assert len(dated) >= {"llama_cpp": 70, "ik_llama": 30, "mlx_lm": 30}[name]
+
+
+@pytest.mark.parametrize("place", [0, 2, 11])
+def test_a_version_without_a_date_follows_its_predecessor(place):
+    engine = ENGINES["mlx_lm"]
+    own = {name: at for name, at in engine.when.own.items() if name != engine.line[place]}
+    undated = replace(engine, when=replace(engine.when, own=own, landed={}, between=()))
+    assert builds_in_order(undated) == list(engine.line)
+    assert builds_in_order(replace(engine, when=replace(engine.when, own={}))) == list(engine.line)
 
 
 def test_a_registry_in_place_of_another_knows_every_name(monkeypatch):

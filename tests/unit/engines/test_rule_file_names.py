@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.engines import rule_files
+from cachesim.engines import registry, rule_files
 from cachesim.engines.rule import RULES
 from tests.shared import forget_engines
 
@@ -46,6 +46,22 @@ def test_a_file_is_run_once_and_named_by_its_path(put):
     assert rule_files.profile_argument("llama_cpp@mine") == file and rule_files.profile_argument("x") == "x"
     assert rule_files.file_header("llama_cpp@mine") == {"rules": [file]} and rule_files.file_header("x") == {}
     assert rule_files.file_header("llama_cpp@mine", Path("below")) == {"rules": ["../r.py"]}
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_a_file_leaves_the_interpreter_as_it_was(put, monkeypatch, writes):
+    monkeypatch.setattr(sys, "dont_write_bytecode", not writes)
+    path = [*sys.path]
+    file = put(f"import sys\nsys.SEEN = sys.dont_write_bytecode, sys.path[0]\n{ONE}")
+    assert rule_files.profile_of(file) == "llama_cpp@mine"
+    assert sys.__dict__.pop("SEEN") == (True, str(Path(file).parent.resolve()))
+    assert (sys.dont_write_bytecode, sys.path) == (not writes, path)
+
+
+def test_a_rule_set_of_a_file_is_registered_with_its_origin(put):
+    rule_files.profile_of(put(ONE))
+    assert registry.rules_of("llama_cpp@mine").name == "llama_cpp@mine"
+    assert registry.notes()["llama_cpp@mine"] == "from r.py"
 
 
 def test_of_two_rule_sets_one_is_selected_by_variable_or_name(put):

@@ -196,7 +196,7 @@ class AttentionCache:
         for run, cells in zip(ubatch.runs, found, strict=True):
             pos = range(run.pos0, run.pos0 + len(run.tokens))
             for seq, last in self.cells(run.seq).place(cells, pos, run.seq).items():
-                lost[seq] = max(last, lost.get(seq, -1))
+                lost[seq] = max(last, lost.get(seq, last))
         if lost:
             self._purge(lost, quiet)
         for run, cells in zip(ubatch.runs, found, strict=True):

@@ -46,7 +46,8 @@ def _sizes(memory: Memory, blob: Blob) -> Iterator[tuple[str, int, int, int]]:
             yield name, cache.shape.size(n, cache.n_stream), rows, rows
         elif memory.recr is not None:
             shape, present = memory.recr.shape, state.pos >= 0
-            yield name, shape.size(present), shape.rows_size(present), shape.row_bytes // shape.layers
+            tail = shape.row_bytes // shape.layers if present else 0
+            yield name, shape.size(present), shape.rows_size(present), tail
 
 
 def torn_at(memory: Memory, blob: Blob, left: int) -> StateEnd | None:

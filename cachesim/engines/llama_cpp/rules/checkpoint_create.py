@@ -172,7 +172,7 @@ def space_older(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int =
 # [New in llama_cpp@b11063]
 @rule("LC-CKPT-SPACING.CR11", Role.DROP,
       llama_cpp(CONTEXT, 'create_checkpoint "checkpoints.begin {"', "b11063", pull=28302), since="b11063")
-def space_when_full(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int = 0) -> Decision:
+def space_when_full(ckpts: Sequence[Ckpt], id_task: int, min_step: int, limit: int) -> Decision:
     """Erase checkpoints as LC-CKPT-SPACING.CR10 does, but only while a new checkpoint would reach the limit. The limit
     is tested before each erasure, so no more are erased than needed."""
     last, gone = -1, list[int]()

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Sequence
 
-import numpy as np
-
 from cachesim.engines.llama_cpp.rules.slot_selection import (
     ANY_SLOT,
     EACH,
@@ -42,17 +40,17 @@ def _named(slots: Sequence[SlotFacts], id_slot: int) -> SlotChoice | None:
     return SlotChoice(id_slot, "name", 0.0, 0.0, False) if 0 <= id_slot < len(slots) else None
 
 
-def _share_of_slot(slots: Sequence[SlotFacts], sps: float) -> tuple[SlotFacts | None, np.float32]:
-    """Return the idle slot with the longest common prefix, if its share of the slot's tokens is above ``sps``, and this
-    share."""
-    found, best = None, F32(0)
+def _most_shared(slots: Sequence[SlotFacts], sps: float) -> SlotChoice | None:
+    """Return the choice of the idle slot with the longest common prefix, if its share of the slot's tokens is above
+    ``sps``."""
+    most, choice = 0, None
     for slot in slots:
         if slot.busy or not slot.held:
             continue
         share = F32(slot.lcp) / F32(slot.held)
-        if slot.lcp > (found.lcp if found else 0) and share > F32(sps):
-            found, best = slot, share
-    return found, best
+        if slot.lcp > most and share > F32(sps):
+            most, choice = slot.lcp, SlotChoice(slot.id, "lcp", float(share), float(share), False)
+    return choice
 
 
 # [Gone in llama_cpp@b6740]
@@ -63,9 +61,8 @@ def slot_select_0(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: flo
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
     if id_slot != ANY_SLOT:
         return Decision(_named(slots, id_slot), because)
-    found, share = _share_of_slot(slots, sps) if sps else (None, F32(0))
-    if found is not None:
-        return Decision(SlotChoice(found.id, "lcp", float(share), float(share), False), because)
+    if sps and (shared := _most_shared(slots, sps)) is not None:
+        return Decision(shared, because)
     oldest = least_recent(slots)
     choice = None if oldest is None else SlotChoice(oldest.id, "lru", 0.0, 0.0, False)
     return Decision(choice, because)

@@ -47,3 +47,11 @@ def test_a_state_that_is_not_kept_has_its_reason():
     assert say(True, {"start": 4}) == "checkpoint created at n_tokens = 4"
     assert say(False, {"start": 4}) == "no checkpoint at n_tokens = 4 (least 5)"
     assert say(None, {"start": 4}) == "checkpoint at n_tokens = 4, or none: depends on an uninitialised n_tokens"
+
+
+def test_a_checkpoint_may_depend_on_a_number_that_is_never_set():
+    say = texts.created(lambda because: "too near")
+    assert say(None, {"start": 9}) == "checkpoint at n_tokens = 9, or none: depends on an uninitialised n_tokens"
+    assert say(True, {"start": 9}) == "checkpoint created at n_tokens = 9"
+    assert say(False, {"start": 9}) == "no checkpoint at n_tokens = 9 (too near)"
+    assert texts.created()(False, {"start": 0}) == "no checkpoint at n_tokens = 0"

@@ -31,6 +31,15 @@ def test_a_slot_is_usable_where_its_rows_and_states_are(model, spans):
     assert differences(told, one) == []
 
 
+def test_a_live_slot_has_its_rows_from_a_position_on():
+    one, _ = listened("A")
+    one.complete(Request(P, 3))
+    for given, positions in ((), [*range(82)]), ((5,), [*range(5, 82)]), ((82,), []):
+        stored = one.inspection.stored(("slot", 0, 0), *given)
+        assert [part.pos.tolist() for part in stored.rows] == [positions]
+        assert (stored.tokens, stored.resume, stored.start) == ((), 82, sum(given))
+
+
 def test_a_cache_of_recurrent_rows_only_has_no_restore_points():
     one, told = listened("S")
     one.complete(Request(P, 3))

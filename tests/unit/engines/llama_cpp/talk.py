@@ -27,22 +27,27 @@ def word(name, n, first=0):
 
 
 class Talk:
-    """A server. ``ask`` waits for the answer, ``send`` does not."""
+    """A server. ``ask`` waits for the answer, ``send`` does not. ``is_heard``: an observer listens, so that restore
+    points are logged."""
+
+    is_heard = False
 
     def __init__(self, kind="A", profile="b10587", mode="provenance", rules=None, **flags):
         self.log, self.profile = Log(), f"llama_cpp@{profile}"
+        self.log.listener = (lambda event: None) if self.is_heard else None
         shape = model_kind(MODELS.get(kind, kind))
         model = None if mode == "none" else make_model(shape.spec, exact=mode == "exact")
         table = replace(PROFILES[self.profile], **(rules or {}))
         shape = replace(shape, form=StateForm(table.ext_bytes, table.data_header))
         self.server = Server(table, shape, options_of(Options, {**SMALL, **flags}), model, self.log)
         self.judge = Judge(self.server.core.context.model)
-        self.requests = {}
+        self.requests, self.answers, self.replies = {}, [], []
 
     def send(self, prompt, n=1, **more):
         request = Request(tuple(prompt), n_predict=n, **more)
         answer = self.server.submit(request)
         self.requests[answer.request] = request
+        self.answers.append(answer)
         return answer
 
     def ask(self, prompt, n=1, **more):

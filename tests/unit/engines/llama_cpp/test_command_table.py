@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.llama_cpp.command_table import COMMAND_TABLE, read_adapters, read_projector_url
+from cachesim.engines.llama_cpp.command_table import COMMAND_TABLE, read_adapters, read_draft_model, read_projector_url
 from cachesim.tools.run.pasted_command import read_pasted
 
 
 def test_each_adapter_has_scale_1() -> None:
     assert read_adapters("a.gguf,b.gguf").options == {"lora_scaled": "1,1"}
+
+
+def test_a_repository_names_a_draft_model() -> None:
+    assert read_draft_model("owner/name").options == {"model_draft": "owner/name"}
 
 
 @pytest.mark.parametrize(("url", "kind"), [("https://x/mmproj-gemma-3.gguf", "gemma3"), ("https://x/f.gguf", "causal")])

@@ -34,6 +34,14 @@ def test_the_request_after_a_shift_differs_from_a_cold_run(kind):
     assert talk.right(answer) is False
 
 
+def test_a_full_slot_is_shifted_beside_one_with_room():
+    talk = Talk("A", "b11549", context_shift=True, ctx_size=512, parallel=2)
+    talk.send(word("a", 10), 40, id_slot=0), talk.send(word("b", 240), 40, id_slot=1)
+    talk.work()
+    assert [(answer.predicted_n, answer.shifts) for answer in talk.answers] == [(40, []), (40, [(255, 0, 127)])]
+    assert talk.held() == [49, 152]
+
+
 def test_a_shift_forgets_the_checkpoints():
     talk = Talk("H", context_shift=True)
     talk.ask(word("A", 250), 12)

@@ -174,6 +174,7 @@ def test_spacing_starts_when_a_new_checkpoint_would_fill_the_list():
     ckpts = [state(80), state(96), state(180, task=1)]
     assert make.space_older(ckpts, 1, 8192).value == (1,)
     assert make.space_when_full(ckpts, 1, 8192, 5).value == ()
+    assert make.space_when_full(ckpts, 1, 8192, 5).because == {"min_step": 8192, "id_task": 1, "max": 5}
     assert make.space_when_full(ckpts, 1, 8192, 4).value == (1,)
     assert make.space_when_full(ckpts, 1, 8192, 3).value == (1,)
 

@@ -126,6 +126,19 @@ def test_a_draft_model_without_2d_positions_cannot_follow_an_image():
         "failed to decode mtmd chunk, idx = 32, res = 1", "failed to process mtmd chunk, res = -1"]  # fmt: skip
 
 
+def test_a_slot_ends_before_an_image_that_found_no_cells():
+    server = start(parallel=2, kv_unified=True, ctx_size=256)
+    busy = server.submit(Request(tuple(range(300, 536)), n_predict=12, id_slot=0))
+    while len(server.core.slots[0].tokens) < 236:
+        server.iterate()
+    failed = server.submit(Request((*TEXT[:8], *CAT, *MORE), n_predict=1, id_slot=1))
+    while server.working:
+        server.iterate()
+    assert (failed.status, failed.error, busy.status) == (500, "failed to process mtmd chunk", 200)
+    assert [tuple(slot.tokens[:8]) for slot in server.core.slots] == [tuple(range(300, 308)), TEXT[:8]]
+    assert [len(slot.tokens) for slot in server.core.slots] == [247, 8]
+
+
 def test_a_slot_is_logged_until_a_token_of_no_model_meets_its_image():
     server = start(parallel=2, kv_unified=True)
     ask(server, TEXT, CAT, MORE)

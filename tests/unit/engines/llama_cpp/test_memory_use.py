@@ -7,11 +7,13 @@ Logs: ../shared/logs and the threads that its README names. Start-up lines: llam
 import json
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.llama_cpp.memory_use import FORMS, checkpoint_bytes, contexts, entry_bytes, use
+from cachesim.engines.llama_cpp.memory.model_layout import model_kind
+from cachesim.engines.llama_cpp.memory_use import FORMS, _as_started, checkpoint_bytes, contexts, entry_bytes, use
 from cachesim.engines.registry import ENGINES, commits, rules_of
 from cachesim.engines.shared.memory_use import MIB, MemoryQuestion
 from cachesim.engines.shared.model_sizes import real_model
@@ -158,3 +160,80 @@ def test_an_unlimited_prompt_cache_counts_with_one_conversation():
 def test_models_that_can_be_cut_have_no_checkpoints():
     assert [part.name for part in use(ask("llama-3")).parts] == ["attention rows", "prompt cache"]
     assert use(ask("gpt-oss", swa_full=True)).checkpoint == 0
+
+
+CACHE = "prompt cache 1048576 * 8192 MiB"
+NEVER_SHARED = "-kvu gives each of 2 slots the whole context: this memory is never shared (LC-KV-STREAMS)"
+
+
+@pytest.mark.parametrize(("model", "draft", "options", "parts"), [
+    # 8 K/V heads of 128 numbers, F16, in 32 layers; a quantized K row has 34 bytes for 32 numbers
+    ("llama-3", None, {"parallel": 2}, ["attention rows 131072 * 4096 cells", CACHE]),
+    ("llama-3", None, {"parallel": 2, "cache_type_k": "q8_0"}, ["attention rows 100352 * 4096 cells", CACHE]),
+    ("llama-3", "llama-3", {"parallel": 1, "spec_type": "draft-simple", "cache_type_k_draft": "q8_0"},
+     ["attention rows 131072 * 4096 cells", "draft: attention rows 100352 * 4096 cells", CACHE]),
+    # each slot has a window of 128 tokens and a micro-batch of 512, in 768 cells
+    ("gpt-oss-20b", None, {"parallel": 2}, [
+        "attention rows 24576 * 4096 cells", "window rows 24576 * 1536 cells", "checkpoints 3147588 * 64 checkpoints",
+        CACHE]),
+    ("gpt-oss-20b", None, {"parallel": 2, "kv_unified": True, "cache_ram": 0, "ctx_checkpoints": 0}, [
+        "attention rows 24576 * 4096 cells", "window rows 24576 * 768 cells"]),
+    # three rollback planes beside the state of each slot
+    ("qwen3.5-27b", None, {"parallel": 2, "spec_type": "draft-mtp", "spec_draft_n_max": 3}, [
+        "attention rows 65536 * 4096 cells", "states 156893184 * 8 states", "draft: attention rows 4096 * 4096 cells",
+        "checkpoints 165332184 * 64 checkpoints", CACHE]),
+    ("qwen3.5-27b", None, {"parallel": 2, "spec_type": "none"}, [
+        "attention rows 65536 * 4096 cells", "states 156893184 * 2 states", "checkpoints 156894364 * 64 checkpoints",
+        CACHE]),
+    ("deepseek-v4", None, {"parallel": 2}, [
+        "window rows 44032 * 1536 cells", "compressed rows 19005440 * 2 slots", "rings 12206080 * 2 rings",
+        "checkpoints 17848068 * 64 checkpoints", CACHE]),
+    ("glm-5.2", None, {"parallel": 2}, ["attention rows 89856 * 4096 cells", "index rows 5376 * 4096 cells", CACHE]),
+])  # fmt: skip
+def test_the_parts_of_a_server_memory(model, draft, options, parts):
+    found = use(ask(model, draft=draft, ctx_size=4096, **options))
+    assert [f"{part.name} {part.each} * {part.number} {part.unit}" for part in found.parts] == parts
+    assert [part.host for part in found.parts] == [part.name in ("checkpoints", "prompt cache") for part in found.parts]
+    assert (found.chosen, found.unlimited, found.notes) == ({"ctx_size": 4096, "parallel": options["parallel"]}, "", ())
+
+
+def test_rows_of_a_token_state_and_checkpoint():
+    both = use(ask("gpt-oss-20b", ctx_size=4096, parallel=2, ctx_checkpoints=0))
+    assert (both.token, both.window, both.state, both.checkpoint) == (24576, 24576, 0, 3147588)
+    state = use(ask("qwen3.5-27b", ctx_size=4096, parallel=1))
+    assert (state.token, state.window, state.state, state.checkpoint) == (65536, 0, 156893184, 156894364)
+    index = use(ask("glm-5.2", ctx_size=4096, parallel=2))
+    assert (index.token, index.window, index.state, index.checkpoint) == (89856 + 5376, 0, 0, 0)
+
+
+def test_a_context_that_is_not_given_is_that_of_the_model():
+    found = use(ask("llama-3"))
+    assert found.chosen == {"ctx_size": 131072, "parallel": 4} and found.parts[0].number == 131072
+    shared = use(ask("deepseek-v4", ctx_size=4096, parallel=2, kv_unified=True))
+    assert shared.notes == (NEVER_SHARED,) and shared.parts[0].number == 1536 and shared.parts[1].each == 32768000
+
+
+def test_rows_without_values_of_their_own_have_one_type():
+    question = ask("llama-3", ctx_size=4096, parallel=1, cache_type_k="q8_0")
+    latent = question.model._replace(layers=tuple(layer._replace(value=0) for layer in question.model.layers))
+    with pytest.raises(BadInput) as bad:
+        use(question._replace(model=latent))
+    assert bad.value.cause == ("the server does not start: V rows of this model are part of its K rows and need their "
+                               "type, not q8_0 and f16")  # fmt: skip
+    alike = ask("llama-3", ctx_size=4096, parallel=1)._replace(model=latent)
+    assert use(alike).token == 65536
+
+
+def test_rules_of_another_engine_are_refused():
+    question = ask("llama-3")._replace(rules=SimpleNamespace(name="other@1"))
+    with pytest.raises(BadInput, match="is not a rule set of this engine"):
+        use(question)
+
+
+@pytest.mark.parametrize(("model", "head"), [("llama-3", 128), ("gemma-3", 256), ("mamba-2", 0), ("qwen3-next", 256)])
+def test_only_a_model_with_rows_has_heads(model, head):
+    real = real_model(model)
+    for layers in (real.layers, tuple(real.windows) or real.layers):
+        target = SimpleNamespace(model=real._replace(layers=layers), kind=model_kind("A"), types=("f16", "q8_0"))
+        found = _as_started(target)
+        assert (found.head, found.types, found.spec) == (head, ("f16", "q8_0"), model_kind("A").spec)

@@ -1,9 +1,12 @@
 """Several completions of a prompt, concurrent requests, and clients that disconnect."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from cachesim.engines.base import BEFORE_A_SLOT, Draft
 from cachesim.engines.llama_cpp.rules import older_slot_selection as older
+from cachesim.engines.llama_cpp.slot_assignment import SELECTED, waits_for_completions
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 A, B = word("A", 40), word("B", 30)
@@ -19,6 +22,15 @@ def test_children_answer_as_a_cold_run_does(kind, unified):
     assert [child.prompt_n for child in answer.children] == [40, 40]
     assert talk.right(answer) is True
     assert sorted(talk.held()) == [0, 0, 43]                # children are cleared, the parent stays
+
+
+@pytest.mark.parametrize(("how", "parent", "children", "n_cmpl", "waits"), [
+    (SELECTED, -1, [1], 3, True), (SELECTED, -1, [1, 2], 3, False), (SELECTED, -1, [], 1, False),
+    (SELECTED, 0, [], 3, False), (SELECTED, 5, [], 3, False), ("", -1, [], 3, False),
+])  # fmt: skip
+def test_only_the_first_completion_waits_for_the_others(how, parent, children, n_cmpl, waits):
+    task = SimpleNamespace(how=how, parent=parent, request=SimpleNamespace(n_cmpl=n_cmpl))
+    assert waits_for_completions(SimpleNamespace(children=children), task) is waits
 
 
 def test_a_conversation_in_a_child_slot_is_lost():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from cachesim.base.media_items import image_items
 from cachesim.engines.base import Draft
 from cachesim.engines.llama_cpp.rules import speculative
 from cachesim.scenarios.corpus import corpus_files
@@ -182,3 +183,41 @@ def test_a_state_without_free_cells_is_logged_before_the_server_ends():
 def test_the_assertion_names_the_context_that_was_not_restored():
     assert "ckpt.load_tgt(slot.ctx_tgt, " in speculative.unread_asserts(False).value
     assert "ckpt.load_dft(slot.ctx_dft, " in speculative.unread_asserts(True).value
+
+
+def test_the_state_of_a_recurrent_draft_model_goes_back_with_the_target():
+    talk = Talk("GA", "b11549", spec_type="draft-simple", model_draft="GA", spec_draft_n_max=4)
+    answer = talk.ask(word("a", 20), 12, drafts=(Draft(20, 4, 1), Draft(22, 3, 0)))
+    assert (answer.predicted_n, answer.draft_n, answer.draft_n_accepted) == (12, 4, 1)
+    held = talk.server.sequences.draft_memory(0)
+    assert (talk.held(), held.rows, held.pos_min, held.pos_max, held.state_pos) == ([31], 31, 30, 30, 30)
+    alone = Talk("A", "b11549", spec_type="draft-simple", model_draft="GA", spec_draft_n_max=4)
+    answer = alone.ask(word("a", 20), 12, drafts=(Draft(20, 4, 1),))
+    assert (answer.died, answer.error) == (True, "failed to remove sequence 0 with p0=22, p1=-1")
+
+
+@pytest.mark.parametrize("kind", ["ngram-simple", "ngram-cache"])
+def test_a_draft_after_an_image_with_fewer_positions_than_tokens_is_undone(kind):
+    talk = Talk("qwen35-GA", "b11549", spec_type=kind, spec_draft_n_max=4, mmproj="causal", batch_size=64,
+                ubatch_size=16, ctx_size=512)  # fmt: skip
+    prompt = A[:6] + image_items("wide", 12, 4) + A[6:11]
+    n = len(prompt)
+    answer = talk.ask(prompt, 12, drafts=(Draft(n, 4, 1), Draft(n + 2, 3, 0)))
+    [undone] = [event for event in talk.log.events if event.ev == "spec_restore"]
+    assert (n, undone.pos_max, answer.predicted_n, talk.held()) == (23, 14, 12, [34])
+    assert talk.right(answer) is True and len(talk.server.sequences.held(0)) == 34
+
+
+def test_only_an_mtp_head_is_given_the_hidden_states_of_the_target():
+    plain = Talk("A", "b11549", spec_type="draft-simple", model_draft="AA", spec_draft_n_max=4)
+    plain.ask(word("a", 20), 6, drafts=(Draft(20, 4, 1),))
+    assert plain.server.core.carried == {}
+    head = Talk("A+M", "b11549", spec_type="draft-mtp", spec_draft_n_max=4)
+    head.ask(word("a", 20), 6, drafts=(Draft(20, 4, 1),))
+    assert [*head.server.core.carried] == [0]
+
+
+def test_a_sequence_that_a_recurrent_cache_does_not_have_is_saved_as_empty():
+    cache = Talk("R", "b11549", parallel=2, ctx_size=512).server.core.memory.recr
+    assert cache.size == len(cache.rs_idx) == 2
+    assert [cache.save(seq).pos for seq in (-1, 0, 1, 2)] == [-1] * 4

@@ -38,6 +38,15 @@ def test_a_point_has_all_lengths_at_which_nothing_is_missing(model):
     assert told.points and differences(told, srv) == []
 
 
+def test_the_rows_that_decoded_together_are_counted():
+    srv = server("0.32.2", "AAAA")
+    assert srv.core.widest == 0
+    burst(srv, text(*range(1, 9)))
+    assert srv.core.widest == 1 and srv.inspection.exceeded_limits() == []
+    burst(srv, text(*range(1, 9)), text(*range(20, 29)), text(*range(40, 49)))
+    assert srv.core.widest == 3
+
+
 def test_nothing_is_reported_without_a_listener():
     srv = server()
     burst(srv, text(1, 2, 3))

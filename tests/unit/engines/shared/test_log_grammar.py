@@ -99,6 +99,8 @@ def test_a_cut_line_is_known_by_its_beginning(text, events):
     ("abcdefg {n}", "abcdefg", False), ("abcdefgh {n}", "abcdefgh", True), ("{n} abcdefgh", "12 abcdefg", True),
     ("{n} abcdefgh", "12 abcdef", False), ("waits {} for a slot", "waits long for a slot", True),
     ("waits {} for a slot", "waits long for a", False), ("keeps {n} tokens", "keeps many, or", False),
+    ("slot is empty", "slot is empty", True), ("slot is empty", "slot is empty, not full", False),
+    ("keeps tokens {n} here", "keeps tokens 1 here too", False), ("keeps tokens {n}", "keeps tokens 1 or 2", False),
 ])  # fmt: skip
 def test_a_beginning_has_eight_characters_of_the_template_itself(template, text, agrees):
     assert _is_beginning(template, text) is agrees

@@ -50,6 +50,8 @@ def test_a_restored_state_ends_where_the_line_or_the_first_batch_shows():
     assert behind_restored(LogEvidence({"pos_max": 39}, {**lcp, "cache_n": (39, 39)})) == (11, 11)
     assert behind_restored(LogEvidence({"pos_max": 39}, lcp)) == (9, 11)
     assert behind_restored(LogEvidence({"pos_max": 49, "n_past": 50}, lcp)) is None
+    assert behind_restored(LogEvidence({}, lcp)) is None and behind_restored(LogEvidence({"n_past": 40}, lcp)) is None
+    assert behind_restored(LogEvidence({"pos_max": 0}, lcp)) == (48, 50)
 
 
 def test_a_measured_proof_needs_the_reported_number_of_reused_tokens():

@@ -59,3 +59,11 @@ def test_kept_points_come_by_slot_and_then_by_age():
         ("checkpoint", 0, 5), ("checkpoint", 1, 3), ("checkpoint", 1, 4),
         ("entry", -1, 1), ("entry checkpoint", 1, 2), ("entry", -1, 6),
     ]  # fmt: skip
+
+
+def test_other_tokens_of_the_same_number_under_a_key_are_reported():
+    server, before = Server(), Held(text(4))
+    [first] = server.stored(before)
+    [again] = server.stored(Held(text(4, 50)), "cleared", "RULE", instead=before)
+    assert again.point == first.point._replace(tokens=(50, 51, 52, 53))
+    assert (again.slot, again.cause, again.rule) == (None, "cleared", "RULE")

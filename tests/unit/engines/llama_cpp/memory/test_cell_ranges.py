@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from cachesim.base.tokens import POS_INF
-from cachesim.engines.llama_cpp.memory.cell_ranges import as_array, index
+from cachesim.engines.llama_cpp.memory.cell_ranges import (
+    SequenceExtents,
+    as_array,
+    as_range,
+    concatenate_cells,
+    index,
+)
 from cachesim.engines.llama_cpp.memory.cells import Cells
 from cachesim.model.hash_mixing import Rng
 
@@ -86,3 +92,74 @@ def test_known_extents_are_correct_after_random_changes(seed):
             mine.keep(seq)
             mine.restore(saved)
         mine.check()
+
+
+@pytest.mark.parametrize("pos, want", [([4], range(4, 5)), ([4, 5, 6], range(4, 7)), ([4, 6], None), ([5, 4], None)])
+def test_positions_that_increase_by_1_are_a_range(pos, want):
+    found = as_range(np.array(pos))
+    assert found == want if want else found.tolist() == pos
+
+
+@pytest.mark.parametrize("cells, want", [
+    ([range(2, 4)], range(2, 4)), ([range(2, 4), range(4, 5), range(5, 9)], range(2, 9)),
+    ([range(2, 4), range(5, 6)], [2, 3, 5]), ([range(4, 6), range(2, 4)], [4, 5, 2, 3]),
+    ([np.array([1, 2]), range(3, 5)], [1, 2, 3, 4]),
+])  # fmt: skip
+def test_adjacent_ranges_of_cells_are_a_range(cells, want):
+    found = concatenate_cells(cells)
+    assert (found if isinstance(found, range) else found.tolist()) == want
+
+
+def extent(span=(-1, -1), first=-1):
+    made = SequenceExtents(2)
+    made.span[1], made.first[1] = span, first
+    return made
+
+
+@pytest.mark.parametrize("before, cells, pos, after", [
+    (extent(), range(4, 7), range(10, 13), extent((10, 12), 4)),
+    (extent(), np.array([4, 6]), range(10, 12), extent((10, 11), -1)),
+    (extent((10, 12), 4), range(7, 9), range(13, 15), extent((10, 14), 4)),
+    (extent((10, 12), 4), range(8, 9), range(13, 14), extent((10, 13), -1)),
+    (extent((10, 12), 4), range(7, 9), range(14, 16), extent((10, 15), -1)),
+    (extent((10, 12), 4), np.array([7]), range(13, 14), extent((10, 13), -1)),
+    (extent((10, 12), 4), range(2, 4), range(5, 7), extent((5, 12), -1)),
+    (extent((10, 12), 4), range(7, 8), np.array([13]), extent(None)),
+    (extent(None), range(7, 8), range(13, 14), extent(None)),
+    (extent((10, 12), -1), range(7, 8), range(13, 14), extent((10, 13), -1)),
+    (extent((0, 2), 0), range(3, 4), range(3, 4), extent((0, 3), 0)),
+])  # fmt: skip
+def test_an_extent_grows(before, cells, pos, after):
+    before.grow(1, cells, pos)
+    assert (before.span, before.first) == (after.span, after.first)
+
+
+@pytest.mark.parametrize("before, cells, after", [
+    (extent((10, 14), 4), range(7, 9), extent((10, 12), 4)), (extent((10, 14), 4), range(4, 6), extent((12, 14), 6)),
+    (extent((10, 14), 4), range(4, 9), extent()), (extent((10, 14), 4), range(5, 7), extent((10, 14), -1)),
+    (extent((10, 14), 4), np.array([7, 8]), extent(None)), (extent((10, 14), -1), range(7, 9), extent(None)),
+    (extent(None), range(7, 9), extent(None)), (extent((0, 4), 0), range(0, 1), extent((1, 4), 1)),
+])  # fmt: skip
+def test_an_extent_shrinks(before, cells, after):
+    before.shrink(1, cells)
+    assert (before.span, before.first) == (after.span, after.first)
+
+
+@pytest.mark.parametrize("before, pos, after", [
+    (extent((10, 14), 4), 10, extent((11, 14), -1)), (extent((10, 14), 4), 11, extent(None)),
+    (extent(None), 10, extent(None)),
+])  # fmt: skip
+def test_an_extent_loses_its_first_position(before, pos, after):
+    before.drop_first(1, pos)
+    assert (before.span, before.first) == (after.span, after.first)
+
+
+@pytest.mark.parametrize("seq, span, first", [(0, [None, (10, 14)], [-1, 4]), (-1, [None, None], [-1, -1])])
+def test_an_extent_is_forgotten_of_a_sequence_or_of_all(seq, span, first):
+    mine = extent((10, 14), 4)
+    twin = mine.copy()
+    mine.forget(seq)
+    assert (mine.span, mine.first) == (span, first)
+    assert (twin.span, twin.first) == ([(-1, -1), (10, 14)], [-1, 4])
+    assert (twin.stretch(0), twin.stretch(1)) == (None, range(4, 9)) and extent((10, 14), 0).stretch(1) == range(5)
+    assert extent(None, 4).stretch(1) is None

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, runs_of, split_equal, split_seq, split_simple
+from cachesim.base.errors import ProcessAborted
+from cachesim.engines.llama_cpp.memory.ubatch import (
+    BatchSplit,
+    BuildTraits,
+    DecodeBatch,
+    check_stream_order,
+    make_ubatch,
+    runs_of,
+    split_any,
+    split_by_run,
+    split_equal,
+    split_seq,
+    split_simple,
+)
 
 
 def batch(*runs):
@@ -96,3 +110,56 @@ def test_keep_tail_drops_all_sequences_after_a_dropped_sequence():
     """The ids of a ubatch stay consecutive: sequence 2 would not lose its tail but still waits."""
     found = split_equal(batch((0, 0, 2), (1, 0, 4), (2, 0, 2)), 8, True, n_keep_tail=3)
     assert shape(found) == [[(0, 0, 2)], [(1, 0, 4)], [(2, 0, 2)]]
+
+
+@pytest.mark.parametrize("n_ubatch", [3, 2])
+def test_a_tail_that_does_not_fit_into_a_ubatch_ends_the_process(n_ubatch):
+    with pytest.raises(ProcessAborted, match="n_ubatch > n_keep_tail"):
+        split_equal(batch((0, 0, 2)), n_ubatch, True, n_keep_tail=3)
+
+
+def test_the_smallest_ubatch_that_holds_a_tail():
+    assert shape(split_equal(batch((0, 0, 6)), 4, True, n_keep_tail=3)) == [[(0, 0, 3)], [(0, 3, 3)]]
+    assert shape(split_equal(batch((0, 0, 7)), 4, True, n_keep_tail=3)) == [[(0, 0, 4)], [(0, 4, 3)]]
+    assert shape(split_equal(batch((0, 0, 5)), 4, True, n_keep_tail=1)) == [[(0, 0, 4)], [(0, 4, 1)]]
+
+
+def test_keep_tail_leaves_sequences_whose_ends_fit():
+    found = split_equal(batch((0, 0, 3), (1, 5, 3)), 8, True, n_keep_tail=3)
+    assert shape(found) == [[(0, 0, 3), (1, 5, 3)]] and [ubatch.at for ubatch in found] == [(0, 3)]
+    cut = split_equal(batch((0, 0, 1), (1, 5, 4)), 8, True, n_keep_tail=3)
+    assert shape(cut) == [[(0, 0, 1), (1, 5, 1)], [(1, 6, 3)]]
+    kept = split_equal(batch((0, 0, 1), (1, 5, 3)), 8, True, n_keep_tail=3)
+    assert shape(kept) == [[(0, 0, 1)], [(1, 5, 3)]]
+
+
+def test_a_ubatch_never_has_less_than_a_token_of_a_sequence():
+    assert shape(split_equal(batch((0, 0, 2), (1, 0, 2)), 1, False)) == [[(0, 0, 1), (1, 0, 1)], [(0, 1, 1), (1, 1, 1)]]
+
+
+@pytest.mark.parametrize("seqs", [[0], [3], [0, 1], [1, 2, 3]])
+def test_streams_of_consecutive_sequences_are_a_tensor(seqs):
+    check_stream_order(seqs)
+
+
+@pytest.mark.parametrize("seqs, message", [([1, 0], "seq_id"), ([0, 2], "can_mul_mat"), ([0, 1, 3], "can_mul_mat")])
+def test_other_streams_end_the_process(seqs, message):
+    with pytest.raises(ProcessAborted, match=message):
+        check_stream_order(seqs)
+
+
+def test_the_cells_of_a_ubatch_are_split_by_run():
+    one, three = batch((0, 0, 4)), batch((0, 0, 1), (1, 0, 2), (2, 0, 1))
+    assert split_by_run(range(5, 9), make_ubatch(one, [(0, 4)])) == [range(5, 9)]
+    whole = make_ubatch(three, [(0, 1), (1, 3), (3, 4)])
+    assert split_by_run(range(5, 9), whole) == [range(5, 6), range(6, 8), range(8, 9)]
+    assert [cells.tolist() for cells in split_by_run(np.array([7, 3, 1, 9]), whole)] == [[7], [3, 1], [9]]
+
+
+@pytest.mark.parametrize("attention, unified, sequential", [
+    (True, True, False), (True, False, True), (False, True, True),
+])  # fmt: skip
+def test_a_batch_is_split_equally_unless_the_build_says_otherwise(attention, unified, sequential):
+    assert split_any(3, attention, unified) == BatchSplit(False, sequential, 0)
+    traits = BuildTraits()
+    assert (traits.plane(2, 1, 1, 3), traits.saved_plane(2)) == (2, 2)

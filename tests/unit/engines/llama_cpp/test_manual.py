@@ -1,0 +1,103 @@
+"""What a search draws for llama.cpp: servers, request fields and lists of adapters."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.capabilities import DrawnServer, ServerLoad
+from cachesim.engines.llama_cpp.manual import MANUAL, _adapter_lists, _draw_fields, _slots, draw
+
+
+class FixedDraws:
+    """Draws the element with this index (or the last), and True for each chance of at least ``least`` percent."""
+
+    def __init__(self, least, place=0):
+        self.least, self.place = least, place
+
+    def chance(self, percent):
+        return percent >= self.least
+
+    def one(self, values):
+        return values[min(self.place, len(values) - 1)]
+
+    def below(self, n):
+        return 0
+
+    def between(self, low, high):
+        return low
+
+
+ALWAYS = {"batch_size", "ubatch_size", "ctx_size", "parallel"}
+OPTIONS = {10: {"cache_reuse"}, 15: {"swa_full", "spec_type", "spec_draft_n_max"},
+           40: {"kv_unified", "slot_prompt_similarity", "ctx_checkpoints", "cache_ram"}, 60: {"checkpoint_min_step"}}
+
+
+@pytest.mark.parametrize("percent", [*OPTIONS])
+def test_an_option_is_drawn_with_its_chance(percent):
+    drawn, rarer = ({*draw(FixedDraws(least), "A").server} for least in (percent, percent + 1))
+    assert drawn == ALWAYS.union(*(names for chance, names in OPTIONS.items() if chance >= percent))
+    assert drawn - rarer == OPTIONS[percent]
+
+
+@pytest.mark.parametrize(("model", "least", "place", "server"), [
+    ("A", 100, 0, DrawnServer("llama_cpp", "A", {"batch_size": 512, "ubatch_size": 512, "ctx_size": 512, "parallel": 1},
+                              (1, 4, 5, 8, 512, 512, 64, 256, 512), 496)),
+    ("A", 100, 7, DrawnServer("llama_cpp", "A", {"batch_size": 2, "ubatch_size": 1, "ctx_size": 2048, "parallel": 1},
+                              (1, 4, 5, 8, 1, 2, 64, 256, 512), 48)),
+    ("W8", 51, 7, DrawnServer(
+        "llama_cpp", "W8",
+        {"batch_size": 2, "ubatch_size": 1, "ctx_size": 2048, "parallel": 1, "checkpoint_min_step": 8192},
+        (1, 4, 5, 8, 1, 2, 64, 256, 512, 130, 256, 264, 300, 400, 130, 264, 300), 48)),
+    ("W8", 50, 7, DrawnServer(
+        "llama_cpp", "W8",
+        {"batch_size": 64, "ubatch_size": 16, "ctx_size": 2048, "parallel": 1, "checkpoint_min_step": 8192},
+        (1, 4, 5, 8, 16, 64, 64, 256, 512, 130, 256, 264, 300, 400, 130, 264, 300), 768)),
+    ("A", 40, 0, DrawnServer(
+        "llama_cpp", "A",
+        {"batch_size": 512, "ubatch_size": 512, "ctx_size": 256, "parallel": 2, "kv_unified": True,
+         "slot_prompt_similarity": 0.0, "ctx_checkpoints": 0, "checkpoint_min_step": 0, "cache_ram": 0},
+        (1, 4, 5, 8, 512, 512, 64, 256, 512), 240)),
+])  # fmt: skip
+def test_a_drawn_server(model, least, place, server):
+    assert draw(FixedDraws(least, place), model) == server
+
+
+def test_slots_with_separate_contexts_have_a_share_each():
+    class Separate(FixedDraws):
+        def chance(self, percent):
+            return percent == 40
+
+    assert draw(Separate(40, 3), "A") == DrawnServer(
+        "llama_cpp", "A",
+        {"batch_size": 64, "ubatch_size": 64, "ctx_size": 2048, "parallel": 3, "kv_unified": False,
+         "slot_prompt_similarity": 0.5, "ctx_checkpoints": 3, "cache_ram": -1},
+        (1, 4, 5, 8, 64, 64, 64, 256, 512), 2048 // 3 - 16)  # fmt: skip
+
+
+@pytest.mark.parametrize(("scaled", "lists"), [
+    ("", ()), ("1", ("0:1", "0:1", "0:1", "0:0", "0:0.5", "0:-1")),
+    ("1,0.5@7", ("0:1", "1:1", "0:1", "1:1", "0:1,1:1", "0:0", "0:0.5", "1:-1")),
+    ("1,1,1,1", ("0:1", "1:1", "2:1", "0:1", "1:1", "2:1", "0:1,1:1,2:1", "0:0", "0:0.5", "3:-1")),
+])  # fmt: skip
+def test_lists_of_adapters(scaled, lists):
+    assert _adapter_lists({"lora_scaled": scaled}) == lists and MANUAL.adapter_lists is _adapter_lists
+
+
+def test_a_server_without_adapters_has_no_lists():
+    assert _adapter_lists({}) == () and "extra" not in _draw_fields(FixedDraws(5), {})
+
+
+@pytest.mark.parametrize(("least", "extra"), [(70, (("lora", "0:1"),)), (71, None)])
+def test_most_requests_to_a_server_with_adapters_have_a_list(least, extra):
+    assert _draw_fields(FixedDraws(least), {"lora_scaled": "1"}).get("extra") == extra
+
+
+def test_slots_are_tried_with_one_context_with_separate_ones_and_alone():
+    now = {"parallel": 2, "ctx_size": 4096, "kv_unified": False}
+    assert [*_slots(now, ServerLoad(2000, 5000, 3))] == [
+        {"parallel": 3, "kv_unified": True, "ctx_size": 5120},
+        {"parallel": 3, "ctx_size": 6144, "kv_unified": False},
+        {"parallel": 3, "ctx_size": 6144, "slot_prompt_similarity": 0.9},
+        {"parallel": 1}, {"kv_unified": True},
+    ]  # fmt: skip
+    assert [*_slots({**now, "parallel": 1}, ServerLoad(2000, 2000, 1))] == []

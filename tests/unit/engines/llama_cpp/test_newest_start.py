@@ -1,0 +1,89 @@
+"""Sentences about flags with one of the newest memories, and the traits and decisions of its start."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cachesim.engines.llama_cpp.engine import cautions, layout
+from cachesim.engines.llama_cpp.flags import Options
+from cachesim.engines.llama_cpp.memory.model_layout import model_kind
+from cachesim.engines.llama_cpp.newest_start import model_as_read, newest_decisions, newest_traits
+from cachesim.engines.llama_cpp.profiles import PROFILES
+from cachesim.engines.llama_cpp.server_flags import settings
+from cachesim.model import make_model
+
+REUSE, SHIFT = {"cache_reuse": 16}, {"context_shift": True}
+OFF = "the server switches {} off: positions of this memory cannot be moved"
+SPOILT = "{}: index keys of moved tokens are spoilt; answers change beyond 48 tokens (LC-KV-INDEX)"
+WHOLE = "-kvu gives each of {} slots the whole context: this memory is never shared (LC-KV-STREAMS)"
+ALL_ROWS = "slots share the cells, so all rows are read instead of the chosen blocks: -np 1 or -no-kvu (LC-MSA-READ)"
+ENDS = "{}: moving quantized rows of 16 numbers ends the process (LC-KV-QUANT)"
+BOTH, SHARED = "--cache-reuse and --context-shift", {"parallel": 2, "kv_unified": True}
+
+
+def rules(build="b11549"):
+    return PROFILES[f"llama_cpp@{build}"]
+
+
+@pytest.mark.parametrize(("model", "given", "notes"), [
+    ("llama", {**REUSE, **SHIFT}, []), ("gemma3", REUSE, []), ("llama", {"parallel": -1}, []),
+    ("deepseek32", {}, []), ("deepseek32", REUSE, [SPOILT.format("--cache-reuse")]),
+    ("deepseek32", SHIFT, [SPOILT.format("--context-shift")]),
+    ("deepseek32", {**REUSE, **SHIFT, **SHARED}, [SPOILT.format(BOTH)]),
+    ("deepseek4", REUSE, [OFF.format("--cache-reuse")]), ("deepseek4", SHIFT, [OFF.format("--context-shift")]),
+    ("deepseek4", {**REUSE, **SHIFT}, [OFF.format(BOTH)]), ("deepseek4", SHARED, [WHOLE.format(2)]),
+    ("deepseek4", {"parallel": -1}, [WHOLE.format(4)]), ("deepseek4", {"parallel": 2}, []),
+    ("deepseek4", {"kv_unified": True}, []), ("dots3note", REUSE, [OFF.format("--cache-reuse")]),
+    ("qwen4exp", {}, []), ("minimax-m3", {**REUSE, **SHIFT}, []), ("minimax-m3", SHARED, [ALL_ROWS]),
+    ("minimax-m3", {"parallel": 2}, []), ("minimax-m3", {"parallel": -1}, [ALL_ROWS]),
+    ("llama", {"cache_type_k": "q8_0", **SHIFT}, [ENDS.format("--context-shift")]),
+    ("llama", {"cache_type_k": "q8_0"}, []), ("llama", {"cache_type_v": "q8_0", **SHIFT}, []),
+    ("gemma3", {"cache_type_k": "q8_0", **SHIFT}, []),
+])  # fmt: skip
+def test_flags_that_change_answers_are_named(model, given, notes):
+    assert cautions(rules(), model, {"ctx_size": 1024, "parallel": 1, **given}) == notes
+
+
+def test_the_proposed_build_turns_index_keys():
+    assert cautions(rules("b11549-proposed"), "deepseek32", {"ctx_size": 1024, "parallel": 1, **REUSE}) == []
+
+
+@pytest.mark.parametrize(("model", "types", "build", "traits"), [
+    ("llama", "q8_0", "b11549", (True, True)), ("llama", "f16", "b11549", (True, False)),
+    ("llama", "q8_0", "b11549-proposed", (False, False)), ("AA", "q4_0", "b11549", (True, False)),
+])  # fmt: skip
+def test_what_a_k_shift_does_to_index_keys_and_quantized_rows(model, types, build, traits):
+    kind = replace(model_kind(model), types=(types, "f16"))
+    assert newest_traits(rules(build), kind) == dict(zip(("index_spoilt", "shift_ends"), traits, strict=True))
+
+
+@pytest.mark.parametrize(("model", "types", "ids"), [
+    ("llama", "f16", []), ("llama", "q8_0", ["LC-KV-QUANT.DIES"]), ("minimax-m3", "f16", ["LC-MSA-READ.ONE-STREAM"]),
+    ("deepseek4", "f16", ["LC-N-SWA-TOLD.ROWS", "LC-KV-STREAMS.OWN"]), ("deepseek32", "f16", ["LC-KV-INDEX.SPOILT"]),
+    ("dots3note", "f16", ["LC-KV-INDEX.SPOILT"]), ("qwen4exp", "f16", []),
+])  # fmt: skip
+def test_a_start_records_the_decisions_about_its_memory(model, types, ids):
+    kind = replace(model_kind(model), types=(types, types))
+    fixed = settings(Options(ctx_size=1024, parallel=1, cache_type_k=types, cache_type_v=types), kind, rules())
+    assert [one.rule for one in newest_decisions(rules(), kind, fixed)] == ids
+
+
+def test_a_model_is_read_as_it_is_unless_slots_share_the_cells_of_chosen_blocks():
+    kind = model_kind("A B2")
+    model = make_model(kind.spec, exact=False, seed=7)
+    shared, alone = (settings(Options(ctx_size=1024, parallel=n, kv_unified=True), kind, rules()) for n in (2, 1))
+    assert model_as_read(rules(), kind, alone, model) is model and model_as_read(rules(), kind, shared, None) is None
+    read = model_as_read(rules(), kind, shared, model)
+    assert [layer.count for layer in read.spec.layers] == [model.spec.layers[0].count, 2**20]
+    assert (read.exact, read.seed, read.spec.layers[0]) == (False, 7, model.spec.layers[0])
+    other = model_kind("AA")
+    plain = make_model(other.spec, exact=False)
+    assert model_as_read(rules(), other, shared, plain) is plain
+
+
+@pytest.mark.parametrize(("build", "form"), [("b8152", (0, 8)), ("b11549", (12, 16))])
+def test_a_state_has_the_format_of_the_build(build, form):
+    laid = layout("llama", rules(build))
+    assert tuple(laid.kind.form) == form and laid.spec is laid.kind.spec
