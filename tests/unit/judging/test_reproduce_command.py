@@ -36,7 +36,8 @@ PARALLEL = Flag("parallel", -1, open=-1, spellings=("-np", "--parallel"))
     (PARALLEL, 2, "-np 2"), (PARALLEL, -1, "-np auto"), (PARALLEL._replace(name="other"), -1, "-np -1"),
     (PARALLEL._replace(open=None), -1, "-np -1"),
     (PARALLEL._replace(spellings=("-npar", "-long", "--parallel")), 2, "--parallel 2"),
-    (PARALLEL._replace(spellings=("-npa", "--parallel")), 2, "-npa 2"), (PARALLEL._replace(spellings=()), 2, "parallel=2"),
+    (PARALLEL._replace(spellings=("-npa", "--parallel")), 2, "-npa 2"),
+    (PARALLEL._replace(spellings=()), 2, "parallel=2"),
     (PARALLEL._replace(spellings=("-parallel",)), 2, "parallel=2"),
     (SWITCH, True, "-kvu"), (SWITCH, False, "-no-kvu"), (SWITCH._replace(off=()), True, "-kvu"),
     (SWITCH._replace(off=()), False, "-kvu off"), (SWITCH._replace(spellings=()), True, "kv_unified=true"),
@@ -84,6 +85,11 @@ def test_a_line_has_only_the_options_that_differ_from_the_defaults():
     words = ["A4>r2/B3.A[:2]", "-p", B11549, "--model", "GA", "--set", "ctx_size=512"]
     assert line_words(scenario, B11549) == case_words(scenario, B11549) == words
     assert case_command(scenario, B11549) == f"cachesim run 'A4>r2/B3.A[:2]' {' '.join(words[1:])}"
+
+
+def test_a_line_is_read_for_the_engine_of_its_profile():
+    scenario = from_line("A9/{restart block_size=8}/A", model="A", profiles=("vllm@0.33.0",))
+    assert case_words(scenario, "vllm@0.32.0") == ["A9/{restart block_size=8}/A", "-p", "vllm@0.32.0", "--model", "A"]
 
 
 def test_a_scenario_that_no_line_expresses_is_named_by_its_file_or_id():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cachesim.engines.base import Answer
 from cachesim.engines.point_kinds import CHECKPOINT, CONVERSATION
 from cachesim.engines.registry import rules_of
@@ -19,6 +21,7 @@ from cachesim.judging.request_cost import (
     up_to,
 )
 from cachesim.scenarios.from_notation import from_line
+from cachesim.scenarios.schema import Expect, Lives
 from tests.unit.tools.run.made import BROKEN, judgement, run
 
 BUILD = "llama_cpp@b11549"
@@ -58,7 +61,7 @@ def test_a_run_shows_outcome_cost_and_what_is_left_of_each_request():
 
 
 def test_a_part_of_a_scenario_expects_nothing():
-    whole = from_line("A3/B3{together}/C3/D3", model="A")
+    whole = replace(from_line("A3/B3{together}/C3/D3", model="A"), expect={BUILD: Expect()}, lives=(Lives(1, "", ""),))
     part = up_to(whole, 0)
     assert (part.steps, part.expect, part.lives) == (whole.steps[:2], {}, ())
 

@@ -90,7 +90,8 @@ def table(name: str, **values: Any) -> Table:
 
 
 OLD = table("t@1")
-NEW = table("t@2", size=square, keep=other_plain, erase_told=square, width=9, inner=Inner(2, "y"), silent=frozenset("a"))
+NEW = table("t@2", size=square, keep=other_plain, erase_told=square, width=9, inner=Inner(2, "y"),
+            silent=frozenset("a"))  # fmt: skip
 NEWER = table("t@3", size=square, width=10, defaults={"a": 1})
 
 
