@@ -189,8 +189,50 @@ def frees_later() -> Server:
     return together(srv, Request(P[:30], 10), Request(Q, 10), Request(P[:17], 2, cancel_at=17))
 
 
+def parts_of_blocks() -> Server:
+    """Hits end inside blocks, which are copied before a request writes in them."""
+    srv = server("AS", kv_groups="A/8 S/8", prefix_match_unit=4, max_num_batched_tokens=13)
+    srv.complete(Request(P[:13], 6))
+    return together(srv, Request((*P[:12], *Q), 3), Request((*P[:12], *Q[::-1]), 2))
+
+
+def every_block() -> Server:
+    """A state is kept for every block, also with drafts, if prefixes are not cached."""
+    srv = server("GA", enable_prefix_caching=False, speculative_method="ngram", num_speculative_tokens=2)
+    return together(srv, Request(P[:21], 5, draft_else=2), Request(P[:21], 3, draft_else=1))
+
+
+def references() -> Server:
+    """Blocks between the prompt and a reference window are freed."""
+    srv = server("A", kv_groups="R6/4", max_num_batched_tokens=16)
+    srv.complete(Request(P[:10], 20))
+    return together(srv, Request((*P[:10], *Q[:3]), 2))
+
+
+def chunks() -> Server:
+    """Blocks of a complete chunk of chunked attention are freed."""
+    srv = server("K16")
+    srv.complete(Request(P, 3))
+    return together(srv, Request((*P, *Q), 2), Request((*P[:20], *Q), 2))
+
+
+def eagle_window() -> Server:
+    """Lookups of a drafter's window drop a block."""
+    srv = server("W8 A", speculative_method="eagle", num_speculative_tokens=2, disable_lookahead_block_hashes=True)
+    srv.complete(Request(P, 6, draft_else=1))
+    return together(srv, Request((*P, *Q[:9]), 4, draft_else=2), Request(P[:33], 2))
+
+
+def eagle_states() -> Server:
+    """States where lookups of a drafter end: a block earlier."""
+    srv = server("GA", speculative_method="eagle", num_speculative_tokens=1, disable_lookahead_block_hashes=True,
+                 prefix_match_unit=4, mamba_block_size=16)  # fmt: skip
+    srv.complete(Request(P, 3, draft_else=1))
+    return together(srv, Request((*P, *Q), 2), Request((*P[:30], *Q), 3, draft_else=1))
+
+
 CONVERSATIONS: tuple[Callable[[], Server], ...] = (
     evicted, preempted, window, states, drafts, offloaded, checkpoints, drafted_states, offloaded_states,
     offloaded_window, urgent, crowded, disconnected, pictures, overlapped_drafts, restarted, filled, module_drafts,
-    loads_beside, frees_later,
+    loads_beside, frees_later, parts_of_blocks, every_block, references, chunks, eagle_window, eagle_states,
 )  # fmt: skip
