@@ -26,12 +26,14 @@ from cachesim.judging.restore_point_index import (
     record_decline,
 )
 from cachesim.judging.token_radix import RadixPlace, TokenRadix
-from tests.unit.judging.ledger_story import LOAD, NEED, SELECT
+from tests.unit.judging.ledger_story import LOAD, NEED, PICK, SELECT
 
 TOKENS = st.lists(st.integers(0, 1), min_size=1, max_size=7).map(tuple)
 POINTS = st.lists(st.tuples(TOKENS, st.integers(1, 7), st.integers(1, 7), st.integers(1, 3), st.integers(0, 2)),
                   max_size=14)  # fmt: skip
 KEY = ("slot", 0, 0)
+FAILS = "LC-MEDIA-CUT"
+"""A rule that reacts to a failure."""
 
 
 @given(POINTS, TOKENS, st.integers(0, 7))
@@ -194,6 +196,14 @@ def test_of_lost_points_copies_come_first_then_the_latest_loss_then_the_oldest_p
     ("slot", [(SELECT, None), (NEED, CheckpointNeed(0, False))], SELECT),
     ("slot", [(SELECT, None), (NEED, CheckpointNeed(0, True))], NEED),
     ("slot", [(SELECT, True), (NEED, CheckpointNeed(0, False))], SELECT),
+    ("checkpoint", [(SELECT, True), (NEED, CheckpointNeed(0, True))], SELECT),
+    ("checkpoint", [(NEED, CheckpointNeed(0, True)), (PICK, None)], PICK),
+    ("checkpoint", [(NEED, CheckpointNeed(0, False)), (PICK, None)], NEED),
+    ("block", [(LOAD, 3), (SELECT, 1)], LOAD),
+    ("entry", [(LOAD, 0), (FAILS, 5)], FAILS), ("block", [(LOAD, 3), (FAILS, 0)], FAILS),
+    ("entry", [(LOAD, None), (FAILS, 5)], LOAD), ("entry", [(LOAD, 3), (SELECT, 1), (FAILS, 5)], LOAD),
+    ("checkpoint", [(NEED, CheckpointNeed(0, True)), (PICK, 3), (FAILS, 5)], PICK),
+    ("slot", [(LOAD, 3), (FAILS, 5), (SELECT, 1)], SELECT),
 ])  # fmt: skip
 def test_the_rule_that_could_have_used_a_point_declined_it(kind, decided, rule):
     assert declining_rule(kind, [Decided(0, name, value, {}) for name, value in decided]) == rule
