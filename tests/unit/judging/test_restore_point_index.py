@@ -158,7 +158,8 @@ def point(lost_at=-1, lost_clock=-1, **fields):
     return replace(known, lost=lost, lost_at=lost_at, lost_clock=lost_clock, **fields)
 
 
-@pytest.mark.parametrize("step, most, reach", [(1, 20, 12), (1, 7, 7), (1, 3, 3), (3, 20, 10), (3, 9, 7), (3, 3, 1)])
+@pytest.mark.parametrize("step, most, reach", [(1, 20, 12), (1, 7, 7), (1, 3, 3), (3, 20, 10), (3, 9, 7), (3, 3, 1),
+                                              (2, 7, 6), (2, 6, 6)])  # fmt: skip
 def test_a_point_reaches_its_longest_usable_length(step, most, reach):
     assert replace(point(), step=step).reach(most) == reach
 

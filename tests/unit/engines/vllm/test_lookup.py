@@ -100,6 +100,11 @@ WINDOW = SpecGroup([1, 2], full=F, state=F, block=4, size=8, drop=F)
 STATE = SpecGroup([3], full=F, state=T, block=8, size=0, drop=F)
 
 
+def numbered(group, n, kind):
+    """Return blocks for so many tokens of a group."""
+    return [100 * group + place for place in range(1, 1 - (-n // kind.block))]
+
+
 def looked_up(rule, ask, *answers):
     """Return the result of a rule, and the questions that it asked: kind, most tokens, drop. Answers are tokens."""
     asked, left = [], iter(answers)
@@ -107,7 +112,7 @@ def looked_up(rule, ask, *answers):
     def look(kind, most, drop):
         asked.append((ask.kinds.index(kind), most, drop))
         n = next(left)
-        return GroupMatch(n, [[*range(100 * group + 1, 100 * group + 1 + -(-n // kind.block))] for group in kind.groups])
+        return GroupMatch(n, [numbered(group, n, kind) for group in kind.groups])
 
     result = rule(ask, look)
     assert [*left] == []
@@ -142,6 +147,5 @@ def test_groups_shorten_the_prefix_in_turn_until_all_have_it(kinds, unit, answer
     hit, questions = looked_up(lookup.reconcile_all, PromptQuery(39, 41, unit, kinds), *answers)
     assert (hit.n, hit.lengths, questions) == (n, lengths, asked)
     assert hit.longest == max(answers)
-    ends = {group: -(-(n if kind.full else lengths[at]) // kind.block)
-            for at, kind in enumerate(kinds) for group in kind.groups}  # fmt: skip
-    assert hit.tables == {group: [*range(100 * group + 1, 100 * group + 1 + end)] for group, end in ends.items()}
+    assert hit.tables == {group: numbered(group, n if kind.full else lengths[at], kind)
+                          for at, kind in enumerate(kinds) for group in kind.groups}  # fmt: skip
