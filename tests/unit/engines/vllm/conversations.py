@@ -231,8 +231,63 @@ def eagle_states() -> Server:
     return together(srv, Request((*P, *Q), 2), Request((*P[:30], *Q), 3, draft_else=1))
 
 
+def narrow() -> Server:
+    """A step has three tokens: the last of three requests gets what the others leave."""
+    srv = server(max_num_batched_tokens=3)
+    return together(srv, Request(P[:2], 4), Request(P[:3], 3), Request(P[:7], 2), Request(Q[:2], 1))
+
+
+def drafts_wait() -> Server:
+    """A request with one token left waits for a step that has room for its drafts."""
+    srv = server(max_num_batched_tokens=16, speculative_method="ngram", num_speculative_tokens=3)
+    srv.complete(Request(P[:17], 1))
+    return together(srv, Request(Q[:13], 2), Request(P[:17], 2))
+
+
+def drafts_without_room() -> Server:
+    """A request with one token left starts without drafts if the longest sequence has no room for them."""
+    srv = server(max_num_batched_tokens=16, max_model_len=20, speculative_method="ngram", num_speculative_tokens=3)
+    srv.complete(Request(P[:17], 1))
+    together(srv, Request(Q[:13], 2), Request(P[:17], 2))
+    return together(srv, Request(P[:9], 3, draft_else=1))
+
+
+def shortened() -> Server:
+    """A chunk that is shortened for a drafter with several modules may have no token left."""
+    srv = server(max_num_batched_tokens=16, speculative_method="mtp", num_speculative_tokens=3, multi_module_mtp=True)
+    return together(srv, Request(P[:14], 2), Request(Q[:3], 2), Request(P[:9], 2))
+
+
+def whole_prompt() -> Server:
+    """All chunks of a prompt are in CPU memory: its last token is evaluated again."""
+    srv = server(num_gpu_blocks=5, num_cpu_chunks=8, async_scheduling=False)
+    srv.complete(Request(P[:16], 2))
+    srv.complete(Request(Q, 2))
+    srv.complete(Request(P[:16], 2))
+    return srv
+
+
+def long_drafts() -> Server:
+    """States of a prompt in chunks, and of a long answer with drafts."""
+    srv = server("GA", max_num_batched_tokens=16, speculative_method="ngram", num_speculative_tokens=2)
+    srv.complete(Request(P, 20, draft_else=1))
+    return together(srv, Request((*P, *Q), 9, draft_else=2), Request(P[:20], 5))
+
+
+def parts_loaded() -> Server:
+    """A load replaces the part of a block that the pool has, if it is longer."""
+    srv = server("GA", mamba_block_size=16, prefix_match_unit=4, num_cpu_chunks=24, num_gpu_blocks=18)
+    srv.complete(Request(P, 3))
+    srv.complete(Request((*Q, *Q[::-1], *P[::-1]), 2))
+    srv.complete(Request((*P, *Q[:3]), 2))
+    srv.complete(Request((*P[:38], *Q), 2))
+    srv.complete(Request((*P, *Q), 2))
+    return srv
+
+
 CONVERSATIONS: tuple[Callable[[], Server], ...] = (
     evicted, preempted, window, states, drafts, offloaded, checkpoints, drafted_states, offloaded_states,
     offloaded_window, urgent, crowded, disconnected, pictures, overlapped_drafts, restarted, filled, module_drafts,
     loads_beside, frees_later, parts_of_blocks, every_block, references, chunks, eagle_window, eagle_states,
+    narrow, drafts_wait, drafts_without_room, shortened, whole_prompt, long_drafts, parts_loaded,
 )  # fmt: skip
