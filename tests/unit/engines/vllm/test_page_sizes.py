@@ -93,7 +93,7 @@ def test_layers_with_smaller_rows_have_longer_blocks(model, given, full, window)
 
 
 @pytest.mark.parametrize(("name", "kinds", "found"), [
-    ("gemma-4-31b", ("full", "windows"), LayerBlocks(32, 16, 32)), ("gemma-4-31b", ("full",), LayerBlocks(16, 16, 16)),
+    ("gemma-4-31b", ("full", "windows"), LayerBlocks(32, 16, 16)), ("gemma-4-31b", ("full",), LayerBlocks(16, 16, 16)),
     ("gemma-4-31b", ("windows",), LayerBlocks(16, 16, 16)),
     ("gpt-oss-20b", ("full", "windows"), LayerBlocks(16, 16, 16)),
     ("qwen3.5-4b", ("full", "states"), LayerBlocks(528, 528, 528)),
