@@ -43,13 +43,20 @@ def scheduler_line(scheduler: Scheduler) -> str:
         parts.append(f"chunked={scheduler.chunked_req.rid}")
     if running.batch_is_full:
         parts.append("full")
+    parts.append(f"rows={pools.req_to_token_pool.available_size()}")
+    return " ".join([*parts, free_line(scheduler)]).replace(", ", ",")
+
+
+def free_line(scheduler: Scheduler) -> str:
+    """Return the free slots of each part of the memory, and those in host memory; slots that evictions can free."""
     cache = scheduler.tree_cache
-    free = [component.available_size() for component in cache.tree_core.components.values()]
-    parts += [f"rows={pools.req_to_token_pool.available_size()}", f"free={free}"]
+    components = cache.tree_core.components
+    free = [component.available_size() for component in components.values()]
+    evictable = [cache.schedulable_size(part) - size for part, size in zip(components, free, strict=True)]
+    found = f"free={free} evictable={evictable}"
     if cache.cache_controller is not None:
-        host = [pool.available_size() for pool in cache.cache_controller.mem_pool_host.values()]
-        parts.append(f"host={host}")
-    return " ".join(parts).replace(", ", ",")
+        found += f" host={[pool.available_size() for pool in cache.cache_controller.mem_pool_host.values()]}"
+    return found.replace(", ", ",")
 
 
 def node_line(node: UnifiedTreeNode) -> str:
@@ -138,6 +145,7 @@ def show_tree(srv: Server, changing: Changing) -> None:
         changing.show(node.id, node_line(node))
     changing.gone({kind for kind in changing.last if isinstance(kind, int)} - {node.id for node in nodes})
     changing.show("order", order_line(srv.scheduler))
+    changing.show("free", free_line(srv.scheduler))
 
 
 def sections_of(show: Callable[[Server, Changing], None], patch: pytest.MonkeyPatch) -> Iterator[str]:
