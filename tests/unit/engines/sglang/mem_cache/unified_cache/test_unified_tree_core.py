@@ -2,9 +2,10 @@
 
 import pytest
 
-from cachesim.base.errors import ProcessAborted
+from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, SWA
-from tests.unit.engines.sglang.crowded_host import reused_by_each
+from tests.unit.engines.sglang.conversations import server
+from tests.unit.engines.sglang.crowded_host import REQUESTS, reused_by_each
 from tests.unit.engines.sglang.trees import insert, make_cache, take
 
 KEY = (1, 2, 3, 4, 5, 6)
@@ -146,3 +147,78 @@ def test_parts_that_left_the_device_are_found_in_host_memory(model, policy, toke
 ])  # fmt: skip
 def test_copies_that_do_not_fit_leave_the_tree(model, policy, reused):
     assert reused_by_each(model, policy, 1.0, 100) == reused
+
+
+def crowded(model, **flags):
+    """Return the tree of a server with host memory, after conversations that compete for it."""
+    parts = {"W8 A": {"swa_tokens": 48}, "GA": {"max_mamba_cache_size": 5, "mamba_track_interval": 8, "state_grid": 8}}
+    srv = server(model, max_total_tokens=72, enable_hierarchical_cache=True, **parts[model], **flags)
+    for request in REQUESTS[:4]:
+        srv.complete(request)
+    core = srv.scheduler.tree_cache.tree_core
+    core.check()
+    return core
+
+
+def on_device(core):
+    return next(node for node in core.nodes() if not node.evicted and node.value[SWA] is not None)
+
+
+def in_host(core):
+    return next(node for node in core.nodes() if node.evicted)
+
+
+def shorter(node):
+    node.key = node.key[1:]
+
+
+@pytest.mark.parametrize(("change", "told"), [
+    (lambda core: setattr(core.full, "evictable_size", core.full.evictable_size + 1),
+     "part F: 19 tokens evictable and 51 protected, counted 20 and 51"),
+    (lambda core: setattr(core.swa, "protected_size", 1),
+     "part S: 30 tokens evictable and 11 protected, counted 30 and 1"),
+    (lambda core: core.swa.lru_list.remove_node(on_device(core)), "the recency list of part S does not hold its nodes"),
+    (lambda core: core.swa.host_lru_list.remove_node(in_host(core)), "the list of copies of part S lacks some"),
+    (lambda core: core.swa.host_lru_list.insert_mru(on_device(core)), "the list of copies of part S has other nodes"),
+    (lambda core: core.evictable_device_leaves.popitem(), "the set of evictable leaves is not that of the tree"),
+    (lambda core: core.evictable_device_leaves.put(in_host(core)), "the set of evictable leaves is not that"),
+    (lambda core: core.evictable_host_leaves.popitem(), "the set of host leaves is not that of the tree"),
+    (lambda core: shorter(in_host(core)), "does not continue its parent by whole pages"),
+    (lambda core: setattr(in_host(core), "end", 99), "does not continue its parent by whole pages"),
+    (lambda core: in_host(core).host_value.__setitem__(FULL, None), "has None for"),
+    (lambda core: in_host(core).lock_ref.__setitem__(SWA, 1), "those of full attention are not the most"),
+    (lambda core: in_host(core).lock_ref.__setitem__(SWA, -1), "those of full attention are not the most"),
+])  # fmt: skip
+def test_a_tree_that_does_not_agree_with_its_nodes_is_noticed(change, told):
+    core = crowded("W8 A")
+    change(core)
+    with pytest.raises(Crash, match=told):
+        core.check()
+
+
+def test_a_node_with_more_locks_than_its_parent_is_noticed(core):
+    node = next(core.nodes())
+    lower = core.split_node(node, 4) and node
+    lock = core.inc_lock_ref(lower)
+    assert core.check() is None
+    lower.lock_ref[FULL] += 1
+    with pytest.raises(Crash, match="has more locks than its parent"):
+        core.check()
+    lower.lock_ref[FULL] -= 1
+    core.dec_lock_ref(lock)
+
+
+def test_lists_of_copies_have_places_of_their_own_in_a_node(core):
+    for component, part in ((core.swa, SWA), (core.mamba, MAMBA)):
+        assert (component.lru_list.pt, component.host_lru_list.pt) == (part, part + 3)
+        assert (component.lru_list.use_host_ptr, component.host_lru_list.use_host_ptr) == (False, True)
+
+
+def test_a_node_that_comes_back_is_a_leaf_instead_of_its_parent():
+    core = crowded("GA")
+    node = next(node for node in core.nodes() if node.evicted and node.parent in core.evictable_device_leaves)
+    assert node in core.evictable_host_leaves
+    core.unevict_node(node, core.full.alloc_on_device(len(node.key)))
+    assert node in core.evictable_device_leaves and node.parent not in core.evictable_device_leaves
+    assert node not in core.evictable_host_leaves
+    core.check()
