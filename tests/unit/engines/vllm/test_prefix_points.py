@@ -85,3 +85,17 @@ def test_of_two_blocks_with_a_key_the_last_one_counts():
     assert lengths(known) == [4]
     known.gone(0, 0, "evicted", "R")
     assert lengths(known) == [] and not known.known
+
+
+@pytest.mark.parametrize("groups", [(GroupPieces(WINDOW, 4, 16),), (GroupPieces(STATE, 8), GroupPieces(WINDOW, 4, 16))])
+def test_a_piece_counts_for_prefixes_that_end_a_window_later(groups):
+    """The first piece of a window of four blocks is the last one to be computed."""
+    known = points(*groups)
+    at = len(groups) - 1
+    if at:
+        gain(known, 0, 16)
+    for end in (16, 12, 8):
+        gain(known, at, end)
+    assert lengths(known) == []
+    gain(known, at, 4)
+    assert 16 in lengths(known)
