@@ -287,7 +287,7 @@ def parts_loaded() -> Server:
 
 CONVERSATIONS: tuple[Callable[[], Server], ...] = (
     evicted, preempted, window, states, drafts, offloaded, checkpoints, drafted_states, offloaded_states,
-    offloaded_window, urgent, crowded, disconnected, pictures, overlapped_drafts, restarted, filled, module_drafts,
-    loads_beside, frees_later, parts_of_blocks, every_block, references, chunks, eagle_window, eagle_states,
-    narrow, drafts_wait, drafts_without_room, shortened, whole_prompt, long_drafts, parts_loaded,
+    offloaded_window, urgent, crowded, disconnected, pictures, overlapped_drafts, restarted, filled,
+    module_drafts, loads_beside, frees_later, parts_of_blocks, every_block, references, chunks, eagle_window,
+    eagle_states, narrow, drafts_wait, drafts_without_room, shortened, whole_prompt, long_drafts, parts_loaded,
 )  # fmt: skip

@@ -69,12 +69,14 @@ def test_a_part_of_a_block_is_copied_before_a_sibling_writes_in_it():
     assert manager.get_block_ids(second.request_id)[0][1] == copies[0][1]
 
 
-def test_a_state_of_this_step_is_not_used_in_it():
+@pytest.mark.parametrize("n", [4, 8])
+def test_a_state_of_this_step_is_not_used_in_it(n):
+    """The state after four tokens has the first key of all."""
     server, manager = started("S", num_gpu_blocks=16, max_model_len=64, enable_prefix_caching=True)
-    first, second = received(server, range(9), range(9))
-    manager.allocate_slots(first, 8, manager.empty_kv_cache_blocks)
+    first, second = received(server, range(n + 1), range(n + 1))
+    manager.allocate_slots(first, n, manager.empty_kv_cache_blocks)
     found = manager.get_computed_blocks(second)
-    assert found.n == 8 and manager.allocate_slots(second, 1, found) is None
+    assert found.n == n and manager.allocate_slots(second, 1, found) is None
     manager.new_step_starts()
     assert manager.allocate_slots(second, 1, found) is not None
 

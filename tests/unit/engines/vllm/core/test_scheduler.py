@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base.media_items import image_items
 from cachesim.engines.base import Request
 from cachesim.engines.vllm import ENGINE
 from cachesim.engines.vllm.core.scheduler import draft_step
@@ -85,6 +86,17 @@ def test_a_reset_restarts_running_requests():
     assert scheduler.reset_prefix_cache(reset_running_requests=True)
     assert [request.request_id for request in scheduler.waiting] == [0] and not scheduler.running
     assert step(server).num_scheduled_tokens == {0: 11}
+
+
+def test_a_preempted_request_and_one_that_is_refused_give_their_images_back():
+    """The image is encoded with the first step, whose chunk ends before its last row."""
+    prompt = (*range(4), *image_items("x", 8, 4))
+    scheduler, server = started(prompt, multimodal=True, max_num_batched_tokens=8)
+    request, images = scheduler.requests[0], scheduler.encoder_cache_manager
+    output = server.begin_step().scheduler_output
+    assert (output.num_scheduled_tokens, len(images.inputs(request)), images.freeable) == ({0: 8}, 1, {})
+    scheduler.reset_prefix_cache(reset_running_requests=True)
+    assert images.inputs(request) == [] and len(images.freeable) == 1
 
 
 def test_a_request_leaves_a_step_with_its_tokens():

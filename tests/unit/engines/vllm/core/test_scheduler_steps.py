@@ -40,7 +40,9 @@ def known(request: Request) -> str:
     counts: dict[str, object] = {word: getattr(request, name) for name, word in COUNTS.items()}
     if request.is_finished:
         answer = request.task.answer
-        counts |= {"said": len(answer.tokens), "held": len(answer.slot_tokens), "end": answer.stop_type}
+        reused = ",".join(f"{n}-from-{source}" for source, n in answer.reused.items() if n)
+        counts |= {"reused": reused, "said": len(answer.tokens), "held": len(answer.slot_tokens),
+                   "end": answer.stop_type}  # fmt: skip
     marks = [word for word in ("is_prefill_chunk", "is_skipped", "drop_stale_output") if getattr(request, word)]
     return " ".join([f"  {request.request_id} {request.status.name.lower()} {request.num_computed_tokens} of "
                      f"{request.num_tokens} cached={request.num_cached_tokens}",
