@@ -81,6 +81,19 @@ def test_a_state_of_this_step_is_not_used_in_it(n):
     assert manager.allocate_slots(second, 1, found) is not None
 
 
+def test_a_state_of_an_earlier_step_is_used_while_its_request_goes_on():
+    server, manager = started("S", num_gpu_blocks=16, max_model_len=64, enable_prefix_caching=True,
+                              prefix_cache_retention_interval=-1)  # fmt: skip
+    first, second = received(server, range(20), [*range(4), 50, 51, 52])
+    manager.allocate_slots(first, 4, manager.empty_kv_cache_blocks)
+    manager.new_step_starts()
+    first.num_computed_tokens = 4
+    manager.allocate_slots(first, 4)
+    found = manager.get_computed_blocks(second)
+    assert found.n == 4 and manager.get_block_ids(first.request_id) == [[*found.tables[0], 2]]
+    assert manager.allocate_slots(second, 3, found) == [[3]]
+
+
 def test_windows_give_back_the_blocks_that_the_next_token_does_not_read():
     server, manager = started("W8")
     [request] = received(server, range(30))
