@@ -38,16 +38,16 @@ def test_parts_windows_and_drafts_of_a_server(model, flags, parts, window, kept,
     assert found.supports_mamba is (MAMBA in parts)
 
 
-@pytest.mark.parametrize(("flags", "buffered", "lazy", "overlaps", "places", "other"), [
+@pytest.mark.parametrize(("flags", "buffered", "lazy", "overlaps", "places", "next_places"), [
     (BUFFERED, True, False, True, 2, [1, 0]), (LAZY, True, True, True, 2, [1, 0]),
     ({**BUFFERED, "disable_overlap_schedule": True}, True, False, False, 1, [0, 1]),
     ({"mamba_radix_cache_strategy": "no_buffer", "disable_overlap_schedule": True}, False, False, False, 0, [0, 1]),
 ])  # fmt: skip
-def test_places_for_tracked_states(flags, buffered, lazy, overlaps, places, other):
+def test_places_for_tracked_states(flags, buffered, lazy, overlaps, places, next_places):
     found = context("GA", **flags)
     assert (found.enable_mamba_extra_buffer, found.enable_mamba_extra_buffer_lazy) == (buffered, lazy)
     assert (found.enable_overlap, found.tracking_slots.places) == (overlaps, places)
-    assert [found.other_track_idx(place) for place in (0, 1)] == other
+    assert [found.other_track_idx(place) for place in (0, 1)] == next_places
 
 
 def test_drafts_can_reach_the_length_of_a_tracked_state():
