@@ -139,6 +139,40 @@ def test_what_is_forgotten_would_never_have_been_found(wait):
     assert dropped > 300
 
 
+def ranged(number, place, lo, hi):
+    return KnownPoint(number, ("", 0, 0, 0, 0, 0), "slot", place, lo, hi, 1, born=0)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_every_branch_that_leaves_behind_the_prompt_is_searched(order):
+    """Two lists part behind the end of the common prefix; one of them is usable there."""
+    texts = TokenRadix()
+    texts.place((1, 2, 5, 6))
+    texts.place((1, 2, 7, 8))
+    lists = [(1, 2, 7, 8, 9), (1, 2, 7, 4, 4)]
+    places = [texts.place(lists[at]) for at in order]
+    near, far = (places[order.index(at)] for at in (0, 1))
+    points = ranged(0, near, 1, 5), ranged(1, far, 4, 5)
+    for known in points:
+        add_point(known)
+    found = find_best_point(texts.longest_known((1, 2, 3)), 5, lambda known: (0,))
+    assert found == (points[0], 2)
+
+
+@pytest.mark.parametrize("order", [(3, 1), (1, 3)])
+def test_a_branch_without_a_usable_point_hides_no_other_one(order):
+    """A list has two continuations. The prompt ends before them, where only one is usable."""
+    texts = TokenRadix()
+    texts.place((1, 2, 5, 6))
+    texts.place((1, 2, 7, 8, 9))
+    points = []
+    for lo in order:
+        points.append(ranged(lo, texts.place((1, 2, 7, lo, lo)), lo, 5))
+        add_point(points[-1])
+    found = find_best_point(texts.longest_known((1, 2)), 5, lambda known: (0,))
+    assert found == (points[order.index(1)], 2)
+
+
 def test_points_that_were_lost_long_ago_are_not_kept():
     texts = TokenRadix()
     place = texts.place(tuple(range(6)))
