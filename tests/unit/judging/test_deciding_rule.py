@@ -17,7 +17,7 @@ from cachesim.judging.deciding_rule import (
     regains_much,
 )
 from cachesim.judging.judged_run import run_judged
-from cachesim.judging.request_cost import RequestCost, cost_change
+from cachesim.judging.request_cost import RequestCost, cost_change, observed_runs, up_to
 from cachesim.judging.rule_exchange import START, AskedRules, RuleVariant, is_compatible, variants_in
 from cachesim.judging.rule_set_order import changed_here, newer_rule_sets, place_of, search_order
 from cachesim.judging.unused_point import unused_data, unused_points
@@ -255,3 +255,14 @@ def test_the_cost_is_searched_if_no_rule_removes_a_loss(answer, charges, mode, f
 ])  # fmt: skip
 def test_what_is_wrong_with_a_request(fields, what):
     assert failure_of(made_run(judgement(**fields)), 0) is what
+
+
+def test_a_run_with_an_exchanged_rule_ends_after_a_multiple_of_the_decisions_of_the_run():
+    failed, seen = run("ik-cells-above-gap-unread-dense", "ik_llama@main"), []
+    runs = observed_runs(up_to(failed.scenario, 3), "ik_llama@main")
+    unshared = runs.unshared
+    runs.unshared = lambda rules, most: seen.append(most) or unshared(rules, most)
+    assert deciding_rule(failed, 3, runs=runs).rule == "IK-KV-SEEN.BLOCK-ENDS"
+    decisions = {most // deciding_rule_module.ENDLESS for most in seen}
+    assert len(decisions) == 1 and decisions.pop() > 100
+    assert {most % deciding_rule_module.ENDLESS for most in seen} == {0}
