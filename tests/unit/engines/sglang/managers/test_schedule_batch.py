@@ -2,7 +2,9 @@
 
 import pytest
 
+from cachesim.engines.base import Request
 from cachesim.engines.sglang.managers.schedule_batch import ForwardRange, PrefillStats, ScheduleBatch, TrackPlan
+from tests.unit.engines.sglang.conversations import server
 from tests.unit.engines.sglang.trees import make_cache, make_req
 
 TEXT = tuple(range(100, 140))
@@ -120,3 +122,15 @@ def test_running_requests_free_windows_that_they_no_longer_read():
     req.decode_batch_idx = 1
     batch.maybe_evict_swa()
     assert req.kv.swa_evicted_seqlen == 15 and pools.swa_allocator.swa_available_size() == 64 - 5
+
+
+def test_tokens_of_a_prompt_that_no_step_evaluated_count_as_held():
+    """S-DEF-9: two prompts are cut in one step, and the first one is answered after 23 of its 60 tokens."""
+    srv = server("W8 A", max_total_tokens=200, swa_tokens=32, swa_eviction_interval=1, chunked_prefill_size=64)
+    first, second = tuple(range(500, 560)), tuple(range(600, 640))
+    answers = [srv.submit(Request(prompt, n)) for prompt, n in ((first, 8), (second, 1))]
+    while srv.working:
+        srv.iterate()
+    assert [req.num_unread_tokens for req in srv.slots] == [37, 0]
+    assert [req.kv.kv_committed_len for req in srv.slots] == [30, 40]
+    assert answers[0].slot_tokens == (*first, *answers[0].tokens[:7]) and answers[1].slot_tokens == second

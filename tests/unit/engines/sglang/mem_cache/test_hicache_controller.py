@@ -176,3 +176,16 @@ def test_a_leaf_stays_if_a_copy_behind_it_is_in_use(rows, number, use):
     use(host, behind[number])
     assert host.controller.drop_subtree_no_host(one, "R") is None
     assert set(host.nodes()) == {one, *behind} and host.tree.changes.lost == []
+
+
+@pytest.mark.parametrize(("room", "evicted"), [(2, [(3, FULL)]), (3, []), (4, [])])
+def test_an_inner_node_is_copied_after_copies_made_room(rows, room, evicted, monkeypatch):
+    host = Host(rows)
+    node, asked, copied = host.nodes()[1], [], []
+    pool = host.controller.mem_pool_host[FULL]
+    monkeypatch.setattr(pool, "available_size", lambda: room)
+    monkeypatch.setattr(host.controller, "evict_host", lambda n, part: asked.append((n, part)))
+    monkeypatch.setattr(host.controller, "backup_for_write_back", copied.append)
+    monkeypatch.setattr(host.tree.full, "unbacked_nodes", lambda one: [one])
+    host.controller.backup_inside(node, FULL)
+    assert (asked, copied) == (evicted, [node])

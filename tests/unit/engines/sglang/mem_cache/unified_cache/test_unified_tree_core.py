@@ -1,9 +1,13 @@
 """Splits, parts and locks of the tree, and its walk by weight."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, SWA
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
 from tests.unit.engines.sglang.conversations import server
 from tests.unit.engines.sglang.crowded_host import REQUESTS, reused_by_each
 from tests.unit.engines.sglang.trees import insert, make_cache, take
@@ -222,3 +226,61 @@ def test_a_node_that_comes_back_is_a_leaf_instead_of_its_parent():
     assert node in core.evictable_device_leaves and node.parent not in core.evictable_device_leaves
     assert node not in core.evictable_host_leaves
     core.check()
+
+
+@pytest.mark.parametrize(("part", "n"), [(FULL, 3), (SWA, 3), (MAMBA, 1)])
+def test_slots_that_no_node_got_are_given_back(core, part, n):
+    component = core.components[part]
+    free = component.available_size()
+    taken = component.alloc_on_device(n)
+    assert component.available_size() == free - n
+    component.free_on_device(taken)
+    assert component.available_size() == free
+
+
+@pytest.mark.parametrize(("listed", "locks", "order"), [(True, 0, [8, 9, 7]), (False, 0, [9, 7, 8]), (False, 1, [8])])
+def test_copies_of_a_window_are_divided_with_their_node_and_its_place(core, listed, locks, order):
+    """Locked copies are not listed."""
+    swa = core.swa
+    swa.host_pool = object()
+    recent, child, upper = UnifiedTreeNode(8), UnifiedTreeNode(9, key=(3, 4)), UnifiedTreeNode(7, key=(1, 2))
+    for node in (recent, child):
+        node.host_value[SWA] = np.arange(4)
+    if listed:
+        swa.host_lru_list.insert_mru(child)
+    swa.host_lru_list.insert_mru(recent)
+    child.host_lock_ref[SWA], child.host_lock_uuid[SWA], child.lock_ref[SWA], child.window_lock_uuid = locks, 3, 2, 5
+    swa.redistribute_on_node_split(upper, child)
+    assert [node.id for node in swa.host_lru_list.members()] == order
+    assert [node.host_value[SWA].tolist() for node in (upper, child)] == [[0, 1], [2, 3]]
+    assert (upper.host_lock_ref[SWA], upper.lock_ref[SWA]) == (locks, 2)
+    assert (upper.host_lock_uuid[SWA], child.host_lock_uuid[SWA]) == (3, None)
+    assert (upper.window_lock_uuid, child.window_lock_uuid) == (5, None)
+
+
+def path_of(*parts):
+    """Return the last of some nodes, each of four tokens with these parts: S = a window, H = a copy of it."""
+    node = UnifiedTreeNode(0)
+    for number, part in enumerate(parts, 1):
+        node = UnifiedTreeNode(number, parent=node, key=(1, 2, 3, 4))
+        node.value[SWA], node.host_value[SWA] = "S" in part or None, "H" in part or None
+        node.write_through_pending = "w" in part
+    return node
+
+
+@pytest.mark.parametrize(("parts", "unbacked"), [
+    (("S", "S", "S"), [1, 2, 3]), (("S", "S", "S", "S"), [2, 3, 4]), (("S", "SH", "S"), [1, 3]), (("S", "", "S"), [3]),
+    (("S", "H", "S"), [1, 3]), (("S", "Sw", "S"), [3]), (("S", "S", ""), []), ((), []),
+])  # fmt: skip
+def test_windows_before_the_end_of_a_node_that_have_no_copies(core, parts, unbacked):
+    """A window of nine tokens lies in three nodes of four."""
+    core.swa.context = replace(core.swa.context, swa_retain_window=9)
+    assert [node.id for node in core.swa.unbacked_nodes(path_of(*parts))] == unbacked
+
+
+@pytest.mark.parametrize(("parts", "loaded"), [
+    (("H", "H", "H"), [1, 2, 3]), (("H", "H", "H", "H"), [2, 3, 4]), (("H", "S", "H"), [1, 3]), (("S", "S"), []),
+])  # fmt: skip
+def test_windows_that_a_match_loads(core, parts, loaded):
+    core.swa.context = replace(core.swa.context, swa_retain_window=9)
+    assert [node.id for node in core.swa.nodes_to_load(path_of(*parts))] == loaded
