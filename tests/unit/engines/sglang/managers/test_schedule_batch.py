@@ -90,6 +90,17 @@ def test_a_lazy_request_with_drafts_takes_the_second_slot_if_two_drafts_reach_a_
     assert (batch.plans[req].track_idx, req.kv.mamba_next_track_idx) == (int(taken == 5), 0)
 
 
+def test_a_lazy_request_with_drafts_loses_its_last_state_without_a_free_slot():
+    batch, req, states = buffered(8, 9, mamba_radix_cache_strategy="extra_buffer_lazy",
+                                  speculative_algorithm="NGRAM", speculative_num_steps=1)  # fmt: skip
+    assert req.kv.mamba_last_track_seqlen == 8
+    req.kv.kv_committed_len = 13
+    states.free_slots.clear()
+    batch.prepare_drafts()
+    assert req.kv.mamba_last_track_seqlen is None and req.kv.mamba_ping_pong_track_buffer == [2, None]
+    assert batch.plans[req].track_idx == 0
+
+
 def test_the_request_with_the_shorter_answer_is_retracted():
     cache, _ = make_cache(size=20)
     long, short = make_req(0, TEXT[:10]), make_req(1, TEXT[10:20])
