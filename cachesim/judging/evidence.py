@@ -201,12 +201,13 @@ def variants_of_engine(engine: str) -> Variants:
 
 class _Rerun:
     """Repetition of a run with alternative answers: judged if the run has wrong answers, else by positions only, which
-    is enough for re-evaluated tokens."""
+    is enough for re-evaluated tokens. ``asked``: number of decisions of the run."""
+
+    asked: int
 
     def __init__(self, run: Run, rules: RuleSet, variants: Variants) -> None:
         self.run, self.rules, self.variants = run, rules, variants
         self.profile = run.profile.removesuffix(" (changed)")
-        self.asked = 0
 
     def dependences(self, most: int) -> list[OutcomeDependence]:
         """Return each request and kind with the first outcome that it depends on. At most ``most`` alternatives are

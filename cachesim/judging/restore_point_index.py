@@ -46,7 +46,7 @@ class KnownPoint:
     def reach(self, most: int) -> int:
         """Return the longest usable length up to ``most``; a value below ``lo`` if every length is above it."""
         far = min(most, self.hi)
-        return far if self.step == 1 else self.lo + (far - self.lo) // self.step * self.step
+        return far - (far - self.lo) % self.step
 
     def existed_at(self, clock: int) -> bool:
         """True if the point was not lost before a time of the ledger's clock."""

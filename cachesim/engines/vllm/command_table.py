@@ -519,7 +519,7 @@ def read_offloading_size(text: str) -> ParsedArgument:
 def read_hf_overrides(value: Any) -> ParsedArgument:
     """Read changes of the model's configuration: those of its positions change no memory. Raise BadInput."""
     changed = _object(value)
-    inner = changed.get("text_config", {})
+    inner = changed.get("text_config")
     keys = [*changed, *(inner if isinstance(inner, dict) else ())]
     return ParsedArgument(ignored=[key for key in keys if key in LAYER_KEYS],
                           refused=[key for key in keys if key not in LAYER_KEYS])  # fmt: skip

@@ -131,9 +131,10 @@ class Copy:
 
     def failing(self, run: TestRun) -> list[str]:
         """Return the tests that fail: the running one if it took too long, a sentence if pytest ended without a
-        result."""
+        result. A file that cannot be imported fails as a whole, and the others run."""
         self._ask({"only": run.only, "never": [*run.never], "failed": str(self._failed)})
-        options = [*(["-x"] if run.is_first_enough else []), *(["-m", run.marks] if run.marks else []),
+        options = ["--continue-on-collection-errors", *(["-x"] if run.is_first_enough else []),
+                   *(["-m", run.marks] if run.marks else []),
                    *([*SPREAD, "-n", str(run.workers)] if run.workers > 1 else [])]  # fmt: skip
         code, output = self._pytest(PLUGIN, [*options, *run.paths])
         failed = [*dict.fromkeys(self._failed.read_text().splitlines())]

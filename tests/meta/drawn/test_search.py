@@ -90,6 +90,15 @@ def test_a_fault_is_found_in_a_child_process_unless_its_function_ran_before(root
     assert (copy.root / "cachesim/base/words.py").read_text() == module
 
 
+def test_a_file_that_cannot_be_imported_hides_no_other_failure(root, faults, tmp_path):
+    path = "tests/unit/base/test_limits.py"
+    (root / path).write_text("from cachesim.model import limits\nassert limits.most(7) == 7\ndef test_it(): pass\n")
+    copy = Copy(tmp_path, root)
+    copy.plant([faults["model/limits.py"], faults["base/sums.py"]])
+    assert copy.failing(RunOfTests(["tests/unit/base"])) == [
+        path, "tests/unit/base/test_sums.py::test_total", "tests/unit/base/test_sums.py::test_text"]
+
+
 def test_a_failing_test_is_attributed_to_the_fault_that_explains_it():
     finders = {"a": ["t1", "t2"], "b": ["t2"], "c": [], "d": ["t4", "t2"]}
     asked = []

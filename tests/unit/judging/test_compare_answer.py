@@ -8,7 +8,7 @@ import pytest
 from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.inspection import RowsPart, StatePart, StoredObject
 from cachesim.judging import compare_answer as module
-from cachesim.judging.compare_answer import Judge
+from cachesim.judging.compare_answer import NO_PLACE, OTHER_TEXT, Judge
 from cachesim.judging.verdict import CORRECT, RUNGS, Verdict, worst
 from cachesim.judging.verdict_words import VerdictWord
 from cachesim.model import KVRows, make_model, parse
@@ -75,6 +75,35 @@ def test_of_an_answer_that_went_on_from_another_text_what_was_said_is_judged(lay
     run = cold(mine, held, logits_at=(29,))
     answer = Answer(0, tokens=[1], outputs=[Output(29, int(run.digests[29]), run.logits[29])], slot_tokens=held)
     assert Judge(mine).judge(Request(prompt, 1, (1,)), answer, None).equal_cold is holds
+
+
+OTHER = (7, *HELD[1:])
+
+
+@pytest.mark.parametrize(("held", "cancelled", "outputs", "verdict"), [
+    ((*OTHER, 5, 6), False, 3, OTHER_TEXT),                     # longer than the request and its answer
+    ((*HELD, 203, 6), False, 5, CORRECT), (OTHER, False, 2, OTHER_TEXT), (HELD, False, 2, NO_PLACE),
+    (OTHER, False, 3, OTHER_TEXT), (OTHER, True, 2, OTHER_TEXT), (HELD, True, 2, CORRECT), (HELD, False, 3, CORRECT),
+    ((*PROMPT, 201, 9), True, 3, OTHER_TEXT), ((*PROMPT, 201, 9), True, 2, CORRECT), ((*PROMPT, 9), True, 1, CORRECT),
+])  # fmt: skip
+def test_a_slot_with_another_text_is_wrong_unless_its_outputs_are_those_of_the_request(held, cancelled, outputs,
+                                                                                       verdict):  # fmt: skip
+    """The outputs are those of a cold run of the tokens in the slot."""
+    mine = model()
+    logits_at = range(len(PROMPT) - 1, len(held))
+    run = cold(mine, held, logits_at=tuple(logits_at))
+    said = [Output(pos, int(run.digests[pos]), None) for pos in logits_at]
+    answer = Answer(0, tokens=list(TOKENS), outputs=said[:outputs], slot_tokens=held, cancelled=cancelled)
+    assert Judge(mine).answer(Request(PROMPT, 3, TOKENS), answer) == verdict
+
+
+@pytest.mark.parametrize(("prompt", "fields", "compared"), [
+    (PROMPT, {"status": 500}, False), ((), {}, False), ((), {"tokens": [1]}, True), (PROMPT, {}, True),
+    (PROMPT, {"prompt": ()}, False),
+])  # fmt: skip
+def test_an_answer_without_tokens_or_with_an_error_is_not_compared(prompt, fields, compared):
+    verdict = Judge(model()).answer(Request(prompt), Answer(0, outputs=[Output(99, 0, None)], **fields))
+    assert verdict == (NO_PLACE if compared else CORRECT)
 
 
 def test_the_last_token_was_never_evaluated():

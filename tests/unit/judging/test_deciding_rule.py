@@ -6,16 +6,28 @@ import pytest
 
 from cachesim.engines.registry import profiles, rules_of
 from cachesim.engines.rule import Decision, Role, about
+from cachesim.judging import deciding_rule as deciding_rule_module
 from cachesim.judging.decided_text import decided_data, decided_sentences
-from cachesim.judging.deciding_rule import FailureKind, deciding_rule, regains_much
+from cachesim.judging.deciding_rule import (
+    CuringRule,
+    DecidingRule,
+    FailureKind,
+    deciding_rule,
+    failure_of,
+    regains_much,
+)
 from cachesim.judging.judged_run import run_judged
-from cachesim.judging.request_cost import RequestCost, cost_change
-from cachesim.judging.rule_exchange import START, AskedRules, is_compatible, variants_in
+from cachesim.judging.request_cost import RequestCost, cost_change, observed_runs, up_to
+from cachesim.judging.rule_exchange import START, AskedRules, RuleVariant, is_compatible, variants_in
 from cachesim.judging.rule_set_order import changed_here, newer_rule_sets, place_of, search_order
 from cachesim.judging.unused_point import unused_data, unused_points
+from cachesim.judging.verdict import CORRECT
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
+from tests.unit.tools.run.made import BROKEN, UNDECIDED, judgement
+from tests.unit.tools.run.made import run as made_run
 
+LOST = [(0, 3, "erased", "R", -1, "checkpoint")]
 B9518, B10587, B11549 = (f"llama_cpp@{build}" for build in ("b9518", "b10587", "b11549"))
 
 
@@ -189,3 +201,68 @@ def test_half_of_a_loss_is_much(now, before, lost, much):
 ])  # fmt: skip
 def test_a_cost_is_better_if_nothing_is_worse_and_something_differs(new, gained, better):
     assert new.is_better(RequestCost(3, 1.0, 4, 2), gained) is better
+
+
+CURE = CuringRule("f", "R1", "R2", "e@1", 0, 4, RequestCost(), 0)
+PAIR = (RuleVariant("f", "R1", "R2", "e@2"), RuleVariant("g", "R3", "R4", "e@2"))
+
+
+@pytest.mark.parametrize(("answer", "charges", "mode", "found", "shows", "asked", "returned"), [
+    # what each search finds; whether the first one shows the failure
+    (BROKEN, (), "provenance", {"fault": "alone"}, True, ["fault provenance"], "fault alone"),
+    (BROKEN, (), "provenance", {"cost": "alone"}, True, ["fault provenance"], "fault"),
+    (BROKEN, (), "provenance", {}, False, ["fault provenance"], "fault"),
+    (BROKEN, (), "exact", {"fault": "alone"}, True, ["fault provenance"], "fault alone"),
+    (BROKEN, (), "exact", {}, False, ["fault provenance", "fault exact"], "fault"),
+    (CORRECT, LOST, "provenance", {"loss": "alone", "cost": "alone"}, True, ["loss provenance"], "loss alone"),
+    (CORRECT, LOST, "exact", {"loss": "together", "cost": "alone"}, True, ["loss provenance"], "loss together"),
+    (CORRECT, LOST, "provenance", {"cost": "alone"}, True, ["loss provenance", "cost provenance"], "cost alone"),
+    (CORRECT, LOST, "provenance", {"cost": "together"}, True, ["loss provenance", "cost provenance"], "loss"),
+    (CORRECT, LOST, "provenance", {"cost": "alone"}, False, ["loss provenance", "cost provenance"], "cost alone"),
+    (CORRECT, (), "provenance", {"cost": "alone"}, True, ["cost provenance"] * 2, "cost alone"),
+    (CORRECT, (), "provenance", {}, True, ["cost provenance"] * 2, None),
+])  # fmt: skip
+def test_the_cost_is_searched_if_no_rule_removes_a_loss(answer, charges, mode, found, shows, asked, returned,
+                                                        monkeypatch):  # fmt: skip
+    searches = []
+
+    class Search:
+        """A search with a given result."""
+
+        def __init__(self, made, number, what, rules, profile, mode, runs, show, left=None):
+            searches.append(f"{what} {mode}")
+            assert (rules.name, profile, runs) == (B11549, B11549, mode)
+            assert left == (7 if searches[1:] and what == "cost" else None)
+            self.what, self.shows_failure, self.left = what, shows, 7
+
+        def result(self):
+            how = found.get(str(self.what))
+            return DecidingRule(0, self.what, (CURE,) if how == "alone" else (), PAIR if how == "together" else ())
+
+    monkeypatch.setattr(deciding_rule_module, "_Search", Search)
+    monkeypatch.setattr(deciding_rule_module, "observed_runs", lambda scenario, profile, mode="provenance": mode)
+    made = made_run(judgement(answer, charges=charges), profile=B11549)
+    made.mode = mode
+    decided = deciding_rule(made, 0)
+    how = None if decided is None else "alone" if decided.cures else "together" if decided.together else ""
+    assert (searches, None if decided is None else f"{decided.what} {how}".strip()) == (asked, returned)
+
+
+@pytest.mark.parametrize(("fields", "what"), [
+    ({"answer": BROKEN}, FailureKind.FAULT), ({"state": BROKEN}, FailureKind.FAULT),
+    ({"answer": UNDECIDED, "refused": True}, FailureKind.REFUSED), ({"charges": LOST}, FailureKind.LOSS), ({}, None),
+    ({"answer": UNDECIDED, "charges": LOST}, None), ({"charges": [(0, 0, "erased", "R", -1, "")]}, None),
+])  # fmt: skip
+def test_what_is_wrong_with_a_request(fields, what):
+    assert failure_of(made_run(judgement(**fields)), 0) is what
+
+
+def test_a_run_with_an_exchanged_rule_ends_after_a_multiple_of_the_decisions_of_the_run():
+    failed, seen = run("ik-cells-above-gap-unread-dense", "ik_llama@main"), []
+    runs = observed_runs(up_to(failed.scenario, 3), "ik_llama@main")
+    unshared = runs.unshared
+    runs.unshared = lambda rules, most: seen.append(most) or unshared(rules, most)
+    assert deciding_rule(failed, 3, runs=runs).rule == "IK-KV-SEEN.BLOCK-ENDS"
+    decisions = {most // deciding_rule_module.ENDLESS for most in seen}
+    assert len(decisions) == 1 and decisions.pop() > 100
+    assert {most % deciding_rule_module.ENDLESS for most in seen} == {0}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import cache
 
 import pytest
 
@@ -10,8 +11,12 @@ import cachesim
 from cachesim.judging.equal_outcomes import fold, short_names
 from cachesim.judging.run_data import run_data, why_data
 
-CASE = cachesim.load("llama-24143-entry-removed-dense")
-RUNS = {name: cachesim.judge(CASE, name, mode="provenance") for name in CASE.profiles}
+
+@cache
+def runs():
+    """Return the runs of a case by profile. They are made when a test asks for them, not when tests are collected."""
+    case = cachesim.load("llama-24143-entry-removed-dense")
+    return {name: cachesim.judge(case, name, mode="provenance") for name in case.profiles}
 
 
 def names(groups):
@@ -20,9 +25,9 @@ def names(groups):
 
 def test_rule_sets_with_equal_outcomes_are_folded_in_order():
     want = [["b9518", "b10587", "b11549"], ["pr24143-on-b9518", "pr24143-on-b10587"]]
-    assert names(fold([run_data(run) for run in RUNS.values()])) == want
-    assert names(fold([why_data(run, 3) for run in RUNS.values()])) == want
-    assert len(fold([why_data(run, 0) for run in RUNS.values()])) == 1
+    assert names(fold([run_data(run) for run in runs().values()])) == want
+    assert names(fold([why_data(run, 3) for run in runs().values()])) == want
+    assert len(fold([why_data(run, 0) for run in runs().values()])) == 1
 
 
 @pytest.mark.parametrize("change", [
@@ -34,7 +39,7 @@ def test_rule_sets_with_equal_outcomes_are_folded_in_order():
     lambda data: data.update(as_expected=None),
 ])  # fmt: skip
 def test_whatever_can_be_observed_keeps_runs_apart(change):
-    one = run_data(RUNS["llama_cpp@b9518"])
+    one = run_data(runs()["llama_cpp@b9518"])
     other = deepcopy(one)
     assert len(fold([one, other])) == 1
     change(other)

@@ -329,6 +329,7 @@ def test_a_run_that_exceeds_a_limit_contains_what_was_answered(monkeypatch, line
         run = raised.value.run
         assert (len(run.requests), len(run.scenario.steps), run.not_run) == (answered, answered, steps - answered)
         assert run.limit == str(raised.value) and run.verdict.word == "undecided"
+        assert run.verdict.why == f"not run: {run.limit}"
         assert (run.scenario.expect, run.scenario.lives, len(run.log.marks)) == ({}, (), answered + 1)
 
 

@@ -6,7 +6,9 @@ from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
+from cachesim.base.keyed_tokens import with_keys
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.inspection import RowsPart, StoredObject
 from cachesim.engines.registry import engine_of
@@ -119,6 +121,17 @@ def test_the_first_launch_and_the_last_cut_of_a_request_count():
     assert (watch.slots, watch.began) == ({0: SlotAtLaunch(3, 0)}, {0: (1, 2, 3)}), "nothing is left of an empty slot"
     watch.on_event(Settled(0, 1))
     assert watch.began == {0: (4,)}
+
+
+@pytest.mark.parametrize("keys", [(), ((0, 5),), ((0, 5), (2, 6))])
+def test_a_slot_that_is_cut_has_its_tokens_under_the_keys_of_its_request(keys):
+    watch = JudgingObserver(from_line("A9"), HEAD, None, with_ledger=False)
+    held = StoredObject("slot", 0, (1, 2, 3), 3, (), None)
+    inspection = SimpleNamespace(live=lambda slot: held, answer_at=lambda slot: Answer(4, keys=keys))
+    watch.server = SimpleNamespace(inspection=inspection)
+    watch.on_event(Settled(0, 3))
+    tokens = with_keys((1, 2, 3), keys) if keys else (1, 2, 3)
+    assert watch.began == {4: held._replace(tokens=tokens)}
 
 
 def test_the_slot_of_a_request_is_not_that_of_its_second_completion():

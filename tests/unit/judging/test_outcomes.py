@@ -27,6 +27,7 @@ from cachesim.judging.outcomes import (
     differences,
     log_lines,
     observed,
+    value_text,
 )
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.run.diff_report import observed_data
@@ -224,3 +225,11 @@ def test_lines_of_the_start_count_at_the_first_step():
     started = SimpleNamespace(log=SimpleNamespace(events=run.log.events, marks=[len(run.log.events)]), rules=run.rules,
                               requests=run.requests * 2, events=lambda number: [])  # fmt: skip
     assert observed(started, 0, log=True).log and not observed(started, 1, log=True).log
+
+
+@pytest.mark.parametrize(("value", "text"), [
+    (None, "nothing"), (3, "3"), ("a text", "a text"), ([1, 2, 3, 4], "[1, 2, 3, 4]"), ((1, 2), "(1, 2)"),
+    ([1, 2, 3, 4, 5], "[1, 2, 3, 4, ... 5 in all]"), (tuple("abcdefg"), "[a, b, c, d, ... 7 in all]"), ([], "[]"),
+])  # fmt: skip
+def test_a_long_list_is_shown_by_its_length(value, text):
+    assert value_text(value) == text

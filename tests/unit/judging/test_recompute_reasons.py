@@ -1,5 +1,6 @@
 """Tests of the reasons of evaluated tokens: ranges without gaps, from n_past to the end of the prompt."""
 
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -9,8 +10,8 @@ from cachesim.engines.base import Answer, Request
 from cachesim.judging.compare_answer import RequestVerdict
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.judgement import Judgement
-from cachesim.judging.recompute_ledger import RequestLedger
-from cachesim.judging.recompute_reasons import _nothing, reasons
+from cachesim.judging.recompute_ledger import Charge, RequestLedger
+from cachesim.judging.recompute_reasons import NEW, RecomputeReason, _nothing, reasons
 from cachesim.judging.verdict import CORRECT
 from cachesim.scenarios.from_notation import from_line
 from tests.shared import SMALL
@@ -98,3 +99,32 @@ def test_the_reason_why_nothing_was_reused_is_the_first_that_holds(change, slots
         slot=None if values["slot"] is None else SimpleNamespace(held=values["held"], lcp=values["lcp"]),
     )  # fmt: skip
     assert _nothing(judgement, slots, values["alone"]) == why
+
+
+CHARGES = (Charge(1, 1, "never captured", "R1", -1), Charge(1, 2, "erased", "R2", 0, "checkpoint"))
+
+
+@pytest.mark.parametrize(("fields", "stop"), [
+    ({}, 10), ({"cancelled": True}, 8), ({"status": 500}, 8), ({"cancelled": True, "prompt_n": 90}, 10),
+    ({"prompt": tuple(range(9))}, 9),
+])  # fmt: skip
+def test_the_ranges_of_a_request_that_ended_early_end_where_its_evaluation_did(fields, stop):
+    """Three tokens of ten were reused, five evaluated, of which three had been evaluated before."""
+    answer = replace(Answer(1, reused={"slot": 3}, prompt_n=5), **fields)
+    judged = Judgement(Request(tuple(range(10))), answer, RequestVerdict(CORRECT, CORRECT),
+                       RequestLedger(6, 5, 3, CHARGES), [])  # fmt: skip
+    assert reasons(judged, [("x@1", 4), ("x@2", 5), ("x@3", 6)], "mark") == [
+        RecomputeReason(3, 5, "checkpoint erased", "R2", 0, ("x@2", "x@3")),
+        RecomputeReason(5, 6, "no mark was taken there", "R1", -1, ("x@3",)),
+        RecomputeReason(6, stop, "new tokens", "", -1),
+    ]
+
+
+@pytest.mark.parametrize(("best", "n_past", "found"), [
+    (9, 9, [RecomputeReason(9, 10, "at least one token must be evaluated for logits", "", -1)]),
+    (8, 8, [RecomputeReason(8, 10, "new tokens", "", -1)]), (9, 10, []), (8, 9, [RecomputeReason(9, 10, NEW, "", -1)]),
+])  # fmt: skip
+def test_the_last_token_is_evaluated_for_its_logits_if_it_alone_is_left(best, n_past, found):
+    judged = Judgement(Request(tuple(range(10))), Answer(1, reused={"slot": n_past}), RequestVerdict(CORRECT, CORRECT),
+                       RequestLedger(best, best, n_past, ()), [])  # fmt: skip
+    assert reasons(judged) == found

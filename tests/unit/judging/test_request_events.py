@@ -39,6 +39,14 @@ def test_after_the_last_release_a_slot_belongs_to_the_last_request():
     assert [owner for _, owner in owned_events(log, range(3), [LaunchPlace(0, 0, 1)])] == [1, 1, 1]
 
 
+def test_all_events_of_a_step_that_is_sent_alone_are_its_own():
+    log = log_of(decided(0), decided(5), decided(None))
+    steps = from_line("A9/B9/C9").steps
+    assert [len(events_of(log, steps, [LaunchPlace(0, 0, 2)], number)) for number in range(3)] == [0, 0, 3]
+    together = from_line("A9/B9{together}/C9{together}").steps
+    assert len(events_of(log, together, [LaunchPlace(0, 0, 2)], 2)) == 2, "none was launched in slot 5"
+
+
 def test_groups():
     steps = from_line("A9/B9/C9{together}/D9").steps
     assert [list(group_of(steps, number)) for number in range(4)] == [[0], [1, 2], [1, 2], [3]]

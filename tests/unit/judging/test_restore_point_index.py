@@ -26,12 +26,14 @@ from cachesim.judging.restore_point_index import (
     record_decline,
 )
 from cachesim.judging.token_radix import RadixPlace, TokenRadix
-from tests.unit.judging.ledger_story import LOAD, NEED, SELECT
+from tests.unit.judging.ledger_story import LOAD, NEED, PICK, SELECT
 
 TOKENS = st.lists(st.integers(0, 1), min_size=1, max_size=7).map(tuple)
 POINTS = st.lists(st.tuples(TOKENS, st.integers(1, 7), st.integers(1, 7), st.integers(1, 3), st.integers(0, 2)),
                   max_size=14)  # fmt: skip
 KEY = ("slot", 0, 0)
+FAILS = "LC-MEDIA-CUT"
+"""A rule that reacts to a failure."""
 
 
 @given(POINTS, TOKENS, st.integers(0, 7))
@@ -137,6 +139,40 @@ def test_what_is_forgotten_would_never_have_been_found(wait):
     assert dropped > 300
 
 
+def ranged(number, place, lo, hi):
+    return KnownPoint(number, ("", 0, 0, 0, 0, 0), "slot", place, lo, hi, 1, born=0)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_every_branch_that_leaves_behind_the_prompt_is_searched(order):
+    """Two lists part behind the end of the common prefix; one of them is usable there."""
+    texts = TokenRadix()
+    texts.place((1, 2, 5, 6))
+    texts.place((1, 2, 7, 8))
+    lists = [(1, 2, 7, 8, 9), (1, 2, 7, 4, 4)]
+    places = [texts.place(lists[at]) for at in order]
+    near, far = (places[order.index(at)] for at in (0, 1))
+    points = ranged(0, near, 1, 5), ranged(1, far, 4, 5)
+    for known in points:
+        add_point(known)
+    found = find_best_point(texts.longest_known((1, 2, 3)), 5, lambda known: (0,))
+    assert found == (points[0], 2)
+
+
+@pytest.mark.parametrize("order", [(3, 1), (1, 3)])
+def test_a_branch_without_a_usable_point_hides_no_other_one(order):
+    """A list has two continuations. The prompt ends before them, where only one is usable."""
+    texts = TokenRadix()
+    texts.place((1, 2, 5, 6))
+    texts.place((1, 2, 7, 8, 9))
+    points = []
+    for lo in order:
+        points.append(ranged(lo, texts.place((1, 2, 7, lo, lo)), lo, 5))
+        add_point(points[-1])
+    found = find_best_point(texts.longest_known((1, 2)), 5, lambda known: (0,))
+    assert found == (points[order.index(1)], 2)
+
+
 def test_points_that_were_lost_long_ago_are_not_kept():
     texts = TokenRadix()
     place = texts.place(tuple(range(6)))
@@ -156,7 +192,8 @@ def point(lost_at=-1, lost_clock=-1, **fields):
     return replace(known, lost=lost, lost_at=lost_at, lost_clock=lost_clock, **fields)
 
 
-@pytest.mark.parametrize("step, most, reach", [(1, 20, 12), (1, 7, 7), (1, 3, 3), (3, 20, 10), (3, 9, 7), (3, 3, 1)])
+@pytest.mark.parametrize("step, most, reach", [(1, 20, 12), (1, 7, 7), (1, 3, 3), (3, 20, 10), (3, 9, 7), (3, 3, 1),
+                                              (2, 7, 6), (2, 6, 6)])  # fmt: skip
 def test_a_point_reaches_its_longest_usable_length(step, most, reach):
     assert replace(point(), step=step).reach(most) == reach
 
@@ -194,6 +231,14 @@ def test_of_lost_points_copies_come_first_then_the_latest_loss_then_the_oldest_p
     ("slot", [(SELECT, None), (NEED, CheckpointNeed(0, False))], SELECT),
     ("slot", [(SELECT, None), (NEED, CheckpointNeed(0, True))], NEED),
     ("slot", [(SELECT, True), (NEED, CheckpointNeed(0, False))], SELECT),
+    ("checkpoint", [(SELECT, True), (NEED, CheckpointNeed(0, True))], SELECT),
+    ("checkpoint", [(NEED, CheckpointNeed(0, True)), (PICK, None)], PICK),
+    ("checkpoint", [(NEED, CheckpointNeed(0, False)), (PICK, None)], NEED),
+    ("block", [(LOAD, 3), (SELECT, 1)], LOAD),
+    ("entry", [(LOAD, 0), (FAILS, 5)], FAILS), ("block", [(LOAD, 3), (FAILS, 0)], FAILS),
+    ("entry", [(LOAD, None), (FAILS, 5)], LOAD), ("entry", [(LOAD, 3), (SELECT, 1), (FAILS, 5)], LOAD),
+    ("checkpoint", [(NEED, CheckpointNeed(0, True)), (PICK, 3), (FAILS, 5)], PICK),
+    ("slot", [(LOAD, 3), (FAILS, 5), (SELECT, 1)], SELECT),
 ])  # fmt: skip
 def test_the_rule_that_could_have_used_a_point_declined_it(kind, decided, rule):
     assert declining_rule(kind, [Decided(0, name, value, {}) for name, value in decided]) == rule

@@ -236,9 +236,10 @@ class ScheduleBatch:
         right = min(self.context.num_draft_tokens, req.task.request.right_drafts(start + req.num_unread_tokens))
         end = start + 1 + right
         plan = self.plans.get(req)
-        buffer = req.kv.mamba_ping_pong_track_buffer
-        if plan is None or buffer is None:
+        if plan is None:
             return ForwardRange(req, start, end)
+        buffer = req.kv.mamba_ping_pong_track_buffer
+        assert buffer is not None
         track = self.rules.track_decode(start, end, self.context.mamba_track_grid,
                                         self.context.server_args.mamba_track_interval)  # fmt: skip
         track_seqlen = self.context.decide(track, req)

@@ -68,7 +68,7 @@ class KVCacheManager:
                                               new_computed is not None, has_scheduled_reqs)  # fmt: skip
         full_sequence = 0
         if new_computed is not None and self.full_sequence_must_fit:
-            full_sequence = self._num_blocks_of_full_sequence(request, computed, total_computed_tokens)
+            full_sequence = self._num_blocks_of_full_sequence(request, computed, total_computed_tokens, 0)
         main = total_computed_tokens + num_new_tokens
         need_slot = min(main + num_lookahead_tokens, self.max_model_len)
         num_blocks = 0
@@ -111,7 +111,7 @@ class KVCacheManager:
         return new_blocks
 
     def _num_blocks_of_full_sequence(self, request: Request, computed: CacheHit, total_computed_tokens: int,
-                                     num_tokens_ahead: int = 0) -> int:  # fmt: skip
+                                     num_tokens_ahead: int) -> int:  # fmt: skip
         """Return the free blocks that a request takes until all its known tokens are computed, with places for
         ``num_tokens_ahead`` tokens behind them."""
         full_num_tokens = min(request.num_tokens, self.max_model_len)

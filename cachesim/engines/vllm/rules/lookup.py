@@ -208,7 +208,6 @@ def find_window(ask: GroupQuery) -> GroupMatch:
     step = lcm(ask.block, ask.align) // ask.block
     last = ask.most // ask.block
     run = 0
-    end = 0
     places: list[Sequence[int]] = [[0] * ask.groups] * last
     for i in range(last - 1, -1, -1):
         found = ask.at(i)

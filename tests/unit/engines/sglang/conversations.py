@@ -123,6 +123,71 @@ def cancelled(listens: bool = False) -> Server:
     return srv
 
 
+def together(srv: Server, *requests: Request) -> None:
+    """Send requests at once, and let them end."""
+    for request in requests:
+        srv.submit(request)
+    while srv.working:
+        srv.iterate()
+
+
+def queued(listens: bool = False) -> Server:
+    """Two requests run at a time; of those that wait, one with a longer prefix in the tree comes first, and one whose
+    prefix another waiting request is about to evaluate comes later."""
+    srv = server("A", listens, page_size=4, max_running_requests=2, schedule_policy="lpm", in_batch_threshold=8)
+    srv.complete(Request(Q, 2))
+    together(srv, Request(P[:30], 3), Request((*Q, *P[:9]), 4), Request(P, 2), Request((*Q[:9], *P), 3),
+             Request(P[:33], 2))  # fmt: skip
+    return srv
+
+
+def left(listens: bool = False) -> Server:
+    """Clients leave: one in its prompt, one in its answer, one while it waits."""
+    srv = server("W8 A", listens, max_running_requests=2)
+    together(srv, Request(P, 5, cancel_at=16), Request(Q, 9, cancel_at=22), Request(P[:9], 2, cancel_at=-1),
+             Request((*P, *Q), 2))  # fmt: skip
+    return srv
+
+
+def crowded_window(listens: bool = False) -> Server:
+    """Nodes are copied to a small host memory when they are evicted."""
+    srv = server("W8 A", listens, max_total_tokens=72, swa_tokens=48, enable_hierarchical_cache=True, hicache_ratio=1.0,
+                 hicache_write_policy="write_back")  # fmt: skip
+    for request in (Request(P, 3), Request((*Q, *P[:20]), 2), Request(P, 2), Request((*P[:30], *Q), 2)):
+        srv.complete(request)
+    together(srv, Request(P[:33], 2), Request(Q, 4), Request((*Q, *P[:25]), 2))
+    return srv
+
+
+def crowded_states(listens: bool = False) -> Server:
+    """Nodes are copied to a small host memory at their second use; a path keeps at most two states."""
+    srv = server("GA", listens, max_total_tokens=88, max_mamba_cache_size=9, mamba_track_interval=8, state_grid=8,
+                 mamba_max_states_per_path=2, mamba_radix_cache_strategy="extra_buffer", enable_hierarchical_cache=True,
+                 hicache_ratio=1.0, hicache_write_policy="write_through_selective")  # fmt: skip
+    for request in (Request(P, 9), Request((*P, *Q), 2), Request(P[:33], 2), Request((*P[:30], *Q), 2), Request(P, 3)):
+        srv.complete(request)
+    together(srv, Request(P[::-1], 2), Request(Q, 4), Request(P[:38], 2))
+    return srv
+
+
+def retracted_drafts(listens: bool = False) -> Server:
+    """Answers that grow by several tokens do not fit together."""
+    srv = server("W8 A", listens, max_total_tokens=64, new_token_ratio=0.0, speculative_algorithm="EAGLE",
+                 swa_eviction_interval=4)  # fmt: skip
+    together(srv, Request(P[:20], 20, draft_else=1), Request(Q, 20, draft_else=2))
+    return srv
+
+
+def lazy(listens: bool = False) -> Server:
+    """A second slot of a state is taken only where it is needed; one of the answers is put back."""
+    srv = server("GA", listens, max_total_tokens=72, new_token_ratio=0.0, max_mamba_cache_size=9, state_grid=8,
+                 mamba_radix_cache_strategy="extra_buffer_lazy", mamba_track_interval=8,
+                 radix_eviction_policy="slru")  # fmt: skip
+    together(srv, Request(P[:20], 20), Request(Q, 20), Request(P[:20], 3))
+    srv.complete(Request((*P[:20], *Q), 2))
+    return srv
+
+
 def is_step(event: Event) -> bool:
     """True for the events of the scheduler, False for those of the tree."""
     return isinstance(event, STEPS)
@@ -130,4 +195,5 @@ def is_step(event: Event) -> bool:
 
 CONVERSATIONS: tuple[Callable[..., Server], ...] = (
     evicted, window, states, paged, on_host, retracted, window_on_host, states_on_host, tracked, drafted, cancelled,
+    queued, left, crowded_window, crowded_states, retracted_drafts, lazy,
 )  # fmt: skip

@@ -85,3 +85,13 @@ def test_every_kind_of_line_has_a_meaning():
 def test_errors_are_recognised(line, kind):
     assert [found.kind for found in numbers_of(line)] == [kind]
     assert kind in GRAMMAR.warnings | GRAMMAR.fatal
+
+
+def test_batches_whose_numbers_are_no_counts_are_left_out_of_the_total():
+    lines = [LoggedNumbers(number, "prefill_batch", {"prompt_n": evaluated, "cache_n": cached})
+             for number, (evaluated, cached) in enumerate([(5, 3), (7, 1.5), (0.5, 2), (2, 0)], 1)]  # fmt: skip
+    [total] = GRAMMAR.totals(lines)
+    assert (total.lines, total.numbers) == ((1, 4), {"cache_n": 3, "prompt_n": 7})
+    assert total.says == "prefill batches: 3 of 10 prompt tokens were cached, 30.0 %; 7 were evaluated"
+    empty = lines[0]._replace(numbers={"prompt_n": 0, "cache_n": 0})
+    assert [*GRAMMAR.totals(lines[1:3])] == [*GRAMMAR.totals([empty])] == []

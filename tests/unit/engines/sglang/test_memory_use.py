@@ -1,7 +1,10 @@
 """Slots of the pools in a given memory, as the source computes them."""
 
+import pytest
+
+from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES, rules_of
-from cachesim.engines.sglang.memory_use import FORMS, RATIOS, STRATEGIES, WINDOW_RATIOS, agent_settings, use
+from cachesim.engines.sglang.memory_use import FORMS, RATIOS, STRATEGIES, WINDOW_RATIOS, agent_settings, slots_in, use
 from cachesim.engines.shared.memory_use import MemoryQuestion
 from cachesim.engines.shared.model_sizes import real_model
 
@@ -60,3 +63,19 @@ def test_settings_for_agents_divide_the_memory_between_rows_windows_and_states()
         sizes = one["max_total_tokens"], one["max_mamba_cache_size"]
         assert sizes == (found["slots of rows"], found["slots of states"])
         assert given["disable_overlap_schedule"] is (given["mamba_radix_cache_strategy"] == "no_buffer")
+
+
+@pytest.mark.parametrize(("full", "window", "state", "room", "given", "found"), [
+    (10, 0, 0, 1000, {}, (100, 0, 0)), (0, 10, 0, 1000, {}, (0, 100, 0)), (10, 10, 0, 1000, {}, (55, 44, 0)),
+    (10, 10, 0, 1000, {"page_size": 16}, (48, 32, 0)), (0, 10, 0, 1000, {"page_size": 16}, (0, 96, 0)),
+    (10, 10, 0, 1000, {"swa_full_tokens_ratio": 0.25}, (80, 20, 0)), (0, 0, 100, 1000, {}, (0, 0, 3)),
+    (10, 0, 100, 2000, {"mamba_full_memory_ratio": 1.0}, (100, 0, 9)), (10, 0, 100, 100, {}, (0, 0, 0)),
+])  # fmt: skip
+def test_slots_of_each_kind_in_a_room(full, window, state, room, given, found):
+    """Without a ratio of its own, memory of states is 0.9 of that of rows; one slot pads the pool of states."""
+    assert slots_in(ask("llama-3", room, **given), full, window, state) == found
+
+
+def test_states_need_a_share_of_the_memory():
+    with pytest.raises(BadInput, match="mamba-full-memory-ratio must be above 0"):
+        slots_in(ask("llama-3", GIB, mamba_full_memory_ratio=0.0), 10, 0, 100)

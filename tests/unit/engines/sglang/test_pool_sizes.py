@@ -93,6 +93,8 @@ def test_the_grid_is_the_chunk_of_the_kernel_or_the_page(given, grid):
 def test_a_page_that_fits_no_chunk_is_refused():
     with pytest.raises(BadInput, match="page_size 48: neither it nor the chunk of 64 tokens divides the other"):
         resolved(V0_5_23, options({"page_size": 48}), parse("GA"))
+    for page in (48, 128):                      # a model without states has no grid
+        assert resolved(V0_5_23, options({"page_size": page}), parse("A")).state_grid == 64
 
 
 def test_a_configuration_may_name_the_chunk_of_its_kernel(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cachesim.base.media_items import image_items
 from cachesim.engines.base import Request
 from cachesim.engines.vllm import ENGINE
 from cachesim.engines.vllm.server import Server
@@ -115,7 +116,178 @@ def urgent() -> Server:
     return srv
 
 
+def together(srv: Server, *requests: Request) -> Server:
+    """Send requests at once, and let them end."""
+    for request in requests:
+        srv.submit(request)
+    while srv.working:
+        srv.iterate()
+    return srv
+
+
+def crowded() -> Server:
+    """Two requests run at a time, and their prompts are cut while several are known."""
+    srv = server(max_num_seqs=2, long_prefill_token_threshold=12)
+    return together(srv, Request(P[:30], 3), Request(Q, 2), Request(P[:9], 2))
+
+
+def disconnected() -> Server:
+    """Clients leave: one in its answer, one in its prompt, one while it waits."""
+    srv = server(num_cpu_chunks=8, max_num_seqs=2, num_gpu_blocks=16)
+    return together(srv, Request(P[:20], 9, cancel_at=22), Request(P, 9, cancel_at=12), Request(Q, 9, cancel_at=-1))
+
+
+def pictures() -> Server:
+    """Requests wait for the encoder, which has room for one image of 8 tokens."""
+    first, second = image_items("x", 8, 4), image_items("y", 8, 4)
+    srv = server(multimodal=True, max_num_batched_tokens=12)
+    return together(srv, Request((*P[:3], *first), 2), Request((*second, *Q[:2]), 3), Request((*Q[:1], *first), 2))
+
+
+def overlapped_drafts() -> Server:
+    """Drafts of overlapping steps; an answer ends at the second one of three right drafts."""
+    srv = server(num_gpu_blocks=64, speculative_method="ngram", num_speculative_tokens=3)
+    srv.complete(Request(P[:17], 9, forced=tuple(range(300, 309)), eog=(305,), draft_else=3))
+    return together(srv, Request(P[:17], 3, draft_else=1), Request(Q, 6, draft_else=2))
+
+
+def restarted() -> Server:
+    """A reset of the cache restarts running requests, whose tokens in flight are not delivered."""
+    srv = server()
+    for prompt in (P[:20], Q):
+        srv.submit(Request(prompt, 4))
+    for _ in range(2):
+        srv.iterate()
+    srv.scheduler.reset_prefix_cache(reset_running_requests=True)
+    return together(srv)
+
+
+def filled() -> Server:
+    """Answers end where the context does."""
+    srv = server(max_model_len=24)
+    return together(srv, Request(Q, 9), Request(P[:22], 9))
+
+
+def module_drafts() -> Server:
+    """A drafter with a module for each draft: chunks leave the tokens that it reads ahead."""
+    srv = server(max_num_batched_tokens=16, speculative_method="mtp", num_speculative_tokens=3, multi_module_mtp=True)
+    return together(srv, Request(P[:17], 6, draft_else=2), Request(Q, 3, draft_else=3))
+
+
+def loads_beside() -> Server:
+    """Loads from CPU memory leave blocks to prompts in progress."""
+    srv = server(num_gpu_blocks=13, num_cpu_chunks=16, max_num_batched_tokens=16)
+    srv.complete(Request(P, 2))
+    srv.complete(Request((*Q, *Q[:19:-1], *P[::-1]), 2))
+    return together(srv, Request(Q[::-1], 3), Request((*P, *Q[:5]), 3), Request(P[:33], 3))
+
+
+def frees_later() -> Server:
+    """Blocks of a preempted request are free when the steps that write them are processed, because loads are not
+    ordered with these."""
+    srv = server(num_gpu_blocks=8, num_cpu_chunks=8)
+    return together(srv, Request(P[:30], 10), Request(Q, 10), Request(P[:17], 2, cancel_at=17))
+
+
+def parts_of_blocks() -> Server:
+    """Hits end inside blocks, which are copied before a request writes in them."""
+    srv = server("AS", kv_groups="A/8 S/8", prefix_match_unit=4, max_num_batched_tokens=13)
+    srv.complete(Request(P[:13], 6))
+    return together(srv, Request((*P[:12], *Q), 3), Request((*P[:12], *Q[::-1]), 2))
+
+
+def every_block() -> Server:
+    """A state is kept for every block, also with drafts, if prefixes are not cached."""
+    srv = server("GA", enable_prefix_caching=False, speculative_method="ngram", num_speculative_tokens=2)
+    return together(srv, Request(P[:21], 5, draft_else=2), Request(P[:21], 3, draft_else=1))
+
+
+def references() -> Server:
+    """Blocks between the prompt and a reference window are freed."""
+    srv = server("A", kv_groups="R6/4", max_num_batched_tokens=16)
+    srv.complete(Request(P[:10], 20))
+    return together(srv, Request((*P[:10], *Q[:3]), 2))
+
+
+def chunks() -> Server:
+    """Blocks of a complete chunk of chunked attention are freed."""
+    srv = server("K16")
+    srv.complete(Request(P, 3))
+    return together(srv, Request((*P, *Q), 2), Request((*P[:20], *Q), 2))
+
+
+def eagle_window() -> Server:
+    """Lookups of a drafter's window drop a block."""
+    srv = server("W8 A", speculative_method="eagle", num_speculative_tokens=2, disable_lookahead_block_hashes=True)
+    srv.complete(Request(P, 6, draft_else=1))
+    return together(srv, Request((*P, *Q[:9]), 4, draft_else=2), Request(P[:33], 2))
+
+
+def eagle_states() -> Server:
+    """States where lookups of a drafter end: a block earlier."""
+    srv = server("GA", speculative_method="eagle", num_speculative_tokens=1, disable_lookahead_block_hashes=True,
+                 prefix_match_unit=4, mamba_block_size=16)  # fmt: skip
+    srv.complete(Request(P, 3, draft_else=1))
+    return together(srv, Request((*P, *Q), 2), Request((*P[:30], *Q), 3, draft_else=1))
+
+
+def narrow() -> Server:
+    """A step has three tokens: the last of three requests gets what the others leave."""
+    srv = server(max_num_batched_tokens=3)
+    return together(srv, Request(P[:2], 4), Request(P[:3], 3), Request(P[:7], 2), Request(Q[:2], 1))
+
+
+def drafts_wait() -> Server:
+    """A request with one token left waits for a step that has room for its drafts."""
+    srv = server(max_num_batched_tokens=16, speculative_method="ngram", num_speculative_tokens=3)
+    srv.complete(Request(P[:17], 1))
+    return together(srv, Request(Q[:13], 2), Request(P[:17], 2))
+
+
+def drafts_without_room() -> Server:
+    """A request with one token left starts without drafts if the longest sequence has no room for them."""
+    srv = server(max_num_batched_tokens=16, max_model_len=20, speculative_method="ngram", num_speculative_tokens=3)
+    srv.complete(Request(P[:17], 1))
+    together(srv, Request(Q[:13], 2), Request(P[:17], 2))
+    return together(srv, Request(P[:9], 3, draft_else=1))
+
+
+def shortened() -> Server:
+    """A chunk that is shortened for a drafter with several modules may have no token left."""
+    srv = server(max_num_batched_tokens=16, speculative_method="mtp", num_speculative_tokens=3, multi_module_mtp=True)
+    return together(srv, Request(P[:14], 2), Request(Q[:3], 2), Request(P[:9], 2))
+
+
+def whole_prompt() -> Server:
+    """All chunks of a prompt are in CPU memory: its last token is evaluated again."""
+    srv = server(num_gpu_blocks=5, num_cpu_chunks=8, async_scheduling=False)
+    srv.complete(Request(P[:16], 2))
+    srv.complete(Request(Q, 2))
+    srv.complete(Request(P[:16], 2))
+    return srv
+
+
+def long_drafts() -> Server:
+    """States of a prompt in chunks, and of a long answer with drafts."""
+    srv = server("GA", max_num_batched_tokens=16, speculative_method="ngram", num_speculative_tokens=2)
+    srv.complete(Request(P, 20, draft_else=1))
+    return together(srv, Request((*P, *Q), 9, draft_else=2), Request(P[:20], 5))
+
+
+def parts_loaded() -> Server:
+    """A load replaces the part of a block that the pool has, if it is longer."""
+    srv = server("GA", mamba_block_size=16, prefix_match_unit=4, num_cpu_chunks=24, num_gpu_blocks=18)
+    srv.complete(Request(P, 3))
+    srv.complete(Request((*Q, *Q[::-1], *P[::-1]), 2))
+    srv.complete(Request((*P, *Q[:3]), 2))
+    srv.complete(Request((*P[:38], *Q), 2))
+    srv.complete(Request((*P, *Q), 2))
+    return srv
+
+
 CONVERSATIONS: tuple[Callable[[], Server], ...] = (
     evicted, preempted, window, states, drafts, offloaded, checkpoints, drafted_states, offloaded_states,
-    offloaded_window, urgent,
+    offloaded_window, urgent, crowded, disconnected, pictures, overlapped_drafts, restarted, filled,
+    module_drafts, loads_beside, frees_later, parts_of_blocks, every_block, references, chunks, eagle_window,
+    eagle_states, narrow, drafts_wait, drafts_without_room, shortened, whole_prompt, long_drafts, parts_loaded,
 )  # fmt: skip

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.engines.shared.command_table import ParsedArgument
 from cachesim.engines.vllm.command_table import (
+    COMMAND_TABLE,
     read_hf_overrides,
     read_kv_transfer_config,
     read_max_model_len,
@@ -63,3 +67,57 @@ def test_only_positions_of_a_configuration_may_be_changed() -> None:
 ])  # fmt: skip
 def test_other_connectors_and_policies_are_refused_by_name(config: dict[str, object], refused: str) -> None:
     assert read_kv_transfer_config(config).refused == (refused,)
+
+
+@pytest.mark.parametrize(("config", "found"), [
+    ({"method": "deepseek_mtp"}, ParsedArgument({"speculative_method": "mtp"}, [], [])),
+    ({"method": "medusa"}, ParsedArgument({}, [], ["method 'medusa'"])),
+    ({"method": "draft_model", "disable_lookahead_block_hashes": False, "quantization": None, "other": None, "x": 1},
+     ParsedArgument({"speculative_method": "draft_model", "disable_lookahead_block_hashes": False},
+                    ["quantization", "other"], ["x"])),
+])  # fmt: skip
+def test_a_drafter_is_read_as_a_whole(config: dict[str, object], found: ParsedArgument) -> None:
+    assert read_speculative_config(config) == found
+
+
+@pytest.mark.parametrize("number", [0, -1, 2.0, True, "3", None])
+def test_a_number_of_drafts_is_an_integer_above_zero(number: object) -> None:
+    with pytest.raises(BadInput, match="num_speculative_tokens: expected an integer above 0"):
+        read_speculative_config({"method": "ngram", "num_speculative_tokens": number})
+    assert read_speculative_config({"method": "ngram", "num_speculative_tokens": 1}).options[
+        "num_speculative_tokens"] == 1  # fmt: skip
+
+
+EXTRA = {"blocks_per_chunk": 2, "eviction_policy": "arc", "store_threshold": 3, "offload_prompt_only": False}
+NEEDS = {"num_cpu_chunks": "the number of chunks in CPU memory depends on the size of a block"}
+
+
+@pytest.mark.parametrize(("config", "found"), [
+    ({}, ParsedArgument({}, [], [], needs=NEEDS)),
+    ({"kv_role": "kv_both", "kv_connector_extra_config": EXTRA}, ParsedArgument(EXTRA, ["kv_role"], [], needs=NEEDS)),
+    ({"kv_connector_extra_config": {"cpu_bytes_to_use": 9, "spec_name": "CPUOffloadingSpec", "block_size": 16}},
+     ParsedArgument({}, ["cpu_bytes_to_use", "spec_name"], ["block_size"], needs=NEEDS)),
+    ({"kv_connector_extra_config": {"eviction_policy": "lru", "cpu_bytes_to_use_per_rank": 9}},
+     ParsedArgument({"eviction_policy": "lru"}, ["cpu_bytes_to_use_per_rank"], [], needs=NEEDS)),
+])  # fmt: skip
+def test_a_connector_to_cpu_memory_is_read_as_a_whole(config: dict[str, object], found: ParsedArgument) -> None:
+    assert read_kv_transfer_config({"kv_connector": OFFLOADING, **config}) == found
+
+
+@pytest.mark.parametrize("read", [read_speculative_config, read_kv_transfer_config, read_hf_overrides])
+def test_a_value_that_is_no_object_is_refused(read: Callable[[object], ParsedArgument]) -> None:
+    with pytest.raises(BadInput, match=r"expected a JSON object, found 5"):
+        read(5)
+
+
+def test_the_other_readers_of_the_table() -> None:
+    readers = COMMAND_TABLE.readers
+    assert readers["--max-num-batched-tokens"]("8k").options == {"max_num_batched_tokens": 8000}
+    assert readers["--spec-method"]("ngram").options == {"speculative_method": "ngram"}
+    assert readers["--spec-model"]("x/y") == ParsedArgument(ignored=("x/y",))
+    assert readers["--spec-tokens"]("4").options == {"num_speculative_tokens": 4}
+    assert read_offloading_size("8") == ParsedArgument(ignored=("8",), needs=NEEDS)
+    assert read_offloading_size("0.0") == ParsedArgument()
+    inner = read_hf_overrides({"text_config": {"rope_theta": 2, "x": 1}, "y": 1})
+    assert (inner.ignored, inner.refused) == (["text_config", "rope_theta"], ["y", "x"])
+    assert read_hf_overrides({"text_config": 3}).ignored == ["text_config"]

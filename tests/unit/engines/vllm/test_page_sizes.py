@@ -15,6 +15,7 @@ from cachesim.engines.vllm.page_sizes import (
     attention_block,
     derived_blocks,
     layer_blocks,
+    model_blocks,
     row_bytes,
     state_bytes,
 )
@@ -89,6 +90,19 @@ def test_the_servers_flag_raises_a_block_and_the_logs_number_replaces_it(given, 
 def test_layers_with_smaller_rows_have_longer_blocks(model, given, full, window):
     found = blocks(model, **given)
     assert (found.full, found.window) == (full, window)
+
+
+@pytest.mark.parametrize(("name", "kinds", "found"), [
+    ("gemma-4-31b", ("full", "windows"), LayerBlocks(32, 16, 16)), ("gemma-4-31b", ("full",), LayerBlocks(16, 16, 16)),
+    ("gemma-4-31b", ("windows",), LayerBlocks(16, 16, 16)),
+    ("gpt-oss-20b", ("full", "windows"), LayerBlocks(16, 16, 16)),
+    ("qwen3.5-4b", ("full", "states"), LayerBlocks(528, 528, 528)),
+    ("qwen3.5-4b", ("states",), LayerBlocks(16, 16, 16)),
+])  # fmt: skip
+def test_a_layer_of_each_kind_determines_the_blocks(name, kinds, found):
+    model = real_model(name)
+    one = model._replace(layers=tuple(getattr(model, kind)[0] for kind in kinds))
+    assert model_blocks(V0_33_0, options({}), one) == found
 
 
 def test_layers_in_letters_have_the_blocks_of_the_options():

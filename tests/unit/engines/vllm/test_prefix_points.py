@@ -33,6 +33,19 @@ def test_rows_need_every_block_before_them():
     assert [event.rule for event in known.log.events if isinstance(event, Lost)] == ["R", "R"]
 
 
+def test_the_lengths_of_all_usable_prefixes_are_counted():
+    known = points(GroupPieces(ALL, 4))
+    for text in (TEXT, TEXT[::-1]):
+        chain = UnitChain([text[0] * 10 + place for place in range(3)], 4, text, None)
+        for n in (1, 2):
+            known.gained(0, chain, n)
+    assert known.lengths.in_order() == [4, 4, 8, 8]
+    known.gone(0, 1231, "evicted", "R")
+    assert known.lengths.in_order() == [4, 4, 8]
+    known.gone(0, 1000, "evicted", "R")
+    assert known.lengths.in_order() == [4]
+
+
 def test_a_longer_prefix_holds_only_its_own_tokens():
     known = points(GroupPieces(ALL, 4))
     gain(known, 0, 4)
@@ -72,3 +85,17 @@ def test_of_two_blocks_with_a_key_the_last_one_counts():
     assert lengths(known) == [4]
     known.gone(0, 0, "evicted", "R")
     assert lengths(known) == [] and not known.known
+
+
+@pytest.mark.parametrize("groups", [(GroupPieces(WINDOW, 4, 16),), (GroupPieces(STATE, 8), GroupPieces(WINDOW, 4, 16))])
+def test_a_piece_counts_for_prefixes_that_end_a_window_later(groups):
+    """The first piece of a window of four blocks is the last one to be computed."""
+    known = points(*groups)
+    at = len(groups) - 1
+    if at:
+        gain(known, 0, 16)
+    for end in (16, 12, 8):
+        gain(known, at, end)
+    assert lengths(known) == []
+    gain(known, at, 4)
+    assert 16 in lengths(known)

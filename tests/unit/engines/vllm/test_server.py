@@ -6,6 +6,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Request
+from cachesim.engines.shared.request_queue import key_of
 from cachesim.engines.vllm import ENGINE
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.from_notation import from_line
@@ -152,3 +153,49 @@ def test_a_request_that_does_not_fit_is_refused():
 def test_options_with_which_the_server_does_not_start(model, server, told):
     with pytest.raises(BadInput, match=told):
         ENGINE.start(NEW, model, server, "provenance")
+
+
+def test_tokens_are_computed_under_their_adapter_and_salt():
+    server = ENGINE.start(NEW, "A", {}, "provenance")
+    fields = [{}, {"lora": "a"}, {"cache_salt": "a"}, {"lora": "a", "cache_salt": "s"}, {"priority": "3"}]
+    answers = [server.complete(Request(tuple(range(9)), 1, extra=extra)) for extra in fields]
+    keys = [request.key for request in server.slots]
+    assert keys == [key_of(), key_of("a", ""), key_of("", "a"), key_of("a", "s"), 0] and len({*keys}) == 4
+    assert [answer.under for answer in answers] == ["", "a", "", "a", ""]
+    assert [answer.keys for answer in answers] == [((0, key),) if key else () for key in keys]
+    assert len({answer.outputs[0].digest for answer in answers}) == 4
+    named = [(request.lora_request, request.cache_salt, request.priority) for request in server.slots]
+    assert named == [("", "", 0), ("a", "", 0), ("", "a", 0), ("a", "s", 0), ("", "", 3)]
+
+
+def test_a_reset_fails_while_requests_use_blocks_and_slots_are_not_saved():
+    server = ENGINE.start(NEW, "A", {}, "none")
+    server.submit(Request(tuple(range(40)), 9))
+    server.iterate()
+    assert server.slot("erase", 0) == {"status": 200, "success": False}
+    with pytest.raises(BadInput):
+        server.slot("save", 0)
+
+
+def test_a_server_has_work_until_its_transfers_end():
+    server = ENGINE.start(NEW, "A", {"block_size": 4, "num_cpu_chunks": 8}, "none")
+    server.submit(Request(tuple(range(9)), 2))
+    assert not server.idle and not server.has_requests
+    rounds = 0
+    while server.working:
+        server.iterate()
+        rounds += 1
+    assert server.idle and not server.has_requests and not server.batch_queue and rounds == 3
+    assert not server.scheduler.has_unfinished_transfers()
+
+
+@pytest.mark.parametrize(("groups", "mode", "told"), [
+    ("A", {"kv_groups": "R6/4"}, "reference windows"),
+    ("GA", {"mamba_cache_mode": "all", "speculative_method": "ngram", "num_speculative_tokens": 1,
+            "async_scheduling": False}, "states of drafts with mamba_cache_mode all"),
+])  # fmt: skip
+def test_what_the_model_does_not_compute_starts_without_it_only(groups, mode, told):
+    profile = "vllm@0.31.0" if "mamba_cache_mode" in mode else NEW
+    ENGINE.start(profile, groups, mode, "none")
+    with pytest.raises(BadInput, match=told):
+        ENGINE.start(profile, groups, mode, "provenance")

@@ -2,7 +2,9 @@
 
 import pytest
 
+from cachesim.engines.base import Request
 from cachesim.engines.sglang.managers.schedule_batch import ForwardRange, PrefillStats, ScheduleBatch, TrackPlan
+from tests.unit.engines.sglang.conversations import server
 from tests.unit.engines.sglang.trees import make_cache, make_req
 
 TEXT = tuple(range(100, 140))
@@ -88,6 +90,17 @@ def test_a_lazy_request_with_drafts_takes_the_second_slot_if_two_drafts_reach_a_
     assert (batch.plans[req].track_idx, req.kv.mamba_next_track_idx) == (int(taken == 5), 0)
 
 
+def test_a_lazy_request_with_drafts_loses_its_last_state_without_a_free_slot():
+    batch, req, states = buffered(8, 9, mamba_radix_cache_strategy="extra_buffer_lazy",
+                                  speculative_algorithm="NGRAM", speculative_num_steps=1)  # fmt: skip
+    assert req.kv.mamba_last_track_seqlen == 8
+    req.kv.kv_committed_len = 13
+    states.free_slots.clear()
+    batch.prepare_drafts()
+    assert req.kv.mamba_last_track_seqlen is None and req.kv.mamba_ping_pong_track_buffer == [2, None]
+    assert batch.plans[req].track_idx == 0
+
+
 def test_the_request_with_the_shorter_answer_is_retracted():
     cache, _ = make_cache(size=20)
     long, short = make_req(0, TEXT[:10]), make_req(1, TEXT[10:20])
@@ -120,3 +133,15 @@ def test_running_requests_free_windows_that_they_no_longer_read():
     req.decode_batch_idx = 1
     batch.maybe_evict_swa()
     assert req.kv.swa_evicted_seqlen == 15 and pools.swa_allocator.swa_available_size() == 64 - 5
+
+
+def test_tokens_of_a_prompt_that_no_step_evaluated_count_as_held():
+    """S-DEF-9: two prompts are cut in one step, and the first one is answered after 23 of its 60 tokens."""
+    srv = server("W8 A", max_total_tokens=200, swa_tokens=32, swa_eviction_interval=1, chunked_prefill_size=64)
+    first, second = tuple(range(500, 560)), tuple(range(600, 640))
+    answers = [srv.submit(Request(prompt, n)) for prompt, n in ((first, 8), (second, 1))]
+    while srv.working:
+        srv.iterate()
+    assert [req.num_unread_tokens for req in srv.slots] == [37, 0]
+    assert [req.kv.kv_committed_len for req in srv.slots] == [30, 40]
+    assert answers[0].slot_tokens == (*first, *answers[0].tokens[:7]) and answers[1].slot_tokens == second

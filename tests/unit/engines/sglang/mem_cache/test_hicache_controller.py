@@ -140,3 +140,52 @@ def test_a_copy_without_room_is_not_written(rows):
 ])  # fmt: skip
 def test_a_host_memory_as_small_as_the_pool_loses_what_was_used_least(model, policy, tokens, reused):
     assert reused_by_each(model, policy, 1.0, tokens) == reused
+
+
+def with_copies_behind(rows):
+    """Return a host, and a leaf of the device with nodes behind it that are in host memory only: a chain of two, and
+    another one."""
+    host = Host(rows)
+    one, two, three = host.nodes()
+    four = host.add(two, (11,))
+    for node in (four, two, three):
+        assert host.back_up(node)
+        host.tree.demote(node, "demoted")
+    host.tree.check()
+    return host, one, [two, three, four]
+
+
+def test_a_leaf_without_room_in_host_memory_is_removed_with_the_copies_behind_it(rows):
+    host, one, behind = with_copies_behind(rows)
+    free = host.controller.mem_pool_host[FULL].available_size()
+    assert host.controller.drop_subtree_no_host(one, "R") == [4, 0, 0]
+    assert host.nodes() == [] and host.controller.mem_pool_host[FULL].available_size() == free + 7
+    assert {lost.node for lost in host.tree.changes.lost} == {one, *behind}
+    assert {lost.rule for lost in host.tree.changes.lost} == {"R"}
+    host.tree.check()
+
+
+@pytest.mark.parametrize("use", [
+    lambda host, node: host.tree.loading.update({node: node}),
+    lambda host, node: setattr(node, "write_through_pending", True),
+    lambda host, node: node.lock_ref.__setitem__(FULL, 1), lambda host, node: node.host_lock_ref.__setitem__(FULL, 1),
+], ids=["loading", "writing", "locked", "locked copy"])  # fmt: skip
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_a_leaf_stays_if_a_copy_behind_it_is_in_use(rows, number, use):
+    host, one, behind = with_copies_behind(rows)
+    use(host, behind[number])
+    assert host.controller.drop_subtree_no_host(one, "R") is None
+    assert set(host.nodes()) == {one, *behind} and host.tree.changes.lost == []
+
+
+@pytest.mark.parametrize(("room", "evicted"), [(2, [(3, FULL)]), (3, []), (4, [])])
+def test_an_inner_node_is_copied_after_copies_made_room(rows, room, evicted, monkeypatch):
+    host = Host(rows)
+    node, asked, copied = host.nodes()[1], [], []
+    pool = host.controller.mem_pool_host[FULL]
+    monkeypatch.setattr(pool, "available_size", lambda: room)
+    monkeypatch.setattr(host.controller, "evict_host", lambda n, part: asked.append((n, part)))
+    monkeypatch.setattr(host.controller, "backup_for_write_back", copied.append)
+    monkeypatch.setattr(host.tree.full, "unbacked_nodes", lambda one: [one])
+    host.controller.backup_inside(node, FULL)
+    assert (asked, copied) == (evicted, [node])

@@ -64,3 +64,27 @@ def test_a_chunk_leaves_room_for_shorter_prompts(left, chunk, share):
 def test_only_a_server_with_windows_tries_again_at_once():
     assert [rule(windows) for rule in (stays_full, stays_always, tries_each_step) for windows in (False, True)] == [
         True, False, True, True, False, False]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "tokens", "because"), [
+    ({"chunk": 20}, 20, {"free": 100}), ({"chunk": 19}, 16, {"free": 100}),
+    ({"n": 17, "chunk": 20}, 17, {"n": 17, "free": 100}), ({"n": 17, "chunk": 19}, 16, {"n": 17, "free": 100}),
+    ({"total": 34}, None, {"free": 34, "needed": 35, "answer": 10}),
+    ({"total": 40, "loads": 5}, 16, {"free": 40}), ({"total": 39, "loads": 5}, None,
+                                                   {"free": 39, "needed": 40, "answer": 10}),
+    ({"answer": 9000, "total": 4120}, None, {"free": 4120, "needed": 4121, "answer": 4096}),
+    ({"answer": 9000, "total": 4121}, 16, {"free": 4121}),
+    # 8 tokens of the chunk beyond the window, a window, and a page of 4
+    ({"window": 21, "size": 64, "width": 8}, 16, {"free": 100}),
+    ({"window": 20, "size": 64, "width": 8}, None, {"free": 20, "window": 21}),
+    ({"window": 25, "size": 64, "width": 8, "window_loads": 3}, 16, {"free": 100}),
+    ({"window": 24, "size": 64, "width": 8, "window_loads": 3}, None, {"free": 24, "window": 25}),
+    ({"window": 20, "size": 20, "width": 8}, 8, {"free": 100}), ({"window": 20, "size": 21, "width": 8}, None,
+                                                               {"free": 20, "window": 21}),
+    ({"window": 15, "size": 20, "width": 8}, None, {"free": 15, "window": 21}),
+    ({"window": 20, "size": 20, "width": 8, "chunk": None}, None, {"free": 20, "window": 25}),
+    ({"hit": 6, "n": 14, "chunk": 13}, 10, {"n": 14, "hit": 6, "free": 100}),
+])  # fmt: skip
+def test_admission_with_its_numbers(change, tokens, because):
+    found = admission(BASE._replace(**change))
+    assert (found.value, found.because) == (tokens, {"n": 20, "hit": 4, **because})

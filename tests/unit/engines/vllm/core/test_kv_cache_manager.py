@@ -69,14 +69,29 @@ def test_a_part_of_a_block_is_copied_before_a_sibling_writes_in_it():
     assert manager.get_block_ids(second.request_id)[0][1] == copies[0][1]
 
 
-def test_a_state_of_this_step_is_not_used_in_it():
+@pytest.mark.parametrize("n", [4, 8])
+def test_a_state_of_this_step_is_not_used_in_it(n):
+    """The state after four tokens has the first key of all."""
     server, manager = started("S", num_gpu_blocks=16, max_model_len=64, enable_prefix_caching=True)
-    first, second = received(server, range(9), range(9))
-    manager.allocate_slots(first, 8, manager.empty_kv_cache_blocks)
+    first, second = received(server, range(n + 1), range(n + 1))
+    manager.allocate_slots(first, n, manager.empty_kv_cache_blocks)
     found = manager.get_computed_blocks(second)
-    assert found.n == 8 and manager.allocate_slots(second, 1, found) is None
+    assert found.n == n and manager.allocate_slots(second, 1, found) is None
     manager.new_step_starts()
     assert manager.allocate_slots(second, 1, found) is not None
+
+
+def test_a_state_of_an_earlier_step_is_used_while_its_request_goes_on():
+    server, manager = started("S", num_gpu_blocks=16, max_model_len=64, enable_prefix_caching=True,
+                              prefix_cache_retention_interval=-1)  # fmt: skip
+    first, second = received(server, range(20), [*range(4), 50, 51, 52])
+    manager.allocate_slots(first, 4, manager.empty_kv_cache_blocks)
+    manager.new_step_starts()
+    first.num_computed_tokens = 4
+    manager.allocate_slots(first, 4)
+    found = manager.get_computed_blocks(second)
+    assert found.n == 4 and manager.get_block_ids(first.request_id) == [[*found.tables[0], 2]]
+    assert manager.allocate_slots(second, 3, found) == [[3]]
 
 
 def test_windows_give_back_the_blocks_that_the_next_token_does_not_read():

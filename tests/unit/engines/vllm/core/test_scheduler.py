@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
+from cachesim.base.media_items import image_items
 from cachesim.engines.base import Request
 from cachesim.engines.vllm import ENGINE
+from cachesim.engines.vllm.core.scheduler import draft_step
 from cachesim.engines.vllm.core.scheduler_output import CachedRequestData, NewRequestData, SchedulerOutput
 from cachesim.engines.vllm.request import RequestStatus
+from cachesim.engines.vllm.rules.offload import DraftStep
 
 NEW = "vllm@0.33.0"
 
@@ -83,6 +88,17 @@ def test_a_reset_restarts_running_requests():
     assert step(server).num_scheduled_tokens == {0: 11}
 
 
+def test_a_preempted_request_and_one_that_is_refused_give_their_images_back():
+    """The image is encoded with the first step, whose chunk ends before its last row."""
+    prompt = (*range(4), *image_items("x", 8, 4))
+    scheduler, server = started(prompt, multimodal=True, max_num_batched_tokens=8)
+    request, images = scheduler.requests[0], scheduler.encoder_cache_manager
+    output = server.begin_step().scheduler_output
+    assert (output.num_scheduled_tokens, len(images.inputs(request)), images.freeable) == ({0: 8}, 1, {})
+    scheduler.reset_prefix_cache(reset_running_requests=True)
+    assert images.inputs(request) == [] and len(images.freeable) == 1
+
+
 def test_a_request_leaves_a_step_with_its_tokens():
     output = SchedulerOutput()
     for number, tokens, drafts in ((3, 5, [8, 9]), (4, 1, [])):
@@ -92,3 +108,46 @@ def test_a_request_leaves_a_step_with_its_tokens():
     assert (output.num_scheduled_tokens, output.scheduled_spec_decode_tokens, [*output.scheduled_reqs]) == (
         {4: 1}, {4: []}, [4])
     assert output.remove(4) == 1 and not output.has_cached_reqs and output.total_num_scheduled_tokens == 0
+
+
+@pytest.mark.parametrize(("drafts", "lookahead", "groups", "common", "expected"), [
+    (0, 3, "A/4", 4, DraftStep(0, [0], 0)), (2, 0, "A/4", 4, DraftStep(3, [1], 1)),
+    (2, 3, "A/4", 4, DraftStep(6, [2], 2)), (3, 5, "A/4 W8/2 S/8", 8, DraftStep(9, [3, 5], 2)),
+    (3, 4, "A/4 W8/2 S/8", 8, DraftStep(8, [2, 4], 1)),
+])  # fmt: skip
+def test_a_step_with_drafts_needs_blocks_of_all_groups_but_states(drafts, lookahead, groups, common, expected):
+    model = {"A/4": "A", "A/4 W8/2 S/8": "W8 A S"}[groups]
+    config = ENGINE.start(NEW, model, {"kv_groups": groups}, "none").vllm_config.kv_cache_config
+    assert config.scheduler_block_size == common
+    assert draft_step(drafts, lookahead, config) == expected
+
+
+@pytest.mark.parametrize(("fields", "said", "held"), [({"eog": (9,)}, [7, 8, 9], 7), ({}, [7, 8, 9, 5], 8)])
+@pytest.mark.parametrize("overlap", [False, True])
+def test_an_answer_ends_with_its_last_token_which_is_not_computed(fields, said, held, overlap):
+    server = ENGINE.start(NEW, "A", {"block_size": 4, "async_scheduling": overlap}, "none")
+    answer = server.complete(Request(tuple(range(5)), 4, forced=(7, 8, 9, 5), **fields))
+    assert (answer.tokens, answer.slot_tokens, answer.stop_type) == (said, (*range(5), *said)[:held], "limit")
+
+
+def test_a_client_that_leaves_while_its_chunks_are_loaded_keeps_their_blocks_until_the_load_ends():
+    """CPU memory has room for eight of the ten chunks of two prompts: three of the first one are left."""
+    server = ENGINE.start(NEW, "A", {"block_size": 4, "num_gpu_blocks": 8, "num_cpu_chunks": 8,
+                                     "async_scheduling": False}, "none")  # fmt: skip
+    for prompt in (range(20), range(50, 70)):
+        server.complete(Request(tuple(prompt), 1))
+    server.submit(Request(tuple(range(20)), 1))
+    server.take_tasks()
+    scheduler, pool = server.scheduler, server.scheduler.kv_cache_manager.block_pool
+    step = server.begin_step()
+    request = scheduler.requests[2]
+    assert (request.status, request.num_computed_tokens) == (RequestStatus.WAITING_FOR_REMOTE_KVS, 12)
+    free = pool.get_num_free_blocks()
+    scheduler.finish_request(request)
+    assert (scheduler.finished_recving, pool.get_num_free_blocks(), scheduler.waiting) == ([request], free, [])
+    assert request.task.answer.slot_tokens == () and scheduler.has_unfinished_transfers()
+    scheduler.update_connector_output(step.finished_jobs)
+    assert (scheduler.finished_recving, pool.get_num_free_blocks()) == ([], 7)
+    scheduler.update_connector_output([])
+    scheduler.finish_request(request)
+    assert request.status == RequestStatus.FINISHED_ABORTED and not scheduler.finished_recving

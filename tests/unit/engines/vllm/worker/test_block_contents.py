@@ -86,7 +86,9 @@ def test_a_state_after_drafts_has_the_window_of_the_accepted_token_and_the_matri
     columns = states.users[0].block_ids[1]
     assert states.state_in(0, columns, 0, 0) == state(1)
     assert states.state_in(0, columns, 0, 1) == state(2)
-    assert states.state_in(0, columns, 2, 1) is None
+    assert states.state_in(0, columns, 2, 1) is None and states.state_in(0, columns, 0, 2) is None
+    states.matrices[0, 6] = state(3)
+    assert states.state_in(0, columns, 0, 2) == state(3), "without a window, which has two places"
     states.copy_state(states.users[0], states.states[0], 0, 2, 1)
     assert states.state_in(0, columns, 2, 0) == state(2)
 

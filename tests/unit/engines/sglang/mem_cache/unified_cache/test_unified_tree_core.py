@@ -1,10 +1,15 @@
 """Splits, parts and locks of the tree, and its walk by weight."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from cachesim.base.errors import ProcessAborted
+from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, SWA
-from tests.unit.engines.sglang.crowded_host import reused_by_each
+from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
+from tests.unit.engines.sglang.conversations import server
+from tests.unit.engines.sglang.crowded_host import REQUESTS, reused_by_each
 from tests.unit.engines.sglang.trees import insert, make_cache, take
 
 KEY = (1, 2, 3, 4, 5, 6)
@@ -146,3 +151,136 @@ def test_parts_that_left_the_device_are_found_in_host_memory(model, policy, toke
 ])  # fmt: skip
 def test_copies_that_do_not_fit_leave_the_tree(model, policy, reused):
     assert reused_by_each(model, policy, 1.0, 100) == reused
+
+
+def crowded(model, **flags):
+    """Return the tree of a server with host memory, after conversations that compete for it."""
+    parts = {"W8 A": {"swa_tokens": 48}, "GA": {"max_mamba_cache_size": 5, "mamba_track_interval": 8, "state_grid": 8}}
+    srv = server(model, max_total_tokens=72, enable_hierarchical_cache=True, **parts[model], **flags)
+    for request in REQUESTS[:4]:
+        srv.complete(request)
+    core = srv.scheduler.tree_cache.tree_core
+    core.check()
+    return core
+
+
+def on_device(core):
+    return next(node for node in core.nodes() if not node.evicted and node.value[SWA] is not None)
+
+
+def in_host(core):
+    return next(node for node in core.nodes() if node.evicted)
+
+
+def shorter(node):
+    node.key = node.key[1:]
+
+
+@pytest.mark.parametrize(("change", "told"), [
+    (lambda core: setattr(core.full, "evictable_size", core.full.evictable_size + 1),
+     "part F: 19 tokens evictable and 51 protected, counted 20 and 51"),
+    (lambda core: setattr(core.swa, "protected_size", 1),
+     "part S: 30 tokens evictable and 11 protected, counted 30 and 1"),
+    (lambda core: core.swa.lru_list.remove_node(on_device(core)), "the recency list of part S does not hold its nodes"),
+    (lambda core: core.swa.host_lru_list.remove_node(in_host(core)), "the list of copies of part S lacks some"),
+    (lambda core: core.swa.host_lru_list.insert_mru(on_device(core)), "the list of copies of part S has other nodes"),
+    (lambda core: core.evictable_device_leaves.popitem(), "the set of evictable leaves is not that of the tree"),
+    (lambda core: core.evictable_device_leaves.put(in_host(core)), "the set of evictable leaves is not that"),
+    (lambda core: core.evictable_host_leaves.popitem(), "the set of host leaves is not that of the tree"),
+    (lambda core: shorter(in_host(core)), "does not continue its parent by whole pages"),
+    (lambda core: setattr(in_host(core), "end", 99), "does not continue its parent by whole pages"),
+    (lambda core: in_host(core).host_value.__setitem__(FULL, None), "has None for"),
+    (lambda core: in_host(core).lock_ref.__setitem__(SWA, 1), "those of full attention are not the most"),
+    (lambda core: in_host(core).lock_ref.__setitem__(SWA, -1), "those of full attention are not the most"),
+])  # fmt: skip
+def test_a_tree_that_does_not_agree_with_its_nodes_is_noticed(change, told):
+    core = crowded("W8 A")
+    change(core)
+    with pytest.raises(Crash, match=told):
+        core.check()
+
+
+def test_a_node_with_more_locks_than_its_parent_is_noticed(core):
+    node = next(core.nodes())
+    lower = core.split_node(node, 4) and node
+    lock = core.inc_lock_ref(lower)
+    assert core.check() is None
+    lower.lock_ref[FULL] += 1
+    with pytest.raises(Crash, match="has more locks than its parent"):
+        core.check()
+    lower.lock_ref[FULL] -= 1
+    core.dec_lock_ref(lock)
+
+
+def test_lists_of_copies_have_places_of_their_own_in_a_node(core):
+    for component, part in ((core.swa, SWA), (core.mamba, MAMBA)):
+        assert (component.lru_list.pt, component.host_lru_list.pt) == (part, part + 3)
+        assert (component.lru_list.use_host_ptr, component.host_lru_list.use_host_ptr) == (False, True)
+
+
+def test_a_node_that_comes_back_is_a_leaf_instead_of_its_parent():
+    core = crowded("GA")
+    node = next(node for node in core.nodes() if node.evicted and node.parent in core.evictable_device_leaves)
+    assert node in core.evictable_host_leaves
+    core.unevict_node(node, core.full.alloc_on_device(len(node.key)))
+    assert node in core.evictable_device_leaves and node.parent not in core.evictable_device_leaves
+    assert node not in core.evictable_host_leaves
+    core.check()
+
+
+@pytest.mark.parametrize(("part", "n"), [(FULL, 3), (SWA, 3), (MAMBA, 1)])
+def test_slots_that_no_node_got_are_given_back(core, part, n):
+    component = core.components[part]
+    free = component.available_size()
+    taken = component.alloc_on_device(n)
+    assert component.available_size() == free - n
+    component.free_on_device(taken)
+    assert component.available_size() == free
+
+
+@pytest.mark.parametrize(("listed", "locks", "order"), [(True, 0, [8, 9, 7]), (False, 0, [9, 7, 8]), (False, 1, [8])])
+def test_copies_of_a_window_are_divided_with_their_node_and_its_place(core, listed, locks, order):
+    """Locked copies are not listed."""
+    swa = core.swa
+    swa.host_pool = object()
+    recent, child, upper = UnifiedTreeNode(8), UnifiedTreeNode(9, key=(3, 4)), UnifiedTreeNode(7, key=(1, 2))
+    for node in (recent, child):
+        node.host_value[SWA] = np.arange(4)
+    if listed:
+        swa.host_lru_list.insert_mru(child)
+    swa.host_lru_list.insert_mru(recent)
+    child.host_lock_ref[SWA], child.host_lock_uuid[SWA], child.lock_ref[SWA], child.window_lock_uuid = locks, 3, 2, 5
+    swa.redistribute_on_node_split(upper, child)
+    assert [node.id for node in swa.host_lru_list.members()] == order
+    assert [node.host_value[SWA].tolist() for node in (upper, child)] == [[0, 1], [2, 3]]
+    assert (upper.host_lock_ref[SWA], upper.lock_ref[SWA]) == (locks, 2)
+    assert (upper.host_lock_uuid[SWA], child.host_lock_uuid[SWA]) == (3, None)
+    assert (upper.window_lock_uuid, child.window_lock_uuid) == (5, None)
+
+
+def path_of(*parts):
+    """Return the last of some nodes, each of four tokens with these parts: S = a window, H = a copy of it."""
+    node = UnifiedTreeNode(0)
+    for number, part in enumerate(parts, 1):
+        node = UnifiedTreeNode(number, parent=node, key=(1, 2, 3, 4))
+        node.value[SWA], node.host_value[SWA] = "S" in part or None, "H" in part or None
+        node.write_through_pending = "w" in part
+    return node
+
+
+@pytest.mark.parametrize(("parts", "unbacked"), [
+    (("S", "S", "S"), [1, 2, 3]), (("S", "S", "S", "S"), [2, 3, 4]), (("S", "SH", "S"), [1, 3]), (("S", "", "S"), [3]),
+    (("S", "H", "S"), [1, 3]), (("S", "Sw", "S"), [3]), (("S", "S", ""), []), ((), []),
+])  # fmt: skip
+def test_windows_before_the_end_of_a_node_that_have_no_copies(core, parts, unbacked):
+    """A window of nine tokens lies in three nodes of four."""
+    core.swa.context = replace(core.swa.context, swa_retain_window=9)
+    assert [node.id for node in core.swa.unbacked_nodes(path_of(*parts))] == unbacked
+
+
+@pytest.mark.parametrize(("parts", "loaded"), [
+    (("H", "H", "H"), [1, 2, 3]), (("H", "H", "H", "H"), [2, 3, 4]), (("H", "S", "H"), [1, 3]), (("S", "S"), []),
+])  # fmt: skip
+def test_windows_that_a_match_loads(core, parts, loaded):
+    core.swa.context = replace(core.swa.context, swa_retain_window=9)
+    assert [node.id for node in core.swa.nodes_to_load(path_of(*parts))] == loaded

@@ -1,0 +1,66 @@
+"""Recordings of vLLM's classes: their options, and their steps on our server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cachesim.engines.vllm.recordings import CLASSES, setup, undecided
+from tests.unit.engines.class_recordings import first_difference, name_of, recordings, wrong_requests
+
+RECORDINGS = recordings("vllm", "vllm_offload")
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=name_of)
+def test_each_step_of_a_recording_is_repeated(path: Path) -> None:
+    assert first_difference(path) is None
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=name_of)
+def test_the_requests_that_read_something_wrong_are_those_of_the_recording(path: Path) -> None:
+    assert wrong_requests(path) is None
+
+
+CONFIG = {
+    "groups": [{"kind": "mamba", "block_size": 8, "eagle": True},
+               {"kind": "swa", "window": 6, "block_size": 4, "eagle": False},
+               {"kind": "rswa", "window": 5, "block_size": 4, "eagle": False},
+               {"kind": "chunked", "chunk": 16, "block_size": 4, "eagle": False}],
+    "spec": None, "retention": None, "prefix_match_unit": None, "ckpt_align": None, "num_blocks": 30,
+    "max_model_len": 128, "max_num_batched_tokens": 24, "max_num_seqs": 6, "long_prefill_token_threshold": 10,
+    "caching": True, "policy": "priority", "watermark": 0.0, "reserve_full": True, "async_scheduling": False,
+    "num_spec": 0, "shared_prefix_checkpoint": False, "dcp": 1,
+}  # fmt: skip
+FLAGS = {
+    "num_gpu_blocks": 30, "max_model_len": 128, "max_num_batched_tokens": 24, "max_num_seqs": 6,
+    "long_prefill_token_threshold": 10, "enable_prefix_caching": True, "scheduling_policy": "priority",
+    "watermark": 0.0, "scheduler_reserve_full_isl": True, "async_scheduling": False, "num_speculative_tokens": 0,
+    "enable_mamba_shared_prefix_checkpoint": False, "decode_context_parallel_size": 1,
+    "kv_groups": "S/8e W6/4 R5/4 K16/4", "prefix_cache_retention_interval": -1, "prefix_match_unit": 0,
+    "speculative_method": "", "multi_module_mtp": False, "disable_lookahead_block_hashes": False,
+    "disable_eagle_block_drop": False, "multimodal": False, "mamba_cache_mode": "align",
+    "mamba_prefill_checkpoint_alignment": 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "flags"), [
+    ({}, {}), ({"retention": 16, "prefix_match_unit": 4, "ckpt_align": 2},
+               {"prefix_cache_retention_interval": 16, "prefix_match_unit": 4,
+                "mamba_prefill_checkpoint_alignment": 2}),
+    ({"spec": "ngram", "num_spec": 3}, {"speculative_method": "ngram", "num_speculative_tokens": 3}),
+    ({"spec": "mtp_hash"}, {"speculative_method": "mtp", "multi_module_mtp": True}),
+    ({"spec": "eagle_drop"}, {"speculative_method": "eagle", "disable_lookahead_block_hashes": True}),
+    ({"spec": "eagle_keep"}, {"speculative_method": "eagle", "disable_eagle_block_drop": True}),
+    ({"images": True, "mamba_cache_mode": "all", "offload": {"num_cpu_chunks": 8}},
+     {"multimodal": True, "mamba_cache_mode": "all", "num_cpu_chunks": 8}),
+])  # fmt: skip
+def test_a_header_names_model_and_options(given, flags):
+    """States come first: wrong rows mark no state in a recording. Reference windows stand for full attention."""
+    assert setup({**CONFIG, **given}) == ("S W6 A K16", {**FLAGS, **flags})
+
+
+def test_answers_that_read_reference_windows_are_not_judged():
+    assert undecided({"config": CONFIG}) == "reference windows are not computed"
+    assert undecided({"config": {**CONFIG, "groups": CONFIG["groups"][:2]}}) == ""
+    assert CLASSES.wrong({"bad": {"3": ["wrong"], "4": ["draft_wrong"]}}) == {3} and CLASSES.wrong({}) == set()

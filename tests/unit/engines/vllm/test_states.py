@@ -1,0 +1,115 @@
+"""Rules of recurrent states at the boundaries of their arguments: every value is written out."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.engines.vllm.rules import states
+from cachesim.engines.vllm.rules.blocks import BlockNeed
+from cachesim.engines.vllm.rules.states import StateBoundary, StateExport, StateInside, StateTail
+
+F, T = False, True
+NEED = BlockNeed(tokens=33, block=8, held=0, hit=0, idle=0, skipped=0, first=T, partial=F, cap=0)
+
+
+@pytest.mark.parametrize(("change", "scratch", "begun", "checkpoint", "now", "fresh", "plain"), [
+    ({}, 0, F, F, 1, 1, 1), ({"tokens": 8}, 0, F, F, 1, 1, 1), ({}, 0, F, T, 2, 2, 2), ({}, 0, T, T, 2, 2, 5),
+    ({}, 2, F, F, 3, 3, 3), ({}, 2, T, F, 1, 1, 1), ({}, 2, T, T, 2, 4, 7), ({}, 2, F, T, 4, 4, 4),
+    ({"held": 5}, 0, T, F, 0, 0, 0), ({"held": 4}, 0, T, F, 1, 1, 1), ({"held": 6}, 0, T, F, -1, -1, -1),
+    ({"hit": 5}, 0, F, F, 0, 0, 0), ({"hit": 4}, 0, F, F, 1, 1, 1), ({"hit": 4, "idle": 3}, 0, F, F, 4, 4, 4),
+    ({"hit": 5, "partial": T}, 0, F, F, 1, 1, 2), ({"hit": 9, "partial": T}, 0, F, F, 1, 1, 2),
+    ({"hit": 4, "partial": T}, 0, F, F, 2, 2, 2), ({"hit": 4, "partial": T}, 0, T, T, 2, 2, 2),
+    ({"held": 5}, 2, T, T, 2, 2, 2), ({"held": 5}, 2, F, F, 2, 2, 3),
+])  # fmt: skip
+def test_free_blocks_that_states_need(change, scratch, begun, checkpoint, now, fresh, plain):
+    ask = NEED._replace(**change)
+    found = [rule(ask, scratch, begun, checkpoint)
+             for rule in (states.states_needed, states.states_needed_fresh, states.states_needed_set)]  # fmt: skip
+    assert found == [now, fresh, plain]
+
+
+@pytest.mark.parametrize(("kind", "partial", "promised", "state", "copy"), [
+    ("mamba", F, F, T, T), ("mamba", F, T, F, F), ("mamba", T, F, T, T), ("full", F, T, T, T), ("full", T, F, T, F),
+])  # fmt: skip
+def test_a_request_waits_for_what_the_step_computes(kind, partial, promised, state, copy):
+    found = states.wait_for_state(kind, partial, promised), states.wait_for_copy(kind, partial, promised)
+    assert [one.value for one in found] == [state, copy]
+    assert [one.because for one in found] == [{"promised": promised}] * 2
+
+
+@pytest.mark.parametrize(("tokens", "drop", "lookahead", "last", "whole"), [
+    (17, F, 0, 16, 16), (16, F, 0, 8, 16), (18, F, 2, 16, 16), (17, F, 2, 8, 16), (16, T, 0, 8, 8), (15, T, 0, 0, 0),
+    (7, T, 0, 0, 0), (8, F, 0, 0, 8), (7, F, 0, 0, 0), (24, T, 9, 16, 16), (9, F, 1, 8, 8),
+])  # fmt: skip
+def test_the_last_length_at_which_a_prompt_resumes(tokens, drop, lookahead, last, whole):
+    assert states.last_boundary(tokens, 8, drop, lookahead) == last
+    assert states.last_boundary_whole(tokens, 8, drop, lookahead) == whole
+
+
+@pytest.mark.parametrize(("ask", "position", "older"), [
+    (StateBoundary(33, unit=4, align=8, drop=F, lookahead=0), 32, 32),
+    (StateBoundary(32, unit=4, align=8, drop=F, lookahead=0), 24, 28),
+    (StateBoundary(34, unit=4, align=8, drop=F, lookahead=3), 24, 32),
+    (StateBoundary(33, unit=4, align=8, drop=T, lookahead=0), 24, 28),
+    (StateBoundary(4, unit=4, align=8, drop=F, lookahead=0), 0, 0),
+])  # fmt: skip
+def test_the_length_of_a_state_inside_a_chunk(ask, position, older):
+    assert (states.checkpoint(ask), states.checkpoint_unit(ask)) == (position, older)
+
+
+@pytest.mark.parametrize(("end", "interval", "last", "prompt"), [
+    (40, 0, T, T), (39, 0, F, F), (39, 8, T, T), (41, 0, T, F), (41, 8, T, F), (39, -1, T, T),
+])  # fmt: skip
+def test_chunks_that_keep_a_state_inside(end, interval, last, prompt):
+    found = [rule(end, 40, interval) for rule in (states.reserve_last, states.reserve_in_prompt, states.reserve_every)]
+    assert found == [last, prompt, T]
+
+
+def test_columns_and_exports_of_the_worker():
+    assert [states.start_column(computed, 8, 4) for computed in (8, 9, 16)] == [0, 1, 1]
+    assert [states.start_column_smallest(computed, 8, 4) for computed in (4, 5, 8, 9)] == [0, 1, 1, 2]
+    assert [states.export_alone(reserved) for reserved in (F, T)] == [T, T]
+    assert [states.export_reserved(reserved) for reserved in (F, T)] == [F, T]
+    assert [states.counted_blocks(published, 5) for published in (3, 9)] == [3, 9]
+    assert [states.counted_with_column(published, 5) for published in (3, 9)] == [6, 9]
+    assert (states.keyed_once(), states.keyed_again()) == (F, T)
+    assert [states.left_behind(5, inside) for inside in (F, T)] == [5, 4]
+    assert [states.left_behind_alone(5, inside) for inside in (F, T)] == [5, 0]
+
+
+NOWHERE = StateInside(own=F, junction=F, ended=F, interval=0, masked_in=F)
+
+
+@pytest.mark.parametrize(("change", "kept"), [
+    ({}, (F, F, F)), ({"own": T}, (T, T, F)), ({"junction": T}, (T, T, T)), ({"ended": T}, (F, T, T)),
+    ({"interval": 8}, (F, T, T)), ({"interval": -1}, (F, T, T)), ({"masked_in": T}, (T, F, F)),
+])  # fmt: skip
+def test_states_inside_a_chunk_that_can_be_found(change, kept):
+    ask = NOWHERE._replace(**change)
+    assert (states.keep_inside(ask), states.keep_own(ask), states.keep_end(ask)) == kept
+
+
+TAIL = StateTail(tokens=20, end=20, own_end=16, unit=4, block=8, junction=F)
+
+
+@pytest.mark.parametrize(("change", "found"), [
+    ({}, (T, T, F)), ({"end": 16}, (F, F, F)), ({"end": 16, "own_end": 20}, (F, F, T)),
+    ({"end": 16, "junction": T}, (T, T, T)), ({"tokens": 16, "end": 16}, (T, F, F)),
+    ({"tokens": 16, "end": 16, "junction": T}, (T, F, F)), ({"unit": 8}, (T, F, F)),
+])  # fmt: skip
+def test_states_at_the_end_of_a_chunk_that_can_be_found(change, found):
+    ask = TAIL._replace(**change)
+    assert (states.state_tail(ask), states.state_tail_end(ask), states.state_tail_own(ask)) == found
+
+
+EXPORT = StateExport(start=8, end=40, position=32, unit=4, block=8, grid=4)
+
+
+@pytest.mark.parametrize(("change", "fits"), [
+    ({}, T), ({"grid": 0}, F), ({"grid": 8}, T), ({"grid": 16}, F), ({"start": 10}, F), ({"position": 12}, T),
+    ({"position": 8}, F), ({"position": 40}, F), ({"position": 39, "grid": 1}, T), ({"position": 11, "grid": 1}, F),
+    ({"start": 0}, T), ({"start": 16}, T), ({"start": 24}, T), ({"start": 28}, F), ({"start": 32, "position": 36}, F),
+    ({"end": 33}, T), ({"start": 20, "position": 24, "end": 33}, T), ({"start": 20, "position": 24, "end": 32}, F),
+])  # fmt: skip
+def test_states_that_the_kernels_can_export(change, fits):
+    assert states.state_inside(EXPORT._replace(**change)) is fits

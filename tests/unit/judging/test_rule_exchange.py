@@ -1,0 +1,173 @@
+"""Variants of a rule set, rule sets with exchanged rules, and the record of which questions of a run matter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Callable, Mapping
+
+import pytest
+
+from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.shared.rule_set import RuleSet
+from cachesim.judging import rule_exchange
+from cachesim.judging.rule_exchange import (
+    START,
+    AskedRules,
+    RuleVariant,
+    agrees,
+    exchanged,
+    is_compatible,
+    is_number,
+    variants,
+    variants_in,
+    with_changes,
+)
+
+
+@rule("TEST-EXCHANGE.DOUBLE", Role.PLAN, "doubles")
+def double(n: int) -> Decision:
+    return Decision(2 * n, {})
+
+
+@rule("TEST-EXCHANGE.SQUARE", Role.PLAN, "squares")
+def square(n: int) -> Decision:
+    return Decision(n * n, {})
+
+
+@rule("TEST-EXCHANGE.FAILS", Role.PLAN, "fails on 3")
+def failing(n: int) -> Decision:
+    return Decision(2 * n // (n != 3), {})
+
+
+@rule("TEST-EXCHANGE.WIDER", Role.PLAN, "needs a second argument")
+def wider(n: int, m: int) -> Decision:
+    return Decision(n + m, {})
+
+
+@rule("TEST-EXCHANGE.DEFAULT", Role.PLAN, "has a second argument with a default")
+def with_default(n: int, m: int = 0) -> Decision:
+    return Decision(n + m, {})
+
+
+@rule("TEST-EXCHANGE.PLAIN", Role.PLAN, "returns no Decision")
+def plain(n: int) -> int:
+    return n
+
+
+@rule("TEST-EXCHANGE.OTHER-PLAIN", Role.PLAN, "returns no Decision, too")
+def other_plain(n: int) -> int:
+    return n
+
+
+@rule("TEST-EXCHANGE.DROPS", Role.DROP, "has another role")
+def drops(n: int) -> Decision:
+    return Decision(n, {})
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A table in a table."""
+
+    step: int = 1
+    source: str = "x"
+
+
+@dataclass(frozen=True, repr=False)
+class Table(RuleSet):
+    """A small rule set. ``late`` affects the log alone."""
+
+    size: Callable[..., Any]
+    keep: Callable[..., Any]
+    erase_told: Callable[..., Any] = double
+    width: int = 8
+    inner: Inner = Inner()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    silent: frozenset[str] = frozenset()
+
+
+def table(name: str, **values: Any) -> Table:
+    return Table(name, "b1", "x", **{"size": double, "keep": plain, **values})
+
+
+OLD = table("t@1")
+NEW = table("t@2", size=square, keep=other_plain, erase_told=square, width=9, inner=Inner(2, "y"),
+            silent=frozenset("a"))  # fmt: skip
+NEWER = table("t@3", size=square, width=10, defaults={"a": 1})
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    """The rule sets of a version, by name."""
+    known = {one.name: one for one in (OLD, NEW, NEWER)}
+    monkeypatch.setattr(rule_exchange, "rules_of", known.__getitem__)
+    return known
+
+
+SIZE = RuleVariant("size", double.rule, square.rule, "t@2")
+KEEP = RuleVariant("keep", plain.rule, other_plain.rule, "t@2")
+WIDTH, WIDER = RuleVariant("width", "width", "width 9", "t@2"), RuleVariant("width", "width", "width 10", "t@3")
+STEP = RuleVariant("inner.step", "inner.step", "inner.step 2", "t@2")
+
+
+def test_a_variant_comes_from_the_first_rule_set_that_has_it():
+    assert variants_in(OLD, [OLD, NEW, NEWER]) == [SIZE, KEEP]
+    assert variants_in(OLD, [NEWER, NEW]) == [SIZE._replace(profile="t@3"), KEEP]
+    assert variants_in(OLD, [NEW, NEWER], numbers=True) == [SIZE, KEEP, WIDTH, STEP, WIDER]
+    assert variants_in(OLD, [table("t@4", width=8)], numbers=True) == []
+
+
+def test_the_variants_of_a_profile_are_those_of_its_engine(tables, monkeypatch):
+    monkeypatch.setattr(rule_exchange, "engine_of", lambda profile: type("Engine", (), {"profiles": tables}))
+    assert variants("t@1") == [SIZE, KEEP]
+    assert variants("t@3") == [RuleVariant("size", square.rule, double.rule, "t@1"), KEEP]
+
+
+@pytest.mark.parametrize(("old", "new", "fits"), [
+    (double, square, True), (double, wider, False), (double, with_default, True), (with_default, double, False),
+    (double, plain, False), (plain, double, False), (plain, other_plain, True), (double, drops, False),
+    (double, len, False), (len, double, False), (double, 3, False), (3, 4, False),
+])  # fmt: skip
+def test_a_rule_is_exchanged_for_one_with_its_role_arguments_and_kind_of_answer(old, new, fits):
+    assert is_compatible(old, new) is fits
+
+
+@pytest.mark.parametrize(("field", "value", "counts"), [
+    ("width", 8, True), ("width", "a text", True), ("width", None, True), ("name", "t@1", False),
+    ("inner.source", "x", False), ("inner.step", 1, True), ("size", double, False), ("inner", Inner(), False),
+    ("defaults", {}, False), ("silent", frozenset(), False),
+])  # fmt: skip
+def test_numbers_and_texts_that_affect_decisions_are_exchanged(field, value, counts):
+    assert is_number(field, value) is counts
+
+
+def test_a_rule_set_with_changes_keeps_its_other_rules(tables):
+    found = with_changes("t@1", [SIZE, WIDER, STEP])
+    assert found == table("t@1", size=square, width=10, inner=Inner(2, "x"))
+    assert exchanged(OLD, []) is OLD
+
+
+@pytest.mark.parametrize(("new", "n", "same"), [
+    (square, 2, True), (square, 3, False), (failing, 2, True), (failing, 3, False), (wider, 2, False),
+])  # fmt: skip
+def test_another_rule_agrees_if_it_gives_the_same_answer(new, n, same):
+    assert agrees(new, (n,), {}, double(n)) is same
+
+
+def test_the_questions_that_a_variant_answers_otherwise_are_recorded(tables):
+    asked = AskedRules(OLD, [SIZE, WIDTH])
+    assert (asked.request, asked.count, asked.times) == (START, 0, {})
+    assert (asked.matter, asked.first) == ({1: (0, START)}, {1: START}), "a number is always there"
+    assert asked.rules.size(2) == Decision(4, {}, double.rule) and 0 not in asked.matter
+    for request, n in ((0, 5), (4, 6), (7, 2)):
+        asked.request = request
+        assert asked.rules.size(n).value == 2 * n
+    assert asked.rules.keep(1) == 1
+    assert (asked.count, asked.times) == (5, {"size": (4, 7), "keep": (5, 7)})
+    assert (asked.matter, asked.first) == ({1: (0, START), 0: (3, 4)}, {1: START, 0: 0})
+
+
+def test_a_rule_without_a_decision_counts_as_different_at_every_question(tables):
+    asked = AskedRules(OLD, [SIZE, KEEP])
+    asked.request = 3
+    assert asked.rules.keep(n=1) == 1 and asked.rules.erase_told(1).value == 2
+    assert (asked.matter, asked.first, asked.times) == ({1: (1, 3)}, {1: 3}, {"keep": (1, 3), "erase_told": (2, 3)})
