@@ -4,8 +4,6 @@ import pytest
 
 from cachesim.engines.sglang import recordings
 from cachesim.engines.sglang.recordings import CLASSES
-from tests.unit.engines.class_recordings import first_difference, name_of, wrong_requests
-from tests.unit.engines.class_recordings import recordings as recorded
 
 CONFIG = {"kind": "full_swa_mamba", "page_size": 4, "window": 6, "tokens": 188, "swa_tokens": 128, "states": 24,
           "max_running": 4, "chunked_prefill_size": None, "schedule_policy": "lpm", "eviction_policy": "slru",
@@ -40,8 +38,3 @@ def test_marks_of_wrong_reads():
 @pytest.mark.parametrize("kind", ["full", "full_swa"])
 def test_a_model_has_the_layers_of_its_kind(kind):
     assert recordings.setup({"kind": kind, "window": 8})[0] == {"full": "A", "full_swa": "W8 A"}[kind]
-
-
-@pytest.mark.parametrize("path", recorded("sglang"), ids=name_of)
-def test_each_step_of_a_recording_is_repeated(path):
-    assert first_difference(path) is None and wrong_requests(path) is None
