@@ -230,7 +230,7 @@ def test_wrong_answers_end_the_judgement_and_their_server_comes_first(search, mo
     assert [one[0] for one in judged] == [0, 1, 1] and judged[0] == (0, search.scale, "judged")
 
 
-def costly(rank, is_imprecise=False):
+def ranked(rank, is_imprecise=False):
     return SimpleNamespace(rank=rank, setting=SimpleNamespace(is_imprecise=is_imprecise), cost=rank)
 
 
@@ -242,9 +242,9 @@ def costly(rank, is_imprecise=False):
 def test_rows_of_fewer_bits_are_tried_where_much_is_left(best, more, shown):
     """They are named with the others, in order, only if the best of all settings has them."""
     search = AgentSearch.__new__(AgentSearch)
-    rounds = iter([([costly(*one) for one in best], ["wrong"]), ([costly(*one) for one in more], ["bad"])])
+    rounds = iter([([ranked(*one) for one in best], ["wrong"]), ([ranked(*one) for one in more], ["bad"])])
     search.fitted = lambda options: [f"fitted {options}"]
-    search.compared = lambda fitted: [costly(9)]
+    search.compared = lambda fitted: [ranked(9)]
     search.judged = lambda compared, most: next(rounds)
     search.listener = SimpleNamespace(begins=lambda n: None, leads=lambda basis, one: None)
     search.agents, search.first, search.excluded, search.scale = SimpleNamespace(smaller={"x": 1}), ["first"], [], 1
