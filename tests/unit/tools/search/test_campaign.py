@@ -260,6 +260,13 @@ def test_a_refused_conversation_is_counted_and_a_crash_is_a_finding():
         3, 2, [(3 * SPREAD + 1, "simulator")])  # fmt: skip
 
 
+def test_the_file_name_of_a_search_is_that_of_earlier_versions():
+    """Without another rule set, its name is the one that versions without comparisons gave it."""
+    one = CampaignPlan("mlx_lm@0.32.2", ("survives",), ("A",), "provenance", 3)
+    assert one.stem == "campaign-mlx_lm@0.32.2-seed3-4b1eeec7"
+    assert one._replace(against="mlx_lm@0.31.0").stem == "campaign-mlx_lm@0.32.2-seed3-38a964f9"
+
+
 def test_a_search_has_a_file_name_of_its_own():
     one = plan()
     assert one.stem.startswith(f"campaign-{PROFILE}-seed3-") and one.stem == plan().stem and one.engine == "mlx_lm"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.tools.search.repair import with_failures
-from cachesim.tools.search.report import repair_report
+from cachesim.tools.search.report import _changes, repair_report
 from tests.unit.tools.run.made import shown
 
 CASE = {"conversation": "c1", "line": "A4/A", "model": "GA", "server": {"kv_unified": True, "ctx_size": 64}}
@@ -60,6 +60,14 @@ def test_a_group_lists_its_findings_and_the_other_changes_that_cure_it():
     assert lines[-3:] == [
         "1 of them also cured by f1: R.9 (-50.00 %)", "2 of them also cured by f2: R.9 (-50.00 %, breaks 1)",
         "3 of them also cured by f3: R.9 (-50.00 %, breaks 2)"]  # fmt: skip
+
+
+def test_a_change_that_breaks_something_is_red():
+    rows = [{"field": "f", "old": "R.1", "new": "R.2", "failures": 3, "cost": 0.5, "broken": n} for n in (0, 2)]
+    table = _changes(rows)
+    cells = [[*map(str, column.cells)] for column in table.columns]
+    assert cells == [["1", "2"], ["3", "3"], ["+50.00 %"] * 2, ["0", "2"], ["f: R.1 -> R.2"] * 2]
+    assert [cell.style for cell in table.columns[3].cells] == ["", "red"]
 
 
 def test_a_case_without_a_line_is_the_number_of_its_conversation():
