@@ -34,12 +34,13 @@ _ITEM = re.compile(r"[ \t]*-[ \t]+(.*)")
 class ShellWord(NamedTuple):
     """A word. ``place``: its first character in the command line, from 1; ``variable``: place of a shell variable or
     command substitution in it, 0 = it has none; ``unset``: variables whose defaults stand in the text, so that the word
-    is right if they are not set."""
+    is right if they are not set; ``origin``: file and line from which it comes, "" = the command line."""
 
     text: str
     place: int
     variable: int = 0
     unset: tuple[str, ...] = ()
+    origin: str = ""
 
 
 def shell_words(text: str) -> list[ShellWord]:

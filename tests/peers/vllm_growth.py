@@ -129,7 +129,8 @@ def measure(letters, load, sizes):
         ratio, growth = last.ours / last.released, ""
         if last is not first:
             power = math.log(last.ours / first.ours) / math.log(last.blocks / first.blocks)
-            growth, holds = f", exponent {power:.2f} from {first.blocks} blocks on", holds and power <= EXPONENT
+            growth = f", exponent {power:.2f} from {first.blocks} blocks on"
+            holds = holds and (blocks < sizes[-1] or power <= EXPONENT)
         holds = holds and ratio <= MOST
         print(f"{letters:4}{load:9}{blocks:8} blocks: released {last.released:.2f} s, ours with provenance "
               f"{last.ours:.2f} s, {ratio:.2f} x{growth}", flush=True)  # fmt: skip

@@ -649,6 +649,7 @@ COMMAND_TABLE = CommandTable(
         "--enable-ep-moe": "--ep-size", "--enable-deepep-moe": "--moe-a2a-backend", "--enable-flashinfer-mla": "",
         "--disable-mla": "", "--enable-hip-attention": "",
     },
+    options_file="--config",
     sized="max_total_tokens",
     variables=("SGLANG_", "SGL_"),
 )  # fmt: skip

@@ -79,6 +79,7 @@ class CommandTable:
     readers: Mapping[str, Reader] = field(default_factory=dict)          # first spelling -> reader of its value
     renamed: Mapping[str, str] = field(default_factory=dict)             # spelling -> its name in other releases
     sized: str = ""                              # option with the size of the pool
+    options_file: str = ""                       # argument that names a file of options, "" = no argument does
     variables: tuple[str, ...] = ()              # beginnings of environment variables that the server reads
 
     @cached_property

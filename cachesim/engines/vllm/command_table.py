@@ -435,6 +435,20 @@ OFFLOAD_KEYS: Mapping[str, type] = {
     "blocks_per_chunk": int, "eviction_policy": str, "store_threshold": int, "offload_prompt_only": bool,
 }  # fmt: skip
 """Keys of kv_connector_extra_config that are options here."""
+SIMULATED_CONNECTOR = "OffloadingConnector"
+CONNECTORS = {
+    "MooncakeStoreConnector": "the store of Mooncake", "FlexKVConnectorV1": "the cache of FlexKV",
+    "HF3FSKVConnector": "storage in 3FS", "SimpleCPUOffloadConnector": "its copies in CPU memory",
+    "HiSparseConnector": "its copies in CPU memory", "ExampleConnector": "its files",
+    "SharedStorageConnector": "its files", "MultiConnector": "several connectors at a time",
+}  # fmt: skip
+"""Connectors, and what of them is not simulated."""
+FAMILIES = {
+    "LMCache": "the cache of LMCache in CPU memory and storage", "Nixl": "the server on its other side",
+    "Mooncake": "the server on its other side", "MoRIIO": "the server on its other side",
+    "P2p": "the server on its other side",
+}  # fmt: skip
+"""Beginnings of the names of connectors; a server on the other side computes prompts, or generates."""
 CHUNKS = "the number of chunks in CPU memory depends on the size of a block"
 LAYER_KEYS = ("rope_parameters", "rope_scaling", "rope_theta", "max_position_embeddings", "text_config")
 """Keys of --hf-overrides that change no layer's memory."""
@@ -489,8 +503,8 @@ def read_kv_transfer_config(value: Any) -> ParsedArgument:
     """Read the JSON value of --kv-transfer-config: offloading to CPU memory is simulated. Raise BadInput."""
     config = _object(value)
     name = config.get("kv_connector")
-    if name != "OffloadingConnector":
-        return ParsedArgument(refused=(f"kv_connector {quoted(name)}",))
+    if name != SIMULATED_CONNECTOR:
+        return ParsedArgument(refused=(f"kv_connector {quoted(name)} ({_missing_connector(name)})",))
     more = _object(config.get("kv_connector_extra_config", {}))
     options: dict[str, Any] = {}
     for key, kind in OFFLOAD_KEYS.items():
@@ -506,6 +520,13 @@ def read_kv_transfer_config(value: Any) -> ParsedArgument:
     refused = [key for key in more if key not in OFFLOAD_KEYS and key not in (*sizes, "spec_name")]
     ignored = [key for key in (*config, *more) if key in (*sizes, "kv_role", "spec_name")]
     return ParsedArgument(options, ignored, refused, needs={"num_cpu_chunks": CHUNKS})
+
+
+def _missing_connector(name: Any) -> str:
+    """Return what of a connector is not simulated."""
+    text = str(name)
+    missing = CONNECTORS.get(text, "") or next((FAMILIES[one] for one in FAMILIES if text.startswith(one)), "")
+    return f"{missing}{'; ' if missing else ''}only {SIMULATED_CONNECTOR} is simulated"
 
 
 def read_offloading_size(text: str) -> ParsedArgument:
@@ -569,6 +590,7 @@ COMMAND_TABLE = CommandTable(
         "--enable-mamba-shared-prefix-checkpoint": "--enable-mamba-fine-grained-prefix-cache",
         "--disable-frontend-multiprocessing": "",
     },
+    options_file="--config",
     sized="num_gpu_blocks",
     variables=("VLLM_",),
 )  # fmt: skip

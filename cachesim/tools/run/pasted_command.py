@@ -22,6 +22,7 @@ from cachesim.engines.shared.known_models import find, plain
 from cachesim.engines.shared.model_sizes import known_sizes, real_model
 from cachesim.scenarios.option_checks import check_option, model_named
 from cachesim.tools.run.arguments import profile_name
+from cachesim.tools.run.options_file import with_file_options
 from cachesim.tools.run.server_command import (
     NotInRelease,
     Program,
@@ -51,6 +52,7 @@ def read_pasted(text: str, profiles: Sequence[str], sizes: bool = False) -> Past
     if not words:
         raise BadInput("--server: the command line is empty")
     engine, program = _program(words, profiles)
+    words = with_file_options(words, program.at, engine.command_table)
     forms = engine.memory() if sizes else None
     more = forms.flags if forms else ()
     try:
@@ -106,7 +108,7 @@ def _newest(words: Sequence[ShellWord], program: Program, engine: Engine, more: 
                 command = _read(words, program, engine, more, ComparedRelease(release))
             except NotInRelease:
                 continue
-            why = f"{missing.cause}: {release} is simulated (-p chooses)"
+            why = f"{missing.cause} ({missing.hint}): {release} is simulated (-p chooses)"
             return PastedCommand(engine, profile_name(release), command, (why,))
         raise
 

@@ -57,7 +57,14 @@ def test_only_positions_of_a_configuration_may_be_changed() -> None:
 
 
 @pytest.mark.parametrize(("config", "refused"), [
-    ({"kv_connector": "LMCacheConnector"}, "kv_connector 'LMCacheConnector'"), ({}, "kv_connector None"),
+    ({"kv_connector": "LMCacheConnectorV1"}, "kv_connector 'LMCacheConnectorV1' (the cache of LMCache in CPU memory "
+                                             "and storage; only OffloadingConnector is simulated)"),
+    ({"kv_connector": "NixlConnector"}, "kv_connector 'NixlConnector' (the server on its other side; only "
+                                        "OffloadingConnector is simulated)"),
+    ({"kv_connector": "MooncakeStoreConnector"}, "kv_connector 'MooncakeStoreConnector' (the store of Mooncake; only "
+                                                 "OffloadingConnector is simulated)"),
+    ({"kv_connector": "Own"}, "kv_connector 'Own' (only OffloadingConnector is simulated)"),
+    ({}, "kv_connector None (only OffloadingConnector is simulated)"),
     ({"kv_connector": OFFLOADING, "kv_connector_extra_config": {"eviction_policy": "x"}}, "eviction_policy 'x'"),
     ({"kv_connector": OFFLOADING, "kv_connector_extra_config": {"spec_name": "Y"}}, "spec_name 'Y'"),
 ])  # fmt: skip
