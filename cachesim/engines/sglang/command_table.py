@@ -12,6 +12,7 @@ from cachesim.engines.shared.command_table import (
     CommandTable,
     ParsedArgument,
     read_human_integer,
+    read_model_overrides,
     release_names,
     table_rows,
 )
@@ -28,6 +29,7 @@ OPTIONS = """
 1 --mamba-max-states-per-path >=0.5.20
 1 --mamba-radix-cache-strategy >=0.5.20
 1 --mamba-scheduler-strategy <=0.5.9
+j --json-model-override-args
 1 --mamba-track-interval
 1 --max-mamba-cache-size
 1 --max-prefill-tokens
@@ -109,7 +111,6 @@ NOT_SIMULATED = """
 1 --hicache-storage-backend
 1 --int8-mamba-ckpt-size >=0.5.20
 0 --is-embedding
-1 --json-model-override-args ={}
 1 --min-free-slots-delay >=0.5.20
 1 --num-continuous-decode-steps =1
 1 --pipeline-parallel-size --pp-size =1
@@ -637,6 +638,7 @@ COMMAND_TABLE = CommandTable(
     positional=True,
     images=("sglang",),
     readers={
+        "--json-model-override-args": read_model_overrides,
         "--speculative-algorithm": read_algorithm,
         "--max-total-tokens": lambda text: ParsedArgument({"max_total_tokens": read_human_integer(text)}),
         "--max-prefill-tokens": lambda text: ParsedArgument({"max_prefill_tokens": read_human_integer(text)}),

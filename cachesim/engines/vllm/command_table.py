@@ -15,7 +15,9 @@ from cachesim.engines.shared.command_table import (
     ArgumentStyle,
     CommandTable,
     ParsedArgument,
+    json_object,
     read_human_integer,
+    read_model_overrides,
     release_names,
     table_rows,
 )
@@ -269,7 +271,7 @@ j --fault-tolerance-config
 1 --fingerprint-value
 0 --fully-sharded-loras --no-fully-sharded-loras
 1 --gdn-prefill-backend
-j --generation-config
+1 --generation-config
 0 --grpc
 1 --grpc-port >=0.32.0
 1 --h11-max-header-count
@@ -290,7 +292,7 @@ j --kernel-config
 1 --kv-cache-metrics-sample
 j --kv-events-config
 0 --language-model-only --no-language-model-only
-1 --limit-mm-per-prompt
+j --limit-mm-per-prompt
 1 --linear-backend
 1 --load-format
 1 --log-config-file
@@ -450,8 +452,6 @@ FAMILIES = {
 }  # fmt: skip
 """Beginnings of the names of connectors; a server on the other side computes prompts, or generates."""
 CHUNKS = "the number of chunks in CPU memory depends on the size of a block"
-LAYER_KEYS = ("rope_parameters", "rope_scaling", "rope_theta", "max_position_embeddings", "text_config")
-"""Keys of --hf-overrides that change no layer's memory."""
 
 
 def read_max_model_len(text: str) -> ParsedArgument:
@@ -483,7 +483,7 @@ def _drafted(number: Any) -> Mapping[str, int]:
 
 def read_speculative_config(value: Any) -> ParsedArgument:
     """Read the JSON value of --speculative-config. Raise BadInput."""
-    config = _object(value)
+    config = json_object(value)
     found = _method(config["method"]) if "method" in config else ParsedArgument(needs={
         "speculative_method": "the method of --speculative-config is derived from the draft model"})  # fmt: skip
     options = {**found.options}
@@ -501,11 +501,11 @@ def read_speculative_config(value: Any) -> ParsedArgument:
 
 def read_kv_transfer_config(value: Any) -> ParsedArgument:
     """Read the JSON value of --kv-transfer-config: offloading to CPU memory is simulated. Raise BadInput."""
-    config = _object(value)
+    config = json_object(value)
     name = config.get("kv_connector")
     if name != SIMULATED_CONNECTOR:
         return ParsedArgument(refused=(f"kv_connector {quoted(name)} ({_missing_connector(name)})",))
-    more = _object(config.get("kv_connector_extra_config", {}))
+    more = json_object(config.get("kv_connector_extra_config", {}))
     options: dict[str, Any] = {}
     for key, kind in OFFLOAD_KEYS.items():
         if key in more and type(more[key]) is not kind:
@@ -536,22 +536,6 @@ def read_offloading_size(text: str) -> ParsedArgument:
     )
 
 
-def read_hf_overrides(value: Any) -> ParsedArgument:
-    """Read changes of the model's configuration: those of its positions change no memory. Raise BadInput."""
-    changed = _object(value)
-    inner = changed.get("text_config", {})
-    keys = [*changed, *(inner if isinstance(inner, dict) else ())]
-    return ParsedArgument(ignored=[key for key in keys if key in LAYER_KEYS],
-                          refused=[key for key in keys if key not in LAYER_KEYS])  # fmt: skip
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    """Return a JSON object. Raise BadInput."""
-    if not isinstance(value, dict):
-        raise BadInput(f"expected a JSON object, found {quoted(value)}")
-    return value
-
-
 COMMAND_TABLE = CommandTable(
     starts=(("vllm", "serve"), ("-m", "vllm.entrypoints.openai.api_server"), ("-m", "vllm.entrypoints.api_server")),
     arguments=table_rows(
@@ -576,7 +560,7 @@ COMMAND_TABLE = CommandTable(
         "--spec-tokens": lambda text: ParsedArgument(_drafted(parse_integer(text))),
         "--kv-transfer-config": read_kv_transfer_config,
         "--kv-offloading-size": read_offloading_size,
-        "--hf-overrides": read_hf_overrides,
+        "--hf-overrides": read_model_overrides,
     },
     renamed={
         "--speculative-model": "--speculative-config", "--num-speculative-tokens": "--speculative-config",

@@ -18,6 +18,8 @@ from cachesim.base.shell_words import LONGEST, ShellWord
 from cachesim.base.untrusted_files import FILE, decode, kind, parse_json, path_of, read_start
 from cachesim.engines.shared.command_table import CommandTable
 
+NOTHING = object()
+"""Value of an option that has none; the value ``null`` leaves an option out."""
 ENDINGS = (".yaml", ".yml")
 OTHERWISE = "write its options into the command line: `port: 80` is --port 80"
 _ENTRY = re.compile(r"(?:([A-Za-z_][\w.-]*)|\"([^\"\\]*)\"|'([^']*)')[ ]*:(?:[ ]+(.*))?")
@@ -56,6 +58,9 @@ def with_file_options(words: Sequence[ShellWord], at: int, table: CommandTable) 
             continue
         stop = place + 1 if equals else place + 2
         word = words[place]._replace(text=file) if equals else words[place + 1]
+        if word.variable:
+            raise BadInput(f"command line at character {word.variable}: the file of {quoted(name)} is a shell variable",
+                           hint="put its name there")  # fmt: skip
         names_model = table.positional and not words[at].text.startswith("-")
         first = at + names_model
         found = [*_file_words(word, table, skipped=("model",) if names_model else ())]
@@ -80,8 +85,10 @@ def _argument(option: FileOption, table: CommandTable, origin: str) -> list[str]
     name = f"--{option.name}"
     value = option.value
     plain = name.replace("_", "-") if table.style.underscores else name
-    if value is None:
+    if value is NOTHING:
         raise BadInput(f"{origin}: option {quoted(option.name)} has no value")
+    if value is None:
+        return []
     if isinstance(value, bool):
         is_switch = all(row.values == "0" for row in table.names.get(plain, ()))
         off = f"--no-{plain.removeprefix('--')}"
@@ -149,14 +156,14 @@ class _YamlReader:
             yield found[1] or found[2] or found[3] or "", value, line.number
 
     def _nested(self, indent: int, depth: int) -> Any:
-        """Return the list or the options below an entry without value, None if there are none."""
+        """Return the list or the options below an entry without value, NOTHING if there are none."""
         if not self.todo or self.todo[0].indent < indent:
-            return None
+            return NOTHING
         line = self.todo[0]
         if line.text.startswith("- "):
             return self._items(line.indent)
         if line.indent == indent:
-            return None
+            return NOTHING
         return {key: _typed(value) for key, value, _ in self.entries(line.indent, depth + 1)}
 
     def _items(self, indent: int) -> list[Any]:

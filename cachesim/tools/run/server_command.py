@@ -21,6 +21,7 @@ from cachesim.engines.shared.command_table import Argument, CommandTable, Parsed
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _NUMBER = re.compile(r"-[0-9]+(\.[0-9]*)?|-\.[0-9]+")
+_PLACEHOLDER = re.compile(r"<[^<>]+>")
 _LEVEL = re.compile(r"-O\.?(?:level=)?[0-9]")
 _COMMON = re.compile(r"\$|export|env|sudo|nohup|exec|time|-u|python[0-9.]*")       # words before many programs
 _EXTENSION = re.compile(r"\.exe$", re.IGNORECASE)
@@ -294,7 +295,8 @@ class _ArgumentReader:
         names the model, which the user may name."""
         for value in values:
             if value.variable and row.effect not in (effects.NO_EFFECT, effects.MODEL):
-                raise BadInput(f"{_place(value.variable)}: the value of {quoted(spelling)} is a shell variable",
+                kind = "placeholder" if _PLACEHOLDER.search(value.text) else "shell variable"
+                raise BadInput(f"{_place(value.variable)}: the value of {quoted(spelling)} is a {kind}",
                                hint="put its value there")  # fmt: skip
         return values
 

@@ -6,7 +6,6 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.vllm.command_table import (
-    read_hf_overrides,
     read_kv_transfer_config,
     read_max_model_len,
     read_offloading_size,
@@ -49,11 +48,6 @@ def test_a_size_of_cpu_memory_leaves_the_number_of_chunks_open() -> None:
     assert read_offloading_size("0").needs == {}
     assert [*read_offloading_size("8").needs] == ["num_cpu_chunks"]
 
-
-def test_only_positions_of_a_configuration_may_be_changed() -> None:
-    assert read_hf_overrides({"rope_scaling": {"factor": 2}}).ignored == ["rope_scaling"]
-    assert read_hf_overrides({"num_hidden_layers": 2}).refused == ["num_hidden_layers"]
-    assert read_hf_overrides({"text_config": {"sliding_window": 2}}).refused == ["sliding_window"]
 
 
 @pytest.mark.parametrize(("config", "refused"), [
