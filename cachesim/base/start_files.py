@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Iterator, NamedTuple, Sequence
 
-from cachesim.base.shell_words import ShellWord, command_words, moved, shell_words
+from cachesim.base.shell_words import LONGEST, ShellWord, command_words, moved, shell_words
 
 _UNIT = re.compile(r"^[ \t]*(?:ExecStart|Environment)=[@:+!-]*", re.MULTILINE)
 _EXEC = re.compile(r"^[ \t]*ExecStart=", re.MULTILINE)
@@ -55,6 +55,8 @@ class Container:
 def start_commands(text: str) -> list[list[ShellWord]]:
     """Return the command lines in a text, at least one: that of each container of a file, or the text itself. Raise
     BadInput."""
+    if len(text) > LONGEST:
+        return [command_words(text)]            # refused there
     if _EXEC.search(text):
         found = [_unit_words(text)]
     elif _STARTS.search(text):
@@ -155,24 +157,23 @@ def _value_end(text: str, lines: Sequence[FileLine], at: int, column: int, begin
     last bracket, another value before the next key."""
     stop = lines[at - 1].stop
     empty = not text[begin:stop].strip()
-    depth = _open_brackets(text[begin:stop])
+    is_list = text[begin : begin + 1] == "["
+    depth = _open_brackets(text[begin:stop]) if is_list else 0
     while at < len(lines):
         line = lines[at]
         dashed = empty and line.text.lstrip().startswith("- ") and line.indent >= column
-        if not depth and line.indent >= 0 and line.indent <= column and not dashed:
+        if depth <= 0 and line.indent >= 0 and line.indent <= column and not dashed:
             break
-        if text[begin : begin + 1] == "[" and not depth:
+        if is_list and depth <= 0:
             break
         stop = line.stop
         at += 1
-        depth = _open_brackets(text[begin:stop])
+        depth += _open_brackets(line.text) if is_list else 0
     return ValueEnd(stop, at)
 
 
 def _open_brackets(text: str) -> int:
-    """Return the number of brackets of a list that are not closed; 0 for another text."""
-    if not text.startswith("["):
-        return 0
+    """Return the number of brackets that a line opens, outside of quotation marks."""
     bare = re.sub(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'", "", text)
     return bare.count("[") - bare.count("]")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.base.shell_words import LONGEST
 from cachesim.base.start_files import start_commands
 
 COMPOSE = """\
@@ -118,6 +119,13 @@ def test_words_have_their_places_in_the_whole_text(text: str) -> None:
                 continue
             at = text[word.place - 1 :]
             assert at.startswith((word.text, f'"{word.text}', f"'{word.text}", "[")), word
+
+
+def test_long_files_are_refused_before_they_are_read() -> None:
+    with pytest.raises(BadInput, match="at most 20,000 are allowed"):
+        start_commands("command: [\n" * LONGEST)
+    with pytest.raises(BadInput, match="at character"):
+        start_commands("a:\n command: [\n" + "  [\n" * 4000)
 
 
 def test_text_that_is_no_file_is_one_command_line() -> None:
