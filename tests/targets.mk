@@ -113,9 +113,9 @@ replay: $(VENV)/.run
 	@$(BIN)/python -m tests.replay $(TRACES) -j $(JOBS)
 
 # Grades of the outcomes of rules, in cachesim/engines/evidence; after a change of rules or recordings. About nineteen minutes
-# of CPU; resumes after an interruption.
+# of CPU, ARGS="--engine vllm" about three; resumes after an interruption.
 grades: $(VENV)/.dev
-	@$(BIN)/python -m tests.evidence $(TRACES) -j $(JOBS)
+	@$(BIN)/python -m tests.evidence $(TRACES) -j $(JOBS) $(ARGS)
 
 coverage: $(VENV)/.dev
 	$(BIN)/python -m tests.scenarios.coverage
