@@ -43,6 +43,7 @@ SMALLEST = {
     "peers-vllm": "STEPS=1000 OPS=2000",
     "vllm-tests": "ARGS=.venv-peers-vllm/vllm-0.33.0/tests/v1/core/test_single_type_kv_cache_manager.py",
     "peers-sglang": "OPS=2000",
+    "growth": "SIZES=1000",
     "adapters": "ARGS=mlx_lm_lru",
     "live": "N=5 MINUTES=1 JOBS=1",
     "watch": "ARGS=--short",

@@ -13,6 +13,7 @@ ADAPTERS ?= .venv-adapters
 BROWSER := .venv-browser
 OPS    ?= 100000
 STEPS  ?= 100000
+SIZES  ?= 10000 30000 100000
 EVERY  ?= 1
 BURSTS ?= 1000
 TALKS  ?= 72
@@ -25,7 +26,7 @@ SESSIONS ?= ../shared/workloads/agent_sessions
 MILLION = fuzz -p llama_cpp@b11549-repaired --property warm-equals-cold --property stored-equals-cold \
 	--property survives --jobs $(JOBS) --out build/million --resume
 
-.PHONY: more smoke oldest matrix meta meta-drawn million keyed blocks trees hostile rediscover replay grades coverage peers peers-vllm vllm-tests peers-sglang adapters live slow watch workloads agents upstream optimized browser targets
+.PHONY: more smoke oldest matrix meta meta-drawn million keyed blocks trees hostile rediscover replay grades coverage peers peers-vllm vllm-tests peers-sglang growth adapters live slow watch workloads agents upstream optimized browser targets
 
 more:
 	@echo 'make smoke    import and run on every other Python  make smoke'
@@ -43,6 +44,7 @@ more:
 	@echo 'make grades   grade the evidence of each rule       make grades TRACES=../shared/traces JOBS=2'
 	@echo 'make coverage list rules reached by scenarios       make coverage'
 	@echo 'make peers    compare with the real classes         make peers OPS=100000 BURSTS=1000 TALKS=72 STEPS=100000'
+	@echo 'make growth   CPU time by size, against the real classes  make growth SIZES="10000 30000 100000"'
 	@echo 'make vllm-tests  run vLLM'\''s own tests on our engine  make vllm-tests VLLM_TESTS=FOLDER'
 	@echo 'make adapters run conform on released packages      make adapters ARGS="mlx_lm_lru vllm_blocks"'
 	@echo 'make workloads  run agent sessions on rule sets  make workloads SESSIONS=FOLDER JOBS=2'
@@ -111,9 +113,9 @@ replay: $(VENV)/.run
 	@$(BIN)/python -m tests.replay $(TRACES) -j $(JOBS)
 
 # Grades of the outcomes of rules, in cachesim/engines/evidence; after a change of rules or recordings. About nineteen minutes
-# of CPU; resumes after an interruption.
+# of CPU, ARGS="--engine vllm" about three; resumes after an interruption.
 grades: $(VENV)/.dev
-	@$(BIN)/python -m tests.evidence $(TRACES) -j $(JOBS)
+	@$(BIN)/python -m tests.evidence $(TRACES) -j $(JOBS) $(ARGS)
 
 coverage: $(VENV)/.dev
 	$(BIN)/python -m tests.scenarios.coverage
@@ -149,6 +151,12 @@ peers-vllm: $(PEERS_VLLM)/.made
 	  $(PEERS_VLLM)/bin/python -m tests.peers.vllm_compare --steps $$(($(STEPS) / 10)) --seed $(SEED) || exit 1; done
 	$(PEERS_VLLM)/bin/python -m tests.peers.command_lines vllm 0.33.0
 	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_blocks
+
+# CPU time of whole servers against the released ones, by the blocks of the pool and the nodes of the tree: at most 3 times, and a
+# growth with a power of at most 1.1. About twenty minutes.
+growth: $(PEERS_VLLM)/.made $(PEERS_SGLANG)/.made
+	$(PEERS_VLLM)/bin/python -m tests.peers.vllm_growth --blocks $(SIZES)
+	$(PEERS_SGLANG)/bin/python -m tests.peers.sglang_growth $(PEERS_SGLANG)/lib/python*/site-packages --server --parts F FSM --nodes $(SIZES)
 
 # vLLM's own unit tests on our engine. They are in its source distribution only, of which nothing is built.
 vllm-tests: $(PEERS_VLLM)/.made $(VLLM_TESTS)

@@ -18,6 +18,7 @@ LONGEST = 20_000           # characters of a command line, and of all values tha
 MOST_WORDS = 2_000
 
 _OPERATOR = re.compile(r"&&|\|\||<<|<\(|>\(|\$\(|[|&;`()]")
+_PLACEHOLDER = re.compile(r"<[A-Za-z][\w .-]*>(?=[\s/:\"']|$)")             # to be replaced by the reader of a page
 _REDIRECTION = re.compile(r"(?:[0-9]{0,2}|&)(?:>>|>\||>&|<&|>|<)(?![<(])[ \t]*")
 _VARIABLE = re.compile(r"\$(?:\{[^}]*\}?|[A-Za-z_]\w*|[0-9?!#@*$]|\([^()`\n]*\))|`[^`\n]*`")
 _NAMED = re.compile(r"\$(?:\{(\w+)\}|(\w+))")                # a variable without further syntax
@@ -28,18 +29,22 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _KEY = re.compile(r"\s*(?:-\s+)?[\"']?(?:command|cmd|entrypoint|args)[\"']?\s*:(?=\s)\s*(?:[>|][+-]?[ \t]*(?=\n))?")
 _JOIN = re.compile(r"[\\`^][ \t]*\r?\n")             # the end of a line that continues, in three shells
 _QUOTED = re.compile(r"\\[\"\\$`]")                     # a sign that a backslash quotes between double quotes
+_SINGLE = r"'((?:[^']|'')*)'"
+_SINGLE_QUOTED = re.compile(rf"\[\s*{_SINGLE}(?:\s*,\s*{_SINGLE})*\s*\]")
 _ITEM = re.compile(r"[ \t]*-[ \t]+(.*)")
 
 
 class ShellWord(NamedTuple):
     """A word. ``place``: its first character in the command line, from 1; ``variable``: place of a shell variable or
-    command substitution in it, 0 = it has none; ``unset``: variables whose defaults stand in the text, so that the word
-    is right if they are not set."""
+    command substitution in it, or of a placeholder such as ``<port>``, 0 = it has none; ``unset``: variables whose
+    defaults stand in the text, so that the word is right if they are not set; ``origin``: file and line from which it
+    comes, "" = the command line."""
 
     text: str
     place: int
     variable: int = 0
     unset: tuple[str, ...] = ()
+    origin: str = ""
 
 
 def shell_words(text: str) -> list[ShellWord]:
@@ -68,19 +73,22 @@ def command_words(text: str) -> list[ShellWord]:
     elif found and body[:1] in "'\"" and body[-1:] == body[:1] and len(body) > 1:
         words = [word._replace(place=word.place + start + 1) for word in shell_words(body[1:-1])]
     else:
-        words = [_moved(word, start) for word in shell_words(text[start:].rstrip())]
+        words = [moved(word, start) for word in shell_words(text[start:].rstrip())]
     if len(words) > MOST_WORDS:
         raise BadInput(f"command line: {len(words):,} words, at most {MOST_WORDS:,} are allowed")
     return words
 
 
-def _moved(word: ShellWord, start: int) -> ShellWord:
+def moved(word: ShellWord, start: int) -> ShellWord:
     """Return a word whose places count from the beginning of the whole text."""
     return word._replace(place=word.place + start, variable=word.variable + start if word.variable else 0)
 
 
 def _list_words(body: str, start: int) -> list[ShellWord]:
-    """Return the words of a list in brackets, which is JSON. Raise BadInput."""
+    """Return the words of a list in brackets, which is JSON, or has its texts in single quotes. Raise BadInput."""
+    if _SINGLE_QUOTED.fullmatch(body):
+        return [_listed(found[1].replace("''", "'"), start + found.start() + 1)
+                for found in re.finditer(_SINGLE, body)]  # fmt: skip
     try:
         items = parse_json(body.encode("utf-8", "replace"))
     except BadInput as bad:
@@ -103,7 +111,7 @@ def _item_words(text: str, start: int) -> list[ShellWord]:
             continue
         item, place = found[1].strip(), start + line.start() + found.start(1) + 1
         if item[:1] in ("'", '"'):
-            words += [_moved(word, place - 1) for word in shell_words(item)]
+            words += [moved(word, place - 1) for word in shell_words(item)]
         else:
             words.append(_listed(item.partition(" #")[0].rstrip(), place))
     return words
@@ -153,6 +161,8 @@ class _Reader:
             self.at = joined.end()
         elif sign == "\\":
             self._escape()
+        elif placeholder := _PLACEHOLDER.match(self.text, self.at):
+            self._open(placeholder[0])
         elif sign in "&<>0123456789" and (redirection := self._redirection()):
             self.end_word()
             self._redirected = self.at + 1
@@ -161,6 +171,13 @@ class _Reader:
             self._operator(operator)
         else:
             self._literal()
+
+    def _open(self, text: str) -> None:
+        """Read a text that stands for another one."""
+        word = self._begin()
+        self._variable = self._variable or self.at + 1
+        word.append(text)
+        self.at += len(text)
 
     def _redirection(self) -> re.Match[str] | None:
         """Return the redirection that begins here; digits belong to one only at the beginning of a word."""
@@ -275,8 +292,9 @@ class _Reader:
     def _escape(self) -> None:
         """Read a backslash outside of quotes: it quotes a sign; before a letter it is part of a Windows path."""
         after = self.text[self.at + 1 : self.at + 2]
-        if not after:
-            raise BadInput(f"command line at character {self.at + 1}: nothing follows the backslash")
+        if not after:                        # of a line that was pasted without the next one
+            self.at += 1
+            return
         word = self._begin()
         word.append(f"\\{after}" if after.isalnum() or after in "._" else after)
         self.at += 2
@@ -301,4 +319,4 @@ class _Reader:
         self.at += 1
 
 
-__all__ = ["ShellWord", "command_words", "shell_words"]
+__all__ = ["ShellWord", "command_words", "moved", "shell_words"]

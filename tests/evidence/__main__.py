@@ -7,6 +7,7 @@ recording refutes cost time. An interrupt keeps what was found; the next run goe
 from __future__ import annotations
 
 import json
+import re
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
@@ -14,7 +15,7 @@ from pathlib import Path
 from cachesim.base import exits
 from cachesim.base.console import complain, progress, show
 from cachesim.base.pool import KilledItem, finished
-from cachesim.base.untrusted_files import files_in
+from cachesim.base.untrusted_files import files_in, read_start
 from cachesim.engines.registry import BUILTIN, ENGINES
 from cachesim.judging.evidence import Grade, table_of, write_table
 from tests.evidence import peer_runs, server_runs, table, vllm_start
@@ -23,6 +24,8 @@ from tests.evidence.survey import Survey, survey
 from tests.shared import ROOT, TRACES
 
 OWN = ROOT / "tests" / "data" / "vllm_offload"          # recordings of released classes that were made here
+HEAD = 4096                                             # bytes of a recording in which its engine is named
+NAMED = re.compile(r'"engine": ?"([^"]*)"')
 JOURNAL = ROOT / "build" / "grades.jsonl"
 
 
@@ -32,16 +35,21 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("traces", type=Path, nargs="?", default=TRACES,
                         help=f"folder with folders of recordings (default {TRACES})")
     parser.add_argument("-j", "--jobs", type=int, default=2, help="worker processes (default 2)")
+    parser.add_argument("--engine", choices=BUILTIN, help="grade the rules of this engine only")
     args = parser.parse_args(argv)
-    files = files_in(args.traces, ".json")
+    files = [file for file in files_in(args.traces, ".json") if args.engine in (None, recorded_engine(file))]
     if not files:
         complain(f"nothing graded: no recordings in {args.traces}")
         return exits.NOTHING
-    files += files_in(OWN, ".json")
+    files += [file for file in files_in(OWN, ".json") if args.engine in (None, recorded_engine(file))]
+    own = [args.engine] if args.engine else list(BUILTIN)
     surveys = [one for one in _all(survey, files, args.jobs, "reading") if isinstance(one, Survey)]
-    found = [*_on_servers(_recorded(surveys, args.traces, args.jobs)), *vllm_start.found()]
-    compared = _all(peer_runs.search, peer_runs.pairs(), args.jobs, "comparing")
-    for engine in BUILTIN:
+    found = _recorded(surveys, args.traces, args.jobs)
+    if server_runs.engines() & {*own}:
+        found = _on_servers(found)
+    found += vllm_start.found()
+    compared = _all(peer_runs.search, peer_runs.pairs(), args.jobs, "comparing") if peer_runs.ENGINE in own else []
+    for engine in own:
         mine = [one for one in (*found, *compared) if one.engine == engine]
         met = {*peer_runs.met()} if engine == peer_runs.ENGINE else {*table.met(surveys, engine)}
         met |= {one.outcome for one in mine}
@@ -49,6 +57,12 @@ def main(argv: list[str] | None = None) -> int:
     JOURNAL.unlink(missing_ok=True)
     show(summary())
     return exits.HOLDS
+
+
+def recorded_engine(file):
+    """Return the engine of a recording, which its beginning names."""
+    found = NAMED.search(read_start(file, HEAD).decode("utf-8", "replace"))
+    return next((name for name, engine in BUILTIN.items() if found and engine.recorded.name == found[1]), "")
 
 
 def _all(work, shares, jobs, doing):

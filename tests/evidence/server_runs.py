@@ -23,6 +23,12 @@ from tests.shared import ROOT
 FOLDER = ROOT / "scenarios" / "evidence"
 
 
+def engines():
+    """Return the engines of which there are outputs."""
+    stored = (json.loads(file.read_text("utf-8"))["scenarios"].values() for file in FOLDER.glob("*.json"))
+    return {one.get("profile", "").partition("@")[0] for scenarios in stored for one in scenarios}
+
+
 @cache
 def runs():
     """Yield (file, scenario, profile, requests) of every output that matches the current scenario and its

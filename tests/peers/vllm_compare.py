@@ -13,6 +13,7 @@ import os
 import sys
 import time
 from collections import Counter
+from itertools import count
 from pathlib import Path
 
 from cachesim.base import exits
@@ -29,7 +30,6 @@ except ModuleNotFoundError as absent:                # only `make peers` install
     complain(f"not installed: {absent.name!r} (run `make peers`, which makes .venv-peers-vllm)")
     sys.exit(exits.NOTHING)
 
-MANY = 100_000                    # blocks of the largest pool
 UNMARKED = "drafts wrong"         # our judgement of a drafter's rows; the real classes know no rows
 
 
@@ -113,17 +113,6 @@ def keep(folder, seeds, draw):
     return exits.HOLDS
 
 
-def linear(args):
-    """Print CPU time per block of a prompt that fills half of the pool, for pools up to 100,000 blocks."""
-    for blocks in (MANY // 100, MANY // 10, MANY):
-        data = vllm_draw.record_large(blocks)
-        seconds = Counter()
-        first = compare(data, seconds)
-        times = ", ".join(f"{name} {1e6 * spent / blocks:.2f} us" for name, spent in seconds.items())
-        print(f"{blocks:>7} blocks: {times} per block; differences {int(first is not None)}")
-    return exits.HOLDS
-
-
 def main(argv):
     """Run the comparison."""
     parser = argparse.ArgumentParser(prog="python -m tests.peers.vllm_compare", description=__doc__)
@@ -132,13 +121,12 @@ def main(argv):
     parser.add_argument("--offload", action="store_const", dest="draw", const=vllm_draw.draw_offload,
                         default=vllm_draw.draw_config, help="models of full attention with CPU offload instead")
     parser.add_argument("--record", nargs="+", metavar="FOLDER SEED", help="write recordings of these seeds instead")
-    parser.add_argument("--linear", action="store_true", help="time pools of up to 100,000 blocks instead")
     parser.add_argument("--out", default="vllm-difference.json", help="where the smallest differing recording goes")
     args = parser.parse_args(argv)
     if args.record:
         return keep(args.record[0], map(int, args.record[1:]), args.draw)
-    compare(vllm_draw.record_large(MANY // 1000), Counter())           # imports modules
-    return linear(args) if args.linear else run(args)
+    compare(next(filter(None, map(vllm_draw.record, count()))), Counter())           # imports modules
+    return run(args)
 
 
 if __name__ == "__main__":

@@ -211,27 +211,3 @@ class Client:
         step = server.schedule()
         self.idle = 0 if step["run"] else self.idle + 1
         return step
-
-
-def record_large(blocks):
-    """Return a recording of one pool of so many blocks: a prompt that fills half of it, its resend, and a sibling."""
-    rng = random.Random(blocks)
-    prompt = [rng.choice(TOKENS) for _ in range(blocks * 8)]
-    most = blocks * 16
-    config = draw_config(random.Random(0)) | {
-        "kind": "full", "groups": [{"kind": "full", "block_size": 16, "eagle": False}], "max_model_len": most,
-        "max_num_seqs": 4, "max_num_batched_tokens": 1 << 16, "long_prefill_token_threshold": 0, "policy": "fcfs",
-        "watermark": 0.0, "reserve_full": True, "retention": 0, "spec": None, "num_spec": 0, "async_scheduling": False,
-        "caching": True, "dcp": 1, "prefix_match_unit": None, "ckpt_align": None, "num_blocks": blocks,
-    }  # fmt: skip
-    texts = [prompt, prompt, prompt[: len(prompt) // 2] + [TOKENS[0]] * 64]
-    requests = {str(i): {"prompt": text, "answer": [TOKENS[1]] * 4} for i, text in enumerate(texts)}
-    server, steps = RealServer(config, requests), []
-    for number in range(len(texts)):
-        steps.append(server.add(number))
-        while server.scheduler.requests:
-            steps.append(server.schedule())
-            steps.append(server.update({}))
-    steps = [{"i": i, **step} for i, step in enumerate(steps)]
-    head = {"engine": "vllm", "version": RELEASE, "name": f"large-{blocks}", "seed": blocks}
-    return head | {"config": config, "requests": requests, "steps": steps, "final": server.final()}

@@ -162,7 +162,7 @@ class RealServer:
         }  # fmt: skip
         self.config, self.requests = config, requests
         self.jobs = Jobs(self.scheduler, config["offload"]["blocks_per_chunk"]) if "offload" in config else None
-        self.recorder = Recorder(self.scheduler, recorded)
+        self.recorder, self.recorded = Recorder(self.scheduler, recorded), recorded
         self.hasher = kv_cache_utils.get_request_block_hasher(unit, sha256, **known_to(
             kv_cache_utils.get_request_block_hasher, num_hash_lookahead_tokens=config["num_hash_lookahead_tokens"]))
         self.loras = {}
@@ -251,7 +251,8 @@ class RealServer:
             names = list(drafts)
             self.scheduler.update_draft_token_ids(DraftTokenIds(names, [list(drafts[name]) for name in names]))
             step["drafts"] = drafts
-        step["state"] = self.state()
+        if self.recorded:
+            step["state"] = self.state()
         return step
 
     def state(self):

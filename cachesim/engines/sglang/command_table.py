@@ -16,6 +16,7 @@ from cachesim.engines.shared.command_table import (
     ParsedArgument,
     Reader,
     read_human_integer,
+    read_model_overrides,
     release_names,
     table_rows,
 )
@@ -32,6 +33,7 @@ OPTIONS = """
 1 --mamba-max-states-per-path >=0.5.20
 1 --mamba-radix-cache-strategy >=0.5.20
 1 --mamba-scheduler-strategy <=0.5.9
+j --json-model-override-args
 1 --mamba-track-interval
 1 --max-mamba-cache-size
 1 --max-prefill-tokens
@@ -114,7 +116,6 @@ NOT_SIMULATED = """
 1 --hicache-storage-backend
 1 --int8-mamba-ckpt-size >=0.5.20
 0 --is-embedding
-1 --json-model-override-args ={}
 1 --min-free-slots-delay >=0.5.20
 1 --num-continuous-decode-steps =1
 1 --pipeline-parallel-size --pp-size =1
@@ -676,6 +677,7 @@ COMMAND_TABLE = CommandTable(
     positional=True,
     images=("sglang",),
     readers={
+        "--json-model-override-args": read_model_overrides,
         "--speculative-algorithm": read_algorithm,
         "--attention-backend": backend_reader({**LATENT, **ANY_USE}),
         "--decode-attention-backend": backend_reader({**LATENT, **ANY_USE}),
@@ -692,6 +694,7 @@ COMMAND_TABLE = CommandTable(
         "--enable-ep-moe": "--ep-size", "--enable-deepep-moe": "--moe-a2a-backend", "--enable-flashinfer-mla": "",
         "--disable-mla": "", "--enable-hip-attention": "",
     },
+    options_file="--config",
     sized="max_total_tokens",
     variables=("SGLANG_", "SGL_"),
 )  # fmt: skip

@@ -104,6 +104,7 @@ class CommandTable:
     readers: Mapping[str, Reader] = field(default_factory=dict)          # first spelling -> reader of its value
     renamed: Mapping[str, str] = field(default_factory=dict)             # spelling -> its name in other releases
     sized: str = ""                              # option with the size of the pool
+    options_file: str = ""                       # argument that names a file of options, "" = no argument does
     variables: tuple[str, ...] = ()              # beginnings of environment variables that the server reads
 
     @cached_property
@@ -167,6 +168,9 @@ def _rows(text: str, effect: str, engine: str) -> Iterator[Argument]:
         )
 
 
+POSITION_KEYS = ("rope_parameters", "rope_scaling", "rope_theta", "max_position_embeddings", "text_config")
+"""Keys of a model's configuration that change no layer's memory."""
+
 _HUMAN = re.compile(r"([0-9]{1,10})(?:\.([0-9]{1,3}))?([kKmMgG]?)")
 
 
@@ -179,6 +183,22 @@ def read_human_integer(text: str) -> int:
     scale = {"": 1, "k": base, "m": base * base, "g": base * base * base}[found[3].lower()]
     fraction = found[2] or ""
     return int(found[1]) * scale + int(fraction or 0) * scale // int("1" + "0" * len(fraction))
+
+
+def json_object(value: Any) -> Mapping[str, Any]:
+    """Return a JSON object. Raise BadInput."""
+    if not isinstance(value, dict):
+        raise BadInput(f"expected a JSON object, found {quoted(value)}")
+    return value
+
+
+def read_model_overrides(value: Any) -> ParsedArgument:
+    """Read changes of the model's configuration: those of its positions change no memory. Raise BadInput."""
+    changed = json_object(value)
+    inner = changed.get("text_config")
+    keys = [*changed, *(inner if isinstance(inner, dict) else ())]
+    return ParsedArgument(ignored=[key for key in keys if key in POSITION_KEYS],
+                          refused=[key for key in keys if key not in POSITION_KEYS])  # fmt: skip
 
 
 def default_table(engine: str, flags: Sequence[Flag], silent: Mapping[str, int]) -> CommandTable:
@@ -205,7 +225,9 @@ __all__ = [
     "ParsedArgument",
     "Reader",
     "default_table",
+    "json_object",
     "read_human_integer",
+    "read_model_overrides",
     "release_names",
     "table_rows",
 ]  # fmt: skip

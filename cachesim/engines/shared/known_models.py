@@ -94,8 +94,9 @@ MODELS: Mapping[str, KnownModel] = {
         "AAAA", ATTENTION, "glm4_moe", "glm-4.6", "glm-4.7", "glm-4.5-air", "glm-4.6v", "glm-4.6v-flash"),
     "glm-4.7-flash": _alike("AAAA", ATTENTION, "glm4_moe_lite"),
     "deepseek-v3": _alike(
-        "AAAA", ATTENTION, "deepseek_v3", "deepseek-v3.1", "deepseek-r1", "kimi-k2", "kimi-k2.5"),
-    "minimax-m2": _alike("AAAA", ATTENTION, "minimax_m2", "minimax-m2.1", "minimax-m2.5"),
+        "AAAA", ATTENTION, "deepseek_v3", "deepseek-v3.1", "deepseek-r1", "kimi-k2", "kimi-k2.5",
+        "kimi-k2.6", "kimi-k2.7-code"),
+    "minimax-m2": _alike("AAAA", ATTENTION, "minimax_m2", "minimax-m2.1", "minimax-m2.5", "minimax-m2.7"),
     "ernie-4.5": _alike("AAAA", ATTENTION, "ernie4_5_moe"),
     "hunyuan-a13b": _alike("AAAA", ATTENTION, "hunyuan_v1_moe"),
     "seed-oss": _alike("AAAA", ATTENTION, "seed_oss"),

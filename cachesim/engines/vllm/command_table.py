@@ -16,7 +16,9 @@ from cachesim.engines.shared.command_table import (
     ArgumentStyle,
     CommandTable,
     ParsedArgument,
+    json_object,
     read_human_integer,
+    read_model_overrides,
     release_names,
     table_rows,
 )
@@ -270,7 +272,7 @@ j --fault-tolerance-config
 1 --fingerprint-value
 0 --fully-sharded-loras --no-fully-sharded-loras
 1 --gdn-prefill-backend
-j --generation-config
+1 --generation-config
 0 --grpc
 1 --grpc-port >=0.32.0
 1 --h11-max-header-count
@@ -291,7 +293,7 @@ j --kernel-config
 1 --kv-cache-metrics-sample
 j --kv-events-config
 0 --language-model-only --no-language-model-only
-1 --limit-mm-per-prompt
+j --limit-mm-per-prompt
 1 --linear-backend
 1 --load-format
 1 --log-config-file
@@ -436,9 +438,21 @@ OFFLOAD_KEYS: Mapping[str, type] = {
     "blocks_per_chunk": int, "eviction_policy": str, "store_threshold": int, "offload_prompt_only": bool,
 }  # fmt: skip
 """Keys of kv_connector_extra_config that are options here."""
+SIMULATED_CONNECTOR = "OffloadingConnector"
+CONNECTORS = {
+    "MooncakeStoreConnector": "the store of Mooncake", "FlexKVConnectorV1": "the cache of FlexKV",
+    "HF3FSKVConnector": "storage in 3FS", "SimpleCPUOffloadConnector": "its copies in CPU memory",
+    "HiSparseConnector": "its copies in CPU memory", "ExampleConnector": "its files",
+    "SharedStorageConnector": "its files", "MultiConnector": "several connectors at a time",
+}  # fmt: skip
+"""Connectors, and what of them is not simulated."""
+FAMILIES = {
+    "LMCache": "the cache of LMCache in CPU memory and storage", "Nixl": "the server on its other side",
+    "Mooncake": "the server on its other side", "MoRIIO": "the server on its other side",
+    "P2p": "the server on its other side",
+}  # fmt: skip
+"""Beginnings of the names of connectors; a server on the other side computes prompts, or generates."""
 CHUNKS = "the number of chunks in CPU memory depends on the size of a block"
-LAYER_KEYS = ("rope_parameters", "rope_scaling", "rope_theta", "max_position_embeddings", "text_config")
-"""Keys of --hf-overrides that change no layer's memory."""
 
 
 def read_max_model_len(text: str) -> ParsedArgument:
@@ -470,7 +484,7 @@ def _drafted(number: Any) -> Mapping[str, int]:
 
 def read_speculative_config(value: Any) -> ParsedArgument:
     """Read the JSON value of --speculative-config. Raise BadInput."""
-    config = _object(value)
+    config = json_object(value)
     found = _method(config["method"]) if "method" in config else ParsedArgument(needs={
         "speculative_method": "the method of --speculative-config is derived from the draft model"})  # fmt: skip
     options = {**found.options}
@@ -488,11 +502,11 @@ def read_speculative_config(value: Any) -> ParsedArgument:
 
 def read_kv_transfer_config(value: Any) -> ParsedArgument:
     """Read the JSON value of --kv-transfer-config: offloading to CPU memory is simulated. Raise BadInput."""
-    config = _object(value)
+    config = json_object(value)
     name = config.get("kv_connector")
-    if name != "OffloadingConnector":
-        return ParsedArgument(refused=(f"kv_connector {quoted(name)}",))
-    more = _object(config.get("kv_connector_extra_config", {}))
+    if name != SIMULATED_CONNECTOR:
+        return ParsedArgument(refused=(f"kv_connector {quoted(name)} ({_missing_connector(name)})",))
+    more = json_object(config.get("kv_connector_extra_config", {}))
     options: dict[str, Any] = {}
     for key, kind in OFFLOAD_KEYS.items():
         if key in more and type(more[key]) is not kind:
@@ -509,27 +523,18 @@ def read_kv_transfer_config(value: Any) -> ParsedArgument:
     return ParsedArgument(options, ignored, refused, needs={"num_cpu_chunks": CHUNKS})
 
 
+def _missing_connector(name: Any) -> str:
+    """Return what of a connector is not simulated."""
+    text = str(name)
+    missing = CONNECTORS.get(text, "") or next((FAMILIES[one] for one in FAMILIES if text.startswith(one)), "")
+    return f"{missing}{'; ' if missing else ''}only {SIMULATED_CONNECTOR} is simulated"
+
+
 def read_offloading_size(text: str) -> ParsedArgument:
     """Read the size of CPU memory, which does not give the number of chunks."""
     return (
         ParsedArgument() if text in ("0", "0.0") else ParsedArgument(ignored=(text,), needs={"num_cpu_chunks": CHUNKS})
     )
-
-
-def read_hf_overrides(value: Any) -> ParsedArgument:
-    """Read changes of the model's configuration: those of its positions change no memory. Raise BadInput."""
-    changed = _object(value)
-    inner = changed.get("text_config")
-    keys = [*changed, *(inner if isinstance(inner, dict) else ())]
-    return ParsedArgument(ignored=[key for key in keys if key in LAYER_KEYS],
-                          refused=[key for key in keys if key not in LAYER_KEYS])  # fmt: skip
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    """Return a JSON object. Raise BadInput."""
-    if not isinstance(value, dict):
-        raise BadInput(f"expected a JSON object, found {quoted(value)}")
-    return value
 
 
 def multiples(unit: int) -> AllowedSizes:
@@ -555,7 +560,7 @@ def read_backend(text: str) -> ParsedArgument:
 
 def read_attention_config(value: Any) -> ParsedArgument:
     """Read the JSON value of --attention-config, of which the backend can need longer blocks. Raise BadInput."""
-    config = _object(value)
+    config = json_object(value)
     others = [key for key in config if key != "backend"]
     backend = config.get("backend")
     found = read_backend(str(backend)) if backend else ParsedArgument()
@@ -588,7 +593,7 @@ COMMAND_TABLE = CommandTable(
         "--spec-tokens": lambda text: ParsedArgument(_drafted(parse_integer(text))),
         "--kv-transfer-config": read_kv_transfer_config,
         "--kv-offloading-size": read_offloading_size,
-        "--hf-overrides": read_hf_overrides,
+        "--hf-overrides": read_model_overrides,
     },
     renamed={
         "--speculative-model": "--speculative-config", "--num-speculative-tokens": "--speculative-config",
@@ -602,6 +607,7 @@ COMMAND_TABLE = CommandTable(
         "--enable-mamba-shared-prefix-checkpoint": "--enable-mamba-fine-grained-prefix-cache",
         "--disable-frontend-multiprocessing": "",
     },
+    options_file="--config",
     sized="num_gpu_blocks",
     variables=("VLLM_",),
 )  # fmt: skip

@@ -7,7 +7,8 @@ next token reads; then it is a restore point.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import repeat
 from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.base.tokens import Tokens
@@ -37,18 +38,21 @@ class UnitChain(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Prefix:
-    """A prefix of ``end`` tokens; ``unit``: its last ones. ``has``: pieces of each group that end here; ``whole``: for
-    each group that keeps all rows, True if every piece up to here exists; ``text`` knows all tokens; ``start``: rows
-    before it belong to a shorter restore point."""
+    """A prefix of ``end`` tokens; ``unit``: its last ones. Bit g of ``has``: group g has a piece that ends here; of
+    ``whole``: group g keeps all rows, and every piece up to here exists; ``text`` knows all tokens; ``start``: rows
+    before it belong to a shorter restore point. ``longer``: the newest of the prefixes that extend it by one unit,
+    ``older`` and ``newer``: its neighbours among those. Containers here would slow down every garbage collection."""
 
     number: int
     end: int
     unit: Tokens
     before: Prefix | None
-    has: list[int]
-    whole: list[bool]
     text: object
-    longer: dict[int, Prefix] = field(default_factory=dict)
+    has: int = 0
+    whole: int = 0
+    longer: Prefix | None = None
+    older: Prefix | None = None
+    newer: Prefix | None = None
     start: int = 0
     is_usable: bool = False
 
@@ -62,24 +66,46 @@ class Prefix:
 
     def below(self, tokens: int) -> Iterator[Prefix]:
         """Yield the prefixes that extend this one by at most so many tokens."""
-        todo = list(self.longer.values())
+        todo = [self.longer]
         while todo:
             found = todo.pop()
-            if found.end - self.end <= tokens:
+            while found is not None:
+                todo.append(found.older)
+                if found.end - self.end > tokens:
+                    break
                 yield found
-                todo += found.longer.values()
+                found = found.longer
+
+    def link(self) -> None:
+        """Become the newest prefix that extends the one before."""
+        if self.before is not None:
+            self.older = self.before.longer
+            self.before.longer = self
+            if self.older is not None:
+                self.older.newer = self
+
+    def unlink(self) -> None:
+        """Leave the prefixes that extend the one before."""
+        if self.newer is not None:
+            self.newer.older = self.older
+        elif self.before is not None:
+            self.before.longer = self.older
+        if self.older is not None:
+            self.older.newer = self.newer
 
 
 class PrefixPoints(RestorePointTracker):
-    """Restore points of a pool. ``align``: a prefix is usable at multiples of it [tokens]."""
+    """Restore points of a pool. ``align``: a prefix is usable at multiples of it [tokens]; ``copies``: further pieces
+    of a group at the end of a prefix, by group and number of the prefix; ``reach``: for each group with windows or
+    chunks, tokens of its consecutive pieces up to the end of a prefix, as far as a token reads them."""
 
     def __init__(self, log: Log, groups: Sequence[GroupPieces], align: int) -> None:
         super().__init__(log)
         self.groups = groups
         self.align = align
-        self.far = max((group.size for group in groups), default=0)         # how far a piece of a window is read
-        self.far = max(self.far, *(group.block for group in groups))
         self.known: dict[int, Prefix] = {}
+        self.copies: dict[tuple[int, int], int] = {}
+        self.reach: list[dict[int, int]] = [{} for _ in groups]
         self.lengths = LengthCounter()                     # of the restore points
 
     def prefix(self, key: Key) -> Prefix:
@@ -89,17 +115,22 @@ class PrefixPoints(RestorePointTracker):
     def gained(self, group: int, chain: UnitChain, n: int) -> None:
         """Report a computed piece at the end of a prefix, the first ``n`` units of a chain."""
         node = self._node(chain, n)
-        node.has[group] += 1
-        if node.has[group] == 1:
+        if node.has >> group & 1:
+            self.copies[group, node.number] = self.copies.get((group, node.number), 0) + 1
+        else:
+            node.has |= 1 << group
             self._changed(group, node, "stored", "")
 
     def gone(self, group: int, number: int, cause: str, rule: str) -> None:
         """Report that a piece at the end of the prefix with this number is gone."""
         node = self.known.get(number)
-        if node is None or not node.has[group]:
+        if node is None or not node.has >> group & 1:
             return
-        node.has[group] -= 1
-        if not node.has[group]:
+        further = self.copies.pop((group, number), 0)
+        if further > 1:
+            self.copies[group, number] = further - 1
+        if not further:
+            node.has ^= 1 << group
             self._changed(group, node, cause, rule)
             self._forget(node)
 
@@ -114,21 +145,17 @@ class PrefixPoints(RestorePointTracker):
         for i in range(at, n):
             number = numbers[i]
             end = (i + 1) * unit
-            made = Prefix(number, end, tuple(chain.tokens[end - unit : end]), node, has=[0] * len(self.groups),
-                          whole=[False] * len(self.groups), text=chain.text)  # fmt: skip
-            self.known[number] = made
-            if node is not None:
-                node.longer[number] = made
-            node = made
+            node = Prefix(number, end, tuple(chain.tokens[end - unit : end]), node, text=chain.text)
+            node.link()
+            self.known[number] = node
         assert node is not None
         return node
 
     def _forget(self, node: Prefix | None) -> None:
         """Remove prefixes that nothing is kept of."""
-        while node is not None and not node.longer and not any(node.has):
+        while node is not None and not node.longer and not node.has:
             del self.known[node.number]
-            if node.before is not None:
-                del node.before.longer[node.number]
+            node.unlink()
             node = node.before
 
     def _changed(self, group: int, node: Prefix, cause: str, rule: str) -> None:
@@ -142,7 +169,7 @@ class PrefixPoints(RestorePointTracker):
                 touched.append(before)
                 before = before.before
         elif pieces.kind != STATE:
-            touched += node.below(self.far)
+            touched = self._extend(group, node)
         for one in touched:
             usable = self._is_usable(one)
             if usable != one.is_usable:
@@ -152,24 +179,48 @@ class PrefixPoints(RestorePointTracker):
     def _flip(self, group: int, node: Prefix) -> list[Prefix]:
         """Update which prefixes have every piece of a group; return those that changed, and their parts of a block."""
         block = self.groups[group].block
+        bit = 1 << group
         found = list[Prefix]()
         todo = [node]
         while todo:
             one = todo.pop()
             before = one.back(block)
-            whole = one.has[group] > 0 and one.end % block == 0 and (one.end == block or (
-                before is not None and before.whole[group]))
-            if whole == one.whole[group]:
+            whole = one.has & bit if one.end % block == 0 and (one.end == block or (
+                before is not None and before.whole & bit)) else 0
+            if whole == one.whole & bit:
                 continue
-            one.whole[group] = whole
+            one.whole ^= bit
             for longer in one.below(block):
                 found.append(longer)
                 if longer.end - one.end == block:
                     todo.append(longer)
         return found
 
+    def _extend(self, group: int, node: Prefix) -> list[Prefix]:
+        """Update the reach of a prefix and of those that extend it; return those that changed."""
+        pieces = self.groups[group]
+        block = pieces.block
+        most = -(-pieces.size // block) * block
+        reach = self.reach[group]
+        found = list[Prefix]()
+        todo = [node]
+        while todo:
+            one = todo.pop()
+            before = one.back(block)
+            known = reach.get(before.number, 0) if before is not None else 0
+            now = min(most, known + block) if one.has >> group & 1 else 0
+            if now == reach.get(one.number, 0):
+                continue
+            if now:
+                reach[one.number] = now
+            else:
+                del reach[one.number]
+            found.append(one)
+            todo += reversed([longer for longer in one.below(block) if longer.end - one.end == block])
+        return found
+
     def _is_usable(self, node: Prefix) -> bool:
-        return node.end % self.align == 0 and all(self._has(i, node) for i in range(len(self.groups)))
+        return node.end % self.align == 0 and all(map(self._has, range(len(self.groups)), repeat(node)))
 
     def _has(self, group: int, node: Prefix) -> bool:
         """True if a group has what the token after a prefix reads."""
@@ -177,24 +228,20 @@ class PrefixPoints(RestorePointTracker):
         end = node.end
         block = pieces.block
         rest = end % block
+        bit = 1 << group
         if pieces.kind == STATE:
-            return node.has[group] > 0
+            return bool(node.has & bit)
         if pieces.kind == ALL:
             if not rest:
-                return node.whole[group]
+                return bool(node.whole & bit)
             before = node.back(rest)
-            if end > block and (before is None or not before.whole[group]):
+            if end > block and (before is None or not before.whole & bit):
                 return False
-            return node.has[group] > 0 or any(one.has[group] for one in node.below(block - rest))
+            return bool(node.has & bit) or any(one.has & bit for one in node.below(block - rest))
         if rest:
             return False
         first = max(0, end - pieces.size + 1) if pieces.kind == WINDOW else end // pieces.size * pieces.size
-        at: Prefix | None = node
-        for stop in range(end, first, -block):
-            if at is None or at.end != stop or not at.has[group]:
-                return False
-            at = at.back(block)
-        return True
+        return self.reach[group].get(node.number, 0) >= end - first
 
     def _report(self, node: Prefix, cause: str, rule: str) -> None:
         key = "block", -1, node.number

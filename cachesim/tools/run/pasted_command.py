@@ -12,7 +12,8 @@ from typing import Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.console import note
 from cachesim.base.errors import BadInput, first_of, quoted
-from cachesim.base.shell_words import ShellWord, command_words
+from cachesim.base.shell_words import ShellWord
+from cachesim.base.start_files import start_commands
 from cachesim.base.untrusted_files import FILE, kind, path_of
 from cachesim.engines.build_names import point_of
 from cachesim.engines.capabilities import Flag, Option
@@ -22,6 +23,7 @@ from cachesim.engines.shared.known_models import find, plain
 from cachesim.engines.shared.model_sizes import known_sizes, real_model
 from cachesim.scenarios.option_checks import check_option, model_named
 from cachesim.tools.run.arguments import profile_name
+from cachesim.tools.run.options_file import with_file_options
 from cachesim.tools.run.server_command import (
     NotInRelease,
     Program,
@@ -47,10 +49,11 @@ class PastedCommand(NamedTuple):
 def read_pasted(text: str, profiles: Sequence[str], sizes: bool = False) -> PastedCommand:
     """Return the meaning of a pasted command line under these rule sets (all of one engine; none = the newest that
     has its arguments). ``sizes``: read arguments that change only sizes, too. Raise BadInput."""
-    words = command_words(text)
+    words = _server_words(text)
     if not words:
         raise BadInput("--server: the command line is empty")
     engine, program = _program(words, profiles)
+    words = with_file_options(words, program.at, engine.command_table)
     forms = engine.memory() if sizes else None
     more = forms.flags if forms else ()
     try:
@@ -64,6 +67,13 @@ def read_pasted(text: str, profiles: Sequence[str], sizes: bool = False) -> Past
         hint = f"{others[0]} has it: -p {others[0]}" if others else unknown.hint
         raise BadInput(unknown.cause, hint=hint) from None
     return PastedCommand(engine, profiles[0], found[0], tuple(_uncompared(engine, profiles)))
+
+
+def _server_words(text: str) -> list[ShellWord]:
+    """Return the words of the first command line in a text that starts a server; without one, of the first."""
+    found = start_commands(text)
+    tables = [engine.command_table for engine in ENGINES.values()]
+    return next((words for words in found if any(find_program(words, table) for table in tables)), found[0])
 
 
 def _program(words: Sequence[ShellWord], profiles: Sequence[str]) -> tuple[Engine, Program]:
@@ -106,7 +116,7 @@ def _newest(words: Sequence[ShellWord], program: Program, engine: Engine, more: 
                 command = _read(words, program, engine, more, ComparedRelease(release))
             except NotInRelease:
                 continue
-            why = f"{missing.cause}: {release} is simulated (-p chooses)"
+            why = f"{missing.cause} ({missing.hint}): {release} is simulated (-p chooses)"
             return PastedCommand(engine, profile_name(release), command, (why,))
         raise
 
@@ -171,7 +181,9 @@ def model_of(written: str, engine: str, real: bool) -> NamedModel:
             raise BadInput(f"unknown model {quoted(written)}")
         else:
             model_named(base, engine)
-    except BadInput:
+    except BadInput as bad:
+        if not real and find(base) is not None:
+            raise BadInput(bad.cause, hint=bad.hint or "--model MODEL") from None
         kinds = f"one of {first_of(known_sizes(), 120)}" if real else "layers such as GGGA, or a known name"
         raise BadInput(f"the model {quoted(written)} of the command line is unknown, and no file of it is here",
                        hint=f"--model MODEL, {kinds}") from None  # fmt: skip

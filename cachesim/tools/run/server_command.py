@@ -21,6 +21,7 @@ from cachesim.engines.shared.command_table import AllowedSizes, Argument, Comman
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _NUMBER = re.compile(r"-[0-9]+(\.[0-9]*)?|-\.[0-9]+")
+_PLACEHOLDER = re.compile(r"<[^<>]+>")
 _LEVEL = re.compile(r"-O\.?(?:level=)?[0-9]")
 _COMMON = re.compile(r"\$|export|env|sudo|nohup|exec|time|-u|python[0-9.]*")       # words before many programs
 _EXTENSION = re.compile(r"\.exe$", re.IGNORECASE)
@@ -186,7 +187,7 @@ class _ArgumentReader:
                 raise BadInput(f"{_place(word.variable)}: {quoted(word.text)} has a shell variable",
                                hint="put its value there")  # fmt: skip
             else:
-                raise BadInput(f"{_place(word.place)}: expected a flag, found {quoted(word.text)}")
+                raise BadInput(f"{_origin(word)}: expected a flag, found {quoted(word.text)}")
 
     def _set_model(self, word: ShellWord) -> None:
         """Set the model. A shell variable in its folder does not matter: the file's name names the model."""
@@ -258,7 +259,7 @@ class _ArgumentReader:
             if len(rows) == 1 and len(meant) == 1:
                 return meant[0]
             if meant:
-                raise BadInput(f"{_place(word.place)}: {quoted(name)} is ambiguous", hint=first_of(meant, 160))
+                raise BadInput(f"{_origin(word)}: {quoted(name)} is ambiguous", hint=first_of(meant, 160))
         raise self._unknown(name, word)
 
     def _unknown(self, name: str, word: ShellWord) -> BadInput:
@@ -267,16 +268,16 @@ class _ArgumentReader:
         other = self.table.where(name)
         renamed = self.table.renamed.get(name, "")
         if not other and name not in self.table.renamed:
-            return UnknownFlag(name, f"{_place(word.place)}: unknown flag {quoted(name)} of {self.release}",
+            return UnknownFlag(name, f"{_origin(word)}: unknown flag {quoted(name)} of {self.release}",
                                hint=nearest(name, self.names))  # fmt: skip
         there = f"{release} has {renamed}" if renamed in self.names else ""
         has = f"{other} has it" if other else "other releases had it"
-        return NotInRelease(f"{_place(word.place)}: {self.release} has no flag {quoted(name)}", hint=there or has)
+        return NotInRelease(f"{_origin(word)}: {self.release} has no flag {quoted(name)}", hint=there or has)
 
     def _values(self, spelling: str, row: Argument, given: ShellWord | None) -> list[ShellWord]:
         """Take the values of an argument. Raise BadInput if one is missing."""
         if row.values == "0" and given is not None:
-            raise BadInput(f"{_place(given.place)}: flag {quoted(spelling)} has no value, found {quoted(given.text)}")
+            raise BadInput(f"{_origin(given)}: flag {quoted(spelling)} has no value, found {quoted(given.text)}")
         if given is not None:
             return self._known([given], spelling, row)
         least, most = _NUMBERS[row.values]
@@ -296,7 +297,8 @@ class _ArgumentReader:
         names the model, which the user may name."""
         for value in values:
             if value.variable and row.effect not in (effects.NO_EFFECT, effects.MODEL):
-                raise BadInput(f"{_place(value.variable)}: the value of {quoted(spelling)} is a shell variable",
+                kind = "placeholder" if _PLACEHOLDER.search(value.text) else "shell variable"
+                raise BadInput(f"{_place(value.variable)}: the value of {quoted(spelling)} is a {kind}",
                                hint="put its value there")  # fmt: skip
         return values
 
@@ -310,14 +312,14 @@ class _ArgumentReader:
     def _add_part(self, spelling: str, row: Argument, keys: str, values: list[ShellWord], word: ShellWord) -> None:
         """Add a part of a JSON value, ``--config.key value``. Raise BadInput."""
         if row.values != "j":
-            raise BadInput(f"{_place(word.place)}: flag {quoted(spelling)} has no parts, found {quoted(word.text)}")
+            raise BadInput(f"{_origin(word)}: flag {quoted(spelling)} has no parts, found {quoted(word.text)}")
         place = self.parts.setdefault(row.spellings[0], {})
         *path, last = keys.rstrip("+").split(".")
         NESTING.check(len(path), spelling)
         for key in path:
             place = place.setdefault(key, {})
             if not isinstance(place, dict):
-                raise BadInput(f"{_place(word.place)}: {quoted(word.text)} is inside a value that is given, too")
+                raise BadInput(f"{_origin(word)}: {quoted(word.text)} is inside a value that is given, too")
         text = values[0].text
         try:
             place[last] = parse_json(text.encode("utf-8", "replace"), what=spelling)
@@ -404,6 +406,11 @@ class _ArgumentReader:
         self.found.derived.append(f"{flag.spellings[0]} {allowed.otherwise} ({argument} takes {allowed.words})")
 
 
+def _origin(word: ShellWord) -> str:
+    """Return where a word stands."""
+    return word.origin or _place(word.place)
+
+
 def _place(place: int) -> str:
     return f"command line at character {place}"
 
@@ -413,7 +420,7 @@ def _json(spelling: str, value: ShellWord) -> Any:
     try:
         return parse_json(value.text.encode("utf-8", "replace"), what=spelling)
     except BadInput as bad:
-        raise BadInput(f"{_place(value.place)}: flag {quoted(spelling)}: {bad.cause}") from None
+        raise BadInput(f"{_origin(value)}: flag {quoted(spelling)}: {bad.cause}") from None
 
 
 __all__ = ["NotInRelease", "Program", "ServerCommand", "UnknownFlag", "find_program", "read_command"]

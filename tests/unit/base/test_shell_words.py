@@ -24,6 +24,8 @@ def texts(line: str) -> list[str]:
     ("a b#c", ["a", "b#c"]),
     ("a \\$HOME \\& b", ["a", "$HOME", "&", "b"]),
     (".\\llama-server.exe -m C:\\models\\Q.gguf", [".\\llama-server.exe", "-m", "C:\\models\\Q.gguf"]),
+    ("a b \\", ["a", "b"]), ("a b\\", ["a", "b"]), ("a <port> --h http://<ip of a>:80", ["a", "<port>", "--h",
+                                                                                "http://<ip of a>:80"]),
     ("", []),
 ])  # fmt: skip
 def test_words_are_split_as_a_shell_splits_them(line: str, words: list[str]) -> None:
@@ -35,7 +37,7 @@ def test_words_are_split_as_a_shell_splits_them(line: str, words: list[str]) -> 
     ("a >", 3), ("a > \n b", 3), ("a 2>", 3), ("a > | b", 3), ("a >& >b", 3),
     ("a `b", 3), ("a $(b", 3), ("a $(b $(c))", 3), ('a "$(b"', 4), ('a "`b"', 4), ("a 'b", 3), ('a "b', 3),
     ("a --j '{\"k\": \"it's\"}'", 19),
-    ("a b\\", 4), ("(a)", 1),
+    ("(a)", 1),
 ])  # fmt: skip
 def test_what_is_not_one_simple_command_is_refused_with_its_place(line: str, place: int) -> None:
     with pytest.raises(BadInput, match=f"at character {place}:"):
@@ -101,6 +103,11 @@ def test_the_default_of_a_variable_holds_unless_a_line_sets_it(text: str, word: 
 
 def test_a_default_that_has_blanks_is_several_words_outside_of_quotes() -> None:
     assert [word.text for word in command_words("a ${FLAGS:--c 8 -np 2} b")] == ["a", "-c", "8", "-np", "2", "b"]
+
+
+def test_a_placeholder_is_marked_and_no_redirection() -> None:
+    assert [word.variable for word in command_words("a <port> b <in >out")] == [0, 3, 0]
+    assert command_words("a --n=<number of-tokens>")[1].variable == 7
 
 
 @pytest.mark.parametrize("text", ["a ${N:-$M}", "a ${N:-${M}}", "a ${N:+8}", "a ${N:?8}", "a ${N:-`b`}"])

@@ -8,7 +8,7 @@ from typing import Iterable, Mapping, NamedTuple, Protocol, Sequence
 import numpy as np
 
 from cachesim.engines.shared.cell_step import CellRun, CellStep
-from cachesim.engines.shared.kv_rows import empty_rows, read_rows, write_rows, zero_rows
+from cachesim.engines.shared.kv_rows import empty_rows, extend_array, grown_size, read_rows, write_rows, zero_rows
 from cachesim.engines.vllm.core.block_pool import NULL
 from cachesim.engines.vllm.kv_cache_interface import KVCacheGroupSpec
 from cachesim.model import KVRows, LayerState, Spec
@@ -111,7 +111,7 @@ class BlockContents:
         for group in self.with_rows:
             if blocks := added[group.group_id]:
                 known = user.cells[group.group_id]
-                user.cells[group.group_id] = np.concatenate([known, cells_of(blocks, group.block_size)])
+                user.cells[group.group_id] = appended(known, cells_of(blocks, group.block_size))
 
     def cells(self, layer: int, request: int, start: int, stop: int) -> np.ndarray:
         """Return the cells of a layer for positions start .. stop - 1 of a request."""
@@ -176,6 +176,16 @@ class BlockStep(CellStep):
                 if span.start == span.chunk.start:
                     memory.windows[layer, columns[now]] = [state]
                 memory.matrices[layer, columns[now]] = state
+
+
+def appended(table: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """Return a table with more cells at its end. It is a view of an array that doubles when it is full."""
+    buffer = table if table.base is None else table.base
+    stop = len(table) + len(cells)
+    if stop > len(buffer):
+        buffer = extend_array(table, grown_size(len(buffer), stop))
+    buffer[len(table) : stop] = cells
+    return buffer[:stop]
 
 
 def cells_of(blocks: Sequence[int], size: int) -> np.ndarray:

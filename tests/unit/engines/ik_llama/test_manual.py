@@ -89,7 +89,7 @@ CACHE = "prompt cache 1048576 * 8192 MiB"
     ("llama-3", {}, ["attention rows 131072 * 4096 cells", CACHE]),
     ("llama-3", {"cache_type_k": "q8_0", "cache_ram": 0}, ["attention rows 100352 * 4096 cells"]),
     ("qwen3.5-27b", {"ctx_checkpoints": 0}, [
-        "attention rows 69632 * 4096 cells", "states 156893184 * 1 states", CACHE]),
+        "attention rows 65536 * 4096 cells", "states 156893184 * 1 states", CACHE]),
     ("qwen3.5-27b", {"parallel": 2, "spec_type": "mtp", "ctx_checkpoints": 3, "cache_ram": 1}, [
         "attention rows 69632 * 4096 cells", "states 156893184 * 2 states", "draft: attention rows 4096 * 4096 cells",
         "checkpoints 156912188 * 6 checkpoints", "prompt cache 1048576 * 1 MiB"]),
@@ -104,6 +104,6 @@ def test_an_unlimited_prompt_cache_is_counted_with_a_conversation_and_its_checkp
     found = use(ask("qwen3.5-27b", ctx_size=4096, ctx_checkpoints=2, cache_ram=-1))
     entry = found.parts[-1]
     assert (entry.name, entry.number, entry.unit, found.unlimited) == ("prompt cache", 1, "conversation", "cache_ram")
-    assert entry.each == found.checkpoint + 4096 * 69632 + 2 * found.checkpoint
-    assert (found.token, found.window, found.state) == (69632, 0, 156893184)
+    assert entry.each == found.checkpoint + 4096 * 65536 + 2 * found.checkpoint
+    assert (found.token, found.window, found.state) == (65536, 0, 156893184)
     assert use(ask("gpt-oss-20b", ctx_size=4096)).window == 12 * 2048

@@ -17,6 +17,7 @@ from cachesim.engines.shared.command_table import (
     CommandTable,
     default_table,
     read_human_integer,
+    read_model_overrides,
     table_rows,
 )
 
@@ -112,3 +113,9 @@ def test_an_option_without_a_spelling_is_no_argument_and_a_truth_value_has_no_va
     assert [(row.spellings, row.values, row.effect) for row in table.arguments] == [
         (("-m", "--model"), "1", MODEL), (("-s", "--size"), "1", OPTION), (("--fast", "--slow"), "0", OPTION),
         (("--log",), "1", NO_EFFECT), (("--quiet",), "0", NO_EFFECT)]  # fmt: skip
+
+
+def test_only_positions_of_a_configuration_may_be_changed() -> None:
+    assert read_model_overrides({"rope_scaling": {"factor": 2}}).ignored == ["rope_scaling"]
+    assert read_model_overrides({"num_hidden_layers": 2}).refused == ["num_hidden_layers"]
+    assert read_model_overrides({"text_config": {"sliding_window": 2}}).refused == ["sliding_window"]

@@ -37,6 +37,8 @@ FILES = {
     "deepseek4": "W32 D4.32.12 D128.32 D4.32.12", "deepseek32": "I48", "dots3note": "W32 I48",
     "minimax-m3": "A B4 B4 B4", "qwen4exp": "G P48",
 }  # fmt: skip
+IK_FILES = ("deepseek4", "minimax-m3")
+"""Those whose caches ik_llama.cpp has in known sizes."""
 
 
 @pytest.mark.parametrize(("name", "told"), NAMES.items())
@@ -110,7 +112,14 @@ def test_a_file_has_its_layers(file, layers):
 
 
 @needs(MODELS / "tiny-deepseek4.gguf")
-@pytest.mark.parametrize("file", FILES)
+@pytest.mark.parametrize("file", IK_FILES)
+def test_ik_llama_knows_the_memory_of_some(capsys, file):
+    assert main(["memory", str(MODELS / f"tiny-{file}.gguf"), "-p", "ik_llama@1889-base"]) == exits.HOLDS
+    assert "not recorded" in " ".join("".join(capsys.readouterr()).split())
+
+
+@needs(MODELS / "tiny-deepseek4.gguf")
+@pytest.mark.parametrize("file", [file for file in FILES if file not in IK_FILES])
 def test_another_engine_does_not_know_the_memory_of_a_file(capsys, file):
     name = str(MODELS / f"tiny-{file}.gguf")
     assert main(["memory", name]) == exits.HOLDS

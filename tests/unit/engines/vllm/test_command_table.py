@@ -7,10 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.shared.command_table import ParsedArgument
+from cachesim.engines.shared.command_table import ParsedArgument, read_model_overrides
 from cachesim.engines.vllm.command_table import (
     COMMAND_TABLE,
-    read_hf_overrides,
     read_kv_transfer_config,
     read_max_model_len,
     read_offloading_size,
@@ -54,14 +53,16 @@ def test_a_size_of_cpu_memory_leaves_the_number_of_chunks_open() -> None:
     assert [*read_offloading_size("8").needs] == ["num_cpu_chunks"]
 
 
-def test_only_positions_of_a_configuration_may_be_changed() -> None:
-    assert read_hf_overrides({"rope_scaling": {"factor": 2}}).ignored == ["rope_scaling"]
-    assert read_hf_overrides({"num_hidden_layers": 2}).refused == ["num_hidden_layers"]
-    assert read_hf_overrides({"text_config": {"sliding_window": 2}}).refused == ["sliding_window"]
-
 
 @pytest.mark.parametrize(("config", "refused"), [
-    ({"kv_connector": "LMCacheConnector"}, "kv_connector 'LMCacheConnector'"), ({}, "kv_connector None"),
+    ({"kv_connector": "LMCacheConnectorV1"}, "kv_connector 'LMCacheConnectorV1' (the cache of LMCache in CPU memory "
+                                             "and storage; only OffloadingConnector is simulated)"),
+    ({"kv_connector": "NixlConnector"}, "kv_connector 'NixlConnector' (the server on its other side; only "
+                                        "OffloadingConnector is simulated)"),
+    ({"kv_connector": "MooncakeStoreConnector"}, "kv_connector 'MooncakeStoreConnector' (the store of Mooncake; only "
+                                                 "OffloadingConnector is simulated)"),
+    ({"kv_connector": "Own"}, "kv_connector 'Own' (only OffloadingConnector is simulated)"),
+    ({}, "kv_connector None (only OffloadingConnector is simulated)"),
     ({"kv_connector": OFFLOADING, "kv_connector_extra_config": {"eviction_policy": "x"}}, "eviction_policy 'x'"),
     ({"kv_connector": OFFLOADING, "kv_connector_extra_config": {"spec_name": "Y"}}, "spec_name 'Y'"),
 ])  # fmt: skip
@@ -104,7 +105,7 @@ def test_a_connector_to_cpu_memory_is_read_as_a_whole(config: dict[str, object],
     assert read_kv_transfer_config({"kv_connector": OFFLOADING, **config}) == found
 
 
-@pytest.mark.parametrize("read", [read_speculative_config, read_kv_transfer_config, read_hf_overrides])
+@pytest.mark.parametrize("read", [read_speculative_config, read_kv_transfer_config, read_model_overrides])
 def test_a_value_that_is_no_object_is_refused(read: Callable[[object], ParsedArgument]) -> None:
     with pytest.raises(BadInput, match=r"expected a JSON object, found 5"):
         read(5)
@@ -118,6 +119,6 @@ def test_the_other_readers_of_the_table() -> None:
     assert readers["--spec-tokens"]("4").options == {"num_speculative_tokens": 4}
     assert read_offloading_size("8") == ParsedArgument(ignored=("8",), needs=NEEDS)
     assert read_offloading_size("0.0") == ParsedArgument()
-    inner = read_hf_overrides({"text_config": {"rope_theta": 2, "x": 1}, "y": 1})
+    inner = read_model_overrides({"text_config": {"rope_theta": 2, "x": 1}, "y": 1})
     assert (inner.ignored, inner.refused) == (["text_config", "rope_theta"], ["y", "x"])
-    assert read_hf_overrides({"text_config": 3}).ignored == ["text_config"]
+    assert read_model_overrides({"text_config": 3}).ignored == ["text_config"]

@@ -99,3 +99,39 @@ def test_a_piece_counts_for_prefixes_that_end_a_window_later(groups):
     assert lengths(known) == []
     gain(known, at, 4)
     assert 16 in lengths(known)
+
+
+def test_a_window_is_whole_again_when_its_missing_block_returns():
+    known = points(GroupPieces(WINDOW, 4, 9))
+    for end in (4, 12, 16, 20):
+        gain(known, 0, end)
+    assert lengths(known) == [4, 16, 20], "a window of 9 tokens reads the 8 tokens before"
+    gain(known, 0, 8)
+    assert lengths(known) == [4, 8, 12, 16, 20]
+    known.gone(0, 2, "evicted", "R")
+    assert lengths(known) == [4, 8, 20]
+
+
+def test_a_chunk_is_read_from_its_beginning():
+    known = points(GroupPieces(ALL, 4), GroupPieces(CHUNK, 4, 12))
+    for end in (4, 8, 12, 16, 20):
+        gain(known, 0, end)
+    assert lengths(known) == [12], "nothing of a chunk is read at its beginning"
+    gain(known, 1, 20)
+    assert lengths(known) == [12]
+    gain(known, 1, 16)
+    assert lengths(known) == [12, 16, 20]
+
+
+def test_every_branch_behind_a_window_follows_its_block():
+    known = points(GroupPieces(WINDOW, 4, 9))
+    for name in (1, 2, 3):
+        known.gained(0, UnitChain([0, name], 4, TEXT[:4] + (name,) * 4, None), 2)
+    assert lengths(known) == []
+    gain(known, 0, 4)
+    assert lengths(known) == [4, 8, 8, 8]
+    known.gone(0, 2, "evicted", "R")
+    assert sorted(key[2] for key in known.kept()) == [0, 1, 3]
+    known.gone(0, 0, "evicted", "R")
+    assert lengths(known) == []
+    assert sorted(known.known) == [0, 1, 3]

@@ -155,8 +155,9 @@ def test_a_renamed_flag_is_refused_with_its_name_in_the_chosen_release(profile: 
 def test_without_a_rule_set_the_newest_release_with_all_flags_is_simulated() -> None:
     found = read_pasted("python -m sglang.launch_server --model-path M --mamba-scheduler-strategy no_buffer", [])
     assert found.profile == "sglang@0.5.9"
-    assert found.notes == ("command line at character 47: sglang@0.5.23 has no flag '--mamba-scheduler-strategy': "
-                           "sglang@0.5.9 is simulated (-p chooses)",)  # fmt: skip
+    assert found.notes == ("command line at character 47: sglang@0.5.23 has no flag '--mamba-scheduler-strategy' "
+                           "(0.5.23 has --mamba-radix-cache-strategy): sglang@0.5.9 is simulated (-p chooses)",
+                           )  # fmt: skip
     assert read_pasted("llama-server -m M -fa -c 8", []).profile == "llama_cpp@b6160"
     assert read_pasted("llama-server -m M -fa on -c 8", []).profile == "llama_cpp@b11549"
 

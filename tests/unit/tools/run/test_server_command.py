@@ -136,6 +136,7 @@ def test_a_strict_parser_accepts_exact_names_only(line: str) -> None:
     ("engine serve M --block=$N", "character 24: the value of '--block' is a shell variable"),
     ("engine serve M --block $N", "character 24: the value of '--block' is a shell variable"),
     ("engine serve M --block ${N}", "is a shell variable"),
+    ("engine serve M --block <n>", "character 24: the value of '--block' is a placeholder"),
     ("engine serve M --draft '{\"n\": 1'", "character 24: flag '--draft': broken or truncated JSON"),
     ("engine serve M --draft '[1]'", "flag '--draft': expected a JSON object"),
     ("engine serve M --graph-config '{'", "character 31: flag '--graph-config': broken"),

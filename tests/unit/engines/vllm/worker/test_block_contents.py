@@ -120,3 +120,16 @@ def test_a_draft_keeps_its_window_beside_the_others_and_its_matrix_in_a_column_o
         step.finish(run)
     assert states.windows[0, 4] == [state(10), state(11)]
     assert (states.matrices[0, 4], states.matrices[0, 5]) == (state(10), state(11))
+
+
+def test_cells_follow_the_blocks_that_a_request_learns_one_by_one(memory):
+    request = memory.users[0]
+    memory.learn(request, [[3], [0]], whole=True)
+    early = memory.cells(0, 0, 0, 2)
+    for block in range(200):
+        memory.learn(request, [[block], []], whole=False)
+    assert memory.cells(0, 0, 0, 8).tolist() == [6, 7, 0, 1, 2, 3, 4, 5]
+    assert memory.cells(0, 0, 398, 500).tolist() == [396, 397, 398, 399]
+    assert early.tolist() == [6, 7]
+    memory.learn(request, [[5], [1]], whole=True)
+    assert memory.cells(0, 0, 0, 8).tolist() == [10, 11]

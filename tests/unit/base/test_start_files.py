@@ -1,0 +1,134 @@
+"""Commands in compose files, Kubernetes manifests, systemd units and Dockerfiles."""
+
+from __future__ import annotations
+
+import pytest
+
+from cachesim.base.errors import BadInput
+from cachesim.base.shell_words import LONGEST
+from cachesim.base.start_files import start_commands
+
+COMPOSE = """\
+services:
+  web:
+    image: nginx
+  model:
+    image: vendor/engine:1
+    environment:
+      - TOKEN=x
+    command: --model m --port 80
+    ulimits:
+      memlock: -1
+  other:
+    image: "vendor/second"
+    entrypoint: python3 -m second
+    command:
+      --model n
+      --page 16
+"""
+POD = """\
+spec:
+  containers:
+    - name: model
+      image: vendor/engine:1
+      command: ["/bin/sh", "-c"]
+      args:
+        - |
+          # the server
+          engine serve m \\
+            --port 80
+      ports:
+        - containerPort: 80
+    - name: side
+      command:
+      - side
+      args: ['--name', 'it''s', "--last"]
+"""
+UNIT = """\
+[Service]
+User=llm
+Environment="HOME=/srv"
+Environment=LEVEL=2
+ExecStart=-/opt/bin/engine serve m \\
+    --port 80
+Restart=always
+"""
+DOCKERFILE = """\
+FROM base AS build
+CMD ["make"]
+FROM vendor/engine:1
+EXPOSE 80
+ENTRYPOINT ["engine", "serve", \\
+    "m"]
+CMD ["--port", "80"]
+"""
+SERVE = ["engine", "serve", "m", "--port", "80"]
+
+
+def texts(text: str) -> list[list[str]]:
+    """Return the texts of the words of each command line."""
+    return [[word.text for word in words] for words in start_commands(text)]
+
+
+def test_a_service_runs_its_entry_point_or_that_of_its_image() -> None:
+    assert texts(COMPOSE) == [
+        ["docker", "run", "vendor/engine:1", "--model", "m", "--port", "80"],
+        ["python3", "-m", "second", "--model", "n", "--page", "16"],
+    ]
+
+
+def test_a_container_runs_its_command_with_its_arguments() -> None:
+    with pytest.raises(BadInput):                       # single and double quotes in one list
+        start_commands(POD)
+    assert texts(POD.replace('"--last"', "'--last'")) == [SERVE, ["side", "--name", "it's", "--last"]]
+
+
+@pytest.mark.parametrize("text", [
+    'command: ["engine", "serve"]\nargs: ["m", "--port", "80",]',
+    "command: [\"engine\", \"serve\"]\nargs: [\n  \"m\",\n  \"--port\", \"80\"\n]\nports: []",
+    "  command:\n    - engine\n    - serve\n  args:\n    - m\n    - --port\n    - \"80\"\n",
+    "  command:\n  - engine\n  - serve\n  args:\n  - m\n  - --port\n  - '80'     # web\n",
+    "args: [\"m\", \"--port\", \"80\"]\ncommand: engine serve",
+    "command: bash -c \"engine serve m --port 80\"", "command: >\n  bash -lc \"engine serve m\n  --port 80\"\n",
+    "command:\n  - bash\n  - \"-c\"\n  - |\n    engine serve m \\\n      --port 80\n",
+    "command: [\"/bin/sh\", \"-c\", \"engine serve m --port 80\"]",
+    "sh -c 'engine serve m --port 80'", "engine serve m --port 80",
+    "cmd: \"engine serve m --port 80\"\nother: 1", "command: |\n\n  engine serve m\n  --port 80\nother:\n  - a",
+    "ENTRYPOINT [\"engine\", \"serve\"]\nCMD m --port 80", "CMD engine serve m \\\n  --port 80\n",
+    "ExecStart=engine serve m --port 80",
+])  # fmt: skip
+def test_one_command_is_written_in_many_ways(text: str) -> None:
+    assert texts(text) == [SERVE]
+
+
+def test_a_unit_sets_variables_before_its_command() -> None:
+    assert texts(UNIT) == [["HOME=/srv", "LEVEL=2", "/opt/bin/engine", *SERVE[1:]]]
+
+
+def test_the_last_stage_of_a_dockerfile_starts() -> None:
+    assert texts(DOCKERFILE) == [SERVE]
+    assert texts("FROM vendor/engine\nCMD --port 80") == [["docker", "run", "vendor/engine", "--port", "80"]]
+
+
+@pytest.mark.parametrize("text", [COMPOSE, POD.replace('"--last"', "'--last'"), UNIT, "command: a\nargs: [\"b\"]"],
+                         ids=["compose", "pod", "unit", "list"])  # fmt: skip
+def test_words_have_their_places_in_the_whole_text(text: str) -> None:
+    for words in start_commands(text):
+        for word in words:
+            if word.text in ("docker", "run") or word.text.startswith("vendor") or "'" in word.text:
+                continue
+            at = text[word.place - 1 :]
+            assert at.startswith((word.text, f'"{word.text}', f"'{word.text}", "[")), word
+
+
+def test_long_files_are_refused_before_they_are_read() -> None:
+    with pytest.raises(BadInput, match="at most 20,000 are allowed"):
+        start_commands("command: [\n" * LONGEST)
+    with pytest.raises(BadInput, match="at character"):
+        start_commands("a:\n command: [\n" + "  [\n" * 4000)
+
+
+def test_text_that_is_no_file_is_one_command_line() -> None:
+    assert texts("engine serve m --flags a: b") == [["engine", "serve", "m", "--flags", "a:", "b"]]
+    assert texts("--model m") == [["--model", "m"]]
+    assert texts("image: vendor/engine\nports: []") == [["image:", "vendor/engine", "ports:", "[]"]]
