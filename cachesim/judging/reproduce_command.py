@@ -84,7 +84,7 @@ def line_words(scenario: Scenario, profile: str) -> list[str]:
     """Return ``line_arguments`` of the requests of a scenario. Raise BadInput if the line notation cannot express
     it."""
     given, line = spoken(scenario.server, scenario.engine), spell(normal(scenario.line))
-    from_line(line, profiles=(profile,))
+    from_line(line, model=scenario.model, profiles=(profile,), server=given)
     return line_arguments(line, profile, scenario.model, given)
 
 
