@@ -23,7 +23,7 @@ def rules_named(text: str) -> list[str]:
     key = text.strip().upper()
     if not _ID.fullmatch(key):
         return []
-    for _ in ENGINES.values():
+    for _ in ENGINES.values():              # imports one engine after the other
         exact = [name for name in RULES if name.upper() == key]
         if exact and "." in key:
             return exact
@@ -34,7 +34,7 @@ def rules_named(text: str) -> list[str]:
 
 def _all_rules() -> list[str]:
     """Return the ids of all rules of all engines. Imports all engines."""
-    _ = [*ENGINES.values()]
+    _ = [*ENGINES.values()]                 # imports them
     return list(RULES)
 
 

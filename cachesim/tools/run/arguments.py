@@ -391,7 +391,8 @@ def modes(args: Namespace, scenarios: Sequence[Scenario], long_file: int = LONG)
     most = [long_file if scenario.file else LONG for scenario in scenarios]
     long = [pair for pair in zip(sizes, most, strict=True) if pair[0] > pair[1]]
     if long:
-        what = f"{max(long)[0]:,} tokens" if len(sizes) == 1 else f"{len(long)} scenarios are long"
+        each = f"{counted(len(long), 'scenario is', 'scenarios are')} long"
+        what = f"{max(long)[0]:,} tokens" if len(sizes) == 1 else each
         limit = f"{min(pair[1] for pair in long):,}"
         note(f"{what}, more than {limit}: provenance without arithmetic (--exact enables arithmetic)")
     return ["provenance" if size > limit else "exact" for size, limit in zip(sizes, most, strict=True)]

@@ -82,7 +82,7 @@ def test_several_long_scenarios_are_counted_and_the_least_limit_is_named(capsys)
     assert found == ["provenance", "exact", "provenance"]
     assert "2 scenarios are long, more than 2,000: " in capsys.readouterr().err
     modes(ANY, [scenario(2), scenario(LONG_FILE + 9, "case.toml")], LONG_FILE)
-    assert "1 scenarios are long, more than 7,000: " in capsys.readouterr().err
+    assert "1 scenario is long, more than 7,000: " in capsys.readouterr().err
 
 
 def test_the_length_of_a_scenario_is_that_of_prompts_and_answers():
