@@ -34,6 +34,7 @@ SMALLEST = {
     "fuzz": "MINUTES=1 JOBS=1",
     "million": "ARGS='--examples 20' JOBS=1",
     "keyed": "ARGS='--examples 20' JOBS=1",
+    "newest": "ARGS='--examples 20' JOBS=1",
     "trees": "ARGS='--examples 20' JOBS=1",
     "blocks": "ARGS='--examples 20' JOBS=1",
     "hostile": "N=20 JOBS=1",

@@ -26,7 +26,7 @@ SESSIONS ?= ../shared/workloads/agent_sessions
 MILLION = fuzz -p llama_cpp@b11549-repaired --property warm-equals-cold --property stored-equals-cold \
 	--property survives --jobs $(JOBS) --out build/million --resume
 
-.PHONY: more smoke oldest matrix meta meta-drawn million keyed blocks trees hostile rediscover replay grades coverage peers peers-vllm vllm-tests peers-sglang growth adapters live slow watch workloads agents upstream optimized browser targets
+.PHONY: more smoke oldest matrix meta meta-drawn million keyed newest blocks trees hostile rediscover replay grades coverage peers peers-vllm vllm-tests peers-sglang growth adapters live slow watch workloads agents upstream optimized browser targets
 
 more:
 	@echo 'make smoke    import and run on every other Python  make smoke'
@@ -36,6 +36,7 @@ more:
 	@echo 'make meta-drawn  draw faults; which tests find them  make meta-drawn ARGS="--seed 2 --faults 240"'
 	@echo 'make million  run a million drawn conversations     make million JOBS=2'
 	@echo 'make keyed    run 100,000 with adapters and images  make keyed JOBS=2'
+	@echo 'make newest   run 100,000 on its newest memories     make newest JOBS=2'
 	@echo 'make trees    run 100,000 under SGLang, repaired    make trees JOBS=2'
 	@echo 'make blocks   run 100,000 under vLLM, repaired      make blocks JOBS=2'
 	@echo 'make hostile  run mutated input files               make hostile N=100000 SEED=0 JOBS=2'
@@ -91,6 +92,11 @@ keyed: $(VENV)/.run
 	$(BIN)/cachesim $(KEYED) --set lora_scaled=0@M,0 --set mmproj=gemma3 --examples 10000 --seed 2708 $(ARGS)
 	$(BIN)/cachesim $(KEYED) --set lora_scaled=0,0,0@M --set mmproj=causal --examples 35000 --seed 2709 $(ARGS)
 
+# 100,000 conversations on index rows, chosen blocks and compressed rows, without moved rows, whose index keys a shift spoils.
+newest: $(VENV)/.run
+	$(BIN)/cachesim fuzz -p llama_cpp@b11549-repaired --model N --set cache_reuse=0 --examples 100000 --seed 6701 --jobs $(JOBS) \
+	  --out build/newest --resume $(ARGS)
+
 # 100,000 conversations under sglang@0.5.23-repaired; resumes.
 trees: $(VENV)/.run
 	$(BIN)/cachesim fuzz -p sglang@0.5.23-repaired --examples 100000 --seed 36 --jobs $(JOBS) --out build/trees --resume $(ARGS)
@@ -98,7 +104,7 @@ trees: $(VENV)/.run
 # 100,000 conversations under vllm@0.33.0-repaired, then some with images, and some with two steps in flight; resumes.
 BLOCKS = fuzz -p vllm@0.33.0-repaired --jobs $(JOBS) --out build/blocks --resume
 blocks: $(VENV)/.run
-	$(BIN)/cachesim $(BLOCKS) --examples 100000 --seed 35 $(ARGS)
+	$(BIN)/cachesim $(BLOCKS) --examples 100000 --seed 4101 $(ARGS)
 	$(BIN)/cachesim $(BLOCKS) --set multimodal=true --examples 5000 --seed 36 $(ARGS)
 	$(BIN)/cachesim $(BLOCKS) --set async_scheduling=true --set num_cpu_chunks=0 --model A --model W8 --model 'W8 A' --examples 5000 --seed 37 $(ARGS)
 

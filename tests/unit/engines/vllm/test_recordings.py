@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.vllm.recordings import CLASSES, setup, undecided
+from cachesim.engines.vllm import recordings
+from cachesim.engines.vllm.recordings import CLASSES, undecided
 
 CONFIG = {
     "groups": [{"kind": "mamba", "block_size": 8, "eagle": True},
@@ -41,7 +42,7 @@ FLAGS = {
 ])  # fmt: skip
 def test_a_header_names_model_and_options(given, flags):
     """States come first: wrong rows mark no state in a recording. Reference windows stand for full attention."""
-    assert setup({**CONFIG, **given}) == ("S W6 A K16", {**FLAGS, **flags})
+    assert recordings.setup({**CONFIG, **given}) == ("S W6 A K16", {**FLAGS, **flags})
 
 
 def test_answers_that_read_reference_windows_are_not_judged():
