@@ -103,12 +103,13 @@ class Process(StoppedAtEnd):
         """Start ``command(port)``, without ``port`` on a free one. Raise BadInput if it cannot be executed."""
         self.port = port or free_port()
         self.log = log
-        words = [str(word) for word in command(self.port)]
-        if not os.access(words[0], os.X_OK):
-            raise BadInput("not an executable file", file=words[0])
+        program, *words = map(str, command(self.port))
+        if not os.access(program, os.X_OK):
+            raise BadInput("not an executable file", file=program)
+        guarded = ["/bin/sh", "-c", _GUARD, "sh", os.path.abspath(program), *words]     # a bare name is searched in PATH
         with log.open("wb") as stream:
-            self._popen = subprocess.Popen(["/bin/sh", "-c", _GUARD, "sh", *words], stdin=subprocess.PIPE,
-                                           stdout=stream, stderr=stream, start_new_session=True)  # fmt: skip
+            self._popen = subprocess.Popen(guarded, stdin=subprocess.PIPE, stdout=stream, stderr=stream,
+                                           start_new_session=True)  # fmt: skip
 
     @property
     def group(self) -> int:
@@ -196,7 +197,7 @@ def _kill(group: int) -> bool:
 def version_text(binary: Path) -> str:
     """Return the output of ``--version``. Raise BadInput."""
     try:
-        done = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run([binary.absolute(), "--version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BadInput(f"cannot be run: {error}", file=str(binary)) from None
     return done.stdout + done.stderr

@@ -1,10 +1,21 @@
-"""Tests of the messages about a server's end, from its log."""
+"""Tests of a server's process: its start and end, its log, and the messages about its end."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from cachesim.tools.live.llama_server.process import TAIL, fatal_lines
+from cachesim.base.errors import BadInput
+from cachesim.tools.live.llama_server.process import (
+    TAIL,
+    Logbook,
+    Process,
+    ProcessEnd,
+    ServerEnded,
+    fatal_lines,
+    version_text,
+)
 
 
 @pytest.mark.parametrize(("text", "found"), [
@@ -21,3 +32,84 @@ def test_messages_of_failures_are_read_from_the_end_of_a_log(tmp_path, text, fou
 def test_what_lies_far_before_the_end_is_not_read(tmp_path):
     (log := tmp_path / "log").write_text("a.cpp:1: long ago\n" + TAIL * "." + "\nb.cpp:2: now\n")
     assert list(fatal_lines(log)) == ["b.cpp:2: now"]
+
+
+@pytest.fixture
+def program(tmp_path, monkeypatch):
+    """Return a function that writes a program in the working folder and returns its bare name."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(text):
+        file = Path("own-server")
+        file.write_text(f"#!/bin/sh\n{text}\n")
+        file.chmod(0o755)
+        return file
+
+    return write
+
+
+def test_the_version_of_a_program_in_the_working_folder(program):
+    assert version_text(program("echo out $1; echo err >&2; exit 3")) == "out --version\nerr\n"
+    with pytest.raises(BadInput, match="cannot be run: ") as bad:
+        version_text(Path("other"))
+    assert bad.value.file == "other"
+
+
+def test_a_program_in_the_working_folder_is_started_and_its_end_is_reported(program, tmp_path):
+    binary, log = program("echo $1 $2; echo a.cpp:7: no memory >&2; exit 3"), tmp_path / "log"
+    with Process(lambda port: [binary, port, Path("x")], log, 8080) as process:
+        assert (process.port, process.url) == (8080, "http://127.0.0.1:8080")
+        with pytest.raises(ServerEnded, match="the server ended with 3: a.cpp:7: no memory") as ended:
+            process.wait(lambda: False, 60, "loading")
+    assert ended.value.died == process.died() == ProcessEnd(3, ("a.cpp:7: no memory",))
+    assert log.read_text() == "8080 x\na.cpp:7: no memory\n"
+
+
+def test_a_condition_that_holds_at_the_end_of_the_process_is_met(program, tmp_path):
+    answers = iter([False, True])
+    with Process(lambda port: [program("exit 0")], tmp_path / "log") as process:
+        process._popen.wait()
+        process.wait(lambda: next(answers), 60, "loading")
+        assert process.returncode == 0 and process.died() == ProcessEnd(0, ())
+        assert str(ServerEnded(process.died())) == "the server ended with 0: no message"
+
+
+def test_a_wait_that_takes_too_long_names_the_log(program, tmp_path):
+    with Process(lambda port: [program("exec sleep 60")], tmp_path / "log") as process:
+        with pytest.raises(BadInput, match="loading took longer than 0 s") as bad:
+            process.wait(lambda: False, 0, "loading")
+        assert (bad.value.file, process.returncode, process.died().returncode) == (str(tmp_path / "log"), None, 0)
+        process.stop()
+        assert process.returncode == -9
+        process.stop()
+
+
+def test_a_terminated_server_ends_its_log_itself(program, tmp_path):
+    text = "trap 'echo end; exit 4' TERM; echo begun; while :; do sleep 0.01; done"
+    with Process(lambda port: [program(text)], tmp_path / "log") as process:
+        process.wait(lambda: "begun" in (tmp_path / "log").read_text(), 60, "loading")
+        process.terminate()
+        assert process.returncode == 4 and (tmp_path / "log").read_text() == "begun\nend\n"
+
+
+def test_a_file_that_is_not_executable_is_refused(tmp_path):
+    (tmp_path / "text").write_text("")
+    with pytest.raises(BadInput, match="not an executable file") as bad:
+        Process(lambda port: [tmp_path / "text"], tmp_path / "log")
+    assert bad.value.file == str(tmp_path / "text")
+
+
+def test_a_log_is_read_line_by_line_as_it_grows(tmp_path):
+    (file := tmp_path / "log").write_bytes(b"")
+    book = Logbook(file)
+    assert list(book.read()) == []
+    line = "0.00.123.456 I srv  load: line %d"
+    with file.open("a") as stream:
+        stream.write(line % 1 + "\n" + line % 2)
+        stream.flush()
+        first = list(book.read())
+        stream.write("2\n" + line % 3 + "\n")
+        stream.flush()
+        others = list(book.read())
+    assert [entry.text for entry in (*first, *others)] == ["line 1", "line 22", "line 3"]
+    assert (len(first), list(book.read())) == (1, [])
