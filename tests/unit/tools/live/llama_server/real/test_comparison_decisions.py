@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.base.media_items import image_items
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.live.llama_server.quiet_server import QuietServer
 from cachesim.tools.live.llama_server.real import comparison
@@ -14,18 +16,21 @@ from cachesim.tools.live.llama_server.real.comparison import (
     REPEATED,
     TIE,
     UNMARKED,
+    RealComparison,
     compare_case,
     compare_cases,
     comparison_data,
     kind_of,
     model_file,
+    record_case,
     unsendable,
     without_marks,
 )
 from cachesim.tools.live.llama_server.real.real_server import RealServer
-from cachesim.tools.live.llama_server.server import LlamaServer
+from cachesim.tools.live.llama_server.server import LlamaServer, ServerStart
 from cachesim.tools.live.llama_server.verify.case import Verification
 from cachesim.tools.live.llama_server.verify.model_of import ComparedRequest, RequestResult
+from tests.live.fake import Fake
 
 RIGHT, TIED, ENDED = RequestResult(3, 2, 200, True), RequestResult(3, 2, 200, False), RequestResult(None, None, 0, None)
 
@@ -50,10 +55,12 @@ def compared(monkeypatch):
     """Return a function that compares a case with these rows in turn, and the seeds of the comparisons."""
     monkeypatch.setattr(comparison, "model_file", Path)
 
-    def run(*answers, scenario=None, real=None):
+    def run(*answers, scenario=None, real=None, gguf=None):
         seeds, sent = [], []
+        run.started = []
 
         def on_server(scenario, profile, binary, model, build, kind, seed):
+            run.started.append((profile, binary, model, build, kind))
             seeds.append(seed)
             sent.append(scenario)
             rows = answers[min(len(seeds), len(answers)) - 1]
@@ -62,7 +69,7 @@ def compared(monkeypatch):
             return Verification([*rows], scenario.model, profile, ["a note"])
 
         monkeypatch.setattr(comparison, "on_server", on_server)
-        return compare_case(scenario or case(), real or server()), seeds, sent
+        return compare_case(scenario or case(), real or server(), gguf), seeds, sent
 
     return run
 
@@ -175,3 +182,80 @@ def test_every_case_meets_every_server(monkeypatch):
     monkeypatch.setattr(comparison, "compare_case", lambda scenario, server, gguf: (scenario, server, gguf))
     assert list(compare_cases(["a", "b"], ["x", "y"], None)) == [
         ("a", "x", None), ("a", "y", None), ("b", "x", None), ("b", "y", None)]  # fmt: skip
+
+
+def test_a_comparison_starts_the_server_with_its_rule_set_build_and_model(compared):
+    binary, own = Path("/bin/llama-server"), Path("own.gguf")
+    compared([row()])
+    assert compared.started == [("llama_cpp@b11549", binary, Path("A"), "b11549", LlamaServer)]
+    compared([row()], real=server(is_logged=False), gguf=own)
+    assert compared.started == [("llama_cpp@b9518", binary, own, "b9713", QuietServer)]
+
+
+def test_the_short_prompt_runs_with_the_same_model_and_one_slot(compared):
+    own = Path("own.gguf")
+    _, _, sent = compared([row(theirs=ENDED, same=False)], gguf=own)
+    short = {"ctx_size": 256, "kv_unified": True, "parallel": 1}
+    assert (repr(sent[1]), sent[1].model, sent[1].profiles) == ("A9", "A", ("llama_cpp@b11549",))
+    assert short.items() <= sent[1].server.items()
+    assert [started[2] for started in compared.started] == [own, own]
+
+
+def test_only_an_end_at_the_first_request_asks_for_the_short_prompt(compared):
+    found, seeds, _ = compared([row(), row(theirs=ENDED, same=False)])
+    assert (found.same, seeds) == (False, [0])
+
+
+def test_a_repeated_case_keeps_the_rows_without_doubt(compared):
+    doubt = row(theirs=TIED, same=False)
+    found, _, _ = compared([row(), doubt], [row(), row()], gguf=Path("own.gguf"))
+    assert [(one.same, one.why) for one in found.found.rows] == [(True, ""), (None, TIE)]
+    assert {started[2] for started in compared.started} == {Path("own.gguf")}
+
+
+def test_the_draft_model_is_made_beside_the_model(compared, monkeypatch):
+    made = []
+    monkeypatch.setattr(comparison, "model_file", lambda name: made.append(name) or Path(name))
+    drafts = {"spec_type": "draft-simple", "model_draft": "S"}
+    compared([row()], scenario=case(server=drafts))
+    compared([row()], scenario=case(server=drafts), gguf=Path("own.gguf"))
+    assert made == ["A", "S", "S"]
+
+
+def test_a_comparison_as_data():
+    head = {"build": "b9713", "server": "", "profile": "llama_cpp@b9518", "log_read": False, "model": "A"}
+    left_out = RealComparison(case(), server(is_logged=False), None, "no flag")
+    assert comparison_data(left_out) == {
+        **head, "scenario": "A9/A.B5", "same": None, "left_out": "no flag", "notes": [], "requests": []}  # fmt: skip
+    sides = {"ours": RIGHT._asdict(), "theirs": TIED._asdict()}
+    found = Verification([row(theirs=TIED, same=False)], "A", "llama_cpp@b9518", ["a note"])
+    of_file = replace(case(), id="one", file="one.toml")
+    assert comparison_data(RealComparison(of_file, server(is_logged=False), found)) == {
+        **head, "scenario": "one", "same": False, "left_out": "", "notes": ["a note"],
+        "requests": [{"number": 0, "text": "A9", **sides, "same": False, "why": "", "first": "",
+                      "far": None}]}  # fmt: skip
+
+
+def test_a_recording_has_the_name_of_the_scenario_and_the_rule_set_of_the_build(monkeypatch):
+    starts = []
+
+    def recorder(start, server):
+        starts.append((start, server))
+        return Fake("llama_cpp@b9518", "A", start.flags)
+
+    monkeypatch.setattr(comparison, "Recorder", recorder)
+    monkeypatch.setattr(comparison, "model_file", Path)
+    scenario = replace(case("A9>r2/A.r.B5{drafts=1:1}", server={"parallel": 1}), id="two")
+    trace, notes = record_case(scenario, server(is_logged=False))
+    assert (trace["name"], trace["profile"], len(trace["steps"])) == ("two", "b9518", 2)
+    assert notes == ["drafts come from the server's own drafter"]
+    assert starts == [(ServerStart(Path("/bin/llama-server"), Path("A"), ("-np", "1"), "b9713"), QuietServer)]
+    record_case(scenario, server(), Path("own.gguf"))
+    assert (starts[1][0].gguf, starts[1][1]) == (Path("own.gguf"), LlamaServer)
+
+
+def test_an_image_cannot_be_sent():
+    plain = case("A9/A.B5")
+    second = replace(plain.steps[1], request=replace(plain.steps[1].request, prompt=image_items("I", 2, 1)))
+    assert unsendable(replace(plain, steps=(plain.steps[0], second))) == (
+        "request 1: an image of a scenario has no pixels")

@@ -9,6 +9,7 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.base.console import as_text
+from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.tools.live.llama_server.real import drawn_search
 from cachesim.tools.live.llama_server.real.comparison import RealComparison
@@ -52,6 +53,54 @@ def test_a_difference_is_shrunk_on_both_sides(monkeypatch, server):
     text = as_text(search_report(tally.data()))
     assert "conversation 0 differs: cachesim run" in text and "--real b9713" in text
     assert "1 conversation differs, 0 requests undecided" in " ".join(text.split())
+
+
+@pytest.fixture
+def rows(monkeypatch):
+    """Let every conversation have these rows."""
+    found = []
+    monkeypatch.setattr(drawn_search, "compare_case", lambda scenario, server: RealComparison(
+        scenario, server, Verification(found, scenario.model, server.profile, [])))  # fmt: skip
+    return found
+
+
+def made_row(same, why=""):
+    side = RequestResult(0, 9, 200, True)
+    return ComparedRequest(0, "A", side, side, same, why)
+
+
+def test_requests_are_counted_by_their_result(rows, server):
+    rows += [made_row(True), *(made_row(None, why) for why in ("request 1: late", "request 2: late", "log"))]
+    tally = RealTally(server)
+    search_real(tally, RealSearchPlan(0), 0, lambda: False)
+    search_real(tally, RealSearchPlan(0), 1, lambda: False)
+    assert tally.data() == {
+        "build": "b9713", "server": server.source, "profile": "llama_cpp@b9713", "log_read": False,
+        "conversations": 2, "requests": 8, "equal": 2, "differences": [], "left_out": [],
+        "undecided": [{"why": "a request: late", "requests": 4}, {"why": "log", "requests": 2}]}  # fmt: skip
+
+
+@pytest.mark.parametrize("shrinks", [False, True])
+def test_a_difference_names_its_conversation(rows, server, shrinks):
+    rows += [made_row(True), made_row(False)]
+    tally = RealTally(server)
+    search_real(tally, RealSearchPlan(0, ("A",), shrinks=shrinks), PER_SERVER + 2, lambda: False)
+    [found] = tally.differences
+    drawn = option_set(0, 1, ("A",)).case(2)
+    assert (found["number"], found["shrunk"], found["comparison"]["same"]) == (PER_SERVER + 2, shrinks, False)
+    assert (found["line"] == drawn.typed(server.profile)["line"]) is not shrinks
+    assert (tally.requests, tally.equal, tally.conversations) == (2, 1, 1)
+
+
+def test_a_conversation_that_is_not_a_valid_scenario_is_left_out(monkeypatch, server):
+    def refuse(case, profile):
+        raise BadInput("unknown option")
+
+    monkeypatch.setattr(drawn_search.DrawnConversation, "scenario", refuse)
+    tally = RealTally(server)
+    search_real(tally, RealSearchPlan(0), 0, lambda: False)
+    assert tally.data()["left_out"] == [{"why": "it is not a valid scenario", "conversations": 1}]
+    assert (tally.conversations, tally.requests) == (0, 0)
 
 
 def test_without_time_a_difference_is_kept_whole(monkeypatch, server):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import sysconfig
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -44,8 +47,6 @@ def programs(monkeypatch):
     def run(words):
         called.append(words)
         if "venv" in words:
-            from pathlib import Path
-
             folder = Path(words[-1]) / "bin"
             folder.mkdir()
             (folder / "python").write_text("#!/bin/sh\nexit 0\n")
@@ -133,3 +134,90 @@ def test_a_relative_cache_home_is_ignored(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", "cache")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_folder() == tmp_path / ".cache" / "cachesim" / "real"
+
+
+def test_the_command_lines_of_venv_and_pip(programs, cache):
+    install(WHEEL)
+    venv, pip = programs
+    folder = Path(venv[-1])
+    assert venv[:-1] == [sys.executable, "-m", "venv", "--without-pip"]
+    assert folder.parent == cache and folder.name.startswith(".b11549-")
+    assert pip == [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), *installation.PIP,
+                   "install", "--only-binary", ":all:", "xllamacpp==2026.10.11549"]  # fmt: skip
+
+
+def test_an_environment_that_cannot_be_made_leaves_nothing(programs, cache, monkeypatch):
+    monkeypatch.setattr(
+        installation, "_run", lambda words: subprocess.CompletedProcess(words, 1, "", "no\n ensurepip \n"))
+    with pytest.raises(BadInput, match="an environment cannot be made with the module venv") as bad:
+        install(WHEEL)
+    assert bad.value.hint == "ensurepip" and left(cache) == []
+
+
+def test_a_wheel_that_another_process_installs_is_refused(programs, cache, monkeypatch):
+    @contextmanager
+    def taken(file):
+        taken.file = file
+        yield False
+
+    monkeypatch.setattr(installation, "locked", taken)
+    with pytest.raises(BadInput, match="another process installs b11549") as bad:
+        install(WHEEL)
+    assert (bad.value.file, taken.file, programs) == (str(cache / "b11549"), cache / ".b11549.lock", [])
+
+
+def test_a_wheel_whose_server_does_not_start_is_not_installed(programs, cache, monkeypatch):
+    def refuse(python):
+        raise BadInput(f"no server beside {python.name}")
+
+    monkeypatch.setattr(installation, "require_wheel", refuse)
+    with pytest.raises(BadInput, match="no server beside python"):
+        install(WHEEL)
+    assert left(cache) == []
+
+
+def test_leftovers_of_other_builds_stay(programs, cache):
+    (cache / ".b9713-dead").mkdir(parents=True)
+    install(WHEEL)
+    assert left(cache) == [".b9713-dead", "b11549"]
+
+
+def test_the_size_of_an_environment_is_that_of_all_its_files(cache):
+    folder = environment_of(WHEEL)
+    (folder / "lib").mkdir(parents=True)
+    (folder / "one").write_bytes(b"12345")
+    (folder / "lib" / "two").write_bytes(b"123")
+    assert (folder, installed_bytes(WHEEL)) == (cache / "b11549", 8)
+
+
+@pytest.mark.parametrize(("said", "hint"), [
+    ("", "it said nothing"), (" \n", "it said nothing"), ("first\n last \n\n", "last"),
+    ("ERROR: first\nERROR: second\nhelp\n", "ERROR: second"),
+])  # fmt: skip
+def test_the_reason_of_pip_is_its_last_error_or_line(programs, said, hint):
+    programs.pip = (1, said)
+    with pytest.raises(BadInput) as bad:
+        install(WHEEL)
+    assert (bad.value.cause, bad.value.hint) == ("xllamacpp==2026.10.11549 was not installed", hint)
+
+
+def test_a_platform_without_a_wheel_is_named(programs):
+    programs.pip = (1, ABSENT)
+    with pytest.raises(BadInput) as bad:
+        install(WHEEL)
+    here = f"{sysconfig.get_platform()}, Python {sys.version_info.major}.{sys.version_info.minor}"
+    assert bad.value.cause == f"xllamacpp==2026.10.11549 was not installed: the index has no wheel of it for {here}"
+    assert bad.value.hint == "other builds: cachesim real list; your own llama-server: --real PATH"
+
+
+def test_a_program_runs_without_input_and_its_output_is_read():
+    done = installation._run([sys.executable, "-c", "import sys; sys.exit(sys.stdin.read() or 3)"])
+    assert (done.returncode, done.stdout, done.stderr) == (3, "", "")
+    done = installation._run([sys.executable, "-c", "import sys; sys.stderr.buffer.write(b'a\\xffb'); print(1)"])
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "a\ufffdb")
+
+
+def test_a_launcher_is_written_only_if_it_differs(programs, monkeypatch):
+    install(WHEEL)
+    monkeypatch.setattr(installation, "write_whole", None)
+    assert launcher_of(WHEEL) == environment_of(WHEEL) / "llama-server"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -43,13 +44,19 @@ class Process:
         self.is_stopped = True
 
 
+def made_folder(folder):
+    """Make an empty folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return str(folder)
+
+
 @pytest.fixture
 def started(monkeypatch, tmp_path):
     monkeypatch.setattr(serving, "Process", Process)
     monkeypatch.setattr(serving, "model_file", lambda notation: tmp_path / "tiny.gguf")
-    monkeypatch.setattr(serving, "mkdtemp", lambda prefix: str(tmp_path / "made"))
+    monkeypatch.setattr(serving, "mkdtemp", lambda prefix: made_folder(tmp_path / "made"))
     (tmp_path / "tiny.gguf").write_text("")
-    (tmp_path / "made").mkdir()
     return lambda model="GA", flags=("-np", "2"), **more: Serving(REAL, model, [*flags], **more)
 
 
@@ -86,3 +93,37 @@ def test_a_server_that_ends_is_reported_with_its_log(started, monkeypatch):
     with pytest.raises(BadInput, match="log: the server ended with 3: no memory"):
         found.wait_end()
     assert found._process.waited[0] is False
+
+
+def test_a_server_stops_with_its_client(started, monkeypatch):
+    closed = []
+    monkeypatch.setattr(serving.Client, "close", lambda client: closed.append(client))
+    found = started()
+    found.stop()
+    assert closed == [found._client] and found._process.is_stopped
+
+
+def test_a_server_whose_client_was_never_made_stops(started):
+    found = started()
+    del found._client
+    found.stop()
+    assert found._process.is_stopped
+
+
+def test_a_ready_server_is_served_until_it_ends(started, monkeypatch):
+    found = started()
+    waited = []
+    monkeypatch.setattr(found._process, "wait", lambda is_ready, within, what: waited.append((is_ready(), within, what)))
+    monkeypatch.setattr(found._client, "healthy", lambda name: name == serving.alias(70))
+    found.wait_ready()
+    found.wait_end()
+    assert waited == [(True, serving.START_WITHIN, "loading the model"), (False, serving.FOREVER, "serving")]
+
+
+def test_a_model_file_is_taken_as_it_is(started, tmp_path, monkeypatch):
+    monkeypatch.setattr(serving, "model_file", None)
+    (tmp_path / "GA").write_text("")
+    monkeypatch.chdir(tmp_path)
+    assert started("GA")._process.words[2] == "GA"
+    (tmp_path / "own.gguf").write_text("")
+    assert started(str(tmp_path / "own.gguf"))._process.words[2] == str(tmp_path / "own.gguf")

@@ -40,3 +40,17 @@ def test_nothing_is_tried_after_the_stop_or_without_requests():
     left = iter([False, True])
     assert len(tried(case, lambda smaller: False, lambda: next(left))) == 1
     assert "" not in [line for line, _ in tried(made("llama_cpp", {"A": 9}, "A"), lambda smaller: True)]
+
+
+def test_every_length_is_tried_once_and_the_first_that_fails_is_kept():
+    case = made("llama_cpp", {"A": 20}, "A")
+    lines = [line for line, _ in tried(case, lambda smaller: False)]
+    assert lines == ["A1", "A4", "A10", "A19"]
+    assert [line for line, _ in tried(case, lambda smaller: smaller.words["A"] >= 4)] == ["A1", "A4"]
+
+
+def test_options_are_removed_the_last_first():
+    case = made("llama_cpp", {"A": 1}, "A", server={"ctx_size": 64, "parallel": 2})
+    seen = [server for _, server in tried(case, lambda smaller: False)]
+    assert seen == [{"ctx_size": 64}, {"parallel": 2}]
+    assert [server for _, server in tried(case, lambda smaller: True)] == [{"ctx_size": 64}, {}]
