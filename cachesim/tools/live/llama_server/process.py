@@ -106,7 +106,7 @@ class Process(StoppedAtEnd):
         program, *words = map(str, command(self.port))
         if not os.access(program, os.X_OK):
             raise BadInput("not an executable file", file=program)
-        guarded = ["/bin/sh", "-c", _GUARD, "sh", os.path.abspath(program), *words]     # a bare name is searched in PATH
+        guarded = ["/bin/sh", "-c", _GUARD, "sh", os.path.abspath(program), *words]   # not a bare name: no PATH
         with log.open("wb") as stream:
             self._popen = subprocess.Popen(guarded, stdin=subprocess.PIPE, stdout=stream, stderr=stream,
                                            start_new_session=True)  # fmt: skip

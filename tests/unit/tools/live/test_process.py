@@ -59,7 +59,7 @@ def test_a_program_in_the_working_folder_is_started_and_its_end_is_reported(prog
     binary, log = program("echo $1 $2; echo a.cpp:7: no memory >&2; exit 3"), tmp_path / "log"
     with Process(lambda port: [binary, port, Path("x")], log, 8080) as process:
         assert (process.port, process.url) == (8080, "http://127.0.0.1:8080")
-        with pytest.raises(ServerEnded, match="the server ended with 3: a.cpp:7: no memory") as ended:
+        with pytest.raises(ServerEnded, match=r"the server ended with 3: a\.cpp:7: no memory") as ended:
             process.wait(lambda: False, 60, "loading")
     assert ended.value.died == process.died() == ProcessEnd(3, ("a.cpp:7: no memory",))
     assert log.read_text() == "8080 x\na.cpp:7: no memory\n"

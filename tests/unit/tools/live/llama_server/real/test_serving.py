@@ -113,7 +113,7 @@ def test_a_server_whose_client_was_never_made_stops(started):
 def test_a_ready_server_is_served_until_it_ends(started, monkeypatch):
     found = started()
     waited = []
-    monkeypatch.setattr(found._process, "wait", lambda is_ready, within, what: waited.append((is_ready(), within, what)))
+    monkeypatch.setattr(found._process, "wait", lambda ready, within, what: waited.append((ready(), within, what)))
     monkeypatch.setattr(found._client, "healthy", lambda name: name == serving.alias(70))
     found.wait_ready()
     found.wait_end()
