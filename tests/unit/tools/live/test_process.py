@@ -84,14 +84,6 @@ def test_a_wait_that_takes_too_long_names_the_log(program, tmp_path):
         process.stop()
 
 
-def test_a_terminated_server_ends_its_log_itself(program, tmp_path):
-    text = "trap 'echo end; exit 4' TERM; echo begun; while :; do sleep 0.01; done"
-    with Process(lambda port: [program(text)], tmp_path / "log") as process:
-        process.wait(lambda: "begun" in (tmp_path / "log").read_text(), 60, "loading")
-        process.terminate()
-        assert process.returncode == 4 and (tmp_path / "log").read_text() == "begun\nend\n"
-
-
 def test_a_file_that_is_not_executable_is_refused(tmp_path):
     (tmp_path / "text").write_text("")
     with pytest.raises(BadInput, match="not an executable file") as bad:
