@@ -9,12 +9,15 @@ import subprocess
 import sys
 import time
 import urllib.request
+from pathlib import Path
 
 import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
 from cachesim.tools.live.llama_server.real import installation
+from cachesim.tools.live.llama_server.real import serving as serving_module
+from cachesim.tools.live.llama_server.real.wheels import WHEELS, find_wheel
 from cachesim.tools.live.real_command import prepared
 from tests.unit.tools.live.real_llama import launcher
 
@@ -113,3 +116,83 @@ def test_check_starts_a_real_server(tmp_path, capsys):
 def test_check_takes_a_url_or_a_build(capsys):
     assert main(["check"]) == exits.BAD_INPUT
     assert "expected the URL of a server, or --real BUILD" in capsys.readouterr().err
+
+
+class Served:
+    """A server that is never started."""
+
+    build, url, log = "b9713", "http://127.0.0.1:70", "own.log"
+    seen, ending = [], None
+
+    def __init__(self, server, model, flags, log):
+        self.seen.append((server.build, model, flags, log))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.seen.append("stopped")
+
+    def wait_ready(self):
+        self.seen.append("ready")
+
+    def wait_end(self):
+        self.seen.append("ends")
+        if self.ending is not None:
+            raise self.ending
+
+
+@pytest.fixture
+def served(monkeypatch, tmp_path):
+    monkeypatch.setattr(serving_module, "Serving", Served)
+    monkeypatch.setattr(Served, "seen", [])
+    return ["real", "serve", str(launcher(tmp_path, "b9713", "llama_cpp@b9518")), "-m", "GA"]
+
+
+def test_a_server_is_served_until_it_ends(served, capsys):
+    assert main(served) == exits.HOLDS
+    assert Served.seen == [("b9713", "GA", [], None), "ready", "ends", "stopped"]
+    assert capsys.readouterr().out == "b9713 answers at http://127.0.0.1:70, log in own.log; Ctrl-C ends it\n"
+
+
+def test_an_interrupt_ends_the_server_without_an_error(served, capsys, monkeypatch):
+    monkeypatch.setattr(Served, "ending", KeyboardInterrupt())
+    assert main([*served, "--log", "own.log", "--json", "--", "-np", "2"]) == exits.HOLDS
+    assert Served.seen[0] == ("b9713", "GA", ["-np", "2"], Path("own.log")) and Served.seen[-1] == "stopped"
+    out, err = capsys.readouterr()
+    where = {"url": "http://127.0.0.1:70", "log": "own.log", "build": "b9713"}
+    assert (json.loads(out), err) == ({"schema": 1, **where}, "")
+
+
+def test_only_missing_builds_are_installed_and_each_is_announced(capsys, monkeypatch):
+    made = []
+    monkeypatch.setattr(installation, "is_installed", lambda wheel: wheel.build == "b8672")
+    monkeypatch.setattr(installation, "install", made.append)
+    monkeypatch.setattr(installation, "installed_bytes", lambda wheel: 3 << 20)
+    assert main(["real", "install", "b11549", "b8672"]) == exits.HOLDS
+    out, err = capsys.readouterr()
+    assert [wheel.build for wheel in made] == ["b11549"]
+    assert err == "cachesim: installing xllamacpp==2026.10.11549\n"
+    assert [line.split() for line in out.splitlines()[1:3]] == [
+        ["b11549", "xllamacpp==2026.10.11549", "no", "answers", "and", "log"],
+        ["b8672", "xllamacpp==2026.4.8672.1", "3", "MiB", "answers"]]  # fmt: skip
+    assert "".join(line.strip() for line in out.splitlines()[3:]) == str(installation.environment_of(find_wheel("b8672")))
+
+
+def test_a_build_as_data(capsys):
+    assert main(["real", "list", "--json"]) == exits.HOLDS
+    rows = json.loads(capsys.readouterr().out)["builds"]
+    assert [row["build"] for row in rows] == [wheel.build for wheel in WHEELS]
+    assert next(row for row in rows if row["build"] == "b10566") == {
+        "build": "b10566", "package": "xllamacpp==2026.8.10566", "installed": False, "log_read": True, "bytes": None,
+        "folder": ""}  # fmt: skip
+
+
+def test_a_word_that_resembles_no_action_is_refused_with_all_of_them(capsys):
+    assert main(["real", "zzz"]) == exits.BAD_INPUT
+    assert "unknown action 'zzz' (list, install, remove or serve)" in capsys.readouterr().err
+    assert main(["real", "remove", *["b1"] * 21]) == exits.BAD_INPUT
+    assert "real remove takes one build or several, not 21" in capsys.readouterr().err
+    for word in (["-m", "A"], ["--log", "x"]):
+        assert main(["real", "list", *word]) == exits.BAD_INPUT
+        assert "go with serve" in capsys.readouterr().err

@@ -11,6 +11,7 @@ from cachesim.tools.live.llama_server.answers import undelivered
 from cachesim.tools.live.llama_server.images import draw_png, tokenize
 from cachesim.tools.live.llama_server.reply_shapes import EXCESS, check_completions, streamed_tokens
 from cachesim.tools.live.real_report import (
+    LEGEND,
     between_builds,
     change_sentence,
     changed_requests,
@@ -162,3 +163,41 @@ def test_an_image_is_drawn_from_its_number():
     assert data[:33].hex() == ("89504e470d0a1a0a0000000d49484452000000030000000208020000" "0012" "16f14d")
     assert data == draw_png(1, 3, 2) != draw_png(2, 3, 2) and data.endswith(b"IEND\xaeB`\x82")
     assert tokenize("") == ()
+
+
+def test_a_change_of_several_requests_is_named_and_only_three_have_columns():
+    def outcome(build, *changed, **more):
+        rows = [row(n, theirs=side(cache_n=4 if n in changed else 3)) for n in range(5)]
+        return compared(*rows, build=build, **more)
+
+    runs = [outcome("b9"), outcome("b10", 0, 1, 3, 4, notes=["n"]), outcome("b11", 0, 1, notes=["n"])]
+    data = {"runs": runs, "not_run": [], "last_old": "b9", "first_new": "b10"}
+    assert change_sentence(data) == (
+        "real builds: requests 0, 1, 3, 4 change between b9 and b10, and again between b10 and b11")
+    assert printed(history_report(data))[1].split() == ["real", *"request 0 request 1 request 3".split(), "simulator"]
+    assert printed(history_report(data))[-2] == "  b10, b11: note: n"
+    same = {**data, "runs": [outcome("b9"), outcome("b10")], "first_new": ""}
+    assert printed(history_report(same))[1].split() == ["real", *"request 0 request 1 request 2".split(), "simulator"]
+
+
+def test_rows_of_a_history_name_their_build():
+    runs = [compared(row(0, False, "cache_n"), build="b9", same=False), compared(row(0, None, why="late"), build="b10")]
+    lines = printed(history_report({"runs": runs, "not_run": [], "last_old": "", "first_new": ""}))
+    assert lines[-3:] == ["  b9:  request 0: first difference: cache_n", "  b10:  request 0: undecided: late",
+                          f"  {LEGEND}"]  # fmt: skip
+
+
+def test_a_shorter_run_is_compared_as_far_as_it_goes():
+    runs = [compared(row(0), row(1), build="b9"), compared(row(0, theirs=side(404)), build="b10")]
+    assert changed_requests({"runs": runs}) == [0]
+    assert [str(line) for line in between_builds(runs)] == ["case: the real b9 and b10 differ in request 0"]
+
+
+def test_several_differences_of_a_search_each_have_their_conversation():
+    found = {"number": 4, "line": "A2 / A", "model": "W8 A", "server": {}, "comparison": compared(row())}
+    data = {"build": "b9", "conversations": 2, "requests": 1, "equal": 0, "differences": [found, {**found, "number": 5}],
+            "undecided": [], "left_out": []}  # fmt: skip
+    lines = printed(search_report(data))
+    assert [line for line in lines if "cachesim run" in line] == [
+        f"conversation {number} differs: cachesim run 'A2 / A' --model 'W8 A' --real b9" for number in (4, 5)]
+    assert lines[-1] == "real b9: 2 conversations, 1 request: 0 equal; 2 conversations differ, 0 requests undecided"

@@ -12,6 +12,7 @@ from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.tools.live import record_command as record
+from cachesim.tools.live.llama_server.real import comparison, real_server
 from tests.live.fake import Fake
 
 CASE = '''id="{}"
@@ -132,3 +133,68 @@ def test_a_missing_program_or_model_is_named(binary, tmp_path, what):
     args = Namespace(url="", real="", gguf=None, install=False, **{"server": binary, "model": binary, what: tmp_path})
     with pytest.raises(BadInput, match=f"{tmp_path}: no such {what}"):
         record.check_place(args)
+
+
+def test_several_recordings_need_a_folder(binary, gguf, faked, tmp_path, capsys):
+    (folder := tmp_path / "cases").mkdir()
+    for name in ("one", "two"):
+        (folder / f"{name}.toml").write_text(CASE.format(name), "utf-8")
+    words = ["record", str(folder), "--server", str(binary), "--model", str(gguf), "--out"]
+    assert main([*words, str(tmp_path / "x.json")]) == exits.BAD_INPUT
+    assert "x.json: expected a folder for 2 recordings" in capsys.readouterr().err
+    assert main([*words, str(tmp_path)]) == exits.HOLDS
+    out, err = capsys.readouterr()
+    counts = []
+    for name in ("one", "two"):
+        [step] = json.loads((tmp_path / f"{name}.json").read_text())["steps"]
+        counts.append(f"{tmp_path / name}.json: 1 steps, {len(step['events'])} events")
+    assert out.splitlines() == counts and err == ""
+
+
+def test_options_are_added_to_those_of_a_file(binary, gguf, faked, tmp_path, monkeypatch):
+    (file := tmp_path / "one.toml").write_text(CASE.format("one").replace("[words]", "[server]\nparallel=1\n[words]"))
+    monkeypatch.chdir(tmp_path)
+    words = ["record", str(file), "--server", str(binary), "--model", str(gguf), "--set", "ctx_checkpoints=2"]
+    binary.write_text("#!/bin/sh\n", "utf-8")
+    assert main(words) == exits.BAD_INPUT
+    assert main([*words, "--commit", "b10587"]) == exits.HOLDS          # the server does not report its build
+    trace = json.loads((tmp_path / "one.json").read_text())
+    assert (trace["flags"], trace["name"]) == (["-np", "1", "-ctxcp", "2"], "one")
+
+
+def test_a_model_of_other_layers_is_noted(binary, gguf, faked, tmp_path, capsys):
+    (file := tmp_path / "one.toml").write_text(CASE.format("one").replace("GGGA", "GA"))
+    out = str(tmp_path / "out.json")
+    assert main(["record", str(file), "--server", str(binary), "--model", str(gguf), "--out", out]) == exits.HOLDS
+    assert "written for the model GA, recorded with tiny-GGGA.gguf" in capsys.readouterr().err
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    """Recordings on real servers, which are not started: each has the name and the model of its scenario."""
+    asked = []
+
+    def record(scenario, server, gguf):
+        asked.append((repr(scenario), scenario.model, server, gguf))
+        return {"name": scenario.id, "steps": [{"events": [1, 2]}]}, ["a note"]
+
+    monkeypatch.setattr(comparison, "record_case", record)
+    monkeypatch.setattr(real_server, "find_servers", lambda text, may_install: [(text, may_install)])
+    return asked
+
+
+def test_a_real_build_records_a_line_with_the_given_layers(recorded, gguf, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["record", "S4/S", "--real", "b9713"]
+    assert main([*words, "--layers", "GA", "--install", "--gguf", str(gguf)]) == exits.HOLDS
+    assert main(words) == exits.HOLDS
+    assert recorded == [("S4/S", "GA", ("b9713", True), gguf), ("S4/S", "GGGA", ("b9713", False), None)]
+    out, err = capsys.readouterr()
+    assert out == "try.json: 1 steps, 2 events\n" * 2 and err == "cachesim: try: a note\n" * 2
+    assert json.loads((tmp_path / "try.json").read_text())["name"] == "try"
+
+
+def test_a_recording_is_made_on_a_single_build(recorded, monkeypatch, capsys):
+    monkeypatch.setattr(real_server, "find_servers", lambda text, may_install: [1, 2])
+    assert main(["record", "S4", "--real", "b9713,b9873"]) == exits.BAD_INPUT
+    assert "record takes one build (cachesim real list)" in capsys.readouterr().err and recorded == []
