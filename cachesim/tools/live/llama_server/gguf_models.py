@@ -186,11 +186,11 @@ def _architecture(spec: Spec, mrope: bool) -> str:
     raise refuse("H must stand alone, windows need A or C alone, and S, C, G need A")
 
 
-def write_model(notation: str, path: Path, seed: int = 0) -> str:
-    """Write the model; return its architecture. The bytes depend only on notation and seed. Raise BadInput if
-    llama.cpp has no such architecture."""
+def write_model(notation: str, path: Path) -> str:
+    """Write the model; return its architecture. The bytes depend only on the notation. Raise BadInput if llama.cpp has
+    no such architecture."""
     model = find_model(notation)
-    tiny_model(model).write(str(path), seed)
+    tiny_model(model).write(str(path))
     return model.arch
 
 

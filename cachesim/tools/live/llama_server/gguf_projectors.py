@@ -59,8 +59,8 @@ def with_projector(flags: Sequence[str], folder: Path) -> list[str]:
     return [str(file) if NAMED.fullmatch(word) else word for word in flags]
 
 
-def write_projector(kind: str, path: Path, seed: int = 0) -> None:
-    """Write a projector. The bytes depend only on kind and seed."""
+def write_projector(kind: str, path: Path) -> None:
+    """Write a projector. The bytes depend only on its kind."""
     made, mean, deviation = PROJECTORS[kind], "clip.vision.image_mean", "clip.vision.image_std"
     layers = 3 if kind == "mlp" else 2                       # the last layer of an mlp projector is not evaluated
     sizes = {"embedding_length": WIDTH, "attention.head_count": 2, "feed_forward_length": FF, "projection_dim": EMBD,
@@ -70,7 +70,7 @@ def write_projector(kind: str, path: Path, seed: int = 0) -> None:
     keys = {"general.architecture": "clip", "general.type": "mmproj", "clip.has_vision_encoder": True,
             "clip.projector_type": made.type, "clip.use_gelu": True, mean: [HALF] * 3, deviation: [HALF] * 3,
             **{f"clip.vision.{name}": value for name, value in (sizes | more.get(kind, {})).items()}}  # fmt: skip
-    write_gguf(str(path), keys, list(_tensors(kind, made, layers)), seed)
+    write_gguf(str(path), keys, list(_tensors(kind, made, layers)))
     for key in (mean, deviation):
         retype(path, key, FLOAT32)
 
