@@ -204,3 +204,103 @@ def test_a_program_that_cannot_be_run_is_named(capsys, tmp_path):
         CaseServer(["/no/such/server"], "models", "m", str(tmp_path), ()).start()
     assert ended.value.code == 2
     assert capsys.readouterr().err == "/no/such/server: No such file or directory (set LLAMA_SERVER=PATH)\n"
+
+
+def test_a_server_is_ended_before_it_is_started_again(monkeypatch, tmp_path):
+    server, calls = CaseServer(stand_in(""), "models", "m", str(tmp_path), ()), []
+    monkeypatch.setattr(server, "stop", lambda: calls.append("stop"))
+    monkeypatch.setattr(server, "_started", lambda port, flags: calls.append(flags) or True)
+    server.start("-np", "2")
+    server.start()
+    assert calls == ["stop", ("-np", "2"), "stop", ()]
+
+
+class GivenProcess:
+    """A process that ends at the given attempt to wait for it."""
+
+    def __init__(self, ends_at):
+        self.left, self.calls = ends_at, []
+
+    def wait(self, within=None):
+        self.calls.append(("wait", within))
+        self.left -= 1
+        if self.left > 0:
+            raise case_program.subprocess.TimeoutExpired("server", within)
+
+    def terminate(self):
+        self.calls.append("terminate")
+
+    def kill(self):
+        self.calls.append("kill")
+
+
+def test_a_server_that_does_not_end_by_itself_is_killed(tmp_path):
+    server = CaseServer([], "models", "m", str(tmp_path), ())
+    server.stop()
+    server.process = GivenProcess(1)
+    assert server.ended() is True
+    server.process = GivenProcess(2)
+    assert server.ended() is False and server.process.calls == [("wait", 5)]
+    server.process = GivenProcess(1)
+    server.stop()
+    assert server.process.calls == ["terminate", ("wait", 5)]
+    server.process = GivenProcess(2)
+    server.stop()
+    assert server.process.calls == ["terminate", ("wait", 5), "kill", ("wait", None)]
+
+
+def test_only_the_last_errors_of_a_log_are_printed(monkeypatch, capsys, tmp_path):
+    server = CaseServer([], "models", "m", str(tmp_path), ())
+    monkeypatch.setattr(server, "_started", lambda port, flags: False)
+    log = tmp_path / "log"
+    for text, printed in (("a\nb\nc\nd\n", "b\nc\nd\n"), ("x E 1\na\nx E 2\nb\n", "x E 1\nx E 2\n"), ("", "")):
+        log.write_text(text)
+        with pytest.raises(SystemExit):
+            server.start()
+        assert capsys.readouterr().err == f"the server does not start:\n{printed}"
+
+
+def test_time_limits_and_the_tolerance_come_from_the_environment(program, monkeypatch, capsys):
+    seen = []
+    far, near = ({"tokens": [7], "completion_probabilities": [{"top_logprobs": [{"id": 7, "logprob": value}]}]}
+                 for value in (-1.0, -1.5))  # fmt: skip
+
+    def history(talk, server, words):
+        seen.append((talk.within, talk.delay, words))
+        talk.came[0], talk.sent[0] = (200, far), {}
+
+    case = {"history": history, "expected": {0: (0, 0)}}
+    assert program({}, {0: (200, near)}, **case)[0] == 1
+    monkeypatch.setenv("WITHIN", "7")
+    monkeypatch.setenv("DELAY", "0.5")
+    monkeypatch.setenv("TOLERANCE", "0.5")
+    assert program({}, {0: (200, near)}, **case)[0] == 0
+    assert seen == [(60.0, 0.05, {"A": [101, 102]}), (7.0, 0.5, {"A": [101, 102]})]
+    assert "log-probabilities by 0.5" in capsys.readouterr().out
+
+
+def test_signals_end_the_program_with_their_number(program, monkeypatch):
+    handlers = {}
+    monkeypatch.setattr(case_program.signal, "signal", handlers.__setitem__)
+    program({}, {})
+    assert set(handlers) == {case_program.signal.SIGTERM, case_program.signal.SIGHUP}
+    with pytest.raises(SystemExit) as ended:
+        handlers[case_program.signal.SIGTERM](15, None)
+    assert ended.value.code == 143
+
+
+def test_after_a_server_that_ended_the_next_answers_come_from_the_new_one(program, capsys, monkeypatch):
+    urls = iter(["http://warm", "http://cold", "http://again"])
+    monkeypatch.setattr(Server, "start", lambda self, *flags: next(urls))
+    seen, cold = [], {0: (0, None), 1: (200, ANSWER)}
+    monkeypatch.setattr(Server, "has_ended", True)
+
+    def history(talk, server, words):
+        talk.came.update(dict.fromkeys((0, 1), (200, ANSWER)))
+        monkeypatch.setattr(case_program.ServerTalk, "cold",
+                            lambda self, number, other: seen.append((number, other.url)) or cold[number])  # fmt: skip
+
+    code, _ = program({}, {}, history=history, has_ended=True, expected={0: (3, 2), 1: (3, 2)})
+    assert seen == [(0, "http://cold"), (1, "http://again")] and code == 1
+    assert capsys.readouterr().out.splitlines()[1:3] == [
+        "0  - (3)  - (2)  the server has ended", "1  3 (3)  2 (2)  same as cold  tokens: 7 8"]  # fmt: skip

@@ -176,7 +176,8 @@ def test_only_missing_builds_are_installed_and_each_is_announced(capsys, monkeyp
     assert [line.split() for line in out.splitlines()[1:3]] == [
         ["b11549", "xllamacpp==2026.10.11549", "no", "answers", "and", "log"],
         ["b8672", "xllamacpp==2026.4.8672.1", "3", "MiB", "answers"]]  # fmt: skip
-    assert "".join(line.strip() for line in out.splitlines()[3:]) == str(installation.environment_of(find_wheel("b8672")))
+    place = installation.environment_of(find_wheel("b8672"))
+    assert "".join(line.strip() for line in out.splitlines()[3:]) == str(place)
 
 
 def test_a_build_as_data(capsys):

@@ -6,8 +6,9 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.base.http_client import ConnectionLost
+from cachesim.base.json_shapes import ShapeMismatch
 from cachesim.tools.live.llama_server import client
-from cachesim.tools.live.llama_server.reply_shapes import COMPLETION, check_completions, streamed_tokens
+from cachesim.tools.live.llama_server.reply_shapes import COMPLETION, check_completions, name, streamed_tokens
 from cachesim.tools.live.llama_server.verify.remote import Remote
 from tests.hostile.bad_server import good, running
 
@@ -79,3 +80,13 @@ def test_a_lost_connection_is_a_dead_server_only_if_nothing_answers():
         assert remote.steps == []
         server.stop()
         assert remote.play(step)["died"]["fatal"] == ["the connection broke"]
+
+
+@pytest.mark.parametrize(("value", "is_name"), [("x", True), ("x" * 4096, True), ("x" * 4097, False), (5, False),
+                                                (["x"], False), (None, False)])  # fmt: skip
+def test_a_name_is_a_text_of_limited_length(value, is_name):
+    if is_name:
+        assert name(value) is None
+    else:
+        with pytest.raises(ShapeMismatch):
+            name(value)
