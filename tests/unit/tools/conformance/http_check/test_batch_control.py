@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from threading import Barrier
 
 import pytest
 
@@ -26,6 +28,7 @@ from cachesim.tools.conformance.http_check.batch_control import (
     other_lengths,
 )
 from cachesim.tools.conformance.http_check.dialect import chooses_rows, layers_choose_rows
+from cachesim.tools.conformance.http_check.http_client import Exhausted
 from cachesim.tools.conformance.properties import checks
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply
 from tests.unit.tools.conformance.http_check.in_process import Toy, stage_of
@@ -220,3 +223,63 @@ def test_a_control_in_use_or_beside_a_real_server_is_refused(capsys):
         assert "1 slots hold conversations" in capsys.readouterr().err
     assert main(["check", "--real", "b11549", "--control", "http://127.0.0.1:1"]) == 2
     assert "--real starts its own control" in capsys.readouterr().err
+
+
+def test_the_two_prompts_of_a_shared_batch_are_asked_at_once():
+    both = Barrier(2, timeout=20)
+    stage = Asked(2)
+    stage.answer = lambda ask, slot: (both.wait(), reply(slot))[1]
+    assert set(SharedBatch(stage).answers(CacheRequest((7,) * 108), 100)) == {reply(1)}
+
+
+@pytest.mark.parametrize(("n_ctx", "lengths"), [(483, {70}), (484, {412, 70}), (141, set()), (142, {70})])
+def test_a_prompt_beside_another_fits_into_the_context_with_its_answer(n_ctx, lengths):
+    """A request of 70 tokens with an answer of 1, beside 412 tokens or 70."""
+    stage = Asked(2, n_ctx)
+    list(SharedBatch(stage).answers(CacheRequest((7,) * 70, n_predict=1), 100))
+    assert {length for slot, length, _ in stage.asked if slot == 0} == lengths
+    assert len(stage.asked) == 4 * len(lengths)
+
+
+def test_a_second_server_is_not_asked_after_its_last_request():
+    def exhausted(ask):
+        raise Exhausted("stopped after 9 requests")
+
+    stage = Asked(1)
+    stage.answer = exhausted
+    assert list(SecondServer(stage).answers(CacheRequest((7,)), 100)) == []
+
+
+def test_a_server_for_a_cut_is_started_once_and_ends_before_the_next():
+    starts, ask = Starts(), CacheRequest((5,) * 108)
+    with StartedServers(starts) as started:
+        assert started.replay(parse_history(LINE)).history.line == LINE
+        assert starts.log == [SMALL]
+        assert list(started.answers(ask, SMALL)) and starts.log == [SMALL]
+        list(started.answers(ask, 40))
+        list(started.answers(ask, 50))
+        list(started.answers(ask, 40))
+        assert starts.log == [SMALL, 40, -40, 50, -50, 40]
+    assert sorted(starts.log[6:]) == [-40, -SMALL]
+
+
+def test_a_server_that_does_not_start_counts_as_an_attempt():
+    class Failing(Starts):
+        def __call__(self, size):
+            self.log.append(size)
+            raise BadInput("out of memory")
+
+    starts = Failing()
+    with StartedServers(starts) as started:
+        for _ in range(MOST_STARTS + 3):
+            assert started.replay(parse_history(LINE)) is None
+    assert starts.log == [SMALL] * MOST_STARTS
+
+
+def test_a_cancelled_or_equal_answer_is_a_fault():
+    played, check = wrong_check(Rounding(512))
+    control = BatchControl(SecondServer(stage_of(Rounding(32))))
+    assert control.cause(played, check, near(0.1)) is Cause.NUMBERS
+    assert control.cause(played, check, lambda one, other: True) is Cause.FAULT
+    played.asks[1] = replace(played.asks[1], cancel_after=2)
+    assert control.cause(played, check, near(0.1)) is Cause.FAULT

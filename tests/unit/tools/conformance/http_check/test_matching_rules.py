@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import json
 import shlex
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from cachesim.cli.main import main
-from cachesim.tools.conformance.http_check.matching_rules import RuleMatcher, WrongRequest, matching_rule_sets
+from cachesim.judging import deciding_rule as deciding
+from cachesim.tools.conformance.http_check import matching_rules
+from cachesim.tools.conformance.http_check.matching_rules import (
+    MatchingRuleSet,
+    RuleMatcher,
+    WrongRequest,
+    _sent_line,
+    _with_rule,
+    matching_rule_sets,
+)
 
 STALE = "Wash5/A5/B10/B[:1].C5"
 
@@ -60,3 +71,48 @@ def test_a_rule_is_looked_up_once(monkeypatch):
                         lambda match, *_: calls.append(match) or match)  # fmt: skip
     matcher, wrong = RuleMatcher(), WrongRequest(STALE, 3, (None,) * 4)
     assert matcher.matches(wrong) is matcher.matches(wrong) and len(calls) == 1
+
+
+DECIDED = SimpleNamespace(rule="R.1", variant_of="R", cures=(), together=())
+MATCH = MatchingRuleSet("llama_cpp", "llama_cpp@b11549", "GA", True, "cachesim why")
+
+
+@pytest.mark.parametrize(("found", "rule", "cure"), [
+    (None, "", ""), (DECIDED, "", ""),
+    ({"cures": (SimpleNamespace(variant="R.2"), SimpleNamespace(variant="R.3"))}, "R.1", "R.2 of R"),
+    ({"together": (SimpleNamespace(old="R.1", new="R.2"), SimpleNamespace(old="S.1", new="S.2"))}, "R.1 and S.1",
+     "R.2 and S.2"),
+])  # fmt: skip
+def test_the_rule_and_its_cure_are_those_that_decided(monkeypatch, found, rule, cure):
+    asked = []
+    found = SimpleNamespace(**{**vars(DECIDED), **found}) if isinstance(found, dict) else found
+    monkeypatch.setattr(deciding, "deciding_rule", lambda run, request: asked.append((run.profile, request)) or found)
+    said = _with_rule(MATCH, WrongRequest(STALE, 3), "")
+    assert (said.rule, said.cure, asked) == (rule, cure, [("llama_cpp@b11549", 3)])
+    assert replace(said, rule="", cure="") == MATCH
+
+
+def test_only_the_first_of_a_few_models_gets_its_rule(monkeypatch):
+    sets = [replace(MATCH, model=f"M{number}") for number in range(6)]
+    seen = []
+    monkeypatch.setattr(matching_rules, "matching_rule_sets", lambda wrong, slots, scales: seen.append(
+        (wrong, slots, scales)) or sets)  # fmt: skip
+    monkeypatch.setattr(matching_rules, "_with_rule", lambda match, wrong, scales: replace(match, rule=scales))
+    found = RuleMatcher(False, "1,0.5").matches(WrongRequest(STALE, 3))
+    assert [(one.model, one.rule) for one in found] == [("M0", "1,0.5"), ("M1", ""), ("M2", ""), ("M3", "")]
+    assert seen == [(WrongRequest(STALE, 3), False, "1,0.5")]
+
+
+@pytest.mark.parametrize(("line", "sent"), [
+    ("A5>2/B[:1].C3", "A5>2@0/B[:1].C3@0"), ("A5{lora=0:1}/A{lora=off}", "A5@0{lora=0:1}/A@0{lora=off}"),
+    ("A5{together}/A{lora=0:1 together}", "A5{together}/A{lora=0:1 together}"),
+])  # fmt: skip
+def test_requests_of_a_server_with_slots_are_run_in_slot_0(line, sent):
+    engines = [SimpleNamespace(manual=SimpleNamespace(slots=slots)) for slots in (True, False)]
+    assert [_sent_line(engine, WrongRequest(line, 0)) for engine in engines] == [sent, line]
+
+
+def test_a_match_as_data():
+    rule = replace(MATCH, rule="R.1", cure="R.2 of R")
+    assert rule.sentence == "llama_cpp@b11549 gives a wrong answer on GA: R.1 decided"
+    assert rule.data() == {"profile": "llama_cpp@b11549", "model": "GA", "rule": "R.1", "command": "cachesim why"}

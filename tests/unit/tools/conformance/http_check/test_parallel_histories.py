@@ -16,6 +16,8 @@ from cachesim.tools.conformance.http_check.parallel_histories import (
     LONGEST,
     ParallelBounds,
     bounds_of,
+    burst_lines,
+    busy_lines,
     crowded_lines,
     interleaved,
     parallel_lines,
@@ -320,3 +322,74 @@ def test_the_bounds_share_a_context():
     assert bounds_of(server_of(4, 4096), 0, (5,)) == ParallelBounds(4, 4096 // 5 - 64, (5,))
     assert bounds_of(server_of(8, 4096), 0, ()).most == 4096 // 9 - 64
     assert bounds_of(server_of(4, 64), 0, ()).most == 8 and bounds_of(server_of(4, 64), 3, ()).at_once == 3
+
+
+@pytest.mark.parametrize(("slots", "drafts"), [(1, False), (2, False), (2, True)])
+def test_the_histories_of_a_native_server_follow_from_its_slots_and_drafts(slots, drafts):
+    server = server_of(slots, 480, drafts=drafts)
+    bounds = ParallelBounds(2, 100, (16,))
+    lines = [line for line in parallel_lines(server, bounds, 0, 0) if line not in burst_lines(34, 2)]
+    busy = [f"B40>r4@0/A100>{answer}@0/B.r.F5>4@0{{together}}/B.r.G7>4@0{{together}}" for answer in (64, 128, 256)]
+    waiting = ["A288@1/B288@0/C20@1{together}"]
+    copied = ["A34>4{n_cmpl=2}/A.B8>4", "A30@1/B9@1{n_cmpl=2}/A.C5>4", "A242@1/B240>6@0{n_cmpl=2}",
+              "A240@1/B360>6@0{n_cmpl=2}", "A1@0/B1@1/C240>8@0{n_cmpl=2}"]  # fmt: skip
+    drafted = ["A12>a8/A.a.A>8/A.a.A.B4>8", "A34>a8/A.a.B8>b8/A.a.B.b.C8>8",
+               "A34>a8/B12>b8{together}/A.a.A.C4>8/B.b.B>8{together}"]  # fmt: skip
+    assert lines == [*busy, *waiting * (slots > 1), *copied * (slots > 1 and not drafts), *drafted * drafts]
+
+
+@pytest.mark.parametrize(("n_ctx", "rings"), [(694, 0), (695, 1), (1462, 1), (1463, 2)])
+def test_window_caches_are_exceeded_where_the_context_has_room(n_ctx, rings):
+    lines = list(parallel_lines(server_of(1, n_ctx), ParallelBounds(2, 100, ()), 0, 0))
+    assert [line for line in lines if "B5/A.C" in line] == ["A266/B5/A.C300>64", "A522/B5/A.C812>64"][:rings]
+
+
+def test_a_conversation_that_waits_needs_a_context_of_300_tokens():
+    def waits(n_ctx):
+        return [line for line in parallel_lines(server_of(2, n_ctx), ParallelBounds(2, 100, ()), 0, 0)
+                if line.endswith("/C20@1{together}")]  # fmt: skip
+
+    assert waits(501) == ["A300@1/B300@0/C20@1{together}"] and waits(502) == []
+
+
+def test_a_server_that_is_not_native_gets_identical_and_interleaved_requests():
+    server = replace(server_of(2), dialect="openai", client="a client")
+    bounds = ParallelBounds(2, 100, ())
+    assert list(parallel_lines(server, bounds, 2, 3)) == [
+        *burst_lines(82, 2), interleaved(6, bounds), interleaved(7, bounds)]  # fmt: skip
+    assert bounds_of(server, 0, ()).at_once == 4
+
+
+def test_prompts_that_arrive_together():
+    later = "{together}"
+    assert list(burst_lines(20, 3)) == [
+        f"A20>8/A>8{later}/A>8{later}", f"A20>a4/A.a.B8>8/A.a.B>8{later}/A.a.B>8{later}",
+        f"A20>4/B20>4{later}/A.C8>8/A.C>8{later}/A.C>8{later}/B.C>4{later}",
+        f"A20>4/A.B2>6/A.C5>6{later}/A.D8>6{later}", f"B1>6/C8>6{later}/D15>6{later}",
+        f"A20>4/A[:20]>6/A[:19]>6{later}/A[:18]>6{later}"]  # fmt: skip
+    assert list(burst_lines(2, 3))[-2:] == [
+        f"B1>6/C2>6{later}/D1>6{later}", f"A2>4/A[:2]>6/A[:1]>6{later}/A[:1]>6{later}"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("slots", "at_once", "n_ctx", "bounds"), [
+    (4, 0, 4096, (4, 755)), (1, 0, 4096, (2, 755)), (9, 0, 4096, (9, 345)), (2, 20, 4096, (20, 131)),
+    (4, 0, 256, (4, 8)), (4, 0, 360, (4, 8)), (4, 0, 365, (4, 9)),
+])  # fmt: skip
+def test_conversations_share_a_context(slots, at_once, n_ctx, bounds):
+    assert bounds_of(server_of(slots, n_ctx), at_once, (16,)) == ParallelBounds(*bounds, (16,))
+
+
+def test_a_tiny_model_answers_long_to_stay_busy():
+    tiny = server_of(1, 3000, is_tiny=True)
+    assert list(busy_lines(tiny, 100))[3:] == [
+        f"B40>r4@0/A{n}>1024@0/B.r.F5>4@0{{together}}/B.r.G7>4@0{{together}}" for n in (51, 34, 26)]  # fmt: skip
+    assert ">500@0/" in list(busy_lines(replace(tiny, n_ctx=1000), 100))[3]
+
+
+@pytest.mark.parametrize(("n_ctx", "lines"), [
+    (480, ["A242@1/B240>6@0{n_cmpl=2}", "A240@1/B360>6@0{n_cmpl=2}", "A1@0/B1@1/C240>8@0{n_cmpl=2}"]),
+    (2196, ["A1100@1/B1098>6@0{n_cmpl=2}", "A1098@1/B1100>6@0{n_cmpl=2}", "A1@0/B1@1/C1098>8@0{n_cmpl=2}"]),
+    (2198, ["A1@0/B1@1/C1099>8@0{n_cmpl=2}"]), (2204, ["A1@0/B1@1/C1100>8@0{n_cmpl=2}"]),
+])  # fmt: skip
+def test_completions_lack_room_for_a_conversation_that_they_replace(n_ctx, lines):
+    assert list(crowded_lines(n_ctx)) == lines
