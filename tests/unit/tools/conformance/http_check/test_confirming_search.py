@@ -259,3 +259,13 @@ def test_a_small_difference_may_be_noise_where_requests_use_several_slots(line, 
     """A full context splits what is evaluated together."""
     assert searched(Played(0.02, 0.02), line)[1] == failed
     assert searched(Played(0.04, 0.04), line)[1] == ["branch"]
+
+
+def test_an_answer_of_a_request_alone_is_shown_before_those_of_requests_at_once():
+    """A difference of requests at once may come from their batch, however large it is."""
+    search, _ = searched(Played(0.02, 0.0))
+    search.play = search.send = Played(0.5)
+    search.look(parse_history("A7/A.B2{together}"))
+    said = search.repeatable()
+    assert (said.finding.line, said.finding.notes[-1]) == (ALONE, NO_FAULT)
+    assert said.why == f"2 answers differed from a cold run once, but not when run again: {NO_FAULT}"

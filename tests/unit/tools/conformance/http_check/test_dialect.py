@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.conformance.http_check.dialect import cold, complete, context_of, identify_server, sizes_of
+from cachesim.tools.conformance.http_check.dialect import (
+    cold,
+    complete,
+    context_of,
+    identify_server,
+    listed,
+    sizes_of,
+)
+from cachesim.tools.conformance.http_check.http_client import NotJson
+from cachesim.tools.conformance.http_check.replies import TOP
 from cachesim.tools.conformance.protocol import CacheRequest, Failed
 from tests.unit.tools.conformance.http_check.in_process import MODELS, NATIVE, PROPS, InProcess
 from tests.unit.tools.conformance.http_check.text_stand_in import TextServer
@@ -91,3 +102,120 @@ def test_sizes_that_a_server_states_are_found_wherever_they_stand():
     assert sizes_of({"a": {"b": {"c": {"d": {"e": {"n_swa": 8}}}}}}) == ()          # nested too deep
     assert context_of(7, props) == 4096 and context_of(7, []) == 7
     assert context_of(7, {"n_ctx": 512}, {"max_model_len": 256}, {"n_ctx": 0}) == 256
+
+
+def openai_pages(*models):
+    return {"/v1/models": {"data": list(models)}}
+
+
+def openai(pages, **how):
+    return identify_server(InProcess(TextServer(arrays=True, **how).complete, pages))
+
+
+def test_a_server_with_the_paths_of_openai_states_its_context_and_sizes():
+    page = {"id": "x" * 300, "max_model_len": 512, "block_size": 16}
+    found = identify_server(InProcess(TextServer(arrays=True).complete, openai_pages(page)))
+    assert (found.n_ctx, found.sizes, found.name) == (512, (16,), "x" * 199 + "…") or len(found.name) == 200
+    assert tuple(found.tokens) == tuple(range(1_000, 30_000)) and not found.chooses_rows and not found.is_tiny
+    assert openai({}).name == "/v1/completions" and openai({}).n_ctx == 4096
+    assert openai(openai_pages({"id": "deepseek-ai/DeepSeek-V3.2"})).chooses_rows
+
+
+def test_a_page_that_is_not_json_counts_as_missing_and_a_lost_connection_ends_the_detection():
+    class Broken(InProcess):
+        error = NotJson("expected JSON")
+
+        def get(self, path):
+            raise self.error
+
+    http = Broken(TextServer(arrays=True).complete, {})
+    assert identify_server(http).dialect == "openai"
+    http.error = Failed("connection failed")
+    with pytest.raises(BadInput, match="connection failed") as bad:
+        identify_server(http)
+    assert bad.value.file == http.url
+
+
+@pytest.mark.parametrize(("props", "models", "facts"), [
+    ({}, {}, (False, False, False)), ({"modalities": {"vision": True}}, {"n_params": 9_999_999}, (True, True, False)),
+    ({"modalities": {"vision": 1}}, {"n_params": 10_000_000}, (False, False, False)),
+    ({"modalities": {"vision": False}}, {"n_params": 0}, (False, False, False)),
+    ({"model_path": "/x/GLM-5.2-Q2_K.gguf", "model_alias": "mine"}, {}, (False, False, True)),
+])  # fmt: skip
+def test_what_a_native_server_says_about_its_model(props, models, facts):
+    found = native(props={**PROPS, **props}, **{"v1/models": {"data": [{"meta": models}]}})
+    assert (found.vision, found.is_tiny, found.chooses_rows) == facts
+
+
+def test_a_native_server_has_a_name_and_adapters():
+    assert native(props=PROPS).name == "llama-server"
+    assert native(props={**PROPS, "model_alias": "mine", "model_path": "/a.gguf"}).name == "mine"
+    assert len(native(props={**PROPS, "model_alias": "x" * 99}).name) == 60
+    found = native(**{"lora-adapters": [{"id": 0, "scale": 0.5}, {"id": 1, "scale": 1}, "x"]})
+    assert [adapter.scale for adapter in found.adapters] == [0.5, 1.0] and native().adapters == ()
+
+
+@pytest.mark.parametrize(("vocabulary", "first", "last"), [
+    (68, 4, 67), (1_600, 100, 1_599), (16_000, 1_000, 15_999), (40_000, 1_000, 29_999)])  # fmt: skip
+def test_the_first_tokens_of_a_vocabulary_are_left_out(vocabulary, first, last):
+    found = identify_server(InProcess(None, models(vocabulary))).tokens
+    assert (found[0], found[-1]) == (first, last)
+
+
+def test_a_list_at_a_path_may_be_missing_or_hold_other_things():
+    class Broken(InProcess):
+        def get(self, path):
+            raise Failed("gone")
+
+    assert listed(Broken(None), "/slots") == []
+    assert listed(InProcess(None, {"/slots": {"id": 0}}), "/slots") == []
+    assert listed(InProcess(None, {"/slots": [{"id": 0}, 7, None]}), "/slots") == [{"id": 0}]
+
+
+def completion(*tokens, cached=2, **more):
+    return {"tokens": list(tokens), "timings": {"cache_n": cached, "prompt_n": 1}, **more}
+
+
+def test_of_several_completions_the_first_that_differs_is_judged():
+    def reply_of(*bodies):
+        http = InProcess(lambda body: (200, list(bodies)))
+        ask = CacheRequest((1, 2, 3), fields={"n_cmpl": len(bodies)})
+        return complete(http, identify_server(http), ask, -1)
+
+    assert reply_of(completion(5), completion(5, cached=0), completion(6, cached=0)).tokens == (6,)
+    assert reply_of(completion(5), completion(6, cached=0)).cached == 2
+    assert reply_of(completion(5), completion(5)).tokens == (5,)
+    assert reply_of(*[completion(5)] * 64, completion(6)).tokens == (5,)
+    with pytest.raises(Failed, match="expected the completions of a prompt, found none"):
+        reply_of()
+
+
+def test_a_cold_request_has_no_place_and_is_not_cancelled():
+    http = InProcess(lambda body: (200, completion(5)))
+    server = identify_server(http)
+    ask = CacheRequest((1, 2), 3, cancel_after=1, fields={"id_slot": 1, "n_cmpl": 2, "lora": [{"id": 0, "scale": 1}]})
+    cold(http, server, ask, 0)
+    [(path, body)] = http.asked
+    assert (path, body) == ("/completion", {
+        "prompt": [1, 2], "n_predict": 3, "temperature": 0, "cache_prompt": False, "ignore_eos": True, "n_probs": TOP,
+        "return_tokens": True, "id_slot": 0, "lora": [{"id": 0, "scale": 1}]})  # fmt: skip
+
+
+class Client:
+    """Client of a server that is not native, which notes what it is asked."""
+
+    cold_is_costly = True
+
+    def complete(self, ask):
+        return "warm", ask
+
+    def cold(self, ask):
+        return "cold", ask
+
+
+def test_a_server_that_is_not_native_is_asked_by_its_client():
+    server = replace(native(), client=Client())
+    ask = CacheRequest((1,), fields={"id_slot": 1, "model": "one"})
+    assert complete(None, server, ask, 0) == ("warm", ask)
+    assert cold(None, server, ask, 0) == ("cold", CacheRequest((1,), cache=False, fields={"model": "one"}))
+    assert server.cold_is_costly and not native().cold_is_costly

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cachesim.base.errors import BadInput
@@ -9,7 +11,7 @@ from cachesim.tools.conformance.http_check.dialect import cold, complete, identi
 from cachesim.tools.conformance.http_check.drafts import detect_drafts, one_by_one
 from cachesim.tools.conformance.http_check.replies import ScoredAnswer, gap, place
 from cachesim.tools.conformance.http_check.suite import CheckOptions, check
-from cachesim.tools.conformance.protocol import CacheRequest, Failed
+from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply
 from tests.unit.tools.conformance.http_check.in_process import NATIVE, InProcess
 from tests.unit.tools.conformance.http_check.stand_in import VOCABULARY
 
@@ -116,3 +118,50 @@ def test_where_one_answer_has_no_log_probabilities_the_other_decides(lead, apart
     assert gap(drafted, ScoredAnswer((1, 2), "", ({1: -0.1}, {2: -0.5}))) == 0.0
 
 
+def test_only_a_native_server_within_its_limits_is_asked_for_drafts():
+    http, server = server_of(Chain())
+    assert detect_drafts(http, replace(server, dialect="openai")) is False and http.asked == []
+    http.most = 0
+    assert detect_drafts(http, server) is False
+
+
+def test_the_prompt_that_detects_drafts_depends_on_the_requests_before():
+    http, server = server_of(Chain(False))
+    detect_drafts(http, server)
+    detect_drafts(http, replace(server, used=1))
+    first, second, later, _ = (body for _, body in http.asked)
+    start = [server.tokens[7 * number] for number in range(24)]
+    assert first == {"prompt": start, "n_predict": 24, "temperature": 0, "cache_prompt": False, "ignore_eos": True,
+                     "return_tokens": True}  # fmt: skip
+    said = Chain(False)({**first})[1]["tokens"]
+    assert second == {**first, "prompt": [*start, *said, *start]}
+    assert later["prompt"] == [server.tokens[7 * number + 1] for number in range(24)]
+
+
+def test_a_refused_or_longer_answer_ends_the_requests_without_drafts():
+    http, server = server_of(Chain())
+    replies = [Reply((7,)), Reply(refused="400: too long")]
+    assert one_by_one(lambda *words: replies.pop(0), http, server, ASK, 0).refused == "400: too long" and not replies
+    for wrong in (Reply((7, 8)), Reply(None), Reply(())):
+        with pytest.raises(Failed, match="expected an answer of one token"):
+            one_by_one(lambda *words, said=wrong: said, http, server, ASK, 0)
+
+
+def test_each_single_request_continues_the_answer_in_the_same_slot():
+    asked = []
+
+    def serve(http, server, ask, slot):
+        asked.append((ask.prompt, ask.n_predict, ask.cancel_after, slot))
+        return Reply((len(asked),), cached=len(asked), evaluated=2)
+
+    http, server = server_of(Chain())
+    found = one_by_one(serve, http, server, ASK, 3)
+    assert asked == [((5, 6, 7), 1, None, 3), ((5, 6, 7, 1), 1, None, 3), ((5, 6, 7, 1, 2), 1, None, 3),
+                     ((5, 6, 7, 1, 2, 3), 1, None, 3)]  # fmt: skip
+    assert found == Reply((1, 2, 3, 4), None, cached=1, evaluated=2)
+    asked.clear()
+    assert one_by_one(serve, http, server, CacheRequest((5,), 1), 3) == Reply((1,), cached=1, evaluated=2)
+    for cancel_after, count in ((0, 1), (1, 1), (3, 3)):
+        asked.clear()
+        assert one_by_one(serve, http, server, CacheRequest((5,), 9, cancel_after=cancel_after), 3) == Reply()
+        assert len(asked) == count
