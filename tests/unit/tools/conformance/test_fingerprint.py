@@ -9,7 +9,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance import conform, identical, near
-from cachesim.tools.conformance.fingerprint import agree, difference, equal, shown
+from cachesim.tools.conformance.fingerprint import Difference, agree, difference, equal, shown
 from cachesim.tools.conformance.protocol import Reply
 from tests.conformance.naive import FixedCache, NaiveCache
 
@@ -124,3 +124,67 @@ def test_fingerprints_are_shown_short():
 ])  # fmt: skip
 def test_near_values_differ_by_at_most_the_tolerance_and_others_not_at_all(a, b, is_near):
     assert near(0.5)(a, b) is is_near
+
+
+class Far:
+    """A fingerprint that computes its distance itself."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def differs_from(self, other):
+        return Difference(abs(self.number - other.number), "by itself")
+
+
+def test_a_type_may_compute_its_distance_itself():
+    assert difference(Far(1), Far(4)) == Difference(3, "by itself")
+    assert difference(Far(1), 4.0) is None and difference(4.0, Far(1)) is None
+    assert near(3)(Far(1), Far(4)) and not near(2)(Far(1), Far(4))
+
+
+@pytest.mark.parametrize(("first", "second", "largest", "text"), [
+    (np.array([math.nan, 2.0]), np.array([math.nan, 2.5]), 0.5, "largest difference 0.5 at index 1 of 2"),
+    (np.array([math.inf, 2.0]), np.array([math.inf, 2.0]), 0.0, "largest difference 0 at index 0 of 2"),
+    ([Tensor([1.0, 2.0]), Tensor([3.0, 4.0])], [Tensor([1.0, 2.0]), Tensor([3.0, 4.25])], 0.25,
+     "largest difference 0.25 at index 3 of 4"),
+    ([1.0, 1.5], [3.0, 1.0], 2.0, "largest difference 2 at index 0 of 2"),
+])  # fmt: skip
+def test_the_place_of_the_largest_difference(first, second, largest, text):
+    assert difference(first, second) == Difference(largest, text)
+
+
+@pytest.mark.parametrize(("first", "second"), [
+    ([], []), (b"ab", b"ac"), (None, 1.0), (["x"], ["y"]), ([1.0, [2.0]], [1.0, [2.0]]), ([10**400], [1]), (True, 2.0)])
+def test_of_what_has_no_numbers_the_distance_is_unknown(first, second):
+    assert difference(first, second) is None
+
+
+@pytest.mark.parametrize(("first", "second", "text"), [
+    ("a" * 80, "b" * 80, None), ("a" * 81, "a" * 80, "first difference at character 80 of 81"),
+    ("a" * 80, "a" * 81, "first difference at character 80 of 80"),
+])  # fmt: skip
+def test_the_place_is_stated_of_texts_that_are_not_shown_whole(first, second, text):
+    found = difference(first, second)
+    assert (found.text if found else None) == text and (found is None or math.isnan(found.largest))
+
+
+def test_an_error_of_the_comparison_is_named_with_its_function():
+    def compare(first, second):
+        raise BadInput("not these")
+
+    class Compare:
+        def __call__(self, first, second):
+            raise ValueError("shapes")
+
+    with pytest.raises(BadInput, match=r"^not these$"):
+        agree(compare, 1, 2)
+    with pytest.raises(BadInput, match=r"^same: Compare\(\) of two fingerprints failed: ValueError: shapes$"):
+        agree(Compare(), 1, 2)
+    assert agree(lambda first, second: 3, 1, 2) is True
+    assert near(0)(1.0, 1.0) and not near(0)(1.0, 1.5)
+
+
+def test_the_first_four_numbers_of_an_array_are_shown():
+    assert shown(np.arange(4.0)) == "float64[4]: 0, 1, 2, 3"
+    assert shown(np.array([0.1234567])) == "float64[1]: 0.123457"
+    assert shown(np.array(["x"])).startswith("<U1[1]: ") and shown(None) == "None"

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from cachesim.base.errors import BadInput
 from cachesim.tools.conformance import Nonconforming, conform
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.corpus import DrawBounds
@@ -15,7 +16,7 @@ from cachesim.tools.conformance.fingerprint import Difference
 from cachesim.tools.conformance.history_player import HistoryRun, SubjectAbilities
 from cachesim.tools.conformance.properties import DIFFERS, PROPERTIES, PropertyCheck
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, RequestKey
-from cachesim.tools.conformance.report import Finding, Report, Result
+from cachesim.tools.conformance.report import Finding, Report, Result, floor_lines
 from cachesim.tools.conformance.report_builder import (
     EQUAL,
     NEVER,
@@ -23,17 +24,21 @@ from cachesim.tools.conformance.report_builder import (
     UNREPORTED,
     VERSUS_COLD,
     HistoryPlan,
+    HistorySource,
     KeyedHistories,
     _floor,
     _noise,
     _notes,
     _passed,
+    _run_sources,
     _sources,
     _unfinished,
+    _unfinished_sections,
     _unsteady,
     _with_faults,
     accept,
     in_common,
+    run_floors,
 )
 from cachesim.tools.conformance.search import PropertyTally
 from cachesim.tools.conformance.timeouts import TimeBudget
@@ -245,3 +250,110 @@ def test_wrong_answers_with_something_in_common_are_the_fault_of_the_first():
     failed["repeat"].failed[:] = [(None, PropertyCheck("repeat", False, 0, split=split)) for split in ((3, 2), (6, 5))]
     assert [(one.like, one.common) for one in _with_faults(results, failed)][1:3] == [
         ("", ""), ("", "all 2 failing cases have a multiple of 3 tokens cached, as do 0 of 0 correct answers")]
+
+
+PLAN = HistoryPlan("any", (), 9, 6, 256, (), range(100))
+
+
+def test_only_lines_of_a_server_may_name_adapters():
+    def first(**more):
+        return next(iter(_sources(replace(PLAN, **more), SPACE)[0].histories())).line
+
+    adapter = "A4{lora=0:1}/A"
+    assert first(only=["drawn"], histories=[adapter], keyed={}) == adapter
+    with pytest.raises(BadInput, match="adapters, images and n_cmpl are supported by 'cachesim check' only"):
+        first(only=["drawn"], histories=[adapter])
+    sources = _sources(replace(PLAN, only=["isolation", "parallel"], keyed={"adapter": KeyedHistories(
+        [adapter], "", ["A4/A{lora=0:1 together}"])}, parallel=["A4{n_cmpl=2}"]), SPACE)  # fmt: skip
+    lines = {section: [history.line for one in sources if one.section == section for history in one.histories()]
+             for section in ("isolation", "parallel")}  # fmt: skip
+    assert adapter in lines["isolation"] and lines["parallel"][-2:] == ["A4{n_cmpl=2}", "A4/A{lora=0:1 together}"]
+
+
+class GivenSearch:
+    """A search that notes the histories it is given. ``ends_after``: histories after which its time is over."""
+
+    def __init__(self, ends_after=99, cut_at=""):
+        self.ends_after, self.cut_at, self.begun, self.counted = ends_after, cut_at, [], []
+        self.done, self.gap, self.floors, self.budget = 0, "", {}, self
+        self.why, self.stopped = "not run: stopped after 9 seconds", "stopped after 9 seconds"
+        self.is_low = False
+
+    @property
+    def is_spent(self):
+        return len(self.counted) >= self.ends_after
+
+    @property
+    def is_cut_short(self):
+        return bool(self.cut_at) and self.counted[-1][1] == self.cut_at
+
+    def begin(self, section, number):
+        self.begun.append((section, number))
+
+    def count(self, section, history):
+        self.counted.append((section, history.line))
+
+
+def sources_of(**lines):
+    return [HistorySource(section, lambda some=some: map(parse_history, some), len(some))
+            for section, some in lines.items()]  # fmt: skip
+
+
+SOURCES = {"same": ["A4/A", "B5"], "known": ["A6"], "drawn": ["A7", "A8"]}
+
+
+@pytest.mark.parametrize(("search", "done", "counted", "unfinished"), [
+    (GivenSearch(), 3, 5, []), (GivenSearch(0), 0, 0, ["same", "known", "drawn"]),
+    (GivenSearch(1), 0, 1, ["same", "known", "drawn"]), (GivenSearch(2), 1, 2, ["known", "drawn"]),
+    (GivenSearch(4), 2, 4, ["drawn"]), (GivenSearch(cut_at="A6"), 1, 3, ["known", "drawn"]),
+    (GivenSearch(cut_at="A8"), 2, 5, ["drawn"]),
+])  # fmt: skip
+def test_histories_are_run_until_a_limit(search, done, counted, unfinished):
+    every = sources_of(**SOURCES)
+    _run_sources(every, search)
+    assert (search.done, len(search.counted)) == (done, counted)
+    assert search.begun == [(name, len(some)) for name, some in SOURCES.items()][: len(search.begun)]
+    assert _unfinished_sections(every, search) == dict.fromkeys(
+        unfinished, "stopped after 9 seconds before all histories were run")  # fmt: skip
+    assert search.gap == ("not run: stopped after 9 seconds" if unfinished else "")
+
+
+def test_sources_that_were_run_are_not_run_again():
+    search = GivenSearch()
+    search.done, search.gap = 2, "no cache"
+    _run_sources(sources_of(**SOURCES), search)
+    assert search.begun == [("drawn", 2)] and _unfinished_sections(sources_of(**SOURCES), search) == {}
+    search.done = 2
+    assert list(_unfinished_sections(sources_of(**SOURCES), search)) == ["drawn"] and search.gap == "no cache"
+
+
+def floored(search, space=SPACE):
+    played = []
+
+    def play(history):
+        played.append(history.line)
+        return HistoryRun(history, [CacheRequest((1, 2, 3))], [], [], [Reply((1,), cached=1)])
+
+    return run_floors(search, space, play), played
+
+
+def test_each_floor_is_run_once_if_its_history_fits():
+    search = GivenSearch()
+    found, played = floored(search)
+    names = ("extension", "return", "regenerate")
+    assert {name: one.state for name, one in found.items()} == dict.fromkeys(names, "ok")
+    assert played == list(floor_lines(SPACE).values()) and {one.section for one in found.values()} == {"reuse"}
+    assert [one.sentence for one in found.values()] == [PROPERTIES[name] for name in found]
+    assert floored(search) == (found, [])
+    found, played = floored(GivenSearch(), SPACE._replace(most_requests=2))
+    assert (found["return"].state, found["return"].why) == ("unsupported", "its history does not fit")
+    assert len(played) == 2
+
+
+@pytest.mark.parametrize("is_low", [True, False])
+def test_floors_for_which_no_time_is_left_are_undecided(is_low):
+    search = GivenSearch(99 if is_low else 0)
+    search.is_low = is_low
+    found, played = floored(search)
+    assert played == [] and search.floors == {}
+    assert {(one.state, one.why) for one in found.values()} == {("undecided", search.why)}

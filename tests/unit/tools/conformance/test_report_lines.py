@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import replace
+
 import pytest
 
-from cachesim.tools.conformance.report import Finding, Result, _about
+from cachesim.base.errors import BadInput
+from cachesim.tools.conformance.corpus import DrawBounds
+from cachesim.tools.conformance.report import (
+    SECTIONS,
+    Finding,
+    Nonconforming,
+    Report,
+    Result,
+    SectionCount,
+    _about,
+    basic_lines,
+    chosen,
+    floor_lines,
+)
 
 FINDING = Finding("A2/A", None, "x", "y", ((1,),), ())
 OK = Result("answers", "cold", "every answer is that of a cold run", "ok")
@@ -25,3 +41,110 @@ OK = Result("answers", "cold", "every answer is that of a cold run", "ok")
 def test_a_property_is_described_in_a_line(fields, text):
     values = {name: getattr(OK, name) for name in OK.__dataclass_fields__}
     assert _about(Result(**{**values, **fields})) == text
+
+
+ABLE = frozenset({"cache", "burst", "cancel_prompt", "cancel_answer"})
+
+
+def space(most_requests=6, most_prompt=256, near=(), abilities=ABLE):
+    return DrawBounds(most_requests, most_prompt, near, abilities)
+
+
+@pytest.mark.parametrize(("bounds", "extension"), [
+    (space(), "A24>a4/A.a.B8"), (space(near=(16, 64)), "A130>a4/A.a.B8"), (space(near=(11,)), "A24>a4/A.a.B8"),
+    (space(near=(12,)), "A26>a4/A.a.B8"), (space(most_prompt=30), "A18>a4/A.a.B8"),
+    (space(most_prompt=14), "A2>a4/A.a.B8"), (space(most_prompt=13), None), (space(most_requests=2), "A24>a4/A.a.B8"),
+    (space(most_requests=1), None),
+])  # fmt: skip
+def test_the_first_prompt_exceeds_twice_the_largest_size_if_it_fits(bounds, extension):
+    assert floor_lines(bounds).get("extension") == extension
+
+
+def test_sections_have_the_histories_that_the_implementation_is_able_to_run():
+    assert list(basic_lines(frozenset({"same"}), space())) == [
+        "A24>a4/A.a.B8", "A24>a4/A[:12].B8", "A24>a4/A[:12]", "A24>a4/A", "A24>a4/A.a.B8!"]  # fmt: skip
+    assert list(basic_lines(frozenset({"noise"}), space())) == list(basic_lines(frozenset({"same", "books"}), space()))
+    assert list(basic_lines(frozenset({"faults"}), space(abilities=ABLE - {"cancel_prompt"}))) == [
+        "A24>4{cancel_after=1}/A.B8"]
+    assert list(basic_lines(frozenset({"parallel"}), space(most_requests=3))) == ["A24/B12{together}"]
+    assert list(basic_lines(frozenset({"parallel", "same"}), space(abilities=frozenset()))) == [
+        "A24>a4/A.a.B8", "A24>a4/A[:12].B8", "A24>a4/A[:12]", "A24>a4/A"]  # fmt: skip
+    assert list(basic_lines(frozenset({"drawn"}), space())) == []
+
+
+@pytest.mark.parametrize(("bounds", "sizes"), [
+    (space(near=(8, 4, 8)), [4, 8]), (space(near=(1, 2)), [2]), (space(near=(8,), most_prompt=28), [8]),
+    (space(near=(8,), most_prompt=27), []), (space(near=(8,), most_requests=1), []),
+])  # fmt: skip
+def test_text_at_another_place_is_sent_for_every_size(bounds, sizes):
+    lines = [line for line in basic_lines(frozenset({"isolation"}), bounds) if "A.C8" in line and ".B" in line]
+    assert lines == [line for n in sizes for line in (f"A{n}.B{n}/B.A.C8", f"A{n}.B8/A.A.C8")]
+
+
+@pytest.mark.parametrize(("only", "known", "found"), [
+    ((), True, {*SECTIONS}), ((), False, {*SECTIONS} - {"known"}), (("known", "same"), False, {"known", "same"}),
+])  # fmt: skip
+def test_sections_are_all_of_them_by_default(only, known, found):
+    assert chosen(only, known) == found
+
+
+@pytest.mark.parametrize(("name", "hint"), [("sam", "same"), ("zzzzzz", ", ".join(SECTIONS))])
+def test_an_unknown_section_is_refused_with_a_hint(name, hint):
+    with pytest.raises(BadInput, match=f"only: unknown section '{name}'") as bad:
+        chosen((name,), True)
+    assert hint in bad.value.hint
+
+
+FAILED = Finding("A2/A", 11, "1 there", "2 here", ((1, 2), (1,)), ("a note", "another"))
+
+
+def test_a_report_as_text():
+    results = (Result("append", "same", "s", "failed", finding=FAILED, fault="another answer", common="all have it"),
+               Result("repeat", "same", "s", "failed", finding=FAILED, fault="x", like="append"),
+               Result("prefix", "same", "s", "skipped"), Result("burst", "parallel", "s", "ok", 2, 2))  # fmt: skip
+    counts = {"same": SectionCount(3, 2, ("append", "repeat"), 4), "drawn": SectionCount(1, 0, (), 1)}
+    text = str(Report(results, counts, {"known": "run with it"}, ("note: late",), False, {"parallel": "stopped"}))
+    assert text.splitlines() == [
+        "1 noise       UNDECIDED", "2 same        FAILED       3 histories, 2 failed: append, repeat",
+        "  append      FAILED       another answer", "      A2/A", "      request 11: expected 1 there",
+        "                  got      2 here", "                  a note", "                  another",
+        "      all have it", f"      again: {FAILED.again}",
+        "  repeat      FAILED       same fault as append: A2/A", "3 known       SKIPPED      run with it",
+        "4 drawn       OK           1 histories", "5 reuse       UNDECIDED", "6 isolation   UNDECIDED",
+        "7 books       UNDECIDED", "8 faults      UNDECIDED", "9 parallel    UNDECIDED    stopped",
+        "  burst       OK           2 checks", "note: late",
+        "FAILED: 2 failed, 1 ok, 1 skipped; 4 histories"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("results", "strict", "unfinished", "verdict"), [
+    ([OK], False, {}, "OK: 1 ok; 0 histories"), ([OK], False, {"drawn": "late"}, "UNDECIDED: 1 ok; 0 histories"),
+    ([replace(OK, state="missed")], False, {}, "OK: 1 missed; 0 histories"),
+    ([replace(OK, state="missed")], True, {}, "FAILED: 1 missed; 0 histories"),
+    ([replace(OK, state="undecided"), OK], False, {}, "UNDECIDED: 1 undecided, 1 ok; 0 histories"),
+])  # fmt: skip
+def test_the_last_line_is_the_verdict(results, strict, unfinished, verdict):
+    found = Report(tuple(results), strict=strict, unfinished=unfinished)
+    assert str(found).splitlines()[-1] == verdict and found.conforms is verdict.startswith("OK")
+
+
+def test_control_characters_of_an_implementation_are_not_printed():
+    found = replace(OK, state="failed", finding=replace(FAILED, got="\x1b[31m"))
+    assert "\x1b" not in str(Report((found,)))
+    error = Nonconforming(Report((found,)))
+    assert "\x1b" not in str(error)
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), again.report, str(again)) == (Nonconforming, error.report, str(error))
+
+
+def test_a_report_as_data():
+    counts = {"same": SectionCount(3, 1, ("answers",), 2)}
+    data = Report((replace(OK, state="failed", finding=FAILED),), counts, {"known": "left out"}, ("a note",),
+                  unfinished={"drawn": "late"}).data()  # fmt: skip
+    assert (data["conforms"], data["histories"], data["notes"]) == (False, 3, ["a note"])
+    by_name = {one["name"]: one for one in data["sections"]}
+    assert by_name["same"] == {"number": 2, "name": "same", "state": "failed", "why": "", "histories": 3, "failed": 1,
+                               "names": ("answers",), "decisive": 2}  # fmt: skip
+    assert (by_name["known"]["why"], by_name["drawn"]["why"], by_name["drawn"]["number"]) == ("left out", "late", 4)
+    [one] = data["properties"]
+    assert one["finding"] == {"line": "A2/A", "request": 11, "expected": "1 there", "got": "2 here",
+                              "notes": ["a note", "another"], "prompts": [[1, 2], [1]]}  # fmt: skip

@@ -6,6 +6,10 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance import Nonconforming, conform
+from cachesim.tools.conformance import suite as module
+from cachesim.tools.conformance.history_player import SubjectAbilities
+from cachesim.tools.conformance.protocol import RequestKey
+from cachesim.tools.conformance.report import Report
 from tests.conformance.naive import NaiveCache
 
 
@@ -46,3 +50,69 @@ def test_a_report_with_a_failing_property_is_raised_unless_it_is_wanted_as_it_is
     assert report.failing
     with pytest.raises(Nonconforming):
         conform(Wrong, max_examples=1, only=["same"])
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ({"timeout": 0}, "timeout: expected more than 0 and at most 86400 seconds, found 0"),
+    ({"timeout": 86_401}, "timeout: expected more than 0"), ({"timeout": "x"}, "timeout: expected more than 0"),
+    ({"seconds": 0}, "seconds: expected more than 0"), ({"seconds": -1.5}, "seconds: expected more than 0"),
+    ({"keys": "a"}, "keys: expected a list of texts, or pairs of a text and a first token, found 'a'"),
+    ({"keys": [("a", -1)]}, "keys: expected"), ({"keys": [("a", "b")]}, "keys: expected"),
+    ({"keys": [(1, 2)]}, "keys: expected"), ({"keys": [("a", 1, 2)]}, "keys: expected"),
+])  # fmt: skip
+def test_limits_and_keys_are_checked(arguments, message):
+    with pytest.raises(BadInput, match=message):
+        conform(NaiveCache, **arguments)
+
+
+def test_keys_may_have_a_first_token():
+    assert module._read_keys(["a", ("b", 3), "", ("", 3)]) == (
+        RequestKey("a", 0), RequestKey("b", 3), RequestKey("", 0), RequestKey("", 0))  # fmt: skip
+    assert module._read_keys(("a",)) == (RequestKey("a"),) and module._read_keys(()) == ()
+    assert module._read_keys([("a", 0)]) == (RequestKey("a"),)
+
+
+@pytest.mark.parametrize(("timeout", "seconds"), [(86_400, 86_400), (0.5, None), (3, 0.25)])
+def test_time_limits_up_to_a_day_are_taken(timeout, seconds):
+    budget = module._budget(timeout, seconds)
+    assert (budget.timeout, budget.seconds) == (timeout, seconds)
+
+
+@pytest.mark.parametrize("factory", ["python x.py", b"python", [], 7, None])
+def test_a_factory_is_callable_or_a_list_of_words(factory):
+    with pytest.raises(BadInput, match="factory: expected a callable or the words of a command line, found"):
+        conform(factory)
+
+
+@pytest.mark.parametrize(("arguments", "needs"), [
+    ({"cold": "request"}, 'cold = "request" needs requests without cache: no cache'),
+    ({"reset": True}, "reset needs a way to reset: no reset"),
+    ({"sampling": {"temperature": 0}}, "sampling needs a way to pass parameters: no sampling"),
+    ({"keys": ["a"]}, "keys need a way to pass a key: no key"),
+])  # fmt: skip
+def test_an_option_needs_its_ability(monkeypatch, arguments, needs):
+    lacks = {needs.rpartition(" ")[2]: needs.rpartition(": ")[2]}
+    monkeypatch.setattr(module, "probe", lambda *words: SubjectAbilities(lacks))
+    monkeypatch.setattr(module, "make_report", lambda *words: Report(()))
+    with pytest.raises(BadInput, match=needs):
+        conform(NaiveCache, **arguments)
+
+
+def test_abilities_are_tried_with_the_first_sampling_and_the_key_with_most_room(monkeypatch):
+    seen = []
+
+    def probed(make, tokens, sampling, key):
+        seen.append((list(tokens)[:2], sampling, key))
+        return SubjectAbilities({})
+
+    monkeypatch.setattr(module, "probe", probed)
+    monkeypatch.setattr(module, "make_report", lambda *words: Report(()))
+    conform(NaiveCache)
+    conform(NaiveCache, tokens=range(5, 300), sampling=[{"a": 1}, {"a": 2}], keys=["c", ("a", 3), ("b", 3), ""])
+    assert seen == [([1_000, 1_001], {}, RequestKey()), ([5, 6], {"a": 1}, RequestKey("b", 3))]
+
+
+def test_abilities_that_are_not_asked_for_may_be_missing(monkeypatch):
+    monkeypatch.setattr(module, "probe", lambda *words: SubjectAbilities({"cache": "no cache", "reset": "no reset"}))
+    monkeypatch.setattr(module, "make_report", lambda *words: Report(()))
+    assert conform(NaiveCache) == Report(())
