@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.http_client import HttpReply
-from cachesim.tools.live.llama_server.answers import hung_up, read_completion, read_slot, undelivered
+from cachesim.tools.live.llama_server.answers import _children, hung_up, read_completion, read_slot, undelivered
 from tests.unit.tools.live.test_hang_ups import launch, new_prompt, release, said, token
 
 
@@ -105,3 +105,22 @@ def test_completions_of_a_disconnected_client_are_those_launched_before_it(tmp_p
 def test_counts_end_at_64_bits():
     reply = HttpReply(200, {"n_saved": (1 << 63) - 1, "n_read": 1 << 63, "n_written": 0, "n_erased": 1.0})
     assert read_slot(reply) == {"status": 200, "n_saved": (1 << 63) - 1, "n_written": 0}
+
+
+@pytest.mark.parametrize(("error", "kept"), [
+    ({"code": 400, "message": "x", "type": "y", "more": 1}, {"code": 400, "message": "x", "type": "y"}),
+    ({"code": "400", "message": ["x"], "type": None}, {"code": "400"}), ({"code": -1, "message": True}, {}),
+    ({"code": 1 << 63}, {}), ({"code": 4.0}, {}), ("text", {}), (None, {}),
+])  # fmt: skip
+def test_of_an_error_the_texts_and_counts_are_kept(error, kept):
+    assert read_slot(HttpReply(400, {"error": error})) == {"status": 400, "error": kept}
+
+
+def test_a_long_message_is_cut():
+    message = read_slot(HttpReply(400, {"error": {"message": "x" * 9_999}}))["error"]["message"]
+    assert len(message) < 9_999 and message.startswith("xxx")
+
+
+def test_completions_are_those_right_before_their_parent(tmp_path):
+    events = said(tmp_path, launch(1, child=1), launch(2, child=1), launch(3), launch(4, child=1), launch(5))
+    assert [_children(events, task) for task in (3, 5, 1, 9)] == [[1, 2], [4], [], []]

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from cachesim.tools.live.llama_server.gguf_projectors import PROJECTORS, projector_in, with_projector, write_projector
+from cachesim.tools.live.llama_server.gguf_projectors import (
+    EMBD,
+    FF,
+    PROJECTORS,
+    WIDTH,
+    _tensors,
+    projector_in,
+    with_projector,
+    write_projector,
+)
 
 MODELS = Path(__file__).resolve().parents[5] / "shared" / "models"
 needs_gguf = pytest.mark.skipif(find_spec("gguf") is None, reason="the package gguf is not installed (extra gguf)")
@@ -56,3 +65,31 @@ def test_a_projector_has_two_heads_and_few_layers(kind, layers, tmp_path):
     vision = {name: fields[f"clip.vision.{name}"].contents() for name in ("attention.head_count", "block_count")}
     assert vision == {"attention.head_count": 2, "block_count": layers}
     assert fields["clip.projector_type"].contents() == PROJECTORS[kind].type
+
+
+@pytest.mark.parametrize(("kind", "outer"), [
+    ("qwen2vl", ["v.patch_embd.weight", "v.patch_embd.weight.1"]),
+    ("mlp", ["v.patch_embd.weight", "v.patch_embd.bias", "v.position_embd.weight"]),
+    ("gemma3", ["v.patch_embd.weight", "v.patch_embd.bias", "v.position_embd.weight"]),
+])  # fmt: skip
+def test_tensors_of_a_projector(kind, outer):
+    made = PROJECTORS[kind]
+    tensors = list(_tensors(kind, made, 2))
+    shapes = {one.name: one.shape for one in tensors}
+    assert [one.name for one in tensors][: len(outer)] == outer and len(shapes) == len(tensors)
+    assert shapes["v.patch_embd.weight"] == (made.patch, made.patch, 3, WIDTH)
+    assert shapes.get("v.position_embd.weight", (WIDTH, (made.image // made.patch) ** 2)) == (
+        WIDTH, (made.image // made.patch) ** 2)
+    layer = {name.removeprefix("v.blk.1."): shape for name, shape in shapes.items() if name.startswith("v.blk.1.")}
+    assert layer == {f"{part}.{what}": shape if what == "weight" else shape[-1:]
+                     for part, shape in {**dict.fromkeys(("attn_q", "attn_k", "attn_v", "attn_out"), (WIDTH, WIDTH)),
+                                         "ln1": (WIDTH,), "ln2": (WIDTH,), "ffn_up": (WIDTH, FF),
+                                         "ffn_down": (FF, WIDTH)}.items() for what in ("weight", "bias")}  # fmt: skip
+    last = {name: shape for name, shape in shapes.items() if name.startswith("mm.")}
+    wide, hidden = (WIDTH, EMBD) if kind == "mlp" else (4 * WIDTH, 4 * WIDTH)
+    assert last == ({"mm.input_projection.weight": (EMBD, WIDTH), "mm.soft_emb_norm.weight": (WIDTH,)}
+                    if kind == "gemma3" else {"mm.0.weight": (wide, hidden), "mm.0.bias": (hidden,),
+                                              "mm.2.weight": (hidden, EMBD), "mm.2.bias": (EMBD,)})  # fmt: skip
+    assert {one.mean for one in tensors if one.name.endswith(("ln1.weight", "ln2.weight", "post_ln.weight"))} == {1.0}
+    assert {one.mean for one in tensors if one.name.endswith(".bias") or ".attn" in one.name} == {0.0}
+    assert shapes["v.post_ln.weight"] == shapes["v.post_ln.bias"] == (WIDTH,)

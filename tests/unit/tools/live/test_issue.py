@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from cachesim.engines.shared.rule_set import Change
@@ -76,3 +78,35 @@ def test_the_outcome_of_a_request(fields, text):
     one = type("Outcome", (), {"cache_n": 3, "prompt_n": 2, "equal": True, "fault": "", "died": False, "status": 200,
                                **fields})  # fmt: skip
     assert [*_came([one])] == [text]
+
+
+@pytest.mark.parametrize(("shown", "file", "found"), [
+    (("b9713", "b9873"), "own.toml", ["Newest wheel with llama-server on which it was seen: b9873 "
+                                      "(`pip install xllamacpp==2026.7.9873`)."]),
+    ((), "own.toml", []), (("b9713",), "another.toml", []), (("b9713",), None, []),
+])  # fmt: skip
+def test_the_newest_wheel_on_which_a_bundled_scenario_was_seen(monkeypatch, shown, file, found):
+    monkeypatch.setattr(issue, "corpus_files", lambda: {"own": "own.toml"})
+    monkeypatch.setattr(issue, "real_builds", lambda name: SimpleNamespace(shown=shown))
+    assert list(issue.newest_seen(SimpleNamespace(id="own", file=file))) == found
+
+
+def test_the_source_of_each_rule_that_corrects_the_answer_is_named_once(monkeypatch):
+    sources = {"R.2": SimpleNamespace(path="server.cpp", note="proposed here: erase them"),
+               "R.3": SimpleNamespace(path="", note="text"), "R.4": None,
+               "R.5": SimpleNamespace(path="cache.cpp", note="")}  # fmt: skip
+    monkeypatch.setattr(issue, "RULES", dict.fromkeys(sources))
+    rules = iter(sources)
+    monkeypatch.setattr(issue, "about", lambda rule: SimpleNamespace(source=sources[next(rules)]))
+    changes = [Change("pick", "R.1", name, "") for name in (*sources, "R.2", "R.9")]
+    assert list(_edits([ChangedFields(tuple(changes), True)])) == ["server.cpp: erase them"]
+
+
+@pytest.mark.parametrize(("lines", "text", "asks"), [
+    (None, [], True), ([], [], True), (["a", "b"], ["a", "b"], False)])  # fmt: skip
+def test_the_log_is_shown_or_asked_for(lines, text, asks):
+    heard = None if lines is None else issue.ObservedRun("version: 1", [], lines)
+    found = issue._log(heard)
+    assert found[:3] == ["<details>", "<summary>Logs</summary>", ""] and found[4:6] == ["", "</details>"]
+    assert [line for line in found[3].splitlines() if "```" not in line and line] == text
+    assert found[6:] == (["", issue.BLANK.format("lines of the server's log, -lv 5, from the wrong request")] * asks)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.live.player import Player, _generated, scales_body
+from cachesim.tools.live.player import Player, _generated, check_images, real_options, scales_body
 
 
 def played(line, replies=(), **more):
@@ -171,3 +174,37 @@ def test_requests_that_arrive_together_name_the_iterations_between_them():
     assert step["op"] == "parallel" and [member.get("after") for member in step["steps"]] == [None, None, 3]
     assert all("after" in member or at < 2 for at, member in enumerate(step["steps"]))
     assert "after" not in step["steps"][0] and "after" not in step["steps"][1]
+
+
+def test_tokens_are_those_of_the_seed_0_by_default():
+    scenario = from_line("S9/A5")
+    first, same, other = (list(Player(scenario, *seed).run(lambda step: step)) for seed in ((), (0,), (1,)))
+    assert first == same != other
+
+
+def test_files_of_slots_have_a_prefix_that_distinguishes_the_scenario():
+    sent = []
+    player = Player(from_line("S9/{save@0 f}/{restore@0 f}/{erase@0}"), prefix="x-")
+    list(player.run(lambda step: sent.append(step) or step))
+    assert [step["request"].get("filename") for step in sent[1:]] == ["x-f.bin", "x-f.bin", None]
+
+
+def test_scenarios_with_images_or_truncated_files_are_refused():
+    with pytest.raises(BadInput, match="request 1: an image of a scenario is a size without pixels") as bad:
+        check_images(from_line("S9/S.I4x2.A3", server={"mmproj": "causal"}))
+    assert bad.value.hint == "cachesim record --server draws images"
+    check_images(from_line("S9/S"))
+    found = from_line("S9/{save@0 f}/{restore@0 f}")
+    steps = list(found.steps)
+    for percent in (100, 99):
+        steps[2] = replace(steps[2], action=steps[2].action._replace(percent=percent))
+        if percent == 100:
+            Player(replace(found, steps=tuple(steps)))
+    with pytest.raises(BadInput, match="step 2: slot files of a real server are not truncated"):
+        Player(replace(found, steps=tuple(steps)))
+
+
+def test_options_with_invocation_tokens_are_written_in_the_real_vocabulary():
+    tokens = SimpleNamespace(prompt=lambda text: tuple(100 + token for token in text.tokens))
+    assert real_options({"lora_scaled": "1@5.6,0.5@7", "parallel": 2, "name": "x"}, tokens) == {
+        "lora_scaled": "1@105.106,0.5@107", "parallel": 2, "name": "x"}  # fmt: skip

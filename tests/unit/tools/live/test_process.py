@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.tools.live.llama_server import process
 from cachesim.tools.live.llama_server.process import (
     TAIL,
     Logbook,
@@ -57,31 +59,31 @@ def test_the_version_of_a_program_in_the_working_folder(program):
 
 def test_a_program_in_the_working_folder_is_started_and_its_end_is_reported(program, tmp_path):
     binary, log = program("echo $1 $2; echo a.cpp:7: no memory >&2; exit 3"), tmp_path / "log"
-    with Process(lambda port: [binary, port, Path("x")], log, 8080) as process:
-        assert (process.port, process.url) == (8080, "http://127.0.0.1:8080")
+    with Process(lambda port: [binary, port, Path("x")], log, 8080) as running:
+        assert (running.port, running.url) == (8080, "http://127.0.0.1:8080")
         with pytest.raises(ServerEnded, match=r"the server ended with 3: a\.cpp:7: no memory") as ended:
-            process.wait(lambda: False, 60, "loading")
-    assert ended.value.died == process.died() == ProcessEnd(3, ("a.cpp:7: no memory",))
+            running.wait(lambda: False, 60, "loading")
+    assert ended.value.died == running.died() == ProcessEnd(3, ("a.cpp:7: no memory",))
     assert log.read_text() == "8080 x\na.cpp:7: no memory\n"
 
 
 def test_a_condition_that_holds_at_the_end_of_the_process_is_met(program, tmp_path):
     answers = iter([False, True])
-    with Process(lambda port: [program("exit 0")], tmp_path / "log") as process:
-        process._popen.wait()
-        process.wait(lambda: next(answers), 60, "loading")
-        assert process.returncode == 0 and process.died() == ProcessEnd(0, ())
-        assert str(ServerEnded(process.died())) == "the server ended with 0: no message"
+    with Process(lambda port: [program("exit 0")], tmp_path / "log") as running:
+        running._popen.wait()
+        running.wait(lambda: next(answers), 60, "loading")
+        assert running.returncode == 0 and running.died() == ProcessEnd(0, ())
+        assert str(ServerEnded(running.died())) == "the server ended with 0: no message"
 
 
 def test_a_wait_that_takes_too_long_names_the_log(program, tmp_path):
-    with Process(lambda port: [program("exec sleep 60")], tmp_path / "log") as process:
+    with Process(lambda port: [program("exec sleep 60")], tmp_path / "log") as running:
         with pytest.raises(BadInput, match="loading took longer than 0 s") as bad:
-            process.wait(lambda: False, 0, "loading")
-        assert (bad.value.file, process.returncode, process.died().returncode) == (str(tmp_path / "log"), None, 0)
-        process.stop()
-        assert process.returncode == -9
-        process.stop()
+            running.wait(lambda: False, 0, "loading")
+        assert (bad.value.file, running.returncode, running.died().returncode) == (str(tmp_path / "log"), None, 0)
+        running.stop()
+        assert running.returncode == -9
+        running.stop()
 
 
 def test_a_file_that_is_not_executable_is_refused(tmp_path):
@@ -105,3 +107,51 @@ def test_a_log_is_read_line_by_line_as_it_grows(tmp_path):
         others = list(book.read())
     assert [entry.text for entry in (*first, *others)] == ["line 1", "line 22", "line 3"]
     assert (len(first), list(book.read())) == (1, [])
+
+
+class StubbornGroup:
+    """A process that does not end when its pipe is closed; its group must be killed a few times."""
+
+    def __init__(self, calls):
+        self.pid, self.calls, self.stdin = 70, calls, self
+
+    def close(self):
+        self.calls.append("close")
+
+    def wait(self, within):
+        self.calls.append(within)
+        if within == process.GUARD_WITHIN:
+            raise process.subprocess.TimeoutExpired("server", within)
+
+    def poll(self):
+        self.calls.append("poll")
+
+    def send_signal(self, number):
+        self.calls.append(number)
+
+
+@pytest.mark.parametrize("ends", ["stop", "terminate"])
+def test_a_process_that_does_not_end_is_killed_with_its_group(monkeypatch, ends):
+    calls, kills = [], iter([True, True, False])
+    monkeypatch.setattr(process, "_kill", lambda group: calls.append(group) or next(kills))
+    found = object.__new__(Process)
+    found._popen = StubbornGroup(calls)
+    getattr(found, ends)()
+    stopped = ["close", process.GUARD_WITHIN, 70, "poll", 70, "poll", 70, process.END_WITHIN]
+    assert calls == [process.signal.SIGTERM, process.END_WITHIN] * (ends == "terminate") + stopped
+
+
+def test_a_group_that_has_ended_is_not_killed(monkeypatch):
+    def end(group, number):
+        if (group, number) != (70, process.signal.SIGKILL):
+            raise ProcessLookupError
+
+    monkeypatch.setattr(process.os, "killpg", end)
+    assert process._kill(70) and not process._kill(71)
+
+
+@pytest.mark.parametrize(("code", "found"), [(None, None), (0, 0), (3, 3), (128, 128), (134, -6), (137, -9), (-9, -9)])
+def test_a_return_code_above_128_is_a_signal(code, found):
+    made = object.__new__(Process)
+    made._popen = SimpleNamespace(poll=lambda: code)
+    assert made.returncode == found

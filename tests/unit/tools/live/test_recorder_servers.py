@@ -15,6 +15,7 @@ from cachesim.tools.live.llama_server.process import ProcessEnd, ServerEnded
 from cachesim.tools.live.llama_server.quiet_server import QuietServer
 from cachesim.tools.live.llama_server.recorder import BASE, Recorder
 from cachesim.tools.live.llama_server.server import LlamaServer, ServerStart, ServerStuck
+from cachesim.tools.live.llama_server.tasks import ServerTask
 
 START = ServerStart(Path("bin"), Path("tiny-A.gguf"), ("-np", "1"), "b11549")
 SCALES = [{"id": 0, "scale": 0.5}]
@@ -259,3 +260,14 @@ def test_the_header_of_a_recording(world):
         "note": "n", "flags": ["-np", "1"], "base_flags": [*BASE], "env": {}, "server": {"n_slots": 1}}  # fmt: skip
     with Recorder(START, cold=False, server=QuietServer) as recorder:
         assert recorder.trace()["log"] is False
+
+
+@pytest.mark.parametrize(("tasks", "numbers"), [([7], [None]), ([7, 8], [0, 1])])
+def test_a_request_has_the_number_of_its_task_only_among_several(monkeypatch, tasks, numbers):
+    launched = [{"ev": "launch", "task": task, "is_child": 0} for task in tasks]
+    monkeypatch.setattr(module, "read_event", lambda entry: entry)
+    monkeypatch.setattr(module, "read_tasks", lambda said: {task: ServerTask(slot=0, n_prompt=2) for task in tasks})
+    monkeypatch.setattr(module, "refused_tasks", lambda said, sent: 0)
+    members = [ask() for _ in tasks]
+    assert Recorder._name_tasks(None, members, [None] * len(tasks), launched) == tasks
+    assert [member.get("task") for member in members] == numbers

@@ -7,9 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from cachesim.judging.judged_run import run_judged
+from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
+from cachesim.scenarios.load import load
 from cachesim.tools.live.llama_server.export import scenario_file as module
 from cachesim.tools.live.llama_server.export.scenario_file import _came, _Log, scenario_file, version
+from tests.unit.tools.live.test_hang_ups import launch
 
 PROFILE = "llama_cpp@b11549"
 
@@ -96,3 +100,34 @@ def test_the_log_of_wrong_requests_is_observed(monkeypatch, tmp_path):
     assert found[1] == ["0. correct answer", "1. WRONG: token 0 differs from a cold run", "2. correct answer",
                         "3. WRONG: "]  # fmt: skip
     assert found[2] == ["... request 1", "b", "... request 2", *["c"] * 57]
+
+
+def test_a_request_at_which_the_process_ends_is_expected_to_end_it():
+    expected = tomllib.loads(scenario_file(load(corpus_files()["llama-repair-shift-without-layers"]), PROFILE, "x"))
+    found = expected["expect"][PROFILE]
+    assert found["died"] == [1] and len(found["cache_n"]) == 2
+
+
+def test_requests_whose_answer_is_undecided_are_expected_so(monkeypatch):
+    def judged(scenario, profile, mode, with_ledger):
+        made = run_judged(scenario, profile, mode, with_ledger=with_ledger)
+        return SimpleNamespace(requests=made.requests, broken=[], unsettled=[1])
+
+    monkeypatch.setattr(module, "run_judged", judged)
+    assert table("A20/A.B5", parallel=1)["expect"][PROFILE]["undecided"] == [1]
+
+
+def test_a_bundled_scenario_keeps_its_own_words():
+    scenario = load(corpus_files()["llama-one-token-checkpoint"])
+    found = tomllib.loads(scenario_file(scenario, PROFILE, "x"))
+    assert (found["title"], found["why"], found["source"]) == (scenario.title, scenario.why, list(scenario.source))
+    assert found["symptom"] == scenario.symptom and found["words"] == dict(scenario.words)
+
+
+@pytest.mark.parametrize(("text", "matters"), [
+    (line("W", "a warning").rstrip(), True), ("\t" + line("W", "a warning").rstrip(), False),
+    (line("I", "text").rstrip(), False), (line("E", f"{module.OURS}3, no live slot").rstrip(), False),
+    (f"0.00.000.001 {launch(0)}", True),
+])  # fmt: skip
+def test_lines_that_matter_are_decisions_warnings_and_errors(text, matters):
+    assert module._matters(text) is matters

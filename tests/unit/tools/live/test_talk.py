@@ -171,3 +171,28 @@ def test_completions_and_tokens_of_an_answer():
     assert answers([1, 2]) == [1, 2] and answers([]) == answers(None) == [{}] and answers({"a": 1}) == [{"a": 1}]
     assert tokens_of({"completion_probabilities": [{"content": "a"}, {}]}) == ["a", None]
     assert tokens_of(answer(3, completion_probabilities=[{"content": "a"}])) == [3] and tokens_of({}) == []
+
+
+def test_scales_of_adapters_are_sent_and_kept_for_cold_runs():
+    scales = [{"id": 0, "scale": 0.5}]
+    with replying() as (talk, got):
+        talk.adapters(scales)
+        talk.ask(0, [1, 2], n_predict=3)
+    assert got[0] == ("POST", "/lora-adapters", scales) and talk.scales == {"lora": scales}
+    assert got[1] == ("POST", "/completion", {"prompt": [1, 2], "n_predict": 3, **GREEDY})
+    assert talk.sent[0] == {"lora": scales, "prompt": [1, 2], "n_predict": 3, **GREEDY}
+
+
+def test_a_cold_request_keeps_only_what_determines_the_answer():
+    with replying(data=b'{"tokens": [1]}') as (talk, got):
+        talk.sent[3] = {"prompt": [1, 2], "n_predict": 3, "cache_prompt": True, "id_slot": 4, "lora": [], "n": 1}
+        assert talk.cold(3, talk) == (200, {"tokens": [1]})
+    assert got == [("POST", "/completion", {"prompt": [1, 2], "n_predict": 3, "lora": [], "cache_prompt": False,
+                                            "id_slot": 0, **GREEDY})]  # fmt: skip
+
+
+def test_the_answer_of_a_client_that_hangs_up_is_what_it_received(monkeypatch):
+    talk = ServerTalk("http://127.0.0.1:1")
+    monkeypatch.setattr(talk, "disconnect", lambda body, tokens: [7] * tokens)
+    talk.ask(2, [1], hang_up=2, n_predict=9)
+    assert talk.came == {2: (0, {"tokens": [7, 7]})} and talk.disconnected == {2}
