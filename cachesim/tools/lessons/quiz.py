@@ -24,8 +24,7 @@ class QuizResult(NamedTuple):
 def expected(parts: Sequence[Sequence[Block]], number: int) -> list[str]:
     """Return the expected answer to the question of a part: the bold words of a following answer block, else []."""
     after = parts[number + 1] if number + 1 < len(parts) else []
-    inside = [inner for block in after if block.kind == "answer" for inner in block.inside]
-    return [word for block in inside for word in _BOLD.findall(block.text)]
+    return [word for block in after for inner in block.inside for word in _BOLD.findall(inner.text)]
 
 
 def read(typed: str) -> list[str]:

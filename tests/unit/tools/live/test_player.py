@@ -197,7 +197,7 @@ def test_scenarios_with_images_or_truncated_files_are_refused():
     found = from_line("S9/{save@0 f}/{restore@0 f}")
     steps = list(found.steps)
     for percent in (100, 99):
-        steps[2] = replace(steps[2], action=replace(steps[2].action, percent=percent))
+        steps[2] = replace(steps[2], asked=steps[2].asked._replace(percent=percent))
         if percent == 100:
             Player(replace(found, steps=tuple(steps)))
     with pytest.raises(BadInput, match="step 2: slot files of a real server are not truncated"):
