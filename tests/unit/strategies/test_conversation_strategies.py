@@ -271,3 +271,15 @@ def test_a_history_that_is_no_conversation_is_rejected(monkeypatch):
     monkeypatch.setattr(conversation_strategies, "history_from_tree", refuse)
     with pytest.raises(Unsatisfiable):
         find(conversations(), lambda drawn: True, settings=settings(FIXED, max_examples=5))
+
+
+@FIXED
+@given(requests(words=1, max_words=1, max_length=2))
+def test_a_word_is_at_most_as_long_as_the_longest(drawn):
+    assert 1 <= len(drawn.prompt) <= 2
+
+
+def test_short_words_are_as_likely_as_all_others():
+    """A prompt of a word of at most 4 tokens is found within a few examples, though words may have 200."""
+    assert len(smallest(requests(words=1, max_words=1, max_length=200), lambda drawn: 2 <= len(drawn.prompt) <= 4,
+                        40).prompt) == 2  # fmt: skip

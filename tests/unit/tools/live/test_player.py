@@ -9,6 +9,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.from_notation import from_line
+from cachesim.scenarios.notation.tree import Action
 from cachesim.tools.live.player import Player, _generated, check_images, real_options, scales_body
 
 
@@ -197,7 +198,7 @@ def test_scenarios_with_images_or_truncated_files_are_refused():
     found = from_line("S9/{save@0 f}/{restore@0 f}")
     steps = list(found.steps)
     for percent in (100, 99):
-        steps[2] = replace(steps[2], asked=steps[2].asked._replace(percent=percent))
+        steps[2] = replace(steps[2], asked=Action("restore", 0, "f", percent=percent))
         if percent == 100:
             Player(replace(found, steps=tuple(steps)))
     with pytest.raises(BadInput, match="step 2: slot files of a real server are not truncated"):

@@ -13,7 +13,7 @@ from cachesim.cli.main import main
 from cachesim.judging.run_data import run_data, why_data
 from cachesim.judging.verdict_text import answers_text, cost_text
 from cachesim.tools.picture.page import page
-from cachesim.tools.picture.run_text import RunText, _cause
+from cachesim.tools.picture.run_text import RunText, _bar, _cause, _sentence, _table
 from cachesim.tools.picture.scene import RuleSource, TokenStretch
 from cachesim.tools.picture.shown import PictureOptions
 from cachesim.tools.run.pictured_runs import run_pictured
@@ -155,3 +155,44 @@ def test_pages_of_logs_and_bodies_have_the_report(write, capsys):
     for said in ("cannot reuse more than", "the date or time in the system prompt", "10:01", "put it last"):
         assert said in words(bodies), said
     assert bodies.count("are re-evaluated because the prompt changed<") == 2        # the lead, and in the whole report
+
+
+def test_a_table_has_a_foot_only_with_sums():
+    assert _table(("a",), [["1"], ["2"]]) == (
+        "<table><thead><tr><th>a</th></tr></thead><tbody><tr><td>1</td></tr><tr><td>2</td></tr></tbody></table>")
+    assert _table(("a",), [], ["3"]) == (
+        "<table><thead><tr><th>a</th></tr></thead><tbody></tbody><tfoot><tr><td>3</td></tr></tfoot></table>")
+
+
+def test_a_run_without_losses_has_no_table_of_rules():
+    scene = pictured().scene()
+    assert RunText(scene._replace(causes={}), None, 0)._rules() == ""
+    cause = RuleSource("R<1>", "x.cpp & y", "https://x", ("-c 4", "-np 1"))
+    found = RunText(scene._replace(causes={"R<1>": cause}), None, 0)._rules()
+    assert re.findall(r"<t[hd]>(.*?)</t[hd]>", found) == [
+        "rule behind a loss", "source", "governed by", "<code>R&lt;1&gt;</code>", "x.cpp &amp; y",
+        "<code>-c 4</code><br><code>-np 1</code>"]  # fmt: skip
+
+
+def test_a_single_request_has_no_sums():
+    scene = pictured().scene()
+    one = RunText(scene._replace(rows=scene.rows[:1]), None, 0)._requests()
+    assert "<tfoot>" not in one and one.count("<tr>") == 2
+
+
+@pytest.mark.parametrize(("fine", "cost", "html"), [
+    (True, "", '<p class="verdict">x<span class="good">a &lt;b&gt;</span></p>'),
+    (False, "0 tokens", '<p class="verdict">x<span class="bad">a &lt;b&gt;</span>, <span>0 tokens</span></p>'),
+    (True, "10 tokens", '<p class="verdict">x<span class="good">a &lt;b&gt;</span>, '
+                        '<span class="lost">10 tokens</span></p>'),
+])  # fmt: skip
+def test_a_verdict_is_coloured_by_answer_and_cost(fine, cost, html):
+    assert _sentence("x", "a <b>", fine, cost) == html
+
+
+@pytest.mark.parametrize(("start", "stop", "box"), [
+    (0, 50, 'x="0%" width="50%"'), (100, 100, 'x="99%" width="1%"'), (99, 100, 'x="99%" width="1%"'),
+    (33, 34, 'x="33%" width="1%"'), (0, 100, 'x="0%" width="100%"'),
+])  # fmt: skip
+def test_a_bar_can_be_seen_and_stays_within_its_place(start, stop, box):
+    assert f'class="o-again" {box} height="100%"' in _bar(TokenStretch(start, stop, "again"), 100)

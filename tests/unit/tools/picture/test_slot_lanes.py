@@ -9,7 +9,7 @@ import pytest
 
 from cachesim.tools.picture.position_scale import BAR, STEP, TOP
 from cachesim.tools.picture.scene import CacheContents, Scene, SlotMemory, StepRow
-from cachesim.tools.picture.slot_lanes import SHOWN, Columns, Entry, Lanes, bands, headings, lives
+from cachesim.tools.picture.slot_lanes import SHOWN, Columns, Entry, Lanes, bands, block, headings, lives, stored
 
 
 def row(number, slot=0, **entries):
@@ -76,3 +76,68 @@ def test_an_entry_that_has_no_column_is_only_counted():
     assert not Lanes(scene(row(0, saved=range(SHOWN)))).more
     first = Lanes(scene(row(0, saved=[7, 8]), row(1, gone=[8]), row(2, gone=[7])))
     assert (first.gone_at(1), first.gone_at(2)) == (first.entry(1) + 4, first.entry(0) + 4)
+
+
+def drawn(elements):
+    return ET.fromstring(f"<g>{''.join(elements)}</g>")
+
+
+def test_entries_are_boxes_from_the_request_that_saved_them_to_the_one_that_removed_them():
+    rows = row(0, saved=[50, 70]), row(1, gone=[50], is_consumed=True), row(2, gone=[70]), row(3, saved=[9])
+    one = scene(*rows)
+    lanes = Lanes(one)
+    groups = [group for group in drawn(stored(lanes, one, 100.0)) if group.tag == "g"]
+    assert [group.find("title").text for group in groups] == [
+        "prompt cache entry of 9 tokens, saved during request 3",
+        "prompt cache entry of 50 tokens, saved during request 0, removed on load during request 1",
+        "prompt cache entry of 70 tokens, saved during request 0, removed during request 2"]  # fmt: skip
+    first = 100 + TOP + 7
+    at = [[(box.get("class"), float(box.get("x")), float(box.get("y"))) for box in group.iter("rect")]
+          for group in groups]  # fmt: skip
+    assert at == [[("full", lanes.entry(0), first + 3 * STEP)],
+                  [("full", lanes.entry(0), first), ("gone box", lanes.entry(0), first + STEP)],
+                  [("full", lanes.entry(1), first), ("gone box", lanes.entry(1), first + 2 * STEP)]]  # fmt: skip
+    paths = [[(path.get("class"), path.get("d")) for path in group.iter("path")] for group in groups]
+    x, y = lanes.entry(0), first + STEP
+    assert paths[1] == [("life", f"M{x + 4:g} {first:g}V{y:g}"),
+                        ("gone", f"M{x:g} {y + 4:g}H{lanes.slot(0) + 15:g}m4 -3l-4 3l4 3")]  # fmt: skip
+    assert paths[0] == [("life", f"M{x + 4:g} {first + 3 * STEP:g}V{first + 3 * STEP + 8:g}")]
+    assert len(paths[2]) == 1
+
+
+@pytest.mark.parametrize(("number", "label"), [(SHOWN, []), (SHOWN + 1, ["+1"]), (SHOWN + 12, ["+12"])])
+def test_entries_without_a_column_are_counted_at_the_end_of_their_row(number, label):
+    one = scene(row(0), row(1, lengths=range(100, 100 + number), saved=range(100, 100 + number)))
+    lanes = Lanes(one)
+    found = drawn(stored(lanes, one, 100.0))
+    assert [each.text for each in found.iter("text")] == label
+    for each in found.iter("text"):
+        assert (float(each.get("x")), float(each.get("y"))) == (lanes.cache + lanes.width - 3, 100 + TOP + STEP + 15)
+    assert len([each for each in found.iter("g") if each is not found]) == min(number, SHOWN)
+
+
+def test_a_request_is_a_box_with_its_number_in_the_lane_of_its_slot():
+    one = scene(row(0, 0), row(7, 3))
+    lanes = Lanes(one)
+    box = drawn(block(lanes, one.rows[1], 50.0))
+    assert (box.find("rect").get("class"), float(box.find("rect").get("x"))) == ("block", lanes.slot(3) - 13)
+    assert (box.find("text").text, float(box.find("text").get("y"))) == ("7", 65.0)
+    assert drawn(block(lanes, row(0)._replace(is_wrong=True), 0)).find("rect").get("class") == "block red"
+    assert list(block(lanes, row(0, -1), 0)) == []
+
+
+def test_requests_of_a_slot_are_joined_by_a_line():
+    one = scene(row(0, 0), row(1, 2), row(2, 0), row(3, -1))
+    lanes = Lanes(one)
+    paths = [path.get("d") for path in drawn(bands(lanes, one, 0.0)).iter("path")]
+    middle = TOP + BAR / 2
+    assert paths == [f"M{lanes.slot(0):g} {middle:g}V{middle + 2 * STEP:g}"]
+
+
+def test_a_server_without_slots_has_a_lane_without_names():
+    one = scene(row(0, -1), row(1, -1), has_pool=True)
+    lanes = Lanes(one)
+    assert (lanes.count, lanes.shared, lanes.stores, lanes.heading, lanes.width) == (1, True, False, "", 0)
+    assert [each.text for each in drawn(headings(lanes, 0.0)).iter("text") if each.text] == []
+    other = drawn(headings(Lanes(scene(row(0, 4))), 0.0))
+    assert [each.text for each in other.iter("text") if each.text] == ["slot", "4", "prompt", "cache"]

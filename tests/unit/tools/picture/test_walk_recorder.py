@@ -258,3 +258,12 @@ def test_the_points_of_all_requests_are_known_from_the_first_event_of_a_request_
     found = [*with_points(own, points)]
     assert [(k, each.checkpoints) for k, each in found] == changes
     assert [each.tokens for k, each in found] == [1 if k < 9 else 2 for k, _ in found]
+
+
+@pytest.mark.parametrize(("pos", "ranges"), [
+    ((5,), ((5, 6),)), ((3, 1, 2), ((1, 4),)), ((0, 1, 1), ((0, 2),)), ((0, 2, 1, 1, 5), ((0, 3), (5, 6))),
+    ((0, 2), ((0, 1), (2, 3))),
+])  # fmt: skip
+def test_positions_are_ranges_also_where_tokens_share_one(pos, ranges):
+    """The tokens of an image with 2-D positions have equal ones."""
+    assert contents(rows(*pos)).rows == ranges

@@ -6,6 +6,7 @@ import io
 import json
 import subprocess
 import sys
+from argparse import ArgumentParser
 
 import pytest
 
@@ -13,6 +14,7 @@ from cachesim.base import exits, untrusted_files
 from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import RULES
+from cachesim.tools.rulebook import explain_command
 
 LINE = "selected slot by LCP similarity, sim_best = 0.643 (> 0.100 thold), f_keep = 0.643"
 
@@ -228,3 +230,11 @@ def test_a_rule_imports_only_the_engines_before_its_own():
            "about_rules(rules_named('LC-CKPT-PICK.PK3')); print('cachesim.engines.mlx_lm' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
     assert out.strip() == "False"
+
+
+def test_the_usage_names_what_is_explained():
+    parser = ArgumentParser(prog="explain")
+    explain_command.add_arguments(parser)
+    assert parser.format_usage().rstrip().endswith(" X")
+    args = parser.parse_args(["pos_min"])
+    assert (args.what, args.json, args.profiles) == ("pos_min", False, [])

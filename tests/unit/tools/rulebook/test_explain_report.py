@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
+from rich.console import Console
 
 from cachesim.tools.rulebook.explain_report import MOST, explain_report, line_report, log_report
 from tests.unit.tools.rulebook.toy_engine import lines_of
@@ -107,3 +110,10 @@ def test_a_kind_without_entries_has_no_table():
 def test_a_table_ends_with_the_number_of_entries_that_are_left_out(number, end):
     lines = lines_of(*explain_report(found(number)))
     assert lines[-1] == end and len(lines) == 1 + 4 * (1 + MOST + (number > MOST))
+
+
+def test_the_text_of_a_line_is_indented_without_blank_lines():
+    console = Console(file=io.StringIO(), width=30, no_color=True)
+    console.print(line_report(LINE))
+    assert [line.rstrip() for line in console.file.getvalue().splitlines()] == [
+        "log line of llama_cpp", "  erased 3", " says  entries are removed", ""]  # fmt: skip

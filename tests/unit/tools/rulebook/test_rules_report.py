@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import io
 
 import pytest
+from rich.console import Console
 
 from cachesim.tools.rulebook import rules_report
 from cachesim.tools.rulebook.rules_report import RuleLife, life, rule_data, tables
@@ -155,3 +157,10 @@ def test_differences_are_a_row_for_each_field():
     report = rules_report.differences_report("toy@1", "toy@2", [("keep", "TOY-KEEP.1", "TOY-KEEP.2"), ("n", "3", "4")])
     assert lines_of(report) == [" field  toy@1       toy@2", " keep   TOY-KEEP.1  TOY-KEEP.2", " n      3           4"]
     assert lines_of(rules_report.differences_report("toy@1", "toy@2", [])) == ["no differences"]
+
+
+def test_a_long_word_of_a_fact_is_printed_whole():
+    console = Console(file=io.StringIO(), width=40, no_color=True)
+    console.print(rules_report.rule_report({**BARE, "source": "x" * 60}))
+    lines = console.file.getvalue().splitlines()
+    assert "".join(line.strip() for line in lines if "xxx" in line) == f"source  {'x' * 60}"
