@@ -132,8 +132,8 @@ class Far:
     def __init__(self, number):
         self.number = number
 
-    def differs_from(self, other):
-        return Difference(abs(self.number - other.number), "by itself")
+    def differs_from(self, cold):
+        return Difference(abs(self.number - cold.number), "by itself")
 
 
 def test_a_type_may_compute_its_distance_itself():
