@@ -322,3 +322,31 @@ def test_the_state_follows_the_operations():
         ([(0, 3), (1, 1), (2, 2)], [], None), ([(0, 3), (1, 1), (2, 2)], [], 2), ([(1, 1), (2, 2)], [3], None),
         ([(1, 1), (2, 2), (3, 3)], [3], None),
     ]  # fmt: skip
+
+
+def test_a_prompt_for_which_an_empty_cache_has_no_room_is_a_fault():
+    class Small(Pages):
+        def insert(self, tokens):
+            return None
+
+    class SmallMachine(PageMachine):
+        def new_cache(self):
+            return Small()
+
+    found = SmallMachine()
+    with pytest.raises(CacheFault, match="an empty cache has no room for "):
+        found.cold((1, 2, 3))
+
+
+def test_the_contents_of_a_cold_cache_are_read_once():
+    made = []
+
+    class Counted(PageMachine):
+        def new_cache(self):
+            made.append(1)
+            return Pages()
+
+    found = Counted()
+    before = len(made)
+    assert found.cold((1, 2)) == found.cold((1, 2)) == (1, 2) and len(made) == before + 1
+    assert found.cold((1, 3)) == (1, 3) and len(made) == before + 2

@@ -16,6 +16,7 @@ from cachesim.strategies import (
     models,
     rule_sets,
     server,
+    server_strategies,
     servers,
     workloads,
 )
@@ -144,3 +145,42 @@ def test_a_known_fault_is_found_and_shrinks():
     found = find(strategy, fails, settings=settings(FIXED, max_examples=200))
     assert runs.index(True) < 60
     assert len(found.conversation.tree.steps) <= 3 and sum(found.conversation.tree.words.values()) <= 16
+
+
+@pytest.mark.parametrize(("layers", "found"), [("GA", {"G", "A"}), ("W8 A", {"W", "A"}), ("qwen35-GA", {"qwen35-GA"})])
+def test_the_kinds_of_layers_of_a_model(layers, found):
+    assert server_strategies._layers(layers) == found
+
+
+def test_layers_that_no_drawn_model_has_are_refused_with_the_models():
+    with pytest.raises(BadArgument, match="layers: no drawn model has only layers of 'K'") as bad:
+        models("mlx_lm", layers="K")
+    assert bad.value.hint.split(", ") == list(small_models(ENGINES["mlx_lm"].manual))
+
+
+@pytest.mark.parametrize(("arguments", "text"), [
+    ({"names": "b9518"}, "names: expected a list of rule sets, found 'b9518'"),
+    ({"names": ["llama_cpp@b1"]}, "names: "),
+    ({"changes": {"ckpt_pik": [1]}}, "changes: llama_cpp has no field 'ckpt_pik'"),
+    ({"changes": {"ckpt_pick": "x"}}, "changes: expected a list of rules or numbers for ckpt_pick, found 'x'"),
+    ({"changes": {"ckpt_pick": []}}, "changes: expected a list"), ({"changes": {"ckpt_pick": 3}}, "changes: expected"),
+])  # fmt: skip
+def test_names_and_changes_of_rule_sets_are_checked(arguments, text):
+    with pytest.raises(BadArgument, match=text) as bad:
+        rule_sets("llama_cpp", **arguments)
+    assert "ckpt_pik" not in text or bad.value.hint == "did you mean 'ckpt_pick'?"
+
+
+def test_a_changed_rule_set_is_named_by_its_changed_fields():
+    table = ENGINES["llama_cpp"].rules("llama_cpp@b11549")
+    changed = server_strategies._changed(table, {"ckpt_pick": None, "ckpt_limit": (table.ckpt_limit,)})
+    assert changed.name == "llama_cpp@b11549+ckpt_limit"
+    assert server_strategies._changed(table, {"ckpt_pick": None}) is table
+
+
+@pytest.mark.parametrize("value", ["llama_cpp@b11549", 3])
+def test_a_part_of_a_case_is_a_value_or_a_strategy(value):
+    with pytest.raises(BadArgument, match="rules: expected a RuleSet or a strategy of them, found "):
+        workloads("llama_cpp", rules=value)
+    with pytest.raises(BadArgument, match="server: expected a ServerSetup or a strategy of them, found "):
+        workloads("llama_cpp", server=value)

@@ -26,6 +26,7 @@ from cachesim.tools.conformance.protocol import (
     TimedOut,
     Unsupported,
 )
+from cachesim.tools.conformance.timeouts import TimeoutsExhausted
 
 KEY = RequestKey("cat")
 
@@ -218,3 +219,52 @@ def test_the_distance_of_fingerprints():
     assert difference([], []) is None and difference("a" * 80, "b" * 80) is None
     assert difference("a" * 80, "a" * 81).text == "first difference at character 80 of 80"
     assert shown([1.0]) == "[1.0]" and near(0)(1.0, 1.0) and not near(0)(1.0, 1.5)
+
+
+class Bursting(Subject):
+    """Implementation that states limits, and raises an error for a burst."""
+
+    def __init__(self, calls, error=None):
+        super().__init__(calls)
+        self.error = error
+
+    def limits(self):
+        return {"slots": 2}
+
+    def burst(self, asks):
+        if self.error is not None:
+            raise self.error
+        return super().burst(asks)
+
+
+def run_of(line, **more):
+    calls = []
+    cold = ColdRuns(SubjectPool(lambda: Subject([])), False, identical)
+    sent = SendingOptions(range(100), ({"t": 0}, {"t": 1}), (KEY, NO_KEY))
+    return play(parse_history(line), SubjectPool(lambda: Bursting(calls, **more)), cold, sent), calls
+
+
+def test_requests_that_arrive_together_are_sent_together():
+    played, calls = run_of("A5/B5{together}/C5")
+    assert [list(group) for group in played.groups] == [[0, 1], [2]] and played.limits == {"slots": 2}
+    assert calls[0] == ("burst", 2) and calls[1] is played.asks[2] and calls[2:] == ["close"]
+    assert played.warm == [Reply((7,))] * 3 and played.gap == ""
+    assert [ask.sampling for ask in played.asks] == [{"t": 0}, {"t": 1}, {"t": 0}]
+    assert [ask.key for ask in played.asks] == [KEY, NO_KEY, KEY]
+
+
+@pytest.mark.parametrize(("error", "warm", "gap"), [
+    (Failed("broken"), ["broken"], ""), (Unsupported("no bursts"), [], "no bursts"),
+    (TimeoutsExhausted("3 replies timed out"), [], "3 replies timed out"),
+])  # fmt: skip
+def test_what_ends_a_run_is_its_last_reply_or_its_gap(error, warm, gap):
+    played, _ = run_of("A5/B5{together}", error=error)
+    assert ([str(one) for one in played.warm], played.gap) == (warm, gap)
+
+
+@pytest.mark.parametrize("error", [Failed("x"), Unsupported("not here")])
+def test_an_implementation_that_cannot_be_made_shows_no_missing_ability(error):
+    def make():
+        raise error
+
+    assert probe(make, range(9), {"t": 0}, KEY).missing == {}

@@ -8,20 +8,26 @@ import pytest
 
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.history_player import HistoryRun
+from cachesim.tools.conformance.http_check.batch_control import Cause
 from cachesim.tools.conformance.http_check.confirming_search import (
     ERRORS,
     MOMENT,
+    NO_CONTROL,
     NO_FAULT,
+    NUMBERS,
+    OPEN,
     SHAPE,
     UNCONTROLLED,
     ConfirmingSearch,
     ServerBudget,
 )
+from cachesim.tools.conformance.http_check.listener import CheckListener, FoundFault
 from cachesim.tools.conformance.http_check.replies import NearAnswers, ScoredAnswer
-from cachesim.tools.conformance.properties import PropertyCheck
+from cachesim.tools.conformance.properties import DIFFERS, PropertyCheck
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, TimedOut
 from cachesim.tools.conformance.report import Finding, Result
 from cachesim.tools.conformance.report_builder import UNSTEADY
+from cachesim.tools.conformance.search import HistorySearch
 from cachesim.tools.conformance.timeouts import TimeBudget
 from tests.unit.tools.conformance.http_check.in_process import InProcess
 
@@ -269,3 +275,98 @@ def test_an_answer_of_a_request_alone_is_shown_before_those_of_requests_at_once(
     said = search.repeatable()
     assert (said.finding.line, said.finding.notes[-1]) == (ALONE, NO_FAULT)
     assert said.why == f"2 answers differed from a cold run once, but not when run again: {NO_FAULT}"
+
+
+class Heard(CheckListener):
+    """A listener that notes what it hears."""
+
+    def __init__(self):
+        self.heard = []
+
+    def stage(self, what, histories=0):
+        self.heard.append((what, histories))
+
+    def history(self):
+        self.heard.append("history")
+
+    def fault(self, found):
+        self.heard.append(found)
+
+
+def listened(play, control=NO_CONTROL):
+    return ConfirmingSearch(play, NearAnswers(0.005), TimeBudget(1.0, None), listener=Heard(), control=control)
+
+
+def test_a_section_its_histories_and_each_fault_are_heard_once(monkeypatch):
+    monkeypatch.setattr(HistorySearch, "smallest", lambda search, name: (name, None))
+    search = listened(Played(0.5, 0.5, 0.5, 0.5))
+    search.begin("same", 3)
+    for line in (ALONE, ALONE, "A7/A.B2"):
+        search.count("same", parse_history(line))
+    fault = FoundFault("branch", f"Wash5/{ALONE}", 2, 0, DIFFERS)
+    assert search.listener.heard == [("section same", 3), fault, "history", "history", "history"]
+    assert search.found == {"branch": fault}
+    search.listener.heard.clear()
+    assert search.smallest("branch") == ("branch", None) and search.listener.heard == [("shrinking branch", 0)]
+
+
+def test_a_fault_that_is_no_difference_has_its_numbers():
+    search = listened(Refused("x", "x"))
+    search.look(parse_history(ALONE))
+    [fault] = search.found.values()
+    assert (fault.name, fault.text) == ("answers", "expected a reply, got x")
+
+
+def test_after_unsteady_cold_runs_a_difference_is_not_reported():
+    search = listened(Played(0.5, 0.5))
+    search.found["steady"] = FoundFault("steady", "A", 1, 0, "x")
+    search.look(parse_history(ALONE))
+    assert list(search.found) == ["steady"] and search.listener.heard == []
+
+
+class Causes:
+    """A control that gives these causes in turn."""
+
+    def __init__(self, *causes):
+        self.causes = list(causes)
+
+    def cause(self, played, check, same):
+        return self.causes.pop(0)
+
+
+RESULT = Result("branch", "same", "a sentence", "ok", 3)
+
+
+def explained(*causes):
+    search = listened(Played(*[0.5] * 2 * len(causes)), Causes(*causes))
+    lines = [f"A{5 + 20 * number}/A.B2" for number in range(len(causes))]
+    failed = [[one.name for one in search.look(parse_history(line)) if not one.ok] for line in lines]
+    return search, failed
+
+
+def test_a_difference_that_numbers_explain_passes():
+    search, failed = explained(Cause.NUMBERS, Cause.NUMBERS)
+    assert failed == [[], []] and search.tallies["branch"].checked == 2
+    [said] = search.numbers()
+    assert (said.name, said.section, said.state, said.checked) == ("numbers", "noise", "ok", 2)
+    assert said.why == f"2 answers differ from a cold run {NUMBERS}" and said.finding is None
+    assert search.controlled(RESULT) == RESULT
+    assert explained(Cause.NUMBERS)[0].numbers()[0].why == f"1 answer differs from a cold run {NUMBERS}"
+
+
+def test_a_difference_of_unknown_cause_leaves_its_property_undecided():
+    search, failed = explained(Cause.NUMBERS, Cause.OPEN, Cause.OPEN)
+    assert failed == [[], [], []] and search.tallies["branch"].checked == 1
+    [said] = search.numbers()
+    assert (said.state, said.checked, said.why) == ("undecided", 3, f"2 answers {OPEN}")
+    assert (said.finding.line, said.finding.request) == ("A25/A.B2", 1)
+    for state, after in (("ok", "undecided"), ("undecided", "undecided"), ("failed", "failed")):
+        assert search.controlled(replace(RESULT, state=state)).state == after
+    assert search.controlled(RESULT).why == f"an answer {OPEN}"
+    assert search.controlled(replace(RESULT, name="append")).state == "ok"
+    assert explained(Cause.OPEN)[0].numbers()[0].why == f"1 answer {OPEN}"
+
+
+def test_a_fault_is_neither_numbers_nor_open():
+    search, failed = explained(Cause.FAULT)
+    assert failed == [["branch"]] and search.numbers() == [] and search.controlled(RESULT) == RESULT
