@@ -59,7 +59,7 @@ class RuleMatcher:
     """Looks up rule sets, each wrong answer once. ``slots``: the server has slots; ``scales``: of its adapters, in
     order, separated by commas."""
 
-    def __init__(self, slots: bool = True, scales: str = "") -> None:
+    def __init__(self, slots: bool, scales: str) -> None:
         self.slots, self.scales = slots, scales
         self.known: dict[WrongRequest, list[MatchingRuleSet]] = {}
 
@@ -72,7 +72,7 @@ class RuleMatcher:
         return self.known[wrong]
 
 
-def matching_rule_sets(wrong: WrongRequest, slots: bool = True, scales: str = "") -> list[MatchingRuleSet]:
+def matching_rule_sets(wrong: WrongRequest, slots: bool, scales: str) -> list[MatchingRuleSet]:
     """Return the rule sets under which the simulator answers the request wrong, without the rule."""
     from cachesim.engines.registry import ENGINES
 

@@ -185,6 +185,8 @@ def test_half_of_cancelling_is_an_ability(missing, lack, partly):
     ({}, NO_KEY, [{"cache": False}, {"cancel_after": 0}, {"cancel_after": 1}]),
     ({"seed": 1}, KEY, [{"cache": False}, {"cancel_after": 0}, {"cancel_after": 1}, {"sampling": {"seed": 1}},
                         {"key": "cat"}]),
+    ({}, KEY, [{"cache": False}, {"cancel_after": 0}, {"cancel_after": 1}, {"key": "cat"}]),
+    ({"seed": 1}, NO_KEY, [{"cache": False}, {"cancel_after": 0}, {"cancel_after": 1}, {"sampling": {"seed": 1}}]),
 ])  # fmt: skip
 def test_every_ability_is_tried_once(sampling, key, sent):
     calls = []

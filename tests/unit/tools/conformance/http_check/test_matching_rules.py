@@ -25,7 +25,7 @@ STALE = "Wash5/A5/B10/B[:1].C5"
 
 
 def matched(*cached, line=STALE, request=3, slots=True):
-    return matching_rule_sets(WrongRequest(line, request, cached), slots)
+    return matching_rule_sets(WrongRequest(line, request, cached), slots, "")
 
 
 def test_rule_sets_with_the_fault_are_named_with_their_models():
@@ -57,7 +57,7 @@ def test_servers_without_slots_are_compared_with_engines_without_slots():
     (STALE, 3), ("Wash5/S8.A4>3/S.B5>3/S.C600>3/S.C[:2].D2>3", 4), ("Wash5/C37/C[:32]>8", 2),
 ])  # fmt: skip
 def test_the_rule_of_a_fault_is_the_one_that_why_names(capsys, line, request_number):
-    [first, *_] = RuleMatcher().matches(WrongRequest(line, request_number, (None,) * 5))
+    [first, *_] = RuleMatcher(True, "").matches(WrongRequest(line, request_number, (None,) * 5))
     words = shlex.split(first.command)
     assert words[:2] == ["cachesim", "why"]
     main([*words[1:], "--json"])
@@ -69,7 +69,7 @@ def test_a_rule_is_looked_up_once(monkeypatch):
     calls = []
     monkeypatch.setattr("cachesim.tools.conformance.http_check.matching_rules._with_rule",
                         lambda match, *_: calls.append(match) or match)  # fmt: skip
-    matcher, wrong = RuleMatcher(), WrongRequest(STALE, 3, (None,) * 4)
+    matcher, wrong = RuleMatcher(True, ""), WrongRequest(STALE, 3, (None,) * 4)
     assert matcher.matches(wrong) is matcher.matches(wrong) and len(calls) == 1
 
 

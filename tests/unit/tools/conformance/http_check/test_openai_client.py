@@ -196,3 +196,33 @@ def test_a_vocabulary_without_words_has_characters_or_syllables():
     syllables = {first + second for first in "BCDFGHJKLMNPQRSTVWXZ" for second in "aeiou"}
     length, _ = lengths({" the", *syllables})
     assert {*find_pieces(length)[0]} == syllables
+
+
+@pytest.mark.parametrize(("others", "reports", "cached", "asked"), [
+    (3, True, (0,), [3]), (3, True, (2, 0), [3, 6]), (3, False, (0,), [3]), (0, True, (0,), [0]),
+])  # fmt: skip
+def test_other_prompts_are_sent_again_and_in_larger_numbers_until_the_cache_is_empty(others, reports, cached, asked):
+    sent, replies = [], list(cached)
+
+    def complete(body):
+        sent.append(tuple(body["prompt"]))
+        tokens = replies.pop(0) if sent[-1] == (1, 2, 3) else 0
+        usage = {"prompt_tokens": 3, "prompt_tokens_details": {"cached_tokens": tokens}}
+        return 200, {"choices": [{"text": "a"}], "usage": usage}
+
+    way = RequestFormat("/v1/completions", True, {}, others=others, reports=reports)
+    client = OpenAIClient(InProcess(complete), way, Arrays(range(100, 200)))
+    assert client.cold(CacheRequest((1, 2, 3)), (1, 2, 4)).cached == 0 and not replies
+    places = [at for at, prompt in enumerate(sent) if prompt == (1, 2, 3)]
+    assert [at - before - 1 for before, at in zip((-1, *places), places, strict=False)] == asked
+
+
+def test_a_cache_that_other_prompts_do_not_empty_is_given_up():
+    usage = {"prompt_tokens": 3, "prompt_tokens_details": {"cached_tokens": 2}}
+    http = InProcess(lambda body: (200, {"choices": [{"text": "a"}], "usage": usage}))
+    for others, reports, asks in ((1, True, 5), (1, False, 2), (0, True, 1)):
+        http.asked.clear()
+        way = RequestFormat("/v1/completions", True, {}, others=others, reports=reports)
+        with pytest.raises(CacheNotEmptied, match="the cache could not be emptied: 2 tokens are cached"):
+            OpenAIClient(http, way, Arrays(range(100, 200))).cold(CacheRequest((1, 2, 3)), (1, 2))
+        assert len(http.asked) == asks

@@ -342,3 +342,22 @@ def test_cold_answers_for_a_diagnosis_come_from_the_server_until_its_last_reques
     assert str(cold.answer(CacheRequest((1,)))) == "stopped after 9 requests"
     with pytest.raises(Failed, match="a server cannot be started anew"):
         cold._never()
+
+
+def test_the_stages_of_a_check_are_heard_in_order():
+    listener = Interrupting("never")
+    http = InProcess(Toy(), NATIVE, 400)
+    check(http, identify_server(http), replace(QUICK, only=("known",), histories=()), listener)
+    stages = [what for what in listener.heard if isinstance(what, str)]
+    assert stages[:3] == ["first requests", "known faults", "noise"] and stages[-1] == "rules"
+    assert next(what for what in stages if what.startswith("section")) == "section same"
+
+
+def test_every_request_of_a_check_is_heard():
+    heard = []
+    listener = CheckListener()
+    listener.request = heard.append
+    http = InProcess(Toy(), NATIVE, 400)
+    server = identify_server(http)
+    found = check(http, server, QUICK, listener)
+    assert heard == list(range(heard[0], found.requests + 1))

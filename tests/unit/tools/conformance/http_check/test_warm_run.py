@@ -293,3 +293,24 @@ def test_each_run_has_words_of_its_own_and_all_tokens():
     tokens = list(stage.server.tokens)
     assert all(sorted(order) == tokens for order in orders) and len({tuple(order) for order in orders}) == 3
     assert [order[:4] for order in orders] == [tokens[4:8], tokens[8:12], tokens[4:8]]
+
+
+def test_the_request_after_a_refusal_has_tokens_of_its_own():
+    toy = Toy()
+    stage = stage_of(lambda body: (400, {"error": "no"}) if len(body["prompt"]) == 8 else toy(body))
+    stage.twice, tokens = 0, stage.server.tokens
+    sent = []
+    for number in (1, 2):
+        stage.http.asked.clear()
+        assert stage.play(parse_history("A5/A.B3")).gap == ""
+        sent += [body["prompt"] for body in bodies(stage) if len(body["prompt"]) == 3]
+        assert sent[-1] == [tokens[number * 3], tokens[number * 7], tokens[number * 11]]
+    assert len(sent) == 2
+    stage.plays = len(tokens) - 1
+    stage.play(parse_history("A5/A.B3"))
+    assert [body["prompt"] for body in bodies(stage) if len(body["prompt"]) == 3][-1] == [tokens[0]] * 3
+
+
+def test_a_runner_has_sent_nothing_yet():
+    stage = stage_of(Toy())
+    assert (stage.plays, stage.seed, stage.before, stage.twice, stage.foreign, stage.end) == (0, 0, [], 4, False, None)
