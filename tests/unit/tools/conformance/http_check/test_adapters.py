@@ -8,11 +8,13 @@ from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.http_check.adapters import (
     Adapter,
+    adapter_bursts,
     adapter_fields,
     adapter_key,
     adapter_lines,
     default_fields,
     native_adapters,
+    read_scales,
     served_adapters,
 )
 from cachesim.tools.conformance.protocol import NO_KEY
@@ -74,3 +76,37 @@ def test_histories_mix_two_adapters_or_one_and_none():
         lines = adapter_lines(lists, 24)
         assert all(parse_history(line).is_keyed for line in lines) and len({*lines}) == len(lines)
         assert f"A24>4{{lora=1:1}}/A>4{{lora={other}}}/A>4{{lora=1:1}}" in lines
+
+
+def test_identical_prompts_arrive_together_under_two_lists_or_one():
+    one, two = "{lora=1:1}", "{lora=2:1}"
+    later = {text: text.replace("}", " together}") for text in (one, two)}
+    assert adapter_bursts(["1:1", "2:1"], 24, 3) == (
+        f"A24>4{one}/A>4{later[two]}/A>4{later[one]}",
+        f"A24>4{one}/A.B8>4{one}/A.B>4{later[two]}/A.B>4{later[one]}",
+        f"A24>4{one}/A>4{two}/A>4{later[two]}/A>4{later[two]}")
+    assert adapter_bursts(["1:1"], 24, 2)[0] == "A24>4{lora=1:1}/A>4{lora=0:0 together}"
+
+
+def test_the_lines_of_two_adapters():
+    assert adapter_lines(["1:1", "2:1"], 24)[3:6] == (
+        "A24>4{lora=1:1}/A.B8>4/A.B>4{lora=0:0}", "A24>4{lora=0:0}/A.B8>4/A.B>4{lora=1:1}",
+        "A24>4{lora=1:1}/B24{lora=0:0}/A.C8>4{lora=0:0}")
+    assert "/A[:12].E8>4{lora=2:1}" in adapter_lines(["1:1", "2:1"], 24)[7]
+
+
+@pytest.mark.parametrize(("scale", "known"), [(1e6, False), (999_999.5, True), (-1e6, False), (-999_999.5, True)])
+def test_scales_are_less_than_a_million(scale, known):
+    assert bool(native_adapters([{"id": 0, "scale": scale}])) is known
+
+
+@pytest.mark.parametrize(("text", "scales"), [
+    ("0:1", {0: 1.0}), ("1:-0.5,0:2", {1: -0.5, 0: 2.0}), ("9999:999999.999999", {9999: 999999.999999})])
+def test_scales_of_a_text(text, scales):
+    assert read_scales(text) == scales
+
+
+@pytest.mark.parametrize("text", ["0", "0:", ":1", "0:1,", "10000:1", "0:1.", "0:1 ", "0:1;1:1"])
+def test_another_text_has_no_scales(text):
+    with pytest.raises(BadInput, match=r"lora: expected scales of adapters such as 0:1,2:0\.5"):
+        read_scales(text)

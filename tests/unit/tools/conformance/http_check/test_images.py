@@ -5,14 +5,18 @@ from __future__ import annotations
 import base64
 import struct
 import zlib
+from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base.media_items import image_items
+from cachesim.model.hash_mixing import mix_int
 from cachesim.tools.conformance.client_history import TokenDictionary, parse_history
 from cachesim.tools.conformance.http_check.images import (
     SIDE,
+    TILE,
     PiecesAndImages,
+    image_bursts,
     image_lines,
     image_part,
     image_size,
@@ -78,3 +82,28 @@ def test_no_prompt_of_a_history_ends_with_an_image():
     for line in image_lines(5):
         history = parse_history(line)
         assert history.has_images and all(step.prompt[-1].word not in "IJ" for step in history.asked)
+
+
+def test_the_first_tile_has_the_first_three_bytes_of_the_mixed_seed():
+    rows = pixels(png(5))
+    first, second = (mix_int(mix_int(5)), mix_int(mix_int(mix_int(5))))
+    colours = [(one & 0xFFFFFF).to_bytes(3, "big") for one in (first, second)]
+    assert rows[0][: 3 * TILE] == colours[0] * TILE and rows[0][3 * TILE : 6 * TILE] == colours[1] * TILE
+    assert rows[TILE - 1] == rows[0] != rows[TILE]
+
+
+@pytest.mark.parametrize(("room", "at_once", "bursts"), [
+    (9, 3, ("A8.I5x1.B8>4/A.J5x1.B>4{together}/A.I.B>4{together}",
+            "A8.I5x1.B8>4/A.I.B>4/A.J5x1.B>4{together}/A.I.B>4{together}",
+            "A8.I5x1.B8>4/A.J5x1.B>4/A.J.B>4{together}/A.J.B>4{together}")),
+    (2, 9, ("A8.I5x1.B8>4/A.J5x1.B>4{together}", "A8.I5x1.B8>4/A.I.B>4/A.J5x1.B>4{together}",
+            "A8.I5x1.B8>4/A.J5x1.B>4/A.J.B>4{together}")),
+    (1, 9, ()), (9, 1, ()),
+])  # fmt: skip
+def test_chats_with_two_images_arrive_together_as_far_as_they_fit(room, at_once, bursts):
+    assert image_bursts(5, room, at_once) == bursts
+
+
+def test_an_image_that_removes_tokens_adds_none():
+    client = SimpleNamespace(spelling=PIECES, length=lambda prompt: 3 if isinstance(prompt, list) else 9)
+    assert image_size(client) == 0

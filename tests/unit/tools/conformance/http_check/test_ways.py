@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.conformance.http_check.dialect import detect_client
+from cachesim.tools.conformance.http_check.dialect import _detect_lead, detect_client
 from cachesim.tools.conformance.http_check.http_client import NoReply
 from cachesim.tools.conformance.http_check.openai_client import (
     OWN,
+    PIECES_NEEDED,
     Arrays,
     CacheNotEmptied,
     OpenAIClient,
@@ -127,3 +130,18 @@ def test_a_hang_up_asks_for_a_stream():
     client = OpenAIClient(http, RequestFormat("/v1/completions", True, {}), Arrays(range(9)))
     client.complete(CacheRequest((1, 2), 5, cancel_after=2))
     assert http.asked == [("/v1/completions", {"prompt": [1, 2], "temperature": 0, "max_tokens": 5, "stream": True})]
+
+
+@pytest.mark.parametrize(("text", "lengths", "lead"), [
+    ("one two", {}, " "), ("one two", {"prompt": 71}, ""), ("", {}, ""),
+])  # fmt: skip
+def test_a_missing_space_before_an_answer_is_told_by_the_number_of_tokens(text, lengths, lead):
+    """The prompt has 64 pieces, the answer 3 tokens, the piece after it one, the template 2."""
+    pieces = Pieces([f" p{number}" for number in range(70)], 2)
+    prompt, asked = "".join(pieces.pieces[:PIECES_NEEDED]), []
+    client = SimpleNamespace(post=lambda *words: asked.append(words) or (200, {"choices": [
+        {"text": text, "finish_reason": "stop"}]}), length=lambda said: asked.append(said) or lengths.get(
+            "prompt", 2 + PIECES_NEEDED + 3 + 1))  # fmt: skip
+    _detect_lead(client, pieces)
+    assert pieces.lead == lead and asked[0] == (prompt, {"max_tokens": 3})
+    assert asked[1:] == ([f"{prompt} {text} p0"] if text else [])
