@@ -109,9 +109,8 @@ class ConfirmingSearch(HistorySearch):
 
     def look(self, history: History) -> list[PropertyCheck]:
         """Return the checks of a history. A property that fails for the first time is reported at once."""
-        is_new = history.line not in self.known
         found = super().look(history)
-        for check in found if is_new else ():
+        for check in found:
             shown = check.name not in VERSUS_COLD or "steady" not in self.found     # unsteady answers show nothing
             if not check.ok and check.name not in self.found and shown:
                 self.report_fault(history.line, check)

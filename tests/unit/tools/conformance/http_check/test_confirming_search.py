@@ -371,3 +371,11 @@ def test_a_difference_of_unknown_cause_leaves_its_property_undecided():
 def test_a_fault_is_neither_numbers_nor_open():
     search, failed = explained(Cause.FAULT)
     assert failed == [["branch"]] and search.numbers() == [] and search.controlled(RESULT) == RESULT
+
+
+def test_the_first_failing_run_of_a_history_is_recorded():
+    """A failed check of counts needs no second run, and is shown again after the last request."""
+    search, failed = searched(Refused("x"))
+    assert failed == ["answers"] and list(search.runs) == [ALONE] and str(search.runs[ALONE].warm[-1]) == "x"
+    search.look(parse_history("A7/A.B2"))
+    assert list(search.runs) == [ALONE] and search.proved == {}

@@ -9,7 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
+from cachesim.engines.registry import ENGINES
 from cachesim.judging import deciding_rule as deciding
 from cachesim.tools.conformance.http_check import matching_rules
 from cachesim.tools.conformance.http_check.matching_rules import (
@@ -116,3 +118,22 @@ def test_a_match_as_data():
     rule = replace(MATCH, rule="R.1", cure="R.2 of R")
     assert rule.sentence == "llama_cpp@b11549 gives a wrong answer on GA: R.1 decided"
     assert rule.data() == {"profile": "llama_cpp@b11549", "model": "GA", "rule": "R.1", "command": "cachesim why"}
+
+
+def test_a_model_that_cannot_run_the_history_is_passed_over(monkeypatch):
+    run = matching_rules._run
+
+    def refused(engine, profile, model, wrong, scales):
+        if model == "GA":
+            raise BadInput("too many tokens")
+        return run(engine, profile, model, wrong, scales)
+
+    monkeypatch.setattr(matching_rules, "_run", refused)
+    assert [one.model for one in matched(*[None] * 4)] == ["S", "W32 A", "W8 A", "C W32"]
+
+
+def test_a_history_is_run_as_a_scenario_of_the_engine():
+    engine = ENGINES["mlx_lm"]
+    profile = engine.newest or engine.line[-1]
+    run = matching_rules._run(engine, profile, "GA", WrongRequest("A5>a3/A.a", 1), "")
+    assert (run.scenario.engine, run.scenario.profiles, run.scenario.model) == ("mlx_lm", (profile,), "GA")

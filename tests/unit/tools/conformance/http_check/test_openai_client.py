@@ -226,3 +226,16 @@ def test_a_cache_that_other_prompts_do_not_empty_is_given_up():
         with pytest.raises(CacheNotEmptied, match="the cache could not be emptied: 2 tokens are cached"):
             OpenAIClient(http, way, Arrays(range(100, 200))).cold(CacheRequest((1, 2, 3)), (1, 2))
         assert len(http.asked) == asks
+
+
+def test_other_prompts_count_in_three_places():
+    client = OpenAIClient(InProcess(None), RequestFormat("/v1/completions", True, {}), Arrays(range(7)))
+    others = [client._other() for _ in range(50)]
+    assert (others[0], others[1], others[6], others[7], others[8]) == (
+        (0, 1, 2), (1, 1, 2), (6, 1, 2), (0, 6, 2), (1, 6, 2))  # fmt: skip
+    assert (others[14], others[49]) == ((0, 4, 2), (0, 1, 6))
+
+
+def test_pieces_are_no_more_than_enough_though_some_are_no_single_tokens():
+    found, base = find_pieces(lambda some: 2 + len(some) + (f" {WORDS[1]}" in some))
+    assert (len(found), base) == (ENOUGH, 2) and f" {WORDS[1]}" not in found

@@ -12,6 +12,7 @@ from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.corpus import line_history
 from cachesim.tools.conformance.fingerprint import near
 from cachesim.tools.conformance.history_player import HistoryRun
+from cachesim.tools.conformance.http_check import warm_run
 from cachesim.tools.conformance.http_check.dialect import complete
 from cachesim.tools.conformance.http_check.http_client import NoConnection, NoReply
 from cachesim.tools.conformance.http_check.warm_run import (
@@ -314,3 +315,21 @@ def test_the_request_after_a_refusal_has_tokens_of_its_own():
 def test_a_runner_has_sent_nothing_yet():
     stage = stage_of(Toy())
     assert (stage.plays, stage.seed, stage.before, stage.twice, stage.foreign, stage.end) == (0, 0, [], 4, False, None)
+
+
+def test_the_rest_of_a_vocabulary_is_shuffled_from_its_end(monkeypatch):
+    """A random number below the length of what is left that is always the last leaves the order as it is."""
+    asked = []
+
+    class Last:
+        def __init__(self, seed, purpose):
+            asked.append((seed, purpose))
+
+        def below(self, number):
+            return number - 1
+
+    stage = stage_of(Toy(), vocabulary=68)
+    monkeypatch.setattr(warm_run, "Rng", Last)
+    stage.plays, stage.seed, tokens = 3, 2, list(stage.server.tokens)
+    assert stage._vocabulary() == [*tokens[20:24], *tokens[:20], *tokens[24:]]
+    assert asked == [(2 * 1_000_003 + 3, "check")]
