@@ -384,3 +384,15 @@ def test_reports_have_the_sentences_of_the_rules(files, parsed):
     text = files[1].read_text()
     assert "WRONG" in text and "a rule decided" in text and "http://x" in text
     check_command._write_files(parsed("http://x"), Report(()), "", {})
+
+
+def test_the_usage_names_the_value_of_each_option():
+    parser = ArgumentParser(prog="check")
+    check_command.add_arguments(parser)
+    usage = " ".join(parser.format_usage().split())
+    for text in ("[--layers MODEL]", "[--flags FLAGS]", "[--control URL]", "[--model NAME]", "[--only SECTION]",
+                 "[--history LINE]", "[--examples N]", "[--seconds S]", "[--requests N]", "[--timeout S]",
+                 "[--tolerance X]", "[--seed N]", "[--key KEY]", "[--yes]", "[--parallel N]", "[--rounds N]",
+                 "[--no-images]", "[--dryrun]", "[--junit FILE]", "[--summary FILE]", "[--json]"):  # fmt: skip
+        assert text in usage
+    assert usage.endswith("[URL]")

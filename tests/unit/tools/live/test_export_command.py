@@ -142,3 +142,13 @@ def test_a_report_has_the_results_of_the_given_server(capsys, monkeypatch):
     assert "version: 7" in out and "0. seen" in out and "a line of the log" in out
     assert main(["export", "A5/B10", "--to", "issue", "--gguf", "x.gguf"]) == 2
     assert "expected --server and --gguf together" in capsys.readouterr().err
+
+
+def test_the_usage_names_the_value_of_each_option():
+    parser = ArgumentParser(prog="export")
+    export_command.add_arguments(parser)
+    usage = " ".join(parser.format_usage().split())
+    for text in ("--to {", "[--with-server]", "[--out FILE]", "[--wheel BUILD]", "[--server BIN]", "[--gguf GGUF]",
+                 "[--json]", "--limit"):  # fmt: skip
+        assert text in usage
+    assert usage.endswith(" FILE|LINE")

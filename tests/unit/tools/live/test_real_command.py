@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from cachesim.cli.main import main
 from cachesim.tools.live.llama_server.real import installation
 from cachesim.tools.live.llama_server.real import serving as serving_module
 from cachesim.tools.live.llama_server.real.wheels import WHEELS, find_wheel
-from cachesim.tools.live.real_command import prepared
+from cachesim.tools.live.real_command import add_arguments, prepared
 from tests.unit.tools.live.real_llama import launcher
 
 
@@ -197,3 +198,14 @@ def test_a_word_that_resembles_no_action_is_refused_with_all_of_them(capsys):
     for word in (["-m", "A"], ["--log", "x"]):
         assert main(["real", "list", *word]) == exits.BAD_INPUT
         assert "go with serve" in capsys.readouterr().err
+
+
+def test_the_usage_names_the_value_of_each_option():
+    parser = ArgumentParser(prog="real")
+    add_arguments(parser)
+    usage = " ".join(parser.format_usage().split())
+    for text in ("[-m GGUF|LAYERS]", "[--flag WORD]", "[--log FILE]", "[--install]", "[--json]"):
+        assert text in usage
+    assert usage.endswith(" list|install|remove|serve [BUILD ...]")
+    args = parser.parse_args(["list"])
+    assert (args.builds, args.model, args.flags, args.log, args.install) == ([], "", [], None, False)

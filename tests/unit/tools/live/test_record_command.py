@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 
 import pytest
 
@@ -198,3 +198,17 @@ def test_a_recording_is_made_on_a_single_build(recorded, monkeypatch, capsys):
     monkeypatch.setattr(real_server, "find_servers", lambda text, may_install: [1, 2])
     assert main(["record", "S4", "--real", "b9713,b9873"]) == exits.BAD_INPUT
     assert "record takes one build (cachesim real list)" in capsys.readouterr().err and recorded == []
+
+
+def test_the_usage_names_the_value_of_each_option():
+    parser = ArgumentParser(prog="record")
+    record.add_arguments(parser)
+    usage = " ".join(parser.format_usage().split())
+    for text in ("[--server BIN]", "[--model GGUF]", "[--url URL]", "[--timeout S]", "[--layers MODEL]",
+                 "[--commit NAME]", "[--out FILE]", "[--json]"):  # fmt: skip
+        assert text in usage
+    assert usage.endswith(" FILE|LINE|FOLDER")
+    args = parser.parse_args(["S4"])
+    assert (args.server, args.model, args.url, args.timeout, args.layers, args.commit, args.out) == (
+        None, None, "", 120.0, "", "", None)
+    assert parser.parse_args(["S4", "--timeout", "3"]).timeout == 3.0

@@ -140,3 +140,13 @@ def test_a_picture_shows_the_first_request_that_differs():
     assert _shown({"requests": rows[:1], "undecided": "not decided"}).note == "not decided"
     alike = _shown({"requests": [], "undecided": ""})
     assert (alike.note, alike.focus) == ("The real server behaves like the simulator.", None)
+
+
+def test_the_usage_names_the_value_of_each_option():
+    parser = ArgumentParser(prog="verify")
+    add_arguments(parser)
+    usage = " ".join(parser.format_usage().split())
+    for text in ("[--url URL]", "[--server BIN]", "[--model GGUF]", "[--timeout S]", "[--layers MODEL]",
+                 "[--tolerance X]", "[--json]", "--limit"):  # fmt: skip
+        assert text in usage
+    assert usage.endswith(" FILE|LINE")
