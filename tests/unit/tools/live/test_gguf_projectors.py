@@ -93,3 +93,5 @@ def test_tensors_of_a_projector(kind, outer):
     assert {one.mean for one in tensors if one.name.endswith(("ln1.weight", "ln2.weight", "post_ln.weight"))} == {1.0}
     assert {one.mean for one in tensors if one.name.endswith(".bias") or ".attn" in one.name} == {0.0}
     assert shapes["v.post_ln.weight"] == shapes["v.post_ln.bias"] == (WIDTH,)
+    assert {one.std for one in tensors if len(one.shape) == 1 and "weight" not in one.name} == {0.1}
+    assert {one.std for one in tensors if len(one.shape) > 1} <= {0.1, 0.2}

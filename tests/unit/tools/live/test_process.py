@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -155,3 +156,8 @@ def test_a_return_code_above_128_is_a_signal(code, found):
     made = object.__new__(Process)
     made._popen = SimpleNamespace(poll=lambda: code)
     assert made.returncode == found
+
+
+def test_a_server_runs_in_a_process_group_of_its_own(program, tmp_path):
+    with Process(lambda port: [program("exec sleep 60")], tmp_path / "log") as running:
+        assert os.getpgid(running.group) == running.group != os.getpgid(0)
