@@ -8,11 +8,12 @@ import signal
 import sys
 from queue import SimpleQueue
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 
 from cachesim.tools.conformance import timeouts
-from cachesim.tools.conformance.jsonl_adapter import TAIL, ProcessSubject, PythonSubject, StderrTail, _keywords
+from cachesim.tools.conformance.jsonl_adapter import LINE, TAIL, ProcessSubject, PythonSubject, StderrTail, _keywords
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, RequestKey, TimedOut, Unsupported
 from cachesim.tools.conformance.timeouts import TimeBudget
 
@@ -208,3 +209,36 @@ def test_a_burst_of_an_object_has_a_reply_for_each_request(replies):
 ])  # fmt: skip
 def test_the_parameters_of_a_function(function, names):
     assert _keywords(function) == names
+
+
+@pytest.mark.parametrize("is_closed", [False, True])
+def test_an_answer_is_read_up_to_a_byte_beyond_the_longest_line(is_closed):
+    calls, answer = [], SimpleQueue()
+
+    class Pipe:
+        def write(self, line):
+            calls.append(line)
+
+        def flush(self):
+            calls.append("flush")
+
+        def readline(self, most):
+            calls.append(most)
+            return b"{}\n"
+
+        def close(self):
+            calls.append("close")
+
+    subject = object.__new__(ProcessSubject)
+    subject.process, subject.is_closed = SimpleNamespace(stdin=Pipe(), stdout=Pipe()), is_closed
+    subject._talk(b"ask\n", answer)
+    assert calls == [b"ask\n", "flush", LINE + 1, *["close"] * 2 * is_closed] and answer.get() == b"{}\n"
+
+
+@pytest.mark.parametrize(("size", "text"), [(LINE, ""), (LINE + 1, f"a line of more than {LINE} bytes")])
+def test_a_line_without_an_end_is_too_long_or_the_end_of_the_process(size, text):
+    subject = object.__new__(ProcessSubject)
+    subject._ended = lambda line: "the process ended"
+    with pytest.raises(Failed) as failed:
+        subject._read(b"x" * size)
+    assert str(failed.value) == subject.dead == (text or "the process ended")
