@@ -135,8 +135,8 @@ def test_a_log_without_a_request_is_not_drawn(logs, capsys, monkeypatch):
     assert drawn == []
 
 
-HEADLINE = "cachesim: a.log: No tokens of a common prefix were evaluated again (53 % of 229 prompt tokens evaluated in 2 " \
-           "requests with known lengths).\n"  # fmt: skip
+HEADLINE = "cachesim: a.log: No tokens of a common prefix were evaluated again (53 % of 229 prompt tokens evaluated " \
+           "in 2 requests with known lengths).\n"  # fmt: skip
 
 
 def test_the_case_of_a_log_is_announced_by_its_headline(logs, capsys):
