@@ -23,6 +23,7 @@ from cachesim.tools.server_logs.import_log import (
     _models,
     _rule_sets,
     import_log,
+    read_log,
     simulate_log,
 )
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
@@ -119,11 +120,13 @@ def of_window(*sizes, recurrent=False):
     ({}, [row(checked=[(1, 40, 9)])], of_window(40, 32)),
     ({"n_swa": 1}, [row(spans=[(9, 9)])], ("GGGA", "S")), ({}, [row(checked=[(9, 9, 5)])], ("GGGA", "S")),
     ({"recurrent_layers": 3}, [], ("GGGA", "S")), ({"recurrent_layers": 3, "attention_layers": 0}, [], ("S",)),
-    ({"recurrent_layers": 3, "attention_layers": 2}, [], ("GGGA", "S")), ({"recurrent_layers": 0}, [], (*FULL, *WINDOWS)),
+    ({"recurrent_layers": 3, "attention_layers": 2}, [], ("GGGA", "S")),
+    ({"recurrent_layers": 0}, [], (*FULL, *WINDOWS)),
     ({}, [row(pos_min=8, held=9)], ("GGGA", "S")), ({}, [row(pos_min=7, held=9)], (*FULL, *WINDOWS)),
     ({}, [row(pos_min=0, held=1)], (*FULL, *WINDOWS)),
     ({"dsa": True}, [], ("I2048",)), ({"dsv4": True}, [], ("W128 D4.128 D128.128",)),
-    ({"dsv4": True, "n_swa": 64}, [], ("W64 D4.64 D128.64",)), ({"dsv4": True, "n_swa": 1}, [], ("W128 D4.128 D128.128",)),
+    ({"dsv4": True, "n_swa": 64}, [], ("W64 D4.64 D128.64",)),
+    ({"dsv4": True, "n_swa": 1}, [], ("W128 D4.128 D128.128",)),
     ({"dsv4": True, "n_swa": 2}, [], ("W2 D4.2 D128.2",)), ({"dsa_iswa": 1, "n_swa": "x"}, [], ("W128 I2048",)),
 ])  # fmt: skip
 def test_models_follow_from_the_memory_that_a_log_shows(facts, requests, models):
@@ -207,7 +210,8 @@ def test_a_server_without_request_lines_is_explained():
 
 @pytest.mark.parametrize(("name", "file", "id_"), [
     ("mine", "a.log", "mine"), ("", "My Log_7.txt", "import-my-log-7"), ("", "--x--.log", "import-x"),
-    ("", "..log", "import-log"), ("", "\u4e09" * 9 + ".log", "import-log"), ("", "x" * 90 + ".log", "import-" + "x" * 73),
+    ("", "..log", "import-log"), ("", "\u4e09" * 9 + ".log", "import-log"),
+    ("", "x" * 90 + ".log", "import-" + "x" * 73),
 ])  # fmt: skip
 def test_the_id_of_a_scenario_is_its_name_or_that_of_the_log(name, file, id_):
     text = _file(Path(file), LLAMA, played(line="A5"), name)
@@ -256,8 +260,6 @@ def test_options_that_the_search_chose_are_assumed():
 def test_logs_share_the_work_budget(log, monkeypatch):
     budgets = []
     monkeypatch.setattr("cachesim.tools.server_logs.import_log.solve", lambda *given: budgets.append(given[-1]))
-    from cachesim.tools.server_logs.import_log import read_log
-
     read = read_log(log(RELEASE))
     simulate_log(read)
     simulate_log(read, logs=3)
