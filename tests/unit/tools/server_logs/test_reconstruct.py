@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from cachesim.tools.server_logs import reconstruct
 from cachesim.tools.server_logs.assumed_lengths import AssumedLength
 from cachesim.tools.server_logs.before_the_log import OTHER_PROMPT
 from cachesim.tools.server_logs.log_reader import read_session
@@ -17,7 +18,9 @@ from cachesim.tools.server_logs.reconstruct import (
     UBATCH,
     UNCACHED,
     ScenarioBuilder,
+    _answer_length,
     _found_nothing,
+    _RequestGroup,
     _task_kind,
     _window,
 )
@@ -190,3 +193,146 @@ def test_the_assumptions_about_a_request_are_joined():
     found.choice, found.new, made.task_kind = choice(0, marks=(7,)), 0, "completion"
     made._take(again, found)
     assert again.assumed == "user messages begin at 7, where a later request resumes" and again.step == 1
+
+
+def parts(text):
+    return [(part.word, part.start, part.start + part.take) for part in text.parts], text.prompt
+
+
+def test_earlier_prompts_are_sent_one_after_another_and_the_last_is_answered():
+    made = builder(parallel=1)
+    text = made._send_earlier(SlotText(), [84, 100], 7, "")
+    assert (made.lines, made.words) == (["A84", "A.B16>b7"], {"A": 84, "B": 16, "b": 7})
+    assert parts(text) == ([("A", 0, 84), ("B", 0, 16)], 0)
+    assert parts(made.texts.slots[0]) == ([("A", 0, 84), ("B", 0, 16), ("b", 0, 6)], 100)
+    assert made.texts.stored == []                                       # the first prompt is a prefix of the second
+    made._send_earlier(text.prefix(30), [50], 1, "")
+    assert made.lines[2:] == ["A[:30].C20"] and made.words["C"] == 20
+    assert parts(made.texts.slots[0]) == ([("A", 0, 30), ("C", 0, 20)], 50)
+    assert [parts(text) for text in made.texts.stored] == [([("A", 0, 84), ("B", 0, 16), ("b", 0, 6)], 100)]
+
+
+def test_earlier_prompts_go_to_the_slot_that_is_named():
+    made = builder(parallel=2)
+    made._send_earlier(SlotText(), [20], 3, "@1")
+    assert made.lines == ["A20>a3@1"] and [*made.texts.slots] == [1]
+
+
+def test_an_earlier_prompt_that_a_server_refuses_is_left_out():
+    made = builder(parallel=1)
+    send, refused = made._send, [False, True]
+    made._send = lambda texts: None if refused.pop(0) else send(texts)
+    text = made._send_earlier(SlotText(), [100, 400], 1, "")
+    assert (made.lines, made.words, parts(text)) == (["A100"], {"A": 100}, ([("A", 0, 100), ("B", 0, 300)], 0))
+
+
+def held(made, **words):
+    """Fill the slot of a builder with a prompt of these words, and return the prompt."""
+    text = SlotText()
+    for word, size in words.items():
+        made.words[word] = size
+        text = text.append_word(word, size)
+    line = text.notation().replace("A", f"A{words['A']}", 1)
+    made._send([line])
+    made.lines.append(line)
+    made._finish_answers()
+    return text
+
+
+@pytest.mark.parametrize(("fields", "lcp", "text", "reused"), [
+    ({}, 20, "A[:20].B50>b1", 20), ({"predicted_n": 3}, 20, "A[:20].B50>b3", 20), ({}, 70, "A[:70]>b1", 69),
+    ({"end": 74}, 20, "A[:20].B50>b5", 20), ({"n_keep": 9}, 20, "A[:20].B50>b1{n_keep=9}", 20),
+    ({"chunks": ((40, 60), (70, 75)), "chunk_start": 20}, 20, "A[:20].A[40:60].A[70:75].B25>b1", 20),
+    ({"chunks": ((40, 95),), "chunk_start": 20}, 20, "A[:20].A[40:90]>b1", 20),
+    ({"chunks": ((40, 60),), "chunk_start": 21}, 20, "A[:20].B50>b1", 20),
+])  # fmt: skip
+def test_a_request_is_sent_with_its_beginning_its_moved_chunks_and_its_answer(fields, lcp, text, reused):
+    made = builder(parallel=1)
+    base = held(made, A=100)
+    words = dict(made.words)
+    found = made._try(LoggedRequest(**fields), choice(lcp, 70)._replace(base=base), "B", None, None)
+    assert (found.text, found.sent.cache_n, found.word) == (text, reused, "B")
+    new = int(text.partition(".B")[2].partition(">")[0] or 0)
+    size = int(text.partition(">b")[2].partition("{")[0])
+    assert (found.new, parts(found.content)) == (new, ([("b", 0, size)], 0))
+    assert found.held.prompt == 70 and found.held.size == 70 + size - 1 and made.words == words
+
+
+def test_a_request_without_the_cache_and_of_another_kind_is_written_so():
+    made = builder(parallel=1)
+    made.task_kind = "infill"
+    text = made._try(LoggedRequest(), choice(0, 30, is_cached=False, marks=(12,)), "A", None, None).text
+    assert text == "A30[:12].|A30[12:30]>a1!{task=infill}"
+
+
+def test_a_request_names_its_slot_if_the_server_would_choose_another():
+    made = builder(parallel=2)
+    made.several = True
+    base = held(made, A=100)
+    begin = made._copy()
+    used = made.stage.server.inspection
+    [slot] = [number for number in range(2) if used.tokens_of(number)]
+    sent = [made._try(LoggedRequest(slot=number), choice(90, 95)._replace(base=base), "B", None, begin).text
+            for number in (slot, 1 - slot)]  # fmt: skip
+    assert sent == ["A[:90].B5>b1", f"A[:90].B5>b1@{1 - slot}"]
+
+
+def test_a_request_that_is_refused_has_no_result():
+    made = builder(parallel=1)
+    made._send = lambda texts: None
+    assert made._try(LoggedRequest(), choice(0, 40), "A", None, None) is None and made.words == {}
+
+
+@pytest.mark.parametrize(("fields", "n_tokens", "length"), [
+    ({}, 70, 1), ({"predicted_n": 5}, 70, 5), ({"predicted_n": 5, "end": 99}, 70, 5), ({"end": 75}, 70, 6),
+    ({"end": 70}, 70, 1), ({"end": 50}, 70, 1), ({"end": 75, "truncated": True}, 70, 1),
+    ({"end": 75, "is_cancelled": True}, 70, 1), ({"end": 75, "shifts": ((0, 9),)}, 70, 1),
+    ({"predicted_n": 0, "end": 75}, 70, 6),
+])  # fmt: skip
+def test_an_answer_is_as_long_as_printed_else_as_the_rest_of_the_slot(fields, n_tokens, length):
+    assert _answer_length(LoggedRequest(**fields), n_tokens) == length
+
+
+class Launches:
+    """Builder whose simulations contradict as many lines as ``lines`` says for each number of loop iterations."""
+
+    def __init__(self, monkeypatch, lines, most=10**6):
+        self.made, self.lines, self.tried = builder(), lines, []
+        self.made.most, self.made.work = most, 5
+        self.made._best, self.made._contradicted = self.best, lambda running, logged: 0
+        monkeypatch.setattr(reconstruct, "loops_between", lambda running, logged: 0)
+        monkeypatch.setattr(reconstruct, "tried_loops", lambda shown, members: [*lines])
+
+    def best(self, request, group):
+        self.tried.append(group and group.after)
+        number = self.lines[group.after]
+        return None if number is None else SimpleNamespace(contradicted=[0] * number, after=group.after)
+
+    def launched(self, over=(), texts=("A5",)):
+        group = _RequestGroup([*texts], None)
+        found = self.made._launched(SimpleNamespace(logged=logged()), group, [(logged(), None)], over)
+        return found and found.after, self.tried
+
+
+@pytest.mark.parametrize(("lines", "most", "launched"), [
+    ({2: 0, 3: 0}, 9, (2, [2])), ({2: 1, 3: 0, 4: 0}, 9, (3, [2, 3])),
+    ({2: 4, 3: 2, 4: 2, 1: 3}, 9, (3, [2, 3, 4, 1, 3])),
+    ({2: None}, 9, (None, [2])), ({2: 1, 3: None, 4: 0}, 9, (None, [2, 3])),
+    ({2: 1, 3: 0}, 5, (3, [2, 3])), ({2: 1, 3: 0}, 4, (2, [2, 2])), ({}, 9, (None, [])),
+])  # fmt: skip
+def test_the_loops_between_two_launches_are_those_that_contradict_fewest_lines(monkeypatch, lines, most, launched):
+    assert Launches(monkeypatch, lines, most).launched() == launched
+
+
+def test_lines_of_running_requests_count_too(monkeypatch):
+    launches = Launches(monkeypatch, {2: 0, 3: 0})
+    counts = iter([1, 0])
+    launches.made._contradicted = lambda running, logged: next(counts)
+    assert launches.launched() == (3, [2, 3])
+
+
+def test_the_first_request_of_a_group_and_a_single_one_are_simulated_once(monkeypatch):
+    launches = Launches(monkeypatch, {0: 9, 2: 1})
+    assert launches.launched(texts=()) == (0, [0])
+    launches.made._best = lambda request, group: (request, group)
+    assert launches.made._launched("request", None, [], []) == ("request", None)
