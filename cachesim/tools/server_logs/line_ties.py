@@ -185,8 +185,9 @@ class LineTies:
         elif where == (None, None) and line.kind in _PHASE:
             self._extend(block, line)
         elif where == (None, None) and line.kind in WHOLE:
-            self.requests.append(TiedRequest(None, None))
-            self.requests[-1].add(line)
+            request = TiedRequest(None, None)
+            request.add(line)
+            self.requests.append(request)
         elif line.kind in UNNAMED:
             begun = self.unnamed.add(line)
             self.requests += [] if begun is None else [begun]

@@ -202,3 +202,31 @@ def test_the_rest_of_a_prompt_is_evaluated_unless_the_client_may_have_hung_up(li
 def test_counts_that_are_words_prove_nothing():
     for line in ("in cache: many tokens | to process: 9 tokens", "in cache: 9 tokens | to process: many tokens"):
         assert numbers("slot 0 is processing [task id: 7]", f"slot 0 : {line}") == ({}, ())
+
+
+EMPTY = """slot print_timing: id  0 | task 7 |
+prompt eval time =       9.00 ms /     {} tokens (    2.22 ms per token,   449.76 tokens per second)
+       eval time =       9.00 ms /     0 tokens (    0.00 ms per token,      inf tokens per second)
+      total time =      18.00 ms /     {} tokens"""
+
+
+@pytest.mark.parametrize(("evaluated", "n_tokens"), [(0, None), (1, (50, 50)), (2, (50, 50))])
+def test_a_prompt_without_an_answer_is_what_the_slot_holds_unless_it_is_empty(evaluated, n_tokens):
+    found, clashes = numbers(LAUNCH, EMPTY.format(evaluated, evaluated), END.format(50, 0))
+    assert (found.get("n_tokens"), found["predicted_n"], clashes) == (n_tokens, (0, 0), ())
+
+
+@pytest.mark.parametrize(("end", "truncated", "n_tokens"), [
+    (80, 0, (80, 80)), (80, 1, None), (74, 0, (74, 74)), (73, 0, None), (75, 0, (75, 75)),
+])  # fmt: skip
+def test_a_prompt_is_what_the_slot_holds_at_the_end_without_the_answer(end, truncated, n_tokens):
+    """The answer has one token, which is not in the slot, and 74 tokens were evaluated."""
+    found, _ = numbers(LAUNCH, TIMES, END.format(end, truncated))
+    assert found.get("n_tokens") == n_tokens
+    assert found.get("cache_n") == (None if n_tokens is None else (n_tokens[0] - 74, n_tokens[0] - 74))
+
+
+def test_the_answer_is_what_the_slot_holds_after_the_prompt_and_one_more():
+    assert numbers(LAUNCH, SIZED, BATCH, END.format(105, 0))[0]["predicted_n"] == (6, 6)
+    assert "predicted_n" not in numbers(LAUNCH, SIZED, BATCH, END.format(100, 0))[0]
+    assert "predicted_n" not in numbers(LAUNCH, SIZED, BATCH, END.format(105, 1))[0]

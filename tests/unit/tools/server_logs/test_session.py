@@ -126,3 +126,21 @@ def test_the_numbers_of_access_lines_are_bounded(monkeypatch):
     lines = [path.format("/infill"), "a", path.format("/completion"), path.format("/infill"), path.format("/infill")]
     read = read_session("llama_cpp", grammars()["llama_cpp"], lines)
     assert read.tasks == {"infill": [1, 4], "completion": [3]}
+
+
+def test_unknown_lines_are_short_and_bounded(monkeypatch):
+    monkeypatch.setattr(session, "UNKNOWN", 2)
+    lines = ["x" * 199, "x" * 201, "0.00.001.000 W srv  f: alarm", "0.00.001.000 E srv  f: " + "y" * 300,
+             "0.00.001.000 E srv  f: late"]  # fmt: skip
+    read = read_session("llama_cpp", grammars()["llama_cpp"], lines)
+    assert read.unknown == [(1, "x" * 199), (2, "x" * 200)] and read.alarms == [(3, "alarm"), (4, "y" * 200)]
+
+
+def test_statements_and_requests_beyond_their_limits_are_counted(monkeypatch):
+    monkeypatch.setattr(session.LOG_STATEMENTS, "now", 3)
+    lines = [SLOT.format(0, "selected slot by LRU, t_last = 55"), *(LAUNCH.format(slot, 7 + slot) for slot in range(4))]
+    read = read_session("llama_cpp", grammars()["llama_cpp"], lines)
+    assert (len(read.read_lines), len(read.requests), read.beyond, read.recognised) == (3, 2, 2, 5)
+    monkeypatch.setattr(session.LOG_REQUESTS, "now", 1)
+    read = read_session("llama_cpp", grammars()["llama_cpp"], lines)
+    assert ([one.task for one in read.requests], len(read.derived), read.beyond) == ([7], 2, 3)
