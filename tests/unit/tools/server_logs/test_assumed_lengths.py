@@ -48,9 +48,9 @@ def test_the_shares_of_a_slot_with_known_contents_bound_the_length():
 
 
 def test_shares_of_a_slot_bound_the_length_by_all_roundings():
-    """The slot holds 100 tokens: 49.5 to 50.5 of them are 24.5 % to 25.5 % of 195 to 206 tokens, within the rounding."""
+    """The slot holds 100 tokens: 49.5 to 50.5 of them are 24.5 % to 25.5 % of 195 to 206 tokens."""
     assert lengths_after(100, chosen("0.25", "0.50")) == [200, 195, 206]
-    assert lengths_after(100, chosen("0.25", "1.00")) == [399, 391, 408]         # at most all tokens of the slot are kept
+    assert lengths_after(100, chosen("0.25", "1.00")) == [399, 391, 408]      # at most all of the slot is kept
     assert lengths_after(100, chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(206, None)})) == [206]
     assert lengths_after(100, chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(207, None)})) == [207]
 
