@@ -14,6 +14,7 @@ from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.recognise import grammars
 from cachesim.tools.server_logs.reconstruct import (
+    AGAIN,
     LATER,
     UBATCH,
     UNCACHED,
@@ -25,7 +26,7 @@ from cachesim.tools.server_logs.reconstruct import (
     _window,
 )
 from cachesim.tools.server_logs.reconstruction import PromptChoice, ReconstructedRequest
-from cachesim.tools.server_logs.slot_contents import SlotText
+from cachesim.tools.server_logs.slot_contents import MOST, SlotText
 
 LATEST = "llama_cpp@b11549"
 END = grammars()["llama_cpp"].end
@@ -336,3 +337,81 @@ def test_the_first_request_of_a_group_and_a_single_one_are_simulated_once(monkey
     assert launches.launched(texts=()) == (0, [0])
     launches.made._best = lambda request, group: (request, group)
     assert launches.made._launched("request", None, [], []) == ("request", None)
+
+
+class Choices:
+    """Builder that tries prepared choices, named by their common tokens. ``results``: for each the number of lines that
+    its simulation contradicts, "differs" for other reused tokens, None for a refused request."""
+
+    def __init__(self, results, most=10**6, begin="begin", created=(), marked=()):
+        self.made, self.results, self.tried = builder(), results, []
+        made = self.made
+        made.most, made.work = most, 5
+        made.texts.choices = lambda logged, lengths: iter([choice(lcp) for lcp in results])
+        made._lengths_of = lambda request: []
+        made._uncached = made._resumed_later = lambda logged, choices: []
+        made._copy, made._copy_of = lambda: begin, lambda server: server
+        made._reset = lambda server: self.tried.append("reset")
+        made._created = lambda: {*created}
+        made._user_messages = lambda logged, choice, is_alone: iter(marked if not choice.marks else ())
+        made._try = self.simulated
+        self.request = ReconstructedRequest(logged())
+        made.out.requests.append(self.request)
+
+    def simulated(self, logged, choice, word, playing, begin):
+        self.tried.append((choice.lcp, *choice.marks))
+        result = self.results[choice.lcp] if not choice.marks else choice.marks[0]
+        if result is None:
+            return None
+        contradicted = [0] * (result if isinstance(result, int) else 0)
+        return SimpleNamespace(
+            choice=choice, contradicted=contradicted, agrees_with=lambda logged: result != "differs",
+            is_nearer=lambda other: len(contradicted) < len(other.contradicted),
+        )  # fmt: skip
+
+    def best(self, playing=None):
+        """Return the choice of the best result, and the choices that were tried."""
+        found = self.made._best(self.request, playing)
+        tried = [one for one in self.tried if one != "reset"]
+        name = None if found is None else (found.choice.lcp, *found.choice.marks)
+        return name, [one[0] if len(one) == 1 else one for one in tried]
+
+
+@pytest.mark.parametrize(("results", "best", "tried"), [
+    ({1: 0, 2: 0}, (1,), [1]), ({1: "differs", 2: 0, 3: 0}, (2,), [1, 2]), ({1: None, 2: 0}, (2,), [1, 2]),
+    ({1: "differs", 2: "differs"}, (1,), [1, 2, 1]), ({1: None, 2: "differs"}, (2,), [1, 2]), ({1: None}, None, [1]),
+    ({1: "differs", 2: 3, 3: "differs"}, (2,), [1, 2, 3, 2]), ({1: 3, 2: 1, 3: 2}, (2,), [1, 2, 3, 2]),
+    ({1: 3, 2: 3}, (1,), [1, 2, 1]), ({1: 3, 2: "differs"}, (1,), [1, 2, 1]), ({1: 3, 2: 1}, (2,), [1, 2]),
+    ({1: 9, 2: 8, 3: 7, 4: 6, 5: 5, 6: 4, 7: 3}, (5,), [1, 2, 3, 4, 5]), ({}, None, []),
+])  # fmt: skip
+def test_the_first_choice_that_agrees_is_taken_else_the_nearest_else_the_simplest(results, best, tried):
+    """The server is left in the state after the request: a choice that was not the last is sent again. After a choice
+    that agrees but contradicts a line four more that agree are tried."""
+    choices = Choices(results)
+    assert choices.best() == (best, tried) and choices.made.out.untried_requests == set()
+    resets = len([one for one in choices.tried if one == "reset"])
+    assert resets == max(0, len(tried) - 1)
+
+
+def test_only_the_simplest_choice_is_tried_when_the_work_is_spent():
+    choices = Choices({1: "differs", 2: 0}, most=4)
+    assert choices.best() == ((1,), [1]) and choices.made.out.untried_requests == {0}
+    agreeing = Choices({1: 2, 2: 0}, most=4)
+    assert agreeing.best() == ((1,), [1]) and agreeing.made.out.untried_requests == set()
+    assert Choices({1: "differs", 2: 0}, most=5).best() == ((2,), [1, 2])
+
+
+def test_few_choices_are_tried_if_each_needs_a_run_from_the_beginning():
+    results = dict.fromkeys(range(1, 100), "differs")
+    assert Choices(results, begin=None).best() == ((1,), [*range(1, AGAIN + 1), 1])
+    assert Choices(results).best() == ((1,), [*range(1, MOST + 1), 1])
+    group = Choices(results, begin=None)
+    assert group.best(playing="group") == ((1,), [*range(1, MOST + 1), 1]) and "reset" not in group.tried
+
+
+def test_messages_are_tried_after_a_choice_that_agrees_but_contradicts_a_line():
+    """A message at a token that has no checkpoint on the simulated server explains nothing."""
+    messages = [(2, 50), (0, 60)]
+    assert Choices({1: 3, 9: 0}, marked=messages, created={0, 60}).best() == ((1, 0, 60), [1, (1, 2, 50), (1, 0, 60)])
+    assert Choices({1: 3, 9: 0}, marked=messages).best() == ((9,), [1, (1, 2, 50), (1, 0, 60), 9])
+    assert Choices({1: 3}, marked=messages).best() == ((1,), [1, (1, 2, 50), (1, 0, 60), 1])
