@@ -176,3 +176,22 @@ def test_a_checkpoint_is_not_restorable_from_the_threshold_on():
     """The check of another checkpoint prints the threshold: first positions below it are accepted."""
     for thold, is_named in ((282, True), (276, True), (275, False)):
         assert bool(earlier([line.replace("against 282", f"against {thold}") for line in LOG])) is is_named
+
+
+def test_a_removed_checkpoint_of_another_prompt_is_not_named():
+    """The request that removed it shared fewer tokens with the slot: the checkpoint may be that of the text before."""
+    lines = [*FIRST[:1], *choice(200, 484, 200 / 500), *FIRST[3:5], slot(105, "cached n_tokens = 200, memory_seq_rm "
+             "[200, end)"), *FIRST[6:], *SECOND]  # fmt: skip
+    assert earlier(lines) == []
+    own = [*lines[:6], created(276, 105), *lines[6:]]
+    assert len(earlier(own)) == 1                                         # it made the checkpoint itself
+
+
+def test_a_full_evaluation_between_leaves_other_checkpoints():
+    lines = [line.replace("cached n_tokens = 490, memory_seq_rm [490", "cached n_tokens = 0, memory_seq_rm [0")
+             for line in between(slot(110, "forcing full prompt re-processing due to lack of cache data"))]  # fmt: skip
+    assert earlier([*FIRST, *lines]) == []
+
+
+def test_tasks_of_a_slot_are_launched_in_their_order():
+    assert earlier([*FIRST, *(line.replace("task 110 |", "task 120 |") for line in between())]) == []

@@ -277,3 +277,8 @@ def test_a_given_rule_set_and_model_are_the_only_candidates(log, monkeypatch):
     assert free.profiles[0] == present_name("llama_cpp") and free.models == (*FULL, *WINDOWS)
     assert "ubatch_size" in free.options and "ubatch_size" not in given.options
     assert [*free.joint] == ["ubatch_size"] and [*given.joint] == []
+
+
+def test_a_build_without_a_table_of_its_own_has_the_rules_in_force():
+    found, unknown = _rule_sets(LLAMA, SimpleNamespace(statements=[built(9300, 9300)], main=1))
+    assert (found, unknown) == (("llama_cpp@b9300",), ())

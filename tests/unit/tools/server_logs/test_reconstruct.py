@@ -415,3 +415,35 @@ def test_messages_are_tried_after_a_choice_that_agrees_but_contradicts_a_line():
     assert Choices({1: 3, 9: 0}, marked=messages, created={0, 60}).best() == ((1, 0, 60), [1, (1, 2, 50), (1, 0, 60)])
     assert Choices({1: 3, 9: 0}, marked=messages).best() == ((9,), [1, (1, 2, 50), (1, 0, 60), 9])
     assert Choices({1: 3}, marked=messages).best() == ((1,), [1, (1, 2, 50), (1, 0, 60), 1])
+
+
+def test_requests_that_cannot_be_sent_are_left_out_with_the_reason():
+    made = builder(parallel=1)
+    made._launched = lambda request, playing, kept, over: None
+    made.lengths = [[], [AssumedLength(5)], [AssumedLength(5)]]
+    members = [logged(), logged(is_refused=True), logged(task=5)]
+    filled = []
+    made._fill_slot = filled.append
+    made._add_all(members)
+    assert filled == [members[0], members[2]]
+    assert [(one.logged, one.left_out, one.step) for one in made.out.requests] == [
+        (members[0], "no prompt length in the log", -1), (members[1], "refused by the server", -1),
+        (members[2], "not possible with these options", -1)]  # fmt: skip
+
+
+def test_slots_keep_the_texts_of_a_group_in_the_order_of_their_release():
+    made, kept, groups = builder(parallel=2), [], []
+    members = [logged(slot=at, task=at, lines=lines) for at, lines in enumerate([(1, 9), (2, 4), (5, 7)])]
+    made.lengths = [[AssumedLength(5)]] * 3
+    made.texts.keep = lambda slot, text: kept.append((slot, text))
+
+    def launched(request, playing, running, over):
+        at = request.logged.task
+        groups.append(([*playing.texts], [one.task for one, _ in running], [one.task for one, _ in over], [*kept]))
+        return SimpleNamespace(text=f"text {at}", held=f"held {at}", sent=SimpleNamespace(slot=at))
+
+    made._launched, made._take, made._fill_slot = launched, lambda request, found: None, lambda logged: None
+    made._add_all(members)
+    assert groups == [([], [], [], []), (["text 0"], [0], [], []),
+                      (["text 0", "text 1"], [0], [1], [(1, "held 1")])]  # fmt: skip
+    assert kept == [(1, "held 1"), (2, "held 2"), (0, "held 0")]

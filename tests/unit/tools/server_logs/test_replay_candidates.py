@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from cachesim.engines.base import Request
 from cachesim.engines.registry import engine_of
 from cachesim.events import Log
@@ -85,3 +87,12 @@ def test_rounds_are_counted_from_the_last_request_until_the_answer_is_complete()
     server_so_far.words |= {"A": 40, "a": 3}
     assert server_so_far.rounds(server_so_far._copy(), ["A40>a3"], ["A40>a3"]) == rounds > 2
     assert server_so_far.rounds(server_so_far._copy(), ["A40>a3"], []) == 0
+
+
+def test_a_server_that_is_nested_too_deeply_is_not_copied():
+    def fork():
+        raise RecursionError
+
+    server_so_far = CandidateServer(HEAD, "A", {"parallel": 1})
+    assert server_so_far._copy_of(SimpleNamespace(fork=fork)) is server_so_far._copy_of(None) is None
+    assert server_so_far._copy_of(SimpleNamespace(fork=lambda: "copy")) == "copy"
