@@ -81,11 +81,9 @@ def test_the_fixed_words_of_a_choice_may_have_several_spaces_between(spaces):
     assert needed(*lines) == [(1, lines[0]), (2, choice)]
 
 
-@pytest.mark.parametrize(("head", "is_listed"), [("x" * 61, True), ("x" * 62, False), ("x | ", False), ("", True)])
+@pytest.mark.parametrize(("head", "is_listed"), [("x" * 64, True), ("x" * 65, False), ("x | ", False), ("", True)])
 def test_a_listed_line_has_a_short_prefix(head, is_listed):
-    """The mark is after the prefix and three spaces."""
-    line = head + ENTRY.partition("update: ")[2].removeprefix("   ").rjust(0)
-    line = f"{head}   {line[len(head):].lstrip()}"
+    line = head + ENTRY[ENTRY.index("- prompt") :]
     assert needed(line) == ([] if is_listed else [(1, line)])
 
 
