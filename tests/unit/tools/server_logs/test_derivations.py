@@ -230,3 +230,11 @@ def test_the_answer_is_what_the_slot_holds_after_the_prompt_and_one_more():
     assert numbers(LAUNCH, SIZED, BATCH, END.format(105, 0))[0]["predicted_n"] == (6, 6)
     assert "predicted_n" not in numbers(LAUNCH, SIZED, BATCH, END.format(100, 0))[0]
     assert "predicted_n" not in numbers(LAUNCH, SIZED, BATCH, END.format(105, 1))[0]
+
+
+def test_at_least_the_tokens_of_the_last_progress_line_are_evaluated():
+    line = HEAD + "prompt processing, n_tokens = {}, progress = {}, t = 3.00 s"
+    [request] = read_session("llama_cpp", grammars()["llama_cpp"], [
+        LAUNCH, line.format(60, "0.60")]).derived  # fmt: skip
+    known = request.numbers["prompt_n"]
+    assert (known.low, known.high, known.lines) == (60, None, {2})

@@ -25,7 +25,7 @@ from cachesim.tools.server_logs.reconstruct import (
     _task_kind,
     _window,
 )
-from cachesim.tools.server_logs.reconstruction import PromptChoice, ReconstructedRequest
+from cachesim.tools.server_logs.reconstruction import PromptChoice, ReconstructedRequest, Reconstruction
 from cachesim.tools.server_logs.slot_contents import MOST, SlotText
 
 LATEST = "llama_cpp@b11549"
@@ -447,3 +447,62 @@ def test_slots_keep_the_texts_of_a_group_in_the_order_of_their_release():
     assert groups == [([], [], [], []), (["text 0"], [0], [], []),
                       (["text 0", "text 1"], [0], [1], [(1, "held 1")])]  # fmt: skip
     assert kept == [(1, "held 1"), (2, "held 2"), (0, "held 0")]
+
+
+def of_slot(slot, task, first, last):
+    return LoggedRequest(slot=slot, task=task, lines=(first, last), n_tokens=5, predicted_n=2)
+
+
+@pytest.mark.parametrize(("several", "groups"), [(True, [[0, 1], [2]]), (False, [[0], [1], [2]])])
+def test_requests_at_the_same_time_are_sent_together_if_the_server_has_several_slots(several, groups):
+    made = builder(parallel=2)
+    made.session.requests = [of_slot(0, 0, 1, 9), of_slot(1, 1, 5, 20), of_slot(0, 2, 25, 30)]
+    made.several, made.started, sent = several, True, []
+    made._add_all = lambda members: sent.append([one.task for one in members])
+    assert made.build(10**6) is made.out and (sent, made.stopped_early) == (groups, False)
+
+
+@pytest.mark.parametrize(("most", "best", "sent", "is_early"), [
+    (6, "best", [0, 1, 2], False), (5, "best", [0, 1], True), (3, "best", [0, 1], True), (2, "best", [0], True),
+    (6, None, [0, 1, 2], False), (5, None, [0, 1], True),
+])  # fmt: skip
+def test_the_answers_that_are_owed_count_before_they_are_generated(monkeypatch, most, best, sent, is_early):
+    """Each answer has two tokens, which are generated before the next request. Each prompt is a unit of work."""
+    made, added = builder(parallel=1), []
+    made.session.requests = [of_slot(0, task, 1, 2) for task in range(3)]
+    made.several, made.started, made.work = False, True, 0
+    monkeypatch.setattr(Reconstruction, "can_exceed", lambda self, best, left: True)
+    monkeypatch.setattr(Reconstruction, "untried_requests", set(), raising=False)
+
+    def add(members):
+        made.work += 1 + 2 * bool(added)                          # the prompt, and the answer before it
+        added.extend(one.task for one in members)
+
+    made._add_all = add
+    made.build(most, best)
+    assert (added, made.stopped_early) == (sent, is_early)
+
+
+def test_a_candidate_that_cannot_be_better_is_abandoned(monkeypatch):
+    made, added = builder(parallel=1), []
+    made.session.requests = [of_slot(0, task, 1, 2) for task in range(3)]
+    made.several, made.started, made._add_all = False, True, added.extend
+    monkeypatch.setattr(Reconstruction, "can_exceed", lambda self, best, left: len(left) > 2)
+    made.out.requests = [None]
+    made.build(10**6, "best")
+    assert len(added) == 1
+
+
+def test_slots_that_were_used_before_the_log_are_filled_each_with_a_prompt_of_its_own():
+    """Slot 2 was never used; the log begins with a request in slot 3, and slot 1 has none. The first request of slot 0
+    shows 90 tokens."""
+    made = builder(parallel=4)
+    choice_ = SimpleNamespace(kind="slot_by_lru", read=SimpleNamespace(numbers={"t_last": -1}))
+    unused = LoggedRequest(slot=2, task=6, n_tokens=5, tied=SimpleNamespace(choice=choice_))
+    known = LoggedRequest(slot=0, task=7, n_tokens=100, held=90, cache_n=90)
+    made.session.requests = [of_slot(3, 5, 1, 2), unused, known]
+    made.next_of = {id(one): None for one in made.session.requests}
+    made.several = True
+    made._fill_used_slots()
+    assert made.lines == ["A90@0", f"B{OTHER_PROMPT}@1"] and made.fillers == 1
+    assert made.begun == {0} and [*made.texts.slots] == [0, 1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.shared.log_grammar import Line
+from cachesim.tools.server_logs import progress_numbers
 from cachesim.tools.server_logs.found_numbers import FoundNumbers, share_range
 from cachesim.tools.server_logs.progress_numbers import (
     add_least_evaluated,
@@ -281,3 +282,12 @@ def test_a_loaded_entry_is_that_with_the_same_shares(entries, found):
     one.cache.append(similar(33, "pc_load_failed"))
     add_choice(one, hiding, GRAMMAR, sieve())
     assert [*hiding.numbers] == ["n_tokens"]
+
+
+@pytest.mark.parametrize(("most", "length"), [(2, (100, None)), (4, (100, 100))])
+def test_of_many_progress_lines_the_first_and_the_last_are_compared(monkeypatch, most, length):
+    """Only the two lines between bound the length from above."""
+    monkeypatch.setattr(progress_numbers, "MOST", most)
+    numbers = known()
+    add_progress(request(*(evaluated(done, f"0.{done}") for done in (50, 10, 90, 51))), numbers)
+    assert (numbers.get("n_tokens").low, numbers.get("n_tokens").high) == length

@@ -184,3 +184,11 @@ def test_a_task_that_several_runs_had_does_not_show_the_run():
 def test_a_run_with_later_lines_does_not_own_an_earlier_one():
     lines = [RELEASED.format(9, 1), RELEASED.format(3, 2)]
     assert runs([*lines, RELEASED.format(4, 1)]) == [0, 1, 1]
+
+
+def test_the_run_of_the_last_line_is_the_current_one():
+    """A line without a time stamp belongs to it."""
+    lines = [RELEASED.format(9, 1), RELEASED.format(6, 2), RELEASED.format(3, 3)]
+    assert runs([*lines, RELEASED.format(9, 1), "something"]) == [0, 1, 2, 0, 0]
+    assert runs([*lines, RELEASED.format(9, 2), "something"]) == [0, 1, 2, 1, 1]
+    assert runs([*lines, RELEASED.format(9, 3), "something"]) == [0, 1, 2, 2, 2]
