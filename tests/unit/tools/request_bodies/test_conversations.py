@@ -150,3 +150,8 @@ def test_a_first_message_is_compared_with_that_of_the_nearest_prompt_and_of_the_
     assert links(chat(other, system="Another system."), chat(first), chat(edited, system=LONG))[2].before == 1
     assert links(chat(first), chat(edited, system="Something else."))[1].before == -1
     assert links(chat(first), of_system(LONG), chat(edited))[2].before in (0, -1)
+
+
+def test_a_request_of_system_messages_has_no_first_message_to_compare():
+    found = links(chat("Draw a map of the whole island.", system=LONG), of_system(LONG), chat("Sort it.", system=LONG))
+    assert [one.before for one in found][2] == -1

@@ -176,3 +176,12 @@ def test_a_character_is_at_a_token_from_the_end():
     tokens = TokenPositions("abcdef", 9, Words())
     assert [tokens.at(at) for at in (0, 1, 5, 6)] == [3, 4, 8, 9] and TokenPositions("abcdef", 4, Words()).at(0) == 0
     assert (tokens.count(""), tokens.count("ab")) == (0, 2)
+
+
+@pytest.mark.parametrize(("changed", "is_found"), [(40, True), (41, False)])
+def test_half_of_the_rest_must_follow(changed, is_found):
+    """The text after the common beginning has 80 characters; its last 40 are searched."""
+    old = "head " + "a" * changed + "".join(chr(200 + at) for at in range(80 - changed))
+    new = "head b" + old[5 + changed :]
+    found = find_region(old, new, 5, (len(old),))
+    assert found == (ChangedRegion(5, 5 + changed, 6, len(old)) if is_found else None)

@@ -286,3 +286,10 @@ def test_the_bytes_of_a_dropped_connection_are_released(monkeypatch):
     Heard(alone).read((REQUEST, post(b"one")), (REPLY, CHUNKED))
     assert size > 100 << 10 and held.size == alone.size and [one.end for one in heard.ended] == [CLIENT_LEFT, WHOLE]
     assert heard.connections._ends == {}
+
+
+def test_an_exchange_that_ends_within_its_request_is_passed_on_once():
+    heard = Heard().read((REQUEST, post(b"one")[:-1]), (CLIENT_ENDS, b""))
+    assert heard.sent == heard.ended and len(heard.sent) == 1
+    whole = Heard().read((REQUEST, post(b"one")), (CLIENT_ENDS, b""), (SERVER_ENDS, b""))
+    assert whole.sent == whole.ended and len(whole.sent) == 1

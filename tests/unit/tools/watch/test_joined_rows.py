@@ -330,6 +330,8 @@ def test_the_last_objects_of_a_reply_are_read(data, events):
     ({}, 4, {"prompt": 12, "reused": 7}), ({"end": CLIENT_LEFT}, 4, {"prompt": 12, "reused": 7}),
     ({"end": CLIENT_LEFT, "prompt": 20}, 4, {"prompt": 12, "reused": 7}),
     ({"end": CLIENT_LEFT, "prompt": 9}, 4, {"prompt": 9, "reused": 7}),
+    ({"end": CLIENT_LEFT, "prompt": 0, "reused": 0}, 4, {"prompt": 0, "reused": 0}),
+    ({"end": CLIENT_LEFT, "prompt": 9, "reused": 0, "evaluated": 0}, 4, {"prompt": 0, "reused": 0}),
     ({"end": CLIENT_LEFT, "evaluated": None}, 4, {"prompt": None, "reused": 7}),
     ({"prompt": 20}, 4, {"prompt": 20, "reused": 7}), ({"reused": [1, 2]}, 4, {"prompt": 12, "reused": None}),
     ({}, 0, None), ({"status": 400}, 4, None),

@@ -89,3 +89,9 @@ def test_a_listed_line_has_a_short_prefix(head, is_listed):
 
 def test_lines_with_a_carriage_return_are_listed():
     assert needed(ENTRY + "\r") == needed(ENTRY) == [] and needed(ENTRY + "\rx") == [(1, ENTRY + "\rx")]
+
+
+@pytest.mark.parametrize(("line", "is_listed"), [(ENTRY, True), (candidate(1), True), (CHOICE, False), ("x", False),
+                                                 ("x - prompt me", False), ("|" + ENTRY, False)])  # fmt: skip
+def test_lines_of_a_list(line, is_listed):
+    assert ListedLines(grammars()["llama_cpp"]).is_listed(1, line) is is_listed

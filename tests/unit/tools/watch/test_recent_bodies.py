@@ -314,3 +314,17 @@ def test_an_answer_to_a_request_that_is_no_longer_kept_is_not_counted():
     *_, last = bodies._kept
     bodies.read_answer(last, b'{"choices":[{"message":{"content":"%s"}}]}' % (b"answer " * 1_000))
     assert bodies.size - size >= 7_000 and held.kept == bodies.size
+
+
+@pytest.mark.parametrize("kept", [1, 2, 3])
+def test_the_latest_conversations_are_kept_in_half_of_the_room(kept):
+    bodies = RecentBodies()
+    for number in range(5):
+        added(bodies, next(conversation(number, "extends")))
+    latest = bodies._kept[-kept:]
+    bodies._most = 2 * sum(one.own + one.shared for one in latest)
+    bodies._shrink()
+    assert bodies._kept == latest
+    bodies._most = 2 * sum(one.own + one.shared for one in latest) - 1
+    bodies._shrink()
+    assert bodies._kept == latest[1:]
