@@ -6,10 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from cachesim.tools.server_logs.derivations import _empty_cache, _longer, _lower
+from cachesim.tools.server_logs.derivations import _empty_cache, _longer, _lost, _lower
 from cachesim.tools.server_logs.found_numbers import FoundNumbers
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.proven_range import ProvenRange
+from cachesim.tools.server_logs.read_lines import ReadLine
 from cachesim.tools.server_logs.recognise import grammars
 from cachesim.tools.server_logs.tied_requests import TiedRequest
 
@@ -238,3 +239,40 @@ def test_at_least_the_tokens_of_the_last_progress_line_are_evaluated():
         LAUNCH, line.format(60, "0.60")]).derived  # fmt: skip
     known = request.numbers["prompt_n"]
     assert (known.low, known.high, known.lines) == (60, None, {2})
+
+
+def known_lines(*texts):
+    """Return a request with these lines, numbered from 1."""
+    grammar = grammars()["llama_cpp"]
+    return TiedRequest(0, 7, [ReadLine(number, grammar.read(text, 0, 7), text) for number, text in enumerate(texts, 1)])
+
+
+CHECKED = "checking checkpoint with [5, 9] against {}..."
+DONE_PART = "prompt processing, n_tokens = {}, progress = {}, t = 3.00 s"
+
+
+@pytest.mark.parametrize(("texts", "values", "proof"), [
+    ([CHECKED.format(101)], {}, {1}), ([CHECKED.format(100)], {}, None),
+    ([CHECKED.format(9), CHECKED.format(200)], {}, {2}),
+    ([DONE_PART.format(60, "0.60")], {}, None), ([DONE_PART.format(60, "0.61")], {}, {1}),
+    ([DONE_PART.format(60, "0.60"), DONE_PART.format(70, "0.65")], {}, {2}),
+    ([DONE_PART.format(60, "0.61"), CHECKED.format(101)], {}, {2}),
+    ([DONE_PART.format(60, "0.61")], {"lcp": (101, 101)}, {1}),
+    ([DONE_PART.format(60, "0.60")], {"prompt_n": (50, 50)}, {1}),
+])  # fmt: skip
+def test_lines_that_show_a_longer_prompt(texts, values, proof):
+    assert _longer(known_lines(*texts), counts(**values), 100) == proof
+
+
+@pytest.mark.parametrize(("lcp", "cache_n", "lost"), [
+    ((50, 50), (40, 40), (10, 10)), ((50, 60), (40, 50), (0, 20)), ((49, 60), (40, 50), None),
+    ((50, 50), (50, 50), None),
+    ((50, 51), (50, 50), (0, 1)), ((50, None), (40, 40), None), ((50, 50), (40, None), None),
+    ((40, 40), (50, 50), None),
+    ((0, 0), (0, 0), None), ((5, 5), (0, 0), (5, 5)),
+])  # fmt: skip
+def test_lost_tokens_are_those_of_the_prefix_that_were_not_reused(lcp, cache_n, lost):
+    found = counts(lcp=lcp, cache_n=cache_n)
+    _lost(known_lines("processing task"), found)
+    one = found.get("lost")
+    assert (None if one is None else (one.low, one.high)) == lost and found.clashes == []

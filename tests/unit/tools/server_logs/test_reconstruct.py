@@ -506,3 +506,27 @@ def test_slots_that_were_used_before_the_log_are_filled_each_with_a_prompt_of_it
     made._fill_used_slots()
     assert made.lines == ["A90@0", f"B{OTHER_PROMPT}@1"] and made.fillers == 1
     assert made.begun == {0} and [*made.texts.slots] == [0, 1]
+
+
+def test_contradicted_lines_of_running_requests_count_up_to_the_last_batch(monkeypatch):
+    made = builder()
+    line = SimpleNamespace
+    monkeypatch.setattr(reconstruct, "last_batch", lambda request: 20)
+    monkeypatch.setattr(reconstruct, "events_by_task", lambda events: ["a", "b", "c"])
+    monkeypatch.setattr(reconstruct, "printed_lines", lambda request, engine, started: [
+        line(number=number) for number in request.created])  # fmt: skip
+    monkeypatch.setattr(reconstruct, "contradictions", lambda lines, found, printed: [*lines, printed])
+    running = [(logged(created=created), SimpleNamespace(sent=SimpleNamespace(printed=1)))
+               for created in ((5, 20, 21), (30,), (1, 2, 3))]  # fmt: skip
+    assert made._contradicted(running, logged()) == 3 + 1 + 4
+    assert made._contradicted(running[:1], logged()) == 3 and made._contradicted([], logged()) == 0
+
+
+def test_after_the_budget_is_spent_no_later_request_is_added():
+    """The two requests at the same time would be too much work; the one after them would not."""
+    made, added = builder(parallel=2), []
+    made.session.requests = [of_slot(0, 0, 1, 2), of_slot(0, 1, 10, 20), of_slot(1, 2, 15, 20), of_slot(0, 3, 30, 40)]
+    made.several, made.started = True, True
+    made._add_all = lambda members: added.extend(one.task for one in members)
+    made.build(3)
+    assert (added, made.stopped_early) == ([0], True)

@@ -144,3 +144,19 @@ def test_statements_and_requests_beyond_their_limits_are_counted(monkeypatch):
     monkeypatch.setattr(session.LOG_REQUESTS, "now", 1)
     read = read_session("llama_cpp", grammars()["llama_cpp"], lines)
     assert ([one.task for one in read.requests], len(read.derived), read.beyond) == ([7], 2, 3)
+
+
+def test_a_session_knows_the_builds_that_print_its_lines():
+    old = "slot update_slots: id  0 | task 7 | n_past = 40, slot.prompt.tokens.size() = 60, seq_id = 0, " \
+          "pos_min = 59, n_swa = 1"  # fmt: skip
+    older = "slot update_slots: id  0 | task 7 | kv cache rm [p0, end)"
+    new = "slot update_slots: id  0 | task 7 | superseding context checkpoint at n_tokens = 9"
+    for lines, since, until in (([old], 0, 9315), ([older, old], 0, 3600), ([old, older], 0, 3600), ([new], 11063, 0),
+                                ([new, old], 11063, 9315), ([LAUNCH.format(0, 7)], 0, 0)):  # fmt: skip
+        read = read_session("llama_cpp", grammars()["llama_cpp"], lines)
+        assert (read.since, read.until) == (since, until)
+
+
+def test_the_first_date_of_a_session_is_kept():
+    lines = [f"2026-0{month}-07T10:54:35+01:00 host server[14]: {LAUNCH.format(0, month)}" for month in (2, 3)]
+    assert read_session("llama_cpp", grammars()["llama_cpp"], lines).date == "2026-02-07"
