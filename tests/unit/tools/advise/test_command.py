@@ -24,6 +24,7 @@ from cachesim.tools.advise.report import try_sentence
 from cachesim.tools.advise.saved_tokens import RepairCase
 from cachesim.tools.advise.search import AdviceSearch
 from cachesim.tools.advise.setup_changes import CaseArguments
+from cachesim.tools.picture.picture_options import PictureOptions
 from cachesim.tools.server_logs import import_log
 
 EXCERPT = Path(__file__).parents[1] / "server_logs" / "excerpt.log"
@@ -352,3 +353,47 @@ def test_a_case_that_runs_a_tiny_model_has_its_units(monkeypatch, engine, model,
         ENGINES[engine].manual.models), ""))])  # fmt: skip
     cases, sizes = advise.sized(args(model=model))
     assert (sizes.source, "@" in cases[0].model) == ("", False)
+
+
+def advice(wrong=(), refuted=None):
+    return {"base": {"wrong": [*wrong]}, "log": None if refuted is None else {"is_refuted": refuted}}
+
+
+@pytest.mark.parametrize(("found", "ended", "code"), [
+    ([advice()], None, 0), ([advice(), advice([1])], None, 1), ([advice([1]), advice(refuted=True)], None, 3),
+    ([advice(refuted=False)], None, 0), ([advice([1])], KeyboardInterrupt(), 130), ([], None, 0),
+])  # fmt: skip
+def test_the_exit_code_is_that_of_all_rule_sets_and_two_cases_are_drawn(monkeypatch, capsys, found, ended, code):
+    drawn, report = [], "cachesim.tools.advise.report"
+    runs = advise.AdviceRuns(found, ["a", "b", "c"], ended)
+    monkeypatch.setattr(advise, "_advise_each", lambda args, scenarios, sizes, imported: runs)
+    monkeypatch.setattr(advise, "draw_cases", lambda args, cases, shown: drawn.append((cases, shown)))
+    for name in ("try_sentence", "run_names", "advise_report"):
+        monkeypatch.setattr(f"{report}.{name}", lambda data, name=name: [name, data])
+    first = found[0] if found else None
+    assert told(capsys, "A5", "--model", "GA", "--json")[0] == code
+    shown = PictureOptions("cachesim advise A5 --model GA", ["try_sentence", first], names=["run_names", first],
+                           report=["advise_report", first])  # fmt: skip
+    assert drawn == ([(["a", "b"], shown)] if found else [])
+
+
+def test_advice_ends_at_the_interrupted_rule_set(monkeypatch):
+    ended, asked = KeyboardInterrupt(), []
+    scenario = from_line("A5", profiles=(DEFAULT_PROFILE, OLD, NEW))
+    monkeypatch.setattr(advise, "_unchanged", lambda scenario, profile: profile)
+
+    def advised(args, case, base, sizes, named, drawn, about):
+        asked.append((case.scenario, base, sizes, named, about))
+        return base, ended if base == OLD else None
+
+    monkeypatch.setattr(advise, "_advised", advised)
+    given = args(profiles=[DEFAULT_PROFILE, OLD, NEW])
+    monkeypatch.setattr(advise, "profiles_of", lambda scenario, profiles: tuple(given.profiles))
+    assert advise._advise_each(given, [scenario], "sizes", None) == ([DEFAULT_PROFILE, OLD], [], ended)
+    about = {"rule_sets": 1, "assumes": "", "log": None}
+    assert asked == [(scenario, name, "sizes", CaseArguments("A5"), about) for name in (DEFAULT_PROFILE, OLD)]
+    monkeypatch.setattr(advise, "newest_with_losses", lambda scenario, own: f"newest of {len(own)}")
+    given.profiles = []
+    monkeypatch.setattr(advise, "profiles_of", lambda scenario, profiles: (DEFAULT_PROFILE, OLD, NEW))
+    assert advise._advise_each(given, [scenario], "sizes", RepairCase(scenario, "a guess")).found == ["newest of 3"]
+    assert asked[-1][4] == {"rule_sets": 3, "assumes": "a guess", "log": None}
