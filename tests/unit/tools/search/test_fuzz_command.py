@@ -477,3 +477,12 @@ def test_a_search_on_real_servers_ends_with_its_time(monkeypatch, capsys):
     args.minutes = None
     fuzz_command._search_real(args, plan, Clock(9, shrinks=1))
     assert stops[3:] == [(0, False), (1, False)]
+
+
+@pytest.mark.parametrize(("left", "is_time"), [(None, True), (0.5, True), (1, True), (0, False), (0.0, False)])
+def test_causes_are_sought_while_there_is_time(capsys, given, monkeypatch, left, is_time):
+    asked = []
+    monkeypatch.setattr(campaign_jobs.CampaignClock, "to_shrink", lambda self: left)
+    monkeypatch.setattr(failure_causes, "with_causes", lambda data, plan, more: asked.append((plan, more())) or data)
+    call(capsys, *SEARCH, "--examples", "5", "--no-shrink", "--json")
+    assert asked == [(given.asked[0].plan, is_time)]

@@ -268,3 +268,11 @@ def test_a_case_without_a_failure_of_a_property_is_left_as_it_was(monkeypatch):
     assert smallest_of(monkeypatch, lambda size: True, names=("simulator",))[0] == 3
     assert smallest_of(monkeypatch, lambda size: True, holds=lambda size: False)[0] == 3
     assert repair.smallest(repair.RepairShrink(MutationSearch(LATEST, ()), "a file", None)) is None
+
+
+def test_each_group_and_each_uncured_failure_is_explained_as_a_whole_run(monkeypatch):
+    monkeypatch.setattr(repair, "explained", lambda *given: given)
+    group, left = {"findings": [{"property": "survives"}, {"property": "answered"}]}, {"text": "it died"}
+    data = repair.with_failures({"profile": "p", "groups": [group], "uncured": [left], "seed": 4})
+    assert data == {"profile": "p", "groups": [(group, "p", -1, "survives")], "uncured": [(left, "p", -1, "it died")],
+                    "seed": 4}  # fmt: skip
