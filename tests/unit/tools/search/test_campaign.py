@@ -299,9 +299,9 @@ def test_a_smaller_case_that_cannot_run_shows_nothing(monkeypatch):
     case = made("llama_cpp", {"A": 9, "B": 9}, "A", "B")
     tried = []
 
-    def findings_in(one, plan, judges):
-        tried.append((len(one.asked), plan.properties))
-        if len(one.asked) < 2:
+    def findings_in(smaller, plan, judges):
+        tried.append((len(smaller.asked), plan.properties))
+        if len(smaller.asked) < 2:
             raise BadInput("cannot run")
         return [finding, finding._replace(name="answered")]
 
