@@ -530,3 +530,38 @@ def test_after_the_budget_is_spent_no_later_request_is_added():
     made._add_all = lambda members: added.extend(one.task for one in members)
     made.build(3)
     assert (added, made.stopped_early) == ([0], True)
+
+
+ERASED = {"erased": (300,), "is_whole": True, "cache_n": 290, "lcp": 300, "numbers": {"lcp": ProvenRange(300, 300)}}
+
+
+@pytest.mark.parametrize(("fields", "state", "sent"), [
+    ({}, {}, []), ({"held": 80}, {}, ["A80"]), ({"held": 30, "seen": 50}, {}, ["A50"]), ({"lcp": 60}, {}, ["A60"]),
+    ({"restored": 70}, {}, ["A70"]), ({"restored_end": 40}, {}, ["A44"]),
+    ({"held": 90, "restored": 40, "restored_end": 40}, {}, ["A44>a47"]),
+    ({"held": 80, "is_loaded": True}, {}, []), ({"held": 80}, {"begun": {0}}, []),
+    ({"held": 80}, {"begun": {1}}, ["A80"]),
+    ({"cache_n": 33}, {}, ["A33"]), ({"cache_n": 33}, {"lines": ["C5"]}, []),
+    ({"cache_n": 33}, {"lines": ["C5"], "fillers": 1}, ["A33"]),
+    ({"checked": ((1, 2, 30),)}, {}, ["A7>a26"]), ({"checked": ((5, 5, 30),)}, {}, ["A10>a22"]),
+    (ERASED, {}, ["A294", "A.B10"]), (ERASED, {"started": True}, ["A300"]),
+])  # fmt: skip
+def test_a_slot_is_filled_with_what_its_first_request_shows(fields, state, sent):
+    """A checkpoint is made 4 tokens before the end of a prompt. A window that lost a checkpoint shows 32 tokens, and a
+    threshold of 30 shows 31."""
+    made, request = builder(parallel=1), LoggedRequest(**fields)
+    made.next_of = {id(request): None}
+    before = state.get("lines", [])
+    for name, value in state.items():
+        setattr(made, name, [*value] if name == "lines" else value)
+    made._fill_slot(request)
+    assert made.lines == [*before, *sent] and 0 in made.begun
+
+
+def test_a_slot_is_filled_with_what_all_conversations_share():
+    made, request = builder(parallel=1), LoggedRequest(held=80)
+    made.next_of, made.texts.shared = {id(request): None}, SlotText().append_word("Z", 100)
+    made.words["Z"] = 100
+    made._send(["Z100"])
+    made._fill_slot(request)
+    assert made.lines == ["Z[:79].A1"]
