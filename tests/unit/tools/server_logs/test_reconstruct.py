@@ -565,3 +565,31 @@ def test_a_slot_is_filled_with_what_all_conversations_share():
     made._send(["Z100"])
     made._fill_slot(request)
     assert made.lines == ["Z[:79].A1"]
+
+
+def loaded(n_tokens, cache_n, held, shared=0):
+    """Return a request that loads an entry; ``shared``: tokens that its slot had in common with the prompt."""
+    exact = {"n_tokens": n_tokens, "cache_n": cache_n, "held": held}
+    line = SimpleNamespace(number_of=lambda name: shared)
+    tied = SimpleNamespace(similar=[line], of_cache=lambda kind: [])
+    return LoggedRequest(**exact, numbers={name: ProvenRange(value, value) for name, value in exact.items()},
+                         is_loaded=True, tied=tied)  # fmt: skip
+
+
+@pytest.mark.parametrize(("requests", "sent", "shared"), [
+    ([], [], 0), ([logged(n_tokens=200, cache_n=0)], [], 0), ([loaded(200, 100, 100)], ["A100", "B64"], 0),
+    ([loaded(200, 100, 150)], ["A104>a47", "B64"], 0), ([loaded(200, 100, 103)], ["A103", "B64"], 0),
+    ([loaded(200, 100, 104)], ["A104", "B64"], 0), ([loaded(200, 100, 150, 30)], ["A104>a47", "A[:30].B34"], 30),
+    ([loaded(200, 100, 150, 30), loaded(900, 400, 400)], ["A104>a47", "A[:30].B370", "A[:30].C34"], 30),
+    ([loaded(200, 100, 150), loaded(900, 400, 400, 70)], ["A104>a47", "B400", "B[:63].C1"], 70),
+    ([LoggedRequest(n_tokens=90, numbers={"end": ProvenRange(95, 95)}), loaded(200, 100, 100)], ["A100"], 0),
+    ([LoggedRequest(n_tokens=90, numbers={"end": ProvenRange(95, 100)}), loaded(200, 100, 100)], [], 0),
+])  # fmt: skip
+def test_entries_from_before_the_log_are_sent_with_what_they_share(requests, sent, shared):
+    """A request that resumes within an entry shows a checkpoint 4 tokens before the end of a prompt. Another prompt of
+    64 tokens follows if the first request of the log loaded an entry."""
+    made = builder(parallel=1)
+    made.session.requests = requests
+    made.next_of = dict(zip(map(id, requests), [*requests[1:], None], strict=False))
+    made._fill_prompt_cache()
+    assert (made.lines, made.texts.shared.size) == (sent, shared)
