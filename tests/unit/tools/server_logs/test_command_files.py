@@ -174,3 +174,22 @@ def test_an_interrupted_case_names_its_log(logs, capsys, monkeypatch):
     with pytest.raises(KeyboardInterrupt) as found:
         log_case(Path("a.log"), (), "", ())
     assert "the simulation of a.log was not finished" in str(found.value)
+
+
+def test_a_page_has_the_short_and_the_whole_report(logs, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("cachesim.tools.server_logs.report.import_report", lambda data, out, everything: everything)
+    monkeypatch.setattr(command, "draw_text", lambda args, text, shown: drawn.append((shown.report, shown.verbose)))
+    main(["import", "a.log", "-q", "--html", "x.html"])
+    assert drawn == [(False, True)]
+
+
+def test_every_option_is_explained(capsys):
+    with pytest.raises(SystemExit):
+        main(["import", "--help"])
+    text = " ".join(capsys.readouterr().out.split())
+    for words in ("--force overwrite FILE", "--out FILE scenario file to write (for a single log)",
+                  "server log of any build (- = standard input), or request bodies: JSON, JSON lines, HAR, folder",
+                  "layers or name of the model (default: inferred from the log)",
+                  "rule set, build or date of the server (default: inferred from the log)"):  # fmt: skip
+        assert words in text

@@ -12,6 +12,7 @@ from cachesim.tools.advise.case_facts import ASSUMED, LEAST, CaseFacts
 from cachesim.tools.server_logs import cures as module
 from cachesim.tools.server_logs.cures import cures
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.printed_numbers import Contradiction
 from cachesim.tools.server_logs.reconstruction import ReconstructedRequest, Reconstruction
 
 LINE = "S100.|U50>a10/S.|U[:25].|V20"              # the second prompt leaves the slot's contents within the history
@@ -141,3 +142,12 @@ def test_a_change_that_does_not_apply_saves_nothing():
 @pytest.mark.parametrize(("lost", "least"), [(5, 5), ([3, 9], 3), ([3, None], 3), ([None, 9], 0), (0, 0)])
 def test_the_least_loss_counts(lost, least):
     assert module._least(lost) == least
+
+
+def test_a_difference_leaves_no_cure_whether_it_is_open_or_not():
+    decided, undecided = rebuilt(), rebuilt()
+    decided.requests[0].contradicted = [Contradiction(3, "batch", {}, None)]
+    undecided.requests[0].simulated_n = 5
+    undecided.requests[0].logged = replace(undecided.requests[0].logged, cache_n=9)
+    assert [bool(case.undecided) for case in (decided, undecided)] == [False, True]
+    assert cures(decided, [said()]) == cures(undecided, [said()]) == []

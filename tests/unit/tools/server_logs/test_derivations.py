@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cachesim.tools.server_logs.derivations import _empty_cache, _longer, _lost, _lower
+from cachesim.tools.server_logs.derivations import _empty_cache, _longer, _lost, _lower, _restored
 from cachesim.tools.server_logs.found_numbers import FoundNumbers
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.proven_range import ProvenRange
@@ -276,3 +276,10 @@ def test_lost_tokens_are_those_of_the_prefix_that_were_not_reused(lcp, cache_n, 
     _lost(known_lines("processing task"), found)
     one = found.get("lost")
     assert (None if one is None else (one.low, one.high)) == lost and found.clashes == []
+
+
+def test_a_checkpoint_that_is_not_within_the_prompt_hides_no_other():
+    line = "restored context checkpoint (pos_min = 0, pos_max = {}, n_tokens = {}, n_past = {}, size = 1.0 MiB)"
+    found = counts(n_tokens=(80, 80))
+    _restored(known_lines(line.format(99, 100, 100), line.format(49, 50, 50)), found, grammars()["llama_cpp"])
+    assert (found.get("cache_n").low, found.get("cache_n").high) == (50, 50)

@@ -279,3 +279,10 @@ def test_the_lines_of_the_main_run_end_with_its_last_message():
     found = contents(text)
     assert [(run["first"], run["last"], run["known"]) for run in found["runs"]] == [(1, 3, 2), (4, 4, 1)]
     assert found["kinds"] == {"launch": 3}
+
+
+def test_messages_of_a_line_keep_their_order():
+    idle, release = "0.00.001.000 I srv  update_slots: all slots are idle", \
+        "0.00.002.000 I slot release: id  0 | task 7 | stop processing: n_tokens = 5, truncated = 0"  # fmt: skip
+    assert [*contents(idle + release)["kinds"]] == ["idle", "release"]
+    assert [*contents(release + idle)["kinds"]] == ["release", "idle"]

@@ -160,3 +160,10 @@ def test_a_session_knows_the_builds_that_print_its_lines():
 def test_the_first_date_of_a_session_is_kept():
     lines = [f"2026-0{month}-07T10:54:35+01:00 host server[14]: {LAUNCH.format(0, month)}" for month in (2, 3)]
     assert read_session("llama_cpp", grammars()["llama_cpp"], lines).date == "2026-02-07"
+
+
+def test_lines_that_are_left_over_from_an_earlier_request_are_none():
+    left = "slot update_slots: id  0 | task {} | erasing old context checkpoint (pos_min = 1, pos_max = 9, " \
+           "n_tokens = 10, size = 1.0 MiB)"  # fmt: skip
+    assert requests(left.format(5)) == []
+    assert [one.task for one in requests(left.format(5), LAUNCH.format(0, 7), left.format(7))] == [7]
