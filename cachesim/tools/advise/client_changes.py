@@ -96,9 +96,7 @@ def warmed(line: ScenarioLine) -> ScenarioLine | None:
     """Send the common prefix of all conversations once, alone, before them."""
     line = without_slices(line)
     steps, of = dict(requests(line)), parents(line)
-    heads = [steps[i].prompt for i, parent in of.items() if parent == NOBODY]
-    if len(heads) < 2 or any(step.chat for step in steps.values()):
-        return None
+    heads = [steps[i].prompt for i, parent in of.items() if parent == NOBODY]        # that of a chat is empty
     n = common([bare(text) for text in heads])
     if not n or any(len(text) == n for text in heads):
         return None

@@ -86,7 +86,7 @@ def _import_options(args: Namespace, rule_sets: Sequence[str]) -> ImportOptions:
         model=args.model or MODEL,
         server=parse_settings(settings_of(engines[0], args.settings, engines), engines[0]),
         with_text=args.with_text,
-        name=Path(args.out).stem if args.out else "",
+        name=Path(args.out).stem,
     )
 
 

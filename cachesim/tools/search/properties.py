@@ -111,7 +111,7 @@ def accounting(run: CheckedRun) -> Iterator[PropertyFailure]:
 def limits(run: CheckedRun) -> Iterator[PropertyFailure]:
     """Yield the first limit set by a flag that is exceeded at the end of a request."""
     for step in run.steps:
-        for one in step.over[:1]:
+        for one in step.over:
             yield PropertyFailure("limits", step.number, FaultKind.EXCEEDED, one._asdict(), one.what)
             return
 

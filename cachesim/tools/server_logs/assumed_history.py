@@ -48,9 +48,8 @@ def repair_case(found: Reconstruction, facts: CaseFacts = NOTHING_KNOWN) -> Repa
         return RepairCase(found.scenario, excluded=EXCLUDED, facts=facts)
     at = sorted({request.lcp for request in found.requests if request.step in steps})
     where = f"{at[0]:,}" if at[0] == at[-1] else f"{at[0]:,} to {at[-1]:,}"
-    number = f"{CHANGED[0]} token{'' if CHANGED[0] == 1 else 's'}"
-    assumes = f"{request_numbers(sorted(steps))} differ from the earlier prompt only in {number} after token " \
-              f"{where} and in new text at the end"  # fmt: skip
+    assumes = f"{request_numbers(sorted(steps))} differ from the earlier prompt only in {CHANGED[0]} tokens after " \
+              f"token {where} and in new text at the end"  # fmt: skip
     varied = f"{min(CHANGED)} to {max(CHANGED)} tokens"
     return RepairCase(cases[0], assumes, tuple(cases[1:]), varied, EXCLUDED, replace(facts, texts=assumes))
 
@@ -110,15 +109,15 @@ def _assumed_texts(
 
 def _new_word(request: ReconstructedRequest, line: ScenarioLine) -> str:
     """Return the word at the end of a prompt that occurs there for the first time, "" if there is none."""
-    if request.step < 0:
-        return ""
-    step = line.steps[request.step]
-    if not isinstance(step, LineRequest) or not step.prompt:
-        return ""
-    earlier = {piece.word for one in line.steps[: request.step] if isinstance(one, LineRequest)
-               for piece in (*one.prompt, *(one.answer or ()))}  # fmt: skip
+    *before, step = _requests(line)[: request.step + 1]
+    earlier = {piece.word for one in before for piece in (*one.prompt, *(one.answer or ()))}
     word = step.prompt[-1].word
     return "" if word in earlier else word
+
+
+def _requests(line: ScenarioLine) -> list[LineRequest]:
+    """Return the steps of a line, which are all requests in the line of a log."""
+    return [step for step in line.steps if isinstance(step, LineRequest)]
 
 
 def _expanded(text: SlotText, line: ScenarioLine, made: Mapping[str, SlotText]) -> SlotText:
@@ -145,18 +144,16 @@ def _scenario(scenario: Scenario, found: Reconstruction, texts: Mapping[int, Slo
         if request.step in texts:
             made[_new_word(request, line)] = texts[request.step]
     steps, used = [], dict[str, int]()
-    for number, step in enumerate(line.steps):
-        if isinstance(step, LineRequest):
-            prompt = SlotText()
-            for piece in step.prompt:
-                start, stop = span(piece, line.words)
-                size = line.words[piece.word]
-                prompt = prompt.append_piece(made.get(piece.word) or SlotText((WordRange(piece.word, size, size),)),
-                                             start, stop)  # fmt: skip
-            step = step._replace(prompt=_pieces(prompt, scenario.steps[number].request.user_starts))
-            used.update({part.word: part.full for part in prompt.parts})
-            used.update({piece.word: line.words[piece.word] for piece in step.answer or ()})
-        steps.append(step)
+    for number, step in enumerate(_requests(line)):
+        prompt = SlotText()
+        for piece in step.prompt:
+            start, stop = span(piece, line.words)
+            size = line.words[piece.word]
+            prompt = prompt.append_piece(made.get(piece.word) or SlotText((WordRange(piece.word, size, size),)),
+                                         start, stop)  # fmt: skip
+        steps.append(step._replace(prompt=_pieces(prompt, scenario.steps[number].request.user_starts)))
+        used.update({part.word: part.full for part in prompt.parts})
+        used.update({piece.word: line.words[piece.word] for piece in step.answer or ()})
     return replace(scenario, words=used, steps=make_steps(steps, used, scenario.server), expect={}, lives=())
 
 

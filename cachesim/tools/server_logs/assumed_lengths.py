@@ -39,7 +39,7 @@ def assumed_lengths(requests: Sequence[LoggedRequest]) -> list[tuple[AssumedLeng
     for number, request in enumerate(requests):
         lengths = _lengths(request, longest, following[number], held.get(request.slot))
         if lengths and lengths[0].why == ENDS and not request.is_whole and request.end is not None:
-            lengths = (*_by_checkpoints(request, listed_checkpoints(request, next_of)), *lengths)
+            lengths = (*_by_checkpoints(request.end, listed_checkpoints(request, next_of)), *lengths)
         held[request.slot] = request.range_of("end")
         longest = max([longest, *(length.n_tokens for length in lengths[:1])])
         found.append(lengths)
@@ -85,10 +85,10 @@ def _lengths(
     return (AssumedLength(least, ENDS, is_bounded=False),) if 0 < least <= MOST_ASSUMED else ()
 
 
-def _by_checkpoints(request: LoggedRequest, listed: Sequence[int]) -> tuple[AssumedLength, ...]:
-    """Return the length of a prompt that leaves the last of these checkpoints, () without one. ``listed``: tokens of
-    checkpoints that later lines show, and no line creates."""
-    last = max((at for at in listed if at + END <= (request.end or 0)), default=0)
+def _by_checkpoints(end: int, listed: Sequence[int]) -> tuple[AssumedLength, ...]:
+    """Return the length of a prompt that leaves the last of these checkpoints, () without one. ``end``: tokens in its
+    slot at the end; ``listed``: tokens of checkpoints that later lines show, and no line creates."""
+    last = max((at for at in listed if at + END <= end), default=0)
     return (AssumedLength(last + END, MARKED, is_bounded=False),) if last else ()
 
 

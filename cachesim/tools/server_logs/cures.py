@@ -41,7 +41,7 @@ def cures(found: Reconstruction, statements: Sequence[Said], facts: CaseFacts = 
     worst = max(pairs, key=lambda pair: _least(pair[0]["numbers"]["lost"]))[1]
     causes = [said["numbers"]["cause"] for said, request in pairs if request is worst]
     case = Setup(found.scenario, found.profile)
-    tries = TOKENS // max(1, sum(len(step.request.prompt) for step in case.scenario.steps))
+    tries = TOKENS // sum(len(step.request.prompt) for step in case.scenario.steps)
     if tries < 2:
         return []
     base = run_trial(case).outcome

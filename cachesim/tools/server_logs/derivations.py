@@ -123,10 +123,10 @@ def _shifted(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar, sie
     shifts, end, made = request.of("ctx_shift"), found.get("end"), found.get("predicted_n")
     if not shifts or request.of("cut_off") or end is None or made is None or made.low < 1:
         return
-    gone = [line.number_of("n_discard") for line in shifts]
-    if None in gone or may_hide(grammar, sieve, shifts[0].head, ("ctx_shift",)):
+    gone = [number for line in shifts if (number := line.number_of("n_discard")) is not None]
+    if len(gone) < len(shifts) or may_hide(grammar, sieve, shifts[0].head, ("ctx_shift",)):
         return
-    total = sum(number or 0 for number in gone)
+    total = sum(gone)
     how = f"{end} tokens in the slot + {total:,} discarded - {made} generated, the last of which is not in it"
     length = end.less(made, 1 + total, how)
     if length is not None and (length.high or 0) >= _evaluated(request, found):

@@ -104,13 +104,11 @@ def prefix_end(line: str) -> int:
 
 
 def _parse_json(line: str) -> tuple[str, dict[str, Number | str]]:
-    """Return the text and the numeric fields of a JSON object; the unchanged line if it is not a JSON object with a
-    text."""
+    """Return the text and the numeric fields of a line that begins with a brace; the unchanged line if it is not a
+    JSON object with a text."""
     try:
-        found: Any = json.loads(line)
+        found: dict[str, Any] = json.loads(line)
     except (ValueError, RecursionError):
-        return line, {}
-    if not isinstance(found, dict):
         return line, {}
     text: str | None = next((found[key] for key in _TEXTS if isinstance(found.get(key), str)), None)
     if text is None:

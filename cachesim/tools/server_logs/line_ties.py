@@ -34,6 +34,8 @@ _ORDER = ("launch", "new_prompt", "prefix", "n_past", "ckpt_check", "ckpt_restor
 """Lines from the start of a prompt to its first batch, in the order in which servers print them."""
 _PHASE = {kind: number for number, kind in enumerate(_ORDER)} | {
     "full_reprocess": 5, "need_one": 6, "reuse_chunk": 3, "reuse_result": 3, "reuse_unsupported": 3, "trim_failed": 7}
+_BEGUN = frozenset(kind for kind, phase in _PHASE.items() if phase > 1)
+"""Lines after a new prompt and before its evaluation."""
 _IN_SLOT = {"launch": 0, "in_cache": 1, "batch": 2, "ctx_shift": 3, "release": 4}
 """Lines of a slot without their task, in the order in which servers of 2023 print them."""
 _FAILURES = frozenset({"kv_full", "pc_load_failed"})
@@ -183,8 +185,9 @@ class LineTies:
         elif where == (None, None) and line.kind in _PHASE:
             self._extend(block, line)
         elif where == (None, None) and line.kind in WHOLE:
-            self.requests.append(TiedRequest(None, None))
-            self.requests[-1].add(line)
+            request = TiedRequest(None, None)
+            request.add(line)
+            self.requests.append(request)
         elif line.kind in UNNAMED:
             begun = self.unnamed.add(line)
             self.requests += [] if begun is None else [begun]
@@ -251,7 +254,7 @@ class LineTies:
         """Add the common prefix, printed without slot and task, to the launched request whose next line agrees."""
         if block is None or [held.kind for held in block.lines] != ["prefix"]:
             return
-        if request is None or request.start is None or any(_PHASE.get(held.kind, 0) > 1 for held in request.lines):
+        if request is None or request.start is None or any(held.kind in _BEGUN for held in request.lines):
             return
         prefix = block.lines[0]
         n_past, names = prefix.number_of("n_past"), {"batch": ("p0",), "n_past": ("n_past",)}.get(line.kind, ())

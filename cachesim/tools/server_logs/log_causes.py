@@ -124,15 +124,15 @@ def classify_requests(requests: Sequence[ReconstructedRequest]) -> list[LogTurn]
     for request in requests:
         change = prompts.change(request.logged)
         is_known = request.logged.prompt_n is not None or request.logged.cache_n is not None
-        if request.step >= 0 and request.logged.n_tokens and is_known:
-            found.append(_turn(request, change))
+        n_tokens = request.logged.n_tokens
+        if request.step >= 0 and n_tokens and is_known:
+            found.append(_turn(request, change, n_tokens))
     return found
 
 
-def _turn(request: ReconstructedRequest, change: str) -> LogTurn:
+def _turn(request: ReconstructedRequest, change: str, n_tokens: int) -> LogTurn:
     """Return a request with its class, its evaluated tokens, and the evaluated part of its common prefix."""
     logged = request.logged
-    n_tokens = logged.n_tokens or 0
     evaluated = n_tokens - (logged.cache_n or 0) if logged.prompt_n is None else logged.prompt_n
     lost = max(0, evaluated - max(1, n_tokens - request.lcp))
     return LogTurn(request.step, change, request.lcp, evaluated, lost, n_tokens, logged.full and not request.lcp)

@@ -36,7 +36,7 @@ class SearchSpace(NamedTuple):
 
 def solve(session: LogSession, known: SearchSpace, most: int) -> Reconstruction | None:
     """Return the best reconstruction: model, open options and rule set that reproduce the log at most requests. Each is
-    optimised in turn, repeatedly as long as the result improves. None if the log contains no request with a known
+    optimised in turn, ``ROUNDS`` times. None if the log contains no request with a known
     length. At most ``most`` work units are done: of a long log only the first requests are simulated, and the result
     lists what was not tried. Raise NotInBuild if no rule set that was tried loads the model."""
     session = replace(session, requests=in_launch_order(session.requests)[: REBUILT.now])
@@ -75,7 +75,6 @@ class _Search:
             self._try(name, ((first, model, {**known.server, name: value})
                              for model in models for value in values))  # fmt: skip
         for _ in range(ROUNDS):
-            before = self.best and self.best.score
             if self._prints_other_numbers():
                 self._try_rule_sets()
             for name, values in known.options.items():
@@ -84,8 +83,6 @@ class _Search:
             self._try("kinds of model", ((profile, model, server) for profile, _, server in self._best_settings()
                                          for model in known.models))  # fmt: skip
             self._try_rule_sets()
-            if self.best is None or self.best.score == before:
-                break
         if self.best is not None:
             self.best.untried_settings, self.best.candidates = self.untried_settings, len(self.played)
             self.best.unmet = self.unmet or set()

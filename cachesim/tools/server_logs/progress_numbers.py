@@ -138,7 +138,7 @@ def _add_pair(first: _Progress, second: _Progress, found: FoundNumbers) -> None:
     high = floor(between / least) if least > 0 else None
     how = f"{between:,} tokens between {first.line.read.words['share']} and {second.line.read.words['share']} of it"
     used = frozenset({first.line.number, second.line.number})
-    found.add("n_tokens", ProvenRange(max(1, ceil(between / most)), high, used, how))
+    found.add("n_tokens", ProvenRange(ceil(between / most), high, used, how))
 
 
 def shows_whole_prompt(request: TiedRequest, found: FoundNumbers) -> Sequence[ReadLine]:

@@ -7,6 +7,7 @@ import pytest
 from cachesim.scenarios.notation.canonical_text import spell
 from cachesim.scenarios.notation.parse import parse
 from cachesim.scenarios.notation.word_lengths import normal
+from cachesim.tools.advise import changed_middle
 from cachesim.tools.advise.changed_middle import send_unchanged, sort_parts
 
 
@@ -46,3 +47,24 @@ def test_a_prompt_that_continues_one_of_several_before_it_is_sent_as_it_is():
     assert changed(send_unchanged, "h10.d2.S80/h.e2.S80.u9/h.e.S.u.v3") == "h10.d2.S80/h.d.S.u9/h.d.S.u.v3"
     assert changed(send_unchanged, "h10.d2.S80/A9/A.c3/h.d.S.u9") is None
     assert changed(send_unchanged, "h10.d2.S80/h.d/h.d.S.e2") is None
+
+
+@pytest.mark.parametrize(("tokens", "is_sorted"), [(20, True), (21, False)])
+def test_three_quarters_of_the_tokens_in_another_order_must_be_the_same(tokens, is_sorted):
+    """60 tokens are the same, and the last part is another text of the same length."""
+    line = f"S9.a30.b30.c{tokens}.x3/S.b.a.d{tokens}.x.v2"
+    assert changed(sort_parts, line) == (line.replace("b.a.d", "a.b.c").replace(f"c{tokens}.x.v2", "c.x.v2")
+                                         if is_sorted else None)  # fmt: skip
+
+
+def test_parts_that_stayed_at_their_place_do_not_count():
+    """The first part is at its place; of the 80 tokens after it 60 are the same, or 59 of 79."""
+    assert changed(sort_parts, "S9.k7.a30.b30.c20.x3/S.z7.b.a.d20.x.v2") is None
+    assert changed(sort_parts, "S9.a30.b30.c20.x3/S.b.a.c.x.v2") == "S9.a30.b30.c20.x3/S.a.b.c.x.v2"
+
+
+def test_a_prompt_with_many_changed_texts_is_left_as_it_is(monkeypatch):
+    line = "S9.a5.b4.c3.d6/S.x5.b.y3.d.v2"
+    for regions, sent in ((3, "S9.a5.b4.c3.d6/S.a.b.c.d.v2"), (2, None), (1, None)):
+        monkeypatch.setattr(changed_middle, "REGIONS", regions)
+        assert changed(send_unchanged, line) == sent

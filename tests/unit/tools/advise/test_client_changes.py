@@ -15,6 +15,7 @@ from cachesim.tools.advise.client_changes import (
     load_of,
     marked,
     move_changing_last,
+    parents,
     pinned,
     warmed,
 )
@@ -85,3 +86,27 @@ def test_conversations_and_what_they_demand():
 def test_a_field_is_changed_in_every_request(name, line, sent):
     changes = {one.name: one for engine in ENGINES.values() for one in client_changes(engine.manual)}
     assert changed(changes[name].change, line) == sent
+
+
+@pytest.mark.parametrize(("line", "sent"), [
+    ("S9.A5/S.B5", "S9/S.A5/S.B5"), ("S9.A5/S.A.B5", None), ("S9.T4.A5/S.T.B5/S.C3", "S9/S.T4.A5/S.T.B5/S.C3"),
+    ("s:S9+u:A5/s:S+u:B5", None), ("S9.A5/S.B5/u:C3", None), ("{erase@0}", None), ("S9.A5/S", None),
+    ("S9.A5/{erase@0}/S.B5", "S9/S.A5/{erase@0}/S.B5"),
+])  # fmt: skip
+def test_a_beginning_that_all_conversations_share_is_sent_once(line, sent):
+    assert changed(warmed, line) == sent
+
+
+@pytest.mark.parametrize(("line", "whole"), [
+    ("u5>t4.a3/u.a.t.v2", "u5>t4.a3/u.t.a.t.v2"), ("u5>t4.a3.b2/u.b.v2", "u5>t4.a3.b2/u.t.a.b.v2"),
+    ("u5>t4.a3.b2/u.a.v2.b", "u5>t4.a3.b2/u.t.a.b.v2.b"), ("u5>t4.a3/u.t.a", None),
+])  # fmt: skip
+def test_the_pieces_of_an_answer_that_were_sent_back_have_its_order(line, whole):
+    assert changed(keep_answers, line) == whole
+
+
+@pytest.mark.parametrize(("line", "found"), [
+    ("S9.A5/S.A/S.A.B5/S.B", [-1, 0, 1, -1]), ("S9/S/S.A4/S", [-1, 0, 1, 1]), ("A5/{erase@0}/A", [-1, 0]),
+])  # fmt: skip
+def test_a_request_continues_the_latest_of_the_longest_prompts_that_it_begins_with(line, found):
+    assert list(parents(parse(line)).values()) == found

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
+from dataclasses import replace
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base import untrusted_files
 from cachesim.base.limits import OF_A_RUN
 from cachesim.cli.main import main
+from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.schema import DEFAULT_PROFILE
 from cachesim.tools.advise import command as advise
@@ -21,6 +24,7 @@ from cachesim.tools.advise.report import try_sentence
 from cachesim.tools.advise.saved_tokens import RepairCase
 from cachesim.tools.advise.search import AdviceSearch
 from cachesim.tools.advise.setup_changes import CaseArguments
+from cachesim.tools.picture.picture_options import PictureOptions
 from cachesim.tools.server_logs import import_log
 
 EXCERPT = Path(__file__).parents[1] / "server_logs" / "excerpt.log"
@@ -260,3 +264,136 @@ def test_sizes_are_those_that_are_named_or_those_of_the_model(more, source, laye
     ([scenario], sizes) = advise.sized(args(**more))
     assert (sizes.source.rpartition("/")[2].startswith(source), bool(sizes.source)) == (True, bool(source))
     assert scenario.model.partition("@")[0] == layers and ("@" in scenario.model) is bool(source)
+
+
+def outcomes(monkeypatch, **evaluated):
+    """Give the outcome of a case under rule sets, of which 5 tokens are necessary; return those that were run."""
+    ran = []
+
+    def unchanged(scenario, profile):
+        ran.append(profile)
+        return SimpleNamespace(profile=profile, evaluated=evaluated[profile.partition("@b")[2] or "draft"])
+
+    monkeypatch.setattr(advise, "_unchanged", unchanged)
+    monkeypatch.setattr(setup_changes, "loses", lambda trial: trial.evaluated > 5)
+    return ran
+
+
+OLD, MIDDLE, NEW, DRAFT = (f"llama_cpp@{name}" for name in ("b9231", "b9473", "b9518", "24035-v3"))
+
+
+@pytest.mark.parametrize(("own", "losing", "found", "ran"), [
+    ([OLD, NEW, MIDDLE], "9518", NEW, [NEW]), ([OLD, NEW, MIDDLE], "9473 9231", MIDDLE, [NEW, MIDDLE]),
+    ([OLD, NEW, MIDDLE], "9231", OLD, [NEW, MIDDLE, OLD]), ([OLD, NEW, MIDDLE], "", NEW, [NEW, MIDDLE, OLD]),
+    ([OLD], "", OLD, [OLD]), ([DRAFT, OLD], "draft", OLD, [OLD]), ([DRAFT], "", DRAFT, [DRAFT]),
+])  # fmt: skip
+def test_a_case_is_advised_under_its_newest_rule_set_that_loses_tokens(monkeypatch, own, losing, found, ran):
+    evaluated = {name: 9 if name in losing.split() else 5 for name in ("9231", "9473", "9518", "draft")}
+    asked = outcomes(monkeypatch, **evaluated)
+    assert advise.newest_with_losses("scenario", tuple(own)).profile == found and asked == ran
+
+
+def test_an_imported_case_is_that_of_its_engine_or_of_every_rule_set():
+    scenario = from_line("A5", profiles=(DEFAULT_PROFILE,), server={"parallel": 2})
+    assert advise._cases(args(profiles=["vllm@0.33.0"]), RepairCase(scenario, facts=CaseFacts())) == [scenario]
+    found = advise._cases(args(profiles=[DEFAULT_PROFILE, "vllm@0.33.0"], settings=["enable_prefix_caching=false"]),
+                          RepairCase(scenario))  # fmt: skip
+    assert [(case.engine, case.profiles) for case in found] == [
+        ("llama_cpp", (DEFAULT_PROFILE,)), ("vllm", ("vllm@0.33.0",))]  # fmt: skip
+    assert found[0].server == {"parallel": 2} and found[1].server == {"enable_prefix_caching": False}
+
+
+class Search:
+    """Search of prepared length whose every step takes a second."""
+
+    def __init__(self, steps, clock):
+        self.base, self.found, self.steps, self.clock = "base", [], steps, clock
+        self.tried = 0
+
+    def __len__(self):
+        return self.steps
+
+    def __iter__(self):
+        for _ in range(self.steps):
+            self.tried += 1
+            self.clock[0] += 1
+            yield None
+
+
+@pytest.mark.parametrize(("steps", "most", "facts", "tried", "stopped"), [
+    (3, 9, None, 3, None), (9, 3, None, 4, "seconds"), (3, 3, None, 3, None),
+    (3, 9, CaseFacts(contradicted=(1,)), 0, None), (3, 9, CaseFacts(), 3, None),
+])  # fmt: skip
+def test_a_search_ends_after_its_seconds_and_does_not_begin_for_a_refuted_log(
+    monkeypatch, steps, most, facts, tried, stopped
+):
+    clock, asked = [100], []
+    search = Search(steps, clock)
+    monkeypatch.setattr(advise.time, "monotonic", lambda: clock[0])
+    piece = SimpleNamespace(tried=SimpleNamespace(case=SimpleNamespace(scenario="s", profile="p")))
+    best = SimpleNamespace(tried=SimpleNamespace(case=SimpleNamespace(scenario="t", profile="q")))
+    advice = SimpleNamespace(base=piece, released=[best, piece])
+    monkeypatch.setattr(ranking, "choose", lambda *given: asked.append(given) or advice)
+    monkeypatch.setattr("cachesim.tools.advise.search.advice_data", lambda *given: {"texts": given[-1]})
+    about = RepairCase(from_line("A5"), facts=facts)
+    drawn = []
+    data, ended = advise.advice_for(search, about, "sizes", most, CaseArguments("x"), drawn)
+    assert (search.tried, data["stopped"], ended, drawn) == (tried, stopped, None, [("s", "p"), ("t", "q")])
+    assert asked == [("base", [], "sizes", CaseArguments("x"), facts)] and data["texts"] is about.has_texts
+    advise.advice_for(search, about, "sizes")
+    assert asked[-1][3] == CaseArguments()
+
+
+@pytest.mark.parametrize(("engine", "model", "has_sizes"), [("llama_cpp", "qwen3-next", True)])
+def test_a_case_that_runs_a_tiny_model_has_its_units(monkeypatch, engine, model, has_sizes):
+    real = advise.sized(args(model=model))
+    assert bool(real[1].source) is has_sizes
+    tiny = from_line("A5", model="GA")
+    monkeypatch.setattr(advise, "_cases", lambda args, imported: [replace(tiny, model=next(iter(
+        ENGINES[engine].manual.models), ""))])  # fmt: skip
+    cases, sizes = advise.sized(args(model=model))
+    assert (sizes.source, "@" in cases[0].model) == ("", False)
+
+
+def advice(wrong=(), refuted=None):
+    return {"base": {"wrong": [*wrong]}, "log": None if refuted is None else {"is_refuted": refuted}}
+
+
+@pytest.mark.parametrize(("found", "ended", "code"), [
+    ([advice()], None, 0), ([advice(), advice([1])], None, 1), ([advice([1]), advice(refuted=True)], None, 3),
+    ([advice(refuted=False)], None, 0), ([advice([1])], KeyboardInterrupt(), 130), ([], None, 0),
+])  # fmt: skip
+def test_the_exit_code_is_that_of_all_rule_sets_and_two_cases_are_drawn(monkeypatch, capsys, found, ended, code):
+    drawn, report = [], "cachesim.tools.advise.report"
+    runs = advise.AdviceRuns(found, ["a", "b", "c"], ended)
+    monkeypatch.setattr(advise, "_advise_each", lambda args, scenarios, sizes, imported: runs)
+    monkeypatch.setattr(advise, "draw_cases", lambda args, cases, shown: drawn.append((cases, shown)))
+    for name in ("try_sentence", "run_names", "advise_report"):
+        monkeypatch.setattr(f"{report}.{name}", lambda data, name=name: [name, data])
+    first = found[0] if found else None
+    assert told(capsys, "A5", "--model", "GA", "--json")[0] == code
+    shown = PictureOptions("cachesim advise A5 --model GA", ["try_sentence", first], names=["run_names", first],
+                           report=["advise_report", first])  # fmt: skip
+    assert drawn == ([(["a", "b"], shown)] if found else [])
+
+
+def test_advice_ends_at_the_interrupted_rule_set(monkeypatch):
+    ended, asked = KeyboardInterrupt(), []
+    scenario = from_line("A5", profiles=(DEFAULT_PROFILE, OLD, NEW))
+    monkeypatch.setattr(advise, "_unchanged", lambda scenario, profile: profile)
+
+    def advised(args, case, base, sizes, named, drawn, about):
+        asked.append((case.scenario, base, sizes, named, about))
+        return base, ended if base == OLD else None
+
+    monkeypatch.setattr(advise, "_advised", advised)
+    given = args(profiles=[DEFAULT_PROFILE, OLD, NEW])
+    monkeypatch.setattr(advise, "profiles_of", lambda scenario, profiles: tuple(given.profiles))
+    assert advise._advise_each(given, [scenario], "sizes", None) == ([DEFAULT_PROFILE, OLD], [], ended)
+    about = {"rule_sets": 1, "assumes": "", "log": None}
+    assert asked == [(scenario, name, "sizes", CaseArguments("A5"), about) for name in (DEFAULT_PROFILE, OLD)]
+    monkeypatch.setattr(advise, "newest_with_losses", lambda scenario, own: f"newest of {len(own)}")
+    given.profiles = []
+    monkeypatch.setattr(advise, "profiles_of", lambda scenario, profiles: (DEFAULT_PROFILE, OLD, NEW))
+    assert advise._advise_each(given, [scenario], "sizes", RepairCase(scenario, "a guess")).found == ["newest of 3"]
+    assert asked[-1][4] == {"rule_sets": 3, "assumes": "a guess", "log": None}

@@ -172,3 +172,85 @@ def test_a_saving_that_depends_on_an_unseen_outcome_is_not_certain(monkeypatch, 
     piece = RankedAdvice(trial(500, flag("parallel")), 7, certain=certain)
     assert ranking._with_dependences(piece) == piece._replace(predicted=tuple(found), certain=after)
     assert ran == [(CASE.scenario, PROFILE, "provenance")]
+
+
+class Facts:
+    """Facts of a log that allow some options, and state a condition for some."""
+
+    def __init__(self, *allowed, conditions=(), assumed=()):
+        self.allowed, self.needed, self.assumed = allowed, dict(conditions), assumed
+
+    def allows(self, change, case):
+        assert case == BASE.case
+        return {*change.options} <= {*self.allowed}
+
+    def conditions(self, change, case):
+        assert case == BASE.case
+        return tuple(self.needed[name] for name in change.options if name in self.needed)
+
+    def assumed_options(self, case):
+        assert case == BASE.case
+        return self.assumed
+
+
+@pytest.mark.parametrize(("facts", "is_open"), [
+    (None, True), (Facts("a", "b"), True), (Facts("a"), False), (Facts("b"), False), (Facts(), False),
+])  # fmt: skip
+def test_a_log_must_allow_all_changes_of_a_pair(facts, is_open):
+    assert ranking._is_open(trial(500, flag("a"), flag("b")), BASE, facts) is is_open
+
+
+def test_the_conditions_of_all_changes_and_of_the_case_are_named_once():
+    facts = Facts(conditions={"a": "x", "b": "y"}, assumed=("y", "z"))
+    assert ranking.conditions(trial(500, flag("b"), flag("a")), BASE, facts) == ("y", "x", "z")
+    assert ranking.conditions(trial(500, flag("a")), BASE, None) == ()
+
+
+def test_a_saving_can_be_had_if_it_is_released_and_rests_on_nothing():
+    proposed = trial(500, build("llama_cpp@24035-v3", ChangeKind.PROPOSAL))
+    assert ranking.can_be_had(trial(500, flag("a")), BASE, None) and not ranking.can_be_had(proposed, BASE, None)
+    assert not ranking.can_be_had(trial(500, flag("a")), BASE, Facts(conditions={"a": "x"}))
+    assert ranking.can_be_had(trial(500, flag("c")), BASE, Facts(conditions={"a": "x"}))
+
+
+def test_a_log_narrows_the_suggestions_and_puts_certain_ones_first(monkeypatch):
+    monkeypatch.setattr(ranking, "peak_bytes", lambda *_: 1)
+    monkeypatch.setattr(ranking, "_with_dependences", lambda piece: piece)
+    found = [trial(500, flag("a")), trial(600, flag("b")), trial(400, flag("c"))]
+    good = choose(BASE, found, UNITS, facts=Facts("a", "b", conditions={"a": "x"})).good
+    assert [(one.tried.outcome.evaluated, one.certain, one.rests_on) for one in good] == [
+        (600, True, ()), (500, False, ("x",))]  # fmt: skip
+
+
+def test_a_suggestion_that_is_less_certain_and_no_better_is_left_out():
+    def piece(evaluated, certain, *changes):
+        return RankedAdvice(trial(evaluated, *changes), 1, certain=certain)
+
+    sure, equal, better = piece(500, True, flag("a")), piece(500, False, flag("a", 2)), piece(499, False, flag("a", 3))
+    other, pair = piece(600, False, flag("b")), piece(600, False, flag("a"), flag("b"))
+    assert ranking._without_lesser([sure, equal, better, other, pair]) == [sure, better, other, pair]
+    assert ranking._without_lesser([equal, other]) == [equal, other]
+
+
+@pytest.mark.parametrize(("certain", "unsure", "examined"), [
+    ("11111111", "", 5), ("00000000", "", 5), ("11111111", "01234", 6), ("11111000", "01234", 5), ("00001111", "", 5),
+    ("11111111", "01234567", 8), ("11111110", "0123456", 7),
+])  # fmt: skip
+def test_suggestions_are_examined_until_one_of_those_that_are_shown_is_certain(monkeypatch, certain, unsure, examined):
+    pieces = [RankedAdvice(trial(500 + at, flag(f"x{at}")), 1, certain=sure == "1") for at, sure in enumerate(certain)]
+
+    def examine(piece):
+        at = piece.tried.outcome.evaluated - 500
+        return piece._replace(certain=piece.certain and str(at) not in unsure)
+
+    monkeypatch.setattr(ranking, "_with_dependences", examine)
+    assert len([*ranking._examined(pieces)]) == examined
+
+
+@pytest.mark.parametrize(("singles", "pair", "worth"), [
+    ([900, 800], 790, True), ([900, 800], 791, False), ([], 990, True), ([], 991, False),
+])  # fmt: skip
+def test_a_pair_saves_a_hundredth_more_than_its_better_change(singles, pair, worth):
+    changes = flag("a"), flag("b")
+    alone = [trial(evaluated, change) for evaluated, change in zip(singles, changes, strict=False)]
+    assert ranking._worth(trial(pair, *changes), [*alone, trial(1, flag("c"))], BASE) is worth

@@ -14,6 +14,7 @@ from cachesim.judging.lower_bound import EvaluationBound
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
+from cachesim.tools.advise import setup_changes
 from cachesim.tools.advise.client_changes import ClientChange, own_slots
 from cachesim.tools.advise.setup_changes import (
     CaseArguments,
@@ -228,3 +229,13 @@ def test_a_case_without_a_name_is_its_line():
     assert case_arguments(CaseArguments(model="A", server={"n": True}, limits=LIMITS), "a line") == [
         "a line", "--model", "A", "--set", "n=true", *LIMIT_WORDS]  # fmt: skip
     assert case_arguments(CaseArguments("named"), "a line") == ["named"]
+
+
+def test_a_case_whose_words_have_no_line_is_named_by_its_file(monkeypatch):
+    def refuse(scenario, profile):
+        raise BadInput("no line")
+
+    monkeypatch.setattr(setup_changes, "line_words", refuse)
+    assert arguments_of(replace(CASE.scenario, file="x.toml")) == CaseArguments("x.toml")
+    monkeypatch.setattr(setup_changes, "line_words", lambda scenario, profile: [])
+    assert arguments_of(replace(CASE.scenario, file="", id="x")) == CaseArguments("x")

@@ -12,7 +12,17 @@ from cachesim.base import limits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.tools.request_bodies.api_forms import bodies_of
-from cachesim.tools.request_bodies.body_files import DEEP, are_bodies, bodies_in, read_bodies
+from cachesim.tools.request_bodies.body_files import (
+    DEEP,
+    SMALL,
+    FoundBody,
+    TextPool,
+    _natural,
+    are_bodies,
+    bodies_in,
+    is_body,
+    read_bodies,
+)
 from tests.unit.tools.request_bodies.made import chat
 
 LOG = Path(__file__).parents[1] / "server_logs" / "default_verbosity.log"
@@ -167,3 +177,103 @@ def nested(value, depth):
 
 def test_bodies_are_sought_to_a_depth():
     assert [*bodies_in(nested(ONE, DEEP + 1), "f")] and not [*bodies_in(nested(ONE, DEEP + 2), "f")]
+
+
+def test_long_equal_texts_are_kept_once():
+    text = "x" * (SMALL + 1)
+    bodies = [FoundBody("a", {"messages": [{"content": "".join([*text])}], "n": 3, "short": "".join(["x"] * SMALL)})
+              for _ in range(2)]  # fmt: skip
+    pool = TextPool()
+    one, other = (pool.shared(body) for body in bodies)
+    assert (one, other) == tuple(bodies) and [*pool.texts] == [text]
+    assert one.body["messages"][0]["content"] is other.body["messages"][0]["content"]
+
+
+def test_bodies_of_a_file_share_their_texts(tmp_path):
+    [one, other], _ = read_bodies([put(tmp_path / "x.jsonl", lines(TWO, TWO))])
+    assert one.body["messages"][0]["content"] is other.body["messages"][0]["content"]
+
+
+@pytest.mark.parametrize(("value", "found"), [
+    ({"url": "/a", "path": "/b", "response": "r", "body": ONE}, ("/a", "r")),
+    ({"url": 5, "path": "/b", "output": "o", "result": "s", "body": ONE}, ("/b", "o")),
+    ({"request": {"path": "/c", "body": ONE}, "url": "/a", "response": "", "res": "s"}, ("/c", "s")),
+    ({"body": ONE}, ("", None)), ({"completion": [], "body": ONE}, ("", None)),
+    ({"request": {"a": 1}, "body": ONE, "uri": "/d"}, ("/d", None)),
+])  # fmt: skip
+def test_a_dump_has_the_path_and_the_response_of_a_body(value, found):
+    [body] = bodies_in(value, "f")
+    assert (body.url, body.answer, body.body) == (*found, ONE)
+
+
+def test_only_the_first_key_with_a_body_counts():
+    assert [body.body for body in bodies_in({"data": TWO, "request": ONE, "body": TWO}, "f")] == [ONE]
+    assert [body.body for body in bodies_in({"data": TWO, "request": {"b": 1}, "body": ""}, "f")] == [TWO]
+
+
+@pytest.mark.parametrize("text", ["!", base64.b64encode(b"\xff").decode(), base64.b64encode(b"{").decode()])
+def test_a_broken_base64_text_holds_no_body(text):
+    assert [*bodies_in({"encoding": "base64", "text": text, "body": ONE}, "f")] == []
+
+
+@pytest.mark.parametrize(("value", "is_one"), [
+    ({"messages": []}, False), ({"messages": [{"role": "user"}, {}]}, False),
+    ({"messages": [{"role": "user"}, 5]}, False),
+    ({"messages": [{"role": "user"}]}, True), ({"prompt": []}, False), ({"prompt": [1.5]}, False),
+    ({"prompt": [1, "a", [2], {}]}, True), ({"prompt": "a"}, True), ({"prompt": {}}, False),
+    ({"prompt": {"prompt_string": 1}}, True), ({"prompt": 5}, False), ({"input": [{}], "model": 1}, True),
+    ({"input": [{}]}, False), ({"input": [], "model": 1}, False), ({"input": ["a"], "model": 1}, False),
+    ({"input": "a", "model": 1}, False), ({"input": "a", "model": 1, "tools": []}, True),
+    ({"input": "a", "stream": True}, False), ({"input": 5, "model": 1, "stream": 1}, False), ([], False), ("a", False),
+])  # fmt: skip
+def test_the_fields_of_a_body(value, is_one):
+    assert is_body(value) is is_one
+
+
+def test_numbers_in_names_are_ordered_by_value():
+    names = ["b10", "b9", "a", "10", "9", "b9c2", "b9c10", "b\u00b2"]
+    assert sorted(map(Path, names), key=_natural) == [*map(Path, ["9", "10", "a", "b9", "b9c2", "b9c10", "b10",
+                                                                   "b\u00b2"])]  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "what"), [
+    ({"inputs": "a"}, "request body of an unsupported API: text-generation-inference"),
+    ({"texts": []}, "request body of an unsupported API: an embedding API"),
+    ({"usage": {}}, "server response, not a request"), ({"type": "message"}, "server response, not a request"),
+    ({"type": "other"}, "JSON, but not a request body: found keys type"),
+    (dict.fromkeys("abcdef"), "JSON, but not a request body: found keys a, b, c, d, e"),
+    ([1], "JSON, but not a request body"),
+])  # fmt: skip
+def test_json_without_a_body_is_described(tmp_path, value, what):
+    with pytest.raises(BadInput) as error:
+        read_bodies([file := put(tmp_path / "x.json", value)])
+    assert (error.value.cause, error.value.file) == (what, str(file))
+
+
+@pytest.mark.parametrize(("text", "left", "places"), [
+    (lines(ONE, TWO), 0, [1, 2]), ("\n" + lines(ONE, {"a": 1}, TWO), 1, [2, 4]),
+    (f"a\n \nb {json.dumps(ONE)}\nc {{\n", 2, [3]), ("\ufeff" + lines(ONE, TWO), 0, [1, 2]),
+])  # fmt: skip
+def test_lines_without_a_body_are_counted(tmp_path, text, left, places):
+    file = put(tmp_path / "x.jsonl", text)
+    found, without = read_bodies([file])
+    assert (without, [body.place for body in found]) == (left, [f"{file}:{number}" for number in places])
+
+
+def test_several_paths_are_read_in_order_and_each_has_a_body(tmp_path):
+    one, two = put(tmp_path / "1.json", ONE), put(tmp_path / "d" / "2.json", TWO)
+    put(tmp_path / "d" / "3.json", {"a": 1})
+    found, left = read_bodies([two.parent, one])
+    assert [(body.place, body.body) for body in found] == [("2.json", TWO), (str(one), ONE)] and left == 1
+    with pytest.raises(BadInput, match="folder contains no request bodies"):
+        read_bodies([one, (tmp_path / "d" / "e").mkdir() or tmp_path / "d" / "e"])
+
+
+@pytest.mark.parametrize(("text", "are"), [
+    ("text", False), ('{"a": 1}', False), ('{"contents": 1}', True), ('{"a": {"messages": 1', True),
+    ("\n\n" + json.dumps(ONE), True), ('[1, 2]', False), ('{"a": 1}\n{"prompt": "x"}', True), ("", False),
+])  # fmt: skip
+def test_files_that_begin_with_json_of_a_request_are_bodies(tmp_path, text, are):
+    file = str(put(tmp_path / "x", text))
+    assert are_bodies([file]) is are and are_bodies([file, str(LOG)]) is False
+    assert are_bodies([str(tmp_path), file]) is are

@@ -7,7 +7,7 @@ import copy
 import pytest
 
 from cachesim.tools.request_bodies.changed_messages import _removed_count
-from cachesim.tools.request_bodies.changed_tools import KEYS, LIST, ONE, ORDER, tools_change
+from cachesim.tools.request_bodies.changed_tools import KEYS, LIST, ONE, ORDER, name_of, tools_change
 from tests.unit.tools.request_bodies.made import TOOLS
 
 
@@ -41,3 +41,30 @@ def test_a_change_of_tools_has_its_kind_and_names(new, found):
 ])  # fmt: skip
 def test_leading_entries_are_removed_until_the_rest_begins_alike(longer, shorter, count):
     assert _removed_count(longer, shorter) == count
+
+
+def named(*names):
+    return [{"name": name} for name in names]
+
+
+@pytest.mark.parametrize(("old", "new", "found"), [
+    ([{"required": ["a", "b"], "name": "f"}], [{"required": ["b", "a"], "name": "f"}], (KEYS, "f")),
+    ([{"enum": [{"b": [1, 2]}], "name": "f"}], [{"enum": [{"b": [2, 1]}], "name": "f"}], (KEYS, "f")),
+    ([{"enum": [1, 1], "name": "f"}], [{"enum": [1, 2], "name": "f"}], (ONE, "f")),
+    (named("a"), named("a", "a"), (LIST, "added a")), (named("b", "a", "c"), named("c"), (LIST, "removed a, b")),
+    (named(), named("a", "b", "c", "d"), (LIST, "added a, b, c, d")),
+    (named(), named("a", "b", "c", "d", "e"), (LIST, "added a, b, c, d, ... (5)")),
+    (named("a"), named("b"), (LIST, "added b, removed a")), (["x"], ["y"], (ONE, "?")), ([5], [], (LIST, "removed ?")),
+    ([{"name": "a", "n": 1}, {"name": "b"}], [{"name": "b"}, {"name": "a", "n": 2}], (ONE, "a")), ([], [], ("", "")),
+])  # fmt: skip
+def test_changed_lists_names_and_definitions(old, new, found):
+    assert change(old, new) == found
+
+
+@pytest.mark.parametrize(("tool", "name"), [
+    ({"function": {"name": "f"}, "name": "g"}, "f"), ({"function": {}, "name": "g"}, "?"), ({"name": "g"}, "g"),
+    ({"function": "f", "type": "web"}, "web"), ({"name": "g", "type": "web"}, "g"), ({"name": 5}, "?"), ({}, "?"),
+    ("f", "?"), (None, "?"),
+])  # fmt: skip
+def test_a_tool_has_the_name_of_its_format(tool, name):
+    assert name_of(tool) == name

@@ -129,3 +129,29 @@ def test_a_first_message_that_lost_a_stretch_is_long_enough_to_recognise(part, w
     for old, new in ((part, whole), (whole, part)):
         found = links(chat(old), chat(new, "Done.", "Thank you."))
         assert found[1].before == (0 if continues else -1)
+
+
+def of_system(text):
+    return {"model": "m", "messages": [{"role": "system", "content": text}]}
+
+
+@pytest.mark.parametrize(("old", "new", "before"), [
+    (TEXT[:100], TEXT[:60] + "x" * 9, 0), (TEXT[:100], TEXT[:60] + "x" * 400, -1), ("y", "z" * 400, -1),
+])  # fmt: skip
+def test_a_request_of_system_messages_continues_what_is_most_of_it(old, new, before):
+    assert links(of_system(old), of_system(new))[1].before == before
+
+
+def test_a_first_message_is_compared_with_that_of_the_nearest_prompt_and_of_the_request_before():
+    first = "Please sort the names of all the files in this folder for me."
+    other = "Draw a map of the whole island, with all of its rivers."
+    edited = first.replace("names", "sizes")
+    assert links(chat(first), chat(other), chat(edited))[2].before == 0
+    assert links(chat(other, system="Another system."), chat(first), chat(edited, system=LONG))[2].before == 1
+    assert links(chat(first), chat(edited, system="Something else."))[1].before == -1
+    assert links(chat(first), of_system(LONG), chat(edited))[2].before in (0, -1)
+
+
+def test_a_request_of_system_messages_has_no_first_message_to_compare():
+    found = links(chat("Draw a map of the whole island.", system=LONG), of_system(LONG), chat("Sort it.", system=LONG))
+    assert [one.before for one in found][2] == -1

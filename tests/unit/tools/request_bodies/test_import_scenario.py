@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from cachesim.base import limits
@@ -256,3 +258,10 @@ def test_what_a_prompt_is_computed_under_leaves_out_the_scale_0():
     assert adapter_keys(bodies, "1,0") == [one, one, one, none]
     assert adapter_keys(bodies, "x,-0.5,0")[0] == frozenset({(1, -0.5)})
     assert (scales_option(PROFILE), scales_option("mlx_lm@0.31.3")) == ("lora_scaled", "")
+
+
+def test_the_model_may_be_a_file(tmp_path):
+    sizes = {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4}
+    (tmp_path / "config.json").write_text(json.dumps(sizes))
+    found = simulated(record(20), profile="vllm@0.33.0", model=str(tmp_path))
+    assert (found.scenario.model, found.scenario.server["real_model"]) == ("A", str(tmp_path / "config.json"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import copy
+import hashlib
 import io
 import json
 import re
@@ -14,7 +15,7 @@ from rich.console import Console
 
 from cachesim.tools.request_bodies.body import BodyText
 from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
-from cachesim.tools.request_bodies.media_parts import MARKER, split_at_media
+from cachesim.tools.request_bodies.media_parts import MARKER, media_list, media_part, split_at_media
 from cachesim.tools.request_bodies.report import bodies_report
 from tests.unit.tools.request_bodies.made import LONG, TOOLS, found
 
@@ -248,3 +249,38 @@ def test_a_raw_prompt_is_split_at_its_markers(text, pieces):
 
 def test_a_raw_prompt_without_media_keeps_its_markers():
     assert [*split_at_media(f"a{MARKER}", None, "p", "m")] == [("p", f"a{MARKER}")]
+
+
+def part(**values):
+    return media_part({"type": "image", **values}, "p").text
+
+
+def digest(*values):
+    """Return the part that has these names and bytes."""
+    found = hashlib.sha256(b"".join(b"%d %d %s%s" % (len(name), len(value), name, value) for name, value in values))
+    return f"<image {sum(len(value) for _, value in values)} bytes {found.hexdigest()[:16]}>"
+
+
+@pytest.mark.parametrize(("values", "leaves"), [
+    ({"b": "x", "a": "yz"}, [(b"a", b"yz"), (b"b", b"x")]), ({"a": 5}, [(b"a", b"5")]),
+    ({"a": None}, [(b"a", b"null")]),
+    ({"a": ["x", True]}, [(b"a", b"x"), (b"a", b"true")]), ({"a": {"c": "x", "b": [1]}}, [(b"b", b"1"), (b"c", b"x")]),
+    ({"data": "QUI="}, [(b"data", b"AB")]), ({"file_data": "QUI="}, [(b"data", b"AB")]),
+    ({"a": "QUI="}, [(b"a", b"QUI=")]),
+    ({"data": "QU"}, [(b"data", b"QU")]), ({"url": "data:image/png;base64,QU I="}, [(b"data", b"AB")]),
+    ({"url": "DATA:;base64,QUI="}, [(b"data", b"AB")]),
+    ({"url": "data:text/plain,QUI="}, [(b"url", b"data:text/plain,QUI=")]),
+    ({"url": "http:;base64,QUI="}, [(b"url", b"http:;base64,QUI=")]),
+    ({"url": "data:;base64"}, [(b"url", b"data:;base64")]),
+    ({"url": "data:;base64,Q"}, [(b"url", b"data:;base64,Q")]), ({"a": "\ud800"}, [(b"a", b"\xed\xa0\x80")]),
+    ({"a": "x", "id": "y", "b": {"format": "z", "c": "w"}}, [(b"a", b"x"), (b"c", b"w")]),
+    ({"a": {5: "x"}}, [(b"5", b"x")]), ({}, []),
+])  # fmt: skip
+def test_a_part_is_its_bytes_in_the_order_of_their_names(values, leaves):
+    assert part(**values) == digest(*leaves)
+
+
+def test_a_list_of_images_has_a_part_for_each():
+    image = digest((b"data", b"AB"))
+    assert media_list(["QUI=", "QUI="], "p") == [BodyText("image", f"p[{at}]", image) for at in (0, 1)]
+    assert media_list("QUI=", "p") == media_list(None, "p") == []

@@ -89,3 +89,14 @@ def test_paths_lead_into_the_value():
 ])  # fmt: skip
 def test_characters_of_json_text_are_counted_as_the_string_has_them(text, escaped, plain):
     assert _unescaped(text, escaped) == plain
+
+
+def test_a_place_belongs_to_the_part_that_contains_it():
+    one = rendered(chat("Hello", system=""))
+    assert [one.start(at) for at in (0, 16, 17, 18, 21, 22)] == [0, 0, 17, 17, 17, 22]
+    assert one.starts == [0, 17, 22, 33] and one.text[17:22] == "Hello"
+    assert one._replace(starts=[]).start(5) == 0 and one._replace(starts=[3, 9]).start(2) == 3
+
+
+def test_a_broken_escape_counts_as_it_is_written():
+    assert _unescaped("\\u12" + "x" * 40, 30) == 30

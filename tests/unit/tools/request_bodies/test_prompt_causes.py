@@ -213,3 +213,14 @@ def test_a_raw_prompt_differs_by_the_smallest_change_that_explains_it(old, new, 
 def test_lines_at_a_fixed_distance_from_the_end_are_moving_and_others_moved(monkeypatch, moved, cause):
     monkeypatch.setattr(prompt_causes, "find_moved_lines", lambda a, b, at: moved)
     assert _moved_lines("a", "b", 0) == cause
+
+
+def test_tools_that_only_moved_to_a_new_system_message_are_not_the_cause(tmp_path):
+    data = found(tmp_path, chat(U1, system="", tools=TOOLS), chat(U1, A1, U2, system="Be kind.", tools=TOOLS))
+    assert data["requests"][1]["cause"] == "inserted"
+
+
+def test_an_image_that_changed_with_its_text_is_the_cause(tmp_path):
+    data = found(tmp_path, chat(user(image("AAAA"), texted(U1)), A1, U2),
+                 chat(user(image("BBBB"), texted(f"{U1} And why.")), A1, U2, A2, U3))  # fmt: skip
+    assert (data["requests"][1]["cause"], data["requests"][1]["path"]) == ("image", "messages[1].content[0]")

@@ -14,7 +14,13 @@ from cachesim.scenarios.notation.canonical_text import spell
 from cachesim.tools.advise.saved_tokens import saved_tokens
 from cachesim.tools.request_bodies.command import repair_case
 from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
-from cachesim.tools.request_bodies.sent_again import ChangedRegion, find_region
+from cachesim.tools.request_bodies.sent_again import (
+    ChangedRegion,
+    TokenPositions,
+    find_region,
+    reordered_lines,
+    sent_ranges,
+)
 from tests.unit.tools.request_bodies.made import LONG, TOOLS, chat
 
 ASKED = "Tell me about the number N, and about all of its friends and relatives, please. " * 5
@@ -93,3 +99,89 @@ def test_the_words_of_a_date(tmp_path):
 def test_the_region_ends_where_the_rest_follows(old, new, region):
     start = next(i for i, (x, y) in enumerate(zip(old, new, strict=False)) if x != y)
     assert find_region(old, new, start, (len(old),)) == region
+
+
+@pytest.mark.parametrize(("size", "is_found"), [(16, False), (17, True)])
+def test_a_text_that_is_sent_again_is_not_shorter_than_sixteen_characters(size, is_found):
+    old = "head " + "one tail and more of it"[:size]
+    found = find_region(old, f"head new {old[5:]}", 5, (len(old),))
+    assert found == (ChangedRegion(5, 5, 9, len(old)) if is_found else None)
+
+
+def test_the_region_ends_at_the_first_end_whose_text_follows():
+    old, new = "head one tail of this text.END", "head other tail of this text.more"
+    assert find_region(old, new, 5, (30, 27)) == ChangedRegion(5, 8, 10, 27)
+    assert find_region(old, new, 5, (27, 26)) == ChangedRegion(5, 8, 10, 27)
+    assert find_region(old, new, 5, ()) is None
+
+
+def test_the_smallest_region_counts_if_the_rest_occurs_twice():
+    tail = " and the rest of it"
+    old, new = f"head one{tail}", f"head two{tail} or one{tail}"
+    assert find_region(old, new, 5, (len(old),)) == ChangedRegion(5, 5, len(new) - len(tail) - 3, len(old))
+
+
+class Words:
+    """Tokenizer whose tokens are characters."""
+
+    def tokens(self, text):
+        return [*map(ord, text)]
+
+
+def ranges(old, new, ends=None, answer="", answer_size=0, shared=None):
+    start = next(i for i, (x, y) in enumerate(zip(old, new, strict=False)) if x != y)
+    region = find_region(old, new, start, [len(old)] if ends is None else ends)
+    tokens = TokenPositions(old, len(old), Words())
+    return [tuple(one) for one in sent_ranges(tokens, new, region, start if shared is None else shared, answer,
+                                              answer_size)]  # fmt: skip
+
+
+def test_the_changed_text_comes_first_then_the_rest_and_the_answer():
+    old = "head one tail of this long text"
+    assert ranges(old, "head two tail of this long text") == [(-1, 3), (8, 23)]
+    assert ranges(old, "head tail of this long text") == [(9, 22)]
+    assert ranges(old, "head two tail of this long text.said", answer=".said", answer_size=3) == [
+        (-1, 3), (8, 23), (31, 3)]  # fmt: skip
+    assert ranges(old, "head two tail of this long text.other", answer=".said", answer_size=3) == [(-1, 3), (8, 23)]
+    assert ranges(old, "head two tail of this long tex.said", [30], ".said", 3) == [(-1, 3), (8, 22)]
+
+
+END = "and the end of this text, which both of them have"
+LINES = ["- one: the first", "- two: the second", "- six: the last"]
+
+
+def lines(*order):
+    return "Tools:\n" + "".join(f"{LINES[i]}\n" for i in order) + END
+
+
+def test_reordered_lines_keep_their_common_beginning():
+    """The lines begin at token 7, 24 and 42; two tokens of the first are shared. The second line of the new text takes
+    its beginning from the line of the old text at that place."""
+    assert ranges(lines(0, 1, 2), lines(1, 0, 2)) == [(26, 16), (24, 2), (9, 15), (42, 65)]
+    assert ranges(lines(0, 1, 2), lines(2, 1, 0)) == [(44, 14), (24, 2), (26, 16), (42, 2), (9, 15), (58, 49)]
+
+
+@pytest.mark.parametrize(("old", "new", "shared"), [
+    (lines(0, 1, 2), lines(1, 0, 2), 6), (lines(0, 1, 2), lines(1, 0, 2), 24),
+    (lines(0, 1, 2), lines(1, 0, 2).replace("second", "other"), 9), (f"one - two {END}",
+                                                                     f"two - one {END}", 0),
+])  # fmt: skip
+def test_other_lines_are_not_reordered(old, new, shared):
+    start = next(i for i, (x, y) in enumerate(zip(old, new, strict=False)) if x != y)
+    region = ChangedRegion(start, len(old) - len(END), len(new) - len(END), len(old))
+    assert reordered_lines(TokenPositions(old, len(old), Words()), new, region, shared) == []
+
+
+def test_a_character_is_at_a_token_from_the_end():
+    tokens = TokenPositions("abcdef", 9, Words())
+    assert [tokens.at(at) for at in (0, 1, 5, 6)] == [3, 4, 8, 9] and TokenPositions("abcdef", 4, Words()).at(0) == 0
+    assert (tokens.count(""), tokens.count("ab")) == (0, 2)
+
+
+@pytest.mark.parametrize(("changed", "is_found"), [(40, True), (41, False)])
+def test_half_of_the_rest_must_follow(changed, is_found):
+    """The text after the common beginning has 80 characters; its last 40 are searched."""
+    old = "head " + "a" * changed + "".join(chr(200 + at) for at in range(80 - changed))
+    new = "head b" + old[5 + changed :]
+    found = find_region(old, new, 5, (len(old),))
+    assert found == (ChangedRegion(5, 5 + changed, 6, len(old)) if is_found else None)

@@ -9,9 +9,10 @@ import pytest
 from cachesim.base import limits
 from cachesim.base.errors import BadInput
 from cachesim.tools.request_bodies.api_forms import bodies_of
+from cachesim.tools.request_bodies.body import Body
 from cachesim.tools.request_bodies.body_files import FoundBody
 from cachesim.tools.request_bodies.import_bodies import ImportOptions
-from cachesim.tools.request_bodies.template import TemplateSource, read_template, render
+from cachesim.tools.request_bodies.template import TemplateSource, _chat, is_template_option, read_template, render
 from tests.unit.tools.request_bodies.made import LONG, TOOLS, chat, found
 
 pytest.importorskip("jinja2")
@@ -181,3 +182,44 @@ def test_of_named_templates_the_default_is_taken_else_the_first(tmp_path):
     for templates, source in ((named, "D"), (named[:1], "T")):
         file.write_text(json.dumps({"chat_template": templates}))
         assert read_template(file).source == source
+
+
+@pytest.mark.parametrize(("value", "text"), [("<s>", "<s>"), ({"content": "<s>"}, "<s>"), ({"content": 5}, ""),
+                                            (None, ""), (5, "")])  # fmt: skip
+def test_special_tokens_of_a_configuration_are_variables(tmp_path, value, text):
+    file = tmp_path / "tokenizer_config.json"
+    file.write_text(json.dumps({"chat_template": "x", "bos_token": value, "eos_token": "</s>"}))
+    assert read_template(file) == TemplateSource("x", {"bos_token": text, "eos_token": "</s>"})
+
+
+def test_a_template_of_a_file_has_no_special_tokens(tmp_path):
+    (tmp_path / "t.jinja").write_text("{{ x }}")
+    assert read_template(tmp_path / "t.jinja") == TemplateSource("{{ x }}", {"bos_token": "", "eos_token": ""})
+    (tmp_path / "t.json").write_text("[1]")
+    with pytest.raises(BadInput) as error:
+        read_template(tmp_path / "t.json")
+    assert (error.value.cause, error.value.file) == ("contains no chat template", str(tmp_path / "t.json"))
+
+
+def test_raw_prompts_are_not_rendered():
+    raw = {"prompt": "a"}
+    assert texts("x", raw, raw) == [None, None] and texts("x", raw, chat("a")) == [None, "x"]
+    assert render(TemplateSource("{% broken", {}), bodies(raw), "t") == [None]
+
+
+@pytest.mark.parametrize(("parameters", "variables"), [
+    ({}, {}), ({"thinking": 1, "top_k": 2}, {"thinking": 1}),
+    ({"chat_template_kwargs": {"a": 1, "messages": 5, "enable_thinking": 2}, "enable_thinking": 3},
+     {"a": 1, "enable_thinking": 3}), ({"chat_template_kwargs": [1]}, {}), ({"chat_template_kwargs": {5: 1}}, {}),
+])  # fmt: skip
+def test_a_template_has_the_options_of_the_body(parameters, variables):
+    body = Body("", parameters=parameters, chat=[{"role": "user"}])
+    assert _chat(body) == {**variables, "messages": [{"role": "user"}], "tools": None}
+
+
+@pytest.mark.parametrize(("name", "is_option"), [
+    ("thinking", True), ("chat_template_kwargs", True), ("chat_template_kwargs.a", True), ("top_k", False),
+    ("thinking.a", False), ("chat_template", False),
+])  # fmt: skip
+def test_variables_of_templates_are_options(name, is_option):
+    assert is_template_option(name) is is_option

@@ -7,8 +7,9 @@ import json
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.tools.request_bodies.body import token_character
 from cachesim.tools.request_bodies.import_bodies import ImportOptions
-from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer, read_tokenizer
+from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer, TokenPrompts, read_tokenizer
 from tests.unit.tools.request_bodies.made import LONG, chat, found
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -148,3 +149,21 @@ def test_a_vocabulary_of_150_000_tokens_fits_the_default_limits(tmp_path):
     text = "The rules of this place are many. " * 30_000
     assert len(tokens) > 150_000
     assert list(read_tokenizer(tmp_path / "tokenizer.json").tokens(text)) == inner.encode(text).ids
+
+
+def test_tokens_of_a_client_are_counted_and_other_texts_estimated():
+    own, count = "".join(map(token_character, (0, 5, 9))), EstimatingTokenizer()
+    assert [len(count.tokens(text)) for text in (own, "", "abcd", "abcde", "\u00e9\u00e9\u00e9", f"{own}a")] == [
+        3, 0, 1, 2, 2, 4]  # fmt: skip
+    texts = (own, 2), ("abcdefgh", 7), ("abcdefgh", 8), (f"ab{own}", 3)
+    assert [count.shared(text, "", at) for text, at in texts] == [2, 1, 2, 1]
+
+
+def test_prompts_of_tokens_have_as_many_tokens_as_characters():
+    count = TokenPrompts()
+    assert (len(count.tokens("abc")), count.shared("abc", "abd", 2), count.exact) == (3, 2, True)
+    assert count.name == "tokens of the requests" and count.close() is None
+
+
+def test_the_tokens_of_a_file_are_compared_by_the_caller(as_json):
+    assert read_tokenizer(as_json).shared("a", "a", 1) is None

@@ -35,7 +35,7 @@ def test_both_kinds_of_files_have_the_same_tokens(tmp_path):
 
 
 def test_the_prompt_of_a_tokenizer_json_is_neither_cut_nor_filled():
-    short = {"truncation": {"direction": "Right", "max_length": 2, "strategy": "LongestFirst", "stride": 0}}
+    short = {"truncation": {"direction": "Right", "max_length": 1, "strategy": "LongestFirst", "stride": 0}}
     filled = {"padding": {"strategy": {"Fixed": 12}, "direction": "Right", "pad_to_multiple_of": None, "pad_id": 0,
                           "pad_type_id": 0, "pad_token": "a"}}  # fmt: skip
     assert words(as_json(**short, **filled), "hello", gguf=False) == ["hel", "lo"]
@@ -93,3 +93,29 @@ def test_a_text_that_the_tokenizer_rejects_is_refused(monkeypatch):
     monkeypatch.setattr(tokenizer_parser, "_of_gguf", lambda data: Rejecting())
     with pytest.raises(BadInput, match="the tokenizer rejects a prompt: abc: surrogates not allowed"):
         open_parser({"gguf": True}, b"")({"text": "abc"})
+
+
+def test_a_merge_has_two_words(monkeypatch):
+    """The second word of a merge may contain a space; here the vocabulary lacks it."""
+    keys = dict(zip(tokenizer_parser._KEYS, ["gpt2", "gpt-2", ["a", "b", "c", "abc"], ["a b c"], [1, 1, 1, 1]],
+                    strict=True))  # fmt: skip
+    monkeypatch.setattr(tokenizer_parser, "gguf_keys", lambda data, names: keys)
+    assert open_parser({"gguf": True}, b"")({"text": "abc"}) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("gguf", [True, False])
+def test_a_lack_of_memory_is_not_the_fault_of_the_file(monkeypatch, gguf):
+    def fail(*_, **__):
+        raise MemoryError
+
+    class Failing:
+        from_buffer = from_str = encode = staticmethod(fail)
+
+    keys = dict(zip(tokenizer_parser._KEYS, ["gpt2", "gpt-2", ["a"], [], [1]], strict=True))
+    monkeypatch.setattr(tokenizer_parser, "gguf_keys", lambda data, names: keys)
+    monkeypatch.setattr(tokenizer_parser, "Tokenizer", Failing)
+    with pytest.raises(MemoryError):
+        open_parser({"gguf": gguf}, b"")
+    monkeypatch.setattr(tokenizer_parser, "_of_gguf", lambda data: Failing)
+    with pytest.raises(MemoryError):
+        open_parser({"gguf": True}, b"")({"text": "a"})

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
+from cachesim.base.errors import BadInput
 from cachesim.base.pool import CompletedItem, KilledItem
 from cachesim.judging.fault_kinds import FaultKind
 from cachesim.tools.search import campaign_jobs as jobs
@@ -196,3 +198,47 @@ def test_only_failures_that_no_stored_case_shows_are_shrunk_in_their_order(monke
     search.corpus = [StoredCaseResult("x.toml", [FOUND._replace(kind="b")])]
     search.shrink()
     assert asked == [4, 9]
+
+
+class TimedPool:
+    """Pool that notes what it is given."""
+
+    asked = None
+
+    def __init__(self, do, number):
+        self.asked.append(("made", number))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.asked.append("closed")
+
+    def each(self, shares, left):
+        self.asked.append(("each", left()))
+        yield from ((share, 2 * share) for share in shares)
+
+
+def test_jobs_with_a_time_limit_run_in_processes_that_can_be_killed(monkeypatch):
+    monkeypatch.setattr(jobs, "Pool", TimedPool)
+    monkeypatch.setattr(TimedPool, "asked", [])
+    search = CampaignSearch(PLAN, Campaign(PLAN.profile), None, UNLIMITED, 3, "")
+    assert list(search._spread(None, [1, 2], lambda: 9.0)) == [(1, 2), (2, 4)]
+    assert TimedPool.asked == [("made", 3), ("each", 9.0), "closed"]
+    monkeypatch.setattr(jobs, "finished", lambda do, shares, number: iter([(do, [*shares], number)]))
+    assert list(search._spread("do", iter([1, 2]), lambda: None)) == [("do", [1, 2], 3)]
+    assert len(TimedPool.asked) == 3
+
+
+def test_stored_cases_are_those_of_the_engine(monkeypatch, tmp_path):
+    files = [SimpleNamespace(engine=engine, file=name) for engine, name in (
+        ("mlx_lm", "b.toml"), ("vllm", "c.toml"), ("mlx_lm", "a.toml"))]  # fmt: skip
+    monkeypatch.setattr(jobs, "inside", lambda folder: folder)
+    monkeypatch.setattr(jobs, "load_each", lambda folder, known: iter(files))
+    assert jobs.stored_cases(tmp_path, PLAN, set()) == ["b.toml", "a.toml"]
+    files[:] = files[1:2]
+    with pytest.raises(BadInput, match="the folder contains no scenario for mlx_lm"):
+        jobs.stored_cases(tmp_path, PLAN, set())
+    files.append(BadInput("broken"))
+    with pytest.raises(BadInput, match="broken"):
+        jobs.stored_cases(tmp_path, PLAN, set())

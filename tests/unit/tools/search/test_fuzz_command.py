@@ -14,7 +14,7 @@ from unittest.mock import patch
 import pytest
 
 from cachesim.base import exits
-from cachesim.base.errors import BadInput, Terminated
+from cachesim.base.errors import BadInput, Terminated, Unwritable
 from cachesim.base.files import locked
 from cachesim.cli.main import main
 from cachesim.judging.fault_kinds import FaultKind
@@ -400,3 +400,89 @@ def test_an_interrupted_search_on_real_servers_prints_its_part(capsys, monkeypat
 def test_options_of_a_simulated_search_do_not_go_with_real(capsys, words):
     code, _, err = call(capsys, "fuzz", "--real", "b1", *words)
     assert code == exits.BAD_INPUT and f"{words[0]} does not go with --real" in err
+
+
+@pytest.mark.parametrize(("words", "cause"), [
+    (("--examples", "0"), "--examples must be at least 1"),
+    (("--against", "ik_llama@main"), "--against 'ik_llama@main' is the rule set of -p itself (name another one)"),
+    (("--model", "ZZ"), "unknown model for this engine: 'ZZ'"),
+])  # fmt: skip
+def test_a_search_that_would_find_nothing_is_refused(capsys, given, words, cause):
+    code, out, err = call(capsys, *SEARCH, *words)
+    assert (code, out, given.asked) == (exits.BAD_INPUT, "", []) and cause in err
+
+
+def test_a_search_ends_at_a_file_that_cannot_be_written(capsys, given, monkeypatch):
+    work = campaign_jobs.work
+
+    def full(job):
+        if job.first:
+            raise Unwritable("no space left", file="x")
+        return work(job)
+
+    monkeypatch.setattr(campaign_jobs, "work", full)
+    code, out, err = call(capsys, *SEARCH, "--examples", "60", "--json")
+    assert code == exits.BROKEN and json.loads(out)["examples"] == 50 and given.shrunk == []
+    assert "x: no space left; results so far" in err
+    given.found = []
+    assert call(capsys, *SEARCH, "--examples", "60", "--json")[0] == exits.BAD_INPUT
+
+
+def test_a_stored_case_that_cannot_run_is_bad_input(capsys, given, tmp_path, monkeypatch):
+    given.found = []
+    results = [campaign_jobs.StoredCaseResult("a.toml", ()), campaign_jobs.StoredCaseResult("b.toml", (), "cannot run")]
+    monkeypatch.setattr(campaign_jobs, "stored_cases", lambda folder, plan, known: ["a.toml", "b.toml"])
+    for own, code in ((results[:1], exits.HOLDS), (results, exits.BAD_INPUT),
+                      ([results[0]._replace(found=(ONE,))], exits.BROKEN)):  # fmt: skip
+        monkeypatch.setattr(campaign_jobs.CampaignSearch, "check", lambda self, files, own=own: self.corpus.extend(own))
+        assert call(capsys, *SEARCH, "--examples", "5", "--corpus", tmp_path, "--json")[0] == code
+
+
+@pytest.mark.parametrize(("words", "missing", "is_said"), [
+    (["--toml"], False, True), ([], False, False), ([], True, True)])
+def test_scenario_files_are_printed_if_asked_for_or_not_written(capsys, monkeypatch, words, missing, is_said):
+    one = {"property": "survives", "shrunk": True, "toml": "a file"}
+    args = SimpleNamespace(json=False, toml=bool(words))
+    folder = SimpleNamespace(missing={"group"} if missing else set())
+    monkeypatch.setattr(campaign_folder, "group_of", lambda failure: "group")
+    monkeypatch.setattr(campaign_folder, "with_failures", lambda data: data)
+    monkeypatch.setattr("cachesim.tools.search.report.fuzz_report", lambda data: "the report")
+    others = [{**one, "shrunk": False}, {name: value for name, value in one.items() if name != "toml"}]
+    fuzz_command._tell({"failures": [*others, one]}, args, folder)
+    assert capsys.readouterr().out == ("a file\n\n" if is_said else "") + "the report\n"
+    fuzz_command._tell({"failures": [one]}, args, None)
+    assert capsys.readouterr().out == ("a file\n\n" if words else "") + "the report\n"
+
+
+class Clock:
+    """Clock whose time to run conversations is over after some looks."""
+
+    def __init__(self, looks, shrinks=0):
+        self.looks, self.to_shrink = looks, lambda: shrinks
+
+    def to_play(self):
+        self.looks -= 1
+        return max(0, self.looks)
+
+
+def test_a_search_on_real_servers_ends_with_its_time(monkeypatch, capsys):
+    real, stops = GivenSearches(), []
+    real.run = lambda number, stop: stops.append((number, stop()))
+    monkeypatch.setattr(fuzz_command, "real_runs", lambda args: real)
+    args = SimpleNamespace(**dict.fromkeys(("profile", "against", "properties", "out", "corpus", "on", "gguf")),
+                           minutes=5, examples=2, no_shrink=False, json=True)  # fmt: skip
+    plan = SimpleNamespace(seed=4, models=())
+    assert fuzz_command._search_real(args, plan, Clock(4)) == exits.HOLDS
+    assert stops == [(0, True), (1, True), (2, True)] and real.asked == (4, (), True)
+    args.minutes = None
+    fuzz_command._search_real(args, plan, Clock(9, shrinks=1))
+    assert stops[3:] == [(0, False), (1, False)]
+
+
+@pytest.mark.parametrize(("left", "is_time"), [(None, True), (0.5, True), (1, True), (0, False), (0.0, False)])
+def test_causes_are_sought_while_there_is_time(capsys, given, monkeypatch, left, is_time):
+    asked = []
+    monkeypatch.setattr(campaign_jobs.CampaignClock, "to_shrink", lambda self: left)
+    monkeypatch.setattr(failure_causes, "with_causes", lambda data, plan, more: asked.append((plan, more())) or data)
+    call(capsys, *SEARCH, "--examples", "5", "--no-shrink", "--json")
+    assert asked == [(given.asked[0].plan, is_time)]

@@ -14,6 +14,7 @@ from cachesim.engines.llama_cpp.memory.context import CommonMemory
 from cachesim.engines.llama_cpp.rules.checkpoint_restore import ResumePlace
 from cachesim.engines.llama_cpp.rules.prompt_cache import Admission
 from cachesim.engines.mlx_lm.lru.rules_insert import StoredKeyTreatment
+from cachesim.engines.registry import profiles
 from cachesim.engines.rule import RULES
 from cachesim.events import Decided, Log
 from cachesim.judging.fault_kinds import FaultKind
@@ -25,6 +26,8 @@ from cachesim.tools.search.properties import (
     accounting,
     answered,
     limits,
+    memory_sound,
+    seq_rm_atomic,
     stored_equals_cold,
     survives,
     warm_equals_cold,
@@ -36,6 +39,7 @@ WRONG = ((StoredObject("entry", 0, (1, 2), 2, (), None), wrong("provenance", Fau
 def conversation(*steps, armed=(), **answer):
     """Return a run with the given decisions (rule, value) of each step and the objects stored after the last step."""
     log, records = Log(), []
+    assert profiles()                                         # imports the rules of every engine
     for number, decisions in enumerate(steps):
         log.mark()
         for rule, value in decisions:
@@ -210,3 +214,43 @@ def test_the_first_limit_that_is_exceeded_is_told():
     one.steps = [one.steps[0]._replace(over=(first, second)), one.steps[1]._replace(over=(second,))]
     assert [(found.step, found.deciding, found.numbers["held"]) for found in limits(one)] == [(0, "entries", 3)]
     assert list(limits(conversation([]))) == []
+
+
+def run_of(*steps, torn=(), unsound=()):
+    """Return a run with these answers and verdicts."""
+    answers = [Answer(number, deciding="R", done=True, **answer) for number, (answer, _) in enumerate(steps)]
+    records = [StepRecord(number, Request((1, 2)), answers[number], verdict, verdict, (), ())
+               for number, (_, verdict) in enumerate(steps)]  # fmt: skip
+    log = Log()
+    for _ in steps:
+        log.mark()
+    made = CheckedRun(from_line("A2"), "llama_cpp@b10587", log, records)
+    made.torn, made.unsound = list(torn), list(unsound)
+    return made
+
+
+def names(found):
+    return [(one.name, one.step, one.kind, dict(one.numbers), one.deciding) for one in found]
+
+
+def test_the_first_request_that_the_server_does_not_survive_is_found():
+    died = {"died": True, "error": "row 5: gone", "error_numbers": {"row": 5}}
+    found = survives(run_of(({}, CORRECT), (died, CORRECT), (died, CORRECT)))
+    assert names(found) == [("survives", 1, "row n", {"row": 5, "error": "row 5: gone"}, "")]
+    [named] = survives(run_of(({**died, "error_kind": "kind"}, CORRECT)))
+    assert named.kind == "kind" and names(survives(run_of(({}, CORRECT)))) == []
+
+
+def test_the_first_request_without_an_answer_is_found():
+    waits = wrong("unanswered", FaultKind.UNANSWERED, decision="x")
+    found = answered(run_of(({}, CORRECT), ({}, waits), ({}, waits)))
+    numbers = {"decision": "x", "error": waits.why, "status": 0}
+    assert names(found) == [("answered", 1, FaultKind.UNANSWERED, numbers, "R")]
+
+
+def test_only_the_first_torn_removal_and_the_first_unsound_step_are_found():
+    numbers = {"seq": 0}
+    made = run_of(torn=[(3, numbers), (4, {})], unsound=[(5, FaultKind.GAP, numbers), (6, FaultKind.GAP, {})])
+    assert names(seq_rm_atomic(made)) == [("seq-rm-atomic", 3, FaultKind.TORN, numbers, "")]
+    assert names(memory_sound(made)) == [("memory-sound", 5, FaultKind.GAP, numbers, "")]
+    assert names(seq_rm_atomic(run_of())) == names(memory_sound(run_of())) == []

@@ -12,8 +12,8 @@ from cachesim.base.errors import CAUSE
 from cachesim.cli.main import main
 from cachesim.judging.fault_kinds import SENTENCES, FaultKind
 from cachesim.scenarios.load import load
-from cachesim.tools.search.property_failure import PropertyFailure
-from cachesim.tools.search.run_properties import INNER, OUTER, WIDE, crashed
+from cachesim.tools.search.property_failure import PropertyFailure, exit_code, parse_finding
+from cachesim.tools.search.run_properties import INNER, OUTER, SIMULATOR, USERS_RULE, WIDE, crashed
 from tests.unit.tools.search.test_campaign import planted
 
 SAID = [
@@ -98,3 +98,39 @@ def test_a_campaign_of_an_older_form_or_of_other_code_is_refused_in_one_line(cap
         capsys.readouterr()
         assert main(argv) == exits.BAD_INPUT
         assert f"{file}: not a campaign: " in (err := capsys.readouterr().err) and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(("finding", "label"), [
+    (PropertyFailure(USERS_RULE, 0, "KeyError", {"error": "x"}, "MY-RULE"), "KeyError at MY-RULE"),
+    (PropertyFailure(SIMULATOR, 0, "KeyError", {"error": "x"}, "submit"), "KeyError in submit"),
+    (PropertyFailure(SIMULATOR, 0, "KeyError", {"error": "x"}), "KeyError"),
+    (PropertyFailure(SIMULATOR, 0, FaultKind.DIED, {"first": 0, "last": 9, "seed": 1, "how": "x"}), "a process died"),
+    (PropertyFailure("memory-sound", 0, FaultKind.INCONSISTENT, {"error": "x"}), "check"),
+    (PropertyFailure("survives", 0, "k", {"error": "row 5 of 9: gone"}), "row n of n"),
+    (PropertyFailure("monotone", 0, FaultKind.LESS, {}, "R"), "R"),
+])  # fmt: skip
+def test_a_group_has_its_label(finding, label):
+    assert finding.label == label
+
+
+@pytest.mark.parametrize(("name", "code"), [
+    (SIMULATOR, exits.CRASH), (USERS_RULE, exits.BAD_INPUT), ("survives", exits.BROKEN)])
+def test_a_finding_has_its_exit_code(name, code):
+    assert exit_code(name) == code
+
+
+DATA = {"name": "survives", "step": 1, "kind": "k", "numbers": {"error": "x"}, "deciding": "R", "stored": "",
+        "causes": ["a", 5]}  # fmt: skip
+
+
+def test_a_stored_finding_is_read():
+    assert parse_finding(DATA) == PropertyFailure("survives", 1, "k", {"error": "x"}, "R", "", ("a", "5"))
+
+
+@pytest.mark.parametrize(("change", "error"), [
+    ({"numbers": [1]}, TypeError), ({"numbers": {}}, KeyError), ({"numbers": {"error": ""}}, ValueError),
+    ({"numbers": {"error": ":x"}}, ValueError), ({"step": "x"}, ValueError), ({"causes": 5}, TypeError),
+])  # fmt: skip
+def test_a_broken_finding_is_refused(change, error):
+    with pytest.raises(error):
+        parse_finding({**DATA, **change})

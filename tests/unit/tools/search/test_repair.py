@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -223,3 +224,55 @@ def test_a_conversation_that_the_change_does_not_cure_or_that_crashes_is_not_shr
     found[0] = found[0]._replace(name="simulator")
     assert smallest(RepairShrink(search, 20_000_001, None)).seed == 20_000_001
     assert smallest(RepairShrink(search, "a file", None)) is None
+
+
+def smallest_of(monkeypatch, fails, change="change", holds=lambda size: True, names=("survives",)):
+    """Return the number of requests of the smallest case of a drawn one with 3, and the properties and changes asked.
+    ``fails``: whether a case with so many requests fails; ``holds``: whether it holds with the change."""
+    case = SimpleNamespace(asked=3, seed=5)
+    case.scenario = lambda profile: case.asked
+    asked = []
+
+    def run_mutated(source, search, judges, changes=()):
+        size = 3 if source == 7 else source
+        asked.append((size, tuple(search.properties), tuple(changes)))
+        bad = not holds(size) if changes else fails(size)
+        found = tuple(SimpleNamespace(name=name) for name in names) if bad else ()
+        return SimpleNamespace(found=found)
+
+    def shrink(case, fails, tries, seed):
+        for size in (2, 1):
+            smaller = SimpleNamespace(asked=size, seed=5, scenario=lambda profile, size=size: size)
+            if not fails(smaller):
+                break
+            case = smaller
+        return case
+
+    monkeypatch.setattr(repair, "draw_conversation", lambda number, engine, models: case)
+    monkeypatch.setattr(repair, "run_mutated", run_mutated)
+    monkeypatch.setattr(repair, "shrink", shrink)
+    search = MutationSearch(LATEST, ("answered", "survives"))
+    return repair.smallest(repair.RepairShrink(search, 7, change)).asked, asked
+
+
+def test_a_case_is_shrunk_while_it_fails_and_the_change_cures_it(monkeypatch):
+    assert smallest_of(monkeypatch, lambda size: size > 1)[0] == 2
+    assert smallest_of(monkeypatch, lambda size: True, holds=lambda size: size > 1)[0] == 2
+    assert smallest_of(monkeypatch, lambda size: True, None, lambda size: False)[0] == 1
+    _, asked = smallest_of(monkeypatch, lambda size: size > 1)
+    assert asked[0] == (3, ("answered", "survives"), ()) and asked[1] == (3, ("survives",), ())
+    assert asked[2] == (3, ("answered", "survives"), ("change",))
+
+
+def test_a_case_without_a_failure_of_a_property_is_left_as_it_was(monkeypatch):
+    assert smallest_of(monkeypatch, lambda size: True, names=("simulator",))[0] == 3
+    assert smallest_of(monkeypatch, lambda size: True, holds=lambda size: False)[0] == 3
+    assert repair.smallest(repair.RepairShrink(MutationSearch(LATEST, ()), "a file", None)) is None
+
+
+def test_each_group_and_each_uncured_failure_is_explained_as_a_whole_run(monkeypatch):
+    monkeypatch.setattr(repair, "explained", lambda *given: given)
+    group, left = {"findings": [{"property": "survives"}, {"property": "answered"}]}, {"text": "it died"}
+    data = repair.with_failures({"profile": "p", "groups": [group], "uncured": [left], "seed": 4})
+    assert data == {"profile": "p", "groups": [(group, "p", -1, "survives")], "uncured": [(left, "p", -1, "it died")],
+                    "seed": 4}  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from cachesim.base.console import as_text
@@ -65,3 +67,36 @@ def test_a_report_counts_requests_tokens_and_tries(monkeypatch):
                                                data["step"], data["text"])))  # fmt: skip
         assert said in text and "also fails (not shrunk): survives (" in text
         assert text.startswith(f"{data['profile']}  survives: ")
+
+
+def test_a_shrunk_case_has_the_command_that_runs_it(monkeypatch):
+    data = search(monkeypatch, "A9/B9", lambda n: ["this"]).data()
+    assert data["command"].startswith(f"cachesim run {data['line']} -p {HEAD} --model {data['model']}")
+
+
+@pytest.mark.parametrize(("name", "properties"), [
+    ("survives", ("survives",)), ("simulator", ("answered", "survives")), ("", ("answered", "survives")),
+])  # fmt: skip
+def test_the_property_of_the_first_finding_is_sought_again(monkeypatch, name, properties):
+    found = [PropertyFailure(name, 0, "k", {"error": "k"})] * bool(name)
+    monkeypatch.setattr(shrink_scenario, "shown", lambda *given: found)
+    made = ScenarioShrinking(from_line("A9"), HEAD, ["answered", "survives"], "none", 5)
+    assert (made.found, made.properties) == (found, properties)
+
+
+@pytest.mark.parametrize(("found", "unset", "is_undecided"), [
+    ([], True, True), ([], False, False), (["this"], True, False),
+])  # fmt: skip
+def test_nothing_found_is_undecided_if_a_number_was_never_written(monkeypatch, found, unset, is_undecided):
+    made = search(monkeypatch, "A9", lambda n: found)
+    monkeypatch.setattr(shrink_scenario, "observe_run", lambda *given, **more: SimpleNamespace(unset=unset))
+    assert bool(made.is_undecided) is is_undecided
+
+
+def test_every_try_is_counted(monkeypatch):
+    ticks = []
+    monkeypatch.setattr(shrink_scenario, "shown",
+                        lambda *given: [PropertyFailure("survives", 0, "k", {"error": "k"})])  # fmt: skip
+    made = ScenarioShrinking(from_line("A9/B9"), HEAD, ("survives",), "none", 400)
+    made.run(lambda: ticks.append(1))
+    assert len(ticks) == made.search.tries > 1

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 
 from cachesim.cli.main import main
 from cachesim.tools.advise.saved_tokens import saved_tokens
-from cachesim.tools.server_logs.assumed_history import CHANGED, EXCLUDED, _inside, _pieces, repair_case
+from cachesim.tools.server_logs.assumed_history import CHANGED, EXCLUDED, _changing, _inside, _pieces, repair_case
 from cachesim.tools.server_logs.import_log import rebuild_log
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.reconstruction import ReconstructedRequest
@@ -180,3 +181,12 @@ def test_a_request_that_is_too_short_has_no_assumed_text_and_the_next_one_has(tm
     case = repair_case(imported(tmp_path, line, "A").found)
     assert repr(case.scenario) == "A259>a9/A[:31].B108>b9/A[:31].D8.B[8:].b.E11>c1"
     assert "requests 1, 2 differ" in case.assumes
+
+
+@pytest.mark.parametrize(("requests", "steps"), [
+    ([placed(step=1), placed(step=2)], {1, 2}), ([placed(step=1), placed(step=2, truncated=True)], set()),
+    ([placed(lcp=100, step=1), placed(lcp=900, step=2), placed(lcp=101, step=3)], {1, 3}), ([placed()], set()),
+    ([placed(step=1), placed(step=2), placed(step=3, chunks=((0, 9),))], {1, 2}),
+])  # fmt: skip
+def test_requests_that_differ_at_about_the_same_token_change_a_text_there(requests, steps):
+    assert _changing(SimpleNamespace(requests=requests)) == steps

@@ -47,6 +47,45 @@ def test_the_shares_of_a_slot_with_known_contents_bound_the_length():
     assert round(0.9995 * 5106 / low, 3) == 0.832 and round(0.9995 * 5106 / (low - 2), 3) > 0.832
 
 
+def test_shares_of_a_slot_bound_the_length_by_all_roundings():
+    """The slot holds 100 tokens: 49.5 to 50.5 of them are 24.5 % to 25.5 % of 195 to 206 tokens."""
+    assert lengths_after(100, chosen("0.25", "0.50")) == [200, 195, 206]
+    assert lengths_after(100, chosen("0.25", "1.00")) == [399, 391, 408]      # at most all of the slot is kept
+    assert lengths_after(100, chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(206, None)})) == [206]
+    assert lengths_after(100, chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(207, None)})) == [207]
+
+
+def without_shares(kind="slot_by_lcp", f_sim="0.25", f_keep="0.50"):
+    """Return a request with a least length of 7 tokens whose slot was chosen otherwise."""
+    one = chosen(f_sim, f_keep, numbers={"n_tokens": ProvenRange(7, None)})
+    one.tied.choice.kind = kind
+    return one
+
+
+@pytest.mark.parametrize("request_", [
+    without_shares("slot_by_lru"), without_shares(f_sim="1.50"), without_shares(f_keep="1.50"),
+    without_shares(f_sim="0.00"),
+    LoggedRequest(0, 2, tied=SimpleNamespace(choice=None, similar=()), numbers={"n_tokens": ProvenRange(7, None)}),
+    LoggedRequest(0, 2, numbers={"n_tokens": ProvenRange(7, None)}),
+])  # fmt: skip
+def test_a_length_without_shares_is_the_least_possible(request_):
+    assert lengths_after(100, request_) == [7]
+
+
+def test_the_shares_of_a_slot_with_unknown_contents_bound_nothing():
+    [lengths] = assumed_lengths([chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(7, None)})])
+    assert [length.n_tokens for length in lengths] == [7]
+    before = LoggedRequest(0, 1, n_tokens=5, numbers={"end": ProvenRange(100, None)})
+    later = chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(7, None)})
+    assert [length.n_tokens for length in assumed_lengths([before, later])[1]] == [7]
+
+
+def test_what_another_slot_holds_bounds_nothing():
+    before = LoggedRequest(1, 1, n_tokens=5, numbers={"end": ProvenRange(100, 100)})
+    later = chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(7, None)})
+    assert [length.n_tokens for length in assumed_lengths([before, later])[1]] == [7]
+
+
 def test_an_entry_that_was_loaded_has_other_shares():
     assert lengths_after(5106, chosen("0.832", "1.000", is_loaded=True)) == []
 

@@ -237,3 +237,57 @@ def test_only_the_first_task_of_a_server_is_known_to_share_nothing(tmp_path, fir
     file.write_text("".join(lines[at:]).replace("task 0 |", f"task {first} |"), encoding="utf-8")
     data, _ = import_log(file)
     assert [one["assumed"] for one in data["requests"]] == [assumed] and data["agree"] == 1
+
+
+def ranged(**numbers):
+    """Return a request with these ranges of counts."""
+    return LoggedRequest(numbers={name: ProvenRange(*value) for name, value in numbers.items()})
+
+
+@pytest.mark.parametrize(("left", "is_its_own"), [
+    (ranged(end=(90, 100)), True), (ranged(end=(101, 110)), False), (ranged(end=(90, 99)), False),
+    (ranged(n_tokens=(100, 100)), True), (ranged(n_tokens=(99, 99)), False), (ranged(n_tokens=(101, 105)), False),
+    (ranged(n_tokens=(95, 95), predicted_n=(5, 5)), True), (ranged(n_tokens=(95, 95), predicted_n=(1, 4)), False),
+    (ranged(n_tokens=(95, None)), True), (ranged(), True),
+    (ranged(end=(90, 90), n_tokens=(100, 100)), False), (ranged(n_tokens=(95, 95), predicted_n=(5, None)), False),
+])  # fmt: skip
+def test_an_entry_of_100_tokens_is_from_before_unless_a_request_may_have_left_it(left, is_its_own):
+    loaded = logged(200, 100, is_loaded=True, held=100)
+    assert bool(earlier_conversations([left, loaded])) is not is_its_own
+
+
+def similar(*prefixes):
+    lines = [SimpleNamespace(number_of=lambda name, lcp=lcp: lcp if name == "lcp" else None) for lcp in prefixes]
+    return SimpleNamespace(similar=lines)
+
+
+@pytest.mark.parametrize(("prefixes", "shared"), [
+    ([], 0), ([30], 30), ([0, 30, 50], 30), ([None, 30], 30), ([None], 0), ([99], 99), ([100], 0), ([100, 30], 0),
+])  # fmt: skip
+def test_conversations_share_what_the_slot_shares_with_the_prompt_if_that_is_less_than_the_entry(prefixes, shared):
+    loaded = logged(200, 100, is_loaded=True, held=150, tied=similar(*prefixes))
+    assert earlier_conversations([loaded]) == [EarlierConversation(loaded, 150, resumed=100, shared=shared)]
+
+
+@pytest.mark.parametrize(("held", "n_tokens", "resumed"), [
+    (None, 100, 0), (100, 100, 0), (90, 100, 0), (101, 101, 100)])
+def test_a_conversation_is_as_long_as_its_entry_or_what_was_reused_of_it(held, n_tokens, resumed):
+    loaded = logged(200, 100, is_loaded=True, held=held)
+    assert earlier_conversations([loaded]) == [EarlierConversation(loaded, n_tokens, resumed)]
+
+
+def test_an_entry_of_which_nothing_is_known_to_be_reused_is_left_out():
+    assert earlier_conversations([logged(200, None, is_loaded=True, held=100)]) == []
+    assert earlier_conversations([logged(200, 0, is_loaded=True, held=100)]) == []
+
+
+def test_at_most_four_conversations_are_assumed():
+    loaded = [logged(2000, size, is_loaded=True, held=size) for size in (100, 200, 300, 400, 500)]
+    assert [one.n_tokens for one in earlier_conversations(loaded)] == [100, 200, 300, 400]
+
+
+@pytest.mark.parametrize(("saved", "tokens"), [([], OTHER_PROMPT), ([70], 70), ([None, 80], 80), ([0, 80, 90], 80)])
+def test_the_prompt_between_is_the_one_that_was_saved_first(saved, tokens):
+    lines = [SimpleNamespace(number_of=lambda name, size=size: size) for size in saved]
+    tied = SimpleNamespace(of_cache=lambda kind: lines if kind == "pc_save" else [])
+    assert prompt_between(logged(200, 100, is_loaded=True, tied=tied)) == tokens

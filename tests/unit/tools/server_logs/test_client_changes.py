@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.client_changes import ADVICE, CLIENT_CHANGES, NEAR, SlotPrompts, proven_change
+from cachesim.tools.server_logs.client_changes import ADVICE, CLIENT_CHANGES, NEAR, SlotPrompts, _common, proven_change
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.read_lines import ReadLine
@@ -101,3 +101,14 @@ def test_a_log_never_says_that_a_client_changed_its_own_conversation():
     for name in ("answer", "turn end", "history", "differs"):
         assert "another conversation" in CLIENT_CHANGES[name]
         assert ADVICE.get(name, "if").startswith("if")
+
+
+@pytest.mark.parametrize(("lcp", "more", "found"), [
+    ((40, 60), {"cache_n": 50}, (50, 60)), ((40, 60), {"cache_n": 30}, (40, 60)), ((40, 60), {"cache_n": 70}, (60, 60)),
+    ((40, 60), {}, (40, 60)), ((40, None), {"cache_n": 50}, (40, None)),
+    ((40, 60), {"cache_n": 50, "chunks": ((0, 9),)}, (40, 60)), (None, {"cache_n": 50}, None),
+])  # fmt: skip
+def test_the_common_prefix_is_at_least_what_was_reused_unless_chunks_were_moved(lcp, more, found):
+    numbers = {} if lcp is None else {"lcp": ProvenRange(*lcp)}
+    one = _common(LoggedRequest(numbers=numbers, **more))
+    assert (one and (one.low, one.high)) == found

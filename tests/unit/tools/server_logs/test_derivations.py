@@ -6,11 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from cachesim.tools.server_logs.derivations import _empty_cache, _lower
+from cachesim.tools.server_logs.derivations import _empty_cache, _longer, _lost, _lower, _restored
 from cachesim.tools.server_logs.found_numbers import FoundNumbers
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.proven_range import ProvenRange
+from cachesim.tools.server_logs.read_lines import ReadLine
 from cachesim.tools.server_logs.recognise import grammars
+from cachesim.tools.server_logs.tied_requests import TiedRequest
 
 LAUNCH = "slot launch_slot_: id  0 | task 7 | processing task"
 PROMPT = "slot update_slots: id  0 | task 7 | new prompt, n_ctx_slot = 128, n_keep = 0, n_prompt_tokens = {}"
@@ -82,3 +84,202 @@ def test_a_count_may_be_lower_by_the_slack_but_not_below_nothing(low, slack, fou
 
 def test_an_unknown_count_stays_unknown():
     assert _lower(None, 2) is None
+
+
+HEAD = "slot update_slots: id  0 | task 7 | "
+RESTORED = HEAD + "restored context checkpoint (pos_min = {}, pos_max = 99, n_tokens = 100, n_past = 100, size = 1 MiB)"
+WHOLE = HEAD + "need to evaluate at least 1 token for each active slot (n_past = 100, task.n_tokens() = 100)"
+LOWERED = HEAD + "n_past was set to 99"
+REFUSED = HEAD + "failed to truncate tokens with position >= 99 - clearing the memory"
+
+
+def times(prompt_n):
+    return TIMES.replace("74 tokens (    2.22", f"{prompt_n} tokens (    2.22").replace("75", f"{prompt_n + 1}")
+
+
+@pytest.mark.parametrize(("lines", "found"), [
+    ([RESTORED.format(0), WHOLE], {"n_tokens": 100, "cache_n": 99, "prompt_n": 1}),
+    ([RESTORED.format(0), LOWERED], {"cache_n": 99}),
+    ([RESTORED.format(98), WHOLE], {"n_tokens": 100, "cache_n": 99, "prompt_n": 1}),
+    ([RESTORED.format(99), WHOLE], {"n_tokens": 100}),                       # a recurrent state may refuse the removal
+    ([RESTORED.format(0), WHOLE, REFUSED], {"n_tokens": 100, "cache_n": 0, "prompt_n": 100}),
+    ([WHOLE], {"n_tokens": 100}),
+])  # fmt: skip
+def test_a_restored_prompt_that_is_whole_keeps_all_but_its_last_token(lines, found):
+    assert numbers(LAUNCH, *lines) == ({name: (value, value) for name, value in found.items()}, ())
+
+
+def counts(**values):
+    """Return these numbers, each proved by a line of its own, from 1."""
+    found = FoundNumbers()
+    for line, (name, (low, high)) in enumerate(values.items(), 1):
+        found.add(name, ProvenRange(low, high, frozenset({line})))
+    return found
+
+
+@pytest.mark.parametrize(("values", "proof"), [
+    ({}, None), ({"n_tokens": (100, 200)}, None), ({"n_tokens": (101, 200)}, {1}), ({"lcp": (100, 100)}, None),
+    ({"lcp": (101, 101)}, {1}), ({"n_tokens": (90, 200), "lcp": (101, 101)}, {2}),
+    ({"prompt_n": (0, 0)}, None), ({"prompt_n": (1, 1)}, None), ({"prompt_n": (2, 2)}, {1}),
+    ({"prompt_n": (99, 99)}, {1}), ({"prompt_n": (100, 100)}, None), ({"prompt_n": (101, 101)}, {1}),
+    ({"prompt_n": (101, 102)}, None),
+])  # fmt: skip
+def test_a_prompt_is_longer_than_a_restored_position(values, proof):
+    """Else one token is evaluated, the last, or all of them."""
+    assert _longer(TiedRequest(0, 7, []), counts(**values), 100) == proof
+
+
+@pytest.mark.parametrize(("thold", "known"), [(100, False), (101, True)])
+def test_a_threshold_after_the_restored_position_shows_a_longer_prompt(thold, known):
+    found, _ = numbers(LAUNCH, f"{HEAD}checking checkpoint with [0, 99] against {thold}...", RESTORED.format(0))
+    assert found.get("cache_n") == ((100, 100) if known else None)
+
+
+AFTER_100 = HEAD + "n_tokens = 100, memory_seq_rm [100, end)"
+
+
+def test_a_prompt_whose_other_lines_are_in_the_excerpt_was_not_lowered():
+    assert numbers(LAUNCH, RESTORED.format(0), AFTER_100)[0] == {"cache_n": (100, 100)}
+
+
+SHIFT = HEAD + "slot context shift, n_keep = 0, n_left = 127, n_discard = {}"
+END = "slot      release: id  0 | task 7 | stop processing: n_tokens = {}, truncated = {}"
+
+
+@pytest.mark.parametrize(("discarded", "end", "n_tokens"), [
+    ((63,), 100, 163), ((33, 30), 40, 103), ((34,), 40, 74), ((33,), 40, None), (("many",), 100, None),
+    ((63, "many"), 100, None),
+])  # fmt: skip
+def test_discarded_tokens_are_part_of_the_prompt(discarded, end, n_tokens):
+    """The slot holds all tokens but the last of the answer, and 74 tokens of the prompt were evaluated."""
+    found, clashes = numbers(LAUNCH, *map(SHIFT.format, discarded), TIMES, END.format(end, 1))
+    assert (found.get("n_tokens"), clashes) == (None if n_tokens is None else (n_tokens, n_tokens), ())
+    assert found.get("cache_n") == (None if n_tokens is None else (n_tokens - 74, n_tokens - 74))
+
+
+def test_a_prompt_that_was_cut_off_is_not_as_long_as_its_discarded_tokens_say():
+    cut = HEAD + "input truncated, n_ctx = 128, n_keep = 0, n_left = 128, n_prompt_tokens = 80"
+    assert numbers(LAUNCH, cut, SHIFT.format(63), TIMES, END.format(100, 1))[0]["n_tokens"] == (80, 80)
+
+
+MATCHED = HEAD + "n_past = {}, slot.prompt.tokens.size() = {}, seq_id = 0, pos_min = 0, n_swa = 0"
+BATCH = HEAD + "n_tokens = 0, memory_seq_rm [0, end)"
+CANCEL = "srv          stop: cancel task, id_task = 7"
+
+
+@pytest.mark.parametrize(("held", "clashes"), [(91, []), (90, []), (89, ["lcp"])])
+def test_a_prefix_is_not_longer_than_what_the_slot_held(held, clashes):
+    found, clash = numbers(LAUNCH, MATCHED.format(90, held))
+    assert [name for name, *_ in clash] == clashes
+    assert found == ({} if clashes else {"lcp": (90, 90), "held": (held, held)})
+
+
+@pytest.mark.parametrize(("lines", "lost"), [
+    ([CANCEL, END.format(50, 0)], (50, 50)), ([CANCEL, END.format(90, 0)], (90, 90)),
+    ([CANCEL, END.format(91, 0)], (90, 90)), ([END.format(50, 0)], (90, 90)), ([CANCEL], (90, 90)),
+    ([CANCEL, END.format(0, 0)], None),
+])  # fmt: skip
+def test_of_a_cancelled_prompt_no_more_is_lost_than_the_slot_holds(lines, lost):
+    assert numbers(LAUNCH, MATCHED.format(90, 120), BATCH, *lines)[0].get("lost") == lost
+
+
+SIZED = PROMPT.format(100).replace("n_prompt_tokens", "task.n_tokens")
+DONE = HEAD + "prompt done, n_tokens = 100, batch.n_tokens = 4"
+HALF, ALL = (HEAD + f"prompt processing progress, n_tokens = {n}, batch.n_tokens = 8, progress = {share}"
+             for n, share in ((50, "0.50"), (100, "1.00")))  # fmt: skip
+
+
+@pytest.mark.parametrize(("lines", "is_evaluated"), [
+    ([], True), ([END.format(100, 0)], True), ([END.format(99, 0)], False), ([CANCEL], False),
+    ([CANCEL, END.format(99, 0)], False), ([CANCEL, END.format(100, 0)], True), ([CANCEL, DONE], True),
+    ([DONE, END.format(99, 0)], True), ([HALF, CANCEL], False), ([ALL, CANCEL], True),
+    ([SHIFT.format(63), END.format(60, 1)], True), ([CANCEL, SHIFT.format(63), END.format(60, 1)], False),
+])  # fmt: skip
+def test_the_rest_of_a_prompt_is_evaluated_unless_the_client_may_have_hung_up(lines, is_evaluated):
+    found, clashes = numbers(LAUNCH, SIZED, BATCH, *lines)
+    assert (found.get("prompt_n"), clashes) == ((100, 100) if is_evaluated else None, ())
+
+
+def test_counts_that_are_words_prove_nothing():
+    for line in ("in cache: many tokens | to process: 9 tokens", "in cache: 9 tokens | to process: many tokens"):
+        assert numbers("slot 0 is processing [task id: 7]", f"slot 0 : {line}") == ({}, ())
+
+
+EMPTY = """slot print_timing: id  0 | task 7 |
+prompt eval time =       9.00 ms /     {} tokens (    2.22 ms per token,   449.76 tokens per second)
+       eval time =       9.00 ms /     0 tokens (    0.00 ms per token,      inf tokens per second)
+      total time =      18.00 ms /     {} tokens"""
+
+
+@pytest.mark.parametrize(("evaluated", "n_tokens"), [(0, None), (1, (50, 50)), (2, (50, 50))])
+def test_a_prompt_without_an_answer_is_what_the_slot_holds_unless_it_is_empty(evaluated, n_tokens):
+    found, clashes = numbers(LAUNCH, EMPTY.format(evaluated, evaluated), END.format(50, 0))
+    assert (found.get("n_tokens"), found["predicted_n"], clashes) == (n_tokens, (0, 0), ())
+
+
+@pytest.mark.parametrize(("end", "truncated", "n_tokens"), [
+    (80, 0, (80, 80)), (80, 1, None), (74, 0, (74, 74)), (73, 0, None), (75, 0, (75, 75)),
+])  # fmt: skip
+def test_a_prompt_is_what_the_slot_holds_at_the_end_without_the_answer(end, truncated, n_tokens):
+    """The answer has one token, which is not in the slot, and 74 tokens were evaluated."""
+    found, _ = numbers(LAUNCH, TIMES, END.format(end, truncated))
+    assert found.get("n_tokens") == n_tokens
+    assert found.get("cache_n") == (None if n_tokens is None else (n_tokens[0] - 74, n_tokens[0] - 74))
+
+
+def test_the_answer_is_what_the_slot_holds_after_the_prompt_and_one_more():
+    assert numbers(LAUNCH, SIZED, BATCH, END.format(105, 0))[0]["predicted_n"] == (6, 6)
+    assert "predicted_n" not in numbers(LAUNCH, SIZED, BATCH, END.format(100, 0))[0]
+    assert "predicted_n" not in numbers(LAUNCH, SIZED, BATCH, END.format(105, 1))[0]
+
+
+def test_at_least_the_tokens_of_the_last_progress_line_are_evaluated():
+    line = HEAD + "prompt processing, n_tokens = {}, progress = {}, t = 3.00 s"
+    [request] = read_session("llama_cpp", grammars()["llama_cpp"], [
+        LAUNCH, line.format(60, "0.60")]).derived  # fmt: skip
+    known = request.numbers["prompt_n"]
+    assert (known.low, known.high, known.lines) == (60, None, {2})
+
+
+def known_lines(*texts):
+    """Return a request with these lines, numbered from 1."""
+    grammar = grammars()["llama_cpp"]
+    return TiedRequest(0, 7, [ReadLine(number, grammar.read(text, 0, 7), text) for number, text in enumerate(texts, 1)])
+
+
+CHECKED = "checking checkpoint with [5, 9] against {}..."
+DONE_PART = "prompt processing, n_tokens = {}, progress = {}, t = 3.00 s"
+
+
+@pytest.mark.parametrize(("texts", "values", "proof"), [
+    ([CHECKED.format(101)], {}, {1}), ([CHECKED.format(100)], {}, None),
+    ([CHECKED.format(9), CHECKED.format(200)], {}, {2}),
+    ([DONE_PART.format(60, "0.60")], {}, None), ([DONE_PART.format(60, "0.61")], {}, {1}),
+    ([DONE_PART.format(60, "0.60"), DONE_PART.format(70, "0.65")], {}, {2}),
+    ([DONE_PART.format(60, "0.61"), CHECKED.format(101)], {}, {2}),
+    ([DONE_PART.format(60, "0.61")], {"lcp": (101, 101)}, {1}),
+    ([DONE_PART.format(60, "0.60")], {"prompt_n": (50, 50)}, {1}),
+])  # fmt: skip
+def test_lines_that_show_a_longer_prompt(texts, values, proof):
+    assert _longer(known_lines(*texts), counts(**values), 100) == proof
+
+
+@pytest.mark.parametrize(("lcp", "cache_n", "lost"), [
+    ((50, 50), (40, 40), (10, 10)), ((50, 60), (40, 50), (0, 20)), ((49, 60), (40, 50), None),
+    ((50, 50), (50, 50), None),
+    ((50, 51), (50, 50), (0, 1)), ((50, None), (40, 40), None), ((50, 50), (40, None), None),
+    ((40, 40), (50, 50), None),
+    ((0, 0), (0, 0), None), ((5, 5), (0, 0), (5, 5)),
+])  # fmt: skip
+def test_lost_tokens_are_those_of_the_prefix_that_were_not_reused(lcp, cache_n, lost):
+    found = counts(lcp=lcp, cache_n=cache_n)
+    _lost(known_lines("processing task"), found)
+    one = found.get("lost")
+    assert (None if one is None else (one.low, one.high)) == lost and found.clashes == []
+
+
+def test_a_checkpoint_that_is_not_within_the_prompt_hides_no_other():
+    line = "restored context checkpoint (pos_min = 0, pos_max = {}, n_tokens = {}, n_past = {}, size = 1.0 MiB)"
+    found = counts(n_tokens=(80, 80))
+    _restored(known_lines(line.format(99, 100, 100), line.format(49, 50, 50)), found, grammars()["llama_cpp"])
+    assert (found.get("cache_n").low, found.get("cache_n").high) == (50, 50)

@@ -121,3 +121,77 @@ def test_a_request_between_may_have_made_another_checkpoint():
 
     assert earlier([*FIRST, *between(created(280))]) == []                # it would serve this prompt better
     assert len(earlier([*FIRST, *between(created(500))])) == 1
+
+
+def created(end, task=110):
+    where = f"pos_min = {end - 1}, pos_max = {end - 1}, n_tokens = {end}"
+    return slot(task, f"created context checkpoint 8 of 8 ({where}, size = 0.1 MiB)")
+
+
+@pytest.mark.parametrize(("made", "is_named"), [
+    ([], True), ([created(275)], True), ([created(276)], False), ([created(277)], False), ([created(282)], False),
+    ([created(283)], True), ([slot(110, "forcing full prompt re-processing due to lack of cache data")], False),
+])  # fmt: skip
+def test_a_checkpoint_between_the_removed_one_and_the_end_of_the_prefix_would_serve(made, is_named):
+    assert bool(earlier([*FIRST, *between(*made)])) is is_named
+
+
+@pytest.mark.parametrize(("place", "is_named"), [(6, True), (7, False)])
+def test_a_checkpoint_with_more_tokens_than_the_removed_one_would_serve_whenever_it_was_made(place, is_named):
+    """One of as many tokens that was made before the removal is the removed one."""
+    assert bool(earlier([*LOG[:place], created(276, 105), *LOG[place:]])) is is_named
+    assert earlier([*LOG[:place], created(280, 105), *LOG[place:]]) == []
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    ("sim = 0.942 (490/520)", "sim = 0.529 (275/520)"),              # the request between shared less
+    ("task 110 | processing", "task 104 | processing"), ("n_tokens = 530, truncated", "n_tokens = 700, truncated"),
+    ("f_keep = 1.000", "f_keep = 0.700"),
+])  # fmt: skip
+def test_every_request_between_continues_the_one_before_it(old, new):
+    lines = between()
+    assert any(old in line for line in lines) and earlier([*FIRST, *(line.replace(old, new) for line in lines)]) == []
+
+
+def test_a_launch_of_the_request_between_must_be_in_the_log():
+    lines = [line for line in between() if "task 110 | processing" not in line and "task 110 | new prompt" not in line]
+    assert earlier([*FIRST, *lines]) == []
+
+
+def test_a_line_about_another_slot_changes_nothing():
+    other = slot(90, "slot context shift, n_keep = 0, n_left = 9, n_discard = 4").replace("id  0", "id  1")
+    assert len(earlier([*FIRST, other, *SECOND])) == 1
+    assert len(earlier([slot(90, "slot context shift, n_keep = 0, n_left = 9, n_discard = 4"), *LOG])) == 1
+
+
+def test_the_newest_of_the_removed_checkpoints_with_most_tokens_is_named():
+    small = slot(105, "erasing old context checkpoint (pos_min = 99, pos_max = 99, n_tokens = 100, size = 0.127 MiB)")
+    for lines in ([*LOG[:6], small, *LOG[6:]], [*LOG[:7], small, *LOG[7:]]):
+        assert [said.numbers["lost"] for said in earlier(lines)] == [276]
+    again = [*LOG[:7], slot(105, f"erasing old context checkpoint {CKPT}"), *LOG[7:]]
+    assert [said.lines for said in earlier(again)] == [(2, 3, 8, 12, 13, 17)]
+
+
+def test_a_checkpoint_is_not_restorable_from_the_threshold_on():
+    """The check of another checkpoint prints the threshold: first positions below it are accepted."""
+    for thold, is_named in ((282, True), (276, True), (275, False)):
+        assert bool(earlier([line.replace("against 282", f"against {thold}") for line in LOG])) is is_named
+
+
+def test_a_removed_checkpoint_of_another_prompt_is_not_named():
+    """The request that removed it shared fewer tokens with the slot: the checkpoint may be that of the text before."""
+    lines = [*FIRST[:1], *choice(200, 484, 200 / 500), *FIRST[3:5], slot(105, "cached n_tokens = 200, memory_seq_rm "
+             "[200, end)"), *FIRST[6:], *SECOND]  # fmt: skip
+    assert earlier(lines) == []
+    own = [*lines[:6], created(276, 105), *lines[6:]]
+    assert len(earlier(own)) == 1                                         # it made the checkpoint itself
+
+
+def test_a_full_evaluation_between_leaves_other_checkpoints():
+    lines = [line.replace("cached n_tokens = 490, memory_seq_rm [490", "cached n_tokens = 0, memory_seq_rm [0")
+             for line in between(slot(110, "forcing full prompt re-processing due to lack of cache data"))]  # fmt: skip
+    assert earlier([*FIRST, *lines]) == []
+
+
+def test_tasks_of_a_slot_are_launched_in_their_order():
+    assert earlier([*FIRST, *(line.replace("task 110 |", "task 120 |") for line in between())]) == []

@@ -66,3 +66,19 @@ def test_verdicts_are_limited_and_name_their_lines(monkeypatch):
     found = explain_text("\n".join(lines))
     assert [one["line"] for one in found["verdicts"]] == [1, 2] and found["kinds"][0]["times"] == 4
     assert all(one["text"] == CHECK and one["verdict"] for one in found["verdicts"])
+
+
+@pytest.mark.parametrize("line", ["- saving prompt with length 179, total state size = 0.090 MiB (draft: 0.000 MiB)",
+                                  "cached n_tokens = 0, memory_seq_rm [0, end)"])  # fmt: skip
+def test_a_message_alone_is_explained(line):
+    found = explain_line(line)
+    assert found["text"] == line and explain_line(f"so they said {line}")["kind"] == found["kind"]
+
+
+@pytest.mark.parametrize("line, engine, name", [
+    ("srv  log_server_r: done request: POST /infill 127.0.0.1 200", "llama_cpp", "HTTP access line"),
+    ("Loading safetensors checkpoint shards", "vllm", "loading of the model"),
+    ("GET / HTTP/1.1", "", "HTTP access line"),
+])  # fmt: skip
+def test_an_ordinary_line_names_the_engine_that_prints_it(line, engine, name):
+    assert explain_ordinary(line) == {"engine": engine, "is": name, "text": line}

@@ -414,3 +414,14 @@ def test_the_requests_of_a_log_with_several_kinds_are_taken_as_completions(tmp_p
     chat = "srv  log_server_r: done request: POST /v1/chat/completions 10.8.0.6 200"
     data, _ = imported(tmp_path, f"{infill_log('/infill')}\n{chat}")
     assert "task" not in data["line"]
+
+
+@pytest.mark.parametrize(("n_tokens", "starts", "size"), [
+    (1512, (0, 1000, 1508), 1000), (1516, (0, 1000, 1512), 1000), (2004, (0, 1000, 2000), 1000), (700, (0,), None),
+    (3000, (0, 2100), 2100), (516, (0, 512), None), (1028, (0, 512, 1024), None), (4, (0,), None),
+    (2564, (0, 2048, 2560), 2048), (2600, (0, 2052, 2596), 2052), (1530, (0, 1017, 1526), 1024),
+    (1530, (0, 1015, 1526), 1015),
+])  # fmt: skip
+def test_the_longest_step_between_batches_shows_their_size(n_tokens, starts, size):
+    """The server evaluates the last 4 tokens of a prompt in a batch of their own."""
+    assert options_of(*prompt(n_tokens, *starts)).get("batch_size") == size

@@ -65,3 +65,8 @@ def test_a_batch_in_the_line_of_the_launch_counts_and_one_in_the_next_launch_doe
 def test_the_last_of_the_running_requests_was_launched_last():
     assert loops_between([running(1, 40, 2, 3, 9), running(5, 40, 6)], running(10, 50)) == 1
     assert loops_between([running(5, 40, 6), running(1, 40, 2, 3, 9)], running(10, 50)) == 3
+
+
+def test_batches_of_others_before_a_request_whose_beginning_is_missing_count():
+    assert loops_between([running(1, 40, 2, 3), running(5, 40, whole=False)], running(8, 50)) == 2
+    assert loops_between([running(1, 40, 2, 3), running(5, 40)], running(8, 50)) == 0

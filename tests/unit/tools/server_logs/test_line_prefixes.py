@@ -121,3 +121,13 @@ def test_a_line_of_blanks_is_read_in_linear_time(line):
     begun = process_time()
     message(line)
     assert process_time() - begun < 2
+
+
+@pytest.mark.parametrize(("times", "end"), [(1, 2), (7, 14), (8, 16), (9, 16)])
+def test_at_most_eight_parts_of_a_prefix_are_removed(times, end):
+    assert prefix_end("> " * times + "text") == end
+
+
+@pytest.mark.parametrize("line", ['{"a": 1}', '{"msg": 5, "id_slot": 1}', "{}", '{"msg": ["x"]}', "{'msg': 'x'}"])
+def test_an_object_without_a_text_is_an_unchanged_line(line):
+    assert (message(line).text, message(line).fields) == (line, {})

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.tools.server_logs import line_ties as module
+from cachesim.tools.server_logs.line_prefixes import message
 from cachesim.tools.server_logs.line_ties import LineTies, tie_lines
 from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.recognise import grammars
+from cachesim.tools.server_logs.read_lines import ReadLine
+from cachesim.tools.server_logs.recognise import grammars, read_message
 
+GRAMMAR = grammars()["llama_cpp"]
 LAUNCHES = ["slot 0 is processing [task id: 5]", "slot 1 is processing [task id: 6]"]
 BODY = ["slot {0} : in cache: 40 tokens | to process: 9 tokens", "slot {0} : kv cache rm - [40, end)"]
 SHIFT = "slot 0: context shift - n_keep = 4, n_left = 90, n_discard = 45"
@@ -228,3 +232,42 @@ def test_lines_from_a_new_prompt_to_its_first_batch_stay_together_without_slot_a
     assert tied(*reversed(prompt[:3]), engine="ik_llama") == [(None, None, [1]), (None, None, [2]), (None, None, [3])]
     other = "checkpoint rewind to 5 was refused; reprocessing from scratch"
     assert tied(lines[0], other, n_past, engine="ik_llama") == [(None, None, [1]), (None, None, [3])]
+
+
+def read_alone(*lines):
+    """Return these lines as read, without a division into server runs."""
+    found = []
+    for number, line in enumerate(lines, 1):
+        logged = message(line)
+        found.append(ReadLine(number, read_message(GRAMMAR, logged), logged.text))
+    return found
+
+
+def numbered(requests):
+    return [(one.slot, one.task, [line.number for line in one.lines]) for one in requests]
+
+
+def test_a_task_that_is_launched_again_after_its_release_is_another_request():
+    lines = read_alone(LAUNCHED, DONE, LAUNCHED, DONE)
+    assert numbered(tie_lines(lines)) == [(0, 5, [1, 2]), (0, 5, [3, 4])]
+    assert not any(one.is_doubtful for one in tie_lines(lines))
+
+
+def test_a_task_that_is_launched_again_before_its_release_is_doubtful():
+    assert [one.is_doubtful for one in tie_lines(read_alone(LAUNCHED, LAUNCHED))] == [True]
+
+
+@pytest.mark.parametrize(("kept", "slots"), [(3, [3]), (4, [0, 1, 2, 3])])
+def test_the_slots_of_forgotten_requests_are_forgotten_beyond_a_limit(monkeypatch, kept, slots):
+    monkeypatch.setattr(module, "KEPT", kept)
+    ties = LineTies()
+    for line in read_alone(*(slot("processing task, is_child = 0", task, task) for task in range(4))):
+        ties.add(line)
+    ties.flush()
+    ties.forget(ties.requests[:3])
+    assert [*ties._latest] == [*ties._in_slot] == slots and [*ties._open] == [(3, 3)]
+
+
+def test_each_line_that_is_a_whole_request_is_one():
+    line = "[cache_wrapper][INFO]: Prompt cache: using 5/9 tokens from cache"
+    assert tied(line, line, engine="mlx_lm") == [(None, None, [1]), (None, None, [2])]

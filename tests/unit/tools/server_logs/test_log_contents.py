@@ -9,7 +9,8 @@ import pytest
 
 from cachesim.base import exits, untrusted_files
 from cachesim.cli.main import main
-from cachesim.tools.server_logs.log_contents import log_contents
+from cachesim.tools.server_logs import log_contents as module
+from cachesim.tools.server_logs.log_contents import contents_report, log_contents
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.recognise import engine_of_log, grammars
 
@@ -180,3 +181,108 @@ def test_only_an_argument_names_standard_input(tmp_path, monkeypatch):
         list(untrusted_files.open_lines(tmp_path.__class__("-")))
     assert untrusted_files.argument_path("-") is untrusted_files.STDIN
     assert str(untrusted_files.argument_path("./-")) == "-"
+
+
+def row(line, **numbers):
+    return {"line": line, "numbers": numbers}
+
+
+def of_slot(line, what, slot, **numbers):
+    return {**row(line, **numbers), "what": what, "kind": "", "slot": slot, "task": None}
+
+
+DATA = {
+    "software": [], "only_others": False, "runs": [{"first": 1, "last": 1200, "known": 9}], "cache": None,
+    "entries": [], "checkpoints": [], "evictions": [], "warnings": [], "kinds": {}, "unknown": [],
+}  # fmt: skip
+
+
+def report(everything=False, **more):
+    return [(str(text), str(text.style)) for text in contents_report({**DATA, **more}, everything)]
+
+
+def test_empty_contents_have_no_lines():
+    assert report() == report(True) == []
+
+
+@pytest.mark.parametrize(("more", "line"), [
+    ({"software": ["a", "b"]}, ("Contains lines of a, b, which is not simulated.", "bold yellow")),
+    ({"software": ["a"], "only_others": True}, ("Log of a, which is not simulated.", "bold yellow")),
+    ({"runs": [{"first": 1, "last": 1200}, {"first": 1201, "last": 1300}]},
+     ("server runs: 2 (lines 1-1,200, 1,201-1,300)", "")),
+    ({"cache": {"text": " - cache state: x-", "line": 1234}}, ("prompt cache: cache state: x (line 1,234)", "")),
+    ({"entries": [row(1234, n_tokens=5000, mib=1234.5), row(2, mib=3), row(3, n_tokens=5), row(4, n_tokens=5.5),
+                  row(5)]},
+     ("entries: 5: 5,000 tokens, 1,234.5 MiB (line 1,234), entry, 3 MiB (line 2), 5 tokens (line 3), entry (line 4), "
+      "entry (line 5)", "")),
+    ({"checkpoints": [of_slot(1, "restored", 3, pos_min=5, pos_max=9), of_slot(2, "restored", None, pos_min=0),
+                      of_slot(3, "restored", 0, n_tokens=7), of_slot(4, "restored", None)]},
+     ("checkpoints restored: 4: slot 3 [5, 9] (line 1), [0, ?] (line 2), slot 0 7 tokens (line 3), ? tokens (line 4)",
+      "")),
+    ({"evictions": [of_slot(1, "size limit", None, n_tokens=5, mib=2.5), of_slot(2, "part", None, n_tokens=5),
+                    of_slot(3, "part", None, mib=2.5), of_slot(4, "part", None)]},
+     ("evictions: 4: 5 tokens 2.5 MiB, size limit (line 1), 5 tokens, part (line 2), 2.5 MiB, part (line 3), "
+      "an entry, part (line 4)", "")),
+    ({"warnings": [{"line": 1234, "text": "x"}]}, ('warning in line 1,234: "x"', "yellow")),
+])  # fmt: skip
+def test_each_part_of_the_contents_has_a_line(more, line):
+    assert report(**more) == report(True, **more) == [line]
+
+
+def test_checkpoints_are_listed_by_what_happened_to_them():
+    rows = [of_slot(1, "erased", 0, n_tokens=1), of_slot(2, "created", 0, n_tokens=2),
+            of_slot(3, "erased", 0, n_tokens=3)]  # fmt: skip
+    assert [text for text, _ in report(checkpoints=rows)] == [
+        "checkpoints created: 1: slot 0 2 tokens (line 2)",
+        "checkpoints erased: 2: slot 0 1 tokens (line 1), slot 0 3 tokens (line 3)"]
+
+
+def test_long_lists_are_cut_without_v():
+    entries, warnings = [row(number, n_tokens=number) for number in range(7)], [
+        {"line": number, "text": "x"} for number in range(8)]  # fmt: skip
+    cut, *shown, more = report(entries=entries, warnings=warnings)
+    assert cut == ("entries: 7: " + ", ".join(f"{at} tokens (line {at})" for at in range(6)) + ", ...", "")
+    assert [text for text, _ in shown] == [f'warning in line {at}: "x"' for at in range(6)]
+    assert more == ("... 2 more warnings with -v", "dim")
+    whole, *shown = report(True, entries=entries, warnings=warnings)
+    assert whole == ("entries: 7: " + ", ".join(f"{at} tokens (line {at})" for at in range(7)), "") and len(shown) == 8
+    assert [len(report(warnings=warnings[:number])) for number in (6, 7)] == [6, 7]
+    assert report(entries=entries[:6]) == report(True, entries=entries[:6])
+
+
+def test_unknown_lines_are_counted_or_listed():
+    unknown = [{"line": 1234, "text": "x"}, {"line": 5, "text": "y"}]
+    assert report(unknown=unknown) == [("2 unknown lines; -v lists them", "dim")]
+    assert report(unknown=unknown[:1]) == [("1 unknown line; -v lists them", "dim")]
+    assert report(True, unknown=unknown) == [("unknown line 1,234: x", "dim"), ("unknown line 5: y", "dim")]
+
+
+def test_lists_are_bounded(monkeypatch):
+    whole = contents(CACHE)
+    monkeypatch.setattr(module, "MOST", 1)
+    found = contents(CACHE)
+    assert found["entries"] == whole["entries"][-1:]                               # the newest
+    for name in ("checkpoints", "warnings", "unknown"):
+        assert found[name] == whole[name][:1] != whole[name]
+
+
+def test_the_limit_of_a_cache_without_a_state_is_known():
+    for line, kind in (("prompt cache is enabled, size limit: no limit", "no_limit"),
+                       ("prompt cache is disabled - use `--cache-ram N` to enable it", "no_cache")):  # fmt: skip
+        assert contents(f"srv    load_model: {line}")["cache"] == {
+            "line": 1, "kind": kind, "text": line, "numbers": {}}  # fmt: skip
+
+
+def test_the_lines_of_the_main_run_end_with_its_last_message():
+    launch = "slot launch_slot_: id  0 | task {} | processing task, is_child = 0\n"
+    text = launch.format(7) + launch.format(8) + "srv  update_slots: new\n" + launch.format(7)
+    found = contents(text)
+    assert [(run["first"], run["last"], run["known"]) for run in found["runs"]] == [(1, 3, 2), (4, 4, 1)]
+    assert found["kinds"] == {"launch": 3}
+
+
+def test_messages_of_a_line_keep_their_order():
+    idle, release = "0.00.001.000 I srv  update_slots: all slots are idle", \
+        "0.00.002.000 I slot release: id  0 | task 7 | stop processing: n_tokens = 5, truncated = 0"  # fmt: skip
+    assert [*contents(idle + release)["kinds"]] == ["idle", "release"]
+    assert [*contents(release + idle)["kinds"]] == ["release", "idle"]

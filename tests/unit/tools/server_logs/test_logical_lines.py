@@ -164,3 +164,9 @@ def test_the_number_before_a_line_of_another_program_is_whole(after):
 @pytest.mark.parametrize("after", ["1", "12.5", ".5"])
 def test_the_number_before_digits_may_be_cut(after):
     assert read([RELEASED, after, IDLE])[0][4] == {"n_tokens": 8163}
+
+
+def test_an_unknown_line_that_nothing_continues_does_not_show_the_width_of_a_terminal():
+    start = "slot release: id  0 | n_tokens = 2555"
+    found = read(["x" * len(start), start, "0"])
+    assert [one[4] for one in found if one[1] == "release"] == [{}]

@@ -154,3 +154,8 @@ def test_a_line_that_a_candidate_meets_is_not_unmet(tmp_path):
     lines = printed_lines(session.requests[0], "llama_cpp", True)
     release = next(line.number for line in lines if line.kind == "release")
     assert found.is_rejected and found.unmet == {release} and found.server["ubatch_size"] == 64
+
+
+def test_events_of_a_task_that_was_not_launched_are_dropped():
+    launched = ev.Launch(0, 7, 0)
+    assert events_by_task([made(1, 9), launched, made(2, 10)]) == [[launched, made(2, 10)]]

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from cachesim.tools.server_logs import reconstruct
 from cachesim.tools.server_logs.assumed_lengths import AssumedLength
 from cachesim.tools.server_logs.before_the_log import OTHER_PROMPT
 from cachesim.tools.server_logs.log_reader import read_session
@@ -13,16 +14,19 @@ from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.recognise import grammars
 from cachesim.tools.server_logs.reconstruct import (
+    AGAIN,
     LATER,
     UBATCH,
     UNCACHED,
     ScenarioBuilder,
+    _answer_length,
     _found_nothing,
+    _RequestGroup,
     _task_kind,
     _window,
 )
-from cachesim.tools.server_logs.reconstruction import PromptChoice, ReconstructedRequest
-from cachesim.tools.server_logs.slot_contents import SlotText
+from cachesim.tools.server_logs.reconstruction import PromptChoice, ReconstructedRequest, Reconstruction
+from cachesim.tools.server_logs.slot_contents import MOST, SlotText
 
 LATEST = "llama_cpp@b11549"
 END = grammars()["llama_cpp"].end
@@ -190,3 +194,402 @@ def test_the_assumptions_about_a_request_are_joined():
     found.choice, found.new, made.task_kind = choice(0, marks=(7,)), 0, "completion"
     made._take(again, found)
     assert again.assumed == "user messages begin at 7, where a later request resumes" and again.step == 1
+
+
+def parts(text):
+    return [(part.word, part.start, part.start + part.take) for part in text.parts], text.prompt
+
+
+def test_earlier_prompts_are_sent_one_after_another_and_the_last_is_answered():
+    made = builder(parallel=1)
+    text = made._send_earlier(SlotText(), [84, 100], 7, "")
+    assert (made.lines, made.words) == (["A84", "A.B16>b7"], {"A": 84, "B": 16, "b": 7})
+    assert parts(text) == ([("A", 0, 84), ("B", 0, 16)], 0)
+    assert parts(made.texts.slots[0]) == ([("A", 0, 84), ("B", 0, 16), ("b", 0, 6)], 100)
+    assert made.texts.stored == []                                       # the first prompt is a prefix of the second
+    made._send_earlier(text.prefix(30), [50], 1, "")
+    assert made.lines[2:] == ["A[:30].C20"] and made.words["C"] == 20
+    assert parts(made.texts.slots[0]) == ([("A", 0, 30), ("C", 0, 20)], 50)
+    assert [parts(text) for text in made.texts.stored] == [([("A", 0, 84), ("B", 0, 16), ("b", 0, 6)], 100)]
+
+
+def test_earlier_prompts_go_to_the_slot_that_is_named():
+    made = builder(parallel=2)
+    made._send_earlier(SlotText(), [20], 3, "@1")
+    assert made.lines == ["A20>a3@1"] and [*made.texts.slots] == [1]
+
+
+def test_an_earlier_prompt_that_a_server_refuses_is_left_out():
+    made = builder(parallel=1)
+    send, refused = made._send, [False, True]
+    made._send = lambda texts: None if refused.pop(0) else send(texts)
+    text = made._send_earlier(SlotText(), [100, 400], 1, "")
+    assert (made.lines, made.words, parts(text)) == (["A100"], {"A": 100}, ([("A", 0, 100), ("B", 0, 300)], 0))
+
+
+def held(made, **words):
+    """Fill the slot of a builder with a prompt of these words, and return the prompt."""
+    text = SlotText()
+    for word, size in words.items():
+        made.words[word] = size
+        text = text.append_word(word, size)
+    line = text.notation().replace("A", f"A{words['A']}", 1)
+    made._send([line])
+    made.lines.append(line)
+    made._finish_answers()
+    return text
+
+
+@pytest.mark.parametrize(("fields", "lcp", "text", "reused"), [
+    ({}, 20, "A[:20].B50>b1", 20), ({"predicted_n": 3}, 20, "A[:20].B50>b3", 20), ({}, 70, "A[:70]>b1", 69),
+    ({"end": 74}, 20, "A[:20].B50>b5", 20), ({"n_keep": 9}, 20, "A[:20].B50>b1{n_keep=9}", 20),
+    ({"chunks": ((40, 60), (70, 75)), "chunk_start": 20}, 20, "A[:20].A[40:60].A[70:75].B25>b1", 20),
+    ({"chunks": ((40, 95),), "chunk_start": 20}, 20, "A[:20].A[40:90]>b1", 20),
+    ({"chunks": ((40, 60),), "chunk_start": 21}, 20, "A[:20].B50>b1", 20),
+])  # fmt: skip
+def test_a_request_is_sent_with_its_beginning_its_moved_chunks_and_its_answer(fields, lcp, text, reused):
+    made = builder(parallel=1)
+    base = held(made, A=100)
+    words = dict(made.words)
+    found = made._try(LoggedRequest(**fields), choice(lcp, 70)._replace(base=base), "B", None, None)
+    assert (found.text, found.sent.cache_n, found.word) == (text, reused, "B")
+    new = int(text.partition(".B")[2].partition(">")[0] or 0)
+    size = int(text.partition(">b")[2].partition("{")[0])
+    assert (found.new, parts(found.content)) == (new, ([("b", 0, size)], 0))
+    assert found.held.prompt == 70 and found.held.size == 70 + size - 1 and made.words == words
+
+
+def test_a_request_without_the_cache_and_of_another_kind_is_written_so():
+    made = builder(parallel=1)
+    made.task_kind = "infill"
+    text = made._try(LoggedRequest(), choice(0, 30, is_cached=False, marks=(12,)), "A", None, None).text
+    assert text == "A30[:12].|A30[12:30]>a1!{task=infill}"
+
+
+def test_a_request_names_its_slot_if_the_server_would_choose_another():
+    made = builder(parallel=2)
+    made.several = True
+    base = held(made, A=100)
+    begin = made._copy()
+    used = made.stage.server.inspection
+    [slot] = [number for number in range(2) if used.tokens_of(number)]
+    sent = [made._try(LoggedRequest(slot=number), choice(90, 95)._replace(base=base), "B", None, begin).text
+            for number in (slot, 1 - slot)]  # fmt: skip
+    assert sent == ["A[:90].B5>b1", f"A[:90].B5>b1@{1 - slot}"]
+
+
+def test_a_request_that_is_refused_has_no_result():
+    made = builder(parallel=1)
+    made._send = lambda texts: None
+    assert made._try(LoggedRequest(), choice(0, 40), "A", None, None) is None and made.words == {}
+
+
+@pytest.mark.parametrize(("fields", "n_tokens", "length"), [
+    ({}, 70, 1), ({"predicted_n": 5}, 70, 5), ({"predicted_n": 5, "end": 99}, 70, 5), ({"end": 75}, 70, 6),
+    ({"end": 70}, 70, 1), ({"end": 50}, 70, 1), ({"end": 75, "truncated": True}, 70, 1),
+    ({"end": 75, "is_cancelled": True}, 70, 1), ({"end": 75, "shifts": ((0, 9),)}, 70, 1),
+    ({"predicted_n": 0, "end": 75}, 70, 6),
+])  # fmt: skip
+def test_an_answer_is_as_long_as_printed_else_as_the_rest_of_the_slot(fields, n_tokens, length):
+    assert _answer_length(LoggedRequest(**fields), n_tokens) == length
+
+
+class Launches:
+    """Builder whose simulations contradict as many lines as ``lines`` says for each number of loop iterations."""
+
+    def __init__(self, monkeypatch, lines, most=10**6):
+        self.made, self.lines, self.tried = builder(), lines, []
+        self.made.most, self.made.work = most, 5
+        self.made._best, self.made._contradicted = self.best, lambda running, logged: 0
+        monkeypatch.setattr(reconstruct, "loops_between", lambda running, logged: 0)
+        monkeypatch.setattr(reconstruct, "tried_loops", lambda shown, members: [*lines])
+
+    def best(self, request, group):
+        self.tried.append(group and group.after)
+        number = self.lines[group.after]
+        return None if number is None else SimpleNamespace(contradicted=[0] * number, after=group.after)
+
+    def launched(self, over=(), texts=("A5",)):
+        group = _RequestGroup([*texts], None)
+        found = self.made._launched(SimpleNamespace(logged=logged()), group, [(logged(), None)], over)
+        return found and found.after, self.tried
+
+
+@pytest.mark.parametrize(("lines", "most", "launched"), [
+    ({2: 0, 3: 0}, 9, (2, [2])), ({2: 1, 3: 0, 4: 0}, 9, (3, [2, 3])),
+    ({2: 4, 3: 2, 4: 2, 1: 3}, 9, (3, [2, 3, 4, 1, 3])),
+    ({2: None}, 9, (None, [2])), ({2: 1, 3: None, 4: 0}, 9, (None, [2, 3])),
+    ({2: 1, 3: 0}, 5, (3, [2, 3])), ({2: 1, 3: 0}, 4, (2, [2, 2])), ({}, 9, (None, [])),
+])  # fmt: skip
+def test_the_loops_between_two_launches_are_those_that_contradict_fewest_lines(monkeypatch, lines, most, launched):
+    assert Launches(monkeypatch, lines, most).launched() == launched
+
+
+def test_lines_of_running_requests_count_too(monkeypatch):
+    launches = Launches(monkeypatch, {2: 0, 3: 0})
+    counts = iter([1, 0])
+    launches.made._contradicted = lambda running, logged: next(counts)
+    assert launches.launched() == (3, [2, 3])
+
+
+def test_the_first_request_of_a_group_and_a_single_one_are_simulated_once(monkeypatch):
+    launches = Launches(monkeypatch, {0: 9, 2: 1})
+    assert launches.launched(texts=()) == (0, [0])
+    launches.made._best = lambda request, group: (request, group)
+    assert launches.made._launched("request", None, [], []) == ("request", None)
+
+
+class Choices:
+    """Builder that tries prepared choices, named by their common tokens. ``results``: for each the number of lines that
+    its simulation contradicts, "differs" for other reused tokens, None for a refused request."""
+
+    def __init__(self, results, most=10**6, begin="begin", created=(), marked=()):
+        self.made, self.results, self.tried = builder(), results, []
+        made = self.made
+        made.most, made.work = most, 5
+        made.texts.choices = lambda logged, lengths: iter([choice(lcp) for lcp in results])
+        made._lengths_of = lambda request: []
+        made._uncached = made._resumed_later = lambda logged, choices: []
+        made._copy, made._copy_of = lambda: begin, lambda server: server
+        made._reset = lambda server: self.tried.append("reset")
+        made._created = lambda: {*created}
+        made._user_messages = lambda logged, choice, is_alone: iter(marked if not choice.marks else ())
+        made._try = self.simulated
+        self.request = ReconstructedRequest(logged())
+        made.out.requests.append(self.request)
+
+    def simulated(self, logged, choice, word, playing, begin):
+        self.tried.append((choice.lcp, *choice.marks))
+        result = self.results[choice.lcp] if not choice.marks else choice.marks[0]
+        if result is None:
+            return None
+        contradicted = [0] * (result if isinstance(result, int) else 0)
+        return SimpleNamespace(
+            choice=choice, contradicted=contradicted, agrees_with=lambda logged: result != "differs",
+            is_nearer=lambda other: len(contradicted) < len(other.contradicted),
+        )  # fmt: skip
+
+    def best(self, playing=None):
+        """Return the choice of the best result, and the choices that were tried."""
+        found = self.made._best(self.request, playing)
+        tried = [one for one in self.tried if one != "reset"]
+        name = None if found is None else (found.choice.lcp, *found.choice.marks)
+        return name, [one[0] if len(one) == 1 else one for one in tried]
+
+
+@pytest.mark.parametrize(("results", "best", "tried"), [
+    ({1: 0, 2: 0}, (1,), [1]), ({1: "differs", 2: 0, 3: 0}, (2,), [1, 2]), ({1: None, 2: 0}, (2,), [1, 2]),
+    ({1: "differs", 2: "differs"}, (1,), [1, 2, 1]), ({1: None, 2: "differs"}, (2,), [1, 2]), ({1: None}, None, [1]),
+    ({1: "differs", 2: 3, 3: "differs"}, (2,), [1, 2, 3, 2]), ({1: 3, 2: 1, 3: 2}, (2,), [1, 2, 3, 2]),
+    ({1: 3, 2: 3}, (1,), [1, 2, 1]), ({1: 3, 2: "differs"}, (1,), [1, 2, 1]), ({1: 3, 2: 1}, (2,), [1, 2]),
+    ({1: 9, 2: 8, 3: 7, 4: 6, 5: 5, 6: 4, 7: 3}, (5,), [1, 2, 3, 4, 5]), ({}, None, []),
+])  # fmt: skip
+def test_the_first_choice_that_agrees_is_taken_else_the_nearest_else_the_simplest(results, best, tried):
+    """The server is left in the state after the request: a choice that was not the last is sent again. After a choice
+    that agrees but contradicts a line four more that agree are tried."""
+    choices = Choices(results)
+    assert choices.best() == (best, tried) and choices.made.out.untried_requests == set()
+    resets = len([one for one in choices.tried if one == "reset"])
+    assert resets == max(0, len(tried) - 1)
+
+
+def test_only_the_simplest_choice_is_tried_when_the_work_is_spent():
+    choices = Choices({1: "differs", 2: 0}, most=4)
+    assert choices.best() == ((1,), [1]) and choices.made.out.untried_requests == {0}
+    agreeing = Choices({1: 2, 2: 0}, most=4)
+    assert agreeing.best() == ((1,), [1]) and agreeing.made.out.untried_requests == set()
+    assert Choices({1: "differs", 2: 0}, most=5).best() == ((2,), [1, 2])
+
+
+def test_few_choices_are_tried_if_each_needs_a_run_from_the_beginning():
+    results = dict.fromkeys(range(1, 100), "differs")
+    assert Choices(results, begin=None).best() == ((1,), [*range(1, AGAIN + 1), 1])
+    assert Choices(results).best() == ((1,), [*range(1, MOST + 1), 1])
+    group = Choices(results, begin=None)
+    assert group.best(playing="group") == ((1,), [*range(1, MOST + 1), 1]) and "reset" not in group.tried
+
+
+def test_messages_are_tried_after_a_choice_that_agrees_but_contradicts_a_line():
+    """A message at a token that has no checkpoint on the simulated server explains nothing."""
+    messages = [(2, 50), (0, 60)]
+    assert Choices({1: 3, 9: 0}, marked=messages, created={0, 60}).best() == ((1, 0, 60), [1, (1, 2, 50), (1, 0, 60)])
+    assert Choices({1: 3, 9: 0}, marked=messages).best() == ((9,), [1, (1, 2, 50), (1, 0, 60), 9])
+    assert Choices({1: 3}, marked=messages).best() == ((1,), [1, (1, 2, 50), (1, 0, 60), 1])
+
+
+def test_requests_that_cannot_be_sent_are_left_out_with_the_reason():
+    made = builder(parallel=1)
+    made._launched = lambda request, playing, kept, over: None
+    made.lengths = [[], [AssumedLength(5)], [AssumedLength(5)]]
+    members = [logged(), logged(is_refused=True), logged(task=5)]
+    filled = []
+    made._fill_slot = filled.append
+    made._add_all(members)
+    assert filled == [members[0], members[2]]
+    assert [(one.logged, one.left_out, one.step) for one in made.out.requests] == [
+        (members[0], "no prompt length in the log", -1), (members[1], "refused by the server", -1),
+        (members[2], "not possible with these options", -1)]  # fmt: skip
+
+
+def test_slots_keep_the_texts_of_a_group_in_the_order_of_their_release():
+    made, kept, groups = builder(parallel=2), [], []
+    members = [logged(slot=at, task=at, lines=lines) for at, lines in enumerate([(1, 9), (2, 4), (5, 7)])]
+    made.lengths = [[AssumedLength(5)]] * 3
+    made.texts.keep = lambda slot, text: kept.append((slot, text))
+
+    def launched(request, playing, running, over):
+        at = request.logged.task
+        groups.append(([*playing.texts], [one.task for one, _ in running], [one.task for one, _ in over], [*kept]))
+        return SimpleNamespace(text=f"text {at}", held=f"held {at}", sent=SimpleNamespace(slot=at))
+
+    made._launched, made._take, made._fill_slot = launched, lambda request, found: None, lambda logged: None
+    made._add_all(members)
+    assert groups == [([], [], [], []), (["text 0"], [0], [], []),
+                      (["text 0", "text 1"], [0], [1], [(1, "held 1")])]  # fmt: skip
+    assert kept == [(1, "held 1"), (2, "held 2"), (0, "held 0")]
+
+
+def of_slot(slot, task, first, last):
+    return LoggedRequest(slot=slot, task=task, lines=(first, last), n_tokens=5, predicted_n=2)
+
+
+@pytest.mark.parametrize(("several", "groups"), [(True, [[0, 1], [2]]), (False, [[0], [1], [2]])])
+def test_requests_at_the_same_time_are_sent_together_if_the_server_has_several_slots(several, groups):
+    made = builder(parallel=2)
+    made.session.requests = [of_slot(0, 0, 1, 9), of_slot(1, 1, 5, 20), of_slot(0, 2, 25, 30)]
+    made.several, made.started, sent = several, True, []
+    made._add_all = lambda members: sent.append([one.task for one in members])
+    assert made.build(10**6) is made.out and (sent, made.stopped_early) == (groups, False)
+
+
+@pytest.mark.parametrize(("most", "best", "sent", "is_early"), [
+    (6, "best", [0, 1, 2], False), (5, "best", [0, 1], True), (3, "best", [0, 1], True), (2, "best", [0], True),
+    (6, None, [0, 1, 2], False), (5, None, [0, 1], True),
+])  # fmt: skip
+def test_the_answers_that_are_owed_count_before_they_are_generated(monkeypatch, most, best, sent, is_early):
+    """Each answer has two tokens, which are generated before the next request. Each prompt is a unit of work."""
+    made, added = builder(parallel=1), []
+    made.session.requests = [of_slot(0, task, 1, 2) for task in range(3)]
+    made.several, made.started, made.work = False, True, 0
+    monkeypatch.setattr(Reconstruction, "can_exceed", lambda self, best, left: True)
+    monkeypatch.setattr(Reconstruction, "untried_requests", set(), raising=False)
+
+    def add(members):
+        made.work += 1 + 2 * bool(added)                          # the prompt, and the answer before it
+        added.extend(one.task for one in members)
+
+    made._add_all = add
+    made.build(most, best)
+    assert (added, made.stopped_early) == (sent, is_early)
+
+
+def test_a_candidate_that_cannot_be_better_is_abandoned(monkeypatch):
+    made, added = builder(parallel=1), []
+    made.session.requests = [of_slot(0, task, 1, 2) for task in range(3)]
+    made.several, made.started, made._add_all = False, True, added.extend
+    monkeypatch.setattr(Reconstruction, "can_exceed", lambda self, best, left: len(left) > 2)
+    made.out.requests = [None]
+    made.build(10**6, "best")
+    assert len(added) == 1
+
+
+def test_slots_that_were_used_before_the_log_are_filled_each_with_a_prompt_of_its_own():
+    """Slot 2 was never used; the log begins with a request in slot 3, and slot 1 has none. The first request of slot 0
+    shows 90 tokens."""
+    made = builder(parallel=4)
+    choice_ = SimpleNamespace(kind="slot_by_lru", read=SimpleNamespace(numbers={"t_last": -1}))
+    unused = LoggedRequest(slot=2, task=6, n_tokens=5, tied=SimpleNamespace(choice=choice_))
+    known = LoggedRequest(slot=0, task=7, n_tokens=100, held=90, cache_n=90)
+    made.session.requests = [of_slot(3, 5, 1, 2), unused, known]
+    made.next_of = {id(one): None for one in made.session.requests}
+    made.several = True
+    made._fill_used_slots()
+    assert made.lines == ["A90@0", f"B{OTHER_PROMPT}@1"] and made.fillers == 1
+    assert made.begun == {0} and [*made.texts.slots] == [0, 1]
+
+
+def test_contradicted_lines_of_running_requests_count_up_to_the_last_batch(monkeypatch):
+    made = builder()
+    line = SimpleNamespace
+    monkeypatch.setattr(reconstruct, "last_batch", lambda request: 20)
+    monkeypatch.setattr(reconstruct, "events_by_task", lambda events: ["a", "b", "c"])
+    monkeypatch.setattr(reconstruct, "printed_lines", lambda request, engine, started: [
+        line(number=number) for number in request.created])  # fmt: skip
+    monkeypatch.setattr(reconstruct, "contradictions", lambda lines, found, printed: [*lines, printed])
+    running = [(logged(created=created), SimpleNamespace(sent=SimpleNamespace(printed=1)))
+               for created in ((5, 20, 21), (30,), (1, 2, 3))]  # fmt: skip
+    assert made._contradicted(running, logged()) == 3 + 1 + 4
+    assert made._contradicted(running[:1], logged()) == 3 and made._contradicted([], logged()) == 0
+
+
+def test_after_the_budget_is_spent_no_later_request_is_added():
+    """The two requests at the same time would be too much work; the one after them would not."""
+    made, added = builder(parallel=2), []
+    made.session.requests = [of_slot(0, 0, 1, 2), of_slot(0, 1, 10, 20), of_slot(1, 2, 15, 20), of_slot(0, 3, 30, 40)]
+    made.several, made.started = True, True
+    made._add_all = lambda members: added.extend(one.task for one in members)
+    made.build(3)
+    assert (added, made.stopped_early) == ([0], True)
+
+
+ERASED = {"erased": (300,), "is_whole": True, "cache_n": 290, "lcp": 300, "numbers": {"lcp": ProvenRange(300, 300)}}
+
+
+@pytest.mark.parametrize(("fields", "state", "sent"), [
+    ({}, {}, []), ({"held": 80}, {}, ["A80"]), ({"held": 30, "seen": 50}, {}, ["A50"]), ({"lcp": 60}, {}, ["A60"]),
+    ({"restored": 70}, {}, ["A70"]), ({"restored_end": 40}, {}, ["A44"]),
+    ({"held": 90, "restored": 40, "restored_end": 40}, {}, ["A44>a47"]),
+    ({"held": 80, "is_loaded": True}, {}, []), ({"held": 80}, {"begun": {0}}, []),
+    ({"held": 80}, {"begun": {1}}, ["A80"]),
+    ({"cache_n": 33}, {}, ["A33"]), ({"cache_n": 33}, {"lines": ["C5"]}, []),
+    ({"cache_n": 33}, {"lines": ["C5"], "fillers": 1}, ["A33"]),
+    ({"checked": ((1, 2, 30),)}, {}, ["A7>a26"]), ({"checked": ((5, 5, 30),)}, {}, ["A10>a22"]),
+    (ERASED, {}, ["A294", "A.B10"]), (ERASED, {"started": True}, ["A300"]),
+])  # fmt: skip
+def test_a_slot_is_filled_with_what_its_first_request_shows(fields, state, sent):
+    """A checkpoint is made 4 tokens before the end of a prompt. A window that lost a checkpoint shows 32 tokens, and a
+    threshold of 30 shows 31."""
+    made, request = builder(parallel=1), LoggedRequest(**fields)
+    made.next_of = {id(request): None}
+    before = state.get("lines", [])
+    for name, value in state.items():
+        setattr(made, name, [*value] if name == "lines" else value)
+    made._fill_slot(request)
+    assert made.lines == [*before, *sent] and 0 in made.begun
+
+
+def test_a_slot_is_filled_with_what_all_conversations_share():
+    made, request = builder(parallel=1), LoggedRequest(held=80)
+    made.next_of, made.texts.shared = {id(request): None}, SlotText().append_word("Z", 100)
+    made.words["Z"] = 100
+    made._send(["Z100"])
+    made._fill_slot(request)
+    assert made.lines == ["Z[:79].A1"]
+
+
+def loaded(n_tokens, cache_n, held, shared=0):
+    """Return a request that loads an entry; ``shared``: tokens that its slot had in common with the prompt."""
+    exact = {"n_tokens": n_tokens, "cache_n": cache_n, "held": held}
+    line = SimpleNamespace(number_of=lambda name: shared)
+    tied = SimpleNamespace(similar=[line], of_cache=lambda kind: [])
+    return LoggedRequest(**exact, numbers={name: ProvenRange(value, value) for name, value in exact.items()},
+                         is_loaded=True, tied=tied)  # fmt: skip
+
+
+@pytest.mark.parametrize(("requests", "sent", "shared"), [
+    ([], [], 0), ([logged(n_tokens=200, cache_n=0)], [], 0), ([loaded(200, 100, 100)], ["A100", "B64"], 0),
+    ([loaded(200, 100, 150)], ["A104>a47", "B64"], 0), ([loaded(200, 100, 103)], ["A103", "B64"], 0),
+    ([loaded(200, 100, 104)], ["A104", "B64"], 0), ([loaded(200, 100, 150, 30)], ["A104>a47", "A[:30].B34"], 30),
+    ([loaded(200, 100, 150, 30), loaded(900, 400, 400)], ["A104>a47", "A[:30].B370", "A[:30].C34"], 30),
+    ([loaded(200, 100, 150), loaded(900, 400, 400, 70)], ["A104>a47", "B400", "B[:63].C1"], 70),
+    ([LoggedRequest(n_tokens=90, numbers={"end": ProvenRange(95, 95)}), loaded(200, 100, 100)], ["A100"], 0),
+    ([LoggedRequest(n_tokens=90, numbers={"end": ProvenRange(95, 100)}), loaded(200, 100, 100)], [], 0),
+])  # fmt: skip
+def test_entries_from_before_the_log_are_sent_with_what_they_share(requests, sent, shared):
+    """A request that resumes within an entry shows a checkpoint 4 tokens before the end of a prompt. Another prompt of
+    64 tokens follows if the first request of the log loaded an entry."""
+    made = builder(parallel=1)
+    made.session.requests = requests
+    made.next_of = dict(zip(map(id, requests), [*requests[1:], None], strict=False))
+    made._fill_prompt_cache()
+    assert (made.lines, made.texts.shared.size) == (sent, shared)

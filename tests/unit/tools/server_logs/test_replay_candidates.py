@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from cachesim.engines.base import Request
 from cachesim.engines.registry import engine_of
 from cachesim.events import Log
-from cachesim.tools.server_logs.replay_candidates import SENT, WINDOWED, CandidateServer, RunningPrompt
+from cachesim.tools.server_logs.replay_candidates import PART, SENT, WINDOWED, CandidateServer, RunningPrompt
 
 HEAD = "llama_cpp@b11549"
 
@@ -85,3 +87,51 @@ def test_rounds_are_counted_from_the_last_request_until_the_answer_is_complete()
     server_so_far.words |= {"A": 40, "a": 3}
     assert server_so_far.rounds(server_so_far._copy(), ["A40>a3"], ["A40>a3"]) == rounds > 2
     assert server_so_far.rounds(server_so_far._copy(), ["A40>a3"], []) == 0
+
+
+def test_a_server_that_is_nested_too_deeply_is_not_copied():
+    def fork():
+        raise RecursionError
+
+    server_so_far = CandidateServer(HEAD, "A", {"parallel": 1})
+    assert server_so_far._copy_of(SimpleNamespace(fork=fork)) is server_so_far._copy_of(None) is None
+    assert server_so_far._copy_of(SimpleNamespace(fork=lambda: "copy")) == "copy"
+
+
+class Checked(CandidateServer):
+    """Server that counts how often the answers to requests are complete."""
+
+    times = 0
+
+    def _check_answers(self):
+        self.times += 1
+
+
+def test_answers_are_compared_once():
+    server_so_far = Checked(HEAD, "A", {"parallel": 1})
+    server_so_far._finish_answers()
+    assert server_so_far.times == 0
+    sent(server_so_far, "A40>a9", A=40, a=9)
+    server_so_far._finish_answers()
+    server_so_far._copy()
+    assert server_so_far.times == 1
+    sent(server_so_far, "A.a.B5>b2", B=5, b=2)
+    assert server_so_far.times == 1
+    server_so_far._reset(None)
+    server_so_far._finish_answers()
+    assert server_so_far.times == 1                               # the request sent last was rejected
+
+
+def test_a_new_server_holds_nothing_of_a_rejected_request():
+    server_so_far = CandidateServer(HEAD, "A", {"parallel": 1})
+    sent(server_so_far, "A40>a9", A=40, a=9)
+    server_so_far.lines.clear()
+    server_so_far._reset(None)
+    assert list(server_so_far.stage.server.inspection.tokens_of(0)) == []
+
+
+def test_work_of_prompts_grows_with_their_parts_and_the_accepted_requests():
+    server_so_far = CandidateServer(HEAD, "A", {"parallel": 1})
+    server_so_far.lines = ["A"] * 3
+    server_so_far._count([SimpleNamespace(request=SimpleNamespace(prompt=[0] * size)) for size in (PART, 2 * PART - 1)])
+    assert server_so_far.work == 2 * (SENT + 3 + 1)

@@ -141,3 +141,21 @@ def test_the_counts_are_of_the_requests_whose_counts_the_log_shows():
         data([request(0), request(1)], {"requests": 1}))  # fmt: skip
     assert "whose counts" not in rendered(data([request(0), request(1)], {"requests": 2}))
     assert "whose counts" not in rendered(data([request(0), request(1, step=-1)], {"requests": 1}))
+
+
+def test_requests_that_differ_are_red_and_those_that_were_left_out_yellow():
+    rows = [request(0), request(1, False), request(2, None, left_out="no length"), request(3, False, left_out="why")]
+    console = Console(file=io.StringIO(), width=200, color_system="standard", force_terminal=True, no_color=False)
+    console.print(import_report(data(rows), "", True))
+    lines = [line for line in console.file.getvalue().splitlines() if ",00" in line]
+    assert ["\x1b[31m" in line for line in lines] == [False, True, False, True]
+    assert ["\x1b[33m" in line for line in lines] == [False, False, True, False]
+    plain = [line.split() for line in rendered(data(rows), everything=True).splitlines() if ",00" in line]
+    notes = (["exact"], ["differs"], ["no", "length"], ["why"])
+    assert plain == [[str(at), "0", f"1,00{at}", "5", "7", "8", "9", *note] for at, note in enumerate(notes)]
+
+
+def test_a_request_of_unknown_slot_and_number_has_dashes():
+    row = {**request(0), "request": None, "slot": None, "lcp": None, "cache_n": None, "simulated": None}
+    text = rendered(data([row]), everything=True)
+    assert ["-", "-", "1,000", "-", "7", "-", "-", "exact"] in [line.split() for line in text.splitlines()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.shared.log_grammar import Line
+from cachesim.tools.server_logs import progress_numbers
 from cachesim.tools.server_logs.found_numbers import FoundNumbers, share_range
 from cachesim.tools.server_logs.progress_numbers import (
     add_least_evaluated,
@@ -78,6 +79,27 @@ def evaluated(done, share):
     ([evaluated(60, "0.30"), evaluated(60, "0.60")], {}, {"n_tokens": (197, None, [1])}),
     ([evaluated(60, "0.60")], {"end": 100}, {"end": (100, 100, [99]), "n_tokens": (100, None, [1]),
                                              "cache_n": (0, 40, [1, 99])}),
+    ([evaluated(0, "0.40")], {}, {"n_tokens": (1, None, [1])}),
+    ([evaluated(0, "0.40")], {"cache_n": 40}, {"cache_n": (40, 40, [99]), "n_tokens": (99, 101, [1, 99])}),
+    ([evaluated(0, "0.40")], {"n_tokens": 100},
+     {"n_tokens": (100, 100, [99]), "cache_n": (40, 40, [1, 99])}),
+    ([evaluated(0, "0.40")], {"prompt_n": 60},
+     {"prompt_n": (60, 60, [99]), "n_tokens": (100, 100, [1, 99]), "cache_n": (40, 40, [1, 99])}),
+    ([evaluated(0, "0.40"), evaluated(30, "0.70")], {}, {"n_tokens": (98, 102, [1, 2]), "cache_n": (39, 41, [1, 2])}),
+    ([evaluated(30, "0.70"), evaluated(31, "1.00")], {}, {"n_tokens": (43, None, [1])}),
+    ([evaluated(60, "0.60"), evaluated(59, "0.70")], {}, {"n_tokens": (100, None, [1])}),
+    ([evaluated(60, "0.99")], {"prompt_n": 62},
+     {"prompt_n": (62, 62, [99]), "n_tokens": (134, 400, [1, 99]), "cache_n": (72, 338, [1, 99])}),
+    ([evaluated(60, "1.00")], {"prompt_n": 62}, {"prompt_n": (62, 62, [99]), "n_tokens": (400, None, [1, 99])}),
+    ([evaluated(60, "0.60")], {"prompt_n": 60}, {"prompt_n": (60, 60, [99]), "n_tokens": (100, None, [1])}),
+    ([evaluated(60, "0.60")], {"prompt_n": (61, 70)}, {"prompt_n": (61, 70, [99]), "n_tokens": (100, None, [1])}),
+    ([evaluated(60, "0.00")], {"cache_n": 5}, {"cache_n": (5, 5, [99]), "n_tokens": (13000, None, [1, 99])}),
+    ([evaluated(60, "0.60")], {"cache_n": (5, None)}, {"cache_n": (5, None, [99]), "n_tokens": (108, None, [1, 99])}),
+    ([evaluated(60, "0.60")], {"n_tokens": (110, None)}, {"n_tokens": (110, None, [99])}),
+    ([evaluated(60, "0.60")], {"end": 60}, {"end": (60, 60, [99]), "n_tokens": (100, None, [1]),
+                                            "cache_n": (0, 0, [1, 99])}),
+    ([evaluated(60, "0.60"), "slot context shift, n_keep = 0, n_left = 127, n_discard = 9"], {"end": 100},
+     {"end": (100, 100, [99]), "n_tokens": (100, None, [1])}),
     ([evaluated(60, "0.60")], {"end": 59}, {"end": (59, 59, [99]), "n_tokens": (100, None, [1])}),
 ])  # fmt: skip
 def test_progress_lines_bound_the_prompt_and_what_was_reused(texts, before, found):
@@ -260,3 +282,12 @@ def test_a_loaded_entry_is_that_with_the_same_shares(entries, found):
     one.cache.append(similar(33, "pc_load_failed"))
     add_choice(one, hiding, GRAMMAR, sieve())
     assert [*hiding.numbers] == ["n_tokens"]
+
+
+@pytest.mark.parametrize(("most", "length"), [(2, (100, None)), (4, (100, 100))])
+def test_of_many_progress_lines_the_first_and_the_last_are_compared(monkeypatch, most, length):
+    """Only the two lines between bound the length from above."""
+    monkeypatch.setattr(progress_numbers, "MOST", most)
+    numbers = known()
+    add_progress(request(*(evaluated(done, f"0.{done}") for done in (50, 10, 90, 51))), numbers)
+    assert (numbers.get("n_tokens").low, numbers.get("n_tokens").high) == length

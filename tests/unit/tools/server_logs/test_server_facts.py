@@ -34,3 +34,24 @@ def test_the_run_with_the_most_requests_is_the_main_one():
                     launch.format(2), start)  # fmt: skip
     assert found.lines == 6 and found not in found.others
     assert len(found.requests) == max(len(run.requests) for run in (found, *found.others))
+
+
+@pytest.mark.parametrize(("line", "facts"), [
+    ("srv    load_model: prompt cache is enabled, size limit: no limit", {"limit_mib": -1}),
+    ("srv    load_model: prompt cache is disabled - use `--cache-ram N` to enable it", {"limit_mib": 0}),
+    ("srv    load_model: context checkpoints disabled", {"max": 0}),
+    (CACHE.format(512), {"limit_mib": 512}),
+    (NEW.format(2048, 10), {"n_ctx_slot": 2048}), (CHOICE.format("0.100"), {"similarity": 0.1}),
+    ("slot create_check: id  0 | task 7 | created context checkpoint 2 of 8 (pos_min = 1, pos_max = 9, size = 1.0 MiB)",
+     {"max": 8}),
+    ("slot release: id  0 | task 7 | stop processing: n_tokens = 5, truncated = 0", {}),
+])  # fmt: skip
+def test_each_kind_of_line_has_its_facts(line, facts):
+    found = session(line)
+    assert (found.recognised, found.facts) == (1, facts)
+
+
+def test_a_later_limit_is_not_that_of_the_server():
+    off = "srv    load_model: prompt cache is disabled - use `--cache-ram N` to enable it"
+    assert session(off, CACHE.format(512)).facts == {"limit_mib": 0}
+    assert session(CACHE.format(512), off).facts == {"limit_mib": 512}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cachesim.tools.server_logs import server_runs
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.logical_lines import logical_lines
 from cachesim.tools.server_logs.recognise import grammars
@@ -146,3 +147,48 @@ def test_a_task_is_launched_once_and_none_before_the_first(tasks, found):
 def test_the_start_of_a_server_ends_only_a_run_with_requests(middle, found):
     start = "srv          init: initializing slots, n_slots = 1"
     assert runs([start, *middle, start])[-1] == found
+
+
+def test_the_latest_tasks_of_a_run_are_kept(monkeypatch):
+    monkeypatch.setattr(server_runs, "TASKS", 2)
+    run = server_runs._Run(0)
+    for slot, task, launches in ((0, 5, True), (1, 6, False), (0, 7, True), (0, 8, True)):
+        run.add_task(slot, task, launches)
+    assert ([*run.tasks], [*run.launched]) == ([(0, 7), (0, 8)], [7, 8])
+
+
+def test_the_latest_sources_are_kept(monkeypatch):
+    monkeypatch.setattr(server_runs, "SOURCES", 2)
+    line = "[4100{}] slot release: id  0 | task 7 | stop processing: n_tokens = 5, truncated = 0"
+    assert runs(line.format(source) for source in (1, 2, 1, 2, 3, 2, 1, 2, 3)) == [0, 1, 0, 1, 2, 1, 3, 4, 5]
+
+
+RELEASED = "{}.00.000.000 I slot release: id  0 | task {} | n_tokens = 5"
+
+
+def test_the_latest_runs_of_a_source_get_lines(monkeypatch):
+    """Each line with an earlier time stamp begins a run; the last is about a task of an earlier run."""
+    monkeypatch.setattr(server_runs, "KEPT", 2)
+    lines = [RELEASED.format(9, 1), RELEASED.format(6, 2), RELEASED.format(3, 3)]
+    assert runs([*lines, RELEASED.format(9, 3)]) == [0, 1, 2, 2]
+    assert runs([*lines, RELEASED.format(9, 2)]) == [0, 1, 2, 1]
+    assert runs([*lines, RELEASED.format(9, 1)]) == [0, 1, 2, 3]          # the first run is forgotten
+    assert runs([*lines, RELEASED.format(9, 2), RELEASED.format(9, 3)]) == [0, 1, 2, 1, 2]
+
+
+def test_a_task_that_several_runs_had_does_not_show_the_run():
+    lines = [RELEASED.format(9, 1), RELEASED.format(3, 1)]
+    assert runs([*lines, RELEASED.format(15, 1)]) == [0, 1, 2]
+
+
+def test_a_run_with_later_lines_does_not_own_an_earlier_one():
+    lines = [RELEASED.format(9, 1), RELEASED.format(3, 2)]
+    assert runs([*lines, RELEASED.format(4, 1)]) == [0, 1, 1]
+
+
+def test_the_run_of_the_last_line_is_the_current_one():
+    """A line without a time stamp belongs to it."""
+    lines = [RELEASED.format(9, 1), RELEASED.format(6, 2), RELEASED.format(3, 3)]
+    assert runs([*lines, RELEASED.format(9, 1), "something"]) == [0, 1, 2, 0, 0]
+    assert runs([*lines, RELEASED.format(9, 2), "something"]) == [0, 1, 2, 1, 1]
+    assert runs([*lines, RELEASED.format(9, 3), "something"]) == [0, 1, 2, 2, 2]

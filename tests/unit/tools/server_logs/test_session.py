@@ -126,3 +126,44 @@ def test_the_numbers_of_access_lines_are_bounded(monkeypatch):
     lines = [path.format("/infill"), "a", path.format("/completion"), path.format("/infill"), path.format("/infill")]
     read = read_session("llama_cpp", grammars()["llama_cpp"], lines)
     assert read.tasks == {"infill": [1, 4], "completion": [3]}
+
+
+def test_unknown_lines_are_short_and_bounded(monkeypatch):
+    monkeypatch.setattr(session, "UNKNOWN", 2)
+    lines = ["x" * 199, "x" * 201, "0.00.001.000 W srv  f: alarm", "0.00.001.000 E srv  f: " + "y" * 300,
+             "0.00.001.000 E srv  f: late"]  # fmt: skip
+    read = read_session("llama_cpp", grammars()["llama_cpp"], lines)
+    assert read.unknown == [(1, "x" * 199), (2, "x" * 200)] and read.alarms == [(3, "alarm"), (4, "y" * 200)]
+
+
+def test_statements_and_requests_beyond_their_limits_are_counted(monkeypatch):
+    monkeypatch.setattr(session.LOG_STATEMENTS, "now", 3)
+    lines = [SLOT.format(0, "selected slot by LRU, t_last = 55"), *(LAUNCH.format(slot, 7 + slot) for slot in range(4))]
+    read = read_session("llama_cpp", grammars()["llama_cpp"], lines)
+    assert (len(read.read_lines), len(read.requests), read.beyond, read.recognised) == (3, 2, 2, 5)
+    monkeypatch.setattr(session.LOG_REQUESTS, "now", 1)
+    read = read_session("llama_cpp", grammars()["llama_cpp"], lines)
+    assert ([one.task for one in read.requests], len(read.derived), read.beyond) == ([7], 2, 3)
+
+
+def test_a_session_knows_the_builds_that_print_its_lines():
+    old = "slot update_slots: id  0 | task 7 | n_past = 40, slot.prompt.tokens.size() = 60, seq_id = 0, " \
+          "pos_min = 59, n_swa = 1"  # fmt: skip
+    older = "slot update_slots: id  0 | task 7 | kv cache rm [p0, end)"
+    new = "slot update_slots: id  0 | task 7 | superseding context checkpoint at n_tokens = 9"
+    for lines, since, until in (([old], 0, 9315), ([older, old], 0, 3600), ([old, older], 0, 3600), ([new], 11063, 0),
+                                ([new, old], 11063, 9315), ([LAUNCH.format(0, 7)], 0, 0)):  # fmt: skip
+        read = read_session("llama_cpp", grammars()["llama_cpp"], lines)
+        assert (read.since, read.until) == (since, until)
+
+
+def test_the_first_date_of_a_session_is_kept():
+    lines = [f"2026-0{month}-07T10:54:35+01:00 host server[14]: {LAUNCH.format(0, month)}" for month in (2, 3)]
+    assert read_session("llama_cpp", grammars()["llama_cpp"], lines).date == "2026-02-07"
+
+
+def test_lines_that_are_left_over_from_an_earlier_request_are_none():
+    left = "slot update_slots: id  0 | task {} | erasing old context checkpoint (pos_min = 1, pos_max = 9, " \
+           "n_tokens = 10, size = 1.0 MiB)"  # fmt: skip
+    assert requests(left.format(5)) == []
+    assert [one.task for one in requests(left.format(5), LAUNCH.format(0, 7), left.format(7))] == [7]

@@ -140,3 +140,10 @@ def test_the_likely_prefixes_are_tried_first_up_to_a_number():
 def test_a_share_has_three_decimals(share, whole, held):
     text = SlotText((WordRange("A", 5000, 5000),))
     assert [lcp for lcp, _ in prefix_by_shares(LoggedRequest(f_sim=share), text, whole)] == held
+
+
+@pytest.mark.parametrize(("marks", "text"), [
+    ((), "A.B"), ((0, 15, 20, -1), "A.B"), ((10,), "A.|B"), ((14, 15), "A.B[:4].|B[4:5]"),
+    ((1, 1), "A[:1].|A[1:10].B")])
+def test_only_marks_within_a_text_are_written(marks, text):
+    assert SlotText().append_word("A", 10).append_word("B", 5).notation("", marks) == text

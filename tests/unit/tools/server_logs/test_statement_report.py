@@ -155,3 +155,15 @@ def test_requests_that_lost_tokens_are_red_and_the_others_counted_in_grey():
     assert [row.style for row in table.rows] == ["red", "red", "red", "dim"]
     (table,) = follows_rows([said(task=task, lost=lost) for task, lost in enumerate((0, 5))], False)
     assert [row.style for row in table.rows] == ["", "red"]
+
+
+@pytest.mark.parametrize(("width", "lines"), [
+    (80, [" request         prompt  common  lost", " slot 0, task 7   1,500      20     5"]),
+    (34, ["slot 0, task 7  prompt 1,500", "  common 20  lost 5"]),
+    (24, ["slot 0, task 7", "  prompt 1,500", "  common 20  lost 5"]),
+])  # fmt: skip
+def test_a_narrow_table_keeps_its_names_whole(width, lines):
+    console = Console(file=io.StringIO(), width=width)
+    for row in follows_rows([said(lost=5, n_tokens=1500, lcp=20)], False):
+        console.print(row)
+    assert [line.rstrip() for line in console.file.getvalue().splitlines()] == lines

@@ -10,6 +10,7 @@ import pytest
 
 from cachesim.cli.main import main
 from cachesim.scenarios.load import load
+from cachesim.tools.server_logs import log_causes
 from cachesim.tools.server_logs.import_log import import_log
 from cachesim.tools.server_logs.log_causes import LONGEST, MOST, SHOWN, quote_as_comments, quoted_prompts
 from tests.unit.tools.server_logs.test_import_log import CACHED
@@ -107,3 +108,11 @@ def test_a_comment_stays_on_its_line():
     body = json.dumps({"prompt": 'a "quoted"\n[server]\nparallel = 9'})
     quoted = quote_as_comments(quoted_prompts([f"request: {body}"]))
     assert tomllib.loads(quoted) == {} and quoted.count("\n") == 3
+
+
+@pytest.mark.parametrize(("more", "is_found"), [(0, True), (1, False)])
+def test_a_body_of_several_lines_is_read_up_to_a_length(monkeypatch, more, is_found):
+    """Its first line counts from the body on, and each other line as it is."""
+    lines = ["request: {", '"prompt": "once",', '"n": ' + "1" * more + "1", "}"]
+    monkeypatch.setattr(log_causes, "LONGEST", len("".join(lines)) - len("request: ") - more)
+    assert [one.text for one in quoted_prompts(lines)] == (["once"] if is_found else [])

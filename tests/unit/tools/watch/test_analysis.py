@@ -10,14 +10,17 @@ from types import SimpleNamespace
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.base.untrusted_files import STDIN
 from cachesim.tools.watch import analysis, joined_rows, log_follower
 from cachesim.tools.watch.analysis import Analysis, Sources
-from cachesim.tools.watch.frames import REPLY, REQUEST, FrameQueue
+from cachesim.tools.watch.cause_header import header_value
+from cachesim.tools.watch.frames import CAUSE, REPLY, REQUEST, FrameQueue, FrameReader
 from cachesim.tools.watch.joined_rows import TOO_LATE
 from cachesim.tools.watch.log_follower import LogFollower
 from cachesim.tools.watch.recent_bodies import RecentBodies
 from cachesim.tools.watch.report import totals_text
 from cachesim.tools.watch.saved_bodies import SavedBodies
+from cachesim.tools.watch.watched_exchange import WatchedExchange
 from tests.shared import ROOT
 from tests.unit.tools.watch.test_exchanges import SIZED, post
 from tests.unit.tools.watch.test_log_rows import rows_of
@@ -181,3 +184,58 @@ def test_rows_of_an_idle_log_are_printed():
     found, printed, _ = made(log=False)
     found._idle()
     assert printed.rows == []
+
+
+class Causes:
+    """Analysis whose comparison finds a row for each request, and whose answers to the relay go into a pipe."""
+
+    def __init__(self, found, saved=None):
+        self.ends = os.pipe()
+        self.made = Analysis(Sources(causes=self.ends[1], saved=saved), Printed())
+        self.made._joined = SimpleNamespace(sent=lambda exchange: found)
+
+    def answer(self, **fields):
+        """Return the frames that are written for a request that was read."""
+        one = WatchedExchange("POST", "/x?y", 7, is_sent=True)
+        one.take_request(b"body")
+        for name, value in fields.items():
+            setattr(one, name, value)
+        self.made._sent(one)
+        os.set_blocking(self.ends[0], False)
+        try:
+            data = os.read(self.ends[0], 1 << 16)
+        except BlockingIOError:
+            data = b""
+        return [(one.kind, one.connection, one.data) for one in FrameReader().read(data)]
+
+
+ROW = {"cause": "date", "harmless": False, "path": "messages[0].content", "character": 5}
+
+
+def test_the_relay_gets_the_cause_of_a_request_that_has_no_reply_yet():
+    assert Causes([ROW, {}]).answer() == [(CAUSE, 7, header_value(ROW))] and header_value(ROW)
+    assert Causes([]).answer() == [(CAUSE, 7, b"")]
+    assert Causes([ROW]).answer(is_sent=False) == Causes([ROW]).answer(status=200) == []
+
+
+def test_a_relay_that_has_ended_gets_no_cause():
+    causes = Causes([ROW])
+    os.close(causes.ends[0])
+    causes.made._sent(WatchedExchange("POST", "/x", 7, is_sent=True))
+
+
+@pytest.mark.parametrize("found", [[ROW], []])
+def test_a_body_that_was_compared_is_saved(found):
+    kept = []
+    Causes(found, SimpleNamespace(add=lambda *given: kept.append(given))).answer()
+    assert kept == ([("/x", b"body")] if found else [])
+
+
+def test_standard_input_is_read_to_its_end(monkeypatch):
+    read, write = os.pipe()
+    monkeypatch.setattr("sys.stdin", os.fdopen(read))
+    os.write(write, LOG.read_bytes())
+    os.close(write)
+    printed = Printed()
+    Analysis(Sources(log=LogFollower(STDIN)), printed).run()
+    assert (printed.rows, printed.totals["prompt"]) == (["log"] * 7, 790)

@@ -227,3 +227,69 @@ def test_the_end_of_the_analysis_ends_open_exchanges():
     heard.ended.clear()
     heard.connections.close()
     assert [(one.is_sent, one.end) for one in heard.ended] == [(True, UNREAD), (False, UNREAD)] and held.size == 0
+
+
+@pytest.mark.parametrize(("kind", "frames"), [
+    (SKIPPED_REQUEST, [(REQUEST, HEAD)]),
+    (SKIPPED_REPLY, [(REQUEST, post(b"a")), (REPLY, b"HTTP/1.1 200 OK\r\nContent-Length: 90\r\n\r\n")]),
+])  # fmt: skip
+def test_dropped_bytes_are_replaced_in_small_pieces(monkeypatch, kind, frames):
+    monkeypatch.setattr(exchanges, "FILLER", 10)
+    sizes = []
+    for name in ("take_request", "take_reply"):
+        take = getattr(watched_exchange.WatchedExchange, name)
+        monkeypatch.setattr(watched_exchange.WatchedExchange, name,
+                            lambda self, data, take=take: sizes.append(len(data)) or take(self, data))  # fmt: skip
+    heard = Heard().read(*frames)
+    sizes.clear()
+    heard.read((kind, (25).to_bytes(8, "big")))
+    assert sizes == [10, 10, 5] and heard.connections.unread == 0
+
+
+def test_a_client_that_stops_sending_after_the_reply_changes_nothing():
+    heard = Heard().read((REQUEST, post(b"one")), (REPLY, CHUNKED), (CLIENT_ENDS, b""))
+    assert heard.ends() == [("POST", "/v1/x", 200, b"abcde", WHOLE)]
+    early = Heard().read((REQUEST, post(b"one")), (CLIENT_ENDS, b""), (CLIENT_ENDS, b""), (REPLY, CHUNKED))
+    assert [(one.end, one.has_client_left) for one in early.ended] == [(WHOLE, True)]
+
+
+def test_a_reply_before_the_whole_request_ends_the_connection():
+    heard = Heard().read((REQUEST, post(b"one")[:-1]), (REPLY, SIZED), (REQUEST, b"e" + post(b"two")), (REPLY, SIZED))
+    assert [(one.end, one.status, one.is_sent) for one in heard.ended] == [(WHOLE, 404, False)]
+    assert heard.connections.unread == 1
+
+
+@pytest.mark.parametrize("close", [b"", b"Connection: close\r\n"])
+def test_a_connection_that_a_side_closes_has_no_further_exchange(close):
+    reply = SIZED.replace(b"Content-Length", close + b"Content-Length")
+    heard = Heard().read((REQUEST, post(b"one")), (REPLY, reply), (REQUEST, post(b"two")), (REPLY, SIZED))
+    assert len(heard.ended) == (1 if close else 2) and heard.connections.unread == 0
+
+
+def test_refused_connections_are_counted():
+    refused = []
+    connections = Connections(None, None, None, lambda: refused.append(1))
+    for _ in range(2):
+        connections.read(Frame(UNREACHABLE, 5, b"refused"))
+    assert connections.counts == {"unread_connections": 0, "refused_connections": 2} and refused == [1, 1]
+    assert connections._readers == {}
+
+
+def test_the_bytes_of_a_dropped_connection_are_released(monkeypatch):
+    monkeypatch.setattr(exchanges, "CONNECTIONS", 1)
+    held = HeldBytes()
+    heard = Heard(held).read((REQUEST, HEAD), (REQUEST, KIB * 100))
+    size = held.size
+    heard.read((CLIENT_ENDS, b""))
+    heard.read((REQUEST, post(b"one")), (REPLY, CHUNKED), connection=2)
+    alone = HeldBytes()
+    Heard(alone).read((REQUEST, post(b"one")), (REPLY, CHUNKED))
+    assert size > 100 << 10 and held.size == alone.size and [one.end for one in heard.ended] == [CLIENT_LEFT, WHOLE]
+    assert heard.connections._ends == {}
+
+
+def test_an_exchange_that_ends_within_its_request_is_passed_on_once():
+    heard = Heard().read((REQUEST, post(b"one")[:-1]), (CLIENT_ENDS, b""))
+    assert heard.sent == heard.ended and len(heard.sent) == 1
+    whole = Heard().read((REQUEST, post(b"one")), (CLIENT_ENDS, b""), (SERVER_ENDS, b""))
+    assert whole.sent == whole.ended and len(whole.sent) == 1

@@ -10,20 +10,23 @@ from types import SimpleNamespace
 
 import pytest
 
+from cachesim.base.errors import BadInput, OverLimit
 from cachesim.tools.watch import joined_rows
 from cachesim.tools.watch.joined_rows import (
     APART,
     LOOKS,
     NO_REPLY,
+    TOO_MANY,
     UNUSABLE,
     JoinedRows,
     _events,
+    _is_count,
     reply_numbers,
     row_causes,
 )
 from cachesim.tools.watch.paired_halves import COUNTS, NOT_APART, PATIENCE, ClientHalf, LogHalf
 from cachesim.tools.watch.recent_bodies import RecentBodies
-from cachesim.tools.watch.server_losses import UNREACHABLE, BodyLink, ServedRequest
+from cachesim.tools.watch.server_losses import UNKNOWN, UNREACHABLE, BodyLink, ServedRequest
 from cachesim.tools.watch.watched_exchange import CLIENT_LEFT, INCOMPLETE, NOT_COPIED, WHOLE, WatchedExchange
 
 
@@ -327,6 +330,8 @@ def test_the_last_objects_of_a_reply_are_read(data, events):
     ({}, 4, {"prompt": 12, "reused": 7}), ({"end": CLIENT_LEFT}, 4, {"prompt": 12, "reused": 7}),
     ({"end": CLIENT_LEFT, "prompt": 20}, 4, {"prompt": 12, "reused": 7}),
     ({"end": CLIENT_LEFT, "prompt": 9}, 4, {"prompt": 9, "reused": 7}),
+    ({"end": CLIENT_LEFT, "prompt": 0, "reused": 0}, 4, {"prompt": 0, "reused": 0}),
+    ({"end": CLIENT_LEFT, "prompt": 9, "reused": 0, "evaluated": 0}, 4, {"prompt": 0, "reused": 0}),
     ({"end": CLIENT_LEFT, "evaluated": None}, 4, {"prompt": None, "reused": 7}),
     ({"prompt": 20}, 4, {"prompt": 20, "reused": 7}), ({"reused": [1, 2]}, 4, {"prompt": 12, "reused": None}),
     ({}, 0, None), ({"status": 400}, 4, None),
@@ -349,3 +354,96 @@ def test_counts_are_read_at_the_end_of_a_reply(after, stated):
     made = SimpleNamespace(coding="", reply=bytearray(event + b":" * after), rest=b"\n\n")
     assert joined_rows._stated(made) == stated
     assert joined_rows._stated(SimpleNamespace(coding="gzip", reply=bytearray(event), rest=b"")) == {}
+
+
+@pytest.mark.parametrize(("error", "why"), [(OverLimit("9 values"), TOO_MANY), (BadInput("no JSON"), UNUSABLE)])
+def test_a_body_that_cannot_be_compared_is_left_out_with_its_reason(error, why):
+    def refuse(*_):
+        raise error
+
+    joined = JoinedRows(SimpleNamespace(add=refuse, row=None), False)
+    [row] = watched(joined, exchange(timed(5, 7)))
+    assert row["note"] == f"not compared: {error}" and joined.left_out[why] == 1
+    assert joined.ranked_reasons() == [{"why": why, "requests": 1}]
+
+
+@pytest.mark.parametrize("value, is_one", [
+    (0, True), (1, True), ((1 << 31) - 1, True), (1 << 31, False), (-1, False), (True, False), (1.0, False),
+    ("1", False),
+    (None, False),
+])  # fmt: skip
+def test_a_plausible_count(value, is_one):
+    assert _is_count(value) is is_one
+
+
+@pytest.mark.parametrize(("event", "stated"), [
+    ({"usage": {"a": 1, "b": {"c": 2, "d": "x"}, "e": [3]}}, {("usage", "a"): 1, ("usage", "c"): 2}),
+    ({"message": {"usage": {"a": 1}}, "response": {"timings": {"b": 2}}, "error": {"n": 3}},
+     {("error", "n"): 3, ("usage", "a"): 1, ("timings", "b"): 2}),
+    ({"message": "x", "response": [1], "usage": 5}, {}),
+    ({"id_slot": 1, "tokens_evaluated": 2, "total_slots": 3, "n_restored": 4, "n_erased": 5, "other": 6},
+     {("event", name): number for number, name in enumerate(joined_rows.OF_EVENT, 1)}),
+    ({"id_slot": -1}, {}), ({"usage": {"a": True}}, {}),
+])  # fmt: skip
+def test_the_counts_of_an_event(event, stated):
+    found = {}
+    joined_rows._take(event, found)
+    assert found == stated
+
+
+def totals_of(*rows):
+    joined = JoinedRows(RecentBodies(), False)
+    numbered = [joined._counted(row) for row in rows]
+    return joined, numbered
+
+
+def test_the_totals_are_least_numbers():
+    known = {"prompt": 12, "reused": 7, "evaluated": 5, "generated": 2, "again": 0, "cause": "new"}
+    joined, numbered = totals_of(known, {**known, "prompt": [3, 9], "reused": [None, 4], "again": None})
+    assert [row["number"] for row in numbered] == [1, 2]
+    assert joined.totals == {"requests": 2, "prompt": 15, "reused": 7, "evaluated": 10, "generated": 4, "again": 0}
+    assert joined.open_columns == {"prompt", "reused", "again"} and joined.causes == {}
+
+
+@pytest.mark.parametrize(("loss", "causes", "shown"), [
+    (None, [], None), ({"cause": UNKNOWN}, [], {"cause": UNKNOWN}), ({"cause": UNKNOWN}, [{"cause": "a"}],
+                                                                     {"cause": UNKNOWN}),
+    ({"cause": UNKNOWN}, [{"cause": "a"}, {"cause": "b", "lost": 5}], None),
+    ({"cause": "erase"}, [{"cause": "b", "lost": 5}], {"cause": "erase"}),
+])  # fmt: skip
+def test_a_loss_is_shown_unless_the_log_explains_it(loss, causes, shown):
+    joined = JoinedRows(RecentBodies(), False)
+    joined.losses = SimpleNamespace(loss=lambda number, cause: loss if (number, cause) == (4, "same") else 1 / 0)
+    row = joined._counted({"cause": "same", "harmless": True, "causes": causes}, ClientHalf({}, BodyLink(4, 2)))
+    assert (row.get("loss"), row["harmless"]) == (shown, loss is None)
+    names = [*([shown["cause"]] if shown else []), *(one["cause"] for one in causes)]
+    assert joined.ranked_causes() == [{"cause": name, "requests": 1} for name in names]
+
+
+def test_a_refused_request_has_no_loss():
+    joined = JoinedRows(RecentBodies(), False)
+    joined.losses = SimpleNamespace(loss=lambda number, cause: {"cause": UNKNOWN})
+    assert "loss" not in joined._counted({"cause": "same"}, ClientHalf({"status": 400}, BodyLink(4, 2)))
+
+
+def test_several_prompts_of_a_body_have_rows_without_the_counts_of_the_reply():
+    joined = JoinedRows(RecentBodies(), False)
+    rows = watched(joined, exchange(timed(5, 7), {"prompt": PROMPTS[:2]}))
+    assert [(row["prompt"], row["generated"], row["conversation"], row["status"]) for row in rows] == [
+        (None, None, 1, 200), (None, None, 2, 200)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "body", "is_one"), [
+    ("POST", b"x", True), ("GET", b"x", False), ("POST", b"", False)])
+def test_only_posted_bodies_are_compared(method, body, is_one):
+    joined, one = JoinedRows(RecentBodies(), False), WatchedExchange(method, "/x", is_sent=True)
+    one.take_request(body)
+    joined.sent(one)
+    assert joined.left_out.total() == is_one
+
+
+def test_a_request_after_the_deadline_is_not_compared():
+    joined, one = JoinedRows(RecentBodies(), False, lambda: True), exchange(timed(5, 7))
+    assert joined.sent(one) == [] and joined.left_out == {joined_rows.TOO_LATE: 1}
+    [row] = joined.ended(one)
+    assert (row["note"], row["prompt"]) == (f"not compared: {joined_rows.TOO_LATE}", 12)

@@ -67,3 +67,31 @@ def test_long_lists_change_no_row():
         return [{**row, "lines": 0, "causes": [{**one, "lines": 0} for one in row["causes"]]} for row in rows]
 
     assert without_lines(rows_of(longer)[1]) == without_lines(rows_of(lines)[1])
+
+
+def test_candidates_are_read_before_one_choice_only():
+    lines = [SEARCH, candidate(2, "0.523", "0.667"), CHOICE, CHOICE, candidate(3, "0.523", "0.667"), CHOICE]
+    assert needed(*lines) == [(1, SEARCH), (2, lines[1]), (3, CHOICE), (4, CHOICE), (5, lines[4]), (6, CHOICE)]
+
+
+@pytest.mark.parametrize("spaces", [" ", "   "])
+def test_the_fixed_words_of_a_choice_may_have_several_spaces_between(spaces):
+    choice = CHOICE.replace("better prompt", f"better{spaces}prompt")
+    lines = [candidate(2, "0.523", "0.667"), choice]
+    assert needed(*lines) == [(1, lines[0]), (2, choice)]
+
+
+@pytest.mark.parametrize(("head", "is_listed"), [("x" * 64, True), ("x" * 65, False), ("x | ", False), ("", True)])
+def test_a_listed_line_has_a_short_prefix(head, is_listed):
+    line = head + ENTRY[ENTRY.index("- prompt") :]
+    assert needed(line) == ([] if is_listed else [(1, line)])
+
+
+def test_lines_with_a_carriage_return_are_listed():
+    assert needed(ENTRY + "\r") == needed(ENTRY) == [] and needed(ENTRY + "\rx") == [(1, ENTRY + "\rx")]
+
+
+@pytest.mark.parametrize(("line", "is_listed"), [(ENTRY, True), (candidate(1), True), (CHOICE, False), ("x", False),
+                                                 ("x - prompt me", False), ("|" + ENTRY, False)])  # fmt: skip
+def test_lines_of_a_list(line, is_listed):
+    assert ListedLines(grammars()["llama_cpp"]).is_listed(1, line) is is_listed

@@ -182,3 +182,39 @@ def test_a_slot_that_is_not_known_is_not_stated(monkeypatch, is_known, slot):
     found = watched._row(run, request, [])
     assert (found["slot"], found["task"], found["run"], found["lines"], found["prompt"]) == (slot, 4, 5, [1, 2], 9)
     assert (found["again"], found["end"], found["advice"], found["causes"]) == (7, "whole", "", [])
+
+
+NEW = "0.02.000.000 I slot {}: id  0 | task 5 | n_tokens = 0, memory_seq_rm [0, end)"
+
+
+@pytest.mark.parametrize(("names", "reused"), [
+    (["operator()", "operator()"], 0), (["operator()", "update_slots"], None)])
+def test_a_request_with_lines_of_two_builds_has_no_numbers(names, reused):
+    watched = LogRows()
+    lines = [LAUNCH.format(1, 5), *(NEW.format(name) for name in names), RELEASE.format(3, 5)]
+    [row] = [*watched.read(lines), *watched.rest()]
+    assert (row["task"], row["reused"]) == (5, reused)
+
+
+def test_requests_that_wait_are_bounded(monkeypatch):
+    monkeypatch.setattr(log_rows, "WAITING", 3)
+    watched = LogRows()
+    list(watched.read([RELEASE.format(1, 1)]))
+    lines = [f"0.01.000.000 I slot launch_slot_: id {slot:>2} | task {slot + 2} | processing task, is_child = 0"
+             for slot in range(9)]  # fmt: skip
+    rows = []
+    for line in lines:
+        rows += [row["task"] for row in watched.read([line])]
+        assert all(len(run.reader.ties.requests) <= 3 for run in watched._runs.values())
+    assert rows == [1, 2, 3] and [row["task"] for row in watched.rest()] == [4, 5, 6, 7, 8, 9, 10]
+
+
+def test_the_latest_runs_and_sources_are_kept(monkeypatch):
+    monkeypatch.setattr(log_rows, "RUNS", 2)
+    monkeypatch.setattr(log_rows, "SOURCES", 2)
+    watched = LogRows()
+    lines = [f"[4100{source}] {line}" for source in range(4)
+             for line in (LAUNCH.format(1, source), RELEASE.format(2, source))]  # fmt: skip
+    rows = [row["task"] for line in lines for row in watched.read([line])]
+    rows += [row["task"] for row in watched.rest()]
+    assert rows == [0, 1, 2, 3] and [*watched._runs] == [2, 3] and len(watched._headings) <= 3

@@ -300,3 +300,31 @@ def test_of_each_conversation_the_last_body_is_kept():
     last = bodies._kept[1::2]
     bodies._shrink()
     assert [*bodies._kept] == last
+
+
+def test_an_answer_to_a_request_that_is_no_longer_kept_is_not_counted():
+    held = HeldBytes()
+    bodies, messages = RecentBodies(requests=2, held=held), [{"role": "user", "content": "A question of some length."}]
+    [first] = bodies.add("/v1/chat/completions", chat(messages))
+    for text in ("Something else altogether.", "And a third conversation, by somebody."):
+        bodies.add("/v1/chat/completions", chat([{"role": "user", "content": text}]))
+    size = bodies.size
+    bodies.read_answer(first, b'{"choices":[{"message":{"content":"%s"}}]}' % (b"answer " * 1_000))
+    assert (bodies.size, held.kept) == (size, size) and first.record.body.answer is not None
+    *_, last = bodies._kept
+    bodies.read_answer(last, b'{"choices":[{"message":{"content":"%s"}}]}' % (b"answer " * 1_000))
+    assert bodies.size - size >= 7_000 and held.kept == bodies.size
+
+
+@pytest.mark.parametrize("kept", [1, 2, 3])
+def test_the_latest_conversations_are_kept_in_half_of_the_room(kept):
+    bodies = RecentBodies()
+    for number in range(5):
+        added(bodies, next(conversation(number, "extends")))
+    latest = bodies._kept[-kept:]
+    bodies._most = 2 * sum(one.own + one.shared for one in latest)
+    bodies._shrink()
+    assert bodies._kept == latest
+    bodies._most = 2 * sum(one.own + one.shared for one in latest) - 1
+    bodies._shrink()
+    assert bodies._kept == latest[1:]

@@ -1,0 +1,248 @@
+"""Parts of the report on request bodies: tokens after a change, fields beside texts, causes, simulated tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from cachesim.base.errors import BadInput, cut
+from cachesim.tools.request_bodies.api_forms import CHAT
+from cachesim.tools.request_bodies.body import Body, BodyMessage, BodyText, DifferenceTexts
+from cachesim.tools.request_bodies.changed_text import DATE
+from cachesim.tools.request_bodies.changed_tools import LIST, ORDER
+from cachesim.tools.request_bodies.import_bodies import (
+    ImportOptions,
+    _head,
+    _simulated,
+    _tokenizer,
+    at,
+    causes,
+    fields_beside,
+    import_bodies,
+    invalidated_tokens,
+    new_tokens,
+    where,
+)
+from cachesim.tools.request_bodies.import_scenario import SimulatedImport
+from cachesim.tools.request_bodies.plain_render import BodyPlace, render_plain
+from cachesim.tools.request_bodies.prompt_causes import CAUSES, EXTENDS, NEW, PromptCause
+from cachesim.tools.request_bodies.request_diff import PromptRecord
+from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer, TokenPrompts
+
+
+def body(*texts, form=CHAT, system="", raw=False, tools=(), **parameters):
+    """Return a body whose messages alternate between user and assistant."""
+    said = [*([("system", system)] if system else []), *zip(("user", "assistant") * 9, texts, strict=False)]
+    messages = [BodyMessage(role, f"messages[{i}]", (BodyText("text", f"messages[{i}].content", text),))
+                for i, (role, text) in enumerate(said)]  # fmt: skip
+    return Body(form, place="x.json", messages=messages, tools=[(f"tools[{i}]", tool) for i, tool in enumerate(tools)],
+                parameters=parameters, chat=None if raw else [])  # fmt: skip
+
+
+def record(made, before=-1, cause=EXTENDS, tokens=None, **more):
+    plain = render_plain(made)
+    count = len(EstimatingTokenizer().tokens(plain.text)) if tokens is None else tokens
+    link = SimpleNamespace(before=before, conversation=0)
+    return PromptRecord(made, plain.text, plain.history, plain, link, range(count), cause=PromptCause(cause), **more)
+
+
+NAMES = {"one": "a question of sixteen", "two": "an answer of sixteen", "three": "another question", "four": "more"}
+
+
+def said(*names):
+    return body(*(NAMES[name] for name in names))
+
+
+@pytest.mark.parametrize(("old", "new", "begin"), [
+    (said("one"), said("one", "two", "three"), "another question"),
+    (said("one", "two", "three"), said("one", "two", "three"), None),
+    (said("one"), said("three", "two"), "another question"), (said("one"), said("three"), "another question"),
+    (said("one", "two"), said("one", "two", "three", "four"), "another question"),
+    (said("one", "two", "three"), said("one", "four", "three"), None),
+    (body("a", system="s"), body("b", system="t"), "b"),
+])  # fmt: skip
+def test_new_messages_are_those_at_the_end_that_were_neither_sent_nor_generated(old, new, begin):
+    """The first message that the request before had not, or its answer, and everything after it."""
+    before, now = record(old), record(new, 0)
+    text = now.plain.text
+    start = text.index("<|im_start|>assistant\n", text.rindex("<|im_end|>")) if begin is None else (
+        text.rindex("<|im_start|>", 0, text.index(begin)))  # fmt: skip
+    assert new_tokens(before, now, EstimatingTokenizer()) == len(EstimatingTokenizer().tokens(text[start:]))
+
+
+@pytest.mark.parametrize(("more", "lost"), [
+    ({"usable": 5}, [15, 25]), ({"usable": 20}, [0, 10]), ({"usable": 35}, [0, 0]),
+    ({"usable": 5, "cause": EXTENDS}, [0, 0]), ({"usable": 5, "before": -1}, [0, 0]),
+])  # fmt: skip
+def test_of_a_raw_prompt_the_rest_of_the_shorter_one_is_lost(more, lost):
+    one = record(body("b", raw=True), tokens=30, **{"before": 0, "cause": DATE, **more})
+    befores = [record(body("a", raw=True), tokens=tokens) for tokens in (20, 40)]
+    assert [invalidated_tokens([before, one], one, EstimatingTokenizer()) for before in befores] == lost
+
+
+def test_of_a_chat_everything_but_new_messages_is_lost():
+    records = [record(said("one")), record(said("three", "two", "one"), 0, DATE, tokens=100, usable=7)]
+    new = new_tokens(*records, EstimatingTokenizer())
+    assert invalidated_tokens(records, records[1], EstimatingTokenizer()) == 100 - 7 - new > 0
+    records[1].usable = 99
+    assert invalidated_tokens(records, records[1], EstimatingTokenizer()) == 0
+
+
+@pytest.mark.parametrize(("place", "cause", "part"), [
+    (("messages[0].content", 5, "text", 0), DATE, "the system prompt"), (("messages[1]", 0, "text", 1), DATE,
+                                                                        "a user message"),
+    (("messages[2]", 0, "text", 2), DATE, "an answer"), (("messages[3]", 0, "text", 3), DATE, "the prompt"),
+    (("", 0, "text", -1), DATE, "the prompt"), (("tools[0].name", 0, "tool", 0), DATE, "the tools"),
+    (("functions[0]", 0, "tool", 0), DATE, "the tools"), (("messages[0].content", 5, "text", 0), ORDER, ""),
+    (None, DATE, ""),
+])  # fmt: skip
+def test_the_part_of_the_prompt_is_named_unless_the_cause_names_it(place, cause, part):
+    one = record(body("a", "b", system="s"), cause=cause)
+    one.place = None if place is None else BodyPlace(*place)
+    assert where(one) == part
+
+
+def test_a_message_of_an_unknown_role_is_in_the_prompt():
+    one = record(body("a"), cause=DATE)
+    one.body.messages[0] = one.body.messages[0]._replace(role="critic")
+    one.place = BodyPlace("messages[0]", 0, "text", 0)
+    assert where(one) == "the prompt"
+
+
+def test_a_place_is_a_path_and_a_character():
+    assert at(BodyPlace("p", 5, "text", 0)) == {"path": "p", "character": 5}
+    assert at(None, "old_") == {"old_path": "", "old_character": None}
+
+
+def test_causes_are_grouped_by_part_and_the_most_expensive_comes_first():
+    place = BodyPlace("messages[0].content", 5, "text", 0)
+    records = [record(body("a", system="s"), before, cause, usable=usable)
+               for before, cause, usable in ((-1, NEW, 0), (0, DATE, 7), (1, ORDER, 9), (2, DATE, 8), (3, DATE, 3))]
+    for number in (1, 3):
+        records[number].place, records[number].seen = place, DifferenceTexts("s", f"b{number}", f"a{number}")
+    records[4].place = BodyPlace("messages[1].content", 5, "text", 1)
+    records[1].cause = PromptCause(DATE, "a detail")
+    found = causes(records, [0, 5, 11, 5, 0])
+    assert [(one["cause"], one["where"], one["in_requests"], one["again"], one["most"], one["harmless"])
+            for one in found] == [
+        (ORDER, "", [2], 11, 9, False), (DATE, "the system prompt", [1, 3], 10, 8, False), (NEW, "", [0], 0, 0, True),
+        (DATE, "a user message", [4], 0, 3, False)]  # fmt: skip
+    assert found[1] == {
+        "cause": DATE, "says": CAUSES[DATE].says, "where": "the system prompt", "path": "messages[0].content",
+        "character": 5, "detail": "a detail", "in_requests": [1, 3], "again": 10, "advice": CAUSES[DATE].advice,
+        "most": 8, "harmless": False,
+        "evidence": {"text_common": "s", "text_before": "b1", "text_after": "a1", "previous": 0, "request": 1},
+    }  # fmt: skip
+    assert found[0]["evidence"] is None
+
+
+A, B = {"name": "a"}, {"name": "b"}
+
+
+def beside(old, new, templated=False, **more):
+    before, now = record(old), record(new, 0)
+    now.common, now.history = more.pop("common", 99), 50
+    for name, value in more.items():
+        setattr(now, name, value)
+    return [(one["name"], one["value_before"], one["value_after"], one["matters"])
+            for one in fields_beside(before, now, templated)]  # fmt: skip
+
+
+TOOL_PLACE = BodyPlace("tools[0]", 0, "tool", 0)
+
+
+@pytest.mark.parametrize(("more", "found"), [
+    ({}, [("tools", "1 tools", "added b", "perhaps")]),
+    ({"place": TOOL_PLACE, "cause": PromptCause(LIST)}, []),
+    ({"place": TOOL_PLACE._replace(kind="mark"), "cause": PromptCause(LIST)}, []),
+    ({"place": TOOL_PLACE._replace(kind="text"), "cause": PromptCause(LIST)},
+     [("tools", "1 tools", "added b", "perhaps")]),
+    ({"place": TOOL_PLACE, "cause": PromptCause(DATE)}, [("tools", "1 tools", "added b", "perhaps")]),
+])  # fmt: skip
+def test_changed_tools_are_a_field_unless_they_are_the_cause(more, found):
+    assert beside(body("a", tools=[A]), body("a", tools=[A, B]), **more) == found
+
+
+def test_tools_in_another_order_are_named_so():
+    assert beside(body("a", tools=[A, B]), body("a", tools=[B, A])) == [
+        ("tools", "2 tools", "order of tools changed", "perhaps")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("templated", "more", "matters"), [
+    (False, {}, "perhaps"), (True, {}, "no"), (True, {"cause": PromptCause(DATE)}, "perhaps"),
+    (True, {"common": 50}, "no"), (True, {"common": 49}, "perhaps"),
+])  # fmt: skip
+def test_template_options_do_not_matter_if_the_prompt_was_rendered_again(templated, more, matters):
+    """The history of the prompt has 50 characters."""
+    old, new = body("a" * 60, enable_thinking=True, top_k=1), body("a" * 60, enable_thinking=False, top_k=2)
+    assert beside(old, new, templated, **more) == [
+        ("enable_thinking", "true", "false", matters), ("top_k", "1", "2", "no")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("form", "matters"), [(CHAT, "no"), ("Anthropic messages", "perhaps")])
+def test_fields_of_messages_of_the_chat_api_do_not_matter_then(form, matters):
+    old, new = body("a" * 60, form=form), body("a" * 60, form=form)
+    new.messages[0] = new.messages[0]._replace(fields='{"name": "x"}')
+    [(name, *_, found)] = beside(old, new, True)
+    assert "name" in name and (found == "no") is (matters == "no")
+
+
+def test_prompts_of_texts_and_of_tokens_are_not_mixed():
+    text, tokens = body("a", raw=True), body("a", raw=True)
+    tokens.messages[0] = BodyMessage("user", "prompt", (BodyText("tokens", "prompt", "x"),))
+    assert isinstance(_tokenizer([tokens, tokens], "file"), TokenPrompts)
+    assert isinstance(_tokenizer([text], ""), EstimatingTokenizer)
+    with pytest.raises(BadInput, match="some prompts are token lists, others are text"):
+        _tokenizer([text, tokens], "")
+
+
+def head(file="My File.json", harmless=False, requests=(1,), **options):
+    cause = {"harmless": harmless, "in_requests": list(requests), "says": "a cause",
+             "evidence": {"text_before": "b" * 70, "text_after": "a"}}  # fmt: skip
+    data = {"tokens_exact": False, "tokenizer": "t", "requests": [1, 2], "causes": [cause] * 4}
+    return _head([Path(file)], data, ImportOptions(**options))
+
+
+MADE = "Imported from 2 request bodies: words are invented, lengths are estimated (t)."
+
+
+def test_the_head_of_a_scenario_names_the_first_three_causes():
+    assert head() == {"id": "import-my-file", "title": "imported from 2 request bodies",
+                      "why": MADE + " Requests 1: a cause." * 3}  # fmt: skip
+    assert head(harmless=True)["why"] == MADE
+    assert head(requests=range(13))["why"].startswith(f"{MADE} Requests 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11: a cause.")
+    quoted = f"{MADE} Requests 1: a cause. Before: {cut('b' * 70, 60)} After: a Requests"
+    assert head(with_text=True)["why"].startswith(quoted)
+
+
+@pytest.mark.parametrize(("file", "name", "id_"), [
+    ("x.json", "mine", "mine"), ("--.json", "", "import-bodies"), ("a_b.c.json", "", "import-a-b-c"),
+    ("\u4e09.json", "", "import-bodies"), ("x" * 90 + ".json", "", "import-" + "x" * 73),
+])  # fmt: skip
+def test_the_id_of_a_scenario(file, name, id_):
+    assert head(file, name=name)["id"] == id_
+
+
+def test_the_simulation_is_summed_over_the_requests_that_were_simulated():
+    rows = [{"reusable": reusable, "tokens": 100, "new_tokens": 10, "again": 3} for reusable in (0, 50, 60, 70, 80)]
+    scenario = SimpleNamespace(profiles=("p",), model="A", server={"ctx_size": 9})
+    for adapters, foreign in (("", 0), ("some", 5)):
+        data = {"requests": [dict(row) for row in rows]}
+        _simulated(data, SimulatedImport(scenario, [0, 40, 65, None], "", 1, "a limit", adapters, True))
+        assert [(row["simulated"], row["not_kept"], row["foreign"]) for row in data["requests"]] == [
+            (0, 0, 0), (40, 10, 0), (65, 0, foreign), (None, None, 0), (None, None, 0)]  # fmt: skip
+        assert data["simulation"] == {
+            "profile": "p", "model": "A", "flags": {"ctx_size": 9}, "played": 3, "not_played": 1, "limit": "a limit",
+            "tokens": 300, "reused": 105, "new_tokens": 30, "again": 9, "not_kept": 10, "foreign": foreign,
+            "adapters": adapters, "adapters_assumed": True,
+        }  # fmt: skip
+
+
+def test_files_without_a_body_are_counted(tmp_path):
+    (tmp_path / "a.json").write_text('{"prompt": "x y z"}')
+    (tmp_path / "b.txt").write_text("text")
+    data, _ = import_bodies([tmp_path], ImportOptions(model="A", server={"ctx_size": 512}))
+    assert (data["skipped"], data["files"], data["simulation"]["flags"]) == (1, [str(tmp_path)], {"ctx_size": 512})
+    assert (data["models"], data["rendering"], data["media"], data["conversations"]) == ([], "as sent", 0, 1)
