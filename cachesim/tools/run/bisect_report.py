@@ -214,8 +214,7 @@ def _paragraph(number: int, prompt: str, course: RequestHistory) -> RenderableTy
     equal = all(outcome == oldest for outcome in course.outcomes.values())
     if equal and not (course.turns or course.beside):
         return Group(head, indented(f"{_outcome_text(oldest)} under every rule set", "dim", 3), Text(""))
-    engine = ENGINES.get(first.partition("@")[0])
-    alone = [name for name in without_place(engine) if name in course.outcomes] if engine else []
+    alone = _unordered(course)
     lines = [] if first in alone else [indented(f"{_outcome_text(oldest)} {_since(first)}", "", 3)]
     for turn in course.turns:
         lines += _lines("", turn)
