@@ -10,6 +10,7 @@ import pytest
 from cachesim.base.errors import BadInput, NothingFound
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
+from cachesim.tools.run import bisect_command, diff_command, run_command, scenarios_command, why_command
 from cachesim.tools.run.arguments import (
     LONG,
     LONG_FILE,
@@ -250,3 +251,11 @@ def test_a_command_line_that_repeats_a_run_has_its_options():
     assert case_arguments_of(Namespace(profiles=[], model=None, settings=[], limits=())) == []
     args.profiles, args.limits = [], ()
     assert case_arguments_of(args) == ["--model", "GA", "--set", "ctx_size=64"]
+
+
+@pytest.mark.parametrize("command", [bisect_command, diff_command, run_command, scenarios_command, why_command])
+def test_a_command_explains_every_argument(command):
+    parser = ArgumentParser()
+    command.add_arguments(parser)
+    assert [action.dest for action in parser._actions if not action.help] == []
+    assert [action.metavar for action in parser._actions if not (action.choices or action.nargs == 0)].count(None) == 0

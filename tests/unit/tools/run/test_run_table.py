@@ -15,6 +15,7 @@ from cachesim.tools.run.run_table import (
     MOST,
     block_of_case,
     closing_line,
+    failure_block,
     mismatch_text,
     not_run_line,
     origins,
@@ -238,3 +239,18 @@ def test_a_case_that_cannot_run_again_has_its_causes_and_its_command():
     lines = as_text(block_of_case({"failure": None, "causes": ["it crashed"], "command": "cachesim why x 1"}))
     assert lines.splitlines() == ["  it crashed", "cachesim why x 1"]
     assert as_text(block_of_case({"failure": None, "command": "c"})).splitlines() == ["c"]
+
+
+FAILURE = {"causes": [{"request": 0, "text": "request 0 fills", "rule": "R.1"},
+                      {"request": 2, "text": "request 2 keeps", "rule": ""},
+                      {"request": 2, "text": "reads it", "rule": "R.2"}],
+           "hence": "it differs", "source": "https://a.org/b#L1", "command": f"cachesim run '{'A' * 90}' -p x@1"}
+
+
+def test_an_explanation_has_its_causes_their_rules_the_source_and_an_uncut_command():
+    lines = ["Let   request 0 fills (R.1)", "Then  request 2 keeps", "        reads it (R.2)", "Hence it differs",
+             "source https://a.org/b#L1", FAILURE["command"]]  # fmt: skip
+    for block in (failure_block(FAILURE), block_of_case({"failure": FAILURE, "causes": ["old"], "command": "other"})):
+        assert [line.rstrip() for line in as_text(block).splitlines()] == lines
+    first = {**FAILURE, "causes": FAILURE["causes"][:1], "source": ""}
+    assert [line.rstrip() for line in as_text(failure_block(first)).splitlines()] == [lines[0], lines[3], lines[5]]
