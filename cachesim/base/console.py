@@ -227,4 +227,4 @@ def on_stderr(text: str) -> None:
     """Print a text on stderr without a prefix, if stderr exists."""
     if sys.stderr is not None:
         with suppress(OSError):              # stderr is closed
-            print(terminal_text(text), file=sys.stderr, flush=True)
+            print(terminal_text(text), file=sys.stderr)
