@@ -132,3 +132,14 @@ def test_text_that_is_no_file_is_one_command_line() -> None:
     assert texts("engine serve m --flags a: b") == [["engine", "serve", "m", "--flags", "a:", "b"]]
     assert texts("--model m") == [["--model", "m"]]
     assert texts("image: vendor/engine\nports: []") == [["image:", "vendor/engine", "ports:", "[]"]]
+
+
+@pytest.mark.parametrize("text", [
+    "sh -c 'engine serve m'", 'exec bash -lc "engine serve m"', "sh -c engine", "command: sh -c 'engine serve'",
+    "command: ['/bin/sh', '-c', 'engine serve']", "command:\n- bash\n- -c\n- engine serve\n",
+    "command:\n  - bash\n  - '-c'\n  - 'engine serve'\n", "ExecStart=/bin/sh -c 'engine serve m'",
+])  # fmt: skip
+def test_the_words_of_a_shell_have_their_places_in_the_whole_text(text: str) -> None:
+    (words,) = start_commands(text)
+    found = [word for word in words if word.text in ("engine", "serve", "m")]
+    assert found and [word.place for word in found] == [text.index(word.text) + 1 for word in found]
