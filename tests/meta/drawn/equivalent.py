@@ -4,5 +4,11 @@ EQUIVALENT: dict[str, str] = {
     'engines/shared/command_line.py, CommandLine.drafts_by_model: argument `"none"` dropped at 81 of return any('
     'kind.startswith("draft-") for kind in str(self.op':
         "without spec_type the text is then None instead of none; neither begins with draft-",
+    "scenarios/real_builds.py, seen_text: `<` -> `<=` at 60 of before = "
+    "[build for build in found.absent if _number(build) ":
+        "a line of SEEN_ON.txt has a single mark for a build, so a build of absent is never the oldest of shown",
+    "scenarios/real_builds.py, seen_text: `>` -> `>=` at 59 of after = "
+    "[build for build in found.absent if _number(build) >":
+        "a line of SEEN_ON.txt has a single mark for a build, so a build of absent is never the newest of shown",
 }
 """Name of the fault -> proof."""
