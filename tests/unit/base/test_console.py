@@ -28,6 +28,7 @@ from cachesim.base.console import (
     say_json,
     show,
     show_paged,
+    stdout_console,
 )
 from cachesim.base.errors import BadInput, Crash
 from cachesim.cli.output_options import pager_of, report_crash
@@ -288,3 +289,29 @@ def test_a_text_that_is_wider_than_the_console_is_whole():
     table.add_column(no_wrap=True, min_width=2 * WIDTH)
     table.add_row("x" * 2 * WIDTH)
     assert as_text(table, Text("y  "), Text("z")) == f"{'x' * 2 * WIDTH}\ny\nz"
+
+
+@pytest.mark.parametrize(("colour", "is_terminal", "variable", "coloured"), [
+    ("auto", False, "", False), ("auto", True, "", True), ("auto", True, "1", False), ("always", False, "", True),
+    ("always", False, "1", True), ("always", True, "1", True), ("never", True, "", False), ("never", False, "", False),
+])  # fmt: skip
+def test_text_is_coloured_as_asked_or_on_a_terminal(monkeypatch, colour, is_terminal, variable, coloured):
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "COLORTERM"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("NO_COLOR", variable)
+    if not variable:
+        monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setattr(OutputOptions, "colour", colour)
+    stream = Terminal() if is_terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stdout", stream)
+    show(Text("red", "red"))
+    assert stream.getvalue() == ("\x1b[31mred\x1b[0m\n" if coloured else "red\n")
+
+
+@pytest.mark.parametrize(("width", "columns", "found"), [(None, 80, 80), (None, 50, 50), (30, 50, 30)])
+def test_a_pipe_has_as_many_columns_as_asked(monkeypatch, width, columns, found):
+    monkeypatch.setattr(OutputOptions, "columns", columns)
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    show(Text("x" * 90), width=width)
+    assert len(sys.stdout.getvalue().splitlines()[0]) == stdout_console(width).width == found
