@@ -10,6 +10,8 @@ EQUIVALENT: dict[str, str] = {
     "scenarios/real_builds.py, seen_text: `>` -> `>=` at 59 of after = "
     "[build for build in found.absent if _number(build) >":
         "a line of SEEN_ON.txt has a single mark for a build, so a build of absent is never the newest of shown",
+    "replay/schedule_search.py, ScheduleAttempt._before_hang_ups: returns None at 7 of return False":
+        "its only caller asks whether the result is true",
     "model/attention.py, _QueryBlock._weights: condition False at 28 of "
     "np.subtract(best, scores if at_hand else self._scores(block)":
         "the scores at hand are those that are then computed again, by the same call into the same buffer",
