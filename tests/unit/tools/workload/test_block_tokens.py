@@ -105,3 +105,12 @@ def test_a_scale_that_fits_is_named(size, scale, hint):
     with pytest.raises(BadInput) as bad:
         played(session(one(0, 8, 1, [1]), size=size), scale)
     assert (bad.value.cause, bad.value.hint) == (f"a scale of {scale} does not divide blocks of {size} tokens", hint)
+
+
+def test_the_last_block_of_a_prompt_may_be_cut_and_its_rest_is_no_part_of_the_answer():
+    first, second = played(session(one(0, 6, 2, [1, 2]), one(1, 6, 1, [1, 2])))
+    assert first.prompt == second.prompt == tuple(range(TEXTLESS + 4, TEXTLESS + 10))
+    assert (len(first.answer), len(second.answer)) == (2, 1)
+    assert not {*first.answer, *second.answer} & set(range(TEXTLESS + 10, TEXTLESS + 12))
+    first, second = played(session(one(0, 6, 2, [1, 2]), one(1, 8, 1, [1, 2])))
+    assert first.answer == second.prompt[6:8] and len(second.prompt) == 9        # with a token after it
