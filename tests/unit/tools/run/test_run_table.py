@@ -254,3 +254,18 @@ def test_an_explanation_has_its_causes_their_rules_the_source_and_an_uncut_comma
         assert [line.rstrip() for line in as_text(block).splitlines()] == lines
     first = {**FAILURE, "causes": FAILURE["causes"][:1], "source": ""}
     assert [line.rstrip() for line in as_text(failure_block(first)).splitlines()] == [lines[0], lines[3], lines[5]]
+
+
+def test_a_rule_set_of_several_engines_has_its_verdict_and_causes_or_the_whole_block():
+    charges = [(0, 3, "erased", "R.1", 0, "checkpoint")]
+    plain, lossy = run_data(run(judgement(prompt_n=10))), run_data(run(judgement(charges=charges, prompt_n=10)))
+    other = {**lossy, "profile": "vllm@0.33.0"}
+    assert shown(run_report(plain, other)) == [
+        "llama_cpp@b10587: correct answer, 0 tokens re-evaluated",
+        "vllm@0.33.0: correct answer, 3 tokens re-evaluated",
+        "request 0: 3 tokens re-evaluated: checkpoint erased at request 0 (R.1)"]  # fmt: skip
+    failed = {**other, "failure": FAILURE}
+    lines = shown(run_report(plain, failed))
+    assert lines[1] == "vllm@0.33.0" and "Let   request 0 fills (R.1)" in lines and FAILURE["command"] in lines
+    stopped = {**other, "not_run": 2, "limit": "tokens"}
+    assert shown(run_report(plain, stopped))[1] == "vllm@0.33.0"

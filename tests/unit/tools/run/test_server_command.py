@@ -257,3 +257,14 @@ def test_options_of_a_container_come_before_its_image(line: str, found: object) 
 ])  # fmt: skip
 def test_the_variable_of_a_switch_has_a_truth_value(text: str, caching: bool) -> None:
     assert read(f"E_CACHING={text} engine serve M").options == {"caching": caching}
+
+
+def test_an_option_of_sizes_is_read_only_if_it_is_asked_for() -> None:
+    words = command_words("engine serve M --memory 9 --block 8 --queue 3 --host h")
+    program = find_program(words, TABLE)
+    memory = Flag("memory", 1, spellings=("--memory",))
+    plain = read_command(words, program, TABLE, FLAGS, "e@3")
+    sized = read_command(words, program, TABLE, FLAGS, "e@3", sizes=(memory,))
+    assert (plain.options, plain.sized) == ({"block": 8}, ["--memory"])
+    assert (sized.options, sized.sized) == ({"memory": 9, "block": 8}, [])
+    assert plain.limits == sized.limits == ["--queue 3"] and plain.ignored == sized.ignored == ["--host"]
