@@ -112,7 +112,7 @@ def stdout_console(width: int | None = None) -> Console:
 
 def as_text(*parts: RenderableType) -> str:
     """Return tables and text as a string, ``WIDTH`` columns wide, without colours."""
-    console = _console_class()(width=WIDTH, file=io.StringIO(), force_terminal=False, no_color=True, **_PLAIN)
+    console = _console_class()(width=WIDTH, file=io.StringIO(), force_terminal=False, **_PLAIN)
     with console.capture() as capture:
         for part in parts:
             console.print(part, crop=False)
