@@ -13,6 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from cachesim.base import console
 from cachesim.base.console import (
     SCHEMA,
     WIDTH,
@@ -32,6 +33,12 @@ from cachesim.base.console import (
 )
 from cachesim.base.errors import BadInput, Crash
 from cachesim.cli.output_options import pager_of, report_crash
+
+
+@pytest.fixture(autouse=True)
+def own_class():
+    """Define the class of the consoles anew for each test."""
+    console._console_class.cache_clear()
 
 
 class Terminal(io.StringIO):
@@ -210,11 +217,12 @@ def test_ctrl_c_waits_for_the_pager(monkeypatch):
 
 
 def test_a_bar_shows_what_is_done_and_makes_way_for_other_output(monkeypatch):
-    stderr = Terminal()
+    stderr, stdout = Terminal(), sys.stdout
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", stderr)
     with ProgressBar() as bar:
         bar.show("reading\nfiles", done=1, total=2)
+        assert (sys.stderr, sys.stdout) == (stderr, stdout)          # what others print is not redirected
         with bar.aside():
             before = stderr.getvalue()
             stderr.write("found")
@@ -315,3 +323,11 @@ def test_a_pipe_has_as_many_columns_as_asked(monkeypatch, width, columns, found)
     monkeypatch.setattr(sys, "stdout", io.StringIO())
     show(Text("x" * 90), width=width)
     assert len(sys.stdout.getvalue().splitlines()[0]) == stdout_console(width).width == found
+
+
+def test_a_text_for_other_uses_has_neither_colours_nor_trailing_blanks(monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(OutputOptions, "colour", "always")
+    assert as_text(Text("red  ", "red"), Padding("x", (1, 2, 0, 2))) == "red\n\n  x"
+    with pytest.raises(BrokenPipeError):
+        console._console_class()().on_broken_pipe()

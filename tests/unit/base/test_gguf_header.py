@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.base.gguf_header import MOST_KEPT, MOST_KEYS, gguf_keys, is_gguf, read_gguf
+from cachesim.base.gguf_header import MOST_KEPT, MOST_KEYS, gguf_keys, is_gguf, open_parser, read_gguf
 
 
 def text(word):
@@ -123,3 +123,19 @@ def test_a_list_of_texts_is_skipped_to_its_last_byte():
     for cut in (1, 4):
         with pytest.raises(BadInput, match="truncated"):
             gguf_keys(header(words)[:-cut], ["tokenizer.z"])
+
+
+def test_a_parser_answers_requests_about_one_header():
+    parser = open_parser({}, header(*SIZES, TOKENS, LAST))
+    sizes = {"general.architecture": "llama", "llama.block_count": 2}
+    assert parser({"names": [], "later": False}) == sizes
+    assert parser({"names": ["tokenizer.chat_template"], "later": False})["tokenizer.chat_template"] == "{{ x }}"
+
+
+def test_nothing_is_read_after_the_last_key_that_is_wanted():
+    broken = entry("tokenizer.x", 99, b"")
+    assert gguf_keys(header(*SIZES, LAST, broken), ["tokenizer.chat_template"])["tokenizer.chat_template"] == "{{ x }}"
+    with pytest.raises(BadInput, match="unknown value type"):
+        gguf_keys(header(*SIZES, LAST, broken), ["tokenizer.chat_template", "tokenizer.y"])
+    with pytest.raises(BadInput, match="unknown value type"):
+        gguf_keys(header(*SIZES, LAST, broken), later=True)
