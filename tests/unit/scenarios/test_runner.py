@@ -171,6 +171,24 @@ def test_a_server_that_waits_for_ever_is_a_fault_and_no_endless_run(monkeypatch)
         play(scenario("S20"), HEAD, "none", Deaf())
 
 
+def test_so_many_quiet_rounds_are_allowed_and_an_event_begins_them_anew(monkeypatch, tmp_path):
+    monkeypatch.setattr(runner, "STUCK", 5)
+    for loud, allowed in ((set(), 5), ({3}, 8), ({1, 5, 6}, 11)):
+        stage = ScenarioStage(scenario("S20"), HEAD, "none", tmp_path, SilentObserver(), HEAD)
+        waiting, rounds = stage.submit(0, scenario("S20").steps), []
+
+        def update(stage=stage, rounds=rounds, loud=loud):
+            rounds.append(len(rounds) + 1)
+            if rounds[-1] in loud:
+                stage.log.events.append(SimpleNamespace())
+
+        monkeypatch.setattr(stage.server, "take_tasks", lambda: None)
+        monkeypatch.setattr(stage.server, "update", update)
+        with pytest.raises(Crash):
+            stage.work(waiting)
+        assert len(rounds) == allowed + 1
+
+
 def test_a_server_that_generates_without_an_event_is_no_fault(monkeypatch):
     monkeypatch.setattr(runner, "STUCK", 50)
     answers = []
