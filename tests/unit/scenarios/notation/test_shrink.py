@@ -178,3 +178,19 @@ def test_without_tries_nothing_is_asked_and_the_whole_is_found():
     for most in (0, 1, 2):
         told = []
         assert shrink(case, lambda drawn, told=told: bool(told.append(drawn)), most) == case and len(told) <= most
+
+
+def test_reductions_are_thought_of_only_while_tries_are_left(monkeypatch):
+    thought = []
+
+    def reductions(case):
+        for number in range(100):
+            thought.append(number)
+            yield case._replace(options=("x",) * number)
+
+    monkeypatch.setattr("cachesim.scenarios.notation.shrink.simpler", reductions)
+    search = Shrinking(ShrinkCase(parse("A1")), lambda case: False, 5)
+    search._one_by_one()
+    assert (search.tries, search.left, thought) == (5, 0, [0, 1, 2, 3, 4, 5, 6])        # 0 is the case itself
+    search._one_by_one()
+    assert len(thought) == 7
