@@ -331,3 +331,15 @@ def test_a_text_for_other_uses_has_neither_colours_nor_trailing_blanks(monkeypat
     assert as_text(Text("red  ", "red"), Padding("x", (1, 2, 0, 2))) == "red\n\n  x"
     with pytest.raises(BrokenPipeError):
         console._console_class()().on_broken_pipe()
+
+
+def test_a_bar_begins_empty_and_has_its_text_in_one_line(monkeypatch):
+    stderr = Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", stderr)
+    with ProgressBar() as bar:
+        bar.show("reading", total=4)
+        assert (bar._shown.tasks[0].completed, bar._shown.tasks[0].total) == (0, 4)
+        bar.show("read\n")
+        (task,) = bar._shown.tasks
+        assert (task.description, task.completed, task.total) == ("read\\n", 0, 4)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from rich.console import Group
+from rich.text import Text
 
 from cachesim.base.console import as_text
 from cachesim.judging.foreign_reads import ForeignContent
@@ -16,10 +17,12 @@ from cachesim.tools.run.run_table import (
     block_of_case,
     closing_line,
     failure_block,
+    failures_report,
     mismatch_text,
     not_run_line,
     origins,
     predicted_lines,
+    report_of_groups,
     run_report,
     short_verdict,
     state_lines,
@@ -269,3 +272,50 @@ def test_a_rule_set_of_several_engines_has_its_verdict_and_causes_or_the_whole_b
     assert lines[1] == "vllm@0.33.0" and "Let   request 0 fills (R.1)" in lines and FAILURE["command"] in lines
     stopped = {**other, "not_run": 2, "limit": "tokens"}
     assert shown(run_report(plain, stopped))[1] == "vllm@0.33.0"
+
+
+def test_failures_are_explained_once_for_equal_outcomes_and_not_without_one():
+    right = run_data(run(judgement(prompt_n=10)))
+    failed = {**right, "failure": FAILURE}
+    assert failures_report([right, right]) is None and failures_report([]) is None
+    once = as_text(failures_report([right, failed, {**failed, "profile": "llama_cpp@b9518"}]))
+    assert once == as_text(failure_block(FAILURE))
+    other = {**failed, "failure": {**FAILURE, "hence": "it ends"}, "kept": 1}
+    assert as_text(failures_report([failed, {**other, "verdict": "x"}])).count("source https://a.org/b#L1") == 2
+
+
+def test_a_report_has_neither_titles_nor_empty_lines_without_any():
+    data = {**run_data(run(judgement(prompt_n=10))), "titles": {}, "why": ""}
+    table = ["# request prompt kept restored loaded evaluated reason",
+             "0 A           10    ·        ·      ·        10"]  # fmt: skip
+    head = ["try  GGGA  llama_cpp@b10587", "correct answer, 0 tokens re-evaluated"]
+    assert shown(run_report(data)) == [*head, *table]
+    titled = {**data, "titles": {"A": "the chat"}, "why": "because\nof it"}
+    assert shown(run_report(titled))[:3] == [head[0], "A the chat", head[1]]
+    assert shown(run_report(titled, verbose=1))[:4] == [head[0], "A the chat", "because of it", head[1]]
+
+
+def test_the_verdict_about_one_of_several_engines_names_some_corrupt_objects():
+    armed = [(SimpleNamespace(kind="entry", owner=i, resume=7, length=7, tokens=()), BROKEN) for i in range(5)]
+    plain, corrupt = run_data(run(judgement())), run_data(run(judgement(armed=armed)))
+    lines = shown(run_report(plain, {**corrupt, "profile": "vllm@0.33.0"}))
+    assert sum("is corrupt" in line for line in lines) == 3 and "and 2 more corrupt objects (-v)" in lines
+
+
+def test_a_group_has_the_flags_of_its_runs_unless_all_have_the_same():
+    def block(data):
+        return Group(f"block of {data['profile']}")
+
+    first = {**run_data(run(judgement())), "profile": "llama_cpp@b9518"}
+    same, other = {**first, "profile": "llama_cpp@b10587"}, {**first, "profile": "llama_cpp@b8672", "flags": {
+        "default": [], "set": ["-c 64"], "derived": []}}  # fmt: skip
+    top, common = Text("top"), [Text("about it")]
+    lines = as_text(report_of_groups(top, common, [[first, same]], block)).splitlines()
+    assert (lines[0], lines[-2:]) == ("top  llama_cpp@b9518 (same under b10587)",
+                                      ["about it", "block of llama_cpp@b9518"])  # fmt: skip
+    lines = as_text(report_of_groups(top, common, [[first], [other]], block)).splitlines()
+    assert lines[:3] == ["top", "about it", "llama_cpp@b9518"] and lines[3].startswith("flags: ")
+    assert lines[-4:] == ["", "llama_cpp@b8672", "set: -c 64", "block of llama_cpp@b8672"]
+    lines = as_text(report_of_groups(top, common, [[first], [same]], block, is_answer=True)).splitlines()
+    assert lines[:6] == ["top", "llama_cpp@b9518", "block of llama_cpp@b9518", "", "llama_cpp@b10587",
+                         "block of llama_cpp@b10587"] and lines[-1] == "about it"  # fmt: skip
