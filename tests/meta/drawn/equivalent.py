@@ -12,6 +12,8 @@ EQUIVALENT: dict[str, str] = {
         "a line of SEEN_ON.txt has a single mark for a build, so a build of absent is never the newest of shown",
     "replay/schedule_search.py, ScheduleAttempt._before_hang_ups: returns None at 7 of return False":
         "its only caller asks whether the result is true",
+    "base/console.py, _console_class: condition False at 3 of if shown == plain:":
+        "a text without a control character is then copied sign by sign, with the same spans",
     "base/errors.py, cut: condition False at 3 of if text.isprintable():":
         "printable_line returns a printable text as it is; the condition only saves an import",
     "model/attention.py, _QueryBlock._weights: condition False at 28 of "
