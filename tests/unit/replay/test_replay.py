@@ -323,3 +323,27 @@ def test_the_first_difference_tells_how_many_orders_were_tried(untried, more):
     for number in (7, 8):
         run._count(out, TraceStep(number, (), {"status": 200}, []), [], {"field": number}, untried)
     assert out.first == {"step": 7, "field": 7, **more} and out.steps_agree == 0
+
+
+@pytest.mark.parametrize(("left_at", "status", "found"), [
+    (None, 200, (1, 1, 0)), (None, 400, (0, 1, 0)), (3, 200, (0, 0, 1)), (3, 400, (0, 0, 1)),
+])  # fmt: skip
+def test_a_slot_action_has_a_verdict_unless_it_is_undecided(monkeypatch, left_at, status, found):
+    """It is after the memory differed from the recorded one."""
+    trace = recorded()
+    run, out = TraceReplay(trace, "none", Path("folder"), None), ReplayResult(trace)
+    run.left_at = left_at
+    monkeypatch.setattr(run, "_records", lambda server, start: [])
+    run.server = SimpleNamespace(slot=lambda *_: {"status": status}, log=SimpleNamespace(events=[]))
+    run._slot_action(out, TraceStep(7, (), {"status": 200}, [], "erase", 0))
+    assert (out.steps_agree, run.verdicts_agree, out.steps_undecided) == found
+
+
+def test_a_step_knows_the_recorded_events_of_all_later_ones(monkeypatch):
+    seen = []
+    monkeypatch.setattr(TraceReplay, "step", lambda run, out, step: seen.append((step.number, list(run.following))))
+    trace = recorded()
+    replay(trace)
+    assert [number for number, _ in seen] == [step.number for step in trace.steps] and len(seen) == 4
+    later = [[event for step in trace.steps[at + 1 :] for event in step.events] for at in range(4)]
+    assert [events for _, events in seen] == later and later[0] and not later[3]

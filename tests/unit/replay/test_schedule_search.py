@@ -259,3 +259,30 @@ def test_a_request_may_come_to_a_server_that_works_on_nothing(more):
     sent = send(server(), step, theirs, logged, lambda *_: None)
     assert logged(sent.server, start) == theirs
     assert [answer.done for answer in sent.answers.values()] == [False, False, True]
+
+
+def tried(members, theirs=(), **fields):
+    """Return an attempt of a server that is busy with another request."""
+    server = Talk(**FLAGS | {"parallel": 1}).server
+    server.submit(A)
+    server.iterate()
+    step = TraceStep(0, tuple(members), {}, list(theirs), **fields)
+    return ScheduleAttempt(server, RecordedGroup(step, step.events, logged, lambda *_: None, Path()), [], False)
+
+
+def test_without_an_action_no_choice_is_made():
+    attempt = tried([TraceMember(B, {})])
+    assert attempt._apply_choice() is False and attempt.chosen == []
+    busy = tried([TraceMember(B, {}, action="erase", id_slot=0)])
+    assert busy._apply_choice() is False and busy.chosen == [] and busy.actions == [0]        # its slot is busy
+    apart = tried([TraceMember(B, {}, action="save", id_slot=0)])
+    apart.apart = True
+    assert apart._apply_choice() is False and apart.chosen == []
+
+
+@pytest.mark.parametrize(("theirs", "coming"), [([], 1), ([{"ev": "slot_by_lru"}], 2), ([{"ev": "release"}], 1)])
+def test_a_request_without_a_slot_arrives_only_where_the_log_shows_a_choice(theirs, coming):
+    attempt = tried([TraceMember(B, {}), TraceMember(C, {}, launched=False)], theirs)
+    assert (attempt.waiting, attempt.passing) == ([0], [1])
+    assert attempt._arrive(must=True) is True and list(attempt.given) == [0]
+    assert attempt.chosen == [ChosenOption(0, coming)]

@@ -15,7 +15,7 @@ from cachesim.base.errors import BadInput, Crash, OverLimit
 from cachesim.engines.llama_cpp.events import LoraSet
 from cachesim.scenarios import runner
 from cachesim.scenarios.from_notation import from_line
-from cachesim.scenarios.runner import AnswerCollector, Observers, ScenarioStage, SilentObserver, play
+from cachesim.scenarios.runner import AnswerCollector, Observers, ScenarioStage, SilentObserver, placed, play
 from cachesim.scenarios.schema import Action, Step
 from tests.shared import SMALL, altered
 
@@ -394,3 +394,11 @@ def test_an_answer_is_told_after_the_half_of_the_iteration_that_ended_it():
     stage.watcher = SimpleNamespace(answered=lambda number, request, answer: calls.append(number))
     stage._iterate(waiting)
     assert (calls, [*waiting]) == (["tasks", 2, "update", 1], [3])
+
+
+def test_a_request_without_drafts_is_sent_as_it_is():
+    made = scenario("S20>4/S{drafts=2:1}")
+    plain, drafted = made.steps
+    assert placed(plain, None) is plain.request
+    server = SimpleNamespace(sequences=SimpleNamespace(reevaluates_draft=lambda wrong: True))
+    assert placed(drafted, server).drafts == ((20, 2, 1),)
