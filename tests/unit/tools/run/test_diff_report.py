@@ -227,3 +227,12 @@ def test_of_requests_sent_together_the_first_decision_in_the_log_is_named():
     first = diff_data(*runs)["first"]
     assert (first["request"], first["together"], first["a"]["rule"], first["b"]["rule"]) == (
         1, [], "LC-NPAST-LCP", "X.1")  # fmt: skip
+
+
+def test_uncounted_memory_is_that_after_the_last_request_where_it_differs():
+    mine, theirs = [judgement(), judgement(), judgement()], [judgement(), judgement(), judgement()]
+    for number, size in ((0, 1000), (1, 2000)):
+        theirs[number].uncounted = size
+    lines = [line for line in shown(diff_report(compared(mine, theirs))) if "uncounted" in line]
+    assert lines == ["uncounted memory after request 1: 0 -> 2,000 bytes"]
+    assert not any("uncounted" in line for line in shown(diff_report(compared(mine, mine))))

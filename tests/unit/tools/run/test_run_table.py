@@ -319,3 +319,14 @@ def test_a_group_has_the_flags_of_its_runs_unless_all_have_the_same():
     lines = as_text(report_of_groups(top, common, [[first], [same]], block, is_answer=True)).splitlines()
     assert lines[:6] == ["top", "llama_cpp@b9518", "block of llama_cpp@b9518", "", "llama_cpp@b10587",
                          "block of llama_cpp@b10587"] and lines[-1] == "about it"  # fmt: skip
+
+
+@pytest.mark.parametrize(("rung", "mark"), [("bits", " [bits]"), ("argmax", " [argmax]"), ("rows", ""), ("", "")])
+def test_equal_faults_share_a_line_with_what_differs_in_the_output(rung, mark):
+    data = run_data(run(judgement(BROKEN), judgement(), judgement(BROKEN)))
+    for request in data["requests"]:
+        request |= {"fault": "it differs", "rung": rung}
+    assert f"request 0, 2: it differs{mark}" in shown(run_report(data))
+    data["requests"][2]["rung"] = "other"
+    lines = shown(run_report(data))
+    assert lines.index("request 2: it differs") == lines.index(f"request 0: it differs{mark}") + 1

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
+from rich.console import Console
 
 from cachesim.base import exits
 from cachesim.base.console import ProgressBar
@@ -185,3 +188,12 @@ def test_a_report_has_the_answer_then_the_reasons_and_no_empty_line():
         "no decisions with an effect"]  # fmt: skip
     for rung, mark in {"bits": " [bits]", "argmax": " [argmax]", "": ""}.items():
         assert shown(why_report({**wrong, "rung": rung}))[2] == f"it differs{mark}"
+
+
+def test_the_id_of_a_rule_is_never_wrapped_and_its_sentence_keeps_its_column():
+    step = {**STEP, "rule": "R." + "x" * 40, "says": "it is picked because of these many words"}
+    assert decisions(step, {**step, "says": "short"}) == [
+        f"{step['rule']}  it is picked because of these many", "words", f"{step['rule']}  short"]  # fmt: skip
+    console = Console(width=80, file=io.StringIO(), force_terminal=True, color_system="standard", no_color=False)
+    console.print(_decisions({"decisions": [STEP]}, 0))
+    assert "\x1b[2mR.1\x1b[0m" in console.file.getvalue()
