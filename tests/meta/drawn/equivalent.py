@@ -16,6 +16,12 @@ EQUIVALENT: dict[str, str] = {
         "a text without a control character is then copied sign by sign, with the same spans",
     "base/errors.py, cut: condition False at 3 of if text.isprintable():":
         "printable_line returns a printable text as it is; the condition only saves an import",
+    "model/weights.py, embed_tokens: `*` -> `//` at 65 of "
+    "x[at] = grid.add_residual(x[at], np.rint(x[at] @ a / D)[:, N":
+        "b is 1 or -1, and the other factor is a whole number",
+    "replay/schedule_search.py, ScheduleAttempt._compare: bound dropped at 44 of "
+    "new, self.compared = self.server.log.events[self.compared :]":
+        "new events only tell whether to compare again; without any the comparison has the same result",
     "model/attention.py, _QueryBlock._weights: condition False at 28 of "
     "np.subtract(best, scores if at_hand else self._scores(block)":
         "the scores at hand are those that are then computed again, by the same call into the same buffer",
