@@ -110,3 +110,14 @@ def test_blocks_of_rows_have_few_scores_or_a_single_row(monkeypatch, n, window, 
     monkeypatch.setattr(whole_parts, "_ROWS", 4)
     monkeypatch.setattr(whole_parts, "_SCORES", 20)
     assert list(whole_parts._row_blocks(n, window)) == blocks
+
+
+@pytest.mark.parametrize("kind", ["C", "S", "G"])
+def test_lengths_with_the_last_input_alone_have_another_state(kind: str) -> None:
+    """The first layer's inputs depend on the tokens alone: a short convolution keeps several of them."""
+    tokens = [1, 2, 3, 2, 1, 1, 2, 3, 2]
+    found = cold(make_model(kind, False), tokens, logits_at=[])
+    states = [found.state_at(0, n) for n in range(len(tokens) + 1)]
+    same = [[m for m, other in enumerate(states) if same_state(other, state)] for state in states]
+    assert [found.lengths_with(0, state) for state in states] == same
+    assert (max(map(len, same)) > 1) == (kind == "C")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cachesim.model import grid, make_model
+from cachesim.model.compressed_rows import index_queries
 from cachesim.model.rope import turns
 from cachesim.model.spec import Layer
 from cachesim.oracle import whole_compressed
@@ -58,3 +59,31 @@ def test_equal_blocks_are_different_rows():
     assert len(set(found.second.tolist())) == 3
     other = compressed_digests(np.zeros(6, np.uint64), np.zeros(6, np.uint64), Layer("D", 2, 0, 2), np.uint64(6))
     assert not set(found.second.tolist()) & set(other.second.tolist())
+
+
+def test_a_row_is_the_mean_of_its_block_and_with_the_ratio_4_a_quarter_of_the_one_before():
+    """3 of 4 parts of such a row are from its own block; a mean is rounded to a whole number of units."""
+    inputs = np.repeat(np.arange(1.0, 10.0)[:, None] ** 3, 80, axis=1)
+    found = whole_compressed._rows(inputs, 4)
+    blocks = [1 + 8 + 27 + 64, 125 + 216 + 343 + 512]
+    means = [np.rint(3 * blocks[0] / 16), np.rint((3 * blocks[1] + blocks[0]) / 16)]
+    assert found.k.shape == (2, 3, 16) and found.v.tolist() == [[[mean] * 16] * 2 for mean in means]
+    plain = whole_compressed._rows(inputs, 3)
+    assert plain.v[:, 0, 0].tolist() == [np.rint(n / 3) for n in (1 + 8 + 27, 64 + 125 + 216, 343 + 512 + 729)]
+    assert whole_compressed._rows(inputs[:3], 4).v.shape == (0, 2, 16)
+
+
+def test_index_queries_are_those_of_the_model(monkeypatch):
+    asked = []
+    real = whole_compressed.scores_of
+
+    def scores(queries, keys):
+        asked.append(queries)
+        return real(queries, keys)
+
+    monkeypatch.setattr(whole_compressed, "scores_of", scores)
+    weights = make_model("D4.1.1", True).weights.layers[0].attention
+    u, turn = np.rint(np.random.default_rng(1).normal(size=(6, 32)) * grid.UNIT), turns(np.arange(6))
+    compressed_attention(u, weights, turn, Layer("D", 1, 1, 4))
+    expected = index_queries(u, weights, turn)
+    assert [one.tolist() for one in asked] == [expected[i].reshape(asked[0].shape).tolist() for i in range(6)]
