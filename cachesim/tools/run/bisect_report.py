@@ -111,9 +111,8 @@ def is_noticed(turn: OutcomeChange) -> bool:
 def _is_better(turn: OutcomeChange) -> bool:
     """True if a noticed change repairs an answer, or reuses more tokens for a correct one."""
     assert turn.was is not None and turn.now is not None
-    if turn.now.equal_cold is not True:
-        return False
-    return turn.was.equal_cold is not True or turn.now.cache_n > turn.was.cache_n
+    was_wrong = turn.was.equal_cold is not True
+    return turn.now.equal_cold is True and (was_wrong or turn.now.cache_n > turn.was.cache_n)
 
 
 def _shown(turn: OutcomeChange) -> tuple[object, ...]:
