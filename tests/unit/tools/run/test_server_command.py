@@ -293,3 +293,12 @@ def test_a_word_that_may_be_a_value_is_a_flag_by_its_name_or_its_look() -> None:
     with pytest.raises(BadInput, match="unknown flag '--other'"):
         read("engine --token --other", "", QUIET)
     assert find_program(command_words("x engine"), QUIET) == Program(2, before=("x",))
+
+
+@pytest.mark.parametrize(("line", "place", "found"), [("engine serve M -", 16, "-"), ("engine serve M -3", 16, "-3"),
+                                                      ("engine serve M - -b 2", 16, "-")])  # fmt: skip
+def test_a_dash_and_a_number_are_not_flags(line: str, place: int, found: str) -> None:
+    with pytest.raises(BadInput) as bad:
+        read(line)
+    assert bad.value.cause == f"command line at character {place}: expected a flag, found '{found}'"
+    assert read("engine serve -").model == "-"
