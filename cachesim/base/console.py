@@ -112,7 +112,7 @@ def stdout_console(width: int | None = None) -> Console:
 
 def as_text(*parts: RenderableType) -> str:
     """Return tables and text as a string, ``WIDTH`` columns wide, without colours."""
-    console = _console_class()(width=WIDTH, file=io.StringIO(), force_terminal=False, no_color=True, **_PLAIN)
+    console = _console_class()(width=WIDTH, file=io.StringIO(), force_terminal=False, **_PLAIN)
     with console.capture() as capture:
         for part in parts:
             console.print(part, crop=False)
@@ -227,4 +227,4 @@ def on_stderr(text: str) -> None:
     """Print a text on stderr without a prefix, if stderr exists."""
     if sys.stderr is not None:
         with suppress(OSError):              # stderr is closed
-            print(terminal_text(text), file=sys.stderr, flush=True)
+            print(terminal_text(text), file=sys.stderr)

@@ -108,7 +108,6 @@ class Terminated(KeyboardInterrupt):
 
     def __init__(self, number: int) -> None:
         self.number = number
-        super().__init__(number)
 
 
 class Unfinished(KeyboardInterrupt):

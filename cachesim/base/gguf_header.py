@@ -45,7 +45,7 @@ def read_gguf(path: Path, names: Sequence[str] = (), later: bool = False) -> dic
 
 def open_parser(first: Mapping[str, Any], data: bytes) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
     """Return the parser of a header, see ``cachesim.base.parser_process``."""
-    return lambda request: gguf_keys(data, request["names"], request.get("later", False))
+    return lambda request: gguf_keys(data, request["names"], request["later"])
 
 
 def gguf_keys(data: bytes, names: Sequence[str] = (), later: bool = False) -> dict[str, Any]:

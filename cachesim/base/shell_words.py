@@ -71,7 +71,7 @@ def command_words(text: str) -> list[ShellWord]:
     elif body and all(_ITEM.fullmatch(line) for line in body.splitlines() if line.strip()):
         words = _item_words(text, start)
     elif found and body[:1] in "'\"" and body[-1:] == body[:1] and len(body) > 1:
-        words = [word._replace(place=word.place + start + 1) for word in shell_words(body[1:-1])]
+        words = [moved(word, start + 1) for word in shell_words(body[1:-1])]
     else:
         words = [moved(word, start) for word in shell_words(text[start:].rstrip())]
     if len(words) > MOST_WORDS:

@@ -65,10 +65,10 @@ class View:
         return self.positions
 
     def _low(self, window: int) -> Bounds:
-        if not window:
-            return np.zeros(self.t, np.int64)
         if window < 0:
             return np.searchsorted(self.positions, self.asked // -window * -window, side="left")
+        if not window:
+            return np.zeros(self.t, np.int64)
         return np.searchsorted(self.positions, self.asked - window, side="right")
 
     def _high(self) -> Bounds:

@@ -143,7 +143,11 @@ class _RunPass:
             self.recur(index, layer.recurrence)
         self.trail.leave(self.model.keys[index])
 
-    def attend(self, index: int, layer: Layer) -> Read:
+    def attend(self, index: int, layer: Layer) -> None:
+        """Read the rows that the run sees."""
+        self.read(index, layer)
+
+    def read(self, index: int, layer: Layer) -> Read:
         """Read the rows that the run sees, and return them with the index rows or compressed rows beside them."""
         form = layer.attention
         assert form is not None
@@ -230,9 +234,9 @@ class _ExactPass(_RunPass):
         """Put rows into the store with their numbers."""
         self.store.put_rows(layer, self.run, KVRows(digest, *self.numbers[layer]))
 
-    def attend(self, index: int, layer: Layer) -> Read:
+    def attend(self, index: int, layer: Layer) -> None:
         """Add the attention output over the visible rows, or over those of them that the run chooses."""
-        read, form, weights = super().attend(index, layer), layer.attention, self.layers[index].attention
+        read, form, weights = self.read(index, layer), layer.attention, self.layers[index].attention
         assert form is not None
         if read.beside is None:
             y = form.attend(self.asks.q, read.rows, read.view.visible(layer.reach))
@@ -244,7 +248,6 @@ class _ExactPass(_RunPass):
         else:
             y = self.attend_both(read, layer, weights)
         self._add(y, weights.out)
-        return read
 
     def attend_both(self, read: Read, layer: Layer, weights: compressed.CompressingWeights) -> Values:
         """Return the attention output over the rows of the window and the compressed rows."""

@@ -20,7 +20,7 @@ def rms_norm(x: Values, weight: Values) -> Values:
     mean = np.add.reduce(square, axis=-1, keepdims=True)                                       # (n, 1)
     mean *= 2.0**-20 / x.shape[-1]
     mean += EPS
-    u: Values = x * (1.0 / np.sqrt(mean, out=mean))
+    u: Values = x * (1.0 / np.sqrt(mean))
     u *= weight
     np.rint(u, out=u)
     return u

@@ -32,17 +32,14 @@ def to_toml(
 ) -> str:
     """Return the text of a scenario file. ``head``: top-level keys; ``server``: options that are set; ``titles``: of
     words."""
-    parts = [_table("", {"schema": SCHEMA, **head}), _table("server", server), _table("words", words)]
-    parts.append(_table("titles", titles))
+    tables: list[tuple[str, Mapping[str, Any]]] = [
+        ("", {"schema": SCHEMA, **head}), ("server", server), ("words", words), ("titles", titles)]  # fmt: skip
     steps = [canonical(step, words) for step in asked]
-    parts += [_table("[request]", dict(_action(step) if isinstance(step, Action) else _request(step)))
-              for step in steps]  # fmt: skip
-    return "\n".join(part for part in parts if part)
+    tables += [("[request]", dict(_action(step) if isinstance(step, Action) else _request(step))) for step in steps]
+    return "\n".join(_table(name, values) for name, values in tables if values)
 
 
 def _table(name: str, values: Mapping[str, Any]) -> str:
-    if not values:
-        return ""
     lines = [f"[{name}]"] if name else []
     return "\n".join([*lines, *(f"{toml_key(key)} = {_value(value)}" for key, value in values.items()), ""])
 

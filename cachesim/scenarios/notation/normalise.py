@@ -52,7 +52,7 @@ def clipped(pieces: Pieces, words: Mapping[str, int]) -> Pieces:
     """Return pieces cut to the lengths of their words, without empty pieces."""
     out = []
     for piece in pieces:
-        n = words.get(piece.word, 0)
+        n = words[piece.word]
         start = min(piece.start or 0, n)
         stop = n if piece.stop is None else min(piece.stop, n)
         if start < stop:

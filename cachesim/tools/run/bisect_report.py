@@ -111,9 +111,8 @@ def is_noticed(turn: OutcomeChange) -> bool:
 def _is_better(turn: OutcomeChange) -> bool:
     """True if a noticed change repairs an answer, or reuses more tokens for a correct one."""
     assert turn.was is not None and turn.now is not None
-    if turn.now.equal_cold is not True:
-        return False
-    return turn.was.equal_cold is not True or turn.now.cache_n > turn.was.cache_n
+    was_wrong = turn.was.equal_cold is not True
+    return turn.now.equal_cold is True and (was_wrong or turn.now.cache_n > turn.was.cache_n)
 
 
 def _shown(turn: OutcomeChange) -> tuple[object, ...]:
@@ -214,8 +213,7 @@ def _paragraph(number: int, prompt: str, course: RequestHistory) -> RenderableTy
     equal = all(outcome == oldest for outcome in course.outcomes.values())
     if equal and not (course.turns or course.beside):
         return Group(head, indented(f"{_outcome_text(oldest)} under every rule set", "dim", 3), Text(""))
-    engine = ENGINES.get(first.partition("@")[0])
-    alone = [name for name in without_place(engine) if name in course.outcomes] if engine else []
+    alone = _unordered(course)
     lines = [] if first in alone else [indented(f"{_outcome_text(oldest)} {_since(first)}", "", 3)]
     for turn in course.turns:
         lines += _lines("", turn)

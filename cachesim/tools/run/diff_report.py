@@ -199,7 +199,7 @@ def _table(pairs: Sequence[tuple[Data, Data]], width: int) -> WholeTable:
     table.add_column("#", justify="right")
     table.add_column("request", overflow="fold", min_width=7)
     for name in ("prompt", "reused", "evaluated"):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right")
     table.add_column("answer")
     table.add_column("reason")
     for x, y in pairs:

@@ -44,10 +44,10 @@ def _table(runs: Sequence[Data], longest: Sequence[Data]) -> WholeTable:
     table = lean_table()
     table.add_column("#", justify="right")
     table.add_column("request", overflow="fold", min_width=7)
-    table.add_column("prompt", justify="right", no_wrap=True)
+    table.add_column("prompt", justify="right")
     engines = [_engine(run) for run in runs]
     for run, engine in zip(runs, engines, strict=True):
-        table.add_column(engine if engines.count(engine) == 1 else run["profile"], justify="right", no_wrap=True)
+        table.add_column(engine if engines.count(engine) == 1 else run["profile"], justify="right")
     for first, *row in zip_longest(longest, *(run["requests"] for run in runs)):
         table.add_row(str(first["i"]), Text(shortened(first["text"], 24)), str(first["prompt"]), *map(_cell, row))
     sums = [Text(str(_reused_by(run)), "bold") for run in runs]

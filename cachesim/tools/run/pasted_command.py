@@ -89,7 +89,7 @@ def _program(words: Sequence[ShellWord], profiles: Sequence[str]) -> tuple[Engin
     if chosen:
         return (marked or chosen)[0]
     if len(named) == 1 and words[0].text.startswith("-"):
-        return ENGINES[named.pop()], Program(0, False, {})
+        return ENGINES[named.pop()], Program(0)
     starts = [" ".join(engine.command_table.starts[0]) for engine in ENGINES.values()]
     hint = f"known: {first_of(list(dict.fromkeys(starts)), 250)}"
     if words[0].text.startswith("-"):

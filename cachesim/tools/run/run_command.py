@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os.path
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING, Any, Sequence
+from typing import Any, Sequence
 
 from cachesim.base import exits
 from cachesim.base.console import complain, say_json, show
@@ -36,9 +36,6 @@ from cachesim.tools.run.real_option import RealRuns, add_real, compare_real, rea
 from cachesim.tools.run.run_jobs import JobFailure, RunJob, exit_code, run_jobs
 from cachesim.tools.run.suggestions import after_run, say_next
 from cachesim.tools.run.work_arguments import add_jobs, add_limits
-
-if TYPE_CHECKING:
-    pass
 
 
 def add_arguments(parser: ArgumentParser) -> None:

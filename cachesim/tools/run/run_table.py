@@ -206,7 +206,7 @@ def _table(requests: Sequence[Data], width: int) -> WholeTable:
     table.add_column("#", justify="right")
     table.add_column("request", overflow="fold", min_width=7)
     for name in ("prompt", *COUNTS):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right")
     for name in (*(() if plain else ("answer",)), "reason", *(("decided by",) if width >= ROOMY else ())):
         table.add_column(name, no_wrap=name == "decided by")
     for request in requests:

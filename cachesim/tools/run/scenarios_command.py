@@ -46,7 +46,6 @@ def scenario_list(scenarios: Sequence[Scenario]) -> RenderableType:
         parts.append(Text.assemble((name, "bold cyan"), f"  {SYMPTOMS[name].text}" if name else ""))
         table = WholeTable(show_header=False)
         table.add_column(no_wrap=True, min_width=wide)
-        table.add_column()
         for scenario in group:
             table.add_row(Text(scenario.id, "bold"), Text(scenario.title))
         parts += [table, Text()]
@@ -59,7 +58,6 @@ def likeliest_list(scenarios: Sequence[Scenario]) -> RenderableType:
     table = WholeTable(show_header=False)
     table.add_column(justify="right", style="dim")
     table.add_column(no_wrap=True)
-    table.add_column()
     for number, scenario in enumerate(first, 1):
         table.add_row(str(number), Text(scenario.id, "bold"), Text(scenario.title))
     names = dict.fromkeys(scenario.symptom for scenario in first)

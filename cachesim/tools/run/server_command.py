@@ -56,8 +56,8 @@ class Program(NamedTuple):
     which are not read."""
 
     at: int
-    is_marked: bool
-    variables: Mapping[str, ShellWord]
+    is_marked: bool = False
+    variables: Mapping[str, ShellWord] = {}
     before: tuple[str, ...] = ()
 
 

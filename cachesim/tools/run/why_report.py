@@ -72,7 +72,6 @@ def _unused(data: Mapping[str, Any]) -> Iterator[RenderableType]:
 def _decisions(data: Mapping[str, Any], verbose: int) -> RenderableType:
     table = WholeTable(show_header=False)
     table.add_column(no_wrap=True, style="dim")
-    table.add_column()
     made = True                       # if checkpoints are disabled, decisions about each checkpoint are hidden
     for step in data["decisions"]:
         if step["role"] == Role.ENABLE:
@@ -117,8 +116,7 @@ def _tokens(data: Mapping[str, Any]) -> RenderableType:
 def _ranges(reasons: Sequence[dict[str, Any]]) -> WholeTable:
     """Return a table with a row for every range of evaluated tokens: positions and reason."""
     table = WholeTable(show_header=False)
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column()
+    table.add_column(justify="right")
     for entry in reasons:
         where = [f"at request {entry['at']}"] * (entry["at"] >= 0) + [entry["rule"]] * bool(entry["rule"])
         text = entry["why"] + (f" ({', '.join(where)})" if where else "")

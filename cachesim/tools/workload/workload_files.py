@@ -94,9 +94,7 @@ def _of_lines(data: bytes, name: str, file: str) -> WorkloadSession:
                 values.append((at, parse_json(line, file, "line")))
             except BadInput as bad:
                 raise BadInput(bad.cause, file=file, line=at, hint=bad.hint) from None
-    if not values:
-        raise BadInput("the file is empty", file=file)
-    head = values[0][1]
+    head = values[0][1]                          # a file without a line is read as a whole, and refused
     if isinstance(head, dict) and "hash_ids" in head:
         return WorkloadSession(name, MOONCAKE, MOONCAKE_BLOCK, _ordered([_mooncake(v, at, file) for at, v in values]))
     size = DEFAULT_BLOCK

@@ -12,5 +12,26 @@ EQUIVALENT: dict[str, str] = {
         "the pattern ends at its first bar after the bracket, which is never after the last bar of the line",
     "tools/server_logs/tied_requests.py, PossibleBuilds.__init__: `0` -> `1` at 27 of self._since, self._until = 0, 0":
         "it is only compared with the number of a build that ended a spelling, and these are greater than 1",
+    "scenarios/real_builds.py, seen_text: `<` -> `<=` at 60 of before = "
+    "[build for build in found.absent if _number(build) ":
+        "a line of SEEN_ON.txt has a single mark for a build, so a build of absent is never the oldest of shown",
+    "scenarios/real_builds.py, seen_text: `>` -> `>=` at 59 of after = "
+    "[build for build in found.absent if _number(build) >":
+        "a line of SEEN_ON.txt has a single mark for a build, so a build of absent is never the newest of shown",
+    "replay/schedule_search.py, ScheduleAttempt._before_hang_ups: returns None at 7 of return False":
+        "its only caller asks whether the result is true",
+    "base/console.py, _console_class: condition False at 3 of if shown == plain:":
+        "a text without a control character is then copied sign by sign, with the same spans",
+    "base/errors.py, cut: condition False at 3 of if text.isprintable():":
+        "printable_line returns a printable text as it is; the condition only saves an import",
+    "model/weights.py, embed_tokens: `*` -> `//` at 65 of "
+    "x[at] = grid.add_residual(x[at], np.rint(x[at] @ a / D)[:, N":
+        "b is 1 or -1, and the other factor is a whole number",
+    "replay/schedule_search.py, ScheduleAttempt._compare: bound dropped at 44 of "
+    "new, self.compared = self.server.log.events[self.compared :]":
+        "new events only tell whether to compare again; without any the comparison has the same result",
+    "model/attention.py, _QueryBlock._weights: condition False at 28 of "
+    "np.subtract(best, scores if at_hand else self._scores(block)":
+        "the scores at hand are those that are then computed again, by the same call into the same buffer",
 }
 """Name of the fault -> proof."""

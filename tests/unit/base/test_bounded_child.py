@@ -73,7 +73,7 @@ def test_a_network_module_cannot_be_imported(name):
     ("cachesim.tools.request_bodies.template_parser", {"kwargs": {}}, b"{{ messages|tojson }}{{ lipsum() }}",
      {"messages": []}),
     ("cachesim.tools.request_bodies.template_parser", {"kwargs": {}}, b"{{ raise_exception('x') }}", {}),
-    ("cachesim.base.gguf_header", {}, b"GGUF\x03" + bytes(19), {"names": []}),
+    ("cachesim.base.gguf_header", {}, b"GGUF\x03" + bytes(19), {"names": [], "later": False}),
     ("cachesim.tools.request_bodies.tokenizer_parser", {"gguf": False},
      b'{"model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}}', {"text": "a b"}),
 ])  # fmt: skip
@@ -142,6 +142,13 @@ def test_time_and_output_grow_with_the_requests(monkeypatch):
         text = "x" * (1 << 20)
         assert child.ask({"do": "", "text": text}) == text
         assert child.ask({"do": "report"})["RLIMIT_CPU"] == limits.PARSER_TIME.now + SECONDS_PER_MIB
+
+
+def test_the_parent_waits_only_for_a_reply():
+    with started() as child:
+        for _ in range(2):
+            assert child.ask({"do": "", "text": "x"}) == "x" and child._watch.waiting is False
+        assert not child._watch.late and child._watch.daemon
 
 
 def test_texts_come_back_unchanged():

@@ -13,6 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from cachesim.base import console
 from cachesim.base.console import (
     SCHEMA,
     WIDTH,
@@ -28,9 +29,16 @@ from cachesim.base.console import (
     say_json,
     show,
     show_paged,
+    stdout_console,
 )
 from cachesim.base.errors import BadInput, Crash
 from cachesim.cli.output_options import pager_of, report_crash
+
+
+@pytest.fixture(autouse=True)
+def own_class():
+    """Define the class of the consoles anew for each test."""
+    console._console_class.cache_clear()
 
 
 class Terminal(io.StringIO):
@@ -209,11 +217,12 @@ def test_ctrl_c_waits_for_the_pager(monkeypatch):
 
 
 def test_a_bar_shows_what_is_done_and_makes_way_for_other_output(monkeypatch):
-    stderr = Terminal()
+    stderr, stdout = Terminal(), sys.stdout
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", stderr)
     with ProgressBar() as bar:
         bar.show("reading\nfiles", done=1, total=2)
+        assert (sys.stderr, sys.stdout) == (stderr, stdout)          # what others print is not redirected
         with bar.aside():
             before = stderr.getvalue()
             stderr.write("found")
@@ -288,3 +297,49 @@ def test_a_text_that_is_wider_than_the_console_is_whole():
     table.add_column(no_wrap=True, min_width=2 * WIDTH)
     table.add_row("x" * 2 * WIDTH)
     assert as_text(table, Text("y  "), Text("z")) == f"{'x' * 2 * WIDTH}\ny\nz"
+
+
+@pytest.mark.parametrize(("colour", "is_terminal", "variable", "coloured"), [
+    ("auto", False, "", False), ("auto", True, "", True), ("auto", True, "1", False), ("always", False, "", True),
+    ("always", False, "1", True), ("always", True, "1", True), ("never", True, "", False), ("never", False, "", False),
+])  # fmt: skip
+def test_text_is_coloured_as_asked_or_on_a_terminal(monkeypatch, colour, is_terminal, variable, coloured):
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "COLORTERM"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("NO_COLOR", variable)
+    if not variable:
+        monkeypatch.delenv("NO_COLOR")
+    monkeypatch.setattr(OutputOptions, "colour", colour)
+    stream = Terminal() if is_terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stdout", stream)
+    show(Text("red", "red"))
+    assert stream.getvalue() == ("\x1b[31mred\x1b[0m\n" if coloured else "red\n")
+
+
+@pytest.mark.parametrize(("width", "columns", "found"), [(None, 80, 80), (None, 50, 50), (30, 50, 30)])
+def test_a_pipe_has_as_many_columns_as_asked(monkeypatch, width, columns, found):
+    monkeypatch.setattr(OutputOptions, "columns", columns)
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    show(Text("x" * 90), width=width)
+    assert len(sys.stdout.getvalue().splitlines()[0]) == stdout_console(width).width == found
+
+
+def test_a_text_for_other_uses_has_neither_colours_nor_trailing_blanks(monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(OutputOptions, "colour", "always")
+    assert as_text(Text("red  ", "red"), Padding("x", (1, 2, 0, 2))) == "red\n\n  x"
+    with pytest.raises(BrokenPipeError):
+        console._console_class()().on_broken_pipe()
+
+
+def test_a_bar_begins_empty_and_has_its_text_in_one_line(monkeypatch):
+    stderr = Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stderr", stderr)
+    with ProgressBar() as bar:
+        bar.show("reading", total=4)
+        assert (bar._shown.tasks[0].completed, bar._shown.tasks[0].total) == (0, 4)
+        bar.show("read\n")
+        (task,) = bar._shown.tasks
+        assert (task.description, task.completed, task.total) == ("read\\n", 0, 4)

@@ -218,3 +218,77 @@ def test_a_file_system_without_locks_lets_everyone_in(monkeypatch):
     calls = []
     monkeypatch.setattr(files, "fcntl", SimpleNamespace(flock=lambda *given: calls.append(given), LOCK_EX=2, LOCK_NB=4))
     assert files._lock(3) is True and calls == [(3, 6)]
+
+
+@pytest.fixture
+def open_handles(monkeypatch):
+    """Return the set of handles that are open now, of those that the test opens."""
+    known, real, close = set(), os.open, os.close
+
+    def opened(*given):
+        handle = real(*given)
+        known.add(handle)
+        return handle
+
+    monkeypatch.setattr(files.os, "open", opened)
+    monkeypatch.setattr(files.os, "close", lambda handle: known.discard(handle) or close(handle))
+    return known
+
+
+def test_a_lock_is_held_by_an_open_file_inside_its_block_only(tmp_path, monkeypatch, open_handles):
+    with locked(tmp_path / "lock") as free:
+        assert free and len(open_handles) == 1
+        with locked(tmp_path / "lock") as again:
+            assert not again and len(open_handles) == 1
+        (tmp_path / "lock").unlink()                     # by somebody else
+    assert not open_handles
+    same = os.path.samestat
+    answers = iter([False, True])
+    monkeypatch.setattr(files.os.path, "samestat", lambda *of: next(answers) and same(*of))
+    with locked(tmp_path / "lock") as free:              # the file was exchanged before the first locking
+        assert free and len(open_handles) == 1
+    assert not open_handles and names(tmp_path) == []
+
+
+def test_a_lock_that_cannot_be_made_is_a_one_line_error(tmp_path):
+    with pytest.raises(BadInput) as told, locked(tmp_path / "no" / "lock"):
+        pytest.fail("locked")
+    assert str(told.value) == f"{tmp_path / 'no' / 'lock'}: cannot be written: no such file or directory"
+
+
+@pytest.mark.parametrize(("write", "synced"), [
+    (lambda file: write_whole(file, b"text"), True), (lambda file: write_whole(file, b"text", sync=False), False),
+    (lambda file: write_new(file, b"text"), True),
+])  # fmt: skip
+def test_a_hidden_private_file_is_whole_on_the_disk_before_it_gets_its_name(tmp_path, monkeypatch, write, synced):
+    found = []
+
+    def sync(handle):
+        state = os.fstat(handle)
+        found.append(([name[:4] for name in names(tmp_path)], state.st_size, stat.S_IMODE(state.st_mode)))
+
+    monkeypatch.setattr("os.fsync", sync)
+    write(tmp_path / ("abc" + "d" * 240))
+    assert found == [([".abc"], 4, 0o600)] * synced
+    assert (tmp_path / ("abc" + "d" * 240)).read_bytes() == b"text"
+
+
+def test_a_line_is_written_in_as_many_parts_as_it_takes_and_the_file_is_closed(tmp_path, monkeypatch, open_handles):
+    file, write, synced = tmp_path / "a", os.write, []
+    file.write_bytes(b"one\n")
+    monkeypatch.setattr("os.write", lambda handle, data: write(handle, data[:2]))
+    monkeypatch.setattr("os.fsync", lambda handle: synced.append(os.fstat(handle).st_size))
+    add_line(file, b"two and three\n")
+    assert file.read_bytes() == b"one\ntwo and three\n" and synced == [18] and not open_handles
+    with pytest.raises(BadInput, match="no such file"):
+        add_line(tmp_path / "b", b"line\n")
+
+
+def test_an_error_without_a_text_of_the_system_has_its_own(tmp_path, monkeypatch):
+    def broken(*_):
+        raise OSError("Odd File System")
+
+    monkeypatch.setattr("os.replace", broken)
+    with pytest.raises(BadInput) as told:
+        write_whole(tmp_path / "a", b"")
+    assert str(told.value) == f"{tmp_path / 'a'}: cannot be written: odd file system"

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.base.gguf_header import MOST_KEPT, gguf_keys, is_gguf, read_gguf
+from cachesim.base.gguf_header import MOST_KEPT, MOST_KEYS, gguf_keys, is_gguf, open_parser, read_gguf
 
 
 def text(word):
@@ -94,3 +94,48 @@ def test_the_keys_of_the_package_gguf_are_read_alike(tmp_path):
     theirs = {key: field.contents() for key, field in gguf.GGUFReader(tmp_path / "x.gguf").fields.items()}
     ours = read_gguf(tmp_path / "x.gguf", [key for key in theirs if key.startswith("tokenizer.")])
     assert ours == {key: value for key, value in theirs.items() if not key.startswith("GGUF.")}
+
+
+def test_later_sizes_are_read_if_they_are_wanted_and_the_vocabulary_is_skipped(tmp_path):
+    file = tmp_path / "x.gguf"
+    last = entry("llama.late", 9, listed(4, [struct.pack("<I", n) for n in range(MOST_KEPT + 1)]))
+    file.write_bytes(header(*SIZES, TOKENS, last, LAST))
+    sizes = {"general.architecture": "llama", "llama.block_count": 2}
+    late = {**sizes, "llama.late": [*range(MOST_KEPT)]}
+    assert (read_gguf(file), read_gguf(file, later=True)) == (sizes, late)
+    assert read_gguf(file, ["tokenizer.chat_template"]) == {**sizes, "tokenizer.chat_template": "{{ x }}"}
+    assert read_gguf(file, ["llama.late"], later=True) == {**sizes, "llama.late": [*range(MOST_KEPT + 1)]}
+    assert read_gguf(file, ["llama.late"]) == {**sizes, "llama.late": [*range(MOST_KEPT + 1)]}
+
+
+def test_as_many_keys_are_read_as_the_header_counts_up_to_a_bound():
+    keys = [entry(f"k{n}", 0, bytes([n % 256])) for n in range(MOST_KEYS + 1)]
+    assert len(gguf_keys(header(*keys))) == MOST_KEYS
+    data = b"GGUF" + struct.pack("<IQQ", 2, 7, 1) + b"".join(keys[:2])
+    assert gguf_keys(data) == {"k0": 0}
+
+
+def test_a_list_of_texts_is_skipped_to_its_last_byte():
+    words = entry("tokenizer.x", 9, listed(8, [text("ab"), text(""), text("cde")]))
+    assert gguf_keys(header(words, LAST), ["tokenizer.chat_template"]) == {"tokenizer.chat_template": "{{ x }}"}
+    numbers = entry("tokenizer.y", 9, listed(2, [b"ab", b"cd"]))
+    assert gguf_keys(header(numbers, LAST), ["tokenizer.chat_template"]) == {"tokenizer.chat_template": "{{ x }}"}
+    for cut in (1, 4):
+        with pytest.raises(BadInput, match="truncated"):
+            gguf_keys(header(words)[:-cut], ["tokenizer.z"])
+
+
+def test_a_parser_answers_requests_about_one_header():
+    parser = open_parser({}, header(*SIZES, TOKENS, LAST))
+    sizes = {"general.architecture": "llama", "llama.block_count": 2}
+    assert parser({"names": [], "later": False}) == sizes
+    assert parser({"names": ["tokenizer.chat_template"], "later": False})["tokenizer.chat_template"] == "{{ x }}"
+
+
+def test_nothing_is_read_after_the_last_key_that_is_wanted():
+    broken = entry("tokenizer.x", 99, b"")
+    assert gguf_keys(header(*SIZES, LAST, broken), ["tokenizer.chat_template"])["tokenizer.chat_template"] == "{{ x }}"
+    with pytest.raises(BadInput, match="unknown value type"):
+        gguf_keys(header(*SIZES, LAST, broken), ["tokenizer.chat_template", "tokenizer.y"])
+    with pytest.raises(BadInput, match="unknown value type"):
+        gguf_keys(header(*SIZES, LAST, broken), later=True)

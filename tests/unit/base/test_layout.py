@@ -93,3 +93,17 @@ def test_columns_of_a_lean_table_have_more_space_where_there_is_room(width, spac
     table.add_row("one", "2", "three")
     between = " " * space
     assert printed(table, 80).splitlines()[-1].rstrip() == f"one{between}2{between}three"
+
+
+def test_the_style_of_a_row_is_that_of_its_pairs():
+    table = WholeTable()
+    for name in ("name", "other"):
+        table.add_column(name, justify="right")
+    table.add_row("x" * 20, "y" * 20, style="red")
+    table.add_row("z" * 20, Text("-"))
+    console = Console(width=30, file=io.StringIO(), force_terminal=True, color_system="standard", no_color=False,
+                      highlight=False)  # fmt: skip
+    console.print(table)
+    lines = console.file.getvalue().splitlines()
+    assert [line.count("\x1b[31m") > 0 or "31m" in line for line in lines] == [True, True, False]
+    assert printed(table, 30).splitlines() == ["x" * 20, f"  other {'y' * 20}", "z" * 20]

@@ -90,3 +90,18 @@ def test_a_list_that_ends_with_an_image_ends_at_it():
     assert not ends_at_image(LIST[:15], 15) and longest_image((1, *CAT, *image_items("cat", 20, 3))) == 20
     assert longest_image((1, 2)) == 0 and item_at(LIST, -1) is None and next_image(LIST, 0, 2) == 2
     assert [is_item(token) for token in (2**62 - 1, 2**62, 2**63 - 1, 2**63)] == [False, True, True, False]
+
+
+def test_a_list_may_begin_with_an_image_and_images_may_follow_each_other():
+    tokens = (*CAT, *image_items("fox", 5, 2), 7, *DOG)
+    assert [position(tokens, at) for at in (0, 11, 12, 16, 17, 18, 29, 30)] == [0, 0, 4, 4, 6, 7, 7, 11]
+    assert (next_image(tokens, 0, 30), next_image(tokens, 17, 30), next_image(tokens, 17, 18)) == (0, 18, 18)
+    assert [length_to(tokens, target, is_2d=True) for target in (1, 4, 5, 7, 8)] == [12, 12, 17, 18, 30]
+    assert (position((), 0), length_to((), 1, is_2d=True), count_images(tokens)) == (0, 0, 3)
+
+
+def test_an_image_may_have_as_many_positions_as_items_and_the_most_items():
+    assert item_at(image_items("x", 8191, 8191), 8190) == (8190, 8191, 8191) and len(image_items("x", 1, 1)) == 1
+    for sizes in ((8192, 8191), (3, 0)):
+        with pytest.raises(BadInput):
+            image_items("x", *sizes)

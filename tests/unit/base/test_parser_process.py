@@ -172,8 +172,7 @@ def parent(monkeypatch):
 
         monkeypatch.setitem(sys.modules, "ctypes", SimpleNamespace(CDLL=library))
         monkeypatch.setattr(parser_process.sys, "platform", platform)
-        monkeypatch.setattr(parser_process.os, "getppid", lambda: 7)
-        monkeypatch.setattr(parser_process.os, "_exit", lambda code: calls.append(code))
+        monkeypatch.setattr(parser_process, "os", SimpleNamespace(getppid=lambda: 7, _exit=calls.append))
         end_with_parent(number)
         return calls
 

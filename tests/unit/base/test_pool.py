@@ -274,9 +274,15 @@ def test_an_error_that_cannot_be_sent_is_named():
     assert sent[0][0] is None and str(sent[0][1]) == "a result cannot be sent: no pickle; it"
 
 
+def test_a_worker_is_ended_by_the_end_of_the_interpreter_too():
+    with Pool(double, 1) as workers:
+        assert [done.result for done in workers.each([2])] == [4]
+        assert [worker.process.daemon for worker in workers._idle] == [True]
+
+
 def test_a_worker_ends_with_its_parent(monkeypatch):
     calls = []
-    monkeypatch.setattr(pool.os, "_exit", calls.append)
+    monkeypatch.setattr(pool, "os", SimpleNamespace(_exit=calls.append))
     monkeypatch.setattr("multiprocessing.parent_process", lambda: SimpleNamespace(join=lambda: calls.append("joined")))
     pool._end_with_parent()
     assert calls == ["joined", 1]

@@ -169,3 +169,43 @@ def test_an_item_of_a_list_has_its_place_in_the_whole_text() -> None:
     words = command_words(text)
     assert [text[word.place - 1 :].partition("\n")[0] for word in words] == ["--model", '"a $B"', "${PORT} # web"]
     assert [text[word.variable - 1 :][:2] if word.variable else "" for word in words] == ["", "$B", "${"]
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("['a', 'it''s $X', '${N:-1}']", [("a", 2, 0, ()), ("it's $X", 7, 7, ()), ("1", 19, 0, ("N",))]),
+    ("command: ['a',\n  'b']", [("a", 11, 0, ()), ("b", 18, 0, ())]),
+    ('command: ["a", "b $C", 5]', [("a", 10, 0, ()), ("b $C", 10, 10, ()), ("5", 10, 0, ())]),
+    ("- a\n\n  - 'b $C' # x\n- d $E", [("a", 3, 0, ()), ("b $C", 10, 0, ()), ("d $E", 23, 23, ())]),
+    ('command:\n  - "x\\"y" z', [('x"y', 14, 0, ()), ("z", 21, 0, ())]),
+    ("command: 'a  b $C'", [("a", 11, 0, ()), ("b", 14, 0, ()), ("$C", 16, 16, ())]),
+    ('command: ""', []), ("command: 'a'b", [("ab", 10, 0, ())]),
+    ("command:\n- a\n-b", [("-", 10, 0, ()), ("a", 12, 0, ()), ("-b", 14, 0, ())]),
+    ("args: >-\n  a $B\n", [("a", 12, 0, ()), ("$B", 14, 14, ())]), ("x: 1", [("x:", 1, 0, ()), ("1", 4, 0, ())]),
+    ("a ${N:-1}$X${M:-2} b", [("a", 1, 0, ()), ("1$X2", 3, 10, ("N", "M")), ("b", 20, 0, ())]),
+    ("M=1\na $M$X '$Y'", [("a", 5, 0, ()), ("1$X", 7, 9, ()), ("$Y", 12, 0, ())]),
+    ("a '' \"\" >x b 2>&1 c", [("a", 1, 0, ()), ("", 3, 0, ()), ("", 6, 0, ()), ("b", 12, 0, ()), ("c", 19, 0, ())]),
+])  # fmt: skip
+def test_a_word_has_its_place_that_of_a_variable_and_the_defaults_in_it(
+    text: str, words: list[tuple[str, int, int, tuple[str, ...]]]
+) -> None:
+    assert [word[:4] for word in command_words(text)] == words
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("[{}]", "command line at character 1: expected a word in the list, found {}"),
+    ("  [true]", "command line at character 3: expected a word in the list, found True"),
+    ("a; b", "command line at character 2: ';' is shell syntax"),
+    ('a "x $(b', "command line at character 6: expected text, found a command substitution"),
+    ("a 2> | b", "command line at character 3: no file follows the redirection"),
+    ("a 'b", "command line at character 3: this quotation mark has no end"),
+])  # fmt: skip
+def test_an_error_is_whole(text: str, message: str) -> None:
+    with pytest.raises(BadInput) as bad:
+        command_words(text)
+    assert bad.value.cause == message
+
+
+def test_as_many_words_and_characters_are_read_as_are_allowed() -> None:
+    assert len(command_words("a " * MOST_WORDS)) == MOST_WORDS
+    assert len(command_words("a" * LONGEST)[0].text) == LONGEST
+    assert command_words(f"M={'x' * (LONGEST // 2 - 50)}\na $M$M")[1].text == "x" * (LONGEST - 100)

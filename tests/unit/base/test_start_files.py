@@ -132,3 +132,28 @@ def test_text_that_is_no_file_is_one_command_line() -> None:
     assert texts("engine serve m --flags a: b") == [["engine", "serve", "m", "--flags", "a:", "b"]]
     assert texts("--model m") == [["--model", "m"]]
     assert texts("image: vendor/engine\nports: []") == [["image:", "vendor/engine", "ports:", "[]"]]
+
+
+@pytest.mark.parametrize("text", [
+    "sh -c 'engine serve m'", 'exec bash -lc "engine serve m"', "sh -c engine", "command: sh -c 'engine serve'",
+    "command: ['/bin/sh', '-c', 'engine serve']", "command:\n- bash\n- -c\n- engine serve\n",
+    "command:\n  - bash\n  - '-c'\n  - 'engine serve'\n", "ExecStart=/bin/sh -c 'engine serve m'",
+])  # fmt: skip
+def test_the_words_of_a_shell_have_their_places_in_the_whole_text(text: str) -> None:
+    (words,) = start_commands(text)
+    found = [word for word in words if word.text in ("engine", "serve", "m")]
+    assert found and [word.place for word in found] == [text.index(word.text) + 1 for word in found]
+
+
+def test_the_words_of_a_container_that_its_image_starts_have_the_place_of_the_first_argument() -> None:
+    words = start_commands(COMPOSE)[0]
+    at = COMPOSE.index("--model m") + 1
+    assert [(word.text, word.place) for word in words] == [
+        ("docker", at), ("run", at), ("vendor/engine:1", at), ("--model", at), ("m", at + 8), ("--port", at + 10),
+        ("80", at + 17)]  # fmt: skip
+
+
+def test_the_last_command_of_a_unit_and_the_last_stage_of_a_dockerfile_count() -> None:
+    assert texts("[Service]\nExecStart=a 1\nExecStart=\nEnvironment=B=2\n") == [["B=2", "a", "1"]]
+    assert texts("FROM x\nENTRYPOINT [\"a\"]\nFROM y AS z\nCMD b 1") == [["b", "1"]]
+    assert texts("FROM x\nENTRYPOINT [\"a\"]\nCMD [\"b\"]\nCMD [\"c\"]") == [["a", "c"]]

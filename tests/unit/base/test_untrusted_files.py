@@ -124,6 +124,8 @@ JSON = {
     "33 levels never closed": (b"[" * 33, "nested deeper than 32"),
     "33 levels of objects": (b'{"a":' * 33 + b"1" + b"}" * 33, "nested deeper than 32"),
     "33 levels behind others": (b"[" + b"[]," * 50 + b"[" * 32 + b"]" * 33, "nested deeper than 32"),
+    "32 levels never closed": (b"[" * 32, "f:1: broken or truncated JSON"),
+    "32 levels never closed behind others": (b"[[]," * 32, "f:1: broken or truncated JSON"),
     "closed only": (b"]" * 1000, "f:1: broken or truncated JSON"),
     "a text never closed": (b'{"a":"\\"', "f:1: broken or truncated JSON: Unterminated string"),
     "the line": (b'{"a":\n"b":}', "f:2: broken"),

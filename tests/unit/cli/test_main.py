@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -17,6 +18,7 @@ from cachesim.base.errors import BadInput, Crash, Terminated, Unfinished, Unwrit
 from cachesim.cli import main as main_module
 from cachesim.cli.command_list import COMMANDS
 from cachesim.cli.main import main
+from cachesim.cli.real_runs import RealServers
 from cachesim.tools.run import run_command as run
 from tests.unit.scenarios.samples import GOOD
 
@@ -334,3 +336,62 @@ def test_only_a_command_that_asks_for_them_gets_all_parsers(monkeypatch, argv, g
     monkeypatch.setattr(module, "run", lambda args: seen.append(args) or exits.HOLDS)
     assert main(argv) == exits.HOLDS
     assert [set(getattr(args, "parsers", ((), {}))[1]) for args in seen] == [set(COMMANDS) if given else set()]
+
+
+@pytest.fixture
+def given(monkeypatch):
+    """Return a function that parses a command line of ``run`` and returns the arguments that the command gets."""
+    def read(*argv):
+        seen = []
+        monkeypatch.setattr(run, "run", lambda args: seen.append(args) or exits.HOLDS)
+        assert main(["run", *argv]) == exits.HOLDS
+        return seen[0]
+
+    return read
+
+
+def test_flags_of_a_server_are_settings_and_those_without_effect_are_noted(given, capsys):
+    args = given("A5", "-np", "2", "--set", "ctx_size=64", "-ngl", "99", "--port", "80")
+    assert args.settings == ["ctx_size=64", "-np=2"]
+    assert capsys.readouterr().err == "cachesim: without effect: -ngl, --port\n"
+    assert given("A5", "-np", "2", "-q", "--port", "80").settings == ["-np=2"]
+    assert given("A5").settings == [] and capsys.readouterr().err == ""
+
+
+def test_a_pasted_command_line_is_read_before_the_command_runs(given, capsys):
+    args = given("A5", "-q", "--server", "llama-server -m Qwen3-8B.gguf -c 512", "-p", "llama_cpp@b9518")
+    assert (args.profiles, args.model, args.settings) == (["llama_cpp@b9518"], "AAAA", ["ctx_size=512"])
+    assert given("A5").model is None and capsys.readouterr().err == ""
+
+
+def test_a_command_with_real_servers_gets_their_class(given):
+    assert given("A5", "--real", "b8672").real_runs is RealServers and not hasattr(given("A5"), "real_runs")
+
+
+@pytest.mark.parametrize(("before", "during"), [
+    (signal.SIG_DFL, main_module._terminated), (signal.SIG_IGN, signal.SIG_IGN)])  # fmt: skip
+def test_a_signal_that_was_ignored_stays_so_and_another_ends_the_command(monkeypatch, before, during):
+    found = []
+    monkeypatch.setattr(run, "run", lambda args: found.append(signal.getsignal(signal.SIGHUP)) or exits.HOLDS)
+    old = signal.signal(signal.SIGHUP, before)
+    try:
+        main(["run", "A5"])
+        assert found == [during] and signal.getsignal(signal.SIGHUP) is before
+    finally:
+        signal.signal(signal.SIGHUP, old)
+    with pytest.raises(Terminated) as ended:
+        main_module._terminated(15, None)
+    assert exits.interrupted(ended.value) == 143
+
+
+def test_a_command_runs_in_any_thread(monkeypatch):
+    found = []
+    old = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    monkeypatch.setattr(run, "run", lambda args: found.append(signal.getsignal(signal.SIGHUP)) or exits.BROKEN)
+    try:
+        thread = threading.Thread(target=lambda: found.append(main(["run", "A5"])))
+        thread.start()
+        thread.join()
+    finally:
+        signal.signal(signal.SIGHUP, old)
+    assert found == [signal.SIG_DFL, exits.BROKEN]

@@ -7,7 +7,7 @@ import pytest
 
 from cachesim.base.errors import Crash
 from cachesim.base.keyed_tokens import IDS
-from cachesim.model import function_tables, weights
+from cachesim.model import chosen_rows, compressed_rows, function_tables, weights
 from cachesim.model.forward import make_weights
 from cachesim.model.grid import WEIGHT_UNIT, add_residual
 from cachesim.model.hash_mixing import mix_int, token_digests
@@ -197,3 +197,16 @@ def test_a_convolution_that_shrinks_its_inputs_counts_as_none(taps, factor):
     made = draw_ssm(WeightDraw(0, 0))
     made = made._replace(taps=np.full((1, made.taps.shape[1]), taps))
     assert weights._conv_bound(made) == project_bound(made.into) * factor + 2.0**-30
+
+
+@pytest.mark.parametrize(("module", "draw", "what", "factor"), [
+    (chosen_rows, chosen_rows.draw_choosing, "score of an index key", 64),
+    (compressed_rows, compressed_rows.draw_compressing, "score of a compressed row", 16),
+])  # fmt: skip
+def test_bounds_of_index_keys_are_demanded(monkeypatch, module, draw, what, factor):
+    """Scores of 16 products of values in steps of 2**-20; an index adds those of up to 4 queries."""
+    told = []
+    monkeypatch.setattr(module, "require", lambda bound, what: told.append((what, bound)))
+    made = draw(WeightDraw(0, 0))
+    drawn = [made.lookup] if module is chosen_rows else [made.compress, made.lookup]
+    assert told == [(what, factor * (max(map(project_bound, drawn)) * 2.0**20) ** 2)]

@@ -10,7 +10,7 @@ import pytest
 from cachesim.base.errors import Crash
 from cachesim.model import make_model, same_state
 from cachesim.model.layer_kinds import KINDS
-from cachesim.oracle import cold_run
+from cachesim.oracle import cold_run, whole_parts
 from cachesim.oracle.cold_run import cold
 from tests.unit.model.plain_store import ALL_KINDS, PlainStore, prefill, same_rows
 
@@ -99,3 +99,25 @@ def test_a_state_is_that_after_every_length_with_equal_inputs(exact: bool) -> No
             same = [m for m, one in enumerate(states) if same_state(one, state)]
             assert found.lengths_with(layer, state) == same and n in same
         assert found.lengths_with(layer, None) == [0]
+
+
+@pytest.mark.parametrize(("n", "window", "blocks"), [
+    (10, 0, [(0, 4), (4, 6), (6, 8), (8, 9), (9, 10)]), (10, 2, [(0, 4), (4, 7), (7, 10)]), (4, 0, [(0, 4)]),
+    (3, 9, [(0, 3)]), (0, 0, []), (30, 0, [(0, 4), (4, 6), (6, 8), *((n, n + 1) for n in range(8, 30))]),
+])  # fmt: skip
+def test_blocks_of_rows_have_few_scores_or_a_single_row(monkeypatch, n, window, blocks):
+    """At most 4 rows, and 20 scores for the keys before the block and those of 4 rows."""
+    monkeypatch.setattr(whole_parts, "_ROWS", 4)
+    monkeypatch.setattr(whole_parts, "_SCORES", 20)
+    assert list(whole_parts._row_blocks(n, window)) == blocks
+
+
+@pytest.mark.parametrize("kind", ["C", "S", "G"])
+def test_lengths_with_the_last_input_alone_have_another_state(kind: str) -> None:
+    """The first layer's inputs depend on the tokens alone: a short convolution keeps several of them."""
+    tokens = [1, 2, 3, 2, 1, 1, 2, 3, 2]
+    found = cold(make_model(kind, False), tokens, logits_at=[])
+    states = [found.state_at(0, n) for n in range(len(tokens) + 1)]
+    same = [[m for m, other in enumerate(states) if same_state(other, state)] for state in states]
+    assert [found.lengths_with(0, state) for state in states] == same
+    assert (max(map(len, same)) > 1) == (kind == "C")

@@ -191,6 +191,7 @@ def test_images_are_replaced_by_their_items_in_every_member():
 
 
 def test_a_delimiter_has_marks_and_single_characters():
+    tokenize.cache_clear()
     marks = tokenize("<|im_start|>a\n<|im_end|>")
     assert len(marks) == 4 and tokenize("a\n") == marks[1:3] and tokenize("") == ()
     for text in ("\x7f", "\t", "ä"):
@@ -234,3 +235,15 @@ def test_a_request_that_came_to_its_end_was_not_cancelled(generated, response, f
     body = {"n_predict": 2, "cancel_after": 1}
     found = made([{"ev": "release", "n_tokens": 14}], body, response, generated=generated)
     assert (found.forced, found.cancel_at) == (forced, cancel_at)
+
+
+def test_drafts_of_further_completions_have_the_supposed_length_too():
+    logged = events(ckpt(12), RESTORE, step(15, 2, 3))
+    for own, response in (
+        (RequestEvents(logged, children=(events(("release", 15, {})),)),
+         {"tokens": [5], "completions": [{"tokens": [5]}]}),
+        (RequestEvents(events(), children=(logged,)), {"tokens": [5], "completions": [{"tokens": [6]}]}),
+    ):
+        found = [make_request("completion", {"prompt": [1] * 10}, response, own, unknown=unknown).children_drafts
+                 for unknown in (0, 8)]  # fmt: skip
+        assert found == [((Draft(12, 3, 2),),), ((Draft(12, 8, 2),),)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import pytest
 
@@ -13,10 +13,20 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.base import Answer
 from cachesim.engines.registry import profiles
 from cachesim.engines.shared.slot_events import NeedOne, PcBegin
-from cachesim.events import Compared, Launch, SeqRm
+from cachesim.events import Compared, Decoded, Launch, SeqRm
 from cachesim.replay.recorded_answers import compare_answer, fields_not_compared
-from cachesim.replay.recorded_trace import TraceStep, read_trace
-from cachesim.replay.replay import TraceReplay, difference, records, replay, without_cancel
+from cachesim.replay.recorded_requests import LENGTHS
+from cachesim.replay.recorded_trace import TraceMember, TraceStep, read_trace
+from cachesim.replay.replay import (
+    LENGTH_UNKNOWN,
+    REJECTED_TWICE,
+    TraceReplay,
+    _with_longer_drafts,
+    difference,
+    records,
+    replay,
+    without_cancel,
+)
 from cachesim.replay.replay_result import ReplayResult
 from tests.replay.verdicts import DATA
 
@@ -323,3 +333,88 @@ def test_the_first_difference_tells_how_many_orders_were_tried(untried, more):
     for number in (7, 8):
         run._count(out, TraceStep(number, (), {"status": 200}, []), [], {"field": number}, untried)
     assert out.first == {"step": 7, "field": 7, **more} and out.steps_agree == 0
+
+
+@pytest.mark.parametrize(("left_at", "status", "found"), [
+    (None, 200, (1, 1, 0)), (None, 400, (0, 1, 0)), (3, 200, (0, 0, 1)), (3, 400, (0, 0, 1)),
+])  # fmt: skip
+def test_a_slot_action_has_a_verdict_unless_it_is_undecided(monkeypatch, left_at, status, found):
+    """It is after the memory differed from the recorded one."""
+    trace = recorded()
+    run, out = TraceReplay(trace, "none", Path("folder"), None), ReplayResult(trace)
+    run.left_at = left_at
+    monkeypatch.setattr(run, "_records", lambda server, start: [])
+    run.server = SimpleNamespace(slot=lambda *_: {"status": status}, log=SimpleNamespace(events=[]))
+    run._slot_action(out, TraceStep(7, (), {"status": 200}, [], "erase", 0))
+    assert (out.steps_agree, run.verdicts_agree, out.steps_undecided) == found
+
+
+def test_a_step_knows_the_recorded_events_of_all_later_ones(monkeypatch):
+    seen = []
+    monkeypatch.setattr(TraceReplay, "step", lambda run, out, step: seen.append((step.number, list(run.following))))
+    trace = recorded()
+    replay(trace)
+    assert [number for number, _ in seen] == [step.number for step in trace.steps] and len(seen) == 4
+    later = [[event for step in trace.steps[at + 1 :] for event in step.events] for at in range(4)]
+    assert [events for _, events in seen] == later and later[0] and not later[3]
+
+
+LINES = [{"ev": "launch", "slot": 0}, {"ev": "release", "slot": 0}, {"ev": "launch", "slot": 1}]
+
+
+def counted(theirs, ours, wrong=None, place=None, again=None, monkeypatch=None, response=MappingProxyType(RESPONSE)):
+    """Return what a step counts, whose events are these; ``place`` and ``again``: of the first event that depends on a
+    draft's length, and of a second rejection."""
+    trace = recorded()
+    run, out = TraceReplay(trace, "none", None, None), ReplayResult(trace)
+    monkeypatch.setattr("cachesim.replay.replay.second_rejection", lambda events: again)
+    member = TraceMember(None, response)
+    run._count(out, TraceStep(7, (member,), {}, theirs), ours, wrong, depends_on_length=lambda: place)
+    return out, run.left_at
+
+
+@pytest.mark.parametrize(("theirs", "ours", "agree"), [
+    (LINES, LINES, 3), (LINES, LINES[:2], 2), (LINES[:1], LINES, 1), (LINES, [LINES[0], *LINES], 1),
+    ([LINES[0], {"ev": "cancel"}, LINES[1]], LINES[:2], 3), ([{"ev": Decoded.ev}, LINES[0]], [{"ev": Decoded.ev},
+                                                                                           LINES[0]], 1),
+])  # fmt: skip
+def test_events_that_are_reproduced_in_their_place_are_counted(monkeypatch, theirs, ours, agree):
+    """A noticed disconnect always counts, an evaluated batch never."""
+    out, left_at = counted(theirs, ours, monkeypatch=monkeypatch)
+    assert (out.events_agree, left_at) == (agree, None)
+    assert out.steps_agree == (difference(without_cancel(theirs), ours) is None)
+
+
+@pytest.mark.parametrize(("again", "undecided"), [(None, False), (2, False), (1, True), (0, True)])
+def test_from_a_second_rejection_on_a_difference_is_undecided(monkeypatch, again, undecided):
+    out, left_at = counted(LINES, [LINES[0], LINES[2]], again=again, monkeypatch=monkeypatch)
+    assert (out.steps_undecided, left_at, out.first is None) == ((1, 7, True) if undecided else (0, None, False))
+    assert out.why == (f"step 7: {REJECTED_TWICE}" if undecided else "")
+    agreeing, left_at = counted(LINES, LINES, {"field": "x"}, again=0, monkeypatch=monkeypatch)
+    assert (agreeing.first, left_at) == ({"step": 7, "field": "x"}, None)
+
+
+@pytest.mark.parametrize(("place", "undecided"), [(None, False), (2, False), (1, True), (0, True)])
+def test_from_a_draft_of_unknown_length_on_a_difference_is_undecided(monkeypatch, place, undecided):
+    out, left_at = counted(LINES, [LINES[0], LINES[2]], place=place, monkeypatch=monkeypatch)
+    assert (out.steps_undecided, left_at) == ((1, 7) if undecided else (0, None))
+    assert out.why == (f"step 7: {LENGTH_UNKNOWN}" if undecided else "")
+    assert out.first == (None if undecided else {"step": 7, "event": 1, "recorded": LINES[1], "ours": LINES[2]})
+    other, left_at = counted(LINES, LINES, {"field": "x"}, place=place, monkeypatch=monkeypatch)
+    assert (other.first, left_at) == ((None, 7) if place is not None else ({"step": 7, "field": "x"}, None))
+
+
+def test_a_step_without_a_result_is_undecided_unless_it_differs(monkeypatch):
+    out, left_at = counted(LINES, LINES, response={}, monkeypatch=monkeypatch)
+    assert (out.steps_agree, out.steps_undecided, left_at) == (0, 1, None)
+    assert out.why == "step 7: the recording says nothing of an answer that could be compared"
+    assert counted(LINES, LINES[:1], response={}, monkeypatch=monkeypatch)[0].first["event"] == 1
+
+
+def test_a_step_is_repeated_with_every_supposed_length_of_its_drafts():
+    plain, longer = TraceMember("a", {}), TraceMember("b", {}, longer=tuple(f"b{n}" for n in range(len(LENGTHS))))
+    assert _with_longer_drafts(TraceStep(0, (plain,), {}, [])) == []
+    found = _with_longer_drafts(TraceStep(3, (plain, longer), {}, LINES))
+    assert [[member.request for member in step.members] for step in found] == [
+        ["a", f"b{n}"] for n in range(len(LENGTHS))]  # fmt: skip
+    assert {(step.number, len(step.events)) for step in found} == {(3, 3)}

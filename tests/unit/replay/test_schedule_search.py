@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from cachesim.base import limits
 from cachesim.engines.base import BEFORE_A_SLOT, Request
 from cachesim.replay.recorded_trace import TraceMember, TraceStep
 from cachesim.replay.replay import records
-from cachesim.replay.schedule_search import ChosenOption, next_way, send
+from cachesim.replay.schedule_search import ChosenOption, RecordedGroup, ScheduleAttempt, next_way, send
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 FLAGS = {"parallel": 2, "cache_idle_slots": False, "mode": "none"}
@@ -105,17 +106,35 @@ def test_hang_ups_between_the_same_rounds_come_in_the_order_of_the_log():
     assert [[event["task"] for event in log if event["ev"] == "release"] for log in logs] == [[0, 1], [1, 0]]
 
 
-@pytest.mark.long
 def test_a_request_may_come_unseen_while_all_slots_are_busy():
     """Without similarity the log does not mention a waiting request. Which of two requests comes first when both slots
     are released shows that it waited after the other."""
     flags = {"slot_prompt_similarity": 0.0}
-    one, other = (Request(word(name, 30), n_predict=20) for name in "AB")
-    named, late = Request(word("C", 12), n_predict=2, id_slot=1), Request(word("D", 9), n_predict=2)
-    theirs = played((0, one), (0, other), (3, named), (2, late), **flags)
+    one, other = (Request(word(name, 5), n_predict=4) for name in "AB")
+    named, late = Request(word("C", 4), n_predict=2, id_slot=1), Request(word("D", 3), n_predict=2)
+    theirs = played((0, one), (0, other), (1, named), (1, late), **flags)
     assert [event["ev"] for event in theirs if event["ev"].startswith("slot_by")] == [
         "slot_by_lru", "slot_by_lru", "slot_by_id", "slot_by_lru", "slot_by_id"]  # fmt: skip
     assert found(theirs, one, other, named, late, **flags) == theirs
+
+
+@pytest.mark.parametrize(("rounds", "way", "arrived"), [
+    (False, [], []), (False, [1], [0]), (False, [2], [1]), (True, [], [0]), (True, [1], [1]), (True, [2], []),
+])  # fmt: skip
+def test_a_request_first_waits_and_one_sent_with_recorded_batches_first_arrives(rounds, way, arrived):
+    """While all slots are busy; a choice is made once for each set of tasks."""
+    server = Talk(**FLAGS | {"parallel": 1}).server
+    server.submit(A)
+    server.iterate()
+    step = TraceStep(0, (TraceMember(B, {}), TraceMember(C, {})), {}, [], rounds=rounds)
+    attempt = ScheduleAttempt(server, RecordedGroup(step, [], logged, lambda *_: None, Path()), way, True)
+    assert [attempt._come_unseen(), list(attempt.given)] == [bool(arrived), arrived]
+    assert attempt.chosen == [ChosenOption(way[0] if way else 0, 3)]
+    assert attempt.waiting == [number for number in (0, 1) if number not in arrived]
+    assert attempt._come_unseen() is False and len(attempt.chosen) == 1
+    server.take_tasks()
+    attempt._come_unseen()
+    assert len(attempt.chosen) == 1 + bool(arrived)
 
 
 def test_the_best_of_all_ways_is_kept_where_none_agrees():
@@ -240,3 +259,30 @@ def test_a_request_may_come_to_a_server_that_works_on_nothing(more):
     sent = send(server(), step, theirs, logged, lambda *_: None)
     assert logged(sent.server, start) == theirs
     assert [answer.done for answer in sent.answers.values()] == [False, False, True]
+
+
+def tried(members, theirs=(), **fields):
+    """Return an attempt of a server that is busy with another request."""
+    server = Talk(**FLAGS | {"parallel": 1}).server
+    server.submit(A)
+    server.iterate()
+    step = TraceStep(0, tuple(members), {}, list(theirs), **fields)
+    return ScheduleAttempt(server, RecordedGroup(step, step.events, logged, lambda *_: None, Path()), [], False)
+
+
+def test_without_an_action_no_choice_is_made():
+    attempt = tried([TraceMember(B, {})])
+    assert attempt._apply_choice() is False and attempt.chosen == []
+    busy = tried([TraceMember(B, {}, action="erase", id_slot=0)])
+    assert busy._apply_choice() is False and busy.chosen == [] and busy.actions == [0]        # its slot is busy
+    apart = tried([TraceMember(B, {}, action="save", id_slot=0)])
+    apart.apart = True
+    assert apart._apply_choice() is False and apart.chosen == []
+
+
+@pytest.mark.parametrize(("theirs", "coming"), [([], 1), ([{"ev": "slot_by_lru"}], 2), ([{"ev": "release"}], 1)])
+def test_a_request_without_a_slot_arrives_only_where_the_log_shows_a_choice(theirs, coming):
+    attempt = tried([TraceMember(B, {}), TraceMember(C, {}, launched=False)], theirs)
+    assert (attempt.waiting, attempt.passing) == ([0], [1])
+    assert attempt._arrive(must=True) is True and list(attempt.given) == [0]
+    assert attempt.chosen == [ChosenOption(0, coming)]

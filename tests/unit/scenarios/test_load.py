@@ -10,8 +10,9 @@ from cachesim.base.errors import BadInput
 from cachesim.base.limits import SCENARIO_BYTES
 from cachesim.engines.shared.vocab import PIECES
 from cachesim.scenarios.corpus import corpus_root
-from cachesim.scenarios.load import find, load, load_all, load_each, neighbour
-from cachesim.scenarios.schema import Expect
+from cachesim.scenarios.load import find, load, load_all, load_each, load_text, neighbour
+from cachesim.scenarios.schema import Expect, Lives
+from cachesim.scenarios.symptoms import SYMPTOMS
 from tests.unit.scenarios.samples import GOOD
 
 KNOWN = frozenset({"llama_cpp@b10587", "llama_cpp@pr24143-on-b10587"})
@@ -271,3 +272,73 @@ def test_the_servers_own_spelling_of_an_option(tmp_path):
     assert server == {"ctx_checkpoints": 3, "parallel": 2, "kv_unified": False}
     both = "np = 2\nparallel = 2"
     assert "parallel is set twice" in refusal(write(tmp_path, GOOD.replace("parallel = 2", both)))
+
+
+EVERY = """\
+cache_n = [0, 1]
+prompt_n = [2, 3]
+broken = [0, 1]
+checkpoints = [[], [40, 44]]
+slots = [4, 5]
+status = [200, 500]
+entries = [6, 7]
+accepted = [8, 9]
+evaluated = [10, { either = [11, 12] }]
+stored_bytes = [13, 14]
+died = [1]
+undecided = [0]
+why = "freedom"
+completed = true
+"""
+
+
+def test_every_expectation_has_its_field(tmp_path):
+    head = GOOD.partition("cache_n")[0]
+    scenario = load(write(tmp_path, head + EVERY), KNOWN)
+    assert scenario.expect == {"llama_cpp@b10587": Expect(
+        cache_n=((0,), (1,)), prompt_n=((2,), (3,)), broken=(0, 1), checkpoints=((), (40, 44)), slots=((4,), (5,)),
+        status=((200,), (500,)), entries=((6,), (7,)), accepted=((8,), (9,)), evaluated=((10,), (11, 12)),
+        stored_bytes=((13,), (14,)), died=(1,), undecided=(0,), why="freedom", completed=True)}  # fmt: skip
+    for line in EVERY.splitlines()[:12]:
+        key = line.partition(" =")[0]
+        bad = "[0]" if key == "checkpoints" else "[-1, 0]"
+        text = head + EVERY.replace(line, f"{key} = {bad}")
+        assert refusal(write(tmp_path, text)).startswith(f":{24 + EVERY.splitlines().index(line)}: {key}")
+    assert load(write(tmp_path, head), KNOWN).expect == {"llama_cpp@b10587": Expect()}
+
+
+def test_a_scenario_is_read_from_a_text_as_from_its_file(tmp_path):
+    scenario = load_text(GOOD, KNOWN)
+    assert (scenario.id, scenario.words, scenario.steps) == (
+        "good", {"S": 40, "A": 60, "r": 4}, load(write(tmp_path, GOOD), KNOWN).steps)  # fmt: skip
+    assert not os.path.exists(scenario.file)
+    with pytest.raises(BadInput, match="unknown profile"):
+        load_text(GOOD, frozenset({"llama_cpp@other"}))
+    assert load_text(GOOD.replace("llama_cpp@b10587", "llama_cpp@new")).profiles == ("llama_cpp@new",)
+
+
+LIVES = '[[lives]]\nrequest = 1\nfrom = "llama_cpp@b10587"\n[[lives]]\nrequest = 0\nto = "llama_cpp@b10587"\n'
+
+
+def test_the_versions_of_a_fault_have_a_first_and_a_last(tmp_path):
+    found = load(write(tmp_path, GOOD + LIVES), KNOWN).lives
+    assert found == (Lives(1, "llama_cpp@b10587", ""), Lives(0, "", "llama_cpp@b10587"))
+    assert refusal(write(tmp_path, GOOD + LIVES.replace("request = 1", "request = 2"))) == (
+        ":29: unknown request 2 (0 to 1)")  # fmt: skip
+    assert refusal(write(tmp_path, GOOD + LIVES.replace("from", "form"))).startswith(":30: unknown key 'form'")
+    for key, line in (("from", 30), ("to", 33)):
+        text = GOOD + LIVES.replace(f'{key} = "llama_cpp@b10587"', f'{key} = "llama_cpp@b1058x"')
+        assert refusal(write(tmp_path, text)).startswith(f":{line}: unknown profile 'llama_cpp@b1058x'")
+
+
+def test_a_title_has_as_many_characters_as_fit(tmp_path):
+    text = GOOD.replace("r = 4", f'r = 4\n[titles]\nr = "last"\nS = "{"x" * 24}"')
+    assert list(load(write(tmp_path, text), KNOWN).titles.items()) == [("S", "x" * 24), ("r", "last")]
+
+
+def test_a_symptom_is_one_of_the_list(tmp_path):
+    assert load(write(tmp_path, GOOD), KNOWN).symptom == ""
+    name = next(iter(SYMPTOMS))
+    assert load(write(tmp_path, f'symptom = "{name}"\n{GOOD}'), KNOWN).symptom == name
+    assert refusal(write(tmp_path, f'symptom = "{name}x"\n{GOOD}')).startswith(f":1: unknown symptom '{name}x' (did")
+    assert refusal(write(tmp_path, f'symptom = "0"\n{GOOD}')) == f":1: unknown symptom '0' ({', '.join(SYMPTOMS)})"

@@ -15,7 +15,7 @@ from cachesim.base.errors import BadInput, Crash, OverLimit
 from cachesim.engines.llama_cpp.events import LoraSet
 from cachesim.scenarios import runner
 from cachesim.scenarios.from_notation import from_line
-from cachesim.scenarios.runner import AnswerCollector, Observers, ScenarioStage, SilentObserver, play
+from cachesim.scenarios.runner import AnswerCollector, Observers, ScenarioStage, SilentObserver, placed, play
 from cachesim.scenarios.schema import Action, Step
 from tests.shared import SMALL, altered
 
@@ -169,6 +169,24 @@ def test_a_server_that_waits_for_ever_is_a_fault_and_no_endless_run(monkeypatch)
 
     with pytest.raises(Crash, match="nothing has happened for 50 rounds, and 1 requests wait"):
         play(scenario("S20"), HEAD, "none", Deaf())
+
+
+def test_so_many_quiet_rounds_are_allowed_and_an_event_begins_them_anew(monkeypatch, tmp_path):
+    monkeypatch.setattr(runner, "STUCK", 5)
+    for loud, allowed in ((set(), 5), ({3}, 8), ({1, 5, 6}, 11)):
+        stage = ScenarioStage(scenario("S20"), HEAD, "none", tmp_path, SilentObserver(), HEAD)
+        waiting, rounds = stage.submit(0, scenario("S20").steps), []
+
+        def update(stage=stage, rounds=rounds, loud=loud):
+            rounds.append(len(rounds) + 1)
+            if rounds[-1] in loud:
+                stage.log.events.append(SimpleNamespace())
+
+        monkeypatch.setattr(stage.server, "take_tasks", lambda: None)
+        monkeypatch.setattr(stage.server, "update", update)
+        with pytest.raises(Crash):
+            stage.work(waiting)
+        assert len(rounds) == allowed + 1
 
 
 def test_a_server_that_generates_without_an_event_is_no_fault(monkeypatch):
@@ -376,3 +394,11 @@ def test_an_answer_is_told_after_the_half_of_the_iteration_that_ended_it():
     stage.watcher = SimpleNamespace(answered=lambda number, request, answer: calls.append(number))
     stage._iterate(waiting)
     assert (calls, [*waiting]) == (["tasks", 2, "update", 1], [3])
+
+
+def test_a_request_without_drafts_is_sent_as_it_is():
+    made = scenario("S20>4/S{drafts=2:1}")
+    plain, drafted = made.steps
+    assert placed(plain, None) is plain.request
+    server = SimpleNamespace(sequences=SimpleNamespace(reevaluates_draft=lambda wrong: True))
+    assert placed(drafted, server).drafts == ((20, 2, 1),)

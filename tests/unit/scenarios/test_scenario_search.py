@@ -17,6 +17,12 @@ LINES = [line.split(": ") for line in (corpus_root() / COMMON).read_text("utf-8"
 SYMPTOM = {one.id: one.symptom for one in CORPUS}
 
 
+@pytest.fixture(autouse=True)
+def own_lists():
+    """Read the list of frequent scenarios anew."""
+    scenario_search._common.cache_clear()
+
+
 @pytest.mark.parametrize(("text", "first"), [
     # most are titles of issues of the servers, or sentences in them
     ("forcing full prompt re-processing due to lack of cache data",
@@ -93,6 +99,7 @@ def test_a_repair_comes_after_what_it_mends():
 
 
 def test_words_of_titles_find_scenarios_where_no_symptom_is_meant():
+    scenario_search._title_of.cache_clear()
     assert [one.id for one in matching("rerankers", CORPUS)] == ["llama-28876-reranker-exceeds-ubatch"]
     assert [one.id for one in matching("title generation", CORPUS)] == ["llama-22746-title-request-hybrid"]
 

@@ -17,6 +17,8 @@ CASES = [
     ((4, 4), lambda row: row == (4, 4), (4, 4)),
     ((3, 40), lambda row: row[1] - row[0] == 37 and row[0] >= 1, (1, 38)),
     ((), lambda row: True, ()),
+    ((3, 5), lambda row: row in ((3, 5), (0, 0)), (0, 0)),
+    ((9, 3, 5), lambda row: row in ((9, 3, 5), (9, 3, 0), (9, 2, 0)), (9, 2, 0)),
 ]
 
 

@@ -5,11 +5,21 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
+from cachesim.base.errors import BadInput
 from cachesim.scenarios.notation.canonical_text import spell
-from cachesim.scenarios.notation.normalise import letters, merged, renamed, renamed_apart, split, unmarked
+from cachesim.scenarios.notation.normalise import (
+    check_asked,
+    clipped,
+    letters,
+    merged,
+    renamed,
+    renamed_apart,
+    split,
+    unmarked,
+)
 from cachesim.scenarios.notation.parse import parse
-from cachesim.scenarios.notation.tree import ScenarioLine, texts
-from cachesim.scenarios.notation.word_lengths import THINK, normal, span
+from cachesim.scenarios.notation.tree import LineRequest, Piece, ScenarioLine, texts
+from cachesim.scenarios.notation.word_lengths import THINK, ImageSize, normal, span
 from tests.unit.scenarios.notation.lines import lines
 
 
@@ -77,3 +87,51 @@ def test_there_are_names_for_many_words():
     names = [letters(i) for i in range(20_000)]
     assert (names[0], names[25:28], names[701:703]) == ("A", ["Z", "AA", "AB"], ["ZZ", "AAA"])
     assert len(set(names)) == len(names) and all(name.isalpha() for name in names)
+
+
+WORDS = {"A": 5, "b": 2, "I": ImageSize(4, 2), "none": 0}
+
+
+def asked(**fields):
+    return LineRequest((Piece("A"),), **fields)
+
+
+@pytest.mark.parametrize("step", [
+    asked(), asked(answer=(Piece("b"),), n_predict=2), asked(n_predict=0), asked(n_predict=3, cancel_after=2),
+    asked(answer=(Piece("b"),), n_cmpl=3, answers=((Piece("b"),), (Piece("A", start=1, stop=3),))),
+    asked(n_cmpl=2, answers=((Piece("b", stop=1),),)), asked(answer=(Piece("b"),), cancel_after=0),
+    LineRequest((Piece("I"), Piece("A", user=True))),
+])  # fmt: skip
+def test_a_request_whose_numbers_fit_is_valid(step):
+    assert check_asked(step, WORDS) is None
+
+
+@pytest.mark.parametrize(("step", "message"), [
+    (asked(answer=(Piece("b"),), n_predict=3), "n_predict is 3, but the answer has 2 tokens"),
+    (asked(answer=(Piece("b", user=True),)), "a user message cannot start in an answer"),
+    (asked(answer=(Piece("I"),)), "'I' is an image, which no answer has"),
+    (asked(n_cmpl=2, answers=((Piece("I"),),)), "'I' is an image, which no answer has"),
+    (asked(answer=(Piece("b", stop=3),)), "slice b[0:3] is out of range (the word has 2 tokens)"),
+    (asked(n_cmpl=1, answers=((Piece("b"),),)), "answers has 1 entry, expected at most 0: one for each completion "
+                                                "after the first (n_cmpl is 1)"),
+    (asked(n_predict=2, n_cmpl=2, answers=((Piece("b"),),) * 2), "answers has 2 entries, expected at most 1: "),
+    (asked(n_predict=2, n_cmpl=3, answers=((Piece("b"),), (Piece("A"),))),
+     "every completion has 2 tokens, so every entry of answers must have 2"),
+    (asked(n_predict=2, cancel_after=2), "cancel_after is 2, but the answer ends after 2 tokens"),
+    (asked(n_predict=0, cancel_after=0), "cancel_after is 0, but the answer ends after 0 tokens"),
+    (LineRequest((Piece("A", start=5),)), "slice A[5:5] is out of range (the word has 5 tokens)"),
+])  # fmt: skip
+def test_a_request_whose_numbers_do_not_fit_is_refused(step, message):
+    with pytest.raises(BadInput) as caught:
+        check_asked(step, WORDS)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(("piece", "left"), [
+    (Piece("A"), [Piece("A")]), (Piece("none"), []), (Piece("A", True, 2, 9), [Piece("A", True, 2)]),
+    (Piece("A", start=0, stop=5), [Piece("A")]), (Piece("A", start=1, stop=4), [Piece("A", start=1, stop=4)]),
+    (Piece("A", start=4), [Piece("A", start=4)]), (Piece("A", start=5), []), (Piece("A", start=2, stop=2), []),
+    (Piece("A", stop=1), [Piece("A", stop=1)]), (Piece("A", start=9, stop=12), []),
+])  # fmt: skip
+def test_a_slice_is_cut_to_the_length_of_its_word(piece, left):
+    assert clipped((Piece("b"), piece), WORDS) == (Piece("b"), *left)

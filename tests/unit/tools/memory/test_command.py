@@ -1,12 +1,13 @@
 """``cachesim memory``: totals, flags in the servers' spelling, what fits, and what to lower."""
 
 import json
+from argparse import SUPPRESS, ArgumentParser
 
 import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
-from cachesim.tools.memory.command import prepared
+from cachesim.tools.memory.command import add_arguments, prepared
 
 GIB = 1 << 30
 
@@ -148,3 +149,20 @@ def test_the_report_has_80_columns_and_begins_with_the_answer(capsys, line):
 ])  # fmt: skip
 def test_flags_that_change_only_sizes_are_those_of_the_named_engines(words, prepared_words):
     assert prepared(words.split(), ()) == prepared_words.split()
+
+
+def test_the_command_explains_every_argument_but_hidden_ones():
+    parser = ArgumentParser()
+    add_arguments(parser)
+    assert [action.dest for action in parser._actions if not action.help] == []
+    assert [action.dest for action in parser._actions if action.help == SUPPRESS] == ["named", "memory"]
+
+
+def test_a_model_is_required_and_each_rule_set_is_estimated_once(capsys):
+    assert main(["memory"]) == exits.BAD_INPUT
+    assert capsys.readouterr().err == (
+        "cachesim: the following arguments are required: MODEL (see cachesim memory --help)\n")  # fmt: skip
+    found = told(capsys, "qwen3 -p llama_cpp@b9518 -p mlx_lm@0.32.2 -p llama_cpp@b9518")
+    assert [estimate["profile"] for estimate in found] == ["llama_cpp@b9518", "mlx_lm@0.32.2"]
+    found = told(capsys, "qwen3 -p sglang@0.5.20 -p llama_cpp@b9518 --memory 9GiB", exits.BROKEN)
+    assert [estimate["fits"] for estimate in found] == [True, False]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from random import Random
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
@@ -11,12 +12,14 @@ import pytest
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
+from cachesim.engines.capabilities import Flag
 from cachesim.engines.registry import BUILTIN
-from cachesim.engines.shared.memory_use import MIB, MemoryPart, MemoryQuestion, MemoryUse
+from cachesim.engines.shared.memory_use import MIB, MemoryForms, MemoryPart, MemoryQuestion, MemoryUse
 from cachesim.engines.shared.model_sizes import known_sizes, real_model
 from cachesim.tools.advise.agent_search import AgentSearch, agent_forms
 from cachesim.tools.advise.agent_workload import recorded_workload
-from cachesim.tools.memory.estimate import LowerSearch, estimate
+from cachesim.tools.memory import estimate as module
+from cachesim.tools.memory.estimate import LowerSearch, _given, _largest_context, estimate
 from cachesim.tools.workload.shipped_sessions import shipped_sessions
 
 ROOMS = (0, 1 << 20, 1 << 30, 16 << 30)     # [bytes]
@@ -203,3 +206,58 @@ def test_an_option_of_names_has_the_first_that_fits(room, kinds, now, after, fit
     forms, ask = Named({"kind": kinds}), MemoryQuestion(real_model("qwen3"), {"kind": now}, None, room * MIB)
     found = LowerSearch(ask, forms, {}).lower("kind", forms.use(ask))
     assert found is None if after is None else (found.after, found.fits) == (after, fits)
+
+
+@pytest.mark.parametrize(("engine", "model", "message"), [
+    ("vllm", "deepseek-v3.2", "vllm: the memory of attention to the best rows is not known"),
+    ("sglang", "deepseek-v4", "sglang: the memory of window and compressed rows is not known"),
+    ("mlx_lm", "minimax-m3", "mlx_lm: the memory of attention to the best blocks of 16 rows is not known"),
+])  # fmt: skip
+def test_layers_whose_rows_have_no_known_size_are_refused(engine, model, message):
+    assert refusal(newest(BUILTIN[engine]), real_model(model), 1 << 40) == message
+
+
+def test_an_engine_without_known_sizes_is_refused(monkeypatch):
+    monkeypatch.setattr(module, "engine_of", lambda profile: SimpleNamespace(name="own", memory=lambda: None))
+    assert refusal("mlx_lm@0.32.2", real_model("qwen3"), 0) == "the sizes of own's caches are not known"
+
+
+def test_options_that_change_only_sizes_have_the_type_of_their_default():
+    forms = MemoryForms(use=None, flags=(Flag("rows", 3, help="", least=1), Flag("kind", "f16", help="")))
+    engine = BUILTIN["llama_cpp"]
+    assert _given(["parallel=2", "rows=5", "kind=q8"], engine, forms) == {"parallel": 2, "rows": 5, "kind": "q8"}
+    for pair, message in (("rows=x", "rows: expected a number, found 'x'"), ("rows=", "found ''")):
+        with pytest.raises(BadInput, match=message):
+            _given([pair], engine, forms)
+
+
+class Bounded(NamedTuple):
+    """A server whose memory is its option "a" [MiB]; it does not start with less than 4."""
+
+    lower: dict[str, tuple[int, int]]
+
+    def use(self, ask):
+        if ask.options["a"] < 4:
+            raise BadInput("does not start")
+        parts = (MemoryPart("rows", MIB, ask.options["a"], "units"),)
+        return MemoryUse(token=0, window=0, state=0, checkpoint=0, parts=parts)
+
+
+@pytest.mark.parametrize(("now", "room", "after", "fits"), [
+    (9, 0, 5, None), (7, 0, 4, None), (6, 0, None, None), (9, 2, None, None),
+])  # fmt: skip
+def test_a_number_with_which_the_server_does_not_start_is_no_advice(now, room, after, fits):
+    """Half of the present value without room, the least one if none fits."""
+    forms, ask = Bounded({"a": (1, 1)}), MemoryQuestion(real_model("qwen3"), {"a": now}, None, room * MIB)
+    found = LowerSearch(ask, forms, {}).lower("a", forms.use(ask))
+    assert found is None if after is None else (found.after, found.fits) == (after, fits)
+
+
+@pytest.mark.parametrize(("room", "context", "found"), [(20, 64, 17), (20, 9, 9), (9, 64, 6), (5, 64, 5), (6, 0, 5)])
+def test_the_largest_context_is_that_of_the_model_or_what_fits(room, context, found):
+    """In steps of 1 from the present one, beside 3 MiB of another part."""
+    forms = Forms({"ctx": (1, 1)})
+    model = real_model("qwen3")._replace(context=context)
+    ask = MemoryQuestion(model, {"ctx": 5, "b": 3}, None, room * MIB)
+    use = forms.use(ask)._replace(chosen={"ctx": 5})
+    assert _largest_context(ask, forms, use, "ctx") == found

@@ -7,9 +7,11 @@ import io
 import pytest
 from rich.console import Console
 
-from cachesim.engines.shared.memory_use import MIB
-from cachesim.tools.memory.estimate import _count
-from cachesim.tools.memory.report import _advice, _answer, _each, _options, _spelling, memory_report
+from cachesim.engines.registry import BUILTIN, rules_of
+from cachesim.engines.shared.memory_use import MIB, MemoryPart, MemoryUse
+from cachesim.engines.shared.model_sizes import real_model
+from cachesim.tools.memory.estimate import Lowered, MemoryEstimate, _count
+from cachesim.tools.memory.report import _advice, _answer, _each, _options, _spelling, memory_data, memory_report
 
 GIB = 1 << 30
 POOL = [{"number": 1234, "name": "blocks"}, {"number": 2, "name": "tokens"}]
@@ -102,3 +104,31 @@ def test_a_report_is_whole():
 @pytest.mark.parametrize("most, limit, found", [(0, 0, 1), (5, 2, 3), (5, 5, 6), (5, 9, 6), (5, -1, 0)])
 def test_numbers_are_counted_up_to_the_first_without_the_property(most, limit, found):
     assert _count(most, lambda n: n <= limit) == found
+
+
+def test_the_data_has_every_number_and_the_servers_spelling_of_flags():
+    parts = MemoryPart("rows", 10, 3, "tokens"), MemoryPart("stored", 7, 2, "entries", host=True)
+    use = MemoryUse(token=1, window=2, state=3, checkpoint=4, parts=parts, pool={"blocks": 9}, takes_all=True,
+                    unlimited="cache_ram", chosen={"parallel": 4, "ctx_size": 512, "own": 6}, notes=("a note",))
+    lower = Lowered("ctx_checkpoints", 8, 4, 33, True), Lowered("own", 2, 1, 40, None)
+    engine, profile = BUILTIN["llama_cpp"], "llama_cpp@b9518"
+    found = MemoryEstimate(engine, rules_of(profile), {"parallel": 2, "ctx_size": 512, "cache_type_k_draft": "f16"},
+                           use, lower, lower[1:], 99)  # fmt: skip
+    assert memory_data("word", real_model("qwen3"), found, 44) == {
+        "model": "word", "source": real_model("qwen3").source, "profile": profile,
+        "set": [{"flag": "--parallel", "value": 2}, {"flag": "--ctx-size", "value": 512},
+                {"flag": "--cache-type-k-draft", "value": "f16"}],
+        "chosen": [{"name": "parallel", "number": 4}, {"name": "own", "number": 6}],
+        "total": 44, "room": 44, "unlimited": "--cache-ram", "fits": False,
+        "each": {"token": 1, "window_token": 2, "state": 3, "checkpoint": 4},
+        "parts": [{"name": "rows", "each": 10, "number": 3, "unit": "tokens", "bytes": 30, "host": False},
+                  {"name": "stored", "each": 7, "number": 2, "unit": "entries", "bytes": 14, "host": True}],
+        "notes": ["a note"], "pool": [{"name": "blocks", "number": 9}], "takes_all": True, "largest_context": 99,
+        "lower": [{"flag": "--ctx-checkpoints", "before": 8, "after": 4, "total": 33, "fits": True},
+                  {"flag": "own", "before": 2, "after": 1, "total": 40, "fits": None}],
+        "together": [{"flag": "own", "before": 2, "after": 1, "total": 40, "fits": None}],
+    }  # fmt: skip
+    limited = found._replace(use=use._replace(unlimited=""), most=0)
+    fits = [memory_data("w", real_model("qwen3"), limited, room) for room in (0, 43, 44)]
+    assert [(one["fits"], one["room"], one["unlimited"], one["largest_context"]) for one in fits] == [
+        (None, None, None, None), (False, 43, None, None), (True, 44, None, None)]  # fmt: skip

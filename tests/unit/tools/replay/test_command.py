@@ -199,3 +199,12 @@ def test_one_judge_judges_every_answer_with_its_slot(monkeypatch, answer, live):
     check, told = command.checker(), Answer(0, **answer)
     assert [check(server, "request", told) for _ in range(2)] == ["equal", "equal"] and made == ["model"]
     assert judged == [("request", told, f"slot {answer['id_slot']}" if live else None)] * 2
+
+
+def test_the_command_explains_every_argument():
+    parser = ArgumentParser()
+    add_arguments(parser)
+    assert [action.dest for action in parser._actions if not action.help] == []
+    assert vars(parser.parse_args(["x", "y"])) == {
+        "files": ["x", "y"], "mode": "none", "in_scope": False, "jobs": 1, "limits": [], "json": False, "html": "",
+        "svg": "", "trace": ""}  # fmt: skip

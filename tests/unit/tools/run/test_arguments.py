@@ -10,6 +10,7 @@ import pytest
 from cachesim.base.errors import BadInput, NothingFound
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
+from cachesim.tools.run import bisect_command, diff_command, run_command, scenarios_command, why_command
 from cachesim.tools.run.arguments import (
     LONG,
     LONG_FILE,
@@ -250,3 +251,41 @@ def test_a_command_line_that_repeats_a_run_has_its_options():
     assert case_arguments_of(Namespace(profiles=[], model=None, settings=[], limits=())) == []
     args.profiles, args.limits = [], ()
     assert case_arguments_of(args) == ["--model", "GA", "--set", "ctx_size=64"]
+
+
+@pytest.mark.parametrize("command", [bisect_command, diff_command, run_command, scenarios_command, why_command])
+def test_a_command_explains_every_argument(command):
+    parser = ArgumentParser()
+    command.add_arguments(parser)
+    assert [action.dest for action in parser._actions if not action.help] == []
+    assert [action.metavar for action in parser._actions if not (action.choices or action.nargs == 0)].count(None) == 0
+
+
+CASE_ = {"case": "x", "model": None, "settings": [], "pasted": "", "profiles": [], "provenance": False, "exact": False,
+         "limits": [], "json": False}  # fmt: skip
+PICTURES = {"html": "", "svg": "", "trace": ""}
+REAL = {"real": "", "gguf": None, "install": False}
+
+
+@pytest.mark.parametrize(("command", "words", "given"), [
+    (bisect_command, ["x"], {**CASE_, **REAL, "log": False}),
+    (diff_command, ["x"], {**CASE_, **REAL, **PICTURES, "log": False, "jobs": 1}),
+    (why_command, ["x", "3"], {**CASE_, **PICTURES, "number": 3}),
+    (scenarios_command, [], {"words": [], "symptom": None, "all": False, "folder": False, "json": False}),
+])  # fmt: skip
+def test_a_command_has_its_arguments_with_their_defaults(command, words, given):
+    parser = ArgumentParser()
+    command.add_arguments(parser)
+    assert vars(parser.parse_args(words)) == given
+
+
+def test_run_takes_several_files_and_lists_its_arguments_in_their_order():
+    parser = ArgumentParser()
+    run_command.add_arguments(parser)
+    assert list(vars(parser.parse_args(["x", "y"])).items()) == [
+        ("files", ["x", "y"]), ("profiles", []), ("model", None), ("complete", False), ("provenance", False),
+        ("exact", False), ("as_expected", False), ("settings", []), ("pasted", ""), *REAL.items(), ("jobs", 1),
+        ("limits", []), ("json", False), *PICTURES.items()]  # fmt: skip
+    switches = ["complete", "as-expected", "json", "install", "exact"]
+    args = vars(parser.parse_args(["x", *(f"--{name}" for name in switches)]))
+    assert all(args[name.replace("-", "_")] is True for name in switches)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base import exits
+from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
+from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.run import bisect_command
 
 LINE = ["bisect", "S9.A4/S.B2", "-p", "mlx_lm@0.32.2", "--model", "A"]
@@ -67,3 +70,12 @@ def test_the_lines_of_the_log_and_numbers_are_compared_on_request(capsys, monkey
     for words in ([], ["--log"], ["--exact"]):
         main([*LINE, *words])
     assert seen == [("provenance", False), ("provenance", True), ("exact", False)]
+
+
+def test_an_engine_whose_versions_are_not_here_is_refused(capsys, monkeypatch):
+    scenario = from_line("A9", model="A")
+    monkeypatch.setattr("cachesim.engines.registry.ENGINES", {})
+    monkeypatch.setattr(bisect_command, "case_of", lambda args: scenario)
+    monkeypatch.setattr(bisect_command, "_check_profiles", lambda args: None)
+    with pytest.raises(BadInput, match="this build does not contain the versions of llama_cpp"):
+        bisect_command.run(Namespace())

@@ -202,3 +202,88 @@ def test_further_changes_are_counted():
     assert not printed(answer_report(from_line("A10"), [replace(one, turns=[noticed])]))[-1].endswith("-v")
     last = printed(answer_report(from_line("A10"), [replace(one, turns=[noticed, hidden, noticed])]))[-1]
     assert last.startswith("2 further changes ")
+
+
+@pytest.fixture
+def unordered(monkeypatch):
+    """Give vLLM rule sets without a place in the order."""
+    monkeypatch.setattr("cachesim.tools.run.bisect_report.without_place", lambda engine: [
+        f"vllm@{name}" for name in ("a", "b", "c") if engine.name == "vllm"])  # fmt: skip
+
+
+def test_rule_sets_without_a_place_are_shown_if_they_differ_from_the_newest_version(unordered):
+    first, newest = RequestOutcome(1, True, 200), RequestOutcome(2, True, 200)
+    outcomes = {"vllm@1": first, "vllm@2": newest, "vllm@3": None, "vllm@a": seen(newest, tokens_cached=4),
+                "vllm@c": LESS}  # fmt: skip
+    turns = [OutcomeChange("vllm@1", "vllm@2", first, newest), OutcomeChange("vllm@2", "vllm@3", newest, None)]
+    course = RequestHistory(outcomes, turns)
+    same = RequestHistory({"vllm@1": first, "vllm@a": first, "vllm@b": None})
+    scenario = from_line("A10/B10", model="GA", profiles=("vllm@0.33.0",))
+    assert printed(answer_report(scenario, [course, same])) == [
+        "try  GA",
+        "request 0  A: reuses 2, output correct at vllm@2",
+        "   before: reuses 1, output correct at vllm@1",
+        "   not ordered: reuses 3, output correct at vllm@c",
+        "request 1  B: reuses 1, output correct under every build that runs it",
+        "   not ordered: not run at vllm@b",
+        "1 further change of what a client observes, and the history: -v"]  # fmt: skip
+    assert printed(bisect_report(scenario, [course, same])) == [
+        "try  GA",
+        "0  A",
+        "   reuses 1, output correct at vllm@1",
+        "   reuses 2, output correct at vllm@2",
+        "   not run at vllm@3",
+        "   not ordered: reuses 2, output correct at vllm@a",
+        "   not ordered: reuses 3, output correct at vllm@c",
+        "",
+        "1  B",
+        "   reuses 1, output correct at vllm@1",
+        "   not ordered: reuses 1, output correct at vllm@a",
+        "   not ordered: not run at vllm@b"]  # fmt: skip
+
+
+def test_a_request_may_have_run_only_under_rule_sets_without_a_place(unordered):
+    course = RequestHistory({"vllm@b": LESS, "vllm@a": RIGHT})
+    scenario = from_line("A10", model="GA", profiles=("vllm@0.33.0",))
+    assert printed(answer_report(scenario, [course])) == [
+        "try  GA", "request 0  A: no rule set has a place in the order",
+        "   not ordered: reuses 7, output correct at vllm@a", "   not ordered: reuses 3, output correct at vllm@b",
+        ]  # fmt: skip
+    assert printed(bisect_report(scenario, [course])) == [
+        "try  GA", "0  A",
+        "   not ordered: reuses 7, output correct at vllm@a", "   not ordered: reuses 3, output correct at vllm@b",
+        ]  # fmt: skip
+
+
+def test_requests_without_a_change_are_named_once_by_their_numbers():
+    course = RequestHistory({"x@1": RIGHT, "x@2": RIGHT})
+    changes = [changed(RIGHT, LESS), course, changed(LESS, RIGHT, beside=True), course]
+    lines = printed(answer_report(from_line("A10/B10/C10/D10", model="GA"), changes))
+    assert lines == [
+        "try  GA",
+        "request 0  A: reuses 3, output correct at x@2",
+        "   before: reuses 7, output correct at x@1",
+        "   by min_step 64 -> 256 (#1)",
+        "request 2  C: reuses 3, output correct under every build that runs it",
+        "   proposed: reuses 7, output correct at x@2",
+        "      by min_step 64 -> 256 (#1)",
+        "requests 1, 3: the same reuse and correctness under every build that runs them"]  # fmt: skip
+
+
+def test_the_data_of_a_change_names_its_versions_causes_and_observables():
+    beside = OutcomeChange("x@2", "x@mine", WRONG, RIGHT, [])
+    turn = OutcomeChange("x@1", "x@2", seen(RIGHT, tokens_cached=4), seen(WRONG, tokens_cached=5),
+                         [ChangedFields(CHANGES, False)])  # fmt: skip
+    history = RequestHistory({"x@1": RIGHT, "x@2": WRONG}, [turn], [beside])
+    data = bisect_data(from_line("A10", model="GA"), [history])
+    assert (data["scenario"], data["model"], data["unordered"]) == ("try", "GA", [])
+    right, wrong = ({"cache_n": 7, "equal_cold": True, "status": 200},
+                    {"cache_n": 5, "equal_cold": False, "status": 200})  # fmt: skip
+    assert data["requests"] == [{
+        "i": 0, "text": "A", "outcomes": [{"profile": "x@1", **right}, {"profile": "x@2", **wrong}],
+        "turns": [{"old": "x@1", "new": "x@2", "build": "", "was": right, "now": wrong,
+                   "differs": [{"observable": "tokens_cached", "what": "length of the slot at the end",
+                                "value_a": "4", "value_b": "5"}],
+                   "causes": [{"alone": False, "changes": [{**change._asdict(), "build": ""} for change in CHANGES]}]}],
+        "beside": [{"old": "x@2", "new": "x@mine", "build": "", "was": wrong, "now": right, "differs": [],
+                    "causes": []}]}]  # fmt: skip

@@ -23,3 +23,12 @@ def test_log_lines_of_two_engines_are_not_compared(capsys):
 def test_two_different_rule_sets_are_compared_and_no_other_number(capsys, profiles):
     assert main(["diff", "A9/A.B5", "--model", "A", *profiles]) == exits.BAD_INPUT
     assert capsys.readouterr().err == "cachesim: diff compares two different profiles (-p A -p B)\n"
+
+
+def test_a_folder_has_neither_a_picture_nor_real_servers(capsys, tmp_path):
+    words = ["diff", str(tmp_path), *B9518, *B11549]
+    assert main([*words, "--svg", str(tmp_path / "a.svg")]) == exits.BAD_INPUT
+    assert capsys.readouterr().err == f"cachesim: {tmp_path}: a picture shows one scenario, found a folder\n"
+    assert main([*words, "--real", "b8672"]) == exits.BAD_INPUT
+    assert capsys.readouterr().err == (f"cachesim: {tmp_path}: diff --real takes one scenario, found a folder "
+                                       "(cachesim run FOLDER --real BUILD)\n")  # fmt: skip

@@ -227,3 +227,24 @@ def test_of_requests_sent_together_the_first_decision_in_the_log_is_named():
     first = diff_data(*runs)["first"]
     assert (first["request"], first["together"], first["a"]["rule"], first["b"]["rule"]) == (
         1, [], "LC-NPAST-LCP", "X.1")  # fmt: skip
+
+
+def test_uncounted_memory_is_that_after_the_last_request_where_it_differs():
+    mine, theirs = [judgement(), judgement(), judgement()], [judgement(), judgement(), judgement()]
+    for number, size in ((0, 1000), (1, 2000)):
+        theirs[number].uncounted = size
+    lines = [line for line in shown(diff_report(compared(mine, theirs))) if "uncounted" in line]
+    assert lines == ["uncounted memory after request 1: 0 -> 2,000 bytes"]
+    assert not any("uncounted" in line for line in shown(diff_report(compared(mine, mine))))
+
+
+def test_numbers_of_requests_are_aligned_at_their_last_digit():
+    data = compared([judgement(cache_n=3, prompt_n=7), judgement(n=12, cache_n=4, prompt_n=8)],
+                    [judgement(cache_n=3, prompt_n=7), judgement(n=12, cache_n=11, prompt_n=1)])  # fmt: skip
+    pairs = list(zip(data["a"]["requests"], data["b"]["requests"], strict=True))
+    lines = [line.rstrip() for line in as_text(_table(pairs, 80)).splitlines()]
+    assert lines[0].split()[:5] == ["#", "request", "prompt", "reused", "evaluated"]
+    ends = [lines[0].index(name) + len(name) for name in ("prompt", "reused", "evaluated")]
+    for line, cells in ((lines[1], ("10", "3", "7")), (lines[2], ("12", "4 -> 11", "8 -> 1"))):
+        assert all(line[:end].rstrip().endswith(cell) for end, cell in zip(ends, cells, strict=True))
+        assert line[: ends[0]].endswith(cells[0]) and line[: ends[2]].endswith(cells[2])

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.base.shell_words import LONGEST
-from cachesim.tools.run.options_file import read_options
+from cachesim.base.shell_words import LONGEST, command_words
+from cachesim.engines.shared.command_table import ArgumentStyle, CommandTable, table_rows
+from cachesim.tools.run.options_file import NOTHING, read_options, with_file_options
 from cachesim.tools.run.pasted_command import read_pasted
 
 RECIPE = """\
@@ -125,3 +127,67 @@ def test_a_file_that_is_not_here_names_the_way_out() -> None:
 def test_an_argument_without_its_file_is_refused() -> None:
     with pytest.raises(BadInput, match="--config"):
         read_pasted("vllm serve Qwen/Qwen3-8B --config", ["vllm@0.33.0"])
+
+
+TABLE = CommandTable(
+    starts=(("engine",),), positional=True, options_file="--config", style=ArgumentStyle(underscores=True),
+    arguments=table_rows("e", options="1 --block -b\n0 --caching --no-caching\n0 --plain\n1 --deep",
+                         models="1 --model", sizes="", limits="", not_simulated="", no_effect="+ --names\nj --json"),
+)  # fmt: skip
+
+
+def expanded(line: str, at: int = 1) -> list[tuple[str, int, str]]:
+    """Return text, place and origin of each word of a command line after its file of options is read."""
+    return [(word.text, word.place, word.origin) for word in with_file_options(command_words(line), at, TABLE)]
+
+
+def test_an_option_of_a_file_is_as_many_words_as_its_value_has(options: Any) -> None:
+    name = options("block: true\ncaching: on\nplain: yes\ncaching: off\nplain: no\nnames: []\nnames: [\"a\", 2]\n"
+                   "json: {\"a\": [1, null]}\nmodel: null\ndeep: 1.50\nunknown: False\n")  # fmt: skip
+    words = expanded(f"engine -b 1 --config {name} -b 2")
+    assert [text for text, _, _ in words] == [
+        "engine", "--block", "true", "--caching", "--plain", "--no-caching", "--names", "a", "2",
+        "--json", '{"a": [1, null]}', "--deep", "1.50", "-b", "1", "-b", "2"]  # fmt: skip
+    assert [words[at] for at in (1, 2, 8, 12, 14, 16)] == [
+        ("--block", 22, f"{name}:1"), ("true", 22, f"{name}:1"), ("2", 22, f"{name}:7"),
+        ("1.50", 22, f"{name}:10"), ("1", 11, ""), ("2", 37, "")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "found"), [
+    ("engine M --config {0} -b 2", ["engine", "M", "--block", "8", "-b", "2"]),
+    ("engine --config {0} -b 2", ["engine", "--model", "N", "--block", "8", "-b", "2"]),
+    ("engine --config={0}", ["engine", "--model", "N", "--block", "8"]),
+    ("engine -b 2 --config={0} -b 3", ["engine", "--model", "N", "--block", "8", "-b", "2", "-b", "3"]),
+    ("engine M -b 2 --config {0}", ["engine", "M", "--block", "8", "-b", "2"]),
+    ("engine M --config", ["engine", "M", "--config"]), ("--config {0} engine M", ["--config", "{0}", "engine", "M"]),
+])  # fmt: skip
+def test_the_options_of_a_file_stand_before_the_arguments_and_a_given_model_wins(
+    options: Any, line: str, found: list[str]
+) -> None:
+    name = options("model: N\nblock: 8\n")
+    at = 3 if line.startswith("--config") else 1
+    assert [text for text, _, _ in expanded(line.format(name), at)] == [text.format(name) for text in found]
+    assert with_file_options(command_words("engine M"), 1, replace(TABLE, options_file="")) == command_words("engine M")
+
+
+@pytest.mark.parametrize(("text", "found"), [
+    ("a:\n  b: 1\n  c:\n    d: -2.5\n    e: x\n  f: 'y'\ng: 3\n",
+     [("a", {"b": 1, "c": {"d": -2.5, "e": "x"}, "f": "y"}, 1), ("g", "3", 7)]),
+    ("a:\n  - 1\n  - x # y\nb:\n- 'z'\n", [("a", ["1", "x"], 1), ("b", ["z"], 4)]),
+    ("a:\n  b:\n    - 1\n    - 2.0\n", [("a", {"b": [1, 2.0]}, 1)]),
+    ("---\n# c\n\n'a': \"x\\n\" # y\n\"b\": ~\nc: Null\nd: 'it''s'\n",
+     [("a", "x\n", 4), ("b", None, 5), ("c", None, 6), ("d", "it's", 7)]),
+    ("a: 1e5\nb: +3\nc: 1.5e-3\nd: x#y\ne: # z\n  - q\n",
+     [("a", "1e5", 1), ("b", "+3", 2), ("c", "1.5e-3", 3), ("d", "x#y", 4), ("e", ["q"], 5)]),
+])  # fmt: skip
+def test_a_file_is_read_whole(options: Any, text: str, found: list[tuple[str, Any, int]]) -> None:
+    read = read_options(options(text))
+    assert read == found
+    assert [type(option.value) for option in read if isinstance(option.value, bool)] == []
+
+
+def test_an_empty_value_at_the_end_and_inside_is_none(options: Any) -> None:
+    values = [option.value for option in read_options(options("a:\nb:\n  c:\nd:\n"))]
+    assert values == [NOTHING, {"c": NOTHING}, NOTHING]
+    with pytest.raises(BadInput, match=r"server\.yaml:1: option 'a' has no value"):
+        expanded(f"engine --config {options('a:')}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,8 @@ from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.engines.llama_cpp.flags import NEVER
-from cachesim.tools.run.pasted_command import read_pasted
+from cachesim.engines.registry import ENGINES, present_name
+from cachesim.tools.run.pasted_command import apply_pasted, model_of, read_pasted
 
 VLLM = "vllm serve Qwen/Qwen3-8B --max-num-seqs 8 --port 80"
 CONFIG = {
@@ -292,3 +295,137 @@ def test_a_backend_with_which_the_server_does_not_start_is_refused() -> None:
 def test_pages_that_depend_on_the_device_are_named() -> None:
     found = read_pasted("sglang serve M --attention-backend ascend", []).command
     assert found.limits == ["--attention-backend ascend (pages of 128 tokens unless stated)"]
+
+
+def applied(command: str, capsys: pytest.CaptureFixture[str], **given: object) -> tuple[dict[str, object], list[str]]:
+    """Return the arguments of a command after ``--server``, and the notes."""
+    args = Namespace(pasted=command, **{"settings": [], **given})
+    apply_pasted(args)
+    return {name: value for name, value in vars(args).items() if name != "pasted"}, [
+        line.removeprefix("cachesim: ") for line in capsys.readouterr().err.splitlines()]  # fmt: skip
+
+
+def test_a_line_gives_what_the_arguments_lack_and_precedes_their_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    args, notes = applied("llama-server -m Qwen3-8B.gguf -c 4096 -np 2 --host h --port 1 --host g", capsys,
+                          profiles=[], model=None, settings=["parallel=3"])  # fmt: skip
+    assert args == {"profiles": [present_name("llama_cpp")], "model": "AAAA",
+                    "settings": ["ctx_size=4096", "parallel=2", "parallel=3"]}  # fmt: skip
+    assert notes == [
+        "model Qwen3-8B.gguf: no file of it is here, taken from its name",
+        "qwen3 is AAAA: all its layers are attention",
+        f"--server: {present_name('llama_cpp')}, ctx_size=4096, parallel=2",
+        "ignored, without an effect on the cache: --host, --port"]  # fmt: skip
+
+
+def test_a_line_keeps_the_rule_set_and_the_model_of_the_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "llama-server -m Qwen3-8B.gguf --no-cache-prompt"
+    for given in ({"profiles": ["llama_cpp@b9713"], "models": ["GA"]}, {"profile": "llama_cpp@b9713", "model": "GA"},
+                  {"profile": "llama_cpp@b9713"}):  # fmt: skip
+        args, notes = applied(line, capsys, **given)
+        assert args == {**given, "settings": ["cache_prompt=false"]}
+        assert notes == ["--server: llama_cpp@b9713, cache_prompt=false"]
+
+
+def test_a_command_with_a_single_rule_set_or_without_one_takes_the_line(capsys: pytest.CaptureFixture[str]) -> None:
+    newest = present_name("vllm")
+    assert applied(VLLM, capsys, profile="")[0] == {"profile": newest, "settings": ["max_num_seqs=8"]}
+    assert applied(VLLM, capsys)[0] == {"settings": ["max_num_seqs=8"]}
+
+
+def test_a_line_without_a_model_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
+    args, notes = applied("mlx_lm.server", capsys, profiles=[], model=None)
+    assert args == {"profiles": [present_name("mlx_lm")], "model": None, "settings": []}
+    assert notes == ["--server: the command line names no model; --model names one",
+                     f"--server: {present_name('mlx_lm')}, no option that is simulated"]  # fmt: skip
+
+
+def test_conversations_are_drawn_for_the_model_of_the_line_if_the_engine_has_some(
+    capsys: pytest.CaptureFixture[str]
+) -> None:
+    args, notes = applied("mlx_lm.server --model qwen3-next", capsys, profiles=[], models=None)
+    assert args["models"] == ["GGGA"] and notes[1] == "qwen3-next is GGGA: 1 of 12 repetitions (80B-A3B, 48 layers)"
+    args, notes = applied("mlx_lm.server --model GA", capsys, profiles=[], models=["S"])
+    assert args["models"] == ["S"] and len(notes) == 1
+    args, notes = applied("mlx_lm.server --model falcon-h1", capsys, profiles=[], models=None)
+    assert args["models"] is None
+    assert notes[2] == "no conversations are drawn for HH: A, AA, W8 A, W8 W8, GA, GGGA, S, CA, H, W8 G are"
+
+
+def test_a_command_of_sizes_takes_the_names_of_both_models(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "llama-server -m /m/Qwen3.5-9B-Q4_K_M.gguf -md Qwen3.5-0.8B.gguf -ctkd q8_0 --cache-ram 9"
+    sized = {"profiles": [], "model": None}
+    args, notes = applied(line, capsys, **sized, draft="")
+    assert (args["model"], args["draft"]) == ("Qwen3.5-9B-Q4_K_M", "Qwen3.5-0.8B")
+    assert args["settings"] == ["cache_type_k_draft=q8_0", "cache_ram=9"]
+    assert notes[0] == "model /m/Qwen3.5-9B-Q4_K_M.gguf: no file of it is here, taken from its name"
+    assert applied(line, capsys, **sized, draft="A")[0]["draft"] == "A"
+    assert applied("vllm serve Qwen3-8B", capsys, **sized, sizes=False)[0]["model"] == "Qwen3-8B"
+
+
+def test_an_option_that_the_line_needs_may_be_among_the_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    line = """vllm serve --kv-transfer-config '{"kv_connector": "OffloadingConnector"}'"""
+    with pytest.raises(BadInput) as refused:
+        applied(line, capsys, profiles=[], settings=["max_num_seqs=8"])
+    assert refused.value.hint == "--set num_cpu_chunks=VALUE"
+    for setting in ("num_cpu_chunks=64", "--num-cpu-chunks=64"):
+        assert applied(line, capsys, profiles=[], settings=[setting])[0]["settings"][-1] == setting
+
+
+def test_each_kind_of_unread_argument_has_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    _, notes = applied("VLLM_B=2 VLLM_A=1 numactl -N 0 vllm serve ${M:-GA} --port ${P:-8} --gpu-memory-utilization 0.7 "
+                       "--attention-backend X", capsys, profiles=["vllm@0.33.0"], model="GA")  # fmt: skip
+    assert notes == [
+        "--server: vllm@0.33.0, no option that is simulated",
+        "assumed not to be set, so that the default in the command line holds: M",
+        "ignored, without an effect on the cache: --port",
+        "not simulated, and assumed not to matter here: --attention-backend X",
+        "the size of the pool is not derived from --gpu-memory-utilization: --set num_gpu_blocks=N, else the default",
+        "not read, before the program: numactl, -N, 0",
+        "environment variables that are not read: VLLM_B, VLLM_A"]  # fmt: skip
+    _, notes = applied("vllm serve --num-gpu-blocks-override 8 --gpu-memory-utilization 0.7", capsys,
+                       profiles=["vllm@0.33.0"])  # fmt: skip
+    assert notes == ["--server: vllm@0.33.0, num_gpu_blocks=8"]
+
+
+def test_rule_sets_outside_the_compared_releases_are_read_as_their_neighbours(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_as(profile: str) -> tuple[str, ...]:
+        return read_pasted(f"{'sglang serve' if 'sglang' in profile else 'llama-server -m'} M", [profile]).notes
+
+    assert read_as("llama_cpp@b5735") == (
+        "arguments of llama_cpp@b5735 were not compared: read as those of llama_cpp@b5833",)  # fmt: skip
+    assert read_as("sglang@before-17061") == ()               # beside a compared one
+    line = ("sglang@0.5.9", "sglang@before-17061", "sglang@0.5.20")
+    engines = {"sglang": replace(ENGINES["sglang"], beside={}, line=line)}
+    monkeypatch.setattr("cachesim.tools.run.pasted_command.ENGINES", engines)
+    assert read_as("sglang@before-17061") == (
+        "arguments of sglang@before-17061 were not compared: read as those of sglang@0.5.9 and sglang@0.5.20",)
+    assert read_as("sglang@before-27038") == (                # without a place: read as the newest with one
+        "arguments of sglang@before-27038 were not compared: read as those of sglang@0.5.20 and sglang@0.5.23",)
+
+
+def test_each_of_several_rule_sets_must_have_the_arguments() -> None:
+    line = "llama-server -m M --ctx-checkpoints 4"
+    found = read_pasted(line, ["llama_cpp@b9713", "llama_cpp@b8260"])
+    assert found.profile == "llama_cpp@b9713" and len(found.notes) == 1
+    with pytest.raises(BadInput, match="llama_cpp@b5833 has no flag '--ctx-checkpoints'"):
+        read_pasted(line, ["llama_cpp@b9713", "llama_cpp@b5833"])
+
+
+def test_a_known_model_that_an_engine_lacks_has_the_reason_and_another_is_unknown() -> None:
+    for engine, message in {
+        "vllm": "vllm: model 'glm-5' is not simulated: its layers have attention to the best rows (--model MODEL)",
+        "mlx_lm": "mlx_lm: model 'glm-5' is not simulated: the second KVCache of its layers (CacheList), which holds "
+                  "index keys, has no rules here (--model MODEL)",
+    }.items():  # fmt: skip
+        with pytest.raises(BadInput) as refused:
+            model_of("zai/glm-5", engine, real=False)
+        assert str(refused.value) == message
+    with pytest.raises(BadInput) as refused:
+        model_of("mamba-2", "ik_llama", real=False)
+    assert str(refused.value) == "ik_llama has no model 'mamba-2' (its models: cachesim options ik_llama)"
+    with pytest.raises(BadInput) as refused:
+        model_of("nothing/M", "vllm", real=False)
+    assert str(refused.value) == ("the model 'nothing/M' of the command line is unknown, and no file of it is here "
+                                  "(--model MODEL, layers such as GGGA, or a known name)")  # fmt: skip

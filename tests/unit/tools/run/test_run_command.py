@@ -197,3 +197,19 @@ def test_scenarios_are_compared_with_the_servers_that_are_given(capsys, monkeypa
     capsys.readouterr()
     assert main([*line, "--json"]) == exits.BROKEN and len(shown) == 1
     assert json.loads(capsys.readouterr().out)["real"] == [{"same": False}]
+
+
+def test_an_interrupt_counts_bad_files_and_failed_runs_too(monkeypatch, capsys, file, tmp_path):
+    (tmp_path / "bad.toml").write_text("id = 3")
+
+    def interrupted(jobs, processes):
+        yield 0, JobFailure(exits.CRASH, "it fell")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run_command, "run_jobs", interrupted)
+    words = ["-p", "llama_cpp@b10587", "-p", "llama_cpp@b9518"]
+    for more, failed in (([], 1), ([str(tmp_path / "bad.toml")], 2)):
+        assert main(["run", str(file), *more, *words[:2], "--json"]) == exits.INTERRUPTED
+        out, err = capsys.readouterr()
+        assert json.loads(out)["failed"] == failed
+        assert err.splitlines()[-1] == f"cachesim: interrupted: {failed} of 1 runs finished"

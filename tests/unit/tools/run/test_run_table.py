@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from rich.console import Group
+from rich.text import Text
 
 from cachesim.base.console import as_text
 from cachesim.judging.foreign_reads import ForeignContent
@@ -15,10 +16,13 @@ from cachesim.tools.run.run_table import (
     MOST,
     block_of_case,
     closing_line,
+    failure_block,
+    failures_report,
     mismatch_text,
     not_run_line,
     origins,
     predicted_lines,
+    report_of_groups,
     run_report,
     short_verdict,
     state_lines,
@@ -238,3 +242,91 @@ def test_a_case_that_cannot_run_again_has_its_causes_and_its_command():
     lines = as_text(block_of_case({"failure": None, "causes": ["it crashed"], "command": "cachesim why x 1"}))
     assert lines.splitlines() == ["  it crashed", "cachesim why x 1"]
     assert as_text(block_of_case({"failure": None, "command": "c"})).splitlines() == ["c"]
+
+
+FAILURE = {"causes": [{"request": 0, "text": "request 0 fills", "rule": "R.1"},
+                      {"request": 2, "text": "request 2 keeps", "rule": ""},
+                      {"request": 2, "text": "reads it", "rule": "R.2"}],
+           "hence": "it differs", "source": "https://a.org/b#L1", "command": f"cachesim run '{'A' * 90}' -p x@1"}
+
+
+def test_an_explanation_has_its_causes_their_rules_the_source_and_an_uncut_command():
+    lines = ["Let   request 0 fills (R.1)", "Then  request 2 keeps", "        reads it (R.2)", "Hence it differs",
+             "source https://a.org/b#L1", FAILURE["command"]]  # fmt: skip
+    for block in (failure_block(FAILURE), block_of_case({"failure": FAILURE, "causes": ["old"], "command": "other"})):
+        assert [line.rstrip() for line in as_text(block).splitlines()] == lines
+    first = {**FAILURE, "causes": FAILURE["causes"][:1], "source": ""}
+    assert [line.rstrip() for line in as_text(failure_block(first)).splitlines()] == [lines[0], lines[3], lines[5]]
+
+
+def test_a_rule_set_of_several_engines_has_its_verdict_and_causes_or_the_whole_block():
+    charges = [(0, 3, "erased", "R.1", 0, "checkpoint")]
+    plain, lossy = run_data(run(judgement(prompt_n=10))), run_data(run(judgement(charges=charges, prompt_n=10)))
+    other = {**lossy, "profile": "vllm@0.33.0"}
+    assert shown(run_report(plain, other)) == [
+        "llama_cpp@b10587: correct answer, 0 tokens re-evaluated",
+        "vllm@0.33.0: correct answer, 3 tokens re-evaluated",
+        "request 0: 3 tokens re-evaluated: checkpoint erased at request 0 (R.1)"]  # fmt: skip
+    failed = {**other, "failure": FAILURE}
+    lines = shown(run_report(plain, failed))
+    assert lines[1] == "vllm@0.33.0" and "Let   request 0 fills (R.1)" in lines and FAILURE["command"] in lines
+    stopped = {**other, "not_run": 2, "limit": "tokens"}
+    assert shown(run_report(plain, stopped))[1] == "vllm@0.33.0"
+
+
+def test_failures_are_explained_once_for_equal_outcomes_and_not_without_one():
+    right = run_data(run(judgement(prompt_n=10)))
+    failed = {**right, "failure": FAILURE}
+    assert failures_report([right, right]) is None and failures_report([]) is None
+    once = as_text(failures_report([right, failed, {**failed, "profile": "llama_cpp@b9518"}]))
+    assert once == as_text(failure_block(FAILURE))
+    other = {**failed, "failure": {**FAILURE, "hence": "it ends"}, "kept": 1}
+    assert as_text(failures_report([failed, {**other, "verdict": "x"}])).count("source https://a.org/b#L1") == 2
+
+
+def test_a_report_has_neither_titles_nor_empty_lines_without_any():
+    data = {**run_data(run(judgement(prompt_n=10))), "titles": {}, "why": ""}
+    table = ["# request prompt kept restored loaded evaluated reason",
+             "0 A           10    ·        ·      ·        10"]  # fmt: skip
+    head = ["try  GGGA  llama_cpp@b10587", "correct answer, 0 tokens re-evaluated"]
+    assert shown(run_report(data)) == [*head, *table]
+    titled = {**data, "titles": {"A": "the chat"}, "why": "because\nof it"}
+    assert shown(run_report(titled))[:3] == [head[0], "A the chat", head[1]]
+    assert shown(run_report(titled, verbose=1))[:4] == [head[0], "A the chat", "because of it", head[1]]
+
+
+def test_the_verdict_about_one_of_several_engines_names_some_corrupt_objects():
+    armed = [(SimpleNamespace(kind="entry", owner=i, resume=7, length=7, tokens=()), BROKEN) for i in range(5)]
+    plain, corrupt = run_data(run(judgement())), run_data(run(judgement(armed=armed)))
+    lines = shown(run_report(plain, {**corrupt, "profile": "vllm@0.33.0"}))
+    assert sum("is corrupt" in line for line in lines) == 3 and "and 2 more corrupt objects (-v)" in lines
+
+
+def test_a_group_has_the_flags_of_its_runs_unless_all_have_the_same():
+    def block(data):
+        return Group(f"block of {data['profile']}")
+
+    first = {**run_data(run(judgement())), "profile": "llama_cpp@b9518"}
+    same, other = {**first, "profile": "llama_cpp@b10587"}, {**first, "profile": "llama_cpp@b8672", "flags": {
+        "default": [], "set": ["-c 64"], "derived": []}}  # fmt: skip
+    top, common = Text("top"), [Text("about it")]
+    lines = as_text(report_of_groups(top, common, [[first, same]], block)).splitlines()
+    assert (lines[0], lines[-2:]) == ("top  llama_cpp@b9518 (same under b10587)",
+                                      ["about it", "block of llama_cpp@b9518"])  # fmt: skip
+    lines = as_text(report_of_groups(top, common, [[first], [other]], block)).splitlines()
+    assert lines[:3] == ["top", "about it", "llama_cpp@b9518"] and lines[3].startswith("flags: ")
+    assert lines[-4:] == ["", "llama_cpp@b8672", "set: -c 64", "block of llama_cpp@b8672"]
+    lines = as_text(report_of_groups(top, common, [[first], [same]], block, is_answer=True)).splitlines()
+    assert lines[:6] == ["top", "llama_cpp@b9518", "block of llama_cpp@b9518", "", "llama_cpp@b10587",
+                         "block of llama_cpp@b10587"] and lines[-1] == "about it"  # fmt: skip
+
+
+@pytest.mark.parametrize(("rung", "mark"), [("bits", " [bits]"), ("argmax", " [argmax]"), ("rows", ""), ("", "")])
+def test_equal_faults_share_a_line_with_what_differs_in_the_output(rung, mark):
+    data = run_data(run(judgement(BROKEN), judgement(), judgement(BROKEN)))
+    for request in data["requests"]:
+        request |= {"fault": "it differs", "rung": rung}
+    assert f"request 0, 2: it differs{mark}" in shown(run_report(data))
+    data["requests"][2]["rung"] = "other"
+    lines = shown(run_report(data))
+    assert lines.index("request 2: it differs") == lines.index(f"request 0: it differs{mark}") + 1

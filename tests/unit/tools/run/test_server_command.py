@@ -8,7 +8,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.shell_words import command_words
 from cachesim.engines.capabilities import Flag
 from cachesim.engines.shared.command_table import ArgumentStyle, CommandTable, ParsedArgument, table_rows
-from cachesim.tools.run.server_command import NotInRelease, ServerCommand, find_program, read_command
+from cachesim.tools.run.server_command import NotInRelease, Program, ServerCommand, find_program, read_command
 
 FLAGS = (
     Flag("block", 16, spellings=("--block", "-b")),
@@ -257,3 +257,48 @@ def test_options_of_a_container_come_before_its_image(line: str, found: object) 
 ])  # fmt: skip
 def test_the_variable_of_a_switch_has_a_truth_value(text: str, caching: bool) -> None:
     assert read(f"E_CACHING={text} engine serve M").options == {"caching": caching}
+
+
+def test_an_option_of_sizes_is_read_only_if_it_is_asked_for() -> None:
+    words = command_words("engine serve M --memory 9 --block 8 --queue 3 --host h")
+    program = find_program(words, TABLE)
+    memory = Flag("memory", 1, spellings=("--memory",))
+    plain = read_command(words, program, TABLE, FLAGS, "e@3")
+    sized = read_command(words, program, TABLE, FLAGS, "e@3", sizes=(memory,))
+    assert (plain.options, plain.sized) == ({"block": 8}, ["--memory"])
+    assert (sized.options, sized.sized) == ({"memory": 9, "block": 8}, [])
+    assert plain.limits == sized.limits == ["--queue 3"] and plain.ignored == sized.ignored == ["--host"]
+
+
+QUIET = CommandTable(
+    starts=(("engine",),), variables=("E_",),
+    arguments=table_rows("e", options="1 --block -b $E_BLOCK\n0 --caching --no-caching -nocaching $E_CACHING",
+                         models="1 --model", sizes="", limits="", not_simulated="",
+                         no_effect="0 --quiet -q --no-quiet --no-q $E_QUIET\n? --token"),
+)  # fmt: skip
+
+
+def test_a_variable_stands_for_the_first_spelling_of_its_argument() -> None:
+    assert read("E_QUIET=1 engine", "", QUIET).ignored == ["--quiet"]
+    assert read("E_QUIET=0 engine", "", QUIET).ignored == ["--no-quiet"]
+    assert read("E_CACHING=off E_BLOCK=4 engine -b 8", "", QUIET).options == {"caching": False, "block": 8}
+
+
+def test_a_word_that_may_be_a_value_is_a_flag_by_its_name_or_its_look() -> None:
+    found = read("engine --token '--block=8' --token 'a b' -q", "", QUIET)
+    assert (found.options, found.ignored) == ({"block": 8}, ["--token", "--token", "-q"])
+    with pytest.raises(BadInput, match="flag '--block': expected a 32-bit integer, found '1 2'"):
+        read("engine --token '--block=1 2'", "", QUIET)
+    assert read("engine --token '--other value'", "", QUIET).ignored == ["--token"]
+    with pytest.raises(BadInput, match="unknown flag '--other'"):
+        read("engine --token --other", "", QUIET)
+    assert find_program(command_words("x engine"), QUIET) == Program(2, before=("x",))
+
+
+@pytest.mark.parametrize(("line", "place", "found"), [("engine serve M -", 16, "-"), ("engine serve M -3", 16, "-3"),
+                                                      ("engine serve M - -b 2", 16, "-")])  # fmt: skip
+def test_a_dash_and_a_number_are_not_flags(line: str, place: int, found: str) -> None:
+    with pytest.raises(BadInput) as bad:
+        read(line)
+    assert bad.value.cause == f"command line at character {place}: expected a flag, found '{found}'"
+    assert read("engine serve -").model == "-"

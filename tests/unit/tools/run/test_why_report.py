@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
+from rich.console import Console
 
 from cachesim.base import exits
 from cachesim.base.console import ProgressBar
@@ -169,3 +172,28 @@ TOKENS = {"kept": 3, "restored": 0, "loaded": 1, "prompt_n": 6, "reason": "", "c
 ])  # fmt: skip
 def test_the_prompt_is_the_sum_of_its_sources(fields, found):
     assert shown(_tokens({**TOKENS, **fields})) == found
+
+
+def test_a_report_has_the_answer_then_the_reasons_and_no_empty_line():
+    right, wrong = told(judgement(prompt_n=10)), told(judgement(BROKEN, prompt_n=10))
+    head = f"try request 0 A  {right['profile']}"
+    tokens = ["10 tokens = 0 kept + 0 restored + 0 loaded + 10 evaluated", "at most 8 reusable; 9 evaluated before",
+              "0..9  new tokens"]  # fmt: skip
+    assert shown(why_report({**right, "unused": None})) == [
+        head, "correct answer, 0 tokens re-evaluated", *tokens, "no decisions with an effect"]  # fmt: skip
+    wrong = {**wrong, "failure": None, "unused": [], "fault": "it differs", "rung": "rows", "predicted": []}
+    assert shown(why_report(wrong)) == [
+        head, "wrong answer, 0 tokens re-evaluated", "it differs", *tokens,
+        "when the request came, no restore point shared more tokens with it than it", "reused",
+        "no decisions with an effect"]  # fmt: skip
+    for rung, mark in {"bits": " [bits]", "argmax": " [argmax]", "": ""}.items():
+        assert shown(why_report({**wrong, "rung": rung}))[2] == f"it differs{mark}"
+
+
+def test_the_id_of_a_rule_is_never_wrapped_and_its_sentence_keeps_its_column():
+    step = {**STEP, "rule": "R." + "x" * 40, "says": "it is picked because of these many words"}
+    assert decisions(step, {**step, "says": "short"}) == [
+        f"{step['rule']}  it is picked because of these many", "words", f"{step['rule']}  short"]  # fmt: skip
+    console = Console(width=80, file=io.StringIO(), force_terminal=True, color_system="standard", no_color=False)
+    console.print(_decisions({"decisions": [STEP]}, 0))
+    assert "\x1b[2mR.1\x1b[0m" in console.file.getvalue()

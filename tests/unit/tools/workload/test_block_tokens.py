@@ -3,7 +3,7 @@
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.workload.block_tokens import played
+from cachesim.tools.workload.block_tokens import TEXTLESS, follow_ups, parents, played
 from cachesim.tools.workload.recorded_session import RecordedRequest, WorkloadSession, merged, overlapping
 
 
@@ -71,3 +71,46 @@ def test_sessions_on_one_server_share_no_block():
     both = merged([session(one(0, 8, 1, [0, 1])), session(one(0.5, 8, 1, [0, 1]))])
     first, second = played(both)
     assert not set(first.prompt) & set(second.prompt)
+
+
+def test_the_request_that_follows_is_the_first_longer_one_that_begins_with_all_blocks():
+    requests = (one(0, 8, 1, [1, 2]), one(1, 8, 1, [1, 2]), one(2, 13, 1, [1, 2, 3]), one(3, 9, 1, [1, 2]),
+                one(4, 20, 1, [7, 8]), one(5, 3, 1, []), one(6, 14, 1, [1, 2, 3]))  # fmt: skip
+    assert follow_ups(requests) == [2, 2, 6, 6, None, None, None]
+    assert list(parents(requests)) == [
+        (None, 0), (0, 2), (1, 2), (2, 2), (None, 0), (None, 0), (2, 3)]  # fmt: skip
+
+
+def test_user_messages_start_where_the_new_part_of_a_prompt_begins():
+    whole = session(one(0, 9, 3, [1, 2], first_user=2), one(1, 16, 1, [1, 2, 3, 4]), one(2, 4, 1, [1], first_user=3),
+                    one(3, 6, 1, [9], first_user=0), one(4, 6, 1, [8], first_user=6))  # fmt: skip
+    assert [request.starts for request in played(whole)] == [(2,), (2, 12), (2,), (), ()]
+    assert [request.starts for request in played(whole, 2)] == [(1,), (1, 7), (1,), (), ()]
+
+
+def test_large_ids_of_blocks_are_numbered_in_the_order_of_their_use():
+    large, small = 1 << 40, 1
+    first, second = played(session(one(0, 8, 1, [large, small]), one(1, 4, 1, [small])))
+    assert first.prompt == (*range(TEXTLESS, TEXTLESS + 8),) and second.prompt == first.prompt[4:]
+    assert first.answer[0] > first.prompt[-1] and len({*first.answer, *second.answer}) == 2
+    (plain,) = played(session(one(0, 4, 1, [3])))
+    assert plain.prompt == tuple(range(TEXTLESS + 12, TEXTLESS + 16)) and plain.answer == (TEXTLESS + 16,)
+
+
+@pytest.mark.parametrize(("size", "scale", "hint"), [
+    (4, 3, "a divisor of 4, such as 4"), (96, 5, "a divisor of 96, such as 32"), (7, 0, "a divisor of 7, such as 1"),
+    (128, 3, "a divisor of 128, such as 64"), (6, 4, "a divisor of 6, such as 2"),
+])  # fmt: skip
+def test_a_scale_that_fits_is_named(size, scale, hint):
+    with pytest.raises(BadInput) as bad:
+        played(session(one(0, 8, 1, [1]), size=size), scale)
+    assert (bad.value.cause, bad.value.hint) == (f"a scale of {scale} does not divide blocks of {size} tokens", hint)
+
+
+def test_the_last_block_of_a_prompt_may_be_cut_and_its_rest_is_no_part_of_the_answer():
+    first, second = played(session(one(0, 6, 2, [1, 2]), one(1, 6, 1, [1, 2])))
+    assert first.prompt == second.prompt == tuple(range(TEXTLESS + 4, TEXTLESS + 10))
+    assert (len(first.answer), len(second.answer)) == (2, 1)
+    assert not {*first.answer, *second.answer} & set(range(TEXTLESS + 10, TEXTLESS + 12))
+    first, second = played(session(one(0, 6, 2, [1, 2]), one(1, 8, 1, [1, 2])))
+    assert first.answer == second.prompt[6:8] and len(second.prompt) == 9        # with a token after it

@@ -1,10 +1,16 @@
 """``cachesim workload``: its table, its JSON, and what it refuses."""
 
 import json
+from argparse import ArgumentParser, Namespace
 
 import pytest
 
+from cachesim.base import exits
+from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
+from cachesim.scenarios.schema import DEFAULT_PROFILE
+from cachesim.tools.workload import command
+from cachesim.tools.workload.cell_jobs import CellJob
 
 DATA = "tests/workloads/data"
 
@@ -66,3 +72,96 @@ def test_with_one_result_errors_are_lines_on_stderr(tmp_path, capsys):
     assert main(["workload", str(tmp_path), "--json", "--detail", "counts"]) == 2
     out, err = capsys.readouterr()
     assert [line["session"] for line in json.loads(out)["lines"]] == ["b"] and err.count("a.jsonl") == 1
+
+
+def test_the_command_explains_every_argument():
+    parser = ArgumentParser()
+    command.add_arguments(parser)
+    assert [action.dest for action in parser._actions if not action.help] == []
+    assert vars(parser.parse_args(["x"])) == {
+        "files": ["x"], "profiles": [], "settings": [], "model": "qwen3-next", "scale": 1, "sessions": 1,
+        "detail": "causes", "jobs": 1, "on": None, "shard": None, "out": None, "resume": False, "limits": [],
+        "json": False}  # fmt: skip
+
+
+@pytest.mark.parametrize(("total", "code"), [
+    ({}, exits.HOLDS), ({"undecided": 1}, exits.UNDECIDED), ({"wrong": 1}, exits.BROKEN), ({"died": 1}, exits.BROKEN),
+    ({"wrong": 1, "undecided": 1}, exits.BROKEN), ({"wrong": None, "undecided": None}, exits.HOLDS),
+])  # fmt: skip
+def test_the_code_of_a_sum(total, code):
+    assert command.code_of({"wrong": 0, "died": 0, "undecided": 0, **total}) == code
+
+
+@pytest.fixture
+def ended(monkeypatch):
+    """Return a function that runs the command when the jobs end so: stored lines, errors, and an interrupt."""
+    def run(lines, errors=(), interrupt=None, as_json=False, resume=False):
+        begun = []
+
+        class Made:
+            def __init__(self, todo, folder, jobs, on):
+                self.lines, self.errors = dict(lines), list(errors)
+                begun.append((len(todo), folder, jobs, on))
+
+            def play(self, resume):
+                begun.append(resume)
+                if interrupt:
+                    raise interrupt
+
+        monkeypatch.setattr("cachesim.tools.workload.workload_jobs.Workload", Made)
+        told = []
+        monkeypatch.setattr(command, "_tell", lambda found, as_json: told.append((found, as_json)) or [exits.UNDECIDED])
+        args = Namespace(jobs=3, on=None, resume=resume, json=as_json)
+        return command._play(args, ["job"], None), told, begun
+
+    return run
+
+
+def test_results_are_printed_in_the_order_of_the_jobs_whatever_failed(ended, capsys):
+    assert ended({2: "last", 0: "first"}, resume=True) == (
+        exits.UNDECIDED, [(["first", "last"], False)], [(1, None, 3, ""), True])  # fmt: skip
+    code, told, _ = ended({0: "first"}, [BadInput("no"), ValueError("x")], as_json=True)
+    assert (code, told) == (exits.CRASH, [(["first"], True)])
+    assert ended({})[:2] == (exits.UNDECIDED, [([], False)])            # nothing was to run
+    assert capsys.readouterr().err == ""
+
+
+def test_an_interrupt_keeps_the_results_before_it(ended, capsys):
+    code, told, _ = ended({1: "one"}, interrupt=KeyboardInterrupt())
+    assert (code, told) == (exits.INTERRUPTED, [(["one"], False)])
+    assert capsys.readouterr().err == "cachesim: interrupted: results so far\n"
+    code, told, _ = ended({}, [BadInput("no")], KeyboardInterrupt(), as_json=True)
+    assert (code, told, capsys.readouterr().out) == (exits.INTERRUPTED, [], "")
+
+
+def test_errors_alone_are_told_by_the_last_one_as_json(ended, capsys):
+    code, told, _ = ended({}, [ValueError("x"), BadInput("no")], as_json=True)
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert (code, told, error["kind"], error["code"]) == (exits.CRASH, [], "input", exits.CRASH)
+    assert ended({}, [BadInput("no")])[0] == exits.BAD_INPUT and capsys.readouterr().out == ""
+
+
+def test_no_line_is_a_note(capsys):
+    assert command._tell([], False) == [] and capsys.readouterr().err == "cachesim: no results: no job was run\n"
+    assert command._tell([], True) == [] and json.loads(capsys.readouterr().out)["lines"] == []
+
+
+def test_a_folder_without_a_workload_and_an_unknown_rule_set_are_refused(tmp_path, capsys):
+    assert main(["workload", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == (
+        "cachesim: the folders contain no workload (files end in .json or .jsonl)\n")  # fmt: skip
+    assert main(["workload", DATA, "-p", "llama_cpp@none"]) == 2
+    assert "unknown profile 'llama_cpp@none'" in capsys.readouterr().err
+    assert main(["workload", DATA, "--resume"]) == 2
+    assert capsys.readouterr().err == "cachesim: --resume needs a folder (add --out FOLDER)\n"
+
+
+def test_there_is_a_job_for_each_server_under_each_rule_set():
+    args = Namespace(files=[DATA], sessions=1, model="qwen3-next", profiles=["llama_cpp@b9518", "mlx_lm@0.32.2"] * 2,
+                     settings=[], scale=16, detail="answers")  # fmt: skip
+    files = [f"{DATA}/agents.json", f"{DATA}/chat.jsonl"]
+    assert [(job.files, job.profile) for job in command.jobs(args)] == [
+        ((file,), profile) for profile in args.profiles[:2] for file in files]  # fmt: skip
+    args.sessions, args.profiles = 2, []
+    (job,) = command.jobs(args)
+    assert job == CellJob(tuple(files), DEFAULT_PROFILE, "qwen3-next", {}, 16, "judged", True)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cachesim.base import limits
 from cachesim.base.errors import BadInput
 from cachesim.base.shard import Shard
 from cachesim.cli.main import main
@@ -130,3 +131,57 @@ def test_a_file_that_is_none_is_refused_in_one_line(capsys, parts, tmp_path, spo
     (file := tmp_path / "workload-x.jsonl").write_bytes(spoil(head, line))
     code, out, err = call(capsys, "merge", tmp_path)
     assert (code, out, err.count("\n")) == (2, "", 1) and str(file) in err
+
+
+def stored(parts, change):
+    """Return the error for the first file with its line changed."""
+    file = files_of(parts[0])[0]
+    head, line = file.read_text().splitlines()
+    entry = json.loads(line)
+    change(entry["line"])
+    spoiled = file.with_name("spoiled.jsonl")
+    spoiled.write_text(f"{head}\n{json.dumps(entry)}\n")
+    try:
+        return len(read_lines(spoiled).lines)
+    except BadInput as bad:
+        return str(bad).removeprefix(str(spoiled))
+    finally:
+        spoiled.unlink()
+
+
+@pytest.mark.parametrize(("field", "value", "found"), [
+    ("prompt", 0, 1), ("prompt", -1, ":2: not a workload: line.prompt: expected a count, found -1"),
+    ("scale", 1, 1), ("scale", 0, ":2: not a workload: line.scale: expected a scale, found 0"),
+    ("scaled", {"ctx": [1, 2.5]}, 1), ("wrong", None, 1), ("lost", None, 1), ("lost", {"a": 1}, 1), ("predicted", 3, 1),
+    ("scaled", {"ctx": [1]}, ":2: not a workload: line.scaled.ctx: expected two numbers, found [1]"),
+    ("scaled", {"ctx": [1, 2, 3]}, ":2: not a workload: line.scaled.ctx: expected two numbers, found [1, 2, 3]"),
+    ("scaled", {"ctx": ["1", 2]}, ":2: not a workload: line.scaled.ctx[0]: expected a number, found '1'"),
+    ("session", 3, ":2: not a workload: line.session: expected a string, found 3"),
+    ("other", 3, ":2: not a workload: line: unknown key 'other'"),
+])  # fmt: skip
+def test_a_line_has_numbers_of_its_kind(parts, field, value, found):
+    assert stored(parts, lambda line: line.update({field: value})) == found
+
+
+def test_a_workload_of_other_jobs_is_not_resumed(tmp_path):
+    folder = WorkloadFolder(tmp_path, ["a", "b", "a"])
+    assert folder.jobs == ("a", "b") and folder.begin(resume=False) == {}
+    other = WorkloadFolder(tmp_path, ["c"])
+    assert other.file != folder.file
+    other.file = folder.file
+    with pytest.raises(BadInput) as bad:
+        other.begin(resume=True)
+    assert str(bad.value) == f"{folder.file}: not a workload to resume: other jobs"
+
+
+def test_a_file_that_is_too_large_or_missing_is_no_workload(tmp_path, parts):
+    with pytest.raises(BadInput) as bad:
+        read_lines(tmp_path / "none.jsonl")
+    assert str(bad.value) == f"{tmp_path / 'none.jsonl'}: not a workload: no such file or directory"
+    limits.lift({limits.TRACE_BYTES.name: 10})
+    try:
+        with pytest.raises(BadInput) as bad:
+            read_lines(files_of(parts[0])[0])
+    finally:
+        limits.lift({})
+    assert ": not a workload: workload is larger than allowed" in str(bad.value) and "--limit" not in str(bad.value)

@@ -1,17 +1,20 @@
 """Tests of running, counting and judging a workload."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base.errors import Crash
+from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import rules_of
+from cachesim.engines.shared.memory_use import MIB
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.lower_bound import EvaluationBound
 from cachesim.tools.workload import run_cell as module
 from cachesim.tools.workload.block_tokens import played
 from cachesim.tools.workload.cell_jobs import CellJob, line_of, summed, totals_of
-from cachesim.tools.workload.run_cell import BILLED, COUNTED, JUDGED, cell
+from cachesim.tools.workload.run_cell import BILLED, COUNTED, JUDGED, CountingObserver, causes, cell
 from cachesim.tools.workload.simulated_servers import served
 from cachesim.tools.workload.workload_files import read_session
 
@@ -68,3 +71,38 @@ def test_sums_know_what_every_line_knows():
     assert found["evaluated"] == lines[0]["evaluated"] + lines[1]["evaluated"]
     assert (found["wrong"], found["lost"], found["sessions"]) == (None, None, 2)
     assert len(totals_of([*lines, {**lines[0], "profile": "other"}])) == 2
+
+
+def test_an_observer_adds_right_answers_and_keeps_the_largest_sizes():
+    """The third request is refused and the fourth ends the server: neither has tokens."""
+    sizes = iter([(0.26, 1), (2.04, 0), (1, 7.77), (0, 0)])
+    stored = (SimpleNamespace(checkpoints=first * MIB, cache=second * MIB) for first, second in sizes)
+    observer = CountingObserver()
+    observer.started(SimpleNamespace(sizes=SimpleNamespace(stored_bytes=lambda: next(stored))))
+    prompts = [(1, 2, 3, 4), (1, 2, 3, 4, 9, 5, 6), (7, 8), (7,)]
+    answers = [
+        Answer(0, done=True, tokens=[9], prompt_n=4, predicted_n=1, deciding="R.1"),
+        Answer(0, done=True, tokens=[8, 8], prompt_n=2, predicted_n=2, deciding="R.2",
+               reused={"slot": 3, "checkpoint": 1, "entry": 1}),
+        Answer(0, done=True, status=400, prompt_n=2, predicted_n=1, reused={"slot": 1}),
+        Answer(0, done=True, died=True, prompt_n=1, predicted_n=1, reused={"slot": 1}),
+    ]  # fmt: skip
+    for number in (1, 0, 2, 3):                      # answered in another order than sent
+        observer.begins(number, SimpleNamespace(together=False))
+    for number in (1, 0, 2, 3):
+        observer.answered(number, Request(prompts[number]), answers[number])
+    found = observer.close()
+    assert (found.requests, found.answered, found.refused, found.died) == (4, 2, 1, 1)
+    assert (found.prompt, found.generated, found.evaluated) == (11, 3, 6)
+    assert (found.kept, found.restored, found.loaded) == (3, 1, 1)
+    assert (found.peak_checkpoints, found.peak_cache) == (2.0, 7.8)
+    assert (found.each, found.deciding[:2]) == ([4, 2, 0, 0], ["R.1", "R.2"])
+
+
+def test_causes_are_summed_and_the_greatest_comes_first():
+    def request(*charges):
+        made = [SimpleNamespace(event=event, tokens=tokens) for event, tokens in charges]
+        return SimpleNamespace(ledger=SimpleNamespace(charges=made))
+
+    run = SimpleNamespace(requests=[request(("erased", 2), ("evicted", 4)), request(), request(("erased", 3))])
+    assert list(causes(run).items()) == [("erased", 5), ("evicted", 4)] and causes(SimpleNamespace(requests=[])) == {}

@@ -26,7 +26,9 @@ def test_a_session_is_what_it_was():
 
 
 def test_ten_sessions_come_with_cachesim():
+    shipped_sessions.cache_clear()
     sessions = shipped_sessions()
+    assert shipped_sessions() is sessions and {one.block_size for one in sessions} == {64}
     assert [one.name for one in sessions] == sorted(one.name for one in sessions) and len(sessions) == 10
     requests = [request for one in sessions for request in one.requests]
     assert (len(requests), sum(one.n_prompt for one in requests)) == (249, 14_644_636)

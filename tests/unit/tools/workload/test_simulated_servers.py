@@ -3,9 +3,9 @@
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.registry import ENGINES
+from cachesim.engines.registry import ENGINES, rules_of
 from cachesim.engines.shared.model_sizes import sizes_of
-from cachesim.tools.workload.simulated_servers import scaled, scaled_windows, served
+from cachesim.tools.workload.simulated_servers import scaled, scaled_windows, served, unlimited
 
 QWEN = sizes_of("qwen3-next")
 
@@ -49,3 +49,26 @@ def test_a_window_is_scaled_with_the_tokens():
 def test_every_engine_says_how_its_limits_are_lifted():
     assert all(set(one.manual.unlimited) <= set(one.manual.defaults) for one in ENGINES.values())
     assert all(ENGINES[name].manual.unlimited for name in ("llama_cpp", "ik_llama", "mlx_lm"))
+
+
+def test_without_a_scale_a_server_has_its_own_rules_and_the_given_options():
+    found = served("llama_cpp@b11549", "GA", {"ctx_size": 4096, "parallel": 2}, 9)
+    assert (found.flags, found.shown, found.model) == ({"ctx_size": 4096, "parallel": 2}, {}, "GA")
+    assert found.rules is rules_of("llama_cpp@b11549") and (found.engine.name, found.profile) == (
+        "llama_cpp", "llama_cpp@b11549")  # fmt: skip
+    assert served("vllm@0.33.0", "A", {}, 9).flags == {}
+    fewer = served("llama_cpp@b11549", "W128 A", {"ctx_size": 4096}, 9, 64)
+    assert (fewer.flags["ctx_size"], fewer.model, fewer.shown["ctx_size"]) == (64, "W2 A", (4096, 64))
+    assert fewer.rules is not found.rules
+
+
+@pytest.mark.parametrize(("room", "size"), [(0, 262_144), (262_144, 262_144), (262_145, 524_288)])
+def test_a_context_is_a_power_of_two_and_at_least_so_large(room, size):
+    assert served("llama_cpp@b11549", "GA", {"parallel": 1}, room).flags["ctx_size"] == size
+
+
+def test_a_server_without_limits_has_room_for_twice_all_tokens_in_each_slot():
+    engine, given = ENGINES["llama_cpp"], {"parallel": 2, "ctx_checkpoints": 3}
+    assert unlimited(engine, given, 1000) == {**given, **engine.manual.unlimited, "ctx_size": 4000}
+    vllm = ENGINES["vllm"]
+    assert unlimited(vllm, {"max_num_seqs": 2}, 1000) == {"max_num_seqs": 2, **vllm.manual.unlimited}
