@@ -235,14 +235,13 @@ class Cells:
 
     def _empty(self, cells: Found) -> None:
         """Empty cells. The caller updates the extents of their sequences."""
-        if len(cells):
-            at = index(cells)
-            self.pos[at] = -1
-            self.shift[at] = 0
-            self.seqs[:, at] = False
-            self.used -= len(cells)
-            if isinstance(cells, range) and cells.stop == self.end:
-                self.end = cells.start
+        at = index(cells)
+        self.pos[at] = -1
+        self.shift[at] = 0
+        self.seqs[:, at] = False
+        self.used -= len(cells)
+        if isinstance(cells, range) and cells.stop == self.end:
+            self.end = cells.start
 
     # --- trials and checks --------------------------------------------------------------------------------
 
