@@ -171,3 +171,15 @@ def test_the_invocation_in_one_slot_stops_another_slot_before_its_own():
     assert [(event.ev, event.n_tokens) for event in found] == [
         ("batch", 0), ("alora_pre", 0), ("alora_stop", 39), ("batch", 39), ("alora_stop", 39), ("batch", 39),
     ]  # fmt: skip
+
+
+def test_a_further_completion_knows_which_rows_belong_to_the_adapter():
+    """The invocation begins at token 40, and the adapter a token before; its rows serve no request without it."""
+    one = Talk("AA", "b11549", lora_scaled=SCALES, parallel=2, kv_unified=True, cache_idle_slots=False)
+    answer = one.send((*P, *M, *R), 3, extra=ACTIVE, n_cmpl=2)
+    slots = one.server.core.slots
+    while not any(slot.task is not None and slot.n_gen for slot in slots):
+        one.server.iterate()
+    assert [slot.active for slot in slots] == [39, 39]
+    one.work()
+    assert answer.done and [len(child.tokens) for child in answer.children] == [3]

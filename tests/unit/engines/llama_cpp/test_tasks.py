@@ -46,3 +46,10 @@ def test_an_embedding_leaves_checkpoints_of_other_tokens_in_force():
     before = talk.lengths()
     talk.ask(B, 1, kind="embedding")
     assert talk.lengths() == before != []
+
+
+def test_an_embedding_is_evaluated_in_the_round_in_which_it_begins():
+    talk = Talk("A", ubatch_size=64)
+    answer = talk.send(A, 1, kind="embedding")
+    talk.server.iterate()
+    assert (answer.done, answer.prompt_n) == (True, 40)

@@ -92,6 +92,28 @@ def test_ubatches_in_a_hole_are_not_merged():
     assert merge_ubatches(found, world.memory.parts, None) is None
 
 
+@pytest.mark.parametrize(("n", "planes", "other", "merged"), [
+    (0, 0, False, True), (5, 0, False, True), (5, 2, False, False), (5, 0, True, False),
+])  # fmt: skip
+def test_ubatches_of_a_hybrid_are_merged_if_their_state_has_a_cell_of_its_own(n, planes, other, merged):
+    world = World("H", n_seq=2, unified=True)
+    if n:
+        world.go(n=n)
+    if other:
+        world.memory.seq_cp(0, 1)
+    recr = world.memory.recr
+    recr.n_rs_seq = planes
+    whole = merge_ubatches(cuts(world, 8), world.memory.parts, recr)
+    assert (whole is not None) is merged
+
+
+def test_ubatches_that_do_not_follow_each_other_are_not_merged():
+    world = World("A")
+    first, second, third = cuts(world, 8)
+    assert merge_ubatches([first, third], world.memory.parts, None) is None
+    assert merge_ubatches([second, third], world.memory.parts, None)[0].runs[0].pos0 == 3
+
+
 def test_exact_mode_uses_the_splits_of_the_engine():
     world = World("A")
     batch = DecodeBatch()

@@ -253,3 +253,10 @@ def test_only_the_removal_of_all_positions_forgets_a_rollback(seq, p0, p1, rs_id
     memory.rs_idx = [5] * 3
     memory.seq_rm(seq, p0, p1)
     assert memory.rs_idx == rs_idx
+
+
+def test_a_sequence_beyond_the_cells_is_absent():
+    mine = Recurrent()
+    mine.go((0, 0, 2), (1, 0, 3), (2, 0, 4))
+    assert [mine.pos_max(seq) for seq in (-1, 0, 1, 2, 3)] == [-1, 1, 2, 3, -1]
+    assert mine.cell(3) is None and mine.cell(-1) is None
