@@ -206,3 +206,13 @@ def test_what_is_not_modelled_is_refused(request_, word):
 def test_there_are_no_slots_to_save():
     with pytest.raises(BadInput, match="no slots"):
         server().slot("save", 0)
+
+
+def test_tasks_are_queued_and_then_at_work():
+    srv = server()
+    first, second = (srv.submit(text(*range(start, start + 4))) for start in (1, 11))
+    assert (srv.tasks.queued, srv.tasks.at_work(), srv.tasks.waiting()) == (2, [], [])
+    srv.iterate()
+    assert (srv.tasks.queued, srv.tasks.at_work(), srv.tasks.waiting()) == (0, [first.request, second.request], [])
+    burst(srv)
+    assert (srv.tasks.queued, srv.tasks.at_work()) == (0, []) and first.done and second.done

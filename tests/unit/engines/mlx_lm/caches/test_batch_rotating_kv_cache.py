@@ -197,3 +197,8 @@ def test_a_long_buffer_is_cut_before_a_single_token_is_stored():
     assert columns(cache) == [[7, 4, 5, 6], [107, 104, 105, 106]]
     assert (cache.rotated, cache._idx, cache.offset.tolist()) == (True, 1, [7, 6])
     assert told(cache.extract(1).keys) == [104, 105, 106, 107]
+
+
+def test_a_row_that_is_taken_out_follows_the_rules_of_its_batch():
+    for rules in (AT_M1072, AT_PR999, AT_0_32_2):
+        assert RotatingKVCache.merge([ring(1, 3, rules=rules)]).extract(0).rules is rules
