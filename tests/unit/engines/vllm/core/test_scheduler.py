@@ -151,3 +151,14 @@ def test_a_client_that_leaves_while_its_chunks_are_loaded_keeps_their_blocks_unt
     scheduler.update_connector_output([])
     scheduler.finish_request(request)
     assert request.status == RequestStatus.FINISHED_ABORTED and not scheduler.finished_recving
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.parametrize(("fields", "said", "positions"), [
+    ({"eog": (8,)}, [7, 8], [4, 5]), ({"eog": (9,)}, [7, 8, 9], [4, 5, 6]), ({}, [7, 8, 9, 5], [4, 5, 6, 7])])
+def test_an_answer_that_ends_within_right_drafts_has_an_output_for_each_of_its_tokens(overlap, fields, said, positions):
+    """The step after the prompt has three right drafts, and outputs for all of them."""
+    drafts = {"num_speculative_tokens": 3, "speculative_method": "ngram"}
+    server = ENGINE.start(NEW, "A", {"block_size": 4, "async_scheduling": overlap, **drafts}, "provenance")
+    answer = server.complete(Request(tuple(range(5)), 4, forced=(7, 8, 9, 5), draft_else=3, **fields))
+    assert (answer.tokens, [output.pos for output in answer.outputs]) == (said, positions)
