@@ -4,5 +4,10 @@ EQUIVALENT: dict[str, str] = {
     'engines/shared/command_line.py, CommandLine.drafts_by_model: argument `"none"` dropped at 81 of return any('
     'kind.startswith("draft-") for kind in str(self.op':
         "without spec_type the text is then None instead of none; neither begins with draft-",
+    'judging/token_radix.py, TokenRadix._walk: `min` -> `max` at 6 of own = min(stop, node.stop)':
+        "the two slices that are compared end with the shorter of the lists, so that their common prefix is the same",
+    'engines/ik_llama/context_shift.py, shorten_prompt: `0` -> `1` at 54 of _cut(srv, slot, task, '
+    'CacheShift(there.n_keep, gone), 0, dec':
+        "the positions moved are those from the end of the removed block up to 1, and the block has at least a token",
 }
 """Name of the fault -> proof."""

@@ -227,3 +227,11 @@ def test_a_result_is_predicted_alike_without_the_other_alternatives(monkeypatch)
     found = predicted(run)
     monkeypatch.setattr(evidence, "may_be_unseen", lambda *_: True)
     assert predicted(run) == found
+
+
+def test_rules_without_grades_and_runs_without_a_failure_depend_on_nothing():
+    broken = run_judged(STALE, PROFILE, "provenance")
+    broken.profile = "llama_cpp@mine"
+    assert predicted(broken) == [] == predicted(run_judged(from_line("A4"), PROFILE, "provenance"))
+    broken.profile = "own@1"
+    assert predicted(broken) == []

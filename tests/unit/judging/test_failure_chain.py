@@ -186,3 +186,13 @@ def test_the_request_that_filled_the_slot_is_listed():
     assert [number for number, *_ in steps_of(made, 3)] == [0, 1, 3]
     made.requests[3] = slot(0)
     assert [number for number, *_ in steps_of(made, 3)] == [0, 3]
+
+
+def test_the_rule_of_a_failure_is_that_of_its_reuse_or_of_the_last_cause_with_one():
+    made = run(judgement(deciding="LC-NPAST-LCP"), judgement(), judgement(deciding=""))
+    assert [failure_data(made, at)["rule"] for at in range(3)] == ["LC-NPAST-LCP"] * 3
+    made.requests[0].answer.deciding = ""
+    assert [failure_data(made, at)["rule"] for at in range(3)] == [""] * 3
+    made.requests[2].answer.deciding = "LC-PC-LOAD.TAKE"
+    assert [failure_data(made, at)["rule"] for at in range(3)] == ["", "", "LC-PC-LOAD.TAKE"]
+    assert failure_data(made, 2)["source"].startswith("https://") and failure_data(made, 1)["source"] == ""
