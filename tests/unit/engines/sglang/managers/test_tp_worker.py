@@ -74,3 +74,15 @@ def test_a_conversation_is_computed_like_single_requests(conversation, monkeypat
         first = req.num_input_tokens - 1
         assert at == [*range(first, first + len(at))] and len(at) >= len(answer.tokens)
     srv.inspection.check()
+
+
+@pytest.mark.parametrize(("model", "layers", "rows"), [
+    ("A", 1, 40 * 40 // 300 + 41 // 300 + 42 // 300), ("AA", 2, 2 * 40 * 40 // 300), ("W8 A", 2, (1600 + 320) // 300),
+])  # fmt: skip
+def test_a_pass_costs_its_tokens_and_the_rows_that_it_reads(model, layers, rows):
+    """A prompt of 40 tokens, and two more passes of a token each: in exact mode a token costs a unit in a layer, a pass
+    ten, and 300 rows one."""
+    srv = server(model, mode="exact", chunked_prefill_size=64, disable_overlap_schedule=True)
+    srv.complete(Request(P, 3))
+    assert (srv.log.spent, srv.log.passes) == (42, 3)
+    assert srv.log.exact == layers * (42 + 10 * 3) + rows

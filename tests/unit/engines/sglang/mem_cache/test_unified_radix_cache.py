@@ -234,3 +234,14 @@ def test_leaves_stay_in_order_after_many_uses():
     assert len(one.tree.evictable_device_leaves.heap) < 100
     gone = [one.evict(1, 0, 0) and [node.key for node in one.nodes()] for _ in range(3)]
     assert [len(keys) for keys in gone] == [2, 1, 0] and gone[1] == [tuple(map(ord, "xyz"))]
+
+
+@pytest.mark.parametrize(("build", "hit"), [("0.5.23", 0), ("before-17061", 8)])
+def test_a_match_over_a_tombstone_has_nothing_in_host_memory(build, hit):
+    """Before #17061 a run shorter than the window goes on behind a tombstone, whose window is nowhere."""
+    one = Cache(WITH_WINDOW, 4, PROFILES[f"sglang@{build}"])
+    nodes = [one.insert(text).last_device_node for text in ("ab", "abcd", "abcdef", "abcdefgh")]
+    for dead in nodes[::2]:
+        one.tree.evict_component(dead, SWA, "")
+    found = one.match("abcdefgh")
+    assert (found.found.hit, found.swa_host_hit_length, found.mamba_host_hit_length) == (hit, 0, 0)
