@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base.errors import BadInput
 from cachesim.base.media_items import image_items
-from cachesim.engines.base import Request
+from cachesim.engines.base import AS_MANY_AS_ALLOWED, Draft, Request
 from cachesim.engines.ik_llama import decode, start
+from cachesim.engines.ik_llama.log_lines import memory
 from cachesim.engines.ik_llama.rules.common_prefix import prefix_strict
 from cachesim.engines.ik_llama.server import Server
 from cachesim.events import Decided, Log
@@ -85,3 +87,59 @@ def test_a_strict_comparison_counts_blanks() -> None:
     assert prefix_strict([1, 2], [3, 4], pieces).value == (0, 0), "the common text ends within a token"
     assert prefix_strict([3, 4], [3, 2], pieces).value == (1, 1)
     assert prefix_strict([1, 2, 4], [5], pieces).value == (0, 0)
+
+
+def test_a_shift_that_discards_nothing_changes_nothing() -> None:
+    srv = server(context_shift=True, ctx_size=256)
+    answer = srv.submit(Request(P * 3, 30, n_keep=4, n_discard=-1))
+    for _ in range(40):
+        srv.iterate()
+    assert answer.shifts == [] and not answer.truncated
+    slot = srv.core.slots[0]
+    assert (slot.kept, slot.discarded, slot.tokens[:240]) == (0, 0, [*P * 3])
+
+
+def test_a_draft_may_be_as_long_as_the_limits_allow() -> None:
+    srv = server("A+M", spec_type="mtp", spec_draft_n_max=3)
+    answer = srv.complete(Request(P[:20], 9, drafts=(Draft(20, AS_MANY_AS_ALLOWED, 2),)))
+    assert (answer.draft_n, answer.draft_n_accepted, answer.predicted_n) == (3, 2, 9)
+
+
+def test_drafts_need_rows_that_can_be_removed() -> None:
+    with pytest.raises(BadInput, match="drafts need a model with attention layers"):
+        server("SS", spec_type="ngram-simple")
+
+
+@pytest.mark.parametrize(("similarity", "unlogged"), [(0.0, True), (0.1, False)])
+def test_a_request_that_finds_every_slot_busy_is_logged_unless_slots_are_not_compared(
+    similarity: float, unlogged: bool
+) -> None:
+    assert server(slot_prompt_similarity=similarity).tasks.arrival_is_unlogged is unlogged
+
+
+def test_adapters_and_truncated_slot_files_are_refused() -> None:
+    srv = server()
+    with pytest.raises(BadInput, match=r"adapters of ik_llama\.cpp's server are not simulated"):
+        srv.set_adapters("0")
+    with pytest.raises(BadInput, match=r"truncated slot files are simulated for llama\.cpp only"):
+        srv.slot("restore", 0, None, 50)
+
+
+@pytest.mark.parametrize(("version", "reused", "rows"), [("main", 0, [*range(10)]), ("1743", 5, [0, 1, 2, 3, 9])])
+def test_another_system_prompt_clears_the_slots_or_only_the_memory(version: str, reused: int, rows: list[int]) -> None:
+    """Older servers keep the list of the slot's tokens, whose rows are gone."""
+    srv = server(version=version)
+    srv.complete(Request(P[:6], 1))
+    answer = srv.complete(Request((*Q[:4], *P[:5], 1), 1, extra={"system_tokens": 4}))
+    assert (srv.core.system, answer.cache_n) == ([*Q[:4]], reused)
+    assert srv.sequences.held(0).tolist() == rows
+
+
+@pytest.mark.parametrize(("numbers", "kind"), [
+    ({"pos_min": 7, "pos_max": 7}, "none"), ({"pos_min": 0, "pos_max": 0}, ""), ({"pos_min": 3, "pos_max": 7}, ""),
+    ({"pos_min": 7, "n_past": 8}, ""),
+])  # fmt: skip
+def test_a_line_shows_a_recurrent_memory_if_a_checkpoint_holds_its_last_position_alone(
+    numbers: dict[str, int], kind: str
+) -> None:
+    assert memory(numbers) == kind
