@@ -144,7 +144,7 @@ class Cells:
         self.reach(stop)
         lost = {} if isinstance(cells, range) and cells.start >= self.end else self._empty_used(as_array(cells))
         at = index(cells)
-        self.pos[at] = np.arange(pos.start, pos.stop) if isinstance(pos, range) else pos
+        self.pos[at] = as_array(pos)
         self.seqs[seq, at] = True
         self.used += len(cells)
         self.end = max(self.end, stop)
