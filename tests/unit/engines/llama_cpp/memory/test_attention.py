@@ -307,3 +307,26 @@ def test_streams_of_several_sequences_need_a_trial():
     ubatches = [Ubatch((TokenRun(seq, 0, [0]),), (0,), 1) for seq in (0, 1)]
     assert mine._cells_after_end(ubatches) is None
     assert cache()._cells_after_end(ubatches) == [[range(1)], [range(1, 2)]]
+
+
+@pytest.mark.parametrize(("unified", "number"), [(True, 0), (False, 0), (False, 1)])
+def test_every_table_is_checked(unified, number):
+    mine = cache(unified=unified)
+    fill(mine, 0, 3)
+    fill(mine, 1, 3)
+    mine.check()
+    mine.streams[number].used += 1
+    with pytest.raises(Crash, match="are recorded as used"):
+        mine.check()
+
+
+def test_a_window_with_a_gap_is_noticed():
+    mine = cache(n_swa=4)
+    fill(mine, 1, 6)
+    mine.streams[0].remove(1, 4, 5)
+    with pytest.raises(Crash, match=r"window of sequence 1: 5 cells for positions 0 \.\. 5"):
+        mine.check()
+    full = cache()
+    fill(full, 1, 6)
+    full.seq_rm(1, 4, 5)
+    full.check()
