@@ -109,3 +109,10 @@ def test_a_saved_list_is_restored_child_by_child():
 def test_a_list_can_be_trimmed_later_if_every_child_can():
     cache = CacheList(filled(KVCache(), 1, 5), filled(RotatingKVCache(8), 1, 5))
     assert (cache.trimmable_after(2), cache.trimmable_after(3)) == (True, False)
+
+
+@pytest.mark.parametrize("rules", TABLES)
+def test_a_merged_list_and_its_rows_follow_the_rules_of_the_first(rules):
+    layers = [CacheList(filled(KVCache(rules=rules), 1, 3), rules=rules) for _ in range(2)]
+    batch = CacheList.merge(layers)
+    assert batch.rules is rules and batch.extract(1).rules is rules
