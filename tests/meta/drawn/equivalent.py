@@ -9,5 +9,8 @@ EQUIVALENT: dict[str, str] = {
     'engines/ik_llama/context_shift.py, shorten_prompt: `0` -> `1` at 54 of _cut(srv, slot, task, '
     'CacheShift(there.n_keep, gone), 0, dec':
         "the positions moved are those from the end of the removed block up to 1, and the block has at least a token",
+    'engines/llama_cpp/snapshot.py, Inspection.stored: `1` -> `0` at 36 of request = PromptInpu'
+    'ts(n, n, n, n + 1, facts.pos_min, settin':
+        "the prompt that continues a checkpoint is longer or equal; no rule that restores reads its length",
 }
 """Name of the fault -> proof."""

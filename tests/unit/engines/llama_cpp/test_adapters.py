@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.engines.llama_cpp.adapters import refuse, refuse_ids
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 P, Q, R, M = word("p", 40), word("q", 40), word("r", 10), word("m", 3)
@@ -183,3 +184,18 @@ def test_a_further_completion_knows_which_rows_belong_to_the_adapter():
     assert [slot.active for slot in slots] == [39, 39]
     one.work()
     assert answer.done and [len(child.tokens) for child in answer.children] == [3]
+
+
+def test_a_list_that_is_accepted_is_no_decision():
+    one = talk()
+    assert [refuse_ids(one.server.core, given) for given in ({}, {0: 1.0}, {2: 0.5})] == ["", "", ""]
+    assert [event for event in one.log.events if event.ev == "decided" and "IDS" in event.rule] == []
+
+
+def test_a_refused_task_is_answered_at_once():
+    one = talk()
+    answer = one.send(P)
+    task = one.server.core.queue[0]
+    assert refuse(one.server.core, task, "no", "kind-of-error") is False
+    assert (answer.status, answer.error, answer.error_kind, answer.done) == (400, "no", "kind-of-error", True)
+    assert one.log.events[-1].text == "error: no"
