@@ -235,3 +235,11 @@ def test_rules_without_grades_and_runs_without_a_failure_depend_on_nothing():
     assert predicted(broken) == [] == predicted(run_judged(from_line("A4"), PROFILE, "provenance"))
     broken.profile = "own@1"
     assert predicted(broken) == []
+
+
+def test_a_run_with_charges_alone_is_repeated_by_positions(monkeypatch):
+    run = run_judged(from_line(FEWER), PROFILE, "provenance")
+    assert not run.broken and any(one.ledger.charges for one in run.requests)
+    expected = predicted(run)
+    monkeypatch.setattr(evidence, "run_judged", None)
+    assert predicted(run) == expected and {one.what for one in expected} <= {"charge"}

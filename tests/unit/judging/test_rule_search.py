@@ -58,10 +58,12 @@ def has(rules: RuleSet, field: str, rule: str) -> bool:
     return bool(getattr(rules, field).rule == rule)
 
 
-def search(told: Told, first: Told = lambda rules: seen(True), **answer: Any) -> tuple[DecidingRule, Runs]:
+def search(
+    told: Told, first: Told = lambda rules: seen(True), profile: str = PROFILE, **answer: Any
+) -> tuple[DecidingRule, Runs]:
     """Search for the rule that decided the second of two requests."""
     runs = Runs(told, first)
-    run = made_run(judgement(), judgement(**{"answer": BROKEN, **answer}), profile=PROFILE)
+    run = made_run(judgement(), judgement(**{"answer": BROKEN, **answer}), profile=profile)
     found = deciding_rule(run, 1, runs=runs)  # type: ignore[arg-type]
     assert found is not None
     return found, runs
@@ -228,3 +230,12 @@ def test_a_small_scenario_may_have_more_runs(monkeypatch: pytest.MonkeyPatch) ->
         left = module._Search(run, 1, FailureKind.FAULT, OWN, PROFILE, "provenance",
                               Runs(lambda rules: seen(False)), lambda *of: None).left  # type: ignore[arg-type]  # fmt: skip
         assert left == most
+
+
+@pytest.mark.parametrize(("fields", "source"), [(("prefix", "one"), "#2105"), (("prefix", "ckpt_need"), "")])
+def test_rules_of_a_single_change_name_it(fields: tuple[str, ...], source: str) -> None:
+    """ik_llama.cpp #2105 changed the first two, and #2195 the third."""
+    new = rules_of("ik_llama@2195")
+    found, _ = search(lambda rules: seen(all(getattr(rules, field) is getattr(new, field) for field in fields)),
+                      profile="ik_llama@2020")  # fmt: skip
+    assert ({one.field for one in found.together}, found.source) == ({*fields}, source)
