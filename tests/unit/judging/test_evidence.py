@@ -98,9 +98,10 @@ def test_a_run_in_which_nothing_is_wrong_is_not_repeated(tables, monkeypatch):
     assert not run.broken and predicted(run) == []
 
 
-def test_a_charge_that_depends_on_an_outcome_that_was_only_read_is_predicted(tables):
+def test_a_charge_that_depends_on_an_outcome_that_was_only_read_is_predicted(tables, monkeypatch):
     only_read("LC-CKPT-CREATE.CR10")
     run = played(FEWER)
+    monkeypatch.setattr(evidence, "run_judged", None)           # it is repeated by positions only
     assert not run.broken and [(one.request, one.what) for one in predicted(run)] == [(1, "charge"), (2, "charge")]
 
 
@@ -235,11 +236,3 @@ def test_rules_without_grades_and_runs_without_a_failure_depend_on_nothing():
     assert predicted(broken) == [] == predicted(run_judged(from_line("A4"), PROFILE, "provenance"))
     broken.profile = "own@1"
     assert predicted(broken) == []
-
-
-def test_a_run_with_charges_alone_is_repeated_by_positions(monkeypatch):
-    run = run_judged(from_line(FEWER), PROFILE, "provenance")
-    assert not run.broken and any(one.ledger.charges for one in run.requests)
-    expected = predicted(run)
-    monkeypatch.setattr(evidence, "run_judged", None)
-    assert predicted(run) == expected and {one.what for one in expected} <= {"charge"}
