@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
 import pytest
 
 from cachesim.base.errors import Crash
@@ -313,3 +314,18 @@ def test_the_repaired_rule_reuses_a_shared_cell_outside_the_windows_of_all_its_s
     assert list(cells.find(2, window(3))) == found
     if not stays:
         assert cells.place(range(2), range(6, 8), 0) == {0: 1, 1: 1}
+
+
+@pytest.mark.parametrize("cells", [[2, 3], [1, 9], [40]])
+def test_cells_that_were_tried_are_put_back_also_beyond_those_that_were_ever_used(cells):
+    """The arrays may end exactly before the cell with the largest number."""
+    held = table(size=1 << 16, s0=4)
+    beyond = len(held.pos)
+    for tried in (cells, [beyond]):
+        before = (held.pos[:4].tolist(), held.used, held.head, held.end)
+        put_back = held.save_at(np.array(tried))
+        held.place(np.array(tried), np.arange(50, 50 + len(tried)), 1)
+        held.head = tried[-1] + 1
+        put_back()
+        assert (held.pos[:4].tolist(), held.used, held.head, held.end) == before
+        held.check()

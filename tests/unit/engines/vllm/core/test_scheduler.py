@@ -186,9 +186,9 @@ def test_a_chunk_that_would_end_inside_a_block_waits_for_the_next_step():
 @pytest.mark.parametrize(("cap", "tokens", "drafts"), [(0, 4, 3), (4, 4, 3), (2, 1, 0)])
 def test_a_request_with_a_token_left_has_places_for_all_drafts_or_none(cap, tokens, drafts):
     """The first request has 20 tokens; with a limit it gets as many as that."""
-    server = ENGINE.start(NEW, "A", {
-        "block_size": 8, "speculative_method": "ngram", "num_speculative_tokens": 3,
-        "long_prefill_token_threshold": cap, "async_scheduling": False, "max_num_batched_tokens": 32}, "none")  # fmt: skip
+    flags = {"block_size": 8, "speculative_method": "ngram", "num_speculative_tokens": 3, "max_num_batched_tokens": 32,
+             "long_prefill_token_threshold": cap, "async_scheduling": False}  # fmt: skip
+    server = ENGINE.start(NEW, "A", flags, "none")
     prompt = tuple(range(100, 117))
     server.complete(Request(prompt, 1))
     server.submit(Request(tuple(range(200, 220)), 2))
