@@ -2,8 +2,10 @@
 
 import pytest
 
+from cachesim.base.errors import ProcessAborted
 from cachesim.engines.sglang.mem_cache.allocation import alloc_for_extend, alloc_token_slots
-from cachesim.engines.sglang.mem_cache.common import match_kv_cache, release_kv_cache
+from cachesim.engines.sglang.mem_cache.common import checkpoint_kv_cache, match_kv_cache, release_kv_cache
+from cachesim.engines.sglang.profiles import PROFILES
 from cachesim.engines.sglang.rules.reported import EndingRequest
 from tests.unit.engines.sglang.trees import NEW, insert, make_cache, make_req
 
@@ -78,3 +80,18 @@ def test_a_request_ends_with_its_answer_or_with_what_it_computed(is_answered, st
     req.is_answered = is_answered
     release_kv_cache(req, cache, checkpoint=True)
     assert asked == [EndingRequest(12, prompt=8, stop=stop, published=4, strips=False)]
+
+
+@pytest.mark.parametrize("build", ["0.5.23", "0.5.20"])
+def test_a_running_request_holds_the_end_of_what_it_published(build):
+    """0.5.20 matches the text again."""
+    cache, pools = make_cache(rules=PROFILES[f"sglang@{build}"], page_size=4)
+    insert(cache, pools, TEXT[:8])
+    req = make_req(0, TEXT[:15])
+    start(cache, req)
+    checkpoint_kv_cache(req, cache)
+    assert (req.last_node.end, req.kv.cache_protected_len, req.prefix_len) == (12, 12, 15)
+    assert req.lock.node is req.last_node
+    req.kv.cache_protected_len = 16
+    with pytest.raises(ProcessAborted, match="cache_protected_len=16, page_aligned_len=12"):
+        cache.checkpoint_into_tree(req, 15)
