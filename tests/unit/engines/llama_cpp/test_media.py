@@ -182,3 +182,20 @@ def test_a_prompt_may_have_several_images_at_a_place():
     answer = ask(server, TEXT, CAT, DOG, CAT, MORE)
     assert (answer.prompt_n, [event.n_tokens for event in kinds(server, "media_decode")]) == (82, [16, 16, 16])
     assert ask(server, TEXT, CAT, DOG, CAT, MORE, MORE).cache_n == 82
+
+
+def test_a_process_that_dies_answers_every_request_and_takes_no_more():
+    """A prompt ends with an image; another request waits for the slot, and a third one arrives."""
+    server = start()
+    answers = [server.submit(Request((*TEXT, *CAT), 2)), server.submit(Request(MORE, 2))]
+    server.take_tasks()
+    assert len(server.core.deferred) == 1
+    answers.append(server.submit(Request(TEXT, 2)))
+    while not server.dead:
+        server.update()
+    assert [(answer.died, answer.done) for answer in answers] == [(True, True)] * 3
+    assert not server.core.queue and not server.core.deferred and not server.working
+    assert [(slot.busy, slot.task) for slot in server.core.slots] == [(False, None)]
+    assert [event.ev for event in server.log.events][-1] == "aborted"
+    later = server.submit(Request(TEXT, 2))
+    assert later.died and not server.core.queue
