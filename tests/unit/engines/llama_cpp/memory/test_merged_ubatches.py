@@ -123,3 +123,19 @@ def test_exact_mode_uses_the_splits_of_the_engine():
     world.context.model = type("Exact", (), {"exact": True})()
     assert [*passes, len(world.context._passes(placed))] == [1, 3]
 
+
+
+@pytest.mark.parametrize("hole", [False, True])
+def test_the_cells_of_a_run_are_searched_once_for_all_layers(hole):
+    world = World("A", n_seq=2, unified=True)
+    world.go(0, n=5)
+    world.go(1, n=5)
+    if hole:
+        world.memory.seq_rm(0, 2, 4)
+    batch = DecodeBatch()
+    batch.extend([7, 8], 5, 0)
+    [placed] = world.memory.init_batch(batch, 4)
+    store = world.memory.apply(placed)
+    known = store.positions("base", 0)
+    assert known.tolist() == ([0, 1, 4, 5, 6] if hole else [*range(7)])
+    assert store.positions("base", 0) is known
