@@ -199,3 +199,17 @@ def test_a_refused_task_is_answered_at_once():
     assert refuse(one.server.core, task, "no", "kind-of-error") is False
     assert (answer.status, answer.error, answer.error_kind, answer.done) == (400, "no", "kind-of-error", True)
     assert one.log.events[-1].text == "error: no"
+
+
+@pytest.mark.parametrize(("before", "reused"), [(0, 13), (1, 0), (2, 1)])
+def test_the_rows_of_an_alora_that_begins_with_the_prompt_serve_no_other_adapter(before, reused):
+    """It begins a token before its invocation, but not before the prompt. A prompt that begins with the invocation is
+    reused."""
+    one = talk()
+    answer = one.ask(P[:before] + M + R, extra=ACTIVE)
+    assert right(one, answer)
+    assert one.server.core.slots[0].active == max(0, before - 1)
+    again = one.ask(P[:before] + M + R + Q, extra=ACTIVE)
+    assert right(one, again) and again.cache_n == reused
+    other = one.ask(P[:before] + M + R + Q, extra=OFF)
+    assert right(one, other)

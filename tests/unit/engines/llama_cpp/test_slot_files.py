@@ -1,5 +1,7 @@
 """Slot files: contents, refused files, and the state after a restore."""
 
+from dataclasses import replace
+
 import pytest
 
 from cachesim.base.errors import BadInput
@@ -268,3 +270,21 @@ def test_checkpoints_whose_draft_part_finds_no_cells_lose_it(tmp_path, monkeypat
     assert talk.server.slot("restore", 0, tmp_path / "a")["status"] == 200
     assert [ckpt.draft for ckpt in talk.server.core.slots[0].checkpoints] == [None]
     assert errors_since(talk, first) == DROPPED
+
+
+def test_an_erased_slot_needs_no_file(tmp_path):
+    talk = Talk("A")
+    for file in (None, tmp_path / "a"):
+        talk.ask(A, 1)
+        assert talk.server.slot("erase", 0, file) == {"status": 200, "n_erased": 40}
+        assert talk.held() == [0] and not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(("n", "status"), [(255, 200), (256, 200), (257, 400)])
+def test_a_restored_text_may_fill_the_context(tmp_path, n, status):
+    large, small = Talk("A", ctx_size=512), Talk("A", ctx_size=512)
+    large.ask(word("A", n), 1)
+    large.server.slot("save", 0, tmp_path / "a")
+    small.server.core.settings = replace(small.server.core.settings, n_ctx_slot=256)
+    reply = small.server.slot("restore", 0, tmp_path / "a")
+    assert (reply["status"], small.held()) == (status, [n if status == 200 else 0])

@@ -256,3 +256,17 @@ def test_a_busy_slot_has_no_common_prefix():
     talk.work()
     talk.ask(word("a", 30), 1)
     assert [(fact.busy, fact.lcp) for fact in asked[-1]] == [(False, 30), (False, 30)]
+
+
+def test_the_choice_of_a_slot_is_logged_slot_by_slot():
+    """The first is busy, the second has a conversation, and the third has none."""
+    talk = Talk("A", "b11549", parallel=3, **PLAIN)
+    talk.ask(word("b", 20), 1, id_slot=1)
+    talk.send(word("a", 40), 9, id_slot=0)
+    talk.server.iterate()
+    first = len(talk.log.events)
+    talk.send(word("c", 9), 1)
+    talk.server.take_tasks()
+    choice = [event for event in talk.log.events[first:] if event.ev.startswith("slot_")]
+    assert [event.ev for event in choice][:3] == ["slot_skip_busy", "slot_sim", "slot_skip_empty"]
+    talk.work()
