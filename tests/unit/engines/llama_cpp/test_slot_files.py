@@ -238,11 +238,11 @@ DRAFTS = {"spec_type": "draft-simple", "model_draft": "AA", "checkpoint_min_step
 DROPPED = ["draft context checkpoint data does not match the draft context - dropped"]
 
 
-@pytest.mark.parametrize(("other", "fits", "warned"), [
+@pytest.mark.parametrize(("flags", "fits", "warned"), [
     ({}, True, []), ({"model_draft": "W8 A"}, False, DROPPED), ({"ctx_size": 512}, True, []),
 ])  # fmt: skip
-def test_checkpoints_of_a_file_lose_the_part_of_another_draft_model(tmp_path, other, fits, warned):
-    one, two = Talk("H", "b11549", **DRAFTS), Talk("H", "b11549", **{**DRAFTS, **other})
+def test_checkpoints_of_a_file_lose_the_part_of_another_draft_model(tmp_path, flags, fits, warned):
+    one, two = Talk("H", "b11549", **DRAFTS), Talk("H", "b11549", **{**DRAFTS, **flags})
     one.ask(A, 1)
     [kept] = one.server.core.slots[0].checkpoints
     one.server.slot("save", 0, tmp_path / "a")

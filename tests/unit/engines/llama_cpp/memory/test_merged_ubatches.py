@@ -92,14 +92,14 @@ def test_ubatches_in_a_hole_are_not_merged():
     assert merge_ubatches(found, world.memory.parts, None) is None
 
 
-@pytest.mark.parametrize(("n", "planes", "other", "merged"), [
+@pytest.mark.parametrize(("n", "planes", "shared", "merged"), [
     (0, 0, False, True), (5, 0, False, True), (5, 2, False, False), (5, 0, True, False),
 ])  # fmt: skip
-def test_ubatches_of_a_hybrid_are_merged_if_their_state_has_a_cell_of_its_own(n, planes, other, merged):
+def test_ubatches_of_a_hybrid_are_merged_if_their_state_has_a_cell_of_its_own(n, planes, shared, merged):
     world = World("H", n_seq=2, unified=True)
     if n:
         world.go(n=n)
-    if other:
+    if shared:
         world.memory.seq_cp(0, 1)
     recr = world.memory.recr
     recr.n_rs_seq = planes
