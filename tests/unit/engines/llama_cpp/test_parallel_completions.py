@@ -285,3 +285,14 @@ def test_the_context_of_shared_prompts_is_not_shifted():
     answer = talk.ask(word("L", 250), 20, n_cmpl=2)
     assert [(one.status, one.error) for one in (answer, *answer.children)] == [
         (500, "context shift cannot be used for shared prompt")] * 2
+
+
+def test_completions_start_when_the_prompt_of_their_own_parent_is_complete():
+    """The prompts of two requests share a batch of 64 tokens: the second is complete first."""
+    talk = Talk("A", parallel=4, kv_unified=True, ctx_size=1024, cache_idle_slots=False)
+    long, short = talk.send(word("L", 90), 2, n_cmpl=2), talk.send(word("S", 20), 2, n_cmpl=2)
+    talk.work()
+    copies = [(event.slot, event.ev) for event in talk.log.events if event.ev == "copy_to_child"]
+    assert len(copies) == 2 and len({slot for slot, _ in copies}) == 2
+    assert [talk.right(answer) for answer in (long, short)] == [True, True]
+    assert [[child.prompt_n for child in answer.children] for answer in (long, short)] == [[90], [20]]

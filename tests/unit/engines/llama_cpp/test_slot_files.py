@@ -288,3 +288,14 @@ def test_a_restored_text_may_fill_the_context(tmp_path, n, status):
     small.server.core.settings = replace(small.server.core.settings, n_ctx_slot=256)
     reply = small.server.slot("restore", 0, tmp_path / "a")
     assert (reply["status"], small.held()) == (status, [n if status == 200 else 0])
+
+
+def test_the_checkpoints_that_a_file_keeps_and_a_slot_takes_are_decisions(tmp_path):
+    talk = Talk("H", "b11549", checkpoint_min_step=0)
+    talk.ask(A, 1)
+    kept = [*range(len(talk.lengths()))]
+    for action in ("save", "restore"):
+        first = len(talk.log.events)
+        talk.server.slot(action, 0, tmp_path / "a")
+        decided = [event for event in talk.log.events[first:] if event.ev == "decided"]
+        assert [[*event.value] for event in decided if event.rule.startswith("LC-SLOT-FILE")] == [kept] and kept
