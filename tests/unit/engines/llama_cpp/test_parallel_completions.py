@@ -6,7 +6,9 @@ import pytest
 
 from cachesim.engines.base import BEFORE_A_SLOT, Draft
 from cachesim.engines.llama_cpp.rules import older_slot_selection as older
-from cachesim.engines.llama_cpp.slot_assignment import SELECTED, waits_for_completions
+from cachesim.engines.llama_cpp.rules import repaired
+from cachesim.engines.llama_cpp.slot import State
+from cachesim.engines.llama_cpp.slot_assignment import SELECTED, activate_children, waits_for_completions
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 A, B = word("A", 40), word("B", 30)
@@ -22,6 +24,20 @@ def test_children_answer_as_a_cold_run_does(kind, unified):
     assert [child.prompt_n for child in answer.children] == [40, 40]
     assert talk.right(answer) is True
     assert sorted(talk.held()) == [0, 0, 43]                # children are cleared, the parent stays
+
+
+def test_a_parent_whose_output_is_in_a_later_view_does_not_hold_up_the_next_parent():
+    talk = Talk("A", parallel=4, rules={"children_at": repaired.copied_after_output})
+    for number, prompt in enumerate((A, A, B, B)):
+        talk.send(prompt, 9, id_slot=number)
+    talk.server.iterate()
+    slots = talk.server.core.slots
+    for parent, i_batch in ((0, 9), (2, 3)):
+        slots[parent].state, slots[parent].i_batch, slots[parent].children = State.DONE_PROMPT, i_batch, [parent + 1]
+        slots[parent + 1].state = State.WAITING
+    activate_children(talk.server.core, 5)
+    assert [(slot.state, slot.children) for slot in slots] == [
+        (State.DONE_PROMPT, [1]), (State.WAITING, []), (State.DONE_PROMPT, []), (State.DONE_PROMPT, [])]
 
 
 @pytest.mark.parametrize(("how", "parent", "children", "n_cmpl", "waits"), [

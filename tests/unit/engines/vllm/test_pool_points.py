@@ -65,7 +65,7 @@ def test_a_key_is_a_restore_point_once_its_block_is_computed(pool: Pool) -> None
     pool.key(pool.received(*range(9)), 1, 2)
     assert pool.told() == []
     pool.points.computed()
-    assert pool.told() == [("gained", 4), ("gained", 8)]
+    assert pool.told() == [("gained", 4), ("gained", 8)] and pool.points.entered == []
     pool.points.computed()
     pool.key(pool.received(*range(12)), 1, 2, 3, cached=2)
     pool.points.computed()

@@ -150,13 +150,14 @@ def test_rows_are_stored_as_chunks_of_the_prompt_and_states_where_they_are_publi
     assert stored == [(0, 1), (0, 4), (0, 1), (1, 1), (1, 4), (1, 1)]          # a state, four chunks of rows, the fifth
 
 
-@pytest.mark.parametrize(("tokens", "block", "ended", "stored"), [
-    (8, 5, False, 1), (16, 5, False, 1), (8, 0, False, 0), (12, 5, False, 0), (24, 5, False, 0), (8, 5, True, 0),
+@pytest.mark.parametrize(("length", "tokens", "block", "ended", "stored"), [
+    (20, 8, 5, False, 1), (20, 16, 5, False, 1), (16, 16, 5, False, 1), (20, 8, 0, False, 0), (20, 12, 5, False, 0),
+    (20, 24, 5, False, 0), (20, 8, 5, True, 0),
 ])  # fmt: skip
-def test_a_published_state_is_stored_at_the_end_of_a_chunk_of_the_prompt(tokens, block, ended, stored):
-    """The prompt has 20 tokens, and a chunk eight; an ended request without transfers stores no further state."""
+def test_a_published_state_is_stored_at_the_end_of_a_chunk_of_the_prompt(length, tokens, block, ended, stored):
+    """A chunk has eight tokens; an ended request without transfers stores no further state."""
     server = start("GA", num_gpu_blocks=16, num_cpu_chunks=24, mamba_block_size=8)
-    server.submit(Request(Q, 9))
+    server.submit(Request(Q[:length], 9))
     server.iterate()
     connector, request = server.scheduler.connector, server.slots[0]
     group = next(group.group_id for group in connector.kv_cache_groups if group.kind == "mamba")
