@@ -97,9 +97,10 @@ def test_a_lock_moves_along_its_path_without_the_nodes_before(monkeypatch):
 
 def test_an_evicted_part_frees_its_slots(core):
     node = next(core.nodes())
-    assert available(core) == [14, 14, 3]
+    assert available(core) == [14, 14, 3] and core.mamba.lengths.in_order() == [6]
     assert [core.evict_component(node, part, "test") for part in (SWA, SWA, MAMBA)] == [6, 0, 1]
     core.check()
+    assert core.mamba.lengths.in_order() == []
     assert core.evict_component(node, FULL, "test") == 6
     assert core.remove_leaf_from_parent(node) is core.root_node and not core.nodes_by_id
     assert available(core) == [20, 20, 4]
