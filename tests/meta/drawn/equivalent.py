@@ -12,5 +12,9 @@ EQUIVALENT: dict[str, str] = {
     'engines/llama_cpp/snapshot.py, Inspection.stored: `1` -> `0` at 36 of request = PromptInpu'
     'ts(n, n, n, n + 1, facts.pos_min, settin':
         "the prompt that continues a checkpoint is longer or equal; no rule that restores reads its length",
+    'engines/llama_cpp/memory/cells.py, Cells.save_at: `1` -> `2` at 21 of self.extents.forget(-1)':
+        "forget takes each negative number for all sequences",
+    'engines/vllm/kv_offload/cpu_manager.py, LRUCachePolicy.__init__: `0` -> `1` at 12 of self.last = 0':
+        "the ranks, which are only compared, are then all larger by 1; 0, which no rank has, is the access without one",
 }
 """Name of the fault -> proof."""
