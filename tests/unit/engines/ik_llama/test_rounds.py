@@ -30,6 +30,16 @@ def test_an_answer_without_a_limit_ends_with_the_context_of_the_training(
     assert (answer.predicted_n, answer.stop_type) == (tokens, "limit")
 
 
+def test_a_sampled_token_has_no_place_in_a_batch_until_the_next_round() -> None:
+    srv = server()
+    srv.submit(Request(P[:20], 3))
+    places = []
+    while srv.working:
+        srv.iterate()
+        places.append(srv.core.slots[0].at)
+    assert len(places) >= 3 and set(places) == {-1}
+
+
 def test_a_prompt_ends_with_a_checkpoint_that_is_known_as_such() -> None:
     """Without a tolerance it is created with the first token, and the last one with the answer."""
     for flags in ({}, {"ctx_checkpoints_tolerance": 5}):
