@@ -58,8 +58,6 @@ class ColdRunCache:
     def covers(self, run: ColdRun, tokens: Tokens, same: int) -> bool:
         """True if ``run``, a recent run that begins with the first ``same`` wanted tokens, continues with
         ``tokens``."""
-        if self._found is not None and self._found[1] is run:           # the latest result of ``covering``
-            return self._found[0][same : same + len(tokens)] == tokens
         return any(recent is run and known[same : same + len(tokens)] == tokens for known, recent in self._recent)
 
     def _ahead(self, tokens: Tokens) -> Tokens:

@@ -6,8 +6,6 @@ Source: llama.cpp tools/server/server-context.cpp pre_decode, process_mtmd_chunk
 
 from __future__ import annotations
 
-from itertools import count
-
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.keyed_tokens import identities, under
 from cachesim.base.media_items import is_item, item_at, longest_image
@@ -48,12 +46,8 @@ def is_admitted(srv: Core, task: Task) -> bool:
 def decode_images(srv: Core, slot: Slot, task: Task) -> int | None:
     """MEDIA-ITER: evaluate the images at which the prompt continues. Return their number, None if one of them failed
     and the slot was released."""
-    prompt = task.request.prompt
-    for number in count():
-        start = len(slot.tokens)
-        image = item_at(prompt, start)
-        if image is None:
-            return number
+    prompt, number = task.request.prompt, 0
+    while (image := item_at(prompt, start := len(slot.tokens))) is not None:
         srv.emit(slot_ev.MediaEncode(slot.id, task.id, start, 1))
         items = prompt[start : start + image.n_tokens]
         if srv.adapters:
@@ -62,7 +56,8 @@ def decode_images(srv: Core, slot: Slot, task: Task) -> int | None:
         if not _decode(srv, slot, task, start):
             return None
         task.answer.prompt_n += len(items)
-    return None
+        number += 1
+    return number
 
 
 def _adapters_of_image(srv: Core, slot: Slot, task: Task) -> Scales:

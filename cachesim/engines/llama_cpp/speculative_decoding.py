@@ -130,11 +130,10 @@ def _accepted(srv: Core, slot: Slot, task: Task, held: int) -> list[int]:
             raise ProcessAborted("GGML_ASSERT(logits != nullptr) failed", "output-of-another-view")
         ids.append(srv.sampler(slot.tokens[: held + k], task.request, slot.n_gen + k))
         left = len(slot.draft) - k
-        if not left:
-            break
-        acceptance = srv.rules.spec_accept(ids[k] == slot.draft[k], ids[k] in task.request.eog, left - 1)
-        if not (acceptance.value or srv.decide(acceptance, slot)):
-            break
+        if left:
+            acceptance = srv.rules.spec_accept(ids[k] == slot.draft[k], ids[k] in task.request.eog, left - 1)
+            if not (acceptance.value or srv.decide(acceptance, slot)):
+                break
     return ids
 
 

@@ -49,7 +49,7 @@ def pack_states(states: Sequence[LayerState], slots: int) -> list[Array]:
     matrix = np.zeros((len(states), 1), _element("hash", () if first.h is None else first.h.shape))
     for row, state in enumerate(states):
         inputs["digest"][row], matrix["hash"][row, 0] = state.conv, np.uint64(state.hash)
-        if state.conv_x is not None and state.h is not None:
+        if state.conv_x is not None:
             inputs["x"][row], matrix["x"][row, 0] = state.conv_x, state.h
     return [inputs, matrix][:slots]
 

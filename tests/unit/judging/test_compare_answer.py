@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cachesim.base.errors import Crash
 from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.inspection import RowsPart, StatePart, StoredObject
 from cachesim.judging import compare_answer as module
@@ -275,3 +276,10 @@ def test_an_object_without_a_usable_length_costs_no_cold_run(monkeypatch):
 def test_without_a_model_every_object_is_undecided():
     assert {one.equal_cold for one in Judge(None).each_stored(several()).values()} == {None}
     assert Judge(None).each_stored({}) == {} == Judge(model()).each_stored({})
+
+
+def test_without_a_model_there_is_no_cold_run():
+    judge = Judge(None)
+    with pytest.raises(Crash, match="no cold run without a model"):
+        judge.cold_runs  # noqa: B018
+    assert Judge(model()).cold_runs.model.spec == model().spec

@@ -98,9 +98,10 @@ def test_a_run_in_which_nothing_is_wrong_is_not_repeated(tables, monkeypatch):
     assert not run.broken and predicted(run) == []
 
 
-def test_a_charge_that_depends_on_an_outcome_that_was_only_read_is_predicted(tables):
+def test_a_charge_that_depends_on_an_outcome_that_was_only_read_is_predicted(tables, monkeypatch):
     only_read("LC-CKPT-CREATE.CR10")
     run = played(FEWER)
+    monkeypatch.setattr(evidence, "run_judged", None)           # it is repeated by positions only
     assert not run.broken and [(one.request, one.what) for one in predicted(run)] == [(1, "charge"), (2, "charge")]
 
 
@@ -227,3 +228,11 @@ def test_a_result_is_predicted_alike_without_the_other_alternatives(monkeypatch)
     found = predicted(run)
     monkeypatch.setattr(evidence, "may_be_unseen", lambda *_: True)
     assert predicted(run) == found
+
+
+def test_rules_without_grades_and_runs_without_a_failure_depend_on_nothing():
+    broken = run_judged(STALE, PROFILE, "provenance")
+    broken.profile = "llama_cpp@mine"
+    assert predicted(broken) == [] == predicted(run_judged(from_line("A4"), PROFILE, "provenance"))
+    broken.profile = "own@1"
+    assert predicted(broken) == []

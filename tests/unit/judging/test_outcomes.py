@@ -25,6 +25,7 @@ from cachesim.judging.outcomes import (
     StepOutcome,
     client_digest,
     differences,
+    differences_of_engines,
     log_lines,
     observed,
     value_text,
@@ -233,3 +234,13 @@ def test_lines_of_the_start_count_at_the_first_step():
 ])  # fmt: skip
 def test_a_long_list_is_shown_by_its_length(value, text):
     assert value_text(value) == text
+
+
+def test_servers_of_two_engines_are_compared_by_what_both_have():
+    names = [seen.id for seen in CLIENT]
+    a, b = (StepOutcome(dict.fromkeys(names, value)) for value in (0, 1))
+    assert [one.observable for one in differences(a, b)] == names
+    assert [one.observable for one in differences_of_engines(a, b)] == [
+        "died", "answered", "status", "cancelled", "equal_cold", "cache_n", "prompt_n", "tokens", "predicted_n",
+        "completions"]  # fmt: skip
+    assert differences_of_engines(a, a) == []

@@ -183,3 +183,23 @@ def test_shared_results_equal_those_of_own_runs(name):
     for table in ran.values():
         assert runs.result(table) == observed_requests(scenario, profile, table=table), table.name
     assert len(runs.made) < len(ran)
+
+
+@pytest.mark.parametrize(("others", "asked"), [
+    ((True,), 0),                               # the only rule set with this rule has answered otherwise before
+    ((False,), 2), ((True, False), 2),          # another one with it has not
+])  # fmt: skip
+def test_a_rule_set_that_answered_otherwise_is_asked_no_more(others: tuple[bool, ...], asked: int) -> None:
+    calls: list[Any] = []
+
+    @rule("TEST-SHARED.COUNTED", Role.DROP, "counts its calls, and answers like the released rule")
+    def counted(*args: Any) -> Decision:
+        calls.append(args)
+        answer: Decision = getattr(BASE, FIELD)(*args)
+        return answer
+
+    sets = [named(f"counted{number}", **{FIELD: counted, **({"ckpt_on": failing} if differs else {})})
+            for number, differs in enumerate(others)]  # fmt: skip
+    runs, ran = runs_of(lambda rules: (rules.ckpt_on(2, True, 0), *[getattr(rules, FIELD)((), 3) for _ in "ab"]), *sets)
+    runs.result(BASE)
+    assert (len(calls), ran) == (asked, [BASE.name])

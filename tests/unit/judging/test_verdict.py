@@ -9,6 +9,7 @@ import pytest
 from cachesim.judging.fault_kinds import FaultKind
 from cachesim.judging.verdict import CORRECT, RUNGS, Verdict, outcome, undecided, worst, wrong
 from cachesim.judging.verdict_words import VerdictWord
+from tests.unit.tools.run.made import BROKEN, judgement
 
 LEFT = Verdict(VerdictWord.UNDECIDED, "", FaultKind.NOT_RUN, {"limit": "too long"}, -1)
 ROW = Verdict(VerdictWord.WRONG, "bits", FaultKind.ROW, {"layer": 2, "position": 5}, 7)
@@ -55,3 +56,10 @@ def ran(holds, *equal, as_expected=None, told=(), unsettled=()):
 ])  # fmt: skip
 def test_the_outcome_of_a_run_alone_and_beside_the_expectations_of_its_file(run, plain, expected):
     assert (outcome(run, as_expected=False), outcome(run, as_expected=True)) == (plain, expected)
+
+
+def test_a_judgement_shows_its_request_verdict_and_reuse():
+    lost = judgement(charges=[(0, 3, "erased", "R", -1, "slot")], cache_n=4)
+    assert repr(lost) == "<Judgement of request 0: correct, 4 of 10 prompt tokens reused, 3 re-evaluated>"
+    assert repr(judgement(answer=BROKEN)) == (
+        "<Judgement of request 0: wrong, 0 of 10 prompt tokens reused, 0 re-evaluated>")

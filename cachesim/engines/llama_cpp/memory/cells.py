@@ -144,7 +144,7 @@ class Cells:
         self.reach(stop)
         lost = {} if isinstance(cells, range) and cells.start >= self.end else self._empty_used(as_array(cells))
         at = index(cells)
-        self.pos[at] = np.arange(pos.start, pos.stop) if isinstance(pos, range) else pos
+        self.pos[at] = as_array(pos)
         self.seqs[seq, at] = True
         self.used += len(cells)
         self.end = max(self.end, stop)
@@ -235,14 +235,13 @@ class Cells:
 
     def _empty(self, cells: Found) -> None:
         """Empty cells. The caller updates the extents of their sequences."""
-        if len(cells):
-            at = index(cells)
-            self.pos[at] = -1
-            self.shift[at] = 0
-            self.seqs[:, at] = False
-            self.used -= len(cells)
-            if isinstance(cells, range) and cells.stop == self.end:
-                self.end = cells.start
+        at = index(cells)
+        self.pos[at] = -1
+        self.shift[at] = 0
+        self.seqs[:, at] = False
+        self.used -= len(cells)
+        if isinstance(cells, range) and cells.stop == self.end:
+            self.end = cells.start
 
     # --- trials and checks --------------------------------------------------------------------------------
 

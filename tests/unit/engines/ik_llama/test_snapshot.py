@@ -95,3 +95,35 @@ def test_stored_conversations_come_with_their_checkpoints():
     assert differences(told, one) == []
     for key in one.inspection.kept():
         assert one.inspection.stored(key).tokens == told.tokens[key]
+
+
+def test_sizes_and_sequences_of_slots_and_of_stored_conversations():
+    """A checkpoint has the states, and an entry rows and checkpoints; the rows of a token have 264 bytes."""
+    one, _ = listened("GGGA+M", spec_type="mtp", spec_draft_n_max=3, cache_ram=64, ctx_checkpoints=3)
+    empty = one.sequences.draft_memory(0)
+    assert empty[:4] == (0, -1, -1, -1)
+    one.complete(Request(P, 3))
+    first, last = one.sizes.stored_sizes()
+    assert [(size.kind, size.owner, size.tokens) for size in (first, last)] == [
+        ("checkpoint", 0, 75), ("checkpoint", 0, 82)]
+    assert one.sizes.stored_bytes() == (first.bytes + last.bytes, 0)
+    assert one.sequences.checkpoint_spans(0) == [(74, 74), (81, 81)]
+    assert one.sequences.held(0).tolist() == [*range(82)]
+    assert one.sequences.draft_memory(0) == (80, 0, 79, 79, empty.bytes + 80 * 264)
+    assert one.inspection.memory_matches(0) and one.inspection.tokens_of(0)[:80] == P
+    one.complete(Request(P[::-1][:40], 3))
+    entry = one.sizes.stored_sizes()[0]
+    assert (entry.kind, entry.owner, entry.tokens, entry.draft_bytes) == ("entry", -1, 82, 0)
+    assert entry.checkpoint_bytes == first.bytes + last.bytes and one.sizes.stored_bytes().cache == entry.bytes
+    assert one.sequences.draft_memory(0) == (40, 0, 39, 39, empty.bytes + 40 * 264)
+    one.core.slots[0].tokens.append(1)
+    assert not one.inspection.memory_matches(0)
+
+
+def test_a_server_without_a_head_has_no_draft_memory_and_tokens_follow_the_system_prompt():
+    one, _ = listened("A")
+    assert one.sequences.draft_memory(0) is None and one.sizes.stored_sizes() == []
+    assert one.inspection.memory_matches(0), "an empty slot"
+    one.complete(Request(P[:20], 1, extra={"system_tokens": 4}))
+    assert (one.core.system, len(one.core.slots[0].tokens)) == ([*P[:4]], 16)
+    assert one.inspection.tokens_of(0) == P[:20] and one.inspection.memory_matches(0)

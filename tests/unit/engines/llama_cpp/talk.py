@@ -17,6 +17,7 @@ from cachesim.judging.compare_answer import Judge
 from cachesim.model import make_model
 
 MODELS = {"A": "AA", "W": "W8 A", "R": "SS", "H": "GA", "HW": "C W8"}
+ROUNDS = 2000            # more than any test needs
 SMALL = {"ctx_size": 256, "batch_size": 64, "ubatch_size": 4, "parallel": 1}
 
 
@@ -57,9 +58,12 @@ class Talk:
 
     def work(self):
         server = self.server
-        while server.core.queue or any(slot.busy for slot in server.core.slots):
+        for _ in range(ROUNDS):
+            if not (server.core.queue or any(slot.busy for slot in server.core.slots)):
+                return
             server.iterate()
             server.core.memory.check()
+        raise AssertionError(f"the server still works after {ROUNDS} rounds")
 
     def events(self, answer, *kinds):
         """Return the logged events of a request, optionally only of some kinds, in the format of a trace."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.engines.llama_cpp.adapters import refuse, refuse_ids
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 P, Q, R, M = word("p", 40), word("q", 40), word("r", 10), word("m", 3)
@@ -171,3 +172,44 @@ def test_the_invocation_in_one_slot_stops_another_slot_before_its_own():
     assert [(event.ev, event.n_tokens) for event in found] == [
         ("batch", 0), ("alora_pre", 0), ("alora_stop", 39), ("batch", 39), ("alora_stop", 39), ("batch", 39),
     ]  # fmt: skip
+
+
+def test_a_further_completion_knows_which_rows_belong_to_the_adapter():
+    """The invocation begins at token 40, and the adapter a token before; its rows serve no request without it."""
+    one = Talk("AA", "b11549", lora_scaled=SCALES, parallel=2, kv_unified=True, cache_idle_slots=False)
+    answer = one.send((*P, *M, *R), 3, extra=ACTIVE, n_cmpl=2)
+    slots = one.server.core.slots
+    while not any(slot.task is not None and slot.n_gen for slot in slots):
+        one.server.iterate()
+    assert [slot.active for slot in slots] == [39, 39]
+    one.work()
+    assert answer.done and [len(child.tokens) for child in answer.children] == [3]
+
+
+def test_a_list_that_is_accepted_is_no_decision():
+    one = talk()
+    assert [refuse_ids(one.server.core, given) for given in ({}, {0: 1.0}, {2: 0.5})] == ["", "", ""]
+    assert [event for event in one.log.events if event.ev == "decided" and "IDS" in event.rule] == []
+
+
+def test_a_refused_task_is_answered_at_once():
+    one = talk()
+    answer = one.send(P)
+    task = one.server.core.queue[0]
+    assert refuse(one.server.core, task, "no", "kind-of-error") is False
+    assert (answer.status, answer.error, answer.error_kind, answer.done) == (400, "no", "kind-of-error", True)
+    assert one.log.events[-1].text == "error: no"
+
+
+@pytest.mark.parametrize(("before", "reused"), [(0, 13), (1, 0), (2, 1)])
+def test_the_rows_of_an_alora_that_begins_with_the_prompt_serve_no_other_adapter(before, reused):
+    """It begins a token before its invocation, but not before the prompt. A prompt that begins with the invocation is
+    reused."""
+    one = talk()
+    answer = one.ask(P[:before] + M + R, extra=ACTIVE)
+    assert right(one, answer)
+    assert one.server.core.slots[0].active == max(0, before - 1)
+    again = one.ask(P[:before] + M + R + Q, extra=ACTIVE)
+    assert right(one, again) and again.cache_n == reused
+    other = one.ask(P[:before] + M + R + Q, extra=OFF)
+    assert right(one, other)

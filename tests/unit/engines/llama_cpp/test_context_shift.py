@@ -2,6 +2,7 @@
 
 import pytest
 
+from cachesim.engines.rule import Decision
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 A = word("A", 60)
@@ -77,6 +78,16 @@ def test_chunks_below_the_minimum_are_not_reused():
     talk = Talk("A", cache_reuse=31)
     talk.ask(A, 1)
     assert talk.ask(A[:20] + A[30:], 1).cache_n == 20
+
+
+@pytest.mark.parametrize("unsupported", [True, False])
+def test_the_log_reports_a_reuse_that_the_rule_refuses(unsupported):
+    talk = Talk("A", rules={"reuse": lambda *_: Decision(None if unsupported else (), {})}, cache_reuse=8)
+    talk.ask(A, 1)
+    answer = talk.ask(A[:20] + A[30:], 1)
+    assert answer.cache_n == 20
+    assert talk.kinds(answer, "reuse_unsupported", "reuse_result") == [
+        "reuse_unsupported" if unsupported else "reuse_result"]
 
 
 def test_a_request_sets_its_own_minimum_and_the_log_reports_an_unsupported_reuse():

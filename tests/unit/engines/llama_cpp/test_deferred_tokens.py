@@ -194,3 +194,13 @@ def test_no_more_tokens_are_deferred_than_there_are_cells():
     while talk.server.working:
         talk.server.iterate()
         assert talk.server.core.context.n_deferred <= 256 - 250
+
+
+def test_both_memories_together_are_read_after_the_deferred_tokens_are_evaluated():
+    for name in ("memory", "common_memory"):
+        talk = Talk("A")
+        talk.send(word("a", 8), 9)
+        while not talk.server.core.context.n_deferred:
+            talk.server.iterate()
+        assert getattr(talk.server.core, name) is not None
+        assert talk.server.core.context.n_deferred == 0

@@ -8,6 +8,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.media_items import image_items
 from cachesim.engines.base import Request
 from cachesim.engines.llama_cpp import ENGINE
+from cachesim.engines.llama_cpp.media import purge_idle
 from cachesim.events import Log
 
 CAT, DOG = image_items("cat", 16, 16), image_items("dog", 16, 16)
@@ -161,3 +162,40 @@ def test_a_request_that_waits_is_tried_before_the_child_of_a_failed_image_is_can
     while server.working:
         server.iterate()
     assert late.status == 200 and late.id_slot == 0
+
+
+@pytest.mark.parametrize(("unified", "cleared"), [(True, [0, 1, None]), (False, [None])])
+def test_idle_slots_are_cleared_one_by_one_in_a_common_buffer(unified, cleared):
+    server = start(parallel=2, kv_unified=unified, cache_idle_slots=False, cache_ram=0)
+    for slot in (0, 1):
+        server.complete(Request(TEXT[slot:], 1, id_slot=slot))
+    for number in cleared:
+        told = len(server.log.events)
+        assert purge_idle(server.core) is (number is not None)
+        purged = [(event.slot_arg, event.n_tokens) for event in server.log.events[told:] if event.ev == "slot_purge"]
+        assert purged == ([] if number is None else [(number, 20 - number)])
+    assert [len(slot.tokens) for slot in server.core.slots] == ([0, 0] if unified else [20, 19])
+
+
+def test_a_prompt_may_have_several_images_at_a_place():
+    server = start()
+    answer = ask(server, TEXT, CAT, DOG, CAT, MORE)
+    assert (answer.prompt_n, [event.n_tokens for event in kinds(server, "media_decode")]) == (82, [16, 16, 16])
+    assert ask(server, TEXT, CAT, DOG, CAT, MORE, MORE).cache_n == 82
+
+
+def test_a_process_that_dies_answers_every_request_and_takes_no_more():
+    """A prompt ends with an image; another request waits for the slot, and a third one arrives."""
+    server = start()
+    answers = [server.submit(Request((*TEXT, *CAT), 2)), server.submit(Request(MORE, 2))]
+    server.take_tasks()
+    assert len(server.core.deferred) == 1
+    answers.append(server.submit(Request(TEXT, 2)))
+    while not server.dead:
+        server.update()
+    assert [(answer.died, answer.done) for answer in answers] == [(True, True)] * 3
+    assert not server.core.queue and not server.core.deferred and not server.working
+    assert [(slot.busy, slot.task) for slot in server.core.slots] == [(False, None)]
+    assert [event.ev for event in server.log.events][-1] == "aborted"
+    later = server.submit(Request(TEXT, 2))
+    assert later.died and not server.core.queue

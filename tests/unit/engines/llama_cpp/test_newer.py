@@ -300,6 +300,15 @@ def test_reuse_does_not_go_past_the_shared_prefix():
     assert answer.cache_n == 60 and [one.cache_n for one in answer.children] == [60]
 
 
+def test_prompts_of_a_decision_without_a_shared_prefix_become_requests_of_their_own():
+    talk = Talk("A", "b11549", parallel=3)
+    prompts = word("x", 10), word("y", 20), word("z", 5)
+    talk.send(prompts[0], kind="decision", others=prompts[1:])
+    asked = [task.request for task in talk.server.core.queue]
+    assert sorted(request.prompt for request in asked) == sorted(prompts)
+    assert [(request.others, request.n_cmpl) for request in asked] == [((), 1)] * 3
+
+
 def test_prompts_that_share_nothing_are_tasks_of_their_own():
     talk = Talk("A", "b11549", parallel=2)
     answer = talk.ask(word("x", 10), kind="decision", others=(word("y", 20),))

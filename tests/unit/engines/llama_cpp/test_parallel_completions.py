@@ -6,7 +6,9 @@ import pytest
 
 from cachesim.engines.base import BEFORE_A_SLOT, Draft
 from cachesim.engines.llama_cpp.rules import older_slot_selection as older
-from cachesim.engines.llama_cpp.slot_assignment import SELECTED, waits_for_completions
+from cachesim.engines.llama_cpp.rules import repaired
+from cachesim.engines.llama_cpp.slot import State
+from cachesim.engines.llama_cpp.slot_assignment import SELECTED, activate_children, waits_for_completions
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 A, B = word("A", 40), word("B", 30)
@@ -22,6 +24,20 @@ def test_children_answer_as_a_cold_run_does(kind, unified):
     assert [child.prompt_n for child in answer.children] == [40, 40]
     assert talk.right(answer) is True
     assert sorted(talk.held()) == [0, 0, 43]                # children are cleared, the parent stays
+
+
+def test_a_parent_whose_output_is_in_a_later_view_does_not_hold_up_the_next_parent():
+    talk = Talk("A", parallel=4, rules={"children_at": repaired.copied_after_output})
+    for number, prompt in enumerate((A, A, B, B)):
+        talk.send(prompt, 9, id_slot=number)
+    talk.server.iterate()
+    slots = talk.server.core.slots
+    for parent, i_batch in ((0, 9), (2, 3)):
+        slots[parent].state, slots[parent].i_batch, slots[parent].children = State.DONE_PROMPT, i_batch, [parent + 1]
+        slots[parent + 1].state = State.WAITING
+    activate_children(talk.server.core, 5)
+    assert [(slot.state, slot.children) for slot in slots] == [
+        (State.DONE_PROMPT, [1]), (State.WAITING, []), (State.DONE_PROMPT, []), (State.DONE_PROMPT, [])]
 
 
 @pytest.mark.parametrize(("how", "parent", "children", "n_cmpl", "waits"), [
@@ -285,3 +301,14 @@ def test_the_context_of_shared_prompts_is_not_shifted():
     answer = talk.ask(word("L", 250), 20, n_cmpl=2)
     assert [(one.status, one.error) for one in (answer, *answer.children)] == [
         (500, "context shift cannot be used for shared prompt")] * 2
+
+
+def test_completions_start_when_the_prompt_of_their_own_parent_is_complete():
+    """The prompts of two requests share a batch of 64 tokens: the second is complete first."""
+    talk = Talk("A", parallel=4, kv_unified=True, ctx_size=1024, cache_idle_slots=False)
+    long, short = talk.send(word("L", 90), 2, n_cmpl=2), talk.send(word("S", 20), 2, n_cmpl=2)
+    talk.work()
+    copies = [(event.slot, event.ev) for event in talk.log.events if event.ev == "copy_to_child"]
+    assert len(copies) == 2 and len({slot for slot, _ in copies}) == 2
+    assert [talk.right(answer) for answer in (long, short)] == [True, True]
+    assert [[child.prompt_n for child in answer.children] for answer in (long, short)] == [[90], [20]]

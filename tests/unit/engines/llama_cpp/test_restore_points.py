@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.engines.base import Draft
 from tests.unit.engines.llama_cpp.talk import Talk, word
 from tests.unit.engines.restore_points import Reported, conversations, differences
 
@@ -88,3 +89,12 @@ def test_a_ring_that_has_lost_rows_is_usable_a_window_later():
     first = min(talk.server.inspection.live(0).rows[1].pos)
     assert first > 0
     assert told.spans("slot") == [(300, first + 7, 300)]
+
+
+def test_a_draft_in_a_batch_of_its_own_changes_the_restore_points_of_its_slot():
+    talk, told = Talk("A", "b4265", spec_type="draft-simple", model_draft="AA", spec_draft_n_max=3), Reported()
+    talk.log.listener = told
+    talk.ask(LONG[:30], 9, drafts=(Draft(31, 3, 1), Draft(33, 2, 0)))
+    assert differences(told, talk.server) == []
+    [tokens] = [tokens for key, tokens in told.tokens.items() if key[0] == "slot"]
+    assert tokens == tuple(talk.server.core.slots[0].tokens)

@@ -199,3 +199,10 @@ def test_restore_points_reported_as_lost_are_gone(kind):
         for n in (12, 20, 28):
             talk.ask(word(w, n) + word("x", 3), user_starts=(n,))
     assert causes == CAUSES[kind]
+
+
+@pytest.mark.parametrize(("flag", "field", "reused"), [(True, True, 20), (True, False, 0), (False, True, 0)])
+def test_a_server_or_a_request_may_reuse_nothing(flag, field, reused):
+    talk = Talk("A", cache_prompt=flag)
+    talk.ask(word("a", 20))
+    assert talk.ask(word("a", 30), cache_prompt=field).cache_n == reused

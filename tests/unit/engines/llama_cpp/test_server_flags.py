@@ -128,3 +128,10 @@ def test_64_slots_and_batches_of_2_start():
 def test_adapters_are_loaded_as_the_build_reads_their_files(build, invocations):
     found = loaded_adapters(Options(lora_scaled="1,0.5@7.8"), PROFILES[f"llama_cpp@{build}"])
     assert [one.invocation for one in found] == invocations and [one.scale for one in found] == [1.0, 0.5]
+
+
+@pytest.mark.parametrize(("slots", "unified"), [(1, False), (2, True), (4, True)])
+def test_several_slots_that_the_server_chooses_share_a_buffer(slots, unified):
+    rules = PROFILES["llama_cpp@b11549"].changed({"auto_slots": slots})
+    found = settings(Options(ctx_size=1024, parallel=-1), model_kind("A"), rules)
+    assert (found.n_slots, found.unified) == (slots, unified)

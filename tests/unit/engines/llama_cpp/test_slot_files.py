@@ -1,8 +1,11 @@
 """Slot files: contents, refused files, and the state after a restore."""
 
+from dataclasses import replace
+
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
 from cachesim.engines.llama_cpp.slot_save_restore import MAGIC, pack, unpack
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
@@ -210,3 +213,89 @@ def test_pack_and_unpack_are_inverse():
     assert pack(again) == pack(made)
     assert [c.facts.id_task for c in again.checkpoints] == [-1] * len(ckpts) and ckpts
     assert not again.blob.recr.rows[0].conv.flags.writeable
+
+
+def errors_since(talk, first):
+    return [event.text for event in talk.log.events[first:] if event.ev in ("error", "warn")]
+
+
+@pytest.mark.parametrize(("fields", "error"), [
+    ({"form": 9}, "state_seq_load_file: unknown (magic, version) for sequence state file: 67677371, 00000009"),
+    ({"streams": 4}, "llama_state_seq_load_file: error loading sequence state file: n_stream mismatch"),
+])  # fmt: skip
+def test_a_file_of_another_format_is_refused_with_its_reason(tmp_path, fields, error):
+    talk, file = Talk("A"), tmp_path / "a"
+    talk.ask(A, 1)
+    talk.server.slot("save", 0, file)
+    file.write_bytes(pack(unpack(file.read_bytes(), "a")._replace(**fields)))
+    first = len(talk.log.events)
+    text = "Unable to restore slot: No available space in KV cache or invalid slot save file"
+    assert talk.server.slot("restore", 0, file) == {"status": 400, "error": text}
+    assert errors_since(talk, first) == [error, f"error: {text}"] and talk.held() == [0]
+
+
+DRAFTS = {"spec_type": "draft-simple", "model_draft": "AA", "checkpoint_min_step": 0}
+DROPPED = ["draft context checkpoint data does not match the draft context - dropped"]
+
+
+@pytest.mark.parametrize(("flags", "fits", "warned"), [
+    ({}, True, []), ({"model_draft": "W8 A"}, False, DROPPED), ({"ctx_size": 512}, True, []),
+])  # fmt: skip
+def test_checkpoints_of_a_file_lose_the_part_of_another_draft_model(tmp_path, flags, fits, warned):
+    one, two = Talk("H", "b11549", **DRAFTS), Talk("H", "b11549", **{**DRAFTS, **flags})
+    one.ask(A, 1)
+    [kept] = one.server.core.slots[0].checkpoints
+    one.server.slot("save", 0, tmp_path / "a")
+    two.ask(B, 1)
+    first = len(two.log.events)
+    assert two.server.slot("restore", 0, tmp_path / "a")["n_restored"] == 40
+    [ckpt] = two.server.core.slots[0].checkpoints
+    size = kept.facts.size - (0 if fits else kept.draft.size + two.server.core.rules.host_header)
+    assert (ckpt.facts.n_tokens, ckpt.facts.size, ckpt.draft is not None) == (36, size, fits)
+    assert errors_since(two, first) == warned
+    assert two.server.core.dft.memory.pos_max(0) == -1, "the part was loaded as a test"
+    assert [event.n for event in two.log.events[first:] if event.ev == "ckpt_from_file"] == [1]
+
+
+def test_checkpoints_whose_draft_part_finds_no_cells_lose_it(tmp_path, monkeypatch):
+    talk = Talk("H", "b11549", **DRAFTS)
+    talk.ask(A, 1)
+    talk.server.slot("save", 0, tmp_path / "a")
+
+    def full(*of):
+        raise StateReadError("no cells")
+
+    monkeypatch.setattr(talk.server.core.dft.memory, "state_read", full)
+    first = len(talk.log.events)
+    assert talk.server.slot("restore", 0, tmp_path / "a")["status"] == 200
+    assert [ckpt.draft for ckpt in talk.server.core.slots[0].checkpoints] == [None]
+    assert errors_since(talk, first) == DROPPED
+
+
+def test_an_erased_slot_needs_no_file(tmp_path):
+    talk = Talk("A")
+    for file in (None, tmp_path / "a"):
+        talk.ask(A, 1)
+        assert talk.server.slot("erase", 0, file) == {"status": 200, "n_erased": 40}
+        assert talk.held() == [0] and not (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(("n", "status"), [(255, 200), (256, 200), (257, 400)])
+def test_a_restored_text_may_fill_the_context(tmp_path, n, status):
+    large, small = Talk("A", ctx_size=512), Talk("A", ctx_size=512)
+    large.ask(word("A", n), 1)
+    large.server.slot("save", 0, tmp_path / "a")
+    small.server.core.settings = replace(small.server.core.settings, n_ctx_slot=256)
+    reply = small.server.slot("restore", 0, tmp_path / "a")
+    assert (reply["status"], small.held()) == (status, [n if status == 200 else 0])
+
+
+def test_the_checkpoints_that_a_file_keeps_and_a_slot_takes_are_decisions(tmp_path):
+    talk = Talk("H", "b11549", checkpoint_min_step=0)
+    talk.ask(A, 1)
+    kept = [*range(len(talk.lengths()))]
+    for action in ("save", "restore"):
+        first = len(talk.log.events)
+        talk.server.slot(action, 0, tmp_path / "a")
+        decided = [event for event in talk.log.events[first:] if event.ev == "decided"]
+        assert [[*event.value] for event in decided if event.rule.startswith("LC-SLOT-FILE")] == [kept] and kept

@@ -8,6 +8,7 @@ from cachesim.base.tokens import POS_INF
 from cachesim.engines.build_names import resolve_name
 from cachesim.engines.llama_cpp.flags import Options
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
+from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.engines.llama_cpp.server_flags import settings
 from cachesim.engines.registry import profiles, rules_of
 from cachesim.engines.shared.flags import options_of
@@ -232,3 +233,40 @@ def test_a_single_slot_was_four_unless_the_cache_is_unified(build, server, slots
     rules = rules_of(name if name in profiles() else resolve_name(name).profile)
     started = settings(options_of(Options, {**server, "ctx_size": 512}), model_kind("A"), rules)
     assert started.n_slots == slots and started.unified == (slots == 4 or server.get("kv_unified", False))
+
+
+def test_a_busy_slot_has_no_common_prefix():
+    """Neither its tokens nor its checkpoints are compared."""
+    asked = []
+    select = PROFILES["llama_cpp@b10587"].slot_select
+
+    def spy(facts, *more):
+        asked.append(list(facts))
+        return select(facts, *more)
+
+    talk = Talk("A", parallel=2, rules={"slot_select": spy}, **PLAIN)
+    first = talk.send(word("a", 40), 9, id_slot=0)
+    talk.server.iterate()
+    assert not first.done
+    talk.send(word("a", 40), 1)
+    talk.server.iterate()
+    busy, free = asked[-1]
+    assert (busy.busy, busy.held > 0, busy.lcp, busy.usable) == (True, True, 0, -1)
+    assert (free.busy, free.held, free.lcp) == (False, 0, 0)
+    talk.work()
+    talk.ask(word("a", 30), 1)
+    assert [(fact.busy, fact.lcp) for fact in asked[-1]] == [(False, 30), (False, 30)]
+
+
+def test_the_choice_of_a_slot_is_logged_slot_by_slot():
+    """The first is busy, the second has a conversation, and the third has none."""
+    talk = Talk("A", "b11549", parallel=3, **PLAIN)
+    talk.ask(word("b", 20), 1, id_slot=1)
+    talk.send(word("a", 40), 9, id_slot=0)
+    talk.server.iterate()
+    first = len(talk.log.events)
+    talk.send(word("c", 9), 1)
+    talk.server.take_tasks()
+    choice = [event for event in talk.log.events[first:] if event.ev.startswith("slot_")]
+    assert [event.ev for event in choice][:3] == ["slot_skip_busy", "slot_sim", "slot_skip_empty"]
+    talk.work()

@@ -221,3 +221,13 @@ def test_a_sequence_that_a_recurrent_cache_does_not_have_is_saved_as_empty():
     cache = Talk("R", "b11549", parallel=2, ctx_size=512).server.core.memory.recr
     assert cache.size == len(cache.rs_idx) == 2
     assert [cache.save(seq).pos for seq in (-1, 0, 1, 2)] == [-1] * 4
+
+
+def test_the_count_of_accepted_tokens_is_a_decision_only_for_a_replayed_draft():
+    """A hybrid evaluates the accepted tokens of a rejected draft again."""
+    for kind, replays in (("A", 0), ("H", 1)):
+        talk = Talk(kind, "b11549", spec_type="ngram-simple", spec_draft_n_max=3)
+        answer = talk.ask(word("a", 20), 6, drafts=(Draft(21, 3, 1),))
+        counted = [event for event in talk.log.of(answer.request) if event.ev == "decided"
+                   and event.rule.startswith("LC-SPEC-COUNT")]  # fmt: skip
+        assert len(counted) == replays

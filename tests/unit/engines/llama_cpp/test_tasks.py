@@ -1,5 +1,8 @@
 """Infill and embedding tasks and their effect on the cache: read in the source only, not recorded."""
 
+import pytest
+
+from cachesim.engines.llama_cpp.server import fail_full_slot
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 A, B = word("A", 40), word("B", 30)
@@ -46,3 +49,44 @@ def test_an_embedding_leaves_checkpoints_of_other_tokens_in_force():
     before = talk.lengths()
     talk.ask(B, 1, kind="embedding")
     assert talk.lengths() == before != []
+
+
+def test_an_embedding_is_evaluated_in_the_round_in_which_it_begins():
+    talk = Talk("A", ubatch_size=64)
+    answer = talk.send(A, 1, kind="embedding")
+    talk.server.iterate()
+    assert (answer.done, answer.prompt_n) == (True, 40)
+
+
+@pytest.mark.parametrize(("n", "status"), [(0, 400), (1, 200), (2, 200), (3, 400)])
+def test_a_request_has_as_many_completions_as_there_are_slots(n, status):
+    talk = Talk("A", parallel=2)
+    answer = talk.ask(A, 1, n_cmpl=n)
+    error = "" if status == 200 else f"Value must be between 1 <= value <= 2, but got {n}"
+    kind = "" if status == 200 else "completions-out-of-range"
+    assert (answer.status, answer.error, answer.error_kind, answer.done) == (status, error, kind, True)
+    assert len(answer.children) == max(0, n - 1) * (status == 200)
+
+
+@pytest.mark.parametrize(("fields", "logged"), [
+    ({"byte_pos": 7, "user_starts": (3, 9)}, [(7, 0, 9)]), ({"byte_pos": 0, "user_starts": (3,)}, [(0, 0, 3)]),
+    ({"byte_pos": 7}, []), ({"user_starts": (3,)}, []),
+])  # fmt: skip
+def test_the_place_of_the_last_user_message_is_logged(fields, logged):
+    talk = Talk("A")
+    talk.ask(A, 1, **fields)
+    found = [event for event in talk.log.events if event.ev == "user_pos"]
+    assert [(event.byte_pos, event.media, event.n_before_user) for event in found] == logged
+
+
+def test_a_full_slot_fails_where_contexts_are_not_shifted():
+    talk = Talk("A", ctx_size=256)
+    talk.send(A, 9)
+    talk.server.iterate()
+    core = talk.server.core
+    slot = core.slots[0]
+    for n, fails in ((254, False), (255, True)):
+        slot.tokens = [*word("A", n)]
+        fail_full_slot(core, slot)
+        assert (slot.task is None) is fails
+    assert (talk.answers[0].status, talk.answers[0].error) == (500, "context shift is disabled")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 
@@ -103,3 +105,24 @@ def test_states_go_into_slots_and_come_back():
     assert back.conv.tolist() == [2, 3] and back.hash == 52
     assert np.array_equal(back.conv_x, states[1].conv_x) and np.array_equal(back.h, states[1].h)
     assert len(pack_states(states, 1)) == 1 and unpack_state([None, None], 0, True) is None
+
+
+def test_a_finished_row_is_shared_by_copies_and_another_one_is_not():
+    done, busy = Row(0, task=None, tokens=[1], busy=False), Row(1, task=None, tokens=[1, 2], caches=[[3]])
+    twins = deepcopy([done, busy, busy])
+    assert twins[0] is done and twins[1] is twins[2] is not busy
+    assert (twins[1].tokens, twins[1].caches) == ([1, 2], [[3]])
+    twins[1].tokens.append(9), twins[1].caches[0].append(9)
+    assert (busy.tokens, busy.caches) == ([1, 2], [[3]])
+    for more in ({"busy": True}, {"busy": False, "left": [1]}, {"busy": False, "caches": [1]}):
+        row = Row(2, task=None, **more)
+        assert deepcopy(row) is not row
+
+
+def test_joining_what_the_classes_refuse_ends_the_thread():
+    """Before #1072 a row without states cannot join one with states."""
+    one, fresh = (Batch(rows(1), merged([caches("0.31.0")])) for _ in range(2))
+    forward(MODEL, MODEL.spec, one.caches, [(1, 2)])
+    with pytest.raises(Died, match="TypeError"):
+        one.extend(fresh)
+    assert len(one.rows) == 1

@@ -194,3 +194,12 @@ def test_a_mask_that_no_range_can_say_is_a_fault(mask, fine):
         np.flatnonzero(row[own.any(axis=0)]).tolist() for row in own
     ]
 
+
+@pytest.mark.parametrize("layers", ["AG", "GA", "AGAS", "W8 G A"])
+def test_states_after_layers_without_states_are_stored(layers):
+    model = make_model(parse(layers), exact=False)
+    _, whole = alone(model, ROWS[0])
+    caches = fresh(model, "0.32.2")
+    for start in (0, 2):
+        forward(model, model.spec, caches, [ROWS[0][start : 2 if not start else None]])
+    assert all(same(whole, caches)) and not any(cache.empty() for cache in map(states_of, caches) if cache is not None)

@@ -1,6 +1,6 @@
 """Memory of conversations in mlx-lm's caches."""
 
-from cachesim.engines.mlx_lm.memory_use import conversation_bytes, use
+from cachesim.engines.mlx_lm.memory_use import agent_settings, conversation_bytes, use
 from cachesim.engines.registry import ENGINES, rules_of
 from cachesim.engines.shared.memory_use import MemoryQuestion
 from cachesim.engines.shared.model_sizes import real_model
@@ -34,3 +34,14 @@ def test_running_requests_and_the_cache_count_until_its_limit():
 def test_a_draft_model_runs_alone():
     each = conversation_bytes(real_model("qwen3"), 1000) + conversation_bytes(real_model("gemma-3"), 1000)
     assert parts("qwen3", "gemma-3")["running requests"] == each
+
+
+def test_clients_keep_their_number_of_conversations_or_more_in_the_room_that_is_left():
+    model = real_model("qwen3")
+    each = conversation_bytes(model, 1000)
+    ask = MemoryQuestion(model, ENGINES["mlx_lm"].manual.defaults, rules_of("mlx_lm@0.32.2"), 5 * each, 1000, None)
+    found = [(one["decode_concurrency"], one["prompt_cache_size"], one["prompt_cache_bytes"])
+             for one in agent_settings(ask, 3)]  # fmt: skip
+    assert found == [(running, kept, (5 - running) * each) for running in (3, 1) for kept in (3, 10, 40, 160)]
+    assert {one["prompt_cache_bytes"] for one in agent_settings(ask, 9) if one["decode_concurrency"] == 9} == {1}
+    assert len([*agent_settings(ask, 1)]) == 4

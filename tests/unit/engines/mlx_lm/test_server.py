@@ -8,6 +8,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.base import Request
 from cachesim.engines.chat_template import ChatTemplate
 from cachesim.engines.mlx_lm.events import Removed
+from cachesim.engines.mlx_lm.model_layout import declared
 from cachesim.events import Aborted
 from tests.unit.engines.mlx_lm.serving import burst, chat, inserted, keys, offsets, server, sound, system, text, user
 
@@ -206,3 +207,22 @@ def test_what_is_not_modelled_is_refused(request_, word):
 def test_there_are_no_slots_to_save():
     with pytest.raises(BadInput, match="no slots"):
         server().slot("save", 0)
+
+
+def test_tasks_are_queued_and_then_at_work():
+    srv = server()
+    first, second = (srv.submit(text(*range(start, start + 4))) for start in (1, 11))
+    assert (srv.tasks.queued, srv.tasks.at_work(), srv.tasks.waiting()) == (2, [], [])
+    srv.iterate()
+    assert (srv.tasks.queued, srv.tasks.at_work(), srv.tasks.waiting()) == (0, [first.request, second.request], [])
+    burst(srv)
+    assert (srv.tasks.queued, srv.tasks.at_work()) == (0, []) and first.done and second.done
+
+
+def test_bytes_of_caches_in_use_are_their_declared_sizes():
+    srv = server(model="AAAA")
+    burst(srv, text(*range(1, 9)))
+    layers = [entry.layers for entry in srv.core.cache.lru.entries().values()]
+    each = [srv.core.cache.active_bytes([one]) for one in layers]
+    assert each == [declared(one, srv.core.cache.weights) for one in layers] and min(each) > 0
+    assert srv.core.cache.active_bytes([[], *layers, []]) == sum(each) and srv.core.cache.active_bytes([[]]) == 0

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.chat_template import ChatTemplate
+from cachesim.engines.mlx_lm.model_layout import rows_of
+from cachesim.engines.mlx_lm.request_lifecycle import new_caches
+from cachesim.engines.mlx_lm.snapshot import content
 from cachesim.events import Gained, Release
 from tests.unit.engines.mlx_lm.serving import burst, chat, listened, server, sound, stored, system, text, user
 from tests.unit.engines.restore_points import differences
@@ -93,3 +96,35 @@ def test_looking_changes_nothing():
     burst(srv, text(*range(1, 25)))
     seen = [[(entry.tokens, [part.pos.tolist() for part in entry.rows]) for entry in stored(srv)] for _ in "ab"]
     assert seen[0] == seen[1] != []
+
+
+def test_entries_have_sizes_by_type_and_a_row_without_a_buffer_has_no_rows():
+    srv = server("0.32.2", "AAAA")
+    assert (srv.sizes.stored_sizes(), srv.sizes.stored_bytes(), srv.sizes.uncounted_bytes()) == ([], (0, 0), 0)
+    burst(srv, text(*range(1, 9)))
+    [size] = srv.sizes.stored_sizes()
+    [entry] = srv.core.cache.lru.entries().values()
+    assert (size.kind, size.owner, size.tokens, size.bytes, size.draft_bytes, size.entry_type) == (
+        "entry", -1, 11, entry.nbytes, 0, "assistant")
+    assert srv.sizes.stored_bytes().checkpoints == 0
+    assert srv.sizes.stored_bytes().cache == entry.nbytes + srv.sizes.uncounted_bytes()
+    fresh = new_caches(srv.core)
+    found = content(srv.core, "slot", 0, (1, 2), fresh)
+    assert [len(part.pos) for part in found.rows] == [0] and found.resume == 2
+
+
+def test_a_row_is_busy_until_its_request_ends_and_its_caches_end_with_its_tokens():
+    srv = server("0.32.2", "AAAA")
+    srv.submit(text(*range(1, 9)))
+    srv.iterate()
+    assert [*srv.inspection.occupied_slots()] == [0]
+    row = srv.core.slots[0]
+    row.left = row.caches or new_caches(srv.core)
+    assert srv.inspection.memory_matches(0) is (rows_of(row.left[0]).offset == len(row.tokens))
+    row.tokens = [0] * (int(rows_of(row.left[0]).offset) + 1)
+    assert not srv.inspection.memory_matches(0)
+    row.tokens.pop()
+    assert srv.inspection.memory_matches(0)
+    row.left = []
+    burst(srv)
+    assert [*srv.inspection.occupied_slots()] == []

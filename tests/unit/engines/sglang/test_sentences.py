@@ -36,3 +36,14 @@ def test_a_request_that_waits_for_ever_says_what_it_needs_and_what_is_free(engin
     decided = [event for event in server.log.events if isinstance(event, Decided)]
     texts = [engine.say(event.rule, event.value, event.because) for event in decided]
     assert any(str(text).startswith(said) for text in texts)
+
+
+@pytest.mark.parametrize(("value", "pinned", "parts", "said"), [
+    (None, True, 0, "nothing is loaded from host memory: another load holds the copies"),
+    (None, False, 0, "1 token in host memory are too few to load"),
+    (5, False, 0, "5 tokens in host memory are due to be loaded"),
+    (5, False, 1, "5 tokens and a window or a state in host memory are due to be loaded"),
+    (5, False, 2, "5 tokens and a window and a state in host memory are due to be loaded"),
+])  # fmt: skip
+def test_a_load_says_what_it_loads_or_why_it_does_not(engine, value, pinned, parts, said):
+    assert engine.say("SG-HOST-LOAD-BACK.TEN", value, {"tokens": 1, "pinned": pinned, "parts": parts}) == said

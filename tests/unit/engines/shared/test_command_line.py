@@ -95,3 +95,11 @@ def test_every_spelling_of_an_engine_is_read(engine):
         for word in row.off:
             line = kit.recorded.read([word])
             assert {**line.options, **line.request}[row.name] is False
+
+
+@pytest.mark.parametrize(("options", "by_model"), [
+    ({}, False), ({"spec_type": "none"}, False), ({"spec_type": "ngram-simple"}, False),
+    ({"spec_type": "draft-mtp"}, True), ({"spec_type": "ngram-simple,draft-simple"}, True),
+])  # fmt: skip
+def test_drafts_are_made_by_a_model_if_one_of_their_kinds_is(options, by_model):
+    assert CommandLine(options=options).drafts_by_model is by_model

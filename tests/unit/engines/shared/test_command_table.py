@@ -14,8 +14,10 @@ from cachesim.engines.shared.command_table import (
     NO_EFFECT,
     OPEN,
     OPTION,
+    AllowedSizes,
     CommandTable,
     default_table,
+    json_object,
     read_human_integer,
     read_model_overrides,
     table_rows,
@@ -119,3 +121,18 @@ def test_only_positions_of_a_configuration_may_be_changed() -> None:
     assert read_model_overrides({"rope_scaling": {"factor": 2}}).ignored == ["rope_scaling"]
     assert read_model_overrides({"num_hidden_layers": 2}).refused == ["num_hidden_layers"]
     assert read_model_overrides({"text_config": {"sliding_window": 2}}).refused == ["sliding_window"]
+
+
+def test_allowed_sizes_are_listed_or_multiples() -> None:
+    listed = AllowedSizes("page_size", (32, 64), 64)
+    every = AllowedSizes("block_size", (32, 48), 32, multiples=True)
+    assert (listed.words, every.words) == ("32 or 64", "multiples of 32 or 48")
+    assert [size for size in (16, 32, 48, 64, 96, 100) if listed.allow(size)] == [32, 64]
+    assert [size for size in (16, 32, 48, 64, 96, 100) if every.allow(size)] == [32, 48, 64, 96]
+
+
+@pytest.mark.parametrize("value", [5, [], "{}", None])
+def test_a_json_object_is_no_other_value(value: object) -> None:
+    with pytest.raises(BadInput, match="expected a JSON object, found"):
+        json_object(value)
+    assert json_object({"a": 1}) == {"a": 1}

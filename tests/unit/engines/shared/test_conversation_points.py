@@ -188,3 +188,18 @@ def test_the_checkpoints_of_a_slot_that_has_grown_and_was_touched_are_reported(r
     assert server.changed(replace(slot, rows=None), ALL_TOKENS, grown=True)[1:] == []
     server.points.touch(0, 2)
     assert server.changed(slot, ALL_TOKENS, grown=True)[1:] == [gained(("checkpoint", 0, 1), 3, 1, 3)]
+
+
+def test_restore_points_are_known_without_a_listener_once_they_are_asked_for():
+    """Nothing is reported: the keys follow from what the slots and entries hold then."""
+    server = Server()
+    server.log.listener = None
+    first, second = Checkpoint(3), Checkpoint(5)
+    slot, entry = Held(text(7), checkpoints=[first]), Held(text(9), checkpoints=[second])
+    assert server.changed(slot) == [] == server.stored(entry)
+    assert [key[0] for key in server.points.kept()] == ["checkpoint", "entry", "entry checkpoint"]
+    slot.checkpoints = []
+    server.changed(slot)
+    assert [key[0] for key in server.points.kept()] == ["entry", "entry checkpoint"]
+    server.points.lost(entry, "evicted", "R")
+    assert server.points.kept() == []

@@ -8,7 +8,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
-from cachesim.engines.shared.model_sizes import known_sizes, real_model, sizes_of
+from cachesim.engines.shared.model_sizes import known_sizes, older_model, real_model, sizes_of
 from cachesim.engines.shared.size_formulas import DeclaredSizes, name_with_sizes, split_sizes, states_bytes
 from cachesim.model import parse
 
@@ -185,3 +185,9 @@ def test_the_named_models_have_the_sizes_of_their_config_files():
     found = {name: (sizes_of(name), real_model(name).context) for name in known_sizes()}
     assert {name: (of.layers, of.attention, of.recurrent, of.row, of.state, of.head, context)
             for name, (of, context) in found.items()} == KNOWN  # fmt: skip
+
+
+def test_an_engine_without_chosen_rows_refuses_models_with_them():
+    assert older_model("qwen3.5-4b", "vLLM") == real_model("qwen3.5-4b")
+    with pytest.raises(BadInput, match=r"^vLLM: model 'deepseek-v3\.2' is not simulated: its layers have "):
+        older_model("deepseek-v3.2", "vLLM")

@@ -10,6 +10,8 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.shared.command_table import ParsedArgument, read_model_overrides
 from cachesim.engines.vllm.command_table import (
     COMMAND_TABLE,
+    read_attention_config,
+    read_backend,
     read_kv_transfer_config,
     read_max_model_len,
     read_offloading_size,
@@ -51,7 +53,6 @@ def test_a_key_of_the_connector_must_have_its_type() -> None:
 def test_a_size_of_cpu_memory_leaves_the_number_of_chunks_open() -> None:
     assert read_offloading_size("0").needs == {}
     assert [*read_offloading_size("8").needs] == ["num_cpu_chunks"]
-
 
 
 @pytest.mark.parametrize(("config", "refused"), [
@@ -122,3 +123,23 @@ def test_the_other_readers_of_the_table() -> None:
     inner = read_model_overrides({"text_config": {"rope_theta": 2, "x": 1}, "y": 1})
     assert (inner.ignored, inner.refused) == (["text_config", "rope_theta"], ["y", "x"])
     assert read_model_overrides({"text_config": 3}).ignored == ["text_config"]
+
+
+@pytest.mark.parametrize(("name", "blocks"), [
+    ("FLASHINFER_MLA", 32), ("cpu_attn", 32), ("FlashMLA", 64), ("HPC_ATTN", 64), ("CUTLASS_MLA", 128),
+])  # fmt: skip
+def test_a_backend_of_attention_may_need_longer_blocks(name: str, blocks: int) -> None:
+    [allowed] = read_backend(name).allowed
+    assert read_backend(name) == ParsedArgument(allowed=(allowed,))
+    assert read_attention_config({"backend": name, "use_x": 1}) == ParsedArgument(
+        allowed=(allowed,), ignored=["use_x"])
+    assert [size for size in (16, 32, 64, 96, 128) if allowed.allow(size)] == [
+        size for size in (32, 64, 96, 128) if not size % blocks]
+
+
+def test_another_backend_is_named_as_a_limit() -> None:
+    assert read_backend("Flash_Attn") == ParsedArgument(limits=("Flash_Attn",))
+    assert read_attention_config({"backend": "x"}) == ParsedArgument(limits=("x",), ignored=[])
+    assert read_attention_config({"use_x": 1, "backend": ""}) == ParsedArgument(ignored=["use_x"])
+    with pytest.raises(BadInput, match="expected a JSON object, found 5"):
+        read_attention_config(5)

@@ -57,3 +57,7 @@ def test_the_server_has_the_groups_of_the_real_model_and_takes_a_block_for_each(
 def test_a_line_names_the_groups():
     (said,) = derived_blocks(V0_33_0, options({"real_model": "gemma-3"}))
     assert said == "gemma-3: groups: 1 of attention, 6 of windows, each with its own blocks for up to 4 layers"
+
+
+def test_a_model_without_layers_has_no_group():
+    assert groups_of(real_model("llama-3")._replace(layers=())) == (0, 0, 0, 0)

@@ -98,6 +98,12 @@ def test_the_totals_of_a_log():
     ]
 
 
+def test_the_largest_of_several_block_sizes_is_stated():
+    lines = [line for line in LOG.splitlines() if "1056 tokens" in line]
+    sizes = "\n".join(lines[0].replace("1056", size) for size in ("16", "1056", "544"))
+    assert [total.numbers for total in totals_of(sizes)] == [{"block_size": 1056}]
+
+
 def test_counters_are_compared_between_scrapes():
     one = METRICS.format(queries="8015.0", hits="7168.0")
     assert said(one) == "7,168 of 8,015 looked-up tokens were in the prefix cache, 89.4 % (since the " \

@@ -151,3 +151,20 @@ def test_a_block_of_latent_rows_beside_states_is_a_multiple_of_128(given, block)
     """A state has 3 * 3 * 4096 inputs of 2 bytes and 32 matrices of 128 * 128 numbers of 4 bytes: 2,170,880 bytes; a
     row has 576 numbers. A server logged 1920 for layers of these sizes (vllm-project/vllm#53749)."""
     assert blocks("kimi-linear", **given) == LayerBlocks(block, block, block)
+
+
+@pytest.mark.parametrize(("given", "own", "width"), [
+    ({}, "float32", 4), ({}, "bfloat16", 2), ({}, "", 2), ({"mamba_cache_dtype": "float32"}, "", 4),
+    ({"mamba_ssm_cache_dtype": "bfloat16"}, "float32", 2), ({"mamba_ssm_cache_dtype": "float32"}, "bfloat16", 4),
+])  # fmt: skip
+def test_a_matrix_has_the_type_of_the_flag_or_that_of_the_model(given, own, width):
+    model = real_model("qwen3.5-4b")._replace(state_type=own)
+    layer = model.states[0]
+    windows = layer.conv * (4 if "mamba_cache_dtype" in given else 2)
+    assert state_bytes(layer, model, options(given)) == windows + layer.matrix * width
+
+
+def test_an_unknown_type_of_states_in_a_configuration_is_refused():
+    model = real_model("qwen3.5-4b")._replace(state_type="int3")
+    with pytest.raises(BadInput, match=r"unknown type of states 'int3' \(bfloat16, float16, float32\)"):
+        state_bytes(model.states[0], model, options({}))

@@ -135,3 +135,53 @@ def test_every_branch_behind_a_window_follows_its_block():
     known.gone(0, 0, "evicted", "R")
     assert lengths(known) == []
     assert sorted(known.known) == [0, 1, 3]
+
+
+def test_each_copy_of_a_piece_counts_and_what_is_not_known_does_not():
+    known = points(GroupPieces(ALL, 4))
+    for _ in range(3):
+        gain(known, 0, 4)
+    gain(known, 0, 8)
+    for left in ([4, 8], [4, 8], []):
+        known.gone(0, 0, "evicted", "R")
+        assert lengths(known) == left
+    told = len(known.log.events)
+    known.gone(0, 0, "evicted", "R")
+    known.gone(0, 99, "evicted", "R")
+    assert len(known.log.events) == told and not known.copies
+
+
+def test_a_part_of_a_later_block_needs_the_blocks_before_it():
+    """Hits end at multiples of four tokens, inside blocks of eight tokens."""
+    known = points(GroupPieces(ALL, 8), GroupPieces(STATE, 8))
+    for end in (4, 12):
+        gain(known, 1, end)
+    gain(known, 0, 16)
+    assert lengths(known) == []
+    gain(known, 0, 8)
+    assert lengths(known) == [4, 12]
+    known.gone(0, 3, "evicted", "R")
+    assert lengths(known) == [4]
+    gain(known, 0, 12)
+    assert lengths(known) == [4, 12], "a block may hold the first half only"
+
+
+def test_a_window_has_no_part_of_a_block():
+    known = points(GroupPieces(ALL, 4), GroupPieces(WINDOW, 8, 6))
+    for end in (4, 8, 12):
+        gain(known, 0, end)
+    assert lengths(known) == []
+    gain(known, 1, 8)
+    assert lengths(known) == [8]
+
+
+def test_a_restore_point_begins_after_the_longest_one_before_it():
+    known = points(GroupPieces(ALL, 4), GroupPieces(STATE, 4))
+    for end in (4, 8, 12):
+        gain(known, 0, end)
+    gain(known, 1, 12)
+    gain(known, 1, 4)
+    gain(known, 1, 8)
+    found = [event.point for event in known.log.events if isinstance(event, Gained)]
+    assert [(point.n, point.start, point.tokens, point.after, point.lo, point.hi) for point in found] == [
+        (12, 0, TEXT[:12], None, 12, 12), (4, 0, TEXT[:4], None, 4, 4), (8, 4, TEXT[4:8], ("block", -1, 0), 8, 8)]

@@ -199,3 +199,23 @@ def test_what_the_model_does_not_compute_starts_without_it_only(groups, mode, to
     ENGINE.start(profile, groups, mode, "none")
     with pytest.raises(BadInput, match=told):
         ENGINE.start(profile, groups, mode, "provenance")
+
+
+@pytest.mark.parametrize("groups", ["R6/4", "R6/4 A/8", "A/8 R6/4"])
+def test_reference_windows_are_not_computed(groups):
+    model = "A" * len(groups.split())
+    with pytest.raises(BadInput, match="reference windows"):
+        ENGINE.start("vllm@0.33.0", model, {"kv_groups": groups}, "provenance")
+    assert ENGINE.start("vllm@0.33.0", model, {"kv_groups": groups}, "none").model is None
+
+
+@pytest.mark.parametrize(("model", "mode", "drafts", "refused"), [
+    ("GA", "all", 2, True), ("GA", "align", 2, False), ("GA", "all", 0, False), ("A", "all", 2, False)])
+def test_drafts_with_a_state_for_every_block_are_not_computed(model, mode, drafts, refused):
+    options = {"mamba_cache_mode": mode, "num_speculative_tokens": drafts,
+               "speculative_method": "ngram" if drafts else ""}  # fmt: skip
+    if not refused:
+        assert ENGINE.start("vllm@0.31.0", model, options, "provenance").model is not None
+        return
+    with pytest.raises(BadInput, match="states of drafts with mamba_cache_mode all"):
+        ENGINE.start("vllm@0.31.0", model, options, "provenance")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cachesim.base.errors import Crash
+from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.engines.llama_cpp.events import RowsPurged
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache, BuildTraits, masked_swa
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, AttentionState, StateReadError
-from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, split_simple
+from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, Ubatch, split_simple
 from cachesim.engines.llama_cpp.rules.seq_rm_and_state import keep_window
+from cachesim.model import TokenRun
 from tests.unit.engines.llama_cpp.memory.helpers import World, held
 
 SHAPE = AttentionShape(4, 256)
@@ -257,3 +258,75 @@ def test_bytes_of_an_attention_part(n, streams, size):
 @pytest.mark.parametrize("n, size", [(0, 8), (1, 596), (10, 5384)])
 def test_bytes_with_two_dimensional_positions(n, size):
     assert AttentionShape(2, 256, mrope=True).size(n, 1) == size
+
+
+@pytest.mark.parametrize(("together", "cells", "head"), [(False, [2, 3, 8], 9), (True, [8, 9, 10], 8)])
+def test_a_read_uses_the_first_free_cells_or_adjacent_ones(together, cells, head):
+    """Cells 2, 3, and 8 to 15 are free."""
+    mine = AttentionCache(16, 2, True, 0, (0,), SHAPE, None, lambda event: None, BuildTraits(together=together))
+    fill(mine, 0, 8)
+    mine.seq_rm(0, 2, 4)
+    mine.state_read(1, AttentionState(np.array([0, 1, 2]), {}))
+    table = mine.streams[0]
+    assert (list(table.of(1)), table.head) == (cells, head)
+    mine.check()
+
+
+@pytest.mark.parametrize(("seqs", "reason"), [((1, 0), "streams-out-of-order"), ((0, 2), "streams-with-a-gap"),
+                                              ((0, 1), ""), ((2,), "")])  # fmt: skip
+def test_streams_of_a_micro_batch_must_be_consecutive(seqs, reason):
+    mine = cache(n_seq=3, unified=False)
+    ubatch = Ubatch(tuple(TokenRun(seq, 0, [0]) for seq in seqs), tuple(range(len(seqs))), len(seqs))
+    if not reason:
+        assert [list(cells) for cells in mine.find(ubatch)] == [[0]] * len(seqs)
+        return
+    with pytest.raises(ProcessAborted) as end:
+        mine.find(ubatch)
+    assert end.value.kind == reason
+
+
+@pytest.mark.parametrize(("unified", "held_there", "head", "lengths", "found"), [
+    (True, 4, 4, (3, 3), [range(4, 7), range(7, 10)]), (True, 4, 5, (3, 3), [range(5, 8), range(8, 11)]),
+    (True, 4, 3, (3, 3), None), (True, 4, 10, (6, 3), [range(10, 16), range(16, 19)]), (True, 4, 11, (6, 3), None),
+    (True, 4, 4, (8, 8), [range(4, 12), range(12, 20)]), (True, 4, 4, (8, 9), None),
+    (False, 4, 4, (3, 3), [range(4, 7), range(7, 10)]),
+])  # fmt: skip
+def test_cells_after_all_used_ones_need_no_trial(unified, held_there, head, lengths, found):
+    """``head`` is reset if it exceeds the used cells and twice the tokens of a micro-batch."""
+    mine = cache(size=20, unified=unified)
+    fill(mine, 0, held_there)
+    mine.streams[0].head = head
+    starts = [held_there + sum(lengths[:number]) for number in range(len(lengths))]
+    ubatches = [Ubatch((TokenRun(0, start, [0] * n),), (0,), n) for start, n in zip(starts, lengths, strict=True)]
+    got = mine._cells_after_end(ubatches)
+    assert got == (found and [[cells] for cells in found])
+
+
+def test_streams_of_several_sequences_need_a_trial():
+    mine = cache(unified=False)
+    ubatches = [Ubatch((TokenRun(seq, 0, [0]),), (0,), 1) for seq in (0, 1)]
+    assert mine._cells_after_end(ubatches) is None
+    assert cache()._cells_after_end(ubatches) == [[range(1)], [range(1, 2)]]
+
+
+@pytest.mark.parametrize(("unified", "number"), [(True, 0), (False, 0), (False, 1)])
+def test_every_table_is_checked(unified, number):
+    mine = cache(unified=unified)
+    fill(mine, 0, 3)
+    fill(mine, 1, 3)
+    mine.check()
+    mine.streams[number].used += 1
+    with pytest.raises(Crash, match="are recorded as used"):
+        mine.check()
+
+
+def test_a_window_with_a_gap_is_noticed():
+    mine = cache(n_swa=4)
+    fill(mine, 1, 6)
+    mine.streams[0].remove(1, 4, 5)
+    with pytest.raises(Crash, match=r"window of sequence 1: 5 cells for positions 0 \.\. 5"):
+        mine.check()
+    full = cache()
+    fill(full, 1, 6)
+    full.seq_rm(1, 4, 5)
+    full.check()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+import numpy as np
 import pytest
 
 from cachesim.base.errors import Crash
@@ -236,16 +237,70 @@ def spoil_span(cells):
     cells.extents.span[0] = (0, 2)
 
 
-SPOILS = [spoil_used, spoil_seqs, spoil_pos, spoil_head, spoil_twice, spoil_span, spoil_end, spoil_stretch]
+SPOILS = {
+    spoil_used: "5 KV cells are recorded as used, but 4 hold a token",
+    spoil_seqs: "a KV cell has a position but no sequence, or a sequence but no position",
+    spoil_pos: "4 KV cells are recorded as used, but 5 hold a token", spoil_head: "head -1 lies outside 16 cells",
+    spoil_twice: "sequence 0 holds a position twice", spoil_span: r"sequence 0 spans \(0, 3\), not \(0, 2\)",
+    spoil_end: "KV cells from 3 on are recorded as empty, but one holds a token",
+    spoil_stretch: r"sequence 0 does not lie in cells 1 \.\. 4 in order",
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("spoil", SPOILS)
-def test_check_finds(spoil):
+@pytest.mark.parametrize(("spoil", "message"), SPOILS.items())
+def test_check_finds(spoil, message):
     cells = table(s0=4)
     cells.check()
     spoil(cells)
-    with pytest.raises(Crash):
+    with pytest.raises(Crash, match=f"^{message}"):
         cells.check()
+
+
+@pytest.mark.parametrize("head", [0, 16])
+def test_a_head_at_either_end_of_the_table_is_consistent(head):
+    cells = table(s0=4)
+    cells.head = head
+    cells.check()
+
+
+@pytest.mark.parametrize(("head", "n", "found"), [
+    (0, 1, [2]), (0, 2, [2, 3]), (0, 3, [8, 9, 10]), (3, 1, [3]), (3, 2, [8, 9]), (14, 1, [14]), (15, 2, [2, 3]),
+    (14, 2, [14, 15]), (0, 8, list(range(8, 16))), (0, 9, None), (15, 9, None),
+])  # fmt: skip
+def test_adjacent_free_cells_are_searched_from_head_around_the_ring(head, n, found):
+    """Cells 2, 3, and 8 to 15 are free, the latter beyond the cells that were ever used."""
+    cells = table(s0=8)
+    cells.remove(0, 2, 4)
+    cells.used, cells.head = 16, head                   # as many as if head were never reset
+    got = cells.find_contiguous(n, None)
+    assert (got if got is None else list(got)) == found
+
+
+def test_adjacent_cells_may_be_those_that_a_window_no_longer_reads():
+    cells = table(size=8, s0=8)
+    cells.head = 0
+    assert [cells.find_contiguous(n, window(4)) for n in (1, 5, 6)] == [range(1), range(5), None]
+
+
+@pytest.mark.parametrize(("head", "first"), [(10, 10), (11, 4)])
+def test_the_search_for_adjacent_cells_resets_head_as_the_other_does(head, first):
+    cells = table(s0=4)
+    cells.head = head
+    assert cells.find_contiguous(3, None) == range(first, first + 3)
+
+
+def test_a_set_of_positions_loses_one_that_the_next_cell_leaves():
+    """Until it is removed, or taken again, the span of the sequence is that of the set."""
+    cells = Cells(8, 1, pos_set=True)
+    cells.place(range(4), range(4), 0)
+    cells.move(0, 1, POS_INF, 1)
+    assert (cells.span(0), cells.held(0).tolist()) == ((0, 4), [0, 2, 3, 4])
+    cells.remove(0, 4, POS_INF)
+    assert (cells.span(0), cells.used) == ((0, 0), 3), "the set has lost 2 and 3, and the cells hold them"
+    cells.remove(0, 3, POS_INF)
+    assert (cells.span(0), cells.used) == ((0, 0), 2)
+    cells.place(range(3, 4), range(2, 3), 0)
+    assert cells.span(0) == (0, 2)
 
 
 @pytest.mark.parametrize("stays, found", [(True, [6, 7]), (False, [0, 1])])
@@ -259,3 +314,18 @@ def test_the_repaired_rule_reuses_a_shared_cell_outside_the_windows_of_all_its_s
     assert list(cells.find(2, window(3))) == found
     if not stays:
         assert cells.place(range(2), range(6, 8), 0) == {0: 1, 1: 1}
+
+
+@pytest.mark.parametrize("cells", [[2, 3], [1, 9], [40]])
+def test_cells_that_were_tried_are_put_back_also_beyond_those_that_were_ever_used(cells):
+    """The arrays may end exactly before the cell with the largest number."""
+    held = table(size=1 << 16, s0=4)
+    beyond = len(held.pos)
+    for tried in (cells, [beyond]):
+        before = (held.pos[:4].tolist(), held.used, held.head, held.end)
+        put_back = held.save_at(np.array(tried))
+        held.place(np.array(tried), np.arange(50, 50 + len(tried)), 1)
+        held.head = tried[-1] + 1
+        put_back()
+        assert (held.pos[:4].tolist(), held.used, held.head, held.end) == before
+        held.check()

@@ -108,3 +108,22 @@ def test_a_second_sequence_in_the_batch_changes_nothing_for_the_first(kind, unif
         assert world.context.decode(batch) == OK
         world.memory.check()
     assert alone.context.spoken[6].digest == both.context.spoken[6].digest != both.context.spoken[13].digest
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("n_ubatch", [1, 3, 16])
+def test_hidden_states_are_in_the_order_of_the_batch(kind, n_ubatch):
+    """Micro-batches with tokens of two sequences come in another order than the batch."""
+    world = World(kind, n_seq=2, n_ubatch=n_ubatch)
+    assert world.context.hidden is None
+    batch = DecodeBatch()
+    for seq, n in ((0, 5), (1, 7)):
+        for pos in range(n):
+            batch.add(100 + pos + 50 * seq, pos, seq, True)
+    world.context.decode(batch)
+    hidden = world.context.hidden
+    assert len(hidden.digest) == 12
+    alone = World(kind, n_seq=2, n_ubatch=16)
+    for seq, n, start in ((0, 5, 0), (1, 7, 5)):
+        alone.go(seq, n=n, base=100 + 50 * seq)
+        assert alone.context.hidden.digest.tolist() == hidden.digest[start : start + n].tolist()

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from cachesim.base.errors import BadInput, Crash
-from cachesim.engines.llama_cpp.memory.hybrid_memory import Sizes, pad, window_cells
+from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory, Sizes, pad, window_cells
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
-from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
+from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, DecodeBatch
 from cachesim.events import SeqRm
 from tests.unit.engines.llama_cpp.memory.helpers import KINDS, World, held
 
@@ -236,3 +236,13 @@ def test_sequences_whose_rows_the_next_decode_moves_or_copies_are_pending(unifie
     assert {*world.memory.pending()} == {(1, 1), (2, 1)} | (set() if unified else {(2, 0)})
     world.go(0, base=300)
     assert [*world.memory.pending()] == []
+
+
+@pytest.mark.parametrize(("forgets", "full", "n_swa"), [(True, True, 8), (True, False, 8), (False, True, 0),
+                                                        (False, False, 8)])  # fmt: skip
+def test_a_window_cache_of_full_size_may_keep_every_cell(forgets, full, n_swa):
+    made = Memory(model_kind("W8 A"), Sizes(1, True, 64, 4, full), None, keep=lambda *of: None,
+                  refuses=lambda *of: False, emit=lambda event: None,
+                  traits=BuildTraits(full_forgets=forgets))  # fmt: skip
+    assert (made.parts["swa"].n_swa, made.parts["base"].n_swa) == (n_swa, 0)
+    assert (made.parts["swa"].masked is None) is (n_swa == 0)

@@ -92,6 +92,28 @@ def test_ubatches_in_a_hole_are_not_merged():
     assert merge_ubatches(found, world.memory.parts, None) is None
 
 
+@pytest.mark.parametrize(("n", "planes", "shared", "merged"), [
+    (0, 0, False, True), (5, 0, False, True), (5, 2, False, False), (5, 0, True, False),
+])  # fmt: skip
+def test_ubatches_of_a_hybrid_are_merged_if_their_state_has_a_cell_of_its_own(n, planes, shared, merged):
+    world = World("H", n_seq=2, unified=True)
+    if n:
+        world.go(n=n)
+    if shared:
+        world.memory.seq_cp(0, 1)
+    recr = world.memory.recr
+    recr.n_rs_seq = planes
+    whole = merge_ubatches(cuts(world, 8), world.memory.parts, recr)
+    assert (whole is not None) is merged
+
+
+def test_ubatches_that_do_not_follow_each_other_are_not_merged():
+    world = World("A")
+    first, second, third = cuts(world, 8)
+    assert merge_ubatches([first, third], world.memory.parts, None) is None
+    assert merge_ubatches([second, third], world.memory.parts, None)[0].runs[0].pos0 == 3
+
+
 def test_exact_mode_uses_the_splits_of_the_engine():
     world = World("A")
     batch = DecodeBatch()
@@ -101,3 +123,19 @@ def test_exact_mode_uses_the_splits_of_the_engine():
     world.context.model = type("Exact", (), {"exact": True})()
     assert [*passes, len(world.context._passes(placed))] == [1, 3]
 
+
+
+@pytest.mark.parametrize("hole", [False, True])
+def test_the_cells_of_a_run_are_searched_once_for_all_layers(hole):
+    world = World("A", n_seq=2, unified=True)
+    world.go(0, n=5)
+    world.go(1, n=5)
+    if hole:
+        world.memory.seq_rm(0, 2, 4)
+    batch = DecodeBatch()
+    batch.extend([7, 8], 5, 0)
+    [placed] = world.memory.init_batch(batch, 4)
+    store = world.memory.apply(placed)
+    known = store.positions("base", 0)
+    assert known.tolist() == ([0, 1, 4, 5, 6] if hole else [*range(7)])
+    assert store.positions("base", 0) is known

@@ -11,6 +11,7 @@ from cachesim.engines.llama_cpp.memory.model_layout import draft_kind, model_kin
 from cachesim.engines.llama_cpp.memory.newest_layout import CompressedShape, RingShape, dsv4_shape, memory_class
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, RecurrentShape, StateForm
 from cachesim.engines.llama_cpp.memory.torn_state import StateEnd, torn_at
+from cachesim.engines.shared.size_formulas import HEAD
 from cachesim.model import parse
 from tests.unit.engines.llama_cpp.memory.helpers import World
 
@@ -49,6 +50,8 @@ def test_quantized_rows_have_the_bytes_of_their_types():
     assert kind.attention_shape("base").row_bytes == 32 // 32 * 34 + 128
     assert kind.row_bytes == 256 and replace(kind, own_row=0).row_bytes == 0
     assert replace(kind, own_row=512, types=("q4_0", "q4_0")).attention_shape("base").row_bytes == 2 * 128 // 32 * 18
+    single = replace(model_kind("deepseek32"), types=("q8_0", "f16"))         # a tensor of 48 numbers
+    assert single.attention_shape("base").row_bytes == 48 // 32 * 34
     index = replace(model_kind("I8 I8"), own_row=100)
     assert (index.attention_shape("idx").row_bytes, index.attention_shape("base").row_bytes) == (0, 100)
 
@@ -78,6 +81,16 @@ def test_an_mtp_head_is_an_attention_layer_with_half_the_bytes():
 ])  # fmt: skip
 def test_heads_and_histories_of_recorded_models(name, head, history):
     assert (model_kind(name).head, model_kind(name).history_bytes) == (head, history)
+
+
+@pytest.mark.parametrize(("name", "row", "state", "head"), [
+    ("GGGA@24576/26345472", 24576, 26345472, HEAD), ("qwen35@100/200/64", 100, 200, 64),
+])  # fmt: skip
+def test_a_name_declares_sizes(name, row, state, head):
+    found = model_kind(name)
+    assert (found.name, found.own_row, found.state_bytes, found.head) == (name, row, state, head)
+    plain = model_kind(name.partition("@")[0])
+    assert (found.spec, found.mrope, found.recr) == (plain.spec, plain.mrope, plain.recr)
 
 
 @pytest.mark.parametrize("name", ["", "AQ", "qwen35-", "llama-AA"])

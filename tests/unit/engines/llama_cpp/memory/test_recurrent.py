@@ -253,3 +253,49 @@ def test_only_the_removal_of_all_positions_forgets_a_rollback(seq, p0, p1, rs_id
     memory.rs_idx = [5] * 3
     memory.seq_rm(seq, p0, p1)
     assert memory.rs_idx == rs_idx
+
+
+def test_a_sequence_beyond_the_cells_is_absent():
+    mine = Recurrent()
+    mine.go((0, 0, 2), (1, 0, 3), (2, 0, 4))
+    assert [mine.pos_max(seq) for seq in (-1, 0, 1, 2, 3)] == [-1, 1, 2, 3, -1]
+    assert mine.cell(3) is None and mine.cell(-1) is None
+
+
+def test_the_search_begins_at_the_first_cell_that_was_freed():
+    mine = Recurrent(4)
+    mine.go((0, 0, 2), (1, 0, 3), (2, 0, 4))
+    for left, (seq, before, head) in zip((2, 1, 0), ((2, 3, 2), (0, 3, 0), (1, 0, 0)), strict=True):
+        mine.meta.head = before
+        assert mine.seq_rm(seq, 0, POS_INF)
+        assert (mine.meta.head, mine.meta.used) == (head, left)
+    mine.check()
+
+
+@pytest.mark.parametrize(("kept", "head"), [(0, 1), (1, 0), (2, 0)])
+def test_a_kept_sequence_leaves_the_first_other_cell_to_the_search(kept, head):
+    mine = Recurrent()
+    mine.go((0, 0, 2), (1, 0, 3), (2, 0, 4))
+    mine.meta.head = 3
+    mine.seq_keep(kept)
+    assert (mine.meta.head, mine.meta.used) == (head, 1)
+    assert [mine.pos_max(seq) for seq in range(3)] == [seq + 1 if seq == kept else -1 for seq in range(3)]
+    mine.check()
+
+
+@pytest.mark.parametrize(("seq", "p0", "p1", "delta", "pos"), [
+    (0, 0, -1, 5, 6), (0, 1, 2, 5, 6), (0, 2, -1, 5, 1), (0, -3, 1, 5, 1), (0, -3, 2, -1, 0), (1, 0, -1, 5, 1)])
+def test_a_shift_moves_the_position_of_its_sequence(seq, p0, p1, delta, pos):
+    mine = Recurrent()
+    mine.go((0, 0, 2))
+    mine.seq_add(seq, p0, p1, delta)
+    assert mine.pos_max(0) == pos
+
+
+@pytest.mark.parametrize(("p0", "p1", "d", "pos"), [(0, -1, 2, 3), (0, -1, 1, 7), (7, 8, 3, 2), (8, -1, 2, 7),
+                                                    (-1, 7, 2, 7)])  # fmt: skip
+def test_a_division_rounds_the_position_down(p0, p1, d, pos):
+    mine = Recurrent()
+    mine.go((0, 0, 8))
+    mine.seq_div(0, p0, p1, d)
+    assert mine.pos_max(0) == pos

@@ -129,6 +129,16 @@ def test_spacing(have, min_step, gone):
     assert make.space_none([ckpt(*c) for c in have], 9, min_step).value == ()
 
 
+@pytest.mark.parametrize(("have", "min_step", "limit", "gone"), [
+    ([(7, 1), (47, 1), (54, 1)], 8192, 9, ()), ([(7, 1), (47, 1), (54, 1)], 8192, 4, (1,)),
+    ([(7, 1), (47, 1), (54, 1)], 8192, 3, (1, 2)), ([(7, 1), (47, 9), (54, 1)], 8192, 3, (2,)),
+    ([(1, 1), (74, 1)], 64, 1, ()), ([(10, 1), (74, 1)], 64, 3, (1,)), ([(10, 1), (74, 1)], 64, 4, ()),
+    ([(10, 1), (75, 1)], 64, 1, ()), ([(10, 1), (20, 1), (75, 1)], 64, 1, (1,)), ([(0, 1), (5, 1)], 5, 1, (1,)),
+])  # fmt: skip
+def test_spacing_while_a_new_checkpoint_would_reach_the_limit(have, min_step, limit, gone):
+    assert make.space_when_full([ckpt(*c) for c in have], 9, min_step, limit).value == gone
+
+
 @pytest.mark.parametrize("n, limit, gone", [(0, 3, ()), (2, 3, ()), (3, 3, (0,)), (5, 3, (0, 1, 2)), (1, 1, (0,))])
 def test_limit_drops_the_oldest_until_a_new_checkpoint_fits(n, limit, gone):
     assert make.limit_oldest([ckpt(10 * i) for i in range(n)], limit).value == gone

@@ -12,6 +12,7 @@ from cachesim.engines.llama_cpp.rules.prompt_cache import (
     Limits,
     admit_any,
     admit_strict,
+    ask_if_held,
     clone_entry,
     evict_spare_one,
     evict_strict,
@@ -143,3 +144,8 @@ def test_before_25070_one_entry_always_stays():
     assert evict_spare_one([101, 102], [10, 10], Limits(100, 0)).value.for_size == 1
     assert evict_spare_one([10], [501], Limits(0, 500)).value == Eviction(0, 0, 500)
     assert evict_spare_one([10, 10], [501, 501], Limits(0, 500)).value == Eviction(0, 1, 500)
+
+
+@pytest.mark.parametrize("held", [0, 1, 2])
+def test_before_20993_an_empty_slot_asks_the_prompt_cache_nothing(held):
+    assert ask_if_held(held).value is (held > 0)

@@ -87,6 +87,15 @@ def test_joining_pads_the_side_without_states(rules):
     assert batch.left_padding.tolist() == [0, 0, 0]
 
 
+@pytest.mark.parametrize(("rules", "joined"), [(AT_D78BF58E, [2, 1, 3]), (AT_0_32_2, [2, 1, 3])])
+def test_joining_keeps_the_lengths_of_both_sides(rules, joined):
+    batch, more = held([[1, 2]], rules=rules), held([[3, 4], [5, 6]], rules=rules)
+    batch.prepare(lengths=[2])
+    more.prepare(lengths=[1, 3])
+    batch.extend(more)
+    assert (batch.lengths.tolist(), batch.left_padding) == (joined, None)
+
+
 def test_before_1169_joining_with_nothing_gives_too_few_rows():
     batch, more = held([[1, 2]], rules=AT_M1072), ArraysCache.merge([ArraysCache(1, rules=AT_M1072)] * 2)
     batch.extend(more)

@@ -127,3 +127,17 @@ def test_going_back_moves_all_rows():
     cache = merged(2, 4)
     assert cache.trim(3) == 3
     assert (cache._idx, cache.offset.tolist(), cache.left_padding.tolist()) == (1, [-1, 1], [2, 0])
+
+
+def test_a_batch_can_be_trimmed_and_empty_ones_make_an_empty_batch():
+    assert merged(2, 4).is_trimmable()
+    empty = merged(0, 0)
+    assert (empty.keys, empty.left_padding.tolist(), empty.offset.tolist()) == (None, [0, 0], [0, 0])
+
+
+def test_rows_without_padding_keep_their_columns_when_others_leave():
+    cache = merged(2, 4, 3)
+    cache.filter([0, 1])
+    assert (cache.left_padding.tolist(), columns(cache)) == ([2, 0], [[0, 0, 1, 2], [101, 102, 103, 104]])
+    cache.filter([0])
+    assert (cache.left_padding.tolist(), columns(cache)) == ([0], [1, 2])

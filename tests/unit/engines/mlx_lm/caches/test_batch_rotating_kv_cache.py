@@ -197,3 +197,20 @@ def test_a_long_buffer_is_cut_before_a_single_token_is_stored():
     assert columns(cache) == [[7, 4, 5, 6], [107, 104, 105, 106]]
     assert (cache.rotated, cache._idx, cache.offset.tolist()) == (True, 1, [7, 6])
     assert told(cache.extract(1).keys) == [104, 105, 106, 107]
+
+
+def test_a_row_that_is_taken_out_follows_the_rules_of_its_batch():
+    for rules in (AT_M1072, AT_PR999, AT_0_32_2):
+        assert RotatingKVCache.merge([ring(1, 3, rules=rules)]).extract(0).rules is rules
+
+
+def test_padding_behind_rows_is_moved_once():
+    cache = RotatingKVCache.merge([ring(1, 3), ring(101, 103)])
+    cache.prepare(lengths=[1, 3], right_padding=[2, 0])
+    feed(cache, [4, 0, 0], [104, 105, 106])
+    for _ in range(2):
+        cache.finalize()
+        assert [told(cache.extract(row).keys) for row in (0, 1)] == [[1, 2, 3, 4], [101, 102, 103, 104, 105, 106]]
+    feed(cache, [5], [107])
+    cache.finalize()
+    assert (told(cache.extract(0).keys)[-1], cache.offset.tolist()) == (5, [5, 7])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -18,6 +18,7 @@ from cachesim.engines.mlx_lm.caches import (
     make_prompt_cache,
     trim_prompt_cache,
 )
+from cachesim.engines.mlx_lm.caches.rule_table import AT_D78BF58E
 from cachesim.engines.rule import RULES
 from tests.unit.engines.mlx_lm.rows import feed, filled, told
 
@@ -104,8 +105,18 @@ def test_a_saved_list_is_restored_child_by_child():
     again = CacheList.from_state(cache.state, cache.meta_state)
     assert [type(child).__name__ for child in again.caches] == ["KVCache", "RotatingKVCache"]
     assert (again[1].max_size, again.size()) == (8, 5)
+    rules = replace(AT_D78BF58E)
+    ruled = CacheList.from_state(cache.state, cache.meta_state, rules=rules)
+    assert all(child.rules is rules for child in (ruled, *ruled.caches))
 
 
 def test_a_list_can_be_trimmed_later_if_every_child_can():
     cache = CacheList(filled(KVCache(), 1, 5), filled(RotatingKVCache(8), 1, 5))
     assert (cache.trimmable_after(2), cache.trimmable_after(3)) == (True, False)
+
+
+@pytest.mark.parametrize("rules", TABLES)
+def test_a_merged_list_and_its_rows_follow_the_rules_of_the_first(rules):
+    layers = [CacheList(filled(KVCache(rules=rules), 1, 3), rules=rules) for _ in range(2)]
+    batch = CacheList.merge(layers)
+    assert batch.rules is rules and batch.extract(1).rules is rules

@@ -134,3 +134,12 @@ def test_unused_columns_are_no_part_of_the_order():
     feed(ring, [2])
     assert told(ring.temporal(ring.pair()[0])) == [1, 2]
     assert told(ring.temporal(ring.pair()[1])) == [1, 2]
+
+
+def test_a_ring_that_gets_a_state_knows_no_trims_of_its_own():
+    """All tokens that the offset counts are then in the ring."""
+    ring = filled(RotatingKVCache(8), 1, 6)
+    ring._gone = 3
+    whole = filled(RotatingKVCache(8), 1, 4)
+    ring.set_whole_state([getattr(whole, name) for name in RotatingKVCache.WHOLE])
+    assert ring._gone == 0

@@ -101,3 +101,40 @@ def test_no_slot_that_is_not_taken_ends_the_step(size, state):
     adder = adder_of(cache)
     adder.cur_rem_token_offset = 32
     assert adder.budget_state() == state
+
+
+@pytest.mark.parametrize(("offset", "fits"), [(61, 0), (60, 0), (59, 1), (55, 5), (40, 16)])
+def test_a_chunk_of_a_model_with_windows_waits_without_room_for_a_page_beyond_it(offset, fits):
+    """The window has 64 slots, of which other requests reserve ``offset``; a page has four."""
+    cache, _ = make_cache("W8 A", size=64, page_size=4, chunked_prefill_size=16)
+    adder = adder_of(cache)
+    adder.rem_swa_token_offset = offset
+    req = make_req(0, TEXT)
+    req.extend_end = req.prefix_len = 8
+    adder.add_chunked_req(req, None)
+    decided = [(event.rule, event.value, event.because) for event in cache.log.events if event.ev == "decided"]
+    assert [one.rid for one in adder.can_run_list] == ([0] if fits else [])
+    assert req.extend_end == 8 + fits
+    assert [value for _, value, _ in decided] == ([] if fits else [0])
+    if not fits:
+        assert decided[0][2] == {"left": 32, "total": 64, "window": 64 - offset}
+
+
+def test_admission_knows_what_a_request_needs():
+    cache, _ = make_cache("W8 A", size=64, page_size=4, chunked_prefill_size=16)
+    adder = adder_of(cache)
+    req = make_req(0, TEXT[:20], answer=9)
+    req.host_hit_length, req.swa_host_hit_length = 12, 8
+    ask = adder._candidate(req, False)
+    assert (ask.n, ask.hit, ask.answer, ask.first, ask.chunked) == (20, 0, 9, True, False)
+    assert (ask.loads, ask.window_loads) == (12, 8)
+    assert (ask.input, ask.chunk, ask.total, ask.window) == (adder.rem_input_tokens, 16, 64, 64)
+    assert (ask.size, ask.width, ask.page) == (64, cache.context.swa_retain_window, 4)
+    adder.can_run_list.append(req)
+    assert not adder._candidate(req, False).first
+
+
+def test_admission_does_not_ask_for_windows_of_a_model_without_them():
+    cache, _ = make_cache(size=64)
+    ask = adder_of(cache)._candidate(make_req(0, TEXT[:20]), False)
+    assert (ask.window, ask.size, ask.loads, ask.window_loads) == (None, 0, 0, 0)

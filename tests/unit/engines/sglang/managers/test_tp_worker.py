@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.base import Request
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import MAMBA
 from cachesim.oracle.cold_run import cold
 from tests.unit.engines.sglang import conversations
 from tests.unit.engines.sglang.conversations import P, Q, server
@@ -74,3 +75,25 @@ def test_a_conversation_is_computed_like_single_requests(conversation, monkeypat
         first = req.num_input_tokens - 1
         assert at == [*range(first, first + len(at))] and len(at) >= len(answer.tokens)
     srv.inspection.check()
+
+
+@pytest.mark.parametrize(("model", "layers", "rows"), [
+    ("A", 1, 40 * 40 // 300 + 41 // 300 + 42 // 300), ("AA", 2, 2 * 40 * 40 // 300), ("W8 A", 2, (1600 + 320) // 300),
+])  # fmt: skip
+def test_a_pass_costs_its_tokens_and_the_rows_that_it_reads(model, layers, rows):
+    """A prompt of 40 tokens, and two more passes of a token each: in exact mode a token costs a unit in a layer, a pass
+    ten, and 300 rows one."""
+    srv = server(model, mode="exact", chunked_prefill_size=64, disable_overlap_schedule=True)
+    srv.complete(Request(P, 3))
+    assert (srv.log.spent, srv.log.passes) == (42, 3)
+    assert srv.log.exact == layers * (42 + 10 * 3) + rows
+
+
+def test_states_in_a_slot_are_those_of_the_layers_with_states():
+    srv = server("GAGA", mode="provenance", mamba_radix_cache_strategy="no_buffer", disable_overlap_schedule=True)
+    srv.complete(Request(P, 1))
+    worker = srv.scheduler.tp_worker
+    node = next(node for node in srv.scheduler.tree_cache.tree_core.nodes() if node.value[MAMBA] is not None)
+    found = worker.read_states(node.value[MAMBA])
+    assert [*found] == [0, 2] and all(state is not None for state in found.values())
+    assert worker.states_by_layer({2: found[2]}) == {0: None, 2: found[2]}

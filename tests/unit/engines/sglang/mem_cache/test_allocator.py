@@ -35,6 +35,14 @@ def test_window_slots_are_freed_once():
     assert not kv.full_to_swa_index_mapping[slots].any()
 
 
+def test_slots_without_window_slots_may_be_the_first_of_all():
+    kv = SWATokenToKVPoolAllocator(8, 6, 1)
+    slots = kv.alloc_full(3)
+    assert slots.tolist() == [1, 2, 3] and kv.full_to_swa_index_mapping[slots].tolist() == [0, 0, 0]
+    assert (kv.full_available_size(), kv.swa_available_size()) == (5, 6)
+    assert kv.alloc_full(0).tolist() == []
+
+
 def test_window_slots_move_to_kept_slots():
     kv = SWATokenToKVPoolAllocator(8, 8, 1)
     old, fresh = kv.alloc_extend(-1, 0, 2), kv.alloc_extend(-1, 0, 2)

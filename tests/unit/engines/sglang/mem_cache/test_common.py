@@ -2,9 +2,12 @@
 
 import pytest
 
-from cachesim.engines.sglang.mem_cache.allocation import alloc_for_extend
-from cachesim.engines.sglang.mem_cache.common import match_kv_cache, release_kv_cache
-from tests.unit.engines.sglang.trees import insert, make_cache, make_req
+from cachesim.base.errors import ProcessAborted
+from cachesim.engines.sglang.mem_cache.allocation import alloc_for_extend, alloc_token_slots
+from cachesim.engines.sglang.mem_cache.common import checkpoint_kv_cache, match_kv_cache, release_kv_cache
+from cachesim.engines.sglang.profiles import PROFILES
+from cachesim.engines.sglang.rules.reported import EndingRequest
+from tests.unit.engines.sglang.trees import NEW, insert, make_cache, make_req
 
 TEXT = tuple(range(100, 140))
 
@@ -60,3 +63,35 @@ def test_a_node_without_a_free_slot_gives_its_own_state_up():
     req = make_req(0, TEXT[:12])
     match_kv_cache(req, cache, req.seqlen - 1, cow_mamba=True)
     assert req.kv.mamba_pool_idx == 0 and req.kv.mamba_cow_src_index == 1
+
+
+@pytest.mark.parametrize(("is_answered", "stop"), [(False, 12), (True, 10)])
+def test_a_request_ends_with_its_answer_or_with_what_it_computed(is_answered, stop):
+    """The prompt has eight tokens and the answer two; two more were computed, such as drafts after its end."""
+    asked = []
+    cache, pools = make_cache(rules=NEW.changed({"owned_tokens": lambda ask: asked.append(ask) or ask.n}))
+    insert(cache, pools, TEXT[:4])
+    req = make_req(0, TEXT[:8])
+    start(cache, req)
+    req.fill_ids.extend(TEXT[8:10])
+    req.task.answer.predicted_n = 2
+    alloc_token_slots(req, cache, 12)
+    req.kv.kv_committed_len = 12
+    req.is_answered = is_answered
+    release_kv_cache(req, cache, checkpoint=True)
+    assert asked == [EndingRequest(12, prompt=8, stop=stop, published=4, strips=False)]
+
+
+@pytest.mark.parametrize("build", ["0.5.23", "0.5.20"])
+def test_a_running_request_holds_the_end_of_what_it_published(build):
+    """0.5.20 matches the text again."""
+    cache, pools = make_cache(rules=PROFILES[f"sglang@{build}"], page_size=4)
+    insert(cache, pools, TEXT[:8])
+    req = make_req(0, TEXT[:15])
+    start(cache, req)
+    checkpoint_kv_cache(req, cache)
+    assert (req.last_node.end, req.kv.cache_protected_len, req.prefix_len) == (12, 12, 15)
+    assert req.lock.node is req.last_node
+    req.kv.cache_protected_len = 16
+    with pytest.raises(ProcessAborted, match="cache_protected_len=16, page_aligned_len=12"):
+        cache.checkpoint_into_tree(req, 15)

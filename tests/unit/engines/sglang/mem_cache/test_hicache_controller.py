@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from cachesim.engines.rule import Decision
-from cachesim.engines.sglang.mem_cache.hicache_controller import HiCacheController, OngoingLoadBack
+from cachesim.engines.sglang.mem_cache.base_prefix_cache import EvictParams
+from cachesim.engines.sglang.mem_cache.hicache_controller import HiCacheController, OngoingLoadBack, PoolTransfer
 from cachesim.engines.sglang.mem_cache.pool_host import HostKVCache
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL
 from cachesim.engines.sglang.profiles import PROFILES
@@ -30,6 +31,7 @@ class Host:
 
     def __init__(self, rows, policy=THROUGH):
         cache, self.pools = make_cache(rules=RULES, size=20, hicache_write_policy=policy)
+        self.cache = cache
         self.tree = cache.tree_core
         self.controller = HiCacheController(cache.context, self.tree, {FULL: HostKVCache(10, 1, rows, [0])})
         self.add(self.tree.root_node, (1, 2, 3, 4))
@@ -189,3 +191,59 @@ def test_an_inner_node_is_copied_after_copies_made_room(rows, room, evicted, mon
     monkeypatch.setattr(host.tree.full, "unbacked_nodes", lambda one: [one])
     host.controller.backup_inside(node, FULL)
     assert (asked, copied) == (evicted, [node])
+
+
+def evicting(rows, policy):
+    """Return a host whose cache evicts leaves to it."""
+    host = Host(rows, policy)
+    host.cache.cache_controller = host.controller
+    return host
+
+
+@pytest.mark.parametrize(("policy", "stays"), [(BACK, True), (THROUGH, False)])
+def test_a_leaf_without_a_copy_is_copied_or_deleted_when_it_leaves_the_device(rows, policy, stays):
+    host = evicting(rows, policy)
+    one, two, three = host.nodes()
+    assert host.cache.evict(EvictParams(3)) == [3, 0, 0]
+    assert (two in host.nodes(), two.backuped, two.evicted) == (stays, stays, True)
+    assert not three.evicted and not one.evicted
+    host.tree.check()
+
+
+@pytest.mark.parametrize("policy", [BACK, THROUGH])
+def test_a_leaf_with_a_copy_is_demoted(rows, policy):
+    host = evicting(rows, policy)
+    one, two, three = host.nodes()
+    host.back_up(one, two)
+    assert host.cache.evict(EvictParams(2)) == [3, 0, 0]
+    assert (two in host.nodes(), two.backuped, two.evicted, three.evicted) == (True, True, True, False)
+    host.tree.check()
+
+
+def test_a_leaf_without_room_for_its_copy_is_removed_unless_it_is_in_use(rows, monkeypatch):
+    host = evicting(rows, BACK)
+    _, two, three = host.nodes()
+    monkeypatch.setattr(host.controller, "backup_for_write_back", lambda node: False)
+    two.write_through_pending = True
+    assert host.cache.evict(EvictParams(3)) == [3, 0, 0]
+    assert two in host.nodes() and three not in host.nodes(), "the older one is being written"
+    two.write_through_pending = False
+    host.tree.check()
+    assert host.cache.evict(EvictParams(3)) == [3, 0, 0] and two not in host.nodes()
+    host.tree.check()
+
+
+@pytest.mark.parametrize(("free", "n", "made"), [(9, 4, []), (3, 4, None), (4, 4, [])])
+def test_a_load_takes_slots_or_gives_those_of_its_earlier_parts_back(rows, free, n, made):
+    """Rows of full attention get room from the caller; of other parts the controller asks for it."""
+    host = Host(rows, BACK)
+    one = host.nodes()[0]
+    host.back_up(one)
+    component = host.tree.full
+    while component.available_size() > free:
+        take(host.pools, 1)
+    asked = []
+    part = PoolTransfer(FULL, [one])
+    found = host.controller.load([part], lambda *room: asked.append(room))
+    assert asked == [] and (found is None) is (made is None)
+    assert component.available_size() == (free if made is None else free - n)

@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 
-from cachesim.base.errors import ProcessAborted
+from cachesim.base.errors import NotInBuild, ProcessAborted
 from cachesim.engines.sglang.mem_cache.base_prefix_cache import EvictParams, InsertParams
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, SWA
 from cachesim.engines.sglang.profiles import PROFILES
@@ -234,3 +234,44 @@ def test_leaves_stay_in_order_after_many_uses():
     assert len(one.tree.evictable_device_leaves.heap) < 100
     gone = [one.evict(1, 0, 0) and [node.key for node in one.nodes()] for _ in range(3)]
     assert [len(keys) for keys in gone] == [2, 1, 0] and gone[1] == [tuple(map(ord, "xyz"))]
+
+
+@pytest.mark.parametrize(("build", "hit"), [("0.5.23", 0), ("before-17061", 8)])
+def test_a_match_over_a_tombstone_has_nothing_in_host_memory(build, hit):
+    """Before #17061 a run shorter than the window goes on behind a tombstone, whose window is nowhere."""
+    one = Cache(WITH_WINDOW, 4, PROFILES[f"sglang@{build}"])
+    nodes = [one.insert(text).last_device_node for text in ("ab", "abcd", "abcdef", "abcdefgh")]
+    for dead in nodes[::2]:
+        one.tree.evict_component(dead, SWA, "")
+    found = one.match("abcdefgh")
+    assert (found.found.hit, found.swa_host_hit_length, found.mamba_host_hit_length) == (hit, 0, 0)
+
+
+def test_host_memory_of_older_releases_has_rows_of_full_attention_only():
+    for model in ("GA", "W4 A"):
+        with pytest.raises(NotInBuild, match="HiCache for windows and states is not modelled"):
+            make_cache(model, OLD, enable_hierarchical_cache=True)
+        assert make_cache(model, NEW, enable_hierarchical_cache=True)[0].cache_controller is not None
+    assert make_cache("A", OLD, enable_hierarchical_cache=True)[0].load_back is not None
+    assert make_cache("A", NEW)[0].load_back is None
+
+
+@pytest.mark.parametrize(("model", "exists"), [(FULL_ONLY, None), (WITH_STATES, True)])
+def test_nothing_is_inserted_of_a_text_without_a_whole_page(model, exists):
+    one = Cache(model)
+    found = one.cache.insert(InsertParams(key=(1, 2), extra_key="", limit=0, value=take(one.pools, 2), text=(1, 2),
+                                          priority=3))  # fmt: skip
+    assert found == (one.tree.root_node, 0, exists) and one.nodes() == []
+    assert one.tree.root_node.priority == 3
+
+
+def test_a_slot_for_a_state_is_evicted_or_the_process_ends():
+    one = Cache(WITH_STATES, states=4)
+    one.insert("ab", state=True)
+    allocator = one.pools.req_to_token_pool.mamba_allocator
+    while allocator.available_size():
+        allocator.alloc()
+    assert one.cache.alloc_mamba_slot() == 1, "the slot of the node"
+    assert one.nodes() == []
+    with pytest.raises(ProcessAborted, match="Can not alloc mamba cache"):
+        one.cache.alloc_mamba_slot()

@@ -150,3 +150,20 @@ def test_a_key_of_one_block_is_forgotten_with_it():
     blocks.insert(9, 4)
     blocks.pop(9, 4)
     assert blocks.get_one_block(9) is None and len(blocks) == 0
+
+
+def test_a_pool_works_without_anyone_to_report_to(pool):
+    pool.reporter = None
+    [block, copy] = pool.get_new_blocks(2)
+    cache(pool, [block], [7])
+    pool.cache_partial_block(request(7, 8), block, 8, kv_cache_group_id=1)
+    pool.move_block_hashes(block, copy)
+    assert pool.get_cached_block(8, (1,)) == [copy] and pool.keys_of(block) == []
+    pool.free_blocks([block, copy])
+    pool.remove_cached_block_hashes(copy, EVICTED)
+    assert pool.get_cached_block(8, (1,)) is None
+    cache(pool, [block], [9])
+    assert pool.reset_prefix_cache() and pool.keys_of(block) == []
+    told = len(pool.seen)
+    pool.free_blocks([0]), pool.touch([0])
+    assert len(pool.seen) == told, "the null block has no users"

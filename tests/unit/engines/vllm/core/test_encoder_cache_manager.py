@@ -89,3 +89,19 @@ def test_images_make_room_in_the_order_in_which_they_became_free():
     assert cache.can_allocate(D, 4, 0) and [*cache.cached] == [0, 2] and cache.num_free_slots == 4
     assert cache.can_allocate(D, 4, 4) and [*cache.cached] == [2] and cache.num_free_slots == 8
     assert not cache.can_allocate(D, 4, 5) and not cache.can_allocate(D, 3, 0)
+
+
+def test_an_image_that_is_used_again_cannot_make_room():
+    cache = EncoderCacheManager(9, V0_33_0, 0)
+    cache.allocate(FIRST, A)
+    cache.free(FIRST)
+    assert (cache.num_free_slots, cache.num_freeable_slots, cache.freeable) == (5, 9, {A.identifier: 4})
+    assert cache.check_and_update_cache(SECOND, A)
+    assert (cache.num_free_slots, cache.num_freeable_slots, cache.freeable) == (5, 5, {})
+    assert cache.check_and_update_cache(FIRST, A), "a second user changes no places"
+    assert (cache.num_free_slots, cache.num_freeable_slots, cache.freeable) == (5, 5, {})
+    assert cache.can_allocate(B, 9, 1) and not cache.can_allocate(B, 9, 2)
+    cache.free(SECOND)
+    assert (cache.num_freeable_slots, cache.freeable) == (5, {})
+    cache.free(FIRST)
+    assert (cache.num_freeable_slots, cache.freeable) == (9, {A.identifier: 4})

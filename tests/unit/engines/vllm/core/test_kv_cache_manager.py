@@ -8,6 +8,7 @@ from cachesim.engines.base import Request
 from cachesim.engines.vllm import ENGINE
 from cachesim.engines.vllm.core import kv_cache_coordinator as coordinator
 from cachesim.engines.vllm.core import single_type_kv_cache_manager as single
+from cachesim.engines.vllm.core.block_pool import EngineCoreDied
 
 NEW = "vllm@0.33.0"
 
@@ -202,3 +203,36 @@ def test_lookahead_ends_at_the_longest_sequence():
         [*range(1, 9)]]
     request.num_computed_tokens = 25
     assert manager.allocate_slots(request, 5, num_lookahead_tokens=9) == [[]]
+
+
+@pytest.mark.parametrize(("build", "tokens", "promised", "waits"), [
+    (NEW, 6, True, False), (f"{NEW}-repaired", 6, True, True), (f"{NEW}-repaired", 8, True, False),
+    (f"{NEW}-repaired", 6, False, False),
+])  # fmt: skip
+def test_a_request_that_waits_for_a_block_of_this_step_needs_more_blocks_than_there_are(build, tokens, promised, waits):
+    """The repaired rules let it wait for a block of which it uses a part: the copy would be made before the step."""
+    server = ENGINE.start(build, "A", {"block_size": 4}, "none")
+    manager = server.scheduler.kv_cache_manager
+    first, second = received(server, range(8), range(8))
+    manager.new_step_starts()
+    manager.allocate_slots(first, 8, manager.empty_kv_cache_blocks)
+    [group] = manager.coordinator.single_type_managers
+    if not promised:
+        group.cached_blocks_this_step.clear()
+    needed = group.get_num_blocks_to_allocate(
+        second, 9, manager.get_block_ids(first.request_id)[0], total_computed_tokens=tokens,
+        num_local_computed_tokens=tokens, num_tokens_main_model=9)
+    assert (needed == manager.block_pool.num_gpu_blocks + 1) is waits
+
+
+def test_a_lookup_beyond_the_known_hashes_ends_the_process():
+    server, manager = started()
+    [request] = received(server, range(8))
+    [group] = manager.coordinator.single_type_managers
+
+    def beyond(ask):
+        return ask.hashes[99] if hasattr(ask, "hashes") else ()[0]
+
+    group.find_rule = beyond
+    with pytest.raises(EngineCoreDied, match="IndexError: list index out of range"):
+        group.find_longest_cache_hit(request, 8, (0,), drop_eagle_block=False)

@@ -15,9 +15,9 @@ from cachesim.engines.vllm.rules.offload import DraftStep
 NEW = "vllm@0.33.0"
 
 
-def started(*prompts, n=4, fields=({},), **flags):
+def started(*prompts, n=4, fields=({},), model="A", **flags):
     """Return the scheduler of a server that received prompts, and the server."""
-    server = ENGINE.start(NEW, "A", {"block_size": 4, **flags}, "none")
+    server = ENGINE.start(NEW, model, {"block_size": 4, **flags}, "none")
     for number, prompt in enumerate(prompts):
         extra = fields[number % len(fields)]
         server.submit(Request(tuple(prompt), n, forced=(7,) * n, extra=extra))
@@ -151,3 +151,49 @@ def test_a_client_that_leaves_while_its_chunks_are_loaded_keeps_their_blocks_unt
     scheduler.update_connector_output([])
     scheduler.finish_request(request)
     assert request.status == RequestStatus.FINISHED_ABORTED and not scheduler.finished_recving
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.parametrize(("fields", "said", "positions"), [
+    ({"eog": (8,)}, [7, 8], [4, 5]), ({"eog": (9,)}, [7, 8, 9], [4, 5, 6]), ({}, [7, 8, 9, 5], [4, 5, 6, 7])])
+def test_an_answer_that_ends_within_right_drafts_has_an_output_for_each_of_its_tokens(overlap, fields, said, positions):
+    """The step after the prompt has three right drafts, and outputs for all of them."""
+    drafts = {"num_speculative_tokens": 3, "speculative_method": "ngram"}
+    server = ENGINE.start(NEW, "A", {"block_size": 4, "async_scheduling": overlap, **drafts}, "provenance")
+    answer = server.complete(Request(tuple(range(5)), 4, forced=(7, 8, 9, 5), draft_else=3, **fields))
+    assert (answer.tokens, [output.pos for output in answer.outputs]) == (said, positions)
+
+
+def test_a_request_waits_for_a_state_that_the_step_computes():
+    """Both prompts are equal. The second one finds 16 tokens, whose state is computed by the step of the first."""
+    _, server = started(range(20), range(20), model="GA")
+    steps = [step(server) for _ in range(3)]
+    assert [output.num_scheduled_tokens for output in steps] == [{0: 16}, {0: 4, 1: 4}, {0: 1, 1: 1}]
+    assert [output.new_block_ids_to_zero for output in steps] == [[1, 2, 3, 4], [6, 8], [10, 12]]
+    decided = [event for event in server.log.events if event.ev == "decided"]
+    assert [event.value for event in decided if event.rule == "VL-STATE-WAIT"] == [True, False]
+
+
+def test_a_chunk_that_would_end_inside_a_block_waits_for_the_next_step():
+    """Blocks have eight tokens, hits end at multiples of four. Blocks that a request shares in part are copied."""
+    _, server = started(range(13), (*range(12), 50, 51, 52), model="AS", kv_groups="A/8 S/8", prefix_match_unit=4,
+                        max_num_batched_tokens=12)  # fmt: skip
+    steps = [step(server) for _ in range(4)]
+    assert [output.num_scheduled_tokens for output in steps] == [{0: 8}, {0: 4}, {0: 1}, {0: 1, 1: 3}]
+    assert [output.kv_cache_block_copies for output in steps] == [[], [], [(4, 5)], [(3, 6), (5, 7)]]
+
+
+@pytest.mark.parametrize(("cap", "tokens", "drafts"), [(0, 4, 3), (4, 4, 3), (2, 1, 0)])
+def test_a_request_with_a_token_left_has_places_for_all_drafts_or_none(cap, tokens, drafts):
+    """The first request has 20 tokens; with a limit it gets as many as that."""
+    flags = {"block_size": 8, "speculative_method": "ngram", "num_speculative_tokens": 3, "max_num_batched_tokens": 32,
+             "long_prefill_token_threshold": cap, "async_scheduling": False}  # fmt: skip
+    server = ENGINE.start(NEW, "A", flags, "none")
+    prompt = tuple(range(100, 117))
+    server.complete(Request(prompt, 1))
+    server.submit(Request(tuple(range(200, 220)), 2))
+    server.submit(Request(prompt, 4, draft_else=2))
+    server.take_tasks()
+    output = step(server)
+    assert output.num_scheduled_tokens == {1: cap or 20, 2: tokens}
+    assert [len(output.scheduled_spec_decode_tokens[number]) for number in (1, 2)] == [0, drafts]

@@ -13,6 +13,7 @@ FULL = OffloadedGroup(4, 4)
 EAGLE = OffloadedGroup(4, 4, is_eagle=True)
 WINDOW = OffloadedGroup(4, 4, window_chunks=2, window=5)
 STATE = OffloadedGroup(4, 4, window_chunks=1, is_state=True)
+ONE_CHUNK = OffloadedGroup(4, 4, window_chunks=1, window=3)
 LARGE_STATE = OffloadedGroup(8, 8, window_chunks=1, is_state=True)
 
 
@@ -63,6 +64,7 @@ def test_groups_with_full_attention_and_long_windows_come_first(groups, order, w
     ([FULL, WINDOW], ["++++", "+-+-"], 4),
     ([FULL, WINDOW], ["++++", "-+-+"], 0), ([FULL, EAGLE], ["++++", "++++"], 12),
     ([FULL, WINDOW, STATE], ["++++", "++++", "+---"], 4), ([FULL, WINDOW, STATE], ["++++", "-++-", "+-+-"], 12),
+    ([FULL, ONE_CHUNK, STATE], ["++++", "+-++", "++--"], 4), ([FULL, ONE_CHUNK, STATE], ["++++", "+-++", "-+--"], 0),
     ([FULL, FULL], ["?+++", "+---"], None), ([FULL, FULL], ["++?+", "+---"], 4),
 ])  # fmt: skip
 def test_each_group_shortens_the_prefix_of_the_others(groups, chunks, tokens):
@@ -75,7 +77,7 @@ def test_each_group_shortens_the_prefix_of_the_others(groups, chunks, tokens):
     ([FULL, LARGE_STATE], ["+++--", "++"], 12, 8), ([FULL, LARGE_STATE], ["+++--", "+?"], None, 8),
     ([FULL, WINDOW, LARGE_STATE], ["+++++", "+++--", "++"], 12, 8),
     ([FULL, WINDOW, LARGE_STATE], ["+++++", "-++--", "++"], 12, 0),
-    ([FULL, WINDOW._replace(window_chunks=1, window=3), LARGE_STATE], ["+++++", "++-+-", "-+"], 16, 16),
+    ([FULL, ONE_CHUNK, LARGE_STATE], ["+++++", "++-+-", "-+"], 16, 16),
 ])  # fmt: skip
 def test_a_load_may_end_inside_a_chunk_of_states_unless_the_rule_forbids_it(groups, chunks, released, repaired):
     assert found(groups, chunks, end=20) == released

@@ -9,6 +9,7 @@ import pytest
 from cachesim.engines.base import Request
 from cachesim.engines.vllm import ENGINE
 from cachesim.engines.vllm.core.scheduler_output import SchedulerOutput
+from cachesim.engines.vllm.core.single_type_kv_cache_manager import BoundaryState
 from cachesim.engines.vllm.kv_offload.chunk_lookup import OffloadedGroup
 from cachesim.engines.vllm.kv_offload.connector_scheduler import _alignment_tokens, offloaded_group
 from cachesim.engines.vllm.request import RequestStatus
@@ -54,6 +55,7 @@ def test_a_load_belongs_to_the_step_in_which_it_begins(server):
     connector.update_state_after_alloc(request, [[1, 2, 3]], 12)
     [job] = connector.build_connector_meta(SchedulerOutput(), ()).load_jobs
     assert [block for block, _ in job.copies] == [1, 2, 3] and connector.has_transfers(request)
+    assert [*connector.jobs_of(request)] == [job.job_id] and connector.num_locally_computed_tokens(request) == 0
     assert connector.build_connector_meta(SchedulerOutput(), ()).load_jobs == []
     connector.update_connector_output([job.job_id])
     assert not connector.has_transfers(request) and not connector.has_pending_push_work()
@@ -146,3 +148,24 @@ def test_rows_are_stored_as_chunks_of_the_prompt_and_states_where_they_are_publi
     stored = [(event.slot, event.value) for event in crowded.log.events
               if isinstance(event, Decided) and event.rule.startswith("VL-OFF-STORE")]  # fmt: skip
     assert stored == [(0, 1), (0, 4), (0, 1), (1, 1), (1, 4), (1, 1)]          # a state, four chunks of rows, the fifth
+
+
+@pytest.mark.parametrize(("length", "tokens", "block", "ended", "stored"), [
+    (20, 8, 5, False, 1), (20, 16, 5, False, 1), (16, 16, 5, False, 1), (20, 8, 0, False, 0), (20, 12, 5, False, 0),
+    (20, 24, 5, False, 0), (20, 8, 5, True, 0),
+])  # fmt: skip
+def test_a_published_state_is_stored_at_the_end_of_a_chunk_of_the_prompt(length, tokens, block, ended, stored):
+    """A chunk has eight tokens; an ended request without transfers stores no further state."""
+    server = start("GA", num_gpu_blocks=16, num_cpu_chunks=24, mamba_block_size=8)
+    server.submit(Request(Q[:length], 9))
+    server.iterate()
+    connector, request = server.scheduler.connector, server.slots[0]
+    group = next(group.group_id for group in connector.kv_cache_groups if group.kind == "mamba")
+    state = connector._state_of(request)
+    state.is_ended = ended
+    state.transfer_jobs.clear()
+    connector.transfers.manager.reset_cache()
+    jobs = []
+    request.block_hashes.extend(range(900, 910))
+    connector._build_boundary_store_job(BoundaryState(request, group, block, tokens), jobs)
+    assert [job.copies[0][0] for job in jobs] == [block] * stored

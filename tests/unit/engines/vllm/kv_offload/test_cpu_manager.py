@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.vllm.kv_offload.cpu_manager import HIT, MISS, PENDING, CPUOffloadingManager, RequestCacheAccess
+from cachesim.engines.vllm.kv_offload.cpu_manager import (
+    HIT,
+    MISS,
+    PENDING,
+    POLICIES,
+    CPUOffloadingManager,
+    RequestCacheAccess,
+)
 from cachesim.engines.vllm.rules.offload import (
     BY_IDLENESS,
     BY_REQUEST,
@@ -200,3 +207,18 @@ def test_chunks_of_a_request_are_ordered_by_prompt_and_by_group_where_that_is_un
     assert RequestCacheAccess(known, dict.fromkeys(keys)).in_order() == [(6, 1), (4, 0), (5, 1), (3, 0)]
     del known[6, 1]
     assert RequestCacheAccess(known, dict.fromkeys(keys)).in_order() == [(4, 0), (3, 0), (5, 1), (6, 1)]
+
+
+@pytest.mark.parametrize(("policy", "order"), POLICIES)
+def test_a_chunk_that_was_not_written_leaves_nothing(policy, order):
+    """A policy that remembered it would count it among the chunks that make room."""
+    offload, access = CPUOffloadingManager(2, policy, order=order), RequestCacheAccess()
+    store(offload, PROMPT[:2], access)
+    offload.complete_store(PROMPT[:1], success=True)
+    offload.complete_store(PROMPT[1:2], success=False)
+    assert (offload.places, offload.users, offload.free) == ({PROMPT[0]: 0}, {PROMPT[0]: 0}, [1])
+    known = vars(offload.policy)
+    kept = known.get("ranks", known.get("idle")) if policy == "lru" else known["lists"][0]
+    assert [*kept] == PROMPT[:1]
+    offload.complete_store(PROMPT[1:2], success=True)
+    assert found(offload, PROMPT) == PROMPT[:1]

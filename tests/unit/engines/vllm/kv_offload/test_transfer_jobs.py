@@ -3,6 +3,8 @@ vLLM's."""
 
 from __future__ import annotations
 
+import pytest
+
 from cachesim.engines.vllm.kv_offload.chunk_lookup import OffloadedGroup
 from cachesim.engines.vllm.kv_offload.cpu_manager import CPUOffloadingManager
 from cachesim.engines.vllm.kv_offload.transfer_jobs import (
@@ -138,3 +140,44 @@ def test_blocks_that_a_window_gave_back_are_not_copied():
     client.block_ids = [[0, 2, 3, 4]]
     made = transfers.begin_store(offer_of(transfers, client, 16)._replace(missing=[(101, 0), (103, 0)]), 2)
     assert (made.copies, made.is_whole) == (((2, 1), (3, 2), (4, 3)), True)
+
+
+@pytest.mark.parametrize(("tokens", "decoding", "eagle", "stored"), [
+    (16, False, False, 4), (16, True, False, 4), (16, False, True, 4), (16, True, True, 3), (19, True, True, 3),
+    (4, True, True, 0), (3, True, True, 0), (3, False, True, 0), (40, False, False, 8),
+])  # fmt: skip
+def test_the_last_chunk_of_a_drafters_group_waits_while_a_request_generates(tokens, decoding, eagle, stored):
+    """There are eight blocks, and as many hashes."""
+    transfers = TransferJobs(
+        CPUOffloadingManager(8), OffloadConfig([OffloadedGroup(4, 4, is_eagle=eagle)], 1, 4, True,
+                                               chunk_with_reachable, touch_nothing, end_of_others))  # fmt: skip
+    client = client_of(transfers)
+    offer = transfers.offer(client, HASHES, OfferedTokens(tokens, decoding), lambda group, first, last: None)
+    assert len(offer.missing) == stored
+
+
+@pytest.mark.parametrize(("found", "touched"), [(0, [100, 101, 102, 103, 104]), (12, [102, 103, 104]),
+                                                         (20, [104])])  # fmt: skip
+def test_a_release_may_touch_the_chunks_from_a_length_on(found, touched):
+    seen = []
+    manager = CPUOffloadingManager(8)
+    manager.touch = lambda keys: seen.append([block_hash for block_hash, _ in keys])
+    groups = [OffloadedGroup(4, 4), OffloadedGroup(4, 4, 1)]
+    transfers = TransferJobs(manager, OffloadConfig(
+        groups, 1, 4, True, chunk_with_reachable,
+        lambda chunks, window: None if window else max(0, chunks - 1), end_of_others))  # fmt: skip
+    state = RequestOffloadState(2)
+    state.offload_keys = [[(block_hash, 0) for block_hash in range(100, 105)], [(1, 1)]]
+    state.num_hit_tokens = found
+    transfers.touch(state)
+    assert seen == [touched]
+
+
+def test_a_request_that_starts_again_may_offer_its_chunks_again():
+    transfers = server()
+    client, _ = store(transfers, 20)
+    assert (client.next_stored_chunk_idx, client.block_ids) == ([5], [BLOCKS])
+    client.restart(offers_again=False)
+    assert (client.next_stored_chunk_idx, client.block_ids) == ([5], [[]])
+    client.restart(offers_again=True)
+    assert client.next_stored_chunk_idx == [0]

@@ -97,9 +97,10 @@ def test_a_lock_moves_along_its_path_without_the_nodes_before(monkeypatch):
 
 def test_an_evicted_part_frees_its_slots(core):
     node = next(core.nodes())
-    assert available(core) == [14, 14, 3]
+    assert available(core) == [14, 14, 3] and core.mamba.lengths.in_order() == [6]
     assert [core.evict_component(node, part, "test") for part in (SWA, SWA, MAMBA)] == [6, 0, 1]
     core.check()
+    assert core.mamba.lengths.in_order() == []
     assert core.evict_component(node, FULL, "test") == 6
     assert core.remove_leaf_from_parent(node) is core.root_node and not core.nodes_by_id
     assert available(core) == [20, 20, 4]
@@ -284,3 +285,32 @@ def test_windows_before_the_end_of_a_node_that_have_no_copies(core, parts, unbac
 def test_windows_that_a_match_loads(core, parts, loaded):
     core.swa.context = replace(core.swa.context, swa_retain_window=9)
     assert [node.id for node in core.swa.nodes_to_load(path_of(*parts))] == loaded
+
+
+@pytest.mark.parametrize(("loading", "writing"), [(False, False), (True, False), (False, True), (True, True)])
+def test_both_parts_of_a_split_node_are_loaded_and_written(core, loading, writing):
+    node = next(core.nodes())
+    if loading:
+        core.loading[node] = node
+    if writing:
+        core.mark_write_through_pending(node)
+    upper = core.split_node(node, 4)
+    assert core.loading == ({node: node, upper: node} if loading else {})
+    assert core.write_through_nodes == ([node, upper] if writing else [])
+    assert (node.write_through_pending, upper.write_through_pending) == (writing, writing)
+    core.mark_write_through_pending(node)
+    assert core.write_through_nodes == ([node, upper] if writing else [node])
+
+
+def test_a_lock_releases_its_state_alone(core):
+    """The state can then be evicted; the slots stay locked, and nothing is released twice."""
+    node = next(core.nodes())
+    lock = core.inc_lock_ref(node)
+    assert node.lock_ref == [1, 1, 1]
+    rest = core.release_state(lock)
+    assert (rest.holds_state, node.lock_ref) == (False, [1, 1, 0]) and rest == lock._replace(holds_state=False)
+    assert core.release_state(rest).holds_state is False and node.lock_ref == [1, 1, 0]
+    core.check()
+    core.dec_lock_ref(rest)
+    assert node.lock_ref == [0, 0, 0] and [*core.evictable_device_leaves] == [node]
+    core.check()

@@ -1,0 +1,51 @@
+"""The scheduler between two turns: requests that hold rows, and chunks that continue."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from cachesim.base.errors import ProcessAborted
+from cachesim.engines.base import Request
+from cachesim.engines.sglang.mem_cache.allocator import PagedTokenToKVPoolAllocator, SWATokenToKVPoolAllocator
+from tests.unit.engines.sglang.conversations import P, Q, server
+
+
+def test_requests_that_started_hold_a_row_until_they_end() -> None:
+    srv = server(max_running_requests=2)
+    for prompt in (P[:10], Q, P[20:30]):
+        srv.submit(Request(prompt, 3))
+    seen = [srv.scheduler.num_running_reqs]
+    while srv.working:
+        srv.iterate()
+        seen.append(srv.scheduler.num_running_reqs)
+    assert seen[0] == 0 and max(seen) == 2 and seen[-1] == 0
+
+
+def test_a_model_with_windows_has_slots_of_its_own_for_them() -> None:
+    for model, kind in (("A", PagedTokenToKVPoolAllocator), ("W8 A", SWATokenToKVPoolAllocator)):
+        assert type(server(model).scheduler.pools.token_to_kv_pool_allocator) is kind
+
+
+def test_only_the_last_of_several_cut_prompts_continues() -> None:
+    scheduler = server().scheduler
+    first, last = (SimpleNamespace(seqlen=30, extend_end=16, num_unread_tokens=0, inflight_middle_chunks=0)
+                   for _ in range(2))  # fmt: skip
+    scheduler._keep_chunked_req(SimpleNamespace(new_chunked_reqs=[first, last]))  # type: ignore[arg-type]
+    assert scheduler.chunked_req is last
+    assert [one.num_unread_tokens for one in (first, last)] == [14, 0]
+    assert [one.inflight_middle_chunks for one in (first, last)] == [0, 1]
+    scheduler._keep_chunked_req(SimpleNamespace(new_chunked_reqs=[]))  # type: ignore[arg-type]
+    assert (scheduler.chunked_req, last.inflight_middle_chunks) == (last, 2)
+    with pytest.raises(ProcessAborted, match="chunked_req is None"):
+        scheduler._keep_chunked_req(SimpleNamespace(new_chunked_reqs=[first]))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("overlap", "held"), [(True, 0), (False, 0)])
+def test_a_server_without_requests_launches_no_step(overlap: bool, held: int) -> None:
+    scheduler = server(disable_overlap_schedule=not overlap).scheduler
+    assert scheduler.run_step() is False and scheduler.last_batch is None
+    assert scheduler.num_running_reqs == held
+    assert scheduler.get_num_allocatable_reqs() == min(scheduler.max_running_requests,
+                                                       scheduler.pools.req_to_token_pool.size)  # fmt: skip
