@@ -10,7 +10,7 @@ from cachesim.events import Gained, Lost
 from cachesim.scenarios.runner import AnswerCollector, SilentObserver, play
 from cachesim.strategies import workloads
 
-EXAMPLES = pytest.mark.parametrize("examples", [20, pytest.param(300, marks=pytest.mark.long)])
+EXAMPLES = pytest.mark.parametrize("examples", [20, pytest.param(150, marks=pytest.mark.long)])
 
 
 class Forking(SilentObserver):
@@ -24,7 +24,7 @@ class Forking(SilentObserver):
         self.server, self.copy = server, None
 
     def begins(self, number, step):
-        self.copy = self.server.fork() if self.server.idle else None
+        self.copy = self.server.fork() if self.server.idle and not self.server.dead else None
         self.first = len(self.server.log.events)
 
     def answered(self, number, request, answer):

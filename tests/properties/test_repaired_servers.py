@@ -18,7 +18,7 @@ from cachesim.tools.search.properties import PROPERTIES
 
 REPAIRED = {engine.name: next(name for name in engine.profiles if name.endswith("-repaired"))
             for engine in ENGINES.values()}  # fmt: skip
-EXAMPLES = pytest.mark.parametrize("examples", [40, pytest.param(600, marks=pytest.mark.long)])
+EXAMPLES = pytest.mark.parametrize("examples", [40, pytest.param(300, marks=pytest.mark.long)])
 DEFECTS = [
     ("llama_cpp@b11549", "stored-equals-cold", 150), ("ik_llama@main", "warm-equals-cold", 150),
     ("mlx_lm@0.32.2", "warm-equals-cold", 60), ("mlx_lm@0.32.2", "survives", 100),
