@@ -27,7 +27,8 @@ EXAMPLES = pytest.mark.parametrize("examples", [25, pytest.param(120, marks=pyte
 
 
 class Questions(SilentObserver):
-    """Asks copies of a server whenever it is idle. ``wrong``: questions with another answer than the points give."""
+    """Asks copies of a server whenever it is idle. ``wrong``: questions with another answer than the points give, and
+    points that the server does not have."""
 
     def __init__(self):
         self.asked, self.wrong, self.number = [], [], 0
@@ -40,6 +41,9 @@ class Questions(SilentObserver):
         self.asked.append(request)
         if not self.server.idle or self.server.dead:
             return
+        reported = {key for key in self.reported.points if key[0] != "slot"}
+        if reported != set(self.server.inspection.kept()):
+            self.wrong.append((number, reported, self.server.inspection.kept()))
         for known in self.asked[-LATEST:]:
             n = len(known.prompt)
             for kept in {n, n * 2 // 3, n // 3} - {0}:
