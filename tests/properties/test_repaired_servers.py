@@ -11,13 +11,19 @@ from random import Random
 
 import pytest
 from hypothesis import Phase, find, given, settings
+from hypothesis import strategies as st
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
 from cachesim.strategies import workloads
+from cachesim.tools.search.drawn_conversation import draw_conversation
 from cachesim.tools.search.properties import PROPERTIES
+from cachesim.tools.search.run_properties import findings
 
 REPAIRED = {engine.name: next(name for name in engine.profiles if name.endswith("-repaired"))
             for engine in ENGINES.values()}  # fmt: skip
+IMAGES = {"llama_cpp": "mmproj=causal", "vllm": "multimodal=true"}
+"""Option with which a server takes images."""
 EXAMPLES = pytest.mark.parametrize("examples", [40, pytest.param(300, marks=pytest.mark.long)])
 DEFECTS = [
     ("llama_cpp@b11549", "stored-equals-cold", 150), ("ik_llama@main", "warm-equals-cold", 150),
@@ -34,6 +40,22 @@ def test_a_repaired_server_has_every_property(engine, examples):
     @given(workloads(engine, rules=ENGINES[engine].rules(REPAIRED[engine])))
     def holds(case):
         case.check(*PROPERTIES, "balances", "monotone")
+
+    holds()
+
+
+@EXAMPLES
+@pytest.mark.parametrize("engine", IMAGES)
+def test_so_has_a_server_that_takes_images(engine, examples):
+    @settings(max_examples=examples)
+    @given(st.integers(0, 2**32))
+    def holds(seed):
+        conversation = draw_conversation(seed, engine, (IMAGES[engine],))
+        try:
+            found = findings(conversation, REPAIRED[engine], tuple(PROPERTIES), {})
+        except BadInput:                # an image is too large for the drawn server
+            return
+        assert found == []
 
     holds()
 
