@@ -111,7 +111,13 @@ class Server(ABC):
     def fork(self) -> Self:
         """Return a copy that runs independently. Immutable parts are shared."""
         shared = (self.model, *self.constants, *self.log.events)
-        return copy.deepcopy(self, {id(one): one for one in shared})
+        memo = {id(one): one for one in shared}
+        memo |= self.own_copies(memo)
+        return copy.deepcopy(self, memo)
+
+    def own_copies(self, memo: dict[int, Any]) -> Mapping[int, Any]:
+        """Return the objects of a fork that an engine copies in its own way, by the id of their originals."""
+        return {}
 
 
 @dataclass(frozen=True)

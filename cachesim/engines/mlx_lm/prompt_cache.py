@@ -31,7 +31,7 @@ class PromptCache:
         self.srv, self.point = srv, point
         self.weights = model_weights(srv.kind, srv.draft)
         self.lru = lru.LRUPromptCache(
-            srv.settings.max_size, rules=srv.rules.lru, nbytes_of=self._weigh, on_event=self._on_event,
+            srv.settings.max_size, rules=srv.lru_rules, nbytes_of=self._weigh, on_event=self._on_event,
             checkpoint_interval=srv.settings.flags.snapshot_interval, evaluate=self._evaluate,
         )
         self.at: Row | None = None
@@ -45,7 +45,7 @@ class PromptCache:
 
     def _evaluate(self, tokens: Tokens) -> list[Any]:
         """Return new caches of the target that hold these tokens."""
-        caches = make_caches(self.srv.kind.spec, self.srv.rules.caches)
+        caches = make_caches(self.srv.kind.spec, self.srv.cache_rules)
         forward(self.srv.machine.model, self.srv.kind.spec, caches, [tokens])
         return caches
 

@@ -56,7 +56,7 @@ def new_caches(srv: CachedCore) -> list[Any]:
     """Return empty caches for a request in a batch."""
     limit = srv.settings.flags.max_kv_size
     rings = bool(limit and srv.decide(srv.rules.new_cache(limit), None)) or not limit
-    return make_caches(srv.kind.spec, srv.rules.caches, rings)
+    return make_caches(srv.kind.spec, srv.cache_rules, rings)
 
 
 def keyed(srv: CachedCore, row: Row) -> Tokens:
@@ -85,7 +85,7 @@ def feed_whole(srv: CachedCore, row: Row) -> None:
     request, template = row.request, srv.settings.template
     changed = (*request.messages[:-1], ChatMessage("user", (SENTINEL,)))
     probe = rendered(srv, changed, True) if len(request.messages) > 1 else None
-    trimmable = all(cache.is_trimmable() for cache in make_caches(srv.kind.spec, srv.rules.caches))
+    trimmable = all(cache.is_trimmable() for cache in make_caches(srv.kind.spec, srv.cache_rules))
     row.task.position = srv.decide(
         srv.rules.position(request.prompt, row.task.role, template.thinks, trimmable, probe), row)
     row.segments = [rest]
@@ -169,7 +169,7 @@ def _serve_unbatched(srv: CachedCore, row: Row) -> None:
     rest = keyed(srv, row)
     if not row.caches:
         specs = [srv.kind.spec, *([] if srv.draft is None else [srv.draft[1]])]
-        row.caches = [layer for spec in specs for layer in make_caches(spec, srv.rules.caches)]
+        row.caches = [layer for spec in specs for layer in make_caches(spec, srv.cache_rules)]
     caches = row.caches
 
     def paused(paused_row: Row) -> None:

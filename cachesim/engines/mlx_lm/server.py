@@ -9,7 +9,8 @@ Source: mlx-lm mlx_lm/server.py ResponseGenerator._generate (321e764e to 0.32.2)
 
 from __future__ import annotations
 
-from typing import Any
+import copy
+from typing import Any, Mapping
 
 from cachesim import events as ev
 from cachesim.base.errors import BadInput
@@ -38,6 +39,10 @@ class Server(CoreServer):
         self.tasks = SlotTasks(self.core.queue, self.core.slots)
         self.inspection = Inspection(self.core)
         self.sizes = Sizes(self.core)
+
+    def own_copies(self, memo: dict[int, Any]) -> Mapping[int, Any]:
+        """Return copies of the traced rules: those of a fork log into its own log."""
+        return self.core.traced_rules_for(copy.deepcopy(self.log, memo))
 
     @property
     def working(self) -> bool:
@@ -81,7 +86,7 @@ class Server(CoreServer):
         """True if the request may join a batch. Layers that can be batched leave no event."""
         core = self.core
         able = bool(core.decide(core.rules.batchable(core.draft is not None, task.request.seed), None))
-        layers = core.rules.mergeable(*merge_facts(core.kind.spec, core.rules.caches))
+        layers = core.rules.mergeable(*merge_facts(core.kind.spec, core.cache_rules))
         return able and (bool(layers.value) or bool(core.decide(layers, None)))
 
     def update(self) -> None:

@@ -50,6 +50,13 @@ class RuleTracer:
         self.log, self.mark = log, -1
         self.logged: set[tuple[str, str | bool | None]] = set()
 
+    def copy_for(self, log: Log) -> RuleTracer:
+        """Return a tracer that goes on in a copy of the log."""
+        twin = RuleTracer(log)
+        twin.mark = self.mark
+        twin.logged = set(self.logged)
+        return twin
+
     def record(self, rule: str, value: Any, arguments: Callable[[], Mapping[str, Any]] = dict) -> None:
         """Emit a decision, unless this rule has given this answer in this request."""
         if self.mark != len(self.log.marks):
@@ -107,8 +114,10 @@ class Core(shared.Core):
         self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
         sampler: Sampler,
     ) -> None:
-        tracer = RuleTracer(log)
-        self.rules = replace(rules, caches=tracer.traced(rules.caches), lru=tracer.traced(rules.lru))
+        self.rules = rules
+        self.tracer = RuleTracer(log)
+        self.cache_rules = self.tracer.traced(rules.caches)
+        self.lru_rules = self.tracer.traced(rules.lru)
         self.kind, self.model, self.log, self.emit = kind, model, log, log.emit
         self.settings = settings(opts)
         self.machine = Machine(model, kind, self.settings, CountingSampler(sampler, log), log)
@@ -124,6 +133,13 @@ class Core(shared.Core):
         self.ticked = 0                                 # ticks in the current slice
         self.widest = 0                                 # largest number of rows that decoded together
         self.gone: list[Row] = []                       # rows of clients that disconnected in the current slice
+
+    def traced_rules_for(self, log: Log) -> Mapping[int, Any]:
+        """Return the tracer and the traced rules of a copy that has this log, by the id of their originals."""
+        tracer = self.tracer.copy_for(log)
+        caches = tracer.traced(self.rules.caches)
+        lru = tracer.traced(self.rules.lru)
+        return {id(self.tracer): tracer, id(self.cache_rules): caches, id(self.lru_rules): lru}
 
     def row(self, task: Task) -> Row:
         """Create a row for a task."""

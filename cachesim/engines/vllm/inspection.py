@@ -52,6 +52,8 @@ class Inspection(RequestInspection):
         self.kv_cache_groups = vllm_config.kv_cache_config.kv_cache_groups
         self.hash_block_size = vllm_config.kv_cache_config.hash_block_size
         self.deferred_frees = scheduler.deferred_frees
+        self.encoder_cache_manager = scheduler.encoder_cache_manager
+        self.connector = scheduler.connector
         self.running = scheduler.running
         self.kv_cache_manager = scheduler.kv_cache_manager
         self.model_runner = model_runner
@@ -143,10 +145,13 @@ class Inspection(RequestInspection):
         return self.points.lengths.in_order()
 
     def check(self) -> None:
-        """Raise Crash unless pool and tables agree."""
+        """Raise Crash unless pool and tables agree, and so do the places of images and of chunks in CPU memory."""
         manager = self.kv_cache_manager
         tables = [blocks for request in self.slots for blocks in manager.get_block_ids(request.request_id)]
         manager.block_pool.check(chain(*tables, self.deferred_frees.blocks()))
+        self.encoder_cache_manager.check()
+        if self.connector is not None:
+            self.connector.manager.check()
 
     def exceeded_limits(self) -> list[ExceededLimit]:
         """Return an excess if more requests run than allowed."""

@@ -99,6 +99,8 @@ class Cache(ABC):
 def _copied(value: Any, memo: dict[int, Any]) -> Any:
     if isinstance(value, Cache):
         return memo[id(value)] if id(value) in memo else value.__deepcopy__(memo)
+    if isinstance(value, CacheRules):
+        return memo.get(id(value), value)           # a fork has rules of its own, which log into its log
     if isinstance(value, list | tuple):
         return type(value)(_copied(item, memo) for item in value)
     return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Callable
 
+from cachesim.engines.base import Immutable
 from cachesim.engines.mlx_lm.caches import rules_arrays as arrays
 from cachesim.engines.mlx_lm.caches import rules_kv_cache as kv
 from cachesim.engines.mlx_lm.caches import rules_saved_state as r
@@ -13,7 +14,7 @@ Rule = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class CacheRules:
+class CacheRules(Immutable):
     """Rules of a version of the cache classes. The defaults are those of commit d78bf58e."""
 
     state: Rule = r.state_cut

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Callable
 
+from cachesim.engines.base import Immutable
 from cachesim.engines.mlx_lm.lru import rules_fetch as fetch
 from cachesim.engines.mlx_lm.lru import rules_insert as insert
 from cachesim.engines.mlx_lm.lru import rules_repaired as repaired
@@ -13,7 +14,7 @@ Rule = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class LruRules:
+class LruRules(Immutable):
     """Rules of a version, in the order in which a request meets them. The defaults are those of commit d78bf58e."""
 
     asked: Rule = fetch.query_whole

@@ -7,7 +7,7 @@ block without users keeps its keys until it is taken again. Source: vLLM vllm/v1
 from __future__ import annotations
 
 from collections import Counter
-from typing import Callable, Iterable, Mapping, NamedTuple, Protocol, Sequence
+from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Protocol, Sequence
 
 from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.engines.inspection import BlockCell
@@ -83,6 +83,12 @@ class BlockHashToBlockMap:
             del known[block_id]
         if not isinstance(known, dict) or not known:
             del self.cache[key]
+
+    def items(self) -> Iterator[tuple[int, int]]:
+        """Yield every key with each block that has it."""
+        for key, found in self.cache.items():
+            for block in found if isinstance(found, dict) else (found,):
+                yield key, block
 
     def __len__(self) -> int:
         return len(self.cache)
@@ -290,10 +296,14 @@ class BlockPool:
         return found
 
     def check(self, used: Iterable[int]) -> None:
-        """Raise Crash unless the users of each block agree with the tables of all requests."""
+        """Raise Crash unless the users of each block agree with the tables of all requests, and its keys with those
+        under which blocks are found."""
         counts = Counter(used)
         free = set(self.free_block_queue)
         for block in range(1, self.num_gpu_blocks):
             users = self.ref_cnt[block]
             if counts[block] != users or (block in free) is (users > 0):
                 raise Crash(f"block {block} has {users} users and is listed in {counts[block]} tables")
+        keyed = {(key, block) for block in range(self.num_gpu_blocks) for key in self.keys_of(block)}
+        if keyed != set(self.cached_block_hash_to_block.items()):
+            raise Crash(f"{len(keyed)} keys of blocks differ from those under which blocks are found")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from cachesim.base.errors import Crash
 from cachesim.engines.vllm.request import EncoderInput, Request
 
 
@@ -25,6 +26,7 @@ class EncoderCacheManager:
     order in which they make room; ``num_freeable_slots``: places that are free, or can be."""
 
     def __init__(self, cache_size: int, rules: Any, num_prefill_lookahead: int) -> None:
+        self.cache_size = cache_size
         self.rules = rules
         self.num_prefill_lookahead = num_prefill_lookahead
         self.cached: dict[int, set[int]] = {}
@@ -120,3 +122,18 @@ class EncoderCacheManager:
         """End the use of all images by a request."""
         for image in self.inputs(request):
             self.free_encoder_input(request, image)
+
+    def check(self) -> None:
+        """Raise Crash unless the places of the images and their users agree with what the requests use."""
+        users = dict[int, set[int]]()
+        lengths = dict(self.freeable)
+        for request_id, used in self.inputs_of.items():
+            for image in used.values():
+                users.setdefault(image.identifier, set()).add(request_id)
+                lengths[image.identifier] = image.length
+        if self.cached != users | {identifier: set() for identifier in self.freeable}:
+            raise Crash(f"images {self.cached} are listed, of which requests use {users}")
+        free = self.cache_size - sum(lengths.values())
+        if (free, free + sum(self.freeable.values())) != (self.num_free_slots, self.num_freeable_slots):
+            raise Crash(f"{free} places for images are free, counted are {self.num_free_slots}, and "
+                        f"{self.num_freeable_slots} with those of unused images")  # fmt: skip

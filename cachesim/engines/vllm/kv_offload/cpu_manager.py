@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import AbstractSet, Callable, Collection, Iterable, Mapping, Sequence
 
+from cachesim.base.errors import Crash
 from cachesim.engines.vllm.rules.offload import BY_IDLENESS, BY_REQUEST, BY_STORE, keep_offered
 
 Key = tuple[int, int]
@@ -68,6 +69,10 @@ class LRUCachePolicy(CachePolicy):
         self.ranks: dict[Key, tuple[int, int]] = {}
         self.last = 0
 
+    def known(self) -> AbstractSet[Key]:
+        """Return the chunks that can leave, now or later."""
+        return self.ranks.keys()
+
     def _next(self) -> int:
         self.last += 1
         return self.last
@@ -121,6 +126,10 @@ class IdleLRUCachePolicy(CachePolicy):
         super().__init__(capacity)
         self.idle: dict[Key, None] = {}
 
+    def known(self) -> AbstractSet[Key]:
+        """Return the chunks that can leave now."""
+        return self.idle.keys()
+
     def insert(self, key: Key, access: RequestCacheAccess) -> None:
         """Add a chunk, which is written."""
 
@@ -160,6 +169,10 @@ class ARCCachePolicy(CachePolicy):
         self.target = 0.0
         self.lists = dict[Key, None](), dict[Key, None]()
         self.ghosts = dict[Key, None](), dict[Key, None]()
+
+    def known(self) -> AbstractSet[Key]:
+        """Return the chunks that can leave, now or later."""
+        return self.lists[0].keys() | self.lists[1].keys()
 
     def insert(self, key: Key, access: RequestCacheAccess) -> None:
         """Add a chunk, as used by one request."""
@@ -345,6 +358,17 @@ class CPUOffloadingManager:
                 else:
                     self.policy.remove(key)
                     self._drop(key)
+
+    def check(self) -> None:
+        """Raise Crash unless every place belongs to one chunk or is free, and the policy knows the chunks that can
+        leave."""
+        places = sorted([*self.places.values(), *self.free])
+        if places != list(range(self.fresh)) or self.fresh > self.capacity or self.places.keys() != self.users.keys():
+            raise Crash(f"places {places} of {self.fresh} hold chunks or are free; {len(self.users)} chunks have users")
+        idle = {key for key, n in self.users.items() if not n}
+        if not idle <= self.policy.known() <= self.users.keys():
+            known = len(self.policy.known())
+            raise Crash(f"the policy knows {known} chunks, {len(idle)} of {len(self.users)} are idle")
 
     def on_request_finished(self, access: RequestCacheAccess) -> None:
         """End a request."""

@@ -46,3 +46,14 @@ def test_a_request_tells_of_masks_and_of_the_prompt_cache():
     burst(one, text(1, 2, 3), text(1, 2, 3, 4, 5))
     rules = {rule for rule, _ in told(one.log)}
     assert {"ML-ARRAYS-MASK.padding", "ML-LRU-PREFIX.all", "ML-SEG-REST.INDEX"} <= rules
+
+
+def test_the_rules_of_a_copied_server_are_logged_by_the_copy():
+    one = server()
+    burst(one, text(1, 2, 3))
+    copy = one.fork()
+    before = told(one.log)
+    burst(copy, text(1, 2, 4))
+    new = told(copy.log)[len(before) :]
+    assert told(one.log) == before
+    assert {"ML-LRU-EXACT.stored", "ML-LRU-SHORTER", "ML-LRU-PREFIX.all"} <= {rule for rule, _ in new}

@@ -1,0 +1,69 @@
+"""A repaired rule set has no fault that any conversation shows, and the search finds faults of the rule sets without
+the repairs.
+
+The conversations, the models and the options of the servers are those of ``cachesim.strategies``: a failure shrinks to
+a line of notation, and prints the command that runs it again.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import Phase, find, given, settings
+from hypothesis import strategies as st
+
+from cachesim.base.errors import BadInput
+from cachesim.engines.registry import ENGINES
+from cachesim.strategies import workloads
+from cachesim.tools.search.drawn_conversation import draw_conversation
+from cachesim.tools.search.properties import PROPERTIES
+from cachesim.tools.search.run_properties import findings
+
+REPAIRED = {engine.name: next(name for name in engine.profiles if name.endswith("-repaired"))
+            for engine in ENGINES.values()}  # fmt: skip
+IMAGES = {"llama_cpp": "mmproj=causal", "vllm": "multimodal=true"}
+"""Option with which a server takes images."""
+EXAMPLES = pytest.mark.parametrize("examples", [40, pytest.param(300, marks=pytest.mark.long)])
+DEFECTS = [
+    ("llama_cpp@b11549", "stored-equals-cold", 150), ("ik_llama@main", "warm-equals-cold", 150),
+    ("mlx_lm@0.32.2", "warm-equals-cold", 60), ("mlx_lm@0.32.2", "survives", 100),
+    ("vllm@0.33.0", "stored-equals-cold", 150),
+]
+"""Rule set with known faults, the property that they break, and a sufficient number of conversations."""
+
+
+@EXAMPLES
+@pytest.mark.parametrize("engine", REPAIRED)
+def test_a_repaired_server_has_every_property(engine, examples):
+    @settings(max_examples=examples)
+    @given(workloads(engine, rules=ENGINES[engine].rules(REPAIRED[engine])))
+    def holds(case):
+        case.check(*PROPERTIES, "balances", "monotone")
+
+    holds()
+
+
+@EXAMPLES
+@pytest.mark.parametrize("engine", IMAGES)
+def test_so_has_a_server_that_takes_images(engine, examples):
+    @settings(max_examples=examples)
+    @given(st.integers(0, 2**32))
+    def holds(seed):
+        conversation = draw_conversation(seed, engine, (IMAGES[engine],))
+        try:
+            found = findings(conversation, REPAIRED[engine], tuple(PROPERTIES), {})
+        except BadInput:                # an image is too large for the drawn server
+            return
+        assert found == []
+
+    holds()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("profile, broken, examples", DEFECTS)
+def test_a_known_fault_is_found(profile, broken, examples):
+    engine = ENGINES[profile.partition("@")[0]]
+    few = settings(max_examples=examples, database=None, phases=[Phase.generate])
+    find(workloads(engine.name, rules=engine.rules(profile)), lambda case: bool(case.failures(broken)),
+         settings=few, random=Random(1))  # fmt: skip
