@@ -3,7 +3,8 @@
 After every request of a drawn conversation copies of the server are asked: each gets the beginning of a known prompt
 and two new tokens behind it. It must reuse as many tokens as the longest reported point among its own tokens has.
 mlx-lm, vLLM and SGLang share their restore points among all requests; the slots of the others do not. mlx-lm cuts no
-window and no state, so its models have attention alone.
+window and no state, so its models have attention alone. vLLM's chunks in CPU memory are not reported: a request may
+find more there.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ EXAMPLES = pytest.mark.parametrize("examples", [25, pytest.param(120, marks=pyte
 
 class Questions(SilentObserver):
     """Asks copies of a server whenever it is idle. ``wrong``: questions with another answer than the points give, and
-    points that the server does not have."""
+    points that the server does not have. ``may_find_more``: the server loads what it does not report."""
 
-    def __init__(self):
+    def __init__(self, may_find_more=False):
+        self.may_find_more = may_find_more
         self.asked, self.wrong, self.number = [], [], 0
 
     def started(self, server):
@@ -61,7 +63,7 @@ class Questions(SilentObserver):
         found = [n for key, usable in lengths.items() for n in usable if tuple(tokens[key][:n]) == own[:n]]
         longest = max(found, default=0) if known.cache_prompt else 0
         self.number += 1
-        if answer.cache_n != longest:
+        if answer.cache_n < longest or (answer.cache_n > longest and not self.may_find_more):
             self.wrong.append((number, len(prompt), longest, answer.cache_n))
 
 
@@ -77,7 +79,7 @@ def test_a_request_finds_what_is_reported(engine, examples):
     def holds(case):
         nonlocal asked
         assume(case.server.options.get(DRAFTERS[engine], "none") == "none")
-        questions = Questions()
+        questions = Questions(may_find_more=bool(case.server.options.get("num_cpu_chunks")))
         play(case.scenario, case.profile, "none", questions)
         asked += questions.number
         assert questions.wrong == []
