@@ -10,9 +10,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 
-def common(one, other):
+def common(text, prompt):
     """Return the length of the common prefix."""
-    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    pairs = enumerate(zip(text, prompt, strict=False))
+    return next((at for at, (left, right) in pairs if left != right), min(len(text), len(prompt)))
 
 
 class Slots:

@@ -112,8 +112,8 @@ def test_a_file_whose_rule_set_is_in_a_file_of_rules_is_not_run_and_the_others_a
     assert main(["run", str(file.parent), "--json"]) == exits.BAD_INPUT
     out, err = capsys.readouterr()
     assert (json.loads(out)["failed"], [one["scenario"] for one in json.loads(out)["runs"]]) == (1, ["one"])
-    assert err == (f"cachesim: {other}: profile 'llama_cpp@mine' is of {file.with_name('mine.py')}, "
-                   "which does not exist\n")  # fmt: skip
+    assert err.startswith(f"cachesim: {other}: profile 'llama_cpp@mine' is of ")        # a long path is shortened
+    assert err.endswith("mine.py, which does not exist\n")
 
 
 def test_an_unknown_rule_set_is_named_with_its_file(capsys, file):
