@@ -19,6 +19,7 @@ from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.notation.canonical_text import spell
 from cachesim.scenarios.notation.word_lengths import normal
 from cachesim.scenarios.option_checks import in_force, spoken
+from cachesim.scenarios.request_spec import with_word_names
 from cachesim.scenarios.schema import Scenario
 
 SHORT = 4              # characters of a short spelling, such as -kvu
@@ -83,7 +84,8 @@ def line_command(line: str, profile: str, model: str, given: Mapping[str, Option
 def line_words(scenario: Scenario, profile: str) -> list[str]:
     """Return ``line_arguments`` of the requests of a scenario. Raise BadInput if the line notation cannot express
     it."""
-    given, line = spoken(scenario.server, scenario.engine), spell(normal(scenario.line))
+    given = with_word_names(spoken(scenario.server, scenario.engine), scenario.words)
+    line = spell(normal(scenario.line))
     from_line(line, model=scenario.model, profiles=(profile,), server=given)
     return line_arguments(line, profile, scenario.model, given)
 

@@ -75,14 +75,35 @@ def _tokens(word: str, words: Mapping[str, int]) -> Tokens:
     return tuple(range(first, first + length))
 
 
+_NUMBERS = re.compile(r"@([\d.]+)")
+
+
 def with_words(options: Mapping[str, Option], words: Mapping[str, int]) -> dict[str, Option]:
     """Return server options with the token numbers of a word, separated by dots, in place of ``@WORD``."""
     def tokens(found: re.Match[str]) -> str:
         word = found[1]
-        return "@" + ".".join(map(str, expand((Piece(word),), words))) if word in words else found[0]
+        return f"@{_dotted(word, words)}" if word in words else found[0]
 
     return {name: re.sub(r"@(\w+)", tokens, value) if isinstance(value, str) else value
             for name, value in options.items()}  # fmt: skip
+
+
+def with_word_names(options: Mapping[str, Option], words: Mapping[str, int]) -> dict[str, Option]:
+    """Return server options with ``@WORD`` in place of the token numbers of a word: these depend on the order of the
+    words, which another line may change."""
+    numbered = {option: value for option, value in options.items()
+                if isinstance(value, str) and _NUMBERS.search(value)}  # fmt: skip
+    names = {_dotted(word, words): word for word in words} if numbered else {}
+
+    def name(found: re.Match[str]) -> str:
+        return f"@{names.get(found[1], found[1])}"
+
+    return {**options, **{option: _NUMBERS.sub(name, value) for option, value in numbered.items()}}
+
+
+def _dotted(word: str, words: Mapping[str, int]) -> str:
+    """Return the token numbers of a word, separated by dots."""
+    return ".".join(map(str, expand((Piece(word),), words)))
 
 
 def make_steps(

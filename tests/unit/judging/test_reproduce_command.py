@@ -25,6 +25,7 @@ from cachesim.judging.reproduce_command import (
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
+from cachesim.scenarios.request_spec import make_steps
 from tests.shared import forget_engines
 
 B11549 = "llama_cpp@b11549"
@@ -109,3 +110,15 @@ def test_a_rule_set_of_a_file_is_named_by_the_file(tmp_path, monkeypatch):
                     f"MINE = replace(PROFILES['{B11549}'], name='llama_cpp@mine')\n")  # fmt: skip
     profile_of(str(file))
     assert line_words(from_line("A4", model="A"), "llama_cpp@mine") == ["A4", "-p", str(file), "--model", "A"]
+
+
+def test_an_option_names_the_word_whose_tokens_it_has():
+    """A line with its words in another order has other token numbers."""
+    scenario = from_line("A20.M3.B8>12@0{lora=0:1}", model="A", profiles=(B11549,), server={"lora_scaled": "0@M"})
+    assert scenario.server["lora_scaled"] == "0@1001000.1001001.1001002"
+    assert "lora_scaled=0@M" in line_words(scenario, B11549)
+    first, = scenario.line.steps
+    turned = first._replace(prompt=(first.prompt[1], first.prompt[2], first.prompt[0]))
+    again = replace(scenario, steps=make_steps([turned], scenario.words))
+    line, *words = line_words(again, B11549)
+    assert (line, words[-1]) == ("M3.B8.A20>12@0{lora=0:1}", "lora_scaled=0@M")

@@ -12,7 +12,7 @@ from cachesim.engines.shared.vocab import PIECES
 from cachesim.scenarios.notation.parse import parse
 from cachesim.scenarios.notation.tree import Action, LineRequest, Piece
 from cachesim.scenarios.notation.word_lengths import ImageSize
-from cachesim.scenarios.request_spec import CERTAIN, Words, expand, make_steps, with_words
+from cachesim.scenarios.request_spec import CERTAIN, Words, expand, make_steps, with_word_names, with_words
 from cachesim.scenarios.schema import Step
 
 WORDS = {"A": 3, "B": 2, "I": ImageSize(2, 3), "NULL": 1, "THINK": 1, "C": 1}
@@ -124,3 +124,10 @@ def test_prompts_and_answers_are_bounded_in_total(monkeypatch, line, limit, size
         monkeypatch.setattr(limit, "now", size - 1)
         with pytest.raises(BadInput, match=what):
             steps_of(line)
+
+
+def test_tokens_of_words_in_options_are_named_again():
+    given = {"lora": "a@B:0.5, b@X", "n": 3, "text": "A"}
+    assert with_word_names(with_words(given, WORDS), WORDS) == given
+    strange = {"lora": "a@1001000:0.5, b@7.8.9"}
+    assert with_word_names(strange, WORDS) == strange, "a part of a word, and tokens of no word"
