@@ -154,6 +154,8 @@ _SIZE = re.compile(r"""
 """Beginning of what follows a model's name: its size, its variant, or the type of its weights."""
 _PUBLISHER = re.compile(r"(google|qwen|nvidia|mistralai|openai|zai-org|ibm-granite|moonshotai|minimaxai|deepseek-ai)_")
 """Publisher before a model's name, as uploaders of converted models write it."""
+_FILE_END = re.compile(r"(-\d{5}-of-\d{5})?\.gguf$")
+"""End of a model file's name: the number of a part, and the kind of file."""
 _GAPS = re.compile(r"[-_. :]+")
 _PARTS = re.compile(r"[^-_. :]+")
 
@@ -181,7 +183,7 @@ _BY_NAME = {plain(name): found for found, model in MODELS.items() for name in (f
 def find(text: str) -> str | None:
     """Return the table name for a model name, None if unknown: ``Qwen/Qwen3-Next-80B-A3B-Instruct`` is ``qwen3-next``.
     The rest after the table name must begin with a size."""
-    text = _PUBLISHER.sub("", text.rpartition("/")[2].casefold(), count=1)
+    text = _PUBLISHER.sub("", _FILE_END.sub("", text.rpartition("/")[2].casefold()), count=1)
     parts = [part for part in _PARTS.finditer(text) if not (part[0] == "meta" and text.startswith("meta-llama"))]
     for n in range(len(parts), 0, -1):
         name = "".join(part[0] for part in parts[:n])

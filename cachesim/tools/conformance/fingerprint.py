@@ -118,7 +118,8 @@ def difference(a: Any, b: Any) -> Difference | None:
         return Difference(float("nan"), f"shape {list(one.shape)} (cold) and {list(two.shape)}")
     if not one.size:
         return None
-    apart = np.where((one == two) | (np.isnan(one) & np.isnan(two)), 0.0, np.abs(one - two)).ravel()
+    with np.errstate(invalid="ignore"):               # inf - inf
+        apart = np.where((one == two) | (np.isnan(one) & np.isnan(two)), 0.0, np.abs(one - two)).ravel()
     index = int(np.argmax(apart))                     # a NaN on a single side is the largest
     place = f" at index {index} of {one.size}" if one.size > 1 else ""
     return Difference(float(apart[index]), f"largest difference {apart[index]:.3g}{place}")

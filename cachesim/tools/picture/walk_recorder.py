@@ -61,10 +61,9 @@ def _spans(parts: Sequence[RowsPart]) -> tuple[Span, ...]:
 
 def _stretches(pos: np.ndarray) -> tuple[Span, ...]:
     """Return (n,) positions as ranges lo .. hi-1, at most ``MOST``."""
-    low, high = int(pos.min()), int(pos.max()) + 1
-    if high - low == len(pos):
-        return ((low, high),)
-    pos = np.sort(pos)
+    if (np.diff(pos) == 1).all():
+        return ((int(pos[0]), int(pos[-1]) + 1),)
+    pos = np.unique(pos)             # tokens of an image can have equal positions
     cuts = np.flatnonzero(np.diff(pos) > 1)
     starts, stops = pos[[0, *(cuts + 1)]], pos[[*cuts, -1]] + 1
     found = [(int(a), int(b)) for a, b in zip(starts, stops, strict=True)]

@@ -38,6 +38,8 @@ from tests.unit.scenarios.samples import GOOD
     ("unsloth_qwen3-8b", None), ("GLM-5.1-UD-IQ2_M", "glm-5"), ("GLM-4.7-Flash-UD-Q4_K_XL", "glm-4.7-flash"),
     ("MiniMax-M3-IQ3_XXS", "minimax-m3"), ("Kimi-K2.5-TQ1_0", "deepseek-v3"), ("gpt-oss-120b-F16", "gpt-oss"),
     ("Devstral-Small-2-24B", "mistral-small"), ("Kimi-Linear-48B-A3B", "kimi-linear"), ("phi-4-Q4_K_M", "phi-3"),
+    ("DeepSeek-V3.2.gguf", "deepseek-v3.2"), ("MiniMax-M3.GGUF", "minimax-m3"), ("GLM-5.1.gguf", "glm-5"),
+    ("models/GLM-5-00001-of-00004.gguf", "glm-5"), ("gpt-oss-20b.gguf", "gpt-oss"), ("GLM-5-00001-of-4.gguf", None),
     ("Qwen3-quantum", None), ("gemma-3-quality", None), ("DeepSeek-R1-Distill-Qwen-32B", None), ("gemma-3-q9", None),
 ])  # fmt: skip
 def test_a_name_in_any_spelling(text, name):

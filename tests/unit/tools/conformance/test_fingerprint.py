@@ -81,6 +81,12 @@ def test_of_short_texts_and_other_objects_nothing_is_said():
     assert difference([1.0, math.nan], [1.0, 2.0]).text == "largest difference nan at index 1 of 2"
 
 
+def test_equal_infinite_numbers_do_not_differ_and_cause_no_warning():
+    with np.errstate(all="raise"):
+        assert difference([math.inf, 1.0], [math.inf, 3.0]).text == "largest difference 2 at index 1 of 2"
+        assert difference([math.inf], [-math.inf]).text == "largest difference inf"
+
+
 def test_a_tolerance_is_absolute_and_for_every_number():
     close = near(0.01)
     assert close([1.0, 5.0], [1.005, 5.0]) and close(np.zeros(3), np.full(3, -0.01))

@@ -80,6 +80,7 @@ def test_rows_are_ranges_by_their_kind():
     assert found == SlotContents(9, ((0, 3), (5, 6)), ((3, 5),), ((7, 9),))
     assert contents(rows(0, 1), rows(1, 2, 9, layer=1)).rows == ((0, 3), (9, 10))
     assert contents(rows(0, 1), rows(layer=1)).rows == ((0, 2),)
+    assert contents(rows(0, 2, 2)).rows == ((0, 1), (2, 3)), "tokens of an image share a position"
 
 
 def test_many_ranges_are_joined_from_the_last_allowed_on():
