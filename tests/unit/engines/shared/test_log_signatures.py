@@ -42,6 +42,7 @@ def test_the_whole_prefix_is_lost_except_for_reused_tokens():
     assert whole_prefix(LogEvidence({}, {"lcp": (50, 60)})) == (50, 60)
     assert whole_prefix(LogEvidence({}, {"lcp": (50, 60), "cache_n": (1, 1)})) == (49, 59)
     assert whole_prefix(LogEvidence({}, {"lcp": (1, 1), "cache_n": (1, 1)})) is None
+    assert whole_prefix(LogEvidence({}, {"lcp": (50, 60), "cache_n": (60, None)})) is None
 
 
 def test_a_restored_state_ends_where_the_line_or_the_first_batch_shows():

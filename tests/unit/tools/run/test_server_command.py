@@ -274,7 +274,8 @@ QUIET = CommandTable(
     starts=(("engine",),), variables=("E_",),
     arguments=table_rows("e", options="1 --block -b $E_BLOCK\n0 --caching --no-caching -nocaching $E_CACHING",
                          models="1 --model", sizes="", limits="", not_simulated="",
-                         no_effect="0 --quiet -q --no-quiet --no-q $E_QUIET\n? --token"),
+                         no_effect="0 --quiet -q --no-quiet --no-q $E_QUIET\n? --token\n"
+                                   "1 --note $E_NOTE"),
 )  # fmt: skip
 
 
@@ -282,6 +283,7 @@ def test_a_variable_stands_for_the_first_spelling_of_its_argument() -> None:
     assert read("E_QUIET=1 engine", "", QUIET).ignored == ["--quiet"]
     assert read("E_QUIET=0 engine", "", QUIET).ignored == ["--no-quiet"]
     assert read("E_CACHING=off E_BLOCK=4 engine -b 8", "", QUIET).options == {"caching": False, "block": 8}
+    assert read("E_NOTE=x engine", "", QUIET).ignored == ["--note"], "it has a single spelling"
 
 
 def test_a_word_that_may_be_a_value_is_a_flag_by_its_name_or_its_look() -> None:

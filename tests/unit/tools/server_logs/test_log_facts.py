@@ -63,3 +63,4 @@ def test_the_builds_are_those_of_the_server_run(builds, low, high, printed):
 def test_a_change_of_slots_needs_a_line_that_names_a_slot():
     assert unproved_changes([{"what": "build"}]) == {"no id_slot"}
     assert unproved_changes([{"what": "slot_by_id"}]) == frozenset()
+    assert unproved_changes([{"what": "build"}, {"what": "slot_by_id"}, {"what": "build"}]) == frozenset()
