@@ -23,7 +23,7 @@ from cachesim.tools.search.run_properties import findings
 
 REPAIRED = {engine.name: next(name for name in engine.profiles if name.endswith("-repaired"))
             for engine in ENGINES.values()}  # fmt: skip
-CHECKED = (*PROPERTIES, "balances", "monotone")
+CHECKED = (*PROPERTIES, "balances")
 BROKEN = {"ik_llama": ("answered",)}    # a request for a slot that does not exist waits for ever, and is not repaired
 IMAGES = {"llama_cpp": "mmproj=causal", "vllm": "multimodal=true"}
 """Option with which a server takes images."""

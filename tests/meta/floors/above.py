@@ -134,7 +134,7 @@ FUZZ = [
     Fault("an error is a wrong answer as well", "tools/search/properties.py",
           ' if one.rung not in ("error", "unanswered")), None)', "), None)"),
     Fault("later limits hide the first", "tools/search/properties.py",
-          "for one in step.over[:1]:", "for one in step.over[-1:]:"),
+          "for one in step.over:", "for one in step.over[-1:]:"),
     Fault("spans that touch stay two", "tools/search/campaign.py",
           "if out and first <= out[-1][1]:", "if out and first < out[-1][1]:"),
     Fault("what the request itself consumes is lost", "tools/search/properties.py",
