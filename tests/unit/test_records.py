@@ -157,3 +157,4 @@ def test_a_result_is_compared_with_rows_only(judged, expected):
 
 def test_several_runs_are_titled_by_their_case_and_rule_sets(several):
     assert several.title == "S40.A60/S.A under llama_cpp@b11549, vllm@0.33.0"
+    assert several[1:].title == "S40.A60/S.A under vllm@0.33.0"

@@ -88,3 +88,12 @@ def test_the_memory_of_the_companion_of_ik_llama():
 def test_bytes_that_the_server_does_not_count_are_listed():
     memory = {"sizes": [], "uncounted": 2000, "draft_memory": None, "micro_batches": []}
     assert list(memory_parts(memory)) == ["2,000 more bytes that the server does not count"]
+
+
+def test_repeated_micro_batches_are_counted():
+    batches = [{"part": "target", "spans": [[0, 0, 9]], "repeats": 1},
+               {"part": "target", "spans": [[0, 9, 1]], "repeats": 2},
+               {"part": "target", "spans": [[1, 4, 2], [0, 11, 1]], "repeats": 3}]
+    nothing = {"sizes": [], "uncounted": 0, "draft_memory": None}
+    assert list(memory_parts({**nothing, "micro_batches": batches})) == [
+        "6 micro-batches: slot 0: 0..8, 2 from slot 0: 9 on, 3 from slot 1: 4..5 + slot 0: 11 on"]

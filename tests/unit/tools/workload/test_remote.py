@@ -22,6 +22,11 @@ def test_a_job_is_a_text_and_so_is_its_line(monkeypatch, tmp_path):
     assert unpacked(text)._replace(files=JOB.files) == JOB
 
 
+def test_the_order_of_the_options_of_a_job_does_not_change_its_id():
+    one, other = ({"parallel": 1, "ctx_checkpoints": 0}, {"ctx_checkpoints": 0, "parallel": 1})
+    assert id_of(JOB._replace(given=one)) == id_of(JOB._replace(given=other)) != id_of(JOB)
+
+
 @pytest.mark.parametrize(("job", "name", "told"), [
     (JOB, "0" * 16, "the worker has a different version of this file"),
     (JOB._replace(files=("none.json",)), "", "no such file"),

@@ -86,3 +86,8 @@ def test_a_load_may_end_inside_a_chunk_of_states_unless_the_rule_forbids_it(grou
 
 def test_the_states_of_tokens_in_the_pool_allow_no_shorter_load():
     assert found([FULL, LARGE_STATE], ["+++--", "++"], local=8, end=20, load_end=end_at_state) == 0
+
+
+def test_only_groups_of_states_move_the_end_of_a_load():
+    assert found([FULL], ["+++"], end=10, load_end=end_at_state) == 10
+    assert found([FULL, STATE], ["+++", "+++"], end=11, load_end=end_at_state) == 8

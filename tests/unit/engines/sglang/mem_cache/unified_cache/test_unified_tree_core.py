@@ -259,6 +259,19 @@ def test_copies_of_a_window_are_divided_with_their_node_and_its_place(core, list
     assert (upper.window_lock_uuid, child.window_lock_uuid) == (5, None)
 
 
+def test_a_copy_is_listed_while_no_request_locks_it(core):
+    swa = core.swa
+    swa.host_pool = object()
+    old, recent = UnifiedTreeNode(8), UnifiedTreeNode(9)
+    for node in (old, recent):
+        node.host_value[SWA] = np.arange(2)
+        swa.host_lru_list.insert_mru(node)
+    for step, listed in ((1, [9]), (1, [9]), (-1, [9]), (-1, [8, 9])):
+        swa.count_host_lock(old, step)
+        assert [node.id for node in swa.host_lru_list.members()] == listed
+    assert old.host_lock_ref[SWA] == 0
+
+
 def path_of(*parts):
     """Return the last of some nodes, each of four tokens with these parts: S = a window, H = a copy of it."""
     node = UnifiedTreeNode(0)

@@ -1,0 +1,37 @@
+"""NaN results of a micro-batch: which tokens, rows and states they reach."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from cachesim.engines.ik_llama.memory.nan_states import NAN, is_nan, mark_nan
+from cachesim.model.spec import parse
+from cachesim.model.store import LayerState
+
+CLEAN = LayerState(np.zeros(1, np.uint64), 7, None, None)
+
+
+def marked(before, *, states, runs=((0, 3),)):
+    """Mark the layers of a model GG, whose states were NaN in the layers ``before`` of each run; return the tokens with
+    a NaN output of each run."""
+    made = [SimpleNamespace(seq=seq, tokens=range(n)) for seq, n in runs]
+    ubatch = SimpleNamespace(runs=made, at=[0, 3][: len(runs)])
+    found = mark_nan(parse("GG"), {}, states, before, ubatch, 0, 8, [{} for _ in runs])
+    return [one.tolist() for one in found]
+
+
+def test_a_state_that_was_nan_makes_all_later_tokens_and_layers_nan():
+    states = [{0: CLEAN, 1: CLEAN}]
+    assert marked([frozenset({0})], states=states) == [[True] * 3]
+    assert [is_nan(state) for state in states[0].values()] == [True, True] and states[0][1].hash == int(NAN)
+    states = [{0: CLEAN, 1: CLEAN}]
+    assert marked([frozenset({1})], states=states) == [[True] * 3]
+    assert [is_nan(state) for state in states[0].values()] == [False, True]
+
+
+def test_other_sequences_keep_their_states():
+    states = [{0: CLEAN, 1: CLEAN}, {0: CLEAN, 1: CLEAN}]
+    assert marked([frozenset(), frozenset({1})], states=states, runs=((0, 3), (1, 2))) == [[False] * 3, [True] * 2]
+    assert not any(map(is_nan, states[0].values()))
