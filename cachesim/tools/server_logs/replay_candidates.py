@@ -95,11 +95,10 @@ class CandidateServer:
         self.events = []
         try:
             steps = self.steps(texts)
-            first = len(self.lines) - len(texts) + 1
             self._count(steps)
             self.are_sent = True
-            self.waiting = self.stage.submit(first, steps)
-            _, answer = self.waiting[first + len(steps) - 1]
+            self.waiting = self.stage.submit(0, steps)
+            _, answer = self.waiting[len(steps) - 1]
             self._work(self.waiting, lambda: bool(answer.tokens) or answer.done or answer.died)
         except BadInput:
             return None

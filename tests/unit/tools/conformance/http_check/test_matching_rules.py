@@ -137,3 +137,9 @@ def test_a_history_is_run_as_a_scenario_of_the_engine():
     profile = engine.newest or engine.line[-1]
     run = matching_rules._run(engine, profile, "GA", WrongRequest("A5>a3/A.a", 1), "")
     assert (run.scenario.engine, run.scenario.profiles, run.scenario.model) == ("mlx_lm", (profile,), "GA")
+
+
+def test_an_engine_without_a_main_branch_is_passed_over(monkeypatch):
+    engine = SimpleNamespace(newest="", line=(), manual=SimpleNamespace(slots=True))
+    monkeypatch.setattr("cachesim.engines.registry.ENGINES", {"x": engine})
+    assert matching_rule_sets(WrongRequest("A5/A", 1), slots=True, scales="") == []
