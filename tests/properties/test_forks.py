@@ -9,6 +9,7 @@ from cachesim.engines.registry import ENGINES, present_name
 from cachesim.events import Gained, Lost
 from cachesim.scenarios.runner import AnswerCollector, SilentObserver, play
 from cachesim.strategies import workloads
+from cachesim.tools.search.drawn_conversation import draw_conversation
 
 EXAMPLES = pytest.mark.parametrize("examples", [20, pytest.param(150, marks=pytest.mark.long)])
 
@@ -82,3 +83,11 @@ def test_a_server_without_a_model_decides_the_same(engine, examples):
         assert without == with_model
 
     check_workloads(engine, examples, check)
+
+
+@pytest.mark.parametrize(("engine", "seed"), [("ik_llama", 71555), ("mlx_lm", 3)])
+def test_decisions_of_a_memory_and_of_inner_tables_are_logged_by_the_copy(engine, seed):
+    """A rule of the memory, or of a table inside the server's, once logged into the server that had been copied."""
+    profile, forking = present_name(engine), Forking()
+    play(draw_conversation(seed, engine).scenario(profile), profile, "none", forking)
+    assert forking.compared and all(copied == own for _, copied, own in forking.compared)

@@ -108,6 +108,10 @@ class Core(SlotCore):
             self.decide(decision, None)
         return low
 
+    def _is_blind(self, tokens: int) -> bool:
+        """True if tokens without a visible cell have NaN results; log the decision."""
+        return bool(self.decide(self.rules.kv_blind(tokens, self.settings.flags.flash_attn), None))
+
     def _reuses(self, last: ComputeGraph | None, now: ComputeGraph, first: int) -> bool:
         """True if the graph of the last micro-batch is used again; log the decision if that matters. The
         micro-batch then overwrites the states of the slots of the last one."""
@@ -131,7 +135,7 @@ class Core(SlotCore):
             split=lambda seqs: int(rules.ubatch_split(hybrid, seqs).value),
             seen=self._seen,
             window_from=self._window_from,
-            blind=lambda tokens: bool(self.decide(rules.kv_blind(tokens, fixed.flags.flash_attn), None)),
+            blind=self._is_blind,
             zeroes=lambda pos, sequences: bool(rules.state_zero(pos, sequences).value),
             reuses=self._reuses,
             keeps=lambda n: str(rules.spec_steps(n, fixed.n_max + 1).value),
