@@ -95,7 +95,7 @@ def _tasks(events: Events) -> dict[int, _Task]:
 def _is_failed(events: Events, place: int) -> bool:
     """True if the error of a response directly precedes the release at this index."""
     before = next((event for event in reversed(events[:place]) if event["ev"] != "cancel"), {})
-    return str(before.get("text")).startswith("error: ")
+    return str(before.get("text", "")).startswith("error: ")
 
 
 def _likeness(body: Mapping[str, Any], response: Mapping[str, Any], task: _Task) -> int:

@@ -76,6 +76,7 @@ def _tokens(word: str, words: Mapping[str, int]) -> Tokens:
 
 
 _NUMBERS = re.compile(r"@([\d.]+)")
+"""Token numbers in an option."""
 
 
 def with_words(options: Mapping[str, Option], words: Mapping[str, int]) -> dict[str, Option]:

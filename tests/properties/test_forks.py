@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given, settings
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES, present_name
-from cachesim.events import Gained, Lost
+from cachesim.events import Gained, Log, Lost
 from cachesim.scenarios.runner import AnswerCollector, SilentObserver, play
-from cachesim.strategies import workloads
+from cachesim.strategies import rule_sets, workloads
 from cachesim.tools.search.drawn_conversation import draw_conversation
 
 EXAMPLES = pytest.mark.parametrize("examples", [20, pytest.param(150, marks=pytest.mark.long)])
@@ -83,6 +86,36 @@ def test_a_server_without_a_model_decides_the_same(engine, examples):
         assert without == with_model
 
     check_workloads(engine, examples, check)
+
+
+ROUNDS = (1, 3, 7)     # iterations of the server after which it is copied
+MOST = 2_000           # iterations of a server
+
+
+@EXAMPLES
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_copy_that_is_made_during_work_goes_on_as_its_server(engine, examples):
+    """Under every version of the main branch, with up to three requests at once."""
+    @settings(max_examples=examples)
+    @given(workloads(engine, rules=rule_sets(engine)))
+    def holds(case):
+        server = ENGINES[engine].start(case.rules, case.server.model, case.server.options, "none", Log())
+        with suppress(BadInput):            # an action, or a request that this version does not support
+            for step in case.scenario.steps[:3]:
+                server.submit(step.request)
+        copies = []
+        for number in range(MOST):
+            if number in ROUNDS:
+                copies.append(server.fork())
+            if server.working:
+                server.iterate()
+        for copy in copies:
+            for _ in range(MOST):
+                if copy.working:
+                    copy.iterate()
+            assert [str(event) for event in copy.log.events] == [str(event) for event in server.log.events]
+
+    holds()
 
 
 @pytest.mark.parametrize(("engine", "seed"), [("ik_llama", 71555), ("mlx_lm", 3)])

@@ -30,11 +30,11 @@ IMAGES = {"llama_cpp": "mmproj=causal", "vllm": "multimodal=true"}
 """Option with which a server takes images."""
 EXAMPLES = pytest.mark.parametrize("examples", [40, pytest.param(300, marks=pytest.mark.long)])
 DEFECTS = [
-    ("llama_cpp@b11549", "stored-equals-cold", 11), ("ik_llama@main", "warm-equals-cold", 45),
-    ("mlx_lm@0.32.2", "warm-equals-cold", 21), ("mlx_lm@0.32.2", "survives", 78),
-    ("vllm@0.33.0", "stored-equals-cold", 92),
+    ("llama_cpp@b11549", "stored-equals-cold"), ("ik_llama@main", "warm-equals-cold"),
+    ("mlx_lm@0.32.2", "warm-equals-cold"), ("mlx_lm@0.32.2", "survives"), ("vllm@0.33.0", "stored-equals-cold"),
 ]
-"""Rule set with known faults, the property that they break, and the seed of a conversation that shows one."""
+"""Rule set with known faults, and the property that they break."""
+SEEDS = 400            # of conversations, one of which shows each of them
 
 
 @EXAMPLES
@@ -64,6 +64,11 @@ def test_so_has_a_server_that_takes_images(engine, examples):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("profile, broken, seed", DEFECTS)
-def test_a_known_fault_is_found(profile, broken, seed):
-    assert findings(draw_conversation(seed, profile.partition("@")[0]), profile, (broken,), {})
+@pytest.mark.parametrize("profile, broken", DEFECTS)
+def test_a_known_fault_is_found(profile, broken):
+    def shows_it(seed):
+        with suppress(BadInput):        # the drawn server is not supported
+            return bool(findings(draw_conversation(seed, profile.partition("@")[0]), profile, (broken,), {}))
+        return False
+
+    assert any(map(shows_it, range(SEEDS)))

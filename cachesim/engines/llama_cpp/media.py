@@ -46,8 +46,10 @@ def is_admitted(srv: Core, task: Task) -> bool:
 def decode_images(srv: Core, slot: Slot, task: Task) -> int | None:
     """MEDIA-ITER: evaluate the images at which the prompt continues. Return their number, None if one of them failed
     and the slot was released."""
-    prompt, number = task.request.prompt, 0
-    while (image := item_at(prompt, start := len(slot.tokens))) is not None:
+    prompt = task.request.prompt
+    number = 0
+    start = len(slot.tokens)
+    while (image := item_at(prompt, start)) is not None:
         srv.emit(slot_ev.MediaEncode(slot.id, task.id, start, 1))
         items = prompt[start : start + image.n_tokens]
         if srv.adapters:
@@ -57,6 +59,7 @@ def decode_images(srv: Core, slot: Slot, task: Task) -> int | None:
             return None
         task.answer.prompt_n += len(items)
         number += 1
+        start = len(slot.tokens)
     return number
 
 

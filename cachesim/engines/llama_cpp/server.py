@@ -215,8 +215,9 @@ def update_slots(srv: Core) -> None:
                 batch.add(identity(token), len(slot.tokens), slot.id, True)
                 slot.tokens.append(token)
     for slot in srv.slots:
-        if len(batch) < srv.settings.n_batch:
-            _work_on_prompt(srv, slot, batch)
+        if len(batch) >= srv.settings.n_batch:
+            break
+        _work_on_prompt(srv, slot, batch)
     if srv.leader is not None:
         srv.in_force = srv.leader.adapters
     put_scale_back(srv)

@@ -115,14 +115,25 @@ def checkpoint(srv: CachedCore, rows: Sequence[Row], pc: int, extract: Callable[
             srv.cache.insert(row, key, extract(whose), srv.rules.checkpoint_type)
 
 
+def _checkpoint_place(srv: CachedCore, lengths: Sequence[int], positions: Sequence[int | None]) -> int:
+    """Return how many tokens before the end of every prompt the older generator's prefill halts."""
+    return int(srv.decide(srv.rules.pc(lengths, positions), None))
+
+
+def _tails(srv: CachedCore, rests: Sequence[Tokens], pc: int) -> list[Tokens] | None:
+    """Return the last ``pc`` tokens of every row, which the older generator feeds after that halt; None = they differ in
+    length, which ends the thread."""
+    found: list[Tokens] | None = srv.decide(srv.rules.tails(rests, pc), None)
+    return found
+
+
 def generator_of(srv: CachedCore) -> Generator:
-    """Create the generator of this version."""
+    """Create the generator of this version. Its callbacks are no closures: a copy of the server has its own."""
     if srv.decide(srv.rules.batching(), None) == "segments":
         return SegmentGenerator(srv.machine)
     rules = srv.rules
     return WholePromptGenerator(
-        srv.machine, lambda lengths, positions: int(srv.decide(rules.pc(lengths, positions), None)),
-        lambda rests, pc: srv.decide(rules.tails(rests, pc), None), partial(checkpoint, srv),
+        srv.machine, partial(_checkpoint_place, srv), partial(_tails, srv), partial(checkpoint, srv),
         lambda empty, sizes: bool(rules.fresh(empty, sizes).value),
         lambda rest, pc: int(rules.right_lengths(rest, pc).value))
 

@@ -108,7 +108,8 @@ def _assumed_texts(
 
 
 def _new_word(request: ReconstructedRequest, line: ScenarioLine) -> str:
-    """Return the word at the end of a prompt that occurs there for the first time, "" if there is none."""
+    """Return the word at the end of a prompt that occurs there for the first time, "" if there is none. The request is
+    a step of the line."""
     *before, step = _requests(line)[: request.step + 1]
     earlier = {piece.word for one in before for piece in (*one.prompt, *(one.answer or ()))}
     word = step.prompt[-1].word

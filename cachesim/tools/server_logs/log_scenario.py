@@ -36,9 +36,9 @@ class SearchSpace(NamedTuple):
 
 def solve(session: LogSession, known: SearchSpace, most: int) -> Reconstruction | None:
     """Return the best reconstruction: model, open options and rule set that reproduce the log at most requests. Each is
-    optimised in turn, ``ROUNDS`` times. None if the log contains no request with a known
-    length. At most ``most`` work units are done: of a long log only the first requests are simulated, and the result
-    lists what was not tried. Raise NotInBuild if no rule set that was tried loads the model."""
+    optimised in turn, ``ROUNDS`` times. None if the log contains no request with a known length. At most ``most`` work
+    units are done: of a long log only the first requests are simulated, and the result lists what was not tried. Raise
+    NotInBuild if no rule set that was tried loads the model."""
     session = replace(session, requests=in_launch_order(session.requests)[: REBUILT.now])
     if not any(map(_is_worth_a_run, session.requests)):
         return None

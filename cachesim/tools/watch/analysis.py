@@ -88,8 +88,9 @@ class Analysis:
             self._idle()
         if self._from.copies is not None:
             return self._copies is not None or (log is not None and log.has_more and not self._from.is_over())
-        return log is not None and not log.ended and (
-            bool(log.wait_on()) or log.has_more or not self._from.once)
+        if log is None or log.ended:
+            return False
+        return bool(log.wait_on()) or log.has_more or not self._from.once
 
     def _read_copies(self) -> None:
         """Read what the relay has copied."""

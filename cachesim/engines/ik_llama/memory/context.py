@@ -133,7 +133,7 @@ class Context:
 
     def _compute(self, batch: DecodeBatch, ubatch: Ubatch, first: int) -> None:
         kv = self.kv
-        n_kv = self.rules.seen(kv.cells.pos)
+        n_kv = kv.cells.size if kv.recurrent else self.rules.seen(kv.cells.pos)
         rows = self._prepare_states(batch, ubatch, first, n_kv)
         low = self.rules.window_from(n_kv, ubatch.n, lambda low: self._misses(ubatch, low))
         blind = self._blind(ubatch, first, n_kv, low) if kv.has_nan or not low <= first <= n_kv - ubatch.n else None

@@ -82,24 +82,27 @@ class UnifiedTreeNode:
             yield node
 
     def __deepcopy__(self, memo: dict[int, Any]) -> UnifiedTreeNode:
-        """Copy the whole tree without recursion: its nodes refer to each other in long chains."""
+        """Copy the whole tree without recursion: its nodes refer to each other in long chains. A node that has left the
+        tree still refers to its parent, which may have been copied before."""
         todo = [self]
-        twins = dict[int, tuple[UnifiedTreeNode, UnifiedTreeNode]]()
+        copied = list[UnifiedTreeNode]()
         while todo:
             node = todo.pop()
-            if id(node) not in twins:
-                twins[id(node)] = node, copy.copy(node)
+            if id(node) not in memo:
+                memo[id(node)] = copy.copy(node)
+                copied.append(node)
                 near = (node.parent, *node.children.values(), *node.lru_next, *node.lru_prev)
                 todo += [other for other in near if other is not None]
-        for node, twin in twins.values():
-            memo[id(node)] = twin
-            twin.parent = twins[id(node.parent)][1] if node.parent is not None else None
-            twin.children = {key: twins[id(child)][1] for key, child in node.children.items()}
-            twin.lru_next = [other and twins[id(other)][1] for other in node.lru_next]
-            twin.lru_prev = [other and twins[id(other)][1] for other in node.lru_prev]
+        for node in copied:
+            twin = memo[id(node)]
+            twin.parent = memo[id(node.parent)] if node.parent is not None else None
+            twin.children = {key: memo[id(child)] for key, child in node.children.items()}
+            twin.lru_next = [other and memo[id(other)] for other in node.lru_next]
+            twin.lru_prev = [other and memo[id(other)] for other in node.lru_prev]
             twin.value = list(node.value)
             twin.host_value = list(node.host_value)
             twin.lock_ref = list(node.lock_ref)
             twin.host_lock_ref = list(node.host_lock_ref)
             twin.host_lock_uuid = list(node.host_lock_uuid)
-        return twins[id(self)][1]
+        own: UnifiedTreeNode = memo[id(self)]
+        return own

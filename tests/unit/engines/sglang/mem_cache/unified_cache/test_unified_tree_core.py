@@ -1,5 +1,6 @@
 """Splits, parts and locks of the tree, and its walk by weight."""
 
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -327,3 +328,12 @@ def test_a_lock_releases_its_state_alone(core):
     core.dec_lock_ref(rest)
     assert node.lock_ref == [0, 0, 0] and [*core.evictable_device_leaves] == [node]
     core.check()
+
+
+def test_a_copied_tree_is_the_one_that_a_node_that_left_it_refers_to(core):
+    """A request may refer to a node that was evicted."""
+    node = next(core.nodes())
+    left = UnifiedTreeNode(99, parent=node)
+    root, twin, again = deepcopy([core.root_node, left, node])
+    assert twin.parent is again and again.parent is root and list(root.children.values()) == [again]
+    assert again is not node and twin is not left
