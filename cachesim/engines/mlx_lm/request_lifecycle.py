@@ -121,7 +121,7 @@ def _checkpoint_place(srv: CachedCore, lengths: Sequence[int], positions: Sequen
 
 
 def _tails(srv: CachedCore, rests: Sequence[Tokens], pc: int) -> list[Tokens] | None:
-    """Return the last ``pc`` tokens of every row, which the older generator feeds after that halt; None = they differ in
+    """Return the last ``pc`` tokens of every row, which the older generator feeds after that halt. None: they differ in
     length, which ends the thread."""
     found: list[Tokens] | None = srv.decide(srv.rules.tails(rests, pc), None)
     return found
