@@ -51,11 +51,12 @@ def history_change(a: Sequence[BodyMessage], b: Sequence[BodyMessage], at: int) 
     """Return the change at message ``at``, the first that differs, and the number of messages concerned; ("", 0) if the
     message itself was edited."""
     old, new = [message_key(message) for message in a[at:]], [message_key(message) for message in b[at:]]
-    dropped = _removed_count(old, new)
+    is_edited = len(old) > 1 and list_begins(new[1:], old[1:])        # all that follows is where it was
+    dropped = 0 if is_edited else _removed_count(old, new)
     if dropped:
         pinned = any(not message.is_system for message in a[:at])
         return TAKEN_OUT if pinned else DROPPED, dropped
-    inserted = _removed_count(new, old)
+    inserted = 0 if is_edited else _removed_count(new, old)
     if inserted:
         return (SUMMARY if contains_summary(b[at : at + inserted]) and len(b) < len(a) else INSERTED), inserted
     if at < len(b) and contains_summary(b[at : at + 2]) and not contains_summary(a[at : at + 2]):

@@ -15,7 +15,7 @@ DATE, ID, BILLING, LISTING, COUNTER, SPACE = "date", "id", "billing header", "li
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _DATES = (
     r"\d{4}-\d{2}-\d{2}(?:[T _]\d{2}[:.]?\d{2}(?:[:.]?\d{2}(?:[.,]\d+)?)?)?(?:Z|[+-]\d{2}:?\d{2})?",
-    r"\d{1,4}[/.]\d{1,2}[/.]\d{1,4}",
+    r"(?<![\d.])(?:\d{4}[/.]\d{1,2}[/.]\d{1,2}|\d{1,2}[/.]\d{1,2}[/.]\d{4}|\d{1,2}/\d{1,2}/\d{2})(?!\.?\d)",
     r"\d{1,2}:\d{2}(?::\d{2})?(?:[.,]\d+)?\s?(?:[AaPp]\.?[Mm])?",
     rf"{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?",
     rf"\d{{1,2}}(?:st|nd|rd|th|\.)? {_MONTH}(?:,? \d{{4}})?",
@@ -23,17 +23,21 @@ _DATES = (
     r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day",
     r"(?<!\d)1[5-9]\d{8}(?:\d{3})?(?:\.\d+)?(?!\d)",
 )
+_NAMES = r"nonce|cache_?bust\w*|cb|salt|seed|(?:[\w-]*[_-])?id|token|hash|cch"
 _IDS = (
     r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}",
-    r"(?:req|request|msg|message|call|chatcmpl|toolu|run|sess|session|trace|resp|gen|conv|thread|user|id)[-_:][\w-]{4,}",
-    r"(?i:nonce|cache_?bust\w*|cb|salt|random|seed|[\w-]*_?id|token|hash|cch)\W{1,4}[\w.-]+",
+    r"(?<![A-Za-z])(?:req|request|msg|message|call|chatcmpl|toolu|run|sess|session|trace|resp|gen|conv|thread|user|id)"
+    r"[-_:](?=[\w-]*\d)[\w-]{4,}",                                      # with a digit: "user-friendly" is a word
+    rf"(?<![A-Za-z])(?:(?i:{_NAMES}|random)|[a-z]\w*I[dD])[\"']?\s{{0,2}}[:=]\s{{0,2}}[\"']?[\w.-]+",
+    rf"(?<![A-Za-z])(?i:{_NAMES})\W{{1,4}}(?=[\w.-]*\d)[\w.-]+",
     r"(?<!\w)(?=[A-Za-z]*\d)(?=\d*[A-Za-z])[0-9a-fA-F]{5,}(?!\w)",
     r"(?<!\w)(?=[A-Za-z_-]*\d)(?=[\d_-]*[A-Za-z])[\w-]{12,}(?!\w)",
     r"(?<!\d)\d{8,}(?!\d)",
 )
 _LISTING = re.compile(
     r"git ?status|current branch|recent commits|main branch|working (directory|tree)|directory (structure|listing)|"
-    r"file (tree|list)|project (layout|structure)|files? in |visible files|open tabs|environment_details|<env>", re.I)
+    r"file (tree|list)|project (layout|structure)|files? in [^\n]{0,80}:|visible files|open tabs|environment_details|"
+    r"<env>", re.I)  # fmt: skip
 _COUNTED = re.compile(
     r"token|usage|cost|\$|remaining|\bused\b|%|context|\bturns?\b|\bsteps?\b|iteration|messages", re.I)
 _NUMBER = (r"\d[\d,. ]*k?",)
