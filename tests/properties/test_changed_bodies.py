@@ -179,3 +179,41 @@ def test_text_that_leaves_or_enters_a_raw_prompt_is_counted(examples):
         assert shorter.place[:2] == longer.place[:2] == ("prompt", same)
 
     check(examples, raw_changes(), holds)
+
+
+def in_parts(messages):
+    """Return messages of chat completions with their texts as parts."""
+    return {"messages": [{**one, "content": [{"type": "text", "text": one["content"]}]} for one in messages]}
+
+
+def anthropic(messages):
+    """Return the body of Anthropic's API for messages: results of tools are blocks of the user's messages."""
+    def plain(message):
+        result = {"type": "tool_result", "tool_use_id": "1", "content": message["content"]}
+        return {"role": "user", "content": [result]} if message["role"] == "tool" else message
+
+    system = [one["content"] for one in messages if one["role"] == "system"]
+    said = [plain(one) for one in messages if one["role"] != "system"]
+    return {"anthropic_version": "1", "messages": said, **({"system": system[0]} if system else {})}
+
+
+def responses(messages):
+    """Return the body of the responses API for messages."""
+    return {"input": [{"type": "function_call_output", "output": one["content"]} if one["role"] == "tool"
+                      else {"type": "message", **one} for one in messages]}  # fmt: skip
+
+
+APIS = (in_parts, anthropic, responses)
+
+
+@EXAMPLES
+def test_a_chat_and_its_change_are_the_same_in_every_api(examples):
+    def holds(old, number, at, new):
+        expected, changed = linked(old, new)
+        for form in APIS:
+            bodies = bodies_of([FoundBody(name, form(messages)) for name, messages in (("a", old), ("b", new))])
+            first, second = link_requests(bodies, [None, None], EstimatingTokenizer())
+            assert (first.text, second.text) == (expected.text, changed.text)
+            assert (second.cause, second.common, second.place.character) == (changed.cause, changed.common, at)
+
+    check(examples, changed_texts(), holds)
