@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Collection, Iterable, Iterator, NamedTuple, Sequence
 
-from cachesim.base.errors import NotInBuild
+from cachesim.base.errors import NotInBuild, OverLimit
 from cachesim.engines.build_names import builds_in_order, without_place
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import rules_of
@@ -135,8 +135,18 @@ class _Lab:
         if key not in self.known:
             older = self.rules(old)
             table = older.mixed(self.rules(new), names) if names else older
-            self.known[key] = self.runs.unshared(table) if names else self._shared(old, table)
+            self.known[key] = self._mixed(table) if names else self._shared(old, table)
         return self.known[key]
+
+    def _mixed(self, table: RuleSet) -> Sequence[RequestOutcome | None]:
+        """Return the outcomes under a mixture of two versions. Its rules may not fit together, because no server has
+        it: all outcomes are None then. Raise OverLimit."""
+        try:
+            return self.runs.unshared(table)
+        except OverLimit:
+            raise
+        except Exception:
+            return [None] * len(self.scenario.steps)
 
     def _shared(self, name: str, table: RuleSet) -> Sequence[RequestOutcome | None]:
         """Return the outcomes under a version, whose fields may be exchanged for those of the next one."""

@@ -5,9 +5,10 @@ A batch has a cache for each layer; its rows share the columns of that cache.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from copy import copy, deepcopy
 from dataclasses import dataclass, field, fields
-from typing import Any, Sequence
+from typing import Any, Iterator, Sequence
 
 from cachesim.base.tokens import Tokens
 from cachesim.engines.base import Answer, Request
@@ -87,13 +88,19 @@ class Row:
         return self.n_gen >= max(1, self.request.n_predict)
 
 
-def merged(caches: Sequence[Sequence[Any]]) -> list[Any]:
-    """Merge the caches of all conversations layer by layer. Raise Died where the classes raise, because the server
-    does not catch that."""
+@contextmanager
+def _ending_thread() -> Iterator[None]:
+    """Raise Died where the classes raise, because the server does not catch that."""
     try:
-        return [layer[0].merge(list(layer)) for layer in zip(*caches, strict=True)]
+        yield
     except (TypeError, ValueError) as error:
         raise Died(f"{type(error).__name__}: {error}", type(error).__name__) from error
+
+
+def merged(caches: Sequence[Sequence[Any]]) -> list[Any]:
+    """Merge the caches of all conversations layer by layer. Raise Died."""
+    with _ending_thread():
+        return [layer[0].merge(list(layer)) for layer in zip(*caches, strict=True)]
 
 
 def to_batch(cache: Any, left_padding: Sequence[int]) -> Any:
@@ -126,20 +133,18 @@ class Batch:
     caches: list[Any] = field(default_factory=list)
 
     def extract(self, index: int) -> list[Any]:
-        """Return the caches of a row as those of a separate conversation."""
-        return [cache.extract(index) for cache in self.caches]
+        """Return the caches of a row as those of a separate conversation. Raise Died."""
+        with _ending_thread():
+            return [cache.extract(index) for cache in self.caches]
 
     def extend(self, addition: Batch) -> None:
-        """Append the rows of ``addition``. Raise Died where the classes raise, because the server does not catch
-        that."""
+        """Append the rows of ``addition``. Raise Died."""
         if not self.caches:
             self.caches = addition.caches
         else:
-            try:
+            with _ending_thread():
                 for own, added in zip(self.caches, addition.caches, strict=True):
                     own.extend(added)
-            except (TypeError, ValueError) as error:
-                raise Died(f"{type(error).__name__}: {error}", type(error).__name__) from error
         self.rows = self.rows + addition.rows
 
     def filter(self, keep: Sequence[int]) -> None:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from cachesim.base.errors import OverLimit
 from cachesim.cli.main import main
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.build_names import builds_in_order
@@ -208,6 +209,28 @@ def test_of_fields_that_each_do_it_every_one_is_named_and_no_other(monkeypatch):
     assert [([change.field for change in cause.changes], cause.is_alone) for cause in turn.causes] == [
         (["x"], True), (["y"], True),
     ]  # fmt: skip
+
+
+def test_a_mixture_whose_rules_do_not_fit_together_is_no_cause(monkeypatch):
+    def answer(rules):
+        if rules.x != rules.y:
+            raise TypeError("these rules do not fit")
+        return {"reused": {"slot": rules.x}}
+
+    engine = made_up(monkeypatch, answer, one={"x": 0, "y": 0, "z": 0}, two={"x": 5, "y": 5, "z": 5})
+    (turn,) = bisect(from_line("A1"), engine)[0].turns
+    assert [[change.field for change in cause.changes] for cause in turn.causes] == [["x", "y"]]
+
+
+def test_a_mixture_that_exceeds_a_limit_ends_the_search(monkeypatch):
+    def answer(rules):
+        if rules.x != rules.y:
+            raise OverLimit("too much")
+        return {"reused": {"slot": rules.x}}
+
+    engine = made_up(monkeypatch, answer, one={"x": 0, "y": 0}, two={"x": 5, "y": 5})
+    with pytest.raises(OverLimit, match="too much"):
+        bisect(from_line("A1"), engine)
 
 
 @pytest.mark.parametrize("name", ["mlx-1169-join-partial-prompt-hybrid", "mlx-1736-join-padding-in-state-recurrent"])

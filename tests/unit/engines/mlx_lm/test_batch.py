@@ -9,6 +9,7 @@ import pytest
 
 from cachesim.engines.mlx_lm import PROFILES
 from cachesim.engines.mlx_lm.batch import Batch, Row, left_padded, merged, right_padded, to_batch
+from cachesim.engines.mlx_lm.caches import BatchRotatingKVCache
 from cachesim.engines.mlx_lm.element_codec import pack_rows, pack_states, unpack_rows, unpack_state
 from cachesim.engines.mlx_lm.events import Died
 from cachesim.engines.mlx_lm.forward import forward
@@ -126,3 +127,13 @@ def test_joining_what_the_classes_refuse_ends_the_thread():
     with pytest.raises(Died, match="TypeError"):
         one.extend(fresh)
     assert len(one.rows) == 1
+
+
+def test_taking_a_row_without_a_buffer_ends_the_thread():
+    """A ring of a still empty batch refuses it; #999 makes a new ring."""
+    batch = Batch(rows(1), [BatchRotatingKVCache(8, [0], rules=PROFILES["mlx_lm@0.32.2"].caches)])
+    with pytest.raises(Died, match="TypeError: the batch holds no buffer"):
+        batch.extract(0)
+    repaired = BatchRotatingKVCache(8, [0], rules=PROFILES["mlx_lm@pr999"].caches)
+    [ring] = Batch(rows(1), [repaired]).extract(0)
+    assert (ring.max_size, ring.offset) == (8, 0)
