@@ -69,7 +69,7 @@ def test_what_is_reported_is_what_there_is(world, examples):
         compared = Compared(seen)
         try:
             play(draw_conversation(seed, engine, WORLDS[world]).scenario(profile), profile, "provenance", compared)
-        except (BadInput, IndexError):          # mlx_lm@m1072, seed 3990: NumPy refuses the shapes of rows that join
+        except BadInput:                        # the drawn conversation does not fit the drawn server
             return
         assert compared.found == []
 

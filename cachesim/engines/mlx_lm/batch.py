@@ -137,6 +137,12 @@ class Batch:
         with _ending_thread():
             return [cache.extract(index) for cache in self.caches]
 
+    def finalize(self) -> None:
+        """End a pass with padding in every layer. Raise Died."""
+        with _ending_thread():
+            for cache in self.caches:
+                cache.finalize()
+
     def extend(self, addition: Batch) -> None:
         """Append the rows of ``addition``. Raise Died."""
         if not self.caches:

@@ -197,5 +197,4 @@ class SegmentGenerator(Generator):
                 cache.prepare(lengths=lengths, right_padding=padding)
         self.feed(self.prompts, right_padded(pieces, width))
         if any(padding):
-            for cache in self.prompts.caches:
-                cache.finalize()
+            self.prompts.finalize()

@@ -54,8 +54,7 @@ class WholePromptGenerator(Generator):
         sizes = [max(cache.size() for cache in row.caches) for row in group]
         fresh = self.fresh([row.caches[0].empty() for row in group], sizes)
         batch, tails = (self._left if fresh else self._right)(group, rests, pc)
-        for cache in batch.caches:
-            cache.finalize()
+        batch.finalize()
         self.checkpoint(group, pc, batch.extract)
         if pc > 1:
             self.machine.feed(batch.caches, [tail[: pc - 1] for tail in tails], group)

@@ -63,7 +63,10 @@ def with_room(buffer: Array | None, held: int, rows: Array, step: int) -> Array:
 
 
 def rolled(buffer: Array, shifts: Array) -> Array:
-    """Rotate each batch row to the right by its own number of columns. shifts: [B]."""
+    """Rotate each batch row to the right by its own number of columns. shifts: [B]. Raise ValueError, as the original
+    does, if the buffer has another number of rows."""
+    if len({len(buffer), len(shifts)} - {1}) > 1:
+        raise ValueError(f"{len(shifts)} shifts for {len(buffer)} rows")
     t = columns(buffer)
     source = (np.arange(t)[None, :] - shifts[:, None]) % t             # [B, T]
     return np.take_along_axis(buffer, source[:, None, :, None], axis=2)

@@ -137,3 +137,11 @@ def test_taking_a_row_without_a_buffer_ends_the_thread():
     repaired = BatchRotatingKVCache(8, [0], rules=PROFILES["mlx_lm@pr999"].caches)
     [ring] = Batch(rows(1), [repaired]).extract(0)
     assert (ring.max_size, ring.offset) == (8, 0)
+
+
+def test_ending_a_pass_of_another_number_of_rows_ends_the_thread():
+    cache = to_batch(caches()[-1], [0, 0])
+    cache.keys = cache.values = np.zeros((3, 1, 2, 1))
+    cache.prepare(lengths=[1, 2], right_padding=[1, 0])
+    with pytest.raises(Died, match="ValueError: 2 shifts for 3 rows"):
+        Batch(rows(2), [cache]).finalize()

@@ -36,6 +36,13 @@ def test_each_row_of_a_batch_is_rotated_by_its_own_number():
     assert (found[0] == np.roll(ROWS[0], 1, 1)).all() and (found[1] == np.roll(ROWS[1], 3, 1)).all()
 
 
+def test_shifts_for_another_number_of_rows_are_refused():
+    with pytest.raises(ValueError, match="3 shifts for 2 rows"):
+        rolled(ROWS, np.array([1, 2, 3]))
+    assert (rolled(ROWS, np.array([1])) == np.roll(ROWS, 1, 2)).all()
+    assert (rolled(ROWS[:1], np.array([1, 2])) == rolled(np.repeat(ROWS[:1], 2, axis=0), np.array([1, 2]))).all()
+
+
 @pytest.mark.parametrize("held, new, step, width", [
     (5, 1, 4, 9), (3, 2, 4, 5), (3, 3, 4, 7), (4, 2, 2, 7), (0, 6, 4, 13),
 ])  # fmt: skip
