@@ -140,6 +140,17 @@ def test_what_to_type_next(capsys, argv, then):
     assert capsys.readouterr().err == (f"next: cachesim {then}\n" if then else "")
 
 
+def test_the_signs_of_an_event_are_explained_once(capsys):
+    from cachesim.tools.lessons.lesson_runs import SIGNS
+
+    main(["lesson", "1"])
+    out = capsys.readouterr().out
+    steps = [line for line in out.splitlines() if line.startswith("> ")]
+    assert out.count(SIGNS) == 1 and len(steps) > 1 and out.index(SIGNS) < out.index(steps[0])
+    main(["lesson", "0"])
+    assert SIGNS not in capsys.readouterr().out
+
+
 def test_json(capsys):
     main(["lesson", "4", "--json"])
     data = json.loads(capsys.readouterr().out)
@@ -156,7 +167,9 @@ def test_a_page(capsys, tmp_path, argv, titles):
     page = (tmp_path / "l.html").read_text("utf-8")
     assert all(f'<article id="{name}">' in page for name in titles)
     assert page.count("<article") == (12 if not argv else 1)
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr() == ("", f"cachesim: wrote {tmp_path / 'l.html'}\n")
+    title = {"lesson-5": lesson_files.lesson("5").title, "quiz": lesson_files.quiz().title}
+    assert f"<title>{title.get(titles[0], 'cachesim: lessons')}</title>" in page
 
 
 def test_a_lesson_that_is_not_there(capsys):

@@ -242,6 +242,14 @@ def test_rule_sets_without_a_place_are_shown_if_they_differ_from_the_newest_vers
         "   not ordered: not run at vllm@b"]  # fmt: skip
 
 
+def test_the_newest_version_is_one_of_the_order_whichever_comes_first(unordered):
+    course = RequestHistory({"vllm@b": LESS, "vllm@1": RIGHT, "vllm@a": RIGHT})
+    scenario = from_line("A10", model="GA", profiles=("vllm@0.33.0",))
+    assert printed(answer_report(scenario, [course]))[1:] == [
+        "request 0  A: reuses 7, output correct under every build that runs it",
+        "   not ordered: reuses 3, output correct at vllm@b"]  # fmt: skip
+
+
 def test_a_request_may_have_run_only_under_rule_sets_without_a_place(unordered):
     course = RequestHistory({"vllm@b": LESS, "vllm@a": RIGHT})
     scenario = from_line("A10", model="GA", profiles=("vllm@0.33.0",))

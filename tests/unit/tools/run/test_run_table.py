@@ -14,6 +14,7 @@ from cachesim.judging.judgement import SlotAtLaunch
 from cachesim.judging.run_data import run_data
 from cachesim.tools.run.run_table import (
     MOST,
+    as_typed,
     block_of_case,
     closing_line,
     failure_block,
@@ -330,3 +331,9 @@ def test_equal_faults_share_a_line_with_what_differs_in_the_output(rung, mark):
     data["requests"][2]["rung"] = "other"
     lines = shown(run_report(data))
     assert lines.index("request 2: it differs") == lines.index(f"request 0: it differs{mark}") + 1
+
+
+def test_a_line_to_copy_is_never_wrapped_and_never_cut():
+    line = as_typed("word " * 40, "bold")
+    assert (line.no_wrap, line.overflow, line.style) == (True, "ignore", "bold")
+    assert line.plain == "word " * 40 and as_typed("x").style == ""
