@@ -10,7 +10,8 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
-from cachesim.tools.lessons import lesson_files, quiz
+from cachesim.tools.lessons import command, lesson_files, quiz
+from tests.unit.tools.command_arguments import arguments
 
 
 class Terminal(io.StringIO):
@@ -175,3 +176,9 @@ def test_a_page(capsys, tmp_path, argv, titles):
 def test_a_lesson_that_is_not_there(capsys):
     assert main(["lesson", "11"]) == exits.BAD_INPUT
     assert capsys.readouterr().err == "cachesim: unknown lesson: '11' (0 is the introduction, 1 to 10 are lessons)\n"
+
+
+def test_every_argument_is_explained_and_has_its_default():
+    assert arguments(command.add_arguments) == {"number": None, "quiz": False, "html": "", "json": False}
+    found = arguments(command.add_arguments, ["3", "--quiz", "--html", "x", "--json"])
+    assert found == {"number": "3", "quiz": True, "html": "x", "json": True}

@@ -11,9 +11,10 @@ from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.request_bodies.changed_messages import EDITED, OTHER_PLACE
 from cachesim.tools.request_bodies.changed_text import BILLING, DATE
 from cachesim.tools.request_bodies.changed_tools import KEYS, ORDER
-from cachesim.tools.request_bodies.command import bodies_case, repair_case
+from cachesim.tools.request_bodies.command import add_body_arguments, bodies_case, repair_case
 from cachesim.tools.request_bodies.import_scenario import ScenarioWords, TokenRequest
 from cachesim.tools.request_bodies.prompt_causes import CHANGED, NEW
+from tests.unit.tools.command_arguments import arguments
 from tests.unit.tools.request_bodies.made import chat
 
 UNCHANGED, LAST, ORDERED = "unchanged history", "changing part last", "constant order"
@@ -52,3 +53,7 @@ def test_bodies_without_a_request_to_simulate_are_refused(tmp_path):
     file.write_text(f"{json.dumps(chat('a b c d ' * 600_000))}\n")
     with pytest.raises(BadInput, match=r"x.jsonl: no request can be simulated: .*request 0: 1,200,1\d\d tokens"):
         bodies_case(file, [], "", [])
+
+
+def test_every_argument_is_explained_and_has_its_default():
+    assert arguments(add_body_arguments) == {"tokenizer": "", "template": "", "with_text": False}
