@@ -94,7 +94,8 @@ def test_an_option_that_a_setting_lacks_has_its_default():
 
 def test_options_that_one_flag_sets_have_one_reason():
     load, agents = SimpleNamespace(longest=900), SimpleNamespace(filled=())
-    search = SimpleNamespace(engine=ENGINE, load=load, agents=agents, flag_named=lambda _: ENGINE.manual.flag("parallel"))
+    flag = ENGINE.manual.flag("parallel")
+    search = SimpleNamespace(engine=ENGINE, load=load, agents=agents, flag_named=lambda _: flag)
     best = costly(parallel=2, again=2, other=3)
     found = [*reasons_data(search, AgentAdvice([best], (), [best], (), [best]))]
     assert [(one["name"], one["flag"]) for one in found] == [("parallel", "-np 2"), ("other", "-np 3")]
