@@ -14,6 +14,7 @@ from cachesim.judging.judgement import SlotAtLaunch
 from cachesim.judging.run_data import run_data
 from cachesim.tools.run.run_table import (
     MOST,
+    _table,
     as_typed,
     block_of_case,
     closing_line,
@@ -29,6 +30,7 @@ from cachesim.tools.run.run_table import (
     state_lines,
 )
 from tests.unit.tools.run.made import BROKEN, UNDECIDED, judgement, run, shown
+from tests.unit.tools.table_columns import columns
 
 STORED = SimpleNamespace(kind="entry", owner=1, resume=7, length=7, tokens=())
 
@@ -337,3 +339,20 @@ def test_a_line_to_copy_is_never_wrapped_and_never_cut():
     line = as_typed("word " * 40, "bold")
     assert (line.no_wrap, line.overflow, line.style) == (True, "ignore", "bold")
     assert line.plain == "word " * 40 and as_typed("x").style == ""
+
+
+def test_numbers_are_aligned_and_requests_wrap_anywhere():
+    numbers = [(name, "number") for name in ("prompt", "kept", "restored", "loaded", "evaluated")]
+    names = [("#", "number"), ("request", "folded 7"), *numbers]
+    right, wrong = ([run_data(run(one))["requests"][0]] for one in (judgement(), judgement(BROKEN)))
+    assert columns(_table(right, 80)) == [*names, ("reason", "text")]
+    assert columns(_table(wrong, 80)) == [*names, ("answer", "text"), ("reason", "text")]
+    assert columns(_table(right, 200)) == [*names, ("reason", "text"), ("decided by", "whole")]
+    assert _table(right, 200).padding == (0, 2, 0, 0) and _table(right, 80).padding == (0, 1, 0, 0)
+
+
+def test_the_words_of_an_explanation_are_never_wrapped_and_its_sentences_anywhere():
+    made = {"causes": [{"text": "t", "rule": "", "request": 0}], "hence": "h", "source": "s", "command": "c"}
+    table, source, command = failure_block(made).renderables
+    assert columns(table) == [("", "whole"), ("", "folded")] and table.padding == (0, 1, 0, 0)
+    assert (source.plain, source.style, command.plain, command.style) == ("source s", "dim", "c", "bold")
