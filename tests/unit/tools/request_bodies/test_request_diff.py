@@ -58,6 +58,15 @@ def test_a_returned_answer_is_reusable(tmp_path):
     assert two["cause"] == "extends" and two["again"] == 0
 
 
+def test_an_empty_answer_returns_nothing_and_an_answer_behind_a_change_is_not_reused(tmp_path):
+    first = chat("Please read it.", system="")
+    one, two = found(tmp_path, first, chat("Please read it.", "", "Go on.", system=""))["requests"]
+    assert (one["answer"], two["cause"], two["reusable"]) == (1, "extends", one["tokens"])
+    changed = [{"role": "user", "content": "Please read it!"}, {"role": "assistant", "content": "x" * 40}]
+    one, two, three = found(tmp_path, first, chat(*changed, "Go on.", system=""), first)["requests"]
+    assert one["answer"] == 10 and two["cause"] != "extends" and three["reusable"] == one["tokens"]
+
+
 def test_the_prefix_may_belong_to_another_conversation(tmp_path):
     front = "The same rules for all of them. " * 20
     data = found(tmp_path, chat("Sort the names of these files.", system=front),
