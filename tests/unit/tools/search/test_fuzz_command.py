@@ -324,6 +324,12 @@ def test_the_plan_of_a_search_is_that_of_its_arguments(capsys, given):
     assert [(job.first, job.stop) for job in given.asked[3:]] == [(10, 20)]
 
 
+@pytest.mark.parametrize("words", [("-p", "nosuch@1"), ("--against", "nosuch@1")])
+def test_an_engine_that_is_unknown_is_refused_before_anything_runs(capsys, given, words):
+    code, out, err = call(capsys, *SEARCH, *words, "--examples", "1")
+    assert (code, out, given.asked) == (exits.BAD_INPUT, "", []) and "nosuch" in err and err.count("\n") == 1
+
+
 def test_what_is_found_is_shrunk_searched_and_printed(capsys, given):
     code, out, err = call(capsys, *SEARCH, "--examples", "5", "--json")
     data = json.loads(out)
