@@ -24,7 +24,7 @@ def test_a_prompt_begins_with_the_answer_before_it_where_there_is_room_for_it():
 
 def test_an_answer_that_does_not_fit_was_not_kept():
     first, second = played(session(one(0, 8, 9, [1, 2]), one(1, 13, 1, [1, 2, 3])))
-    assert second.prompt[:8] == first.prompt
+    assert second.prompt[:8] == first.prompt and len(second.prompt) == 13
     assert not set(first.answer) & set(second.prompt)
 
 
