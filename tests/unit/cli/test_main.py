@@ -321,6 +321,8 @@ def test_a_closed_stdout_stops_the_command_before_it_starts(monkeypatch, capsys)
     (["run", "A4", "--zz"],
      "unknown option '--zz' (see cachesim run --help; for a server's flags, cachesim options ENGINE)"),
     (["run", "A4", "--jsn"], "unknown option '--jsn' (did you mean '--json'?)"),
+    (["run", "A4", "--jso"], "unknown option '--jso' (did you mean '--json'?)"),
+    (["--versio"], "unknown option '--versio' (did you mean '--version'?)"),
     (["run", "A4", "--ctx-siz=4"], "unknown option '--ctx-siz' (did you mean '--ctx-size'?)"),
     (["completion", "bash", "zz"], "unknown argument 'zz' (see cachesim completion --help)"),
     (["completion", "bash", "--zz"], "unknown option '--zz' (see cachesim completion --help)"),
