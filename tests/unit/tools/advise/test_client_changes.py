@@ -53,6 +53,7 @@ def test_answers_stay_whole(line, whole):
     ("A9.B8/A.c3.B", "A9.B8/A.B.c3"), ("S9.|a3.|c4/S.|e3.|c", "S9.|c4.|a3/S.|c.|e3"),
     ("S9.A5/S.B5", None), ("S9.A5.B6/S.B", None), ("S9>a3/S.a.v4/S.a.v.w2", None),
     ("s:d2.S9+u:u5/s:e2.S+u:u", "s:S9+u:u5.d2/s:S+u:u.e2"),
+    ("s:d2.S9+a:b3+u:u5/s:e2.S+a:b+u:u", "s:S9+a:b3+u:u5.d2/s:S+a:b+u:u.e2"),
 ])  # fmt: skip
 def test_what_changes_is_put_last(line, last):
     assert changed(move_changing_last, line) == last
