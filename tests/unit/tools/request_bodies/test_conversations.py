@@ -81,6 +81,18 @@ def test_a_request_that_was_continued_is_not_continued_by_a_part_of_its_first_me
     assert [one.conversation for one in found] == [0, 0, 1]
 
 
+def test_a_request_that_was_continued_under_another_system_prompt_is_not_continued_again():
+    old, part, here, there = "fix the parser <reminder>plan mode</reminder>", "fix the parser", LONG, f"Now. {LONG}"
+    found = links(chat(old, system=here), chat(old, "It is mended.", "Test it.", system=there),
+                  chat(part, "Done.", "Thank you.", system=here))  # fmt: skip
+    assert [one.before for one in found] == [-1, 0, -1]
+    assert [one.before for one in links(chat(old, system=here), chat(part, "Done.", "Thanks.", system=here))] == [-1, 0]
+
+
+def test_requests_of_an_empty_message_continue_each_other():
+    assert [one.before for one in links(chat("", system=""), chat("", system=""))] == [-1, 0]
+
+
 def test_a_summary_continues_the_conversation_of_its_system_prompt():
     found = links(chat("Read all of the files of this project and learn them.", system=f"One. {LONG}"),
                   chat("Something else altogether, by somebody else.", system=f"Two. {LONG}"),

@@ -20,6 +20,7 @@ from tests.unit.tools.rulebook.toy_engine import (
     lines_of,
     with_toy_engine,
 )
+from tests.unit.tools.table_columns import columns
 
 
 @pytest.fixture
@@ -143,6 +144,8 @@ def test_the_list_of_profiles_begins_with_the_latest(toy):
     spans = {"toy@3": (), "toy@4": ("b7 to b8", "b9 +")}
     known = {name: toy.profiles[name] for name in ("toy@4", "toy@3")}
     report = rules_report.list_report(known, {"toy@latest": "toy@4"}, {"toy@3": "not tried"}, spans)
+    assert columns(report.renderables[0]) == [("profile", "folded"), ("in force", "folded"), ("source", "folded")]
+    assert [column.no_wrap for column in report.renderables[0].columns] == [True, True, False]
     assert lines_of(report) == [
         " profile     in force  source",
         " toy@latest  4         = toy@4, the newest recorded; the default",

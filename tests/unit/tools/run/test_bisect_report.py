@@ -83,6 +83,13 @@ def test_the_answer_begins_with_a_repaired_answer_then_the_greatest_change_of_th
                          "1 further change of what a client observes, and the history: -v"]  # fmt: skip
 
 
+def test_the_place_of_a_request_is_that_of_its_last_change():
+    far, near = RequestOutcome(90, True, 200), RequestOutcome(6, True, 200)
+    turns = [OutcomeChange("x@1", "x@2", WRONG, far), OutcomeChange("x@2", "x@3", RIGHT, near)]
+    courses = [RequestHistory({"x@1": WRONG}, turns), changed(RIGHT, LESS)]
+    assert [(answer.number, answer.weight) for answer in answers(courses)] == [(1, (False, 4)), (0, (False, 1))]
+
+
 def test_a_proposal_is_in_the_answer_if_it_is_better_or_asked_for():
     better, worse = changed(LESS, RIGHT, "x@better", True), changed(RIGHT, WRONG, "x@worse", True)
     repaired = changed(WRONG, LESS, "x@repaired", True)
