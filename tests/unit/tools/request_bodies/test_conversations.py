@@ -89,8 +89,11 @@ def test_a_request_that_was_continued_under_another_system_prompt_is_not_continu
     assert [one.before for one in links(chat(old, system=here), chat(part, "Done.", "Thanks.", system=here))] == [-1, 0]
 
 
-def test_requests_of_an_empty_message_continue_each_other():
-    assert [one.before for one in links(chat("", system=""), chat("", system=""))] == [-1, 0]
+@pytest.mark.parametrize(("size", "before"), [(10, 0), (11, -1)])
+def test_at_least_half_of_the_messages_must_be_those_of_the_request_before(size, before):
+    """Two messages of five letters are the same; each message counts a letter more."""
+    found = links(chat("z" * 4, "abcde", "fghij", system=""), chat("q" * size, "abcde", "fghij", system=""))
+    assert found[1].before == before
 
 
 def test_a_summary_continues_the_conversation_of_its_system_prompt():

@@ -113,3 +113,12 @@ def test_cold_runs_are_shared_between_conversations_without_arithmetic_only(mode
     judges = {}
     observe_run(from_line("A4>B2", model="A", server={"ctx_size": 256}), HEAD, judges, mode=mode)
     assert bool(judges) is is_shared
+
+
+def test_the_memory_is_looked_at_after_each_answer():
+    one, notes = noting([[0, 2]])
+    notes.server.inspection.exceeded_limits = lambda: ["rows"]
+    notes.judged = lambda number, request, answer: SimpleNamespace(answer="right", state="sound", armed=["x"])
+    notes.answered(2, "asked", "said")
+    assert one.unsound == [(2, FaultKind.GAP, {"seq": 0, "gap": 1})]
+    assert [tuple(step) for step in one.steps] == [(2, "asked", "said", "right", "sound", ("x",), ("rows",))]
