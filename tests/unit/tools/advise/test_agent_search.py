@@ -268,3 +268,11 @@ def test_settings_are_judged_until_there_are_enough_with_correct_answers():
     assert [one.setting.options["parallel"] for one in best] == [1, 3, 4] and tried == [1, 2, 3, 4]
     assert [one.setting.options["parallel"] for one in bad] == [2]
     assert [one.cost.evaluated for one in best] == [999, 997, 996]
+
+
+def test_rows_have_the_size_of_the_setting_that_runs(search):
+    asked = []
+    search._cells = lambda model, *given: asked.append(model.row) or iter([Cell()])
+    for row in (0, 77):
+        search.cost(costly(parallel=1).setting._replace(row=row), [0], 1)
+    assert asked == [search.sizes.row, 77] and search.sizes.row != 77
