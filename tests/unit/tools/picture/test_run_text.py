@@ -218,3 +218,18 @@ def test_the_table_of_requests_has_the_slot_of_each(slot, has_pool, shown):
         "why &lt;not&gt;; read"]  # fmt: skip
     wrong = text._cells(row._replace(is_wrong=True, read=()))
     assert wrong[-2:] == ['<span class="bad">correct answer</span>', "why &lt;not&gt;"]
+
+
+def test_a_request_without_tokens_has_no_positions():
+    text = RunText(pictured().scene(), None, 0)
+    assert text._positions(text.scene.rows[0]._replace(stretches=())) == ""
+
+
+def test_a_row_of_positions_has_its_first_and_last_and_its_bar():
+    text = RunText(pictured().scene(), None, 0)
+    row = text.scene.rows[0]._replace(stretches=[TokenStretch(0, 1500, "kept"), TokenStretch(1500, 2000, "evaluated")])
+    assert text._positions(row) == (
+        '<ol class="positions"><li><span class="positioned">0..1,499</span>'
+        f"{_bar(row.stretches[0], 2000)}<span>1500 tokens kept in the slot</span></li>"
+        f'<li><span class="positioned">1,500..1,999</span>{_bar(row.stretches[1], 2000)}'
+        "<span>500 tokens evaluated, new</span></li></ol>")
