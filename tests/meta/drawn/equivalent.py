@@ -57,5 +57,8 @@ EQUIVALENT: dict[str, str] = {
         "the two groups are then joined in the other order, and sorted by a key that has the group before the tokens",
     "tools/run/run_command.py, run: condition True at 3 of if wanted(args):, line 2 of its kind":
         "write_pictures asks the same and writes nothing; the condition only saves an import",
+    "tools/request_bodies/tokenizer_parser.py, _split: `False` -> `True` at 92 of "
+    'cut_at = {"type": "Split", "pattern": {"Regex": pattern}, "b':
+        "Isolated makes pieces of the matches and of the texts between them, whichever of both are called matches",
 }
 """Name of the fault -> proof."""

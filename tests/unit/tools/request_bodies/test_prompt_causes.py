@@ -192,6 +192,7 @@ W, V = "word " * 50, "vord " * 50             # longer than what is compared
     ("ab  c d e f g", "ab c d e f x", "whitespace", ""),             # the next four words are the same
     ("ab  c d e f", "ab c d g f", "text", ""),             # the fourth is another
     ("ab  c", "ab c", "text", ""),                         # one word is not enough
+    ("ab  c d", "ab c d", "whitespace", ""),
     (f"ab {V}{W}end", f"ab {W}end", "removed text", "250 characters"),
     (f"ab {W}end", f"ab {V}{W}end", "inserted text", "250 characters"),
     (f"ab {V}{W}end", f"ab {W}", "removed text", "250 characters"),
