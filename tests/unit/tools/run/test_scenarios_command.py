@@ -10,6 +10,7 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.base.console import as_text
+from cachesim.base.layout import WholeTable
 from cachesim.cli.main import main
 from cachesim.scenarios import load
 from cachesim.scenarios.corpus import corpus_files, corpus_root
@@ -22,6 +23,7 @@ from cachesim.tools.run.scenarios_command import (
     scenario_list,
 )
 from tests.scenarios.whole import corpus
+from tests.unit.tools.table_columns import columns
 
 SEED = "llama-24143-entry-removed-dense"
 
@@ -187,3 +189,12 @@ def test_a_scenario_as_data():
     assert scenario_data(one) == {
         "id": "a", "title": "T a", "engine": "llama_cpp", "model": "GA", "profiles": ["llama_cpp@b1", "llama_cpp@b2"],
         "source": ["s", "t"], "requests": 2, "file": "x.toml", "symptom": "memory"}  # fmt: skip
+
+
+def test_ids_are_never_wrapped_and_titles_are():
+    some = [drawn("a", symptom="memory"), drawn("long"), drawn("b", symptom="memory")]
+    tables = [part for part in scenario_list(some).renderables if isinstance(part, WholeTable)]
+    assert [columns(table) for table in tables] == [[("", "whole 4"), ("", "text")]] * 2
+    (table,) = (part for part in likeliest_list(some).renderables if isinstance(part, WholeTable))
+    assert columns(table) == [("", "number"), ("", "whole"), ("", "text")] and table.columns[0].style == "dim"
+    assert not any(one.show_header for one in (table, *tables))
