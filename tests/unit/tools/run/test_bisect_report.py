@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from rich.console import Group
+from rich.padding import Padding
 
 from cachesim.base.console import as_text
 from cachesim.engines.shared.rule_set import Change
 from cachesim.judging.find_change import NO_ANSWER, ChangedFields, OutcomeChange, RequestHistory, RequestOutcome
 from cachesim.judging.outcomes import StepOutcome
+from cachesim.judging.verdict_words import WORDS, VerdictWord
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.run.bisect_report import (
     answer_report,
@@ -302,3 +305,24 @@ def test_the_data_of_a_change_names_its_versions_causes_and_observables():
                    "causes": [{"alone": False, "changes": [{**change._asdict(), "build": ""} for change in CHANGES]}]}],
         "beside": [{"old": "x@2", "new": "x@mine", "build": "", "was": wrong, "now": right, "differs": [],
                     "causes": []}]}]  # fmt: skip
+
+
+@pytest.mark.parametrize(("outcome", "word"), [
+    (RIGHT, VerdictWord.CORRECT), (WRONG, VerdictWord.WRONG), (RequestOutcome(5, None, 200), VerdictWord.UNDECIDED),
+    (None, VerdictWord.UNDECIDED)])  # fmt: skip
+def test_an_outcome_has_the_style_of_its_verdict_in_both_reports(outcome, word):
+    scenario, turn = from_line("A10"), OutcomeChange("x@1", "x@2", LESS, outcome, [])
+    whole = bisect_report(scenario, [RequestHistory({"x@1": LESS}, [turn])])
+    styles = {text.plain: text.style for text in texts(whole)}
+    assert styles[next(text for text in styles if text.endswith("at x@2"))] == WORDS[word].colour
+    if outcome is not None:
+        brief = answer_report(scenario, [RequestHistory({"x@1": LESS}, [], [turn])], ["x@2"])
+        (style,) = [text.style for text in texts(brief) if text.plain.startswith("proposed: ")]
+        assert style == WORDS[word].colour
+
+
+def texts(report):
+    """Return the texts of a report."""
+    if isinstance(report, Group):
+        return [text for part in report.renderables for text in texts(part)]
+    return [report.renderable] if isinstance(report, Padding) else [report]

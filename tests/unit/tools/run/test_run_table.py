@@ -9,6 +9,7 @@ from rich.console import Group
 from rich.text import Text
 
 from cachesim.base.console import as_text
+from cachesim.base.layout import ROOMY
 from cachesim.judging.foreign_reads import ForeignContent
 from cachesim.judging.judgement import SlotAtLaunch
 from cachesim.judging.run_data import run_data
@@ -348,6 +349,8 @@ def test_numbers_are_aligned_and_requests_wrap_anywhere():
     assert columns(_table(right, 80)) == [*names, ("reason", "text")]
     assert columns(_table(wrong, 80)) == [*names, ("answer", "text"), ("reason", "text")]
     assert columns(_table(right, 200)) == [*names, ("reason", "text"), ("decided by", "whole")]
+    roomy = _table([{**right[0], "rule": "R.1"}], ROOMY).columns[-1]
+    assert (roomy.header, [*map(str, roomy.cells)]) == ("decided by", ["R.1"])
     assert _table(right, 200).padding == (0, 2, 0, 0) and _table(right, 80).padding == (0, 1, 0, 0)
 
 
