@@ -85,3 +85,9 @@ def test_another_engine_runs_a_conversation_with_its_own_options():
 
 def test_a_seed_stays_the_conversation_of_the_file():
     assert [*drawn_conversations.lines()] == drawn_conversations.FILE.read_text("utf-8").splitlines()
+
+
+def test_a_slice_beyond_its_word_is_no_scenario():
+    assert made("llama_cpp", {"A": 9}, "A", "A[3:9]").scenario("llama_cpp@b10587").words == {"A": 9}
+    with pytest.raises(BadInput):
+        made("llama_cpp", {"A": 5}, "A", "A[3:9]").scenario("llama_cpp@b10587")

@@ -172,3 +172,10 @@ def test_pairs_have_a_variant_that_helps_alone_and_another_field(monkeypatch):
     assert asked == [(0,), (1,), (2,), (1, 2)]
     found, asked = trial(monkeypatch, {(0,): (3,), (2,): (4, 3), (0, 2): (5,)}, fields="abc")
     assert (found.part, found.pairs) == ((0, 2), ()) and asked[3:] == [(0, 1), (0, 2), (1, 2)]
+
+
+@pytest.mark.parametrize(("most", "tried"), [(1, [(0, 1)]), (2, [(0, 1), (0, 2)]), (9, [(0, 1), (0, 2)])])
+def test_a_number_of_pairs_is_tried(monkeypatch, most, tried):
+    monkeypatch.setattr(rule_mutations, "PAIRS", most)
+    _, asked = trial(monkeypatch, {(0,): (3,)}, fields="abc")
+    assert asked[3:] == tried
