@@ -178,7 +178,6 @@ def _run(argv: list[str]) -> int:
         import_module("cachesim.base.console").say(overview())
         return exits.HOLDS
     command = commands[chosen]
-    command.prog = f"cachesim {argv[0]}"
     import_module("cachesim.cli.output_options").apply_output_options(argv)
     prepared = getattr(_module(chosen), "prepared", None)
     args = _parse(command, prepared(argv[1:], command._option_string_actions) if prepared else argv[1:])
@@ -220,7 +219,7 @@ def _parsers(chosen: Collection[str]) -> tuple[Parser, dict[str, Parser]]:
     for name, (_, line) in COMMANDS.items():
         if chosen and name not in chosen:                  # to make a parser for each takes 3 ms
             continue
-        command = table.add_parser(name, prog=f"cachesim {name}", help=line, description=line, allow_abbrev=False)
+        command = table.add_parser(name, help=line, description=line, allow_abbrev=False)
         if name in chosen:
             _module(name).add_arguments(command)
             import_module("cachesim.cli.output_options").add_output_options(command)

@@ -56,7 +56,7 @@ class CaseFacts:
     def conditions(self, change: SetupChange, case: Setup) -> tuple[str, ...]:
         """Return what must hold for a change to help, as clauses: what the log does not show about the values that it
         changes."""
-        found = [_condition(name, case, self.sources.get(name, "")) for name in change.options
+        found = [_condition(name, case, self.sources.get(name)) for name in change.options
                  if self.sources.get(name) not in (PRINTED, GIVEN)]  # fmt: skip
         if change.kind is ChangeKind.BUILD and not self._is_older(build_number(change.profile)):
             found.append(f"the server is older than {change.profile}")
@@ -77,7 +77,7 @@ NOTHING_KNOWN = CaseFacts()
 """Facts of a log that shows no options and no build."""
 
 
-def _condition(name: str, case: Setup, source: str) -> str:
+def _condition(name: str, case: Setup, source: str | None) -> str:
     """Return the clause that an option has its simulated value."""
     manual = engine_of(case.profile).manual
     flag = manual.flag(name)

@@ -41,7 +41,7 @@ def _article(lesson: Lesson, first: bool) -> str:
         return f' <button type="button" class="step" {data}>&#9654; {number}</button>'
 
     def caption(block: Block) -> str:
-        ends = "".join(LessonStep(one.name, 0, "").marked for one in lesson.runs.get(block.name, ()))
+        ends = "".join(LessonStep(one.name).marked for one in lesson.runs.get(block.name, ()))
         said = inline(f"{block.text[:1].upper()}{block.text[1:]}.")         # the alternative text as a sentence
         return f'<p class="caption">{said}{ends}</p>'
 

@@ -39,8 +39,8 @@ class LessonStep(NamedTuple):
     = the end of the run."""
 
     run: str
-    request: int
-    says: str
+    request: int = 0
+    says: str = ""
 
     @property
     def marked(self) -> str:

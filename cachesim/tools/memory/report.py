@@ -105,7 +105,7 @@ def _table(parts: list[Data]) -> WholeTable:
     table = WholeTable(padding=(0, 2, 0, 0), pad_edge=False)
     table.add_column("part")
     for name in ("number", "bytes each", "MiB"):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right")
     table.add_column("")
     for one in parts:
         table.add_row(one["name"], f"{one['number']:,} {one['unit']}", f"{one['each']:,}", f"{one['bytes'] / MIB:,.1f}",

@@ -211,7 +211,7 @@ def scene(scenario: Scenario, data: Data, cells: CellHistory, same: Sequence[str
     return Scene(title, data["why"], data["profile"], data["model"], data["verdict"], rows, known, False,
                  answers_text(data), cost, same, data["titles"], engine.manual.pool, engine.keeps,
                  RINGS if cells.ratios else "recurrent state", cells.strips, cells.blocks,
-                 cells.nodes if engine.manual.pool else {})  # fmt: skip
+                 cells.nodes)  # fmt: skip
 
 
 def _entries(data: Data, had: Sequence[int]) -> CacheContents:

@@ -147,7 +147,7 @@ def _scene(drawn: RunDrawing, top: float, mark: str, differs: int, alone: bool) 
 
 
 def _axis(scale: PositionScale, y: float) -> Iterator[str]:
-    shown = -99.0
+    shown = float("-inf")
     for position in scale.at:
         x, wide = scale.px(position), DIGIT * len(f"{position:,}")
         if x - shown > max(34, wide + 4) and x + wide / 2 <= scale.left + scale.width + MARGIN:

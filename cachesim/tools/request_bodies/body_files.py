@@ -199,9 +199,8 @@ def _natural(file: Path) -> list[tuple[int, str]]:
 
 def _bodies(data: bytes, file: Path, place: str, pool: TextPool) -> tuple[list[FoundBody], int]:
     """Return the bodies of a file, and the number of its lines without a body."""
-    head = data[:HEAD].lstrip(b"\xef\xbb\xbf \t\r\n")
     first, _, rest = data.lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")
-    if head[:1] in (b"{", b"[") and not (_value(first) is not None and rest.strip()):
+    if first[:1] in (b"{", b"[") and not (_value(first) is not None and rest.strip()):
         value = parse_json(data.removeprefix(b"\xef\xbb\xbf"), str(file), "file")
         found = [pool.shared(body) for body in bodies_in(value, place)]
         if not found:

@@ -61,7 +61,7 @@ def run_bodies(args: Namespace) -> int:
         say_json({"schema": SCHEMA, "logs": [], "bodies": {**data, "toml": text}})
     else:
         table = [reuse_table(runs, is_estimated=not args.tokenizer)] if runs else []
-        show(*table, bodies_report(data, args.out, bool(getattr(args, "verbose", 0))))
+        show(*table, bodies_report(data, args.out, bool(args.verbose)))
     short, verbose = (bodies_report(data, args.out, everything) for everything in (False, True))
     command, note = shell_command(["cachesim", "import", *args.files, *data["arguments"]]), headline(data).plain
     shown = PictureOptions(command, note, names=["simulated"], report=short, verbose=verbose)

@@ -46,9 +46,8 @@ def first(text: Sequence[WordPart], tokens: int) -> list[WordPart]:
     """Return the first ``tokens`` tokens of a text, or all if there are fewer."""
     out = []
     for part in text:
-        if tokens <= 0:
-            break
-        out.append(part._replace(take=min(part.take, tokens)))
+        if tokens > 0:
+            out.append(part._replace(take=min(part.take, tokens)))
         tokens -= part.take
     return out
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Mapping, NamedTuple
 
+from cachesim.base.errors import counted
 from cachesim.tools.request_bodies import changed_messages as messages
 from cachesim.tools.request_bodies import changed_text as text
 from cachesim.tools.request_bodies import changed_tools as tools
@@ -163,12 +164,12 @@ def raw_cause(a: str, b: str, at: int) -> PromptCause:
         return PromptCause(messages.REMOVED)
     gone = _missing_characters(a, b, at)
     if gone:
-        return PromptCause(CUT_OUT, f"{gone} characters")
+        return PromptCause(CUT_OUT, counted(gone, "character"))
     kind = text.kind_of_change(a, b, at)
     if kind:
         return PromptCause(kind)
     more = _missing_characters(b, a, at)
-    return PromptCause(PUT_IN, f"{more} characters") if more else PromptCause(CHANGED)
+    return PromptCause(PUT_IN, counted(more, "character")) if more else PromptCause(CHANGED)
 
 
 def _missing_characters(longer: str, shorter: str, at: int) -> int:

@@ -43,7 +43,7 @@ def run(args: Namespace) -> int:
     else:
         if real:
             real[0].show_history(real[1])
-        is_whole = getattr(args, "verbose", 0)
+        is_whole = args.verbose
         show(bisect_report(scenario, courses) if is_whole else answer_report(scenario, courses, args.profiles))
         reported = {turn.new for course in courses for turn in course.beside}
         for name in (name for name in args.profiles if name in engine.beside and name not in reported):

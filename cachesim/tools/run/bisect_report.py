@@ -163,8 +163,7 @@ def _answer_lines(answer: NoticedChanges, prompt: str, course: RequestHistory) -
         yield indented(f"before: {_outcome_text(turn.was)} at {turn.old}", "", 3)
         yield from (indented(f"by {_cause(cause, turn)}", "", 3) for cause in turn.causes)
     for one in answer.proposed:
-        colour = WORDS[word_of(one.now.equal_cold if one.now else None)].colour
-        yield indented(f"proposed: {_outcome_text(one.now)} {_since(one.new)}", colour, 3)
+        yield indented(f"proposed: {_outcome_text(one.now)} {_since(one.new)}", _colour(one.now), 3)
         yield from (indented(f"by {_cause(cause, one)}", "", 6) for cause in one.causes)
 
 
@@ -232,14 +231,18 @@ def without_order(names: Sequence[str], compared: bool) -> list[str]:
 
 
 def _lines(mark: str, turn: OutcomeChange) -> Iterator[Padding]:
-    colour = WORDS[word_of(turn.now.equal_cold if turn.now else None)].colour
-    yield indented(f"{mark}{_outcome_text(turn.now)} {_since(turn.new)}", colour, 3)
+    yield indented(f"{mark}{_outcome_text(turn.now)} {_since(turn.new)}", _colour(turn.now), 3)
     if turn.was != turn.now and mark:
         yield indented(f"({_outcome_text(turn.was)} at {turn.old})", "dim", 6)
     if (found := turn.differs) and found[0].observable not in SHOWN:
         yield indented(differing_text(found), "", 6)
     for cause in turn.causes:
         yield indented(f"by {_cause(cause, turn)}", "", 6)
+
+
+def _colour(outcome: RequestOutcome | None) -> str:
+    """Return the style of an outcome; None = not run."""
+    return WORDS[word_of(None if outcome is None else outcome.equal_cold)].colour
 
 
 def _since(profile: str) -> str:

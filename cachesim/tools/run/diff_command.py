@@ -67,7 +67,7 @@ def run(args: Namespace) -> int:
         compared = compare_real(real, [a.scenario, b.scenario], as_json=True)
         say_json({"schema": SCHEMA, **data, **real_part(compared)})
     else:
-        show(diff_report(data, getattr(args, "verbose", 0)))
+        show(diff_report(data, args.verbose))
         compared = compare_real(real, [a.scenario, b.scenario], as_json=False)
     if wanted(args):
         from cachesim.tools.picture.picture_recorder import PicturedRun

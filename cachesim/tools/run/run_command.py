@@ -74,7 +74,7 @@ def run(args: Namespace) -> int:
         check_one_scenario(job.scenario.id for job in jobs)
     complain_of(bad, nothing_left=not jobs, what=f"no scenario found in {cut(', '.join(args.files), 200)}")
     runs, codes, interrupt = run_all(jobs, args.jobs)
-    verbose = getattr(args, "verbose", 0)
+    verbose = args.verbose
     if interrupt is not None:
         finished = [data for _, data in runs]
         return report_interrupted(interrupt, finished, len(jobs), args.json, len(bad) + len(codes), verbose)
@@ -109,7 +109,7 @@ def _report_all(args: Namespace, runs: Runs, failed: int, real: RealRuns | None)
         report(found, True, failed, real=compared)
         return compared
     _compare_engines(runs)
-    report(found, False, failed, getattr(args, "verbose", 0), legend=True)
+    report(found, False, failed, args.verbose, legend=True)
     return compare_real(real, scenarios, as_json=False)
 
 

@@ -92,7 +92,7 @@ def run(args: Namespace) -> int:
 
         say_json({"schema": SCHEMA, "why": found})
     elif found:
-        show(reasons_report(found, answers, verbose=getattr(args, "verbose", 0)))
+        show(reasons_report(found, answers, verbose=args.verbose))
     _write_pictures(args, answered, found)
     say_next(args, after_why({one.engine: one for one in scenarios}, found, typed(args)))
     return exits.worst([*codes, answers_code((data["equal_cold"], data["told"]) for data in found)])

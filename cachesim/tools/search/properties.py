@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Callable, Iterator, Mapping
 
-from cachesim.engines.base import Answer
+from cachesim.engines.base import Answer, Request
 from cachesim.engines.point_kinds import is_copy
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import Role, has_effect, role_of
@@ -218,9 +218,9 @@ class _Counts(SilentObserver):
         self.reused: list[int] = []
         self.plain = True
 
-    def answered(self, number: int, request: object, answer: object) -> None:
-        self.reused.append(getattr(answer, "cache_n", 0))
-        self.plain = self.plain and getattr(answer, "status", 200) == 200 and not getattr(answer, "died", False)
+    def answered(self, number: int, request: Request, answer: Answer) -> None:
+        self.reused.append(answer.cache_n)
+        self.plain = self.plain and answer.status == 200 and not answer.died
 
 
 def monotone(scenario: Scenario, profile: str) -> Iterator[PropertyFailure]:

@@ -122,7 +122,7 @@ def _numbered(*counts: str) -> WholeTable:
     """Return a table without borders whose first columns are a number and these counts."""
     table = WholeTable()
     for name in ("#", *counts):
-        table.add_column(name, justify="right", no_wrap=name == "tokens")
+        table.add_column(name, justify="right")
     return table
 
 

@@ -201,7 +201,7 @@ def find_cures(job: CureJob) -> CureTrial:
 
 
 def _first(found: Sequence[PropertyFailure]) -> int:
-    return min((one.step for one in found), default=-1)
+    return min(one.step for one in found)
 
 
 def priced(before: Sequence[MutationRun], after: Sequence[MutationRun]) -> ChangePrice:

@@ -61,7 +61,7 @@ def _table(totals: Sequence[Mapping[str, Any]]) -> WholeTable:
     table = WholeTable(padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("rule set", no_wrap=True)
     for name in ("evaluated", "%", "kept", "restored", "loaded", "wrong", "MiB ckpt", "MiB pc"):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right")
     for one in totals:
         profile = one["profile"]
         if len(profile) > LONGEST:                           # the row must fit into 80 columns

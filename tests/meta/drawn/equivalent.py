@@ -52,5 +52,13 @@ EQUIVALENT: dict[str, str] = {
         "the ranks, which are only compared, are then all larger by 1; 0, which no rank has, is the access without one",
     'engines/llama_cpp/memory/ubatch.py, split_equal: condition False at 3 of if len(todo) == 1 and not n_keep_tail:':
         "the loop cuts a single stretch every n_ubatch tokens, as split_seq does, only more slowly",
+    "tools/advise/ranking.py, _suggestions: `is` -> `is not` at 53 of "
+    "[one for one in good if can_be_had(one, base, facts) is cert":
+        "the two groups are then joined in the other order, and sorted by a key that has the group before the tokens",
+    "tools/run/run_command.py, run: condition True at 3 of if wanted(args):, line 2 of its kind":
+        "write_pictures asks the same and writes nothing; the condition only saves an import",
+    "tools/request_bodies/tokenizer_parser.py, _split: `False` -> `True` at 92 of "
+    'cut_at = {"type": "Split", "pattern": {"Regex": pattern}, "b':
+        "Isolated makes pieces of the matches and of the texts between them, whichever of both are called matches",
 }
 """Name of the fault -> proof."""

@@ -295,6 +295,21 @@ def test_a_full_disk_is_told_on_stderr_alone(monkeypatch, capsys, json_too):
     assert capsys.readouterr().err == "cachesim: standard output cannot be written: no space left on device\n"
 
 
+@pytest.mark.parametrize("error", [BrokenPipeError(), OSError(28, "No space left on device")])
+def test_what_stdout_does_not_take_at_the_end_goes_to_the_null_device(monkeypatch, capsys, tmp_path, error):
+    """The interpreter flushes stdout once more, and would report the error again."""
+    out = Full(error)
+    number = os.open(tmp_path / "out", os.O_WRONLY | os.O_CREAT)
+    monkeypatch.setattr(out, "fileno", lambda: number)
+    monkeypatch.setattr(main_module, "_run", lambda argv: exits.HOLDS)
+    monkeypatch.setattr(sys, "stdout", out)
+    try:
+        main(["run", "A4"])
+        assert os.path.samestat(os.fstat(number), os.stat(os.devnull))
+    finally:
+        os.close(number)
+
+
 def test_a_closed_stdout_stops_the_command_before_it_starts(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdout", None)
     assert main(["run", "A4", "--json"]) == exits.BAD_INPUT
@@ -306,6 +321,8 @@ def test_a_closed_stdout_stops_the_command_before_it_starts(monkeypatch, capsys)
     (["run", "A4", "--zz"],
      "unknown option '--zz' (see cachesim run --help; for a server's flags, cachesim options ENGINE)"),
     (["run", "A4", "--jsn"], "unknown option '--jsn' (did you mean '--json'?)"),
+    (["run", "A4", "--jso"], "unknown option '--jso' (did you mean '--json'?)"),
+    (["--versio"], "unknown option '--versio' (did you mean '--version'?)"),
     (["run", "A4", "--ctx-siz=4"], "unknown option '--ctx-siz' (did you mean '--ctx-size'?)"),
     (["completion", "bash", "zz"], "unknown argument 'zz' (see cachesim completion --help)"),
     (["completion", "bash", "--zz"], "unknown option '--zz' (see cachesim completion --help)"),

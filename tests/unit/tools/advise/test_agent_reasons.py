@@ -92,6 +92,15 @@ def test_an_option_that_a_setting_lacks_has_its_default():
     assert (found["other"], found["there"]["evaluated"]) == ("--cache-ram 0", 700)
 
 
+def test_options_that_one_flag_sets_have_one_reason():
+    load, agents = SimpleNamespace(longest=900), SimpleNamespace(filled=())
+    flag = ENGINE.manual.flag("parallel")
+    search = SimpleNamespace(engine=ENGINE, load=load, agents=agents, flag_named=lambda _: flag)
+    best = costly(parallel=2, again=2, other=3)
+    found = [*reasons_data(search, AgentAdvice([best], (), [best], (), [best]))]
+    assert [(one["name"], one["flag"]) for one in found] == [("parallel", "-np 2"), ("other", "-np 3")]
+
+
 def test_the_context_and_what_fills_the_memory_are_not_compared():
     best = costly(ctx_size=4096, parallel=2, cache_ram=9)
     found = reasons(best, ran=[costly(900, ctx_size=9, parallel=1, cache_ram=1)], filled=("cache_ram",), longest=5000)

@@ -183,6 +183,11 @@ def test_a_report_without_a_setting():
     )  # fmt: skip
 
 
+def test_a_share_is_rounded_to_four_digits():
+    data, _ = told(costly(500, parallel=2)._replace(cost=AgentCost(30_000, 12_345, 0, 3, 0, 0)))
+    assert data["best"]["share"] == 0.4115
+
+
 def test_an_empty_workload_has_no_share():
     cost = AgentCost(0, 0, 0, 0, 0, 0)
     data, _ = told(costly(500, parallel=2)._replace(cost=cost))

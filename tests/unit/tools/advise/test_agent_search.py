@@ -252,3 +252,27 @@ def test_rows_of_fewer_bits_are_tried_where_much_is_left(best, more, shown):
     search.confirmed, search._shown = lambda found: found, lambda ran: [one.rank for one in ran]
     found = search.advice()
     assert (found.best, [one.rank for one in found[-1]], found.wrong) == (shown, shown, ["wrong", "bad"])
+
+
+def test_settings_are_judged_until_there_are_enough_with_correct_answers():
+    search, tried = AgentSearch.__new__(AgentSearch), []
+    wrong = {2: 3}
+
+    def judge(setting):
+        tried.append(setting.options["parallel"])
+        return AgentCost(10_000, 1000 - tried[-1], 1, 2, 0, wrong.get(tried[-1], 0))
+
+    search._judged = judge
+    some = [costly(100 * n, parallel=n) for n in range(1, 7)]
+    best, bad = search.judged(some, 3)
+    assert [one.setting.options["parallel"] for one in best] == [1, 3, 4] and tried == [1, 2, 3, 4]
+    assert [one.setting.options["parallel"] for one in bad] == [2]
+    assert [one.cost.evaluated for one in best] == [999, 997, 996]
+
+
+def test_rows_have_the_size_of_the_setting_that_runs(search):
+    asked = []
+    search._cells = lambda model, *given: asked.append(model.row) or iter([Cell()])
+    for row in (0, 77):
+        search.cost(costly(parallel=1).setting._replace(row=row), [0], 1)
+    assert asked == [search.sizes.row, 77] and search.sizes.row != 77

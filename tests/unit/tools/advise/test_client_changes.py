@@ -35,6 +35,10 @@ def changed(change, text):
     ("s:S9+u:u5>t4.a3/s:S+u:u+a:a+u:v2", "s:S9+u:u5>t4.a3/s:S+u:u+a:t.a+u:v2"),
     ("s:S9+u:u5>t4.a3/s:S+u:u+a:a+u:v2>b3/s:S+u:u+a:a+u:v+a:b+u:w2",
      "s:S9+u:u5>t4.a3/s:S+u:u+a:t.a+u:v2>b3/s:S+u:u+a:t.a+u:v+a:b+u:w2"),
+    ("s:S9+u:u5>t4.a3/s:S+u:u+a:a+u:v2>b3/s:S+u:u+a:a+u:v+u:w2",
+     "s:S9+u:u5>t4.a3/s:S+u:u+a:t.a+u:v2>b3/s:S+u:u+a:t.a+u:v+u:w2"),
+    ("u:u5>t4.a3/u:u+a:a+u:v2>b3/u:u+a:a+u:v+a:x2+u:w2", "u:u5>t4.a3/u:u+a:t.a+u:v2>b3/u:u+a:t.a+u:v+a:x2+u:w2"),
+    ("u5>t4.a3/u.a.v2>b3/u.a.v.w2", "u5>t4.a3/u.t.a.v2>b3/u.t.a.v.w2"),
     ("s:S9+u:u5>a3/s:S+u:u+u:v2", None), ("s:S9+u:u5>a3/s:S+u:u+a:a+u:v2", None), ("u:u5>a3/u:u.b4", None),
     ("u:u5>t4.a3/u:u+a:a.x4+u:v2", None), ("u:u5>t4.a3/u:u+a:x4+u:v2", None), ("u:u5>a3/u:u", None),
     ("u:u5>t4.a3/u:u+u:a+u:v2", None), ("u:u5>t4.a3.b2/u:u+a:t.b+u:v2", "u:u5>t4.a3.b2/u:u+a:t.a.b+u:v2"),
@@ -49,6 +53,7 @@ def test_answers_stay_whole(line, whole):
     ("A9.B8/A.c3.B", "A9.B8/A.B.c3"), ("S9.|a3.|c4/S.|e3.|c", "S9.|c4.|a3/S.|c.|e3"),
     ("S9.A5/S.B5", None), ("S9.A5.B6/S.B", None), ("S9>a3/S.a.v4/S.a.v.w2", None),
     ("s:d2.S9+u:u5/s:e2.S+u:u", "s:S9+u:u5.d2/s:S+u:u.e2"),
+    ("s:d2.S9+a:b3+u:u5/s:e2.S+a:b+u:u", "s:S9+a:b3+u:u5.d2/s:S+a:b+u:u.e2"),
 ])  # fmt: skip
 def test_what_changes_is_put_last(line, last):
     assert changed(move_changing_last, line) == last

@@ -26,6 +26,7 @@ from cachesim.tools.advise.search import AdviceSearch
 from cachesim.tools.advise.setup_changes import CaseArguments
 from cachesim.tools.picture.picture_options import PictureOptions
 from cachesim.tools.server_logs import import_log
+from tests.unit.tools.command_arguments import arguments
 
 EXCERPT = Path(__file__).parents[1] / "server_logs" / "excerpt.log"
 LINE = "S40.A60/B80/S.C50/S.A.D5"
@@ -397,3 +398,15 @@ def test_advice_ends_at_the_interrupted_rule_set(monkeypatch):
     monkeypatch.setattr(advise, "profiles_of", lambda scenario, profiles: (DEFAULT_PROFILE, OLD, NEW))
     assert advise._advise_each(given, [scenario], "sizes", RepairCase(scenario, "a guess")).found == ["newest of 3"]
     assert asked[-1][4] == {"rule_sets": 3, "assumes": "a guess", "log": None}
+
+
+def test_every_argument_is_explained_and_has_its_default():
+    assert arguments(advise.add_arguments) == {
+        "cases": [], "model": None, "settings": [], "pasted": "", "purpose": None, "memory": None, "weights": None,
+        "clients": 1, "tokens": 0, "profiles": [], "sizes": "", "seconds": 60, "limits": [], "json": False, "html": "",
+        "svg": "", "trace": ""}  # fmt: skip
+    found = arguments(advise.add_arguments, ["x", "y", "--for", "agents", "--memory", "2GiB", "--weights", "1GiB",
+                                             "--clients", "3", "--tokens", "9", "--seconds", "5"])  # fmt: skip
+    assert (found["cases"], found["purpose"], found["memory"], found["weights"]) == (
+        ["x", "y"], "agents", 2 << 30, 1 << 30)  # fmt: skip
+    assert (found["clients"], found["tokens"], found["seconds"]) == (3, 9, 5)

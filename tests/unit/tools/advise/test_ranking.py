@@ -254,3 +254,9 @@ def test_a_pair_saves_a_hundredth_more_than_its_better_change(singles, pair, wor
     changes = flag("a"), flag("b")
     alone = [trial(evaluated, change) for evaluated, change in zip(singles, changes, strict=False)]
     assert ranking._worth(trial(pair, *changes), [*alone, trial(1, flag("c"))], BASE) is worth
+
+
+def test_twice_as_many_suggestions_as_are_shown_are_considered():
+    found = [trial(500 + n, flag(f"x{n}")) for n in range(2 * SHOWN + 3)]
+    pieces = ranking._first(found, found, found, BASE)
+    assert [one.tried for one in pieces] == found[: 2 * SHOWN]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.console import as_text
-from cachesim.tools.advise.report import advise_report, try_sentence
+from cachesim.tools.advise.report import _piece, advise_report, try_sentence
 
 OUTCOME = {"evaluated": 1000, "each": [500, 500], "wrong": [], "undecided": [], "failed": [], "corrupt": [],
            "mib": None, "predicted": []}  # fmt: skip
@@ -98,6 +98,17 @@ def test_other_requests_and_others_that_do_the_same_are_noted():
     assert "The requests change" not in report(advice(FLAG))
     assert "Equivalent: a, b." in report(advice(PROPOSAL, alike=["a", "b"]))
     assert "Equivalent" not in report(advice(FLAG))
+
+
+def test_all_that_is_said_of_a_suggestion_stands_below_it():
+    piece = advice(FLAG, wrong=[0], since=[SINCE], alike=["a"])
+    data = {"base": {**OUTCOME, "wrong": [0, 1]}, "requests": 2, "profile": "llama_cpp@b10587",
+            "bound": {"total": 200, "holds": True}, "advice": [piece], "log": None}  # fmt: skip
+    lines = [line.rstrip() for line in as_text(*_piece("1", piece, data)).splitlines()]
+    assert lines[:2] == ["1  1,000 -> 250 tokens (-75%)", "   -np 2"]
+    assert lines[-4:] == ["   Changed by #24110 (b9509), OLD -> NEW.", "   Equivalent: a.",
+                          "   WRONG: 1 of 2 answers; corrected: 1 answer", "   cachesim run x"]  # fmt: skip
+    assert all(line.startswith("   ") and line[3] != " " for line in lines[1:])
 
 
 def test_what_is_wrong_is_said_in_words():

@@ -108,6 +108,15 @@ def test_the_work_is_bounded_by_the_tokens_that_are_generated(monkeypatch, round
         assert "too slow" in next(saved_report(saved, "x.log")).plain
 
 
+@pytest.mark.parametrize(("rounds", "tries"), [(2, 1), (3, 2), (4, 3)])
+def test_each_trial_costs_as_much_as_the_unchanged_case(monkeypatch, rounds, tries):
+    made = []
+    monkeypatch.setattr(module, "ROUNDS", rounds)
+    monkeypatch.setattr(AdviceSearch, "attempt", lambda self, _: made.append(self.found.append(self.base)))
+    saved_tokens(RepairCase(case("A40>1")))
+    assert len(made) == tries
+
+
 @pytest.mark.parametrize(("rounds", "is_too_slow"), [(5000, False), (4999, True)])
 def test_a_case_is_too_slow_if_not_even_two_runs_are_allowed(monkeypatch, rounds, is_too_slow):
     line = "A40>a2500"

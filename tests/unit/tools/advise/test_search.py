@@ -156,3 +156,9 @@ class Found:
 
     def __len__(self):
         return 9
+
+
+def test_each_attempt_is_yielded_as_the_trial_that_it_added():
+    search = AdviceSearch(Setup(from_line("A40/B20/A.C5", model="A", profiles=(B11549,)), B11549))
+    trials = [one for one in search if one is not None]
+    assert [id(one) for one in trials] == [id(one) for one in search.found] and len(trials) > 1

@@ -10,7 +10,8 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
-from cachesim.tools.lessons import lesson_files, quiz
+from cachesim.tools.lessons import command, lesson_files, quiz
+from tests.unit.tools.command_arguments import arguments
 
 
 class Terminal(io.StringIO):
@@ -140,6 +141,17 @@ def test_what_to_type_next(capsys, argv, then):
     assert capsys.readouterr().err == (f"next: cachesim {then}\n" if then else "")
 
 
+def test_the_signs_of_an_event_are_explained_once(capsys):
+    from cachesim.tools.lessons.lesson_runs import SIGNS
+
+    main(["lesson", "1"])
+    out = capsys.readouterr().out
+    steps = [line for line in out.splitlines() if line.startswith("> ")]
+    assert out.count(SIGNS) == 1 and len(steps) > 1 and out.index(SIGNS) < out.index(steps[0])
+    main(["lesson", "0"])
+    assert SIGNS not in capsys.readouterr().out
+
+
 def test_json(capsys):
     main(["lesson", "4", "--json"])
     data = json.loads(capsys.readouterr().out)
@@ -156,9 +168,17 @@ def test_a_page(capsys, tmp_path, argv, titles):
     page = (tmp_path / "l.html").read_text("utf-8")
     assert all(f'<article id="{name}">' in page for name in titles)
     assert page.count("<article") == (12 if not argv else 1)
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr() == ("", f"cachesim: wrote {tmp_path / 'l.html'}\n")
+    title = {"lesson-5": lesson_files.lesson("5").title, "quiz": lesson_files.quiz().title}
+    assert f"<title>{title.get(titles[0], 'cachesim: lessons')}</title>" in page
 
 
 def test_a_lesson_that_is_not_there(capsys):
     assert main(["lesson", "11"]) == exits.BAD_INPUT
     assert capsys.readouterr().err == "cachesim: unknown lesson: '11' (0 is the introduction, 1 to 10 are lessons)\n"
+
+
+def test_every_argument_is_explained_and_has_its_default():
+    assert arguments(command.add_arguments) == {"number": None, "quiz": False, "html": "", "json": False}
+    found = arguments(command.add_arguments, ["3", "--quiz", "--html", "x", "--json"])
+    assert found == {"number": "3", "quiz": True, "html": "x", "json": True}

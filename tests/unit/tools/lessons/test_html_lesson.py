@@ -13,6 +13,7 @@ import pytest
 from cachesim.tools.lessons import lesson_files
 from cachesim.tools.lessons.html_lesson import _block, inline, page
 from cachesim.tools.lessons.lesson_files import Block, blocks
+from tests.unit.tools.lessons.made_page import FILE, shown
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
 
@@ -122,3 +123,7 @@ def test_an_answer_is_folded():
 ])  # fmt: skip
 def test_a_block_is_an_element(block, html):
     assert _block(block, lambda one: f"caption {one.text}") == html
+
+
+def test_a_page_is_that_of_the_file():
+    assert shown() == FILE.read_text("utf-8")

@@ -7,7 +7,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.tools.lessons import command, quiz
 from cachesim.tools.lessons.lesson_files import Lesson, LessonStep, RunShown
-from cachesim.tools.lessons.lesson_runs import LessonRun, _slot, step_lines
+from cachesim.tools.lessons.lesson_runs import LessonRun, _bar, _slot, step_lines
 from cachesim.tools.picture.event_stream import CaptionedWalk, EventWalk, SlotContents
 
 
@@ -76,3 +76,11 @@ def test_a_long_run_has_a_character_for_several_positions():
     assert step_lines(run, LessonStep("A", 0, "now"))[1] == f"  slot 0  rows        {'=' * 44}  0 to 87"
     run = lesson_run({0: [(0, SlotContents(rows=((0, 89),)))]}, ["now"])
     assert step_lines(run, LessonStep("A", 0, "now"))[1] == f"  slot 0  rows        {'=' * 30}  0 to 88"
+
+
+@pytest.mark.parametrize(("old", "new", "bar"), [
+    ((), (), ""), ((), ((0, 10),), "++"), (((0, 10),), ((0, 10),), "=="), (((0, 10),), ((0, 4),), "xx"),
+    (((0, 4),), ((0, 11),), "+++"), (((5, 10),), (), " x"), (((0, 5),), ((0, 5), (10, 15)), "= +"),
+])  # fmt: skip
+def test_a_bar_shows_what_was_kept_erased_and_written(old, new, bar):
+    assert _bar(old, new, 5) == bar

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -19,7 +20,7 @@ from cachesim.engines.shared.model_sizes import known_sizes, real_model
 from cachesim.tools.advise.agent_search import AgentSearch, agent_forms
 from cachesim.tools.advise.agent_workload import recorded_workload
 from cachesim.tools.memory import estimate as module
-from cachesim.tools.memory.estimate import LowerSearch, _given, _largest_context, estimate
+from cachesim.tools.memory.estimate import LowerSearch, _check_room, _given, _largest_context, estimate
 from cachesim.tools.workload.shipped_sessions import shipped_sessions
 
 ROOMS = (0, 1 << 20, 1 << 30, 16 << 30)     # [bytes]
@@ -261,3 +262,14 @@ def test_the_largest_context_is_that_of_the_model_or_what_fits(room, context, fo
     ask = MemoryQuestion(model, {"ctx": 5, "b": 3}, None, room * MIB)
     use = forms.use(ask)._replace(chosen={"ctx": 5})
     assert _largest_context(ask, forms, use, "ctx") == found
+
+
+def test_a_server_that_fills_its_memory_needs_a_size_and_another_none():
+    engine = BUILTIN["vllm"]
+    forms = engine.memory()
+    assert forms.agents.filled
+    with pytest.raises(BadInput, match="vllm fills the memory that it gets"):
+        _check_room(engine, forms, {}, 0)
+    _check_room(engine, forms, {}, 1)
+    _check_room(engine, forms, {forms.agents.filled[0]: 5}, 0)
+    _check_room(engine, replace(forms, agents=None), {}, 0)

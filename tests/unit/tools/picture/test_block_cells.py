@@ -56,3 +56,22 @@ def test_letters_name_the_groups():
     body, _ = drawn({0: [USED, CACHED]})
     texts = [text.text for text in body.iter("text")]
     assert texts.count("a") == 1 and texts.count("b") == 1
+
+
+def test_each_request_has_a_line_at_least_and_as_many_as_its_blocks_need():
+    many = [BlockCell(number, 0, 4, 0, 0, number) for number in range(4)]
+    body, height = drawn({0: [FRESH], 5: many, 7: [USED]}, 100.0 + 2 * WIDE)
+    heads = [(text.text or "", text.get("x"), text.get("y")) for text in body.iter("text") if text.get("x") == "12"]
+    assert heads == [("blocks of the pool after each request", "12", "64"), ("#0", "12", "98"), ("", "12", "112"),
+                     ("#5", "12", "144"), ("", "12", "158"), ("#7", "12", "236"), ("", "12", "250")]  # fmt: skip
+    boxes = [(box.get("x"), box.get("y")) for box in body.iter("rect")]
+    assert boxes == [("100", "124"), ("150", "124"), ("100", "170"), ("150", "170"), ("100", "216")]
+    assert height == 28 + 46 + 2 * 46 + 46 + 8
+
+
+def test_a_cell_has_its_key_owner_users_and_place():
+    body, _ = drawn({0: [USED, CACHED, EMPTY]})
+    cells = [[text.text for text in group.iter("text")] for group in body.iter("g") if group.find("title") is not None]
+    assert cells == [["a", "16", "#0", "x2"], ["b", "32", "#0", "5."], ["-", "#1", "1."]]
+    body, _ = drawn({0: [BlockCell(1, 27, 16, 0, 2, -1, 1)]})
+    assert "b" in [text.text for text in body.iter("text")]

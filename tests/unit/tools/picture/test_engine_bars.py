@@ -10,11 +10,19 @@ import pytest
 import cachesim
 from cachesim.cli.main import main
 from cachesim.tools.picture import engine_bars
-from cachesim.tools.picture.engine_bars import bars_html, draw_bars, of_several_engines, request_bars
+from cachesim.tools.picture.engine_bars import (
+    EngineBar,
+    RequestBars,
+    bars_html,
+    draw_bars,
+    of_several_engines,
+    request_bars,
+)
 from cachesim.tools.picture.page import page
 from cachesim.tools.picture.picture_options import PictureOptions
 from cachesim.tools.picture.svg import draw, first_difference
 from cachesim.tools.run.pictured_runs import run_pictured
+from tests.unit.tools.picture.test_svg import part, row, scene
 
 LINE = "S40.A60>a30/S.A.a.B20/S.X20"
 PROFILES = ["llama_cpp@b11549", "vllm@0.33.0", "sglang@0.5.23", "mlx_lm@0.32.2", "ik_llama@2491"]
@@ -104,3 +112,52 @@ def test_memories_of_several_engines_are_not_compared(scenes):
     assert first_difference(scenes) == 1
     alike = scenes_of("A60/B60", ["llama_cpp@b11549", "vllm@0.33.0"], model="A")
     assert first_difference(alike) == -1
+
+
+def test_the_run_that_reuses_most_comes_first_and_one_that_was_cut_off_or_is_wrong_last():
+    kept, new, said = part(0, 4, "kept"), part(0, 6), part(6, 9, "generated")
+    runs = [scene(row(0, new, said), row(1, new), profile="a@1"),
+            scene(row(0, kept, part(4, 6)), row(1, new), profile="b@1"),
+            scene(row(0, new), row(1, new), profile="A@1"), scene(row(0, kept), profile="c@1"),
+            scene(row(0, kept), row(1, kept, is_wrong=True, verdict="WRONG"), profile="d@1")]  # fmt: skip
+    none, four = "0 of 6 tokens reused", "4 of 4 tokens reused"
+    assert request_bars(runs) == [
+        RequestBars(0, "A", 6, [
+            EngineBar("b", [kept, part(4, 6)], "4 of 6 tokens reused", False), EngineBar("A", [new], none, False),
+            EngineBar("a", [new], none, False), EngineBar("d", [kept], four, False),
+            EngineBar("c", [kept], four, False)]),
+        RequestBars(1, "A", 6, [
+            EngineBar("b", [new], none, False), EngineBar("A", [new], none, False), EngineBar("a", [new], none, False),
+            EngineBar("d", [kept], f"WRONG; {four}", True)]),
+    ]  # fmt: skip
+
+
+def test_a_text_adds_up_the_losses_of_a_cause_and_names_the_greatest():
+    once, twice, again = part(0, 5, "again", "once"), part(5, 8, "again", "twice"), part(9, 912, "again", "twice")
+    (bars,) = request_bars([scene(row(0, once, twice, part(8, 9, "loaded"), again))])
+    assert bars.bars[0].says == "1 of 912 tokens reused; 906 again: twice"
+
+
+def test_a_request_without_tokens_has_a_bar_of_none():
+    (bars,) = request_bars([scene(row(0, part(0, 3, "generated")))])
+    assert bars == RequestBars(0, "A", 0, [EngineBar("llama_cpp", [], "0 of 0 tokens reused", False)])
+    two = [scene(row(0, part(0, 3, "generated")), profile=name) for name in ("a@1", "b@1")]
+    assert "#0 A, 0 prompt tokens" in bars_html(two) and "<rect" not in bars_html(two)
+
+
+def test_a_figure_on_a_page_is_exact():
+    runs = [scene(row(0, part(0, 50, "kept"), part(50, 99, "again", "gone"), part(99, 100)), profile="a@1"),
+            scene(row(0, part(0, 100), is_wrong=True, verdict="WRONG"), profile="<b>@1")]  # fmt: skip
+    rect = '<rect x="{}%" y="0" width="{}%" height="18" class="o-{}"><title>{}</title></rect>'
+    letter = '<text class="letter" x="{}%" y="13">{}</text>'
+    drawn = '<svg class="cs" width="100%" height="18" role="img" aria-label="{}">{}</svg>'
+    first, other = "50 of 100 tokens reused; 49 again: gone", "WRONG; 0 of 100 tokens reused"
+    parts = [rect.format(0, 50, "kept", "0 to 49: kept in the slot") + letter.format(25, "K"),
+             rect.format(50, 49, "again", "50 to 98: evaluated again, gone") + letter.format(74.5, "!"),
+             rect.format(99, 1, "evaluated", "99 to 99: evaluated, new")]  # fmt: skip
+    whole = rect.format(0, 100, "evaluated", "0 to 99: evaluated, new") + letter.format(50, "E")
+    assert bars_html(runs) == (
+        '<section class="engines"><h2>2 rule sets, the best first</h2><h3>#0 A, 100 prompt tokens</h3>'
+        f'<div class="bar"><b>a</b>{drawn.format(f"a: {first}", "".join(parts))}<span>{first}</span></div>'
+        f'<div class="bar"><b>&lt;b&gt;</b>{drawn.format(f"&lt;b&gt;: {other}", whole)}'
+        f'<span class="bad">{other}</span></div></section>')

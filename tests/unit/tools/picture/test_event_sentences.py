@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from cachesim.engines.shared.slot_events import CtxShift, PcState
+from cachesim.engines.shared.slot_events import CtxShift, Error, PcLoad, PcState, ReuseChunk, Warn
 from cachesim.events import Aborted, SeqRm
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.picture.event_sentences import _noted, minus
+from cachesim.tools.picture.event_sentences import _held, _noted, at_event, minus
 from cachesim.tools.picture.event_stream import SlotContents
 from cachesim.tools.picture.script_data import _reads
 from cachesim.tools.run.pictured_runs import run_pictured
@@ -114,3 +114,50 @@ def test_refusals_and_shifts_have_sentences():
 def test_ranges_are_subtracted():
     assert minus([(0, 10)], [(2, 4), (8, 12)]) == [(0, 2), (4, 8)]
     assert minus([(0, 4), (6, 9)], []) == [(0, 4), (6, 9)] and minus([(3, 5)], [(0, 9)]) == []
+
+
+HELD = SlotContents(9, ((0, 4), (6, 9)), ((5, 9),), ((0, 9),), ((4, 2),), 9, ((4, 0, 3), (9, 0, 8)))
+
+
+def test_a_slot_that_fills_and_empties_is_told_whole():
+    assert [*_held(SlotContents(), HELD, set())] == [
+        "rows 0 to 3 written", "rows 6 to 8 written", "window rows 5 to 8 written", "index rows 0 to 8 written",
+        "compressed rows 0 to 1 of 4 tokens written", "state after 9 tokens", "checkpoints of 4 and 9 tokens created",
+        ]  # fmt: skip
+    assert [*_held(HELD, SlotContents(), {4})] == [
+        "rows 0 to 3 erased", "rows 6 to 8 erased", "window rows 5 to 8 erased", "index rows 0 to 8 erased",
+        "compressed rows 0 to 1 of 4 tokens erased", "state erased", "checkpoint of 9 tokens erased"]  # fmt: skip
+    assert [*_held(HELD, HELD, set())] == [*_held(HELD, HELD._replace(tokens=5), set())] == []
+
+
+def test_only_what_differs_is_told():
+    now = HELD._replace(rows=((0, 5), (7, 9)), compressed=((4, 1), (8, 1)), checkpoints=((4, 1, 3),))
+    assert [*_held(HELD, now, set())] == [
+        "rows 6 to 6 erased", "rows 4 to 4 written", "compressed rows 1 to 1 of 4 tokens hidden",
+        "compressed rows 0 to 0 of 8 tokens written", "checkpoints of 4 and 9 tokens erased",
+        "checkpoint of 4 tokens created"]  # fmt: skip
+    assert [*_held(HELD, now, {4, 9})][4:] == []
+
+
+def test_reads_moves_and_warnings_have_sentences():
+    assert _noted(PcLoad(0.1, 0.2)) == "the entry is read into the slot"
+    assert _noted(CtxShift(0, 0, 4, 20, 10)) == (
+        "context shift: 10 tokens after the first 4 go, later rows move down")  # fmt: skip
+    assert _noted(ReuseChunk(0, 0, 7, 12, 19, 3, 10)) == "7 rows move from position 12 to 3"
+    assert (_noted(Warn("careful")), _noted(Error("it broke"))) == ("careful", "it broke")
+
+
+@pytest.mark.parametrize(("some", "others", "left"), [
+    ([(0, 5)], [(5, 9)], [(0, 5)]), ([(5, 9)], [(0, 5)], [(5, 9)]), ([(0, 5)], [(0, 5)], []), ([], [(0, 5)], []),
+    ([(0, 5)], [(0, 2)], [(2, 5)]), ([(0, 5)], [(3, 5)], [(0, 3)]),
+    ([(0, 9)], [(6, 7), (2, 3)], [(0, 2), (3, 6), (7, 9)]),
+    ([(0, 4), (6, 9)], [(3, 7)], [(0, 3), (7, 9)]), ([(0, 9)], [(2, 6), (4, 8)], [(0, 2), (8, 9)]),
+])  # fmt: skip
+def test_what_is_left_of_ranges(some, others, left):
+    assert minus(some, others) == left
+
+
+def test_the_value_at_an_event_is_the_last_that_is_not_later():
+    changes = [(2, "a"), (5, "b"), (5, "c")]
+    assert [at_event(changes, k, "-") for k in (0, 1, 2, 4, 5, 9)] == ["-", "-", "a", "a", "c", "c"]
+    assert at_event([], 3, "-") == "-"

@@ -7,10 +7,13 @@ from itertools import pairwise
 
 import pytest
 
-from cachesim.tools.picture.legend import LETTER, WIDE
+from cachesim.tools.picture.legend import LETTER, NAME, WIDE, _source, foreign
 from cachesim.tools.picture.legend import legend as legend_of
+from cachesim.tools.picture.position_scale import PositionScale, text
+from cachesim.tools.picture.scene import ForeignRead
 from cachesim.tools.picture.svg import RunDrawing
 from tests.unit.tools.picture.test_scene import HYBRID, seen
+from tests.unit.tools.picture.test_svg import row
 
 
 @pytest.fixture(scope="module")
@@ -43,3 +46,39 @@ def test_a_line_is_full_before_the_next_begins_and_no_sign_goes_beyond_it(drawn,
 def test_a_sign_that_is_wider_than_a_line_has_one_of_its_own(drawn):
     found, _ = signs(drawn, 50.0)
     assert [(x, y) for x, y, _ in found] == [(12.0, 20.0 * n) for n in range(len(found))]
+
+
+SCALE = PositionScale(range(0, 401, 10), 100.0)            # a token is 3 pixels wide
+
+
+def test_an_arrow_leads_to_the_first_position_of_the_data_that_was_read():
+    named = set()
+    line = _source(ForeignRead(10, 20, 2, 40, ""), SCALE, 133.0, 500.0, 300.0, named)
+    assert line == ('<path class="wrong" d="M133.0 500.0V312.0L220.0 300.0m-4 6l4 -6l4 6"/>'
+                    + text(226, 308, "request 2, position 40", "bad halo"))  # fmt: skip
+    assert named == {(2, 40)}
+    bare = _source(ForeignRead(10, 20, 2, 41, ""), SCALE, 133.0, 500.0, 300.0, named)
+    assert bare == '<path class="wrong" d="M133.0 500.0V312.0L223.0 300.0m-4 6l4 -6l4 6"/>' and named == {(2, 40)}
+
+
+@pytest.mark.parametrize(("request_number", "theirs", "has_label"), [
+    (2, 40 + int(NAME / 3), False), (2, 41 + int(NAME / 3), True), (1, 40, True), (2, -5, True)])  # fmt: skip
+def test_a_source_has_a_label_unless_one_of_its_request_is_near(request_number, theirs, has_label):
+    named = {(2, 40)} if theirs >= 0 else {(2, 140)}
+    line = _source(ForeignRead(10, 20, request_number, theirs, ""), SCALE, 133.0, 500.0, 300.0, named)
+    assert (f"request {request_number}, position {theirs}" in line) is has_label
+    assert ((request_number, max(0, theirs)) in named) is (has_label or theirs == 40)
+
+
+def test_foreign_data_are_hatched_and_a_state_is_at_the_end_of_its_tokens():
+    reads = (ForeignRead(10, 20, 0, 30, "rows <of> 0"), ForeignRead(0, 1, 3, 0, "its own"),
+             ForeignRead(-1, -1, -1, 0, "x"), ForeignRead(40, 40, 2, 50, "a state"))  # fmt: skip
+    drawn = [*foreign(row(3, foreign=reads), SCALE, 400.0, 100.0, set())]
+    boxes = [re.search(r'x="([\d.]+)" y="400.0" width="([\d.]+)" height="22"', line).groups()
+             for line in drawn if line.startswith("<rect")]  # fmt: skip
+    assert boxes == [("130.0", "30.0"), ("100.0", "6.0"), ("100.0", "6.0"), ("214.0", "6.0")]
+    assert drawn[0].startswith("<g><title>rows &lt;of&gt; 0</title><rect ")
+    arrows = [line for line in drawn if line.startswith("<path")]
+    assert [re.search(r'd="M([\d.]+) ([\d.]+)V([\d.]+)L([\d.]+) ([\d.]+)m', line).groups() for line in arrows] == [
+        ("133.0", "400.0", "160.0", "190.0", "148.0"), ("232.0", "400.0", "308.0", "250.0", "296.0")]  # fmt: skip
+    assert drawn.count("</g>") == 4

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from cachesim.base.layout import FittedRenderable, indented
 from cachesim.tools.picture import report_html as module
-from cachesim.tools.picture.report_html import report_html
+from cachesim.tools.picture.report_html import report_html, spans_html
 
 EVIL = "</script><b onclick='x'>\x1b[31m&amp;\u202e"
 
@@ -71,3 +71,23 @@ def test_styles_become_classes_with_rules(style):
 
     assert f'<span class="t-{style}">x</span>' in report_html(Text.assemble(("x", style)), "report")
     assert f".t-{style}" in asset(module.__file__, "page.css")
+
+
+@pytest.mark.parametrize(("text", "html"), [
+    (Text("plain"), "plain"), (Text("all", "dim"), '<span class="t-dim">all</span>'), (Text(""), ""),
+    (Text.assemble(("a", "bold"), " b ", ("c<", "red")),
+     '<span class="t-bold">a</span> b <span class="t-red">c&lt;</span>'),
+    (Text.assemble("a", ("b", "bold green"), style="dim"),
+     '<span class="t-dim">a</span><span class="t-bold t-dim t-green">b</span>'),
+    (Text.assemble(("a", "italic"), "b"), "ab"),
+])  # fmt: skip
+def test_a_style_reaches_over_its_own_part_and_a_part_without_one_has_no_element(text, html):
+    assert spans_html(text) == html
+
+
+def test_overlapping_styles_are_cut_at_their_ends():
+    text = Text("abcdef")
+    text.stylize("bold", 1, 4)
+    text.stylize("red", 3, 5)
+    assert spans_html(text) == (
+        'a<span class="t-bold">bc</span><span class="t-bold t-red">d</span><span class="t-red">e</span>f')

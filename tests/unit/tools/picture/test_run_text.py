@@ -13,7 +13,7 @@ from cachesim.cli.main import main
 from cachesim.judging.run_data import run_data, why_data
 from cachesim.judging.verdict_text import answers_text, cost_text
 from cachesim.tools.picture.page import page
-from cachesim.tools.picture.run_text import RunText, _bar, _cause, _sentence, _table
+from cachesim.tools.picture.run_text import RunText, _bar, _cause, _cost, _sentence, _table
 from cachesim.tools.picture.scene import RuleSource, TokenStretch
 from cachesim.tools.picture.shown import PictureOptions
 from cachesim.tools.run.pictured_runs import run_pictured
@@ -196,3 +196,40 @@ def test_a_verdict_is_coloured_by_answer_and_cost(fine, cost, html):
 ])  # fmt: skip
 def test_a_bar_can_be_seen_and_stays_within_its_place(start, stop, box):
     assert f'class="o-again" {box} height="100%"' in _bar(TokenStretch(start, stop, "again"), 100)
+
+
+def test_the_cost_of_a_request_has_the_reason_of_its_longest_loss():
+    row = pictured().scene().rows[0]
+    short, long = TokenStretch(9, 10, "again", "late"), TokenStretch(1, 6, "again", "long")
+    new = TokenStretch(10, 99, "evaluated", "new")
+    assert _cost(row._replace(stretches=[long, short, new])) == "6 tokens re-evaluated: long"
+    assert _cost(row._replace(stretches=[short, new])) == "1 token re-evaluated: late"
+    assert _cost(row._replace(stretches=[new])) == "0 tokens re-evaluated"
+
+
+@pytest.mark.parametrize(("slot", "has_pool", "shown"), [
+    (0, False, "0"), (3, False, "3"), (-1, False, ""), (0, True, "")])  # fmt: skip
+def test_the_table_of_requests_has_the_slot_of_each(slot, has_pool, shown):
+    scene = pictured().scene()
+    row = scene.rows[0]._replace(slot=slot, cache_n=0, prompt_n=1234, stretches=(), reason="why <not>", read=("read",))
+    text = RunText(scene._replace(rows=[row], has_pool=has_pool), None, 0)
+    assert text._cells(row) == [
+        "0", '<code title="S system, A chat A">S.A</code>', shown, "·", "1,234", "·", "<span>correct answer</span>",
+        "why &lt;not&gt;; read"]  # fmt: skip
+    wrong = text._cells(row._replace(is_wrong=True, read=()))
+    assert wrong[-2:] == ['<span class="bad">correct answer</span>', "why &lt;not&gt;"]
+
+
+def test_a_request_without_tokens_has_no_positions():
+    text = RunText(pictured().scene(), None, 0)
+    assert text._positions(text.scene.rows[0]._replace(stretches=())) == ""
+
+
+def test_a_row_of_positions_has_its_first_and_last_and_its_bar():
+    text = RunText(pictured().scene(), None, 0)
+    row = text.scene.rows[0]._replace(stretches=[TokenStretch(0, 1500, "kept"), TokenStretch(1500, 2000, "evaluated")])
+    assert text._positions(row) == (
+        '<ol class="positions"><li><span class="positioned">0..1,499</span>'
+        f"{_bar(row.stretches[0], 2000)}<span>1500 tokens kept in the slot</span></li>"
+        f'<li><span class="positioned">1,500..1,999</span>{_bar(row.stretches[1], 2000)}'
+        "<span>500 tokens evaluated, new</span></li></ol>")

@@ -159,6 +159,12 @@ def test_the_width_holds_the_title_and_the_names_of_foreign_data():
     assert drawn.plain > drawn.scale.left + drawn.scale.width + 16
 
 
+def test_a_drawing_alone_is_wider_than_in_a_timeline():
+    one = scene(row(0, *(part(30 * n, 30 * n + 30) for n in range(11))))
+    assert (RunDrawing(one).scale.width, RunDrawing(one, alone=False).scale.width) == (990, 330)
+    assert draw([one]) == draw([one], alone=True) != draw([one], alone=False)
+
+
 def test_the_scale_has_every_edge_of_the_run():
     memory = SlotMemory((0, 9), (3, 11), 12, (5, 7))
     read = ForeignRead(21, 23, 0, 2, "")

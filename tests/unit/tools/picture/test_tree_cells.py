@@ -84,3 +84,18 @@ def test_trees_of_several_requests_stand_below_each_other():
     body = ET.fromstring(draw_trees({0: TREE, 3: [OTHER]}, scale, 0.0)[0])
     assert both > alone and {"#0", "#3"} <= {one.text for one in body.iter("text")}
     assert next(one.text for one in body.iter("text")) == "nodes of the tree after each request"
+
+
+def test_a_request_without_nodes_has_a_line_of_its_own():
+    body, height = draw_trees({0: [], 3: [OTHER]}, PositionScale([30], 100.0), 50.0)
+    drawn = ET.fromstring(body)
+    assert [(text.text, text.get("y")) for text in drawn.iter("text") if text.get("x") == "12"][1:] == [
+        ("#0", "93"), ("#3", "127")]  # fmt: skip
+    assert [box.get("y") for box in drawn.iter("rect")] == ["112"] and height == 28 + 2 * 34 + 4
+
+
+def test_a_further_child_hangs_on_the_end_of_its_parent():
+    body, _ = draw_trees({0: TREE}, PositionScale([9, 40, 60], 100.0), 50.0)
+    (line,) = (path for path in ET.fromstring(body).iter("path") if path.get("class") == "thin")
+    end = PositionScale([9, 40, 60], 100.0).px(9)
+    assert line.get("d") == f"M{end:g} 98V114"

@@ -22,6 +22,7 @@ from cachesim.cli.main import main
 from cachesim.tools.playground.command import add_arguments, port, run
 from cachesim.tools.playground.page import Page
 from tests.shared import ROOT
+from tests.unit.tools.command_arguments import arguments
 from tests.unit.tools.playground.asgi import got
 
 
@@ -165,3 +166,8 @@ def test_a_missing_package_is_named_in_one_line(capsys, monkeypatch, package):
     err = capsys.readouterr().err
     assert f"needs the package {package} of the extra `playground` (pip install" in err
     assert len(err.splitlines()) == 1
+
+
+def test_every_argument_is_explained_and_has_its_default():
+    assert arguments(add_arguments) == {"port": 0, "json": False}
+    assert arguments(add_arguments, ["--port", "65535"])["port"] == 65535

@@ -45,6 +45,13 @@ def test_the_same_conversation_of_three_apis_is_the_same_messages():
         "chat completions", "Anthropic messages", "responses"]  # fmt: skip
 
 
+def test_the_tools_of_a_responses_body_have_their_paths():
+    tool = {"type": "function", "name": "run", "description": "runs it", "parameters": SCHEMA}
+    responses = body_of({"model": "m", "input": "Go", "instructions": "Kind.", "tools": [tool]})
+    assert responses.form == "responses" and [one.role for one in responses.messages] == ["system", "user"]
+    assert responses.tools == [("tools[0]", tool)]
+
+
 @pytest.mark.parametrize("more, url, anthropic", [
     ({}, "", False), ({"system": "x"}, "", True), ({"anthropic_version": "1"}, "", True),
     ({}, "/v1/messages?beta=true", True), ({}, "/v1/chat/completions", False),

@@ -146,6 +146,17 @@ def test_limits_are_enforced(tmp_path, monkeypatch):
         read_bodies([file])
 
 
+def test_the_file_with_which_all_are_too_large_is_named(tmp_path, monkeypatch):
+    files = [put(tmp_path / f"{name}.jsonl", lines(ONE)) for name in "ab"]
+    size = files[0].stat().st_size
+    monkeypatch.setattr(limits.BODY_BYTES, "now", 2 * size)
+    assert len(read_bodies(files)[0]) == 2
+    monkeypatch.setattr(limits.BODY_BYTES, "now", 2 * size - 1)
+    with pytest.raises(BadInput) as bad:
+        read_bodies(files)
+    assert bad.value.file == str(files[1]) and "the files together" in str(bad.value)
+
+
 def test_logs_and_bodies_are_distinguished(tmp_path):
     assert not are_bodies([str(LOG)]) and not are_bodies([]) and not are_bodies(["nowhere.json"])
     docker = put(tmp_path / "docker.log", lines({"log": "slot launch_slot_: id 0 | task 0 | processing task\n"}))

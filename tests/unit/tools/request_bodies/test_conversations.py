@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body_files import FoundBody
-from cachesim.tools.request_bodies.conversations import KEPT, TRIVIAL, ConversationLinker
+from cachesim.tools.request_bodies.conversations import KEPT, TRIVIAL, ConversationLinker, _edited
 from cachesim.tools.request_bodies.plain_render import render_plain
 from tests.unit.tools.request_bodies.made import LONG, chat
 
@@ -79,6 +79,21 @@ def test_a_request_that_was_continued_is_not_continued_by_a_part_of_its_first_me
     old, part = "fix the parser <reminder>plan mode</reminder>", "fix the parser"
     found = links(chat(old), chat(old, "It is mended.", "Test it."), chat(part, "Done.", "Thank you."))
     assert [one.conversation for one in found] == [0, 0, 1]
+
+
+def test_a_request_that_was_continued_under_another_system_prompt_is_not_continued_again():
+    old, part, here, there = "fix the parser <reminder>plan mode</reminder>", "fix the parser", LONG, f"Now. {LONG}"
+    found = links(chat(old, system=here), chat(old, "It is mended.", "Test it.", system=there),
+                  chat(part, "Done.", "Thank you.", system=here))  # fmt: skip
+    assert [one.before for one in found] == [-1, 0, -1]
+    assert [one.before for one in links(chat(old, system=here), chat(part, "Done.", "Thanks.", system=here))] == [-1, 0]
+
+
+@pytest.mark.parametrize(("size", "before"), [(10, 0), (11, -1)])
+def test_at_least_half_of_the_messages_must_be_those_of_the_request_before(size, before):
+    """Two messages of five letters are the same; each message counts a letter more."""
+    found = links(chat("z" * 4, "abcde", "fghij", system=""), chat("q" * size, "abcde", "fghij", system=""))
+    assert found[1].before == before
 
 
 def test_a_summary_continues_the_conversation_of_its_system_prompt():
@@ -155,3 +170,32 @@ def test_a_first_message_is_compared_with_that_of_the_nearest_prompt_and_of_the_
 def test_a_request_of_system_messages_has_no_first_message_to_compare():
     found = links(chat("Draw a map of the whole island.", system=LONG), of_system(LONG), chat("Sort it.", system=LONG))
     assert [one.before for one in found][2] == -1
+
+
+@pytest.mark.parametrize(("a", "b", "is_edited"), [
+    ("x" * 10, "x" * 12, True), ("x" * 10, "x" * 13, False), ("", "", True), ("", "x", False), ("abcde", "abXde", True),
+    ("abcd", "abXd", False), ("abcdefgh--", "abcdefghij", True), ("abcdefg---", "abcdefghij", False),
+])  # fmt: skip
+def test_a_text_is_an_edit_of_another_if_four_fifths_are_equal(a, b, is_edited):
+    assert _edited(a, b) is _edited(b, a) is is_edited
+
+
+SUMMARY = "This session is continued from a previous conversation: files were read."
+
+
+@pytest.mark.parametrize(("said", "before"), [
+    ((SUMMARY,), 0), (("Draw a map.", SUMMARY), 0), (("Draw a map.", "Here it is.", SUMMARY), -1)])  # fmt: skip
+def test_a_summary_is_one_of_the_first_three_messages(said, before):
+    found = links(chat("Read all of the files of this project.", system=LONG), chat(*said, system=LONG))
+    assert found[1].before == before
+
+
+def test_a_summary_under_an_unknown_system_prompt_begins_a_conversation():
+    assert links(chat("Read all of the files of this project."), chat(SUMMARY, system="Another one."))[1].before == -1
+
+
+@pytest.mark.parametrize("more", [(), ("Done.", "Thank you.")])
+def test_the_request_before_is_compared_if_the_nearest_prompt_is_of_another_conversation(more):
+    old = "Please sort the names of all the files in this folder for me."
+    found = links(chat(f"Please sort the si{'x' * 100}"), chat(old), chat(old.replace("names", "sizes"), *more))
+    assert [one.before for one in found] == [-1, -1, 1]

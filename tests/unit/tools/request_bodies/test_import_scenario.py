@@ -241,7 +241,7 @@ def test_the_server_has_the_adapters_of_the_lists():
 
 def test_without_simulated_adapters_prompts_share_text_only_under_equal_lists():
     records = [record(lora=on((0, 1))), record(20, 0, 20, number=1, lora=on((1, 1))),
-               record(20, 1, 20, number=2, lora=on((1, 1)), under=1, usable=20)]  # fmt: skip
+               record(20, 1, 12, number=2, lora=on((1, 1)), under=1, usable=20)]  # fmt: skip
     found = simulated(*records, profile="mlx_lm@0.31.3")
     assert found.scenario.words == {"A": 20, "b": 1, "C": 20, "d": 1, "e": 1}
     assert found.adapters == "mlx_lm@0.31.3 has no adapters: simulated as other text under each list of adapters"

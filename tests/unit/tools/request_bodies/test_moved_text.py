@@ -39,6 +39,7 @@ def test_a_short_line_is_not_a_text_that_moves():
     ("abNNcd", "abcNNde", 2, MovedText(2, 2, 2)), ("abNc", "abcNd", 2, MovedText(1, 1, 1)),
     ("abNc", "abdN", 2, None), ("abNcde", "abcNXde", 2, None), ("abNcd", "abcNNNNd", 2, None),
     ("abNcd", "abcdeNfNgN", 2, MovedText(1, 2, 4)), ("Nab", "aNb", 0, MovedText(1, 2, 1)), ("", "a", 0, None),
+    ("ab", "abcd", 2, None),
 ])  # fmt: skip
 def test_the_first_place_at_which_both_histories_agree_is_taken(old, new, at, found):
     assert find_moved(list(old), list(new), at, list_begins) == found

@@ -192,12 +192,15 @@ W, V = "word " * 50, "vord " * 50             # longer than what is compared
     ("ab  c d e f g", "ab c d e f x", "whitespace", ""),             # the next four words are the same
     ("ab  c d e f", "ab c d g f", "text", ""),             # the fourth is another
     ("ab  c", "ab c", "text", ""),                         # one word is not enough
+    ("ab  c d", "ab c d", "whitespace", ""),
     (f"ab {V}{W}end", f"ab {W}end", "removed text", "250 characters"),
     (f"ab {W}end", f"ab {V}{W}end", "inserted text", "250 characters"),
     (f"ab {V}{W}end", f"ab {W}", "removed text", "250 characters"),
     (f"ab xyz{W}end", f"ab {W}end", "removed text", "3 characters"),
     (f"ab xyz{W[:14]}", f"ab {W[:14]}", "text", ""),       # too short to be found again
     (f"ab xyz{W[:16]}", f"ab {W[:16]}", "removed text", "3 characters"),
+    (f"ab {W}end", f"ab  {W}end", "whitespace", ""), (f"ab x{W}end", f"ab xx{W}end", "inserted text", "1 character"),
+    (f"ab xx{W}end", f"ab x{W}end", "removed text", "1 character"),
     ("a <think>b</think> c d e f", "a  c d e f", "reasoning removed", ""),
 ])  # fmt: skip
 def test_a_raw_prompt_differs_by_the_smallest_change_that_explains_it(old, new, cause, detail):

@@ -9,11 +9,14 @@ from rich.console import Console
 
 from cachesim.tools.request_bodies.report import (
     CAUSES,
+    HEADS,
     SHOWN,
+    _table,
     bodies_report,
     headline,
     request_numbers,
 )
+from tests.unit.tools.table_columns import columns
 
 CAUSE = {"name": "date", "says": "the date", "detail": "", "where": "", "path": "", "character": 0, "again": 1500,
          "in_requests": [1], "harmless": False, "evidence": None, "advice": ""}  # fmt: skip
@@ -151,3 +154,11 @@ def test_the_next_command_explains_the_worst_request_of_the_written_file():
     assert lines(out="my case.toml", requests=worst)[-1] == "next: cachesim why 'my case.toml' 2"
     assert lines(arguments=["--template", "t"])[-1] == "next: cachesim import a.jsonl --template t -o case.toml"
     assert not any(line.startswith("next:") for line in lines(simulation={"played": 0, "limit": "x"}))
+
+
+def test_numbers_are_aligned_and_causes_wrap_anywhere():
+    found = columns(_table(DATA, False))
+    assert found == [*((name, "number") for name in HEADS), ("compared with the previous request", "folded")]
+    assert [row.style for row in _table(DATA, False).rows] == ["", "red"]
+    unplayed = columns(_table({**DATA, "simulation": {**PLAYED, "played": 0}}, False))
+    assert unplayed == [*found[:-2], found[-1]]

@@ -12,7 +12,13 @@ from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body_files import FoundBody
 from cachesim.tools.request_bodies.import_bodies import ImportOptions
 from cachesim.tools.request_bodies.plain_render import BodyPlace
-from cachesim.tools.request_bodies.request_diff import NAMED, find_place, find_usable, link_requests
+from cachesim.tools.request_bodies.request_diff import (
+    NAMED,
+    DifferenceTexts,
+    find_place,
+    find_usable,
+    link_requests,
+)
 from cachesim.tools.request_bodies.shared_prefixes import SharedPrefix
 from cachesim.tools.request_bodies.template import Prompt
 from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer
@@ -56,6 +62,15 @@ def test_a_returned_answer_is_reusable(tmp_path):
     one, two = data["requests"]
     assert one["answer"] == 10 and two["reusable"] == one["tokens"] + 10 and two["reusable_from"] == 0
     assert two["cause"] == "extends" and two["again"] == 0
+
+
+def test_an_empty_answer_returns_nothing_and_an_answer_behind_a_change_is_not_reused(tmp_path):
+    first = chat("Please read it.", system="")
+    one, two = found(tmp_path, first, chat("Please read it.", "", "Go on.", system=""))["requests"]
+    assert (one["answer"], two["cause"], two["reusable"]) == (1, "extends", one["tokens"])
+    changed = [{"role": "user", "content": "Please read it!"}, {"role": "assistant", "content": "x" * 40}]
+    one, two, three = found(tmp_path, first, chat(*changed, "Go on.", system=""), first)["requests"]
+    assert one["answer"] == 10 and two["cause"] != "extends" and three["reusable"] == one["tokens"]
 
 
 def test_the_prefix_may_belong_to_another_conversation(tmp_path):
@@ -110,3 +125,43 @@ def test_what_is_usable_under_the_adapters_of_a_request(monkeypatch, keys, befor
     place = BodyPlace("lora", 0, "mark", -1)
     expected = ("a", "b", "c") if cause == "date" else (place, place, None)
     assert (one.place, one.old_place, one.seen) == expected
+
+
+def rendered(*pairs):
+    """Return the last of these requests; each is a prompt with the length of its history, and options of the body."""
+    bodies = bodies_of([FoundBody("x", chat(ASKED, system="", **more)) for _, _, more in pairs])
+    return link_requests(bodies, [Prompt(text, n) for text, n, _ in pairs], EstimatingTokenizer())[-1]
+
+
+def thinking(value):
+    return {"chat_template_kwargs": {"enable_thinking": value}}
+
+
+@pytest.mark.parametrize(("old", "new", "cause", "detail", "common"), [
+    ((f"[A {ASKED}]", 23, {}), (f"[B {ASKED}]", 23, {}), "TEMPLATE", "", 1),
+    ((f"[A {ASKED}]", 23, thinking(True)), (f"[B {ASKED}]", 23, thinking(False)), "FIELDS",
+     "chat_template_kwargs.enable_thinking", 1),
+    (("[A]ab", 3, {}), ("[A]cd", 5, {}), "OPENING", "", 3), (("[A]ab", 4, {}), ("[A]cd", 5, {}), "TEMPLATE", "", 3),
+    ((f"[A {ASKED}]", 23, {}), (f"[A {ASKED}]", 23, {}), "SAME", "", 23),
+    ((f"[{ASKED}]<a>", 22, {}), (f"[{ASKED}]<b>", 22, {}), "SAME", "", 22),
+])  # fmt: skip
+def test_a_prompt_that_differs_although_the_bodies_agree_has_its_cause_in_the_template(old, new, cause, detail, common):
+    last = rendered(old, new)
+    assert last.cause == prompt_causes.PromptCause(getattr(prompt_causes, cause), detail) and last.common == common
+
+
+def test_a_difference_of_the_template_is_placed_before_the_next_text_of_the_body_or_between_its_values():
+    last = rendered((f"[A {ASKED}]", 23, {}), (f"[B {ASKED}]", 23, {}))
+    assert last.place == last.old_place == BodyPlace("messages[0].content", 0, "text", 0)
+    assert last.seen == DifferenceTexts("[", f"A {ASKED}]", f"B {ASKED}]")
+    last = rendered((f"[{ASKED[:8]}xx", 99, {}), (f"[{ASKED[:8]}yy", 99, {}))
+    assert last.place == last.old_place == BodyPlace("", 0, "mark", -1)
+    assert last.seen == DifferenceTexts(f"[{ASKED[:8]}", "xx", "yy")
+
+
+def test_a_place_has_the_kind_and_the_number_of_its_message():
+    one = templated(f"[{ASKED}][Let me see.|It is a file.]", ASKED, SAID)
+    assert [find_place(one, at) for at in (19, 20, 32, 35, 47)] == [
+        BodyPlace("messages[0].content", 18, "text", 0), BodyPlace("messages[1].reasoning_content", 0, "reasoning", 1),
+        BodyPlace("messages[1].reasoning_content", 10, "reasoning", 1), BodyPlace("messages[1].content", 1, "text", 1),
+        BodyPlace("", 0, "mark", -1)]  # fmt: skip

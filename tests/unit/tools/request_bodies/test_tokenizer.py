@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.request_bodies.body import token_character
 from cachesim.tools.request_bodies.import_bodies import ImportOptions
-from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer, TokenPrompts, read_tokenizer
+from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer, ExactTokenizer, TokenPrompts, read_tokenizer
 from tests.unit.tools.request_bodies.made import LONG, chat, found
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -167,3 +168,12 @@ def test_prompts_of_tokens_have_as_many_tokens_as_characters():
 
 def test_the_tokens_of_a_file_are_compared_by_the_caller(as_json):
     assert read_tokenizer(as_json).shared("a", "a", 1) is None
+
+
+def test_the_process_of_a_tokenizer_ends_with_it():
+    asked = []
+    child = SimpleNamespace(ask=lambda what: asked.append(what) or [1, 2], close=lambda: asked.append("closed"))
+    tokenizer = ExactTokenizer("x", child)
+    assert tokenizer.tokens("hello") == [1, 2] and tokenizer.name == "x"
+    tokenizer.close()
+    assert asked == [{"text": "hello"}, "closed"]

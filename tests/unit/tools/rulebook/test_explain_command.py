@@ -14,7 +14,8 @@ from cachesim.base import exits, untrusted_files
 from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import RULES
-from cachesim.tools.rulebook import explain_command
+from cachesim.tools.rulebook import explain_command, options_command, profiles_command
+from tests.unit.tools.command_arguments import arguments
 
 LINE = "selected slot by LCP similarity, sim_best = 0.643 (> 0.100 thold), f_keep = 0.643"
 
@@ -238,3 +239,11 @@ def test_the_usage_names_what_is_explained():
     assert parser.format_usage().rstrip().endswith(" X")
     args = parser.parse_args(["pos_min"])
     assert (args.what, args.json, args.profiles) == ("pos_min", False, [])
+
+
+def test_every_argument_is_explained_and_has_its_default():
+    assert arguments(explain_command.add_arguments, ["x"]) == {"what": "x", "profiles": [], "json": False}
+    assert arguments(options_command.add_arguments) == {
+        "engine": "", "flag": "", "profiles": [], "json": False}  # fmt: skip
+    assert arguments(profiles_command.add_arguments, ["diff"]) == {
+        "action": "diff", "names": [], "profiles": [], "json": False}  # fmt: skip

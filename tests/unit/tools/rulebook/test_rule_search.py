@@ -16,7 +16,8 @@ RESET = ["LC-CKPT-RESET", "LC-CKPT-RESET.ALL"]
 @pytest.mark.parametrize(("text", "names"), [
     ("LC-CKPT-RESET", RESET), (" lc-ckpt-reset ", RESET), ("lc-ckpt-reset.all", RESET[1:]), ("LC-CKPT-RESE", []),
     ("LC CKPT", []), ("", []), ("-LC", []), ("7", []), ("LC-CKPT-RESET.", []),
-    ("ML-LRU-HAND.copy", ["ML-LRU-HAND.copy"]),
+    ("ML-LRU-HAND.copy", ["ML-LRU-HAND.copy"]), ("lc-ckpt-erase.er1", ["LC-CKPT-ERASE.ER1"]),
+    ("VL-SCHED-IMAGE.KEEP", ["VL-SCHED-IMAGE.KEEP"]), ("LC-CKPT-ERASE.ER1-NEWEST", ["LC-CKPT-ERASE.ER1-NEWEST"]),
 ])  # fmt: skip
 def test_a_name_or_a_beginning_finds_rules(text, names):
     assert rules_named(text) == names

@@ -8,6 +8,7 @@ import io
 import pytest
 from rich.console import Console
 
+from cachesim.base.layout import WholeTable
 from cachesim.tools.rulebook import rules_report
 from cachesim.tools.rulebook.rules_report import RuleLife, life, rule_data, tables
 from tests.unit.tools.rulebook.toy_engine import (
@@ -20,6 +21,7 @@ from tests.unit.tools.rulebook.toy_engine import (
     lines_of,
     with_toy_engine,
 )
+from tests.unit.tools.table_columns import columns
 
 
 @pytest.fixture
@@ -143,6 +145,8 @@ def test_the_list_of_profiles_begins_with_the_latest(toy):
     spans = {"toy@3": (), "toy@4": ("b7 to b8", "b9 +")}
     known = {name: toy.profiles[name] for name in ("toy@4", "toy@3")}
     report = rules_report.list_report(known, {"toy@latest": "toy@4"}, {"toy@3": "not tried"}, spans)
+    assert columns(report.renderables[0]) == [("profile", "folded"), ("in force", "folded"), ("source", "folded")]
+    assert [column.no_wrap for column in report.renderables[0].columns] == [True, True, False]
     assert lines_of(report) == [
         " profile     in force  source",
         " toy@latest  4         = toy@4, the newest recorded; the default",
@@ -164,3 +168,11 @@ def test_a_long_word_of_a_fact_is_printed_whole():
     console.print(rules_report.rule_report({**BARE, "source": "x" * 60}))
     lines = console.file.getvalue().splitlines()
     assert "".join(line.strip() for line in lines if "xxx" in line) == f"source  {'x' * 60}"
+
+
+def test_names_of_rules_are_never_wrapped_and_facts_anywhere():
+    table = next(part for part in rules_report.rule_report(DATA).renderables if isinstance(part, WholeTable))
+    assert columns(table) == [("", "whole"), ("", "folded")] and not table.show_header
+    assert columns(rules_report.family_report([DATA])) == [("rule", "whole"), ("decides", "text")]
+    assert columns(rules_report.differences_report("a", "b", [("n", "3", "4")])) == [
+        ("field", "text"), ("a", "text"), ("b", "text")]  # fmt: skip

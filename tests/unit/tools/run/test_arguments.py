@@ -217,6 +217,8 @@ def test_requested_rule_sets_are_those_of_the_scenario_and_given_once(capsys):
         chosen_profiles(one, ["vllm@0.33.0"])
     with pytest.raises(BadInput, match="of several engines: mlx_lm, vllm"):
         scenario_of_line("A5", "A", ["mlx_lm@0.32.2", "vllm@0.33.0"], [])
+    with pytest.raises(BadInput, match="unknown"):
+        scenario_of_line("A5", "A", ["llama_cpp@b9518", "llama_cpp@none"], [])
 
 
 def test_a_line_that_looks_like_a_file_is_noted_or_refused(tmp_path, monkeypatch, capsys):

@@ -79,3 +79,9 @@ def test_an_engine_whose_versions_are_not_here_is_refused(capsys, monkeypatch):
     monkeypatch.setattr(bisect_command, "_check_profiles", lambda args: None)
     with pytest.raises(BadInput, match="this build does not contain the versions of llama_cpp"):
         bisect_command.run(Namespace())
+
+
+def test_rule_sets_without_a_place_are_named_at_the_end(capsys, monkeypatch):
+    monkeypatch.setattr("cachesim.engines.build_names.without_place", lambda engine: [f"{engine.name}@x"])
+    main(LINE)
+    assert capsys.readouterr().out.endswith("not ordered (without a date and a base): mlx_lm@x\n\n")

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from rich.console import Group
+from rich.padding import Padding
 
 from cachesim.base.console import as_text
 from cachesim.engines.shared.rule_set import Change
 from cachesim.judging.find_change import NO_ANSWER, ChangedFields, OutcomeChange, RequestHistory, RequestOutcome
 from cachesim.judging.outcomes import StepOutcome
+from cachesim.judging.verdict_words import WORDS, VerdictWord
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.run.bisect_report import (
     answer_report,
@@ -81,6 +84,13 @@ def test_the_answer_begins_with_a_repaired_answer_then_the_greatest_change_of_th
                          "by min_step 64 -> 256 (#1)"]  # fmt: skip
     assert said[-2:] == ["request 3: reuses 7, output correct under every build that runs it",
                          "1 further change of what a client observes, and the history: -v"]  # fmt: skip
+
+
+def test_the_place_of_a_request_is_that_of_its_last_change():
+    far, near = RequestOutcome(90, True, 200), RequestOutcome(6, True, 200)
+    turns = [OutcomeChange("x@1", "x@2", WRONG, far), OutcomeChange("x@2", "x@3", RIGHT, near)]
+    courses = [RequestHistory({"x@1": WRONG}, turns), changed(RIGHT, LESS)]
+    assert [(answer.number, answer.weight) for answer in answers(courses)] == [(1, (False, 4)), (0, (False, 1))]
 
 
 def test_a_proposal_is_in_the_answer_if_it_is_better_or_asked_for():
@@ -242,6 +252,14 @@ def test_rule_sets_without_a_place_are_shown_if_they_differ_from_the_newest_vers
         "   not ordered: not run at vllm@b"]  # fmt: skip
 
 
+def test_the_newest_version_is_one_of_the_order_whichever_comes_first(unordered):
+    course = RequestHistory({"vllm@b": LESS, "vllm@1": RIGHT, "vllm@a": RIGHT})
+    scenario = from_line("A10", model="GA", profiles=("vllm@0.33.0",))
+    assert printed(answer_report(scenario, [course]))[1:] == [
+        "request 0  A: reuses 7, output correct under every build that runs it",
+        "   not ordered: reuses 3, output correct at vllm@b"]  # fmt: skip
+
+
 def test_a_request_may_have_run_only_under_rule_sets_without_a_place(unordered):
     course = RequestHistory({"vllm@b": LESS, "vllm@a": RIGHT})
     scenario = from_line("A10", model="GA", profiles=("vllm@0.33.0",))
@@ -287,3 +305,24 @@ def test_the_data_of_a_change_names_its_versions_causes_and_observables():
                    "causes": [{"alone": False, "changes": [{**change._asdict(), "build": ""} for change in CHANGES]}]}],
         "beside": [{"old": "x@2", "new": "x@mine", "build": "", "was": wrong, "now": right, "differs": [],
                     "causes": []}]}]  # fmt: skip
+
+
+@pytest.mark.parametrize(("outcome", "word"), [
+    (RIGHT, VerdictWord.CORRECT), (WRONG, VerdictWord.WRONG), (RequestOutcome(5, None, 200), VerdictWord.UNDECIDED),
+    (None, VerdictWord.UNDECIDED)])  # fmt: skip
+def test_an_outcome_has_the_style_of_its_verdict_in_both_reports(outcome, word):
+    scenario, turn = from_line("A10"), OutcomeChange("x@1", "x@2", LESS, outcome, [])
+    whole = bisect_report(scenario, [RequestHistory({"x@1": LESS}, [turn])])
+    styles = {text.plain: text.style for text in texts(whole)}
+    assert styles[next(text for text in styles if text.endswith("at x@2"))] == WORDS[word].colour
+    if outcome is not None:
+        brief = answer_report(scenario, [RequestHistory({"x@1": LESS}, [], [turn])], ["x@2"])
+        (style,) = [text.style for text in texts(brief) if text.plain.startswith("proposed: ")]
+        assert style == WORDS[word].colour
+
+
+def texts(report):
+    """Return the texts of a report."""
+    if isinstance(report, Group):
+        return [text for part in report.renderables for text in texts(part)]
+    return [report.renderable] if isinstance(report, Padding) else [report]

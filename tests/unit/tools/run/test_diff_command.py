@@ -6,6 +6,7 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
+from cachesim.tools.run import diff_report
 
 B9518, B11549, MAIN = ("-p", "llama_cpp@b9518"), ("-p", "llama_cpp@b11549"), ("-p", "ik_llama@main")
 
@@ -32,3 +33,17 @@ def test_a_folder_has_neither_a_picture_nor_real_servers(capsys, tmp_path):
     assert main([*words, "--real", "b8672"]) == exits.BAD_INPUT
     assert capsys.readouterr().err == (f"cachesim: {tmp_path}: diff --real takes one scenario, found a folder "
                                        "(cachesim run FOLDER --real BUILD)\n")  # fmt: skip
+
+
+@pytest.mark.parametrize(("told", "equal", "code"), [
+    ([], None, exits.UNDECIDED), ([1], None, exits.HOLDS), ([0], None, exits.UNDECIDED), ([1], False, exits.BROKEN)])
+def test_a_refusal_that_the_file_expects_is_not_undecided(capsys, monkeypatch, told, equal, code):
+    data = diff_report.diff_data
+
+    def with_answer(*runs):
+        found = data(*runs)
+        found["b"]["requests"][1]["equal_cold"], found["b"]["told"] = equal, told
+        return found
+
+    monkeypatch.setattr(diff_report, "diff_data", with_answer)
+    assert main(["diff", "A9/A.B5", "--model", "A", *B9518, *B11549, "--json"]) == code

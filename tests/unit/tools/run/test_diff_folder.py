@@ -14,7 +14,16 @@ from cachesim.cli.main import main
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
 from cachesim.tools.run import diff_folder
-from cachesim.tools.run.diff_folder_report import _style, _sums, diff_table, file_data, totals, worst_first
+from cachesim.tools.run.diff_folder_report import (
+    _style,
+    _sums,
+    _table_diff_table,
+    diff_table,
+    file_data,
+    totals,
+    worst_first,
+)
+from tests.unit.tools.table_columns import columns
 
 BAD, GOOD = "ik_llama@1889-base", "ik_llama@main"
 IK = ("ik-2105-blank-skipped-in-comparison", "ik-2105-last-token-evaluated-twice-hybrid", "ik-context-shift",
@@ -225,3 +234,12 @@ def test_a_table_of_changed_scenarios_and_the_sums():
         "  first difference of a request: cache_n (2)", "  2 of 2 scenarios differ, 2 of 4 requests",
         "  evaluated in all: 200 -> 205 tokens (+2.50 %)",
         "  WRONG OUTPUT: 1 wrong answer under A, 1 under B; 1 newly wrong, 1 fixed"]  # fmt: skip
+
+
+def test_numbers_are_aligned_and_ids_wrap_anywhere():
+    file = {"scenario": "s", "changed": 2, "requests": 5, "broken": 0, "mended": 3, "evaluated_a": 9, "evaluated_b": 7}
+    table = _table_diff_table([file], 80)
+    assert columns(table) == [("scenario", "folded"), ("requests", "number"), ("newly wrong", "number"),
+                              ("fixed", "number"), ("evaluated", "number")]  # fmt: skip
+    assert [str(*column.cells) for column in table.columns] == ["s", "2 of 5", "·", "3", "9 -> 7"]
+    assert [row.style for row in table.rows] == ["green"] and table.padding == (0, 1, 0, 0)

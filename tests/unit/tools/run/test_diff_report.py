@@ -15,6 +15,7 @@ from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
 from cachesim.tools.run.diff_report import SHOWN, _table, diff_data, diff_report, differing_line, percent
 from tests.unit.tools.run.made import BROKEN, judgement, run, shown
+from tests.unit.tools.table_columns import columns
 
 OTHER = "llama_cpp@b8152"
 
@@ -248,3 +249,11 @@ def test_numbers_of_requests_are_aligned_at_their_last_digit():
     for line, cells in ((lines[1], ("10", "3", "7")), (lines[2], ("12", "4 -> 11", "8 -> 1"))):
         assert all(line[:end].rstrip().endswith(cell) for end, cell in zip(ends, cells, strict=True))
         assert line[: ends[0]].endswith(cells[0]) and line[: ends[2]].endswith(cells[2])
+
+
+def test_the_table_has_a_head_for_every_column():
+    data = compared([judgement()], [judgement()])
+    pairs = list(zip(data["a"]["requests"], data["b"]["requests"], strict=True))
+    assert columns(_table(pairs, 80)) == [
+        ("#", "number"), ("request", "folded 7"), ("prompt", "number"), ("reused", "number"), ("evaluated", "number"),
+        ("answer", "text"), ("reason", "text")]  # fmt: skip

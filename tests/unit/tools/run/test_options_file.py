@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.base.limits import NESTING
 from cachesim.base.shell_words import LONGEST, command_words
 from cachesim.engines.shared.command_table import ArgumentStyle, CommandTable, table_rows
 from cachesim.tools.run.options_file import NOTHING, read_options, with_file_options
@@ -104,6 +105,20 @@ def test_another_file_is_refused_with_its_line(text: str, cause: str, options: A
     with pytest.raises(BadInput) as caught:
         read_pasted(f"vllm serve Qwen/Qwen3-8B --config {options(text)}", ["vllm@0.33.0"])
     assert cause in str(caught.value)
+
+
+def test_a_file_may_be_as_long_and_as_deep_as_the_limits(options: Any) -> None:
+    assert read_options(options("a: 1\n".ljust(LONGEST, "#"))) == [("a", "1", 1)]
+    with pytest.raises(BadInput, match=f"server.yaml: a file of options has at most {LONGEST:,} characters"):
+        read_options(options("a: 1\n".ljust(LONGEST + 1, "#")))
+    deepest = "".join(f"{' ' * n}a:\n" for n in range(NESTING.value + 1))
+    (option,) = read_options(options(deepest))
+    depth = 0
+    while option is not NOTHING:
+        option, depth = option.value if depth == 0 else option["a"], depth + 1
+    assert depth == NESTING.value + 1
+    with pytest.raises(BadInput, match="options"):
+        read_options(options(f"{deepest}{' ' * (NESTING.value + 1)}a:\n"))
 
 
 def test_deep_and_long_files_are_refused(options: Any) -> None:

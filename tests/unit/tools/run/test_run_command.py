@@ -163,6 +163,16 @@ def test_a_table_compares_engines_only_in_text_and_only_for_several(capsys):
     assert "by request" not in capsys.readouterr().out
 
 
+def test_several_scenarios_run_without_a_picture(capsys, file):
+    file.with_name("two.toml").write_text(FILE.replace('"one"', '"two"'))
+    assert main(["run", str(file.parent), "--json"]) == exits.HOLDS
+    assert [one["scenario"] for one in json.loads(capsys.readouterr().out)["runs"]] == ["one", "two"]
+    assert main(["run", str(file.parent), "--svg", str(file.with_name("x.svg"))]) == exits.BAD_INPUT
+    out, err = capsys.readouterr()
+    assert (out, err) == (
+        "", "cachesim: a picture can show one scenario only (name one scenario; -p may be repeated)\n")
+
+
 def test_each_conversation_has_a_table_of_its_own(capsys):
     main(["run", "A20/A", "B30/B", "--model", "A", "-p", HEAD, "-p", "mlx_lm@0.32.2"])
     out = capsys.readouterr().out

@@ -9,11 +9,14 @@ from rich.console import Group
 from rich.text import Text
 
 from cachesim.base.console import as_text
+from cachesim.base.layout import ROOMY
 from cachesim.judging.foreign_reads import ForeignContent
 from cachesim.judging.judgement import SlotAtLaunch
 from cachesim.judging.run_data import run_data
 from cachesim.tools.run.run_table import (
     MOST,
+    _table,
+    as_typed,
     block_of_case,
     closing_line,
     failure_block,
@@ -28,6 +31,7 @@ from cachesim.tools.run.run_table import (
     state_lines,
 )
 from tests.unit.tools.run.made import BROKEN, UNDECIDED, judgement, run, shown
+from tests.unit.tools.table_columns import columns
 
 STORED = SimpleNamespace(kind="entry", owner=1, resume=7, length=7, tokens=())
 
@@ -330,3 +334,28 @@ def test_equal_faults_share_a_line_with_what_differs_in_the_output(rung, mark):
     data["requests"][2]["rung"] = "other"
     lines = shown(run_report(data))
     assert lines.index("request 2: it differs") == lines.index(f"request 0: it differs{mark}") + 1
+
+
+def test_a_line_to_copy_is_never_wrapped_and_never_cut():
+    line = as_typed("word " * 40, "bold")
+    assert (line.no_wrap, line.overflow, line.style) == (True, "ignore", "bold")
+    assert line.plain == "word " * 40 and as_typed("x").style == ""
+
+
+def test_numbers_are_aligned_and_requests_wrap_anywhere():
+    numbers = [(name, "number") for name in ("prompt", "kept", "restored", "loaded", "evaluated")]
+    names = [("#", "number"), ("request", "folded 7"), *numbers]
+    right, wrong = ([run_data(run(one))["requests"][0]] for one in (judgement(), judgement(BROKEN)))
+    assert columns(_table(right, 80)) == [*names, ("reason", "text")]
+    assert columns(_table(wrong, 80)) == [*names, ("answer", "text"), ("reason", "text")]
+    assert columns(_table(right, 200)) == [*names, ("reason", "text"), ("decided by", "whole")]
+    roomy = _table([{**right[0], "rule": "R.1"}], ROOMY).columns[-1]
+    assert (roomy.header, [*map(str, roomy.cells)]) == ("decided by", ["R.1"])
+    assert _table(right, 200).padding == (0, 2, 0, 0) and _table(right, 80).padding == (0, 1, 0, 0)
+
+
+def test_the_words_of_an_explanation_are_never_wrapped_and_its_sentences_anywhere():
+    made = {"causes": [{"text": "t", "rule": "", "request": 0}], "hence": "h", "source": "s", "command": "c"}
+    table, source, command = failure_block(made).renderables
+    assert columns(table) == [("", "whole"), ("", "folded")] and table.padding == (0, 1, 0, 0)
+    assert (source.plain, source.style, command.plain, command.style) == ("source s", "dim", "c", "bold")

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cachesim.base import exits
+from cachesim.base.console import as_text
+from cachesim.base.layout import WholeTable
 from cachesim.cli.main import main
 from cachesim.scenarios import load
 from cachesim.scenarios.corpus import corpus_files, corpus_root
+from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.symptoms import SYMPTOMS
+from cachesim.tools.run.scenarios_command import (
+    likeliest_list,
+    question_data,
+    scenario_data,
+    scenario_list,
+)
 from tests.scenarios.whole import corpus
+from tests.unit.tools.table_columns import columns
 
 SEED = "llama-24143-entry-removed-dense"
 
@@ -140,3 +151,50 @@ def test_nothing_is_written_into_a_file_that_only_its_id_names(capsys, tmp_path,
     monkeypatch.chdir(tmp_path)
     assert main(["run", SEED, "--complete"]) == exits.BAD_INPUT
     assert capsys.readouterr().err == f"cachesim: {SEED}: --complete writes into files (give the path of the file)\n"
+
+
+def drawn(name, model="A", symptom="", **more):
+    """Return a scenario of this id, title "T" and its id, and symptom."""
+    return replace(from_line("A5/A", model=model), id=name, title=f"T {name}", symptom=symptom, **more)
+
+
+def lines(report):
+    return [line.strip() for line in as_text(report).splitlines()]
+
+
+def test_the_answers_of_a_question_name_scenarios_by_their_numbers():
+    first, other = list(SYMPTOMS)[:2]
+    some = [drawn(name, symptom=other if name == "c" else first) for name in "abcde"] + [drawn("f"), drawn("g")]
+    texts = SYMPTOMS[first].text, SYMPTOMS[other].text
+    shown = lines(likeliest_list(some))
+    assert shown[:7] == [f"{first}  {texts[0]}", f"{other}  {texts[1]}", "1  a  T a", "2  b  T b", "3  c  T c",
+                         "4  d  T d", "5  e  T e"]  # fmt: skip
+    assert " ".join(shown[7:]) == (
+        f"What happens? {texts[0]} (1, 2, 4, 5); {texts[1]} (3) 2 more scenarios with --all")
+    assert question_data(some) == {"text": "What happens?", "answers": [
+        {"answer": texts[0], "scenarios": ["a", "b", "d", "e"]}, {"answer": texts[1], "scenarios": ["c"]}]}
+    assert lines(likeliest_list(some[:2])) == [f"{first}  {texts[0]}", "1  a  T a", "2  b  T b"]
+    assert question_data(some[:2]) is None
+
+
+def test_a_list_has_the_symptoms_with_their_numbers_and_scenarios():
+    first = next(iter(SYMPTOMS))
+    assert lines(scenario_list([drawn("a", symptom=first), drawn("long"), drawn("b", symptom=first)])) == [
+        f"3 scenarios: {first} 2, without a symptom 1", "", f"{first}  {SYMPTOMS[first].text}", "a     T a",
+        "b     T b", "", "", "long  T long"]  # fmt: skip
+
+
+def test_a_scenario_as_data():
+    one = drawn("a", "GA", "memory", file="x.toml", profiles=("llama_cpp@b1", "llama_cpp@b2"), source=("s", "t"))
+    assert scenario_data(one) == {
+        "id": "a", "title": "T a", "engine": "llama_cpp", "model": "GA", "profiles": ["llama_cpp@b1", "llama_cpp@b2"],
+        "source": ["s", "t"], "requests": 2, "file": "x.toml", "symptom": "memory"}  # fmt: skip
+
+
+def test_ids_are_never_wrapped_and_titles_are():
+    some = [drawn("a", symptom="memory"), drawn("long"), drawn("b", symptom="memory")]
+    tables = [part for part in scenario_list(some).renderables if isinstance(part, WholeTable)]
+    assert [columns(table) for table in tables] == [[("", "whole 4"), ("", "text")]] * 2
+    (table,) = (part for part in likeliest_list(some).renderables if isinstance(part, WholeTable))
+    assert columns(table) == [("", "number"), ("", "whole"), ("", "text")] and table.columns[0].style == "dim"
+    assert not any(one.show_header for one in (table, *tables))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cachesim.base.errors import BadInput
@@ -304,3 +306,13 @@ def test_a_dash_and_a_number_are_not_flags(line: str, place: int, found: str) ->
         read(line)
     assert bad.value.cause == f"command line at character {place}: expected a flag, found '{found}'"
     assert read("engine serve -").model == "-"
+
+
+def test_an_argument_that_was_not_renamed_names_the_releases_that_have_it() -> None:
+    table = replace(TABLE, renamed={})
+    for line, release, has in (("--old-only", "e@3", "1 to 2"), ("--new-only", "e@1", "3")):
+        rows = table_rows("e", options="", models="1 --model", sizes="", limits="", not_simulated="",
+                          no_effect="0 --old-only <=2\n0 --new-only >=3")  # fmt: skip
+        with pytest.raises(NotInRelease) as caught:
+            read(f"engine serve M {line}", release, replace(table, arguments=rows))
+        assert str(caught.value).endswith(f"{release} has no flag '{line}' ({has} has it)")

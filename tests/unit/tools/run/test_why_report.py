@@ -15,8 +15,9 @@ from cachesim.judging.evidence import Grade
 from cachesim.judging.foreign_reads import ForeignContent
 from cachesim.judging.run_data import why_data
 from cachesim.judging.verdict import CORRECT
-from cachesim.tools.run.why_report import _decisions, _reasons, _tokens
+from cachesim.tools.run.why_report import _decisions, _ranges, _reasons, _tokens
 from tests.unit.tools.run.made import BROKEN, UNDECIDED, judgement, run, shown, why_report
+from tests.unit.tools.table_columns import columns
 
 
 def told(*requests, number=0, others=(), **more):
@@ -197,3 +198,16 @@ def test_the_id_of_a_rule_is_never_wrapped_and_its_sentence_keeps_its_column():
     console = Console(width=80, file=io.StringIO(), force_terminal=True, color_system="standard", no_color=False)
     console.print(_decisions({"decisions": [STEP]}, 0))
     assert "\x1b[2mR.1\x1b[0m" in console.file.getvalue()
+
+
+def test_rules_are_never_wrapped_and_positions_are_aligned():
+    step = {"role": Role.CREATE, "value": 1, "dull": False, "grade": Grade.READ, "rule": "R.1", "says": "cut"}
+    (table,) = _decisions({"decisions": [step]}, 0).renderables
+    assert columns(table) == [("", "whole"), ("", "text")] and table.columns[0].style == "dim"
+    assert not table.show_header
+    table = _ranges([{"at": 2, "rule": "R.1", "why": "gone", "start": 3, "stop": 9, "survives": ["a@1"]},
+                     {"at": -1, "rule": "", "why": "new", "start": 9, "stop": 12, "survives": []}])  # fmt: skip
+    assert columns(table) == [("", "number"), ("", "text")] and not table.show_header
+    assert [[*map(str, column.cells)] for column in table.columns] == [
+        ["3..8", "", "9..11"], ["gone (at request 2, R.1)", "reused under a@1", "new"]]  # fmt: skip
+    assert [cell.style for cell in table.columns[1].cells] == ["yellow", "dim", "dim"]

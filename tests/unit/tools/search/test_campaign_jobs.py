@@ -242,3 +242,11 @@ def test_stored_cases_are_those_of_the_engine(monkeypatch, tmp_path):
     files.append(BadInput("broken"))
     with pytest.raises(BadInput, match="broken"):
         jobs.stored_cases(tmp_path, PLAN, set())
+
+
+def test_the_first_error_of_writing_is_printed_at_once(capsys):
+    folder = SimpleNamespace(keep=lambda campaign: [], refused="disk full")
+    search = CampaignSearch(PLAN, Campaign(PLAN.profile), folder, UNLIMITED, 1, "")
+    search.keep()
+    search.keep()
+    assert capsys.readouterr().err == "cachesim: disk full\n"

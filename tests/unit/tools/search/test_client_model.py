@@ -42,6 +42,13 @@ def test_slices_are_cut_within_their_word(clients):
     assert written(clients.behind(text, 3), clients) == "b[5:6]"
 
 
+@pytest.mark.parametrize(("n", "kept", "gone"), [
+    (4, "b[2:6]", "A.b[1:]"), (5, "b[2:6].A[:1]", "A[1:].b[1:]"), (10, "b[2:6].A.b[1:2]", "b[2:]")])  # fmt: skip
+def test_a_slice_counts_as_many_tokens_as_it_has(clients, n, kept, gone):
+    text = parse_text("b[2:6].A.b[1:]")
+    assert (written(clients.cut(text, n), clients), written(clients.behind(text, n), clients)) == (kept, gone)
+
+
 def test_prompts_fit_and_go_on_from_what_was_said(clients):
     seen = 0
     for _ in range(300):

@@ -5,13 +5,23 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.engines.capabilities import DrawnServer
 from cachesim.engines.registry import BUILTIN
+from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.load import load
 from cachesim.scenarios.notation.parse import parse_text
-from cachesim.scenarios.notation.tree import LineRequest
+from cachesim.scenarios.notation.tree import PLAIN, Action, LineRequest
 from cachesim.scenarios.option_checks import spoken
 from cachesim.tools.search.campaign_folder import case_id, case_toml
-from cachesim.tools.search.drawn_conversation import KINDS, DrawnConversation, draw_conversation, longest, small_models
+from cachesim.tools.search.client_model import Clients
+from cachesim.tools.search.drawn_conversation import (
+    KINDS,
+    DrawnConversation,
+    _Drawer,
+    draw_conversation,
+    longest,
+    small_models,
+)
 from cachesim.tools.search.property_failure import PropertyFailure
 from tests.unit.tools.search import drawn_conversations
 
@@ -85,3 +95,19 @@ def test_another_engine_runs_a_conversation_with_its_own_options():
 
 def test_a_seed_stays_the_conversation_of_the_file():
     assert [*drawn_conversations.lines()] == drawn_conversations.FILE.read_text("utf-8").splitlines()
+
+
+def test_a_slice_beyond_its_word_is_no_scenario():
+    assert made("llama_cpp", {"A": 9}, "A", "A[3:9]").scenario("llama_cpp@b10587").words == {"A": 9}
+    with pytest.raises(BadInput):
+        made("llama_cpp", {"A": 5}, "A", "A[3:9]").scenario("llama_cpp@b10587")
+
+
+@pytest.mark.parametrize(("server", "extra", "is_repeated"), [
+    ({"lora_scaled": "1,1"}, (("lora", "0:7"),), True), ({"lora_scaled": "1,1"}, (), False),
+    ({}, (("lora", "0:7"),), False)])  # fmt: skip
+def test_a_request_often_has_the_adapters_of_the_request_before(server, extra, is_repeated):
+    world = DrawnServer("llama_cpp", "A", server, (8, 64), 100)
+    drawer, before = _Drawer(Rng(0), world, Clients(Rng(1), world)), [PLAIN._replace(extra=extra), Action("restart")]
+    again = [drawer._fields(before).get("extra") == (("lora", "0:7"),) for _ in range(200)]
+    assert sum(again) > 50 if is_repeated else not any(again)

@@ -19,12 +19,22 @@ from cachesim.base.files import locked
 from cachesim.cli.main import main
 from cachesim.judging.fault_kinds import FaultKind
 from cachesim.scenarios.load import load
-from cachesim.tools.search import campaign, campaign_folder, campaign_jobs, failure_causes, fuzz_command
+from cachesim.tools.search import (
+    campaign,
+    campaign_folder,
+    campaign_jobs,
+    failure_causes,
+    fuzz_command,
+    merge_command,
+    repair_command,
+    shrink_command,
+)
 from cachesim.tools.search.fuzz_command import drawn_models, requested_properties
 from cachesim.tools.search.properties import PROPERTIES
 from cachesim.tools.search.property_failure import PropertyFailure
 from cachesim.tools.search.run_properties import ALL
 from tests.shared import alike
+from tests.unit.tools.command_arguments import arguments
 
 BAD = ("fuzz", "-p", "ik_llama@1889-base", "--property", "warm-equals-cold", "--model", "GA", "--examples", "20")
 
@@ -314,6 +324,12 @@ def test_the_plan_of_a_search_is_that_of_its_arguments(capsys, given):
     assert [(job.first, job.stop) for job in given.asked[3:]] == [(10, 20)]
 
 
+@pytest.mark.parametrize("words", [("-p", "nosuch@1"), ("--against", "nosuch@1")])
+def test_an_engine_that_is_unknown_is_refused_before_anything_runs(capsys, given, words):
+    code, out, err = call(capsys, *SEARCH, *words, "--examples", "1")
+    assert (code, out, given.asked) == (exits.BAD_INPUT, "", []) and "nosuch" in err and err.count("\n") == 1
+
+
 def test_what_is_found_is_shrunk_searched_and_printed(capsys, given):
     code, out, err = call(capsys, *SEARCH, "--examples", "5", "--json")
     data = json.loads(out)
@@ -486,3 +502,18 @@ def test_causes_are_sought_while_there_is_time(capsys, given, monkeypatch, left,
     monkeypatch.setattr(failure_causes, "with_causes", lambda data, plan, more: asked.append((plan, more())) or data)
     call(capsys, *SEARCH, "--examples", "5", "--no-shrink", "--json")
     assert asked == [(given.asked[0].plan, is_time)]
+
+
+def test_every_argument_is_explained_and_has_its_default():
+    searched = {"properties": [], "models": [], "settings": [], "examples": None, "seed": 0, "jobs": 1,
+                "no_shrink": False, "json": False}  # fmt: skip
+    assert arguments(fuzz_command.add_arguments) == {
+        **searched, "profile": "", "against": "", "pasted": "", "mode": "provenance", "minutes": None, "on": None,
+        "shard": None, "out": None, "toml": False, "resume": False, "corpus": None, "real": "", "gguf": None,
+        "install": False, "html": "", "svg": "", "trace": ""}  # fmt: skip
+    assert arguments(repair_command.add_arguments, ["p@1"]) == {
+        **searched, "profile": "p@1", "files": [], "profiles": []}  # fmt: skip
+    assert arguments(shrink_command.add_arguments, ["x"]) == {
+        "what": "x", "profile": "", "model": None, "settings": [], "properties": [], "mode": "provenance",
+        "tries": None, "limits": [], "json": False}  # fmt: skip
+    assert arguments(merge_command.add_arguments, ["x"]) == {"folders": ["x"], "out": None, "json": False}

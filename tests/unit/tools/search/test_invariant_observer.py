@@ -106,3 +106,19 @@ def test_a_removal_is_done_or_refused_as_a_whole(ok, after, torn):
     notes._removed(Removal(0, 2, 4, ok, np.arange(4), np.array(after)))
     told = {"seq": 0, "p0": 2, "p1": 4, "answer": "done" if ok else "refused", "before": 4, "after": len(after)}
     assert one.torn == ([(-1, told)] if torn else [])
+
+
+@pytest.mark.parametrize(("mode", "is_shared"), [("provenance", True), ("exact", False)])
+def test_cold_runs_are_shared_between_conversations_without_arithmetic_only(mode, is_shared):
+    judges = {}
+    observe_run(from_line("A4>B2", model="A", server={"ctx_size": 256}), HEAD, judges, mode=mode)
+    assert bool(judges) is is_shared
+
+
+def test_the_memory_is_looked_at_after_each_answer():
+    one, notes = noting([[0, 2]])
+    notes.server.inspection.exceeded_limits = lambda: ["rows"]
+    notes.judged = lambda number, request, answer: SimpleNamespace(answer="right", state="sound", armed=["x"])
+    notes.answered(2, "asked", "said")
+    assert one.unsound == [(2, FaultKind.GAP, {"seq": 0, "gap": 1})]
+    assert [tuple(step) for step in one.steps] == [(2, "asked", "said", "right", "sound", ("x",), ("rows",))]

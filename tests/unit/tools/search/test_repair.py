@@ -15,8 +15,8 @@ from cachesim.base import exits
 from cachesim.cli.main import main
 from cachesim.judging.rule_exchange import RuleVariant
 from cachesim.tools.search import repair
-from cachesim.tools.search.property_failure import PropertyFailure
-from cachesim.tools.search.repair import RepairResults, RepairShrink, groups, numbers, repair_data, smallest
+from cachesim.tools.search.property_failure import SIMULATOR, PropertyFailure
+from cachesim.tools.search.repair import RepairResults, RepairShrink, _faults, groups, numbers, repair_data, smallest
 from cachesim.tools.search.rule_mutations import ChangePrice, CureTrial, MutationRun, MutationSearch
 from tests.shared import ROOT
 
@@ -73,7 +73,7 @@ def test_the_data_of_a_repair():
     assert [[one["field"] for one in pair] for pair in left["pairs"]] == [["field2", "field3"]]
     assert (data["together"]["held"], data["together"]["cost"]) == (1, 0.25)
     assert repair_data(RepairResults(found.search, 7, 0, KNOWN, runs))["together"] is None
-    assert not found.has_crashed and found.uncured == [tried[2]]
+    assert found.has_crashed is False and found.uncured == [tried[2]]
 
 
 def test_one_that_breaks_or_costs_too_much_for_a_kind_is_the_last_choice():
@@ -276,3 +276,18 @@ def test_each_group_and_each_uncured_failure_is_explained_as_a_whole_run(monkeyp
     data = repair.with_failures({"profile": "p", "groups": [group], "uncured": [left], "seed": 4})
     assert data == {"profile": "p", "groups": [(group, "p", -1, "survives")], "uncured": [(left, "p", -1, "it died")],
                     "seed": 4}  # fmt: skip
+
+
+def test_a_crash_of_the_simulator_is_one_of_the_failures():
+    crash = MutationRun(3, "A", 10, (PropertyFailure(SIMULATOR, 0, "", {}),))
+    runs = [failed(0).run, MutationRun(1, "A", 10, ()), crash]
+    assert RepairResults(MutationSearch(LATEST, ()), 0, 0, (), runs).has_crashed is True
+    assert RepairResults(MutationSearch(LATEST, ()), 0, 0, (), runs[:2]).has_crashed is False
+
+
+@pytest.mark.parametrize(("after", "broken", "faults"), [
+    ({"A": 100, "R": 102}, 0, (False, False)), ({"A": 100, "R": 103}, 0, (False, True)),
+    ({"A": 103, "R": 90}, 1, (True, True)), ({"A": 90, "R": 90}, 2, (True, False)),
+])  # fmt: skip
+def test_a_change_is_dear_if_it_costs_more_than_a_fiftieth_for_any_kind(after, broken, faults):
+    assert _faults(ChangePrice({"A": 100, "R": 100}, after, broken)) == faults

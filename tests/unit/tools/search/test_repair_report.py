@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base.console import as_text
 from cachesim.tools.search.repair import with_failures
-from cachesim.tools.search.report import _changes, repair_report
+from cachesim.tools.search.report import _changes, _group, repair_report
 from tests.unit.tools.run.made import shown
 
 CASE = {"conversation": "c1", "line": "A4/A", "model": "GA", "server": {"kv_unified": True, "ctx_size": 64}}
@@ -89,3 +90,12 @@ def test_a_verdict_is_green_only_if_every_failure_is_cured():
     reports = [repair_report(with_failures(data(**more))) for more in ({}, {"uncured": [left]})]
     styles = [str(one.renderables[1].style) for one in reports]
     assert styles == ["bold green", "bold yellow"]
+
+
+def test_what_is_said_of_a_group_stands_below_it():
+    findings = [{"times": 5, "property": "survives", "rule": "R.5"}]
+    others = [{"cures": 1, "field": "f1", "new": "R.9", "cost": -0.5, "broken": 0}]
+    lines = [line.rstrip() for line in as_text(_group(2, with_failures(data(groups=[{
+        **GROUP, "findings": findings, "others": others}]))["groups"][0])).splitlines()]  # fmt: skip
+    assert lines[:2] == ["2  rs_rm: R.2  of x@new", "   5 survives: R.5"]
+    assert lines[-1] == "   1 of them also cured by f1: R.9 (-50.00 %)"

@@ -14,11 +14,13 @@ from cachesim.tools.search import rule_mutations
 from cachesim.tools.search.campaign import SPREAD
 from cachesim.tools.search.property_failure import PropertyFailure
 from cachesim.tools.search.rule_mutations import (
+    COUNTED,
     ChangePrice,
     CureJob,
     MutationJob,
     MutationRun,
     MutationSearch,
+    RuleProbes,
     find_cures,
     kind_of_model,
     others_of,
@@ -60,6 +62,13 @@ def test_every_rule_that_another_rule_set_has_is_tried():
 
 def test_rules_inside_a_table_are_variants_too():
     assert any(one.field.startswith("caches.") for one in variants("mlx_lm@d78bf58e"))
+
+
+def test_other_decisions_of_a_variant_are_counted_up_to_a_number():
+    probes, asked = RuleProbes(LATEST, {}), []
+    rule = probes._spy(lambda n: n, {3: lambda n: asked.append(n) or n + 1, 5: lambda n: n, 7: lambda n: n % 2})
+    assert [rule(n) for n in range(20)] == [*range(20)]
+    assert probes.matter == {3: COUNTED, 7: COUNTED} and asked == [*range(COUNTED)]
 
 
 def test_a_change_that_does_not_matter_leaves_everything_as_it_was():
@@ -163,3 +172,10 @@ def test_pairs_have_a_variant_that_helps_alone_and_another_field(monkeypatch):
     assert asked == [(0,), (1,), (2,), (1, 2)]
     found, asked = trial(monkeypatch, {(0,): (3,), (2,): (4, 3), (0, 2): (5,)}, fields="abc")
     assert (found.part, found.pairs) == ((0, 2), ()) and asked[3:] == [(0, 1), (0, 2), (1, 2)]
+
+
+@pytest.mark.parametrize(("most", "tried"), [(1, [(0, 1)]), (2, [(0, 1), (0, 2)]), (9, [(0, 1), (0, 2)])])
+def test_a_number_of_pairs_is_tried(monkeypatch, most, tried):
+    monkeypatch.setattr(rule_mutations, "PAIRS", most)
+    _, asked = trial(monkeypatch, {(0,): (3,)}, fields="abc")
+    assert asked[3:] == tried

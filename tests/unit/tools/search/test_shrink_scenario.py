@@ -89,8 +89,11 @@ def test_the_property_of_the_first_finding_is_sought_again(monkeypatch, name, pr
 ])  # fmt: skip
 def test_nothing_found_is_undecided_if_a_number_was_never_written(monkeypatch, found, unset, is_undecided):
     made = search(monkeypatch, "A9", lambda n: found)
-    monkeypatch.setattr(shrink_scenario, "observe_run", lambda *given, **more: SimpleNamespace(unset=unset))
+    asked = []
+    monkeypatch.setattr(shrink_scenario, "observe_run", lambda *given, **more: asked.append((given[1:], more))
+                        or SimpleNamespace(unset=unset))  # fmt: skip
     assert bool(made.is_undecided) is is_undecided
+    assert asked == [((HEAD, {}), {"mode": "none"})] * (not found)
 
 
 def test_every_try_is_counted(monkeypatch):

@@ -24,7 +24,7 @@ def test_a_prompt_begins_with_the_answer_before_it_where_there_is_room_for_it():
 
 def test_an_answer_that_does_not_fit_was_not_kept():
     first, second = played(session(one(0, 8, 9, [1, 2]), one(1, 13, 1, [1, 2, 3])))
-    assert second.prompt[:8] == first.prompt
+    assert second.prompt[:8] == first.prompt and len(second.prompt) == 13
     assert not set(first.answer) & set(second.prompt)
 
 
@@ -114,3 +114,8 @@ def test_the_last_block_of_a_prompt_may_be_cut_and_its_rest_is_no_part_of_the_an
     assert not {*first.answer, *second.answer} & set(range(TEXTLESS + 10, TEXTLESS + 12))
     first, second = played(session(one(0, 6, 2, [1, 2]), one(1, 8, 1, [1, 2])))
     assert first.answer == second.prompt[6:8] and len(second.prompt) == 9        # with a token after it
+
+
+def test_a_message_that_begins_where_a_prompt_diverges_is_named_once():
+    whole = session(one(0, 8, 2, [1, 2], first_user=4), one(1, 8, 1, [1, 9]), one(2, 9, 1, [1, 8]))
+    assert [request.starts for request in played(whole)] == [(4,), (4,), (4,)]

@@ -165,3 +165,16 @@ def test_there_is_a_job_for_each_server_under_each_rule_set():
     args.sessions, args.profiles = 2, []
     (job,) = command.jobs(args)
     assert job == CellJob(tuple(files), DEFAULT_PROFILE, "qwen3-next", {}, 16, "judged", True)
+
+
+def test_there_is_a_job_for_each_rule_set_and_server_and_its_model_is_known(tmp_path):
+    for name in ("a.json", "b.json", "c.jsonl"):
+        (tmp_path / name).touch()
+    args = Namespace(files=[str(tmp_path)], sessions=2, model="GA", profiles=["llama_cpp@b9518", "vllm@0.33.0"],
+                     settings=[], scale=4, detail="counts")  # fmt: skip
+    files = [(str(tmp_path / "a.json"), str(tmp_path / "b.json")), (str(tmp_path / "c.jsonl"),)]
+    assert command.jobs(args) == [CellJob(some, profile, "GA", {}, 4, "counted", True)
+                                  for profile in args.profiles for some in files]  # fmt: skip
+    args.model = "nobodys-model"
+    with pytest.raises(BadInput, match="unknown sizes of K/V rows and states"):
+        command.jobs(args)

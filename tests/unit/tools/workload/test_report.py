@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.console import as_text
-from cachesim.tools.workload.report import merged_report, workload_data, workload_report
+from cachesim.tools.workload.report import _table, merged_report, workload_data, workload_report
+from tests.unit.tools.table_columns import columns
 
 LINE = {"profile": "llama_cpp@b10587", "model": "m", "layers": "GA", "scale": 1, "session": "s", "form": "f",
         "sessions": 1, "agents": 0, "servers": 1, "requests": 3, "answered": 3, "refused": 0, "died": 0,
@@ -74,3 +75,10 @@ def test_a_merged_workload_says_what_is_missing():
 def test_options_are_data_as_they_are_typed():
     (line,) = workload_data([{**LINE, "given": {"kv_unified": True, "parallel": 2}}], [])["lines"]
     assert line["set"] == ["kv_unified=true", "parallel=2"] and not {"given", "flags", "how"} & line.keys()
+
+
+def test_numbers_are_aligned_and_rule_sets_are_never_wrapped():
+    table = _table([])
+    assert columns(table) == [("rule set", "whole"), *((name, "number") for name in (
+        "evaluated", "%", "kept", "restored", "loaded", "wrong", "MiB ckpt", "MiB pc"))]  # fmt: skip
+    assert (table.padding, table.pad_edge) == ((0, 1, 0, 0), False)

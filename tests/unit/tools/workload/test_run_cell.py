@@ -12,9 +12,9 @@ from cachesim.engines.shared.memory_use import MIB
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.lower_bound import EvaluationBound
 from cachesim.tools.workload import run_cell as module
-from cachesim.tools.workload.block_tokens import played
+from cachesim.tools.workload.block_tokens import SessionRequest, played
 from cachesim.tools.workload.cell_jobs import CellJob, line_of, summed, totals_of
-from cachesim.tools.workload.run_cell import BILLED, COUNTED, JUDGED, CountingObserver, causes, cell
+from cachesim.tools.workload.run_cell import BILLED, COUNTED, JUDGED, CountingObserver, causes, cell, scenario_of
 from cachesim.tools.workload.simulated_servers import served
 from cachesim.tools.workload.workload_files import read_session
 
@@ -106,3 +106,13 @@ def test_causes_are_summed_and_the_greatest_comes_first():
 
     run = SimpleNamespace(requests=[request(("erased", 2), ("evicted", 4)), request(), request(("erased", 3))])
     assert list(causes(run).items()) == [("erased", 5), ("evicted", 4)] and causes(SimpleNamespace(requests=[])) == {}
+
+
+@pytest.mark.parametrize(("profile", "starts"), [("llama_cpp@b11549", (3,)), ("vllm@0.33.0", ())])
+def test_a_scenario_has_the_requests_with_their_answers_and_marks(profile, starts):
+    requests = [SessionRequest((1, 2, 3, 4), (5,), (3,), False), SessionRequest((1, 2), (7, 8), (), True)]
+    found = scenario_of(requests, served(profile, "A", {}, 9))
+    asked = [(step.request.prompt, step.request.n_predict, step.request.forced, step.together) for step in found.steps]
+    assert asked == [((1, 2, 3, 4), 1, (5,), False), ((1, 2), 2, (7, 8), True)]
+    assert tuple(found.steps[0].request.user_starts) == starts and not found.steps[1].request.user_starts
+    assert (found.engine, found.model, found.profiles) == (profile.partition("@")[0], "A", (profile,))
