@@ -91,7 +91,8 @@ def _says(row: StepRow) -> str:
         if part.origin == "again":
             lost[part.why] = lost.get(part.why, 0) + part.stop - part.start
     said = [answer_text(row.verdict)] if row.is_wrong else []
-    said += [f"{reused:,} of {counted(_length(row), 'token')} reused"]
+    prompt = _length(row)
+    said += [f"{reused:,} of {prompt:,} {'token' if prompt == 1 else 'tokens'} reused"]
     if lost:
         cause = max(lost, key=lambda why: lost[why])
         said += [f"{lost[cause]:,} again: {cause}"]

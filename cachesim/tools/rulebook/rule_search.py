@@ -33,9 +33,15 @@ def rules_named(text: str) -> list[str]:
 
 
 def _all_rules() -> list[str]:
-    """Return the ids of all rules of all engines. Imports all engines."""
+    """Return the ids of all rules of all engines: by engine, in alphabetical order. Imports all engines."""
     _ = [*ENGINES.values()]                 # imports them
-    return list(RULES)
+    engines = [*ENGINES]
+
+    def place(name: str) -> tuple[int, str]:
+        path = RULES[name].__module__.split(".")
+        return next((at for at, engine in enumerate(engines) if engine in path), len(engines)), name
+
+    return sorted(RULES, key=place)
 
 
 def about_rules(names: Sequence[str]) -> list[dict[str, Any]]:
