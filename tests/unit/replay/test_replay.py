@@ -418,3 +418,14 @@ def test_a_step_is_repeated_with_every_supposed_length_of_its_drafts():
     assert [[member.request for member in step.members] for step in found] == [
         ["a", f"b{n}"] for n in range(len(LENGTHS))]  # fmt: skip
     assert {(step.number, len(step.events)) for step in found} == {(3, 3)}
+
+
+@pytest.mark.parametrize("events", [[], [{"ev": "launch", "slot": 0}], [{"ev": "need_one"}, {"ev": "launch", "task": 0}]])
+def test_a_server_that_slept_is_recognised_with_the_tasks_of_the_step(monkeypatch, events):
+    """The numbers of tasks are compared only if the recording has them, in this step."""
+    run, seen = TraceReplay(recorded(can_sleep=True), "none", None, None), []
+    monkeypatch.setattr("cachesim.replay.replay.wake_if_slept", lambda server, *_: seen.append(run.tasks) or server)
+    for step in (recorded().steps[0], replace(recorded().steps[1], events=events), recorded().steps[2]):
+        run.step(ReplayResult(run.trace), step)
+    has_tasks = any("task" in event for event in events)
+    assert seen == [False, has_tasks, False]

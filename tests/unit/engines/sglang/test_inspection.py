@@ -42,7 +42,7 @@ def test_a_node_has_its_rows_and_a_state_that_after_its_end(name, monkeypatch):
         kind, owner, _ = key
         node = core.nodes_by_id[owner]
         stored = inspection.stored(key)
-        assert (stored.kind, stored.owner, stored.resume) == (kind, owner, node.end)
+        assert (stored.kind, stored.owner, stored.resume, stored.length) == (kind, owner, node.end, node.end)
         assert (inspection.content(key).rows == ()) is (kind == "state")
         if kind == "state":
             assert found(stored) == ([], (node.end - 1, states)) and len(stored.tokens) == node.end

@@ -12,6 +12,7 @@ from cachesim.engines.vllm.core.scheduler_output import SchedulerOutput
 from cachesim.engines.vllm.core.single_type_kv_cache_manager import BoundaryState
 from cachesim.engines.vllm.kv_offload.chunk_lookup import OffloadedGroup
 from cachesim.engines.vllm.kv_offload.connector_scheduler import _alignment_tokens, offloaded_group
+from cachesim.engines.vllm.kv_offload.transfer_jobs import RequestOffloadState
 from cachesim.engines.vllm.request import RequestStatus
 from cachesim.events import Decided
 from tests.unit.engines.vllm.conversations import P, Q
@@ -169,3 +170,21 @@ def test_a_published_state_is_stored_at_the_end_of_a_chunk_of_the_prompt(length,
     request.block_hashes.extend(range(900, 910))
     connector._build_boundary_store_job(BoundaryState(request, group, block, tokens), jobs)
     assert [job.copies[0][0] for job in jobs] == [block] * stored
+
+
+@pytest.mark.parametrize(("stored", "ends", "per_chunk", "left"), [
+    (0, None, 1, [0, 3, 0, 5]), (0, [9, 4], 1, [0, 3, 0, 5]),
+    (1, None, 1, [2, 3, 0, 5]),                                     # the first block was stored
+    (1, None, 2, [2, 3, 0, 5]), (3, None, 1, [2, 3, 4, 5]),
+    (0, [9, 2], 1, [0, 3, 4, 5]), (0, [9, 0], 1, [2, 3, 4, 5]),     # the other blocks are the request's own new ones
+])  # fmt: skip
+def test_blocks_of_windows_that_other_requests_took_are_forgotten(stored, ends, per_chunk, left):
+    connector = start("W8 A", num_gpu_blocks=20, num_cpu_chunks=16, blocks_per_chunk=per_chunk).scheduler.connector
+    [window] = connector.sliding_window_groups
+    full = 1 - window
+    state = RequestOffloadState(2)
+    state.block_ids = [[2, 3, 4, 5], [2, 3, 4, 5]]
+    state.next_stored_chunk_idx[window] = stored
+    connector.allocated_block_ids = {2, 4, 7}
+    connector._forget_taken_blocks(state, ends if ends is None else ends if window else ends[::-1])
+    assert (state.block_ids[window], state.block_ids[full]) == (left, [2, 3, 4, 5])
