@@ -111,7 +111,7 @@ class SWATokenToKVPoolAllocator:
         slots = self.full_attn_allocator.alloc_extend(last_loc, prefix_len, seq_len)
         if len(slots):
             self._grow_mapping(slots)
-            last_swa_loc = int(self.full_to_swa_index_mapping[last_loc]) if last_loc > 0 else last_loc
+            last_swa_loc = int(self.full_to_swa_index_mapping[last_loc])
             swa_slots = self.swa_attn_allocator.alloc_extend(last_swa_loc, prefix_len, seq_len)
             self.full_to_swa_index_mapping[slots] = swa_slots
         return slots

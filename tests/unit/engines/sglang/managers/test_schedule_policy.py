@@ -1,10 +1,13 @@
 """Order of waiting requests, and admission within the budgets of a step."""
 
+from dataclasses import replace
+
 import pytest
 
+from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.sglang.managers.schedule_policy import PrefillAdder, SchedulePolicy
 from cachesim.engines.sglang.mem_cache.common import match_kv_cache
-from cachesim.engines.sglang.rules.schedule import CONTINUE, NO_TOKEN, OTHER
+from cachesim.engines.sglang.rules.schedule import CONTINUE, NO_TOKEN, OTHER, AdmissionCandidate
 from tests.unit.engines.sglang.trees import insert, make_cache, make_req
 
 TEXT = tuple(range(100, 140))
@@ -138,3 +141,44 @@ def test_admission_does_not_ask_for_windows_of_a_model_without_them():
     cache, _ = make_cache(size=64)
     ask = adder_of(cache)._candidate(make_req(0, TEXT[:20]), False)
     assert (ask.window, ask.size, ask.loads, ask.window_loads) == (None, 0, 0, 0)
+
+
+ADMITTED = AdmissionCandidate(20, 20, 10, True, 64, 16, 100, None, 0, 0, 4, loads=12)
+
+
+def loading(monkeypatch, loaded):
+    """Return admission, and a request of 40 tokens that matched 8 on the device, for which so many are loaded."""
+    cache, pools = make_cache(enable_hierarchical_cache=True)
+    insert(cache, pools, TEXT[:8])
+    insert(cache, pools, TEXT[:20])
+    req = make_req(0, TEXT)
+    req.prefix_len = 8
+    req.last_node, req.best_match_node = cache.tree_core.nodes()
+    monkeypatch.setattr(cache.load_back, "init_load_back", lambda req: loaded)
+    return adder_of(cache), req
+
+
+@pytest.mark.parametrize(("n", "end", "loaded", "left"), [(9, 25, 17, 9), (9, 33, 25, 7), (9, 40, 32, 0)])
+def test_after_a_load_a_request_evaluates_what_is_left_of_its_prompt(monkeypatch, n, end, loaded, left):
+    adder, req = loading(monkeypatch, loaded)
+    req.best_match_node.end = end
+    assert adder._load_back(req, ADMITTED, n) == left
+    assert req.last_node is req.best_match_node
+    assert (req.prefix_len, req.kv.cache_protected_len) == ((8 + loaded, 8 + loaded) if left else (8, 0))
+
+
+@pytest.mark.parametrize("left", [5, 0, None])
+def test_a_request_whose_load_is_declined_is_admitted_again_with_all_its_tokens(monkeypatch, left):
+    adder, req = loading(monkeypatch, 0)
+    asked = []
+
+    @rule("T-ADMIT", Role.ADMIT, "a test")
+    def admission(ask) -> Decision:
+        asked.append(ask)
+        return Decision(left, {})
+
+    adder.rules = replace(adder.rules, admission=admission)
+    node = req.last_node
+    assert adder._load_back(req, ADMITTED, 9) == left and req.last_node is node
+    assert asked == [ADMITTED._replace(n=20 + 12, hit=8, loads=0, window_loads=0)]
+    assert adder._load_back(req, ADMITTED._replace(loads=0), 9) == 9 and len(asked) == 1

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines.base import Request
 from cachesim.engines.sglang.mem_cache.allocator import PagedTokenToKVPoolAllocator, SWATokenToKVPoolAllocator
+from cachesim.events import Declined
 from tests.unit.engines.sglang.conversations import P, Q, server
 
 
@@ -49,3 +51,15 @@ def test_a_server_without_requests_launches_no_step(overlap: bool, held: int) ->
     assert scheduler.num_running_reqs == held
     assert scheduler.get_num_allocatable_reqs() == min(scheduler.max_running_requests,
                                                        scheduler.pools.req_to_token_pool.size)  # fmt: skip
+
+
+@pytest.mark.parametrize(("flags", "declined"), [
+    ({"mamba_radix_cache_strategy": "no_buffer"}, [(1, "SG-STATE-GIVE.CHUNK"), (17, "SG-STATE-GIVE.CHUNK")]),
+    ({"mamba_radix_cache_strategy": "extra_buffer", "mamba_track_interval": 8, "state_grid": 8},
+     [(1, "SG-STATE-TRACK.PREFILL"), (17, "SG-STATE-TRACK.PREFILL"), (25, "SG-STATE-TRACK.PREFILL")]),
+])  # fmt: skip
+def test_a_chunk_logs_the_rule_by_which_it_kept_no_state(flags: dict[str, Any], declined: list[object]) -> None:
+    srv = server("GA", disable_overlap_schedule=True, **flags)
+    srv.complete(Request(P[:28], 2))
+    found = [(event.n_tokens, event.rule) for event in srv.log.events if isinstance(event, Declined)]
+    assert found == declined

@@ -97,3 +97,14 @@ def test_states_in_a_slot_are_those_of_the_layers_with_states():
     found = worker.read_states(node.value[MAMBA])
     assert [*found] == [0, 2] and all(state is not None for state in found.values())
     assert worker.states_by_layer({2: found[2]}) == {0: None, 2: found[2]}
+
+
+def test_a_chunk_before_the_end_of_its_prompt_has_no_output():
+    srv, found = server("A"), []
+    srv.submit(Request(P, 2))
+    for _ in range(4):
+        srv.iterate()
+        result = srv.scheduler.last_result
+        found.append(([(one.start, one.end) for one in result.ranges],
+                      [[output.pos for output in outputs] for outputs in result.outputs.values()]))  # fmt: skip
+    assert found == [([(0, 16)], [[]]), ([(16, 32)], [[]]), ([(32, 40)], [[39]]), ([(40, 41)], [[40]])]

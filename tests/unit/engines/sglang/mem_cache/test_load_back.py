@@ -60,3 +60,19 @@ def test_a_load_evicts_as_many_slots_of_a_part_as_it_lacks(part, free, n, asked,
     monkeypatch.setattr(cache, "evict", lambda params: seen.append(tuple(params)) or [0, 0, 0])
     cache.load_back._make_room(part, n)
     assert seen == ([] if asked is None else [asked])
+
+
+def test_a_load_that_is_declined_gives_back_the_slot_of_the_state(monkeypatch):
+    cache, req = matched(NEW, 1, 2)
+    states = cache.tree_core.mamba.mamba_allocator
+    free, locks = states.available_size(), [[*node.lock_ref] for node in cache.tree_core.nodes()]
+
+    def take_slot(req, node):
+        req.kv.mamba_pool_idx = cache.alloc_mamba_slot()
+        return req.kv.mamba_pool_idx
+
+    monkeypatch.setattr(cache.load_back, "_prepare_load_back", take_slot)
+    monkeypatch.setattr(cache.load_back, "_load_back_transfers", lambda req, node: None)
+    assert cache.load_back.load_back(req, req.best_match_node) is False
+    assert (states.available_size(), req.kv.mamba_pool_idx) == (free, None)
+    assert [node.lock_ref for node in cache.tree_core.nodes()] == locks

@@ -50,7 +50,7 @@ def test_a_started_prompt_continues_without_room_unless_it_has_windows():
 
 
 @pytest.mark.parametrize(("left", "chunk", "share"), [
-    (30, 16, 8), (6, 16, 16), (30, 7, 7), (30, 40, 16), (12, 40, 32),
+    (30, 16, 8), (6, 16, 16), (30, 7, 7), (30, 40, 16), (12, 40, 32), (30, 12, 4),
 ])  # fmt: skip
 def test_a_chunk_leaves_room_for_shorter_prompts(left, chunk, share):
     waiting = [

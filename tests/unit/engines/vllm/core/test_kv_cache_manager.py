@@ -236,3 +236,24 @@ def test_a_lookup_beyond_the_known_hashes_ends_the_process():
     group.find_rule = beyond
     with pytest.raises(EngineCoreDied, match="IndexError: list index out of range"):
         group.find_longest_cache_hit(request, 8, (0,), drop_eagle_block=False)
+
+
+@pytest.mark.parametrize(("counted", "column", "found"), [(None, 2, 0), (1, 2, 1), (4, 2, 4)])
+def test_a_state_inside_a_chunk_counts_no_block_as_published(monkeypatch, counted, column, found):
+    server, manager = started("GA")
+    [request] = received(server, range(20))
+    group = manager.coordinator.single_type_managers[1]
+    manager.allocate_slots(request, 12, manager.empty_kv_cache_blocks)
+    monkeypatch.setattr(group, "_keeps_checkpoint", lambda *_: True)
+    group.num_cached_block.pop(request.request_id, None)
+    if counted is not None:
+        group.num_cached_block[request.request_id] = counted
+    group._cache_checkpoint(request, 12, (12, column))
+    assert group.num_cached_block[request.request_id] == found
+
+
+def test_a_request_without_blocks_publishes_no_part_of_one():
+    server, manager = started("AS", kv_groups="A/8 S/8", prefix_match_unit=4)
+    [request] = received(server, range(13))
+    for group in manager.coordinator.single_type_managers:
+        assert group._cache_partial_tail_block(request, 12) is None

@@ -188,3 +188,29 @@ def test_blocks_of_windows_that_other_requests_took_are_forgotten(stored, ends, 
     connector.allocated_block_ids = {2, 4, 7}
     connector._forget_taken_blocks(state, ends if ends is None else ends if window else ends[::-1])
     assert (state.block_ids[window], state.block_ids[full]) == (left, [2, 3, 4, 5])
+
+
+def test_an_ended_request_ends_its_use_of_the_chunks_once(server, monkeypatch):
+    connector, request, ended = server.scheduler.connector, received(server), []
+    connector.get_num_new_matched_tokens(request, 0)
+    monkeypatch.setattr(connector.manager, "on_request_finished", ended.append)
+    connector.request_finished(request)
+    for _ in range(2):
+        connector.build_connector_meta(SchedulerOutput(), ())
+        assert ended == [connector._state_of(request).access]
+
+
+@pytest.mark.parametrize(("junction", "drop", "kept"), [
+    (0, False, [6, 7]), (16, False, [2, 3, 6, 7]), (0, True, [6, 7]), (16, True, [2, 3, 4, 6, 7]),
+    (18, False, [2, 3, 6, 7]),
+])  # fmt: skip
+def test_windows_are_stored_before_the_lengths_at_which_a_prompt_is_found(junction, drop, kept):
+    connector = start("W8 A", block_size=4, num_gpu_blocks=20, num_cpu_chunks=16).scheduler.connector
+    [window] = connector.sliding_window_groups
+    groups = [*connector.kv_cache_groups]
+    groups[window] = groups[window]._replace(is_eagle_group=drop)
+    connector.kv_cache_groups = groups
+    request = SimpleNamespace(num_prompt_tokens=33, shared_prefix_boundary=junction)
+    found = connector._reachable_store_block_mask(request, window, 0, 8)
+    assert [at for at, is_kept in enumerate(found) if is_kept] == kept
+    assert connector._reachable_store_block_mask(request, 1 - window, 0, 8) is None

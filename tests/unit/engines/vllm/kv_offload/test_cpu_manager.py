@@ -106,6 +106,10 @@ def test_arc_of_0_30_0_learns_from_touches_alone():
     stored(offload, PROMPT)
     offload.touch(PROMPT[:1])
     assert [list(part) for part in offload.policy.lists] == [PROMPT[1:], PROMPT[:1]]
+    offload.touch(PROMPT[3:])
+    assert list(offload.policy.lists[1]) == [PROMPT[0], PROMPT[3]]
+    offload.touch(PROMPT[:1])
+    assert list(offload.policy.lists[1]) == [PROMPT[3], PROMPT[0]], "touched again"
     assert stored(offload, OTHER[:2])[2] == PROMPT[1:3]
     offload.touch([*PROMPT[1:2], *PROMPT[:1]])
     assert (offload.policy.target, list(offload.policy.ghosts[0])) == (1, [PROMPT[2], PROMPT[1]])

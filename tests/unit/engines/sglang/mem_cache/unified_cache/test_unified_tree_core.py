@@ -11,7 +11,7 @@ from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL,
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
 from tests.unit.engines.sglang.conversations import server
 from tests.unit.engines.sglang.crowded_host import REQUESTS, reused_by_each
-from tests.unit.engines.sglang.trees import insert, make_cache, take
+from tests.unit.engines.sglang.trees import insert, make_cache, make_req, take
 
 KEY = (1, 2, 3, 4, 5, 6)
 
@@ -337,3 +337,29 @@ def test_a_copied_tree_is_the_one_that_a_node_that_left_it_refers_to(core):
     root, twin, again = deepcopy([core.root_node, left, node])
     assert twin.parent is again and again.parent is root and list(root.children.values()) == [again]
     assert again is not node and twin is not left
+
+
+def test_a_locked_copy_makes_no_room():
+    core = crowded("W8 A")
+    node = next(iter(core.evictable_host_leaves))
+    lock = core.inc_lock_ref(node)
+    assert node not in core.evictable_host_leaves and node.lock_ref[FULL] == 1
+    core.check()
+    core.dec_lock_ref(lock)
+    assert node in core.evictable_host_leaves
+    core.check()
+
+
+@pytest.mark.parametrize(("strategy", "up_to", "given"), [
+    ("extra_buffer", 9, (4, 13)), ("extra_buffer", 4, (4, 13)), ("extra_buffer", 3, (2, 12)),
+    ("extra_buffer", 2, (2, 12)), ("extra_buffer", 1, (0, 12)), ("no_buffer", 9, (9, 7)),
+])  # fmt: skip
+def test_a_finished_request_hands_over_a_tracked_state(strategy, up_to, given):
+    """It tracked states after two and four tokens."""
+    made, _ = make_cache("GA", mamba_radix_cache_strategy=strategy, disable_overlap_schedule=strategy == "no_buffer")
+    req = make_req(0, KEY)
+    req.kv.mamba_pool_idx = 7
+    if strategy == "extra_buffer":
+        req.kv.mamba_ping_pong_track_buffer = [12, 13]
+        req.kv.mamba_last_track_idx, req.kv.mamba_last_track_seqlen, req.kv.mamba_prev_track_seqlen = 1, 4, 2
+    assert made.mamba.select_finished_checkpoint(req, up_to) == given
