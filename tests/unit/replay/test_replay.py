@@ -13,7 +13,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.base import Answer
 from cachesim.engines.registry import profiles
 from cachesim.engines.shared.slot_events import NeedOne, PcBegin
-from cachesim.events import Compared, Decoded, Launch, SeqRm
+from cachesim.events import Compared, Decoded, Launch, Log, SeqRm
 from cachesim.replay.recorded_answers import compare_answer, fields_not_compared
 from cachesim.replay.recorded_requests import LENGTHS
 from cachesim.replay.recorded_trace import TraceMember, TraceStep, read_trace
@@ -429,3 +429,31 @@ def test_a_server_that_slept_is_recognised_with_the_tasks_of_the_step(monkeypatc
         run.step(ReplayResult(run.trace), step)
     has_tasks = any("task" in event for event in events)
     assert seen == [False, has_tasks, False]
+
+
+@pytest.mark.parametrize(("has_died", "others", "place"), [
+    (False, [], None), (False, [(LINES, False)], None), (False, [(LINES[:2], False), (LINES[:1], False)], 1),
+    (False, [(LINES[:1], False), (LINES, False), (LINES[:2], False)], 1),
+    (False, [(LINES[:1], True), (LINES[:2], False)], 2), (False, [(LINES[:1], True)], None),
+    (True, [(LINES[:1], True), (LINES[:2], False)], 1),
+])  # fmt: skip
+def test_the_first_event_that_longer_drafts_would_change(monkeypatch, has_died, others, place):
+    """A longer draft with which the process ends is impossible, unless the recorded process ended, too."""
+    run, places, asked = TraceReplay(recorded(), "none", None, None), [], []
+    step = replace(recorded().steps[0], died=has_died)
+    monkeypatch.setattr("cachesim.replay.replay._with_longer_drafts", lambda step: [*range(len(others))])
+    results = {n: SimpleNamespace(server=SimpleNamespace(lines=lines), answers={0: SimpleNamespace(died=died)})
+               for n, (lines, died) in enumerate(others)}  # fmt: skip
+    before = SimpleNamespace(fork=lambda: "copy")
+    own = SimpleNamespace(lines=LINES, fork=lambda: before, log=Log())
+
+    def send(server, sent, theirs, on_answer):
+        asked.append((server, sent))
+        return SimpleNamespace(server=own, answers_checked=[], untried=3) if sent is step else results[sent]
+
+    run.server, run._send, run._fields = own, send, lambda *_: None
+    run._records = lambda server, first: server.lines
+    run._count = lambda out, step, ours, wrong, untried, depends: places.append((ours, untried, depends()))
+    run.step(ReplayResult(run.trace), step)
+    assert places == [(LINES, 3, place)]
+    assert asked == [(own, step), *(("copy", n) for n in range(len(others)))]
