@@ -52,5 +52,14 @@ EQUIVALENT: dict[str, str] = {
         "the ranks, which are only compared, are then all larger by 1; 0, which no rank has, is the access without one",
     'engines/llama_cpp/memory/ubatch.py, split_equal: condition False at 3 of if len(todo) == 1 and not n_keep_tail:':
         "the loop cuts a single stretch every n_ubatch tokens, as split_seq does, only more slowly",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache._free_overlap: `<` -> `<=` at 9 of "
+    "if first < taken:":
+        "with first equal to taken both slices of slots are empty, and to free none changes nothing",
+    "engines/mlx_lm/unbatched_generation.py, SpeculativeRequest._echo: `1` -> `2` at 33 of "
+    "pos = offsets(self.draft_caches, 1)[0]":
+        "the number of rows says how often an offset that all share is repeated; only the first one is read",
+    "engines/mlx_lm/generator.py, SegmentGenerator._begin_answers: `1` -> `2` at 27 of "
+    "self.step(batch, [row.take(1) for row in batch.rows])":
+        "the batch has only the rows whose single segment has a single token, and take returns no more than there are",
 }
 """Name of the fault -> proof."""

@@ -420,7 +420,9 @@ def test_a_step_is_repeated_with_every_supposed_length_of_its_drafts():
     assert {(step.number, len(step.events)) for step in found} == {(3, 3)}
 
 
-@pytest.mark.parametrize("events", [[], [{"ev": "launch", "slot": 0}], [{"ev": "need_one"}, {"ev": "launch", "task": 0}]])
+@pytest.mark.parametrize("events", [
+    [], [{"ev": "launch", "slot": 0}], [{"ev": "need_one"}, {"ev": "launch", "task": 0}],
+])  # fmt: skip
 def test_a_server_that_slept_is_recognised_with_the_tasks_of_the_step(monkeypatch, events):
     """The numbers of tasks are compared only if the recording has them, in this step."""
     run, seen = TraceReplay(recorded(can_sleep=True), "none", None, None), []

@@ -1,10 +1,13 @@
 """What a request takes from the tree when it starts, and leaves in it when it ends."""
 
+from contextlib import nullcontext
+
 import pytest
 
-from cachesim.base.errors import ProcessAborted
+from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.engines.sglang.mem_cache.allocation import alloc_for_extend, alloc_token_slots
 from cachesim.engines.sglang.mem_cache.common import checkpoint_kv_cache, match_kv_cache, release_kv_cache
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import MAMBA
 from cachesim.engines.sglang.profiles import PROFILES
 from cachesim.engines.sglang.rules.reported import EndingRequest
 from tests.unit.engines.sglang.trees import NEW, insert, make_cache, make_req
@@ -95,3 +98,41 @@ def test_a_running_request_holds_the_end_of_what_it_published(build):
     req.kv.cache_protected_len = 16
     with pytest.raises(ProcessAborted, match="cache_protected_len=16, page_aligned_len=12"):
         cache.checkpoint_into_tree(req, 15)
+
+
+def test_a_request_that_copies_a_state_does_not_clear_its_slot():
+    cache, pools = make_cache("GA", states=4)
+    insert(cache, pools, TEXT[:8])
+    req = make_req(0, TEXT[:12])
+    req.kv.mamba_needs_clear = True
+    match_kv_cache(req, cache, req.seqlen - 1, cow_mamba=True)
+    assert (req.kv.mamba_cow_src_index, req.kv.mamba_needs_clear) == (1, False)
+
+
+@pytest.mark.parametrize(("strategy", "gets"), [("extra_buffer_lazy", True), ("extra_buffer", False)])
+def test_a_request_that_tracks_lazily_gives_up_the_state_that_it_locks(strategy, gets):
+    cache, pools = make_cache("GA", states=8, mamba_radix_cache_strategy=strategy)
+    insert(cache, pools, TEXT[:8])
+    while pools.req_to_token_pool.mamba_allocator.alloc() is not None:
+        pass
+    req = make_req(0, TEXT[:12])
+    node = next(cache.tree_core.nodes())
+    req.lock = cache.tree_core.inc_lock_ref(node)
+    if not gets:
+        with pytest.raises(ProcessAborted):
+            cache.alloc_mamba_slot(req)
+        return
+    assert cache.alloc_mamba_slot(req) == 1 and node.value[MAMBA] is None
+    assert req.lock.node is node and not req.lock.holds_state
+    cache.tree_core.dec_lock_ref(req.lock)
+    cache.tree_core.check()
+
+
+@pytest.mark.parametrize(("states", "told"), [([], ""), ([2], ""), ([1], "slots of states"), ([2, 2], "used twice")])
+def test_every_state_is_free_in_the_tree_or_in_a_request(states, told):
+    cache, pools = make_cache("GA", states=4)
+    insert(cache, pools, TEXT[:8])
+    if 2 in states:
+        assert pools.req_to_token_pool.mamba_allocator.alloc() == 2
+    with pytest.raises(Crash, match=told) if told else nullcontext():
+        cache.check([], states)

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachesim.engines.sglang.mem_cache.memory_pool import MambaPool, ReqToTokenPool
+from cachesim.engines.sglang.mem_cache.memory_pool import MambaPool, MHATokenToKVPool, ReqToTokenPool
+from cachesim.model import parse
 
 WRITES = st.lists(st.tuples(st.integers(0, 12), st.lists(st.integers(0, 5), max_size=5)), max_size=8)
 
@@ -84,3 +85,11 @@ def test_a_copied_state_is_that_of_its_source():
     assert (pool.read(2), pool.read(3), pool.read(9), pool.read(None)) == ({0: "state"}, {}, {}, {})
     pool.clear_slot(1)
     assert (pool.read(1), pool.read(2)) == ({}, {0: "state"})
+
+
+@pytest.mark.parametrize(("model", "full", "window"), [("GAS", [1], []), ("AA", [0, 1], []), ("W8 GA", [2], [0])])
+def test_only_layers_with_attention_have_rows(model, full, window):
+    pool = MHATokenToKVPool(parse(model))
+    slots = np.array([1, 2])
+    assert [*pool.kv_buffer] == sorted(full + window)
+    assert ([*pool.read(slots, window=False)], [*pool.read(slots, window=True)]) == (full, window)
