@@ -145,3 +145,10 @@ def test_tokens_of_a_prompt_that_no_step_evaluated_count_as_held():
     assert [req.num_unread_tokens for req in srv.slots] == [37, 0]
     assert [req.kv.kv_committed_len for req in srv.slots] == [30, 40]
     assert answers[0].slot_tokens == (*first, *answers[0].tokens[:7]) and answers[1].slot_tokens == second
+
+
+def test_a_new_batch_has_room():
+    cache, _ = make_cache()
+    batch = ScheduleBatch(cache.context, cache, [])
+    assert batch.is_empty() and not batch.batch_is_full
+    assert (batch.ranges, batch.plans, batch.retracted, batch.aborted) == ([], {}, [], [])

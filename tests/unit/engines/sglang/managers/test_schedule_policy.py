@@ -182,3 +182,11 @@ def test_a_request_whose_load_is_declined_is_admitted_again_with_all_its_tokens(
     assert adder._load_back(req, ADMITTED, 9) == left and req.last_node is node
     assert asked == [ADMITTED._replace(n=20 + 12, hit=8, loads=0, window_loads=0)]
     assert adder._load_back(req, ADMITTED._replace(loads=0), 9) == 9 and len(asked) == 1
+
+
+@pytest.mark.parametrize(("threshold", "late"), [(1, {1, 2}), (2, {2}), (3, {2}), (4, set())])
+def test_a_request_waits_for_a_twin_with_enough_common_tokens(threshold, late):
+    """The second has one token in common with the first, the third three."""
+    cache, _ = make_cache(schedule_policy="lpm", in_batch_threshold=threshold)
+    queue = [make_req(0, (1, 2, 3, 4)), make_req(1, (1, 9, 9, 9)), make_req(2, (1, 2, 3, 9))]
+    assert SchedulePolicy(cache.context, cache)._compute_prefix_matches(queue) == late

@@ -9,6 +9,7 @@ import pytest
 
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines.base import Request
+from cachesim.engines.sglang.managers.scheduler import OUT_OF_MEMORY
 from cachesim.engines.sglang.mem_cache.allocator import PagedTokenToKVPoolAllocator, SWATokenToKVPoolAllocator
 from cachesim.events import Declined
 from tests.unit.engines.sglang.conversations import P, Q, server
@@ -63,3 +64,37 @@ def test_a_chunk_logs_the_rule_by_which_it_kept_no_state(flags: dict[str, Any], 
     srv.complete(Request(P[:28], 2))
     found = [(event.n_tokens, event.rule) for event in srv.log.events if isinstance(event, Declined)]
     assert found == declined
+
+
+@pytest.mark.parametrize("enters", [True, False])
+def test_an_answered_request_leaves_its_tokens_if_its_state_can_enter_the_tree(enters: bool) -> None:
+    srv = server("A")
+    srv.submit(Request(P[:10], 1))
+    srv.take_tasks()
+    srv.slots[0].mamba_lazy_checkpoint = enters
+    while srv.working:
+        srv.iterate()
+    assert [node.end for node in srv.scheduler.tree_cache.tree_core.nodes()] == [10] * enters
+
+
+def test_a_running_request_without_room_ends_with_an_error() -> None:
+    srv = server("A")
+    answers = [srv.submit(Request(prompt, 5)) for prompt in (P[:10], Q)]
+    srv.iterate()
+    aborted, retracted = srv.slots[:2]
+    batch = SimpleNamespace(retract_decode=lambda: None, retracted=[retracted], aborted=[aborted])
+    srv.scheduler._retract(batch)  # type: ignore[arg-type]
+    assert (answers[0].status, answers[0].done, answers[0].error) == (500, True, OUT_OF_MEMORY)
+    assert srv.scheduler.waiting_queue == [retracted] and (answers[1].status, answers[1].done) == (200, False)
+
+
+@pytest.mark.parametrize(("flags", "drafts"), [({}, [False] * 4), ({"speculative_algorithm": "NGRAM"}, [False, True])])
+def test_tokens_are_evaluated_one_by_one_only_in_a_decode_step_with_drafts(
+    flags: dict[str, Any], drafts: list[bool], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    srv, asked = server("A", disable_overlap_schedule=True, **flags), list[bool]()
+    evaluate = srv.scheduler.tp_worker.forward_batch_generation
+    monkeypatch.setattr(srv.scheduler.tp_worker, "forward_batch_generation",
+                        lambda ranges, drafts: asked.append(drafts) or evaluate(ranges, drafts))  # fmt: skip
+    srv.complete(Request(P[:10], 4, draft_else=3))
+    assert asked == drafts

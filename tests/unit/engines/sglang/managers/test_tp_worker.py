@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 
 from cachesim.engines.base import Request
+from cachesim.engines.sglang.managers.schedule_batch import ForwardRange
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import MAMBA
+from cachesim.engines.sglang.rules.reported import TrackedState
 from cachesim.oracle.cold_run import cold
 from tests.unit.engines.sglang import conversations
 from tests.unit.engines.sglang.conversations import P, Q, server
@@ -108,3 +113,25 @@ def test_a_chunk_before_the_end_of_its_prompt_has_no_output():
         found.append(([(one.start, one.end) for one in result.ranges],
                       [[output.pos for output in outputs] for outputs in result.outputs.values()]))  # fmt: skip
     assert found == [([(0, 16)], [[]]), ([(16, 32)], [[]]), ([(32, 40)], [[39]]), ([(40, 41)], [[40]])]
+
+
+@pytest.mark.parametrize(("length", "slot", "held"), [
+    (4, 3, {2: {0: "now"}, 3: {0: "now"}}), (None, 3, {2: {0: "now"}}), (4, None, {2: {0: "now"}}),
+])  # fmt: skip
+def test_a_state_is_tracked_if_a_length_and_a_slot_are_planned(length, slot, held):
+    worker = server("GA").scheduler.tp_worker
+    worker.mamba_pool.write(2, {0: "now"})
+    req = SimpleNamespace(kv=SimpleNamespace(mamba_pool_idx=2))
+    worker._track_mamba_state(ForwardRange(req, 0, 4, mamba_track_seqlen=length, mamba_track_slot=slot))
+    assert worker.mamba_pool.mamba_cache == held
+
+
+def test_states_of_mamba_2_are_tracked_in_the_whole_batch():
+    """A grid of eight tokens; the second range has no tracked state, and the last one a single token."""
+    worker, asked = server("SA", state_grid=8, mamba_track_interval=8).scheduler.tp_worker, []
+    rules = worker.context.rules.changed({"taken_after": lambda ask: asked.append(ask) or 5})
+    worker.context = replace(worker.context, rules=rules)
+    ranges = [ForwardRange(None, 8, 28, 24), ForwardRange(None, 0, 9), ForwardRange(None, 16, 40, 32),
+              ForwardRange(None, 7, 8, 8)]  # fmt: skip
+    assert worker._taken_after(ranges) == [13, None, 21, 8]
+    assert asked == [TrackedState(16, 20, flat=0, chunks=0, grid=8), TrackedState(16, 24, flat=29, chunks=3, grid=8)]

@@ -363,3 +363,30 @@ def test_a_finished_request_hands_over_a_tracked_state(strategy, up_to, given):
         req.kv.mamba_ping_pong_track_buffer = [12, 13]
         req.kv.mamba_last_track_idx, req.kv.mamba_last_track_seqlen, req.kv.mamba_prev_track_seqlen = 1, 4, 2
     assert made.mamba.select_finished_checkpoint(req, up_to) == given
+
+
+@pytest.mark.parametrize("part", [FULL, SWA])
+def test_a_locked_copy_is_not_freed(part):
+    core = crowded("W8 A")
+    node = next(node for node in core.nodes() if node.host_value[part] is not None)
+    node.host_lock_ref[part] = 1
+    with pytest.raises(ProcessAborted, match=f"copy {'FS'[part]} of node {node.id} is locked"):
+        core.evict_host_component(node, part, "test")
+    assert node.host_value[part] is not None
+
+
+def test_a_copy_that_is_not_there_frees_nothing(core):
+    assert core.evict_host_component(next(core.nodes()), SWA, "test") == 0 and not core.changes.lost
+
+
+@pytest.mark.parametrize(("policy", "backed", "locks"), [
+    ("write_through", True, 1), ("write_through", False, 0), ("write_back", True, 1), ("write_back", False, 1),
+    ("write_through_selective", False, 0),
+])  # fmt: skip
+def test_a_node_without_a_copy_is_locked_only_if_it_is_copied_at_its_eviction(policy, backed, locks):
+    made, pools = make_cache(enable_hierarchical_cache=True, hicache_write_policy=policy)
+    insert(made, pools, KEY)
+    full, node = made.tree_core.full, next(made.tree_core.nodes())
+    node.host_value[FULL] = np.arange(6) if backed else None
+    uuid = full.acquire_host_lock(node)
+    assert (node.host_lock_ref[FULL], uuid is not None) == (locks, bool(locks))
