@@ -125,3 +125,17 @@ def test_places_that_do_not_agree_with_their_images_are_noticed(damage, told):
     damage(cache)
     with pytest.raises(Crash, match=told):
         cache.check()
+
+
+def test_a_request_without_images_gives_none_back():
+    cache = EncoderCacheManager(8, V0_33_0, 0)
+    cache.allocate(FIRST, A)
+    for _ in range(2):
+        assert cache.inputs(SECOND) == []
+        cache.free_encoder_input(SECOND, A)
+        cache.free_encoder_input(FIRST, B)
+        cache.free(SECOND)
+        assert (cache.inputs(FIRST), cache.num_free_slots, cache.num_freeable_slots) == ([A], 4, 4)
+    cache.free(FIRST)
+    cache.free(FIRST)
+    assert (cache.inputs(FIRST), cache.num_free_slots, cache.num_freeable_slots) == ([], 4, 8)

@@ -257,3 +257,17 @@ def test_a_request_without_blocks_publishes_no_part_of_one():
     [request] = received(server, range(13))
     for group in manager.coordinator.single_type_managers:
         assert group._cache_partial_tail_block(request, 12) is None
+
+
+@pytest.mark.parametrize("model", ["A", "W8", "K8", "GA"])
+def test_a_request_without_blocks_gives_none_back(model):
+    server, manager = started(model, num_gpu_blocks=20, max_model_len=64)
+    [request] = received(server, range(13))
+    number = request.request_id
+    for group in manager.coordinator.single_type_managers:
+        assert [*group.pop_blocks_for_free(number)] == []
+        group.remove_skipped_blocks(request, 12)
+        group.free(number)
+    assert manager.get_block_ids(number) == [[]] * len(manager.coordinator.single_type_managers)
+    manager.free(request)
+    assert manager.block_pool.get_num_free_blocks() == 19

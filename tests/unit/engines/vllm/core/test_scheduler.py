@@ -197,3 +197,10 @@ def test_a_request_with_a_token_left_has_places_for_all_drafts_or_none(cap, toke
     output = step(server)
     assert output.num_scheduled_tokens == {1: cap or 20, 2: tokens}
     assert [len(output.scheduled_spec_decode_tokens[number]) for number in (1, 2)] == [0, drafts]
+
+
+def test_a_step_loses_a_request_once():
+    output = SchedulerOutput()
+    output.add(CachedRequestData(req_id=3, num_computed_tokens=0, new_block_ids=[[1]]), 5, [8, 9])
+    assert (output.remove(4), output.remove(3), output.remove(3)) == (0, 5, 0)
+    assert output == SchedulerOutput()
