@@ -61,5 +61,8 @@ EQUIVALENT: dict[str, str] = {
     "engines/mlx_lm/generator.py, SegmentGenerator._begin_answers: `1` -> `2` at 27 of "
     "self.step(batch, [row.take(1) for row in batch.rows])":
         "the batch has only the rows whose single segment has a single token, and take returns no more than there are",
+    "engines/vllm/prefix_points.py, PrefixPoints._extend: condition True at 59 of todo += reversed("
+    "[longer for longer in one.below(block) if l":
+        "groups with windows or chunks have pieces at multiples of a block only; at other lengths the reach stays 0",
 }
 """Name of the fault -> proof."""

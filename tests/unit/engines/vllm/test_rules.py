@@ -176,6 +176,7 @@ def test_what_drafts_need(ask, value):
     ({"start": 3}, 13, 5, 16), ({"start": 8, "end": 40, "inside": F}, 24, 24, 24),
     ({"start": 8, "end": 40, "inside": F, "last": 8}, 28, 28, 32), ({"start": 3, "end": 40, "inside": F}, 5, 5, 29),
     ({"start": 32, "end": 40, "inside": F}, 4, 4, 8), ({"start": 32, "end": 40, "inside": F, "tail": 40}, 8, 8, 8),
+    ({"start": 40, "end": 51, "last": 64}, 11, 11, 11), ({"start": 39, "end": 51, "last": 64}, 12, 1, 8),
     ({"junction": 16, "end": 20}, 16, 16, 16), ({"start": 16, "junction": 16, "end": 32}, 16, 16, 16),
 ])  # fmt: skip
 def test_chunks_of_requests_with_states(change, whole, in_block, alone):
