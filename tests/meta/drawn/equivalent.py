@@ -64,5 +64,8 @@ EQUIVALENT: dict[str, str] = {
     "engines/vllm/prefix_points.py, PrefixPoints._extend: condition True at 59 of todo += reversed("
     "[longer for longer in one.below(block) if l":
         "groups with windows or chunks have pieces at multiples of a block only; at other lengths the reach stays 0",
+    "engines/vllm/core/scheduler.py, Scheduler._waits_for_remote_kvs: returns None at 7 of return False, "
+    "line 2 of its kind":
+        "its only caller asks whether the result is true",
 }
 """Name of the fault -> proof."""

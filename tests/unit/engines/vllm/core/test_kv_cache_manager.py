@@ -271,3 +271,67 @@ def test_a_request_without_blocks_gives_none_back(model):
     assert manager.get_block_ids(number) == [[]] * len(manager.coordinator.single_type_managers)
     manager.free(request)
     assert manager.block_pool.get_num_free_blocks() == 19
+
+
+@pytest.mark.parametrize(("total", "blocks"), [(0, 0), (1, 1), (4, 1), (5, 2), (9, 3)])
+def test_a_load_gets_blocks_for_its_tokens(total, blocks):
+    server, manager = started(num_gpu_blocks=20, max_model_len=64)
+    [request] = received(server, range(13))
+    [group] = manager.coordinator.single_type_managers
+    group.req_to_blocks[request.request_id] = []
+    for _ in range(2):                                          # those that it has are enough
+        group.allocate_external_computed_blocks(request.request_id, total)
+        assert group.req_to_blocks[request.request_id] == [*range(1, blocks + 1)]
+
+
+def test_a_state_inside_a_chunk_replaces_the_keys_of_its_block(monkeypatch):
+    server, manager = started("GA")
+    [request] = received(server, range(20))
+    group, pool = manager.coordinator.single_type_managers[1], manager.block_pool
+    manager.allocate_slots(request, 12, manager.empty_kv_cache_blocks)
+    block = group.req_to_blocks[request.request_id][2]
+    pool.cache_partial_block(request, block, 12, group.kv_cache_group_id)
+    before = pool.keys_of(block)
+    monkeypatch.setattr(group, "_keeps_checkpoint", lambda *_: True)
+    key = group._cache_checkpoint(request, 12, (8, 2))
+    assert len(before) == 1 and pool.keys_of(block) == [key] != before and pool.ends_at(block, 8)
+    monkeypatch.setattr(group, "_keeps_checkpoint", lambda *_: False)
+    assert group._cache_checkpoint(request, 12, (8, 2)) is None and pool.keys_of(block) == []
+
+
+@pytest.mark.parametrize(("position", "tokens", "interval", "junction", "found"), [
+    (12, 13, 0, 0, (True, False, True, 0, False)), (12, 12, 0, 0, (True, False, False, 0, False)),
+    (4, 13, 0, 4, (False, True, True, 0, False)), (8, 13, 0, 0, (False, False, True, 0, False)),
+    (8, 13, 8, 0, (False, False, True, 8, True)), (4, 13, 8, 0, (False, False, True, 8, False)),
+    (8, 13, -1, 0, (False, False, True, -1, True)), (4, 13, -1, 0, (False, False, True, -1, False)),
+])  # fmt: skip
+def test_a_state_inside_a_chunk_is_kept_by_its_place(position, tokens, interval, junction, found):
+    """Blocks have eight tokens, and hits end at multiples of four."""
+    server, manager = started("AS", kv_groups="A/8 S/8", prefix_match_unit=4, mamba_prefill_checkpoint_alignment=4,
+                              prefix_cache_retention_interval=interval)  # fmt: skip
+    [request] = received(server, range(13))
+    request.shared_prefix_boundary = junction
+    group, asked = manager.coordinator.single_type_managers[1], []
+    group.rules = group.rules.changed({"keeps_inside": lambda ask: asked.append(tuple(ask)) or True})
+    assert group._keeps_checkpoint(request, position, tokens) and asked == [found]
+
+
+def test_a_request_that_leaves_is_forgotten_with_its_states():
+    server, manager = started("GA")
+    [request] = received(server, range(20))
+    number, group = request.request_id, manager.coordinator.single_type_managers[1]
+    manager.allocate_slots(request, 12, manager.empty_kv_cache_blocks)
+    group.checkpoints[number], group.num_retired_blocks[number], group.last_state_block_idx[number] = (4, 1), 1, 2
+    group.partial_hit_reqs[number] = 1, 1
+    assert len([*group.pop_blocks_for_free(number)]) == 3
+    assert number not in {*group.checkpoints, *group.num_retired_blocks, *group.last_state_block_idx,
+                          *group.partial_hit_reqs, *group.num_cached_block, *group.req_to_blocks,
+                          *group.allocated_block_reqs}  # fmt: skip
+
+
+def test_a_hit_inside_a_block_is_cut_to_whole_blocks():
+    server, manager = started("AS", kv_groups="A/8 S/8", prefix_match_unit=4)
+    computed = manager.empty_kv_cache_blocks._replace(n=12, tables={0: [1, 2], 1: [0, 3]})
+    cut = manager.truncate_computed_blocks(computed)
+    assert (cut.n, cut.tables) == (8, {0: [1], 1: [0]})
+    assert manager.truncate_computed_blocks(cut) == cut

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from cachesim.base.media_items import image_items
@@ -10,7 +12,7 @@ from cachesim.engines.vllm import ENGINE
 from cachesim.engines.vllm.core.scheduler import draft_step
 from cachesim.engines.vllm.core.scheduler_output import CachedRequestData, NewRequestData, SchedulerOutput
 from cachesim.engines.vllm.request import RequestStatus
-from cachesim.engines.vllm.rules.offload import DraftStep
+from cachesim.engines.vllm.rules.offload import DraftStep, LoadReserve
 
 NEW = "vllm@0.33.0"
 
@@ -204,3 +206,59 @@ def test_a_step_loses_a_request_once():
     output.add(CachedRequestData(req_id=3, num_computed_tokens=0, new_block_ids=[[1]]), 5, [8, 9])
     assert (output.remove(4), output.remove(3), output.remove(3)) == (0, 5, 0)
     assert output == SchedulerOutput()
+
+
+def test_drafts_are_those_of_the_next_step():
+    scheduler, server = started(range(10), num_speculative_tokens=2, speculative_method="ngram", async_scheduling=False)
+    step(server)
+    for drafts in ([5, 6], [8]):
+        scheduler.update_draft_token_ids({0: [*drafts]})
+        assert scheduler.requests[0].spec_token_ids == drafts
+    assert step(server).scheduled_spec_decode_tokens == {0: [8]}
+
+
+def test_a_request_that_gets_no_blocks_does_not_use_an_encoded_image():
+    """Both have the same image, and there are blocks for one of them."""
+    image = image_items("x", 4, 4)
+    scheduler, server = started((*range(4), *image, 9), (*range(20, 24), *image, 9), multimodal=True, num_gpu_blocks=5,
+                                max_model_len=16)  # fmt: skip
+    assert server.begin_step().scheduler_output.num_scheduled_tokens == {0: 9}
+    images = scheduler.encoder_cache_manager
+    assert images.inputs(scheduler.requests[1]) == [] and [*images.cached.values()] == [{0}]
+
+
+@pytest.mark.parametrize(("limit", "budget", "most"), [(0, 24, 24), (16, 24, 16), (64, 24, 24)])
+def test_a_chunk_of_a_prompt_with_states_knows_the_most_tokens_of_a_step(limit, budget, most):
+    scheduler, server = started(range(40), model="GA", long_prefill_token_threshold=limit,
+                                max_num_batched_tokens=budget)  # fmt: skip
+    asked, split = [], scheduler.rules.split
+    scheduler.rules = scheduler.rules.changed({"split": lambda ask: asked.append(ask) or split(ask)})
+    step(server)
+    assert [(ask.start, ask.prefill, ask.prompt, ask.most) for ask in asked] == [(0, 40, 40, most)]
+
+
+def test_a_load_leaves_blocks_to_prompts_in_progress_and_to_other_loads():
+    scheduler, server = started(range(10), range(20, 30), range(30, 40), range(40, 50))
+    generating, prompt, waiting, loading = (scheduler.requests[number] for number in range(4))
+    for request, tokens, is_chunk in ((generating, 10, False), (prompt, 4, True)):
+        scheduler.waiting.remove(request)
+        scheduler.running.append(request)
+        request.status, request.num_computed_tokens, request.is_prefill_chunk = RequestStatus.RUNNING, tokens, is_chunk
+    loading.num_computed_tokens, loading.is_prefill_chunk, waiting.is_prefill_chunk = 4, False, True
+    asked = []
+    scheduler.rules = scheduler.rules.changed({"reserve_for_prompts": lambda missing: asked.append(missing) or 5})
+    scheduler.load_reserve = LoadReserve(own=0, each=100, ahead=0)
+    in_progress = SimpleNamespace(skipped_waiting=[])
+    assert scheduler._inflight_prefill_reserved_blocks(in_progress) == 5
+    assert asked == [[103, 103]]
+
+
+@pytest.mark.parametrize("stale", [False, True])
+def test_tokens_of_an_earlier_start_change_no_counts(stale):
+    """The answer ends with the second of four tokens; the two after it were computed, too."""
+    scheduler, _ = started(range(10), n=2)
+    request, tokens = scheduler.requests[0], [7, 7, 5, 6]
+    request.num_computed_tokens, request.num_output_placeholders = 13, 4
+    assert scheduler._update_request_with_output(request, tokens, stale) and tokens == [7, 7]
+    assert (request.num_computed_tokens, request.num_output_placeholders) == ((13, 4) if stale else (11, 0))
+    assert request.num_tokens == 12

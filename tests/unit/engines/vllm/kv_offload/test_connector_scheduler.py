@@ -8,7 +8,7 @@ import pytest
 
 from cachesim.engines.base import Request
 from cachesim.engines.vllm import ENGINE
-from cachesim.engines.vllm.core.scheduler_output import SchedulerOutput
+from cachesim.engines.vllm.core.scheduler_output import CachedRequestData, SchedulerOutput
 from cachesim.engines.vllm.core.single_type_kv_cache_manager import BoundaryState
 from cachesim.engines.vllm.kv_offload.chunk_lookup import OffloadedGroup
 from cachesim.engines.vllm.kv_offload.connector_scheduler import _alignment_tokens, offloaded_group
@@ -214,3 +214,34 @@ def test_windows_are_stored_before_the_lengths_at_which_a_prompt_is_found(juncti
     found = connector._reachable_store_block_mask(request, window, 0, 8)
     assert [at for at, is_kept in enumerate(found) if is_kept] == kept
     assert connector._reachable_store_block_mask(request, 1 - window, 0, 8) is None
+
+
+def test_a_block_of_a_window_that_another_request_takes_in_a_step_is_forgotten():
+    connector = start("W8 A", block_size=4, num_gpu_blocks=20, num_cpu_chunks=16).scheduler.connector
+    [window] = connector.sliding_window_groups
+    first, second, ended = (RequestOffloadState(2) for _ in range(3))
+    connector.req_status = {0: first, 1: second, 2: ended}
+    for state in (first, ended):
+        state.block_ids = [[2, 3], [4, 5]]
+    ended.is_ended = True
+    output = SchedulerOutput(kv_cache_block_copies=[(9, 5)])
+    output.add(CachedRequestData(req_id=1, num_computed_tokens=0, new_block_ids=[[2, 0], [0, 4]]), 5, [])
+    connector._update_req_states(output)
+    left = [[2, 3], [4, 5]]
+    left[window] = [0, 3] if window == 0 else [0, 0]
+    assert (first.block_ids, ended.block_ids, second.block_ids) == (left, [[2, 3], [4, 5]], [[2, 0], [0, 4]])
+
+
+def test_an_ended_request_gives_back_the_blocks_that_left_its_window():
+    server = start("W8 A", block_size=4, num_gpu_blocks=30, num_cpu_chunks=16)
+    server.submit(Request(P[:30], 9))
+    server.take_tasks()
+    server.begin_step()
+    request = server.slots[0]
+    request.num_computed_tokens, request.num_in_flight_tokens = 30, 0
+    connector = server.scheduler.connector
+    [window] = connector.sliding_window_groups
+    before = server.scheduler.kv_cache_manager.get_block_ids(0)[window]
+    assert before.count(0) == 0
+    connector.request_finished(request)
+    assert server.scheduler.kv_cache_manager.get_block_ids(0)[window][:6] == [0] * 5 + before[5:6]

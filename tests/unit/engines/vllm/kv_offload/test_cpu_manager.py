@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
+from cachesim.base.errors import Crash
 from cachesim.engines.vllm.kv_offload.cpu_manager import (
     HIT,
     MISS,
@@ -226,3 +229,20 @@ def test_a_chunk_that_was_not_written_leaves_nothing(policy, order):
     assert [*kept] == PROMPT[:1]
     offload.complete_store(PROMPT[1:2], success=True)
     assert found(offload, PROMPT) == PROMPT[:1]
+
+
+@pytest.mark.parametrize(("policy", "order"), POLICIES)
+@pytest.mark.parametrize(("damage", "told"), [
+    (lambda offload: None, ""), (lambda offload: offload.places.update({PROMPT[0]: 1}), "hold chunks or are free"),
+    (lambda offload: offload.free.append(0), "hold chunks or are free"),
+    (lambda offload: offload.users.pop(PROMPT[0]), "hold chunks or are free"),
+    (lambda offload: setattr(offload, "capacity", 1), "hold chunks or are free"),
+    (lambda offload: setattr(offload, "fresh", 1), "hold chunks or are free"),
+    (lambda offload: offload.policy.evict(1, {*PROMPT[:1]}), "the policy knows 1 chunks, 2 of 2 are idle"),
+])  # fmt: skip
+def test_places_and_chunks_that_do_not_agree_are_noticed(policy, order, damage, told):
+    offload = CPUOffloadingManager(3, policy, order=order)
+    stored(offload, PROMPT[:2])
+    damage(offload)
+    with pytest.raises(Crash, match=told) if told else nullcontext():
+        offload.check()
