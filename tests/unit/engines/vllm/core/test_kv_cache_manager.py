@@ -330,7 +330,7 @@ def test_a_request_that_leaves_is_forgotten_with_its_states():
 
 
 def test_a_hit_inside_a_block_is_cut_to_whole_blocks():
-    server, manager = started("AS", kv_groups="A/8 S/8", prefix_match_unit=4)
+    _, manager = started("AS", kv_groups="A/8 S/8", prefix_match_unit=4)
     computed = manager.empty_kv_cache_blocks._replace(n=12, tables={0: [1, 2], 1: [0, 3]})
     cut = manager.truncate_computed_blocks(computed)
     assert (cut.n, cut.tables) == (8, {0: [1], 1: [0]})

@@ -238,7 +238,7 @@ def test_a_chunk_of_a_prompt_with_states_knows_the_most_tokens_of_a_step(limit, 
 
 
 def test_a_load_leaves_blocks_to_prompts_in_progress_and_to_other_loads():
-    scheduler, server = started(range(10), range(20, 30), range(30, 40), range(40, 50))
+    scheduler, _ = started(range(10), range(20, 30), range(30, 40), range(40, 50))
     generating, prompt, waiting, loading = (scheduler.requests[number] for number in range(4))
     for request, tokens, is_chunk in ((generating, 10, False), (prompt, 4, True)):
         scheduler.waiting.remove(request)
