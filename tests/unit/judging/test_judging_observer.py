@@ -212,3 +212,9 @@ def test_what_a_further_completion_evaluated_counts():
     """The second answer is sent back; its last token was never evaluated."""
     found = watched("A20>r4{n_cmpl=2 answers=s4}/A.s.B3", parallel=2).found[1]
     assert found.ledger.best == 23
+
+
+def test_the_ledger_compares_with_the_cold_runs_of_the_judge():
+    """It asks whether the cold run of a shorter point covers a longer one, instead of looking for another run."""
+    watch = watched("A9/A.B3")
+    assert watch.ledger.cold == watch.judge.cold_runs.covering and watch.ledger.covers == watch.judge.cold_runs.covers

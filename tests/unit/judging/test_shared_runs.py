@@ -203,3 +203,15 @@ def test_a_rule_set_that_answered_otherwise_is_asked_no_more(others: tuple[bool,
     runs, ran = runs_of(lambda rules: (rules.ckpt_on(2, True, 0), *[getattr(rules, FIELD)((), 3) for _ in "ab"]), *sets)
     runs.result(BASE)
     assert (len(calls), ran) == (asked, [BASE.name])
+
+
+def test_rule_sets_with_another_number_that_the_latest_run_read_are_not_followed():
+    number, unread, rule_alone, equal = (
+        named("number", min_step=BASE.min_step + 1), named("unread", ctx_pad=BASE.ctx_pad + 1),
+        named("rule", **{FIELD: alike_below_ten}), named("equal", min_step=int(str(BASE.min_step))))
+    runs, _ = runs_of(lambda rules: (rules.min_step, getattr(rules, FIELD)((), 3)), number, unread, rule_alone, equal)
+    every = ["llama_cpp@number", "llama_cpp@unread", "llama_cpp@rule", "llama_cpp@equal"]
+    assert [one.name for one in runs._candidates(BASE)] == [BASE.name, *every], "nothing was run yet"
+    runs.result(BASE)
+    assert [one.name for one in runs._candidates(BASE)] == every[1:]
+    assert [one.name for one in runs._candidates(number)] == every[:1]

@@ -459,3 +459,27 @@ def test_the_first_event_that_longer_drafts_would_change(monkeypatch, has_died, 
     run.step(ReplayResult(run.trace), step)
     assert places == [(LINES, 3, place)]
     assert asked == [(own, step), *(("copy", n) for n in range(len(others)))]
+
+
+@pytest.mark.parametrize(("has_check", "undecided", "checked", "verdicts", "broken"), [
+    (True, False, [(True, False)], {0: True}, []), (True, False, [(True, True)], {0: False}, []),
+    (True, False, [(True, False), (False, True)], {0: True}, [0]),
+    (True, False, [(True, False), (False, False)], {0: False}, [0]),
+    (True, False, [(False, False), (True, False)], {0: False}, [0]),
+    (True, False, [(None, False), (True, False)], {0: False}, []), (True, False, [None, (True, False)], {0: True}, []),
+    (True, False, [], {0: True}, []), (True, True, [(True, False)], {}, []), (False, False, [(True, False)], {}, []),
+    (False, True, [(False, False)], {}, []),
+])  # fmt: skip
+def test_a_step_agrees_if_each_verdict_is_the_recorded_one(has_check, undecided, checked, verdicts, broken):
+    """Of each answer: whether it equals a cold run's, and whether the recording calls it inexact."""
+    run = TraceReplay(recorded(), "none", None, (lambda *_: None) if has_check else None)
+    out = ReplayResult(run.trace)
+    run._send = lambda *_: SimpleNamespace(server=run.server, answers_checked=checked, untried=0)
+    run._fields = lambda *_: None
+
+    def count(out, *_):
+        out.steps_undecided += undecided
+
+    run._count = count
+    run.step(out, recorded().steps[0])
+    assert (out.verdicts, out.broken, run.verdicts_agree) == (verdicts, broken, sum(verdicts.values()))

@@ -246,3 +246,8 @@ def test_places_and_chunks_that_do_not_agree_are_noticed(policy, order, damage, 
     damage(offload)
     with pytest.raises(Crash, match=told) if told else nullcontext():
         offload.check()
+
+
+def test_chunks_are_stored_at_once_and_64000_keys_are_counted_unless_the_server_says_otherwise():
+    offload = CPUOffloadingManager(2)
+    assert (offload.threshold, offload.tracked, offload.capacity, offload.order) == (1, 64_000, 2, BY_REQUEST)
