@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base.errors import Crash
 from cachesim.engines.base import Request
 from cachesim.engines.inspection import ExceededLimit, TokenPrefix
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import SWA
@@ -92,3 +93,33 @@ def test_more_running_requests_than_allowed_are_an_excess():
     for most, wanted in ((2, []), (1, [ExceededLimit("requests at work", 2, 1)])):
         srv.scheduler.max_running_requests = most
         assert srv.inspection.exceeded_limits() == wanted
+
+
+@pytest.mark.parametrize("model", ["A", "W8 A", "GA"])
+def test_slots_and_states_of_requests_in_progress_are_in_use(model):
+    srv = conversations.server(model, disable_overlap_schedule=True)
+    for prompt in (P[:30], Q):
+        srv.submit(Request(prompt, 9))
+    for _ in range(6):
+        srv.iterate()
+        srv.inspection.check()
+    kv = srv.slots[0].kv
+    assert kv.cache_protected_len < kv.kv_allocated_len
+    kv.kv_allocated_len -= 1
+    with pytest.raises(Crash, match="pages are free or in use"):
+        srv.inspection.check()
+    kv.kv_allocated_len += 1
+    srv.inspection.check()
+    if model == "GA":
+        kv.mamba_pool_idx = None
+        with pytest.raises(Crash, match="slots of states are free or in use"):
+            srv.inspection.check()
+
+
+def test_the_parents_of_nodes_are_shown():
+    srv = conversations.window()
+    nodes = [*srv.scheduler.tree_cache.tree_core.nodes()]
+    cells = srv.cache_cells.nodes()
+    assert [(cell.id, cell.parent, cell.start, cell.end) for cell in cells] == [
+        (node.id, node.parent.id, node.start, node.end) for node in nodes]  # fmt: skip
+    assert {0} < {cell.parent for cell in cells}
