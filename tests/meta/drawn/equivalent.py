@@ -67,5 +67,20 @@ EQUIVALENT: dict[str, str] = {
     "engines/vllm/core/scheduler.py, Scheduler._waits_for_remote_kvs: returns None at 7 of return False, "
     "line 2 of its kind":
         "its only caller asks whether the result is true",
+    "engines/sglang/rules/schedule.py, chunk_share: `2` -> `1` at 31 of "
+    "for one in waiting if chunk >= 2 * page else ():":
+        "with a chunk of less than two pages the first request, of at least a page, ends the loop",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache.insert: assignment forgotten at 0 of "
+    "node.last_access_time = core.get_and_increase_time_counter()":
+        "this is the time of the root, which is never evicted; times are only compared with each other",
+    "engines/sglang/mem_cache/allocator.py, SWATokenToKVPoolAllocator._grow_mapping: condition True at 3 of "
+    "if need > known:":
+        "grown_size returns the known length then, and the table is copied as it is",
+    "engines/sglang/mem_cache/allocator.py, SWATokenToKVPoolAllocator._grow_mapping: `>` -> `>=` at 8 of "
+    "if need > known:":
+        "grown_size returns the known length then, and the table is copied as it is",
+    "engines/sglang/mem_cache/allocator.py, SWATokenToKVPoolAllocator._grow_mapping: `1` -> `2` at 26 of "
+    "need = int(slots.max()) + 1":
+        "the table only has a place more, which no slot has yet",
 }
 """Name of the fault -> proof."""

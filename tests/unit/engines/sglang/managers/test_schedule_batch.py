@@ -3,7 +3,13 @@
 import pytest
 
 from cachesim.engines.base import Request
-from cachesim.engines.sglang.managers.schedule_batch import ForwardRange, PrefillStats, ScheduleBatch, TrackPlan
+from cachesim.engines.sglang.managers.schedule_batch import (
+    ForwardMode,
+    ForwardRange,
+    PrefillStats,
+    ScheduleBatch,
+    TrackPlan,
+)
 from tests.unit.engines.sglang.conversations import server
 from tests.unit.engines.sglang.trees import make_cache, make_req
 
@@ -152,3 +158,9 @@ def test_a_new_batch_has_room():
     batch = ScheduleBatch(cache.context, cache, [])
     assert batch.is_empty() and not batch.batch_is_full
     assert (batch.ranges, batch.plans, batch.retracted, batch.aborted) == ([], {}, [], [])
+
+
+@pytest.mark.parametrize(("stats", "mode"), [(None, ForwardMode.DECODE), (PrefillStats([], []), ForwardMode.EXTEND)])
+def test_a_batch_with_verdicts_of_admission_is_a_prefill_step(stats, mode):
+    cache, _ = make_cache()
+    assert ScheduleBatch(cache.context, cache, [], stats).forward_mode == mode

@@ -143,7 +143,7 @@ def test_admission_does_not_ask_for_windows_of_a_model_without_them():
     assert (ask.window, ask.size, ask.loads, ask.window_loads) == (None, 0, 0, 0)
 
 
-ADMITTED = AdmissionCandidate(20, 20, 10, True, 64, 16, 100, None, 0, 0, 4, loads=12)
+ADMITTED = AdmissionCandidate(20, 20, 10, True, 64, 16, 100, None, 0, 0, 4, loads=12, window_loads=8)
 
 
 def loading(monkeypatch, loaded):

@@ -85,6 +85,7 @@ def test_a_running_request_without_room_ends_with_an_error() -> None:
     batch = SimpleNamespace(retract_decode=lambda: None, retracted=[retracted], aborted=[aborted])
     srv.scheduler._retract(batch)  # type: ignore[arg-type]
     assert (answers[0].status, answers[0].done, answers[0].error) == (500, True, OUT_OF_MEMORY)
+    assert [*srv.scheduler.tree_cache.tree_core.nodes()] == [], "nothing of it enters the tree"
     assert srv.scheduler.waiting_queue == [retracted] and (answers[1].status, answers[1].done) == (200, False)
 
 

@@ -132,6 +132,17 @@ def test_states_of_mamba_2_are_tracked_in_the_whole_batch():
     rules = worker.context.rules.changed({"taken_after": lambda ask: asked.append(ask) or 5})
     worker.context = replace(worker.context, rules=rules)
     ranges = [ForwardRange(None, 8, 28, 24), ForwardRange(None, 0, 9), ForwardRange(None, 16, 40, 32),
-              ForwardRange(None, 7, 8, 8)]  # fmt: skip
-    assert worker._taken_after(ranges) == [13, None, 21, 8]
-    assert asked == [TrackedState(16, 20, flat=0, chunks=0, grid=8), TrackedState(16, 24, flat=29, chunks=3, grid=8)]
+              ForwardRange(None, 7, 8, 8), ForwardRange(None, 6, 8, 8)]  # fmt: skip
+    assert worker._taken_after(ranges) == [13, None, 21, 8, 11]
+    assert asked == [TrackedState(16, 20, flat=0, chunks=0, grid=8), TrackedState(16, 24, flat=29, chunks=3, grid=8),
+                     TrackedState(2, 2, flat=54, chunks=6, grid=8)]
+
+
+def test_a_sampled_token_has_its_number_in_the_answer():
+    srv, asked = server("A"), []
+    worker = srv.scheduler.tp_worker
+    sampler = worker.sampler
+    worker.sampler = lambda tokens, request, number: asked.append((len(tokens), number)) or sampler(tokens, request,
+                                                                                                     number)
+    srv.complete(Request(P, 4, forced=(5, 6, 7, 8)))
+    assert asked[:4] == [(40, 0), (41, 1), (42, 2), (43, 3)] and srv.slots[0].task.answer.tokens == [5, 6, 7, 8]

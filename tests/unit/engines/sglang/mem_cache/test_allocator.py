@@ -85,7 +85,8 @@ def test_the_last_page_loses_its_window_slots_whole():
     kv.free_swa(slots[:6])
     assert kv.full_to_swa_index_mapping[slots].tolist() == [0] * 8 + [12, 13, 14, 15]
     assert (kv.swa_available_size(), kv.available_size()) == (12, 4)
-    kv.free_swa(slots[8:12])
+    assert [*kv.swa_attn_allocator.free_pages] == [4, 1, 2]
+    kv.free_swa(slots[8:9])
     assert kv.full_to_swa_index_mapping[slots].tolist() == [0] * 12 and kv.swa_available_size() == 16
 
 

@@ -7,10 +7,10 @@ import pytest
 from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.engines.sglang.mem_cache.allocation import alloc_for_extend, alloc_token_slots
 from cachesim.engines.sglang.mem_cache.common import checkpoint_kv_cache, match_kv_cache, release_kv_cache
-from cachesim.engines.sglang.mem_cache.unified_cache.component_type import MAMBA
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA
 from cachesim.engines.sglang.profiles import PROFILES
 from cachesim.engines.sglang.rules.reported import EndingRequest
-from tests.unit.engines.sglang.trees import NEW, insert, make_cache, make_req
+from tests.unit.engines.sglang.trees import NEW, insert, make_cache, make_req, take
 
 TEXT = tuple(range(100, 140))
 
@@ -136,3 +136,29 @@ def test_every_state_is_free_in_the_tree_or_in_a_request(states, told):
         assert pools.req_to_token_pool.mamba_allocator.alloc() == 2
     with pytest.raises(Crash, match=told) if told else nullcontext():
         cache.check([], states)
+
+
+@pytest.mark.parametrize("has_slot", [False, True])
+def test_a_request_keeps_the_slot_of_its_running_state(has_slot):
+    cache, pools = make_cache("W3 A G", states=8)
+    insert(cache, pools, TEXT[:8])
+    states = pools.req_to_token_pool.mamba_allocator
+    req = make_req(0, TEXT[:12])
+    req.kv.mamba_pool_idx = states.alloc() if has_slot else None
+    free = states.available_size()
+    match_kv_cache(req, cache, req.seqlen - 1, cow_mamba=True)
+    assert (req.kv.mamba_pool_idx, states.available_size()) == (2, free if has_slot else free - 1)
+    assert not any(any(node.lock_ref) for node in cache.tree_core.nodes())
+
+
+@pytest.mark.parametrize(("damage", "told"), [
+    (lambda cache, pools: None, ""), (lambda cache, pools: take(pools, 1), "pages are free or in use"),
+    (lambda cache, pools: setattr(cache.tree_core.full, "evictable_size", 9), "part F: 0 tokens evictable and 8 pro"),
+    (lambda cache, pools: cache.cache_controller.mem_pool_host[FULL].free_pages.pop(), "128 pages are free or in use"),
+])  # fmt: skip
+def test_slots_nodes_and_copies_are_checked(damage, told):
+    cache, pools = make_cache(enable_hierarchical_cache=True)
+    insert(cache, pools, TEXT[:8])
+    damage(cache, pools)
+    with pytest.raises(Crash, match=told) if told else nullcontext():
+        cache.check([], [])

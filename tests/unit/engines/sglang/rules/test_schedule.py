@@ -88,3 +88,9 @@ def test_only_a_server_with_windows_tries_again_at_once():
 def test_admission_with_its_numbers(change, tokens, because):
     found = admission(BASE._replace(**change))
     assert (found.value, found.because) == (tokens, {"n": 20, "hit": 4, **because})
+
+
+@pytest.mark.parametrize(("chunk", "share"), [(4, 4), (7, 7), (8, 4), (12, 8), (15, 8)])
+def test_a_chunk_keeps_a_page_for_itself(chunk, share):
+    """A page has four tokens, and the waiting request one to evaluate."""
+    assert chunk_share(30, [WaitingRequest(12, 11, 1, False, 0)], chunk, 4) == share

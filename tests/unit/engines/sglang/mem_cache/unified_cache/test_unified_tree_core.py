@@ -390,3 +390,12 @@ def test_a_node_without_a_copy_is_locked_only_if_it_is_copied_at_its_eviction(po
     node.host_value[FULL] = np.arange(6) if backed else None
     uuid = full.acquire_host_lock(node)
     assert (node.host_lock_ref[FULL], uuid is not None) == (locks, bool(locks))
+
+
+@pytest.mark.parametrize(("up_to", "given"), [(4, (4, 13)), (3, (0, 13))])
+def test_without_a_second_place_no_earlier_state_is_handed_over(up_to, given):
+    made, _ = make_cache("GA", mamba_radix_cache_strategy="extra_buffer", disable_overlap_schedule=True)
+    req = make_req(0, KEY)
+    req.kv.mamba_ping_pong_track_buffer, req.kv.mamba_last_track_idx = [13], 0
+    req.kv.mamba_last_track_seqlen, req.kv.mamba_prev_track_seqlen = 4, 2
+    assert made.mamba.select_finished_checkpoint(req, up_to) == given
