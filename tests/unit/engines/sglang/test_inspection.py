@@ -54,6 +54,7 @@ def test_a_node_has_its_rows_and_a_state_that_after_its_end(name, monkeypatch):
         positions = [*range(node.start, node.end)]
         rows = [(0, positions, full), *([(0, positions, window)] if has_window else [])]
         assert found(stored) == (rows, None) and stored.start == node.start
+        assert stored.tokens is node.text or (not node.start and stored.tokens == node.text[: node.end])
         assert compare_stored(stored, cold(srv.model, stored.tokens, logits_at=())) == CORRECT
     assert inspection.kept() and inspection.checkpoints(0) == sorted(ends)
     assert (inspection.occupied_slots(), inspection.exceeded_limits()) == ([], [])

@@ -93,3 +93,10 @@ def test_only_layers_with_attention_have_rows(model, full, window):
     slots = np.array([1, 2])
     assert [*pool.kv_buffer] == sorted(full + window)
     assert ([*pool.read(slots, window=False)], [*pool.read(slots, window=True)]) == (full, window)
+
+
+def test_slots_behind_a_gap_and_of_unknown_requests_are_no_slice():
+    pool = ReqToTokenPool(8)
+    assert pool.cells(9, 0, 1).tolist() == [] and pool.read(9, 0, 1).tolist() == []
+    pool.write(3, 1, np.array([6, 7]))
+    assert pool.cells(3, 1, 3).tolist() == [6, 7] and pool.cells(3, 0, 1).tolist() == [0]
