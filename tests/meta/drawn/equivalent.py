@@ -82,5 +82,15 @@ EQUIVALENT: dict[str, str] = {
     "engines/sglang/mem_cache/allocator.py, SWATokenToKVPoolAllocator._grow_mapping: `1` -> `2` at 26 of "
     "need = int(slots.max()) + 1":
         "the table only has a place more, which no slot has yet",
+    "engines/vllm/core/scheduler.py, Scheduler._waits_for_remote_kvs: returns None at 7 of return False":
+        "its only caller asks whether the result is true",
+    "engines/vllm/kv_offload/connector_scheduler.py, OffloadingConnectorScheduler._update_req_states: `or` -> `and` "
+    "at 34 of if not self.sliding_window_groups or not self.allocated_bloc":
+        "without groups with windows, or without taken blocks, no block is forgotten in the loop after it",
+    "engines/vllm/kv_offload/transfer_jobs.py, TransferJobs.offer: `>` -> `>=` at 7 of "
+    "if end > first and not self.groups[number].is_state:":
+        "with end equal to first there are no chunks from first to end",
+    "engines/vllm/prefix_points.py, PrefixPoints._flip: condition True at 3 of if longer.end - one.end == block:":
+        "a prefix that ends inside a block is never whole, so that its turn in the loop changes nothing",
 }
 """Name of the fault -> proof."""

@@ -177,3 +177,4 @@ def test_an_unknown_type_of_states_in_a_configuration_is_refused():
 def test_a_row_has_the_type_of_the_flag_or_that_of_the_model(given, own, numbers):
     layer = real_model("llama-3").full[0]
     assert row_bytes(layer, options(given), own) == (layer.key + layer.value) * numbers
+    assert row_bytes(layer._replace(kv_heads=0), options(given), own) == (layer.key + layer.value) * max(1, numbers)

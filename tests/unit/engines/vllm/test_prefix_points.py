@@ -239,12 +239,14 @@ def test_prefixes_of_which_nothing_is_kept_are_forgotten_from_the_end():
     assert known.known == {}
 
 
-def test_a_branch_without_a_piece_does_not_hide_the_newer_ones():
-    """The first of three branches has a state but no rows."""
-    known = points(GroupPieces(ALL, 4), GroupPieces(STATE, 4))
-    for name, groups in ((1, [1]), (2, [0, 1]), (3, [1, 0])):
-        for group in groups:
+@pytest.mark.parametrize("pieces", [GroupPieces(ALL, 4), GroupPieces(WINDOW, 4, 9), GroupPieces(CHUNK, 4, 16)])
+@pytest.mark.parametrize("without", [1, 2, 3])
+def test_a_branch_without_a_piece_does_not_hide_the_others(pieces, without):
+    """One of three branches has a state but no rows."""
+    known = points(GroupPieces(STATE, 4), pieces)
+    for name in (1, 2, 3):
+        for group in (0,) if name == without else (0, 1):
             known.gained(group, UnitChain([0, name], 4, TEXT[:8], None), 2)
     assert lengths(known) == []
-    gain(known, 0, 4)
-    assert sorted(key[2] for key in known.kept()) == [2, 3]
+    gain(known, 1, 4)
+    assert sorted(key[2] for key in known.kept()) == sorted({1, 2, 3} - {without})

@@ -236,3 +236,14 @@ def test_a_step_without_tokens_stays_in_flight_while_a_load_is_under_way(overlap
     while server.working:
         server.iterate()
     assert not server.batch_queue and server.slots[-1].task.answer.cache_n == 12
+
+
+@pytest.mark.parametrize(("waits", "transfers", "has_work"), [
+    (False, False, False), (True, False, True), (False, True, True), (True, True, True)])
+def test_a_request_or_a_transfer_is_work(monkeypatch, waits, transfers, has_work):
+    server = ENGINE.start(NEW, "A", {"block_size": 4, "num_cpu_chunks": 16}, "none")
+    if waits:
+        server.submit(Request((1, 2, 3), 1))
+        server.take_tasks()
+    monkeypatch.setattr(server.scheduler, "has_unfinished_transfers", lambda: transfers)
+    assert server._has_work() is has_work

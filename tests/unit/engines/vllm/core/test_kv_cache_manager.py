@@ -304,6 +304,8 @@ def test_a_state_inside_a_chunk_replaces_the_keys_of_its_block(monkeypatch):
     (4, 13, 0, 4, (False, True, True, 0, False)), (8, 13, 0, 0, (False, False, True, 0, False)),
     (8, 13, 8, 0, (False, False, True, 8, True)), (4, 13, 8, 0, (False, False, True, 8, False)),
     (8, 13, -1, 0, (False, False, True, -1, True)), (4, 13, -1, 0, (False, False, True, -1, False)),
+    (24, 30, 24, 0, (False, False, True, 24, True)), (16, 30, 24, 0, (False, False, True, 24, False)),
+    (48, 50, 24, 0, (False, False, True, 24, True)),
 ])  # fmt: skip
 def test_a_state_inside_a_chunk_is_kept_by_its_place(position, tokens, interval, junction, found):
     """Blocks have eight tokens, and hits end at multiples of four."""
@@ -323,10 +325,14 @@ def test_a_request_that_leaves_is_forgotten_with_its_states():
     manager.allocate_slots(request, 12, manager.empty_kv_cache_blocks)
     group.checkpoints[number], group.num_retired_blocks[number], group.last_state_block_idx[number] = (4, 1), 1, 2
     group.partial_hit_reqs[number] = 1, 1
+    [other] = received(server, range(20))
+    states = [single.BoundaryState(one, 1, 5, 4) for one in (request, other, request)]
+    group.pending_boundary_state_offloads = [*states]
     assert len([*group.pop_blocks_for_free(number)]) == 3
     assert number not in {*group.checkpoints, *group.num_retired_blocks, *group.last_state_block_idx,
                           *group.partial_hit_reqs, *group.num_cached_block, *group.req_to_blocks,
                           *group.allocated_block_reqs}  # fmt: skip
+    assert group.pending_boundary_state_offloads == states[1:2]
 
 
 def test_a_hit_inside_a_block_is_cut_to_whole_blocks():
@@ -335,3 +341,33 @@ def test_a_hit_inside_a_block_is_cut_to_whole_blocks():
     cut = manager.truncate_computed_blocks(computed)
     assert (cut.n, cut.tables) == (8, {0: [1], 1: [0]})
     assert manager.truncate_computed_blocks(cut) == cut
+
+
+@pytest.mark.parametrize(("model", "groups", "unit", "alignment"), [
+    ("A", "A/8", 0, 1), ("AS", "A/8 S/8", 4, 1), ("AS", "A/8 S/8", 0, 8), ("W8 A", "A/8 W8/4", 0, 8),
+])  # fmt: skip
+def test_hits_of_several_groups_are_whole_blocks_unless_parts_are_found(model, groups, unit, alignment):
+    _, manager = started(model, kv_groups=groups, prefix_match_unit=unit)
+    assert manager.coordinator._alignment == alignment
+
+
+@pytest.mark.parametrize(("tokens", "partial"), [(4, (0, 2)), (8, None), (12, (1, 3))])
+def test_a_state_within_a_block_is_a_part_of_it(monkeypatch, tokens, partial):
+    server, manager = started("AS", kv_groups="A/8 S/8", prefix_match_unit=4)
+    [request] = received(server, range(20))
+    group, number = manager.coordinator.single_type_managers[1], request.request_id
+    group.req_to_blocks[number], group.num_cached_block[number] = [2, 3], 0
+    monkeypatch.setattr(group, "_resumes_at", lambda *_: True)
+    key = group._cache_partial_tail_block(request, tokens)
+    assert manager.block_pool.keys_of(2 if tokens <= 8 else 3) == [key]
+    assert group.partial_hit_reqs.get(number) == partial
+    assert group.num_cached_block[number] == (0 if partial is None else partial[0])
+
+
+def test_a_state_inside_a_chunk_is_published_instead_of_that_at_its_end(monkeypatch):
+    server, manager = started("AS", kv_groups="A/8 S/8", prefix_match_unit=4)
+    [request] = received(server, range(20))
+    group, asked = manager.coordinator.single_type_managers[1], []
+    group.checkpoints[request.request_id] = 8, 0
+    monkeypatch.setattr(group, "_cache_checkpoint", lambda *found: asked.append(found) or 77)
+    assert group._cache_partial_tail_block(request, 12) == 77 and asked == [(request, 12, (8, 0))]

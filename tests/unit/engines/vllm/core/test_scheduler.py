@@ -234,11 +234,11 @@ def test_a_chunk_of_a_prompt_with_states_knows_the_most_tokens_of_a_step(limit, 
     asked, split = [], scheduler.rules.split
     scheduler.rules = scheduler.rules.changed({"split": lambda ask: asked.append(ask) or split(ask)})
     step(server)
-    assert [(ask.start, ask.prefill, ask.prompt, ask.most) for ask in asked] == [(0, 40, 40, most)]
+    assert [(ask.start, ask.prefill, ask.prompt, ask.most, ask.tail) for ask in asked] == [(0, 40, 40, most, 0)]
 
 
 def test_a_load_leaves_blocks_to_prompts_in_progress_and_to_other_loads():
-    scheduler, _ = started(range(10), range(20, 30), range(30, 40), range(40, 50))
+    scheduler, _ = started(range(10), range(20, 30), range(30, 38), range(40, 60))
     generating, prompt, waiting, loading = (scheduler.requests[number] for number in range(4))
     for request, tokens, is_chunk in ((generating, 10, False), (prompt, 4, True)):
         scheduler.waiting.remove(request)
@@ -250,7 +250,7 @@ def test_a_load_leaves_blocks_to_prompts_in_progress_and_to_other_loads():
     scheduler.load_reserve = LoadReserve(own=0, each=100, ahead=0)
     in_progress = SimpleNamespace(skipped_waiting=[])
     assert scheduler._inflight_prefill_reserved_blocks(in_progress) == 5
-    assert asked == [[103, 103]]
+    assert asked == [[103, 105]]
 
 
 @pytest.mark.parametrize("stale", [False, True])
@@ -262,3 +262,20 @@ def test_tokens_of_an_earlier_start_change_no_counts(stale):
     assert scheduler._update_request_with_output(request, tokens, stale) and tokens == [7, 7]
     assert (request.num_computed_tokens, request.num_output_placeholders) == ((13, 4) if stale else (11, 0))
     assert request.num_tokens == 12
+
+
+def test_the_connector_learns_the_blocks_of_a_request_that_starts(monkeypatch):
+    scheduler, server = started(range(10), num_cpu_chunks=8)
+    asked = []
+    monkeypatch.setattr(scheduler.connector, "update_state_after_alloc",
+                        lambda request, blocks, num_external_tokens: asked.append(
+                            (request.request_id, [[*one] for one in blocks], num_external_tokens)))  # fmt: skip
+    server.begin_step()
+    assert asked == [(0, [[1, 2, 3]], 0)]
+
+
+def test_requests_of_a_step_share_what_the_encoder_takes():
+    """Each chunk would end within an image of eight tokens, and the encoder takes twelve."""
+    prompts = [(*range(first, first + 2), *image_items(name, 8, 8), 9) for first, name in ((0, "x"), (20, "y"))]
+    _, server = started(*prompts, multimodal=True, max_num_batched_tokens=12, long_prefill_token_threshold=6)
+    assert server.begin_step().scheduler_output.num_scheduled_tokens == {0: 6, 1: 2}

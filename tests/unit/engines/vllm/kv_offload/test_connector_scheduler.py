@@ -8,7 +8,7 @@ import pytest
 
 from cachesim.engines.base import Request
 from cachesim.engines.vllm import ENGINE
-from cachesim.engines.vllm.core.scheduler_output import CachedRequestData, SchedulerOutput
+from cachesim.engines.vllm.core.scheduler_output import CachedRequestData, NewRequestData, SchedulerOutput
 from cachesim.engines.vllm.core.single_type_kv_cache_manager import BoundaryState
 from cachesim.engines.vllm.kv_offload.chunk_lookup import OffloadedGroup
 from cachesim.engines.vllm.kv_offload.connector_scheduler import _alignment_tokens, offloaded_group
@@ -227,6 +227,7 @@ def test_a_block_of_a_window_that_another_request_takes_in_a_step_is_forgotten()
     output = SchedulerOutput(kv_cache_block_copies=[(9, 5)])
     output.add(CachedRequestData(req_id=1, num_computed_tokens=0, new_block_ids=[[2, 0], [0, 4]]), 5, [])
     connector._update_req_states(output)
+    assert connector.allocated_block_ids == {2, 4, 5}
     left = [[2, 3], [4, 5]]
     left[window] = [0, 3] if window == 0 else [0, 0]
     assert (first.block_ids, ended.block_ids, second.block_ids) == (left, [[2, 3], [4, 5]], [[2, 0], [0, 4]])
@@ -245,3 +246,17 @@ def test_an_ended_request_gives_back_the_blocks_that_left_its_window():
     assert before.count(0) == 0
     connector.request_finished(request)
     assert server.scheduler.kv_cache_manager.get_block_ids(0)[window][:6] == [0] * 5 + before[5:6]
+
+
+def test_a_request_that_starts_again_has_the_blocks_of_its_new_start():
+    connector = start("W8 A", block_size=4, num_gpu_blocks=20, num_cpu_chunks=16).scheduler.connector
+    state = RequestOffloadState(2)
+    state.block_ids = [[2, 3], [4, 5]]
+    connector.req_status = {0: state}
+    fields = {"req_id": 0, "num_computed_tokens": 0, "new_block_ids": [[6], [7]]}
+    for data, blocks in ((CachedRequestData(**fields), [[2, 3, 6], [4, 5, 7]]),
+                         (NewRequestData(**fields, request=None, text=None, prefill_token_ids=None), [[6], [7]])):
+        output = SchedulerOutput()
+        output.add(data, 5, [])
+        connector.build_connector_meta(output, ())
+        assert state.block_ids == blocks and connector.allocated_block_ids == set()

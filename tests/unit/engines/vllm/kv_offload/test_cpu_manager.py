@@ -12,6 +12,7 @@ from cachesim.engines.vllm.kv_offload.cpu_manager import (
     MISS,
     PENDING,
     POLICIES,
+    ARCCachePolicy,
     CPUOffloadingManager,
     RequestCacheAccess,
 )
@@ -251,3 +252,24 @@ def test_places_and_chunks_that_do_not_agree_are_noticed(policy, order, damage, 
 def test_chunks_are_stored_at_once_and_64000_keys_are_counted_unless_the_server_says_otherwise():
     offload = CPUOffloadingManager(2)
     assert (offload.threshold, offload.tracked, offload.capacity, offload.order) == (1, 64_000, 2, BY_REQUEST)
+
+
+@pytest.mark.parametrize(("lost", "missed", "target"), [
+    (("a", "bcd"), "a", 3), (("abcd", "e"), "a", 1), (("a", "bcd"), "ab", 2), (("abc", "d"), "ad", 0),
+    (("abc", "d"), "d", 0), (("ab", "cd"), "abab", 4), (("a", "bcdefgh"), "a", 6), (("abcdef", "g"), "ag", 0),
+    (("ab", "cde"), "a", 1.5), (("a", "bcd"), "x", 0),
+])  # fmt: skip
+def test_a_miss_of_a_chunk_that_a_list_lost_moves_its_wanted_size(lost, missed, target):
+    """A chunk of the second list counts before one of the first if it is later in the prompt. The capacity is six."""
+    policy = ARCCachePolicy(6)
+    for ghosts, keys in zip(policy.ghosts, lost, strict=True):
+        ghosts.update(dict.fromkeys(keys))
+    policy.on_store_miss([*reversed(missed)])
+    assert policy.target == target
+    assert [sorted(ghosts) for ghosts in policy.ghosts] == [[*keys] for keys in lost]
+
+
+def test_the_places_may_all_be_in_use():
+    offload = CPUOffloadingManager(2)
+    stored(offload, PROMPT[:2])
+    offload.check()
