@@ -16,7 +16,7 @@ from cachesim.events import Launch, Log, Settled
 from cachesim.judging.compare_answer import ColdRunCache
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.judgement import SlotAtLaunch
-from cachesim.judging.judging_observer import NOTHING, JudgingObserver, _window, evaluated
+from cachesim.judging.judging_observer import NOTHING, AnswerObserver, JudgingObserver, _window, evaluated
 from cachesim.judging.verdict import CORRECT, Verdict
 from cachesim.judging.verdict_words import VerdictWord
 from cachesim.scenarios.corpus import corpus_files
@@ -218,3 +218,12 @@ def test_the_ledger_compares_with_the_cold_runs_of_the_judge():
     """It asks whether the cold run of a shorter point covers a longer one, instead of looking for another run."""
     watch = watched("A9/A.B3")
     assert watch.ledger.cold == watch.judge.cold_runs.covering and watch.ledger.covers == watch.judge.cold_runs.covers
+
+
+@pytest.mark.parametrize("make", [JudgingObserver, AnswerObserver])
+def test_the_prompt_and_the_forced_answer_of_each_step_are_announced_to_the_cold_runs(make, monkeypatch):
+    """A cold run for a part of it then covers all of it."""
+    expected = []
+    monkeypatch.setattr(ColdRunCache, "expect", lambda cache, tokens: expected.append(tokens))
+    watched("A9>r4/A.B3", make=make)
+    assert [len(tokens) for tokens in expected] == [13, 12] and expected[1][:9] == expected[0][:9]

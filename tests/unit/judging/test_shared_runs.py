@@ -215,3 +215,11 @@ def test_rule_sets_with_another_number_that_the_latest_run_read_are_not_followed
     runs.result(BASE)
     assert [one.name for one in runs._candidates(BASE)] == every[1:]
     assert [one.name for one in runs._candidates(number)] == every[:1]
+
+
+def test_an_equal_value_shares_a_run_though_it_is_another_object():
+    rules = rules_of("ik_llama@main").changed({"unset": {"cell": 7}})
+    equal = rules.changed({"name": "ik_llama@equal", "unset": {"cell": 7}})
+    assert equal.unset is not rules.unset
+    runs = SharedRuns(lambda rules: rules.unset, [rules, equal])
+    assert runs.result(rules) == runs.result(equal) == {"cell": 7} and len(runs.made) == 1
