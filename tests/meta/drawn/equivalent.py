@@ -92,5 +92,8 @@ EQUIVALENT: dict[str, str] = {
         "with end equal to first there are no chunks from first to end",
     "engines/vllm/prefix_points.py, PrefixPoints._flip: condition True at 3 of if longer.end - one.end == block:":
         "a prefix that ends inside a block is never whole, so that its turn in the loop changes nothing",
+    "replay/replay.py, TraceReplay.step: condition True at 31 of "
+    "before = self.server.fork() if longer else self.server":
+        "the copy is only sent the longer drafts; without any it is not read, and a fork changes no server",
 }
 """Name of the fault -> proof."""

@@ -9,7 +9,8 @@ import pytest
 
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines.base import Request
-from cachesim.engines.sglang.managers.scheduler import OUT_OF_MEMORY
+from cachesim.engines.sglang.managers.schedule_batch import ForwardMode, ScheduleBatch
+from cachesim.engines.sglang.managers.scheduler import OUT_OF_MEMORY, Scheduler
 from cachesim.engines.sglang.mem_cache.allocator import PagedTokenToKVPoolAllocator, SWATokenToKVPoolAllocator
 from cachesim.events import Declined
 from tests.unit.engines.sglang.conversations import P, Q, server
@@ -99,3 +100,47 @@ def test_tokens_are_evaluated_one_by_one_only_in_a_decode_step_with_drafts(
                         lambda ranges, drafts: asked.append(drafts) or evaluate(ranges, drafts))  # fmt: skip
     srv.complete(Request(P[:10], 4, draft_else=3))
     assert asked == drafts
+
+
+def batch_of(scheduler: Scheduler, *numbers: int, prefill: bool = False) -> ScheduleBatch:
+    """Return a batch of requests with these numbers; those from 10 on have ended."""
+    batch = ScheduleBatch(scheduler.context, scheduler.tree_cache, [
+        SimpleNamespace(rid=number, busy=number < 10) for number in numbers])  # type: ignore[misc]
+    if prefill:
+        batch.forward_mode = ForwardMode.EXTEND
+    return batch
+
+
+@pytest.mark.parametrize(("running", "last", "chunked", "merged", "is_full"), [
+    ([1], None, None, [1], True), ([1], [2], None, [1, 2], True), ([], [2], None, [2], False),
+    ([1], [2, 13], None, [1, 2], False), ([1], [2, 3], 3, [1, 2], False), ([1], [3], 3, [1], False),
+    ([1, 11], [2], None, [1, 2], False), ([1, 11], None, None, [1], False),
+])  # fmt: skip
+def test_requests_of_the_last_prefill_step_run_unless_their_prompts_continue(
+    running: list[int], last: list[int] | None, chunked: int | None, merged: list[int], is_full: bool,
+) -> None:  # fmt: skip
+    """A batch that a request left has room again."""
+    scheduler = server().scheduler
+    scheduler.running_batch = batch_of(scheduler, *running)
+    scheduler.running_batch.batch_is_full = True
+    if last is not None:
+        scheduler.last_batch = batch_of(scheduler, *last, prefill=True)
+        scheduler.chunked_req = next((req for req in scheduler.last_batch.reqs if req.rid == chunked), None)
+    scheduler._merge_last_batch()
+    assert [req.rid for req in scheduler.running_batch.reqs] == merged
+    assert scheduler.running_batch.batch_is_full is is_full
+
+
+def test_requests_of_a_decode_step_are_not_merged_again() -> None:
+    scheduler = server().scheduler
+    scheduler.running_batch, scheduler.last_batch = batch_of(scheduler, 1), batch_of(scheduler, 1)
+    scheduler._merge_last_batch()
+    assert [req.rid for req in scheduler.running_batch.reqs] == [1]
+
+
+def test_a_decode_step_forgets_the_ranges_of_the_step_before() -> None:
+    scheduler = server().scheduler
+    batch = batch_of(scheduler, 11)
+    batch.ranges, batch.retracted, batch.aborted = [None], [None], [None]  # type: ignore[list-item]
+    assert scheduler.update_running_batch(batch) is None
+    assert (batch.ranges, batch.retracted, batch.aborted, batch.reqs) == ([], [], [], [])

@@ -146,3 +146,24 @@ def test_a_sampled_token_has_its_number_in_the_answer():
                                                                                                      number)
     srv.complete(Request(P, 4, forced=(5, 6, 7, 8)))
     assert asked[:4] == [(40, 0), (41, 1), (42, 2), (43, 3)] and srv.slots[0].task.answer.tokens == [5, 6, 7, 8]
+
+
+@pytest.mark.parametrize(("source", "clear", "held"), [(3, False, "old"), (3, True, "old"), (None, True, ""),
+                                                       (None, False, "own")])  # fmt: skip
+def test_a_running_state_is_copied_or_cleared_once_before_its_request_starts(source, clear, held):
+    worker = server("GA").scheduler.tp_worker
+    for _ in range(2):
+        worker.mamba_pool.write(2, {0: "own"})
+        worker.mamba_pool.write(3, {0: "old"})
+        kv = SimpleNamespace(mamba_pool_idx=2, mamba_cow_src_index=source, mamba_needs_clear=clear)
+        worker._prepare_mamba_state(ForwardRange(SimpleNamespace(kv=kv), 0, 4))
+        assert worker.mamba_pool.read(2) == ({0: held} if held else {})
+        assert (kv.mamba_cow_src_index, kv.mamba_needs_clear) == (None, False)
+        source, clear, held = None, False, "own"                # what the next step finds
+
+
+def test_a_request_without_a_running_state_is_left_alone():
+    worker = server("A").scheduler.tp_worker
+    kv = SimpleNamespace(mamba_pool_idx=None, mamba_cow_src_index=3, mamba_needs_clear=True)
+    worker._prepare_mamba_state(ForwardRange(SimpleNamespace(kv=kv), 0, 4))
+    assert (kv.mamba_cow_src_index, kv.mamba_needs_clear, worker.mamba_pool.mamba_cache) == (3, True, {})

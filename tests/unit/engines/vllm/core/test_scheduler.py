@@ -279,3 +279,21 @@ def test_requests_of_a_step_share_what_the_encoder_takes():
     prompts = [(*range(first, first + 2), *image_items(name, 8, 8), 9) for first, name in ((0, "x"), (20, "y"))]
     _, server = started(*prompts, multimodal=True, max_num_batched_tokens=12, long_prefill_token_threshold=6)
     assert server.begin_step().scheduler_output.num_scheduled_tokens == {0: 6, 1: 2}
+
+
+@pytest.mark.parametrize(("before", "stale", "asked", "dropped"), [
+    (False, 0, False, False), (False, 0, True, True), (True, 3, False, True), (True, 0, False, False),
+    (False, 3, False, False),
+])  # fmt: skip
+def test_a_preempted_request_starts_again_from_nothing(before, stale, asked, dropped):
+    """Tokens in flight that are not delivered stay so if the request is preempted again."""
+    scheduler, server = started(range(10), range(20, 30))
+    server.begin_step()
+    request = scheduler.running.pop(0)
+    request.drop_stale_output, request.num_stale_output_tokens, request.spec_token_ids = before, stale, [5]
+    in_flight = request.num_in_flight_tokens
+    scheduler._preempt_request(request, drop_stale_output=asked)
+    assert (request.drop_stale_output, request.num_stale_output_tokens) == (dropped, in_flight)
+    assert (request.status, request.num_computed_tokens, request.num_output_placeholders) == (
+        RequestStatus.PREEMPTED, 0, 0)
+    assert (request.spec_token_ids, request.num_preemptions, scheduler.waiting[0]) == ([], 1, request)

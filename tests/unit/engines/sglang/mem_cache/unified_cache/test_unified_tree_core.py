@@ -399,3 +399,9 @@ def test_without_a_second_place_no_earlier_state_is_handed_over(up_to, given):
     req.kv.mamba_ping_pong_track_buffer, req.kv.mamba_last_track_idx = [13], 0
     req.kv.mamba_last_track_seqlen, req.kv.mamba_prev_track_seqlen = 4, 2
     assert made.mamba.select_finished_checkpoint(req, up_to) == given
+
+
+def test_a_boundary_of_locks_on_copies_keeps_its_mark(core):
+    node, other = UnifiedTreeNode(8), UnifiedTreeNode(9)
+    assert [core.swa.new_host_lock_uuid(one) for one in (node, node, other, node)] == [1, 1, 2, 1]
+    assert [one.host_lock_uuid[SWA] for one in (node, other)] == [1, 2] and node.host_lock_uuid[FULL] is None
