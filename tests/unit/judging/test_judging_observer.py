@@ -227,3 +227,11 @@ def test_the_prompt_and_the_forced_answer_of_each_step_are_announced_to_the_cold
     monkeypatch.setattr(ColdRunCache, "expect", lambda cache, tokens: expected.append(tokens))
     watched("A9>r4/A.B3", make=make)
     assert [len(tokens) for tokens in expected] == [13, 12] and expected[1][:9] == expected[0][:9]
+
+
+def test_a_launch_has_the_place_of_its_event():
+    watch = watched("A9/A.B3/C5", parallel=2)
+    launches = [(one.place, one.slot) for one in watch.launches]
+    assert [one.request for one in watch.launches] == [0, 1, 2]
+    assert launches == [(place, event.slot) for place, event in enumerate(watch.server.log.events)
+                        if isinstance(event, Launch)]  # fmt: skip

@@ -223,3 +223,32 @@ def test_an_equal_value_shares_a_run_though_it_is_another_object():
     assert equal.unset is not rules.unset
     runs = SharedRuns(lambda rules: rules.unset, [rules, equal])
     assert runs.result(rules) == runs.result(equal) == {"cell": 7} and len(runs.made) == 1
+
+
+@pytest.mark.parametrize(("read_first", "differs", "asked"), [
+    (True, True, 1), (True, False, 3), (False, True, 3),        # a number that nothing reads does not matter
+])  # fmt: skip
+def test_the_rules_of_a_set_with_another_number_are_asked_until_the_number_is_read(read_first, differs, asked):
+    """The rule of the run itself is asked once."""
+    calls: list[str] = []
+
+    def counting(name: str) -> Any:
+        @rule(f"TEST-SHARED.{name}", Role.DROP, "counts its calls, and answers like the released rule")
+        def counted(*args: Any) -> Decision:
+            calls.append(name)
+            answer: Decision = getattr(BASE, FIELD)(*args)
+            return answer
+
+        return counted
+
+    own = BASE.changed({FIELD: counting("OWN")})
+    sets = [own.changed({"name": f"llama_cpp@{name}", FIELD: counting(name), **({"min_step": 999} if differs else {})})
+            for name in ("FIRST", "SECOND")]  # fmt: skip
+    same = own.changed({"name": "llama_cpp@same", "ctx_pad": BASE.ctx_pad + 1})
+
+    def run(rules):
+        return (rules.min_step if read_first else 0), getattr(rules, FIELD)((), 3)
+
+    runs = SharedRuns(run, [own, *sets, same])
+    runs.result(own)
+    assert len(calls) == asked and calls.count("OWN") == 1
