@@ -13,7 +13,7 @@ from cachesim.engines.base import Answer, Request
 from cachesim.engines.inspection import RowsPart, StoredObject
 from cachesim.engines.registry import engine_of
 from cachesim.events import Launch, Log, Settled
-from cachesim.judging.compare_answer import ColdRunCache
+from cachesim.judging.compare_answer import ColdRunCache, RequestVerdict
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.judgement import SlotAtLaunch
 from cachesim.judging.judging_observer import NOTHING, AnswerObserver, JudgingObserver, _window, evaluated
@@ -235,3 +235,12 @@ def test_a_launch_has_the_place_of_its_event():
     assert [one.request for one in watch.launches] == [0, 1, 2]
     assert launches == [(place, event.slot) for place, event in enumerate(watch.server.log.events)
                         if isinstance(event, Launch)]  # fmt: skip
+
+
+def test_a_request_that_never_had_a_slot_has_no_checkpoints():
+    """The last slot has one."""
+    watch = watched("A90>4", "GA", parallel=1)
+    assert (watch.found[0].checkpoints, watch.found[0].spans) == ([86], [(85, 85)])
+    watch._store(1, Request((1, 2)), Answer(1), RequestVerdict(CORRECT, CORRECT), NOTHING, None)
+    found = watch.found[1]
+    assert (found.checkpoints, found.spans, found.draft, found.slot_tokens) == ([], [], None, None)
