@@ -95,5 +95,11 @@ EQUIVALENT: dict[str, str] = {
     "replay/replay.py, TraceReplay.step: condition True at 31 of "
     "before = self.server.fork() if longer else self.server":
         "the copy is only sent the longer drafts; without any it is not read, and a fork changes no server",
+    "engines/vllm/kv_offload/cpu_manager.py, CPUOffloadingManager.offer: condition True at 41 of "
+    "if learned := [key for key in missing if key not in access.s":
+        "without a chunk that is newly missing neither the policy nor the request learns anything",
+    "engines/vllm/kv_offload/cpu_manager.py, LRUCachePolicy.insert: `0` -> `1` at 33 of "
+    "self.ranks[key] = (self._next(), 0) if at is None else (self":
+        "the first entry is a new number, which no other rank has, so that the second one is never compared",
 }
 """Name of the fault -> proof."""

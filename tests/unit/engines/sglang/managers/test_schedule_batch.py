@@ -3,6 +3,7 @@
 import pytest
 
 from cachesim.engines.base import Request
+from cachesim.engines.rule import rule_id
 from cachesim.engines.sglang.managers.schedule_batch import (
     ForwardMode,
     ForwardRange,
@@ -10,6 +11,7 @@ from cachesim.engines.sglang.managers.schedule_batch import (
     ScheduleBatch,
     TrackPlan,
 )
+from cachesim.events import Declined
 from tests.unit.engines.sglang.conversations import server
 from tests.unit.engines.sglang.trees import make_cache, make_req
 
@@ -164,3 +166,23 @@ def test_a_new_batch_has_room():
 def test_a_batch_with_verdicts_of_admission_is_a_prefill_step(stats, mode):
     cache, _ = make_cache()
     assert ScheduleBatch(cache.context, cache, [], stats).forward_mode == mode
+
+
+def test_a_decode_step_has_no_verdicts_of_admission():
+    cache, _ = make_cache()
+    batch = prefill(cache, make_req(0, TEXT[:10]))
+    assert (batch.prefill_stats, batch.forward_mode) == (PrefillStats([], []), ForwardMode.EXTEND)
+    batch.prepare_for_decode()
+    assert (batch.prefill_stats, batch.forward_mode) == (None, ForwardMode.DECODE)
+
+
+def test_a_retracted_request_declines_what_lies_behind_its_part_of_the_tree():
+    cache, _ = make_cache()
+    req = make_req(0, TEXT[:10])
+    batch = prefill(cache, req)
+    req.kv.cache_protected_len = 4
+    batch.release_req(req, 0)
+    declined = [(event.slot, event.n_tokens, event.rule) for event in cache.context.log.events
+                if isinstance(event, Declined)]  # fmt: skip
+    assert declined == [(0, 5, rule_id(cache.rules.retract_order))]
+    assert req.kv.kv_allocated_len == 0 and not list(cache.tree_core.nodes())

@@ -190,3 +190,42 @@ def test_a_request_waits_for_a_twin_with_enough_common_tokens(threshold, late):
     cache, _ = make_cache(schedule_policy="lpm", in_batch_threshold=threshold)
     queue = [make_req(0, (1, 2, 3, 4)), make_req(1, (1, 9, 9, 9)), make_req(2, (1, 2, 3, 9))]
     assert SchedulePolicy(cache.context, cache)._compute_prefix_matches(queue) == late
+
+
+@pytest.mark.parametrize(("policy", "more", "active"), [
+    ("lpm", 0, "lpm"), ("lpm", 1, "fcfs"), ("dfs-weight", 1, "dfs-weight"), ("lof", 1, "lof"),
+])  # fmt: skip
+def test_the_longest_hit_is_sought_among_few_waiting_requests(policy, more, active):
+    cache, _ = make_cache(schedule_policy=policy)
+    waiting = [None] * (cache.rules.many_waiting + more)
+    assert SchedulePolicy(cache.context, cache)._determine_active_policy(waiting) == active
+
+
+@pytest.mark.parametrize(("chunk", "tokens", "state"), [(2, 9, CONTINUE), (1, 9, CONTINUE), (0, 9, OTHER),
+                                                        (None, 9, CONTINUE), (None, 0, OTHER), (4, 0, OTHER)])
+def test_a_step_ends_when_its_chunk_or_its_input_is_used_up(chunk, tokens, state):
+    adder = adder_of(make_cache(size=64)[0])
+    adder.rem_chunk_tokens, adder.rem_input_tokens = chunk, tokens
+    assert adder.budget_state() == state
+
+
+def test_waiting_requests_have_the_places_of_a_walk_through_the_tree():
+    cache, pools = make_cache(schedule_policy="dfs-weight")
+    insert(cache, pools, TEXT[:10])
+    deep, other, unmatched = make_req(4, TEXT[:12]), make_req(5, (1, 2, 3)), make_req(6, TEXT)
+    policy = SchedulePolicy(cache.context, cache)
+    policy._compute_prefix_matches([deep, other])
+    assert policy._dfs_weight_places([deep, other, unmatched]) == {4: 0, 5: 1}
+
+
+@pytest.mark.parametrize(("policy", "refreshed"), [
+    ("lpm", False), ("dfs-weight", False), ("fcfs", True), ("lof", True),
+])  # fmt: skip
+def test_prefixes_are_refreshed_only_if_the_policy_does_not_match_them(policy, refreshed, monkeypatch):
+    cache, _ = make_cache(schedule_policy=policy)
+    made, asked = SchedulePolicy(cache.context, cache), []
+    monkeypatch.setattr(made, "_touch_waiting_prefixes", asked.append)
+    made.calc_priority([])
+    queue = [make_req(0, TEXT[:4])]
+    made.calc_priority(queue)
+    assert asked == [queue] * refreshed

@@ -162,3 +162,35 @@ def test_slots_nodes_and_copies_are_checked(damage, told):
     damage(cache, pools)
     with pytest.raises(Crash, match=told) if told else nullcontext():
         cache.check([], [])
+
+
+@pytest.mark.parametrize(("starts", "before", "deciding"), [
+    (True, "", True), (True, "OTHER", "OTHER"), (False, "", "")])
+def test_the_first_rule_of_a_start_decides(starts, before, deciding):
+    cache, pools = make_cache()
+    insert(cache, pools, TEXT[:8])
+    req = make_req(0, TEXT[:12])
+    req.task.answer.deciding = before
+    match_kv_cache(req, cache, req.seqlen - 1, cow_mamba=starts)
+    found = req.task.answer.deciding
+    assert found == deciding if isinstance(deciding, str) else found.startswith("SG-")
+
+
+@pytest.mark.parametrize(("most", "states"), [(-1, [4, 8, 12]), (3, [4, 8, 12]), (2, [8, 12]), (1, [12])])
+def test_a_path_keeps_its_deepest_states(most, states):
+    cache, pools = make_cache("GA", states=8, mamba_max_states_per_path=most)
+    for n in (4, 8, 12):
+        insert(cache, pools, TEXT[:n])
+        tail = list(cache.tree_core.nodes())[-1]
+        cache._evict_excess_path_states(tail)
+    assert [node.end for node in cache.tree_core.nodes() if node.value[MAMBA] is not None] == states
+
+
+def test_a_request_without_free_slots_ends_the_process():
+    cache, _ = make_cache(size=8, page_size=4)
+    req = make_req(0, TEXT[:12])
+    alloc_token_slots(req, cache, 8)
+    assert req.kv.kv_allocated_len == 8
+    with pytest.raises(ProcessAborted, match="Out of memory"):
+        alloc_token_slots(req, cache, 9)
+    alloc_token_slots(req, cache, 8)
