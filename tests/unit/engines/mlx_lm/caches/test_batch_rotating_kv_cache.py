@@ -254,3 +254,11 @@ def test_batches_without_tokens_are_joined_by_their_counters():
     cache.extend(BatchRotatingKVCache(4, [2]))
     assert (cache.keys, cache._idx, cache._offset) == (None, 0, 0)
     assert (cache.left_padding.tolist(), cache.offset.tolist()) == ([1, 0, 2], [-1, 0, -2])
+
+
+@pytest.mark.parametrize(("rules", "length", "offset"), [(AT_D78BF58E, 4, 5), (AT_0_32_2, 4, 5), (AT_PR999, 1, 1)])
+def test_a_row_that_is_taken_out_has_the_tokens_that_it_ever_saw_or_its_columns(rules, length, offset):
+    cache = RotatingKVCache.merge([ring(1, 4, rules=rules)])
+    feed(cache, [5])
+    row = cache.extract(0)
+    assert (row.offset, row._idx, row._offset) == (5, length, offset)

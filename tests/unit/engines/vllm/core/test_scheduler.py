@@ -297,3 +297,17 @@ def test_a_preempted_request_starts_again_from_nothing(before, stale, asked, dro
     assert (request.status, request.num_computed_tokens, request.num_output_placeholders) == (
         RequestStatus.PREEMPTED, 0, 0)
     assert (request.spec_token_ids, request.num_preemptions, scheduler.waiting[0]) == ([], 1, request)
+
+
+@pytest.mark.parametrize(("local", "external", "found", "asked", "cached"), [
+    (8, 4, 4, 8, 12), (8, 0, 0, 8, 8), (8, None, None, 8, 8), (12, 9, 9, 8, 17), (12, 5, 5, 8, 13),
+    (12, 4, 0, 8, 12), (12, 3, 0, 8, 12), (12, 0, 0, 8, 12), (12, None, None, 8, 12),
+])  # fmt: skip
+def test_a_load_replaces_a_part_of_a_block_only_if_it_is_longer(monkeypatch, local, external, found, asked, cached):
+    """Blocks have eight tokens, and hits end at multiples of four."""
+    scheduler, _ = started(range(30), kv_groups="A/8", prefix_match_unit=4, num_cpu_chunks=8)
+    request, seen = scheduler.requests[0], []
+    monkeypatch.setattr(scheduler.connector, "get_num_new_matched_tokens",
+                        lambda request, tokens: seen.append(tokens) or external)  # fmt: skip
+    assert scheduler._get_num_external_tokens(request, local) == found
+    assert (seen, request.num_cached_tokens) == ([asked], cached)
