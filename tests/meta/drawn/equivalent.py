@@ -101,5 +101,8 @@ EQUIVALENT: dict[str, str] = {
     "engines/vllm/kv_offload/cpu_manager.py, LRUCachePolicy.insert: `0` -> `1` at 33 of "
     "self.ranks[key] = (self._next(), 0) if at is None else (self":
         "the first entry is a new number, which no other rank has, so that the second one is never compared",
+    "engines/mlx_lm/caches/kv_cache.py, QuantizedKVCache._with_room: `0` -> `1` at 39 of "
+    "if self.offset + new <= columns(packed[0]):":
+        "codes, scales and biases of a packed buffer are created, grown and cut together, with as many columns each",
 }
 """Name of the fault -> proof."""
