@@ -23,7 +23,7 @@ def clean_spans(
     hidden = [(q + 1, q + window - 1 if window else point.hi)
               for window, positions in foreign.items() for q in positions if q < point.hi]  # fmt: skip
     hidden.sort()
-    spans = tuple(_without(hidden, point.lo, point.hi)) if hidden else ((point.lo, point.hi),)
+    spans = tuple(_without(hidden, point.lo, point.hi))
     return spans if point.step == 1 else tuple(_on_grid(spans, point.lo, point.step))
 
 

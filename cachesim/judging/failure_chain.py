@@ -74,7 +74,7 @@ def shown_causes(causes: list[FailureStep]) -> list[FailureStep]:
     if len(last) == len(causes) - 1:
         return causes
     name = next(one for one in causes if one.request == last[0].request)
-    return [*dict.fromkeys([causes[0], name]), *last[name in last :]] if name not in last else [causes[0], *last]
+    return [causes[0], *last] if name in last else [*dict.fromkeys([causes[0], name]), *last]
 
 
 def _before_in_slot(run: Run, at: int) -> int:

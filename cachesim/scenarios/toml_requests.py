@@ -31,7 +31,7 @@ class TomlTable:
 
     def fault(self, cause: str, key: str = "", hint: str = "") -> BadInput:
         """Return the error for ``key`` of this table, or for the table itself, with its line."""
-        line = self.source.line_of((*self.path, key) if key else self.path)
+        line = self.source.line_of((*self.path, key))
         return BadInput(cause, file=self.source.file, line=line, hint=hint)
 
     def placed(self, key: str, check: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

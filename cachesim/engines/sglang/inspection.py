@@ -174,7 +174,7 @@ class TreeCells(CacheCells):
             held = [PARTS[part] for part in self.parts if node.value[part] is not None]
             lacks = [PARTS[part] for part in self.parts if node.value[part] is None]
             held += [HOST_COPIES[part] for part in self.parts if node.host_value[part] is not None]
-            parent = node.parent.id if node.parent else 0
-            cells.append(TreeCell(node.id, parent, start=node.start, end=node.end, held=held, lacks=lacks,
+            assert node.parent is not None
+            cells.append(TreeCell(node.id, node.parent.id, start=node.start, end=node.end, held=held, lacks=lacks,
                                   locks=node.lock_ref[FULL]))  # fmt: skip
         return cells

@@ -77,10 +77,10 @@ class Player(StepPlayer):
         core = self.server.scheduler.tree_cache.tree_core
         for node in core.nodes():
             present = "".join(letter for letter, value in zip(LETTERS, node.value, strict=True) if value is not None)
-            above = node.parent.id if node.parent is not None else 0
+            assert node.parent is not None
             locks = [node.lock_ref[part] for part in core.components]
             state = [node.end] if node.value[MAMBA] is not None else []
-            rows.append([node.id, above, node.start, node.end, present, locks, *state])
+            rows.append([node.id, node.parent.id, node.start, node.end, present, locks, *state])
         return rows
 
 

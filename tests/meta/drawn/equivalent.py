@@ -60,5 +60,57 @@ EQUIVALENT: dict[str, str] = {
     "tools/request_bodies/tokenizer_parser.py, _split: `False` -> `True` at 92 of "
     'cut_at = {"type": "Split", "pattern": {"Regex": pattern}, "b':
         "Isolated makes pieces of the matches and of the texts between them, whichever of both are called matches",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache._free_overlap: `<` -> `<=` at 9 of "
+    "if first < taken:":
+        "with first equal to taken both slices of slots are empty, and to free none changes nothing",
+    "engines/mlx_lm/unbatched_generation.py, SpeculativeRequest._echo: `1` -> `2` at 33 of "
+    "pos = offsets(self.draft_caches, 1)[0]":
+        "the number of rows says how often an offset that all share is repeated; only the first one is read",
+    "engines/mlx_lm/generator.py, SegmentGenerator._begin_answers: `1` -> `2` at 27 of "
+    "self.step(batch, [row.take(1) for row in batch.rows])":
+        "the batch has only the rows whose single segment has a single token, and take returns no more than there are",
+    "engines/vllm/prefix_points.py, PrefixPoints._extend: condition True at 59 of todo += reversed("
+    "[longer for longer in one.below(block) if l":
+        "groups with windows or chunks have pieces at multiples of a block only; at other lengths the reach stays 0",
+    "engines/vllm/core/scheduler.py, Scheduler._waits_for_remote_kvs: returns None at 7 of return False, "
+    "line 2 of its kind":
+        "its only caller asks whether the result is true",
+    "engines/sglang/rules/schedule.py, chunk_share: `2` -> `1` at 31 of "
+    "for one in waiting if chunk >= 2 * page else ():":
+        "with a chunk of less than two pages the first request, of at least a page, ends the loop",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache.insert: assignment forgotten at 0 of "
+    "node.last_access_time = core.get_and_increase_time_counter()":
+        "this is the time of the root, which is never evicted; times are only compared with each other",
+    "engines/sglang/mem_cache/allocator.py, SWATokenToKVPoolAllocator._grow_mapping: condition True at 3 of "
+    "if need > known:":
+        "grown_size returns the known length then, and the table is copied as it is",
+    "engines/sglang/mem_cache/allocator.py, SWATokenToKVPoolAllocator._grow_mapping: `>` -> `>=` at 8 of "
+    "if need > known:":
+        "grown_size returns the known length then, and the table is copied as it is",
+    "engines/sglang/mem_cache/allocator.py, SWATokenToKVPoolAllocator._grow_mapping: `1` -> `2` at 26 of "
+    "need = int(slots.max()) + 1":
+        "the table only has a place more, which no slot has yet",
+    "engines/vllm/core/scheduler.py, Scheduler._waits_for_remote_kvs: returns None at 7 of return False":
+        "its only caller asks whether the result is true",
+    "engines/vllm/kv_offload/connector_scheduler.py, OffloadingConnectorScheduler._update_req_states: `or` -> `and` "
+    "at 34 of if not self.sliding_window_groups or not self.allocated_bloc":
+        "without groups with windows, or without taken blocks, no block is forgotten in the loop after it",
+    "engines/vllm/kv_offload/transfer_jobs.py, TransferJobs.offer: `>` -> `>=` at 7 of "
+    "if end > first and not self.groups[number].is_state:":
+        "with end equal to first there are no chunks from first to end",
+    "engines/vllm/prefix_points.py, PrefixPoints._flip: condition True at 3 of if longer.end - one.end == block:":
+        "a prefix that ends inside a block is never whole, so that its turn in the loop changes nothing",
+    "replay/replay.py, TraceReplay.step: condition True at 31 of "
+    "before = self.server.fork() if longer else self.server":
+        "the copy is only sent the longer drafts; without any it is not read, and a fork changes no server",
+    "engines/vllm/kv_offload/cpu_manager.py, CPUOffloadingManager.offer: condition True at 41 of "
+    "if learned := [key for key in missing if key not in access.s":
+        "without a chunk that is newly missing neither the policy nor the request learns anything",
+    "engines/vllm/kv_offload/cpu_manager.py, LRUCachePolicy.insert: `0` -> `1` at 33 of "
+    "self.ranks[key] = (self._next(), 0) if at is None else (self":
+        "the first entry is a new number, which no other rank has, so that the second one is never compared",
+    "engines/mlx_lm/caches/kv_cache.py, QuantizedKVCache._with_room: `0` -> `1` at 39 of "
+    "if self.offset + new <= columns(packed[0]):":
+        "codes, scales and biases of a packed buffer are created, grown and cut together, with as many columns each",
 }
 """Name of the fault -> proof."""

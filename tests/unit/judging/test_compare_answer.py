@@ -9,7 +9,7 @@ from cachesim.base.errors import Crash
 from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.inspection import RowsPart, StatePart, StoredObject
 from cachesim.judging import compare_answer as module
-from cachesim.judging.compare_answer import NO_PLACE, OTHER_TEXT, Judge
+from cachesim.judging.compare_answer import NO_PLACE, OTHER_TEXT, Judge, RequestVerdict
 from cachesim.judging.verdict import CORRECT, RUNGS, Verdict, worst
 from cachesim.judging.verdict_words import VerdictWord
 from cachesim.model import KVRows, make_model, parse
@@ -283,3 +283,9 @@ def test_without_a_model_there_is_no_cold_run():
     with pytest.raises(Crash, match="no cold run without a model"):
         judge.cold_runs  # noqa: B018
     assert Judge(model()).cold_runs.model.spec == model().spec
+
+
+def test_a_verdict_is_shown_with_what_differs_from_its_defaults():
+    shown = repr(RequestVerdict(CORRECT, CORRECT, is_refused=True))
+    assert shown.startswith("RequestVerdict(answer=Verdict(") and shown.endswith(", is_refused=True)")
+    assert "armed" not in shown and "window" not in shown

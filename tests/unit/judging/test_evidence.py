@@ -38,7 +38,8 @@ from cachesim.tools.rulebook import rules_report
 from cachesim.tools.rulebook.rules_report import rule_data, rule_report
 from cachesim.tools.run.diff_report import diff_data, diff_report
 from cachesim.tools.run.run_table import run_report
-from tests.unit.tools.run.made import why_report
+from tests.unit.tools.run.made import BROKEN, judgement, why_report
+from tests.unit.tools.run.made import run as made_run
 
 PROFILE, ENGINE = "llama_cpp@b10587", "llama_cpp"
 STALE = load(corpus_files()["llama-adjacent-checkpoint-recorded"])
@@ -236,3 +237,22 @@ def test_rules_without_grades_and_runs_without_a_failure_depend_on_nothing():
     assert predicted(broken) == [] == predicted(run_judged(from_line("A4"), PROFILE, "provenance"))
     broken.profile = "own@1"
     assert predicted(broken) == []
+
+
+def test_alternatives_of_the_rules_that_charges_and_answers_cite_are_tried_first(monkeypatch):
+    """Request 0 cites a rule, but nothing is wrong with it."""
+    wrong, charged = judgement(BROKEN, deciding="ANSWER"), judgement(charges=[(2, 9, "evicted", "CHARGE", 0)])
+    charged.answer.deciding = "CHARGED-ANSWER"
+    repetition = evidence._Rerun(made_run(judgement(deciding="RIGHT"), wrong, charged), None, {})
+    rules = ["OTHER", "RIGHT", "CHARGE", "MORE", "CHARGED-ANSWER", "ANSWER"]
+    monkeypatch.setattr(repetition, "_unseen", lambda: [(Outcome(rule, "case"), "other") for rule in rules])
+    for most, tried in ((2, ["CHARGE", "CHARGED-ANSWER"]), (9, ["CHARGE", "CHARGED-ANSWER", "ANSWER", "OTHER"])):
+        asked = []
+        changes = {"CHARGED-ANSWER": [(1, "verdict"), (0, "charge")], "OTHER": [(2, "charge"), (1, "verdict")]}
+        monkeypatch.setattr(repetition, "_changed",
+                            lambda one, other: asked.append(one.rule) or changes.get(one.rule, []))  # noqa: B023
+        found = repetition.dependences(most)
+        assert asked == tried, "the search ends when each has an outcome on which it depends"
+        assert [(one.request, one.what, one.rule, one.case, one.other) for one in found] == [
+            (0, "charge", "CHARGED-ANSWER", "case", "other"), (1, "verdict", "CHARGED-ANSWER", "case", "other"),
+            *[(2, "charge", "OTHER", "case", "other")] * (most > 3)]  # fmt: skip

@@ -205,3 +205,14 @@ def test_the_rule_of_a_failure_is_that_of_its_reuse_or_of_the_last_cause_with_on
 def test_a_restore_point_is_the_stored_object_of_its_kind_and_its_tokens_or_end(kind, n, tokens, start, same):
     stored = StoredObject("block", 0, (1, 2, 3, 4), 4, (), None)
     assert _is_point(RestorePoint((kind, 7), n, tokens, start, None, n, n), stored) is same
+
+
+@pytest.mark.parametrize(("sizes", "named"), [
+    ((9, 1, 10), []), ((9, 2, 10), [1]), ((3, 9, 1, 10), []), ((3, 9, 2, 10), [2]), ((20, 1, 1, 9), []), ((30,), []),
+])  # fmt: skip
+def test_the_name_of_a_request_is_added_only_if_the_last_causes_lack_it(sizes, named):
+    """The last eleven causes are shown: the first of them is the second or the only cause of its request."""
+    causes = [FailureStep(number, f"request {number}" if not i else f"act {i}")
+              for number, size in enumerate(sizes) for i in range(size)]  # fmt: skip
+    names = [FailureStep(number, f"request {number}") for number in named]
+    assert shown_causes(causes) == [causes[0], *names, *causes[1 - MOST :]]

@@ -13,10 +13,10 @@ from cachesim.engines.base import Answer, Request
 from cachesim.engines.inspection import RowsPart, StoredObject
 from cachesim.engines.registry import engine_of
 from cachesim.events import Launch, Log, Settled
-from cachesim.judging.compare_answer import ColdRunCache
+from cachesim.judging.compare_answer import ColdRunCache, RequestVerdict
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.judgement import SlotAtLaunch
-from cachesim.judging.judging_observer import NOTHING, JudgingObserver, _window, evaluated
+from cachesim.judging.judging_observer import NOTHING, AnswerObserver, JudgingObserver, _window, evaluated
 from cachesim.judging.verdict import CORRECT, Verdict
 from cachesim.judging.verdict_words import VerdictWord
 from cachesim.scenarios.corpus import corpus_files
@@ -212,3 +212,35 @@ def test_what_a_further_completion_evaluated_counts():
     """The second answer is sent back; its last token was never evaluated."""
     found = watched("A20>r4{n_cmpl=2 answers=s4}/A.s.B3", parallel=2).found[1]
     assert found.ledger.best == 23
+
+
+def test_the_ledger_compares_with_the_cold_runs_of_the_judge():
+    """It asks whether the cold run of a shorter point covers a longer one, instead of looking for another run."""
+    watch = watched("A9/A.B3")
+    assert watch.ledger.cold == watch.judge.cold_runs.covering and watch.ledger.covers == watch.judge.cold_runs.covers
+
+
+@pytest.mark.parametrize("make", [JudgingObserver, AnswerObserver])
+def test_the_prompt_and_the_forced_answer_of_each_step_are_announced_to_the_cold_runs(make, monkeypatch):
+    """A cold run for a part of it then covers all of it."""
+    expected = []
+    monkeypatch.setattr(ColdRunCache, "expect", lambda cache, tokens: expected.append(tokens))
+    watched("A9>r4/A.B3", make=make)
+    assert [len(tokens) for tokens in expected] == [13, 12] and expected[1][:9] == expected[0][:9]
+
+
+def test_a_launch_has_the_place_of_its_event():
+    watch = watched("A9/A.B3/C5", parallel=2)
+    launches = [(one.place, one.slot) for one in watch.launches]
+    assert [one.request for one in watch.launches] == [0, 1, 2]
+    assert launches == [(place, event.slot) for place, event in enumerate(watch.server.log.events)
+                        if isinstance(event, Launch)]  # fmt: skip
+
+
+def test_a_request_that_never_had_a_slot_has_no_checkpoints():
+    """The last slot has one."""
+    watch = watched("A90>4", "GA", parallel=1)
+    assert (watch.found[0].checkpoints, watch.found[0].spans) == ([86], [(85, 85)])
+    watch._store(1, Request((1, 2)), Answer(1), RequestVerdict(CORRECT, CORRECT), NOTHING, None)
+    found = watch.found[1]
+    assert (found.checkpoints, found.spans, found.draft, found.slot_tokens) == ([], [], None, None)

@@ -239,3 +239,13 @@ def test_rules_of_a_single_change_name_it(fields: tuple[str, ...], source: str) 
     found, _ = search(lambda rules: seen(all(getattr(rules, field) is getattr(new, field) for field in fields)),
                       profile="ik_llama@2020")  # fmt: skip
     assert ({one.field for one in found.together}, found.source) == ({*fields}, source)
+
+
+@pytest.mark.parametrize(("what", "cache_n", "much"), [
+    (FailureKind.LOSS, 6, False), (FailureKind.LOSS, 7, True), (FailureKind.FAULT, 0, True),
+])  # fmt: skip
+def test_half_of_what_the_request_lost_is_much(what: FailureKind, cache_n: int, much: bool) -> None:
+    """It reused four tokens, and lost six."""
+    search = object.__new__(module._Search)
+    search.what, search.number, search.was, search.lost = what, 1, [seen(cache_n=0), seen(cache_n=4)], 6
+    assert search._much(cache_n) is much

@@ -203,3 +203,52 @@ def test_a_rule_set_that_answered_otherwise_is_asked_no_more(others: tuple[bool,
     runs, ran = runs_of(lambda rules: (rules.ckpt_on(2, True, 0), *[getattr(rules, FIELD)((), 3) for _ in "ab"]), *sets)
     runs.result(BASE)
     assert (len(calls), ran) == (asked, [BASE.name])
+
+
+def test_rule_sets_with_another_number_that_the_latest_run_read_are_not_followed():
+    number, unread, rule_alone, equal = (
+        named("number", min_step=BASE.min_step + 1), named("unread", ctx_pad=BASE.ctx_pad + 1),
+        named("rule", **{FIELD: alike_below_ten}), named("equal", min_step=int(str(BASE.min_step))))
+    runs, _ = runs_of(lambda rules: (rules.min_step, getattr(rules, FIELD)((), 3)), number, unread, rule_alone, equal)
+    every = ["llama_cpp@number", "llama_cpp@unread", "llama_cpp@rule", "llama_cpp@equal"]
+    assert [one.name for one in runs._candidates(BASE)] == [BASE.name, *every], "nothing was run yet"
+    runs.result(BASE)
+    assert [one.name for one in runs._candidates(BASE)] == every[1:]
+    assert [one.name for one in runs._candidates(number)] == every[:1]
+
+
+def test_an_equal_value_shares_a_run_though_it_is_another_object():
+    rules = rules_of("ik_llama@main").changed({"unset": {"cell": 7}})
+    equal = rules.changed({"name": "ik_llama@equal", "unset": {"cell": 7}})
+    assert equal.unset is not rules.unset
+    runs = SharedRuns(lambda rules: rules.unset, [rules, equal])
+    assert runs.result(rules) == runs.result(equal) == {"cell": 7} and len(runs.made) == 1
+
+
+@pytest.mark.parametrize(("read_first", "differs", "asked"), [
+    (True, True, 1), (True, False, 3), (False, True, 3),        # a number that nothing reads does not matter
+])  # fmt: skip
+def test_the_rules_of_a_set_with_another_number_are_asked_until_the_number_is_read(read_first, differs, asked):
+    """The rule of the run itself is asked once."""
+    calls: list[str] = []
+
+    def counting(name: str) -> Any:
+        @rule(f"TEST-SHARED.{name}", Role.DROP, "counts its calls, and answers like the released rule")
+        def counted(*args: Any) -> Decision:
+            calls.append(name)
+            answer: Decision = getattr(BASE, FIELD)(*args)
+            return answer
+
+        return counted
+
+    own = BASE.changed({FIELD: counting("OWN")})
+    sets = [own.changed({"name": f"llama_cpp@{name}", FIELD: counting(name), **({"min_step": 999} if differs else {})})
+            for name in ("FIRST", "SECOND")]  # fmt: skip
+    same = own.changed({"name": "llama_cpp@same", "ctx_pad": BASE.ctx_pad + 1})
+
+    def run(rules):
+        return (rules.min_step if read_first else 0), getattr(rules, FIELD)((), 3)
+
+    runs = SharedRuns(run, [own, *sets, same])
+    runs.result(own)
+    assert len(calls) == asked and calls.count("OWN") == 1

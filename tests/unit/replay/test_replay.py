@@ -13,7 +13,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.base import Answer
 from cachesim.engines.registry import profiles
 from cachesim.engines.shared.slot_events import NeedOne, PcBegin
-from cachesim.events import Compared, Decoded, Launch, SeqRm
+from cachesim.events import Compared, Decoded, Launch, Log, SeqRm
 from cachesim.replay.recorded_answers import compare_answer, fields_not_compared
 from cachesim.replay.recorded_requests import LENGTHS
 from cachesim.replay.recorded_trace import TraceMember, TraceStep, read_trace
@@ -418,3 +418,68 @@ def test_a_step_is_repeated_with_every_supposed_length_of_its_drafts():
     assert [[member.request for member in step.members] for step in found] == [
         ["a", f"b{n}"] for n in range(len(LENGTHS))]  # fmt: skip
     assert {(step.number, len(step.events)) for step in found} == {(3, 3)}
+
+
+@pytest.mark.parametrize("events", [
+    [], [{"ev": "launch", "slot": 0}], [{"ev": "need_one"}, {"ev": "launch", "task": 0}],
+])  # fmt: skip
+def test_a_server_that_slept_is_recognised_with_the_tasks_of_the_step(monkeypatch, events):
+    """The numbers of tasks are compared only if the recording has them, in this step."""
+    run, seen = TraceReplay(recorded(can_sleep=True), "none", None, None), []
+    monkeypatch.setattr("cachesim.replay.replay.wake_if_slept", lambda server, *_: seen.append(run.tasks) or server)
+    for step in (recorded().steps[0], replace(recorded().steps[1], events=events), recorded().steps[2]):
+        run.step(ReplayResult(run.trace), step)
+    has_tasks = any("task" in event for event in events)
+    assert seen == [False, has_tasks, False]
+
+
+@pytest.mark.parametrize(("has_died", "others", "place"), [
+    (False, [], None), (False, [(LINES, False)], None), (False, [(LINES[:2], False), (LINES[:1], False)], 1),
+    (False, [(LINES[:1], False), (LINES, False), (LINES[:2], False)], 1),
+    (False, [(LINES[:1], True), (LINES[:2], False)], 2), (False, [(LINES[:1], True)], None),
+    (True, [(LINES[:1], True), (LINES[:2], False)], 1),
+])  # fmt: skip
+def test_the_first_event_that_longer_drafts_would_change(monkeypatch, has_died, others, place):
+    """A longer draft with which the process ends is impossible, unless the recorded process ended, too."""
+    run, places, asked = TraceReplay(recorded(), "none", None, None), [], []
+    step = replace(recorded().steps[0], died=has_died)
+    monkeypatch.setattr("cachesim.replay.replay._with_longer_drafts", lambda step: [*range(len(others))])
+    results = {n: SimpleNamespace(server=SimpleNamespace(lines=lines), answers={0: SimpleNamespace(died=died)})
+               for n, (lines, died) in enumerate(others)}  # fmt: skip
+    before = SimpleNamespace(fork=lambda: "copy")
+    own = SimpleNamespace(lines=LINES, fork=lambda: before, log=Log())
+
+    def send(server, sent, theirs, on_answer):
+        asked.append((server, sent))
+        return SimpleNamespace(server=own, answers_checked=[], untried=3) if sent is step else results[sent]
+
+    run.server, run._send, run._fields = own, send, lambda *_: None
+    run._records = lambda server, first: server.lines
+    run._count = lambda out, step, ours, wrong, untried, depends: places.append((ours, untried, depends()))
+    run.step(ReplayResult(run.trace), step)
+    assert places == [(LINES, 3, place)]
+    assert asked == [(own, step), *(("copy", n) for n in range(len(others)))]
+
+
+@pytest.mark.parametrize(("has_check", "undecided", "checked", "verdicts", "broken"), [
+    (True, False, [(True, False)], {0: True}, []), (True, False, [(True, True)], {0: False}, []),
+    (True, False, [(True, False), (False, True)], {0: True}, [0]),
+    (True, False, [(True, False), (False, False)], {0: False}, [0]),
+    (True, False, [(False, False), (True, False)], {0: False}, [0]),
+    (True, False, [(None, False), (True, False)], {0: False}, []), (True, False, [None, (True, False)], {0: True}, []),
+    (True, False, [], {0: True}, []), (True, True, [(True, False)], {}, []), (False, False, [(True, False)], {}, []),
+    (False, True, [(False, False)], {}, []),
+])  # fmt: skip
+def test_a_step_agrees_if_each_verdict_is_the_recorded_one(has_check, undecided, checked, verdicts, broken):
+    """Of each answer: whether it equals a cold run's, and whether the recording calls it inexact."""
+    run = TraceReplay(recorded(), "none", None, (lambda *_: None) if has_check else None)
+    out = ReplayResult(run.trace)
+    run._send = lambda *_: SimpleNamespace(server=run.server, answers_checked=checked, untried=0)
+    run._fields = lambda *_: None
+
+    def count(out, *_):
+        out.steps_undecided += undecided
+
+    run._count = count
+    run.step(out, recorded().steps[0])
+    assert (out.verdicts, out.broken, run.verdicts_agree) == (verdicts, broken, sum(verdicts.values()))

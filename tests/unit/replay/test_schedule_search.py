@@ -286,3 +286,10 @@ def test_a_request_without_a_slot_arrives_only_where_the_log_shows_a_choice(thei
     assert (attempt.waiting, attempt.passing) == ([0], [1])
     assert attempt._arrive(must=True) is True and list(attempt.given) == [0]
     assert attempt.chosen == [ChosenOption(0, coming)]
+
+
+def test_an_attempt_begins_with_nothing_met():
+    attempt = tried([TraceMember(B, {})])
+    assert (attempt.met, attempt.apart, attempt.still, attempt.rounds, attempt.work) == (0, False, False, 0, 0)
+    assert (attempt.done, attempt.given, attempt.chosen, attempt.answers_checked) == ({}, {}, [], [])
+    assert attempt.agrees, "no event is recorded"

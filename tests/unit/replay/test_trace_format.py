@@ -158,3 +158,8 @@ def test_a_header_has_all_its_keys_and_no_others(header, classes):
     assert str(bad.value) == "t.json: unknown key 'stps' (did you mean 'steps'?)"
     with pytest.raises(BadInput):
         check_trace(header, "t.json", not classes)
+
+
+@pytest.mark.parametrize("value", [5, None, ["a"], {"a": 1}, True, b"a"])
+def test_a_name_of_a_file_is_a_text(value):
+    assert refused(file_name, value)

@@ -98,6 +98,12 @@ def test_a_repair_comes_after_what_it_mends():
     assert found and "repairs" in found[-1] and "repairs" not in found[0]
 
 
+def test_many_topics_do_not_hide_a_symptom():
+    text = "gibberish with a hybrid window model, thinking, tools, date, draft, batch, edited, agents, files"
+    assert {one.symptom for one in matching(text, CORPUS)} == {"wrong-answer"}
+    assert {one.symptom for one in matching(text.replace("gibberish", "crash"), CORPUS)} == {"crash"}
+
+
 def test_words_of_titles_find_scenarios_where_no_symptom_is_meant():
     scenario_search._title_of.cache_clear()
     assert [one.id for one in matching("rerankers", CORPUS)] == ["llama-28876-reranker-exceeds-ubatch"]

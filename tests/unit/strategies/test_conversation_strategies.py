@@ -283,3 +283,10 @@ def test_short_words_are_as_likely_as_all_others():
     """A prompt of a word of at most 4 tokens is found within a few examples, though words may have 200."""
     assert len(smallest(requests(words=1, max_words=1, max_length=200), lambda drawn: 2 <= len(drawn.prompt) <= 4,
                         40).prompt) == 2  # fmt: skip
+
+
+@settings(FIXED, max_examples=12)
+@given(conversations(server("vllm", "A"), max_requests=2, max_prompt=5))
+def test_a_conversation_for_a_server_keeps_its_bounds(drawn):
+    assert len(drawn.tree.steps) <= 2
+    assert all(len(one.prompt) <= 5 for one in drawn.requests)

@@ -75,9 +75,9 @@ def test_only_what_stays_is_in_the_line(parts, line, pieces):
 
 
 def test_marks_go_all_together():
-    line = "S4.|A5/S.|B5"
-    assert _without_parts(parse(line), (1, 1, 1, 1, 1, 1), ExtraParts((), (), (1,)))[0] == parse(line)
-    assert "|" not in str(_without_parts(parse(line), (1, 1, 1, 1, 1, 1), ExtraParts((), (), (0,)))[0])
+    line, parts = parse("S4.|A5/S.|B5"), (1, 1, 1, 1)
+    assert _without_parts(line, parts, ExtraParts((), (), (1,))) == (line, parts)
+    assert _without_parts(line, parts, ExtraParts((), (), (0,))) == (parse("S4.A5/S.B5"), parts)
 
 
 class Numbers:

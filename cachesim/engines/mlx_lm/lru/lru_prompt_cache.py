@@ -115,10 +115,6 @@ class LRUPromptCache:
         return {kind: {"n_sequences": len(queue), "n_bytes": self._n_bytes[kind]}
                 for kind, queue in self._queues.items()}
 
-    def search(self, model: Any, tokens: Sequence[int]) -> SearchResult:
-        """Return the stored keys along a query; changes nothing."""
-        return self._trie.search(model, tuple(tokens))
-
     def fetch_nearest_cache(self, model: Any, tokens: Sequence[int]) -> FetchResult:
         """Return the entry nearest to the query, by the version's rules. Raise KeyError where the original does."""
         query, rules = tuple(tokens), self.rules

@@ -181,12 +181,9 @@ def _walk(root: Node[T], key: Tokens) -> TrieWalk[T]:
 def shortest(node: Node[Any]) -> Tokens:
     """Return the shortest token path from this node to an entry. Between equal lengths the branch that was added last
     wins, depth first."""
-    best: list[Tokens] | None = None
-    fewest = 0
-    for length, way in _entries(node):
-        if best is None or length < fewest:
-            best, fewest = way, length
-    return tuple(token for part in best or () for token in part)
+    none: tuple[int, list[Tokens]] = 0, []
+    _, best = min(_entries(node), key=lambda found: found[0], default=none)
+    return tuple(token for part in best for token in part)
 
 
 def _entries(node: Node[Any]) -> Iterator[tuple[int, list[Tokens]]]:

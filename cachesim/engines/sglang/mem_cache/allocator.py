@@ -111,7 +111,7 @@ class SWATokenToKVPoolAllocator:
         slots = self.full_attn_allocator.alloc_extend(last_loc, prefix_len, seq_len)
         if len(slots):
             self._grow_mapping(slots)
-            last_swa_loc = int(self.full_to_swa_index_mapping[last_loc]) if last_loc > 0 else last_loc
+            last_swa_loc = int(self.full_to_swa_index_mapping[last_loc])
             swa_slots = self.swa_attn_allocator.alloc_extend(last_swa_loc, prefix_len, seq_len)
             self.full_to_swa_index_mapping[slots] = swa_slots
         return slots
@@ -152,9 +152,8 @@ class SWATokenToKVPoolAllocator:
         heads = mapping[slots[::page]]
         self.swa_attn_allocator.free_page_ids((heads[heads > 0] // page).tolist())
         mapping[slots] = 0
-        if len(slots) % page:
-            last = int(slots[-1])
-            mapping[last : last // page * page + page] = 0
+        last = int(slots[-1])
+        mapping[last : last // page * page + page] = 0
 
     def set_full_to_swa_mapping(self, kept: Slots, fresh: Slots) -> Slots:
         """Pair the ``kept`` slots with the window slots of the ``fresh`` slots; return the window slots."""

@@ -179,8 +179,7 @@ class UnifiedRadixCache:
             is_equal = is_held and child.end <= params.limit
             same = len(child.key) if is_equal else _match_len(child, params.key, at, params.limit, page)
             node = child if same == len(child.key) else core.split_node(child, same)
-            if node.priority < params.priority:
-                node.priority = params.priority
+            node.priority = max(node.priority, params.priority)
             if node.value[FULL] is None:
                 core.unevict_node_on_insert(node, params.value[at : at + same].copy())
                 self._recover_after_unevict(node, at, params)

@@ -226,3 +226,16 @@ def test_bytes_of_caches_in_use_are_their_declared_sizes():
     each = [srv.core.cache.active_bytes([one]) for one in layers]
     assert each == [declared(one, srv.core.cache.weights) for one in layers] and min(each) > 0
     assert srv.core.cache.active_bytes([[], *layers, []]) == sum(each) and srv.core.cache.active_bytes([[]]) == 0
+
+
+def test_an_idle_server_keeps_its_generator_until_it_drains():
+    srv = server()
+    burst(srv, text(1, 2, 3))
+    generator = srv.core.generator
+    srv.update()
+    assert generator is not None and srv.core.generator is generator
+    srv.core.is_draining = True
+    srv.update()
+    assert (srv.core.generator, srv.core.is_draining) == (None, False)
+    srv.update()
+    assert (srv.core.generator, srv.core.is_draining) == (None, False)

@@ -128,3 +128,8 @@ def test_a_row_is_busy_until_its_request_ends_and_its_caches_end_with_its_tokens
     row.left = []
     burst(srv)
     assert [*srv.inspection.occupied_slots()] == []
+
+
+def test_a_row_without_tokens_resumes_at_the_beginning():
+    srv = server("0.32.2", "AAAA")
+    assert content(srv.core, "slot", 0, (), new_caches(srv.core)).resume == 0

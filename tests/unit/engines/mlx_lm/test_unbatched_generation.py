@@ -115,3 +115,11 @@ def test_a_client_that_hangs_up_in_the_middle_of_a_round():
     srv = drafting()
     (answer,) = burst(srv, text(*P, n=9, draft_else=3, cancel_at=7))
     assert answer.cancelled and answer.tokens == [1000, 1001] and offsets(srv) == {8: 8}
+
+
+@pytest.mark.parametrize(("accepted", "total"), [(1, 4), (2, 6), (3, 6)])
+def test_accepted_drafts_are_the_tokens_that_the_target_samples(accepted, total):
+    srv, plain = drafting(), server(model="AAAA")
+    (drafted,), (alone,) = (burst(one, text(*P, n=8, draft_else=accepted)) for one in (srv, plain))
+    assert drafted.tokens == alone.tokens == [*range(1000, 1008)] and drafted.draft_n_accepted == total
+    assert [said.digest for said in drafted.outputs] == [said.digest for said in alone.outputs[:8]]

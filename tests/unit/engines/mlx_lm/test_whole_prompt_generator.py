@@ -113,3 +113,18 @@ def test_rows_of_several_groups_answer_as_if_alone(model):
     for request, answer in zip(texts, burst(together, *texts), strict=True):
         (own,) = burst(alone, request)
         assert [said.digest for said in own.outputs] == [said.digest for said in answer.outputs]
+
+
+def test_a_group_knows_the_most_tokens_that_a_layer_of_each_row_holds():
+    """States have no length."""
+    srv, asked = server("0.31.1", prompt_concurrency=2), []
+    burst(srv, text(*range(1, 9), n=1))
+    srv.submit(text(*range(1, 9), 1000, 50, 51, n=1))
+    srv.submit(text(*range(60, 65), n=1))
+    srv.take_tasks()
+    generator = srv.core.generator
+    fresh = generator.fresh
+    generator.fresh = lambda empty, sizes: asked.append((empty, sizes)) or fresh(empty, sizes)
+    while srv.working:
+        srv.iterate()
+    assert asked == [([True, False], [0, 9])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base.errors import Crash
 from cachesim.engines.base import Request
 from cachesim.engines.inspection import ExceededLimit, TokenPrefix
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import SWA
@@ -42,7 +43,7 @@ def test_a_node_has_its_rows_and_a_state_that_after_its_end(name, monkeypatch):
         kind, owner, _ = key
         node = core.nodes_by_id[owner]
         stored = inspection.stored(key)
-        assert (stored.kind, stored.owner, stored.resume) == (kind, owner, node.end)
+        assert (stored.kind, stored.owner, stored.resume, stored.length) == (kind, owner, node.end, node.end)
         assert (inspection.content(key).rows == ()) is (kind == "state")
         if kind == "state":
             assert found(stored) == ([], (node.end - 1, states)) and len(stored.tokens) == node.end
@@ -53,6 +54,7 @@ def test_a_node_has_its_rows_and_a_state_that_after_its_end(name, monkeypatch):
         positions = [*range(node.start, node.end)]
         rows = [(0, positions, full), *([(0, positions, window)] if has_window else [])]
         assert found(stored) == (rows, None) and stored.start == node.start
+        assert stored.tokens is node.text or (not node.start and stored.tokens == node.text[: node.end])
         assert compare_stored(stored, cold(srv.model, stored.tokens, logits_at=())) == CORRECT
     assert inspection.kept() and inspection.checkpoints(0) == sorted(ends)
     assert (inspection.occupied_slots(), inspection.exceeded_limits()) == ([], [])
@@ -92,3 +94,33 @@ def test_more_running_requests_than_allowed_are_an_excess():
     for most, wanted in ((2, []), (1, [ExceededLimit("requests at work", 2, 1)])):
         srv.scheduler.max_running_requests = most
         assert srv.inspection.exceeded_limits() == wanted
+
+
+@pytest.mark.parametrize("model", ["A", "W8 A", "GA"])
+def test_slots_and_states_of_requests_in_progress_are_in_use(model):
+    srv = conversations.server(model, disable_overlap_schedule=True)
+    for prompt in (P[:30], Q):
+        srv.submit(Request(prompt, 9))
+    for _ in range(6):
+        srv.iterate()
+        srv.inspection.check()
+    kv = srv.slots[0].kv
+    assert kv.cache_protected_len < kv.kv_allocated_len
+    kv.kv_allocated_len -= 1
+    with pytest.raises(Crash, match="pages are free or in use"):
+        srv.inspection.check()
+    kv.kv_allocated_len += 1
+    srv.inspection.check()
+    if model == "GA":
+        kv.mamba_pool_idx = None
+        with pytest.raises(Crash, match="slots of states are free or in use"):
+            srv.inspection.check()
+
+
+def test_the_parents_of_nodes_are_shown():
+    srv = conversations.window()
+    nodes = [*srv.scheduler.tree_cache.tree_core.nodes()]
+    cells = srv.cache_cells.nodes()
+    assert [(cell.id, cell.parent, cell.start, cell.end) for cell in cells] == [
+        (node.id, node.parent.id, node.start, node.end) for node in nodes]  # fmt: skip
+    assert {0} < {cell.parent for cell in cells}

@@ -7,7 +7,7 @@ import pytest
 from cachesim.base.errors import BadInput, NotInBuild
 from cachesim.engines.base import Request
 from cachesim.engines.registry import ENGINES
-from cachesim.engines.sglang.flags import Options, options
+from cachesim.engines.sglang.flags import Options, options, window_slots
 from cachesim.engines.sglang.pool_sizes import (
     GIB,
     PoolSizes,
@@ -174,3 +174,12 @@ def test_a_resend_reuses_the_states_that_the_release_tracks():
     for profile, hit in (("sglang@0.5.23", 384), ("sglang@0.5.9", 0)):
         server = ENGINES["sglang"].start(profile, "GGGA", {"real_model": "qwen3-next"}, "none")
         assert [server.complete(Request(tuple(range(400)), 1)).cache_n for _ in range(2)] == [0, hit]
+
+
+@pytest.mark.parametrize(("given", "slots"), [
+    ({"swa_tokens": 30, "page_size": 4}, 28), ({"swa_tokens": 30}, 30), ({"swa_tokens": 32, "page_size": 16}, 32),
+    ({"max_total_tokens": 50, "swa_full_tokens_ratio": 0.5, "page_size": 4}, 24),
+    ({"max_total_tokens": 50, "swa_full_tokens_ratio": 0.5, "swa_tokens": 9}, 9),
+])  # fmt: skip
+def test_windows_have_whole_pages_of_slots(given, slots):
+    assert window_slots(options(given)) == slots

@@ -3,6 +3,7 @@
 import pytest
 
 from cachesim.engines.sglang import recordings
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import MAMBA
 from cachesim.engines.sglang.recordings import CLASSES
 
 CONFIG = {"kind": "full_swa_mamba", "page_size": 4, "window": 6, "tokens": 188, "swa_tokens": 128, "states": 24,
@@ -38,3 +39,21 @@ def test_marks_of_wrong_reads():
 @pytest.mark.parametrize("kind", ["full", "full_swa"])
 def test_a_model_has_the_layers_of_its_kind(kind):
     assert recordings.setup({"kind": kind, "window": 8})[0] == {"full": "A", "full_swa": "W8 A"}[kind]
+
+
+def test_the_tree_of_a_recording_shows_parents_parts_locks_and_states(engine):
+    model, flags = recordings.setup({**CONFIG, "kind": "full_mamba", "chunked_prefill_size": 8, "page_size": 1,
+                                     "strategy": "no_buffer", "eviction_policy": "lru"})  # fmt: skip
+    server = engine.start("sglang@0.5.23-recorded", model, flags, "none")
+    requests = {"0": {"prompt": [*range(12)], "answer": [1]}, "1": {"prompt": [*range(8), 40, 41], "answer": [1]}}
+    play = CLASSES.play(server, {"requests": requests})
+    for number in requests:
+        play({"op": "add", "req": number})
+        while server.working:
+            play({"op": "prefill"})
+    assert play({"op": "final"}).fields == {
+        "tree": [[1, 0, 0, 8, "FM", [0, 0], 8], [2, 1, 8, 12, "FM", [0, 0], 12], [3, 1, 8, 10, "FM", [0, 0], 10]],
+        "sizes": {"full": [174, 14, 0], "mamba": [21, 3, 0]}}
+    core = server.scheduler.tree_cache.tree_core
+    core.evict_component(core.nodes_by_id[1], MAMBA, "")
+    assert play({"op": "final"}).fields["tree"][0] == [1, 0, 0, 8, "F", [0, 0]]

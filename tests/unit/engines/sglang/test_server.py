@@ -7,6 +7,7 @@ from cachesim.engines.base import BEFORE_A_SLOT, Request
 from cachesim.engines.sglang.events import SchedulerStep
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, SWA
 from cachesim.engines.sglang.rules.schedule import CLIP
+from cachesim.engines.shared.request_queue import key_of
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.from_notation import from_line
 
@@ -297,3 +298,15 @@ def test_slru_does_not_exist_in_0_5_9():
     case = from_line("A5", profiles=("sglang@0.5.9",), server={"radix_eviction_policy": "slru"})
     with pytest.raises(NotInBuild, match=r"slru does not exist in sglang@0\.5\.9"):
         run_judged(case, "sglang@0.5.9", "provenance")
+
+
+@pytest.mark.parametrize(("extra", "names", "priority"), [
+    ({}, ("", ""), 0), ({"extra_key": "x"}, ("x", ""), 0), ({"cache_salt": "y"}, ("", "y"), 0),
+    ({"extra_key": "x", "cache_salt": "y", "priority": 3}, ("x", "y"), 3),
+])  # fmt: skip
+def test_a_received_request_has_its_name_space_and_its_priority(engine, extra, names, priority):
+    server = start(engine)
+    server.submit(Request((1, 2, 3), 1, extra=extra))
+    server.take_tasks()
+    [req] = server.slots
+    assert (req.rid, req.extra_key, req.key, req.priority) == (0, names, key_of(*names), priority)

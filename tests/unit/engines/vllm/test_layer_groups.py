@@ -31,6 +31,8 @@ def test_layers_of_a_kind_with_other_sizes_have_groups_of_their_own_beside_anoth
     model = real_model("gpt-oss-20b")
     other = model.full[0]._replace(key=1)
     assert groups_of(model._replace(layers=(*model.layers, other))) == (13, 12, 0, 1)
+    alike = model.full[0]._replace(kind="I")
+    assert groups_of(model._replace(layers=(*model.layers, alike))) == (1, 1, 0, 13)
     dense = real_model("llama-3")
     assert groups_of(dense._replace(layers=(*dense.layers, other))) == (1, 0, 0, 33)
 

@@ -168,3 +168,13 @@ def test_an_unknown_type_of_states_in_a_configuration_is_refused():
     model = real_model("qwen3.5-4b")._replace(state_type="int3")
     with pytest.raises(BadInput, match=r"unknown type of states 'int3' \(bfloat16, float16, float32\)"):
         state_bytes(model.states[0], model, options({}))
+
+
+@pytest.mark.parametrize(("given", "own", "numbers"), [
+    ({}, "", 2), ({}, "fp8", 1), ({}, "bfloat16", 2), ({"kv_cache_dtype": "fp8"}, "bfloat16", 1),
+    ({"kv_cache_dtype": "bfloat16"}, "fp8", 2), ({"tensor_parallel_size": 2}, "fp8", 0.5),
+])  # fmt: skip
+def test_a_row_has_the_type_of_the_flag_or_that_of_the_model(given, own, numbers):
+    layer = real_model("llama-3").full[0]
+    assert row_bytes(layer, options(given), own) == (layer.key + layer.value) * numbers
+    assert row_bytes(layer._replace(kv_heads=0), options(given), own) == (layer.key + layer.value) * max(1, numbers)

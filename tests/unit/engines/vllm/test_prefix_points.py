@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.vllm.prefix_points import ALL, CHUNK, STATE, WINDOW, GroupPieces, PrefixPoints, UnitChain
+from cachesim.engines.vllm.prefix_points import (
+    ALL,
+    CHUNK,
+    STATE,
+    WINDOW,
+    GroupPieces,
+    Prefix,
+    PrefixPoints,
+    UnitChain,
+)
 from cachesim.events import Gained, Log, Lost
 
 TEXT = tuple(range(100, 124))
@@ -185,3 +194,59 @@ def test_a_restore_point_begins_after_the_longest_one_before_it():
     found = [event.point for event in known.log.events if isinstance(event, Gained)]
     assert [(point.n, point.start, point.tokens, point.after, point.lo, point.hi) for point in found] == [
         (12, 0, TEXT[:12], None, 12, 12), (4, 0, TEXT[:4], None, 4, 4), (8, 4, TEXT[4:8], ("block", -1, 0), 8, 8)]
+
+
+def below(prefix, tokens=4):
+    return [longer.number for longer in prefix.below(tokens)]
+
+
+@pytest.mark.parametrize(("gone", "left"), [
+    ((1,), [3, 2]), ((2,), [3, 1]), ((3,), [2, 1]), ((2, 1), [3]), ((2, 3), [1]), ((3, 2), [1]), ((1, 2), [3]),
+    ((2, 1, 3), []),
+])  # fmt: skip
+def test_a_prefix_that_leaves_joins_its_neighbours(gone, left):
+    root = Prefix(0, 4, TEXT[:4], None, None)
+    longer = {number: Prefix(number, 8, TEXT[4:8], root, None) for number in (1, 2, 3)}
+    for one in longer.values():
+        one.link()
+    for number in gone:
+        longer[number].unlink()
+    assert below(root) == left
+    again = Prefix(9, 8, TEXT[4:8], root, None)
+    again.link()
+    assert below(root) == [9, *left]
+
+
+def test_longer_prefixes_are_those_within_so_many_tokens():
+    nodes = [Prefix(0, 4, TEXT[:4], None, None)]
+    for number in range(1, 4):
+        nodes.append(Prefix(number, 4 * number + 4, TEXT[:4], nodes[-1], None))
+        nodes[-1].link()
+    assert [below(nodes[0], tokens) for tokens in (3, 4, 8, 11, 12, 99)] == [[], [1], [1, 2], [1, 2], [1, 2, 3],
+                                                                                [1, 2, 3]]
+    assert [nodes[3].back(tokens) for tokens in (0, 1, 4, 5, 12, 13, 16)] == [
+        nodes[3], nodes[2], nodes[2], nodes[1], nodes[0], None, None]
+
+
+def test_prefixes_of_which_nothing_is_kept_are_forgotten_from_the_end():
+    known = points(GroupPieces(ALL, 4))
+    for end in (4, 8, 12):
+        gain(known, 0, end)
+    known.gone(0, 1, "evicted", "R")
+    known.gone(0, 0, "evicted", "R")
+    assert sorted(known.known) == [0, 1, 2], "a longer prefix has a piece"
+    known.gone(0, 2, "evicted", "R")
+    assert known.known == {}
+
+
+@pytest.mark.parametrize("pieces", [GroupPieces(ALL, 4), GroupPieces(WINDOW, 4, 9), GroupPieces(CHUNK, 4, 16)])
+@pytest.mark.parametrize("without", [1, 2, 3])
+def test_a_branch_without_a_piece_does_not_hide_the_others(pieces, without):
+    """One of three branches has a state but no rows."""
+    known = points(GroupPieces(STATE, 4), pieces)
+    for name in (1, 2, 3):
+        for group in (0,) if name == without else (0, 1):
+            known.gained(group, UnitChain([0, name], 4, TEXT[:8], None), 2)
+    assert lengths(known) == []
+    gain(known, 1, 4)
+    assert sorted(key[2] for key in known.kept()) == sorted({1, 2, 3} - {without})

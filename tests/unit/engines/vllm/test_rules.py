@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.engines.rule import Source
 from cachesim.engines.vllm.rules import blocks, schedule
 from cachesim.engines.vllm.rules.blocks import (
     DENSE,
@@ -15,6 +16,7 @@ from cachesim.engines.vllm.rules.blocks import (
     PublishableBlocks,
 )
 from cachesim.engines.vllm.rules.schedule import ChunkSplit, Drafter, DraftPadding, Speculation, WaitingQueue
+from cachesim.engines.vllm.rules.sources import file
 
 NEED = BlockNeed(tokens=33, block=8, held=0, hit=0, idle=0, skipped=0, first=True, partial=False, cap=0)
 MASK = PublicationMask(first=0, last=6, block=8, align=16, interval=0, ends=(31,), window=16, drop=False)
@@ -176,6 +178,7 @@ def test_what_drafts_need(ask, value):
     ({"start": 3}, 13, 5, 16), ({"start": 8, "end": 40, "inside": F}, 24, 24, 24),
     ({"start": 8, "end": 40, "inside": F, "last": 8}, 28, 28, 32), ({"start": 3, "end": 40, "inside": F}, 5, 5, 29),
     ({"start": 32, "end": 40, "inside": F}, 4, 4, 8), ({"start": 32, "end": 40, "inside": F, "tail": 40}, 8, 8, 8),
+    ({"start": 40, "end": 51, "last": 64}, 11, 11, 11), ({"start": 39, "end": 51, "last": 64}, 12, 1, 8),
     ({"junction": 16, "end": 20}, 16, 16, 16), ({"start": 16, "junction": 16, "end": 32}, 16, 16, 16),
 ])  # fmt: skip
 def test_chunks_of_requests_with_states(change, whole, in_block, alone):
@@ -183,3 +186,9 @@ def test_chunks_of_requests_with_states(change, whole, in_block, alone):
     found = schedule.split_states(ask), schedule.split_in_block(ask), schedule.split_alone(ask)
     assert [one.value for one in found] == [whole, in_block, alone]
     assert found[0].because["end"] == ask.start + whole
+
+
+def test_a_rule_names_its_file_its_release_and_its_number_in_the_specification():
+    source = file("vllm/x.py")
+    assert source("f", spec="V-1") == Source("vllm-project/vllm", "vllm/x.py", "f", "0.33.0", note="specification V-1")
+    assert source("f", "0.32.0") == Source("vllm-project/vllm", "vllm/x.py", "f", "0.32.0", note="")

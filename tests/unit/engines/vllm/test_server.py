@@ -219,3 +219,31 @@ def test_drafts_with_a_state_for_every_block_are_not_computed(model, mode, draft
         return
     with pytest.raises(BadInput, match="states of drafts with mamba_cache_mode all"):
         ENGINE.start("vllm@0.31.0", model, options, "provenance")
+
+
+@pytest.mark.parametrize(("overlaps", "in_flight"), [(True, 1), (False, 0)])
+def test_a_step_without_tokens_stays_in_flight_while_a_load_is_under_way(overlaps, in_flight):
+    server = ENGINE.start(NEW, "A", {"block_size": 4, "num_gpu_blocks": 6, "num_cpu_chunks": 16,
+                                     "async_scheduling": overlaps}, "none")  # fmt: skip
+    prompts = tuple(range(100, 115)), tuple(range(200, 219))
+    for prompt in prompts:
+        server.complete(Request(prompt, 1, forced=(7,)))
+    assert not server.batch_queue and not server.has_requests
+    server.submit(Request(prompts[0], 1, forced=(7,)))
+    server.take_tasks()
+    server._step()
+    assert len(server.batch_queue) == in_flight and server.has_requests
+    while server.working:
+        server.iterate()
+    assert not server.batch_queue and server.slots[-1].task.answer.cache_n == 12
+
+
+@pytest.mark.parametrize(("waits", "transfers", "has_work"), [
+    (False, False, False), (True, False, True), (False, True, True), (True, True, True)])
+def test_a_request_or_a_transfer_is_work(monkeypatch, waits, transfers, has_work):
+    server = ENGINE.start(NEW, "A", {"block_size": 4, "num_cpu_chunks": 16}, "none")
+    if waits:
+        server.submit(Request((1, 2, 3), 1))
+        server.take_tasks()
+    monkeypatch.setattr(server.scheduler, "has_unfinished_transfers", lambda: transfers)
+    assert server._has_work() is has_work

@@ -111,6 +111,9 @@ def test_a_request_whose_numbers_fit_is_valid(step):
     (asked(answer=(Piece("b", user=True),)), "a user message cannot start in an answer"),
     (asked(answer=(Piece("I"),)), "'I' is an image, which no answer has"),
     (asked(n_cmpl=2, answers=((Piece("I"),),)), "'I' is an image, which no answer has"),
+    (asked(answer=(Piece("I", stop=1),)), "slice I[0:1]: an image cannot be cut"),
+    (asked(answer=(Piece("Z"),)), "word 'Z' has no length"),
+    (asked(n_cmpl=2, answers=((Piece("Z"),),)), "word 'Z' has no length"),
     (asked(answer=(Piece("b", stop=3),)), "slice b[0:3] is out of range (the word has 2 tokens)"),
     (asked(n_cmpl=1, answers=((Piece("b"),),)), "answers has 1 entry, expected at most 0: one for each completion "
                                                 "after the first (n_cmpl is 1)"),

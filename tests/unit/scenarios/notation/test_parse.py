@@ -66,6 +66,7 @@ def test_other_spellings_become_canonical(text, canonical):
     ("S4>2{n_cmpl=2 answers=a2/b2}", "column 15, request 0: answers has 2 entries, expected at most 1: "),
     ("S4{n_discard=2147483648}", "column 4, request 0: n_discard is 2147483648, it must be at most 2147483647"),
     ("S40>r4.|q2", "column 8, request 0: a user message cannot start in an answer"),
+    ("S4/B4{after=3}", "column 7, request 1: after counts from the previous request, so it needs together = true"),
     ("S40@x", "column 4, request 0: 'S40@x' cannot be read"),
     ("S40@1>r4", "column 6, request 0: 'S40@1>r4' cannot be read"),
     ("A4/S4{n_cmpl=x}", "column 7, request 1: n_cmpl must be an integer"),

@@ -214,3 +214,51 @@ def test_padding_behind_rows_is_moved_once():
     feed(cache, [5], [107])
     cache.finalize()
     assert (told(cache.extract(0).keys)[-1], cache.offset.tolist()) == (5, [5, 7])
+
+
+def turned(first, steps):
+    """Return a batch of a ring of four tokens after this many steps of a token."""
+    cache = RotatingKVCache.merge([ring(first, first + 3)])
+    for n in range(steps):
+        feed(cache, [first + 4 + n])
+    return cache
+
+
+@pytest.mark.parametrize(("steps", "joined", "rotated", "idx"), [
+    ((2, 2), [[5, 6, 3, 4], [105, 106, 103, 104]], True, 2),                # equal rings stay as they are
+    ((1, 2), [[2, 3, 4, 5], [103, 104, 105, 106]], False, 4),
+    ((2, 1), [[3, 4, 5, 6], [102, 103, 104, 105]], False, 4),
+    ((0, 4), [[1, 2, 3, 4], [105, 106, 107, 108]], False, 4),               # only one of them has turned
+    ((4, 0), [[5, 6, 7, 8], [101, 102, 103, 104]], False, 4),
+])  # fmt: skip
+def test_rings_that_differ_are_put_in_order_before_they_are_joined(steps, joined, rotated, idx):
+    cache, more = turned(1, steps[0]), turned(101, steps[1])
+    cache.extend(more)
+    assert (columns(cache), cache.rotated, cache._idx, cache._offset) == (joined, rotated, idx, 4 + max(steps))
+    assert cache.offset.tolist() == [4 + n for n in steps]
+
+
+@pytest.mark.parametrize("is_empty_first", [False, True])
+def test_a_batch_without_tokens_joins_as_rows_of_padding(is_empty_first):
+    empty, held = BatchRotatingKVCache(4, [0, 0]), turned(1, 1)
+    cache, more = (empty, held) if is_empty_first else (held, empty)
+    cache.extend(more)
+    rows, padding = ([[0] * 4, [0] * 4], [4, 4]), ([[2, 3, 4, 5]], [-1])
+    first, second = (rows, padding) if is_empty_first else (padding, rows)
+    assert columns(cache) == first[0] + second[0] and cache.left_padding.tolist() == first[1] + second[1]
+    assert (cache.rotated, cache._idx, cache._offset) == (False, 4, 5)
+
+
+def test_batches_without_tokens_are_joined_by_their_counters():
+    cache = BatchRotatingKVCache(4, [1, 0])
+    cache.extend(BatchRotatingKVCache(4, [2]))
+    assert (cache.keys, cache._idx, cache._offset) == (None, 0, 0)
+    assert (cache.left_padding.tolist(), cache.offset.tolist()) == ([1, 0, 2], [-1, 0, -2])
+
+
+@pytest.mark.parametrize(("rules", "length", "offset"), [(AT_D78BF58E, 4, 5), (AT_0_32_2, 4, 5), (AT_PR999, 1, 1)])
+def test_a_row_that_is_taken_out_has_the_tokens_that_it_ever_saw_or_its_columns(rules, length, offset):
+    cache = RotatingKVCache.merge([ring(1, 4, rules=rules)])
+    feed(cache, [5])
+    row = cache.extract(0)
+    assert (row.offset, row._idx, row._offset) == (5, length, offset)

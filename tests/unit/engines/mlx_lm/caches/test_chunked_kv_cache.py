@@ -56,3 +56,12 @@ def test_each_token_sees_its_own_chunk():
     assert (mask.lo.tolist(), mask.hi.tolist(), mask.width, mask.batch) == ([[2, 2, 6]], [[5, 6, 7]], 7, False)
     fresh = ChunkedKVCache(4).chunk_mask(5)
     assert (fresh.lo.tolist(), fresh.hi.tolist(), fresh.width) == ([[0, 0, 0, 0, 4]], [[1, 2, 3, 4, 5]], 5)
+
+
+def test_the_front_is_cut_again_after_further_tokens():
+    cache = filled(ChunkedKVCache(4), 1, 6)
+    for fed, start, held in (([], 2, [3, 4, 5, 6]), ([7, 8, 9], 5, [6, 7, 8, 9]), ([10], 6, [7, 8, 9, 10])):
+        if fed:
+            feed(cache, fed)
+        cache.maybe_trim_front()
+        assert (cache.start_position, told(cache.keys_and_values()[0])) == (start, held)

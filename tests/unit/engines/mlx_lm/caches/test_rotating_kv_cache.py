@@ -143,3 +143,17 @@ def test_a_ring_that_gets_a_state_knows_no_trims_of_its_own():
     whole = filled(RotatingKVCache(8), 1, 4)
     ring.set_whole_state([getattr(whole, name) for name in RotatingKVCache.WHOLE])
     assert ring._gone == 0
+
+
+@pytest.mark.parametrize(("tokens", "window", "mask"), [
+    (1, 2, None), (2, 2, [0, 1, 1]), (3, 2, [0, 0, 1, 1]), (5, 2, [0, 0, 0, 0, 1, 1]), (5, 5, [0, 1, 1, 1, 1, 1]),
+    (5, None, None), (5, 8, None), (7, 3, [0, 0, 0, 0, 0, 1, 1, 1]), (8, 3, [1, 0, 0, 0, 0, 0, 1, 1]),
+    (9, 3, [1, 1, 0, 0, 0, 0, 0, 1]),
+])  # fmt: skip
+def test_a_token_with_a_smaller_window_sees_the_last_columns_and_its_own(tokens, window, mask):
+    """The ring has eight columns, and the next token goes to column ``tokens``, after the last one to column 0."""
+    cache = RotatingKVCache(8)
+    for token in range(tokens):
+        feed(cache, [token])
+    found = cache.make_mask(1, window)
+    assert found is None if mask is None else found.astype(int).tolist() == mask

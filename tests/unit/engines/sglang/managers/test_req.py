@@ -79,3 +79,8 @@ def test_a_request_needs_a_load_if_a_part_of_its_match_is_in_host_memory_only(hi
 def test_states_of_a_request_are_its_running_and_tracked_ones():
     assert ReqKvInfo().mamba_slots == [] and ReqKvInfo(mamba_pool_idx=3).mamba_slots == [3]
     assert ReqKvInfo(mamba_pool_idx=3, mamba_ping_pong_track_buffer=[None, 5]).mamba_slots == [3, 5]
+
+
+def test_a_request_may_skip_the_cache():
+    assert make_req(0, (1, 2), cache_prompt=False).skip_radix_cache is True
+    assert make_req(0, (1, 2)).skip_radix_cache is False

@@ -3,7 +3,15 @@
 import pytest
 
 from cachesim.engines.base import Request
-from cachesim.engines.sglang.managers.schedule_batch import ForwardRange, PrefillStats, ScheduleBatch, TrackPlan
+from cachesim.engines.rule import rule_id
+from cachesim.engines.sglang.managers.schedule_batch import (
+    ForwardMode,
+    ForwardRange,
+    PrefillStats,
+    ScheduleBatch,
+    TrackPlan,
+)
+from cachesim.events import Declined
 from tests.unit.engines.sglang.conversations import server
 from tests.unit.engines.sglang.trees import make_cache, make_req
 
@@ -145,3 +153,36 @@ def test_tokens_of_a_prompt_that_no_step_evaluated_count_as_held():
     assert [req.num_unread_tokens for req in srv.slots] == [37, 0]
     assert [req.kv.kv_committed_len for req in srv.slots] == [30, 40]
     assert answers[0].slot_tokens == (*first, *answers[0].tokens[:7]) and answers[1].slot_tokens == second
+
+
+def test_a_new_batch_has_room():
+    cache, _ = make_cache()
+    batch = ScheduleBatch(cache.context, cache, [])
+    assert batch.is_empty() and not batch.batch_is_full
+    assert (batch.ranges, batch.plans, batch.retracted, batch.aborted) == ([], {}, [], [])
+
+
+@pytest.mark.parametrize(("stats", "mode"), [(None, ForwardMode.DECODE), (PrefillStats([], []), ForwardMode.EXTEND)])
+def test_a_batch_with_verdicts_of_admission_is_a_prefill_step(stats, mode):
+    cache, _ = make_cache()
+    assert ScheduleBatch(cache.context, cache, [], stats).forward_mode == mode
+
+
+def test_a_decode_step_has_no_verdicts_of_admission():
+    cache, _ = make_cache()
+    batch = prefill(cache, make_req(0, TEXT[:10]))
+    assert (batch.prefill_stats, batch.forward_mode) == (PrefillStats([], []), ForwardMode.EXTEND)
+    batch.prepare_for_decode()
+    assert (batch.prefill_stats, batch.forward_mode) == (None, ForwardMode.DECODE)
+
+
+def test_a_retracted_request_declines_what_lies_behind_its_part_of_the_tree():
+    cache, _ = make_cache()
+    req = make_req(0, TEXT[:10])
+    batch = prefill(cache, req)
+    req.kv.cache_protected_len = 4
+    batch.release_req(req, 0)
+    declined = [(event.slot, event.n_tokens, event.rule) for event in cache.context.log.events
+                if isinstance(event, Declined)]  # fmt: skip
+    assert declined == [(0, 5, rule_id(cache.rules.retract_order))]
+    assert req.kv.kv_allocated_len == 0 and not list(cache.tree_core.nodes())

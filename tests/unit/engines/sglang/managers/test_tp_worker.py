@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 
 from cachesim.engines.base import Request
+from cachesim.engines.sglang.managers.schedule_batch import ForwardRange
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import MAMBA
+from cachesim.engines.sglang.rules.reported import TrackedState
 from cachesim.oracle.cold_run import cold
 from tests.unit.engines.sglang import conversations
 from tests.unit.engines.sglang.conversations import P, Q, server
@@ -97,3 +102,68 @@ def test_states_in_a_slot_are_those_of_the_layers_with_states():
     found = worker.read_states(node.value[MAMBA])
     assert [*found] == [0, 2] and all(state is not None for state in found.values())
     assert worker.states_by_layer({2: found[2]}) == {0: None, 2: found[2]}
+
+
+def test_a_chunk_before_the_end_of_its_prompt_has_no_output():
+    srv, found = server("A"), []
+    srv.submit(Request(P, 2))
+    for _ in range(4):
+        srv.iterate()
+        result = srv.scheduler.last_result
+        found.append(([(one.start, one.end) for one in result.ranges],
+                      [[output.pos for output in outputs] for outputs in result.outputs.values()]))  # fmt: skip
+    assert found == [([(0, 16)], [[]]), ([(16, 32)], [[]]), ([(32, 40)], [[39]]), ([(40, 41)], [[40]])]
+
+
+@pytest.mark.parametrize(("length", "slot", "held"), [
+    (4, 3, {2: {0: "now"}, 3: {0: "now"}}), (None, 3, {2: {0: "now"}}), (4, None, {2: {0: "now"}}),
+])  # fmt: skip
+def test_a_state_is_tracked_if_a_length_and_a_slot_are_planned(length, slot, held):
+    worker = server("GA").scheduler.tp_worker
+    worker.mamba_pool.write(2, {0: "now"})
+    req = SimpleNamespace(kv=SimpleNamespace(mamba_pool_idx=2))
+    worker._track_mamba_state(ForwardRange(req, 0, 4, mamba_track_seqlen=length, mamba_track_slot=slot))
+    assert worker.mamba_pool.mamba_cache == held
+
+
+def test_states_of_mamba_2_are_tracked_in_the_whole_batch():
+    """A grid of eight tokens; the second range has no tracked state, and the last one a single token."""
+    worker, asked = server("SA", state_grid=8, mamba_track_interval=8).scheduler.tp_worker, []
+    rules = worker.context.rules.changed({"taken_after": lambda ask: asked.append(ask) or 5})
+    worker.context = replace(worker.context, rules=rules)
+    ranges = [ForwardRange(None, 8, 28, 24), ForwardRange(None, 0, 9), ForwardRange(None, 16, 40, 32),
+              ForwardRange(None, 7, 8, 8), ForwardRange(None, 6, 8, 8)]  # fmt: skip
+    assert worker._taken_after(ranges) == [13, None, 21, 8, 11]
+    assert asked == [TrackedState(16, 20, flat=0, chunks=0, grid=8), TrackedState(16, 24, flat=29, chunks=3, grid=8),
+                     TrackedState(2, 2, flat=54, chunks=6, grid=8)]
+
+
+def test_a_sampled_token_has_its_number_in_the_answer():
+    srv, asked = server("A"), []
+    worker = srv.scheduler.tp_worker
+    sampler = worker.sampler
+    worker.sampler = lambda tokens, request, number: asked.append((len(tokens), number)) or sampler(tokens, request,
+                                                                                                     number)
+    srv.complete(Request(P, 4, forced=(5, 6, 7, 8)))
+    assert asked[:4] == [(40, 0), (41, 1), (42, 2), (43, 3)] and srv.slots[0].task.answer.tokens == [5, 6, 7, 8]
+
+
+@pytest.mark.parametrize(("source", "clear", "held"), [(3, False, "old"), (3, True, "old"), (None, True, ""),
+                                                       (None, False, "own")])  # fmt: skip
+def test_a_running_state_is_copied_or_cleared_once_before_its_request_starts(source, clear, held):
+    worker = server("GA").scheduler.tp_worker
+    for _ in range(2):
+        worker.mamba_pool.write(2, {0: "own"})
+        worker.mamba_pool.write(3, {0: "old"})
+        kv = SimpleNamespace(mamba_pool_idx=2, mamba_cow_src_index=source, mamba_needs_clear=clear)
+        worker._prepare_mamba_state(ForwardRange(SimpleNamespace(kv=kv), 0, 4))
+        assert worker.mamba_pool.read(2) == ({0: held} if held else {})
+        assert (kv.mamba_cow_src_index, kv.mamba_needs_clear) == (None, False)
+        source, clear, held = None, False, "own"                # what the next step finds
+
+
+def test_a_request_without_a_running_state_is_left_alone():
+    worker = server("A").scheduler.tp_worker
+    kv = SimpleNamespace(mamba_pool_idx=None, mamba_cow_src_index=3, mamba_needs_clear=True)
+    worker._prepare_mamba_state(ForwardRange(SimpleNamespace(kv=kv), 0, 4))
+    assert (kv.mamba_cow_src_index, kv.mamba_needs_clear, worker.mamba_pool.mamba_cache) == (3, True, {})

@@ -9,6 +9,7 @@ from cachesim.engines.sglang.mem_cache.allocator import (
     PagedTokenToKVPoolAllocator,
     SWATokenToKVPoolAllocator,
 )
+from cachesim.engines.shared.kv_rows import FIRST
 
 
 def test_a_page_is_filled_before_another_is_taken():
@@ -76,3 +77,29 @@ def test_a_page_is_free_or_in_use():
     for used in (slots[:4], np.append(slots, 12)):
         with pytest.raises(Crash, match="pages are free or in use, of 3"):
             pool.check(used)
+
+
+def test_the_last_page_loses_its_window_slots_whole():
+    kv = SWATokenToKVPoolAllocator(16, 16, 4)
+    slots = kv.alloc_extend(-1, 0, 12)
+    kv.free_swa(slots[:6])
+    assert kv.full_to_swa_index_mapping[slots].tolist() == [0] * 8 + [12, 13, 14, 15]
+    assert (kv.swa_available_size(), kv.available_size()) == (12, 4)
+    assert [*kv.swa_attn_allocator.free_pages] == [4, 1, 2]
+    kv.free_swa(slots[8:9])
+    assert kv.full_to_swa_index_mapping[slots].tolist() == [0] * 12 and kv.swa_available_size() == 16
+
+
+@pytest.mark.parametrize(("size", "window", "available"), [(8, 5, 2), (5, 8, 2), (9, 9, 6)])
+def test_as_many_slots_can_be_taken_as_both_pools_have(size, window, available):
+    kv = SWATokenToKVPoolAllocator(size, window, 1)
+    kv.alloc_extend(-1, 0, 3)
+    assert kv.available_size() == available
+
+
+@pytest.mark.parametrize("n", [FIRST - 1, FIRST, FIRST + 1, 2 * FIRST])
+def test_every_slot_has_a_place_for_its_window_slot(n):
+    """Slots are counted from 1."""
+    kv = SWATokenToKVPoolAllocator(3 * FIRST, 3 * FIRST, 1)
+    slots = kv.alloc_extend(-1, 0, n)
+    assert kv.full_to_swa_index_mapping[slots].tolist() == slots.tolist() == [*range(1, n + 1)]

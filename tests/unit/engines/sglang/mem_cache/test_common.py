@@ -1,13 +1,16 @@
 """What a request takes from the tree when it starts, and leaves in it when it ends."""
 
+from contextlib import nullcontext
+
 import pytest
 
-from cachesim.base.errors import ProcessAborted
+from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.engines.sglang.mem_cache.allocation import alloc_for_extend, alloc_token_slots
 from cachesim.engines.sglang.mem_cache.common import checkpoint_kv_cache, match_kv_cache, release_kv_cache
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA
 from cachesim.engines.sglang.profiles import PROFILES
 from cachesim.engines.sglang.rules.reported import EndingRequest
-from tests.unit.engines.sglang.trees import NEW, insert, make_cache, make_req
+from tests.unit.engines.sglang.trees import NEW, insert, make_cache, make_req, take
 
 TEXT = tuple(range(100, 140))
 
@@ -95,3 +98,99 @@ def test_a_running_request_holds_the_end_of_what_it_published(build):
     req.kv.cache_protected_len = 16
     with pytest.raises(ProcessAborted, match="cache_protected_len=16, page_aligned_len=12"):
         cache.checkpoint_into_tree(req, 15)
+
+
+def test_a_request_that_copies_a_state_does_not_clear_its_slot():
+    cache, pools = make_cache("GA", states=4)
+    insert(cache, pools, TEXT[:8])
+    req = make_req(0, TEXT[:12])
+    req.kv.mamba_needs_clear = True
+    match_kv_cache(req, cache, req.seqlen - 1, cow_mamba=True)
+    assert (req.kv.mamba_cow_src_index, req.kv.mamba_needs_clear) == (1, False)
+
+
+@pytest.mark.parametrize(("strategy", "gets"), [("extra_buffer_lazy", True), ("extra_buffer", False)])
+def test_a_request_that_tracks_lazily_gives_up_the_state_that_it_locks(strategy, gets):
+    cache, pools = make_cache("GA", states=8, mamba_radix_cache_strategy=strategy)
+    insert(cache, pools, TEXT[:8])
+    while pools.req_to_token_pool.mamba_allocator.alloc() is not None:
+        pass
+    req = make_req(0, TEXT[:12])
+    node = next(cache.tree_core.nodes())
+    req.lock = cache.tree_core.inc_lock_ref(node)
+    if not gets:
+        with pytest.raises(ProcessAborted):
+            cache.alloc_mamba_slot(req)
+        return
+    assert cache.alloc_mamba_slot(req) == 1 and node.value[MAMBA] is None
+    assert req.lock.node is node and not req.lock.holds_state
+    cache.tree_core.dec_lock_ref(req.lock)
+    cache.tree_core.check()
+
+
+@pytest.mark.parametrize(("states", "told"), [([], ""), ([2], ""), ([1], "slots of states"), ([2, 2], "used twice")])
+def test_every_state_is_free_in_the_tree_or_in_a_request(states, told):
+    cache, pools = make_cache("GA", states=4)
+    insert(cache, pools, TEXT[:8])
+    if 2 in states:
+        assert pools.req_to_token_pool.mamba_allocator.alloc() == 2
+    with pytest.raises(Crash, match=told) if told else nullcontext():
+        cache.check([], states)
+
+
+@pytest.mark.parametrize("has_slot", [False, True])
+def test_a_request_keeps_the_slot_of_its_running_state(has_slot):
+    cache, pools = make_cache("W3 A G", states=8)
+    insert(cache, pools, TEXT[:8])
+    states = pools.req_to_token_pool.mamba_allocator
+    req = make_req(0, TEXT[:12])
+    req.kv.mamba_pool_idx = states.alloc() if has_slot else None
+    free = states.available_size()
+    match_kv_cache(req, cache, req.seqlen - 1, cow_mamba=True)
+    assert (req.kv.mamba_pool_idx, states.available_size()) == (2, free if has_slot else free - 1)
+    assert not any(any(node.lock_ref) for node in cache.tree_core.nodes())
+
+
+@pytest.mark.parametrize(("damage", "told"), [
+    (lambda cache, pools: None, ""), (lambda cache, pools: take(pools, 1), "pages are free or in use"),
+    (lambda cache, pools: setattr(cache.tree_core.full, "evictable_size", 9), "part F: 0 tokens evictable and 8 pro"),
+    (lambda cache, pools: cache.cache_controller.mem_pool_host[FULL].free_pages.pop(), "128 pages are free or in use"),
+])  # fmt: skip
+def test_slots_nodes_and_copies_are_checked(damage, told):
+    cache, pools = make_cache(enable_hierarchical_cache=True)
+    insert(cache, pools, TEXT[:8])
+    damage(cache, pools)
+    with pytest.raises(Crash, match=told) if told else nullcontext():
+        cache.check([], [])
+
+
+@pytest.mark.parametrize(("starts", "before", "deciding"), [
+    (True, "", True), (True, "OTHER", "OTHER"), (False, "", "")])
+def test_the_first_rule_of_a_start_decides(starts, before, deciding):
+    cache, pools = make_cache()
+    insert(cache, pools, TEXT[:8])
+    req = make_req(0, TEXT[:12])
+    req.task.answer.deciding = before
+    match_kv_cache(req, cache, req.seqlen - 1, cow_mamba=starts)
+    found = req.task.answer.deciding
+    assert found == deciding if isinstance(deciding, str) else found.startswith("SG-")
+
+
+@pytest.mark.parametrize(("most", "states"), [(-1, [4, 8, 12]), (3, [4, 8, 12]), (2, [8, 12]), (1, [12])])
+def test_a_path_keeps_its_deepest_states(most, states):
+    cache, pools = make_cache("GA", states=8, mamba_max_states_per_path=most)
+    for n in (4, 8, 12):
+        insert(cache, pools, TEXT[:n])
+        tail = list(cache.tree_core.nodes())[-1]
+        cache._evict_excess_path_states(tail)
+    assert [node.end for node in cache.tree_core.nodes() if node.value[MAMBA] is not None] == states
+
+
+def test_a_request_without_free_slots_ends_the_process():
+    cache, _ = make_cache(size=8, page_size=4)
+    req = make_req(0, TEXT[:12])
+    alloc_token_slots(req, cache, 8)
+    assert req.kv.kv_allocated_len == 8
+    with pytest.raises(ProcessAborted, match="Out of memory"):
+        alloc_token_slots(req, cache, 9)
+    alloc_token_slots(req, cache, 8)

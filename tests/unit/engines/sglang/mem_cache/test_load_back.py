@@ -60,3 +60,40 @@ def test_a_load_evicts_as_many_slots_of_a_part_as_it_lacks(part, free, n, asked,
     monkeypatch.setattr(cache, "evict", lambda params: seen.append(tuple(params)) or [0, 0, 0])
     cache.load_back._make_room(part, n)
     assert seen == ([] if asked is None else [asked])
+
+
+def test_a_load_that_is_declined_gives_back_the_slot_of_the_state(monkeypatch):
+    cache, req = matched(NEW, 1, 2)
+    states = cache.tree_core.mamba.mamba_allocator
+    free, locks = states.available_size(), [[*node.lock_ref] for node in cache.tree_core.nodes()]
+
+    def take_slot(req, node):
+        req.kv.mamba_pool_idx = cache.alloc_mamba_slot()
+        return req.kv.mamba_pool_idx
+
+    monkeypatch.setattr(cache.load_back, "_prepare_load_back", take_slot)
+    monkeypatch.setattr(cache.load_back, "_load_back_transfers", lambda req, node: None)
+    assert cache.load_back.load_back(req, req.best_match_node) is False
+    assert (states.available_size(), req.kv.mamba_pool_idx) == (free, None)
+    assert [node.lock_ref for node in cache.tree_core.nodes()] == locks
+
+
+@pytest.mark.parametrize(("has_slot", "is_copy", "gets"), [
+    (False, True, True), (True, True, False), (False, False, False), (True, False, False)])
+def test_a_request_gets_a_slot_for_a_state_in_host_memory_if_it_has_none(has_slot, is_copy, gets, monkeypatch):
+    cache, req = matched(NEW, 1, 2)
+    req.kv.mamba_pool_idx = 5 if has_slot else None
+    node = req.best_match_node
+    if is_copy:
+        node.host_value[MAMBA], node.value[MAMBA] = 1, None
+    free = cache.tree_core.mamba.mamba_allocator.available_size()
+    slot = cache.load_back._prepare_load_back(req, node)
+    assert (slot is not None, req.kv.mamba_pool_idx) == (gets, slot if gets else 5 if has_slot else None)
+    assert cache.tree_core.mamba.mamba_allocator.available_size() == free - gets
+
+
+def test_a_load_that_its_rule_declines_names_the_rule(monkeypatch):
+    cache, req = matched(NEW, 1, 2)
+    monkeypatch.setattr(cache.load_back.controller, "load", None)
+    assert cache.load_back._load_back_transfers(req, req.best_match_node) is None
+    assert req.task.answer.deciding.startswith("SG-HOST-LOAD-BACK")

@@ -275,3 +275,28 @@ def test_a_slot_for_a_state_is_evicted_or_the_process_ends():
     assert one.nodes() == []
     with pytest.raises(ProcessAborted, match="Can not alloc mamba cache"):
         one.cache.alloc_mamba_slot()
+
+
+@pytest.mark.parametrize(("policy", "left"), [("lru", "ab"), ("mru", "cd"), ("fifo", "cd"), ("filo", "ab")])
+def test_an_insertion_makes_the_nodes_of_its_path_recent(policy, left):
+    one = Cache(radix_eviction_policy=policy)
+    for text in ("ab", "cd", "ab"):
+        one.insert(text)
+    one.evict(1)
+    assert [node.key for node in one.nodes()] == [tuple(map(ord, left))]
+
+
+@pytest.mark.parametrize(("own", "frontier", "freed"), [(0, 0, (6, 6)), (2, 0, (4, 4)), (2, 4, (4, 2)), (0, 4, (6, 2)),
+                                                        (4, 2, (2, 2)), (6, 6, (0, 0)), (5, 9, (1, 0))])
+def test_slots_that_the_tree_had_before_are_freed_with_the_windows_that_are_left(own, frontier, freed):
+    """The first ``own`` of six tokens belong to the tree; the windows before the frontier are gone."""
+    one = Cache(WITH_WINDOW, 8)
+    one.insert("abcdef")
+    key = tuple(map(ord, "abcdef"))
+    slots = take(one.pools, 6)
+    one.allocator.free_swa(slots[:frontier])
+    before = one.allocator.full_available_size(), one.allocator.swa_available_size()
+    one.cache.insert(InsertParams(key=key, extra_key="", limit=6, value=slots, text=key, prev_prefix_len=own,
+                                  swa_evicted_seqlen=frontier))  # fmt: skip
+    after = one.allocator.full_available_size(), one.allocator.swa_available_size()
+    assert tuple(now - then for now, then in zip(after, before, strict=True)) == freed

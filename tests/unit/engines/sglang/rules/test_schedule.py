@@ -50,7 +50,7 @@ def test_a_started_prompt_continues_without_room_unless_it_has_windows():
 
 
 @pytest.mark.parametrize(("left", "chunk", "share"), [
-    (30, 16, 8), (6, 16, 16), (30, 7, 7), (30, 40, 16), (12, 40, 32),
+    (30, 16, 8), (6, 16, 16), (30, 7, 7), (30, 40, 16), (12, 40, 32), (30, 12, 4),
 ])  # fmt: skip
 def test_a_chunk_leaves_room_for_shorter_prompts(left, chunk, share):
     waiting = [
@@ -88,3 +88,9 @@ def test_only_a_server_with_windows_tries_again_at_once():
 def test_admission_with_its_numbers(change, tokens, because):
     found = admission(BASE._replace(**change))
     assert (found.value, found.because) == (tokens, {"n": 20, "hit": 4, **because})
+
+
+@pytest.mark.parametrize(("chunk", "share"), [(4, 4), (7, 7), (8, 4), (12, 8), (15, 8)])
+def test_a_chunk_keeps_a_page_for_itself(chunk, share):
+    """A page has four tokens, and the waiting request one to evaluate."""
+    assert chunk_share(30, [WaitingRequest(12, 11, 1, False, 0)], chunk, 4) == share

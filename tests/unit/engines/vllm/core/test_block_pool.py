@@ -167,3 +167,8 @@ def test_a_pool_works_without_anyone_to_report_to(pool):
     told = len(pool.seen)
     pool.free_blocks([0]), pool.touch([0])
     assert len(pool.seen) == told, "the null block has no users"
+
+
+def test_each_keyed_block_is_an_event_of_a_recording():
+    assert Keyed(1, [4, 5], [70, 71], [4, 8]).rows() == [["key", 4, 70, 1, 4], ["key", 5, 71, 1, 8]]
+    assert Moved(4, 5).rows() == [["move", 4, 5]] and Freed([1], [2], []).rows() == [["free", [1], [2]]]

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from cachesim.base.errors import Crash
 from cachesim.base.media_items import image_items
 from cachesim.engines.vllm.core.encoder_cache_manager import EncoderCacheManager
 from cachesim.engines.vllm.profiles import V0_33_0
@@ -105,3 +106,36 @@ def test_an_image_that_is_used_again_cannot_make_room():
     assert (cache.num_freeable_slots, cache.freeable) == (5, {})
     cache.free(FIRST)
     assert (cache.num_freeable_slots, cache.freeable) == (9, {A.identifier: 4})
+
+
+@pytest.mark.parametrize(("damage", "told"), [
+    (lambda cache: cache.cached[0].add(9), "are listed, of which requests use"),
+    (lambda cache: cache.cached[1].add(9), "are listed, of which requests use"),
+    (lambda cache: cache.cached.pop(1), "are listed, of which requests use"),
+    (lambda cache: cache.freeable.pop(1), "are listed, of which requests use"),
+    (lambda cache: setattr(cache, "num_free_slots", 3), "1 places for images are free, counted are 3, and 5 with"),
+    (lambda cache: setattr(cache, "num_freeable_slots", 6), "1 places for images are free, counted are 1, and 6 with"),
+])  # fmt: skip
+def test_places_that_do_not_agree_with_their_images_are_noticed(damage, told):
+    cache = EncoderCacheManager(9, V0_33_0, 0)
+    for image in (A, B):
+        cache.allocate(FIRST, image)
+    cache.free_encoder_input(FIRST, B)
+    cache.check()
+    damage(cache)
+    with pytest.raises(Crash, match=told):
+        cache.check()
+
+
+def test_a_request_without_images_gives_none_back():
+    cache = EncoderCacheManager(8, V0_33_0, 0)
+    cache.allocate(FIRST, A)
+    for _ in range(2):
+        assert cache.inputs(SECOND) == []
+        cache.free_encoder_input(SECOND, A)
+        cache.free_encoder_input(FIRST, B)
+        cache.free(SECOND)
+        assert (cache.inputs(FIRST), cache.num_free_slots, cache.num_freeable_slots) == ([A], 4, 4)
+    cache.free(FIRST)
+    cache.free(FIRST)
+    assert (cache.inputs(FIRST), cache.num_free_slots, cache.num_freeable_slots) == ([], 4, 8)

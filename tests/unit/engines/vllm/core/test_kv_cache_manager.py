@@ -236,3 +236,138 @@ def test_a_lookup_beyond_the_known_hashes_ends_the_process():
     group.find_rule = beyond
     with pytest.raises(EngineCoreDied, match="IndexError: list index out of range"):
         group.find_longest_cache_hit(request, 8, (0,), drop_eagle_block=False)
+
+
+@pytest.mark.parametrize(("counted", "column", "found"), [(None, 2, 0), (1, 2, 1), (4, 2, 4)])
+def test_a_state_inside_a_chunk_counts_no_block_as_published(monkeypatch, counted, column, found):
+    server, manager = started("GA")
+    [request] = received(server, range(20))
+    group = manager.coordinator.single_type_managers[1]
+    manager.allocate_slots(request, 12, manager.empty_kv_cache_blocks)
+    monkeypatch.setattr(group, "_keeps_checkpoint", lambda *_: True)
+    group.num_cached_block.pop(request.request_id, None)
+    if counted is not None:
+        group.num_cached_block[request.request_id] = counted
+    group._cache_checkpoint(request, 12, (12, column))
+    assert group.num_cached_block[request.request_id] == found
+
+
+def test_a_request_without_blocks_publishes_no_part_of_one():
+    server, manager = started("AS", kv_groups="A/8 S/8", prefix_match_unit=4)
+    [request] = received(server, range(13))
+    for group in manager.coordinator.single_type_managers:
+        assert group._cache_partial_tail_block(request, 12) is None
+
+
+@pytest.mark.parametrize("model", ["A", "W8", "K8", "GA"])
+def test_a_request_without_blocks_gives_none_back(model):
+    server, manager = started(model, num_gpu_blocks=20, max_model_len=64)
+    [request] = received(server, range(13))
+    number = request.request_id
+    for group in manager.coordinator.single_type_managers:
+        assert [*group.pop_blocks_for_free(number)] == []
+        group.remove_skipped_blocks(request, 12)
+        group.free(number)
+    assert manager.get_block_ids(number) == [[]] * len(manager.coordinator.single_type_managers)
+    manager.free(request)
+    assert manager.block_pool.get_num_free_blocks() == 19
+
+
+@pytest.mark.parametrize(("total", "blocks"), [(0, 0), (1, 1), (4, 1), (5, 2), (9, 3)])
+def test_a_load_gets_blocks_for_its_tokens(total, blocks):
+    server, manager = started(num_gpu_blocks=20, max_model_len=64)
+    [request] = received(server, range(13))
+    [group] = manager.coordinator.single_type_managers
+    group.req_to_blocks[request.request_id] = []
+    for _ in range(2):                                          # those that it has are enough
+        group.allocate_external_computed_blocks(request.request_id, total)
+        assert group.req_to_blocks[request.request_id] == [*range(1, blocks + 1)]
+
+
+def test_a_state_inside_a_chunk_replaces_the_keys_of_its_block(monkeypatch):
+    server, manager = started("GA")
+    [request] = received(server, range(20))
+    group, pool = manager.coordinator.single_type_managers[1], manager.block_pool
+    manager.allocate_slots(request, 12, manager.empty_kv_cache_blocks)
+    block = group.req_to_blocks[request.request_id][2]
+    pool.cache_partial_block(request, block, 12, group.kv_cache_group_id)
+    before = pool.keys_of(block)
+    monkeypatch.setattr(group, "_keeps_checkpoint", lambda *_: True)
+    key = group._cache_checkpoint(request, 12, (8, 2))
+    assert len(before) == 1 and pool.keys_of(block) == [key] != before and pool.ends_at(block, 8)
+    monkeypatch.setattr(group, "_keeps_checkpoint", lambda *_: False)
+    assert group._cache_checkpoint(request, 12, (8, 2)) is None and pool.keys_of(block) == []
+
+
+@pytest.mark.parametrize(("position", "tokens", "interval", "junction", "found"), [
+    (12, 13, 0, 0, (True, False, True, 0, False)), (12, 12, 0, 0, (True, False, False, 0, False)),
+    (4, 13, 0, 4, (False, True, True, 0, False)), (8, 13, 0, 0, (False, False, True, 0, False)),
+    (8, 13, 8, 0, (False, False, True, 8, True)), (4, 13, 8, 0, (False, False, True, 8, False)),
+    (8, 13, -1, 0, (False, False, True, -1, True)), (4, 13, -1, 0, (False, False, True, -1, False)),
+    (24, 30, 24, 0, (False, False, True, 24, True)), (16, 30, 24, 0, (False, False, True, 24, False)),
+    (48, 50, 24, 0, (False, False, True, 24, True)),
+])  # fmt: skip
+def test_a_state_inside_a_chunk_is_kept_by_its_place(position, tokens, interval, junction, found):
+    """Blocks have eight tokens, and hits end at multiples of four."""
+    server, manager = started("AS", kv_groups="A/8 S/8", prefix_match_unit=4, mamba_prefill_checkpoint_alignment=4,
+                              prefix_cache_retention_interval=interval)  # fmt: skip
+    [request] = received(server, range(13))
+    request.shared_prefix_boundary = junction
+    group, asked = manager.coordinator.single_type_managers[1], []
+    group.rules = group.rules.changed({"keeps_inside": lambda ask: asked.append(tuple(ask)) or True})
+    assert group._keeps_checkpoint(request, position, tokens) and asked == [found]
+
+
+def test_a_request_that_leaves_is_forgotten_with_its_states():
+    server, manager = started("GA")
+    [request] = received(server, range(20))
+    number, group = request.request_id, manager.coordinator.single_type_managers[1]
+    manager.allocate_slots(request, 12, manager.empty_kv_cache_blocks)
+    group.checkpoints[number], group.num_retired_blocks[number], group.last_state_block_idx[number] = (4, 1), 1, 2
+    group.partial_hit_reqs[number] = 1, 1
+    [other] = received(server, range(20))
+    states = [single.BoundaryState(one, 1, 5, 4) for one in (request, other, request)]
+    group.pending_boundary_state_offloads = [*states]
+    assert len([*group.pop_blocks_for_free(number)]) == 3
+    assert number not in {*group.checkpoints, *group.num_retired_blocks, *group.last_state_block_idx,
+                          *group.partial_hit_reqs, *group.num_cached_block, *group.req_to_blocks,
+                          *group.allocated_block_reqs}  # fmt: skip
+    assert group.pending_boundary_state_offloads == states[1:2]
+
+
+def test_a_hit_inside_a_block_is_cut_to_whole_blocks():
+    _, manager = started("AS", kv_groups="A/8 S/8", prefix_match_unit=4)
+    computed = manager.empty_kv_cache_blocks._replace(n=12, tables={0: [1, 2], 1: [0, 3]})
+    cut = manager.truncate_computed_blocks(computed)
+    assert (cut.n, cut.tables) == (8, {0: [1], 1: [0]})
+    assert manager.truncate_computed_blocks(cut) == cut
+
+
+@pytest.mark.parametrize(("model", "groups", "unit", "alignment"), [
+    ("A", "A/8", 0, 1), ("AS", "A/8 S/8", 4, 1), ("AS", "A/8 S/8", 0, 8), ("W8 A", "A/8 W8/4", 0, 8),
+])  # fmt: skip
+def test_hits_of_several_groups_are_whole_blocks_unless_parts_are_found(model, groups, unit, alignment):
+    _, manager = started(model, kv_groups=groups, prefix_match_unit=unit)
+    assert manager.coordinator._alignment == alignment
+
+
+@pytest.mark.parametrize(("tokens", "partial"), [(4, (0, 2)), (8, None), (12, (1, 3))])
+def test_a_state_within_a_block_is_a_part_of_it(monkeypatch, tokens, partial):
+    server, manager = started("AS", kv_groups="A/8 S/8", prefix_match_unit=4)
+    [request] = received(server, range(20))
+    group, number = manager.coordinator.single_type_managers[1], request.request_id
+    group.req_to_blocks[number], group.num_cached_block[number] = [2, 3], 0
+    monkeypatch.setattr(group, "_resumes_at", lambda *_: True)
+    key = group._cache_partial_tail_block(request, tokens)
+    assert manager.block_pool.keys_of(2 if tokens <= 8 else 3) == [key]
+    assert group.partial_hit_reqs.get(number) == partial
+    assert group.num_cached_block[number] == (0 if partial is None else partial[0])
+
+
+def test_a_state_inside_a_chunk_is_published_instead_of_that_at_its_end(monkeypatch):
+    server, manager = started("AS", kv_groups="A/8 S/8", prefix_match_unit=4)
+    [request] = received(server, range(20))
+    group, asked = manager.coordinator.single_type_managers[1], []
+    group.checkpoints[request.request_id] = 8, 0
+    monkeypatch.setattr(group, "_cache_checkpoint", lambda *found: asked.append(found) or 77)
+    assert group._cache_partial_tail_block(request, 12) == 77 and asked == [(request, 12, (8, 0))]

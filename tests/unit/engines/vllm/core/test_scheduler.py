@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from cachesim.base.media_items import image_items
@@ -10,7 +12,7 @@ from cachesim.engines.vllm import ENGINE
 from cachesim.engines.vllm.core.scheduler import draft_step
 from cachesim.engines.vllm.core.scheduler_output import CachedRequestData, NewRequestData, SchedulerOutput
 from cachesim.engines.vllm.request import RequestStatus
-from cachesim.engines.vllm.rules.offload import DraftStep
+from cachesim.engines.vllm.rules.offload import DraftStep, LoadReserve
 
 NEW = "vllm@0.33.0"
 
@@ -197,3 +199,115 @@ def test_a_request_with_a_token_left_has_places_for_all_drafts_or_none(cap, toke
     output = step(server)
     assert output.num_scheduled_tokens == {1: cap or 20, 2: tokens}
     assert [len(output.scheduled_spec_decode_tokens[number]) for number in (1, 2)] == [0, drafts]
+
+
+def test_a_step_loses_a_request_once():
+    output = SchedulerOutput()
+    output.add(CachedRequestData(req_id=3, num_computed_tokens=0, new_block_ids=[[1]]), 5, [8, 9])
+    assert (output.remove(4), output.remove(3), output.remove(3)) == (0, 5, 0)
+    assert output == SchedulerOutput()
+
+
+def test_drafts_are_those_of_the_next_step():
+    scheduler, server = started(range(10), num_speculative_tokens=2, speculative_method="ngram", async_scheduling=False)
+    step(server)
+    for drafts in ([5, 6], [8]):
+        scheduler.update_draft_token_ids({0: [*drafts]})
+        assert scheduler.requests[0].spec_token_ids == drafts
+    assert step(server).scheduled_spec_decode_tokens == {0: [8]}
+
+
+def test_a_request_that_gets_no_blocks_does_not_use_an_encoded_image():
+    """Both have the same image, and there are blocks for one of them."""
+    image = image_items("x", 4, 4)
+    scheduler, server = started((*range(4), *image, 9), (*range(20, 24), *image, 9), multimodal=True, num_gpu_blocks=5,
+                                max_model_len=16)  # fmt: skip
+    assert server.begin_step().scheduler_output.num_scheduled_tokens == {0: 9}
+    images = scheduler.encoder_cache_manager
+    assert images.inputs(scheduler.requests[1]) == [] and [*images.cached.values()] == [{0}]
+
+
+@pytest.mark.parametrize(("limit", "budget", "most"), [(0, 24, 24), (16, 24, 16), (64, 24, 24)])
+def test_a_chunk_of_a_prompt_with_states_knows_the_most_tokens_of_a_step(limit, budget, most):
+    scheduler, server = started(range(40), model="GA", long_prefill_token_threshold=limit,
+                                max_num_batched_tokens=budget)  # fmt: skip
+    asked, split = [], scheduler.rules.split
+    scheduler.rules = scheduler.rules.changed({"split": lambda ask: asked.append(ask) or split(ask)})
+    step(server)
+    assert [(ask.start, ask.prefill, ask.prompt, ask.most, ask.tail) for ask in asked] == [(0, 40, 40, most, 0)]
+
+
+def test_a_load_leaves_blocks_to_prompts_in_progress_and_to_other_loads():
+    scheduler, _ = started(range(10), range(20, 30), range(30, 38), range(40, 60))
+    generating, prompt, waiting, loading = (scheduler.requests[number] for number in range(4))
+    for request, tokens, is_chunk in ((generating, 10, False), (prompt, 4, True)):
+        scheduler.waiting.remove(request)
+        scheduler.running.append(request)
+        request.status, request.num_computed_tokens, request.is_prefill_chunk = RequestStatus.RUNNING, tokens, is_chunk
+    loading.num_computed_tokens, loading.is_prefill_chunk, waiting.is_prefill_chunk = 4, False, True
+    asked = []
+    scheduler.rules = scheduler.rules.changed({"reserve_for_prompts": lambda missing: asked.append(missing) or 5})
+    scheduler.load_reserve = LoadReserve(own=0, each=100, ahead=0)
+    in_progress = SimpleNamespace(skipped_waiting=[])
+    assert scheduler._inflight_prefill_reserved_blocks(in_progress) == 5
+    assert asked == [[103, 105]]
+
+
+@pytest.mark.parametrize("stale", [False, True])
+def test_tokens_of_an_earlier_start_change_no_counts(stale):
+    """The answer ends with the second of four tokens; the two after it were computed, too."""
+    scheduler, _ = started(range(10), n=2)
+    request, tokens = scheduler.requests[0], [7, 7, 5, 6]
+    request.num_computed_tokens, request.num_output_placeholders = 13, 4
+    assert scheduler._update_request_with_output(request, tokens, stale) and tokens == [7, 7]
+    assert (request.num_computed_tokens, request.num_output_placeholders) == ((13, 4) if stale else (11, 0))
+    assert request.num_tokens == 12
+
+
+def test_the_connector_learns_the_blocks_of_a_request_that_starts(monkeypatch):
+    scheduler, server = started(range(10), num_cpu_chunks=8)
+    asked = []
+    monkeypatch.setattr(scheduler.connector, "update_state_after_alloc",
+                        lambda request, blocks, num_external_tokens: asked.append(
+                            (request.request_id, [[*one] for one in blocks], num_external_tokens)))  # fmt: skip
+    server.begin_step()
+    assert asked == [(0, [[1, 2, 3]], 0)]
+
+
+def test_requests_of_a_step_share_what_the_encoder_takes():
+    """Each chunk would end within an image of eight tokens, and the encoder takes twelve."""
+    prompts = [(*range(first, first + 2), *image_items(name, 8, 8), 9) for first, name in ((0, "x"), (20, "y"))]
+    _, server = started(*prompts, multimodal=True, max_num_batched_tokens=12, long_prefill_token_threshold=6)
+    assert server.begin_step().scheduler_output.num_scheduled_tokens == {0: 6, 1: 2}
+
+
+@pytest.mark.parametrize(("before", "stale", "asked", "dropped"), [
+    (False, 0, False, False), (False, 0, True, True), (True, 3, False, True), (True, 0, False, False),
+    (False, 3, False, False),
+])  # fmt: skip
+def test_a_preempted_request_starts_again_from_nothing(before, stale, asked, dropped):
+    """Tokens in flight that are not delivered stay so if the request is preempted again."""
+    scheduler, server = started(range(10), range(20, 30))
+    server.begin_step()
+    request = scheduler.running.pop(0)
+    request.drop_stale_output, request.num_stale_output_tokens, request.spec_token_ids = before, stale, [5]
+    in_flight = request.num_in_flight_tokens
+    scheduler._preempt_request(request, drop_stale_output=asked)
+    assert (request.drop_stale_output, request.num_stale_output_tokens) == (dropped, in_flight)
+    assert (request.status, request.num_computed_tokens, request.num_output_placeholders) == (
+        RequestStatus.PREEMPTED, 0, 0)
+    assert (request.spec_token_ids, request.num_preemptions, scheduler.waiting[0]) == ([], 1, request)
+
+
+@pytest.mark.parametrize(("local", "external", "found", "asked", "cached"), [
+    (8, 4, 4, 8, 12), (8, 0, 0, 8, 8), (8, None, None, 8, 8), (12, 9, 9, 8, 17), (12, 5, 5, 8, 13),
+    (12, 4, 0, 8, 12), (12, 3, 0, 8, 12), (12, 0, 0, 8, 12), (12, None, None, 8, 12),
+])  # fmt: skip
+def test_a_load_replaces_a_part_of_a_block_only_if_it_is_longer(monkeypatch, local, external, found, asked, cached):
+    """Blocks have eight tokens, and hits end at multiples of four."""
+    scheduler, _ = started(range(30), kv_groups="A/8", prefix_match_unit=4, num_cpu_chunks=8)
+    request, seen = scheduler.requests[0], []
+    monkeypatch.setattr(scheduler.connector, "get_num_new_matched_tokens",
+                        lambda request, tokens: seen.append(tokens) or external)  # fmt: skip
+    assert scheduler._get_num_external_tokens(request, local) == found
+    assert (seen, request.num_cached_tokens) == ([asked], cached)

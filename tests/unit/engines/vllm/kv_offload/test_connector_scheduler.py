@@ -8,10 +8,11 @@ import pytest
 
 from cachesim.engines.base import Request
 from cachesim.engines.vllm import ENGINE
-from cachesim.engines.vllm.core.scheduler_output import SchedulerOutput
+from cachesim.engines.vllm.core.scheduler_output import CachedRequestData, NewRequestData, SchedulerOutput
 from cachesim.engines.vllm.core.single_type_kv_cache_manager import BoundaryState
 from cachesim.engines.vllm.kv_offload.chunk_lookup import OffloadedGroup
 from cachesim.engines.vllm.kv_offload.connector_scheduler import _alignment_tokens, offloaded_group
+from cachesim.engines.vllm.kv_offload.transfer_jobs import RequestOffloadState
 from cachesim.engines.vllm.request import RequestStatus
 from cachesim.events import Decided
 from tests.unit.engines.vllm.conversations import P, Q
@@ -169,3 +170,93 @@ def test_a_published_state_is_stored_at_the_end_of_a_chunk_of_the_prompt(length,
     request.block_hashes.extend(range(900, 910))
     connector._build_boundary_store_job(BoundaryState(request, group, block, tokens), jobs)
     assert [job.copies[0][0] for job in jobs] == [block] * stored
+
+
+@pytest.mark.parametrize(("stored", "ends", "per_chunk", "left"), [
+    (0, None, 1, [0, 3, 0, 5]), (0, [9, 4], 1, [0, 3, 0, 5]),
+    (1, None, 1, [2, 3, 0, 5]),                                     # the first block was stored
+    (1, None, 2, [2, 3, 0, 5]), (3, None, 1, [2, 3, 4, 5]),
+    (0, [9, 2], 1, [0, 3, 4, 5]), (0, [9, 0], 1, [2, 3, 4, 5]),     # the other blocks are the request's own new ones
+])  # fmt: skip
+def test_blocks_of_windows_that_other_requests_took_are_forgotten(stored, ends, per_chunk, left):
+    connector = start("W8 A", num_gpu_blocks=20, num_cpu_chunks=16, blocks_per_chunk=per_chunk).scheduler.connector
+    [window] = connector.sliding_window_groups
+    full = 1 - window
+    state = RequestOffloadState(2)
+    state.block_ids = [[2, 3, 4, 5], [2, 3, 4, 5]]
+    state.next_stored_chunk_idx[window] = stored
+    connector.allocated_block_ids = {2, 4, 7}
+    connector._forget_taken_blocks(state, ends if ends is None else ends if window else ends[::-1])
+    assert (state.block_ids[window], state.block_ids[full]) == (left, [2, 3, 4, 5])
+
+
+def test_an_ended_request_ends_its_use_of_the_chunks_once(server, monkeypatch):
+    connector, request, ended = server.scheduler.connector, received(server), []
+    connector.get_num_new_matched_tokens(request, 0)
+    monkeypatch.setattr(connector.manager, "on_request_finished", ended.append)
+    connector.request_finished(request)
+    for _ in range(2):
+        connector.build_connector_meta(SchedulerOutput(), ())
+        assert ended == [connector._state_of(request).access]
+
+
+@pytest.mark.parametrize(("junction", "drop", "kept"), [
+    (0, False, [6, 7]), (16, False, [2, 3, 6, 7]), (0, True, [6, 7]), (16, True, [2, 3, 4, 6, 7]),
+    (18, False, [2, 3, 6, 7]),
+])  # fmt: skip
+def test_windows_are_stored_before_the_lengths_at_which_a_prompt_is_found(junction, drop, kept):
+    connector = start("W8 A", block_size=4, num_gpu_blocks=20, num_cpu_chunks=16).scheduler.connector
+    [window] = connector.sliding_window_groups
+    groups = [*connector.kv_cache_groups]
+    groups[window] = groups[window]._replace(is_eagle_group=drop)
+    connector.kv_cache_groups = groups
+    request = SimpleNamespace(num_prompt_tokens=33, shared_prefix_boundary=junction)
+    found = connector._reachable_store_block_mask(request, window, 0, 8)
+    assert [at for at, is_kept in enumerate(found) if is_kept] == kept
+    assert connector._reachable_store_block_mask(request, 1 - window, 0, 8) is None
+
+
+def test_a_block_of_a_window_that_another_request_takes_in_a_step_is_forgotten():
+    connector = start("W8 A", block_size=4, num_gpu_blocks=20, num_cpu_chunks=16).scheduler.connector
+    [window] = connector.sliding_window_groups
+    first, second, ended = (RequestOffloadState(2) for _ in range(3))
+    connector.req_status = {0: first, 1: second, 2: ended}
+    for state in (first, ended):
+        state.block_ids = [[2, 3], [4, 5]]
+    ended.is_ended = True
+    output = SchedulerOutput(kv_cache_block_copies=[(9, 5)])
+    output.add(CachedRequestData(req_id=1, num_computed_tokens=0, new_block_ids=[[2, 0], [0, 4]]), 5, [])
+    connector._update_req_states(output)
+    assert connector.allocated_block_ids == {2, 4, 5}
+    left = [[2, 3], [4, 5]]
+    left[window] = [0, 3] if window == 0 else [0, 0]
+    assert (first.block_ids, ended.block_ids, second.block_ids) == (left, [[2, 3], [4, 5]], [[2, 0], [0, 4]])
+
+
+def test_an_ended_request_gives_back_the_blocks_that_left_its_window():
+    server = start("W8 A", block_size=4, num_gpu_blocks=30, num_cpu_chunks=16)
+    server.submit(Request(P[:30], 9))
+    server.take_tasks()
+    server.begin_step()
+    request = server.slots[0]
+    request.num_computed_tokens, request.num_in_flight_tokens = 30, 0
+    connector = server.scheduler.connector
+    [window] = connector.sliding_window_groups
+    before = server.scheduler.kv_cache_manager.get_block_ids(0)[window]
+    assert before.count(0) == 0
+    connector.request_finished(request)
+    assert server.scheduler.kv_cache_manager.get_block_ids(0)[window][:6] == [0] * 5 + before[5:6]
+
+
+def test_a_request_that_starts_again_has_the_blocks_of_its_new_start():
+    connector = start("W8 A", block_size=4, num_gpu_blocks=20, num_cpu_chunks=16).scheduler.connector
+    state = RequestOffloadState(2)
+    state.block_ids = [[2, 3], [4, 5]]
+    connector.req_status = {0: state}
+    fields = {"req_id": 0, "num_computed_tokens": 0, "new_block_ids": [[6], [7]]}
+    for data, blocks in ((CachedRequestData(**fields), [[2, 3, 6], [4, 5, 7]]),
+                         (NewRequestData(**fields, request=None, text=None, prefill_token_ids=None), [[6], [7]])):
+        output = SchedulerOutput()
+        output.add(data, 5, [])
+        connector.build_connector_meta(output, ())
+        assert state.block_ids == blocks and connector.allocated_block_ids == set()

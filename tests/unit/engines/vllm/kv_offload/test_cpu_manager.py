@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
+from cachesim.base.errors import Crash
 from cachesim.engines.vllm.kv_offload.cpu_manager import (
     HIT,
     MISS,
     PENDING,
     POLICIES,
+    ARCCachePolicy,
     CPUOffloadingManager,
     RequestCacheAccess,
 )
@@ -106,6 +110,10 @@ def test_arc_of_0_30_0_learns_from_touches_alone():
     stored(offload, PROMPT)
     offload.touch(PROMPT[:1])
     assert [list(part) for part in offload.policy.lists] == [PROMPT[1:], PROMPT[:1]]
+    offload.touch(PROMPT[3:])
+    assert list(offload.policy.lists[1]) == [PROMPT[0], PROMPT[3]]
+    offload.touch(PROMPT[:1])
+    assert list(offload.policy.lists[1]) == [PROMPT[3], PROMPT[0]], "touched again"
     assert stored(offload, OTHER[:2])[2] == PROMPT[1:3]
     offload.touch([*PROMPT[1:2], *PROMPT[:1]])
     assert (offload.policy.target, list(offload.policy.ghosts[0])) == (1, [PROMPT[2], PROMPT[1]])
@@ -222,3 +230,46 @@ def test_a_chunk_that_was_not_written_leaves_nothing(policy, order):
     assert [*kept] == PROMPT[:1]
     offload.complete_store(PROMPT[1:2], success=True)
     assert found(offload, PROMPT) == PROMPT[:1]
+
+
+@pytest.mark.parametrize(("policy", "order"), POLICIES)
+@pytest.mark.parametrize(("damage", "told"), [
+    (lambda offload: None, ""), (lambda offload: offload.places.update({PROMPT[0]: 1}), "hold chunks or are free"),
+    (lambda offload: offload.free.append(0), "hold chunks or are free"),
+    (lambda offload: offload.users.pop(PROMPT[0]), "hold chunks or are free"),
+    (lambda offload: setattr(offload, "capacity", 1), "hold chunks or are free"),
+    (lambda offload: setattr(offload, "fresh", 1), "hold chunks or are free"),
+    (lambda offload: offload.policy.evict(1, {*PROMPT[:1]}), "the policy knows 1 chunks, 2 of 2 are idle"),
+])  # fmt: skip
+def test_places_and_chunks_that_do_not_agree_are_noticed(policy, order, damage, told):
+    offload = CPUOffloadingManager(3, policy, order=order)
+    stored(offload, PROMPT[:2])
+    damage(offload)
+    with pytest.raises(Crash, match=told) if told else nullcontext():
+        offload.check()
+
+
+def test_chunks_are_stored_at_once_and_64000_keys_are_counted_unless_the_server_says_otherwise():
+    offload = CPUOffloadingManager(2)
+    assert (offload.threshold, offload.tracked, offload.capacity, offload.order) == (1, 64_000, 2, BY_REQUEST)
+
+
+@pytest.mark.parametrize(("lost", "missed", "target"), [
+    (("a", "bcd"), "a", 3), (("abcd", "e"), "a", 1), (("a", "bcd"), "ab", 2), (("abc", "d"), "ad", 0),
+    (("abc", "d"), "d", 0), (("ab", "cd"), "abab", 4), (("a", "bcdefgh"), "a", 6), (("abcdef", "g"), "ag", 0),
+    (("ab", "cde"), "a", 1.5), (("a", "bcd"), "x", 0),
+])  # fmt: skip
+def test_a_miss_of_a_chunk_that_a_list_lost_moves_its_wanted_size(lost, missed, target):
+    """A chunk of the second list counts before one of the first if it is later in the prompt. The capacity is six."""
+    policy = ARCCachePolicy(6)
+    for ghosts, keys in zip(policy.ghosts, lost, strict=True):
+        ghosts.update(dict.fromkeys(keys))
+    policy.on_store_miss([*reversed(missed)])
+    assert policy.target == target
+    assert [sorted(ghosts) for ghosts in policy.ghosts] == [[*keys] for keys in lost]
+
+
+def test_the_places_may_all_be_in_use():
+    offload = CPUOffloadingManager(2)
+    stored(offload, PROMPT[:2])
+    offload.check()

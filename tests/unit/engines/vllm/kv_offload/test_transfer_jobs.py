@@ -181,3 +181,9 @@ def test_a_request_that_starts_again_may_offer_its_chunks_again():
     assert (client.next_stored_chunk_idx, client.block_ids) == ([5], [[]])
     client.restart(offers_again=True)
     assert client.next_stored_chunk_idx == [0]
+
+
+def test_a_prompt_whose_chunks_are_all_stored_asks_for_no_room():
+    store(transfers := server(chunks=3), 8)
+    offer = offer_of(transfers, client_of(transfers, found=8), 8)
+    assert (offer.ends, offer.missing, offer.free, offer.idle) == ([2], [], 0, set())

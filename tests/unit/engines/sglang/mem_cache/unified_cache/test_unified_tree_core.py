@@ -11,7 +11,7 @@ from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL,
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
 from tests.unit.engines.sglang.conversations import server
 from tests.unit.engines.sglang.crowded_host import REQUESTS, reused_by_each
-from tests.unit.engines.sglang.trees import insert, make_cache, take
+from tests.unit.engines.sglang.trees import insert, make_cache, make_req, take
 
 KEY = (1, 2, 3, 4, 5, 6)
 
@@ -337,3 +337,71 @@ def test_a_copied_tree_is_the_one_that_a_node_that_left_it_refers_to(core):
     root, twin, again = deepcopy([core.root_node, left, node])
     assert twin.parent is again and again.parent is root and list(root.children.values()) == [again]
     assert again is not node and twin is not left
+
+
+def test_a_locked_copy_makes_no_room():
+    core = crowded("W8 A")
+    node = next(iter(core.evictable_host_leaves))
+    lock = core.inc_lock_ref(node)
+    assert node not in core.evictable_host_leaves and node.lock_ref[FULL] == 1
+    core.check()
+    core.dec_lock_ref(lock)
+    assert node in core.evictable_host_leaves
+    core.check()
+
+
+@pytest.mark.parametrize(("strategy", "up_to", "given"), [
+    ("extra_buffer", 9, (4, 13)), ("extra_buffer", 4, (4, 13)), ("extra_buffer", 3, (2, 12)),
+    ("extra_buffer", 2, (2, 12)), ("extra_buffer", 1, (0, 12)), ("no_buffer", 9, (9, 7)),
+])  # fmt: skip
+def test_a_finished_request_hands_over_a_tracked_state(strategy, up_to, given):
+    """It tracked states after two and four tokens."""
+    made, _ = make_cache("GA", mamba_radix_cache_strategy=strategy, disable_overlap_schedule=strategy == "no_buffer")
+    req = make_req(0, KEY)
+    req.kv.mamba_pool_idx = 7
+    if strategy == "extra_buffer":
+        req.kv.mamba_ping_pong_track_buffer = [12, 13]
+        req.kv.mamba_last_track_idx, req.kv.mamba_last_track_seqlen, req.kv.mamba_prev_track_seqlen = 1, 4, 2
+    assert made.mamba.select_finished_checkpoint(req, up_to) == given
+
+
+@pytest.mark.parametrize("part", [FULL, SWA])
+def test_a_locked_copy_is_not_freed(part):
+    core = crowded("W8 A")
+    node = next(node for node in core.nodes() if node.host_value[part] is not None)
+    node.host_lock_ref[part] = 1
+    with pytest.raises(ProcessAborted, match=f"copy {'FS'[part]} of node {node.id} is locked"):
+        core.evict_host_component(node, part, "test")
+    assert node.host_value[part] is not None
+
+
+def test_a_copy_that_is_not_there_frees_nothing(core):
+    assert core.evict_host_component(next(core.nodes()), SWA, "test") == 0 and not core.changes.lost
+
+
+@pytest.mark.parametrize(("policy", "backed", "locks"), [
+    ("write_through", True, 1), ("write_through", False, 0), ("write_back", True, 1), ("write_back", False, 1),
+    ("write_through_selective", False, 0),
+])  # fmt: skip
+def test_a_node_without_a_copy_is_locked_only_if_it_is_copied_at_its_eviction(policy, backed, locks):
+    made, pools = make_cache(enable_hierarchical_cache=True, hicache_write_policy=policy)
+    insert(made, pools, KEY)
+    full, node = made.tree_core.full, next(made.tree_core.nodes())
+    node.host_value[FULL] = np.arange(6) if backed else None
+    uuid = full.acquire_host_lock(node)
+    assert (node.host_lock_ref[FULL], uuid is not None) == (locks, bool(locks))
+
+
+@pytest.mark.parametrize(("up_to", "given"), [(4, (4, 13)), (3, (0, 13))])
+def test_without_a_second_place_no_earlier_state_is_handed_over(up_to, given):
+    made, _ = make_cache("GA", mamba_radix_cache_strategy="extra_buffer", disable_overlap_schedule=True)
+    req = make_req(0, KEY)
+    req.kv.mamba_ping_pong_track_buffer, req.kv.mamba_last_track_idx = [13], 0
+    req.kv.mamba_last_track_seqlen, req.kv.mamba_prev_track_seqlen = 4, 2
+    assert made.mamba.select_finished_checkpoint(req, up_to) == given
+
+
+def test_a_boundary_of_locks_on_copies_keeps_its_mark(core):
+    node, other = UnifiedTreeNode(8), UnifiedTreeNode(9)
+    assert [core.swa.new_host_lock_uuid(one) for one in (node, node, other, node)] == [1, 1, 2, 1]
+    assert [one.host_lock_uuid[SWA] for one in (node, other)] == [1, 2] and node.host_lock_uuid[FULL] is None
