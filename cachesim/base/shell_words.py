@@ -157,7 +157,6 @@ class _Reader:
         elif sign == '"':
             self._quotation('"')
         elif joined := _JOIN.match(self.text, self.at):
-            self.end_word()
             self.at = joined.end()
         elif sign == "\\":
             self._escape()

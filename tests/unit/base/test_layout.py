@@ -63,6 +63,18 @@ def test_a_table_that_does_not_fit_has_pairs_of_heading_and_value():
     ]
 
 
+def test_headings_are_dim_and_cells_are_not():
+    table = number_table([["5"]])
+    console = Console(width=80, file=io.StringIO(), force_terminal=True, color_system="standard", no_color=False,
+                      highlight=False)  # fmt: skip
+    console.print(table)
+    headings, row = console.file.getvalue().splitlines()
+    assert [text.plain for text in map(Text.from_ansi, (headings, row))] == printed(table, 80).splitlines()
+    dim = {headings[span.start : span.end] for span in Text.from_ansi(headings).spans}
+    assert {str(span.style) for span in Text.from_ansi(headings).spans} == {"dim"} and dim
+    assert not Text.from_ansi(row).spans
+
+
 def test_texts_wrap_before_numbers_move():
     output = printed(number_table([["1,000,000"]], "a long name of a request that needs two lines"), 40)
     assert len(output.splitlines()) > 2

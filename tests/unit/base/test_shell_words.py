@@ -16,6 +16,7 @@ def texts(line: str) -> list[str]:
 @pytest.mark.parametrize(("line", "words"), [
     ("a  b\tc\n d", ["a", "b", "c", "d"]),
     ("a \\\n  --b \\  \n --c", ["a", "--b", "--c"]),
+    ("a b\\\nc `\nd^\r\ne", ["a", "bc", "de"]),
     ("a --j '{\"k\": \"v w\"}'", ["a", "--j", '{"k": "v w"}']),
     ('a "b \\"c\\" \\\\ d"', ["a", 'b "c" \\ d']),
     ("a b'c d'\"e\"f", ["a", "bc def"]),
@@ -73,6 +74,8 @@ def test_a_shell_variable_is_marked_with_its_place(line: str, word: int, place: 
     ("M=x\na '$M' \\$M", ["a", "$M", "$M"]),
     ("M=x\nM=\na $M b", ["a", "b"]),
     ("cd b && M=x && a $M", ["a", "x"]), ("cd b\nsource c; ulimit -l 1\na\n-b", ["a", "-b"]),
+    ("export M=x\ncd b\na $M", ["export", "M=x", "a", "x"]),
+    ("export M=x\nexport N=y; P=z\na $M$N$P", ["export", "M=x", "export", "N=y", "a", "xyz"]),
     ("conda activate x\na", ["a"]), ("conda run a\n", ["conda", "run", "a"]), ("cdb\na", ["cdb", "a"]),
     ("PS C:\\b c> .\\a.exe -b", [".\\a.exe", "-b"]), ("D:\\>a -b > c", ["a", "-b"]),
 ])  # fmt: skip

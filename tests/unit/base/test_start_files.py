@@ -92,6 +92,7 @@ def test_a_container_runs_its_command_with_its_arguments() -> None:
     "command: bash -c \"engine serve m --port 80\"", "command: >\n  bash -lc \"engine serve m\n  --port 80\"\n",
     "command:\n  - bash\n  - \"-c\"\n  - |\n    engine serve m \\\n      --port 80\n",
     "command: [\"/bin/sh\", \"-c\", \"engine serve m --port 80\"]",
+    "name: a[b\ncommand: [\"engine\", \"serve\", \"m\"]\nargs: [\n  \"--port\", \"80\"]\nother: c]",
     "sh -c 'engine serve m --port 80'", "engine serve m --port 80",
     "cmd: \"engine serve m --port 80\"\nother: 1", "command: |\n\n  engine serve m\n  --port 80\nother:\n  - a",
     "ENTRYPOINT [\"engine\", \"serve\"]\nCMD m --port 80", "CMD engine serve m \\\n  --port 80\n",

@@ -48,6 +48,12 @@ def test_a_file_is_run_once_and_named_by_its_path(put):
     assert rule_files.file_header("llama_cpp@mine", Path("below")) == {"rules": ["../r.py"]}
 
 
+def test_a_file_knows_where_it_is(put):
+    file = put(f"import sys\nsys.PLACE = __file__\n{ONE}")
+    rule_files.profile_of(file)
+    assert sys.__dict__.pop("PLACE") == str(Path(file).resolve())
+
+
 @pytest.mark.parametrize("writes", [True, False])
 def test_a_file_leaves_the_interpreter_as_it_was(put, monkeypatch, writes):
     monkeypatch.setattr(sys, "dont_write_bytecode", not writes)

@@ -165,6 +165,12 @@ def test_one_outcome_is_replaced_and_no_other():
     assert (alone.pick("a").value, alone.pick("ab").value) == (None, 0)
 
 
+def test_an_outcome_is_replaced_where_no_other_rule_set_has_a_rule():
+    rules = replace_outcome(ONE, {}, Outcome("TEST-PICK", "some"), "one more")
+    assert (rules.pick("abc").value, rules.pick("a").value) == (0, 0)
+    assert replace_outcome(ONE, {}, Outcome("TEST-PICK", "alone"), "one more").pick("a").value == 1
+
+
 def test_a_run_that_asks_too_often_is_ended():
     rules = limit_decisions(ONE, 3)
     assert (rules.odd(12).value, rules.pick("a").value, rules.inner.odd(3).value) == (False, 0, True)
