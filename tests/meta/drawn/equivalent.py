@@ -4,8 +4,6 @@ EQUIVALENT: dict[str, str] = {
     "model/norms.py, head_norm: argument `out=mean` dropped at 52 of "
     "y: Values = o * (DELTA_UNIT * 2.0**18 / np.sqrt(mean, out=me":
         "the root is then a new array instead of the one of the mean, which is not read again",
-    "engines/ik_llama/decode.py, _accepted: `1` -> `0` at 41 of slot.at, slot.is_drafting, slot.draft = -1, False, []":
-        "until the next batch sets it, only later views of this batch read it, and they begin behind place 0",
     'engines/shared/command_line.py, CommandLine.drafts_by_model: argument `"none"` dropped at 81 of return any('
     'kind.startswith("draft-") for kind in str(self.op':
         "without spec_type the text is then None instead of none; neither begins with draft-",

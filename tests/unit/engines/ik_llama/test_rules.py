@@ -151,7 +151,8 @@ def test_erased_is_what_ends_behind_the_threshold():
     assert use.erase_beyond(ckpts, ask(99)).value == (3,)
 
 
-GAPS = [([5, 9], 0), ([5, 9, 11], 1), ([63, 127, 191, 194], 2), ([63, 127, 194, 255], 2)]
+GAPS = [([5, 9], 0), ([5, 9, 11], 1), ([63, 127, 191, 194], 2), ([63, 127, 194, 255], 2),
+        ([5, 8, 13, 16, 25], 2)]                    # 3 * (5 / 25), rounded, is more than 5 * (3 / 25)
 
 
 @pytest.mark.parametrize(("x", "gone"), GAPS)
