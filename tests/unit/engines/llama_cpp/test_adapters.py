@@ -103,11 +103,14 @@ def test_a_refused_request_without_a_list_leaves_the_scales_of_the_server(rules,
     assert (answer.cache_n, right(one, answer)) == (reused, holds)
 
 
-@pytest.mark.parametrize(("rules", "reused"), [("b11549", 19), ("b11549-lora-tried", 40)])
-def test_a_refused_request_leaves_the_start_of_its_invocation(rules, reused):
+@pytest.mark.parametrize(("rules", "start", "reused"), [
+    ("b11549", 20, 19), ("b11549", 1, 0), ("b11549-lora-tried", 20, 40), ("b11549-lora-tried", 1, 40),
+    ("b11549-lora-tried", 0, 40),
+])  # fmt: skip
+def test_a_refused_request_leaves_the_start_of_its_invocation(rules, start, reused):
     one = Talk("AA", rules, lora_scaled=SCALES)
     one.ask(P, extra=OFF)
-    assert one.ask((*P[:20], *M, -1), extra=ACTIVE).status == 400
+    assert one.ask((*P[:start], *M, -1), extra=ACTIVE).status == 400
     answer = one.ask(P + R, extra=ACTIVE)
     assert (answer.cache_n, right(one, answer)) == (reused, True)
 

@@ -258,6 +258,27 @@ def test_a_busy_slot_has_no_common_prefix():
     assert [(fact.busy, fact.lcp) for fact in asked[-1]] == [(False, 30), (False, 30)]
 
 
+@pytest.mark.parametrize(("kind", "server", "usable"), [
+    ("A", {}, [1, 30, 38, 41]), ("H", {"checkpoint_min_step": 0}, [0, 0, 36, 41]),
+    ("H", {"ctx_checkpoints": 0}, [0, 0, 0, 41]), ("W", {"ctx_size": 512}, [1, 30, 38, 41]),
+])  # fmt: skip
+def test_a_common_prefix_is_usable_as_far_as_the_memory_or_a_checkpoint_goes(kind, server, usable):
+    """A slot of 41 tokens, with a checkpoint of 36 if it has states, and prompts that share 1, 30, 38 and all of
+    them."""
+    asked = []
+    select = PROFILES["llama_cpp@b10587"].slot_select
+
+    def spy(facts, *more):
+        asked.append(facts[0].usable)
+        return select(facts, *more)
+
+    for shared in (1, 30, 38, 41):
+        talk = Talk(kind, rules={"slot_select": spy}, **server)
+        held = (*word("a", 40), *talk.ask(word("a", 40), 2).tokens)[:41]
+        talk.ask((*held[:shared], *word("b", 5)))
+    assert asked[1::2] == usable
+
+
 def test_the_choice_of_a_slot_is_logged_slot_by_slot():
     """The first is busy, the second has a conversation, and the third has none."""
     talk = Talk("A", "b11549", parallel=3, **PLAIN)
