@@ -56,6 +56,15 @@ def test_a_word_in_a_number_field_does_not_match(word):
     assert numbers_of(NEXT_TOKEN, f"n_gen = 1, n_remaining = 2, next token: {word} 'a'") is None
 
 
+@pytest.mark.parametrize(("template", "text", "numbers"), [
+    (NEXT_TOKEN, "n_gen = 1, n_remaining = -2, next token:  345 'a'", {"token": 345}),
+    ("n = {n}, {}", "n = 7, whatever", {"n": 7}), ("n = {n}", "n = 7, whatever", None), ("n = {n}", "n = 7.5", None),
+    ("a line", "a line", None),
+])  # fmt: skip
+def test_the_whole_numbers_in_the_fields_of_a_line(template, text, numbers):
+    assert numbers_of(template, text) == numbers
+
+
 def test_every_template_begins_with_text():
     assert all("{" not in line.template[:HEAD] and len(line.template) >= HEAD for line in EVENTS)
 
