@@ -51,6 +51,13 @@ class NewestWorld(World):
                 for layer, rows in table.items()}  # fmt: skip
 
 
+def test_without_a_model_no_compressed_rows_are_kept():
+    memory = NewestWorld("dsv4").memory
+    assert [{*table} for table in memory.compressed] == [{index_of(1), index_of(2)}]
+    bare = create_memory(memory.kind, memory.sizes, None, memory.keep, memory.refuses, print, memory.traits)
+    assert bare.compressed == [{}] and bare.state_write(0, False).compressed == {}
+
+
 @pytest.mark.parametrize("name", NEWEST)
 def test_a_model_has_the_memory_of_its_layers(name):
     kind = model_kind(MODELS[name])
