@@ -335,7 +335,7 @@ def test_the_shape_of_a_model_without_compressed_rows_still_has_its_headers():
 
 @pytest.mark.parametrize(("declared", "number", "types", "size"), [
     (256, 4, ("f16", "f16"), 256), (256, 4, ("q8_0", "f32"), 34 + 128), (256, 2, ("q8_0", "q4_0"), 2 * 34 + 2 * 18),
-    (192, 4, ("bf16",), 192),
+    (192, 4, ("bf16",), 192), (10, 4, ("f16",), 10), (11, 4, ("f16", "f32"), 11), (261, 4, ("q8_0", "f32"), 34 + 131),
 ])  # fmt: skip
 def test_quantized_rows_have_the_bytes_of_their_blocks(declared, number, types, size):
     assert stored_bytes(declared, number, types) == size
