@@ -50,7 +50,7 @@ EQUIVALENT: dict[str, str] = {
         "the ranks, which are only compared, are then all larger by 1; 0, which no rank has, is the access without one",
     'engines/llama_cpp/memory/recurrent.py, RecurrentCache.state_read: `1` -> `2` at 78 of sources = '
     'find_slot(self.meta, Ubatch((TokenRun(seq, state.p':
-        "find_slot reads this number only if the sequence continues in a cell of its own; it was removed from every cell",
+        "find_slot reads this number only if the sequence continues in a cell of its own, and it was removed from all",
     'engines/llama_cpp/memory/ubatch.py, split_equal: condition False at 3 of if len(todo) == 1 and not n_keep_tail:':
         "the loop cuts a single stretch every n_ubatch tokens, as split_seq does, only more slowly",
 }
