@@ -99,6 +99,12 @@ def test_an_error_has_its_line_and_leaves_no_rules(put, text, message):
     assert {name for name, rule in RULES.items() if rule.__module__.startswith("cachesim_rules")} <= {*before}
 
 
+def test_the_line_of_a_syntax_error_is_named_once(put):
+    with pytest.raises(BadInput) as bad:
+        rule_files.profile_of(put("x = (1\n"))
+    assert str(bad.value) == "r.py:4: SyntaxError: '(' was never closed"
+
+
 def test_a_digest_covers_the_imported_files(put, tmp_path):
     (tmp_path / "beside.py").write_text("NUMBER = 5\n")
     file = put(f"import beside\n{ONE}")

@@ -165,6 +165,12 @@ def test_one_outcome_is_replaced_and_no_other():
     assert (alone.pick("a").value, alone.pick("ab").value) == (None, 0)
 
 
+def test_a_neighbour_is_no_alternative_where_another_rule_answers_otherwise():
+    rules = replace_outcome(ONE, VARIANTS, Outcome("TEST-PICK", "none"), "one more")
+    assert (rules.pick("ab").value, rules.pick("").value) == (0, None)
+    assert replace_outcome(ONE, {"pick": [first]}, Outcome("TEST-PICK", "none"), "one more").pick("ab").value == 1
+
+
 def test_an_outcome_is_replaced_where_no_other_rule_set_has_a_rule():
     rules = replace_outcome(ONE, {}, Outcome("TEST-PICK", "some"), "one more")
     assert (rules.pick("abc").value, rules.pick("a").value) == (0, 0)
