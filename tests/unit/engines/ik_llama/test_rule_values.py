@@ -219,6 +219,12 @@ def test_a_slot_is_selected_by_similarity_above_the_threshold(slots, id_slot, ch
     assert (None if found is None else tuple(found)) == chosen
 
 
+def test_without_a_threshold_no_slot_is_selected_by_similarity():
+    slots = [slot(0, n_prompt=10, t_last=9), slot(1, n_prompt=0, t_last=3)]
+    assert tuple(slot_selection.slot_select(slots, -1, 0.0).value) == (1, "lru", 0.0)
+    assert tuple(slot_selection.slot_select(slots, -1, 0.01).value) == (0, "lcp", 1.0)
+
+
 GRAPH = ComputeGraph(256, 1, 1, (1,), (False,), False)
 
 

@@ -123,6 +123,20 @@ def test_what_does_not_fit_empties_the_slot(tmp_path):
     assert (small.core.slots[0].tokens, small.core.memory.empty(0)) == ([], True)
 
 
+def test_a_slot_that_an_action_changed_is_reported(tmp_path):
+    srv, small = server("GGGA", "none"), server("GGGA", "none", ctx_size=96, flash_attn=False)
+    told = []
+    for one, prompt, actions in ((srv, P, ("save", "restore", "erase")), (small, Q, ("restore",))):
+        one.log.listener = print
+        one.complete(Request(prompt, 4, forced=ANSWER))
+        for action in actions:
+            before = len(one.log.events)
+            one.slot(action, 0, tmp_path / "a")
+            told.append([(event.cause, event.rule) for event in one.log.events[before:] if event.ev == "advanced"])
+    restore = "IK-SLOT-RESTORE.SIDE-FILE"
+    assert told == [[], [("overwritten", restore)], [("cleared", "IK-SLOT-ERASE.ALL")], [("cleared", restore)]]
+
+
 def test_what_cannot_be_done_is_bad_input(tmp_path):
     srv = server("GGGA", "none")
     srv.slot("save", 0, tmp_path / "a")
