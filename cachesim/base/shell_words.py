@@ -68,7 +68,7 @@ def command_words(text: str) -> list[ShellWord]:
     start += len(text[start:]) - len(text[start:].lstrip())
     if body.startswith("["):
         words = _list_words(body, start)
-    elif body and all(_ITEM.fullmatch(line) for line in body.splitlines() if line.strip()):
+    elif all(_ITEM.fullmatch(line) for line in body.splitlines() if line.strip()):
         words = _item_words(text, start)
     elif found and body[:1] in "'\"" and body[-1:] == body[:1] and len(body) > 1:
         words = [moved(word, start + 1) for word in shell_words(body[1:-1])]

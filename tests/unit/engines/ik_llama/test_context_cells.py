@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from cachesim.engines.ik_llama.memory.context import UbatchStore
+from cachesim.engines.ik_llama.memory.context import Context, UbatchStore
 from cachesim.engines.ik_llama.memory.kv_cache import Window
+from cachesim.engines.shared.batch import DecodeBatch, split_by
 from cachesim.model import TokenRun
-from tests.unit.engines.ik_llama.test_memory import cache, fill
+from tests.unit.engines.ik_llama.test_memory import RULES, cache, fill
 
 
 @pytest.mark.parametrize(("n_kv", "low", "base", "whole", "window"), [
@@ -32,3 +35,20 @@ def test_cells_of_another_sequence_are_not_read():
     fill(kv, 3, seq=1)
     store = UbatchStore(kv, TokenRun(1, 2, [2]), 6, 32, 0, 1)
     assert np.arange(32)[store.cells].tolist() == [4, 5, 6] and store.positions("kv", 0).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("model", "n_kv", "blind", "counted"), [
+    ("GA", 0, {"A": [True, True]}, [2]), ("W4 A", 0, {"W4": [True, True], "A": [True, True]}, [4]),
+    ("GA", 7, {"A": [False, False]}, []), ("W4 A", 3, {"W4": [True, True], "A": [False, False]}, [2]),
+])  # fmt: skip
+def test_tokens_without_a_visible_cell_are_counted_for_each_kind_of_attention(model, n_kv, blind, counted):
+    """Two tokens after 6; a window of 4 begins after the first three cells. States have no cells."""
+    kv, seen = cache(model), []
+    fill(kv, 6)
+    batch = DecodeBatch()
+    batch.extend([6, 7], 6, 0)
+    [(ubatch, _)] = split_by(batch, 8, len)
+    context = Context(kv, None, 8, replace(RULES, blind=lambda n: seen.append(n) or True), print)
+    found = context._blind(ubatch, kv.claim(ubatch), n_kv, 0)
+    assert [{name: tokens.tolist() for name, tokens in one.items()} for one in found] == [blind]
+    assert (seen, kv.has_nan) == (counted, bool(counted))
