@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Iterator, NamedTuple, Sequence
 
-from cachesim.base.shell_words import LONGEST, ShellWord, command_words, moved, shell_words
+from cachesim.base.shell_words import LONGEST, ShellWord, command_words, shell_words
 
 _UNIT = re.compile(r"^[ \t]*(?:ExecStart|Environment)=[@:+!-]*", re.MULTILINE)
 _EXEC = re.compile(r"^[ \t]*ExecStart=", re.MULTILINE)
@@ -180,14 +180,19 @@ def _words(text: str, start: int, stop: int) -> list[ShellWord]:
     if not value:
         return []
     if block := _BLOCK.match(value):
-        return [moved(word, begin + block.end()) for word in shell_words(value[block.end() :])]
+        return shell_words(text[: begin + len(value)], begin + block.end())
     if re.match(r"-[ ]+", value):
         return [*_items(text, start, stop)]
     if value[0] == "[":
         value = re.sub(r",\s*\]$", "]", value.replace("\\\n", "  "))
     elif value[0] in "\"'" and value[-1] == value[0] and value.count(value[0]) == 2:
-        return [moved(word, begin + 1) for word in shell_words(value[1:-1])]
-    return [moved(word, begin) for word in command_words(value)]
+        return shell_words(text[: begin + len(value) - 1], begin + 1)
+    return _placed(value, begin)
+
+
+def _placed(value: str, begin: int) -> list[ShellWord]:
+    """Return the words of a value that begins at this character of its text. Raise BadInput."""
+    return command_words(" " * begin + value)
 
 
 def _items(text: str, start: int, stop: int) -> Iterator[ShellWord]:
@@ -201,7 +206,7 @@ def _items(text: str, start: int, stop: int) -> Iterator[ShellWord]:
         if block := _BLOCK.match(item):
             yield ShellWord(item[block.end() :], start + dash.end() + block.end() + 1)
         else:
-            yield from (moved(word, start + dash.end() - 2) for word in command_words(f"- {item.strip()}"))
+            yield from _placed(f"- {item.strip()}", start + dash.end() - 2)
 
 
 def _unwrapped(words: Sequence[ShellWord], text: str) -> list[ShellWord]:
@@ -209,9 +214,8 @@ def _unwrapped(words: Sequence[ShellWord], text: str) -> list[ShellWord]:
     for at in range(len(words) - 2):
         shell, flag, inner = words[at : at + 3]
         if _SHELL.fullmatch(shell.text) and _FLAG_C.fullmatch(flag.text):
-            quoted = text[inner.place - 1 : inner.place] in ("'", '"')
-            after = [moved(word, inner.place - 1 + quoted) for word in shell_words(inner.text)]
-            return [*words[:at], *after]
+            begin = inner.place - 1 + (text[inner.place - 1 : inner.place] in ("'", '"'))
+            return [*words[:at], *shell_words(" " * begin + inner.text, begin)]
     return list(words)
 
 

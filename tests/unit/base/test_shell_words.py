@@ -60,7 +60,8 @@ def test_a_redirection_may_stand_between_words() -> None:
 
 @pytest.mark.parametrize(("line", "word", "place"), [
     ("a $(pwd)/b", 1, 3), ('a "$(pwd)/b"', 1, 4), ("a x`pwd`", 1, 4), ('a "`pwd`"', 1, 4), ("a '$(pwd)'", 1, 0),
-    ("a $B", 1, 3), ("a x${B}y", 1, 4), ("a x${B}y$C", 1, 4), ('a "x $B"', 1, 6), ("a '$B'", 1, 0), ("a $1", 1, 3), ("a 5$", 1, 0),
+    ("a $B", 1, 3), ("a x${B}y", 1, 4), ("a x${B}y$C", 1, 4),
+    ('a "x $B"', 1, 6), ("a '$B'", 1, 0), ("a $1", 1, 3), ("a 5$", 1, 0),
     ("a $$B", 1, 3),
 ])  # fmt: skip
 def test_a_shell_variable_is_marked_with_its_place(line: str, word: int, place: int) -> None:
@@ -178,7 +179,7 @@ def test_an_item_of_a_list_has_its_place_in_the_whole_text() -> None:
     ("['a', 'it''s $X', '${N:-1}']", [("a", 2, 0, ()), ("it's $X", 7, 7, ()), ("1", 19, 0, ("N",))]),
     ("command: ['a',\n  'b']", [("a", 11, 0, ()), ("b", 18, 0, ())]),
     ('command: ["a", "b $C", 5]', [("a", 10, 0, ()), ("b $C", 10, 10, ()), ("5", 10, 0, ())]),
-    ("- a\n   \n- b", [("a", 3, 0, ()), ("b", 11, 0, ())]), ("command:", []),
+    ("- a\n   \n- b", [("a", 3, 0, ()), ("b", 11, 0, ())]), ("command: ", []),
     ("- a\n\n  - 'b $C' # x\n- d $E", [("a", 3, 0, ()), ("b $C", 10, 0, ()), ("d $E", 23, 23, ())]),
     ('command:\n  - "x\\"y" z', [('x"y', 14, 0, ()), ("z", 21, 0, ())]),
     ("command: 'a  b $C'", [("a", 11, 0, ()), ("b", 14, 0, ()), ("$C", 16, 16, ())]),
