@@ -216,3 +216,13 @@ def test_the_rows_of_an_alora_that_begins_with_the_prompt_serve_no_other_adapter
     assert right(one, again) and again.cache_n == reused
     other = one.ask(P[:before] + M + R + Q, extra=OFF)
     assert right(one, other)
+
+
+@pytest.mark.parametrize(("extra", "before", "n_keep", "active"), [
+    (ACTIVE, 20, 4, 4), (ACTIVE, 20, 19, 19), (ACTIVE, 20, 30, 19), (NONE, 20, 4, -1),
+])  # fmt: skip
+def test_after_a_shift_the_rows_of_an_alora_begin_at_the_cut_at_the_latest(extra, before, n_keep, active):
+    one = talk(context_shift=True, ctx_size=256)
+    answer = one.ask(word("a", before) + M + word("b", 225), 20, n_keep=n_keep, extra=extra)
+    assert len(answer.shifts) == 1
+    assert one.server.core.slots[0].active == active

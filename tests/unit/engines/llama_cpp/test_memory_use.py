@@ -211,6 +211,7 @@ def test_a_context_that_is_not_given_is_that_of_the_model():
     assert found.chosen == {"ctx_size": 131072, "parallel": 4} and found.parts[0].number == 131072
     shared = use(ask("deepseek-v4", ctx_size=4096, parallel=2, kv_unified=True))
     assert shared.notes == (NEVER_SHARED,) and shared.parts[0].number == 1536 and shared.parts[1].each == 32768000
+    assert shared.parts == use(ask("deepseek-v4", ctx_size=8192, parallel=2)).parts
 
 
 def test_rows_without_values_of_their_own_have_one_type():
