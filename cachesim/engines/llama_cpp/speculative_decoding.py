@@ -23,7 +23,6 @@ from cachesim.engines.shared.vocab import forced_draft
 from cachesim.model import HiddenOutput
 from cachesim.model.forward import before, carried
 
-
 OWN_CELL = -1            # of a state: the recurrent cell of its sequence
 
 
