@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -121,6 +123,15 @@ def test_what_does_not_fit_empties_the_slot(tmp_path):
     small.complete(Request(Q, 1))
     assert small.slot("restore", 0, tmp_path / "a")["status"] == 400
     assert (small.core.slots[0].tokens, small.core.memory.empty(0)) == ([], True)
+
+
+def test_a_slot_file_is_not_flushed_to_the_disk(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    srv = server("GGGA", "none")
+    srv.complete(Request(P, 4, forced=ANSWER))
+    srv.slot("save", 0, tmp_path / "a")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a", "a.checkpoints"] and synced == []
 
 
 def test_a_slot_that_an_action_changed_is_reported(tmp_path):

@@ -47,6 +47,7 @@ def test_the_servers_scales_change_under_a_request_without_a_list():
     one = talk()
     one.ask(P)
     assert one.server.set_adapters("0:1") == {"status": 200, "success": True}
+    assert [event.ev for event in one.log.of(1)] == ["lora_set"] * 3                # a step of its own
     assert right(one, one.ask(P + R)) is False
     assert one.server.core.served == (1.0, 0.0, 0.0)
 

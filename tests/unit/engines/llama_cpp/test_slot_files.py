@@ -1,5 +1,6 @@
 """Slot files: contents, refused files, and the state after a restore."""
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -311,3 +312,11 @@ def test_a_checkpoint_of_a_file_is_restored_with_its_draft_part_or_without(tmp_p
     assert ends == first.lengths() and ends
     answer = second.ask(word("a", 58) + word("b", 5))
     assert answer.reused == {"checkpoint": max(end for end in ends if end < 58)}
+
+
+def test_a_slot_file_is_not_flushed_to_the_disk(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    talk = Talk("A")
+    talk.ask(A, 1)
+    assert talk.server.slot("save", 0, tmp_path / "a")["status"] == 200 and synced == []

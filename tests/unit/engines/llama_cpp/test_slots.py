@@ -197,6 +197,7 @@ def test_a_prompt_over_which_a_longer_conversation_was_loaded_never_ends():
     while talk.server.working:
         talk.server.iterate()
     assert (running.done, waiting.done, running.died, talk.held()[0]) == (False, False, False, 30)
+    assert [e.n_tokens for e in talk.log.events if e.ev == "batch"][-3:] == [0, 30, 30]        # two rounds without work
     for _ in range(5):
         talk.server.iterate()
     assert [e.n_tokens for e in talk.log.events if e.ev == "batch"][-5:] == [30] * 5
