@@ -53,7 +53,8 @@ EQUIVALENT: dict[str, str] = {
         "find_slot reads this number only if the sequence continues in a cell of its own, and it was removed from all",
     "engines/llama_cpp/rules/checkpoint_create.py, space_when_full: `break` -> `continue` at 0 of break":
         "nothing is erased once the condition is true, so that it is true for all later checkpoints, too",
-    "engines/llama_cpp/rules/context_shift.py, reuse_chunks: `<` -> `<=` at 26 of while c < len(held) and p < len(asked):":
+    "engines/llama_cpp/rules/context_shift.py, reuse_chunks: `<` -> `<=` at 26 of while c < len(held) and p < "
+    "len(asked):":
         "no token follows the last one, so that the last round finds 0 equal tokens; a block has at least 1",
     'engines/llama_cpp/memory/ubatch.py, split_equal: condition False at 3 of if len(todo) == 1 and not n_keep_tail:':
         "the loop cuts a single stretch every n_ubatch tokens, as split_seq does, only more slowly",
