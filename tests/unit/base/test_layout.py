@@ -119,3 +119,9 @@ def test_the_style_of_a_row_is_that_of_its_pairs():
     lines = console.file.getvalue().splitlines()
     assert [line.count("\x1b[31m") > 0 or "31m" in line for line in lines] == [True, True, False]
     assert printed(table, 30).splitlines() == ["x" * 20, f"  other {'y' * 20}", "z" * 20]
+
+
+def test_a_table_without_rows_and_headings_is_empty():
+    table = WholeTable(show_header=False)
+    table.add_column("a")
+    assert printed(table, 40).strip() == ""

@@ -14,6 +14,7 @@ from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.engines import registry
 from cachesim.engines.build_names import (
+    _name_at,
     build_of,
     build_with,
     builds_in_order,
@@ -228,6 +229,14 @@ def test_a_composed_rule_set_is_known_by_its_own_name_a_recorded_one_is_no_name_
 ])  # fmt: skip
 def test_a_rule_set_is_in_force_in_builds_if_its_engine_has_them_and_in_dates(engine, profile, periods):
     assert in_force(ENGINES[engine], profile) == periods
+
+
+@pytest.mark.parametrize(("engine", "point", "name"), [
+    ("mlx_lm", Commit(0, "2025-12-24"), "2025-12-24"), ("llama_cpp", Commit(9700, "2026-06-18"), "b9700"),
+    ("mlx_lm", ENGINES["mlx_lm"].when.landed["#1109"], "1109"),
+])  # fmt: skip
+def test_a_point_is_named_by_its_build_its_change_or_its_date(engine, point, name):
+    assert _name_at(ENGINES[engine], point) == name
 
 
 def test_the_list_shows_builds_and_dates(capsys):

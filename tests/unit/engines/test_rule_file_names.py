@@ -131,6 +131,22 @@ def pick(ckpts, ask, thold) -> Decision:
     assert rule_files.locate_fault(ValueError("elsewhere")) is None
 
 
+def test_the_place_of_a_fault_in_an_imported_file_is_known(put, tmp_path):
+    (tmp_path / "beside.py").write_text("def fail(x):\n    return 1 / x\n")
+    rule_files.profile_of(put(f"import sys\nimport beside\nsys.FAIL = beside.fail\n{ONE}"))
+    fail = sys.__dict__.pop("FAIL")
+    assert rule_files.file_with(fail) == Path("beside.py")
+    with pytest.raises(ZeroDivisionError) as error:
+        fail(0)
+    assert str(rule_files.locate_fault(error.value)) == "beside.py:2: ZeroDivisionError: division by zero"
+
+
+def test_a_fault_of_the_simulator_is_told_without_its_class(put):
+    with pytest.raises(BadInput) as bad:
+        rule_files.profile_of(put("from cachesim.base.errors import Crash\nraise Crash('it broke')\n"))
+    assert str(bad.value) == "r.py:5: it broke"
+
+
 def test_annotations_of_a_file_are_those_that_it_asks_for(put):
     put(f"import sys\ndef f(x: int): pass\nsys.NOTES = f.__annotations__\n{ONE}")
     assert rule_files.profile_of("r.py") == "llama_cpp@mine" and sys.__dict__.pop("NOTES") == {"x": int}
