@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cachesim.engines.ik_llama.memory.context import Context, UbatchStore
+from cachesim.engines.ik_llama.memory.context import OK, Context, UbatchStore
 from cachesim.engines.ik_llama.memory.kv_cache import Window
 from cachesim.engines.shared.batch import DecodeBatch, split_by
 from cachesim.model import TokenRun
@@ -52,3 +52,14 @@ def test_tokens_without_a_visible_cell_are_counted_for_each_kind_of_attention(mo
     found = context._blind(ubatch, kv.claim(ubatch), n_kv, 0)
     assert [{name: tokens.tolist() for name, tokens in one.items()} for one in found] == [blind]
     assert (seen, kv.has_nan) == (counted, bool(counted))
+
+
+def test_a_model_of_states_only_has_no_cells_to_read():
+    def refused(pos):
+        raise AssertionError("asked for the cells that attention reads")
+
+    batch = DecodeBatch()
+    batch.extend([1, 2, 3], 0, 0)
+    assert Context(cache("SS"), None, 8, replace(RULES, seen=refused), print).decode(batch) == OK
+    with pytest.raises(AssertionError, match="asked for"):
+        Context(cache("SA"), None, 8, replace(RULES, seen=refused), print).decode(batch)
