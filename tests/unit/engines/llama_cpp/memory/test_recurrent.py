@@ -123,6 +123,15 @@ def test_a_copy_over_an_occupied_sequence_frees_its_cell():
     assert (mine.meta.used, mine.said(1), mine.pos_max(1)) == (1, "000", 2)
 
 
+def test_a_copy_of_nothing_leaves_nothing():
+    mine = Recurrent()
+    mine.go((2, 0, 1))
+    mine.go((1, 0, 5))
+    mine.seq_cp(0, 1)
+    mine.check()
+    assert mine.tails()[:2] == [-1, -1] and (mine.meta.used, mine.pos_max(1), mine.said(1)) == (1, -1, None)
+
+
 def test_the_cells_of_one_ubatch_are_contiguous_and_in_order():
     mine = Recurrent(4)
     for seq in (0, 1, 2, 3):
