@@ -56,8 +56,8 @@ EQUIVALENT: dict[str, str] = {
     "engines/llama_cpp/rules/context_shift.py, reuse_chunks: `<` -> `<=` at 26 of while c < len(held) and p < "
     "len(asked):":
         "no token follows the last one, so that the last round finds 0 equal tokens; a block has at least 1",
-    "engines/llama_cpp/memory/ubatch_view.py, UbatchStore._visible: condition False at 31 of known = (table.pos[at], at) "
-    "if isinstance(cells, range) else":
+    "engines/llama_cpp/memory/ubatch_view.py, UbatchStore._visible: condition False at 31 of known = (table.pos[at], "
+    "at) if isinstance(cells, range) else":
         "cells in a row hold ascending positions, of which sort_by_position makes the same pair, only more slowly",
     'engines/llama_cpp/memory/ubatch.py, split_equal: condition False at 3 of if len(todo) == 1 and not n_keep_tail:':
         "the loop cuts a single stretch every n_ubatch tokens, as split_seq does, only more slowly",
