@@ -75,6 +75,7 @@ def test_an_alora_without_its_invocation_is_off():
     one = talk()
     answer = one.ask(P, extra=ACTIVE)
     assert answer.under == "no adapter" and right(one, answer)
+    assert one.events(answer, "alora_absent", "alora_start") == [{"ev": "alora_absent", "id": 2}]
 
 
 def test_two_aloras_and_tokens_that_no_model_has_are_refused():
