@@ -101,6 +101,8 @@ def test_a_slot_without_rows_ends_the_server_if_any_token_is_shared(shared, died
     answer = talk.ask((*word("a", shared), *word("b", 9)))
     assert answer.died is died
     assert [event.text[:13] for event in talk.log.events if isinstance(event, Aborted)] == ["pos_min == -1"] * died
+    told = f"n_past = {shared}, slot.prompt.tokens.size() = 20, seq_id = 0, pos_min = -1"
+    assert [event["text"] for event in talk.events(answer, "error")] == [told] * died
 
 
 def test_a_prompt_longer_than_the_context_leaves_the_slot_as_it_was():
