@@ -169,3 +169,13 @@ def test_an_uninitialised_number_is_not_compared():
     assert create_by_tokens(ckpts, 63, 62, 62, True).value is False       # too short, whatever the number
     assert create_by_tokens(ckpts[:1], 200, 199, 199, True).value is True
     assert create_by_position(ckpts, 200, 199, 199, True).value is True
+
+
+def test_an_action_on_a_slot_is_a_step_and_a_task_of_its_own(tmp_path):
+    srv = server("GGGA", "none")
+    srv.complete(Request(P, 1))
+    for number, action in enumerate(("save", "erase", "restore"), start=1):
+        before = srv.core.next_id
+        srv.slot(action, 0, tmp_path / "a")
+        assert (len(srv.log.marks), srv.core.next_id) == (number + 1, before + 1)
+    assert [event.ev for event in srv.log.of(2) if event.ev == "seq_rm"] == ["seq_rm"]

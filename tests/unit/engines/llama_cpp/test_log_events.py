@@ -76,6 +76,12 @@ def test_the_prefix_does_not_belong_to_the_message():
         assert [read_event(entry) for entry in entries(line)] == [want]
 
 
+@pytest.mark.parametrize(("word", "shown"), [("40", "40"), ("-3", "-3"), ("0.50", "0.5"), ("1e3", "1000.0")])
+def test_a_whole_number_is_an_integer_and_no_other_is(word, shown):
+    _, values = match(f" - removing obsolete cached prompt with length {word}")
+    assert repr(values) == f"{{'n_tokens': {shown}}}"
+
+
 def test_two_messages_in_one_line_are_two():
     line = "0.00.157.120 D No parser definition.0.00.157.122 I srv  update_slots: all slots are idle"
     assert [entry.text for entry in entries(line)] == ["No parser definition.", "all slots are idle"]

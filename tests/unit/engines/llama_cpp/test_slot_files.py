@@ -320,3 +320,12 @@ def test_a_slot_file_is_not_flushed_to_the_disk(tmp_path, monkeypatch):
     talk = Talk("A")
     talk.ask(A, 1)
     assert talk.server.slot("save", 0, tmp_path / "a")["status"] == 200 and synced == []
+
+
+def test_an_action_on_a_slot_is_a_step_of_its_own(tmp_path):
+    talk = Talk("A")
+    talk.ask(A, 1)
+    for number, action in enumerate(("save", "erase", "restore"), start=1):
+        talk.server.slot(action, 0, tmp_path / "a")
+        assert len(talk.log.marks) == number + 1
+    assert [event.ev for event in talk.log.of(2) if event.ev == "seq_rm"] == ["seq_rm"]
