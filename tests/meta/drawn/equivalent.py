@@ -59,6 +59,10 @@ EQUIVALENT: dict[str, str] = {
     "engines/llama_cpp/memory/ubatch_view.py, UbatchStore._visible: condition False at 31 of known = (table.pos[at], "
     "at) if isinstance(cells, range) else":
         "cells in a row hold ascending positions, of which sort_by_position makes the same pair, only more slowly",
+    "engines/llama_cpp/memory/cells.py, Cells.reach: `>` -> `>=` at 8 of if stop > len(self.pos):":
+        "grown_size then returns the length that there is, and copies of the same length replace the arrays",
+    "engines/llama_cpp/memory/context.py, Context.defer_token: returns None at 7 of return False":
+        "its only caller asks whether the result is true",
     'engines/llama_cpp/memory/ubatch.py, split_equal: condition False at 3 of if len(todo) == 1 and not n_keep_tail:':
         "the loop cuts a single stretch every n_ubatch tokens, as split_seq does, only more slowly",
 }

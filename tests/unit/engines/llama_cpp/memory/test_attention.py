@@ -363,3 +363,20 @@ def test_a_window_with_a_gap_is_noticed():
     fill(full, 1, 6)
     full.seq_rm(1, 4, 5)
     full.check()
+
+
+@pytest.mark.parametrize(("p1", "left"), [(0, [4, 5, 6]), (5, [2, 5, 6]), (-1, [2, 2, 3])])
+def test_positions_of_a_range_are_divided(p1, left):
+    mine = cache()
+    mine.state_read(0, AttentionState(np.array([4, 5, 6]), {}))
+    mine.seq_div(0, 0, p1, 2)
+    assert held(mine) == left
+
+
+@pytest.mark.parametrize(("second", "fits"), [(4, True), (5, False)])
+def test_every_stream_of_a_micro_batch_needs_room(second, fits):
+    mine = cache(size=8, unified=False)
+    fill(mine, 0, 2), fill(mine, 1, 4)
+    runs = (TokenRun(0, 2, [0] * 3), TokenRun(1, 4, [0] * second))
+    found = mine.find(Ubatch(runs, (0, 3), 3 + second))
+    assert (found and [list(cells) for cells in found]) == ([[2, 3, 4], [4, 5, 6, 7]] if fits else None)

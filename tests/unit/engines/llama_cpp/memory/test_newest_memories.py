@@ -15,9 +15,10 @@ from cachesim.engines.llama_cpp.memory.hybrid_memory import Sizes, can_shift, wi
 from cachesim.engines.llama_cpp.memory.model_layout import KIND_WORDS, model_kind
 from cachesim.engines.llama_cpp.memory.newest_layout import NEWEST, Widths, dsv4_shape, memory_class, stored_bytes
 from cachesim.engines.llama_cpp.memory.saved_state import StateForm
-from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, DecodeBatch
+from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, DecodeBatch, Ubatch
+from cachesim.engines.llama_cpp.memory.ubatch_view import CompressedUbatchStore
 from cachesim.events import SeqRm
-from cachesim.model import make_model, parse
+from cachesim.model import TokenRun, make_model, parse
 from cachesim.model.store import index_of
 from cachesim.oracle.cold_run import cold
 from tests.unit.engines.llama_cpp.memory.helpers import World, held
@@ -344,3 +345,10 @@ def test_quantized_rows_have_the_bytes_of_their_blocks(declared, number, types, 
 def test_a_window_of_dsv4_is_sized_for_one_sequence():
     kind = model_kind("deepseek4")
     assert window_cells(kind, Sizes(4, False, 4096, 512, False)) == 768
+
+
+def test_a_piece_of_a_micro_batch_has_the_compressed_rows_of_its_sequence():
+    runs = tuple(TokenRun(seq, 0, [seq] * 4) for seq in range(3))
+    tables = [{}, {1: None}, {2: None}]
+    piece = CompressedUbatchStore(Ubatch(runs, (0, 4, 8), 12), {}, {}, None, tables).piece(1, 2, 4)
+    assert piece.compressed == [{1: None}] and piece.ubatch == Ubatch((TokenRun(1, 2, [1, 1]),), (0,), 2)

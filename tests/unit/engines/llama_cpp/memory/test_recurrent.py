@@ -7,7 +7,7 @@ import pytest
 from cachesim.base.errors import Crash
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache
-from cachesim.engines.llama_cpp.memory.saved_state import RecurrentShape
+from cachesim.engines.llama_cpp.memory.saved_state import RecurrentShape, RecurrentState, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
 from cachesim.engines.llama_cpp.rules.seq_rm_and_state import rs_rm_3
 from cachesim.engines.shared.slot_events import Warn
@@ -308,3 +308,18 @@ def test_a_division_rounds_the_position_down(p0, p1, d, pos):
     mine.go((0, 0, 8))
     mine.seq_div(0, p0, p1, d)
     assert mine.pos_max(0) == pos
+
+
+def test_a_state_of_a_sequence_that_the_memory_does_not_have_is_not_read():
+    mine = Recurrent(2)
+    with pytest.raises(StateReadError, match="failed to find slot for recurrent state"):
+        mine.state_read(2, RecurrentState(4, {}))
+
+
+def test_a_removal_leaves_the_cells_of_other_sequences():
+    mine = Recurrent()
+    mine.go((0, 0, 3)), mine.go((1, 0, 3))
+    mine.seq_cp(1, 2)
+    assert mine.seq_rm(0, 0, POS_INF)
+    mine.check()
+    assert [mine.pos_max(seq) for seq in range(3)] == [-1, 2, 2] and mine.meta.used == 1
