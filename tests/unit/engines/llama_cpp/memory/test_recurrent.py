@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.base.errors import Crash
+from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache
 from cachesim.engines.llama_cpp.memory.saved_state import RecurrentShape, RecurrentState, StateReadError
-from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
+from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, Ubatch
 from cachesim.engines.llama_cpp.rules.seq_rm_and_state import rs_rm_3
 from cachesim.engines.shared.slot_events import Warn
 from cachesim.model import TokenRun
@@ -323,3 +323,19 @@ def test_a_removal_leaves_the_cells_of_other_sequences():
     assert mine.seq_rm(0, 0, POS_INF)
     mine.check()
     assert [mine.pos_max(seq) for seq in range(3)] == [-1, 2, 2] and mine.meta.used == 1
+
+
+@pytest.mark.parametrize(("seq", "pending", "plane", "ends"), [
+    (0, 1, -1, True), (1, 1, -1, True), (0, 0, -1, False), (0, 1, 0, False), (3, 1, -1, False), (-1, 1, -1, False),
+])  # fmt: skip
+def test_a_state_cannot_be_saved_while_a_rollback_is_pending_that_the_build_does_not_save(seq, pending, plane, ends):
+    mine = Recurrent()
+    mine.go((0, 0, 3)), mine.go((1, 0, 3))
+    mine.traits = BuildTraits(saved_plane=lambda pending: plane)
+    mine.rs_idx = [pending] * 3
+    if not ends:
+        assert mine.save(seq).pos == (2 if seq in (0, 1) else -1)
+        return
+    with pytest.raises(ProcessAborted, match="a rollback is pending") as end:
+        mine.save(seq)
+    assert (end.value.kind, end.value.numbers) == ("saved-during-rollback", {"seq": seq})
