@@ -352,3 +352,11 @@ def test_a_piece_of_a_micro_batch_has_the_compressed_rows_of_its_sequence():
     tables = [{}, {1: None}, {2: None}]
     piece = CompressedUbatchStore(Ubatch(runs, (0, 4, 8), 12), {}, {}, None, tables).piece(1, 2, 4)
     assert piece.compressed == [{1: None}] and piece.ubatch == Ubatch((TokenRun(1, 2, [1, 1]),), (0,), 2)
+
+
+def test_layers_are_counted_by_their_ratio():
+    """Ratios 4 and 128 always, then others; index rows and their ring belong to ratio 4."""
+    shape = dsv4_shape([4, 4, 4, 128, 0, 0, 8])
+    assert [(one.layers, one.ratio) for one in shape.rows] == [(3, 4), (1, 128), (1, 8), (3, 4)]
+    assert [(ring.layers, ring.places, ring.width) for ring in shape.rings] == [
+        (3, 8, 64), (1, 128, 32), (1, 8, 32), (3, 8, 128)]  # fmt: skip
