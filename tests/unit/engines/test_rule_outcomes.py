@@ -104,6 +104,7 @@ def test_a_number_is_another_rule_s_or_its_neighbour_where_none_differs():
 
 def test_a_variant_that_cannot_be_asked_is_none():
     assert alternatives(odd, odd(1), [last], (1,)) == {NEGATED: False}
+    assert alternatives(odd, odd(12), [last, odd_or_big], (12,)) == {NEGATED: True, "TEST-ODD.BIG": True}
 
 
 @pytest.mark.parametrize("value, found", [
