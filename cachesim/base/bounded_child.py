@@ -26,6 +26,9 @@ CHILD = Path(__file__).with_name("parser_process.py")
 BYTES_PER_BYTE = 8           # output allowed for each byte of a request, besides PARSER_OUTPUT
 WALL = 6                     # seconds of waiting allowed for each allowed CPU second
 TICK = 1.0                   # seconds between checks of the waiting time
+_TOO_LONG = getattr(signal, "SIGXCPU", 0)
+_NO_MEMORY = tuple(getattr(signal, name, 0) for name in ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGKILL"))
+"""Signals that end a child at its limits; 0 = not on this system."""
 
 
 class BoundedChild:
@@ -107,10 +110,10 @@ class BoundedChild:
         code = self._watch.process.wait()
         if self._watch.late:
             return PARSER_TIME.exceeded(f"{self.what} takes more than {WALL} times its CPU limit", file=self.file)
-        if code == -getattr(signal, "SIGXCPU", 0):
+        if -code == _TOO_LONG:
             return PARSER_TIME.exceeded(f"{self.what} takes too long", file=self.file)
         how = f"{self.what} ended its parser ({exit_text(code)})"
-        if -code in (getattr(signal, name, 0) for name in ("SIGABRT", "SIGSEGV", "SIGBUS", "SIGKILL")):
+        if -code in _NO_MEMORY:
             return PARSER_MEMORY.exceeded(f"{how}, probably out of memory", file=self.file)
         return BadInput(how, file=self.file)
 

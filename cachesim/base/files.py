@@ -21,7 +21,8 @@ try:
 except ImportError:                          # not on Windows
     fcntl = None  # type: ignore[assignment]
 
-_NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_BINARY"))
+_WRITES = os.O_WRONLY | sum(getattr(os, name, 0) for name in ("O_CLOEXEC", "O_BINARY"))
+_NEW = os.O_CREAT | os.O_EXCL | _WRITES
 
 
 def write_whole(file: Path, data: bytes, sync: bool = True) -> None:
@@ -54,7 +55,7 @@ def write_new(file: Path, data: bytes) -> bool:
 def add_line(file: Path, line: bytes) -> None:
     """Append a line to an existing file and flush it to disk. Raise Unwritable and leave the file unchanged."""
     with _errors_of(file):
-        handle = os.open(file, os.O_WRONLY | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0))
+        handle = os.open(file, os.O_APPEND | _WRITES)
         size = os.fstat(handle).st_size
         try:
             left = memoryview(line)

@@ -47,10 +47,10 @@ class ShellWord(NamedTuple):
     origin: str = ""
 
 
-def shell_words(text: str) -> list[ShellWord]:
-    """Return the words of a command line, and of the lines that set variables before it. Raise BadInput for text that
-    is not one simple command."""
-    reader = _Reader(text)
+def shell_words(text: str, start: int = 0) -> list[ShellWord]:
+    """Return the words of a command line that begins at a character of a text, and of the lines that set variables
+    before it. Raise BadInput for text that is not one simple command."""
+    reader = _Reader(text, start)
     while reader.at < len(text):
         reader.step()
     reader.end_word()
@@ -62,26 +62,21 @@ def command_words(text: str) -> list[ShellWord]:
     brackets, or a list with a dash before each item. Raise BadInput."""
     if len(text) > LONGEST:
         raise BadInput(f"command line: {len(text):,} characters, at most {LONGEST:,} are allowed")
-    found = _KEY.match(text)
-    start = found.end() if found else 0
-    body = text[start:].strip()
-    start += len(text[start:]) - len(text[start:].lstrip())
+    start = len(text) - len(text.lstrip())
+    found = _KEY.match(text, start)
+    body = text[found.end() if found else start :].lstrip()
+    start, body = len(text) - len(body), body.rstrip()
     if body.startswith("["):
         words = _list_words(body, start)
-    elif body and all(_ITEM.fullmatch(line) for line in body.splitlines() if line.strip()):
+    elif all(_ITEM.fullmatch(line) for line in body.splitlines() if line.strip()):
         words = _item_words(text, start)
     elif found and body[:1] in "'\"" and body[-1:] == body[:1] and len(body) > 1:
-        words = [moved(word, start + 1) for word in shell_words(body[1:-1])]
+        words = shell_words(text.rstrip()[:-1], start + 1)
     else:
-        words = [moved(word, start) for word in shell_words(text[start:].rstrip())]
+        words = shell_words(text.rstrip(), start)
     if len(words) > MOST_WORDS:
         raise BadInput(f"command line: {len(words):,} words, at most {MOST_WORDS:,} are allowed")
     return words
-
-
-def moved(word: ShellWord, start: int) -> ShellWord:
-    """Return a word whose places count from the beginning of the whole text."""
-    return word._replace(place=word.place + start, variable=word.variable + start if word.variable else 0)
 
 
 def _list_words(body: str, start: int) -> list[ShellWord]:
@@ -111,7 +106,7 @@ def _item_words(text: str, start: int) -> list[ShellWord]:
             continue
         item, place = found[1].strip(), start + line.start() + found.start(1) + 1
         if item[:1] in ("'", '"'):
-            words += [moved(word, place - 1) for word in shell_words(item)]
+            words += shell_words(text[: place - 1 + len(item)], place - 1)
         else:
             words.append(_listed(item.partition(" #")[0].rstrip(), place))
     return words
@@ -128,10 +123,10 @@ class _Reader:
     """Position in a text, the words before it, and the word that is being read (None between words). ``values``: texts
     of the variables that lines before this one set."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, start: int) -> None:
         self.text = text
-        prompt = _PROMPT.match(text)
-        self.at = prompt.end() if prompt else 0
+        prompt = _PROMPT.match(text, start)
+        self.at = prompt.end() if prompt else start
         self.words: list[ShellWord] = []
         self._word: list[str] | None = None
         self._start = 0
@@ -157,7 +152,6 @@ class _Reader:
         elif sign == '"':
             self._quotation('"')
         elif joined := _JOIN.match(self.text, self.at):
-            self.end_word()
             self.at = joined.end()
         elif sign == "\\":
             self._escape()
@@ -319,4 +313,4 @@ class _Reader:
         self.at += 1
 
 
-__all__ = ["ShellWord", "command_words", "moved", "shell_words"]
+__all__ = ["ShellWord", "command_words", "shell_words"]

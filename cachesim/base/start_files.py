@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Iterator, NamedTuple, Sequence
 
-from cachesim.base.shell_words import LONGEST, ShellWord, command_words, moved, shell_words
+from cachesim.base.shell_words import LONGEST, ShellWord, command_words, shell_words
 
 _UNIT = re.compile(r"^[ \t]*(?:ExecStart|Environment)=[@:+!-]*", re.MULTILINE)
 _EXEC = re.compile(r"^[ \t]*ExecStart=", re.MULTILINE)
@@ -27,8 +27,8 @@ IMAGE = "image"
 
 
 class FileLine(NamedTuple):
-    """A line of a file. ``start``, ``stop``: its characters, without the end of the line; ``indent``: blanks before its
-    text; -1 = the line is empty or a comment."""
+    """A line of a file that is neither empty nor a comment. ``start``, ``stop``: its characters, without the end of the
+    line; ``indent``: blanks before its text."""
 
     start: int
     stop: int
@@ -38,9 +38,8 @@ class FileLine(NamedTuple):
 
 @dataclass
 class Container:
-    """A container or service. ``column``: column of its keys; ``parts``: words of each part, by place."""
+    """A container or service. ``parts``: words of each part, by place."""
 
-    column: int
     image: str = ""
     parts: dict[int, list[ShellWord]] = field(default_factory=dict)
 
@@ -81,11 +80,11 @@ def _unit_words(text: str) -> list[ShellWord]:
 
 def _dockerfile_words(text: str) -> list[ShellWord]:
     """Return the words of the last stage of a Dockerfile."""
-    made = Container(0)
+    made = Container()
     for found in _DOCKERFILE.finditer(text):
         words = _words(text, found.end(), _end_of_line(text, found.end()))
         if found[1] == "FROM":
-            made = Container(0, image=words[0].text if words else "")
+            made = Container(image=words[0].text if words else "")
         else:
             made.parts[PARTS[found[1].lower()]] = words
     return made.words()
@@ -96,35 +95,31 @@ def _end_of_line(text: str, start: int) -> int:
     at = start
     while (continued := _CONTINUED.match(text, at)) is not None:
         at = continued.end()
-    end = text.find("\n", at)
-    return len(text) if end < 0 else end
+    return (text + "\n").index("\n", at)
 
 
 def _containers(text: str) -> list[Container]:
     """Return the containers of a YAML file; [] if the text has another form."""
     lines = [*_lines(text)]
-    first = next((line for line in lines if line.indent >= 0), None)
-    named = sum(_NAMED.match(line.text) is not None for line in lines if line.indent >= 0)
-    key = _NAMED.match(first.text) if first else None
-    if first is None or key is None or (named < 2 and key[2] not in PARTS):
+    named = sum(_NAMED.match(line.text) is not None for line in lines)
+    key = _NAMED.match(lines[0].text) if lines else None
+    if key is None or (named < 2 and key[2] not in PARTS):
         return []
     if named < 2:                           # a value that may have lost its indentation
-        return [Container(0, parts={0: _words(text, first.start + key.end(), len(text))})]
+        return [Container(parts={PARTS[key[2]]: _words(text, lines[0].start + key.end(), len(text))})]
     found = list[Container]()
     known: dict[int, Container] = {}
     at = 0
     while at < len(lines):
         line = lines[at]
-        key = _NAMED.match(line.text) if line.indent >= 0 else None
+        key = _NAMED.match(line.text)
         at += 1
-        if line.indent < 0:
-            continue
         known = {column: one for column, one in known.items() if column <= line.indent}
         if key is None or (key[2] not in PARTS and key[2] != IMAGE):
             continue
         column = len(key[1])
         if column not in known:
-            known[column] = Container(column)
+            known[column] = Container()
             found.append(known[column])
         begin = line.start + key.end()
         stop, at = _value_end(text, lines, at, column, begin)
@@ -137,12 +132,11 @@ def _containers(text: str) -> list[Container]:
 
 
 def _lines(text: str) -> Iterator[FileLine]:
-    """Yield the lines of a text."""
-    for found in re.finditer(r"[^\n]*", text):
-        bare = found[0].strip()
-        if found[0] or found.start() == 0 or text[found.start() - 1 : found.start()] == "\n":
-            indent = -1 if not bare or bare.startswith("#") else len(found[0]) - len(found[0].lstrip())
-            yield FileLine(found.start(), found.end(), indent, found[0])
+    """Yield the lines of a text that are neither empty nor comments."""
+    for found in re.finditer(r"[^\n]+", text):
+        bare = found[0].lstrip()
+        if bare and not bare.startswith("#"):
+            yield FileLine(found.start(), found.end(), len(found[0]) - len(bare), found[0])
 
 
 class ValueEnd(NamedTuple):
@@ -162,7 +156,7 @@ def _value_end(text: str, lines: Sequence[FileLine], at: int, column: int, begin
     while at < len(lines):
         line = lines[at]
         dashed = empty and line.text.lstrip().startswith("- ") and line.indent >= column
-        if depth <= 0 and line.indent >= 0 and line.indent <= column and not dashed:
+        if depth <= 0 and line.indent <= column and not dashed:
             break
         if is_list and depth <= 0:
             break
@@ -186,14 +180,19 @@ def _words(text: str, start: int, stop: int) -> list[ShellWord]:
     if not value:
         return []
     if block := _BLOCK.match(value):
-        return [moved(word, begin + block.end()) for word in shell_words(value[block.end() :])]
+        return shell_words(text[: begin + len(value)], begin + block.end())
     if re.match(r"-[ ]+", value):
         return [*_items(text, start, stop)]
     if value[0] == "[":
         value = re.sub(r",\s*\]$", "]", value.replace("\\\n", "  "))
-    elif value[0] in "\"'" and value[-1] == value[0] and len(value) > 1 and value.count(value[0]) == 2:
-        return [moved(word, begin + 1) for word in shell_words(value[1:-1])]
-    return [moved(word, begin) for word in command_words(value)]
+    elif value[0] in "\"'" and value[-1] == value[0] and value.count(value[0]) == 2:
+        return shell_words(text[: begin + len(value) - 1], begin + 1)
+    return _placed(value, begin)
+
+
+def _placed(value: str, begin: int) -> list[ShellWord]:
+    """Return the words of a value that begins at this character of its text. Raise BadInput."""
+    return command_words(" " * begin + value)
 
 
 def _items(text: str, start: int, stop: int) -> Iterator[ShellWord]:
@@ -207,7 +206,7 @@ def _items(text: str, start: int, stop: int) -> Iterator[ShellWord]:
         if block := _BLOCK.match(item):
             yield ShellWord(item[block.end() :], start + dash.end() + block.end() + 1)
         else:
-            yield from (moved(word, start + dash.end() - 2) for word in command_words(f"- {item.strip()}"))
+            yield from _placed(f"- {item.strip()}", start + dash.end() - 2)
 
 
 def _unwrapped(words: Sequence[ShellWord], text: str) -> list[ShellWord]:
@@ -215,9 +214,8 @@ def _unwrapped(words: Sequence[ShellWord], text: str) -> list[ShellWord]:
     for at in range(len(words) - 2):
         shell, flag, inner = words[at : at + 3]
         if _SHELL.fullmatch(shell.text) and _FLAG_C.fullmatch(flag.text):
-            quoted = text[inner.place - 1 : inner.place] in ("'", '"')
-            after = [moved(word, inner.place - 1 + quoted) for word in shell_words(inner.text)]
-            return [*words[:at], *after]
+            begin = inner.place - 1 + (text[inner.place - 1 : inner.place] in ("'", '"'))
+            return [*words[:at], *shell_words(" " * begin + inner.text, begin)]
     return list(words)
 
 

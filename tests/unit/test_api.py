@@ -93,6 +93,15 @@ def test_a_load_error_is_a_single_line(case, what):
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize("profile", ["llama_cpp@b10587x", "nosuch", "nosuch@x"])
+def test_a_name_that_is_no_rule_set_is_refused_wherever_it_is_given(profile):
+    for call in (lambda: cachesim.load("S4", profile=profile), lambda: cachesim.run("S4", profile),
+                 lambda: cachesim.run(cachesim.load(DENSE), [profile]), lambda: cachesim.rules(profile)):
+        with pytest.raises(BadInput) as bad:
+            call()
+        assert bad.value.cause == f"unknown profile '{profile}'"
+
+
 def test_run_compares_nothing_and_keeps_every_event():
     played = cachesim.run(DENSE, "llama_cpp@b10587")
     assert played.profile == "llama_cpp@b10587" and len(played.log.events) > 0

@@ -240,7 +240,7 @@ def options(facts: Mapping[str, Number | str]) -> dict[str, Number | str]:
         found["ctx_size"] = whole
         if slots != 1 and each == whole:
             found.setdefault("kv_unified", True)
-        if isinstance(each, int) and isinstance(slots, int) and each * slots < whole and not whole % max(each, 1):
+        if isinstance(each, int) and isinstance(slots, int) and each > 0 and each * slots < whole and not whole % each:
             found["parallel"] = whole // each                     # equal shares of a context that is not unified
     elif isinstance(each, int) and isinstance(slots, int):
         found["ctx_size"] = each if facts.get("kv_unified") else each * slots

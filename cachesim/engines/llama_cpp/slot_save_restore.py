@@ -90,7 +90,7 @@ def _put_blob(arrays: Arrays, name: str, blob: Blob) -> None:
             arrays[f"{name}/{part}/pos"] = state.pos
             array_file.put_rows(arrays, f"{name}/{part}", state.rows)
     if blob.compressed is not None:
-        arrays[f"{name}/numbered"] = np.zeros(0)
+        arrays[f"{name}/numbered"] = text_array("")
         array_file.put_rows(arrays, f"{name}/compressed", blob.compressed)
     if blob.recr is not None:
         arrays[f"{name}/recr/pos"] = np.array([blob.recr.pos])

@@ -59,8 +59,7 @@ def divided(use: Use, ask: MemoryQuestion, options: Setting, slots: int, clients
     plenty = (total(needed, -1) - total(needed, 0)) // MIB * ENTRIES * clients + PAGE
     free, rest = (min(plenty, max(0, (ask.room - total(context, 0)) // MIB)) for context in (least, needed))
     larger = [cache for cache in (free // 4, free // 2) if cache > rest]
-    for cache in dict.fromkeys((0, min(DEFAULT_CACHE, rest), rest, *larger)):
-        cache -= cache % PAGE
+    for cache in dict.fromkeys(size - size % PAGE for size in (0, min(DEFAULT_CACHE, rest), rest, *larger)):
         steps = range((needed - least) // PAGE + 1)
         n = bisect_right(steps, False, key=lambda n: total(least + PAGE * n, cache) > ask.room)
         yield {**options, "ctx_size": least + PAGE * max(0, n - 1), "cache_ram": cache}

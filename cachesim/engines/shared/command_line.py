@@ -91,7 +91,7 @@ def _read(word: str, read: Callable[[str], T], todo: list[str]) -> T:
     try:
         return read(todo.pop())
     except BadInput as bad:
-        raise BadInput(f"flag {quoted(word)}: {bad.cause}") from None
+        raise BadInput(f"flag {quoted(word)}: {bad.cause}", hint=bad.hint) from None
 
 
 def write_line(options: Mapping[str, Option], flags: Sequence[Flag]) -> list[str]:

@@ -125,17 +125,15 @@ class ConversationPoints(RestorePointTracker):
         """Return the checkpoints of a conversation, reusing the ranges of the ``known`` checkpoints, and whether a
         checkpoint is ``short`` (see ``_Reported``)."""
         kind, number = (CHECKPOINT, owner[1]) if owner[0] == RUNNING else (STORED_CHECKPOINT, owner[2])
-        earlier = {id(checkpoint.blob): (span, point) for checkpoint, span, point in known.values()}
+        earlier = {id(checkpoint.blob): (key, span) for key, (checkpoint, span, _) in known.items()}
         found, short, n = dict[Key, tuple[Any, CheckpointRange, RestorePoint]](), False, len(now.tokens)
         for checkpoint in now.checkpoints:
-            span, point = earlier.get(id(checkpoint.blob)) or (self.owner.of_checkpoint(checkpoint), None)
+            key, span = (earlier.get(id(checkpoint.blob))
+                         or (self.new_key(kind, number), self.owner.of_checkpoint(checkpoint)))  # fmt: skip
             most = min(span.hi, span.n)
             m, hi = min(span.n, n), min(most, n, now.rows)
             short = short or m < span.n or hi < most
-            if point is None or point.n != m or point.hi != hi:
-                key = self.new_key(kind, number) if point is None else point.key
-                point = RestorePoint(key, m, (), m, owner, span.lo, hi)
-            found[point.key] = checkpoint, span, point
+            found[key] = checkpoint, span, RestorePoint(key, m, (), m, owner, span.lo, hi)
         return found, short
 
     def _report(self, slot: int | None, was: Ranges, now: Ranges, start: int, cause: str, rule: str) -> None:

@@ -4,8 +4,6 @@ EQUIVALENT: dict[str, str] = {
     "model/norms.py, head_norm: argument `out=mean` dropped at 52 of "
     "y: Values = o * (DELTA_UNIT * 2.0**18 / np.sqrt(mean, out=me":
         "the root is then a new array instead of the one of the mean, which is not read again",
-    "engines/ik_llama/decode.py, _accepted: `1` -> `0` at 41 of slot.at, slot.is_drafting, slot.draft = -1, False, []":
-        "until the next batch sets it, only later views of this batch read it, and they begin behind place 0",
     'engines/shared/command_line.py, CommandLine.drafts_by_model: argument `"none"` dropped at 81 of return any('
     'kind.startswith("draft-") for kind in str(self.op':
         "without spec_type the text is then None instead of none; neither begins with draft-",
@@ -50,6 +48,21 @@ EQUIVALENT: dict[str, str] = {
         "forget takes each negative number for all sequences",
     'engines/vllm/kv_offload/cpu_manager.py, LRUCachePolicy.__init__: `0` -> `1` at 12 of self.last = 0':
         "the ranks, which are only compared, are then all larger by 1; 0, which no rank has, is the access without one",
+    'engines/llama_cpp/memory/recurrent.py, RecurrentCache.state_read: `1` -> `2` at 78 of sources = '
+    'find_slot(self.meta, Ubatch((TokenRun(seq, state.p':
+        "find_slot reads this number only if the sequence continues in a cell of its own, and it was removed from all",
+    "engines/llama_cpp/rules/checkpoint_create.py, space_when_full: `break` -> `continue` at 0 of break":
+        "nothing is erased once the condition is true, so that it is true for all later checkpoints, too",
+    "engines/llama_cpp/rules/context_shift.py, reuse_chunks: `<` -> `<=` at 26 of while c < len(held) and p < "
+    "len(asked):":
+        "no token follows the last one, so that the last round finds 0 equal tokens; a block has at least 1",
+    "engines/llama_cpp/memory/ubatch_view.py, UbatchStore._visible: condition False at 31 of known = (table.pos[at], "
+    "at) if isinstance(cells, range) else":
+        "cells in a row hold ascending positions, of which sort_by_position makes the same pair, only more slowly",
+    "engines/llama_cpp/memory/cells.py, Cells.reach: `>` -> `>=` at 8 of if stop > len(self.pos):":
+        "grown_size then returns the length that there is, and copies of the same length replace the arrays",
+    "engines/llama_cpp/memory/context.py, Context.defer_token: returns None at 7 of return False":
+        "its only caller asks whether the result is true",
     'engines/llama_cpp/memory/ubatch.py, split_equal: condition False at 3 of if len(todo) == 1 and not n_keep_tail:':
         "the loop cuts a single stretch every n_ubatch tokens, as split_seq does, only more slowly",
     "tools/advise/ranking.py, _suggestions: `is` -> `is not` at 53 of "

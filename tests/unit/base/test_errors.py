@@ -50,7 +50,8 @@ def test_a_message_is_one_line_whatever_is_in_it():
 
 
 @pytest.mark.parametrize(("names", "shown"), [
-    ([], ""), (["a", "b"], "a, b"), (["abc", "def", "ghi"], "abc and 2 more"), (["x" * 30, "y"], "xxx...xx and 1 more"),
+    ([], ""), (["a", "b"], "a, b"), (["ab", "cd"], "ab, cd"), (["ab", "cde"], "ab and 1 more"),
+    (["abc", "def", "ghi"], "abc and 2 more"), (["x" * 30, "y"], "xxx...xx and 1 more"),
 ])  # fmt: skip
 def test_whole_names_and_the_number_of_the_others(names, shown):
     assert first_of(names, 8) == shown

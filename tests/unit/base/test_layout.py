@@ -63,6 +63,18 @@ def test_a_table_that_does_not_fit_has_pairs_of_heading_and_value():
     ]
 
 
+def test_headings_are_dim_and_cells_are_not():
+    table = number_table([["5"]])
+    console = Console(width=80, file=io.StringIO(), force_terminal=True, color_system="standard", no_color=False,
+                      highlight=False)  # fmt: skip
+    console.print(table)
+    headings, row = console.file.getvalue().splitlines()
+    assert [text.plain for text in map(Text.from_ansi, (headings, row))] == printed(table, 80).splitlines()
+    dim = {headings[span.start : span.end] for span in Text.from_ansi(headings).spans}
+    assert {str(span.style) for span in Text.from_ansi(headings).spans} == {"dim"} and dim
+    assert not Text.from_ansi(row).spans
+
+
 def test_texts_wrap_before_numbers_move():
     output = printed(number_table([["1,000,000"]], "a long name of a request that needs two lines"), 40)
     assert len(output.splitlines()) > 2
@@ -107,3 +119,9 @@ def test_the_style_of_a_row_is_that_of_its_pairs():
     lines = console.file.getvalue().splitlines()
     assert [line.count("\x1b[31m") > 0 or "31m" in line for line in lines] == [True, True, False]
     assert printed(table, 30).splitlines() == ["x" * 20, f"  other {'y' * 20}", "z" * 20]
+
+
+def test_a_table_without_rows_and_headings_is_empty():
+    table = WholeTable(show_header=False)
+    table.add_column("a")
+    assert printed(table, 40).strip() == ""

@@ -124,6 +124,16 @@ def test_a_worker_that_dies_while_it_waits_costs_nothing():
         assert not {pid for _, _, pid in pool.each(range(4))} & dead
 
 
+def test_a_worker_that_died_while_it_waited_gets_no_share(tmp_path):
+    """A share survives the death of one process. If the dead worker had got it, that would be the second."""
+    with Pool(fatal_once, 2) as pool:
+        assert len([*pool.each([(tmp_path, 1), (tmp_path, 2)])]) == 2
+        last = pool._idle[-1].process
+        last.kill()
+        last.join()
+        assert [done.result for done in pool.each([(tmp_path, 3)])] == [3]
+
+
 def test_an_exception_of_the_work_keeps_its_traceback():
     with pytest.raises(BadInput) as caught:
         list(spread(refuse, range(3), 2))

@@ -16,6 +16,7 @@ def texts(line: str) -> list[str]:
 @pytest.mark.parametrize(("line", "words"), [
     ("a  b\tc\n d", ["a", "b", "c", "d"]),
     ("a \\\n  --b \\  \n --c", ["a", "--b", "--c"]),
+    ("a b\\\nc `\nd^\r\ne", ["a", "bc", "de"]),
     ("a --j '{\"k\": \"v w\"}'", ["a", "--j", '{"k": "v w"}']),
     ('a "b \\"c\\" \\\\ d"', ["a", 'b "c" \\ d']),
     ("a b'c d'\"e\"f", ["a", "bc def"]),
@@ -59,7 +60,8 @@ def test_a_redirection_may_stand_between_words() -> None:
 
 @pytest.mark.parametrize(("line", "word", "place"), [
     ("a $(pwd)/b", 1, 3), ('a "$(pwd)/b"', 1, 4), ("a x`pwd`", 1, 4), ('a "`pwd`"', 1, 4), ("a '$(pwd)'", 1, 0),
-    ("a $B", 1, 3), ("a x${B}y", 1, 4), ('a "x $B"', 1, 6), ("a '$B'", 1, 0), ("a $1", 1, 3), ("a 5$", 1, 0),
+    ("a $B", 1, 3), ("a x${B}y", 1, 4), ("a x${B}y$C", 1, 4),
+    ('a "x $B"', 1, 6), ("a '$B'", 1, 0), ("a $1", 1, 3), ("a 5$", 1, 0),
     ("a $$B", 1, 3),
 ])  # fmt: skip
 def test_a_shell_variable_is_marked_with_its_place(line: str, word: int, place: int) -> None:
@@ -73,6 +75,8 @@ def test_a_shell_variable_is_marked_with_its_place(line: str, word: int, place: 
     ("M=x\na '$M' \\$M", ["a", "$M", "$M"]),
     ("M=x\nM=\na $M b", ["a", "b"]),
     ("cd b && M=x && a $M", ["a", "x"]), ("cd b\nsource c; ulimit -l 1\na\n-b", ["a", "-b"]),
+    ("export M=x\ncd b\na $M", ["export", "M=x", "a", "x"]),
+    ("export M=x\nexport N=y; P=z\na $M$N$P", ["export", "M=x", "export", "N=y", "a", "xyz"]),
     ("conda activate x\na", ["a"]), ("conda run a\n", ["conda", "run", "a"]), ("cdb\na", ["cdb", "a"]),
     ("PS C:\\b c> .\\a.exe -b", [".\\a.exe", "-b"]), ("D:\\>a -b > c", ["a", "-b"]),
 ])  # fmt: skip
@@ -175,6 +179,7 @@ def test_an_item_of_a_list_has_its_place_in_the_whole_text() -> None:
     ("['a', 'it''s $X', '${N:-1}']", [("a", 2, 0, ()), ("it's $X", 7, 7, ()), ("1", 19, 0, ("N",))]),
     ("command: ['a',\n  'b']", [("a", 11, 0, ()), ("b", 18, 0, ())]),
     ('command: ["a", "b $C", 5]', [("a", 10, 0, ()), ("b $C", 10, 10, ()), ("5", 10, 0, ())]),
+    ("- a\n   \n- b", [("a", 3, 0, ()), ("b", 11, 0, ())]), ("command: ", []),
     ("- a\n\n  - 'b $C' # x\n- d $E", [("a", 3, 0, ()), ("b $C", 10, 0, ()), ("d $E", 23, 23, ())]),
     ('command:\n  - "x\\"y" z', [('x"y', 14, 0, ()), ("z", 21, 0, ())]),
     ("command: 'a  b $C'", [("a", 11, 0, ()), ("b", 14, 0, ()), ("$C", 16, 16, ())]),
@@ -198,6 +203,7 @@ def test_a_word_has_its_place_that_of_a_variable_and_the_defaults_in_it(
     ('a "x $(b', "command line at character 6: expected text, found a command substitution"),
     ("a 2> | b", "command line at character 3: no file follows the redirection"),
     ("a 'b", "command line at character 3: this quotation mark has no end"),
+    ("command: '", "command line at character 10: this quotation mark has no end"),
 ])  # fmt: skip
 def test_an_error_is_whole(text: str, message: str) -> None:
     with pytest.raises(BadInput) as bad:
@@ -209,3 +215,6 @@ def test_as_many_words_and_characters_are_read_as_are_allowed() -> None:
     assert len(command_words("a " * MOST_WORDS)) == MOST_WORDS
     assert len(command_words("a" * LONGEST)[0].text) == LONGEST
     assert command_words(f"M={'x' * (LONGEST // 2 - 50)}\na $M$M")[1].text == "x" * (LONGEST - 100)
+    assert command_words(f"M={'x' * (LONGEST // 4)}\na $M$M$M$M")[1].text == "x" * LONGEST
+    with pytest.raises(BadInput, match="at character 5018: values of variables have more than"):
+        command_words(f"M={'x' * (LONGEST // 4)} N=y\na $M$M$M$M$N")

@@ -92,6 +92,12 @@ def test_a_container_runs_its_command_with_its_arguments() -> None:
     "command: bash -c \"engine serve m --port 80\"", "command: >\n  bash -lc \"engine serve m\n  --port 80\"\n",
     "command:\n  - bash\n  - \"-c\"\n  - |\n    engine serve m \\\n      --port 80\n",
     "command: [\"/bin/sh\", \"-c\", \"engine serve m --port 80\"]",
+    "name: a[b\ncommand: [\"engine\", \"serve\", \"m\"]\nargs: [\n  \"--port\", \"80\"]\nother: c]",
+    "\n# note: a\ncommand: engine serve m\n\n# args: x\nargs: [\"--port\", \"80\"]",
+    "command: engine serve m\n--port 80",
+    "command:\nargs: engine serve m --port 80", "a:\n  image:\n  command: engine serve m --port 80",
+    "command: [\"engine\", \"serve\", \"m\", \"--port\", \"80\"]\n    stray\nother: 1",
+    "FROM \nCMD engine serve m --port 80",
     "sh -c 'engine serve m --port 80'", "engine serve m --port 80",
     "cmd: \"engine serve m --port 80\"\nother: 1", "command: |\n\n  engine serve m\n  --port 80\nother:\n  - a",
     "ENTRYPOINT [\"engine\", \"serve\"]\nCMD m --port 80", "CMD engine serve m \\\n  --port 80\n",
@@ -99,6 +105,27 @@ def test_a_container_runs_its_command_with_its_arguments() -> None:
 ])  # fmt: skip
 def test_one_command_is_written_in_many_ways(text: str) -> None:
     assert texts(text) == [SERVE]
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("command: engine x[0\nother: 1", ["engine", "x[0"]),
+    ("command: |\n  engine [\n  m\nother: 1", ["engine", "[", "m"]),
+    ("command: 'engine' m\nother: 1", ["engine", "m"]), ("command: run for\nother: 1", ["run", "for"]),
+    ("command:\n  - sh\n  - -c\n  - |\n    engine\n    - m\nother: 1", ["engine", "-", "m"]),
+    ("engine -c 4096 -np 2", ["engine", "-c", "4096", "-np", "2"]), ("sh run.sh -c x", ["sh", "run.sh", "-c", "x"]),
+    ("sh -c", ["sh", "-c"]), ("other: engine serve", ["other:", "engine", "serve"]), ("# nothing", []), ("", []),
+])  # fmt: skip
+def test_brackets_quotes_and_dashes_may_belong_to_the_words(text: str, words: list[str]) -> None:
+    assert texts(text) == [words]
+
+
+@pytest.mark.parametrize("text", [
+    "command: >\n  engine m\nother: 1", "command: 'engine m'\nother: 1", "command: engine m\nother: 1",
+    "a:\n  command:\n  - engine\n  - m", "a:\n  command: [\"x\"]\nb:\n  args: engine m", "command: engine m",
+])  # fmt: skip
+def test_the_words_of_a_value_have_their_places_in_the_whole_text(text: str) -> None:
+    found = [word for words in start_commands(text) for word in words if word.text in ("engine", "m")]
+    assert [text[word.place - 1 :][: len(word.text)] for word in found] == ["engine", "m"]
 
 
 def test_a_unit_sets_variables_before_its_command() -> None:
@@ -124,6 +151,9 @@ def test_words_have_their_places_in_the_whole_text(text: str) -> None:
 def test_long_files_are_refused_before_they_are_read() -> None:
     with pytest.raises(BadInput, match="at most 20,000 are allowed"):
         start_commands("command: [\n" * LONGEST)
+    assert start_commands(COMPOSE.ljust(LONGEST, "#")) == start_commands(COMPOSE)
+    with pytest.raises(BadInput, match="20,001 characters"):
+        start_commands(COMPOSE.ljust(LONGEST + 1, "#"))
     with pytest.raises(BadInput, match="at character"):
         start_commands("a:\n command: [\n" + "  [\n" * 4000)
 
@@ -157,3 +187,13 @@ def test_the_last_command_of_a_unit_and_the_last_stage_of_a_dockerfile_count() -
     assert texts("[Service]\nExecStart=a 1\nExecStart=\nEnvironment=B=2\n") == [["B=2", "a", "1"]]
     assert texts("FROM x\nENTRYPOINT [\"a\"]\nFROM y AS z\nCMD b 1") == [["b", "1"]]
     assert texts("FROM x\nENTRYPOINT [\"a\"]\nCMD [\"b\"]\nCMD [\"c\"]") == [["a", "c"]]
+
+
+@pytest.mark.parametrize("text", [
+    "command: engine && x\nother: 1", "command: 'engine && x'\nother: 1", "command: |\n  engine && x\nother: 1",
+    "a:\n  command: b\nc:\n  args: engine && x", "ENTRYPOINT engine && x", "ExecStart=engine && x",
+    "command:\n- sh\n- -c\n- engine && x", "sh -c 'engine && x'", "command:\n- a\n- \"b\" && x", "command: \"a && x\"",
+])  # fmt: skip
+def test_an_error_has_its_place_in_the_whole_text(text: str) -> None:
+    with pytest.raises(BadInput, match=f"command line at character {text.index('&&') + 1}: '&&' is shell syntax"):
+        start_commands(text)

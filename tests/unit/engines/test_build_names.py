@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
-from cachesim.base import exits
+from cachesim.base import exits, pool
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.engines import registry
 from cachesim.engines.build_names import (
+    _name_at,
     build_of,
     build_with,
     builds_in_order,
@@ -23,6 +25,7 @@ from cachesim.engines.build_names import (
 )
 from cachesim.engines.registry import ENGINES, present_name, rules_of, written_name
 from cachesim.engines.shared.timeline import Commit
+from tests.shared import forget_engines
 
 NEWEST = ENGINES["llama_cpp"].newest
 DATED = ["llama_cpp", "ik_llama", "mlx_lm"]
@@ -198,6 +201,42 @@ def test_processes_that_share_the_work_know_it_too(capsys):
     argv = ["fuzz", "-p", "b9700", "--examples", "40", "-j", "2", "--model", "A", "--no-shrink", "--json"]
     assert main(argv) in (exits.HOLDS, exits.BROKEN)
     assert json.loads(capsys.readouterr().out)["profile"] == "llama_cpp@b9700"
+
+
+def test_a_worker_process_knows_the_composed_rule_sets_of_its_parent(monkeypatch):
+    forget_engines(monkeypatch)
+    assert resolve_name("b9700").profile in registry.profiles()
+    calls = pickle.dumps(pool._init_calls)
+    forget_engines(monkeypatch)                                   # as in a process that has just begun
+    assert "llama_cpp@b9700" not in registry.profiles()
+    for function, arguments in pickle.loads(calls):
+        function(*arguments)
+    assert "llama_cpp@b9700" in registry.profiles()
+
+
+def test_a_composed_rule_set_is_known_by_its_own_name_a_recorded_one_is_no_name_of_a_build(monkeypatch):
+    forget_engines(monkeypatch)
+    composed = resolve_name("b9700")
+    assert resolve_name("b9700") is resolve_name("llama_cpp@b9700") is composed and composed.is_composed
+    assert resolve_name("b9508").profile == "llama_cpp@b9473" and resolve_name("llama_cpp@b9473") is None
+
+
+@pytest.mark.parametrize(("engine", "profile", "periods"), [
+    ("llama_cpp", "llama_cpp@b9473", ("b9473..b9508", "2026-06-02..2026-06-04")),
+    ("ik_llama", "ik_llama@2020", ("2026-06-24..2026-07-10",)),
+    ("llama_cpp", "llama_cpp@24035-v1", ()),
+    ("mlx_lm", "mlx_lm@0.31.0", ("2026-03-06..2026-03-10",)),
+])  # fmt: skip
+def test_a_rule_set_is_in_force_in_builds_if_its_engine_has_them_and_in_dates(engine, profile, periods):
+    assert in_force(ENGINES[engine], profile) == periods
+
+
+@pytest.mark.parametrize(("engine", "point", "name"), [
+    ("mlx_lm", Commit(0, "2025-12-24"), "2025-12-24"), ("llama_cpp", Commit(9700, "2026-06-18"), "b9700"),
+    ("mlx_lm", ENGINES["mlx_lm"].when.landed["#1109"], "1109"),
+])  # fmt: skip
+def test_a_point_is_named_by_its_build_its_change_or_its_date(engine, point, name):
+    assert _name_at(ENGINES[engine], point) == name
 
 
 def test_the_list_shows_builds_and_dates(capsys):

@@ -75,6 +75,7 @@ def test_values_that_no_rule_set_has_stand_between_them():
     assert branch.spans["size"] == [FieldSpan(at(1), 1, ""), FieldSpan(at(3), 7, "#3", is_recorded=False),
                                     FieldSpan(at(5), 2, "#5")]  # fmt: skip
     assert [branch.at(at(number)).rules.size for number in (2, 3, 4, 5)] == [1, 7, 7, 2]
+    assert [branch.at(at(number)).rules.inferred for number in (2, 3, 4, 5)] == [(), ("size",), ("size",), ()]
 
 
 def test_decisions_change_at_these_points(branch):

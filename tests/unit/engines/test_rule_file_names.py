@@ -48,6 +48,12 @@ def test_a_file_is_run_once_and_named_by_its_path(put):
     assert rule_files.file_header("llama_cpp@mine", Path("below")) == {"rules": ["../r.py"]}
 
 
+def test_a_file_knows_where_it_is(put):
+    file = put(f"import sys\nsys.PLACE = __file__\n{ONE}")
+    rule_files.profile_of(file)
+    assert sys.__dict__.pop("PLACE") == str(Path(file).resolve())
+
+
 @pytest.mark.parametrize("writes", [True, False])
 def test_a_file_leaves_the_interpreter_as_it_was(put, monkeypatch, writes):
     monkeypatch.setattr(sys, "dont_write_bytecode", not writes)
@@ -93,6 +99,12 @@ def test_an_error_has_its_line_and_leaves_no_rules(put, text, message):
     assert {name for name, rule in RULES.items() if rule.__module__.startswith("cachesim_rules")} <= {*before}
 
 
+def test_the_line_of_a_syntax_error_is_named_once(put):
+    with pytest.raises(BadInput) as bad:
+        rule_files.profile_of(put("x = (1\n"))
+    assert str(bad.value) == "r.py:4: SyntaxError: '(' was never closed"
+
+
 def test_a_digest_covers_the_imported_files(put, tmp_path):
     (tmp_path / "beside.py").write_text("NUMBER = 5\n")
     file = put(f"import beside\n{ONE}")
@@ -117,6 +129,22 @@ def pick(ckpts, ask, thold) -> Decision:
         pick((), None, 0)
     assert str(rule_files.locate_fault(error.value)) == "r.py:8: ZeroDivisionError: division by zero"
     assert rule_files.locate_fault(ValueError("elsewhere")) is None
+
+
+def test_the_place_of_a_fault_in_an_imported_file_is_known(put, tmp_path):
+    (tmp_path / "beside.py").write_text("def fail(x):\n    return 1 / x\n")
+    rule_files.profile_of(put(f"import sys\nimport beside\nsys.FAIL = beside.fail\n{ONE}"))
+    fail = sys.__dict__.pop("FAIL")
+    assert rule_files.file_with(fail) == Path("beside.py")
+    with pytest.raises(ZeroDivisionError) as error:
+        fail(0)
+    assert str(rule_files.locate_fault(error.value)) == "beside.py:2: ZeroDivisionError: division by zero"
+
+
+def test_a_fault_of_the_simulator_is_told_without_its_class(put):
+    with pytest.raises(BadInput) as bad:
+        rule_files.profile_of(put("from cachesim.base.errors import Crash\nraise Crash('it broke')\n"))
+    assert str(bad.value) == "r.py:5: it broke"
 
 
 def test_annotations_of_a_file_are_those_that_it_asks_for(put):

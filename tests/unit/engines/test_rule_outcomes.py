@@ -8,7 +8,7 @@ from typing import Any, Callable, NamedTuple
 import numpy as np
 import pytest
 
-from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.rule import Decision, Role, rule, rule_id
 from cachesim.engines.rule_outcomes import (
     NEGATED,
     Outcome,
@@ -104,6 +104,7 @@ def test_a_number_is_another_rule_s_or_its_neighbour_where_none_differs():
 
 def test_a_variant_that_cannot_be_asked_is_none():
     assert alternatives(odd, odd(1), [last], (1,)) == {NEGATED: False}
+    assert alternatives(odd, odd(12), [last, odd_or_big], (12,)) == {NEGATED: True, "TEST-ODD.BIG": True}
 
 
 @pytest.mark.parametrize("value, found", [
@@ -163,6 +164,40 @@ def test_one_outcome_is_replaced_and_no_other():
     assert [opposite.odd(n).value for n in (2, 3)] == [False, False] and opposite.inner.odd(3).value is False
     alone = replace_outcome(ONE, VARIANTS, Outcome("TEST-PICK", "alone"), "none")
     assert (alone.pick("a").value, alone.pick("ab").value) == (None, 0)
+
+
+def test_a_neighbour_is_no_alternative_where_another_rule_answers_otherwise():
+    rules = replace_outcome(ONE, VARIANTS, Outcome("TEST-PICK", "none"), "one more")
+    assert (rules.pick("ab").value, rules.pick("").value) == (0, None)
+    assert replace_outcome(ONE, {"pick": [first]}, Outcome("TEST-PICK", "none"), "one more").pick("ab").value == 1
+
+
+def test_an_outcome_is_replaced_where_no_other_rule_set_has_a_rule():
+    rules = replace_outcome(ONE, {}, Outcome("TEST-PICK", "some"), "one more")
+    assert (rules.pick("abc").value, rules.pick("a").value) == (0, 0)
+    assert replace_outcome(ONE, {}, Outcome("TEST-PICK", "alone"), "one more").pick("a").value == 1
+
+
+@rule("TEST-BARE", Role.CREATE, "a test")
+def bare(n):
+    """Return True for an odd number, without a decision."""
+    return bool(n % 2)
+
+
+@rule("TEST-BARE.NUMBER", Role.CREATE, "a test")
+def bare_number(n):
+    """Return the number, without a decision."""
+    return n
+
+
+@pytest.mark.parametrize(("fn", "case", "is_truth_value"), [(bare, "yes", True), (bare_number, "some", False),
+                                                           (odd, "yes", True), (first, "none", False)])  # fmt: skip
+def test_an_observer_is_asked_whether_it_needs_the_alternatives_of_an_answer(fn, case, is_truth_value):
+    asked = []
+    rules = report_outcomes(Rules(odd=fn), {"odd": [fn, odd_or_big]}, lambda outcome, others: None,
+                            lambda *facts: bool(asked.append(facts)))  # fmt: skip
+    rules.odd((1, 2) if fn is first else 3)
+    assert asked == [(Outcome(rule_id(fn), case), ("TEST-ODD.BIG",), is_truth_value)]
 
 
 def test_a_run_that_asks_too_often_is_ended():

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cachesim.model import function_tables, make_model
+from cachesim.model import function_tables, grid, make_model
+from cachesim.model.chosen_rows import ChoosingWeights
 from cachesim.model.store import index_of
 from cachesim.oracle.cold_run import cold
-from cachesim.oracle.whole_chosen import best_of, chosen_digests, read_chosen, scores_of
+from cachesim.oracle.whole_chosen import best_of, chosen_digests, index_numbers, read_chosen, scores_of
 
 TOKENS = tuple(range(100, 140))
 
@@ -62,3 +63,13 @@ def test_a_token_reads_all_index_rows_up_to_itself_if_it_has_to_choose(count, re
     rows = np.array([1, 2, 3, 4], np.uint64)
     found = chosen_digests(rows, rows, layer, rows)
     assert (found.second.tolist(), found.read.tolist(), found.ring) == ([1, 2, 3, 4], read, 0)
+
+
+def test_the_product_of_an_index_query_and_a_key_is_in_steps_of_the_softmax_table():
+    """Queries with the weights of the key are multiples of it: by the units of both, over the root of 16."""
+    key = np.random.default_rng(5).normal(size=(32, 16)).round(2)
+    weights = ChoosingWeights(key, key, np.hstack([key, key, key]))
+    found = index_numbers(np.full((2, 32), 2.0**28), weights, None)
+    step = grid.ROPE_UNIT**2 / 4 / function_tables.WEIGHT_STEP
+    assert found.k.any(axis=1).all() and found.q.shape == (2, 2, 16)
+    assert np.array_equal(found.q, np.stack([found.k * step] * 2, axis=1))

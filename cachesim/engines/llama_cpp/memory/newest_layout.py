@@ -65,8 +65,10 @@ def stored_bytes(declared: int, number: int, types: Sequence[str]) -> int:
     total = 0
     for name in types:
         own = declared // len(types)
-        block, size = QUANTIZED.get(name, (1, number))
-        total += own // number // block * size if name in QUANTIZED else own
+        if name in QUANTIZED:
+            block, size = QUANTIZED[name]
+            own = own // number // block * size
+        total += own
     return total + declared % len(types)
 
 

@@ -113,7 +113,7 @@ class RecurrentCache:
 
     def _erase(self, seq: int, p0: int, p1: int) -> None:
         for i, cell in enumerate(self.meta.cells):
-            if not p0 <= cell.pos < p1 or (seq >= 0 and seq not in cell.seqs):
+            if not p0 <= cell.pos < p1:
                 continue
             if seq < 0:
                 for s in cell.seqs:

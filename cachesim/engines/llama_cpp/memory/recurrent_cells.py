@@ -65,7 +65,7 @@ def continues_own_cell(meta: CellMetadata, ubatch: Ubatch) -> bool:
         return False
     run = ubatch.runs[0]
     tail = meta.tail[run.seq] if 0 <= run.seq < len(meta.tail) else -1
-    return tail >= 0 and len(meta.cells[tail].seqs) == 1 and meta.cells[tail].pos + 1 == run.pos0
+    return tail >= 0 and meta.cells[tail].seqs == {run.seq} and meta.cells[tail].pos + 1 == run.pos0
 
 
 def find_slot(
@@ -129,7 +129,5 @@ def _next_empty(meta: CellMetadata, start: int) -> int:
 
 
 def _swap(meta: CellMetadata, a: int, b: int) -> None:
-    if a == b:
-        return
     meta.cells[a], meta.cells[b] = meta.cells[b], meta.cells[a]
     meta.tail[:] = [b if tail == a else a if tail == b else tail for tail in meta.tail]

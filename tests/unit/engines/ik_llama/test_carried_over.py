@@ -50,3 +50,14 @@ def test_a_system_prompt_precedes_the_tokens_of_the_slot():
     running, answers = served(BASE, *asked, context_shift=False)
     assert running.inspection.tokens_of(0) == tuple(range(35))
     assert answers[1].prompt == tuple(range(35)) and answers[1].prompt_n == 5
+
+
+@pytest.mark.parametrize(("profile", "entries", "kept"), [("ik_llama@main", 0, 0), ("ik_llama@1743", 1, 12)])
+def test_a_system_prompt_clears_the_prompt_cache_and_the_slot_or_only_the_memory(profile, entries, kept):
+    """The slot of 12 tokens, saved before, keeps its list, so that the prompt counts as evaluated though no row is."""
+    first, second = Request(tuple(range(100, 120)), 1), Request(tuple(range(200, 212)), 1)
+    again = Request((*range(10), *second.prompt, 7), 1, extra={"system_tokens": 10})
+    running, answers = served(profile, first, second, again, context_shift=False, cache_ram=1, cache_ram_n_min=0)
+    assert len(running.core.cache.entries) == entries
+    assert (answers[2].cache_n, answers[2].prompt_n) == (kept, 10 + 13 - kept)
+    assert running.core.memory.cells.used == 10 + 13 - kept

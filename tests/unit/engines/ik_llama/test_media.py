@@ -167,6 +167,18 @@ def test_a_context_shift_ends_at_no_image():
     assert server.complete(Request((*TEXT, *image_items("long", 60, 60), *MORE), n_predict=2)).truncated
 
 
+@pytest.mark.parametrize(("before", "shifts", "kind"), [
+    (118, [127, 127], ""), (120, [129], "cut-inside-an-image"), (127, [127, 127], ""),
+])  # fmt: skip
+def test_a_second_shift_that_ends_inside_an_image_of_the_prompt_ends_the_process(before, shifts, kind):
+    """The first one has discarded the image of 8 tokens, or kept it, but its place in the prompt is still compared."""
+    server = start(ctx_size=256)
+    prompt = (*range(1000, 1000 + before), *image_items("small", 8, 6), *TEXT[:5])
+    answer = server.complete(Request(prompt, n_predict=300))
+    assert [shift.n_discard for shift in kinds(server, "ctx_shift")] == shifts
+    assert (answer.died, answer.error_kind) == (bool(kind), kind)
+
+
 def test_an_image_without_free_cells_is_tried_until_there_are_some():
     server = start(ctx_size=256, parallel=2)
     ask(server, tuple(range(100)), id_slot=0)

@@ -56,6 +56,15 @@ def test_freed_cells_before_the_head_pull_it_back():
     assert (kv.cells.head, kv.cells.used, kv.pos_max(0)) == (12, 12, 11)
 
 
+@pytest.mark.parametrize("n", [1, 3])
+def test_a_sequence_of_states_only_is_empty_once_all_of_it_is_removed(n):
+    kv = cache("SS")
+    fill(kv, n)
+    assert (kv.tail, kv.empty(0)) == ([n - 1], False)
+    assert kv.seq_rm(0, n) and not kv.empty(0)
+    assert kv.seq_rm(0, 0) and kv.tail == [-1] and kv.empty(0)
+
+
 def test_an_empty_sequence_ends_at_0_not_at_minus_1():
     assert cache("AAAA").pos_max(0) == 0
     assert cache("AAAA").pos_min(0) == -1

@@ -8,7 +8,7 @@ import numpy as np
 
 from cachesim.engines.ik_llama.memory.nan_states import NAN, is_nan, mark_nan
 from cachesim.model.spec import parse
-from cachesim.model.store import LayerState
+from cachesim.model.store import KVRows, LayerState
 
 CLEAN = LayerState(np.zeros(1, np.uint64), 7, None, None)
 
@@ -35,3 +35,15 @@ def test_other_sequences_keep_their_states():
     states = [{0: CLEAN, 1: CLEAN}, {0: CLEAN, 1: CLEAN}]
     assert marked([frozenset(), frozenset({1})], states=states, runs=((0, 3), (1, 2))) == [[False] * 3, [True] * 2]
     assert not any(map(is_nan, states[0].values()))
+
+
+def test_the_rows_of_a_token_without_a_visible_cell_are_nan_from_the_next_layer_on():
+    """Two runs at places 5 and 8 of a batch, in the cells from 4 on: the second begins in cell 7."""
+    rows = {index: KVRows(np.zeros(16, np.uint64), None, None) for index in (0, 1)}
+    runs = [SimpleNamespace(seq=0, tokens=range(3)), SimpleNamespace(seq=1, tokens=range(2))]
+    blind = [{"A": np.zeros(3, bool)}, {"A": np.array([True, False])}]
+    found = mark_nan(parse("AA"), rows, [], [], SimpleNamespace(runs=runs, at=[5, 8]), 4, 7, blind)
+    assert [one.tolist() for one in found] == [[False] * 3, [True, False]]
+    assert [np.flatnonzero(rows[index].digest == NAN).tolist() for index in (0, 1)] == [[], [7]]
+    found = mark_nan(parse("AA"), rows, [], [], SimpleNamespace(runs=runs, at=[5, 8]), 4, 8, blind)
+    assert [one.tolist() for one in found] == [[True] * 3, [True] * 2]                  # cell 7 is read, too

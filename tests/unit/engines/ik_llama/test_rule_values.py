@@ -219,6 +219,12 @@ def test_a_slot_is_selected_by_similarity_above_the_threshold(slots, id_slot, ch
     assert (None if found is None else tuple(found)) == chosen
 
 
+def test_without_a_threshold_no_slot_is_selected_by_similarity():
+    slots = [slot(0, n_prompt=10, t_last=9), slot(1, n_prompt=0, t_last=3)]
+    assert tuple(slot_selection.slot_select(slots, -1, 0.0).value) == (1, "lru", 0.0)
+    assert tuple(slot_selection.slot_select(slots, -1, 0.01).value) == (0, "lcp", 1.0)
+
+
 GRAPH = ComputeGraph(256, 1, 1, (1,), (False,), False)
 
 
@@ -328,6 +334,15 @@ def test_a_list_is_cut_at_an_image(n, inside, behind):
     (prompt_cache.peek_moves(True), False), (prompt_cache.peek_moves(False), True),
     (prompt_cache.peek_copies(False), False), (prompt_cache.peek_directly(False), False),
     (prompt_cache.take_entry(1), True), (prompt_cache.clone_entry(1), False), (prompt_cache.failed_keeps(5), False),
+    (common_prefix.reuse_asked(False), False), (common_prefix.reuse_asked(True), True),
+    (trim.end_of_generation(4, 5), ""), (trim.end_of_generation(5, 5), "limit"),
+    (trim.end_of_generation(1, 0), "limit"), (trim.end_of_generation(6, 5), "limit"),
+    (trim.end_of_generation(0, 0), "limit"), (trim.end_of_generation(99, -1), ""),
+    (trim.window_compact(True, True, 1), True), (trim.window_compact(True, True, 2), False),
+    (trim.window_compact(True, False, 1), False), (trim.window_compact(False, True, 1), False),
+    (trim.window_compact_any(True, False, 1), True), (trim.window_compact_any(True, True, 1), True),
+    (trim.window_compact_any(True, False, 2), False), (trim.window_compact_any(False, True, 1), False),
+    (trim.window_whole(True, True, 1), False), (trim.cells_claimed(True), True), (trim.cells_claimed(False), True),
     (common_prefix.prompt_empty(0), True), (common_prefix.prompt_empty(1), False),
     (common_prefix.prefix_tokens((1, 2, 3), (1, 2, 4), str), CommonLength(2, 2)),
     (common_prefix.one_before(9, 9, False), 1), (common_prefix.one_before(9, 9, True), 0),

@@ -114,6 +114,7 @@ def test_reasoning_is_left_out():
     assert bare([1, 99, 2]) == [1, 99, 2]                                       # not ended
     assert bare([1, 100, 2, 99, 3, 100]) == [1, 100, 2]                         # an end before the beginning
     assert bare([99, 3, 100, 99, 4, 100, 5, 99, 6, 100]) == [99, 4, 100, 5]     # the second touches the first
+    assert bare([99, 3, 99, 4], (99, 99)) == [3, 4]                             # equal marks enclose themselves
     assert bare([1, *words(*"<think>"), 2, *words(*"</think>"), 3]) == [1, 3]   # spelled out
     assert {*words("<"), *SPECIAL} == TAGGED                                    # without these nothing is looked for
 
@@ -151,7 +152,8 @@ def test_erased_is_what_ends_behind_the_threshold():
     assert use.erase_beyond(ckpts, ask(99)).value == (3,)
 
 
-GAPS = [([5, 9], 0), ([5, 9, 11], 1), ([63, 127, 191, 194], 2), ([63, 127, 194, 255], 2)]
+GAPS = [([5, 9], 0), ([5, 9, 11], 1), ([63, 127, 191, 194], 2), ([63, 127, 194, 255], 2),
+        ([5, 8, 13, 16, 25], 2)]                    # 3 * (5 / 25), rounded, is more than 5 * (3 / 25)
 
 
 @pytest.mark.parametrize(("x", "gone"), GAPS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -123,6 +125,29 @@ def test_what_does_not_fit_empties_the_slot(tmp_path):
     assert (small.core.slots[0].tokens, small.core.memory.empty(0)) == ([], True)
 
 
+def test_a_slot_file_is_not_flushed_to_the_disk(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    srv = server("GGGA", "none")
+    srv.complete(Request(P, 4, forced=ANSWER))
+    srv.slot("save", 0, tmp_path / "a")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a", "a.checkpoints"] and synced == []
+
+
+def test_a_slot_that_an_action_changed_is_reported(tmp_path):
+    srv, small = server("GGGA", "none"), server("GGGA", "none", ctx_size=96, flash_attn=False)
+    told = []
+    for one, prompt, actions in ((srv, P, ("save", "restore", "erase")), (small, Q, ("restore",))):
+        one.log.listener = print
+        one.complete(Request(prompt, 4, forced=ANSWER))
+        for action in actions:
+            before = len(one.log.events)
+            one.slot(action, 0, tmp_path / "a")
+            told.append([(event.cause, event.rule) for event in one.log.events[before:] if event.ev == "advanced"])
+    restore = "IK-SLOT-RESTORE.SIDE-FILE"
+    assert told == [[], [("overwritten", restore)], [("cleared", "IK-SLOT-ERASE.ALL")], [("cleared", restore)]]
+
+
 def test_what_cannot_be_done_is_bad_input(tmp_path):
     srv = server("GGGA", "none")
     srv.slot("save", 0, tmp_path / "a")
@@ -144,3 +169,13 @@ def test_an_uninitialised_number_is_not_compared():
     assert create_by_tokens(ckpts, 63, 62, 62, True).value is False       # too short, whatever the number
     assert create_by_tokens(ckpts[:1], 200, 199, 199, True).value is True
     assert create_by_position(ckpts, 200, 199, 199, True).value is True
+
+
+def test_an_action_on_a_slot_is_a_step_and_a_task_of_its_own(tmp_path):
+    srv = server("GGGA", "none")
+    srv.complete(Request(P, 1))
+    for number, action in enumerate(("save", "erase", "restore"), start=1):
+        before = srv.core.next_id
+        srv.slot(action, 0, tmp_path / "a")
+        assert (len(srv.log.marks), srv.core.next_id) == (number + 1, before + 1)
+    assert [event.ev for event in srv.log.of(2) if event.ev == "seq_rm"] == ["seq_rm"]

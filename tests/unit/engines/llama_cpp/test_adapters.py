@@ -47,6 +47,7 @@ def test_the_servers_scales_change_under_a_request_without_a_list():
     one = talk()
     one.ask(P)
     assert one.server.set_adapters("0:1") == {"status": 200, "success": True}
+    assert [event.ev for event in one.log.of(1)] == ["lora_set"] * 3                # a step of its own
     assert right(one, one.ask(P + R)) is False
     assert one.server.core.served == (1.0, 0.0, 0.0)
 
@@ -74,6 +75,7 @@ def test_an_alora_without_its_invocation_is_off():
     one = talk()
     answer = one.ask(P, extra=ACTIVE)
     assert answer.under == "no adapter" and right(one, answer)
+    assert one.events(answer, "alora_absent", "alora_start") == [{"ev": "alora_absent", "id": 2}]
 
 
 def test_two_aloras_and_tokens_that_no_model_has_are_refused():
@@ -103,11 +105,14 @@ def test_a_refused_request_without_a_list_leaves_the_scales_of_the_server(rules,
     assert (answer.cache_n, right(one, answer)) == (reused, holds)
 
 
-@pytest.mark.parametrize(("rules", "reused"), [("b11549", 19), ("b11549-lora-tried", 40)])
-def test_a_refused_request_leaves_the_start_of_its_invocation(rules, reused):
+@pytest.mark.parametrize(("rules", "start", "reused"), [
+    ("b11549", 20, 19), ("b11549", 1, 0), ("b11549-lora-tried", 20, 40), ("b11549-lora-tried", 1, 40),
+    ("b11549-lora-tried", 0, 40),
+])  # fmt: skip
+def test_a_refused_request_leaves_the_start_of_its_invocation(rules, start, reused):
     one = Talk("AA", rules, lora_scaled=SCALES)
     one.ask(P, extra=OFF)
-    assert one.ask((*P[:20], *M, -1), extra=ACTIVE).status == 400
+    assert one.ask((*P[:start], *M, -1), extra=ACTIVE).status == 400
     answer = one.ask(P + R, extra=ACTIVE)
     assert (answer.cache_n, right(one, answer)) == (reused, True)
 
@@ -213,3 +218,13 @@ def test_the_rows_of_an_alora_that_begins_with_the_prompt_serve_no_other_adapter
     assert right(one, again) and again.cache_n == reused
     other = one.ask(P[:before] + M + R + Q, extra=OFF)
     assert right(one, other)
+
+
+@pytest.mark.parametrize(("extra", "before", "n_keep", "active"), [
+    (ACTIVE, 20, 4, 4), (ACTIVE, 20, 19, 19), (ACTIVE, 20, 30, 19), (NONE, 20, 4, -1),
+])  # fmt: skip
+def test_after_a_shift_the_rows_of_an_alora_begin_at_the_cut_at_the_latest(extra, before, n_keep, active):
+    one = talk(context_shift=True, ctx_size=256)
+    answer = one.ask(word("a", before) + M + word("b", 225), 20, n_keep=n_keep, extra=extra)
+    assert len(answer.shifts) == 1
+    assert one.server.core.slots[0].active == active

@@ -87,6 +87,15 @@ def test_an_unknown_name_in_a_list_is_refused(text):
         read_flags(["--spec-type", text])
 
 
+@pytest.mark.parametrize(("text", "hint"), [
+    ("draft-mtpp", "did you mean 'draft-mtp'?"), ("xyz", ", ".join(SPEC_TYPES)),
+])  # fmt: skip
+def test_the_hint_names_the_nearest_drafter_or_all(text, hint):
+    with pytest.raises(BadInput) as bad:
+        read_flags(["--spec-type", text])
+    assert bad.value.hint == hint
+
+
 def test_a_list_with_a_models_drafter_drafts_with_it():
     assert played("draft-mtp,ngram-mod", model="GGGA+M") == played("draft-mtp", model="GGGA+M")
     assert played("ngram-simple,ngram-mod") == played("ngram-mod")

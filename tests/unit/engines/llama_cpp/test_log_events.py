@@ -56,6 +56,15 @@ def test_a_word_in_a_number_field_does_not_match(word):
     assert numbers_of(NEXT_TOKEN, f"n_gen = 1, n_remaining = 2, next token: {word} 'a'") is None
 
 
+@pytest.mark.parametrize(("template", "text", "numbers"), [
+    (NEXT_TOKEN, "n_gen = 1, n_remaining = -2, next token:  345 'a'", {"token": 345}),
+    ("n = {n}, {}", "n = 7, whatever", {"n": 7}), ("n = {n}", "n = 7, whatever", None), ("n = {n}", "n = 7.5", None),
+    ("a line", "a line", None),
+])  # fmt: skip
+def test_the_whole_numbers_in_the_fields_of_a_line(template, text, numbers):
+    assert numbers_of(template, text) == numbers
+
+
 def test_every_template_begins_with_text():
     assert all("{" not in line.template[:HEAD] and len(line.template) >= HEAD for line in EVENTS)
 
@@ -65,6 +74,12 @@ def test_the_prefix_does_not_belong_to_the_message():
     want = {"ev": "release", "slot": 3, "task": 7, "n_tokens": 9, "truncated": 0}
     for line in (bare, f"0.01.002.003 I {bare}\n", f"\x1b[34m0.01.002.003\x1b[0m \x1b[32mI \x1b[0m{bare}"):
         assert [read_event(entry) for entry in entries(line)] == [want]
+
+
+@pytest.mark.parametrize(("word", "shown"), [("40", "40"), ("-3", "-3"), ("0.50", "0.5"), ("1e3", "1000.0")])
+def test_a_whole_number_is_an_integer_and_no_other_is(word, shown):
+    _, values = match(f" - removing obsolete cached prompt with length {word}")
+    assert repr(values) == f"{{'n_tokens': {shown}}}"
 
 
 def test_two_messages_in_one_line_are_two():

@@ -82,6 +82,11 @@ def test_the_numbers_of_a_line_amount_to_a_sentence(verdict, numbers, text):
     assert verdict(numbers) == text
 
 
+def test_a_state_on_the_line_of_the_load_is_not_after_it():
+    [found] = totals([state(4, 0), load(4, 0.5)])
+    assert found.lines == (4,) and "(released builds then remove it)" in found.says
+
+
 def test_a_state_between_two_loads_shows_nothing_of_the_last():
     [found] = totals([load(4, 0.5), state(5, 0), load(6, 0.25)])
     assert found.lines == (4, 6) and "(released builds then remove it)" in found.says

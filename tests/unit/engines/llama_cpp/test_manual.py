@@ -74,6 +74,15 @@ def test_slots_with_separate_contexts_have_a_share_each():
         (1, 4, 5, 8, 64, 64, 64, 256, 512), 2048 // 3 - 16)  # fmt: skip
 
 
+@pytest.mark.parametrize(("percents", "unified"), [({40, 50}, True), ({40, 49, 51}, False)])
+def test_half_of_the_servers_with_several_slots_have_one_context(percents, unified):
+    class Exactly(FixedDraws):
+        def chance(self, percent):
+            return percent in percents
+
+    assert draw(Exactly(0), "A").server["kv_unified"] is unified
+
+
 @pytest.mark.parametrize(("scaled", "lists"), [
     ("", ()), ("1", ("0:1", "0:1", "0:1", "0:0", "0:0.5", "0:-1")),
     ("1,0.5@7", ("0:1", "1:1", "0:1", "1:1", "0:1,1:1", "0:0", "0:0.5", "1:-1")),

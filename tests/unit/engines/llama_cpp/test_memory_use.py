@@ -206,11 +206,19 @@ def test_rows_of_a_token_state_and_checkpoint():
     assert (index.token, index.window, index.state, index.checkpoint) == (89856 + 5376, 0, 0, 0)
 
 
+def test_the_history_of_a_state_has_numbers_of_four_bytes():
+    question = ask("qwen3.5-27b", ctx_size=4096, parallel=1)
+    layers = tuple(layer._replace(history=10) if layer.state else layer for layer in question.model.layers)
+    found = use(question._replace(model=question.model._replace(layers=layers)))
+    assert found.state == 156893184 + 40 * len(question.model.states)
+
+
 def test_a_context_that_is_not_given_is_that_of_the_model():
     found = use(ask("llama-3"))
     assert found.chosen == {"ctx_size": 131072, "parallel": 4} and found.parts[0].number == 131072
     shared = use(ask("deepseek-v4", ctx_size=4096, parallel=2, kv_unified=True))
     assert shared.notes == (NEVER_SHARED,) and shared.parts[0].number == 1536 and shared.parts[1].each == 32768000
+    assert shared.parts == use(ask("deepseek-v4", ctx_size=8192, parallel=2)).parts
 
 
 def test_rows_without_values_of_their_own_have_one_type():

@@ -7,7 +7,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.flags import Options
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Sizes
-from cachesim.engines.llama_cpp.memory.model_layout import model_kind
+from cachesim.engines.llama_cpp.memory.model_layout import KIND_WORDS, model_kind
 from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.engines.llama_cpp.server_flags import can_roll_back, loaded_adapters, settings
 
@@ -108,6 +108,7 @@ def test_states_of_some_layers_can_be_rolled_back(model, can):
     ("A", "b11549", {"spec_type": "draft-simple,draft-mtp"},
      "spec_type 'draft-simple,draft-mtp' is not simulated: both would use one draft context"),
     ("I8", "b9765", {}, "model 'I8' (index rows) is simulated from b10809 on, not for llama_cpp@b9765 (b9765)"),
+    ("GA", "b4265", {}, f"model 'GA' ({KIND_WORDS['H']}) cannot be loaded by llama_cpp@b4265 (b4265)"),
     ("I8", "b11549", {"cache_type_k": "q8_0"},
      "the server does not start: index rows need one type of K and V rows, not q8_0 and f16"),
     ("A", "b11549", {"batch_size": 1}, "a server with a batch of 1 token aborts when it starts under llama_cpp@b11549"),

@@ -1,5 +1,6 @@
 """Slot files: contents, refused files, and the state after a restore."""
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -299,3 +300,32 @@ def test_the_checkpoints_that_a_file_keeps_and_a_slot_takes_are_decisions(tmp_pa
         talk.server.slot(action, 0, tmp_path / "a")
         decided = [event for event in talk.log.events[first:] if event.ev == "decided"]
         assert [[*event.value] for event in decided if event.rule.startswith("LC-SLOT-FILE")] == [kept] and kept
+
+
+@pytest.mark.parametrize("drafters", [("none", "draft-mtp"), ("draft-mtp", "none"), ("draft-mtp", "draft-mtp")])
+def test_a_checkpoint_of_a_file_is_restored_with_its_draft_part_or_without(tmp_path, drafters):
+    first, second = (Talk("GA+M", "b11549", spec_type=kind, checkpoint_min_step=0, ubatch_size=16) for kind in drafters)
+    first.ask(word("a", 60))
+    first.server.slot("save", 0, tmp_path / "a")
+    assert second.server.slot("restore", 0, tmp_path / "a")["status"] == 200
+    ends = second.lengths()
+    assert ends == first.lengths() and ends
+    answer = second.ask(word("a", 58) + word("b", 5))
+    assert answer.reused == {"checkpoint": max(end for end in ends if end < 58)}
+
+
+def test_a_slot_file_is_not_flushed_to_the_disk(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    talk = Talk("A")
+    talk.ask(A, 1)
+    assert talk.server.slot("save", 0, tmp_path / "a")["status"] == 200 and synced == []
+
+
+def test_an_action_on_a_slot_is_a_step_of_its_own(tmp_path):
+    talk = Talk("A")
+    talk.ask(A, 1)
+    for number, action in enumerate(("save", "erase", "restore"), start=1):
+        talk.server.slot(action, 0, tmp_path / "a")
+        assert len(talk.log.marks) == number + 1
+    assert [event.ev for event in talk.log.of(2) if event.ev == "seq_rm"] == ["seq_rm"]

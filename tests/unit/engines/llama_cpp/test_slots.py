@@ -101,6 +101,8 @@ def test_a_slot_without_rows_ends_the_server_if_any_token_is_shared(shared, died
     answer = talk.ask((*word("a", shared), *word("b", 9)))
     assert answer.died is died
     assert [event.text[:13] for event in talk.log.events if isinstance(event, Aborted)] == ["pos_min == -1"] * died
+    told = f"n_past = {shared}, slot.prompt.tokens.size() = 20, seq_id = 0, pos_min = -1"
+    assert [event["text"] for event in talk.events(answer, "error")] == [told] * died
 
 
 def test_a_prompt_longer_than_the_context_leaves_the_slot_as_it_was():
@@ -197,6 +199,7 @@ def test_a_prompt_over_which_a_longer_conversation_was_loaded_never_ends():
     while talk.server.working:
         talk.server.iterate()
     assert (running.done, waiting.done, running.died, talk.held()[0]) == (False, False, False, 30)
+    assert [e.n_tokens for e in talk.log.events if e.ev == "batch"][-3:] == [0, 30, 30]        # two rounds without work
     for _ in range(5):
         talk.server.iterate()
     assert [e.n_tokens for e in talk.log.events if e.ev == "batch"][-5:] == [30] * 5
@@ -256,6 +259,27 @@ def test_a_busy_slot_has_no_common_prefix():
     talk.work()
     talk.ask(word("a", 30), 1)
     assert [(fact.busy, fact.lcp) for fact in asked[-1]] == [(False, 30), (False, 30)]
+
+
+@pytest.mark.parametrize(("kind", "server", "usable"), [
+    ("A", {}, [1, 30, 38, 41]), ("H", {"checkpoint_min_step": 0}, [0, 0, 36, 41]),
+    ("H", {"ctx_checkpoints": 0}, [0, 0, 0, 41]), ("W", {"ctx_size": 512}, [1, 30, 38, 41]),
+])  # fmt: skip
+def test_a_common_prefix_is_usable_as_far_as_the_memory_or_a_checkpoint_goes(kind, server, usable):
+    """A slot of 41 tokens, with a checkpoint of 36 if it has states, and prompts that share 1, 30, 38 and all of
+    them."""
+    asked = []
+    select = PROFILES["llama_cpp@b10587"].slot_select
+
+    def spy(facts, *more):
+        asked.append(facts[0].usable)
+        return select(facts, *more)
+
+    for shared in (1, 30, 38, 41):
+        talk = Talk(kind, rules={"slot_select": spy}, **server)
+        held = (*word("a", 40), *talk.ask(word("a", 40), 2).tokens)[:41]
+        talk.ask((*held[:shared], *word("b", 5)))
+    assert asked[1::2] == usable
 
 
 def test_the_choice_of_a_slot_is_logged_slot_by_slot():

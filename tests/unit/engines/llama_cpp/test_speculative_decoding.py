@@ -5,6 +5,7 @@ import pytest
 from cachesim.base.media_items import image_items
 from cachesim.engines.base import Draft
 from cachesim.engines.llama_cpp.rules import speculative
+from cachesim.engines.llama_cpp.speculative_decoding import _saved_state
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
 from cachesim.scenarios.runner import play
@@ -231,3 +232,15 @@ def test_the_count_of_accepted_tokens_is_a_decision_only_for_a_replayed_draft():
         counted = [event for event in talk.log.of(answer.request) if event.ev == "decided"
                    and event.rule.startswith("LC-SPEC-COUNT")]  # fmt: skip
         assert len(counted) == replays
+
+
+@pytest.mark.parametrize(("profile", "cell"), [("b9063", 0), ("b9230", 1)])
+def test_a_state_is_saved_from_the_cell_of_the_first_save_or_from_the_own_one(profile, cell):
+    talk = Talk("GGGA", profile, parallel=2, spec_type="ngram-simple")
+    talk.ask(A, 1, id_slot=0), talk.ask(word("B", 9), 1, id_slot=1)
+    core = talk.server.core
+    assert core.memory.recr.meta.tail == [0, 1]
+    core.first_cells[1] = 0                     # the other slot has this cell now
+    saved = _saved_state(core, core.slots[1]).recr
+    assert (saved.pos, saved.rows) == (8, core.memory.recr.rows[cell])
+    assert _saved_state(core, core.slots[0]).recr.rows == core.memory.recr.rows[0]

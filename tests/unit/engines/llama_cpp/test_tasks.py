@@ -35,6 +35,14 @@ def test_an_embedding_starts_from_nothing_and_generates_nothing():
     assert talk.right(answer) is True
 
 
+@pytest.mark.parametrize(("kind", "reused"), [("completion", 40), ("embedding", 0), ("rerank", 0)])
+def test_an_embedding_counts_no_token_of_the_slot_as_reused(kind, reused):
+    talk = Talk("A", ubatch_size=64)
+    talk.ask(A, 1)
+    talk.ask(A + B[:9], 1, kind=kind)
+    assert talk.server.core.slots[0].reused == reused
+
+
 def test_an_embedding_larger_than_a_ubatch_is_refused():
     talk = Talk("A", ubatch_size=32)
     answer = talk.ask(A, 1, kind="embedding")

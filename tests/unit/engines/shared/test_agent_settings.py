@@ -1,11 +1,12 @@
 """Tests of the division of a memory among slots, checkpoints and the prompt cache."""
 
 from itertools import groupby
+from types import SimpleNamespace
 
 import pytest
 
 from cachesim.engines.registry import engine_of, rules_of
-from cachesim.engines.shared.agent_settings import PAGE, context_needed
+from cachesim.engines.shared.agent_settings import PAGE, context_needed, divided
 from cachesim.engines.shared.memory_use import MemoryQuestion
 from cachesim.engines.shared.model_sizes import real_model
 from cachesim.scenarios.option_checks import in_force
@@ -49,6 +50,22 @@ def test_only_what_the_layers_allow_is_tried(model, options):
     assert not options or any(one.items() >= options.items() for one in found)
     slots = [(one["parallel"], one.get("kv_unified")) for one in found]
     assert [key for key, _ in groupby(slots)] == [(1, None), (2, False), (2, True)]
+
+
+@pytest.mark.parametrize(("room", "clients", "found"), [
+    (500, 1, [(4096, 0)]), (2560, 1, [(8192, 0), (8192, 512), (7168, 768)]), (1536, 1, [(6144, 0), (5120, 256)]),
+    (3500, 1, [(8192, 0), (8192, 1280)]), (9000, 1, [(8192, 0), (8192, 1792)]), (9000, 2, [(8192, 0), (8192, 3328)]),
+])  # fmt: skip
+def test_a_memory_is_divided_between_the_context_and_the_prompt_cache(room, clients, found):
+    """4096 tokens take a GiB, as a prompt cache of 1024 MiB does; a conversation in the prompt cache 800 MiB."""
+    def use(ask):
+        context, cache = ask.options["ctx_size"] // 4, ask.options["cache_ram"]
+        return SimpleNamespace(total=(context + (800 if cache < 0 else cache)) << 20)
+
+    _, ask = asked(PROFILES[0], "llama-3", room / 1024, tokens=7000)
+    settings = [*divided(use, ask, {"parallel": 1}, 1, clients)]
+    assert [(one["ctx_size"], one["cache_ram"]) for one in settings] == found
+    assert all(one["parallel"] == 1 for one in settings)
 
 
 def test_a_large_memory_is_not_filled():

@@ -7,12 +7,14 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.shared.array_file import (
+    array_text,
     check_model,
     pack_arrays,
     put_rows,
     put_states,
     rows_in,
     states_in,
+    text_array,
     unpack_arrays,
 )
 from cachesim.model import KVRows, LayerState
@@ -62,3 +64,8 @@ def test_a_file_of_another_model_is_refused(tmp_path):
     check_model("A", "A", tmp_path)
     with pytest.raises(BadInput, match="expected a file of model AA, found model A"):
         check_model("A", "AA", tmp_path)
+
+
+def test_a_text_is_stored_as_its_bytes():
+    assert text_array("Aü").tolist() == [65, 195, 188]
+    assert array_text(text_array("Aü")) == "Aü" and array_text(text_array("")) == ""

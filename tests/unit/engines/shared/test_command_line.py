@@ -74,6 +74,26 @@ def test_a_line_that_cannot_be_read(words, error):
     assert str(bad.value).startswith(error)
 
 
+@pytest.mark.parametrize("text", ["2147483647", "-2147483648", "+5", "0000000000"])
+def test_integers_of_32_bits_are_read(text):
+    assert parse_integer(text) == int(text)
+
+
+@pytest.mark.parametrize("text", ["2147483648", "-2147483649", "00000000000", "5.", ""])
+def test_other_integers_are_refused(text):
+    with pytest.raises(BadInput, match="expected a 32-bit integer"):
+        parse_integer(text)
+
+
+def test_the_hint_of_a_refused_value_is_kept():
+    def refuse(text):
+        raise BadInput("no", hint="try yes")
+
+    with pytest.raises(BadInput) as bad:
+        read_line(["--sleep", "x"], FLAGS, CommandLine(), {}, {"--sleep": lambda line, text: refuse(text)})
+    assert (bad.value.cause, bad.value.hint) == ("flag '--sleep': no", "try yes")
+
+
 def test_a_line_is_written_in_the_order_of_the_flags():
     options = {"ours": 2, "full": False, "flash": False, "shift": False, "slots": -1, "size": 0, "kind": "mtp",
                "drafts": 1, "similarity": 0.25, "cache_prompt": False}  # fmt: skip

@@ -79,3 +79,9 @@ def test_hits_between_two_scrapes(queries, hits, found):
         LogTotal(proof, {"queries": asked, "hits": hit},
                  f"{of} looked-up tokens were found, {share} ({since})")
         for proof, asked, hit, of, share, since in found]  # fmt: skip
+
+
+def test_a_log_without_requests_says_what_it_lacks():
+    assert totals.nameless("blocks", "--flag") == (
+        "the lines name no request: which prompts missed, and which decision lost their blocks (replies have "
+        "cached_tokens with --flag; cachesim import BODIES compares prompts)")

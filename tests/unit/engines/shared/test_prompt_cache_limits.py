@@ -34,6 +34,18 @@ def test_more_tokens_are_allowed_if_the_bytes_allow_them():
     assert evict_oldest((10, 10), (5, 5), Limits(20, 16), 0) == Eviction(0, 0, 16)
 
 
+def test_the_average_size_is_that_of_the_entries_that_are_left():
+    assert evict_oldest((100, 40, 40), (1, 10, 10), Limits(80, 1), 0) == Eviction(1, 0, 20)
+    assert evict_oldest((100, 40, 40), (1, 10, 11), Limits(80, 1), 0) == Eviction(1, 0, 21)
+    assert evict_oldest((100, 40, 20), (1, 10, 50), Limits(80, 1), 0) == Eviction(1, 0, 80)
+    assert evict_oldest((100, 2, 2), (1, 50, 50), Limits(80, 1), 0) == Eviction(1, 1, 80)
+
+
+@pytest.mark.parametrize("size, est", [(10, 4), (5, 8), (0, 40)])
+def test_entries_without_tokens_count_as_one_token(size, est):
+    assert evict_oldest((size,), (0,), Limits(40, 2), 0) == Eviction(0, 0, est)
+
+
 @pytest.mark.parametrize("checkpoints, sizes, found", [
     ((3, 2), (4, 4), []), ((4, 3), (), [ExceededLimit("checkpoints", 4, 3, "slot 0 has")]),
     ((0, 4), (4, 5), [ExceededLimit("checkpoints", 4, 3, "slot 1 has"),

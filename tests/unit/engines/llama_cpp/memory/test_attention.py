@@ -108,6 +108,29 @@ def test_cells_purged_beside_the_trial_stay_purged(stays, left):
     mine.check()
 
 
+@pytest.mark.parametrize(("stays", "told"), [(False, []), (True, [RowsPurged(0, 4, 6)])])
+def test_a_trial_tells_of_the_rows_that_stay_purged_only(stays, told):
+    """The window lies in cells 0 to 3. The trial wraps around: its last micro-batch takes those of 6 and 5."""
+    events = []
+    mine = AttentionCache(8, 1, True, 4, (0,), SHAPE, None, events.append, BuildTraits(purge_stays=stays))
+    mine.state_read(0, AttentionState(np.array([6, 5, 4, 7]), {}))
+    batch = DecodeBatch()
+    for pos in range(8, 14):
+        batch.add(0, pos, 0, False)
+    assert mine.prepare(split_simple(batch, 2)) is not None
+    assert events == told
+
+
+def test_a_read_state_tells_of_the_rows_that_are_removed_with_those_that_it_overwrites():
+    """It takes the cell of position 1, so that position 0 would be left before a gap."""
+    events = []
+    mine = AttentionCache(8, 2, True, 4, (0,), SHAPE, None, events.append)
+    mine.state_read(0, AttentionState(np.array([1, 0, 2, 3, 4, 5, 6, 7]), {}))
+    mine.state_read(1, AttentionState(np.arange(1), {}))
+    assert events == [RowsPurged(0, 0, 1)] and (held(mine), held(mine, 1)) == ([2, 3, 4, 5, 6, 7], [0])
+    mine.check()
+
+
 def test_a_batch_without_room_purges_for_good_too():
     """The first micro-batch takes the cell of 6 and purges 4 and 5; the second then has no free cells."""
     mine = AttentionCache(16, 4, True, 4, (0,), SHAPE, None, lambda event: None, BuildTraits(purge_stays=True))
@@ -147,6 +170,16 @@ def test_a_copy_within_a_stream_shares_cells_and_between_streams_does_not():
         assert held(mine, 1) == [0, 1, 2, 3]
         assert [table.used for table in mine.streams] == used
         mine.check()
+
+
+@pytest.mark.parametrize("n", [0, 4])
+def test_a_copy_between_streams_replaces_what_the_other_held(n):
+    mine = cache(unified=False)
+    fill(mine, 0, n)
+    fill(mine, 1, 9)
+    mine.seq_cp(0, 1)
+    assert held(mine, 1) == [*range(n)] and mine.streams[1].used == n
+    mine.check()
 
 
 def test_a_part_of_a_sequence_cannot_be_copied_between_streams():
@@ -330,3 +363,20 @@ def test_a_window_with_a_gap_is_noticed():
     fill(full, 1, 6)
     full.seq_rm(1, 4, 5)
     full.check()
+
+
+@pytest.mark.parametrize(("p1", "left"), [(0, [4, 5, 6]), (5, [2, 5, 6]), (-1, [2, 2, 3])])
+def test_positions_of_a_range_are_divided(p1, left):
+    mine = cache()
+    mine.state_read(0, AttentionState(np.array([4, 5, 6]), {}))
+    mine.seq_div(0, 0, p1, 2)
+    assert held(mine) == left
+
+
+@pytest.mark.parametrize(("second", "fits"), [(4, True), (5, False)])
+def test_every_stream_of_a_micro_batch_needs_room(second, fits):
+    mine = cache(size=8, unified=False)
+    fill(mine, 0, 2), fill(mine, 1, 4)
+    runs = (TokenRun(0, 2, [0] * 3), TokenRun(1, 4, [0] * second))
+    found = mine.find(Ubatch(runs, (0, 3), 3 + second))
+    assert (found and [list(cells) for cells in found]) == ([[2, 3, 4], [4, 5, 6, 7]] if fits else None)

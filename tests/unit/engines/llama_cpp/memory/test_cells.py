@@ -329,3 +329,16 @@ def test_cells_that_were_tried_are_put_back_also_beyond_those_that_were_ever_use
         put_back()
         assert (held.pos[:4].tolist(), held.used, held.head, held.end) == before
         held.check()
+
+
+def test_a_division_by_one_leaves_nothing_to_turn():
+    cells = table(s0=4)
+    cells.divide(0, 0, POS_INF, 1)
+    assert not cells.has_shift and cells.pos[:4].tolist() == [0, 1, 2, 3]
+
+
+def test_the_table_ends_after_the_last_cell_of_scattered_ones():
+    cells = Cells(16, 1)
+    cells.place(np.array([6, 2, 4]), range(3), 0)
+    assert (cells.end, cells.used, cells.of(0).tolist()) == (7, 3, [2, 4, 6])
+    cells.check()

@@ -127,3 +127,10 @@ def test_hidden_states_are_in_the_order_of_the_batch(kind, n_ubatch):
     for seq, n, start in ((0, 5, 0), (1, 7, 5)):
         alone.go(seq, n=n, base=100 + 50 * seq)
         assert alone.context.hidden.digest.tolist() == hidden.digest[start : start + n].tolist()
+
+
+def test_every_micro_batch_is_told():
+    world = World("A")
+    world.go(n=6)
+    told = [event.runs for event in world.events if event.ev == "micro_batch"]
+    assert told == [((0, 0, 4),), ((0, 4, 2),)]

@@ -82,6 +82,16 @@ def test_ubatches_after_all_used_cells_are_merged():
     assert whole[1] == {"base": [range(5, 13)]}
 
 
+def test_ubatches_of_two_sequences_are_not_merged():
+    world = World("A", n_seq=2, unified=True)
+    one, two, three = cuts(world, 9)
+    other = two[0]._replace(runs=(two[0].runs[0]._replace(seq=1),))
+    several = three[0]._replace(runs=three[0].runs * 2)
+    assert merge_ubatches([one, two, three], world.memory.parts, None) is not None
+    for found in ([one, (other, two[1]), three], [one, two, (several, three[1])]):
+        assert merge_ubatches(found, world.memory.parts, None) is None
+
+
 def test_ubatches_in_a_hole_are_not_merged():
     world = World("A", n_seq=2, unified=True)
     world.go(0, n=5)

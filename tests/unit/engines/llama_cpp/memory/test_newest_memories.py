@@ -15,9 +15,10 @@ from cachesim.engines.llama_cpp.memory.hybrid_memory import Sizes, can_shift, wi
 from cachesim.engines.llama_cpp.memory.model_layout import KIND_WORDS, model_kind
 from cachesim.engines.llama_cpp.memory.newest_layout import NEWEST, Widths, dsv4_shape, memory_class, stored_bytes
 from cachesim.engines.llama_cpp.memory.saved_state import StateForm
-from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, DecodeBatch
+from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, DecodeBatch, Ubatch
+from cachesim.engines.llama_cpp.memory.ubatch_view import CompressedUbatchStore
 from cachesim.events import SeqRm
-from cachesim.model import make_model, parse
+from cachesim.model import TokenRun, make_model, parse
 from cachesim.model.store import index_of
 from cachesim.oracle.cold_run import cold
 from tests.unit.engines.llama_cpp.memory.helpers import World, held
@@ -49,6 +50,13 @@ class NewestWorld(World):
         n = self.memory.pos_max(seq) + 1 if n is None else n
         return {layer: rows.digest.tolist() for _, _, table in self.memory.saved_rows(seq, n)
                 for layer, rows in table.items()}  # fmt: skip
+
+
+def test_without_a_model_no_compressed_rows_are_kept():
+    memory = NewestWorld("dsv4").memory
+    assert [{*table} for table in memory.compressed] == [{index_of(1), index_of(2)}]
+    bare = create_memory(memory.kind, memory.sizes, None, memory.keep, memory.refuses, print, memory.traits)
+    assert bare.compressed == [{}] and bare.state_write(0, False).compressed == {}
 
 
 @pytest.mark.parametrize("name", NEWEST)
@@ -328,7 +336,7 @@ def test_the_shape_of_a_model_without_compressed_rows_still_has_its_headers():
 
 @pytest.mark.parametrize(("declared", "number", "types", "size"), [
     (256, 4, ("f16", "f16"), 256), (256, 4, ("q8_0", "f32"), 34 + 128), (256, 2, ("q8_0", "q4_0"), 2 * 34 + 2 * 18),
-    (192, 4, ("bf16",), 192),
+    (192, 4, ("bf16",), 192), (10, 4, ("f16",), 10), (11, 4, ("f16", "f32"), 11), (261, 4, ("q8_0", "f32"), 34 + 131),
 ])  # fmt: skip
 def test_quantized_rows_have_the_bytes_of_their_blocks(declared, number, types, size):
     assert stored_bytes(declared, number, types) == size
@@ -337,3 +345,18 @@ def test_quantized_rows_have_the_bytes_of_their_blocks(declared, number, types, 
 def test_a_window_of_dsv4_is_sized_for_one_sequence():
     kind = model_kind("deepseek4")
     assert window_cells(kind, Sizes(4, False, 4096, 512, False)) == 768
+
+
+def test_a_piece_of_a_micro_batch_has_the_compressed_rows_of_its_sequence():
+    runs = tuple(TokenRun(seq, 0, [seq] * 4) for seq in range(3))
+    tables = [{}, {1: None}, {2: None}]
+    piece = CompressedUbatchStore(Ubatch(runs, (0, 4, 8), 12), {}, {}, None, tables).piece(1, 2, 4)
+    assert piece.compressed == [{1: None}] and piece.ubatch == Ubatch((TokenRun(1, 2, [1, 1]),), (0,), 2)
+
+
+def test_layers_are_counted_by_their_ratio():
+    """Ratios 4 and 128 always, then others; index rows and their ring belong to ratio 4."""
+    shape = dsv4_shape([4, 4, 4, 128, 0, 0, 8])
+    assert [(one.layers, one.ratio) for one in shape.rows] == [(3, 4), (1, 128), (1, 8), (3, 4)]
+    assert [(ring.layers, ring.places, ring.width) for ring in shape.rings] == [
+        (3, 8, 64), (1, 128, 32), (1, 8, 32), (3, 8, 128)]  # fmt: skip

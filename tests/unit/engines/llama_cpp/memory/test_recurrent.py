@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.base.errors import Crash
+from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache
-from cachesim.engines.llama_cpp.memory.saved_state import RecurrentShape
-from cachesim.engines.llama_cpp.memory.ubatch import Ubatch
+from cachesim.engines.llama_cpp.memory.saved_state import RecurrentShape, RecurrentState, StateReadError
+from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, Ubatch
 from cachesim.engines.llama_cpp.rules.seq_rm_and_state import rs_rm_3
 from cachesim.engines.shared.slot_events import Warn
 from cachesim.model import TokenRun
@@ -121,6 +121,15 @@ def test_a_copy_over_an_occupied_sequence_frees_its_cell():
     mine.seq_cp(0, 1)
     mine.check()
     assert (mine.meta.used, mine.said(1), mine.pos_max(1)) == (1, "000", 2)
+
+
+def test_a_copy_of_nothing_leaves_nothing():
+    mine = Recurrent()
+    mine.go((2, 0, 1))
+    mine.go((1, 0, 5))
+    mine.seq_cp(0, 1)
+    mine.check()
+    assert mine.tails()[:2] == [-1, -1] and (mine.meta.used, mine.pos_max(1), mine.said(1)) == (1, -1, None)
 
 
 def test_the_cells_of_one_ubatch_are_contiguous_and_in_order():
@@ -299,3 +308,34 @@ def test_a_division_rounds_the_position_down(p0, p1, d, pos):
     mine.go((0, 0, 8))
     mine.seq_div(0, p0, p1, d)
     assert mine.pos_max(0) == pos
+
+
+def test_a_state_of_a_sequence_that_the_memory_does_not_have_is_not_read():
+    mine = Recurrent(2)
+    with pytest.raises(StateReadError, match="failed to find slot for recurrent state"):
+        mine.state_read(2, RecurrentState(4, {}))
+
+
+def test_a_removal_leaves_the_cells_of_other_sequences():
+    mine = Recurrent()
+    mine.go((0, 0, 3)), mine.go((1, 0, 3))
+    mine.seq_cp(1, 2)
+    assert mine.seq_rm(0, 0, POS_INF)
+    mine.check()
+    assert [mine.pos_max(seq) for seq in range(3)] == [-1, 2, 2] and mine.meta.used == 1
+
+
+@pytest.mark.parametrize(("seq", "pending", "plane", "ends"), [
+    (0, 1, -1, True), (1, 1, -1, True), (0, 0, -1, False), (0, 1, 0, False), (3, 1, -1, False), (-1, 1, -1, False),
+])  # fmt: skip
+def test_a_state_cannot_be_saved_while_a_rollback_is_pending_that_the_build_does_not_save(seq, pending, plane, ends):
+    mine = Recurrent()
+    mine.go((0, 0, 3)), mine.go((1, 0, 3))
+    mine.traits = BuildTraits(saved_plane=lambda pending: plane)
+    mine.rs_idx = [pending] * 3
+    if not ends:
+        assert mine.save(seq).pos == (2 if seq in (0, 1) else -1)
+        return
+    with pytest.raises(ProcessAborted, match="a rollback is pending") as end:
+        mine.save(seq)
+    assert (end.value.kind, end.value.numbers) == ("saved-during-rollback", {"seq": seq})

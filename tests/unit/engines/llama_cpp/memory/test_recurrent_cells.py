@@ -133,8 +133,10 @@ def test_the_common_case_is_a_sequence_alone_in_its_cell(runs, own):
     assert continues_own_cell(filled((4, [0]), (7, [1, 2]), (-1, []), (-1, [])), ubatch(*runs)) is own
 
 
-def test_a_stale_tail_ends_the_process():
-    meta = filled((4, [0]), (-1, []))
+@pytest.mark.parametrize("owners", [[], [2]])
+def test_a_stale_tail_ends_the_process(owners):
+    """Also if its cell is that of another sequence now, even at the position before."""
+    meta = filled((4, [0]), (-1, owners))
     meta.tail[1] = 1
     with pytest.raises(ProcessAborted, match="has_seq_id"):
         found(meta, (1, 0, 2))

@@ -84,6 +84,7 @@ def test_images_in_batches_and_files(decision, value):
     (adapter_repairs.chunks_without_start(-1, 0), False),
     (adapter_repairs.cap_at_rows(9, -1), 9), (adapter_repairs.cap_at_rows(9, 0), 0),
     (adapter_repairs.cap_at_rows(9, 4), 4), (adapter_repairs.cap_at_rows(9, 12), 9),
+    (checkpoint_restore.unread_aborts(1), "checkpoint size mismatch"),
     (checkpoint_restore.unread_resets(1), ""), (checkpoint_restore.unread_of_file_resets(FROM_FILE), ""),
     (checkpoint_restore.unread_of_file_resets(1), "failed to restore context checkpoint"),
     (older_checkpoint_create.told_newest(3, [0]), (2,)), (older_checkpoint_create.told_newest(3, [0, 1]), (2, 2)),

@@ -179,3 +179,10 @@ def test_24035_v3_breaks_and_creates_at_the_end_of_the_reused_prefix():
     assert make.break_v3(piece, [ckpt(40)]).value == 60
     assert make.create_v3(chunk(60, 120, reused=60), 80, [ckpt(40)], 59).value is True
     assert make.create_v3(chunk(61, 120, reused=60), 80, [ckpt(40)], 60).value is False
+
+
+def test_nothing_is_created_after_a_prompt_and_no_note_is_stored():
+    after = make.nothing_after_prompt(True)
+    assert (after.value, after.because) == (False, {"on": True})
+    note = make.note_nothing(ckpt(1, 2), None)
+    assert (note.value, note.because) == (None, {})

@@ -13,9 +13,11 @@ from cachesim.engines.llama_cpp.rules.prompt_cache import (
     admit_any,
     admit_strict,
     ask_if_held,
+    clear_after_failed_load,
     clone_entry,
     evict_spare_one,
     evict_strict,
+    keep_after_failed_load,
     part,
     pick_entry,
     take_entry,
@@ -149,3 +151,8 @@ def test_before_25070_one_entry_always_stays():
 @pytest.mark.parametrize("held", [0, 1, 2])
 def test_before_20993_an_empty_slot_asks_the_prompt_cache_nothing(held):
     assert ask_if_held(held).value is (held > 0)
+
+
+def test_a_slot_is_cleared_or_keeps_its_list_after_a_load_that_failed():
+    cleared, kept = clear_after_failed_load(7), keep_after_failed_load(7)
+    assert (cleared.value, kept.value) == (True, False) and cleared.because == kept.because == {"held": 7}

@@ -99,7 +99,8 @@ def test_a_waiting_slot_is_cleared():
 
 def test_blocks_are_reused_only_in_a_memory_that_can_be_cut():
     held, asked = (1, 2, 3, 9, 4, 5, 6, 7), (1, 2, 3, 4, 5, 6, 7, 8)
-    assert repaired.reuse_if_cuttable(held, asked, 3, 2, True).value is None
+    refused = repaired.reuse_if_cuttable(held, asked, 3, 2, True)
+    assert (refused.value, refused.because) == (None, {"n_past": 3, "least": 2, "found": 0, "exact": True})
     assert repaired.reuse_if_cuttable(held, asked, 3, 2).value is not None
 
 

@@ -122,7 +122,8 @@ def test_idle_slots_are_saved_always_and_cleared_with_a_unified_cache(unified, h
 
 
 @pytest.mark.parametrize("unified, held, plan", [
-    (True, 5, IdlePlan(True, True, "before")), (True, 0, IdlePlan(False, False, "")),
+    (True, 5, IdlePlan(True, True, "before")), (True, 1, IdlePlan(True, True, "before")),
+    (True, 0, IdlePlan(False, False, "")),
     (False, 5, IdlePlan(False, False, "")),
 ])
 def test_before_24190_only_a_unified_cache_saves_idle_slots(unified, held, plan):

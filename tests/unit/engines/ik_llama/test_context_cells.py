@@ -1,0 +1,65 @@
+"""Cells that a micro-batch reads: those before the end that attention reads, and for windows not before their start."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cachesim.engines.ik_llama.memory.context import OK, Context, UbatchStore
+from cachesim.engines.ik_llama.memory.kv_cache import Window
+from cachesim.engines.shared.batch import DecodeBatch, split_by
+from cachesim.model import TokenRun
+from tests.unit.engines.ik_llama.test_memory import RULES, cache, fill
+
+
+@pytest.mark.parametrize(("n_kv", "low", "base", "whole", "window"), [
+    (10, 0, 0, range(10), range(10)), (9, 0, 0, range(9), range(9)), (5, 0, 0, range(5), range(5)),
+    (10, 3, 0, range(10), range(3, 10)), (5, 3, 0, range(5), (3, 4)), (10, 0, 4, range(10), range(4, 10)),
+    (10, 3, 4, range(10), range(4, 10)), (7, 5, 4, range(7), (5, 6)),
+])  # fmt: skip
+def test_a_micro_batch_reads_the_cells_of_its_sequence_in_its_range(n_kv, low, base, whole, window):
+    kv = cache("W4 A")
+    fill(kv, 10)
+    kv.window = Window(4, 16, base=base)
+    store = UbatchStore(kv, TokenRun(0, 8, [8, 9]), 8, n_kv, low, 0)
+    assert store.positions("kv", 0).tolist() == [*whole] == np.arange(32)[store.cells].tolist()
+    assert store.positions("swa", 0).tolist() == [*window] == np.arange(32)[store.window_cells].tolist()
+    assert store.mine == slice(8, 10)
+
+
+def test_cells_of_another_sequence_are_not_read():
+    kv = cache("A", n_seq=2)
+    fill(kv, 4)
+    fill(kv, 3, seq=1)
+    store = UbatchStore(kv, TokenRun(1, 2, [2]), 6, 32, 0, 1)
+    assert np.arange(32)[store.cells].tolist() == [4, 5, 6] and store.positions("kv", 0).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("model", "n_kv", "blind", "counted"), [
+    ("GA", 0, {"A": [True, True]}, [2]), ("W4 A", 0, {"W4": [True, True], "A": [True, True]}, [4]),
+    ("GA", 7, {"A": [False, False]}, []), ("W4 A", 3, {"W4": [True, True], "A": [False, False]}, [2]),
+])  # fmt: skip
+def test_tokens_without_a_visible_cell_are_counted_for_each_kind_of_attention(model, n_kv, blind, counted):
+    """Two tokens after 6; a window of 4 begins after the first three cells. States have no cells."""
+    kv, seen = cache(model), []
+    fill(kv, 6)
+    batch = DecodeBatch()
+    batch.extend([6, 7], 6, 0)
+    [(ubatch, _)] = split_by(batch, 8, len)
+    context = Context(kv, None, 8, replace(RULES, blind=lambda n: seen.append(n) or True), print)
+    found = context._blind(ubatch, kv.claim(ubatch), n_kv, 0)
+    assert [{name: tokens.tolist() for name, tokens in one.items()} for one in found] == [blind]
+    assert (seen, kv.has_nan) == (counted, bool(counted))
+
+
+def test_a_model_of_states_only_has_no_cells_to_read():
+    def refused(pos):
+        raise AssertionError("asked for the cells that attention reads")
+
+    batch = DecodeBatch()
+    batch.extend([1, 2, 3], 0, 0)
+    assert Context(cache("SS"), None, 8, replace(RULES, seen=refused), print).decode(batch) == OK
+    with pytest.raises(AssertionError, match="asked for"):
+        Context(cache("SA"), None, 8, replace(RULES, seen=refused), print).decode(batch)
