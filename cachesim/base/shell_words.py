@@ -152,6 +152,8 @@ class _Reader:
         elif sign == '"':
             self._quotation('"')
         elif joined := _JOIN.match(self.text, self.at):
+            if sign == "`" or self.text.startswith("-", joined.end()):      # of PowerShell; a blank that was lost
+                self.end_word()
             self.at = joined.end()
         elif sign == "\\":
             self._escape()
@@ -298,7 +300,9 @@ class _Reader:
         word, place = self._begin(), self.at + 1
         self.at += 1
         while self.at < len(self.text) and self.text[self.at] != quote:
-            if quote == '"' and _QUOTED.match(self.text, self.at):
+            if quote == '"' and self.text.startswith("\\\n", self.at):
+                self.at += 2                 # the quotation continues on the next line
+            elif quote == '"' and _QUOTED.match(self.text, self.at):
                 word.append(self.text[self.at + 1])
                 self.at += 2
             elif quote == '"' and self._begins_substitution():

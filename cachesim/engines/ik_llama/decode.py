@@ -136,6 +136,7 @@ def _accepted(srv: Core, slot: Slot, task: Task) -> None:
     slot.n_decoded += len(ids)
     _add_outputs(srv, slot, task, len(ids))
     step = slot_ev.SpecStep(slot.id, slot.id_task, len(ids) - 1, len(slot.draft), len(slot.tokens))
+    slot.at, slot.is_drafting, slot.draft = -1, False, []
     _take(srv, slot, task, ids)
     srv.emit(step)
 

@@ -198,9 +198,11 @@ def cancelled_slots(srv: Core) -> list[Slot]:
 
 def _is_cancelled(slot: Slot, task: Task) -> bool:
     at = task.request.cancel_at
-    is_own = slot.state not in (State.STARTED, State.WAITING)        # else the slot still holds another conversation
-    return at is not None and at <= len(slot.tokens) and is_own and (
-        slot.replay or all(draft.at != len(slot.tokens) for draft in task.request.drafts))
+    if at is None or len(slot.tokens) < at:
+        return False
+    if slot.state in (State.STARTED, State.WAITING):        # the slot still holds another conversation
+        return False
+    return slot.replay or all(draft.at != len(slot.tokens) for draft in task.request.drafts)
 
 
 def cancel_requests(srv: Core) -> None:

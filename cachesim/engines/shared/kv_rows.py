@@ -32,7 +32,7 @@ def extend_array(array: np.ndarray, n: int, axis: int = 0, fill: int = 0) -> np.
     """Return a copy of the array with ``n`` entries along an axis; new entries hold ``fill``."""
     shape = list(array.shape)
     shape[axis] = n
-    out = np.full(shape, fill, array.dtype)
+    out = np.full(shape, fill, array.dtype) if fill else np.zeros(shape, array.dtype)
     out[(slice(None),) * axis + (slice(array.shape[axis]),)] = array
     return out
 

@@ -1,6 +1,10 @@
 """Faults that change nothing that a caller can notice, each with a proof that another person can check."""
 
 EQUIVALENT: dict[str, str] = {
+    "engines/ik_llama/decode.py, _accepted: `1` -> `0` at 41 of slot.at, slot.is_drafting, slot.draft = -1, False, []":
+        "until the next batch sets it, only later views of this batch read it, and they begin behind place 0",
+    "engines/ik_llama/decode.py, _accepted: `-` dropped at 40 of slot.at, slot.is_drafting, slot.draft = -1, False, []":
+        "until the next batch sets it, only later views of this batch read it, and they do not have place 1",
     "model/norms.py, head_norm: argument `out=mean` dropped at 52 of "
     "y: Values = o * (DELTA_UNIT * 2.0**18 / np.sqrt(mean, out=me":
         "the root is then a new array instead of the one of the mean, which is not read again",

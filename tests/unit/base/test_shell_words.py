@@ -16,7 +16,8 @@ def texts(line: str) -> list[str]:
 @pytest.mark.parametrize(("line", "words"), [
     ("a  b\tc\n d", ["a", "b", "c", "d"]),
     ("a \\\n  --b \\  \n --c", ["a", "--b", "--c"]),
-    ("a b\\\nc `\nd^\r\ne", ["a", "bc", "de"]),
+    ("a b\\\nc `\nd^\r\ne", ["a", "bc", "de"]), ("a b`\nc", ["a", "b", "c"]),
+    ("a -b 1\\\n-c 2^\n--d", ["a", "-b", "1", "-c", "2", "--d"]), ('a "b\\\nc"', ["a", "bc"]),
     ("a --j '{\"k\": \"v w\"}'", ["a", "--j", '{"k": "v w"}']),
     ('a "b \\"c\\" \\\\ d"', ["a", 'b "c" \\ d']),
     ("a b'c d'\"e\"f", ["a", "bc def"]),
