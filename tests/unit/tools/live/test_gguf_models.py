@@ -95,6 +95,10 @@ def test_a_short_convolution_has_the_declared_bytes():
     ("AG", "attention.recurrent_layers", [0, 1]),
     ("GAA+M", "attention.recurrent_layers", [1, 0, 0, 0]),
     ("SSA", "attention.head_count_kv", [0, 0, 2]),
+    ("C W1", "attention.sliding_window", 1),
+    ("qwen2vl", "rope.dimension_sections", [4, 2, 2, 0]),
+    ("qwen35-GA", "rope.dimension_sections", [4, 2, 2, 0]),
+    ("GA+M", "nextn_predict_layers", 1),
 ])
 def test_the_layers_are_in_the_keys(notation, key, value):
     model = find_model(notation)

@@ -57,6 +57,19 @@ def test_a_recording_names_its_images():
     assert header["projector"]["end"] == list(tokenize("<|vision_end|>"))
 
 
+def test_an_image_that_comes_again_is_the_same_file_with_the_same_name():
+    images = Images(FLAGS)
+    first = placed(images, TEXT, CAT)
+    assert placed(images, TEXT, CAT, DOG)[: len(first)] == first and placed(images, TEXT, CAT) == first
+    assert [*images.header()["images"]] == ["image0", "image1"]
+
+
+def test_the_file_of_an_image_is_drawn_from_its_first_item():
+    images = Images(FLAGS)
+    [png] = images.wire(placed(images, WIDE))["multimodal_data"]
+    assert base64.b64decode(png) == draw_png(WIDE[0], 4 * 8, 2 * 8)
+
+
 def test_other_projectors_have_images_of_a_single_size():
     square = image_items("0", 16, 4)
     assert len(placed(Images(["MODELS/tiny-mmproj-mlp.gguf"]), TEXT, square)) == 19

@@ -218,3 +218,11 @@ def test_the_latest_runs_and_sources_are_kept(monkeypatch):
     rows = [row["task"] for line in lines for row in watched.read([line])]
     rows += [row["task"] for row in watched.rest()]
     assert rows == [0, 1, 2, 3] and [*watched._runs] == [2, 3] and len(watched._headings) <= 3
+
+
+@pytest.mark.parametrize(("name", "number", "said"), [
+    ("parallel_slots.log", 2, ("extends", "extends what the slot holds", "")), ("default_verbosity.log", 2, ("", "", "")),
+])  # fmt: skip
+def test_a_change_without_advice_has_none(name, number, said):
+    row = rows_of(lines_of(name))[1][number]
+    assert (row["change"], row["says"], row["advice"]) == said
