@@ -99,3 +99,14 @@ def test_warnings_are_quoted_once_for_each_slot():
     assert [(said.lines, said.slot, said.says) for said in found] == [
         ((1,), 0, 'the server warns: "lost 5"'), ((3,), 1, 'the server warns: "lost 7"'),
         ((6,), 0, 'the server warns: "gone for good"')]
+
+
+@pytest.mark.parametrize("missing", ["pos_min", "pos_max", "thold"])
+def test_a_check_is_evidence_if_all_of_its_numbers_are_known(missing):
+    check = {"pos_min": 5, "pos_max": 9, "thold": 3}
+    seen = []
+    one = signature(None)
+    one.proof = lambda found: seen.append(found.checks)
+    partial = {name: number for name, number in check.items() if name != missing}
+    assert causes(derived(line(3, "ckpt_check", **check), line(4, "ckpt_check", **partial), ERASED), one) == []
+    assert seen == [((5, 9, 3),)]
