@@ -6,7 +6,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from cachesim.tools.server_logs.derivations import _empty_cache, _longer, _lost, _lower, _restored
+from cachesim.engines.shared.log_grammar import Line, ParsedLine
+from cachesim.tools.server_logs.derivations import (
+    _empty_cache,
+    _is_confirmed,
+    _longer,
+    _lost,
+    _lower,
+    _restored,
+    _same_tokens,
+)
 from cachesim.tools.server_logs.found_numbers import FoundNumbers
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.proven_range import ProvenRange
@@ -283,3 +292,22 @@ def test_a_checkpoint_that_is_not_within_the_prompt_hides_no_other():
     found = counts(n_tokens=(80, 80))
     _restored(known_lines(line.format(99, 100, 100), line.format(49, 50, 50)), found, grammars()["llama_cpp"])
     assert (found.get("cache_n").low, found.get("cache_n").high) == (50, 50)
+
+
+@pytest.mark.parametrize(("printed", "is_confirmed"), [
+    ({"n_tokens": 9}, True), ({"n_tokens": 12, "batch": 3}, True), ({"n_tokens": 12}, False), ({"batch": 3}, False)])
+def test_progress_shows_after_how_many_tokens_an_evaluation_began(printed, is_confirmed):
+    request = TiedRequest(0, 7, [ReadLine(4, ParsedLine(Line("progress", "x"), 0, 7, printed), "x")])
+    assert _is_confirmed(request, 9) is is_confirmed
+
+
+@pytest.mark.parametrize(("same_tokens", "kept", "printed", "are_same"), [
+    ((), None, (5, 5), True), ((), 4, (5, 6), True), (("prefix", "a", "b"), None, (5, 5), False),
+    (("prefix", "a", "b"), 0, (5, 6), True), (("prefix", "a", "b"), 5, (5, 5), True),
+    (("prefix", "a", "b"), 5, (5, 6), False), (("prefix", "a", "b"), 4, (5, 5), False)])
+def test_tokens_are_the_same_if_as_many_are_printed_for_slot_and_prompt(same_tokens, kept, printed, are_same):
+    line = ReadLine(4, ParsedLine(Line("prefix", "x"), 0, 7, dict(zip("ab", printed, strict=True))), "x")
+    found = FoundNumbers()
+    if kept is not None:
+        found.add("cache_n", ProvenRange(kept, kept))
+    assert _same_tokens(TiedRequest(0, 7, [line]), found, SimpleNamespace(same_tokens=same_tokens)) is are_same
