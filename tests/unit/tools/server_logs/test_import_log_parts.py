@@ -15,12 +15,14 @@ from cachesim.tools.server_logs.import_log import (
     WITHOUT_PROFILE,
     _assumed_options,
     _by_date,
+    _data,
     _engine,
     _file,
     _least,
     _lost,
     _missing,
     _models,
+    _request,
     _rule_sets,
     import_log,
     read_log,
@@ -282,3 +284,22 @@ def test_a_given_rule_set_and_model_are_the_only_candidates(log, monkeypatch):
 def test_a_build_without_a_table_of_its_own_has_the_rules_in_force():
     found, unknown = _rule_sets(LLAMA, SimpleNamespace(statements=[built(9300, 9300)], main=1))
     assert (found, unknown) == (("llama_cpp@b9300",), ())
+
+
+@pytest.mark.parametrize(("is_known", "slot"), [(True, 3), (False, None)])
+def test_a_slot_that_is_not_known_is_not_reported(is_known, slot):
+    found = played(0)
+    found.requests[0].logged = row(slot=3, task=7, is_slot_known=is_known, lines=(4, 9))
+    data = _request(found, 0)
+    assert (data["slot"], data["task"], data["lines"], data["request"]) == (slot, 7, [4, 9], 0)
+
+
+def test_a_line_that_all_candidates_contradict_is_reported_as_such_if_all_were_tried(log):
+    read = read_log(log(RELEASE))
+    found = played(0, unmet={5})
+    found.requests[0].contradicted = [Contradiction(line, "a batch", {"p0": 1}, None) for line in (5, 6)]
+    found.requests[0].logged = row(n_tokens=5)
+    assert [(one["line"], one["by_all"]) for one in _data(read, found, False, False)["contradicted"]] == [
+        (5, True), (6, False)]  # fmt: skip
+    found.untried_requests.add(0)
+    assert [one["by_all"] for one in _data(read, found, False, False)["contradicted"]] == [False, False]
