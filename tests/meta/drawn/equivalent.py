@@ -52,5 +52,9 @@ EQUIVALENT: dict[str, str] = {
         "the ranks, which are only compared, are then all larger by 1; 0, which no rank has, is the access without one",
     'engines/llama_cpp/memory/ubatch.py, split_equal: condition False at 3 of if len(todo) == 1 and not n_keep_tail:':
         "the loop cuts a single stretch every n_ubatch tokens, as split_seq does, only more slowly",
+    "tools/server_logs/logical_lines.py, _messages: `break` -> `continue` at 0 of break":
+        "the next rounds meet the same text and condition, and change nothing",
+    "tools/server_logs/logical_lines.py, _messages: `break` -> `continue` at 0 of break, line 2 of its kind":
+        "the next rounds meet the same text and condition, and change nothing",
 }
 """Name of the fault -> proof."""
