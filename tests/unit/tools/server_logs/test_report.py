@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from cachesim.tools.server_logs.report import import_report, short
+from cachesim.tools.server_logs.report import _first, import_report, short
 
 
 def request(number, agrees=True, **more):
@@ -119,6 +119,8 @@ def test_a_rejected_simulation_states_the_printed_numbers_alone():
     assert "Not reproduced yet: the search stopped early (nearest of 3 candidates)." in early
     assert "line 10" not in text and "2 more lines with -v" in text and "(best of those tried)" in text
     assert "line 11: ckpt_create n = 4" in rendered(rejected, everything=True) and "adapters or images" not in text
+    few = rendered({**rejected, "contradicted": lines[:3]})
+    assert "line 9" in few and "with -v" not in few
     adapters = data([request(0)], rejected=True, contradicted=[{**lines[0], "what": "lora_clear"}])
     assert "A log does not name adapters or images: the simulated requests have none." in rendered(adapters)
 
@@ -159,3 +161,9 @@ def test_a_request_of_unknown_slot_and_number_has_dashes():
     row = {**request(0), "request": None, "slot": None, "lcp": None, "cache_n": None, "simulated": None}
     text = rendered(data([row]), everything=True)
     assert ["-", "-", "1,000", "-", "7", "-", "-", "exact"] in [line.split() for line in text.splitlines()]
+
+
+@pytest.mark.parametrize(("what", "style"), [("next", "dim"), ("cure", "bold"), ("time", "")])
+def test_the_cure_stands_out_and_the_next_command_does_not(what, style):
+    line = _first({"what": what, "says": "a sentence"})
+    assert (line.plain, line.style) == ("a sentence", style)
