@@ -106,6 +106,13 @@ def test_lines_of_a_proof(lines, short, whole):
     assert texts(causes(proof, True)) == [f"Cause: slot 0, task 7: A, {whole}."]
 
 
+def test_a_request_is_as_expensive_as_its_costliest_cause():
+    two = [said("cause", 3, 1, cause="a", lost=5, says="A"), said("cause", 4, 1, cause="b", lost=90, says="B"),
+           said("cause", 5, 2, cause="c", lost=50, says="C")]  # fmt: skip
+    assert [row.partition(": ")[2] for row in texts(causes(two, False))] == [
+        "slot 0, task 1: A; B, lines 3-4.", "slot 0, task 2: C, line 5."]  # fmt: skip
+
+
 def test_kinds_of_lines_are_counted_the_most_frequent_first():
     read = [said(kind, line, kind="read", says=f"text {line}") for line, kind in enumerate("abbcdefgh", 1)]
     assert texts(read_rows(read, False)) == [
