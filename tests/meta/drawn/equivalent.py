@@ -56,5 +56,8 @@ EQUIVALENT: dict[str, str] = {
         "the next rounds meet the same text and condition, and change nothing",
     "tools/server_logs/logical_lines.py, _messages: `break` -> `continue` at 0 of break, line 2 of its kind":
         "the next rounds meet the same text and condition, and change nothing",
+    "tools/live/llama_server/client.py, at_once: call forgotten at 0 of pool.shutdown(wait=False, "
+    "cancel_futures=True)      # a call":
+        "each call has a thread, so that none waits to begin; the threads end when the pool is collected",
 }
 """Name of the fault -> proof."""

@@ -118,3 +118,9 @@ def test_the_exception_of_a_call_is_raised():
 
     with pytest.raises(ConnectionLost):
         at_once([fails, lambda: None], lambda: None)
+
+
+def test_a_client_without_a_server_is_not_healthy_and_can_be_closed():
+    alone = Client("http://127.0.0.1:1")
+    assert not alone.healthy("a") and alone.within == 120.0
+    alone.close()
