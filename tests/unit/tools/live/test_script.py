@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.live.llama_server.export.script import (
     AMPLIFIED,
@@ -15,6 +16,7 @@ from cachesim.tools.live.llama_server.export.script import (
     ScriptAction,
     ScriptRequest,
     WordSlice,
+    _default,
     make_script,
     name_of,
 )
@@ -146,3 +148,25 @@ def test_windows_amplify_rounding(model, tolerance):
 def test_a_scenario_is_named_by_its_id_or_its_line():
     line = from_line("A5/A")
     assert (name_of(line), name_of(replace(line, file="x.toml", id="case"))) == ("'A5/A'", "the scenario case")
+
+
+@pytest.mark.parametrize(("name", "value", "is_default"), [
+    ("batch_size", 2048, True), ("batch_size", 64, False), ("kv_unified", True, True), ("kv_unified", False, False),
+    ("ctx_size", ENGINES["llama_cpp"].manual.flag("ctx_size").default, False),
+    ("parallel", ENGINES["llama_cpp"].manual.flag("parallel").default, False),
+    ("spec_draft_n_max", ENGINES["llama_cpp"].manual.flag("spec_draft_n_max").default, False), ("unknown", 1, False),
+])  # fmt: skip
+def test_a_default_of_the_server_is_left_out_unless_the_machine_or_drafts_decide(name, value, is_default):
+    assert _default(from_line("S5>1"), name, value) is is_default
+
+
+@pytest.mark.parametrize(("parallel", "is_default"), [(-1, True), (2, False)])
+def test_a_unified_cache_is_the_default_if_the_server_chooses_its_slots(parallel, is_default):
+    scenario = from_line("S5>1", server={"parallel": parallel})
+    assert _default(scenario, "kv_unified", True) is is_default
+    assert _default(scenario, "kv_unified", False) is not is_default
+
+
+def test_a_projector_without_positions_is_refused_before_the_requests_are_written():
+    with pytest.raises(BadInput):
+        make_script(from_line("S9/S.I4x2.A3", server={"mmproj": "causal"}), PROFILE)
