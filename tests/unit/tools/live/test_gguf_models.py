@@ -13,6 +13,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.memory.model_layout import KV_ROW, RECORDED, STATE_ROW, model_kind
 from cachesim.tools.live.llama_server import gguf_tensors
 from cachesim.tools.live.llama_server.gguf_models import (
+    _keys,
     check_build,
     find_model,
     special,
@@ -196,3 +197,73 @@ def test_the_vocabulary_ends_a_text_and_a_message_with_control_tokens():
     assert {tokens[i] for i, kind in enumerate(kinds) if kind == control} == {*ends, "<|im_start|>"}
     assert {kinds[tokens.index(text)] for text in ("Ġ", "a", "Ċ")} == {plain}
     assert len(tokens) == len(kinds) == len(set(tokens))
+
+
+FEED_FORWARD = ["ffn_gate", "ffn_up", "ffn_down"]
+ATTENTION = ["attn_q", "attn_k", "attn_v", "attn_output"]
+GEMMA_NORMS = ["attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"]
+NORMED = ["attn_q_norm", "attn_k_norm"]
+
+
+def names(notation, layer):
+    """Return the names of a layer's tensors, without `.weight`."""
+    head = f"blk.{layer}."
+    return [tensor.name.removeprefix(head).removesuffix(".weight")
+            for tensor in tiny_model(find_model(notation)).tensors() if tensor.name.startswith(head)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("notation", "layer", "found"), [
+    ("A", 0, ["attn_norm", "ffn_norm", *ATTENTION, *FEED_FORWARD]),
+    ("W8 A", 0, [*GEMMA_NORMS, *ATTENTION, *NORMED, *FEED_FORWARD]),
+    ("W8 A", 1, [*GEMMA_NORMS, *ATTENTION, *NORMED, *FEED_FORWARD]),
+    ("CA", 1, ["attn_norm", "ffn_norm", *ATTENTION, *NORMED, *FEED_FORWARD]),
+])  # fmt: skip
+def test_a_layer_has_the_tensors_of_its_architecture(notation, layer, found):
+    assert names(notation, layer) == found
+
+
+@pytest.mark.parametrize(("notation", "begins", "ends"), [
+    ("S", ["attn_norm", "ssm_in"], ["ssm_out"]), ("SA", ["attn_norm", "ffn_norm", "ssm_in"], FEED_FORWARD),
+    ("H", ["attn_norm", "ffn_norm", "ssm_in"], [*ATTENTION, *FEED_FORWARD]),
+    ("CA", ["attn_norm", "ffn_norm"], FEED_FORWARD), ("qwen35-GA", ["attn_norm", "post_attention_norm"], FEED_FORWARD),
+])  # fmt: skip
+def test_a_layer_of_states_begins_with_its_norms(notation, begins, ends):
+    found = names(notation, 0)
+    assert found[: len(begins)] == begins and found[-len(ends) :] == ends and len(set(found)) == len(found)
+    assert ("attn_q" in found) is (notation == "H")
+
+
+def test_a_head_that_drafts_is_the_last_layer():
+    model = tiny_model(find_model("GA+M"))
+    assert (model.order, names("GA+M", 2)[:2]) == ("GAM", ["attn_norm", "post_attention_norm"])
+    assert tiny_model(find_model("GA")).order == "GA" and names("GA", 2) == []
+
+
+def test_the_outputs_of_a_model_that_drafts_are_damped():
+    for notation, damped in (("GA+M", 0.25 * 0.04), ("qwen35-GA", 0.25)):
+        found = {tensor.name: tensor.std for tensor in tiny_model(find_model(notation)).tensors()}
+        assert found["blk.1.attn_output.weight"] == pytest.approx(damped)
+
+
+@pytest.mark.parametrize(("notation", "std", "norm"), [
+    ("A", 1.0, "output_norm"), ("W8 A", 0.125, "output_norm"), ("CA", 1.0, "token_embd_norm")])
+def test_gemma_has_small_embeddings_and_lfm2_another_norm(notation, std, norm):
+    embedding, normed, output = tiny_model(find_model(notation)).outer
+    assert (embedding.name, embedding.std, normed.name, output.name) == (
+        "token_embd.weight", std, f"{norm}.weight", "output.weight")  # fmt: skip
+
+
+@pytest.mark.parametrize(("notation", "attends", "layers"), [("A", 1, 1), ("S", 0, 1), ("GA+M", 1, 3)])
+def test_the_keys_begin_with_the_name_and_the_sizes(notation, attends, layers):
+    model = find_model(notation)
+    keys = [*_keys(model).items()]
+    assert keys[:4] == [
+        ("general.architecture", model.arch), ("general.name", f"tiny-{model.name}"),
+        ("general.description", "random weights; for tests of cache logic only"), ("general.file_type", 0)]  # fmt: skip
+    assert dict(keys[4:16]) == {f"{model.arch}.{name}": value for name, value in {
+        "context_length": 131_072, "embedding_length": 64, "block_count": layers, "feed_forward_length": 96 * attends,
+        "attention.head_count": 4 * attends, "attention.head_count_kv": 2 * attends,
+        "attention.key_length": 16 * attends, "attention.value_length": 16 * attends,
+        "attention.layer_norm_rms_epsilon": 1e-6, "rope.dimension_count": 16 * attends, "rope.freq_base": 10_000.0,
+        "vocab_size": 320}.items()}  # fmt: skip
+    assert keys[-1][0] == "tokenizer.chat_template"

@@ -463,11 +463,12 @@ def test_the_build_is_the_first_that_is_printed():
 
 def test_an_option_that_is_printed_as_a_whole_number_with_a_point_is_a_whole_number():
     grammar = SimpleNamespace(constants={}, flags={("memory", "size"): "cram"}, automatic={})
-    printed = {value: ReadLine(at, ParsedLine(Line("memory", "x"), None, None, {"size": value}), "x")
-               for at, value in enumerate((8.0, 8, 8.5), 1)}  # fmt: skip
-    assert [said.says for said in _options([printed[8.0]], grammar)] == ["cram = 8"]
-    assert [said.says for said in _options([printed[8.5]], grammar)] == ["cram = 8.5"]
-    assert [*_options([printed[8.0], printed[8.5]], grammar)] == []
+    whole, integer, half = (ReadLine(at, ParsedLine(Line("memory", "x"), None, None, {"size": value}), "x")
+                            for at, value in enumerate((8.0, 8, 8.5), 1))  # fmt: skip
+    assert [said.says for said in _options([whole], grammar)] == ["cram = 8"]
+    assert [said.says for said in _options([integer, whole], grammar)] == ["cram = 8"]
+    assert [said.says for said in _options([half], grammar)] == ["cram = 8.5"]
+    assert [*_options([whole, half], grammar)] == []
 
 
 def test_server_runs_are_in_the_order_of_their_lines():

@@ -292,6 +292,7 @@ def test_a_checkpoint_that_is_not_within_the_prompt_hides_no_other():
     found = counts(n_tokens=(80, 80))
     _restored(known_lines(line.format(99, 100, 100), line.format(49, 50, 50)), found, grammars()["llama_cpp"])
     assert (found.get("cache_n").low, found.get("cache_n").high) == (50, 50)
+    assert found.get("cache_n").lines == found.get("n_tokens").lines | {2}
 
 
 @pytest.mark.parametrize(("printed", "is_confirmed"), [
@@ -311,3 +312,11 @@ def test_tokens_are_the_same_if_as_many_are_printed_for_slot_and_prompt(same_tok
     if kept is not None:
         found.add("cache_n", ProvenRange(kept, kept))
     assert _same_tokens(TiedRequest(0, 7, [line]), found, SimpleNamespace(same_tokens=same_tokens)) is are_same
+
+
+def test_the_window_of_erased_checkpoints_shows_the_prefix():
+    check = "slot update_slots: id  0 | task 7 | checking checkpoint with [46260, 46261] against 40..."
+    erased = ("slot update_slots: id  0 | task 7 | erased invalidated context checkpoint (pos_min = 99, pos_max = 99, "
+              "n_tokens = 100, n_swa = 8, pos_next = 70, size = 1.0 MiB)")  # fmt: skip
+    found, _ = numbers(LAUNCH, check, erased, "srv  update_slots: all slots are idle")
+    assert found["lcp"] == (48, 49)
