@@ -42,6 +42,8 @@ def test_texts_and_files_are_sent_in_order():
     first, second, third = map(base64.b64decode, sent["multimodal_data"])
     assert first == third != second
     assert images.wire(TEXT) == list(TEXT)
+    more = "".join(PIECES[token] for token in MORE)
+    assert images.wire(placed(images, TEXT, CAT, MORE))["prompt_string"] == f"{text}{MEDIA_MARKER}{more}"
 
 
 def test_a_recording_names_its_images():

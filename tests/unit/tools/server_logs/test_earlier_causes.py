@@ -197,7 +197,7 @@ def test_tasks_of_a_slot_are_launched_in_their_order():
     assert earlier([*FIRST, *(line.replace("task 110 |", "task 120 |") for line in between())]) == []
 
 
-def test_an_entry_that_is_loaded_after_the_choice_of_the_first_request_replaces_its_slot():
-    loaded = "srv          load:  - found better prompt with f_keep = 0.900, sim = 0.800"
-    assert earlier([*FIRST[:3], loaded, *FIRST[3:], *SECOND]) == []
-    assert len(earlier([loaded, *FIRST, *SECOND])) == 1
+def test_a_slot_that_is_emptied_after_the_choice_of_the_first_request_held_something_else():
+    emptied = "srv  get_availabl: purging slot 0 with 9 tokens"
+    assert earlier([*FIRST[:3], emptied, *FIRST[3:], *SECOND]) == []
+    assert len(earlier([emptied, *FIRST, *SECOND])) == 1
