@@ -59,5 +59,11 @@ EQUIVALENT: dict[str, str] = {
     "tools/live/llama_server/client.py, at_once: call forgotten at 0 of pool.shutdown(wait=False, "
     "cancel_futures=True)      # a call":
         "each call has a thread, so that none waits to begin; the threads end when the pool is collected",
+    "tools/live/llama_server/tasks.py, lost_tokens: `1` -> `2` at 91 of return one and came_to_its_end(task, "
+    'len(request["prompt"]),':
+        "it is compared with a number of tokens first, which is never negative",
+    "tools/live/llama_server/server.py, RoundFilter.__init__: `0.0` -> `1.0` at 14 of self._since = 0.0               "
+    "# time of the first of them":
+        "it is read only while at least MANY rounds were empty, the first of which has set it",
 }
 """Name of the fault -> proof."""
