@@ -167,3 +167,9 @@ def test_lines_that_are_left_over_from_an_earlier_request_are_none():
            "n_tokens = 10, size = 1.0 MiB)"  # fmt: skip
     assert requests(left.format(5)) == []
     assert [one.task for one in requests(left.format(5), LAUNCH.format(0, 7), left.format(7))] == [7]
+
+
+def test_where_lines_name_their_slot_those_that_no_request_takes_are_none():
+    unnamed = "new prompt, n_ctx_slot = 2048, n_keep = 0, task.n_tokens = 484"
+    assert [one.n_tokens for one in requests(unnamed)] == [484]
+    assert [one.task for one in requests(unnamed, LAUNCH.format(0, 7), LAUNCH.format(1, 8))] == [7, 8]
