@@ -71,7 +71,8 @@ def test_probabilities_are_those_that_the_server_lists():
 
 
 @pytest.mark.parametrize(("cold", "is_inexact"), [
-    ({"equal": True}, False), ({"equal": True, "max_dlogprob": 0.5}, False), ({"equal": True, "max_dlogprob": 0.6}, True),
+    ({"equal": True}, False), ({"equal": True, "max_dlogprob": 0.5}, False),
+    ({"equal": True, "max_dlogprob": 0.6}, True),
     ({"equal": False}, True), ({"equal": False, "max_dlogprob": 0.1}, True),
 ])  # fmt: skip
 def test_other_tokens_and_large_differences_are_more_than_rounding(cold, is_inexact):

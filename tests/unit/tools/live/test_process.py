@@ -197,6 +197,6 @@ def test_what_was_started_is_stopped_at_the_end(error):
 
 
 def test_only_messages_that_report_an_event_have_one():
-    said = [entry for text in ("srv  load: a line", "slot  release: id  0 | task 7 | stop processing: n_tokens = 9, "
-                               "truncated = 0") for entry in entries(f"0.00.000.001 I {text}")]  # fmt: skip
+    texts = ("srv  load: a line", "slot  release: id  0 | task 7 | stop processing: n_tokens = 9, truncated = 0")
+    said = [entry for text in texts for entry in entries(f"0.00.000.001 I {text}")]
     assert [event["ev"] for event in events_of(said, True)] == ["release"] and len(said) == 2

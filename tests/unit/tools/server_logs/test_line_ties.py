@@ -282,7 +282,8 @@ NO_CACHE = "srv load_model: prompt cache is disabled - use `--cache-ram N` to en
 
 
 @pytest.mark.parametrize(("lines", "tasks"), [
-    ([LAUNCHED], []), ([BEGIN, LAUNCHED], [5]), ([NO_CACHE, LAUNCHED], [5]), ([slot("processing task", 0), LAUNCHED], [0]),
+    ([LAUNCHED], []), ([BEGIN, LAUNCHED], [5]), ([NO_CACHE, LAUNCHED], [5]),
+    ([slot("processing task", 0), LAUNCHED], [0]),
     ([BEGIN, LAUNCHED, slot("processing task", 6, 1)], [5]), ([LAUNCHED, BEGIN, slot("processing task", 6)], []),
     ([NO_CACHE, LAUNCHED, slot("processing task", 6, 1)], [5, 6]),
 ])  # fmt: skip

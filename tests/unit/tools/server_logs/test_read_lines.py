@@ -17,7 +17,9 @@ def test_a_line_has_kind_slot_and_task():
 
 
 @pytest.mark.parametrize(("value", "count"), [
-    (0, 0), (1, 1), ((1 << 31) - 1, (1 << 31) - 1), (1 << 31, None), (-1, None), (True, None), (2.0, None), ("2", None)])
+    (0, 0), (1, 1), ((1 << 31) - 1, (1 << 31) - 1), (1 << 31, None), (-1, None), (True, None), (2.0, None),
+    ("2", None),
+])  # fmt: skip
 def test_a_count_is_a_whole_number_from_0_to_2_to_the_31(value, count):
     assert line(p0=value).number_of("p0") == count
     assert line(p0=value).number_of("n_past", "p0") == count

@@ -88,7 +88,8 @@ LENGTH = {"n_tokens": (100, 100)}
 ])  # fmt: skip
 def test_prefix_and_contents_of_a_slot_follow_from_the_shares_of_its_choice(shares, length, lcp, held):
     found = chosen(values={"n_tokens": length}, **shares)
-    assert [found.get(name, (None, None))[:2] for name in ("lcp", "held")] == [lcp or (None, None), held or (None, None)]
+    nothing = (None, None)
+    assert [found.get(name, nothing)[:2] for name in ("lcp", "held")] == [lcp or nothing, held or nothing]
     assert all(found[name][2] == [2, 90] for name in ("lcp", "held") if name in found)
 
 
@@ -133,7 +134,8 @@ def test_similarities_show_prefix_length_and_the_saved_contents(kind, saved, hel
 
 
 def test_a_similarity_without_a_prefix_shows_nothing():
-    assert chosen(similar=[line(1, "slot_sim", lcp=9, n=100), line(1, "slot_sim", n=0)]) == {"n_tokens": (100, 100, [1])}
+    similar = [line(1, "slot_sim", lcp=9, n=100), line(1, "slot_sim", n=0)]
+    assert chosen(similar=similar) == {"n_tokens": (100, 100, [1])}
 
 
 def entry(number, lcp, n_tokens, keep="0.70", **more):
@@ -167,7 +169,8 @@ def test_the_first_task_of_a_server_reuses_nothing(task, lines, reused):
 
 
 @pytest.mark.parametrize(("t_last", "is_uncached", "cache", "is_empty"), [
-    (-1, True, (), True), (0, True, (), False), (1, True, (), False), (-1, False, (), False), (-1, True, (LOAD,), False),
+    (-1, True, (), True), (0, True, (), False), (1, True, (), False), (-1, False, (), False),
+    (-1, True, (LOAD,), False),
     (-1, True, (line(9, "pc_save"),), True),
 ])  # fmt: skip
 def test_a_slot_that_was_never_used_is_empty(t_last, is_uncached, cache, is_empty):

@@ -222,7 +222,8 @@ def test_the_latest_runs_and_sources_are_kept(monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "number", "said"), [
-    ("parallel_slots.log", 2, ("extends", "extends what the slot holds", "")), ("default_verbosity.log", 2, ("", "", "")),
+    ("parallel_slots.log", 2, ("extends", "extends what the slot holds", "")),
+    ("default_verbosity.log", 2, ("", "", "")),
 ])  # fmt: skip
 def test_a_change_without_advice_has_none(name, number, said):
     row = rows_of(lines_of(name))[1][number]
