@@ -158,7 +158,8 @@ def test_a_group_that_has_ended_is_not_killed(monkeypatch):
     assert process._kill(70) and not process._kill(71)
 
 
-@pytest.mark.parametrize(("code", "found"), [(None, None), (0, 0), (3, 3), (128, 128), (129, -1), (134, -6), (137, -9), (-9, -9)])
+@pytest.mark.parametrize(("code", "found"), [
+    (None, None), (0, 0), (3, 3), (128, 128), (129, -1), (134, -6), (137, -9), (-9, -9)])
 def test_a_return_code_above_128_is_a_signal(code, found):
     made = object.__new__(Process)
     made._popen = SimpleNamespace(poll=lambda: code)

@@ -7,6 +7,7 @@ import math
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 
@@ -196,3 +197,17 @@ def test_the_answer_of_a_client_that_hangs_up_is_what_it_received(monkeypatch):
     monkeypatch.setattr(talk, "disconnect", lambda body, tokens: [7] * tokens)
     talk.ask(2, [1], hang_up=2, n_predict=9)
     assert talk.came == {2: (0, {"tokens": [7, 7]})} and talk.disconnected == {2}
+
+
+@pytest.mark.parametrize("error", [None, OSError])
+def test_the_connection_of_a_request_is_closed(monkeypatch, error):
+    talk, closed = ServerTalk("http://127.0.0.1:1"), []
+
+    def request(*_):
+        if error:
+            raise error
+
+    reply = SimpleNamespace(status=200, read=lambda: b"[5]")
+    connection = SimpleNamespace(request=request, getresponse=lambda: reply, close=lambda: closed.append(1))
+    monkeypatch.setattr(talk, "connect", lambda: connection)
+    assert talk.request("GET", "/props") == ((0, None) if error else (200, [5])) and closed == [1]
