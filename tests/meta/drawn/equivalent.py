@@ -65,5 +65,8 @@ EQUIVALENT: dict[str, str] = {
     "tools/live/llama_server/server.py, RoundFilter.__init__: `0.0` -> `1.0` at 14 of self._since = 0.0               "
     "# time of the first of them":
         "it is read only while at least MANY rounds were empty, the first of which has set it",
+    "tools/conformance/client_history.py, History.asked: condition True at 59 of return tuple(step.asked for step in "
+    "self.scenario.steps if i":
+        "history_from_tree, which alone makes histories, refuses all other steps",
 }
 """Name of the fault -> proof."""

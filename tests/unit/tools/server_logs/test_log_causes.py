@@ -81,3 +81,10 @@ def test_the_summary_adds_up_and_names_the_most_expensive_cause_first():
     assert (found["causes"][1]["says"], found["causes"][1]["advice"]) == (
         CLIENT_CHANGES["turn end"], ADVICE["turn end"])  # fmt: skip
     assert summary([])["causes"] == [] and summary([])["requests"] == 0
+
+
+@pytest.mark.parametrize(("cache_n", "prompt_n", "evaluated"), [
+    (100, None, 50), (0, None, 150), (None, 60, 60), (100, 60, 60), (None, 0, 0)])
+def test_the_evaluated_tokens_are_the_printed_ones_else_those_that_were_not_reused(cache_n, prompt_n, evaluated):
+    [one] = classify_requests([request(100, 150, prompt_n, cache_n=cache_n)])
+    assert (one.evaluated, one.n_tokens) == (evaluated, 150)
