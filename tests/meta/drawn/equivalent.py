@@ -68,5 +68,8 @@ EQUIVALENT: dict[str, str] = {
     "tools/conformance/client_history.py, History.asked: condition True at 59 of return tuple(step.asked for step in "
     "self.scenario.steps if i":
         "history_from_tree, which alone makes histories, refuses all other steps",
+    "tools/server_logs/reconstruct.py, ScenarioBuilder._check_prompts: `0` -> `1` at 106 of lines = "
+    "early_lines(printed_lines(request.logged, self.sessi":
+        "_take has given each request that was sent its length, which is at least 1",
 }
 """Name of the fault -> proof."""

@@ -167,3 +167,16 @@ def test_a_request_of_unknown_slot_and_number_has_dashes():
 def test_the_cure_stands_out_and_the_next_command_does_not(what, style):
     line = _first({"what": what, "says": "a sentence"})
     assert (line.plain, line.style) == ("a sentence", style)
+
+
+def test_the_contents_of_a_log_are_shown_in_short_beside_a_cause():
+    contents = {"software": ["Ollama"], "only_others": False, "cache": None, "entries": [], "checkpoints": [],
+                "evictions": [], "unknown": [], "runs": [{"first": 1, "last": 9}, {"first": 10, "last": 20}],
+                "warnings": [{"line": 7, "text": "low memory"}]}  # fmt: skip
+    text = rendered(data(contents=contents))
+    assert "Contains lines of Ollama" in text and "server runs: 2 (lines 1-9, 10-20)" in text
+    assert 'warning in line 7: "low memory"' in text and "with -v" not in text
+    cause = {"kind": "follows", "what": "cause", "run": 0, "slot": 0, "task": 7, "lines": [1], "says": "a",
+             "numbers": {"cause": "edited-prompt"}}  # fmt: skip
+    short = rendered(data(contents=contents, statements=[cause]))
+    assert "server runs: 2" in short and "low memory" not in short and "1 more line about its contents with -v" in short
