@@ -474,4 +474,5 @@ def test_rows_of_a_body_that_the_server_answers_have_their_links():
         assert watched(joined, exchange(timed(5, 7), body)) == []
     links = [one.link for one in joined._halves.clients]
     assert [(one.number, one.before, one.conversation) for one in links] == [(1, 0, 1), (2, 1, 1)]
-    assert watched(joined, exchange(timed(5, 7), {"prompt": ""})) == [] and joined._halves.clients[-1].link == BodyLink()
+    assert watched(joined, exchange(timed(5, 7), {"prompt": ""})) == []
+    assert joined._halves.clients[-1].link == BodyLink()
