@@ -197,7 +197,7 @@ def test_the_first_four_numbers_of_an_array_are_shown():
 
 
 class Shaped:
-    """An object with a shape that is no array."""
+    """An object with a shape, but without a list of its numbers."""
 
     shape = (2,)
 
@@ -205,7 +205,7 @@ class Shaped:
         return "a box"
 
 
-def test_an_object_with_a_shape_or_a_list_alone_is_no_array():
+def test_an_object_with_a_shape_or_a_list_alone_is_not_an_array():
     box, numbers = Shaped(), array("d", [1.0, 2.0])
     assert identical(box, box) and not identical(box, Shaped()) and shown(box) == "a box"
     assert identical(numbers, array("d", [1.0, 2.0])) and not identical(numbers, array("d", [1.0, 3.0]))
