@@ -71,5 +71,8 @@ EQUIVALENT: dict[str, str] = {
     "tools/server_logs/reconstruct.py, ScenarioBuilder._check_prompts: `0` -> `1` at 106 of lines = "
     "early_lines(printed_lines(request.logged, self.sessi":
         "_take has given each request that was sent its length, which is at least 1",
+    "tools/conformance/jsonl_adapter.py, StderrTail._read: `1` -> `2` at 40 of while chunk := os.read(stream.fileno(), "
+    "1 << 16):":
+        "it is the most that is read at once; all chunks are joined",
 }
 """Name of the fault -> proof."""
