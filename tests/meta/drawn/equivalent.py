@@ -74,5 +74,7 @@ EQUIVALENT: dict[str, str] = {
     "tools/conformance/jsonl_adapter.py, StderrTail._read: `1` -> `2` at 40 of while chunk := os.read(stream.fileno(), "
     "1 << 16):":
         "it is the most that is read at once; all chunks are joined",
+    "tools/conformance/suite.py, _check_arguments: `True` -> `False` at 24 of chosen(plan.only, known=True)":
+        "only whether the call raises is used, and that does not depend on it",
 }
 """Name of the fault -> proof."""
