@@ -76,5 +76,8 @@ EQUIVALENT: dict[str, str] = {
         "it is the most that is read at once; all chunks are joined",
     "tools/conformance/suite.py, _check_arguments: `True` -> `False` at 24 of chosen(plan.only, known=True)":
         "only whether the call raises is used, and that does not depend on it",
+    "tools/watch/analysis.py, Analysis._finish: condition True at 33 of for row in self._lines.rest() if self._from.log "
+    "else ():":
+        "without a log no line was read, so that no row is left; the condition only saves the import of the grammars",
 }
 """Name of the fault -> proof."""
