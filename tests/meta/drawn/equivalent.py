@@ -78,6 +78,6 @@ EQUIVALENT: dict[str, str] = {
         "only whether the call raises is used, and that does not depend on it",
     "tools/watch/analysis.py, Analysis._finish: condition True at 33 of for row in self._lines.rest() if self._from.log "
     "else ():":
-        "without a log no line was read, so that no row is left; the condition saves the import of the grammars",
+        "without a log no line was read, so that no row is left; the condition saves the import of grammars",
 }
 """Name of the fault -> proof."""

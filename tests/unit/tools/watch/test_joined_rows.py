@@ -476,3 +476,18 @@ def test_rows_of_a_body_that_the_server_answers_have_their_links():
     assert [(one.number, one.before, one.conversation) for one in links] == [(1, 0, 1), (2, 1, 1)]
     assert watched(joined, exchange(timed(5, 7), {"prompt": ""})) == []
     assert joined._halves.clients[-1].link == BodyLink()
+
+
+def test_a_log_row_waits_for_so_many_replies():
+    joined = JoinedRows(RecentBodies(), True)
+    assert list(joined.logged(logged(500, 7))) == []
+    replies = [exchange(timed(number, 1), {"prompt": f"{number} {PROMPTS[0]}"}) for number in range(APART)]
+    assert watched(joined, *replies[:-1]) == []
+    assert [(row["source"], row["evaluated"]) for row in watched(joined, replies[-1])] == [("log", 500)]
+
+
+def test_the_halves_that_are_left_are_shown_once():
+    joined = JoinedRows(RecentBodies(), True)
+    assert watched(joined, exchange(timed(5, 7))) == [] and list(joined.logged(logged(6, 7))) == []
+    assert [row["source"] for row in joined.rest()] == ["client", "log"]
+    assert list(joined.rest()) == [] and joined.totals["requests"] == 2
