@@ -76,8 +76,16 @@ EQUIVALENT: dict[str, str] = {
         "it is the most that is read at once; all chunks are joined",
     "tools/conformance/suite.py, _check_arguments: `True` -> `False` at 24 of chosen(plan.only, known=True)":
         "only whether the call raises is used, and that does not depend on it",
-    "tools/watch/analysis.py, Analysis._finish: condition True at 33 of for row in self._lines.rest() if self._from.log "
-    "else ():":
+    "tools/watch/analysis.py, Analysis._finish: condition True at 33 of "
+    "for row in self._lines.rest() if self._from.log else ():":
         "without a log no line was read, so that no row is left; the condition saves the import of grammars",
+    "tools/watch/log_follower.py, LogFollower._is_replaced: returns None at 7 of return False":
+        "its only caller asks whether the result is true",
+    "tools/watch/log_follower.py, LogFollower._is_replaced: returns None at 7 of return False                     "
+    "# renamed: the server may s":
+        "its only caller asks whether the result is true",
+    "tools/watch/log_follower.py, LogFollower.__init__: `True` -> `False` at 17 of self._has_size = True            "
+    "# False for a file whose si":
+        "it is read where the position is greater than 0, and the first data before that has set it",
 }
 """Name of the fault -> proof."""

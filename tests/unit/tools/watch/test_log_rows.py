@@ -257,3 +257,14 @@ def test_timings_below_a_heading_are_those_of_its_request():
     watched = LogRows()
     rows = [*watched.read(lines), *watched.rest()]
     assert [(row["task"], row["evaluated"], row["generated"]) for row in rows] == [(4, None, None), (5, 74, 5)]
+
+
+def test_the_common_prefix_of_the_only_request_is_adopted_at_the_end():
+    """A log of ik_llama.cpp with a line of no server between the launch and the prefix, which names no slot."""
+    fields = "id_slot=0 id_task=5"
+    lines = [f"INFO [ launch_slot_with_task] slot is processing task | {fields}", "a line of no server",
+             "======== Cache: cache_size = 60, n_past = 40, n_past_prompt = 41",
+             f"INFO [ batch_pending_prompt] kv cache rm [p0, end) | {fields} p0=40"]  # fmt: skip
+    watched = LogRows()
+    [row] = [*watched.read(lines), *watched.rest()]
+    assert (row["task"], row["reused"], row["again"], row["end"]) == (5, 40, 0, UNREAD)
