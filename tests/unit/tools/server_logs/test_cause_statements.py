@@ -80,6 +80,7 @@ def test_a_cause_is_proven_by_its_line_the_checks_and_the_lengths(lines, used):
     ({"n": 1234}, (), {"n": "1,234"}), ({"pos_max": 9}, (), {"pos_max": "9", "restored": "10"}),
     ({"pos_max": 9, "n_past": 7}, (), {"pos_max": "9", "n_past": "7", "restored": "7"}),
     ({}, ((5000, 9, 3), (4000, 9, 4000)), {"nearest": "4,000", "thold": "4,000"}),
+    ({}, ((5, 9, 1),), {"nearest": "5", "thold": "1"}),
     ({}, ((5, 9, 3), (2, 9, 3)), {}), ({}, ((5, 9, 0),), {}), ({"pos_end": 1}, ((5, 9, 3),), {"pos_end": "1"}),
 ])  # fmt: skip
 def test_numbers_that_a_sentence_may_show(numbers, checks, known):
