@@ -87,5 +87,8 @@ EQUIVALENT: dict[str, str] = {
     "tools/watch/log_follower.py, LogFollower.__init__: `True` -> `False` at 17 of self._has_size = True            "
     "# False for a file whose si":
         "it is read where the position is greater than 0, and the first data before that has set it",
+    "tools/server_logs/derivations.py, _may_change: returns None at 7 of return False                                "
+    "          # fewe":
+        "its only caller asks whether the result is true",
 }
 """Name of the fault -> proof."""

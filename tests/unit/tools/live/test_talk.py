@@ -211,3 +211,9 @@ def test_the_connection_of_a_request_is_closed(monkeypatch, error):
     connection = SimpleNamespace(request=request, getresponse=lambda: reply, close=lambda: closed.append(1))
     monkeypatch.setattr(talk, "connect", lambda: connection)
     assert talk.request("GET", "/props") == ((0, None) if error else (200, [5])) and closed == [1]
+
+
+def test_a_talk_has_a_minute_for_a_reply_and_has_sent_nothing():
+    talk = ServerTalk("http://127.0.0.1:1")
+    assert (talk.url, talk.within, talk.delay) == ("http://127.0.0.1:1", 60, 0.05)
+    assert (talk.sent, talk.came, talk.disconnected, talk.scales) == ({}, {}, set(), {})

@@ -120,6 +120,28 @@ def test_the_rules_of_a_line_are_those_of_the_last_rule_set():
     last = _rules(ENGINES["ik_llama"].line[-1], meaning)
     assert found["engine"] == "ik_llama" and found["rules"] == last != _rules(ENGINES["ik_llama"].line[1], meaning)
     assert len(last) == 1 and last[0].startswith("IK-PREFIX")
+    created = explain_line("no checkpoint before divergence point - reprocessing from scratch")
+    before, last = (_rules(name, grammars()["ik_llama"].meanings[created["kind"]])
+                    for name in ENGINES["ik_llama"].line[-2:])  # fmt: skip
+    assert (created["engine"], created["rules"]) == ("ik_llama", last) and last != before
+
+
+def test_a_kind_of_line_without_rules_has_none():
+    assert _rules(ENGINES["ik_llama"].line[-1], grammars()["ik_llama"].meanings["pc_state"]) == []
+
+
+@pytest.mark.parametrize("text", ["about get_availabl and nothing else", "about Prompt Cache: and nothing else"])
+def test_lines_with_the_signs_of_an_engine_alone_explain_nothing(text):
+    with pytest.raises(BadInput, match="none of these lines is known"):
+        explain_text(text)
+
+
+def test_a_log_is_explained_with_its_file(tmp_path):
+    file = tmp_path / "server.log"
+    file.write_text(f"{FULL}{LRU}\n{FULL}{CHECK}\nunknown\n")
+    found = explain_log(file)
+    assert (found["file"], found["engine"], found["lines"], found["known"]) == (str(file), "llama_cpp", 3, 2)
+    assert [one["kind"] for one in found["kinds"]] == ["slot_by_lru", "ckpt_check"]
 
 
 def test_a_file_without_a_known_line_is_no_log(tmp_path):
