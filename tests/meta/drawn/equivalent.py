@@ -90,5 +90,8 @@ EQUIVALENT: dict[str, str] = {
     "tools/server_logs/derivations.py, _may_change: returns None at 7 of return False                                "
     "          # fewe":
         "its only caller asks whether the result is true",
+    'tools/server_logs/line_ties.py, _is_child: `any` -> `all` at 7 of return any(line.read.numbers.get("is_child") '
+    "for line in req":
+        "a named request in a slot has a launch; with a second one it is doubtful already",
 }
 """Name of the fault -> proof."""

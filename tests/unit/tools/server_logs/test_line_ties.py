@@ -319,3 +319,23 @@ def test_timings_below_a_heading_that_do_not_add_up_belong_to_no_request():
 
 def test_a_request_that_names_neither_slot_nor_task_begins_with_its_search():
     assert tied("Prompt Cache: 0 sequences, 0.00 GB", engine="mlx_lm") == [(None, None, [1])]
+
+
+def test_timings_after_the_release_may_follow_the_next_selection_of_the_slot():
+    released = slot("stop processing: n_past = 60, truncated = 0")
+    times = [slot(text.removeprefix("print_timings: ")) for text in TIMES]
+    assert doubtful(LAUNCHED, released, slot("selected slot by id (0)", -1), *times) == []
+
+
+def test_a_heading_of_a_released_request_needs_timings_that_add_up():
+    heading, prompt = "slot print_timing: id  0 | task 7 |", TIMES[0][15:]
+    begun = [slot("processing task", 7), slot("stop processing: n_tokens = 60, truncated = 0", 7)]
+    assert tied(*begun, heading, prompt, MEANWHILE, MEANWHILE) == [(0, 7, [1, 2])]
+
+
+@pytest.mark.parametrize(("n_past", "n_past_prompt", "p0", "is_its_own"), [
+    (45, 40, 42, True), (40, 45, 42, True), (40, 40, 42, False), (0, 45, 42, True), (45, 0, 46, False)])
+def test_a_prompt_does_not_begin_after_its_common_prefix(n_past, n_past_prompt, p0, is_its_own):
+    prefix = PREFIX.replace("n_past = 40, n_past_prompt = 40", f"n_past = {n_past}, n_past_prompt = {n_past_prompt}")
+    found = tied(IK_LAUNCH, prefix, BATCH.replace("p0=40", f"p0={p0}"), engine="ik_llama")
+    assert ((0, 5, [1, 2, 3]) in found) is is_its_own

@@ -118,6 +118,9 @@ def test_a_rejected_simulation_states_the_printed_numbers_alone():
     early = rendered({**rejected, "complete": False})
     assert "Not reproduced yet: the search stopped early (nearest of 3 candidates)." in early
     assert "line 10" not in text and "2 more lines with -v" in text and "(best of those tried)" in text
+    console = Console(file=io.StringIO(), width=200, color_system=None)
+    console.print(import_report(rejected, ""))
+    assert console.file.getvalue() == text
     assert "line 11: ckpt_create n = 4" in rendered(rejected, everything=True) and "adapters or images" not in text
     few = rendered({**rejected, "contradicted": lines[:3]})
     assert "line 9" in few and "with -v" not in few
