@@ -58,7 +58,7 @@ class ReadLine(NamedTuple):
 
 def head_of(raw: str, text: str) -> str:
     """Return the text of a line before its message, "" if the message is not a part of the line."""
-    at = raw.find(text) if text else -1
+    at = raw.find(text)
     return visible_text(raw[:at])[:_HEAD] if at > 0 else ""
 
 

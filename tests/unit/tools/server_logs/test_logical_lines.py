@@ -177,3 +177,8 @@ def test_a_counter_knows_the_number_of_the_last_line():
     lines = LineCounter(["a", "b"])
     assert lines.number == 0 and [(line, lines.number) for line in lines] == [("a", 1), ("b", 2)]
     assert lines.number == 2
+
+
+def test_an_unknown_message_before_an_uncertain_time_stamp_is_skipped():
+    line = "5.35.412.444 I slot release: nothing known 8165.35.412.458 I srv  update_slots: all slots are idle"
+    assert [found[1] for found in read([line.replace("5.35.412.444 I ", "")])] == ["idle"]

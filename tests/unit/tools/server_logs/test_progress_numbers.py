@@ -155,3 +155,7 @@ def test_a_line_with_all_tokens_shows_the_whole_prompt(length, shown):
 ])  # fmt: skip
 def test_another_share_than_that_of_the_restored_tokens_shows_a_longer_prompt(printed, n_past, is_longer):
     assert is_within_longer(progress(4, **printed), n_past) is is_longer
+
+
+def test_a_share_of_the_evaluated_tokens_alone_shows_nothing():
+    assert ranges(progress(4, done=40, done_share="0.50")) == {}

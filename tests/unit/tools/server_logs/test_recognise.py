@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from cachesim.engines.registry import ENGINES
 from cachesim.tools.server_logs.recognise import (
     engine_of_log,
     foreign_software,
@@ -56,3 +59,23 @@ def test_a_file_without_a_known_line_is_refused_with_the_supported_servers(tmp_p
     error = unknown_log(file)
     assert error.cause == cause and error.file == str(file)
     assert error.hint.startswith("supported: ") and "llama.cpp" in error.hint and "mlx-lm" in error.hint
+
+
+def test_the_fields_after_a_bar_are_numbers_of_the_line():
+    line = "INFO [ batch_pending_prompt] kv cache rm [p0, end) | id_slot=3 id_task=5 p0=40"
+    [found, *_] = recognise(line, ["ik_llama"])
+    assert (found.engine, found.read.line.ev, found.read.slot, found.read.task) == ("ik_llama", "batch", 3, 5)
+    assert found.read.numbers["p0"] == 40
+
+
+@pytest.mark.parametrize("engine", grammars())
+def test_each_engine_can_be_the_only_one_that_is_tried(engine):
+    line = next(one.template for one in grammars()[engine].lines if "{" not in one.template and not one.needs)
+    assert {one.engine for one in recognise(line, [engine])} == {engine}
+
+
+def test_an_engine_without_lines_has_no_grammar(monkeypatch):
+    known = ENGINES.log_grammars()
+    empty = {**known, "mine": SimpleNamespace(lines=())}
+    monkeypatch.setattr(type(ENGINES), "log_grammars", lambda self: empty)
+    assert set(grammars()) == set(known)
