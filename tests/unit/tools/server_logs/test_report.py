@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from cachesim.tools.server_logs.report import _first, import_report, short
+from cachesim.tools.server_logs.report import _first, import_report, report_rest, short
 
 
 def request(number, agrees=True, **more):
@@ -121,6 +121,9 @@ def test_a_rejected_simulation_states_the_printed_numbers_alone():
     console = Console(file=io.StringIO(), width=200, color_system=None)
     console.print(import_report(rejected, ""))
     assert console.file.getvalue() == text
+    console = Console(file=io.StringIO(), width=200, color_system=None)
+    console.print(report_rest(rejected, ""))
+    assert text.endswith(console.file.getvalue()) and "Not reproduced" in console.file.getvalue()
     assert "line 11: ckpt_create n = 4" in rendered(rejected, everything=True) and "adapters or images" not in text
     few = rendered({**rejected, "contradicted": lines[:3]})
     assert "line 9" in few and "with -v" not in few

@@ -121,7 +121,7 @@ def test_an_empty_slot_shares_nothing():
 
 
 @pytest.mark.parametrize(("kind", "saved", "held"), [
-    ("slot_by_lru", (70, 80), (80, 80, [5])), ("slot_by_lcp", (80,), None), ("slot_by_lru", (), None),
+    ("slot_by_lru", (60, 70, 80), (80, 80, [6])), ("slot_by_lcp", (80,), None), ("slot_by_lru", (), None),
     ("slot_by_lru", (None,), None),
 ])  # fmt: skip
 def test_similarities_show_prefix_length_and_the_saved_contents(kind, saved, held):
