@@ -145,6 +145,14 @@ def test_what_follows_is_a_line_of_facts_totals_and_a_table():
     assert texts(follows_rows([*statements[:1], said("cause", line=4, says="because")], True)) == [
         "b9231 or later, line 1", "slot 0, task 7: because, line 4"]  # fmt: skip
     assert texts(follows_rows([said(kind="read")], False)) == []
+    both = [said("build", kind="read", says="read"), said("build", says="b9231")]
+    assert texts(follows_rows(both, True)) == ["b9231, line 1"] and texts(follows_rows(both, False)) == ["b9231"]
+
+
+def test_a_total_names_its_first_lines():
+    total = {**said(TOTAL, task=None, says="9 tokens"), "lines": [1, 3, 5, 7, 9]}
+    assert texts(follows_rows([total], False)) == ["9 tokens, lines 1, 3, 5, 7, ..."]
+    assert texts(follows_rows([total], True)) == ["9 tokens, lines 1, 3, 5, 7, 9"]
 
 
 def test_the_table_has_the_three_costliest_requests_in_the_order_of_the_log():
