@@ -28,6 +28,8 @@ def answer(tokens, *places):
     (answer([5]), answer([5, 7]), {"equal": False, "first_diff": 1, "tokens": [5, 7]}),
     (answer([5, 6], {5: 0.0}, {6: -1.0, 7: -2.0}), answer([5, 7], {5: 0.0}, {7: -1.0, 6: -1.25}),
      {"equal": False, "first_diff": 1, "max_dlogprob": 1.0, "cold_margin": 0.25, "tokens": [5, 7]}),
+    (answer([5, 6], {5: 0.0}, {6: -1.0}), answer([5, 7], {5: 0.0}),
+     {"equal": False, "first_diff": 1, "max_dlogprob": 0.0, "tokens": [5, 7]}),
     (answer([5, 6], {5: 0.0}, {6: -1.0}), answer([5, 7], {5: 0.0}, {7: -1.0}),
      {"equal": False, "first_diff": 1, "max_dlogprob": 0.0, "tokens": [5, 7]}),
 ])  # fmt: skip
