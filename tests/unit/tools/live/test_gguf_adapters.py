@@ -66,3 +66,9 @@ def test_the_name_of_the_model_stands_before_those_of_its_adapters():
     assert named_for(find_model("GA"), flags) == (
         "--lora", "MODELS/tiny-GA-lora0.gguf,MODELS/tiny-GA-alora1-5.6.gguf", "--mmproj", "MODELS/tiny-mmproj-mlp.gguf")
     assert named_for(find_model("GA"), named_for(find_model("A"), flags[:2])) == named_for(find_model("GA"), flags[:2])
+
+
+def test_adapters_are_written_into_a_folder_that_is_made(tmp_path):
+    folder = tmp_path / "a" / "b"
+    flags = with_adapters(("--lora", "MODELS/lora0.gguf"), Path("tiny-A.gguf"), folder)
+    assert flags == ("--lora", str(folder / "tiny-A-lora0.gguf")) and (folder / "tiny-A-lora0.gguf").stat().st_size > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -267,3 +268,22 @@ def test_the_keys_begin_with_the_name_and_the_sizes(notation, attends, layers):
         "attention.layer_norm_rms_epsilon": 1e-6, "rope.dimension_count": 16 * attends, "rope.freq_base": 10_000.0,
         "vocab_size": 320}.items()}  # fmt: skip
     assert keys[-1][0] == "tokenizer.chat_template"
+
+
+def test_only_a_model_that_drafts_has_a_layer_for_it():
+    keys = {notation: special(find_model(notation).arch, find_model(notation).spec)
+            for notation in ("GA", "qwen35-GA", "GA+M")}  # fmt: skip
+    assert [one.get("nextn_predict_layers") for one in keys.values()] == [None, None, 1]
+
+
+@pytest.mark.parametrize(("notation", "layer", "width"), [
+    ("A", 0, 64), ("W8 A", 1, 64), ("GA", 1, 128), ("qwen35-GA", 1, 128), ("CA", 1, 64), ("H", 0, 64)])
+def test_the_attention_of_qwen_has_gates_beside_its_queries(notation, layer, width):
+    assert elements(notation, layer, "attn_q") == [(64, width)]
+
+
+@pytest.mark.parametrize("notation", ["A", "W8 A", "GA", "S", "CA", "H"])
+def test_norms_are_near_one(notation):
+    means = {tensor.name: tensor.mean for tensor in tiny_model(find_model(notation)).tensors()
+             if re.search(r"(?:attn|ffn|attention|ffw)_norm\b", tensor.name)}  # fmt: skip
+    assert means and set(means.values()) == {1.0}

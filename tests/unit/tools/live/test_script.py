@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,6 +18,7 @@ from cachesim.tools.live.llama_server.export.script import (
     ScriptRequest,
     WordSlice,
     _default,
+    _expected,
     make_script,
     name_of,
 )
@@ -170,3 +172,19 @@ def test_a_unified_cache_is_the_default_if_the_server_chooses_its_slots(parallel
 def test_a_projector_without_positions_is_refused_before_the_requests_are_written():
     with pytest.raises(BadInput):
         make_script(from_line("S9/S.I4x2.A3", server={"mmproj": "causal"}), PROFILE)
+
+
+@pytest.mark.parametrize(("line", "is_racy"), [
+    ("A9/B3", False), ("A9/B3{together}", True), ("A9/B3{together}/C4{together}", True),
+    ("A9>5{cancel_after=2}", True),
+])  # fmt: skip
+def test_requests_that_arrive_together_or_are_cancelled_are_racy(line, is_racy):
+    assert made(line, parallel=2).racy is is_racy
+
+
+@pytest.mark.parametrize(("died", "status"), [(False, 200), (True, 0)])
+def test_a_request_at_which_the_process_ends_has_no_status(died, status):
+    answer = SimpleNamespace(cache_n=3, prompt_n=2, status=200, died=died)
+    run = SimpleNamespace(requests=[SimpleNamespace(
+        answer=answer, judged=SimpleNamespace(equal_cold=True, fault="none"))])  # fmt: skip
+    assert list(_expected(run)) == [ExpectedOutcome(3, 2, status, True, died, "none")]
