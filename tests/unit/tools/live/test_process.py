@@ -175,7 +175,7 @@ def test_a_free_port_is_one_on_which_a_server_can_listen():
     port = free_port()
     with socket.socket() as server:
         server.bind(("127.0.0.1", port))
-    assert 0 < port < 1 << 16
+    assert 1_023 < port < 1 << 16
 
 
 @pytest.mark.parametrize("error", [None, ValueError])
@@ -201,3 +201,12 @@ def test_only_messages_that_report_an_event_have_one():
     texts = ("srv  load: a line", "slot  release: id  0 | task 7 | stop processing: n_tokens = 9, truncated = 0")
     said = [entry for text in texts for entry in entries(f"0.00.000.001 I {text}")]
     assert [event["ev"] for event in events_of(said, True)] == ["release"] and len(said) == 2
+
+
+def test_a_wait_looks_again_after_a_pause(monkeypatch):
+    answers, pauses = iter([False, False, True]), []
+    made = object.__new__(Process)
+    made._popen = SimpleNamespace(poll=lambda: None)
+    monkeypatch.setattr(process.time, "sleep", pauses.append)
+    made.wait(lambda: next(answers), 60, "loading")
+    assert pauses == [process.POLL] * 2
