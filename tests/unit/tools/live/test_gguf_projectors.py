@@ -105,7 +105,8 @@ def test_tensors_of_a_projector(kind, outer):
 def test_a_file_has_the_keys_of_its_projector(kind, type_, layers, image, patch, more, tmp_path):
     write_projector(kind, tmp_path / "a")
     keys = read_gguf(tmp_path / "a", ("clip.vision.image_mean", "clip.vision.image_std"))
-    assert (keys["general.architecture"], keys["general.type"], keys["clip.projector_type"]) == ("clip", "mmproj", type_)
+    kinds = [keys[name] for name in ("general.architecture", "general.type", "clip.projector_type")]
+    assert kinds == ["clip", "mmproj", type_]
     assert keys["clip.has_vision_encoder"] is keys["clip.use_gelu"] is True
     assert keys["clip.vision.image_mean"] == keys["clip.vision.image_std"] == [0.5, 0.5, 0.5]
     sizes = {"embedding_length": 32, "attention.head_count": 2, "feed_forward_length": 48, "projection_dim": 64,
