@@ -217,10 +217,10 @@ def test_an_answer_shows_its_log_probabilities_place_by_place():
     assert one.tolist() == [-0.5, -2.0, 0.0, -1.0, -2.0, -3.0] and one.shape == (6,) == (2 + replies.TOP,)
 
 
-@pytest.mark.parametrize(("tokens", "other", "kept"), [
+@pytest.mark.parametrize(("tokens", "longer", "kept"), [
     ((1, 2, 3), (1, 2), (1, 2)), ((1,), (1, 2), (1,)), (None, (1,), None), ((1,), None, None), ((), (1,), ())])
-def test_the_beginning_of_an_answer_is_as_long_as_another(tokens, other, kept):
-    one = answer(tokens, "abcd", A, B, A).beginning(answer(other, "xyz", A, B))
+def test_the_beginning_of_an_answer_is_as_long_as_another(tokens, longer, kept):
+    one = answer(tokens, "abcd", A, B, A).beginning(answer(longer, "xyz", A, B))
     assert (one.tokens, one.text, one.places) == (kept, "abc", (A, B))
     assert answer(None, "ab", A).beginning(answer(None, "xyz", A, B)) == answer(None, "ab", A)
 
