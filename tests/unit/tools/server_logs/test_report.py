@@ -186,3 +186,8 @@ def test_the_contents_of_a_log_are_shown_in_short_beside_a_cause():
              "numbers": {"cause": "edited-prompt"}}  # fmt: skip
     short = rendered(data(contents=contents, statements=[cause]))
     assert "server runs: 2" in short and "low memory" not in short and "1 more line about its contents with -v" in short
+
+
+def test_a_log_without_a_line_has_nothing_simulated():
+    assert "Simulated with assumed texts" in rendered(data([request(0)]))
+    assert "Simulated with assumed texts" not in rendered(data([request(0)], line=""))

@@ -491,3 +491,10 @@ def test_the_halves_that_are_left_are_shown_once():
     assert watched(joined, exchange(timed(5, 7))) == [] and list(joined.logged(logged(6, 7))) == []
     assert [row["source"] for row in joined.rest()] == ["client", "log"]
     assert list(joined.rest()) == [] and joined.totals["requests"] == 2
+
+
+def test_a_reply_that_reused_nothing_of_the_previous_prompt_shows_a_loss_without_a_log():
+    joined = JoinedRows(RecentBodies(), False)
+    [first] = watched(joined, exchange(timed(500, 0), chat("a question")))
+    [second] = watched(joined, exchange(timed(520, 0), chat("a question", "Yes.", "more")))
+    assert "loss" not in first and (second["loss"]["cause"], second["loss"]["tokens"]) == (UNKNOWN, 500)
