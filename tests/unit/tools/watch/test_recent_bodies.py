@@ -347,3 +347,10 @@ def test_new_bodies_share_no_cached_texts_with_those_before():
     assert core_text.cache_info().currsize == spoken_text.cache_info().currsize == 1
     RecentBodies()
     assert core_text.cache_info().currsize == spoken_text.cache_info().currsize == 0
+
+
+def test_the_messages_of_a_chat_as_they_were_sent_are_not_kept():
+    bodies = RecentBodies()
+    [sent] = bodies.add("/v1/chat/completions", chat([{"role": "user", "content": "A question of some length."}]))
+    [plain] = bodies.add("/completion", b'{"prompt": "A question of some length."}')
+    assert (sent.record.body.chat, plain.record.body.chat) == ([], None)
