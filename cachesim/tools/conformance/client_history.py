@@ -77,11 +77,10 @@ class HistoryTurn(NamedTuple):
 
 
 class HistoryPart(NamedTuple):
-    """Tokens start .. stop-1 of a word."""
+    """First tokens of a word."""
 
     word: str
-    start: int
-    stop: int
+    tokens: int
 
 
 Parts = tuple[HistoryPart, ...]
@@ -206,7 +205,7 @@ def history_from_turns(turns: Sequence[HistoryTurn], most: int) -> History:
 
 
 def _prompt(number: int, turn: HistoryTurn, turns: Sequence[HistoryTurn], prompts: Sequence[Parts]) -> Parts:
-    own = (HistoryPart(_word(number), 0, turn.new),)
+    own = (HistoryPart(_word(number), turn.new),)
     if turn.kind == "new" or not number:
         return own
     at = number - 1 - turn.after % number
@@ -214,7 +213,7 @@ def _prompt(number: int, turn: HistoryTurn, turns: Sequence[HistoryTurn], prompt
         return prompts[at]
     if turn.kind == "extend":
         return (*prompts[at], *own)
-    whole = (*prompts[at], HistoryPart(_answer(at), 0, turns[at].predict))
+    whole = (*prompts[at], HistoryPart(_answer(at), turns[at].predict))
     if turn.kind == "append":
         return (*whole, *own)
     left = _first(whole, max(1, _size(whole) - 1 - turn.cut))
@@ -230,7 +229,7 @@ def _answer(number: int) -> str:
 
 
 def _size(parts: Parts) -> int:
-    return sum(part.stop - part.start for part in parts)
+    return sum(part.tokens for part in parts)
 
 
 def _first(parts: Parts, most: int) -> Parts:
@@ -239,12 +238,12 @@ def _first(parts: Parts, most: int) -> Parts:
     for part in parts:
         left = most - _size(tuple(out))
         if left > 0:
-            out.append(part._replace(stop=min(part.stop, part.start + left)))
+            out.append(part._replace(tokens=min(part.tokens, left)))
     return tuple(out)
 
 
 def _asked(number: int, turn: HistoryTurn, prompt: Parts, said: set[str]) -> LineRequest:
     answer = (Piece(_answer(number)),) if _answer(number) in said else None
-    pieces = tuple(Piece(part.word, False, part.start, part.stop) for part in prompt)
+    pieces = tuple(Piece(part.word, False, 0, part.tokens) for part in prompt)
     return LineRequest(pieces, answer, turn.predict, cache_prompt=turn.cache, cancel_after=turn.cancel_after,
                        together=turn.together and number > 0)  # fmt: skip

@@ -145,10 +145,9 @@ class EarlierCauses:
 def _continues(before: DerivedNumbers, after: DerivedNumbers) -> bool:
     """True if a request found as many tokens in the slot as the one before it left there."""
     end, held = before.numbers.get("end"), after.numbers.get("held")
-    tasks = before.request.task, after.request.task
-    if tasks[0] is None or tasks[1] is None or tasks[0] >= tasks[1]:
-        return False
-    return end is not None and held is not None and end.meets(held)
+    first, second = before.request.task, after.request.task
+    is_later = first is not None and second is not None and first < second
+    return is_later and end is not None and held is not None and end.meets(held)
 
 
 def _is_restorable(point: RemovedPoint, derived: DerivedNumbers, shared: int) -> bool:

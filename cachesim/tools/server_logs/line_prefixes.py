@@ -135,7 +135,7 @@ def _message_after(line: str, prefix: _Prefix, fields: Mapping[str, Number | str
     """Return the message of a line after its prefix. ``fields``: those of a message without fields of its own."""
     part = _PART.search(line)
     if part is not None and '"' not in line[: part.start()]:          # a quoted log in a request is not a message
-        if prefix.stamp is None and (found := _OWN.search(line, 0, part.start())) is not None:
+        if prefix.stamp is None and (found := _OWN.search(line[: part.start()])) is not None:
             prefix = prefix._replace(level=found["level"], stamp=_microseconds(found))
         slot = _SLOT.match(part["text"])
         if slot is None:

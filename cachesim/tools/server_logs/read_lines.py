@@ -58,7 +58,7 @@ class ReadLine(NamedTuple):
 
 def head_of(raw: str, text: str) -> str:
     """Return the text of a line before its message, "" if the message is not a part of the line."""
-    at = raw.find(text) if text else -1
+    at = raw.find(text)
     return visible_text(raw[:at])[:_HEAD] if at > 0 else ""
 
 
@@ -82,9 +82,4 @@ class LineSieve:
         """True if a search that found all lines of the log could have missed a line with one of these texts."""
         if self._grams is None:
             return True
-        return any(not self._grams <= _grams_of(text) for text in texts)
-
-
-def _grams_of(text: str) -> set[str]:
-    text = text.lower()
-    return {text[at : at + _GRAM] for at in range(len(text) - _GRAM + 1)}
+        return any(gram not in text for text in map(str.lower, texts) for gram in self._grams)

@@ -51,9 +51,7 @@ def grammars() -> Mapping[str, LogGrammar]:
 
 def read_message(grammar: LogGrammar, logged: LogMessage) -> ParsedLine | None:
     """Return the recognised line of a message, with the fields after its bar; None if the grammar does not know it."""
-    slot = logged.slot if logged.slot is not None and logged.slot >= 0 else None
-    task = logged.task if logged.task is not None and logged.task >= 0 else None
-    read = grammar.read(logged.text, slot, task)
+    read = grammar.read(logged.text, logged.slot, logged.task)
     if read is None or (read.line.needs and read.line.needs not in logged.fields):
         return None
     if not logged.fields:

@@ -82,7 +82,7 @@ class ReconstructedRequest:
 
 def logs_reuse(logged: LoggedRequest) -> bool:
     """True if the log contains the number of reused tokens, so that the simulation can be compared with it."""
-    return logged.may_be("cache_n", 0) is not None
+    return logged.cache_n is not None or logged.range_of("cache_n") is not None
 
 
 @dataclass(slots=True)

@@ -90,9 +90,9 @@ class ServerRuns:
         if not runs or logged.stamp is None or runs[-1].stamp is None:
             return runs[-1] if runs else None
         owners = [run for run in runs if (logged.slot, logged.task) in run.tasks]
-        gaps = sorted(((max(TOGETHER, logged.stamp - (run.stamp or 0)), run is not runs[-1], run.number, run)
-                       for run in runs if logged.stamp >= (run.stamp or 0) - SLACK), key=lambda gap: gap[:3])
-        near = [run for *_, run in gaps]
+        gaps = sorted((max(TOGETHER, logged.stamp - (run.stamp or 0)), run is not runs[-1], run.number, run)
+                      for run in runs if logged.stamp >= (run.stamp or 0) - SLACK)  # fmt: skip
+        near = [run for *_, run in gaps]                         # no two runs have one number
         if len(owners) == 1 and owners[0] in near:
             return owners[0]
         is_clear = len(gaps) == 1 or (gaps and gaps[0][0] * CLEARLY <= gaps[1][0])

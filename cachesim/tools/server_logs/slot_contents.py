@@ -109,9 +109,8 @@ class SlotText(NamedTuple):
         """Return the first ``tokens`` tokens, or all if there are fewer."""
         kept, left = [], tokens
         for part in self.parts:
-            if left <= 0:
-                break
-            kept.append(part._replace(take=min(part.take, left)))
+            if left > 0:
+                kept.append(part._replace(take=min(part.take, left)))
             left -= part.take
         return SlotText(tuple(kept), min(self.prompt, tokens))
 

@@ -77,8 +77,8 @@ def _total(request: TiedRequest) -> int | None:
 
 
 def _done(request: TiedRequest) -> int:
-    """Return the tokens evaluated at the last progress line, -1 without one."""
-    return max((line.number_of("n_tokens") or 0 for line in request.of("progress_of")), default=-1)
+    """Return the tokens evaluated at the last progress line, of which there is at least one."""
+    return max(line.number_of("n_tokens") or 0 for line in request.of("progress_of"))
 
 
 def _found_nothing(request: TiedRequest) -> bool:

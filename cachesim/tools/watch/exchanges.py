@@ -71,7 +71,6 @@ class ConnectionReader:
         self.is_broken = True
         self._end(end)
         self._held.recount(self._counted, 0)
-        self._counted = 0
         self._waiting.clear()
         del self._client, self._server
 
@@ -249,7 +248,6 @@ class Connections:
         for reader in self._readers.values():
             if not reader.is_broken:
                 reader.close(UNREAD)
-        self._readers.clear()
 
     @property
     def counts(self) -> Mapping[str, int]:

@@ -50,10 +50,9 @@ class FrameQueue:
             self._skipped[key] = self._skipped.get(key, 0) + len(data)
             return False
         first = not self._pending
-        if self._skipped:
-            for skipped in (SKIPPED_REQUEST, SKIPPED_REPLY):
-                if number := self._skipped.pop((connection, skipped), 0):
-                    self._add(skipped, connection, _COUNT.pack(number))
+        for skipped in (SKIPPED_REQUEST, SKIPPED_REPLY):
+            if number := self._skipped.pop((connection, skipped), 0):
+                self._add(skipped, connection, _COUNT.pack(number))
         before, held = self._last.get(connection, (-1, bytearray()))
         if before == kind in (REQUEST, REPLY) and len(held) < LONGEST:
             held += data

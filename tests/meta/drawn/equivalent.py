@@ -129,5 +129,50 @@ EQUIVALENT: dict[str, str] = {
     "engines/mlx_lm/caches/kv_cache.py, QuantizedKVCache._with_room: `0` -> `1` at 39 of "
     "if self.offset + new <= columns(packed[0]):":
         "codes, scales and biases of a packed buffer are created, grown and cut together, with as many columns each",
+    "tools/server_logs/logical_lines.py, _messages: `break` -> `continue` at 0 of break":
+        "the next rounds meet the same text and condition, and change nothing",
+    "tools/server_logs/logical_lines.py, _messages: `break` -> `continue` at 0 of break, line 2 of its kind":
+        "the next rounds meet the same text and condition, and change nothing",
+    "tools/live/llama_server/client.py, at_once: call forgotten at 0 of pool.shutdown(wait=False, "
+    "cancel_futures=True)      # a call":
+        "each call has a thread, so that none waits to begin; the threads end when the pool is collected",
+    "tools/live/llama_server/tasks.py, lost_tokens: `1` -> `2` at 91 of return one and came_to_its_end(task, "
+    'len(request["prompt"]),':
+        "it is compared with a number of tokens first, which is never negative",
+    "tools/live/llama_server/server.py, RoundFilter.__init__: `0.0` -> `1.0` at 14 of self._since = 0.0               "
+    "# time of the first of them":
+        "it is read only while at least MANY rounds were empty, the first of which has set it",
+    "tools/conformance/client_history.py, History.asked: condition True at 59 of return tuple(step.asked for step in "
+    "self.scenario.steps if i":
+        "history_from_tree, which alone makes histories, refuses all other steps",
+    "tools/server_logs/reconstruct.py, ScenarioBuilder._check_prompts: `0` -> `1` at 106 of lines = "
+    "early_lines(printed_lines(request.logged, self.sessi":
+        "_take has given each request that was sent its length, which is at least 1",
+    "tools/conformance/jsonl_adapter.py, StderrTail._read: `1` -> `2` at 40 of while chunk := os.read(stream.fileno(), "
+    "1 << 16):":
+        "it is the most that is read at once; all chunks are joined",
+    "tools/conformance/suite.py, _check_arguments: `True` -> `False` at 24 of chosen(plan.only, known=True)":
+        "only whether the call raises is used, and that does not depend on it",
+    "tools/watch/analysis.py, Analysis._finish: condition True at 33 of "
+    "for row in self._lines.rest() if self._from.log else ():":
+        "without a log no line was read, so that no row is left; the condition saves the import of grammars",
+    "tools/watch/log_follower.py, LogFollower._is_replaced: returns None at 7 of return False":
+        "its only caller asks whether the result is true",
+    "tools/watch/log_follower.py, LogFollower._is_replaced: returns None at 7 of return False                     "
+    "# renamed: the server may s":
+        "its only caller asks whether the result is true",
+    "tools/watch/log_follower.py, LogFollower.__init__: `True` -> `False` at 17 of self._has_size = True            "
+    "# False for a file whose si":
+        "it is read where the position is greater than 0, and the first data before that has set it",
+    "tools/server_logs/derivations.py, _may_change: returns None at 7 of return False                                "
+    "          # fewe":
+        "its only caller asks whether the result is true",
+    'tools/server_logs/line_ties.py, _is_child: `any` -> `all` at 7 of return any(line.read.numbers.get("is_child") '
+    "for line in req":
+        "a named request in a slot has a launch; with a second one it is doubtful already",
+    "tools/server_logs/logged_requests.py, overlapping: `0` -> `1` at 17 of group, end = [], 0":
+        "the next request raises it at once to the number of its last line, which is at least 1",
+    "tools/server_logs/logged_requests.py, overlapping: `0` -> `1` at 6 of end = 0":
+        "the first request raises it at once to the number of its last line, which is at least 1",
 }
 """Name of the fault -> proof."""

@@ -128,7 +128,6 @@ PromptEncoding = Arrays | Pieces
 ``n`` tokens so that it can be sent back. ``tokens``: available tokens; ``base``: additional tokens of a prompt."""
 CHAT = "/v1/chat/completions"
 TIMES = (1, 2, 4)            # multiples of the number of other prompts, tried until the cache is empty
-SHORT = 3                    # length of a prompt [pieces] that evicts another from a cache
 
 
 class CacheNotEmptied(Exception):
@@ -233,7 +232,7 @@ class OpenAIClient:
         return replace(reply, tokens=tokens, cached=cached, evaluated=evaluated)
 
     def _other(self) -> Tokens:
-        """Return a prompt that was not sent before, as long as there are any."""
+        """Return a prompt of three pieces that was not sent before, as long as there are any."""
         number, size = next(self.numbers), len(self.spelling.tokens)
         places = (number, number // size * 5 + 1, number // size // size * 11 + 2)
-        return tuple(self.spelling.tokens[one % size] for one in places[:SHORT])
+        return tuple(self.spelling.tokens[one % size] for one in places)

@@ -74,3 +74,28 @@ def test_a_terminal_shows_a_bar_with_the_stage_and_the_requests(monkeypatch):
 def test_a_fault_moves_no_cursor(monkeypatch, terminal):
     first, *_ = reported(monkeypatch, terminal=terminal)
     assert "\x1b" not in first and r"\x1b[31m" in first
+
+
+def test_the_bar_shows_the_stage_the_requests_and_the_histories_that_are_done():
+    class Bar:
+        is_shown = True
+
+        def __init__(self):
+            self.shown = []
+
+        def show(self, *what):
+            self.shown.append(what)
+
+    bar = Bar()
+    progress = CheckProgress(bar, as_json=False)
+    progress.stage("rules")
+    progress.stage("section drawn", 30)
+    progress.request(16)
+    progress.history()
+    progress.history()
+    progress.request(17)
+    progress.stage("section paths")
+    assert bar.shown == [
+        ("rules (0 requests)", 0, None), ("section drawn (0 requests)", 0, 30), ("section drawn (16 requests)", 0, 30),
+        ("section drawn (16 requests)", 1, 30), ("section drawn (16 requests)", 2, 30),
+        ("section drawn (17 requests)", 2, 30), ("section paths (17 requests)", 0, None)]  # fmt: skip

@@ -39,7 +39,8 @@ def test_a_failure_has_its_history_and_the_rules_behind_it():
     text = junit(report(replace(BASE, state="failed", fault="wrong answer", finding=FINDING)), "mine",
                  {"append": ["a rule"]})  # fmt: skip
     root = fromstring(text)
-    assert text.startswith("<?xml version='1.0' encoding") and text.endswith("</testsuites>\n")
+    assert text.startswith("<?xml version='1.0' encoding") and text.endswith(" />\n</testsuites>\n")
+    assert text.count("\n  <testsuite ") == 9
     assert (root.get("name"), len(root)) == ("mine", 9)
     (case,) = root.iter("testcase")
     (failure,) = case

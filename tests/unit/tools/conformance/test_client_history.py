@@ -123,3 +123,13 @@ def test_turns_relate_to_an_earlier_turn(turns, line):
 ])  # fmt: skip
 def test_prompts_are_cut_to_the_most_tokens(most, line):
     assert history_from_turns([turn("new"), turn("append"), turn("repeat")], most).line == line
+
+
+@pytest.mark.parametrize(("names", "line"), [
+    ((), "A9!/A.B3>2{cancel_after=1}/C2{together}"), (("cache",), "A9/A.B3>2{cancel_after=1}/C2{together}"),
+    (("cancel",), "A9!/A.B3>2/C2{together}"), (("burst",), "A9!/A.B3>2{cancel_after=1}/C2"),
+    (("cache", "cancel", "burst"), "A9/A.B3>2/C2"),
+])  # fmt: skip
+def test_special_requests_become_plain_ones(names, line):
+    history = parse_history("A9!/A.B3>2{cancel_after=1}/C2{together}")
+    assert history.without(*names).line == parse_history(line).line

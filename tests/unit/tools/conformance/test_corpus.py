@@ -70,6 +70,13 @@ def test_a_line_has_a_limited_number_of_words():
     assert line_history(fitting).tokens == SLOTS
     with pytest.raises(BadInput, match=f"expected at most {SLOTS} words and at least one generated token per request"):
         line_history(long)
+
+
+def test_a_line_with_an_image_or_an_adapter_is_for_servers_only():
+    for line in ("A5.I3x1.B1", "A9{lora=0:1}", "A9>4{n_cmpl=2}"):
+        with pytest.raises(BadInput, match="adapters, images and n_cmpl are supported by 'cachesim check' only"):
+            line_history(line)
+        assert line_history(line, keyed=True).is_keyed
     with pytest.raises(BadInput, match="at least one generated token"):
         line_history("A5>0")
 

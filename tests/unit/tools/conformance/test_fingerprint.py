@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 
 import numpy as np
 import pytest
@@ -193,3 +194,19 @@ def test_the_first_four_numbers_of_an_array_are_shown():
     assert shown(np.arange(4.0)) == "float64[4]: 0, 1, 2, 3"
     assert shown(np.array([0.1234567])) == "float64[1]: 0.123457"
     assert shown(np.array(["x"])).startswith("<U1[1]: ") and shown(None) == "None"
+
+
+class Shaped:
+    """An object with a shape, but without a list of its numbers."""
+
+    shape = (2,)
+
+    def __str__(self):
+        return "a box"
+
+
+def test_an_object_with_a_shape_or_a_list_alone_is_not_an_array():
+    box, numbers = Shaped(), array("d", [1.0, 2.0])
+    assert identical(box, box) and not identical(box, Shaped()) and shown(box) == "a box"
+    assert identical(numbers, array("d", [1.0, 2.0])) and not identical(numbers, array("d", [1.0, 3.0]))
+    assert shown(numbers) == "array('d', [1.0, 2.0])"

@@ -15,7 +15,7 @@ import pytest
 from cachesim.tools.conformance import timeouts
 from cachesim.tools.conformance.jsonl_adapter import LINE, TAIL, ProcessSubject, PythonSubject, StderrTail, _keywords
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, RequestKey, TimedOut, Unsupported
-from cachesim.tools.conformance.timeouts import TimeBudget
+from cachesim.tools.conformance.timeouts import TimeBudget, TimeoutsExhausted
 
 
 def tail_of(data: bytes) -> StderrTail:
@@ -124,6 +124,7 @@ def test_a_missed_reply_kills_the_process_and_counts():
     with pytest.raises(TimedOut) as missed:
         subject.reset()
     assert (subject.process.poll(), subject.budget.missed) == (-signal.SIGKILL, 1)
+    assert str(missed.value) == subject.dead == "no reply within 0.01 seconds"
     with pytest.raises(Failed, match=re.escape(str(missed.value))):
         subject.reset()
     assert subject.budget.missed == 1
@@ -242,3 +243,11 @@ def test_a_line_without_an_end_is_too_long_or_the_end_of_the_process(size, text)
     with pytest.raises(Failed) as failed:
         subject._read(b"x" * size)
     assert str(failed.value) == subject.dead == (text or "the process ended")
+
+
+def test_an_object_is_not_made_after_the_end_of_the_time():
+    made, budget = [], TimeBudget(60, 60)
+    budget.missed = 3
+    with pytest.raises(TimeoutsExhausted, match="3 replies timed out"):
+        PythonSubject(lambda: made.append(1), budget)
+    assert made == []

@@ -9,7 +9,15 @@ import pytest
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.fingerprint import equal, identical
 from cachesim.tools.conformance.history_player import HistoryRun
-from cachesim.tools.conformance.properties import ColdAnswers, _equal, _identical, checks, reply_text
+from cachesim.tools.conformance.properties import (
+    ColdAnswers,
+    CompletedSequence,
+    _equal,
+    _identical,
+    checks,
+    relation,
+    reply_text,
+)
 from cachesim.tools.conformance.protocol import CacheRequest, Reply, StoredEntry
 
 FIRST = (1, 2, 3)
@@ -97,3 +105,12 @@ def test_a_comparison_with_a_cold_run(cancel_after, warm, found):
 ])  # fmt: skip
 def test_a_reply_in_a_few_words(reply, text):
     assert reply_text(reply) == text
+
+
+@pytest.mark.parametrize(("prompt", "name"), [
+    ((1, 2), "repeat"), ((1,), "prefix"), ((1, 2, 3), "prefix"), ((1, 2, 3, 4), "append"), ((1, 2, 5), "branch"),
+    ((1, 9), "branch"), ((9,), "new"), ((7, 8), "repeat"), ((7, 8, 1), "append"),
+])  # fmt: skip
+def test_a_prompt_relates_to_what_was_sent_and_generated_before(prompt, name):
+    seen = [CompletedSequence((1, 2, 3), 2, True), CompletedSequence((7, 8), 2, False)]
+    assert relation(prompt, seen) == name and relation(prompt, []) == "new"

@@ -34,6 +34,7 @@ from cachesim.tools.conformance.report_builder import (
     _sources,
     _unfinished,
     _unfinished_sections,
+    _unseen_mistakes,
     _unsteady,
     _with_faults,
     accept,
@@ -50,6 +51,7 @@ RIGHT = Counter({(4, 1): 3, (8, 2): 2, (5, 1): 1})
 @pytest.mark.parametrize(("failed", "said"), [
     ([(4, 1), (4, 3)], "all 2 failing cases have 4 tokens cached, as do 3 of 6 correct answers"),
     ([(4, 2), (8, 3)], "all 2 failing cases have a multiple of 4 tokens cached, as do 5 of 6 correct answers"),
+    ([(4, 2), (6, 3)], "all 2 failing cases have a multiple of 2 tokens cached, as do 5 of 6 correct answers"),
     ([(4, 1), (7, 1)], "all 2 failing cases have 1 token not cached, as do 4 of 6 correct answers"),
     ([(4, 1), (4, 1)], "all 2 failing cases have 1 token not cached and 4 tokens cached, as do 3 of 6 correct answers"),
     ([(0, 1), (0, 2)], "all 2 failing cases have 0 tokens cached, as do 0 of 6 correct answers"),
@@ -357,3 +359,12 @@ def test_floors_for_which_no_time_is_left_are_undecided(is_low):
     found, played = floored(search)
     assert played == [] and search.floors == {}
     assert {(one.state, one.why) for one in found.values()} == {("undecided", search.why)}
+
+
+@pytest.mark.parametrize(("state", "why", "after"), [
+    ("ok", "too few", ("undecided", "too few")), ("ok", "", ("ok", "")), ("failed", "too few", ("failed", "")),
+    ("failed", "", ("failed", "")), ("unsupported", "too few", ("undecided", "too few")),
+])  # fmt: skip
+def test_a_result_that_no_mistake_could_have_changed_is_undecided_unless_it_failed(state, why, after):
+    found = _unseen_mistakes(Result("prefix", "drawn", "a sentence", state), why)
+    assert (found.state, found.why) == after

@@ -138,6 +138,7 @@ def test_a_single_time_out_is_spent_on_the_smallest_history():
 
     search = HistorySearch(play, identical, TimeBudget(60))
     search.count("same", parse_history("A4/B4"))
+    assert not search.is_cut_short
     search.budget.missed = TIMEOUTS - 1
     assert search.smallest("answers")[0].line == "A1" and lines == ["A4/B4", "A1"]
 

@@ -110,9 +110,12 @@ def test_a_server_that_ends_at_the_cold_run_shows_the_fault_and_is_started_again
 def test_the_answer_to_a_client_that_left_is_not_compared(program, capsys):
     def history(talk, server, words):
         talk.disconnected.add(4)
+        talk.came[5], talk.sent[5] = (200, ANSWER), {}
 
-    code, _ = program({}, {}, history=history, expected={4: (0, 0)})
-    assert "4  (disconnected)" in capsys.readouterr().out.splitlines() and code == 0
+    code, _ = program({}, {5: (200, {**ANSWER, "tokens": [9]})}, history=history,
+                      expected={4: (0, 0), 5: (3, 2)})  # fmt: skip
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "4  (disconnected)" and lines[2].startswith("5  3 (3)  2 (2)") and code == 1
 
 
 def test_a_program_that_fails_has_its_own_exit_code(program, capsys):
@@ -161,7 +164,8 @@ def stand_in(text):
     return [sys.executable, "-S", "-E", "-c", f"import sys, time; print({text!r}, flush=True); {rest}"]
 
 
-@pytest.mark.parametrize(("log", "starts"), [("x E one", 1), ("a E couldn't bind", 5)])
+@pytest.mark.parametrize(("log", "starts"), [
+    ("x E one", 1), ("a E couldn't bind", 5), ("a E couldn't bind\nx E one", 5)])
 def test_a_server_that_does_not_start_ends_the_program_with_its_errors(monkeypatch, capsys, tmp_path, log, starts):
     server, begun = CaseServer(stand_in(log), "models", "m", str(tmp_path), ()), []
     started = server._started
@@ -176,7 +180,7 @@ def test_a_server_that_does_not_start_ends_the_program_with_its_errors(monkeypat
     with pytest.raises(SystemExit) as ended:
         server.start()
     assert (ended.value.code, len(begun)) == (2, starts)
-    assert capsys.readouterr().err.splitlines() == ["the server does not start:", log]
+    assert capsys.readouterr().err.splitlines() == ["the server does not start:", *log.splitlines()]
 
 
 def test_a_server_is_ready_when_it_answers_with_its_own_name(monkeypatch, tmp_path):
@@ -304,3 +308,9 @@ def test_after_a_server_that_ended_the_next_answers_come_from_the_new_one(progra
     assert seen == [(0, "http://cold"), (1, "http://again")] and code == 1
     assert capsys.readouterr().out.splitlines()[1:3] == [
         "0  - (3)  - (2)  the server has ended", "1  3 (3)  2 (2)  same as cold  tokens: 7 8"]  # fmt: skip
+
+
+def test_a_log_may_contain_bytes_that_are_no_text(tmp_path):
+    server = CaseServer([], "models", "m", str(tmp_path), ())
+    (tmp_path / "log").write_bytes(b"a \xff b\nc\n")
+    assert server.lines() == ["a \ufffd b", "c"]

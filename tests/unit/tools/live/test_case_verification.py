@@ -13,13 +13,16 @@ from cachesim.tools.live.llama_server.quiet_server import QuietServer
 from cachesim.tools.live.llama_server.server import BASE, LlamaServer, ServerStart
 from cachesim.tools.live.llama_server.verify import case as module
 from cachesim.tools.live.llama_server.verify.case import (
+    AMPLIFIED,
     ROUNDING,
     Verification,
     _adapters,
     _moved,
     _options,
+    _rounding,
     _scaled,
     _sizes,
+    _window,
     _with,
     as_data,
     fitted,
@@ -27,7 +30,12 @@ from cachesim.tools.live.llama_server.verify.case import (
     on_url,
     record_url,
 )
-from cachesim.tools.live.llama_server.verify.model_of import ComparedRequest, RealModelFacts, RequestResult
+from cachesim.tools.live.llama_server.verify.model_of import (
+    RECORDED_NEWEST,
+    ComparedRequest,
+    RealModelFacts,
+    RequestResult,
+)
 from cachesim.tools.live.token_map import TINY
 from tests.live.fake import Fake
 from tests.shared import SMALL
@@ -268,3 +276,16 @@ def test_a_recording_of_a_running_server_says_that_its_log_was_not_read():
                     "inexact": []}  # fmt: skip
     flags = data["flags"]
     assert len(data["steps"]) == 2 and flags[flags.index("-ctxcp") + 1] == "2"
+
+
+@pytest.mark.parametrize(("model", "window"), [("A", 0), ("W8 A", 8), ("C W9", 9), ("no model", 0)])
+def test_a_model_without_windows_has_none(model, window):
+    assert _window(model) == window
+
+
+@pytest.mark.parametrize(("layers", "is_tiny", "rounding"), [
+    ("GA", True, ROUNDING), ("GA", False, ROUNDING), ("W8 A", True, AMPLIFIED), ("W8 A", False, ROUNDING),
+    *((layers, True, most) for layers, most in RECORDED_NEWEST.items()), ("minimax-m3", False, ROUNDING),
+])  # fmt: skip
+def test_log_probabilities_differ_more_where_rounding_is_amplified(layers, is_tiny, rounding):
+    assert _rounding(RealModelFacts(layers, TINY, is_tiny)) == rounding

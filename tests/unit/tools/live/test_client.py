@@ -118,3 +118,25 @@ def test_the_exception_of_a_call_is_raised():
 
     with pytest.raises(ConnectionLost):
         at_once([fails, lambda: None], lambda: None)
+
+
+def test_a_client_without_a_server_is_not_healthy_and_can_be_closed():
+    alone = Client("http://127.0.0.1:1")
+    assert not alone.healthy("a") and alone.within == 120.0
+    alone.close()
+
+
+def test_an_exception_is_raised_although_another_call_still_waits():
+    released, ended = Event(), []
+
+    def fails():
+        raise ConnectionLost("gone")
+
+    def waits():
+        released.wait(5)
+        ended.append(1)
+
+    with pytest.raises(ConnectionLost):
+        at_once([waits, fails], lambda: None)
+    assert ended == []
+    released.set()

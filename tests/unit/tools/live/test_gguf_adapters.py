@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.live.llama_server.gguf_adapters import INVOCATION, RANK, tiny_adapter, with_adapters
+from cachesim.tools.live.llama_server.gguf_adapters import (
+    INVOCATION,
+    RANK,
+    named_for,
+    tiny_adapter,
+    with_adapters,
+)
 from cachesim.tools.live.llama_server.gguf_models import find_model
 
 needs_gguf = pytest.mark.skipif(find_spec("gguf") is None, reason="the package gguf is not installed (extra gguf)")
@@ -53,3 +59,16 @@ def test_flags_without_adapters_write_nothing(tmp_path):
 def test_another_model_has_no_adapters(tmp_path):
     with pytest.raises(BadInput, match="adapters are only written for the models of cachesim"):
         with_adapters(("--lora-scaled", "MODELS/lora0.gguf:1"), Path("gpt.gguf"), tmp_path)
+
+
+def test_the_name_of_the_model_stands_before_those_of_its_adapters():
+    flags = ("--lora", "MODELS/lora0.gguf,MODELS/alora1-5.6.gguf", "--mmproj", "MODELS/tiny-mmproj-mlp.gguf")
+    assert named_for(find_model("GA"), flags) == (
+        "--lora", "MODELS/tiny-GA-lora0.gguf,MODELS/tiny-GA-alora1-5.6.gguf", "--mmproj", "MODELS/tiny-mmproj-mlp.gguf")
+    assert named_for(find_model("GA"), named_for(find_model("A"), flags[:2])) == named_for(find_model("GA"), flags[:2])
+
+
+def test_adapters_are_written_into_a_folder_that_is_made(tmp_path):
+    folder = tmp_path / "a" / "b"
+    flags = with_adapters(("--lora", "MODELS/lora0.gguf"), Path("tiny-A.gguf"), folder)
+    assert flags == ("--lora", str(folder / "tiny-A-lora0.gguf")) and (folder / "tiny-A-lora0.gguf").stat().st_size > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.memory.model_layout import KV_ROW, RECORDED, STATE_ROW, model_kind
 from cachesim.tools.live.llama_server import gguf_tensors
 from cachesim.tools.live.llama_server.gguf_models import (
+    _keys,
     check_build,
     find_model,
     special,
@@ -95,6 +97,10 @@ def test_a_short_convolution_has_the_declared_bytes():
     ("AG", "attention.recurrent_layers", [0, 1]),
     ("GAA+M", "attention.recurrent_layers", [1, 0, 0, 0]),
     ("SSA", "attention.head_count_kv", [0, 0, 2]),
+    ("C W1", "attention.sliding_window", 1),
+    ("qwen2vl", "rope.dimension_sections", [4, 2, 2, 0]),
+    ("qwen35-GA", "rope.dimension_sections", [4, 2, 2, 0]),
+    ("GA+M", "nextn_predict_layers", 1),
 ])
 def test_the_layers_are_in_the_keys(notation, key, value):
     model = find_model(notation)
@@ -192,3 +198,92 @@ def test_the_vocabulary_ends_a_text_and_a_message_with_control_tokens():
     assert {tokens[i] for i, kind in enumerate(kinds) if kind == control} == {*ends, "<|im_start|>"}
     assert {kinds[tokens.index(text)] for text in ("Ġ", "a", "Ċ")} == {plain}
     assert len(tokens) == len(kinds) == len(set(tokens))
+
+
+FEED_FORWARD = ["ffn_gate", "ffn_up", "ffn_down"]
+ATTENTION = ["attn_q", "attn_k", "attn_v", "attn_output"]
+GEMMA_NORMS = ["attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"]
+NORMED = ["attn_q_norm", "attn_k_norm"]
+
+
+def names(notation, layer):
+    """Return the names of a layer's tensors, without `.weight`."""
+    head = f"blk.{layer}."
+    return [tensor.name.removeprefix(head).removesuffix(".weight")
+            for tensor in tiny_model(find_model(notation)).tensors() if tensor.name.startswith(head)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("notation", "layer", "found"), [
+    ("A", 0, ["attn_norm", "ffn_norm", *ATTENTION, *FEED_FORWARD]),
+    ("W8 A", 0, [*GEMMA_NORMS, *ATTENTION, *NORMED, *FEED_FORWARD]),
+    ("W8 A", 1, [*GEMMA_NORMS, *ATTENTION, *NORMED, *FEED_FORWARD]),
+    ("CA", 1, ["attn_norm", "ffn_norm", *ATTENTION, *NORMED, *FEED_FORWARD]),
+])  # fmt: skip
+def test_a_layer_has_the_tensors_of_its_architecture(notation, layer, found):
+    assert names(notation, layer) == found
+
+
+@pytest.mark.parametrize(("notation", "begins", "ends"), [
+    ("S", ["attn_norm", "ssm_in"], ["ssm_out"]), ("SA", ["attn_norm", "ffn_norm", "ssm_in"], FEED_FORWARD),
+    ("H", ["attn_norm", "ffn_norm", "ssm_in"], [*ATTENTION, *FEED_FORWARD]),
+    ("CA", ["attn_norm", "ffn_norm"], FEED_FORWARD), ("qwen35-GA", ["attn_norm", "post_attention_norm"], FEED_FORWARD),
+])  # fmt: skip
+def test_a_layer_of_states_begins_with_its_norms(notation, begins, ends):
+    found = names(notation, 0)
+    assert found[: len(begins)] == begins and found[-len(ends) :] == ends and len(set(found)) == len(found)
+    assert ("attn_q" in found) is (notation == "H")
+
+
+def test_a_head_that_drafts_is_the_last_layer():
+    model = tiny_model(find_model("GA+M"))
+    assert (model.order, names("GA+M", 2)[:2]) == ("GAM", ["attn_norm", "post_attention_norm"])
+    assert tiny_model(find_model("GA")).order == "GA" and names("GA", 2) == []
+
+
+def test_the_outputs_of_a_model_that_drafts_are_damped():
+    for notation, damped in (("GA+M", 0.25 * 0.04), ("qwen35-GA", 0.25)):
+        found = {tensor.name: tensor.std for tensor in tiny_model(find_model(notation)).tensors()}
+        assert found["blk.1.attn_output.weight"] == pytest.approx(damped)
+
+
+@pytest.mark.parametrize(("notation", "std", "norm"), [
+    ("A", 1.0, "output_norm"), ("W8 A", 0.125, "output_norm"), ("CA", 1.0, "token_embd_norm")])
+def test_gemma_has_small_embeddings_and_lfm2_another_norm(notation, std, norm):
+    embedding, normed, output = tiny_model(find_model(notation)).outer
+    assert (embedding.name, embedding.std, normed.name, output.name) == (
+        "token_embd.weight", std, f"{norm}.weight", "output.weight")  # fmt: skip
+
+
+@pytest.mark.parametrize(("notation", "attends", "layers"), [("A", 1, 1), ("S", 0, 1), ("GA+M", 1, 3)])
+def test_the_keys_begin_with_the_name_and_the_sizes(notation, attends, layers):
+    model = find_model(notation)
+    keys = [*_keys(model).items()]
+    assert keys[:4] == [
+        ("general.architecture", model.arch), ("general.name", f"tiny-{model.name}"),
+        ("general.description", "random weights; for tests of cache logic only"), ("general.file_type", 0)]  # fmt: skip
+    assert dict(keys[4:16]) == {f"{model.arch}.{name}": value for name, value in {
+        "context_length": 131_072, "embedding_length": 64, "block_count": layers, "feed_forward_length": 96 * attends,
+        "attention.head_count": 4 * attends, "attention.head_count_kv": 2 * attends,
+        "attention.key_length": 16 * attends, "attention.value_length": 16 * attends,
+        "attention.layer_norm_rms_epsilon": 1e-6, "rope.dimension_count": 16 * attends, "rope.freq_base": 10_000.0,
+        "vocab_size": 320}.items()}  # fmt: skip
+    assert keys[-1][0] == "tokenizer.chat_template"
+
+
+def test_only_a_model_that_drafts_has_a_layer_for_it():
+    keys = {notation: special(find_model(notation).arch, find_model(notation).spec)
+            for notation in ("GA", "qwen35-GA", "GA+M")}  # fmt: skip
+    assert [one.get("nextn_predict_layers") for one in keys.values()] == [None, None, 1]
+
+
+@pytest.mark.parametrize(("notation", "layer", "width"), [
+    ("A", 0, 64), ("W8 A", 1, 64), ("GA", 1, 128), ("qwen35-GA", 1, 128), ("CA", 1, 64), ("H", 0, 64)])
+def test_the_attention_of_qwen_has_gates_beside_its_queries(notation, layer, width):
+    assert elements(notation, layer, "attn_q") == [(64, width)]
+
+
+@pytest.mark.parametrize("notation", ["A", "W8 A", "GA", "S", "CA", "H"])
+def test_norms_are_near_one(notation):
+    values = {(tensor.mean, tensor.std) for tensor in tiny_model(find_model(notation)).tensors()
+              if re.search(r"(?:attn|ffn|attention|ffw)_norm\b", tensor.name)}  # fmt: skip
+    assert values == {(1.0, 0.1)}

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cachesim.base.gguf_header import read_gguf
 from cachesim.tools.live.llama_server.gguf_projectors import (
     EMBD,
     FF,
@@ -95,3 +96,21 @@ def test_tensors_of_a_projector(kind, outer):
     assert shapes["v.post_ln.weight"] == shapes["v.post_ln.bias"] == (WIDTH,)
     assert {one.std for one in tensors if len(one.shape) == 1 and "weight" not in one.name} == {0.1}
     assert {one.std for one in tensors if len(one.shape) > 1} <= {0.1, 0.2}
+
+
+@pytest.mark.parametrize(("kind", "type_", "layers", "image", "patch", "more"), [
+    ("qwen2vl", "qwen2vl_merger", 2, 56, 4, {"image_min_pixels": 64, "image_max_pixels": 262_144}),
+    ("mlp", "mlp", 3, 32, 8, {}), ("gemma3", "gemma3", 2, 48, 8, {"projector.scale_factor": 2}),
+])  # fmt: skip
+def test_a_file_has_the_keys_of_its_projector(kind, type_, layers, image, patch, more, tmp_path):
+    write_projector(kind, tmp_path / "a")
+    keys = read_gguf(tmp_path / "a", ("clip.vision.image_mean", "clip.vision.image_std"))
+    kinds = [keys[name] for name in ("general.architecture", "general.type", "clip.projector_type")]
+    assert kinds == ["clip", "mmproj", type_]
+    assert keys["clip.has_vision_encoder"] is keys["clip.use_gelu"] is True
+    assert keys["clip.vision.image_mean"] == keys["clip.vision.image_std"] == [0.5, 0.5, 0.5]
+    sizes = {"embedding_length": 32, "attention.head_count": 2, "feed_forward_length": 48, "projection_dim": 64,
+             "block_count": layers, "image_size": image, "patch_size": patch, **more}  # fmt: skip
+    found = {name.removeprefix("clip.vision."): value for name, value in keys.items()
+             if name.startswith("clip.vision.") and isinstance(value, int)}  # fmt: skip
+    assert found == sizes and keys["clip.vision.attention.layer_norm_epsilon"] == pytest.approx(1e-6)

@@ -42,6 +42,8 @@ def test_texts_and_files_are_sent_in_order():
     first, second, third = map(base64.b64decode, sent["multimodal_data"])
     assert first == third != second
     assert images.wire(TEXT) == list(TEXT)
+    more = "".join(PIECES[token] for token in MORE)
+    assert images.wire(placed(images, TEXT, CAT, MORE))["prompt_string"] == f"{text}{MEDIA_MARKER}{more}"
 
 
 def test_a_recording_names_its_images():
@@ -55,6 +57,19 @@ def test_a_recording_names_its_images():
     for ours, theirs in zip(again["steps"], made["steps"], strict=True):
         assert ours["request"]["prompt"] == theirs["request"]["prompt"]
     assert header["projector"]["end"] == list(tokenize("<|vision_end|>"))
+
+
+def test_an_image_that_comes_again_is_the_same_file_with_the_same_name():
+    images = Images(FLAGS)
+    first = placed(images, TEXT, CAT)
+    assert placed(images, TEXT, CAT, DOG)[: len(first)] == first and placed(images, TEXT, CAT) == first
+    assert [*images.header()["images"]] == ["image0", "image1"]
+
+
+def test_the_file_of_an_image_is_drawn_from_its_first_item():
+    images = Images(FLAGS)
+    [png] = images.wire(placed(images, WIDE))["multimodal_data"]
+    assert base64.b64decode(png) == draw_png(WIDE[0], 4 * 8, 2 * 8)
 
 
 def test_other_projectors_have_images_of_a_single_size():

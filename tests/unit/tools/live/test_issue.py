@@ -8,8 +8,10 @@ import pytest
 
 from cachesim.engines.shared.rule_set import Change
 from cachesim.judging.find_change import ChangedFields, OutcomeChange, RequestHistory, RequestOutcome
+from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.live.llama_server.export import issue
 from cachesim.tools.live.llama_server.export.issue import _because, _came, _change, _edits, _first_bad, _named
+from cachesim.tools.live.llama_server.export.script import make_script
 
 RIGHT, WRONG, UNKNOWN = (RequestOutcome(3, equal, 200) for equal in (True, False, None))
 STEP = ChangedFields((Change("min_step", "64", "256", "#1"),), True)
@@ -110,3 +112,53 @@ def test_the_log_is_shown_or_asked_for(lines, text, asks):
     assert found[:3] == ["<details>", "<summary>Logs</summary>", ""] and found[4:6] == ["", "</details>"]
     assert [line for line in found[3].splitlines() if "```" not in line and line] == text
     assert found[6:] == (["", issue.BLANK.format("lines of the server's log, -lv 5, from the wrong request")] * asks)
+
+
+def parts_of(text):
+    """Return the parts of a report by their headings, without blank lines."""
+    title, *parts = text.split("\n### ")
+    named = {part.partition("\n")[0]: [line for line in part.splitlines()[1:] if line] for part in parts}
+    return title.strip(), named
+
+
+def test_a_report_has_the_command_the_requests_and_their_results():
+    script = make_script(from_line("A9>r2/{save@0 f}/A.r", model="A", server={"parallel": 1}), "llama_cpp@b11549")
+    title, parts = parts_of(issue.issue(script, "echo 1\n"))
+    assert title == "Eval bug: <!-- please fill in: a title in your own words -->"
+    assert parts["Name and Version"] == [issue.BLANK.format("llama-server --version")]
+    assert parts["GGML backends"] == [issue.BLANK.format("backends")]
+    assert parts["Models"] == ["A tiny model with random weights, architecture llama, layers A. The script below "
+                               "writes it; with `MODELS=.` it keeps tiny-A.gguf in the current folder."]  # fmt: skip
+    steps = parts["Problem description & steps to reproduce"]
+    assert steps[1:7] == [
+        "Command line:", "    llama-server -m tiny-A.gguf --port 8080 --slot-save-path /tmp/ -np 1",
+        "Exact arithmetic: `-t 1 -tb 1 -fa off -ctk f32 -ctv f32`. Requests (the letter is a text, the number its "
+        "tokens):", "0. `A9>r2`", "1. `save@0 f`", "2. `A.r`"]  # fmt: skip
+    assert steps[7:11] == [
+        "Actual results (from a simulation of this build):", "0. cache_n 0, evaluated 9: correct answer",
+        "1. cache_n 0, evaluated 0: correct answer", "2. cache_n 10, evaluated 1: correct answer"]  # fmt: skip
+    assert steps[12:] == ["<details><summary>Script: needs only llama-server and python3, exit status 1 if the fault "
+                          "shows</summary>", "```sh", "echo 1", "```", "</details>"]  # fmt: skip
+    assert parts["First Bad Commit"] == ["The answer is correct under this rule set."]
+
+
+def test_a_report_of_a_real_server_has_its_version_and_results():
+    script = make_script(from_line("A9>r2/A.r", model="A"), "llama_cpp@b11549")
+    heard = issue.ObservedRun("version: 1 (a)", ["0. right", "1. wrong"], ["a line"])
+    _, parts = parts_of(issue.issue(script, "echo 1\n", heard, "a wheel"))
+    assert (parts["Name and Version"], parts["GGML backends"]) == (["`version: 1 (a)`"], ["CPU"])
+    steps = parts["Problem description & steps to reproduce"]
+    at = steps.index("Actual results:")
+    assert steps[at + 1 : at + 3] == ["0. right", "1. wrong"] and "needs only a wheel and python3" in steps[at + 4]
+
+
+def test_the_fault_and_its_history_are_those_of_the_first_wrong_request(monkeypatch):
+    scenario = SimpleNamespace(engine="llama_cpp")
+    expected = [SimpleNamespace(fault=text) for text in ("", "it differs", "it differs, too")]
+    script = SimpleNamespace(broken=[1, 2], scenario=scenario, profile="x@9", expected=expected)
+    monkeypatch.setattr(issue, "bisect", lambda one, engine, pairs, requests: {
+        number: (one, engine.name, number) for number in requests})  # fmt: skip
+    assert issue.first_fault(script) == "request 1 under x@9: wrong answer: it differs"
+    assert issue._history(script) == (scenario, "llama_cpp", 1)
+    script.broken = []
+    assert issue.first_fault(script) == "" and issue._history(script) is None

@@ -174,6 +174,8 @@ def test_layers_are_those_of_the_name_of_a_tiny_model_or_of_the_user():
     assert from_file(Path("tiny-GGGA.gguf")) == RealModelFacts("GGGA", TINY, True)
     assert from_file(Path("tiny-GGGA.gguf"), "A") == RealModelFacts("A", TINY, True)
     assert from_file(Path("tiny-deepseek4.gguf")).layers == "deepseek4"
+    assert [model_of._ours(name) for name in ("tiny-W8A.gguf", "W8A.gguf", "tiny-nothing.gguf", "deepseek4.gguf")] == [
+        "W8A", "", "", ""]  # fmt: skip
 
 
 @pytest.mark.parametrize(("keys", "layers", "found"), [
@@ -186,9 +188,10 @@ def test_layers_of_another_model_follow_from_its_architecture(monkeypatch, keys,
     assert from_file(Path("deepseek4.gguf"), layers) == RealModelFacts(found, real_vocabulary(4000), False)
 
 
-def test_an_unknown_architecture_needs_layers(monkeypatch):
-    monkeypatch.setattr(model_of, "read_gguf", lambda file, names: {"general.architecture": "other"})
-    with pytest.raises(BadInput, match="unknown layers of architecture 'other'") as bad:
+@pytest.mark.parametrize(("keys", "arch"), [({"general.architecture": "other"}, "other"), ({}, "")])
+def test_an_unknown_architecture_needs_layers(monkeypatch, keys, arch):
+    monkeypatch.setattr(model_of, "read_gguf", lambda file, names: keys)
+    with pytest.raises(BadInput, match=f"unknown layers of architecture '{arch}'") as bad:
         from_file(Path("tiny-nothing.gguf"))
     assert (bad.value.file, bad.value.hint) == ("tiny-nothing.gguf", "name them with --layers, such as 'W1024 A' or GA")
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.engines.llama_cpp.log_events import entries
 from cachesim.tools.live.llama_server import process
 from cachesim.tools.live.llama_server.process import (
     TAIL,
@@ -16,7 +18,10 @@ from cachesim.tools.live.llama_server.process import (
     Process,
     ProcessEnd,
     ServerEnded,
+    StoppedAtEnd,
+    events_of,
     fatal_lines,
+    free_port,
     version_text,
 )
 
@@ -35,6 +40,8 @@ def test_messages_of_failures_are_read_from_the_end_of_a_log(tmp_path, text, fou
 def test_what_lies_far_before_the_end_is_not_read(tmp_path):
     (log := tmp_path / "log").write_text("a.cpp:1: long ago\n" + TAIL * "." + "\nb.cpp:2: now\n")
     assert list(fatal_lines(log)) == ["b.cpp:2: now"]
+    log.write_text("a.cpp:1: x\n" + "." * (TAIL - 11))
+    assert list(fatal_lines(log)) == ["a.cpp:1: x"]
 
 
 @pytest.fixture
@@ -151,7 +158,8 @@ def test_a_group_that_has_ended_is_not_killed(monkeypatch):
     assert process._kill(70) and not process._kill(71)
 
 
-@pytest.mark.parametrize(("code", "found"), [(None, None), (0, 0), (3, 3), (128, 128), (134, -6), (137, -9), (-9, -9)])
+@pytest.mark.parametrize(("code", "found"), [
+    (None, None), (0, 0), (3, 3), (128, 128), (129, -1), (134, -6), (137, -9), (-9, -9)])
 def test_a_return_code_above_128_is_a_signal(code, found):
     made = object.__new__(Process)
     made._popen = SimpleNamespace(poll=lambda: code)
@@ -161,3 +169,44 @@ def test_a_return_code_above_128_is_a_signal(code, found):
 def test_a_server_runs_in_a_process_group_of_its_own(program, tmp_path):
     with Process(lambda port: [program("exec sleep 60")], tmp_path / "log") as running:
         assert os.getpgid(running.group) == running.group != os.getpgid(0)
+
+
+def test_a_free_port_is_one_on_which_a_server_can_listen():
+    port = free_port()
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", port))
+    assert 1_023 < port < 1 << 16
+
+
+@pytest.mark.parametrize("error", [None, ValueError])
+def test_what_was_started_is_stopped_at_the_end(error):
+    class Started(StoppedAtEnd):
+        stops = 0
+
+        def stop(self):
+            self.stops += 1
+
+    one = Started()
+    try:
+        with one as entered:
+            assert entered is one and one.stops == 0
+            if error:
+                raise error
+    except ValueError:
+        assert error
+    assert one.stops == 1
+
+
+def test_only_messages_that_report_an_event_have_one():
+    texts = ("srv  load: a line", "slot  release: id  0 | task 7 | stop processing: n_tokens = 9, truncated = 0")
+    said = [entry for text in texts for entry in entries(f"0.00.000.001 I {text}")]
+    assert [event["ev"] for event in events_of(said, True)] == ["release"] and len(said) == 2
+
+
+def test_a_wait_looks_again_after_a_pause(monkeypatch):
+    answers, pauses = iter([False, False, True]), []
+    made = object.__new__(Process)
+    made._popen = SimpleNamespace(poll=lambda: None)
+    monkeypatch.setattr(process.time, "sleep", pauses.append)
+    made.wait(lambda: next(answers), 60, "loading")
+    assert pauses == [process.POLL] * 2

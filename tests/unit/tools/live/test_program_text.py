@@ -10,6 +10,7 @@ import pytest
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.live.llama_server import tiny_gguf
 from cachesim.tools.live.llama_server.export import case_program, talk
+from cachesim.tools.live.llama_server.export import program_text as module
 from cachesim.tools.live.llama_server.export.program_text import (
     WIDTH,
     assignment,
@@ -128,3 +129,12 @@ def test_a_script_for_a_package_has_the_program_of_the_package():
     text = standalone_script(script(), ("xllamacpp==1", "b1"))
     assert "pip install xllamacpp==1 &&" in text and "llama-server b1:" in text and "\nWHEEL = r'''\n" in text
     assert "TOLERANCE, history, WHEEL)))\n" in text and "LLAMA_SERVER=build/bin/llama-server" not in text
+
+
+def test_the_text_of_a_model_is_indented_like_code():
+    made = TinyModel({"general.name": "x"}, [Tensor("out", (2, 3), 0.5)], {"A": [Tensor("in", (4,), 0.1, 1.0)]}, "AA")
+    assert module._model(made).splitlines() == [
+        "TinyModel(", "        keys={", "            'general.name': 'x',", "        },", "        outer=[",
+        "            Tensor('out', (2, 3), std=0.5),", "        ],", "        kinds={", "            'A': [",
+        "                Tensor('in', (4,), std=0.1, mean=1.0),", "            ],", "        },", "        order='AA',",
+        "    )"]  # fmt: skip

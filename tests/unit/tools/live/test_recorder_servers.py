@@ -271,3 +271,18 @@ def test_a_request_has_the_number_of_its_task_only_among_several(monkeypatch, ta
     members = [ask() for _ in tasks]
     assert Recorder._name_tasks(None, members, [None] * len(tasks), launched) == tasks
     assert [member.get("task") for member in members] == numbers
+
+
+def test_a_cold_server_that_cannot_be_started_again_is_not_running(world, monkeypatch):
+    with Recorder(START) as recorder:
+        run = module.run_server
+
+        def refuse(start, slots, log, listen=True, kind=LlamaServer):
+            raise BadInput("no memory")
+
+        world.replies = {"hot": [answer(5, 6)], "cold": [ConnectionLost("gone")]}
+        monkeypatch.setattr(module, "run_server", refuse)
+        with pytest.raises(BadInput, match="no memory"):
+            recorder.play(ask())
+        assert recorder.groups() == [1] and world.stopped == ["cold"]
+        monkeypatch.setattr(module, "run_server", run)

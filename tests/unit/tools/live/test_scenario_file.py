@@ -131,3 +131,11 @@ def test_a_bundled_scenario_keeps_its_own_words():
 ])  # fmt: skip
 def test_lines_that_matter_are_decisions_warnings_and_errors(text, matters):
     assert module._matters(text) is matters
+
+
+def test_a_log_that_is_empty_at_first_is_read_from_its_first_line(tmp_path):
+    file = tmp_path / "log"
+    file.write_text("")
+    log = _Log(file)
+    file.write_text("0.01.000.000 E srv  f: it failed\n")
+    assert log.more() == ["0.01.000.000 E srv  f: it failed"] and log.more() == []

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.live.llama_server.export.script import (
     AMPLIFIED,
@@ -15,6 +17,8 @@ from cachesim.tools.live.llama_server.export.script import (
     ScriptAction,
     ScriptRequest,
     WordSlice,
+    _default,
+    _expected,
     make_script,
     name_of,
 )
@@ -146,3 +150,41 @@ def test_windows_amplify_rounding(model, tolerance):
 def test_a_scenario_is_named_by_its_id_or_its_line():
     line = from_line("A5/A")
     assert (name_of(line), name_of(replace(line, file="x.toml", id="case"))) == ("'A5/A'", "the scenario case")
+
+
+@pytest.mark.parametrize(("name", "value", "is_default"), [
+    ("batch_size", 2048, True), ("batch_size", 64, False), ("kv_unified", True, True), ("kv_unified", False, False),
+    ("ctx_size", ENGINES["llama_cpp"].manual.flag("ctx_size").default, False),
+    ("parallel", ENGINES["llama_cpp"].manual.flag("parallel").default, False),
+    ("spec_draft_n_max", ENGINES["llama_cpp"].manual.flag("spec_draft_n_max").default, False), ("unknown", 1, False),
+])  # fmt: skip
+def test_a_default_of_the_server_is_left_out_unless_the_machine_or_drafts_decide(name, value, is_default):
+    assert _default(from_line("S5>1"), name, value) is is_default
+
+
+@pytest.mark.parametrize(("parallel", "is_default"), [(-1, True), (2, False)])
+def test_a_unified_cache_is_the_default_if_the_server_chooses_its_slots(parallel, is_default):
+    scenario = from_line("S5>1", server={"parallel": parallel})
+    assert _default(scenario, "kv_unified", True) is is_default
+    assert _default(scenario, "kv_unified", False) is not is_default
+
+
+def test_a_projector_without_positions_is_refused_before_the_requests_are_written():
+    with pytest.raises(BadInput):
+        make_script(from_line("S9/S.I4x2.A3", server={"mmproj": "causal"}), PROFILE)
+
+
+@pytest.mark.parametrize(("line", "is_racy"), [
+    ("A9/B3", False), ("A9/B3{together}", True), ("A9/B3{together}/C4{together}", True),
+    ("A9>5{cancel_after=2}", True),
+])  # fmt: skip
+def test_requests_that_arrive_together_or_are_cancelled_are_racy(line, is_racy):
+    assert made(line, parallel=2).racy is is_racy
+
+
+@pytest.mark.parametrize(("died", "status"), [(False, 200), (True, 0)])
+def test_a_request_at_which_the_process_ends_has_no_status(died, status):
+    answer = SimpleNamespace(cache_n=3, prompt_n=2, status=200, died=died)
+    run = SimpleNamespace(requests=[SimpleNamespace(
+        answer=answer, judged=SimpleNamespace(equal_cold=True, fault="none"))])  # fmt: skip
+    assert list(_expected(run)) == [ExpectedOutcome(3, 2, status, True, died, "none")]

@@ -299,3 +299,10 @@ def test_a_quiet_server_that_does_not_report_its_slots_is_refused(monkeypatch, r
         quiet(monkeypatch, reply).server.settled()
     with pytest.raises(ServerEnded):
         quiet(monkeypatch, ConnectionLost("gone")).server.settled()
+
+
+def test_a_build_that_would_load_another_model_is_not_started(monkeypatch):
+    monkeypatch.setattr(module, "Process", lambda *_: pytest.fail("it was started"))
+    start = ServerStart(Path("/bin/llama-server"), Path("/m/tiny-W8AA.gguf"), (), "b10809")
+    with pytest.raises(BadInput, match="reads the windows of 'W8 A A' as another model's"):
+        LlamaServer(start, Path("slots"), Path("log"))

@@ -6,8 +6,8 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.live.llama_server.export.script import make_script
-from cachesim.tools.live.llama_server.export.shell import shell_script
+from cachesim.tools.live.llama_server.export.script import WordSlice, make_script
+from cachesim.tools.live.llama_server.export.shell import _path, shell_script
 
 PROFILE = "llama_cpp@b11549"
 
@@ -69,3 +69,12 @@ def test_the_tolerance_of_an_unknown_server_is_larger():
 def test_a_scenario_that_changes_the_server_is_refused(line, said):
     with pytest.raises(BadInput, match=said):
         text(line, lora_scaled="1")
+
+
+@pytest.mark.parametrize(("word", "path"), [("A", ".A"), ("Wash_a", ".Wash_a"), ("A1", '.["A1"]'), ("a-b", '.["a-b"]')])
+def test_a_word_is_a_key_in_quotes_unless_it_has_letters_only(word, path):
+    assert _path(WordSlice(word, 0, 1, True)) == path
+
+
+def test_the_cold_request_does_not_use_the_cache():
+    assert '{"cache_prompt": false, "id_slot": 0, ' in text("A9")

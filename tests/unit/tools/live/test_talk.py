@@ -7,6 +7,7 @@ import math
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 
 import pytest
 
@@ -196,3 +197,54 @@ def test_the_answer_of_a_client_that_hangs_up_is_what_it_received(monkeypatch):
     monkeypatch.setattr(talk, "disconnect", lambda body, tokens: [7] * tokens)
     talk.ask(2, [1], hang_up=2, n_predict=9)
     assert talk.came == {2: (0, {"tokens": [7, 7]})} and talk.disconnected == {2}
+
+
+@pytest.mark.parametrize("error", [None, OSError])
+def test_the_connection_of_a_request_is_closed(monkeypatch, error):
+    talk, closed = ServerTalk("http://127.0.0.1:1"), []
+
+    def request(*_):
+        if error:
+            raise error
+
+    reply = SimpleNamespace(status=200, read=lambda: b"[5]")
+    connection = SimpleNamespace(request=request, getresponse=lambda: reply, close=lambda: closed.append(1))
+    monkeypatch.setattr(talk, "connect", lambda: connection)
+    assert talk.request("GET", "/props") == ((0, None) if error else (200, [5])) and closed == [1]
+
+
+def test_a_talk_has_a_minute_for_a_reply_and_has_sent_nothing():
+    talk = ServerTalk("http://127.0.0.1:1")
+    assert (talk.url, talk.within, talk.delay) == ("http://127.0.0.1:1", 60, 0.05)
+    assert (talk.sent, talk.came, talk.disconnected, talk.scales) == ({}, {}, set(), {})
+
+
+def test_a_connection_has_the_address_and_the_time_of_the_talk():
+    connection = ServerTalk("http://127.0.0.1:8080/", 7.5).connect()
+    assert (connection.host, connection.port, connection.timeout) == ("127.0.0.1", 8080, 7.5)
+
+
+@pytest.mark.parametrize("error", [None, OSError])
+def test_the_connection_of_a_client_that_hangs_up_is_closed(monkeypatch, error):
+    talk, closed = ServerTalk("http://127.0.0.1:1"), []
+
+    def request(*_):
+        if error:
+            raise error
+
+    reply = [b'data: {"tokens": [5, 6]}\n', b'data: {"tokens": [7]}\n']
+    connection = SimpleNamespace(request=request, getresponse=lambda: reply, close=lambda: closed.append(1))
+    monkeypatch.setattr(talk, "connect", lambda: connection)
+    monkeypatch.setattr(module.time, "sleep", lambda seconds: None)
+    assert talk.disconnect({}, 2) == ([] if error else [5, 6]) and closed == [1]
+
+
+def test_requests_together_have_ended_when_the_next_is_sent():
+    talk, ended, released = ServerTalk("http://127.0.0.1:1", delay=0.0), [], threading.Event()
+
+    def first():
+        released.wait(5)
+        ended.append("first")
+
+    talk.together((0, first), (1, released.set))
+    assert ended == ["first"]

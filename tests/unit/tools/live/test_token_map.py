@@ -116,6 +116,9 @@ def test_a_message_that_begins_with_what_was_generated_is_not_marked():
 def test_reserved_and_spelled_tokens():
     mapped = TokenMap([], 0)
     assert mapped.prompt(MappedText((THK, 33, 34))) == (99, 33, 34)
+    last = len(TINY.pieces)
+    spelled, beyond = mapped.prompt(MappedText((last - 1, last)))
+    assert spelled == last - 1 and beyond in TINY.plain
 
 
 def test_more_texts_than_tokens():

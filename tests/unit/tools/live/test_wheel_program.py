@@ -14,6 +14,9 @@ from cachesim.tools.live.llama_server.wheel_program import (
     FLAGS,
     TABLE,
     BadCommand,
+    Setting,
+    WheelFlag,
+    apply,
     main,
     parameters,
     serve,
@@ -147,3 +150,15 @@ def test_the_program_prints_its_build_or_the_error_of_its_command(monkeypatch, c
     assert capsys.readouterr().err == "error: unknown flag: '--version'\n"
     monkeypatch.setattr(wheel_program, "serve", lambda words, library: None)
     assert main(["-np", "1"]) == 0
+
+
+def test_a_flag_sets_the_attribute_that_the_release_has():
+    flag = WheelFlag("newest.name old_name", str, idle="off")
+    for params, value in ((SimpleNamespace(newest=SimpleNamespace(name="a"), old_name="b"), ("x", "b")),
+                          (SimpleNamespace(newest=SimpleNamespace(), old_name="b"), (None, "x")),
+                          (SimpleNamespace(old_name="b"), (None, "x"))):  # fmt: skip
+        apply(Setting("--flag", flag, "x"), params)
+        assert (getattr(getattr(params, "newest", None), "name", None), params.old_name) == value
+    apply(Setting("--flag", flag, "off"), SimpleNamespace())
+    with pytest.raises(BadCommand, match="this release has no --flag"):
+        apply(Setting("--flag", flag, "x"), SimpleNamespace())

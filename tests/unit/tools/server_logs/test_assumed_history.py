@@ -9,8 +9,17 @@ from types import SimpleNamespace
 import pytest
 
 from cachesim.cli.main import main
+from cachesim.scenarios.notation.parse import parse
 from cachesim.tools.advise.saved_tokens import saved_tokens
-from cachesim.tools.server_logs.assumed_history import CHANGED, EXCLUDED, _changing, _inside, _pieces, repair_case
+from cachesim.tools.server_logs.assumed_history import (
+    CHANGED,
+    EXCLUDED,
+    _changing,
+    _inside,
+    _new_word,
+    _pieces,
+    repair_case,
+)
 from cachesim.tools.server_logs.import_log import rebuild_log
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.reconstruction import ReconstructedRequest
@@ -190,3 +199,16 @@ def test_a_request_that_is_too_short_has_no_assumed_text_and_the_next_one_has(tm
 ])  # fmt: skip
 def test_requests_that_differ_at_about_the_same_token_change_a_text_there(requests, steps):
     assert _changing(SimpleNamespace(requests=requests)) == steps
+
+
+@pytest.mark.parametrize(("step", "word"), [(0, "A"), (1, "B"), (2, ""), (3, ""), (4, "C")])
+def test_a_prompt_ends_with_a_new_word_unless_an_earlier_prompt_or_answer_has_it(step, word):
+    line = parse("A9>a3/A.B5/A.a/B[:2]/A.B.C4>c2")
+    assert _new_word(SimpleNamespace(step=step), line) == word
+
+
+def test_a_prompt_without_new_text_has_no_assumed_text(tmp_path):
+    """After the date, the second prompt has the rest of the first and its answer, and nothing else."""
+    line = "S31.D8.T200.U20>u9/S.E8.T.U.u/S.F8.T.U.u.V1"
+    case = repair_case(imported(tmp_path, line, "A").found)
+    assert repr(case.scenario) == "A259>a9/A[:31].B237>b1/A[:31].D8.B[8:].E1>c1"

@@ -80,6 +80,7 @@ def test_a_cause_is_proven_by_its_line_the_checks_and_the_lengths(lines, used):
     ({"n": 1234}, (), {"n": "1,234"}), ({"pos_max": 9}, (), {"pos_max": "9", "restored": "10"}),
     ({"pos_max": 9, "n_past": 7}, (), {"pos_max": "9", "n_past": "7", "restored": "7"}),
     ({}, ((5000, 9, 3), (4000, 9, 4000)), {"nearest": "4,000", "thold": "4,000"}),
+    ({}, ((5, 9, 1),), {"nearest": "5", "thold": "1"}),
     ({}, ((5, 9, 3), (2, 9, 3)), {}), ({}, ((5, 9, 0),), {}), ({"pos_end": 1}, ((5, 9, 3),), {"pos_end": "1"}),
 ])  # fmt: skip
 def test_numbers_that_a_sentence_may_show(numbers, checks, known):
@@ -99,3 +100,14 @@ def test_warnings_are_quoted_once_for_each_slot():
     assert [(said.lines, said.slot, said.says) for said in found] == [
         ((1,), 0, 'the server warns: "lost 5"'), ((3,), 1, 'the server warns: "lost 7"'),
         ((6,), 0, 'the server warns: "gone for good"')]
+
+
+@pytest.mark.parametrize("missing", ["pos_min", "pos_max", "thold"])
+def test_a_check_is_evidence_if_all_of_its_numbers_are_known(missing):
+    check = {"pos_min": 5, "pos_max": 9, "thold": 3}
+    seen = []
+    one = signature(None)
+    one.proof = lambda found: seen.append(found.checks)
+    partial = {name: number for name, number in check.items() if name != missing}
+    assert causes(derived(line(3, "ckpt_check", **check), line(4, "ckpt_check", **partial), ERASED), one) == []
+    assert seen == [((5, 9, 3),)]

@@ -193,3 +193,32 @@ def test_every_option_is_explained(capsys):
                   "layers or name of the model (default: inferred from the log)",
                   "rule set, build or date of the server (default: inferred from the log)"):  # fmt: skip
         assert words in text
+
+
+def test_the_steps_of_the_work_are_shown(logs, capsys, monkeypatch):
+    shown = []
+
+    class Bar:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            return None
+
+        def show(self, text):
+            shown.append(text)
+
+    monkeypatch.setattr("cachesim.base.console.ProgressBar", Bar)
+    monkeypatch.setattr("cachesim.tools.advise.saved_tokens.saved_tokens", lambda case: None)
+    monkeypatch.setattr("cachesim.tools.server_logs.cures.cures", lambda *_: [])
+    main(["import", "a.log", "--json"])
+    assert shown == ["simulating the log", "trying other clients and flags", "trying cures of the costliest request"]
+    shown.clear()
+    log_case(logs / "a.log", (), "", (), is_silent=True)
+    assert shown == ["simulating the log"]
+
+
+def test_the_options_of_a_pasted_command_line_are_those_of_the_server(logs, capsys):
+    main(["import", "a.log", "--json", "-q", "--server", "llama-server -ub 64"])
+    [log] = json.loads(capsys.readouterr().out)["logs"]
+    assert log["server"]["ubatch_size"] == 64

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 
 from cachesim.engines.shared.log_grammar import Line, ParsedLine
-from cachesim.tools.server_logs.conclusions import _build_range, conclude, possible_profiles
+from cachesim.tools.server_logs.conclusions import _build_range, _options, conclude, possible_profiles, printed_build
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.proven_range import printed_range
 from cachesim.tools.server_logs.read_lines import LineSieve, ReadLine
@@ -448,3 +451,30 @@ def test_each_server_has_lines_that_end_it(engine, line, kind):
     text = "".join(str(row) for row in follows_rows([said.as_data()], everything=False))
     assert line not in text
     assert line in "".join(str(row) for row in follows_rows([said.as_data()], everything=True))
+
+
+def test_the_build_is_the_first_that_is_printed():
+    said = [Statement(FOLLOWS, "option", (1,), None, None, {"np": 4}),
+            Statement(FOLLOWS, "build", (2,), None, None, {"build": [8000, None]}),
+            Statement(FOLLOWS, "build", (3,), None, None, {"build": [8100, 8100]}),
+            Statement(FOLLOWS, "build", (4,), None, None, {"build": [8200, 8200]})]  # fmt: skip
+    assert printed_build(said) == 8100 and printed_build(said[:2]) == 0
+
+
+def test_an_option_that_is_printed_as_a_whole_number_with_a_point_is_a_whole_number():
+    grammar = SimpleNamespace(constants={}, flags={("memory", "size"): "cram"}, automatic={})
+    whole, integer, half = (ReadLine(at, ParsedLine(Line("memory", "x"), None, None, {"size": value}), "x")
+                            for at, value in enumerate((8.0, 8, 8.5), 1))  # fmt: skip
+    assert [said.says for said in _options([whole], grammar)] == ["cram = 8"]
+    assert [said.says for said in _options([integer, whole], grammar)] == ["cram = 8"]
+    assert [said.says for said in _options([half], grammar)] == ["cram = 8.5"]
+    assert [*_options([whole, half], grammar)] == []
+
+
+def test_server_runs_are_in_the_order_of_their_lines():
+    """The run with the most requests began last."""
+    late, early = (read_session("llama_cpp", grammars()["llama_cpp"], [*[NOISE] * blank, LAUNCH, NEW])
+                   for blank in (5, 0))  # fmt: skip
+    found = conclude(replace(late, others=[early]))
+    assert found.main == 1 and [said.run for said in found.statements if said.lines[0] <= 2] != []
+    assert all(said.run == (said.lines[0] > 2) for said in found.statements)

@@ -6,7 +6,18 @@ from types import SimpleNamespace
 
 import pytest
 
-from cachesim.tools.server_logs.derivations import _empty_cache, _longer, _lost, _lower, _restored
+from cachesim.engines.shared.log_grammar import Line, ParsedLine
+from cachesim.tools.server_logs.derivations import (
+    _empty_cache,
+    _evaluated,
+    _is_confirmed,
+    _is_unfinished,
+    _longer,
+    _lost,
+    _lower,
+    _restored,
+    _same_tokens,
+)
 from cachesim.tools.server_logs.found_numbers import FoundNumbers
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.proven_range import ProvenRange
@@ -283,3 +294,49 @@ def test_a_checkpoint_that_is_not_within_the_prompt_hides_no_other():
     found = counts(n_tokens=(80, 80))
     _restored(known_lines(line.format(99, 100, 100), line.format(49, 50, 50)), found, grammars()["llama_cpp"])
     assert (found.get("cache_n").low, found.get("cache_n").high) == (50, 50)
+    assert found.get("cache_n").lines == found.get("n_tokens").lines | {2}
+
+
+@pytest.mark.parametrize(("printed", "is_confirmed"), [
+    ({"n_tokens": 9}, True), ({"n_tokens": 12, "batch": 3}, True), ({"n_tokens": 12}, False), ({"batch": 3}, False)])
+def test_progress_shows_after_how_many_tokens_an_evaluation_began(printed, is_confirmed):
+    nothing = TiedRequest(0, 7, [ReadLine(4, ParsedLine(Line("progress", "x"), 0, 7, {}), "x")])
+    assert not _is_confirmed(nothing, 1)
+    request = TiedRequest(0, 7, [ReadLine(4, ParsedLine(Line("progress", "x"), 0, 7, printed), "x")])
+    assert _is_confirmed(request, 9) is is_confirmed
+
+
+@pytest.mark.parametrize(("same_tokens", "kept", "printed", "are_same"), [
+    ((), None, (5, 5), True), ((), 4, (5, 6), True), (("prefix", "a", "b"), None, (5, 5), False),
+    (("prefix", "a", "b"), 0, (5, 6), True), (("prefix", "a", "b"), 5, (5, 5), True),
+    (("prefix", "a", "b"), 5, (5, 6), False), (("prefix", "a", "b"), 4, (5, 5), False)])
+def test_tokens_are_the_same_if_as_many_are_printed_for_slot_and_prompt(same_tokens, kept, printed, are_same):
+    line = ReadLine(4, ParsedLine(Line("prefix", "x"), 0, 7, dict(zip("ab", printed, strict=True))), "x")
+    found = FoundNumbers()
+    if kept is not None:
+        found.add("cache_n", ProvenRange(kept, kept))
+    assert _same_tokens(TiedRequest(0, 7, [line]), found, SimpleNamespace(same_tokens=same_tokens)) is are_same
+
+
+def test_the_window_of_erased_checkpoints_shows_the_prefix():
+    check = "slot update_slots: id  0 | task 7 | checking checkpoint with [46260, 46261] against 40..."
+    erased = ("slot update_slots: id  0 | task 7 | erased invalidated context checkpoint (pos_min = 99, pos_max = 99, "
+              "n_tokens = 100, n_swa = 8, pos_next = 70, size = 1.0 MiB)")  # fmt: skip
+    found, _ = numbers(LAUNCH, check, erased, "srv  update_slots: all slots are idle")
+    assert found["lcp"] == (48, 49)
+
+
+@pytest.mark.parametrize(("end", "n_tokens", "is_unfinished"), [
+    ((9, 9), (10, 10), True), ((10, 10), (10, 10), False), ((5, 9), (9, 12), False), ((5, 9), (10, 12), True),
+    ((5, None), (9, 12), False), ((11, 12), (10, 10), False),
+])  # fmt: skip
+def test_a_prompt_of_more_tokens_than_the_slot_holds_is_unfinished(end, n_tokens, is_unfinished):
+    assert _is_unfinished(TiedRequest(0, 7, []), counts(end=end, n_tokens=n_tokens)) is is_unfinished
+
+
+def test_a_prompt_is_at_least_as_long_as_its_evaluated_tokens_and_its_batches():
+    batches = [ReadLine(at, ParsedLine(Line("batch", "x"), 0, 7, {} if p0 is None else {"p0": p0}), "x")
+               for at, p0 in enumerate((None, 70, 40), 4)]  # fmt: skip
+    assert _evaluated(TiedRequest(0, 7, batches), counts()) == 70
+    assert _evaluated(TiedRequest(0, 7, batches), counts(prompt_n=(90, 95))) == 90
+    assert _evaluated(TiedRequest(0, 7, batches[:1]), counts()) == 0

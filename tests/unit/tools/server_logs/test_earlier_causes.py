@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.engines.shared.log_grammar import Line, ParsedLine
 from cachesim.tools.server_logs.conclusions import conclude
+from cachesim.tools.server_logs.derivations import DerivedNumbers
+from cachesim.tools.server_logs.earlier_causes import _continues, _end
 from cachesim.tools.server_logs.log_reader import read_session
+from cachesim.tools.server_logs.proven_range import ProvenRange
+from cachesim.tools.server_logs.read_lines import ReadLine
 from cachesim.tools.server_logs.recognise import grammars
 from cachesim.tools.server_logs.statements import Statement
+from cachesim.tools.server_logs.tied_requests import TiedRequest
 
 CKPT = "(pos_min = 275, pos_max = 275, n_tokens = 276, size = 0.127 MiB)"
 
@@ -195,3 +201,29 @@ def test_a_full_evaluation_between_leaves_other_checkpoints():
 
 def test_tasks_of_a_slot_are_launched_in_their_order():
     assert earlier([*FIRST, *(line.replace("task 110 |", "task 120 |") for line in between())]) == []
+
+
+def test_a_slot_that_is_emptied_after_the_choice_of_the_first_request_held_something_else():
+    emptied = "srv  get_availabl: purging slot 0 with 9 tokens"
+    assert earlier([*FIRST[:3], emptied, *FIRST[3:], *SECOND]) == []
+    assert len(earlier([emptied, *FIRST, *SECOND])) == 1
+
+
+@pytest.mark.parametrize(("tasks", "end", "held", "do"), [
+    ((7, 8), (9, 9), (9, 9), True), ((7, 7), (9, 9), (9, 9), False), ((8, 7), (9, 9), (9, 9), False),
+    ((None, 8), (9, 9), (9, 9), False), ((7, None), (9, 9), (9, 9), False), ((0, 1), (9, 9), (9, 9), True),
+    ((7, 8), (9, 9), (10, 10), False), ((7, 8), (9, 10), (10, 12), True), ((7, 8), None, (9, 9), False),
+    ((7, 8), (9, 9), None, False),
+])  # fmt: skip
+def test_a_later_request_continues_with_what_the_one_before_it_left(tasks, end, held, do):
+    before = DerivedNumbers(TiedRequest(0, tasks[0]), {} if end is None else {"end": ProvenRange(*end)})
+    after = DerivedNumbers(TiedRequest(0, tasks[1]), {} if held is None else {"held": ProvenRange(*held)})
+    assert bool(_continues(before, after)) is do
+
+
+@pytest.mark.parametrize(("numbers", "end"), [
+    ({"n_tokens": 100, "pos_max": 120}, 100), ({"n_tokens": 0, "pos_max": 120}, 0), ({"pos_max": 120}, 121),
+    ({}, None),
+])  # fmt: skip
+def test_a_checkpoint_ends_after_its_tokens_else_after_its_last_position(numbers, end):
+    assert _end(ReadLine(4, ParsedLine(Line("ckpt_create", "x"), 0, 7, numbers), "x")) == end

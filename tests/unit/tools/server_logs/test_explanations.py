@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base.errors import BadInput
+from cachesim.engines.registry import ENGINES
 from cachesim.tools.server_logs import explanations
-from cachesim.tools.server_logs.explanations import explain_line, explain_ordinary, explain_text, ordinary_name
+from cachesim.tools.server_logs.explanations import (
+    LONGEST,
+    _rules,
+    explain_beginning,
+    explain_line,
+    explain_log,
+    explain_ordinary,
+    explain_text,
+    ordinary_name,
+)
 from cachesim.tools.server_logs.recognise import grammars
 
 LRU = "selected slot by LRU, t_last = -1"
@@ -82,3 +93,59 @@ def test_a_message_alone_is_explained(line):
 ])  # fmt: skip
 def test_an_ordinary_line_names_the_engine_that_prints_it(line, engine, name):
     assert explain_ordinary(line) == {"engine": engine, "is": name, "text": line}
+
+
+@pytest.mark.parametrize("text", ["looking for better prompt, base f_keep = 0.5, f_sim = 0.3", "something else"])
+def test_a_message_may_lack_the_dash_of_its_list(text):
+    found = explain_line(text)
+    assert (found and (found["kind"], found["numbers"])) == (
+        None if text == "something else" else ("pc_search", {"f_keep": 0.5, "f_sim": 0.3}))  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "numbers"), [(LONGEST - len(LRU), {"t_last": -1}), (LONGEST, None)])
+def test_a_message_after_2000_other_characters_is_not_looked_for(before, numbers):
+    found = explain_line("y" * (before - 1) + " " + LRU)
+    assert (found and found["numbers"]) == numbers
+
+
+def test_a_beginning_is_explained_by_the_first_engine_that_prints_it():
+    found = explain_beginning("selected slot by LRU")
+    assert (found["engine"], found["also"], found["numbers"]) == ("llama_cpp", ["ik_llama"], {})
+    assert explain_beginning("selected slot by L") is None
+
+
+def test_the_rules_of_a_line_are_those_of_the_last_rule_set():
+    found = explain_line("Common part does not match fully")
+    meaning = grammars()["ik_llama"].meanings[found["kind"]]
+    last = _rules(ENGINES["ik_llama"].line[-1], meaning)
+    assert found["engine"] == "ik_llama" and found["rules"] == last != _rules(ENGINES["ik_llama"].line[1], meaning)
+    assert len(last) == 1 and last[0].startswith("IK-PREFIX")
+    created = explain_line("no checkpoint before divergence point - reprocessing from scratch")
+    before, last = (_rules(name, grammars()["ik_llama"].meanings[created["kind"]])
+                    for name in ENGINES["ik_llama"].line[-2:])  # fmt: skip
+    assert (created["engine"], created["rules"]) == ("ik_llama", last) and last != before
+
+
+def test_a_kind_of_line_without_rules_has_none():
+    assert _rules(ENGINES["ik_llama"].line[-1], grammars()["ik_llama"].meanings["pc_state"]) == []
+
+
+@pytest.mark.parametrize("text", ["about get_availabl and nothing else", "about Prompt Cache: and nothing else"])
+def test_lines_with_the_signs_of_an_engine_alone_explain_nothing(text):
+    with pytest.raises(BadInput, match="none of these lines is known"):
+        explain_text(text)
+
+
+def test_a_log_is_explained_with_its_file(tmp_path):
+    file = tmp_path / "server.log"
+    file.write_text(f"{FULL}{LRU}\n{FULL}{CHECK}\nunknown\n")
+    found = explain_log(file)
+    assert (found["file"], found["engine"], found["lines"], found["known"]) == (str(file), "llama_cpp", 3, 2)
+    assert [one["kind"] for one in found["kinds"]] == ["slot_by_lru", "ckpt_check"]
+
+
+def test_a_file_without_a_known_line_is_no_log(tmp_path):
+    file = tmp_path / "notes.txt"
+    file.write_text("something else\n")
+    with pytest.raises(BadInput, match="not a known server log"):
+        explain_log(file)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.tools.server_logs.conclusions import conclude
-from cachesim.tools.server_logs.first_lines import STDIN_NAME, facts_first, first_lines, following
+from cachesim.tools.server_logs.first_lines import STDIN_NAME, FirstLine, facts_first, first_lines, following
 from cachesim.tools.server_logs.import_log import import_log
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.recognise import grammars
@@ -192,3 +192,7 @@ def test_the_line_that_ends_the_server_comes_first():
     assert found["ended"] == (
         "Line 5: the memory of a slot is empty although the slot has tokens; the server aborts: "
         f'"{line}".')  # fmt: skip
+
+
+def test_a_line_is_data_with_its_numbers_as_a_list():
+    assert FirstLine("time", "took 5 s", (3, 4)).as_data() == {"what": "time", "says": "took 5 s", "lines": [3, 4]}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.found_numbers import FoundNumbers, may_hide
+from cachesim.engines.shared.log_grammar import Line, ParsedLine
+from cachesim.tools.server_logs.found_numbers import FoundNumbers, may_hide, share_range
 from cachesim.tools.server_logs.proven_range import ProvenRange
-from cachesim.tools.server_logs.read_lines import LineSieve
+from cachesim.tools.server_logs.read_lines import LineSieve, ReadLine
 from cachesim.tools.server_logs.recognise import grammars
 
 
@@ -45,3 +46,15 @@ def test_a_line_may_be_hidden_by_a_search_for_a_word_that_it_lacks():
     assert may_hide(grammar, sieve, "", ("launch",))
     assert not may_hide(grammar, sieve, "a slot of the launch", ("launch",))
     assert not may_hide(grammar, sieve, "", ()) and not may_hide(grammar, sieve, "", ("no such kind",))
+
+
+@pytest.mark.parametrize(("word", "low", "high"), [
+    ("0.50", 0.495, 0.505), ("0.00", -0.005, 0.005), ("1.00", 0.995, 1.005), ("1.1", None, None), ("-0.1", None, None),
+    (None, None, None),
+])  # fmt: skip
+def test_a_share_is_a_number_between_0_and_1(word, low, high):
+    words = {} if word is None else {"f_sim": word}
+    read = ParsedLine(Line("slot_by_lcp", "x"), 0, 7, {"f_sim": float(word or 0.5)}, words)
+    found = share_range(ReadLine(4, read, "x"), "f_sim")
+    assert found == (None if low is None else pytest.approx((low, high), abs=1e-6))
+    assert share_range(ReadLine(4, read, "x"), "f_keep") is None

@@ -302,7 +302,8 @@ def test_a_step_before_the_last_tokens_shows_a_batch_size_only_if_a_batch_ends_t
 
 
 @pytest.mark.parametrize("span, windows", [
-    (640, [128, 640, 512, 32]), (1536, [1024, 1536, 128, 512, 32]), (256, [256, 128, 32]), (0, [])])
+    (640, [128, 640, 512, 32]), (1536, [1024, 1536, 128, 512, 32]), (256, [256, 128, 32]), (0, []),
+    (513, [1, 513, 128, 512, 32]), (512, [512, 128, 32])])
 def test_a_memory_with_a_window_holds_up_to_a_micro_batch_more(span, windows):
     assert _windows(None, span) == windows
     assert _windows(100, span) == [100]

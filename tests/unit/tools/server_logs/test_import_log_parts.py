@@ -15,15 +15,18 @@ from cachesim.tools.server_logs.import_log import (
     WITHOUT_PROFILE,
     _assumed_options,
     _by_date,
+    _data,
     _engine,
     _file,
     _least,
     _lost,
     _missing,
     _models,
+    _request,
     _rule_sets,
     import_log,
     read_log,
+    rebuild_log,
     simulate_log,
 )
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
@@ -32,6 +35,7 @@ from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.reconstruction import ReconstructedRequest, Reconstruction
 from cachesim.tools.server_logs.session import LogSession
 from cachesim.tools.server_logs.statements import Statement
+from tests.unit.tools.server_logs.simulated_log import simulated_log
 
 LLAMA = ENGINES["llama_cpp"]
 RELEASE = "slot release: id  0 | task 7 | stop processing: n_tokens = 5, truncated = 0\n"
@@ -282,3 +286,40 @@ def test_a_given_rule_set_and_model_are_the_only_candidates(log, monkeypatch):
 def test_a_build_without_a_table_of_its_own_has_the_rules_in_force():
     found, unknown = _rule_sets(LLAMA, SimpleNamespace(statements=[built(9300, 9300)], main=1))
     assert (found, unknown) == (("llama_cpp@b9300",), ())
+
+
+@pytest.mark.parametrize(("is_known", "slot"), [(True, 3), (False, None)])
+def test_a_slot_that_is_not_known_is_not_reported(is_known, slot):
+    found = played(0)
+    found.requests[0].logged = row(slot=3, task=7, is_slot_known=is_known, lines=(4, 9))
+    data = _request(found, 0)
+    assert (data["slot"], data["task"], data["lines"], data["request"]) == (slot, 7, [4, 9], 0)
+
+
+def test_a_line_that_all_candidates_contradict_is_reported_as_such_if_all_were_tried(log):
+    read = read_log(log(RELEASE))
+    found = played(0, unmet={5})
+    found.requests[0].contradicted = [Contradiction(line, "a batch", {"p0": 1}, None) for line in (5, 6)]
+    found.requests[0].logged = row(n_tokens=5)
+    assert [(one["line"], one["by_all"]) for one in _data(read, found, False, False)["contradicted"]] == [
+        (5, True), (6, False)]  # fmt: skip
+    found.untried_requests.add(0)
+    assert [one["by_all"] for one in _data(read, found, False, False)["contradicted"]] == [False, False]
+
+
+def test_a_log_that_is_only_read_has_no_given_rule_set_and_no_model(log):
+    data = read_log(log(RELEASE)).as_data()
+    assert (data["profile_given"], data["model_given"], data["profile"], data["model"]) == (False, False, "", "")
+
+
+def test_the_texts_of_a_log_are_quoted_only_if_that_is_asked_for(log):
+    file = log(simulated_log("A60>a9", "A", 4), 'srv log_server_r: request: {"prompt": "a question"}\n')
+    plain = rebuild_log(file, ["llama_cpp@b11549"], "A")
+    quoted = rebuild_log(file, ["llama_cpp@b11549"], "A", with_text=True)
+    assert plain.text and "a question" not in plain.text
+    assert quoted.text.startswith(plain.text) and quoted.text.endswith('prompt: "a question"\n')
+
+
+def test_a_title_has_at_most_120_characters():
+    text = _file(Path("x" * 150 + ".log"), LLAMA, played(line="A5"), "")
+    assert f'title = "imported from {"x" * 106}"' in text.splitlines()

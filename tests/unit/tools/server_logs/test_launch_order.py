@@ -28,6 +28,11 @@ def test_a_request_that_began_before_the_log_comes_first():
     assert in_launch_order([whole, begun, after]) == [begun, whole, after]
 
 
+def test_requests_are_launched_in_the_order_of_their_first_lines():
+    long, short, last = running(2, 40), running(5, 30), running(7, 35)
+    assert in_launch_order([short, last, long]) == in_launch_order([long, short, last]) == [long, short, last]
+
+
 def test_each_line_about_a_batch_is_an_iteration():
     first = running(2, 40, 3, 5, 9, 12)
     assert loops_between([first], running(8, 50, 10)) == 2

@@ -271,3 +271,71 @@ def test_the_slots_of_forgotten_requests_are_forgotten_beyond_a_limit(monkeypatc
 def test_each_line_that_is_a_whole_request_is_one():
     line = "[cache_wrapper][INFO]: Prompt cache: using 5/9 tokens from cache"
     assert tied(line, line, engine="mlx_lm") == [(None, None, [1]), (None, None, [2])]
+
+
+def uncached(*lines):
+    """Return the tasks of the requests that found no entry in the prompt cache."""
+    return [one.task for one in tie_lines(read_alone(*lines)) if one.is_uncached]
+
+
+NO_CACHE = "srv load_model: prompt cache is disabled - use `--cache-ram N` to enable it"
+
+
+@pytest.mark.parametrize(("lines", "tasks"), [
+    ([LAUNCHED], []), ([BEGIN, LAUNCHED], [5]), ([NO_CACHE, LAUNCHED], [5]),
+    ([slot("processing task", 0), LAUNCHED], [0]),
+    ([BEGIN, LAUNCHED, slot("processing task", 6, 1)], [5]), ([LAUNCHED, BEGIN, slot("processing task", 6)], []),
+    ([NO_CACHE, LAUNCHED, slot("processing task", 6, 1)], [5, 6]),
+])  # fmt: skip
+def test_the_first_request_of_a_server_and_all_without_a_prompt_cache_find_no_entry(lines, tasks):
+    assert uncached(*lines) == tasks
+
+
+def test_a_cancelled_task_has_the_line_that_says_so_until_its_release():
+    cancel = "srv stop: cancel task, id_task = 5"
+    assert tied(LAUNCHED, slot("processing task", 6, 1), cancel) == [(0, 5, [1, 3]), (1, 6, [2])]
+    assert tied(LAUNCHED, DONE, cancel) == [(0, 5, [1, 2])] and tied(cancel) == []
+
+
+def test_lines_that_name_slot_and_task_may_stand_among_those_that_do_not():
+    body = [text.format(0) for text in BODY]
+    begun = slot("new prompt, n_ctx_slot = 2048, n_keep = 0, task.n_tokens = 49")
+    assert tied(LAUNCHES[0], begun, *body) == [(0, 5, [1, 2, 3, 4])]
+
+
+def test_timings_may_follow_the_release_of_servers_that_print_n_past_with_it():
+    released = slot("stop processing: n_past = 60, truncated = 0")
+    times = [slot(text.removeprefix("print_timings: ")) for text in TIMES]
+    assert doubtful(LAUNCHED, released, *times) == [] and doubtful(LAUNCHED, DONE, *times) == [5]
+    assert doubtful(LAUNCHED, released, slot("created context checkpoint 1 of 8 (pos_min = 1, pos_max = 9, "
+                                             "size = 1 MiB)"), *times) == [5]  # fmt: skip
+
+
+def test_timings_below_a_heading_that_do_not_add_up_belong_to_no_request():
+    heading, prompt, answer = "slot print_timing: id  0 | task 7 |", *(text[15:] for text in TIMES)
+    assert tied(heading, prompt, answer, "total time = 9.00 ms / 21 tokens") == [(0, 7, [2, 3, 4])]
+    assert tied(heading, prompt, answer, "total time = 9.00 ms / 22 tokens") == []
+
+
+def test_a_request_that_names_neither_slot_nor_task_begins_with_its_search():
+    assert tied("Prompt Cache: 0 sequences, 0.00 GB", engine="mlx_lm") == [(None, None, [1])]
+
+
+def test_timings_after_the_release_may_follow_the_next_selection_of_the_slot():
+    released = slot("stop processing: n_past = 60, truncated = 0")
+    times = [slot(text.removeprefix("print_timings: ")) for text in TIMES]
+    assert doubtful(LAUNCHED, released, slot("selected slot by id (0)", -1), *times) == []
+
+
+def test_a_heading_of_a_released_request_needs_timings_that_add_up():
+    heading, prompt = "slot print_timing: id  0 | task 7 |", TIMES[0][15:]
+    begun = [slot("processing task", 7), slot("stop processing: n_tokens = 60, truncated = 0", 7)]
+    assert tied(*begun, heading, prompt, MEANWHILE, MEANWHILE) == [(0, 7, [1, 2])]
+
+
+@pytest.mark.parametrize(("n_past", "n_past_prompt", "p0", "is_its_own"), [
+    (45, 40, 42, True), (40, 45, 42, True), (40, 40, 42, False), (0, 45, 42, True), (45, 0, 46, False)])
+def test_a_prompt_does_not_begin_after_its_common_prefix(n_past, n_past_prompt, p0, is_its_own):
+    prefix = PREFIX.replace("n_past = 40, n_past_prompt = 40", f"n_past = {n_past}, n_past_prompt = {n_past_prompt}")
+    found = tied(IK_LAUNCH, prefix, BATCH.replace("p0=40", f"p0={p0}"), engine="ik_llama")
+    assert ((0, 5, [1, 2, 3]) in found) is is_its_own

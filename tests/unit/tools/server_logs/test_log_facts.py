@@ -7,7 +7,13 @@ import pytest
 from cachesim.engines.registry import engine_of
 from cachesim.scenarios.option_checks import in_force
 from cachesim.tools.advise.case_facts import ASSUMED, GIVEN, LEAST, PRINTED
-from cachesim.tools.server_logs.log_facts import LoggedOptions, case_facts, checked, unproved_changes
+from cachesim.tools.server_logs.log_facts import (
+    LoggedOptions,
+    case_facts,
+    checked,
+    logged_options,
+    unproved_changes,
+)
 
 PROFILE = "llama_cpp@b10587"
 DEFAULTS = in_force({}, PROFILE)
@@ -64,3 +70,10 @@ def test_a_change_of_slots_needs_a_line_that_names_a_slot():
     assert unproved_changes([{"what": "build"}]) == {"no id_slot"}
     assert unproved_changes([{"what": "slot_by_id"}]) == frozenset()
     assert unproved_changes([{"what": "build"}, {"what": "slot_by_id"}, {"what": "build"}]) == frozenset()
+
+
+def test_given_options_win_over_printed_ones_and_these_over_those_that_the_lines_need():
+    grammar, session = SimpleNamespace(options=dict), SimpleNamespace(facts={"parallel": 4, "ctx_size": 512})
+    found = logged_options(engine_of(PROFILE), grammar, session, {"parallel": 2, "batch_size": 64}, {"ctx_size": 999})
+    assert found == LoggedOptions({"parallel": 4, "ctx_size": 512}, {"parallel": 4, "ctx_size": 999, "batch_size": 64},
+                                  {"ctx_size": 999})  # fmt: skip

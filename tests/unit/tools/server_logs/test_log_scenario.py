@@ -98,8 +98,8 @@ def test_the_search_ends_when_all_requests_agree(monkeypatch):
     assert [model for _, model, *_ in made] == ["A"] and [one.agrees for one in found.requests] == [True, True]
 
 
-def test_a_log_without_lengths_cannot_be_simulated():
-    assert solve(session(logged(None, 0)), known(), 10**6) is None
+def test_a_log_without_lengths_cannot_be_simulated(monkeypatch):
+    assert tries(monkeypatch, session(logged(None, 0)), known(), 10**6) == (None, [])
 
 
 def test_untried_settings_are_listed_when_the_budget_is_exhausted(monkeypatch):
@@ -189,6 +189,13 @@ def test_another_build_is_tried_first_if_the_best_prints_other_numbers(search):
     assert keys(tried) == ["p_a", "p_b", "q_a", "r_a"] and found.profile == "r"
 
 
+def test_a_line_that_every_candidate_contradicts_is_reported(search):
+    _, found = search(space("pq"), p_a="prints", q_a="prints")
+    assert found.unmet == {1}
+    _, found = search(space("pq"), p_a="prints", q_a="agrees")
+    assert found.unmet == set()
+
+
 def test_an_eighth_of_the_work_is_for_candidates_that_print_other_numbers(search):
     """Each candidate does 10 units of work."""
     tried, found = search(space("p", "abcd", "x"), most=160, p_a="prints")
@@ -243,3 +250,7 @@ def test_lines_that_every_candidate_contradicts_are_kept():
     assert one.unmet == {2, 3, 9}                                         # only line 1 is compared
     one._note_unmet(contradicting(requests=1))
     assert one.unmet == {2, 3, 9}
+    one._note_unmet(contradicting(requests=2))
+    assert one.unmet == {2, 3, 9}
+    one._note_unmet(contradicting(requests=3))
+    assert one.unmet == {9}

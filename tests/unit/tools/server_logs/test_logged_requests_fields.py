@@ -6,7 +6,13 @@ import pytest
 
 from cachesim.engines.shared.log_grammar import Line, ParsedLine
 from cachesim.tools.server_logs.derivations import DerivedNumbers
-from cachesim.tools.server_logs.logged_requests import TOGETHER, LoggedRequest, logged_request, overlapping
+from cachesim.tools.server_logs.logged_requests import (
+    TOGETHER,
+    LoggedRequest,
+    _n_keep,
+    logged_request,
+    overlapping,
+)
 from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.read_lines import ReadLine
 from cachesim.tools.server_logs.tied_requests import TiedRequest
@@ -115,3 +121,12 @@ def test_requests_whose_lines_overlap_are_a_group():
         [(1, 5), (5, 6)], [(7, 9), (8, 20), (10, 11)], [(21, 22)]]
     assert spans() == [] and spans((1, 2)) == [[(1, 2)]]
     assert [len(group) for group in spans(*[(1, 99)] * (TOGETHER + 2))] == [TOGETHER, 2]
+
+
+@pytest.mark.parametrize(("printed", "kept"), [
+    ([{"n_keep": 5}], 5), ([{}], 0), ([], 0), ([{"n_keep": "x"}], 0), ([{}, {"n_keep": -1}], -1),
+    ([{"n_keep": 3}, {"n_keep": 4}], 3), ([{"n_keep": 2.5}], 0),
+])  # fmt: skip
+def test_the_tokens_to_keep_are_the_first_that_are_printed(printed, kept):
+    lines = [ReadLine(at, ParsedLine(Line("new_prompt", "x"), 0, 7, one), "x") for at, one in enumerate(printed)]
+    assert _n_keep(TiedRequest(0, 7, lines)) == kept

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cachesim.tools.server_logs.line_prefixes import message, visible_text
-from cachesim.tools.server_logs.logical_lines import logical_lines
+from cachesim.tools.server_logs.logical_lines import LineCounter, logical_lines
 from cachesim.tools.server_logs.recognise import grammars, read_message
 
 HERE = Path(__file__).parent
@@ -61,6 +61,7 @@ def test_a_time_stamp_is_not_taken_for_digits_of_the_number_before_it():
     assert read([f"5.35.412.444 {joined}"])[0][4] == {"n_tokens": 816}
     assert read([f"816.35.412.444 {joined}"])[0][4] == {}
     assert read([joined])[0][4] == {}
+    assert read([IDLE, joined])[1][4] == {"n_tokens": 816}                  # of the line before
     assert [found[1] for found in read([joined])] == ["release", "idle"]
 
 
@@ -170,3 +171,14 @@ def test_an_unknown_line_that_nothing_continues_does_not_show_the_width_of_a_ter
     start = "slot release: id  0 | n_tokens = 2555"
     found = read(["x" * len(start), start, "0"])
     assert [one[4] for one in found if one[1] == "release"] == [{}]
+
+
+def test_a_counter_knows_the_number_of_the_last_line():
+    lines = LineCounter(["a", "b"])
+    assert lines.number == 0 and [(line, lines.number) for line in lines] == [("a", 1), ("b", 2)]
+    assert lines.number == 2
+
+
+def test_an_unknown_message_before_an_uncertain_time_stamp_is_skipped():
+    line = "5.35.412.444 I slot release: nothing known 8165.35.412.458 I srv  update_slots: all slots are idle"
+    assert [found[1] for found in read([line.replace("5.35.412.444 I ", "")])] == ["idle"]

@@ -593,3 +593,66 @@ def test_entries_from_before_the_log_are_sent_with_what_they_share(requests, sen
     made.next_of = dict(zip(map(id, requests), [*requests[1:], None], strict=False))
     made._fill_prompt_cache()
     assert (made.lines, made.texts.shared.size) == (sent, shared)
+
+
+class Compared:
+    """A builder with two running requests, whose lines and events are prepared."""
+
+    def __init__(self, monkeypatch):
+        self.made, self.asked = builder(), []
+        monkeypatch.setattr(reconstruct, "events_by_task", lambda events: ["events 1", "events 2"])
+        monkeypatch.setattr(reconstruct, "printed_lines", lambda one, engine, started: [one.task, engine, started])
+        monkeypatch.setattr(reconstruct, "early_lines", lambda lines, n_tokens: ["early", n_tokens, *lines])
+        monkeypatch.setattr(reconstruct, "contradictions", lambda *given: self.asked.append(given) or given)
+        self.requests = [ReconstructedRequest(LoggedRequest(task=task, n_tokens=9)) for task in (5, 6)]
+        self.made.running = [(one, SimpleNamespace(printed={"n": at})) for at, one in enumerate(self.requests)]
+
+
+def test_answers_are_compared_with_all_lines_and_only_once(monkeypatch):
+    compared = Compared(monkeypatch)
+    compared.made._check_answers()
+    assert [one.contradicted for one in compared.requests] == compared.asked == [
+        ([5, "llama_cpp", False], "events 1", {"n": 0}), ([6, "llama_cpp", False], "events 2", {"n": 1})]  # fmt: skip
+    assert compared.made.running == []
+
+
+def test_prompts_without_answers_are_compared_with_their_first_lines(monkeypatch):
+    compared = Compared(monkeypatch)
+    compared.made._check_prompts()
+    assert [one.contradicted for one in compared.requests] == [
+        (["early", 9, 5, "llama_cpp", False], "events 1", {"n": 0}),
+        (["early", 9, 6, "llama_cpp", False], "events 2", {"n": 1})]  # fmt: skip
+
+
+@pytest.mark.parametrize(("over", "asked", "after"), [
+    ((), [], 0), (("A5", "B6"), [("base", ["A5", "B6", "C7"], ["A5", "B6"])], 4)])
+def test_a_request_is_launched_when_those_before_it_have_ended(over, asked, after):
+    calls = []
+    made = SimpleNamespace(rounds=lambda *given: calls.append(given) or 4)
+    group = _RequestGroup(["A5", "B6", "C7"], "base", 9)
+    found = group.launched_after(made, [(None, SimpleNamespace(text=text)) for text in over])
+    assert (found, calls) == (group._replace(after=after), asked)
+
+
+def test_the_checkpoints_of_the_request_sent_last_are_known_by_their_tokens():
+    made = builder(model="GGGA", parallel=1)
+    assert made._created() == set()
+    made.words |= {"A": 100, "B": 300}
+    made._send(["A100"])
+    first = made._created()
+    made._send(["B300"])
+    assert first == {100 - END} and made._created() == {300 - END}
+
+
+def test_another_prompt_in_a_used_slot_shares_all_but_its_last_token():
+    """Slot 2 was never used when the second request chose it, so that slots 0 and 1 had been used."""
+    made = builder(parallel=4)
+    choice_ = SimpleNamespace(kind="slot_by_lru", read=SimpleNamespace(numbers={"t_last": -1}))
+    unused = LoggedRequest(slot=2, task=6, n_tokens=5, tied=SimpleNamespace(choice=choice_))
+    made.session.requests = [of_slot(3, 5, 1, 2), unused]
+    made.next_of = {id(one): None for one in made.session.requests}
+    made.several, made.words = True, {"Z": 100}
+    made.texts.shared = SlotText().append_word("Z", 100)
+    made._fill_used_slots()
+    kept = OTHER_PROMPT - 1
+    assert made.lines == [f"Z[:{kept}].A1@0", f"Z[:{kept}].B1@1"]

@@ -135,3 +135,24 @@ def test_work_of_prompts_grows_with_their_parts_and_the_accepted_requests():
     server_so_far.lines = ["A"] * 3
     server_so_far._count([SimpleNamespace(request=SimpleNamespace(prompt=[0] * size)) for size in (PART, 2 * PART - 1)])
     assert server_so_far.work == 2 * (SENT + 3 + 1)
+
+
+def test_an_answer_prints_its_reused_and_evaluated_tokens():
+    assert RunningPrompt(3, 5, 9).printed == {"n_past": 5, "prompt_n": 9}
+
+
+def test_the_events_are_those_of_the_requests_sent_last():
+    server_so_far = CandidateServer(HEAD, "A", {"parallel": 1})
+    sent(server_so_far, "A40>a9", A=40, a=9)
+    first = [type(event).__name__ for event in server_so_far.events]
+    sent(server_so_far, "B40>b9", B=40, b=9)
+    assert first.count("Launch") == 1
+    assert [type(event).__name__ for event in server_so_far.events].count("Launch") == 1
+    assert list(server_so_far.stage.log.events) == []
+
+
+def test_the_work_of_counted_rounds_includes_the_prompts():
+    server_so_far = CandidateServer(HEAD, "A", {"parallel": 2})
+    server_so_far.words |= {"A": PART, "a": 5}
+    server_so_far.rounds(server_so_far._copy(), [f"A{PART}>a5"], [])
+    assert server_so_far.work == SENT + 1

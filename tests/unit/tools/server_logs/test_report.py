@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from cachesim.tools.server_logs.report import import_report, short
+from cachesim.tools.server_logs.report import _first, import_report, report_rest, short
 
 
 def request(number, agrees=True, **more):
@@ -118,7 +118,15 @@ def test_a_rejected_simulation_states_the_printed_numbers_alone():
     early = rendered({**rejected, "complete": False})
     assert "Not reproduced yet: the search stopped early (nearest of 3 candidates)." in early
     assert "line 10" not in text and "2 more lines with -v" in text and "(best of those tried)" in text
+    console = Console(file=io.StringIO(), width=200, color_system=None)
+    console.print(import_report(rejected, ""))
+    assert console.file.getvalue() == text
+    console = Console(file=io.StringIO(), width=200, color_system=None)
+    console.print(report_rest(rejected, ""))
+    assert text.endswith(console.file.getvalue()) and "Not reproduced" in console.file.getvalue()
     assert "line 11: ckpt_create n = 4" in rendered(rejected, everything=True) and "adapters or images" not in text
+    few = rendered({**rejected, "contradicted": lines[:3]})
+    assert "line 9" in few and "with -v" not in few
     adapters = data([request(0)], rejected=True, contradicted=[{**lines[0], "what": "lora_clear"}])
     assert "A log does not name adapters or images: the simulated requests have none." in rendered(adapters)
 
@@ -159,3 +167,27 @@ def test_a_request_of_unknown_slot_and_number_has_dashes():
     row = {**request(0), "request": None, "slot": None, "lcp": None, "cache_n": None, "simulated": None}
     text = rendered(data([row]), everything=True)
     assert ["-", "-", "1,000", "-", "7", "-", "-", "exact"] in [line.split() for line in text.splitlines()]
+
+
+@pytest.mark.parametrize(("what", "style"), [("next", "dim"), ("cure", "bold"), ("time", "")])
+def test_the_cure_stands_out_and_the_next_command_does_not(what, style):
+    line = _first({"what": what, "says": "a sentence"})
+    assert (line.plain, line.style) == ("a sentence", style)
+
+
+def test_the_contents_of_a_log_are_shown_in_short_beside_a_cause():
+    contents = {"software": ["Ollama"], "only_others": False, "cache": None, "entries": [], "checkpoints": [],
+                "evictions": [], "unknown": [], "runs": [{"first": 1, "last": 9}, {"first": 10, "last": 20}],
+                "warnings": [{"line": 7, "text": "low memory"}]}  # fmt: skip
+    text = rendered(data(contents=contents))
+    assert "Contains lines of Ollama" in text and "server runs: 2 (lines 1-9, 10-20)" in text
+    assert 'warning in line 7: "low memory"' in text and "with -v" not in text
+    cause = {"kind": "follows", "what": "cause", "run": 0, "slot": 0, "task": 7, "lines": [1], "says": "a",
+             "numbers": {"cause": "edited-prompt"}}  # fmt: skip
+    short = rendered(data(contents=contents, statements=[cause]))
+    assert "server runs: 2" in short and "low memory" not in short and "1 more line about its contents with -v" in short
+
+
+def test_a_log_without_a_line_has_nothing_simulated():
+    assert "Simulated with assumed texts" in rendered(data([request(0)]))
+    assert "Simulated with assumed texts" not in rendered(data([request(0)], line=""))

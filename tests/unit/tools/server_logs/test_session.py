@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
+from cachesim.engines.shared.log_grammar import Line, ParsedLine
 from cachesim.tools.server_logs import session
+from cachesim.tools.server_logs.derivations import DerivedNumbers
 from cachesim.tools.server_logs.log_reader import read_session
+from cachesim.tools.server_logs.read_lines import ReadLine
 from cachesim.tools.server_logs.recognise import grammars
+from cachesim.tools.server_logs.tied_requests import TiedRequest
 
 SLOT = "0.00.001.000 I slot get_availabl: id {:>2} | task -1 | {}"
 LAUNCH = "0.00.002.000 I slot launch_slot_: id {:>2} | task {} | processing task, is_child = 0"
@@ -167,3 +173,18 @@ def test_lines_that_are_left_over_from_an_earlier_request_are_none():
            "n_tokens = 10, size = 1.0 MiB)"  # fmt: skip
     assert requests(left.format(5)) == []
     assert [one.task for one in requests(left.format(5), LAUNCH.format(0, 7), left.format(7))] == [7]
+
+
+def test_where_lines_name_their_slot_those_that_no_request_takes_are_none():
+    unnamed = "new prompt, n_ctx_slot = 2048, n_keep = 0, task.n_tokens = 484"
+    assert [one.n_tokens for one in requests(unnamed)] == [484]
+    assert [one.task for one in requests(unnamed, LAUNCH.format(0, 7), LAUNCH.format(1, 8))] == [7, 8]
+
+
+@pytest.mark.parametrize(("kinds", "is_one"), [
+    (("launch",), True), (("ckpt_evict",), False), (("ckpt_evict", "launch"), True), (("drafts", "cancel"), False),
+    (("cancel", "release"), True), ((), False),
+])  # fmt: skip
+def test_lines_are_a_request_unless_all_of_them_may_belong_to_an_earlier_one(kinds, is_one):
+    lines = [ReadLine(at, ParsedLine(Line(kind, "x"), 0, 7, {}), "x") for at, kind in enumerate(kinds, 1)]
+    assert session.is_request(DerivedNumbers(TiedRequest(0, 7, lines), {})) is is_one

@@ -147,3 +147,16 @@ def test_a_share_has_three_decimals(share, whole, held):
     ((1, 1), "A[:1].|A[1:10].B")])
 def test_only_marks_within_a_text_are_written(marks, text):
     assert SlotText().append_word("A", 10).append_word("B", 5).notation("", marks) == text
+
+
+def test_a_threshold_lies_a_window_before_the_prefix_or_a_token_more():
+    one = LoggedRequest(checked=((1, 2, 40), (3, 4, 50)))
+    assert prefixes_by_threshold(one) == (40, 41) and prefixes_by_threshold(one, 8) == (48, 49)
+    assert prefixes_by_threshold(LoggedRequest()) == ()
+
+
+@pytest.mark.parametrize(("tokens", "parts"), [
+    (3, (WordRange("A", 3, 3),)), (1, (WordRange("A", 1, 1),)), (0, ()), (-1, ()),
+])  # fmt: skip
+def test_a_word_without_tokens_adds_nothing(tokens, parts):
+    assert SlotText().append_word("A", tokens).parts == parts

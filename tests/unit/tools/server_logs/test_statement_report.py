@@ -106,6 +106,13 @@ def test_lines_of_a_proof(lines, short, whole):
     assert texts(causes(proof, True)) == [f"Cause: slot 0, task 7: A, {whole}."]
 
 
+def test_a_request_is_as_expensive_as_its_costliest_cause():
+    two = [said("cause", 3, 1, cause="a", lost=5, says="A"), said("cause", 4, 1, cause="b", lost=90, says="B"),
+           said("cause", 5, 2, cause="c", lost=50, says="C")]  # fmt: skip
+    assert [row.partition(": ")[2] for row in texts(causes(two, False))] == [
+        "slot 0, task 1: A; B, lines 3-4.", "slot 0, task 2: C, line 5."]  # fmt: skip
+
+
 def test_kinds_of_lines_are_counted_the_most_frequent_first():
     read = [said(kind, line, kind="read", says=f"text {line}") for line, kind in enumerate("abbcdefgh", 1)]
     assert texts(read_rows(read, False)) == [
@@ -138,6 +145,14 @@ def test_what_follows_is_a_line_of_facts_totals_and_a_table():
     assert texts(follows_rows([*statements[:1], said("cause", line=4, says="because")], True)) == [
         "b9231 or later, line 1", "slot 0, task 7: because, line 4"]  # fmt: skip
     assert texts(follows_rows([said(kind="read")], False)) == []
+    both = [said("build", kind="read", says="read"), said("build", says="b9231")]
+    assert texts(follows_rows(both, True)) == ["b9231, line 1"] and texts(follows_rows(both, False)) == ["b9231"]
+
+
+def test_a_total_names_its_first_lines():
+    total = {**said(TOTAL, task=None, says="9 tokens"), "lines": [1, 3, 5, 7, 9]}
+    assert texts(follows_rows([total], False)) == ["9 tokens, lines 1, 3, 5, 7, ..."]
+    assert texts(follows_rows([total], True)) == ["9 tokens, lines 1, 3, 5, 7, 9"]
 
 
 def test_the_table_has_the_three_costliest_requests_in_the_order_of_the_log():

@@ -239,3 +239,10 @@ def test_standard_input_is_read_to_its_end(monkeypatch):
     printed = Printed()
     Analysis(Sources(log=LogFollower(STDIN)), printed).run()
     assert (printed.rows, printed.totals["prompt"]) == (["log"] * 7, 790)
+
+
+def test_halves_wait_for_looks_at_the_end_of_the_log(monkeypatch):
+    looks = []
+    monkeypatch.setattr(joined_rows.JoinedRows, "read_to_end", lambda self, is_quiet: looks.append(is_quiet) or ())
+    printed = analyzed([], once=True)
+    assert looks and printed.totals["dropped_bytes"] == 0 and printed.totals["log_lines"] > 100

@@ -206,3 +206,10 @@ def test_a_client_that_hangs_up_while_its_reply_waits(monkeypatch):
                 await asyncio.sleep(0)
 
     run(test())
+
+
+@pytest.mark.parametrize(("says", "size"), [("x" * 300, 200), ("x" * 180 + " " * 120, 194), ("x", 15)])
+def test_a_value_has_at_most_200_characters(says, size):
+    row = {"cause": "date", "byte_at_least": 7, "byte": 7, "harmless": False, "path": "", "says": says}
+    value = header_value(row)
+    assert value == b"date; byte 7; " + b"x" * (size - 14)

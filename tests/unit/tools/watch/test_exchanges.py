@@ -22,7 +22,7 @@ from cachesim.tools.watch.frames import (
     UNREACHABLE,
     Frame,
 )
-from cachesim.tools.watch.held_bytes import HeldBytes
+from cachesim.tools.watch.held_bytes import HeldBytes, buffer_bytes
 from cachesim.tools.watch.watched_exchange import (
     CLIENT_LEFT,
     NO_ROOM,
@@ -293,3 +293,22 @@ def test_an_exchange_that_ends_within_its_request_is_passed_on_once():
     assert heard.sent == heard.ended and len(heard.sent) == 1
     whole = Heard().read((REQUEST, post(b"one")), (CLIENT_ENDS, b""), (SERVER_ENDS, b""))
     assert whole.sent == whole.ended and len(whole.sent) == 1
+
+
+def test_heads_of_up_to_64_kib_are_read():
+    field = b"X-Long: " + b"a" * 40_000 + b"\r\n"
+    request, reply = (text.replace(b"\r\n", b"\r\n" + field, 1) for text in (post(b"one"), SIZED))
+    heard = Heard()
+    for at in range(0, len(request), 1_000):
+        heard.read((REQUEST, request[at : at + 1_000]))
+    for at in range(0, len(reply), 1_000):
+        heard.read((REPLY, reply[at : at + 1_000]))
+    assert heard.ends() == [("POST", "/v1/x", 404, b"xyz", WHOLE)] and heard.connections.unread == 0
+
+
+def test_the_bytes_of_an_incomplete_head_and_of_its_reader_count():
+    held, head = HeldBytes(), b"POST /v1/x HTTP/1.1\r\nX-Long: " + b"a" * 1_000
+    heard = Heard(held).read((REQUEST, head))
+    assert held.size == exchanges.READER + buffer_bytes(len(head))
+    heard.connections.close()
+    assert held.size == 0

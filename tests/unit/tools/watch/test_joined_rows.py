@@ -447,3 +447,54 @@ def test_a_request_after_the_deadline_is_not_compared():
     assert joined.sent(one) == [] and joined.left_out == {joined_rows.TOO_LATE: 1}
     [row] = joined.ended(one)
     assert (row["note"], row["prompt"]) == (f"not compared: {joined_rows.TOO_LATE}", 12)
+
+
+def chat(*messages):
+    return {"messages": [{"role": "user" if at % 2 == 0 else "assistant", "content": text}
+                         for at, text in enumerate(messages)]}  # fmt: skip
+
+
+ANSWERED = (b'data: {"choices":[{"delta":{"reasoning_content":"Hm, let me see."}}]}\n'
+            b'data: {"choices":[{"delta":{"content":"Yes."}}]}\n')  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "cause"), [
+    ({}, "answer reasoning"), ({"end": CLIENT_LEFT}, "extends"), ({"reply_size": len(ANSWERED) + 1}, "extends")])
+def test_the_answer_of_a_whole_reply_is_compared_with_the_next_request(fields, cause):
+    joined = JoinedRows(RecentBodies(), False)
+    first = exchange(ANSWERED, chat("a question"), **fields)
+    [row] = watched(joined, first)
+    [found] = joined.sent(exchange(b"", chat("a question", "Yes.", "another question")))
+    assert (row["cause"], found["cause"]) == ("new", cause)
+
+
+def test_rows_of_a_body_that_the_server_answers_have_their_links():
+    joined = JoinedRows(RecentBodies(), True)
+    for body in (chat("a question"), chat("a question", "Yes.", "more")):
+        assert watched(joined, exchange(timed(5, 7), body)) == []
+    links = [one.link for one in joined._halves.clients]
+    assert [(one.number, one.before, one.conversation) for one in links] == [(1, 0, 1), (2, 1, 1)]
+    assert watched(joined, exchange(timed(5, 7), {"prompt": ""})) == []
+    assert joined._halves.clients[-1].link == BodyLink()
+
+
+def test_a_log_row_waits_for_so_many_replies():
+    joined = JoinedRows(RecentBodies(), True)
+    assert list(joined.logged(logged(500, 7))) == []
+    replies = [exchange(timed(number, 1), {"prompt": f"{number} {PROMPTS[0]}"}) for number in range(APART)]
+    assert watched(joined, *replies[:-1]) == []
+    assert [(row["source"], row["evaluated"]) for row in watched(joined, replies[-1])] == [("log", 500)]
+
+
+def test_the_halves_that_are_left_are_shown_once():
+    joined = JoinedRows(RecentBodies(), True)
+    assert watched(joined, exchange(timed(5, 7))) == [] and list(joined.logged(logged(6, 7))) == []
+    assert [row["source"] for row in joined.rest()] == ["client", "log"]
+    assert list(joined.rest()) == [] and joined.totals["requests"] == 2
+
+
+def test_a_reply_that_reused_nothing_of_the_previous_prompt_shows_a_loss_without_a_log():
+    joined = JoinedRows(RecentBodies(), False)
+    [first] = watched(joined, exchange(timed(500, 0), chat("a question")))
+    [second] = watched(joined, exchange(timed(520, 0), chat("a question", "Yes.", "more")))
+    assert "loss" not in first and (second["loss"]["cause"], second["loss"]["tokens"]) == (UNKNOWN, 500)

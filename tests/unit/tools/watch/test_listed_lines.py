@@ -37,8 +37,9 @@ def test_candidates_of_an_earlier_search_are_not_those_of_a_later_choice():
 
 def test_too_many_candidates_prove_nothing(monkeypatch):
     monkeypatch.setattr(listed_lines, "HELD", 3)
-    lines = [SEARCH, *(candidate(number, "0.523", "0.667") for number in range(3)), CHOICE]
-    assert needed(*lines) == [(1, SEARCH), (5, CHOICE)]
+    for most in (3, 4, 7):
+        lines = [SEARCH, *(candidate(number, "0.523", "0.667") for number in range(most)), CHOICE]
+        assert needed(*lines) == [(1, SEARCH), (most + 2, CHOICE)]
 
 
 @pytest.mark.parametrize("line", [
@@ -95,3 +96,8 @@ def test_lines_with_a_carriage_return_are_listed():
                                                  ("x - prompt me", False), ("|" + ENTRY, False)])  # fmt: skip
 def test_lines_of_a_list(line, is_listed):
     assert ListedLines(grammars()["llama_cpp"]).is_listed(1, line) is is_listed
+
+
+def test_other_lines_between_the_candidates_and_the_choice_change_nothing():
+    lines = [SEARCH, candidate(2, "0.523", "0.667"), "more", CHOICE]
+    assert needed(*lines) == [(1, SEARCH), (3, "more"), (2, lines[1]), (4, CHOICE)]

@@ -175,3 +175,21 @@ def test_unread_bytes_are_those_after_the_last_read(tmp_path):
     log.close()
     log.close()
     assert log.unread == 0
+
+
+def test_a_long_line_in_a_single_piece_is_cut_too(monkeypatch):
+    monkeypatch.setattr(log_follower, "LONGEST", 5)
+    splitter = LineSplitter()
+    assert list(splitter.lines(b"abcdefgh\nij\nklmnop\n")) == ["abcde", "ij", "klmno"]
+
+
+def test_standard_input_is_not_read_after_its_end(tmp_path, monkeypatch):
+    file = tmp_path / "log"
+    file.write_text("one\n")
+    with file.open() as stream, file.open("a") as more:
+        monkeypatch.setattr(sys, "stdin", stream)
+        log = LogFollower(STDIN)
+        assert follow(log) == ["one"] and follow(log) == [] and log.ended
+        more.write("two\n")
+        more.flush()
+        assert follow(log) == []

@@ -10,6 +10,7 @@ from cachesim.tools.server_logs.conclusions import conclude
 from cachesim.tools.server_logs.first_lines import facts_first
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.logical_lines import WRAPPED
 from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.recognise import grammars
 from cachesim.tools.server_logs.statement_report import headline
@@ -218,3 +219,52 @@ def test_the_latest_runs_and_sources_are_kept(monkeypatch):
     rows = [row["task"] for line in lines for row in watched.read([line])]
     rows += [row["task"] for row in watched.rest()]
     assert rows == [0, 1, 2, 3] and [*watched._runs] == [2, 3] and len(watched._headings) <= 3
+
+
+@pytest.mark.parametrize(("name", "number", "said"), [
+    ("parallel_slots.log", 2, ("extends", "extends what the slot holds", "")),
+    ("default_verbosity.log", 2, ("", "", "")),
+])  # fmt: skip
+def test_a_change_without_advice_has_none(name, number, said):
+    row = rows_of(lines_of(name))[1][number]
+    assert (row["change"], row["says"], row["advice"]) == said
+
+
+IDLE = "0.02.000.000 I srv  update_slots: all slots are idle"
+
+
+def test_a_request_has_its_row_when_12_lines_came_after_its_last_one():
+    """The messages of the last lines are not read yet, because later lines may continue them."""
+    watched = LogRows()
+    lines = [LAUNCH.format(1, 5), *[IDLE] * 20, RELEASE.format(2, 5), *[IDLE] * 20]
+    shown = [(number, row["task"]) for number, line in enumerate(lines, 1) for row in watched.read([line])]
+    assert shown == [(22 + log_rows.LATE + 1 + WRAPPED, 5)]
+
+
+def test_the_engine_is_known_after_the_first_line_that_ends_a_request():
+    watched, engines = LogRows(), []
+    for line in (LAUNCH.format(1, 5), "a line of no server", RELEASE.format(2, 5), LAUNCH.format(3, 6)):
+        assert list(watched.read([line])) == []
+        engines.append(watched.engine)
+    assert engines == ["", "", "llama_cpp", "llama_cpp"]
+
+
+def test_timings_below_a_heading_are_those_of_its_request():
+    lines = [RELEASE.format(1, 4), LAUNCH.format(1, 5), "0.01.000.000 I slot print_timing: id  0 | task 5 |",
+             "prompt eval time =     900.00 ms /    74 tokens (    2.22 ms per token,   449.76 tokens per second)",
+             "       eval time =       9.00 ms /     5 tokens (   26.90 ms per token,    37.18 tokens per second)",
+             "      total time =     909.00 ms /    79 tokens", RELEASE.format(2, 5)]  # fmt: skip
+    watched = LogRows()
+    rows = [*watched.read(lines), *watched.rest()]
+    assert [(row["task"], row["evaluated"], row["generated"]) for row in rows] == [(4, None, None), (5, 74, 5)]
+
+
+def test_the_common_prefix_of_the_only_request_is_adopted_at_the_end():
+    """A log of ik_llama.cpp with a line of no server between the launch and the prefix, which names no slot."""
+    fields = "id_slot=0 id_task=5"
+    lines = [f"INFO [ launch_slot_with_task] slot is processing task | {fields}", "a line of no server",
+             "======== Cache: cache_size = 60, n_past = 40, n_past_prompt = 41",
+             f"INFO [ batch_pending_prompt] kv cache rm [p0, end) | {fields} p0=40"]  # fmt: skip
+    watched = LogRows()
+    [row] = [*watched.read(lines), *watched.rest()]
+    assert (row["task"], row["reused"], row["again"], row["end"]) == (5, 40, 0, UNREAD)

@@ -14,6 +14,7 @@ import pytest
 
 from cachesim.base.errors import BadInput, OverLimit
 from cachesim.base.limits import WATCHED_VALUES
+from cachesim.tools.request_bodies.conversations import core_text, spoken_text
 from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
 from cachesim.tools.watch.held_bytes import HeldBytes
 from cachesim.tools.watch.recent_bodies import RecentBodies, _own_bytes
@@ -328,3 +329,28 @@ def test_the_latest_conversations_are_kept_in_half_of_the_room(kept):
     bodies._most = 2 * sum(one.own + one.shared for one in latest) - 1
     bodies._shrink()
     assert bodies._kept == latest[1:]
+
+
+def test_the_bytes_of_a_request_are_counted_again_when_the_next_one_shows_its_answer():
+    bodies, messages = RecentBodies(), [{"role": "user", "content": "A question of some length, please."}]
+    [kept] = bodies.add("/v1/chat/completions", chat(messages))
+    bodies.read_answer(kept, b'{"choices":[{"message":{"content":"%s"}}]}' % (b"answer " * 1_000))
+    back = [*messages, {"role": "assistant", "content": "answer " * 1_000}, {"role": "user", "content": "And then?"}]
+    assert added(bodies, chat(back))["cause"] == "extends"
+    assert [one.own for one in bodies._kept] == [_own_bytes(one) for one in bodies._kept]
+    assert bodies._own == sum(one.own for one in bodies._kept)
+
+
+def test_new_bodies_share_no_cached_texts_with_those_before():
+    bodies = RecentBodies()
+    bodies.add("/v1/chat/completions", chat([{"role": "user", "content": "A question of some length, please."}]))
+    assert core_text.cache_info().currsize == spoken_text.cache_info().currsize == 1
+    RecentBodies()
+    assert core_text.cache_info().currsize == spoken_text.cache_info().currsize == 0
+
+
+def test_the_messages_of_a_chat_as_they_were_sent_are_not_kept():
+    bodies = RecentBodies()
+    [sent] = bodies.add("/v1/chat/completions", chat([{"role": "user", "content": "A question of some length."}]))
+    [plain] = bodies.add("/completion", b'{"prompt": "A question of some length."}')
+    assert (sent.record.body.chat, plain.record.body.chat) == ([], None)

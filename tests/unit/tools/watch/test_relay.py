@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cachesim.tools.watch.frames import CLIENT_ENDS, REPLY, REQUEST, SERVER_ENDS, SKIPPED_REQUEST, UNREACHABLE
+from cachesim.tools.watch.relay import Address, Relay
 from tests.unit.tools.watch.relayed import Copies, relay, relay_to, run
 
 REQUEST_BYTES = (b"POST /v1/x?a=%20b HTTP/1.1\r\nZ-Last: 1\r\nhOsT: some.name:80\r\nCookie: a=1\r\ncookie:  b=2 \r\n"
@@ -245,5 +246,18 @@ def test_copies_beyond_the_bound_are_dropped_and_counted_and_the_bytes_still_arr
         frames = copies.frames()
         assert [(one.kind, one.skipped) for one in frames if one.kind == SKIPPED_REQUEST] == [(SKIPPED_REQUEST, 3000)]
         assert not [one for one in frames if one.kind == REQUEST]
+
+    run(test())
+
+
+def test_a_relay_that_is_cancelled_listens_no_longer():
+    async def test():
+        listener = socket.create_server(("127.0.0.1", 0))
+        task = asyncio.create_task(Relay(Address("127.0.0.1", 1), Copies().queue).run(listener))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.sleep(0)
+        assert task.cancelled() and listener.fileno() == -1
 
     run(test())

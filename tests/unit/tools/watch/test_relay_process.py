@@ -6,10 +6,11 @@ import asyncio
 import os
 import socket
 from contextlib import asynccontextmanager, suppress
+from types import SimpleNamespace
 
 from cachesim.tools.watch.frames import CAUSE, REPLY, REQUEST, Frame, FrameReader, packed
 from cachesim.tools.watch.relay import Address
-from cachesim.tools.watch.relay_process import relay_connections
+from cachesim.tools.watch.relay_process import _Causes, relay_connections
 from tests.unit.tools.watch.relayed import run
 
 ASKED = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
@@ -102,3 +103,9 @@ def test_without_the_analysis_connections_are_still_relayed_and_a_line_says_so(c
 
     run(test())
     assert capsys.readouterr().err == "cachesim: the analysis ended; connections are still relayed\n"
+
+
+def test_without_the_analysis_replies_wait_for_no_cause():
+    calls = []
+    _Causes(SimpleNamespace(end_causes=lambda: calls.append("ended"))).connection_lost(None)
+    assert calls == ["ended"]

@@ -309,3 +309,8 @@ def test_a_task_that_connected_a_client_is_forgotten():
         return before, len(stub._tasks), told
 
     assert asyncio.run(connected()) == (1, 0, ["client"])
+
+
+def test_a_relay_adds_no_header_unless_it_is_told_to():
+    queue = Queue([])
+    assert not Relay(Address("h", 1), queue).has_header and Relay(Address("h", 1), queue, True).has_header

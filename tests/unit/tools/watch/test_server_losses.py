@@ -12,6 +12,7 @@ from cachesim.tools.watch.server_losses import (
     BodyLink,
     ServedRequest,
     ServerLosses,
+    _unfinished,
 )
 
 
@@ -224,3 +225,11 @@ def test_memory_is_bounded():
         server.ask(number, 0, cause="new")
         server.event("erase", 0)
     assert len(server.losses._served) == KEPT and len(server.losses._events) == EVENTS
+
+
+@pytest.mark.parametrize(("before", "own", "slot", "prompt"), [
+    (3, None, 3, 9), (3, 3, 3, 9), (3, 4, 4, None), (None, None, None, 9), (None, 4, 4, None), (0, None, 0, 9)])
+def test_a_request_without_counts_has_the_prompt_of_the_previous_one_in_the_same_slot(before, own, slot, prompt):
+    previous = ServedRequest(BodyLink(1), 5, slot=before, prompt=9)
+    found = _unfinished(previous, ServedRequest(BodyLink(2, 1), 8, slot=own))
+    assert (found.slot, found.prompt, found.ended, found.link.number) == (slot, prompt, 8, 2)

@@ -93,3 +93,11 @@ def test_a_buffer_that_grows_reserves_an_eighth(number, size):
 def test_what_the_reply_of_a_client_states(row, has_counts, is_refused):
     half = ClientHalf(row)
     assert (half.has_counts, half.is_refused) == (has_counts, is_refused)
+
+
+def test_the_places_of_a_rendering_are_kept_as_numbers():
+    shared = SharedParts().share(body(), plain(part("a"), part("b")))
+    places = [shared.starts, shared.messages, shared.begins]
+    assert [one.typecode for one in places] == ["Q", "q", "Q"]
+    given = plain(part("a"), part("b"))
+    assert [list(one) for one in places] == [list(given.starts), list(given.messages), list(given.begins)]

@@ -46,3 +46,22 @@ def test_a_reply_without_room_is_left_out_and_its_size_still_counted():
     one.take_reply(b"x" * 5000)
     one.take_reply(b"y" * 7)
     assert (one.is_reply_left_out, one.reply, one.rest, one.reply_size, one.held.size) == (True, b"", b"", 5007, 0)
+
+
+def test_the_end_of_a_reply_is_cut_when_it_is_twice_as_long_as_what_must_stay():
+    one = WatchedExchange("GET", "/x")
+    one.take_reply(b"a" * (REPLY_START + 2 * REPLY_END))
+    assert bytes(one.rest) == b"a" * (2 * REPLY_END)
+    one.take_reply(b"b")
+    assert bytes(one.rest) == b"a" * (REPLY_END - 1) + b"b" and len(one.reply) == REPLY_START
+
+
+def test_the_bytes_of_an_exchange_are_released_once():
+    held = HeldBytes()
+    one = WatchedExchange("POST", "/x", held=held)
+    one.take_request(b"a" * 80)
+    one.take_reply(b"b" * 8)
+    assert held.size == 90 + 9
+    one.release()
+    one.release()
+    assert held.size == 0

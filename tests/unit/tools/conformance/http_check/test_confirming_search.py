@@ -131,7 +131,8 @@ def test_where_nothing_may_be_sent_any_more_a_proved_history_counts_as_it_failed
     assert failed == ["branch"] and not budget.is_spent
     http.sent = 5
     assert budget.is_spent and budget.stopped == "stopped after 5 requests"
-    assert search.again(parse_history(ALONE), check) and play.plays == 2
+    assert search.again(parse_history(ALONE), check) and play.plays == 2 and budget.requests == 5
+    assert search.play(parse_history(ALONE)) is search.proved[ALONE] and play.plays == 2
     assert not searched(Played(), budget=budget)[0].again(parse_history("A9/A.B2"), check)
 
 
@@ -155,6 +156,7 @@ def test_a_history_that_was_cut_short_shows_nothing():
 
     search, failed = searched(cut, budget=ServerBudget(http, 1.0, None))
     assert failed == [] and not search.once and search.gap == "stopped after 0 requests"
+    assert search.is_cut_short and not searched(Played(0.5))[0].is_cut_short
 
 
 @pytest.mark.parametrize("controls", [(0.5,), (0.0, 0.5)])
@@ -379,3 +381,5 @@ def test_the_first_failing_run_of_a_history_is_recorded():
     assert failed == ["answers"] and list(search.runs) == [ALONE] and str(search.runs[ALONE].warm[-1]) == "x"
     search.look(parse_history("A7/A.B2"))
     assert list(search.runs) == [ALONE] and search.proved == {}
+    search.budget = ServerBudget(InProcess(None, most=0), 1.0, None)
+    assert search.play(parse_history(ALONE)) is search.runs[ALONE]

@@ -127,3 +127,22 @@ def test_a_late_reply_before_the_end_of_the_check():
     late = pytest.raises(NoReply, match=r"no complete reply within 0\.1 seconds")
     with running("dripping headers") as server, late:
         Http(server.url, 0.1, 100, seconds=60.0).get("/props")
+
+
+def test_a_halted_client_sends_nothing_more_and_names_the_first_reason(client):
+    with serving(lambda body: (200, {"a": 1})) as url:
+        http = client(url)
+        assert http.post("/x", {}) == (200, {"a": 1})
+        http.halt("the first reason")
+        http.halt("another")
+        assert http.is_spent and http.stopped == "the first reason" and http.sent == 1
+        with pytest.raises(Exhausted, match="the first reason"):
+            http.post("/x", {})
+
+
+def test_a_client_is_closed_with_its_connections(client, monkeypatch):
+    http, closed = client("http://127.0.0.1:1"), []
+    monkeypatch.setattr(http._client, "close", lambda: closed.append(1))
+    http.close()
+    http.halt("why")
+    assert closed == [1, 1]

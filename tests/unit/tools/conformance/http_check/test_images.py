@@ -74,6 +74,11 @@ def test_an_image_is_measured_by_what_it_adds_to_a_chat():
         return image_size(OpenAIClient(InProcess(server.complete), RequestFormat(CHAT, False, {}), PIECES))
 
     assert size(KeyedServer(chat=True, base=9)) == IMAGE
+    http = InProcess(KeyedServer(chat=True, base=9).complete)
+    image_size(OpenAIClient(http, RequestFormat(CHAT, False, {}), PIECES))
+    with_image, without = (body["messages"][-1]["content"] for _, body in http.asked)
+    assert [part["type"] for part in with_image] == ["text", "image_url", "text"] and with_image[1] == image_part(1)
+    assert without == with_image[0]["text"] + with_image[2]["text"] == " a" * 17
     with pytest.raises(Failed):
         size(KeyedServer(chat=True, blind=True))
 
@@ -107,3 +112,10 @@ def test_chats_with_two_images_arrive_together_as_far_as_they_fit(room, at_once,
 def test_an_image_that_removes_tokens_adds_none():
     client = SimpleNamespace(spelling=PIECES, length=lambda prompt: 3 if isinstance(prompt, list) else 9)
     assert image_size(client) == 0
+
+
+def test_a_missing_space_before_answers_is_that_of_the_pieces():
+    pieces = Pieces([" a", " b"], 3)
+    pieces.lead = " "
+    made = PiecesAndImages(pieces)
+    assert (made.lead, made.base, list(made.pieces)) == (" ", 3, [" a", " b"])

@@ -69,6 +69,23 @@ def test_four_conversations_are_interleaved_and_some_clients_disconnect():
     assert min(stopped) == 0 and max(stopped) >= 3
 
 
+def test_a_number_determines_a_history_on_every_machine():
+    assert interleaved(0, BOUNDS) == (
+        "S9.A65>a4/S.C16>5{cancel_after=1 together}/S.B2>b4{together}/S.D65>d4{together}/S.B.b.F9>f3/"
+        "S.A.a.E1>3{cancel_after=0 together}/S.D.d.H7>h4/S.C>g3{together}/S.D.d.H.h.L7>l4/S.A.a.I10>i6{together}/"
+        "S.B.b.F.f.J6>j5/S.C.g.K10>k6{together}")
+    assert interleaved(2, BOUNDS) == (
+        "D24>d6/A22>a5{together}/B16>b4{together}/C30>c4{together}/D.d.H8>h6/A.a.E9>e3{together}/"
+        "C.c.G7>3{cancel_after=0}/B.b.F12>3{cancel_after=1 together}/B.b.F>j4/C.c.K3>k5{together}/"
+        "A.a.E.e.I1>i5{together}/D.d.H.h.L2>l3{together}")
+
+
+def test_a_system_prompt_has_half_the_length_of_a_first_prompt_and_one_token():
+    lines = [interleaved(number, ParallelBounds(4, 8, ())) for number in range(60)]
+    assert {int(line[1:].partition(".")[0]) for line in lines if line.startswith("S")} == {2, 3, 4, 5}
+    assert {line[0] for line in lines} == {*"SABCD"}
+
+
 def runs(*answers, cold="c"):
     """Return a run in which identical prompts that arrive together get these answers."""
     count = len(answers)

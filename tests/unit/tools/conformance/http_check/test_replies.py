@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log
+from math import inf, log
 
 import pytest
 
@@ -174,3 +174,59 @@ def test_a_probability_of_zero_has_a_finite_logarithm_and_a_place_few_tokens():
     assert len(replies.place({str(number): -1.0 for number in range(replies.LIKELIEST)})) == replies.LIKELIEST
     with pytest.raises(Failed, match="log-probabilities at a place"):
         replies.place({str(number): -1.0 for number in range(replies.LIKELIEST + 1)})
+
+
+def answer(tokens, text, *places):
+    return replies.ScoredAnswer(tokens, text, places)
+
+
+A, B = {"a": -0.25, "b": -1.25}, {"b": -0.5, "a": -0.75}
+
+
+@pytest.mark.parametrize(("left", "right", "size", "text"), [
+    (answer(("a",), "a", A), answer(("a",), "a", A), 0.0, "no difference"),
+    (answer(("a",), "a", A), answer(("a",), "a", {"a": -0.5, "b": -1.25}), 0.25, "largest difference 0.25 at token 0"),
+    (answer(("a", "a"), "aa", A, A), answer(("a", "a"), "aa", A, {"a": -0.25, "b": -2.25}), 1.0,
+     "largest difference 1 at token 1"),
+    (answer(("a",), "a", A), answer(("b",), "b", B), 0.75, "largest difference 0.75 at token 0"),
+    (answer(("a",), "a", {"a": 0.0, "b": -4.0}), answer(("b",), "b", {"a": -3.0, "b": 0.0}), 4.0,
+     "largest difference 4 at token 0"),
+    (answer(("a",), "a", {"a": -0.25}), answer(("b",), "b", {"b": -0.25}), inf, "token 0 differs: a and b"),
+    (answer(("a",), "a", {}), answer(("b",), "b", {}), inf, "token 0 differs: a and b"),
+    (answer(("a",), "a", {}), answer(("b",), "b", {"b": -0.25, "a": -1.25}), 0.5, "token 0 differs: a and b"),
+    (answer(("a",), "a"), answer(("b",), "b"), inf, "the tokens differ"),
+    (answer(("a",), "a"), answer(("a", "a"), "aa"), inf, "the tokens differ"),
+    (answer(None, "a"), answer(None, "a"), 0.0, "no difference"),
+    (answer(None, "a"), answer(None, "b"), inf, "the texts differ"),
+    (answer(None, "a"), answer(("a",), "b"), inf, "the texts differ"),
+    (answer((5,), "a"), answer((5,), "b"), inf, "the texts differ, the tokens do not"),
+    (answer((5,), "a"), answer((5,), ""), 0.0, "no difference"),
+])  # fmt: skip
+def test_answers_are_as_far_apart_as_their_likely_tokens_until_a_token_differs(left, right, size, text):
+    assert tuple(left.differs_from(right)) == (size, text) and replies.gap(left, right) == size
+    assert replies.NearAnswers(size)(left, right)
+    assert size == 0 or not replies.NearAnswers(min(size / 2, 9.0))(left, right)
+
+
+def test_other_fingerprints_are_equal_or_infinitely_far_apart():
+    assert replies.gap("a", "a") == 0.0 and replies.gap("a", "b") == replies.gap(answer(None, "a"), "a") == inf
+
+
+def test_an_answer_shows_its_log_probabilities_place_by_place():
+    one = answer(("a", "b"), "ab", {"x": -2.0, "a": -0.5}, {}, {token: -float(token) for token in range(9)})
+    assert one.tolist() == [-0.5, -2.0, 0.0, -1.0, -2.0, -3.0] and one.shape == (6,) == (2 + replies.TOP,)
+
+
+@pytest.mark.parametrize(("tokens", "longer", "kept"), [
+    ((1, 2, 3), (1, 2), (1, 2)), ((1,), (1, 2), (1,)), (None, (1,), None), ((1,), None, None), ((), (1,), ())])
+def test_the_beginning_of_an_answer_is_as_long_as_another(tokens, longer, kept):
+    one = answer(tokens, "abcd", A, B, A).beginning(answer(longer, "xyz", A, B))
+    assert (one.tokens, one.text, one.places) == (kept, "abc", (A, B))
+    assert answer(None, "ab", A).beginning(answer(None, "xyz", A, B)) == answer(None, "ab", A)
+
+
+@pytest.mark.parametrize(("found", "what"), [("x" * 70_000, "70,000 characters"), ([5] * 2_000, "2,000 tokens")])
+def test_an_answer_that_is_too_long_has_its_length_in_its_own_unit(found, what):
+    with pytest.raises(Failed, match=f"an answer of {what} to a request for 2 tokens"):
+        replies._limited(found, 2)
+    assert replies._limited("x" * 60_000, 2) == "x" * 60_000 and replies._limited([5] * 1_026, 2) == [5] * 1_026

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from cachesim.base.media_items import FIRST as IMAGE
-from cachesim.tools.conformance.client_history import parse_history
+from cachesim.tools.conformance.client_history import SLOTS, parse_history
 from cachesim.tools.conformance.corpus import line_history
 from cachesim.tools.conformance.fingerprint import near
 from cachesim.tools.conformance.history_player import HistoryRun
@@ -294,6 +294,20 @@ def test_each_run_has_words_of_its_own_and_all_tokens():
     tokens = list(stage.server.tokens)
     assert all(sorted(order) == tokens for order in orders) and len({tuple(order) for order in orders}) == 3
     assert [order[:4] for order in orders] == [tokens[4:8], tokens[8:12], tokens[4:8]]
+
+
+@pytest.mark.parametrize(("seed", "used", "begin"), [(0, 0, 4), (1, 0, 8), (0, 1, 8), (1, 2, 16), (2, 1, 16)])
+def test_each_check_and_each_use_of_a_server_moves_the_first_words(seed, used, begin):
+    stage = stage_of(Toy(), vocabulary=68)
+    stage.seed, stage.plays, stage.server = seed, 1, replace(stage.server, used=used)
+    assert stage._vocabulary()[:4] == list(stage.server.tokens)[begin : begin + 4]
+
+
+def test_a_slot_is_washed_with_tokens_that_no_word_has():
+    stage = stage_of(Toy())
+    stage.play(parse_history("A5"))
+    vocabulary = stage._vocabulary()
+    assert {vocabulary.index(token) % SLOTS for token in bodies(stage)[0]["prompt"]} == {SLOTS - 1}
 
 
 def test_the_request_after_a_refusal_has_tokens_of_its_own():

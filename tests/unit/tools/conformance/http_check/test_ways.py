@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.conformance.http_check.dialect import _detect_lead, detect_client
+from cachesim.tools.conformance.http_check.dialect import LOGPROBS, _detect_lead, _ways, detect_client
 from cachesim.tools.conformance.http_check.http_client import NoReply
 from cachesim.tools.conformance.http_check.openai_client import (
     OWN,
@@ -145,3 +145,11 @@ def test_a_missing_space_before_an_answer_is_told_by_the_number_of_tokens(text, 
     _detect_lead(client, pieces)
     assert pieces.lead == lead and asked[0] == (prompt, {"max_tokens": 3})
     assert asked[1:] == ([f"{prompt} {text} p0"] if text else [])
+
+
+def test_each_path_is_tried_with_each_kind_of_log_probabilities_and_the_model_last():
+    first, second, *_ = LOGPROBS
+    ways = list(_ways("toy", (("/a", True), ("/b", False))))
+    assert [(way.path, way.arrays) for way in ways] == [("/a", True)] * 6 + [("/b", False)] * 6
+    assert [way.fields for way in ways[:4]] == [first, {"model": "toy", **first}, second, {"model": "toy", **second}]
+    assert [way.fields for way in _ways("", (("/a", True),))] == [dict(one) for one in LOGPROBS]

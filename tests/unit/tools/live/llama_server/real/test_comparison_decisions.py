@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -259,3 +260,25 @@ def test_an_image_cannot_be_sent():
     second = replace(plain.steps[1], request=replace(plain.steps[1].request, prompt=(5, *image_items("I", 2, 1), 6)))
     assert unsendable(replace(plain, steps=(plain.steps[0], second))) == (
         "request 1: an image of a scenario has no pixels")
+
+
+@pytest.mark.parametrize(("server", "models"), [
+    ({"model_draft": "tiny-A"}, ["tiny-A"]), ({"model_draft": ""}, []), ({"model_draft": 3}, []), ({}, [])])
+def test_a_server_loads_the_draft_model_that_it_names(server, models):
+    assert [*comparison._draft_models(SimpleNamespace(server=server))] == models
+
+
+def test_the_marks_of_some_requests_are_removed_from_all():
+    plain = without_marks(case("S9.A5/S.|B5"))
+    assert [step.request.user_starts for step in plain.steps] == [(), ()]
+    assert [step.text for step in plain.steps] == ["S.A", "S.B"]
+
+
+@pytest.mark.parametrize(("ours", "theirs", "ends"), [
+    (200, 0, True), (0, 0, False), (200, 200, False), (0, 200, False), (None, None, False)])
+def test_a_process_ends_unforeseen_if_the_simulated_one_does_not(ours, theirs, ends):
+    """The status is 0 at the end of a process."""
+    row = SimpleNamespace(ours=SimpleNamespace(status=ours), theirs=SimpleNamespace(status=theirs))
+    found = SimpleNamespace(rows=[] if ours is None else [row])
+    assert comparison._ends_unforeseen(SimpleNamespace(found=found)) is ends
+    assert comparison._ends_unforeseen(SimpleNamespace(found=None)) is False

@@ -82,3 +82,8 @@ def test_options_of_the_user_hold_for_every_server():
 def test_the_models_that_are_started_are_listed_once_in_order():
     every = {model for models in ALSO.values() for model in models}
     assert drawn_models() == sorted(every | {"A", "S", "GGGA+M", "GA+M"})
+
+
+def test_another_seed_draws_other_servers():
+    drawn = [[option_set(seed, number)[3:] for number in range(6)] for seed in (1, 2, 3)]
+    assert drawn[0] != drawn[1] != drawn[2] != drawn[0]

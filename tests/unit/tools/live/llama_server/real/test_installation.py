@@ -70,6 +70,7 @@ def test_a_wheel_is_installed_into_its_own_folder(programs, cache):
     assert is_installed(WHEEL) and left(cache) == ["b11549"] and installed_bytes(WHEEL) > 0
     assert programs[-1][-1] == "xllamacpp==2026.10.11549" and "--only-binary" in programs[-1]
     assert f"{cache}/b11549/bin/python" in launcher_of(WHEEL).read_text()
+    assert (environment_of(WHEEL) / "llama-server").stat().st_mode & 0o777 == 0o755
     install(WHEEL)
     assert len(programs) == 2
 
@@ -127,7 +128,8 @@ def test_the_launcher_of_another_cachesim_is_written_anew(programs):
     launcher = environment_of(WHEEL) / "llama-server"
     text = launcher.read_text()
     launcher.write_text("#!/bin/sh\nexec python /gone/wheel_program.py\n")
-    assert launcher_of(WHEEL).read_text() == text and launcher.stat().st_mode & 0o111
+    launcher.chmod(0o644)
+    assert launcher_of(WHEEL).read_text() == text and launcher.stat().st_mode & 0o777 == 0o755
 
 
 def test_a_relative_cache_home_is_ignored(monkeypatch, tmp_path):

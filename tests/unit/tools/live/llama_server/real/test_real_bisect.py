@@ -111,3 +111,10 @@ def test_a_build_on_which_the_simulator_differs_is_marked(played):
 def test_other_ranges_are_refused(text):
     with pytest.raises(BadInput, match="bisect --real"):
         wheels_between(text)
+
+
+def test_two_neighbours_can_be_compared():
+    assert [wheel.build for wheel in wheels_between("b11549, b8672")][:: len(wheels_between("b8672,b11549")) - 1] == [
+        "b8672", "b11549"]  # fmt: skip
+    builds = [wheel.build for wheel in wheels_between("all")]
+    assert [wheel.build for wheel in wheels_between(",".join(builds[1::-1]))] == builds[:2]
