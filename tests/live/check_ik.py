@@ -116,14 +116,14 @@ def history_of(steps):
         new, said = (f"{'AB'[number // 26]}{chr(97 + number % 26)}", f"{'XY'[number // 26]}{chr(97 + number % 26)}")
         parts = [
             *_first(best[1], shared),
-            *([HistoryPart(new, 0, len(prompt) - shared)] if len(prompt) > shared else []),
+            *([HistoryPart(new, len(prompt) - shared)] if len(prompt) > shared else []),
         ]
         words |= {new: len(prompt) - shared} if len(prompt) > shared else {}
         words[said] = len(answer)
-        pieces = tuple(Piece(part.word, False, part.start, part.stop) for part in parts)
+        pieces = tuple(Piece(part.word, False, 0, part.tokens) for part in parts)
         asked.append(LineRequest(prompt=pieces, answer=(Piece(said),), n_predict=len(answer),
                                  cache_prompt=step["request"].get("cache_prompt", True)))  # fmt: skip
-        seen.append(((*prompt, *answer), [*parts, HistoryPart(said, 0, len(answer))]))
+        seen.append(((*prompt, *answer), [*parts, HistoryPart(said, len(answer))]))
     if len(words) > SLOTS or not all(words.values()):
         raise Unplayable("more words than a history has")
     return history_from_tree(ScenarioLine(words, tuple(asked)))
@@ -133,8 +133,8 @@ def _first(parts, most):
     out = []
     for part in parts:
         if most > 0:
-            out.append(part._replace(stop=min(part.stop, part.start + most)))
-        most -= part.stop - part.start
+            out.append(part._replace(tokens=min(part.tokens, most)))
+        most -= part.tokens
     return out
 
 

@@ -16,24 +16,24 @@ from cachesim.engines.registry import ENGINES
 from cachesim.judging.reproduce_command import case_words
 from cachesim.tools.search.drawn_conversation import draw_conversation
 
+pytestmark = pytest.mark.long
 COMMANDS = {"run": ["-v"], "why": ["0"], "diff": [], "bisect": ["-v"]}
-EXAMPLES = pytest.mark.parametrize("examples", [1, pytest.param(20, marks=pytest.mark.long)])
+EXAMPLES = 15
 
 
-@EXAMPLES
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_ends_with_an_answer_or_a_message(command, engine, examples):
+def test_a_command_ends_with_an_answer_or_a_message(command, engine):
     profiles = st.sampled_from([*ENGINES[engine].profiles])
 
-    @settings(max_examples=examples)
+    @settings(max_examples=EXAMPLES)
     @given(profiles, profiles, st.integers(0, 2**32))
-    def ends(profile, other, seed):
+    def ends(profile, changed, seed):
         try:
             line, *words = case_words(draw_conversation(seed, engine).scenario(profile), profile)
         except BadInput:                    # the drawn conversation does not fit the drawn server
             assume(False)
-        more = ["-p", other] if command == "diff" else []
+        more = ["-p", changed] if command == "diff" else []
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as said:
             code = main([command, line, *COMMANDS[command], *words, *more])
         assert code != exits.CRASH, said.getvalue()
