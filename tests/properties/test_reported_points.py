@@ -51,7 +51,8 @@ HAPPENS = {
 """Events of restore points that must occur in the drawn conversations."""
 
 
-EXAMPLES = pytest.mark.parametrize("examples", [30, pytest.param(150, marks=pytest.mark.long)])
+MANY = 150             # examples among which every event happens
+EXAMPLES = pytest.mark.parametrize("examples", [30, pytest.param(MANY, marks=pytest.mark.long)])
 """Drawn cases: few in `make test`, which has four minutes."""
 
 
@@ -74,7 +75,7 @@ def test_what_is_reported_is_what_there_is(world, examples):
         assert compared.found == []
 
     holds()
-    assert HAPPENS.get(world, set()) <= seen
+    assert examples < MANY or HAPPENS.get(world, set()) <= seen
 
 
 @pytest.mark.long
