@@ -1,6 +1,10 @@
 """Faults that change nothing that a caller can notice, each with a proof that another person can check."""
 
 EQUIVALENT: dict[str, str] = {
+    "tools/conformance/protocol.py, _count: `1` -> `2` at 10 of number = -1":
+        "every negative number is refused in the next line, and the message has the value instead of it",
+    "engines/ik_llama/decode.py, _evaluated: `or` -> `and` at 16 of if task is None or slot.state is State.LEAVING:":
+        "a slot without a task, or leaving, is not loading, and its place is -1, which no batch has",
     "engines/ik_llama/decode.py, _accepted: `1` -> `0` at 41 of slot.at, slot.is_drafting, slot.draft = -1, False, []":
         "until the next batch sets it, only later views of this batch read it, and they begin behind place 0",
     "engines/ik_llama/decode.py, _accepted: `-` dropped at 40 of slot.at, slot.is_drafting, slot.draft = -1, False, []":

@@ -55,6 +55,14 @@ def test_a_planted_change_is_named_beside_other_conversations(cause):
     assert {row["conversation"] for row in found} == {3} and found[2]["harmless"] == (cause == "extends")
 
 
+def test_prompts_of_tokens_share_whole_tokens():
+    bodies, rows = RecentBodies(), []
+    for last in (range(100, 140), [*range(100, 137), 7, 8]):
+        [kept] = bodies.add("/completion", json.dumps({"prompt": [*last]}).encode())
+        rows.append((kept.record.tokens, kept.record.shared))
+    assert rows == [(40, 0), (39, 37)]
+
+
 def test_the_first_byte_that_differs_is_that_of_the_body():
     bodies = RecentBodies()
     first = chat([{"role": "system", "content": "ä Date: 2026-01-01"}, {"role": "user", "content": "What is it then?"}])
