@@ -32,7 +32,7 @@ class ShortenedBody:
     def __init__(self, raw: bytes) -> None:
         self._digests: list[int] = []        # places of the digests in the data
         self._removed: list[int] = []        # bytes that the images up to this one have lost
-        self._data = _IMAGE.sub(self._shorten, raw)
+        self._data = _IMAGE.sub(self._shorten, raw) if len(raw) > LONG else raw
 
     def _shorten(self, found: re.Match[bytes]) -> bytes:
         """Return what stands for an image. A long text with escaped letters is not one."""
