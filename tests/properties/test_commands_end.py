@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import io
-from contextlib import redirect_stderr, redirect_stdout
-
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cachesim.base import exits
-from cachesim.base.errors import BadInput
-from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES
-from cachesim.judging.reproduce_command import case_words
-from cachesim.tools.search.drawn_conversation import draw_conversation
+from tests.properties.drawn_commands import drawn_arguments, run_command
 
 pytestmark = pytest.mark.long
 COMMANDS = {"run": ["-v"], "why": ["0"], "diff": [], "bisect": ["-v"]}
@@ -29,13 +23,9 @@ def test_a_command_ends_with_an_answer_or_a_message(command, engine):
     @settings(max_examples=EXAMPLES)
     @given(profiles, profiles, st.integers(0, 2**32))
     def ends(profile, changed, seed):
-        try:
-            line, *words = case_words(draw_conversation(seed, engine).scenario(profile), profile)
-        except BadInput:                    # the drawn conversation does not fit the drawn server
-            assume(False)
+        line, *words = drawn_arguments(engine, profile, seed)
         more = ["-p", changed] if command == "diff" else []
-        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()) as said:
-            code = main([command, line, *COMMANDS[command], *words, *more])
-        assert code != exits.CRASH, said.getvalue()
+        result = run_command(command, line, *COMMANDS[command], *words, *more)
+        assert result.code != exits.CRASH, result.stderr
 
     ends()

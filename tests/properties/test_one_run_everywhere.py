@@ -3,11 +3,9 @@ its page, its trace, and the memory that the page shows."""
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from bisect import bisect_right
-from contextlib import redirect_stdout
 from html import unescape
 from itertools import pairwise
 from typing import NamedTuple
@@ -17,7 +15,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cachesim.base.errors import BadInput
-from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.judging.reproduce_command import case_words
@@ -32,6 +29,7 @@ from cachesim.tools.picture.scene import Scene
 from cachesim.tools.run.diff_report import diff_data
 from cachesim.tools.run.run_table import run_report
 from cachesim.tools.search.drawn_conversation import draw_conversation
+from tests.properties.drawn_commands import run_command
 
 EXAMPLES = pytest.mark.parametrize("examples", [1, pytest.param(25, marks=pytest.mark.long)])
 REUSED = ("kept", "moved", "restored", "loaded")
@@ -99,9 +97,7 @@ def test_the_printed_command_repeats_the_run(engine, examples):
     def check(drawn):
         words = case_words(drawn.run.scenario, drawn.run.profile)
         assume(len(words) > 3)                                      # a line can express it
-        with redirect_stdout(io.StringIO()) as printed:
-            main(["run", *words, "--json", "--provenance", "-q"])
-        [again] = json.loads(printed.getvalue())["runs"]
+        [again] = run_command("run", *words, "--json", "--provenance").data["runs"]
         expected = json.loads(json.dumps(drawn.data))
         for row in (*again["requests"], *expected["requests"]):
             del row["client"], row["why"]                           # a line has no comments and numbers its words anew

@@ -67,7 +67,7 @@ def _stretches(pos: np.ndarray) -> tuple[Span, ...]:
     cuts = np.flatnonzero(np.diff(pos) > 1)
     starts, stops = pos[[0, *(cuts + 1)]], pos[[*cuts, -1]] + 1
     found = [(int(a), int(b)) for a, b in zip(starts, stops, strict=True)]
-    return (*found[: MOST - 1], (found[MOST - 1][0], found[-1][1])) if found[MOST:] else tuple(found)
+    return (*found[: MOST - 1], (found[MOST - 1][0], found[-1][1])) if len(found) > MOST else tuple(found)
 
 
 class WalkRecorder(SilentObserver):
