@@ -69,6 +69,7 @@ def test_images_moved_if_all_old_ones_are_still_there():
     (["1"], ["2"], 0, ("", 0)), (["1", "2"], ["1"], 1, ("", 0)),
     (["1", "a:2", "3"], ["3", "4"], 0, (DROPPED, 2)), (["1", "a:2", "3", "5"], ["3", "4"], 0, ("", 0)),
     (["go", "a:1", "go"], ["Go", "a:1", "go"], 0, ("", 0)),
+    (["go", "a:1", "stop", "a:1"], ["stop", "a:1", "stop", "a:1"], 0, ("", 0)),
     (["go", "a:1", "go"], ["8", "go", "a:1", "go"], 0, (INSERTED, 1)),
 ])  # fmt: skip
 def test_messages_at_the_first_difference_are_missing_new_or_summarised(old, new, at, found):
