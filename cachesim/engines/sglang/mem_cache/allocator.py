@@ -152,8 +152,9 @@ class SWATokenToKVPoolAllocator:
         heads = mapping[slots[::page]]
         self.swa_attn_allocator.free_page_ids((heads[heads > 0] // page).tolist())
         mapping[slots] = 0
-        last = int(slots[-1])
-        mapping[last : last // page * page + page] = 0
+        if len(slots) % page:
+            last = int(slots[-1])
+            mapping[last : last // page * page + page] = 0
 
     def set_full_to_swa_mapping(self, kept: Slots, fresh: Slots) -> Slots:
         """Pair the ``kept`` slots with the window slots of the ``fresh`` slots; return the window slots."""
