@@ -94,6 +94,7 @@ def _step(step: Mapping[str, Any], task: int, verbosity: int) -> Iterator[str]:
             mine = next((one for one in waiting if one.get("id_slot") == slot), None)
             if mine is not None:
                 waiting.remove(mine)
+            if mine is not None and "predicted_n" in mine:
                 yield from _timings(mine, slot, running.get(slot, task))
         if (text := _text(event)) is not None:
             yield _line(kind, text, slot, -1 if kind in BEFORE else running.get(slot, -1))
@@ -104,9 +105,10 @@ def _step(step: Mapping[str, Any], task: int, verbosity: int) -> Iterator[str]:
 
 
 def _answers(step: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the responses of a step. That of a client that hung up in a simulated run has a slot alone."""
     for member in step.get("steps", [step]):
         answer = member.get("response", {})
-        if answer.get("status") == 200 and "predicted_n" in answer:
+        if (answer.get("status") == 200 and "predicted_n" in answer) or answer.keys() == {"id_slot"}:
             yield answer
             yield from answer.get("completions", ())
 

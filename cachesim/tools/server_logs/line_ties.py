@@ -93,6 +93,7 @@ class LineTies:
         self._is_failed = False                                  # since the last line that reports idle slots
         self._open: dict[tuple[int, int], TiedRequest] = {}
         self._pending = PendingChoice(None, None, [], [])
+        self._are_idle_saved = False                             # since the last choice: its request is launched
         self._block: TiedRequest | None = None
         self._in_slot: dict[int, TiedRequest] = {}
         self._since_idle: list[TiedRequest] | None = None
@@ -180,6 +181,8 @@ class LineTies:
         elif line.read.line.template.startswith("print_timings: "):
             if self._since_idle is not None and len(self._since_idle) == 1:
                 self._since_idle[0].add(line)
+        elif line.kind == "idle_save":
+            self._are_idle_saved = True
         elif line.kind in CHOICES | _ADAPTERS | _COMPARED or line.kind.startswith("pc_"):
             self._choose(line)
         elif where == (None, None) and line.kind in _PHASE:
@@ -273,6 +276,7 @@ class LineTies:
     def _choose(self, line: ReadLine) -> None:
         """Keep a line that a server prints before a launch."""
         pending = self._pending
+        self._are_idle_saved &= line.kind not in CHOICES | _COMPARED
         by_id = pending.choice is not None and pending.choice.kind == "slot_by_id" and pending.slot == line.slot
         if line.kind in _COMPARED and by_id and not pending.cache:
             pending.similar.append(line)                         # compared after its selection
@@ -285,7 +289,7 @@ class LineTies:
             self._replaced |= {id(running)} if running is not None and not running.of("release") else set()
             similar = pending.similar if pending.choice is None and not pending.cache else []
             self._pending = PendingChoice(slot, line, similar, [])
-        else:
+        elif not self._are_idle_saved:
             pending.cache.append(line)
 
     def _extend(self, block: TiedRequest | None, line: ReadLine) -> None:

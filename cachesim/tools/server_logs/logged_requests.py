@@ -56,6 +56,11 @@ class LoggedRequest:
     is_named: bool = True                                           # its lines contain slot or task
     tied: TiedRequest | None = None                              # its lines
 
+    @property
+    def is_slot_given(self) -> bool:
+        """True if the log shows that the request names its slot (id_slot)."""
+        return self.chosen == "id"
+
     def range_of(self, name: str) -> ProvenRange | None:
         """Return the range of a number, None if the log does not bound it from above and below."""
         found = self.numbers.get(name)

@@ -72,7 +72,8 @@ class ScenarioBuilder(CandidateServer):
         self.texts = SlotTexts(_window(session, model), began_empty)
         self.fillers = 0                                # lines sent before the log's, to slots of unknown contents
         slots = {request.slot for request in session.requests}
-        self.several = len(slots) > 1 and ENGINES[self.blank.engine].manual.slots
+        is_one_of_many = len(slots) > 1 or any(request.is_slot_given for request in session.requests)
+        self.several = is_one_of_many and ENGINES[self.blank.engine].manual.slots
 
     def build(self, most: int, best: Reconstruction | None = None) -> Reconstruction:
         """Simulate the requests within a budget of ``most`` work units; set ``stopped_early`` if it is exhausted. The
@@ -390,7 +391,7 @@ class ScenarioBuilder(CandidateServer):
         text = prompt.notation(word, choice.marks) + f">{word.lower()}{size}" + ("" if choice.is_cached else "!")
         text += f"{{n_keep={logged.n_keep}}}" if logged.n_keep else ""
         text += f"{{task={self.task_kind}}}" if self.task_kind != COMPLETION else ""
-        found, sent = self._sent(text, "", playing)
+        found, sent = self._sent(text, f"@{logged.slot}" if self.several and logged.is_slot_given else "", playing)
         if self.several and sent is not None and sent.slot != logged.slot:
             if playing is None:
                 self._reset(self._copy_of(begin))            # not the logged slot: name it in the request

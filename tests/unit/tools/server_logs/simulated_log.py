@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.from_notation import from_line
-from tests.replay.log_writer import write_log
+from tests.replay.run_log import log_of
 
 PROFILE = "llama_cpp@b11549"
 USERS, ANSWERS = (150, 180, 160, 140), (300, 250, 280, 200)
@@ -41,14 +41,4 @@ def evaluated(line: str, model: str = "GGGA", **server) -> int:
 
 def simulated_log(line: str, model: str = "GGGA", verbosity: int = 3, **server) -> str:
     """Return the log of a run of the line, whose requests are sent one after another."""
-    run = simulated(line, model, **server)
-    slots = run.scenario.server["parallel"]
-    ctx = run.scenario.server["ctx_size"]
-    start = {"n_slots": slots, "n_ctx_slot": ctx, "kv_unified": True, "n_swa": 0, "n_ctx_seq": ctx, "n_batch": 2048,
-             "n_ubatch": 512}  # fmt: skip
-    members = [{"response": {"status": 200, "predicted_n": one.answer.predicted_n, "prompt_n": one.answer.prompt_n,
-                             "id_slot": one.answer.id_slot}} for one in run.requests]  # fmt: skip
-    tasks = {task: task for event in run.log.events if (task := getattr(event, "task", None)) is not None}
-    events = [event.record(False, tasks) for event in run.log.events if event.logged]
-    steps = [{"op": "parallel", "events": events, "steps": members}]
-    return "\n".join(write_log({"server": start, "flags": [], "steps": steps}, verbosity)) + "\n"
+    return "\n".join(log_of(simulated(line, model, **server), verbosity)) + "\n"

@@ -173,6 +173,24 @@ def test_a_choice_among_lines_of_another_build_belongs_to_no_request(foreign):
     assert set(choices(search, chosen, LAUNCHED, new, foreign)) == {None}
 
 
+def saved(*lines):
+    """Return the tokens of the conversations that were saved from the slot of each request before its launch."""
+    session = read_session("llama_cpp", grammars()["llama_cpp"], lines)
+    return [[line.number_of("n_tokens") for line in one.of_cache("pc_save")] for one in tie_lines(session.read_lines)]
+
+
+@pytest.mark.parametrize("between", [[], [LAUNCHED]])
+def test_a_conversation_that_is_saved_from_an_idle_slot_is_not_that_of_the_chosen_slot(between):
+    chosen = slot("selected slot by LRU, t_last = 0", -1)
+    idle = slot("saving idle slot to prompt cache", -1, 1)
+    save = "srv   prompt_save:  - saving prompt with length {}, total state size = 0.006 MiB (draft: 0.000 MiB)"
+    new = slot("new prompt, n_ctx_slot = 512, n_keep = 0, task.n_tokens = 9")
+    lines = [chosen, save.format(20), *between, idle, save.format(24), new]
+    assert saved(*lines) == [[20]]
+    again = [line.replace("task 5", "task 6") for line in (chosen, save.format(33), *between, new)]
+    assert saved(*lines, DONE, *again) == [[20], [33]]
+
+
 def test_a_request_with_lines_of_two_builds_is_doubtful():
     batch = slot("n_tokens = 0, memory_seq_rm [0, end)")
     assert doubtful(LAUNCHED, batch, batch.replace("update_slots", "operator()")) == [5]

@@ -278,6 +278,18 @@ def test_a_request_names_its_slot_if_the_server_would_choose_another():
     assert sent == ["A[:90].B5>b1", f"A[:90].B5>b1@{1 - slot}"]
 
 
+def test_a_request_that_named_its_slot_names_it_again():
+    chosen = "slot get_availabl: id 1 | task -1 | selected slot by id (1)"
+    launched = "slot launch_slot_: id 1 | task 0 | processing task, is_child = 0"
+    ends = [
+        "slot print_timing: id 1 | task 0 | prompt eval time = 9 ms / 89 tokens (1 ms per token, 9 tokens per second)",
+        "slot release: id 1 | task 0 | stop processing: n_tokens = 89, truncated = 0",
+    ]
+    other = chosen.replace("by id (1)", "by LRU, t_last = 0")
+    sent = [builder(line, launched, *ends, parallel=2).build(9999).line for line in (chosen, other)]
+    assert sent == ["A89>a1@1", "A89>a1"]
+
+
 def test_a_request_that_is_refused_has_no_result():
     made = builder(parallel=1)
     made._send = lambda texts: None

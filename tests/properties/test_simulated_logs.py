@@ -1,0 +1,138 @@
+"""What is read from the log of a simulated server is what the server counted, in any excerpt of the log.
+
+The log of a drawn conversation is cut as people cut theirs: its end, its middle, the lines that contain some words, the
+lines that contain none of them. Every number that is stated about a request must be the server's, or a range that holds
+it; a number that the excerpt does not determine must be left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from cachesim.base.errors import BadInput
+from cachesim.engines.shared.slot_events import PcLoad
+from cachesim.events import Launch
+from cachesim.judging.judged_run import Run, run_judged
+from cachesim.scenarios.load import load_text
+from cachesim.tools.search.drawn_conversation import draw_conversation
+from cachesim.tools.server_logs.import_log import import_log
+from cachesim.tools.server_logs.log_reader import read_session
+from cachesim.tools.server_logs.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.recognise import grammars
+from tests.replay.run_log import log_of
+
+PROFILE = "llama_cpp@b11549"
+EXAMPLES = pytest.mark.parametrize("examples", [25, pytest.param(1000, marks=pytest.mark.long)])
+WORDS = (
+    "selected slot", "launch_slot_", "prompt eval", "  eval time", "total time", "stop processing", "new prompt",
+    "cached", "checkpoint", "prompt cache", "srv ", "operator()", "n_tokens", "prompt processing", "erased", "restored",
+)  # fmt: skip
+"""Words by which lines are kept or dropped."""
+seeds = st.integers(0, 2**32)
+
+
+@st.composite
+def cuts(draw):
+    """Draw how lines are cut: the share of lines before and after the excerpt, words, and whether a line with one of
+    them is kept or dropped."""
+    first, last = sorted([draw(st.integers(0, 100)), draw(st.integers(0, 100))])
+    words = draw(st.lists(st.sampled_from(WORDS), max_size=3, unique=True))
+    return first, last, words, draw(st.booleans())
+
+
+def cut(lines: list[str], how: tuple[int, int, list[str], bool]) -> list[str]:
+    """Return an excerpt of a log."""
+    first, last, words, kept = how
+    part = lines[len(lines) * first // 100 : len(lines) * last // 100 + 1]
+    return [line for line in part if not words or any(word in line for word in words) == kept]
+
+
+def drawn_run(seed: int) -> Run:
+    """Return the run of a drawn conversation without actions, further completions, and errors."""
+    try:
+        scenario = draw_conversation(seed, "llama_cpp").scenario(PROFILE)
+        steps = [step for step in scenario.steps if step.action is None and step.request.n_cmpl == 1]
+        run = run_judged(replace(scenario, steps=steps), PROFILE, "provenance")
+    except BadInput:
+        assume(False)
+    assume(run.launches and not any(one.answer.error for one in run.requests))
+    return run
+
+
+def one_after_another(seed: int) -> Run:
+    """Return the run of a drawn conversation whose clients wait for the answer before."""
+    run = drawn_run(seed)
+    assume(not any(step.together for step in run.scenario.steps))
+    assume(not any(one.answer.cancelled for one in run.requests))
+    return run
+
+
+def counted(run: Run) -> dict[int | None, dict[str, int]]:
+    """Return what the server counted for each task, in tokens. The answer of a client that hung up is not known. What
+    the slot held is left out if a conversation was loaded into it, after the choice that the log describes."""
+    found = dict[int | None, dict[str, int]]()
+    before = 0
+    for launch in run.launches:
+        event, request = run.log.events[launch.place], run.requests[launch.request]
+        assert isinstance(event, Launch)
+        answer, at_launch = request.answer, request.slot
+        numbers = {"slot": launch.slot, "n_tokens": len(request.request.prompt)}
+        if not answer.cancelled:
+            numbers |= {"cache_n": answer.cache_n, "prompt_n": answer.prompt_n, "predicted_n": answer.predicted_n}
+        is_loaded = any(isinstance(event, PcLoad) for event in run.log.events[before : launch.place])
+        if at_launch is not None and not is_loaded:
+            numbers |= {"held": at_launch.held, "lcp": at_launch.lcp}
+        found[event.task] = numbers
+        before = launch.place
+    return found
+
+
+def holds(logged: LoggedRequest, name: str, number: int) -> bool:
+    """True if what is stated about a number of a request holds."""
+    exact, proven = getattr(logged, name), logged.numbers.get(name)
+    is_in_range = proven is None or (proven.low <= number and (proven.high is None or number <= proven.high))
+    return exact in (None, number) and is_in_range
+
+
+@EXAMPLES
+def test_numbers_of_an_excerpt_are_those_of_the_server(examples):
+    @settings(max_examples=examples, suppress_health_check=[HealthCheck.filter_too_much])
+    @given(seeds, st.sampled_from([3, 4]), st.lists(cuts(), min_size=8, max_size=8))
+    def is_true(seed, verbosity, excerpts):
+        run = drawn_run(seed)
+        lines, known = log_of(run, verbosity), counted(run)
+        for part in (lines, *(cut(lines, how) for how in excerpts)):
+            for logged in read_session("llama_cpp", grammars()["llama_cpp"], part).requests:
+                numbers = known[logged.task] if logged.task is not None else {}
+                for name, number in numbers.items():
+                    assert not logged.is_slot_known or name != "slot" or logged.slot == number
+                    assert name == "slot" or logged.is_cancelled or holds(logged, name, number), (logged, name, number)
+
+    is_true()
+
+
+@EXAMPLES
+def test_an_imported_log_reuses_what_the_server_reused(tmp_path, examples):
+    """The log has all lines of verbosity 4; model and options are given, as by a pasted command line. The scenario that
+    is written has the numbers that the import states, and the slots that the requests named."""
+
+    @settings(max_examples=max(10, examples // 10), suppress_health_check=[HealthCheck.filter_too_much,
+                                                                           HealthCheck.function_scoped_fixture])
+    @given(seeds)
+    def agrees(seed):
+        run = one_after_another(seed)
+        file = tmp_path / "server.log"
+        file.write_text("\n".join(log_of(run, 4)), "utf-8")
+        data, toml = import_log(file, [PROFILE], model=run.scenario.model, server=run.scenario.server)
+        assert (data["agree"], data["differ"], data["undecided"]) == (len(run.requests), 0, 0)
+        again = run_judged(load_text(toml, [PROFILE]), PROFILE, "provenance")
+        assert [one.answer.cache_n for one in again.requests] == [one.answer.cache_n for one in run.requests]
+        assert [one.answer.id_slot for one in again.requests] == [one.answer.id_slot for one in run.requests]
+        named = [step.request.id_slot for step in run.scenario.steps]
+        assert [step.request.id_slot for step in again.scenario.steps] == named
+
+    agrees()
