@@ -1,11 +1,13 @@
-"""The log that llama-server would have written of a simulated run, in the lines of b11549."""
+"""The logs that llama-server (b11549) and ik_llama.cpp would have written of a simulated run."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from cachesim.events import Launch
 from cachesim.judging.judged_run import Run
 from cachesim.model.spec import parse
+from tests.live.logs_ik_written import write_step
 from tests.replay.log_writer import write_log
 
 _FLAGS = ("cache_ram", "ctx_checkpoints", "checkpoint_min_step")
@@ -39,3 +41,15 @@ def _responses(run: Run) -> list[dict[str, Any]]:
     return [{"id_slot": answer.id_slot} if answer.cancelled else
             {"id_slot": answer.id_slot, "status": answer.status, "predicted_n": answer.predicted_n,
              "prompt_n": answer.prompt_n} for answer in answers]  # fmt: skip
+
+
+def ik_log_of(run: Run) -> list[str]:
+    """Return the lines of the log of ik_llama.cpp with a single slot, whose requests are sent one after another."""
+    lines = list[str]()
+    for number, judged in enumerate(run.requests):
+        events, answer = run.events(number), judged.answer
+        task = next(event.task for event in events if isinstance(event, Launch))
+        counts = {} if answer.cancelled else {"prompt_n": answer.prompt_n, "predicted_n": answer.predicted_n}
+        records = [event.record(False, {}) for event in events if event.logged]
+        lines += write_step({"events": records, "response": counts}, task)
+    return lines

@@ -155,6 +155,14 @@ def test_a_request_whose_slot_is_selected_again_while_it_runs_is_doubtful():
     assert doubtful(LAUNCHED, slot("selected slot by id (1)", -1, 1), DONE) == []
 
 
+def test_a_request_that_may_have_run_when_its_slot_was_selected_by_id_is_doubtful():
+    chosen, other = slot("selected slot by id (0)", -1), slot("selected slot by LRU, t_last = 0", -1)
+    before = slot("stop processing: n_tokens = 50, truncated = 0", 4)
+    assert doubtful(chosen, DONE) == doubtful(before, chosen, chosen, DONE) == [5]
+    assert doubtful(chosen, LAUNCHED, DONE) == doubtful(before, chosen, DONE) == doubtful(other, DONE) == []
+    assert doubtful(slot("selected slot by id (1)", -1, 1), DONE) == []
+
+
 def choices(*lines):
     """Return the number of the line that selected the slot of each request."""
     session = read_session("llama_cpp", grammars()["llama_cpp"], lines)
