@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import socket
+import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -234,6 +236,15 @@ def test_the_address_is_printed_for_programs(started, capsys):
     started(7, json=True, listen="v6")
     out, err = capsys.readouterr()
     assert out == '{"schema": 1, "url": "http://[::1]:81/", "to": "http://h:80"}\n' and "http://[::1]:81/" in err
+
+
+def test_what_was_printed_before_is_not_printed_again_by_the_child(started, monkeypatch):
+    written = io.BytesIO()
+    stdout = io.TextIOWrapper(written)                   # closes the bytes when it is dropped
+    monkeypatch.setattr(sys, "stdout", stdout)
+    print("before")
+    started(7)
+    assert written.getvalue() == b"before\n" and not stdout.closed      # not in a buffer that the child copies
 
 
 @pytest.mark.parametrize("text", ["127.0.0.1:0", "localhost:0", "127.0.0.2:0"])

@@ -193,3 +193,20 @@ def test_standard_input_is_not_read_after_its_end(tmp_path, monkeypatch):
         more.write("two\n")
         more.flush()
         assert follow(log) == []
+
+
+def test_a_log_that_was_renamed_is_read_on_until_there_is_a_new_one(tmp_path):
+    (tmp_path / "log").write_text("one\n")
+    log = LogFollower(tmp_path / "log")
+    assert follow(log) == ["one"]
+    (tmp_path / "log").rename(tmp_path / "log.1")
+    assert follow(log) == follow(log) == [] and log.restarts == 0
+    with (tmp_path / "log.1").open("a") as stream:
+        stream.write("two\n")
+    assert follow(log) == ["two"]
+
+
+def test_a_path_that_no_file_can_have_is_refused():
+    with pytest.raises(BadInput) as refused:
+        LogFollower(Path("a\0b"))
+    assert str(refused.value).endswith("cannot be read")
