@@ -172,9 +172,12 @@ def test_unread_bytes_are_those_after_the_last_read(tmp_path):
     assert log.unread == 0
     (tmp_path / "log").write_text("")
     assert log.unread == 0
+    opened = log._stream
     log.close()
     log.close()
     assert log.unread == 0
+    with pytest.raises(OSError):
+        os.fstat(opened)
 
 
 def test_a_long_line_in_a_single_piece_is_cut_too(monkeypatch):
