@@ -168,6 +168,11 @@ EQUIVALENT: dict[str, str] = {
     "tools/watch/log_follower.py, LogFollower.__init__: `True` -> `False` at 17 of self._has_size = True            "
     "# False for a file whose si":
         "it is read where the position is greater than 0, and the first data before that has set it",
+    "tools/watch/exchanges.py, ConnectionReader._read_reply: returns None at 7 of return False":
+        "its only caller asks whether the result is true",
+    'tools/watch/joined_rows.py, JoinedRows._counted: argument `""` dropped at 102 of '
+    "loss = None if half is None or half.is_refused else self.los":
+        "it is then None, which is none of the causes with a loss, as the empty text",
     "tools/server_logs/derivations.py, _may_change: returns None at 7 of return False                                "
     "          # fewe":
         "its only caller asks whether the result is true",

@@ -304,9 +304,10 @@ def test_the_last_request_has_a_row_after_a_look_without_a_new_line(tmp_path, mo
     file = tmp_path / "log"
     file.write_text("".join(lines[:end]))
     printed = Printed()
-    found = Analysis(Sources(log=LogFollower(file)), printed)
-    while not found._quiet:
-        assert found._step()
+    log = LogFollower(file)
+    found = Analysis(Sources(log=log), printed)
+    for number in range(3):
+        assert found._step() and (found._quiet > 0, log.has_more) == (number == 2, number == 0)
     before = len(printed.rows)
     with file.open("a") as stream:
         stream.write("".join(lines[end:end + 3]))

@@ -180,6 +180,13 @@ def test_unread_bytes_are_those_after_the_last_read(tmp_path):
         os.fstat(opened)
 
 
+def test_a_line_of_the_greatest_length_is_complete_at_its_end(monkeypatch):
+    monkeypatch.setattr(log_follower, "LONGEST", 5)
+    splitter = LineSplitter()
+    assert list(splitter.lines(b"abcde")) == [] and list(splitter.lines(b"\nabcd")) == ["abcde"]
+    assert list(splitter.lines(b"e")) == [] and list(splitter.last()) == ["abcde"]
+
+
 def test_a_long_line_in_a_single_piece_is_cut_too(monkeypatch):
     monkeypatch.setattr(log_follower, "LONGEST", 5)
     splitter = LineSplitter()
