@@ -8,8 +8,10 @@ import pytest
 
 from cachesim.engines.shared.log_grammar import Line, ParsedLine
 from cachesim.tools.server_logs.derivations import (
+    _combine,
     _empty_cache,
     _evaluated,
+    _in_cache,
     _is_confirmed,
     _is_unfinished,
     _longer,
@@ -340,3 +342,23 @@ def test_a_prompt_is_at_least_as_long_as_its_evaluated_tokens_and_its_batches():
     assert _evaluated(TiedRequest(0, 7, batches), counts()) == 70
     assert _evaluated(TiedRequest(0, 7, batches), counts(prompt_n=(90, 95))) == 90
     assert _evaluated(TiedRequest(0, 7, batches[:1]), counts()) == 0
+
+
+def test_nothing_is_derived_from_numbers_that_clash():
+    """From 2 to 5 reused tokens and 4 evaluated ones another clash would follow."""
+    release = SimpleNamespace(read=SimpleNamespace(numbers={"truncated": 0}))
+    request = SimpleNamespace(of=lambda *kinds: [release] if "release" in kinds else [], is_cancelled=False)
+    found = counts(n_tokens=(2, 5), prompt_n=(4, 4), cache_n=(2, 5), end=(7, 10), predicted_n=(0, 3))
+    _combine(request, found, SimpleNamespace(end_slack=0, same_tokens=()))
+    assert [(name, str(known), str(derived)) for name, known, derived in found.clashes] == [
+        ("cache_n", "2 to 5", "0 to 1")]  # fmt: skip
+
+
+@pytest.mark.parametrize("rest", [None, 9])
+def test_a_line_without_one_of_its_counts_does_not_hide_the_next(rest):
+    lines = [SimpleNamespace(number=3, number_of={"n_past": 40, "prompt_n": rest}.get),
+             SimpleNamespace(number=5, number_of={"n_past": 40, "prompt_n": 9}.get)]  # fmt: skip
+    found = FoundNumbers()
+    _in_cache(SimpleNamespace(of=lambda *kinds: lines if "in_cache" in kinds else []), found)
+    assert [(name, one.low, one.high) for name, one in found.numbers.items()] == [
+        ("n_tokens", 49, 49), ("cache_n", 40, 40), ("prompt_n", 9, 9)]  # fmt: skip
