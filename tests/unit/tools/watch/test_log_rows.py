@@ -289,4 +289,5 @@ def test_the_latest_lines_of_a_run_are_kept(monkeypatch):
         list(watched.idle())
         [run] = watched._runs.values()
         kept.append(([line.number for line in run.reader.session.read_lines], run.is_cut))
-    assert kept == [([*range(1, end)], False) for end in range(4, 8)] + [([*range(5, end)], True) for end in range(8, 11)]
+    whole, cut = ([*range(1, end)] for end in range(4, 8)), ([*range(5, end)] for end in range(8, 11))
+    assert kept == [*((lines, False) for lines in whole), *((lines, True) for lines in cut)]
