@@ -179,7 +179,8 @@ EQUIVALENT: dict[str, str] = {
     'tools/server_logs/line_ties.py, _is_child: `any` -> `all` at 7 of return any(line.read.numbers.get("is_child") '
     "for line in req":
         "a named request in a slot has a launch; with a second one it is doubtful already",
-    'tools/server_logs/read_lines.py, head_of: `>` -> `>=` at 44 of return visible_text(raw[:at])[:_HEAD] if at > 0 else ""':
+    'tools/server_logs/read_lines.py, head_of: `>` -> `>=` at 44 of return visible_text(raw[:at])[:_HEAD] '
+    'if at > 0 else ""':
         "the text before place 0 is empty",
     "tools/server_logs/logged_requests.py, overlapping: `0` -> `1` at 17 of group, end = [], 0":
         "the next request raises it at once to the number of its last line, which is at least 1",

@@ -155,8 +155,8 @@ def test_the_tokens_of_a_request_do_not_depend_on_later_requests():
     found = []
     for words in (first, first + later):
         requests = "\n".join(f'[[request]]\nprompt = "S.{word}"' for word in words)
-        head = f'id = "x"\ntitle = "x"\nsource = ["x"]\nwhy = "x"\nengine = "llama_cpp"\nmodel = "A"\nprofiles = ["{PROFILE}"]'
-        scenario = load_text(f"{head}\n[words]\n{table}\n{requests}\n")
+        texts = 'id = "x"\ntitle = "x"\nsource = ["x"]\nwhy = "x"\nengine = "llama_cpp"\nmodel = "A"'
+        scenario = load_text(f'{texts}\nprofiles = ["{PROFILE}"]\n[words]\n{table}\n{requests}\n')
         found.append([_tokens(scenario)[0][word] for word in first])
     assert found[0] == found[1]
 

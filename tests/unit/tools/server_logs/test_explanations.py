@@ -158,7 +158,7 @@ def test_a_file_without_a_known_line_is_no_log(tmp_path):
 ])  # fmt: skip
 def test_slot_and_task_of_a_message_precede_those_of_its_prefix(slot, task, found):
     def reader(grammar, text):
-        return ParsedLine(grammars()["llama_cpp"].lines[0], slot, task, {}) if grammar is grammars()["llama_cpp"] else None
+        return ParsedLine(grammar.lines[0], slot, task, {}) if grammar is grammars()["llama_cpp"] else None
 
     [line] = _without_context(FULL + "a message", reader)
     assert (line.engine, line.read.slot, line.read.task) == ("llama_cpp", *found)
