@@ -179,6 +179,9 @@ EQUIVALENT: dict[str, str] = {
     'tools/server_logs/line_ties.py, _is_child: `any` -> `all` at 7 of return any(line.read.numbers.get("is_child") '
     "for line in req":
         "a named request in a slot has a launch; with a second one it is doubtful already",
+    "tools/server_logs/conclusions.py, conclude: `1` -> `2` at 99 of "
+    "runs = sorted((session, *session.others), key=lambda run: [l":
+        "no two runs have the same line, so that the numbers of their first lines differ",
     'tools/server_logs/read_lines.py, head_of: `>` -> `>=` at 44 of return visible_text(raw[:at])[:_HEAD] '
     'if at > 0 else ""':
         "the text before place 0 is empty",

@@ -209,8 +209,8 @@ def test_the_request_before_is_compared_if_the_nearest_prompt_is_of_another_conv
 
 def shown(text, letter):
     """A user message with an image."""
-    url = f"data:image/png;base64,{letter * 40}"
-    return {"role": "user", "content": [{"type": "text", "text": text}, {"type": "image_url", "image_url": {"url": url}}]}
+    image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{letter * 40}"}}
+    return {"role": "user", "content": [{"type": "text", "text": text}, image]}
 
 
 def test_a_conversation_continues_with_its_own_image():

@@ -198,7 +198,8 @@ KNOWN = "slot release: id  0 | task 7 | stop processing: n_tokens = 8163, trunca
 
 
 @pytest.mark.parametrize(("line", "run"), [
-    (KNOWN, 1), ("stop processing: n_tokens = 8163, truncated = 0", 1), ("slot update_slots: id  0 | task 9 | nothing known", 1),
+    (KNOWN, 1), ("stop processing: n_tokens = 8163, truncated = 0", 1),
+    ("slot update_slots: id  0 | task 9 | nothing known", 1),
     ("nothing known", 0),
 ])  # fmt: skip
 def test_a_message_without_a_source_is_of_another_server_unless_any_program_may_have_printed_it(line, run):
