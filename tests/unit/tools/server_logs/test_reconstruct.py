@@ -656,3 +656,30 @@ def test_another_prompt_in_a_used_slot_shares_all_but_its_last_token():
     made._fill_used_slots()
     kept = OTHER_PROMPT - 1
     assert made.lines == [f"Z[:{kept}].A1@0", f"Z[:{kept}].B1@1"]
+
+
+@pytest.mark.parametrize(("n_past", "contradicted"), [(0, []), (33, [3])])
+def test_the_lines_up_to_the_end_of_a_prompt_may_contradict_a_choice(n_past, contradicted):
+    """Those of the answer are compared when it was generated."""
+    lines = ["launch_slot_: id  0 | task 7 | processing task, is_child = 0",
+             "update_slots: id  0 | task 7 | new prompt, n_ctx_slot = 131072, n_keep = 0, task.n_tokens = 70",
+             f"update_slots: id  0 | task 7 | cached n_tokens = {n_past}, memory_seq_rm [{n_past}, end)",
+             "     release: id  0 | task 7 | stop processing: n_tokens = 99, truncated = 1"]  # fmt: skip
+    made = builder(*(f"slot {line}" for line in lines), parallel=1)
+    found = made._try(made.session.requests[0], choice(0, 70), "A", None, None)
+    assert [line.line for line in found.contradicted] == contradicted
+
+
+@pytest.mark.parametrize(("texts", "after", "slot", "sent"), [
+    ([], 0, 1, "B40>b1"), ([], 0, 0, "B40>b1@0"), ([], 2, 1, "B40>b1"), (["A30>a1"], 0, 1, "B40>b1@1{together}"),
+    (["A30>a1"], 0, 0, "B40>b1{together}"), (["A30>a1"], 2, 0, "B40>b1{together+2}"),
+    (["A30>a1"], 2, 1, "B40>b1@1{together+2}"),
+])  # fmt: skip
+def test_requests_of_a_group_are_sent_after_each_other_to_the_server_before_them(texts, after, slot, sent):
+    """An idle server chooses slot 1 first; a slot that the log shows is named if the server would choose another."""
+    made = builder(parallel=2)
+    made.several, made.words = True, {"A": 30, "a": 1}
+    group = _RequestGroup(texts, made._copy(), after)
+    made._send(["C9"])                                                   # not sent to the server of the group
+    found = made._try(LoggedRequest(slot=slot), choice(0, 40), "B", group, None)
+    assert (found.text, found.sent.slot, made.words) == (sent, slot, {"A": 30, "a": 1})
