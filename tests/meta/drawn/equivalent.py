@@ -182,6 +182,11 @@ EQUIVALENT: dict[str, str] = {
     "tools/server_logs/conclusions.py, conclude: `1` -> `2` at 99 of "
     "runs = sorted((session, *session.others), key=lambda run: [l":
         "no two runs have the same line, so that the numbers of their first lines differ",
+    "tools/server_logs/reconstruct.py, ScenarioBuilder._fill_prompt_cache: `1` -> `0` at 69 of "
+    "self._send_earlier(self.texts.shared.prefix(between - 1), [b":
+        "only an answer of more than 1 token is sent; the last token of an answer is not in the slot",
+    "tools/server_logs/reconstruct.py, ScenarioBuilder._try: condition True at 3 of if playing is None:":
+        "in a group the next call resets the server to the state before the group, whichever state it is in",
     'tools/server_logs/read_lines.py, head_of: `>` -> `>=` at 44 of return visible_text(raw[:at])[:_HEAD] '
     'if at > 0 else ""':
         "the text before place 0 is empty",
