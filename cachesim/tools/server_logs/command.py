@@ -29,7 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
                              "folder")  # fmt: skip
     parser.add_argument("-o", "--out", metavar="FILE", default="", help="scenario file to write (for a single log)")
     parser.add_argument("--force", action="store_true", help="overwrite FILE")
-    parser.add_argument("--model", metavar="MODEL", default="",
+    parser.add_argument("--model", default="",
                         help="layers or name of the model (default: inferred from the log)")
     add_profiles(parser, "rule set, build or date of the server (default: inferred from the log)")
     add_settings(parser)

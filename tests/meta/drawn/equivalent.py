@@ -187,6 +187,9 @@ EQUIVALENT: dict[str, str] = {
         "only an answer of more than 1 token is sent; the last token of an answer is not in the slot",
     "tools/server_logs/reconstruct.py, ScenarioBuilder._try: condition True at 3 of if playing is None:":
         "in a group the next call resets the server to the state before the group, whichever state it is in",
+    "tools/live/llama_server/export/script.py, make_script: `False` -> `True` at 62 of "
+    'run = run_judged(scenario, profile, "provenance", with_ledge':
+        "the ledger, which takes longer, is not read",
     'tools/server_logs/read_lines.py, head_of: `>` -> `>=` at 44 of return visible_text(raw[:at])[:_HEAD] '
     'if at > 0 else ""':
         "the text before place 0 is empty",
