@@ -190,6 +190,9 @@ EQUIVALENT: dict[str, str] = {
     "tools/live/llama_server/export/script.py, make_script: `False` -> `True` at 62 of "
     'run = run_judged(scenario, profile, "provenance", with_ledge':
         "the ledger, which takes longer, is not read",
+    'tools/request_bodies/import_bodies.py, import_bodies: argument `""` dropped at 62 of '
+    "scales = str(options.server.get(scales_option(options.profil":
+        "it is then the text None, which states as few scales as the empty text",
     'tools/server_logs/read_lines.py, head_of: `>` -> `>=` at 44 of return visible_text(raw[:at])[:_HEAD] '
     'if at > 0 else ""':
         "the text before place 0 is empty",

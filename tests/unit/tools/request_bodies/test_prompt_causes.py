@@ -9,7 +9,14 @@ import pytest
 
 from cachesim.base.tokens import common_prefix
 from cachesim.tools.request_bodies import prompt_causes
-from cachesim.tools.request_bodies.prompt_causes import CAUSES, MOVED_LINES, PromptCause, _moved_lines, raw_cause
+from cachesim.tools.request_bodies.prompt_causes import (
+    CAUSES,
+    MOVED_LINES,
+    PromptCause,
+    _continues_after_reasoning,
+    _moved_lines,
+    raw_cause,
+)
 from tests.unit.tools.request_bodies.made import LONG, TOOLS, chat, found
 
 U1, A1, U2, A2, U3 = (
@@ -227,3 +234,16 @@ def test_an_image_that_changed_with_its_text_is_the_cause(tmp_path):
     data = found(tmp_path, chat(user(image("AAAA"), texted(U1)), A1, U2),
                  chat(user(image("BBBB"), texted(f"{U1} And why.")), A1, U2, A2, U3))  # fmt: skip
     assert (data["requests"][1]["cause"], data["requests"][1]["path"]) == ("image", "messages[1].content[0]")
+
+
+@pytest.mark.parametrize(("old", "new", "at", "continues"), [
+    ("x<think>r</think>\n\nanswer", "xanswer, and more", 1, True), ("x<think>r</think>answer", "x answer", 1, True),
+    ("x<think>r</think>answer", "x answ", 1, False),                     # all of the first 24 characters follow
+    (f"<think>r</think>{'y' * 24}old", f"{'y' * 24}new", 0, True),
+    ("<think>r</think>", "", 0, False),                                  # nothing shows where it continues
+    ("r</think>k", "zk", 0, False),                                      # the reasoning has no beginning
+    ("<think>r</think>s</think>answer", "answer", 0, False),             # it ended before
+    ("a<think>r</think>b<think>s</think>c", "a<think>r</think>bc", 18, True),
+])  # fmt: skip
+def test_a_prompt_continues_with_the_text_after_the_reasoning(old, new, at, continues):
+    assert _continues_after_reasoning(old, new, at, old.rindex("</think>")) is continues
