@@ -362,3 +362,35 @@ def test_the_messages_of_a_chat_as_they_were_sent_are_not_kept():
     [sent] = bodies.add("/v1/chat/completions", chat([{"role": "user", "content": "A question of some length."}]))
     [plain] = bodies.add("/completion", b'{"prompt": "A question of some length."}')
     assert (sent.record.body.chat, plain.record.body.chat) == ([], None)
+
+
+@pytest.mark.parametrize(("less", "kept"), [(0, 3), (1, 1)])
+def test_bodies_that_exactly_fill_the_room_are_kept(less, kept):
+    """With a byte less, only those stay that take half of it."""
+    room, raws = RecentBodies(), [next(conversation(number, "extends")) for number in (1, 2, 3)]
+    for raw in raws:
+        added(room, raw)
+    bodies = RecentBodies(most=room.size - less, held=(held := HeldBytes()))
+    for raw in raws:
+        added(bodies, raw)
+    assert len(bodies._kept) == kept and held.kept == bodies.size <= room.size
+
+
+def test_a_kept_body_has_its_number_its_conversation_and_that_of_the_body_before():
+    bodies, first, second = RecentBodies(), conversation(1, "extends"), conversation(2, "extends")
+    kept = [one for each in (first, second, first, second) for one in bodies.add("/v1/chat/completions", next(each))]
+    assert [(one.number, one.before, one.conversation) for one in kept] == [(1, 0, 1), (2, 0, 2), (3, 1, 1), (4, 2, 2)]
+    assert {one.forbids_reuse for one in kept} == {False} and all(one.shared > 0 for one in kept)
+    bodies._shrink()
+    [last] = bodies.add("/completion", b'{"prompt": "Something else altogether.", "cache_prompt": false}')
+    assert (last.number, last.before, last.conversation, last.forbids_reuse) == (5, 0, 3, True)
+    assert last.row["conversation"] == 3 and last.row["cause"] == "new"
+
+
+def test_so_many_requests_are_kept_at_most():
+    bodies = RecentBodies(requests=4)
+    numbers = []
+    for number in range(6):
+        added(bodies, next(conversation(number, "extends")))
+        numbers.append([one.number for one in bodies._kept])
+    assert numbers == [[1], [1, 2], [1, 2, 3], [1, 2, 3, 4], [3, 4, 5], [3, 4, 5, 6]]
