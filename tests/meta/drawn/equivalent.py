@@ -193,6 +193,8 @@ EQUIVALENT: dict[str, str] = {
     'tools/request_bodies/import_bodies.py, import_bodies: argument `""` dropped at 62 of '
     "scales = str(options.server.get(scales_option(options.profil":
         "it is then the text None, which states as few scales as the empty text",
+    "tools/request_bodies/media_parts.py, split_at_media: `break` -> `continue` at 0 of break":
+        "there is no marker after the same place for the next one either",
     'tools/server_logs/read_lines.py, head_of: `>` -> `>=` at 44 of return visible_text(raw[:at])[:_HEAD] '
     'if at > 0 else ""':
         "the text before place 0 is empty",
