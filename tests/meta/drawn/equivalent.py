@@ -172,7 +172,7 @@ EQUIVALENT: dict[str, str] = {
         "its only caller asks whether the result is true",
     'tools/watch/joined_rows.py, JoinedRows._counted: argument `""` dropped at 102 of '
     "loss = None if half is None or half.is_refused else self.los":
-        "it is then None, which is none of the causes with a loss, as the empty text",
+        "a cause of None has as little a loss as the empty text",
     "tools/server_logs/derivations.py, _may_change: returns None at 7 of return False                                "
     "          # fewe":
         "its only caller asks whether the result is true",
@@ -195,6 +195,12 @@ EQUIVALENT: dict[str, str] = {
         "it is then the text None, which states as few scales as the empty text",
     "tools/request_bodies/media_parts.py, split_at_media: `break` -> `continue` at 0 of break":
         "there is no marker after the same place for the next one either",
+    "tools/watch/recent_bodies.py, RecentBodies._add: condition True at 3 of if len(same) < len(self._kept):":
+        "without other adapters the same earlier requests are compared once more, with the same result",
+    "tools/watch/recent_bodies.py, RecentBodies._add: `<` -> `<=` at 13 of if len(same) < len(self._kept):":
+        "without other adapters the same earlier requests are compared once more, with the same result",
+    "tools/watch/recent_bodies.py, RecentBodies._shrink: `break` -> `continue` at 0 of break":
+        "sizes and numbers only grow, so that the condition holds for all earlier requests, too",
     'tools/server_logs/read_lines.py, head_of: `>` -> `>=` at 44 of return visible_text(raw[:at])[:_HEAD] '
     'if at > 0 else ""':
         "the text before place 0 is empty",

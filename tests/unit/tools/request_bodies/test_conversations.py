@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.tools.request_bodies.api_forms import bodies_of
+from cachesim.tools.request_bodies.body import IMAGE, REASONING, TEXT, BodyMessage, BodyText
 from cachesim.tools.request_bodies.body_files import FoundBody
 from cachesim.tools.request_bodies.conversations import (
     KEPT,
@@ -12,6 +13,8 @@ from cachesim.tools.request_bodies.conversations import (
     ConversationLinker,
     _edited,
     contains_summary,
+    core_text,
+    spoken_text,
 )
 from cachesim.tools.request_bodies.plain_render import render_plain
 from tests.unit.tools.request_bodies.made import LONG, chat
@@ -257,3 +260,9 @@ def test_the_messages_of_the_latest_requests_are_known():
     requests = [chat(said, f"{number:09d}{'y' * 30}", "z" * number) for number in range(KEPT + 1)]
     again = links(*requests, chat(said, f"{0:09d}{'y' * 30}", "q"))
     assert again[-1].before == 0 and again[KEPT].conversation == 0
+
+
+def test_reasoning_and_the_contents_of_an_image_do_not_identify_a_message():
+    parts = (BodyText(REASONING, "", "Hm. "), BodyText(TEXT, "", "a  b"), BodyText(IMAGE, "", "<image 9 bytes abc>"))
+    message = BodyMessage("user", "", parts)
+    assert (spoken_text(message), core_text(message)) == ("a b<image", "a b<image 9 bytes abc>")

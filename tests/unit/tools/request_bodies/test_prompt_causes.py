@@ -9,12 +9,16 @@ import pytest
 
 from cachesim.base.tokens import common_prefix
 from cachesim.tools.request_bodies import prompt_causes
+from cachesim.tools.request_bodies.api_forms import bodies_of
+from cachesim.tools.request_bodies.body_files import FoundBody
+from cachesim.tools.request_bodies.plain_render import render_plain
 from cachesim.tools.request_bodies.prompt_causes import (
     CAUSES,
     MOVED_LINES,
     PromptCause,
     _continues_after_reasoning,
     _moved_lines,
+    cause_of_bodies,
     raw_cause,
 )
 from tests.unit.tools.request_bodies.made import LONG, TOOLS, chat, found
@@ -247,3 +251,12 @@ def test_an_image_that_changed_with_its_text_is_the_cause(tmp_path):
 ])  # fmt: skip
 def test_a_prompt_continues_with_the_text_after_the_reasoning(old, new, at, continues):
     assert _continues_after_reasoning(old, new, at, old.rindex("</think>")) is continues
+
+
+def test_a_chat_and_a_raw_prompt_differ_in_their_text():
+    said = "a question of some length is here"
+    bodies = bodies_of([FoundBody("x", {"prompt": f"{said}, and then more"}), FoundBody("x", chat(f"{said}, but"))])
+    for old, new in (bodies, bodies[::-1]):
+        prompts = render_plain(old), render_plain(new)
+        at = common_prefix(prompts[0].text, prompts[1].text)
+        assert cause_of_bodies(old, new, *prompts, at) == PromptCause("text")

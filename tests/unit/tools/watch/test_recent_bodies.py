@@ -199,7 +199,7 @@ def test_bodies_that_are_refused_take_no_memory():
 
 def test_a_body_with_too_many_values_is_refused():
     raw = chat([{"role": "user", "content": "a"}], tools=[{"a": [0] * WATCHED_VALUES.value}])
-    with pytest.raises(OverLimit, match="262,144 values are allowed"):
+    with pytest.raises(OverLimit, match=r"body.* 262,144 values are allowed"):
         RecentBodies().add("/v1/chat/completions", raw)
 
 
@@ -394,3 +394,37 @@ def test_so_many_requests_are_kept_at_most():
         added(bodies, next(conversation(number, "extends")))
         numbers.append([one.number for one in bodies._kept])
     assert numbers == [[1], [1, 2], [1, 2, 3], [1, 2, 3, 4], [3, 4, 5], [3, 4, 5, 6]]
+
+
+@pytest.mark.parametrize(("prompt", "tokens"), [("abcdefgh", 2), ([1, 2, 3], 3), ([1, 2, "abcdefgh"], 10)])
+def test_tokens_of_a_client_are_counted_and_texts_are_estimated(prompt, tokens):
+    """Beside tokens, a character of a text is counted as a token."""
+    [kept] = RecentBodies().add("/completion", json.dumps({"prompt": prompt}).encode())
+    assert kept.row["estimated"] == tokens
+
+
+def test_a_conversation_shares_its_beginning_with_another_one_under_the_same_adapters():
+    bodies, rows = RecentBodies(), []
+    system = {"role": "system", "content": "The rules of this place are many. " * 20}
+    for question, scale in (("Who is it?", 1.0), ("What was that again?", 1.0), ("Why did they do so?", 0.5)):
+        messages = [system, {"role": "user", "content": question}]
+        rows.append(added(bodies, chat(messages, lora=[{"id": 0, "scale": scale}])))
+    assert [row["cause"] for row in rows] == ["new"] * 3
+    assert [row["estimated_common"] > 150 for row in rows] == [False, True, False]
+
+
+def test_long_parameters_are_kept_as_digests():
+    [kept] = RecentBodies().add("/completion", json.dumps({"prompt": "a", "grammar": "x" * 9_000, "seed": 7}).encode())
+    parameters = kept.record.body.parameters
+    assert (len(parameters["grammar"]), parameters["seed"]) == (32, 7)
+
+
+def test_the_bytes_of_the_bodies_that_stay_are_counted_again():
+    bodies = RecentBodies()
+    for number in range(3):
+        added(bodies, next(conversation(number, "extends")))
+    before = bodies.size
+    for _ in range(2):
+        bodies._shrink()
+        assert len(bodies._kept) == 3 and bodies.size == before
+        assert bodies._own == sum(one.own for one in bodies._kept) == sum(map(_own_bytes, bodies._kept))
