@@ -201,6 +201,8 @@ EQUIVALENT: dict[str, str] = {
         "without other adapters the same earlier requests are compared once more, with the same result",
     "tools/watch/recent_bodies.py, RecentBodies._shrink: `break` -> `continue` at 0 of break":
         "sizes and numbers only grow, so that the condition holds for all earlier requests, too",
+    "tools/watch/recent_bodies.py, _best: `1` -> `2` at 21 of best = SharedPrefix(-1, 0)":
+        "everybody who reads this number only asks whether it is negative",
     'tools/server_logs/read_lines.py, head_of: `>` -> `>=` at 44 of return visible_text(raw[:at])[:_HEAD] '
     'if at > 0 else ""':
         "the text before place 0 is empty",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.tools.request_bodies.api_forms import bodies_of
-from cachesim.tools.request_bodies.body import IMAGE, REASONING, TEXT, BodyMessage, BodyText
+from cachesim.tools.request_bodies.body import IMAGE, REASONING, BodyMessage, BodyText
 from cachesim.tools.request_bodies.body_files import FoundBody
 from cachesim.tools.request_bodies.conversations import (
     KEPT,
@@ -263,6 +263,6 @@ def test_the_messages_of_the_latest_requests_are_known():
 
 
 def test_reasoning_and_the_contents_of_an_image_do_not_identify_a_message():
-    parts = (BodyText(REASONING, "", "Hm. "), BodyText(TEXT, "", "a  b"), BodyText(IMAGE, "", "<image 9 bytes abc>"))
+    parts = (BodyText(REASONING, "", "Hm. "), BodyText("text", "", "a  b"), BodyText(IMAGE, "", "<image 9 bytes abc>"))
     message = BodyMessage("user", "", parts)
     assert (spoken_text(message), core_text(message)) == ("a b<image", "a b<image 9 bytes abc>")

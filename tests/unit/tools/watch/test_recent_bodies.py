@@ -428,3 +428,10 @@ def test_the_bytes_of_the_bodies_that_stay_are_counted_again():
         bodies._shrink()
         assert len(bodies._kept) == 3 and bodies.size == before
         assert bodies._own == sum(one.own for one in bodies._kept) == sum(map(_own_bytes, bodies._kept))
+
+
+def test_the_place_of_a_change_in_the_prompt_is_known_if_there_is_a_request_before():
+    bodies = RecentBodies()
+    rows = [added(bodies, json.dumps({"prompt": f"\u00e9 {'x' * 40} {end}"}).encode()) for end in "ab"]
+    assert [(row["prompt_byte"], row["byte"], row["byte_at_least"]) for row in rows] == [
+        (None, None, None), (44, 60, 60)]  # fmt: skip
