@@ -230,3 +230,9 @@ def test_the_user_of_a_running_server_is_told_that_a_slot_is_cleared(monkeypatch
     args = Namespace(url="http://x", timeout=3.0, layers="GA", settings=["ctx_size=64"], commit=commit)
     assert record._of_url(from_line("S4"), args) == ({"commit": kept}, ["a note"])
     assert asked == [(("http://x", 3.0), "GA", {"ctx_size": 64}, True)]
+
+
+def test_every_argument_has_a_help():
+    parser = ArgumentParser()
+    record.add_arguments(parser)
+    assert [one.dest for one in parser._actions if not one.help] == []

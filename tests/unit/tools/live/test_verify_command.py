@@ -150,3 +150,9 @@ def test_the_usage_names_the_value_of_each_option():
                  "[--tolerance X]", "[--json]", "--limit"):  # fmt: skip
         assert text in usage
     assert usage.endswith(" FILE|LINE")
+
+
+def test_every_argument_has_a_help():
+    parser = ArgumentParser()
+    verify_command.add_arguments(parser)
+    assert [one.dest for one in parser._actions if not one.help] == []

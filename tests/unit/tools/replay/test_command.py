@@ -228,3 +228,9 @@ def test_the_command_explains_every_argument():
     assert vars(parser.parse_args(["x", "y"])) == {
         "files": ["x", "y"], "mode": "none", "in_scope": False, "jobs": 1, "limits": [], "json": False, "html": "",
         "svg": "", "trace": ""}  # fmt: skip
+
+
+def test_every_argument_has_a_help():
+    parser = ArgumentParser()
+    command.add_arguments(parser)
+    assert [one.dest for one in parser._actions if not one.help] == []

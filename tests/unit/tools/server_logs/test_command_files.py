@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
@@ -231,3 +232,9 @@ def test_a_file_of_request_bodies_is_imported_as_bodies(tmp_path, monkeypatch, c
     monkeypatch.setattr(command, "run_bodies", lambda args: asked.append(args.files) or code)
     assert main(["import", str(tmp_path / "bodies.jsonl")]) == code
     assert asked == [[str(tmp_path / "bodies.jsonl")]]
+
+
+def test_every_argument_has_a_help():
+    parser = ArgumentParser()
+    command.add_arguments(parser)
+    assert [one.dest for one in parser._actions if not one.help] == []

@@ -294,3 +294,9 @@ def test_other_urls_are_refused(url, error):
     with pytest.raises(BadInput) as refused:
         server_address(url)
     assert str(refused.value) == error
+
+
+def test_every_argument_has_a_help():
+    parser = ArgumentParser()
+    add_arguments(parser)
+    assert [one.dest for one in parser._actions if not one.help] == []

@@ -178,3 +178,9 @@ def test_there_is_a_job_for_each_rule_set_and_server_and_its_model_is_known(tmp_
     args.model = "nobodys-model"
     with pytest.raises(BadInput, match="unknown sizes of K/V rows and states"):
         command.jobs(args)
+
+
+def test_every_argument_has_a_help():
+    parser = ArgumentParser()
+    command.add_arguments(parser)
+    assert [one.dest for one in parser._actions if not one.help] == []
