@@ -203,6 +203,8 @@ EQUIVALENT: dict[str, str] = {
         "sizes and numbers only grow, so that the condition holds for all earlier requests, too",
     "tools/watch/recent_bodies.py, _best: `1` -> `2` at 21 of best = SharedPrefix(-1, 0)":
         "everybody who reads this number only asks whether it is negative",
+    "tools/server_logs/log_causes.py, _bodies: `0` -> `1` at 29 of start, pieces, size = 0, [], 0":
+        "the start is set together with the first piece of a body, and read only with pieces",
     'tools/server_logs/read_lines.py, head_of: `>` -> `>=` at 44 of return visible_text(raw[:at])[:_HEAD] '
     'if at > 0 else ""':
         "the text before place 0 is empty",

@@ -362,3 +362,15 @@ def test_a_line_without_one_of_its_counts_does_not_hide_the_next(rest):
     _in_cache(SimpleNamespace(of=lambda *kinds: lines if "in_cache" in kinds else []), found)
     assert [(name, one.low, one.high) for name, one in found.numbers.items()] == [
         ("n_tokens", 49, 49), ("cache_n", 40, 40), ("prompt_n", 9, 9)]  # fmt: skip
+
+
+def test_numbers_are_derived_from_those_that_were_derived_before():
+    """The length follows from the answer, the reused tokens from the length and the progress, the evaluated ones from
+    both."""
+    progress = ParsedLine(Line("progress", "x"), 0, 7, {"n_tokens": 100, "done_share": 0.5}, {"done_share": "0.50"})
+    release = ParsedLine(Line("release", "x"), 0, 7, {"truncated": 0})
+    request = TiedRequest(0, 7, [ReadLine(4, progress, "x"), ReadLine(5, release, "x")])
+    found = counts(end=(170, 170), predicted_n=(11, 11))
+    _combine(request, found, SimpleNamespace(end_slack=0, same_tokens=()))
+    derived = {name: (one.low, one.high) for name, one in found.numbers.items()}
+    assert (derived["n_tokens"], derived["cache_n"], derived["prompt_n"]) == ((160, 160), (20, 20), (140, 140))

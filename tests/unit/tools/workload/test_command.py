@@ -184,3 +184,16 @@ def test_every_argument_has_a_help():
     parser = ArgumentParser()
     command.add_arguments(parser)
     assert [one.dest for one in parser._actions if not one.help] == []
+
+
+def test_the_usage_names_the_value_of_each_option(capsys):
+    parser = ArgumentParser(prog="workload")
+    command.add_arguments(parser)
+    usage = " ".join(parser.format_usage().split())
+    for text in ("[--model MODEL]", "[--scale N]", "[--detail {counts,answers,causes}]", "[--out FOLDER]",
+                 "[--sessions N]", "[--resume]"):  # fmt: skip
+        assert text in usage
+    assert usage.endswith(" FILE [FILE ...]")
+    with pytest.raises(SystemExit):
+        parser.parse_args(["x", "--detail", "other"])
+    assert "invalid choice: 'other'" in capsys.readouterr().err
