@@ -17,6 +17,7 @@ from cachesim.tools.server_logs.derivations import (
     _longer,
     _lost,
     _lower,
+    _parts,
     _restored,
     _same_tokens,
 )
@@ -374,3 +375,15 @@ def test_numbers_are_derived_from_those_that_were_derived_before():
     _combine(request, found, SimpleNamespace(end_slack=0, same_tokens=()))
     derived = {name: (one.low, one.high) for name, one in found.numbers.items()}
     assert (derived["n_tokens"], derived["cache_n"], derived["prompt_n"]) == ((160, 160), (20, 20), (140, 140))
+
+
+@pytest.mark.parametrize(("length", "has_progress", "derived"), [
+    (None, False, (100, 100)), ((90, None), False, (100, 100)), ((90, 120), False, (90, 120)),
+    ((90, 120), True, (100, 100)),
+])  # fmt: skip
+def test_reused_and_evaluated_tokens_are_the_prompt_unless_its_length_is_bounded(length, has_progress, derived):
+    """With lines of progress they are it even then."""
+    lines = [ReadLine(9, ParsedLine(Line("progress", "x"), 0, 7, {}), "x")] * has_progress
+    found = counts(prompt_n=(60, 60), cache_n=(40, 40), **({} if length is None else {"n_tokens": length}))
+    _parts(TiedRequest(0, 7, lines), found)
+    assert (found.get("n_tokens").low, found.get("n_tokens").high) == derived
