@@ -26,7 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--wheel", metavar="BUILD", default="", help="script, issue: run llama-server of this build "
                         "from the package xllamacpp, so that only pip is needed (cachesim real list)")  # fmt: skip
     parser.add_argument("--server", metavar="BIN", type=Path, help="issue: llama-server to run for results and log")
-    parser.add_argument("--gguf", metavar="GGUF", type=Path, help="issue: model file for --server")
+    parser.add_argument("--gguf", type=Path, help="issue: model file for --server")
     add_profiles(parser, "rule set for the expected numbers (default: the newest)")
     add_settings(parser)
     add_limits(parser)

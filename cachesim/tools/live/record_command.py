@@ -26,7 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--server", metavar="BIN", type=Path, help="llama-server to run")
     parser.add_argument("--model", metavar="GGUF", type=Path, help="model file for --server, with the "
                         "320-token vocabulary of cachesim's test models")  # fmt: skip
-    parser.add_argument("--url", metavar="URL", default="", help="running llama-server; its log is not read")
+    parser.add_argument("--url", default="", help="running llama-server; its log is not read")
     add_real(parser, "record the real llama-server of a build, such as b11549, or of a path")
     add_timeout(parser)
     parser.add_argument("--layers", metavar="MODEL", default="", help="--url: layers of its model, if not reported")

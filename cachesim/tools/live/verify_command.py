@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("what", metavar="FILE|LINE", help="scenario file, id, or requests in one line")
-    parser.add_argument("--url", metavar="URL", default="", help="running llama-server, such as http://127.0.0.1:8080")
+    parser.add_argument("--url", default="", help="running llama-server, such as http://127.0.0.1:8080")
     parser.add_argument("--server", metavar="BIN", type=Path, help="llama-server to start; its log is read")
     parser.add_argument("--model", metavar="GGUF", type=Path, help="model file for --server")
     add_real(parser, "compare with the real llama-servers of builds such as b11549, or of paths")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Sequence
 from cachesim.base.gguf_header import HEADER, is_gguf
 from cachesim.base.limits import TRACE_BYTES
 from cachesim.base.untrusted_files import read_bytes, read_start
-from cachesim.tools.request_bodies.body import FIRST_TOKEN, encoded
+from cachesim.tools.request_bodies.body import encoded
 
 if TYPE_CHECKING:
     from cachesim.base.bounded_child import BoundedChild
@@ -39,7 +39,8 @@ class Tokenizer(ABC):
 
 
 class EstimatingTokenizer(Tokenizer):
-    """Estimate of ``BYTES`` bytes per token. Tokens chosen by the client are counted exactly."""
+    """Estimate of ``BYTES`` bytes per token. Tokens chosen by the client are counted exactly: the character of each has
+    as many bytes."""
 
     exact = False
     name = f"about {BYTES} bytes per token"
@@ -52,9 +53,6 @@ class EstimatingTokenizer(Tokenizer):
 
     def _count(self, text: str, up: bool) -> int:
         """Return the estimated number of tokens, rounded up or down."""
-        own = sum(sign >= chr(FIRST_TOKEN) for sign in text) if not text.isascii() else 0
-        if own and own == len(text):
-            return own
         size = len(encoded(text))
         return -(-size // BYTES) if up else size // BYTES
 

@@ -29,7 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
                              "folder")  # fmt: skip
     parser.add_argument("-o", "--out", metavar="FILE", default="", help="scenario file to write (for a single log)")
     parser.add_argument("--force", action="store_true", help="overwrite FILE")
-    parser.add_argument("--model", metavar="MODEL", default="",
+    parser.add_argument("--model", default="",
                         help="layers or name of the model (default: inferred from the log)")
     add_profiles(parser, "rule set, build or date of the server (default: inferred from the log)")
     add_settings(parser)
@@ -53,7 +53,7 @@ def run(args: Namespace) -> int:
     engine = args.profiles[0].partition("@")[0] if args.profiles else ""
     if args.settings and not engine:
         raise BadInput("--set needs -p (options depend on the engine)")
-    server = parse_settings(args.settings, engine) if args.settings else {}
+    server = parse_settings(args.settings, engine)
     results = [_imported(args, name, server) for name in args.files]
     if args.json:
         say_json({"schema": SCHEMA, "logs": [{**data, "toml": text} for data, text in results]})
@@ -150,7 +150,7 @@ def log_case(
     engine = profiles[0].partition("@")[0] if profiles else ""
     if settings and not engine:
         raise BadInput("--set needs -p (options depend on the engine)")
-    server = parse_settings(list(settings), engine) if settings else {}
+    server = parse_settings(list(settings), engine)
     read = read_log(path, profiles, _reading)
     if read.session.requests and not is_silent:
         note(f"{path}: {headline(read.as_data()['statements']).plain}")

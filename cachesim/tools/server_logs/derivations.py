@@ -138,10 +138,10 @@ def _restored(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar) ->
     for gives in (gives for gives in grammar.gives if gives.inside):
         for line in _lines(request, gives):
             n_past, first, last = (line.number_of(name) for name in (*gives.fields, "pos_min", "pos_max"))
-            longer = _longer(request, found, n_past or 0)
-            if longer is None or first is None or last is None or request.of(*gives.unless, *gives.absent):
+            if n_past is None or first is None or last is None or request.of(*gives.unless, *gives.absent):
                 continue
-            if n_past is not None and (last < n_past or first < last):
+            longer = _longer(request, found, n_past)
+            if longer is not None and (last < n_past or first < last):
                 how = f"printed in line {line.number}, within a prompt of more tokens"
                 found.add(gives.name, ProvenRange(n_past, n_past + gives.plus, longer | {line.number}, how))
 

@@ -176,7 +176,7 @@ def _by_date(engine: Engine, session: LogSession) -> list[str]:
     """Return the rule set of the newest build at the date of a log, [] without a date or a rule set. The spelling of
     the lines may show an older build."""
     with suppress(BadInput):                                  # older than the oldest rule set
-        found = resolve_name(f"{engine.name}@{session.date}") if session.date else None
+        found = resolve_name(f"{engine.name}@{session.date}")
         return [] if found is None else [found.profile]
     return []
 

@@ -104,7 +104,7 @@ def _add_counted(row: _Progress, found: FoundNumbers) -> None:
     """Add what follows from evaluated tokens, the share of the slot's tokens, and numbers known before."""
     done, share = row.done or 0, row.line.read.words["share"]
     used = frozenset({row.line.number})
-    kept, length, whole = found.get("cache_n"), found.get("n_tokens"), found.get("prompt_n")
+    kept, whole = found.get("cache_n"), found.get("prompt_n")
     least = ceil(((0 if kept is None else kept.low) + done) / row.high)
     most = None if kept is None or kept.high is None or row.low <= 0 else floor((kept.high + done) / row.low)
     proof = used if kept is None else used | kept.lines
@@ -112,7 +112,7 @@ def _add_counted(row: _Progress, found: FoundNumbers) -> None:
     found.add("n_tokens", ProvenRange(max(1, least), most, proof, how))
     if whole is not None and whole.is_exact and whole.low > done:
         _add_rest(row, whole, found)
-    length = found.get("n_tokens") if length is None else length
+    length = found.get("n_tokens")
     if length is not None and length.high is not None:
         low, high = ceil(row.low * length.low) - done, floor(row.high * length.high) - done
         how = f"{share} of {length} prompt tokens - {done:,} evaluated until then"

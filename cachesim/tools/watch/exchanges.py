@@ -87,7 +87,6 @@ class ConnectionReader:
     def _take(self, frame: Frame) -> None:
         if frame.kind in (REQUEST, REPLY):
             self._waiting[frame.kind] += frame.data
-            self._feed(frame.kind)
         elif frame.kind == CLIENT_ENDS:
             if self._client.their_state is h11.SEND_BODY:
                 self._end(CLIENT_LEFT)

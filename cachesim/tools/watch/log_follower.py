@@ -134,15 +134,14 @@ class LogFollower:
         position = os.lseek(self._stream, 0, os.SEEK_CUR)
         size = os.fstat(self._stream).st_size
         if self._has_size and size < position:
-            position = os.lseek(self._stream, 0, os.SEEK_SET)
+            os.lseek(self._stream, 0, os.SEEK_SET)
             self._split, self.restarts = LineSplitter(), self.restarts + 1
         data, self.failure = b"", ""
         try:
             data = os.read(self._stream, PIECE)
         except OSError as error:
             self.failure = (error.strerror or "cannot be read").lower()
-        if data and not position:
-            self._has_size = bool(size or os.fstat(self._stream).st_size)
+        self._has_size = bool(size or os.fstat(self._stream).st_size)
         self._at_end = not data
         yield from self._split.lines(data)
 

@@ -168,12 +168,46 @@ EQUIVALENT: dict[str, str] = {
     "tools/watch/log_follower.py, LogFollower.__init__: `True` -> `False` at 17 of self._has_size = True            "
     "# False for a file whose si":
         "it is read where the position is greater than 0, and the first data before that has set it",
+    "tools/watch/exchanges.py, ConnectionReader._read_reply: returns None at 7 of return False":
+        "its only caller asks whether the result is true",
+    'tools/watch/joined_rows.py, JoinedRows._counted: argument `""` dropped at 102 of '
+    "loss = None if half is None or half.is_refused else self.los":
+        "a cause of None has as little a loss as the empty text",
     "tools/server_logs/derivations.py, _may_change: returns None at 7 of return False                                "
     "          # fewe":
         "its only caller asks whether the result is true",
     'tools/server_logs/line_ties.py, _is_child: `any` -> `all` at 7 of return any(line.read.numbers.get("is_child") '
     "for line in req":
         "a named request in a slot has a launch; with a second one it is doubtful already",
+    "tools/server_logs/conclusions.py, conclude: `1` -> `2` at 99 of "
+    "runs = sorted((session, *session.others), key=lambda run: [l":
+        "no two runs have the same line, so that the numbers of their first lines differ",
+    "tools/server_logs/reconstruct.py, ScenarioBuilder._fill_prompt_cache: `1` -> `0` at 69 of "
+    "self._send_earlier(self.texts.shared.prefix(between - 1), [b":
+        "only an answer of more than 1 token is sent; the last token of an answer is not in the slot",
+    "tools/server_logs/reconstruct.py, ScenarioBuilder._try: condition True at 3 of if playing is None:":
+        "in a group the next call resets the server to the state before the group, whichever state it is in",
+    "tools/live/llama_server/export/script.py, make_script: `False` -> `True` at 62 of "
+    'run = run_judged(scenario, profile, "provenance", with_ledge':
+        "the ledger, which takes longer, is not read",
+    'tools/request_bodies/import_bodies.py, import_bodies: argument `""` dropped at 62 of '
+    "scales = str(options.server.get(scales_option(options.profil":
+        "it is then the text None, which states as few scales as the empty text",
+    "tools/request_bodies/media_parts.py, split_at_media: `break` -> `continue` at 0 of break":
+        "there is no marker after the same place for the next one either",
+    "tools/watch/recent_bodies.py, RecentBodies._add: condition True at 3 of if len(same) < len(self._kept):":
+        "without other adapters the same earlier requests are compared once more, with the same result",
+    "tools/watch/recent_bodies.py, RecentBodies._add: `<` -> `<=` at 13 of if len(same) < len(self._kept):":
+        "without other adapters the same earlier requests are compared once more, with the same result",
+    "tools/watch/recent_bodies.py, RecentBodies._shrink: `break` -> `continue` at 0 of break":
+        "sizes and numbers only grow, so that the condition holds for all earlier requests, too",
+    "tools/watch/recent_bodies.py, _best: `1` -> `2` at 21 of best = SharedPrefix(-1, 0)":
+        "everybody who reads this number only asks whether it is negative",
+    "tools/server_logs/log_causes.py, _bodies: `0` -> `1` at 29 of start, pieces, size = 0, [], 0":
+        "the start is set together with the first piece of a body, and read only with pieces",
+    'tools/server_logs/read_lines.py, head_of: `>` -> `>=` at 44 of return visible_text(raw[:at])[:_HEAD] '
+    'if at > 0 else ""':
+        "the text before place 0 is empty",
     "tools/server_logs/logged_requests.py, overlapping: `0` -> `1` at 17 of group, end = [], 0":
         "the next request raises it at once to the number of its last line, which is at least 1",
     "tools/server_logs/logged_requests.py, overlapping: `0` -> `1` at 6 of end = 0":

@@ -236,8 +236,7 @@ class Recorder(StoppedAtEnd):
         died: ProcessEnd = error.died if isinstance(error, ServerEnded) else server.died()
         said = server.taken()
         out["events"] = events_of(said, server.one_slot)
-        if server.is_logged:
-            self._name_tasks(members, [None] * len(members), said, ended=True)
+        self._name_tasks(members, [None] * len(members), said, ended=True)
         out["died"] = {"error": str(error), "returncode": died.returncode, "fatal": list(died.fatal), "frames": []}
         self.inexact.append({"i": out["i"], "died": True, "shifted": self._moved})
         self._gone()

@@ -152,3 +152,9 @@ def test_the_usage_names_the_value_of_each_option():
                  "[--json]", "--limit"):  # fmt: skip
         assert text in usage
     assert usage.endswith(" FILE|LINE")
+
+
+def test_every_argument_has_a_help():
+    parser = ArgumentParser()
+    export_command.add_arguments(parser)
+    assert [one.dest for one in parser._actions if not one.help] == []

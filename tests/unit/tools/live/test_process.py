@@ -155,7 +155,7 @@ def test_a_group_that_has_ended_is_not_killed(monkeypatch):
             raise ProcessLookupError
 
     monkeypatch.setattr(process.os, "killpg", end)
-    assert process._kill(70) and not process._kill(71)
+    assert (process._kill(70), process._kill(71)) == (True, False)
 
 
 @pytest.mark.parametrize(("code", "found"), [

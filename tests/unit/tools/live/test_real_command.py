@@ -209,3 +209,9 @@ def test_the_usage_names_the_value_of_each_option():
     assert usage.endswith(" list|install|remove|serve [BUILD ...]")
     args = parser.parse_args(["list"])
     assert (args.builds, args.model, args.flags, args.log, args.install) == ([], "", [], None, False)
+
+
+def test_every_argument_has_a_help():
+    parser = ArgumentParser()
+    add_arguments(parser)
+    assert [one.dest for one in parser._actions if not one.help] == []

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import stat
 from argparse import ArgumentParser, Namespace
+from contextlib import nullcontext
 
 import pytest
 
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
+from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.live import record_command as record
 from cachesim.tools.live.llama_server.real import comparison, real_server
+from cachesim.tools.live.llama_server.verify import case, remote
 from tests.live.fake import Fake
 
 CASE = '''id="{}"
@@ -212,3 +215,24 @@ def test_the_usage_names_the_value_of_each_option():
     assert (args.server, args.model, args.url, args.timeout, args.layers, args.commit, args.out) == (
         None, None, "", 120.0, "", "", None)
     assert parser.parse_args(["S4", "--timeout", "3"]).timeout == 3.0
+
+
+@pytest.mark.parametrize(("commit", "kept"), [("", "b1"), ("b2", "b2")])
+def test_the_user_of_a_running_server_is_told_that_a_slot_is_cleared(monkeypatch, capsys, commit, kept):
+    asked = []
+
+    def record_url(scenario, remote, layers, options):
+        asked.append((remote, layers, options, "clears a slot" in capsys.readouterr().err))
+        return {"commit": "b1"}, ["a note"]
+
+    monkeypatch.setattr(remote, "Remote", lambda url, flags, timeout: nullcontext((url, timeout)))
+    monkeypatch.setattr(case, "record_url", record_url)
+    args = Namespace(url="http://x", timeout=3.0, layers="GA", settings=["ctx_size=64"], commit=commit)
+    assert record._of_url(from_line("S4"), args) == ({"commit": kept}, ["a note"])
+    assert asked == [(("http://x", 3.0), "GA", {"ctx_size": 64}, True)]
+
+
+def test_every_argument_has_a_help():
+    parser = ArgumentParser()
+    record.add_arguments(parser)
+    assert [one.dest for one in parser._actions if not one.help] == []

@@ -10,6 +10,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.from_notation import from_line
+from cachesim.scenarios.load import load_text
 from cachesim.tools.live.llama_server.export.script import (
     AMPLIFIED,
     ROUNDING,
@@ -19,11 +20,13 @@ from cachesim.tools.live.llama_server.export.script import (
     WordSlice,
     _default,
     _expected,
+    _tokens,
     make_script,
     name_of,
 )
 from cachesim.tools.live.llama_server.server import BASE
 from cachesim.tools.live.player import BEHIND
+from cachesim.tools.live.token_map import TINY
 
 PROFILE = "llama_cpp@b11549"
 
@@ -130,6 +133,43 @@ def test_words_part_where_their_texts_part():
     script = made("A5>a3/A.B5/C5")
     assert {word: len(tokens) for word, tokens in script.words.items()} == {"A": 5, "a": 3, "B": 5, "C": 5}
     assert len({tokens[0] for tokens in script.words.values()}) == 4 and script.spelled == frozenset()
+
+
+BRANCHES = "abcdefghijklmnopqrtuvwxyz"
+
+
+@pytest.mark.parametrize("line", [
+    "S5>a1" + "".join(f"/S>{word}1" for word in BRANCHES[1:]),
+    "S5" + "".join(f"/S.{word}1" for word in BRANCHES.upper()),
+])  # fmt: skip
+def test_prompts_and_answers_that_follow_an_equal_prefix_differ(line):
+    """25 of so few tokens would hardly be different by themselves."""
+    words = made(line).words
+    assert len({tokens for word, tokens in words.items() if word != "S"}) == len(BRANCHES) == len(words) - 1
+
+
+def test_the_tokens_of_a_request_do_not_depend_on_later_requests():
+    """Also if a file defines the words of these first."""
+    first, later = ([f"{letter}{word}" for word in BRANCHES] for letter in "ab")
+    table = "\n".join(("S = 5", *(f"{word} = 1" for word in (*later, *first))))
+    found = []
+    for words in (first, first + later):
+        requests = "\n".join(f'[[request]]\nprompt = "S.{word}"' for word in words)
+        texts = 'id = "x"\ntitle = "x"\nsource = ["x"]\nwhy = "x"\nengine = "llama_cpp"\nmodel = "A"'
+        scenario = load_text(f'{texts}\nprofiles = ["{PROFILE}"]\n[words]\n{table}\n{requests}\n')
+        found.append([_tokens(scenario)[0][word] for word in first])
+    assert found[0] == found[1]
+
+
+def test_user_messages_begin_with_tokens_that_mark_them():
+    words = made("S5.|A3/S.B3").words
+    assert [tokens[0] in TINY.marked for tokens in words.values()] == [False, True, False]
+
+
+def test_a_restart_may_need_the_first_adapters():
+    assert made("A9/{restart lora_scaled=1}").adapters.keys() == made("A9", lora_scaled="1").adapters.keys() != set()
+    assert made("A9/{restart}", lora_scaled="1").adapters.keys() == made("A9", lora_scaled="1").adapters.keys()
+    assert len(made("A9/{restart lora_scaled=1,0}", lora_scaled="1").adapters) == 2
 
 
 def test_the_expected_results_are_those_of_the_simulator():

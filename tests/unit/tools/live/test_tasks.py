@@ -31,6 +31,11 @@ def test_what_the_log_says_of_a_task(tmp_path):
     assert read_tasks(lines) == {3: ServerTask(slot=3, n_prompt=5, end=6, tokens=[107, 9], drafts=[(5, 4)])}
 
 
+def test_a_further_completion_is_a_child(tmp_path):
+    found = read_tasks(said(tmp_path, launch(3), launch(4, child=1), token(4, 1, 107, "x")))
+    assert found == {3: ServerTask(slot=3), 4: ServerTask(slot=4, child=True, tokens=[107])}
+
+
 def test_a_token_before_any_launch_has_no_task(tmp_path):
     assert read_tasks(said(tmp_path, token(0, 1, 95, "x"))) == {}
 

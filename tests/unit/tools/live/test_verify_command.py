@@ -147,6 +147,12 @@ def test_the_usage_names_the_value_of_each_option():
     add_arguments(parser)
     usage = " ".join(parser.format_usage().split())
     for text in ("[--url URL]", "[--server BIN]", "[--model GGUF]", "[--timeout S]", "[--layers MODEL]",
-                 "[--tolerance X]", "[--json]", "--limit"):  # fmt: skip
+                 "[--tolerance X]", "[--json]", "--limit", "--svg"):  # fmt: skip
         assert text in usage
     assert usage.endswith(" FILE|LINE")
+
+
+def test_every_argument_has_a_help():
+    parser = ArgumentParser()
+    verify_command.add_arguments(parser)
+    assert [one.dest for one in parser._actions if not one.help] == []

@@ -15,7 +15,7 @@ from cachesim.engines.llama_cpp.flags import READ_OVER
 from cachesim.tools.live.llama_server.process import Process
 from cachesim.tools.live.llama_server.server import BASE, ServerStart
 from cachesim.tools.live.llama_server.wheel_program import FLAGS, BadCommand, build_of, main, parameters, settings_of
-from cachesim.tools.live.llama_server.wheel_server import write_launcher
+from cachesim.tools.live.llama_server.wheel_server import require_wheel, write_launcher
 
 WHEEL = textwrap.dedent("""
     import os, threading, time
@@ -254,3 +254,16 @@ def test_a_missing_or_wrong_value_is_refused(words):
 def test_the_program_needs_the_wheel_to_serve():
     with pytest.raises(ImportError):
         main(["-np", "1"])
+
+
+@pytest.mark.parametrize(("text", "said"), [("exit 0", ""), ("exit 1", "this Python has no xllamacpp")])
+def test_what_the_interpreter_prints_is_not_shown(tmp_path, capfd, text, said):
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\necho out; echo err >&2; {text}\n")
+    python.chmod(0o755)
+    refused = ""
+    try:
+        require_wheel(python)
+    except BadInput as error:
+        refused = str(error)
+    assert said in refused and bool(refused) == bool(said) and capfd.readouterr() == ("", "")

@@ -58,6 +58,26 @@ def test_the_command_takes_pictures():
     assert parser.parse_args(["a.json", "--svg", "a.svg"]).svg == "a.svg"
 
 
+def test_the_usage_names_the_value_of_each_option(capsys):
+    parser = ArgumentParser(prog="replay")
+    add_arguments(parser)
+    usage = " ".join(parser.format_usage().split())
+    assert "[--mode {none,provenance,exact}]" in usage and "[--in-scope]" in usage
+    assert usage.endswith(" FILE [FILE ...]")
+    args = parser.parse_args(["a", "b"])
+    assert (args.files, args.mode, args.in_scope, args.json) == (["a", "b"], "none", False, False)
+    with pytest.raises(SystemExit):
+        parser.parse_args(["a", "--mode", "other"])
+    assert "invalid choice: 'other'" in capsys.readouterr().err
+
+
+def test_a_file_is_read_replayed_and_judged(monkeypatch):
+    monkeypatch.setattr("cachesim.replay.recorded_trace.read_trace", lambda file, known: f"trace of {file}")
+    monkeypatch.setattr("cachesim.replay.replay.replay", lambda *given: (*given[:2], callable(given[2])))
+    monkeypatch.setattr("cachesim.tools.replay.report.replay_data", lambda found: {"found": found})
+    assert command.replay_file(Path("a.json"), "exact") == {"found": ("trace of a.json", "exact", True)}
+
+
 def replayed(file, mode):
     """Return the data of a replay: files are named after what becomes of them."""
     if file.stem == "bad":
@@ -109,7 +129,7 @@ def called(monkeypatch, capsys):
         monkeypatch.setattr(command, "replay_file", lambda file, mode: (*results, mode)[0] if (file, mode) == (
             found[0], "exact") else None)  # fmt: skip
         monkeypatch.setattr(command, "replay_all", lambda files, mode, jobs: (
-            ([*results], ended) if (files, mode, jobs) == (found, "exact", 3) else None))  # fmt: skip
+            ([*results], ended) if (files, mode, jobs) == (found, "exact", 3) and len(found) > 1 else 1 / 0))
         monkeypatch.setattr(command, "_draw", lambda given, file, data: drawn.append((file, data)))
         code = command.run(args)
         return code, *capsys.readouterr(), drawn
@@ -122,7 +142,7 @@ OUT = {**GOOD, "scope": "out", "why": "another engine", "steps_agree": 0, "steps
 
 def test_one_file_is_replayed_and_drawn(called):
     code, out, err, drawn = called(GOOD)
-    assert (code, err, drawn) == (exits.HOLDS, "", []) and out.strip()
+    assert (code, err, drawn) == (exits.HOLDS, "", []) and out.strip() and not out.startswith("{")
     assert called(GOOD, svg="a.svg")[3] == [(Path("0.json"), GOOD)]
     with pytest.raises(BadInput) as refused:
         called(GOOD, GOOD, svg="a.svg")
@@ -208,3 +228,9 @@ def test_the_command_explains_every_argument():
     assert vars(parser.parse_args(["x", "y"])) == {
         "files": ["x", "y"], "mode": "none", "in_scope": False, "jobs": 1, "limits": [], "json": False, "html": "",
         "svg": "", "trace": ""}  # fmt: skip
+
+
+def test_every_argument_has_a_help():
+    parser = ArgumentParser()
+    command.add_arguments(parser)
+    assert [one.dest for one in parser._actions if not one.help] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from argparse import ArgumentParser
 
 import pytest
 
@@ -72,3 +73,9 @@ def test_a_page_has_the_report_and_the_whole_report(tmp_path, monkeypatch, capsy
     short, verbose = (as_text(report) for report in (shown[0].report, shown[0].verbose))
     assert "1 more with -v" in short and "more with -v" not in verbose
     assert (shown[0].command, shown[0].names) == (f"cachesim import {file}", ["simulated"])
+
+
+def test_every_argument_has_a_help():
+    parser = ArgumentParser()
+    command.add_body_arguments(parser)
+    assert [one.dest for one in parser._actions if not one.help] == []

@@ -5,8 +5,17 @@ from __future__ import annotations
 import pytest
 
 from cachesim.tools.request_bodies.api_forms import bodies_of
+from cachesim.tools.request_bodies.body import IMAGE, REASONING, BodyMessage, BodyText
 from cachesim.tools.request_bodies.body_files import FoundBody
-from cachesim.tools.request_bodies.conversations import KEPT, TRIVIAL, ConversationLinker, _edited
+from cachesim.tools.request_bodies.conversations import (
+    KEPT,
+    TRIVIAL,
+    ConversationLinker,
+    _edited,
+    contains_summary,
+    core_text,
+    spoken_text,
+)
 from cachesim.tools.request_bodies.plain_render import render_plain
 from tests.unit.tools.request_bodies.made import LONG, chat
 
@@ -199,3 +208,61 @@ def test_the_request_before_is_compared_if_the_nearest_prompt_is_of_another_conv
     old = "Please sort the names of all the files in this folder for me."
     found = links(chat(f"Please sort the si{'x' * 100}"), chat(old), chat(old.replace("names", "sizes"), *more))
     assert [one.before for one in found] == [-1, -1, 1]
+
+
+def shown(text, letter):
+    """A user message with an image."""
+    image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{letter * 40}"}}
+    return {"role": "user", "content": [{"type": "text", "text": text}, image]}
+
+
+def test_a_conversation_continues_with_its_own_image():
+    text = "What can be seen in this picture?"
+    found = links(chat(shown(text, "A")), chat(shown(text, "B")), chat(shown(text, "A"), "A cat.", "Which one?"),
+                  chat(shown(text, "B"), "A dog.", "Which one?"))  # fmt: skip
+    assert [one.before for one in found] == [-1, 0, 0, 1]
+
+
+def test_a_conversation_continues_although_its_image_changed():
+    text = "What can be seen in this picture?"
+    assert links(chat(shown(text, "A")), chat(shown(text, "C"), "A cat.", "Which one?"))[1].before == 0
+
+
+@pytest.mark.parametrize("said", ["read  the\n files of this folder", "read the files of this folder\n"])
+def test_white_space_and_reasoning_do_not_tell_messages_apart(said):
+    first, system = "read the files of this folder", "It is {}."
+    assert links(chat(first, system=system.format(1)), chat(said, "Done.", "Why?", system=LONG))[1].before == 0
+    answer = {"role": "assistant", "reasoning_content": "Hm.", "content": "These are the names of all of the files."}
+    plain = {"role": "assistant", "content": "These are the names of all of the files."}
+    found = links(chat("a", answer, "b", system=""), chat("c", plain, "d", system="x"))
+    assert found[1].before == 0
+
+
+@pytest.mark.parametrize(("start", "is_one"), [(3_960, True), (4_000, False)])
+def test_a_summary_says_so_in_its_first_4000_characters(start, is_one):
+    text = "x" * start + " in short, a summary of it"
+    found = links(chat("Read all of the files of this project.", system=LONG), chat(text, system=LONG))
+    assert (found[1].before == 0) is is_one
+    [body] = bodies_of([FoundBody("x", chat("no", "yes", "no", text, system=""))])
+    assert contains_summary(body.messages) is is_one and not contains_summary(body.messages[:3])
+
+
+def test_the_latest_request_with_the_most_text_in_common_is_continued():
+    first, second = "Sort the names of all the files.", "Draw a map of the whole island."
+    found = links(chat(first, "Done.", second), chat(first, "Done."), chat(first, "Done."),
+                  chat(first, "Done.", "Thank you."), chat(first, "Done.", second, "Here.", "More."))  # fmt: skip
+    assert [one.before for one in found] == [-1, 0, 1, 2, 0]
+
+
+def test_the_messages_of_the_latest_requests_are_known():
+    """A message has the numbers of so many requests."""
+    said = "Sort the names of all the files."
+    requests = [chat(said, f"{number:09d}{'y' * 30}", "z" * number) for number in range(KEPT + 1)]
+    again = links(*requests, chat(said, f"{0:09d}{'y' * 30}", "q"))
+    assert again[-1].before == 0 and again[KEPT].conversation == 0
+
+
+def test_reasoning_and_the_contents_of_an_image_do_not_identify_a_message():
+    parts = (BodyText(REASONING, "", "Hm. "), BodyText("text", "", "a  b"), BodyText(IMAGE, "", "<image 9 bytes abc>"))
+    message = BodyMessage("user", "", parts)
+    assert (spoken_text(message), core_text(message)) == ("a b<image", "a b<image 9 bytes abc>")

@@ -32,6 +32,10 @@ def test_long_values_and_many_fields_are_shortened_and_still_differ():
     assert max(map(len, map(fields_text, long))) < 100 and fields_text(long[0]) != fields_text(long[1])
     many = [said("Hi", **{f"f{number}": number for number in range(MOST + 9)}, last=end) for end in "ab"]
     assert len(json.loads(fields_text(many[0]))) == MOST + 1 and fields_text(many[0]) != fields_text(many[1])
+    other = {**many[0], "f0": "changed"}
+    differing = [name for name, value in json.loads(fields_text(other)).items()
+                 if json.loads(fields_text(many[0]))[name] != value]  # fmt: skip
+    assert differing == ["f0"]                           # and not "...", which stands for the further fields
 
 
 def test_messages_are_compared_with_their_own_earlier_form_wherever_they_are():

@@ -9,7 +9,18 @@ import pytest
 
 from cachesim.base.tokens import common_prefix
 from cachesim.tools.request_bodies import prompt_causes
-from cachesim.tools.request_bodies.prompt_causes import CAUSES, MOVED_LINES, PromptCause, _moved_lines, raw_cause
+from cachesim.tools.request_bodies.api_forms import bodies_of
+from cachesim.tools.request_bodies.body_files import FoundBody
+from cachesim.tools.request_bodies.plain_render import render_plain
+from cachesim.tools.request_bodies.prompt_causes import (
+    CAUSES,
+    MOVED_LINES,
+    PromptCause,
+    _continues_after_reasoning,
+    _moved_lines,
+    cause_of_bodies,
+    raw_cause,
+)
 from tests.unit.tools.request_bodies.made import LONG, TOOLS, chat, found
 
 U1, A1, U2, A2, U3 = (
@@ -227,3 +238,25 @@ def test_an_image_that_changed_with_its_text_is_the_cause(tmp_path):
     data = found(tmp_path, chat(user(image("AAAA"), texted(U1)), A1, U2),
                  chat(user(image("BBBB"), texted(f"{U1} And why.")), A1, U2, A2, U3))  # fmt: skip
     assert (data["requests"][1]["cause"], data["requests"][1]["path"]) == ("image", "messages[1].content[0]")
+
+
+@pytest.mark.parametrize(("old", "new", "at", "continues"), [
+    ("x<think>r</think>\n\nanswer", "xanswer, and more", 1, True), ("x<think>r</think>answer", "x answer", 1, True),
+    ("x<think>r</think>answer", "x answ", 1, False),                     # all of the first 24 characters follow
+    (f"<think>r</think>{'y' * 24}old", f"{'y' * 24}new", 0, True),
+    ("<think>r</think>", "", 0, False),                                  # nothing shows where it continues
+    ("r</think>k", "zk", 0, False),                                      # the reasoning has no beginning
+    ("<think>r</think>s</think>answer", "answer", 0, False),             # it ended before
+    ("a<think>r</think>b<think>s</think>c", "a<think>r</think>bc", 18, True),
+])  # fmt: skip
+def test_a_prompt_continues_with_the_text_after_the_reasoning(old, new, at, continues):
+    assert _continues_after_reasoning(old, new, at, old.rindex("</think>")) is continues
+
+
+def test_a_chat_and_a_raw_prompt_differ_in_their_text():
+    said = "a question of some length is here"
+    bodies = bodies_of([FoundBody("x", {"prompt": f"{said}, and then more"}), FoundBody("x", chat(f"{said}, but"))])
+    for old, new in (bodies, bodies[::-1]):
+        prompts = render_plain(old), render_plain(new)
+        at = common_prefix(prompts[0].text, prompts[1].text)
+        assert cause_of_bodies(old, new, *prompts, at) == PromptCause("text")

@@ -11,6 +11,7 @@ from cachesim.tools.request_bodies.report import (
     CAUSES,
     HEADS,
     SHOWN,
+    _advise,
     _table,
     bodies_report,
     headline,
@@ -162,3 +163,14 @@ def test_numbers_are_aligned_and_causes_wrap_anywhere():
     assert [row.style for row in _table(DATA, False).rows] == ["", "red"]
     unplayed = columns(_table({**DATA, "simulation": {**PLAYED, "played": 0}}, False))
     assert unplayed == [*found[:-2], found[-1]]
+
+
+@pytest.mark.parametrize(("files", "arguments", "command"), [
+    (["a.jsonl"], ["--model", "A"], "cachesim advise a.jsonl --model A"),
+    (["a", "b"], [], "cachesim import a b -o case.toml, then cachesim advise case.toml"),
+    (["a"], ["--tokenizer", "t"], "cachesim import a --tokenizer t -o case.toml, then cachesim advise case.toml"),
+    (["a"], ["--template", "t"], "cachesim import a --template t -o case.toml, then cachesim advise case.toml"),
+])  # fmt: skip
+def test_all_suggestions_are_printed_by_a_command_for_the_same_prompts(files, arguments, command):
+    data = {"files": files, "arguments": arguments}
+    assert (_advise(data, ""), _advise(data, "c.toml")) == (command, "cachesim advise c.toml")

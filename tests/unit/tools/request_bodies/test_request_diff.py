@@ -43,6 +43,7 @@ def templated(text, *messages):
     (f"[{ASKED}][It is a file.]", 25, "messages[1].content", 3),                # reasoning is left out
     (f"[{ASKED}][It is a file.][{AGAIN} Let me see.]", 25, "messages[1].content", 3),
     (f"[{ASKED}][It is a file.]", 40, "", 0),
+    (f"{ASKED}It is a file.", 0, "messages[0].content", 0), (f"{ASKED}It is a file.", 5, "messages[0].content", 5),
 ])  # fmt: skip
 def test_a_character_of_a_rendered_prompt_is_found_in_the_body(text, at, path, character):
     place = find_place(templated(text, ASKED, SAID, AGAIN), at)

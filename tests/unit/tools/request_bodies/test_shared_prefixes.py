@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cachesim.base.tokens import common_prefix
 from cachesim.tools.request_bodies import shared_prefixes as tested
-from cachesim.tools.request_bodies.shared_prefixes import shared_prefixes
+from cachesim.tools.request_bodies.shared_prefixes import shared_prefixes, shared_under
 
 TEXT = "".join(f"{number:04d} " for number in range(1_000))
 
@@ -61,3 +61,9 @@ def test_a_text_is_compared_with_its_neighbours_only(texts, monkeypatch):
 
     shared_prefixes([Counted(text) for text in texts])
     assert len(texts) - 1 <= len(calls) <= 40 * len(texts)
+
+
+def test_only_texts_with_the_same_key_are_compared():
+    texts, keys = ["abcd", "abcx", "abcd", "ab", "q", ""], [1, 2, 2, 1, 3, 1]
+    assert shared_under(texts, keys) == [(-1, 0), (-1, 0), (1, 3), (0, 2), (-1, 0), (-1, 0)]
+    assert shared_under(texts, [1] * 6) == shared_prefixes(texts) and shared_under([], []) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
@@ -222,3 +223,18 @@ def test_the_options_of_a_pasted_command_line_are_those_of_the_server(logs, caps
     main(["import", "a.log", "--json", "-q", "--server", "llama-server -ub 64"])
     [log] = json.loads(capsys.readouterr().out)["logs"]
     assert log["server"]["ubatch_size"] == 64
+
+
+@pytest.mark.parametrize("code", [exits.HOLDS, exits.UNDECIDED])
+def test_a_file_of_request_bodies_is_imported_as_bodies(tmp_path, monkeypatch, code):
+    (tmp_path / "bodies.jsonl").write_text('{"prompt": "a question"}\n')
+    asked = []
+    monkeypatch.setattr(command, "run_bodies", lambda args: asked.append(args.files) or code)
+    assert main(["import", str(tmp_path / "bodies.jsonl")]) == code
+    assert asked == [[str(tmp_path / "bodies.jsonl")]]
+
+
+def test_every_argument_has_a_help():
+    parser = ArgumentParser()
+    command.add_arguments(parser)
+    assert [one.dest for one in parser._actions if not one.help] == []

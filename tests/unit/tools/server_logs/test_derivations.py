@@ -8,13 +8,16 @@ import pytest
 
 from cachesim.engines.shared.log_grammar import Line, ParsedLine
 from cachesim.tools.server_logs.derivations import (
+    _combine,
     _empty_cache,
     _evaluated,
+    _in_cache,
     _is_confirmed,
     _is_unfinished,
     _longer,
     _lost,
     _lower,
+    _parts,
     _restored,
     _same_tokens,
 )
@@ -340,3 +343,47 @@ def test_a_prompt_is_at_least_as_long_as_its_evaluated_tokens_and_its_batches():
     assert _evaluated(TiedRequest(0, 7, batches), counts()) == 70
     assert _evaluated(TiedRequest(0, 7, batches), counts(prompt_n=(90, 95))) == 90
     assert _evaluated(TiedRequest(0, 7, batches[:1]), counts()) == 0
+
+
+def test_nothing_is_derived_from_numbers_that_clash():
+    """From 2 to 5 reused tokens and 4 evaluated ones another clash would follow."""
+    release = SimpleNamespace(read=SimpleNamespace(numbers={"truncated": 0}))
+    request = SimpleNamespace(of=lambda *kinds: [release] if "release" in kinds else [], is_cancelled=False)
+    found = counts(n_tokens=(2, 5), prompt_n=(4, 4), cache_n=(2, 5), end=(7, 10), predicted_n=(0, 3))
+    _combine(request, found, SimpleNamespace(end_slack=0, same_tokens=()))
+    assert [(name, str(known), str(derived)) for name, known, derived in found.clashes] == [
+        ("cache_n", "2 to 5", "0 to 1")]  # fmt: skip
+
+
+@pytest.mark.parametrize("rest", [None, 9])
+def test_a_line_without_one_of_its_counts_does_not_hide_the_next(rest):
+    lines = [SimpleNamespace(number=3, number_of={"n_past": 40, "prompt_n": rest}.get),
+             SimpleNamespace(number=5, number_of={"n_past": 40, "prompt_n": 9}.get)]  # fmt: skip
+    found = FoundNumbers()
+    _in_cache(SimpleNamespace(of=lambda *kinds: lines if "in_cache" in kinds else []), found)
+    assert [(name, one.low, one.high) for name, one in found.numbers.items()] == [
+        ("n_tokens", 49, 49), ("cache_n", 40, 40), ("prompt_n", 9, 9)]  # fmt: skip
+
+
+def test_numbers_are_derived_from_those_that_were_derived_before():
+    """The length follows from the answer, the reused tokens from the length and the progress, the evaluated ones from
+    both."""
+    progress = ParsedLine(Line("progress", "x"), 0, 7, {"n_tokens": 100, "done_share": 0.5}, {"done_share": "0.50"})
+    release = ParsedLine(Line("release", "x"), 0, 7, {"truncated": 0})
+    request = TiedRequest(0, 7, [ReadLine(4, progress, "x"), ReadLine(5, release, "x")])
+    found = counts(end=(170, 170), predicted_n=(11, 11))
+    _combine(request, found, SimpleNamespace(end_slack=0, same_tokens=()))
+    derived = {name: (one.low, one.high) for name, one in found.numbers.items()}
+    assert (derived["n_tokens"], derived["cache_n"], derived["prompt_n"]) == ((160, 160), (20, 20), (140, 140))
+
+
+@pytest.mark.parametrize(("length", "has_progress", "derived"), [
+    (None, False, (100, 100)), ((90, None), False, (100, 100)), ((90, 120), False, (90, 120)),
+    ((90, 120), True, (100, 100)),
+])  # fmt: skip
+def test_reused_and_evaluated_tokens_are_the_prompt_unless_its_length_is_bounded(length, has_progress, derived):
+    """With lines of progress they are it even then."""
+    lines = [ReadLine(9, ParsedLine(Line("progress", "x"), 0, 7, {}), "x")] * has_progress
+    found = counts(prompt_n=(60, 60), cache_n=(40, 40), **({} if length is None else {"n_tokens": length}))
+    _parts(TiedRequest(0, 7, lines), found)
+    assert (found.get("n_tokens").low, found.get("n_tokens").high) == derived

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.shared.log_grammar import Line, ParsedLine
+from cachesim.engines.shared.log_grammar import Line, LogGrammar, ParsedLine
+from cachesim.engines.shared.log_signatures import RemovedPoint, Signature
 from cachesim.tools.server_logs.conclusions import conclude
 from cachesim.tools.server_logs.derivations import DerivedNumbers
-from cachesim.tools.server_logs.earlier_causes import _continues, _end
+from cachesim.tools.server_logs.earlier_causes import EarlierCauses, _continues, _end, _is_restorable, _Removal
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.proven_range import ProvenRange
-from cachesim.tools.server_logs.read_lines import ReadLine
+from cachesim.tools.server_logs.read_lines import LineSieve, ReadLine
 from cachesim.tools.server_logs.recognise import grammars
 from cachesim.tools.server_logs.statements import Statement
 from cachesim.tools.server_logs.tied_requests import TiedRequest
@@ -227,3 +228,58 @@ def test_a_later_request_continues_with_what_the_one_before_it_left(tasks, end, 
 ])  # fmt: skip
 def test_a_checkpoint_ends_after_its_tokens_else_after_its_last_position(numbers, end):
     assert _end(ReadLine(4, ParsedLine(Line("ckpt_create", "x"), 0, 7, numbers), "x")) == end
+
+
+PREFIX = "abc task 7 | "
+LACKING = LogGrammar((Line("slot_clear", "cleared"), Line("pc_load", "loaded"), Line("launch", "launched"),
+                      Line("other", "x")))  # fmt: skip
+
+
+@pytest.mark.parametrize(("searched", "start", "removal", "heads", "may_lack"), [
+    ("abc", PREFIX, PREFIX, ["abc "], False), ("abc", PREFIX, PREFIX, ["srv ", "abc "], False),
+    ("abc", PREFIX, PREFIX, ["srv "], True), ("abc", PREFIX, PREFIX, [], True),
+    ("abc", "task 7 | ", PREFIX, ["abc "], True), ("abc", PREFIX, "task 7 | ", ["abc "], True),
+    ("task 7", PREFIX, PREFIX, ["task 7 | "], True),                      # a line of another task has another number
+    ("task ", PREFIX, PREFIX, ["task 7 | "], False), (" | ", PREFIX, PREFIX, ["a | "], False),
+    ("ed", "", "", [""], False),                                          # too short to be searched for
+    ("lea", "lea ", "", ["lea "], False), ("loa", "loa ", "loa ", [""], False),      # the messages have it, too
+])  # fmt: skip
+def test_a_line_may_be_lacking_if_a_search_leaves_it_out(searched, start, removal, heads, may_lack):
+    """The lines about a slot have the prefix of the removal, those about the server one of its own prefixes."""
+    sieve = LineSieve()
+    sieve.add(searched)
+    found = EarlierCauses([], [], LACKING, sieve)
+    found.heads = {*heads}
+    launch = ReadLine(1, ParsedLine(LACKING.lines[2], 0, 7, {}), "launched", start)
+    assert found._may_lack_lines(launch, launch._replace(head=removal)) is may_lack
+
+
+def test_the_messages_of_some_kinds_of_lines():
+    found = EarlierCauses([], [], LACKING, LineSieve())
+    assert found._templates(frozenset({"slot_clear", "launch"})) == ["cleared", "launched"]
+    assert found._templates(frozenset()) == []
+
+
+@pytest.mark.parametrize(("low", "lost", "amount"), [(276, 176, "176"), (275, [175, 176], "175 to 176")])
+def test_the_lost_tokens_are_a_range_if_the_removed_checkpoint_continues_after_one(low, lost, amount):
+    removed = ReadLine(7, ParsedLine(Line("ckpt_erase", "x"), 0, 105, {}), "x")
+    found = _Removal(276, removed, 0, RemovedPoint(275, 275, low, 276), Signature("evicted", (), (), ("it is gone",)))
+    derived = DerivedNumbers(TiedRequest(0, 116), {})
+    chain = [DerivedNumbers(TiedRequest(0, 105), {"lcp": ProvenRange(290, 290, frozenset({4}))}), derived]
+    said = EarlierCauses([], [], LACKING, LineSieve())._statement(
+        found, derived, chain, ProvenRange(100, 100, frozenset({9, 12})))  # fmt: skip
+    assert said.numbers == {"cause": "evicted", "lost": lost} and f"({amount} lost)" in said.says
+    assert (said.lines, said.slot, said.task) == ((4, 7, 9, 12), 0, 116)
+
+
+@pytest.mark.parametrize(("first", "last", "tholds", "shared", "is_restorable"), [
+    (275, 275, (), 277, True), (275, 275, (), 276, False),               # a state with the last position only
+    (0, 275, (), 999, False),                                            # a window: no line shows what it needs
+    (275, 275, (280, 276), 276, True), (275, 275, (280, 275), 276, False), (0, 275, (1,), 276, True),
+    (0, 275, (1,), 275, False), (0, 275, (0,), 276, False),
+])  # fmt: skip
+def test_a_removed_checkpoint_may_have_been_restored(first, last, tholds, shared, is_restorable):
+    lines = [ReadLine(at, ParsedLine(Line("ckpt_check", "x"), 0, 7, {"thold": thold}), "x")
+             for at, thold in enumerate(tholds, 1)]  # fmt: skip
+    derived = DerivedNumbers(TiedRequest(0, 7, lines), {})
+    assert _is_restorable(RemovedPoint(first, last, 0, 276), derived, shared) is is_restorable

@@ -6,10 +6,12 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
+from cachesim.engines.shared.log_grammar import ParsedLine
 from cachesim.tools.server_logs import explanations
 from cachesim.tools.server_logs.explanations import (
     LONGEST,
     _rules,
+    _without_context,
     explain_beginning,
     explain_line,
     explain_log,
@@ -149,3 +151,14 @@ def test_a_file_without_a_known_line_is_no_log(tmp_path):
     file.write_text("something else\n")
     with pytest.raises(BadInput, match="not a known server log"):
         explain_log(file)
+
+
+@pytest.mark.parametrize(("slot", "task", "found"), [
+    (None, None, (3, 7)), (0, None, (0, 7)), (None, 0, (3, 0)), (5, 6, (5, 6)),
+])  # fmt: skip
+def test_slot_and_task_of_a_message_precede_those_of_its_prefix(slot, task, found):
+    def reader(grammar, text):
+        return ParsedLine(grammar.lines[0], slot, task, {}) if grammar is grammars()["llama_cpp"] else None
+
+    [line] = _without_context(FULL + "a message", reader)
+    assert (line.engine, line.read.slot, line.read.task) == ("llama_cpp", *found)

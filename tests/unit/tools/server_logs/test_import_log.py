@@ -19,7 +19,7 @@ from cachesim.tools.server_logs.command import log_case
 from cachesim.tools.server_logs.import_log import LOOKED_AT, _least, _lines_of_others, _untried, _windows, import_log
 from cachesim.tools.server_logs.log_facts import logged_options
 from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.recognise import grammars
+from cachesim.tools.server_logs.recognise import grammars, recognise
 from cachesim.tools.server_logs.reconstruct import UNCACHED
 from cachesim.tools.server_logs.slot_contents import SlotText, word_names
 from tests.unit.tools.server_logs.simulated_log import simulated_log
@@ -89,6 +89,10 @@ def test_lines_of_another_server_are_counted_from_the_first():
     unknown = [(1000, "something"), (1200, vllm), (1300, vllm)]
     [note] = _lines_of_others(SimpleNamespace(unknown=unknown))
     assert note == "not read: 2 lines that vllm prints, from line 1,200 on"
+    both = "prompt eval time =    1728.17 ms /    14 tokens (  123.44 ms per token)"
+    assert [one.engine for one in recognise(both)] == ["llama_cpp", "ik_llama"]
+    assert [*_lines_of_others(SimpleNamespace(unknown=[(7, both)]))] == [
+        "not read: 1 line that llama.cpp prints, from line 7 on"]  # fmt: skip
     late = [(at, "something") for at in range(LOOKED_AT)] + [(1200, vllm)]
     assert [*_lines_of_others(SimpleNamespace(unknown=late))] == []
 

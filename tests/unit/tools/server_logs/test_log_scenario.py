@@ -254,3 +254,6 @@ def test_lines_that_every_candidate_contradicts_are_kept():
     assert one.unmet == {2, 3, 9}
     one._note_unmet(contradicting(requests=3))
     assert one.unmet == {9}
+    one.unmet = {1, 2}
+    one._note_unmet(contradicting(requests=1))
+    assert one.unmet == {1, 2}                                            # not even line 1 is compared

@@ -135,6 +135,7 @@ def test_messages_without_a_prefix_are_split():
                "llama_context: n_batch = 64", "llama_context: n_ubatch = 16"]  # fmt: skip
     expected = [found[1:] for found in read(timings)]
     assert len(expected) == 4 and [found[1:] for found in read(["".join(timings)])] == expected
+    assert [line.text.strip() for line in logical_lines(LLAMA, ["".join(timings)])] == [*map(str.strip, timings)]
     fields = 'INFO [ update_slots] kv cache rm [p0, end) | tid="1" timestamp=2 id_slot=0 id_task=4 p0=192'
     error = 'task error id_multi=-1 id_task=4 error="the request exceeds the available context size"'
     for gap in ("", " "):

@@ -12,7 +12,13 @@ from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.tools.server_logs.import_log import rebuild_log
 from cachesim.tools.server_logs.log_scenario import SearchSpace, solve
-from cachesim.tools.server_logs.printed_numbers import Contradiction, contradictions, events_by_task, printed_lines
+from cachesim.tools.server_logs.printed_numbers import (
+    Contradiction,
+    compared_kinds,
+    contradictions,
+    events_by_task,
+    printed_lines,
+)
 from cachesim.tools.server_logs.read_lines import ReadLine
 from cachesim.tools.server_logs.session import LogSession
 from tests.unit.tools.server_logs.simulated_log import PROFILE, dated_line, simulated_log
@@ -159,3 +165,11 @@ def test_a_line_that_a_candidate_meets_is_not_unmet(tmp_path):
 def test_events_of_a_task_that_was_not_launched_are_dropped():
     launched = ev.Launch(0, 7, 0)
     assert events_by_task([made(1, 9), launched, made(2, 10)]) == [[launched, made(2, 10)]]
+
+
+@pytest.mark.parametrize(("engine", "more"), [("llama_cpp", {"ckpt_create", "pc_load"}), ("ik_llama", set())])
+def test_lines_with_numbers_of_the_cache_and_of_the_times_are_compared(engine, more):
+    compared_kinds.cache_clear()
+    found = compared_kinds(engine)
+    assert {"release", "prompt_time", "in_cache", *more} <= found
+    assert found.isdisjoint({"launch", "cancel", "warn", "error", "pc_begin", "idle_save", "prompt_truncated"})

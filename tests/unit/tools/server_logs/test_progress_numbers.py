@@ -159,3 +159,11 @@ def test_another_share_than_that_of_the_restored_tokens_shows_a_longer_prompt(pr
 
 def test_a_share_of_the_evaluated_tokens_alone_shows_nothing():
     assert ranges(progress(4, done=40, done_share="0.50")) == {}
+
+
+def test_reused_tokens_follow_from_the_length_that_a_line_of_progress_leaves_possible():
+    """Of a prompt of 36 to 38 tokens, of which 23 were evaluated after 4 that were reused, 0.73 is done."""
+    found = found_in(progress(4, done=23, share="0.73"), n_tokens=(33, 39), cache_n=(2, 7))
+    assert [(name, one.low, one.high) for name, one in found.numbers.items()] == [
+        ("n_tokens", 36, 38), ("cache_n", 4, 4)]  # fmt: skip
+    assert found.get("cache_n").lines == {4, 90}

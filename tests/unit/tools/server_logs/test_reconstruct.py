@@ -252,7 +252,7 @@ def test_a_request_is_sent_with_its_beginning_its_moved_chunks_and_its_answer(fi
     base = held(made, A=100)
     words = dict(made.words)
     found = made._try(LoggedRequest(**fields), choice(lcp, 70)._replace(base=base), "B", None, None)
-    assert (found.text, found.sent.cache_n, found.word) == (text, reused, "B")
+    assert (found.text, found.sent.cache_n, found.sent.prompt_n, found.word) == (text, reused, 70 - reused, "B")
     new = int(text.partition(".B")[2].partition(">")[0] or 0)
     size = int(text.partition(">b")[2].partition("{")[0])
     assert (found.new, parts(found.content)) == (new, ([("b", 0, size)], 0))
@@ -276,6 +276,8 @@ def test_a_request_names_its_slot_if_the_server_would_choose_another():
     sent = [made._try(LoggedRequest(slot=number), choice(90, 95)._replace(base=base), "B", None, begin).text
             for number in (slot, 1 - slot)]  # fmt: skip
     assert sent == ["A[:90].B5>b1", f"A[:90].B5>b1@{1 - slot}"]
+    after = made.stage.server.inspection
+    assert (len(after.tokens_of(slot)), len(after.tokens_of(1 - slot))) == (100, 95)      # it is sent there alone
 
 
 def test_a_request_that_named_its_slot_names_it_again():
@@ -668,3 +670,85 @@ def test_another_prompt_in_a_used_slot_shares_all_but_its_last_token():
     made._fill_used_slots()
     kept = OTHER_PROMPT - 1
     assert made.lines == [f"Z[:{kept}].A1@0", f"Z[:{kept}].B1@1"]
+
+
+@pytest.mark.parametrize(("n_past", "contradicted"), [(0, []), (33, [3])])
+def test_the_lines_up_to_the_end_of_a_prompt_may_contradict_a_choice(n_past, contradicted):
+    """Those of the answer are compared when it was generated."""
+    lines = ["launch_slot_: id  0 | task 7 | processing task, is_child = 0",
+             "update_slots: id  0 | task 7 | new prompt, n_ctx_slot = 131072, n_keep = 0, task.n_tokens = 70",
+             f"update_slots: id  0 | task 7 | cached n_tokens = {n_past}, memory_seq_rm [{n_past}, end)",
+             "     release: id  0 | task 7 | stop processing: n_tokens = 99, truncated = 1"]  # fmt: skip
+    made = builder(*(f"slot {line}" for line in lines), parallel=1)
+    found = made._try(made.session.requests[0], choice(0, 70), "A", None, None)
+    assert [line.line for line in found.contradicted] == contradicted
+
+
+@pytest.mark.parametrize(("texts", "after", "slot", "sent"), [
+    ([], 0, 1, "B40>b1"), ([], 0, 0, "B40>b1@0"), ([], 2, 1, "B40>b1"), (["A30>a1"], 0, 1, "B40>b1@1{together}"),
+    (["A30>a1"], 0, 0, "B40>b1{together}"), (["A30>a1"], 2, 0, "B40>b1{together+2}"),
+    (["A30>a1"], 2, 1, "B40>b1@1{together+2}"),
+])  # fmt: skip
+def test_requests_of_a_group_are_sent_after_each_other_to_the_server_before_them(texts, after, slot, sent):
+    """An idle server chooses slot 1 first; a slot that the log shows is named if the server would choose another."""
+    made = builder(parallel=2)
+    made.several, made.words = True, {"A": 30, "a": 1}
+    group = _RequestGroup(texts, made._copy(), after)
+    made._send(["C9"])                                                   # not sent to the server of the group
+    found = made._try(LoggedRequest(slot=slot), choice(0, 40), "B", group, None)
+    assert (found.text, found.sent.slot, made.words) == (sent, slot, {"A": 30, "a": 1})
+
+
+@pytest.mark.parametrize(("lcp", "sent"), [(0, "Z[:303].A1"), (200, "Z[:303].A1"), (320, "Z[:319]>a17")])
+def test_a_slot_is_filled_up_to_the_end_of_the_prompt_that_left_its_last_checkpoint(monkeypatch, lcp, sent):
+    """A checkpoint at 300 is made by a prompt of 304 tokens, of which all but the last are shared."""
+    monkeypatch.setattr(reconstruct, "earlier_checkpoints", lambda request, following: [300])
+    made = builder(parallel=1)
+    made.texts.shared, made.words["Z"] = SlotText().append_word("Z", 1_000), 1_000
+    made._send(["Z1000"])
+    made._fill_slot(LoggedRequest(lcp=lcp))
+    assert made.lines == [sent]
+
+
+@pytest.mark.parametrize(("n_tokens", "sent"), [(100, ["A100"]), (99, ["A99"])])
+def test_a_checkpoint_within_an_earlier_conversation_is_left_by_a_prompt_that_ends_there(monkeypatch, n_tokens, sent):
+    """A checkpoint at 96 is made by a prompt of 100 tokens."""
+    asked = []
+    earlier = SimpleNamespace(loaded_by=logged(), n_tokens=n_tokens, resumed=96, shared=0)
+    monkeypatch.setattr(reconstruct, "earlier_conversations", lambda requests: [earlier])
+    monkeypatch.setattr(reconstruct, "listed_checkpoints", lambda request, following: [])
+    monkeypatch.setattr(reconstruct, "prompt_between", lambda request: 0)
+    monkeypatch.setattr(reconstruct, "earlier_prompts", lambda *given: asked.append(given) or ([n_tokens], 1))
+    made = builder(parallel=1)
+    made.session.requests, made.next_of = [logged()], {}
+    made._fill_prompt_cache()
+    assert asked == [(earlier.loaded_by, n_tokens, END, [96] if n_tokens == 100 else [])] and made.lines == sent
+    assert next(made.word_names) == "B"                                  # no prompt follows
+
+
+def test_the_answer_to_a_request_without_new_text_can_be_continued():
+    made = builder(parallel=1)
+    base = held(made, A=100)
+    request = ReconstructedRequest(LoggedRequest(predicted_n=10))
+    found = made._try(request.logged, choice(70, 70)._replace(base=base), "B", None, None)
+    made._take(request, found)
+    more = made._try(LoggedRequest(), choice(79, 90)._replace(base=found.held), "C", None, None)
+    assert (more.text, more.sent.cache_n, more.sent.prompt_n) == ("A[:70].b[:9].C11>c1", 79, 11)
+
+
+def test_a_choice_is_compared_with_the_events_of_its_own_request():
+    """The first request of the group reuses nothing, the second one 20 tokens of slot 1."""
+    lines = ["launch_slot_: id  1 | task 7 | processing task, is_child = 0",
+             "update_slots: id  1 | task 7 | cached n_tokens = 20, memory_seq_rm [20, end)"]  # fmt: skip
+    [request] = builder(*(f"slot {line}" for line in lines)).session.requests
+    made = builder(parallel=2)
+    base = held(made, A=100)
+    made.words |= {"C": 30, "c": 1}
+    group = _RequestGroup(["C30>c1"], made._copy())
+    made._send(["D9"])
+    found = made._try(request, choice(20, 40)._replace(base=base), "B", group, None)
+    assert (found.text, found.sent.cache_n, found.contradicted) == ("A[:20].B20>b1{together}", 20, [])
+    inspection = made.stage.server.inspection
+    assert [len(inspection.tokens_of(slot)) for slot in (0, 1)] == [30, 40]            # and not the prompt D
+    made._sent, made.events = lambda *given: ("A", found.sent), []
+    assert made._try(request, choice(20, 40)._replace(base=base), "B", group, None).contradicted == []

@@ -192,3 +192,15 @@ def test_the_run_of_the_last_line_is_the_current_one():
     assert runs([*lines, RELEASED.format(9, 1), "something"]) == [0, 1, 2, 0, 0]
     assert runs([*lines, RELEASED.format(9, 2), "something"]) == [0, 1, 2, 1, 1]
     assert runs([*lines, RELEASED.format(9, 3), "something"]) == [0, 1, 2, 2, 2]
+
+
+KNOWN = "slot release: id  0 | task 7 | stop processing: n_tokens = 8163, truncated = 0"
+
+
+@pytest.mark.parametrize(("line", "run"), [
+    (KNOWN, 1), ("stop processing: n_tokens = 8163, truncated = 0", 1),
+    ("slot update_slots: id  0 | task 9 | nothing known", 1),
+    ("nothing known", 0),
+])  # fmt: skip
+def test_a_message_without_a_source_is_of_another_server_unless_any_program_may_have_printed_it(line, run):
+    assert runs([f"[41000] {KNOWN}", line]) == [0, run]

@@ -14,13 +14,23 @@ from cachesim.base.untrusted_files import STDIN
 from cachesim.tools.watch import analysis, joined_rows, log_follower
 from cachesim.tools.watch.analysis import Analysis, Sources
 from cachesim.tools.watch.cause_header import header_value
-from cachesim.tools.watch.frames import CAUSE, REPLY, REQUEST, FrameQueue, FrameReader
+from cachesim.tools.watch.frames import (
+    CAUSE,
+    CLIENT_ENDS,
+    REPLY,
+    REQUEST,
+    SKIPPED_REQUEST,
+    Frame,
+    FrameQueue,
+    FrameReader,
+    packed,
+)
 from cachesim.tools.watch.joined_rows import TOO_LATE
 from cachesim.tools.watch.log_follower import LogFollower
 from cachesim.tools.watch.recent_bodies import RecentBodies
 from cachesim.tools.watch.report import totals_text
 from cachesim.tools.watch.saved_bodies import SavedBodies
-from cachesim.tools.watch.watched_exchange import WatchedExchange
+from cachesim.tools.watch.watched_exchange import NOT_COPIED, WatchedExchange
 from tests.shared import ROOT
 from tests.unit.tools.watch.test_exchanges import SIZED, post
 from tests.unit.tools.watch.test_log_rows import rows_of
@@ -246,3 +256,60 @@ def test_halves_wait_for_looks_at_the_end_of_the_log(monkeypatch):
     monkeypatch.setattr(joined_rows.JoinedRows, "read_to_end", lambda self, is_quiet: looks.append(is_quiet) or ())
     printed = analyzed([], once=True)
     assert looks and printed.totals["dropped_bytes"] == 0 and printed.totals["log_lines"] > 100
+
+
+def test_a_look_at_the_log_is_not_quiet_while_copies_are_read(monkeypatch):
+    looks = []
+    monkeypatch.setattr(joined_rows.JoinedRows, "read_to_end", lambda self, is_quiet: looks.append(is_quiet) or ())
+    read, write = os.pipe()
+    log = SimpleNamespace(has_more=False, failure="", wait_on=list, lines=list)
+    found = Analysis(Sources(read, log=log), Printed())
+    os.write(write, packed(Frame(REQUEST, 1, post(b"one"))))
+    monkeypatch.setattr(analysis, "TICK", 0)
+    assert found._step() and found._step()
+    os.close(write)
+    os.close(read)
+    assert looks == [False, True]
+
+
+def test_dropped_bytes_are_counted_and_others_are_not(monkeypatch):
+    read, write = os.pipe()
+    head, gap = post(b"x" * 900)[:-900], (900).to_bytes(8, "big")
+    frames = [Frame(REQUEST, 1, head), Frame(SKIPPED_REQUEST, 1, gap), Frame(REPLY, 1, SIZED), Frame(CLIENT_ENDS, 1)]
+    os.write(write, b"".join(map(packed, frames)))
+    os.close(write)
+    printed = Printed()
+    Analysis(Sources(read), printed).run()
+    os.close(read)
+    assert printed.totals["dropped_bytes"] == 900 and printed.rows == ["client"]
+    assert printed.totals["left_out"] == [{"why": NOT_COPIED, "requests": 1}]
+
+
+def test_an_analysis_without_a_log_has_totals_of_nothing():
+    read, write = os.pipe()
+    os.close(write)
+    printed = Printed()
+    Analysis(Sources(read), printed).run()
+    os.close(read)
+    assert {name: value for name, value in printed.totals.items() if value} == {}
+    assert {name for name, value in printed.totals.items() if value == []} == {
+        "at_least", "causes", "log", "first_lines", "left_out"}  # fmt: skip
+
+
+def test_the_last_request_has_a_row_after_a_look_without_a_new_line(tmp_path, monkeypatch):
+    """While lines arrive, the server may still write lines of the request."""
+    monkeypatch.setattr(analysis, "TICK", 0)
+    lines = LOG.read_text().splitlines(keepends=True)
+    end = max(number for number, line in enumerate(lines) if "total time" in line)
+    file = tmp_path / "log"
+    file.write_text("".join(lines[:end]))
+    printed = Printed()
+    log = LogFollower(file)
+    found = Analysis(Sources(log=log), printed)
+    for number in range(3):
+        assert found._step() and (found._quiet > 0, log.has_more) == (number == 2, number == 0)
+    before = len(printed.rows)
+    with file.open("a") as stream:
+        stream.write("".join(lines[end:end + 3]))
+    assert found._step() and (len(printed.rows), found._quiet) == (before, 0)
+    assert found._step() and found._step() and len(printed.rows) == before + 1

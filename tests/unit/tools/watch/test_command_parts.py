@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import socket
+import sys
 from argparse import ArgumentParser, Namespace
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -236,6 +238,15 @@ def test_the_address_is_printed_for_programs(started, capsys):
     assert out == '{"schema": 1, "url": "http://[::1]:81/", "to": "http://h:80"}\n' and "http://[::1]:81/" in err
 
 
+def test_what_was_printed_before_is_not_printed_again_by_the_child(started, monkeypatch):
+    written = io.BytesIO()
+    stdout = io.TextIOWrapper(written)                   # closes the bytes when it is dropped
+    monkeypatch.setattr(sys, "stdout", stdout)
+    print("before")
+    started(7)
+    assert written.getvalue() == b"before\n" and not stdout.closed      # not in a buffer that the child copies
+
+
 @pytest.mark.parametrize("text", ["127.0.0.1:0", "localhost:0", "127.0.0.2:0"])
 def test_a_loopback_address_is_listened_on(text):
     with _listener(text) as made:
@@ -283,3 +294,9 @@ def test_other_urls_are_refused(url, error):
     with pytest.raises(BadInput) as refused:
         server_address(url)
     assert str(refused.value) == error
+
+
+def test_every_argument_has_a_help():
+    parser = ArgumentParser()
+    add_arguments(parser)
+    assert [one.dest for one in parser._actions if not one.help] == []

@@ -312,3 +312,19 @@ def test_the_bytes_of_an_incomplete_head_and_of_its_reader_count():
     assert held.size == exchanges.READER + buffer_bytes(len(head))
     heard.connections.close()
     assert held.size == 0
+
+
+def test_an_unreadable_connection_is_not_ended_again_at_the_end_of_the_analysis():
+    heard = Heard(held := HeldBytes()).read((REQUEST, post(b"one")), (REPLY, b"not HTTP\r\n\r\n"))
+    heard.connections.close()
+    assert [one.end for one in heard.ended] == [SERVER_LEFT] and held.size == 0
+
+
+@pytest.mark.parametrize("gap", [5, 100_000])
+def test_a_dropped_part_of_a_reply_may_end_it_before_the_request_is_complete(gap):
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
+    heard = Heard(held := HeldBytes()).read(
+        (REQUEST, post(b"one")[:-1]), (REPLY, head), (SKIPPED_REPLY, gap.to_bytes(8, "big")),
+        (REQUEST, b"e"))  # fmt: skip
+    assert [(one.end, one.is_sent, one.reply_size) for one in heard.ended] == [(WHOLE, False, 5)]
+    assert heard.connections.unread == 1 and held.size == 0

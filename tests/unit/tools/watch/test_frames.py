@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -85,3 +86,13 @@ def test_a_flush_begins_new_frames_and_gives_room_again():
         queue.put(REPLY, 1, data)
         queue.flush()
     assert list(FrameReader().read(bytes(sent))) == [Frame(REPLY, 1, b"a" * 60), Frame(REPLY, 1, b"b" * 60)]
+
+
+@pytest.mark.parametrize(("waiting", "is_kept"), [(0, True), (1, True), (2, False)])
+def test_bytes_that_exactly_fill_the_room_are_kept(waiting, is_kept):
+    sent = []
+    queue = FrameQueue(sent.append, lambda: waiting, 11)
+    for number in (1, 2):
+        assert queue.put(REQUEST, number, b"a" * 10) is is_kept
+        queue.flush()
+        assert len(sent) == (number if is_kept else 0)

@@ -315,6 +315,8 @@ def test_causes_are_counted_if_they_cost_tokens():
     assert row_causes({"cause": "date", "harmless": False, "causes": []}) == ["date"]
     assert row_causes({"cause": "extends", "harmless": True}) == []
     assert row_causes({"change": "history", "causes": [{"cause": "no-checkpoint"}]}) == ["history", "no-checkpoint"]
+    assert [row_causes({"change": change}) for change in ("", "new", "extends", "same")] == [[], [], [], ["same"]]
+    assert row_causes({}) == [] and row_causes({"cause": "", "change": "new"}) == [""]
 
 
 @pytest.mark.parametrize(("data", "events"), [
@@ -438,8 +440,14 @@ def test_several_prompts_of_a_body_have_rows_without_the_counts_of_the_reply():
 def test_only_posted_bodies_are_compared(method, body, is_one):
     joined, one = JoinedRows(RecentBodies(), False), WatchedExchange(method, "/x", is_sent=True)
     one.take_request(body)
-    joined.sent(one)
+    assert joined.sent(one) == []
     assert joined.left_out.total() == is_one
+
+
+def test_the_bytes_of_a_body_are_released_as_soon_as_it_was_compared():
+    joined, one = JoinedRows(RecentBodies(), False), exchange(timed(5, 7))
+    assert bytes(one.body) and len(joined.sent(one)) == 1
+    assert bytes(one.body) == b"" and one.size > 0
 
 
 def test_a_request_after_the_deadline_is_not_compared():
@@ -498,3 +506,22 @@ def test_a_reply_that_reused_nothing_of_the_previous_prompt_shows_a_loss_without
     [first] = watched(joined, exchange(timed(500, 0), chat("a question")))
     [second] = watched(joined, exchange(timed(520, 0), chat("a question", "Yes.", "more")))
     assert "loss" not in first and (second["loss"]["cause"], second["loss"]["tokens"]) == (UNKNOWN, 500)
+
+
+@pytest.mark.parametrize(("reply", "end"), [
+    (b'{"usage": {"completion_tokens": 2}}', WHOLE), (b'{"timings": {"prompt_n": 5}}', WHOLE), (timed(5, 7), WHOLE),
+    (b'{"usage": {"prompt_tokens": 12}}', CLIENT_LEFT), (b"", CLIENT_LEFT),
+])  # fmt: skip
+def test_a_client_has_not_left_a_reply_that_states_the_counts_of_its_end(reply, end):
+    joined = JoinedRows(RecentBodies(), False)
+    [row] = watched(joined, exchange(reply, has_client_left=True))
+    assert row["end"] == end
+
+
+def test_a_loss_is_found_with_the_counts_that_only_the_log_states():
+    joined, counts = JoinedRows(RecentBodies(), True), b'{"usage": {"completion_tokens": 2}}'
+    found = []
+    for evaluated, messages in ((500, ["a question"]), (520, ["a question", "Yes.", "more"])):
+        assert watched(joined, exchange(counts, chat(*messages))) == []
+        found += joined.logged({**logged(evaluated, 0), "lines": [evaluated, evaluated]})
+    assert [row.get("loss", {}).get("tokens") for row in found] == [None, 500]

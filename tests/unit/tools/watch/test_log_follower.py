@@ -172,9 +172,19 @@ def test_unread_bytes_are_those_after_the_last_read(tmp_path):
     assert log.unread == 0
     (tmp_path / "log").write_text("")
     assert log.unread == 0
+    opened = log._stream
     log.close()
     log.close()
     assert log.unread == 0
+    with pytest.raises(OSError):
+        os.fstat(opened)
+
+
+def test_a_line_of_the_greatest_length_is_complete_at_its_end(monkeypatch):
+    monkeypatch.setattr(log_follower, "LONGEST", 5)
+    splitter = LineSplitter()
+    assert list(splitter.lines(b"abcde")) == [] and list(splitter.lines(b"\nabcd")) == ["abcde"]
+    assert list(splitter.lines(b"e")) == [] and list(splitter.last()) == ["abcde"]
 
 
 def test_a_long_line_in_a_single_piece_is_cut_too(monkeypatch):
@@ -193,3 +203,20 @@ def test_standard_input_is_not_read_after_its_end(tmp_path, monkeypatch):
         more.write("two\n")
         more.flush()
         assert follow(log) == []
+
+
+def test_a_log_that_was_renamed_is_read_on_until_there_is_a_new_one(tmp_path):
+    (tmp_path / "log").write_text("one\n")
+    log = LogFollower(tmp_path / "log")
+    assert follow(log) == ["one"]
+    (tmp_path / "log").rename(tmp_path / "log.1")
+    assert follow(log) == follow(log) == [] and log.restarts == 0
+    with (tmp_path / "log.1").open("a") as stream:
+        stream.write("two\n")
+    assert follow(log) == ["two"]
+
+
+def test_a_path_that_no_file_can_have_is_refused():
+    with pytest.raises(BadInput) as refused:
+        LogFollower(Path("a\0b"))
+    assert str(refused.value).endswith("cannot be read")

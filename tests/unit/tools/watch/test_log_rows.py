@@ -268,3 +268,26 @@ def test_the_common_prefix_of_the_only_request_is_adopted_at_the_end():
     watched = LogRows()
     [row] = [*watched.read(lines), *watched.rest()]
     assert (row["task"], row["reused"], row["again"], row["end"]) == (5, 40, 0, UNREAD)
+
+
+def test_a_request_has_its_row_when_12_lines_of_another_server_came_after_the_last_one_of_its_own():
+    watched = LogRows()
+    first, second = ([f"[{source}] {line}" for line in (LAUNCH.format(1, 5), RELEASE.format(2, 5), IDLE)]
+                     for source in (41000, 42000))  # fmt: skip
+    lines = [first[0], *[first[2]] * 18, first[1], *[second[2]] * 30]
+    shown = [(number, row["task"]) for number, line in enumerate(lines, 1) for row in watched.read([line])]
+    assert shown == [(20 + log_rows.LATE + 1 + WRAPPED, 5)]
+
+
+def test_the_latest_lines_of_a_run_are_kept(monkeypatch):
+    monkeypatch.setattr(log_rows, "EXCERPT", 3)
+    watched = LogRows()
+    list(watched.read([LAUNCH.format(1, 4), RELEASE.format(1, 4)]))
+    kept = []
+    for task in range(5, 12):
+        list(watched.read([LAUNCH.format(1, task)]))
+        list(watched.idle())
+        [run] = watched._runs.values()
+        kept.append(([line.number for line in run.reader.session.read_lines], run.is_cut))
+    whole, cut = ([*range(1, end)] for end in range(4, 8)), ([*range(5, end)] for end in range(8, 11))
+    assert kept == [*((lines, False) for lines in whole), *((lines, True) for lines in cut)]

@@ -199,7 +199,7 @@ def test_bodies_that_are_refused_take_no_memory():
 
 def test_a_body_with_too_many_values_is_refused():
     raw = chat([{"role": "user", "content": "a"}], tools=[{"a": [0] * WATCHED_VALUES.value}])
-    with pytest.raises(OverLimit, match="262,144 values are allowed"):
+    with pytest.raises(OverLimit, match=r"body.* 262,144 values are allowed"):
         RecentBodies().add("/v1/chat/completions", raw)
 
 
@@ -362,3 +362,76 @@ def test_the_messages_of_a_chat_as_they_were_sent_are_not_kept():
     [sent] = bodies.add("/v1/chat/completions", chat([{"role": "user", "content": "A question of some length."}]))
     [plain] = bodies.add("/completion", b'{"prompt": "A question of some length."}')
     assert (sent.record.body.chat, plain.record.body.chat) == ([], None)
+
+
+@pytest.mark.parametrize(("less", "kept"), [(0, 3), (1, 1)])
+def test_bodies_that_exactly_fill_the_room_are_kept(less, kept):
+    """With a byte less, only those stay that take half of it."""
+    room, raws = RecentBodies(), [next(conversation(number, "extends")) for number in (1, 2, 3)]
+    for raw in raws:
+        added(room, raw)
+    bodies = RecentBodies(most=room.size - less, held=(held := HeldBytes()))
+    for raw in raws:
+        added(bodies, raw)
+    assert len(bodies._kept) == kept and held.kept == bodies.size <= room.size
+
+
+def test_a_kept_body_has_its_number_its_conversation_and_that_of_the_body_before():
+    bodies, first, second = RecentBodies(), conversation(1, "extends"), conversation(2, "extends")
+    kept = [one for each in (first, second, first, second) for one in bodies.add("/v1/chat/completions", next(each))]
+    assert [(one.number, one.before, one.conversation) for one in kept] == [(1, 0, 1), (2, 0, 2), (3, 1, 1), (4, 2, 2)]
+    assert {one.forbids_reuse for one in kept} == {False} and all(one.shared > 0 for one in kept)
+    bodies._shrink()
+    [last] = bodies.add("/completion", b'{"prompt": "Something else altogether.", "cache_prompt": false}')
+    assert (last.number, last.before, last.conversation, last.forbids_reuse) == (5, 0, 3, True)
+    assert last.row["conversation"] == 3 and last.row["cause"] == "new"
+
+
+def test_so_many_requests_are_kept_at_most():
+    bodies = RecentBodies(requests=4)
+    numbers = []
+    for number in range(6):
+        added(bodies, next(conversation(number, "extends")))
+        numbers.append([one.number for one in bodies._kept])
+    assert numbers == [[1], [1, 2], [1, 2, 3], [1, 2, 3, 4], [3, 4, 5], [3, 4, 5, 6]]
+
+
+@pytest.mark.parametrize(("prompt", "tokens"), [("abcdefgh", 2), ([1, 2, 3], 3), ([1, 2, "abcdefgh"], 10)])
+def test_tokens_of_a_client_are_counted_and_texts_are_estimated(prompt, tokens):
+    """Beside tokens, a character of a text is counted as a token."""
+    [kept] = RecentBodies().add("/completion", json.dumps({"prompt": prompt}).encode())
+    assert kept.row["estimated"] == tokens
+
+
+def test_a_conversation_shares_its_beginning_with_another_one_under_the_same_adapters():
+    bodies, rows = RecentBodies(), []
+    system = {"role": "system", "content": "The rules of this place are many. " * 20}
+    for question, scale in (("Who is it?", 1.0), ("What was that again?", 1.0), ("Why did they do so?", 0.5)):
+        messages = [system, {"role": "user", "content": question}]
+        rows.append(added(bodies, chat(messages, lora=[{"id": 0, "scale": scale}])))
+    assert [row["cause"] for row in rows] == ["new"] * 3
+    assert [row["estimated_common"] > 150 for row in rows] == [False, True, False]
+
+
+def test_long_parameters_are_kept_as_digests():
+    [kept] = RecentBodies().add("/completion", json.dumps({"prompt": "a", "grammar": "x" * 9_000, "seed": 7}).encode())
+    parameters = kept.record.body.parameters
+    assert (len(parameters["grammar"]), parameters["seed"]) == (32, 7)
+
+
+def test_the_bytes_of_the_bodies_that_stay_are_counted_again():
+    bodies = RecentBodies()
+    for number in range(3):
+        added(bodies, next(conversation(number, "extends")))
+    before = bodies.size
+    for _ in range(2):
+        bodies._shrink()
+        assert len(bodies._kept) == 3 and bodies.size == before
+        assert bodies._own == sum(one.own for one in bodies._kept) == sum(map(_own_bytes, bodies._kept))
+
+
+def test_the_place_of_a_change_in_the_prompt_is_known_if_there_is_a_request_before():
+    bodies = RecentBodies()
+    rows = [added(bodies, json.dumps({"prompt": f"\u00e9 {'x' * 40} {end}"}).encode()) for end in "ab"]
+    assert [(row["prompt_byte"], row["byte"], row["byte_at_least"]) for row in rows] == [
+        (None, None, None), (44, 60, 60)]  # fmt: skip

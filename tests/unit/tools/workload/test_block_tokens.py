@@ -119,3 +119,14 @@ def test_the_last_block_of_a_prompt_may_be_cut_and_its_rest_is_no_part_of_the_an
 def test_a_message_that_begins_where_a_prompt_diverges_is_named_once():
     whole = session(one(0, 8, 2, [1, 2], first_user=4), one(1, 8, 1, [1, 9]), one(2, 9, 1, [1, 8]))
     assert [request.starts for request in played(whole)] == [(4,), (4,), (4,)]
+
+
+def test_a_prompt_that_leaves_a_continued_one_begins_where_it_parts():
+    first = one(0, 8, 2, [1, 2], first_user=3)
+    _, second, third = played(session(first, one(1, 8, 1, [1, 9]), one(2, 12, 1, [1, 2, 3])))
+    assert (second.starts, third.starts) == ((3, 4), (3, 10))
+
+
+def test_a_prompt_without_the_answer_before_it_begins_after_the_common_blocks():
+    _, second = played(session(one(0, 8, 9, [1, 2]), one(1, 13, 1, [1, 2, 3])))
+    assert second.starts == (8,)

@@ -178,3 +178,22 @@ def test_there_is_a_job_for_each_rule_set_and_server_and_its_model_is_known(tmp_
     args.model = "nobodys-model"
     with pytest.raises(BadInput, match="unknown sizes of K/V rows and states"):
         command.jobs(args)
+
+
+def test_every_argument_has_a_help():
+    parser = ArgumentParser()
+    command.add_arguments(parser)
+    assert [one.dest for one in parser._actions if not one.help] == []
+
+
+def test_the_usage_names_the_value_of_each_option(capsys):
+    parser = ArgumentParser(prog="workload")
+    command.add_arguments(parser)
+    usage = " ".join(parser.format_usage().split())
+    for text in ("[--model MODEL]", "[--scale N]", "[--detail {counts,answers,causes}]", "[--out FOLDER]",
+                 "[--sessions N]", "[--resume]"):  # fmt: skip
+        assert text in usage
+    assert usage.endswith(" FILE [FILE ...]")
+    with pytest.raises(SystemExit):
+        parser.parse_args(["x", "--detail", "other"])
+    assert "invalid choice: 'other'" in capsys.readouterr().err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.console import as_text
-from cachesim.tools.workload.report import _table, merged_report, workload_data, workload_report
+from cachesim.tools.workload.report import _share, _table, merged_report, workload_data, workload_report
 from tests.unit.tools.table_columns import columns
 
 LINE = {"profile": "llama_cpp@b10587", "model": "m", "layers": "GA", "scale": 1, "session": "s", "form": "f",
@@ -82,3 +82,15 @@ def test_numbers_are_aligned_and_rule_sets_are_never_wrapped():
     assert columns(table) == [("rule set", "whole"), *((name, "number") for name in (
         "evaluated", "%", "kept", "restored", "loaded", "wrong", "MiB ckpt", "MiB pc"))]  # fmt: skip
     assert (table.padding, table.pad_edge) == ((0, 1, 0, 0), False)
+
+
+@pytest.mark.parametrize(("n", "whole", "share"), [(0, 0, "0.0"), (1, 3, "33.3"), (3, 3, "100.0"), (0, 3, "0.0")])
+def test_a_share_is_in_percent_and_that_of_nothing_is_0(n, whole, share):
+    assert _share(n, whole) == share
+
+
+@pytest.mark.parametrize(("profile", "lines"), [
+    ("llama_cpp@1234567890", ["llama_cpp@1234567890"]), ("llama_cpp@12345678901", ["llama_cpp@", "12345678901"])])
+def test_a_name_of_more_than_20_characters_takes_two_lines(profile, lines):
+    shown = [line.split()[0] for line in said({"profile": profile}) if line.strip()]
+    assert all(line in shown for line in lines) and (profile in shown) is (len(lines) == 1)

@@ -165,6 +165,7 @@ def test_a_line_has_numbers_of_its_kind(parts, field, value, found):
 
 def test_a_workload_of_other_jobs_is_not_resumed(tmp_path):
     folder = WorkloadFolder(tmp_path, ["a", "b", "a"])
+    assert folder.file.name == "workload-3554d2b8.jsonl"
     assert folder.jobs == ("a", "b") and folder.begin(resume=False) == {}
     other = WorkloadFolder(tmp_path, ["c"])
     assert other.file != folder.file

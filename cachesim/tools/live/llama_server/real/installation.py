@@ -111,7 +111,7 @@ def _fill(folder: Path, place: Path, wheel: Wheel) -> None:
 
 def _run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """Run a program to its end; an interrupt of this process ends it, too."""
-    return subprocess.run(words, capture_output=True, text=True, errors="replace", stdin=subprocess.DEVNULL,
+    return subprocess.run(words, capture_output=True, errors="replace", stdin=subprocess.DEVNULL,
                           check=False)  # fmt: skip
 
 

@@ -77,7 +77,7 @@ def _sizes(scenario: Scenario, target: Scenario) -> Iterator[tuple[str, int, int
 
 
 def _number(scenario: Scenario, name: str) -> int:
-    value = scenario.server.get(name, 0)
+    value = scenario.server.get(name)
     return value if isinstance(value, int) else 0
 
 
@@ -251,7 +251,7 @@ def _adapters(scenario: Scenario, remote: Remote) -> dict[str, Option]:
     """Return the option with the scenario's adapters. Raise BadInput unless the server has as many with equal
     scales."""
     manual = ENGINES[scenario.engine].manual
-    wanted = str(scenario.server.get(manual.adapter_scales, "")) if manual.adapter_lists(scenario.server) else ""
+    wanted = str(scenario.server[manual.adapter_scales]) if manual.adapter_lists(scenario.server) else ""
     if not wanted:
         return {}
     if "@" in wanted:

@@ -108,14 +108,14 @@ class _Beside(TraceReplay):
         self.sized = sized
         super().__init__(trace, mode, folder, self._look)
 
-    def _look(self, server: Server, request: Request, answer: Answer) -> bool | None:
+    def _look(self, server: Server, request: Request, answer: Answer) -> None:
+        """Record the answer. The verdict is compared later, in the rows."""
         self.judge = self.judge or Judge(server.model)
         slot = server.inspection.live(answer.id_slot) if answer.status == 200 and not answer.died else None
         equal = self.judge.judge(request, answer, slot).equal_cold
         status = 0 if answer.died else answer.status
         told = self._as_recorded(request, answer, equal)           # the other side's cold server shifts like it
         self.sides[id(request)] = RequestResult(answer.cache_n, answer.prompt_n, status, told)
-        return equal
 
     def first(self, step: TraceStep) -> str:
         """Replay a step; return the first difference, "" for none. The last lines of a process that ends may be

@@ -136,6 +136,8 @@ def test_a_relative_cache_home_is_ignored(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", "cache")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_folder() == tmp_path / ".cache" / "cachesim" / "real"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_folder() == tmp_path / ".cache" / "cachesim" / "real"
 
 
 def test_the_command_lines_of_venv_and_pip(programs, cache):
