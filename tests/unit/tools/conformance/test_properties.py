@@ -114,3 +114,24 @@ def test_a_reply_in_a_few_words(reply, text):
 def test_a_prompt_relates_to_what_was_sent_and_generated_before(prompt, name):
     seen = [CompletedSequence((1, 2, 3), 2, True), CompletedSequence((7, 8), 2, False)]
     assert relation(prompt, seen) == name and relation(prompt, []) == "new"
+
+
+@pytest.mark.parametrize("has_drafts", [True, False])
+def test_answers_with_drafts_are_judged_for_their_drafts_too(has_drafts):
+    reply = Reply((5,), "x", cached=0)
+    played = HistoryRun(parse_history("A3"), [CacheRequest(FIRST)], [reply], [None], [reply], [range(1)],
+                        has_drafts=has_drafts)  # fmt: skip
+    assert ("drafts" in {one.name for one in checks(played, identical)}) is has_drafts
+
+
+def test_identical_prompts_are_decisive_if_the_cold_answer_to_another_prompt_differs():
+    """Their warm answers, which a mistake may have changed, do not count."""
+    asks = [CacheRequest(FIRST), CacheRequest(FIRST), CacheRequest((9,))]
+    cold, warm = [Reply(None, text) for text in "aab"], [Reply(None, text) for text in "bba"]
+    played = HistoryRun(parse_history("A3/A/B1"), asks, cold, [None] * 3, warm, [[0], [1], [2]])
+    pairs = [(number, warm[number], cold[number]) for number in range(2)]
+    [check] = _identical(played, pairs, identical, ColdAnswers(played, identical))
+    assert check.is_decisive
+    cold[2] = Reply(None, "a")
+    [check] = _identical(played, pairs, identical, ColdAnswers(played, identical))
+    assert not check.is_decisive

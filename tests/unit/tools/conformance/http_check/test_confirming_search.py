@@ -383,3 +383,11 @@ def test_the_first_failing_run_of_a_history_is_recorded():
     assert list(search.runs) == [ALONE] and search.proved == {}
     search.budget = ServerBudget(InProcess(None, most=0), 1.0, None)
     assert search.play(parse_history(ALONE)) is search.runs[ALONE]
+
+
+@pytest.mark.parametrize(("right", "confirmed"), [(7, True), (8, False)])
+def test_a_race_is_confirmed_in_one_of_eight_attempts(right, confirmed):
+    history, search = parse_history(TOGETHER), listened(Played(0.5, 0.5, 0.5))
+    check = next(one for one in search.look(history) if one.name == "burst" and not one.ok)
+    search.play = search.send = Played(*[0.0] * right, 0.5, 0.5, 0.5)
+    assert search.again(history, check) is confirmed

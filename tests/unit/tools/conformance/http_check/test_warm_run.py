@@ -96,6 +96,8 @@ def test_counts_that_an_earlier_play_explains_are_left_out():
     plays = [stage.play(parse_history("A5/B5")) for _ in range(60)]
     said = [one for played in plays for one in played.warm]
     assert {(one.cached, one.evaluated) for one in said} == {(0, 5), (None, None)}
+    unknown = sum(any(one.cached is None for one in played.warm) for played in plays)
+    assert stage.foreign and stage.plays >= 60 + 2 * unknown
 
 
 def test_more_than_any_play_explains_is_kept_for_the_report():
