@@ -134,7 +134,7 @@ def test_an_action_in_full(text, action):
 
 @pytest.mark.parametrize("text", [
     "A", "A>2", "A!", "A>2!@1", "|A[2:5]>r", "A[:5]", "A[3:]", "u:A+a:", "A{n_keep=-1 drafts=3:1 together+2}",
-    "A>2{n_cmpl=3 answers=r/r}", "A{together}",
+    "A>2{n_cmpl=3 answers=r[:2]/r[2:]}", "A{together}",
 ])  # fmt: skip
 def test_a_request_is_written_without_the_lengths_of_its_words(text):
     *_, step = parse(f"A9.r4/{text}").steps
