@@ -184,5 +184,7 @@ EQUIVALENT: dict[str, str] = {
     'tools/conformance/ci_reports.py, _families: argument `""` dropped at 67 of state, why = report.section(section), '
     'report.unfinished.get(':
         "the reason is then None instead of an empty text; filter(None) and the `or` of _why take both for no reason",
+    "base/http_client.py, HttpExchange.lines: `1` -> `2` at 45 of while line := response.readline(LINE_BYTES + 1):":
+        "a longer line is refused, whether one or two of its bytes beyond the limit were read",
 }
 """Name of the fault -> proof."""
