@@ -31,7 +31,7 @@ from cachesim.tools.conformance.report import MEMBERS, SECTIONS, Report, Result,
 from cachesim.tools.conformance.search import HistorySearch, Player, PropertyTally
 from cachesim.tools.conformance.timeouts import NOT_RUN
 
-ColdAnswer = Callable[[CacheRequest], Outcome]
+ColdReply = Callable[[CacheRequest], Outcome]
 """Returns the cold reply to a request, for the diagnosis of a finding."""
 
 # What all failing cases have in common.
@@ -184,7 +184,7 @@ class HistoryPlan:
         return report.chosen(self.only, bool(self.corpus))
 
 
-def make_report(plan: HistoryPlan, abilities: SubjectAbilities, search: HistorySearch, cold: ColdAnswer,
+def make_report(plan: HistoryPlan, abilities: SubjectAbilities, search: HistorySearch, cold: ColdReply,
                 play_floor: Player | None = None) -> Report:  # fmt: skip
     """Run all histories, then shrink the failures. Stops early for an implementation that does not reply in time.
     ``play_floor`` runs the floors, in place of ``search.play``."""
@@ -287,7 +287,7 @@ def _notes(tallies: Mapping[str, PropertyTally], search: HistorySearch) -> Itera
         yield f"note: {search.budget.stopped}; only earlier histories were judged"
 
 
-def _shrunk(search: HistorySearch, cold: ColdAnswer) -> dict[str, Result]:
+def _shrunk(search: HistorySearch, cold: ColdReply) -> dict[str, Result]:
     """Return a result for every property that fails, including those that only failed during shrinking."""
     found: dict[str, Result] = {}
     while left := [name for name, one in search.tallies.items() if one.failed and name not in found]:
@@ -295,7 +295,7 @@ def _shrunk(search: HistorySearch, cold: ColdAnswer) -> dict[str, Result]:
     return found
 
 
-def _failed(name: str, search: HistorySearch, cold: ColdAnswer) -> Result:
+def _failed(name: str, search: HistorySearch, cold: ColdReply) -> Result:
     history, check = search.smallest(name)
     played = search.play(history)
     sampling = played.asks[check.request].sampling if check.request < len(played.asks) else {}
