@@ -195,9 +195,9 @@ def test_a_bound_is_open_while_answers_are_wrong(evaluated, wrong, has_texts, ho
     assert (found["requests"], found["prompt_tokens"], found["base"]["evaluated"]) == (2, 60, evaluated)
 
 
-def piece_of(one, alike=(), before=100):
-    search = SimpleNamespace(case=one.case, base=tried(before))
-    return piece_data(RankedAdvice(one, 3 << 20, alike=alike), search, UNITS, CaseArguments("a.toml"))
+def piece_of(trial, alike=(), before=100):
+    search = SimpleNamespace(case=trial.case, base=tried(before))
+    return piece_data(RankedAdvice(trial, 3 << 20, alike=alike), search, UNITS, CaseArguments("a.toml"))
 
 
 def test_a_suggestion_as_data():
