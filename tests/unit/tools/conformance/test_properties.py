@@ -135,3 +135,13 @@ def test_identical_prompts_are_decisive_if_the_cold_answer_to_another_prompt_dif
     cold[2] = Reply(None, "a")
     [check] = _identical(played, pairs, identical, ColdAnswers(played, identical))
     assert not check.is_decisive
+
+
+def test_only_limits_that_the_implementation_states_are_checked():
+    cold = Reply((5,), cached=0)
+    warm = [Reply((5,), cached=0, used={"slots": 2, "bytes": 900}), Reply((5,), cached=0, used={"slots": 3}), cold]
+    played = HistoryRun(parse_history("A1/B1/C1"), [CacheRequest((n,)) for n in range(3)], [cold] * 3, [None] * 3, warm,
+                        [[0], [1], [2]], limits={"slots": 2})  # fmt: skip
+    found = [one for one in checks(played, identical) if one.name == "limits"]
+    assert [(one.ok, one.request, one.expected, one.got) for one in found] == [
+        (True, 0, "at most 2 slots", "2 slots"), (False, 1, "at most 2 slots", "3 slots")]
