@@ -391,3 +391,17 @@ def test_a_race_is_confirmed_in_one_of_eight_attempts(right, confirmed):
     check = next(one for one in search.look(history) if one.name == "burst" and not one.ok)
     search.play = search.send = Played(*[0.0] * right, 0.5, 0.5, 0.5)
     assert search.again(history, check) is confirmed
+
+
+def test_a_history_that_cannot_be_run_again_did_not_differ_once():
+    """A wrong answer that is not confirmed for lack of a second run is no spoilt answer."""
+    play = Played(0.5)
+
+    def once(history):
+        played = play(history)
+        played.gap = "the slot was in use" if play.plays > 1 else ""
+        return played
+
+    search, failed = searched(once)
+    assert (failed, search.once, play.plays) == ([], [], 2)
+    assert search._again(parse_history("A7/A.B2"), ("branch",)) is None

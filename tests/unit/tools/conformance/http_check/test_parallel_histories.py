@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from cachesim.model.hash_mixing import Rng
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.corpus import line_history
 from cachesim.tools.conformance.fingerprint import identical
@@ -14,7 +15,10 @@ from cachesim.tools.conformance.history_player import HistoryRun
 from cachesim.tools.conformance.http_check.dialect import identify_server
 from cachesim.tools.conformance.http_check.parallel_histories import (
     LONGEST,
+    STOPS,
+    InterruptedTalk,
     ParallelBounds,
+    _turn,
     bounds_of,
     burst_lines,
     busy_lines,
@@ -427,3 +431,18 @@ def test_a_tiny_model_answers_long_to_stay_busy():
 ])  # fmt: skip
 def test_completions_lack_room_for_a_conversation_that_they_replace(n_ctx, lines):
     assert list(crowded_lines(n_ctx)) == lines
+
+
+@pytest.mark.parametrize(("turn", "again"), [(0, True), (1, True), (1, False), (2, False)])
+def test_a_text_whose_client_disconnected_is_sent_again_half_of_the_time(turn, again):
+    asked = []
+
+    class Given(Rng):
+        def chance(self, percent):
+            asked.append(percent)
+            return again and len(asked) == 1
+
+    talk = InterruptedTalk("A", ["S", "A", "a"], ["E"])
+    line = _turn(Given(3, "parallel"), talk, turn, {"S": 9, "A": 4, "E": 2}, BOUNDS, "together")
+    assert (asked[0], asked[-1]) == (50, STOPS[turn]) and line.startswith("S9.A4.a." + ("E2" if again else "AEI"[turn]))
+    assert talk.unsent == [] and line.endswith("{together}")
