@@ -18,7 +18,7 @@ from cachesim.tools.conformance.properties import (
     relation,
     reply_text,
 )
-from cachesim.tools.conformance.protocol import CacheRequest, Reply, StoredEntry
+from cachesim.tools.conformance.protocol import NO_KEY, CacheRequest, Reply, RequestKey, StoredEntry
 
 FIRST = (1, 2, 3)
 
@@ -145,3 +145,39 @@ def test_only_limits_that_the_implementation_states_are_checked():
     found = [one for one in checks(played, identical) if one.name == "limits"]
     assert [(one.ok, one.request, one.expected, one.got) for one in found] == [
         (True, 0, "at most 2 slots", "2 slots"), (False, 1, "at most 2 slots", "3 slots")]
+
+
+def checks_of(warm, prompt=(1, 2, 3, 4), key=NO_KEY, other=NO_KEY):
+    """Return the checks of a second request, after FIRST under another key."""
+    asks = [CacheRequest(FIRST, key=other), CacheRequest(prompt, key=key)]
+    first, cold = Reply((5,), cached=0), Reply(None, "x", cached=0)
+    played = HistoryRun(parse_history("A3/A"), asks, [first, cold], [None] * 2, [first, warm], [[0], [1]])
+    return [one for one in checks(played, identical) if one.request == 1]
+
+
+def test_counts_of_a_refused_request_are_not_checked():
+    names = {"accounting", "unseen"}
+    plain = checks_of(Reply(None, "x", cached=9, evaluated=9))
+    assert {one.name for one in plain if not one.ok} >= names
+    refused = checks_of(Reply(refused="full", cached=9, evaluated=9))
+    assert not names & {one.name for one in refused}
+
+
+@pytest.mark.parametrize(("entry", "ok", "expected", "got"), [
+    (StoredEntry((1, 2, 3), 3), True, "a state of 3 tokens", "a state of 3 tokens"),
+    (StoredEntry((1, 2, 3), 2), False, "a state of 3 tokens", "a state of 2 tokens"),
+    (StoredEntry((9,), 1), False, "a state of tokens that were sent or generated", "a state with the key [9]"),
+])  # fmt: skip
+def test_a_stored_state_has_the_tokens_of_its_key(entry, ok, expected, got):
+    (found,) = [one for one in checks_of(Reply(None, "x", stored=(entry,))) if one.name == "stored"]
+    assert (found.ok, found.expected, found.got) == (ok, expected, got)
+
+
+@pytest.mark.parametrize(("key", "other", "name"), [
+    (NO_KEY, NO_KEY, "branch"), (RequestKey("cat"), RequestKey("cat"), "branch"), (RequestKey("cat"), NO_KEY, "key"),
+    (RequestKey("cat", 3), NO_KEY, "new"),
+])  # fmt: skip
+def test_a_prompt_relates_only_to_what_was_sent_under_its_key(key, other, name):
+    """Up to the first token that a key changes, prompts mean the same under both."""
+    assert [one.name for one in checks_of(Reply(None, "x"), key=key, other=other) if one.expected.endswith("(cold)")
+            ] == [name]

@@ -41,6 +41,7 @@ from cachesim.tools.conformance.report_builder import (
     _with_faults,
     accept,
     in_common,
+    make_report,
     run_floors,
 )
 from cachesim.tools.conformance.search import PropertyTally
@@ -438,3 +439,17 @@ def test_a_property_that_fails_only_while_another_is_shrunk_has_a_result_too():
     search.tallies["prefix"] = PropertyTally()
     found = _shrunk(search, cold_of([])[0])
     assert [*found] == search.shrunk == ["append", "answers"]
+
+
+@pytest.mark.parametrize(("only", "floors"), [(("reuse",), 3), (("drawn",), 0), ((), 3)])
+def test_floors_are_run_only_for_their_section(only, floors):
+    search, played = GivenSearch(), []
+    search.tallies, search.counts, search.reported = {}, {}, set()
+
+    def play(history):
+        played.append(history.line)
+        return HistoryRun(history, [CacheRequest((1, 2, 3))], [], [], [Reply((1,), cached=1)])
+
+    plan = replace(PLAN, corpus="", max_examples=1, only=only)
+    found = make_report(plan, SubjectAbilities({}), search, cold_of([])[0], play)
+    assert len(played) == floors and (found.section("reuse") == "ok") is bool(floors)
