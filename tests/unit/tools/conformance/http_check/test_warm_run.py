@@ -349,3 +349,12 @@ def test_the_rest_of_a_vocabulary_is_shuffled_from_its_end(monkeypatch):
     stage.plays, stage.seed, tokens = 3, 2, list(stage.server.tokens)
     assert stage._vocabulary() == [*tokens[20:24], *tokens[:20], *tokens[24:]]
     assert asked == [(2 * 1_000_003 + 3, "check")]
+
+
+def test_a_run_ends_where_any_request_of_a_burst_failed():
+    toy = Toy()
+    stage = stage_of(lambda body: (500, {"error": "gone"}) if len(body["prompt"]) == 7 else toy(body), slots=2)
+    stage.twice = 0
+    played = stage.play(parse_history("A5/B7{together}/C9"))
+    assert [isinstance(one, Failed) for one in played.warm] == [False, True] and len(played.asks) == 2
+    assert 9 not in {len(body["prompt"]) for body in bodies(stage)} and stage.end is None
