@@ -147,9 +147,9 @@ def test_only_limits_that_the_implementation_states_are_checked():
         (True, 0, "at most 2 slots", "2 slots"), (False, 1, "at most 2 slots", "3 slots")]
 
 
-def checks_of(warm, prompt=(1, 2, 3, 4), key=NO_KEY, other=NO_KEY):
+def checks_of(warm, prompt=(1, 2, 3, 4), key=NO_KEY, first_key=NO_KEY):
     """Return the checks of a second request, after FIRST under another key."""
-    asks = [CacheRequest(FIRST, key=other), CacheRequest(prompt, key=key)]
+    asks = [CacheRequest(FIRST, key=first_key), CacheRequest(prompt, key=key)]
     first, cold = Reply((5,), cached=0), Reply(None, "x", cached=0)
     played = HistoryRun(parse_history("A3/A"), asks, [first, cold], [None] * 2, [first, warm], [[0], [1]])
     return [one for one in checks(played, identical) if one.request == 1]
@@ -173,11 +173,11 @@ def test_a_stored_state_has_the_tokens_of_its_key(entry, ok, expected, got):
     assert (found.ok, found.expected, found.got) == (ok, expected, got)
 
 
-@pytest.mark.parametrize(("key", "other", "name"), [
+@pytest.mark.parametrize(("key", "first_key", "name"), [
     (NO_KEY, NO_KEY, "branch"), (RequestKey("cat"), RequestKey("cat"), "branch"), (RequestKey("cat"), NO_KEY, "key"),
     (RequestKey("cat", 3), NO_KEY, "new"),
 ])  # fmt: skip
-def test_a_prompt_relates_only_to_what_was_sent_under_its_key(key, other, name):
+def test_a_prompt_relates_only_to_what_was_sent_under_its_key(key, first_key, name):
     """Up to the first token that a key changes, prompts mean the same under both."""
-    assert [one.name for one in checks_of(Reply(None, "x"), key=key, other=other) if one.expected.endswith("(cold)")
-            ] == [name]
+    found = checks_of(Reply(None, "x"), key=key, first_key=first_key)
+    assert [one.name for one in found if one.expected.endswith("(cold)")] == [name]

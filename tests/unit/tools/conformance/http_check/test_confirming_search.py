@@ -394,7 +394,7 @@ def test_a_race_is_confirmed_in_one_of_eight_attempts(right, confirmed):
 
 
 def test_a_history_that_cannot_be_run_again_did_not_differ_once():
-    """A wrong answer that is not confirmed for lack of a second run is no spoilt answer."""
+    """Without a second run a wrong answer does not count as spoilt."""
     play = Played(0.5)
 
     def once(history):
