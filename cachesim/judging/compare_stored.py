@@ -73,7 +73,7 @@ def _rows(part: RowsPart, cold: ColdMemory, n: int, start: int) -> Verdict:
 
 def _at_tokens(verdict: Verdict, every: int) -> Verdict:
     """Return the verdict with the position of the last token of a row that stands for several."""
-    if every == 1 or "position" not in verdict.numbers:
+    if "position" not in verdict.numbers:
         return verdict
     where = (verdict.numbers["position"] + 1) * every - 1
     return replace(verdict, numbers={**verdict.numbers, "position": where}, where=where)

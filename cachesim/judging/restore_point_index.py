@@ -166,7 +166,7 @@ def find_best_point(
         if n < rank[0]:
             break
         for known, agree in _candidates(node, n, below, lambda: rank[0]):       # noqa: B023 - at once
-            far = known.reach(min(agree, n))
+            far = known.reach(agree)
             if far < known.lo or far < rank[0] or (worth := fits(known)) is None:
                 continue
             mine = (far, *worth, -known.number)
@@ -190,8 +190,7 @@ def _candidates(
         yield from ((known, n) for known in notes.single[notes.lengths[at - 1]])
     if notes.least > n:
         return
-    for known in notes.ranged:
-        yield known, min(n, known.place.n)
+    yield from ((known, n) for known in notes.ranged)
     for start, branches in node.branches.items():
         agree = min(start, n)
         if agree >= reached():

@@ -16,7 +16,7 @@ from cachesim.tools.conformance import report
 from cachesim.tools.conformance.client_history import History, parse_history
 from cachesim.tools.conformance.corpus import DrawBounds, corpus_histories, histories, line_history
 from cachesim.tools.conformance.diagnosis import diagnosis, first_wrong_token
-from cachesim.tools.conformance.history_player import ColdRuns, HistoryRun, SubjectAbilities
+from cachesim.tools.conformance.history_player import HistoryRun, Outcome, SubjectAbilities
 from cachesim.tools.conformance.properties import (
     COMPARING,
     DIFFERS,
@@ -26,10 +26,13 @@ from cachesim.tools.conformance.properties import (
     PropertyCheck,
     reply_to,
 )
-from cachesim.tools.conformance.protocol import RequestKey
+from cachesim.tools.conformance.protocol import CacheRequest, RequestKey
 from cachesim.tools.conformance.report import MEMBERS, SECTIONS, Report, Result, make_finding
 from cachesim.tools.conformance.search import HistorySearch, Player, PropertyTally
 from cachesim.tools.conformance.timeouts import NOT_RUN
+
+ColdReply = Callable[[CacheRequest], Outcome]
+"""Returns the cold reply to a request, for the diagnosis of a finding."""
 
 # What all failing cases have in common.
 
@@ -181,7 +184,7 @@ class HistoryPlan:
         return report.chosen(self.only, bool(self.corpus))
 
 
-def make_report(plan: HistoryPlan, abilities: SubjectAbilities, search: HistorySearch, cold: ColdRuns,
+def make_report(plan: HistoryPlan, abilities: SubjectAbilities, search: HistorySearch, cold: ColdReply,
                 play_floor: Player | None = None) -> Report:  # fmt: skip
     """Run all histories, then shrink the failures. Stops early for an implementation that does not reply in time.
     ``play_floor`` runs the floors, in place of ``search.play``."""
@@ -284,7 +287,7 @@ def _notes(tallies: Mapping[str, PropertyTally], search: HistorySearch) -> Itera
         yield f"note: {search.budget.stopped}; only earlier histories were judged"
 
 
-def _shrunk(search: HistorySearch, cold: ColdRuns) -> dict[str, Result]:
+def _shrunk(search: HistorySearch, cold: ColdReply) -> dict[str, Result]:
     """Return a result for every property that fails, including those that only failed during shrinking."""
     found: dict[str, Result] = {}
     while left := [name for name, one in search.tallies.items() if one.failed and name not in found]:
@@ -292,7 +295,7 @@ def _shrunk(search: HistorySearch, cold: ColdRuns) -> dict[str, Result]:
     return found
 
 
-def _failed(name: str, search: HistorySearch, cold: ColdRuns) -> Result:
+def _failed(name: str, search: HistorySearch, cold: ColdReply) -> Result:
     history, check = search.smallest(name)
     played = search.play(history)
     sampling = played.asks[check.request].sampling if check.request < len(played.asks) else {}
@@ -300,7 +303,7 @@ def _failed(name: str, search: HistorySearch, cold: ColdRuns) -> Result:
     if any(ask.key.name for ask in played.asks):
         notes.append("keys of the requests: " + ", ".join(str(ask.key) for ask in played.asks))
     if name in VERSUS_COLD and not search.budget.is_low:
-        found = first_wrong_token(played, check.request), diagnosis(played, check.request, cold.answer, search.same)
+        found = first_wrong_token(played, check.request), diagnosis(played, check.request, cold, search.same)
         notes += filter(None, found)
     finding = make_finding(history.line, check, played, notes)
     result = Result(name, SECTION[name], PROPERTIES[name], "failed", finding=finding)

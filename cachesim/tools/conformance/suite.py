@@ -76,7 +76,7 @@ def _played(plan: HistoryPlan, bench: SubjectPool, cold: ColdRuns, budget: TimeB
     sent, one_key = SendingOptions(plan.tokens, plan.sampling, plan.keys), [key for key in plan.keys if key.name][:1]
     play_one = partial(play, bench=bench, cold=cold)
     search = HistorySearch(partial(play_one, sent=sent), cold.same, budget)
-    return make_report(plan, abilities, search, cold, partial(play_one, sent=sent._replace(keys=one_key)))
+    return make_report(plan, abilities, search, cold.answer, partial(play_one, sent=sent._replace(keys=one_key)))
 
 
 def maker(factory: Any, budget: TimeBudget) -> SubjectFactory:

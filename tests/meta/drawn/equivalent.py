@@ -212,5 +212,13 @@ EQUIVALENT: dict[str, str] = {
         "the next request raises it at once to the number of its last line, which is at least 1",
     "tools/server_logs/logged_requests.py, overlapping: `0` -> `1` at 6 of end = 0":
         "the first request raises it at once to the number of its last line, which is at least 1",
+    'judging/rule_set_order.py, place_of: argument `""` dropped at 71 of base = profile if profile in engine.line else '
+    'engine.beside.':
+        "the base is then None instead of an empty text; neither is in the line of an engine",
+    'tools/conformance/ci_reports.py, _families: argument `""` dropped at 67 of state, why = report.section(section), '
+    'report.unfinished.get(':
+        "the reason is then None instead of an empty text; filter(None) and the `or` of _why take both for no reason",
+    "base/http_client.py, HttpExchange.lines: `1` -> `2` at 45 of while line := response.readline(LINE_BYTES + 1):":
+        "a longer line is refused, whether one or two of its bytes beyond the limit were read",
 }
 """Name of the fault -> proof."""

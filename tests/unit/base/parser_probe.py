@@ -58,6 +58,8 @@ def work(request):
         os.write(1, b"\xff\n")
     elif what == "deep":
         os.write(1, b"[" * 100_000 + b"\n")
+    elif what == "complain":
+        os.write(2, b"a warning of a parser")
     elif what == "file":
         with open(request["name"], "w") as stream:
             stream.write("x")

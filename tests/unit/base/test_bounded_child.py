@@ -244,3 +244,9 @@ def test_a_child_that_ended_is_not_killed(monkeypatch, ended, killed):
     monkeypatch.setattr(os, "killpg", kill)
     bounded_child._kill(SimpleNamespace(pid=7, poll=lambda: ended))
     assert seen == killed
+
+
+def test_what_a_parser_complains_of_is_not_printed(capfd):
+    with started() as child:
+        assert child.ask({"do": "complain", "text": "done"}) == "done"
+    assert capfd.readouterr() == ("", "")

@@ -90,8 +90,8 @@ def test_a_new_file_has_the_mode_of_any_other(tmp_path):
 def test_a_new_file_is_never_written_over_another(tmp_path, monkeypatch, links):
     if not links:
         monkeypatch.setattr("os.link", fails)
-    assert write_new(tmp_path / "a", b"first")
-    assert not write_new(tmp_path / "a", b"second")
+    assert write_new(tmp_path / "a", b"first") is True
+    assert write_new(tmp_path / "a", b"second") is False
     assert ((tmp_path / "a").read_bytes(), names(tmp_path)) == (b"first", ["a"])
 
 
@@ -292,3 +292,14 @@ def test_an_error_without_a_text_of_the_system_has_its_own(tmp_path, monkeypatch
     with pytest.raises(BadInput) as told:
         write_whole(tmp_path / "a", b"")
     assert str(told.value) == f"{tmp_path / 'a'}: cannot be written: odd file system"
+
+
+def test_a_new_file_leaves_the_mask_of_the_process_as_it_was(tmp_path):
+    before = os.umask(0o027)
+    try:
+        write_new(tmp_path / "new", b"")
+        write_whole(tmp_path / "whole", b"")
+        assert os.umask(0o027) == 0o027
+    finally:
+        os.umask(before)
+    assert {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()} == {0o640}

@@ -12,7 +12,7 @@ import pytest
 from cachesim.base import http_client
 from cachesim.base.errors import BadInput
 from cachesim.base.http_client import BadReply, ConnectionLost, HttpClient, HttpReply, ReplyLate
-from cachesim.base.limits import REPLY_BYTES
+from cachesim.base.limits import JSON_VALUES, REPLY_BYTES
 from tests.hostile.bad_server import HOLD, BadServer, dripping, head, once, running, whole
 
 
@@ -277,3 +277,10 @@ def test_a_status_from_300_to_399_is_a_redirect(serve, status, refused):
             fetch(server)
     else:
         assert fetch(server) == HttpReply(status, [1])
+
+
+def test_a_reply_of_too_many_values_is_named(serve, monkeypatch):
+    monkeypatch.setattr(JSON_VALUES, "now", 3)
+    assert fetch(serve(whole([1, 2, 3]))).body == [1, 2, 3]
+    with pytest.raises(BadReply, match=r"found b'\[1, 2, 3, 4\]': the reply: 4 values"):
+        fetch(serve(whole([1, 2, 3, 4])))

@@ -125,3 +125,11 @@ def test_a_table_without_rows_and_headings_is_empty():
     table = WholeTable(show_header=False)
     table.add_column("a")
     assert printed(table, 40).strip() == ""
+
+
+def test_values_without_headings_stand_side_by_side_too():
+    table = WholeTable(show_header=False)
+    for _ in range(4):
+        table.add_column(no_wrap=True)
+    table.add_row("a" * 20, "b" * 20, Text("c" * 20), "d" * 20)
+    assert printed(table, 45).splitlines() == [f"{'a' * 20}  {'b' * 20}", f"  {'c' * 20}  {'d' * 20}"]

@@ -228,3 +228,12 @@ def test_nothing_is_imported_without_a_request():
     stdout, cpu = io.BytesIO(), Counter()
     serve("no.such.module", cpu, io.BytesIO(b""), stdout)
     assert stdout.getvalue() == b"" and cpu.sizes == []
+
+
+def test_the_kernel_ends_a_process_beyond_its_cpu_limit(limits, monkeypatch):
+    """A handler that the parent had set would be inherited."""
+    given = []
+    monkeypatch.setattr(parser_process.signal, "signal", lambda *words: given.append(words))
+    limits()
+    CPULimit(2.5)
+    assert given == [(parser_process.signal.SIGXCPU, parser_process.signal.SIG_DFL)]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import product
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,3 +24,16 @@ def test_both_are_what_every_stretch_says(a, b):
 
 def test_a_long_prompt_of_one_token_takes_linear_time():
     assert common_substring([1] * 200_000, [1] * 200_000) == 200_000
+
+
+def longest_by_hand(a, b):
+    """Return the length of the longest text that is in both, each text tried."""
+    return max(end - start for start in range(len(a) + 1) for end in range(start, len(a) + 1) if a[start:end] in b)
+
+
+@pytest.mark.parametrize("a", ["", "a", "ab", "aab", "abab", "abcab", "abbb", "abcbc", "aabbabd", "abcbcabc"])
+def test_the_longest_common_substring_of_short_texts(a):
+    """Repeated beginnings and ends of a text have states of their own."""
+    texts = ["".join(letters) for n in range(5) for letters in product("abcd", repeat=n)]
+    found = {b: common_substring([*map(ord, a)], [*map(ord, b)]) for b in texts}
+    assert found == {b: longest_by_hand(b, a) for b in texts}

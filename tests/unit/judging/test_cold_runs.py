@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cachesim.judging import compare_answer as module
-from cachesim.judging.compare_answer import AHEAD, ColdRunCache
+from cachesim.judging.compare_answer import AHEAD, RECENT, ColdRunCache
 from cachesim.model import make_model, parse
 
 PROMPT = tuple(range(100, 110))
@@ -74,3 +74,13 @@ def test_a_run_covers_what_goes_on_as_it_does():
     assert not cold_runs.covers(run, (99,), 7) and not cold_runs.covers(run, long[5:7], 6)
     assert not cold_runs.covers(run, (40,), 40) and not cold_runs.covers(run, (39, 40), 39)
     assert not cold_runs.covers(cold_runs.digests(long), (), 40)
+
+
+def test_only_the_latest_lists_are_expected():
+    """A cold run continues an expected list, or ends with the prompt."""
+    cold_runs = ColdRunCache(make_model(parse("AA"), exact=False))
+    lists = [tuple(range(100 * number, 100 * number + 9)) for number in range(RECENT + 1)]
+    for tokens in lists:
+        cold_runs.expect(tokens)
+    latest, oldest = cold_runs.covering(lists[1][:2]), cold_runs.covering(lists[0][:2])
+    assert cold_runs.covers(latest, lists[1], 0) and not cold_runs.covers(oldest, lists[0], 0)

@@ -175,10 +175,11 @@ def test_an_outcome_has_a_grade(outcome, grade):
 
 
 def test_only_what_nothing_refutes_is_unseen():
-    assert not is_unseen(ENGINE, Outcome(ERASE, "none"), "LC-CKPT-ERASE.REWRITTEN")
-    assert is_unseen(ENGINE, Outcome(ERASE, "never met"), NEGATED)
-    assert not is_unseen(ENGINE, Outcome("MY-RULE", "yes"), NEGATED)
-    assert not is_unseen("another", Outcome(ERASE, "none"), NEGATED) and grade_of("another", Outcome("X", "")) is None
+    assert is_unseen(ENGINE, Outcome(ERASE, "none"), "LC-CKPT-ERASE.REWRITTEN") is False
+    assert is_unseen(ENGINE, Outcome(ERASE, "never met"), NEGATED) is True
+    assert is_unseen(ENGINE, Outcome("MY-RULE", "yes"), NEGATED) is False
+    assert is_unseen("another", Outcome(ERASE, "none"), NEGATED) is False
+    assert grade_of("another", Outcome("X", "")) is None
 
 
 def test_a_table_is_read_as_it_was_written(tables):

@@ -13,7 +13,7 @@ from cachesim.engines.inspection import StatePart, StoredObject
 from cachesim.engines.registry import engine_of
 from cachesim.events import Compared, Decided, Log
 from cachesim.judging import judged_run
-from cachesim.judging.judged_run import ExpectationMismatch, compare_expected, run_judged
+from cachesim.judging.judged_run import ExpectationMismatch, RunInterrupted, compare_expected, run_judged
 from cachesim.judging.run_data import run_data, why_data
 from cachesim.judging.verdict import CORRECT
 from cachesim.scenarios.corpus import corpus_files
@@ -373,3 +373,8 @@ def test_the_numbers_of_every_case_must_be_allowed():
     run, second, third = (made_run(*(judgement(cache_n=n) for n in kept)) for kept in ((4, 4), (4, 5), (6, 5)))
     judged_run._compare_with_file(run, [second, third], Expect(cache_n=((4,), (4,))))
     assert run.wrong == [ExpectationMismatch(1, "cache_n", 4, 5), ExpectationMismatch(0, "cache_n", 4, 6)]
+
+
+def test_an_interrupt_is_printed_without_its_run():
+    error = RunInterrupted(made_run(judgement()), 3, 15)
+    assert (str(error), error.asked, error.number, len(error.run.requests)) == ("", 3, 15, 1)

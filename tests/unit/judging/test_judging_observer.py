@@ -244,3 +244,14 @@ def test_a_request_that_never_had_a_slot_has_no_checkpoints():
     watch._store(1, Request((1, 2)), Answer(1), RequestVerdict(CORRECT, CORRECT), NOTHING, None)
     found = watch.found[1]
     assert (found.checkpoints, found.spans, found.draft, found.slot_tokens) == ([], [], None, None)
+
+
+def test_the_draft_memory_is_that_of_a_request_with_a_slot_in_a_run_with_a_ledger():
+    made = JudgingObserver, partial(JudgingObserver, with_ledger=False)
+    with_ledger, without = (
+        watched("A20>8{drafts=3:1}", "A+M", make, parallel=1, spec_type="draft-mtp") for make in made)
+    assert with_ledger.found[0].draft.rows == 27 and without.found[0].draft is None
+    asked = []
+    with_ledger.server.sequences.draft_memory = asked.append
+    with_ledger._store(1, Request((1, 2)), Answer(1), RequestVerdict(CORRECT, CORRECT), NOTHING, None)
+    assert asked == []

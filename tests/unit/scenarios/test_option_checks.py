@@ -140,9 +140,10 @@ def test_a_model_whose_rows_only_llama_cpp_has_is_refused_with_the_reason(engine
     ("mlx_lm", "qwen3.8-flash-next", "mlx-lm 0.32.2 has no mlx_lm/models/qwen4_exp.py"),
 ])  # fmt: skip
 def test_a_refusal_names_the_model_as_it_was_given_and_what_is_missing(engine, model, missing):
-    with pytest.raises(BadInput) as bad:
-        check_has(model, engine)
-    assert bad.value.cause.startswith(f"{engine}: model '{model}' is not simulated: {missing}")
+    for check in (check_has, model_named):
+        with pytest.raises(BadInput) as bad:
+            check(model, engine)
+        assert bad.value.cause.startswith(f"{engine}: model '{model}' is not simulated: {missing}")
 
 
 NEWEST_MODELS = [name for name in MODELS if name not in OLDER]

@@ -81,6 +81,11 @@ def test_steps_of_a_server_that_are_not_requests_are_drawn():
     assert repr(found) in ("{restart}", "{erase@0}", "{save@0 fa}")
 
 
+def test_words_of_a_conversation_for_a_server_have_canonical_names():
+    strategy = conversations(server("llama_cpp", "A", parallel=1), max_prompt=40)
+    assert repr(smallest(strategy, lambda drawn: len(drawn.requests) == 1, most=60)) == "A1"
+
+
 @pytest.mark.long
 def test_servers_and_their_conversations_are_drawn_together():
     found = smallest(servers("llama_cpp").flatmap(conversations), lambda drawn: len(drawn.tree.steps) == 2, most=40)
@@ -91,6 +96,7 @@ def test_servers_and_their_conversations_are_drawn_together():
 @given(requests(words=2, max_words=2, max_length=9, near=[8], max_predict=3))
 def test_a_request_keeps_its_bounds_and_reads_back(drawn):
     assert 1 <= len(drawn.prompt) <= 18 and 1 <= drawn.n_predict <= 3
+    assert {sign for sign in repr(drawn) if sign.isalpha()} <= {"A", "B"}
     assert request(repr(drawn)) == drawn
     assert text_of(drawn.prompt) == repr(drawn).partition(">")[0]
 

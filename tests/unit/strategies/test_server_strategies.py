@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import replace
 
 import pytest
@@ -39,6 +40,12 @@ def drawn(strategy, most=12):
 def test_models_are_those_of_the_engine(engine):
     assert set(drawn(models(engine), 60)) <= set(small_models(ENGINES[engine].manual))
     assert len(find(models(engine), lambda model: True)) == 1
+
+
+def test_models_with_the_fewest_layers_come_first():
+    """Values shrink towards the first, and a strategy prints all of them."""
+    known = ast.literal_eval(repr(models("llama_cpp")).partition("(")[2][:-1])
+    assert known == sorted(known, key=lambda model: (len(model), model)) != sorted(known)
 
 
 def test_models_may_be_of_some_layers_only():

@@ -7,12 +7,13 @@ lists the rule sets whose simulation has the same fault, and the rule behind it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import AbstractSet, Iterator, Mapping, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.fingerprint import near
-from cachesim.tools.conformance.history_player import ColdRuns, HistoryRun, Outcome, SubjectAbilities, SubjectPool
+from cachesim.tools.conformance.history_player import HistoryRun, Outcome, SubjectAbilities
 from cachesim.tools.conformance.http_check import known_faults as faults
 from cachesim.tools.conformance.http_check.batch_control import BatchControl, Cause, ColdSource, SharedBatch
 from cachesim.tools.conformance.http_check.confirming_search import ConfirmingSearch, ServerBudget
@@ -32,7 +33,7 @@ from cachesim.tools.conformance.http_check.parallel_histories import (
 from cachesim.tools.conformance.http_check.replies import NearAnswers
 from cachesim.tools.conformance.http_check.warm_run import INTERRUPTED, TWICE, WASH, ServerRunner
 from cachesim.tools.conformance.properties import COMPARING, PropertyCheck, reply_text
-from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, Subject
+from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply
 from cachesim.tools.conformance.report import SHORT, Finding, Report, Result, chosen, make_finding
 from cachesim.tools.conformance.report_builder import HistoryPlan, make_report
 
@@ -262,9 +263,8 @@ def _played(plan: HistoryPlan, stages: ServerStages, search: ConfirmingSearch, a
     shared = ["same"] if {"known", "drawn", "parallel"} & only else []           # properties of their histories
     shared += ["isolation", "faults"] if "parallel" in only else []
     plan = replace(plan, only=(*plan.only, *shared))
-    report = make_report(
-        plan, SubjectAbilities({**NOT_HERE, **stages.text.server.missing}), search, _ServerCold(stages)
-    )
+    abilities = SubjectAbilities({**NOT_HERE, **stages.text.server.missing})
+    report = make_report(plan, abilities, search, partial(_cold_answer, stages))
     results = [_with_number(search.with_errors(search.controlled(one)), at_once) for one in report.results]
     return replace(report, results=(search.repeatable(), *search.numbers(), *results))
 
@@ -289,21 +289,12 @@ def _with_end(result: Result, stage: ServerRunner) -> Result:
     return replace(result, state="failed", why=f"not shrunk: the server {what}", finding=finding)
 
 
-class _ServerCold(ColdRuns):
-    """Cold replies of a server, for the diagnosis of a finding."""
-
-    def __init__(self, stages: ServerStages) -> None:
-        super().__init__(SubjectPool(self._never), True, stages.text.same)
-        self.stages = stages
-
-    def answer(self, ask: CacheRequest) -> Outcome:
-        try:
-            return self.stages.answer(ask)
-        except Exhausted as end:
-            return Failed(str(end))
-
-    def _never(self) -> Subject:
-        raise Failed("a server cannot be started anew")
+def _cold_answer(stages: ServerStages, ask: CacheRequest) -> Outcome:
+    """Return the cold reply of a server, for the diagnosis of a finding."""
+    try:
+        return stages.answer(ask)
+    except Exhausted as end:
+        return Failed(str(end))
 
 
 def _with_wash(result: Result) -> Result:

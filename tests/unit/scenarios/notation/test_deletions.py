@@ -89,6 +89,8 @@ def test_an_action_loses_its_options_its_slot_and_its_file():
     ("A1{drafts=2:2,1:0}", ["", "A1", "A1{drafts=1:0}", "A1{drafts=1:1,1:0}", "A1{drafts=1:1,1:0}",
                             "A1{drafts=2:0,1:0}", "A1{drafts=2:2}", "A1{drafts=2:2,0:0}", "A1{drafts=2:2,0:0}",
                             *[""] * 3]),
+    ("A1>4{cancel_after=3}", ["", "A1", "A1>2", "A1>3", "A1>4", *[f"A1>4{{cancel_after={n}}}" for n in range(3)],
+                              *[""] * 3]),
     ("A1/A{together+2}", ["A1", "A1", "A1/A", "A1/A{together}", "A1/A{together}", "A1/A{together+1}", *[""] * 3]),
     ("A9[2:5]/A", ["A9", "A9[2:3]/A", "A9[2:4]/A", "A9[2:5]", *[""] * 3, *["A1"] * 3, "A4[2:]/A", "A4", "A4",
                    "A8[2:5]/A", "A8[2:4]/A", "A8[1:4]/A"]),

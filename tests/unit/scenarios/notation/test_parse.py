@@ -119,3 +119,23 @@ def test_a_step_without_lengths():
     _, steps = parse("S40.A60[:9]>r4!@1/{restart parallel=2}/u:S>3")
     assert [step_text(step) for step in steps] == ["S.A[:9]>r!@1", "restart parallel=2", "u:S>3"]
     assert [prompt_text(step) for step in steps] == ["S.A[:9]", "restart parallel=2", "u:S"]
+
+
+@pytest.mark.parametrize(("text", "action"), [
+    ("{lora 0:1,2:0.5}", Action("lora", scales="0:1,2:0.5")), ("{lora}", Action("lora")),
+    ("{save@2 f}", Action("save", 2, "f")), ("{restore@0 f percent=60}", Action("restore", 0, "f", percent=60)),
+    ("{restart parallel=2 kv_unified=True}", Action("restart", server=(("parallel", 2), ("kv_unified", True)))),
+    ("{restart}", Action("restart")), ("{erase@1}", Action("erase", 1)),
+])  # fmt: skip
+def test_an_action_in_full(text, action):
+    *_, step = parse(f"{{save@0 f}}/A4/{text}").steps
+    assert step == action and step_text(action) == prompt_text(action) == text[1:-1]
+
+
+@pytest.mark.parametrize("text", [
+    "A", "A>2", "A!", "A>2!@1", "|A[2:5]>r", "A[:5]", "A[3:]", "u:A+a:", "A{n_keep=-1 drafts=3:1 together+2}",
+    "A>2{n_cmpl=3 answers=r[:2]/r[2:]}", "A{together}",
+])  # fmt: skip
+def test_a_request_is_written_without_the_lengths_of_its_words(text):
+    *_, step = parse(f"A9.r4/{text}").steps
+    assert step_text(step) == text

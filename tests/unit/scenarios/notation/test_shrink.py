@@ -10,7 +10,7 @@ from cachesim.scenarios.notation.canonical_text import spell
 from cachesim.scenarios.notation.deletions import simpler
 from cachesim.scenarios.notation.normalise import letters
 from cachesim.scenarios.notation.parse import parse
-from cachesim.scenarios.notation.shrink import Shrinking, shrink
+from cachesim.scenarios.notation.shrink import ROUNDS, Shrinking, shrink
 from cachesim.scenarios.notation.shrink_vector import ShrinkCase
 from cachesim.scenarios.notation.tree import LineRequest, texts
 from cachesim.scenarios.notation.word_lengths import longest, normal, size
@@ -194,3 +194,14 @@ def test_reductions_are_thought_of_only_while_tries_are_left(monkeypatch):
     assert (search.tries, search.left, thought) == (5, 0, [0, 1, 2, 3, 4, 5, 6])        # 0 is the case itself
     search._one_by_one()
     assert len(thought) == 7
+
+
+@pytest.mark.parametrize(("line", "rounds"), [
+    ("A40/B1/C1/D1", 2), ("A41/B1", ROUNDS), ("A9/B1/C1/D1/E1", ROUNDS), ("A1", 2),
+])  # fmt: skip
+def test_a_case_of_a_few_short_requests_is_not_searched_again(monkeypatch, line, rounds):
+    search, drawn, tries = Shrinking(ShrinkCase(parse(line)), lambda case: False, 320), [], []
+    monkeypatch.setattr(search, "_by_chance", drawn.append)
+    monkeypatch.setattr(search, "_by_descent", tries.append)
+    search.run()
+    assert drawn == [*range(rounds)] and tries == [120, *[30] * (rounds - 1)]        # 3 of 8, and 3 of 32

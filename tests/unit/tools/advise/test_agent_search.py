@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from cachesim.base.console import ProgressBar
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import engine_of
 from cachesim.tools.advise.agent_search import (
@@ -276,3 +277,19 @@ def test_rows_have_the_size_of_the_setting_that_runs(search):
     for row in (0, 77):
         search.cost(costly(parallel=1).setting._replace(row=row), [0], 1)
     assert asked == [search.sizes.row, 77] and search.sizes.row != 77
+
+
+def test_only_scaled_requests_are_kept(search):
+    assert search._requests(0, 64) is search._requests(0, 64) and [*search._played] == [0]
+    search._played.clear()
+    whole = search._requests(0, 1)
+    assert search._played == {} and whole is not search._requests(0, 1)
+    assert search._requests(0, 2) is search._played[0]
+
+
+def test_the_unscaled_run_is_named_while_it_lasts(search, monkeypatch):
+    shown = []
+    monkeypatch.setattr(ProgressBar, "show", lambda bar, what, done=0, total=None: shown.append(what))
+    search.cost = lambda setting, servers, scale: AgentCost(10_000, 500, 0, 1, 0, scale=scale)
+    (found,) = search.confirmed([costly(400)])
+    assert shown == ["running the best setting unscaled"] and (found.cost.evaluated, found.cost.scale) == (500, 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cachesim.engines.registry import ENGINES
@@ -115,3 +117,14 @@ def test_the_pieces_of_an_answer_that_were_sent_back_have_its_order(line, whole)
 ])  # fmt: skip
 def test_a_request_continues_the_latest_of_the_longest_prompts_that_it_begins_with(line, found):
     assert list(parents(parse(line)).values()) == found
+
+
+@pytest.mark.parametrize(("takes", "left_out"), [
+    ((), {"no seed", "no id_slot", "mark messages"}), (("seed",), {"no id_slot", "mark messages"}),
+    (("seed", "id_slot", "user_starts"), set()),
+])  # fmt: skip
+def test_only_fields_that_the_server_reads_are_changed(takes, left_out):
+    manual = ENGINES["llama_cpp"].manual
+    every = [one.name for one in client_changes(replace(manual, takes=frozenset({"seed", "id_slot", "user_starts"})))]
+    names = [one.name for one in client_changes(replace(manual, takes=frozenset(takes)))]
+    assert names == [name for name in every if name not in left_out] and len(every) == 10

@@ -286,7 +286,8 @@ OLD, MIDDLE, NEW, DRAFT = (f"llama_cpp@{name}" for name in ("b9231", "b9473", "b
 @pytest.mark.parametrize(("own", "losing", "found", "ran"), [
     ([OLD, NEW, MIDDLE], "9518", NEW, [NEW]), ([OLD, NEW, MIDDLE], "9473 9231", MIDDLE, [NEW, MIDDLE]),
     ([OLD, NEW, MIDDLE], "9231", OLD, [NEW, MIDDLE, OLD]), ([OLD, NEW, MIDDLE], "", NEW, [NEW, MIDDLE, OLD]),
-    ([OLD], "", OLD, [OLD]), ([DRAFT, OLD], "draft", OLD, [OLD]), ([DRAFT], "", DRAFT, [DRAFT]),
+    ([OLD, NEW], "9231", OLD, [NEW, OLD]), ([OLD], "", OLD, [OLD]), ([DRAFT, OLD], "draft", OLD, [OLD]),
+    ([DRAFT], "", DRAFT, [DRAFT]),
 ])  # fmt: skip
 def test_a_case_is_advised_under_its_newest_rule_set_that_loses_tokens(monkeypatch, own, losing, found, ran):
     evaluated = {name: 9 if name in losing.split() else 5 for name in ("9231", "9473", "9518", "draft")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.console import as_text
-from cachesim.tools.advise.report import _piece, advise_report, try_sentence
+from cachesim.tools.advise.report import _piece, advise_report, case_note, try_sentence
 
 OUTCOME = {"evaluated": 1000, "each": [500, 500], "wrong": [], "undecided": [], "failed": [], "corrupt": [],
            "mib": None, "predicted": []}  # fmt: skip
@@ -169,3 +169,16 @@ def test_what_a_suggestion_rests_on_is_said_and_the_best_one_in_a_sentence():
     best = {"advice": [advice(FLAG, evaluated=1250)], "base": {"evaluated": 3470}, "profile": "llama_cpp@b10587"}
     assert try_sentence(best) == "Try: -np 2 (3,470 -> 1,250 tokens evaluated)"
     assert try_sentence({**best, "advice": []}) == ""
+
+
+def test_a_case_in_a_line_has_its_tokens_and_its_answers():
+    data = {"scenario": "a-case", "profile": "llama_cpp@b10587", "requests": 2, "prompt_tokens": 12_000}
+    head = "a-case under llama_cpp@b10587: 1,000 of 12,000 prompt tokens evaluated; "
+    right, wrong = (case_note({**data, "base": {**OUTCOME, "wrong": found}}) for found in ([], [1]))
+    assert right.startswith(head) and wrong.startswith(head) and right != wrong
+
+
+def test_without_an_assumption_every_number_holds():
+    assert "every number holds only if" not in report(advice(FLAG), log={**LOG, "assumed": []})
+    text = report(advice(FLAG), log={**LOG, "assumed": ["-ub 64 was set", "-np 2 was set"]})
+    assert "every number holds only if -ub 64 was set and -np 2 was set, which the log does not show" in text

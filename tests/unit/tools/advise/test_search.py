@@ -8,14 +8,24 @@ from types import SimpleNamespace
 import pytest
 
 from cachesim.engines.registry import ENGINES
+from cachesim.judging.lower_bound import EvaluationBound
 from cachesim.scenarios.corpus import named
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
 from cachesim.tools.advise import search as search_module
 from cachesim.tools.advise.memory_meter import UNITS, Sizes
-from cachesim.tools.advise.ranking import choose, key
-from cachesim.tools.advise.search import AdviceSearch, advice_data
-from cachesim.tools.advise.setup_changes import ChangeKind, Setup, builds, flag_changes
+from cachesim.tools.advise.ranking import RankedAdvice, choose, key
+from cachesim.tools.advise.search import AdviceSearch, advice_data, case_data, piece_data
+from cachesim.tools.advise.setup_changes import (
+    CaseArguments,
+    ChangeKind,
+    Setup,
+    SetupChange,
+    Trial,
+    TrialOutcome,
+    builds,
+    flag_changes,
+)
 
 B11549 = "llama_cpp@b11549"
 
@@ -162,3 +172,64 @@ def test_each_attempt_is_yielded_as_the_trial_that_it_added():
     search = AdviceSearch(Setup(from_line("A40/B20/A.C5", model="A", profiles=(B11549,)), B11549))
     trials = [one for one in search if one is not None]
     assert [id(one) for one in trials] == [id(one) for one in search.found] and len(trials) > 1
+
+
+def tried(evaluated, *changes, profile=B11549, wrong=(), corrupt=()):
+    case = Setup(from_line("A40/B20", model="A", profiles=(B11549,)), profile)
+    outcome = TrialOutcome(evaluated, (evaluated,), wrong, (), (), corrupt)
+    return Trial(changes, case, EvaluationBound((40,), 40), outcome)
+
+
+FLAG = SetupChange(ChangeKind.FLAG, options={"parallel": 2})
+
+
+@pytest.mark.parametrize(("evaluated", "wrong", "has_texts", "holds"), [
+    (60, (), True, True), (40, (), True, True), (39, (), True, False), (60, (1,), True, None), (39, (1,), True, False),
+    (60, (), False, False),
+])  # fmt: skip
+def test_a_bound_is_open_while_answers_are_wrong(evaluated, wrong, has_texts, holds):
+    """Another answer may evaluate fewer tokens."""
+    base = tried(evaluated, wrong=wrong)
+    found = case_data(SimpleNamespace(case=base.case, base=base, bound=base.bound), has_texts)
+    assert found["bound"] == {"total": 40, "each": [40], "holds": holds}
+    assert (found["requests"], found["prompt_tokens"], found["base"]["evaluated"]) == (2, 60, evaluated)
+
+
+def piece_of(trial, alike=(), before=100):
+    search = SimpleNamespace(case=trial.case, base=tried(before))
+    return piece_data(RankedAdvice(trial, 3 << 20, alike=alike), search, UNITS, CaseArguments("a.toml"))
+
+
+def test_a_suggestion_as_data():
+    newer = SetupChange(ChangeKind.BUILD, profile=B11549)
+    found = piece_of(tried(75, FLAG), (tried(75, newer), tried(75, FLAG)))
+    assert (found["evaluated"], found["saved"], found["share"], found["bound"]) == (75, 25, 0.25, 40)
+    assert (found["alike"], found["mib"], found["later"], found["certain"]) == ([B11549], None, False, True)
+    assert found["command"].startswith("cachesim run a.toml -p ") and found["command"].endswith("--set parallel=2")
+    assert (piece_of(tried(75, FLAG), before=0)["share"], found["rests_on"], found["since"]) == (0.0, [], [])
+
+
+@pytest.mark.parametrize(("change", "fields"), [
+    (FLAG, {"kind": "flag", "name": "parallel", "options": [{"name": "parallel", "value": 2}], "profile": None,
+            "build": None, "date": None, "base": None, "released": True, "text": ""}),
+    (SetupChange(ChangeKind.PROPOSAL, profile="llama_cpp@24035-v1", base="llama_cpp@b11063"),
+     {"kind": "proposal", "name": "llama_cpp@24035-v1", "options": [], "profile": "llama_cpp@24035-v1", "date": None,
+      "base": "llama_cpp@b11063", "released": False}),
+    (SetupChange(ChangeKind.BUILD, profile="llama_cpp@b9518"),
+     {"kind": "build", "name": "llama_cpp@b9518", "profile": "llama_cpp@b9518", "base": None, "released": True}),
+])  # fmt: skip
+def test_a_change_as_data(change, fields):
+    (found,) = piece_of(tried(75, change, profile=change.profile or B11549))["changes"]
+    assert {name: found[name] for name in fields} == fields
+    assert bool(found["build"]) is bool(change.profile)
+
+
+def test_suggestions_name_the_case_as_it_was_asked_for(monkeypatch):
+    asked = []
+    monkeypatch.setattr(search_module, "case_data", lambda search, has_texts: {"base": {}, "bound": {"holds": True}})
+    monkeypatch.setattr(search_module, "piece_data", lambda piece, search, sizes, named: asked.append(named))
+    advice = SimpleNamespace(good=[], released=["one"], traps=[], base=SimpleNamespace(predicted=[], bytes=5))
+    named = CaseArguments("a.toml")
+    for given in (named, None):
+        advice_data(Found(), advice, UNITS, given)
+    assert asked == [named, CaseArguments()]

@@ -60,10 +60,12 @@ def test_where_there_are_slots_they_are_shared_out_as_they_are():
     ({"options": {"parallel": 2}}, {"options": {"parallel": 4}}, True),
     ({"options": {"parallel": 2}}, {"options": {"cache_ram": 0}}, False),
     ({"options": {"parallel": 2, "kv_unified": True}}, {"options": {"cache_ram": 0, "kv_unified": True}}, True),
-    ({"profile": "a"}, {"profile": "b"}, True), ({"profile": "a"}, {"options": {"parallel": 2}}, False),
+    ({"profile": "a"}, {"profile": "b"}, True), ({"client": own_slots(2)}, {"client": own_slots(3)}, True),
+    ({"kind": ChangeKind.BUILD, "profile": "a"}, {"kind": ChangeKind.PROPOSAL, "profile": "b"}, True),
+    ({"profile": "a"}, {"options": {"parallel": 2}}, False),
 ])  # fmt: skip
 def test_two_changes_of_one_thing_clash(a, b, same):
-    one, other = (SetupChange(ChangeKind.FLAG, **words) for words in (a, b))
+    one, other = (SetupChange(**{"kind": ChangeKind.FLAG, **words}) for words in (a, b))
     assert affect_same_setting(one, other) is affect_same_setting(other, one) is same
 
 

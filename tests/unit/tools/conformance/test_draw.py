@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from cachesim.model.hash_mixing import Rng
 from cachesim.tools.conformance.corpus import DrawBounds, _length, histories
 
@@ -16,6 +18,12 @@ def test_the_same_histories_on_every_machine():
     """They must not depend on a library whose next version draws others."""
     assert lines(4, 3, 20, (8,)) == ["A4/A[:1].B2/A[:1]>4", "A2>4/A[:1].B1>3{together}/A",
                                      "A1/B9{cancel_after=0}/C2", "A8/B1>3"]  # fmt: skip
+    assert lines(14, 6, 64, (16,)) == [
+        "A4/A[:1].B2/A[:1]>4/D4>2{together}", "A2>4/A[:1].B1>3{together}/A>c1/A.c.D1",
+        "A1/B17{cancel_after=0}/C2/A{cancel_after=0}/C[:1]", "A16/B1>3",
+        "A11/A[:1].B21>b3!/A[:1].B>4!/A[:1].B.b.D16>3{together}", "A17>2/B3>4", "A15>a1/A.a.B17!",
+        "A3>4/B1!/B>3/B.D16{cancel_after=0}", "A16", "A1>2/A>2{together}/A.C17>3/A/E3>2/F2>4", "A15/B16>4!",
+        "A23>4/A[:11].B4>2/A[:11].C18", "A5!/A>b1/A.b.C1/A.D16!/A.b.C.E15", "A16>2/B15>2{together}/A[:1].C17>3"]
 
 
 def test_more_examples_are_the_same_ones_and_more():
@@ -56,3 +64,14 @@ def test_lengths_next_to_a_size_of_the_implementation_are_drawn_more_often():
     assert min(beside.values()) >= 10 and min(drawn) == 3 and 14 in drawn
     assert {_length(Rng(seed), (2,), 3) for seed in range(100)} >= {3}
     assert all(_length(Rng(seed), (2,), 3) >= 3 for seed in range(100))
+
+
+@pytest.mark.parametrize(("abilities", "least", "most"), [
+    ({"cancel_prompt"}, 0, 0), ({"cancel_answer"}, 1, 3), ({"cancel_prompt", "cancel_answer"}, 0, 3),
+])  # fmt: skip
+def test_a_client_hangs_up_only_where_the_implementation_allows_it(abilities, least, most):
+    """It hangs up before the end of the answer, which has at most 4 tokens."""
+    drawn = histories(DrawBounds(6, 256, (), frozenset(abilities)), 150)
+    ends = [(after, step.request.n_predict) for history in drawn
+            for after, step in zip(history.hang_ups, history.scenario.steps, strict=True) if after is not None]
+    assert {after for after, _ in ends} == {*range(least, most + 1)} and all(after < n for after, n in ends)

@@ -210,3 +210,8 @@ def test_an_object_with_a_shape_or_a_list_alone_is_not_an_array():
     assert identical(box, box) and not identical(box, Shaped()) and shown(box) == "a box"
     assert identical(numbers, array("d", [1.0, 2.0])) and not identical(numbers, array("d", [1.0, 3.0]))
     assert shown(numbers) == "array('d', [1.0, 2.0])"
+
+
+@pytest.mark.parametrize(("left", "right"), [([1.0], 1.0), (1.0, [1.0]), ([], None), ("a", ["a"]), ((1,), 1)])
+def test_a_list_is_not_identical_with_a_single_value(left, right):
+    assert not identical(left, right) and not identical(right, left)

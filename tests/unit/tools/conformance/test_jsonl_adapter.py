@@ -251,3 +251,12 @@ def test_an_object_is_not_made_after_the_end_of_the_time():
     with pytest.raises(TimeoutsExhausted, match="3 replies timed out"):
         PythonSubject(lambda: made.append(1), budget)
     assert made == []
+
+
+def test_a_process_that_had_to_be_killed_counts_once(monkeypatch):
+    monkeypatch.setattr(timeouts, "GRACE", 0.01)
+    subject = started("import os, time\nos.close(2)\nos.write(1, b'x')\ntime.sleep(60)")
+    assert os.read(subject.process.stdout.fileno(), 1) == b"x"
+    subject.errors.thread.join(30)
+    subject.close()
+    assert subject.budget.killed == 1

@@ -18,7 +18,7 @@ from cachesim.tools.conformance.properties import (
     relation,
     reply_text,
 )
-from cachesim.tools.conformance.protocol import CacheRequest, Reply, StoredEntry
+from cachesim.tools.conformance.protocol import NO_KEY, CacheRequest, Reply, RequestKey, StoredEntry
 
 FIRST = (1, 2, 3)
 
@@ -114,3 +114,70 @@ def test_a_reply_in_a_few_words(reply, text):
 def test_a_prompt_relates_to_what_was_sent_and_generated_before(prompt, name):
     seen = [CompletedSequence((1, 2, 3), 2, True), CompletedSequence((7, 8), 2, False)]
     assert relation(prompt, seen) == name and relation(prompt, []) == "new"
+
+
+@pytest.mark.parametrize("has_drafts", [True, False])
+def test_answers_with_drafts_are_judged_for_their_drafts_too(has_drafts):
+    reply = Reply((5,), "x", cached=0)
+    played = HistoryRun(parse_history("A3"), [CacheRequest(FIRST)], [reply], [None], [reply], [range(1)],
+                        has_drafts=has_drafts)  # fmt: skip
+    assert ("drafts" in {one.name for one in checks(played, identical)}) is has_drafts
+
+
+def test_identical_prompts_are_decisive_if_the_cold_answer_to_another_prompt_differs():
+    """Their warm answers, which a mistake may have changed, do not count."""
+    asks = [CacheRequest(FIRST), CacheRequest(FIRST), CacheRequest((9,))]
+    cold, warm = [Reply(None, text) for text in "aab"], [Reply(None, text) for text in "bba"]
+    played = HistoryRun(parse_history("A3/A/B1"), asks, cold, [None] * 3, warm, [[0], [1], [2]])
+    pairs = [(number, warm[number], cold[number]) for number in range(2)]
+    [check] = _identical(played, pairs, identical, ColdAnswers(played, identical))
+    assert check.is_decisive
+    cold[2] = Reply(None, "a")
+    [check] = _identical(played, pairs, identical, ColdAnswers(played, identical))
+    assert not check.is_decisive
+
+
+def test_only_limits_that_the_implementation_states_are_checked():
+    cold = Reply((5,), cached=0)
+    warm = [Reply((5,), cached=0, used={"slots": 2, "bytes": 900}), Reply((5,), cached=0, used={"slots": 3}), cold]
+    played = HistoryRun(parse_history("A1/B1/C1"), [CacheRequest((n,)) for n in range(3)], [cold] * 3, [None] * 3, warm,
+                        [[0], [1], [2]], limits={"slots": 2})  # fmt: skip
+    found = [one for one in checks(played, identical) if one.name == "limits"]
+    assert [(one.ok, one.request, one.expected, one.got) for one in found] == [
+        (True, 0, "at most 2 slots", "2 slots"), (False, 1, "at most 2 slots", "3 slots")]
+
+
+def checks_of(warm, prompt=(1, 2, 3, 4), key=NO_KEY, first_key=NO_KEY):
+    """Return the checks of a second request, after FIRST under another key."""
+    asks = [CacheRequest(FIRST, key=first_key), CacheRequest(prompt, key=key)]
+    first, cold = Reply((5,), cached=0), Reply(None, "x", cached=0)
+    played = HistoryRun(parse_history("A3/A"), asks, [first, cold], [None] * 2, [first, warm], [[0], [1]])
+    return [one for one in checks(played, identical) if one.request == 1]
+
+
+def test_counts_of_a_refused_request_are_not_checked():
+    names = {"accounting", "unseen"}
+    plain = checks_of(Reply(None, "x", cached=9, evaluated=9))
+    assert {one.name for one in plain if not one.ok} >= names
+    refused = checks_of(Reply(refused="full", cached=9, evaluated=9))
+    assert not names & {one.name for one in refused}
+
+
+@pytest.mark.parametrize(("entry", "ok", "expected", "got"), [
+    (StoredEntry((1, 2, 3), 3), True, "a state of 3 tokens", "a state of 3 tokens"),
+    (StoredEntry((1, 2, 3), 2), False, "a state of 3 tokens", "a state of 2 tokens"),
+    (StoredEntry((9,), 1), False, "a state of tokens that were sent or generated", "a state with the key [9]"),
+])  # fmt: skip
+def test_a_stored_state_has_the_tokens_of_its_key(entry, ok, expected, got):
+    (found,) = [one for one in checks_of(Reply(None, "x", stored=(entry,))) if one.name == "stored"]
+    assert (found.ok, found.expected, found.got) == (ok, expected, got)
+
+
+@pytest.mark.parametrize(("key", "first_key", "name"), [
+    (NO_KEY, NO_KEY, "branch"), (RequestKey("cat"), RequestKey("cat"), "branch"), (RequestKey("cat"), NO_KEY, "key"),
+    (RequestKey("cat", 3), NO_KEY, "new"),
+])  # fmt: skip
+def test_a_prompt_relates_only_to_what_was_sent_under_its_key(key, first_key, name):
+    """Up to the first token that a key changes, prompts mean the same under both."""
+    found = checks_of(Reply(None, "x"), key=key, first_key=first_key)
+    assert [one.name for one in found if one.expected.endswith("(cold)")] == [name]

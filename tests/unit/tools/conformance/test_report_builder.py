@@ -12,7 +12,7 @@ from cachesim.base.errors import BadInput
 from cachesim.tools.conformance import Nonconforming, conform
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.corpus import DrawBounds
-from cachesim.tools.conformance.fingerprint import Difference
+from cachesim.tools.conformance.fingerprint import Difference, identical
 from cachesim.tools.conformance.history_player import HistoryRun, SubjectAbilities
 from cachesim.tools.conformance.properties import DIFFERS, PROPERTIES, PropertyCheck
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, RequestKey
@@ -26,11 +26,13 @@ from cachesim.tools.conformance.report_builder import (
     HistoryPlan,
     HistorySource,
     KeyedHistories,
+    _failed,
     _floor,
     _noise,
     _notes,
     _passed,
     _run_sources,
+    _shrunk,
     _sources,
     _unfinished,
     _unfinished_sections,
@@ -39,6 +41,7 @@ from cachesim.tools.conformance.report_builder import (
     _with_faults,
     accept,
     in_common,
+    make_report,
     run_floors,
 )
 from cachesim.tools.conformance.search import PropertyTally
@@ -368,3 +371,85 @@ def test_floors_for_which_no_time_is_left_are_undecided(is_low):
 def test_a_result_that_no_mistake_could_have_changed_is_undecided_unless_it_failed(state, why, after):
     found = _unseen_mistakes(Result("prefix", "drawn", "a sentence", state), why)
     assert (found.state, found.why) == after
+
+
+class ShrunkSearch:
+    """A search whose failures shrink to A3/A.B1, which fails again or not."""
+
+    def __init__(self, fails_again=True, is_low=False, is_spent=False, **request):
+        self.tallies = {"append": PropertyTally(failed=[(None, None)])}
+        self.budget = SimpleNamespace(is_low=is_low, is_spent=is_spent, stopped="stopped after 9 seconds")
+        self.fails_again, self.request, self.same, self.shrunk = fails_again, request, identical, []
+
+    def smallest(self, name):
+        self.shrunk.append(name)
+        self.tallies.setdefault("answers", PropertyTally(failed=[(None, None)]))
+        return parse_history("A3/A.B1"), PropertyCheck(name, False, 1, "x", "y", apart=Difference(0.5, "0.5 apart"))
+
+    def play(self, history):
+        asks = [CacheRequest((1, 2, 3)), CacheRequest((1, 2, 3, 9), **self.request)]
+        cold, warm = [Reply((5,))] * 2, [Reply((5,), cached=0), Reply((6,), cached=3)]
+        return HistoryRun(history, asks, cold, [None] * 2, warm, [[0], [1]])
+
+    def again(self, history, check):
+        return self.fails_again
+
+
+def cold_of(prompts):
+    """Return a cold implementation that answers 6 to these prompts, and 5 to others; it notes the prompts."""
+    asked = []
+    return lambda ask: asked.append(ask.prompt) or Reply((6,) if ask.prompt in prompts else (5,)), asked
+
+
+FIRST_WRONG = "first wrong token: generated token 0, at position 4"
+
+
+@pytest.mark.parametrize(("request_", "notes"), [
+    ({}, ()), ({"sampling": {"seed": 1}}, ("sampling {'seed': 1}",)),
+    ({"key": RequestKey("cat")}, (f"keys of the requests: {RequestKey()}, {RequestKey('cat')}",)),
+])  # fmt: skip
+def test_a_finding_has_what_was_sent_beside_the_prompt_and_the_diagnosis(request_, notes):
+    cold, asked = cold_of([(9,)])
+    found = _failed("append", ShrunkSearch(**request_), cold)
+    assert (found.name, found.section, found.sentence) == ("append", "same", PROPERTIES["append"])
+    assert (found.state, found.why, found.finding.line, found.finding.request) == ("failed", "", "A3/A.B1", 1)
+    assert found.finding.notes[: len(notes) + 2] == ("0.5 apart", *notes, FIRST_WRONG)
+    assert found.finding.notes[-1].startswith("equals a cold run's answer to only the last 1 token: ")
+    assert asked == [(9,)] and found.finding.prompts == ((1, 2, 3), (1, 2, 3, 9))
+
+
+@pytest.mark.parametrize(("name", "is_low"), [("append", True), ("answers", False), ("answers", True)])
+def test_only_a_wrong_answer_is_diagnosed_while_there_is_time(name, is_low):
+    cold, asked = cold_of([(9,)])
+    found = _failed(name, ShrunkSearch(is_low=is_low), cold)
+    assert (found.finding.notes, asked, found.state) == (("0.5 apart",), [], "failed")
+
+
+@pytest.mark.parametrize(("is_spent", "why"), [
+    (False, "failed, but not when run again"),
+    (True, "failed, but stopped after 9 seconds before it was run again"),
+])  # fmt: skip
+def test_a_failure_that_does_not_recur_is_undecided(is_spent, why):
+    found = _failed("append", ShrunkSearch(fails_again=False, is_spent=is_spent), cold_of([])[0])
+    assert (found.state, found.why, found.finding.line) == ("undecided", why, "A3/A.B1")
+
+
+def test_a_property_that_fails_only_while_another_is_shrunk_has_a_result_too():
+    search = ShrunkSearch()
+    search.tallies["prefix"] = PropertyTally()
+    found = _shrunk(search, cold_of([])[0])
+    assert [*found] == search.shrunk == ["append", "answers"]
+
+
+@pytest.mark.parametrize(("only", "floors"), [(("reuse",), 3), (("drawn",), 0), ((), 3)])
+def test_floors_are_run_only_for_their_section(only, floors):
+    search, played = GivenSearch(), []
+    search.tallies, search.counts, search.reported = {}, {}, set()
+
+    def play(history):
+        played.append(history.line)
+        return HistoryRun(history, [CacheRequest((1, 2, 3))], [], [], [Reply((1,), cached=1)])
+
+    plan = replace(PLAN, corpus="", max_examples=1, only=only)
+    found = make_report(plan, SubjectAbilities({}), search, cold_of([])[0], play)
+    assert len(played) == floors and (found.section("reuse") == "ok") is bool(floors)

@@ -148,3 +148,10 @@ def test_a_report_as_data():
     [one] = data["properties"]
     assert one["finding"] == {"line": "A2/A", "request": 11, "expected": "1 there", "got": "2 here",
                               "notes": ["a note", "another"], "prompts": [[1, 2], [1]]}  # fmt: skip
+
+
+def test_only_the_first_failure_is_the_headline():
+    results = (replace(OK, state="undecided", why="late"), replace(OK, name="append", state="failed", fault="wrong"),
+               replace(OK, name="prefix", state="failed", fault="wrong, too"))  # fmt: skip
+    report = Report(results)
+    assert str(Nonconforming(report)).splitlines() == ["append: wrong", *str(report).splitlines()]

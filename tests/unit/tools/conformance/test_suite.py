@@ -8,7 +8,7 @@ from cachesim.base.errors import BadInput
 from cachesim.tools.conformance import Nonconforming, conform
 from cachesim.tools.conformance import suite as module
 from cachesim.tools.conformance.history_player import SubjectAbilities
-from cachesim.tools.conformance.protocol import RequestKey
+from cachesim.tools.conformance.protocol import CacheRequest, RequestKey
 from cachesim.tools.conformance.report import Report
 from tests.conformance.naive import NaiveCache
 
@@ -116,3 +116,28 @@ def test_abilities_that_are_not_asked_for_may_be_missing(monkeypatch):
     monkeypatch.setattr(module, "probe", lambda *words: SubjectAbilities({"cache": "no cache", "reset": "no reset"}))
     monkeypatch.setattr(module, "make_report", lambda *words: Report(()))
     assert conform(NaiveCache) == Report(())
+
+
+@pytest.mark.parametrize(("cold", "instances"), [("fresh", 3), ("request", 2)])
+def test_a_cold_run_has_a_new_instance_or_one_whose_cache_is_off(monkeypatch, cold, instances):
+    """Beside those that try the abilities, and that of the warm run."""
+    made = []
+
+    class Switched(NaiveCache):
+        def __init__(self):
+            super().__init__()
+            made.append(self)
+
+        def complete(self, prompt, n_predict=1, cache=True):
+            return super().complete(prompt, n_predict)
+
+    def played(plan, bench, runs, budget):
+        made.clear()
+        for _ in range(2):
+            runs.answer(CacheRequest((1, 2, 3)))
+        with bench.empty():
+            return Report(())
+
+    monkeypatch.setattr(module, "_played", played)
+    conform(Switched, cold=cold)
+    assert len(made) == instances

@@ -98,7 +98,8 @@ def test_text_is_escaped():
     ("**b** *i* `c`", "<strong>b</strong> <em>i</em> <code>c</code>"),
     ("`--cache-ram` `-c 5`", '<code class="flag">--cache-ram</code> <code>-c 5</code>'),
     ("[two](2-one-token.md)", '<a href="#lesson-2">two</a>'), ("[q](quiz.md)", '<a href="#quiz">q</a>'),
-    ("[a](../x.md)", "a"), ("[a](https://github.com/x)", '<a href="https://github.com/x">a</a>'),
+    ('say "a" & <b>', 'say "a" &amp; &lt;b&gt;'), ("[a](../x.md)", "a"),
+    ("[a](https://github.com/x)", '<a href="https://github.com/x">a</a>'),
 ])  # fmt: skip
 def test_what_stands_in_a_line(text, html):
     assert inline(text) == html

@@ -156,6 +156,9 @@ def test_the_command_explains_every_argument_but_hidden_ones():
     add_arguments(parser)
     assert [action.dest for action in parser._actions if not action.help] == []
     assert [action.dest for action in parser._actions if action.help == SUPPRESS] == ["named", "memory"]
+    assert vars(parser.parse_args([])) == {
+        "model": None, "named": None, "profiles": [], "settings": [], "pasted": "", "memory": 0, "tokens": 0,
+        "draft": "", "json": False}  # fmt: skip
 
 
 def test_a_model_is_required_and_each_rule_set_is_estimated_once(capsys):

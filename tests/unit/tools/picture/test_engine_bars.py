@@ -99,7 +99,10 @@ def test_the_page_and_the_drawing_begin_with_the_bars(scenes):
 def test_a_long_conversation_is_cut_and_says_so(scenes, monkeypatch):
     monkeypatch.setattr(engine_bars, "MOST_REQUESTS", 1)
     assert "2 more requests" in bars_html(scenes) and "#1 " not in bars_html(scenes)
-    assert "2 more requests" in draw_bars(scenes, 0.0)[0]
+    drawing, height = draw_bars(scenes, 0.0)
+    texts = re.findall(r'<text x="[\d.]+" y="([\d.]+)"[^>]*>([^<]*)<', drawing)
+    heights = [float(y) for y, _ in texts]
+    assert texts[-1][1] == "2 more requests" and heights == sorted(heights) and heights[-1] < height
 
 
 def test_hostile_names_are_escaped(scenes):

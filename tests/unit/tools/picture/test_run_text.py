@@ -233,3 +233,20 @@ def test_a_row_of_positions_has_its_first_and_last_and_its_bar():
         f"{_bar(row.stretches[0], 2000)}<span>1500 tokens kept in the slot</span></li>"
         f'<li><span class="positioned">1,500..1,999</span>{_bar(row.stretches[1], 2000)}'
         "<span>500 tokens evaluated, new</span></li></ol>")
+
+
+def test_only_the_request_in_question_is_open_and_its_positions_stand_above():
+    beside = text_of(focus=3).around().beside
+    heads = re.findall(r'<details id="d-[^"]*r(\d)"( open)?>', beside)
+    assert heads == [("0", ""), ("1", ""), ("2", ""), ("3", " open")]
+    parts = re.split(r'<details id="d-', beside)[1:]
+    assert ['class="positions"' in part for part in parts] == [True, True, True, False]
+
+
+def test_a_tooltip_has_the_titled_words_only():
+    text = text_of()
+    row = text.scene.rows[3]
+    assert ' title="S system, A chat A, D next turn"' in text._prompt(row)
+    bare = [word._replace(title="") for word in row.words]
+    assert ' title="D next turn"' in text._prompt(row._replace(words=(*bare[:2], row.words[2])))
+    assert text._prompt(row._replace(words=bare)) == "<code>S.A.D</code>"

@@ -15,6 +15,7 @@ from cachesim.tools.run.arguments import (
     LONG,
     LONG_FILE,
     MODEL,
+    _files_called,
     add_arithmetic,
     add_case,
     add_json,
@@ -291,3 +292,19 @@ def test_run_takes_several_files_and_lists_its_arguments_in_their_order():
     switches = ["complete", "as-expected", "json", "install", "exact"]
     args = vars(parser.parse_args(["x", *(f"--{name}" for name in switches)]))
     assert all(args[name.replace("-", "_")] is True for name in switches)
+
+
+def test_a_rule_set_may_be_named_by_a_file_of_rules(tmp_path):
+    with pytest.raises(BadInput, match="no such file") as caught:
+        profile_name(f"{tmp_path}/none.py")
+    assert caught.value.file == f"{tmp_path}/none.py"
+
+
+@pytest.mark.parametrize(("line", "found"), [
+    ("A5", ["A5.log", "A5.toml"]), ("A5.log", []), ("A5>2/B5", []), ("A", []), ("none/A5", []),
+])  # fmt: skip
+def test_files_are_those_with_the_name_of_the_line_and_an_ending(tmp_path, monkeypatch, line, found):
+    monkeypatch.chdir(tmp_path)
+    for name in ("A5.toml", "A5.log", "A50.log", "A5"):
+        (tmp_path / name).write_text("")
+    assert _files_called(line) == found

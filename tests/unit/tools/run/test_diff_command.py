@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
+from cachesim.judging.run_data import SCHEMA
 from cachesim.tools.run import diff_report
 
 B9518, B11549, MAIN = ("-p", "llama_cpp@b9518"), ("-p", "llama_cpp@b11549"), ("-p", "ik_llama@main")
@@ -47,3 +50,13 @@ def test_a_refusal_that_the_file_expects_is_not_undecided(capsys, monkeypatch, t
 
     monkeypatch.setattr(diff_report, "diff_data", with_answer)
     assert main(["diff", "A9/A.B5", "--model", "A", *B9518, *B11549, "--json"]) == code
+
+
+def test_a_comparison_is_printed_as_data_or_as_text(capsys):
+    words = ["diff", "A9/A.B5", "--model", "A", *B9518, *B11549]
+    assert main([*words, "--json"]) == exits.HOLDS
+    data = json.loads(capsys.readouterr().out)
+    assert [data[name]["profile"] for name in "ab"] == [B9518[1], B11549[1]]
+    assert (data["schema"], data["rules"]["count"] > 0, data["observed"]) == (SCHEMA, True, [])
+    assert main(words) == exits.HOLDS
+    assert "no request differs (of 2)" in capsys.readouterr().out

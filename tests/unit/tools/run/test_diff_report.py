@@ -8,6 +8,8 @@ import pytest
 
 from cachesim.base.console import as_text
 from cachesim.cli.main import main
+from cachesim.engines.registry import rules_of
+from cachesim.engines.shared.rule_set import DESCRIPTION_FIELDS, LOG_FIELDS
 from cachesim.events import Decided
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.corpus import corpus_files
@@ -257,3 +259,20 @@ def test_the_table_has_a_head_for_every_column():
     assert columns(_table(pairs, 80)) == [
         ("#", "number"), ("request", "folded 7"), ("prompt", "number"), ("reused", "number"), ("evaluated", "number"),
         ("answer", "text"), ("reason", "text")]  # fmt: skip
+
+
+def test_lines_about_requests_are_indented_alike():
+    data = compared([judgement(tokens_cached=4)], [judgement(tokens_cached=5)])
+    lines = [[line for line in as_text(diff_report(data, verbose)).splitlines() if "4 -> 5" in line]
+             for verbose in (0, 1)]  # fmt: skip
+    assert lines[0] == lines[1] and lines[0][0].startswith("  request 0 ")
+
+
+def test_rules_that_only_change_the_log_are_counted_only_if_it_is_compared():
+    fields = {name.partition(".")[0]: name for name in rules_of(OTHER).fields()}
+    assert LOG_FIELDS & fields.keys() and DESCRIPTION_FIELDS & fields.keys()
+    every = [name.partition(".")[0] for name in rules_of("llama_cpp@b10587").fields()]
+    found = [diff_data(run(judgement()), run(judgement(), profile=OTHER), log)["rules"]["count"]
+             for log in (False, True)]  # fmt: skip
+    assert found == [sum(name not in hidden for name in every)
+                     for hidden in ({*DESCRIPTION_FIELDS, *LOG_FIELDS}, DESCRIPTION_FIELDS)]

@@ -223,3 +223,11 @@ def test_an_interrupt_counts_bad_files_and_failed_runs_too(monkeypatch, capsys, 
         out, err = capsys.readouterr()
         assert json.loads(out)["failed"] == failed
         assert err.splitlines()[-1] == f"cachesim: interrupted: {failed} of 1 runs finished"
+
+
+def test_a_file_that_cannot_be_completed_is_named_and_the_exit_code(capsys, file):
+    """The profile's table is written in an unusual form."""
+    file.write_text(FILE + f'[expect]\n"{HEAD}" = {{ prompt_n = [9, 1] }}\n')
+    text = file.read_text()
+    assert main(["run", str(file), "--complete", "-q"]) == exits.BAD_INPUT
+    assert f"cannot add expectations for '{HEAD}'" in capsys.readouterr().err and file.read_text() == text

@@ -359,3 +359,18 @@ def test_the_words_of_an_explanation_are_never_wrapped_and_its_sentences_anywher
     table, source, command = failure_block(made).renderables
     assert columns(table) == [("", "whole"), ("", "folded")] and table.padding == (0, 1, 0, 0)
     assert (source.plain, source.style, command.plain, command.style) == ("source s", "dim", "c", "bold")
+
+
+def test_what_was_read_instead_is_indented_below_its_fault():
+    made = run(judgement(BROKEN), reads={0: [ForeignContent("state", 0, 9, 9, 0, 12)]})
+    lines = as_text(run_report(run_data(made))).splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("  request 0: "))
+    assert lines[at + 1].startswith("    request 0 reads the recurrent state")
+
+
+def test_a_failure_of_one_of_several_engines_has_no_more_than_one_of_a_single_engine():
+    armed = [(SimpleNamespace(kind="entry", owner=i, resume=7, length=7, tokens=()), BROKEN) for i in range(5)]
+    failed = {**run_data(run(judgement(armed=armed))), "failure": FAILURE}
+    lines = shown(run_report(run_data(run(judgement())), {**failed, "profile": "vllm@0.33.0"}))
+    assert "Let   request 0 fills (R.1)" in lines
+    assert not any("is corrupt" in line or line.startswith("after request") for line in lines)

@@ -198,3 +198,11 @@ def test_ids_are_never_wrapped_and_titles_are():
     (table,) = (part for part in likeliest_list(some).renderables if isinstance(part, WholeTable))
     assert columns(table) == [("", "number"), ("", "whole"), ("", "text")] and table.columns[0].style == "dim"
     assert not any(one.show_header for one in (table, *tables))
+
+
+@pytest.mark.parametrize(("word", "meant"), [
+    ("llama-24143-entry-removed-dens", "llama-24143-entry-removed-dense"), ("llama-24143", "llama-24143"),
+])  # fmt: skip
+def test_a_word_that_no_scenario_has_is_compared_with_the_beginnings_of_ids(capsys, word, meant):
+    assert main(["scenarios", word + "q"]) == exits.NOTHING
+    assert f"contains all of: {word}q (did you mean '{meant}'?)" in capsys.readouterr().err

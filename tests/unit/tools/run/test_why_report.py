@@ -15,7 +15,7 @@ from cachesim.judging.evidence import Grade
 from cachesim.judging.foreign_reads import ForeignContent
 from cachesim.judging.run_data import why_data
 from cachesim.judging.verdict import CORRECT
-from cachesim.tools.run.why_report import _decisions, _ranges, _reasons, _tokens
+from cachesim.tools.run.why_report import _decisions, _ranges, _reasons, _tokens, reasons_report
 from tests.unit.tools.run.made import BROKEN, UNDECIDED, judgement, run, shown, why_report
 from tests.unit.tools.table_columns import columns
 
@@ -211,3 +211,10 @@ def test_rules_are_never_wrapped_and_positions_are_aligned():
     assert [[*map(str, column.cells)] for column in table.columns] == [
         ["3..8", "", "9..11"], ["gone (at request 2, R.1)", "reused under a@1", "new"]]  # fmt: skip
     assert [cell.style for cell in table.columns[1].cells] == ["yellow", "dim", "dim"]
+
+
+def test_decisions_without_an_effect_are_left_out_by_default():
+    step = {**STEP, "dull": True}
+    data = {**told(judgement()), "decisions": [step]}
+    assert shown(reasons_report([data], [data]))[-1] == "1 more decision (-v)"
+    assert shown(reasons_report([data], [data], 1))[-1].split() == ["R.1", "it", "is", "picked"]

@@ -34,6 +34,7 @@ from cachesim.tools.search.campaign_folder import campaign_data
 from cachesim.tools.search.drawn_conversation import longest
 from cachesim.tools.search.properties import PROPERTIES
 from cachesim.tools.search.property_failure import PropertyFailure
+from cachesim.tools.search.run_properties import CampaignCost
 from tests.unit.tools.search.test_drawn_conversation import made
 
 NAMES = tuple(PROPERTIES)
@@ -312,3 +313,15 @@ def test_a_smaller_case_that_cannot_run_shows_nothing(monkeypatch):
     assert (1, ("survives",)) in tried
     assert shrunk(Failure(4, finding._replace(name="simulator")), plan(), 1).finding.name == "simulator"
     assert tried[-1][1] == NAMES
+
+
+def test_blocks_add_up():
+    """Conversations that ran, those that the simulator does not support, spans, findings of either profile, cost."""
+    one, two = (PropertyFailure("survives", 1, "R", {"error": "x"}, rule) for rule in ("A", "B"))
+    out = Campaign("p")
+    out.take(CampaignBlock([(3, one)], 5, 2, 0, 5, [(4, two)], CampaignCost(1, 2, 3, 4, 5, 6)))
+    out.take(CampaignBlock([(7, one)], 4, 1, 5, 9, [(6, two)], CampaignCost(10, 20, 30, 40, 50, 60)))
+    out.take(CampaignBlock([], 1, 1, 20, 21))
+    assert (out.played, out.refused, out.done) == (10, 4, [(0, 9), (20, 21)])
+    assert out.cost == CampaignCost(11, 22, 33, 44, 55, 66)
+    assert out.failures == {one.group: Failure(3, one, 2)} and out.mended == {two.group: Failure(4, two, 2)}

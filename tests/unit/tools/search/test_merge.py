@@ -178,3 +178,16 @@ def test_of_findings_in_one_conversation_the_known_one_is_kept():
     whole, part = (source("a", (0, 5), failures=[one]).kept.campaign for one in failures)
     add(whole, part)
     assert (whole.failures[FOUND.group].kept, whole.failures[FOUND.group].times) == ({"line": "A"}, 2)
+
+
+def test_parts_of_a_search_add_up():
+    one, two = (PropertyFailure("survives", 1, "R", {"error": "x"}, rule) for rule in ("A", "B"))
+    whole = Campaign("p", {one.group: Failure(3, one, 2)}, played=5, refused=2, done=[(0, 5)],
+                     cost=CampaignCost(1, 2, 3, 4, 5, 6))  # fmt: skip
+    part = Campaign("p", {one.group: Failure(1, one, 4), two.group: Failure(8, two)}, played=4, refused=1,
+                    done=[(5, 9)], mended={two.group: Failure(6, two)}, cost=CampaignCost(10, 20, 30, 40, 50, 60))
+    add(whole, part)
+    assert (whole.played, whole.refused, whole.done) == (9, 3, [(0, 9)])
+    assert whole.cost == CampaignCost(11, 22, 33, 44, 55, 66)
+    assert whole.failures == {one.group: Failure(1, one, 6), two.group: Failure(8, two)}
+    assert whole.mended == {two.group: Failure(6, two)}

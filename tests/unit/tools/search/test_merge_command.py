@@ -106,6 +106,7 @@ def test_a_workload_is_merged_beside_campaigns(capsys, tmp_path, monkeypatch):
     assert [(one["jobs"], one["files"]) for one in data["workloads"]] == [(2, [str(lines / "w")])]
     call(capsys, lines, "--out", tmp_path / "out", "--json")
     assert written == [(workload, tmp_path / "out")]
+    assert call(capsys, campaigns, lines)[1].splitlines()[-1] == "1 file, 0 of 2 jobs; not run: 2"
 
 
 def test_the_exit_code_of_a_workload_counts(capsys, tmp_path, monkeypatch):

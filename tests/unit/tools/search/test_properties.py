@@ -254,3 +254,12 @@ def test_only_the_first_torn_removal_and_the_first_unsound_step_are_found():
     assert names(seq_rm_atomic(made)) == [("seq-rm-atomic", 3, FaultKind.TORN, numbers, "")]
     assert names(memory_sound(made)) == [("memory-sound", 5, FaultKind.GAP, numbers, "")]
     assert names(seq_rm_atomic(run_of())) == names(memory_sound(run_of())) == []
+
+
+def test_the_causes_of_a_finding_are_the_last_events_and_two_corrupt_objects_of_a_step():
+    [found] = stored_equals_cold(conversation(*[()] * 20, armed=WRONG * 3))
+    reused = [f"request {n}: 0 of 2 tokens reused by LC-NPAST-LCP" for n in range(10, 20)]
+    corrupt = f"  leaves a corrupt entry of 2 tokens: {WRONG[0][1].why}"
+    assert found.causes == (*reused, corrupt, corrupt)
+    [found] = warm_equals_cold(judged((CORRECT, CORRECT), (WRONG_ANSWER, WRONG_STATE)))
+    assert found.causes[-2:] == (f"  wrong: {WRONG_ANSWER.why}", f"  wrong: {WRONG_STATE.why}")

@@ -7,6 +7,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.http_check.adapters import (
+    MOST,
     Adapter,
     adapter_bursts,
     adapter_fields,
@@ -110,3 +111,10 @@ def test_scales_of_a_text(text, scales):
 def test_another_text_has_no_scales(text):
     with pytest.raises(BadInput, match=r"lora: expected scales of adapters such as 0:1,2:0\.5"):
         read_scales(text)
+
+
+def test_only_so_many_adapters_are_read():
+    entries = [{"id": number, "scale": 1} for number in range(MOST + 1)]
+    assert len(native_adapters(entries[:MOST])) == len(native_adapters(entries)) == MOST
+    models = [{"id": "base"}, *({"id": f"a{number}", "parent": "base"} for number in range(MOST))]
+    assert len(served_adapters({"data": models}, "base")) == MOST - 1

@@ -131,7 +131,7 @@ def test_a_prompt_beside_another_repeats_the_tokens_of_the_server():
     stage.server = type(stage.server)("native", "x", 2, 4096, (7, 8, 9))
     beside = []
     stage.answer = lambda ask, slot: beside.append(ask) if slot == 0 else reply(slot)
-    list(SharedBatch(stage).answers(CacheRequest((7,) * 108), 100))
+    list(SharedBatch(stage).answers(CacheRequest((7,) * 108, 4), 100))
     assert {(len(ask.prompt), ask.n_predict) for ask in beside} == {(UBATCH - 100, 1), (LARGE, 1)}
     assert all(ask.prompt == ((7, 8, 9) * UBATCH)[: len(ask.prompt)] for ask in beside)
 

@@ -383,3 +383,25 @@ def test_the_first_failing_run_of_a_history_is_recorded():
     assert list(search.runs) == [ALONE] and search.proved == {}
     search.budget = ServerBudget(InProcess(None, most=0), 1.0, None)
     assert search.play(parse_history(ALONE)) is search.runs[ALONE]
+
+
+@pytest.mark.parametrize(("right", "confirmed"), [(7, True), (8, False)])
+def test_a_race_is_confirmed_in_one_of_eight_attempts(right, confirmed):
+    history, search = parse_history(TOGETHER), listened(Played(0.5, 0.5, 0.5))
+    check = next(one for one in search.look(history) if one.name == "burst" and not one.ok)
+    search.play = search.send = Played(*[0.0] * right, 0.5, 0.5, 0.5)
+    assert search.again(history, check) is confirmed
+
+
+def test_a_history_that_cannot_be_run_again_did_not_differ_once():
+    """Without a second run a wrong answer does not count as spoilt."""
+    play = Played(0.5)
+
+    def once(history):
+        played = play(history)
+        played.gap = "the slot was in use" if play.plays > 1 else ""
+        return played
+
+    search, failed = searched(once)
+    assert (failed, search.once, play.plays) == ([], [], 2)
+    assert search._again(parse_history("A7/A.B2"), ("branch",)) is None

@@ -8,6 +8,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.http_check.dialect import (
+    LARGEST,
     cold,
     complete,
     context_of,
@@ -100,6 +101,7 @@ def test_sizes_that_a_server_states_are_found_wherever_they_stand():
     assert sizes_of({"n_swa": 1, "n_batch": 0, "page_size": 2}) == (2,)
     assert sizes_of({"a": {"b": {"c": {"d": {"n_swa": 8}}}}}) == (8,)
     assert sizes_of({"a": {"b": {"c": {"d": {"e": {"n_swa": 8}}}}}}) == ()          # nested too deep
+    assert sizes_of({"n_swa": LARGEST}, {"n_batch": LARGEST + 1}) == (LARGEST,)
     assert context_of(7, props) == 4096 and context_of(7, []) == 7
     assert context_of(7, {"n_ctx": 512}, {"max_model_len": 256}, {"n_ctx": 0}) == 256
 

@@ -9,11 +9,15 @@ from types import SimpleNamespace
 import pytest
 
 from cachesim.tools.conformance.client_history import parse_history
+from cachesim.tools.conformance.fingerprint import Difference
 from cachesim.tools.conformance.history_player import HistoryRun
 from cachesim.tools.conformance.http_check.known_faults import (
+    MOST,
     NOISE,
     ROUNDS,
+    _cached,
     _confirmed,
+    _size,
     _sizes,
     early_lines,
     known_lines,
@@ -87,7 +91,7 @@ def test_the_window_with_most_reuse_is_confirmed_first():
     stage = Windows({}, {1: 0.5, 3: 0.5}, {1: 0.5}, sizes=())
     found = list(look(stage, 24))
     assert stage.lines[1][0] == windows_line and stage.lines[2][0] == "B21/B[:16]>8"
-    assert [one.line for one in found] == ["B21/B[:16]>8"]
+    assert [one.line for one in found] == ["B21/B[:16]>8"] and all(spare for _, spare in stage.lines)
 
 
 def test_a_sound_server_has_no_known_fault():
@@ -119,3 +123,13 @@ def test_without_log_probabilities_the_tokens_decide():
     ask, same, other = CacheRequest((1,)), Reply((1,), cached=0), Reply((2,), cached=0)
     found = [list(_sizes(HistoryRun(parse_history("A1"), [ask], [same], [None], [one]))) for one in (same, other)]
     assert found == [[0.0], [math.inf]]
+
+
+def test_a_request_without_a_reply_reused_nothing():
+    run = HistoryRun(parse_history("A1/A"), warm=[Failed("x"), replace(scored(1), cached=None), scored(1)])
+    assert [_cached(run, number) for number in range(3)] == [0, 0, 3]
+
+
+def test_a_difference_without_a_distance_is_a_large_one():
+    assert _size(PropertyCheck("branch", False, 1)) == MOST
+    assert _size(PropertyCheck("branch", False, 1, apart=Difference(0.25, "x"))) == 0.25

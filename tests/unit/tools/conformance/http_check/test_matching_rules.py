@@ -156,3 +156,10 @@ def test_the_rule_sets_are_those_of_the_engine_that_matches_most(monkeypatch, al
         *[SimpleNamespace(engine=engine.name, alike=False)] * 4])  # fmt: skip
     found = matching_rule_sets(WrongRequest("A5/A", 1), slots=True, scales="")
     assert [(one.engine, one.alike) for one in found] == [(name, True) for name in best]
+
+
+@pytest.mark.parametrize(("flag", "scales", "flags"), [
+    ("scales", "1,0.5", {"scales": "1,0.5"}), ("scales", "", {}), ("", "1,0.5", {}), ("", "", {}),
+])  # fmt: skip
+def test_the_scales_of_adapters_are_an_option_of_engines_that_have_it(flag, scales, flags):
+    assert matching_rules._flags(SimpleNamespace(manual=SimpleNamespace(adapter_scales=flag)), scales) == flags

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from cachesim.model.hash_mixing import Rng
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.corpus import line_history
 from cachesim.tools.conformance.fingerprint import identical
@@ -14,7 +15,10 @@ from cachesim.tools.conformance.history_player import HistoryRun
 from cachesim.tools.conformance.http_check.dialect import identify_server
 from cachesim.tools.conformance.http_check.parallel_histories import (
     LONGEST,
+    STOPS,
+    InterruptedTalk,
     ParallelBounds,
+    _turn,
     bounds_of,
     burst_lines,
     busy_lines,
@@ -78,6 +82,23 @@ def test_a_number_determines_a_history_on_every_machine():
         "D24>d6/A22>a5{together}/B16>b4{together}/C30>c4{together}/D.d.H8>h6/A.a.E9>e3{together}/"
         "C.c.G7>3{cancel_after=0}/B.b.F12>3{cancel_after=1 together}/B.b.F>j4/C.c.K3>k5{together}/"
         "A.a.E.e.I1>i5{together}/D.d.H.h.L2>l3{together}")
+    assert interleaved(1, BOUNDS) == (
+        "S11.A3>3{cancel_after=2}/S.C3>5{cancel_after=1 together}/S.D5>d4{together}/S.B10>b5{together}"
+        "/S.D.d.H9>4{cancel_after=2}/S.G5>g5{together}/S.E3>3{cancel_after=1 together}"
+        "/S.B.b.F5>4{cancel_after=2 together}/S.B.b.J2>j4/S.E>i5{together}/S.D.d.H>l5/S.G.g.K2>k6{together}")
+    assert interleaved(3, BOUNDS) == (
+        "C25>c6/A40>a3{together}/B4>b3/D38>d5{together}/B.b.F9>3{cancel_after=2}"
+        "/A.a.E12>3{cancel_after=1 together}/C.c.G7>g3{together}/D.d.H8>5{cancel_after=3}/B.b.F>j5"
+        "/A.a.I10>i6{together}/D.d.H>l4{together}/C.c.G.g.K10>k4{together}")
+    assert interleaved(5, BOUNDS) == (
+        "B10>b5/D15>d4{together}/C64>3{cancel_after=1}/A17>a4{together}/D.d.H8>4{cancel_after=3}"
+        "/G1>5{cancel_after=4 together}/A.a.E12>e5{together}/B.b.F5>f4{together}/A.a.E.e.I6>i3"
+        "/B.b.F.f.J12>j5{together}/D.d.H>l3{together}/K7>k3{together}")
+    assert interleaved(6, BOUNDS) == (
+        "S33.B16>6{cancel_after=1}/S.C25>c3{together}/S.D32>3{cancel_after=0 together}/S.A5>a5{together}"
+        "/S.B>f3/S.C.c.G9>3{cancel_after=2 together}/S.A.a.E2>e5{together}/S.H6>3{cancel_after=2 together}"
+        "/S.H>l5/S.C.c.G>k5{together}/S.B.f.J9>j3/S.A.a.E.e.I6>i3{together}")
+
 
 
 def test_a_system_prompt_has_half_the_length_of_a_first_prompt_and_one_token():
@@ -410,3 +431,18 @@ def test_a_tiny_model_answers_long_to_stay_busy():
 ])  # fmt: skip
 def test_completions_lack_room_for_a_conversation_that_they_replace(n_ctx, lines):
     assert list(crowded_lines(n_ctx)) == lines
+
+
+@pytest.mark.parametrize(("turn", "again"), [(0, True), (1, True), (1, False), (2, False)])
+def test_a_text_whose_client_disconnected_is_sent_again_half_of_the_time(turn, again):
+    asked = []
+
+    class Given(Rng):
+        def chance(self, percent):
+            asked.append(percent)
+            return again and len(asked) == 1
+
+    talk = InterruptedTalk("A", ["S", "A", "a"], ["E"])
+    line = _turn(Given(3, "parallel"), talk, turn, {"S": 9, "A": 4, "E": 2}, BOUNDS, "together")
+    assert (asked[0], asked[-1]) == (50, STOPS[turn]) and line.startswith("S9.A4.a." + ("E2" if again else "AEI"[turn]))
+    assert talk.unsent == [] and line.endswith("{together}")

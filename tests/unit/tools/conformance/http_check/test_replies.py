@@ -7,6 +7,7 @@ from math import inf, log
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.base.json_shapes import INT64
 from cachesim.tools.conformance.http_check import replies
 from cachesim.tools.conformance.protocol import Failed
 
@@ -18,7 +19,7 @@ def native(**timings):
 def test_counts_of_llama_server_are_those_of_its_timings():
     assert (native(cache_n=0, prompt_n=10).cached, native(cache_n=0, prompt_n=10).evaluated) == (0, 10)
     assert (native(cache_n=7, prompt_n=3).cached, native(cache_n=7, prompt_n=3).evaluated) == (7, 3)
-    assert (native(prompt_n=3).cached, native().cached) == (7, None)
+    assert (native(prompt_n=3).cached, native(prompt_n=10).cached, native().cached) == (7, 0, None)
     assert native(cache_n=7, prompt_n=3).tokens == (5, 6)
 
 
@@ -230,3 +231,9 @@ def test_an_answer_that_is_too_long_has_its_length_in_its_own_unit(found, what):
     with pytest.raises(Failed, match=f"an answer of {what} to a request for 2 tokens"):
         replies._limited(found, 2)
     assert replies._limited("x" * 60_000, 2) == "x" * 60_000 and replies._limited([5] * 1_026, 2) == [5] * 1_026
+
+
+def test_integers_of_64_bits_are_read():
+    assert (replies.count(INT64), replies.count(INT64 + 1)) == (INT64, None)
+    assert (replies.tokens([INT64]), replies.tokens([INT64 + 1])) == ((INT64,), None)
+    assert replies.place({"a": -INT64, "b": -INT64 - 1}) == {"a": -float(INT64)}

@@ -22,9 +22,9 @@ from cachesim.tools.conformance.http_check.parallel_histories import parallel_li
 from cachesim.tools.conformance.http_check.suite import (
     CheckOptions,
     _CheckRun,
+    _cold_answer,
     _counted_once,
     _reused,
-    _ServerCold,
     _with_number,
     check,
     longest,
@@ -335,13 +335,10 @@ def test_cold_answers_for_a_diagnosis_come_from_the_server_until_its_last_reques
         raise Exhausted("stopped after 9 requests")
 
     reply = Reply((5,))
-    stages = SimpleNamespace(text=SimpleNamespace(same=None), answer=lambda ask: reply)
-    cold = _ServerCold(stages)
-    assert cold.answer(CacheRequest((1,))) is reply
+    stages = SimpleNamespace(answer=lambda ask: reply)
+    assert _cold_answer(stages, CacheRequest((1,))) is reply
     stages.answer = exhausted
-    assert str(cold.answer(CacheRequest((1,)))) == "stopped after 9 requests"
-    with pytest.raises(Failed, match="a server cannot be started anew"):
-        cold._never()
+    assert str(_cold_answer(stages, CacheRequest((1,)))) == "stopped after 9 requests"
 
 
 def test_the_stages_of_a_check_are_heard_in_order():

@@ -96,6 +96,8 @@ def test_counts_that_an_earlier_play_explains_are_left_out():
     plays = [stage.play(parse_history("A5/B5")) for _ in range(60)]
     said = [one for played in plays for one in played.warm]
     assert {(one.cached, one.evaluated) for one in said} == {(0, 5), (None, None)}
+    unknown = sum(any(one.cached is None for one in played.warm) for played in plays)
+    assert stage.foreign and stage.plays >= 60 + 2 * unknown
 
 
 def test_more_than_any_play_explains_is_kept_for_the_report():
@@ -347,3 +349,12 @@ def test_the_rest_of_a_vocabulary_is_shuffled_from_its_end(monkeypatch):
     stage.plays, stage.seed, tokens = 3, 2, list(stage.server.tokens)
     assert stage._vocabulary() == [*tokens[20:24], *tokens[:20], *tokens[24:]]
     assert asked == [(2 * 1_000_003 + 3, "check")]
+
+
+def test_a_run_ends_where_any_request_of_a_burst_failed():
+    toy = Toy()
+    stage = stage_of(lambda body: (500, {"error": "gone"}) if len(body["prompt"]) == 7 else toy(body), slots=2)
+    stage.twice = 0
+    played = stage.play(parse_history("A5/B7{together}/C9"))
+    assert [isinstance(one, Failed) for one in played.warm] == [False, True] and len(played.asks) == 2
+    assert 9 not in {len(body["prompt"]) for body in bodies(stage)} and stage.end is None
