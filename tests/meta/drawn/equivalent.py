@@ -178,5 +178,11 @@ EQUIVALENT: dict[str, str] = {
         "the next request raises it at once to the number of its last line, which is at least 1",
     "tools/server_logs/logged_requests.py, overlapping: `0` -> `1` at 6 of end = 0":
         "the first request raises it at once to the number of its last line, which is at least 1",
+    "engines/sglang/mem_cache/tree_points.py, TreePoints._window: condition True at 88 of return NodeReport(live, "
+    "tuple(node.has_host_value_only(part) ":
+        "without host memory no node has a copy, so that this tuple is the same for all of them",
+    "engines/sglang/mem_cache/tree_points.py, TreePoints._hold: `0` -> `1` at 60 of lo = now.live + "
+    "ceil_align(max(self.window if now.live else":
+        "the other number is the size of a page, which is at least 1",
 }
 """Name of the fault -> proof."""
