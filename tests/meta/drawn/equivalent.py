@@ -178,11 +178,32 @@ EQUIVALENT: dict[str, str] = {
         "the next request raises it at once to the number of its last line, which is at least 1",
     "tools/server_logs/logged_requests.py, overlapping: `0` -> `1` at 6 of end = 0":
         "the first request raises it at once to the number of its last line, which is at least 1",
-    "engines/sglang/mem_cache/tree_points.py, TreePoints._window: condition True at 88 of return NodeReport(live, "
-    "tuple(node.has_host_value_only(part) ":
+    "engines/sglang/mem_cache/hicache_controller.py, HiCacheController.write_backup: `>` -> `>=` at 11 of if "
+    "lacking > 0 and self.evict_host(lacking, FULL) < lacking:":
+        "to evict copies until 0 slots are free changes nothing",
+    "engines/sglang/mem_cache/hicache_controller.py, HiCacheController.commit_load_back: `continue` -> `break` at"
+    " 0 of continue":
+        "the state of a request is that of a single node",
+    "engines/sglang/mem_cache/hicache_controller.py, HiCacheController._reclaim_full_host_duplicates: `break` -> "
+    "`continue` at 0 of break":
+        "all later nodes of the loop meet the same condition",
+    "engines/sglang/mem_cache/hicache_controller.py, HiCacheController.commit_load_back: call forgotten at 0 of "
+    "core.update_evictable_leaf_sets(last_node)":
+        "its only caller then locks this node, which takes it from the sets of leaves",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache._evict_excess_path_states: `continue` -> "
+    "`break` at 0 of continue":
+        "the nodes before the tail have a child with slots, because the tail has; none of them is a leaf",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache._held_node: call forgotten at 0 of "
+    "self.report()":
+        "the match ends where the inserted node ends, so that it splits none, and only splits are reported",
+    "engines/sglang/mem_cache/unified_radix_cache.py, _match_len: `<=` -> `<` at 35 of if child.text is key and "
+    "child.end <= most:         # the no":
+        "the tokens are then compared, which are equal",
+    "engines/sglang/mem_cache/tree_points.py, TreePoints._window: condition True at 88 of return "
+    "NodeReport(live, tuple(node.has_host_value_only(part)":
         "without host memory no node has a copy, so that this tuple is the same for all of them",
     "engines/sglang/mem_cache/tree_points.py, TreePoints._hold: `0` -> `1` at 60 of lo = now.live + "
-    "ceil_align(max(self.window if now.live else":
+    "ceil_align(max(self.window if now.live else ":
         "the other number is the size of a page, which is at least 1",
 }
 """Name of the fault -> proof."""

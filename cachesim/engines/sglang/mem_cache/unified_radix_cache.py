@@ -206,7 +206,6 @@ class UnifiedRadixCache:
             if live > at:
                 self.tree_core.split_node(node, live - at)
             self.swa.commit_insert_component_data(node)
-            self.changes.touch(node)
 
     def _free_overlap(self, node: UnifiedTreeNode, at: int, n: int, params: InsertParams) -> None:
         """Free the request's own slots of tokens that a node has, except those that revive its window. A node whose
