@@ -205,5 +205,14 @@ EQUIVALENT: dict[str, str] = {
     "engines/sglang/mem_cache/tree_points.py, TreePoints._hold: `0` -> `1` at 60 of lo = now.live + "
     "ceil_align(max(self.window if now.live else ":
         "the other number is the size of a page, which is at least 1",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache.match_prefix: `break` -> "
+    "`continue` at 0 of break":
+        "a node that the tokens leave has a single child, its rest, which does not begin with the next tokens",
+    "engines/sglang/mem_cache/allocator.py, PagedTokenToKVPoolAllocator.alloc_extend: condition False at "
+    "3 of if page == 1:":
+        "pages of one slot are then taken in the same order, only more slowly",
+    "engines/sglang/mem_cache/allocator.py, PagedTokenToKVPoolAllocator.alloc_extend: condition True at "
+    "80 of return np.concatenate((np.arange(last_loc + 1, last_loc + 1 ":
+        "without slots in the last page an empty array is joined with the others",
 }
 """Name of the fault -> proof."""

@@ -480,7 +480,6 @@ class UnifiedRadixCache:
         prompt = (req.num_input_tokens - is_eagle) // self.page_size * self.page_size
         boundary = self.rules.prompt_boundary(prompt, up_to, len(self.context.tree_components))
         if boundary:
-            params.held = ()
             params.limit = boundary
             params.prev_prefix_len = boundary
             params.inserted_len = boundary
