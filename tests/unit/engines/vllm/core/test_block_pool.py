@@ -256,11 +256,12 @@ def test_moved_keys_are_logged_with_their_groups(pool):
 
 
 def test_cells_are_blocks_with_an_owner_users_or_keys(pool):
+    """The null block is none of them."""
     taken = pool.get_new_blocks(2)
     cache(pool, [2], [7])
     pool.insert_block_hash(8, 2, 8)
     pool.free_blocks(taken[1:])
-    found = pool.cells({4: 9})
+    found = pool.cells({4: 9, 0: 9})
     assert [cell._asdict() for cell in found] == [
         {"id": 1, "group": -1, "tokens": 0, "owner": -1, "refs": 1, "place": -1, "keys": 0},
         {"id": 2, "group": 1, "tokens": 4, "owner": -1, "refs": 0, "place": 3, "keys": 2},
@@ -304,3 +305,10 @@ def test_without_a_prefix_cache_all_blocks_join_the_side_of_those_without_keys(c
 def test_a_pool_in_use_stays_as_it_is(pool):
     cache(pool, pool.get_new_blocks(1), [3], group=0)
     assert pool.reset_prefix_cache() is False and pool.get_cached_block(3, (0,)) == [1]
+
+
+def test_a_free_block_that_is_used_again_leaves_the_free_queue(pool):
+    pool.free_blocks(pool.get_new_blocks(1))
+    pool.touch([1])
+    assert list(pool.free_block_queue) == [2, 3, 4, 5] and pool.ref_cnt[1] == 1
+    pool.check([1])
