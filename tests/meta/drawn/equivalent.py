@@ -214,5 +214,8 @@ EQUIVALENT: dict[str, str] = {
     "engines/sglang/mem_cache/allocator.py, PagedTokenToKVPoolAllocator.alloc_extend: condition True at "
     "80 of return np.concatenate((np.arange(last_loc + 1, last_loc + 1 ":
         "without slots in the last page an empty array is joined with the others",
+    "engines/vllm/core/kv_cache_manager.py, KVCacheManager._num_blocks_of_full_sequence: `+` -> `-` at 54"
+    " of num_local_computed_tokens=request.num_computed_tokens + comp":
+        "only requests without computed tokens are looked up, so that one number is 0; only the remainder by a block's size counts",
 }
 """Name of the fault -> proof."""

@@ -475,3 +475,11 @@ def test_a_lookup_that_finds_nothing_has_no_tables():
     assert manager.get_computed_blocks(request).n == 0
     (event,) = [event for event in server.log.events if isinstance(event, LookedUp)]
     assert (event.request, event.hit, [*event.tables]) == (request.request_id, 0, [])
+
+
+@pytest.mark.parametrize(("model", "blocks"), [("A", 10), ("W8", 7)])
+def test_a_long_prompt_takes_at_most_the_blocks_of_a_window_and_a_step(model, blocks):
+    server, manager = started(model, num_gpu_blocks=40, max_model_len=64, max_num_batched_tokens=16,
+                              async_scheduling=False)
+    [request] = received(server, range(40))
+    assert manager.get_num_remaining_blocks(request, 0) == blocks
