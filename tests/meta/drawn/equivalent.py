@@ -216,6 +216,6 @@ EQUIVALENT: dict[str, str] = {
         "without slots in the last page an empty array is joined with the others",
     "engines/vllm/core/kv_cache_manager.py, KVCacheManager._num_blocks_of_full_sequence: `+` -> `-` at 54"
     " of num_local_computed_tokens=request.num_computed_tokens + comp":
-        "only requests without computed tokens are looked up, so that one number is 0; only the remainder by a block's size counts",
+        "one number is 0, since requests with computed tokens are not looked up; only the remainder by a size counts",
 }
 """Name of the fault -> proof."""
