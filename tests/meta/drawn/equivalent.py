@@ -217,5 +217,24 @@ EQUIVALENT: dict[str, str] = {
     "engines/vllm/core/kv_cache_manager.py, KVCacheManager._num_blocks_of_full_sequence: `+` -> `-` at 54"
     " of num_local_computed_tokens=request.num_computed_tokens + comp":
         "one number is 0, since requests with computed tokens are not looked up; only the remainder by a size counts",
+    "engines/vllm/core/single_type_kv_cache_manager.py, SingleTypeKVCacheManager._remove_blocks_in_range:"
+    " `break` -> `continue` at 0 of break":
+        "the first block never changes and the last one only grows, so that all blocks before one that is gone are gone",
+    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.allocate_new_blocks: `<` -> `<=` at "
+    "18 of if prev_block_len < num_skipped_blocks:":
+        "with equal numbers no null block is added: a list times 0 or less is empty",
+    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.allocate_new_blocks: call forgotten "
+    "at 0 of self._record_last_state(request_id, prev_block_len)":
+        "its column is only read for a state that the call before has given back with all columns before the last token's",
+    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.remove_skipped_blocks: condition "
+    "True at 3 of if not self.align:":
+        "the call before has given back the states of all columns before the last token's, the older one among them",
+    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager._resumes_at: returns None at 7 of "
+    "return False":
+        "its only caller asks whether the result is true",
+    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.get_num_blocks_to_allocate: argument"
+    " `apply_admission_cap=apply_admi` dropped at 43 of num_tokens_main_model=num_tokens_main_model, "
+    "apply_admission":
+        "the rule of the limit gives groups of states none",
 }
 """Name of the fault -> proof."""

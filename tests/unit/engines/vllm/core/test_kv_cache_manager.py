@@ -306,7 +306,7 @@ def test_a_state_inside_a_chunk_replaces_the_keys_of_its_block(monkeypatch):
     (8, 13, 8, 0, (False, False, True, 8, True)), (4, 13, 8, 0, (False, False, True, 8, False)),
     (8, 13, -1, 0, (False, False, True, -1, True)), (4, 13, -1, 0, (False, False, True, -1, False)),
     (24, 30, 24, 0, (False, False, True, 24, True)), (16, 30, 24, 0, (False, False, True, 24, False)),
-    (48, 50, 24, 0, (False, False, True, 24, True)),
+    (48, 50, 24, 0, (False, False, True, 24, True)), (8, 13, 16, 0, (False, False, True, 16, False)),
 ])  # fmt: skip
 def test_a_state_inside_a_chunk_is_kept_by_its_place(position, tokens, interval, junction, found):
     """Blocks have eight tokens, and hits end at multiples of four."""
@@ -483,3 +483,20 @@ def test_a_long_prompt_takes_at_most_the_blocks_of_a_window_and_a_step(model, bl
                               async_scheduling=False)
     [request] = received(server, range(40))
     assert manager.get_num_remaining_blocks(request, 0) == blocks
+
+
+@pytest.mark.parametrize(("blocks", "runs", "found"), [
+    ([], False, (28, 2)), ([0, 0], False, (28, 2)), ([5, 6, 0], False, (28, 2)), ([0, 0, 7], False, None),
+    ([0, 0, 7], True, (28, 2)), ([0, 7, 8, 9, 10], True, None),
+])  # fmt: skip
+def test_a_state_inside_a_chunk_needs_a_column_without_a_state(blocks, runs, found):
+    """The chunk ends after 30 tokens, in the fourth column; a running request has two scratch blocks at its end."""
+    server, manager = started("AS", kv_groups="A/8 S/8", prefix_match_unit=4, mamba_prefill_checkpoint_alignment=4,
+                              num_speculative_tokens=2, speculative_method="ngram",
+                              prefix_cache_retention_interval=-1)  # fmt: skip
+    [request] = received(server, range(30))
+    group = manager.coordinator.single_type_managers[1]
+    group.req_to_blocks[request.request_id] = blocks
+    if runs:
+        group.allocated_block_reqs.add(request.request_id)
+    assert group._internal_checkpoint(request, 0, 30) == found
