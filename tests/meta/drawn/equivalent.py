@@ -219,13 +219,15 @@ EQUIVALENT: dict[str, str] = {
         "one number is 0, since requests with computed tokens are not looked up; only the remainder by a size counts",
     "engines/vllm/core/single_type_kv_cache_manager.py, SingleTypeKVCacheManager._remove_blocks_in_range:"
     " `break` -> `continue` at 0 of break":
-        "the first block never changes and the last one only grows, so that all blocks before one that is gone are gone",
+        "the first block never changes and the last one only grows, so that all blocks before one that is "
+        "gone are gone",
     "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.allocate_new_blocks: `<` -> `<=` at "
     "18 of if prev_block_len < num_skipped_blocks:":
         "with equal numbers no null block is added: a list times 0 or less is empty",
     "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.allocate_new_blocks: call forgotten "
     "at 0 of self._record_last_state(request_id, prev_block_len)":
-        "its column is only read for a state that the call before has given back with all columns before the last token's",
+        "its column is only read for a state that the call before has given back with all columns before the "
+        "last token's",
     "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.remove_skipped_blocks: condition "
     "True at 3 of if not self.align:":
         "the call before has given back the states of all columns before the last token's, the older one among them",
