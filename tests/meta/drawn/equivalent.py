@@ -238,5 +238,14 @@ EQUIVALENT: dict[str, str] = {
     " `apply_admission_cap=apply_admi` dropped at 43 of num_tokens_main_model=num_tokens_main_model, "
     "apply_admission":
         "the rule of the limit gives groups of states none",
+    "engines/vllm/kv_offload/chunk_lookup.py, ChunkLookup._look_up: `-` -> `+` at 14 of if search.end - "
+    "query.local < size:":
+        "its caller refuses less than a chunk, too, and the rest of the lookup only shortens the end",
+    "engines/vllm/kv_offload/chunk_lookup.py, ChunkLookup._look_up: condition False at 3 of if found == "
+    "0:":
+        "the end is then at most at the tokens of the pool, which its caller refuses",
+    "engines/vllm/kv_offload/connector_scheduler.py, OffloadingConnectorScheduler._build_store_job: `0` "
+    "-> `1` at 4 of n = 0":
+        "without a missing chunk the first ones of none are stored, however many",
 }
 """Name of the fault -> proof."""
