@@ -247,5 +247,8 @@ EQUIVALENT: dict[str, str] = {
     "engines/vllm/kv_offload/connector_scheduler.py, OffloadingConnectorScheduler._build_store_job: `0` "
     "-> `1` at 4 of n = 0":
         "without a missing chunk the first ones of none are stored, however many",
+    "engines/vllm/kv_offload/cpu_manager.py, LRUCachePolicy.on_request_finished: `0` -> `1` at 35 of "
+    "self.ranks |= {key: (self._next(), 0) for key in reversed(ac":
+        "the first entry is a new number, which no other rank has, so that the second one is never compared",
 }
 """Name of the fault -> proof."""
