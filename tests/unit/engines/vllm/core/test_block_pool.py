@@ -256,7 +256,7 @@ def test_moved_keys_are_logged_with_their_groups(pool):
 
 
 def test_cells_are_blocks_with_an_owner_users_or_keys(pool):
-    """The null block is none of them."""
+    """The null block is not listed."""
     taken = pool.get_new_blocks(2)
     cache(pool, [2], [7])
     pool.insert_block_hash(8, 2, 8)
