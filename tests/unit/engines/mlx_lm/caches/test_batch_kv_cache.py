@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cachesim.engines.mlx_lm.caches import AT_0_32_2, AT_D78BF58E, AT_M1072, BatchKVCache, KVCache
-from tests.unit.engines.mlx_lm.rows import batch, feed, filled, numbers, told
+from tests.unit.engines.mlx_lm.rows import batch, both, feed, filled, numbers
 
 
 def merged(*lengths, rules=AT_D78BF58E):
@@ -19,7 +19,7 @@ def merged(*lengths, rules=AT_D78BF58E):
 
 
 def columns(cache):
-    return told(cache.keys_and_values()[0])
+    return both(cache.keys_and_values())
 
 
 def test_rows_are_moved_to_the_right():
@@ -119,7 +119,7 @@ def test_a_row_comes_out_without_padding_and_slack():
     cache = merged(2, 4)
     feed(cache, [3], [105])
     row = cache.extract(0)
-    assert (told(row.keys), row.offset) == ([1, 2, 3], 3)
+    assert (both(row.pair()), row.offset) == ([1, 2, 3], 3)
     assert row.nbytes == 2 * 3 * batch([1]).nbytes
 
 
