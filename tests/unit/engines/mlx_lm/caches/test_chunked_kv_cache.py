@@ -65,3 +65,9 @@ def test_the_front_is_cut_again_after_further_tokens():
             feed(cache, fed)
         cache.maybe_trim_front()
         assert (cache.start_position, both(cache.keys_and_values())) == (start, held)
+
+
+def test_a_cache_without_tokens_has_no_front_to_drop():
+    cache = ChunkedKVCache(4)
+    cache.maybe_trim_front()
+    assert (cache.keys, cache.start_position, cache.offset) == (None, 0, 0)

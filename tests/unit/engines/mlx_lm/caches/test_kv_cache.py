@@ -96,3 +96,11 @@ def test_masks_of_a_cache_that_holds_two():
     assert cache.make_mask(2, return_array=True, window_size=None).tolist() == expected
     narrow = [[False, True, True, False], [False, False, True, True]]
     assert cache.make_mask(2, return_array=False, window_size=2).tolist() == narrow
+
+
+def test_the_saved_form_of_a_cache_without_room_restores_all_columns():
+    cache = filled(ConcatenateKVCache(), 1, 3)
+    for state in (cache.whole_state(), cache.cut_state()):
+        again = ConcatenateKVCache()
+        again.set_whole_state(state)
+        assert (both(again.keys_and_values()), again.offset) == ([1, 2, 3], 3)

@@ -157,3 +157,9 @@ def test_a_token_with_a_smaller_window_sees_the_last_columns_and_its_own(tokens,
         feed(cache, [token])
     found = cache.make_mask(1, window)
     assert found is None if mask is None else found.astype(int).tolist() == mask
+
+
+def test_a_ring_without_tokens_begins_at_its_first_column():
+    ring = RotatingKVCache(4, keep=1)
+    assert (ring._idx, ring._offset, ring.offset, ring.size()) == (0, 0, 0, 0)
+    assert ring.whole_state() == (None, None, 0, 1, 4, 0)
