@@ -250,5 +250,11 @@ EQUIVALENT: dict[str, str] = {
     "engines/vllm/kv_offload/cpu_manager.py, LRUCachePolicy.on_request_finished: `0` -> `1` at 35 of "
     "self.ranks |= {key: (self._next(), 0) for key in reversed(ac":
         "the first entry is a new number, which no other rank has, so that the second one is never compared",
+    "engines/vllm/worker/block_contents.py, appended: `>` -> `>=` at 8 of if stop > len(buffer):":
+        "grown_size then returns the length that there is, and a copy of the same cells replaces the array",
+    "engines/vllm/rules/schedule.py, split_in_block: `//` -> `*` at 18 of stop = (ask.start // ask.block "
+    "+ 1) * ask.block":
+        "a chunk without a state inside ends with the block of its start anyway, which the rule called then "
+        "decides",
 }
 """Name of the fault -> proof."""
