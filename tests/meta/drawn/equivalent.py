@@ -256,5 +256,14 @@ EQUIVALENT: dict[str, str] = {
     "+ 1) * ask.block":
         "a chunk without a state inside ends with the block of its start anyway, which the rule called then "
         "decides",
+    "oracle/whole_chosen.py, scores_of: `>` -> `>=` at 27 of total += np.where(products > 0, products, "
+    "0.0)":
+        "a product of 0 adds 0 either way",
+    "oracle/whole_parts.py, _delta_matrices: argument `out=write` dropped at 26 of return keep, "
+    "np.rint(write, out=write)":
+        "the rounded numbers are then a new array instead of the old one, which is not read again",
+    "oracle/shifted_run.py, cold_shifted: `0` -> `1` at 36 of (hidden,) = model.forward([TokenRun(0, "
+    "start, piece)], store":
+        "the store does not read the number of the sequence",
 }
 """Name of the fault -> proof."""
