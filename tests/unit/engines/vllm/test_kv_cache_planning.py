@@ -180,7 +180,8 @@ def test_equal_groups_are_looked_up_together_those_of_full_attention_first():
 
 @pytest.mark.parametrize(("kinds", "aligned", "hashing", "active"), [
     (["full", "swa"], False, True, True), (["full", "mamba"], False, True, False), (["mamba"], False, True, False),
-    (["full", "mamba"], True, True, True), (["full", "swa"], False, False, False), (["full", "mamba"], True, False, False),
+    (["full", "mamba"], True, True, True), (["full", "swa"], False, False, False),
+    (["full", "mamba"], True, False, False),
 ])  # fmt: skip
 def test_blocks_of_different_sizes_are_looked_up_unless_states_are_kept_elsewhere(kinds, aligned, hashing, active):
     asked = []
