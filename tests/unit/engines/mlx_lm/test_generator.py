@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from cachesim.engines.mlx_lm.batch import merged
 from cachesim.engines.mlx_lm.generator import TickResult, offsets
+from cachesim.engines.mlx_lm.model_layout import make_caches
+from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.events import MicroBatch
 from tests.unit.engines.mlx_lm.serving import chat, server, system, text, user
 
@@ -98,3 +104,14 @@ def test_a_row_whose_limit_is_reached_leaves_the_others():
     ended = [ticked.ended for ticked in [generator.next() for _ in range(5)]]
     assert [[row for row, _ in rows] for rows in ended] == [[], [], [first], [], [second]]
     assert generator.generating.rows == [] and generator.next() == TickResult()
+
+
+def test_a_pass_costs_its_tokens_and_the_columns_that_they_read():
+    """Two rows of four tokens each, behind as many: a token reads half of its own row on average."""
+    srv, _ = started(text(1, 2, n=1), text(3, 4, n=1), model="A", mode="exact")
+    machine, rows, spent = srv.core.machine, srv.core.slots, []
+    machine = replace(machine, log=SimpleNamespace(emit=lambda event: None, spend=lambda *cost: spent.append(cost)))
+    caches = merged([make_caches(machine.kind.spec, srv.core.cache_rules) for _ in rows])
+    for _ in range(2):
+        machine.feed(caches, [(1, 2, 3, 4), (5, 6, 7, 8)], rows)
+    assert spent == [cost_of(machine.model, 8, 8, 8 * 2), cost_of(machine.model, 8, 8, 8 * (4 + 2))]
