@@ -265,5 +265,20 @@ EQUIVALENT: dict[str, str] = {
     "oracle/shifted_run.py, cold_shifted: `0` -> `1` at 36 of (hidden,) = model.forward([TokenRun(0, "
     "start, piece)], store":
         "the store does not read the number of the sequence",
+    "engines/sglang/mem_cache/allocator.py, SWATokenToKVPoolAllocator.free_swa: condition False at 3 of "
+    "if not len(slots):":
+        "the rest changes nothing for an empty array",
+    "engines/sglang/mem_cache/allocator.py, PagedTokenToKVPoolAllocator.alloc_extend: `1` -> `0` at 11 of"
+    " if page == 1:":
+        "pages of one slot are then taken in the same order, only more slowly",
+    "engines/sglang/mem_cache/memory_pool.py, ReqToTokenPool.write: condition True at 3 of if stop > "
+    "len(row):":
+        "grown_size then returns the length that there is, and a copy of the same slots replaces the row",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache._evict_excess_path_states: "
+    "`break` -> `continue` at 0 of break":
+        "nothing is dropped once the condition is true, so that it is true for all later nodes, too",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache.insert: condition False at 25 of "
+    "same = len(child.key) if is_equal else _match_len(child, par":
+        "a held node begins the key, so that its tokens are found equal, only more slowly",
 }
 """Name of the fault -> proof."""

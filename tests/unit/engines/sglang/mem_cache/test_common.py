@@ -1,6 +1,7 @@
 """What a request takes from the tree when it starts, and leaves in it when it ends."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 
@@ -264,3 +265,38 @@ def test_the_hit_of_a_request_that_starts_is_a_decision(starts):
     assert decided == ([req.task.answer.deciding] if starts else [])
     (matched,) = [event for event in cache.log.events if isinstance(event, Matched)]
     assert (matched.hit, matched.full, matched.cow) == (8, 8, int(starts))
+
+
+@pytest.mark.parametrize(("most", "states"), [(4, [4, 8, 12, 16]), (3, [8, 12, 16]), (2, [12, 16]), (1, [16])])
+def test_all_states_of_a_path_beyond_the_limit_are_dropped_at_once(most, states):
+    cache, pools = make_cache("GA", states=8)
+    for n in (4, 8, 12, 16):
+        insert(cache, pools, TEXT[:n])
+    args = replace(cache.context.server_args, mamba_max_states_per_path=most)
+    cache.context = replace(cache.context, server_args=args)
+    cache._evict_excess_path_states(list(cache.tree_core.nodes())[-1])
+    assert [node.end for node in cache.tree_core.nodes() if node.value[MAMBA] is not None] == states
+
+
+@pytest.mark.parametrize(("starts", "branch"), [(False, 8), (True, None)])
+def test_a_waiting_request_keeps_its_branch_if_a_match_finds_none(starts, branch):
+    cache, _ = make_cache()
+    req = make_req(0, TEXT[:12])
+    req.mamba_branching_seqlen = 8
+    match_kv_cache(req, cache, req.seqlen - 1, cow_mamba=starts)
+    assert req.mamba_branching_seqlen == branch
+
+
+@pytest.mark.parametrize(("build", "is_finished", "matches"), [
+    ("0.5.23", False, False), ("0.5.23", True, False), ("0.5.20", False, True), ("0.5.20", True, False),
+])  # fmt: skip
+def test_only_a_running_request_of_an_older_release_matches_what_it_published(build, is_finished, matches):
+    asked = []
+    rules = PROFILES[f"sglang@{build}"]
+    accept = rules.accept_node
+    cache, _ = make_cache(rules=rules.changed({"accept_node": lambda *ask: asked.append(ask) or accept(*ask)}))
+    req = make_req(0, TEXT[:12])
+    start(cache, req)
+    asked.clear()
+    cache.checkpoint_into_tree(req, 12, is_finished)
+    assert bool(asked) is matches and req.last_node.end == 12
