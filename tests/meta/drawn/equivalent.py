@@ -220,5 +220,107 @@ EQUIVALENT: dict[str, str] = {
         "the reason is then None instead of an empty text; filter(None) and the `or` of _why take both for no reason",
     "base/http_client.py, HttpExchange.lines: `1` -> `2` at 45 of while line := response.readline(LINE_BYTES + 1):":
         "a longer line is refused, whether one or two of its bytes beyond the limit were read",
+    "engines/sglang/mem_cache/hicache_controller.py, HiCacheController.write_backup: `>` -> `>=` at 11 of if "
+    "lacking > 0 and self.evict_host(lacking, FULL) < lacking:":
+        "to evict copies until 0 slots are free changes nothing",
+    "engines/sglang/mem_cache/hicache_controller.py, HiCacheController.commit_load_back: `continue` -> `break` at"
+    " 0 of continue":
+        "the state of a request is that of a single node",
+    "engines/sglang/mem_cache/hicache_controller.py, HiCacheController._reclaim_full_host_duplicates: `break` -> "
+    "`continue` at 0 of break":
+        "all later nodes of the loop meet the same condition",
+    "engines/sglang/mem_cache/hicache_controller.py, HiCacheController.commit_load_back: call forgotten at 0 of "
+    "core.update_evictable_leaf_sets(last_node)":
+        "its only caller then locks this node, which takes it from the sets of leaves",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache._evict_excess_path_states: `continue` -> "
+    "`break` at 0 of continue":
+        "the nodes before the tail have a child with slots, because the tail has; none of them is a leaf",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache._held_node: call forgotten at 0 of "
+    "self.report()":
+        "the match ends where the inserted node ends, so that it splits none, and only splits are reported",
+    "engines/sglang/mem_cache/unified_radix_cache.py, _match_len: `<=` -> `<` at 35 of if child.text is key and "
+    "child.end <= most:         # the no":
+        "the tokens are then compared, which are equal",
+    "engines/sglang/mem_cache/tree_points.py, TreePoints._window: condition True at 88 of return "
+    "NodeReport(live, tuple(node.has_host_value_only(part)":
+        "without host memory no node has a copy, so that this tuple is the same for all of them",
+    "engines/sglang/mem_cache/tree_points.py, TreePoints._hold: `0` -> `1` at 60 of lo = now.live + "
+    "ceil_align(max(self.window if now.live else ":
+        "the other number is the size of a page, which is at least 1",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache.match_prefix: `break` -> "
+    "`continue` at 0 of break":
+        "a node that the tokens leave has a single child, its rest, which does not begin with the next tokens",
+    "engines/sglang/mem_cache/allocator.py, PagedTokenToKVPoolAllocator.alloc_extend: condition False at "
+    "3 of if page == 1:":
+        "pages of one slot are then taken in the same order, only more slowly",
+    "engines/sglang/mem_cache/allocator.py, PagedTokenToKVPoolAllocator.alloc_extend: condition True at "
+    "80 of return np.concatenate((np.arange(last_loc + 1, last_loc + 1 ":
+        "without slots in the last page an empty array is joined with the others",
+    "engines/vllm/core/kv_cache_manager.py, KVCacheManager._num_blocks_of_full_sequence: `+` -> `-` at 54"
+    " of num_local_computed_tokens=request.num_computed_tokens + comp":
+        "one number is 0, since requests with computed tokens are not looked up; only the remainder by a size counts",
+    "engines/vllm/core/single_type_kv_cache_manager.py, SingleTypeKVCacheManager._remove_blocks_in_range:"
+    " `break` -> `continue` at 0 of break":
+        "the first block never changes and the last one only grows, so that all blocks before one that is "
+        "gone are gone",
+    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.allocate_new_blocks: `<` -> `<=` at "
+    "18 of if prev_block_len < num_skipped_blocks:":
+        "with equal numbers no null block is added: a list times 0 or less is empty",
+    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.allocate_new_blocks: call forgotten "
+    "at 0 of self._record_last_state(request_id, prev_block_len)":
+        "its column is only read for a state that the call before has given back with all columns before the "
+        "last token's",
+    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.remove_skipped_blocks: condition "
+    "True at 3 of if not self.align:":
+        "the call before has given back the states of all columns before the last token's, the older one among them",
+    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager._resumes_at: returns None at 7 of "
+    "return False":
+        "its only caller asks whether the result is true",
+    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.get_num_blocks_to_allocate: argument"
+    " `apply_admission_cap=apply_admi` dropped at 43 of num_tokens_main_model=num_tokens_main_model, "
+    "apply_admission":
+        "the rule of the limit gives groups of states none",
+    "engines/vllm/kv_offload/chunk_lookup.py, ChunkLookup._look_up: `-` -> `+` at 14 of if search.end - "
+    "query.local < size:":
+        "its caller refuses less than a chunk, too, and the rest of the lookup only shortens the end",
+    "engines/vllm/kv_offload/chunk_lookup.py, ChunkLookup._look_up: condition False at 3 of if found == "
+    "0:":
+        "the end is then at most at the tokens of the pool, which its caller refuses",
+    "engines/vllm/kv_offload/connector_scheduler.py, OffloadingConnectorScheduler._build_store_job: `0` "
+    "-> `1` at 4 of n = 0":
+        "without a missing chunk the first ones of none are stored, however many",
+    "engines/vllm/kv_offload/cpu_manager.py, LRUCachePolicy.on_request_finished: `0` -> `1` at 35 of "
+    "self.ranks |= {key: (self._next(), 0) for key in reversed(ac":
+        "the first entry is a new number, which no other rank has, so that the second one is never compared",
+    "engines/vllm/worker/block_contents.py, appended: `>` -> `>=` at 8 of if stop > len(buffer):":
+        "grown_size then returns the length that there is, and a copy of the same cells replaces the array",
+    "engines/vllm/rules/schedule.py, split_in_block: `//` -> `*` at 18 of stop = (ask.start // ask.block "
+    "+ 1) * ask.block":
+        "a chunk without a state inside ends with the block of its start anyway, which the rule called then "
+        "decides",
+    "oracle/whole_chosen.py, scores_of: `>` -> `>=` at 27 of total += np.where(products > 0, products, "
+    "0.0)":
+        "a product of 0 adds 0 either way",
+    "oracle/whole_parts.py, _delta_matrices: argument `out=write` dropped at 26 of return keep, "
+    "np.rint(write, out=write)":
+        "the rounded numbers are then a new array instead of the old one, which is not read again",
+    "oracle/shifted_run.py, cold_shifted: `0` -> `1` at 36 of (hidden,) = model.forward([TokenRun(0, "
+    "start, piece)], store":
+        "the store does not read the number of the sequence",
+    "engines/sglang/mem_cache/allocator.py, SWATokenToKVPoolAllocator.free_swa: condition False at 3 of "
+    "if not len(slots):":
+        "the rest changes nothing for an empty array",
+    "engines/sglang/mem_cache/allocator.py, PagedTokenToKVPoolAllocator.alloc_extend: `1` -> `0` at 11 of"
+    " if page == 1:":
+        "pages of one slot are then taken in the same order, only more slowly",
+    "engines/sglang/mem_cache/memory_pool.py, ReqToTokenPool.write: condition True at 3 of if stop > "
+    "len(row):":
+        "grown_size then returns the length that there is, and a copy of the same slots replaces the row",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache._evict_excess_path_states: "
+    "`break` -> `continue` at 0 of break":
+        "nothing is dropped once the condition is true, so that it is true for all later nodes, too",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache.insert: condition False at 25 of "
+    "same = len(child.key) if is_equal else _match_len(child, par":
+        "a held node begins the key, so that its tokens are found equal, only more slowly",
 }
 """Name of the fault -> proof."""

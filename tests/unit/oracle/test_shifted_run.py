@@ -41,3 +41,11 @@ def test_rows_keep_their_order_and_number():
     assert (after[:5] == before[:5]).all()
     undone = model.shift_rows(0, store.rows(0)._replace(digest=after[5:]), np.arange(5, 23), np.arange(12, 30))
     assert (undone.digest == before[12:]).all()
+
+
+def test_a_store_keeps_the_last_state_of_each_layer_with_states():
+    model = make_model("GA", False)
+    _, store = cold_shifted(model, PROMPT, (), [])
+    _, longer = cold_shifted(model, PROMPT, GENERATED, [])
+    assert store.state_at(0, 30) is store.get_state(0, 0) is not None and store.state_at(1, 30) is None
+    assert longer.state_at(0, 36).hash != store.state_at(0, 30).hash

@@ -17,7 +17,7 @@ def rows_read(monkeypatch, spec, layer, n):
     """Return the rows that each of ``n`` tokens reads, for both groups of heads: compressed rows, then plain ones."""
     monkeypatch.setattr(whole_compressed, "read_chosen", lambda q, k, v, choice: [choice(i) for i in range(len(q))])
     model = make_model(spec, True)
-    u = np.rint(np.random.default_rng(1).normal(size=(n, 32)) * grid.UNIT)
+    u = np.rint(np.random.default_rng(1).normal(size=(n, 32)) / 4 / grid.UNIT)
     found = compressed_attention(u, model.weights.layers[0].attention, turns(np.arange(n)), layer)
     chosen = found[0]
     assert all(len(rows) == 2 and rows[0] == rows[1] for rows in chosen)
@@ -83,7 +83,7 @@ def test_index_queries_are_those_of_the_model(monkeypatch):
 
     monkeypatch.setattr(whole_compressed, "scores_of", scores)
     weights = make_model("D4.1.1", True).weights.layers[0].attention
-    u, turn = np.rint(np.random.default_rng(1).normal(size=(6, 32)) * grid.UNIT), turns(np.arange(6))
+    u, turn = np.rint(np.random.default_rng(1).normal(size=(6, 32)) / 4 / grid.UNIT), turns(np.arange(6))
     compressed_attention(u, weights, turn, Layer("D", 1, 1, 4))
     expected = index_queries(u, weights, turn)
     assert [one.tolist() for one in asked] == [expected[i].reshape(asked[0].shape).tolist() for i in range(6)]

@@ -43,8 +43,7 @@ class TreePoints(RestorePointTracker):
         """Return the keys of all nodes and states."""
         keys = list[Key]()
         for node in self.tree_core.nodes():
-            if not node.evicted or node.backuped:
-                keys.append(key_of(node, FULL))
+            keys.append(key_of(node, FULL))
             if _has(node, MAMBA):
                 keys.append(key_of(node, MAMBA))
         return keys

@@ -206,7 +206,6 @@ class UnifiedRadixCache:
             if live > at:
                 self.tree_core.split_node(node, live - at)
             self.swa.commit_insert_component_data(node)
-            self.changes.touch(node)
 
     def _free_overlap(self, node: UnifiedTreeNode, at: int, n: int, params: InsertParams) -> None:
         """Free the request's own slots of tokens that a node has, except those that revive its window. A node whose
@@ -481,7 +480,6 @@ class UnifiedRadixCache:
         prompt = (req.num_input_tokens - is_eagle) // self.page_size * self.page_size
         boundary = self.rules.prompt_boundary(prompt, up_to, len(self.context.tree_components))
         if boundary:
-            params.held = ()
             params.limit = boundary
             params.prev_prefix_len = boundary
             params.inserted_len = boundary

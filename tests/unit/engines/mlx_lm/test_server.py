@@ -141,7 +141,7 @@ def test_alone_an_exact_hit_is_an_error_of_one_client():
     burst(srv, text(1, 2, 3, seed=True))
     (answer,) = burst(srv, text(1, 2, 3, 1000, 1001, 1002, seed=True))
     assert (answer.status, answer.cache_n, answer.died, srv.dead) == (404, 6, False, False)
-    assert keys(srv) == {"assistant": [6]}
+    assert keys(srv) == {"assistant": [6]} and not any(row.busy for row in srv.core.slots)
 
 
 def test_before_1072_an_exact_hit_ends_the_thread_unless_zeros_stand_for_it():
@@ -239,3 +239,15 @@ def test_an_idle_server_keeps_its_generator_until_it_drains():
     assert (srv.core.generator, srv.core.is_draining) == (None, False)
     srv.update()
     assert (srv.core.generator, srv.core.is_draining) == (None, False)
+
+
+@pytest.mark.parametrize(("dead", "draining", "queued", "idle"), [
+    (False, False, False, True), (False, True, False, False), (False, False, True, False),
+    (True, False, False, True), (True, True, False, True), (True, False, True, True),
+])  # fmt: skip
+def test_a_server_is_idle_if_no_round_changes_anything(dead, draining, queued, idle):
+    srv = server()
+    if queued:
+        srv.submit(text(1, 2, 3))
+    srv.core.dead, srv.core.is_draining = dead, draining
+    assert srv.idle is idle and srv.working is (queued and not dead)

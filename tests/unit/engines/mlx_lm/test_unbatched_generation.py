@@ -6,7 +6,10 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.base import Draft
+from cachesim.engines.mlx_lm.batch import Row
 from cachesim.engines.mlx_lm.model_layout import rows_of
+from cachesim.engines.mlx_lm.unbatched_generation import SpeculativeRequest
+from cachesim.events import MicroBatch
 from tests.unit.engines.mlx_lm.serving import burst, inserted, keys, offsets, server, sound, text
 
 P = tuple(range(1, 7))
@@ -123,3 +126,60 @@ def test_accepted_drafts_are_the_tokens_that_the_target_samples(accepted, total)
     (drafted,), (alone,) = (burst(one, text(*P, n=8, draft_else=accepted)) for one in (srv, plain))
     assert drafted.tokens == alone.tokens == [*range(1000, 1008)] and drafted.draft_n_accepted == total
     assert [said.digest for said in drafted.outputs] == [said.digest for said in alone.outputs[:8]]
+
+
+def passes(srv):
+    """Return the passes of both models: first position and tokens."""
+    found = {"target": [], "draft": []}
+    for event in srv.log.events:
+        if isinstance(event, MicroBatch):
+            ((row, pos, n),) = event.runs
+            assert row == 0
+            found[event.model].append((pos, n))
+    return found["target"], found["draft"]
+
+
+@pytest.mark.parametrize(("flags", "request_", "target", "draft"), [
+    # no draft is right: each round begins a token later, with as many drafts as tokens are left
+    ({}, text(*P, n=3), [(0, 5), (5, 4), (6, 3), (7, 2)], [(0, 5), (5, 1), (6, 1), (7, 1), (6, 1), (7, 1), (7, 1)]),
+    ({}, text(*P, n=5, draft_else=1), [(0, 5), (5, 4), (7, 4), (9, 2)],
+     [(0, 5), (5, 1), (6, 1), (7, 1), (7, 1), (8, 1), (9, 1), (9, 1)]),
+    # all drafts are right: the draft model has not evaluated the last of them
+    ({}, text(*P, n=6, draft_else=9), [(0, 5), (5, 4), (9, 3)], [(0, 5), (5, 1), (6, 1), (7, 1), (8, 2), (10, 1)]),
+    ({"prefill_step_size": 2}, text(*P, n=1), [(0, 2), (2, 2), (4, 1), (5, 2)], [(0, 2), (2, 2), (4, 1), (5, 1)]),
+    ({}, text(*P, n=6, drafts=(Draft(6, 3, 2), Draft(9, 3, 0))), [(0, 5), (5, 4), (8, 4), (9, 3), (10, 2)],
+     [(0, 5), (5, 1), (6, 1), (7, 1), (8, 1), (9, 1), (10, 1), (9, 1), (10, 1), (10, 1)]),
+    ({"num_draft_tokens": 1}, text(*P, n=3, draft_else=1), [(0, 5), (5, 2), (7, 2)], [(0, 5), (5, 1), (6, 2)]),
+])  # fmt: skip
+def test_both_models_evaluate_these_tokens(flags, request_, target, draft):
+    srv = drafting(**flags)
+    (answer,) = burst(srv, request_)
+    assert passes(srv) == (target, draft) and len(answer.tokens) == request_.n_predict
+
+
+@pytest.mark.parametrize(("size", "fed"), [(2, [(0, 2), (2, 2), (4, 1), (5, 1)]), (5, [(0, 5), (5, 1)]),
+                                           (4, [(0, 4), (4, 1), (5, 1)])])  # fmt: skip
+def test_a_prompt_is_fed_in_chunks_but_for_its_last_token(size, fed):
+    srv = server(prefill_step_size=size)
+    (answer,) = burst(srv, text(*P, n=2, seed=True))
+    assert passes(srv)[0] == [*fed, (6, 1), (7, 1)] and answer.tokens == [1000, 1001]
+    assert [output.pos for output in answer.outputs] == [5, 6, 7]
+
+
+@pytest.mark.parametrize(("cancel_at", "tokens"), [(5, [1000]), (6, [1000]), (7, [1000, 1001])])
+def test_a_client_that_left_is_noticed_after_a_returned_token(cancel_at, tokens):
+    (answer,) = burst(server(), text(*P, n=9, seed=True, cancel_at=cancel_at))
+    assert answer.tokens == tokens and answer.cancelled
+
+
+@pytest.mark.parametrize(("usual", "fed", "most", "room"), [(3, 1, 9, 3), (3, 1, 3, 2), (3, 2, 3, 1), (2, 3, 3, 0),
+                                                            (0, 1, 9, 0)])  # fmt: skip
+def test_a_round_drafts_what_every_layer_could_remove_again(usual, fed, most, room):
+    class Layer:
+        def trimmable_after(self, n):
+            return n <= most
+
+    machine = server(model="A").core.machine
+    request = SpeculativeRequest(machine, Row(0, task=None), None, (None, None), None, None)
+    request.caches = [Layer(), Layer()]
+    assert request._room(usual, fed) == room

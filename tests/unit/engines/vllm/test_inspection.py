@@ -7,6 +7,7 @@ import pytest
 
 from cachesim.engines.base import Request
 from cachesim.engines.inspection import ExceededLimit, TokenPrefix
+from cachesim.engines.vllm import ENGINE
 from cachesim.judging.compare_stored import compare_stored
 from cachesim.judging.verdict import CORRECT
 from cachesim.oracle.cold_run import cold
@@ -122,3 +123,16 @@ def test_a_part_of_a_block_is_read_from_the_longer_block_that_holds_it():
     key = next(key for key in srv.inspection.kept() if srv.inspection.points.prefix(key).end == 20)
     [part] = srv.inspection.stored(key).rows
     assert np.array_equal(part.pos, np.arange(part.pos[0], 20))
+
+
+@pytest.mark.parametrize("groups", ["S/8 A/8", "A/8 S/8"])
+def test_rows_and_states_are_read_whichever_group_is_first(groups):
+    server = ENGINE.start("vllm@0.33.0", "AS", {"kv_groups": groups}, "provenance")
+    server.submit(Request(tuple(range(20)), 3))
+    while not server.slots or server.slots[0].num_output_tokens < 1:
+        server.iterate()
+    found = [server.inspection.stored(key) for key in server.inspection.kept()]
+    assert found and all([*part.rows] for one in found for part in one.rows)
+    assert any(one.rows for one in found) and any(one.state for one in found)
+    both = [one for one in found if one.state is not None]
+    assert all(one.rows for one in both)

@@ -14,6 +14,7 @@ STEP = DraftStep(tokens=3, groups=(2, 5), one=4)
 @pytest.mark.parametrize(("found", "value"), [
     (offload.offloaded_kinds(), ("full", "rswa", "swa", "chunked", "mamba")),
     (offload.unread_waits(), F), (offload.unread_waits_for_own(), T),
+    (offload.end_of_others(10, 4), 10), (offload.end_at_state(10, 4), 8), (offload.end_at_state(8, 4), 8),
     (offload.reserve_for_prompts([]), 0), (offload.reserve_for_prompts([2, 3]), 5),
     (offload.reserve_draft_step(STEP), LoadReserve(ahead=3, each=0, own=7)),
     (offload.reserve_one_step(STEP), LoadReserve(ahead=0, each=4, own=4)),

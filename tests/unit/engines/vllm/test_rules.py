@@ -132,6 +132,9 @@ def test_lengths_at_which_blocks_are_found(found, value):
     (schedule.pad_fitting_drafts(PAD._replace(room=F)), F), (schedule.pad_drafts(PAD._replace(most=2)), T),
     (schedule.before_image(4, 9, 6, 2), 2), (schedule.before_image(4, 1, 6, 2), 1),
     (schedule.before_image(6, 9, 6, 2), 0),
+    (schedule.before_image_ahead(4, 9, 10, 2), 4), (schedule.before_image_ahead(4, 1, 10, 0), 6),
+    (schedule.before_image_ahead(4, 9, 5, 2), 0), (schedule.before_image_ahead(0, 9, 3, 2), 1),
+    (schedule.keep_image(3), 0), (schedule.keep_image_ahead(3), 3),
     (schedule.uncount_extra(2), 2), (schedule.count_extra(2), 0),
     (schedule.leave_lookahead(0, 9, 3), 9), (schedule.leave_lookahead(1, 9, 3), 7),
     (schedule.leave_lookahead(3, 9, 3), 9),
@@ -179,6 +182,7 @@ def test_what_drafts_need(ask, value):
     ({"start": 8, "end": 40, "inside": F, "last": 8}, 28, 28, 32), ({"start": 3, "end": 40, "inside": F}, 5, 5, 29),
     ({"start": 32, "end": 40, "inside": F}, 4, 4, 8), ({"start": 32, "end": 40, "inside": F, "tail": 40}, 8, 8, 8),
     ({"start": 40, "end": 51, "last": 64}, 11, 11, 11), ({"start": 39, "end": 51, "last": 64}, 12, 1, 8),
+    ({"start": 3, "end": 5, "most": 7}, 2, 2, 0), ({"start": 3, "end": 9, "most": 7}, 5, 5, 0),
     ({"junction": 16, "end": 20}, 16, 16, 16), ({"start": 16, "junction": 16, "end": 32}, 16, 16, 16),
 ])  # fmt: skip
 def test_chunks_of_requests_with_states(change, whole, in_block, alone):

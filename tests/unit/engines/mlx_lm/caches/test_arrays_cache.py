@@ -144,3 +144,22 @@ def test_the_lengths_of_rows_are_needed_and_advance():
     assert cache.lengths.tolist() == [3, 1]
     cache.finalize()
     assert cache.lengths is None and cache.left_padding is None
+
+
+def test_a_slot_that_only_some_rows_have_is_zeros_in_the_others():
+    first, second = held([[1, 2]], size=2), held([[3, 4]], size=2)
+    first[1] = None
+    batch = ArraysCache.merge([first, second])
+    assert batch[0].tolist() == [[1, 2], [3, 4]] and batch[1].tolist() == [[0, 0], [4, 5]]
+
+
+def test_rows_taken_out_of_a_batch_share_its_memory_until_the_batch_changes():
+    batch = held([[1, 2], [3, 4]])
+    first, second = batch.extract(0), batch.extract(1)
+    assert first.buffer is second.buffer is batch.buffer is not None
+    batch.extend(held([[5, 6]]))
+    assert batch.buffer is None and first.buffer is not None
+    third = batch.extract(2)
+    assert third.buffer is batch.buffer is not first.buffer
+    batch.filter([0, 2])
+    assert batch.buffer is None and batch[0].tolist() == [[1, 2], [5, 6]]

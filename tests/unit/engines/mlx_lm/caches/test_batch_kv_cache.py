@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cachesim.engines.mlx_lm.caches import AT_0_32_2, AT_D78BF58E, AT_M1072, BatchKVCache, KVCache
-from tests.unit.engines.mlx_lm.rows import batch, feed, filled, numbers, told
+from tests.unit.engines.mlx_lm.rows import batch, both, feed, filled, numbers
 
 
 def merged(*lengths, rules=AT_D78BF58E):
@@ -19,7 +19,7 @@ def merged(*lengths, rules=AT_D78BF58E):
 
 
 def columns(cache):
-    return told(cache.keys_and_values()[0])
+    return both(cache.keys_and_values())
 
 
 def test_rows_are_moved_to_the_right():
@@ -119,7 +119,7 @@ def test_a_row_comes_out_without_padding_and_slack():
     cache = merged(2, 4)
     feed(cache, [3], [105])
     row = cache.extract(0)
-    assert (told(row.keys), row.offset) == ([1, 2, 3], 3)
+    assert (both(row.pair()), row.offset) == ([1, 2, 3], 3)
     assert row.nbytes == 2 * 3 * batch([1]).nbytes
 
 
@@ -141,3 +141,30 @@ def test_rows_without_padding_keep_their_columns_when_others_leave():
     assert (cache.left_padding.tolist(), columns(cache)) == ([2, 0], [[0, 0, 1, 2], [101, 102, 103, 104]])
     cache.filter([0])
     assert (cache.left_padding.tolist(), columns(cache)) == ([0], [1, 2])
+
+
+@pytest.mark.parametrize("rows", [[0, 1, 2], [2, 0], [1]])
+def test_rows_that_stay_keep_their_counters(rows):
+    cache = merged(2, 4, 3)
+    cache.filter(rows)
+    lengths = [[2, 4, 3][row] for row in rows]
+    assert cache.offset.tolist() == lengths
+    assert cache.left_padding.tolist() == [max(lengths) - n for n in lengths]
+    assert [both(cache.extract(at).pair()) for at in range(len(rows))] == [
+        [*range(100 * row + 1, 100 * row + 1 + n)] for row, n in zip(rows, lengths, strict=True)]
+
+
+def test_the_keys_of_a_batch_without_rows_yet_have_the_dtype_of_the_others():
+    full, fresh, empty = (BatchKVCache([0], rules=AT_0_32_2) for _ in range(3))
+    full.update_and_fetch(numbers(1, 1, 2, 3, dtype="f2"), numbers(1, 1, 2, 5, dtype="f4"))
+    for one, other in ((full, fresh), (empty, full)):
+        one.extend(other)
+        assert one.keys.dtype == "f2" and one.values.dtype == "f4"
+
+
+def test_the_older_saved_form_of_a_batch_has_its_counters():
+    cache = merged(2, 4)
+    again = BatchKVCache([0])
+    again.set_cut_state(cache.cut_state())
+    assert (again.offset.tolist(), again.left_padding.tolist(), again._idx) == ([2, 4], [2, 0], 4)
+    assert columns(again) == columns(cache)

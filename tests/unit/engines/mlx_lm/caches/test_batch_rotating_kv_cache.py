@@ -14,7 +14,7 @@ from cachesim.engines.mlx_lm.caches import (
     BatchRotatingKVCache,
     RotatingKVCache,
 )
-from tests.unit.engines.mlx_lm.rows import feed, filled, told
+from tests.unit.engines.mlx_lm.rows import both, feed, filled
 
 
 def ring(first, last, *, size=4, rules=AT_D78BF58E):
@@ -22,7 +22,7 @@ def ring(first, last, *, size=4, rules=AT_D78BF58E):
 
 
 def columns(cache):
-    return told(cache.keys_and_values()[0])
+    return both(cache.keys_and_values())
 
 
 def test_a_batch_holds_the_last_tokens_and_the_true_offsets():
@@ -66,14 +66,14 @@ def test_wrapping_and_taking_out():
     assert columns(cache) == [[5, 2, 3, 4], [103, 0, 101, 102]]
     assert (cache.rotated, cache._idx, cache.left_padding.tolist()) == (True, 1, [-1, 1])
     first, second = cache.extract(0), cache.extract(1)
-    assert (told(first.keys), first.offset, first._idx) == ([2, 3, 4, 5], 5, 4)
-    assert (told(second.keys), second.offset, second._idx) == ([101, 102, 103], 3, 3)
+    assert (both(first.pair()), first.offset, first._idx) == ([2, 3, 4, 5], 5, 4)
+    assert (both(second.pair()), second.offset, second._idx) == ([101, 102, 103], 3, 3)
 
 
 def test_before_the_clamp_a_negative_padding_counts_from_the_end():
     cache = RotatingKVCache.merge([ring(1, 4, rules=AT_M1072)])
     feed(cache, [5])
-    assert told(cache.extract(0).keys) == [5]
+    assert both(cache.extract(0).pair()) == [5]
 
 
 def test_padding_behind_a_row_pushes_nothing_out():
@@ -81,8 +81,8 @@ def test_padding_behind_a_row_pushes_nothing_out():
     cache.prepare(lengths=[1, 3], right_padding=[2, 0])
     feed(cache, [4, 0, 0], [104, 105, 106])
     cache.finalize()
-    assert told(cache.extract(0).keys) == [1, 2, 3, 4]
-    assert told(cache.extract(1).keys) == [101, 102, 103, 104, 105, 106]
+    assert both(cache.extract(0).pair()) == [1, 2, 3, 4]
+    assert both(cache.extract(1).pair()) == [101, 102, 103, 104, 105, 106]
     assert cache.offset.tolist() == [4, 6]
 
 
@@ -170,7 +170,7 @@ def test_padding_before_rows_is_announced_to_an_empty_batch():
     cache.prepare(left_padding=[1, 0])
     feed(cache, [0, 1], [101, 102])
     assert (cache.left_padding.tolist(), cache.offset.tolist()) == ([1, 0], [1, 2])
-    assert told(cache.extract(0).keys) == [1] and told(cache.extract(1).keys) == [101, 102]
+    assert both(cache.extract(0).pair()) == [1] and both(cache.extract(1).pair()) == [101, 102]
 
 
 def test_padding_after_rows_needs_the_lengths():
@@ -196,7 +196,7 @@ def test_a_long_buffer_is_cut_before_a_single_token_is_stored():
     feed(cache, [7], [107])
     assert columns(cache) == [[7, 4, 5, 6], [107, 104, 105, 106]]
     assert (cache.rotated, cache._idx, cache.offset.tolist()) == (True, 1, [7, 6])
-    assert told(cache.extract(1).keys) == [104, 105, 106, 107]
+    assert both(cache.extract(1).pair()) == [104, 105, 106, 107]
 
 
 def test_a_row_that_is_taken_out_follows_the_rules_of_its_batch():
@@ -210,10 +210,10 @@ def test_padding_behind_rows_is_moved_once():
     feed(cache, [4, 0, 0], [104, 105, 106])
     for _ in range(2):
         cache.finalize()
-        assert [told(cache.extract(row).keys) for row in (0, 1)] == [[1, 2, 3, 4], [101, 102, 103, 104, 105, 106]]
+        assert [both(cache.extract(row).pair()) for row in (0, 1)] == [[1, 2, 3, 4], [101, 102, 103, 104, 105, 106]]
     feed(cache, [5], [107])
     cache.finalize()
-    assert (told(cache.extract(0).keys)[-1], cache.offset.tolist()) == (5, [5, 7])
+    assert (both(cache.extract(0).pair())[-1], cache.offset.tolist()) == (5, [5, 7])
 
 
 def turned(first, steps):
@@ -262,3 +262,15 @@ def test_a_row_that_is_taken_out_has_the_tokens_that_it_ever_saw_or_its_columns(
     feed(cache, [5])
     row = cache.extract(0)
     assert (row.offset, row._idx, row._offset) == (5, length, offset)
+
+
+def test_padding_behind_a_row_is_moved_before_its_next_columns_too():
+    """The first row has one further token, the second one four, in two steps of two columns."""
+    ring = [filled(RotatingKVCache(8), 100 * row + 1, 100 * row + 2) for row in (0, 1)]
+    cache = BatchRotatingKVCache.merge(ring)
+    cache.prepare(lengths=[1, 4], right_padding=[3, 0])
+    feed(cache, [3, 0], [103, 104])
+    feed(cache, [0, 0], [105, 106])
+    cache.finalize()
+    assert [both(cache.extract(row).pair()) for row in (0, 1)] == [[1, 2, 3], [*range(101, 107)]]
+    assert cache.offset.tolist() == [3, 6]

@@ -20,7 +20,7 @@ from cachesim.engines.mlx_lm.caches import (
 )
 from cachesim.engines.mlx_lm.caches.rule_table import AT_D78BF58E
 from cachesim.engines.rule import RULES
-from tests.unit.engines.mlx_lm.rows import feed, filled, told
+from tests.unit.engines.mlx_lm.rows import both, feed, filled
 
 TABLES = [getattr(caches, name) for name in caches.__all__ if name.startswith("AT_")]
 
@@ -56,7 +56,7 @@ def test_a_list_goes_into_a_batch_child_by_child():
     batch.extend(CacheList.merge([hybrid(201, 201)]))
     batch.filter([0, 2])
     row = batch.extract(0)
-    assert (told(row[1].keys), row[0][0].tolist()) == ([1, 2, 3], [[2, 2]])
+    assert (both(row[1].pair()), row[0][0].tolist()) == ([1, 2, 3], [[2, 2]])
     assert batch.size() == 3
 
 
@@ -100,7 +100,7 @@ def test_a_saved_list_is_restored_child_by_child():
     cache = CacheList(filled(KVCache(), 1, 5), filled(RotatingKVCache(8), 1, 3))
     fresh = CacheList(KVCache(), RotatingKVCache(2))
     fresh.state, fresh.meta_state = cache.state, cache.meta_state
-    assert [told(child.keys_and_values()[0]) for child in fresh.caches] == [[1, 2, 3, 4, 5], [1, 2, 3]]
+    assert [both(child.keys_and_values()) for child in fresh.caches] == [[1, 2, 3, 4, 5], [1, 2, 3]]
     assert (fresh[0].offset, fresh[1].max_size, fresh[1].offset) == (5, 8, 3)
     again = CacheList.from_state(cache.state, cache.meta_state)
     assert [type(child).__name__ for child in again.caches] == ["KVCache", "RotatingKVCache"]

@@ -9,14 +9,14 @@ from cachesim.engines.mlx_lm.caches import (
     can_trim_prompt_cache,
     trim_prompt_cache,
 )
-from tests.unit.engines.mlx_lm.rows import feed, filled, told
+from tests.unit.engines.mlx_lm.rows import both, feed, filled, told
 
 
 def test_the_front_is_cut_to_one_chunk():
     cache = filled(ChunkedKVCache(4), 1, 6)
     cache.maybe_trim_front()
     assert (cache.start_position, cache.offset) == (2, 6)
-    assert told(cache.keys_and_values()[0]) == [3, 4, 5, 6]
+    assert both(cache.keys_and_values()) == [3, 4, 5, 6]
     assert feed(cache, [7]) == [3, 4, 5, 6, 7]
 
 
@@ -64,4 +64,10 @@ def test_the_front_is_cut_again_after_further_tokens():
         if fed:
             feed(cache, fed)
         cache.maybe_trim_front()
-        assert (cache.start_position, told(cache.keys_and_values()[0])) == (start, held)
+        assert (cache.start_position, both(cache.keys_and_values())) == (start, held)
+
+
+def test_a_cache_without_tokens_has_no_front_to_drop():
+    cache = ChunkedKVCache(4)
+    cache.maybe_trim_front()
+    assert (cache.keys, cache.start_position, cache.offset) == (None, 0, 0)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cachesim.engines.mlx_lm.caches import AT_0_32_2, ConcatenateKVCache, KVCache
-from tests.unit.engines.mlx_lm.rows import feed, filled, ids, numbers, told
+from tests.unit.engines.mlx_lm.rows import both, feed, filled, ids, numbers, told
 
 
 def test_a_fresh_cache_is_empty_and_takes_no_bytes():
@@ -53,7 +53,7 @@ def test_a_negative_trim_makes_the_cache_claim_more():
     cache = filled(KVCache(), 1, 3)
     assert cache.trim(-2) == -2
     assert cache.offset == 5
-    assert told(cache.keys_and_values()[0]) == [1, 2, 3, 0, 0]
+    assert both(cache.keys_and_values()) == [1, 2, 3, 0, 0]
 
 
 def test_an_update_overwrites_nothing_that_was_handed_out():
@@ -63,7 +63,7 @@ def test_an_update_overwrites_nothing_that_was_handed_out():
     cache.trim(3)
     feed(cache, [7, 8, 9])
     assert told(seen) == [1, 2, 3]
-    assert told(twin.keys_and_values()[0]) == [1, 2, 3]
+    assert both(twin.keys_and_values()) == [1, 2, 3]
 
 
 def test_structured_rows_keep_their_contents():
@@ -96,3 +96,11 @@ def test_masks_of_a_cache_that_holds_two():
     assert cache.make_mask(2, return_array=True, window_size=None).tolist() == expected
     narrow = [[False, True, True, False], [False, False, True, True]]
     assert cache.make_mask(2, return_array=False, window_size=2).tolist() == narrow
+
+
+def test_the_saved_form_of_a_cache_without_room_restores_all_columns():
+    cache = filled(ConcatenateKVCache(), 1, 3)
+    for state in (cache.whole_state(), cache.cut_state()):
+        again = ConcatenateKVCache()
+        again.set_whole_state(state)
+        assert (both(again.keys_and_values()), again.offset) == ([1, 2, 3], 3)

@@ -97,3 +97,14 @@ def test_the_state_of_a_quantized_cache_is_restored():
     fresh = QuantizedKVCache()
     fresh.state, fresh.meta_state = cache.state, cache.meta_state
     assert (fresh.offset, fresh.group_size, fresh.bits, fresh.keys_and_values()[0][0].shape) == (3, 32, 8, (1, 1, 3, 8))
+
+
+def test_a_step_that_fits_into_the_buffer_is_written_there():
+    cache, rows = QuantizedKVCache(32, 8), numbers(1, 1, 6, 32)
+    rows[:] = np.arange(6)[None, None, :, None]
+    cache.update_and_fetch(rows[:, :, :4], rows[:, :, :4])
+    buffer = cache.keys[0].shape
+    keys, values = cache.update_and_fetch(rows[:, :, 4:], rows[:, :, 4:])
+    assert cache.offset == 6 and cache.keys[0].shape == buffer
+    whole = quantize(rows, 32, 8)
+    assert all(np.array_equal(have, want) for side in (keys, values) for have, want in zip(side, whole, strict=True))

@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from cachesim.engines.mlx_lm.caches import AT_PR999, RotatingKVCache
-from tests.unit.engines.mlx_lm.rows import feed, filled, told
+from tests.unit.engines.mlx_lm.rows import VALUE, both, feed, filled, told
 
 
 def test_single_tokens_overwrite_the_oldest():
@@ -94,7 +94,7 @@ def test_pr999_loses_what_the_ring_had_dropped(n, held):
     ring = wrapped_999()
     assert ring.is_trimmable()
     assert ring.trim(n) == n
-    assert told(ring.keys_and_values()[0]) == held
+    assert both(ring.keys_and_values()) == held
     assert (ring.offset, ring._offset, ring.size()) == (32 - n, 8 - n, 8 - n)
 
 
@@ -108,7 +108,7 @@ def test_pr999_keeps_the_first_columns_after_a_long_step():
     ring = RotatingKVCache(8, rules=AT_PR999)
     feed(ring, range(20))
     assert ring.trim(1) == 1
-    assert told(ring.keys_and_values()[0]) == [0, 1, 2, 3, 4, 5, 6]
+    assert both(ring.keys_and_values()) == [0, 1, 2, 3, 4, 5, 6]
     assert ring.offset == 19
     assert ring.meta_state == ("0", "8", "19", "7", "7")
 
@@ -133,7 +133,7 @@ def test_unused_columns_are_no_part_of_the_order():
     feed(ring, [1])
     feed(ring, [2])
     assert told(ring.temporal(ring.pair()[0])) == [1, 2]
-    assert told(ring.temporal(ring.pair()[1])) == [1, 2]
+    assert told(ring.temporal(ring.pair()[1])) == [VALUE + 1, VALUE + 2]
 
 
 def test_a_ring_that_gets_a_state_knows_no_trims_of_its_own():
@@ -157,3 +157,9 @@ def test_a_token_with_a_smaller_window_sees_the_last_columns_and_its_own(tokens,
         feed(cache, [token])
     found = cache.make_mask(1, window)
     assert found is None if mask is None else found.astype(int).tolist() == mask
+
+
+def test_a_ring_without_tokens_begins_at_its_first_column():
+    ring = RotatingKVCache(4, keep=1)
+    assert (ring._idx, ring._offset, ring.offset, ring.size()) == (0, 0, 0, 0)
+    assert ring.whole_state() == (None, None, 0, 1, 4, 0)

@@ -103,3 +103,16 @@ def test_every_slot_has_a_place_for_its_window_slot(n):
     kv = SWATokenToKVPoolAllocator(3 * FIRST, 3 * FIRST, 1)
     slots = kv.alloc_extend(-1, 0, n)
     assert kv.full_to_swa_index_mapping[slots].tolist() == slots.tolist() == [*range(1, n + 1)]
+
+
+@pytest.mark.parametrize(("full", "window"), [(True, False), (False, True), (True, True)])
+def test_a_slot_of_either_pool_that_is_lost_is_seen(full, window):
+    pool = SWATokenToKVPoolAllocator(8, 8, 1)
+    used = pool.alloc_extend(-1, 0, 3)
+    pool.check(used)
+    if full:
+        pool.full_attn_allocator.free_pages.pop()
+    if window:
+        pool.swa_attn_allocator.free_pages.pop()
+    with pytest.raises(Crash, match="7 pages are free or in use, of 8"):
+        pool.check(used)

@@ -1,15 +1,18 @@
 """What a request takes from the tree when it starts, and leaves in it when it ends."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 
 from cachesim.base.errors import Crash, ProcessAborted
+from cachesim.engines.sglang.events import Matched
 from cachesim.engines.sglang.mem_cache.allocation import alloc_for_extend, alloc_token_slots
 from cachesim.engines.sglang.mem_cache.common import checkpoint_kv_cache, match_kv_cache, release_kv_cache
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA
 from cachesim.engines.sglang.profiles import PROFILES
 from cachesim.engines.sglang.rules.reported import EndingRequest
+from cachesim.events import Decided
 from tests.unit.engines.sglang.trees import NEW, insert, make_cache, make_req, take
 
 TEXT = tuple(range(100, 140))
@@ -194,3 +197,106 @@ def test_a_request_without_free_slots_ends_the_process():
     with pytest.raises(ProcessAborted, match="Out of memory"):
         alloc_token_slots(req, cache, 9)
     alloc_token_slots(req, cache, 8)
+
+
+@pytest.mark.parametrize(("free", "asked"), [(1, 0), (0, 1)])
+def test_only_a_match_that_evicts_a_state_locks_its_path_meanwhile(free, asked):
+    """The window of the path is unlocked as far as a rule says."""
+    seen = []
+    rules = NEW.changed({"copy_unlock": lambda mark: seen.append(mark) or mark})
+    cache, pools = make_cache("W3 A G", rules, states=8)
+    insert(cache, pools, TEXT[20:24])
+    insert(cache, pools, TEXT[:8])
+    states = pools.req_to_token_pool.mamba_allocator
+    while states.available_size() > free:
+        states.alloc()
+    req = make_req(0, TEXT[:12])
+    match_kv_cache(req, cache, req.seqlen - 1, cow_mamba=True)
+    assert len(seen) == asked and None not in seen and req.kv.mamba_pool_idx is not None
+    assert not any(any(node.lock_ref) for node in cache.tree_core.nodes())
+
+
+def test_a_released_request_has_no_slots_and_is_released_once():
+    cache, pools = make_cache()
+    req = make_req(0, TEXT[:12])
+    start(cache, req)
+    release_kv_cache(req, cache, checkpoint=True)
+    assert (req.kv.kv_allocated_len, [len(node.key) for node in cache.tree_core.nodes()]) == (0, [12])
+    release_kv_cache(req, cache, checkpoint=True)
+    assert pools.token_to_kv_pool_allocator.available_size() == 52
+    cache.check([], [])
+
+
+@pytest.mark.parametrize(("left", "swa"), [(0, 64), (5, 64), (12, 64)])
+def test_slots_that_left_the_window_are_freed_with_the_others(left, swa):
+    cache, pools = make_cache("W4 A")
+    req = make_req(0, TEXT[:12])
+    start(cache, req)
+    allocator = pools.token_to_kv_pool_allocator
+    allocator.free_swa(pools.req_to_token_pool.read(0, 0, left))
+    req.kv.swa_evicted_seqlen = left
+    release_kv_cache(req, cache, checkpoint=False)
+    assert (allocator.full_available_size(), allocator.swa_available_size()) == (64, swa)
+    cache.check([], [])
+
+
+@pytest.mark.parametrize(("model", "hits"), [("A", (8, 0, 0)), ("W4 A", (8, 4, 0)), ("GA", (8, 0, 1))])
+def test_a_match_counts_what_is_in_host_memory_only(model, hits):
+    """The window needs the second node only; the state is that of the last one."""
+    cache, pools = make_cache(model, enable_hierarchical_cache=True)
+    for n in (4, 8):
+        insert(cache, pools, TEXT[:n])
+    cache.check_hicache_events()
+    for node in [*cache.tree_core.nodes()][::-1]:
+        cache.tree_core.demote(node, "R")
+    req = make_req(0, TEXT[:12])
+    match_kv_cache(req, cache, req.seqlen - 1, cow_mamba=True)
+    assert (req.host_hit_length, req.swa_host_hit_length, req.mamba_host_hit_length) == hits
+    assert (req.prefix_len, req.num_matched_prefix_tokens, req.best_match_node.end) == (0, 8, 8)
+
+
+@pytest.mark.parametrize("starts", [True, False])
+def test_the_hit_of_a_request_that_starts_is_a_decision(starts):
+    cache, pools = make_cache("GA")
+    insert(cache, pools, TEXT[:8])
+    req = make_req(5, TEXT[:12])
+    match_kv_cache(req, cache, req.seqlen - 1, cow_mamba=starts)
+    decided = [event.rule for event in cache.log.events if isinstance(event, Decided) and event.slot == 5]
+    assert decided == ([req.task.answer.deciding] if starts else [])
+    (matched,) = [event for event in cache.log.events if isinstance(event, Matched)]
+    assert (matched.hit, matched.full, matched.cow) == (8, 8, int(starts))
+
+
+@pytest.mark.parametrize(("most", "states"), [(4, [4, 8, 12, 16]), (3, [8, 12, 16]), (2, [12, 16]), (1, [16])])
+def test_all_states_of_a_path_beyond_the_limit_are_dropped_at_once(most, states):
+    cache, pools = make_cache("GA", states=8)
+    for n in (4, 8, 12, 16):
+        insert(cache, pools, TEXT[:n])
+    args = replace(cache.context.server_args, mamba_max_states_per_path=most)
+    cache.context = replace(cache.context, server_args=args)
+    cache._evict_excess_path_states(list(cache.tree_core.nodes())[-1])
+    assert [node.end for node in cache.tree_core.nodes() if node.value[MAMBA] is not None] == states
+
+
+@pytest.mark.parametrize(("starts", "branch"), [(False, 8), (True, None)])
+def test_a_waiting_request_keeps_its_branch_if_a_match_finds_none(starts, branch):
+    cache, _ = make_cache()
+    req = make_req(0, TEXT[:12])
+    req.mamba_branching_seqlen = 8
+    match_kv_cache(req, cache, req.seqlen - 1, cow_mamba=starts)
+    assert req.mamba_branching_seqlen == branch
+
+
+@pytest.mark.parametrize(("build", "is_finished", "matches"), [
+    ("0.5.23", False, False), ("0.5.23", True, False), ("0.5.20", False, True), ("0.5.20", True, False),
+])  # fmt: skip
+def test_only_a_running_request_of_an_older_release_matches_what_it_published(build, is_finished, matches):
+    asked = []
+    rules = PROFILES[f"sglang@{build}"]
+    accept = rules.accept_node
+    cache, _ = make_cache(rules=rules.changed({"accept_node": lambda *ask: asked.append(ask) or accept(*ask)}))
+    req = make_req(0, TEXT[:12])
+    start(cache, req)
+    asked.clear()
+    cache.checkpoint_into_tree(req, 12, is_finished)
+    assert bool(asked) is matches and req.last_node.end == 12

@@ -6,16 +6,18 @@ import pytest
 from cachesim.engines.rule import Decision
 from cachesim.engines.sglang.mem_cache.base_prefix_cache import EvictParams
 from cachesim.engines.sglang.mem_cache.hicache_controller import HiCacheController, OngoingLoadBack, PoolTransfer
-from cachesim.engines.sglang.mem_cache.pool_host import HostKVCache
-from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL
+from cachesim.engines.sglang.mem_cache.pool_host import HostKVCache, MambaPoolHost
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA
 from cachesim.engines.sglang.profiles import PROFILES
 from cachesim.engines.sglang.rules.host import BACK, THROUGH
 from cachesim.engines.shared.kv_rows import empty_rows, write_rows
+from cachesim.events import Decided
 from cachesim.model import KVRows
 from tests.unit.engines.sglang.crowded_host import reused_by_each
-from tests.unit.engines.sglang.trees import make_cache, take
+from tests.unit.engines.sglang.trees import insert, make_cache, take
 
 RULES = PROFILES["sglang@0.5.23"].changed({"drop_host_leaf": lambda node: Decision(node.id, {}, rule="test")})
+NO_BUFFER = {"mamba_radix_cache_strategy": "no_buffer", "disable_overlap_schedule": True}
 
 
 @pytest.fixture
@@ -247,3 +249,142 @@ def test_a_load_takes_slots_or_gives_those_of_its_earlier_parts_back(rows, free,
     found = host.controller.load([part], lambda *room: asked.append(room))
     assert asked == [] and (found is None) is (made is None)
     assert component.available_size() == (free if made is None else free - n)
+
+
+def demoted(rows, policy=BACK):
+    """Return a host whose nodes have copies, the last of which is in host memory only."""
+    host = Host(rows, policy)
+    assert host.back_up(*host.nodes())
+    host.tree.demote(host.nodes()[2], "demoted")
+    return host
+
+
+def test_a_node_that_left_the_device_has_not_two_copies_any_longer(rows):
+    """The list of nodes with two copies may still have it: full host memory, which needs a slot, forgets it."""
+    host = demoted(rows)
+    one, two, three = host.nodes()
+    assert list(host.tree.full_host_duplicates) == [one, two, three]
+    assert host.controller.evict_host(1, FULL) == 4 and host.controller.evict_host(1, FULL) == 3
+    assert list(host.tree.full_host_duplicates) == [] and three.backuped
+
+
+@pytest.mark.parametrize("use", [
+    lambda host, node: host.tree.loading.update({node: node}), lambda host, node: setattr(node, "write_through_pending",
+                                                                                          True),
+    lambda host, node: node.host_lock_ref.__setitem__(FULL, 1),
+], ids=["loading", "writing", "locked copy"])  # fmt: skip
+def test_a_second_copy_that_is_in_use_is_not_dropped(rows, use):
+    host = Host(rows, BACK)
+    one, two, three = host.nodes()
+    assert host.back_up(one, two, three)
+    use(host, one)
+    assert host.controller.evict_host(1, FULL) == 3 and (one.backuped, two.backuped, three.backuped) == (
+        True, False, True)
+
+
+def test_a_leaf_that_leaves_host_memory_is_logged_with_its_rule(rows):
+    host = demoted(rows, THROUGH)
+    three = host.nodes()[2]
+    host.tree.changes.clear()
+    assert host.controller.evict_host(1, FULL) == 3
+    assert [event.rule for event in host.tree.changes.events if isinstance(event, Decided)] == ["test"]
+    assert three not in host.nodes()
+
+
+class States:
+    """A tree with states: a chain of three nodes of four tokens each. Host memory has room for three of them, and for
+    as many ``states``."""
+
+    def __init__(self, states=3):
+        self.cache, self.pools = make_cache("GA", states=6, **NO_BUFFER)
+        tree = self.tree = self.cache.tree_core
+        self.allocator = self.pools.req_to_token_pool.mamba_allocator
+        self.host = {FULL: HostKVCache(12, 1, self.pools.token_to_kv_pool.kv_buffer, [1]),
+                     MAMBA: MambaPoolHost(states, self.pools.req_to_token_pool.mamba_pool)}
+        self.controller = HiCacheController(self.cache.context, tree, self.host)
+        for n in (4, 8, 12):
+            insert(self.cache, self.pools, tuple(range(100, 100 + n)))
+        self.nodes = list(tree.nodes())
+
+    def room(self):
+        """Return the free slots of both parts in host memory."""
+        return self.host[FULL].available_size(), self.host[MAMBA].available_size()
+
+
+def test_a_node_is_copied_with_its_state(rows):
+    states = States()
+    assert states.controller.write_backup(states.nodes[0]) is True
+    assert states.room() == (8, 2) and states.nodes[0].write_through_pending
+    assert states.nodes[0].host_value[FULL] is not None and states.nodes[0].host_value[MAMBA] is not None
+
+
+def test_a_copy_without_room_for_its_state_gives_its_slots_back():
+    states = States(states=1)
+    one, two, _ = states.nodes
+    assert states.controller.write_backup(one) is True
+    states.tree.inc_host_lock_ref(one)
+    assert states.controller.write_backup(two) is False
+    assert states.room() == (8, 0) and not two.backuped and not two.write_through_pending
+    assert two not in states.tree.write_through_nodes
+
+
+def test_a_state_in_host_memory_leaves_it_for_a_newer_one():
+    states = States(states=1)
+    one, two, _ = states.nodes
+    assert states.controller.write_backup(one)
+    states.tree.evict_component(one, MAMBA, "R")
+    assert states.controller.write_backup(two)
+    assert (one.host_value[MAMBA], two.host_value[MAMBA], states.room()) == (None, 1, (4, 0))
+    assert one.backuped
+
+
+def test_evicted_copies_of_states_without_another_one_are_counted():
+    states = States()
+    assert all([states.controller.write_backup(node) for node in states.nodes])
+    for node in states.nodes[:2]:
+        states.tree.evict_component(node, MAMBA, "R")
+    assert states.controller.evict_host(2, MAMBA) == 2 and states.room() == (0, 2)
+    assert [node.host_value[MAMBA] is None for node in states.nodes] == [True, True, False]
+
+
+def loading(states, free):
+    """Let so many states of the device be free, and return the parts of a load: the state of a request, four tokens,
+    and a state."""
+    while states.allocator.available_size() > free:
+        states.allocator.alloc()
+    one = states.nodes[0]
+    return [PoolTransfer(MAMBA, [one], 77, is_of_request=True), PoolTransfer(FULL, [one]), PoolTransfer(MAMBA, [one])]
+
+
+def test_a_load_takes_slots_of_each_part_except_for_the_request():
+    states = States()
+    parts = loading(states, free=1)
+    full = states.tree.full.available_size()
+    found = states.controller.load(parts, None)
+    assert [part.component_type for part in found] == [MAMBA, FULL, MAMBA]
+    assert (found[0], found[2].value, len(found[1].value)) == (parts[0], 4 + 2, 4)
+    assert (states.tree.full.available_size(), states.allocator.available_size()) == (full - 4, 0)
+
+
+def test_a_load_makes_room_for_a_state():
+    states = States()
+    asked = []
+    found = states.controller.load(loading(states, free=0),
+                                   lambda part, n: asked.append((part, n)) or states.allocator.free(5))
+    assert asked == [(MAMBA, 1)] and found[2].value == 5
+
+
+def test_a_load_without_room_for_a_state_gives_its_slots_back():
+    states = States()
+    parts = loading(states, free=0)
+    full = states.tree.full.available_size()
+    assert states.controller.load(parts, lambda part, n: None) is None
+    assert states.tree.full.available_size() == full
+
+
+def test_a_load_without_room_for_a_further_part_gives_states_back():
+    states = States()
+    parts = loading(states, free=1)
+    states.pools.token_to_kv_pool_allocator.alloc_extend(-1, 0, states.tree.full.available_size() - 3)
+    assert states.controller.load([parts[2], parts[0], parts[1]], lambda part, n: None) is None
+    assert states.allocator.available_size() == 1 and 77 not in states.allocator.free_slots

@@ -76,6 +76,7 @@ def test_a_load_that_is_declined_gives_back_the_slot_of_the_state(monkeypatch):
     assert cache.load_back.load_back(req, req.best_match_node) is False
     assert (states.available_size(), req.kv.mamba_pool_idx) == (free, None)
     assert [node.lock_ref for node in cache.tree_core.nodes()] == locks
+    assert not any(any(node.host_lock_ref) for node in cache.tree_core.nodes())
 
 
 @pytest.mark.parametrize(("has_slot", "is_copy", "gets"), [
@@ -97,3 +98,14 @@ def test_a_load_that_its_rule_declines_names_the_rule(monkeypatch):
     monkeypatch.setattr(cache.load_back.controller, "load", None)
     assert cache.load_back._load_back_transfers(req, req.best_match_node) is None
     assert req.task.answer.deciding.startswith("SG-HOST-LOAD-BACK")
+
+
+@pytest.mark.parametrize("own", [None, 5])
+def test_a_load_that_is_declined_frees_no_state_that_it_did_not_take(own, monkeypatch):
+    cache, req = matched(NEW, 1, 2)
+    req.kv.mamba_pool_idx = own
+    states = cache.tree_core.mamba.mamba_allocator
+    free = [*states.free_slots]
+    monkeypatch.setattr(cache.load_back, "_load_back_transfers", lambda req, node: None)
+    assert cache.load_back.load_back(req, req.best_match_node) is False
+    assert ([*states.free_slots], req.kv.mamba_pool_idx) == (free, own)

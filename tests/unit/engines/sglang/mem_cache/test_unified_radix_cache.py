@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from cachesim.base.errors import NotInBuild, ProcessAborted
+from cachesim.engines.sglang.mem_cache.allocation import alloc_for_extend
 from cachesim.engines.sglang.mem_cache.base_prefix_cache import EvictParams, InsertParams
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, SWA
 from cachesim.engines.sglang.profiles import PROFILES
-from tests.unit.engines.sglang.trees import make_cache, take
+from cachesim.events import Decided
+from tests.unit.engines.sglang.trees import make_cache, make_req, take
 
 NEW, MIDDLE, OLD = (PROFILES[f"sglang@{build}"] for build in ("0.5.23", "0.5.20", "0.5.9"))
 FULL_ONLY, WITH_WINDOW, WITH_STATES = "A", "W{} A", "GA"
@@ -300,3 +302,84 @@ def test_slots_that_the_tree_had_before_are_freed_with_the_windows_that_are_left
                                   swa_evicted_seqlen=frontier))  # fmt: skip
     after = one.allocator.full_available_size(), one.allocator.swa_available_size()
     assert tuple(now - then for now, then in zip(after, before, strict=True)) == freed
+
+
+@pytest.mark.parametrize(("page", "limit", "hit"), [(1, 7, 7), (4, 7, 4), (4, 8, 8), (4, 3, 0)])
+def test_a_match_ends_at_the_last_whole_page_of_the_limit(page, limit, hit):
+    one = Cache(page_size=page)
+    one.insert("abcdefgh")
+    assert one.cache.match_prefix(tuple(map(ord, "abcdefgh")), "", limit).found.hit == hit
+
+
+HOST = {"enable_hierarchical_cache": True}
+
+
+@pytest.mark.parametrize(("frontier", "nodes"), [
+    (0, [(8, True)]), (5, [(5, False), (8, True)]), (8, [(8, False)]),
+])  # fmt: skip
+def test_a_node_in_host_memory_that_is_evaluated_again_gets_the_live_window(frontier, nodes):
+    """Its slots before the window have no window slots, and become a node of their own."""
+    one = Cache(WITH_WINDOW, 8, **HOST)
+    one.insert("abcdefgh")
+    one.cache.check_hicache_events()
+    (node,) = one.nodes()
+    one.tree.demote(node, "R")
+    one.insert("abcdefgh", frontier)
+    assert [(node.end, node.value[SWA] is not None) for node in one.nodes()] == nodes
+    assert not any(node.evicted for node in one.nodes())
+    one.tree.check()
+
+
+@pytest.mark.parametrize(("most", "rules"), [(-1, 0), (3, 0), (2, 1)])
+def test_a_path_that_keeps_its_states_decides_nothing(most, rules):
+    one = Cache(WITH_STATES, mamba_max_states_per_path=most)
+    for text in ("ab", "abcd", "abcdef"):
+        one.insert(text, state=True)
+    decided = [event.rule for event in one.cache.changes.events if isinstance(event, Decided)]
+    assert decided.count("SG-STATE-PATH.CAP") == rules
+
+
+def test_a_leaf_that_cannot_leave_the_device_is_asked_once_for_all_parts(monkeypatch):
+    """The pools have room for one leaf; host memory is full."""
+    one = Cache(WITH_WINDOW, 8, hicache_write_policy="write_back", **HOST)
+    one.insert("abcdefgh")
+    (node,) = one.nodes()
+    monkeypatch.setattr(one.cache.cache_controller, "backup_for_write_back", lambda node: False)
+    node.write_through_pending = True
+    one.changes()
+    assert one.evict(4, 4) == [0, 0, 0] and one.nodes() == [node]
+    decided = [event for event in one.cache.changes.events if isinstance(event, Decided)]
+    assert len(decided) == 1
+    node.write_through_pending = False
+    one.tree.check()
+
+
+@pytest.mark.parametrize("strategy", ["no_buffer", "extra_buffer"])
+def test_the_tree_takes_over_the_state_of_a_request_that_ends_or_a_copy_after_a_chunk(strategy):
+    for is_finished in (False, True):
+        cache, pools = make_cache(WITH_STATES, mamba_radix_cache_strategy=strategy, state_grid=4,
+                                  mamba_track_interval=4, disable_overlap_schedule=strategy == "no_buffer")
+        req = make_req(0, range(1, 9))
+        req.extend_end = 8
+        alloc_for_extend([req], cache)
+        kv = req.kv
+        kv.kv_committed_len, kv.mamba_last_track_seqlen = 8, 8
+        own = kv.mamba_pool_idx if strategy == "no_buffer" else kv.mamba_ping_pong_track_buffer[kv.mamba_last_track_idx]
+        states = pools.req_to_token_pool.mamba_allocator
+        free = states.available_size()
+        cache.checkpoint_into_tree(req, 8, is_finished)
+        (node,) = cache.tree_core.nodes()
+        is_own = is_finished or strategy == "extra_buffer"
+        assert (node.value[MAMBA] == own) is is_own
+        assert states.available_size() == (7 if is_finished else free - 1)
+
+
+def test_a_request_that_published_its_branch_has_none_any_longer():
+    for up_to, left in ((8, None), (6, 8)):
+        cache, _ = make_cache("W4 A")
+        req = make_req(0, range(1, 13))
+        req.extend_end, req.swa_branching_seqlen = 12, 8
+        alloc_for_extend([req], cache)
+        req.kv.kv_committed_len = 12
+        cache.checkpoint_into_tree(req, up_to)
+        assert (req.swa_branching_seqlen, req.kv.cache_protected_len) == (left, up_to)

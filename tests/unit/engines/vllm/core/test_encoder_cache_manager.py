@@ -139,3 +139,28 @@ def test_a_request_without_images_gives_none_back():
     cache.free(FIRST)
     cache.free(FIRST)
     assert (cache.inputs(FIRST), cache.num_free_slots, cache.num_freeable_slots) == ([], 4, 8)
+
+
+@pytest.mark.parametrize(("kept", "computed", "left"), [(0, 24, []), (2, 24, [3]), (2, 25, [3]), (2, 26, [])])
+def test_an_image_is_used_for_as_many_further_tokens_as_a_rule_says(kept, computed, left):
+    cache = EncoderCacheManager(8, V0_33_0.changed({"keep_image": lambda ahead: kept}), 0)
+    request = asked(D, computed=computed)
+    cache.allocate_inputs(request, cache.try_schedule(request, 0, 40, 8))
+    cache.free_computed_inputs(request)
+    assert [image.number for image in cache.inputs(request)] == left
+
+
+def test_images_before_and_after_a_chunk_are_passed_over():
+    cache = EncoderCacheManager(40, V0_33_0, 0)
+    images = [EncoderInput(number, offset=10 * number, length=4, identifier=number) for number in range(4)]
+    plan = cache.try_schedule(asked(*images), 8, 16, 40)
+    assert [image.number for image in plan.inputs] == [1, 2] and plan.num_new_tokens == 16
+    plan = cache.try_schedule(asked(*images[::-1]), 8, 16, 40)
+    assert [image.number for image in plan.inputs] == [2, 1]
+
+
+def test_a_later_image_of_the_list_can_be_in_the_cache_already():
+    cache = EncoderCacheManager(8, V0_33_0, 0)
+    cache.allocate(SECOND, D)
+    plan = cache.try_schedule(asked(B._replace(offset=10), D), 0, 40, 8)
+    assert ([image.number for image in plan.inputs], plan.budget, cache.cached[D.identifier]) == ([1], 4, {1, 2})

@@ -9,6 +9,7 @@ from cachesim.engines.vllm import ENGINE
 from cachesim.engines.vllm.core import kv_cache_coordinator as coordinator
 from cachesim.engines.vllm.core import single_type_kv_cache_manager as single
 from cachesim.engines.vllm.core.block_pool import EngineCoreDied
+from cachesim.engines.vllm.core.kv_cache_events import AskedForBlocks, Got, LookedUp, Refused
 
 NEW = "vllm@0.33.0"
 
@@ -305,7 +306,7 @@ def test_a_state_inside_a_chunk_replaces_the_keys_of_its_block(monkeypatch):
     (8, 13, 8, 0, (False, False, True, 8, True)), (4, 13, 8, 0, (False, False, True, 8, False)),
     (8, 13, -1, 0, (False, False, True, -1, True)), (4, 13, -1, 0, (False, False, True, -1, False)),
     (24, 30, 24, 0, (False, False, True, 24, True)), (16, 30, 24, 0, (False, False, True, 24, False)),
-    (48, 50, 24, 0, (False, False, True, 24, True)),
+    (48, 50, 24, 0, (False, False, True, 24, True)), (8, 13, 16, 0, (False, False, True, 16, False)),
 ])  # fmt: skip
 def test_a_state_inside_a_chunk_is_kept_by_its_place(position, tokens, interval, junction, found):
     """Blocks have eight tokens, and hits end at multiples of four."""
@@ -371,3 +372,131 @@ def test_a_state_inside_a_chunk_is_published_instead_of_that_at_its_end(monkeypa
     group.checkpoints[request.request_id] = 8, 0
     monkeypatch.setattr(group, "_cache_checkpoint", lambda *found: asked.append(found) or 77)
     assert group._cache_partial_tail_block(request, 12) == 77 and asked == [(request, 12, (8, 0))]
+
+
+@pytest.mark.parametrize(("start", "in_flight", "tokens"), [(20, 0, 20), (20, 8, 12), (4, 8, 0), (8, 8, 0)])
+def test_blocks_that_steps_in_flight_read_are_not_given_back(start, in_flight, tokens, monkeypatch):
+    server, manager = started("W8")
+    [request] = received(server, range(30))
+    request.num_in_flight_tokens = in_flight
+    asked = []
+    monkeypatch.setattr(manager.coordinator, "remove_skipped_blocks", lambda request, n: asked.append(n))
+    manager.remove_skipped_blocks(request, start)
+    assert asked == [tokens]
+
+
+@pytest.mark.parametrize(("model", "position"), [("A", None), ("GA", 1), ("S", 0)])
+def test_a_reserved_block_of_the_first_group_of_states_is_known(model, position):
+    server, manager = started(model, num_gpu_blocks=20, max_model_len=64)
+    [request] = received(server, range(13))
+    assert not manager.has_checkpoint_block(request.request_id)
+    if position is not None:
+        manager.coordinator.single_type_managers[position].checkpoints[request.request_id] = 4, 1
+        assert manager.has_checkpoint_block(request.request_id)
+        assert not manager.has_checkpoint_block(request.request_id + 1)
+
+
+def test_states_for_the_connector_are_given_once_by_request():
+    server, manager = started("GA")
+    first, second = received(server, range(20), range(20))
+    group = manager.coordinator.single_type_managers[1]
+    states = [single.BoundaryState(request, 1, 5, n) for request, n in ((first, 4), (second, 4), (first, 8))]
+    group.pending_boundary_state_offloads = [*states]
+    assert manager.take_boundary_state_offloads() == {
+        first.request_id: [states[0], states[2]], second.request_id: [states[1]]}
+    assert manager.take_boundary_state_offloads() == {}
+
+
+def test_a_popped_request_has_no_blocks_which_are_still_in_use():
+    server, manager = started(num_gpu_blocks=8, max_model_len=64)
+    [request] = received(server, range(10))
+    manager.allocate_slots(request, 10, manager.empty_kv_cache_blocks)
+    assert [*manager.pop_blocks_for_free(request)] == [1, 2, 3]
+    assert manager.get_block_ids(request.request_id) == [[]] and manager.block_pool.get_num_free_blocks() == 4
+
+
+@pytest.mark.parametrize("caching", [True, False])
+def test_blocks_are_published_only_with_a_prefix_cache(caching):
+    server, manager = started(enable_prefix_caching=caching)
+    [request] = received(server, range(10))
+    manager.allocate_slots(request, 10, manager.empty_kv_cache_blocks)
+    assert bool(manager.block_pool.keys_of(1)) is caching
+    found = manager.get_computed_blocks(received(server, range(10))[0])
+    assert found.n == (8 if caching else 0)
+    assert manager.prefix_cache_lookup_enabled(request) is caching
+
+
+@pytest.mark.parametrize(("computed", "ahead", "blocks"), [
+    (0, 0, 5), (0, 1, 6), (0, 4, 6), (0, 5, 7), (8, 0, 3), (8, 1, 4),
+])  # fmt: skip
+def test_a_request_in_progress_takes_blocks_for_its_known_tokens_and_those_ahead(computed, ahead, blocks):
+    server, manager = started(num_gpu_blocks=20, max_model_len=64)
+    [request] = received(server, range(20))
+    if computed:
+        manager.allocate_slots(request, computed, manager.empty_kv_cache_blocks)
+        request.num_computed_tokens = computed
+    assert manager.get_num_remaining_blocks(request, ahead) == blocks
+
+
+@pytest.mark.parametrize(("length", "most", "blocks"), [(20, 64, 5), (30, 32, 8), (20, 20, 5)])
+def test_a_request_takes_no_more_blocks_than_the_longest_sequence(length, most, blocks):
+    server, manager = started(num_gpu_blocks=20, max_model_len=most)
+    [request] = received(server, range(length - 1))
+    request.append_output_token_ids(7)
+    assert manager.get_num_remaining_blocks(request, 0) == blocks
+
+
+@pytest.mark.parametrize(("whole", "fits"), [(True, False), (False, True)])
+def test_a_prompt_that_does_not_fit_as_a_whole_is_refused_if_the_server_reserves_it(whole, fits):
+    """Of twenty tokens eight are asked for, and there are four blocks of four."""
+    server, manager = started(num_gpu_blocks=5, max_model_len=64, scheduler_reserve_full_isl=whole)
+    [request] = received(server, range(20))
+    found = manager.allocate_slots(request, 8, manager.empty_kv_cache_blocks)
+    assert found == ([[1, 2]] if fits else None)
+    assert manager.num_refused_blocks == 0 and manager.block_pool.get_num_free_blocks() == (2 if fits else 4)
+
+
+def test_lookups_and_allocations_are_logged():
+    server, manager = started(num_gpu_blocks=8, max_model_len=64, scheduler_reserve_full_isl=False)
+    first, second = received(server, range(10), range(30))
+    manager.allocate_slots(first, 10, manager.empty_kv_cache_blocks)
+    manager.free(first)
+    found = manager.get_computed_blocks(second)
+    manager.allocate_slots(second, 22, found, num_lookahead_tokens=3)
+    kinds = AskedForBlocks, Got, LookedUp, Refused
+    assert [event for event in server.log.events if isinstance(event, kinds)] == [
+        AskedForBlocks(0, 0, hit=0, new=10, lookahead=0), Got([[1, 2, 3]]), LookedUp(1, 8, 0, [[1, 2]]),
+        AskedForBlocks(1, 0, hit=8, new=22, lookahead=3), Refused()]  # fmt: skip
+
+
+def test_a_lookup_that_finds_nothing_has_no_tables():
+    server, manager = started("GA")
+    [request] = received(server, range(10))
+    assert manager.get_computed_blocks(request).n == 0
+    (event,) = [event for event in server.log.events if isinstance(event, LookedUp)]
+    assert (event.request, event.hit, [*event.tables]) == (request.request_id, 0, [])
+
+
+@pytest.mark.parametrize(("model", "blocks"), [("A", 10), ("W8", 7)])
+def test_a_long_prompt_takes_at_most_the_blocks_of_a_window_and_a_step(model, blocks):
+    server, manager = started(model, num_gpu_blocks=40, max_model_len=64, max_num_batched_tokens=16,
+                              async_scheduling=False)
+    [request] = received(server, range(40))
+    assert manager.get_num_remaining_blocks(request, 0) == blocks
+
+
+@pytest.mark.parametrize(("blocks", "runs", "found"), [
+    ([], False, (28, 2)), ([0, 0], False, (28, 2)), ([5, 6, 0], False, (28, 2)), ([0, 0, 7], False, None),
+    ([0, 0, 7], True, (28, 2)), ([0, 7, 8, 9, 10], True, None),
+])  # fmt: skip
+def test_a_state_inside_a_chunk_needs_a_column_without_a_state(blocks, runs, found):
+    """The chunk ends after 30 tokens, in the fourth column; a running request has two scratch blocks at its end."""
+    server, manager = started("AS", kv_groups="A/8 S/8", prefix_match_unit=4, mamba_prefill_checkpoint_alignment=4,
+                              num_speculative_tokens=2, speculative_method="ngram",
+                              prefix_cache_retention_interval=-1)  # fmt: skip
+    [request] = received(server, range(30))
+    group = manager.coordinator.single_type_managers[1]
+    group.req_to_blocks[request.request_id] = blocks
+    if runs:
+        group.allocated_block_reqs.add(request.request_id)
+    assert group._internal_checkpoint(request, 0, 30) == found

@@ -9,9 +9,10 @@ import pytest
 from cachesim.base.media_items import image_items
 from cachesim.engines.base import Request
 from cachesim.engines.vllm import ENGINE
-from cachesim.engines.vllm.core.scheduler import draft_step
+from cachesim.engines.vllm.core.encoder_cache_manager import EncoderPlan
+from cachesim.engines.vllm.core.scheduler import StepInProgress, draft_step
 from cachesim.engines.vllm.core.scheduler_output import CachedRequestData, NewRequestData, SchedulerOutput
-from cachesim.engines.vllm.request import RequestStatus
+from cachesim.engines.vllm.request import EncoderInput, RequestStatus
 from cachesim.engines.vllm.rules.offload import DraftStep, LoadReserve
 
 NEW = "vllm@0.33.0"
@@ -311,3 +312,130 @@ def test_a_load_replaces_a_part_of_a_block_only_if_it_is_longer(monkeypatch, loc
                         lambda request, tokens: seen.append(tokens) or external)  # fmt: skip
     assert scheduler._get_num_external_tokens(request, local) == found
     assert (seen, request.num_cached_tokens) == ([asked], cached)
+
+
+@pytest.mark.parametrize(("tokens", "is_chunk"), [(9, True), (10, False)])
+def test_a_request_that_starts_has_a_chunk_unless_it_is_its_whole_prompt(tokens, is_chunk):
+    scheduler, _ = started(range(10))
+    request = scheduler.requests[0]
+    request.is_prefill_chunk, request.is_skipped = not is_chunk, True
+    scheduler._start_request(request, 0, tokens)
+    assert (request.is_prefill_chunk, request.is_skipped, request.status) == (is_chunk, False, RequestStatus.RUNNING)
+    assert (scheduler.running, scheduler.waiting, request.launched) == ([request], [], True)
+
+
+def test_scheduled_drafts_are_scheduled_once():
+    scheduler, server = started(range(10), n=8, num_speculative_tokens=2, speculative_method="ngram",
+                                async_scheduling=False)  # fmt: skip
+    step(server)
+    scheduler.update_draft_token_ids({0: [5, 6]})
+    output = server.begin_step().scheduler_output
+    assert output.scheduled_spec_decode_tokens == {0: [5, 6]} and scheduler.requests[0].spec_token_ids == []
+
+
+def test_an_image_in_a_later_chunk_is_encoded_with_it():
+    """The prompt has two images. The first chunk ends before both of them, the second one after the first."""
+    prompt = (*range(8), *image_items("x", 4, 4), *range(20, 26), *image_items("y", 4, 4), 9)
+    scheduler, server = started(prompt, multimodal=True, max_num_batched_tokens=8)
+    images, request = scheduler.encoder_cache_manager, scheduler.requests[0]
+    found = []
+    for _ in range(3):
+        step(server)
+        found.append((request.num_computed_tokens, images.num_free_slots < images.cache_size, len(images.cached)))
+    assert found == [(8, False, 0), (16, True, 1), (23, True, 2)]
+    images.check()
+
+
+def test_a_step_that_encodes_images_has_less_room_for_others():
+    scheduler, _ = started(range(10))
+    in_progress, image = StepInProgress(SchedulerOutput(), 64, 0, 20), EncoderInput(0, 0, 8, 5)
+    in_progress.encode(scheduler.requests[0], EncoderPlan(4, 20, [], [image]))
+    assert (in_progress.encoder_budget, in_progress.encoded) == (20, {})
+    in_progress.encode(scheduler.requests[0], EncoderPlan(4, 12, [image], []))
+    assert (in_progress.encoder_budget, in_progress.encoded) == (12, {0: [image]})
+
+
+def test_a_request_that_ends_uses_no_image():
+    scheduler, server = started((*range(4), *image_items("x", 4, 4), 9), n=1, multimodal=True)
+    scheduler.finish_request(scheduler.requests[0])
+    assert scheduler.encoder_cache_manager.cached == {}
+    scheduler, server = started((*range(4), *image_items("x", 8, 4)), multimodal=True, max_num_batched_tokens=8)
+    server.begin_step()
+    images = scheduler.encoder_cache_manager
+    assert [*images.cached.values()] == [{0}]
+    scheduler.finish_request(scheduler.requests[0])
+    assert [*images.cached.values()] == [set()] and images.inputs(scheduler.requests[0]) == []
+
+
+def loading(*, free, begins):
+    """Return a scheduler, its step, and a request that finds four chunks in CPU memory. ``free``: blocks of the
+    pool."""
+    server = ENGINE.start(NEW, "A", {"block_size": 4, "num_gpu_blocks": 6, "num_cpu_chunks": 16,
+                                     "async_scheduling": False, "max_model_len": 64}, "none")  # fmt: skip
+    for prompt in (range(17), range(50, 67)):
+        server.complete(Request(tuple(prompt), 1))
+    server.submit(Request(tuple(range(17)), 1))
+    server.take_tasks()
+    scheduler = server.scheduler
+    pool = scheduler.kv_cache_manager.block_pool
+    pool.get_new_blocks(pool.get_num_free_blocks() - free)
+    in_progress = StepInProgress(SchedulerOutput(), 64, 0, 64)
+    assert scheduler._schedule_waiting(in_progress) is begins
+    return scheduler, in_progress, scheduler.requests[2]
+
+
+def test_a_load_begins_if_its_blocks_are_free_and_others_may_follow():
+    scheduler, in_progress, request = loading(free=5, begins=True)
+    assert (request.status, request.num_computed_tokens) == (RequestStatus.WAITING_FOR_REMOTE_KVS, 16)
+    assert (in_progress.skipped_waiting, scheduler.waiting, request.is_skipped) == ([request], [], True)
+    assert [len(job.copies) for job in scheduler.connector.load_jobs] == [4]
+
+
+def test_a_load_without_free_blocks_waits_and_lets_none_follow():
+    scheduler, in_progress, request = loading(free=3, begins=False)
+    assert (request.status, request.num_computed_tokens) == (RequestStatus.WAITING, 0)
+    assert (in_progress.skipped_waiting, scheduler.waiting, request.is_skipped) == ([], [request], False)
+    assert scheduler.connector.load_jobs == []
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_load_beside_running_requests_leaves_blocks_free(monkeypatch, runs):
+    scheduler, _ = started(range(10), range(20, 30), num_cpu_chunks=8)
+    request, asked = scheduler.requests[1], []
+    if runs:
+        scheduler._start_request(scheduler.requests[0], 0, 10)
+    monkeypatch.setattr(scheduler.kv_cache_manager, "allocate_slots",
+                        lambda request, tokens, found, **more: asked.append((tokens, more)))  # fmt: skip
+    scheduler.load_reserve = LoadReserve(own=5, each=0, ahead=0)
+    empty = scheduler.kv_cache_manager.empty_kv_cache_blocks
+    assert scheduler._begin_load(SimpleNamespace(skipped_waiting=[]), request, empty, 8) is False
+    assert asked == [(0, {"num_external_computed_tokens": 8, "reserved_blocks": 5, "has_scheduled_reqs": runs})]
+
+
+@pytest.mark.parametrize(("tokens", "room"), [(27, True), (28, False)])
+def test_places_for_drafts_end_before_the_longest_sequence(tokens, room):
+    """Three drafts behind the last token, and one token more, fit into 32."""
+    scheduler, _ = started(range(tokens + 1), num_speculative_tokens=3, speculative_method="ngram", max_model_len=32)
+    asked = []
+    scheduler.rules = scheduler.rules.changed({"pad_drafts": lambda ask: asked.append(ask) and False})
+    scheduler._waiting_chunk(StepInProgress(SchedulerOutput(), 64, 0, 64), scheduler.requests[0], tokens)
+    assert [(ask.left, ask.drafts, ask.warm, ask.room) for ask in asked] == [(1, 3, True, room)]
+
+
+@pytest.mark.parametrize(("policy", "goes_on"), [("fcfs", False), ("priority", True)])
+def test_after_a_request_that_preempts_itself_the_step_ends_or_goes_on(policy, goes_on, monkeypatch):
+    """The last of two running requests is less urgent, and finds no blocks."""
+    scheduler, server = started(range(10), range(20, 30), fields=({"priority": 0}, {"priority": 1}),
+                                scheduling_policy=policy)  # fmt: skip
+    step(server)
+    monkeypatch.setattr(scheduler.kv_cache_manager, "allocate_slots", lambda *args, **more: None)
+    in_progress = StepInProgress(SchedulerOutput(), 64, 0, 64)
+    assert scheduler._schedule_running(in_progress, 1) == (1 if goes_on else -1)
+    assert [request.request_id for request in scheduler.running] == [0] and in_progress.is_preempted
+
+
+def test_a_reset_that_spares_running_requests_is_not_done():
+    scheduler, server = started(range(10))
+    step(server)
+    assert scheduler.reset_prefix_cache(reset_running_requests=False) is False
+    assert [request.request_id for request in scheduler.running] == [0]

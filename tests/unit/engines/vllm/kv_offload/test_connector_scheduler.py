@@ -260,3 +260,29 @@ def test_a_request_that_starts_again_has_the_blocks_of_its_new_start():
         output.add(data, 5, [])
         connector.build_connector_meta(output, ())
         assert state.block_ids == blocks and connector.allocated_block_ids == set()
+
+
+def test_blocks_of_a_request_that_starts_are_taken_until_the_step_is_built(server):
+    connector, request = server.scheduler.connector, received(server)
+    for blocks in ([[4, 5]], [[5, 6]]):
+        connector.update_state_after_alloc(request, blocks, 0)
+    assert connector.allocated_block_ids == {4, 5, 6} and connector.load_jobs == []
+    connector.build_connector_meta(SchedulerOutput(), ())
+    assert connector.allocated_block_ids == set()
+
+
+def test_a_window_forgets_blocks_that_a_request_takes_as_it_starts():
+    made = start("W8 A", num_cpu_chunks=16, num_gpu_blocks=20)
+    connector = made.scheduler.connector
+    made.submit(Request(P, 1))
+    made.submit(Request(Q, 1))
+    made.take_tasks()
+    first, second = made.slots
+    state = connector._state_of(first)
+    state.block_ids = [[1, 2, 3], [4, 5, 6]]
+    connector.update_state_after_alloc(second, [[1, 2], [5]], 0)
+    connector.build_connector_meta(SchedulerOutput(), ())
+    (window,) = connector.sliding_window_groups
+    kept = [[1, 2, 3], [4, 5, 6]]
+    kept[window] = [0, 0, 3] if window == 0 else [4, 0, 6]
+    assert state.block_ids == kept

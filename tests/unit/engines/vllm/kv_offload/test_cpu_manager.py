@@ -273,3 +273,35 @@ def test_the_places_may_all_be_in_use():
     offload = CPUOffloadingManager(2)
     stored(offload, PROMPT[:2])
     offload.check()
+
+
+def test_a_hash_is_no_number_of_a_group():
+    """The position of a chunk of group 0 is unknown, whose hash is 1; chunks of group 1 stay in the order of the
+    prompt."""
+    access = RequestCacheAccess({(5, 1): 2, (6, 1): 1})
+    access.seen_keys |= dict.fromkeys([(5, 1), (1, 0), (6, 1)])
+    assert access.in_order() == [(1, 0), (6, 1), (5, 1)]
+
+
+def test_a_policy_learns_once_that_a_request_misses_a_chunk():
+    offload, learned = CPUOffloadingManager(8, "arc"), []
+    offload.policy.on_store_miss = learned.append
+    first, second = RequestCacheAccess(), RequestCacheAccess()
+    for access, keys in ((first, PROMPT[:2]), (first, PROMPT[:3]), (second, PROMPT[:1])):
+        offload.offer(keys, access)
+    assert learned == [PROMPT[:2], PROMPT[2:3], PROMPT[:1]]
+    assert first.store_miss_keys == {*PROMPT[:3]}
+
+
+@pytest.mark.parametrize("threshold", [1, 2])
+def test_a_request_uses_the_chunks_that_are_there_or_may_be_stored(threshold):
+    """One chunk is being written, and with a threshold a first offer stores nothing."""
+    offload = CPUOffloadingManager(8, threshold=threshold)
+    writer, reader = RequestCacheAccess(), RequestCacheAccess()
+    for _ in range(threshold):
+        missing = offload.offer(PROMPT[:2], writer)
+    offload.prepare_store(missing, set(), writer)
+    offload.complete_store(PROMPT[:1], success=True)
+    assert offload.offer(PROMPT[:3], reader) == (PROMPT[2:3] if threshold == 1 else [])
+    assert [*reader.seen_keys] == ([PROMPT[0], PROMPT[2]] if threshold == 1 else [PROMPT[0]])
+    assert reader.reused_keys == {PROMPT[0]}

@@ -187,3 +187,47 @@ def test_a_prompt_whose_chunks_are_all_stored_asks_for_no_room():
     store(transfers := server(chunks=3), 8)
     offer = offer_of(transfers, client_of(transfers, found=8), 8)
     assert (offer.ends, offer.missing, offer.free, offer.idle) == ([2], [], 0, set())
+
+
+def test_transfers_are_numbered_from_0():
+    transfers = server()
+    client, first = store(transfers, 4)
+    jobs = [first, offered(transfers, client, 8), offered(transfers, client, 12)]
+    assert [job.job_id for job in jobs] == [0, 1, 2] and [*transfers.jobs] == [1, 2]
+
+
+def test_a_lookup_and_a_store_touch_chunks():
+    transfers = server()
+    store(transfers, 20)
+    transfers.config = transfers.config._replace(touches=lambda chunks, window: chunks - 1)
+    seen = []
+    transfers.manager.touch = lambda keys: seen.append([block_hash for block_hash, _ in keys])
+    client = client_of(transfers, found=20)
+    assert seen == [HASHES[4:]]
+    assert offered(transfers, client, 20) is None and seen == [HASHES[4:]], "nothing is missing"
+    offered(transfers, client, 24)
+    assert seen == [HASHES[4:]] * 2
+
+
+def test_each_chunk_ends_at_a_length_of_the_prompt():
+    transfers = server(per_chunk=2)
+    client = client_of(transfers)
+    assert client.ends == {(101, 0): 8, (103, 0): 16, (105, 0): 24, (107, 0): 32}
+    assert client.offload_keys == [[*client.ends]]
+    transfers.update_offload_keys(client, [*HASHES, 108, 109])
+    assert client.offload_keys[0][4:] == [(109, 0)] and client.ends[109, 0] == 40
+
+
+@pytest.mark.parametrize(("tokens", "found"), [(12, 12), (16, None)])
+def test_a_request_waits_only_for_chunks_that_its_load_needs(tokens, found):
+    """Another request loads the fourth and fifth chunk."""
+    store(transfers := server(), 20)
+    transfers.begin_load(client_of(transfers, 12, 8), [[1, 2, 3, 14, 15]], 8)
+    assert transfers.lookup(RequestOffloadState(1), HASHES, 0, tokens) == found
+
+
+def test_a_request_with_other_tokens_in_the_pool_waits_for_none_of_them():
+    """Another request loads the first two chunks, which this one has."""
+    store(transfers := server(), 20)
+    transfers.begin_load(client_of(transfers, found=20), [[11, 12]], 8)
+    assert transfers.lookup(RequestOffloadState(1), HASHES, 8, 32) == 12

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from cachesim.engines.base import Request
+from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.vocab import WRONG
 from cachesim.engines.vllm import ENGINE
 from cachesim.engines.vllm.request import RequestText
@@ -42,6 +43,7 @@ def test_a_token_is_sampled_after_each_right_draft(drafts, accepted, sampled):
     ((), 0, [5], [(1, (12, 13, 14), 0)]),
     ((9, -1), 0, [5], [(1, (12, 13, 14), 0), (4, (9,), 1), (5, (WRONG + 1,), 2)]),
     ((9, -1), 2, [5, 6, 7], [(1, (12, 13, 14), 0), (4, (5,), 1), (5, (6,), 2)]),
+    ((9, 0), 0, [5], [(1, (12, 13, 14), 0), (4, (9,), 1), (5, (0,), 2)]),
     ((9, 8), 1, [5, 6], [(1, (12, 13, 14), 0), (4, (5,), 1), (5, (8,), 2)]),
     ((5, 6), 1, [5, 6], [(1, (12, 13, 14), 0), (4, (5,), 1), (5, (WRONG + 1,), 2)]),     # a rejected draft is another
 ])  # fmt: skip
@@ -66,3 +68,40 @@ def test_a_request_starts_again_with_its_tokens():
     state.restart([11, 12, 13, 14, 5])
     assert (list(state.token_ids), state.num_output_tokens, state.running_column) == ([11, 12, 13, 14, 5], 1, {})
     assert (state.num_accepted_tokens, state.draft_marks) == (1, [0])
+
+
+def test_an_exact_step_also_costs_the_rows_that_its_tokens_read():
+    runner, spent = ENGINE.start("vllm@0.33.0", "A", {"block_size": 4}, "exact").model_runner, []
+    runner.log = SimpleNamespace(spend=lambda *cost: spent.append(cost))
+    runner._spend([chunk_of(0, 4), chunk_of(3, 2)])
+    assert spent == [cost_of(runner.model, 6, 6, 4 * 4 + 5 * 2)] and spent[0][2] > 0
+
+
+def scheduled(drafts, overlap=False):
+    """Return the worker of a server whose request has had its first token, and its next step, with these drafts."""
+    server = ENGINE.start("vllm@0.33.0", "A", {"block_size": 4, "async_scheduling": overlap,
+                                               "speculative_method": "ngram", "num_speculative_tokens": 2}, "none")
+    server.submit(Request(PROMPT, 4, forced=(5, 6, 7, 8), draft_else=2))
+    server.take_tasks()
+    output = server.scheduler.schedule()
+    server.scheduler.update_from_output(output, server.model_runner.execute_model(output))
+    server.scheduler.update_draft_token_ids({0: [*drafts]})
+    return server.model_runner, server.scheduler.schedule()
+
+
+@pytest.mark.parametrize(("overlap", "drafts", "evaluated"), [
+    (False, (6, 9), [6, 9]), (False, (), []), (True, (-1, -1), [6, 7]), (True, (-1,), [6]), (True, (), []),
+])  # fmt: skip
+def test_a_step_evaluates_given_drafts_or_with_overlap_those_of_the_worker(overlap, drafts, evaluated):
+    runner, output = scheduled(drafts, overlap)
+    chunk = runner._update_states(output.scheduled_reqs[0], output)
+    assert (chunk.draft_token_ids, chunk.start, chunk.n) == (evaluated, 4, 1 + len(evaluated))
+
+
+@pytest.mark.parametrize(("accepted", "sampled"), [(None, [6, 7, 8]), ({}, [6]), ({0: 0}, [6]), ({0: 1}, [6, 7]),
+                                                   ({0: 2}, [6, 7, 8]), ({1: 2}, [6])])  # fmt: skip
+def test_as_many_drafts_are_right_as_the_caller_says(accepted, sampled):
+    runner, output = scheduled((6, 7))
+    result = runner.execute_model(output, accepted)[0]
+    assert (result.sampled_token_ids, result.num_accepted_drafts) == (sampled, len(sampled) - 1)
+    assert result.num_evaluated_tokens == 4 + len(sampled)
