@@ -153,7 +153,6 @@ def _decode_draft(srv: Core, slot: Slot, task: Task) -> None:
         batch.add(token, pos, slot.id, True)
     slot.tokens += [slot.sampled, *slot.draft]
     srv.log.spend(*cost_of(srv.context.model, len(batch), srv.settings.n_ubatch, sum(batch.pos)))
-    srv.points.touch(slot.id, first)
     if srv.context.decode(batch) != OK:
         text = "invalid logits id 0, reason: batch.logits[0] != true"
         raise ProcessAborted(f"get_logits_ith: {text}", "draft-unevaluated")

@@ -102,7 +102,6 @@ def _decode_piece(srv: Core, batch: DecodeBatch) -> int:
     ret = srv.context.decode(batch)
     if ret == OK:
         srv.log.spend(*cost_of(srv.context.model, len(batch), srv.settings.n_ubatch, sum(batch.pos)))
-        srv.points.touch(batch.seq[0], batch.pos[0])
         srv.evaluated(rule_id(srv.rules.ckpt_create))
         try:
             decode_in_draft(srv, batch)
