@@ -196,12 +196,10 @@ def cancelled_slots(srv: Core) -> list[Slot]:
 
 
 def _is_cancelled(slot: Slot, task: Task) -> bool:
-    at = task.request.cancel_at
-    if at is None or len(slot.tokens) < at:
-        return False
-    if slot.state in (State.STARTED, State.WAITING):        # the slot still holds another conversation
-        return False
-    return slot.replay or all(draft.at != len(slot.tokens) for draft in task.request.drafts)
+    at, held = task.request.cancel_at, len(slot.tokens)
+    is_own = slot.state not in (State.STARTED, State.WAITING)        # else the slot still holds another conversation
+    is_due = is_own and at is not None and at <= held
+    return is_due and (slot.replay or all(draft.at != held for draft in task.request.drafts))
 
 
 def cancel_requests(srv: Core) -> None:

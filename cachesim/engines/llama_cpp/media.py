@@ -30,9 +30,11 @@ LOGGED = {DRAFT_FAILED: 1}   # codes that the server logs as another
 def is_admitted(srv: Core, task: Task) -> bool:
     """True if a task may have a slot. Rules of proposals refuse some before."""
     prompt, rules = task.request.prompt, srv.rules
-    if min(prompt, default=0) < 0 and (text := srv.decide(rules.task_first(min(prompt)), None)):
+    if not prompt:
+        return True
+    if min(prompt) < 0 and (text := srv.decide(rules.task_first(min(prompt)), None)):
         return refuse(srv, task, text, "invalid-tokens")
-    if is_item(max(prompt, default=0)):
+    if is_item(max(prompt)):
         if is_item(prompt[-1]) and (text := srv.decide(rules.media.last(prompt), None)):
             return refuse(srv, task, text, "prompt-ends-with-an-image")
         longest = longest_image(prompt)

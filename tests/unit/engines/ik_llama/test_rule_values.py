@@ -21,7 +21,7 @@ from cachesim.engines.ik_llama.rules import (
     trim,
 )
 from cachesim.engines.ik_llama.rules.carried_over import ClearedObjects
-from cachesim.engines.ik_llama.rules.checkpoint_restore import Ckpt, RestoreInputs, ResumePlace
+from cachesim.engines.ik_llama.rules.checkpoint_restore import CheckpointNeed, Ckpt, RestoreInputs, ResumePlace
 from cachesim.engines.ik_llama.rules.common_prefix import CommonLength
 from cachesim.engines.ik_llama.rules.context_shift import CacheShift, PromptShift, Shift
 from cachesim.engines.ik_llama.rules.micro_batch import ComputeGraph
@@ -394,3 +394,8 @@ def test_a_list_is_cut_at_an_image(n, inside, behind):
 ])  # fmt: skip
 def test_single_values(decision, value):
     assert decision.value == value
+
+
+def test_an_admission_is_true_if_it_stores_and_a_need_if_it_searches():
+    assert Admission("store") and Admission("store", (0,)) and not Admission("already")
+    assert CheckpointNeed(True) and not CheckpointNeed(False)

@@ -209,6 +209,16 @@ def test_a_draft_after_an_image_with_fewer_positions_than_tokens_is_undone(kind)
     assert talk.right(answer) is True and len(talk.server.sequences.held(0)) == 34
 
 
+def test_a_checkpoint_restores_the_state_of_a_recurrent_draft_model_too():
+    """Otherwise it would be that of 61 tokens, of which nothing can be removed."""
+    talk = Talk("GA", "b11549", spec_type="draft-simple", model_draft="GA", checkpoint_min_step=0)
+    talk.ask(word("a", 60), 2)
+    answer = talk.ask(word("a", 58) + word("b", 5))
+    assert (answer.died, answer.reused, talk.right(answer)) == (False, {"checkpoint": 56}, True)
+    held = talk.server.sequences.draft_memory(0)
+    assert (held.rows, held.pos_min, held.pos_max, held.state_pos) == (63, 62, 62, 62)
+
+
 def test_only_an_mtp_head_is_given_the_hidden_states_of_the_target():
     plain = Talk("A", "b11549", spec_type="draft-simple", model_draft="AA", spec_draft_n_max=4)
     plain.ask(word("a", 20), 6, drafts=(Draft(20, 4, 1),))
