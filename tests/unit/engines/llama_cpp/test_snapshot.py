@@ -10,6 +10,7 @@ from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionState, Blob, RecurrentState
 from cachesim.engines.llama_cpp.snapshot import _blob, _saved_lengths, contiguous_rows, keep_all
 from cachesim.model import KVRows
+from cachesim.model.store import index_of
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 A = word("A", 30)
@@ -132,5 +133,7 @@ def test_the_parts_of_a_state_keep_their_windows():
 def test_compressed_rows_have_their_numbers_and_stand_for_several_tokens():
     kind = model_kind("deepseek4")
     table = KVRows(np.arange(3, dtype=np.uint64), None, None)
-    [part] = _blob(Blob(0, compressed={2: table}), kind).rows
-    assert (part.window, part.pos.tolist(), part.every, part.rows[2] is table) == (0, [0, 1, 2], 128, True)
+    for layer, every in ((1, 4), (2, 128)):
+        [part] = _blob(Blob(0, compressed={index_of(layer): table}), kind).rows
+        assert (part.window, part.pos.tolist(), part.every) == (0, [0, 1, 2], every)
+        assert part.rows[index_of(layer)] is table
