@@ -177,3 +177,17 @@ def test_tokens_that_no_model_has_are_known_since_images() -> None:
         server(version="1698").submit(Request((5, -1), 1))
     assert refused.value.hint == "from #1758 on"
     assert server().submit(Request((), 1)).status == server(version="1698").submit(Request((), 1)).status == 200
+
+
+@pytest.mark.parametrize(("version", "held"), [("main", 48), ("1743", 64)])
+@pytest.mark.parametrize("system", [(), Q[:12]])
+def test_a_client_that_leaves_during_its_prompt_leaves_the_evaluated_tokens(
+    version: str, held: int, system: tuple[int, ...]
+) -> None:
+    """Three micro-batches of 16 tokens are evaluated; older servers keep the whole prompt listed. A system prompt does
+    not count."""
+    srv = server(version=version)
+    fields = {"stream": False, **({"system_tokens": len(system)} if system else {})}
+    answer = srv.complete(Request((*system, *P), 30, cancel_at=40, extra=fields))
+    assert (answer.cancelled, len(srv.core.slots[0].tokens)) == (True, held)
+    assert srv.sequences.held(0).tolist() == [*range(48 + len(system))]
