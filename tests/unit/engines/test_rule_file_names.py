@@ -11,6 +11,7 @@ import pytest
 from cachesim.base import pool
 from cachesim.base.errors import BadInput
 from cachesim.engines import registry, rule_files
+from cachesim.engines.ik_llama.rules.prompt_cache import admit
 from cachesim.engines.rule import RULES
 from tests.shared import forget_engines
 
@@ -234,6 +235,15 @@ def test_a_file_that_fails_is_run_again(put):
             with pytest.raises(BadInput):
                 rule_files.profile_of("r.py")
             assert pool._init_calls == [] and rule_files.file_of("llama_cpp@mine") is None
+
+
+def test_rules_of_an_engine_that_a_failing_file_imports_first_stay_known(put, monkeypatch):
+    monkeypatch.delitem(RULES, admit.rule)
+    lines = ("from cachesim.engines.ik_llama.rules.prompt_cache import admit",
+             "from cachesim.engines.rule import RULES", "RULES[admit.rule] = admit", "1 / 0", "")  # fmt: skip
+    with pytest.raises(BadInput):
+        rule_files.profile_of(put("\n".join(lines)))
+    assert RULES[admit.rule] is admit
 
 
 def test_private_variables_select_no_rule_set(put):

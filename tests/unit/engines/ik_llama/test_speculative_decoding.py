@@ -40,7 +40,7 @@ def test_rows_from_the_first_token_of_a_view_on_are_evaluated_again(version, lat
 
 @pytest.mark.parametrize("accepted", [0, 1, 2])
 @pytest.mark.parametrize(("version", "relabels"), [("main", True), ("main-repaired", False)])
-def test_a_wrong_draft_gives_the_last_accepted_position_to_the_cell_of_the_sequences_number(version, relabels, accepted):
+def test_a_wrong_draft_gives_the_last_position_to_the_cell_of_the_sequences_number(version, relabels, accepted):
     client = Client(version, "GGA+M", spec_type="mtp", spec_draft_n_max=3)
     client.send(P[:30], 9, forced=Q[:9], drafts=(Draft(30, 3, accepted),))
     while not any(event.ev == "spec_step" for event in client.log.events):

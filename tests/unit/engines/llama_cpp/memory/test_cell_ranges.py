@@ -173,7 +173,7 @@ def test_an_extent_is_forgotten_of_a_sequence_or_of_all(seq, span, first):
     (np.array([0, 2, 1]), np.array([0, 1, 2]), [0], None),
     (range(6), range(6), [0, 1], None),
 ])  # fmt: skip
-def test_the_extent_stays_known_if_the_successor_of_the_lost_first_position_is_next_to_it(cells, positions, taken, span):
+def test_the_extent_stays_known_if_the_next_cell_has_the_next_position(cells, positions, taken, span):
     """The new position 6 or 7 of the same sequence is in the cell of a lost one."""
     mine = Cells(16, 2)
     mine.place(cells, positions, 0)
