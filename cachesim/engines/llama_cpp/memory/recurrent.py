@@ -202,7 +202,7 @@ class RecurrentCache:
         return {} if src < 0 else self.planes[src].get(back - 1, {}) if back else self.rows[src]
 
     def keep_planes(self, seq: int, earlier: Sequence[Row]) -> None:
-        """Store the states 1, 2, ... tokens before the last token of a ubatch, at most ``n_rs_seq``. Further planes stay
+        """Store the states 1, 2, ... tokens before the last token of a ubatch, at most ``n_rs_seq``. Others stay
         stale."""
         tail = self.meta.tail[seq]
         for back, row in enumerate(earlier):
