@@ -178,5 +178,13 @@ EQUIVALENT: dict[str, str] = {
         "the next request raises it at once to the number of its last line, which is at least 1",
     "tools/server_logs/logged_requests.py, overlapping: `0` -> `1` at 6 of end = 0":
         "the first request raises it at once to the number of its last line, which is at least 1",
+    'engines/llama_cpp/snapshot.py, Inspection.live: `0` -> `1` at 12 of copy = Blob(0, parts.get("base"), '
+    'parts.get("swa"), recr, pa':
+        "_blob reads the parts of this copy, not its size",
+    "engines/llama_cpp/memory/recurrent.py, RecurrentCache.state_read: `0` -> `1` at 73 of "
+    "sources = find_slot(self.meta, Ubatch((TokenRun(seq, state.p":
+        "it is the place in a batch, which find_slot does not read",
+    'engines/ik_llama/server.py, task_of: `1` -> `2` at 44 of n = int(request.extra.get("system_tokens", -1))':
+        "it is only asked whether it is negative, and replaced by 0 in a slice then",
 }
 """Name of the fault -> proof."""
