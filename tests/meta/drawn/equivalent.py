@@ -184,6 +184,9 @@ EQUIVALENT: dict[str, str] = {
     "engines/llama_cpp/memory/recurrent.py, RecurrentCache.state_read: `0` -> `1` at 73 of "
     "sources = find_slot(self.meta, Ubatch((TokenRun(seq, state.p":
         "it is the place in a batch, which find_slot does not read",
+    "engines/llama_cpp/rules/repaired.py, draft_max_in_batch: `0` -> `1` at 87 of "
+    "def draft_max_in_batch(held: int, n_ctx: int, n_predict: int":
+        "make_draft, which alone calls it, always gives the share",
     'engines/ik_llama/server.py, task_of: `1` -> `2` at 44 of n = int(request.extra.get("system_tokens", -1))':
         "it is only asked whether it is negative, and replaced by 0 in a slice then",
 }
