@@ -187,6 +187,9 @@ EQUIVALENT: dict[str, str] = {
     "engines/llama_cpp/rules/repaired.py, draft_max_in_batch: `0` -> `1` at 87 of "
     "def draft_max_in_batch(held: int, n_ctx: int, n_predict: int":
         "make_draft, which alone calls it, always gives the share",
+    "engines/shared/images.py, check_images: condition True at 40 of found = count_images(request.prompt) if "
+    "is_item(max(request.":
+        "a prompt without items has no image to count; the condition only saves the count",
     'engines/ik_llama/server.py, task_of: `1` -> `2` at 44 of n = int(request.extra.get("system_tokens", -1))':
         "it is only asked whether it is negative, and replaced by 0 in a slice then",
 }
