@@ -10,6 +10,7 @@ from cachesim.base.keyed_tokens import KeyedToken, identities
 from cachesim.engines.llama_cpp.memory.saved_state import Blob, StateReadError
 from cachesim.engines.llama_cpp.rules.adapters import SavedAdapters
 from cachesim.engines.llama_cpp.slot_save_restore import MAGIC, SlotFile, pack, unpack
+from cachesim.engines.shared.array_file import pack_arrays, unpack_arrays
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 A, B = word("A", 40), word("B", 30)
@@ -224,6 +225,14 @@ def test_a_file_has_the_keys_of_its_tokens(keys):
     again = unpack(data, "x")
     assert identities(again.tokens) == identities(tokens) and list(again.tokens) == [40, 41, 42]
     assert (b"keys.npy" in data) is any(keys)
+
+
+def test_a_file_that_names_no_streams_is_of_a_memory_without_them():
+    data = pack(SlotFile("AA", 2, (4,), Blob(9), streams=3))
+    named = unpack_arrays(MAGIC, data, "x", dict)
+    assert unpack(pack_arrays(MAGIC, named), "x").streams == 3
+    del named["streams"]
+    assert unpack(pack_arrays(MAGIC, named), "x") == unpack(data, "x")._replace(streams=0)
 
 
 @pytest.mark.parametrize("noted", [None, SavedAdapters((0.5, 1.0), 3), SavedAdapters((0.0,), -1)])
