@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.media_items import image_items
-from cachesim.engines.ik_llama.rules.common_prefix import TextsBetweenImages, common
+from cachesim.engines.ik_llama.rules.common_prefix import TextsBetweenImages, _walk, common
 
 CAT, DOG = image_items("cat", 4, 4), image_items("dog", 4, 4)
 PIECES = TextsBetweenImages({1: "a", 2: "b", 3: "ab", 4: "c", 5: " ", 6: "abc", 7: "d"}.__getitem__)
@@ -34,3 +34,14 @@ def test_a_strict_comparison_does_not_pass_over_blanks_between_images():
 
 def test_equal_tokens_need_no_text():
     assert common((1, 2), (1, 2, 99), PIECES, strict=True) == common((1, 2, 99), (1, 2), PIECES, strict=True) == (2, 2)
+
+
+@pytest.mark.parametrize(("ours", "theirs", "strict", "agreed"), [
+    ("abc", "abc", True, (3, 3)), ("abc", "abd", True, (2, 2)), ("a bc", "ab c", False, (4, 4)),
+    ("a bc", "abc", True, (1, 1)), ("  ab", "ab", False, (4, 2)), ("ab", "  ab", False, (2, 4)),
+    ("a\nb", "a b", False, (3, 3)),
+    ("", "ab", False, (0, 0)), ("ab ", "abx", False, (3, 2)),
+])  # fmt: skip
+def test_texts_agree_up_to_the_first_letter_that_differs(ours, theirs, strict, agreed):
+    """A loose comparison passes over blanks that the other text lacks."""
+    assert _walk(iter(ours), iter(theirs), strict) == agreed

@@ -189,3 +189,21 @@ def test_a_copy_that_finds_no_neighbouring_cells_leaves_the_sequence_empty():
     kv.seq_rm(1, 1)
     assert kv.set(0, blob) is True and kv.cells.of(0).tolist() == [*range(4, 10)]
     kv.check()
+
+
+def test_the_search_begins_anew_when_it_has_reached_the_end():
+    kv = cache(size=16)
+    assert fill(kv, 8) == OK and kv.cells.head == 8
+    assert fill(kv, 8, start=8) == OK and kv.cells.head == 0
+
+
+def test_a_context_counts_the_tokens_of_its_last_batch():
+    kv = cache(size=20)
+    context = Context(kv, None, 8, RULES, lambda event: None)
+    counts = [context.evaluated]
+    for start, n in ((0, 10), (10, 3), (13, 9)):
+        batch = DecodeBatch()
+        batch.extend([1] * n, start, 0)
+        context.decode(batch)
+        counts.append(context.evaluated)
+    assert counts == [0, 10, 3, 0], "the last batch found no cells"

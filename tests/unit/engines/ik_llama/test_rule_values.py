@@ -399,3 +399,10 @@ def test_single_values(decision, value):
 def test_an_admission_is_true_if_it_stores_and_a_need_if_it_searches():
     assert Admission("store") and Admission("store", (0,)) and not Admission("already")
     assert CheckpointNeed(True) and not CheckpointNeed(False)
+
+
+@pytest.mark.parametrize(("pos_min", "n_past", "at"), [(0, 0, 0), (1, 0, None), (4, 6, 0), (5, 6, None)])
+def test_a_checkpoint_of_1888_begins_before_the_threshold_or_at_the_start(pos_min, n_past, at):
+    """The threshold is a token before the end of the common part. The checkpoint ends after it."""
+    found = Ckpt(pos_min, 9, pos_min, 9, 10, 0)
+    assert checkpoint_restore.pick_pr1888([found], RestoreInputs(n_past, n_past, 20, 19, True, False)).value == at
