@@ -190,6 +190,8 @@ EQUIVALENT: dict[str, str] = {
     "engines/shared/images.py, check_images: condition True at 40 of found = count_images(request.prompt) if "
     "is_item(max(request.":
         "a prompt without items has no image to count; the condition only saves the count",
+    "engines/llama_cpp/media.py, is_admitted: condition True at 3 of if is_item(max(prompt)):":
+        "a prompt without items does not end with one, and its longest image has no tokens",
     'engines/ik_llama/server.py, task_of: `1` -> `2` at 44 of n = int(request.extra.get("system_tokens", -1))':
         "it is only asked whether it is negative, and replaced by 0 in a slice then",
 }

@@ -241,3 +241,10 @@ def test_no_batch_ends_at_an_invocation_that_follows_an_image(between, start):
     assert [(first, key > 0) for first, key in answer.keys] == [(0, False), (start, True)]
     keys = [key_of(identity(token)) for token in talk.server.core.slots[0].tokens]
     assert keys == [0] * start + [answer.keys[1][1]] * (len(keys) - start) and talk.right(answer) is True
+
+
+def test_an_image_before_all_text_is_evaluated_under_the_adapters_of_the_batch_before():
+    talk = Talk("AA", "b11549", mmproj="causal", lora_scaled="0,0", ctx_size=512)
+    answer = talk.ask(image_items("dog", 6, 3) + P[:9], 2, extra=ZERO)
+    assert answer.deciding == "LC-MEDIA-LORA" and talk.right(answer) is False
+    assert talk.ask(Q[:9], 2, extra=ZERO).deciding != "LC-MEDIA-LORA"
