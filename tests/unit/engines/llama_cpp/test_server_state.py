@@ -59,3 +59,9 @@ def test_a_fault_of_the_memory_is_a_decision_of_the_builds_that_have_it(build, f
 def test_the_inputs_of_the_decisions_at_the_start(kind, flags, inputs):
     found = decided_at_start(kind, "b11549", **flags)
     assert {rule: found[rule] for rule in inputs} == inputs
+
+
+def test_a_server_that_has_done_nothing_counts_nothing():
+    core = Talk("A", "b11549", parallel=2).server.core
+    assert (core.empty_rounds, core.ended, core.view, core.tick, core.dead) == (0, 0, (0, 0), 0, False)
+    assert (core.outputs, core.carried, core.first_cells, core.pending_outputs) == ({}, {}, {}, [])
