@@ -192,6 +192,8 @@ EQUIVALENT: dict[str, str] = {
         "a prompt without items has no image to count; the condition only saves the count",
     "engines/llama_cpp/media.py, is_admitted: condition True at 3 of if is_item(max(prompt)):":
         "a prompt without items does not end with one, and its longest image has no tokens",
+    "engines/llama_cpp/memory/attention.py, AttentionCache._purge: `<=` -> `<` at 14 of if 0 <= first <= last:":
+        "the sequence has just lost the cell of last, so that its first position is another one",
     'engines/ik_llama/server.py, task_of: `1` -> `2` at 44 of n = int(request.extra.get("system_tokens", -1))':
         "it is only asked whether it is negative, and replaced by 0 in a slice then",
 }
