@@ -28,6 +28,8 @@ from cachesim.engines.rule import RULES
 from cachesim.engines.shared.rule_set import RuleSet
 
 _MODULE = "cachesim_rules_"
+PACKAGE = __name__.partition(".")[0]
+"""Package whose rules stay known if a rule file fails."""
 _UNEXPECTED = re.compile(r"unexpected keyword argument '(\w+)'")
 _NAMED = re.compile(r"(?P<file>.*\.py)(?::(?P<name>[^:/\\]*))?", re.S)
 
@@ -86,7 +88,7 @@ def run_rule_file(path: Path) -> RuleFile:
                 module = _executed(path, text, real)
             _files[real] = RuleFile(path, text, _sets(path, module), beside)
         except BadInput:
-            shipped = {name: fn for name, fn in RULES.items() if fn.__module__.partition(".")[0] == __package__}
+            shipped = {name: fn for name, fn in RULES.items() if fn.__module__.partition(".")[0] == PACKAGE}
             RULES.clear()
             RULES.update({**shipped, **before})          # keep rules of engines imported meanwhile
             raise

@@ -166,7 +166,6 @@ def finish(srv: Core, slot: Slot, task: Task) -> None:
     """Send the final response, create a last checkpoint, and let the slot leave. Raise ProcessAborted if plain text
     is parsed with the parser of a chat."""
     slot.tokens += [slot.sampled] * srv.rules.undecoded
-    task.answer.tokens_cached = len(slot.tokens)
     if slot.parser and not task.parses:
         raise ProcessAborted(UNPARSED, "chat-parser")
     create(srv, slot)

@@ -62,7 +62,6 @@ def _decode(srv: Core, slot: Slot, items: Sequence[int], start: int) -> int:
             raise ProcessAborted(srv.decide(fits, slot), "image-longer-than-a-micro-batch", n_tokens=len(piece))
         srv.log.spend(*cost_of(srv.context.model, len(piece), srv.settings.n_ubatch, sum(batch.pos)))
         ret = srv.context.decode(batch, srv.is_stopped, image=True)
-        srv.points.touch(slot.id, start + at)
         if ret != OK:
             return ret
         warm_up(srv, slot, batch, 0, len(piece))

@@ -97,7 +97,7 @@ def _facts(srv: Core, slot: Slot, compare: PromptComparison) -> SlotFacts:
     too = srv.rules.shifted(slot.discarded, found.asked, srv.settings.n_ctx_slot).value
     shifted = found.shifted if too else None
     last = () if compare.text else slot.last_prompt.tokens
-    lcp = common_prefix(list(last), list(compare.prompt)) if last else 0
+    lcp = common_prefix(list(last), list(compare.prompt))
     return SlotFacts(slot.id, False, found.n_tokens, found.asked, found.n_prompt, slot.t_last, shifted, len(last), lcp)
 
 

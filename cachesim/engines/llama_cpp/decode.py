@@ -153,7 +153,6 @@ def _decode_draft(srv: Core, slot: Slot, task: Task) -> None:
         batch.add(token, pos, slot.id, True)
     slot.tokens += [slot.sampled, *slot.draft]
     srv.log.spend(*cost_of(srv.context.model, len(batch), srv.settings.n_ubatch, sum(batch.pos)))
-    srv.points.touch(slot.id, first)
     if srv.context.decode(batch) != OK:
         text = "invalid logits id 0, reason: batch.logits[0] != true"
         raise ProcessAborted(f"get_logits_ith: {text}", "draft-unevaluated")
@@ -197,12 +196,10 @@ def cancelled_slots(srv: Core) -> list[Slot]:
 
 
 def _is_cancelled(slot: Slot, task: Task) -> bool:
-    at = task.request.cancel_at
-    if at is None or len(slot.tokens) < at:
-        return False
-    if slot.state in (State.STARTED, State.WAITING):        # the slot still holds another conversation
-        return False
-    return slot.replay or all(draft.at != len(slot.tokens) for draft in task.request.drafts)
+    at, held = task.request.cancel_at, len(slot.tokens)
+    is_own = slot.state not in (State.STARTED, State.WAITING)        # else the slot still holds another conversation
+    is_due = is_own and at is not None and at <= held
+    return is_due and (slot.replay or all(draft.at != held for draft in task.request.drafts))
 
 
 def cancel_requests(srv: Core) -> None:

@@ -30,9 +30,11 @@ LOGGED = {DRAFT_FAILED: 1}   # codes that the server logs as another
 def is_admitted(srv: Core, task: Task) -> bool:
     """True if a task may have a slot. Rules of proposals refuse some before."""
     prompt, rules = task.request.prompt, srv.rules
-    if min(prompt, default=0) < 0 and (text := srv.decide(rules.task_first(min(prompt)), None)):
+    if not prompt:
+        return True
+    if min(prompt) < 0 and (text := srv.decide(rules.task_first(min(prompt)), None)):
         return refuse(srv, task, text, "invalid-tokens")
-    if is_item(max(prompt, default=0)):
+    if is_item(max(prompt)):
         if is_item(prompt[-1]) and (text := srv.decide(rules.media.last(prompt), None)):
             return refuse(srv, task, text, "prompt-ends-with-an-image")
         longest = longest_image(prompt)
@@ -102,7 +104,6 @@ def _decode_piece(srv: Core, batch: DecodeBatch) -> int:
     ret = srv.context.decode(batch)
     if ret == OK:
         srv.log.spend(*cost_of(srv.context.model, len(batch), srv.settings.n_ubatch, sum(batch.pos)))
-        srv.points.touch(batch.seq[0], batch.pos[0])
         srv.evaluated(rule_id(srv.rules.ckpt_create))
         try:
             decode_in_draft(srv, batch)

@@ -80,10 +80,8 @@ def _creates_checkpoints(srv: Core, slot: Slot, task: Task) -> bool:
     """True if a slot creates checkpoints: not for every kind of task, and as rule LC-CKPT-ON says. The decision
     is recorded if the kind of task creates none."""
     kind = srv.rules.task_caches(task.request.kind)
-    if not (kind.value or srv.decide(kind, slot)):
-        return False
-    on = srv.rules.ckpt_on(srv.settings.max_checkpoints, srv.settings.exact, srv.settings.window)
-    return bool(srv.decide(on, slot))
+    most, exact, window = srv.settings.max_checkpoints, srv.settings.exact, srv.settings.window
+    return bool((kind.value or srv.decide(kind, slot)) and srv.decide(srv.rules.ckpt_on(most, exact, window), slot))
 
 
 def trim(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:

@@ -64,7 +64,7 @@ def _check_value(row: Flag, value: Any) -> None:
     good = isinstance(value, want) and (want is bool or not isinstance(value, bool))
     if not good and not (want is float and type(value) is int):
         raise BadInput(f"server flag {quoted(row.name)}: expected {want.__name__}, found {quoted(value)}")
-    if (word := row.unknown_word(value) if row.choices else None) is not None:
+    if (word := row.unknown_word(value)) is not None:
         hint = nearest(word, row.choices) or ", ".join(row.choices)
         raise BadInput(f"unknown {row.name} {quoted(word)}", hint=hint)
     if row.bounded and value < row.least and value != row.open:

@@ -322,5 +322,23 @@ EQUIVALENT: dict[str, str] = {
     "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache.insert: condition False at 25 of "
     "same = len(child.key) if is_equal else _match_len(child, par":
         "a held node begins the key, so that its tokens are found equal, only more slowly",
+    'engines/llama_cpp/snapshot.py, Inspection.live: `0` -> `1` at 12 of copy = Blob(0, parts.get("base"), '
+    'parts.get("swa"), recr, pa':
+        "_blob reads the parts of this copy, not its size",
+    "engines/llama_cpp/memory/recurrent.py, RecurrentCache.state_read: `0` -> `1` at 73 of "
+    "sources = find_slot(self.meta, Ubatch((TokenRun(seq, state.p":
+        "it is the place in a batch, which find_slot does not read",
+    "engines/llama_cpp/rules/repaired.py, draft_max_in_batch: `0` -> `1` at 87 of "
+    "def draft_max_in_batch(held: int, n_ctx: int, n_predict: int":
+        "make_draft, which alone calls it, always gives the share",
+    "engines/shared/images.py, check_images: condition True at 40 of found = count_images(request.prompt) if "
+    "is_item(max(request.":
+        "a prompt without items has no image to count; the condition only saves the count",
+    "engines/llama_cpp/media.py, is_admitted: condition True at 3 of if is_item(max(prompt)):":
+        "a prompt without items does not end with one, and its longest image has no tokens",
+    "engines/llama_cpp/memory/attention.py, AttentionCache._purge: `<=` -> `<` at 14 of if 0 <= first <= last:":
+        "the sequence has just lost the cell of last, so that its first position is another one",
+    'engines/ik_llama/server.py, task_of: `1` -> `2` at 44 of n = int(request.extra.get("system_tokens", -1))':
+        "it is only asked whether it is negative, and replaced by 0 in a slice then",
 }
 """Name of the fault -> proof."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -60,6 +61,12 @@ def decided_lines(events: Iterable[Event]) -> list[str]:
     decided = [event for event in events if isinstance(event, Decided)]
     lines = (f"{one.rule}: {one.value} because {dict(one.because)}" for one in decided)
     return [*dict.fromkeys(lines)]
+
+
+def decision_counts(events: Iterable[Event]) -> str:
+    """Return a line with the number of decisions of each rule."""
+    counts = Counter(event.rule for event in events if isinstance(event, Decided))
+    return " ".join(["decided", *(f"{rule}:{counts[rule]}" for rule in sorted(counts))])
 
 
 def sections(file: Path) -> dict[str, list[str]]:

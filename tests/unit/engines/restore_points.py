@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import NamedTuple
 
+from cachesim.base.keyed_tokens import identities
 from cachesim.engines.inspection import Key, RestorePoint
 from cachesim.engines.mlx_lm.snapshot import content
 from cachesim.events import Advanced, Gained, Lost
@@ -104,7 +105,7 @@ def conversations(server):
     for slot in server.core.slots:
         yield _place(server, ("slot", slot.id, 0), held_by(server.inspection.live(slot.id)), slot.checkpoints, saved)
     for one in server.core.cache.entries if server.core.cache else ():
-        own = Held(tuple(one.tokens) if one.blob.size else (), *saved(server, one.blob))
+        own = Held(identities(one.tokens) if one.blob.size else (), *saved(server, one.blob))
         yield _place(server, None, own, one.checkpoints, saved)
 
 

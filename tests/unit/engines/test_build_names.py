@@ -22,6 +22,7 @@ from cachesim.engines.build_names import (
     life_in,
     main_branch,
     resolve_name,
+    without_place,
 )
 from cachesim.engines.registry import ENGINES, present_name, rules_of, written_name
 from cachesim.engines.shared.timeline import Commit
@@ -320,3 +321,21 @@ def test_a_change_is_known_by_the_build_in_which_its_last_part_landed():
     found = {change.field: (change.source, build_with("llama_cpp@b9518", change)) for change in older.changes(newer)}
     assert found["ckpt_need"] == ("#24110", "b9509 (2026-06-04)")
     assert build_with("nobody@x", next(iter(older.changes(newer)))) == ""
+
+
+def test_a_rule_set_outside_the_main_branch_without_a_base_has_no_place():
+    engine = ENGINES["llama_cpp"]
+    assert without_place(engine) == []
+    beside = {name: base for name, base in engine.beside.items() if name != "llama_cpp@24035-v3"}
+    assert without_place(replace(engine, beside=beside)) == ["llama_cpp@24035-v3"]
+    line = tuple(name for name in engine.line if name != "llama_cpp@b9473")
+    assert without_place(replace(engine, line=line)) == [], "the name of a build is that of a point"
+
+
+def test_the_versions_in_order_are_those_of_the_line_and_those_between():
+    names = builds_in_order(ENGINES["mlx_lm"])
+    assert names.index("mlx_lm@m1072") < names.index("mlx_lm@1093") < names.index("mlx_lm@0.31.3")
+    between = builds_in_order(ENGINES["llama_cpp"])
+    start, stop = between.index("llama_cpp@b9518"), between.index("llama_cpp@b9765")
+    assert stop - start > 1 and len({*between}) == len(between)
+    assert all(9518 < int(name.partition("@b")[2]) < 9765 for name in between[start + 1 : stop])

@@ -163,6 +163,7 @@ def test_the_text_of_a_rule_is_its_docstring_which_is_read_from_the_file_if_pyth
     assert rule_text(known) == text
     monkeypatch.setattr("cachesim.engines.rule.sys", SimpleNamespace(flags=SimpleNamespace(optimize=2)))
     assert rule_text(known) == text
+    assert rule_text(lambda: None) == ""
     space = {}
     exec("def made():\n    'a text'", space)             # it has no file
     assert rule_text(space["made"]) == ""

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from cachesim.base import pool
 from cachesim.base.errors import BadInput
 from cachesim.engines import registry, rule_files
+from cachesim.engines.ik_llama.rules.prompt_cache import admit
 from cachesim.engines.rule import RULES
 from tests.shared import forget_engines
 
@@ -150,3 +152,100 @@ def test_a_fault_of_the_simulator_is_told_without_its_class(put):
 def test_annotations_of_a_file_are_those_that_it_asks_for(put):
     put(f"import sys\ndef f(x: int): pass\nsys.NOTES = f.__annotations__\n{ONE}")
     assert rule_files.profile_of("r.py") == "llama_cpp@mine" and sys.__dict__.pop("NOTES") == {"x": int}
+
+
+INNER = """def f():
+    length = B
+    {}
+f()
+"""
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("from cachesim.base.errors import BadInput\nraise BadInput('wrong', file='other.py', line=99, hint='do it')\n",
+     "r.py:5: wrong (do it)"),
+    ("raise MemoryError\n", "r.py:4: nested too deeply or too large"), ("raise ValueError\n", "r.py:4: ValueError"),
+    ("raise ValueError(\"unexpected keyword argument 'ckpt_pik'\")\n",
+     "r.py:4: ValueError: unexpected keyword argument 'ckpt_pik'"),
+    ("raise TypeError('no argument ckpt_pik')\n", "r.py:4: TypeError: no argument ckpt_pik"),
+    ("def g(x): pass\nB = 1\ng(ckpt_pik=1)\n", "r.py:6: TypeError: g() got an unexpected keyword argument 'ckpt_pik'"),
+    (INNER.format("lengt"), "r.py:6: NameError: name 'lengt' is not defined (did you mean 'length'?)"),
+    (INNER.format("PROFILE"), "r.py:6: NameError: name 'PROFILE' is not defined (did you mean 'PROFILES'?)"),
+    (INNER.format("raise NameError('lengt')"), "r.py:6: NameError: lengt"),
+    (INNER.format("raise AttributeError('lengt')"), "r.py:6: AttributeError: lengt"),
+    ("class K: _secret = 1\nK._secre\n", "r.py:5: AttributeError: type object 'K' has no attribute '_secre'"),
+    ("class K: secret = 1\nK.secre\n",
+     "r.py:5: AttributeError: type object 'K' has no attribute 'secre' (did you mean 'secret'?)"),
+])  # fmt: skip
+def test_an_error_is_told_in_a_line_with_a_hint_for_a_misspelled_name(put, text, message):
+    with pytest.raises(BadInput) as bad:
+        rule_files.profile_of(put(text))
+    assert str(bad.value) == message
+
+
+def test_the_line_of_an_imported_file_is_that_of_the_import(put, tmp_path):
+    (tmp_path / "beside.py").write_text("\n\n\n\n\n\n\nx = 1 +\n")
+    with pytest.raises(BadInput) as bad:
+        rule_files.profile_of(put("import beside\n"))
+    assert str(bad.value) == "r.py:4: SyntaxError: invalid syntax" and "beside" not in sys.modules
+
+
+@pytest.mark.parametrize("text", ["r.toml", "llama_cpp@b11549"])
+def test_another_argument_is_not_a_rule_file(text):
+    with pytest.raises(BadInput, match=f"not a rule file: '{text}'") as bad:
+        rule_files.profile_of(text)
+    assert bad.value.hint == "FILE.py or FILE.py:NAME"
+
+
+def test_modules_of_the_folder_are_forgotten_and_others_are_kept(put, tmp_path):
+    (tmp_path / "packed").mkdir()
+    (tmp_path / "packed" / "__init__.py").write_text("from packed import inner\n")
+    (tmp_path / "packed" / "inner.py").write_text("X = 1\n")
+    sys.modules.pop("this_is_elsewhere", None)
+    outside = tmp_path.parent / "this_is_elsewhere.py"
+    outside.write_text("Y = 2\n")
+    put(f"import packed, sys\nsys.path.append({str(tmp_path.parent)!r})\nimport this_is_elsewhere\n"
+        f"sys.path.pop()\n{ONE}")  # fmt: skip
+    rule_files.profile_of("r.py")
+    assert sys.modules.pop("this_is_elsewhere").Y == 2 and not {"packed", "packed.inner"} & sys.modules.keys()
+    file = rule_files.file_of("llama_cpp@mine")
+    names = [Path(real).relative_to(tmp_path.resolve()).as_posix() for real in sorted(file.beside)]
+    assert names == ["packed/__init__.py", "packed/inner.py"] and str(outside) not in file.beside
+    assert file.place(sorted(file.beside)[1]) == Path("packed/inner.py") and file.place(str(outside)) is None
+
+
+def test_an_error_that_names_a_file_is_told_with_its_path_as_given(put, tmp_path):
+    rule_files.profile_of(put(ONE))
+    told = rule_files.locate_fault(BadInput("bad", file=str((tmp_path / "r.py").resolve()), line=3, hint="do it"))
+    assert str(told) == "r.py:3: bad (do it)"
+    assert rule_files.locate_fault(BadInput("bad", file="elsewhere.py", line=3)) is None
+
+
+def test_workers_run_a_file_when_they_begin(put):
+    rule_files.profile_of(put(ONE)), rule_files.profile_of("r.py")
+    assert pool._init_calls == [(rule_files.run_rule_file, (Path("r.py"),))]
+
+
+def test_a_file_that_fails_is_run_again(put):
+    for text, ok in (("1 / 0\n", False), (ONE, True)):
+        put(text)
+        if ok:
+            assert rule_files.profile_of("r.py") == "llama_cpp@mine"
+        else:
+            with pytest.raises(BadInput):
+                rule_files.profile_of("r.py")
+            assert pool._init_calls == [] and rule_files.file_of("llama_cpp@mine") is None
+
+
+def test_rules_of_an_engine_that_a_failing_file_imports_first_stay_known(put, monkeypatch):
+    monkeypatch.delitem(RULES, admit.rule)
+    lines = ("from cachesim.engines.ik_llama.rules.prompt_cache import admit",
+             "from cachesim.engines.rule import RULES", "RULES[admit.rule] = admit", "1 / 0", "")  # fmt: skip
+    with pytest.raises(BadInput):
+        rule_files.profile_of(put("\n".join(lines)))
+    assert RULES[admit.rule] is admit
+
+
+def test_private_variables_select_no_rule_set(put):
+    file = put(f"{ONE}_HIS = replace(B, name='llama_cpp@his')\n")
+    assert rule_files.profile_of(file) == "llama_cpp@mine" and [*rule_files.run_rule_file(Path(file)).sets] == ["MINE"]

@@ -213,3 +213,45 @@ def test_a_rule_without_variants_is_reported_too():
     rules = report_outcomes(ONE, {"pick": [last]}, lambda outcome, found: seen.append((outcome, sorted(found))))
     assert (rules.odd(3).value, rules.pick("ab").value) == (True, 0)
     assert seen == [(Outcome("TEST-ODD", "yes"), [NEGATED]), (Outcome("TEST-PICK", "none"), ["TEST-PICK.LAST"])]
+
+
+@rule("TEST-TAKER", Role.PICK, "a test")
+def taker(held, more):
+    """Return the last item and remove it, without a decision."""
+    return held.pop() + len(more)
+
+
+@rule("TEST-TAKER.KEEPS", Role.PICK, "a test")
+def taker_keeps(held, more) -> Decision:
+    """Return the last item, and remove it."""
+    return Decision(held.pop() + len(more), {})
+
+
+def test_a_rule_without_decisions_may_change_its_arguments_and_another_is_trusted():
+    """An answer without a decision shows that the rule may be of such an engine."""
+    held, more = [4, 5, 6], (1, 2)
+    assert alternatives(taker, 1, [taker], (held, more)) == {"TEST-TAKER": 8} and held == [4, 5, 6]
+    assert alternatives(taker_keeps, Decision(1, {}), [taker_keeps], (held, more)) == {"TEST-TAKER.KEEPS": 8}
+    assert held == [4, 5]
+
+
+def test_records_of_different_kinds_do_not_decline_together():
+    class Other(NamedTuple):
+        search: bool
+
+        def __bool__(self):
+            return self.search
+
+    @rule("TEST-DECLINES", Role.NEED, "a test")
+    def declines(n) -> Decision:
+        """Return another record that declines."""
+        return Decision(Other(False), {})
+
+    @rule("TEST-DECLINES.SEARCHES", Role.NEED, "a test")
+    def searches(n) -> Decision:
+        """Return a record that searches."""
+        return Decision(Need(n, True), {})
+
+    answer = Decision(Need(1, False), {})
+    found = alternatives(declines, answer, [declines, searches], (1,))
+    assert found == {"TEST-DECLINES": Other(False), "TEST-DECLINES.SEARCHES": Need(1, True)}

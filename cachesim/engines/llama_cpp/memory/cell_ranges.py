@@ -16,6 +16,8 @@ import numpy as np
 
 Found = range | np.ndarray
 """Indices of cells."""
+ABSENT = (-1, -1)
+"""Span of a sequence without cells."""
 
 
 def index(cells: Found) -> slice | np.ndarray:
@@ -46,7 +48,7 @@ class SequenceExtents:
     not known to be a stretch."""
 
     def __init__(self, n_seq: int) -> None:
-        self.span: list[tuple[int, int] | None] = [(-1, -1)] * n_seq
+        self.span: list[tuple[int, int] | None] = [ABSENT] * n_seq
         self.first = [-1] * n_seq
 
     def copy(self) -> SequenceExtents:
@@ -65,7 +67,7 @@ class SequenceExtents:
         known, first = self.span[seq], self.first[seq]
         if known is None or not isinstance(pos, range):
             self.forget(seq)
-        elif known[0] < 0:
+        elif known == ABSENT:
             self.span[seq] = pos.start, pos.stop - 1
             self.first[seq] = cells.start if isinstance(cells, range) else -1
         else:
@@ -99,7 +101,7 @@ class SequenceExtents:
 
     def set_absent(self, seq: int) -> None:
         """Record that the sequence is absent."""
-        self.span[seq], self.first[seq] = (-1, -1), -1
+        self.span[seq], self.first[seq] = ABSENT, -1
 
     def forget(self, seq: int) -> None:
         """Set the extent of a sequence (seq < 0: of all sequences) to unknown."""

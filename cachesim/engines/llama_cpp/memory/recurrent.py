@@ -52,7 +52,7 @@ class RecurrentCache:
         self, n_seq: int, layers: Sequence[int], shape: RecurrentShape, refuses: Refuses, emit: Emit, n_rs_seq: int = 0,
         traits: BuildTraits = BuildTraits(),  # noqa: B008 - immutable
     ) -> None:
-        self.size, self.n_rs_seq, self.traits = max(1, n_seq), n_rs_seq, traits
+        self.size, self.n_rs_seq, self.traits = n_seq, n_rs_seq, traits
         self.layers, self.shape, self.refuses, self.emit = tuple(layers), shape, refuses, emit
         self.position: Position = as_index
         self.clear()
@@ -202,9 +202,10 @@ class RecurrentCache:
         return {} if src < 0 else self.planes[src].get(back - 1, {}) if back else self.rows[src]
 
     def keep_planes(self, seq: int, earlier: Sequence[Row]) -> None:
-        """Store the states 1, 2, ... tokens before the last token of a ubatch. Planes beyond these stay stale."""
+        """Store the states 1, 2, ... tokens before the last token of a ubatch, at most ``n_rs_seq``. Others stay
+        stale."""
         tail = self.meta.tail[seq]
-        for back, row in enumerate(earlier[: self.n_rs_seq]):
+        for back, row in enumerate(earlier):
             self.planes[tail][back] = row
 
     # --- saving and loading --------------------------------------------------------------------------------------

@@ -93,14 +93,12 @@ def _choose(batch: DecodeBatch, todo: list[list[int]], n_ubatch: int, sequential
     1 sequences are accepted; the ubatch then has a token too many."""
     chosen: list[list[int]] = []
     seen: set[int] = set()
-    last = -1
     for stretch in todo:
         seq = batch.seq[stretch[0]]
-        if seq in seen or (sequential and chosen and seq != last + 1):
+        if seq in seen or (sequential and chosen and seq != batch.seq[chosen[-1][0]] + 1):
             continue
         chosen.append(stretch)
         seen.add(seq)
-        last = seq
         if len(chosen) > n_ubatch:
             break
     return chosen

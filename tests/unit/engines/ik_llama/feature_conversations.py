@@ -16,7 +16,7 @@ from cachesim.engines.ik_llama import start
 from cachesim.engines.ik_llama.server import Server
 from cachesim.engines.shared.vocab import PIECES
 from cachesim.events import Log
-from tests.unit.engines.event_lines import HEAD, effect_lines, point_lines, state_lines
+from tests.unit.engines.event_lines import HEAD, decision_counts, effect_lines, point_lines, state_lines
 
 FILE = Path(__file__).with_name("feature_conversations.txt")
 BASE = {"ctx_size": 512, "batch_size": 64, "ubatch_size": 16, "parallel": 1, "cache_ram": 0, "context_shift": False}
@@ -175,11 +175,12 @@ for _version in ("main", "1889-base"):
 
 
 def lines_of(name: str) -> Iterator[str]:
-    """Yield what a conversation leads to: effects, restore points, answers, replies, and what it spent."""
+    """Yield what a conversation leads to: effects, decisions, restore points, answers, replies, and what it spent."""
     script, make = MAKERS[name]
     client, heard = make(), make(heard=True)
     script(client), script(heard)
     yield from (line for line in effect_lines(client.log.events) if not line.startswith(LEFT_OUT))
+    yield decision_counts(client.log.events)
     yield from point_lines(heard.log.events)
     yield from state_lines(heard.log.events)
     for answer in client.answers:

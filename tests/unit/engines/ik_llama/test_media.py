@@ -242,3 +242,17 @@ def test_an_image_and_the_text_after_it_use_no_earlier_graph():
         ask(server, MORE[:1], id_slot=0)
         ask(server, TEXT[:2], image, MORE[:1], id_slot=1)
         assert len([event for event in kinds(server, "decided") if event.rule == "IK-GRAPH.SHAPE"]) == again
+
+
+@pytest.mark.parametrize(("build", "dies", "held"), [("main", False, [16, 21]), ("1889-base", True, [16, 33])])
+def test_a_list_that_a_disconnect_cuts_after_an_image_may_end_the_process(build, dies, held):
+    """The client of slot 0 leaves after the first micro-batch; slot 1 has evaluated text and an image, and its next
+    text is in the batch."""
+    server = start(build=build, parallel=2, batch_size=64, ubatch_size=16)
+    behind = server.submit(Request((*TEXT[:5], *CAT, *MORE[:12]), 3, id_slot=1))
+    server.iterate()
+    ahead = server.submit(Request(tuple(range(2000, 2040)), 9, id_slot=0, cancel_at=10, extra={"stream": False}))
+    server.iterate()
+    assert server.core.dead is dies and [len(slot.tokens) for slot in server.core.slots] == held
+    assert [(one.died, one.cancelled, one.error_kind) for one in (ahead, behind)] == [
+        (dies, True, "cut-inside-an-image" if dies else "")] * 2

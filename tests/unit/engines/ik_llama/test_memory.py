@@ -160,3 +160,50 @@ def test_a_full_block_keeps_the_last_window_before_new_rows(n, after):
     assert ((window.base, window.live), window.end) == (after, 20 + n)
     whole = Window(4, 16)
     assert whole.cut(0, 5) and (whole.advance(7), whole.cut(3, 7), whole.live) == (None, True, 3)
+
+
+@pytest.mark.parametrize(("held", "restored", "left"), [(16, True, [*range(8)]), (8, True, [*range(8)]),
+                                                        (7, False, [*range(7)])])  # fmt: skip
+def test_a_copy_without_rows_may_leave_the_cells_up_to_its_end(held, restored, left):
+    """With fewer cells than tokens that its states have absorbed it is not restored."""
+    kv = KvCache(model_kind("GGGA"), 32, 2, None, refuses, print, claims=lambda lacks_rows: not lacks_rows)
+    fill(kv, 3, seq=1), fill(kv, 8)
+    blob = kv.get(0, partial=True)
+    fill(kv, 8, start=8)
+    kv.seq_rm(0, held)
+    kv.states[0] = {0: "later"}
+    assert kv.set(0, blob) is restored
+    assert kv.cells.pos[kv.cells.of(0)].tolist() == left and kv.cells.of(0).tolist() == [*range(3, 3 + len(left))]
+    assert (kv.states[0], kv.state_pos[0]) == ((blob.states, 7) if restored else ({0: "later"}, 15))
+    kv.check()
+
+
+def test_a_copy_that_finds_no_neighbouring_cells_leaves_the_sequence_empty():
+    kv = cache("AA", size=16, n_seq=2)
+    fill(kv, 6)
+    blob = kv.get(0, partial=False)
+    kv.seq_rm(0, 0)
+    for at, pos in ((3, 0), (8, 1), (13, 2)):
+        kv.cells.place(at, np.array([pos]), np.array([pos]), 1)
+    assert kv.set(0, blob) is False and kv.empty(0)
+    kv.seq_rm(1, 1)
+    assert kv.set(0, blob) is True and kv.cells.of(0).tolist() == [*range(4, 10)]
+    kv.check()
+
+
+def test_the_search_begins_anew_when_it_has_reached_the_end():
+    kv = cache(size=16)
+    assert fill(kv, 8) == OK and kv.cells.head == 8
+    assert fill(kv, 8, start=8) == OK and kv.cells.head == 0
+
+
+def test_a_context_counts_the_tokens_of_its_last_batch():
+    kv = cache(size=20)
+    context = Context(kv, None, 8, RULES, lambda event: None)
+    counts = [context.evaluated]
+    for start, n in ((0, 10), (10, 3), (13, 9)):
+        batch = DecodeBatch()
+        batch.extend([1] * n, start, 0)
+        context.decode(batch)
+        counts.append(context.evaluated)
+    assert counts == [0, 10, 3, 0], "the last batch found no cells"

@@ -140,3 +140,11 @@ def test_a_hybrid_model_has_states_checkpoints_and_the_rows_of_its_head():
     assert parts["attention rows"] == (17 * 4096, 8192) and parts["draft: attention rows"] == (4096, 8192)
     assert parts["states"] == (48 * 3268608, 2) and parts["checkpoints"][1] == 64
     assert found.unlimited == "cache_ram" and parts["prompt cache"][1] == 1
+
+
+@pytest.mark.parametrize(("options", "host"), [
+    ({"cache_ram": 64}, ["checkpoints", "prompt cache"]), ({"cache_ram": -1}, ["checkpoints", "prompt cache"]),
+    ({"cache_ram": 0}, ["checkpoints"]), ({"cache_ram": 0, "ctx_checkpoints": 0}, []),
+])  # fmt: skip
+def test_checkpoints_and_the_prompt_cache_are_in_host_memory(options, host):
+    assert [part.name for part in use(ask("qwen3.5-27b", ctx_size=4096, **options)).parts if part.host] == host

@@ -6,7 +6,9 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from cachesim.engines.ik_llama.memory.nan_states import NAN, is_nan, mark_nan
+from cachesim.engines.ik_llama.memory.kv_cache import Blob, KvCache
+from cachesim.engines.ik_llama.memory.model_layout import model_kind
+from cachesim.engines.ik_llama.memory.nan_states import NAN, has_nan, is_nan, mark_nan
 from cachesim.model.spec import parse
 from cachesim.model.store import KVRows, LayerState
 
@@ -47,3 +49,32 @@ def test_the_rows_of_a_token_without_a_visible_cell_are_nan_from_the_next_layer_
     assert [np.flatnonzero(rows[index].digest == NAN).tolist() for index in (0, 1)] == [[], [7]]
     found = mark_nan(parse("AA"), rows, [], [], SimpleNamespace(runs=runs, at=[5, 8]), 4, 8, blind)
     assert [one.tolist() for one in found] == [[True] * 3, [True] * 2]                  # cell 7 is read, too
+
+
+def test_a_state_is_nan_from_the_first_token_that_was_lost_before_it():
+    """The third of three tokens sees no cell: the attention layer loses it, and the state after it."""
+    rows = {0: KVRows(np.zeros(16, np.uint64), None, None)}
+    for blind, lost in (([False, False, True], True), ([False, False, False], False)):
+        states = [{1: CLEAN}]
+        runs = [SimpleNamespace(seq=0, tokens=range(3))]
+        [found] = mark_nan(parse("AG"), rows, states, [frozenset()], SimpleNamespace(runs=runs, at=[0]), 0, 8,
+                           [{"A": np.array(blind)}])  # fmt: skip
+        assert found.tolist() == blind and is_nan(states[0][1]) is lost
+
+
+def test_a_saved_sequence_has_nan_in_a_row_or_in_a_state():
+    spoilt = KVRows(np.array([3, NAN], np.uint64), None, None)
+    clean = KVRows(np.array([3, 4], np.uint64), None, None)
+    assert has_nan({0: clean, 1: spoilt}, {}) and has_nan({}, {0: CLEAN, 1: CLEAN._replace(hash=int(NAN))})
+    assert not has_nan({0: clean}, {0: CLEAN, 1: None})
+
+
+def test_a_cache_that_reads_nan_knows_it_until_it_is_cleared():
+    kv = KvCache(model_kind("GA"), 16, 1, None, lambda *of: False, lambda event: None)
+    spoilt = KVRows(np.array([3, NAN], np.uint64), None, None)
+    kv.rows = {1: KVRows(np.zeros(0, np.uint64), None, None)}
+    pos, own = np.arange(2), np.arange(2)
+    for rows, states, known in (({}, {0: CLEAN}, False), ({1: spoilt}, {}, True), ({}, {0: CLEAN}, True)):
+        assert kv.set(0, Blob(9, pos, own, rows, states, 1)) and kv.has_nan is known
+    kv.clear()
+    assert (kv.has_nan, kv.empty(0), kv.states, kv.state_pos, kv.cells.head) == (False, True, [{}], [-1], 0)

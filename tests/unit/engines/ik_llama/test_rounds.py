@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.base.errors import BadInput
+from cachesim.base.errors import BadInput, NotInBuild
 from cachesim.base.media_items import image_items
 from cachesim.engines.base import AS_MANY_AS_ALLOWED, Draft, Request
 from cachesim.engines.ik_llama import decode, start
@@ -153,3 +153,41 @@ def test_a_line_shows_a_recurrent_memory_if_a_checkpoint_holds_its_last_position
     numbers: dict[str, int], kind: str
 ) -> None:
     assert memory(numbers) == kind
+
+
+@pytest.mark.parametrize(("version", "held"), [("main", [*range(4, 9)]), ("1743", [*range(6), 8])])
+def test_another_system_prompt_clears_the_draft_context_or_leaves_it(version: str, held: list[int]) -> None:
+    srv = server("A+M", version, spec_type="mtp")
+    srv.complete(Request(P[:6], 1))
+    srv.complete(Request((*Q[:4], *P[:5]), 1, extra={"system_tokens": 4}))
+    kv = srv.core.companion.kv
+    assert sorted(kv.cells.pos[kv.cells.of(0)].tolist()) == held
+
+
+def test_an_empty_system_prompt_replaces_the_one_before() -> None:
+    srv = server()
+    srv.complete(Request((*Q[:4], *P[:5]), 1, extra={"system_tokens": 4}))
+    answer = srv.complete(Request(P[:5], 1, extra={"system_tokens": 0}))
+    assert (srv.core.system, answer.prompt_n, dict(answer.reused)) == ([], 5, {"slot": 0})
+    assert srv.sequences.held(0).tolist() == [*range(5)]
+
+
+def test_tokens_that_no_model_has_are_known_since_images() -> None:
+    with pytest.raises(NotInBuild, match=r"tokens that no model has are not known of ik_llama@1698") as refused:
+        server(version="1698").submit(Request((5, -1), 1))
+    assert refused.value.hint == "from #1758 on"
+    assert server().submit(Request((), 1)).status == server(version="1698").submit(Request((), 1)).status == 200
+
+
+@pytest.mark.parametrize(("version", "held"), [("main", 48), ("1743", 64)])
+@pytest.mark.parametrize("system", [(), Q[:12]])
+def test_a_client_that_leaves_during_its_prompt_leaves_the_evaluated_tokens(
+    version: str, held: int, system: tuple[int, ...]
+) -> None:
+    """Three micro-batches of 16 tokens are evaluated; older servers keep the whole prompt listed. A system prompt does
+    not count."""
+    srv = server(version=version)
+    fields = {"stream": False, **({"system_tokens": len(system)} if system else {})}
+    answer = srv.complete(Request((*system, *P), 30, cancel_at=40, extra=fields))
+    assert (answer.cancelled, len(srv.core.slots[0].tokens)) == (True, held)
+    assert srv.sequences.held(0).tolist() == [*range(48 + len(system))]

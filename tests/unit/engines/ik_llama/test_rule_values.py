@@ -21,7 +21,7 @@ from cachesim.engines.ik_llama.rules import (
     trim,
 )
 from cachesim.engines.ik_llama.rules.carried_over import ClearedObjects
-from cachesim.engines.ik_llama.rules.checkpoint_restore import Ckpt, RestoreInputs, ResumePlace
+from cachesim.engines.ik_llama.rules.checkpoint_restore import CheckpointNeed, Ckpt, RestoreInputs, ResumePlace
 from cachesim.engines.ik_llama.rules.common_prefix import CommonLength
 from cachesim.engines.ik_llama.rules.context_shift import CacheShift, PromptShift, Shift
 from cachesim.engines.ik_llama.rules.micro_batch import ComputeGraph
@@ -394,3 +394,15 @@ def test_a_list_is_cut_at_an_image(n, inside, behind):
 ])  # fmt: skip
 def test_single_values(decision, value):
     assert decision.value == value
+
+
+def test_an_admission_is_true_if_it_stores_and_a_need_if_it_searches():
+    assert Admission("store") and Admission("store", (0,)) and not Admission("already")
+    assert CheckpointNeed(True) and not CheckpointNeed(False)
+
+
+@pytest.mark.parametrize(("pos_min", "n_past", "at"), [(0, 0, 0), (1, 0, None), (4, 6, 0), (5, 6, None)])
+def test_a_checkpoint_of_1888_begins_before_the_threshold_or_at_the_start(pos_min, n_past, at):
+    """The threshold is a token before the end of the common part. The checkpoint ends after it."""
+    found = Ckpt(pos_min, 9, pos_min, 9, 10, 0)
+    assert checkpoint_restore.pick_pr1888([found], RestoreInputs(n_past, n_past, 20, 19, True, False)).value == at

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base.media_items import image_items
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.base import Request
 from cachesim.engines.ik_llama import start
@@ -127,3 +128,18 @@ def test_a_server_without_a_head_has_no_draft_memory_and_tokens_follow_the_syste
     one.complete(Request(P[:20], 1, extra={"system_tokens": 4}))
     assert (one.core.system, len(one.core.slots[0].tokens)) == ([*P[:4]], 16)
     assert one.inspection.tokens_of(0) == P[:20] and one.inspection.memory_matches(0)
+
+
+def test_a_checkpoint_after_an_image_with_fewer_positions_is_measured_in_tokens():
+    """An image of 12 tokens and one position: position 201 is that of token 212."""
+    one, told = listened("qwen35d64", mmproj="causal", ctx_checkpoints_interval=16)
+    text, image = tuple(range(1000, 1250)), image_items("wide", 12, 4)
+    one.complete(Request((*P[:9], *image, *text), 2))
+    places = [(kept.facts.n_tokens, kept.facts.pos_max) for kept in one.core.slots[0].checkpoints]
+    assert places == [(85, 73), (149, 137), (213, 201), (266, 254), (272, 260)]
+    assert [one.inspection.stored(key).resume for key in one.inspection.kept()] == [n for n, _ in places]
+    answer = one.complete(Request((*P[:9], *image, *text[:200], *range(3000, 3012)), 2))
+    assert (answer.reused, answer.prompt_n, answer.deciding[:12]) == ({"checkpoint": 213}, 20, "IK-CKPT-PICK")
+    [restored] = [event for event in one.log.events if event.ev == "ckpt_restore"]
+    assert (restored.pos_max, restored.n_tokens, restored.n_past) == (201, 213, 213)
+    assert differences(told, one) == []

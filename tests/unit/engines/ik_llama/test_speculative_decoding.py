@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.engines.base import Draft
 from cachesim.engines.ik_llama.speculative_decoding import warm_up
 from cachesim.engines.shared.batch import DecodeBatch
-from tests.unit.engines.ik_llama.feature_conversations import Client
+from tests.unit.engines.ik_llama.feature_conversations import Client, P, Q
 
 
 def view(start: int, n: int) -> DecodeBatch:
@@ -35,3 +36,16 @@ def test_rows_from_the_first_token_of_a_view_on_are_evaluated_again(version, lat
     assert kv.cells.pos[kv.cells.of(0)].tolist() == [*range(24)]
     assert core.known_next == set()
     assert core.later[0] == later
+
+
+@pytest.mark.parametrize("accepted", [0, 1, 2])
+@pytest.mark.parametrize(("version", "relabels"), [("main", True), ("main-repaired", False)])
+def test_a_wrong_draft_gives_the_last_position_to_the_cell_of_the_sequences_number(version, relabels, accepted):
+    client = Client(version, "GGA+M", spec_type="mtp", spec_draft_n_max=3)
+    client.send(P[:30], 9, forced=Q[:9], drafts=(Draft(30, 3, accepted),))
+    while not any(event.ev == "spec_step" for event in client.log.events):
+        client.server.iterate()
+    kv, last = client.server.core.memory, 30 + accepted
+    assert kv.cells.pos[:3].tolist() == [last if relabels else 0, 1, 2] and kv.cells.own[:3].tolist() == [0, 1, 2]
+    assert (kv.pos_max(0), kv.state_pos, kv.cells.used) == (last, [last], last + 1)
+    assert client.server.core.context.per_step is False

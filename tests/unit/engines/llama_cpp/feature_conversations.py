@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from cachesim.base.errors import BadInput
 from cachesim.base.media_items import image_items
 from cachesim.engines.base import BEFORE_A_SLOT, Answer, Draft
-from tests.unit.engines.event_lines import HEAD, effect_lines, point_lines, state_lines
+from tests.unit.engines.event_lines import HEAD, decision_counts, effect_lines, point_lines, state_lines
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 FILE = Path(__file__).with_name("feature_conversations.txt")
@@ -236,9 +236,10 @@ CONVERSATIONS: dict[str, Callable[[], Talk]] = {
 
 
 def lines_of(name: str) -> Iterator[str]:
-    """Yield what a conversation leads to: the server's log, its restore points, its answers, and what it has spent."""
+    """Yield what a conversation leads to: log, decisions, restore points, answers, and what the server has spent."""
     talk = CONVERSATIONS[name]()
     yield from (line for line in effect_lines(talk.log.events) if not line.startswith(LEFT_OUT))
+    yield decision_counts(talk.log.events)
     Talk.is_heard = True
     try:
         events = CONVERSATIONS[name]().log.events

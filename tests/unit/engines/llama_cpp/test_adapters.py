@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base.keyed_tokens import identity, key_of
+from cachesim.base.media_items import image_items
 from cachesim.engines.llama_cpp.adapters import refuse, refuse_ids
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
@@ -228,3 +230,21 @@ def test_after_a_shift_the_rows_of_an_alora_begin_at_the_cut_at_the_latest(extra
     answer = one.ask(word("a", before) + M + word("b", 225), 20, n_keep=n_keep, extra=extra)
     assert len(answer.shifts) == 1
     assert one.server.core.slots[0].active == active
+
+
+@pytest.mark.parametrize(("between", "start"), [(0, 24), (1, 12), (3, 14)])
+def test_no_batch_ends_at_an_invocation_that_follows_an_image(between, start):
+    """The rows of the aLoRA begin a token before its invocation; right after an image they begin with the next batch,
+    here that of the answer."""
+    talk = Talk("AA", "b11549", mmproj="causal", lora_scaled=SCALES, ctx_size=512, batch_size=32)
+    answer = talk.ask(P[:6] + image_items("dog", 6, 3) + Q[:between] + M + R[:9], 2, extra=ACTIVE)
+    assert [(first, key > 0) for first, key in answer.keys] == [(0, False), (start, True)]
+    keys = [key_of(identity(token)) for token in talk.server.core.slots[0].tokens]
+    assert keys == [0] * start + [answer.keys[1][1]] * (len(keys) - start) and talk.right(answer) is True
+
+
+def test_an_image_before_all_text_is_evaluated_under_the_adapters_of_the_batch_before():
+    talk = Talk("AA", "b11549", mmproj="causal", lora_scaled="0,0", ctx_size=512)
+    answer = talk.ask(image_items("dog", 6, 3) + P[:9], 2, extra=ZERO)
+    assert answer.deciding == "LC-MEDIA-LORA" and talk.right(answer) is False
+    assert talk.ask(Q[:9], 2, extra=ZERO).deciding != "LC-MEDIA-LORA"

@@ -10,6 +10,7 @@ import pytest
 
 from cachesim.cli.main import main
 from cachesim.engines.shared.prompt_cache_limits import part
+from tests.unit.engines.llama_cpp.talk import Talk
 
 HEAD = {"model": "tiny-llama.gguf", "name": "x", "flags": ["-c", "64", "-np", "1"], "server": {"n_slots": 1},
         "inexact": []}  # fmt: skip
@@ -32,6 +33,13 @@ def test_an_empty_list_is_refused_without_an_event(tmp_path, capsys, profile):
     assert replayed(tmp_path, capsys, "llama.cpp", profile, refused) == 0
     answered = {"response": {"status": 200, "cache_n": 0, "prompt_n": 0, "tokens": []}}
     assert replayed(tmp_path, capsys, "llama.cpp", profile, answered) == 1
+
+
+@pytest.mark.parametrize("kind", ["embedding", "rerank", "infill", "decision"])
+def test_an_empty_list_of_another_task_ends_the_process_with_its_empty_batch(kind):
+    """Read in the source: only a completion refuses it before."""
+    answer = Talk("A", "b11549").ask((), kind=kind)
+    assert (answer.died, answer.error, answer.prompt_n) == (True, "GGML_ASSERT(batch.size() > 0) failed", 0)
 
 
 def test_ik_llama_answers_an_empty_list(tmp_path, capsys):

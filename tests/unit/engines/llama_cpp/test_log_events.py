@@ -19,6 +19,7 @@ from cachesim.engines.llama_cpp.log_events import (
     read_event,
     server_facts,
 )
+from cachesim.engines.shared.log_grammar import LONGEST
 
 RECORDED = Path(__file__).parents[3] / "data" / "log_lines" / "b11549.jsonl"
 LINES = [json.loads(line) for line in RECORDED.read_text("utf-8").splitlines()]
@@ -127,3 +128,9 @@ def test_the_facts_of_a_start():
         "kv_unified": True, "seq_rm": "full_only", "kv_cells": {"non-SWA": 512, "SWA": 256},
         "notes": ["--cache-idle-slots requires --cache-ram, disabling"],
     }
+
+
+def test_a_number_has_no_more_digits_than_any_number_of_a_log():
+    text = " - removing obsolete cached prompt with length "
+    assert match(text + "1" * LONGEST)[1] == {"n_tokens": float("1" * LONGEST)}
+    assert match(text + "1" * (LONGEST + 1)) is None

@@ -68,6 +68,17 @@ def test_a_token_of_no_model_at_an_image_ends_the_process():
     assert ask(server, TEXT, (-1,)).died
 
 
+@pytest.mark.parametrize(("between", "last"), [((), "pc_save"), ((MORE,), "pc_search")])
+def test_a_token_of_no_model_meets_the_image_of_a_slot_or_of_a_stored_conversation(between, last):
+    """Slots are not compared, but the prompt cache compares the slot and its own conversations with the prompt."""
+    server = start(slot_prompt_similarity=0.0)
+    for prompt in ((*TEXT, *CAT, *MORE), *between):
+        ask(server, prompt)
+    answer = ask(server, TEXT, (-1,))
+    assert (answer.died, answer.error) == (True, "Chunk not found")
+    assert [event.ev for event in server.log.events if event.logged and event.ev != "aborted"][-1] == last
+
+
 def test_an_image_without_causal_mask_must_fit_into_a_micro_batch():
     assert ask(start(mmproj="gemma3", ubatch_size=8), TEXT, CAT, MORE).died
     assert ask(start(mmproj="gemma3"), TEXT, CAT, MORE).status == 200

@@ -13,7 +13,15 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
-from cachesim.engines.llama_cpp.memory_use import FORMS, _as_started, checkpoint_bytes, contexts, entry_bytes, use
+from cachesim.engines.llama_cpp.memory_use import (
+    FORMS,
+    _as_started,
+    checkpoint_bytes,
+    contexts,
+    draft_model,
+    entry_bytes,
+    use,
+)
 from cachesim.engines.registry import ENGINES, commits, rules_of
 from cachesim.engines.shared.memory_use import MIB, MemoryQuestion
 from cachesim.engines.shared.model_sizes import real_model
@@ -146,6 +154,15 @@ def test_a_draft_of_an_mtp_head_needs_one():
         use(ask("qwen3-next", spec_type="draft-simple"))
 
 
+@pytest.mark.parametrize(("kinds", "window"), [("W", 128), ("A", 0), ("AW", 128), ("WA", 128), ("AA", 0)])
+def test_an_mtp_head_has_the_window_of_its_model_if_a_layer_of_it_has_one(kinds, window):
+    question = ask("gpt-oss-20b", **MTP)
+    layers = {layer.kind: layer for layer in question.model.layers}
+    heads = tuple(layers[kind] for kind in kinds)
+    draft = draft_model(question._replace(model=question.model._replace(heads=heads)))
+    assert (question.model.window, draft.layers, draft.window) == (128, heads, window)
+
+
 def test_narrow_heads_are_not_quantised():
     with pytest.raises(BadInput, match="heads of 16 numbers as q8_0"):
         use(MemoryQuestion(real_model("qwen3")._replace(head=16), ask("qwen3", **Q8).options, rules_of(NEWEST)))
@@ -182,6 +199,9 @@ NEVER_SHARED = "-kvu gives each of 2 slots the whole context: this memory is nev
     ("qwen3.5-27b", None, {"parallel": 2, "spec_type": "draft-mtp", "spec_draft_n_max": 3}, [
         "attention rows 65536 * 4096 cells", "states 156893184 * 8 states", "draft: attention rows 4096 * 4096 cells",
         "checkpoints 165332184 * 64 checkpoints", CACHE]),
+    # a draft model's states have no planes
+    ("llama-3", "mamba-2", {"parallel": 2, "spec_type": "draft-simple", "spec_draft_n_max": 3}, [
+        "attention rows 131072 * 4096 cells", "draft: states 171900928 * 2 states", CACHE]),
     ("qwen3.5-27b", None, {"parallel": 2, "spec_type": "none"}, [
         "attention rows 65536 * 4096 cells", "states 156893184 * 2 states", "checkpoints 156894364 * 64 checkpoints",
         CACHE]),

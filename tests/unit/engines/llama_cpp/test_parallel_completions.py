@@ -134,6 +134,7 @@ def test_b7710_drops_a_deferred_completion_whose_request_has_failed():
     (child,) = answer.children
     assert [one.status for one in (*full, answer)] == [500, 500, 500]
     assert child.done and child.cancelled and not any(one.done for one in later)
+    assert child not in [task.answer for task in talk.server.core.deferred]
     talk.work()
     assert all(one.done and one.status == 200 for one in later)
 

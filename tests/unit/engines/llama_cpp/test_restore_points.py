@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.base import Draft
+from cachesim.engines.llama_cpp.rules.checkpoint_restore import erase_er2
+from cachesim.engines.llama_cpp.rules.older_checkpoint_restore import resume_nothing_forget
+from cachesim.engines.llama_cpp.rules.prompt_cache import keep_after_failed_load
+from cachesim.events import Advanced
 from tests.unit.engines.llama_cpp.talk import Talk, word
 from tests.unit.engines.restore_points import Reported, conversations, differences
 
@@ -98,3 +102,41 @@ def test_a_draft_in_a_batch_of_its_own_changes_the_restore_points_of_its_slot():
     assert differences(told, talk.server) == []
     [tokens] = [tokens for key, tokens in told.tokens.items() if key[0] == "slot"]
     assert tokens == tuple(talk.server.core.slots[0].tokens)
+
+
+class Changes(Reported):
+    """Also keeps (slot, cause, rule, number of tokens, last usable length) of every change of a slot."""
+
+    def __init__(self):
+        super().__init__()
+        self.of_slots = []
+
+    def __call__(self, event):
+        super().__call__(event)
+        if isinstance(event, Advanced):
+            self.of_slots.append((event.point.key[1], event.cause, event.rule, event.point.n, event.point.hi))
+
+
+def test_a_slot_that_keeps_its_list_after_a_failed_load_has_no_rows_for_it():
+    talk = Talk("A", parallel=2, kv_unified=True, cache_idle_slots=False, rules={"load_failed": keep_after_failed_load})
+    talk.log.listener = told = Changes()
+    first = talk.ask(word("p", 120), id_slot=1)
+    talk.ask(word("t", 20), id_slot=1), talk.ask(word("n", 180), id_slot=0)
+    before = len(told.of_slots)
+    assert talk.ask(first.slot_tokens[:60], id_slot=1).status == 200
+    assert told.of_slots[before : before + 2] == [
+        (1, "overwritten", keep_after_failed_load.rule, 20, 0), (1, "truncated", "LC-NPAST-LCP", 0, 0)]
+    assert differences(told, talk.server) == []
+
+
+def test_a_build_may_forget_all_checkpoints_of_a_prompt_that_none_of_them_suits():
+    nothing = {"ckpt_erase": lambda checkpoints, inputs, resume: erase_er2((), inputs, resume)}
+    ends = []
+    for rules in (nothing, {**nothing, "ckpt_reset": resume_nothing_forget}):
+        talk = Talk("R", checkpoint_min_step=0, rules=rules)
+        talk.log.listener = told = Changes()
+        for prompt in (LONG[:40], LONG[:10] + word("x", 20)):
+            talk.ask(prompt)
+        assert differences(told, talk.server) == []
+        ends.append((talk.lengths(), [change[1:3] for change in told.of_slots if change[1] == "erased"]))
+    assert ends == [([36, 26], []), ([26], [("erased", resume_nothing_forget.rule)])]

@@ -1,10 +1,11 @@
-"""The server's contexts: which model each of them has."""
+"""The server's contexts: which model each of them has; and the decisions that a server makes at its start."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from cachesim.engines.llama_cpp.memory.ubatch import BatchSplit
 from cachesim.model import TokenRun, make_model
 from tests.unit.engines.llama_cpp.talk import Talk, word
 from tests.unit.model.plain_store import PlainStore
@@ -20,3 +21,47 @@ def test_a_draft_model_has_rows_of_its_own_weights(mode):
     store.begin(runs := [TokenRun(0, 0, word("a", 20))])
     make_model("AA", mode == "exact", target.seed + 2).forward(runs, store)
     assert np.array_equal(draft.rows[draft.stream(0)][0].digest[:20], store.rows_of(0, 0).digest)
+
+
+def decided_at_start(kind, build, **flags):
+    """Return the value and the inputs of each decision of a server at its start, by rule."""
+    talk = Talk(kind, build, "none", **flags)
+    return {event.rule: (event.value, dict(event.because)) for event in talk.log.events if event.ev == "decided"}
+
+
+@pytest.mark.parametrize(("build", "faults"), [
+    ("b10587", []), ("b6388", ["LC-KV-MASK.MODEL"]), ("b5913", ["LC-KV-TURN.FIRST"]), ("b5735", ["LC-KV-POS.SET"]),
+    ("b5630", ["LC-KV-POS.SET", "LC-BATCH-CHECK.NONE"]), ("b4579", ["LC-BATCH-CHECK.NONE"]),
+    ("b3642", ["LC-RS-TAIL.STALE", "LC-BATCH-CHECK.NONE"]),
+])  # fmt: skip
+def test_a_fault_of_the_memory_is_a_decision_of_the_builds_that_have_it(build, faults):
+    kinds = ("LC-KV-TURN", "LC-KV-MASK", "LC-KV-POS", "LC-RS-TAIL", "LC-BATCH-CHECK")
+    assert [rule for rule in decided_at_start("A", build) if rule.startswith(kinds)] == faults
+
+
+@pytest.mark.parametrize(("kind", "flags", "inputs"), [
+    ("W", {"parallel": 2, "ctx_size": 1024, "swa_full": True}, {
+        "LC-N-SWA.FULL0": (0, {"n_swa": 8, "swa_full": True}), "LC-SPEC-ON.ANY": (True, {"exact": False}),
+        "LC-CTX-POOL.PER-SLOT": (1024, {"n_ctx": 1024, "n_slots": 2, "per_slot": 0}),
+        "LC-SLOT-CTX.CAPPED": (512, {"n_ctx_seq": 512, "n_slots": 2, "per_slot": 0})}),
+    ("W", {"parallel": 2, "ctx_size": 512, "kv_unified": True}, {
+        "LC-N-SWA.FULL0": (8, {"n_swa": 8, "swa_full": False}),
+        "LC-RS-SPLIT.TAIL": (BatchSplit(False, False, 0), {"n_rs_seq": 0, "unified": True})}),
+    ("R", {"parallel": 2, "kv_unified": True}, {
+        "LC-SPEC-ON.ANY": (True, {"exact": True}),
+        "LC-RS-SPLIT.TAIL": (BatchSplit(False, True, 0), {"n_rs_seq": 0, "unified": True})}),
+    ("GA+M", {"parallel": 2, "spec_type": "draft-mtp", "spec_draft_n_max": 3, "ubatch_size": 16}, {
+        "LC-RS-PLANES.MTP": (3, {"spec_type": "draft-mtp", "n_max": 3, "can": True}),
+        "LC-RS-SPLIT.TAIL": (BatchSplit(False, True, 4), {"n_rs_seq": 3, "unified": False})}),
+    ("A", {"spec_type": "ngram-simple,ngram-mod", "spec_draft_n_max": 2}, {
+        "LC-RS-PLANES.MTP": (0, {"spec_type": "ngram-simple", "n_max": 2, "can": False})}),
+])  # fmt: skip
+def test_the_inputs_of_the_decisions_at_the_start(kind, flags, inputs):
+    found = decided_at_start(kind, "b11549", **flags)
+    assert {rule: found[rule] for rule in inputs} == inputs
+
+
+def test_a_server_that_has_done_nothing_counts_nothing():
+    core = Talk("A", "b11549", parallel=2).server.core
+    assert (core.empty_rounds, core.ended, core.view, core.tick, core.dead) == (0, 0, (0, 0), 0, False)
+    assert (core.outputs, core.carried, core.first_cells, core.pending_outputs) == ({}, {}, {}, [])

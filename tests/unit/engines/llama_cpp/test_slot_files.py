@@ -6,8 +6,11 @@ from dataclasses import replace
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
-from cachesim.engines.llama_cpp.slot_save_restore import MAGIC, pack, unpack
+from cachesim.base.keyed_tokens import KeyedToken, identities
+from cachesim.engines.llama_cpp.memory.saved_state import Blob, StateReadError
+from cachesim.engines.llama_cpp.rules.adapters import SavedAdapters
+from cachesim.engines.llama_cpp.slot_save_restore import MAGIC, SlotFile, pack, unpack
+from cachesim.engines.shared.array_file import pack_arrays, unpack_arrays
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 A, B = word("A", 40), word("B", 30)
@@ -205,8 +208,6 @@ def test_nothing_is_half_written(tmp_path, monkeypatch):
 def test_pack_and_unpack_are_inverse():
     talk = Talk("HW", mode="exact")
     talk.ask(A, 2)
-    from cachesim.engines.llama_cpp.slot_save_restore import SlotFile
-
     state = talk.server.core.memory.state_write(0, partial=False)
     ckpts = tuple(talk.server.core.slots[0].checkpoints)
     made = SlotFile("C W8", 2, tuple(talk.server.core.slots[0].tokens), state, ckpts, "A")
@@ -214,6 +215,30 @@ def test_pack_and_unpack_are_inverse():
     assert pack(again) == pack(made)
     assert [c.facts.id_task for c in again.checkpoints] == [-1] * len(ckpts) and ckpts
     assert not again.blob.recr.rows[0].conv.flags.writeable
+
+
+@pytest.mark.parametrize("keys", [(0, 0, 0), (0, 5, 5), (7, 7, 7)])
+def test_a_file_has_the_keys_of_its_tokens(keys):
+    """A file without keys does not name them."""
+    tokens = tuple(KeyedToken(number, key) if key else number for number, key in enumerate(keys, start=40))
+    data = pack(SlotFile("AA", 2, tokens, Blob(0)))
+    again = unpack(data, "x")
+    assert identities(again.tokens) == identities(tokens) and list(again.tokens) == [40, 41, 42]
+    assert (b"keys.npy" in data) is any(keys)
+
+
+def test_a_file_that_names_no_streams_is_of_a_memory_without_them():
+    data = pack(SlotFile("AA", 2, (4,), Blob(9), streams=3))
+    named = unpack_arrays(MAGIC, data, "x", dict)
+    assert unpack(pack_arrays(MAGIC, named), "x").streams == 3
+    del named["streams"]
+    assert unpack(pack_arrays(MAGIC, named), "x") == unpack(data, "x")._replace(streams=0)
+
+
+@pytest.mark.parametrize("noted", [None, SavedAdapters((0.5, 1.0), 3), SavedAdapters((0.0,), -1)])
+def test_a_file_has_the_adapters_of_its_slot(noted):
+    again = unpack(pack(SlotFile("AA", 2, (4,), Blob(9), noted=noted, streams=3)), "x")
+    assert (again.noted, again.streams, again.blob.size, again.checkpoints, again.draft_model) == (noted, 3, 9, (), "")
 
 
 def errors_since(talk, first):

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cachesim.base.tokens import POS_INF
+from cachesim.engines.base import Answer, Request
 from cachesim.engines.build_names import resolve_name
 from cachesim.engines.llama_cpp.flags import Options
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.engines.llama_cpp.server_flags import settings
+from cachesim.engines.llama_cpp.slot import Slot, SpecCkpt, State, Task
 from cachesim.engines.registry import profiles, rules_of
 from cachesim.engines.shared.flags import options_of
 from cachesim.events import Aborted
@@ -294,3 +298,27 @@ def test_the_choice_of_a_slot_is_logged_slot_by_slot():
     choice = [event for event in talk.log.events[first:] if event.ev.startswith("slot_")]
     assert [event.ev for event in choice][:3] == ["slot_skip_busy", "slot_sim", "slot_skip_empty"]
     talk.work()
+
+
+def used_slot():
+    """A slot whose fields have the values of a running request."""
+    return Slot(3, State.GENERATING, [1, 2], [], None, 9, 4, 2, 7, 5, 6, True, 1, (2, 5), True, "entry", [8], True,
+                SpecCkpt(2, 0, 1), (0.5,), 4, 1, 3, True, [2])  # fmt: skip
+
+
+def test_a_task_begins_in_a_slot_without_the_drafts_and_counts_of_the_one_before():
+    slot, task = used_slot(), Task(11, Request((1,)), Answer(0))
+    slot.begin(task, State.STARTED)
+    want = replace(used_slot(), task=task, state=State.STARTED, last_task=11, n_gen=0, truncated=False, i_batch=-1,
+                   has_begun=False, draft=[], replay=False, spec_ckpt=None)  # fmt: skip
+    assert slot == want and slot.id_task == 11
+
+
+def test_a_released_slot_keeps_its_tokens_and_nothing_of_its_task():
+    talk = Talk("A", parallel=2)
+    answer = talk.ask(word("a", 20), 3, id_slot=0)
+    [slot, other] = talk.server.core.slots
+    assert (slot.state, slot.task, slot.i_batch, slot.child, slot.children, slot.alora_start) == (
+        State.IDLE, None, -1, False, [], -1)  # fmt: skip
+    assert (slot.id_task, slot.busy, other.t_last, slot.t_last >= 0) == (None, False, -1, True)
+    assert tuple(slot.tokens) == answer.slot_tokens and answer.tokens_cached == 22 and answer.done

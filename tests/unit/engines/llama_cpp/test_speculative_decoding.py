@@ -4,6 +4,7 @@ import pytest
 
 from cachesim.base.media_items import image_items
 from cachesim.engines.base import Draft
+from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
 from cachesim.engines.llama_cpp.rules import speculative
 from cachesim.engines.llama_cpp.speculative_decoding import _saved_state
 from cachesim.scenarios.corpus import corpus_files
@@ -115,6 +116,10 @@ def test_a_draft_context_of_another_conversation_fails_every_request(tmp_path):
     assert answer.status == 500
     assert answer.error == "decode() failed: failed to process speculative batch"
     assert talk.held() == [25]                              # nothing is cleared
+    assert [event.text for event in talk.log.of(answer.request) if event.ev == "error"][-4:] == [
+        "failed to decode draft batch, ret = -1", "failed to process speculative batch",
+        "decode() failed: failed to process speculative batch",
+        "error: decode() failed: failed to process speculative batch"]
 
 
 def test_a_batch_without_room_for_the_drafts_ends_the_process():
@@ -186,6 +191,20 @@ def test_the_assertion_names_the_context_that_was_not_restored():
     assert "ckpt.load_dft(slot.ctx_dft, " in speculative.unread_asserts(True).value
 
 
+@pytest.mark.parametrize("of_draft", [False, True])
+def test_the_process_ends_at_the_context_whose_state_cannot_be_read(monkeypatch, of_draft):
+    talk = Talk("GA", "b11549", spec_type="draft-simple", model_draft="GA", spec_draft_n_max=4)
+
+    def full(*of):
+        raise StateReadError("no cells")
+
+    core = talk.server.core
+    monkeypatch.setattr(core.dft.memory if of_draft else core.memory, "state_read", full)
+    answer = talk.ask(word("a", 20), 12, drafts=(Draft(20, 4, 1),))
+    assert (answer.died, answer.error_kind) == (True, "draft-not-undone")
+    assert ("ckpt.load_dft(slot.ctx_dft, " if of_draft else "ckpt.load_tgt(slot.ctx_tgt, ") in answer.error
+
+
 def test_the_state_of_a_recurrent_draft_model_goes_back_with_the_target():
     talk = Talk("GA", "b11549", spec_type="draft-simple", model_draft="GA", spec_draft_n_max=4)
     answer = talk.ask(word("a", 20), 12, drafts=(Draft(20, 4, 1), Draft(22, 3, 0)))
@@ -207,6 +226,16 @@ def test_a_draft_after_an_image_with_fewer_positions_than_tokens_is_undone(kind)
     [undone] = [event for event in talk.log.events if event.ev == "spec_restore"]
     assert (n, undone.pos_max, answer.predicted_n, talk.held()) == (23, 14, 12, [34])
     assert talk.right(answer) is True and len(talk.server.sequences.held(0)) == 34
+
+
+def test_a_checkpoint_restores_the_state_of_a_recurrent_draft_model_too():
+    """Otherwise it would be that of 61 tokens, of which nothing can be removed."""
+    talk = Talk("GA", "b11549", spec_type="draft-simple", model_draft="GA", checkpoint_min_step=0)
+    talk.ask(word("a", 60), 2)
+    answer = talk.ask(word("a", 58) + word("b", 5))
+    assert (answer.died, answer.reused, talk.right(answer)) == (False, {"checkpoint": 56}, True)
+    held = talk.server.sequences.draft_memory(0)
+    assert (held.rows, held.pos_min, held.pos_max, held.state_pos) == (63, 62, 62, 62)
 
 
 def test_only_an_mtp_head_is_given_the_hidden_states_of_the_target():

@@ -100,3 +100,10 @@ def test_a_pool_fills_the_memory(profile, model, number):
     for one in found:
         use = forms.use(ask._replace(room=0, options={**ask.options, **one}))
         assert ask.room * 0.98 < use.total <= ask.room
+
+
+@pytest.mark.parametrize(("clients", "slots"), [(1, [1]), (2, [1, 2]), (5, [1, 5, 2])])
+def test_a_server_has_a_slot_one_for_each_client_or_two(clients, slots):
+    forms, ask = asked(PROFILES[1], "llama-3", 64)
+    found = [one["parallel"] for one in forms.agents.settings(ask, clients)]
+    assert [*dict.fromkeys(found)] == slots

@@ -20,15 +20,17 @@ def options(**rows):
 
 SMALL = options(
     size=flag(0, "-c", "--size", least=1, open=0), slots=flag(-1, "-np", least=1, open=-1, limit=SLOTS),
-    most=flag(8, "--most"), similarity=flag(0.1, "-sps"), shift=flag(False, "--shift", off=("--no-shift",)),
+    most=flag(8, "--most"), least=flag(2, least=2),
+    similarity=flag(0.1, "-sps"), shift=flag(False, "--shift", off=("--no-shift",)),
     kind=flag("none", "--kind", choices=("none", "mtp")), name="",
 )
 
 
 def test_a_row_becomes_a_flag_with_the_name_of_its_field():
-    assert [row.name for row in flags_of(SMALL)] == ["size", "slots", "most", "similarity", "shift", "kind", "name"]
+    names = ["size", "slots", "most", "least", "similarity", "shift", "kind", "name"]
+    assert [row.name for row in flags_of(SMALL)] == names
     assert flags_of(SMALL)[0] == Flag("size", 0, least=1, bounded=True, open=0, spellings=("-c", "--size"))
-    assert flags_of(SMALL)[6] == Flag("name", "")
+    assert flags_of(SMALL)[7] == Flag("name", "")
 
 
 def test_the_options_are_plain_values():
@@ -71,6 +73,7 @@ def test_a_property_that_no_flag_has_is_a_fault():
     ({"similarity": 1.5}, "server flag 'similarity': expected 0 to 1, found 1.5"),
     ({"similarity": float("nan")}, "server flag 'similarity': expected 0 to 1, found nan"),
     ({"size": -1}, "server flag 'size': expected at least 0, found -1"),
+    ({"least": 1}, "server flag 'least': expected at least 2, found 1"),
     ({"slots": 0}, "server flag 'slots': expected at least 1, or -1, found 0"),
     ({"slots": 257}, "server flag 'slots': 257 slots, at most 256 slots are allowed"),
     ({"kind": "mpt"}, "unknown kind 'mpt' (did you mean 'mtp'?)"), ({"kind": "x"}, "unknown kind 'x' (none, mtp)"),

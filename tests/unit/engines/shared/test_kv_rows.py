@@ -124,3 +124,9 @@ def test_cells_are_sorted_by_position_and_contiguous_ones_become_a_slice(cells, 
 ])  # fmt: skip
 def test_rows_count_up_to_the_first_gap(pos, length):
     assert contiguous_length(np.array(pos, int)) == length
+
+
+def test_cells_with_equal_positions_keep_their_order():
+    pos = np.array([1] * 40 + [0] * 40)
+    found, where = sort_by_position(np.arange(80), pos)
+    assert found.tolist() == [0] * 40 + [1] * 40 and where.tolist() == [*range(40, 80), *range(40)]

@@ -100,6 +100,8 @@ def test_a_cut_line_is_known_by_its_beginning(text, events):
     ("{n} abcdefgh", "12 abcdef", False), ("waits {} for a slot", "waits long for a slot", True),
     ("waits {} for a slot", "waits long for a", False), ("keeps {n} tokens", "keeps many, or", False),
     ("slot is empty", "slot is empty", True), ("slot is empty", "slot is empty, not full", False),
+    ("one {} two words {}", " two words more", False), ("waits {} for a slot", "waits long", False),
+    ("{n} keeps {m} tokens here", " keeps tokens here", False),
     ("keeps tokens {n} here", "keeps tokens 1 here too", False), ("keeps tokens {n}", "keeps tokens 1 or 2", False),
 ])  # fmt: skip
 def test_a_beginning_has_eight_characters_of_the_template_itself(template, text, agrees):
@@ -134,3 +136,10 @@ def test_a_template_matches_any_case_and_stops_a_word_at_a_comma():
     assert pattern("keeps {n}, or").fullmatch("keeps 12, or")["n"] == "12"
     assert pattern("keeps {n}").fullmatch("keeps 1 2") is None
     assert pattern("keeps {} (all)").fullmatch("keeps 1 of 2 (all)")
+
+
+def test_a_template_that_begins_with_a_value_is_tried_for_every_text():
+    grammar = LogGrammar((Line("load", "loaded {n} tokens"), Line("count", "{n} slots"), Line("share", "of {n} slots")))
+    assert [grammar.read(text).line.ev for text in ("loaded 3 tokens", "4 slots", "of 5 slots")] == [
+        "load", "count", "share"]  # fmt: skip
+    assert grammar.read("no slots at all") is None

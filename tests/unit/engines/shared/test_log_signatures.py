@@ -108,3 +108,13 @@ def test_a_server_that_compares_texts_lost_a_token_only_if_the_number_is_known()
     assert measured_last_token(LogEvidence({}, {"lost": (2, 3)})) == (2, 3)
     assert measured_last_token(LogEvidence({}, {"lost": (1, 1)})) == (1, 1)
     assert measured_last_token(LogEvidence({}, {"lost": (2, 3)}, (), frozenset({"reuse_chunk"}))) is None
+
+
+@pytest.mark.parametrize(("lcp", "checks", "prefix"), [
+    (None, (), (0, None)), ((5, 9), (), (5, 9)), (None, ((0, 3, 7), (2, 9, 4)), (7, None)),
+    ((5, None), ((0, 3, 7),), (7, None)),
+    ((9, None), ((0, 3, 7),), (9, None)), ((5, 9), ((0, 3, 7),), (7, 9)), ((5, 7), ((0, 3, 7),), (7, 7)),
+    ((5, 6), ((0, 3, 7),), (5, 6)),
+])  # fmt: skip
+def test_a_common_prefix_reaches_at_least_to_the_place_before_which_a_checkpoint_must_begin(lcp, checks, prefix):
+    assert LogEvidence({}, {} if lcp is None else {"lcp": lcp}, checks).prefix == prefix

@@ -8,8 +8,16 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
-from cachesim.engines.shared.model_sizes import known_sizes, older_model, real_model, sizes_of
-from cachesim.engines.shared.size_formulas import DeclaredSizes, name_with_sizes, split_sizes, states_bytes
+from cachesim.engines.shared.model_layers import RealModel
+from cachesim.engines.shared.model_sizes import known_sizes, older_model, real_model, sizes_in, sizes_of
+from cachesim.engines.shared.size_formulas import (
+    DeclaredSizes,
+    LayerSize,
+    ModelSizes,
+    name_with_sizes,
+    split_sizes,
+    states_bytes,
+)
 from cachesim.model import parse
 
 QWEN = {
@@ -191,3 +199,15 @@ def test_an_engine_without_chosen_rows_refuses_models_with_them():
     assert older_model("qwen3.5-4b", "vLLM") == real_model("qwen3.5-4b")
     with pytest.raises(BadInput, match=r"^vLLM: model 'deepseek-v3\.2' is not simulated: its layers have "):
         older_model("deepseek-v3.2", "vLLM")
+
+
+def test_layers_of_different_sizes_count_with_the_largest_row_and_state():
+    """Bytes of F16 rows and F32 states; the index row of a token is part of its row."""
+    small, large = LayerSize("A", 8, 8), LayerSize("I", 16, 8, numbers="4", index_key=10)
+    slow, fast = LayerSize("G", conv=3, matrix=20), LayerSize("G", conv=9, matrix=4)
+    model = RealModel((small, slow, large, fast, LayerSize("")), "a file", head=16)
+    assert sizes_in(model) == ModelSizes("A G I4 G", 2, 2, 2 * (16 + 8 + 10), 4 * 23, "a file", 16)
+    assert sizes_in(RealModel((slow,), "a file", head=16)) == ModelSizes("G", 0, 1, 0, 92, "a file")
+    assert sizes_in(RealModel((small,), "a file", head=16)) == ModelSizes("A", 1, 0, 32, 0, "a file", 16)
+    window = RealModel((LayerSize("W", 4, 4), LayerSize("W", 40, 4)), "a file", window=8, head=16)
+    assert sizes_in(window) == ModelSizes("W8", 2, 0, 88, 0, "a file", 16)

@@ -8,6 +8,7 @@ from cachesim.base.errors import BadInput, ProcessAborted
 from cachesim.engines.base import BEFORE_A_SLOT, Answer, Request
 from cachesim.engines.inspection import ExceededLimit
 from cachesim.engines.shared.request_queue import (
+    RequestInspection,
     RequestQueue,
     UnfinishedRows,
     key_of,
@@ -202,3 +203,29 @@ def test_an_answer_is_recorded_with_the_tokens_that_were_evaluated():
 def test_more_requests_at_work_than_allowed_exceed_the_limit():
     assert too_many(2, 2) == []
     assert too_many(3, 2) == [ExceededLimit("requests at work", 3, 2)]
+
+
+class Points(RequestInspection):
+    """An inspection without contents."""
+
+    def stored(self, key, start=0):
+        raise NotImplementedError
+
+
+def test_the_kept_points_of_numbered_requests_are_those_of_the_server():
+    points = SimpleNamespace(kept=lambda: iter([("block", 1, 2), ("block", 1, 3)]))
+    rows = [SimpleNamespace(tokens=[4, 5], child=True, task=None)]
+    inspection = Points(rows, points)
+    assert inspection.kept() == [("block", 1, 2), ("block", 1, 3)]
+    assert (inspection.n_slots, inspection.tokens_of(0), inspection.is_further(0), inspection.answer_at(0)) == (
+        1, (4, 5), True, None)
+
+
+def test_the_end_of_the_process_ends_rows_without_a_task_too(server):
+    """A row whose request has ended has none."""
+    server.submit(Request((1,)))
+    server.take_tasks()
+    row = server.slots[0]
+    answer, row.task = row.task.answer, None
+    server.record_death(ProcessAborted("out of memory", "memory"))
+    assert (server.dead, row.busy, answer.died) == (True, True, False)

@@ -13,6 +13,7 @@ from cachesim.engines.rule import RULES, Decision, Role, Source, rule
 from cachesim.engines.shared.rule_set import (
     Change,
     RuleSet,
+    _label,
     changed_by,
     differences,
     instead_of,
@@ -157,3 +158,11 @@ def test_the_newest_comes_first_and_a_sibling_after_its_base():
 
 def test_a_proposed_rule_names_the_place_of_the_released_one():
     assert instead_of(OLD) == Source("a/b", "c.py", "R.OLD", "b1", note="proposed by cachesim, not tried on a GPU")
+
+
+@pytest.mark.parametrize(("value", "label"), [
+    (None, "not set"), (frozenset({"b", "a"}), "a, b"), (frozenset(), ""), (OLD, "R.OLD"), (4, "4"), ("text", "text"),
+    ({"b": None, "a": frozenset({2, 1}), "c": OLD}, "a 1, 2; b not set; c R.OLD"),
+])  # fmt: skip
+def test_a_value_of_a_field_has_a_label(value, label):
+    assert _label(value) == label

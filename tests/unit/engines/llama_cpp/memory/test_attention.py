@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cachesim.base.errors import Crash, ProcessAborted
+from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.events import RowsPurged
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache, BuildTraits, masked_swa
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, AttentionState, StateReadError
@@ -380,3 +381,56 @@ def test_every_stream_of_a_micro_batch_needs_room(second, fits):
     runs = (TokenRun(0, 2, [0] * 3), TokenRun(1, 4, [0] * second))
     found = mine.find(Ubatch(runs, (0, 3), 3 + second))
     assert (found and [list(cells) for cells in found]) == ([[2, 3, 4], [4, 5, 6, 7]] if fits else None)
+
+
+def test_a_copy_of_a_sequence_onto_itself_changes_nothing():
+    mine = cache(unified=False)
+    fill(mine, 1, 4)
+    mine.seq_cp(1, 1)
+    assert (held(mine, 1), mine.streams[1].used, mine.copies) == ([0, 1, 2, 3], 4, [])
+
+
+@pytest.mark.parametrize(("p0", "p1"), [(1, POS_INF), (0, 4), (1, 4)])
+def test_only_a_whole_sequence_is_copied_between_streams(p0, p1):
+    mine = cache(unified=False)
+    fill(mine, 0, 4)
+    with pytest.raises(Crash, match="only a whole sequence"):
+        mine.seq_cp(0, 1, p0, p1)
+    one = cache()
+    fill(one, 0, 4)
+    one.seq_cp(0, 1, p0, p1)
+    assert held(one, 1) == [*range(4)][p0:p1]
+
+
+def test_a_copy_between_streams_also_copies_shifts_and_the_start_of_the_search():
+    mine = cache(unified=False)
+    fill(mine, 0, 4)
+    mine.seq_rm(0, 0, 1)
+    mine.seq_add(0, 1, POS_INF, 2)
+    mine.streams[0].head = 3
+    mine.seq_cp(0, 1)
+    source, target = mine.streams
+    assert (target.has_shift, target.head, target.shift[:4].tolist()) == (True, 3, [0, 2, 2, 2])
+    assert held(mine, 1) == held(mine, 0) == [3, 4, 5] and source.shift[:4].tolist() == [0, 2, 2, 2]
+
+
+@pytest.mark.parametrize("order", [[3, 0, 1, 2, 4, 5, 6, 7], [0, 3, 1, 2, 4, 5, 6, 7]])
+def test_a_window_is_purged_up_to_the_largest_position_that_any_run_overwrites(order):
+    told = []
+    mine = AttentionCache(8, 3, True, 3, (0,), SHAPE, None, told.append)
+    mine.state_read(2, AttentionState(np.array(order), {}))
+    mine.streams[0].head = 0
+    ubatch = Ubatch((TokenRun(0, 0, [0]), TokenRun(1, 0, [0])), (0, 1), 2)
+    mine.apply(ubatch, mine.find(ubatch))
+    assert held(mine, 2) == [4, 5, 6, 7] and told == [RowsPurged(2, 1, 3)]
+    assert mine.streams[0].head == 2
+    mine.check()
+
+
+def test_a_sequence_that_loses_everything_is_not_purged():
+    told = []
+    mine = AttentionCache(8, 2, True, 3, (0,), SHAPE, None, told.append)
+    fill(mine, 1, 1)
+    mine.apply(Ubatch((TokenRun(0, 0, [0]),), (0,), 1), [range(1)])
+    assert (held(mine, 0), held(mine, 1), told) == ([0], [], [])
+    mine.check()

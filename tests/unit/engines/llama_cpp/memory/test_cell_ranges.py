@@ -163,3 +163,44 @@ def test_an_extent_is_forgotten_of_a_sequence_or_of_all(seq, span, first):
     assert (twin.span, twin.first) == ([(-1, -1), (10, 14)], [-1, 4])
     assert (twin.stretch(0), twin.stretch(1)) == (None, range(4, 9)) and extent((10, 14), 0).stretch(1) == range(5)
     assert extent(None, 4).stretch(1) is None
+
+
+@pytest.mark.parametrize(("cells", "positions", "taken", "span"), [
+    (range(6), range(6), [0], (1, 6)),                      # a ring goes on: the next cell has the next position
+    (range(6), range(6), [5], None),                        # not the first position, and no cell after it
+    (range(6), range(6), [2], None),
+    (np.array([0, 1, 2]), np.array([0, 5, 6]), [0], None),  # the next cell has another position
+    (np.array([0, 2, 1]), np.array([0, 1, 2]), [0], None),
+    (range(6), range(6), [0, 1], None),
+])  # fmt: skip
+def test_the_extent_stays_known_if_the_next_cell_has_the_next_position(cells, positions, taken, span):
+    """The new position 6 or 7 of the same sequence is in the cell of a lost one."""
+    mine = Cells(16, 2)
+    mine.place(cells, positions, 0)
+    new = max(positions) + 1
+    mine.place(np.array(taken), range(new, new + len(taken)), 0)
+    assert mine.extents.span[0] == span and mine.extents.stretch(0) is None
+    mine.check()
+
+
+def test_a_successor_of_another_sequence_is_none():
+    mine = Cells(16, 2)
+    mine.place(range(1), range(1), 0), mine.place(range(1, 2), range(1, 2), 1), mine.place(range(2, 4), range(1, 3), 0)
+    assert mine.place(range(1), range(3, 4), 0) == {0: 0}
+    assert mine.extents.span == [None, (1, 1)] and mine.span(0) == (1, 3)
+
+
+def test_the_last_cell_of_a_table_has_no_next_one():
+    mine = Cells(6, 2)
+    mine.place(range(6), range(6), 0)
+    assert mine.place(range(5, 6), range(1), 1) == {0: 5}
+    assert mine.extents.span == [None, (0, 0)] and mine.span(0) == (0, 4)
+    mine.check()
+
+
+def test_each_sequence_that_loses_a_cell_is_told_with_its_largest_position():
+    mine = Cells(8, 3)
+    mine.place(range(3), range(4, 7), 0), mine.place(range(3, 6), range(3), 1)
+    assert mine.place(range(2, 5), range(3), 2) == {0: 6, 1: 1}
+    assert (mine.span(0), mine.span(1), mine.span(2), mine.used) == ((4, 5), (2, 2), (0, 2), 6)
+    mine.check()

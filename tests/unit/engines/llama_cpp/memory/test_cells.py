@@ -342,3 +342,44 @@ def test_the_table_ends_after_the_last_cell_of_scattered_ones():
     cells.place(np.array([6, 2, 4]), range(3), 0)
     assert (cells.end, cells.used, cells.of(0).tolist()) == (7, 3, [2, 4, 6])
     cells.check()
+
+
+def beyond(head, used=240, size=1000):
+    """A table whose arrays end after 256 cells, of which the first are used and all later ones were never used."""
+    cells = Cells(size, 1)
+    cells.place(range(256), range(256), 0)
+    cells.remove(0, used, POS_INF)
+    cells.place(range(250, 251), range(used, used + 1), 0)        # a used cell near the end of the arrays
+    cells.head = head
+    assert len(cells.pos) == 256
+    return cells
+
+
+@pytest.mark.parametrize(("head", "n", "found"), [
+    (240, 10, [*range(240, 250)]), (240, 11, [*range(240, 250), 251]), (240, 15, [*range(240, 250), *range(251, 256)]),
+    (240, 16, [*range(240, 250), *range(251, 257)]), (245, 200, [*range(245, 250), *range(251, 446)]),
+    (250, 6, [*range(251, 257)]), (240, 759, [*range(240, 250), *range(251, 1000)]),
+    (245, 759, [*range(245, 250), *range(251, 1000), *range(240, 245)]), (240, 760, None),
+])  # fmt: skip
+def test_cells_that_were_never_used_are_found_after_those_of_the_arrays(head, n, found):
+    got = beyond(head).find(n, None)
+    assert (got if got is None else list(got)) == found
+
+
+@pytest.mark.parametrize(("head", "n", "first"), [
+    (240, 10, 240), (240, 11, 251), (240, 749, 251), (240, 750, None), (245, 6, 251), (251, 5, 251), (252, 5, 240),
+    (990, 10, 240), (245, 749, 251),
+])  # fmt: skip
+def test_adjacent_cells_that_were_never_used_are_found_too(head, n, first):
+    got = beyond(head).find_contiguous(n, None)
+    assert got == (None if first is None else range(first, first + n))
+
+
+def test_a_search_behind_the_arrays_goes_round_to_their_beginning():
+    cells = Cells(1000, 1)
+    cells.place(range(8, 990), range(982), 0)
+    cells.head = 995
+    assert list(cells.find(8, None)) == [*range(995, 1000), 0, 1, 2]
+    assert (cells.find_contiguous(8, None), cells.find_contiguous(7, None)) == (range(8), range(7))
+    cells.head = 992
+    assert (cells.find_contiguous(9, None), cells.find_contiguous(8, None)) == (range(990, 999), range(992, 1000))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from cachesim.engines.llama_cpp.memory.context import BAD_BATCH, NO_ROOM, OK
+from cachesim.engines.llama_cpp.memory.context import BAD_BATCH, NO_ROOM, OK, Context
+from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
+from cachesim.model import HiddenOutput, TokenRun, make_model
 from tests.unit.engines.llama_cpp.memory.helpers import KINDS, World, held
+from tests.unit.model.plain_store import PlainStore
 
 INCONSISTENT = [
     "init: the tokens of sequence 0 in the input batch have inconsistent sequence positions:",
@@ -134,3 +138,76 @@ def test_every_micro_batch_is_told():
     world.go(n=6)
     told = [event.runs for event in world.events if event.ev == "micro_batch"]
     assert told == [((0, 0, 4),), ((0, 4, 2),)]
+
+
+@pytest.mark.parametrize("n_ubatch", [1, 3, 16])
+def test_an_mtp_head_reads_the_hidden_states_before_the_tokens_of_each_sequence(n_ubatch):
+    """Tokens of two sequences, whose micro-batches come in another order than the batch."""
+    world = World("A", n_seq=2, n_ubatch=n_ubatch)
+    world.context.model = head = make_model("A", exact=False, seed=5)
+    batch, before = DecodeBatch(), HiddenOutput(np.arange(900, 912, dtype=np.uint64), None)
+    for seq, n in ((0, 5), (1, 7)):
+        for pos in range(n):
+            batch.add(100 + pos + 50 * seq, pos, seq, True)
+    assert world.context.decode(batch, before) == OK
+    store, digests = PlainStore(), world.context.hidden.digest.tolist()
+    for seq, start, stop in ((0, 0, 5), (1, 5, 12)):
+        store.begin(runs := [TokenRun(seq, 0, batch.tokens[start:stop])])
+        [want] = head.forward(runs, store, [before.part(start, stop)])
+        assert digests[start:stop] == want.digest.tolist()
+        base = world.memory.parts["base"]
+        assert base.rows[seq][0].digest[: stop - start].tolist() == store.rows_of(0, seq).digest.tolist()
+    assert [said.digest for _, said in sorted(world.context.spoken.items())] == digests
+
+
+def after(n, n_rs_seq=0, n_ubatch=8):
+    """Return the recurrent memory after n tokens."""
+    world = World("H", n_ubatch=n_ubatch)
+    sizes = world.memory.sizes._replace(n_rs_seq=n_rs_seq)
+    memory = Memory(world.kind, sizes, world.context.model, world.memory.keep, lambda *of: False, world.events.append)
+    batch = DecodeBatch()
+    batch.extend([*range(100, 100 + n)], 0, 0)
+    assert not n or Context(memory, world.context.model, 64, n_ubatch, world.events.append).decode(batch) == OK
+    return memory.recr
+
+
+def hashes(row):
+    return {layer: state.hash for layer, state in row.items()}
+
+
+@pytest.mark.parametrize("n_rs_seq", [1, 2, 3])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 8])
+def test_the_states_before_the_last_token_are_kept_in_planes(n, n_rs_seq):
+    recr = after(n, n_rs_seq)
+    assert hashes(recr.row(0)) == hashes(after(n).row(0)) != {}
+    kept = {back: hashes(row) for back, row in recr.planes[0].items()}
+    assert kept == {back: hashes(after(n - 1 - back).row(0)) for back in range(min(n - 1, n_rs_seq))}
+
+
+def test_planes_are_those_of_the_last_micro_batch():
+    """A micro-batch of a single token writes none: those of the one before are left."""
+    for n, ends in ((7, (6, 5)), (5, (3, 2))):
+        planes = after(n, n_rs_seq=2, n_ubatch=4).planes[0]
+        assert [hashes(planes[back]) for back in (0, 1)] == [hashes(after(end).row(0)) for end in ends]
+
+
+def test_an_unchecked_context_evaluates_a_batch_that_does_not_continue_it():
+    world = World("A")
+    world.go(n=5)
+    world.context.unchecked = True
+    assert world.go(pos0=9) == OK and world.logged() == []
+    assert held(world.memory.parts["base"]) == [0, 1, 2, 3, 4, 9]
+
+
+def test_a_build_logs_its_own_lines_for_a_batch_that_does_not_continue_the_memory():
+    world = World("A")
+    world.context.bad_batch_lines = ("first", "second")
+    assert world.go(pos0=0, n=2) == OK and world.go(pos0=5) == BAD_BATCH
+    assert world.logged() == [INCONSISTENT[0], "first", "second"]
+
+
+def test_a_context_names_its_micro_batches():
+    world = World("A")
+    world.context.name = "draft"
+    world.go(n=2)
+    assert [event.model for event in world.events if event.ev == "micro_batch"] == ["draft"]

@@ -246,3 +246,21 @@ def test_a_window_cache_of_full_size_may_keep_every_cell(forgets, full, n_swa):
                   traits=BuildTraits(full_forgets=forgets))  # fmt: skip
     assert (made.parts["swa"].n_swa, made.parts["base"].n_swa) == (n_swa, 0)
     assert (made.parts["swa"].masked is None) is (n_swa == 0)
+
+
+@pytest.mark.parametrize(("masks", "n_swa"), [(True, 8), (False, 0)])
+def test_the_full_attention_cache_may_reuse_cells_outside_the_window(masks, n_swa):
+    made = Memory(model_kind("W8 A"), Sizes(1, True, 64, 4, False), None, keep=lambda *of: None,
+                  refuses=lambda *of: False, emit=print, traits=BuildTraits(mask_model=masks))  # fmt: skip
+    assert (made.parts["base"].n_swa, made.parts["swa"].n_swa) == (n_swa, 8)
+
+
+@pytest.mark.parametrize(("model", "n_seq", "unified", "inputs"), [
+    ("SS", 2, False, (3, False, False)), ("GA", 2, False, (3, True, False)), ("GA", 2, True, (3, True, True)),
+    ("SS", 1, False, (3, False, True)),
+])  # fmt: skip
+def test_the_split_of_a_build_is_chosen_by_planes_attention_and_buffer(model, n_seq, unified, inputs):
+    asked = []
+    Memory(model_kind(model), Sizes(n_seq, unified, 64, 4, False, 3), None, keep=lambda *of: None,
+           refuses=lambda *of: False, emit=print, traits=BuildTraits(split=lambda *of: asked.append(of)))  # fmt: skip
+    assert asked == [inputs]

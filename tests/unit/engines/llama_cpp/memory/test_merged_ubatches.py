@@ -7,6 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
+from cachesim.base.errors import Crash
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory import context
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
@@ -149,3 +150,13 @@ def test_the_cells_of_a_run_are_searched_once_for_all_layers(hole):
     known = store.positions("base", 0)
     assert known.tolist() == ([0, 1, 4, 5, 6] if hole else [*range(7)])
     assert store.positions("base", 0) is known
+
+
+def test_a_layer_whose_rows_no_part_keeps_is_a_fault_of_the_simulator():
+    world = World("H")
+    batch = DecodeBatch()
+    batch.extend([7, 8], 0, 0)
+    [placed] = world.memory.init_batch(batch, 4)
+    store = world.memory.apply(placed)
+    with pytest.raises(Crash, match="layer 0 keeps no rows"):
+        store.get_rows(0, 0)

@@ -7,7 +7,8 @@ import pytest
 
 from cachesim.base.errors import ProcessAborted
 from cachesim.base.tokens import POS_INF
-from cachesim.engines.llama_cpp.memory.attention import spoilt_keys
+from cachesim.engines.llama_cpp.memory.attention import AttentionCache, spoilt_keys
+from cachesim.engines.llama_cpp.memory.saved_state import AttentionShape, AttentionState
 from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits
 from cachesim.engines.shared.kv_rows import read_rows
 from cachesim.model import KVRows
@@ -156,3 +157,32 @@ def test_rows_that_were_never_written_are_read_as_zero():
     world.go(n=3)
     rows = world.memory.parts["base"].rows[0][0]
     assert read_rows(rows, slice(2, 300)).digest.tolist()[1:] == [0] * 297
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_build_may_end_the_process_where_quantized_rows_move(ends):
+    """A cache without layers has none."""
+    world = World("AA")
+    world.go(n=6)
+    world.memory.seq_rm(0, 0, 2)
+    base = world.memory.parts["base"]
+    base.traits = BuildTraits(shift_ends=True, shift_dies=False)
+    if not ends:
+        base.layers = ()
+    assert base.apply_shift() is False, "nothing moved yet"
+    world.memory.seq_add(0, 2, 6, -2)
+    if ends:
+        with pytest.raises(ProcessAborted, match="K-shift of quantized rows") as end:
+            base.apply_shift()
+        assert end.value.kind == "shift-of-quantized-rows"
+    else:
+        assert base.apply_shift() is True
+
+
+@pytest.mark.parametrize("turn_first", [False, True])
+def test_positions_move_without_a_model(turn_first):
+    mine = AttentionCache(16, 2, False, 0, (0,), AttentionShape(1, 64), None, print, BuildTraits(turn_first=turn_first))
+    mine.state_read(1, AttentionState(np.arange(4), {}))
+    mine.seq_add(1, 0, POS_INF, 3)
+    assert (mine.apply_shift(), mine.apply_shift(), held(mine, 1)) == (True, False, [3, 4, 5, 6])
+    assert not mine.streams[1].shift.any()

@@ -339,3 +339,136 @@ def test_a_state_cannot_be_saved_while_a_rollback_is_pending_that_the_build_does
     with pytest.raises(ProcessAborted, match="a rollback is pending") as end:
         mine.save(seq)
     assert (end.value.kind, end.value.numbers) == ("saved-during-rollback", {"seq": seq})
+
+
+class Planes(Recurrent):
+    """A cache with rollback planes that never refuses. ``asked``: arguments with which the plane of a rollback was
+    asked for; ``taken``: the plane, None = as many as tokens go back."""
+
+    def __init__(self, n_rs_seq=2, n_seq=2, taken=None):
+        super().__init__(n_seq)
+        self.asked, self.n_rs_seq, self.refuses = [], n_rs_seq, lambda *of: False
+
+        def plane(*of):
+            self.asked.append(of)
+            return of[0] if taken is None else taken
+
+        self.traits = BuildTraits(plane=plane)
+
+    def go(self, seq, pos0, n):
+        """Decode n tokens of a sequence; its planes get the states before the last of them."""
+        self.apply(Ubatch((TokenRun(seq, pos0, [0] * n),), (0,), n))
+        row = self.rows[self.meta.tail[seq]]
+        text = row.get(0) or ""
+        row[0] = text + f"{seq}" * n
+        self.keep_planes(seq, [{0: text + f"{seq}" * (n - back)} for back in range(1, min(n - 1, self.n_rs_seq) + 1)])
+        self.check()
+
+
+@pytest.mark.parametrize(("gone", "left"), [(1, 5), (2, 4)])
+def test_a_state_goes_back_to_the_plane_of_the_removed_tokens(gone, left):
+    mine = Planes()
+    mine.go(1, 0, 3), mine.go(0, 0, 6)
+    assert mine.seq_rm(0, 6 - gone, POS_INF) is True
+    assert (mine.asked, mine.rs_idx) == ([(gone, 0, 0, 2)], [gone, 0])
+    assert (mine.pos_max(0), mine.said(0)) == (left - 1, "0" * left)
+    mine.go(0, left, 1)
+    assert (mine.rs_idx, mine.pos_max(0), mine.said(0), mine.said(1)) == ([0, 0], left, "0" * (left + 1), "111")
+
+
+def test_a_plane_that_was_never_written_is_a_zeroed_state():
+    mine = Planes()
+    mine.go(0, 0, 2)
+    assert mine.seq_rm(0, 1, POS_INF) and mine.said(0) == "0"
+    alone = Planes()
+    alone.go(0, 0, 1), alone.go(0, 1, 1)
+    assert alone.seq_rm(0, 1, POS_INF) and (alone.pos_max(0), alone.row(0)) == (0, {})
+
+
+def test_the_plane_is_asked_for_with_the_pending_one_and_the_tokens_since_it_was_written():
+    mine = Planes(n_rs_seq=3)
+    for n in (3, 1, 1):
+        mine.go(0, mine.pos_max(0) + 1, n)
+    assert (mine.since[0], mine.written[0]) == (2, 2)
+    assert mine.seq_rm(0, 4, POS_INF) and mine.seq_rm(0, 2, POS_INF)
+    assert mine.asked == [(1, 0, 2, 2), (2, 1, 2, 2)]
+    assert (mine.rs_idx, mine.pos_max(0)) == ([2, 0], 1)
+    mine.go(0, 2, 9)
+    assert (mine.rs_idx, mine.since[0], mine.written[0]) == ([0, 0], 0, 3)
+
+
+def test_a_build_may_have_no_plane_for_a_rollback():
+    mine = Planes(taken=0)
+    mine.go(0, 0, 4)
+    assert mine.seq_rm(0, 3, POS_INF) is False
+    assert (mine.rs_idx, mine.pos_max(0), mine.said(0)) == ([0, 0], 3, "0000")
+
+
+@pytest.mark.parametrize(("p0", "p1", "pos"), [
+    (0, POS_INF, -1), (4, POS_INF, 3), (1, 3, 3), (1, 4, 0), (3, 4, 2), (3, 3, 3), (1, POS_INF, 0)])
+def test_only_a_removal_of_the_last_tokens_goes_back(p0, p1, pos):
+    mine = Planes()
+    mine.go(0, 0, 4)
+    assert mine.seq_rm(0, p0, p1) is True
+    assert (mine.pos_max(0), len(mine.asked)) == (pos, int(pos in (0, 2)))
+    mine.check()
+
+
+def test_a_refused_removal_is_told_the_planes_and_the_sharers():
+    mine, asked = Planes(), []
+    mine.refuses = lambda *of: asked.append(of) or True
+    mine.go(0, 0, 4)
+    mine.rs_idx[0] = 1
+    mine.seq_cp(0, 1)
+    assert mine.seq_rm(0, 2, POS_INF) is False and mine.seq_rm(1, 4, -1) is False
+    assert asked == [(3, 2, POS_INF, (2, 1, 2)), (3, 4, POS_INF, (2, 0, 2))]
+    assert (mine.pos_max(0), mine.asked) == (3, [])
+
+
+@pytest.mark.parametrize(("planes", "sharer", "seq", "own"), [
+    (0, None, 0, True), (1, None, 0, False), (0, 1, 0, False), (0, None, 1, False), (0, None, 9, False)])
+def test_a_state_is_a_sequences_own_without_planes_and_sharers(planes, sharer, seq, own):
+    mine = Planes(planes)
+    mine.go(0, 0, 3)
+    if sharer is not None:
+        mine.seq_cp(0, sharer)
+    assert mine.has_own_cell(seq) is own
+
+
+@pytest.mark.parametrize(("src", "dst"), [(0, 0), (0, 3), (3, 0), (4, 4)])
+def test_a_copy_onto_itself_or_beyond_the_cells_changes_nothing(src, dst):
+    mine = Recurrent()
+    mine.go((0, 0, 3)), mine.go((1, 0, 2))
+    mine.seq_cp(src, dst)
+    mine.check()
+    assert (mine.tails(), mine.meta.used, mine.said(0), mine.said(1)) == ([0, 1, -1], 2, "000", "11")
+
+
+def test_a_copy_over_one_of_two_sharers_leaves_the_cell_to_the_other():
+    mine = Recurrent()
+    mine.go((0, 0, 3)), mine.go((1, 0, 2))
+    mine.seq_cp(1, 2)
+    mine.seq_cp(0, 2)
+    mine.check()
+    assert (mine.tails(), mine.meta.used, mine.said(1), mine.said(2)) == ([0, 1, 0], 2, "11", "000")
+
+
+def test_a_read_state_has_no_pending_rollback_and_lies_where_it_is_asked_for():
+    mine = Planes()
+    mine.go(0, 0, 3), mine.go(1, 0, 3)
+    saved = mine.state_write(1)
+    assert mine.seq_rm(0, 2, POS_INF) and mine.rs_idx == [1, 0]
+    mine.state_read(0, saved)
+    assert (mine.rs_idx, mine.pos_max(0), mine.said(0)) == ([0, 0], 2, "111")
+    mine.go(0, 3, 2)
+    mine.state_read(0, saved, home=1)
+    assert (mine.rows[1], mine.pos_max(0)) == ({0: "111"}, 2) and mine.said(0) != "111"
+
+
+def test_a_removed_state_may_leave_its_sequence_pointing_to_the_empty_cell():
+    for stays, tail in ((False, -1), (True, 0)):
+        mine = Recurrent()
+        mine.traits = BuildTraits(tail_stays=stays)
+        mine.go((0, 0, 3))
+        assert mine.seq_rm(0, 0, POS_INF)
+        assert (mine.tails()[0], mine.meta.used, mine.pos_max(0)) == (tail, 0, -1)

@@ -110,6 +110,11 @@ def test_a_gap_before_a_run_is_a_warning():
     assert [cell.pos for cell in meta.cells] == [8, 6]
 
 
+def test_a_gap_after_a_single_token_is_a_warning_too():
+    assert found(filled((0, [0]), (-1, [])), (0, 5, 2)) == ([(0, 0)], [warned(6, 0, 2)])
+    assert found(filled((0, [0]), (-1, [])), (0, 1, 2)) == ([(0, 0)], [])
+
+
 def test_positions_are_those_of_the_server():
     """An image: indices from 5 on have positions smaller by 3."""
     position = lambda seq, index: index if index < 5 else index - 3  # noqa: E731

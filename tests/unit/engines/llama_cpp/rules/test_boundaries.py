@@ -94,6 +94,7 @@ def test_images_in_batches_and_files(decision, value):
     (prompt_lifecycle.shared_prefix([(1, 2, 3), (1, 2, 4)]), 2), (prompt_lifecycle.shared_prefix([(1, 2), (1, 2)]), 1),
     (prompt_lifecycle.shared_prefix([(1, 2, 3), (1, 2)]), 1), (prompt_lifecycle.shared_prefix([(1, 2, 3)]), 0),
     (prompt_lifecycle.shared_prefix([(1, 2, 3), (1, 2, 4), (1, 5, 6)]), 1),
+    (prompt_lifecycle.shared_prefix([(1, 5, 6), (1, 2, 3), (1, 2, 4)]), 1),
     (prompt_lifecycle.whole_prompt("completion", 9, 8, ""), ""),
     (prompt_lifecycle.whole_prompt("rerank", 9, 8, "last"), ""),
     (prompt_lifecycle.whole_prompt("embedding", 8, 8, ""), "whole"),

@@ -174,3 +174,7 @@ def test_24035_leaves_window_memories_alone(new, old):
                 erase(windows, asked, ResumePlace(n_past, n_past)).value
                 == use.erase_er2(windows, asked, ResumePlace(n_past, n_past)).value
             )
+
+
+def test_a_need_is_true_if_a_checkpoint_is_searched():
+    assert use.CheckpointNeed(0, True) and not use.CheckpointNeed(9, False)

@@ -27,6 +27,11 @@ NO_LIMIT = Limits(0, 0)
 both = pytest.mark.parametrize("admit", [admit_strict, admit_any], ids=lambda fn: fn.rule)
 
 
+@pytest.mark.parametrize(("verdict", "stores"), [("store", True), ("already", False), ("too_big", False)])
+def test_an_admission_is_true_if_it_stores(verdict, stores):
+    assert bool(Admission(verdict)) is bool(Admission(verdict, (1,), 2)) is stores
+
+
 def entry(n_tokens, lcp, size=100):
     return EntryFacts(n_tokens, lcp, size)
 

@@ -63,6 +63,14 @@ def test_a_common_prefix_counts_as_far_as_it_can_be_reused(usable, by, f_keep, u
     assert (choice.by, round(choice.f_keep, 3), choice.update) == (by, f_keep, update)
 
 
+def test_a_named_slot_uses_the_prompt_cache_if_less_than_half_of_it_is_kept():
+    for usable, f_keep, update in ((60, 0.6, False), (40, 0.4, True)):
+        slot = SlotFacts(0, False, 100, 100, 1, usable)
+        choice = repaired.slot_select_usable([slot], 110, 0, 0.3).value
+        assert (choice.by, round(choice.f_keep, 3), choice.update) == ("id", f_keep, update)
+    assert repaired.slot_select_usable([slot._replace(busy=True)], 110, ANY_SLOT, 0.5).value is None
+
+
 def test_a_batch_also_ends_quarters_of_a_micro_batch_before_the_end():
     whole = repaired.break_quarters(chunk(n_ubatch=256, n_tokens=1000, n_batch=2000), [])
     assert whole.because["breaks"] == [740, 996, 932, 980]                # 256, 0, 64 and 16 tokens before the mark

@@ -1,0 +1,32 @@
+"""Restore points in conversations that use each feature: after every request those that a server reports are there."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.engines.llama_cpp.feature_conversations import CONVERSATIONS
+from tests.unit.engines.llama_cpp.talk import Talk
+from tests.unit.engines.restore_points import Reported, differences
+
+LEFT_OUT = ("shifts A b1573", "split_drafts", "slot_files of drafts")
+"""Conversations of a build that lists a sampled token without its row, and those in which the first request ends the
+process."""
+
+
+@pytest.mark.parametrize("name", [name for name in CONVERSATIONS if not name.startswith(LEFT_OUT)])
+def test_the_reported_restore_points_are_those_of_the_server(name, monkeypatch):
+    made, finished, compared = Talk.__init__, Talk.work, []
+
+    def listen(talk, *of, **flags):
+        made(talk, *of, **flags)
+        talk.told = talk.log.listener = Reported()
+
+    def compare(talk):
+        finished(talk)
+        if not talk.server.dead:
+            compared.append(differences(talk.told, talk.server))
+
+    monkeypatch.setattr(Talk, "__init__", listen)
+    monkeypatch.setattr(Talk, "work", compare)
+    CONVERSATIONS[name]()
+    assert compared == [[]] * len(compared) and compared
