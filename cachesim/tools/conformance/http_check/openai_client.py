@@ -65,6 +65,8 @@ def find_pieces(length: Length) -> tuple[list[str], int]:
 
 def _single(length: Length, base: int, pieces: Sequence[str]) -> list[str]:
     """Return the single-token pieces, by bisection: all if their total length equals their number."""
+    if not pieces:
+        return []
     beyond = length(pieces) - base - len(pieces)
     if not beyond:
         return list(pieces)
