@@ -340,5 +340,13 @@ EQUIVALENT: dict[str, str] = {
         "the sequence has just lost the cell of last, so that its first position is another one",
     'engines/ik_llama/server.py, task_of: `1` -> `2` at 44 of n = int(request.extra.get("system_tokens", -1))':
         "it is only asked whether it is negative, and replaced by 0 in a slice then",
+    "engines/ik_llama/slot_assignment.py, select_slot: `0` -> `1` at 39 of how: ComparedTexts = "
+    "srv.rules.compare(0, 0).value":
+        "no outcome of IK-COMPARE depends on its numbers, and this decision is not recorded",
+    "engines/llama_cpp/rules/before_checkpoints.py, end_late: `False` -> `True` at 12 of eog: bool = False,":
+        "the server, its only caller, always gives it",
+    "tools/picture/slot_lanes.py, Lanes.__init__: `0` -> `1` at 97 of letters = max((len(line) for row in scene.rows "
+    "for line in l":
+        "24 and 7.25 for a letter are less than the least width, 52",
 }
 """Name of the fault -> proof."""

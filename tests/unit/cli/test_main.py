@@ -100,6 +100,11 @@ def test_every_command_has_help_and_json(capsys, command):
     assert "--json" in capsys.readouterr().out
 
 
+def test_the_arguments_before_a_command_have_a_help():
+    parser, _ = main_module._parsers(())
+    assert [action.dest for action in parser._actions if not action.help and action.option_strings] == []
+
+
 def test_version(capsys):
     with pytest.raises(SystemExit):
         main(["--version"])

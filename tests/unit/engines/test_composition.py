@@ -7,6 +7,7 @@ from typing import Mapping
 
 import pytest
 
+from cachesim.engines import composition
 from cachesim.engines.composition import FieldSpan, MainBranch, RuleSetPeriod, format_period
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.shared.timeline import Commit, DatedChange, Timeline
@@ -78,8 +79,10 @@ def test_values_that_no_rule_set_has_stand_between_them():
     assert [branch.at(at(number)).rules.inferred for number in (2, 3, 4, 5)] == [(), ("size",), ("size",), ()]
 
 
-def test_decisions_change_at_these_points(branch):
+def test_decisions_change_at_these_points(branch, monkeypatch):
     assert branch.points() == [at(2), at(5), at(10), at(20)]
+    monkeypatch.setattr(composition, "LOG_FIELDS", {"count"})
+    assert branch.points() == [at(2), at(10), at(20)] and branch.points(log=True) == [at(2), at(5), at(10), at(20)]
 
 
 @pytest.mark.parametrize("name, period, text", [

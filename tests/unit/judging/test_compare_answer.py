@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -36,6 +38,19 @@ def right(mine):
 def test_a_cold_answer_holds(exact):
     request, answer = right(model(exact))
     assert Judge(model(exact)).judge(request, answer, None).equal_cold is True
+
+
+def test_an_answer_with_a_context_shift_is_judged_with_and_without_its_slot(monkeypatch):
+    request, answer = right(model())
+    answer.shifts = [(0, 2, 12)]
+    compared = []
+    run = [SimpleNamespace(digest=said.digest, logits=said.logits) for said in answer.outputs]
+    monkeypatch.setattr(module, "cold_shifted", lambda *given: (run, "store"))
+    monkeypatch.setattr(module, "compare_stored", lambda *given: compared.append(given) or OTHER_TEXT)
+    judge = Judge(model())
+    assert judge._shifted(judge.model, request, answer, None) == (CORRECT, CORRECT) and compared == []
+    assert judge._shifted(judge.model, request, answer, "slot") == (CORRECT, OTHER_TEXT)
+    assert compared == [("slot", "store")]
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])

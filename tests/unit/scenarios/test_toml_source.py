@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.base.limits import NESTING
-from cachesim.scenarios.toml_source import _parts, read_toml
+from cachesim.scenarios.toml_source import _depth, _parts, read_toml
 
 
 @pytest.mark.parametrize("dotted, parts", [
@@ -14,6 +14,13 @@ from cachesim.scenarios.toml_source import _parts, read_toml
 ])  # fmt: skip
 def test_a_dotted_key_has_parts_and_quotes_protect_them(dotted, parts):
     assert _parts(dotted) == parts
+
+
+@pytest.mark.parametrize("value, depth", [
+    (1, 0), ([], 0), ({}, 0), ([1], 1), ([1, [2]], 2), ({"a": {"b": [3]}}, 3), ([[], {"a": {}}], 2),
+])  # fmt: skip
+def test_values_have_the_depth_of_the_tables_and_lists_around_them(value, depth):
+    assert _depth(value) == depth
 
 
 def test_a_key_with_too_many_parts_is_refused_with_its_line(tmp_path):

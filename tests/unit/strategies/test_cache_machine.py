@@ -257,8 +257,9 @@ def test_an_own_check_runs_after_every_operation():
             if len(self.held) > 2:
                 raise self.fault("more than two sequences")
 
-    with pytest.raises(CacheFault, match=r"^A1/A1/A1: more than two sequences\n"):
+    with pytest.raises(CacheFault, match=r"^A1/A1/A1: more than two sequences\n") as found:
         Checked.repeat("A1/A1/A1")
+    assert "check_few" in repr(vars(found.value))
 
 
 @pytest.mark.parametrize(("line", "text"), [

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from inspect import signature
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
@@ -66,7 +68,8 @@ def test_repr_is_a_line_that_reads_back(drawn):
     (lambda drawn: True, "A1"),
     (lambda drawn: reused(drawn) >= 7, "A7/A"),
     (lambda drawn: reused(drawn) and not drawn.requests[-1].cache, "A1/A!"),
-    (lambda drawn: reused(drawn) and drawn.requests[-1].together, "A1/A{together}"),
+    (lambda drawn: any(one.together and common_prefix(one.prompt, before.prompt)
+                       for before, one in pairwise(drawn.requests)), "A1/A{together}"),
     (lambda drawn: any(one.n_predict > 2 for one in drawn.requests), "A1>3"),
     (lambda drawn: len({one.prompt[:1] for one in drawn.requests}) == 2, "A1/B1"),
 ])
@@ -240,6 +243,13 @@ def drawn_for(monkeypatch, line, setup, max_requests=9, max_prompt=50):
 def test_a_conversation_for_a_server_ends_at_its_most_requests(monkeypatch, max_requests, line):
     found, _ = drawn_for(monkeypatch, "Q4/Q.R5/S6", server("vllm", "A"), max_requests)
     assert found.line == line
+
+
+def test_words_that_an_option_names_keep_their_names(monkeypatch):
+    free = server("llama_cpp", "A")
+    named = replace(free, drawn=free.drawn._replace(server={"lora_scaled": "1@Q"}))
+    monkeypatch.setattr(conversation_strategies.ClientConversation, "scenario", lambda *given: None)
+    assert [drawn_for(monkeypatch, "Q4/Q.R5", setup)[0].line for setup in (free, named)] == ["A4/A.B5", "Q4/Q.R5"]
 
 
 def test_the_longest_prompt_is_that_of_the_server_or_less(monkeypatch):

@@ -79,7 +79,8 @@ class TreePoints(RestorePointTracker):
         """Return the position from which on the window of a node is live, and whether only its copy is left."""
         live = 0
         if SWA in self.parts:
-            before = self.known.get(node.parent.id) if node.parent is not None else None
+            assert node.parent is not None
+            before = self.known.get(node.parent.id)
             live = 0 if before is None else min(before.live, node.start)
             live = live if _has(node, SWA) else node.end
         return NodeReport(live, tuple(node.has_host_value_only(part) for part in self.parts) if self.has_host else ())

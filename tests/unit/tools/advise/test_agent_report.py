@@ -154,6 +154,11 @@ def test_a_report_without_more_to_say():
     assert words_of() == words(*BEST, "why:", "-np 2: as many as fit.", ABOUT, "7 settings tried.")
 
 
+@pytest.mark.parametrize("scale, words_of_scale", [(1, 0), (2, 1), (3, 1)])
+def test_a_scale_is_named_from_two_tokens_on(scale, words_of_scale):
+    assert words_of(scale=scale).count("unscaled.") == words_of_scale
+
+
 def test_a_report_with_all_that_can_be_said():
     best = {**SETTING, "less_precise": True, "waits": True, "unanswered": 3}
     other = {**SETTING, "command": "server MODEL -np 1", "share": 0.5, "unanswered": 1, "bytes": GIB // 2,

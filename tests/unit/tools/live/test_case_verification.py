@@ -120,6 +120,14 @@ def test_a_server_is_started_with_its_build_its_kind_and_the_given_tolerance(mon
     assert [(start.commit, rounding, kind) for start, rounding, kind in started] == [("b9713", 0.0, QuietServer)]
 
 
+@pytest.mark.parametrize(("given", "seed"), [({}, 0), ({"seed": 3}, 3)])
+def test_the_tokens_are_those_of_the_seed(monkeypatch, given, seed):
+    seeds, player = [], module.Player
+    monkeypatch.setattr(module, "Player", lambda ours, seed, **more: seeds.append(seed) or player(ours, seed, **more))
+    verified(monkeypatch, line("A9"), RealModelFacts("A", TINY, True), **given)
+    assert seeds == [seed]
+
+
 def test_other_layers_and_sizes_of_a_real_model_are_noted(monkeypatch):
     found, _ = verified(monkeypatch, line("A9>r2{drafts=1:1}/A"), RealModelFacts("GA", TINY, False))
     assert found.notes == [

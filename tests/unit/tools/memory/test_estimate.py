@@ -273,3 +273,13 @@ def test_a_server_that_fills_its_memory_needs_a_size_and_another_none():
     _check_room(engine, forms, {}, 1)
     _check_room(engine, forms, {forms.agents.filled[0]: 5}, 0)
     _check_room(engine, replace(forms, agents=None), {}, 0)
+
+
+def test_a_size_without_a_flag_is_named_by_its_option():
+    spellings = {"size": ("-s",), "blocks": ("-b", "--blocks")}
+    flags = [SimpleNamespace(name=name, spellings=words) for name, words in spellings.items()]
+    engine = SimpleNamespace(name="mine", manual=SimpleNamespace(flags=flags))
+    forms = SimpleNamespace(agents=SimpleNamespace(filled=("size", "blocks")))
+    with pytest.raises(BadInput) as bad:
+        _check_room(engine, forms, {}, 0)
+    assert bad.value.hint == "--memory 32GiB, or size or --blocks N"

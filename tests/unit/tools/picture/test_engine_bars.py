@@ -105,6 +105,13 @@ def test_a_long_conversation_is_cut_and_says_so(scenes, monkeypatch):
     assert texts[-1][1] == "2 more requests" and heights == sorted(heights) and heights[-1] < height
 
 
+@pytest.mark.parametrize("spare, words", [(0, 0), (1, 0), (-1, 1)])
+def test_only_requests_beyond_the_most_are_left_out(scenes, monkeypatch, spare, words):
+    requests = len(request_bars(scenes))
+    monkeypatch.setattr(engine_bars, "MOST_REQUESTS", requests + spare)
+    assert draw_bars(scenes, 0.0)[0].count("more request") == words
+
+
 def test_hostile_names_are_escaped(scenes):
     spoilt = [one._replace(rows=[row._replace(text="<b>&\"'") for row in one.rows]) for one in scenes]
     assert "<b>&\"" not in bars_html(spoilt) and "&lt;b&gt;" in bars_html(spoilt)

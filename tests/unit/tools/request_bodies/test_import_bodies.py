@@ -49,6 +49,16 @@ def test_the_report_starts_with_the_result_then_cause_evidence_and_advice(capsys
     assert "try put it last" in text and "temperature (no effect on the cache)" in text
 
 
+def test_a_request_to_another_model_than_the_one_before_is_marked(tmp_path):
+    file = tmp_path / "chat.jsonl"
+    models = ["m", "n", "n", "m"]
+    messages = [{"role": "user", "content": "a question"}]
+    file.write_text("".join(json.dumps({"model": model, "messages": messages}) + "\n" for model in models))
+    data, _ = import_bodies([file], ImportOptions())
+    assert [row["model_changed"] for row in data["requests"]] == [False, True, False, True]
+    assert [row["previous"] for row in data["requests"]] == [-1, 0, 1, 2]
+
+
 def test_the_file_runs_and_reuses_the_reported_tokens(tmp_path, capsys):
     out = tmp_path / "case.toml"
     assert main(["import", str(AGENT), "-o", str(out), "--json", "--model", "A"]) == 0

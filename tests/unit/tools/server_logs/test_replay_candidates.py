@@ -156,3 +156,6 @@ def test_the_work_of_counted_rounds_includes_the_prompts():
     server_so_far.words |= {"A": PART, "a": 5}
     server_so_far.rounds(server_so_far._copy(), [f"A{PART}>a5"], [])
     assert server_so_far.work == SENT + 1
+    before = server_so_far.work
+    server_so_far.rounds(server_so_far._copy(), [f"A{PART}>a5"], [f"A{PART}>a5"])
+    assert server_so_far.work - before >= SENT + 5

@@ -67,6 +67,12 @@ def test_what_can_be_removed(p0, p1, ok, pos):
     mine.check()
 
 
+def test_the_state_of_a_first_token_can_be_removed_and_used_again():
+    mine = Recurrent()
+    mine.go((0, 0, 1))
+    assert mine.seq_rm(0, 0, 1) and (mine.pos_max(0), mine.tails()[0]) == (-1, -1)
+
+
 @pytest.mark.parametrize(
     "p0, p1, ok", [(0, POS_INF, True), (0, -1, True), (4, 4, True), (1, POS_INF, False), (0, 5, False)]
 )

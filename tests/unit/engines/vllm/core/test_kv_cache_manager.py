@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cachesim.engines.base import Request
@@ -363,6 +365,24 @@ def test_a_state_within_a_block_is_a_part_of_it(monkeypatch, tokens, partial):
     assert manager.block_pool.keys_of(2 if tokens <= 8 else 3) == [key]
     assert group.partial_hit_reqs.get(number) == partial
     assert group.num_cached_block[number] == (0 if partial is None else partial[0])
+
+
+@pytest.mark.parametrize(("blocks", "again", "published"), [
+    ([2], True, True), ([2], False, False), ([0], True, False),
+])  # fmt: skip
+def test_a_state_that_has_its_key_is_published_again_by_some_releases(monkeypatch, blocks, again, published):
+    """A column without a block has no state."""
+    server, manager = started("AS", kv_groups="A/8 S/8", prefix_match_unit=4)
+    [request] = received(server, range(20))
+    group = manager.coordinator.single_type_managers[1]
+    group.req_to_blocks[request.request_id] = blocks
+    asked = []
+    monkeypatch.setattr(group, "_resumes_at", lambda *_: True)
+    monkeypatch.setattr(group.block_pool, "ends_at", lambda block, tokens: True)
+    monkeypatch.setattr(group.block_pool, "cache_partial_block", lambda *given: asked.append(given) or 5)
+    monkeypatch.setattr(group, "rules", replace(group.rules, key_again=lambda: again))
+    assert group._cache_partial_tail_block(request, 4) == (5 if published else None)
+    assert asked == [(request, 2, 4, group.kv_cache_group_id)] * published
 
 
 def test_a_state_inside_a_chunk_is_published_instead_of_that_at_its_end(monkeypatch):

@@ -30,6 +30,13 @@ def server():
     return made
 
 
+@pytest.mark.parametrize("profile", ENGINE.profiles)
+def test_cpu_memory_keeps_what_the_release_keeps(profile):
+    made = ENGINE.start(profile, "A", {"block_size": 4, "num_gpu_blocks": 6, "num_cpu_chunks": 16}, "provenance")
+    connector = made.scheduler.connector
+    assert connector.manager.keeps == connector.rules.keeps_offered
+
+
 def received(server, **fields):
     server.submit(Request(PROMPT, 1, forced=(7,), **fields))
     server.take_tasks()
