@@ -100,13 +100,12 @@ def counted(run: Run) -> dict[int | None, dict[str, int]]:
 
 
 def holds(logged: LoggedRequest, name: str, number: int) -> bool:
-    """True if what is stated about a number of a request holds. The numbers of a request whose client hung up are those
-    of the evaluated part of its prompt."""
+    """True if what is stated about a number of a request holds."""
     if name == "slot":
         return logged.slot == number or not logged.is_slot_known
     exact, proven = getattr(logged, name), logged.numbers.get(name)
     is_in_range = proven is None or (proven.low <= number and (proven.high is None or number <= proven.high))
-    return logged.is_cancelled or (exact in (None, number) and is_in_range)
+    return exact in (None, number) and is_in_range
 
 
 @EXAMPLES
@@ -149,4 +148,4 @@ def test_an_imported_log_reuses_what_the_server_reused(tmp_path, examples):
         assert data["differ"] == 0 or "Not reproduced" in toml
 
     agrees()
-    assert counts["True"] >= 99 * counts["False"], counts
+    assert counts["True"] > 20 and counts["True"] >= 99 * counts["False"], counts

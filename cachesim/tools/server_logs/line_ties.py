@@ -99,7 +99,8 @@ class LineTies:
         self._since_idle: list[TiedRequest] | None = None
         self._latest: dict[int, TiedRequest] = {}                # slot -> its latest request
         self._replaced: set[int] = set()                         # ids of requests whose slot was selected meanwhile
-        self._selected: dict[int, int] = {}                      # slot -> its selections by id since its last request
+        self._selected: set[int] = set()                         # slots selected by id since their last request
+        self._maybe_busy: set[int] = set()                       # those in which an unknown request may have run then
 
     def add(self, line: ReadLine) -> None:
         """Take the next line."""
@@ -182,7 +183,7 @@ class LineTies:
         elif line.read.line.template.startswith("print_timings: "):
             if self._since_idle is not None and len(self._since_idle) == 1:
                 self._since_idle[0].add(line)
-        elif line.kind == "idle_save":
+        elif line.kind == "idle_save" and line.slot is not None:
             self._are_idle_saved = True
         elif line.kind in CHOICES | _ADAPTERS | _COMPARED or line.kind.startswith("pc_"):
             self._choose(line)
@@ -206,7 +207,8 @@ class LineTies:
     def _begin(self) -> None:
         """Take a line that a server prints when it starts."""
         self._open, self._pending, self._in_slot = {}, PendingChoice(None, None, [], []), {}
-        self._since_idle, self._is_new, self._selected = None, not self._has_begun, {}
+        self._since_idle, self._is_new = None, not self._has_begun
+        self._selected, self._maybe_busy = set(), set()
 
     def _add_to_task(self, line: ReadLine) -> None:
         """Add a line about a task whose client hung up, or that is refused, to its request."""
@@ -227,8 +229,10 @@ class LineTies:
             elif again or early or (over and line.kind not in _LATE and not _are_released_first(request, line)):
                 request.is_doubtful = True
         if request is None:
-            is_replaced = self._is_failed or self._selected.pop(key[0], 0) > 1
+            is_replaced = self._is_failed or key[0] in self._maybe_busy
             request = self._open[key] = TiedRequest(*key, is_doubtful=is_replaced and line.kind not in STARTS)
+            self._selected.discard(key[0])
+            self._maybe_busy.discard(key[0])
             request.is_uncached = key[1] == 0 or (self._is_new and not self._has_begun) or self._has_no_cache
             self._has_begun = True
             self.requests.append(request)
@@ -290,7 +294,8 @@ class LineTies:
             running = self._latest.get(slot) if slot is not None else None
             self._replaced |= {id(running)} if running is not None and not running.of("release") else set()
             if slot is not None and line.kind == "slot_by_id":   # by id a server selects a slot that is busy, too
-                self._selected[slot] = self._selected.get(slot, int(running is None)) + 1
+                self._maybe_busy |= {slot} if running is None or slot in self._selected else set()
+                self._selected.add(slot)
             similar = pending.similar if pending.choice is None and not pending.cache else []
             self._pending = PendingChoice(slot, line, similar, [])
         elif not self._are_idle_saved:

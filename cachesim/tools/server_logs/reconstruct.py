@@ -72,8 +72,8 @@ class ScenarioBuilder(CandidateServer):
         self.texts = SlotTexts(_window(session, model), began_empty)
         self.fillers = 0                                # lines sent before the log's, to slots of unknown contents
         slots = {request.slot for request in session.requests}
-        is_one_of_many = len(slots) > 1 or any(request.is_slot_given for request in session.requests)
-        self.several = is_one_of_many and ENGINES[self.blank.engine].manual.slots
+        is_one_given = any(request.is_slot_given for request in session.requests)
+        self.names_slots = (len(slots) > 1 or is_one_given) and ENGINES[self.blank.engine].manual.slots
 
     def build(self, most: int, best: Reconstruction | None = None) -> Reconstruction:
         """Simulate the requests within a budget of ``most`` work units; set ``stopped_early`` if it is exhausted. The
@@ -84,7 +84,7 @@ class ScenarioBuilder(CandidateServer):
         if not self.started:
             self._fill_prompt_cache()
             self._fill_used_slots()
-        for members in overlapping(requests) if self.several else ([request] for request in requests):
+        for members in overlapping(requests) if self.names_slots else ([request] for request in requests):
             *others, last = (request.predicted_n or 0 for request in members)
             self.stopped_early = self.work + (owed + sum(others)) * self.round > most
             if self.stopped_early:
@@ -305,7 +305,7 @@ class ScenarioBuilder(CandidateServer):
         if logged.is_loaded or is_begun or not needed:
             return
         ends, answered = earlier_prompts(logged, needed, end, earlier)
-        where = f"@{logged.slot}" if self.several else ""
+        where = f"@{logged.slot}" if self.names_slots else ""
         self._send_earlier(self.texts.shared.prefix(needed - 1), ends, answered, where)
 
     def _held_before(self, logged: LoggedRequest) -> int | None:
@@ -334,7 +334,7 @@ class ScenarioBuilder(CandidateServer):
     def _fill_used_slots(self) -> None:
         """Send prompts to slots that were used before the log, so that a server prefers a slot never used."""
         requests = self.session.requests
-        used = used_slots(requests, self.stage.server.inspection.n_slots) if self.several else []
+        used = used_slots(requests, self.stage.server.inspection.n_slots) if self.names_slots else []
         for slot in used:
             first = next((request for request in requests if request.slot == slot), None)
             if first is not None and not first.is_refused:
@@ -391,8 +391,8 @@ class ScenarioBuilder(CandidateServer):
         text = prompt.notation(word, choice.marks) + f">{word.lower()}{size}" + ("" if choice.is_cached else "!")
         text += f"{{n_keep={logged.n_keep}}}" if logged.n_keep else ""
         text += f"{{task={self.task_kind}}}" if self.task_kind != COMPLETION else ""
-        found, sent = self._sent(text, f"@{logged.slot}" if self.several and logged.is_slot_given else "", playing)
-        if self.several and sent is not None and sent.slot != logged.slot:
+        found, sent = self._sent(text, f"@{logged.slot}" if self.names_slots and logged.is_slot_given else "", playing)
+        if self.names_slots and sent is not None and sent.slot != logged.slot:
             if playing is None:
                 self._reset(self._copy_of(begin))            # not the logged slot: name it in the request
             found, sent = self._sent(text, f"@{logged.slot}", playing)

@@ -8,12 +8,13 @@ from tests.unit.engines.llama_cpp.feature_conversations import CONVERSATIONS
 from tests.unit.engines.llama_cpp.talk import Talk
 from tests.unit.engines.restore_points import Reported, differences
 
-LEFT_OUT = ("shifts A b1573", "split_drafts", "slot_files of drafts")
-"""Conversations of a build that lists a sampled token without its row, and those in which the first request ends the
-process."""
+ENDED = ("split_drafts", "slot_files of drafts")
+"""Conversations whose first request ends the process, so that no points are left to compare."""
+SAMPLED = ("shifts A b1573",)
+"""Conversations of a build that lists a sampled token without its row: its slots have more tokens than are reported."""
 
 
-@pytest.mark.parametrize("name", [name for name in CONVERSATIONS if not name.startswith(LEFT_OUT)])
+@pytest.mark.parametrize("name", CONVERSATIONS)
 def test_the_reported_restore_points_are_those_of_the_server(name, monkeypatch):
     made, finished, compared = Talk.__init__, Talk.work, []
 
@@ -24,9 +25,10 @@ def test_the_reported_restore_points_are_those_of_the_server(name, monkeypatch):
     def compare(talk):
         finished(talk)
         if not talk.server.dead:
-            compared.append(differences(talk.told, talk.server))
+            ahead = {("slot", slot.id, 0) for slot in talk.server.core.slots if name.startswith(SAMPLED)}
+            compared.append(differences(talk.told, talk.server, ahead))
 
     monkeypatch.setattr(Talk, "__init__", listen)
     monkeypatch.setattr(Talk, "work", compare)
     CONVERSATIONS[name]()
-    assert compared == [[]] * len(compared) and compared
+    assert compared == [[]] * len(compared) and bool(compared) is not name.startswith(ENDED)

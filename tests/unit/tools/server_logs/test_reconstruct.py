@@ -126,7 +126,7 @@ def test_a_slot_held_what_its_first_request_reused_if_the_log_allows_it(request_
 @pytest.mark.parametrize(("several", "sent"), [(False, "A80"), (True, "A80@1")])
 def test_a_slot_with_contents_is_filled_by_a_prompt_to_it_if_there_are_several(several, sent):
     made = builder(parallel=2)
-    made.several = several
+    made.names_slots = several
     made._fill_slot(logged(slot=1, held=80, lcp=20, cache_n=20))
     assert made.lines == [sent]
     made._fill_slot(logged(slot=1, held=90, lcp=20, cache_n=20))
@@ -268,7 +268,7 @@ def test_a_request_without_the_cache_and_of_another_kind_is_written_so():
 
 def test_a_request_names_its_slot_if_the_server_would_choose_another():
     made = builder(parallel=2)
-    made.several = True
+    made.names_slots = True
     base = held(made, A=100)
     begin = made._copy()
     used = made.stage.server.inspection
@@ -471,7 +471,7 @@ def of_slot(slot, task, first, last):
 def test_requests_at_the_same_time_are_sent_together_if_the_server_has_several_slots(several, groups):
     made = builder(parallel=2)
     made.session.requests = [of_slot(0, 0, 1, 9), of_slot(1, 1, 5, 20), of_slot(0, 2, 25, 30)]
-    made.several, made.started, sent = several, True, []
+    made.names_slots, made.started, sent = several, True, []
     made._add_all = lambda members: sent.append([one.task for one in members])
     assert made.build(10**6) is made.out and (sent, made.stopped_early) == (groups, False)
 
@@ -484,7 +484,7 @@ def test_the_answers_that_are_owed_count_before_they_are_generated(monkeypatch, 
     """Each answer has two tokens, which are generated before the next request. Each prompt is a unit of work."""
     made, added = builder(parallel=1), []
     made.session.requests = [of_slot(0, task, 1, 2) for task in range(3)]
-    made.several, made.started, made.work = False, True, 0
+    made.names_slots, made.started, made.work = False, True, 0
     monkeypatch.setattr(Reconstruction, "can_exceed", lambda self, best, left: True)
     monkeypatch.setattr(Reconstruction, "untried_requests", set(), raising=False)
 
@@ -500,7 +500,7 @@ def test_the_answers_that_are_owed_count_before_they_are_generated(monkeypatch, 
 def test_a_candidate_that_cannot_be_better_is_abandoned(monkeypatch):
     made, added = builder(parallel=1), []
     made.session.requests = [of_slot(0, task, 1, 2) for task in range(3)]
-    made.several, made.started, made._add_all = False, True, added.extend
+    made.names_slots, made.started, made._add_all = False, True, added.extend
     monkeypatch.setattr(Reconstruction, "can_exceed", lambda self, best, left: len(left) > 2)
     made.out.requests = [None]
     made.build(10**6, "best")
@@ -516,7 +516,7 @@ def test_slots_that_were_used_before_the_log_are_filled_each_with_a_prompt_of_it
     known = LoggedRequest(slot=0, task=7, n_tokens=100, held=90, cache_n=90)
     made.session.requests = [of_slot(3, 5, 1, 2), unused, known]
     made.next_of = {id(one): None for one in made.session.requests}
-    made.several = True
+    made.names_slots = True
     made._fill_used_slots()
     assert made.lines == ["A90@0", f"B{OTHER_PROMPT}@1"] and made.fillers == 1
     assert made.begun == {0} and [*made.texts.slots] == [0, 1]
@@ -540,7 +540,7 @@ def test_after_the_budget_is_spent_no_later_request_is_added():
     """The two requests at the same time would be too much work; the one after them would not."""
     made, added = builder(parallel=2), []
     made.session.requests = [of_slot(0, 0, 1, 2), of_slot(0, 1, 10, 20), of_slot(1, 2, 15, 20), of_slot(0, 3, 30, 40)]
-    made.several, made.started = True, True
+    made.names_slots, made.started = True, True
     made._add_all = lambda members: added.extend(one.task for one in members)
     made.build(3)
     assert (added, made.stopped_early) == ([0], True)
@@ -665,7 +665,7 @@ def test_another_prompt_in_a_used_slot_shares_all_but_its_last_token():
     unused = LoggedRequest(slot=2, task=6, n_tokens=5, tied=SimpleNamespace(choice=choice_))
     made.session.requests = [of_slot(3, 5, 1, 2), unused]
     made.next_of = {id(one): None for one in made.session.requests}
-    made.several, made.words = True, {"Z": 100}
+    made.names_slots, made.words = True, {"Z": 100}
     made.texts.shared = SlotText().append_word("Z", 100)
     made._fill_used_slots()
     kept = OTHER_PROMPT - 1
@@ -692,7 +692,7 @@ def test_the_lines_up_to_the_end_of_a_prompt_may_contradict_a_choice(n_past, con
 def test_requests_of_a_group_are_sent_after_each_other_to_the_server_before_them(texts, after, slot, sent):
     """An idle server chooses slot 1 first; a slot that the log shows is named if the server would choose another."""
     made = builder(parallel=2)
-    made.several, made.words = True, {"A": 30, "a": 1}
+    made.names_slots, made.words = True, {"A": 30, "a": 1}
     group = _RequestGroup(texts, made._copy(), after)
     made._send(["C9"])                                                   # not sent to the server of the group
     found = made._try(LoggedRequest(slot=slot), choice(0, 40), "B", group, None)
