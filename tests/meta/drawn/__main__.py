@@ -31,7 +31,8 @@ RESULTS = ROOT / "build" / "drawn-faults.jsonl"
 def main(argv: list[str] | None = None) -> int:
     """Run the steps and return the exit code: 1 if a fault survived."""
     args = _arguments(argv)
-    faults = [fault for fault in (possible(args.only) if args.all else drawn(PACKAGE, args.faults, args.seed))
+    found = possible(args.only) if args.all else drawn(PACKAGE, args.faults, args.seed, args.folder or ())
+    faults = [fault for fault in found
               if (not args.folder or fault.folder in args.folder) and args.only in fault.name]  # fmt: skip
     if args.list:
         print(*(fault.name for fault in faults), sep="\n")

@@ -148,7 +148,7 @@ class Copy:
         self.write({})
         texts = {fault: self._original(fault.file) for fault in faults}
         asked = [{"name": fault.name, "file": fault.file, "function": fault.function, "text": fault.planted(text),
-                  "own": own(self.root, fault.file)}
+                  "line": fault.statement_line(text), "own": own(self.root, fault.file)}
                  for fault, text in texts.items() if not fault.is_default(text)]  # fmt: skip
         self._ask({"faults": asked, "only_own": only_own, "package": f"{self.root / 'cachesim'}/",
                    "out": str(self._failed), "longest": LONGEST})  # fmt: skip

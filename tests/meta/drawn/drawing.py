@@ -11,7 +11,7 @@ import ast
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Iterable, Iterator, Mapping, NamedTuple
+from typing import Container, Iterable, Iterator, Mapping, NamedTuple
 
 from tests.meta.drawn.changes import Change, Source, changes, functions, is_fault
 from tests.meta.drawn.folders import folder_of
@@ -55,6 +55,14 @@ class DrawnFault(NamedTuple):
                 return self.change.start < source.start(function.body[0])
         return False
 
+    def statement_line(self, text: str) -> int:
+        """Return the number of the first line of the innermost statement that the change is part of."""
+        source = Source(text)
+        nodes = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt))
+        starts = [source.start(node) for node in nodes
+                  if source.start(node) <= self.change.start < source.stop(node)]  # fmt: skip
+        return source.line(max(starts)) + 1
+
     def planted(self, text: str) -> str:
         """Return the text of the module with the fault."""
         return Source(text).changed(self.change)
@@ -64,11 +72,13 @@ def _digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
-def drawn(package: Path, number: int, seed: int) -> list[DrawnFault]:
-    """Return so many faults of a package, those of a folder together, in the order of the folders."""
+def drawn(package: Path, number: int, seed: int, folders: Container[str] = ()) -> list[DrawnFault]:
+    """Return so many faults of a package, those of a folder together, in the order of the folders: of them only those
+    in the given ``folders``, () = all."""
     every = all_faults(package)
     shares = allotted({folder: len(_lines(faults)) for folder, faults in every.items()}, number)
-    return [fault for folder, faults in every.items() for fault in _first(faults, shares[folder], seed, package)]
+    return [fault for folder, faults in every.items() if not folders or folder in folders
+            for fault in _first(faults, shares[folder], seed, package)]  # fmt: skip
 
 
 def all_faults(package: Path) -> dict[str, list[DrawnFault]]:

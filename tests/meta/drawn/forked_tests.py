@@ -1,14 +1,15 @@
 """Plug-in for pytest: runs the tests for each fault of the file WISH in a child process with the faulty function.
 
-Modules are imported and tests collected once; then every test runs once to see which functions it reaches. A child runs
-the tests that reach the function of a fault until one fails. The effect of code that ran before the first test is not
-undone: such a fault is reported as LEFT, and must be planted in its module.
+Modules are imported and tests collected once; then every test runs once to see which statements it reaches. A child
+runs the tests that reach the statement of a fault until one fails. The effect of code that ran before the first test is
+not undone: such a fault is reported as LEFT, and must be planted in its module.
 """
 
 import ast
 import gc
 import json
 import os
+import resource
 import signal
 import sys
 import threading
@@ -21,6 +22,7 @@ WISH = json.loads(Path(os.environ["WISH"]).read_text())
 PACKAGE = WISH["package"]            # folder of the package, with a slash at the end
 LEFT = "left"
 PATIENCE = 30                        # seconds that all tests may take longer than without fault
+LONGEST_WORK = 10                    # seconds of computing that they may take longer
 NOTES = {"failed": "", "is_child": False, "ends": False}
 RAN = set()                          # (module, function) that ran before the first test
 
@@ -125,7 +127,8 @@ def _run(item):
 
 
 def _reached(items, functions):
-    """Return the numbers of the tests that reach each wanted function and pass, and the seconds of every test."""
+    """Return the numbers of the tests that reach each statement of the wanted functions and pass, by module and line,
+    and the seconds of every test."""
     file = Path(WISH["out"] + ".reached")
     wanted = {}
     for fault in WISH["faults"]:
@@ -138,8 +141,7 @@ def _reached(items, functions):
             tree = ast.parse(Path(PACKAGE + module).read_text("utf-8"))
             for name, function in _definitions(tree):
                 if name in names:
-                    call = ast.parse(f"__reached__({module!r} + ' ' + {name!r})").body[0]
-                    function.body.insert(ast.get_docstring(function, clean=False) is not None, call)
+                    _note_statements(function, module)
             _replace(functions, ast.fix_missing_locations(tree), module, names)
         rows = []
         for item in items:
@@ -153,10 +155,32 @@ def _reached(items, functions):
         raise RuntimeError("the tests do not run without a fault")
     rows = json.loads(file.read_text("utf-8"))
     reached = {}
-    for n, (names, _) in enumerate(rows):
-        for name in names:
-            reached.setdefault(tuple(name.split(" ")), []).append(n)
+    for n, (places, _) in enumerate(rows):
+        for place in places:
+            reached.setdefault(place, []).append(n)
     return reached, [seconds for _, seconds in rows]
+
+
+def _note_statements(node, module):
+    """Put a call before every statement in a node that tells its place."""
+    for field in ("body", "orelse", "finalbody"):
+        statements = getattr(node, field, None)
+        if isinstance(statements, list) and statements and isinstance(statements[0], ast.stmt):
+            setattr(node, field, [part for one in statements for part in _noted(one, module)])
+    for part in (*getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+        _note_statements(part, module)
+
+
+def _noted(statement, module):
+    _note_statements(statement, module)
+    is_text = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    if not is_text:
+        yield ast.copy_location(ast.parse(f"__reached__({_place(module, statement.lineno)!r})").body[0], statement)
+    yield statement
+
+
+def _place(module, line):
+    return f"{module} {line}"
 
 
 def _definitions(tree, name=""):
@@ -171,9 +195,9 @@ def _definitions(tree, name=""):
 
 def _result(fault, items, functions, reached, seconds):
     """Return the test that finds a fault, "" = none, or LEFT."""
-    where = fault["file"], fault["function"]
-    if where in RAN:
+    if (fault["file"], fault["function"]) in RAN:
         return LEFT
+    where = _place(fault["file"], fault["line"])
     own = {n for n in reached.get(where, ()) if items[n].nodeid.partition("::")[0] in fault["own"]}
     numbers = sorted(own if WISH["only_own"] else reached.get(where, ()), key=lambda n: (n not in own, seconds[n]))
     if not numbers:
@@ -182,6 +206,9 @@ def _result(fault, items, functions, reached, seconds):
     def work():
         if not _replace(functions, ast.parse(fault["text"]), fault["file"], {fault["function"]}):
             os._exit(3)
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        most = int(used.ru_utime + used.ru_stime + LONGEST_WORK + 5 * sum(seconds[n] for n in numbers))
+        resource.setrlimit(resource.RLIMIT_CPU, (most, most))
         Path(WISH["running"]).write_text("", "utf-8")
         NOTES["ends"] = True
         for n in numbers:

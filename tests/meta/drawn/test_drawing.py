@@ -33,6 +33,17 @@ def test_a_draw_is_in_proportion_to_the_code_with_a_few_of_every_folder(package)
     assert found == {"base": 6, TOP: FEWEST, "tools/run": 22}
 
 
+def test_a_draw_for_some_folders_is_the_same_draw(package):
+    every = drawn(package, 31, seed=1)
+    assert drawn(package, 31, seed=1, folders=["base", TOP]) == [f for f in every if f.folder in ("base", TOP)]
+
+
+def test_the_statement_of_a_fault_is_the_innermost_one(tmp_path):
+    text = "def f(a):\n    if a:\n        b = (a +\n             1)\n    elif not a:\n        return b\n    return 2\n"
+    lines = {(fault.line, fault.statement_line(text)) for fault in faults_of("top.py", text)}
+    assert lines == {("if a:", 2), ("b = (a +", 3), ("1)", 3), ("elif not a:", 5), ("return b", 6), ("return 2", 7)}
+
+
 def test_a_function_has_one_fault(package):
     places = [(fault.file, fault.function) for fault in drawn(package, 155, seed=3)]
     assert len(places) == len(set(places))
