@@ -9,8 +9,7 @@ import shutil
 import sys
 import tempfile
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cachesim.base import exits
@@ -31,9 +30,10 @@ RESULTS = ROOT / "build" / "drawn-faults.jsonl"
 def main(argv: list[str] | None = None) -> int:
     """Run the steps and return the exit code: 1 if a fault survived."""
     args = _arguments(argv)
-    found = possible(args.only) if args.all else drawn(PACKAGE, args.faults, args.seed, args.folder or ())
-    faults = [fault for fault in found
-              if (not args.folder or fault.folder in args.folder) and args.only in fault.name]  # fmt: skip
+    if args.all:
+        faults = [*possible(args.folder, args.only)]
+    else:
+        faults = [fault for fault in drawn(PACKAGE, args.faults, args.seed, args.folder) if _has(fault, args.only)]
     if args.list:
         print(*(fault.name for fault in faults), sep="\n")
         return exits.HOLDS
@@ -53,20 +53,29 @@ def main(argv: list[str] | None = None) -> int:
     return exits.BROKEN if SURVIVED in kinds else exits.UNDECIDED if OPEN in kinds else exits.HOLDS
 
 
-def possible(text: str) -> Iterator[DrawnFault]:
-    """Yield every fault whose name contains a text, drawn or not."""
-    for fault in chain.from_iterable(all_faults(PACKAGE).values()):
-        if text in fault.name and is_fault(Source((PACKAGE / fault.file).read_text("utf-8")), fault.change):
-            yield fault
+def possible(folders: Sequence[str], texts: Sequence[str]) -> Iterator[DrawnFault]:
+    """Yield every fault of some folders (none = all) whose name contains all the texts, drawn or not."""
+    for folder, faults in all_faults(PACKAGE).items():
+        if folders and folder not in folders:
+            continue
+        for fault in faults:
+            if _has(fault, texts) and is_fault(Source((PACKAGE / fault.file).read_text("utf-8")), fault.change):
+                yield fault
+
+
+def _has(fault: DrawnFault, texts: Sequence[str]) -> bool:
+    return all(text in fault.name for text in texts)
 
 
 def _arguments(argv: list[str] | None) -> Namespace:
     parser = ArgumentParser(prog="make meta-drawn", description="Plant drawn faults and print which tests find them.")
     parser.add_argument("--seed", type=int, default=1, help="seed of the draw (default 1)")
     parser.add_argument("--faults", type=int, default=240, help="number of faults (default 240)")
-    parser.add_argument("--folder", action="append", help="only faults of this folder, such as judging or tools/run")
-    parser.add_argument("--only", default="", metavar="TEXT", help="only faults whose name contains this text")
-    parser.add_argument("--all", action="store_true", help="with --only: every such fault, drawn or not")
+    parser.add_argument("--folder", action="append", default=[],
+                        help="only faults of this folder, such as judging or tools/run; can be repeated")
+    parser.add_argument("--only", action="append", default=[], metavar="TEXT",
+                        help="only faults whose name contains this text; can be repeated: all of them")
+    parser.add_argument("--all", action="store_true", help="every such fault, drawn or not")
     parser.add_argument("--steps", type=int, default=len(STEPS), metavar="N",
                         help=f"only the first steps of {', '.join(STEPS)} (default all)")
     parser.add_argument("-j", "--jobs", type=int, default=2, help="processes (default 2)")

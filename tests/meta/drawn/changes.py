@@ -8,6 +8,7 @@ syntax tree as it was, or breaks it, is not listed.
 from __future__ import annotations
 
 import ast
+from functools import cache
 from itertools import pairwise
 from typing import Iterator, NamedTuple
 
@@ -236,4 +237,9 @@ def is_fault(source: Source, change: Change) -> bool:
         compile(tree, "changed", "exec", dont_inherit=True)
     except (SyntaxError, ValueError):
         return False
-    return ast.dump(tree) != ast.dump(ast.parse(source.data))
+    return ast.dump(tree) != _tree(source.data)
+
+
+@cache
+def _tree(data: bytes) -> str:
+    return ast.dump(ast.parse(data))
