@@ -2,8 +2,8 @@
 
 1. "own": the unit tests that are named after the module, each fault in a child process of its own (forked_tests.py).
 2. "folder": the unit tests of the folder that mirrors the module, in child processes, too.
-3. "suite": all tests of `make test` except those of step 4, in child processes; then what they do not find is planted,
-   ten faults in different modules at once, because tests of commands start other processes.
+3. "suite": all tests of `make test` except those of step 4. Many faults are tried in child processes first; what these
+   do not find is planted, ten faults in different modules at once, because tests of commands start other processes.
 4. "laws": tests/properties and tests/conformance with their long tests, in child processes.
 
 A fault whose function ran before the first test is planted in its module instead: alone in step 1, else with others.
@@ -29,6 +29,7 @@ from tests.meta.drawn.results import Result, Results
 OWN, FOLDER, SUITE, LAWS = "own", "folder", "suite", "laws"
 STEPS = (OWN, FOLDER, SUITE, LAWS)
 TOGETHER = 10          # faults planted at once
+FEW = 20               # faults for which a run of all tests in child processes takes longer than planting them
 LAW_FOLDERS = ("tests/properties", "tests/conformance")
 OWN_TESTS = "tests/meta"                # no copy has them
 WITH_LONG = "not slow and not meta and not browser"
@@ -164,6 +165,8 @@ class Search:
         find, because some of its tests start commands."""
         root = self.results.root
         left: list[DrawnFault] = []
+        if step == SUITE and len(faults) <= FEW:
+            return [*faults]
         jobs = [(TestRun(tests), mine) for tests, mine in _by_mirror(root, faults)]
         if step == OWN:
             jobs = [(TestRun(sorted({test for fault in mine for test in own(root, fault.file)})), mine)
