@@ -74,8 +74,8 @@ LINES = (
     Line("engine_died", "EngineCore encountered a fatal error."),
     # Replies that a client logged, and metrics.
     Line("reply_usage", '{}"prompt_tokens":{n_tokens},{}"cached_tokens":{cache_n,}{}'),
-    *(Line(kind, f'vllm:{name}{{}}engine="{{engine}}"{{}}}} {{{kind}}}')
-      for name in METRICS for kind in (name.removesuffix("_total"),)),
+    *(Line(kind, f"vllm:{name}{labels} {{{kind}}}")
+      for name in METRICS for kind in (name.removesuffix("_total"),) for labels in ('{}engine="{engine}"{}}', "")),
 )
 
 _ON = "--enable-prefix-caching"

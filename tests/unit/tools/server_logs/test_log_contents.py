@@ -12,7 +12,7 @@ from cachesim.cli.main import main
 from cachesim.tools.server_logs import log_contents as module
 from cachesim.tools.server_logs.log_contents import contents_report, log_contents
 from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.recognise import engine_of_log, grammars
+from cachesim.tools.server_logs.recognise import engine_of_log, grammars, recognise
 
 CACHE = """\
 srv    load_model: prompt cache is enabled, size limit: 8192 MiB
@@ -139,6 +139,14 @@ def test_a_request_of_other_software_is_not_simulated(capsys, tmp_path):
     assert (log["line"], log["profile"], log["toml"], log["missing"]) == ("", "", "", [])
     code, out = imported(capsys, tmp_path, line)
     assert code == exits.UNDECIDED and "3,968" in out and "imulated under" not in out and "-lv 4" not in out
+
+
+def test_progress_of_another_runner_is_not_that_of_an_engine_with_the_same_words():
+    line = 'time=2026-08-19T19:41:28.630+02:00 level=INFO source=pipeline.go:200 msg="Prompt processing progress" '
+    assert engine_of_log([f"{line}processed=489 total=490"]) == "mlx_lm" and engine_of_log([line]) is None
+    verbose = "VERB [ update_slots] prompt processing progress | id_slot=0 n_past=512 n_ctx=4096 n_tokens=512"
+    assert [one.read.line.ev for one in recognise(verbose, ["ik_llama"])] == ["in_full"]
+    assert recognise(f"{line}processed=489 total=490", ["ik_llama"]) == []
 
 
 @pytest.mark.parametrize("line", ['msg="cache hit" key=7', 'msg="evicting leaf"', "cache hit", "created snapshot"])
