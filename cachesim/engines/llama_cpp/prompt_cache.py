@@ -99,7 +99,7 @@ class PromptCache:
         self.points.lost(gone, "evicted", rule)
         return gone
 
-    def load(self, slot: Slot, prompt: list[int], scales: Scales = (), lost: bool = False) -> bool:
+    def load(self, slot: Slot, prompt: list[int], scales: Scales, lost: bool) -> bool:
         """Load the entry that rule LC-PC-LOAD picks for the prompt into the slot. Return True also if no entry suits
         the prompt better than the slot's contents, False if an entry was found but not restored (the caller then clears
         the slot). ``scales``: adapters of the request; ``lost``: the slot's tokens count as

@@ -328,9 +328,6 @@ EQUIVALENT: dict[str, str] = {
     "engines/llama_cpp/memory/recurrent.py, RecurrentCache.state_read: `0` -> `1` at 73 of "
     "sources = find_slot(self.meta, Ubatch((TokenRun(seq, state.p":
         "it is the place in a batch, which find_slot does not read",
-    "engines/llama_cpp/rules/repaired.py, draft_max_in_batch: `0` -> `1` at 87 of "
-    "def draft_max_in_batch(held: int, n_ctx: int, n_predict: int":
-        "make_draft, which alone calls it, always gives the share",
     "engines/shared/images.py, check_images: condition True at 40 of found = count_images(request.prompt) if "
     "is_item(max(request.":
         "a prompt without items has no image to count; the condition only saves the count",
@@ -343,8 +340,6 @@ EQUIVALENT: dict[str, str] = {
     "engines/ik_llama/slot_assignment.py, select_slot: `0` -> `1` at 39 of how: ComparedTexts = "
     "srv.rules.compare(0, 0).value":
         "no outcome of IK-COMPARE depends on its numbers, and this decision is not recorded",
-    "engines/llama_cpp/rules/before_checkpoints.py, end_late: `False` -> `True` at 12 of eog: bool = False,":
-        "the server, its only caller, always gives it",
     "tools/picture/slot_lanes.py, Lanes.__init__: `0` -> `1` at 97 of letters = max((len(line) for row in scene.rows "
     "for line in l":
         "24 and 7.25 for a letter are less than the least width, 52",
