@@ -343,5 +343,11 @@ EQUIVALENT: dict[str, str] = {
     "tools/picture/slot_lanes.py, Lanes.__init__: `0` -> `1` at 97 of letters = max((len(line) for row in scene.rows "
     "for line in l":
         "24 and 7.25 for a letter are less than the least width, 52",
+    "engines/llama_cpp/memory/attention.py, AttentionCache._purge: `1` -> `0` at 31 of "
+    "self.seq_rm(seq, first, last + 1)":
+        "the sequence has just lost the cell of last, and no other cell of it has this position",
+    "engines/llama_cpp/memory/cells.py, Cells._empty_used: condition True at 34 of "
+    "for other in range(self.n_seq) if len(taken) else ():":
+        "without used cells no sequence has any of them; the condition saves the loop",
 }
 """Name of the fault -> proof."""

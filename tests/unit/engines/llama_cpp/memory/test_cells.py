@@ -331,6 +331,18 @@ def test_cells_that_were_tried_are_put_back_also_beyond_those_that_were_ever_use
         held.check()
 
 
+def test_a_table_that_was_emptied_is_like_a_new_one():
+    used = Cells(16, 2, pos_set=True)
+    put(used, 1, range(4))
+    used.move(1, 1, POS_INF, 1)
+    used.clear()
+    for cells in (used, Cells(16, 2, pos_set=True)):
+        assert (cells.used, cells.head, cells.end, cells.has_shift) == (0, 0, 0, False)
+        assert (cells.span(0), cells.span(1), cells.sets.lost) == ((-1, -1), (-1, -1), [set(), set()])
+        assert (cells.pos.dtype, cells.shift.dtype, cells.seqs.dtype) == (np.int64, np.int64, bool)
+        assert (cells.pos.shape, cells.shift.shape, cells.seqs.shape) == ((0,), (0,), (2, 0))
+
+
 def test_a_division_by_one_leaves_nothing_to_turn():
     cells = table(s0=4)
     cells.divide(0, 0, POS_INF, 1)
