@@ -124,7 +124,8 @@ class PromptCache:
 
     def _check_image(self, tokens: Sequence[int], prompt: Sequence[int], lcp: int) -> None:
         """End the process if a token -1 of the prompt meets an image (rule LC-MEDIA-NULL)."""
-        if lcp < len(prompt) and prompt[lcp] < 0 and (end := self.rules.media.null(tokens, prompt, lcp)).value:
+        end = self.rules.media.null(tokens, prompt, lcp)
+        if end.value:
             raise ProcessAborted(log_decision(self.log, end, None), "token-at-an-image")
 
     def _restore(self, slot: Slot, index: int, rule: str) -> bool:

@@ -349,5 +349,12 @@ EQUIVALENT: dict[str, str] = {
     "engines/llama_cpp/memory/cells.py, Cells._empty_used: condition True at 34 of "
     "for other in range(self.n_seq) if len(taken) else ():":
         "without used cells no sequence has any of them; the condition saves the loop",
+    "engines/llama_cpp/slot_assignment.py, share_prompt: returns None at 7 of return False":
+        "its only caller asks whether the result is true",
+    "engines/llama_cpp/slot_assignment.py, share_prompt: returns None at 7 of return False, line 2 of its kind":
+        "its only caller asks whether the result is true",
+    "engines/llama_cpp/snapshot.py, Inspection.slot_with_id: `>` -> `>=` at 92 of "
+    "found: int | None = self.core.rules.slot_id(id_slot, len(sel":
+        "both rules LC-SLOT-ID find slot 0 for the id 0, which is also the result without a rule",
 }
 """Name of the fault -> proof."""

@@ -147,6 +147,16 @@ def test_checkpoints_have_the_size_that_recorded_servers_logged():
     assert compared > 100
 
 
+@pytest.mark.parametrize(("build", "tokens", "held", "kept"), [
+    ("b11549", 0, None, 0), ("b11549", 1, None, 1), ("b11549", 5, 3, 3), ("b11549", 128, None, 128),
+    ("b11549", 129, None, 128), ("b11549", 900, 100, 100),
+    ("b6998", 129, None, 129), ("b6998", 900, None, 768), ("b6998", 900, 100, 100),      # also cells after the window
+])  # fmt: skip
+def test_a_saved_window_has_the_cells_that_the_build_saves_of_those_held(build, tokens, held, kept):
+    target = contexts(ask("gpt-oss-20b", f"llama_cpp@{build}", ctx_size=4096, parallel=1))[0]
+    assert target.kept_cells(tokens, held) == kept
+
+
 def test_a_draft_of_an_mtp_head_needs_one():
     with pytest.raises(BadInput, match="no MTP head"):
         use(ask("qwen3-next", spec_type="draft-mtp"))

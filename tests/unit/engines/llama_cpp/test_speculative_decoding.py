@@ -45,6 +45,17 @@ def test_a_memory_that_cannot_be_cut_restores_and_replays(kind):
     assert talk.right(answer) is True
 
 
+@pytest.mark.parametrize("kind", ["A", "H"])
+def test_a_slot_whose_draft_was_verified_waits_for_no_output(kind):
+    talk = Talk(kind, spec_type="ngram-simple")
+    answer = talk.send(A, 8, forced=ANSWER, drafts=(Draft(20, 3, 1),))
+    slot, waiting = talk.server.core.slots[0], set()
+    while not answer.done:
+        talk.server.iterate()
+        waiting.add(slot.i_batch)
+    assert answer.draft_n == 3 and waiting == {-1}
+
+
 @pytest.mark.parametrize("accepted", [0, 1, 2, 3])
 def test_planes_roll_a_recurrent_state_back(accepted):
     talk, answer = ask("GGGA+M", [(20, 3, accepted)], spec_type="draft-mtp", ubatch_size=8)
