@@ -235,6 +235,13 @@ def test_a_file_that_names_no_streams_is_of_a_memory_without_them():
     assert unpack(pack_arrays(MAGIC, named), "x") == unpack(data, "x")._replace(streams=0)
 
 
+@pytest.mark.parametrize(("kind", "streams"), [("A", 0), ("W", 0), ("deepseek4", 2)])
+def test_only_a_file_of_compressed_rows_names_its_streams(kind, streams, tmp_path):
+    talk = Talk(kind, "b11549", parallel=2, ctx_size=512)
+    talk.server.slot("save", 0, tmp_path / "a")
+    assert unpack((tmp_path / "a").read_bytes(), "a").streams == streams
+
+
 @pytest.mark.parametrize("noted", [None, SavedAdapters((0.5, 1.0), 3), SavedAdapters((0.0,), -1)])
 def test_a_file_has_the_adapters_of_its_slot(noted):
     again = unpack(pack(SlotFile("AA", 2, (4,), Blob(9), noted=noted, streams=3)), "x")
