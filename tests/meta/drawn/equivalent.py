@@ -359,5 +359,11 @@ EQUIVALENT: dict[str, str] = {
     "engines/llama_cpp/adapters.py, _is_valid: `0` -> `1` at 62 of valid = srv.rules.task_valid(min(task.request.prompt, "
     "defaul":
         "LC-TASK-VALID only asks whether the number is negative, and its decision is recorded only then",
+    "engines/llama_cpp/memory/hybrid_memory.py, Memory.pending: condition True at 41 of "
+    "for seq, used in enumerate(table.seqs if table.has_shift els":
+        "without a pending shift no cell has one, and the condition only saves the search",
+    "engines/llama_cpp/memory/cells.py, Cells.find: `and` -> `or` at 22 of "
+    "if len(cells) - k < n and len(self.pos) < self.size:":
+        "longer arrays add free cells after those that are enough; arrays of full length are not extended",
 }
 """Name of the fault -> proof."""

@@ -151,6 +151,17 @@ def test_keep_empties_the_others_and_lowers_head():
     assert cells.seqs[1, 0] and not cells.seqs[0].any()
 
 
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_keep_takes_shared_cells_from_all_others(kept):
+    cells = table(n_seq=3, s0=4)
+    cells.share(0, 1, 0, 4)
+    cells.share(0, 2, 0, 4)
+    cells.keep(kept)
+    assert [cells.span(seq) for seq in range(3)] == [(0, 3) if seq == kept else (-1, -1) for seq in range(3)]
+    assert cells.seqs[:, :4].any(axis=1).tolist() == [seq == kept for seq in range(3)] and cells.used == 4
+    cells.check()
+
+
 def test_move_shifts_positions_and_sets_head_to_zero():
     cells = table(s0=8)
     cells.remove(0, 2, 4)
