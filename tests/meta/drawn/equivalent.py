@@ -365,5 +365,8 @@ EQUIVALENT: dict[str, str] = {
     "engines/llama_cpp/memory/cells.py, Cells.find: `and` -> `or` at 22 of "
     "if len(cells) - k < n and len(self.pos) < self.size:":
         "longer arrays add free cells after those that are enough; arrays of full length are not extended",
+    "engines/llama_cpp/rules/before_checkpoints.py, reuse_open: `<` -> `<=` at 8 of "
+    "while c < len(now) and p < len(asked):":
+        "no token follows the last one, so that the last round finds 0 equal tokens; a block has at least 1",
 }
 """Name of the fault -> proof."""
