@@ -356,8 +356,8 @@ EQUIVALENT: dict[str, str] = {
     "engines/llama_cpp/snapshot.py, Inspection.slot_with_id: `>` -> `>=` at 92 of "
     "found: int | None = self.core.rules.slot_id(id_slot, len(sel":
         "both rules LC-SLOT-ID find slot 0 for the id 0, which is also the result without a rule",
-    "engines/llama_cpp/adapters.py, _is_valid: `0` -> `1` at 62 of valid = srv.rules.task_valid(min(task.request.prompt, "
-    "defaul":
+    "engines/llama_cpp/adapters.py, _is_valid: `0` -> `1` at 62 of valid = srv.rules.task_valid("
+    "min(task.request.prompt, defaul":
         "LC-TASK-VALID only asks whether the number is negative, and its decision is recorded only then",
     "engines/llama_cpp/memory/hybrid_memory.py, Memory.pending: condition True at 41 of "
     "for seq, used in enumerate(table.seqs if table.has_shift els":
