@@ -236,6 +236,17 @@ def test_rows_of_a_token_state_and_checkpoint():
     assert (index.token, index.window, index.state, index.checkpoint) == (89856 + 5376, 0, 0, 0)
 
 
+@pytest.mark.parametrize(("index_key", "each", "width"), [(None, 256, 256), (0, 0, 0)])
+def test_compressed_rows_may_lack_an_index(index_key, each, width):
+    question = ask("deepseek-v4", ctx_size=4096, parallel=1)
+    layers = question.model.layers
+    if index_key is not None:
+        layers = tuple(layer._replace(index_key=index_key) for layer in layers)
+    shape = contexts(question)[0]._replace(model=question.model._replace(layers=layers)).shape
+    assert [*map(tuple, shape.rows)] == [(21, 4, 1024), (20, 128, 1024), (21, 4, each)]
+    assert [*map(tuple, shape.rings)] == [(21, 8, 1024), (20, 128, 512), (21, 8, width)]
+
+
 def test_the_history_of_a_state_has_numbers_of_four_bytes():
     question = ask("qwen3.5-27b", ctx_size=4096, parallel=1)
     layers = tuple(layer._replace(history=10) if layer.state else layer for layer in question.model.layers)

@@ -45,6 +45,13 @@ def test_a_running_slot_is_shown_with_all_its_rows_or_those_from_a_position_on(k
         assert [(part.every, len(part.pos)) for part in found.rows] == wanted
 
 
+@pytest.mark.parametrize(("flags", "entries"), [({}, [("entry", -1, 30, 19456, 0, 5684, "")]), ({"cache_ram": 0}, [])])
+def test_what_a_server_stores_with_and_without_a_prompt_cache(flags, entries):
+    talk = Talk("GA", "b11549", slot_prompt_similarity=0.0, **flags)
+    talk.ask(A), talk.ask(word("B", 20))
+    assert [*map(tuple, talk.server.sizes.stored_sizes())] == [("checkpoint", 0, 16, 5684, 0, 0, ""), *entries]
+
+
 def test_a_complete_copy_keeps_every_cell():
     assert keep_all(np.array([3, 1, 9]), 9, 2).tolist() == [True] * 3
 
