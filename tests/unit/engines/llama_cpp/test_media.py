@@ -203,6 +203,19 @@ def test_idle_slots_are_cleared_one_by_one_in_a_common_buffer(unified, cleared):
     assert [len(slot.tokens) for slot in server.core.slots] == ([0, 0] if unified else [20, 19])
 
 
+@pytest.mark.parametrize(("build", "cleared"), [("b11549", [1, 2]), ("b11549-repaired", [1, 2, 0])])
+def test_a_slot_whose_request_has_not_begun_is_cleared_after_all_idle_slots_or_never(build, cleared):
+    server = start(build=build, parallel=3, kv_unified=True, cache_idle_slots=False, cache_ram=0)
+    for slot in (0, 1, 2):
+        server.complete(Request(TEXT[slot:], 1, id_slot=slot))
+    server.submit(Request(MORE, 1, id_slot=0))
+    server.take_tasks()
+    assert [slot.busy for slot in server.core.slots] == [True, False, False]
+    while purge_idle(server.core):
+        pass
+    assert [event.slot_arg for event in kinds(server, "slot_purge")] == cleared
+
+
 def test_a_prompt_may_have_several_images_at_a_place():
     server = start()
     answer = ask(server, TEXT, CAT, DOG, CAT, MORE)

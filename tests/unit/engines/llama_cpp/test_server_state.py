@@ -76,6 +76,13 @@ def test_a_rollback_is_a_decision_where_the_end_of_a_state_is_removed_and_the_pl
     assert made == decisions and refused is any(rule == "LC-RS-RM.RM3" for rule, *_ in made)
 
 
+@pytest.mark.parametrize(("kind", "unified", "shared"), [
+    ("W", True, True), ("HW", True, True), ("W", False, False), ("A", True, False), ("H", True, False),
+])  # fmt: skip
+def test_slots_share_a_window_in_a_unified_cache(kind, unified, shared):
+    assert Talk(kind, parallel=2, kv_unified=unified, ctx_size=512).server.core.window_is_shared is shared
+
+
 def test_a_server_that_has_done_nothing_counts_nothing():
     core = Talk("A", "b11549", parallel=2).server.core
     assert (core.empty_rounds, core.ended, core.view, core.tick, core.dead) == (0, 0, (0, 0), 0, False)
