@@ -328,9 +328,6 @@ EQUIVALENT: dict[str, str] = {
     "engines/llama_cpp/memory/recurrent.py, RecurrentCache.state_read: `0` -> `1` at 73 of "
     "sources = find_slot(self.meta, Ubatch((TokenRun(seq, state.p":
         "it is the place in a batch, which find_slot does not read",
-    "engines/llama_cpp/rules/repaired.py, draft_max_in_batch: `0` -> `1` at 87 of "
-    "def draft_max_in_batch(held: int, n_ctx: int, n_predict: int":
-        "make_draft, which alone calls it, always gives the share",
     "engines/shared/images.py, check_images: condition True at 40 of found = count_images(request.prompt) if "
     "is_item(max(request.":
         "a prompt without items has no image to count; the condition only saves the count",
@@ -343,10 +340,33 @@ EQUIVALENT: dict[str, str] = {
     "engines/ik_llama/slot_assignment.py, select_slot: `0` -> `1` at 39 of how: ComparedTexts = "
     "srv.rules.compare(0, 0).value":
         "no outcome of IK-COMPARE depends on its numbers, and this decision is not recorded",
-    "engines/llama_cpp/rules/before_checkpoints.py, end_late: `False` -> `True` at 12 of eog: bool = False,":
-        "the server, its only caller, always gives it",
     "tools/picture/slot_lanes.py, Lanes.__init__: `0` -> `1` at 97 of letters = max((len(line) for row in scene.rows "
     "for line in l":
         "24 and 7.25 for a letter are less than the least width, 52",
+    "engines/llama_cpp/memory/attention.py, AttentionCache._purge: `1` -> `0` at 31 of "
+    "self.seq_rm(seq, first, last + 1)":
+        "the sequence has just lost the cell of last, and no other cell of it has this position",
+    "engines/llama_cpp/memory/cells.py, Cells._empty_used: condition True at 34 of "
+    "for other in range(self.n_seq) if len(taken) else ():":
+        "without used cells no sequence has any of them; the condition saves the loop",
+    "engines/llama_cpp/slot_assignment.py, share_prompt: returns None at 7 of return False":
+        "its only caller asks whether the result is true",
+    "engines/llama_cpp/slot_assignment.py, share_prompt: returns None at 7 of return False, line 2 of its kind":
+        "its only caller asks whether the result is true",
+    "engines/llama_cpp/snapshot.py, Inspection.slot_with_id: `>` -> `>=` at 92 of "
+    "found: int | None = self.core.rules.slot_id(id_slot, len(sel":
+        "both rules LC-SLOT-ID find slot 0 for the id 0, which is also the result without a rule",
+    "engines/llama_cpp/adapters.py, _is_valid: `0` -> `1` at 62 of valid = srv.rules.task_valid("
+    "min(task.request.prompt, defaul":
+        "LC-TASK-VALID only asks whether the number is negative, and its decision is recorded only then",
+    "engines/llama_cpp/memory/hybrid_memory.py, Memory.pending: condition True at 41 of "
+    "for seq, used in enumerate(table.seqs if table.has_shift els":
+        "without a pending shift no cell has one, and the condition only saves the search",
+    "engines/llama_cpp/memory/cells.py, Cells.find: `and` -> `or` at 22 of "
+    "if len(cells) - k < n and len(self.pos) < self.size:":
+        "longer arrays add free cells after those that are enough; arrays of full length are not extended",
+    "engines/llama_cpp/rules/before_checkpoints.py, reuse_open: `<` -> `<=` at 8 of "
+    "while c < len(now) and p < len(asked):":
+        "no token follows the last one, so that the last round finds 0 equal tokens; a block has at least 1",
 }
 """Name of the fault -> proof."""
