@@ -348,5 +348,13 @@ EQUIVALENT: dict[str, str] = {
     "tools/picture/slot_lanes.py, Lanes.__init__: `0` -> `1` at 97 of letters = max((len(line) for row in scene.rows "
     "for line in l":
         "24 and 7.25 for a letter are less than the least width, 52",
+    "engines/vllm/kv_offload/chunk_lookup.py, ChunkLookup._round: `False` -> `True` at 19 of looked_at_window = False":
+        "windows that follow the group that shortens are looked up after it anyway, and it finds the end that it left",
+    "engines/mlx_lm/caches/batch_rotating_kv_cache.py, _merged: `0` -> `1` at 18 of return Row(start, 0, None), "
+    "Row(start, 0, None)":
+        "stacked, which alone reads rows, reads the width only of those with a content",
+    "engines/mlx_lm/caches/batch_rotating_kv_cache.py, _merged: `0` -> `1` at 39 of return Row(start, 0, None), "
+    "Row(start, 0, None)":
+        "stacked, which alone reads rows, reads the width only of those with a content",
 }
 """Name of the fault -> proof."""

@@ -61,5 +61,14 @@ def test_a_line_names_the_groups():
     assert said == "gemma-3: groups: 1 of attention, 6 of windows, each with its own blocks for up to 4 layers"
 
 
+def test_the_layers_of_a_drafter_are_as_large_as_the_last_layer_of_attention():
+    """Twelve layers of attention, one of another size, and twelve with windows."""
+    model = real_model("gpt-oss-20b")
+    model = model._replace(layers=(*model.layers, model.full[0]._replace(key=1)))
+    assert groups_of(model, drafted=1) == (7, 6, 0, 2)
+    assert groups_of(real_model("mamba-2"), drafted=1) == (1, 0, 64, 1)
+    assert groups_of(real_model("llama-3"), drafted=2) == (1, 0, 0, 34)
+
+
 def test_a_model_without_layers_has_no_group():
     assert groups_of(real_model("llama-3")._replace(layers=())) == (0, 0, 0, 0)

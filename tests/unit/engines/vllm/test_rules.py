@@ -84,6 +84,8 @@ def test_tokens_whose_blocks_can_be_found(ask, value, single_group):
     ({"window": 2, "interval": 8}, None, None), ({"window": 2, "interval": DENSE}, [F, T, F, T, F, T], None),
     ({"window": 2, "first": 1, "last": 3, "ends": (16, 47)}, [T, F], [T, F]),
     ({"align": 12}, None, [F, F, T, F, F, F]),
+    ({"window": 2, "align": 24, "drop": T, "interval": DENSE, "ends": (3,)}, [F, F, T, T, F, T], None),
+    ({"window": 2, "align": 24, "drop": T, "ends": (3,)}, [T, F, F, F, F, F], [F, F, F, F, F, F]),
 ])  # fmt: skip
 def test_blocks_that_a_group_publishes(change, window, states):
     ask = MASK._replace(**change)

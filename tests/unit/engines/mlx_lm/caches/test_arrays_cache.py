@@ -163,3 +163,10 @@ def test_rows_taken_out_of_a_batch_share_its_memory_until_the_batch_changes():
     assert third.buffer is batch.buffer is not first.buffer
     batch.filter([0, 2])
     assert batch.buffer is None and batch[0].tolist() == [[1, 2], [5, 6]]
+
+
+@pytest.mark.parametrize("idx", [0, 1, 2])
+def test_a_row_that_is_taken_out_is_alone(idx):
+    row = held([[1, 2], [3, 4], [5, 6]], size=2).extract(idx)
+    assert [slot.tolist() for slot in row.cache] == [[[2 * idx + 1, 2 * idx + 2]], [[2 * idx + 2, 2 * idx + 3]]]
+    assert (row.batch_size, row.left_padding, row.lengths) == (1, None, None)

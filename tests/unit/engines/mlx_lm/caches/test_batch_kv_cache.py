@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cachesim.engines.mlx_lm.caches import AT_0_32_2, AT_D78BF58E, AT_M1072, BatchKVCache, KVCache
+from cachesim.engines.mlx_lm.caches import AT_0_30_2, AT_0_32_2, AT_D78BF58E, AT_M1072, BatchKVCache, KVCache
 from tests.unit.engines.mlx_lm.rows import batch, both, feed, filled, numbers
 
 
@@ -168,3 +168,9 @@ def test_the_older_saved_form_of_a_batch_has_its_counters():
     again.set_cut_state(cache.cut_state())
     assert (again.offset.tolist(), again.left_padding.tolist(), again._idx) == ([2, 4], [2, 0], 4)
     assert columns(again) == columns(cache)
+
+
+def test_before_755_a_cache_without_tokens_joins_no_batch():
+    assert columns(merged(2, 1, rules=AT_0_30_2)) == [[1, 2], [0, 101]]
+    with pytest.raises(TypeError, match="'NoneType' object is not subscriptable"):
+        merged(2, 0, rules=AT_0_30_2)

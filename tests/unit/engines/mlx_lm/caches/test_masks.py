@@ -40,6 +40,12 @@ def test_ranges_of_a_long_prompt_are_small():
     assert (ranges.lo[:, 0].tolist(), ranges.hi[:, -1].tolist(), ranges.width) == ([0, 5], [1_002_048] * 2, 1_002_048)
 
 
+def test_without_padding_the_ranges_of_a_row_stand_for_all():
+    ranges = causal_ranges(3, 4, window_size=2)
+    assert (ranges.lo.tolist(), ranges.hi.tolist(), ranges.width, ranges.batch) == (
+        [[3, 4, 5]], [[5, 6, 7]], 7, False)
+
+
 @pytest.mark.parametrize("shape", [(1, 1, 5, 1), (2, 1, 1, 3), (1, 1, 0, 1)])
 @pytest.mark.parametrize("by", [-7, -1, 0, 2, 5, 11])
 def test_an_axis_rotates_like_roll(shape, by):

@@ -231,3 +231,19 @@ def test_a_request_with_other_tokens_in_the_pool_waits_for_none_of_them():
     store(transfers := server(), 20)
     transfers.begin_load(client_of(transfers, found=20), [[11, 12]], 8)
     assert transfers.lookup(RequestOffloadState(1), HASHES, 8, 32) == 12
+
+
+@pytest.mark.parametrize(("tables", "is_whole"), [
+    ([[1, 2, 3, 4], [5, 6, 7, 8]], True), ([[1, 2, 3, 4], [5, 0, 7, 0]], False), ([[1, 0, 3, 0], [5, 6, 7, 8]], False),
+    ([[0, 2, 3, 4], [0, 6, 7, 8]], True),
+])  # fmt: skip
+def test_a_store_is_whole_if_the_chunks_of_every_group_get_their_blocks(tables, is_whole):
+    """Chunks have two blocks. The worker takes two blocks for a single chunk if each of two chunks has one."""
+    groups = [OffloadedGroup(4, 8), OffloadedGroup(4, 8, window_chunks=1)]
+    transfers = TransferJobs(CPUOffloadingManager(8), OffloadConfig(groups, 2, 4, True, chunk_with_reachable,
+                                                                    touch_nothing, end_of_others))  # fmt: skip
+    client = RequestOffloadState(2)
+    client.block_ids = tables
+    transfers.update_offload_keys(client, HASHES)
+    offer = offer_of(transfers, client, 16)._replace(missing=[(101, 0), (103, 0), (101, 1), (103, 1)])
+    assert transfers.begin_store(offer, 4).is_whole is is_whole
