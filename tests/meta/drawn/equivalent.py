@@ -266,13 +266,6 @@ EQUIVALENT: dict[str, str] = {
     "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.allocate_new_blocks: `<` -> `<=` at "
     "18 of if prev_block_len < num_skipped_blocks:":
         "with equal numbers no null block is added: a list times 0 or less is empty",
-    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.allocate_new_blocks: call forgotten "
-    "at 0 of self._record_last_state(request_id, prev_block_len)":
-        "its column is only read for a state that the call before has given back with all columns before the "
-        "last token's",
-    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.remove_skipped_blocks: condition "
-    "True at 3 of if not self.align:":
-        "the call before has given back the states of all columns before the last token's, the older one among them",
     "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager._resumes_at: returns None at 7 of "
     "return False":
         "its only caller asks whether the result is true",
@@ -356,5 +349,26 @@ EQUIVALENT: dict[str, str] = {
     "engines/mlx_lm/caches/batch_rotating_kv_cache.py, _merged: `0` -> `1` at 39 of return Row(start, 0, None), "
     "Row(start, 0, None)":
         "stacked, which alone reads rows, reads the width only of those with a content",
+    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager._remove_blocks_in_range: condition True at 3 of "
+    "if blocks[at]:":
+        "the pool passes over the null block, which stands for a column without a state",
+    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager._keeps_checkpoint: `1` -> `2` at 42 of "
+    "kept = self.reachable_block_mask(at, at + 1, ())":
+        "only the first of these blocks is read",
+    "engines/vllm/core/single_type_kv_cache_manager.py, SingleTypeKVCacheManager._waits_for_this_step: returns None at 7 "
+    "of return False, line 2 of its kind":
+        "its callers only ask whether the result is true",
+    "engines/vllm/core/single_type_kv_cache_manager.py, SingleTypeKVCacheManager._waits_for_this_step: returns None at 7 "
+    "of return False":
+        "its callers only ask whether the result is true",
+    "engines/vllm/server.py, Server.slot: `100` -> `101` at 83 of def slot(self, action: str, id_slot: int, file: Path | "
+    "None ":
+        "no action of this server reads it",
+    "engines/vllm/server.py, Server.slot: `100` -> `99` at 83 of def slot(self, action: str, id_slot: int, file: Path | "
+    "None ":
+        "no action of this server reads it",
+    "engines/vllm/core/block_pool.py, BlockPool.__init__: `0` -> `1` at 30 of self.block_hash_num_tokens = [0] * "
+    "num_gpu_blocks":
+        "it is read only of blocks with a key, and set with the first key",
 }
 """Name of the fault -> proof."""
