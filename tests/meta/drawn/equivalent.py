@@ -355,17 +355,17 @@ EQUIVALENT: dict[str, str] = {
     "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager._keeps_checkpoint: `1` -> `2` at 42 of "
     "kept = self.reachable_block_mask(at, at + 1, ())":
         "only the first of these blocks is read",
-    "engines/vllm/core/single_type_kv_cache_manager.py, SingleTypeKVCacheManager._waits_for_this_step: returns None at 7 "
-    "of return False, line 2 of its kind":
+    "engines/vllm/core/single_type_kv_cache_manager.py, SingleTypeKVCacheManager._waits_for_this_step: returns None at "
+    "7 of return False, line 2 of its kind":
         "its callers only ask whether the result is true",
-    "engines/vllm/core/single_type_kv_cache_manager.py, SingleTypeKVCacheManager._waits_for_this_step: returns None at 7 "
-    "of return False":
+    "engines/vllm/core/single_type_kv_cache_manager.py, SingleTypeKVCacheManager._waits_for_this_step: returns None at "
+    "7 of return False":
         "its callers only ask whether the result is true",
-    "engines/vllm/server.py, Server.slot: `100` -> `101` at 83 of def slot(self, action: str, id_slot: int, file: Path | "
-    "None ":
+    "engines/vllm/server.py, Server.slot: `100` -> `101` at 83 of def slot(self, action: str, id_slot: int, file: Path "
+    "| None ":
         "no action of this server reads it",
-    "engines/vllm/server.py, Server.slot: `100` -> `99` at 83 of def slot(self, action: str, id_slot: int, file: Path | "
-    "None ":
+    "engines/vllm/server.py, Server.slot: `100` -> `99` at 83 of def slot(self, action: str, id_slot: int, file: Path "
+    "| None ":
         "no action of this server reads it",
     "engines/vllm/core/block_pool.py, BlockPool.__init__: `0` -> `1` at 30 of self.block_hash_num_tokens = [0] * "
     "num_gpu_blocks":

@@ -161,7 +161,7 @@ def keyed(*lengths):
     ((8, 12, 16), 0, 12, [1, 2]), ((8, 16, 24), 8, 20, [2, 3]), ((8,), 0, 12, [1, 0]), ((12, 24), 0, 20, [0, 0, 2]),
     ((4,), 0, 4, [1]), ((8,), 0, 4, [1]), ((16,), 0, 4, [0]),
 ])  # fmt: skip
-def test_the_rows_of_a_prefix_lie_in_blocks_with_its_keys_or_in_one_that_was_completed_later(lengths, start, end, blocks):
+def test_the_rows_of_a_prefix_lie_in_blocks_with_its_keys_or_one_completed_later(lengths, start, end, blocks):
     inspection, rows, _, text = keyed(*lengths)
     assert inspection._blocks_of(rows, text, start, end) == blocks
 
