@@ -52,3 +52,9 @@ def test_an_axis_rotates_like_roll(shape, by):
     array = np.arange(np.prod(shape)).reshape(shape)
     for axis in (2, -1):
         assert rotated(array, by, axis).tolist() == np.roll(array, by, axis).tolist()
+
+
+def test_the_first_tokens_of_all_see_those_before_them():
+    assert create_causal_mask(2).tolist() == [[True, False], [True, True]]
+    ranges = causal_ranges(2)
+    assert (ranges.lo.tolist(), ranges.hi.tolist(), ranges.width) == ([[0, 0]], [[1, 2]], 2)
