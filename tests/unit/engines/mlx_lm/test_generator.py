@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cachesim.engines.mlx_lm.batch import merged
-from cachesim.engines.mlx_lm.generator import TickResult, offsets
+from cachesim.engines.mlx_lm.generator import TickResult, _longest, offsets
 from cachesim.engines.mlx_lm.model_layout import make_caches
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.events import MicroBatch
@@ -115,3 +115,8 @@ def test_a_pass_costs_its_tokens_and_the_columns_that_they_read():
     for _ in range(2):
         machine.feed(caches, [(1, 2, 3, 4), (5, 6, 7, 8)], rows)
     assert spent == [cost_of(machine.model, 8, 8, 8 * 2), cost_of(machine.model, 8, 8, 8 * (4 + 2))]
+
+
+@pytest.mark.parametrize(("offset", "longest"), [(4, 4), (np.array([3, 7, 5]), 7)])
+def test_the_longest_row_of_a_batch_counts(offset, longest):
+    assert _longest(offset) == longest

@@ -163,3 +163,9 @@ def test_a_ring_without_tokens_begins_at_its_first_column():
     ring = RotatingKVCache(4, keep=1)
     assert (ring._idx, ring._offset, ring.offset, ring.size()) == (0, 0, 0, 0)
     assert ring.whole_state() == (None, None, 0, 1, 4, 0)
+
+
+def test_a_mask_that_a_kernel_applies_itself_is_an_array_only_if_asked_for():
+    cache = RotatingKVCache(8)
+    assert isinstance(cache.make_mask(3), str) and cache.make_mask(3) == "causal"
+    assert cache.make_mask(3, return_array=True).tolist() == [[True, False, False], [True, True, False], [True] * 3]

@@ -69,6 +69,7 @@ def test_a_stored_prefix_is_loaded_behind_the_blocks_that_the_pool_holds():
     client = client_of(transfers, 8, 12)
     made = transfers.begin_load(client, [[1, 2, 11, 12, 13, 14]], 12)
     assert (made.keys, made.copies) == (((102, 0), (103, 0), (104, 0)), ((11, 2), (12, 3), (13, 4)))
+    assert (made.is_store, made.evicted, made.is_whole) == (False, 0, True)
     client.block_ids = [[1, 2, 11, 12, 13, 14]]
     transfers.complete(made.job_id)
     assert offered(transfers, client, 24).copies == ((14, 5),)
