@@ -370,11 +370,11 @@ EQUIVALENT: dict[str, str] = {
     "engines/vllm/core/block_pool.py, BlockPool.__init__: `0` -> `1` at 30 of self.block_hash_num_tokens = [0] * "
     "num_gpu_blocks":
         "it is read only of blocks with a key, and set with the first key",
-    "engines/mlx_lm/forward.py, BatchStore.label: `1` -> `0` at 33 of cache.cache = [np.zeros((self.b, 1), LABEL) for _ "
-    "in cache.c":
+    "engines/mlx_lm/forward.py, BatchStore.label: `1` -> `0` at 33 of cache.cache = [np.zeros((self.b, 1), LABEL) for "
+    "_ in cache.c":
         "without a model only the number of rows of a state is read",
-    "engines/mlx_lm/forward.py, BatchStore.label: `1` -> `2` at 33 of cache.cache = [np.zeros((self.b, 1), LABEL) for _ "
-    "in cache.c":
+    "engines/mlx_lm/forward.py, BatchStore.label: `1` -> `2` at 33 of cache.cache = [np.zeros((self.b, 1), LABEL) for "
+    "_ in cache.c":
         "without a model only the number of rows of a state is read",
 }
 """Name of the fault -> proof."""

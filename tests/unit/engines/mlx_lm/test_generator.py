@@ -107,14 +107,15 @@ def test_a_row_whose_limit_is_reached_leaves_the_others():
 
 
 def test_a_pass_costs_its_tokens_and_the_columns_that_they_read():
-    """Two rows of four tokens each, behind as many: a token reads half of its own row on average."""
+    """Two rows of thirty tokens each, behind as many: a token reads half of its own row on average."""
     srv, _ = started(text(1, 2, n=1), text(3, 4, n=1), model="A", mode="exact")
     machine, rows, spent = srv.core.machine, srv.core.slots, []
     machine = replace(machine, log=SimpleNamespace(emit=lambda event: None, spend=lambda *cost: spent.append(cost)))
     caches = merged([make_caches(machine.kind.spec, srv.core.cache_rules) for _ in rows])
     for _ in range(2):
-        machine.feed(caches, [(1, 2, 3, 4), (5, 6, 7, 8)], rows)
-    assert spent == [cost_of(machine.model, 8, 8, 8 * 2), cost_of(machine.model, 8, 8, 8 * (4 + 2))]
+        machine.feed(caches, [tuple(range(30)), tuple(range(50, 80))], rows)
+    assert spent == [cost_of(machine.model, 60, 60, 60 * 15), cost_of(machine.model, 60, 60, 60 * (30 + 15))]
+    assert spent[0] != spent[1]
 
 
 @pytest.mark.parametrize(("offset", "longest"), [(4, 4), (np.array([3, 7, 5]), 7)])
