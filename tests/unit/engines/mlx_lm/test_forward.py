@@ -244,3 +244,11 @@ def test_a_state_of_padding_is_zeros_in_the_shape_of_the_others(exact):
         assert (zeroed.conv_x.tolist(), zeroed.h.tolist()) == (np.zeros((3, 5)).tolist(), np.zeros((2, 4, 4)).tolist())
     else:
         assert zeroed.conv_x is None and zeroed.h is None
+
+
+def test_a_layer_has_the_window_of_its_ring_and_none_with_a_cache_of_all_tokens():
+    spec, tokens = parse("W8"), [tuple(range(12))]
+    (ring,) = BatchStore(spec, make_caches(spec, AT_0_32_2), tokens, exact=False).masks.values()
+    assert np.asarray(ring).sum(axis=-1).tolist() == [[1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 8, 8]]
+    (whole,) = BatchStore(spec, make_caches(spec, AT_0_32_2, rings=False), tokens, exact=False).masks.values()
+    assert isinstance(whole, str) and whole == "causal"

@@ -247,3 +247,45 @@ def test_a_request_or_a_transfer_is_work(monkeypatch, waits, transfers, has_work
         server.take_tasks()
     monkeypatch.setattr(server.scheduler, "has_unfinished_transfers", lambda: transfers)
     assert server._has_work() is has_work
+
+
+@pytest.mark.parametrize("chunks", [0, 8])
+def test_a_step_without_tokens_is_in_flight_only_beside_cpu_memory(chunks):
+    server = ENGINE.start(NEW, "A", {"block_size": 4, "num_cpu_chunks": chunks}, "none")
+    step = server.begin_step()
+    assert step.scheduler_output.num_scheduled_tokens == step.model_runner_output == {} and [*step.finished_jobs] == []
+    assert [*server.batch_queue] == ([step] if chunks else [])
+
+
+def test_keys_of_blocks_are_restore_points_once_their_step_is_evaluated():
+    server = ENGINE.start(NEW, "A", {"block_size": 4}, "none")
+    server.submit(Request(tuple(range(9)), 1))
+    server.take_tasks()
+    step = server.begin_step()
+    assert [*server.batch_queue] == [step] and step.scheduler_output.num_scheduled_tokens == {0: 9}
+    assert [server.points.prefix(key).end for key in server.points.kept()] == [4, 8] and server.points.entered == []
+
+
+@pytest.mark.parametrize(("is_sent", "transfers", "stalled"), [
+    (False, False, True), (True, False, False), (False, True, False), (True, True, False)])
+def test_a_server_is_stalled_if_no_step_in_flight_has_tokens_and_no_transfer_is_open(monkeypatch, is_sent, transfers,
+                                                                                   stalled):  # fmt: skip
+    server = ENGINE.start(NEW, "A", {"block_size": 4}, "none")
+    if is_sent:
+        server.submit(Request(tuple(range(9)), 3))
+        server.take_tasks()
+    monkeypatch.setattr(server.scheduler, "has_unfinished_transfers", lambda: transfers)
+    server._step()
+    assert server.stalled is stalled
+
+
+@pytest.mark.parametrize(("given", "accepted"), [(None, 2), ({0: 1}, 1), ({0: 3}, 3), ({}, 0)])
+def test_a_step_accepts_as_many_drafts_as_its_caller_or_the_request_says(given, accepted):
+    drafts = {"speculative_method": "ngram", "num_speculative_tokens": 3}
+    server = ENGINE.start(NEW, "A", {"block_size": 4, "async_scheduling": False, **drafts}, "none")
+    server.submit(Request(tuple(range(9)), 8, draft_else=2))
+    server.take_tasks()
+    server._step()
+    server._step()
+    found = server.begin_step(given).model_runner_output[0]
+    assert (found.num_accepted_drafts, len(found.sampled_token_ids)) == (accepted, accepted + 1)
