@@ -73,6 +73,13 @@ def test_rows_of_full_attention_and_of_windows_may_differ():
     assert found.parts[0].each == 5 * 16 * 2 * 8 * 256 * 2
 
 
+def test_a_pool_of_windows_alone_has_pages_of_their_rows():
+    asked = ask("gpt-oss-20b", 20 * GIB)
+    windows = use(asked._replace(model=asked.model._replace(layers=tuple(asked.model.windows))))
+    assert (windows.parts[0].each, windows.token, windows.window) == (12 * 16 * 2048, 0, 12 * 2048)
+    assert windows.pool["tokens"] == int(windows.pool["blocks"] / 137 * 131072)
+
+
 def test_layers_of_a_kind_with_different_sizes_are_refused():
     asked = ask("gemma-3", GIB)
     other = asked.model.layers[0]._replace(key=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.base.media_items import image_items
 from cachesim.engines.base import Request
 from cachesim.engines.shared.request_queue import key_of
 from cachesim.engines.vllm import ENGINE
@@ -60,6 +61,12 @@ def test_the_rows_of_an_image_are_found_only_for_the_same_image(model, found):
 def test_images_need_a_model_that_takes_them_and_room_in_its_encoder(line, server, told):
     with pytest.raises(BadInput, match=told):
         judged(line, **server)
+
+
+def test_the_encoder_takes_an_image_of_all_its_tokens():
+    server = ENGINE.start(NEW, "A", {"multimodal": True, "max_num_batched_tokens": 8}, "none")
+    answer = server.complete(Request((*range(3), *image_items("x", 8, 4), 9), 2))
+    assert (answer.status, len(answer.tokens)) == (200, 2)
 
 
 def allocated(line, model, **options):
