@@ -58,3 +58,9 @@ def test_the_first_tokens_of_all_see_those_before_them():
     assert create_causal_mask(2).tolist() == [[True, False], [True, True]]
     ranges = causal_ranges(2)
     assert (ranges.lo.tolist(), ranges.hi.tolist(), ranges.width) == ([[0, 0]], [[1, 2]], 2)
+
+
+@pytest.mark.parametrize(("offset", "width"), [(-3, 0), (-2, 0), (-1, 1), (0, 2)])
+def test_a_mask_of_columns_below_zero_has_no_width(offset, width):
+    """A batch that was filtered before its first token counts its columns below zero."""
+    assert causal_ranges(2, offset, left_padding=np.array([0, 1])).width == width
