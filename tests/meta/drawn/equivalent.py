@@ -376,5 +376,8 @@ EQUIVALENT: dict[str, str] = {
     "engines/mlx_lm/forward.py, BatchStore.label: `1` -> `2` at 33 of cache.cache = [np.zeros((self.b, 1), LABEL) for "
     "_ in cache.c":
         "without a model only the number of rows of a state is read",
+    "engines/vllm/kv_cache_planning.py, _check_offloaded_sizes: `>` -> `>=` at 12 of if interval > 0 and any(interval % "
+    "size for size in sparse):":
+        "0 is a multiple of every size",
 }
 """Name of the fault -> proof."""
