@@ -361,12 +361,6 @@ EQUIVALENT: dict[str, str] = {
     "engines/vllm/core/single_type_kv_cache_manager.py, SingleTypeKVCacheManager._waits_for_this_step: returns None at "
     "7 of return False":
         "its callers only ask whether the result is true",
-    "engines/vllm/server.py, Server.slot: `100` -> `101` at 83 of def slot(self, action: str, id_slot: int, file: Path "
-    "| None ":
-        "no action of this server reads it",
-    "engines/vllm/server.py, Server.slot: `100` -> `99` at 83 of def slot(self, action: str, id_slot: int, file: Path "
-    "| None ":
-        "no action of this server reads it",
     "engines/vllm/core/block_pool.py, BlockPool.__init__: `0` -> `1` at 30 of self.block_hash_num_tokens = [0] * "
     "num_gpu_blocks":
         "it is read only of blocks with a key, and set with the first key",
@@ -376,8 +370,30 @@ EQUIVALENT: dict[str, str] = {
     "engines/mlx_lm/forward.py, BatchStore.label: `1` -> `2` at 33 of cache.cache = [np.zeros((self.b, 1), LABEL) for "
     "_ in cache.c":
         "without a model only the number of rows of a state is read",
-    "engines/vllm/kv_cache_planning.py, _check_offloaded_sizes: `>` -> `>=` at 12 of if interval > 0 and any(interval % "
-    "size for size in sparse):":
+    "engines/vllm/kv_cache_planning.py, _check_offloaded_sizes: `>` -> `>=` at 12 of if interval > 0 and any(interval "
+    "% size for size in sparse):":
         "0 is a multiple of every size",
+    "engines/vllm/prefix_points.py, PrefixPoints._changed: `>` -> `>=` at 40 of while before is not None and "
+    "before.end > node.end - pieces.":
+        "a prefix that the piece does not change is as usable as before, and reports nothing",
+    "engines/vllm/prefix_points.py, PrefixPoints._has: `>` -> `>=` at 7 of if end > block and (before is None or not "
+    "before.whole & bit":
+        "the end is not a multiple of the block there",
+    "engines/vllm/prefix_points.py, PrefixPoints._has: returns None at 7 of return False":
+        "its only caller asks whether all results are true",
+    "engines/vllm/prefix_points.py, PrefixPoints._has: returns None at 7 of return False, line 2 of its kind":
+        "its only caller asks whether all results are true",
+    "engines/vllm/rules/blocks.py, PublicationMask.kept: `>=` -> `>` at 21 of kept = [spaced and i >= shift and (i - "
+    "shift) % per >= per -":
+        "with i equal to shift the remainder is 0, and per - need is at least 1",
+    "engines/vllm/rules/lookup.py, reconcile_all: `>` -> `>=` at 67 of far = min(now + (ask.unit if ask.unit and "
+    "kind.full and kind":
+        "the block and the unit are equal then",
+    "engines/vllm/rules/schedule.py, split_states: `<` -> `<=` at 28 of stops = [junction] if start < ask.junction < "
+    "end else []":
+        "a stop at the start is left out in the next but one statement",
+    "engines/vllm/rules/schedule.py, split_states: `<` -> `<=` at 81 of stops += [(start // block + bool(start % "
+    "block)) * block, la":
+        "the tail is then the last boundary, which is a stop anyway",
 }
 """Name of the fault -> proof."""

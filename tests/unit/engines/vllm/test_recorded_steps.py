@@ -6,6 +6,7 @@ from typing import Any, Mapping, Sequence
 
 from cachesim.engines.vllm import ENGINE
 from cachesim.engines.vllm.recordings import CLASSES
+from cachesim.engines.vllm.worker.draft_rows import DraftRowsWrong
 from tests.unit.engines.vllm.test_recordings import CONFIG
 
 FULL = {"kind": "full", "block_size": 4, "eagle": False}
@@ -200,3 +201,10 @@ def test_a_server_that_died_in_a_step_has_no_last_state() -> None:
     fields(play, "add", req="A")
     assert fields(play, "died", "op") == ["schedule"]
     assert fields(play, "final", died=True) == {}
+
+
+def test_a_step_accepts_the_drafts_that_its_row_states_and_shows_wrong_ones_of_its_own() -> None:
+    play = player(mode="provenance")
+    play({"op": "add", "req": "A"})
+    play.server.log.emit(DraftRowsWrong(0, 0, 3, 1))
+    assert fields(play, "schedule", "run", "drafts wrong", run=[[0, 0, 10]]) == [[[0, 0, 10]], []]
