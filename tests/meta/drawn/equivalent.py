@@ -395,5 +395,11 @@ EQUIVALENT: dict[str, str] = {
     "engines/vllm/rules/schedule.py, split_states: `<` -> `<=` at 81 of stops += [(start // block + bool(start % "
     "block)) * block, la":
         "the tail is then the last boundary, which is a stop anyway",
+    "engines/vllm/rules/schedule.py, split_states: `<` -> `<=` at 48 of stop = min((one for one in stops if start < "
+    "one < end), defa":
+        "a stop at the end is what the chunk ends with without any",
+    "engines/vllm/core/kv_cache_coordinator.py, KVCacheCoordinator.allocate_new_computed_blocks: `any` -> `all` at 3 of "
+    "if any(new_computed_blocks.values()) or num_external_compute":
+        "a prefix has a block in the table of every group, or has no tokens and none in any",
 }
 """Name of the fault -> proof."""

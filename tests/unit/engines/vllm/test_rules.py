@@ -184,6 +184,7 @@ def test_what_drafts_need(ask, value):
     ({"start": 8, "end": 40, "inside": F, "last": 8}, 28, 28, 32), ({"start": 3, "end": 40, "inside": F}, 5, 5, 29),
     ({"start": 32, "end": 40, "inside": F}, 4, 4, 8), ({"start": 32, "end": 40, "inside": F, "tail": 40}, 8, 8, 8),
     ({"start": 40, "end": 51, "last": 64}, 11, 11, 11), ({"start": 40, "end": 51, "inside": F}, 11, 11, 11),
+    ({"start": 39, "end": 51, "prefill": 39}, 12, 12, 12), ({"start": 3, "end": 32, "last": 32}, 29, 5, 29),
     ({"start": 30, "end": 51, "junction": 36, "prompt": 36, "prefill": 45}, 6, 2, 2),
     ({"end": 20, "junction": 20, "exact_junction": F, "prefill": 20, "prompt": 20}, 20, 20, 16),
     ({"start": 40, "end": 51, "prefill": 51, "prompt": 44, "tail": 44, "inside": F, "last": 40}, 11, 11, 11),

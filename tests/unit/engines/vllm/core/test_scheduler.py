@@ -10,11 +10,12 @@ from cachesim.base.media_items import image_items
 from cachesim.engines.base import Request
 from cachesim.engines.vllm import ENGINE
 from cachesim.engines.vllm.core.encoder_cache_manager import EncoderPlan
-from cachesim.engines.vllm.core.scheduler import StepInProgress, draft_step
+from cachesim.engines.vllm.core.scheduler import StepInProgress, draft_step, waiting_queue
 from cachesim.engines.vllm.core.scheduler_output import CachedRequestData, NewRequestData, SchedulerOutput
 from cachesim.engines.vllm.kv_offload.transfer_jobs import TransferJob
 from cachesim.engines.vllm.request import EncoderInput, RequestStatus
 from cachesim.engines.vllm.rules.offload import DraftStep, LoadReserve
+from cachesim.engines.vllm.rules.schedule import WaitingQueue
 
 NEW = "vllm@0.33.0"
 
@@ -509,3 +510,11 @@ def test_a_preempted_request_leaves_the_step_with_its_tokens_and_images(monkeypa
     left = {1} if is_free else {0, 1}
     assert {*in_progress.output.num_scheduled_tokens} == {*in_progress.encoded} == left
     assert (scheduler.running, scheduler.waiting) == (([first], [second]) if is_free else ([first, second], []))
+
+
+def test_the_queue_tells_order_blocks_and_passes_of_each_waiting_request():
+    scheduler, _ = started(range(10), range(20, 30), fields=({"priority": 2}, {"priority": 1}))
+    first, second = scheduler.waiting
+    second.num_computed_tokens, first.is_skipped = 4, True
+    assert waiting_queue(scheduler.waiting) == WaitingQueue(
+        order=[first.order, second.order], held=[False, True], skipped=[True, False])
