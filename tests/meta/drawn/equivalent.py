@@ -398,8 +398,24 @@ EQUIVALENT: dict[str, str] = {
     "engines/vllm/rules/schedule.py, split_states: `<` -> `<=` at 48 of stop = min((one for one in stops if start < "
     "one < end), defa":
         "a stop at the end is what the chunk ends with without any",
-    "engines/vllm/core/kv_cache_coordinator.py, KVCacheCoordinator.allocate_new_computed_blocks: `any` -> `all` at 3 of "
-    "if any(new_computed_blocks.values()) or num_external_compute":
+    "engines/vllm/core/kv_cache_coordinator.py, KVCacheCoordinator.allocate_new_computed_blocks: `any` -> `all` at 3 "
+    "of if any(new_computed_blocks.values()) or num_external_compute":
         "a prefix has a block in the table of every group, or has no tokens and none in any",
+    "engines/vllm/core/scheduler.py, Scheduler._schedule_waiting: returns None at 7 of return False":
+        "schedule only asks whether the result is true",
+    "engines/vllm/core/scheduler.py, Scheduler._schedule_waiting: returns None at 7 of return False, line 2 of its "
+    "kind":
+        "schedule only asks whether the result is true",
+    "engines/vllm/core/scheduler.py, Scheduler._update_request_with_output: `break` -> `continue` at 0 of break":
+        "the list that the loop reads ends with this token then",
+    "engines/vllm/core/single_type_kv_cache_manager.py, SingleTypeKVCacheManager.cache_blocks: `>` -> `>=` at 19 of "
+    "if num_full_blocks > num_cached_blocks:, line 2 of its kind":
+        "there is no block between equal numbers",
+    "engines/vllm/core/single_type_kv_cache_manager.py, FullAttentionManager._cache_partial_tail_block: `<=` -> `<` at "
+    "19 of if self.block_size <= unit:":
+        "a length in whole hashes is then one in whole blocks, which the last condition refuses",
+    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.allocate_new_blocks: `>` -> `>=` at 23 of "
+    "if num_required_blocks > prev_block_len or has_partial_hit o":
+        "with equal numbers no block is left behind, and none is missing",
 }
 """Name of the fault -> proof."""

@@ -258,9 +258,18 @@ def test_a_state_inside_a_chunk_counts_no_block_as_published(monkeypatch, counte
 
 def test_a_request_without_blocks_publishes_no_part_of_one():
     server, manager = started("AS", kv_groups="A/8 S/8", prefix_match_unit=4)
-    [request] = received(server, range(13))
-    for group in manager.coordinator.single_type_managers:
-        assert group._cache_partial_tail_block(request, 12) is None
+    for prompt, tokens in ((range(13), 12), (range(6), 4), (range(13), 0), (range(3), 0)):
+        [request] = received(server, prompt)
+        for group in manager.coordinator.single_type_managers:
+            assert group._cache_partial_tail_block(request, tokens) is None
+
+
+def test_no_tokens_are_no_state():
+    server, manager = started("AS", kv_groups="A/8 S/8", prefix_match_unit=4)
+    [request] = received(server, range(3))
+    group = manager.coordinator.single_type_managers[1]
+    group.req_to_blocks[request.request_id] = [1]
+    assert group._cache_partial_tail_block(request, 0) is None and manager.block_pool.keys_of(1) == []
 
 
 @pytest.mark.parametrize("model", ["A", "W8", "K8", "GA"])
@@ -579,3 +588,50 @@ def test_published_states_are_offered_to_cpu_memory_alone(chunks, offered):
     manager.allocate_slots(request, 12, manager.empty_kv_cache_blocks)
     states = manager.take_boundary_state_offloads().get(request.request_id, [])
     assert [state.boundary_tokens for state in states] == offered
+
+
+@pytest.mark.parametrize(("total", "idle"), [(8, 2), (11, 1), (15, 0), (16, 0)])
+def test_found_blocks_that_a_load_leaves_behind_the_window_need_no_place(total, idle):
+    """Two unused blocks of four tokens are found; tokens behind them are loaded."""
+    server, manager = started("W8", num_gpu_blocks=20, max_model_len=64)
+    [request] = received(server, range(30))
+    [group] = manager.coordinator.single_type_managers
+    asked = []
+    group.rules = group.rules.changed({"needed": lambda ask: asked.append((ask.hit, ask.idle)) or 0})
+    group.get_num_blocks_to_allocate(request, 20, [1, 2], total_computed_tokens=total, num_local_computed_tokens=8,
+                                     num_tokens_main_model=20, apply_admission_cap=False)  # fmt: skip
+    assert asked == [(2, idle)]
+
+
+def test_a_request_counts_published_blocks_from_its_first_complete_one_on():
+    server, manager = started()
+    [request] = received(server, range(10))
+    [group] = manager.coordinator.single_type_managers
+    for size, published in ((3, {}), (4, {0: 1}), (3, {0: 2})):
+        manager.allocate_slots(request, size, None if request.num_computed_tokens else manager.empty_kv_cache_blocks)
+        request.num_computed_tokens += size
+        assert group.num_cached_block == published
+
+
+@pytest.mark.parametrize(("prompt", "found"), [(7, None), (8, None), (9, (8, 0)), (13, (12, 0)), (16, (12, 0)),
+                                               (17, (16, 1))])
+def test_a_state_inside_a_chunk_lies_in_the_column_before_the_last(prompt, found):
+    server, manager = started("AS", kv_groups="A/8 S/8", prefix_match_unit=4, mamba_prefill_checkpoint_alignment=4,
+                              prefix_cache_retention_interval=-1)  # fmt: skip
+    [request] = received(server, range(prompt))
+    group = manager.coordinator.single_type_managers[1]
+    assert group._internal_checkpoint(request, 0, prompt) == found
+
+
+def test_the_copy_of_a_running_request_promises_its_first_key():
+    server, manager = started("AS", kv_groups="A/8 S/8", prefix_match_unit=4)
+    [request] = received(server, range(13))
+    group, pool = manager.coordinator.single_type_managers[1], manager.block_pool
+    source, copy = pool.get_new_blocks(2)
+    for key, tokens in ((11, 12), (13, 12)):
+        pool.insert_block_hash(key, source, tokens)
+    group.allocated_block_reqs.add(request.request_id)
+    group.partial_hit_reqs[request.request_id] = 1, source
+    assert group._copy_partial_hit(request.request_id, copy) == []
+    assert (pool.keys_of(source), pool.keys_of(copy), group.cached_blocks_this_step) == ([], [11, 13], {11})
+    assert (group.pending_cow_copies, pool.ref_cnt[source]) == ([(source, copy)], 2)

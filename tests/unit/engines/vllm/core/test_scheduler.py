@@ -518,3 +518,21 @@ def test_the_queue_tells_order_blocks_and_passes_of_each_waiting_request():
     second.num_computed_tokens, first.is_skipped = 4, True
     assert waiting_queue(scheduler.waiting) == WaitingQueue(
         order=[first.order, second.order], held=[False, True], skipped=[True, False])
+
+
+@pytest.mark.parametrize(("start", "is_cached", "warm"), [(0, False, False), (1, False, True), (0, True, True)])
+def test_a_request_is_warm_behind_found_tokens_or_beside_a_running_one(start, is_cached, warm):
+    scheduler, _ = started(range(start + 1), num_speculative_tokens=3, speculative_method="ngram")
+    in_progress, asked = StepInProgress(SchedulerOutput(), 64, 0, 64), []
+    if is_cached:
+        in_progress.output.add(CachedRequestData(req_id=9, num_computed_tokens=4, new_block_ids=[[]]), 1, [])
+    scheduler.rules = scheduler.rules.changed({"pad_drafts": lambda ask: asked.append((ask.left, ask.warm)) and False})
+    scheduler._waiting_chunk(in_progress, scheduler.requests[0], start)
+    assert asked == [(1, warm)]
+
+
+@pytest.mark.parametrize(("budget", "tokens"), [(5, 4), (4, 4), (3, None)])
+def test_a_step_has_room_for_the_last_token_and_all_drafts_or_the_request_waits(budget, tokens):
+    scheduler, _ = started(range(10), num_speculative_tokens=3, speculative_method="ngram", async_scheduling=False)
+    chunk = scheduler._waiting_chunk(StepInProgress(SchedulerOutput(), budget, 0, 64), scheduler.requests[0], 9)
+    assert (chunk and (chunk.num_new_tokens, chunk.padded)) == (tokens and (tokens, True))
