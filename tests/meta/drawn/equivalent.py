@@ -417,5 +417,15 @@ EQUIVALENT: dict[str, str] = {
     "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.allocate_new_blocks: `>` -> `>=` at 23 of "
     "if num_required_blocks > prev_block_len or has_partial_hit o":
         "with equal numbers no block is left behind, and none is missing",
+    "engines/vllm/kv_offload/chunk_lookup.py, ChunkLookup._round: `>` -> `>=` at 40 of looked_at_window |= "
+    "group.window_chunks > 0":
+        "windows that follow the group that shortens are looked up after it anyway, and it finds the end that it left",
+    "engines/vllm/kv_offload/chunk_lookup.py, ChunkLookup._look_up: returns None at 7 of return False":
+        "its only caller asks whether the result is true",
+    "engines/vllm/kv_offload/chunk_lookup.py, ChunkLookup._look_up: returns None at 7 of return False, line 2 of its "
+    "kind":
+        "its only caller asks whether the result is true",
+    "engines/vllm/kv_offload/cpu_manager.py, CPUOffloadingManager._count: `break` -> `continue` at 0 of break":
+        "each later key has been counted already, or meets the same oldest key",
 }
 """Name of the fault -> proof."""

@@ -248,3 +248,33 @@ def test_a_store_is_whole_if_the_chunks_of_every_group_get_their_blocks(tables, 
     transfers.update_offload_keys(client, HASHES)
     offer = offer_of(transfers, client, 16)._replace(missing=[(101, 0), (103, 0), (101, 1), (103, 1)])
     assert transfers.begin_store(offer, 4).is_whole is is_whole
+
+
+def window_jobs(per_chunk=1):
+    """Return transfers of a group of all tokens and of a window of five tokens."""
+    groups = [OffloadedGroup(4, 4 * per_chunk), OffloadedGroup(4, 4 * per_chunk, window_chunks=2, window=5)]
+    return TransferJobs(CPUOffloadingManager(20), OffloadConfig(groups, per_chunk, 4, True, chunk_with_reachable,
+                                                                touch_nothing, end_of_others))  # fmt: skip
+
+
+@pytest.mark.parametrize(("loaded", "waits"), [
+    ((100, 0), True), ((104, 0), True), ((105, 0), False), ((100, 1), False), ((102, 1), False), ((103, 1), True),
+    ((104, 1), True), ((105, 1), False),
+])  # fmt: skip
+def test_of_a_window_only_its_last_chunks_are_waited_for(loaded, waits):
+    """A load of 20 tokens needs five chunks of all tokens, and two of the window."""
+    transfers, state = window_jobs(), RequestOffloadState(2)
+    transfers.update_offload_keys(state, HASHES)
+    transfers.chunks_being_loaded = {loaded}
+    assert transfers._is_being_loaded(state, 20) is waits
+
+
+def test_a_group_whose_blocks_no_token_reads_loads_no_chunk():
+    transfers, state = window_jobs(per_chunk=2), RequestOffloadState(2)
+    transfers.update_offload_keys(state, HASHES)
+    keys = [key for part in state.offload_keys for key in part]
+    transfers.manager.prepare_store(keys, set(), state.access)
+    transfers.manager.complete_store(keys, success=True)
+    job = transfers.begin_load(state, [[1, 2, 3, 4], [0, 0, 0, 0]], 12)
+    assert (job.keys, [block for block, _ in job.copies]) == (((101, 0), (103, 0)), [1, 2, 3])
+    assert state.next_stored_chunk_idx == [2, 2]
