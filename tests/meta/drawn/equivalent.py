@@ -427,5 +427,14 @@ EQUIVALENT: dict[str, str] = {
         "its only caller asks whether the result is true",
     "engines/vllm/kv_offload/cpu_manager.py, CPUOffloadingManager._count: `break` -> `continue` at 0 of break":
         "each later key has been counted already, or meets the same oldest key",
+    "engines/vllm/worker/draft_rows.py, prefix_marks: bound dropped at 46 of for token in state.token_ids[len(marks) - "
+    "1 : stop + 1]:":
+        "tokens are only appended until a restart, which forgets the marks; those of later tokens are not returned",
+    "engines/vllm/worker/model_runner.py, ModelRunner._spans: bound dropped at 69 of text = [token + key for token in "
+    "chunk.state.token_ids[chunk":
+        "the pieces that are cut from the text end at the base",
+    "engines/vllm/worker/model_runner.py, ModelRunner._spans: bound dropped at 50 of if i >= chunk.num_accepted_drafts "
+    "and sampled[i : i + 1] == ":
+        "a token more is sampled than drafts are accepted, so that no token follows this one",
 }
 """Name of the fault -> proof."""
