@@ -436,5 +436,11 @@ EQUIVALENT: dict[str, str] = {
     "engines/vllm/worker/model_runner.py, ModelRunner._spans: bound dropped at 50 of if i >= chunk.num_accepted_drafts "
     "and sampled[i : i + 1] == ":
         "a token more is sampled than drafts are accepted, so that no token follows this one",
+    "engines/mlx_lm/forward.py, BatchStore._ranged: `<` -> `<=` at 26 of "
+    "if len(lo) == 1 and lo[0] < hi[0]:                          ":
+        "a token that sees nothing has an empty range of rows either way",
+    "engines/mlx_lm/forward.py, BatchStore.done: `all` -> `any` at 3 of if all(state is not None for state in "
+    "reached):":
+        "a pass puts a state of every row into a layer, and without a model of none",
 }
 """Name of the fault -> proof."""

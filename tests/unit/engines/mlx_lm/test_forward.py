@@ -252,3 +252,31 @@ def test_a_layer_has_the_window_of_its_ring_and_none_with_a_cache_of_all_tokens(
     assert np.asarray(ring).sum(axis=-1).tolist() == [[1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 8, 8]]
     (whole,) = BatchStore(spec, make_caches(spec, AT_0_32_2, rings=False), tokens, exact=False).masks.values()
     assert isinstance(whole, str) and whole == "causal"
+
+
+def test_a_piece_has_its_part_of_the_mask_of_a_ring(monkeypatch):
+    """Two rows of three tokens; the first row ends with one token of padding."""
+    spec = parse("W8 S")
+    caches = merged([make_caches(spec, AT_0_32_2) for _ in range(2)])
+    for cache in caches:
+        cache.prepare(lengths=[2, 3], right_padding=[1, 0])
+    store = BatchStore(spec, caches, [(1, 2, 3), (4, 5, 6)], exact=False)
+    assert [(one.row, one.start, one.stop) for one in store.pieces] == [(0, 0, 2), (0, 2, 3), (1, 0, 3)]
+    mask = store.masks["swa"]
+    store.fetched[0] = np.zeros((2, 1, mask.shape[2], 1)), np.zeros((2, 1, mask.shape[2], 1))
+    monkeypatch.setattr(store, "_masked", lambda part, run, own: own.tolist())
+    assert [store.view("swa", run, None) for run in range(3)] == [
+        mask[0, :2].tolist(), mask[0, 2:].tolist(), mask[1].tolist()]
+
+
+@pytest.mark.parametrize(("lo", "hi", "seen", "visible"), [
+    ([2, 5], [2, 7], slice(5, 7), [[], [5, 6]]), ([0, 1], [1, 3], slice(0, 3), [[0], [1, 2]]),
+    ([4, 4], [3, 4], slice(0, 0), [[], []]), ([3], [5], slice(3, 5), [[3, 4]]), ([3], [3], slice(0, 0), [[]]),
+    ([4, 3], [4, 5], slice(3, 5), [[], [3, 4]]),
+])  # fmt: skip
+def test_of_a_range_only_the_rows_that_a_token_sees_are_read(lo, hi, seen, visible):
+    store = BatchStore(parse("A"), make_caches(parse("A"), AT_0_32_2), [(1, 2)], exact=False)
+    ranges = store._ranged("base", 0, np.array(lo), np.array(hi)).visible(0)
+    assert store.seen["base", 0] == seen
+    rows = np.arange(seen.start, seen.stop)
+    assert [rows[low:high].tolist() for low, high in zip(ranges.lo, ranges.hi, strict=True)] == visible
