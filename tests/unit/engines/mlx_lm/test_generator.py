@@ -121,3 +121,16 @@ def test_a_pass_costs_its_tokens_and_the_columns_that_they_read():
 @pytest.mark.parametrize(("offset", "longest"), [(4, 4), (np.array([3, 7, 5]), 7)])
 def test_the_longest_row_of_a_batch_counts(offset, longest):
     assert _longest(offset) == longest
+
+
+def test_the_output_of_a_pass_is_that_after_its_last_token():
+    srv, _ = started(text(1, 2, 3, n=1), model="A", mode="exact")
+    machine, (row,) = srv.core.machine, srv.core.slots
+    caches = make_caches(machine.kind.spec, srv.core.cache_rules)
+    (hidden,) = machine.feed(caches, [(1, 2, 3)], [row])
+    row.tokens = [1, 2, 3]
+    machine.record_output(row, hidden)
+    (output,) = row.task.answer.outputs
+    last, first = (machine.model.readout(hidden.x[at])[0] for at in (slice(2, 3), slice(0, 1)))
+    assert np.array_equal(output.logits, last) and not np.array_equal(last, first)
+    assert (output.pos, output.digest, row.next) == (2, int(hidden.digest[2]), 1000)
