@@ -442,5 +442,16 @@ EQUIVALENT: dict[str, str] = {
     "engines/mlx_lm/forward.py, BatchStore.done: `all` -> `any` at 3 of if all(state is not None for state in "
     "reached):":
         "a pass puts a state of every row into a layer, and without a model of none",
+    "engines/mlx_lm/caches/batch_kv_cache.py, BatchKVCache.filter: `<=` -> `<` at 9 of if spare <= 0:":
+        "with 0 no column is cut, and the counters stay",
+    "engines/mlx_lm/caches/batch_rotating_kv_cache.py, BatchRotatingKVCache.make_mask: `>=` -> `>` at 37 of "
+    "return rotated(mask, (0 if self._idx >= self.max_size else s":
+        "the mask has as many columns as the ring then, so that both rotations are the same",
+    "engines/mlx_lm/caches/rotating_kv_cache.py, RotatingKVCache._dropped: `>` -> `>=` at 83 of "
+    "return joined(buffer[:, :, : self.keep], buffer[:, :, drop +":
+        "without a column to drop the two parts are the whole buffer",
+    "engines/mlx_lm/caches/rotating_kv_cache.py, RotatingKVCache.make_mask: `>=` -> `>` at 20 of "
+    "at = 0 if self._idx >= self.max_size else self._idx":
+        "the mask has as many columns as the ring then, so that both rotations are the same",
 }
 """Name of the fault -> proof."""

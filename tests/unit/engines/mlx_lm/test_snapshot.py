@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cachesim.engines.chat_template import ChatTemplate
-from cachesim.engines.mlx_lm.caches import RotatingKVCache
+from cachesim.engines.mlx_lm.caches import KVCache, RotatingKVCache
 from cachesim.engines.mlx_lm.model_layout import rows_of
 from cachesim.engines.mlx_lm.request_lifecycle import new_caches
 from cachesim.engines.mlx_lm.snapshot import _rows, content
@@ -164,3 +166,25 @@ def test_an_entry_without_rows_serves_at_no_length(model, n):
     srv.core.cache.insert(srv.core.slots[0], tuple(range(n)), new_caches(srv.core), "assistant")
     point = srv.core.cache.point(srv.core.cache.keys[tuple(range(n))])
     assert (point.n, point.lo > point.hi) == (n, True)
+
+
+def test_the_caches_of_a_draft_model_may_end_elsewhere():
+    srv = server(model="A", draft_model="A", num_draft_tokens=2)
+    burst(srv, text(1, 2, 3, n=2))
+    (row,) = srv.core.slots
+    target, draft = KVCache(), KVCache()
+    target.offset, draft.offset = len(row.tokens), len(row.tokens) - 1
+    row.left = [target, draft]
+    assert srv.inspection.memory_matches(0)
+    row.left = [draft, target]
+    assert not srv.inspection.memory_matches(0)
+
+
+def test_as_many_entries_and_rows_as_allowed_are_no_excess():
+    srv = server(model="A", prompt_cache_size=2)
+    burst(srv, text(1, 2, 3, n=2), text(11, 12, 13, n=2))
+    most = srv.core.widest = srv.core.settings.completion_batch_size
+    assert len(srv.core.cache.lru) == 2 and srv.inspection.exceeded_limits() == []
+    srv.core.widest, srv.core.settings = most + 1, replace(srv.core.settings, max_size=1)
+    assert [tuple(excess)[:3] for excess in srv.inspection.exceeded_limits()] == [
+        ("entries", 2, 1), ("rows decoded", most + 1, most)]

@@ -197,3 +197,10 @@ def test_the_slack_of_a_batch_stays_behind_its_rows_when_batches_are_joined(firs
     length = max(first, second) + 1
     assert columns(cache) == [[0] * (length - n - 1) + [*range(1, n + 1), 9] for n in (first, second)]
     assert (cache.keys.shape[2], cache._idx, cache.offset.tolist()) == (slack, length, [first + 1, second + 1])
+
+
+def test_no_padding_is_announced_to_an_empty_batch():
+    cache = BatchKVCache([0, 0])
+    cache.prepare(lengths=[0, 0], right_padding=[0, 0])
+    cache.finalize()
+    assert (cache.keys, cache.offset.tolist(), cache.left_padding.tolist()) == (None, [0, 0], [0, 0])

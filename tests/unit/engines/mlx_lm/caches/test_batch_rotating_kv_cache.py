@@ -295,3 +295,12 @@ def test_a_turned_ring_that_lost_every_token_is_filled_from_its_first_column():
 def test_before_755_rings_with_tokens_make_a_batch():
     cache = RotatingKVCache.merge([ring(1, 2, rules=AT_0_30_2), ring(101, 101, rules=AT_0_30_2)])
     assert columns(cache) == [[1, 2], [0, 101]]
+
+
+def test_a_row_that_is_taken_out_of_a_ring_with_room_has_no_unused_columns():
+    cache = RotatingKVCache.merge([ring(1, 3, size=8), ring(101, 102, size=8)])
+    feed(cache, [4], [103])
+    assert cache.keys.shape[2] == 8
+    for idx, tokens in enumerate(([1, 2, 3, 4], [101, 102, 103])):
+        row = cache.extract(idx)
+        assert (both(row.pair()), row._idx, row.offset) == (tokens, len(tokens), len(tokens))
