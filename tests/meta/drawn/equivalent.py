@@ -453,5 +453,10 @@ EQUIVALENT: dict[str, str] = {
     "engines/mlx_lm/caches/rotating_kv_cache.py, RotatingKVCache.make_mask: `>=` -> `>` at 20 of "
     "at = 0 if self._idx >= self.max_size else self._idx":
         "the mask has as many columns as the ring then, so that both rotations are the same",
+    "engines/mlx_lm/lru/lru_prompt_cache.py, LRUPromptCache._trimmed: `<` -> `<=` at 16 of if own and kept < len(key):":
+        "versions that trim in place take a longer key only without a key that begins the query, so that kept is less",
+    "engines/mlx_lm/lru/prompt_trie.py, _walk: bound dropped at 45 of "
+    "shared = common_prefix(node.tokens, key[at : at + len(node.t":
+        "no more than the tokens of the node are common",
 }
 """Name of the fault -> proof."""
