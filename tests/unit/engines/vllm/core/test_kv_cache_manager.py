@@ -635,3 +635,14 @@ def test_the_copy_of_a_running_request_promises_its_first_key():
     assert group._copy_partial_hit(request.request_id, copy) == []
     assert (pool.keys_of(source), pool.keys_of(copy), group.cached_blocks_this_step) == ([], [11, 13], {11})
     assert (group.pending_cow_copies, pool.ref_cnt[source]) == ([(source, copy)], 2)
+
+
+@pytest.mark.parametrize(("prompt", "tokens", "junction"), [(12, 12, True), (13, 12, True), (11, 12, False)])
+def test_a_junction_is_not_behind_the_prompt(prompt, tokens, junction):
+    server, manager = started("AS", kv_groups="A/8e S/8", prefix_match_unit=4, speculative_method="eagle",
+                              num_speculative_tokens=1, enable_mamba_shared_prefix_checkpoint=True)  # fmt: skip
+    [request] = received(server, range(prompt))
+    request.shared_prefix_boundary = tokens
+    group, asked = manager.coordinator.single_type_managers[1], []
+    group.rules = group.rules.changed({"state_tail": lambda ask: asked.append(ask.junction) or True})
+    assert group._resumes_at(request, tokens) and asked == [junction]

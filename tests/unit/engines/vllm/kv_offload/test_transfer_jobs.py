@@ -278,3 +278,14 @@ def test_a_group_whose_blocks_no_token_reads_loads_no_chunk():
     job = transfers.begin_load(state, [[1, 2, 3, 4], [0, 0, 0, 0]], 12)
     assert (job.keys, [block for block, _ in job.copies]) == (((101, 0), (103, 0)), [1, 2, 3])
     assert state.next_stored_chunk_idx == [2, 2]
+
+
+@pytest.mark.parametrize(("n", "keys", "copies"), [
+    (1, ((100, 0),), ((1, 0),)), (2, ((100, 0), (101, 0)), ((1, 0), (2, 1))),
+    (3, ((100, 0), (101, 0), (102, 0)), ((1, 0), (2, 1), (3, 2))),
+])  # fmt: skip
+def test_the_first_missing_chunks_are_stored(n, keys, copies):
+    transfers = server()
+    client = client_of(transfers)
+    job = transfers.begin_store(offer_of(transfers, client, 12), n)
+    assert (job.keys, job.copies, client.next_stored_chunk_idx) == (keys, copies, [3])
