@@ -266,13 +266,6 @@ EQUIVALENT: dict[str, str] = {
     "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.allocate_new_blocks: `<` -> `<=` at "
     "18 of if prev_block_len < num_skipped_blocks:":
         "with equal numbers no null block is added: a list times 0 or less is empty",
-    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.allocate_new_blocks: call forgotten "
-    "at 0 of self._record_last_state(request_id, prev_block_len)":
-        "its column is only read for a state that the call before has given back with all columns before the "
-        "last token's",
-    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.remove_skipped_blocks: condition "
-    "True at 3 of if not self.align:":
-        "the call before has given back the states of all columns before the last token's, the older one among them",
     "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager._resumes_at: returns None at 7 of "
     "return False":
         "its only caller asks whether the result is true",
@@ -368,5 +361,122 @@ EQUIVALENT: dict[str, str] = {
     "engines/llama_cpp/rules/before_checkpoints.py, reuse_open: `<` -> `<=` at 8 of "
     "while c < len(now) and p < len(asked):":
         "no token follows the last one, so that the last round finds 0 equal tokens; a block has at least 1",
+    "engines/vllm/kv_offload/chunk_lookup.py, ChunkLookup._round: `False` -> `True` at 19 of looked_at_window = False":
+        "windows that follow the group that shortens are looked up after it anyway, and it finds the end that it left",
+    "engines/mlx_lm/caches/batch_rotating_kv_cache.py, _merged: `0` -> `1` at 18 of return Row(start, 0, None), "
+    "Row(start, 0, None)":
+        "stacked, which alone reads rows, reads the width only of those with a content",
+    "engines/mlx_lm/caches/batch_rotating_kv_cache.py, _merged: `0` -> `1` at 39 of return Row(start, 0, None), "
+    "Row(start, 0, None)":
+        "stacked, which alone reads rows, reads the width only of those with a content",
+    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager._remove_blocks_in_range: condition True at 3 of "
+    "if blocks[at]:":
+        "the pool passes over the null block, which stands for a column without a state",
+    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager._keeps_checkpoint: `1` -> `2` at 42 of "
+    "kept = self.reachable_block_mask(at, at + 1, ())":
+        "only the first of these blocks is read",
+    "engines/vllm/core/single_type_kv_cache_manager.py, SingleTypeKVCacheManager._waits_for_this_step: returns None at "
+    "7 of return False, line 2 of its kind":
+        "its callers only ask whether the result is true",
+    "engines/vllm/core/single_type_kv_cache_manager.py, SingleTypeKVCacheManager._waits_for_this_step: returns None at "
+    "7 of return False":
+        "its callers only ask whether the result is true",
+    "engines/vllm/core/block_pool.py, BlockPool.__init__: `0` -> `1` at 30 of self.block_hash_num_tokens = [0] * "
+    "num_gpu_blocks":
+        "it is read only of blocks with a key, and set with the first key",
+    "engines/mlx_lm/forward.py, BatchStore.label: `1` -> `0` at 33 of cache.cache = [np.zeros((self.b, 1), LABEL) for "
+    "_ in cache.c":
+        "without a model only the number of rows of a state is read",
+    "engines/mlx_lm/forward.py, BatchStore.label: `1` -> `2` at 33 of cache.cache = [np.zeros((self.b, 1), LABEL) for "
+    "_ in cache.c":
+        "without a model only the number of rows of a state is read",
+    "engines/vllm/kv_cache_planning.py, _check_offloaded_sizes: `>` -> `>=` at 12 of if interval > 0 and any(interval "
+    "% size for size in sparse):":
+        "0 is a multiple of every size",
+    "engines/vllm/prefix_points.py, PrefixPoints._changed: `>` -> `>=` at 40 of while before is not None and "
+    "before.end > node.end - pieces.":
+        "a prefix that the piece does not change is as usable as before, and reports nothing",
+    "engines/vllm/prefix_points.py, PrefixPoints._has: `>` -> `>=` at 7 of if end > block and (before is None or not "
+    "before.whole & bit":
+        "the end is not a multiple of the block there",
+    "engines/vllm/prefix_points.py, PrefixPoints._has: returns None at 7 of return False":
+        "its only caller asks whether all results are true",
+    "engines/vllm/prefix_points.py, PrefixPoints._has: returns None at 7 of return False, line 2 of its kind":
+        "its only caller asks whether all results are true",
+    "engines/vllm/rules/blocks.py, PublicationMask.kept: `>=` -> `>` at 21 of kept = [spaced and i >= shift and (i - "
+    "shift) % per >= per -":
+        "with i equal to shift the remainder is 0, and per - need is at least 1",
+    "engines/vllm/rules/lookup.py, reconcile_all: `>` -> `>=` at 67 of far = min(now + (ask.unit if ask.unit and "
+    "kind.full and kind":
+        "the block and the unit are equal then",
+    "engines/vllm/rules/schedule.py, split_states: `<` -> `<=` at 28 of stops = [junction] if start < ask.junction < "
+    "end else []":
+        "a stop at the start is left out in the next but one statement",
+    "engines/vllm/rules/schedule.py, split_states: `<` -> `<=` at 81 of stops += [(start // block + bool(start % "
+    "block)) * block, la":
+        "the tail is then the last boundary, which is a stop anyway",
+    "engines/vllm/rules/schedule.py, split_states: `<` -> `<=` at 48 of stop = min((one for one in stops if start < "
+    "one < end), defa":
+        "a stop at the end is what the chunk ends with without any",
+    "engines/vllm/core/kv_cache_coordinator.py, KVCacheCoordinator.allocate_new_computed_blocks: `any` -> `all` at 3 "
+    "of if any(new_computed_blocks.values()) or num_external_compute":
+        "a prefix has a block in the table of every group, or has no tokens and none in any",
+    "engines/vllm/core/scheduler.py, Scheduler._schedule_waiting: returns None at 7 of return False":
+        "schedule only asks whether the result is true",
+    "engines/vllm/core/scheduler.py, Scheduler._schedule_waiting: returns None at 7 of return False, line 2 of its "
+    "kind":
+        "schedule only asks whether the result is true",
+    "engines/vllm/core/scheduler.py, Scheduler._update_request_with_output: `break` -> `continue` at 0 of break":
+        "the list that the loop reads ends with this token then",
+    "engines/vllm/core/single_type_kv_cache_manager.py, SingleTypeKVCacheManager.cache_blocks: `>` -> `>=` at 19 of "
+    "if num_full_blocks > num_cached_blocks:, line 2 of its kind":
+        "there is no block between equal numbers",
+    "engines/vllm/core/single_type_kv_cache_manager.py, FullAttentionManager._cache_partial_tail_block: `<=` -> `<` at "
+    "19 of if self.block_size <= unit:":
+        "a length in whole hashes is then one in whole blocks, which the last condition refuses",
+    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.allocate_new_blocks: `>` -> `>=` at 23 of "
+    "if num_required_blocks > prev_block_len or has_partial_hit o":
+        "with equal numbers no block is left behind, and none is missing",
+    "engines/vllm/kv_offload/chunk_lookup.py, ChunkLookup._round: `>` -> `>=` at 40 of looked_at_window |= "
+    "group.window_chunks > 0":
+        "windows that follow the group that shortens are looked up after it anyway, and it finds the end that it left",
+    "engines/vllm/kv_offload/chunk_lookup.py, ChunkLookup._look_up: returns None at 7 of return False":
+        "its only caller asks whether the result is true",
+    "engines/vllm/kv_offload/chunk_lookup.py, ChunkLookup._look_up: returns None at 7 of return False, line 2 of its "
+    "kind":
+        "its only caller asks whether the result is true",
+    "engines/vllm/kv_offload/cpu_manager.py, CPUOffloadingManager._count: `break` -> `continue` at 0 of break":
+        "each later key has been counted already, or meets the same oldest key",
+    "engines/vllm/worker/draft_rows.py, prefix_marks: bound dropped at 46 of for token in state.token_ids[len(marks) - "
+    "1 : stop + 1]:":
+        "tokens are only appended until a restart, which forgets the marks; those of later tokens are not returned",
+    "engines/vllm/worker/model_runner.py, ModelRunner._spans: bound dropped at 69 of text = [token + key for token in "
+    "chunk.state.token_ids[chunk":
+        "the pieces that are cut from the text end at the base",
+    "engines/vllm/worker/model_runner.py, ModelRunner._spans: bound dropped at 50 of if i >= chunk.num_accepted_drafts "
+    "and sampled[i : i + 1] == ":
+        "a token more is sampled than drafts are accepted, so that no token follows this one",
+    "engines/mlx_lm/forward.py, BatchStore._ranged: `<` -> `<=` at 26 of "
+    "if len(lo) == 1 and lo[0] < hi[0]:                          ":
+        "a token that sees nothing has an empty range of rows either way",
+    "engines/mlx_lm/forward.py, BatchStore.done: `all` -> `any` at 3 of if all(state is not None for state in "
+    "reached):":
+        "a pass puts a state of every row into a layer, and without a model of none",
+    "engines/mlx_lm/caches/batch_kv_cache.py, BatchKVCache.filter: `<=` -> `<` at 9 of if spare <= 0:":
+        "with 0 no column is cut, and the counters stay",
+    "engines/mlx_lm/caches/batch_rotating_kv_cache.py, BatchRotatingKVCache.make_mask: `>=` -> `>` at 37 of "
+    "return rotated(mask, (0 if self._idx >= self.max_size else s":
+        "the mask has as many columns as the ring then, so that both rotations are the same",
+    "engines/mlx_lm/caches/rotating_kv_cache.py, RotatingKVCache._dropped: `>` -> `>=` at 83 of "
+    "return joined(buffer[:, :, : self.keep], buffer[:, :, drop +":
+        "without a column to drop the two parts are the whole buffer",
+    "engines/mlx_lm/caches/rotating_kv_cache.py, RotatingKVCache.make_mask: `>=` -> `>` at 20 of "
+    "at = 0 if self._idx >= self.max_size else self._idx":
+        "the mask has as many columns as the ring then, so that both rotations are the same",
+    "engines/mlx_lm/lru/lru_prompt_cache.py, LRUPromptCache._trimmed: `<` -> `<=` at 16 of if own and kept < len(key):":
+        "versions that trim in place take a longer key only without a key that begins the query, so that kept is less",
+    "engines/mlx_lm/lru/prompt_trie.py, _walk: bound dropped at 45 of "
+    "shared = common_prefix(node.tokens, key[at : at + len(node.t":
+        "no more than the tokens of the node are common",
 }
 """Name of the fault -> proof."""
