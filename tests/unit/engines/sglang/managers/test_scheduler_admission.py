@@ -127,3 +127,33 @@ def test_waiting_requests_are_matched_without_their_last_token_when_they_start()
     srv.submit(Request((*P[:12], *Q), 1))
     srv.iterate()
     assert [(req.prefix_len, req.kv.cache_protected_len) for req in srv.slots[1:]] == [(11, 11), (12, 12)]
+
+
+def test_a_request_without_slots_holds_back_those_after_it() -> None:
+    """20 of 64 slots are free: the second prompt would fit."""
+    srv = server(max_total_tokens=64)
+    for prompt in (P, Q[:5]):
+        srv.submit(Request(prompt, 1))
+    srv.take_tasks()
+    taken = srv.scheduler.pools.token_to_kv_pool_allocator.alloc_full(44)
+    assert srv.scheduler.get_new_batch_prefill() is None
+    assert steps(srv) == [("prefill", [0, 1], [[0, "NO_TOKEN"]])]
+    srv.scheduler.pools.token_to_kv_pool_allocator.free(taken)
+    batch = srv.scheduler.get_new_batch_prefill()
+    assert batch is not None and [req.rid for req in batch.reqs] == [0]
+
+
+def test_a_batch_that_waits_for_a_last_token_has_room_then() -> None:
+    """The other request finds no slot for its next token while the last token of the first one is on its way."""
+    srv = server()
+    for prompt, n in ((P[:16], 3), (Q[:16], 9)):
+        srv.submit(Request(prompt, n))
+    scheduler = srv.scheduler
+    while not (scheduler.result_queue and scheduler._reqs_finishing_inflight(scheduler.running_batch)):
+        srv.iterate()
+    allocator = scheduler.pools.token_to_kv_pool_allocator
+    allocator.alloc_full(allocator.available_size())
+    batch = scheduler.running_batch
+    batch.batch_is_full = True
+    assert scheduler.update_running_batch(batch) is None
+    assert ([req.rid for req in batch.reqs], batch.batch_is_full, batch.retracted) == ([1], False, [])

@@ -9,6 +9,7 @@ import pytest
 
 from cachesim.base.errors import ProcessAborted
 from cachesim.engines.base import Request
+from cachesim.engines.sglang.events import SchedulerStep
 from cachesim.engines.sglang.managers.schedule_batch import ForwardMode, ScheduleBatch
 from cachesim.engines.sglang.managers.scheduler import OUT_OF_MEMORY, Scheduler
 from cachesim.engines.sglang.mem_cache.allocator import PagedTokenToKVPoolAllocator, SWATokenToKVPoolAllocator
@@ -65,6 +66,14 @@ def test_a_chunk_logs_the_rule_by_which_it_kept_no_state(flags: dict[str, Any], 
     srv.complete(Request(P[:28], 2))
     found = [(event.n_tokens, event.rule) for event in srv.log.events if isinstance(event, Declined)]
     assert found == declined
+
+
+@pytest.mark.parametrize(("n", "declined"), [(17, [1]), (18, [1, 17]), (19, [1, 17])])
+def test_a_single_token_makes_no_state_before_its_own(n: int, declined: list[int]) -> None:
+    """The first chunk has 16 tokens; the states after a chunk itself are kept."""
+    srv = server("GA", mamba_radix_cache_strategy="no_buffer", disable_overlap_schedule=True)
+    srv.complete(Request(P[:n], 2))
+    assert [event.n_tokens for event in srv.log.events if isinstance(event, Declined)] == declined
 
 
 @pytest.mark.parametrize("enters", [True, False])
@@ -144,3 +153,12 @@ def test_a_decode_step_forgets_the_ranges_of_the_step_before() -> None:
     batch.ranges, batch.retracted, batch.aborted = [None], [None], [None]  # type: ignore[list-item]
     assert scheduler.update_running_batch(batch) is None
     assert (batch.ranges, batch.retracted, batch.aborted, batch.reqs) == ([], [], [], [])
+
+
+@pytest.mark.parametrize(("n", "oom"), [(60, [[0]]), (2, [])])
+def test_a_turn_that_ends_a_request_without_room_names_it(n: int, oom: list[list[int]]) -> None:
+    srv = server("W8 A", max_total_tokens=400, swa_tokens=40)
+    srv.complete(Request(Q, n))
+    events = [event for event in srv.log.events if isinstance(event, SchedulerStep)]
+    assert [event.oom for event in events if event.oom] == oom
+    assert [event.op for event in events if event.oom] == ["decode"] * len(oom)
