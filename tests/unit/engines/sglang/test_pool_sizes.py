@@ -216,3 +216,14 @@ def test_a_memory_decides_the_options_of_the_pools(name, layers, gib, found):
     """Four states are the fewest that a server takes."""
     made = resolved(V0_5_23, options({"real_model": name, "pool_gib": gib}), parse(layers))
     assert (made.max_total_tokens, made.swa_tokens, made.max_mamba_cache_size, made.max_running_requests) == found
+
+
+def test_lines_name_a_configuration_by_its_last_two_parts_and_only_pools_that_it_has(tmp_path):
+    folder = tmp_path / "models" / "small"
+    folder.mkdir(parents=True)
+    file = folder / "config.json"
+    file.write_text(json.dumps({"num_hidden_layers": 2, "num_attention_heads": 4, "head_dim": 16, "hidden_size": 64}))
+    said = derived_sizes(V0_5_23, options({"real_model": str(file), "pool_gib": 0.5, "max_total_tokens": 5000}))
+    assert said == ["small/config.json: slots: 5,000 of rows; 2048 requests at a time"]
+    said = derived_sizes(V0_5_23, options({"real_model": "gpt-oss", "pool_gib": 2.0}))
+    assert said == ["gpt-oss: slots: 32,363 of rows, 25,890 of windows; 2048 requests at a time"]

@@ -7,7 +7,7 @@ import pytest
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.sglang.managers.schedule_policy import PrefillAdder, SchedulePolicy
 from cachesim.engines.sglang.mem_cache.common import match_kv_cache
-from cachesim.engines.sglang.rules.schedule import CONTINUE, NO_TOKEN, OTHER, AdmissionCandidate
+from cachesim.engines.sglang.rules.schedule import CONTINUE, NO_TOKEN, OTHER, AdmissionCandidate, WaitingRequest
 from tests.unit.engines.sglang.trees import insert, make_cache, make_req
 
 TEXT = tuple(range(100, 140))
@@ -229,3 +229,19 @@ def test_prefixes_are_refreshed_only_if_the_policy_does_not_match_them(policy, r
     queue = [make_req(0, TEXT[:4])]
     made.calc_priority(queue)
     assert asked == [queue] * refreshed
+
+
+@pytest.mark.parametrize(("policy", "order", "hits"), [
+    ("lpm", [1, 0, 2], [10, 9, 0]), ("fcfs", [0, 1, 2], [0, 0, 0]), ("shortest-prefill-first", [0, 1, 2], [9, 10, 0]),
+])  # fmt: skip
+def test_the_facts_of_waiting_requests_are_in_the_order_of_the_queue(policy, order, hits):
+    """A request whose whole prompt is in the tree evaluates its last token."""
+    cache, pools = make_cache(schedule_policy=policy)
+    insert(cache, pools, TEXT[:10])
+    queue = [make_req(0, TEXT[:10], 3), make_req(1, TEXT[:12], 4), make_req(2, TEXT[20:28], 5)]
+    lengths, answers = [req.seqlen for req in queue], [3, 4, 5]
+    made = SchedulePolicy(cache.context, cache)
+    made.calc_priority(queue)
+    assert [req.rid for req in queue] == order
+    assert made.waiting_facts == [WaitingRequest(lengths[rid], hit, answers[rid], False, 0)
+                                  for rid, hit in zip(order, hits, strict=True)]  # fmt: skip
