@@ -63,7 +63,7 @@ def test_each_turn_has_its_own_events_and_what_its_requests_said(engine):
     """Two requests of nine tokens, the second one after a decode step of the first."""
     model, flags = recordings.setup({"kind": "full", "tokens": 60, "max_running": 2, "max_prefill_tokens": 64})
     server = engine.start("sglang@0.5.23-recorded", model, flags, "provenance")
-    requests = {str(number): {"prompt": [*range(5 * number, 5 * number + 9)], "answer": [1, 2]} for number in (0, 1)}
+    requests = {str(number): {"prompt": [*range(5 * number, 5 * number + 9)], "answer": [1] * 3} for number in (0, 1)}
     play = CLASSES.play(server, {"requests": requests})
     found = []
     for steps in (("prefill", "decode"), ("prefill",)):
