@@ -96,6 +96,17 @@ EQUIVALENT: dict[str, str] = {
     "engines/vllm/core/scheduler.py, Scheduler._waits_for_remote_kvs: returns None at 7 of return False, "
     "line 2 of its kind":
         "its only caller asks whether the result is true",
+    "engines/sglang/managers/schedule_batch.py, ScheduleBatch.retract_decode: `1` -> `2` at 17 of "
+    "if len(order) <= 1 and not self.check_decode_mem([reqs[at] f":
+        "the loop before it ends with two requests only if they fit, and then they fit here, too",
+    "engines/sglang/managers/scheduler.py, Scheduler._admit_requests: `break` -> `continue` at 0 of break":
+        "budgets do not change without a further request, so that each later turn of the loop ends here, too",
+    "engines/sglang/managers/scheduler.py, Scheduler._admit_requests: `break` -> `continue` at 0 of break, "
+    "line 2 of its kind":
+        "a full batch stays full, so that each later turn of the loop ends here, too",
+    "engines/sglang/pool_sizes.py, resolved: `True` -> `False` at 57 of "
+    "overlaps = rules.overlaps(opts.disable_overlap_schedule, Tru":
+        "both rules read it only for the running state as the source, which the next argument denies",
     "engines/sglang/rules/schedule.py, chunk_share: `2` -> `1` at 31 of "
     "for one in waiting if chunk >= 2 * page else ():":
         "with a chunk of less than two pages the first request, of at least a page, ends the loop",

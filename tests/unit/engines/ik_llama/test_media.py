@@ -140,6 +140,19 @@ def test_an_image_has_a_single_position_with_mrope():
     assert [(event.pos_max, event.n_tokens) for event in kinds(server, "ckpt_restore")] == [(69, 70)]
 
 
+def test_a_checkpoint_after_an_image_is_restored_with_the_tokens_of_its_positions():
+    """The image has 12 tokens and a single position: 125 tokens have 114 positions."""
+    server = start("qwen35d64", ctx_checkpoints_interval=16)
+    text = (*TEXT, *image_items("wide", 12, 4), *MORE, *TEXT[:20])
+    ask(server, text, MORE)
+    assert [(event.pos_max, event.n_tokens) for event in kinds(server, "ckpt_create")] == [(69, 70), (113, 125),
+                                                                                         (119, 131)]  # fmt: skip
+    answer = ask(server, text, MORE[:12], TEXT)
+    [restored] = kinds(server, "ckpt_restore")
+    assert (restored.pos_max, restored.n_tokens, restored.n_past) == (113, 125, 125)
+    assert (answer.cache_n, answer.prompt_n, len(server.core.slots[0].tokens)) == (125, 116 + 12 + 70 - 125, 199)
+
+
 def test_positions_and_lengths_count_an_image_as_a_whole():
     tokens = (1, *image_items("a", 8, 4), 2, 3)
     assert [position_after(tokens, n, True).value for n in (0, 1, 4, 9, 10, 11)] == [0, 1, 2, 2, 3, 4]
