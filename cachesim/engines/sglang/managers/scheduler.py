@@ -328,7 +328,7 @@ class Scheduler:
         """End a request whose client left. The last chunk of a prompt that continues does not enter the tree."""
         self.finish_request(req, "none", checkpoint=req is not self.chunked_req, cancelled=True)
 
-    def finish_request(self, req: Req, why: str, checkpoint: bool = True, cancelled: bool = False) -> None:
+    def finish_request(self, req: Req, why: str, checkpoint: bool, cancelled: bool = False) -> None:
         """End a request. ``checkpoint``: the tree takes over what it computed."""
         answer = req.task.answer
         computed = req.kv.kv_committed_len

@@ -300,3 +300,15 @@ def test_only_a_running_request_of_an_older_release_matches_what_it_published(bu
     asked.clear()
     cache.checkpoint_into_tree(req, 12, is_finished)
     assert bool(asked) is matches and req.last_node.end == 12
+
+
+def test_a_match_that_evicts_a_state_once_unlocked_the_window_up_to_the_root():
+    """Before #27038 it also unlocked windows before its own, which it had not locked."""
+    cache, pools = make_cache("W3 A G", PROFILES["sglang@before-27038"], states=8)
+    insert(cache, pools, TEXT[20:24])
+    insert(cache, pools, TEXT[:8])
+    while pools.req_to_token_pool.mamba_allocator.alloc() is not None:
+        pass
+    req = make_req(0, TEXT[:12])
+    with pytest.raises(ProcessAborted, match="lock_ref=0 on node"):
+        match_kv_cache(req, cache, req.seqlen - 1, cow_mamba=True)
