@@ -107,6 +107,10 @@ EQUIVALENT: dict[str, str] = {
     "engines/sglang/pool_sizes.py, resolved: `True` -> `False` at 57 of "
     "overlaps = rules.overlaps(opts.disable_overlap_schedule, Tru":
         "both rules read it only for the running state as the source, which the next argument denies",
+    "engines/sglang/mem_cache/memory_pool.py, ReqToTokenPool.write: `>` -> `>=` at 8 of if stop > len(row):":
+        "grown_size then returns the length that there is, and a copy of the same slots replaces the row",
+    "engines/sglang/mem_cache/memory_pool.py, consecutive_until: `1` -> `2` at 23 of first = max(0, start - 1)":
+        "a pair more is compared, of row[:start], which is consecutive",
     "engines/sglang/rules/schedule.py, chunk_share: `2` -> `1` at 31 of "
     "for one in waiting if chunk >= 2 * page else ():":
         "with a chunk of less than two pages the first request, of at least a page, ends the loop",

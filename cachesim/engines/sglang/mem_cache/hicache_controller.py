@@ -272,7 +272,7 @@ class HiCacheController:
                 make_room(part.component_type, n)
                 value = component.alloc_on_device(n)
             if value is None:
-                for earlier in made[::-1]:
+                for earlier in made:
                     if not earlier.is_of_request:
                         self.tree_core.components[earlier.component_type].free_on_device(earlier.value)
                 return None

@@ -415,3 +415,17 @@ def test_as_many_second_copies_are_dropped_as_are_needed(rows, n, freed, backed)
     assert [node.backuped for node in nodes] == backed
     assert [*host.tree.full_host_duplicates] == [node for node in nodes if node.backuped]
     host.tree.check()
+
+
+@pytest.mark.parametrize(("loads", "pinned"), [
+    ({}, False), ({1: 3}, True), ({2: 3}, True), ({1: 3, 2: 3}, True), ({1: 2, 2: 2}, False), ({1: 2}, False),
+    ({3: 3}, False),
+])  # fmt: skip
+def test_a_copy_that_a_load_up_to_another_node_needs_is_pinned(rows, loads, pinned):
+    """``loads``: node -> last node of its load. A load up to node 2 needs the copies of nodes 1 and 2."""
+    host = Host(rows, BACK)
+    by_id = host.tree.nodes_by_id
+    host.tree.loading.update({by_id[node]: by_id[last] for node, last in loads.items()})
+    parts = [PoolTransfer(FULL, [by_id[1]]), PoolTransfer(MAMBA, [by_id[2]])]
+    assert host.controller.is_pinned(by_id[2], parts) is pinned
+    assert host.controller.is_pinned(by_id[2], [PoolTransfer(FULL, [by_id[1], by_id[2]])]) is pinned
