@@ -390,7 +390,8 @@ def test_a_load_without_room_for_a_further_part_gives_states_back():
     assert states.allocator.available_size() == 1 and 77 not in states.allocator.free_slots
 
 
-@pytest.mark.parametrize(("n", "freed", "left"), [(1, 3, [1, 3]), (3, 3, [1, 3]), (4, 6, [1]), (6, 6, [1]), (7, 10, [])])
+@pytest.mark.parametrize(("n", "freed", "left"), [(1, 3, [1, 3]), (3, 3, [1, 3]), (4, 6, [1]), (6, 6, [1]),
+                                                  (7, 10, [])])  # fmt: skip
 def test_as_many_leaves_leave_host_memory_as_are_needed(rows, n, freed, left):
     """The nodes 2 and 3 have three tokens each, node 1 before them has four."""
     host = Host(rows)
