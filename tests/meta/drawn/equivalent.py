@@ -111,6 +111,12 @@ EQUIVALENT: dict[str, str] = {
         "grown_size then returns the length that there is, and a copy of the same slots replaces the row",
     "engines/sglang/mem_cache/memory_pool.py, consecutive_until: `1` -> `2` at 23 of first = max(0, start - 1)":
         "a pair more is compared, of row[:start], which is consecutive",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache.insert: `<=` -> `<` at 33 of "
+    "is_equal = is_held and child.end <= params.limit":
+        "a held node begins the key, so that _match_len finds all of its tokens, too",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache.insert: `True` -> `False` at 34 of "
+    "self._refresh_lru(node, is_insert=True)":
+        "only the state at the end then becomes the most recent one, which _commit_mamba has made it before",
     "engines/sglang/rules/schedule.py, chunk_share: `2` -> `1` at 31 of "
     "for one in waiting if chunk >= 2 * page else ():":
         "with a chunk of less than two pages the first request, of at least a page, ends the loop",

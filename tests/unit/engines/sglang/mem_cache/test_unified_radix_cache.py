@@ -383,3 +383,16 @@ def test_a_request_that_published_its_branch_has_none_any_longer():
         req.kv.kv_committed_len = 12
         cache.checkpoint_into_tree(req, up_to)
         assert (req.swa_branching_seqlen, req.kv.cache_protected_len) == (left, up_to)
+
+
+@pytest.mark.parametrize(("own", "revived"), [(6, False), (5, True), (0, True)])
+def test_a_tombstone_whose_slots_are_the_trees_own_gets_no_window(own, revived):
+    """The first ``own`` of six tokens belong to the tree; only slots of the request can revive a window."""
+    one = Cache(WITH_WINDOW, 8)
+    node = one.insert("abcdef").last_device_node
+    one.tree.evict_component(node, SWA, "")
+    key = tuple(map(ord, "abcdef"))
+    slots = np.concatenate([node.value[FULL][:own], take(one.pools, 6 - own)])
+    one.cache.insert(InsertParams(key=key, extra_key="", limit=6, value=slots, text=key, prev_prefix_len=own))
+    assert (one.nodes()[-1].value[SWA] is not None) is revived
+    assert own < 6 or one.allocator.swa_available_size() == 64
