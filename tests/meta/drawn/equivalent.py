@@ -117,6 +117,9 @@ EQUIVALENT: dict[str, str] = {
     "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache.insert: `True` -> `False` at 34 of "
     "self._refresh_lru(node, is_insert=True)":
         "only the state at the end then becomes the most recent one, which _commit_mamba has made it before",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache.evict: `>=` -> `>` at 15 of "
+    "if freed[part] >= quota or component.available_size() >= wan":
+        "with quota = asked as much is available as is wanted then, and with more no node is left to evict",
     "engines/sglang/rules/schedule.py, chunk_share: `2` -> `1` at 31 of "
     "for one in waiting if chunk >= 2 * page else ():":
         "with a chunk of less than two pages the first request, of at least a page, ends the loop",

@@ -179,7 +179,7 @@ def test_the_first_rule_of_a_start_decides(starts, before, deciding):
     assert found == deciding if isinstance(deciding, str) else found.startswith("SG-")
 
 
-@pytest.mark.parametrize(("most", "states"), [(-1, [4, 8, 12]), (3, [4, 8, 12]), (2, [8, 12]), (1, [12])])
+@pytest.mark.parametrize(("most", "states"), [(-1, [4, 8, 12]), (3, [4, 8, 12]), (2, [8, 12]), (1, [12]), (0, [12])])
 def test_a_path_keeps_its_deepest_states(most, states):
     cache, pools = make_cache("GA", states=8, mamba_max_states_per_path=most)
     for n in (4, 8, 12):

@@ -396,3 +396,24 @@ def test_a_tombstone_whose_slots_are_the_trees_own_gets_no_window(own, revived):
     one.cache.insert(InsertParams(key=key, extra_key="", limit=6, value=slots, text=key, prev_prefix_len=own))
     assert (one.nodes()[-1].value[SWA] is not None) is revived
     assert own < 6 or one.allocator.swa_available_size() == 64
+
+
+def test_a_path_with_a_state_in_use_keeps_the_state_that_was_just_inserted():
+    """The first node's state is locked; the new one lies between it and a leaf."""
+    one = Cache(WITH_STATES, mamba_max_states_per_path=1)
+    one.tree.inc_lock_ref(one.insert("a", state=True).last_device_node)
+    one.insert("abcd", state=True)
+    one.insert("ab", state=True)
+    assert [(node.end, node.value[MAMBA] is not None) for node in one.nodes()] == [(1, True), (2, True), (4, True)]
+
+
+@pytest.mark.parametrize(("asked", "freed", "left"), [
+    ((4, 4), [4, 4, 0], 1), ((4, 3), [4, 4, 0], 1), ((4, 5), [8, 8, 0], 0), ((5, 4), [8, 8, 0], 0),
+    ((0, 4), [4, 4, 0], 1),
+])  # fmt: skip
+def test_a_part_that_has_enough_after_another_one_evicts_nothing(asked, freed, left):
+    """Both leaves have four tokens with their windows."""
+    one = Cache(WITH_WINDOW, 8)
+    for text in ("aaaa", "bbbb"):
+        one.insert(text)
+    assert one.evict(*asked) == freed and len(one.nodes()) == left
