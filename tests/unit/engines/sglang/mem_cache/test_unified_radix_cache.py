@@ -10,7 +10,7 @@ from cachesim.engines.sglang.mem_cache.allocation import alloc_for_extend
 from cachesim.engines.sglang.mem_cache.base_prefix_cache import EvictParams, InsertParams
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, SWA
 from cachesim.engines.sglang.profiles import PROFILES
-from cachesim.events import Decided
+from cachesim.events import Decided, Declined
 from tests.unit.engines.sglang.trees import make_cache, make_req, take
 
 NEW, MIDDLE, OLD = (PROFILES[f"sglang@{build}"] for build in ("0.5.23", "0.5.20", "0.5.9"))
@@ -417,3 +417,51 @@ def test_a_part_that_has_enough_after_another_one_evicts_nothing(asked, freed, l
     for text in ("aaaa", "bbbb"):
         one.insert(text)
     assert one.evict(*asked) == freed and len(one.nodes()) == left
+
+
+def started(prompt, model=FULL_ONLY, **flags):
+    """Return a cache, and a request whose whole prompt has slots and is computed."""
+    cache, pools = make_cache(model, **flags)
+    req = make_req(0, range(1, prompt + 1))
+    req.extend_end = prompt
+    alloc_for_extend([req], cache)
+    req.kv.kv_committed_len = prompt
+    return cache, pools, req
+
+
+@pytest.mark.parametrize(("flags", "up_to", "ends"), [
+    ({}, 0, []), ({}, 1, [1]), ({"speculative_algorithm": "EAGLE"}, 0, []), ({"speculative_algorithm": "EAGLE"}, 1, []),
+    ({"speculative_algorithm": "EAGLE"}, 2, [1]),
+])  # fmt: skip
+def test_a_text_without_a_whole_pair_is_not_inserted(flags, up_to, ends):
+    cache, pools, req = started(4, **flags)
+    free = pools.token_to_kv_pool_allocator.available_size()
+    cache.checkpoint_into_tree(req, up_to)
+    assert [node.end for node in cache.tree_core.nodes()] == ends
+    assert pools.token_to_kv_pool_allocator.available_size() == free
+
+
+def test_a_branch_that_the_request_published_before_stays():
+    cache, _, req = started(12, "W4 A")
+    cache.checkpoint_into_tree(req, 8)
+    req.swa_branching_seqlen = 8
+    cache.checkpoint_into_tree(req, 8)
+    assert (req.swa_branching_seqlen, req.kv.cache_protected_len) == (8, 8)
+
+
+@pytest.mark.parametrize(("page", "declined"), [(1, []), (2, [1, 9]), (4, [1, 9]), (8, [1, 9])])
+def test_tokens_after_the_last_whole_page_have_no_restore_point(page, declined):
+    cache, _, req = started(9, page_size=page)
+    cache.checkpoint_into_tree(req, 9)
+    assert [event.n_tokens for event in cache.log.events if isinstance(event, Declined)] == declined
+
+
+@pytest.mark.parametrize(("rules", "chunked", "uses"), [(NEW, False, 1), (NEW, True, 1), (MIDDLE, False, 1),
+                                                        (MIDDLE, True, 0)])  # fmt: skip
+def test_an_inserted_node_has_the_priority_of_its_request_and_counts_it(rules, chunked, uses):
+    """Before 0.5.23 a chunk did not count as a use."""
+    cache, _, req = started(8, rules=rules)
+    req.priority, req.is_chunked = 3, chunked
+    cache.checkpoint_into_tree(req, 8)
+    (node,) = cache.tree_core.nodes()
+    assert (node.priority, node.hit_count) == (3, uses)
