@@ -120,6 +120,9 @@ EQUIVALENT: dict[str, str] = {
     "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache.evict: `>=` -> `>` at 15 of "
     "if freed[part] >= quota or component.available_size() >= wan":
         "with quota = asked as much is available as is wanted then, and with more no node is left to evict",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache._insert_req: argument "
+    "`held=() if req.lock is None el` dropped at 100 of inserted_len=kv.cache_inserted_len, priority=req.priority, m":
+        "the walk then finds the same nodes among the children; the held path only saves the search",
     "engines/sglang/rules/schedule.py, chunk_share: `2` -> `1` at 31 of "
     "for one in waiting if chunk >= 2 * page else ():":
         "with a chunk of less than two pages the first request, of at least a page, ends the loop",

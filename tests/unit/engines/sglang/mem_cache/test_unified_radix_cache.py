@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cachesim.base.errors import NotInBuild, ProcessAborted
-from cachesim.engines.sglang.mem_cache.allocation import alloc_for_extend
+from cachesim.engines.sglang.mem_cache.allocation import alloc_for_extend, alloc_token_slots
 from cachesim.engines.sglang.mem_cache.base_prefix_cache import EvictParams, InsertParams
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, SWA
 from cachesim.engines.sglang.profiles import PROFILES
@@ -465,3 +465,15 @@ def test_an_inserted_node_has_the_priority_of_its_request_and_counts_it(rules, c
     cache.checkpoint_into_tree(req, 8)
     (node,) = cache.tree_core.nodes()
     assert (node.priority, node.hit_count) == (3, uses)
+
+
+@pytest.mark.parametrize("rules", [NEW, MIDDLE])
+def test_a_node_ends_with_the_prompt_and_is_kept_longer_than_the_answer(rules):
+    """A prompt of four tokens and two of its answer, which count as one use."""
+    cache, _, req = started(4, rules=rules)
+    req.fill_ids.extend((8, 9))
+    alloc_token_slots(req, cache, 6)
+    req.kv.kv_committed_len = 6
+    cache.checkpoint_into_tree(req, 6, is_finished=True)
+    nodes = [(node.end, node.priority, node.hit_count) for node in cache.tree_core.nodes()]
+    assert nodes == [(4, 1, 1), (6, 0, 1)]
