@@ -123,15 +123,21 @@ EQUIVALENT: dict[str, str] = {
     "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache._insert_req: argument "
     "`held=() if req.lock is None el` dropped at 100 of inserted_len=kv.cache_inserted_len, priority=req.priority, m":
         "the walk then finds the same nodes among the children; the held path only saves the search",
-    "engines/sglang/mem_cache/unified_cache/components/listed.py, ListedComponent.count_host_lock: `>` -> `>=` at 10 of "
-    "elif step > 0 and node.host_lock_ref[self.component_type] ==":
+    "engines/sglang/mem_cache/unified_cache/components/listed.py, ListedComponent.count_host_lock: `>` -> `>=` at 10 "
+    "of elif step > 0 and node.host_lock_ref[self.component_type] ==":
         "a step is 1 or -1",
-    "engines/sglang/mem_cache/unified_cache/components/listed.py, ListedComponent.refresh_lru: `break` -> `continue` at "
-    "0 of break":
+    "engines/sglang/mem_cache/unified_cache/components/listed.py, ListedComponent.refresh_lru: `break` -> `continue` "
+    "at 0 of break":
         "the span does not grow any longer, so that each later turn of the loop ends here, too",
     "engines/sglang/mem_cache/unified_cache/components/swa.py, SWAComponent.nodes_to_load: `break` -> `continue` at 0 "
     "of break":
         "the span does not grow any longer, so that each later turn of the loop ends here, too",
+    "engines/sglang/mem_cache/unified_cache/unified_tree_core.py, UnifiedTreeCore.dfs_weight_order: `0` -> `1` at 30 of "
+    "weight[one] = weight.get(one, 0) + len(numbers)":
+        "every weight is then larger by 1; they are only compared with each other",
+    "engines/sglang/mem_cache/unified_cache/unified_tree_core.py, UnifiedTreeCore.collect_full_device_indices: `break` "
+    "-> `continue` at 0 of break":
+        "the position does not change any longer, so that each later turn of the loop ends here, too",
     "engines/sglang/rules/schedule.py, chunk_share: `2` -> `1` at 31 of "
     "for one in waiting if chunk >= 2 * page else ():":
         "with a chunk of less than two pages the first request, of at least a page, ends the loop",
