@@ -132,8 +132,8 @@ EQUIVALENT: dict[str, str] = {
     "engines/sglang/mem_cache/unified_cache/components/swa.py, SWAComponent.nodes_to_load: `break` -> `continue` at 0 "
     "of break":
         "the span does not grow any longer, so that each later turn of the loop ends here, too",
-    "engines/sglang/mem_cache/unified_cache/unified_tree_core.py, UnifiedTreeCore.dfs_weight_order: `0` -> `1` at 30 of "
-    "weight[one] = weight.get(one, 0) + len(numbers)":
+    "engines/sglang/mem_cache/unified_cache/unified_tree_core.py, UnifiedTreeCore.dfs_weight_order: `0` -> `1` at 30 "
+    "of weight[one] = weight.get(one, 0) + len(numbers)":
         "every weight is then larger by 1; they are only compared with each other",
     "engines/sglang/mem_cache/unified_cache/unified_tree_core.py, UnifiedTreeCore.collect_full_device_indices: `break` "
     "-> `continue` at 0 of break":
