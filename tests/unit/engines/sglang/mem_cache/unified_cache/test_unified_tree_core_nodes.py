@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cachesim.base.errors import ProcessAborted
 from cachesim.engines.sglang.mem_cache import tree_events as ev
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA
 from tests.unit.engines.sglang.trees import insert, make_cache
@@ -158,3 +159,23 @@ def test_the_root_is_locked_for_no_state(part):
     if host is not None:
         core.dec_host_lock_ref(host)
         assert core.root_node.host_lock_ref[MAMBA] == 0
+
+
+def test_a_lock_that_was_released_is_not_moved():
+    core, [above, leaf] = chain(4, 8)
+    lock = core.inc_lock_ref(above)
+    core.dec_lock_ref(lock)
+    with pytest.raises(ProcessAborted, match="lock_ref=0 on node 1"):
+        core.move_lock(lock, leaf)
+
+
+@pytest.mark.parametrize("model", ["A", "W8 A", "GA"])
+def test_a_leaf_in_host_memory_with_a_locked_copy_is_not_evictable(model):
+    core, [_, leaf] = chain(4, 8, model=model, **HOST)
+    core.demote(leaf, "R")
+    lock = core.inc_host_lock_ref(leaf)
+    assert not core.evictable_host_leaves and 0 in leaf.host_lock_ref
+    core.check()
+    core.dec_host_lock_ref(lock)
+    assert [*core.evictable_host_leaves] == [leaf] and leaf.host_lock_ref == [0, 0, 0]
+    core.check()
