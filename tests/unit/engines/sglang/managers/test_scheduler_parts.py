@@ -13,7 +13,7 @@ from cachesim.engines.sglang.events import SchedulerStep
 from cachesim.engines.sglang.managers.schedule_batch import ForwardMode, ScheduleBatch
 from cachesim.engines.sglang.managers.scheduler import OUT_OF_MEMORY, Scheduler
 from cachesim.engines.sglang.mem_cache.allocator import PagedTokenToKVPoolAllocator, SWATokenToKVPoolAllocator
-from cachesim.events import Declined
+from cachesim.events import Declined, Release
 from tests.unit.engines.sglang.conversations import P, Q, server
 
 
@@ -162,3 +162,42 @@ def test_a_turn_that_ends_a_request_without_room_names_it(n: int, oom: list[list
     events = [event for event in srv.log.events if isinstance(event, SchedulerStep)]
     assert [event.oom for event in events if event.oom] == oom
     assert [event.op for event in events if event.oom] == ["decode"] * len(oom)
+
+
+def test_an_answer_dies_with_the_process_that_its_release_ends() -> None:
+    """Reasoning is stripped, although a retraction has published more than the prompt."""
+    srv = server("A", max_total_tokens=80, new_token_ratio=0.1, strip_thinking_cache=True, chunked_prefill_size=64,
+                 disable_overlap_schedule=True)  # fmt: skip
+    first, second = (srv.submit(Request(prompt, 30)) for prompt in (P[:20], Q))
+    while srv.working:
+        srv.iterate()
+    assert (first.died, first.done, second.died, srv.dead) == (False, True, True, True)
+    assert second.error == "AssertionError: cache_protected_len=41, page_aligned_len=20"
+    assert srv.slots[1].text() != (), "the text of the ended request is not forgotten"
+
+
+@pytest.mark.parametrize(("launched", "released"), [(True, 1), (False, 0)])
+def test_only_a_request_that_started_is_released_in_the_log(launched: bool, released: int) -> None:
+    srv = server("A")
+    srv.submit(Request(P[:10], 5))
+    srv.take_tasks()
+    if launched:
+        srv.scheduler.run_step()
+    [req] = srv.slots
+    srv.scheduler.abort_request(req)
+    assert sum(isinstance(event, Release) for event in srv.log.events) == released
+    assert (req.busy, req.task.answer.cancelled, req.task.answer.done, req.known) == (False, True, True, ())
+    assert srv.scheduler.waiting_queue == [] and srv.scheduler.num_running_reqs == 0
+
+
+@pytest.mark.parametrize(("continues", "ends"), [(True, []), (False, [10])])
+def test_an_aborted_prompt_that_continues_leaves_nothing(continues: bool, ends: list[int]) -> None:
+    srv = server("A")
+    srv.submit(Request(P[:10], 5))
+    srv.take_tasks()
+    srv.scheduler.run_step()
+    [req] = srv.slots
+    srv.scheduler.chunked_req = req if continues else None
+    srv.scheduler.abort_request(req)
+    assert [node.end for node in srv.scheduler.tree_cache.tree_core.nodes()] == ends
+    assert srv.scheduler.chunked_req is None
