@@ -312,3 +312,28 @@ def test_a_match_that_evicts_a_state_once_unlocked_the_window_up_to_the_root():
     req = make_req(0, TEXT[:12])
     with pytest.raises(ProcessAborted, match="lock_ref=0 on node"):
         match_kv_cache(req, cache, req.seqlen - 1, cow_mamba=True)
+
+
+@pytest.mark.parametrize("strips", [False, True])
+@pytest.mark.parametrize("model", ["A", "GA"])
+def test_a_request_that_never_had_slots_gives_back_its_states_only(model, strips):
+    cache, pools = make_cache(model, states=4, strip_thinking_cache=strips, mamba_radix_cache_strategy="no_buffer",
+                              disable_overlap_schedule=True)  # fmt: skip
+    states = pools.req_to_token_pool.mamba_allocator
+    req = make_req(0, TEXT[:8])
+    req.kv.mamba_pool_idx = states.alloc() if model == "GA" else None
+    release_kv_cache(req, cache, checkpoint=True)
+    assert [*cache.tree_core.nodes()] == [] and cache.log.events == []
+    assert (states.available_size(), req.kv.mamba_slots, req.lock) == (4, [], None)
+    cache.check([], [])
+
+
+def test_a_released_request_holds_no_lock_and_no_row():
+    cache, pools = make_cache("W4 A G", strip_thinking_cache=True, states=8)
+    req = make_req(0, TEXT[:12])
+    start(cache, req)
+    assert cache.tree_core.root_node is req.lock.node and pools.req_to_token_pool.available_size() == 7
+    release_kv_cache(req, cache, checkpoint=False)
+    assert (req.lock, req.kv.kv_allocated_len, pools.req_to_token_pool.available_size()) == (None, 0, 8)
+    assert [*cache.tree_core.nodes()] == [] and pools.req_to_token_pool.mamba_allocator.available_size() == 8
+    cache.check([], [])

@@ -477,3 +477,29 @@ def test_a_node_ends_with_the_prompt_and_is_kept_longer_than_the_answer(rules):
     cache.checkpoint_into_tree(req, 6, is_finished=True)
     nodes = [(node.end, node.priority, node.hit_count) for node in cache.tree_core.nodes()]
     assert nodes == [(4, 1, 1), (6, 0, 1)]
+
+
+@pytest.mark.parametrize(("policy", "left"), [("lru", ["ab", "cd"]), ("mru", ["ab", "xy"]), ("fifo", ["ab", "xy"]),
+                                              ("filo", ["ab", "cd"])])  # fmt: skip
+def test_a_match_that_splits_a_leaf_makes_its_rest_recent(policy, left):
+    one = Cache(radix_eviction_policy=policy)
+    for text in ("abcd", "xy"):
+        one.insert(text)
+    one.match("ab")
+    one.evict(1)
+    assert ["".join(map(chr, node.key)) for node in one.nodes()] == left
+
+
+@pytest.mark.parametrize(("policy", "gone"), [("lru", "xyz"), ("mru", "abcd")])
+def test_a_match_that_goes_on_in_host_memory_makes_the_leaf_of_the_device_recent(policy, gone):
+    one = Cache(radix_eviction_policy=policy, **HOST)
+    for text in ("abcd", "abcdefgh", "xyz"):
+        one.insert(text)
+    one.cache.check_hicache_events()
+    one.tree.demote(one.nodes()[-1], "R")
+    found = one.match("abcdefgh")
+    assert (found.found.hit, found.host_hit_length, found.last_device_node.end) == (4, 4, 4)
+    one.evict(1)
+    assert ["".join(map(chr, node.key)) for node in one.nodes() if node.evicted and node.key != (101, 102, 103, 104)
+            ] == [gone]  # fmt: skip
+    one.tree.check()
