@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from cachesim.base.errors import BadInput, NotInBuild
@@ -191,3 +192,23 @@ def test_a_client_that_leaves_during_its_prompt_leaves_the_evaluated_tokens(
     answer = srv.complete(Request((*system, *P), 30, cancel_at=40, extra=fields))
     assert (answer.cancelled, len(srv.core.slots[0].tokens)) == (True, held)
     assert srv.sequences.held(0).tolist() == [*range(48 + len(system))]
+
+
+@pytest.mark.parametrize(("leaves_at", "held"), [(47, 48), (48, 48), (49, 64)])
+def test_a_client_leaves_as_soon_as_its_tokens_are_evaluated(leaves_at: int, held: int) -> None:
+    srv = server()
+    answer = srv.complete(Request(P, 30, cancel_at=leaves_at, extra={"stream": False}))
+    assert (answer.cancelled, len(srv.core.slots[0].tokens)) == (True, held)
+
+
+@pytest.mark.parametrize(("cell", "told"), [(None, 0), (40, 1), (31, 0), (32, 1)])
+def test_a_used_cell_that_attention_does_not_read_is_a_decision(cell: int | None, told: int) -> None:
+    """Cells 0 .. 3 are used, and the first position of another slot lies in ``cell``: only a block is read."""
+    srv = server(flash_attn=False, parallel=2)
+    pos = np.full(512, -1)
+    pos[:4] = range(4)
+    if cell is not None:
+        pos[cell] = 0
+    assert srv.core._seen(pos) == 32
+    decided = [event for event in srv.log.events if isinstance(event, Decided) and event.rule.startswith("IK-KV-SEEN")]
+    assert len(decided) == told
