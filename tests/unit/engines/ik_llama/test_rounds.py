@@ -212,3 +212,14 @@ def test_a_used_cell_that_attention_does_not_read_is_a_decision(cell: int | None
     assert srv.core._seen(pos) == 32
     decided = [event for event in srv.log.events if isinstance(event, Decided) and event.rule.startswith("IK-KV-SEEN")]
     assert len(decided) == told
+
+
+def test_no_draft_is_left_between_two_rounds() -> None:
+    srv = server("A+M", spec_type="mtp", spec_draft_n_max=3)
+    srv.submit(Request(P[:20], 9, draft_else=2))
+    left = set()
+    while srv.working:
+        srv.iterate()
+        slot = srv.core.slots[0]
+        left.add((slot.at, slot.is_drafting, tuple(slot.draft)))
+    assert left == {(-1, False, ())} and len([event for event in srv.log.events if event.ev == "spec_step"]) == 3
