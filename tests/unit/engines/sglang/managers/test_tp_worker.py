@@ -204,3 +204,11 @@ def test_an_output_is_that_of_the_last_token_with_numbers_only_in_exact_mode(mod
     run = cold(srv.model, P[:9], logits_at=[8])
     assert first.digest == int(run.digests[8])
     assert mode == "provenance" or (first.logits == run.logits[8]).all()
+
+
+@pytest.mark.parametrize(("model", "packed"), [("SA", True), ("H", True), ("GA", False), ("GS", True)])
+def test_only_states_of_mamba_2_are_tracked_in_the_whole_batch(model, packed):
+    worker = server(model, state_grid=8, mamba_track_interval=8).scheduler.tp_worker
+    rules = worker.context.rules.changed({"taken_after": lambda ask: 5})
+    worker.context = replace(worker.context, rules=rules)
+    assert worker._taken_after([ForwardRange(None, 8, 28, 24)]) == [13 if packed else 24]
