@@ -119,7 +119,7 @@ EQUIVALENT: dict[str, str] = {
         "only the state at the end then becomes the most recent one, which _commit_mamba has made it before",
     "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache.evict: `>=` -> `>` at 15 of "
     "if freed[part] >= quota or component.available_size() >= wan":
-        "with quota = asked as much is available as is wanted then, and with more no node is left to evict",
+        "with quota = asked the other condition then holds, too, and with a larger quota no node is left to evict",
     "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache._insert_req: argument "
     "`held=() if req.lock is None el` dropped at 100 of inserted_len=kv.cache_inserted_len, priority=req.priority, m":
         "the walk then finds the same nodes among the children; the held path only saves the search",
@@ -138,6 +138,12 @@ EQUIVALENT: dict[str, str] = {
     "engines/sglang/mem_cache/unified_cache/unified_tree_core.py, UnifiedTreeCore.collect_full_device_indices: `break` "
     "-> `continue` at 0 of break":
         "the position does not change any longer, so that each later turn of the loop ends here, too",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache._commit_mamba: assignment forgotten at 0 of "
+    "node.last_access_time = core.get_and_increase_time_counter()":
+        "the walk has just made the node more recent than all others but its children, and only that order counts",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache.checkpoint_into_tree: condition True at 3 of "
+    "if self.swa is not None and not is_finished:, line 2 of its kind":
+        "only windows have a branch, and a finished request frees the same window slots in the same order afterwards",
     "engines/sglang/rules/schedule.py, chunk_share: `2` -> `1` at 31 of "
     "for one in waiting if chunk >= 2 * page else ():":
         "with a chunk of less than two pages the first request, of at least a page, ends the loop",

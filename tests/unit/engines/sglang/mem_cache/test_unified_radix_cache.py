@@ -503,3 +503,18 @@ def test_a_match_that_goes_on_in_host_memory_makes_the_leaf_of_the_device_recent
     assert ["".join(map(chr, node.key)) for node in one.nodes() if node.evicted and node.key != (101, 102, 103, 104)
             ] == [gone]  # fmt: skip
     one.tree.check()
+
+
+@pytest.mark.parametrize(("frontier", "ends"), [
+    (0, [(3, True), (8, True)]), (3, [(3, True), (8, True)]), (5, [(3, True), (5, False), (8, True)]),
+    (8, [(3, True), (8, False)]),
+])  # fmt: skip
+def test_a_node_behind_others_that_is_evaluated_again_gets_the_live_window(frontier, ends):
+    one = Cache(WITH_WINDOW, 8, **HOST)
+    for text in ("abc", "abcdefgh"):
+        one.insert(text)
+    one.cache.check_hicache_events()
+    one.tree.demote(one.nodes()[-1], "R")
+    one.insert("abcdefgh", frontier)
+    assert [(node.end, node.value[SWA] is not None) for node in one.nodes()] == ends
+    one.tree.check()
