@@ -162,3 +162,11 @@ def test_a_prompt_that_is_shortened_takes_a_block_of_the_slot_after_what_is_kept
     assert (found["IK-SHIFT-FIND"].because["total"], found["IK-PROMPT-CUT"].value) == (total, gone)
     assert [(event.p0, event.p1) for event in events if event.ev == "seq_rm" and event.p1 < 1000] == removed
     assert (answer.truncated, answer.prompt) == (True, (*LONG[:10], *LONG[256:]))
+
+
+def test_a_shifted_slot_of_a_request_that_keeps_nothing_is_compared_with_a_long_prompt():
+    srv = server()
+    srv.complete(Request(LONG[:240], 40))
+    assert (srv.core.slots[0].discarded, srv.core.slots[0].n_keep) == (127, 0)
+    answer = srv.complete(Request(LONG[:300], 1))
+    assert (answer.died, answer.truncated, answer.status) == (False, True, 200)
