@@ -27,7 +27,8 @@ def table(size=16, n_seq=2, **held):
     ({"s0": 4}, None, 13, 4, 4, 4), ({"s0": 4}, None, 12, 4, 12, 12), ({"s0": 4}, None, 0, 13, None, 0),
     ({"s0": 16}, None, 3, 1, None, 16), ({"s0": 16}, (3, 5), 0, 2, 3, 3), ({"s0": 16}, (3, 5), 9, 2, 3, 3),
     ({"s0": 16}, (3, 5), 4, 2, 3, 3), ({"s0": 16}, (3, 5), 0, 3, None, None), ({}, None, 0, 17, None, 0),
-    ({"s0": 6}, (0, 2), 1, 2, 6, 6), ({}, None, 16, 2, 0, 0),
+    ({"s0": 6}, (0, 2), 1, 2, 6, 6), ({}, None, 16, 2, 0, 0), ({}, None, 0, 16, 0, 0), ({}, None, 3, 16, 0, 0),
+    ({"s0": 16}, (0, 16), 9, 16, 0, 0),
 ])  # fmt: skip
 def test_neighbouring_free_cells_are_searched_once_around_the_ring(held, gone, head, n, first, after):
     cells = table(**held)

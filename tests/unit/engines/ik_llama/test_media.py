@@ -202,6 +202,23 @@ def test_an_image_without_free_cells_is_tried_until_there_are_some():
     assert (server.stuck, failed.tokens, len(server.core.slots[0].tokens)) == (False, [], 113)
 
 
+def test_the_client_of_an_image_that_failed_reads_nothing_of_what_the_slot_goes_on_with():
+    """The slot evaluates the image when there is room, and shifts its context as its answer grows."""
+    server = start(ctx_size=256, parallel=2)
+    ask(server, tuple(range(100)), id_slot=0)
+    ask(server, tuple(range(200, 300)), id_slot=1)
+    failed = server.submit(Request((5, *image_items("long", 110, 110), 6), n_predict=40, id_slot=0))
+    while server.working:
+        server.iterate()
+    rounds = [event.rule for event in server.log.events if event.ev == "decided"]
+    assert rounds[-1] == "IK-MEDIA-KV", "nothing is planned after the failure in a round"
+    assert ask(server, (7, 8), id_slot=1).status == 200
+    while server.working:
+        server.iterate()
+    assert len(kinds(server, "ctx_shift")) == 1 and not server.core.dead
+    assert (failed.status, failed.tokens, failed.outputs, failed.shifts) == (500, [], [], [])
+
+
 def test_a_client_that_leaves_does_not_stop_a_request_at_an_image():
     server = start(ubatch_size=8)
     answer = ask(server, TEXT, CAT, MORE, cancel_at=75, extra={"stream": False})
