@@ -46,6 +46,18 @@ EQUIVALENT: dict[str, str] = {
         "the scores at hand are those that are then computed again, by the same call into the same buffer",
     'judging/token_radix.py, TokenRadix._walk: `min` -> `max` at 6 of own = min(stop, node.stop)':
         "the two slices that are compared end with the shorter of the lists, so that their common prefix is the same",
+    "engines/ik_llama/server_state.py, Core.cell_position: `>=` -> `>` at 87 of "
+    "return self.position(slot.tokens, index - inside.number if i":
+        "the position after 0 tokens is 0",
+    "engines/ik_llama/speculative_decoding.py, make_draft: `>=` -> `>` at 63 of "
+    "left = request.n_predict - slot.n_decoded if request.n_predi":
+        "with n_predict 0 an answer ends with its first token, before a draft is made",
+    "engines/ik_llama/memory/context.py, Context._compute: `<=` -> `<` at 71 of "
+    "blind = self._blind(ubatch, first, n_kv, low) if kv.has_nan ":
+        "a token whose own cell is read is not blind, so that the search finds none",
+    "engines/ik_llama/memory/context.py, Context._compute: `<=` -> `<` at 80 of "
+    "blind = self._blind(ubatch, first, n_kv, low) if kv.has_nan ":
+        "a token whose own cell is read is not blind, so that the search finds none",
     'engines/ik_llama/context_shift.py, shorten_prompt: `0` -> `1` at 54 of _cut(srv, slot, task, '
     'CacheShift(there.n_keep, gone), 0, dec':
         "the positions moved are those from the end of the removed block up to 1, and the block has at least a token",
