@@ -58,6 +58,8 @@ EQUIVALENT: dict[str, str] = {
     "engines/ik_llama/memory/context.py, Context._compute: `<=` -> `<` at 80 of "
     "blind = self._blind(ubatch, first, n_kv, low) if kv.has_nan ":
         "a token whose own cell is read is not blind, so that the search finds none",
+    "engines/ik_llama/prefill_chunk.py, add_prompt: `>` -> `>=` at 27 of if stop == length and stop > before:":
+        "a round begins with a token of the prompt left: a slot that has evaluated its prompt is generating",
     'engines/ik_llama/context_shift.py, shorten_prompt: `0` -> `1` at 54 of _cut(srv, slot, task, '
     'CacheShift(there.n_keep, gone), 0, dec':
         "the positions moved are those from the end of the removed block up to 1, and the block has at least a token",

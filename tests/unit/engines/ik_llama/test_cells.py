@@ -126,6 +126,18 @@ def test_the_bytes_of_a_saved_sequence(name, n, partial, size):
     assert model_kind(name).state_bytes(n, partial) == size
 
 
+@pytest.mark.parametrize(("name", "row", "state", "head", "whole", "partial"), [
+    ("GA", 128, 0, 16, 37300, 36020), ("A@128/0/64", 128, 0, 64, 1404, 124),
+    ("GA@512/1000/80", 512, 1000, 80, 6300, 1180),
+])  # fmt: skip
+def test_a_model_may_have_declared_sizes(name, row, state, head, whole, partial):
+    """Bytes of a row, of a state, and the width of a head; a copy of ten tokens, with its rows and without."""
+    kind = model_kind(name)
+    assert (kind.name, kind.row_bytes, kind.row_of_state, kind.head) == (name, row, state, head)
+    assert (kind.state_bytes(10, False), kind.state_bytes(10, True)) == (whole, partial)
+    assert kind.spec.notation == name.partition("@")[0]
+
+
 def test_bytes_of_layers_with_and_without_states():
     assert (saved_bytes(3, 2, 5, 0), saved_bytes(3, 2, 0, 100)) == (20 + 72 + 26, 20 + 120 + 100 + 16)
 
