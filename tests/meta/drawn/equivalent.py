@@ -46,6 +46,20 @@ EQUIVALENT: dict[str, str] = {
         "the scores at hand are those that are then computed again, by the same call into the same buffer",
     'judging/token_radix.py, TokenRadix._walk: `min` -> `max` at 6 of own = min(stop, node.stop)':
         "the two slices that are compared end with the shorter of the lists, so that their common prefix is the same",
+    "engines/ik_llama/server_state.py, Core.cell_position: `>=` -> `>` at 87 of "
+    "return self.position(slot.tokens, index - inside.number if i":
+        "the position after 0 tokens is 0",
+    "engines/ik_llama/speculative_decoding.py, make_draft: `>=` -> `>` at 63 of "
+    "left = request.n_predict - slot.n_decoded if request.n_predi":
+        "with n_predict 0 an answer ends with its first token, before a draft is made",
+    "engines/ik_llama/memory/context.py, Context._compute: `<=` -> `<` at 71 of "
+    "blind = self._blind(ubatch, first, n_kv, low) if kv.has_nan ":
+        "a token whose own cell is read is not blind, so that the search finds none",
+    "engines/ik_llama/memory/context.py, Context._compute: `<=` -> `<` at 80 of "
+    "blind = self._blind(ubatch, first, n_kv, low) if kv.has_nan ":
+        "a token whose own cell is read is not blind, so that the search finds none",
+    "engines/ik_llama/prefill_chunk.py, add_prompt: `>` -> `>=` at 27 of if stop == length and stop > before:":
+        "a round begins with a token of the prompt left: a slot that has evaluated its prompt is generating",
     'engines/ik_llama/context_shift.py, shorten_prompt: `0` -> `1` at 54 of _cut(srv, slot, task, '
     'CacheShift(there.n_keep, gone), 0, dec':
         "the positions moved are those from the end of the removed block up to 1, and the block has at least a token",
@@ -96,6 +110,54 @@ EQUIVALENT: dict[str, str] = {
     "engines/vllm/core/scheduler.py, Scheduler._waits_for_remote_kvs: returns None at 7 of return False, "
     "line 2 of its kind":
         "its only caller asks whether the result is true",
+    "engines/sglang/managers/schedule_batch.py, ScheduleBatch.retract_decode: `1` -> `2` at 17 of "
+    "if len(order) <= 1 and not self.check_decode_mem([reqs[at] f":
+        "the loop before it ends with two requests only if they fit, and then they fit here, too",
+    "engines/sglang/managers/scheduler.py, Scheduler._admit_requests: `break` -> `continue` at 0 of break":
+        "budgets do not change without a further request, so that each later turn of the loop ends here, too",
+    "engines/sglang/managers/scheduler.py, Scheduler._admit_requests: `break` -> `continue` at 0 of break, "
+    "line 2 of its kind":
+        "a full batch stays full, so that each later turn of the loop ends here, too",
+    "engines/sglang/pool_sizes.py, resolved: `True` -> `False` at 57 of "
+    "overlaps = rules.overlaps(opts.disable_overlap_schedule, Tru":
+        "both rules read it only for the running state as the source, which the next argument denies",
+    "engines/sglang/mem_cache/memory_pool.py, ReqToTokenPool.write: `>` -> `>=` at 8 of if stop > len(row):":
+        "grown_size then returns the length that there is, and a copy of the same slots replaces the row",
+    "engines/sglang/mem_cache/memory_pool.py, consecutive_until: `1` -> `2` at 23 of first = max(0, start - 1)":
+        "a pair more is compared, of row[:start], which is consecutive",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache.insert: `<=` -> `<` at 33 of "
+    "is_equal = is_held and child.end <= params.limit":
+        "a held node begins the key, so that _match_len finds all of its tokens, too",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache.insert: `True` -> `False` at 34 of "
+    "self._refresh_lru(node, is_insert=True)":
+        "only the state at the end then becomes the most recent one, which _commit_mamba has made it before",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache.evict: `>=` -> `>` at 15 of "
+    "if freed[part] >= quota or component.available_size() >= wan":
+        "with quota = asked the other condition then holds, too, and with a larger quota no node is left to evict",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache._insert_req: argument "
+    "`held=() if req.lock is None el` dropped at 100 of inserted_len=kv.cache_inserted_len, priority=req.priority, m":
+        "the walk then finds the same nodes among the children; the held path only saves the search",
+    "engines/sglang/mem_cache/unified_cache/components/listed.py, ListedComponent.count_host_lock: `>` -> `>=` at 10 "
+    "of elif step > 0 and node.host_lock_ref[self.component_type] ==":
+        "a step is 1 or -1",
+    "engines/sglang/mem_cache/unified_cache/components/listed.py, ListedComponent.refresh_lru: `break` -> `continue` "
+    "at 0 of break":
+        "the span does not grow any longer, so that each later turn of the loop ends here, too",
+    "engines/sglang/mem_cache/unified_cache/components/swa.py, SWAComponent.nodes_to_load: `break` -> `continue` at 0 "
+    "of break":
+        "the span does not grow any longer, so that each later turn of the loop ends here, too",
+    "engines/sglang/mem_cache/unified_cache/unified_tree_core.py, UnifiedTreeCore.dfs_weight_order: `0` -> `1` at 30 "
+    "of weight[one] = weight.get(one, 0) + len(numbers)":
+        "every weight is then larger by 1; they are only compared with each other",
+    "engines/sglang/mem_cache/unified_cache/unified_tree_core.py, UnifiedTreeCore.collect_full_device_indices: `break` "
+    "-> `continue` at 0 of break":
+        "the position does not change any longer, so that each later turn of the loop ends here, too",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache._commit_mamba: assignment forgotten at 0 of "
+    "node.last_access_time = core.get_and_increase_time_counter()":
+        "the walk has just made the node more recent than all others but its children, and only that order counts",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache.checkpoint_into_tree: condition True at 3 of "
+    "if self.swa is not None and not is_finished:, line 2 of its kind":
+        "only windows have a branch, and a finished request frees the same window slots in the same order afterwards",
     "engines/sglang/rules/schedule.py, chunk_share: `2` -> `1` at 31 of "
     "for one in waiting if chunk >= 2 * page else ():":
         "with a chunk of less than two pages the first request, of at least a page, ends the loop",
