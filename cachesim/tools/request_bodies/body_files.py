@@ -129,13 +129,13 @@ def _is_bodies(path: Path) -> bool:
     if kind(path) == FOLDER:
         return True
     try:
-        lines = [line for line in islice(open_lines(path, HEAD), HEAD_LINES) if line.strip()]
+        lines = [line for line in islice(open_lines(path), HEAD_LINES) if line.strip()]
     except BadInput:
         return False
     head = "\n".join(lines).lstrip("\ufeff \t\r\n")[:HEAD]
     if head[:1] not in ("{", "["):
         return False
-    first = _value(lines[0].encode("utf-8", "replace"))
+    first = _value(lines[0].encode())
     if first is not None and any(True for _ in bodies_in(first, "")):
         return True
     return _KEYS.search(head) is not None or (isinstance(first, dict) and bool(OTHER_KEYS.keys() & first.keys()))

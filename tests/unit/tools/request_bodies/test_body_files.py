@@ -14,6 +14,7 @@ from cachesim.cli.main import main
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body_files import (
     DEEP,
+    HEAD,
     SMALL,
     FoundBody,
     TextPool,
@@ -288,3 +289,12 @@ def test_files_that_begin_with_json_of_a_request_are_bodies(tmp_path, text, are)
     file = str(put(tmp_path / "x", text))
     assert are_bodies([file]) is are and are_bodies([file, str(LOG)]) is False
     assert are_bodies([str(tmp_path), file]) is are
+
+
+@pytest.mark.parametrize(("size", "are"), [(HEAD - 11, True), (HEAD - 10, False)])
+def test_a_file_is_recognised_by_a_key_in_its_first_characters(tmp_path, size, are):
+    """The colon after "messages" is character 65,536, or the next one; no line is JSON."""
+    start, key = "[1,\n", '"messages":'
+    filler = "x" * (HEAD // 2) + "\n"
+    text = start + filler + "y" * (size - len(start) - len(filler)) + key
+    assert text.index(key) == size and are_bodies([str(put(tmp_path / "x", text))]) is are
