@@ -17,6 +17,16 @@ def test_marks_stand_below_the_lengths_of_the_checkpoints():
         f"{'state':12}   *  after 15", f"{'checkpoints':12}  ^ ^  of 10, 20"]  # fmt: skip
 
 
+@pytest.mark.parametrize(("lengths", "lines"), [
+    ([100] * 2 + [10] * 11, [f"^  of 100, 100, {', '.join(['10'] * 11)}"]),
+    ([100] * 3 + [10] * 10, [f"^  of 100, 100, 100, {', '.join(['10'] * 9)},", "10"]),
+])  # fmt: skip
+def test_checkpoints_take_at_most_58_columns_beside_the_names(lengths, lines):
+    now = SlotContents(20, checkpoints=tuple((length, 0, length - 1) for length in lengths))
+    assert len(lines[0]) <= 58
+    assert [line[12:] for line in _slot(SlotContents(), now, 1_000)] == lines
+
+
 def test_an_empty_slot_has_no_lines():
     assert [*_slot(SlotContents(), SlotContents(), 5)] == []
 
