@@ -173,7 +173,7 @@ def _table(data: Data) -> WholeTable:
     """Return the table of simulated requests."""
     table = WholeTable()
     for name in ("#", "slot", "prompt", "common", "evaluated", "reused", "simulated"):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right")
     table.add_column("from the log")
     for row in data["requests"]:
         style = "red" if row["agrees"] is False else "yellow" if row["left_out"] else ""

@@ -157,3 +157,8 @@ def test_the_next_request_of_the_slot_reused_the_prompt():
 def test_a_checkpoint_lies_four_tokens_before_the_end_of_a_prompt(end, lengths):
     [found, _] = assumed_lengths([counts(end=end), LoggedRequest(0, checked=((1, 99, 0),))])
     assert [length.n_tokens for length in found] == lengths
+
+
+def test_shares_may_leave_a_single_length():
+    assert lengths_after(100, chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(206, None)})) == [206]
+    assert lengths_after(2, chosen("1.000", "1.000")) == [2]

@@ -8,9 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.engines.registry import BUILTIN
 from cachesim.tools.advise.case_facts import ASSUMED, LEAST, CaseFacts
+from cachesim.tools.advise.setup_changes import ChangeKind, SetupChange
 from cachesim.tools.server_logs import cures as module
-from cachesim.tools.server_logs.cures import cures
+from cachesim.tools.server_logs.cures import _text, cures
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.printed_numbers import Contradiction
 from cachesim.tools.server_logs.reconstruction import ReconstructedRequest, Reconstruction
@@ -151,3 +153,9 @@ def test_a_difference_leaves_no_cure_whether_it_is_open_or_not():
     undecided.requests[0].logged = replace(undecided.requests[0].logged, cache_n=9)
     assert [bool(case.undecided) for case in (decided, undecided)] == [False, True]
     assert cures(decided, [said()]) == cures(undecided, [said()]) == []
+
+
+def test_a_change_of_options_without_a_flag_is_named_by_its_build():
+    change = SetupChange(ChangeKind.BUILD, {"own": 1}, "llama_cpp@b9473")
+    assert _text(change, BUILTIN["llama_cpp"]) == "llama_cpp@b9473"
+    assert _text(SetupChange(ChangeKind.FLAG, {"parallel": 3}), BUILTIN["llama_cpp"]) == "-np 3"

@@ -771,3 +771,19 @@ def test_a_choice_is_compared_with_the_events_of_its_own_request():
     assert [len(inspection.tokens_of(slot)) for slot in (0, 1)] == [30, 40]            # and not the prompt D
     made._sent, made.events = lambda *given: ("A", found.sent), []
     assert made._try(request, choice(20, 40)._replace(base=base), "B", group, None).contradicted == []
+
+
+def test_answers_before_a_group_are_compared_with_their_own_requests():
+    made, compared = builder(parallel=1), []
+    made._check_answers = lambda: compared.append([*made.running])
+    made.are_sent, made.running, made.lengths = True, ["the request before"], [[AssumedLength(5)]]
+    made._launched = lambda request, playing, kept, over: None
+    made._add_all([logged()])
+    assert compared[0] == ["the request before"] and made.running == []
+
+
+@pytest.mark.parametrize(("at", "marks"), [(0, []), (1, [(1,)])])
+def test_a_message_may_begin_at_the_second_token_of_a_prompt(at, marks):
+    made = builder()
+    made._resumption = lambda request: at
+    assert [one.marks for one in made._resumed_later(logged(), [choice(n_tokens=100)])] == marks
