@@ -114,7 +114,7 @@ SMALL = 60                   # longest text that is not pooled [characters]
 HEAD_LINES = 200                 # lines of a file that are read to identify it
 OTHER_KEYS = {"contents": "Gemini's API", "inputs": "text-generation-inference", "texts": "an embedding API"}
 """Keys of bodies of unsupported APIs."""
-_NUMBER = re.compile(r"(\d+)")
+_NUMBER = re.compile("([0-9]+)")
 _KEYS = re.compile(r'"(?:messages|prompt|input|entries|postData|tools|system|request_body)"\s*:')
 
 
@@ -191,10 +191,10 @@ class TextPool:
         return {key: self._value(entry) for key, entry in value.items()} if isinstance(value, dict) else value
 
 
-def _natural(file: Path) -> list[tuple[int, str]]:
+def _natural(file: Path) -> list[str | int]:
     """Return the sort key of a file name that orders numbers by value."""
-    parts = _NUMBER.split(str(file))
-    return [(int(part), "") if part.isdigit() and part.isascii() else (-1, part) for part in parts]
+    parts = _NUMBER.split(str(file))                 # every second part is a number
+    return [int(part) if at % 2 else part for at, part in enumerate(parts)]
 
 
 def _bodies(data: bytes, file: Path, place: str, pool: TextPool) -> tuple[list[FoundBody], int]:

@@ -348,10 +348,6 @@ EQUIVALENT: dict[str, str] = {
     "tools/picture/slot_lanes.py, Lanes.__init__: `0` -> `1` at 97 of letters = max((len(line) for row in scene.rows "
     "for line in l":
         "24 and 7.25 for a letter are less than the least width, 52",
-    "tools/server_logs/logical_lines.py, _messages: `break` -> `continue` at 0 of break":
-        "the text is then unchanged, and asked about again up to PIECES times with the same result",
-    "tools/server_logs/logical_lines.py, _messages: `break` -> `continue` at 0 of break, line 2 of its kind":
-        "the text is then unchanged, and asked about again up to PIECES times with the same result",
     "tools/server_logs/tied_requests.py, TiedRequest.of: condition False at 13 of "
     "return [] if self.kinds.isdisjoint(kinds) else [line for lin":
         "kinds has the kind of every line, so that the list is then empty, too; the condition only saves time",

@@ -224,7 +224,8 @@ def test_an_engine_without_known_sizes_is_refused(monkeypatch):
 
 
 def test_options_that_change_only_sizes_have_the_type_of_their_default():
-    forms = MemoryForms(use=None, flags=(Flag("rows", 3, help="", least=1), Flag("kind", "f16", choices=("f16", "q8"), help="")))
+    flags = Flag("rows", 3, help="", least=1), Flag("kind", "f16", choices=("f16", "q8"), help="")
+    forms = MemoryForms(use=None, flags=flags)
     engine = BUILTIN["llama_cpp"]
     assert _given(["parallel=2", "rows=5", "kind=q8"], engine, forms) == {"parallel": 2, "rows": 5, "kind": "q8"}
     for pair, message in (("rows=x", "rows: expected a number, found 'x'"), ("rows=", "found ''"),

@@ -12,7 +12,17 @@ from cachesim.engines.registry import BUILTIN, rules_of
 from cachesim.engines.shared.memory_use import MIB, MemoryPart, MemoryUse
 from cachesim.engines.shared.model_sizes import real_model
 from cachesim.tools.memory.estimate import Lowered, MemoryEstimate, _count
-from cachesim.tools.memory.report import _advice, _answer, _each, _options, _spelled, _spelling, _table, memory_data, memory_report
+from cachesim.tools.memory.report import (
+    _advice,
+    _answer,
+    _each,
+    _options,
+    _spelled,
+    _spelling,
+    _table,
+    memory_data,
+    memory_report,
+)
 
 GIB = 1 << 30
 POOL = [{"number": 1234, "name": "blocks"}, {"number": 2, "name": "tokens"}]

@@ -168,7 +168,8 @@ def test_a_message_of_anthropics_api_is_that_of_a_template():
         system="Kind.", tools=[{"name": "a"}, 7])  # fmt: skip
     body = body_of(value)
     assert body.chat == [
-        {"role": "system", "content": "Kind."}, {"role": "tool", "content": "done"}, {"role": "user", "content": "And?"},
+        {"role": "system", "content": "Kind."}, {"role": "tool", "content": "done"},
+        {"role": "user", "content": "And?"},
         {"role": "assistant", "content": "yes", "reasoning_content": "hm",
          "tool_calls": [{"type": "function", "function": {"name": "run", "arguments": {"a": 1}}}]}]  # fmt: skip
     assert [one.fields for one in body.messages] == [
@@ -178,7 +179,7 @@ def test_a_message_of_anthropics_api_is_that_of_a_template():
 
 def test_a_prompt_of_ollama_has_its_images_before_its_text():
     body = body_of({"prompt": "a", "images": ["QUJD"]})
-    image, text = body.messages[0].parts
+    image, _ = body.messages[0].parts
     assert (body.form, image.path, image.text[:14]) == ("native completion", "images[0]", "<image 3 bytes")
     assert body.messages == [BodyMessage("", "prompt", (image, BodyText("text", "prompt", "a")))]
 

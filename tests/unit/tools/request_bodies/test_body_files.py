@@ -242,10 +242,17 @@ def test_the_fields_of_a_body(value, is_one):
     assert is_body(value) is is_one
 
 
+@pytest.mark.parametrize(("text", "is_found"), [
+    (json.dumps(ONE), True), (" \n" + json.dumps([ONE]), True), (json.dumps(json.dumps(ONE)), False), ("5", False),
+])  # fmt: skip
+def test_a_text_that_is_an_object_or_a_list_is_opened(text, is_found):
+    assert bool([*bodies_in(text, "f")]) is is_found
+
+
 def test_numbers_in_names_are_ordered_by_value():
-    names = ["b10", "b9", "a", "10", "9", "b9c2", "b9c10", "b\u00b2"]
-    assert sorted(map(Path, names), key=_natural) == [*map(Path, ["9", "10", "a", "b9", "b9c2", "b9c10", "b10",
-                                                                   "b\u00b2"])]  # fmt: skip
+    names = ["b10", "b9", "a", "10", "9", "b9c2", "b9c10", "b\u00b2", "a\u0669", "a\u0668x"]
+    ordered = ["9", "10", "a", "a\u0668x", "a\u0669", "b9", "b9c2", "b9c10", "b10", "b\u00b2"]
+    assert sorted(map(Path, names), key=_natural) == [*map(Path, ordered)]
 
 
 @pytest.mark.parametrize(("value", "what"), [
