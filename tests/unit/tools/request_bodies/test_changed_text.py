@@ -52,7 +52,7 @@ def test_names_of_requests_and_random_words(a, b):
     ("she said yes", "she said no"), ("did it run", "did we run"), ("a grid-layout", "a grid-column"),
     ("user-friendly", "user-facing"), ("thread-safe", "thread-local"), ("random words", "random texts"),
     ("random 5", "random 6"), ("the seed grows", "the seed falls"), ("paid: yes", "paid: no"),
-    ("a valid one", "a valid two"),
+    ("a valid one", "a valid two"), ("she said yes on 2026-11-02", "she said no on 2026-11-03"),
     ("version 1.2.3", "version 1.2.4"), ("at 10.0.0.15", "at 10.0.0.16"), ("version 0.33.10", "version 0.33.11"),
     ("section 1.2.3.2024", "section 1.2.3.2025"), ("the files in it are old", "the files in it are new"),
 ])  # fmt: skip
