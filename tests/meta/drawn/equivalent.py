@@ -179,9 +179,6 @@ EQUIVALENT: dict[str, str] = {
     'tools/server_logs/line_ties.py, _is_child: `any` -> `all` at 7 of return any(line.read.numbers.get("is_child") '
     "for line in req":
         "a named request in a slot has a launch; with a second one it is doubtful already",
-    "tools/server_logs/conclusions.py, conclude: `1` -> `2` at 99 of "
-    "runs = sorted((session, *session.others), key=lambda run: [l":
-        "no two runs have the same line, so that the numbers of their first lines differ",
     "tools/server_logs/reconstruct.py, ScenarioBuilder._fill_prompt_cache: `1` -> `0` at 69 of "
     "self._send_earlier(self.texts.shared.prefix(between - 1), [b":
         "only an answer of more than 1 token is sent; the last token of an answer is not in the slot",
