@@ -21,7 +21,7 @@ SEEN, SAME = 68, 14                    # columns of evidence, and of the common 
 HEADS = ("#", "conv", "prompt", "common", "again", "reused")
 
 
-def bodies_report(data: Data, out: str, everything: bool = False) -> RenderableType:
+def bodies_report(data: Data, out: str, everything: bool) -> RenderableType:
     """Return the report: result, causes, table of requests, simulation, and next command."""
     worst = max(data["requests"], key=lambda request: (request["not_kept"] or 0, request["again"]))
     following = f"cachesim why {shell_word(out)} {worst['request']}" if out else _import(data)

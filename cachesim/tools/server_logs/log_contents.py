@@ -87,7 +87,7 @@ def _warnings(runs: Sequence[LogSession], lines: Sequence[ReadLine], grammar: Lo
     return [{"line": number, "text": text} for number, text in sorted({*known, *unknown})][:MOST]
 
 
-def contents_report(data: Data, everything: bool = False) -> Iterator[Text]:
+def contents_report(data: Data, everything: bool) -> Iterator[Text]:
     """Yield the contents as lines of the report. ``everything`` shows all rows, and the unknown lines."""
     if data["software"]:
         where = "Log of" if data["only_others"] else "Contains lines of"

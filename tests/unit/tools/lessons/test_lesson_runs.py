@@ -7,7 +7,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.tools.lessons import command, quiz
 from cachesim.tools.lessons.lesson_files import Lesson, LessonStep, RunShown
-from cachesim.tools.lessons.lesson_runs import LessonRun, _bar, _slot, step_lines
+from cachesim.tools.lessons.lesson_runs import LessonRun, _bar, _slot, lesson_runs, step_lines
 from cachesim.tools.picture.event_stream import CaptionedWalk, EventWalk, SlotContents
 
 
@@ -94,3 +94,13 @@ def test_a_long_run_has_a_character_for_several_positions():
 ])  # fmt: skip
 def test_a_bar_shows_what_was_kept_erased_and_written(old, new, bar):
     assert _bar(old, new, 5) == bar
+
+
+def test_the_runs_of_a_lesson_have_their_names_and_their_events():
+    case, builds = "llama-lesson-attention", ("llama_cpp@b10587", "llama_cpp@b9518")
+    shown = [RunShown(f"run {number}", case, build) for number, build in enumerate(builds)]
+    found = lesson_runs(Lesson(1, "title", None, (), {"a.svg": shown[:1], "b.svg": shown[1:]}))
+    assert [(name, one.shown) for name, one in found.items()] == [("run 0", shown[0]), ("run 1", shown[1])]
+    for one in found.values():
+        assert any(one.log.says) and len(one.log.says) == len(one.log.walk.rows) and one.length > 1
+        assert one.event(LessonStep("", one.log.walk.rows[0], one.log.says[0])) == 0

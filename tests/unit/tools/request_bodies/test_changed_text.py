@@ -120,3 +120,8 @@ def test_a_difference_far_from_the_beginning_is_read_with_the_characters_around_
 ])  # fmt: skip
 def test_texts_that_differ_in_space_only(a, b, differs):
     assert differs_in_space_only(a, b) is differs
+
+
+def test_a_heading_may_be_the_beginning_of_the_text():
+    assert kind_of_change("<env> one", "<env> two", 6) == kind_of_change("<env> one", "<env> two", 6, 0) == LISTING
+    assert kind_of_change("<env> one", "<env> two", 6, 1) == ""

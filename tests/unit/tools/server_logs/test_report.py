@@ -119,10 +119,10 @@ def test_a_rejected_simulation_states_the_printed_numbers_alone():
     assert "Not reproduced yet: the search stopped early (nearest of 3 candidates)." in early
     assert "line 10" not in text and "2 more lines with -v" in text and "(best of those tried)" in text
     console = Console(file=io.StringIO(), width=200, color_system=None)
-    console.print(import_report(rejected, ""))
+    console.print(import_report(rejected, "", False))
     assert console.file.getvalue() == text
     console = Console(file=io.StringIO(), width=200, color_system=None)
-    console.print(report_rest(rejected, ""))
+    console.print(report_rest(rejected, "", False))
     assert text.endswith(console.file.getvalue()) and "Not reproduced" in console.file.getvalue()
     assert "line 11: ckpt_create n = 4" in rendered(rejected, everything=True) and "adapters or images" not in text
     few = rendered({**rejected, "contradicted": lines[:3]})
