@@ -104,3 +104,9 @@ def test_the_runs_of_a_lesson_have_their_names_and_their_events():
     for one in found.values():
         assert any(one.log.says) and len(one.log.says) == len(one.log.walk.rows) and one.length > 1
         assert one.event(LessonStep("", one.log.walk.rows[0], one.log.says[0])) == 0
+
+
+def test_a_line_of_a_slot_has_at_most_80_characters():
+    spans = tuple((low, low + 1) for low in range(0, 88, 4))
+    [_, line] = step_lines(lesson_run({0: [(0, SlotContents(rows=spans))]}, ["now"]), LessonStep("A", 0, "now"))
+    assert len(line) == 80 and line.startswith("  slot 0  rows        = = =") and line.endswith("0 to 0, 4 to ")
