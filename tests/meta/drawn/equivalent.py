@@ -351,5 +351,7 @@ EQUIVALENT: dict[str, str] = {
     "tools/request_bodies/message_fields.py, changed_fields: condition True at 48 of "
     "found = [change for old, new in _pairs(a, b) if old.fields !":
         "equal texts are equal objects, whose fields do not differ; the condition only saves reading them",
+    "tools/server_logs/line_prefixes.py, _read_prefix: `break` -> `continue` at 0 of break":
+        "the place is then unchanged, and asked about again up to eight times with the same result",
 }
 """Name of the fault -> proof."""
