@@ -159,6 +159,9 @@ def test_a_checkpoint_lies_four_tokens_before_the_end_of_a_prompt(end, lengths):
     assert [length.n_tokens for length in found] == lengths
 
 
-def test_shares_may_leave_a_single_length():
-    assert lengths_after(100, chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(206, None)})) == [206]
-    assert lengths_after(2, chosen("1.000", "1.000")) == [2]
+@pytest.mark.parametrize(("least", "is_bounded"), [(205, True), (206, True), (207, False)])
+def test_shares_bound_a_length_that_is_at_least_so_long(least, is_bounded):
+    before = LoggedRequest(0, 1, n_tokens=5000, end=100, numbers={"end": ProvenRange(100, 100)})
+    later = chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(least, None)})
+    first = assumed_lengths([before, later])[1][0]
+    assert (first.n_tokens, first.is_bounded) == (min(least, 206) if is_bounded else least, is_bounded)
