@@ -241,9 +241,6 @@ EQUIVALENT: dict[str, str] = {
     'tools/server_logs/line_ties.py, _is_child: `any` -> `all` at 7 of return any(line.read.numbers.get("is_child") '
     "for line in req":
         "a named request in a slot has a launch; with a second one it is doubtful already",
-    "tools/server_logs/conclusions.py, conclude: `1` -> `2` at 99 of "
-    "runs = sorted((session, *session.others), key=lambda run: [l":
-        "no two runs have the same line, so that the numbers of their first lines differ",
     "tools/server_logs/reconstruct.py, ScenarioBuilder._fill_prompt_cache: `1` -> `0` at 69 of "
     "self._send_earlier(self.texts.shared.prefix(between - 1), [b":
         "only an answer of more than 1 token is sent; the last token of an answer is not in the slot",
@@ -540,5 +537,13 @@ EQUIVALENT: dict[str, str] = {
     "engines/mlx_lm/lru/prompt_trie.py, _walk: bound dropped at 45 of "
     "shared = common_prefix(node.tokens, key[at : at + len(node.t":
         "no more than the tokens of the node are common",
+    "tools/server_logs/tied_requests.py, TiedRequest.of: condition False at 13 of "
+    "return [] if self.kinds.isdisjoint(kinds) else [line for lin":
+        "kinds has the kind of every line, so that the list is then empty, too; the condition only saves time",
+    "tools/request_bodies/message_fields.py, changed_fields: condition True at 48 of "
+    "found = [change for old, new in _pairs(a, b) if old.fields !":
+        "equal texts are equal objects, whose fields do not differ; the condition only saves reading them",
+    "tools/server_logs/line_prefixes.py, _read_prefix: `break` -> `continue` at 0 of break":
+        "the place is then unchanged, and asked about again up to eight times with the same result",
 }
 """Name of the fault -> proof."""

@@ -266,11 +266,11 @@ def test_unknown_lines_are_counted_or_listed():
 
 
 def test_lists_are_bounded(monkeypatch):
-    whole = contents(CACHE)
+    whole = contents(CACHE * 2)
     monkeypatch.setattr(module, "MOST", 1)
-    found = contents(CACHE)
+    found = contents(CACHE * 2)
     assert found["entries"] == whole["entries"][-1:]                               # the newest
-    for name in ("checkpoints", "warnings", "unknown"):
+    for name in ("checkpoints", "evictions", "warnings", "unknown"):
         assert found[name] == whole[name][:1] != whole[name]
 
 
