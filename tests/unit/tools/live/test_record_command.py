@@ -131,6 +131,17 @@ def test_a_server_is_a_url_or_a_program_with_its_model(binary, given, is_complet
             record.check_place(args)
 
 
+@pytest.mark.parametrize("words", [["--gguf", "x.gguf"], ["--install"]])
+def test_an_option_of_real_servers_needs_one(capsys, words):
+    assert main(["record", "S4", "--url", "http://x", *words]) == exits.BAD_INPUT
+    assert f"{words[0]} goes with --real (for example --real b11549)" in capsys.readouterr().err
+
+
+def test_a_model_file_for_a_real_build_must_exist(recorded, tmp_path, capsys):
+    assert main(["record", "S4", "--real", "b9713", "--gguf", str(tmp_path / "x.gguf")]) == exits.BAD_INPUT
+    assert f"{tmp_path}/x.gguf: no such model" in capsys.readouterr().err and recorded == []
+
+
 @pytest.mark.parametrize("what", ["server", "model"])
 def test_a_missing_program_or_model_is_named(binary, tmp_path, what):
     args = Namespace(url="", real="", gguf=None, install=False, **{"server": binary, "model": binary, what: tmp_path})
