@@ -348,5 +348,26 @@ EQUIVALENT: dict[str, str] = {
     "tools/picture/slot_lanes.py, Lanes.__init__: `0` -> `1` at 97 of letters = max((len(line) for row in scene.rows "
     "for line in l":
         "24 and 7.25 for a letter are less than the least width, 52",
+    'tools/conformance/http_check/suite.py, _with_end: `False` -> `True` at 11 of "answers", False, '
+    'request, "a reply", reply_text(said) if is':
+        "the check only becomes a finding, and make_finding does not read whether it is ok",
+    'tools/live/llama_server/gguf_models.py, vocabulary: `<` -> `<=` at 58 of '
+    '"tokenizer.ggml.token_type": [3 if i in marks else 1 if i < ':
+        "the token 96 is one of the marks, which are asked for first",
+    "tools/live/llama_server/process.py, Process.stop: condition True at 3 of if self._popen.stdin is "
+    "not None:":
+        "the process is started with a pipe as stdin; the condition is for the type checker",
+    'tools/live/llama_server/process.py, version_text: argument `check=False` dropped at 98 of done = '
+    'subprocess.run([binary.absolute(), "--version"], capt':
+        "it is the default of subprocess.run; ruff requires it",
+    "tools/live/llama_server/server.py, RoundFilter.__init__: `0.0` -> `1.0` at 14 of self._since = 0.0  "
+    "             # time of the first of them":
+        "it is only read after MANY empty rounds, and the first of them sets it",
+    'tools/live/llama_server/verify/remote.py, Remote.seed: `<` -> `<=` at 80 of tasks = [task for one '
+    'in slots if type(task := one.get("id_t':
+        "a task 0 adds nothing to the sum of the tasks",
+    'tools/live/real_report.py, _numbers: `0` -> `1` at 73 of return range(min((len(run["requests"]) for '
+    'run in data["runs':
+        "without runs the table is not shown, and no request differs",
 }
 """Name of the fault -> proof."""
