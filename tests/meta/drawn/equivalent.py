@@ -360,9 +360,6 @@ EQUIVALENT: dict[str, str] = {
     'tools/live/llama_server/process.py, version_text: argument `check=False` dropped at 98 of done = '
     'subprocess.run([binary.absolute(), "--version"], capt':
         "it is the default of subprocess.run; ruff requires it",
-    "tools/live/llama_server/server.py, RoundFilter.__init__: `0.0` -> `1.0` at 14 of self._since = 0.0  "
-    "             # time of the first of them":
-        "it is only read after MANY empty rounds, and the first of them sets it",
     'tools/live/llama_server/verify/remote.py, Remote.seed: `<` -> `<=` at 80 of tasks = [task for one '
     'in slots if type(task := one.get("id_t':
         "a task 0 adds nothing to the sum of the tasks",
