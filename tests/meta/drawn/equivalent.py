@@ -366,5 +366,21 @@ EQUIVALENT: dict[str, str] = {
     'tools/live/real_report.py, _numbers: `0` -> `1` at 73 of return range(min((len(run["requests"]) for '
     'run in data["runs':
         "without runs the table is not shown, and no request differs",
+    "tools/live/llama_server/tasks.py, _assign: `0` -> `1` at 11 of return (0, 0), []":
+        "every cost is then larger by (1, 0); costs are only compared, and more branches are tried",
+    "tools/live/llama_server/tasks.py, _assign: `1` -> `2` at 30 of if best is None or (without + 1, odd) < "
+    "best[0]:":
+        "a request without a task then costs (2, 0) everywhere; the first number still decides first",
+    "tools/live/llama_server/tasks.py, _assign: `>` -> `>=` at 30 of if best is None or best[0][0] > 0:":
+        "an assignment of all requests is better than any that leaves one out, which the next line asks",
+    "tools/live/llama_server/tasks.py, _assign: condition True at 3 of if best is None or best[0][0] > 0:":
+        "an assignment of all requests is better than any that leaves one out",
+    "tools/live/llama_server/tasks.py, _assign: `break` -> `continue` at 0 of break":
+        "the tasks are sorted by their contradictions, so that every later one is left out, too",
+    'tools/live/llama_server/tasks.py, sent_task: `1` -> `2` at 36 of asked = int(request.get("id_slot", -1))':
+        "every negative number stands for no slot",
+    "tools/live/llama_server/images.py, Images.wire: `1` -> `2` at 27 of before = len(begin) if n + 1 < "
+    "len(parts) else 0":
+        "the text before an image is never the last but one: behind the image comes the end of the projector",
 }
 """Name of the fault -> proof."""

@@ -12,6 +12,7 @@ import pytest
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
+from cachesim.engines.registry import commits
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.live import record_command as record
 from cachesim.tools.live.llama_server.real import comparison, real_server
@@ -112,8 +113,11 @@ def test_the_build_is_what_the_server_says(binary, said, name, capsys):
     if name:
         assert record.build_of(binary) == name
     else:
-        with pytest.raises(Exception, match="--commit"):
+        with pytest.raises(BadInput, match="unknown build: the server reports ") as bad:
             record.build_of(binary)
+        known = bad.value.hint.removeprefix("name the build: --commit ").split(", ")
+        assert known == [name for name in commits() if name[0] == "b" and name[1:].isdigit()] and "b10809" in known
+        assert len(known) < len(commits())           # some recordings are of commits without a build
 
 
 @pytest.mark.parametrize("given, is_complete", [
