@@ -100,6 +100,22 @@ def test_lines_are_coloured_by_what_they_report():
     assert [style for _, style in styles(history_report(data))] == ["bold", "yellow", "red", "yellow", "dim", "dim"]
     listed = list_report([{"build": "b9", "package": "p", "installed": False, "log_read": True, "folder": "/f"}])
     assert styles(listed) == [("  /f", "dim")]
+    assert styles(list_report([{"build": "b9", "package": "p", "installed": False, "log_read": True, "folder": ""}])) == []
+
+
+def test_without_runs_a_history_has_no_table():
+    report = history_report({"runs": [], "not_run": [], "first_new": ""})
+    assert [str(line) for line in report.renderables] == [
+        "real builds: fewer than two could be compared", f"  {LEGEND}"]  # fmt: skip
+
+
+def test_two_requests_change_and_one_changes():
+    for changed, sentence in (((), "no request changes between b9 and b10"), ((0,), "request 0 changes"),
+                              ((0, 1), "requests 0, 1 change")):  # fmt: skip
+        newer = [row(n, theirs=side(cache_n=4 if n in changed else 3)) for n in range(2)]
+        runs = [compared(row(0), row(1)), compared(*newer, build="b10")]
+        said = change_sentence({"runs": runs, "first_new": "b10" if changed else ""})
+        assert said == f"real builds: {sentence}" + " between b9 and b10" * bool(changed)
 
 
 def test_builds_are_listed_with_their_size():
