@@ -382,5 +382,8 @@ EQUIVALENT: dict[str, str] = {
     "tools/live/llama_server/images.py, Images.wire: `1` -> `2` at 27 of before = len(begin) if n + 1 < "
     "len(parts) else 0":
         "the text before an image is never the last but one: behind the image comes the end of the projector",
+    'tools/conformance/report_builder.py, make_report: argument `""` dropped at 79 of results = '
+    '[_unfinished(one, unfinished.get(FED_BY.get(one.se':
+        "_unfinished only asks whether the reason is empty, and None is",
 }
 """Name of the fault -> proof."""
