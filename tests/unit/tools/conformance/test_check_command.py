@@ -356,6 +356,12 @@ def test_a_failed_property_is_printed_with_the_command_that_repeats_it():
         "answers: cachesim check 'http://x/a b' --only same --history 'A2/A'"]  # fmt: skip
 
 
+def test_a_failure_with_adapters_is_repeated_in_its_own_section():
+    found = report_of(Result("adapter", "isolation", "a sentence", "failed", finding=FOUND))
+    assert check_command._text(found, "http://x").splitlines()[-1] == (
+        "adapter: cachesim check http://x --only isolation --history 'A2/A'")
+
+
 def test_a_check_as_data():
     fault = FoundFault("branch", "Wash5/A2/A", 2, 7, "another answer")
     more = {"rules": {"branch": [RULE]}, "found": (fault,), "stopped": "late", "image_tokens": 3}

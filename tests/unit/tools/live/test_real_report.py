@@ -98,9 +98,8 @@ def test_lines_are_coloured_by_what_they_report():
         "red", "yellow", "dim", "yellow", ""]  # fmt: skip
     data = {"runs": [compared(*rows, **more)], "not_run": [{"build": "b7", "left_out": "no flag"}], "first_new": ""}
     assert [style for _, style in styles(history_report(data))] == ["bold", "yellow", "red", "yellow", "dim", "dim"]
-    listed = list_report([{"build": "b9", "package": "p", "installed": False, "log_read": True, "folder": "/f"}])
-    assert styles(listed) == [("  /f", "dim")]
-    assert styles(list_report([{"build": "b9", "package": "p", "installed": False, "log_read": True, "folder": ""}])) == []
+    here = {"build": "b9", "package": "p", "installed": False, "log_read": True, "folder": "/f"}
+    assert styles(list_report([here])) == [("  /f", "dim")] and styles(list_report([{**here, "folder": ""}])) == []
 
 
 def test_without_runs_a_history_has_no_table():
