@@ -197,7 +197,7 @@ def _kill(group: int) -> bool:
 
 def version_text(binary: Path) -> str:
     """Return the output of ``--version``. Raise BadInput."""
-    words = [binary.absolute(), "--version"]
+    words = [str(binary.absolute()), "--version"]
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=VERSION_WITHIN, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
