@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.tools.conformance.http_check.adapters import Adapter
 from cachesim.tools.conformance.http_check.dialect import (
     LARGEST,
     cold,
@@ -221,3 +222,9 @@ def test_a_server_that_is_not_native_is_asked_by_its_client():
     assert complete(None, server, ask, 0) == ("warm", ask)
     assert cold(None, server, ask, 0) == ("cold", CacheRequest((1,), cache=False, fields={"model": "one"}))
     assert server.cold_is_costly and not native().cold_is_costly
+
+
+def test_adapters_of_a_server_with_the_paths_of_openai_are_models_of_their_own():
+    found = openai(openai_pages({"id": "base"}, {"id": "cat", "parent": "base"}, {"id": "other"}))
+    assert found.adapters == (Adapter("cat"),) and found.name == "base"
+    assert openai(openai_pages({"id": "base"})).adapters == ()
