@@ -183,8 +183,8 @@ def history_from_tree(line: ScenarioLine) -> History:
         if other:
             known = "supported: prompts with an answer, !, cancel_after=N, together"
             raise BadInput(f"request {number}: {other[0]} is not supported by conform", hint=known)
-        if isinstance(step, LineRequest):
-            check_asked(step, line.words)
+        assert isinstance(step, LineRequest)         # an action was refused
+        check_asked(step, line.words)
     engine = DEFAULT_PROFILE.partition("@")[0]
     steps = make_steps(line.steps, line.words)
     return History(Scenario("kit", "", ("cachesim",), "", engine, "A", (DEFAULT_PROFILE,), {}, line.words, steps))

@@ -105,15 +105,12 @@ class Player:
 
     def _hear(self, group: Sequence[Step], done: Mapping[str, Any]) -> None:
         """Map the words of the answers to the generated tokens."""
-        if group[0].action is not None:
-            return
         for step, member in zip(group, done.get("steps", [done]), strict=True):
             response = member.get("response") or {}
             answers = [response, *response.get("completions", ())]
             words = [step.request.forced or (), *step.request.children_forced]
             for answer, reply in zip(words, answers, strict=False):
-                if answer:
-                    self.map.heard(answer, _generated(reply)[: len(answer)])
+                self.map.heard(answer, _generated(reply)[: len(answer)])
 
 
 def real_options(options: Mapping[str, Option], tmap: TokenMap) -> dict[str, Option]:

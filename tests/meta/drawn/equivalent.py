@@ -545,5 +545,42 @@ EQUIVALENT: dict[str, str] = {
         "equal texts are equal objects, whose fields do not differ; the condition only saves reading them",
     "tools/server_logs/line_prefixes.py, _read_prefix: `break` -> `continue` at 0 of break":
         "the place is then unchanged, and asked about again up to eight times with the same result",
+    'tools/conformance/http_check/suite.py, _with_end: `False` -> `True` at 11 of "answers", False, '
+    'request, "a reply", reply_text(said) if is':
+        "the check only becomes a finding, and make_finding does not read whether it is ok",
+    'tools/live/llama_server/gguf_models.py, vocabulary: `<` -> `<=` at 58 of '
+    '"tokenizer.ggml.token_type": [3 if i in marks else 1 if i < ':
+        "the token 96 is one of the marks, which are asked for first",
+    "tools/live/llama_server/process.py, Process.stop: condition True at 3 of if self._popen.stdin is "
+    "not None:":
+        "the process is started with a pipe as stdin; the condition is for the type checker",
+    'tools/live/llama_server/process.py, version_text: argument `check=False` dropped at 98 of done = '
+    'subprocess.run([binary.absolute(), "--version"], capt':
+        "it is the default of subprocess.run; ruff requires it",
+    'tools/live/llama_server/verify/remote.py, Remote.seed: `<` -> `<=` at 80 of tasks = [task for one '
+    'in slots if type(task := one.get("id_t':
+        "a task 0 adds nothing to the sum of the tasks",
+    'tools/live/real_report.py, _numbers: `0` -> `1` at 73 of return range(min((len(run["requests"]) for '
+    'run in data["runs':
+        "without runs the table is not shown, and no request differs",
+    "tools/live/llama_server/tasks.py, _assign: `0` -> `1` at 11 of return (0, 0), []":
+        "every cost is then larger by (1, 0); costs are only compared, and more branches are tried",
+    "tools/live/llama_server/tasks.py, _assign: `1` -> `2` at 30 of if best is None or (without + 1, odd) < "
+    "best[0]:":
+        "a request without a task then costs (2, 0) everywhere; the first number still decides first",
+    "tools/live/llama_server/tasks.py, _assign: `>` -> `>=` at 30 of if best is None or best[0][0] > 0:":
+        "an assignment of all requests is better than any that leaves one out, which the next line asks",
+    "tools/live/llama_server/tasks.py, _assign: condition True at 3 of if best is None or best[0][0] > 0:":
+        "an assignment of all requests is better than any that leaves one out",
+    "tools/live/llama_server/tasks.py, _assign: `break` -> `continue` at 0 of break":
+        "the tasks are sorted by their contradictions, so that every later one is left out, too",
+    'tools/live/llama_server/tasks.py, sent_task: `1` -> `2` at 36 of asked = int(request.get("id_slot", -1))':
+        "every negative number stands for no slot",
+    "tools/live/llama_server/images.py, Images.wire: `1` -> `2` at 27 of before = len(begin) if n + 1 < "
+    "len(parts) else 0":
+        "the text before an image is never the last but one: behind the image comes the end of the projector",
+    'tools/conformance/report_builder.py, make_report: argument `""` dropped at 79 of results = '
+    '[_unfinished(one, unfinished.get(FED_BY.get(one.se':
+        "_unfinished only asks whether the reason is empty, and None is",
 }
 """Name of the fault -> proof."""

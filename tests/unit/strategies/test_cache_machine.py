@@ -290,6 +290,22 @@ def test_the_message_has_the_shortest_run_whatever_hypothesis_left():
     assert str(found.value).splitlines()[0] == "A2/{trim 0 2}: sequence 0, A2, differs from a cold run"
 
 
+def test_a_shorter_run_that_breaks_another_check_is_not_the_shortest():
+    class Checked(PageMachine):
+        def check_first(self):
+            if self.held and len(self.held[0].tokens) == 3:
+                raise self.fault("the first sequence is long")
+
+        def check_few(self):
+            if len(self.held) > 2:
+                raise self.fault("more than two sequences")
+
+    with pytest.raises(CacheFault) as found:
+        Checked.repeat("A1/A3/A1")
+    assert str(found.value).splitlines()[0] == "A1/A3/A1: more than two sequences"
+    assert (found.value.check, found.value.steps) == ("check_few", ("A1", "A3", "A1"))
+
+
 @pytest.mark.parametrize(("base", "lacks"), [
     (CachedEqualsCold, "read"), (ReferenceCounts, "blocks"), (BlocksInOnePlace, "blocks"),
     (KeyCoversContent, "entries"),

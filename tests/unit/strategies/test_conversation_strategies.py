@@ -213,9 +213,11 @@ def test_assume_works():
     test()
 
 
-def test_the_bounds_of_drawn_requests_are_those_of_the_page():
+def test_the_bounds_of_drawn_values_are_those_of_the_page():
     found = {name: one.default for name, one in signature(requests).parameters.items()}
     assert found == {"words": 4, "max_words": 4, "max_length": 24, "near": (), "max_predict": 1}
+    found = {name: one.default for name, one in signature(conversations).parameters.items()}
+    assert found == {"server": None, "max_requests": 6, "max_prompt": None, "near": (), "abilities": ()}
 
 
 class Numbers:

@@ -105,6 +105,17 @@ def test_parts_of_a_case_may_be_given():
         assert len(one.conversation.tree.steps) <= 2
 
 
+def test_a_failing_test_prints_the_command_of_its_case():
+    @settings(FIXED, max_examples=5)
+    @given(workloads(rules=cachesim.rules("llama_cpp@b9518"), server=server("llama_cpp", "A"), max_requests=1))
+    def test(drawn):
+        raise AssertionError
+
+    with pytest.raises(AssertionError) as failed:
+        test()
+    assert failed.value.__notes__[0] == "again: cachesim run A1 -p llama_cpp@b9518 --model A"
+
+
 def test_parts_of_different_engines_are_refused():
     strategy = workloads("llama_cpp", server=server("vllm", "A"))
     with pytest.raises(BadArgument, match=r"^workloads of llama_cpp: found rules .* and a server of vllm"):

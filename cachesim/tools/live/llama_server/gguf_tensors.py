@@ -114,7 +114,7 @@ def short_convolution() -> Iterator[Tensor]:
     yield Tensor("shortconv.out_proj.weight", (EMBD, EMBD), 0.16)
 
 
-def feed_forward(damping: float = 1.0) -> Iterator[Tensor]:
+def feed_forward(damping: float) -> Iterator[Tensor]:
     """Yield a gated feed-forward."""
     yield Tensor("ffn_gate.weight", (EMBD, FF), 0.15)
     yield Tensor("ffn_up.weight", (EMBD, FF), 0.125)

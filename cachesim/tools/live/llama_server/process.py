@@ -49,6 +49,7 @@ MEDIA_MARKER = "<__media__>"        # text that stands for an image in a prompt
 POLL = 0.002                # seconds between two polls
 GUARD_WITHIN = 3.0          # seconds in which the guard should have killed the server
 END_WITHIN = 10.0           # seconds until a killed group must have ended
+VERSION_WITHIN = 60.0       # seconds in which a program must print its version
 
 seconds = time.monotonic    # the clock
 
@@ -196,8 +197,9 @@ def _kill(group: int) -> bool:
 
 def version_text(binary: Path) -> str:
     """Return the output of ``--version``. Raise BadInput."""
+    words = [str(binary.absolute()), "--version"]
     try:
-        done = subprocess.run([binary.absolute(), "--version"], capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=VERSION_WITHIN, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BadInput(f"cannot be run: {error}", file=str(binary)) from None
     return done.stdout + done.stderr

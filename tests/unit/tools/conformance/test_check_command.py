@@ -356,6 +356,12 @@ def test_a_failed_property_is_printed_with_the_command_that_repeats_it():
         "answers: cachesim check 'http://x/a b' --only same --history 'A2/A'"]  # fmt: skip
 
 
+def test_a_failure_with_adapters_is_repeated_in_its_own_section():
+    found = report_of(Result("adapter", "isolation", "a sentence", "failed", finding=FOUND))
+    assert check_command._text(found, "http://x").splitlines()[-1] == (
+        "adapter: cachesim check http://x --only isolation --history 'A2/A'")
+
+
 def test_a_check_as_data():
     fault = FoundFault("branch", "Wash5/A2/A", 2, 7, "another answer")
     more = {"rules": {"branch": [RULE]}, "found": (fault,), "stopped": "late", "image_tokens": 3}
@@ -396,3 +402,25 @@ def test_the_usage_names_the_value_of_each_option():
                  "[--no-images]", "[--dryrun]", "[--junit FILE]", "[--summary FILE]", "[--json]"):  # fmt: skip
         assert text in usage
     assert usage.endswith("[URL]")
+
+
+def test_every_argument_has_a_help():
+    parser = ArgumentParser()
+    check_command.add_arguments(parser)
+    assert [one.dest for one in parser._actions if not one.help] == []
+
+
+def test_a_started_server_has_a_control_of_its_own(monkeypatch, capsys):
+    asked = []
+
+    def found(way):
+        return lambda args: asked.append((way, args.url or args.real, args.control)) or report_of(result(state="ok"))
+
+    monkeypatch.setattr(check_command, "_started", found("started"))
+    monkeypatch.setattr(check_command, "_controlled", found("running"))
+    assert main(["check", "--real", "b1", "--control", "http://y"]) == exits.BAD_INPUT
+    assert "--control goes with a URL: --real starts its own control" in capsys.readouterr().err and asked == []
+    for words in (["http://x", "--control", "http://y"], ["http://x"], ["--real", "b1"]):
+        assert main(["check", *words]) == exits.HOLDS
+    assert asked == [("running", "http://x", "http://y"), ("running", "http://x", ""), ("started", "b1", "")]
+    assert capsys.readouterr().out.count(f"OK  {ABOUT}\n") == 3

@@ -59,7 +59,7 @@ def test_tokens_fit_if_they_are_of_32_words(tokens, does):
 
 
 @pytest.mark.parametrize(("line", "names"), [
-    ("A5/A", ""), ("A5@0", "spread"),
+    ("A5/A", ""), ("A5@0", "spread"), ("A5/A@1/A", "spread"),
     ("A5{n_cmpl=2}", "keyed bursts spread"), ("A5{lora=0:1}", "keyed"), ("A5.I4x1.B1", "images keyed"),
     ("A5/A{together}", "bursts spread"),
 ])  # fmt: skip

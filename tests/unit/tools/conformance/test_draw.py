@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.model.hash_mixing import Rng
-from cachesim.tools.conformance.corpus import DrawBounds, _length, histories
+from cachesim.tools.conformance.corpus import DrawBounds, _length, _turn, histories
 
 ALL = frozenset({"cache", "cancel_prompt", "cancel_answer", "burst"})
 
@@ -75,3 +75,9 @@ def test_a_client_hangs_up_only_where_the_implementation_allows_it(abilities, le
     ends = [(after, step.request.n_predict) for history in drawn
             for after, step in zip(history.hang_ups, history.scenario.steps, strict=True) if after is not None]
     assert {after for after, _ in ends} == {*range(least, most + 1)} and all(after < n for after, n in ends)
+
+
+def test_a_turn_may_remove_a_single_token_and_adds_at_least_one():
+    turns = [_turn(Rng(seed), DrawBounds(6, 256, (), ALL)) for seed in range(200)]
+    assert (min(turn.cut for turn in turns), min(turn.new for turn in turns)) == (0, 1)
+    assert {turn.after for turn in turns} == {*range(12)} and {turn.predict for turn in turns} == {1, 2, 3, 4}

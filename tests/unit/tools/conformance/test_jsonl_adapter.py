@@ -260,3 +260,23 @@ def test_a_process_that_had_to_be_killed_counts_once(monkeypatch):
     subject.errors.thread.join(30)
     subject.close()
     assert subject.budget.killed == 1
+
+
+def test_after_the_last_time_out_a_running_process_is_not_asked(answering):
+    subject = answering("{}")
+    subject.budget.missed = 3
+    with pytest.raises(TimeoutsExhausted, match="3 replies timed out"):
+        subject.reset()
+    assert subject.talk is None
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+def test_pipes_that_a_child_holds_are_left_to_the_thread_that_reads_them(is_held):
+    closed = []
+    subject = object.__new__(ProcessSubject)
+    subject.is_closed, subject._kill, subject._end = False, lambda: closed.append("kill"), lambda: None
+    subject._talking = lambda: is_held
+    subject.process = SimpleNamespace(**{name: SimpleNamespace(close=lambda name=name: closed.append(name))
+                                         for name in ("stdin", "stdout")})  # fmt: skip
+    subject.close()
+    assert closed == (["kill"] if is_held else ["stdin", "stdin", "stdout"])

@@ -10,6 +10,7 @@ from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.fingerprint import equal, identical
 from cachesim.tools.conformance.history_player import HistoryRun
 from cachesim.tools.conformance.properties import (
+    ColdAnswer,
     ColdAnswers,
     CompletedSequence,
     _equal,
@@ -18,7 +19,7 @@ from cachesim.tools.conformance.properties import (
     relation,
     reply_text,
 )
-from cachesim.tools.conformance.protocol import NO_KEY, CacheRequest, Reply, RequestKey, StoredEntry
+from cachesim.tools.conformance.protocol import NO_KEY, CacheRequest, Failed, Reply, RequestKey, StoredEntry
 
 FIRST = (1, 2, 3)
 
@@ -181,3 +182,63 @@ def test_a_prompt_relates_only_to_what_was_sent_under_its_key(key, first_key, na
     """Up to the first token that a key changes, prompts mean the same under both."""
     found = checks_of(Reply(None, "x"), key=key, first_key=first_key)
     assert [one.name for one in found if one.expected.endswith("(cold)")] == [name]
+
+
+def compared_names(asks, number, warm=None):
+    """Return the names under which the answer to a request is compared with its cold run."""
+    replies = [Reply(None, "x", cached=0)] * len(asks)
+    warm = [warm if warm is not None and at == number else one for at, one in enumerate(replies)]
+    played = HistoryRun(parse_history("A3/A"), asks, replies, [None] * len(asks), warm, [[n] for n in range(len(asks))])
+    return [one.name for one in checks(played, identical) if one.request == number and one.expected.endswith("(cold)")]
+
+
+ADAPTER = RequestKey("cat", 0, "adapter")
+
+
+@pytest.mark.parametrize(("key", "fields", "first_key", "name"), [
+    (ADAPTER, {"lora": []}, NO_KEY, "adapter"), (ADAPTER, {"model": "cat"}, NO_KEY, "adapter"),
+    (NO_KEY, {}, ADAPTER, "base"), (NO_KEY, {"lora": []}, ADAPTER, "adapter"), (RequestKey("a"), {}, NO_KEY, "key"),
+])  # fmt: skip
+def test_a_request_that_chooses_no_adapter_is_one_of_the_base_model(key, fields, first_key, name):
+    asks = [CacheRequest(FIRST, key=first_key), CacheRequest((*FIRST, 9), key=key, fields=fields)]
+    assert compared_names(asks, 1) == [name]
+
+
+@pytest.mark.parametrize(("keys", "name"), [
+    ((NO_KEY, NO_KEY, ADAPTER), "append"), ((ADAPTER, NO_KEY, NO_KEY), "append"), ((ADAPTER, NO_KEY, ADAPTER), "base")])
+def test_as_many_tokens_under_the_own_key_explain_an_answer(keys, name):
+    """Of several prompts under the own key the one with the most tokens counts."""
+    prompts = FIRST, (1, 7), FIRST
+    asks = [*(CacheRequest(prompt, key=key) for prompt, key in zip(prompts, keys, strict=True)),
+            CacheRequest((*FIRST, 9))]  # fmt: skip
+    assert compared_names(asks, 3) == [name]
+
+
+def test_only_a_disconnect_up_to_a_request_may_change_its_answer():
+    asks = [CacheRequest((1,)), CacheRequest((2,), cancel_after=1), CacheRequest((3,))]
+    assert [compared_names(asks, number) for number in (0, 2)] == [["new"], ["new", "cancel"]]
+
+
+def test_answers_that_arrived_are_fine_without_a_text():
+    cold, warm = [Reply((5,)), Failed("dead")], [Reply((5,)), Failed("gone")]
+    played = HistoryRun(parse_history("A3/A"), [CacheRequest(FIRST)] * 2, cold, [None] * 2, warm, [[0], [1]])
+    found = [one for one in checks(played, identical) if one.name == "answers"]
+    assert [(one.ok, one.request, one.got) for one in found] == [
+        (True, 0, ""), (False, 1, "cold: dead"), (True, 0, ""), (False, 1, "gone")]  # fmt: skip
+
+
+def test_a_mistake_shows_only_against_the_answer_to_another_prompt():
+    ask, other = CacheRequest(FIRST), CacheRequest((9,))
+    played = HistoryRun(parse_history("A3"), [ask], [Reply(None, "x")], [None], [Reply(None, "x")], [[0]])
+    for known, is_shown in ((ask, False), (other, True)):
+        answers = ColdAnswers(played, identical, [ColdAnswer(known, Reply(None, "y"))])
+        assert answers.tell(ask, Reply(None, "x")) is is_shown
+
+
+@pytest.mark.parametrize(("warm", "cold", "failed"), [
+    (0, 0, []), (1, 0, ["at most 0 cached"]), (0, 2, ["0 cached by an empty cache"]), (0, None, [])])
+def test_an_empty_cache_reuses_nothing(warm, cold, failed):
+    answers = [Reply((5,), cached=cold)], [Reply((5,), cached=warm)]
+    played = HistoryRun(parse_history("A3"), [CacheRequest(FIRST)], answers[0], [None], answers[1], [[0]])
+    found = [one for one in checks(played, identical) if one.name == "unseen"]
+    assert [one.expected for one in found if not one.ok] == failed and len(found) == 1 + (cold is not None)

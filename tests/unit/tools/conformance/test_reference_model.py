@@ -49,6 +49,7 @@ def test_the_predicted_token_is_one_of_the_vocabulary():
     toy = Toy("A", tokens=[70, 71, 72])
     output = toy.feed(toy.empty, TOKENS)[1]
     assert output.token == 70 + output.digest % 3
+    assert Toy("A").tokens == range(1_000, 30_000)
     plain = Toy("A").feed(Toy("A").empty, TOKENS)[1]
     assert plain.digest == output.digest and plain.token == 1_000 + plain.digest % 29_000
     with pytest.raises(BadInput):

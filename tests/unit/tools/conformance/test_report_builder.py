@@ -323,6 +323,15 @@ def test_histories_are_run_until_a_limit(search, done, counted, unfinished):
     assert search.gap == ("not run: stopped after 9 seconds" if unfinished else "")
 
 
+def test_a_section_is_not_begun_after_the_limit():
+    search = GivenSearch(0)
+    _run_sources(sources_of(**SOURCES), search)
+    low = GivenSearch()
+    low.is_low = True
+    _run_sources(sources_of(**SOURCES), low)
+    assert search.begun == low.begun == []
+
+
 def test_sources_that_were_run_are_not_run_again():
     search = GivenSearch()
     search.done, search.gap = 2, "no cache"
@@ -418,6 +427,13 @@ def test_a_finding_has_what_was_sent_beside_the_prompt_and_the_diagnosis(request
     assert asked == [(9,)] and found.finding.prompts == ((1, 2, 3), (1, 2, 3, 9))
 
 
+def test_a_failed_request_that_was_not_sent_again_has_no_sampling():
+    search = ShrunkSearch(is_low=True)
+    whole = search.play
+    search.play = lambda history: replace(whole(history), asks=whole(history).asks[:1])
+    assert _failed("append", search, cold_of([])[0]).finding.notes == ("0.5 apart",)
+
+
 @pytest.mark.parametrize(("name", "is_low"), [("append", True), ("answers", False), ("answers", True)])
 def test_only_a_wrong_answer_is_diagnosed_while_there_is_time(name, is_low):
     cold, asked = cold_of([(9,)])
@@ -453,3 +469,16 @@ def test_floors_are_run_only_for_their_section(only, floors):
     plan = replace(PLAN, corpus="", max_examples=1, only=only)
     found = make_report(plan, SubjectAbilities({}), search, cold_of([])[0], play)
     assert len(played) == floors and (found.section("reuse") == "ok") is bool(floors)
+
+
+def test_floors_are_run_before_drawn_histories():
+    search, counted = GivenSearch(), []
+    search.tallies, search.counts, search.reported = {}, {}, set()
+
+    def play(history):
+        counted.append([section for section, _ in search.counted])
+        return HistoryRun(history, [CacheRequest((1, 2, 3))], [], [], [Reply((1,), cached=1)])
+
+    make_report(replace(PLAN, corpus="", max_examples=2), SubjectAbilities({}), search, cold_of([])[0], play)
+    assert {*counted[0]} == {*counted[-1]} == {"same"}
+    assert [section for section, _ in search.counted][-2:] == ["drawn", "drawn"]

@@ -116,6 +116,13 @@ def test_a_report_as_text():
         "FAILED: 2 failed, 1 ok, 1 skipped; 4 histories"]  # fmt: skip
 
 
+def test_a_finding_that_has_nothing_in_common_with_others_has_no_line_for_it():
+    found = replace(OK, section="same", state="failed", finding=replace(FAILED, notes=()))
+    lines = str(Report((found,))).splitlines()
+    at = lines.index("                  got      2 here")
+    assert lines[at + 1] == f"      again: {FAILED.again}" and all(map(str.strip, lines))
+
+
 @pytest.mark.parametrize(("results", "strict", "unfinished", "verdict"), [
     ([OK], False, {}, "OK: 1 ok; 0 histories"), ([OK], False, {"drawn": "late"}, "UNDECIDED: 1 ok; 0 histories"),
     ([replace(OK, state="missed")], False, {}, "OK: 1 missed; 0 histories"),

@@ -176,3 +176,52 @@ def test_a_wrong_answer_is_attributed_by_running_the_prompts_without_special_req
     found = HistorySearch(play, identical, TimeBudget(60)).look(parse_history("A4/B4{together}"))
     assert lines == ["A4/B4{together}", "A4/B4"]
     assert [(check.name, check.request) for check in found if not check.ok] == [("burst", 1)]
+
+
+def test_a_search_begins_without_results():
+    search, _ = searched()
+    assert (search.done, search.gap, search.is_cut_short, search.tallies, search.counts) == (0, "", False, {}, {})
+    assert (search.answers, search.reported, search.floors, search.known) == ([], set(), {}, {})
+
+
+def test_the_first_gap_is_kept():
+    gaps = iter(["", "no cache", "no burst"])
+    search = HistorySearch(lambda history: HistoryRun(history, gap=next(gaps)), identical, TimeBudget(60))
+    found = []
+    for line in ("A4", "A5", "A6"):
+        search.look(parse_history(line))
+        found.append(search.gap)
+    assert found == ["", "no cache", "no cache"]
+
+
+@pytest.mark.parametrize(("missed", "name"), [(0, "answers"), (TIMEOUTS - 1, "unseen")])
+def test_only_a_missing_reply_with_a_single_time_out_left_is_looked_for_in_the_smallest_history(missed, name):
+    lines = []
+
+    def play(history):
+        lines.append(history.line)
+        asks = [CacheRequest(step.request.prompt, 1) for step in history.scenario.steps]
+        replies = [Reply(None, "x", cached=9)] * len(asks) if name == "unseen" else [Failed("no reply")] * len(asks)
+        return HistoryRun(history, asks, replies, [None] * len(asks), replies, [[n] for n in range(len(asks))])
+
+    search = HistorySearch(play, identical, TimeBudget(60))
+    search.count("same", parse_history("A4/B4"))
+    search.budget.missed = missed
+    search.smallest(name)
+    assert lines[:1] == ["A4/B4"] and lines[1] != "A1"
+
+
+def test_of_equal_differences_the_first_is_kept():
+    tally, first = PropertyTally(), Difference(0.5, "first")
+    for apart in (first, Difference(0.5, "second")):
+        tally.add(SimpleNamespace(line="A1"), PropertyCheck("prefix", True, 0, apart=apart))
+    assert tally.apart is first
+
+
+def test_two_different_answers_are_kept_also_after_a_request_without_one():
+    asks = [CacheRequest((n,)) for n in range(6)]
+    cold = [Failed("dead"), Reply(refused="full"), Reply((5,), "x"), Reply((5,), "x"), Reply((6,), "y"), Reply((7,))]
+    search, _ = searched()
+    search.note_replies(HistoryRun(parse_history("A1"), asks, cold, [None] * 6, [Reply(cached=3)], [[0]]))
+    assert [(one.ask.prompt, one.reply.tokens) for one in search.answers] == [((2,), (5,)), ((4,), (6,))]
+    assert search.reported == {"tokens", "fingerprint", "cached"}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from inspect import signature
+
 import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance import Nonconforming, conform
 from cachesim.tools.conformance import suite as module
+from cachesim.tools.conformance.fingerprint import identical
 from cachesim.tools.conformance.history_player import SubjectAbilities
 from cachesim.tools.conformance.protocol import CacheRequest, RequestKey
 from cachesim.tools.conformance.report import Report
@@ -141,3 +144,11 @@ def test_a_cold_run_has_a_new_instance_or_one_whose_cache_is_off(monkeypatch, co
     monkeypatch.setattr(module, "_played", played)
     conform(Switched, cold=cold)
     assert len(made) == instances
+
+
+def test_the_defaults_of_the_arguments_are_those_of_the_page():
+    found = {name: one.default for name, one in signature(conform).parameters.items() if name != "factory"}
+    assert found == {
+        "cold": "fresh", "corpus": "", "histories": (), "max_examples": 200, "max_requests": 6, "max_prompt": 256,
+        "near": (), "tokens": range(1_000, 30_000), "same": identical, "sampling": (), "keys": (), "only": (),
+        "strict": False, "accepted": None, "reset": False, "timeout": 60.0, "seconds": None, "check": True}  # fmt: skip

@@ -62,6 +62,9 @@ def test_sizes_count_only_if_both_sides_have_them_and_they_differ():
     after = line("A9", "W8 A", ubatch_size=32, batch_size=128, checkpoint_min_step=16)
     assert list(_sizes(before, after)) == [("window", 32, 8), ("ubatch_size", 64, 32)]
     assert list(_sizes(before, line("A9", "A", ubatch_size=64))) == []
+    one = line("A9", "A", ubatch_size=1)
+    assert list(_sizes(before, one)) == [("ubatch_size", 64, 1)] and list(_sizes(one, before)) == [
+        ("ubatch_size", 1, 64)]  # fmt: skip
 
 
 def test_all_lengths_slices_and_slots_of_a_scenario_are_changed():
@@ -142,6 +145,12 @@ def test_tokens_depend_on_the_seed(monkeypatch):
         found, _ = verified(monkeypatch, line("A9"), facts, seed=seed)
         sent.append(found.recording["steps"][0]["request"]["prompt"])
     assert sent[0] == sent[1] != sent[2]
+
+
+def test_tokens_are_those_of_the_model_of_the_file(monkeypatch):
+    facts = RealModelFacts("A", TINY._replace(plain=tuple(range(200, 220))), True)
+    found, _ = verified(monkeypatch, line("A9"), facts)
+    assert {*found.recording["steps"][0]["request"]["prompt"]} <= {*range(200, 220)}
 
 
 def test_a_scenario_that_does_not_fit_starts_no_server(monkeypatch):
@@ -271,6 +280,15 @@ def test_adapters_are_restored_after_a_failure(monkeypatch):
     with pytest.raises(TypeError):
         on_url(line("A9"), NOW, remote)
     assert remote.calls == ["clear", "restore"]
+
+
+def test_a_scenario_with_images_is_not_sent_to_a_server(monkeypatch):
+    remote, scenario = GivenRemote(), line("A8.I3x1.B8")
+    with pytest.raises(BadInput, match="request 0: an image of a scenario is a size without pixels"):
+        record_url(scenario, remote, "", {})
+    with pytest.raises(BadInput, match="request 0: an image of a scenario is a size without pixels"):
+        verified(monkeypatch, scenario, RealModelFacts("A", TINY, True))
+    assert remote.calls == []
 
 
 def test_a_recording_of_a_running_server_says_that_its_log_was_not_read():

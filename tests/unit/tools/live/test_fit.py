@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -40,6 +41,13 @@ def test_the_case_that_a_narrower_window_shows_is_found():
     found, said = fitted(case, PROFILE, "W8 A", case.server)
     assert (repr(case), repr(found)) == ("A37>3/A[:32]>3", "A13>3/A[:8]>3")
     assert said == "lengths from 32 on changed by -24 tokens (window)"
+    assert case.expect and not found.expect
+
+
+def test_a_fitted_scenario_leaves_out_in_which_versions_the_original_fails():
+    case = load(named("llama-16560-cache-ram-token-limit"))
+    found, _ = fitted(replace(case, steps=case.steps[:2]), PROFILE, case.model, case.server)
+    assert case.lives and not found.lives
 
 
 def test_lengths_below_both_windows_stay_and_none_becomes_nothing(ways):
@@ -56,3 +64,18 @@ def test_lengths_stand_in_relation_to_batches_too(ways):
     here, there = {"ubatch_size": 32, "batch_size": 64}, {"ubatch_size": 16, "batch_size": 96}
     assert ways("A40.B80>1/A", "A", "A", here, there) == [(40, 80), (24, 64), (20, 40), (40, 112), (60, 120)]
     assert ways("A40.B80>1/A", "A", "A", here, here) == [(40, 80)]
+
+
+def test_a_change_that_cannot_run_in_any_slot_is_tried_in_slot_0(monkeypatch):
+    tried = []
+
+    def judged(case, *_, **__):
+        tried.append(repr(case))
+        if len(tried) == 2:
+            raise BadInput("this slot has no room")
+        return SimpleNamespace(broken=(1,))
+
+    monkeypatch.setattr("cachesim.tools.live.llama_server.verify.case.run_judged", judged)
+    found, said = fitted(from_line("A9/A", model="A", server={"parallel": 2}), PROFILE, "A", {"parallel": 2})
+    assert (repr(found), said) == ("A9@0/A@0", "every request names slot 0")
+    assert tried == ["A9/A", "A9/A", "A9@0/A@0"]

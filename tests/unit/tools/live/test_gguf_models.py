@@ -198,6 +198,7 @@ def test_the_vocabulary_ends_a_text_and_a_message_with_control_tokens():
     assert {tokens[i] for i, kind in enumerate(kinds) if kind == control} == {*ends, "<|im_start|>"}
     assert {kinds[tokens.index(text)] for text in ("Ġ", "a", "Ċ")} == {plain}
     assert len(tokens) == len(kinds) == len(set(tokens))
+    assert kinds == [plain] * 96 + [control] * 3 + [4] * 221
 
 
 FEED_FORWARD = ["ffn_gate", "ffn_up", "ffn_down"]
@@ -287,3 +288,22 @@ def test_norms_are_near_one(notation):
     values = {(tensor.mean, tensor.std) for tensor in tiny_model(find_model(notation)).tensors()
               if re.search(r"(?:attn|ffn|attention|ffw)_norm\b", tensor.name)}  # fmt: skip
     assert values == {(1.0, 0.1)}
+
+
+SCANS = {"ssm.conv_kernel": 4, "ssm.inner_size": 128, "ssm.state_size": 32, "ssm.time_step_rank": 8,
+         "ssm.group_count": 1}  # fmt: skip
+DELTAS = {"ssm.conv_kernel": 4, "ssm.inner_size": 64, "ssm.state_size": 16, "ssm.time_step_rank": 4,
+          "ssm.group_count": 2}  # fmt: skip
+EXPERTS = {"expert_count": 2, "expert_used_count": 2, "expert_feed_forward_length": 48,
+           "expert_shared_feed_forward_length": 48}  # fmt: skip
+
+
+@pytest.mark.parametrize(("notation", "keys"), [
+    ("A", {}), ("H", SCANS), ("S", SCANS), ("SA", SCANS | {"attention.head_count_kv": [0, 2]}),
+    ("CA", {"attention.head_count_kv": [0, 2], "shortconv.l_cache": 3}),
+    ("GA", DELTAS | EXPERTS | {"full_attention_interval": 2}), ("qwen2vl", {"rope.dimension_sections": [4, 2, 2, 0]}),
+    ("qwen35-GA", DELTAS | {"full_attention_interval": 2, "rope.dimension_sections": [4, 2, 2, 0]}),
+    ("W8 A", {"attention.sliding_window": 8, "attention.sliding_window_pattern": 2}),
+])  # fmt: skip
+def test_an_architecture_has_its_own_keys_and_no_other(notation, keys):
+    assert special(find_model(notation).arch, find_model(notation).spec) == keys

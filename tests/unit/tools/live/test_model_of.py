@@ -116,8 +116,8 @@ def test_the_differences_of_all_completions_from_their_cold_runs():
     assert [*_gaps({})] == [*_gaps({"cold": None, "response": None})] == [*_gaps({"cold": {}})] == []
 
 
-def recorded(line, model="A", change=None, **server):
-    """Return the rows of a recording of a line, after a change of it."""
+def recorded(line, model="A", change=None, head=None, **server):
+    """Return the rows of a recording of a line, after a change of it. ``head``: changed fields of its header."""
     scenario = from_line(line, model=model, profiles=(NOW,), server={"parallel": 1, **server})
     player = Player(scenario)
     with Fake(NOW, model, player.write(scenario.server)) as fake:
@@ -125,7 +125,7 @@ def recorded(line, model="A", change=None, **server):
         data = json.loads(json.dumps(fake.trace()))
     if change is not None:
         change(data["steps"])
-    return rows(data, NOW, [step.text for step in scenario.steps], True)
+    return rows({**data, **(head or {})}, NOW, [step.text for step in scenario.steps], True)
 
 
 def test_requests_have_their_numbers_and_words_also_when_they_are_sent_together():
@@ -157,6 +157,43 @@ def test_another_count_of_the_real_server_is_the_first_difference():
     assert (found[1].ours.cache_n, found[1].theirs.cache_n) == (9, 3)
 
 
+@pytest.mark.parametrize(("head", "racy", "found"), [
+    ({}, True, (False, "")), ({"log": False}, False, (False, "")), ({"log": False}, True, (None, RACED))])
+def test_requests_at_once_without_a_log_leave_a_difference_open(head, racy, found):
+    def change(steps):
+        for step in steps:
+            step.pop("events", None) if head else None
+        steps[1] |= {"racy": racy}
+        steps[1]["response"]["cache_n"] = 3
+
+    assert [(row.same, row.why) for row in recorded("A9/A.B5", change=change, head=head)][1] == found
+
+
+def test_the_largest_difference_of_several_completions_counts():
+    def change(steps):
+        with_cold(steps, 0.25)
+        steps[0]["response"]["completions"] = [{"index": 1, "tokens": [], "cold": {"max_dlogprob": 0.5}}]
+
+    assert [row.far for row in recorded("A9", change=change)] == [0.5]
+
+
+@pytest.mark.parametrize(("status", "died", "shown", "looked"), [
+    (200, False, 200, [4]), (200, True, 0, []), (400, False, 400, []), (500, True, 0, [])])
+def test_the_simulated_outcome_is_that_of_the_slot_unless_the_server_ended(status, died, shown, looked):
+    slots, judged = [], []
+    run = model_of._Beside.__new__(model_of._Beside)
+    run.sides, run._as_recorded = {}, lambda request, answer, equal: equal
+    run.judge = SimpleNamespace(judge=lambda request, answer, slot: judged.append(slot) or RIGHT_ANSWER)
+    server = SimpleNamespace(inspection=SimpleNamespace(live=lambda slot: slots.append(slot) or "slot"))
+    request, answer = object(), SimpleNamespace(id_slot=4, status=status, died=died, cache_n=3, prompt_n=2)
+    run._look(server, request, answer)
+    assert run.sides == {id(request): RequestResult(3, 2, shown, True)} and slots == looked
+    assert judged == (["slot"] if looked else [None])
+
+
+RIGHT_ANSWER = SimpleNamespace(equal_cold=True)
+
+
 def test_after_an_early_end_of_an_answer_differences_are_undecided_until_a_restart():
     def change(steps):
         with_cold(step for step in steps if step["op"] == "completion")
@@ -186,6 +223,13 @@ def test_layers_are_those_of_the_name_of_a_tiny_model_or_of_the_user():
 def test_layers_of_another_model_follow_from_its_architecture(monkeypatch, keys, layers, found):
     monkeypatch.setattr(model_of, "read_gguf", lambda file, names: {**keys, model_of.TOKENS: ["x"] * 4000})
     assert from_file(Path("deepseek4.gguf"), layers) == RealModelFacts(found, real_vocabulary(4000), False)
+
+
+@pytest.mark.parametrize("tokens", [None, [], "x", 3])
+def test_a_file_without_a_list_of_tokens_has_a_large_vocabulary(monkeypatch, tokens):
+    keys = {"general.architecture": "llama", model_of.TOKENS: tokens}
+    monkeypatch.setattr(model_of, "read_gguf", lambda file, names: keys)
+    assert from_file(Path("x.gguf")).vocabulary == real_vocabulary(model_of.MOST)
 
 
 @pytest.mark.parametrize(("keys", "arch"), [({"general.architecture": "other"}, "other"), ({}, "")])

@@ -65,6 +65,12 @@ def test_the_version_of_a_program_in_the_working_folder(program):
     assert bad.value.file == "other"
 
 
+def test_a_program_that_does_not_end_has_no_version(program, monkeypatch):
+    monkeypatch.setattr(process, "VERSION_WITHIN", 0.02)
+    with pytest.raises(BadInput, match=r"cannot be run: .* timed out after 0\.02 seconds"):
+        version_text(program("exec sleep 9"))
+
+
 def test_a_program_in_the_working_folder_is_started_and_its_end_is_reported(program, tmp_path):
     binary, log = program("echo $1 $2; echo a.cpp:7: no memory >&2; exit 3"), tmp_path / "log"
     with Process(lambda port: [binary, port, Path("x")], log, 8080) as running:

@@ -44,6 +44,31 @@ def test_a_long_literal_has_lines_of_moderate_length():
     assert ast.literal_eval(text.partition(" = ")[2]) == {name: list(range(20)) for name in "bac"}
 
 
+def test_lines_of_a_long_literal_are_filled():
+    first, *lines, last = assignment("X", list(range(100, 200))).splitlines()
+    assert (first, last, [line.count(",") for line in lines]) == ("X = [", "]", [23, 23, 23, 23, 8])
+    assert max(map(len, lines)) == len(" 100,") * 23 <= WIDTH < len(" 100,") * 24
+
+
+@pytest.mark.parametrize(("value", "text"), [
+    ([1] * WIDTH, None), ([1] * 100 + [4] * 17, "[1] * 100 + [4] * 17"), ([0] * (WIDTH + 1), f"[0] * {WIDTH + 1}"),
+    (["ab"] * 3, "['ab', 'ab', 'ab']"), (7, "7"), ("x y", "'x y'"), ([], "[]"),
+])  # fmt: skip
+def test_a_long_list_of_numbers_is_written_as_runs(value, text):
+    found = module._key(value)
+    assert ast.literal_eval(found) == value if text is None else found == text
+
+
+def test_a_long_list_of_words_is_a_text_that_is_split():
+    words, spaced = ["ab"] * (WIDTH + 1), ["a b"] * (WIDTH + 1)
+    found = module._key(words)
+    assert found.endswith(".split(' ')") and eval(found) == words
+    first, *lines, last = found.splitlines()
+    assert (first, last) == ("(", " " * 12 + ").split(' ')") and {line[:17] for line in lines} == {" " * 16 + "'"}
+    assert max(map(len, lines)) <= WIDTH and len(lines) == 4
+    assert ast.literal_eval(module._key(spaced)) == spaced and module._key(["ab"] * WIDTH).startswith("[")
+
+
 def test_the_code_of_modules_has_their_imports_once_and_values_as_literals():
     imports, code = code_of(talk, tiny_gguf, case_program)
     plain = [one for one in imports if one.startswith("import ")]

@@ -6,6 +6,7 @@ import io
 
 import pytest
 from rich.console import Console
+from rich.table import Table
 
 from cachesim.tools.live.llama_server.answers import undelivered
 from cachesim.tools.live.llama_server.images import draw_png, tokenize
@@ -21,6 +22,7 @@ from cachesim.tools.live.real_report import (
     search_report,
     verdict,
 )
+from tests.unit.tools.table_columns import FOLDED, NUMBER, TEXT, columns
 
 
 def side(status=200, cache_n=3, prompt_n=2, equal=True):
@@ -71,6 +73,48 @@ def test_differences_notes_and_gaps_stand_below():
         "  request 0: first difference: cache_n", "  request 1: undecided: no log", "  note: n",
         "  not run on b9: no flag", "  => DIFFERS on the real b9, first in request 0"]  # fmt: skip
     assert printed(real_report(compared(same=None))) == ["case  A  e@1 | real b9", "  => undecided on the real b9"]
+
+
+def styles(report):
+    """Return the lines of a report outside its tables, each with the style of its beginning."""
+    lines = [line for line in report.renderables if not isinstance(line, Table)]
+    return [(line.plain, str(line.style or (line.spans and line.spans[0].style) or "")) for line in lines]
+
+
+def test_columns_fit_their_contents():
+    [_, table, _] = real_report(compared(row())).renderables
+    assert columns(table) == [
+        ("#", NUMBER), ("request", FOLDED), ("simulated", TEXT), ("real", TEXT), ("", TEXT)]  # fmt: skip
+    cells = [real_report(compared(row(same=same))).renderables[1].columns[-1]._cells[0] for same in (True, False, None)]
+    assert [(cell.plain, cell.style) for cell in cells] == [
+        ("equal", "green"), ("DIFFERS", "bold red"), ("undecided", "yellow")]  # fmt: skip
+
+
+def test_lines_are_coloured_by_what_they_report():
+    rows = row(0, False, "cache_n"), row(1, None, why="late")
+    more = {"notes": ["n"], "left_out": "no flag", "same": False}
+    head, *below = styles(real_report(compared(*rows, **more)))
+    assert head == ("case  A  e@1 | real b9", "bold") and [style for _, style in below] == [
+        "red", "yellow", "dim", "yellow", ""]  # fmt: skip
+    data = {"runs": [compared(*rows, **more)], "not_run": [{"build": "b7", "left_out": "no flag"}], "first_new": ""}
+    assert [style for _, style in styles(history_report(data))] == ["bold", "yellow", "red", "yellow", "dim", "dim"]
+    here = {"build": "b9", "package": "p", "installed": False, "log_read": True, "folder": "/f"}
+    assert styles(list_report([here])) == [("  /f", "dim")] and styles(list_report([{**here, "folder": ""}])) == []
+
+
+def test_without_runs_a_history_has_no_table():
+    report = history_report({"runs": [], "not_run": [], "first_new": ""})
+    assert [str(line) for line in report.renderables] == [
+        "real builds: fewer than two could be compared", f"  {LEGEND}"]  # fmt: skip
+
+
+def test_two_requests_change_and_one_changes():
+    for changed, sentence in (((), "no request changes between b9 and b10"), ((0,), "request 0 changes"),
+                              ((0, 1), "requests 0, 1 change")):  # fmt: skip
+        newer = [row(n, theirs=side(cache_n=4 if n in changed else 3)) for n in range(2)]
+        runs = [compared(row(0), row(1)), compared(*newer, build="b10")]
+        said = change_sentence({"runs": runs, "first_new": "b10" if changed else ""})
+        assert said == f"real builds: {sentence}" + " between b9 and b10" * bool(changed)
 
 
 def test_builds_are_listed_with_their_size():

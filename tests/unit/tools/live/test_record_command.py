@@ -12,6 +12,7 @@ import pytest
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
+from cachesim.engines.registry import commits
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.live import record_command as record
 from cachesim.tools.live.llama_server.real import comparison, real_server
@@ -112,8 +113,11 @@ def test_the_build_is_what_the_server_says(binary, said, name, capsys):
     if name:
         assert record.build_of(binary) == name
     else:
-        with pytest.raises(Exception, match="--commit"):
+        with pytest.raises(BadInput, match="unknown build: the server reports ") as bad:
             record.build_of(binary)
+        known = bad.value.hint.removeprefix("name the build: --commit ").split(", ")
+        assert known == [name for name in commits() if name[0] == "b" and name[1:].isdigit()] and "b10809" in known
+        assert len(known) < len(commits())           # some recordings are of commits without a build
 
 
 @pytest.mark.parametrize("given, is_complete", [
@@ -129,6 +133,17 @@ def test_a_server_is_a_url_or_a_program_with_its_model(binary, given, is_complet
     else:
         with pytest.raises(BadInput, match="expected --url URL, --real BUILD, or --server BIN with --model GGUF"):
             record.check_place(args)
+
+
+@pytest.mark.parametrize("words", [["--gguf", "x.gguf"], ["--install"]])
+def test_an_option_of_real_servers_needs_one(capsys, words):
+    assert main(["record", "S4", "--url", "http://x", *words]) == exits.BAD_INPUT
+    assert f"{words[0]} goes with --real (for example --real b11549)" in capsys.readouterr().err
+
+
+def test_a_model_file_for_a_real_build_must_exist(recorded, tmp_path, capsys):
+    assert main(["record", "S4", "--real", "b9713", "--gguf", str(tmp_path / "x.gguf")]) == exits.BAD_INPUT
+    assert f"{tmp_path}/x.gguf: no such model" in capsys.readouterr().err and recorded == []
 
 
 @pytest.mark.parametrize("what", ["server", "model"])

@@ -286,3 +286,32 @@ def test_a_cold_server_that_cannot_be_started_again_is_not_running(world, monkey
             recorder.play(ask())
         assert recorder.groups() == [1] and world.stopped == ["cold"]
         monkeypatch.setattr(module, "run_server", run)
+
+
+def test_a_server_that_cannot_be_restarted_is_stopped_once(world, monkeypatch):
+    def refuse(start, slots, log, listen=True, kind=LlamaServer):
+        raise BadInput("no memory")
+
+    with Recorder(START) as recorder:
+        monkeypatch.setattr(module, "run_server", refuse)
+        with pytest.raises(BadInput, match="no memory"):
+            recorder.play({"op": "restart"})
+        assert recorder.groups() == [2] and world.stopped == ["hot"]
+    assert world.stopped == ["hot", "cold"]
+
+
+def test_accepted_draft_tokens_behind_a_stop_are_asked_from_the_cold_server(world):
+    """The slot has 5 tokens and the token that is evaluated next; the prompt and the answer have 4."""
+    drafted = answer(5, 6, tokens_cached=5, timings={**TIMINGS, "draft_n": 4, "draft_n_accepted": 3})
+    with Recorder(START) as recorder:
+        world.replies = {"hot": [drafted], "cold": [answer(5, 6), answer(5, 6, 9)]}
+        step = recorder.play(ask())
+    assert step["response"]["tokens"] == [5, 6] and step["response"]["tokens_in_slot"] == [5, 6, 9]
+    assert [body["n_predict"] for name, body in world.asked if name == "cold"] == [2, 3]
+
+
+def test_files_of_servers_lie_in_a_folder_that_is_named_after_the_program(world):
+    with Recorder(START) as recorder:
+        assert recorder.folder.parent.name.startswith("cachesim-live-") and recorder.folder.name == "slots"
+        assert recorder.log_file == recorder.folder.parent / "hot.log"
+    assert not recorder.folder.parent.exists()

@@ -137,6 +137,12 @@ def test_every_slot_is_emptied(client, remote):
         "the server cannot erase slots (needs --slot-save-path): their content may affect the result"]
 
 
+def test_a_single_slot_that_cannot_be_emptied_is_noted(client, remote, monkeypatch):
+    monkeypatch.setattr(client, "slot", lambda action, slot: HttpReply(501 if slot else 200, {}))
+    assert remote.clear() == [
+        "the server cannot erase slots (needs --slot-save-path): their content may affect the result"]
+
+
 def completion(prompt=(1, 2), **more):
     return {"op": "completion", "request": {"prompt": list(prompt), **more}}
 
@@ -261,3 +267,11 @@ def test_further_completions_are_compared_each(client, remote, cold):
     assert member["cold"]["equal"]
     assert [child["cold"]["equal"] for child in member["response"]["completions"]] == [False, True]
     assert remote.inexact == [{"i": "0.0"}]
+
+
+def test_another_token_without_log_probabilities_is_no_rounding(client, cold):
+    remote = Remote("http://x", 100.0)
+    cold.answers.append(answer(5, 7))
+    remote.play(completion())
+    remote.compare_all()
+    assert remote.inexact == [{"i": 0}]

@@ -82,3 +82,29 @@ def test_many_empty_rounds_for_a_long_time_are_spinning():
     hear(rounds, *EMPTY * 9)
     clock.now = 3 * LONG
     assert not rounds.spinning
+
+
+def test_the_time_of_empty_rounds_begins_with_the_end_of_the_first():
+    clock = Clock()
+    rounds = RoundFilter(clock)
+    counts = []
+    for now in range(1, MANY + 3):
+        clock.now = float(now)
+        hear(rounds, *EMPTY)
+        counts.append(rounds.empty)
+    assert counts == [*range(MANY + 2)]                  # a round ends when the next one begins
+    clock.now = 2.0 + LONG - 0.5
+    assert not rounds.spinning
+    clock.now = 2.0 + LONG
+    assert rounds.spinning
+
+
+def test_a_round_that_works_is_not_counted():
+    rounds = RoundFilter(Clock())
+    for works in (DECODE, RELEASE, IDLE):
+        hear(rounds, *EMPTY * 3, ROUND, UPDATE, works)
+        assert rounds.empty == 3
+        hear(rounds, ROUND)
+        assert rounds.empty == 0
+    hear(rounds, *EMPTY * 3, ROUND, RELEASE, UPDATE, ROUND)          # a task that ended before the round's update
+    assert rounds.empty == 4

@@ -52,6 +52,11 @@ def test_generated_tokens_replace_the_words_of_each_completion():
     assert heard == [(0, 0, "a"), (0, 1, "r"), (1, 0, "t")]
 
 
+def test_a_slice_of_a_word_replaces_as_many_tokens_as_it_has():
+    (ask,) = made("S2.a4/S.B2>a[1:3].r2/S", "A").groups[1]
+    assert [*ask.heard] == [(0, 0, WordSlice("a", 1, 3, False)), (0, 2, WordSlice("r", 0, 2, True))]
+
+
 def test_requests_at_once_are_a_group_with_their_delays():
     script = made("A9/B3{together}/C4{together+2}/D5", parallel=4)
     numbers = [[(one.number, one.after) for one in group] for group in script.groups]
@@ -65,6 +70,7 @@ def test_a_client_that_hangs_up_asks_for_more_tokens_than_it_takes():
     (ask,) = script.asks
     assert (ask.hang_up, ask.fields["n_predict"]) == (2, 2 + BEHIND) and script.racy
     assert script.notes == ("the time at which the server notices a disconnect is not controlled",)
+    assert made("A9>4{cancel_after=2}/B5").racy
 
 
 def test_drafts_and_adapters_are_those_of_the_server():

@@ -248,3 +248,9 @@ def test_requests_together_have_ended_when_the_next_is_sent():
 
     talk.together((0, first), (1, released.set))
     assert ended == ["first"]
+
+
+def test_a_request_may_take_a_minute_and_an_iteration_a_twentieth_of_a_second():
+    talk = ServerTalk("http://127.0.0.1:8080/")
+    assert (talk.within, talk.delay, talk.connect().timeout) == (60, 0.05, 60)
+    assert (talk.connect().host, talk.connect().port) == ("127.0.0.1", 8080)

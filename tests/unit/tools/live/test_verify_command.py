@@ -108,7 +108,9 @@ def test_a_server_is_started_with_its_model(verified, tmp_path):
     (["--url", URL, "-p", "llama_cpp@b9518", "-p", "llama_cpp@b10587"], "expected at most one profile to compare with"),
     (["--real", "b1", "--url", URL], "--real excludes --url, --server, --model and -p"),
     (["--real", "b1", "-p", "llama_cpp@b9518"], "--real excludes"),
-    (["--real", "b1", "--model", "x"], "--real excludes"),
+    (["--real", "b1", "--model", "x"], "--real excludes"), (["--real", "b1", "--server", "x"], "--real excludes"),
+    (["--url", URL, "--gguf", "x"], "--gguf goes with --real (for example --real b11549)"),
+    (["--url", URL, "--install"], "--install goes with --real"),
 ])  # fmt: skip
 def test_one_server_is_named(verified, capsys, words, said):
     assert main(["verify", "A5", *words]) == exits.BAD_INPUT

@@ -6,6 +6,7 @@ import pytest
 
 from cachesim.base.console import as_text
 from cachesim.tools.live.verify_report import SAME, _answer, verify_report
+from tests.unit.tools.table_columns import FOLDED, NUMBER, TEXT, columns
 
 SIDE = {"cache_n": 4, "prompt_n": 5, "status": 200, "equal": True}
 
@@ -58,3 +59,17 @@ def test_a_report_in_whole_lines():
 ])  # fmt: skip
 def test_the_answer_of_a_side(status, equal, word):
     assert _answer({"status": status, "equal": equal}) == word
+
+
+def test_columns_and_lines_have_their_layout():
+    rows = [{**row(0, False), "first": "cache_n"}, {**row(1, None), "why": "late"}]
+    data = {"scenario": "case", "model": "GA", "profile": "e@1", "requests": rows, "notes": ["n"], "undecided": "x",
+            "same": False}  # fmt: skip
+    head, table, *below = verify_report(data).renderables
+    assert columns(table) == [("#", NUMBER), ("request", FOLDED), *((name, TEXT) for name in (
+        "reused", "evaluated", "answer", ""))]  # fmt: skip
+    assert [(str(span.style), head.plain[span.start : span.end]) for span in head.spans] == [
+        ("bold", "case"), ("cyan", "e@1")]  # fmt: skip
+    assert [line.spans[0].style if line.spans else line.style for line in below] == ["red", "yellow", "dim", "yellow",
+                                                                                      ""]  # fmt: skip
+    assert [cell.style for cell in table.columns[-1].cells] == ["bold red", "yellow"]

@@ -24,6 +24,7 @@ from cachesim.tools.watch.report import (
     row_text,
     totals_text,
 )
+from tests.unit.tools.table_columns import NUMBER, WHOLE, columns
 
 ROW = {"number": 3, "conversation": 1, "slot": 0, "task": 9, "prompt": 1200, "reused": 1000, "evaluated": 200}
 PLACE = {"path": "messages[1].content", "byte": 1234, "character": 5}
@@ -172,3 +173,38 @@ def test_a_row_is_shown_at_once(table):
         table.row({**ROW, "prompt": 4000 + number})
         assert f"4,00{number}" in table._console.file.getvalue()
     table._live.stop()
+
+
+def test_numbers_are_aligned_and_the_cause_gets_the_other_columns(table):
+    table._rows.append(ROW)
+    found = table._table()
+    numbers = ("#", "conv", "slot", "prompt", "reused", "evaluated")
+    assert columns(found) == [*((name, NUMBER) for name in numbers), ("cause", WHOLE)]
+    assert [(column.no_wrap, column.ratio) for column in found.columns] == [*[(True, None)] * 6, (True, 1)]
+    assert (found.box, found.padding, found.header_style, found.columns[-1].overflow) == (
+        None, (0, 1, 0, 1), "dim", "ellipsis")  # fmt: skip
+
+
+def test_a_low_terminal_shows_the_latest_row_and_the_table_changes_with_rows_only(table):
+    table._console.height = MARGIN - 1
+    for number in range(3):
+        table.row({**ROW, "number": number})
+    assert [words[0] for words, _ in shown(table)] == ["2"]
+    assert (table._live.auto_refresh, table._live.vertical_overflow) == (False, "crop")
+    table._live.stop()
+
+
+@pytest.mark.parametrize("form", [JsonLines, TextLines])
+def test_a_pipe_gets_each_row_at_once(monkeypatch, form):
+    class Pipe(io.StringIO):
+        read = ""
+
+        def flush(self):
+            self.read = self.getvalue()
+
+    pipe = Pipe()
+    monkeypatch.setattr("sys.stdout", pipe)
+    for print_it, value in ((form().row, ROW), (form().end, TOTALS)):
+        pipe.read = ""
+        print_it(value)
+        assert pipe.read.count("\n") and pipe.read == pipe.getvalue()

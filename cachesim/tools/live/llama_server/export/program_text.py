@@ -178,7 +178,7 @@ def _key(value: Any) -> str:
     if long and isinstance(value[0], int):
         return " + ".join(f"[{number}] * {len(list(run))}" for number, run in groupby(value))
     words = long and not any(" " in one for one in value)
-    text = pformat(" ".join(value) if words else value, width=WIDTH - 16, sort_dicts=False)
+    text = pformat(" ".join(value) if words else value, width=WIDTH - 16)
     if "\n" in text:
         lines = "".join(f"{' ' * 16}{line.strip()}\n" for line in text[1:-1].splitlines())
         text = f"{text[0]}\n{lines}{' ' * 12}{text[-1]}"

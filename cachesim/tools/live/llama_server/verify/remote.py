@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from math import inf
 from typing import Any, Callable, Mapping
 
 from cachesim.base.errors import BadInput
@@ -165,7 +166,7 @@ class Remote(StoppedAtEnd):
         for child, other in zip(member["response"].get("completions", ()), found[1:], strict=False):
             child["cold"] = other
         # A different token counts as rounding if its rival is about equally likely.
-        ties = [not one["equal"] and one.get("max_dlogprob", 99.0) <= self.rounding for one in found]
+        ties = [not one["equal"] and one.get("max_dlogprob", inf) <= self.rounding for one in found]
         if any(not tie and inexact(one, self.rounding) for tie, one in zip(ties, found, strict=True)):
             self.inexact.append({"i": member["i"]})
 

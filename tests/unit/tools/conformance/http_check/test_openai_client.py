@@ -198,6 +198,13 @@ def test_a_vocabulary_without_words_has_characters_or_syllables():
     assert {*find_pieces(length)[0]} == syllables
 
 
+def test_further_words_are_not_tried_after_words_of_which_none_is_a_token():
+    length, asked = lengths({*"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"})
+    find_pieces(length)
+    tried = {piece for pieces in asked for piece in pieces}
+    assert f" {WORDS[63]}" in tried and not {f" {word}" for word in WORDS[64:]} & tried
+
+
 @pytest.mark.parametrize(("others", "reports", "cached", "asked"), [
     (3, True, (0,), [3]), (3, True, (2, 0), [3, 6]), (3, False, (0,), [3]), (0, True, (0,), [0]),
 ])  # fmt: skip

@@ -237,3 +237,11 @@ def test_integers_of_64_bits_are_read():
     assert (replies.count(INT64), replies.count(INT64 + 1)) == (INT64, None)
     assert (replies.tokens([INT64]), replies.tokens([INT64 + 1])) == ((INT64,), None)
     assert replies.place({"a": -INT64, "b": -INT64 - 1}) == {"a": -float(INT64)}
+
+
+@pytest.mark.parametrize(("first", "second", "number", "pair"), [
+    ((1, 2), (1, 3), 1, (2, 3)), ((1, 2), (1, 3), 0, None), ((1,), (1, 3), 1, None), ((1, 2), (1,), 1, None),
+    (None, (1,), 0, None), ((1,), None, 0, None), (None, None, 0, None),
+])  # fmt: skip
+def test_only_tokens_that_both_answers_have_can_differ(first, second, number, pair):
+    assert replies._differing(first, second, number) == pair

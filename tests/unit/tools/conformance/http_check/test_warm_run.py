@@ -358,3 +358,18 @@ def test_a_run_ends_where_any_request_of_a_burst_failed():
     played = stage.play(parse_history("A5/B7{together}/C9"))
     assert [isinstance(one, Failed) for one in played.warm] == [False, True] and len(played.asks) == 2
     assert 9 not in {len(body["prompt"]) for body in bodies(stage)} and stage.end is None
+
+
+def test_a_request_waits_for_the_first_one_in_the_slot_that_it_names():
+    """Requests without a slot wait for none."""
+    stage, waits = stage_of(Toy(), slots=2), {}
+
+    def late(ask, slot, busy, serve):
+        waits[ask.prompt[0]] = slot, None if busy is None else busy.result()
+        return ask.prompt[0]
+
+    stage._late = late
+    slots = [0, -1, 0, 1, 0, -1, 1]
+    asks = [CacheRequest((number,), fields={"id_slot": slot} if slot >= 0 else {}) for number, slot in enumerate(slots)]
+    assert stage._send(asks, 0, None) == [0, 1, 2, 3, 4, 5, 6]
+    assert waits == {0: (0, None), 1: (-1, None), 2: (0, 0), 3: (1, None), 4: (0, 0), 5: (-1, None), 6: (1, 3)}
