@@ -29,5 +29,5 @@ def _last(numbers: Numbers) -> int:
 
 
 def _position(numbers: Numbers, name: str) -> int:
-    found = numbers.get(name, -1)
+    found = numbers.get(name)
     return found if isinstance(found, int) and not isinstance(found, bool) else -1

@@ -348,5 +348,13 @@ EQUIVALENT: dict[str, str] = {
     "tools/picture/slot_lanes.py, Lanes.__init__: `0` -> `1` at 97 of letters = max((len(line) for row in scene.rows "
     "for line in l":
         "24 and 7.25 for a letter are less than the least width, 52",
+    "engines/shared/kv_rows.py, extend_array: condition True at 43 of out = np.full(shape, fill, array.dtype) if fill "
+    "else np.zero":
+        "an array that is full of 0 is an array of zeros; the condition only saves writing them",
+    "engines/shared/kv_rows.py, sort_by_position: `>` -> `>=` at 12 of if len(pos) > 1 and not (pos[1:] >= "
+    "pos[:-1]).all():":
+        "a single position has no pair of neighbours, of which all are in order; the condition only saves the comparison",
+    "engines/shared/log_totals.py, counters: `continue` -> `break` at 0 of continue":
+        "series yields at most once, so that no round of the inner loop is left",
 }
 """Name of the fault -> proof."""

@@ -9,6 +9,7 @@ from cachesim.engines.shared.log_memory import holds_last_position, lacks_first_
 
 @pytest.mark.parametrize("numbers, last, window", [
     ({"pos_min": 99, "pos_max": 99}, True, False),                              # a state
+    ({"pos_min": 1, "pos_max": 1}, True, False),
     ({"pos_min": 0, "pos_max": 0}, False, False),                               # a single token
     ({"pos_min": 0, "pos_max": 99}, False, False),                              # rows from the start
     ({"pos_min": -1, "pos_max": -1}, False, False),                             # an empty memory
