@@ -356,5 +356,8 @@ EQUIVALENT: dict[str, str] = {
         "a single position has no pair of neighbours, of which all are in order; the condition only saves the comparison",
     "engines/shared/log_totals.py, counters: `continue` -> `break` at 0 of continue":
         "series yields at most once, so that no round of the inner loop is left",
+    "judging/clean_ranges.py, clean_spans: `<` -> `<=` at 65 of for window, positions in foreign.items() for q in "
+    "positions ":
+        "the row at hi hides lengths after hi; these come last, and the span before them ends at hi as without them",
 }
 """Name of the fault -> proof."""
