@@ -33,7 +33,8 @@ def test_cut(text, shown):
 @pytest.mark.parametrize(("value", "shown"), [
     ("a'b", '"a\'b"'), (True, "True"), (None, "None"), ([1, "x"], "[1, 'x']"), (10**30, str(10**30)),
     (1 << 20_000, "an integer of 20001 bits"), ([1 << 20_000], "a list"), (float("nan"), "nan"),
-], ids=["quote", "bool", "none", "list", "int", "huge", "huge inside", "nan"])  # fmt: skip
+    ("a" * 78, f"'{'a' * 78}'"), ("a" * 40 + "b" * 39, f"'{'a' * 38}...{'b' * 37}'"),
+], ids=["quote", "bool", "none", "list", "int", "huge", "huge inside", "nan", "78", "79"])  # fmt: skip
 def test_quoted(value, shown):
     assert quoted(value) == shown
 
