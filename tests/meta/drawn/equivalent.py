@@ -353,7 +353,7 @@ EQUIVALENT: dict[str, str] = {
         "an array that is full of 0 is an array of zeros; the condition only saves writing them",
     "engines/shared/kv_rows.py, sort_by_position: `>` -> `>=` at 12 of if len(pos) > 1 and not (pos[1:] >= "
     "pos[:-1]).all():":
-        "a single position has no pair of neighbours, of which all are in order; the condition only saves the comparison",
+        "a single position has no pair of neighbours, of which all are in order; it only saves the comparison",
     "engines/shared/log_totals.py, counters: `continue` -> `break` at 0 of continue":
         "series yields at most once, so that no round of the inner loop is left",
     "judging/clean_ranges.py, clean_spans: `<` -> `<=` at 65 of for window, positions in foreign.items() for q in "

@@ -54,7 +54,8 @@ def test_an_architecture_is_named_or_shown_by_a_key(config, arch):
 
 @pytest.mark.parametrize(("config", "arch", "kinds"), [
     ({}, "qwen4exp", "GGGAGGGAG"), ({"full_attention_interval": 3}, "qwen4exp", "GGAGGAGGA"),
-    ({"full_attention_interval": 1}, "qwen4exp", "AAAAAAAAA"), ({"full_attention_interval": 0}, "qwen4exp", "GGGAGGGAG"),
+    ({"full_attention_interval": 1}, "qwen4exp", "AAAAAAAAA"),
+    ({"full_attention_interval": 0}, "qwen4exp", "GGGAGGGAG"),
     ({"full_attention_interval": -2}, "qwen4exp", "GGGAGGGAG"),
     ({"full_attention_interval": True}, "qwen4exp", "GGGAGGGAG"),
     ({"full_attention_interval": "2"}, "qwen4exp", "GGGAGGGAG"), ({}, "dots3note", "AAWWWAWWW"),
