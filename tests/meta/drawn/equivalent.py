@@ -356,6 +356,15 @@ EQUIVALENT: dict[str, str] = {
         "a single position has no pair of neighbours, of which all are in order; it only saves the comparison",
     "engines/shared/log_totals.py, counters: `continue` -> `break` at 0 of continue":
         "series yields at most once, so that no round of the inner loop is left",
+    "judging/foreign_reads.py, ForeignReadFinder._states: bound dropped at 46 of cold = self.cold_runs.covering("
+    "stored.tokens[:n])":
+        "a cold run of all tokens begins with that of the first n, of which alone the state is read",
+    "judging/foreign_reads.py, ForeignReadFinder._rows: bound dropped at 46 of cold = self.cold_runs.covering("
+    "stored.tokens[:n])":
+        "a cold run of all tokens begins with that of the first n, of which alone rows are read",
+    'judging/foreign_reads.py, _stretches: `<` -> `<=` at 70 of what, origin = "missing" if whose == -2 else "rows", '
+    'theirs ':
+        "row 0 stands for the tokens from 0 on, whatever their number",
     "judging/clean_ranges.py, clean_spans: `<` -> `<=` at 65 of for window, positions in foreign.items() for q in "
     "positions ":
         "the row at hi hides lengths after hi; these come last, and the span before them ends at hi as without them",

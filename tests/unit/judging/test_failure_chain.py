@@ -184,6 +184,8 @@ def test_the_request_that_filled_the_slot_is_listed():
 
     made = run(judgement(id_slot=1), slot(0), slot(0, 1), slot(5), line="A10/B10/C10/D10")
     assert [number for number, *_ in steps_of(made, 3)] == [0, 1, 3]
+    made.requests[3] = slot(5, 2)
+    assert [number for number, *_ in steps_of(made, 3)] == [0, 3], "another slot"
     made.requests[3] = slot(0)
     assert [number for number, *_ in steps_of(made, 3)] == [0, 3]
 
