@@ -335,7 +335,7 @@ def test_a_run_that_exceeds_a_limit_contains_what_was_answered(monkeypatch, line
 
 
 @pytest.mark.parametrize(("events", "answered", "is_cut_off"), [
-    ((), 1, True), ((), 0, False), ((Compared(0, (0, 0), 1, 2), Decided(0, "R", 1, {})), 1, False),
+    ((), 1, True), ((), 0, False), ((Compared(0, (0, 0), 1), Decided(0, "R", 1, {})), 1, False),
 ])  # fmt: skip
 def test_a_limit_keeps_its_place_and_what_was_answered_unless_unwritten_numbers_were_read(events, answered, is_cut_off):
     log = Log()
