@@ -13,12 +13,13 @@ from cachesim.engines.base import Answer, Request
 from cachesim.engines.inspection import RowsPart, StoredObject
 from cachesim.engines.registry import engine_of
 from cachesim.events import Launch, Log, Settled
-from cachesim.judging.compare_answer import ColdRunCache, RequestVerdict
+from cachesim.judging.compare_answer import ColdRunCache, Judge, RequestVerdict
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.judgement import SlotAtLaunch
 from cachesim.judging.judging_observer import NOTHING, AnswerObserver, JudgingObserver, _window, evaluated
 from cachesim.judging.verdict import CORRECT, Verdict
 from cachesim.judging.verdict_words import VerdictWord
+from cachesim.model import make_model
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
@@ -255,3 +256,16 @@ def test_the_draft_memory_is_that_of_a_request_with_a_slot_in_a_run_with_a_ledge
     with_ledger.server.sequences.draft_memory = asked.append
     with_ledger._store(1, Request((1, 2)), Answer(1), RequestVerdict(CORRECT, CORRECT), NOTHING, None)
     assert asked == []
+
+
+def test_a_judge_is_kept_as_long_as_servers_have_its_model():
+    first, other = make_model("A", False), make_model("AA", False)
+    for given, kept in ((Judge(first), True), (Judge(None), True), (Judge(other), False), (None, False)):
+        watch = AnswerObserver(from_line("A9"), HEAD, None, given)
+        watch.started(SimpleNamespace(model=first))
+        assert (watch.judge is given) is kept and watch.judge.model in (None, first)
+        before = watch.judge
+        watch.started(SimpleNamespace(model=first))
+        assert watch.judge is before, "a restart with the same model"
+    watch.started(SimpleNamespace(model=other))
+    assert watch.judge is not before and watch.judge.model is other and watch.starts == 3
