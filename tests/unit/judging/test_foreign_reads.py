@@ -194,7 +194,8 @@ def test_an_object_that_says_to_hold_more_than_its_tokens_is_searched_up_to_them
     (tokens, _), finder = two_requests()
     stored = stored_rows(tokens[:6], rows_at(finder.cold_runs.covering(tokens), []), [])
     for resume, stop in ((9, 6), (5, 5)):
-        assert [content[:4] for content in finder.within(stored._replace(resume=resume), 9)] == [("missing", 0, 0, stop)]
+        found = finder.within(stored._replace(resume=resume), 9)
+        assert [content[:4] for content in found] == [("missing", 0, 0, stop)]
 
 
 def test_at_most_four_contents_are_listed():

@@ -162,6 +162,9 @@ def test_tokens_that_were_kept_beyond_every_restore_point_are_not_charged():
     story.point("slot", 0)
     ledger = story.settle((*SAID[:6], 7), 5)
     assert (ledger.held, charges(ledger), ledger.is_balanced) == (6, [(1, "advanced", "", 0, "slot")], True)
+    story.point("entry", 5, "stored")
+    ledger = story.settle((*SAID[:6], 7), 5)
+    assert charges(ledger) == [(1, "advanced", "", 0, "slot")], "the entry was not passed by: its tokens were kept"
 
 
 def test_a_passing_state_is_charged_only_beyond_the_last_lasting_one():
