@@ -226,6 +226,11 @@ def test_lines_are_decoded_and_cut(tmp_path, data, lines):
     assert [*open_lines(tmp_path / "a", longest=7)] == lines
 
 
+def test_a_line_is_cut_at_65536_characters(tmp_path):
+    (tmp_path / "a").write_bytes(b"x" * 65536 + b"\n" + b"x" * 65537 + b"\ny\n")
+    assert [len(line) for line in open_lines(tmp_path / "a")] == [65536, 65536, 1]
+
+
 def test_the_start_of_a_file_has_no_bound(tmp_path):
     (tmp_path / "a").write_bytes(b"0123456789+")
     assert read_start(tmp_path / "a", 4) == b"0123"
