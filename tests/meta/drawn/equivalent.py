@@ -365,6 +365,12 @@ EQUIVALENT: dict[str, str] = {
     'judging/foreign_reads.py, _stretches: `<` -> `<=` at 70 of what, origin = "missing" if whose == -2 else "rows", '
     'theirs ':
         "row 0 stands for the tokens from 0 on, whatever their number",
+    "replay/recorded_requests.py, read_drafts: `0` -> `1` at 66 of lengths: Mapping[int, int] = MappingProxyType({}), "
+    "unknown: ":
+        "it is a least length beside that of a replay, which has at least one token",
+    "replay/recorded_requests.py, make_request: `0` -> `1` at 86 of by_model: bool = False, log: "
+    "Mapping[str, Any] = MappingProx":
+        "it is a least length beside that of a replay, which has at least one token",
     "judging/clean_ranges.py, clean_spans: `<` -> `<=` at 65 of for window, positions in foreign.items() for q in "
     "positions ":
         "the row at hi hides lengths after hi; these come last, and the span before them ends at hi as without them",
