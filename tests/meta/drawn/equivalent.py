@@ -371,6 +371,9 @@ EQUIVALENT: dict[str, str] = {
     "replay/recorded_requests.py, make_request: `0` -> `1` at 86 of by_model: bool = False, log: "
     "Mapping[str, Any] = MappingProx":
         "it is a least length beside that of a replay, which has at least one token",
+    'engines/chat_template.py, render: `>` -> `>=` at 69 of thought = template.kind == "reasoning" and role == '
+    '"assistan':
+        "the message of an assistant is not the last one of a user",
     "judging/clean_ranges.py, clean_spans: `<` -> `<=` at 65 of for window, positions in foreign.items() for q in "
     "positions ":
         "the row at hi hides lengths after hi; these come last, and the span before them ends at hi as without them",

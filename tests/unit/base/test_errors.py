@@ -59,7 +59,8 @@ def test_whole_names_and_the_number_of_the_others(names, shown):
 
 
 def test_nearest_of_a_very_long_word_is_nothing():
-    assert nearest("a" * 100_000, ["a"]) == ""
+    assert nearest("a" * 100_000, ["a"]) == nearest("a" * 81, ["a" * 80]) == ""
+    assert nearest("a" * 80, ["b", "a" * 79]) == f"did you mean '{'a' * 79}'?"
 
 
 def test_an_error_as_data_has_its_place_and_cause():
