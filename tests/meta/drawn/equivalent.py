@@ -374,6 +374,10 @@ EQUIVALENT: dict[str, str] = {
     'engines/chat_template.py, render: `>` -> `>=` at 69 of thought = template.kind == "reasoning" and role == '
     '"assistan':
         "the message of an assistant is not the last one of a user",
+    "base/layout.py, lean_table: `0` -> `1` at 28 of def lean_table(width: int = 0) -> WholeTable:":
+        "the width is only compared with ROOMY, 100",
+    "base/media_items.py, position: `<` -> `<=` at 9 of while at < index and (image := item_at(tokens, at)) is not N":
+        "an image that begins at the index ends after it, so that the last condition of the loop is false",
     "judging/clean_ranges.py, clean_spans: `<` -> `<=` at 65 of for window, positions in foreign.items() for q in "
     "positions ":
         "the row at hi hides lengths after hi; these come last, and the span before them ends at hi as without them",

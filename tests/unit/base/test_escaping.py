@@ -240,7 +240,8 @@ def test_a_block_of_markdown_ends_after_its_text(text):
 
 
 @pytest.mark.parametrize(("text", "word", "in_quotes"), [
-    ("plain", "plain", "'plain'"), ("two words", "'two words'", "'two words'"), ("it's", "'it'\"'\"'s'", "'it'\"'\"'s'"),
+    ("plain", "plain", "'plain'"), ("two words", "'two words'", "'two words'"),
+    ("it's", "'it'\"'\"'s'", "'it'\"'\"'s'"),
     ("", "''", "''"),
 ])  # fmt: skip
 def test_a_word_of_a_shell_is_quoted_if_it_must_be_or_shall_be(text, word, in_quotes):

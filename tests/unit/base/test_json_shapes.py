@@ -35,7 +35,8 @@ POINT = record({"x": integer(0, 9), "name": text}, needs=("x",))
     (each(flag), [[], [True]], [[0], {}, None]),
     (POINT, [{"x": 1}, {"x": 1, "name": "a"}], [{}, {"x": 1, "y": 2}, {"x": "1"}, [], None]),
     (record({}, others=anything), [{}, {"a": 1}], [[], 1]),
-], ids=["flag", "text", "number", "64 bits", "integer", "integers", "optional", "one of", "each", "record", "open"])  # fmt: skip
+], ids=["flag", "text", "number", "64 bits", "integer", "integers", "optional", "one of", "each", "record",
+        "open"])  # fmt: skip
 def test_a_shape(shape, good, bad):
     for value in good:
         shape(value)
