@@ -378,6 +378,8 @@ EQUIVALENT: dict[str, str] = {
         "the width is only compared with ROOMY, 100",
     "base/media_items.py, position: `<` -> `<=` at 9 of while at < index and (image := item_at(tokens, at)) is not N":
         "an image that begins at the index ends after it, so that the last condition of the loop is false",
+    "base/shell_words.py, _Reader._end_line: returns None at 7 of return False":
+        "its callers ask whether the result is true",
     "judging/clean_ranges.py, clean_spans: `<` -> `<=` at 65 of for window, positions in foreign.items() for q in "
     "positions ":
         "the row at hi hides lengths after hi; these come last, and the span before them ends at hi as without them",

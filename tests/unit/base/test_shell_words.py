@@ -57,6 +57,7 @@ def test_where_the_output_goes_is_left_out(rest: str) -> None:
 def test_a_redirection_may_stand_between_words() -> None:
     assert texts("a >log -b 2>&1 5 &>> x") == ["a", "-b", "5"]
     assert texts("a -b>log 5> log") == ["a", "-b"]
+    assert texts("a b2>log c") == ["a", "b2", "c"], "the digit belongs to the word"
 
 
 @pytest.mark.parametrize(("line", "word", "place"), [
