@@ -380,6 +380,19 @@ EQUIVALENT: dict[str, str] = {
         "an image that begins at the index ends after it, so that the last condition of the loop is false",
     "base/shell_words.py, _Reader._end_line: returns None at 7 of return False":
         "its callers ask whether the result is true",
+    "base/tokens.py, common_substring: `>` -> `>=` at 15 of if size[other] > size[before] + 1:        # "
+    "its shorter subs":
+        "a copy of a state of the same size takes its place in every transition to it",
+    "base/tokens.py, common_substring: `>` -> `>=` at 23 of longest = held if held > longest else "
+    "longest      # called ":
+        "an equal length is the same length",
+    "base/untrusted_files.py, parse_json: `>` -> `>=` at 86 of suspect = _LARGE_EXPONENT.search(bare) is "
+    "not None or max(ma":
+        "a number of 100 characters without a large exponent is within the range of a float: _finite returns it",
+    "base/untrusted_files.py, parse_json: condition True at 18 of hook = _finite if suspect else None":
+        "_finite returns the number that the parser would make, or refuses one that only suspect texts have",
+    "base/untrusted_files.py, _check_nesting: `break` -> `continue` at 0 of break":
+        "a pass that removes nothing is followed by others that remove nothing",
     "judging/clean_ranges.py, clean_spans: `<` -> `<=` at 65 of for window, positions in foreign.items() for q in "
     "positions ":
         "the row at hi hides lengths after hi; these come last, and the span before them ends at hi as without them",
