@@ -393,6 +393,19 @@ EQUIVALENT: dict[str, str] = {
         "_finite returns the number that the parser would make, or refuses one that only suspect texts have",
     "base/untrusted_files.py, _check_nesting: `break` -> `continue` at 0 of break":
         "a pass that removes nothing is followed by others that remove nothing",
+    "model/attention.py, _QueryBlock._scores: `<` -> `<=` at 9 of if start < stop:":
+        "an edge without rows hides none",
+    "model/attention_mask.py, StretchView._low: `<` -> `<=` at 42 of return own // -window * -window if window < "
+    "0 else np.maximu":
+        "without a window the method has returned before",
+    "model/forward.py, _RunPass.__init__: `<` -> `<=` at 62 of self.trail: Trail = ShortTrail(first, run.pos0) "
+    "if len(first":
+        "both classes of trails give the same digests for any number of tokens, as their test shows",
+    "judging/recompute_ledger.py, RecomputeLedger.restart: call forgotten at 0 of self.placed.clear()":
+        "a new server returns other lists, so that their places are sought anew; it only frees memory",
+    "judging/recompute_ledger.py, RecomputeLedger._evaluated_prefix: `-` dropped at 41 of at = "
+    "bisect_left(self.in_order, (prompt, -1))":
+        "lists equal to the prompt are its neighbours on either side, of which both are compared",
     "judging/clean_ranges.py, clean_spans: `<` -> `<=` at 65 of for window, positions in foreign.items() for q in "
     "positions ":
         "the row at hi hides lengths after hi; these come last, and the span before them ends at hi as without them",
