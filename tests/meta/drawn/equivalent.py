@@ -406,6 +406,8 @@ EQUIVALENT: dict[str, str] = {
     "judging/recompute_ledger.py, RecomputeLedger._evaluated_prefix: `-` dropped at 41 of at = "
     "bisect_left(self.in_order, (prompt, -1))":
         "lists equal to the prompt are its neighbours on either side, of which both are compared",
+    "model/hash_mixing.py, inverse: `5` -> `6` at 15 of for _ in range(5):":
+        "five rounds make more than 64 correct bits of 3; a further round keeps the exact inverse",
     "judging/clean_ranges.py, clean_spans: `<` -> `<=` at 65 of for window, positions in foreign.items() for q in "
     "positions ":
         "the row at hi hides lengths after hi; these come last, and the span before them ends at hi as without them",
