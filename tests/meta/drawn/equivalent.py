@@ -408,6 +408,10 @@ EQUIVALENT: dict[str, str] = {
         "lists equal to the prompt are its neighbours on either side, of which both are compared",
     "model/hash_mixing.py, inverse: `5` -> `6` at 15 of for _ in range(5):":
         "five rounds make more than 64 correct bits of 3; a further round keeps the exact inverse",
+    "oracle/whole_provenance.py, _shifted: `<` -> `<=` at 8 of if back < len(x):":
+        "with as many places as elements both sides of the assignment are empty",
+    "oracle/whole_provenance.py, _scan: `<` -> `<=` at 12 of while reach < len(h):":
+        "a round that reaches as far as the list is long adds nothing to it",
     "judging/clean_ranges.py, clean_spans: `<` -> `<=` at 65 of for window, positions in foreign.items() for q in "
     "positions ":
         "the row at hi hides lengths after hi; these come last, and the span before them ends at hi as without them",
