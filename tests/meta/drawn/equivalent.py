@@ -412,6 +412,9 @@ EQUIVALENT: dict[str, str] = {
         "with as many places as elements both sides of the assignment are empty",
     "oracle/whole_provenance.py, _scan: `<` -> `<=` at 12 of while reach < len(h):":
         "a round that reaches as far as the list is long adds nothing to it",
+    "judging/request_events.py, owned_events: `>` -> `>=` at 42 of after = [one for one in mine if one.place > "
+    "released.get(slo":
+        "the event at the place of a release is no launch",
     "judging/clean_ranges.py, clean_spans: `<` -> `<=` at 65 of for window, positions in foreign.items() for q in "
     "positions ":
         "the row at hi hides lengths after hi; these come last, and the span before them ends at hi as without them",

@@ -124,6 +124,18 @@ def test_the_first_launch_and_the_last_cut_of_a_request_count():
     assert watch.began == {0: (4,)}
 
 
+@pytest.mark.parametrize(("request_", "places"), [(0, [0]), (1, []), (2, [])])
+def test_only_launches_of_listed_steps_are_recorded(request_, places):
+    """A server may begin requests that are no steps of the scenario."""
+    watch, log = JudgingObserver(from_line("A9"), HEAD, None, with_ledger=False), Log()
+    inspection = SimpleNamespace(answer_at=lambda slot: Answer(request_), tokens_of=lambda slot: (1,),
+                                 is_further=lambda slot: False)  # fmt: skip
+    watch.server = SimpleNamespace(inspection=inspection, log=log)
+    log.emit(Launch(3, 0, 0))
+    watch.on_event(log.events[-1])
+    assert ([launch.place for launch in watch.launches], [*watch.slots]) == (places, places)
+
+
 @pytest.mark.parametrize("keys", [(), ((0, 5),), ((0, 5), (2, 6))])
 def test_a_slot_that_is_cut_has_its_tokens_under_the_keys_of_its_request(keys):
     watch = JudgingObserver(from_line("A9"), HEAD, None, with_ledger=False)
