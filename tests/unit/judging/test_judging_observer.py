@@ -281,3 +281,12 @@ def test_a_judge_is_kept_as_long_as_servers_have_its_model():
         assert watch.judge is before, "a restart with the same model"
     watch.started(SimpleNamespace(model=other))
     assert watch.judge is not before and watch.judge.model is other and watch.starts == 3
+
+
+def test_sizes_of_stored_objects_are_recorded_with_the_ledger_alone():
+    line = "A40>4/B9>4/C9>2"
+    whole, brief = (watched(line, "GGGA", make, parallel=1)
+                    for make in (JudgingObserver, partial(JudgingObserver, with_ledger=False)))  # fmt: skip
+    assert [len(one.sizes) > 0 for one in whole.found.values()] == [True] * 3
+    assert [one.sizes for one in brief.found.values()] == [()] * 3
+    assert [one.stored_bytes for one in whole.found.values()] == [one.stored_bytes for one in brief.found.values()]
