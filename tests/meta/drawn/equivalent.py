@@ -582,5 +582,75 @@ EQUIVALENT: dict[str, str] = {
     'tools/conformance/report_builder.py, make_report: argument `""` dropped at 79 of results = '
     '[_unfinished(one, unfinished.get(FED_BY.get(one.se':
         "_unfinished only asks whether the reason is empty, and None is",
+    "engines/shared/kv_rows.py, extend_array: condition True at 43 of out = np.full(shape, fill, array.dtype) if fill "
+    "else np.zero":
+        "an array that is full of 0 is an array of zeros; the condition only saves writing them",
+    "engines/shared/kv_rows.py, sort_by_position: `>` -> `>=` at 12 of if len(pos) > 1 and not (pos[1:] >= "
+    "pos[:-1]).all():":
+        "a single position has no pair of neighbours, of which all are in order; it only saves the comparison",
+    "engines/shared/log_totals.py, counters: `continue` -> `break` at 0 of continue":
+        "series yields at most once, so that no round of the inner loop is left",
+    "judging/foreign_reads.py, ForeignReadFinder._states: bound dropped at 46 of cold = self.cold_runs.covering("
+    "stored.tokens[:n])":
+        "a cold run of all tokens begins with that of the first n, of which alone the state is read",
+    "judging/foreign_reads.py, ForeignReadFinder._rows: bound dropped at 46 of cold = self.cold_runs.covering("
+    "stored.tokens[:n])":
+        "a cold run of all tokens begins with that of the first n, of which alone rows are read",
+    'judging/foreign_reads.py, _stretches: `<` -> `<=` at 70 of what, origin = "missing" if whose == -2 else "rows", '
+    'theirs ':
+        "row 0 stands for the tokens from 0 on, whatever their number",
+    "replay/recorded_requests.py, read_drafts: `0` -> `1` at 66 of lengths: Mapping[int, int] = MappingProxyType({}), "
+    "unknown: ":
+        "it is a least length beside that of a replay, which has at least one token",
+    "replay/recorded_requests.py, make_request: `0` -> `1` at 86 of by_model: bool = False, log: "
+    "Mapping[str, Any] = MappingProx":
+        "it is a least length beside that of a replay, which has at least one token",
+    'engines/chat_template.py, render: `>` -> `>=` at 69 of thought = template.kind == "reasoning" and role == '
+    '"assistan':
+        "the message of an assistant is not the last one of a user",
+    "base/layout.py, lean_table: `0` -> `1` at 28 of def lean_table(width: int = 0) -> WholeTable:":
+        "the width is only compared with ROOMY, 100",
+    "base/media_items.py, position: `<` -> `<=` at 9 of while at < index and (image := item_at(tokens, at)) is not N":
+        "an image that begins at the index ends after it, so that the last condition of the loop is false",
+    "base/shell_words.py, _Reader._end_line: returns None at 7 of return False":
+        "its callers ask whether the result is true",
+    "base/tokens.py, common_substring: `>` -> `>=` at 15 of if size[other] > size[before] + 1:        # "
+    "its shorter subs":
+        "a copy of a state of the same size takes its place in every transition to it",
+    "base/tokens.py, common_substring: `>` -> `>=` at 23 of longest = held if held > longest else "
+    "longest      # called ":
+        "an equal length is the same length",
+    "base/untrusted_files.py, parse_json: `>` -> `>=` at 86 of suspect = _LARGE_EXPONENT.search(bare) is "
+    "not None or max(ma":
+        "a number of 100 characters without a large exponent is within the range of a float: _finite returns it",
+    "base/untrusted_files.py, parse_json: condition True at 18 of hook = _finite if suspect else None":
+        "_finite returns the number that the parser would make, or refuses one that only suspect texts have",
+    "base/untrusted_files.py, _check_nesting: `break` -> `continue` at 0 of break":
+        "a pass that removes nothing is followed by others that remove nothing",
+    "model/attention.py, _QueryBlock._scores: `<` -> `<=` at 9 of if start < stop:":
+        "an edge without rows hides none",
+    "model/attention_mask.py, StretchView._low: `<` -> `<=` at 42 of return own // -window * -window if window < "
+    "0 else np.maximu":
+        "without a window the method has returned before",
+    "model/forward.py, _RunPass.__init__: `<` -> `<=` at 62 of self.trail: Trail = ShortTrail(first, run.pos0) "
+    "if len(first":
+        "both classes of trails give the same digests for any number of tokens, as their test shows",
+    "judging/recompute_ledger.py, RecomputeLedger.restart: call forgotten at 0 of self.placed.clear()":
+        "a new server returns other lists, so that their places are sought anew; it only frees memory",
+    "judging/recompute_ledger.py, RecomputeLedger._evaluated_prefix: `-` dropped at 41 of at = "
+    "bisect_left(self.in_order, (prompt, -1))":
+        "lists equal to the prompt are its neighbours on either side, of which both are compared",
+    "model/hash_mixing.py, inverse: `5` -> `6` at 15 of for _ in range(5):":
+        "five rounds make more than 64 correct bits of 3; a further round keeps the exact inverse",
+    "oracle/whole_provenance.py, _shifted: `<` -> `<=` at 8 of if back < len(x):":
+        "with as many places as elements both sides of the assignment are empty",
+    "oracle/whole_provenance.py, _scan: `<` -> `<=` at 12 of while reach < len(h):":
+        "a round that reaches as far as the list is long adds nothing to it",
+    "judging/request_events.py, owned_events: `>` -> `>=` at 42 of after = [one for one in mine if one.place > "
+    "released.get(slo":
+        "the event at the place of a release is no launch",
+    "judging/clean_ranges.py, clean_spans: `<` -> `<=` at 65 of for window, positions in foreign.items() for q in "
+    "positions ":
+        "the row at hi hides lengths after hi; these come last, and the span before them ends at hi as without them",
 }
 """Name of the fault -> proof."""
