@@ -230,16 +230,32 @@ def _between(left: ast.expr, right: ast.expr, old: str, new: str, source: Source
 
 
 def is_fault(source: Source, change: Change) -> bool:
-    """True if the module with the change is a program, and another one."""
-    text = source.changed(change)
+    """True if the module with the change is a program, and another one. Only the function that is changed is read."""
+    first, last = next(rows for rows in _function_rows(source.data)
+                       if rows[0] <= source.line(change.start) <= rows[1])  # fmt: skip
+    before = b"".join(source.lines[:first])
+    function = b"".join(source.lines[first : last + 1])
+    start, stop = change.start - len(before), change.stop - len(before)
+    text = _block(function[:start] + change.new.encode() + function[stop:])
     try:
         tree = ast.parse(text)
         compile(tree, "changed", "exec", dont_inherit=True)
     except (SyntaxError, ValueError):
         return False
-    return ast.dump(tree) != _tree(source.data)
+    return ast.dump(tree) != _dump(_block(function))
 
 
 @cache
-def _tree(data: bytes) -> str:
+def _function_rows(data: bytes) -> list[tuple[int, int]]:
+    """Return the indices of the first and the last line of every function that is in no other one."""
+    return [(function.lineno - 1, (function.end_lineno or 0) - 1) for _, function in functions(ast.parse(data))]
+
+
+def _block(function: bytes) -> bytes:
+    """Return a function as a program, even if its lines are indented."""
+    return b"if True:\n" + function if function[:1].isspace() else function
+
+
+@cache
+def _dump(data: bytes) -> str:
     return ast.dump(ast.parse(data))
