@@ -26,7 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
                         "lines of block ids), or folders of them")  # fmt: skip
     arguments.add_profiles(parser)
     arguments.add_settings(parser)
-    parser.add_argument("--model", metavar="MODEL", default="qwen3-next",
+    parser.add_argument("--model", default="qwen3-next",
                         help="real model by name, its config.json or GGUF, or layers (default qwen3-next)")  # fmt: skip
     parser.add_argument("--scale", metavar="N", type=_at_least_one, default=1, help="tokens simulated as one; flags "
                         "that count tokens are scaled, too (default 1)")  # fmt: skip

@@ -11,7 +11,6 @@ from cachesim.cli.main import main
 from cachesim.scenarios.schema import DEFAULT_PROFILE
 from cachesim.tools.workload import command
 from cachesim.tools.workload.cell_jobs import CellJob
-from tests.unit.tools.command_arguments import arguments
 
 DATA = "tests/workloads/data"
 
@@ -198,10 +197,3 @@ def test_the_usage_names_the_value_of_each_option(capsys):
     with pytest.raises(SystemExit):
         parser.parse_args(["x", "--detail", "other"])
     assert "invalid choice: 'other'" in capsys.readouterr().err
-
-
-def test_every_argument_is_explained_and_has_its_default():
-    assert arguments(command.add_arguments, ["x"]) == {
-        "files": ["x"], "profiles": [], "settings": [], "model": "qwen3-next", "scale": 1, "sessions": 1,
-        "detail": "causes", "jobs": 1, "on": None, "shard": None, "out": None, "resume": False, "limits": [],
-        "json": False}  # fmt: skip
