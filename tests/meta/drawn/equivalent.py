@@ -348,5 +348,16 @@ EQUIVALENT: dict[str, str] = {
     "tools/picture/slot_lanes.py, Lanes.__init__: `0` -> `1` at 97 of letters = max((len(line) for row in scene.rows "
     "for line in l":
         "24 and 7.25 for a letter are less than the least width, 52",
+    "tools/run/engine_flags.py, _take_flag: returns None at 7 of return False":
+        "its only caller asks whether the result is true",
+    "tools/run/diff_folder.py, _compared: argument `with_ledger=False` dropped at 49 of "
+    "a, b = (run_judged(pair.scenario, name, pair.mode, with_ledg":
+        "the ledger is then computed, too, which only takes time: file_data does not read it",
+    "scenarios/scenario_search.py, _with_most: `0` -> `1` at 36 of most = max(counts.values(), default=0)":
+        "without scenarios the list is empty in both branches",
+    "scenarios/scenario_search.py, kinds_of_model: argument `key=len` dropped at 80 of "
+    "longest = max((name for name in known_names() if model.start":
+        "the known names that begin a name begin each other; the last of them in alphabetical order is the longest, "
+        "or names the same model",
 }
 """Name of the fault -> proof."""
