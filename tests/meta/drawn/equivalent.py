@@ -359,5 +359,7 @@ EQUIVALENT: dict[str, str] = {
     "longest = max((name for name in known_names() if model.start":
         "the known names that begin a name begin each other; the last of them in alphabetical order is the longest, "
         "or names the same model",
+    "scenarios/notation/shrink.py, Shrinking._still: returns None at 7 of return False":
+        "its callers only ask whether the result is true",
 }
 """Name of the fault -> proof."""
