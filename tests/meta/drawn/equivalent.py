@@ -361,5 +361,8 @@ EQUIVALENT: dict[str, str] = {
         "or names the same model",
     "scenarios/notation/shrink.py, Shrinking._still: returns None at 7 of return False":
         "its callers only ask whether the result is true",
+    "scenarios/option_checks.py, model_named: condition True at 33 of "
+    "real = manual.known.get(name) if name else None":
+        "without a name, the table of names has None for None",
 }
 """Name of the fault -> proof."""
