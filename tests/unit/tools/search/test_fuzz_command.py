@@ -330,6 +330,14 @@ def test_an_engine_that_is_unknown_is_refused_before_anything_runs(capsys, given
     assert (code, out, given.asked) == (exits.BAD_INPUT, "", []) and "nosuch" in err and err.count("\n") == 1
 
 
+@pytest.mark.parametrize("own", ["ik_llama@main", "ik_llama@1889-base"])
+def test_rules_of_a_file_are_not_searched_on_a_cluster(capsys, given, monkeypatch, own):
+    monkeypatch.setattr("cachesim.engines.rule_files.rule_file_digest", lambda name: "x" * (name == own))
+    code, _, err = call(capsys, *SEARCH, "--against", "ik_llama@1889-base", "--on", "dask://x:1", "--examples", "1")
+    assert (code, given.asked) == (exits.BAD_INPUT, [])
+    assert err.startswith("cachesim: --on 'dask://x:1': workers cannot use rules from a local file (")
+
+
 def test_what_is_found_is_shrunk_searched_and_printed(capsys, given):
     code, out, err = call(capsys, *SEARCH, "--examples", "5", "--json")
     data = json.loads(out)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from cachesim.base.errors import Crash
 from cachesim.engines.contract import Removal
 from cachesim.engines.llama_cpp.events import Cancel
 from cachesim.engines.llama_cpp.slot_save_restore import slot_action
@@ -122,3 +123,13 @@ def test_the_memory_is_looked_at_after_each_answer():
     notes.answered(2, "asked", "said")
     assert one.unsound == [(2, FaultKind.GAP, {"seq": 0, "gap": 1})]
     assert [tuple(step) for step in one.steps] == [(2, "asked", "said", "right", "sound", ("x",), ("rows",))]
+
+
+def test_an_error_of_the_memorys_own_check_is_noted():
+    def check():
+        raise Crash("a cell has two owners")
+
+    inspection = SimpleNamespace(occupied_slots=lambda: (), check=check)
+    one, notes = noting(inspection=inspection)
+    notes.acted(2, Action("save", 0, "f"), {"status": 200})
+    assert one.unsound == [(2, FaultKind.INCONSISTENT, {"error": "a cell has two owners"})]
