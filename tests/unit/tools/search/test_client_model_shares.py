@@ -5,39 +5,13 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.capabilities import DrawnServer
-from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.notation.canonical_text import Lengths
 from cachesim.scenarios.notation.tree import PLAIN, Piece
 from cachesim.scenarios.notation.word_lengths import ImageSize, canonical
 from cachesim.tools.search.client_model import ClientExchange, Clients
+from tests.unit.tools.search.given_numbers import Given
 
 WORLD = DrawnServer("llama_cpp", "A", {}, (8, 64), 100)
-
-
-class Given(Rng):
-    """Random numbers from the test: ``move`` for a number below 100, an end of each range, an end of each choice, and
-    answers to ``chance`` in their order, then False. ``percents``: the chances that were asked."""
-
-    def __init__(self, move=0, end=-1, choice=0, answers=()):
-        super().__init__(0)
-        self.move, self.end, self.choice, self.answers = move, end, choice, [*answers]
-        self.percents, self.ranges, self.choices = [], [], []
-
-    def below(self, n):
-        assert n == 100
-        return self.move
-
-    def between(self, low, high):
-        self.ranges.append((low, high))
-        return (low, high)[self.end]
-
-    def one(self, of):
-        self.choices.append(tuple(of))
-        return of[self.choice]
-
-    def chance(self, percent):
-        self.percents.append(percent)
-        return self.answers.pop(0) if self.answers else False
 
 
 def clients(world=WORLD, **given):

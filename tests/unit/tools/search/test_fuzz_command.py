@@ -364,6 +364,9 @@ def test_a_failure_is_drawn_and_without_one_nothing_is(capsys, given, tmp_path):
     file = tmp_path / "x.svg"
     assert call(capsys, *SEARCH, "--examples", "5", "-q", "--svg", file)[0] == exits.BROKEN
     assert file.read_text().startswith("<svg ")
+    page = tmp_path / "x.html"
+    assert call(capsys, *SEARCH, "--examples", "5", "-q", "--html", page)[0] == exits.BROKEN
+    assert "Hence" in page.read_text() and "cachesim run " in page.read_text()
     file.unlink()
     given.found = []
     assert "no failure to draw" in call(capsys, *SEARCH, "--examples", "5", "--svg", file)[2] and not file.exists()
@@ -403,6 +406,24 @@ def test_drawn_conversations_run_on_real_servers(capsys, monkeypatch, difference
     _, out, _ = call(capsys, "fuzz", "--real", "b1", "--no-shrink", "--json")
     assert (len(real.ran), real.asked[2], len(real.shown)) == (3 + fuzz_command.REAL_EXAMPLES, False, 1)
     assert json.loads(out)["real"] == [{"differences": [*differences]}]
+
+
+def test_a_difference_on_one_of_several_real_servers_is_a_failure(capsys, monkeypatch):
+    alike, other = GivenSearches(), GivenSearches([1])
+    alike.search = lambda *_: [alike, other]
+    monkeypatch.setattr(fuzz_command, "real_runs", lambda args: alike)
+    assert call(capsys, "fuzz", "--real", "b1", "--examples", "2")[0] == exits.BROKEN
+    assert alike.ran == other.ran == [0, 1]
+
+
+def test_options_of_real_servers_need_some(capsys, given):
+    code, _, err = call(capsys, *SEARCH, "--examples", "1", "--install")
+    assert (code, given.asked) == (exits.BAD_INPUT, []) and "--install goes with --real" in err
+
+
+def test_a_search_ends_with_the_next_command(capsys, given, monkeypatch):
+    monkeypatch.setattr(fuzz_command, "after_fuzz", lambda data: [["why", data["failures"][0]["property"]]])
+    assert call(capsys, *SEARCH, "--examples", "5")[2].splitlines()[-1] == f"next: cachesim why {ONE.name}"
 
 
 def test_an_interrupted_search_on_real_servers_prints_its_part(capsys, monkeypatch):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from cachesim.base.errors import Crash
+from cachesim.base.tokens import POS_INF
 from cachesim.engines.contract import Removal
 from cachesim.engines.llama_cpp.events import Cancel
 from cachesim.engines.llama_cpp.slot_save_restore import slot_action
@@ -133,3 +134,10 @@ def test_an_error_of_the_memorys_own_check_is_noted():
     one, notes = noting(inspection=inspection)
     notes.acted(2, Action("save", 0, "f"), {"status": 200})
     assert one.unsound == [(2, FaultKind.INCONSISTENT, {"error": "a cell has two owners"})]
+
+
+def test_a_removal_leaves_the_position_of_its_end():
+    one, notes = noting()
+    notes._removed(Removal(0, 1, 3, True, np.arange(5), np.array([0, 3, 4])))
+    notes._removed(Removal(0, 1, POS_INF, True, np.arange(5), np.array([0])))
+    assert one.torn == []

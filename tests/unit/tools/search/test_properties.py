@@ -209,6 +209,13 @@ def test_a_prompt_of_two_tokens_is_found_or_evaluated(answer, wrong):
     )
 
 
+def test_requests_after_one_that_was_refused_are_counted_too():
+    one = conversation([], [])
+    one.steps[0].answer.status = 500
+    one.steps[1].answer.prompt_n = 1
+    assert [found.step for found in accounting(one)] == [1]
+
+
 def test_the_first_limit_that_is_exceeded_is_told():
     one = conversation([], [])
     first, second = ExceededLimit("entries", 3, 2), ExceededLimit("bytes", 9, 8)
