@@ -364,5 +364,12 @@ EQUIVALENT: dict[str, str] = {
     "scenarios/option_checks.py, model_named: condition True at 33 of "
     "real = manual.known.get(name) if name else None":
         "without a name, the table of names has None for None",
+    "tools/search/repair.py, smallest: returns None at 7 of return False":
+        "shrink only asks whether the result is true",
+    "tools/search/repair.py, smallest: returns None at 7 of return False, line 2 of its kind":
+        "shrink only asks whether the result is true",
+    "tools/search/shrink_command.py, _shrunk: argument `None` dropped at 32 of "
+    "shrinking.run(lambda: next(ticks, None))":
+        "the search makes at most as many tries as there are ticks",
 }
 """Name of the fault -> proof."""

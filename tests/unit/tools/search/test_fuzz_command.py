@@ -421,6 +421,20 @@ def test_options_of_real_servers_need_some(capsys, given):
     assert (code, given.asked) == (exits.BAD_INPUT, []) and "--install goes with --real" in err
 
 
+def test_a_search_without_a_failure_prints_no_note(capsys, given):
+    given.found = []
+    code, _, err = call(capsys, *SEARCH, "--examples", "5")
+    assert (code, err) == (exits.HOLDS, "")
+
+
+def test_a_search_on_a_cluster_sends_its_jobs_there(capsys, given, monkeypatch):
+    sent = []
+    monkeypatch.setattr(campaign_jobs, "run_on_cluster",
+                        lambda address, *_: sent.append(address) or iter(()))  # fmt: skip
+    call(capsys, *SEARCH, "--on", "dask://x:1", "--examples", "5")
+    assert (sent, given.asked) == (["dask://x:1"], [])
+
+
 def test_a_search_ends_with_the_next_command(capsys, given, monkeypatch):
     monkeypatch.setattr(fuzz_command, "after_fuzz", lambda data: [["why", data["failures"][0]["property"]]])
     assert call(capsys, *SEARCH, "--examples", "5")[2].splitlines()[-1] == f"next: cachesim why {ONE.name}"

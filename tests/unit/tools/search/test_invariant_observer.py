@@ -115,6 +115,9 @@ def test_cold_runs_are_shared_between_conversations_without_arithmetic_only(mode
     judges = {}
     observe_run(from_line("A4>B2", model="A", server={"ctx_size": 256}), HEAD, judges, mode=mode)
     assert bool(judges) is is_shared
+    before = [*judges.values()]
+    observe_run(from_line("A4>C2", model="A", server={"ctx_size": 256}), HEAD, judges, mode=mode)
+    assert [one is known for one, known in zip(judges.values(), before, strict=True)] == [True] * is_shared
 
 
 def test_the_memory_is_looked_at_after_each_answer():
