@@ -293,3 +293,14 @@ def test_the_unscaled_run_is_named_while_it_lasts(search, monkeypatch):
     search.cost = lambda setting, servers, scale: AgentCost(10_000, 500, 0, 1, 0, scale=scale)
     (found,) = search.confirmed([costly(400)])
     assert shown == ["running the best setting unscaled"] and (found.cost.evaluated, found.cost.scale) == (500, 1)
+
+
+def test_a_setting_that_costs_more_unscaled_makes_way_for_the_next(search):
+    cost = {1: 900, 2: 450, 3: 460}
+    search.cost = lambda setting, servers, scale: AgentCost(10_000, cost[setting.options["parallel"]], 0, 1, 0,
+                                                            scale=scale)  # fmt: skip
+    found = search.confirmed([costly(400, parallel=1)._replace(cost=AgentCost(10_000, 400, 0, 1, 0, scale=64)),
+                              costly(500, parallel=2)._replace(cost=AgentCost(10_000, 500, 0, 1, 0, scale=64)),
+                              costly(600, parallel=3)._replace(cost=AgentCost(10_000, 600, 0, 1, 0, scale=64))])
+    assert [(one.setting.options["parallel"], one.cost.evaluated, one.cost.scale) for one in found] == [
+        (2, 450, 1), (3, 600, 64), (1, 900, 1)]  # fmt: skip

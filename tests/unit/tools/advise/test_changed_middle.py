@@ -36,6 +36,7 @@ def test_text_is_sent_as_before(line, sent):
     ("S9.t8.w9.x3/S.w[2:].t.x.v2", None),                                    # not all of it
     ("S9.t20.w20.x3/S.t[:2].w[2:].t.x.v2", "S9.t_A2.t_B18.w_A2.w_B18.x3/S.t_A.t_B.w_A.w_B.x.v2"),
     ("h10.d2.S80/h.e2.S.u9", None), ("S9.t4.w5/S.w.t", None),
+    ("S9.t4.w5.x3/S.w.q4.x.t.v2", None),                                     # a part that comes later
 ])  # fmt: skip
 def test_parts_are_sent_in_the_same_order(line, sent):
     assert changed(sort_parts, line) == sent
@@ -68,3 +69,11 @@ def test_a_prompt_with_many_changed_texts_is_left_as_it_is(monkeypatch):
     for regions, sent in ((3, "S9.a5.b4.c3.d6/S.a.b.c.d.v2"), (2, None), (1, None)):
         monkeypatch.setattr(changed_middle, "REGIONS", regions)
         assert changed(send_unchanged, line) == sent
+
+
+@pytest.mark.parametrize(("line", "sent"), [
+    ("h10.d2.S80/h.e2.S.u9", "h10.S80.d2/h.S.u9.e2"),
+    ("h10.d2.S80/z9/h.e2.S.u9", "h10.S80.d2/z9/h.S.u9.e2"), ("z9/h10.d2.S80/h.e2.S.u9", "z9/h10.S80.d2/h.S.u9.e2"),
+])  # fmt: skip
+def test_a_text_is_compared_with_the_prompt_that_begins_most_like_it(line, sent):
+    assert changed(changed_middle.move_changing_last, line) == sent
