@@ -371,5 +371,7 @@ EQUIVALENT: dict[str, str] = {
     "tools/search/shrink_command.py, _shrunk: argument `None` dropped at 32 of "
     "shrinking.run(lambda: next(ticks, None))":
         "the search makes at most as many tries as there are ticks",
+    "tools/advise/changed_middle.py, _reordered: `break` -> `continue` at 0 of break":
+        "only the last place has no piece, so that the loop ends after it",
 }
 """Name of the fault -> proof."""

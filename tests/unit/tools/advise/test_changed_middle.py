@@ -47,6 +47,7 @@ def test_a_prompt_that_continues_one_of_several_before_it_is_sent_as_it_is():
     assert changed(send_unchanged, "A9.B5/h10.d2.S80/h.d.S.u9/h.e2.S.u.v4") == "A9.B5/h10.d2.S80/h.d.S.u9/h.d.S.u.v4"
     assert changed(send_unchanged, "h10.d2.S80/h.e2.S80.u9/h.e.S.u.v3") == "h10.d2.S80/h.d.S.u9/h.d.S.u.v3"
     assert changed(send_unchanged, "h10.d2.S80/A9/A.c3/h.d.S.u9") is None
+    assert changed(send_unchanged, "h10.d2.S80/h.e2.S/h.d.S.u9") is None
     assert changed(send_unchanged, "h10.d2.S80/h.d/h.d.S.e2") is None
 
 
