@@ -373,5 +373,8 @@ EQUIVALENT: dict[str, str] = {
         "the search makes at most as many tries as there are ticks",
     "tools/advise/changed_middle.py, _reordered: `break` -> `continue` at 0 of break":
         "only the last place has no piece, so that the loop ends after it",
+    "tools/advise/changed_middle.py, _places: `0` -> `1` at 71 of "
+    "starts = accumulate((size((piece,), words) for piece in text":
+        "the places of two texts, both counted so, are only compared with each other",
 }
 """Name of the fault -> proof."""

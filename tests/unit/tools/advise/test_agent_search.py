@@ -304,3 +304,9 @@ def test_a_setting_that_costs_more_unscaled_makes_way_for_the_next(search):
                               costly(600, parallel=3)._replace(cost=AgentCost(10_000, 600, 0, 1, 0, scale=64))])
     assert [(one.setting.options["parallel"], one.cost.evaluated, one.cost.scale) for one in found] == [
         (2, 450, 1), (3, 600, 64), (1, 900, 1)]  # fmt: skip
+
+
+def test_a_setting_may_fill_the_memory(search):
+    every = {one.total for one in (*search.fitted({}), *search.excluded)}
+    search.room, search.excluded = max(one.total for one in search.fitted({})), []
+    assert {one.total for one in search.fitted({})} == {total for total in every if total <= search.room}

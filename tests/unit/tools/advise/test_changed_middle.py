@@ -22,6 +22,7 @@ def changed(change, text):
     ("S9.r5.u4/S.u.v2", "S9.r5.u4/S.r.u.v2"),                                # that was removed
     ("S9.a5.b4.c3.d6/S.x5.b.y3.d.v2", "S9.a5.b4.c3.d6/S.a.b.c.d.v2"),        # two texts
     ("h10.d2.S80/h.e2.S.u9/h.f2.S.u.v9", "h10.d2.S80/h.d.S.u9/h.d.S.u.v9"),
+    ("S9.b5/S.x3.b.v2", None),                                               # that was added
     ("S9.a5.b4/S.x3.b", None),                                               # does not continue the earlier prompt
     ("S9.a5/S.b5", None), ("S9.a5/S.a.b4", None), ("A9.B5/C9.B.D4", None),
     ("S9.t4.w5.x3/S.w.t.x.v2", None),                                        # another order

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.console import as_text
-from cachesim.tools.advise.report import _change, _piece, advise_report, case_note, try_sentence
+from cachesim.tools.advise.report import _change, _piece, advise_report, case_note, run_names, try_sentence
 
 OUTCOME = {"evaluated": 1000, "each": [500, 500], "wrong": [], "undecided": [], "failed": [], "corrupt": [],
            "mib": None, "predicted": []}  # fmt: skip
@@ -201,3 +201,11 @@ BUILD = {"kind": "build", "released": True, "profile": "llama_cpp@b9", "build": 
 ])  # fmt: skip
 def test_a_change_is_flags_a_client_or_a_build(change, later, text):
     assert _change(change, {"later": later}, {"profile": "llama_cpp@b11549"}) == text
+
+
+def test_two_runs_are_named_the_unchanged_one_and_the_best(monkeypatch):
+    monkeypatch.setattr("cachesim.tools.advise.report.changes_text", lambda item, data: item["name"])
+    items = [{"name": "-np 2", "evaluated": 1}, {"name": "-np 3", "evaluated": 7}]
+    assert run_names({"base": {"evaluated": 40}, "advice": items}) == [
+        "now: 40 tokens evaluated", "with -np 2: 1 token evaluated"]  # fmt: skip
+    assert run_names({"base": {"evaluated": 40}, "advice": []}) == ["now: 40 tokens evaluated"]
