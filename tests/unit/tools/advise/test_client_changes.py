@@ -129,3 +129,8 @@ def test_only_fields_that_the_server_reads_are_changed(takes, left_out):
     every = [one.name for one in client_changes(replace(manual, takes=frozenset({"seed", "id_slot", "user_starts"})))]
     names = [one.name for one in client_changes(replace(manual, takes=frozenset(takes)))]
     assert names == [name for name in every if name not in left_out] and len(every) == 10
+
+
+def test_a_request_that_waits_for_the_answer_before_counts_no_rounds():
+    change = next(one.change for one in client_changes(ENGINES["llama_cpp"].manual) if one.name == "one after another")
+    assert [(step.together, step.after) for step in change(parse("A5/B4{together+3}")).steps] == [(False, 0)] * 2
