@@ -376,5 +376,8 @@ EQUIVALENT: dict[str, str] = {
     "tools/advise/changed_middle.py, _places: `0` -> `1` at 71 of "
     "starts = accumulate((size((piece,), words) for piece in text":
         "the places of two texts, both counted so, are only compared with each other",
+    "tools/picture/svg.py, draw: `0.0` -> `1.0` at 54 of "
+    "parts, width = [bars], engine_bars.WIDTH if bars else 0.0":
+        "a picture has at least one run, whose drawing is wider than a pixel",
 }
 """Name of the fault -> proof."""
