@@ -103,6 +103,8 @@ def test_many_topics_do_not_hide_a_symptom():
     text = "gibberish with a hybrid window model, thinking, tools, date, draft, batch, edited, agents, files"
     assert {one.symptom for one in matching(text, CORPUS)} == {"wrong-answer"}
     assert {one.symptom for one in matching(text.replace("gibberish", "crash"), CORPUS)} == {"crash"}
+    shared = text.replace("gibberish", "memory").replace(", draft", "")      # a word that does not decide alone
+    assert {one.symptom for one in matching(shared, CORPUS)} == {"lost-conversation", "memory"}
 
 
 def test_words_of_titles_find_scenarios_where_no_symptom_is_meant():
