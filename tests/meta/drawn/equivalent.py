@@ -379,5 +379,7 @@ EQUIVALENT: dict[str, str] = {
     "tools/picture/svg.py, draw: `0.0` -> `1.0` at 54 of "
     "parts, width = [bars], engine_bars.WIDTH if bars else 0.0":
         "a picture has at least one run, whose drawing is wider than a pixel",
+    "tools/picture/walk_recorder.py, _spans: `2` -> `1` at 15 of if len(each) < 2:":
+        "parts with the same ranges have them together, too; the condition only saves work",
 }
 """Name of the fault -> proof."""

@@ -192,7 +192,7 @@ def test_a_report_without_a_setting():
 
 
 def test_a_share_is_rounded_to_four_digits():
-    data, _ = told(costly(500, parallel=2)._replace(cost=AgentCost(30_000, 12_345, 0, 3, 0, 0)))
+    data, _ = told(costly(500, parallel=2)._replace(cost=AgentCost(30_000, 12_346, 0, 3, 0, 0)))
     assert data["best"]["share"] == 0.4115
 
 

@@ -76,6 +76,7 @@ def test_a_prompt_with_many_changed_texts_is_left_as_it_is(monkeypatch):
 @pytest.mark.parametrize(("line", "sent"), [
     ("h10.d2.S80/h.e2.S.u9", "h10.S80.d2/h.S.u9.e2"),
     ("h10.d2.S80/z9/h.e2.S.u9", "h10.S80.d2/z9/h.S.u9.e2"), ("z9/h10.d2.S80/h.e2.S.u9", "z9/h10.S80.d2/h.S.u9.e2"),
+    ("s:S9.d2.T4+u:A5/s:S.e2.T+u:A+a:B4+t:C3", "s:S9.T4+u:A5.d2/s:S.T+u:A+a:B4+t:C3.e2"),
 ])  # fmt: skip
 def test_a_text_is_compared_with_the_prompt_that_begins_most_like_it(line, sent):
     assert changed(changed_middle.move_changing_last, line) == sent
