@@ -395,3 +395,14 @@ def test_an_answer_that_rests_on_an_outcome_that_was_never_seen_says_so(what, nu
                         events=False)  # fmt: skip
     data = {**made.data, "predicted": [{"what": what, "rule": "R", "case": "c", "request": number}]}
     assert [row.read for row in made._replace(data=data).scene().rows] == read
+
+
+@pytest.mark.parametrize(("what", "is_told"), [("charge", True), ("verdict", False)])
+def test_a_loss_that_rests_on_an_outcome_that_was_never_seen_says_so(what, is_told):
+    made = run_pictured(cachesim.load(HYBRID, profile="llama_cpp@b10587", model="GA"), "llama_cpp@b10587",
+                        events=False)  # fmt: skip
+    number = made.data["lost"][0]["request"]
+    data = {**made.data, "predicted": [{"what": what, "rule": "R", "case": "c", "request": number}]}
+    told = [part.why.endswith(PREDICTED) for row in made._replace(data=data).scene().rows for part in row.stretches
+            if part.origin == "again" and row.number == number]  # fmt: skip
+    assert told and all(one is is_told for one in told)
