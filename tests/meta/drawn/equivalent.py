@@ -652,5 +652,38 @@ EQUIVALENT: dict[str, str] = {
     "judging/clean_ranges.py, clean_spans: `<` -> `<=` at 65 of for window, positions in foreign.items() for q in "
     "positions ":
         "the row at hi hides lengths after hi; these come last, and the span before them ends at hi as without them",
+    "tools/run/engine_flags.py, _take_flag: returns None at 7 of return False":
+        "its only caller asks whether the result is true",
+    "tools/run/diff_folder.py, _compared: argument `with_ledger=False` dropped at 49 of "
+    "a, b = (run_judged(pair.scenario, name, pair.mode, with_ledg":
+        "the ledger is then computed, too, which only takes time: file_data does not read it",
+    "scenarios/scenario_search.py, _with_most: `0` -> `1` at 36 of most = max(counts.values(), default=0)":
+        "without scenarios the list is empty in both branches",
+    "scenarios/scenario_search.py, kinds_of_model: argument `key=len` dropped at 80 of "
+    "longest = max((name for name in known_names() if model.start":
+        "the known names that begin a name begin each other; the last of them in alphabetical order is the longest, "
+        "or names the same model",
+    "scenarios/notation/shrink.py, Shrinking._still: returns None at 7 of return False":
+        "its callers only ask whether the result is true",
+    "scenarios/option_checks.py, model_named: condition True at 33 of "
+    "real = manual.known.get(name) if name else None":
+        "without a name, the table of names has None for None",
+    "tools/search/repair.py, smallest: returns None at 7 of return False":
+        "shrink only asks whether the result is true",
+    "tools/search/repair.py, smallest: returns None at 7 of return False, line 2 of its kind":
+        "shrink only asks whether the result is true",
+    "tools/search/shrink_command.py, _shrunk: argument `None` dropped at 32 of "
+    "shrinking.run(lambda: next(ticks, None))":
+        "the search makes at most as many tries as there are ticks",
+    "tools/advise/changed_middle.py, _reordered: `break` -> `continue` at 0 of break":
+        "only the last place has no piece, so that the loop ends after it",
+    "tools/advise/changed_middle.py, _places: `0` -> `1` at 71 of "
+    "starts = accumulate((size((piece,), words) for piece in text":
+        "the places of two texts, both counted so, are only compared with each other",
+    "tools/picture/svg.py, draw: `0.0` -> `1.0` at 54 of "
+    "parts, width = [bars], engine_bars.WIDTH if bars else 0.0":
+        "a picture has at least one run, whose drawing is wider than a pixel",
+    "tools/picture/walk_recorder.py, _spans: `2` -> `1` at 15 of if len(each) < 2:":
+        "parts with the same ranges have them together, too; the condition only saves work",
 }
 """Name of the fault -> proof."""
