@@ -458,5 +458,7 @@ EQUIVALENT: dict[str, str] = {
     "engines/mlx_lm/lru/prompt_trie.py, _walk: bound dropped at 45 of "
     "shared = common_prefix(node.tokens, key[at : at + len(node.t":
         "no more than the tokens of the node are common",
+    "engines/mlx_lm/server_state.py, RuleTracer.__init__: `-` dropped at 27 of self.log, self.mark = log, -1":
+        "no decision is logged yet, so that forgetting them at the first one changes nothing",
 }
 """Name of the fault -> proof."""

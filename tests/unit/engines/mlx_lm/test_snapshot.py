@@ -196,3 +196,14 @@ def test_the_rows_of_a_chunk_begin_where_its_front_was_cut():
     feed(chunk, [13])
     n, rows = _rows(chunk)
     assert (n, chunk.start_position, rows.digest.tolist()) == (13, 4, [*range(5, 14)])
+
+
+@pytest.mark.parametrize(("model", "length", "windows"), [
+    ("K8", 13, [6]), ("K8", 15, [8]), ("K8", 16, [1]), ("W8", 13, [8]), ("A", 13, [0]), ("K8 W8 A", 13, [6, 8, 0]),
+])  # fmt: skip
+def test_rows_are_those_that_the_next_token_reads(model, length, windows):
+    """The next token of a chunk reads those since the beginning of its chunk."""
+    srv = server(model=model, mode="none")
+    caches = [filled(cache, 1, length) for cache in new_caches(srv.core)]
+    found = content(srv.core, "slot", 0, tuple(range(length)), caches)
+    assert [part.window for part in found.rows] == windows and found.resume == length
