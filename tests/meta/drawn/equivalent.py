@@ -685,5 +685,7 @@ EQUIVALENT: dict[str, str] = {
         "a picture has at least one run, whose drawing is wider than a pixel",
     "tools/picture/walk_recorder.py, _spans: `2` -> `1` at 15 of if len(each) < 2:":
         "parts with the same ranges have them together, too; the condition only saves work",
+    "engines/mlx_lm/server_state.py, RuleTracer.__init__: `-` dropped at 27 of self.log, self.mark = log, -1":
+        "no decision is logged yet, so that forgetting them at the first one changes nothing",
 }
 """Name of the fault -> proof."""

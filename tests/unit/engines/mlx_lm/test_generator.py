@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from cachesim.engines.mlx_lm import generator
 from cachesim.engines.mlx_lm.batch import merged
 from cachesim.engines.mlx_lm.generator import TickResult, _longest, offsets
 from cachesim.engines.mlx_lm.model_layout import make_caches
@@ -134,3 +135,15 @@ def test_the_output_of_a_pass_is_that_after_its_last_token():
     last, first = (machine.model.readout(hidden.x[at])[0] for at in (slice(2, 3), slice(0, 1)))
     assert np.array_equal(output.logits, last) and not np.array_equal(last, first)
     assert (output.pos, output.digest, row.next) == (2, int(hidden.digest[2]), 1000)
+
+
+def test_a_pass_costs_as_much_as_its_longest_layer(monkeypatch):
+    """The caches of layers may count different numbers of tokens; a cache of states counts none."""
+    srv, _ = started(text(1, 2, n=1), model="A", mode="exact")
+    spent = []
+    log = SimpleNamespace(emit=lambda event: None, spend=lambda *cost: spent.append(cost))
+    machine = replace(srv.core.machine, log=log)
+    monkeypatch.setattr(generator, "forward", lambda *given: [])
+    machine.feed([SimpleNamespace(), SimpleNamespace(offset=300), SimpleNamespace(offset=900)], [tuple(range(20))],
+                 srv.core.slots)  # fmt: skip
+    assert spent == [cost_of(machine.model, 20, 20, 20 * (900 + 10))]

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 
 from cachesim.engines.chat_template import ChatTemplate
-from cachesim.engines.mlx_lm.caches import KVCache, RotatingKVCache
+from cachesim.engines.mlx_lm.caches import ChunkedKVCache, KVCache, RotatingKVCache
 from cachesim.engines.mlx_lm.model_layout import rows_of
 from cachesim.engines.mlx_lm.request_lifecycle import new_caches
 from cachesim.engines.mlx_lm.snapshot import _rows, content
 from cachesim.events import Gained, Release
 from cachesim.judging.compare_answer import Judge
-from tests.unit.engines.mlx_lm.rows import filled
+from tests.unit.engines.mlx_lm.rows import feed, filled
 from tests.unit.engines.mlx_lm.serving import burst, chat, listened, server, sound, stored, system, text, user
 from tests.unit.engines.restore_points import differences
 
@@ -188,3 +188,22 @@ def test_as_many_entries_and_rows_as_allowed_are_no_excess():
     srv.core.widest, srv.core.settings = most + 1, replace(srv.core.settings, max_size=1)
     assert [tuple(excess)[:3] for excess in srv.inspection.exceeded_limits()] == [
         ("entries", 2, 1), ("rows decoded", most + 1, most)]
+
+
+def test_the_rows_of_a_chunk_begin_where_its_front_was_cut():
+    chunk = filled(ChunkedKVCache(8), 1, 12)
+    chunk.maybe_trim_front()
+    feed(chunk, [13])
+    n, rows = _rows(chunk)
+    assert (n, chunk.start_position, rows.digest.tolist()) == (13, 4, [*range(5, 14)])
+
+
+@pytest.mark.parametrize(("model", "length", "windows"), [
+    ("K8", 13, [6]), ("K8", 15, [8]), ("K8", 16, [1]), ("W8", 13, [8]), ("A", 13, [0]), ("K8 W8 A", 13, [6, 8, 0]),
+])  # fmt: skip
+def test_rows_are_those_that_the_next_token_reads(model, length, windows):
+    """The next token of a chunk reads those since the beginning of its chunk."""
+    srv = server(model=model, mode="none")
+    caches = [filled(cache, 1, length) for cache in new_caches(srv.core)]
+    found = content(srv.core, "slot", 0, tuple(range(length)), caches)
+    assert [part.window for part in found.rows] == windows and found.resume == length

@@ -536,3 +536,35 @@ def test_a_step_has_room_for_the_last_token_and_all_drafts_or_the_request_waits(
     scheduler, _ = started(range(10), num_speculative_tokens=3, speculative_method="ngram", async_scheduling=False)
     chunk = scheduler._waiting_chunk(StepInProgress(SchedulerOutput(), budget, 0, 64), scheduler.requests[0], 9)
     assert (chunk and (chunk.num_new_tokens, chunk.padded)) == (tokens and (tokens, True))
+
+
+def test_a_preempted_request_waits_before_those_that_have_not_started():
+    scheduler, server = started(range(10), range(20, 30), range(40, 50), max_num_seqs=1)
+    server.begin_step()
+    scheduler._preempt_request(scheduler.running.pop(), drop_stale_output=False)
+    assert [request.request_id for request in scheduler.waiting] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("why", ["surely ends", "has no tokens", "is scheduled"])
+def test_the_next_running_request_follows_whatever_became_of_one(why):
+    scheduler, server = started(range(10), range(20, 30), range(40, 50), async_scheduling=False)
+    step(server)
+    if why == "surely ends":
+        scheduler.rules = scheduler.rules.changed({"surely_ends": lambda *given: True})
+    elif why == "has no tokens":
+        scheduler.running[1].num_computed_tokens = scheduler.running[1].num_tokens
+    in_progress = StepInProgress(SchedulerOutput(), 64, 0, 64)
+    assert scheduler._schedule_running(in_progress, 1) == 2
+    assert in_progress.output.num_scheduled_tokens == ({1: 1} if why == "is scheduled" else {})
+
+
+@pytest.mark.parametrize(("longest", "tokens"), [(13, 2), (14, 3), (15, 4), (16, 4)])
+def test_drafts_leave_a_place_of_the_longest_sequence(longest, tokens):
+    """Ten tokens are computed, one more and three drafts are known."""
+    scheduler, server = started(range(10), n=3, num_speculative_tokens=3, speculative_method="ngram",
+                                max_model_len=longest, async_scheduling=False)  # fmt: skip
+    step(server)
+    scheduler.update_draft_token_ids({0: [5, 6, 8]})
+    output = server.begin_step().scheduler_output
+    assert output.num_scheduled_tokens == {0: tokens}
+    assert output.scheduled_spec_decode_tokens == {0: [5, 6, 8][: tokens - 1]}

@@ -73,8 +73,8 @@ def test_a_request_starts_again_with_its_tokens():
 def test_an_exact_step_also_costs_the_rows_that_its_tokens_read():
     runner, spent = ENGINE.start("vllm@0.33.0", "A", {"block_size": 4}, "exact").model_runner, []
     runner.log = SimpleNamespace(spend=lambda *cost: spent.append(cost))
-    runner._spend([chunk_of(0, 4), chunk_of(3, 2)])
-    assert spent == [cost_of(runner.model, 6, 6, 4 * 4 + 5 * 2)] and spent[0][2] > 0
+    runner._spend([chunk_of(0, 40), chunk_of(30, 20)])
+    assert spent == [cost_of(runner.model, 60, 60, 40 * 40 + 50 * 20)] != [cost_of(runner.model, 60, 60, 0)]
 
 
 def scheduled(drafts, overlap=False):
