@@ -60,6 +60,12 @@ EQUIVALENT: dict[str, str] = {
         "a token whose own cell is read is not blind, so that the search finds none",
     "engines/ik_llama/prefill_chunk.py, add_prompt: `>` -> `>=` at 27 of if stop == length and stop > before:":
         "a round begins with a token of the prompt left: a slot that has evaluated its prompt is generating",
+    "engines/ik_llama/server_state.py, Core.evaluated: argument `grown=True` dropped at 78 of "
+    'self.points.changed(slot, "overwritten", self.overwritten[sl':
+        "the ranges of the checkpoints, which are unchanged, are then computed again; equal ones are not reported",
+    "engines/ik_llama/server_state.py, Core.evaluated: `True` -> `False` at 86 of "
+    'self.points.changed(slot, "overwritten", self.overwritten[sl':
+        "the ranges of the checkpoints, which are unchanged, are then computed again; equal ones are not reported",
     'engines/ik_llama/context_shift.py, shorten_prompt: `0` -> `1` at 54 of _cut(srv, slot, task, '
     'CacheShift(there.n_keep, gone), 0, dec':
         "the positions moved are those from the end of the removed block up to 1, and the block has at least a token",
