@@ -66,6 +66,8 @@ EQUIVALENT: dict[str, str] = {
     "engines/ik_llama/server_state.py, Core.evaluated: `True` -> `False` at 86 of "
     'self.points.changed(slot, "overwritten", self.overwritten[sl':
         "the ranges of the checkpoints, which are unchanged, are then computed again; equal ones are not reported",
+    "engines/ik_llama/speculative_decoding.py, make_draft: `True` -> `False` at 15 of saved, keeps = True, True":
+        "it is read only for a model with states, for which the rule sets it",
     'engines/ik_llama/context_shift.py, shorten_prompt: `0` -> `1` at 54 of _cut(srv, slot, task, '
     'CacheShift(there.n_keep, gone), 0, dec':
         "the positions moved are those from the end of the removed block up to 1, and the block has at least a token",
