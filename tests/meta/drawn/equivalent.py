@@ -166,6 +166,9 @@ EQUIVALENT: dict[str, str] = {
     "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache.checkpoint_into_tree: condition True at 3 of "
     "if self.swa is not None and not is_finished:, line 2 of its kind":
         "only windows have a branch, and a finished request frees the same window slots in the same order afterwards",
+    "engines/sglang/mem_cache/memory_pool.py, MambaPool.read: condition False at 13 of "
+    "return {} if slot is None else self.mamba_cache.get(slot, {}":
+        "no states are written for the slot None",
     "engines/sglang/rules/schedule.py, chunk_share: `2` -> `1` at 31 of "
     "for one in waiting if chunk >= 2 * page else ():":
         "with a chunk of less than two pages the first request, of at least a page, ends the loop",
