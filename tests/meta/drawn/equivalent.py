@@ -60,6 +60,14 @@ EQUIVALENT: dict[str, str] = {
         "a token whose own cell is read is not blind, so that the search finds none",
     "engines/ik_llama/prefill_chunk.py, add_prompt: `>` -> `>=` at 27 of if stop == length and stop > before:":
         "a round begins with a token of the prompt left: a slot that has evaluated its prompt is generating",
+    "engines/ik_llama/server_state.py, Core.evaluated: argument `grown=True` dropped at 78 of "
+    'self.points.changed(slot, "overwritten", self.overwritten[sl':
+        "the ranges of the checkpoints, which are unchanged, are then computed again; equal ones are not reported",
+    "engines/ik_llama/server_state.py, Core.evaluated: `True` -> `False` at 86 of "
+    'self.points.changed(slot, "overwritten", self.overwritten[sl':
+        "the ranges of the checkpoints, which are unchanged, are then computed again; equal ones are not reported",
+    "engines/ik_llama/speculative_decoding.py, make_draft: `True` -> `False` at 15 of saved, keeps = True, True":
+        "it is read only for a model with states, for which the rule sets it",
     'engines/ik_llama/context_shift.py, shorten_prompt: `0` -> `1` at 54 of _cut(srv, slot, task, '
     'CacheShift(there.n_keep, gone), 0, dec':
         "the positions moved are those from the end of the removed block up to 1, and the block has at least a token",
@@ -158,6 +166,9 @@ EQUIVALENT: dict[str, str] = {
     "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache.checkpoint_into_tree: condition True at 3 of "
     "if self.swa is not None and not is_finished:, line 2 of its kind":
         "only windows have a branch, and a finished request frees the same window slots in the same order afterwards",
+    "engines/sglang/mem_cache/memory_pool.py, MambaPool.read: condition False at 13 of "
+    "return {} if slot is None else self.mamba_cache.get(slot, {}":
+        "no states are written for the slot None",
     "engines/sglang/rules/schedule.py, chunk_share: `2` -> `1` at 31 of "
     "for one in waiting if chunk >= 2 * page else ():":
         "with a chunk of less than two pages the first request, of at least a page, ends the loop",

@@ -116,7 +116,7 @@ class UnifiedRadixCache:
         if most:
             self._touch_path(best)
         found = PrefixMatch(limit, last_device_node.end, at)
-        return self._match_result(found, last_device_node, best) if most else MatchResult(found, last_device_node, best)
+        return self._match_result(found, last_device_node, best)
 
     def _match_result(self, found: PrefixMatch, last_device_node: UnifiedTreeNode, best: UnifiedTreeNode,
                       ) -> MatchResult:  # fmt: skip

@@ -107,3 +107,13 @@ def test_an_unlimited_prompt_cache_is_counted_with_a_conversation_and_its_checkp
     assert entry.each == found.checkpoint + 4096 * 65536 + 2 * found.checkpoint
     assert (found.token, found.window, found.state) == (65536, 0, 156893184)
     assert use(ask("gpt-oss-20b", ctx_size=4096)).window == 12 * 2048
+
+
+@pytest.mark.parametrize(("option", "values"), [
+    ("ctx_size", [128, 512, 1024, 2048, 2048]), ("ctx_checkpoints", [0, 1, 2, 3, 3]),
+    ("ctx_checkpoints_interval", [0, 8, 16, 64, 512]), ("ctx_checkpoints_tolerance", [0, 1, 5, 5, 5]),
+    ("cache_ram", [0, 0, 1, 1, 1]), ("cache_ram_similarity", [0.0, 0.5, 1.0, 1.0, 1.0]),
+    ("spec_draft_n_max", [1, 2, 4, 4, 4]),
+])  # fmt: skip
+def test_an_option_is_drawn_from_its_values(option, values):
+    assert [draw(FixedDraws(30, place), "GGA+M").server[option] for place in range(5)] == values

@@ -113,3 +113,10 @@ def test_the_share_of_a_slot_that_a_prompt_keeps_is_logged_with_two_digits():
     client.ask(P, 1), client.ask((*P[:30], *Q), 1)
     shares = [(event.n_tokens, event.f_keep) for event in client.log.events if event.ev == "pc_info"]
     assert shares == [(0, 0.0), (80, 0.38)]
+
+
+@pytest.mark.parametrize(("flags", "heads", "size"), [({}, 0, 37300), ({"spec_type": "mtp"}, 1, 38620)])
+def test_a_head_that_makes_no_drafts_is_not_loaded(flags, heads, size):
+    """It has rows in the cells and a header in a saved state: of ten tokens 10 * 128 and 40 bytes."""
+    kind = Client("main", "GA+M", **flags).server.core.kind
+    assert (int(kind.spec.mtp), kind.state_bytes(10, False), kind.spec.notation) == (heads, size, "GA" + "+M" * heads)

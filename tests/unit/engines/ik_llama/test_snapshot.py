@@ -39,6 +39,8 @@ def test_a_live_slot_has_its_rows_from_a_position_on():
         stored = one.inspection.stored(("slot", 0, 0), *given)
         assert [part.pos.tolist() for part in stored.rows] == [positions]
         assert (stored.tokens, stored.resume, stored.start) == ((), 82, sum(given))
+        whole = one.inspection.stored(("slot", 0, 0)).rows[0].rows[0].digest
+        assert stored.rows[0].rows[0].digest.tolist() == whole.tolist()[sum(given) :]
 
 
 def test_a_cache_of_recurrent_rows_only_has_no_restore_points():

@@ -157,3 +157,26 @@ def test_a_batch_that_waits_for_a_last_token_has_room_then() -> None:
     batch.batch_is_full = True
     assert scheduler.update_running_batch(batch) is None
     assert ([req.rid for req in batch.reqs], batch.batch_is_full, batch.retracted) == ([1], False, [])
+
+
+@pytest.mark.parametrize(("is_chunked", "added", "continues"), [
+    (None, False, False), (True, True, True), (True, False, True), (False, True, False), (False, False, True),
+])  # fmt: skip
+def test_admission_knows_whether_another_prompt_continues(
+    is_chunked: bool | None, added: bool, continues: bool
+) -> None:
+    """A prompt whose last chunk is in the step does not; one that found no room for it still does."""
+    srv = server()
+    srv.submit(Request(P, 2))
+    srv.take_tasks()
+    scheduler, asked = srv.scheduler, list[bool]()
+    chunked: Any = None if is_chunked is None else SimpleNamespace(is_chunked=is_chunked, kv=SimpleNamespace(
+        kv_allocated_len=16))  # fmt: skip
+    scheduler.chunked_req = chunked
+    adder: Any = SimpleNamespace(
+        can_run_list=[], rem_chunk_tokens=16, budget_state=lambda: "CONTINUE",
+        add_chunked_req=lambda req, limit: adder.can_run_list.extend([req] * added),
+        add_one_req=lambda req, has_chunked_req: asked.append(has_chunked_req) or "NO_TOKEN")  # fmt: skip
+    scheduler._admit_requests(adder)
+    assert (asked, scheduler.chunked_req) == ([continues], chunked if continues else None)
+    assert [req.rid for req in scheduler.waiting_queue] == [0]

@@ -8,7 +8,12 @@ import pytest
 from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.engines.sglang.events import Matched
 from cachesim.engines.sglang.mem_cache.allocation import alloc_for_extend, alloc_token_slots
-from cachesim.engines.sglang.mem_cache.common import checkpoint_kv_cache, match_kv_cache, release_kv_cache
+from cachesim.engines.sglang.mem_cache.common import (
+    _can_cache_finished_req,
+    checkpoint_kv_cache,
+    match_kv_cache,
+    release_kv_cache,
+)
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA
 from cachesim.engines.sglang.profiles import PROFILES
 from cachesim.engines.sglang.rules.reported import EndingRequest
@@ -337,3 +342,17 @@ def test_a_released_request_holds_no_lock_and_no_row():
     assert (req.lock, req.kv.kv_allocated_len, pools.req_to_token_pool.available_size()) == (None, 0, 8)
     assert [*cache.tree_core.nodes()] == [] and pools.req_to_token_pool.mamba_allocator.available_size() == 8
     cache.check([], [])
+
+
+@pytest.mark.parametrize(("model", "flags", "can"), [
+    ("A", {}, [True, True]), ("GA", {}, [True, True]), ("A", {"speculative_algorithm": "NGRAM"}, [True, True]),
+    ("GA", {"speculative_algorithm": "NGRAM"}, [True, False]),
+    ("GA", {"speculative_algorithm": "NGRAM", "mamba_radix_cache_strategy": "extra_buffer"}, [True, True]),
+])  # fmt: skip
+def test_only_states_after_a_draft_cannot_enter_the_tree(model, flags, can):
+    """Twelve tokens are computed, of which the request leaves twelve or ten."""
+    cache, _ = make_cache(model, **{"mamba_radix_cache_strategy": "no_buffer", **flags},
+                          disable_overlap_schedule="mamba_radix_cache_strategy" not in flags)  # fmt: skip
+    req = make_req(0, TEXT[:12])
+    req.kv.kv_committed_len = 12
+    assert [bool(_can_cache_finished_req(req, cache, n)) for n in (12, 10)] == can

@@ -54,3 +54,13 @@ def test_outdated_ranks_do_not_pile_up():
         leaves.put(nodes[0])
         lengths.append(len(leaves.heap))
     assert (max(lengths), min(lengths)) == (2 * len(leaves) + STALE, 2) and numbers(leaves) == [1, 0]
+
+
+def test_leaves_are_in_order_directly_after_outdated_ranks_left():
+    leaves, nodes = made(1, 5, 3)
+    time = 9
+    while len(leaves.heap) > 3 or time == 9:
+        time += 1
+        nodes[0].time = time
+        leaves.put(nodes[0])
+    assert numbers(leaves) == [2, 1, 0]
