@@ -113,7 +113,7 @@ def _object_call(call: Any) -> Any:
 def _anthropic(value: Mapping[str, Any]) -> Body:
     """Return a body of Anthropic's API, converted as llama-server does: the system texts are the first message, and
     tool results are separate messages."""
-    body = Body(ANTHROPIC, tools=_tools(value.get("tools")), chat=[])
+    body = Body(ANTHROPIC, tools=_tools(value.get("tools")))
     system = content(value.get("system"), "system")
     if system:
         body.messages.append(BodyMessage("system", "system", tuple(system)))

@@ -136,3 +136,9 @@ def test_a_prompt_is_raw_without_a_chat_and_of_tokens_with_a_part_of_tokens():
     raw, listed, chat = Body("", messages=text), Body("", messages=tokens), Body("", messages=text, chat=[])
     assert [body.is_raw for body in (raw, listed, chat)] == [True, True, False]
     assert [body.of_tokens for body in (raw, listed, chat)] == [False, True, False]
+
+
+def test_a_list_of_adapters_has_entries_of_other_kinds_left_out():
+    listed = [7, "a", None, {"id": 0, "scale": 1}, {"id": 2, "scale": 0.5}, {"scale": 1}]
+    assert Body("", parameters={"lora": listed}).adapters == {0: 1.0, 2: 0.5}
+    assert Body("", parameters={"lora": 7}).adapters == Body("").adapters == {}

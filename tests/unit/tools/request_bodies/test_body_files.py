@@ -305,3 +305,8 @@ def test_a_file_is_recognised_by_a_key_in_its_first_characters(tmp_path, size, a
     filler = "x" * (HEAD // 2) + "\n"
     text = start + filler + "y" * (size - len(start) - len(filler)) + key
     assert text.index(key) == size and are_bodies([str(put(tmp_path / "x", text))]) is are
+
+
+@pytest.mark.parametrize(("depth", "is_found"), [(DEEP, True), (DEEP + 1, False)])
+def test_an_entry_of_a_har_file_is_opened_to_a_depth(depth, is_found):
+    assert bool([*bodies_in({"log": {"entries": [nested(ONE, depth)]}}, "f")]) is is_found

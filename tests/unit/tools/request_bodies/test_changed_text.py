@@ -125,3 +125,9 @@ def test_texts_that_differ_in_space_only(a, b, differs):
 def test_a_heading_may_be_the_beginning_of_the_text():
     assert kind_of_change("<env> one", "<env> two", 6) == kind_of_change("<env> one", "<env> two", 6, 0) == LISTING
     assert kind_of_change("<env> one", "<env> two", 6, 1) == ""
+
+
+@pytest.mark.parametrize(("dots", "kind_found"), [(29, LISTING), (30, "")])
+def test_a_heading_ends_at_most_forty_characters_after_the_change(dots, kind_found):
+    old, new = (f"{sign}{'.' * dots}git status" for sign in "#%")
+    assert kind(old, new) == kind_found

@@ -111,3 +111,10 @@ def test_a_check_is_evidence_if_all_of_its_numbers_are_known(missing):
     partial = {name: number for name, number in check.items() if name != missing}
     assert causes(derived(line(3, "ckpt_check", **check), line(4, "ckpt_check", **partial), ERASED), one) == []
     assert seen == [((5, 9, 3),)]
+
+
+def test_a_cause_that_is_not_proven_hides_no_other():
+    first, second = signature(None, key="first"), signature((0, 0), ("gone",), "second")
+    assert causes(derived(ERASED), first, second) == [((5,), {"cause": "second"}, "gone")]
+    assert causes(derived(ERASED), signature((0, 0), kinds=("other",)), second) == [
+        ((5,), {"cause": "second"}, "gone")]  # fmt: skip

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cachesim.engines.shared.log_grammar import Line, ParsedLine
+from cachesim.engines.shared.log_grammar import Line, LogGrammar, ParsedLine, PrintedNumber
 from cachesim.tools.server_logs.derivations import (
     _combine,
     _empty_cache,
@@ -21,11 +21,12 @@ from cachesim.tools.server_logs.derivations import (
     _parts,
     _restored,
     _same_tokens,
+    numbers_of,
 )
 from cachesim.tools.server_logs.found_numbers import FoundNumbers
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.proven_range import ProvenRange
-from cachesim.tools.server_logs.read_lines import ReadLine
+from cachesim.tools.server_logs.read_lines import LineSieve, ReadLine
 from cachesim.tools.server_logs.recognise import grammars
 from cachesim.tools.server_logs.tied_requests import TiedRequest
 
@@ -406,3 +407,30 @@ def test_a_line_without_its_number_hides_no_other_that_has_it():
     _lowered(TiedRequest(0, 7, lines), found)
     kept = found.get("cache_n")
     assert (kept.low, kept.high, kept.lines) == (99, 99, frozenset({1, 3}))
+
+
+def test_a_restored_checkpoint_without_its_numbers_hides_no_other():
+    def line(number, **numbers):
+        return ReadLine(number, ParsedLine(Line("ckpt_restore", "x"), 0, 7, numbers), "x")
+
+    found = FoundNumbers()
+    found.add("n_tokens", ProvenRange(150, 150, frozenset({9})))
+    lines = [line(1, n_past=70), line(2, pos_min=69, pos_max=69, n_past=70)]
+    _restored(TiedRequest(0, 7, lines), found, grammars()["llama_cpp"])
+    assert found.get("cache_n").lines == frozenset({2, 9})
+
+
+def test_a_line_that_says_nothing_certain_hides_no_other():
+    """A number counts if its line has the word that makes it certain, and if its prompt has room in the context."""
+    gives = (PrintedNumber("batch", "cache_n", ("n_past",), spelled="sure"),
+             PrintedNumber("prompt", "n_tokens", ("n",), cuts="cut"))  # fmt: skip
+    grammar = LogGrammar((Line("batch", "x"),), gives=gives)
+
+    def line(number, kind, template, **numbers):
+        return ReadLine(number, ParsedLine(Line(kind, template), 0, 7, numbers), "x")
+
+    lines = [line(1, "batch", "perhaps", n_past=9), line(2, "batch", "surely", n_past=8),
+             line(3, "prompt", "cut", n=50, n_ctx_slot=40), line(4, "prompt", "whole", n=40)]
+    found = numbers_of(TiedRequest(0, 7, lines), grammar, LineSieve()).numbers
+    assert [(found[name].low, found[name].lines) for name in ("cache_n", "n_tokens")] == [
+        (8, frozenset({2})), (40, frozenset({4}))]  # fmt: skip

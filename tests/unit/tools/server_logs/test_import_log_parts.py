@@ -329,3 +329,10 @@ def test_a_title_has_at_most_120_characters():
 def test_hints_come_from_requests_of_known_length():
     session = LogSession("llama_cpp", [LoggedRequest(n_tokens=9, cache_n=4, created=(5,)), LoggedRequest(cache_n=3)])
     assert _prompts(session) == [(9, 4, (5,))]
+
+
+def test_a_turn_of_the_data_says_what_was_evaluated(log):
+    found = rebuild_log(log(simulated_log("A60>a9/A.a.B20>b5", "A", 4)), ["llama_cpp@b11549"], "A")
+    assert [[*turn] for turn in found.data["turns"]] == [
+        ["number", "how", "lcp", "evaluated", "lost", "n_tokens"]] * len(found.data["turns"])  # fmt: skip
+    assert [turn["evaluated"] for turn in found.data["turns"]][-1] == 21

@@ -125,6 +125,7 @@ class Tried:
 
     def build(self, most, best):
         self.tried.append((self.key, most))
+        self.stopped_early = self.found.get(self.key) == "stops"
         return made(self.read, self.key, self.server, self.found.get(self.key, "differs"))
 
 
@@ -208,6 +209,12 @@ def test_the_search_ends_with_its_work(search):
     assert tried == [(("p", "a"), 25), (("p", "b"), 15), (("p", "c"), 5)]
     assert found.untried_settings == ["kinds of model", "x"]
     assert keys(search(space("p", "abcd"), most=20)[0]) == ["p_a", "p_b"]
+
+
+def test_a_candidate_that_stopped_early_is_followed_by_the_next(search):
+    tried, found = search(space("p", "abc"), p_b="stops", p_c="agrees")
+    assert keys(tried) == ["p_a", "p_b", "p_c"] and found.model == "c"
+    assert found.untried_settings == ["kinds of model"]
 
 
 def test_a_better_value_begins_a_second_round(search):

@@ -6,6 +6,7 @@ import pytest
 
 from cachesim.tools.server_logs.assumed_lengths import assumed_lengths
 from cachesim.tools.server_logs.log_reader import read_session
+from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.recognise import grammars
 
 LAUNCH = "slot launch_slot_: id  {} | task {} | processing task, is_child = 0"
@@ -109,3 +110,8 @@ def test_a_request_without_a_length_has_none_that_the_log_bounds():
     found = session(made, evaluated).requests
     assert [(one.n_tokens, one.prompt_n, one.predicted_n) for one in found] == [(None, None, 5), (None, 30, None)]
     assert not any(length.is_bounded for lengths in assumed_lengths(found) for length in lengths)
+
+
+@pytest.mark.parametrize(("chosen", "is_given"), [("id", True), ("lcp", False), ("lru", False), ("", False)])
+def test_a_request_names_its_slot_if_the_slot_was_chosen_by_its_id(chosen, is_given):
+    assert LoggedRequest(chosen=chosen).is_slot_given is is_given

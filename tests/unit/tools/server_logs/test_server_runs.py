@@ -206,7 +206,8 @@ def test_a_message_without_a_source_is_of_another_server_unless_any_program_may_
     assert runs([f"[41000] {KNOWN}", line]) == [0, run]
 
 
-def test_a_line_just_after_the_latest_run_is_of_that_run_although_others_are_as_near():
-    """The lines of the three runs have nearly equal time stamps."""
-    lines = [RELEASED.format(9, 1), RELEASED.format(6, 2), RELEASED.format(3, 3)]
-    assert runs([*lines, RELEASED.format(3, 4)])[-1] == 2
+def test_a_line_belongs_to_the_latest_of_runs_that_are_equally_near():
+    """The third run reaches the last time of the first; its next line names a new task."""
+    at = "{}.00.000.{:03} I slot release: id  0 | task {} | n_tokens = 5"
+    lines = [at.format(9, 0, 1), at.format(6, 0, 2), at.format(3, 0, 3), at.format(9, 1, 3)]
+    assert runs([*lines, at.format(9, 2, 4)]) == [0, 1, 2, 2, 2]
