@@ -368,5 +368,12 @@ EQUIVALENT: dict[str, str] = {
     "engines/llama_cpp/rules/before_checkpoints.py, reuse_open: `<` -> `<=` at 8 of "
     "while c < len(now) and p < len(asked):":
         "no token follows the last one, so that the last round finds 0 equal tokens; a block has at least 1",
+    "engines/llama_cpp/rules/repaired.py, draft_max_in_batch: `0` -> `1` at 87 of "
+    "def draft_max_in_batch(held: int, n_ctx: int, n_predict: int":
+        "make_draft, which alone calls it, always gives the share",
+    "engines/llama_cpp/rules/before_checkpoints.py, end_late: `False` -> `True` at 12 of eog: bool = False,":
+        "the server, its only caller, always gives it",
+    "engines/llama_cpp/rules/before_checkpoints.py, end_untold: `False` -> `True` at 12 of eog: bool = False,":
+        "the server, its only caller, always gives it",
 }
 """Name of the fault -> proof."""
