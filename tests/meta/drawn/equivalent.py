@@ -363,7 +363,7 @@ EQUIVALENT: dict[str, str] = {
     "for seq, used in enumerate(table.seqs if table.has_shift els":
         "without a pending shift no cell has one, and the condition only saves the search",
     "engines/llama_cpp/memory/cells.py, Cells.find: `and` -> `or` at 22 of "
-    "if len(cells) - k < n and len(self.pos) < self.size:":
+    "if len(cells) - k < n and len(self.pos) < self.size:        ":
         "longer arrays add free cells after those that are enough; arrays of full length are not extended",
     "engines/llama_cpp/rules/before_checkpoints.py, reuse_open: `<` -> `<=` at 8 of "
     "while c < len(now) and p < len(asked):":
