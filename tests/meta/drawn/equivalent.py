@@ -375,5 +375,19 @@ EQUIVALENT: dict[str, str] = {
         "the server, its only caller, always gives it",
     "engines/llama_cpp/rules/before_checkpoints.py, end_untold: `False` -> `True` at 12 of eog: bool = False,":
         "the server, its only caller, always gives it",
+    "engines/llama_cpp/memory/cells.py, Cells.find: `>=` -> `>` at 32 of "
+    "if stop <= self.size and (start >= self.end or self._free(ma":
+        "all cells from the end on are free, so that the condition after it holds there, too",
+    "engines/llama_cpp/memory/ubatch.py, split_equal: `1` -> `0` at 16 of if len(todo) == 1 and not n_keep_tail:":
+        "the loop cuts a single stretch every n_ubatch tokens, as split_seq does, only more slowly",
+    "engines/llama_cpp/memory/attention.py, AttentionCache.seq_rm: condition True at 29 of "
+    "for table in self.streams if seq < 0 else [self.cells(seq)]:":
+        "the streams of other sequences have no cell of this one, so that nothing is removed there",
+    "engines/llama_cpp/memory/cells.py, Cells._stretches: `0` -> `1` at 47 of "
+    "return np.flatnonzero(taken[n:] == taken[: max(0, len(taken)":
+        "if fewer than n cells exist, the left side is empty, and equally empty when compared with a single number",
+    "engines/llama_cpp/memory/newest_layout.py, CompressedShape.cells: `1` -> `2` at 14 of "
+    "return -(-max(1, -(-n_ctx_seq // self.ratio)) // ROWS_PAD) *":
+        "one row and two rows are rounded up to the same multiple of ROWS_PAD",
 }
 """Name of the fault -> proof."""
