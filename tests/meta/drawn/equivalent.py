@@ -426,7 +426,7 @@ EQUIVALENT: dict[str, str] = {
     "for seq, used in enumerate(table.seqs if table.has_shift els":
         "without a pending shift no cell has one, and the condition only saves the search",
     "engines/llama_cpp/memory/cells.py, Cells.find: `and` -> `or` at 22 of "
-    "if len(cells) - k < n and len(self.pos) < self.size:":
+    "if len(cells) - k < n and len(self.pos) < self.size:        ":
         "longer arrays add free cells after those that are enough; arrays of full length are not extended",
     "engines/llama_cpp/rules/before_checkpoints.py, reuse_open: `<` -> `<=` at 8 of "
     "while c < len(now) and p < len(asked):":
@@ -698,5 +698,26 @@ EQUIVALENT: dict[str, str] = {
         "parts with the same ranges have them together, too; the condition only saves work",
     "engines/mlx_lm/server_state.py, RuleTracer.__init__: `-` dropped at 27 of self.log, self.mark = log, -1":
         "no decision is logged yet, so that forgetting them at the first one changes nothing",
+    "engines/llama_cpp/rules/repaired.py, draft_max_in_batch: `0` -> `1` at 87 of "
+    "def draft_max_in_batch(held: int, n_ctx: int, n_predict: int":
+        "make_draft, which alone calls it, always gives the share",
+    "engines/llama_cpp/rules/before_checkpoints.py, end_late: `False` -> `True` at 12 of eog: bool = False,":
+        "the server, its only caller, always gives it",
+    "engines/llama_cpp/rules/before_checkpoints.py, end_untold: `False` -> `True` at 12 of eog: bool = False,":
+        "the server, its only caller, always gives it",
+    "engines/llama_cpp/memory/cells.py, Cells.find: `>=` -> `>` at 32 of "
+    "if stop <= self.size and (start >= self.end or self._free(ma":
+        "all cells from the end on are free, so that the condition after it holds there, too",
+    "engines/llama_cpp/memory/ubatch.py, split_equal: `1` -> `0` at 16 of if len(todo) == 1 and not n_keep_tail:":
+        "the loop cuts a single stretch every n_ubatch tokens, as split_seq does, only more slowly",
+    "engines/llama_cpp/memory/attention.py, AttentionCache.seq_rm: condition True at 29 of "
+    "for table in self.streams if seq < 0 else [self.cells(seq)]:":
+        "the streams of other sequences have no cell of this one, so that nothing is removed there",
+    "engines/llama_cpp/memory/cells.py, Cells._stretches: `0` -> `1` at 47 of "
+    "return np.flatnonzero(taken[n:] == taken[: max(0, len(taken)":
+        "if fewer than n cells exist, the left side is empty, and equally empty when compared with a single number",
+    "engines/llama_cpp/memory/newest_layout.py, CompressedShape.cells: `1` -> `2` at 14 of "
+    "return -(-max(1, -(-n_ctx_seq // self.ratio)) // ROWS_PAD) *":
+        "one row and two rows are rounded up to the same multiple of ROWS_PAD",
 }
 """Name of the fault -> proof."""

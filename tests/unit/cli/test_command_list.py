@@ -8,9 +8,13 @@ import re
 import pytest
 
 from cachesim.base import exits
-from cachesim.cli.command_list import CARD, COMMANDS, GROUPS
+from cachesim.cli import command_list
+from cachesim.cli.command_list import CARD, COMMANDS, GROUPS, overview
 from cachesim.cli.main import main
 from tests.house.checks import ROOT
+
+LONG_NAMES = ("a" * 33, "b" * 33, "c" * 34, "d" * 33)
+"""The first two fill a line of the overview; a further character, as in the next two, does not fit."""
 
 
 def help_of(capsys, *argv):
@@ -41,6 +45,15 @@ def test_help_ends_with_the_exit_codes(capsys):
     named = re.findall(r"\b(\d+) [a-z]", help_of(capsys).partition("exit codes:")[2])
     assert [int(code) for code in named] == [exits.HOLDS, exits.BROKEN, exits.BAD_INPUT, exits.UNDECIDED, exits.NOTHING,
                                              exits.CRASH, exits.INTERRUPTED]  # fmt: skip
+
+
+def test_the_other_commands_of_the_overview_fill_lines_of_at_most_78_characters(monkeypatch):
+    monkeypatch.setattr(command_list, "COMMANDS", {**dict(CARD), **{name: ("", "") for name in LONG_NAMES}})
+    lines = overview().splitlines()
+    assert lines[lines.index("  more:    " + " ".join(LONG_NAMES[:2])) :] == [
+        f"  more:    {LONG_NAMES[0]} {LONG_NAMES[1]}", f"           {LONG_NAMES[2]}", f"           {LONG_NAMES[3]}", "",
+        "Options: cachesim COMMAND --help. Shell completion: cachesim completion bash."]  # fmt: skip
+    assert len(f"  more:    {LONG_NAMES[0]} {LONG_NAMES[1]}") == 78
 
 
 @pytest.mark.part(3)

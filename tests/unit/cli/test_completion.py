@@ -166,6 +166,12 @@ def test_as_json_and_an_unknown_shell(capsys, scripts):
     assert "tcsh" in capsys.readouterr().err
 
 
+def test_the_help_names_the_shells(capsys):
+    with pytest.raises(SystemExit):
+        main(["completion", "--help"])
+    assert "  bash|zsh|fish  shell to write for\n" in capsys.readouterr().out
+
+
 def test_without_the_extra_a_line_says_how_to_install_it(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "shtab", None)
     command = install_command("completion")

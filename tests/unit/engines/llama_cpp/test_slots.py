@@ -297,6 +297,14 @@ def test_a_common_prefix_is_not_usable_before_the_rows_that_its_next_token_reads
     assert [_usable(core, core.slots[0], lcp) for lcp in (29, 30, 31, 1, 37, 38)] == usable
 
 
+def test_a_prefix_of_a_token_is_not_usable_without_its_row():
+    talk = Talk("A")
+    talk.ask(word("a", 40), 1)
+    core = talk.server.core
+    core.memory.seq_rm(0, 0, 1)
+    assert [_usable(core, core.slots[0], lcp) for lcp in (1, 2)] == [0, 2]
+
+
 def test_the_choice_of_a_slot_is_logged_slot_by_slot():
     """The first is busy, the second has a conversation, and the third has none."""
     talk = Talk("A", "b11549", parallel=3, **PLAIN)

@@ -12,6 +12,7 @@ from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, DecodeBatch
 from cachesim.events import SeqRm
 from tests.unit.engines.llama_cpp.memory.helpers import KINDS, World, held
+from tests.unit.engines.llama_cpp.memory.test_newest_memories import NewestWorld
 
 ALL = sorted(KINDS)
 
@@ -255,6 +256,16 @@ def test_a_window_cache_of_full_size_may_keep_every_cell(forgets, full, n_swa):
                   traits=BuildTraits(full_forgets=forgets))  # fmt: skip
     assert (made.parts["swa"].n_swa, made.parts["base"].n_swa) == (n_swa, 0)
     assert (made.parts["swa"].masked is None) is (n_swa == 0)
+
+
+@pytest.mark.parametrize(("traits", "full", "swa"), [
+    (BuildTraits(mask_model=True), False, 8), (BuildTraits(full_forgets=False), True, None), (BuildTraits(), True, 8),
+])  # fmt: skip
+def test_a_partial_state_has_a_window_cache_that_forgets_and_no_full_attention(traits, full, swa):
+    world = NewestWorld("W8 A", traits, swa_full=full)
+    world.go(n=20)
+    blob = world.memory.state_write(0, partial=True)
+    assert blob.base is None and (blob.swa and len(blob.swa.pos)) == swa
 
 
 @pytest.mark.parametrize(("masks", "n_swa"), [(True, 8), (False, 0)])

@@ -163,7 +163,7 @@ def test_24035_v3_drops_the_densest(lengths, limit, gone):
     (5, 8, (5,), (), True),
     (8, 12, (5,), (), True),                            # after it, near the end
     (6, 8, (5,), (), False),
-    (1, 4, (1,), (), True), (0, 4, (0,), (), False),    # a message at the start of the prompt is none
+    (1, 4, (1,), (), True), (0, 4, (0,), (), False),    # not a message at the start of the prompt
     (2, 12, (5,), (), False),                           # before it, even near the end
     (8, 12, (), (ckpt(7),), False),                     # within 256 of the last checkpoint
 ])  # fmt: skip
