@@ -483,3 +483,13 @@ def test_a_step_agrees_if_each_verdict_is_the_recorded_one(has_check, undecided,
     run._count = count
     run.step(out, recorded().steps[0])
     assert (out.verdicts, out.broken, run.verdicts_agree) == (verdicts, broken, sum(verdicts.values()))
+
+
+@pytest.mark.parametrize(("answers", "field"), [
+    ([{"died": True}, {"done": True}], "died"), ([{"done": True}, {"died": True}], "died"),
+    ([{"done": True}, {}], "stuck"), ([{}, {"done": True}], "stuck"),
+])  # fmt: skip
+def test_one_of_several_answers_shows_that_the_process_ended_or_is_stuck(answers, field):
+    given = {number: Answer(number, **fields) for number, fields in enumerate(answers)}
+    step, result = SimpleNamespace(died=False, stuck=False), SimpleNamespace(answers=given)
+    assert TraceReplay._fields(None, step, result) == {"field": field, "recorded": False, "ours": True}
