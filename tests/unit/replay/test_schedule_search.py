@@ -153,6 +153,34 @@ def test_the_search_ends_where_its_work_does():
     assert tried[0] == 1 < tried[1] and tried[2] == 0           # in the end all were tried
 
 
+def test_the_search_ends_after_its_orders_and_only_beyond_its_work():
+    """The work of the first order alone is not beyond a limit of so much."""
+    theirs = [*played((0, A), (3, B)), {"ev": "other"}]
+    step = TraceStep(0, tuple(TraceMember(request, {}) for request in (A, B)), {}, theirs)
+    group = RecordedGroup(step, theirs, logged, lambda *_: None, Path())
+    first = ScheduleAttempt(Talk(**FLAGS).server, group, [], False)
+    first.run()
+    for limit, tried_orders in (({limits.ORDERS.name: 3}, 3), ({limits.ORDER_WORK.name: first.work}, 2),
+                                ({limits.ORDER_WORK.name: first.work - 1}, 1)):  # fmt: skip
+        limits.lift(limit)
+        untried = send(Talk(**FLAGS).server, step, theirs, logged, lambda *_: None).untried
+        limits.lift({})
+        assert untried == tried_orders
+
+
+def test_an_attempt_ends_at_the_first_difference_unless_it_goes_on_to_the_end():
+    """The server works on another request, whose end is the first event."""
+    for to_the_end in (False, True):
+        attempt = tried([TraceMember(B, {})], [{"ev": "other"}])
+        attempt.run(**({"to_the_end": True} if to_the_end else {}))
+        assert (attempt.apart, attempt.met, attempt.agrees) == (True, 0, False)
+        assert bool(attempt.given) is to_the_end and attempt.work > attempt.rounds > 0
+
+
+def test_every_request_is_answered_though_the_log_differs_from_its_first_event_on():
+    assert found([{"ev": "other"}], A, B) == played((0, A), (0, B))
+
+
 def test_ways_are_gone_through_depth_first():
     way, seen = [], []
     while way is not None:
@@ -286,6 +314,16 @@ def test_a_request_without_a_slot_arrives_only_where_the_log_shows_a_choice(thei
     assert (attempt.waiting, attempt.passing) == ([0], [1])
     assert attempt._arrive(must=True) is True and list(attempt.given) == [0]
     assert attempt.chosen == [ChosenOption(0, coming)]
+
+
+def test_an_action_on_a_free_slot_is_performed():
+    server = Talk(**FLAGS).server
+    server.complete(A)
+    step = TraceStep(0, (TraceMember(B, {}, action="erase", id_slot=1, launched=False),), {}, [])
+    attempt = ScheduleAttempt(server, RecordedGroup(step, [], logged, lambda *_: None, Path()), [], False)
+    assert attempt._apply_choice() is True
+    assert (attempt.actions, attempt.chosen, [*attempt.done]) == ([], [ChosenOption(0, 1)], [0])
+    assert attempt.done[0]["status"] == 200 and attempt._apply_choice() is False
 
 
 def test_an_attempt_begins_with_nothing_met():
