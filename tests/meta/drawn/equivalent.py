@@ -415,6 +415,9 @@ EQUIVALENT: dict[str, str] = {
     "judging/request_events.py, owned_events: `>` -> `>=` at 42 of after = [one for one in mine if one.place > "
     "released.get(slo":
         "the event at the place of a release is no launch",
+    "replay/unknown_search.py, _other_way: `<` -> `<=` at 59 of kept = {step: n for step, n in "
+    "case.passed.items() if step <":
+        "the entry of this step is replaced by a new one at once",
     "judging/clean_ranges.py, clean_spans: `<` -> `<=` at 65 of for window, positions in foreign.items() for q in "
     "positions ":
         "the row at hi hides lengths after hi; these come last, and the span before them ends at hi as without them",

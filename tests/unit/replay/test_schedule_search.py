@@ -11,7 +11,7 @@ from cachesim.base import limits
 from cachesim.engines.base import BEFORE_A_SLOT, Request
 from cachesim.replay.recorded_trace import TraceMember, TraceStep
 from cachesim.replay.replay import records
-from cachesim.replay.schedule_search import ChosenOption, RecordedGroup, ScheduleAttempt, next_way, send
+from cachesim.replay.schedule_search import MOST_SILENT, ChosenOption, RecordedGroup, ScheduleAttempt, next_way, send
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 FLAGS = {"parallel": 2, "cache_idle_slots": False, "mode": "none"}
@@ -331,3 +331,24 @@ def test_an_attempt_begins_with_nothing_met():
     assert (attempt.met, attempt.apart, attempt.still, attempt.rounds, attempt.work) == (0, False, False, 0, 0)
     assert (attempt.done, attempt.given, attempt.chosen, attempt.answers_checked) == ({}, {}, [], [])
     assert attempt.agrees, "no event is recorded"
+
+
+def test_requests_sent_at_once_arrive_in_the_order_of_the_recording():
+    members = [TraceMember(B, {}, task=9), TraceMember(C, {}, task=3)]
+    assert (tried(members, at_once=True).waiting, tried(members).waiting) == ([0, 1], [1, 0])
+
+
+def test_a_request_without_a_slot_is_inspected_again_after_each_release():
+    attempt = tried([TraceMember(B, {}, launched=False)], [{"ev": "release"}, {"ev": "launch"}])
+    found = [attempt._passing()]
+    attempt.looked[0] = 0
+    for attempt.met in (0, 1, 2):
+        found.append(attempt._passing())
+    assert found == [[0], [], [0], [0]]
+
+
+@pytest.mark.parametrize(("silent", "options"), [(0, 2), (MOST_SILENT - 1, 2), (MOST_SILENT, 1)])
+def test_a_request_may_wait_for_a_bounded_number_of_rounds(silent, options):
+    attempt = tried([TraceMember(B, {})])
+    attempt.silent = silent
+    assert attempt._arrive() is True and attempt.chosen == [ChosenOption(0, options)] and attempt.silent == 0
