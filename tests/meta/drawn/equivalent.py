@@ -414,7 +414,7 @@ EQUIVALENT: dict[str, str] = {
         "a round that reaches as far as the list is long adds nothing to it",
     "judging/request_events.py, owned_events: `>` -> `>=` at 42 of after = [one for one in mine if one.place > "
     "released.get(slo":
-        "the event at the place of a release is no launch",
+        "the event at the place of a release is not a launch",
     "replay/unknown_search.py, _other_way: `<` -> `<=` at 59 of kept = {step: n for step, n in "
     "case.passed.items() if step <":
         "the entry of this step is replaced by a new one at once",
