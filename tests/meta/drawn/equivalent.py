@@ -659,7 +659,14 @@ EQUIVALENT: dict[str, str] = {
         "a round that reaches as far as the list is long adds nothing to it",
     "judging/request_events.py, owned_events: `>` -> `>=` at 42 of after = [one for one in mine if one.place > "
     "released.get(slo":
-        "the event at the place of a release is no launch",
+        "the event at the place of a release is not a launch",
+    "replay/unknown_search.py, _other_way: `<` -> `<=` at 59 of kept = {step: n for step, n in "
+    "case.passed.items() if step <":
+        "the entry of this step is replaced by a new one at once",
+    "judging/clean_ranges.py, clean_state: returns None at 7 of return False":
+        "its only caller asks whether the result is true",
+    "judging/compare_answer.py, ColdRunCache.covering: assignment forgotten at 0 of self._prefix = tokens":
+        "the same run is then found by comparison, which the assignment only saves",
     "judging/clean_ranges.py, clean_spans: `<` -> `<=` at 65 of for window, positions in foreign.items() for q in "
     "positions ":
         "the row at hi hides lengths after hi; these come last, and the span before them ends at hi as without them",

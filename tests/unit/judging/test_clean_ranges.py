@@ -183,6 +183,9 @@ def test_earlier_foreign_rows_are_kept_beside_those_of_the_point():
     rows = rows_at(range(10, N), (12,))
     found = foreign_positions(point, StoredContent((rows,), None), Cold(), {rows.window: [2, 15]})
     assert found == {rows.window: [2, 12]}
+    none, compressed = rows_at([], ()), rows_at(range(2), ())._replace(every=4)
+    for part_ in (none, compressed):                      # neither begins at a position of its own
+        assert foreign_positions(point, StoredContent((part_,), None), Cold(), {0: [2, 5, 15]}) == {0: [2, 5]}
     longer = rows_at(range(6, N), (12,))                  # the rows of a window may begin before the point does
     found = foreign_positions(point, StoredContent((longer,), None), Cold(), {rows.window: [5, 6, 9]})
     assert found == {rows.window: [5, 12]}

@@ -21,6 +21,7 @@ from cachesim.replay.replay import (
     LENGTH_UNKNOWN,
     REJECTED_TWICE,
     TraceReplay,
+    _has_died,
     _with_longer_drafts,
     difference,
     records,
@@ -93,6 +94,10 @@ def test_what_a_server_does_not_log_is_left_out_and_slots_and_tasks_only_where_t
     assert records(ours, True, frozenset({"pc_begin"}), False) == [launch, one]
     assert records(ours[2:], False, frozenset(), False) == [{**launch, "slot": 1}, {**one, "slot": 1}]
     assert [e["task"] for e in records(ours[2:], True, frozenset(), True)] == [0, 1]
+    batch = [Decoded(7), PcBegin()]
+    assert records(batch, True, frozenset(), False) == [{"ev": "pc_begin"}]
+    with_batches = records(batch, True, frozenset(), False, batches=True)
+    assert with_batches == [{"ev": "decode", "n_tokens": 7}, {"ev": "pc_begin"}]
 
 
 TRACE = sorted((DATA / "llama_cpp").glob("qwen35-bug-stale-ckpt-pos0.json"))[0]
@@ -483,3 +488,29 @@ def test_a_step_agrees_if_each_verdict_is_the_recorded_one(has_check, undecided,
     run._count = count
     run.step(out, recorded().steps[0])
     assert (out.verdicts, out.broken, run.verdicts_agree) == (verdicts, broken, sum(verdicts.values()))
+
+
+@pytest.mark.parametrize(("answers", "field"), [
+    ([{"died": True}, {"done": True}], "died"), ([{"done": True}, {"died": True}], "died"),
+    ([{"done": True}, {}], "stuck"), ([{}, {"done": True}], "stuck"),
+])  # fmt: skip
+def test_one_of_several_answers_shows_that_the_process_ended_or_is_stuck(answers, field):
+    given = {number: Answer(number, **fields) for number, fields in enumerate(answers)}
+    step, result = SimpleNamespace(died=False, stuck=False), SimpleNamespace(answers=given)
+    assert TraceReplay._fields(None, step, result) == {"field": field, "recorded": False, "ours": True}
+
+
+@pytest.mark.parametrize(("died", "has"), [([True, False], True), ([False, True], True), ([False, False], False),
+                                          ([], False)])  # fmt: skip
+def test_a_step_ends_the_process_if_one_of_its_answers_says_so(died, has):
+    answers = {number: Answer(number, died=one) for number, one in enumerate(died)}
+    assert _has_died(SimpleNamespace(answers=answers)) is has
+
+
+@pytest.mark.parametrize(("text", "left"), [
+    ("failed to launch slot with task, id_task = 7", "failed to launch slot with task"),
+    ("failed to launch slot with child task 12", "failed to launch slot with child task"), ("another text 7",) * 2,
+])  # fmt: skip
+def test_the_numbers_of_refused_tasks_are_not_compared(text, left):
+    events = [{"ev": "error", "slot": 1, "text": text}, {"ev": "cancel"}, {"ev": "launch"}]
+    assert without_cancel(events) == [{"ev": "error", "slot": 1, "text": left}, {"ev": "launch"}]

@@ -11,7 +11,7 @@ from cachesim.base import limits
 from cachesim.engines.base import BEFORE_A_SLOT, Request
 from cachesim.replay.recorded_trace import TraceMember, TraceStep
 from cachesim.replay.replay import records
-from cachesim.replay.schedule_search import ChosenOption, RecordedGroup, ScheduleAttempt, next_way, send
+from cachesim.replay.schedule_search import MOST_SILENT, ChosenOption, RecordedGroup, ScheduleAttempt, next_way, send
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 FLAGS = {"parallel": 2, "cache_idle_slots": False, "mode": "none"}
@@ -153,6 +153,34 @@ def test_the_search_ends_where_its_work_does():
     assert tried[0] == 1 < tried[1] and tried[2] == 0           # in the end all were tried
 
 
+def test_the_search_ends_after_its_orders_and_only_beyond_its_work():
+    """The work of the first order alone is not beyond a limit of so much."""
+    theirs = [*played((0, A), (3, B)), {"ev": "other"}]
+    step = TraceStep(0, tuple(TraceMember(request, {}) for request in (A, B)), {}, theirs)
+    group = RecordedGroup(step, theirs, logged, lambda *_: None, Path())
+    first = ScheduleAttempt(Talk(**FLAGS).server, group, [], False)
+    first.run()
+    for limit, tried_orders in (({limits.ORDERS.name: 3}, 3), ({limits.ORDER_WORK.name: first.work}, 2),
+                                ({limits.ORDER_WORK.name: first.work - 1}, 1)):  # fmt: skip
+        limits.lift(limit)
+        untried = send(Talk(**FLAGS).server, step, theirs, logged, lambda *_: None).untried
+        limits.lift({})
+        assert untried == tried_orders
+
+
+def test_an_attempt_ends_at_the_first_difference_unless_it_goes_on_to_the_end():
+    """The server works on another request, whose end is the first event."""
+    for to_the_end in (False, True):
+        attempt = tried([TraceMember(B, {})], [{"ev": "other"}])
+        attempt.run(**({"to_the_end": True} if to_the_end else {}))
+        assert (attempt.apart, attempt.met, attempt.agrees) == (True, 0, False)
+        assert bool(attempt.given) is to_the_end and attempt.work > attempt.rounds > 0
+
+
+def test_every_request_is_answered_though_the_log_differs_from_its_first_event_on():
+    assert found([{"ev": "other"}], A, B) == played((0, A), (0, B))
+
+
 def test_ways_are_gone_through_depth_first():
     way, seen = [], []
     while way is not None:
@@ -288,8 +316,39 @@ def test_a_request_without_a_slot_arrives_only_where_the_log_shows_a_choice(thei
     assert attempt.chosen == [ChosenOption(0, coming)]
 
 
+def test_an_action_on_a_free_slot_is_performed():
+    server = Talk(**FLAGS).server
+    server.complete(A)
+    step = TraceStep(0, (TraceMember(B, {}, action="erase", id_slot=1, launched=False),), {}, [])
+    attempt = ScheduleAttempt(server, RecordedGroup(step, [], logged, lambda *_: None, Path()), [], False)
+    assert attempt._apply_choice() is True
+    assert (attempt.actions, attempt.chosen, [*attempt.done]) == ([], [ChosenOption(0, 1)], [0])
+    assert attempt.done[0]["status"] == 200 and attempt._apply_choice() is False
+
+
 def test_an_attempt_begins_with_nothing_met():
     attempt = tried([TraceMember(B, {})])
     assert (attempt.met, attempt.apart, attempt.still, attempt.rounds, attempt.work) == (0, False, False, 0, 0)
     assert (attempt.done, attempt.given, attempt.chosen, attempt.answers_checked) == ({}, {}, [], [])
     assert attempt.agrees, "no event is recorded"
+
+
+def test_requests_sent_at_once_arrive_in_the_order_of_the_recording():
+    members = [TraceMember(B, {}, task=9), TraceMember(C, {}, task=3)]
+    assert (tried(members, at_once=True).waiting, tried(members).waiting) == ([0, 1], [1, 0])
+
+
+def test_a_request_without_a_slot_is_inspected_again_after_each_release():
+    attempt = tried([TraceMember(B, {}, launched=False)], [{"ev": "release"}, {"ev": "launch"}])
+    found = [attempt._passing()]
+    attempt.looked[0] = 0
+    for attempt.met in (0, 1, 2):
+        found.append(attempt._passing())
+    assert found == [[0], [], [0], [0]]
+
+
+@pytest.mark.parametrize(("silent", "options"), [(0, 2), (MOST_SILENT - 1, 2), (MOST_SILENT, 1)])
+def test_a_request_may_wait_for_a_bounded_number_of_rounds(silent, options):
+    attempt = tried([TraceMember(B, {})])
+    attempt.silent = silent
+    assert attempt._arrive() is True and attempt.chosen == [ChosenOption(0, options)] and attempt.silent == 0

@@ -19,7 +19,9 @@ def step(*responses, events=(), response=None, **more):
     (step({"error": "no room"}), False), (step({"error": "no room", "status": 400}), True),
     (step({"error": "no room", "cache_n": 3}), False),
     (step({"cancelled": True}), False), (step({"cancelled": True}, events=[{"ev": "launch"}]), True),
-    (step({"cache_n": 0}, {"cancelled": True}), False), (step({}, died=True), True),
+    (step({"cache_n": 0}, {"cancelled": True}), False),
+    (step({"cache_n": 0}, {"cancelled": True, "cache_n": 0}), False),
+    (step({"cache_n": 0}, {"cancelled": True}, events=[{"ev": "launch"}]), True), (step({}, died=True), True),
     (step(response={"n_saved": 4}), True), (step(response={"other": 4}), False),
 ])  # fmt: skip
 def test_a_step_states_its_result(made, states):

@@ -138,3 +138,10 @@ def test_only_so_many_suppositions_are_tried(monkeypatch):
     monkeypatch.setattr(unknown_search, "MOST", 3)
     found, tried = scripted(monkeypatch, 8, 8, 8, 8)
     assert len(tried) == 3 and found.first == {"step": 8}
+
+
+def test_of_suppositions_that_agree_equally_far_the_first_is_returned():
+    trace = SimpleNamespace(steps=[SimpleNamespace(number=4, acts=True, waits=False)])
+    results = [ReplayResult(trace, steps_agree=n, first={"step": step}) for n, step in ((2, 9), (2, 9), (1, 4))]
+    played = iter(results)
+    assert settled(trace, lambda case: next(played), False) is results[0] and next(played, None) is None

@@ -18,7 +18,7 @@ from cachesim.engines.shared.log_memory import holds_last_position, lacks_first_
     ({"pos_min": 0, "held": 1}, False, False),
     ({"pos_min": 60, "held": 100}, False, False),               # the slot may hold more tokens than the memory
     ({"pos_min": 60, "held": 100, "n_swa": 1}, False, False),
-    ({"pos_min": 60, "held": 100, "n_swa": 32}, False, True),
+    ({"pos_min": 60, "held": 100, "n_swa": 2}, False, True), ({"pos_min": 60, "held": 100, "n_swa": 32}, False, True),
     ({"pos_min": 99, "held": 100, "n_swa": 32}, True, False),
     ({"pos_min": 60, "pos_max": "?"}, False, False),
     ({"pos_max": 9}, False, False), ({"pos_min": 1}, False, False), ({"held": 10, "n_swa": 4}, False, False),

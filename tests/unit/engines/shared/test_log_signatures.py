@@ -43,6 +43,7 @@ def test_a_changed_prompt_differs_before_the_end_of_the_slot_and_of_itself(more,
 def test_an_identical_prompt_loses_its_last_token_or_needs_a_search():
     same = {"lcp": (9, 9), "n_tokens": (9, 9)}
     assert same_prompt(LogEvidence({}, {**same, "lost": (1, 1)})) == (1, 1)
+    assert same_prompt(LogEvidence({}, {**same, "lost": (0, 1)})) is None
     assert same_prompt(LogEvidence({}, {**same, "lost": (9, 9)})) is None
     assert same_prompt(LogEvidence({}, {**same, "lost": (9, 9)}, (), frozenset({"full_reprocess"}))) == (9, 9)
 
