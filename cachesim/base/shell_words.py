@@ -47,7 +47,7 @@ class ShellWord(NamedTuple):
     origin: str = ""
 
 
-def shell_words(text: str, start: int = 0) -> list[ShellWord]:
+def shell_words(text: str, start: int) -> list[ShellWord]:
     """Return the words of a command line that begins at a character of a text, and of the lines that set variables
     before it. Raise BadInput for text that is not one simple command."""
     reader = _Reader(text, start)

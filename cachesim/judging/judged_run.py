@@ -283,7 +283,7 @@ def run_judged(
     def case(values: Values) -> Run:
         nonlocal shared, last
         mine = rules.changed({"unset": values}) if values else rules
-        run = Run(scenario, name, mode, watcher=None if values else watcher)
+        run = Run(scenario, name, mode, rules=mine, watcher=None if values else watcher)
         observer = JudgingObserver(scenario, profile, mine, shared, with_ledger)
         try:
             run.log = last = play(scenario, profile, mode, Observers.of(observer, run.watcher), mine, before=last)
@@ -292,7 +292,7 @@ def run_judged(
         except OverLimit as error:
             raise (error if values else _cut_off(run, observer, error)) from None
         shared, run.launches = observer.judge, observer.launches
-        run.rules, run.requests = mine, [observer.found[number] for number in range(len(scenario.steps))]
+        run.requests = [observer.found[number] for number in range(len(scenario.steps))]
         if with_ledger and observer.judge.model is not None:
             _find_foreign_reads(run, observer)
         return run

@@ -101,7 +101,7 @@ def _least(request: EvaluatedRequest, seen: int) -> int:
     return max(1, len(request.prompt) - seen) if request.counts and request.prompt else 0
 
 
-def evaluated_request(request: Request, answer: Answer, together: bool = False) -> EvaluatedRequest:
+def evaluated_request(request: Request, answer: Answer, together: bool) -> EvaluatedRequest:
     """Return a request and its outcome in the form that ``lower_bound`` reads."""
     prompt, answers = request.prompt, (answer, *answer.children)
     texts = [request.forced or (), *request.children_forced, *(tuple(one.tokens) for one in answers)]

@@ -90,7 +90,7 @@ def index_of(node: RadixNode) -> NodeIndex:
     return notes
 
 
-def add_point(known: KnownPoint, past: Callable[[], int] = lambda: -1) -> None:
+def add_point(known: KnownPoint, past: Callable[[], int]) -> None:
     """Add a restore point. Every request that is not settled yet began at or after the time that ``past`` returns."""
     lo = known.lo
     if lo == known.hi:

@@ -72,9 +72,9 @@ class TokenRadix:
 
     def longest_known(self, tokens: Tokens) -> RadixPlace:
         """Return the place of the longest prefix of a list that the tree contains."""
-        return RadixPlace(*self._walk(tokens, self.root, 0))
+        return RadixPlace(*self._walk(tokens, self.root, 0, 0))
 
-    def _walk(self, tokens: Tokens, node: RadixNode, n: int, before: int = 0) -> tuple[RadixNode, int]:
+    def _walk(self, tokens: Tokens, node: RadixNode, n: int, before: int) -> tuple[RadixNode, int]:
         """Follow the list from (``node``, ``n``) down the tree as far as they agree; the first ``before`` tokens of the
         list are not given."""
         stop = before + len(tokens)

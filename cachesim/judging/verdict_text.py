@@ -60,7 +60,7 @@ def verdict_of(request: Data) -> str:
     return WRONG_OUTPUT.name if request["output_wrong"] else CORRUPT_STATE.name
 
 
-def verdict_of_run(requests: Sequence[Data], not_run: int = 0) -> str:
+def verdict_of_run(requests: Sequence[Data], not_run: int) -> str:
     """Return the worst verdict of all requests, OK if there are no requests. ``not_run``: number of further requests,
     which are undecided."""
     left = [UNDECIDED.name] if not_run else []

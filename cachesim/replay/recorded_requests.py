@@ -243,7 +243,7 @@ def scales_text(scales: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _drafts_of_children(
-    own: RequestEvents, response: Mapping[str, Any], n_prompt: int, by_model: bool, died: str = "", unknown: int = 0
+    own: RequestEvents, response: Mapping[str, Any], n_prompt: int, by_model: bool, died: str, unknown: int
 ) -> tuple[tuple[Draft, ...], ...]:
     """Return the drafts of further completions, whose answers have no sum of drafted tokens: a model drafts in every
     iteration, and n-grams make equal drafts of equal text. A failed request has no answers; if the process ended, they

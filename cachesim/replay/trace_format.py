@@ -273,7 +273,7 @@ CLASSES = record({
 }, needs=("engine", "version", "name", "config", "requests", "steps", "final"))  # fmt: skip
 
 
-def check_trace(data: Any, file: str, classes: bool = False) -> None:
+def check_trace(data: Any, file: str, classes: bool) -> None:
     """Raise BadInput, naming the place, unless the data has the form of a recording. ``classes``: of a server's
     classes."""
     check(data, CLASSES if classes else TRACE, file)

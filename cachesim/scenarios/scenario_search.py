@@ -135,7 +135,7 @@ def kinds_of_model(model: str) -> set[str]:
     """Return the kinds of a scenario's model, which is a name in cachesim or a notation of layers."""
     named = {kind for kind in _KINDS if kind in model} | ({"window"} if "swa" in model else set())
     longest = max((name for name in known_names() if model.startswith(_plain(name))), key=len, default="")
-    if full := known(longest) if longest else None:
+    if full := known(longest):
         return named | _of_layers(MODELS[full].layers)
     return named | _of_layers(model.partition("+")[0])
 

@@ -82,6 +82,7 @@ def test_load_takes_a_file_an_id_and_a_line(tmp_path):
     assert repr(cachesim.load(DENSE)) == repr(cachesim.load(file)) == repr(cachesim.load(str(copy)))
     line = cachesim.load("S4.A2/S.B3", profile="mlx_lm@0.32.2", model="GA")
     assert (line.engine, line.model, repr(line)) == ("mlx_lm", "GA", "S4.A2/S.B3")
+    assert cachesim.load("S4.A2/S.B3", server={"ctx_size": 512}).server == {"ctx_size": 512}
 
 
 @pytest.mark.parametrize("case, what", [

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 import cachesim
+from cachesim.judging.judged_run import run_judged
 from cachesim.judging.run_data import run_data
 from cachesim.records import TableDifference, table_differences
 
@@ -131,6 +132,14 @@ def test_a_result_is_a_picture_in_a_notebook(judged, several):
 def test_a_run_under_a_changed_table_has_no_picture():
     table = replace(cachesim.rules(BUILD), name="llama_cpp@mine")
     assert cachesim.judge(LINE, BUILD, table=table)._repr_html_() is None
+    assert cachesim.judge(LINE, [BUILD], table=table)._repr_html_() is None
+
+
+def test_only_results_of_judge_are_drawn(judged):
+    other = run_judged(judged.scenario, BUILD, "provenance")
+    for runs in ((other,), (judged, other)):
+        with pytest.raises(cachesim.BadInput, match="a picture shows results of judge"):
+            cachesim.svg(*runs)
 
 
 def test_a_check_raises_for_a_run_that_is_not_correct():

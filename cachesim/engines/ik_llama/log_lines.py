@@ -82,7 +82,7 @@ LINES = (
     Line("empty", "empty prompt - releasing slot"),
     Line("cut_off", "input truncated"),
     Line("no_cache", "cache_prompt is not supported with group-attention"),
-    Line("in_full", "prompt processing progress"),
+    Line("in_full", "prompt processing progress", needs="n_past"),
     Line("in_full", "prompt tokenized"),
     Line("in_full", "prompt done"),
     Line("media_encode", "processing image..."),

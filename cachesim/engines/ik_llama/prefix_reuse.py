@@ -24,8 +24,7 @@ TOO_LONG = "the request exceeds the available context size, try increasing it"
 def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
     """Determine how many tokens of the slot and of the prompt are skipped. False = nothing to evaluate, the task is
     done."""
-    if min(task.prompt, default=0) < 0:
-        check_image(srv, slot, min(task.prompt), 0)
+    check_image(srv, slot, min(task.prompt, default=0), 0)
     empty = srv.rules.prompt_empty(len(task.prompt))
     if empty.value:
         srv.decide(empty, slot)

@@ -64,7 +64,7 @@ class PromptComparison:
         n = common_prefix(list(held), list(tokens))
         return CommonLength(n, n)
 
-    def facts(self, held: Sequence[int], n_keep: int = 0, n_discard: int = 0) -> EntryFacts:
+    def facts(self, held: Sequence[int], n_keep: int, n_discard: int) -> EntryFacts:
         """Compare the tokens of a slot or an entry with the prompt, and, if a shift discarded tokens, also with the
         prompt without the discarded part."""
         kept, prompt = without_reasoning(held, self.marks, self.pieces), self.asked

@@ -20,7 +20,7 @@ from cachesim.engines.llama_cpp.slot_assignment import (
     activate_children,
     drop_orphaned_tasks,
     orphaned_children,
-    process_task,
+    process_next,
 )
 from cachesim.engines.llama_cpp.speculative_decoding import decode_in_draft, make_draft, verify
 from cachesim.engines.rule import rule_id
@@ -228,4 +228,4 @@ def _cancel(srv: Core, slot: Slot) -> None:
         slot.task.answer.cancelled = True
         srv.release(slot)
     if len(srv.queue) > waiting:                # the release moved a deferred task to the queue
-        process_task(srv, srv.queue.popleft())
+        process_next(srv)

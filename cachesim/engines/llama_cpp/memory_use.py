@@ -139,7 +139,7 @@ class SizedContext(NamedTuple):
         memory holds, None = as many as it can."""
         held = window_cells(self.kind, self.fixed.sizes) if held is None else held
         pos = np.arange(max(0, tokens - held), tokens)
-        return int(np.count_nonzero(self.rules.kv_state(pos, tokens - 1, self.model.window).value)) if tokens else 0
+        return int(np.count_nonzero(self.rules.kv_state(pos, tokens - 1, self.model.window).value))
 
 
 def contexts(ask: MemoryQuestion) -> list[SizedContext]:

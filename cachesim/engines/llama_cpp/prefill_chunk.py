@@ -104,7 +104,7 @@ def trim(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
 
 
 def maybe_create_checkpoint(
-    srv: Core, slot: Slot, task: Task, chunk: Chunk, stop: int, n_batch: int, images: int = 0
+    srv: Core, slot: Slot, task: Task, chunk: Chunk, stop: int, n_batch: int, images: int
 ) -> None:
     """Create a checkpoint before the chunk if the rules (LC-CKPT-CREATE) say so. The batch has ``n_batch`` tokens, and
     ``images`` were evaluated before it."""

@@ -99,7 +99,7 @@ class PromptCache:
         self.points.lost(gone, "evicted", rule)
         return gone
 
-    def load(self, slot: Slot, prompt: list[int], scales: Scales = (), lost: bool = False) -> bool:
+    def load(self, slot: Slot, prompt: list[int], scales: Scales, lost: bool) -> bool:
         """Load the entry that rule LC-PC-LOAD picks for the prompt into the slot. Return True also if no entry suits
         the prompt better than the slot's contents, False if an entry was found but not restored (the caller then clears
         the slot). ``scales``: adapters of the request; ``lost``: the slot's tokens count as
@@ -124,7 +124,8 @@ class PromptCache:
 
     def _check_image(self, tokens: Sequence[int], prompt: Sequence[int], lcp: int) -> None:
         """End the process if a token -1 of the prompt meets an image (rule LC-MEDIA-NULL)."""
-        if lcp < len(prompt) and prompt[lcp] < 0 and (end := self.rules.media.null(tokens, prompt, lcp)).value:
+        end = self.rules.media.null(tokens, prompt, lcp)
+        if end.value:
             raise ProcessAborted(log_decision(self.log, end, None), "token-at-an-image")
 
     def _restore(self, slot: Slot, index: int, rule: str) -> bool:

@@ -37,7 +37,7 @@ from cachesim.engines.llama_cpp.server_state import Core
 from cachesim.engines.llama_cpp.slot import Slot, State, Task
 from cachesim.engines.llama_cpp.slot_assignment import (
     orphaned_children,
-    process_task,
+    process_next,
     tasks_of_completions,
     waits_for_completions,
 )
@@ -75,7 +75,7 @@ class QueuedTasks(SlotTasks):
         try:
             while core.queue:
                 core.flush_deferred()
-                _process(core, core.queue.popleft())
+                process_next(core)
         except ProcessAborted as abort:
             die(core, abort)
 
@@ -182,14 +182,6 @@ def split_decision(srv: Core, request: Request, answer: Answer) -> Request:
         answer.children.append(Answer(answer.request))
         srv.queue.append(Task(srv.next_tick(), replace(request, prompt=prompt, others=()), answer.children[-1]))
     return replace(request, others=())
-
-
-def _process(srv: Core, task: Task) -> None:
-    try:
-        process_task(srv, task)
-    except ProcessAborted:
-        srv.queue.appendleft(task)         # it dies with the others
-        raise
 
 
 def update_slots(srv: Core) -> None:

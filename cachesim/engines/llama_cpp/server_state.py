@@ -292,7 +292,7 @@ class Core(SlotCore):
         task.answer.fails(status, text, kind, **numbers)
         self.release(slot)
 
-    def fail_all(self, text: str, kind: str, clear: bool = True) -> None:
+    def fail_all(self, text: str, kind: str, clear: bool) -> None:
         """Fail the task of every busy slot with this error and release the slots; also clear them if ``clear``."""
         for slot in self.slots:
             if slot.busy:

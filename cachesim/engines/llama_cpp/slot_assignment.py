@@ -30,6 +30,16 @@ from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.engines.shared.prompt_cache_limits import part
 
 
+def process_next(srv: Core) -> None:
+    """Process the first task of the queue. It stays there if the process ends, and ends with the others."""
+    task = srv.queue.popleft()
+    try:
+        process_task(srv, task)
+    except ProcessAborted:
+        srv.queue.appendleft(task)
+        raise
+
+
 def process_task(srv: Core, task: Task) -> None:
     """Launch the task in a slot, or defer it. Some tasks are refused before."""
     if not is_admitted(srv, task):

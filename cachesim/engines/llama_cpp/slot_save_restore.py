@@ -138,7 +138,7 @@ def _blob(arrays: Arrays, name: str) -> Blob:
 TOKEN_BYTES = 4
 
 
-def slot_action(srv: Core, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
+def slot_action(srv: Core, action: str, id_slot: int, file: Path | None, percent: int) -> dict[str, Any]:
     """Execute an action on an idle slot and return the real server's response. ``percent``: share of the file that is
     left to restore. Raise BadInput for an unknown action or an unreadable file; the slot is then unchanged."""
     found: int | None = srv.decide(srv.rules.slot_id(id_slot, len(srv.slots)), None)

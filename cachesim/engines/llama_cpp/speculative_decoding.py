@@ -23,8 +23,6 @@ from cachesim.engines.shared.vocab import forced_draft
 from cachesim.model import HiddenOutput
 from cachesim.model.forward import before, carried
 
-OWN_CELL = -1            # of a state: the recurrent cell of its sequence
-
 
 class DrafterFailed(Exception):
     """The draft context could not process a view: an exception that ends the iteration."""
@@ -56,15 +54,15 @@ def make_draft(srv: Core, slot: Slot, task: Task) -> None:
     slot.spec_ckpt = saved
 
 
-def _home(srv: Core, slot: Slot) -> int:
-    """Return the recurrent cell from and to which the state before a draft is copied, or OWN_CELL (rule
-    LC-SPEC-PLACE)."""
+def _home(srv: Core, slot: Slot) -> int | None:
+    """Return the recurrent cell from and to which the state before a draft is copied (rule LC-SPEC-PLACE), None =
+    that of the sequence."""
     place, recr = srv.rules.spec_place(slot.id), srv.memory.recr
     if place.value or recr is None:
-        return OWN_CELL
+        return None
     home = srv.first_cells.setdefault(slot.id, recr.meta.tail[slot.id])
     if home == recr.meta.tail[slot.id]:
-        return OWN_CELL
+        return None
     srv.decide(place, slot)
     return home
 
@@ -72,7 +70,7 @@ def _home(srv: Core, slot: Slot) -> int:
 def _saved_state(srv: Core, slot: Slot) -> Blob:
     """Return the state that a rejection would restore."""
     blob, home = srv.memory.state_write(slot.id, partial=True), _home(srv, slot)
-    if home == OWN_CELL or blob.recr is None or srv.memory.recr is None:
+    if home is None or blob.recr is None or srv.memory.recr is None:
         return blob
     return replace(blob, recr=RecurrentState(blob.recr.pos, dict(srv.memory.recr.rows[home])))
 

@@ -1,7 +1,7 @@
 """Cache lines of other software on MLX, which is not simulated: LM Studio's mlx-engine, Ollama's MLX runner and oMLX.
 
 Source: mlx-engine (2026-08) cache_wrapper.py, model_kit/batched_vision/prompt_cache; Ollama (2026-08)
-x/mlxrunner/prefix_cache.go. Ollama prints ``msg="cache hit" total=.. matched=.. cached=.. left=..``.
+x/mlxrunner/prefix_cache.go and pipeline.go. Ollama prints ``msg="cache hit" total=.. matched=.. cached=.. left=..``.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ OTHERS = (
     Line("studio_unsaved", "Skipping prompt cache save for chunk [{c0}, {c1}) at snapshot {n_tokens}.", by=_STUDIO),
     Line("ollama_prefix", "cache hit", by=_OLLAMA, needs="matched"),
     Line("ollama_prefix", "cache miss", by=_OLLAMA, needs="matched"),
+    Line("ollama_progress", "Prompt processing progress", by=_OLLAMA, needs="processed"),
     Line("reused", "Prefix cache restore for {}: source={} cached={cache_n} suffix={prompt_n} {}", by=_OMLX),
     Line("omlx_differs", "prefix cache: request {} re-prefills {prompt_n} of {n_tokens} tokens (reused {cache_n}); "
          "closest stored sequence {} shares the first {lcp} of {held} comparable tokens before diverging", by=_OMLX),
@@ -66,6 +67,8 @@ MEANINGS: Mapping[str, Meaning] = {
     "omlx_stored": Meaning("oMLX (not simulated) stores the whole blocks of a prompt and its answer, n_tokens tokens"),
     "ollama_prefix": Meaning("Ollama's MLX runner (not simulated): total tokens of the prompt; matched tokens agree "
                              "with stored ones; cached tokens are reused and left tokens evaluated"),
+    "ollama_progress": Meaning("Ollama's MLX runner (not simulated) has evaluated processed of the total tokens that "
+                               "it cannot reuse; the last one is evaluated with the answer"),
     "ollama_restore_failed": Meaning("Ollama's MLX runner (not simulated) failed to restore a state and clears all"),
     "ollama_switch": Meaning("Ollama's MLX runner (not simulated) loads stored parts of another conversation"),
     "ollama_snapshot": Meaning("Ollama's MLX runner (not simulated) stored the state at this offset"),

@@ -49,7 +49,7 @@ LINES = (
     Line("start_pool", "KV Cache is allocated. {}#tokens: {tokens}, {}"),
     Line("start_states", "Mamba Cache is allocated. max_mamba_cache_size: {states}, {}"),
     Line("reply_usage", '{}"prompt_tokens":{n_tokens},{}"cached_tokens":{cache_n,}{}'),
-    *(Line(name, "sglang:" + name + "{}} {" + name + "}") for name in _GAUGES),
+    *(Line(name, f"sglang:{name}{labels} {{{name}}}") for name in _GAUGES for labels in ("{}}", "")),
 )
 
 _MEMORY = ("--mem-fraction-static", "--max-running-requests")

@@ -159,7 +159,7 @@ def most_requests(model: RealModel, opts: Options, tokens: int) -> int:
         return opts.max_running_requests
     if opts.speculative_algorithm:
         return DRAFTING
-    estimated = int(tokens / model.context * 512) if model.context else 0
+    estimated = int(tokens / model.context * 512) if model.context else FEWEST
     return max(FEWEST, min(estimated, MOST))
 
 

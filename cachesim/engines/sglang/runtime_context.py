@@ -95,7 +95,7 @@ def get_runtime_context(rules: Rules, spec: Spec, server_args: Options, log: Log
         known = ", ".join(sorted(rules.eviction_policies))
         raise NotInBuild(f"radix_eviction_policy {policy} does not exist in {rules.name}", hint=known)
     server_args = resolved(rules, server_args, spec)
-    window = max((layer.window for layer in spec.layers), default=0)
+    window = max(layer.window for layer in spec.layers)
     components = [FULL]
     if window:
         components.append(SWA)

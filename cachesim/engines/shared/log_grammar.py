@@ -233,10 +233,7 @@ def _is_beginning(template: str, text: str) -> bool:
                 break
             text = text[at:]
             continue
-        word = _WORD.match(text)
-        if word is None:
-            break
-        text = text[word.end() :]
+        text = _WORD.sub("", text, count=1)
     return False
 
 

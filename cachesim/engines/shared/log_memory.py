@@ -29,5 +29,6 @@ def _last(numbers: Numbers) -> int:
 
 
 def _position(numbers: Numbers, name: str) -> int:
-    found = numbers.get(name, -1)
-    return found if isinstance(found, int) and not isinstance(found, bool) else -1
+    """Return a printed position; 0, which shows nothing, if it is missing."""
+    found = numbers.get(name)
+    return found if isinstance(found, int) and not isinstance(found, bool) else 0

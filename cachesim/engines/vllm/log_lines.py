@@ -13,6 +13,7 @@ from cachesim.engines.shared.log_grammar import Line, LogGrammar, Meaning
 from cachesim.engines.shared.log_signatures import Signature
 from cachesim.engines.shared.log_totals import LoggedNumbers, LogTotal, of_kind
 from cachesim.engines.shared.log_verdicts import reused
+from cachesim.engines.vllm import log_others
 
 _RATES = "Avg prompt throughput: {prompt_rate} tokens/s, Avg generation throughput: {rate} tokens/s, "
 _LOAD = "Running: {running} reqs, Waiting: {waiting} reqs, {}"
@@ -73,9 +74,10 @@ LINES = (
     Line("load_failed", "Failing {requests} request(s) due to KV load failure {}"),
     Line("engine_died", "EngineCore encountered a fatal error."),
     # Replies that a client logged, and metrics.
+    *log_others.OTHERS,
     Line("reply_usage", '{}"prompt_tokens":{n_tokens},{}"cached_tokens":{cache_n,}{}'),
-    *(Line(kind, f'vllm:{name}{{}}engine="{{engine}}"{{}}}} {{{kind}}}')
-      for name in METRICS for kind in (name.removesuffix("_total"),)),
+    *(Line(kind, f"vllm:{name}{labels} {{{kind}}}")
+      for name in METRICS for kind in (name.removesuffix("_total"),) for labels in ('{}engine="{engine}"{}}', "")),
 )
 
 _ON = "--enable-prefix-caching"
@@ -111,6 +113,7 @@ MEANINGS: Mapping[str, Meaning] = {
     "reply_usage": Meaning("cache_n of the prompt's n_tokens tokens were in the cache (--enable-prompt-tokens-details)",
                            rules=("VL-LOOKUP",)),
     **{name.removesuffix("_total"): Meaning(f"metric: {says}") for name, says in METRICS.items()},
+    **log_others.MEANINGS,
 }
 ORDINARY: Mapping[str, str] = {
     "HTTP access line": r"\S:\d+ - \S+ \d{3}\b",
@@ -128,6 +131,7 @@ def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
     for cache, where in (("", "in the prefix cache"), ("external_", "at the KV connector")):
         yield from made.counters(lines, f"{cache}prefix_cache_queries", f"{cache}prefix_cache_hits", where)
     yield from made.replies(of_kind(lines, "reply_usage"))
+    yield from log_others.totals(lines)
     yield from made.rates(status, "hit_rate", "prefix cache hit rate", recent)
     yield from made.rates(status, "external_rate", "external prefix cache hit rate", recent)
     yield from made.caching_off([line for line in lines if line.kind == "start_caching_off"

@@ -50,7 +50,7 @@ def draw_drafts(rng: Rng, step: int) -> dict[str, Any]:
     """Draw the options of a drafter. A draft is shorter than a block, as in every real model with states."""
     method = rng.one(METHODS[1:])
     k = min(rng.one((1, 2, 3)), step - 1)
-    modules = method == "mtp" and k <= step and rng.chance(50)
+    modules = method == "mtp" and rng.chance(50)
     return {"speculative_method": method, "num_speculative_tokens": k, "multi_module_mtp": modules,
             "disable_lookahead_block_hashes": method in EAGLE and rng.chance(30),
             "disable_eagle_block_drop": method in EAGLE and not modules and rng.chance(20)}

@@ -84,7 +84,7 @@ class Server(RequestQueue):
     def slot(self, action: str, id_slot: int, file: Path | None = None, percent: int = 100) -> dict[str, Any]:
         """Clear the prefix cache ("erase"); raise BadInput for another action: this server has no slots to save."""
         if action != "erase":
-            return super().slot(action, id_slot, file, percent)
+            return super().slot(action, id_slot)
         self.log.mark()
         return {"status": 200, "success": self.scheduler.reset_prefix_cache(reset_running_requests=False)}
 

@@ -87,7 +87,7 @@ class RankedAdvice(NamedTuple):
     and no outcome that was never seen on a real server (``predicted``)."""
 
     tried: Trial
-    bytes: int
+    bytes: int = 0
     later: bool = False
     alike: tuple[Trial, ...] = ()
     since: tuple[ImprovingChange, ...] = ()
@@ -212,7 +212,7 @@ def _first(alike: list[Trial], good: list[Trial], found: list[Trial], base: Tria
     pieces = [piece for each in grouped.values() for piece in _pieces(each, found)]
     pairs = [one for one in alike if len(one.changes) == 2 and _worth(one, singles, base)]
     first = sorted(pieces, key=lambda one: rank(one.tried))[: 2 * SHOWN]
-    return first + [RankedAdvice(one, 0) for one in sorted(pairs, key=rank)[:1]]
+    return first + [RankedAdvice(one) for one in sorted(pairs, key=rank)[:1]]
 
 
 def _without_lesser(ordered: Sequence[RankedAdvice]) -> list[RankedAdvice]:
@@ -295,7 +295,7 @@ def _pieces(each: list[Trial], found: list[Trial]) -> Iterator[RankedAdvice]:
     as the newest, and the last build that is better than that."""
     if each[0].changes[0].kind is not ChangeKind.BUILD:
         best = min(each, key=rank)
-        yield RankedAdvice(best, 0, alike=tuple(one for one in each if key(one) == key(best) and one is not best))
+        yield RankedAdvice(best, alike=tuple(one for one in each if key(one) == key(best) and one is not best))
         return
     built = [one for one in found if one.changes[0].kind is ChangeKind.BUILD and len(one.changes) == 1]
     newest = built[-1]
@@ -303,10 +303,10 @@ def _pieces(each: list[Trial], found: list[Trial]) -> Iterator[RankedAdvice]:
         tail = len(built)
         while tail and built[tail - 1] in each and key(built[tail - 1]) <= key(newest):
             tail -= 1
-        yield RankedAdvice(built[tail], 0, later=True)
+        yield RankedAdvice(built[tail], later=True)
     best = min(reversed(each), key=key)
     if key(best) < key(newest):
-        yield RankedAdvice(best, 0)
+        yield RankedAdvice(best)
 
 
 def _worth(pair: Trial, singles: list[Trial], base: Trial) -> bool:

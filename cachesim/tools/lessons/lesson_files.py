@@ -84,11 +84,10 @@ class Lesson(NamedTuple):
     @property
     def parts(self) -> list[list[Block]]:
         """Parts that are shown at once: each ends at the next heading; an answer is a part of its own."""
-        found: list[list[Block]] = [[]]
+        found: list[list[Block]] = []
         for block in self.blocks:
-            new = block.kind == "answer" or (block.kind == "heading" and block.level == 2)
-            after_answer = bool(found[-1]) and found[-1][-1].kind == "answer"
-            if found[-1] and (new or after_answer):
+            begins = block.kind == "answer" or (block.kind == "heading" and block.level == 2)
+            if begins or not found or found[-1][-1].kind == "answer":
                 found.append([])
             found[-1].append(block)
         return found

@@ -25,7 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_profiles(parser, "rule set or engine (its newest); may be repeated")
     add_settings(parser)
     add_server(parser)
-    parser.add_argument("--gib", dest="memory", type=memory_size, default=0, help=SUPPRESS)      # older spelling
+    parser.add_argument("--gib", dest="memory", type=memory_size, default=SUPPRESS, help=SUPPRESS)  # older spelling
     parser.add_argument("--memory", metavar="SIZE", type=memory_size, default=0,
                         help="memory for the caches, such as 32GiB, without weights and compute buffers; exit code 1 "
                         "if they do not fit")  # fmt: skip

@@ -42,8 +42,7 @@ class MemoryEstimate(NamedTuple):
 
 
 def estimate(
-    profile: str, model: RealModel, settings: Sequence[str], room: int = 0, tokens: int = 0,
-    draft: RealModel | None = None,
+    profile: str, model: RealModel, settings: Sequence[str], room: int, tokens: int, draft: RealModel | None = None,
 ) -> MemoryEstimate:
     """Return the memory of a server with these options. ``room``: memory for its caches [bytes], 0 = any. Raise
     BadInput."""
@@ -55,11 +54,9 @@ def estimate(
     if other := next((one for one in sorted(kinds) if refuses(engine.manual, one)), ""):
         raise BadInput(f"{engine.name}: the memory of {KINDS[other].words} is not known")
     given = _given(settings, engine, forms)
-    sizes = {flag.name for flag in forms.flags}
-    server = {name: value for name, value in given.items() if name not in sizes}
     defaults = {flag.name: flag.default for flag in forms.flags}
     _check_room(engine, forms, given, room)
-    ask = MemoryQuestion(model, {**defaults, **in_force(server, profile), **given}, rules, room, tokens, draft)
+    ask = MemoryQuestion(model, {**defaults, **in_force(given, profile)}, rules, room, tokens, draft)
     found = MemoryEstimate(engine, rules, given, forms.use(ask))
     if room and not _exceeds(found.use, room):
         context = engine.manual.context
@@ -133,11 +130,13 @@ class LowerSearch(NamedTuple):
     def lower(self, option: str, use: MemoryUse) -> Lowered | None:
         """Return a smaller value of an option, None if there is none."""
         room = self.ask.room
-        now = before = use.chosen.get(option, self.ask.options[option])
-        if option == use.unlimited:
-            now = max(1, (room or use.total) // MIB)
-        after = self._smaller(option, now)
-        if option == use.unlimited and not room:
+        before = use.chosen.get(option, self.ask.options[option])
+        after: Option | None
+        if option != use.unlimited:
+            after = self._smaller(option, before)
+        elif room:
+            after = self._smaller(option, max(1, room // MIB))
+        else:
             after = self.defaults[option]
         if after is None:
             return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Iterator
 
 from rich.console import RenderableType
+from rich.table import Column
 from rich.text import Text
 
 from cachesim.base.layout import WholeTable
@@ -102,11 +103,8 @@ def _answer(data: Data) -> Text:
 
 
 def _table(parts: list[Data]) -> WholeTable:
-    table = WholeTable(padding=(0, 2, 0, 0), pad_edge=False)
-    table.add_column("part")
-    for name in ("number", "bytes each", "MiB"):
-        table.add_column(name, justify="right")
-    table.add_column("")
+    numbers = (Column(name, justify="right") for name in ("number", "bytes each", "MiB"))
+    table = WholeTable("part", *numbers, "", padding=(0, 2, 0, 0), pad_edge=False)
     for one in parts:
         table.add_row(one["name"], f"{one['number']:,} {one['unit']}", f"{one['each']:,}", f"{one['bytes'] / MIB:,.1f}",
                       "host" if one["host"] else "")  # fmt: skip

@@ -114,7 +114,7 @@ SMALL = 60                   # longest text that is not pooled [characters]
 HEAD_LINES = 200                 # lines of a file that are read to identify it
 OTHER_KEYS = {"contents": "Gemini's API", "inputs": "text-generation-inference", "texts": "an embedding API"}
 """Keys of bodies of unsupported APIs."""
-_NUMBER = re.compile(r"(\d+)")
+_NUMBER = re.compile("([0-9]+)")
 _KEYS = re.compile(r'"(?:messages|prompt|input|entries|postData|tools|system|request_body)"\s*:')
 
 
@@ -129,13 +129,13 @@ def _is_bodies(path: Path) -> bool:
     if kind(path) == FOLDER:
         return True
     try:
-        lines = [line for line in islice(open_lines(path, HEAD), HEAD_LINES) if line.strip()]
+        lines = [line for line in islice(open_lines(path), HEAD_LINES) if line.strip()]
     except BadInput:
         return False
     head = "\n".join(lines).lstrip("\ufeff \t\r\n")[:HEAD]
     if head[:1] not in ("{", "["):
         return False
-    first = _value(lines[0].encode("utf-8", "replace"))
+    first = _value(lines[0].encode())
     if first is not None and any(True for _ in bodies_in(first, "")):
         return True
     return _KEYS.search(head) is not None or (isinstance(first, dict) and bool(OTHER_KEYS.keys() & first.keys()))
@@ -191,10 +191,10 @@ class TextPool:
         return {key: self._value(entry) for key, entry in value.items()} if isinstance(value, dict) else value
 
 
-def _natural(file: Path) -> list[tuple[int, str]]:
+def _natural(file: Path) -> list[str | int]:
     """Return the sort key of a file name that orders numbers by value."""
-    parts = _NUMBER.split(str(file))
-    return [(int(part), "") if part.isdigit() and part.isascii() else (-1, part) for part in parts]
+    parts = _NUMBER.split(str(file))                 # every second part is a number
+    return [int(part) if at % 2 else part for at, part in enumerate(parts)]
 
 
 def _bodies(data: bytes, file: Path, place: str, pool: TextPool) -> tuple[list[FoundBody], int]:

@@ -21,10 +21,10 @@ SEEN, SAME = 68, 14                    # columns of evidence, and of the common 
 HEADS = ("#", "conv", "prompt", "common", "again", "reused")
 
 
-def bodies_report(data: Data, out: str, everything: bool = False) -> RenderableType:
+def bodies_report(data: Data, out: str, everything: bool) -> RenderableType:
     """Return the report: result, causes, table of requests, simulation, and next command."""
-    worst = max(data["requests"], key=lambda request: (request["not_kept"] or 0, request["again"]), default=None)
-    following = f"cachesim why {shell_word(out)} {worst['request']}" if out and worst is not None else _import(data)
+    worst = max(data["requests"], key=lambda request: (request["not_kept"] or 0, request["again"]))
+    following = f"cachesim why {shell_word(out)} {worst['request']}" if out else _import(data)
     next_command = [Text(f"next: {following}", "dim")] if data["simulation"]["played"] else []
     saved = saved_report(data.get("saved"), _advise(data, out), "" if data["tokens_exact"] else "~")
     return Group(

@@ -161,7 +161,8 @@ def find_place(record: PromptRecord, at: int) -> BodyPlace:
     prompt in order; the first that ends after the character contains it."""
     end = 0
     for number, message in enumerate(record.body.messages):
-        text_start = next((record.text.find(part.text.strip(), end) for part in message.parts if part.kind == TEXT), -1)
+        starts = (record.text.find(part.text.strip(), end) for part in message.parts if part.kind == TEXT)
+        text_start = next(starts, len(record.text))
         for part in message.parts:
             begin = record.text.find(part.text.strip(), end)
             left_out = part.kind == REASONING and 0 <= text_start < begin      # the match belongs to a later message

@@ -46,9 +46,10 @@ def find_region(old: str, new: str, start: int, ends: Sequence[int]) -> ChangedR
             continue
         found = islice(re.finditer(f"(?={re.escape(anchor)})", new[start:]), OCCURRENCES)
         stops = [start + match.start() + len(anchor) for match in found]
-        size, stop = max(((common_suffix(old[start:end], new[start:stop], end - start), stop) for stop in stops),
-                         default=(0, 0))  # fmt: skip
-        if size:
+        sizes = (common_suffix(old[start:end], new[start:stop], end - start) for stop in stops)
+        best = max(zip(sizes, stops, strict=True), default=None)
+        if best is not None:
+            size, stop = best
             return ChangedRegion(start, end - size, stop - size, end)
     return None
 

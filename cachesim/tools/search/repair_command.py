@@ -74,7 +74,7 @@ def _asked(args: Namespace) -> tuple[MutationSearch, list[Scenario], range]:
     if not (examples or args.files):
         raise BadInput("--examples must be at least 1")
     engine = args.profile.partition("@")[0]
-    scenarios, bad = arguments.load_files(args.files) if args.files else ([], [])
+    scenarios, bad = arguments.load_files(args.files)
     if bad:
         raise bad[0]
     files = [arguments.with_settings(one, args.settings) for one in scenarios if one.engine == engine]

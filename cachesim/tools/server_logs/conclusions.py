@@ -30,7 +30,7 @@ class Conclusions(NamedTuple):
 def conclude(session: LogSession) -> Conclusions:
     """Return all statements about a log, those about all server runs in the order of its lines, then totals by
     importance."""
-    runs = sorted((session, *session.others), key=lambda run: [line.number for line in run.read_lines[:1]])
+    runs = sorted((session, *session.others), key=lambda run: run.first)
     found = [_conclude_run(run) for run in runs]
     statements = sorted((said._replace(run=number) for number, run in enumerate(found) for said in run.statements),
                         key=lambda said: (said.what == TOTAL, () if said.what == TOTAL else said.lines))  # fmt: skip

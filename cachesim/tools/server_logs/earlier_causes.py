@@ -106,8 +106,9 @@ class EarlierCauses:
                 return False
         if any(one.request.of("full_reprocess") for one in chain[1:-1]):
             return False
-        top = shared.high if shared.high is not None else found.end
-        if any(end > found.end or number > found.line.number for number, end in made if found.end <= end <= top):
+        within = [(number, end) for number, end in made
+                  if found.end <= end and (shared.high is None or end <= shared.high)]  # fmt: skip
+        if any(end > found.end or number > found.line.number for number, end in within):
             return False
         begin = (first.choice or first.lines[0]).number
         between = slice(bisect_right(self.breaks_at, begin), bisect_left(self.breaks_at, last.lines[-1].number))

@@ -46,7 +46,7 @@ _HEAD = re.compile(
     r"|\[\w{1,40}\]\[(?P<grade>DEBUG|INFO|WARNING|ERROR)\]:?\s+"               # mlx-engine
     r"|\[?(?:DEBUG|INFO|WARN|WARNING|ERROR)\]?\s*[:\-|]?\s+"
     r"|omlx[\w.]{0,60}\s-\s(?:DEBUG|INFO|WARNING|ERROR)\s-\s\[[^\]\s]{1,80}\]\s-\s+"    # oMLX
-    r"|\[\d\d:\d\d:\d\d\]\s+"                                              # KoboldCpp
+    r"|\[\d\d:\d\d:\d\d(?:\s[A-Z]{1,4}\d{1,4}){0,4}\]\s+"                     # KoboldCpp; SGLang of 2024, its workers
     r"|[-|>]\s+"
     r"|(?P<container>(?:\d{1,3}\|)?(?!\d+\s)[\w.-]{1,40})\s*\|\s+(?=\S+\s)"    # docker compose, pm2
     r")"

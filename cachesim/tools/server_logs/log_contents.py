@@ -50,7 +50,7 @@ def log_contents(session: LogSession, grammar: LogGrammar) -> Data:
 
 def _last(run: LogSession) -> int:
     """Return the last line of the main run, whose ``lines`` counts the lines of the file."""
-    return max([run.first, *(line.number for line in run.read_lines[-1:]), *(number for number, _ in run.unknown[-1:])])
+    return max([run.first, *(line.number for line in run.read_lines), *(number for number, _ in run.unknown)])
 
 
 def _row(line: ReadLine, fields: Sequence[str], **more: Any) -> Data:
@@ -87,7 +87,7 @@ def _warnings(runs: Sequence[LogSession], lines: Sequence[ReadLine], grammar: Lo
     return [{"line": number, "text": text} for number, text in sorted({*known, *unknown})][:MOST]
 
 
-def contents_report(data: Data, everything: bool = False) -> Iterator[Text]:
+def contents_report(data: Data, everything: bool) -> Iterator[Text]:
     """Yield the contents as lines of the report. ``everything`` shows all rows, and the unknown lines."""
     if data["software"]:
         where = "Log of" if data["only_others"] else "Contains lines of"

@@ -428,7 +428,7 @@ def _window(session: LogSession, model: str) -> int:
     n_swa = session.facts.get("n_swa")
     if isinstance(n_swa, int) and n_swa > 1:
         return n_swa
-    return max((layer.window for layer in parse(model).layers), default=0)
+    return max(layer.window for layer in parse(model).layers)
 
 
 def _found_nothing(logged: LoggedRequest) -> bool:

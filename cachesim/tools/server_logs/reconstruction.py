@@ -147,9 +147,9 @@ class Reconstruction:
     def can_exceed(self, best: Reconstruction, left: Sequence[LoggedRequest]) -> bool:
         """True if this score can still exceed the score of ``best`` with the remaining requests ``left``. False
         if more requests differ or more lines are contradicted already."""
-        agree, *worse = self.score
-        most = agree + sum(map(logs_reuse, left)), *worse
-        return tuple(worse[:2]) >= best.score[1:3] and most > best.score
+        agree, differ, lines, assumed = self.score
+        most = agree + sum(map(logs_reuse, left)), differ, lines, assumed
+        return (differ, lines) >= best.score[1:3] and most > best.score
 
     @property
     def scenario(self) -> Scenario:

@@ -25,7 +25,7 @@ CONTRADICTIONS = 3           # printed numbers that the simulation contradicts t
 FEW = 1                      # changes of the client, and assumptions, that are shown without -v
 
 
-def import_report(data: Data, out: str, everything: bool = False) -> RenderableType:
+def import_report(data: Data, out: str, everything: bool) -> RenderableType:
     """Return the report: what the log shows, what follows from it, what the simulation adds, what is not shown, and
     the next commands. Headline and causes rest on the log alone."""
     return Group(report_head(data), report_rest(data, out, everything))
@@ -39,7 +39,7 @@ def report_head(data: Data) -> RenderableType:
     return Group(Text.assemble((data["file"], "bold"), head), headline(data["statements"]), *facts)
 
 
-def report_rest(data: Data, out: str, everything: bool = False) -> RenderableType:
+def report_rest(data: Data, out: str, everything: bool) -> RenderableType:
     """Return the lines after the head, of which some rest on a simulation."""
     return Group(*_rest(data, out, everything))
 
@@ -173,7 +173,7 @@ def _table(data: Data) -> WholeTable:
     """Return the table of simulated requests."""
     table = WholeTable()
     for name in ("#", "slot", "prompt", "common", "evaluated", "reused", "simulated"):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right")
     table.add_column("from the log")
     for row in data["requests"]:
         style = "red" if row["agrees"] is False else "yellow" if row["left_out"] else ""

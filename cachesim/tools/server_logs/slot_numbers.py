@@ -17,15 +17,15 @@ MOVED = ("reuse_chunk", "reuse_result")
 def add_threshold(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar, sieve: LineSieve) -> None:
     """Derive the common prefix from the threshold of the checkpoints: it lies a window before the prefix, or a token
     more. The window is that printed with the erased checkpoints."""
-    checks = [line for line in request.of("ckpt_check") if line.number_of("thold")]
-    windows = [line for line in request.of("ckpt_invalidate") if line.number_of("n_swa") is not None]
+    checks = [(line, thold) for line in request.of("ckpt_check") if (thold := line.number_of("thold"))]
+    windows = [(line, size) for line in request.of("ckpt_invalidate") if (size := line.number_of("n_swa")) is not None]
     if found.get("lcp") is not None or not checks or not windows or request.of(*MOVED):
         return
-    if request.start is None or may_hide(grammar, sieve, checks[0].head, MOVED):
+    (check, thold), (window, size) = checks[0], windows[0]
+    if request.start is None or may_hide(grammar, sieve, check.head, MOVED):
         return
-    low = (checks[0].number_of("thold") or 0) + (windows[0].number_of("n_swa") or 0)
-    how = f"threshold {checks[0].number_of('thold'):,} + window {windows[0].number_of('n_swa'):,}"
-    found.add("lcp", ProvenRange(low, low + 1, frozenset({checks[0].number, windows[0].number}), how))
+    low, how = thold + size, f"threshold {thold:,} + window {size:,}"
+    found.add("lcp", ProvenRange(low, low + 1, frozenset({check.number, window.number}), how))
 
 
 def add_choice(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar, sieve: LineSieve) -> None:

@@ -44,12 +44,12 @@ def shown_requests(statements: Sequence[Said]) -> list[ShownRequest]:
         numbers.items(), key=lambda pair: first[pair[0]])]  # fmt: skip
 
 
-def request_key(said: Said) -> tuple[Any, Any, Any, int]:
+def request_key(said: Said) -> tuple[Any, Any, Any, int | None]:
     """Return what identifies a request: server run, slot and task, else its first line."""
-    return said["run"], said["slot"], said["task"], said["lines"][0] if said["task"] is None else -1
+    return said["run"], said["slot"], said["task"], said["lines"][0] if said["task"] is None else None
 
 
-def request_name(key: tuple[Any, Any, Any, int]) -> str:
+def request_name(key: tuple[Any, Any, Any, int | None]) -> str:
     """Return the name of a request in reports."""
     run, slot, task, line = key
     return f"{f'run {run + 1}, ' if run else ''}slot {slot}, task {task}" if task is not None else f"line {line}"
@@ -190,7 +190,7 @@ def _table(requests: Sequence[ShownRequest]) -> WholeTable:
     columns = [name for name in COLUMNS if any(name in one.numbers for one in requests)]
     table.add_column("request", no_wrap=True)
     for name in columns:
-        table.add_column(COLUMNS[name], justify="right", no_wrap=True)
+        table.add_column(COLUMNS[name], justify="right")
     costly = sorted(requests, key=lambda one: -_span(one.numbers.get("lost", 0))[0])[:ROWS]
     for one in (one for one in requests if one in costly):
         style = "red" if _span(one.numbers.get("lost", 0))[0] else ""

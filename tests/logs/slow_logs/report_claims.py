@@ -67,7 +67,7 @@ def report_on(file: Path) -> Report:
 def report_of(data: Mapping[str, Any]) -> Report:
     """Return the report in the data of ``import --json``."""
     text = StringIO()
-    Console(file=text, width=WIDTH, color_system=None).print(import_report(dict(data), ""))
+    Console(file=text, width=WIDTH, color_system=None).print(import_report(dict(data), "", False))
     claims = [*_statements(data["statements"]), *_simulated(data), *_client_changes(data), *_sums(data)]
     return Report(claims, _outcome(data), text.getvalue().splitlines()[1].strip(), data["missing"])
 

@@ -46,6 +46,20 @@ EQUIVALENT: dict[str, str] = {
         "the scores at hand are those that are then computed again, by the same call into the same buffer",
     'judging/token_radix.py, TokenRadix._walk: `min` -> `max` at 6 of own = min(stop, node.stop)':
         "the two slices that are compared end with the shorter of the lists, so that their common prefix is the same",
+    "engines/ik_llama/server_state.py, Core.cell_position: `>=` -> `>` at 87 of "
+    "return self.position(slot.tokens, index - inside.number if i":
+        "the position after 0 tokens is 0",
+    "engines/ik_llama/speculative_decoding.py, make_draft: `>=` -> `>` at 63 of "
+    "left = request.n_predict - slot.n_decoded if request.n_predi":
+        "with n_predict 0 an answer ends with its first token, before a draft is made",
+    "engines/ik_llama/memory/context.py, Context._compute: `<=` -> `<` at 71 of "
+    "blind = self._blind(ubatch, first, n_kv, low) if kv.has_nan ":
+        "a token whose own cell is read is not blind, so that the search finds none",
+    "engines/ik_llama/memory/context.py, Context._compute: `<=` -> `<` at 80 of "
+    "blind = self._blind(ubatch, first, n_kv, low) if kv.has_nan ":
+        "a token whose own cell is read is not blind, so that the search finds none",
+    "engines/ik_llama/prefill_chunk.py, add_prompt: `>` -> `>=` at 27 of if stop == length and stop > before:":
+        "a round begins with a token of the prompt left: a slot that has evaluated its prompt is generating",
     'engines/ik_llama/context_shift.py, shorten_prompt: `0` -> `1` at 54 of _cut(srv, slot, task, '
     'CacheShift(there.n_keep, gone), 0, dec':
         "the positions moved are those from the end of the removed block up to 1, and the block has at least a token",
@@ -96,6 +110,54 @@ EQUIVALENT: dict[str, str] = {
     "engines/vllm/core/scheduler.py, Scheduler._waits_for_remote_kvs: returns None at 7 of return False, "
     "line 2 of its kind":
         "its only caller asks whether the result is true",
+    "engines/sglang/managers/schedule_batch.py, ScheduleBatch.retract_decode: `1` -> `2` at 17 of "
+    "if len(order) <= 1 and not self.check_decode_mem([reqs[at] f":
+        "the loop before it ends with two requests only if they fit, and then they fit here, too",
+    "engines/sglang/managers/scheduler.py, Scheduler._admit_requests: `break` -> `continue` at 0 of break":
+        "budgets do not change without a further request, so that each later turn of the loop ends here, too",
+    "engines/sglang/managers/scheduler.py, Scheduler._admit_requests: `break` -> `continue` at 0 of break, "
+    "line 2 of its kind":
+        "a full batch stays full, so that each later turn of the loop ends here, too",
+    "engines/sglang/pool_sizes.py, resolved: `True` -> `False` at 57 of "
+    "overlaps = rules.overlaps(opts.disable_overlap_schedule, Tru":
+        "both rules read it only for the running state as the source, which the next argument denies",
+    "engines/sglang/mem_cache/memory_pool.py, ReqToTokenPool.write: `>` -> `>=` at 8 of if stop > len(row):":
+        "grown_size then returns the length that there is, and a copy of the same slots replaces the row",
+    "engines/sglang/mem_cache/memory_pool.py, consecutive_until: `1` -> `2` at 23 of first = max(0, start - 1)":
+        "a pair more is compared, of row[:start], which is consecutive",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache.insert: `<=` -> `<` at 33 of "
+    "is_equal = is_held and child.end <= params.limit":
+        "a held node begins the key, so that _match_len finds all of its tokens, too",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache.insert: `True` -> `False` at 34 of "
+    "self._refresh_lru(node, is_insert=True)":
+        "only the state at the end then becomes the most recent one, which _commit_mamba has made it before",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache.evict: `>=` -> `>` at 15 of "
+    "if freed[part] >= quota or component.available_size() >= wan":
+        "with quota = asked the other condition then holds, too, and with a larger quota no node is left to evict",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache._insert_req: argument "
+    "`held=() if req.lock is None el` dropped at 100 of inserted_len=kv.cache_inserted_len, priority=req.priority, m":
+        "the walk then finds the same nodes among the children; the held path only saves the search",
+    "engines/sglang/mem_cache/unified_cache/components/listed.py, ListedComponent.count_host_lock: `>` -> `>=` at 10 "
+    "of elif step > 0 and node.host_lock_ref[self.component_type] ==":
+        "a step is 1 or -1",
+    "engines/sglang/mem_cache/unified_cache/components/listed.py, ListedComponent.refresh_lru: `break` -> `continue` "
+    "at 0 of break":
+        "the span does not grow any longer, so that each later turn of the loop ends here, too",
+    "engines/sglang/mem_cache/unified_cache/components/swa.py, SWAComponent.nodes_to_load: `break` -> `continue` at 0 "
+    "of break":
+        "the span does not grow any longer, so that each later turn of the loop ends here, too",
+    "engines/sglang/mem_cache/unified_cache/unified_tree_core.py, UnifiedTreeCore.dfs_weight_order: `0` -> `1` at 30 "
+    "of weight[one] = weight.get(one, 0) + len(numbers)":
+        "every weight is then larger by 1; they are only compared with each other",
+    "engines/sglang/mem_cache/unified_cache/unified_tree_core.py, UnifiedTreeCore.collect_full_device_indices: `break` "
+    "-> `continue` at 0 of break":
+        "the position does not change any longer, so that each later turn of the loop ends here, too",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache._commit_mamba: assignment forgotten at 0 of "
+    "node.last_access_time = core.get_and_increase_time_counter()":
+        "the walk has just made the node more recent than all others but its children, and only that order counts",
+    "engines/sglang/mem_cache/unified_radix_cache.py, UnifiedRadixCache.checkpoint_into_tree: condition True at 3 of "
+    "if self.swa is not None and not is_finished:, line 2 of its kind":
+        "only windows have a branch, and a finished request frees the same window slots in the same order afterwards",
     "engines/sglang/rules/schedule.py, chunk_share: `2` -> `1` at 31 of "
     "for one in waiting if chunk >= 2 * page else ():":
         "with a chunk of less than two pages the first request, of at least a page, ends the loop",
@@ -179,9 +241,6 @@ EQUIVALENT: dict[str, str] = {
     'tools/server_logs/line_ties.py, _is_child: `any` -> `all` at 7 of return any(line.read.numbers.get("is_child") '
     "for line in req":
         "a named request in a slot has a launch; with a second one it is doubtful already",
-    "tools/server_logs/conclusions.py, conclude: `1` -> `2` at 99 of "
-    "runs = sorted((session, *session.others), key=lambda run: [l":
-        "no two runs have the same line, so that the numbers of their first lines differ",
     "tools/server_logs/reconstruct.py, ScenarioBuilder._fill_prompt_cache: `1` -> `0` at 69 of "
     "self._send_earlier(self.texts.shared.prefix(between - 1), [b":
         "only an answer of more than 1 token is sent; the last token of an answer is not in the slot",
@@ -266,13 +325,6 @@ EQUIVALENT: dict[str, str] = {
     "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.allocate_new_blocks: `<` -> `<=` at "
     "18 of if prev_block_len < num_skipped_blocks:":
         "with equal numbers no null block is added: a list times 0 or less is empty",
-    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.allocate_new_blocks: call forgotten "
-    "at 0 of self._record_last_state(request_id, prev_block_len)":
-        "its column is only read for a state that the call before has given back with all columns before the "
-        "last token's",
-    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.remove_skipped_blocks: condition "
-    "True at 3 of if not self.align:":
-        "the call before has given back the states of all columns before the last token's, the older one among them",
     "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager._resumes_at: returns None at 7 of "
     "return False":
         "its only caller asks whether the result is true",
@@ -328,9 +380,6 @@ EQUIVALENT: dict[str, str] = {
     "engines/llama_cpp/memory/recurrent.py, RecurrentCache.state_read: `0` -> `1` at 73 of "
     "sources = find_slot(self.meta, Ubatch((TokenRun(seq, state.p":
         "it is the place in a batch, which find_slot does not read",
-    "engines/llama_cpp/rules/repaired.py, draft_max_in_batch: `0` -> `1` at 87 of "
-    "def draft_max_in_batch(held: int, n_ctx: int, n_predict: int":
-        "make_draft, which alone calls it, always gives the share",
     "engines/shared/images.py, check_images: condition True at 40 of found = count_images(request.prompt) if "
     "is_item(max(request.":
         "a prompt without items has no image to count; the condition only saves the count",
@@ -343,11 +392,159 @@ EQUIVALENT: dict[str, str] = {
     "engines/ik_llama/slot_assignment.py, select_slot: `0` -> `1` at 39 of how: ComparedTexts = "
     "srv.rules.compare(0, 0).value":
         "no outcome of IK-COMPARE depends on its numbers, and this decision is not recorded",
-    "engines/llama_cpp/rules/before_checkpoints.py, end_late: `False` -> `True` at 12 of eog: bool = False,":
-        "the server, its only caller, always gives it",
     "tools/picture/slot_lanes.py, Lanes.__init__: `0` -> `1` at 97 of letters = max((len(line) for row in scene.rows "
     "for line in l":
         "24 and 7.25 for a letter are less than the least width, 52",
+    "engines/llama_cpp/memory/attention.py, AttentionCache._purge: `1` -> `0` at 31 of "
+    "self.seq_rm(seq, first, last + 1)":
+        "the sequence has just lost the cell of last, and no other cell of it has this position",
+    "engines/llama_cpp/memory/cells.py, Cells._empty_used: condition True at 34 of "
+    "for other in range(self.n_seq) if len(taken) else ():":
+        "without used cells no sequence has any of them; the condition saves the loop",
+    "engines/llama_cpp/slot_assignment.py, share_prompt: returns None at 7 of return False":
+        "its only caller asks whether the result is true",
+    "engines/llama_cpp/slot_assignment.py, share_prompt: returns None at 7 of return False, line 2 of its kind":
+        "its only caller asks whether the result is true",
+    "engines/llama_cpp/snapshot.py, Inspection.slot_with_id: `>` -> `>=` at 92 of "
+    "found: int | None = self.core.rules.slot_id(id_slot, len(sel":
+        "both rules LC-SLOT-ID find slot 0 for the id 0, which is also the result without a rule",
+    "engines/llama_cpp/adapters.py, _is_valid: `0` -> `1` at 62 of valid = srv.rules.task_valid("
+    "min(task.request.prompt, defaul":
+        "LC-TASK-VALID only asks whether the number is negative, and its decision is recorded only then",
+    "engines/llama_cpp/memory/hybrid_memory.py, Memory.pending: condition True at 41 of "
+    "for seq, used in enumerate(table.seqs if table.has_shift els":
+        "without a pending shift no cell has one, and the condition only saves the search",
+    "engines/llama_cpp/memory/cells.py, Cells.find: `and` -> `or` at 22 of "
+    "if len(cells) - k < n and len(self.pos) < self.size:":
+        "longer arrays add free cells after those that are enough; arrays of full length are not extended",
+    "engines/llama_cpp/rules/before_checkpoints.py, reuse_open: `<` -> `<=` at 8 of "
+    "while c < len(now) and p < len(asked):":
+        "no token follows the last one, so that the last round finds 0 equal tokens; a block has at least 1",
+    "engines/vllm/kv_offload/chunk_lookup.py, ChunkLookup._round: `False` -> `True` at 19 of looked_at_window = False":
+        "windows that follow the group that shortens are looked up after it anyway, and it finds the end that it left",
+    "engines/mlx_lm/caches/batch_rotating_kv_cache.py, _merged: `0` -> `1` at 18 of return Row(start, 0, None), "
+    "Row(start, 0, None)":
+        "stacked, which alone reads rows, reads the width only of those with a content",
+    "engines/mlx_lm/caches/batch_rotating_kv_cache.py, _merged: `0` -> `1` at 39 of return Row(start, 0, None), "
+    "Row(start, 0, None)":
+        "stacked, which alone reads rows, reads the width only of those with a content",
+    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager._remove_blocks_in_range: condition True at 3 of "
+    "if blocks[at]:":
+        "the pool passes over the null block, which stands for a column without a state",
+    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager._keeps_checkpoint: `1` -> `2` at 42 of "
+    "kept = self.reachable_block_mask(at, at + 1, ())":
+        "only the first of these blocks is read",
+    "engines/vllm/core/single_type_kv_cache_manager.py, SingleTypeKVCacheManager._waits_for_this_step: returns None at "
+    "7 of return False, line 2 of its kind":
+        "its callers only ask whether the result is true",
+    "engines/vllm/core/single_type_kv_cache_manager.py, SingleTypeKVCacheManager._waits_for_this_step: returns None at "
+    "7 of return False":
+        "its callers only ask whether the result is true",
+    "engines/vllm/core/block_pool.py, BlockPool.__init__: `0` -> `1` at 30 of self.block_hash_num_tokens = [0] * "
+    "num_gpu_blocks":
+        "it is read only of blocks with a key, and set with the first key",
+    "engines/mlx_lm/forward.py, BatchStore.label: `1` -> `0` at 33 of cache.cache = [np.zeros((self.b, 1), LABEL) for "
+    "_ in cache.c":
+        "without a model only the number of rows of a state is read",
+    "engines/mlx_lm/forward.py, BatchStore.label: `1` -> `2` at 33 of cache.cache = [np.zeros((self.b, 1), LABEL) for "
+    "_ in cache.c":
+        "without a model only the number of rows of a state is read",
+    "engines/vllm/kv_cache_planning.py, _check_offloaded_sizes: `>` -> `>=` at 12 of if interval > 0 and any(interval "
+    "% size for size in sparse):":
+        "0 is a multiple of every size",
+    "engines/vllm/prefix_points.py, PrefixPoints._changed: `>` -> `>=` at 40 of while before is not None and "
+    "before.end > node.end - pieces.":
+        "a prefix that the piece does not change is as usable as before, and reports nothing",
+    "engines/vllm/prefix_points.py, PrefixPoints._has: `>` -> `>=` at 7 of if end > block and (before is None or not "
+    "before.whole & bit":
+        "the end is not a multiple of the block there",
+    "engines/vllm/prefix_points.py, PrefixPoints._has: returns None at 7 of return False":
+        "its only caller asks whether all results are true",
+    "engines/vllm/prefix_points.py, PrefixPoints._has: returns None at 7 of return False, line 2 of its kind":
+        "its only caller asks whether all results are true",
+    "engines/vllm/rules/blocks.py, PublicationMask.kept: `>=` -> `>` at 21 of kept = [spaced and i >= shift and (i - "
+    "shift) % per >= per -":
+        "with i equal to shift the remainder is 0, and per - need is at least 1",
+    "engines/vllm/rules/lookup.py, reconcile_all: `>` -> `>=` at 67 of far = min(now + (ask.unit if ask.unit and "
+    "kind.full and kind":
+        "the block and the unit are equal then",
+    "engines/vllm/rules/schedule.py, split_states: `<` -> `<=` at 28 of stops = [junction] if start < ask.junction < "
+    "end else []":
+        "a stop at the start is left out in the next but one statement",
+    "engines/vllm/rules/schedule.py, split_states: `<` -> `<=` at 81 of stops += [(start // block + bool(start % "
+    "block)) * block, la":
+        "the tail is then the last boundary, which is a stop anyway",
+    "engines/vllm/rules/schedule.py, split_states: `<` -> `<=` at 48 of stop = min((one for one in stops if start < "
+    "one < end), defa":
+        "a stop at the end is what the chunk ends with without any",
+    "engines/vllm/core/kv_cache_coordinator.py, KVCacheCoordinator.allocate_new_computed_blocks: `any` -> `all` at 3 "
+    "of if any(new_computed_blocks.values()) or num_external_compute":
+        "a prefix has a block in the table of every group, or has no tokens and none in any",
+    "engines/vllm/core/scheduler.py, Scheduler._schedule_waiting: returns None at 7 of return False":
+        "schedule only asks whether the result is true",
+    "engines/vllm/core/scheduler.py, Scheduler._schedule_waiting: returns None at 7 of return False, line 2 of its "
+    "kind":
+        "schedule only asks whether the result is true",
+    "engines/vllm/core/scheduler.py, Scheduler._update_request_with_output: `break` -> `continue` at 0 of break":
+        "the list that the loop reads ends with this token then",
+    "engines/vllm/core/single_type_kv_cache_manager.py, SingleTypeKVCacheManager.cache_blocks: `>` -> `>=` at 19 of "
+    "if num_full_blocks > num_cached_blocks:, line 2 of its kind":
+        "there is no block between equal numbers",
+    "engines/vllm/core/single_type_kv_cache_manager.py, FullAttentionManager._cache_partial_tail_block: `<=` -> `<` at "
+    "19 of if self.block_size <= unit:":
+        "a length in whole hashes is then one in whole blocks, which the last condition refuses",
+    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.allocate_new_blocks: `>` -> `>=` at 23 of "
+    "if num_required_blocks > prev_block_len or has_partial_hit o":
+        "with equal numbers no block is left behind, and none is missing",
+    "engines/vllm/kv_offload/chunk_lookup.py, ChunkLookup._round: `>` -> `>=` at 40 of looked_at_window |= "
+    "group.window_chunks > 0":
+        "windows that follow the group that shortens are looked up after it anyway, and it finds the end that it left",
+    "engines/vllm/kv_offload/chunk_lookup.py, ChunkLookup._look_up: returns None at 7 of return False":
+        "its only caller asks whether the result is true",
+    "engines/vllm/kv_offload/chunk_lookup.py, ChunkLookup._look_up: returns None at 7 of return False, line 2 of its "
+    "kind":
+        "its only caller asks whether the result is true",
+    "engines/vllm/kv_offload/cpu_manager.py, CPUOffloadingManager._count: `break` -> `continue` at 0 of break":
+        "each later key has been counted already, or meets the same oldest key",
+    "engines/vllm/worker/draft_rows.py, prefix_marks: bound dropped at 46 of for token in state.token_ids[len(marks) - "
+    "1 : stop + 1]:":
+        "tokens are only appended until a restart, which forgets the marks; those of later tokens are not returned",
+    "engines/vllm/worker/model_runner.py, ModelRunner._spans: bound dropped at 69 of text = [token + key for token in "
+    "chunk.state.token_ids[chunk":
+        "the pieces that are cut from the text end at the base",
+    "engines/vllm/worker/model_runner.py, ModelRunner._spans: bound dropped at 50 of if i >= chunk.num_accepted_drafts "
+    "and sampled[i : i + 1] == ":
+        "a token more is sampled than drafts are accepted, so that no token follows this one",
+    "engines/mlx_lm/forward.py, BatchStore._ranged: `<` -> `<=` at 26 of "
+    "if len(lo) == 1 and lo[0] < hi[0]:                          ":
+        "a token that sees nothing has an empty range of rows either way",
+    "engines/mlx_lm/forward.py, BatchStore.done: `all` -> `any` at 3 of if all(state is not None for state in "
+    "reached):":
+        "a pass puts a state of every row into a layer, and without a model of none",
+    "engines/mlx_lm/caches/batch_kv_cache.py, BatchKVCache.filter: `<=` -> `<` at 9 of if spare <= 0:":
+        "with 0 no column is cut, and the counters stay",
+    "engines/mlx_lm/caches/batch_rotating_kv_cache.py, BatchRotatingKVCache.make_mask: `>=` -> `>` at 37 of "
+    "return rotated(mask, (0 if self._idx >= self.max_size else s":
+        "the mask has as many columns as the ring then, so that both rotations are the same",
+    "engines/mlx_lm/caches/rotating_kv_cache.py, RotatingKVCache._dropped: `>` -> `>=` at 83 of "
+    "return joined(buffer[:, :, : self.keep], buffer[:, :, drop +":
+        "without a column to drop the two parts are the whole buffer",
+    "engines/mlx_lm/caches/rotating_kv_cache.py, RotatingKVCache.make_mask: `>=` -> `>` at 20 of "
+    "at = 0 if self._idx >= self.max_size else self._idx":
+        "the mask has as many columns as the ring then, so that both rotations are the same",
+    "engines/mlx_lm/lru/lru_prompt_cache.py, LRUPromptCache._trimmed: `<` -> `<=` at 16 of if own and kept < len(key):":
+        "versions that trim in place take a longer key only without a key that begins the query, so that kept is less",
+    "engines/mlx_lm/lru/prompt_trie.py, _walk: bound dropped at 45 of "
+    "shared = common_prefix(node.tokens, key[at : at + len(node.t":
+        "no more than the tokens of the node are common",
+    "tools/server_logs/tied_requests.py, TiedRequest.of: condition False at 13 of "
+    "return [] if self.kinds.isdisjoint(kinds) else [line for lin":
+        "kinds has the kind of every line, so that the list is then empty, too; the condition only saves time",
+    "tools/request_bodies/message_fields.py, changed_fields: condition True at 48 of "
+    "found = [change for old, new in _pairs(a, b) if old.fields !":
+        "equal texts are equal objects, whose fields do not differ; the condition only saves reading them",
+    "tools/server_logs/line_prefixes.py, _read_prefix: `break` -> `continue` at 0 of break":
+        "the place is then unchanged, and asked about again up to eight times with the same result",
     'tools/conformance/http_check/suite.py, _with_end: `False` -> `True` at 11 of "answers", False, '
     'request, "a reply", reply_text(said) if is':
         "the check only becomes a finding, and make_finding does not read whether it is ok",
@@ -385,5 +582,108 @@ EQUIVALENT: dict[str, str] = {
     'tools/conformance/report_builder.py, make_report: argument `""` dropped at 79 of results = '
     '[_unfinished(one, unfinished.get(FED_BY.get(one.se':
         "_unfinished only asks whether the reason is empty, and None is",
+    "engines/shared/kv_rows.py, extend_array: condition True at 43 of out = np.full(shape, fill, array.dtype) if fill "
+    "else np.zero":
+        "an array that is full of 0 is an array of zeros; the condition only saves writing them",
+    "engines/shared/kv_rows.py, sort_by_position: `>` -> `>=` at 12 of if len(pos) > 1 and not (pos[1:] >= "
+    "pos[:-1]).all():":
+        "a single position has no pair of neighbours, of which all are in order; it only saves the comparison",
+    "engines/shared/log_totals.py, counters: `continue` -> `break` at 0 of continue":
+        "series yields at most once, so that no round of the inner loop is left",
+    "judging/foreign_reads.py, ForeignReadFinder._states: bound dropped at 46 of cold = self.cold_runs.covering("
+    "stored.tokens[:n])":
+        "a cold run of all tokens begins with that of the first n, of which alone the state is read",
+    "judging/foreign_reads.py, ForeignReadFinder._rows: bound dropped at 46 of cold = self.cold_runs.covering("
+    "stored.tokens[:n])":
+        "a cold run of all tokens begins with that of the first n, of which alone rows are read",
+    'judging/foreign_reads.py, _stretches: `<` -> `<=` at 70 of what, origin = "missing" if whose == -2 else "rows", '
+    'theirs ':
+        "row 0 stands for the tokens from 0 on, whatever their number",
+    "replay/recorded_requests.py, read_drafts: `0` -> `1` at 66 of lengths: Mapping[int, int] = MappingProxyType({}), "
+    "unknown: ":
+        "it is a least length beside that of a replay, which has at least one token",
+    "replay/recorded_requests.py, make_request: `0` -> `1` at 86 of by_model: bool = False, log: "
+    "Mapping[str, Any] = MappingProx":
+        "it is a least length beside that of a replay, which has at least one token",
+    'engines/chat_template.py, render: `>` -> `>=` at 69 of thought = template.kind == "reasoning" and role == '
+    '"assistan':
+        "the message of an assistant is not the last one of a user",
+    "base/layout.py, lean_table: `0` -> `1` at 28 of def lean_table(width: int = 0) -> WholeTable:":
+        "the width is only compared with ROOMY, 100",
+    "base/media_items.py, position: `<` -> `<=` at 9 of while at < index and (image := item_at(tokens, at)) is not N":
+        "an image that begins at the index ends after it, so that the last condition of the loop is false",
+    "base/shell_words.py, _Reader._end_line: returns None at 7 of return False":
+        "its callers ask whether the result is true",
+    "base/tokens.py, common_substring: `>` -> `>=` at 15 of if size[other] > size[before] + 1:        # "
+    "its shorter subs":
+        "a copy of a state of the same size takes its place in every transition to it",
+    "base/tokens.py, common_substring: `>` -> `>=` at 23 of longest = held if held > longest else "
+    "longest      # called ":
+        "an equal length is the same length",
+    "base/untrusted_files.py, parse_json: `>` -> `>=` at 86 of suspect = _LARGE_EXPONENT.search(bare) is "
+    "not None or max(ma":
+        "a number of 100 characters without a large exponent is within the range of a float: _finite returns it",
+    "base/untrusted_files.py, parse_json: condition True at 18 of hook = _finite if suspect else None":
+        "_finite returns the number that the parser would make, or refuses one that only suspect texts have",
+    "base/untrusted_files.py, _check_nesting: `break` -> `continue` at 0 of break":
+        "a pass that removes nothing is followed by others that remove nothing",
+    "model/attention.py, _QueryBlock._scores: `<` -> `<=` at 9 of if start < stop:":
+        "an edge without rows hides none",
+    "model/attention_mask.py, StretchView._low: `<` -> `<=` at 42 of return own // -window * -window if window < "
+    "0 else np.maximu":
+        "without a window the method has returned before",
+    "model/forward.py, _RunPass.__init__: `<` -> `<=` at 62 of self.trail: Trail = ShortTrail(first, run.pos0) "
+    "if len(first":
+        "both classes of trails give the same digests for any number of tokens, as their test shows",
+    "judging/recompute_ledger.py, RecomputeLedger.restart: call forgotten at 0 of self.placed.clear()":
+        "a new server returns other lists, so that their places are sought anew; it only frees memory",
+    "judging/recompute_ledger.py, RecomputeLedger._evaluated_prefix: `-` dropped at 41 of at = "
+    "bisect_left(self.in_order, (prompt, -1))":
+        "lists equal to the prompt are its neighbours on either side, of which both are compared",
+    "model/hash_mixing.py, inverse: `5` -> `6` at 15 of for _ in range(5):":
+        "five rounds make more than 64 correct bits of 3; a further round keeps the exact inverse",
+    "oracle/whole_provenance.py, _shifted: `<` -> `<=` at 8 of if back < len(x):":
+        "with as many places as elements both sides of the assignment are empty",
+    "oracle/whole_provenance.py, _scan: `<` -> `<=` at 12 of while reach < len(h):":
+        "a round that reaches as far as the list is long adds nothing to it",
+    "judging/request_events.py, owned_events: `>` -> `>=` at 42 of after = [one for one in mine if one.place > "
+    "released.get(slo":
+        "the event at the place of a release is no launch",
+    "judging/clean_ranges.py, clean_spans: `<` -> `<=` at 65 of for window, positions in foreign.items() for q in "
+    "positions ":
+        "the row at hi hides lengths after hi; these come last, and the span before them ends at hi as without them",
+    "tools/run/engine_flags.py, _take_flag: returns None at 7 of return False":
+        "its only caller asks whether the result is true",
+    "tools/run/diff_folder.py, _compared: argument `with_ledger=False` dropped at 49 of "
+    "a, b = (run_judged(pair.scenario, name, pair.mode, with_ledg":
+        "the ledger is then computed, too, which only takes time: file_data does not read it",
+    "scenarios/scenario_search.py, _with_most: `0` -> `1` at 36 of most = max(counts.values(), default=0)":
+        "without scenarios the list is empty in both branches",
+    "scenarios/scenario_search.py, kinds_of_model: argument `key=len` dropped at 80 of "
+    "longest = max((name for name in known_names() if model.start":
+        "the known names that begin a name begin each other; the last of them in alphabetical order is the longest, "
+        "or names the same model",
+    "scenarios/notation/shrink.py, Shrinking._still: returns None at 7 of return False":
+        "its callers only ask whether the result is true",
+    "scenarios/option_checks.py, model_named: condition True at 33 of "
+    "real = manual.known.get(name) if name else None":
+        "without a name, the table of names has None for None",
+    "tools/search/repair.py, smallest: returns None at 7 of return False":
+        "shrink only asks whether the result is true",
+    "tools/search/repair.py, smallest: returns None at 7 of return False, line 2 of its kind":
+        "shrink only asks whether the result is true",
+    "tools/search/shrink_command.py, _shrunk: argument `None` dropped at 32 of "
+    "shrinking.run(lambda: next(ticks, None))":
+        "the search makes at most as many tries as there are ticks",
+    "tools/advise/changed_middle.py, _reordered: `break` -> `continue` at 0 of break":
+        "only the last place has no piece, so that the loop ends after it",
+    "tools/advise/changed_middle.py, _places: `0` -> `1` at 71 of "
+    "starts = accumulate((size((piece,), words) for piece in text":
+        "the places of two texts, both counted so, are only compared with each other",
+    "tools/picture/svg.py, draw: `0.0` -> `1.0` at 54 of "
+    "parts, width = [bars], engine_bars.WIDTH if bars else 0.0":
+        "a picture has at least one run, whose drawing is wider than a pixel",
+    "tools/picture/walk_recorder.py, _spans: `2` -> `1` at 15 of if len(each) < 2:":
+        "parts with the same ranges have them together, too; the condition only saves work",
 }
 """Name of the fault -> proof."""

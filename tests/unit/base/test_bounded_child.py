@@ -17,7 +17,7 @@ import pytest
 from cachesim.base import bounded_child, limits
 from cachesim.base.bounded_child import BoundedChild
 from cachesim.base.errors import BadInput
-from cachesim.base.parser_process import SECONDS_PER_MIB
+from cachesim.base.parser_process import SECONDS_PER_MIB, to_line
 from tests.shared import ROOT
 
 pytest.importorskip("resource")
@@ -250,3 +250,39 @@ def test_what_a_parser_complains_of_is_not_printed(capfd):
     with started() as child:
         assert child.ask({"do": "complain", "text": "done"}) == "done"
     assert capfd.readouterr() == ("", "")
+
+
+def quiet(room=0, reply=b"", code=0, late=False):
+    """Return a child that never ran: it has sent this reply, or ended with this code."""
+    child = object.__new__(BoundedChild)
+    child.what, child.file, child._room, child.close = "the probe", "x.bin", room, lambda: None
+    child._watch = SimpleNamespace(allowed=0, late=late, process=SimpleNamespace(wait=lambda: code))
+    child._exchange = lambda line, data: reply
+    return child
+
+
+def test_a_reply_may_be_as_long_as_its_room():
+    """A request adds eight bytes of room for each of its own."""
+    reply, line = b'{"result": 7}\n', to_line({"do": 1})
+    assert quiet(len(reply) - 8 * len(line), reply).ask({"do": 1}) == 7
+    with pytest.raises(BadInput, match="the output of the probe is too long"):
+        quiet(len(reply) - 8 * len(line) - 1, reply).ask({"do": 1})
+
+
+@pytest.mark.parametrize(("code", "late", "text"), [
+    (-signal.SIGXCPU, False, "x.bin: the probe takes too long, at most"),
+    (-signal.SIGXCPU, True, "x.bin: the probe takes more than 6 times its CPU limit, at most"),
+    (-signal.SIGKILL, False, "x.bin: the probe ended its parser (killed by SIGKILL), probably out of memory, at most"),
+    (signal.SIGXCPU, False, f"x.bin: the probe ended its parser (exit code {int(signal.SIGXCPU)})"),
+])  # fmt: skip
+def test_the_end_of_a_child_is_told_by_its_signal(code, late, text):
+    with pytest.raises(BadInput) as error:
+        quiet(code=code, late=late).ask({})
+    assert str(error.value).startswith(text)
+
+
+def test_a_child_that_ended_leaves_no_open_pipe():
+    child = started()
+    process = child._watch.process
+    child.close()
+    assert (process.stdin.closed, process.stdout.closed, process.poll() is None) == (True, True, False)

@@ -33,7 +33,8 @@ def test_cut(text, shown):
 @pytest.mark.parametrize(("value", "shown"), [
     ("a'b", '"a\'b"'), (True, "True"), (None, "None"), ([1, "x"], "[1, 'x']"), (10**30, str(10**30)),
     (1 << 20_000, "an integer of 20001 bits"), ([1 << 20_000], "a list"), (float("nan"), "nan"),
-], ids=["quote", "bool", "none", "list", "int", "huge", "huge inside", "nan"])  # fmt: skip
+    ("a" * 78, f"'{'a' * 78}'"), ("a" * 40 + "b" * 39, f"'{'a' * 38}...{'b' * 37}'"),
+], ids=["quote", "bool", "none", "list", "int", "huge", "huge inside", "nan", "78", "79"])  # fmt: skip
 def test_quoted(value, shown):
     assert quoted(value) == shown
 
@@ -58,7 +59,8 @@ def test_whole_names_and_the_number_of_the_others(names, shown):
 
 
 def test_nearest_of_a_very_long_word_is_nothing():
-    assert nearest("a" * 100_000, ["a"]) == ""
+    assert nearest("a" * 100_000, ["a"]) == nearest("a" * 81, ["a" * 80]) == ""
+    assert nearest("a" * 80, ["b", "a" * 79]) == f"did you mean '{'a' * 79}'?"
 
 
 def test_an_error_as_data_has_its_place_and_cause():

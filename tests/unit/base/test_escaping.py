@@ -237,3 +237,12 @@ def test_a_block_of_markdown_ends_after_its_text(text):
     held = shown(text, is_safe)
     assert (block.type, block.info, inside.content) == ("fence", "sh", "end")
     assert block.content == (f"{held}\n" if held else "")
+
+
+@pytest.mark.parametrize(("text", "word", "in_quotes"), [
+    ("plain", "plain", "'plain'"), ("two words", "'two words'", "'two words'"),
+    ("it's", "'it'\"'\"'s'", "'it'\"'\"'s'"),
+    ("", "''", "''"),
+])  # fmt: skip
+def test_a_word_of_a_shell_is_quoted_if_it_must_be_or_shall_be(text, word, in_quotes):
+    assert (e.shell_word(text), e.shell_word(text, quotes=True)) == (word, in_quotes)

@@ -122,6 +122,7 @@ def test_nobody_listens():
 def test_the_body_is_bounded_as_it_arrives(serve, monkeypatch):
     monkeypatch.setattr(REPLY_BYTES, "now", 100_000)
     assert fetch(serve(whole("x" * 80_000))).body == "x" * 80_000
+    assert fetch(serve(whole("x" * 99_998))).body == "x" * 99_998, "with its quotes as long as allowed"
     for start in (head(), head(more=b"Transfer-Encoding: chunked\r\n") + b"fffffff\r\n"):
         with pytest.raises(BadReply, match="a reply of more than 100,000 bytes"):
             fetch(serve(start, *[b"x" * 10_000] * 30))
@@ -142,8 +143,10 @@ def test_lines_of_a_stream_arrive_one_by_one_and_are_bounded(serve, monkeypatch)
     assert [next(found) for _ in range(3)] == ["data: 1", "", "data: \ufffd"]
     found.close()
     monkeypatch.setattr(http_client, "LINE_BYTES", 1000)
-    with pytest.raises(BadReply, match="a line of more than 1,000 bytes"):
-        list(lines(serve(head(), b"x" * 2000)))
+    assert list(lines(serve(head(), b"x" * 999 + b"\ny"))) == ["x" * 999, "y"]
+    for line in (b"x" * 2000, b"x" * 1000 + b"\n"):
+        with pytest.raises(BadReply, match="a line of more than 1,000 bytes"):
+            list(lines(serve(head(), line)))
     monkeypatch.setattr(REPLY_BYTES, "now", 50_000)
     with pytest.raises(BadReply, match="a reply of more than 50,000 bytes"):
         list(lines(serve(head(), *[b"data: {}\n\n" * 1000] * 20)))

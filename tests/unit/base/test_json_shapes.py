@@ -26,7 +26,8 @@ POINT = record({"x": integer(0, 9), "name": text}, needs=("x",))
 @pytest.mark.parametrize(("shape", "good", "bad"), [
     (flag, [True, False], [0, 1, "true", None]),
     (text, ["", "a"], [1, None, ["a"]]),
-    (number, [1, 1.5, -INT64], [True, "1", 10**30, None]),
+    (number, [1, 1.5, INT64, -INT64], [True, "1", INT64 + 1, -INT64 - 1, None]),
+    (integer(), [0, 2**63 - 1, -(2**63)], [2**63, -(2**63) - 1, 1.0, True, None]),
     (integer(0, 9), [0, 9], [-1, 10, 1.0, True, "1", None, 10**4000]),
     (integers(0, 9, "a digit"), [[], [0, 9]], [[10], [-1], [1.0], [True], ["1"], 3, None, [10**30]]),
     (optional(text), [None, "a"], [0, []]),
@@ -34,7 +35,8 @@ POINT = record({"x": integer(0, 9), "name": text}, needs=("x",))
     (each(flag), [[], [True]], [[0], {}, None]),
     (POINT, [{"x": 1}, {"x": 1, "name": "a"}], [{}, {"x": 1, "y": 2}, {"x": "1"}, [], None]),
     (record({}, others=anything), [{}, {"a": 1}], [[], 1]),
-], ids=["flag", "text", "number", "integer", "integers", "optional", "one of", "each", "record", "open"])  # fmt: skip
+], ids=["flag", "text", "number", "64 bits", "integer", "integers", "optional", "one of", "each", "record",
+        "open"])  # fmt: skip
 def test_a_shape(shape, good, bad):
     for value in good:
         shape(value)

@@ -8,17 +8,17 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.text import Text
 
-from cachesim.base.layout import ROOMY, WholeTable, lean_table, shortened
+from cachesim.base.layout import ROOMY, FittedRenderable, WholeTable, indented, lean_table, shortened
 
 counts = st.integers(0, 10**12).map(lambda number: f"{number:,}")
 ranges = st.tuples(counts, counts).map("-".join)
 numbers = st.lists(st.one_of(counts, ranges, st.just("-")), min_size=1, max_size=9)
 
 
-def printed(table: WholeTable, width: int) -> str:
+def printed(table: RenderableType, width: int) -> str:
     """Return the output of a console of this width, which is not a terminal."""
     console = Console(width=width, file=io.StringIO(), force_terminal=False, highlight=False)
     console.print(table)
@@ -133,3 +133,42 @@ def test_values_without_headings_stand_side_by_side_too():
         table.add_column(no_wrap=True)
     table.add_row("a" * 20, "b" * 20, Text("c" * 20), "d" * 20)
     assert printed(table, 45).splitlines() == [f"{'a' * 20}  {'b' * 20}", f"  {'c' * 20}  {'d' * 20}"]
+
+
+def test_a_table_is_padded_at_its_edges_unless_they_are_left_bare():
+    tables = WholeTable("a", "bb"), WholeTable("a", "bb", pad_edge=False)
+    for table in tables:
+        table.add_row("1", "22")
+    assert [printed(table, 40).splitlines() for table in tables] == [[" a  bb ", " 1  22 "], ["a  bb", "1  22"]]
+
+
+@pytest.mark.parametrize(("width", "lines"), [(10, [" a    b   ", " xxx  yyy "]), (9, ["xxx", "  b yyy"])])
+def test_a_table_stays_one_while_its_cells_and_their_padding_fit(width, lines):
+    table = WholeTable()
+    for name in ("a", "b"):
+        table.add_column(name, no_wrap=True)
+    table.add_row("xxx", "yyy")
+    assert printed(table, width).splitlines() == lines
+
+
+def test_a_text_keeps_its_indent_where_it_wraps():
+    def lines(text, **more):
+        return [line.rstrip() for line in printed(indented(text, **more), 8).splitlines()]
+
+    assert lines("one two three") == ["  one", "  two", "  three"]
+    assert lines(Text("one two"), by=4) == ["    one", "    two"]
+
+
+def test_what_is_fitted_is_built_for_the_width_of_the_console():
+    assert printed(FittedRenderable(lambda width: Text(f"{width} columns")), 37) == "37 columns\n"
+
+
+def test_a_styled_cell_keeps_its_style_in_a_pair():
+    table = WholeTable()
+    for name in ("name", "other"):
+        table.add_column(name, no_wrap=True)
+    table.add_row("x" * 20, Text("y" * 20, style="red"))
+    console = Console(width=30, file=io.StringIO(), force_terminal=True, color_system="standard", no_color=False,
+                      highlight=False)  # fmt: skip
+    console.print(table)
+    assert f"\x1b[31m{'y' * 20}" in console.file.getvalue().splitlines()[1]

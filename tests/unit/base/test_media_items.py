@@ -61,7 +61,7 @@ def test_an_image_of_impossible_size_is_refused(sizes):
 
 def test_the_ends_and_the_longest_of_the_images_of_a_list():
     tokens = (1, *CAT, 2, *image_items("fox", 20, 4))
-    assert (count_images(tokens), longest_image(tokens), longest_image((1, 2))) == (2, 20, 0)
+    assert (count_images(tokens), longest_image(tokens), longest_image((1, 2**27))) == (2, 20, 0)
     assert [before_image(tokens, at) for at in (0, 1, 2, 12, 13, 14, 20)] == [0, 1, 1, 1, 13, 14, 14]
     assert [ends_at_image(tokens, n) for n in (0, 1, 2, 12, 13, 14, 15, len(tokens))] == [
         False, False, True, True, False, False, True, True]  # fmt: skip

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -347,3 +348,18 @@ def test_results_wait_for_those_before_them(monkeypatch):
     ends = [CompletedItem(number, None, f"r{number}") for number in (2, 0, 1, 3)]
     monkeypatch.setattr(pool, "finished", lambda *given: iter(ends))
     assert list(spread(str, [0] * 4, 2)) == ["r0", "r1", "r2", "r3"]
+
+
+def test_a_share_is_tried_again_once_and_then_counts_as_unfinished():
+    pool_ = Pool(abs, 1)
+    pool_._bury, again = lambda worker: "exit code 3", deque()
+    assert list(pool_._died(None, pool._Share(4, "x"), again)) == [] and [*again] == [pool._Share(4, "x", 1)]
+    assert list(pool_._died(None, again.pop(), again)) == [CompletedItem(4, "x", KilledItem("exit code 3"))]
+    assert not again
+
+
+def test_a_pool_that_is_left_has_closed_its_pipes():
+    with Pool(abs, 1) as pool_:
+        assert [one.result for one in pool_.each([-1])] == [1]
+        [worker] = pool_._idle
+    assert worker.link.closed and not worker.process.is_alive()

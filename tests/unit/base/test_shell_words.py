@@ -43,7 +43,7 @@ def test_words_are_split_as_a_shell_splits_them(line: str, words: list[str]) -> 
 ])  # fmt: skip
 def test_what_is_not_one_simple_command_is_refused_with_its_place(line: str, place: int) -> None:
     with pytest.raises(BadInput, match=f"at character {place}:"):
-        shell_words(line)
+        shell_words(line, 0)
 
 
 @pytest.mark.parametrize("rest", [
@@ -57,6 +57,7 @@ def test_where_the_output_goes_is_left_out(rest: str) -> None:
 def test_a_redirection_may_stand_between_words() -> None:
     assert texts("a >log -b 2>&1 5 &>> x") == ["a", "-b", "5"]
     assert texts("a -b>log 5> log") == ["a", "-b"]
+    assert texts("a b2>log c") == ["a", "b2", "c"], "the digit belongs to the word"
 
 
 @pytest.mark.parametrize(("line", "word", "place"), [
@@ -66,7 +67,7 @@ def test_a_redirection_may_stand_between_words() -> None:
     ("a $$B", 1, 3),
 ])  # fmt: skip
 def test_a_shell_variable_is_marked_with_its_place(line: str, word: int, place: int) -> None:
-    assert shell_words(line)[word].variable == place
+    assert shell_words(line, 0)[word].variable == place
 
 
 @pytest.mark.parametrize(("text", "words"), [

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from itertools import product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cachesim.base.tokens import common_prefix, common_substring
+from cachesim.base.tokens import TokenList, common_prefix, common_substring
 
 SOME = st.lists(st.integers(0, 3), max_size=20)
 
@@ -37,3 +38,10 @@ def test_the_longest_common_substring_of_short_texts(a):
     texts = ["".join(letters) for n in range(5) for letters in product("abcd", repeat=n)]
     found = {b: common_substring([*map(ord, a)], [*map(ord, b)]) for b in texts}
     assert found == {b: longest_by_hand(b, a) for b in texts}
+
+
+def test_a_deep_copy_of_a_list_of_tokens_is_another_list_of_them():
+    tokens = TokenList([1, 2])
+    copied, [inside] = deepcopy(tokens), deepcopy([tokens])
+    tokens.append(3)
+    assert copied == inside == [1, 2] and type(copied) is type(inside) is TokenList

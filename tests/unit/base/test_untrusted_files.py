@@ -32,6 +32,7 @@ from cachesim.base.untrusted_files import (
     read_start,
     read_text,
     real_path,
+    too_deep,
 )
 
 TEN = Limit("ten", 10, "bytes", "a test", limits.MACHINE)
@@ -147,6 +148,11 @@ def test_json(data, value):
     assert value is None or parse_json(data) == value
 
 
+def test_an_error_of_too_deep_nesting_has_its_place():
+    assert str(too_deep("f", 3)) == "f:3: nested deeper than 32 levels"
+    assert str(too_deep("f")) == "f: nested deeper than 32 levels"
+
+
 def test_too_many_values_are_refused_before_they_are_made():
     told = json_refusal(b"[" + b"[]," * 2_000_000 + b"1]")
     assert told == "f: recording: 4,000,001 values, at most 4,000,000 values are allowed (--limit values=N allows more)"
@@ -226,6 +232,11 @@ def test_lines_are_decoded_and_cut(tmp_path, data, lines):
     assert [*open_lines(tmp_path / "a", longest=7)] == lines
 
 
+def test_a_line_is_cut_at_65536_characters(tmp_path):
+    (tmp_path / "a").write_bytes(b"x" * 65536 + b"\n" + b"x" * 65537 + b"\ny\n")
+    assert [len(line) for line in open_lines(tmp_path / "a")] == [65536, 65536, 1]
+
+
 def test_the_start_of_a_file_has_no_bound(tmp_path):
     (tmp_path / "a").write_bytes(b"0123456789+")
     assert read_start(tmp_path / "a", 4) == b"0123"
@@ -238,6 +249,10 @@ def test_standard_input_is_read_up_to_its_bound(monkeypatch):
     _standard_input.cache_clear()
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"0123456789+")))
     monkeypatch.setattr("cachesim.base.untrusted_files.TRACE_BYTES", TEN)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"0123456789")))
+    assert read_bytes(STDIN, TEN) == b"0123456789"
+    _standard_input.cache_clear()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"0123456789+")))
     with pytest.raises(BadInput, match="standard input is larger than allowed"):
         read_bytes(STDIN, TEN)
     _standard_input.cache_clear()

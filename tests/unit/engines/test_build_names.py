@@ -198,6 +198,13 @@ def test_commands_take_such_names(capsys):
     assert "cachesim: 2026-06-03 -> llama_cpp@b9473 (in force b9473..b9508)\n" in err
 
 
+def test_the_date_of_the_newest_rule_set_is_that_rule_set():
+    day = ENGINES["llama_cpp"].when.own[NEWEST].date
+    found = resolve_name(day)
+    assert (found.profile, found.note.startswith(f"{day} -> {NEWEST}")) == (NEWEST, True)
+    assert "not compared" not in found.note
+
+
 def test_processes_that_share_the_work_know_it_too(capsys):
     argv = ["fuzz", "-p", "b9700", "--examples", "40", "-j", "2", "--model", "A", "--no-shrink", "--json"]
     assert main(argv) in (exits.HOLDS, exits.BROKEN)

@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.base.tokens import common_prefix
-from cachesim.engines.chat_template import ChatMessage, ChatTemplate, render
+from cachesim.engines.chat_template import ChatMessage, ChatTemplate, render, template_of
 
 S, U = ChatMessage("system", (1, 2, 3, 4, 5, 6)), ChatMessage("user", (10, 11, 12))
 
@@ -53,6 +53,11 @@ def test_a_sentinel_differs_first_at_the_end_of_the_last_header():
 def test_a_reasoning_template_wants_a_user_message():
     with pytest.raises(BadInput, match="user message"):
         render(LONG[:1], REASONING, False)
+
+
+def test_the_options_of_a_server_select_its_template():
+    assert template_of({}) == ChatTemplate("plain", False)
+    assert template_of({"template": "terse", "thinking": True, "parallel": 2}) == ChatTemplate("terse", True)
 
 
 def test_a_tokenizer_knows_think_tokens_whether_the_suffix_has_one_or_not():

@@ -79,6 +79,11 @@ def test_values_that_no_rule_set_has_stand_between_them():
     assert [branch.at(at(number)).rules.inferred for number in (2, 3, 4, 5)] == [(), ("size",), ("size",), ()]
 
 
+def test_composed_rules_name_the_next_change_of_each_field(branch):
+    assert branch.at(at(2)).rules.ended == {"count": "#3, #5", "defaults.ctx": "#9", "defaults.np": ""}
+    assert branch.at(at(5)).rules.ended == {"defaults.ctx": "#9", "defaults.np": ""}
+
+
 def test_decisions_change_at_these_points(branch, monkeypatch):
     assert branch.points() == [at(2), at(5), at(10), at(20)]
     monkeypatch.setattr(composition, "LOG_FIELDS", {"count"})
@@ -98,6 +103,14 @@ def test_the_end_of_a_rule_set_is_unknown_while_that_of_a_change_is(branch, name
 def test_a_rule_set_is_in_force_until_the_first_part_of_the_next_change(ended, until):
     older = Numbers("old", ended={"size": ended})
     assert MainBranch([older, Numbers("new", size=2)], WHEN).period("old") == RuleSetPeriod(at(1), at(1), until)
+
+
+def test_lines_of_the_log_end_no_period(monkeypatch):
+    older = Numbers("old", ended={"size": "#3", "count": "#2"})
+    branch = MainBranch([older, Numbers("new", size=2, count=3)], WHEN)
+    assert branch.period("old").until == at(2)
+    monkeypatch.setattr(composition, "LOG_FIELDS", {"count"})
+    assert branch.period("old").until == at(3)
 
 
 def test_a_period_that_began_before_the_recording_says_both():

@@ -73,6 +73,17 @@ def test_an_unknown_rule_set_is_refused_with_the_nearest_name():
     assert LLAMA.rules("llama_cpp@b10587").name == "llama_cpp@b10587"
 
 
+@pytest.mark.parametrize(("takes", "known"), [
+    (frozenset(), "a prompt and an answer"), (frozenset({"n_keep", "stop"}), "n_keep, stop"),
+])  # fmt: skip
+def test_a_field_that_a_server_does_not_support_is_refused_with_those_that_it_does(takes, known):
+    engine = replace(LLAMA, manual=replace(LLAMA.manual, takes=takes))
+    with pytest.raises(BadInput) as bad:
+        engine.check_request(Request((1,), n_predict=2, cancel_at=3))
+    assert str(bad.value) == f"request field not supported by this engine: cancel_after (supported: {known})"
+    assert engine.check_request(Request((1,), n_predict=2)) is None
+
+
 def test_a_rule_family_lists_the_options_that_govern_it_before_those_that_affect_it():
     flags = [SimpleNamespace(name="a", governs="", affects="F G"), SimpleNamespace(name="b", governs="G", affects=""),
              SimpleNamespace(name="c", governs="H G", affects="F")]  # fmt: skip

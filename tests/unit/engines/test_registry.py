@@ -11,6 +11,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines import registry
 from cachesim.engines.registry import BUILTIN, ENGINES, Engines, ProfileView
 from cachesim.engines.rule import RULES, Decision, Role, rule
+from tests.shared import forget_engines
 
 NAMES = ["llama_cpp", "ik_llama", "mlx_lm", "vllm", "sglang"]
 OLD = ENGINES["llama_cpp"].profiles["llama_cpp@b10587"]
@@ -175,3 +176,13 @@ def test_latest_and_an_engine_denote_its_newest_rule_set():
     assert registry.present_name("llama_cpp@b10587") == "llama_cpp@b10587" and registry.present_name("x") == "x"
     noted = {name: note for engine in ENGINES.values() for name, note in engine.notes.items()}
     assert {name: registry.notes()[name] for name in noted} == noted
+
+
+def test_a_rule_set_that_is_added_belongs_to_no_place_of_the_line_unless_it_is_between(monkeypatch):
+    forget_engines(monkeypatch)
+    made = [replace(OLD, name=f"llama_cpp@{name}") for name in ("mine", "composed")]
+    registry.add(made[0], "a note")
+    registry.add(made[1], "another", between=True)
+    engine = registry.ENGINES["llama_cpp"]
+    assert (engine.beside.get("llama_cpp@mine"), "llama_cpp@composed" in engine.beside) == ("llama_cpp@b10587", False)
+    assert [engine.notes[rules.name] for rules in made] == ["a note", "another"]

@@ -44,6 +44,7 @@ def test_a_live_slot_has_the_tokens_of_the_slot_and_a_copy_of_its_memory():
     assert (live.kind, live.owner, live.tokens, live.resume) == ("slot", 2, (2, 3), 2)
     content = Plain().content(("entry", 1, 0), 7)
     assert (content.rows[0].window, content.state) == (7, StatePart(1, {}))
+    assert Plain().content(("entry", 1, 0)).rows[0].window == 0
 
 
 def test_a_server_without_a_queue_has_no_tasks():

@@ -44,6 +44,27 @@ def test_equal_events_are_one_in_a_set_and_events_of_two_kinds_are_two():
     assert hash(Sent(0, 1, 5)) == hash(Sent(0, 1, 5)) != hash(Told(0, 1, 5))
 
 
+def test_a_kind_has_the_name_and_the_marks_of_its_base_unless_it_states_its_own():
+    class Silent(Event, ev="silent", logged=False):
+        pass
+
+    class Further(Silent):
+        pass
+
+    class Shown(Silent, ev="shown", printed=True):
+        pass
+
+    class Recorded(Silent, logged=True):
+        pass
+
+    class Plain(SlotEvent, ev="plain"):
+        pass
+
+    assert [(kind.ev, kind.logged, kind.printed) for kind in (Silent, Further, Shown, Recorded, Plain)] == [
+        ("silent", False, False), ("silent", False, False), ("shown", False, True), ("silent", True, True),
+        ("plain", True, True)]  # fmt: skip
+
+
 def test_the_text_of_an_event_is_the_call_that_makes_it():
     assert repr(Sent(None, 1, 5)) == "Sent(slot=None, task=1, n_tokens=5, text='x')"
     assert eval(repr(Sent(0, 1, 5))) == Sent(0, 1, 5)
@@ -84,6 +105,17 @@ def test_a_further_listener_gets_every_event_after_the_first_which_keeps_its_kin
     assert heard == [(2, told), (1, sent), (2, sent)] and log.listens_to(Told)
 
 
+def test_a_listener_gets_only_the_kinds_that_it_asks_for():
+    sent, told = Sent(0, 1, 5), Told(0, 1, 5)
+    for kinds, wanted in ((frozenset(), [told, sent]), (frozenset({Sent}), [sent])):
+        log, heard = Log(), []
+        assert not log.listens_to(Sent)
+        log.listener, log.kinds = heard.append, kinds
+        log.emit(told)
+        log.emit(sent)
+        assert heard == wanted and [kind for kind in (Told, Sent) if log.listens_to(kind)] == [*map(type, wanted)]
+
+
 def test_a_listener_is_added_to_none():
     log, heard = Log(), []
     log.add_listener(heard.append)
@@ -101,6 +133,7 @@ def test_a_trace_holds_the_slot_of_several_and_the_number_of_the_task_in_its_ste
 
 def test_numbers_are_printed_with_three_decimals():
     assert (mib(1 << 20), mib(1_500_000), share(1 / 3), share(1)) == (1.0, 1.431, 0.333, 1.0)
+    assert mib(1 << 40) == 1_048_576.0
 
 
 def test_a_log_counts_work_and_goes_on_from_the_log_before():

@@ -159,6 +159,7 @@ def test_rows_behind_the_tokens_are_not_compared(positions):
     """The cold run may end where the tokens end: it has no rows for later tokens."""
     for n in (12, 13):
         assert foreign_rows(rows_at(positions, [4, 12, 15]), Cold(n), n) == ([4] if n == 12 else [4, 12])
+        assert foreign_rows(rows_at(range(n + 1), [4, n]), Cold(n), n) == [4]
 
 
 def test_a_layer_without_rows_has_no_foreign_ones():
@@ -169,7 +170,7 @@ def test_a_layer_without_rows_has_no_foreign_ones():
 @pytest.mark.parametrize(("earlier", "foreign", "found"), [
     ({}, (), {}),
     ({}, (3, 12), {WINDOW: [3, 12]}),
-    ({0: [2, 15]}, (12,), {0: [2], WINDOW: [12]}),        # rows from the start of the point on are its own
+    ({0: [2, 10, 15]}, (12,), {0: [2], WINDOW: [12]}),        # rows from the start of the point on are its own
     ({WINDOW: [2]}, (), {}),                              # the window's rows were inspected again
 ])  # fmt: skip
 def test_earlier_foreign_rows_stay_foreign_before_the_rows_of_the_point(earlier, foreign, found):
@@ -182,3 +183,6 @@ def test_earlier_foreign_rows_are_kept_beside_those_of_the_point():
     rows = rows_at(range(10, N), (12,))
     found = foreign_positions(point, StoredContent((rows,), None), Cold(), {rows.window: [2, 15]})
     assert found == {rows.window: [2, 12]}
+    longer = rows_at(range(6, N), (12,))                  # the rows of a window may begin before the point does
+    found = foreign_positions(point, StoredContent((longer,), None), Cold(), {rows.window: [5, 6, 9]})
+    assert found == {rows.window: [5, 12]}

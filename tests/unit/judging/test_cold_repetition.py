@@ -72,6 +72,11 @@ def test_a_repetition_notes_status_room_and_need(shares, needs):
     assert (cold.status, cold.needs, cold.room) == (500, needs, 64)
 
 
+def test_a_step_that_the_scenario_does_not_list_is_not_repeated():
+    verdict = error_verdict(from_line("A9", model="A"), 1, Answer(1, status=400, error="text"), B11549.name)
+    assert (verdict.kind, verdict.numbers) == (FaultKind.REFUSED, {"status": 400, "error": "text"})
+
+
 @pytest.mark.parametrize(("done", "died", "status"), [(True, False, 200), (False, False, 0), (True, True, 0)])
 def test_without_an_answer_there_is_no_status(done, died, status):
     cold = ColdRepetition(0, False)

@@ -76,6 +76,12 @@ def test_a_run_covers_what_goes_on_as_it_does():
     assert not cold_runs.covers(cold_runs.digests(long), (), 40)
 
 
+def test_digests_have_no_numbers():
+    found = ColdRunCache(model(exact=True)).digests(HELD)
+    assert len(found.digests) == len(HELD) and not found.logits
+    assert found.rows(1).k is None and found.rows(1).v is None
+
+
 def test_only_the_latest_lists_are_expected():
     """A cold run continues an expected list, or ends with the prompt."""
     cold_runs = ColdRunCache(make_model(parse("AA"), exact=False))

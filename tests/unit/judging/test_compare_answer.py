@@ -11,7 +11,7 @@ from cachesim.base.errors import Crash
 from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.inspection import RowsPart, StatePart, StoredObject
 from cachesim.judging import compare_answer as module
-from cachesim.judging.compare_answer import NO_PLACE, OTHER_TEXT, Judge, RequestVerdict
+from cachesim.judging.compare_answer import NO_PLACE, OTHER_TEXT, Judge, RequestVerdict, evaluated
 from cachesim.judging.verdict import CORRECT, RUNGS, Verdict, worst
 from cachesim.judging.verdict_words import VerdictWord
 from cachesim.model import KVRows, make_model, parse
@@ -50,7 +50,9 @@ def test_an_answer_with_a_context_shift_is_judged_with_and_without_its_slot(monk
     judge = Judge(model())
     assert judge._shifted(judge.model, request, answer, None) == (CORRECT, CORRECT) and compared == []
     assert judge._shifted(judge.model, request, answer, "slot") == (CORRECT, OTHER_TEXT)
-    assert compared == [("slot", "store")]
+    judged = judge.judge(request, answer, "slot")
+    assert (judged.answer, judged.state) == (CORRECT, OTHER_TEXT)
+    assert compared == [("slot", "store")] * 2
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -59,6 +61,7 @@ def test_one_foreign_digest_breaks_the_answer_at_its_position(place):
     answer.outputs[place] = answer.outputs[place]._replace(digest=7)
     verdict = Judge(model()).answer(request, answer)
     assert (verdict.equal_cold, verdict.rung, verdict.where) == (False, "provenance", 9 + place)
+    assert verdict.numbers == {"position": 9 + place}
 
 
 def test_one_bit_of_a_logit_breaks_the_answer_on_a_higher_rung():
@@ -72,6 +75,7 @@ def test_one_bit_of_a_logit_breaks_the_answer_on_a_higher_rung():
     for logits in (low, top):
         answer.outputs[1] = said._replace(logits=logits)
         found.append(Judge(model(exact=True)).answer(request, answer).rung)
+        assert Judge(model(exact=True)).answer(request, answer).numbers == {"position": 10}
     assert found == ["bits", "argmax"]
 
 
@@ -298,6 +302,21 @@ def test_without_a_model_there_is_no_cold_run():
     with pytest.raises(Crash, match="no cold run without a model"):
         judge.cold_runs  # noqa: B018
     assert Judge(model()).cold_runs.model.spec == model().spec
+
+
+@pytest.mark.parametrize(("outputs", "tokens"), [(2, (1, 2)), (3, (1, 2)), (5, (1, 2, 8, 9)), (4, (1, 2, 9))])
+def test_all_generated_tokens_but_the_last_were_evaluated_and_drafts_that_stayed(outputs, tokens):
+    answer = Answer(0, tokens=[1, 2, 3], outputs=[Output(at, 0, None) for at in range(outputs)],
+                    slot_tokens=(5, 1, 2, 8, 9))  # fmt: skip
+    assert evaluated(answer) == tokens
+
+
+def test_the_doubt_about_a_request_is_its_broken_verdict_or_that_of_the_answer():
+    assert RequestVerdict(NO_PLACE, OTHER_TEXT).doubt is OTHER_TEXT
+    assert RequestVerdict(NO_PLACE, NO_PLACE).doubt is NO_PLACE and RequestVerdict(CORRECT, NO_PLACE).doubt is CORRECT
+    judged = RequestVerdict(NO_PLACE, OTHER_TEXT)
+    assert judged.fault == OTHER_TEXT.why and RequestVerdict(NO_PLACE, CORRECT).fault == NO_PLACE.why
+    assert RequestVerdict(CORRECT, CORRECT).fault == "" and OTHER_TEXT.why and NO_PLACE.why
 
 
 def test_a_verdict_is_shown_with_what_differs_from_its_defaults():

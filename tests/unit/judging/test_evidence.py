@@ -17,10 +17,13 @@ from cachesim.judging.evidence import (
     PREDICTED,
     Grade,
     GradedOutcome,
+    GradeTable,
     grade_of,
+    grades_of_rule,
     is_unseen,
     may_be_unseen,
     predicted,
+    rules_between,
     table_of,
     write_table,
 )
@@ -257,3 +260,52 @@ def test_alternatives_of_the_rules_that_charges_and_answers_cite_are_tried_first
         assert [(one.request, one.what, one.rule, one.case, one.other) for one in found] == [
             (0, "charge", "CHARGED-ANSWER", "case", "other"), (1, "verdict", "CHARGED-ANSWER", "case", "other"),
             *[(2, "charge", "OTHER", "case", "other")] * (most > 3)]  # fmt: skip
+
+
+SEEN, NOT_SEEN = Outcome("TOY-RULE", "yes"), Outcome("TOY-RULE", "no")
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    """Grades in which a recording refutes one alternative of an outcome, and nothing refutes those of another."""
+    graded = {SEEN: GradedOutcome(Grade.RECORDED, {"TOY-OTHER": "a recording"}, (), ("TOY-ENDS",)),
+              NOT_SEEN: GradedOutcome(Grade.COMPARED, {}), Outcome("TOY-OTHER", "yes"): GradedOutcome(Grade.READ, {})}
+    monkeypatch.setattr(evidence, "table_of", {"toy": GradeTable(graded, {}, {})}.get)
+    monkeypatch.setattr(evidence, "released_rules", {"toy": {"TOY-RULE"}}.get)
+
+
+def test_the_grades_of_a_rule_are_listed_by_case(toy):
+    assert grades_of_rule("toy", "TOY-RULE") == {"yes": Grade.RECORDED, "no": Grade.COMPARED}
+    assert grades_of_rule("toy", "TOY-OTHER") == {"yes": Grade.OURS}
+    assert grades_of_rule("toy", "TOY-NEW") == {} == grades_of_rule("another", "TOY-RULE")
+
+
+@pytest.mark.parametrize(("outcome", "others", "is_truth_value", "may"), [
+    (SEEN, ("TOY-OTHER", "TOY-ENDS"), False, False), (SEEN, ("TOY-OTHER",), True, True), (SEEN, (), False, False),
+    (NOT_SEEN, (), False, True), (Outcome("TOY-RULE", "new"), (), False, True),
+    (Outcome("TOY-OTHER", "yes"), (), True, False),
+])  # fmt: skip
+def test_an_outcome_may_be_unseen_if_one_of_its_alternatives_is(toy, outcome, others, is_truth_value, may):
+    assert may_be_unseen("toy", outcome, others, is_truth_value) is may
+
+
+def test_alternatives_that_always_are_the_opposite_are_tried_once(toy, monkeypatch):
+    """Of the three decisions, one alternative always gives another truth value, and one sometimes does."""
+    def report(rules, variants, count, needs):
+        for others in (["ALWAYS", "SOMETIMES", NEGATED], ["ALWAYS", NEGATED], ["ALWAYS", NEGATED]):
+            count(NOT_SEEN, dict.fromkeys(others))
+        count(SEEN, {"TOY-OTHER": 1, "ALWAYS": 2})
+
+    monkeypatch.setattr(evidence, "report_outcomes", report)
+    repetition = evidence._Rerun(made_run(judgement(), profile="toy@1"), None, {})
+    monkeypatch.setattr(repetition, "_run", lambda rules: {})
+    monkeypatch.setitem(RULES, "ALWAYS", None)
+    assert repetition._unseen() == [(NOT_SEEN, "SOMETIMES"), (NOT_SEEN, NEGATED), (SEEN, "ALWAYS")]
+    assert repetition.asked == 4
+
+
+def test_rules_that_came_and_went_are_known_and_numbers_are_no_rules(monkeypatch):
+    rule = RULES[ERASE]
+    between = [SimpleNamespace(value=value) for value in (3, rule, "text")]
+    monkeypatch.setattr(evidence, "BUILTIN", {"toy": SimpleNamespace(when=SimpleNamespace(between=between))})
+    assert rules_between("toy") == {ERASE: rule}

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.inspection import RestorePoint, StoredObject
-from cachesim.events import Aborted, Decided, Log, SeqRm
+from cachesim.events import Aborted, Decided, Gained, Launch, Log, SeqRm
 from cachesim.judging.failure_chain import MOST, FailureStep, _is_point, explained, failure_data, shown_causes
 from cachesim.judging.fault_kinds import FaultKind
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.judgement import SlotAtLaunch
+from cachesim.judging.request_events import LaunchPlace
 from cachesim.judging.verdict import CORRECT, wrong
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
@@ -169,6 +170,16 @@ def test_a_corrupt_object_is_named_once_by_the_first_request_that_had_it():
         f"leaves a corrupt checkpoint of 6 tokens: {WHY}", "request 1, B: 10 tokens, nothing reused"]
 
 
+def test_an_object_that_appears_in_a_step_sent_alone_is_of_this_step():
+    """The request of an earlier step was launched in it, in the slot of the object."""
+    armed = [corrupt("checkpoint", 6, BAD)]
+    made = run(judgement(), judgement(armed=armed), judgement(answer=BAD, armed=armed))
+    point = RestorePoint(("checkpoint", 0, 1), 6, tuple(range(6)), 0, None, 6, 6)
+    made.log = logged((), [Launch(0, 0, 0), Gained(0, point, "created", "")], ())
+    made.launches = [LaunchPlace(0, 0, 0)]
+    assert [number for number, text, _ in steps_of(made, 2) if "corrupt" in text] == [1]
+
+
 def test_objects_that_the_failing_request_left_are_causes_only_if_its_answer_is_correct():
     armed = [corrupt("checkpoint", 6, BAD)]
     for verdict, number in ((CORRECT, 2), (BAD, 1)):
@@ -184,6 +195,8 @@ def test_the_request_that_filled_the_slot_is_listed():
 
     made = run(judgement(id_slot=1), slot(0), slot(0, 1), slot(5), line="A10/B10/C10/D10")
     assert [number for number, *_ in steps_of(made, 3)] == [0, 1, 3]
+    made.requests[3] = slot(5, 2)
+    assert [number for number, *_ in steps_of(made, 3)] == [0, 3], "another slot"
     made.requests[3] = slot(0)
     assert [number for number, *_ in steps_of(made, 3)] == [0, 3]
 

@@ -190,6 +190,14 @@ def test_rows_before_the_start_and_the_window_are_not_missing(start, window, fir
     assert finder.within(stored_rows(tokens, rows_at(cold, held), held, start=start, window=window), 9) == []
 
 
+def test_an_object_that_says_to_hold_more_than_its_tokens_is_searched_up_to_them():
+    (tokens, _), finder = two_requests()
+    stored = stored_rows(tokens[:6], rows_at(finder.cold_runs.covering(tokens), []), [])
+    for resume, stop in ((9, 6), (5, 5)):
+        found = finder.within(stored._replace(resume=resume), 9)
+        assert [content[:4] for content in found] == [("missing", 0, 0, stop)]
+
+
 def test_at_most_four_contents_are_listed():
     (tokens, _), finder = two_requests()
     stored = stored_rows(tokens, rows_at(finder.cold_runs.covering(tokens), []), [])
@@ -272,6 +280,8 @@ def test_a_corrupt_object_of_other_tokens_was_not_read():
     finder = Finder(ForeignContent("state", 0, 4, 4))
     assert read_instead([judgement(armed=[(other, BROKEN)]), wrong_request()], 1, finder) == []
     assert read_instead([judgement(), wrong_request()], 1, finder) == []
+    longer = SimpleNamespace(tokens=tuple(range(6)), length=4)       # it holds no more than its length
+    assert read_instead([judgement(armed=[(longer, BROKEN)]), wrong_request(cache_n=6)], 1, finder) == finder.found
     other.length = 2
     assert read_instead([judgement(armed=[(other, BROKEN)]), wrong_request()], 1, finder) == finder.found
 

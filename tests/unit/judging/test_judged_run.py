@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +11,7 @@ from cachesim.base import limits
 from cachesim.base.errors import OverLimit
 from cachesim.engines.base import Answer
 from cachesim.engines.inspection import StatePart, StoredObject
-from cachesim.engines.registry import engine_of
+from cachesim.engines.registry import engine_of, rules_of
 from cachesim.events import Compared, Decided, Log
 from cachesim.judging import judged_run
 from cachesim.judging.judged_run import ExpectationMismatch, RunInterrupted, compare_expected, run_judged
@@ -333,6 +334,21 @@ def test_a_run_that_exceeds_a_limit_contains_what_was_answered(monkeypatch, line
         assert (run.scenario.expect, run.scenario.lives, len(run.log.marks)) == ({}, (), answered + 1)
 
 
+@pytest.mark.parametrize(("events", "answered", "is_cut_off"), [
+    ((), 1, True), ((), 0, False), ((Compared(0, (0, 0), 1), Decided(0, "R", 1, {})), 1, False),
+])  # fmt: skip
+def test_a_limit_keeps_its_place_and_what_was_answered_unless_unwritten_numbers_were_read(events, answered, is_cut_off):
+    log = Log()
+    for event in events:
+        log.emit(event)
+    observer = SimpleNamespace(found=dict.fromkeys(range(answered), judgement()), launches=[],
+                               server=SimpleNamespace(log=log))  # fmt: skip
+    error = OverLimit("too much work", file="a.toml", line=7, hint="--limit work=9")
+    found = judged_run._cut_off(made_run(judgement(), judgement()), observer, error)
+    assert str(found) == str(error) == "a.toml:7: too much work (--limit work=9)"
+    assert (isinstance(found, judged_run.RunCutOff), found is error) == (is_cut_off, not is_cut_off)
+
+
 class Interrupting(SilentObserver):
     """Observer that interrupts the run at a step, as a signal does."""
 
@@ -349,8 +365,10 @@ class Interrupting(SilentObserver):
 @pytest.mark.parametrize(("fields", "number"), [({}, None), ({"number": 15}, 15)])
 def test_an_interrupted_run_contains_what_was_answered(fields, number):
     with pytest.raises(judged_run.RunInterrupted) as raised:
-        run_judged(from_line("A9/B9/C9"), HEAD, "provenance", watcher=Interrupting(2, **fields))
-    assert (len(raised.value.run.requests), raised.value.asked, raised.value.number) == (2, 3, number)
+        run_judged(from_line("A9/B9/C9"), HEAD, "provenance", watcher=(watcher := Interrupting(2, **fields)))
+    run = raised.value.run
+    assert (len(run.requests), raised.value.asked, raised.value.number) == (2, 3, number)
+    assert (run.watcher, run.rules, run.profile, run.mode) == (watcher, rules_of(HEAD), HEAD, "provenance")
 
 
 def test_an_interrupt_before_the_first_answer_is_a_bare_one():

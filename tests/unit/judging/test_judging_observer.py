@@ -13,12 +13,13 @@ from cachesim.engines.base import Answer, Request
 from cachesim.engines.inspection import RowsPart, StoredObject
 from cachesim.engines.registry import engine_of
 from cachesim.events import Launch, Log, Settled
-from cachesim.judging.compare_answer import ColdRunCache, RequestVerdict
+from cachesim.judging.compare_answer import ColdRunCache, Judge, RequestVerdict
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.judgement import SlotAtLaunch
 from cachesim.judging.judging_observer import NOTHING, AnswerObserver, JudgingObserver, _window, evaluated
 from cachesim.judging.verdict import CORRECT, Verdict
 from cachesim.judging.verdict_words import VerdictWord
+from cachesim.model import make_model
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
@@ -121,6 +122,18 @@ def test_the_first_launch_and_the_last_cut_of_a_request_count():
     assert (watch.slots, watch.began) == ({0: SlotAtLaunch(3, 0)}, {0: (1, 2, 3)}), "nothing is left of an empty slot"
     watch.on_event(Settled(0, 1))
     assert watch.began == {0: (4,)}
+
+
+@pytest.mark.parametrize(("request_", "places"), [(0, [0]), (1, []), (2, [])])
+def test_only_launches_of_listed_steps_are_recorded(request_, places):
+    """A server may begin requests that are no steps of the scenario."""
+    watch, log = JudgingObserver(from_line("A9"), HEAD, None, with_ledger=False), Log()
+    inspection = SimpleNamespace(answer_at=lambda slot: Answer(request_), tokens_of=lambda slot: (1,),
+                                 is_further=lambda slot: False)  # fmt: skip
+    watch.server = SimpleNamespace(inspection=inspection, log=log)
+    log.emit(Launch(3, 0, 0))
+    watch.on_event(log.events[-1])
+    assert ([launch.place for launch in watch.launches], [*watch.slots]) == (places, places)
 
 
 @pytest.mark.parametrize("keys", [(), ((0, 5),), ((0, 5), (2, 6))])
@@ -255,3 +268,25 @@ def test_the_draft_memory_is_that_of_a_request_with_a_slot_in_a_run_with_a_ledge
     with_ledger.server.sequences.draft_memory = asked.append
     with_ledger._store(1, Request((1, 2)), Answer(1), RequestVerdict(CORRECT, CORRECT), NOTHING, None)
     assert asked == []
+
+
+def test_a_judge_is_kept_as_long_as_servers_have_its_model():
+    first, other = make_model("A", False), make_model("AA", False)
+    for given, kept in ((Judge(first), True), (Judge(None), True), (Judge(other), False), (None, False)):
+        watch = AnswerObserver(from_line("A9"), HEAD, None, given)
+        watch.started(SimpleNamespace(model=first))
+        assert (watch.judge is given) is kept and watch.judge.model in (None, first)
+        before = watch.judge
+        watch.started(SimpleNamespace(model=first))
+        assert watch.judge is before, "a restart with the same model"
+    watch.started(SimpleNamespace(model=other))
+    assert watch.judge is not before and watch.judge.model is other and watch.starts == 3
+
+
+def test_sizes_of_stored_objects_are_recorded_with_the_ledger_alone():
+    line = "A40>4/B9>4/C9>2"
+    whole, brief = (watched(line, "GGGA", make, parallel=1)
+                    for make in (JudgingObserver, partial(JudgingObserver, with_ledger=False)))  # fmt: skip
+    assert [len(one.sizes) > 0 for one in whole.found.values()] == [True] * 3
+    assert [one.sizes for one in brief.found.values()] == [()] * 3
+    assert [one.stored_bytes for one in whole.found.values()] == [one.stored_bytes for one in brief.found.values()]

@@ -8,6 +8,7 @@ from functools import wraps
 from types import SimpleNamespace
 from typing import Any, Callable, NamedTuple
 
+import numpy as np
 import pytest
 
 from cachesim.cli.main import main
@@ -32,6 +33,7 @@ from cachesim.judging.outcomes import (
 )
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.run.diff_report import observed_data
+from tests.unit.tools.run.made import judgement
 
 BASE = {"llama_cpp": "llama_cpp@b11549", "ik_llama": "ik_llama@main", "mlx_lm": "mlx_lm@0.32.2"}
 ONE: dict[str, Any] = {"parallel": 1}
@@ -244,3 +246,10 @@ def test_servers_of_two_engines_are_compared_by_what_both_have():
         "died", "answered", "status", "cancelled", "equal_cold", "cache_n", "prompt_n", "tokens", "predicted_n",
         "completions"]  # fmt: skip
     assert differences_of_engines(a, a) == []
+
+
+def test_steps_that_a_client_cannot_tell_apart_have_one_digest_whatever_holds_their_numbers():
+    plain, computed, other = judgement(cache_n=4), judgement(cache_n=np.int64(4)), judgement(cache_n=5)
+    for one, tokens in ((plain, [7]), (computed, [np.int64(7)]), (other, [7])):
+        one.answer.tokens = tokens
+    assert client_digest(plain) == client_digest(computed) != client_digest(other) and len(client_digest(plain)) == 12

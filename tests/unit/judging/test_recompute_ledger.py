@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base import limits
+from cachesim.base.errors import OverLimit
 from cachesim.engines.llama_cpp.rules.checkpoint_restore import CheckpointNeed
 from cachesim.events import Decided, Launch, Release
 from cachesim.judging.recompute_ledger import Charge, RequestLedger
@@ -162,6 +164,9 @@ def test_tokens_that_were_kept_beyond_every_restore_point_are_not_charged():
     story.point("slot", 0)
     ledger = story.settle((*SAID[:6], 7), 5)
     assert (ledger.held, charges(ledger), ledger.is_balanced) == (6, [(1, "advanced", "", 0, "slot")], True)
+    story.point("entry", 5, "stored")
+    ledger = story.settle((*SAID[:6], 7), 5)
+    assert charges(ledger) == [(1, "advanced", "", 0, "slot")], "the entry was not passed by: its tokens were kept"
 
 
 def test_a_passing_state_is_charged_only_beyond_the_last_lasting_one():
@@ -286,3 +291,23 @@ def test_a_long_request_reports_what_existed_when_it_began(others):
     lost = "other 0" if others else "last"
     ledger = story.ledger.settle(1, 0, (*SAID[:6], 7, 8), 0, False)
     assert [(one.tokens, one.rule, one.kind) for one in ledger.charges] == [(6, lost, "checkpoint")]
+
+
+def test_what_happens_in_a_slot_is_of_its_request_and_the_rest_of_the_latest_one():
+    """Request 0 works in every slot, or in none."""
+    for ledger, number in ((Story(slot_request=lambda slot: 0).ledger, 0), (Story().ledger, 5)):
+        ledger.begin(5)
+        assert (ledger._request_behind(3), ledger._request_behind(None)) == (number, 5)
+
+
+@pytest.mark.parametrize(("most", "fits"), [(7, True), (6, False)])
+def test_tokens_and_restore_points_count_together_for_the_limit(monkeypatch, most, fits):
+    """A slot of six tokens is one restore point."""
+    monkeypatch.setattr(limits.JUDGED_TOKENS, "now", most)
+    story = Story()
+    if fits:
+        story.point("slot", 6)
+        assert (story.ledger.radix.kept, story.ledger.count) == (6, 1)
+    else:
+        with pytest.raises(OverLimit, match="what the judge keeps of restore points"):
+            story.point("slot", 6)

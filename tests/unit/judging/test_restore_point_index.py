@@ -46,7 +46,7 @@ def test_the_best_point_is_that_of_all_points(points, prompt, most):
         last = lo + (hi - lo) // step * step
         known = KnownPoint(number, ("", 0, 0, 0, 0, 0), "slot", place, lo, last, step, 0, worth)
         every.append((tokens, known))
-        add_point(known)
+        add_point(known, lambda: -1)
     want, rank = None, (0, -1)
     for tokens, known in every:
         far = known.reach(min(most, common_prefix(tokens, prompt)))
@@ -83,7 +83,7 @@ def test_the_best_point_is_that_of_all_points_of_a_tree():
         rng, texts, lists = Random(seed), TokenRadix(), []
         every = list(drawn_points(rng, texts, lists))
         for _, known in every:
-            add_point(known)
+            add_point(known, lambda: -1)
         prompt, most = drawn_list(rng, lists, 2), rng.randint(0, 8)
         ranked = [((far, known.owner, -known.number), known) for tokens, known in every
                   if (far := known.reach(min(most, common_prefix(tokens, prompt)))) >= known.lo and known.owner]
@@ -155,7 +155,7 @@ def test_every_branch_that_leaves_behind_the_prompt_is_searched(order):
     near, far = (places[order.index(at)] for at in (0, 1))
     points = ranged(0, near, 1, 5), ranged(1, far, 4, 5)
     for known in points:
-        add_point(known)
+        add_point(known, lambda: -1)
     found = find_best_point(texts.longest_known((1, 2, 3)), 5, lambda known: (0,))
     assert found == (points[0], 2)
 
@@ -169,7 +169,7 @@ def test_a_branch_without_a_usable_point_hides_no_other_one(order):
     points = []
     for lo in order:
         points.append(ranged(lo, texts.place((1, 2, 7, lo, lo)), lo, 5))
-        add_point(points[-1])
+        add_point(points[-1], lambda: -1)
     found = find_best_point(texts.longest_known((1, 2)), 5, lambda known: (0,))
     assert found == (points[order.index(1)], 2)
 

@@ -159,6 +159,16 @@ def test_rules_that_suffice_only_together_are_reduced_to_those_that_are_needed()
     assert found.source == (source["reach"] if source["reach"] == source["uncounted"] else "")
 
 
+def test_rules_that_only_together_give_an_error_do_not_suffice() -> None:
+    def told(rules: RuleSet) -> ObservedRequest:
+        if not (has(rules, "uncounted", STOP) and has(rules, "reach", REACH)):
+            return seen(False)
+        return seen(None, status=500) if rules.name == PROFILE else seen(True)         # a mixture keeps its name
+
+    found, _ = search(told)
+    assert (found.cures, found.together, found.source) == ((), (), "")
+
+
 @pytest.mark.parametrize(("before", "found"), [(2, True), (3, False)])
 def test_rules_that_suffice_together_are_sought_in_three_rule_sets(before: int, found: bool) -> None:
     """So many rule sets before the oldest one behave better as a whole, and none of their rules together."""
@@ -249,3 +259,15 @@ def test_half_of_what_the_request_lost_is_much(what: FailureKind, cache_n: int, 
     search = object.__new__(module._Search)
     search.what, search.number, search.was, search.lost = what, 1, [seen(cache_n=0), seen(cache_n=4)], 6
     assert search._much(cache_n) is much
+
+
+@pytest.mark.parametrize(("cold", "what", "shows"), [
+    (False, FailureKind.FAULT, True), (True, FailureKind.FAULT, False), (None, FailureKind.FAULT, False),
+    (True, FailureKind.LOSS, True), (None, FailureKind.REFUSED, True), (True, FailureKind.COST, True),
+])  # fmt: skip
+def test_a_fault_must_show_in_the_run_of_the_search(cold: bool | None, what: FailureKind, shows: bool) -> None:
+    search = object.__new__(module._Search)
+    search.what, search.number, search.was = what, 1, [seen(False), seen(cold)]
+    assert search.shows_failure is shows
+    search.was = []
+    assert not search.shows_failure, "the rule set cannot run"

@@ -59,7 +59,7 @@ def request(died, refused, equal_cold, rung, output_wrong):
     (False, True), (False, True), (True, False, None), ("", "bits", "error"), (False, True))])  # fmt: skip
 def test_every_request_has_a_verdict_of_the_table(facts):
     verdict = verdict_of(request(*facts))
-    assert shown_verdict(verdict) in SHOWN and verdict_of_run([{"verdict": verdict}]) == verdict
+    assert shown_verdict(verdict) in SHOWN and verdict_of_run([{"verdict": verdict}], 0) == verdict
 
 
 @pytest.mark.parametrize(("facts", "verdict"), [

@@ -41,6 +41,12 @@ def test_sees_what_the_rule_says(case: str, window: int) -> None:
     assert view.visible_sum(digest, window).tolist() == wanted
 
 
+def test_without_a_window_a_token_sees_all_rows_before_it_and_nothing_is_divided() -> None:
+    with np.errstate(all="raise"):
+        visible = View(np.array([-2, 0, 3, 9]), np.array([3, 4])).visible(0)
+    assert (visible.lo.tolist(), visible.hi.tolist()) == ([0, 0], [3, 3])
+
+
 def test_bounds_are_found_once() -> None:
     view = View(np.arange(9), np.arange(5, 9))
     assert view.visible(3) is view.visible(3)

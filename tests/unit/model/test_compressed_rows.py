@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cachesim.model import grid, make_model
+from cachesim.model.attention import SCORE
 from cachesim.model.compressed_rows import (
     CHANNELS,
     best_compressed,
     block_digests,
     block_rows,
     compressed_sums,
+    index_queries,
     inputs_after,
     new_blocks,
     numbers_after,
@@ -19,6 +22,7 @@ from cachesim.model.compressed_rows import (
     visible_blocks,
 )
 from cachesim.model.hash_mixing import layer_keys, mix_int
+from cachesim.model.rope import turns
 from cachesim.model.store import LayerState
 
 MASK = 2**64 - 1
@@ -124,3 +128,12 @@ def test_the_best_rows_are_chosen_with_ratio_4_alone(ratio, count, rows):
     q, k = np.zeros((3, 2, 16)), np.zeros((3, 3, 16))
     q[:, 0, 0], k[:, 2, 0] = 1.0, (2, 1, 3)                 # the last head is the index key
     assert best_compressed(q, k, np.array([0, 1, 3]), ratio, count).tolist() == rows
+
+
+def test_index_queries_are_in_steps_of_the_softmax_table():
+    """At position 0 nothing is rotated: the projections are only rounded to the grid of rotated numbers."""
+    weights = make_model("D4.1.1", True).weights.layers[0].attention
+    u = np.rint(np.random.default_rng(1).normal(size=(3, 32)) / 4 / grid.UNIT)
+    found = index_queries(u, weights, turns(np.zeros(3, np.int64)))
+    plain = np.rint(np.rint(u @ weights.lookup) * (grid.UNIT / grid.ROPE_UNIT)).reshape(3, 2, 16)
+    assert np.array_equal(found, plain * SCORE) and found.any(axis=2).all()

@@ -53,6 +53,13 @@ def test_bad_tokens(tokens: list[int]) -> None:
         token_digests(tokens, 0)
 
 
+def test_the_largest_key_of_a_token_has_its_own_digest() -> None:
+    largest = 5 + (2**64 - 1) * 2**64
+    found = token_digests([5, largest, 5 + 2**64], 0)
+    assert len({*found.tolist()}) == 3 and token_digests([largest], 0)[0] == found[1]
+    assert int(found[1]) == mix_int(int(found[0]) + mix_int(2**64 - 1) & 2**64 - 1)
+
+
 @pytest.mark.parametrize("n", [0, 1, 2, 8, 9])
 def test_few_tokens_are_as_in_company(n: int) -> None:
     tokens = [2**64 - 1, *range(5, 30), 2**63]

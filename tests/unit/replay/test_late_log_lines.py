@@ -29,6 +29,13 @@ def test_a_line_that_was_cut_off_is_proved_by_its_use_before_it_is_made_again(fo
     assert without_cut_off(MADE, [RELEASE], LATE, following) == ([RELEASE] if proved else MADE)
 
 
+@pytest.mark.parametrize(("used", "kept"), [((391,), 3), ((392,), 2), ((391, 392), 1), ((), 3)])
+def test_lines_are_cut_off_from_the_end(used, kept):
+    """Without a proof that the last line was made, those before it are not left out either."""
+    ours = [RELEASE, ckpt("create", 391), ckpt("create", 392)]
+    assert without_cut_off(ours, [RELEASE], LATE, [ckpt("invalidate", pos) for pos in used]) == ours[:kept]
+
+
 def test_nothing_is_left_out_where_nothing_lacks():
     assert without_cut_off(MADE, MADE, LATE, [ckpt("invalidate", 391)]) == MADE
 

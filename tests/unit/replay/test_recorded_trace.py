@@ -16,6 +16,7 @@ from cachesim.engines.shared.class_recording import ClassRecording
 from cachesim.replay import recorded_trace
 from cachesim.replay.recorded_requests import LENGTHS
 from cachesim.replay.recorded_trace import Trace, TraceMember, TraceStep, read_trace
+from cachesim.replay.trace_format import ROUNDING
 
 STEP = {
     "i": 0, "op": "completion", "request": {"n_predict": 2, "prompt": [5, 6, 7]},
@@ -309,7 +310,9 @@ def test_a_request_that_a_stuck_server_never_answered_is_compared_with_nothing(t
     assert step.stuck and step.members[0].inexact is None
 
 
-@pytest.mark.parametrize(("margin", "inexact"), [(0.30729, True), (0.00027, False), ("wide", False), (None, False)])
+@pytest.mark.parametrize(("margin", "inexact"), [
+    (0.30729, True), (0.00027, False), (ROUNDING, False), ("wide", False), (None, False),
+])  # fmt: skip
 def test_another_token_by_more_than_rounding_is_inexact_though_no_list_says_so(tmp_path, margin, inexact):
     """As in llama_cpp_odd/qwen35mtp-default_slots-60103, where a draft was rolled back to a plane of another ubatch."""
     cold = {"equal": False, "first_diff": 1, "cold_margin": margin}

@@ -36,6 +36,7 @@ def test_a_file_of_another_schema_is_refused(tmp_path):
     assert load(write(tmp_path, "schema = 2\n" + GOOD), KNOWN).server == {"parallel": 2}
     for other in (1, 3):
         assert refusal(write(tmp_path, f"schema = {other}\n" + GOOD)) == f":1: schema is {other}, this cachesim reads 2"
+    assert refusal(write(tmp_path, "schema = 0\n" + GOOD)) == ":1: schema is 0, it must be at least 1"
 
 
 def test_a_good_file(tmp_path):

@@ -71,6 +71,16 @@ def test_a_file_that_names_no_known_layers_is_refused_with_its_place(tmp_path, t
     assert str(error.value).startswith(str(file))
 
 
+def test_an_engine_refuses_a_file_with_layers_that_it_lacks(tmp_path):
+    keys = {"model_type": "deepseek_v32", "kv_lora_rank": 32, "qk_rope_head_dim": 16, "index_topk": 48,
+            "index_head_dim": 64, "num_hidden_layers": 4, "num_attention_heads": 4, "hidden_size": 64, "head_dim": 16}
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(keys))
+    assert model_named(str(file), "llama_cpp", files=True).model == "I48"
+    with pytest.raises(BadInput, match="model 'I48': vllm has no layers of kind I"):
+        model_named(str(file), "vllm", files=True)
+
+
 @pytest.mark.parametrize("name", ["tiny-gemma3.gguf", "tiny-qwen35.gguf", "tiny-lfm2.gguf", "tiny-llama.gguf"])
 def test_a_gguf_starts_a_server_of_vllm(name):
     if not (MODELS / name).exists():

@@ -12,6 +12,7 @@ import pytest
 
 from cachesim.base import limits
 from cachesim.base.errors import BadInput, Crash, OverLimit
+from cachesim.engines.base import Answer
 from cachesim.engines.llama_cpp.events import LoraSet
 from cachesim.scenarios import runner
 from cachesim.scenarios.from_notation import from_line
@@ -89,8 +90,9 @@ def test_actions_and_a_restart_count_as_steps():
         (4, act("erase", 0)),
     )
     notes, log = told(made)
-    assert [text for text in notes if not text.startswith("begins")] == [
-        "started", "answered 0", "save 1 200", "started", "restart 2 200", "restore 3 200", "erase 4 200", "answered 5"
+    assert notes == [
+        "started", "begins 0", "answered 0", "begins 1", "save 1 200", "begins 2", "started", "restart 2 200",
+        "begins 3", "restore 3 200", "begins 4", "erase 4 200", "begins 5", "answered 5",
     ]
     assert len(log.marks) == 6
 
@@ -263,6 +265,15 @@ def test_the_options_of_a_restart_last_until_the_next_one_changes_them():
     notes = Slots()
     play(scenario("S20/{restart parallel=3}/S/{restart}/{restart parallel=2}"), HEAD, "none", notes)
     assert notes.slots == [1, 3, 3, 2]
+
+
+def test_requests_that_an_idle_server_has_not_answered_are_answered_by_nothing():
+    notes, made = AnswerCollector(), scenario("S20/A10")
+    stage = ScenarioStage(made, HEAD, "none", Path("."), notes, HEAD)
+    stage.server = SimpleNamespace(working=False)
+    waiting = {0: (made.steps[0].request, Answer(0, done=True)), 1: (made.steps[1].request, Answer(1))}
+    stage.work(waiting)
+    assert waiting == {} and [answer.done for _, answer in notes.found.values()] == [True, False]
 
 
 def test_work_that_stops_early_goes_on_where_it_was():

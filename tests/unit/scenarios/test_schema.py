@@ -14,6 +14,6 @@ def test_a_step_by_itself_is_not_sent_together():
 
 
 def test_only_a_request_may_wait_for_iterations_after_the_step_before():
-    steps = from_line("A4/B4{together+3}/{erase@0}/A").steps
-    assert [(step.after, step.together, step.action is None) for step in steps] == [
-        (0, False, True), (3, True, True), (0, False, False), (0, False, True)]  # fmt: skip
+    steps = from_line("A4/B4{together+3}/{erase@0}/A{drafts=2:1}").steps
+    assert [(step.after, step.together, step.action is None, step.drafts) for step in steps] == [
+        (0, False, True, ()), (3, True, True, ()), (0, False, False, ()), (0, False, True, ((2, 1),))]  # fmt: skip

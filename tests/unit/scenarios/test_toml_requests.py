@@ -14,6 +14,7 @@ from cachesim.engines.llama_cpp.flags import Options
 from cachesim.engines.llama_cpp.memory.model_layout import MROPE, RECORDED
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
+from cachesim.scenarios.notation.tree import Piece
 from cachesim.scenarios.option_checks import check_model, parse_settings
 from cachesim.scenarios.runner import placed
 from cachesim.scenarios.schema import Action, Expect
@@ -196,3 +197,57 @@ def test_drafts_begin_where_the_iteration_before_ended(tmp_path, exact, n_rs_seq
     step = load(write(tmp_path, text)).steps[0]
     drafts = placed(step, Server(exact, n_rs_seq)).drafts
     assert drafts == tuple(Draft(at, *pair) for at, pair in zip(places, [(3, 3), (2, 0), (1, 1)], strict=True))
+
+
+CHAT = """\
+id = "full"
+title = "a chat"
+source = ["cachesim"]
+why = "its messages are texts"
+engine = "vllm"
+model = "A"
+profiles = ["vllm@0.33.0"]
+[words]
+S = 40
+U = 9
+[[request]]
+chat = ["system S", "user U[2:]", "assistant "]
+priority = 3
+[[request]]
+prompt = "S.U"
+"""
+
+
+def test_a_request_is_a_chat_or_a_prompt(tmp_path):
+    chat, prompt = (step.asked for step in load(write(tmp_path, CHAT)).steps)
+    assert chat.chat == (("system", (Piece("S"),)), ("user", (Piece("U", start=2),)), ("assistant", ()))
+    assert (chat.prompt, chat.extra) == ((), (("priority", 3),))
+    assert (prompt.prompt, prompt.chat, prompt.extra) == ((Piece("S"), Piece("U")), (), ())
+
+
+@pytest.mark.parametrize(("good", "bad", "told"), [
+    ('"system S"', '"sytem S"', ":12: unknown role 'sytem' (did you mean 'system'?)"),
+    ('"system S"', '"S"', ":12: unknown role 'S' (system, "),
+    ("priority = 3", 'prompt = "S"', ":12: a request has a prompt or a chat, not both"),
+    ("U[2:]", "V", ":12: word 'V' has no length"), ("U[2:]", "U[2:10]", ":12: slice U[2:10] is out of range"),
+    ('"user U[2:]"', '""', ":12: chat must be a list of strings with at least one entry"),
+    ('"user U[2:]"', "3", ":12: chat must be a list of strings with at least one entry"),
+    ('"system S", "user U[2:]", "assistant "', "", ":12: chat must be a list of strings with at least one entry"),
+    ("priority = 3", 'priority = "x"', ":13: priority: 'x' must be a whole number"),
+    ('"S.U"', '"S.V"', ":15: word 'V' has no length"), ('"S.U"', '"S.U[:10]"', ":15: slice U[0:10] is out of range"),
+])  # fmt: skip
+def test_a_spoilt_chat(tmp_path, good, bad, told):
+    assert good in CHAT
+    file = write(tmp_path, CHAT.replace(good, bad, 1))
+    with pytest.raises(BadInput) as caught:
+        load(file)
+    assert str(caught.value).removeprefix(str(file)).startswith(told)
+
+
+def test_an_empty_prompt_is_for_an_engine_that_answers_it(tmp_path):
+    text = FULL.partition("[server]")[0] + '[words]\nS = 4\n[[request]]\nprompt = ""\n[[request]]\nprompt = "S"\n'
+    with pytest.raises(BadInput, match=":11: prompt must not be empty"):
+        load(write(tmp_path, text))
+    other = text.replace("llama_cpp@b10587", "ik_llama@main").replace("llama_cpp", "ik_llama")
+    empty, full = load(write(tmp_path, other)).steps
+    assert (empty.asked.prompt, full.asked.prompt) == ((), (Piece("S"),))

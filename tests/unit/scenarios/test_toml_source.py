@@ -31,3 +31,12 @@ def test_a_key_with_too_many_parts_is_refused_with_its_line(tmp_path):
     assert (bad.value.file, bad.value.line) == (str(file), 2)
     file.write_text("a.b.c = 2\n")
     assert read_toml(file)[0] == {"a": {"b": {"c": 2}}}
+
+
+def test_values_that_are_nested_too_deep_are_refused(tmp_path):
+    file = tmp_path / "a.toml"
+    file.write_text(f"x = {'[' * (NESTING.now - 1)}{']' * (NESTING.now - 1)}\n")
+    assert _depth(read_toml(file)[0]) == NESTING.now - 1
+    file.write_text(f"x = {'[' * NESTING.now}1{']' * NESTING.now}\n")
+    with pytest.raises(BadInput, match="nested"):
+        read_toml(file)

@@ -156,3 +156,10 @@ def test_missing_top_level_keys_are_added_above_the_profiles(tmp_path):
     assert complete(path, "llama_cpp@b10587", {"cache_n": [0]}, head)
     added = '\n[expect."llama_cpp@b10587"]\ncache_n = [0]\ncompleted = true\n'
     assert path.read_text() == text.replace("profiles = ", 'rules = ["../my.py"]\nprofiles = ') + added
+
+
+def test_a_key_is_added_above_profiles_in_the_first_line(tmp_path):
+    path = tmp_path / "made.toml"
+    path.write_text('profiles = ["llama_cpp@b10587"]\n')
+    assert complete(path, "llama_cpp@b10587", {"cache_n": [0]}, {"title": "t"})
+    assert path.read_text().startswith('title = "t"\nprofiles = ["llama_cpp@b10587"]\n\n[expect.')

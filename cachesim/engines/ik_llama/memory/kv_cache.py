@@ -27,11 +27,11 @@ from cachesim.events import Event, SeqRm
 from cachesim.model import KVRows, LayerState, Model
 
 
-def capacity(width: int, n_ubatch: int, pad: int = 256) -> int:
-    """Return the rows of a window block: the window plus a micro-batch of at least 256, rounded up to ``pad`` (256 with
-    flash attention, the default)."""
+def capacity(width: int, n_ubatch: int) -> int:
+    """Return the rows of a window block: the window plus a micro-batch of at least 256, rounded up to 256, as with
+    flash attention, the default."""
     size = width + max(256, n_ubatch)
-    return -(-size // pad) * pad
+    return -(-size // 256) * 256
 
 
 @dataclass(slots=True)

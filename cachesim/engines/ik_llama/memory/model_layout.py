@@ -63,7 +63,7 @@ class ModelKind:
     @property
     def n_swa(self) -> int:
         """Width of the windows [positions], 0 = none."""
-        return max((layer.window for layer in self.spec.layers), default=0)
+        return max(layer.window for layer in self.spec.layers)
 
     def state_bytes(self, n: int, partial: bool) -> int:
         """Return the bytes of a saved sequence of ``n`` cells; a partial state omits the K/V rows. The head of a

@@ -9,6 +9,7 @@ Extents are updated with each change of the cell table. A change that is hard to
 
 from __future__ import annotations
 
+from copy import copy
 from itertools import pairwise
 from typing import Sequence
 
@@ -53,7 +54,7 @@ class SequenceExtents:
 
     def copy(self) -> SequenceExtents:
         """Return an independent copy."""
-        twin = SequenceExtents(0)
+        twin = copy(self)
         twin.span, twin.first = list(self.span), list(self.first)
         return twin
 

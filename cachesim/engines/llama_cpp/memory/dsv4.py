@@ -113,7 +113,7 @@ class KVCacheDSV4(Memory):
         kept = [rows for _, _, rows in self.saved_rows(seq, self.pos_max(seq) + 1)]
         return blob.with_compressed({layer: copy_rows(rows) for table in kept for layer, rows in table.items()})
 
-    def state_read(self, seq: int, blob: Blob, home: int = -1) -> None:
+    def state_read(self, seq: int, blob: Blob, home: int | None = None) -> None:
         """Restore a state part by part. A full state first empties compressed rows and rings."""
         if blob.compressed is not None:
             self._zero(seq)

@@ -253,7 +253,7 @@ class Memory:
         recr = self.recr.save(seq) if self.recr is not None else None
         return Blob(self.state_size(seq, partial), states.get("base"), states.get("swa"), recr, states.get("idx"))
 
-    def state_read(self, seq: int, blob: Blob, home: int = -1) -> None:
+    def state_read(self, seq: int, blob: Blob, home: int | None = None) -> None:
         """Restore a state part by part; ``home``: as for ``RecurrentCache.state_read``. Raise StateReadError if a part
         has too few free cells. This part is then empty; earlier parts are already replaced, or emptied too if the build
         does so (``fail_undoes``)."""

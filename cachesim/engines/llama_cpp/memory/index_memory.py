@@ -56,7 +56,7 @@ class LatentIndexMemory(IndexMemory):
 class KVCacheDSA(LatentIndexMemory):
     """Latent rows and index rows."""
 
-    def state_read(self, seq: int, blob: Blob, home: int = -1) -> None:
+    def state_read(self, seq: int, blob: Blob, home: int | None = None) -> None:
         """Restore a state part by part; if the second part fails, the first is emptied, too."""
         try:
             super().state_read(seq, blob, home)
@@ -76,7 +76,7 @@ class KVCacheMSA(IndexMemory):
 class MemoryHybridIdx(IndexMemory):
     """A hybrid with index rows."""
 
-    def state_read(self, seq: int, blob: Blob, home: int = -1) -> None:
+    def state_read(self, seq: int, blob: Blob, home: int | None = None) -> None:
         """Restore a state part by part; if any part fails, the sequence is dropped from all."""
         try:
             super().state_read(seq, blob, home)

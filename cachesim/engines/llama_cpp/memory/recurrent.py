@@ -230,8 +230,8 @@ class RecurrentCache:
             raise ProcessAborted("GGML_ABORT in state_write: a rollback is pending", "saved-during-rollback", seq=seq)
         return self.state_write(seq)
 
-    def state_read(self, seq: int, state: RecurrentState, home: int = -1) -> None:
-        """Replace the sequence's state; ``home``: the cell that gets the states, -1 = the sequence's own. Raise
+    def state_read(self, seq: int, state: RecurrentState, home: int | None = None) -> None:
+        """Replace the sequence's state; ``home``: the cell that gets the states, None = the sequence's own. Raise
         StateReadError for lack of free cells."""
         self.seq_rm(seq, 0, POS_INF)
         if state.pos < 0:
@@ -239,7 +239,7 @@ class RecurrentCache:
         sources = find_slot(self.meta, Ubatch((TokenRun(seq, state.pos, [0]),), (0,), 1), self.emit)
         if sources is None:
             raise StateReadError("state_read_meta: failed to find slot for recurrent state")
-        self.rows[self.meta.tail[seq] if home < 0 else home] = dict(state.rows)
+        self.rows[self.meta.tail[seq] if home is None else home] = dict(state.rows)
         self.rs_idx[seq] = 0
 
     def check(self) -> None:

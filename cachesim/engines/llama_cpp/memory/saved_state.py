@@ -63,7 +63,7 @@ class AttentionShape:
     def size(self, n: int, n_stream: int) -> int:
         """Return the bytes of a sequence of n cells in a cache of n_stream streams."""
         per_cell = 12 + (self.form.ext_bytes if self.mrope else 0)
-        return 4 + 4 * n_stream + (n * per_cell + self.rows_size(n) if n else 0)
+        return 4 + 4 * n_stream + n * per_cell + self.rows_size(n)
 
     def rows_size(self, n: int) -> int:
         """Return the bytes of the rows of n cells, which come last, with their headers."""

@@ -230,8 +230,7 @@ def split_lost(n_rs_seq: int, attention: bool, unified: bool) -> Decision:
 @rule("LC-END.LATE", Role.END, llama_cpp(OLD, "process_token, has_budget, update_slots", "b4579"),
       until="#13577 (b5409)")
 def end_late(
-    n_gen: int, n_predict: int, n_slot: int, n_ctx: int, shift: bool, said: str = "", words: Sequence[str] = (),
-    eog: bool = False,
+    n_gen: int, n_predict: int, n_slot: int, n_ctx: int, shift: bool, said: str, words: Sequence[str], eog: bool,
 ) -> Decision:
     """Stop the generation as LC-END, but not for a full context: without context shift the next step fails with the
     error "context shift is disabled"."""
@@ -246,8 +245,7 @@ def end_late(
 @rule("LC-END.QUIET", Role.END, llama_cpp(SERVER, "process_token, has_budget", "b6170", pull=13577),
       since="#13577 (b5409)", until="#16812 (b6868)")
 def end_untold(
-    n_gen: int, n_predict: int, n_slot: int, n_ctx: int, shift: bool, said: str = "", words: Sequence[str] = (),
-    eog: bool = False,
+    n_gen: int, n_predict: int, n_slot: int, n_ctx: int, shift: bool, said: str, words: Sequence[str], eog: bool,
 ) -> Decision:
     """Stop the generation as LC-END, but an answer that ends because its context is full is not said to be
     truncated."""

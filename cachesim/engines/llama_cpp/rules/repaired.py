@@ -194,7 +194,7 @@ def reuse_if_cuttable(
 @rule("LC-SPEC-MAX.ROOM", Role.DRAFT,
       llama_cpp(CONTEXT, "get_n_draft_max", "b11549",
                 note="proposed here: the result is at most n_batch / n_parallel - 1"))
-def draft_max_in_batch(held: int, n_ctx: int, n_predict: int, n_gen: int, share: int = 0) -> Decision:
+def draft_max_in_batch(held: int, n_ctx: int, n_predict: int, n_gen: int, share: int) -> Decision:
     """Return the maximum draft length: as LC-SPEC-MAX, and at most a slot's equal share of a batch minus the sampled
     token, so that the drafts of all slots fit into a batch."""
     usual = draft_max(held, n_ctx, n_predict, n_gen)

@@ -187,7 +187,8 @@ class Scheduler:
         """Add the next chunk of a prompt, then waiting requests while there is room."""
         running_batch = self.running_batch
         if self.chunked_req is not None:
-            limit = self.policy.shortest_prefill_chunk_limit(self.chunked_req, adder.rem_chunk_tokens or 0)
+            assert adder.rem_chunk_tokens is not None
+            limit = self.policy.shortest_prefill_chunk_limit(self.chunked_req, adder.rem_chunk_tokens)
             adder.add_chunked_req(self.chunked_req, limit)
             if adder.can_run_list and not self.chunked_req.is_chunked:
                 self.chunked_req = None
@@ -327,7 +328,7 @@ class Scheduler:
         """End a request whose client left. The last chunk of a prompt that continues does not enter the tree."""
         self.finish_request(req, "none", checkpoint=req is not self.chunked_req, cancelled=True)
 
-    def finish_request(self, req: Req, why: str, checkpoint: bool = True, cancelled: bool = False) -> None:
+    def finish_request(self, req: Req, why: str, checkpoint: bool, cancelled: bool = False) -> None:
         """End a request. ``checkpoint``: the tree takes over what it computed."""
         answer = req.task.answer
         computed = req.kv.kv_committed_len

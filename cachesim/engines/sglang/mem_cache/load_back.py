@@ -11,7 +11,7 @@ from cachesim.engines.sglang.managers.req import Req
 from cachesim.engines.sglang.mem_cache.base_prefix_cache import EvictParams
 from cachesim.engines.sglang.mem_cache.hicache_controller import HiCacheController, OngoingLoadBack, PoolTransfer
 from cachesim.engines.sglang.mem_cache.memory_pool import HybridReqToTokenPool
-from cachesim.engines.sglang.mem_cache.unified_cache.component_type import MAMBA, NUM_COMPONENT_TYPES
+from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, NUM_COMPONENT_TYPES
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_core import UnifiedTreeCore
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
 from cachesim.engines.sglang.runtime_context import RuntimeContext
@@ -96,9 +96,7 @@ class LoadBack:
         req.task.answer.deciding = decision.rule
         if self.context.decide(decision, req) is None:
             return None
-        lacking = tokens - self.tree_core.full.available_size()
-        if lacking > 0:
-            self.cache.evict_for_alloc(EvictParams(lacking))
+        self._make_room(FULL, tokens)
         return self.controller.load(parts, self._make_room)
 
     def _make_room(self, component_type: int, n: int) -> None:

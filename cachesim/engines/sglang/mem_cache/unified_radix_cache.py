@@ -231,7 +231,7 @@ class UnifiedRadixCache:
         core = self.tree_core
         leaf = core.add_new_node(parent, params.key[at : params.limit], extra_key=params.extra_key,
                                  priority=params.priority, text=params.text)  # fmt: skip
-        leaf.value[FULL] = params.value[at : params.limit].copy()
+        leaf.value[FULL] = params.value[at:].copy()
         core.full.count_value(leaf)
         self.changes.record(ev.Grown(leaf.id, parent.id, len(leaf.key)))
         core.update_evictable_leaf_sets(leaf)

@@ -26,7 +26,6 @@ class KVCacheCoordinator(ABC):
     def __init__(self, vllm_config: VllmConfig) -> None:
         config = vllm_config.kv_cache_config
         options = vllm_config.options
-        self.vllm_config = vllm_config
         self.rules = vllm_config.rules
         self.kv_cache_config = config
         self.block_pool = BlockPool(

@@ -27,7 +27,8 @@ def table(size=16, n_seq=2, **held):
     ({"s0": 4}, None, 13, 4, 4, 4), ({"s0": 4}, None, 12, 4, 12, 12), ({"s0": 4}, None, 0, 13, None, 0),
     ({"s0": 16}, None, 3, 1, None, 16), ({"s0": 16}, (3, 5), 0, 2, 3, 3), ({"s0": 16}, (3, 5), 9, 2, 3, 3),
     ({"s0": 16}, (3, 5), 4, 2, 3, 3), ({"s0": 16}, (3, 5), 0, 3, None, None), ({}, None, 0, 17, None, 0),
-    ({"s0": 6}, (0, 2), 1, 2, 6, 6), ({}, None, 16, 2, 0, 0),
+    ({"s0": 6}, (0, 2), 1, 2, 6, 6), ({}, None, 16, 2, 0, 0), ({}, None, 0, 16, 0, 0), ({}, None, 3, 16, 0, 0),
+    ({"s0": 16}, (0, 16), 9, 16, 0, 0),
 ])  # fmt: skip
 def test_neighbouring_free_cells_are_searched_once_around_the_ring(held, gone, head, n, first, after):
     cells = table(**held)
@@ -123,6 +124,18 @@ def test_the_layout_of_a_model(name, attention, windows, states, hybrid, recurre
 ])  # fmt: skip
 def test_the_bytes_of_a_saved_sequence(name, n, partial, size):
     assert model_kind(name).state_bytes(n, partial) == size
+
+
+@pytest.mark.parametrize(("name", "row", "state", "head", "whole", "partial"), [
+    ("GA", 128, 0, 16, 37300, 36020), ("A@128/0/64", 128, 0, 64, 1404, 124),
+    ("GA@512/1000/80", 512, 1000, 80, 6300, 1180),
+])  # fmt: skip
+def test_a_model_may_have_declared_sizes(name, row, state, head, whole, partial):
+    """Bytes of a row, of a state, and the width of a head; a copy of ten tokens, with its rows and without."""
+    kind = model_kind(name)
+    assert (kind.name, kind.row_bytes, kind.row_of_state, kind.head) == (name, row, state, head)
+    assert (kind.state_bytes(10, False), kind.state_bytes(10, True)) == (whole, partial)
+    assert kind.spec.notation == name.partition("@")[0]
 
 
 def test_bytes_of_layers_with_and_without_states():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.media_items import image_items
-from cachesim.engines.ik_llama.rules.common_prefix import TextsBetweenImages, _walk, common
+from cachesim.engines.ik_llama.rules.common_prefix import TextsBetweenImages, _walk, common, without_reasoning
 
 CAT, DOG = image_items("cat", 4, 4), image_items("dog", 4, 4)
 PIECES = TextsBetweenImages({1: "a", 2: "b", 3: "ab", 4: "c", 5: " ", 6: "abc", 7: "d"}.__getitem__)
@@ -45,3 +45,19 @@ def test_equal_tokens_need_no_text():
 def test_texts_agree_up_to_the_first_letter_that_differs(ours, theirs, strict, agreed):
     """A loose comparison passes over blanks that the other text lacks."""
     assert _walk(iter(ours), iter(theirs), strict) == agreed
+
+
+@pytest.mark.parametrize(("cache", "prompt", "found"), [
+    ((1, 2, 5), (3,), (2, 1)), ((3,), (1, 2, 5), (1, 2)), ((1, 5, 2), (3, 4), (3, 1)), ((1, 2, 5, 7), (3, 4), (3, 1)),
+    ((3, 5, 5, 4), (1, 2, 4), (4, 3)),
+])  # fmt: skip
+def test_blanks_after_the_end_of_the_other_text_are_not_common(cache, prompt, found):
+    assert common(cache, prompt, PIECES.pieces, strict=False) == found
+
+
+@pytest.mark.parametrize(("tokens", "left"), [
+    ((8, 1, 2, 8, 3), [1, 2, 3]), ((1, 8, 2), [1, 2]), ((8, 8), [8]), ((8,), []), ((1, 2), [1, 2]),
+])  # fmt: skip
+def test_a_mark_may_end_where_it_begins(tokens, left):
+    """Both marks are the same token: each is a span of its own, unless it begins where a span ends."""
+    assert without_reasoning(tokens, (8, 8), {1: "a", 2: "b", 3: "c", 8: "<m>"}.__getitem__) == left

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -88,3 +89,17 @@ def test_rows_kept_per_step_are_found_by_sequence_and_position_or_by_place():
     context.matrices = {(1, 7): {0: MATRIX}}
     assert context.kept_after(1, 5, 2) == {0: MATRIX}
     assert context.kept_after(0, 5, 1)[0].hash == 0 and context.kept_after(1, 6, 2) == {}
+
+
+@pytest.mark.parametrize(("low", "pos0", "misses"), [
+    (3, (6, 6), False), (4, (6, 6), True), (4, (7, 7), False), (4, (6, 7), True), (4, (7, 6), True), (5, (7, 7), True),
+    (0, (6, 6), False),
+])  # fmt: skip
+def test_a_window_layer_misses_rows_of_a_window_below_its_first_cell(low, pos0, misses):
+    """A window of 4: a token at 6 reads positions 3 .. 6. Both sequences have positions 0 .. 5, in cells 0 .. 5."""
+    kv = cache("W4 A", n_seq=2)
+    fill(kv, 6)
+    kv.cells.seqs[1, :6] = True
+    context = Context(kv, None, 8, RULES, print)
+    runs = [TokenRun(seq, pos, [pos]) for seq, pos in enumerate(pos0)]
+    assert bool(context._misses(SimpleNamespace(runs=runs), low)) is misses

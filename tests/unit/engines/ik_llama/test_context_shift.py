@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.engines.base import Request
 from cachesim.engines.ik_llama import start
-from cachesim.events import Log
+from cachesim.events import Decided, Log
 from cachesim.judging.compare_answer import Judge
 
 LONG = tuple(range(1000, 1400))
@@ -95,11 +95,12 @@ def test_a_list_of_which_nothing_would_be_left_stays_though_the_memory_is_cut():
     assert answer.cache_n == 10
 
 
-@pytest.mark.parametrize(("n_keep", "n_discard"), [(255, 0), (10, 300), (10, -1)])
-def test_a_prompt_that_does_not_fit_after_all_ends_the_process(n_keep, n_discard):
+@pytest.mark.parametrize(("asked", "n_keep", "n_discard"), [(290, 255, 0), (256, 255, 0), (290, 10, 300),
+                                                            (290, 10, -1)])  # fmt: skip
+def test_a_prompt_that_does_not_fit_after_all_ends_the_process(asked, n_keep, n_discard):
     """No block is left to discard, or the requested block leaves nothing."""
     srv = server()
-    answer = srv.complete(Request(LONG[:290], 1, n_keep=n_keep, n_discard=n_discard))
+    answer = srv.complete(Request(LONG[:asked], 1, n_keep=n_keep, n_discard=n_discard))
     assert (answer.died, answer.done) == (True, True)
     assert "n_prompt_tokens < slot.n_ctx" in answer.error
     assert srv.submit(Request((1,))).died and not srv.working
@@ -143,3 +144,29 @@ def test_behind_the_tolerance_every_batch_ends_with_a_checkpoint():
     srv.complete(Request(LONG[:120], 1))
     assert [c.facts.n_tokens for c in srv.core.slots[0].checkpoints] == [80, 96, 112, 120]
     assert [c.facts.prompt_end for c in srv.core.slots[0].checkpoints] == [True, True, True, False]
+
+
+@pytest.mark.parametrize(("held", "total", "gone", "removed"), [
+    (0, (0, 0), 0, []), (9, (9, 9), 0, []), (10, (10, 10), 0, []), (11, (11, 11), 1, [(10, 11)]),
+    (12, (12, 12), 2, [(10, 12)]), (200, (133, 133), 123, [(10, 133)]),
+])  # fmt: skip
+def test_a_prompt_that_is_shortened_takes_a_block_of_the_slot_after_what_is_kept(held, total, gone, removed):
+    """The slot has so many of its first tokens; 10 are kept, and a block has 123 tokens."""
+    srv = server()
+    if held:
+        srv.complete(Request(LONG[:held], 1))
+    before = len(srv.log.events)
+    answer = srv.complete(Request(LONG, 1, n_keep=10))
+    events = srv.log.events[before:]
+    found = {event.rule.split(".")[0]: event for event in events if isinstance(event, Decided)}
+    assert (found["IK-SHIFT-FIND"].because["total"], found["IK-PROMPT-CUT"].value) == (total, gone)
+    assert [(event.p0, event.p1) for event in events if event.ev == "seq_rm" and event.p1 < 1000] == removed
+    assert (answer.truncated, answer.prompt) == (True, (*LONG[:10], *LONG[256:]))
+
+
+def test_a_shifted_slot_of_a_request_that_keeps_nothing_is_compared_with_a_long_prompt():
+    srv = server()
+    srv.complete(Request(LONG[:240], 40))
+    assert (srv.core.slots[0].discarded, srv.core.slots[0].n_keep) == (127, 0)
+    answer = srv.complete(Request(LONG[:300], 1))
+    assert (answer.died, answer.truncated, answer.status) == (False, True, 200)

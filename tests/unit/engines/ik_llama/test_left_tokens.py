@@ -45,4 +45,5 @@ def test_texts_are_compared_or_token_ids():
     held, prompt = words("Ban", "x"), words("Ba", "n", "x")
     found = [PromptComparison(PIECES.__getitem__, None, prompt, text).common(held, prompt) for text in (True, False)]
     assert found == [CommonLength(2, 3), CommonLength(0, 0)]
-    assert PromptComparison(PIECES.__getitem__, None, prompt, text=False).facts(prompt) == EntryFacts(3, 3, 3, 3)
+    compare = PromptComparison(PIECES.__getitem__, None, prompt, text=False)
+    assert compare.facts(prompt, 0, 0) == EntryFacts(3, 3, 3, 3)

@@ -140,6 +140,19 @@ def test_an_image_has_a_single_position_with_mrope():
     assert [(event.pos_max, event.n_tokens) for event in kinds(server, "ckpt_restore")] == [(69, 70)]
 
 
+def test_a_checkpoint_after_an_image_is_restored_with_the_tokens_of_its_positions():
+    """The image has 12 tokens and a single position: 125 tokens have 114 positions."""
+    server = start("qwen35d64", ctx_checkpoints_interval=16)
+    text = (*TEXT, *image_items("wide", 12, 4), *MORE, *TEXT[:20])
+    ask(server, text, MORE)
+    assert [(event.pos_max, event.n_tokens) for event in kinds(server, "ckpt_create")] == [(69, 70), (113, 125),
+                                                                                         (119, 131)]  # fmt: skip
+    answer = ask(server, text, MORE[:12], TEXT)
+    [restored] = kinds(server, "ckpt_restore")
+    assert (restored.pos_max, restored.n_tokens, restored.n_past) == (113, 125, 125)
+    assert (answer.cache_n, answer.prompt_n, len(server.core.slots[0].tokens)) == (125, 116 + 12 + 70 - 125, 199)
+
+
 def test_positions_and_lengths_count_an_image_as_a_whole():
     tokens = (1, *image_items("a", 8, 4), 2, 3)
     assert [position_after(tokens, n, True).value for n in (0, 1, 4, 9, 10, 11)] == [0, 1, 2, 2, 3, 4]
@@ -187,6 +200,23 @@ def test_an_image_without_free_cells_is_tried_until_there_are_some():
     assert (failed.status, failed.error, failed.done, server.stuck) == (500, "failed to process image", True, True)
     assert ask(server, (7, 8), id_slot=1).status == 200
     assert (server.stuck, failed.tokens, len(server.core.slots[0].tokens)) == (False, [], 113)
+
+
+def test_the_client_of_an_image_that_failed_reads_nothing_of_what_the_slot_goes_on_with():
+    """The slot evaluates the image when there is room, and shifts its context as its answer grows."""
+    server = start(ctx_size=256, parallel=2)
+    ask(server, tuple(range(100)), id_slot=0)
+    ask(server, tuple(range(200, 300)), id_slot=1)
+    failed = server.submit(Request((5, *image_items("long", 110, 110), 6), n_predict=40, id_slot=0))
+    while server.working:
+        server.iterate()
+    rounds = [event.rule for event in server.log.events if event.ev == "decided"]
+    assert rounds[-1] == "IK-MEDIA-KV", "nothing is planned after the failure in a round"
+    assert ask(server, (7, 8), id_slot=1).status == 200
+    while server.working:
+        server.iterate()
+    assert len(kinds(server, "ctx_shift")) == 1 and not server.core.dead
+    assert (failed.status, failed.tokens, failed.outputs, failed.shifts) == (500, [], [], [])
 
 
 def test_a_client_that_leaves_does_not_stop_a_request_at_an_image():

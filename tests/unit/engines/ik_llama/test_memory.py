@@ -207,3 +207,13 @@ def test_a_context_counts_the_tokens_of_its_last_batch():
         context.decode(batch)
         counts.append(context.evaluated)
     assert counts == [0, 10, 3, 0], "the last batch found no cells"
+
+
+@pytest.mark.parametrize(("head", "first"), [(4, 4), (7, 7), (8, 8), (9, 4), (20, 4)])
+def test_the_search_begins_anew_if_few_cells_before_it_are_used(head, first):
+    """Four cells are used, and two tokens need two: beyond cell 8 the search begins with the first cell."""
+    kv = cache("AA")
+    fill(kv, 4)
+    kv.cells.head = head
+    fill(kv, 2, start=4)
+    assert kv.cells.of(0).tolist() == [*range(4), first, first + 1]

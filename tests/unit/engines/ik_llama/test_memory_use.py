@@ -148,3 +148,13 @@ def test_a_hybrid_model_has_states_checkpoints_and_the_rows_of_its_head():
 ])  # fmt: skip
 def test_checkpoints_and_the_prompt_cache_are_in_host_memory(options, host):
     assert [part.name for part in use(ask("qwen3.5-27b", ctx_size=4096, **options)).parts if part.host] == host
+
+
+@pytest.mark.parametrize(("options", "host"), [
+    ({"cache_ram": 1, "spec_type": "mtp"}, [False, False, False, True, True]),
+    ({"cache_ram": -1}, [False, False, True, True]), ({"cache_ram": 0, "ctx_checkpoints": 0}, [False, False]),
+])  # fmt: skip
+def test_checkpoints_and_stored_conversations_lie_in_the_memory_of_the_host(options, host):
+    found = use(ask("qwen3.5-27b", ctx_size=4096, **options))
+    assert [part.host for part in found.parts] == host
+    assert (found.checkpoint > 0) is ("ctx_checkpoints" not in options)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from cachesim.base.errors import BadInput, NotInBuild
@@ -176,7 +177,8 @@ def test_tokens_that_no_model_has_are_known_since_images() -> None:
     with pytest.raises(NotInBuild, match=r"tokens that no model has are not known of ik_llama@1698") as refused:
         server(version="1698").submit(Request((5, -1), 1))
     assert refused.value.hint == "from #1758 on"
-    assert server().submit(Request((), 1)).status == server(version="1698").submit(Request((), 1)).status == 200
+    for prompt in ((), (0,), (0, 5)):
+        assert server().submit(Request(prompt, 1)).status == server(version="1698").submit(Request(prompt, 1)).status
 
 
 @pytest.mark.parametrize(("version", "held"), [("main", 48), ("1743", 64)])
@@ -191,3 +193,34 @@ def test_a_client_that_leaves_during_its_prompt_leaves_the_evaluated_tokens(
     answer = srv.complete(Request((*system, *P), 30, cancel_at=40, extra=fields))
     assert (answer.cancelled, len(srv.core.slots[0].tokens)) == (True, held)
     assert srv.sequences.held(0).tolist() == [*range(48 + len(system))]
+
+
+@pytest.mark.parametrize(("leaves_at", "held"), [(47, 48), (48, 48), (49, 64)])
+def test_a_client_leaves_as_soon_as_its_tokens_are_evaluated(leaves_at: int, held: int) -> None:
+    srv = server()
+    answer = srv.complete(Request(P, 30, cancel_at=leaves_at, extra={"stream": False}))
+    assert (answer.cancelled, len(srv.core.slots[0].tokens)) == (True, held)
+
+
+@pytest.mark.parametrize(("cell", "told"), [(None, 0), (40, 1), (31, 0), (32, 1)])
+def test_a_used_cell_that_attention_does_not_read_is_a_decision(cell: int | None, told: int) -> None:
+    """Cells 0 .. 3 are used, and the first position of another slot lies in ``cell``: only a block is read."""
+    srv = server(flash_attn=False, parallel=2)
+    pos = np.full(512, -1)
+    pos[:4] = range(4)
+    if cell is not None:
+        pos[cell] = 0
+    assert srv.core._seen(pos) == 32
+    decided = [event for event in srv.log.events if isinstance(event, Decided) and event.rule.startswith("IK-KV-SEEN")]
+    assert len(decided) == told
+
+
+def test_no_draft_is_left_between_two_rounds() -> None:
+    srv = server("A+M", spec_type="mtp", spec_draft_n_max=3)
+    srv.submit(Request(P[:20], 9, draft_else=2))
+    left = set()
+    while srv.working:
+        srv.iterate()
+        slot = srv.core.slots[0]
+        left.add((slot.at, slot.is_drafting, tuple(slot.draft)))
+    assert left == {(-1, False, ())} and len([event for event in srv.log.events if event.ev == "spec_step"]) == 3

@@ -80,6 +80,14 @@ def test_the_newest_checkpoint_within_the_bound_is_picked(given, picks):
     assert checkpoint_restore.pick_pos_min([], given).value is None
 
 
+def test_a_checkpoint_from_the_first_position_on_is_always_picked():
+    """None of them ends before the prompt leaves the slot."""
+    ckpts = [ckpt(30, 0), ckpt(30, 1)]
+    for given, place in ((ask(n_past=0), 0), (ask(n_past=1), 0), (ask(n_past=2), 0), (ask(n_past=3), 1)):
+        assert checkpoint_restore.pick_pr1888(ckpts, given).value == place
+        assert checkpoint_restore.pick_pos_min(ckpts, given).value == place
+
+
 @pytest.mark.parametrize(("kept", "given", "end", "cache", "most", "draft"), [
     (ckpt(9), ask(), (10, 10), (10, 10), (10, 10), (10, 10)),
     (ckpt(9, 4), ask(), (9, 10), (9, 9), (9, 9), (10, 10)),

@@ -66,6 +66,8 @@ SLOTS = [
     ("IK-GRAPH", False, {"rows": (1, 2), "last": ()}, "~graph built for recurrent row 1, 2"),
     ("IK-GRAPH", True, {"rows": (1,), "last": (0,), "zeroes": (True,)},
      "graph of the last micro-batch used again: it zeroes recurrent row 0; the tokens belong to row 1"),
+    ("IK-GRAPH", True, {"rows": (1, 2), "last": (0, 3), "zeroes": (True, False)},
+     "graph of the last micro-batch used again: it zeroes recurrent row 0, 3; the tokens belong to row 1, 2"),
     ("IK-GRAPH", True, {"rows": (1,), "last": None, "zeroes": (False,)},
      "graph of the last micro-batch used again: it does not zero recurrent row ; the tokens belong to row 1"),
     ("IK-SPEC-SAVE", (True, True), SPEC, "~states saved for the draft (4 tokens, 1 saved state)"),

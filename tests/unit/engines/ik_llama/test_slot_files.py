@@ -125,6 +125,15 @@ def test_what_does_not_fit_empties_the_slot(tmp_path):
     assert (small.core.slots[0].tokens, small.core.memory.empty(0)) == ([], True)
 
 
+@pytest.mark.parametrize(("n", "status"), [(95, 200), (96, 200), (97, 400)])
+def test_a_slot_is_restored_up_to_the_length_of_the_context(n, status, tmp_path):
+    srv, small = server("AAAA", "none"), server("AAAA", "none", ctx_size=96, flash_attn=False)
+    srv.complete(Request(tuple(range(1000, 1000 + n)), 1))
+    srv.slot("save", 0, tmp_path / "a")
+    assert small.slot("restore", 0, tmp_path / "a")["status"] == status
+    assert len(small.core.slots[0].tokens) == (n if status == 200 else 0)
+
+
 def test_a_slot_file_is_not_flushed_to_the_disk(tmp_path, monkeypatch):
     synced = []
     monkeypatch.setattr(os, "fsync", synced.append)

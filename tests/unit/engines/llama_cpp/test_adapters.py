@@ -216,6 +216,7 @@ def test_the_rows_of_an_alora_that_begins_with_the_prompt_serve_no_other_adapter
     answer = one.ask(P[:before] + M + R, extra=ACTIVE)
     assert right(one, answer)
     assert one.server.core.slots[0].active == max(0, before - 1)
+    assert [first for first, _ in answer.keys] == ([0, 1] if before == 2 else [0])
     again = one.ask(P[:before] + M + R + Q, extra=ACTIVE)
     assert right(one, again) and again.cache_n == reused
     other = one.ask(P[:before] + M + R + Q, extra=OFF)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 import pytest
 
 from cachesim.base.errors import BadInput, ProcessAborted
-from cachesim.engines.llama_cpp import server
+from cachesim.engines.llama_cpp import server, slot_assignment
 from cachesim.engines.llama_cpp.memory.context import Context
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.events import Lost
@@ -163,9 +163,9 @@ def test_a_token_of_another_sequence_is_not_deferred_with_the_others():
 
 def test_a_new_task_finds_every_token_evaluated(monkeypatch):
     """A load may take a cell that a deferred token has yet to read."""
-    found, process = [], server.process_task
+    found, process = [], slot_assignment.process_task
     monkeypatch.setattr(
-        server, "process_task", lambda srv, task: found.append(srv.context.n_deferred) or process(srv, task))
+        slot_assignment, "process_task", lambda srv, task: found.append(srv.context.n_deferred) or process(srv, task))
     talk = Talk("W", parallel=2)
     talk.send(word("A", 4), 9)
     iterated(talk, 5)

@@ -8,6 +8,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp import command_table as table
 from cachesim.engines.llama_cpp.flags import (
     NEVER,
+    SPEC_TYPES,
     drafters_of,
     needing_model,
     period_of,
@@ -46,6 +47,13 @@ def test_a_wrong_word_is_refused(words, message):
     with pytest.raises(BadInput) as bad:
         read_flags(words.split())
     assert bad.value.cause == message
+
+
+@pytest.mark.parametrize(("kind", "hint"), [("zzz", ", ".join(SPEC_TYPES)), ("draft-mpt", "did you mean 'draft-mtp'?")])
+def test_an_unknown_drafter_names_the_nearest_or_else_all(kind, hint):
+    with pytest.raises(BadInput) as bad:
+        read_flags(["--spec-type", f"ngram-mod,{kind}"])
+    assert bad.value.hint == hint
 
 
 NGRAM = "--spec-type ngram-map-k --spec-ngram-map-k-size-n 1 --spec-ngram-map-k-size-m 4"

@@ -35,6 +35,8 @@ from cachesim.engines.shared.log_grammar import PromptHint
 ])  # fmt: skip
 def test_logged_numbers_are_options(facts, found):
     assert options(facts) == found
+    assert {name: type(value) for name, value in options(facts).items()} == {
+        name: type(value) for name, value in found.items()}  # fmt: skip
 
 
 @pytest.mark.parametrize(("prompts", "sizes"), [

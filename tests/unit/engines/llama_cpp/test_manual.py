@@ -83,6 +83,18 @@ def test_half_of_the_servers_with_several_slots_have_one_context(percents, unifi
     assert draw(Exactly(0), "A").server["kv_unified"] is unified
 
 
+def test_the_values_that_options_are_drawn_from():
+    servers = [draw(FixedDraws(10, place), "A").server for place in range(6)]
+    names = [name for name in servers[0] if name not in ("batch_size", "ubatch_size", "kv_unified", "swa_full")]
+    assert {name: sorted({server[name] for server in servers}) for name in names} == {
+        "ctx_size": [256, 512, 2048], "parallel": [2, 3], "slot_prompt_similarity": [0.0, 0.1, 0.5],
+        "ctx_checkpoints": [0, 1, 2, 3], "checkpoint_min_step": [0, 2, 8, 32, 8192], "cache_ram": [-1, 0, 1],
+        "cache_reuse": [1, 4, 16], "spec_type": ["ngram-simple"], "spec_draft_n_max": [1, 2, 4],
+    }  # fmt: skip
+    alone = [draw(FixedDraws(41, place), "A").server["ctx_size"] for place in range(4)]
+    assert alone == [512, 1024, 1024, 2048]
+
+
 @pytest.mark.parametrize(("scaled", "lists"), [
     ("", ()), ("1", ("0:1", "0:1", "0:1", "0:0", "0:0.5", "0:-1")),
     ("1,0.5@7", ("0:1", "1:1", "0:1", "1:1", "0:1,1:1", "0:0", "0:0.5", "1:-1")),

@@ -79,6 +79,18 @@ def test_a_token_of_no_model_meets_the_image_of_a_slot_or_of_a_stored_conversati
     assert [event.ev for event in server.log.events if event.logged and event.ev != "aborted"][-1] == last
 
 
+def test_a_request_that_follows_a_cancelled_one_can_end_the_process():
+    """It is given the slot, and compared with its image, while the cancellation is processed."""
+    server = start()
+    leaving = server.submit(Request((*TEXT, *CAT, *MORE), n_predict=20, cancel_at=55))
+    server.iterate()
+    waiting = server.submit(Request((*TEXT, -1), n_predict=2))
+    while not leaving.done:
+        server.iterate()
+    assert leaving.cancelled and not leaving.died
+    assert (server.dead, waiting.died, waiting.done, waiting.error) == (True, True, True, "Chunk not found")
+
+
 def test_an_image_without_causal_mask_must_fit_into_a_micro_batch():
     assert ask(start(mmproj="gemma3", ubatch_size=8), TEXT, CAT, MORE).died
     assert ask(start(mmproj="gemma3"), TEXT, CAT, MORE).status == 200
@@ -149,6 +161,9 @@ def test_a_slot_ends_before_an_image_that_found_no_cells():
     assert (failed.status, failed.error, busy.status) == (500, "failed to process mtmd chunk", 200)
     assert [tuple(slot.tokens[:8]) for slot in server.core.slots] == [tuple(range(300, 308)), TEXT[:8]]
     assert [len(slot.tokens) for slot in server.core.slots] == [247, 8]
+    assert [event.text for event in kinds(server, "error") if "mtmd" in event.text] == [
+        "failed to decode mtmd chunk, idx = 8, res = 1", "failed to process mtmd chunk, res = -1",
+        "error: failed to process mtmd chunk"]  # fmt: skip
 
 
 def test_a_slot_is_logged_until_a_token_of_no_model_meets_its_image():
@@ -186,6 +201,19 @@ def test_idle_slots_are_cleared_one_by_one_in_a_common_buffer(unified, cleared):
         purged = [(event.slot_arg, event.n_tokens) for event in server.log.events[told:] if event.ev == "slot_purge"]
         assert purged == ([] if number is None else [(number, 20 - number)])
     assert [len(slot.tokens) for slot in server.core.slots] == ([0, 0] if unified else [20, 19])
+
+
+@pytest.mark.parametrize(("build", "cleared"), [("b11549", [1, 2]), ("b11549-repaired", [1, 2, 0])])
+def test_a_slot_whose_request_has_not_begun_is_cleared_after_all_idle_slots_or_never(build, cleared):
+    server = start(build=build, parallel=3, kv_unified=True, cache_idle_slots=False, cache_ram=0)
+    for slot in (0, 1, 2):
+        server.complete(Request(TEXT[slot:], 1, id_slot=slot))
+    server.submit(Request(MORE, 1, id_slot=0))
+    server.take_tasks()
+    assert [slot.busy for slot in server.core.slots] == [True, False, False]
+    while purge_idle(server.core):
+        pass
+    assert [event.slot_arg for event in kinds(server, "slot_purge")] == cleared
 
 
 def test_a_prompt_may_have_several_images_at_a_place():

@@ -147,6 +147,16 @@ def test_checkpoints_have_the_size_that_recorded_servers_logged():
     assert compared > 100
 
 
+@pytest.mark.parametrize(("build", "tokens", "held", "kept"), [
+    ("b11549", 0, None, 0), ("b11549", 1, None, 1), ("b11549", 5, 3, 3), ("b11549", 128, None, 128),
+    ("b11549", 129, None, 128), ("b11549", 900, 100, 100),
+    ("b6998", 129, None, 129), ("b6998", 900, None, 768), ("b6998", 900, 100, 100),      # also cells after the window
+])  # fmt: skip
+def test_a_saved_window_has_the_cells_that_the_build_saves_of_those_held(build, tokens, held, kept):
+    target = contexts(ask("gpt-oss-20b", f"llama_cpp@{build}", ctx_size=4096, parallel=1))[0]
+    assert target.kept_cells(tokens, held) == kept
+
+
 def test_a_draft_of_an_mtp_head_needs_one():
     with pytest.raises(BadInput, match="no MTP head"):
         use(ask("qwen3-next", spec_type="draft-mtp"))
@@ -224,6 +234,17 @@ def test_rows_of_a_token_state_and_checkpoint():
     assert (state.token, state.window, state.state, state.checkpoint) == (65536, 0, 156893184, 156894364)
     index = use(ask("glm-5.2", ctx_size=4096, parallel=2))
     assert (index.token, index.window, index.state, index.checkpoint) == (89856 + 5376, 0, 0, 0)
+
+
+@pytest.mark.parametrize(("index_key", "each", "width"), [(None, 256, 256), (0, 0, 0)])
+def test_compressed_rows_may_lack_an_index(index_key, each, width):
+    question = ask("deepseek-v4", ctx_size=4096, parallel=1)
+    layers = question.model.layers
+    if index_key is not None:
+        layers = tuple(layer._replace(index_key=index_key) for layer in layers)
+    shape = contexts(question)[0]._replace(model=question.model._replace(layers=layers)).shape
+    assert [*map(tuple, shape.rows)] == [(21, 4, 1024), (20, 128, 1024), (21, 4, each)]
+    assert [*map(tuple, shape.rings)] == [(21, 8, 1024), (20, 128, 512), (21, 8, width)]
 
 
 def test_the_history_of_a_state_has_numbers_of_four_bytes():

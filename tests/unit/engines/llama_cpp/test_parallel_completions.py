@@ -153,6 +153,12 @@ def test_b7551_gives_the_answer_of_the_requests_own_task_last():
     assert [one.tokens for one in (answer, *answer.children)] == [list(s), list(t)]
 
 
+def test_an_answer_that_another_task_gives_has_its_own_drafts():
+    talk = Talk("A", rules=LAST, parallel=2, spec_type="ngram-simple")
+    answer = talk.ask(A, 6, n_cmpl=2, drafts=(Draft(40, 3, 2),), children_drafts=((Draft(40, 2, 1),),))
+    assert [(one.draft_n, one.draft_n_accepted) for one in (answer, *answer.children)] == [(3, 2), (2, 1)]
+
+
 def test_more_completions_than_slots_are_refused_before_anything():
     talk = Talk("A", parallel=2)
     answer = talk.ask(A, 1, n_cmpl=3)

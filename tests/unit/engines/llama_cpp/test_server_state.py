@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cachesim.base.tokens import POS_INF
+from cachesim.engines.llama_cpp.memory.recurrent import RollbackPlanes
 from cachesim.engines.llama_cpp.memory.ubatch import BatchSplit
 from cachesim.model import TokenRun, make_model
 from tests.unit.engines.llama_cpp.talk import Talk, word
@@ -59,6 +61,26 @@ def test_a_fault_of_the_memory_is_a_decision_of_the_builds_that_have_it(build, f
 def test_the_inputs_of_the_decisions_at_the_start(kind, flags, inputs):
     found = decided_at_start(kind, "b11549", **flags)
     assert {rule: found[rule] for rule in inputs} == inputs
+
+
+@pytest.mark.parametrize(("pos", "p0", "p1", "decisions"), [
+    (2, 0, POS_INF, []), (2, 3, POS_INF, []), (5, 3, 5, []), (5, 3, POS_INF, [("LC-RS-BACK.ANY", True, 3)]),
+    (5, 4, 6, [("LC-RS-BACK.ANY", True, 2)]), (5, 5, 9, [("LC-RS-BACK.ANY", True, 1)]),
+    (5, 2, 9, [("LC-RS-RM.RM3", True, None)]),
+])  # fmt: skip
+def test_a_rollback_is_a_decision_where_the_end_of_a_state_is_removed_and_the_planes_reach(pos, p0, p1, decisions):
+    talk = Talk("GGGA+M", spec_type="draft-mtp", ubatch_size=8)
+    before = len(talk.log.events)
+    refused = talk.server.core._refuses(pos, p0, p1, RollbackPlanes(3, 0, 1))
+    made = [(event.rule, event.value, event.because.get("back")) for event in talk.log.events[before:]]
+    assert made == decisions and refused is any(rule == "LC-RS-RM.RM3" for rule, *_ in made)
+
+
+@pytest.mark.parametrize(("kind", "unified", "shared"), [
+    ("W", True, True), ("HW", True, True), ("W", False, False), ("A", True, False), ("H", True, False),
+])  # fmt: skip
+def test_slots_share_a_window_in_a_unified_cache(kind, unified, shared):
+    assert Talk(kind, parallel=2, kv_unified=unified, ctx_size=512).server.core.window_is_shared is shared
 
 
 def test_a_server_that_has_done_nothing_counts_nothing():

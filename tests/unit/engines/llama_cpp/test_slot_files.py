@@ -9,7 +9,9 @@ from cachesim.base.errors import BadInput
 from cachesim.base.keyed_tokens import KeyedToken, identities
 from cachesim.engines.llama_cpp.memory.saved_state import Blob, StateReadError
 from cachesim.engines.llama_cpp.rules.adapters import SavedAdapters
-from cachesim.engines.llama_cpp.slot_save_restore import MAGIC, SlotFile, pack, unpack
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt
+from cachesim.engines.llama_cpp.slot import Checkpoint
+from cachesim.engines.llama_cpp.slot_save_restore import MAGIC, SlotFile, _without_draft, pack, unpack
 from cachesim.engines.shared.array_file import pack_arrays, unpack_arrays
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
@@ -233,6 +235,20 @@ def test_a_file_that_names_no_streams_is_of_a_memory_without_them():
     assert unpack(pack_arrays(MAGIC, named), "x").streams == 3
     del named["streams"]
     assert unpack(pack_arrays(MAGIC, named), "x") == unpack(data, "x")._replace(streams=0)
+
+
+@pytest.mark.parametrize(("draft", "size"), [(None, 500), (Blob(90), 402)])
+def test_a_checkpoint_loses_the_bytes_of_its_draft_part_and_their_header(draft, size):
+    core = Talk("H").server.core
+    left = _without_draft(core, Checkpoint(Ckpt(40, 39, 39, 0, 500), Blob(9), draft))
+    assert (left.facts, left.blob.size, left.draft) == (Ckpt(40, 39, 39, 0, size), 9, None)
+
+
+@pytest.mark.parametrize(("kind", "streams"), [("A", 0), ("W", 0), ("deepseek4", 2)])
+def test_only_a_file_of_compressed_rows_names_its_streams(kind, streams, tmp_path):
+    talk = Talk(kind, "b11549", parallel=2, ctx_size=512)
+    talk.server.slot("save", 0, tmp_path / "a")
+    assert unpack((tmp_path / "a").read_bytes(), "a").streams == streams
 
 
 @pytest.mark.parametrize("noted", [None, SavedAdapters((0.5, 1.0), 3), SavedAdapters((0.0,), -1)])

@@ -9,6 +9,7 @@ from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.llama_cpp.memory.saved_state import AttentionState, Blob, RecurrentState
 from cachesim.engines.llama_cpp.snapshot import _blob, _saved_lengths, contiguous_rows, keep_all
+from cachesim.engines.point_kinds import running_key
 from cachesim.model import KVRows
 from cachesim.model.store import index_of
 from tests.unit.engines.llama_cpp.talk import Talk, word
@@ -26,6 +27,29 @@ def test_rows_count_up_to_the_first_hole(gone, rows):
     if gone:
         base.seq_rm(0, *gone)
     assert contiguous_rows(base, 0) == rows
+
+
+@pytest.mark.parametrize(("kind", "parts", "later"), [
+    ("A", [(1, 22)], [(1, 12)]), ("GA", [(1, 22)], [(1, 12)]), ("W", [(1, 22), (1, 22)], [(1, 12), (1, 22)]),
+    ("W8 D4.8.3", [(1, 22), (1, 22), (4, 5)], [(1, 12), (1, 22), (4, 5)]),
+])  # fmt: skip
+def test_a_running_slot_is_shown_with_all_its_rows_or_those_from_a_position_on(kind, parts, later):
+    """Only rows of full attention can be left out; a compressed row stands for 4 tokens."""
+    talk = Talk(kind, "b11549")
+    talk.ask(A[:21], 2)
+    inspection, key = talk.server.inspection, running_key(0)
+    for found, wanted in (
+        (inspection.live(0), parts), (inspection.stored(key), parts), (inspection.content(key), parts),
+        (inspection.stored(key, 10), later), (inspection.content(key, 10), later),
+    ):  # fmt: skip
+        assert [(part.every, len(part.pos)) for part in found.rows] == wanted
+
+
+@pytest.mark.parametrize(("flags", "entries"), [({}, [("entry", -1, 30, 19456, 0, 5684, "")]), ({"cache_ram": 0}, [])])
+def test_what_a_server_stores_with_and_without_a_prompt_cache(flags, entries):
+    talk = Talk("GA", "b11549", slot_prompt_similarity=0.0, **flags)
+    talk.ask(A), talk.ask(word("B", 20))
+    assert [*map(tuple, talk.server.sizes.stored_sizes())] == [("checkpoint", 0, 16, 5684, 0, 0, ""), *entries]
 
 
 def test_a_complete_copy_keeps_every_cell():

@@ -7,6 +7,7 @@ from cachesim.engines.base import Draft
 from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
 from cachesim.engines.llama_cpp.rules import speculative
 from cachesim.engines.llama_cpp.speculative_decoding import _saved_state
+from cachesim.events import Advanced
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
 from cachesim.scenarios.runner import play
@@ -43,6 +44,31 @@ def test_a_memory_that_cannot_be_cut_restores_and_replays(kind):
     ]
     assert answer.tokens == list(ANSWER[:8])
     assert talk.right(answer) is True
+
+
+@pytest.mark.parametrize("kind", ["A", "H"])
+def test_a_slot_whose_draft_was_verified_waits_for_no_output(kind):
+    talk = Talk(kind, spec_type="ngram-simple")
+    answer = talk.send(A, 8, forced=ANSWER, drafts=(Draft(20, 3, 1),))
+    slot, waiting = talk.server.core.slots[0], set()
+    while not answer.done:
+        talk.server.iterate()
+        waiting.add(slot.i_batch)
+    assert answer.draft_n == 3 and waiting == {-1}
+
+
+class ObservedTalk(Talk):
+    is_heard = True
+
+
+@pytest.mark.parametrize("batch", [speculative.batch_is_shared, speculative.batch_is_own])
+def test_an_observer_hears_of_the_drafted_tokens_before_they_are_verified(batch):
+    """Three of the 25 tokens are drafted after the 22nd, and one of them is accepted."""
+    talk = ObservedTalk("A", spec_type="ngram-simple", rules={"spec_batch": batch})
+    talk.ask(word("a", 20), 6, drafts=(Draft(21, 3, 1),))
+    heard = [event for event in talk.log.events if isinstance(event, Advanced)]
+    assert {event.cause for event in heard} == {"evaluated"}
+    assert [event.point.n for event in heard] == [20, 21, 25, 24, 25]
 
 
 @pytest.mark.parametrize("accepted", [0, 1, 2, 3])

@@ -66,6 +66,16 @@ def test_an_embedding_is_evaluated_in_the_round_in_which_it_begins():
     assert (answer.done, answer.prompt_n) == (True, 40)
 
 
+@pytest.mark.parametrize(("second", "begins"), [(24, True), (25, False)])
+def test_an_embedding_that_does_not_fit_into_the_rest_of_a_batch_waits_for_the_next(second, begins):
+    talk = Talk("A", parallel=2, ctx_size=512, batch_size=64, ubatch_size=64)
+    answers = [talk.send(prompt, 1, kind="embedding", id_slot=number) for number, prompt in enumerate((A, B[:second]))]
+    talk.server.iterate()
+    assert [answer.prompt_n for answer in answers] == [40, second * begins]
+    talk.work()
+    assert [(answer.done, answer.prompt_n) for answer in answers] == [(True, 40), (True, second)]
+
+
 @pytest.mark.parametrize(("n", "status"), [(0, 400), (1, 200), (2, 200), (3, 400)])
 def test_a_request_has_as_many_completions_as_there_are_slots(n, status):
     talk = Talk("A", parallel=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -145,3 +146,14 @@ def test_ending_a_pass_of_another_number_of_rows_ends_the_thread():
     cache.prepare(lengths=[1, 2], right_padding=[1, 0])
     with pytest.raises(Died, match="ValueError: 2 shifts for 3 rows"):
         Batch(rows(2), [cache]).finalize()
+
+
+def test_a_batch_that_loses_no_row_stays_as_it_is():
+    asked = []
+    batch = Batch(["first", "second"], [SimpleNamespace(filter=asked.append)])
+    batch.drop(["third"])
+    assert (batch.rows, asked) == (["first", "second"], [])
+    batch.drop(["first", "third"])
+    assert (batch.rows, asked, len(batch.caches)) == (["second"], [[1]], 1)
+    batch.drop(["second"])
+    assert (batch.rows, asked, batch.caches) == ([], [[1]], [])

@@ -22,3 +22,9 @@ def test_a_size_above_the_largest_option_is_a_limit() -> None:
 def test_another_text_is_no_size(text: str) -> None:
     with pytest.raises(BadInput, match="expected a size"):
         read_bytes(text)
+
+
+def test_the_largest_size_of_an_option_is_not_a_limit():
+    assert read_bytes("2147483647").options == {"prompt_cache_bytes": 2**31 - 1}
+    found = read_bytes("2147483648")
+    assert (found.options, found.limits) == ({}, ("2147483648",))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from cachesim.engines.mlx_lm.batch import merged
-from cachesim.engines.mlx_lm.generator import TickResult, offsets
+from cachesim.engines.mlx_lm.generator import TickResult, _longest, offsets
 from cachesim.engines.mlx_lm.model_layout import make_caches
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.events import MicroBatch
@@ -107,11 +107,30 @@ def test_a_row_whose_limit_is_reached_leaves_the_others():
 
 
 def test_a_pass_costs_its_tokens_and_the_columns_that_they_read():
-    """Two rows of four tokens each, behind as many: a token reads half of its own row on average."""
+    """Two rows of thirty tokens each, behind as many: a token reads half of its own row on average."""
     srv, _ = started(text(1, 2, n=1), text(3, 4, n=1), model="A", mode="exact")
     machine, rows, spent = srv.core.machine, srv.core.slots, []
     machine = replace(machine, log=SimpleNamespace(emit=lambda event: None, spend=lambda *cost: spent.append(cost)))
     caches = merged([make_caches(machine.kind.spec, srv.core.cache_rules) for _ in rows])
     for _ in range(2):
-        machine.feed(caches, [(1, 2, 3, 4), (5, 6, 7, 8)], rows)
-    assert spent == [cost_of(machine.model, 8, 8, 8 * 2), cost_of(machine.model, 8, 8, 8 * (4 + 2))]
+        machine.feed(caches, [tuple(range(30)), tuple(range(50, 80))], rows)
+    assert spent == [cost_of(machine.model, 60, 60, 60 * 15), cost_of(machine.model, 60, 60, 60 * (30 + 15))]
+    assert spent[0] != spent[1]
+
+
+@pytest.mark.parametrize(("offset", "longest"), [(4, 4), (np.array([3, 7, 5]), 7)])
+def test_the_longest_row_of_a_batch_counts(offset, longest):
+    assert _longest(offset) == longest
+
+
+def test_the_output_of_a_pass_is_that_after_its_last_token():
+    srv, _ = started(text(1, 2, 3, n=1), model="A", mode="exact")
+    machine, (row,) = srv.core.machine, srv.core.slots
+    caches = make_caches(machine.kind.spec, srv.core.cache_rules)
+    (hidden,) = machine.feed(caches, [(1, 2, 3)], [row])
+    row.tokens = [1, 2, 3]
+    machine.record_output(row, hidden)
+    (output,) = row.task.answer.outputs
+    last, first = (machine.model.readout(hidden.x[at])[0] for at in (slice(2, 3), slice(0, 1)))
+    assert np.array_equal(output.logits, last) and not np.array_equal(last, first)
+    assert (output.pos, output.digest, row.next) == (2, int(hidden.digest[2]), 1000)

@@ -6,26 +6,7 @@ import pytest
 
 from cachesim.engines.capabilities import DrawnServer
 from cachesim.engines.mlx_lm.manual import MANUAL, draw, draw_fields, draw_system
-
-
-class FixedDraws:
-    """Draws the element with this index (or the last), and True for each chance of at least ``least`` percent."""
-
-    def __init__(self, least, place=0):
-        self.least, self.place, self.asked = least, place, []
-
-    def chance(self, percent):
-        self.asked.append(percent)
-        return percent >= self.least
-
-    def one(self, values):
-        return values[min(self.place, len(values) - 1)]
-
-    def below(self, n):
-        return n - 1
-
-    def between(self, low, high):
-        return high if self.place else low
+from tests.unit.engines.fixed_draws import FixedDraws
 
 
 def server(**more):
@@ -51,9 +32,19 @@ def test_an_option_is_drawn_with_its_chance(model, least, drawn):
 
 
 def test_the_last_of_all_values():
-    found = draw(FixedDraws(41, 9), "A")
     drawn = {"prefill_step_size": 1, "template": "terse", "thinking": False}
-    assert found == DrawnServer("mlx_lm", "A", drawn, (1, 2, 3, 8, 11, 1), 48)
+    assert draw(FixedDraws(41, 9), "A") == DrawnServer("mlx_lm", "A", drawn, (1, 2, 3, 8, 11, 1), 48)
+    drawn |= {"thinking": True, "prompt_cache_size": 4, "prompt_cache_bytes": 200_000, "prompt_concurrency": 2,
+              "decode_concurrency": 4, "draft_model": "A", "num_draft_tokens": 3, "snapshot_interval": 32}
+    assert draw(FixedDraws(0, 9), "A") == DrawnServer("mlx_lm", "A", drawn, (1, 2, 3, 8, 11, 1), 48)
+
+
+def test_the_values_that_an_option_is_drawn_from():
+    rng = FixedDraws(0)
+    draw(rng, "A")
+    assert rng.offered == [
+        (2048, 2048, 64, 8, 7, 4, 3, 2, 2, 1), ("plain", "reasoning", "terse", "terse"), (1, 2, 4), (20_000, 200_000),
+        (1, 2), (1, 2, 4), (1, 2, 3), (8, 32)]
 
 
 @pytest.mark.parametrize(("least", "given", "fields"), [

@@ -1,19 +1,21 @@
 """Memory of conversations in mlx-lm's caches."""
 
+import pytest
+
 from cachesim.engines.mlx_lm.memory_use import agent_settings, conversation_bytes, use
 from cachesim.engines.registry import ENGINES, rules_of
 from cachesim.engines.shared.memory_use import MemoryQuestion
 from cachesim.engines.shared.model_sizes import real_model
 
 
-def parts(model, draft="", **options):
+def used(model, draft="", room=0, **options):
     found = {**ENGINES["mlx_lm"].manual.defaults, **options}
-    used = use(
-        MemoryQuestion(
-            real_model(model), found, rules_of("mlx_lm@0.32.2"), 0, 1000, (draft and real_model(draft)) or None
-        )
-    )
-    return {part.name: part.bytes for part in used.parts}
+    drafter = real_model(draft) if draft else None
+    return use(MemoryQuestion(real_model(model), found, rules_of("mlx_lm@0.32.2"), room, 1000, drafter))
+
+
+def parts(model, draft="", **options):
+    return {part.name: part.bytes for part in used(model, draft, **options).parts}
 
 
 def test_rows_grow_by_steps_and_windows_stop():
@@ -45,3 +47,21 @@ def test_clients_keep_their_number_of_conversations_or_more_in_the_room_that_is_
     assert found == [(running, kept, (5 - running) * each) for running in (3, 1) for kept in (3, 10, 40, 160)]
     assert {one["prompt_cache_bytes"] for one in agent_settings(ask, 9) if one["decode_concurrency"] == 9} == {1}
     assert len([*agent_settings(ask, 1)]) == 4
+
+
+@pytest.mark.parametrize(("spare", "entries"), [
+    (-1, (1, "limit")), (0, (10, "conversations")), (1, (10, "conversations"))])
+def test_a_limit_of_bytes_counts_only_below_the_entries_that_the_cache_may_hold(spare, entries):
+    each = conversation_bytes(real_model("qwen3"), 1000)
+    _, part = used("qwen3", prompt_cache_bytes=10 * each + spare).parts
+    size = 10 * each + spare if spare < 0 else each
+    assert (part.each, part.number, part.unit) == (size, *entries)
+
+
+def test_a_room_holds_whole_conversations():
+    each = conversation_bytes(real_model("qwen3"), 1000)
+    assert [used("qwen3", room=room).pool for room in (0, each - 1, each, 3 * each - 1)] == [
+        {}, {"conversations": 0}, {"conversations": 1}, {"conversations": 2}]
+    found = used("qwen3-next")
+    assert (found.token, found.window, found.checkpoint, found.chosen) == (12 * 2048, 0, 0, {"tokens": 1000})
+    assert found.state == 36 * (24576 * 2 + 524288 * 4)

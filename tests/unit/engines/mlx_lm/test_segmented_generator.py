@@ -105,3 +105,13 @@ def test_a_row_that_leaves_while_it_is_fed_takes_nothing_with_it():
     gone, complete = burst(srv, text(*range(1, 10), cancel_at=3), text(*range(21, 28)))
     assert gone.cancelled and gone.tokens == [] and gone.tokens_cached == 4
     assert len(complete.tokens) == 3 and sound(srv)
+
+
+def test_caches_of_a_row_belong_to_its_batch_once_it_is_admitted():
+    srv = server(prompt_concurrency=1)
+    for first in (1, 101):
+        srv.submit(text(*range(first, first + 5), n=2))
+    srv.iterate()
+    first, second = srv.core.slots
+    assert first.caches == [] and len(second.caches) == len(srv.core.kind.spec.layers)
+    assert srv.core.generator.waiting == [second] and srv.core.generator.held()[0] is second.caches

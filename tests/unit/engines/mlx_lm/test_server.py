@@ -7,9 +7,11 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Request
 from cachesim.engines.chat_template import ChatTemplate
+from cachesim.engines.mlx_lm import ENGINE, start
 from cachesim.engines.mlx_lm.events import Removed
 from cachesim.engines.mlx_lm.model_layout import declared
-from cachesim.events import Aborted
+from cachesim.engines.mlx_lm.rules.prefill import cancel_removes
+from cachesim.events import Aborted, Gained, Log
 from tests.unit.engines.mlx_lm.serving import burst, chat, inserted, keys, offsets, server, sound, system, text, user
 
 THINKING = {"template": "plain", "thinking": True}
@@ -251,3 +253,31 @@ def test_a_server_is_idle_if_no_round_changes_anything(dead, draining, queued, i
         srv.submit(text(1, 2, 3))
     srv.core.dead, srv.core.is_draining = dead, draining
     assert srv.idle is idle and srv.working is (queued and not dead)
+
+
+@pytest.mark.parametrize(("room", "left"), [
+    (9728, [10, 10, 10, 8]), (9727, [10, 10, 8]), (7168, [10, 10, 8]), (7167, [10, 8]), (0, []), (-1, [])])
+def test_entries_have_the_bytes_that_the_caches_in_use_leave_them(room, left):
+    """A row in use has 256 columns of 256 bytes; the entries of three texts have ten tokens each, its own one eight."""
+    srv = server(model="A", mode="none", prompt_cache_bytes=256 * 256 + room)
+    for first in (1, 101, 201):
+        burst(srv, text(*range(first, first + 8), n=2))
+    srv.submit(text(*range(900, 909), n=9))
+    for _ in range(3):
+        srv.iterate()
+    assert keys(srv) == {"assistant": [10, 10, 10, 8]} and srv.core.cache.lru.nbytes == 9728
+    srv.submit(text(*range(800, 809), n=2))
+    srv.take_tasks()
+    assert keys(srv).get("assistant", []) == left
+
+
+def test_an_entry_that_a_leaving_row_continued_is_reported_as_overwritten():
+    """The rules of #923 lend an entry; here the caches of a client that leaves are not stored."""
+    srv = start(ENGINE.rules("mlx_lm@pr923").changed({"cancel": cancel_removes}), "W8 A", {}, "none", Log())
+    told = []
+    burst(srv, text(1, 2, 3, n=2))
+    srv.log.listener = told.append
+    (answer,) = burst(srv, text(1, 2, 3, 1000, 1001, 9, n=9, cancel_at=8))
+    (entry,) = srv.inspection.kept()
+    assert answer.cancelled and [(event.point.key, event.cause) for event in told if isinstance(event, Gained)] == [
+        (entry, "overwritten")]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cachesim.engines.chat_template import ChatTemplate
+from cachesim.engines.mlx_lm.caches import KVCache, RotatingKVCache
 from cachesim.engines.mlx_lm.model_layout import rows_of
 from cachesim.engines.mlx_lm.request_lifecycle import new_caches
-from cachesim.engines.mlx_lm.snapshot import content
+from cachesim.engines.mlx_lm.snapshot import _rows, content
 from cachesim.events import Gained, Release
+from cachesim.judging.compare_answer import Judge
+from tests.unit.engines.mlx_lm.rows import filled
 from tests.unit.engines.mlx_lm.serving import burst, chat, listened, server, sound, stored, system, text, user
 from tests.unit.engines.restore_points import differences
 
@@ -133,3 +138,53 @@ def test_a_row_is_busy_until_its_request_ends_and_its_caches_end_with_its_tokens
 def test_a_row_without_tokens_resumes_at_the_beginning():
     srv = server("0.32.2", "AAAA")
     assert content(srv.core, "slot", 0, (), new_caches(srv.core)).resume == 0
+
+
+def test_columns_behind_the_counter_of_a_ring_are_not_its_rows():
+    """Before #738 a row of a batch was taken out with the unused columns behind it."""
+    ring = filled(RotatingKVCache(8), 1, 6)
+    ring.offset = 4
+    n, rows = _rows(ring)
+    assert n == 4 and rows.digest.tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("profile", ["pr923", "pr923-repaired"])
+def test_the_repaired_copy_of_a_message_is_evaluated_in_caches_of_its_own(profile):
+    srv = server(profile, "GGGA", snapshot_interval=8)
+    burst(srv, chat(user(3), user(4, 60)))
+    found = {len(entry.tokens): entry for entry in stored(srv)}
+    assert len(found) == 2 and min(found) < max(found)
+    judge = Judge(srv.core.machine.model)
+    assert judge.stored(found[min(found)]).equal_cold is (profile == "pr923-repaired")
+
+
+@pytest.mark.parametrize("model", ["A", "W8"])
+@pytest.mark.parametrize("n", [1, 2, 9])
+def test_an_entry_without_rows_serves_at_no_length(model, n):
+    srv = server(model=model)
+    burst(srv, text(1, 2, 3, n=1))
+    srv.core.cache.insert(srv.core.slots[0], tuple(range(n)), new_caches(srv.core), "assistant")
+    point = srv.core.cache.point(srv.core.cache.keys[tuple(range(n))])
+    assert (point.n, point.lo > point.hi) == (n, True)
+
+
+def test_the_caches_of_a_draft_model_may_end_elsewhere():
+    srv = server(model="A", draft_model="A", num_draft_tokens=2)
+    burst(srv, text(1, 2, 3, n=2))
+    (row,) = srv.core.slots
+    target, draft = KVCache(), KVCache()
+    target.offset, draft.offset = len(row.tokens), len(row.tokens) - 1
+    row.left = [target, draft]
+    assert srv.inspection.memory_matches(0)
+    row.left = [draft, target]
+    assert not srv.inspection.memory_matches(0)
+
+
+def test_as_many_entries_and_rows_as_allowed_are_no_excess():
+    srv = server(model="A", prompt_cache_size=2)
+    burst(srv, text(1, 2, 3, n=2), text(11, 12, 13, n=2))
+    most = srv.core.widest = srv.core.settings.completion_batch_size
+    assert len(srv.core.cache.lru) == 2 and srv.inspection.exceeded_limits() == []
+    srv.core.widest, srv.core.settings = most + 1, replace(srv.core.settings, max_size=1)
+    assert [tuple(excess)[:3] for excess in srv.inspection.exceeded_limits()] == [
+        ("entries", 2, 1), ("rows decoded", most + 1, most)]

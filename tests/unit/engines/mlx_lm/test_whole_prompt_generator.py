@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.chat_template import ChatTemplate
+from cachesim.engines.chat_template import ChatMessage, ChatTemplate, render
 from tests.unit.engines.mlx_lm.serving import burst, chat, inserted, keys, offsets, server, sound, system, text, user
 
 THINKING = {"template": "plain", "thinking": True}
@@ -128,3 +128,15 @@ def test_a_group_knows_the_most_tokens_that_a_layer_of_each_row_holds():
     while srv.working:
         srv.iterate()
     assert asked == [([True, False], [0, 9])]
+
+
+def test_of_1006_a_checkpoint_lies_where_the_last_message_begins():
+    """The probe differs in the last of four messages only."""
+    srv = server("pr1006a")
+    messages = (system(), user(3), ChatMessage("assistant", (40, 41)), user(4, 50))
+    srv.submit(chat(*messages))
+    srv.take_tasks()
+    header = 3
+    before = len(render(messages[:3], ChatTemplate(), False)) + header
+    (row,) = srv.core.slots
+    assert len(row.request.prompt) + row.task.position == before

@@ -46,6 +46,10 @@ def test_lines_of_old_and_new_releases_are_recognised():
      {"running": 3, "usage": 0.4, "states": 7, "mamba_usage": 0.5}),
     ("KV Cache is allocated. dtype: torch.bfloat16, #tokens: 512, KV size: 1.00 GB", "start_pool", {"tokens": 512}),
     ('sglang:cache_hit_rate{engine_type="unified",model_name="a b"} 0.25', "cache_hit_rate", {"cache_hit_rate": 0.25}),
+    ("sglang:token_usage  0.5", "token_usage", {"token_usage": 0.5}),
+    ("[16:43:29 TP0] Prefill batch. #new-seq: 4, #new-token: 8192, #cached-token: 291, cache hit rate: 2.76%, token "
+     "usage: 0.04, #running-req: 1, #queue-req: 38", "prefill_batch",
+     {"new_seq": 4, "prompt_n": 8192, "cache_n": 291, "usage": 0.04, "running": 1, "queued": 38}),
     ('{"usage":{"prompt_tokens":20,"total_tokens":21,"prompt_tokens_details":{"cached_tokens":16}}}', "reply_usage",
      {"n_tokens": 20, "cache_n": 16}),
 ])  # fmt: skip

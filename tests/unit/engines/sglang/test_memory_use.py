@@ -5,7 +5,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES, rules_of
 from cachesim.engines.sglang.memory_use import FORMS, RATIOS, STRATEGIES, WINDOW_RATIOS, agent_settings, slots_in, use
-from cachesim.engines.shared.memory_use import MemoryQuestion
+from cachesim.engines.shared.memory_use import MemoryPart, MemoryQuestion, MemoryUse
 from cachesim.engines.shared.model_sizes import real_model
 
 GIB = 1 << 30
@@ -79,3 +79,21 @@ def test_slots_of_each_kind_in_a_room(full, window, state, room, given, found):
 def test_states_need_a_share_of_the_memory():
     with pytest.raises(BadInput, match="mamba-full-memory-ratio must be above 0"):
         slots_in(ask("llama-3", GIB, mamba_full_memory_ratio=0.0), 10, 0, 100)
+
+
+def test_copies_lie_in_the_memory_of_the_host_and_the_pools_fill_the_others():
+    found = use(ask("gpt-oss", 0, max_total_tokens=1000, enable_hierarchical_cache=True, hicache_ratio=1.5))
+    assert found == MemoryUse(36864, 36864, 0, checkpoint=0, parts=(
+        MemoryPart("slots of rows", 36864, 1000, "slots"), MemoryPart("slots of windows", 36864, 800, "slots"),
+        MemoryPart("copies of slots", 36864, 1501, "slots", host=True),
+    ), pool={"slots of rows": 1000, "slots of windows": 800}, takes_all=True)  # fmt: skip
+    assert [part.host for part in found.parts] == [False, False, True]
+
+
+@pytest.mark.parametrize(("kinds", "room", "settings"), [
+    ("W", GIB, [{"max_total_tokens": GIB // 36864}]), ("", GIB, [{"max_total_tokens": 0}]),
+])  # fmt: skip
+def test_an_agent_counts_slots_of_rows_else_those_of_windows(kinds, room, settings):
+    question = ask("gpt-oss", room)
+    model = question.model._replace(layers=tuple(one for one in question.model.layers if one.kind in kinds))
+    assert [*agent_settings(question._replace(model=model), 1)] == settings

@@ -12,6 +12,7 @@ from cachesim.engines.sglang.pool_sizes import (
     GIB,
     PoolSizes,
     derived_sizes,
+    most_requests,
     pool_sizes,
     pooled,
     resolved,
@@ -183,3 +184,46 @@ def test_a_resend_reuses_the_states_that_the_release_tracks():
 ])  # fmt: skip
 def test_windows_have_whole_pages_of_slots(given, slots):
     assert window_slots(options(given)) == slots
+
+
+@pytest.mark.parametrize(("context", "tokens", "given", "most"), [
+    (131072, 524288, {}, 2048), (131072, 768000, {}, 3000), (131072, 1048576, {}, 4096), (131072, 1100000, {}, 4096),
+    (131072, 100, {}, 2048), (0, 768000, {}, 2048), (131072, 768000, {"speculative_algorithm": "NGRAM"}, 48),
+    (131072, 768000, {"max_running_requests": 7, "speculative_algorithm": "NGRAM"}, 7),
+])  # fmt: skip
+def test_requests_run_as_the_flags_say_or_as_the_pool_holds_contexts(context, tokens, given, most):
+    """512 for each context of the model that the pool holds, from 2048 to 4096; with drafts 48."""
+    model = real_model("llama-3")._replace(context=context)
+    assert most_requests(model, options(given), tokens) == most
+
+
+@pytest.mark.parametrize(("name", "room", "given", "found"), [
+    ("llama-3", 131072 * 5, {}, PoolSizes(5, 0, 0, 2)), ("llama-3", 131072 * 4, {}, PoolSizes(4, 0, 0, 2)),
+    ("llama-3", 131072 * 9, {"page_size": 4}, PoolSizes(8, 0, 0, 4)), ("llama-3", -5, {}, PoolSizes(0, 0, 0, 0)),
+    ("gpt-oss", 2 * GIB, {}, PoolSizes(32363, 25890, 0, 2048)),
+    ("gpt-oss", 2 * GIB, {"page_size": 64}, PoolSizes(32320, 25856, 0, 2048)),
+    ("qwen3-next", 10 << 20, {"mamba_radix_cache_strategy": "extra_buffer"}, PoolSizes(0, 0, 0, 0)),
+])  # fmt: skip
+def test_pools_of_a_small_memory(name, room, given, found):
+    """A request has two tokens at least; a memory that no state fits has no slots."""
+    assert pool_sizes(real_model(name), options(given), room) == found
+
+
+@pytest.mark.parametrize(("name", "layers", "gib", "found"), [
+    ("gpt-oss", "W128 A", 2.0, (32363, 25890, 4, 2048)), ("qwen3.5-4b", "GGGA", 0.7, (13505, 0, 5, 1)),
+])  # fmt: skip
+def test_a_memory_decides_the_options_of_the_pools(name, layers, gib, found):
+    """Four states are the fewest that a server takes."""
+    made = resolved(V0_5_23, options({"real_model": name, "pool_gib": gib}), parse(layers))
+    assert (made.max_total_tokens, made.swa_tokens, made.max_mamba_cache_size, made.max_running_requests) == found
+
+
+def test_lines_name_a_configuration_by_its_last_two_parts_and_only_pools_that_it_has(tmp_path):
+    folder = tmp_path / "models" / "small"
+    folder.mkdir(parents=True)
+    file = folder / "config.json"
+    file.write_text(json.dumps({"num_hidden_layers": 2, "num_attention_heads": 4, "head_dim": 16, "hidden_size": 64}))
+    said = derived_sizes(V0_5_23, options({"real_model": str(file), "pool_gib": 0.5, "max_total_tokens": 5000}))
+    assert said == ["small/config.json: slots: 5,000 of rows; 2048 requests at a time"]
+    said = derived_sizes(V0_5_23, options({"real_model": "gpt-oss", "pool_gib": 2.0}))
+    assert said == ["gpt-oss: slots: 32,363 of rows, 25,890 of windows; 2048 requests at a time"]

@@ -57,3 +57,24 @@ def test_the_tree_of_a_recording_shows_parents_parts_locks_and_states(engine):
     core = server.scheduler.tree_cache.tree_core
     core.evict_component(core.nodes_by_id[1], MAMBA, "")
     assert play({"op": "final"}).fields["tree"][0] == [1, 0, 0, 8, "F", [0, 0]]
+
+
+def test_each_turn_has_its_own_events_and_what_its_requests_said(engine):
+    """Two requests of nine tokens, the second one after a decode step of the first."""
+    model, flags = recordings.setup({"kind": "full", "tokens": 60, "max_running": 2, "max_prefill_tokens": 64})
+    server = engine.start("sglang@0.5.23-recorded", model, flags, "provenance")
+    requests = {str(number): {"prompt": [*range(5 * number, 5 * number + 9)], "answer": [1] * 3} for number in (0, 1)}
+    play = CLASSES.play(server, {"requests": requests})
+    found = []
+    for steps in (("prefill", "decode"), ("prefill",)):
+        play({"op": "add", "req": len(found) // 2})
+        found += [play({"op": op}) for op in steps]
+    assert [step.fields["ev"] for step in found] == [
+        [["match", 0, 8, 0, 0, None, None, 0], ["insert", 9, 0, 0, 0, None], ["new", 1, 0, 9]], [],
+        [["match", 1, 8, 0, 0, None, None, 0], ["insert", 9, 0, 0, 0, None], ["new", 2, 0, 9]]]  # fmt: skip
+    said = [(number, request.prompt, answer.slot_tokens, [one.pos for one in answer.outputs])
+            for step in found for number, request, answer in step.said]  # fmt: skip
+    prompts = tuple(range(9)), (*range(9), 1), tuple(range(5, 14))
+    places = [*range(9)], [9], [*range(9)]
+    assert said == [(number, prompt, prompt, place)
+                    for number, prompt, place in zip((0, 0, 1), prompts, places, strict=True)]  # fmt: skip

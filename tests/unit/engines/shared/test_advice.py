@@ -69,7 +69,7 @@ def test_slots_with_contexts_of_their_own_hold_the_longest_request_each():
 
 
 @pytest.mark.parametrize(("parallel", "conversations", "counts"), [
-    (1, 1, []), (1, 2, [2]), (1, 3, [2, 3]), (2, 3, [3]), (1, 99, [2, 8]), (8, 99, [2]), (1, 0, []),
+    (1, 1, []), (2, 1, []), (1, 2, [2]), (1, 3, [2, 3]), (2, 3, [3]), (1, 99, [2, 8]), (8, 99, [2]), (1, 0, []),
 ])  # fmt: skip
 def test_slots_are_two_or_one_for_each_conversation(parallel, conversations, counts):
     assert slot_counts({"parallel": parallel}, load(conversations=conversations)) == counts

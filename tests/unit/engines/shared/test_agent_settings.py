@@ -54,6 +54,7 @@ def test_only_what_the_layers_allow_is_tried(model, options):
 
 @pytest.mark.parametrize(("room", "clients", "found"), [
     (500, 1, [(4096, 0)]), (2560, 1, [(8192, 0), (8192, 512), (7168, 768)]), (1536, 1, [(6144, 0), (5120, 256)]),
+    (2300, 1, [(8192, 0), (7936, 256), (6912, 512)]),
     (3500, 1, [(8192, 0), (8192, 1280)]), (9000, 1, [(8192, 0), (8192, 1792)]), (9000, 2, [(8192, 0), (8192, 3328)]),
 ])  # fmt: skip
 def test_a_memory_is_divided_between_the_context_and_the_prompt_cache(room, clients, found):

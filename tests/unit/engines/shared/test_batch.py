@@ -73,6 +73,9 @@ def test_only_marked_tokens_have_an_output():
     ubatch = make_ubatch(held, [(0, 3), (3, 4), (4, 5)])
     digests = [HiddenOutput(np.array(run, np.uint64), None) for run in ([1, 2, 3], [4], [5])]
     assert read_outputs(Doubling(), held, ubatch, digests) == {2: (3, None), 3: (4, None)}
+    held.out[2], held.out[4] = False, True
+    assert read_outputs(Doubling(), held, ubatch, digests) == {3: (4, None), 4: (5, None)}
+    held.out[2], held.out[4] = True, False
     held.out[0] = True
     hidden = [part._replace(x=10.0 * part.digest) for part in digests]
     assert read_outputs(Doubling(), held, ubatch, hidden) == {0: (1, 20.0), 2: (3, 60.0), 3: (4, 80.0)}

@@ -74,6 +74,11 @@ def test_the_events_of_a_step_are_lists_without_an_empty_list_at_the_end(player)
     assert player({"op": "events"}).fields == {"ev": []}
 
 
+def test_an_event_keeps_its_fields_before_the_empty_list():
+    assert Taken(3, []).rows() == Taken(3, ()).rows() == [["test_taken", 3]]
+    assert Taken(3, [[]]).rows() == [["test_taken", 3, [[]]]]
+
+
 def test_events_before_a_place_are_read_and_the_rest_later(player):
     player({"op": "events"})
     log = player.server.log

@@ -35,6 +35,13 @@ def test_tokens_from_a_place_on_may_be_others():
     assert server.changed(slot) == [advanced(4, (0, 1, 2, 9), 0, None, 1, 4)]
 
 
+def test_without_a_kept_length_all_tokens_are_reported():
+    server, slot = Server(), Held(text(5))
+    server.changed(slot)
+    server.points.changed(slot, "cause", "RULE")
+    assert server.log.events[1:] == [advanced(5, (0, 1, 2, 3, 4), 0, None, 1, 5)]
+
+
 def test_tokens_that_go_are_reported_without_any():
     server, slot = Server(), Held(text(5))
     server.changed(slot)

@@ -38,6 +38,7 @@ def test_slots_share_a_unified_context(server, slots, parts):
 ])  # fmt: skip
 def test_fields_are_drawn_that_the_server_can_have(server, completions, fields):
     assert draw_fields(Drawing(True), server, completions) == fields
+    assert completions or draw_fields(Drawing(True), server) == fields
 
 
 def test_without_luck_only_the_drafts_of_a_server_that_drafts_are_drawn():

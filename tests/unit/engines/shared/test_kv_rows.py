@@ -8,6 +8,7 @@ import pytest
 from cachesim.engines.shared.kv_rows import (
     FIRST,
     contiguous_length,
+    copy_rows,
     empty_rows,
     extend_array,
     grown_size,
@@ -63,6 +64,22 @@ def test_rows_of_a_slice_are_a_view_and_a_table_grows_for_them():
     assert seen.digest.tolist() == [FIRST, 5, 6]
     write_rows(table, 0, np.array([FIRST]), rows(50))
     assert seen.digest.tolist() == [FIRST, 50, 6]
+
+
+def test_rows_up_to_the_end_of_a_table_are_a_view_that_later_writes_change():
+    table = written(*range(1, FIRST + 1))
+    seen = read_rows(table[0], slice(FIRST - 2, FIRST))
+    write_rows(table, 0, slice(FIRST - 1, FIRST), rows(50))
+    assert seen.digest.tolist() == [FIRST - 1, 50] and len(table[0].digest) == FIRST
+
+
+def test_a_copy_does_not_change_with_its_rows():
+    kept = rows(1, 2, numbers=True)
+    copied = copy_rows(kept)
+    for array in kept:
+        array[0] = 77
+    assert (copied.digest.tolist(), copied.k.tolist(), copied.v.tolist()) == ([1, 2], [[1], [2]], [[2], [4]])
+    assert copy_rows(rows(3)).k is None and copy_rows(rows(3)).v is None
 
 
 def test_a_write_beyond_the_end_keeps_what_is_there():

@@ -102,6 +102,7 @@ def test_a_cut_line_is_known_by_its_beginning(text, events):
     ("slot is empty", "slot is empty", True), ("slot is empty", "slot is empty, not full", False),
     ("one {} two words {}", " two words more", False), ("waits {} for a slot", "waits long", False),
     ("{n} keeps {m} tokens here", " keeps tokens here", False),
+    ("keeps {}two words", "keeps two words", True), ("waits {}for a slot", "waits for a", False),
     ("keeps tokens {n} here", "keeps tokens 1 here too", False), ("keeps tokens {n}", "keeps tokens 1 or 2", False),
 ])  # fmt: skip
 def test_a_beginning_has_eight_characters_of_the_template_itself(template, text, agrees):
@@ -115,6 +116,8 @@ def test_parts_of_a_template_have_twelve_letters_of_their_own():
         "one, two {n}; three hundred", "two {n}; three hundred", "two {n}; three hundred | four",
         "three hundred", "three hundred | four")
     assert _clauses("a single template without any part") == ()
+    assert _clauses("{} twelve letters, more") == ("{} twelve letters",)
+    assert _clauses("twelve letters {}, more") == ("twelve letters {}",)
     assert "{} twelve letters {}" not in _clauses("{} twelve letters {}, more")
     assert "{} has more than twenty-four letters {}" in _clauses("{} has more than twenty-four letters {}, more")
 

@@ -31,6 +31,15 @@ def test_a_changed_prompt_loses_tokens_only_if_reuse_is_on(kinds, cache_n, lost)
     assert changed_prompt(LogEvidence({}, {**EDITED, "cache_n": cache_n}, (), frozenset(kinds))) == lost
 
 
+@pytest.mark.parametrize(("more", "lost"), [
+    ({"lost": (1, 1)}, (1, 1)), ({"lost": (0, 1)}, None), ({"lcp": (1, 1)}, (4, 4)), ({"lcp": (0, 1)}, None),
+    ({"lcp": (9, 123)}, (4, 4)), ({"lcp": (9, 124)}, None), ({"n_tokens": (121, 130)}, (4, 4)),
+    ({"n_tokens": (120, 130)}, None), ({"held": (120, 124)}, None), ({"lcp": (120, None)}, None),
+])  # fmt: skip
+def test_a_changed_prompt_differs_before_the_end_of_the_slot_and_of_itself(more, lost):
+    assert changed_prompt(LogEvidence({}, {**EDITED, "cache_n": (9, 9), **more})) == lost
+
+
 def test_an_identical_prompt_loses_its_last_token_or_needs_a_search():
     same = {"lcp": (9, 9), "n_tokens": (9, 9)}
     assert same_prompt(LogEvidence({}, {**same, "lost": (1, 1)})) == (1, 1)

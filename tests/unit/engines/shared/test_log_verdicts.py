@@ -36,6 +36,12 @@ from cachesim.engines.registry import ENGINES
     ("n_past", {"n_past": 331, "held": 1986, "pos_min": 201, "n_swa": 128}, "no checkpoint is needed"),
     ("n_past", {"n_past": 331, "held": 1986, "pos_min": 202, "n_swa": 128}, None),      # depends on the build
     ("n_past", {"n_past": 331, "held": 1986, "pos_min": -1}, None),
+    ("n_past", {"n_past": 331, "held": 1986, "pos_min": 0, "n_swa": 128}, "pos_min = 0 is before n_past - n_swa = 203"),
+    ("n_past", {"n_past": 0, "held": 9, "pos_min": 5}, None), ("n_past", {"n_past": 5, "held": 9, "pos_min": 5}, None),
+    ("n_past", {"n_past": 5, "held": 5, "pos_min": 6}, None),
+    ("n_past", {"n_past": 1, "held": 9, "pos_min": 2}, "pos_min = 2 is after n_past = 1"),
+    ("ckpt_restore", {"n_past": 5, "n_tokens": 5, "prefix_end": 5}, "5 is the end of the checkpoint; all later"),
+    ("ckpt_invalidate", {"pos_max": 5, "pos_next": 5}, None),
     ("ckpt_restore", {"n_past": 9853, "n_tokens": 9853}, "n_past = 9,853 is the end of the checkpoint; all later"),
     ("ckpt_restore", {"n_past": 9676, "n_tokens": 9676, "prefix_end": 11586},
      "1,910 tokens of the common prefix (11,586) are evaluated again"),

@@ -9,7 +9,15 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.model_layers import RealModel
-from cachesim.engines.shared.model_sizes import known_sizes, older_model, real_model, sizes_in, sizes_of
+from cachesim.engines.shared.model_sizes import (
+    known_sizes,
+    model_file,
+    older_model,
+    real_model,
+    sized_name,
+    sizes_in,
+    sizes_of,
+)
 from cachesim.engines.shared.size_formulas import (
     DeclaredSizes,
     LayerSize,
@@ -205,9 +213,32 @@ def test_layers_of_different_sizes_count_with_the_largest_row_and_state():
     """Bytes of F16 rows and F32 states; the index row of a token is part of its row."""
     small, large = LayerSize("A", 8, 8), LayerSize("I", 16, 8, numbers="4", index_key=10)
     slow, fast = LayerSize("G", conv=3, matrix=20), LayerSize("G", conv=9, matrix=4)
-    model = RealModel((small, slow, large, fast, LayerSize("")), "a file", head=16)
-    assert sizes_in(model) == ModelSizes("A G I4 G", 2, 2, 2 * (16 + 8 + 10), 4 * 23, "a file", 16)
-    assert sizes_in(RealModel((slow,), "a file", head=16)) == ModelSizes("G", 0, 1, 0, 92, "a file")
+    model = RealModel((small, slow, large, fast, LayerSize("")), "a file", head=64)
+    assert sizes_in(model) == ModelSizes("A G I4 G", 2, 2, 2 * (16 + 8 + 10), 4 * 23, "a file", 64)
+    assert sizes_in(RealModel((slow,), "a file", head=64)) == ModelSizes("G", 0, 1, 0, 92, "a file")
     assert sizes_in(RealModel((small,), "a file", head=16)) == ModelSizes("A", 1, 0, 32, 0, "a file", 16)
     window = RealModel((LayerSize("W", 4, 4), LayerSize("W", 40, 4)), "a file", window=8, head=16)
     assert sizes_in(window) == ModelSizes("W8", 2, 0, 88, 0, "a file", 16)
+
+
+@pytest.mark.parametrize(("word", "name"), [
+    ("Qwen3.5-4B-claude-distilled", "qwen3.5-4b"), ("nvidia-qwen3.6-27b-FP8", "qwen3.6-27b"),
+    ("NVIDIA-Nemotron-Nano-9B-v2-GGUF", "nemotron-nano-9b-v2"), ("nvidia-llama-3", "llama-3"),
+    ("qwen3.5-14b", ""), ("nvidia", ""),
+])  # fmt: skip
+def test_a_name_may_go_on_after_its_size_and_begin_with_an_organisation(word, name):
+    assert sized_name(word) == name
+
+
+def test_a_path_of_a_file_or_of_its_folder_names_a_model_file(tmp_path):
+    assert (model_file("some.gguf"), model_file("a/some.json"), model_file("qwen3")) == ("some.gguf", "a/some.json", "")
+    assert model_file(str(tmp_path)) == ""
+    (tmp_path / "config.json").write_text("{}")
+    assert model_file(str(tmp_path)) == str(tmp_path / "config.json")
+
+
+def test_a_folder_in_the_working_directory_is_no_model_without_a_separator(tmp_path, monkeypatch):
+    (tmp_path / "qwen").mkdir()
+    (tmp_path / "qwen" / "config.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    assert (model_file("qwen"), model_file("./qwen")) == ("", "qwen/config.json")

@@ -185,6 +185,7 @@ def test_tokens_that_differ_in_a_name_have_different_keys():
     assert key_of() == key_of("", "") == 0
     assert len({key_of("a"), key_of("b"), key_of("a", ""), key_of("", "a"), key_of("ab"), key_of("a", "b")}) == 6
     assert key_of("a") == key_of("a") > 0
+    assert key_of("aevs9az") == 1, "the checksum of this name is 0"
 
 
 def test_a_launch_records_what_is_reused_and_what_is_left_to_evaluate():

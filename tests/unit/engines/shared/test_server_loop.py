@@ -112,8 +112,8 @@ def test_tasks_are_those_of_busy_slots_and_those_that_wait():
 
 def test_slots_are_inspected_by_number():
     answer = Answer(4)
-    inspection = SlotInspection.__new__(type("Plain", (SlotInspection,), dict.fromkeys(("kept", "stored"))))
-    inspection.slots = [slot(0, [1, 2]), slot(1, task=SimpleNamespace(answer=answer), child=True)]
+    plain = type("Plain", (SlotInspection,), dict.fromkeys(("kept", "stored")))
+    inspection = plain([slot(0, [1, 2]), slot(1, task=SimpleNamespace(answer=answer), child=True)])
     assert (inspection.n_slots, inspection.tokens_of(0), inspection.tokens_of(1)) == (2, (1, 2), ())
     assert inspection.answer_at(0) is None and inspection.answer_at(1) is answer
     assert [inspection.is_further(number) for number in (0, 1)] == [False, True]

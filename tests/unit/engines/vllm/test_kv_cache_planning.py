@@ -124,6 +124,11 @@ INTERVAL = "prefix_cache_retention_interval"
     ("A", {INTERVAL: 16}, "needs a layer with a window or a state"),
     ("GA", {"prefix_match_unit": 5}, "prefix_match_unit 5 does not divide the blocks of"),
     ("GA", {"prefix_match_unit": 5, "enable_prefix_caching": False}, ""),
+    ("GA", {"kv_groups": "A/8 S/12", "prefix_match_unit": 8}, "prefix_match_unit 8 does not divide the blocks of"),
+    ("W8 GA", {**CPU, "kv_groups": "A/8 W8/8 S/16", INTERVAL: 16, "blocks_per_chunk": 2},
+     f"{INTERVAL} 16 is not a multiple of the chunks"),
+    ("W8 GA", {**CPU, "kv_groups": "A/8 W8/8 S/16", INTERVAL: 32, "blocks_per_chunk": 2}, ""),
+    ("AA W8 K8 S", {**CPU, "kv_groups": "A/8 R6/8 W8/8 K8/8 S/8"}, ""),
 ])  # fmt: skip
 def test_options_with_which_a_server_starts_or_does_not(model, flags, told):
     if not told:
@@ -135,6 +140,10 @@ def test_options_with_which_a_server_starts_or_does_not(model, flags, told):
 
 @pytest.mark.parametrize(("text", "model", "groups"), [
     ("A/16", "AA", [group(0, "full", 16, 0, 1)]),
+    ("A/16 A/8", "AAAA", [group(0, "full", 16, 0, 1), group(1, "full", 8, 2, 3)]),
+    ("S/8 R6/4 S/8 A/4 S/8", "GGAGAGGA", [
+        group(0, "mamba", 8, 0, 1), group(1, "rswa", 4, 2, 4, window=6), group(2, "mamba", 8, 3, 5),
+        group(3, "full", 4, 7), group(4, "mamba", 8, 6)]),
     ("S/64e A/16 S/32", "GAGG", [group(0, "mamba", 64, 0, 2, eagle=T), group(1, "full", 16, 1),
                                  group(2, "mamba", 32, 3)]),
     ("W8/4 A/8 W16/4", "W8 W16 A W8", [group(0, "swa", 4, 0, 3, window=8), group(1, "full", 8, 2),
@@ -190,3 +199,9 @@ def test_blocks_of_different_sizes_are_looked_up_unless_states_are_kept_elsewher
     options = SimpleNamespace(hashing=hashing, prefix_match_unit=2)
     assert _hash_block_size(rules, options, groups, aligned) == 4
     assert asked == [([4, 8][: len(kinds)], 2, active)]
+
+
+@pytest.mark.parametrize(("model", "partial"), [("GA", T), ("S", F), ("A", F), ("W8 A", F)])
+def test_hits_end_inside_a_block_that_devices_share_only_beside_another_group(model, partial):
+    found = config(model, enable_prefix_caching=True, decode_context_parallel_size=2)
+    assert found.enable_partial_hash_hits is partial

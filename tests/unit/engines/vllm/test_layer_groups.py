@@ -1,5 +1,7 @@
 """Groups of layers of real models."""
 
+import json
+
 import pytest
 
 from cachesim.engines.registry import ENGINES
@@ -61,5 +63,23 @@ def test_a_line_names_the_groups():
     assert said == "gemma-3: groups: 1 of attention, 6 of windows, each with its own blocks for up to 4 layers"
 
 
+def test_the_layers_of_a_drafter_are_as_large_as_the_last_layer_of_attention():
+    """Twelve layers of attention, one of another size, and twelve with windows."""
+    model = real_model("gpt-oss-20b")
+    model = model._replace(layers=(*model.layers, model.full[0]._replace(key=1)))
+    assert groups_of(model, drafted=1) == (7, 6, 0, 2)
+    assert groups_of(real_model("mamba-2"), drafted=1) == (1, 0, 64, 1)
+    assert groups_of(real_model("llama-3"), drafted=2) == (1, 0, 0, 34)
+
+
 def test_a_model_without_layers_has_no_group():
     assert groups_of(real_model("llama-3")._replace(layers=())) == (0, 0, 0, 0)
+
+
+def test_a_line_names_the_file_of_a_model_and_its_folder(tmp_path):
+    file = tmp_path / "name" / "config.json"
+    file.parent.mkdir()
+    file.write_text(json.dumps({"layer_types": ["sliding_attention", "full_attention"] * 3, "num_attention_heads": 4,
+                                "num_key_value_heads": 2, "hidden_size": 64, "sliding_window": 32}))  # fmt: skip
+    assert derived_blocks(V0_33_0, options({"real_model": str(file)})) == [
+        "name/config.json: groups: 1 of attention, 1 of windows, each with its own blocks for up to 3 layers"]

@@ -81,6 +81,8 @@ def test_a_status_line_gives_every_part_that_it_prints():
      {"iteration": 268, "prefills": 2, "prompt_n": 512, "usage": 5.1}),
     ('{"id":"x","usage":{"prompt_tokens":2015,"total_tokens":2031,"prompt_tokens_details":{"cached_tokens":1024}}}',
      "reply_usage", {"n_tokens": 2015, "cache_n": 1024}),
+    ("vllm:prefix_cache_queries_total  1131", "prefix_cache_queries", {"prefix_cache_queries": 1131}),
+    ("vllm:kv_cache_usage_perc 0.25", "kv_cache_usage_perc", {"kv_cache_usage_perc": 0.25}),
 ])  # fmt: skip
 def test_lines_of_other_releases_and_of_replies(line, kind, numbers):
     (found,) = numbers_of(line)

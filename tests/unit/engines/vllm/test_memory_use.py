@@ -45,6 +45,17 @@ def test_a_block_of_a_hybrid_holds_a_state_of_each_layer_of_a_group():
     assert dict(found.pool) == {"blocks": 10775, "tokens": int(10775 / 488 * 262144)}
 
 
+@pytest.mark.parametrize(("options", "blocks"), [
+    ({"mamba_prefill_checkpoint_alignment": 1}, 491), ({"enable_prefix_caching": False}, 485),
+    ({"mamba_prefill_checkpoint_alignment": 1, "enable_prefix_caching": False}, 485),
+    ({"speculative_method": "ngram", "num_speculative_tokens": 2}, 494),
+])  # fmt: skip
+def test_a_request_holds_a_state_for_each_group_and_those_that_its_options_need(options, blocks):
+    """Of the blocks 482 are those of attention."""
+    found = use(ask("qwen3.5-0.8b", 10775 * 6 * 544 * 2048, **options))
+    assert dict(found.pool) == {"blocks": 10775, "tokens": int(10775 / blocks * 262144)}
+
+
 def test_devices_and_types_divide_the_pages():
     one = use(ask("qwen3.5-27b", 20 * GIB)).parts[0].each
     assert use(ask("qwen3.5-27b", 20 * GIB, tensor_parallel_size=2)).parts[0].each * 2 == one
@@ -60,6 +71,13 @@ def test_rows_of_full_attention_and_of_windows_may_differ():
     """Pages of 16 tokens of windows or 32 of full attention, in the 5 layers of a group."""
     found = use(ask("gemma-4-26b-a4b", 20 * GIB))
     assert found.parts[0].each == 5 * 16 * 2 * 8 * 256 * 2
+
+
+def test_a_pool_of_windows_alone_has_pages_of_their_rows():
+    asked = ask("gpt-oss-20b", 20 * GIB)
+    windows = use(asked._replace(model=asked.model._replace(layers=tuple(asked.model.windows))))
+    assert (windows.parts[0].each, windows.token, windows.window) == (12 * 16 * 2048, 0, 12 * 2048)
+    assert windows.pool["tokens"] == int(windows.pool["blocks"] / 137 * 131072)
 
 
 def test_layers_of_a_kind_with_different_sizes_are_refused():

@@ -151,9 +151,9 @@ def test_each_copy_of_a_piece_counts_and_what_is_not_known_does_not():
     for _ in range(3):
         gain(known, 0, 4)
     gain(known, 0, 8)
-    for left in ([4, 8], [4, 8], []):
+    for left, copies in (([4, 8], {(0, 0): 1}), ([4, 8], {}), ([], {})):
         known.gone(0, 0, "evicted", "R")
-        assert lengths(known) == left
+        assert (lengths(known), known.copies) == (left, copies)
     told = len(known.log.events)
     known.gone(0, 0, "evicted", "R")
     known.gone(0, 99, "evicted", "R")

@@ -6,6 +6,7 @@ from typing import Any, Mapping, Sequence
 
 from cachesim.engines.vllm import ENGINE
 from cachesim.engines.vllm.recordings import CLASSES
+from cachesim.engines.vllm.worker.draft_rows import DraftRowsWrong
 from tests.unit.engines.vllm.test_recordings import CONFIG
 
 FULL = {"kind": "full", "block_size": 4, "eagle": False}
@@ -179,6 +180,14 @@ def test_a_draft_row_that_the_recording_calls_wrong_is_compared() -> None:
     assert fields(play, "final", "pool") == [[[1, 0, 0, 0, 4], [2, 0, 1, 0, 8], [4, 0, 0, 1, 4], [5, 0, 1, 1, 8]]]
 
 
+def test_a_request_that_is_loaded_waits_before_the_others() -> None:
+    play = player()
+    for name in ("A", "B", "C"):
+        play({"op": "add", "req": name})
+    play.server.scheduler.waiting[1].num_computed_tokens = 4
+    assert play._state()["waiting"] == [1, 0, 2]
+
+
 def test_rows_of_a_model_with_states_are_zeroed() -> None:
     play = player(FULL, STATES, num_blocks=12, prefix_match_unit=4)
     fields(play, "add", req="A end")
@@ -192,3 +201,10 @@ def test_a_server_that_died_in_a_step_has_no_last_state() -> None:
     fields(play, "add", req="A")
     assert fields(play, "died", "op") == ["schedule"]
     assert fields(play, "final", died=True) == {}
+
+
+def test_a_step_accepts_the_drafts_that_its_row_states_and_shows_wrong_ones_of_its_own() -> None:
+    play = player(mode="provenance")
+    play({"op": "add", "req": "A"})
+    play.server.log.emit(DraftRowsWrong(0, 0, 3, 1))
+    assert fields(play, "schedule", "run", "drafts wrong", run=[[0, 0, 10]]) == [[[0, 0, 10]], []]

@@ -84,6 +84,8 @@ def test_tokens_whose_blocks_can_be_found(ask, value, single_group):
     ({"window": 2, "interval": 8}, None, None), ({"window": 2, "interval": DENSE}, [F, T, F, T, F, T], None),
     ({"window": 2, "first": 1, "last": 3, "ends": (16, 47)}, [T, F], [T, F]),
     ({"align": 12}, None, [F, F, T, F, F, F]),
+    ({"window": 2, "align": 24, "drop": T, "interval": DENSE, "ends": (3,)}, [F, F, T, T, F, T], None),
+    ({"window": 2, "align": 24, "drop": T, "ends": (3,)}, [T, F, F, F, F, F], [F, F, F, F, F, F]),
 ])  # fmt: skip
 def test_blocks_that_a_group_publishes(change, window, states):
     ask = MASK._replace(**change)
@@ -181,7 +183,13 @@ def test_what_drafts_need(ask, value):
     ({"start": 3}, 13, 5, 16), ({"start": 8, "end": 40, "inside": F}, 24, 24, 24),
     ({"start": 8, "end": 40, "inside": F, "last": 8}, 28, 28, 32), ({"start": 3, "end": 40, "inside": F}, 5, 5, 29),
     ({"start": 32, "end": 40, "inside": F}, 4, 4, 8), ({"start": 32, "end": 40, "inside": F, "tail": 40}, 8, 8, 8),
-    ({"start": 40, "end": 51, "last": 64}, 11, 11, 11), ({"start": 39, "end": 51, "last": 64}, 12, 1, 8),
+    ({"start": 40, "end": 51, "last": 64}, 11, 11, 11), ({"start": 40, "end": 51, "inside": F}, 11, 11, 11),
+    ({"start": 39, "end": 51, "prefill": 39}, 12, 12, 12), ({"start": 3, "end": 32, "last": 32}, 29, 5, 29),
+    ({"start": 30, "end": 51, "junction": 36, "prompt": 36, "prefill": 45}, 6, 2, 2),
+    ({"end": 20, "junction": 20, "exact_junction": F, "prefill": 20, "prompt": 20}, 20, 20, 16),
+    ({"start": 40, "end": 51, "prefill": 51, "prompt": 44, "tail": 44, "inside": F, "last": 40}, 11, 11, 11),
+    ({"start": 40, "end": 51, "prefill": 51, "prompt": 45, "tail": 44, "inside": F, "last": 40}, 4, 4, 11),
+    ({"start": 39, "end": 51, "last": 64}, 12, 1, 8),
     ({"start": 3, "end": 5, "most": 7}, 2, 2, 0), ({"start": 3, "end": 9, "most": 7}, 5, 5, 0),
     ({"junction": 16, "end": 20}, 16, 16, 16), ({"start": 16, "junction": 16, "end": 32}, 16, 16, 16),
 ])  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.base.media_items import image_items
 from cachesim.engines.base import Request
 from cachesim.engines.shared.request_queue import key_of
 from cachesim.engines.vllm import ENGINE
@@ -60,6 +61,12 @@ def test_the_rows_of_an_image_are_found_only_for_the_same_image(model, found):
 def test_images_need_a_model_that_takes_them_and_room_in_its_encoder(line, server, told):
     with pytest.raises(BadInput, match=told):
         judged(line, **server)
+
+
+def test_the_encoder_takes_an_image_of_all_its_tokens():
+    server = ENGINE.start(NEW, "A", {"multimodal": True, "max_num_batched_tokens": 8}, "none")
+    answer = server.complete(Request((*range(3), *image_items("x", 8, 4), 9), 2))
+    assert (answer.status, len(answer.tokens)) == (200, 2)
 
 
 def allocated(line, model, **options):
@@ -247,3 +254,45 @@ def test_a_request_or_a_transfer_is_work(monkeypatch, waits, transfers, has_work
         server.take_tasks()
     monkeypatch.setattr(server.scheduler, "has_unfinished_transfers", lambda: transfers)
     assert server._has_work() is has_work
+
+
+@pytest.mark.parametrize("chunks", [0, 8])
+def test_a_step_without_tokens_is_in_flight_only_beside_cpu_memory(chunks):
+    server = ENGINE.start(NEW, "A", {"block_size": 4, "num_cpu_chunks": chunks}, "none")
+    step = server.begin_step()
+    assert step.scheduler_output.num_scheduled_tokens == step.model_runner_output == {} and [*step.finished_jobs] == []
+    assert [*server.batch_queue] == ([step] if chunks else [])
+
+
+def test_keys_of_blocks_are_restore_points_once_their_step_is_evaluated():
+    server = ENGINE.start(NEW, "A", {"block_size": 4}, "none")
+    server.submit(Request(tuple(range(9)), 1))
+    server.take_tasks()
+    step = server.begin_step()
+    assert [*server.batch_queue] == [step] and step.scheduler_output.num_scheduled_tokens == {0: 9}
+    assert [server.points.prefix(key).end for key in server.points.kept()] == [4, 8] and server.points.entered == []
+
+
+@pytest.mark.parametrize(("is_sent", "transfers", "stalled"), [
+    (False, False, True), (True, False, False), (False, True, False), (True, True, False)])
+def test_a_server_is_stalled_if_no_step_in_flight_has_tokens_and_no_transfer_is_open(monkeypatch, is_sent, transfers,
+                                                                                   stalled):  # fmt: skip
+    server = ENGINE.start(NEW, "A", {"block_size": 4}, "none")
+    if is_sent:
+        server.submit(Request(tuple(range(9)), 3))
+        server.take_tasks()
+    monkeypatch.setattr(server.scheduler, "has_unfinished_transfers", lambda: transfers)
+    server._step()
+    assert server.stalled is stalled
+
+
+@pytest.mark.parametrize(("given", "accepted"), [(None, 2), ({0: 1}, 1), ({0: 3}, 3), ({}, 0)])
+def test_a_step_accepts_as_many_drafts_as_its_caller_or_the_request_says(given, accepted):
+    drafts = {"speculative_method": "ngram", "num_speculative_tokens": 3}
+    server = ENGINE.start(NEW, "A", {"block_size": 4, "async_scheduling": False, **drafts}, "none")
+    server.submit(Request(tuple(range(9)), 8, draft_else=2))
+    server.take_tasks()
+    server._step()
+    server._step()
+    found = server.begin_step(given).model_runner_output[0]
+    assert (found.num_accepted_drafts, len(found.sampled_token_ids)) == (accepted, accepted + 1)

@@ -138,3 +138,13 @@ def test_a_request_whose_numbers_do_not_fit_is_refused(step, message):
 ])  # fmt: skip
 def test_a_slice_is_cut_to_the_length_of_its_word(piece, left):
     assert clipped((Piece("b"), piece), WORDS) == (Piece("b"), *left)
+
+
+@pytest.mark.parametrize(("text", "lengths"), [
+    ("A5/A.B3", [[5], [5, 3]]), ("A5[:2]/A", [[2], [2, 3]]), ("A5/A[1:3]", [[1, 2, 2], [2]]),
+    ("A5>r4/A.r[:1]", [[5], [5, 1]]),
+])  # fmt: skip
+def test_parts_of_sliced_words_become_words(text, lengths):
+    found = split(parse(text))
+    assert [[found.words[piece.word] for piece in step.prompt] for step in found.steps] == lengths
+    assert (found == parse(text)) == ("[" not in text)

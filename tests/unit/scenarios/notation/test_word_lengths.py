@@ -9,7 +9,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.notation.parse import parse
-from cachesim.scenarios.notation.tree import Piece
+from cachesim.scenarios.notation.tree import Piece, ScenarioLine
 from cachesim.scenarios.notation.word_lengths import (
     ImageSize,
     check_word,
@@ -95,7 +95,13 @@ def test_lengths_of_requests():
     line = parse("S40.A6>r4/S[2:8]>3/A/S.A!")
     assert [prompt_size(step, line.words) for step in line.steps] == [46, 6, 6, 46]
     assert [predicted(step, line.words) for step in line.steps] == [4, 3, 1, 1]
-    assert longest(line) == 50 and longest(parse("A3")) == 3
+    assert longest(line) == 50 and longest(parse("A3")) == 3 and longest(ScenarioLine({}, ())) == 0
     found = normal(parse("B3.A4/A[0:3].B[0:3]"))
     assert dict(found.words) == {"B": 3, "A": 4}
     assert [(piece.start, piece.stop) for piece in found.steps[1].prompt] == [(None, 3), (None, None)]
+
+
+@pytest.mark.parametrize(("text", "tokens"), [("S40.A6[2:]", 44), ("s:S40+u:A6", 46), ("u:S40[:9]+a:", 9)])
+def test_the_messages_of_a_chat_are_its_prompt(text, tokens):
+    line = parse(text)
+    assert prompt_size(line.steps[0], line.words) == tokens

@@ -81,6 +81,15 @@ def test_a_setting_that_ran_on_a_part_is_compared_last(rival, decided, text):
     assert (found["decided"], found["compared_on"], found["text"]) == (decided, "part", text)
 
 
+def test_on_a_part_of_the_servers_the_best_setting_has_its_cost_there():
+    load, agents = SimpleNamespace(longest=900), SimpleNamespace(filled=())
+    search = SimpleNamespace(engine=ENGINE, load=load, agents=agents, flag_named=ENGINE.manual.flag)
+    there = BEST._replace(cost=BEST.cost._replace(evaluated=700))
+    advice = AgentAdvice([BEST], (), [there, costly(800, parallel=1)], (), [BEST])
+    (found,) = reasons_data(search, advice)
+    assert (found["compared_on"], found["here"]["evaluated"], found["there"]["evaluated"]) == ("part", 700, 800)
+
+
 def test_a_value_that_nothing_was_compared_with_is_untried():
     found = reasons(BEST, ran=[costly(parallel=2, cache_ram=0)])["parallel"]
     assert (found["decided"], found["there"], found["other"], found["here"]) == ("untried", None, "", HERE)

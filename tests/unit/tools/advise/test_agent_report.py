@@ -121,6 +121,9 @@ def test_what_was_left_out_is_said():
     assert data["excluded"] == 2 and data["smallest_excluded"] == big.total
     assert "1 settings tried; 2 more do not fit into 8.0 GiB" in text
     assert "Left out for wrong answers: 1 settings, such as -c 4096 -np 2 (7 of 20 answers)" in text
+    two = [costly(400, wrong=7, parallel=2), costly(300, wrong=8, parallel=4)]
+    data, _ = told(costly(500, parallel=1), wrong=two)
+    assert [one["wrong"] for one in data["wrong"]] == [7] and data["wrong_settings"] == 2
     data, text = told(costly(500, parallel=1), best=[], wrong=[costly(400, wrong=7, parallel=2)])
     assert data["best"] is None and text.startswith("every setting gives wrong answers (1 tried)")
 
@@ -189,7 +192,7 @@ def test_a_report_without_a_setting():
 
 
 def test_a_share_is_rounded_to_four_digits():
-    data, _ = told(costly(500, parallel=2)._replace(cost=AgentCost(30_000, 12_345, 0, 3, 0, 0)))
+    data, _ = told(costly(500, parallel=2)._replace(cost=AgentCost(30_000, 12_346, 0, 3, 0, 0)))
     assert data["best"]["share"] == 0.4115
 
 

@@ -274,7 +274,7 @@ def test_settings_are_judged_until_there_are_enough_with_correct_answers():
 def test_rows_have_the_size_of_the_setting_that_runs(search):
     asked = []
     search._cells = lambda model, *given: asked.append(model.row) or iter([Cell()])
-    for row in (0, 77):
+    for row in (0, 77, 77):                                           # the last cost is known
         search.cost(costly(parallel=1).setting._replace(row=row), [0], 1)
     assert asked == [search.sizes.row, 77] and search.sizes.row != 77
 
@@ -293,3 +293,20 @@ def test_the_unscaled_run_is_named_while_it_lasts(search, monkeypatch):
     search.cost = lambda setting, servers, scale: AgentCost(10_000, 500, 0, 1, 0, scale=scale)
     (found,) = search.confirmed([costly(400)])
     assert shown == ["running the best setting unscaled"] and (found.cost.evaluated, found.cost.scale) == (500, 1)
+
+
+def test_a_setting_that_costs_more_unscaled_makes_way_for_the_next(search):
+    cost = {1: 900, 2: 450, 3: 460}
+    search.cost = lambda setting, servers, scale: AgentCost(10_000, cost[setting.options["parallel"]], 0, 1, 0,
+                                                            scale=scale)  # fmt: skip
+    found = search.confirmed([costly(400, parallel=1)._replace(cost=AgentCost(10_000, 400, 0, 1, 0, scale=64)),
+                              costly(500, parallel=2)._replace(cost=AgentCost(10_000, 500, 0, 1, 0, scale=64)),
+                              costly(600, parallel=3)._replace(cost=AgentCost(10_000, 600, 0, 1, 0, scale=64))])
+    assert [(one.setting.options["parallel"], one.cost.evaluated, one.cost.scale) for one in found] == [
+        (2, 450, 1), (3, 600, 64), (1, 900, 1)]  # fmt: skip
+
+
+def test_a_setting_may_fill_the_memory(search):
+    every = {one.total for one in (*search.fitted({}), *search.excluded)}
+    search.room, search.excluded = max(one.total for one in search.fitted({})), []
+    assert {one.total for one in search.fitted({})} == {total for total in every if total <= search.room}

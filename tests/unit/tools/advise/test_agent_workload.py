@@ -1,10 +1,13 @@
 """Tests of workloads of agents: sessions on servers, sessions that are left out, bodies in the order they were sent."""
 
+from argparse import Namespace
+from types import SimpleNamespace
+
 import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.advise.agent_workload import bodies_workload, recorded_workload
+from cachesim.tools.advise.agent_workload import agent_workload, bodies_workload, recorded_workload
 from cachesim.tools.workload.recorded_session import RecordedRequest, WorkloadSession
 
 
@@ -47,3 +50,37 @@ def test_bodies_are_sent_as_they_were():
     assert third.starts == (40,) and len(third.answer) == 4
     assert not {*third.answer, *second.answer} & {*first.prompt, *second.prompt, *third.prompt}
     assert load.longest == 69
+
+
+def bodies(*cases, line="S40.A20>r3", imported=True):
+    """Return the arguments of a command line that names files of request bodies."""
+    scenario = SimpleNamespace(scenario=from_line(line, model="A"))
+    return Namespace(cases=[*cases], clients=2, imported=lambda args: scenario if imported else None)
+
+
+def test_request_bodies_are_a_workload_of_one_server():
+    args = bodies("/x/no.jsonl")
+    load = agent_workload(args, 0)
+    assert (load.source, load.longest, len(load.servers), args.case) == (
+        "request bodies of /x/no.jsonl", 63, 1, "/x/no.jsonl")  # fmt: skip
+    assert agent_workload(bodies("/x/no.jsonl"), 63).longest == 63
+
+
+@pytest.mark.parametrize(("args", "most", "cause"), [
+    (bodies("/x/no.jsonl"), 62, "a request of 63 tokens exceeds 62 (--tokens N allows it)"),
+    (bodies("/x/a.jsonl", "/x/b.jsonl"), 0, "several files of request bodies (name a folder that holds them)"),
+    (bodies("/x/no.jsonl", imported=False), 0, "neither request bodies nor recorded sessions: no.jsonl"),
+])  # fmt: skip
+def test_other_files_are_no_workload(args, most, cause):
+    with pytest.raises(BadInput) as bad:
+        agent_workload(args, most)
+    assert str(bad.value) == cause
+
+
+def test_sessions_of_the_user_replace_those_that_come_with_cachesim():
+    own = agent_workload(Namespace(cases=["tests/workloads/data/chat.jsonl"], clients=1), 0)
+    assert (own.source, own.sessions) == ("sessions of tests/workloads/data/chat.jsonl", 1)
+    shipped = agent_workload(Namespace(cases=[], clients=8), 0)
+    assert shipped.source == "recorded sessions" and shipped.sessions > 1
+    with pytest.raises(BadInput, match="every session has requests longer than 1 tokens"):
+        agent_workload(Namespace(cases=["tests/workloads/data/chat.jsonl"], clients=1), 1)

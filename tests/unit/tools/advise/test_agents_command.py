@@ -8,8 +8,10 @@ import pytest
 
 from cachesim.cli.main import main
 from cachesim.engines.llama_cpp.flags import read_flags
+from cachesim.tools.advise import agents_command
 from cachesim.tools.advise.agent_search import AgentSearch
 from tests.unit.engines.shared.test_model_sizes import QWEN_KEYS, gguf
+from tests.unit.tools.command_arguments import arguments
 
 BODIES = "tests/unit/tools/request_bodies/agent.jsonl"
 SESSION = "tests/workloads/data/chat.jsonl"
@@ -112,3 +114,8 @@ def test_other_servers_have_their_own_flags(capsys):
 def test_what_cannot_be_used_is_refused_in_a_line(words, said, capsys):
     code, out, err = told(capsys, *words)
     assert (code, out, err.count("\n")) == (2, "", 1) and said in err
+
+
+def test_every_argument_is_explained_and_has_its_default():
+    assert arguments(agents_command.add_arguments) == {
+        "purpose": None, "memory": None, "weights": None, "clients": 1, "tokens": 0}  # fmt: skip

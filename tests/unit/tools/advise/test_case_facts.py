@@ -51,7 +51,7 @@ def test_a_change_of_a_value_that_no_line_prints_has_a_condition(source, clauses
 @pytest.mark.parametrize(("low", "high", "given", "allowed", "conditions"), [
     (11549, 11549, False, False, 0), (11549, None, True, False, 0), (9713, 9713, False, True, 0),
     (9713, None, False, True, 1), (None, None, False, True, 1), (None, None, True, True, 0),
-    (None, 9800, False, True, 0),
+    (None, 9800, False, True, 0), (None, 11548, False, True, 0), (None, 11549, False, True, 1),
 ])
 def test_a_build_is_advised_to_an_older_server_only(low, high, given, allowed, conditions):
     facts = CaseFacts(low=low, high=high, is_build_given=given)

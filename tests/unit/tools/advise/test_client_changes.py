@@ -70,6 +70,7 @@ def test_user_messages_are_marked_where_none_is(line, marks):
 
 def test_the_common_beginning_is_sent_before():
     assert changed(warmed, "S9.A5/S.B5/S.A.C2") == "S9/S.A5/S.B5/S.A.C2"
+    assert changed(warmed, "S9.|A5.C2/S.A.D3") == "S9.|A5/S.|A.C2/S.A.D3"
     assert changed(warmed, "S9/S.B5") is None and changed(warmed, "A5/B5") is None
 
 
@@ -81,7 +82,7 @@ def test_conversations_get_slots_of_their_own():
 def test_conversations_and_what_they_demand():
     line = parse("S9.A5>r3/S.B5/S.A.r.C2/{erase@0}/S.B.D4>6")
     assert list(conversations(line).values()) == [0, 1, 0, 1]
-    assert load_of(line) == (24, 20 + 24, 2)
+    assert load_of(line) == (24, 20 + 24, 2) and load_of(parse("u:>0")) == (0, 0, 1)
 
 
 @pytest.mark.parametrize(("name", "line", "sent"), [
@@ -128,3 +129,8 @@ def test_only_fields_that_the_server_reads_are_changed(takes, left_out):
     every = [one.name for one in client_changes(replace(manual, takes=frozenset({"seed", "id_slot", "user_starts"})))]
     names = [one.name for one in client_changes(replace(manual, takes=frozenset(takes)))]
     assert names == [name for name in every if name not in left_out] and len(every) == 10
+
+
+def test_a_request_that_waits_for_the_answer_before_counts_no_rounds():
+    change = next(one.change for one in client_changes(ENGINES["llama_cpp"].manual) if one.name == "one after another")
+    assert [(step.together, step.after) for step in change(parse("A5/B4{together+3}")).steps] == [(False, 0)] * 2

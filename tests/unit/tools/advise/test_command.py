@@ -411,3 +411,31 @@ def test_every_argument_is_explained_and_has_its_default():
     assert (found["cases"], found["purpose"], found["memory"], found["weights"]) == (
         ["x", "y"], "agents", 2 << 30, 1 << 30)  # fmt: skip
     assert (found["clients"], found["tokens"], found["seconds"]) == (3, 9, 5)
+
+
+@pytest.mark.parametrize(("holds", "as_json", "printed"), [
+    (3, False, ["case", "found"]), (None, False, ["note", "advice"]), (3, True, []), (None, True, []),
+])  # fmt: skip
+@pytest.mark.parametrize(("stopped", "ended", "why"), [
+    ("", None, None), ("seconds", None, "stopped after 7 seconds (--seconds)"),
+    ("interrupted", KeyboardInterrupt(), "interrupted"),
+])  # fmt: skip
+def test_the_unchanged_case_is_printed_before_changes_are_tried(monkeypatch, holds, as_json, printed, stopped, ended,
+                                                                why):  # fmt: skip
+    shown, tool = [], "cachesim.tools.advise"
+    for name, text in (("case_report", "case"), ("found_report", "found"), ("advise_report", "advice"),
+                       ("case_note", "note")):  # fmt: skip
+        monkeypatch.setattr(f"{tool}.report.{name}", lambda data, text=text: (text, data["log"]))
+    monkeypatch.setattr(f"{tool}.search.AdviceSearch", lambda *given: given)
+    monkeypatch.setattr(f"{tool}.search.case_data", lambda search, has_texts: {"bound": {"holds": holds}})
+    monkeypatch.setattr(advise, "advice_for", lambda *given: ({"stopped": stopped, "tried": 2, "changes": 9}, ended))
+    for name in ("show", "note"):
+        monkeypatch.setattr(advise, name, shown.append)
+    told = []
+    monkeypatch.setattr(advise, "complain", told.append)
+    base = SimpleNamespace(case=SimpleNamespace(scenario="s", profile="p"))
+    data, found = advise._advised(args(json=as_json, seconds=7), RepairCase(from_line("A5")), base, "sizes",
+                                  CaseArguments(), [], {"log": "facts"})  # fmt: skip
+    assert shown == [(text, "facts") for text in printed] and found is ended
+    assert data == {"stopped": stopped, "tried": 2, "changes": 9, "log": "facts"}
+    assert told == ([f"{why}: 2 of about 9 changes tried"] if why else [])

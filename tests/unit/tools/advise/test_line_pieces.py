@@ -7,7 +7,7 @@ import pytest
 from cachesim.scenarios.notation.canonical_text import spell
 from cachesim.scenarios.notation.parse import parse
 from cachesim.scenarios.notation.tree import Piece
-from cachesim.tools.advise.line_pieces import bare, common, requests, said, with_requests, without_slices
+from cachesim.tools.advise.line_pieces import bare, common, requests, said, with_requests
 
 
 def words(pieces):
@@ -50,17 +50,6 @@ A, B, C = (Piece(name) for name in "ABC")
 ])  # fmt: skip
 def test_the_common_prefix_is_that_of_all_lists(lists, length):
     assert common(lists) == length
-
-
-@pytest.mark.parametrize(("line", "parts"), [
-    ("A5/A.B3", "A5/A.B3"), ("A5[:2]/A", "A2/A.B3"), ("A5/A[1:3]", "A1.B2.C2/B"), ("A5>r4/A.r[:1]", "A5>r1.B3/A.r"),
-])  # fmt: skip
-def test_parts_of_sliced_words_become_words(line, parts):
-    found = without_slices(parse(line))
-    lengths = [[found.words[piece.word] for piece in one.prompt] for _, one in requests(found)]
-    assert lengths == [[parse(parts).words[piece.word] for piece in one.prompt] for _, one in requests(parse(parts))]
-    assert all(piece.start is piece.stop is None for _, one in requests(found) for piece in said(one).prompt)
-    assert (found == parse(line)) == (line == parts)
 
 
 def test_requests_are_replaced_by_their_numbers():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.console import as_text
-from cachesim.tools.advise.report import _piece, advise_report, case_note, try_sentence
+from cachesim.tools.advise.report import _change, _piece, advise_report, case_note, run_names, try_sentence
 
 OUTCOME = {"evaluated": 1000, "each": [500, 500], "wrong": [], "undecided": [], "failed": [], "corrupt": [],
            "mib": None, "predicted": []}  # fmt: skip
@@ -182,3 +182,30 @@ def test_without_an_assumption_every_number_holds():
     assert "every number holds only if" not in report(advice(FLAG), log={**LOG, "assumed": []})
     text = report(advice(FLAG), log={**LOG, "assumed": ["-ub 64 was set", "-np 2 was set"]})
     assert "every number holds only if -ub 64 was set and -np 2 was set, which the log does not show" in text
+
+
+NP = {"name": "parallel", "value": 2}
+BUILD = {"kind": "build", "released": True, "profile": "llama_cpp@b9", "build": "b9", "date": "2026-01-02"}
+
+
+@pytest.mark.parametrize(("change", "later", "text"), [
+    ({"kind": "client", "options": [], "text": "send less"}, False, "client: send less"),
+    ({"kind": "flag", "options": [NP], "text": ""}, False, "-np 2"),
+    ({"kind": "flag", "options": [NP, {"name": "unknown", "value": 1}], "text": "send less"}, False,
+     "-np 2; client: send less"),
+    ({"kind": "client", "options": [{"name": "unknown", "value": 1}], "text": "send less"}, False, "client: send less"),
+    ({**BUILD, "released": False, "base": "llama_cpp@b8"}, True, "not released: llama_cpp@b9, made on llama_cpp@b8"),
+    (BUILD, True, "build b9 (2026-01-02) or later: llama_cpp@b9"),
+    ({**BUILD, "date": None}, False, "build b9; later builds do not have it: llama_cpp@b9"),
+    ({**BUILD, "build": "2026-01-02"}, True, "build 2026-01-02 or later: llama_cpp@b9"),
+])  # fmt: skip
+def test_a_change_is_flags_a_client_or_a_build(change, later, text):
+    assert _change(change, {"later": later}, {"profile": "llama_cpp@b11549"}) == text
+
+
+def test_two_runs_are_named_the_unchanged_one_and_the_best(monkeypatch):
+    monkeypatch.setattr("cachesim.tools.advise.report.changes_text", lambda item, data: item["name"])
+    items = [{"name": "-np 2", "evaluated": 1}, {"name": "-np 3", "evaluated": 7}]
+    assert run_names({"base": {"evaluated": 40}, "advice": items}) == [
+        "now: 40 tokens evaluated", "with -np 2: 1 token evaluated"]  # fmt: skip
+    assert run_names({"base": {"evaluated": 40}, "advice": []}) == ["now: 40 tokens evaluated"]

@@ -87,6 +87,12 @@ def test_a_link_to_a_lesson_that_is_not_on_the_page_is_text():
     assert 'href="#lesson-1"' not in page(one.title, [one])
 
 
+def test_links_to_other_pages_and_pictures_without_runs_are_text():
+    parsed = blocks("# T\n\nSee [two](2-one-token.md).\n\n![a picture](one.svg)\n")
+    text = page("T", [lesson_files.Lesson(8, "T", lesson_files.folder(), parsed)])
+    assert "<p>See two.</p>" in text and '<p class="caption">A picture.</p>' in text
+
+
 def test_text_is_escaped():
     parsed = blocks("# t & u\n\n`a<b>` & <i>\n\n```\n<script>\n```\n")
     text = page("a < b", [lesson_files.Lesson(8, "t & u", lesson_files.folder(), parsed)])

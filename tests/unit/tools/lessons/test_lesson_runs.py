@@ -7,7 +7,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.tools.lessons import command, quiz
 from cachesim.tools.lessons.lesson_files import Lesson, LessonStep, RunShown
-from cachesim.tools.lessons.lesson_runs import LessonRun, _bar, _slot, step_lines
+from cachesim.tools.lessons.lesson_runs import LessonRun, _bar, _slot, lesson_runs, step_lines
 from cachesim.tools.picture.event_stream import CaptionedWalk, EventWalk, SlotContents
 
 
@@ -15,6 +15,16 @@ def test_marks_stand_below_the_lengths_of_the_checkpoints():
     now = SlotContents(20, state=15, checkpoints=((10, 0, 9), (20, 0, 19)))
     assert [*_slot(SlotContents(), now, 5)] == [
         f"{'state':12}   *  after 15", f"{'checkpoints':12}  ^ ^  of 10, 20"]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lengths", "lines"), [
+    ([100] * 2 + [10] * 11, [f"^  of 100, 100, {', '.join(['10'] * 11)}"]),
+    ([100] * 3 + [10] * 10, [f"^  of 100, 100, 100, {', '.join(['10'] * 9)},", "10"]),
+])  # fmt: skip
+def test_checkpoints_take_at_most_58_columns_beside_the_names(lengths, lines):
+    now = SlotContents(20, checkpoints=tuple((length, 0, length - 1) for length in lengths))
+    assert len(lines[0]) <= 58
+    assert [line[12:] for line in _slot(SlotContents(), now, 1_000)] == lines
 
 
 def test_an_empty_slot_has_no_lines():
@@ -84,3 +94,19 @@ def test_a_long_run_has_a_character_for_several_positions():
 ])  # fmt: skip
 def test_a_bar_shows_what_was_kept_erased_and_written(old, new, bar):
     assert _bar(old, new, 5) == bar
+
+
+def test_the_runs_of_a_lesson_have_their_names_and_their_events():
+    case, builds = "llama-lesson-attention", ("llama_cpp@b10587", "llama_cpp@b9518")
+    shown = [RunShown(f"run {number}", case, build) for number, build in enumerate(builds)]
+    found = lesson_runs(Lesson(1, "title", None, (), {"a.svg": shown[:1], "b.svg": shown[1:]}))
+    assert [(name, one.shown) for name, one in found.items()] == [("run 0", shown[0]), ("run 1", shown[1])]
+    for one in found.values():
+        assert any(one.log.says) and len(one.log.says) == len(one.log.walk.rows) and one.length > 1
+        assert one.event(LessonStep("", one.log.walk.rows[0], one.log.says[0])) == 0
+
+
+def test_a_line_of_a_slot_has_at_most_80_characters():
+    spans = tuple((low, low + 1) for low in range(0, 88, 4))
+    [_, line] = step_lines(lesson_run({0: [(0, SlotContents(rows=spans))]}, ["now"]), LessonStep("A", 0, "now"))
+    assert len(line) == 80 and line.startswith("  slot 0  rows        = = =") and line.endswith("0 to 0, 4 to ")

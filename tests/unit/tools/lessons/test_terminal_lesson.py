@@ -63,6 +63,7 @@ def test_columns_are_as_wide_as_their_widest_cell_and_the_last_has_at_least_20_c
     assert lines([Block("table", rows=rows)], HERE, 10) == [
         "a   bb  c", "--  --  --------------------", "xx  y   one two three four", "        five"]  # fmt: skip
     assert lines([Block("table", rows=[["**a**"], [""]])], HERE) == ["a", "-", ""]
+    assert lines([Block("table", rows=[["**a**", "b"]])], HERE) == ["a  b", "-  -"]
 
 
 def test_events_stand_below_the_block_that_names_them_and_empty_ones_are_left_out():

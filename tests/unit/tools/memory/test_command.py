@@ -145,6 +145,7 @@ def test_the_report_has_80_columns_and_begins_with_the_answer(capsys, line):
     ("qwen3 --profile vllm -md x", "qwen3 --profile vllm -md x"),
     ("qwen3 -p vllm --profile llama_cpp -md x", "qwen3 -p vllm --profile llama_cpp --draft x"),
     ("qwen3 -p nosuch -md x", "qwen3 -p nosuch --draft x"),                     # all engines: the error comes later
+    ("--model vllm -ctk q8_0", "vllm --set cache_type_k=q8_0"),               # a folder of this name
     ("--model qwen3 -c 5", "qwen3 -c 5"), ("--model=qwen3", "qwen3"), ("-h -ctk", "-h -ctk"),
 ])  # fmt: skip
 def test_flags_that_change_only_sizes_are_those_of_the_named_engines(words, prepared_words):

@@ -224,10 +224,12 @@ def test_an_engine_without_known_sizes_is_refused(monkeypatch):
 
 
 def test_options_that_change_only_sizes_have_the_type_of_their_default():
-    forms = MemoryForms(use=None, flags=(Flag("rows", 3, help="", least=1), Flag("kind", "f16", help="")))
+    flags = Flag("rows", 3, help="", least=1), Flag("kind", "f16", choices=("f16", "q8"), help="")
+    forms = MemoryForms(use=None, flags=flags)
     engine = BUILTIN["llama_cpp"]
     assert _given(["parallel=2", "rows=5", "kind=q8"], engine, forms) == {"parallel": 2, "rows": 5, "kind": "q8"}
-    for pair, message in (("rows=x", "rows: expected a number, found 'x'"), ("rows=", "found ''")):
+    for pair, message in (("rows=x", "rows: expected a number, found 'x'"), ("rows=", "found ''"),
+                          ("kind=q3", "unknown kind 'q3'")):
         with pytest.raises(BadInput, match=message):
             _given([pair], engine, forms)
 
@@ -262,6 +264,21 @@ def test_the_largest_context_is_that_of_the_model_or_what_fits(room, context, fo
     ask = MemoryQuestion(model, {"ctx": 5, "b": 3}, None, room * MIB)
     use = forms.use(ask)._replace(chosen={"ctx": 5})
     assert _largest_context(ask, forms, use, "ctx") == found
+
+
+@pytest.mark.parametrize(("room", "found"), [(16, 16), (15, 12), (20, 19), (30, 19)])
+def test_the_context_grows_in_the_steps_of_its_option_but_not_beyond_that_of_the_model(room, found):
+    forms = Forms({"ctx": (7, 1)}) if found == 19 else Forms({"ctx": (4, 1)})
+    ask = MemoryQuestion(real_model("qwen3")._replace(context=25), {"ctx": 12}, None, room * MIB)
+    assert _largest_context(ask, forms, forms.use(ask)._replace(chosen={"ctx": 12}), "ctx") == found
+
+
+def test_an_option_without_a_limit_never_gets_the_whole_memory():
+    """Memory of 20 MiB for nothing but this part; less than 1 MiB is too little for its smallest value."""
+    lower, use = search(20, {"b": 1}, b=0)
+    assert lower.lower("b", use) == ("b", 0, 19, 19 * MIB, True)
+    tiny = LowerSearch(lower.ask._replace(room=1), Forms({"b": (1, 0)}), {})
+    assert tiny.lower("b", use) == ("b", 0, 0, 0, False)
 
 
 def test_a_server_that_fills_its_memory_needs_a_size_and_another_none():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -11,7 +12,17 @@ from cachesim.engines.registry import BUILTIN, rules_of
 from cachesim.engines.shared.memory_use import MIB, MemoryPart, MemoryUse
 from cachesim.engines.shared.model_sizes import real_model
 from cachesim.tools.memory.estimate import Lowered, MemoryEstimate, _count
-from cachesim.tools.memory.report import _advice, _answer, _each, _options, _spelling, memory_data, memory_report
+from cachesim.tools.memory.report import (
+    _advice,
+    _answer,
+    _each,
+    _options,
+    _spelled,
+    _spelling,
+    _table,
+    memory_data,
+    memory_report,
+)
 
 GIB = 1 << 30
 POOL = [{"number": 1234, "name": "blocks"}, {"number": 2, "name": "tokens"}]
@@ -132,3 +143,21 @@ def test_the_data_has_every_number_and_the_servers_spelling_of_flags():
     fits = [memory_data("w", real_model("qwen3"), limited, room) for room in (0, 43, 44)]
     assert [(one["fits"], one["room"], one["unlimited"], one["largest_context"]) for one in fits] == [
         (None, None, None, None), (False, 43, None, None), (True, 44, None, None)]  # fmt: skip
+
+
+def test_a_flag_without_a_long_spelling_is_named_by_its_option():
+    flags = [SimpleNamespace(name="size", spellings=("-s",)), SimpleNamespace(name="rows", spellings=("-r", "--rows"))]
+    forms = SimpleNamespace(flags=[SimpleNamespace(name="kind", spellings=("-k", "--kind"))])
+    engine = SimpleNamespace(manual=SimpleNamespace(flags=flags), memory=lambda: forms)
+    assert [_spelled(engine, name) for name in ("size", "rows", "kind", "own", "")] == [
+        "size", "--rows", "--kind", "own", ""]  # fmt: skip
+    unknown = SimpleNamespace(manual=engine.manual, memory=lambda: None)
+    assert [_spelled(unknown, name) for name in ("rows", "kind")] == ["--rows", "kind"]
+
+
+def test_the_table_is_not_wider_than_its_texts():
+    part = {"name": "rows", "number": 2048, "unit": "tokens", "each": 1536, "bytes": 3 * MIB, "host": True}
+    console = Console(file=io.StringIO(), width=80)
+    console.print(_table([part]))
+    assert console.file.getvalue().splitlines() == [
+        "part        number  bytes each  MiB      ", "rows  2,048 tokens       1,536  3.0  host"]  # fmt: skip

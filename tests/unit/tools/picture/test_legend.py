@@ -7,13 +7,14 @@ from itertools import pairwise
 
 import pytest
 
-from cachesim.tools.picture.legend import LETTER, NAME, WIDE, _source, foreign
+from cachesim.tools.picture.legend import LETTER, NAME, WIDE, _signs, _source, foreign
 from cachesim.tools.picture.legend import legend as legend_of
 from cachesim.tools.picture.position_scale import PositionScale, text
-from cachesim.tools.picture.scene import ForeignRead
+from cachesim.tools.picture.scene import CompressedRows, ForeignRead
+from cachesim.tools.picture.slot_lanes import Lanes
 from cachesim.tools.picture.svg import RunDrawing
 from tests.unit.tools.picture.test_scene import HYBRID, seen
-from tests.unit.tools.picture.test_svg import row
+from tests.unit.tools.picture.test_svg import EMPTY, part, row, scene
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +83,36 @@ def test_foreign_data_are_hatched_and_a_state_is_at_the_end_of_its_tokens():
     assert [re.search(r'd="M([\d.]+) ([\d.]+)V([\d.]+)L([\d.]+) ([\d.]+)m', line).groups() for line in arrows] == [
         ("133.0", "400.0", "160.0", "190.0", "148.0"), ("232.0", "400.0", "308.0", "250.0", "296.0")]  # fmt: skip
     assert drawn.count("</g>") == 4
+
+
+def signs_of(*rows):
+    """Return the texts of the signs of a run with these requests."""
+    run = scene(*rows)
+    return [sign.says for sign in _signs(run, Lanes(run), SCALE)]
+
+
+STATE, KEEPS = scene().state, scene().keeps
+
+
+@pytest.mark.parametrize(("more", "says"), [
+    ({"is_wrong": True}, ["wrong answer"]), ({"batches": [4]}, ["a micro-batch begins"]),
+    ({"foreign": [ForeignRead(0, 2, -1, 0, "x")]}, ["wrong rows or state read"]),
+    ({"foreign": [ForeignRead(0, 2, 1, 0, "x")]}, ["wrong rows or state read"]),
+    ({"foreign": [ForeignRead(0, 2, 1, 0, "x"), ForeignRead(0, 2, 0, 0, "x")]},
+     ["wrong rows or state read", "request it belongs to"]),
+    ({"memory": EMPTY._replace(rows=(0, 4))}, ["attention rows"]),
+    ({"memory": EMPTY._replace(window=(0, 4))}, ["rows of the window"]),
+    ({"memory": EMPTY._replace(index_rows=(0, 4))}, ["index rows"]),
+    ({"memory": EMPTY._replace(compressed=[CompressedRows(4, 1)])}, ["compressed rows"]),
+    ({"memory": EMPTY._replace(state=4)}, [STATE]), ({"memory": EMPTY._replace(checkpoints=[4])}, [KEEPS]),
+])  # fmt: skip
+def test_a_sign_is_explained_if_one_request_has_it(more, says):
+    plain = signs_of(row(0), row(1))
+    found = signs_of(row(0), row(1, **more), row(2))
+    assert [text for text in found if text not in plain] == says and {*plain} < {*found}
+
+
+@pytest.mark.parametrize(("at", "is_lost"), [(-1, False), (0, True), (1, False)])
+def test_a_loss_at_an_earlier_request_has_an_arrow(at, is_lost):
+    found = signs_of(row(0), row(1, part(0, 4), part(4, 6, "again", "why", at)))
+    assert ("request where it was lost" in found) is is_lost

@@ -89,6 +89,10 @@ def test_a_verdict_has_the_answer_then_the_cost():
     assert words(text_of().verdict(False)).startswith(OLD)
     assert words(text_of(focus=3).verdict(True)).startswith("request 3 S.A.D: correct answer, 60 tokens re-evaluated:")
     assert words(text_of(focus=0).verdict(True)) == "request 0 S.A: correct answer, 0 tokens re-evaluated"
+    assert '<span class="good">correct answer</span>' in text_of(focus=0).verdict(True)
+    run = pictured().scene()
+    wrong = run._replace(rows=[row._replace(is_wrong=True, verdict="WRONG OUTPUT") for row in run.rows])
+    assert '<span class="bad">wrong answer</span>' in RunText(wrong, pictured().told(), 0, "", 0).verdict(True)
 
 
 def test_the_positions_of_the_request_in_question_are_those_of_its_report():

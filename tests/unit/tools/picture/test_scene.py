@@ -9,6 +9,7 @@ import pytest
 
 import cachesim
 from cachesim.cli.main import main
+from cachesim.judging.evidence import PREDICTED
 from cachesim.tools.picture.event_stream import CaptionedWalk
 from cachesim.tools.picture.legend import LETTERS, WORDS
 from cachesim.tools.picture.legend import memory as beneath
@@ -384,3 +385,24 @@ def test_the_adapters_of_a_request_and_the_size_of_an_image_are_shown():
     words = run_pictured(scenario, "llama_cpp@b11549", events=False).scene().rows[0].words
     assert [(word.name, word.stop) for word in words] == [("S", 4), ("I", 12), ("B", 18)]
     assert [word.title for word in words] == ["", "image 4x2", ""]
+
+
+@pytest.mark.parametrize(("what", "number", "read"), [
+    ("verdict", 1, [[], [PREDICTED]]), ("charge", 1, [[], []]), ("verdict", 0, [[PREDICTED], []]),
+])  # fmt: skip
+def test_an_answer_that_rests_on_an_outcome_that_was_never_seen_says_so(what, number, read):
+    made = run_pictured(cachesim.load("S4/S.A4", profile="llama_cpp@b10587", model="A"), "llama_cpp@b10587",
+                        events=False)  # fmt: skip
+    data = {**made.data, "predicted": [{"what": what, "rule": "R", "case": "c", "request": number}]}
+    assert [row.read for row in made._replace(data=data).scene().rows] == read
+
+
+@pytest.mark.parametrize(("what", "is_told"), [("charge", True), ("verdict", False)])
+def test_a_loss_that_rests_on_an_outcome_that_was_never_seen_says_so(what, is_told):
+    made = run_pictured(cachesim.load(HYBRID, profile="llama_cpp@b10587", model="GA"), "llama_cpp@b10587",
+                        events=False)  # fmt: skip
+    number = made.data["lost"][0]["request"]
+    data = {**made.data, "predicted": [{"what": what, "rule": "R", "case": "c", "request": number}]}
+    told = [part.why.endswith(PREDICTED) for row in made._replace(data=data).scene().rows for part in row.stretches
+            if part.origin == "again" and row.number == number]  # fmt: skip
+    assert told and all(one is is_told for one in told)

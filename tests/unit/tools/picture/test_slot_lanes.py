@@ -141,3 +141,9 @@ def test_a_server_without_slots_has_a_lane_without_names():
     assert [each.text for each in drawn(headings(lanes, 0.0)).iter("text") if each.text] == []
     other = drawn(headings(Lanes(scene(row(0, 4))), 0.0))
     assert [each.text for each in other.iter("text") if each.text] == ["slot", "4", "prompt", "cache"]
+
+
+def test_a_request_without_a_slot_has_no_lane():
+    lanes = Lanes(scene(row(0, slot=-1), row(1, slot=2), row(2, slot=0)))
+    assert (lanes.slots, lanes.count) == ([0, 2], 2) and lanes.slot(-1) == lanes.slot(0) < lanes.slot(2)
+    assert (Lanes(scene(row(0, slot=-1))).slots, Lanes(scene(row(0, slot=-1))).count) == ([], 1)

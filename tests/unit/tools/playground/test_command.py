@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import io
 import json
 import re
 import signal
@@ -138,6 +139,16 @@ def test_it_serves_one_listening_socket_with_a_bounded_server(monkeypatch, capsy
               "log_level": "error", "access_log": False}  # fmt: skip
     assert {name: served.options[name] for name in wanted} == wanted
     assert got(served.options["app"], headers={"host": f"127.0.0.1:{number}"}).status == 200
+
+
+def test_the_address_is_sent_before_the_server_runs(monkeypatch, capsys):
+    """A program that started the playground reads it through a pipe."""
+    Served(monkeypatch, capsys)
+    pipe, sent = io.BytesIO(), []
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(pipe))
+    monkeypatch.setattr("uvicorn.Server.run", lambda server, sockets: sent.append(pipe.getvalue()))
+    assert run(Namespace(port=0, json=False)) == exits.HOLDS
+    assert re.fullmatch(rb"http://127\.0\.0\.1:\d+/\n", sent[0])
 
 
 def test_it_serves_on_the_port_that_is_named(monkeypatch, capsys):

@@ -18,6 +18,7 @@ from cachesim.tools.picture.picture_options import PictureOptions
 from cachesim.tools.replay import command
 from cachesim.tools.replay.command import BAD, FAULT, _code, add_arguments
 from cachesim.tools.replay.report import grouped_report
+from tests.unit.tools.command_arguments import arguments
 
 GOOD = {"file": "a.json", "profile": "p", "scope": "in", "why": "", "steps": 4, "steps_agree": 4, "steps_undecided": 0,
         "events": 9, "events_agree": 9, "first_difference": None, "verdicts_agree": None, "broken": [],
@@ -234,3 +235,9 @@ def test_every_argument_has_a_help():
     parser = ArgumentParser()
     command.add_arguments(parser)
     assert [one.dest for one in parser._actions if not one.help] == []
+
+
+def test_every_argument_is_explained_and_has_its_default():
+    assert arguments(add_arguments, ["x"]) == {
+        "files": ["x"], "mode": "none", "in_scope": False, "jobs": 1, "limits": [], "json": False, "html": "",
+        "svg": "", "trace": ""}  # fmt: skip

@@ -30,7 +30,7 @@ def reusable(got):
 
 def shown(got):
     console = Console(file=io.StringIO(), width=200, color_system=None)
-    console.print(bodies_report(got, ""))
+    console.print(bodies_report(got, "", False))
     return console.file.getvalue()
 
 

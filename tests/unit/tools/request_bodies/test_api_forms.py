@@ -6,9 +6,10 @@ import json
 
 import pytest
 
+from cachesim.base import limits
 from cachesim.base.errors import BadInput
 from cachesim.tools.request_bodies.api_forms import bodies_of
-from cachesim.tools.request_bodies.body import FIRST_TOKEN
+from cachesim.tools.request_bodies.body import FIRST_TOKEN, BodyMessage, BodyText
 from cachesim.tools.request_bodies.body_files import FoundBody, bodies_in, is_body
 
 CALL = {"type": "function", "function": {"name": "run", "arguments": '{"a": 1}'}}
@@ -155,3 +156,36 @@ def test_wrappers_are_opened_six_deep():
     for deep in range(6):
         assert len(list(bodies_in(value, "f"))) == (deep <= 3)
         value = {"body": json.dumps(value)}
+
+
+def test_a_message_of_anthropics_api_is_that_of_a_template():
+    """A tool result is a message of its own, with its own fields."""
+    value = messages(
+        {"role": "user", "content": [{"type": "tool_result", "content": "done", "tool_use_id": "t"},
+                                     {"type": "text", "text": "And?", "cache_control": 1}, 7]},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "yes"},
+                                          {"type": "tool_use", "name": "run", "input": {"a": 1}}]},
+        system="Kind.", tools=[{"name": "a"}, 7])  # fmt: skip
+    body = body_of(value)
+    assert body.chat == [
+        {"role": "system", "content": "Kind."}, {"role": "tool", "content": "done"},
+        {"role": "user", "content": "And?"},
+        {"role": "assistant", "content": "yes", "reasoning_content": "hm",
+         "tool_calls": [{"type": "function", "function": {"name": "run", "arguments": {"a": 1}}}]}]  # fmt: skip
+    assert [one.fields for one in body.messages] == [
+        "", '{"tool_use_id": "\\"t\\""}', '{"content[0].cache_control": "1"}', ""]
+    assert body.tools == [("tools[0]", {"name": "a"}), ("tools[1]", 7)]
+
+
+def test_a_prompt_of_ollama_has_its_images_before_its_text():
+    body = body_of({"prompt": "a", "images": ["QUJD"]})
+    image, _ = body.messages[0].parts
+    assert (body.form, image.path, image.text[:14]) == ("native completion", "images[0]", "<image 3 bytes")
+    assert body.messages == [BodyMessage("", "prompt", (image, BodyText("text", "prompt", "a")))]
+
+
+def test_the_place_of_the_first_body_too_many_is_named(monkeypatch):
+    monkeypatch.setattr(limits.BODIES, "now", 2)
+    with pytest.raises(BadInput) as bad:
+        bodies_of([FoundBody(place, {"prompt": "a"}) for place in ("x", "y", "z")])
+    assert bad.value.file == "z"

@@ -132,6 +132,7 @@ def test_a_message_is_an_instruction_by_its_role_and_its_text_leaves_kinds_out()
 
 def test_a_prompt_is_raw_without_a_chat_and_of_tokens_with_a_part_of_tokens():
     tokens = [BodyMessage("user", "m", (BodyText(TEXT, "t", "a"), BodyText(TOKENS, "t", "b")))]
-    raw, listed, chat = Body(""), Body("", messages=tokens), Body("", chat=[])
+    text = [BodyMessage("user", "m", (BodyText(TEXT, "t", "a"),))]
+    raw, listed, chat = Body("", messages=text), Body("", messages=tokens), Body("", messages=text, chat=[])
     assert [body.is_raw for body in (raw, listed, chat)] == [True, True, False]
     assert [body.of_tokens for body in (raw, listed, chat)] == [False, True, False]

@@ -14,6 +14,7 @@ from cachesim.cli.main import main
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body_files import (
     DEEP,
+    HEAD,
     SMALL,
     FoundBody,
     TextPool,
@@ -241,10 +242,17 @@ def test_the_fields_of_a_body(value, is_one):
     assert is_body(value) is is_one
 
 
+@pytest.mark.parametrize(("text", "is_found"), [
+    (json.dumps(ONE), True), (" \n" + json.dumps([ONE]), True), (json.dumps(json.dumps(ONE)), False), ("5", False),
+])  # fmt: skip
+def test_a_text_that_is_an_object_or_a_list_is_opened(text, is_found):
+    assert bool([*bodies_in(text, "f")]) is is_found
+
+
 def test_numbers_in_names_are_ordered_by_value():
-    names = ["b10", "b9", "a", "10", "9", "b9c2", "b9c10", "b\u00b2"]
-    assert sorted(map(Path, names), key=_natural) == [*map(Path, ["9", "10", "a", "b9", "b9c2", "b9c10", "b10",
-                                                                   "b\u00b2"])]  # fmt: skip
+    names = ["b10", "b9", "a", "10", "9", "b9c2", "b9c10", "b\u00b2", "a\u0669", "a\u0668x"]
+    ordered = ["9", "10", "a", "a\u0668x", "a\u0669", "b9", "b9c2", "b9c10", "b10", "b\u00b2"]
+    assert sorted(map(Path, names), key=_natural) == [*map(Path, ordered)]
 
 
 @pytest.mark.parametrize(("value", "what"), [
@@ -288,3 +296,12 @@ def test_files_that_begin_with_json_of_a_request_are_bodies(tmp_path, text, are)
     file = str(put(tmp_path / "x", text))
     assert are_bodies([file]) is are and are_bodies([file, str(LOG)]) is False
     assert are_bodies([str(tmp_path), file]) is are
+
+
+@pytest.mark.parametrize(("size", "are"), [(HEAD - 11, True), (HEAD - 10, False)])
+def test_a_file_is_recognised_by_a_key_in_its_first_characters(tmp_path, size, are):
+    """The colon after "messages" is character 65,536, or the next one; no line is JSON."""
+    start, key = "[1,\n", '"messages":'
+    filler = "x" * (HEAD // 2) + "\n"
+    text = start + filler + "y" * (size - len(start) - len(filler)) + key
+    assert text.index(key) == size and are_bodies([str(put(tmp_path / "x", text))]) is are

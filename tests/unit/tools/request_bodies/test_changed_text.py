@@ -52,7 +52,7 @@ def test_names_of_requests_and_random_words(a, b):
     ("she said yes", "she said no"), ("did it run", "did we run"), ("a grid-layout", "a grid-column"),
     ("user-friendly", "user-facing"), ("thread-safe", "thread-local"), ("random words", "random texts"),
     ("random 5", "random 6"), ("the seed grows", "the seed falls"), ("paid: yes", "paid: no"),
-    ("a valid one", "a valid two"),
+    ("a valid one", "a valid two"), ("she said yes on 2026-11-02", "she said no on 2026-11-03"),
     ("version 1.2.3", "version 1.2.4"), ("at 10.0.0.15", "at 10.0.0.16"), ("version 0.33.10", "version 0.33.11"),
     ("section 1.2.3.2024", "section 1.2.3.2025"), ("the files in it are old", "the files in it are new"),
 ])  # fmt: skip
@@ -120,3 +120,8 @@ def test_a_difference_far_from_the_beginning_is_read_with_the_characters_around_
 ])  # fmt: skip
 def test_texts_that_differ_in_space_only(a, b, differs):
     assert differs_in_space_only(a, b) is differs
+
+
+def test_a_heading_may_be_the_beginning_of_the_text():
+    assert kind_of_change("<env> one", "<env> two", 6) == kind_of_change("<env> one", "<env> two", 6, 0) == LISTING
+    assert kind_of_change("<env> one", "<env> two", 6, 1) == ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 
 import pytest
 
@@ -79,3 +79,20 @@ def test_every_argument_has_a_help():
     parser = ArgumentParser()
     command.add_body_arguments(parser)
     assert [one.dest for one in parser._actions if not one.help] == []
+
+
+@pytest.mark.parametrize("with_text", [False, True])
+def test_a_scenario_is_written_that_quotes_texts_only_if_asked(tmp_path, capsys, with_text):
+    file, out = tmp_path / "x.jsonl", tmp_path / "case.toml"
+    file.write_text("".join(f"{json.dumps(chat('hello', system=f'Today is 2026-11-2{n}.'))}\n" for n in (1, 2)))
+    assert main(["import", str(file), "-o", str(out), *["--with-text"] * with_text]) == 0
+    text = out.read_text("utf-8")
+    assert 'id = "case"' in text and ("Before: " in text) is with_text
+
+
+def test_only_given_files_are_arguments_of_a_command():
+    def words(**files):
+        return command._body_arguments(Namespace(**{"tokenizer": "", "template": "", **files}))
+
+    assert words() == [] and words(tokenizer="t") == ["--tokenizer", "t"]
+    assert words(tokenizer="t", template="u") == ["--tokenizer", "t", "--template", "u"]

@@ -262,6 +262,14 @@ def test_the_messages_of_the_latest_requests_are_known():
     assert again[-1].before == 0 and again[KEPT].conversation == 0
 
 
+def test_a_message_is_that_of_its_latest_requests_only():
+    """The first request also has the answer, which is shorter than the message that all have."""
+    said, answer = "Sort the names of all the files.", f"{0:09d}{'y' * 15}"
+    requests = [chat(said, answer if number == 0 else f"{number:09d}", "z" * number) for number in range(KEPT + 1)]
+    assert links(*requests[:-1], chat(said, answer, "q"))[-1].before == 0
+    assert links(*requests, chat(said, answer, "q"))[-1].before == KEPT
+
+
 def test_reasoning_and_the_contents_of_an_image_do_not_identify_a_message():
     parts = (BodyText(REASONING, "", "Hm. "), BodyText("text", "", "a  b"), BodyText(IMAGE, "", "<image 9 bytes abc>"))
     message = BodyMessage("user", "", parts)

@@ -18,6 +18,7 @@ from cachesim.tools.request_bodies.import_scenario import (
     cut,
     first,
     scales_option,
+    scales_text,
     simulate_bodies,
     size,
 )
@@ -265,3 +266,9 @@ def test_the_model_may_be_a_file(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(sizes))
     found = simulated(record(20), profile="vllm@0.33.0", model=str(tmp_path))
     assert (found.scenario.model, found.scenario.server["real_model"]) == ("A", str(tmp_path / "config.json"))
+
+
+def test_adapters_are_written_by_their_number_with_their_scale():
+    assert scales_text({2: 0.5, 0: 1.0, 1: 0.1234567}) == "0:1,1:0.123457,2:0.5" and scales_text({}) == ""
+    found = simulated(record(lora=on((0, 1))), record(number=1), record(number=2, lora=on((2, 0.5))))
+    assert [dict(step.request.extra) for step in found.scenario.steps] == [{"lora": "0:1"}, {}, {"lora": "2:0.5"}]

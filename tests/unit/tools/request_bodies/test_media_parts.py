@@ -24,7 +24,7 @@ SIZE = len(MARKER)
 
 def shown_report(got) -> str:
     console = Console(file=io.StringIO(), width=150, color_system=None)
-    console.print(bodies_report(got, ""))
+    console.print(bodies_report(got, "", False))
     return console.file.getvalue()
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cachesim.tools.request_bodies.body import CALL, IMAGE, REASONING, TEXT, BodyMessage, BodyText
-from cachesim.tools.request_bodies.message_content import answer_of, arguments, block, content, message_of
+from cachesim.tools.request_bodies.message_content import answer_of, arguments, block, content, join_text, message_of
 
 
 @pytest.mark.parametrize("value, found", [
@@ -119,3 +119,17 @@ def test_a_response_is_read_in_every_form(value):
 ])  # fmt: skip
 def test_another_value_is_not_an_answer(value):
     assert answer_of(value) is None
+
+
+def test_an_event_may_follow_its_colon_without_a_space():
+    assert answer_of('data:{"content": "Yes"}\ndata: {"content": "!"}\n').text_without() == "Yes!"
+
+
+@pytest.mark.parametrize(("role", "found"), [("user", "user"), ("", ""), (None, ""), (["user"], "")])
+def test_a_message_has_the_role_that_is_a_text(role, found):
+    assert message_of({"role": role, "content": "a"}, "m").role == found
+
+
+def test_the_parts_of_a_kind_are_lines():
+    mixed = [BodyText(TEXT, "a", "one"), BodyText(REASONING, "b", "two"), BodyText(TEXT, "c", "three")]
+    assert (join_text(mixed), join_text(mixed, REASONING), join_text(mixed, CALL)) == ("one\nthree", "two", "")

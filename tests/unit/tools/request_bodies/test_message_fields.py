@@ -6,7 +6,7 @@ import json
 
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body_files import FoundBody
-from cachesim.tools.request_bodies.message_fields import CHANGES, MOST, changed_fields, fields_text
+from cachesim.tools.request_bodies.message_fields import CHANGES, MOST, block_fields, changed_fields, fields_text
 from tests.unit.tools.request_bodies.made import chat
 
 
@@ -48,3 +48,27 @@ def test_messages_are_compared_with_their_own_earlier_form_wherever_they_are():
 def test_the_number_of_changes_is_bounded():
     bodies = [chat(*(said(f"Question {number}", name=name) for number in range(CHANGES + 5))) for name in "ab"]
     assert len(names(*bodies)) == CHANGES
+
+
+def test_messages_of_equal_text_are_compared_in_their_order_and_each_once():
+    once, twice = chat(said("Hi", name="a")), chat(said("Hi", name="b"), said("Hi", name="c"))
+    assert names(once, twice) == ["messages[1].name"]
+    assert names(twice, chat(said("Hi", name="b"), said("Hi", name="d"))) == ["messages[2].name"]
+    assert names(chat(said("Hi", name="a"), said("Go")), chat(said("Go"), said("Hi", name="b"))) == ["messages[2].name"]
+
+
+def test_a_message_of_changed_text_is_compared_with_that_of_its_number_and_role():
+    assert names(chat(said("Hi", name="a")), chat(said("Hello", name="b"))) == ["messages[1].name"]
+    assert names(chat(said("Hi", name="a")), chat({**said("Hello", name="b"), "role": "tool"})) == []
+
+
+def test_the_fields_of_a_block_are_those_that_are_not_its_text():
+    assert block_fields({"type": "text", "text": "a", "id": "\u00e9", "title": None}) == (
+        '{"id": "\\"\u00e9\\"", "title": "null"}')  # fmt: skip
+    assert block_fields({"type": "text", "text": "a"}) == ""
+
+
+def test_names_and_values_have_at_most_64_characters():
+    assert json.loads(fields_text(said("Hi", **{"k" * 65: "x" * 62}))) == {"k" * 64: f'"{"x" * 62}"'}
+    [value] = json.loads(fields_text(said("Hi", key="x" * 63))).values()
+    assert value.startswith('"' + "x" * 31 + "... ") and len(value) == 32 + 4 + 16

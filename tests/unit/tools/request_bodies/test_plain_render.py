@@ -7,8 +7,9 @@ import json
 import pytest
 
 from cachesim.tools.request_bodies.api_forms import bodies_of
+from cachesim.tools.request_bodies.body import CALL, REASONING, TEXT, BodyMessage, BodyText
 from cachesim.tools.request_bodies.body_files import FoundBody
-from cachesim.tools.request_bodies.plain_render import _unescaped, canonical, json_pieces, render_plain
+from cachesim.tools.request_bodies.plain_render import _unescaped, answer_text, canonical, json_pieces, render_plain
 from tests.unit.tools.request_bodies.made import TOOLS, chat
 
 
@@ -100,3 +101,10 @@ def test_a_place_belongs_to_the_part_that_contains_it():
 
 def test_a_broken_escape_counts_as_it_is_written():
     assert _unescaped("\\u12" + "x" * 40, 30) == 30
+
+
+def test_an_answer_is_its_reasoning_its_text_and_its_calls():
+    parts = BodyText(REASONING, "r", "hm"), BodyText(TEXT, "t", "Yes"), BodyText(CALL, "c", "go()")
+    texts = [answer_text(BodyMessage("assistant", "m", parts[:size])) for size in (0, 1, 2, 3)]
+    thought = "<think>\nhm\n</think>\n\n"
+    assert texts == ["", thought, f"{thought}Yes", f"{thought}Yes<tool_call>\ngo()\n</tool_call>"]

@@ -260,3 +260,23 @@ def test_a_chat_and_a_raw_prompt_differ_in_their_text():
         prompts = render_plain(old), render_plain(new)
         at = common_prefix(prompts[0].text, prompts[1].text)
         assert cause_of_bodies(old, new, *prompts, at) == PromptCause("text")
+
+
+@pytest.mark.parametrize(("same", "cause"), [
+    (63, PromptCause("removed text", "65 characters")), (64, PromptCause("text")),
+])  # fmt: skip
+def test_removed_text_ends_where_64_characters_follow(same, cause):
+    """A text of as many equal characters stands before the place where all of the rest follows."""
+    rest = "".join(chr(0x4E00 + at) for at in range(80))
+    assert raw_cause(f"ab#{rest[:same]}#{rest}", f"ab{rest}", 2) == cause
+
+
+def test_a_system_message_that_was_inserted_changes_the_system_prompt(tmp_path):
+    note = {"role": "system", "content": "A note of the day."}
+    bodies = [{"messages": [*before, *chat(U1, *more)["messages"]]} for before, more in (((), ()), ((note,), (A1, U2)))]
+    assert found(tmp_path, *bodies)["requests"][1]["cause"] == "system prompt"
+
+
+def test_the_first_difference_decides_although_the_tools_changed_too(tmp_path):
+    data = found(tmp_path, chat(U1, system="Be kind", tools=TOOLS), chat(U1, A1, U2, system="Go on", tools=TOOLS[:1]))
+    assert data["requests"][1]["cause"] == "system prompt"

@@ -12,6 +12,7 @@ from cachesim.tools.request_bodies.report import (
     HEADS,
     SHOWN,
     _advise,
+    _simulation,
     _table,
     bodies_report,
     headline,
@@ -174,3 +175,8 @@ def test_numbers_are_aligned_and_causes_wrap_anywhere():
 def test_all_suggestions_are_printed_by_a_command_for_the_same_prompts(files, arguments, command):
     data = {"files": files, "arguments": arguments}
     assert (_advise(data, ""), _advise(data, "c.toml")) == (command, "cachesim advise c.toml")
+
+
+def test_the_simulation_is_a_paragraph_of_its_own():
+    assert len([*_simulation(DATA)]) == 1
+    assert len([*_simulation({**DATA, "simulation": {**PLAYED, "adapters": "a"}})]) == 2

@@ -166,3 +166,27 @@ def test_a_place_has_the_kind_and_the_number_of_its_message():
         BodyPlace("messages[0].content", 18, "text", 0), BodyPlace("messages[1].reasoning_content", 0, "reasoning", 1),
         BodyPlace("messages[1].reasoning_content", 10, "reasoning", 1), BodyPlace("messages[1].content", 1, "text", 1),
         BodyPlace("", 0, "mark", -1)]  # fmt: skip
+
+
+def test_a_message_without_text_is_found_by_its_reasoning():
+    thought = {"role": "assistant", "content": "", "reasoning_content": "Let me see."}
+    place = find_place(templated(f"[{ASKED}][Let me see.][{AGAIN}]", ASKED, thought, AGAIN), 25)
+    assert place == BodyPlace("messages[1].reasoning_content", 3, "reasoning", 1)
+
+
+def test_text_after_a_change_that_was_sent_before_is_known():
+    prompts = [f"The date: {day}. {'All of the rest is the same. ' * 4}" for day in ("Monday", "Friday")]
+    first, second = link_requests(bodies_of([FoundBody("x", {"prompt": one}) for one in prompts]), [None, None],
+                                  EstimatingTokenizer())  # fmt: skip
+    assert first.again == () and second.again[0].start == -1
+    assert sum(size for _, size in second.again) == second.tokens - second.shared
+
+
+def test_an_answer_without_its_reasoning_is_the_cause_if_the_answer_was_recorded():
+    recorded = {"choices": [{"message": {"content": "It is a file.", "reasoning_content": "Let me see."}}]}
+    back = chat(ASKED, "It is a file.", AGAIN, system="")
+    for answer, cause in ((recorded, prompt_causes.DROPPED_ANSWER), (None, prompt_causes.EXTENDS)):
+        read = bodies_of([FoundBody("x", chat(ASKED, system=""), answer=answer), FoundBody("x", back)])
+        first, second = link_requests(read, [None, None], EstimatingTokenizer())
+        assert second.cause.name == cause
+        assert (first.returned == first.answer) is (answer is None)

@@ -161,6 +161,12 @@ def test_reordered_lines_keep_their_common_beginning():
     assert ranges(lines(0, 1, 2), lines(2, 1, 0)) == [(44, 14), (24, 2), (26, 16), (42, 2), (9, 15), (58, 49)]
 
 
+def test_lines_may_begin_after_an_empty_line():
+    """The lines begin at token 1, 18 and 36."""
+    old, new = ("\n" + "".join(f"{LINES[i]}\n" for i in order) + END for order in ((0, 1, 2), (1, 0, 2)))
+    assert ranges(old, new) == [(20, 16), (18, 2), (3, 15), (36, 65)]
+
+
 @pytest.mark.parametrize(("old", "new", "shared"), [
     (lines(0, 1, 2), lines(1, 0, 2), 6), (lines(0, 1, 2), lines(1, 0, 2), 24),
     (lines(0, 1, 2), lines(1, 0, 2).replace("second", "other"), 9), (f"one - two {END}",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cachesim.base.tokens import common_prefix
 from cachesim.tools.request_bodies import shared_prefixes as tested
-from cachesim.tools.request_bodies.shared_prefixes import shared_prefixes, shared_under
+from cachesim.tools.request_bodies.shared_prefixes import _Maximum, shared_prefixes, shared_under
 
 TEXT = "".join(f"{number:04d} " for number in range(1_000))
 
@@ -67,3 +67,12 @@ def test_only_texts_with_the_same_key_are_compared():
     texts, keys = ["abcd", "abcx", "abcd", "ab", "q", ""], [1, 2, 2, 1, 3, 1]
     assert shared_under(texts, keys) == [(-1, 0), (-1, 0), (1, 3), (0, 2), (-1, 0), (-1, 0)]
     assert shared_under(texts, [1] * 6) == shared_prefixes(texts) and shared_under([], []) == []
+
+
+def test_the_maximum_of_places_is_that_of_their_numbers():
+    found = _Maximum(5)
+    assert found.within(0, 5) == -1
+    for number, at in enumerate((3, 0, 4)):
+        found.set(at, number)
+    ranges = [(0, 5), (0, 4), (1, 4), (1, 3), (2, 2), (0, 1), (4, 5)]
+    assert [found.within(*one) for one in ranges] == [2, 1, 0, -1, -1, 1, 2]

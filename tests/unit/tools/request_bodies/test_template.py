@@ -8,6 +8,7 @@ import pytest
 
 from cachesim.base import limits
 from cachesim.base.errors import BadInput
+from cachesim.tools.request_bodies import template
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body import Body
 from cachesim.tools.request_bodies.body_files import FoundBody
@@ -223,3 +224,20 @@ def test_a_template_has_the_options_of_the_body(parameters, variables):
 ])  # fmt: skip
 def test_variables_of_templates_are_options(name, is_option):
     assert is_template_option(name) is is_option
+
+
+def test_a_template_is_read_from_a_gguf(tmp_path, monkeypatch):
+    file, asked = tmp_path / "m.gguf", []
+    file.write_bytes(b"GGUF" + bytes(20))
+    monkeypatch.setattr(template, "read_gguf", lambda path, keys: asked.append((path, keys)) or {keys[0]: "{{ x }}"})
+    assert read_template(file) == TemplateSource("{{ x }}", {"bos_token": "", "eos_token": ""})
+    assert asked == [(file, ("tokenizer.chat_template",))]
+
+
+def test_the_file_of_a_template_that_is_too_long_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(limits.SCENARIO_BYTES, "now", 50)
+    file = tmp_path / "tokenizer_config.json"
+    file.write_text(json.dumps({"chat_template": "x" * 51}))
+    with pytest.raises(BadInput, match="template is larger than allowed") as bad:
+        read_template(file)
+    assert bad.value.file == str(file)

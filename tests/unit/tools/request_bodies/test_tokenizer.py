@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.tools.request_bodies import tokenizer
 from cachesim.tools.request_bodies.body import token_character
 from cachesim.tools.request_bodies.import_bodies import ImportOptions
 from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer, ExactTokenizer, TokenPrompts, read_tokenizer
@@ -55,6 +56,14 @@ def test_a_tokenizer_file_gives_its_tokens(as_json):
         "<|im_start|>", "hel", "lo", "Ġwor", "l", "d", "Ġ", "12", "<|im_end|>"
     ]  # fmt: skip
     assert found.exact and found.name == "tokenizer.json"
+
+
+def test_a_tokenizer_json_is_read_to_its_end_and_a_gguf_is_not(tmp_path, as_json, monkeypatch):
+    """The header of a GGUF file is at its beginning."""
+    monkeypatch.setattr(tokenizer, "HEADER", 9)
+    assert len(read_tokenizer(as_json).tokens(TEXT)) == 9
+    with pytest.raises(BadInput, match="the header of the GGUF is truncated"):
+        read_tokenizer(as_gguf(tmp_path))
 
 
 @pytest.mark.parametrize("pre", ["gpt-2"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -47,6 +48,17 @@ def test_a_life_is_the_span_on_the_main_line_and_what_lies_beside_it(toy):
 
 def test_a_proposed_rule_replaces_the_rule_of_its_base(toy):
     assert life(LAST, tables()) == RuleLife("toy", ("toy@last",), before="TOY-KEEP.2", flags=KEEP_FLAGS)
+
+
+def test_a_proposal_on_a_proposal_replaces_the_rule_of_the_main_line(toy, monkeypatch):
+    more = replace(toy.profiles["toy@last"], name="toy@more")
+    engine = replace(toy, profiles={"toy@more": more, **toy.profiles},
+                     beside={"toy@more": "toy@last", "toy@same": "toy@3", "toy@last": "toy@3"})  # fmt: skip
+    monkeypatch.setitem(rules_report.registry.ENGINES, "toy", engine)
+    found = life(LAST, tables())
+    assert (found.profiles, found.before, found.proposed) == (("toy@more", "toy@last"), "TOY-KEEP.2", ())
+    monkeypatch.setitem(rules_report.registry.ENGINES, "toy", replace(engine, beside={}))
+    assert life(LAST, tables()).before == ""                     # nothing names its base
 
 
 def test_a_rule_in_a_place_that_was_empty_has_nothing_before_it(toy):

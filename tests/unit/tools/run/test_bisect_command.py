@@ -13,6 +13,7 @@ from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.run import bisect_command
+from tests.unit.tools.command_arguments import arguments
 
 LINE = ["bisect", "S9.A4/S.B2", "-p", "mlx_lm@0.32.2", "--model", "A"]
 
@@ -85,3 +86,9 @@ def test_rule_sets_without_a_place_are_named_at_the_end(capsys, monkeypatch):
     monkeypatch.setattr("cachesim.engines.build_names.without_place", lambda engine: [f"{engine.name}@x"])
     main(LINE)
     assert capsys.readouterr().out.endswith("not ordered (without a date and a base): mlx_lm@x\n\n")
+
+
+def test_every_argument_is_explained_and_has_its_default():
+    assert arguments(bisect_command.add_arguments, ["x"]) == {
+        "case": "x", "profiles": [], "model": None, "settings": [], "pasted": "", "provenance": False, "exact": False,
+        "log": False, "real": "", "gguf": None, "install": False, "limits": [], "json": False}  # fmt: skip

@@ -9,7 +9,8 @@ import pytest
 from cachesim.base import exits
 from cachesim.cli.main import main
 from cachesim.judging.run_data import SCHEMA
-from cachesim.tools.run import diff_report
+from cachesim.tools.run import diff_command, diff_report
+from tests.unit.tools.command_arguments import arguments
 
 B9518, B11549, MAIN = ("-p", "llama_cpp@b9518"), ("-p", "llama_cpp@b11549"), ("-p", "ik_llama@main")
 
@@ -60,3 +61,10 @@ def test_a_comparison_is_printed_as_data_or_as_text(capsys):
     assert (data["schema"], data["rules"]["count"] > 0, data["observed"]) == (SCHEMA, True, [])
     assert main(words) == exits.HOLDS
     assert "no request differs (of 2)" in capsys.readouterr().out
+
+
+def test_every_argument_is_explained_and_has_its_default():
+    assert arguments(diff_command.add_arguments, ["x"]) == {
+        "case": "x", "profiles": [], "model": None, "settings": [], "pasted": "", "provenance": False, "exact": False,
+        "log": False, "real": "", "gguf": None, "install": False, "jobs": 1, "limits": [], "json": False, "html": "",
+        "svg": "", "trace": ""}  # fmt: skip

@@ -15,6 +15,7 @@ from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.run import run_command
 from cachesim.tools.run.run_command import report, report_interrupted, run_all
 from cachesim.tools.run.run_jobs import JobFailure, RunJob
+from tests.unit.tools.command_arguments import arguments
 from tests.unit.tools.run.made import BROKEN, HEAD, judgement, run
 
 OLD = "llama_cpp@b9518"
@@ -231,3 +232,10 @@ def test_a_file_that_cannot_be_completed_is_named_and_the_exit_code(capsys, file
     text = file.read_text()
     assert main(["run", str(file), "--complete", "-q"]) == exits.BAD_INPUT
     assert f"cannot add expectations for '{HEAD}'" in capsys.readouterr().err and file.read_text() == text
+
+
+def test_every_argument_is_explained_and_has_its_default():
+    assert arguments(run_command.add_arguments, ["x", "y"]) == {
+        "files": ["x", "y"], "profiles": [], "model": None, "settings": [], "pasted": "", "complete": False,
+        "provenance": False, "exact": False, "as_expected": False, "real": "", "gguf": None, "install": False,
+        "jobs": 1, "limits": [], "json": False, "html": "", "svg": "", "trace": ""}  # fmt: skip

@@ -17,12 +17,14 @@ from cachesim.scenarios.corpus import corpus_files, corpus_root
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.symptoms import SYMPTOMS
 from cachesim.tools.run.scenarios_command import (
+    add_arguments,
     likeliest_list,
     question_data,
     scenario_data,
     scenario_list,
 )
 from tests.scenarios.whole import corpus
+from tests.unit.tools.command_arguments import arguments
 from tests.unit.tools.table_columns import columns
 
 SEED = "llama-24143-entry-removed-dense"
@@ -206,3 +208,8 @@ def test_ids_are_never_wrapped_and_titles_are():
 def test_a_word_that_no_scenario_has_is_compared_with_the_beginnings_of_ids(capsys, word, meant):
     assert main(["scenarios", word + "q"]) == exits.NOTHING
     assert f"contains all of: {word}q (did you mean '{meant}'?)" in capsys.readouterr().err
+
+
+def test_every_argument_is_explained_and_has_its_default():
+    assert arguments(add_arguments) == {
+        "words": [], "symptom": None, "all": False, "folder": False, "json": False}  # fmt: skip

@@ -14,6 +14,7 @@ from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.run import why_command
 from cachesim.tools.run.why_command import AskedRequest, _other_versions
+from tests.unit.tools.command_arguments import arguments
 
 HEAD, OLD = "llama_cpp@b10587", "llama_cpp@b9518"
 LINE = ["why", "S20.A9/S.B9", "1", "--model", "A"]
@@ -97,3 +98,9 @@ def test_the_next_command_names_the_case_as_typed(capsys, monkeypatch):
     (scenarios, reasons, words), (*_, none) = seen
     assert (list(scenarios), len(reasons), words, none) == (
         ["llama_cpp"], len(scenarios["llama_cpp"].profiles), ["llama-lesson-attention"], [])  # fmt: skip
+
+
+def test_every_argument_is_explained_and_has_its_default():
+    assert arguments(why_command.add_arguments, ["x", "1"]) == {
+        "case": "x", "number": 1, "profiles": [], "model": None, "settings": [], "pasted": "", "provenance": False,
+        "exact": False, "limits": [], "json": False, "html": "", "svg": "", "trace": ""}  # fmt: skip

@@ -33,7 +33,7 @@ from cachesim.tools.search.campaign import (
 from cachesim.tools.search.campaign_folder import campaign_data
 from cachesim.tools.search.drawn_conversation import longest
 from cachesim.tools.search.properties import PROPERTIES
-from cachesim.tools.search.property_failure import PropertyFailure
+from cachesim.tools.search.property_failure import SIMULATOR, PropertyFailure
 from cachesim.tools.search.run_properties import CampaignCost
 from tests.unit.tools.search.test_drawn_conversation import made
 
@@ -98,6 +98,7 @@ def test_a_block_at_which_processes_died_is_named():
     job = next(blocks(plan(), 250))
     block = lost(job, "killed by SIGKILL")
     [(number, finding)] = block.found
+    assert (finding.name, finding.step) == (SIMULATOR, 0)
     assert (number, finding.kind, block.played, (block.first, block.stop)) == (3 * SPREAD, FaultKind.DIED, 0, (0, 50))
     assert finding.text == "conversations 0 .. 49 of seed 3 were not judged: killed by SIGKILL, twice"
     assert shrunk(Failure(number, finding), plan()) == Failure(number, finding)

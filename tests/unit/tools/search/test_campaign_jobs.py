@@ -250,3 +250,13 @@ def test_the_first_error_of_writing_is_printed_at_once(capsys):
     search.keep()
     search.keep()
     assert capsys.readouterr().err == "cachesim: disk full\n"
+
+
+@pytest.mark.parametrize(("examples", "total"), [(120, 3), (None, None)])
+def test_a_block_whose_process_died_twice_counts_as_a_failure(monkeypatch, examples, total):
+    made, totals = search(monkeypatch, CompletedItem(0, JOB, KilledItem("killed"))), []
+    monkeypatch.setattr(jobs, "progress", lambda found, number, what: totals.append((number, what)) or found)
+    made.play(examples)
+    ((_, failure),) = made.campaign.failures.items()
+    assert failure.finding.kind == FaultKind.DIED and made.campaign.done == [(JOB.first, JOB.stop)]
+    assert totals == [(total, "conversations")]

@@ -330,6 +330,14 @@ def test_an_engine_that_is_unknown_is_refused_before_anything_runs(capsys, given
     assert (code, out, given.asked) == (exits.BAD_INPUT, "", []) and "nosuch" in err and err.count("\n") == 1
 
 
+@pytest.mark.parametrize("own", ["ik_llama@main", "ik_llama@1889-base"])
+def test_rules_of_a_file_are_not_searched_on_a_cluster(capsys, given, monkeypatch, own):
+    monkeypatch.setattr("cachesim.engines.rule_files.rule_file_digest", lambda name: "x" * (name == own))
+    code, _, err = call(capsys, *SEARCH, "--against", "ik_llama@1889-base", "--on", "dask://x:1", "--examples", "1")
+    assert (code, given.asked) == (exits.BAD_INPUT, [])
+    assert err.startswith("cachesim: --on 'dask://x:1': workers cannot use rules from a local file (")
+
+
 def test_what_is_found_is_shrunk_searched_and_printed(capsys, given):
     code, out, err = call(capsys, *SEARCH, "--examples", "5", "--json")
     data = json.loads(out)
@@ -356,6 +364,9 @@ def test_a_failure_is_drawn_and_without_one_nothing_is(capsys, given, tmp_path):
     file = tmp_path / "x.svg"
     assert call(capsys, *SEARCH, "--examples", "5", "-q", "--svg", file)[0] == exits.BROKEN
     assert file.read_text().startswith("<svg ")
+    page = tmp_path / "x.html"
+    assert call(capsys, *SEARCH, "--examples", "5", "-q", "--html", page)[0] == exits.BROKEN
+    assert "Hence" in page.read_text() and "cachesim run " in page.read_text()
     file.unlink()
     given.found = []
     assert "no failure to draw" in call(capsys, *SEARCH, "--examples", "5", "--svg", file)[2] and not file.exists()
@@ -395,6 +406,38 @@ def test_drawn_conversations_run_on_real_servers(capsys, monkeypatch, difference
     _, out, _ = call(capsys, "fuzz", "--real", "b1", "--no-shrink", "--json")
     assert (len(real.ran), real.asked[2], len(real.shown)) == (3 + fuzz_command.REAL_EXAMPLES, False, 1)
     assert json.loads(out)["real"] == [{"differences": [*differences]}]
+
+
+def test_a_difference_on_one_of_several_real_servers_is_a_failure(capsys, monkeypatch):
+    alike, other = GivenSearches(), GivenSearches([1])
+    alike.search = lambda *_: [alike, other]
+    monkeypatch.setattr(fuzz_command, "real_runs", lambda args: alike)
+    assert call(capsys, "fuzz", "--real", "b1", "--examples", "2")[0] == exits.BROKEN
+    assert alike.ran == other.ran == [0, 1]
+
+
+def test_options_of_real_servers_need_some(capsys, given):
+    code, _, err = call(capsys, *SEARCH, "--examples", "1", "--install")
+    assert (code, given.asked) == (exits.BAD_INPUT, []) and "--install goes with --real" in err
+
+
+def test_a_search_without_a_failure_prints_no_note(capsys, given):
+    given.found = []
+    code, _, err = call(capsys, *SEARCH, "--examples", "5")
+    assert (code, err) == (exits.HOLDS, "")
+
+
+def test_a_search_on_a_cluster_sends_its_jobs_there(capsys, given, monkeypatch):
+    sent = []
+    monkeypatch.setattr(campaign_jobs, "run_on_cluster",
+                        lambda address, *_: sent.append(address) or iter(()))  # fmt: skip
+    call(capsys, *SEARCH, "--on", "dask://x:1", "--examples", "5")
+    assert (sent, given.asked) == (["dask://x:1"], [])
+
+
+def test_a_search_ends_with_the_next_command(capsys, given, monkeypatch):
+    monkeypatch.setattr(fuzz_command, "after_fuzz", lambda data: [["why", data["failures"][0]["property"]]])
+    assert call(capsys, *SEARCH, "--examples", "5")[2].splitlines()[-1] == f"next: cachesim why {ONE.name}"
 
 
 def test_an_interrupted_search_on_real_servers_prints_its_part(capsys, monkeypatch):

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from cachesim.base.errors import Crash
+from cachesim.base.tokens import POS_INF
 from cachesim.engines.contract import Removal
 from cachesim.engines.llama_cpp.events import Cancel
 from cachesim.engines.llama_cpp.slot_save_restore import slot_action
@@ -113,6 +115,9 @@ def test_cold_runs_are_shared_between_conversations_without_arithmetic_only(mode
     judges = {}
     observe_run(from_line("A4>B2", model="A", server={"ctx_size": 256}), HEAD, judges, mode=mode)
     assert bool(judges) is is_shared
+    before = [*judges.values()]
+    observe_run(from_line("A4>C2", model="A", server={"ctx_size": 256}), HEAD, judges, mode=mode)
+    assert [one is known for one, known in zip(judges.values(), before, strict=True)] == [True] * is_shared
 
 
 def test_the_memory_is_looked_at_after_each_answer():
@@ -122,3 +127,20 @@ def test_the_memory_is_looked_at_after_each_answer():
     notes.answered(2, "asked", "said")
     assert one.unsound == [(2, FaultKind.GAP, {"seq": 0, "gap": 1})]
     assert [tuple(step) for step in one.steps] == [(2, "asked", "said", "right", "sound", ("x",), ("rows",))]
+
+
+def test_an_error_of_the_memorys_own_check_is_noted():
+    def check():
+        raise Crash("a cell has two owners")
+
+    inspection = SimpleNamespace(occupied_slots=lambda: (), check=check)
+    one, notes = noting(inspection=inspection)
+    notes.acted(2, Action("save", 0, "f"), {"status": 200})
+    assert one.unsound == [(2, FaultKind.INCONSISTENT, {"error": "a cell has two owners"})]
+
+
+def test_a_removal_leaves_the_position_of_its_end():
+    one, notes = noting()
+    notes._removed(Removal(0, 1, 3, True, np.arange(5), np.array([0, 3, 4])))
+    notes._removed(Removal(0, 1, POS_INF, True, np.arange(5), np.array([0])))
+    assert one.torn == []

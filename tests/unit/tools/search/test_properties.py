@@ -188,6 +188,13 @@ def test_the_first_wrong_answer_or_state_is_found(verdicts, found):
     assert [(one.step, one.kind) for one in warm_equals_cold(judged(*verdicts))] == found
 
 
+@pytest.mark.parametrize(("at", "armed", "kind"), [(0, WRONG, "entry"), (1, WRONG, "entry"), (1, (), "")])
+def test_a_wrong_answer_names_the_kind_of_the_first_object_that_was_wrong(at, armed, kind):
+    one = judged((CORRECT, CORRECT), (WRONG_ANSWER, CORRECT))
+    one.steps[at] = one.steps[at]._replace(armed=armed)
+    assert [(found.step, found.stored) for found in warm_equals_cold(one)] == [(1, kind)]
+
+
 def test_behind_the_end_of_a_server_nothing_is_an_answer():
     assert list(warm_equals_cold(judged((WRONG_ANSWER, CORRECT), died=True))) == []
 
@@ -207,6 +214,13 @@ def test_a_prompt_of_two_tokens_is_found_or_evaluated(answer, wrong):
     assert [(found.kind, found.numbers) for found in accounting(one)] == (
         [(FaultKind.MISCOUNTED, numbers)] if wrong else []
     )
+
+
+def test_requests_after_one_that_was_refused_are_counted_too():
+    one = conversation([], [])
+    one.steps[0].answer.status = 500
+    one.steps[1].answer.prompt_n = 1
+    assert [found.step for found in accounting(one)] == [1]
 
 
 def test_the_first_limit_that_is_exceeded_is_told():

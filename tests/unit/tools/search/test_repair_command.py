@@ -149,3 +149,16 @@ def test_failures_are_shrunk_with_their_change_unless_it_is_not_wanted(monkeypat
     assert [(job.source, job.change) for job in done[2][2]] == [(5, known[1]), (6, None)]
     assert [job.run for job in done[1][2]] == [one.run for one in tried] and done[0][2][0].known == known
     assert not repair_command._repaired(SimpleNamespace(jobs=2, seed=3, no_shrink=True)).small
+
+
+@pytest.mark.parametrize(("words", "steps"), [((), ["shrinking"]), (("--no-shrink",), [])])
+def test_a_repair_is_proved_before_its_conversations_are_shrunk(monkeypatch, words, steps):
+    done = []
+    monkeypatch.setattr(repair_command, "_spread", lambda do, todo, jobs, what: done.append(what) or [])
+    monkeypatch.setattr(repair_command, "_asked", lambda args: (MutationSearch("x@1", ()), ["file"], [1, 2]))
+    monkeypatch.setattr(repair_command, "_prices", lambda found, jobs: done.append("prices") or {})
+    monkeypatch.setattr(repair_command, "_prove", lambda found, jobs: done.append("proof"))
+    monkeypatch.setattr(rule_exchange, "variants", lambda profile: [])
+    found = repair_command._repaired(parsed("llama_cpp@b11549", "--seed", "4", *words))
+    assert done == ["conversations", "changes", "prices", "proof", *steps]
+    assert (found.seed, found.tried, found.groups, found.runs) == (4, [], [], [])

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.registry import profiles, rules_of
 from cachesim.engines.rule import Decision
 from cachesim.judging.rule_exchange import RuleVariant, agrees, variants, with_changes
@@ -162,6 +163,8 @@ def trial(monkeypatch, results, matter=(0, 1, 2), fields="aab"):
 def test_single_variants_that_matter_are_tried_before_pairs(monkeypatch):
     found, asked = trial(monkeypatch, {(1,): (), (2,): ()})
     assert (found.cures, found.part, found.pairs) == (frozenset({1, 2}), (), ()) and asked == [(0,), (1,), (2,)]
+    found, asked = trial(monkeypatch, {(0,): (3,), (1,): ()})       # one that only helps is not tried with others
+    assert (found.cures, found.part, found.pairs) == (frozenset({1}), (), ()) and len(asked) == 3
     found, asked = trial(monkeypatch, {(1,): None}, matter=(1,))
     assert (found.cures, found.part, found.pairs, asked) == (frozenset(), (), (), [(1,)])
 
@@ -179,3 +182,11 @@ def test_a_number_of_pairs_is_tried(monkeypatch, most, tried):
     monkeypatch.setattr(rule_mutations, "PAIRS", most)
     _, asked = trial(monkeypatch, {(0,): (3,)}, fields="abc")
     assert asked[3:] == tried
+
+
+def test_a_conversation_that_is_no_scenario_has_no_model_and_no_tokens(monkeypatch):
+    def refuse(source, search):
+        raise BadInput("not a scenario")
+
+    monkeypatch.setattr(rule_mutations, "scenario_of", refuse)
+    assert run_mutated(7, SEARCH, {}) == MutationRun(7, "?", 0, None, {})

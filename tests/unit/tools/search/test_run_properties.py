@@ -156,6 +156,8 @@ def test_a_crash_has_the_innermost_function_of_the_package_and_its_frames():
 def test_a_long_traceback_and_a_long_message_are_shortened():
     found = crashed(raised(deep, OUTER + INNER - 2))
     assert len(found.causes) == OUTER + INNER and not any("left out" in line for line in found.causes)
+    found = crashed(raised(deep, OUTER + INNER - 1))
+    assert len(found.causes) == OUTER + INNER + 1 and found.causes[OUTER] == "... 1 frames left out ..."
     found = crashed(raised(deep, OUTER + INNER + 3))
     assert len(found.causes) == OUTER + INNER + 1 and found.causes[OUTER] == "... 5 frames left out ..."
     assert "in raised: " in found.causes[0] and 'raise ValueError("x"' in found.causes[-1]

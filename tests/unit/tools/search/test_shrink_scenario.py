@@ -10,7 +10,9 @@ from cachesim.base.console import as_text
 from cachesim.base.errors import BadInput
 from cachesim.judging.failure_chain import explained
 from cachesim.scenarios.from_notation import from_line
+from cachesim.scenarios.notation.tree import LineRequest, Piece
 from cachesim.tools.search import shrink_scenario
+from cachesim.tools.search.drawn_conversation import DrawnConversation
 from cachesim.tools.search.property_failure import PropertyFailure
 from cachesim.tools.search.shrink_scenario import ScenarioShrinking, shrink_report
 
@@ -103,3 +105,9 @@ def test_every_try_is_counted(monkeypatch):
     made = ScenarioShrinking(from_line("A9/B9"), HEAD, ("survives",), "none", 400)
     made.run(lambda: ticks.append(1))
     assert len(ticks) == made.search.tries > 1
+
+
+def test_a_case_is_run_as_its_line_reads():
+    step = LineRequest((Piece("A", start=0, stop=9), Piece("B", stop=4)))
+    typed = shrink_scenario._typed(DrawnConversation("llama_cpp", "A", {}, {"A": 9, "B": 7, "C": 3}, (step,), 0))
+    assert (typed.words, typed.asked) == ({"A": 9, "B": 7}, (LineRequest((Piece("A"), Piece("B", stop=4))),))

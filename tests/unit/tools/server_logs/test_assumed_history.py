@@ -18,6 +18,7 @@ from cachesim.tools.server_logs.assumed_history import (
     _inside,
     _new_word,
     _pieces,
+    _requests,
     repair_case,
 )
 from cachesim.tools.server_logs.import_log import rebuild_log
@@ -212,3 +213,7 @@ def test_a_prompt_without_new_text_has_no_assumed_text(tmp_path):
     line = "S31.D8.T200.U20>u9/S.E8.T.U.u/S.F8.T.U.u.V1"
     case = repair_case(imported(tmp_path, line, "A").found)
     assert repr(case.scenario) == "A259>a9/A[:31].B237>b1/A[:31].D8.B[8:].E1>c1"
+
+
+def test_the_steps_of_a_line_are_its_requests():
+    assert len(_requests(parse("A5/{restart}/A/B6"))) == 3

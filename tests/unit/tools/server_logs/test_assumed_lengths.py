@@ -157,3 +157,11 @@ def test_the_next_request_of_the_slot_reused_the_prompt():
 def test_a_checkpoint_lies_four_tokens_before_the_end_of_a_prompt(end, lengths):
     [found, _] = assumed_lengths([counts(end=end), LoggedRequest(0, checked=((1, 99, 0),))])
     assert [length.n_tokens for length in found] == lengths
+
+
+@pytest.mark.parametrize(("least", "is_bounded"), [(205, True), (206, True), (207, False)])
+def test_shares_bound_a_length_that_is_at_least_so_long(least, is_bounded):
+    before = LoggedRequest(0, 1, n_tokens=5000, end=100, numbers={"end": ProvenRange(100, 100)})
+    later = chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(least, None)})
+    first = assumed_lengths([before, later])[1][0]
+    assert (first.n_tokens, first.is_bounded) == (min(least, 206) if is_bounded else least, is_bounded)

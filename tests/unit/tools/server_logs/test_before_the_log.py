@@ -291,3 +291,10 @@ def test_the_prompt_between_is_the_one_that_was_saved_first(saved, tokens):
     lines = [SimpleNamespace(number_of=lambda name, size=size: size) for size in saved]
     tied = SimpleNamespace(of_cache=lambda kind: lines if kind == "pc_save" else [])
     assert prompt_between(logged(200, 100, is_loaded=True, tied=tied)) == tokens
+
+
+def test_a_checkpoint_that_an_earlier_request_of_the_log_created_is_not_from_before():
+    """The first request may have kept all of its slot."""
+    first = logged(3287, None, created=(3283,))
+    assert listed(first, logged(3400, 3283, erased=(3283, 2000))) == [SHORT_PROMPT, 2000]
+    assert listed(first, logged(3400, None, created=(3390,)), logged(3500, 0, erased=(3283, 3390))) == []

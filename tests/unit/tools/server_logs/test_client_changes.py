@@ -112,3 +112,13 @@ def test_the_common_prefix_is_at_least_what_was_reused_unless_chunks_were_moved(
     numbers = {} if lcp is None else {"lcp": ProvenRange(*lcp)}
     one = _common(LoggedRequest(numbers=numbers, **more))
     assert (one and (one.low, one.high)) == found
+
+
+def test_a_request_of_unknown_length_leaves_an_unknown_prompt():
+    prompts = SlotPrompts()
+    assert prompts.change(LoggedRequest(slot=0, end=9)) == "" and prompts._left == {}
+    prompts.change(LoggedRequest(slot=0, n_tokens=5, end=9))
+    prompts.change(LoggedRequest(slot=1, n_tokens=5))
+    assert prompts._left == {0: (5, 9)}
+    prompts.change(LoggedRequest(slot=0, n_tokens=5))
+    assert prompts._left == {}

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES
 from cachesim.tools.advise import saved_tokens
 from cachesim.tools.server_logs import cures, import_log
+from cachesim.tools.server_logs.command import add_arguments
 from tests.shared import ROOT
 
 LOG = Path(__file__).parent / "verbosity_4.log"
@@ -90,3 +92,13 @@ def test_only_the_engine_of_a_log_is_imported(name):
     others = [module for module in done.stderr.split() for engine in ENGINES if engine not in imported
               if module.startswith(f"cachesim.engines.{engine}.")]  # fmt: skip
     assert all(module.rpartition(".")[2].startswith("log_") for module in others)
+
+
+def test_every_argument_of_an_import_has_its_default():
+    parser = ArgumentParser()
+    add_arguments(parser)
+    assert [action.dest for action in parser._actions if not action.help] == []
+    assert vars(parser.parse_args(["a.log"])) == {
+        "files": ["a.log"], "out": "", "force": False, "model": "", "profiles": [], "settings": [], "pasted": "",
+        "limits": [], "tokenizer": "", "template": "", "with_text": False, "json": False, "html": "", "svg": "",
+        "trace": ""}  # fmt: skip

@@ -8,9 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.engines.registry import BUILTIN
 from cachesim.tools.advise.case_facts import ASSUMED, LEAST, CaseFacts
+from cachesim.tools.advise.setup_changes import ChangeKind, Setup, SetupChange
 from cachesim.tools.server_logs import cures as module
-from cachesim.tools.server_logs.cures import cures
+from cachesim.tools.server_logs.cures import _changes, _text, cures
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.printed_numbers import Contradiction
 from cachesim.tools.server_logs.reconstruction import ReconstructedRequest, Reconstruction
@@ -151,3 +153,21 @@ def test_a_difference_leaves_no_cure_whether_it_is_open_or_not():
     undecided.requests[0].logged = replace(undecided.requests[0].logged, cache_n=9)
     assert [bool(case.undecided) for case in (decided, undecided)] == [False, True]
     assert cures(decided, [said()]) == cures(undecided, [said()]) == []
+
+
+def test_a_change_of_options_without_a_flag_is_named_by_its_build():
+    change = SetupChange(ChangeKind.BUILD, {"own": 1}, "llama_cpp@b9473")
+    assert _text(change, BUILTIN["llama_cpp"]) == "llama_cpp@b9473"
+    assert _text(SetupChange(ChangeKind.FLAG, {"parallel": 3}), BUILTIN["llama_cpp"]) == "-np 3"
+
+
+@pytest.mark.parametrize(("cause", "named"), [
+    ("checkpoint-evicted", {("ctx_checkpoints",)}), ("trim-refused", set()),
+    ("slot-overwritten", {("parallel",)}),
+])  # fmt: skip
+def test_the_flags_of_a_cause_are_tried_and_no_others(cause, named):
+    case = Setup(rebuilt().scenario, "llama_cpp@b9231")
+    kinds = [(change.kind, tuple(change.options)) for change in _changes(case, [cause])]
+    assert {options for kind, options in kinds if kind is ChangeKind.FLAG} == named
+    assert all(options == () for kind, options in kinds if kind is ChangeKind.BUILD)
+    assert [kind for kind, _ in kinds] == sorted(kind for kind, _ in kinds)

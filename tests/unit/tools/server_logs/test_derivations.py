@@ -17,6 +17,7 @@ from cachesim.tools.server_logs.derivations import (
     _longer,
     _lost,
     _lower,
+    _lowered,
     _parts,
     _restored,
     _same_tokens,
@@ -387,3 +388,21 @@ def test_reused_and_evaluated_tokens_are_the_prompt_unless_its_length_is_bounded
     found = counts(prompt_n=(60, 60), cache_n=(40, 40), **({} if length is None else {"n_tokens": length}))
     _parts(TiedRequest(0, 7, lines), found)
     assert (found.get("n_tokens").low, found.get("n_tokens").high) == derived
+
+
+def test_the_last_token_of_a_prompt_that_the_slot_holds_is_shown_by_its_line():
+    lines = ["slot 0 is processing [task id: 7]", "slot 0 : in cache: 40 tokens | to process: 0 tokens"]
+    [derived] = read_session("llama_cpp", grammars()["llama_cpp"], lines).derived
+    found = [derived.numbers[name].how for name in ("n_tokens", "cache_n", "prompt_n")]
+    assert found == ["40 tokens in the slot, 0 others"] * 3
+
+
+def test_a_line_without_its_number_hides_no_other_that_has_it():
+    def line(number, kind, **numbers):
+        return ReadLine(number, ParsedLine(Line(kind, "x"), 0, 7, numbers), "x")
+
+    lines = [line(1, "ckpt_restore", pos_min=30, pos_max=99), line(2, "need_one"), line(3, "need_one", n_past=99)]
+    found = FoundNumbers()
+    _lowered(TiedRequest(0, 7, lines), found)
+    kept = found.get("cache_n")
+    assert (kept.low, kept.high, kept.lines) == (99, 99, frozenset({1, 3}))

@@ -143,6 +143,18 @@ def test_a_checkpoint_between_the_removed_one_and_the_end_of_the_prefix_would_se
     assert bool(earlier([*FIRST, *between(*made)])) is is_named
 
 
+@pytest.mark.parametrize(("high", "end", "is_named"), [
+    (282, 276, False), (282, 282, False), (282, 283, True), (None, 275, True), (None, 276, False), (None, 500, False),
+])  # fmt: skip
+def test_a_checkpoint_that_may_lie_within_the_common_prefix_would_serve(high, end, is_named):
+    first = [line for line in FIRST if "created context checkpoint" not in line]
+    session = read_session("llama_cpp", grammars()["llama_cpp"], [*first, *between(created(end))])
+    last = session.derived[-1]
+    last.numbers["lcp"] = last.numbers["lcp"]._replace(high=high)
+    found = EarlierCauses(session.read_lines, session.derived, grammars()["llama_cpp"], session.sieve)
+    assert bool([*found.of(last)]) is is_named
+
+
 @pytest.mark.parametrize(("place", "is_named"), [(6, True), (7, False)])
 def test_a_checkpoint_with_more_tokens_than_the_removed_one_would_serve_whenever_it_was_made(place, is_named):
     """One of as many tokens that was made before the removal is the removed one."""

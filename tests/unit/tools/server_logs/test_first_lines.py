@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from cachesim.tools.server_logs.conclusions import conclude
-from cachesim.tools.server_logs.first_lines import STDIN_NAME, FirstLine, facts_first, first_lines, following
+from cachesim.tools.server_logs.first_lines import (
+    STDIN_NAME,
+    FirstLine,
+    facts_first,
+    first_lines,
+    following,
+    requests_of,
+)
 from cachesim.tools.server_logs.import_log import import_log
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.recognise import grammars
@@ -196,3 +203,22 @@ def test_the_line_that_ends_the_server_comes_first():
 
 def test_a_line_is_data_with_its_numbers_as_a_list():
     assert FirstLine("time", "took 5 s", (3, 4)).as_data() == {"what": "time", "says": "took 5 s", "lines": [3, 4]}
+
+
+def test_the_time_names_the_lines_that_print_it():
+    def lines(*log):
+        session = read_session("llama_cpp", grammars()["llama_cpp"], log)
+        found = facts_first([statement.as_data() for statement in conclude(session).statements])
+        return [line.lines for line in found if line.what == "time"]
+
+    both = [*EDITED, *served(90, 4000, 3500, ms=1000, choice=shares(0.250, 0.333))]
+    assert (lines(*EDITED), lines(*both)) == ([(7,)], [(7, 12)])
+    assert lines(*served(1, 2000, 2000), *served(2, 10, 10, slot=1)) == [(2, 6)]
+
+
+def test_a_line_that_names_no_task_belongs_to_no_request():
+    def said(what, kind, **numbers):
+        return {"kind": kind, "what": what, "lines": [5], "slot": None, "task": None, "run": 0, "numbers": numbers}
+
+    [one] = requests_of([said("request", "follows", n_tokens=9), said("full_reprocess", "read")])
+    assert (one.name, one.kinds, {*one.numbers}) == ("line 5", {}, {"n_tokens"})

@@ -22,6 +22,7 @@ from cachesim.tools.server_logs.import_log import (
     _lost,
     _missing,
     _models,
+    _prompts,
     _request,
     _rule_sets,
     import_log,
@@ -323,3 +324,8 @@ def test_the_texts_of_a_log_are_quoted_only_if_that_is_asked_for(log):
 def test_a_title_has_at_most_120_characters():
     text = _file(Path("x" * 150 + ".log"), LLAMA, played(line="A5"), "")
     assert f'title = "imported from {"x" * 106}"' in text.splitlines()
+
+
+def test_hints_come_from_requests_of_known_length():
+    session = LogSession("llama_cpp", [LoggedRequest(n_tokens=9, cache_n=4, created=(5,)), LoggedRequest(cache_n=3)])
+    assert _prompts(session) == [(9, 4, (5,))]

@@ -7,7 +7,7 @@ from time import process_time
 
 import pytest
 
-from cachesim.tools.server_logs.line_prefixes import LONGEST, message, prefix_end, visible_text
+from cachesim.tools.server_logs.line_prefixes import LONGEST, message, plain_message, prefix_end, visible_text
 
 CORE = "slot update_slots: id  0 | task 20 | forcing full prompt re-processing due to lack of cache data"
 TEXT = "forcing full prompt re-processing due to lack of cache data"
@@ -131,3 +131,8 @@ def test_at_most_eight_parts_of_a_prefix_are_removed(times, end):
 @pytest.mark.parametrize("line", ['{"a": 1}', '{"msg": 5, "id_slot": 1}', "{}", '{"msg": ["x"]}', "{'msg': 'x'}"])
 def test_an_object_without_a_text_is_an_unchanged_line(line):
     assert (message(line).text, message(line).fields) == (line, {})
+
+
+def test_a_long_line_is_cut():
+    assert plain_message("x" * (LONGEST + 1)).text == "x" * LONGEST
+    assert plain_message("x" * (LONGEST - 1) + "  y").text == "x" * (LONGEST - 1)

@@ -12,7 +12,7 @@ from cachesim.cli.main import main
 from cachesim.tools.server_logs import log_contents as module
 from cachesim.tools.server_logs.log_contents import contents_report, log_contents
 from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.recognise import engine_of_log, grammars
+from cachesim.tools.server_logs.recognise import engine_of_log, grammars, recognise
 
 CACHE = """\
 srv    load_model: prompt cache is enabled, size limit: 8192 MiB
@@ -141,6 +141,14 @@ def test_a_request_of_other_software_is_not_simulated(capsys, tmp_path):
     assert code == exits.UNDECIDED and "3,968" in out and "imulated under" not in out and "-lv 4" not in out
 
 
+def test_progress_of_another_runner_is_not_that_of_an_engine_with_the_same_words():
+    line = 'time=2026-08-19T19:41:28.630+02:00 level=INFO source=pipeline.go:200 msg="Prompt processing progress" '
+    assert engine_of_log([f"{line}processed=489 total=490"]) == "mlx_lm" and engine_of_log([line]) is None
+    verbose = "VERB [ update_slots] prompt processing progress | id_slot=0 n_past=512 n_ctx=4096 n_tokens=512"
+    assert [one.read.line.ev for one in recognise(verbose, ["ik_llama"])] == ["in_full"]
+    assert recognise(f"{line}processed=489 total=490", ["ik_llama"]) == []
+
+
 @pytest.mark.parametrize("line", ['msg="cache hit" key=7', 'msg="evicting leaf"', "cache hit", "created snapshot"])
 def test_words_of_unrelated_software_are_not_taken_for_ollama(line):
     assert engine_of_log([line]) is None
@@ -258,11 +266,11 @@ def test_unknown_lines_are_counted_or_listed():
 
 
 def test_lists_are_bounded(monkeypatch):
-    whole = contents(CACHE)
+    whole = contents(CACHE * 2)
     monkeypatch.setattr(module, "MOST", 1)
-    found = contents(CACHE)
+    found = contents(CACHE * 2)
     assert found["entries"] == whole["entries"][-1:]                               # the newest
-    for name in ("checkpoints", "warnings", "unknown"):
+    for name in ("checkpoints", "evictions", "warnings", "unknown"):
         assert found[name] == whole[name][:1] != whole[name]
 
 

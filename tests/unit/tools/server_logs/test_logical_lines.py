@@ -183,3 +183,17 @@ def test_a_counter_knows_the_number_of_the_last_line():
 def test_an_unknown_message_before_an_uncertain_time_stamp_is_skipped():
     line = "5.35.412.444 I slot release: nothing known 8165.35.412.458 I srv  update_slots: all slots are idle"
     assert [found[1] for found in read([line.replace("5.35.412.444 I ", "")])] == ["idle"]
+
+
+def test_the_minutes_of_a_time_stamp_are_whole():
+    """The stamp before is a millionth of a second before its next minute: 100 minutes would be an hour later."""
+    joined = "I slot release: id  0 | task 7 | n_tokens = 8100.59.999.999 I srv  update_slots: all slots are idle"
+    assert read([f"0.59.999.999 {joined}"])[0][4] == {"n_tokens": 810}
+    assert read(["0.59.999.999 I srv  update_slots: all slots are idle", joined])[1][4] == {"n_tokens": 810}
+
+
+def test_a_message_may_be_wrapped_onto_five_lines():
+    for parts, is_known in ((5, True), (6, False)):
+        width = -(-len(CREATED) // parts)
+        lines = wrapped(CREATED, width)
+        assert len(lines) == parts and (read([*lines, IDLE])[0][1] == "ckpt_create") is is_known

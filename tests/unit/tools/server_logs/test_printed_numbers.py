@@ -16,6 +16,7 @@ from cachesim.tools.server_logs.printed_numbers import (
     Contradiction,
     compared_kinds,
     contradictions,
+    early_lines,
     events_by_task,
     printed_lines,
 )
@@ -173,3 +174,11 @@ def test_lines_with_numbers_of_the_cache_and_of_the_times_are_compared(engine, m
     found = compared_kinds(engine)
     assert {"release", "prompt_time", "in_cache", *more} <= found
     assert found.isdisjoint({"launch", "cancel", "warn", "error", "pc_begin", "idle_save", "prompt_truncated"})
+
+
+@pytest.mark.parametrize(("end", "n_tokens", "is_early"), [
+    (10, 10, True), (11, 10, False), (1, 1, True), (1, 0, False),
+])  # fmt: skip
+def test_a_checkpoint_within_a_prompt_is_printed_before_its_last_token(end, n_tokens, is_early):
+    assert bool(early_lines(lines_of(created(1, end)), n_tokens)) is is_early
+    assert len(early_lines(lines_of("processing task, is_child = 0"), n_tokens)) == (n_tokens > 0)

@@ -8,6 +8,8 @@ from cachesim.engines.shared.log_grammar import Line, ParsedLine
 from cachesim.tools.server_logs.found_numbers import FoundNumbers
 from cachesim.tools.server_logs.progress_numbers import (
     MOST,
+    _add_pair,
+    _Progress,
     add_least_evaluated,
     add_progress,
     is_within_longer,
@@ -167,3 +169,13 @@ def test_reused_tokens_follow_from_the_length_that_a_line_of_progress_leaves_pos
     assert [(name, one.low, one.high) for name, one in found.numbers.items()] == [
         ("n_tokens", 36, 38), ("cache_n", 4, 4)]  # fmt: skip
     assert found.get("cache_n").lines == {4, 90}
+
+
+def test_a_single_token_between_two_lines_bounds_the_length():
+    """One token is 5 % to 15 % of the prompt, as far as the shares are printed."""
+    first, second = progress(1, batch=5, share="0.50"), progress(2, batch=6, share="0.60")
+    found = FoundNumbers()
+    rows = [_Progress(line, None, done, share - 0.005, share + 0.005)
+            for line, done, share in ((first, 5, 0.5), (second, 6, 0.6))]  # fmt: skip
+    _add_pair(*rows, found)
+    assert (found.get("n_tokens").low, found.get("n_tokens").high) == (10, 11)

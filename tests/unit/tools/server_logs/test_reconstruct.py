@@ -507,6 +507,25 @@ def test_a_candidate_that_cannot_be_better_is_abandoned(monkeypatch):
     assert len(added) == 1
 
 
+@pytest.mark.parametrize(("best", "work", "untried", "is_early"), [
+    ("best", 10, {0}, True), ("best", 9, {0}, False), ("best", 10, set(), False), (None, 10, {0}, False),
+])  # fmt: skip
+def test_a_later_candidate_stopped_early_if_choices_are_left_after_its_budget(best, work, untried, is_early):
+    made = builder(parallel=1)
+    made.started, made.work, made.out.untried_requests = True, work, untried
+    made.build(9, best)
+    assert made.stopped_early is is_early
+
+
+@pytest.mark.parametrize(("members", "groups"), [(1, [None]), (2, [[], []]), (3, [[], [], []])])
+def test_a_request_is_sent_in_a_group_only_if_another_was_active(members, groups):
+    made, seen = builder(parallel=2), []
+    made.lengths = [[AssumedLength(5)]] * members
+    made._launched = lambda request, playing, kept, over: seen.append(playing and playing.texts)
+    made._add_all([logged(task=task) for task in range(members)])
+    assert seen == groups
+
+
 def test_slots_that_were_used_before_the_log_are_filled_each_with_a_prompt_of_its_own():
     """Slot 2 was never used; the log begins with a request in slot 3, and slot 1 has none. The first request of slot 0
     shows 90 tokens."""
@@ -752,3 +771,19 @@ def test_a_choice_is_compared_with_the_events_of_its_own_request():
     assert [len(inspection.tokens_of(slot)) for slot in (0, 1)] == [30, 40]            # and not the prompt D
     made._sent, made.events = lambda *given: ("A", found.sent), []
     assert made._try(request, choice(20, 40)._replace(base=base), "B", group, None).contradicted == []
+
+
+def test_answers_before_a_group_are_compared_with_their_own_requests():
+    made, compared = builder(parallel=1), []
+    made._check_answers = lambda: compared.append([*made.running])
+    made.are_sent, made.running, made.lengths = True, ["the request before"], [[AssumedLength(5)]]
+    made._launched = lambda request, playing, kept, over: None
+    made._add_all([logged()])
+    assert compared[0] == ["the request before"] and made.running == []
+
+
+@pytest.mark.parametrize(("at", "marks"), [(0, []), (1, [(1,)])])
+def test_a_message_may_begin_at_the_second_token_of_a_prompt(at, marks):
+    made = builder()
+    made._resumption = lambda request: at
+    assert [one.marks for one in made._resumed_later(logged(), [choice(n_tokens=100)])] == marks

@@ -158,4 +158,22 @@ def test_the_work_of_counted_rounds_includes_the_prompts():
     assert server_so_far.work == SENT + 1
     before = server_so_far.work
     server_so_far.rounds(server_so_far._copy(), [f"A{PART}>a5"], [f"A{PART}>a5"])
-    assert server_so_far.work - before >= SENT + 5
+    assert server_so_far.work - before == SENT + 1 + 5
+
+
+def test_a_request_of_a_group_is_sent_after_loops_in_which_the_one_before_it_runs():
+    server_so_far = CandidateServer(HEAD, "A", {"parallel": 2})
+    server_so_far.words |= {"A": 40, "a": 30, "B": 9, "b": 1}
+    empty, alone = server_so_far._copy(), "A40>a30"
+    whole = server_so_far.rounds(empty, [alone], [alone])
+    for after in (1, 4):
+        assert server_so_far.rounds(empty, [alone, f"B9>b1{{together+{after}}}"], [alone]) == whole - after
+
+
+def test_the_events_of_an_answer_are_those_of_its_request():
+    server_so_far = CandidateServer(HEAD, "A", {"parallel": 1})
+    sent(server_so_far, "A40>a9", A=40, a=9)
+    before = len(server_so_far.events)
+    server_so_far._finish_answers()
+    assert "Release" in [type(event).__name__ for event in server_so_far.events[before:]]
+    assert list(server_so_far.stage.log.events) == []

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from cachesim.tools.server_logs.report import _first, import_report, report_rest, short
+from cachesim.tools.server_logs.report import _first, _simulated, import_report, report_rest, short
 
 
 def request(number, agrees=True, **more):
@@ -119,10 +119,10 @@ def test_a_rejected_simulation_states_the_printed_numbers_alone():
     assert "Not reproduced yet: the search stopped early (nearest of 3 candidates)." in early
     assert "line 10" not in text and "2 more lines with -v" in text and "(best of those tried)" in text
     console = Console(file=io.StringIO(), width=200, color_system=None)
-    console.print(import_report(rejected, ""))
+    console.print(import_report(rejected, "", False))
     assert console.file.getvalue() == text
     console = Console(file=io.StringIO(), width=200, color_system=None)
-    console.print(report_rest(rejected, ""))
+    console.print(report_rest(rejected, "", False))
     assert text.endswith(console.file.getvalue()) and "Not reproduced" in console.file.getvalue()
     assert "line 11: ckpt_create n = 4" in rendered(rejected, everything=True) and "adapters or images" not in text
     few = rendered({**rejected, "contradicted": lines[:3]})
@@ -191,3 +191,32 @@ def test_the_contents_of_a_log_are_shown_in_short_beside_a_cause():
 def test_a_log_without_a_line_has_nothing_simulated():
     assert "Simulated with assumed texts" in rendered(data([request(0)]))
     assert "Simulated with assumed texts" not in rendered(data([request(0)], line=""))
+
+
+def test_kinds_of_lines_are_listed_only_if_the_contents_show_nothing():
+    contents = {"software": ["Ollama"], "only_others": False, "cache": None, "entries": [], "checkpoints": [],
+                "evictions": [], "unknown": [], "runs": [], "warnings": []}  # fmt: skip
+    read = {"kind": "read", "what": "launch", "run": 0, "slot": 0, "task": 7, "lines": [1], "says": "a", "numbers": {}}
+    listed = "kinds of lines: launch 1 (line 1)"
+    assert listed in rendered(data(statements=[read], contents={**contents, "software": []}))
+    short = rendered(data(statements=[read], contents=contents))
+    assert listed not in short and "Contains lines of Ollama" in short
+
+
+def test_a_first_line_that_follows_from_the_log_is_printed_once():
+    ended = {"kind": "follows", "what": "ended", "run": 0, "slot": None, "task": None, "lines": [3], "says": "it ends",
+             "numbers": {}}  # fmt: skip
+    lines = [{"what": "ended", "says": "Line 3: it ends.", "lines": [3]}, {"what": "next", "says": "go", "lines": []}]
+    text = rendered(data(statements=[ended], first_lines=lines))
+    assert text.count("Line 3: it ends.") == 1 and text.count("go\n") == 1
+
+
+def test_counts_are_aligned_and_whole():
+    console = Console(file=io.StringIO(), width=80)
+    for row in _simulated(data([request(0), request(1, n_tokens=12)]), True):
+        console.print(row)
+    assert [line.rstrip() for line in console.file.getvalue().splitlines()][-3:] == [
+        " #  slot  prompt  common  evaluated  reused  simulated  from the log",
+        " 0     0   1,000       5          7       8          9  exact",
+        " 1     0      12       5          7       8          9  exact",
+    ]

@@ -204,3 +204,9 @@ KNOWN = "slot release: id  0 | task 7 | stop processing: n_tokens = 8163, trunca
 ])  # fmt: skip
 def test_a_message_without_a_source_is_of_another_server_unless_any_program_may_have_printed_it(line, run):
     assert runs([f"[41000] {KNOWN}", line]) == [0, run]
+
+
+def test_a_line_just_after_the_latest_run_is_of_that_run_although_others_are_as_near():
+    """The lines of the three runs have nearly equal time stamps."""
+    lines = [RELEASED.format(9, 1), RELEASED.format(6, 2), RELEASED.format(3, 3)]
+    assert runs([*lines, RELEASED.format(3, 4)])[-1] == 2

@@ -28,7 +28,7 @@ def texts(rows):
 
 
 @pytest.mark.parametrize(("key", "name"), [
-    ((0, 1, 7, -1), "slot 1, task 7"), ((1, 0, 7, -1), "run 2, slot 0, task 7"), ((0, None, None, 12), "line 12"),
+    ((0, 1, 7, None), "slot 1, task 7"), ((1, 0, 7, None), "run 2, slot 0, task 7"), ((0, None, None, 12), "line 12"),
 ])  # fmt: skip
 def test_names_of_requests(key, name):
     assert request_name(key) == name

@@ -90,3 +90,7 @@ def test_the_oldest_of_many_active_requests_are_dropped():
     ties = UnnamedTies()
     begun = [ties.add(fetch(number)) for number in range(WAITING + 3)]
     assert ties.active == begun[2:] and len(ties.active) == WAITING + 1
+
+
+def test_progress_is_that_of_the_request_that_evaluated_less_so_far():
+    assert tied(fetch(1), progress(2, 3, 9), progress(3, 5, 9), progress(4, 4, 9)) == ([[1, 2, 3]], [0])

@@ -7,10 +7,12 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
+from cachesim.base.shard import Shard
 from cachesim.cli.main import main
 from cachesim.scenarios.schema import DEFAULT_PROFILE
 from cachesim.tools.workload import command
 from cachesim.tools.workload.cell_jobs import CellJob
+from cachesim.tools.workload.result_store import id_of
 
 DATA = "tests/workloads/data"
 
@@ -197,3 +199,50 @@ def test_the_usage_names_the_value_of_each_option(capsys):
     with pytest.raises(SystemExit):
         parser.parse_args(["x", "--detail", "other"])
     assert "invalid choice: 'other'" in capsys.readouterr().err
+
+
+@pytest.fixture
+def begun(monkeypatch):
+    """Return a function that runs the command, and returns the tasks and the folder that it begins with."""
+    def run(**more):
+        given = {"files": [DATA], "sessions": 1, "model": "GA", "profiles": ["llama_cpp@b9518", "mlx_lm@0.32.2"],
+                 "settings": [], "scale": 1, "detail": "counts", "on": None, "out": None, "shard": None,
+                 "resume": False}  # fmt: skip
+        found = []
+
+        def played(args, todo, folder):
+            if folder is not None:
+                with pytest.raises(BadInput, match="another process is running this workload"), folder.held():
+                    pass
+            found.append((todo, folder))
+            return 7
+
+        monkeypatch.setattr(command, "_play", played)
+        assert command.run(Namespace(**given | more)) == 7
+        return found[0]
+
+    return run
+
+
+def test_jobs_have_ids_only_where_they_are_stored_or_sent(begun, tmp_path):
+    here, none = begun()
+    assert [task.id for task in here] == [""] * 4 and none is None
+    sent, none = begun(on="dask://x:1")
+    assert [task.id for task in sent] == [id_of(task.job) for task in here] and none is None
+    stored, folder = begun(out=str(tmp_path))
+    assert stored == sent and folder.jobs == tuple(task.id for task in sent)
+
+
+def test_a_part_of_the_jobs_has_a_file_of_its_own(begun, tmp_path):
+    whole, _ = begun()
+    assert begun(shard=Shard(2, 4)) == (whole[1:2], None)
+    part, folder = begun(shard=Shard(4, 4), out=str(tmp_path))
+    assert [task.job for task in part] == [whole[3].job] and len(folder.jobs) == 4
+    assert folder.file.name.endswith(f"{Shard(4, 4).suffix}.jsonl")
+
+
+def test_a_file_of_rules_is_not_sent_to_a_cluster(begun, monkeypatch):
+    monkeypatch.setattr("cachesim.engines.rule_files.rule_file_digest", lambda name: "x" * ("b9518" in name))
+    assert len(begun()[0]) == 4
+    with pytest.raises(BadInput, match="workers cannot use rules from a local file"):
+        begun(on="dask://x:1")

@@ -173,6 +173,14 @@ def test_a_copy_within_a_stream_shares_cells_and_between_streams_does_not():
         mine.check()
 
 
+@pytest.mark.parametrize("unified", [True, False])
+def test_positions_of_all_sequences_are_removed_from_every_stream(unified):
+    mine = cache(unified=unified)
+    fill(mine, 0, 4), fill(mine, 1, 6)
+    assert mine.seq_rm(-1, 2, 5) is True
+    assert (held(mine, 0), held(mine, 1)) == ([0, 1], [0, 1, 5])
+
+
 @pytest.mark.parametrize("n", [0, 4])
 def test_a_copy_between_streams_replaces_what_the_other_held(n):
     mine = cache(unified=False)

@@ -151,6 +151,17 @@ def test_keep_empties_the_others_and_lowers_head():
     assert cells.seqs[1, 0] and not cells.seqs[0].any()
 
 
+@pytest.mark.parametrize("kept", [0, 1, 2])
+def test_keep_takes_shared_cells_from_all_others(kept):
+    cells = table(n_seq=3, s0=4)
+    cells.share(0, 1, 0, 4)
+    cells.share(0, 2, 0, 4)
+    cells.keep(kept)
+    assert [cells.span(seq) for seq in range(3)] == [(0, 3) if seq == kept else (-1, -1) for seq in range(3)]
+    assert cells.seqs[:, :4].any(axis=1).tolist() == [seq == kept for seq in range(3)] and cells.used == 4
+    cells.check()
+
+
 def test_move_shifts_positions_and_sets_head_to_zero():
     cells = table(s0=8)
     cells.remove(0, 2, 4)
@@ -329,6 +340,18 @@ def test_cells_that_were_tried_are_put_back_also_beyond_those_that_were_ever_use
         put_back()
         assert (held.pos[:4].tolist(), held.used, held.head, held.end) == before
         held.check()
+
+
+def test_a_table_that_was_emptied_is_like_a_new_one():
+    used = Cells(16, 2, pos_set=True)
+    put(used, 1, range(4))
+    used.move(1, 1, POS_INF, 1)
+    used.clear()
+    for cells in (used, Cells(16, 2, pos_set=True)):
+        assert (cells.used, cells.head, cells.end, cells.has_shift) == (0, 0, 0, False)
+        assert (cells.span(0), cells.span(1), cells.sets.lost) == ((-1, -1), (-1, -1), [set(), set()])
+        assert (cells.pos.dtype, cells.shift.dtype, cells.seqs.dtype) == (np.int64, np.int64, bool)
+        assert (cells.pos.shape, cells.shift.shape, cells.seqs.shape) == ((0,), (0,), (2, 0))
 
 
 def test_a_division_by_one_leaves_nothing_to_turn():

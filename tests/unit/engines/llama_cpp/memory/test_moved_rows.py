@@ -63,6 +63,16 @@ def test_a_build_turns_the_first_stream_by_the_shifts_of_the_last(first, gone, c
     assert not any(table.has_shift or table.shift.any() for table in world.memory.parts["base"].streams)
 
 
+def test_a_build_also_turns_the_row_of_the_first_position_by_the_shifts_of_the_last_stream():
+    world = NewestWorld("AA", BuildTraits(turn_first=True), n_seq=2)
+    world.go(0, n=6)
+    world.go(1, n=6, base=300)
+    world.memory.seq_add(1, 0, POS_INF, 2)
+    before = rows_of(world, 0)
+    assert world.memory.parts["base"].apply_shift() is True
+    assert rows_of(world, 0)[:6] == turned(world, before[:6], range(6), range(2, 8))
+
+
 def test_a_move_of_the_first_stream_alone_is_done_as_usual():
     world = NewestWorld("AA", BuildTraits(turn_first=True), n_seq=2)
     world.go(0, n=6)

@@ -101,6 +101,16 @@ def test_a_check_finds_rows_in_other_cells(name):
         world.memory.check()
 
 
+@pytest.mark.parametrize("part", ["base", "idx"])
+def test_a_check_of_index_rows_also_checks_every_part(part):
+    world = NewestWorld("msa")
+    world.go(n=4)
+    world.memory.check()
+    world.memory.parts[part].streams[0].used += 1
+    with pytest.raises(Crash, match="5 KV cells are recorded as used, but 4 hold a token"):
+        world.memory.check()
+
+
 @pytest.mark.parametrize("name", NEWEST)
 def test_a_full_state_brings_everything_back(name):
     world = NewestWorld(name, n_seq=2)

@@ -229,8 +229,16 @@ def spoil_tail(mine):
     mine.meta.tail[0] = 2
 
 
+def spoil_other_tail(mine):
+    mine.meta.tail[1] = 0
+
+
 def spoil_pos(mine):
     mine.meta.cells[0].pos = -1
+
+
+def spoil_seqs(mine):
+    mine.meta.cells[1].pos = 5
 
 
 def spoil_used(mine):
@@ -241,12 +249,23 @@ def spoil_forgotten_tail(mine):
     mine.meta.tail[0] = -1
 
 
-@pytest.mark.parametrize("spoil", [spoil_tail, spoil_pos, spoil_used, spoil_forgotten_tail])
-def test_check_finds(spoil):
+SPOILS = {
+    spoil_tail: "the tail of sequence 0 is cell 2, which does not hold it",
+    spoil_other_tail: "the tail of sequence 1 is cell 0, which does not hold it",
+    spoil_pos: r"recurrent cell 0 has position -1 and sequences \[0\]",
+    spoil_seqs: r"recurrent cell 1 has position 5 and sequences \[\]",
+    spoil_used: "recurrent cells in use are miscounted",
+    spoil_forgotten_tail: "recurrent cell 0 holds sequence 0, whose tail is -1",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("spoil", "message"), SPOILS.items())
+def test_check_finds(spoil, message):
     mine = Recurrent()
     mine.go((0, 0, 3))
+    mine.check()
     spoil(mine)
-    with pytest.raises(Crash):
+    with pytest.raises(Crash, match=f"^{message}$"):
         mine.check()
 
 
@@ -305,6 +324,13 @@ def test_a_shift_moves_the_position_of_its_sequence(seq, p0, p1, delta, pos):
     mine.go((0, 0, 2))
     mine.seq_add(seq, p0, p1, delta)
     assert mine.pos_max(0) == pos
+
+
+def test_a_shift_also_moves_the_first_position():
+    mine = Recurrent()
+    mine.go((0, 0, 1))
+    mine.seq_add(0, 0, -1, 2)
+    assert mine.pos_max(0) == 2
 
 
 @pytest.mark.parametrize(("p0", "p1", "d", "pos"), [(0, -1, 2, 3), (0, -1, 1, 7), (7, 8, 3, 2), (8, -1, 2, 7),

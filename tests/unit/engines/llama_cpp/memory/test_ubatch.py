@@ -70,6 +70,12 @@ def test_one_stretch_of_a_sequence_at_a_time():
     assert shape(split_equal(batch((0, 0, 2), (0, 9, 2)), 8, sequential=True)) == [[(0, 0, 2)], [(0, 9, 2)]]
 
 
+@pytest.mark.parametrize(("between", "sequential"), [((0, 9, 2), False), ((0, 9, 2), True), ((2, 0, 2), True)])
+def test_a_stretch_that_waits_does_not_hold_up_those_after_it(between, sequential):
+    found = split_equal(batch((0, 0, 2), between, (1, 0, 2)), 8, sequential)
+    assert shape(found) == [[(0, 0, 2), (1, 0, 2)], [between]]
+
+
 def test_a_ubatch_accepts_n_ubatch_plus_1_sequences():
     """The engine compares after the addition: a ubatch of at most two tokens has three."""
     found = split_equal(batch((0, 0, 2), (1, 0, 1), (2, 0, 1), (3, 0, 1)), 2, sequential=True)

@@ -106,9 +106,10 @@ def test_no_checkpoint_of_an_empty_memory_or_if_disabled(piece, pos_min):
     assert make.create_cr10(piece, 12, [], pos_min).value is False
 
 
-@pytest.mark.parametrize(
-    "limit, exact, n_swa, on", [(32, True, 0, True), (32, False, 8, True), (32, False, 0, False), (0, True, 8, False)]
-)
+@pytest.mark.parametrize(("limit", "exact", "n_swa", "on"), [
+    (32, True, 0, True), (32, False, 8, True), (32, False, 0, False), (0, True, 8, False), (1, True, 0, True),
+    (1, False, 1, True),
+])  # fmt: skip
 def test_checkpoints_are_made_only_where_the_memory_cannot_be_cut(limit, exact, n_swa, on):
     assert make.ckpt_on(limit, exact, n_swa).value is on
 
@@ -122,6 +123,7 @@ def test_checkpoints_are_made_only_where_the_memory_cannot_be_cut(limit, exact, 
     ([(10, 1), (20, 1), (75, 1)], 64, (1,)),            # measured from the last that stays
     ([(9, 1)], 8192, ()),
     ([(8, 1), (8, 1)], 0, (1,)),
+    ([(0, 1), (5, 1)], 5, (1,)),
     ([], 8192, ()),
 ])  # fmt: skip
 def test_spacing(have, min_step, gone):
@@ -161,6 +163,7 @@ def test_24035_v3_drops_the_densest(lengths, limit, gone):
     (5, 8, (5,), (), True),
     (8, 12, (5,), (), True),                            # after it, near the end
     (6, 8, (5,), (), False),
+    (1, 4, (1,), (), True), (0, 4, (0,), (), False),    # a message at the start of the prompt is none
     (2, 12, (5,), (), False),                           # before it, even near the end
     (8, 12, (), (ckpt(7),), False),                     # within 256 of the last checkpoint
 ])  # fmt: skip

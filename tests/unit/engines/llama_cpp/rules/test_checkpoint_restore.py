@@ -83,6 +83,7 @@ def test_pick(ckpts, asked, thold, want):
 def test_pick_before_24411_ignores_pos_max():
     assert use.pick_pk2([ckpt(30, 0, 29)], ask(28), 20).value == 0
     assert use.pick_pk2([ckpt(30, 20, 29)], ask(28), 20).value is None
+    assert [use.pick_pk2([ckpt(30, pos_min, 29)], ask(28), 0).value for pos_min in (0, 1)] == [0, None]
 
 
 # checkpoint, request, (pos_next, n_past)
@@ -148,6 +149,7 @@ def test_24035_v1_takes_the_newest_and_v3_the_longest():
 
 def test_24035_continues_after_the_tokens_of_the_checkpoint():
     assert use.resume_count(ckpt(96), exact(99, 120)).value == ResumePlace(96, 96)
+    assert use.resume_count(ckpt(28, 0, 27), exact(20, 32)).value == ResumePlace(28, 28)
 
 
 @pytest.mark.parametrize("n_past, resume, v1, v3, er2", [

@@ -36,6 +36,11 @@ def test_the_similarity_counts_tokens_of_the_prompt_and_before_16391_tokens_of_t
     assert chosen(older.slot_select_0([slot(0, 2, 1, 3)], 14, -1, 0.1)) == (0, "lcp", 0.5, 0.5, False)
 
 
+def test_busy_and_empty_slots_do_not_end_the_search_for_the_longest_prefix():
+    slots = [slot(0, 9, 9, 0, True), slot(1), slot(2, 4, 3, 1)]
+    assert chosen(older.slot_select_0(slots, 14, -1, 0.1)) == (2, "lcp", 0.75, 0.75, False)
+
+
 def test_idle_slots_and_completions_of_a_prompt():
     assert older.idle_save_none(True, 9).value == IdlePlan(False, False, "")
     found = [rule(3) for rule in (rules.children_copy, older.children_selected, older.children_last,

@@ -87,3 +87,7 @@ def test_a_mask_is_an_array_only_if_one_is_needed():
     assert (create_attention_mask(1, 3, True, None), create_attention_mask(2, 3, False, None)) == (None, "causal")
     assert create_attention_mask(2, 3, True, None).shape == (2, 5)
     assert create_attention_mask(1, 3, False, 2).tolist() == [[False, False, True, True]]
+
+
+def test_no_rows_can_be_chosen():
+    assert chosen(ROWS, []).shape == (0, 1, 5, 2)

@@ -14,6 +14,7 @@ from cachesim.engines.mlx_lm.caches import (
     AT_V0_31_3,
     ArraysCache,
 )
+from cachesim.engines.mlx_lm.caches.rule_table import AT_M1072_METAL
 from cachesim.engines.mlx_lm.caches.rules_saved_state import join_both
 
 
@@ -163,3 +164,18 @@ def test_rows_taken_out_of_a_batch_share_its_memory_until_the_batch_changes():
     assert third.buffer is batch.buffer is not first.buffer
     batch.filter([0, 2])
     assert batch.buffer is None and batch[0].tolist() == [[1, 2], [5, 6]]
+
+
+@pytest.mark.parametrize("idx", [0, 1, 2])
+def test_a_row_that_is_taken_out_is_alone(idx):
+    row = held([[1, 2], [3, 4], [5, 6]], size=2).extract(idx)
+    assert [slot.tolist() for slot in row.cache] == [[[2 * idx + 1, 2 * idx + 2]], [[2 * idx + 2, 2 * idx + 3]]]
+    assert (row.batch_size, row.left_padding, row.lengths) == (1, None, None)
+
+
+def test_on_metal_a_row_that_a_state_does_not_have_is_one_of_its_own():
+    cache = held([[1, 2], [3, 4]], rules=AT_M1072_METAL)
+    cache.filter([2, 3, 1])
+    assert cache[0].tolist() == [[1, 2], [3, 4], [3, 4]]
+    with pytest.raises(IndexError):
+        held([[1, 2], [3, 4]], rules=AT_M1072).filter([2])

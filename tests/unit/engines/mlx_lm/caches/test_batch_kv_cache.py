@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cachesim.engines.mlx_lm.caches import AT_0_32_2, AT_D78BF58E, AT_M1072, BatchKVCache, KVCache
-from tests.unit.engines.mlx_lm.rows import batch, both, feed, filled, numbers
+from cachesim.engines.mlx_lm.caches import AT_0_30_2, AT_0_32_2, AT_D78BF58E, AT_M1072, BatchKVCache, KVCache
+from cachesim.engines.mlx_lm.caches.batch_kv_cache import _placed
+from tests.unit.engines.mlx_lm.rows import batch, both, feed, filled, numbers, told
 
 
 def merged(*lengths, rules=AT_D78BF58E):
@@ -168,3 +169,38 @@ def test_the_older_saved_form_of_a_batch_has_its_counters():
     again.set_cut_state(cache.cut_state())
     assert (again.offset.tolist(), again.left_padding.tolist(), again._idx) == ([2, 4], [2, 0], 4)
     assert columns(again) == columns(cache)
+
+
+def test_before_755_a_cache_without_tokens_joins_no_batch():
+    assert columns(merged(2, 1, rules=AT_0_30_2)) == [[1, 2], [0, 101]]
+    with pytest.raises(TypeError, match="'NoneType' object is not subscriptable"):
+        merged(2, 0, rules=AT_0_30_2)
+
+
+@pytest.mark.parametrize(("left", "width", "columns"), [
+    (0, 3, [1, 2, 3]), (0, 5, [1, 2, 3, 0, 0]), (2, 5, [0, 0, 1, 2, 3]), (1, 5, [0, 1, 2, 3, 0]), (2, 4, [0, 0, 1, 2]),
+    (0, 2, [1, 2]), (3, 4, [0, 0, 0, 1]),
+])  # fmt: skip
+def test_rows_are_moved_to_the_right_in_so_many_columns(left, width, columns):
+    placed = _placed(batch([1, 2, 3], [4, 5, 6]), left, width)
+    second = [token + 3 if token else 0 for token in columns]
+    assert told(placed) == [columns, second]
+
+
+@pytest.mark.parametrize(("first", "second"), [(1, 3), (3, 1), (2, 2)])
+def test_the_slack_of_a_batch_stays_behind_its_rows_when_batches_are_joined(first, second):
+    cache, more = merged(first), merged(second)
+    for one in (cache, more):
+        feed(one, [9])                                      # buffers grow by blocks of 256 columns
+    slack = max(cache.keys.shape[2], more.keys.shape[2])
+    cache.extend(more)
+    length = max(first, second) + 1
+    assert columns(cache) == [[0] * (length - n - 1) + [*range(1, n + 1), 9] for n in (first, second)]
+    assert (cache.keys.shape[2], cache._idx, cache.offset.tolist()) == (slack, length, [first + 1, second + 1])
+
+
+def test_no_padding_is_announced_to_an_empty_batch():
+    cache = BatchKVCache([0, 0])
+    cache.prepare(lengths=[0, 0], right_padding=[0, 0])
+    cache.finalize()
+    assert (cache.keys, cache.offset.tolist(), cache.left_padding.tolist()) == (None, [0, 0], [0, 0])

@@ -274,3 +274,33 @@ def test_padding_behind_a_row_is_moved_before_its_next_columns_too():
     cache.finalize()
     assert [both(cache.extract(row).pair()) for row in (0, 1)] == [[1, 2, 3], [*range(101, 107)]]
     assert cache.offset.tolist() == [3, 6]
+
+
+def test_the_mask_of_several_tokens_leaves_out_the_oldest_column_of_a_full_ring():
+    cache = RotatingKVCache.merge([ring(1, 4), ring(101, 102)])
+    mask = cache.make_mask(2)
+    assert mask[:, 0].tolist() == [
+        [[True, True, True, True, False], [False, True, True, True, True]],
+        [[False, True, True, True, False], [False, True, True, True, True]]]
+    assert feed(cache, [5, 6], [103, 104]) == [[2, 3, 4, 5, 6], [0, 101, 102, 103, 104]]
+
+
+def test_a_turned_ring_that_lost_every_token_is_filled_from_its_first_column():
+    cache = RotatingKVCache.merge([ring(1, 4, rules=AT_PR999)])
+    feed(cache, [5])
+    assert cache.trim(4) == 4 and (cache.rotated, cache._idx, cache._offset) == (False, 0, 0)
+    assert [feed(cache, [token]) for token in (6, 7)] == [[6], [6, 7]]
+
+
+def test_before_755_rings_with_tokens_make_a_batch():
+    cache = RotatingKVCache.merge([ring(1, 2, rules=AT_0_30_2), ring(101, 101, rules=AT_0_30_2)])
+    assert columns(cache) == [[1, 2], [0, 101]]
+
+
+def test_a_row_that_is_taken_out_of_a_ring_with_room_has_no_unused_columns():
+    cache = RotatingKVCache.merge([ring(1, 3, size=8), ring(101, 102, size=8)])
+    feed(cache, [4], [103])
+    assert cache.keys.shape[2] == 8
+    for idx, tokens in enumerate(([1, 2, 3, 4], [101, 102, 103])):
+        row = cache.extract(idx)
+        assert (both(row.pair()), row._idx, row.offset) == (tokens, len(tokens), len(tokens))

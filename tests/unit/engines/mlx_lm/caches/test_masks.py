@@ -40,9 +40,27 @@ def test_ranges_of_a_long_prompt_are_small():
     assert (ranges.lo[:, 0].tolist(), ranges.hi[:, -1].tolist(), ranges.width) == ([0, 5], [1_002_048] * 2, 1_002_048)
 
 
+def test_without_padding_the_ranges_of_a_row_stand_for_all():
+    ranges = causal_ranges(3, 4, window_size=2)
+    assert (ranges.lo.tolist(), ranges.hi.tolist(), ranges.width, ranges.batch) == (
+        [[3, 4, 5]], [[5, 6, 7]], 7, False)
+
+
 @pytest.mark.parametrize("shape", [(1, 1, 5, 1), (2, 1, 1, 3), (1, 1, 0, 1)])
 @pytest.mark.parametrize("by", [-7, -1, 0, 2, 5, 11])
 def test_an_axis_rotates_like_roll(shape, by):
     array = np.arange(np.prod(shape)).reshape(shape)
     for axis in (2, -1):
         assert rotated(array, by, axis).tolist() == np.roll(array, by, axis).tolist()
+
+
+def test_the_first_tokens_of_all_see_those_before_them():
+    assert create_causal_mask(2).tolist() == [[True, False], [True, True]]
+    ranges = causal_ranges(2)
+    assert (ranges.lo.tolist(), ranges.hi.tolist(), ranges.width) == ([[0, 0]], [[1, 2]], 2)
+
+
+@pytest.mark.parametrize(("offset", "width"), [(-3, 0), (-2, 0), (-1, 1), (0, 2)])
+def test_a_mask_of_columns_below_zero_has_no_width(offset, width):
+    """A batch that was filtered before its first token counts its columns below zero."""
+    assert causal_ranges(2, offset, left_padding=np.array([0, 1])).width == width

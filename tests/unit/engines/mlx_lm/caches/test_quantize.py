@@ -108,3 +108,17 @@ def test_a_step_that_fits_into_the_buffer_is_written_there():
     assert cache.offset == 6 and cache.keys[0].shape == buffer
     whole = quantize(rows, 32, 8)
     assert all(np.array_equal(have, want) for side in (keys, values) for have, want in zip(side, whole, strict=True))
+
+
+def test_a_token_has_eight_bits_unless_its_cache_is_converted_to_four():
+    fresh, converted = QuantizedKVCache(), KVCache().to_quantized()
+    assert [(cache.group_size, cache.bits, cache.offset) for cache in (fresh, converted)] == [(64, 8, 0), (64, 4, 0)]
+    assert (converted.keys, converted.values) == (None, None)
+
+
+@pytest.mark.parametrize(("first", "more", "columns"), [(255, 1, 256), (256, 1, 512), (255, 2, 511), (200, 56, 256)])
+def test_a_packed_buffer_grows_when_it_is_full(first, more, columns):
+    cache = QuantizedKVCache()
+    for n in (first, more):
+        cache.update_and_fetch(numbers(1, 1, n, 64), numbers(1, 1, n, 64))
+    assert [part.shape[2] for part in (*cache.keys, *cache.values)] == [columns] * 6 and cache.offset == first + more

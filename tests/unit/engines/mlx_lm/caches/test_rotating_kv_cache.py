@@ -163,3 +163,24 @@ def test_a_ring_without_tokens_begins_at_its_first_column():
     ring = RotatingKVCache(4, keep=1)
     assert (ring._idx, ring._offset, ring.offset, ring.size()) == (0, 0, 0, 0)
     assert ring.whole_state() == (None, None, 0, 1, 4, 0)
+
+
+def test_a_mask_that_a_kernel_applies_itself_is_an_array_only_if_asked_for():
+    cache = RotatingKVCache(8)
+    assert isinstance(cache.make_mask(3), str) and cache.make_mask(3) == "causal"
+    assert cache.make_mask(3, return_array=True).tolist() == [[True, False, False], [True, True, False], [True] * 3]
+
+
+def test_a_ring_that_is_cut_has_no_columns_behind_its_tokens():
+    cache = filled(RotatingKVCache(4, rules=AT_PR999), 1, 4)
+    feed(cache, [5])
+    assert cache.trim(1) == 1 and (cache.keys.shape[2], cache._idx, cache._offset) == (3, 3, 3)
+    assert both(cache.keys_and_values()) == [2, 3, 4]
+
+
+def test_a_mask_is_an_array_only_beyond_the_window():
+    cache = filled(RotatingKVCache(4), 1, 2)
+    assert isinstance(cache.make_mask(2), str) and not isinstance(cache.make_mask(3), str)
+    feed(cache, [3]), feed(cache, [4])
+    assert cache.make_mask(1, window_size=4) is None and cache.make_mask(1, window_size=5) is None
+    assert cache.make_mask(1, window_size=3).tolist() == [True, False, True, True]

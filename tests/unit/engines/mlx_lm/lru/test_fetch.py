@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.mlx_lm.lru import (
+    LRU_0_28_3,
     LRU_BASE923,
     LRU_BASE1006,
     LRU_HEAD,
@@ -108,3 +109,14 @@ def test_the_decision_holds_what_was_looked_at():
     cache, _ = store([1, 2], [1, 2, 3, 4], layers=hybrid)
     because = cache.fetch_nearest_cache(MODEL, [1, 2, 3, 9]).decision.because
     assert because == {"query": 4, "common": 3, "shorter": 2, "longer": 4}
+
+
+@pytest.mark.parametrize(("query", "kept", "key"), [([1, 2, 9, 9], 2, (1, 2)), ([1, 2, 3, 4], 3, (1, 2, 3))])
+def test_before_625_the_only_conversation_itself_is_trimmed_and_gets_the_shorter_key(query, kept, key):
+    cache, told = store([1, 2, 3, 4], rules=LRU_0_28_3)
+    (entry,) = cache.entries().values()
+    fetch = cache.fetch_nearest_cache(MODEL, query)
+    assert (fetch.how, fetch.kept, fetch.key, fetch.old_key) == ("longer", kept, key, key)
+    assert fetch.cache is entry.layers and fetch.cache[0].held == kept
+    assert keys(cache) == [[*key]] and cache.entry(MODEL, key).layers is entry.layers
+    assert told[0] == Removed(MODEL, (1, 2, 3, 4), "moved", 4, "normal", "ML-LRU-TRIM-IN.place")

@@ -179,3 +179,12 @@ def test_a_long_key_is_one_node_again_when_its_branch_has_gone():
     assert nodes(found) == 4
     found.pop("m", branch)
     assert nodes(found) == 2
+
+
+def test_the_empty_key_is_removed_like_others():
+    found = trie([])
+    assert found.pop("m", []) == "[]" and not found.has("m", [])
+    with pytest.raises(KeyError):
+        found.pop("m", [])
+    found = trie([], [1, 2])
+    assert found.pop("m", []) == "[]" and found.get("m", [1, 2]) == "[1, 2]"

@@ -153,6 +153,7 @@ def test_tokens_of_a_prompt_that_no_step_evaluated_count_as_held():
     assert [req.num_unread_tokens for req in srv.slots] == [37, 0]
     assert [req.kv.kv_committed_len for req in srv.slots] == [30, 40]
     assert answers[0].slot_tokens == (*first, *answers[0].tokens[:7]) and answers[1].slot_tokens == second
+    assert [[one.pos for one in answer.outputs] for answer in answers] == [[*range(59, 67)], [39]]
 
 
 def test_a_new_batch_has_room():

@@ -7,7 +7,8 @@ import pytest
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.sglang.managers.schedule_policy import PrefillAdder, SchedulePolicy
 from cachesim.engines.sglang.mem_cache.common import match_kv_cache
-from cachesim.engines.sglang.rules.schedule import CONTINUE, NO_TOKEN, OTHER, AdmissionCandidate
+from cachesim.engines.sglang.profiles import PROFILES
+from cachesim.engines.sglang.rules.schedule import CONTINUE, NO_TOKEN, OTHER, AdmissionCandidate, WaitingRequest
 from tests.unit.engines.sglang.trees import insert, make_cache, make_req
 
 TEXT = tuple(range(100, 140))
@@ -202,7 +203,8 @@ def test_the_longest_hit_is_sought_among_few_waiting_requests(policy, more, acti
 
 
 @pytest.mark.parametrize(("chunk", "tokens", "state"), [(2, 9, CONTINUE), (1, 9, CONTINUE), (0, 9, OTHER),
-                                                        (None, 9, CONTINUE), (None, 0, OTHER), (4, 0, OTHER)])
+                                                        (None, 9, CONTINUE), (None, 0, OTHER), (4, 0, OTHER),
+                                                        (4, 1, CONTINUE), (None, 1, CONTINUE)])  # fmt: skip
 def test_a_step_ends_when_its_chunk_or_its_input_is_used_up(chunk, tokens, state):
     adder = adder_of(make_cache(size=64)[0])
     adder.rem_chunk_tokens, adder.rem_input_tokens = chunk, tokens
@@ -229,3 +231,58 @@ def test_prefixes_are_refreshed_only_if_the_policy_does_not_match_them(policy, r
     queue = [make_req(0, TEXT[:4])]
     made.calc_priority(queue)
     assert asked == [queue] * refreshed
+
+
+@pytest.mark.parametrize(("policy", "order", "hits"), [
+    ("lpm", [1, 0, 2], [10, 9, 0]), ("fcfs", [0, 1, 2], [0, 0, 0]), ("shortest-prefill-first", [0, 1, 2], [9, 10, 0]),
+])  # fmt: skip
+def test_the_facts_of_waiting_requests_are_in_the_order_of_the_queue(policy, order, hits):
+    """A request whose whole prompt is in the tree evaluates its last token."""
+    cache, pools = make_cache(schedule_policy=policy)
+    insert(cache, pools, TEXT[:10])
+    queue = [make_req(0, TEXT[:10], 3), make_req(1, TEXT[:12], 4), make_req(2, TEXT[20:28], 5)]
+    lengths, answers = [req.seqlen for req in queue], [3, 4, 5]
+    made = SchedulePolicy(cache.context, cache)
+    made.calc_priority(queue)
+    assert [req.rid for req in queue] == order
+    assert made.waiting_facts == [WaitingRequest(lengths[rid], hit, answers[rid], False, 0)
+                                  for rid, hit in zip(order, hits, strict=True)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("threshold", "late"), [(7, set()), (8, {1}), (9, {1}), (12, {1}), (13, set())])
+def test_a_request_with_a_longer_hit_than_the_threshold_waits_for_no_twin(threshold, late):
+    """Both have the same twelve tokens, of which the tree has eight."""
+    cache, pools = make_cache(schedule_policy="lpm", in_batch_threshold=threshold)
+    insert(cache, pools, TEXT[:8])
+    queue = [make_req(rid, TEXT[:12]) for rid in (0, 1)]
+    assert SchedulePolicy(cache.context, cache)._compute_prefix_matches(queue) == late
+    assert [req.prefix_len for req in queue] == [8, 8]
+
+
+@pytest.mark.parametrize(("size", "chunk"), [(-1, None), (0, None), (1, 1), (8, 8)])
+def test_prompts_are_evaluated_whole_without_a_size_of_chunks(size, chunk):
+    assert adder_of(make_cache(chunked_prefill_size=size)[0]).rem_chunk_tokens == chunk
+
+
+@pytest.mark.parametrize(("offset", "state"), [(65, NO_TOKEN), (64, NO_TOKEN), (63, CONTINUE)])
+def test_no_window_slot_that_is_not_promised_ends_the_step(offset, state):
+    adder = adder_of(make_cache("W8 A", size=64)[0])
+    adder.rem_swa_token_offset = offset
+    assert adder.budget_state() == state
+
+
+@pytest.mark.parametrize(("policy", "continuing", "waits"), [
+    ("fcfs", True, False), ("lpm", True, False), ("shortest-prefill-first", True, True),
+    ("shortest-prefill-first", False, False),
+])  # fmt: skip
+def test_a_prompt_that_would_be_cut_waits_for_one_that_continues_if_the_shortest_is_first(policy, continuing, waits):
+    cache, _ = make_cache(schedule_policy=policy)
+    assert adder_of(cache)._candidate(make_req(0, TEXT), continuing).chunked is waits
+
+
+def test_a_repaired_server_cuts_one_prompt_in_a_step():
+    cache, _ = make_cache(rules=PROFILES["sglang@0.5.23-repaired"])
+    adder = adder_of(cache)
+    assert adder._candidate(make_req(0, TEXT), False).chunked is False
+    adder.new_chunked_reqs.append(make_req(1, TEXT))
+    assert adder._candidate(make_req(0, TEXT), False).chunked is True

@@ -167,3 +167,48 @@ def test_a_request_without_a_running_state_is_left_alone():
     kv = SimpleNamespace(mamba_pool_idx=None, mamba_cow_src_index=3, mamba_needs_clear=True)
     worker._prepare_mamba_state(ForwardRange(SimpleNamespace(kv=kv), 0, 4))
     assert (kv.mamba_cow_src_index, kv.mamba_needs_clear, worker.mamba_pool.mamba_cache) == (3, True, {})
+
+
+@pytest.mark.parametrize(("part", "start", "first"), [
+    ("swa", 20, 13), ("swa", 8, 1), ("swa", 7, 0), ("swa", 3, 0), ("kv", 20, 0),
+])  # fmt: skip
+def test_a_token_of_a_window_layer_reads_the_last_positions_up_to_its_own(part, start, first):
+    assert server("W8 A").scheduler.tp_worker.kv_cache.first_read(part, start) == first
+
+
+def test_a_draft_is_evaluated_token_by_token_and_its_state_is_kept_after_its_own_token():
+    worker, whole = server("GA").scheduler.tp_worker, ForwardRange(None, 4, 9, 7, 2)
+    assert [worker._token_of(whole, start) for start in (4, 5, 6, 7)] == [
+        ForwardRange(None, 4, 5, None, 2), ForwardRange(None, 5, 6, None, 2), ForwardRange(None, 6, 7, 7, 2),
+        ForwardRange(None, 7, 8, None, 2)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ranges", "cost"), [
+    ([(10, 23)], (13, 1, 23)), ([(0, 10), (9, 10)], (11, 1, 21)), ([(0, 17), (10, 11)], (18, 1, 29)),
+])  # fmt: skip
+def test_a_pass_costs_a_unit_for_300_rows(ranges, cost):
+    """13 tokens up to the 23rd read 299 rows; 10 and 1 up to the 10th read 110; 17 and 1 read 300."""
+    srv = server("A", mode="exact")
+    srv.scheduler.tp_worker._spend([ForwardRange(None, start, end) for start, end in ranges])
+    assert (srv.log.spent, srv.log.passes, srv.log.exact) == cost
+
+
+@pytest.mark.parametrize("mode", ["none", "provenance", "exact"])
+def test_an_output_is_that_of_the_last_token_with_numbers_only_in_exact_mode(mode):
+    srv = server("A", mode=mode)
+    first = srv.complete(Request(P[:9], 2)).outputs[0]
+    assert first.pos == 8 and (first.logits is None) is (mode != "exact")
+    if mode == "none":
+        assert first.digest == 0
+        return
+    run = cold(srv.model, P[:9], logits_at=[8])
+    assert first.digest == int(run.digests[8])
+    assert mode == "provenance" or (first.logits == run.logits[8]).all()
+
+
+@pytest.mark.parametrize(("model", "packed"), [("SA", True), ("H", True), ("GA", False), ("GS", True)])
+def test_only_states_of_mamba_2_are_tracked_in_the_whole_batch(model, packed):
+    worker = server(model, state_grid=8, mamba_track_interval=8).scheduler.tp_worker
+    rules = worker.context.rules.changed({"taken_after": lambda ask: 5})
+    worker.context = replace(worker.context, rules=rules)
+    assert worker._taken_after([ForwardRange(None, 8, 28, 24)]) == [13 if packed else 24]

@@ -116,3 +116,16 @@ def test_a_slot_of_either_pool_that_is_lost_is_seen(full, window):
         pool.swa_attn_allocator.free_pages.pop()
     with pytest.raises(Crash, match="7 pages are free or in use, of 8"):
         pool.check(used)
+
+
+@pytest.mark.parametrize(("freed", "left", "pages"), [
+    (slice(4, 6), [*range(4, 8), *[0] * 4, *range(12, 16)], [4, 2]),
+    (slice(4, 8), [*range(4, 8), *[0] * 4, *range(12, 16)], [4, 2]),
+    (slice(8, 9), [*range(4, 12), *[0] * 4], [4, 3]), (slice(0, 0), [*range(4, 16)], [4]),
+])  # fmt: skip
+def test_window_slots_of_other_pages_stay(freed, left, pages):
+    kv = SWATokenToKVPoolAllocator(16, 16, 4)
+    slots = kv.alloc_extend(-1, 0, 12)
+    kv.free_swa(slots[freed])
+    assert kv.full_to_swa_index_mapping[slots].tolist() == left
+    assert [*kv.swa_attn_allocator.free_pages] == pages and kv.full_available_size() == 4

@@ -179,7 +179,7 @@ def test_the_first_rule_of_a_start_decides(starts, before, deciding):
     assert found == deciding if isinstance(deciding, str) else found.startswith("SG-")
 
 
-@pytest.mark.parametrize(("most", "states"), [(-1, [4, 8, 12]), (3, [4, 8, 12]), (2, [8, 12]), (1, [12])])
+@pytest.mark.parametrize(("most", "states"), [(-1, [4, 8, 12]), (3, [4, 8, 12]), (2, [8, 12]), (1, [12]), (0, [12])])
 def test_a_path_keeps_its_deepest_states(most, states):
     cache, pools = make_cache("GA", states=8, mamba_max_states_per_path=most)
     for n in (4, 8, 12):
@@ -300,3 +300,40 @@ def test_only_a_running_request_of_an_older_release_matches_what_it_published(bu
     asked.clear()
     cache.checkpoint_into_tree(req, 12, is_finished)
     assert bool(asked) is matches and req.last_node.end == 12
+
+
+def test_a_match_that_evicts_a_state_once_unlocked_the_window_up_to_the_root():
+    """Before #27038 it also unlocked windows before its own, which it had not locked."""
+    cache, pools = make_cache("W3 A G", PROFILES["sglang@before-27038"], states=8)
+    insert(cache, pools, TEXT[20:24])
+    insert(cache, pools, TEXT[:8])
+    while pools.req_to_token_pool.mamba_allocator.alloc() is not None:
+        pass
+    req = make_req(0, TEXT[:12])
+    with pytest.raises(ProcessAborted, match="lock_ref=0 on node"):
+        match_kv_cache(req, cache, req.seqlen - 1, cow_mamba=True)
+
+
+@pytest.mark.parametrize("strips", [False, True])
+@pytest.mark.parametrize("model", ["A", "GA"])
+def test_a_request_that_never_had_slots_gives_back_its_states_only(model, strips):
+    cache, pools = make_cache(model, states=4, strip_thinking_cache=strips, mamba_radix_cache_strategy="no_buffer",
+                              disable_overlap_schedule=True)  # fmt: skip
+    states = pools.req_to_token_pool.mamba_allocator
+    req = make_req(0, TEXT[:8])
+    req.kv.mamba_pool_idx = states.alloc() if model == "GA" else None
+    release_kv_cache(req, cache, checkpoint=True)
+    assert [*cache.tree_core.nodes()] == [] and cache.log.events == []
+    assert (states.available_size(), req.kv.mamba_slots, req.lock) == (4, [], None)
+    cache.check([], [])
+
+
+def test_a_released_request_holds_no_lock_and_no_row():
+    cache, pools = make_cache("W4 A G", strip_thinking_cache=True, states=8)
+    req = make_req(0, TEXT[:12])
+    start(cache, req)
+    assert cache.tree_core.root_node is req.lock.node and pools.req_to_token_pool.available_size() == 7
+    release_kv_cache(req, cache, checkpoint=False)
+    assert (req.lock, req.kv.kv_allocated_len, pools.req_to_token_pool.available_size()) == (None, 0, 8)
+    assert [*cache.tree_core.nodes()] == [] and pools.req_to_token_pool.mamba_allocator.available_size() == 8
+    cache.check([], [])

@@ -388,3 +388,45 @@ def test_a_load_without_room_for_a_further_part_gives_states_back():
     states.pools.token_to_kv_pool_allocator.alloc_extend(-1, 0, states.tree.full.available_size() - 3)
     assert states.controller.load([parts[2], parts[0], parts[1]], lambda part, n: None) is None
     assert states.allocator.available_size() == 1 and 77 not in states.allocator.free_slots
+
+
+@pytest.mark.parametrize(("n", "freed", "left"), [(1, 3, [1, 3]), (3, 3, [1, 3]), (4, 6, [1]), (6, 6, [1]),
+                                                  (7, 10, [])])  # fmt: skip
+def test_as_many_leaves_leave_host_memory_as_are_needed(rows, n, freed, left):
+    """The nodes 2 and 3 have three tokens each, node 1 before them has four."""
+    host = Host(rows)
+    one, two, three = host.nodes()
+    host.back_up(one, two, three)
+    for node in (two, three, one):
+        host.tree.demote(node, "demoted")
+    assert host.controller.evict_host(n, FULL) == freed
+    assert [node.id for node in host.nodes()] == left
+    host.tree.check()
+
+
+@pytest.mark.parametrize(("n", "freed", "backed"), [
+    (1, 4, [False, True, True]), (4, 4, [False, True, True]), (5, 7, [False, False, True]),
+    (7, 7, [False, False, True]), (8, 10, [False, False, False]),
+])  # fmt: skip
+def test_as_many_second_copies_are_dropped_as_are_needed(rows, n, freed, backed):
+    host = Host(rows, BACK)
+    nodes = host.nodes()
+    host.back_up(*nodes)
+    assert host.controller.evict_host(n, FULL) == freed
+    assert [node.backuped for node in nodes] == backed
+    assert [*host.tree.full_host_duplicates] == [node for node in nodes if node.backuped]
+    host.tree.check()
+
+
+@pytest.mark.parametrize(("loads", "pinned"), [
+    ({}, False), ({1: 3}, True), ({2: 3}, True), ({1: 3, 2: 3}, True), ({1: 2, 2: 2}, False), ({1: 2}, False),
+    ({3: 3}, False),
+])  # fmt: skip
+def test_a_copy_that_a_load_up_to_another_node_needs_is_pinned(rows, loads, pinned):
+    """``loads``: node -> last node of its load. A load up to node 2 needs the copies of nodes 1 and 2."""
+    host = Host(rows, BACK)
+    by_id = host.tree.nodes_by_id
+    host.tree.loading.update({by_id[node]: by_id[last] for node, last in loads.items()})
+    parts = [PoolTransfer(FULL, [by_id[1]]), PoolTransfer(MAMBA, [by_id[2]])]
+    assert host.controller.is_pinned(by_id[2], parts) is pinned
+    assert host.controller.is_pinned(by_id[2], [PoolTransfer(FULL, [by_id[1], by_id[2]])]) is pinned

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cachesim.engines.sglang.mem_cache.memory_pool import MambaPool, MHATokenToKVPool, ReqToTokenPool
+from cachesim.engines.shared.kv_rows import FIRST
 from cachesim.model import parse
 
 WRITES = st.lists(st.tuples(st.integers(0, 12), st.lists(st.integers(0, 5), max_size=5)), max_size=8)
@@ -100,3 +101,11 @@ def test_slots_behind_a_gap_and_of_unknown_requests_are_no_slice():
     assert pool.cells(9, 0, 1).tolist() == [] and pool.read(9, 0, 1).tolist() == []
     pool.write(3, 1, np.array([6, 7]))
     assert pool.cells(3, 1, 3).tolist() == [6, 7] and pool.cells(3, 0, 1).tolist() == [0]
+
+
+@pytest.mark.parametrize("n", [FIRST - 1, FIRST, FIRST + 1, 2 * FIRST])
+def test_slots_up_to_the_end_of_a_row_may_be_written_again(n):
+    pool = ReqToTokenPool(8)
+    pool.write(3, 0, np.arange(5, 5 + n))
+    pool.write(3, n - 2, np.arange(3 + n, 5 + n))
+    assert pool.cells(3, 0, n) == slice(5, 5 + n) and pool.read(3, n - 1, n).tolist() == [4 + n]

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from cachesim.base.errors import NotInBuild, ProcessAborted
-from cachesim.engines.sglang.mem_cache.allocation import alloc_for_extend
+from cachesim.engines.sglang.mem_cache.allocation import alloc_for_extend, alloc_token_slots
 from cachesim.engines.sglang.mem_cache.base_prefix_cache import EvictParams, InsertParams
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, SWA
 from cachesim.engines.sglang.profiles import PROFILES
-from cachesim.events import Decided
+from cachesim.events import Decided, Declined
 from tests.unit.engines.sglang.trees import make_cache, make_req, take
 
 NEW, MIDDLE, OLD = (PROFILES[f"sglang@{build}"] for build in ("0.5.23", "0.5.20", "0.5.9"))
@@ -383,3 +383,138 @@ def test_a_request_that_published_its_branch_has_none_any_longer():
         req.kv.kv_committed_len = 12
         cache.checkpoint_into_tree(req, up_to)
         assert (req.swa_branching_seqlen, req.kv.cache_protected_len) == (left, up_to)
+
+
+@pytest.mark.parametrize(("own", "revived"), [(6, False), (5, True), (0, True)])
+def test_a_tombstone_whose_slots_are_the_trees_own_gets_no_window(own, revived):
+    """The first ``own`` of six tokens belong to the tree; only slots of the request can revive a window."""
+    one = Cache(WITH_WINDOW, 8)
+    node = one.insert("abcdef").last_device_node
+    one.tree.evict_component(node, SWA, "")
+    key = tuple(map(ord, "abcdef"))
+    slots = np.concatenate([node.value[FULL][:own], take(one.pools, 6 - own)])
+    one.cache.insert(InsertParams(key=key, extra_key="", limit=6, value=slots, text=key, prev_prefix_len=own))
+    assert (one.nodes()[-1].value[SWA] is not None) is revived
+    assert own < 6 or one.allocator.swa_available_size() == 64
+
+
+def test_a_path_with_a_state_in_use_keeps_the_state_that_was_just_inserted():
+    """The first node's state is locked; the new one lies between it and a leaf."""
+    one = Cache(WITH_STATES, mamba_max_states_per_path=1)
+    one.tree.inc_lock_ref(one.insert("a", state=True).last_device_node)
+    one.insert("abcd", state=True)
+    one.insert("ab", state=True)
+    assert [(node.end, node.value[MAMBA] is not None) for node in one.nodes()] == [(1, True), (2, True), (4, True)]
+
+
+@pytest.mark.parametrize(("asked", "freed", "left"), [
+    ((4, 4), [4, 4, 0], 1), ((4, 3), [4, 4, 0], 1), ((4, 5), [8, 8, 0], 0), ((5, 4), [8, 8, 0], 0),
+    ((0, 4), [4, 4, 0], 1),
+])  # fmt: skip
+def test_a_part_that_has_enough_after_another_one_evicts_nothing(asked, freed, left):
+    """Both leaves have four tokens with their windows."""
+    one = Cache(WITH_WINDOW, 8)
+    for text in ("aaaa", "bbbb"):
+        one.insert(text)
+    assert one.evict(*asked) == freed and len(one.nodes()) == left
+
+
+def started(prompt, model=FULL_ONLY, **flags):
+    """Return a cache, and a request whose whole prompt has slots and is computed."""
+    cache, pools = make_cache(model, **flags)
+    req = make_req(0, range(1, prompt + 1))
+    req.extend_end = prompt
+    alloc_for_extend([req], cache)
+    req.kv.kv_committed_len = prompt
+    return cache, pools, req
+
+
+@pytest.mark.parametrize(("flags", "up_to", "ends"), [
+    ({}, 0, []), ({}, 1, [1]), ({"speculative_algorithm": "EAGLE"}, 0, []), ({"speculative_algorithm": "EAGLE"}, 1, []),
+    ({"speculative_algorithm": "EAGLE"}, 2, [1]),
+])  # fmt: skip
+def test_a_text_without_a_whole_pair_is_not_inserted(flags, up_to, ends):
+    cache, pools, req = started(4, **flags)
+    free = pools.token_to_kv_pool_allocator.available_size()
+    cache.checkpoint_into_tree(req, up_to)
+    assert [node.end for node in cache.tree_core.nodes()] == ends
+    assert pools.token_to_kv_pool_allocator.available_size() == free
+
+
+def test_a_branch_that_the_request_published_before_stays():
+    cache, _, req = started(12, "W4 A")
+    cache.checkpoint_into_tree(req, 8)
+    req.swa_branching_seqlen = 8
+    cache.checkpoint_into_tree(req, 8)
+    assert (req.swa_branching_seqlen, req.kv.cache_protected_len) == (8, 8)
+
+
+@pytest.mark.parametrize(("page", "declined"), [(1, []), (2, [1, 9]), (4, [1, 9]), (8, [1, 9])])
+def test_tokens_after_the_last_whole_page_have_no_restore_point(page, declined):
+    cache, _, req = started(9, page_size=page)
+    cache.checkpoint_into_tree(req, 9)
+    assert [event.n_tokens for event in cache.log.events if isinstance(event, Declined)] == declined
+
+
+@pytest.mark.parametrize(("rules", "chunked", "uses"), [(NEW, False, 1), (NEW, True, 1), (MIDDLE, False, 1),
+                                                        (MIDDLE, True, 0)])  # fmt: skip
+def test_an_inserted_node_has_the_priority_of_its_request_and_counts_it(rules, chunked, uses):
+    """Before 0.5.23 a chunk did not count as a use."""
+    cache, _, req = started(8, rules=rules)
+    req.priority, req.is_chunked = 3, chunked
+    cache.checkpoint_into_tree(req, 8)
+    (node,) = cache.tree_core.nodes()
+    assert (node.priority, node.hit_count) == (3, uses)
+
+
+@pytest.mark.parametrize("rules", [NEW, MIDDLE])
+def test_a_node_ends_with_the_prompt_and_is_kept_longer_than_the_answer(rules):
+    """A prompt of four tokens and two of its answer, which count as one use."""
+    cache, _, req = started(4, rules=rules)
+    req.fill_ids.extend((8, 9))
+    alloc_token_slots(req, cache, 6)
+    req.kv.kv_committed_len = 6
+    cache.checkpoint_into_tree(req, 6, is_finished=True)
+    nodes = [(node.end, node.priority, node.hit_count) for node in cache.tree_core.nodes()]
+    assert nodes == [(4, 1, 1), (6, 0, 1)]
+
+
+@pytest.mark.parametrize(("policy", "left"), [("lru", ["ab", "cd"]), ("mru", ["ab", "xy"]), ("fifo", ["ab", "xy"]),
+                                              ("filo", ["ab", "cd"])])  # fmt: skip
+def test_a_match_that_splits_a_leaf_makes_its_rest_recent(policy, left):
+    one = Cache(radix_eviction_policy=policy)
+    for text in ("abcd", "xy"):
+        one.insert(text)
+    one.match("ab")
+    one.evict(1)
+    assert ["".join(map(chr, node.key)) for node in one.nodes()] == left
+
+
+@pytest.mark.parametrize(("policy", "gone"), [("lru", "xyz"), ("mru", "abcd")])
+def test_a_match_that_goes_on_in_host_memory_makes_the_leaf_of_the_device_recent(policy, gone):
+    one = Cache(radix_eviction_policy=policy, **HOST)
+    for text in ("abcd", "abcdefgh", "xyz"):
+        one.insert(text)
+    one.cache.check_hicache_events()
+    one.tree.demote(one.nodes()[-1], "R")
+    found = one.match("abcdefgh")
+    assert (found.found.hit, found.host_hit_length, found.last_device_node.end) == (4, 4, 4)
+    one.evict(1)
+    assert ["".join(map(chr, node.key)) for node in one.nodes() if node.evicted and node.key != (101, 102, 103, 104)
+            ] == [gone]  # fmt: skip
+    one.tree.check()
+
+
+@pytest.mark.parametrize(("frontier", "ends"), [
+    (0, [(3, True), (8, True)]), (3, [(3, True), (8, True)]), (5, [(3, True), (5, False), (8, True)]),
+    (8, [(3, True), (8, False)]),
+])  # fmt: skip
+def test_a_node_behind_others_that_is_evaluated_again_gets_the_live_window(frontier, ends):
+    one = Cache(WITH_WINDOW, 8, **HOST)
+    for text in ("abc", "abcdefgh"):
+        one.insert(text)
+    one.cache.check_hicache_events()
+    one.tree.demote(one.nodes()[-1], "R")
+    one.insert("abcdefgh", frontier)
+    assert [(node.end, node.value[SWA] is not None) for node in one.nodes()] == ends
+    one.tree.check()

@@ -97,6 +97,14 @@ def test_a_part_of_a_block_is_replaced_by_a_longer_one(pool):
     assert pool.cache_partial_block(asked, 0, 4, kv_cache_group_id=0) is None
 
 
+def test_a_part_of_a_block_is_found_under_the_keys_of_each_prefix_of_its_length(pool):
+    assert pool.cache_partial_block(request(5, 6), 1, 8, kv_cache_group_id=0) == 12
+    assert pool.cache_partial_block(request(5, 7), 1, 8, kv_cache_group_id=0) == 14
+    assert pool.keys_of(1) == [12, 14] and pool.reporter.losses == []
+    assert pool.cache_partial_block(request(5, 6), 1, 4, kv_cache_group_id=0) == 10
+    assert pool.keys_of(1) == [12, 14, 10] and pool.ends_at(1, 8)
+
+
 def test_a_part_of_a_block_without_a_hash_ends_the_process(pool):
     with pytest.raises(EngineCoreDied):
         pool.cache_partial_block(request(5), 1, 8, kv_cache_group_id=0)

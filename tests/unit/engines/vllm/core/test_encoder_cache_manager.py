@@ -28,9 +28,9 @@ def test_an_image_that_no_request_uses_makes_room_for_another_one():
     for image in (A, B):
         assert cache.can_allocate(image, 8, 0)
         cache.allocate(FIRST, image)
-    assert not cache.can_allocate(C, 8, 0)
+    assert cache.can_allocate(C, 8, 0) is False
     cache.free(FIRST)
-    assert cache.check_and_update_cache(SECOND, A) and not cache.check_and_update_cache(SECOND, C)
+    assert cache.check_and_update_cache(SECOND, A) is True and cache.check_and_update_cache(SECOND, C) is False
     assert cache.can_allocate(C, 8, 0) and set(cache.cached) == {A.identifier}
     assert not cache.can_allocate(C, 3, 0), "the step has no room"
 

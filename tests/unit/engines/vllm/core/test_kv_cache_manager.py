@@ -12,6 +12,7 @@ from cachesim.engines.vllm.core import kv_cache_coordinator as coordinator
 from cachesim.engines.vllm.core import single_type_kv_cache_manager as single
 from cachesim.engines.vllm.core.block_pool import EngineCoreDied
 from cachesim.engines.vllm.core.kv_cache_events import AskedForBlocks, Got, LookedUp, Refused
+from cachesim.engines.vllm.rules.lookup import PromptQuery
 
 NEW = "vllm@0.33.0"
 
@@ -224,7 +225,7 @@ def test_a_request_that_waits_for_a_block_of_this_step_needs_more_blocks_than_th
         group.cached_blocks_this_step.clear()
     needed = group.get_num_blocks_to_allocate(
         second, 9, manager.get_block_ids(first.request_id)[0], total_computed_tokens=tokens,
-        num_local_computed_tokens=tokens, num_tokens_main_model=9)
+        num_local_computed_tokens=tokens, num_tokens_main_model=9, apply_admission_cap=False)
     assert (needed == manager.block_pool.num_gpu_blocks + 1) is waits
 
 
@@ -257,9 +258,18 @@ def test_a_state_inside_a_chunk_counts_no_block_as_published(monkeypatch, counte
 
 def test_a_request_without_blocks_publishes_no_part_of_one():
     server, manager = started("AS", kv_groups="A/8 S/8", prefix_match_unit=4)
-    [request] = received(server, range(13))
-    for group in manager.coordinator.single_type_managers:
-        assert group._cache_partial_tail_block(request, 12) is None
+    for prompt, tokens in ((range(13), 12), (range(6), 4), (range(13), 0), (range(3), 0)):
+        [request] = received(server, prompt)
+        for group in manager.coordinator.single_type_managers:
+            assert group._cache_partial_tail_block(request, tokens) is None
+
+
+def test_no_tokens_are_no_state():
+    server, manager = started("AS", kv_groups="A/8 S/8", prefix_match_unit=4)
+    [request] = received(server, range(3))
+    group = manager.coordinator.single_type_managers[1]
+    group.req_to_blocks[request.request_id] = [1]
+    assert group._cache_partial_tail_block(request, 0) is None and manager.block_pool.keys_of(1) == []
 
 
 @pytest.mark.parametrize("model", ["A", "W8", "K8", "GA"])
@@ -326,14 +336,14 @@ def test_a_request_that_leaves_is_forgotten_with_its_states():
     [request] = received(server, range(20))
     number, group = request.request_id, manager.coordinator.single_type_managers[1]
     manager.allocate_slots(request, 12, manager.empty_kv_cache_blocks)
-    group.checkpoints[number], group.num_retired_blocks[number], group.last_state_block_idx[number] = (4, 1), 1, 2
+    group.checkpoints[number], group.num_retired_blocks[number] = (4, 1), 1
     group.partial_hit_reqs[number] = 1, 1
     [other] = received(server, range(20))
     states = [single.BoundaryState(one, 1, 5, 4) for one in (request, other, request)]
     group.pending_boundary_state_offloads = [*states]
     assert len([*group.pop_blocks_for_free(number)]) == 3
-    assert number not in {*group.checkpoints, *group.num_retired_blocks, *group.last_state_block_idx,
-                          *group.partial_hit_reqs, *group.num_cached_block, *group.req_to_blocks,
+    assert number not in {*group.checkpoints, *group.num_retired_blocks, *group.partial_hit_reqs,
+                          *group.num_cached_block, *group.req_to_blocks,
                           *group.allocated_block_reqs}  # fmt: skip
     assert group.pending_boundary_state_offloads == states[1:2]
 
@@ -435,9 +445,11 @@ def test_a_popped_request_has_no_blocks_which_are_still_in_use():
     assert manager.get_block_ids(request.request_id) == [[]] and manager.block_pool.get_num_free_blocks() == 4
 
 
+@pytest.mark.parametrize("chunks", [0, 8])
 @pytest.mark.parametrize("caching", [True, False])
-def test_blocks_are_published_only_with_a_prefix_cache(caching):
-    server, manager = started(enable_prefix_caching=caching)
+def test_blocks_are_published_only_with_a_prefix_cache(caching, chunks):
+    """Offloaded chunks need hashes of the prompt, too."""
+    server, manager = started(enable_prefix_caching=caching, num_cpu_chunks=chunks)
     [request] = received(server, range(10))
     manager.allocate_slots(request, 10, manager.empty_kv_cache_blocks)
     assert bool(manager.block_pool.keys_of(1)) is caching
@@ -507,7 +519,8 @@ def test_a_long_prompt_takes_at_most_the_blocks_of_a_window_and_a_step(model, bl
 
 @pytest.mark.parametrize(("blocks", "runs", "found"), [
     ([], False, (28, 2)), ([0, 0], False, (28, 2)), ([5, 6, 0], False, (28, 2)), ([0, 0, 7], False, None),
-    ([0, 0, 7], True, (28, 2)), ([0, 7, 8, 9, 10], True, None),
+    ([0, 0, 7], True, (28, 2)), ([0, 0, 7, 8], True, (28, 2)), ([0, 0, 7, 8, 9], True, None),
+    ([0, 7, 8, 9, 10], True, None), ([0, 0, 0, 8, 9], True, (28, 2)),
 ])  # fmt: skip
 def test_a_state_inside_a_chunk_needs_a_column_without_a_state(blocks, runs, found):
     """The chunk ends after 30 tokens, in the fourth column; a running request has two scratch blocks at its end."""
@@ -520,3 +533,116 @@ def test_a_state_inside_a_chunk_needs_a_column_without_a_state(blocks, runs, fou
     if runs:
         group.allocated_block_reqs.add(request.request_id)
     assert group._internal_checkpoint(request, 0, 30) == found
+
+
+@pytest.mark.parametrize(("boundary", "drop", "ends"), [(0, False, [12]), (0, True, [12]), (8, False, [12, 8]),
+                                                        (8, True, [12, 8, 4])])
+def test_complete_blocks_are_kept_for_a_sibling_that_resumes_at_a_junction(boundary, drop, ends):
+    server, manager = started("W8")
+    [request] = received(server, range(20))
+    [group] = manager.coordinator.single_type_managers
+    request.shared_prefix_boundary, group.use_eagle = boundary, drop
+    group.req_to_blocks[request.request_id] = [1, 2, 3]
+    asked = []
+
+    def mask(ask):
+        asked.append([*ask.ends])
+
+    mask.rule = "R"
+    group.mask_rule = mask
+    group._cache_full_blocks(request, 0, 3, [12])
+    assert asked == [ends]
+
+
+@pytest.mark.parametrize(("partial", "unit"), [(True, 4), (False, 0)])
+def test_a_lookup_knows_the_reach_of_the_hashes_and_the_unit_of_hits_inside_blocks(partial, unit):
+    server, manager = started("AS", kv_groups="A/8 S/8", prefix_match_unit=4 if partial else 0)
+    [request] = received(server, range(13))
+    config = manager.vllm_config.kv_cache_config
+    query = manager.coordinator._lookup(request, 12)
+    reach = manager.rules.reach(12, len(request.block_hashes) * config.hash_block_size)
+    assert query == PromptQuery(12, reach=reach, unit=unit, kinds=config.attention_groups)
+
+
+@pytest.mark.parametrize(("siblings", "tokens", "boundary", "computed", "junction"), [
+    (True, 8, 8, 4, True), (True, 8, 12, 4, False), (True, 8, 0, 4, False), (True, 8, 8, 8, False),
+    (True, 8, 8, 7, True), (False, 8, 8, 4, False), (True, 12, 12, 0, True), (True, 16, 16, 0, False),
+])  # fmt: skip
+def test_a_state_at_a_junction_is_that_of_a_chunk_of_the_prompt(siblings, tokens, boundary, computed, junction):
+    """The prompt has 13 tokens, hits end at multiples of four, and lookups of the drafter drop a block."""
+    server, manager = started("AS", kv_groups="A/8e S/8", prefix_match_unit=4, speculative_method="eagle",
+                              num_speculative_tokens=1, enable_mamba_shared_prefix_checkpoint=siblings)  # fmt: skip
+    [request] = received(server, range(13))
+    request.shared_prefix_boundary, request.num_computed_tokens = boundary, computed
+    group, asked = manager.coordinator.single_type_managers[1], []
+    group.rules = group.rules.changed({"state_tail": lambda ask: asked.append(tuple(ask)) or True})
+    assert group._resumes_at(request, tokens) is True
+    assert asked == [(tokens, 12, 12, 4, 8, junction)]
+    assert group._resumes_at(request, tokens + 1) is False and len(asked) == 1
+
+
+@pytest.mark.parametrize(("chunks", "offered"), [(0, []), (8, [12])])
+def test_published_states_are_offered_to_cpu_memory_alone(chunks, offered):
+    server, manager = started("GA", num_cpu_chunks=chunks)
+    [request] = received(server, range(13))
+    manager.allocate_slots(request, 12, manager.empty_kv_cache_blocks)
+    states = manager.take_boundary_state_offloads().get(request.request_id, [])
+    assert [state.boundary_tokens for state in states] == offered
+
+
+@pytest.mark.parametrize(("total", "idle"), [(8, 2), (11, 1), (15, 0), (16, 0)])
+def test_found_blocks_that_a_load_leaves_behind_the_window_need_no_place(total, idle):
+    """Two unused blocks of four tokens are found; tokens behind them are loaded."""
+    server, manager = started("W8", num_gpu_blocks=20, max_model_len=64)
+    [request] = received(server, range(30))
+    [group] = manager.coordinator.single_type_managers
+    asked = []
+    group.rules = group.rules.changed({"needed": lambda ask: asked.append((ask.hit, ask.idle)) or 0})
+    group.get_num_blocks_to_allocate(request, 20, [1, 2], total_computed_tokens=total, num_local_computed_tokens=8,
+                                     num_tokens_main_model=20, apply_admission_cap=False)  # fmt: skip
+    assert asked == [(2, idle)]
+
+
+def test_a_request_counts_published_blocks_from_its_first_complete_one_on():
+    server, manager = started()
+    [request] = received(server, range(10))
+    [group] = manager.coordinator.single_type_managers
+    for size, published in ((3, {}), (4, {0: 1}), (3, {0: 2})):
+        manager.allocate_slots(request, size, None if request.num_computed_tokens else manager.empty_kv_cache_blocks)
+        request.num_computed_tokens += size
+        assert group.num_cached_block == published
+
+
+@pytest.mark.parametrize(("prompt", "found"), [(7, None), (8, None), (9, (8, 0)), (13, (12, 0)), (16, (12, 0)),
+                                               (17, (16, 1))])
+def test_a_state_inside_a_chunk_lies_in_the_column_before_the_last(prompt, found):
+    server, manager = started("AS", kv_groups="A/8 S/8", prefix_match_unit=4, mamba_prefill_checkpoint_alignment=4,
+                              prefix_cache_retention_interval=-1)  # fmt: skip
+    [request] = received(server, range(prompt))
+    group = manager.coordinator.single_type_managers[1]
+    assert group._internal_checkpoint(request, 0, prompt) == found
+
+
+def test_the_copy_of_a_running_request_promises_its_first_key():
+    server, manager = started("AS", kv_groups="A/8 S/8", prefix_match_unit=4)
+    [request] = received(server, range(13))
+    group, pool = manager.coordinator.single_type_managers[1], manager.block_pool
+    source, copy = pool.get_new_blocks(2)
+    for key, tokens in ((11, 12), (13, 12)):
+        pool.insert_block_hash(key, source, tokens)
+    group.allocated_block_reqs.add(request.request_id)
+    group.partial_hit_reqs[request.request_id] = 1, source
+    assert group._copy_partial_hit(request.request_id, copy) == []
+    assert (pool.keys_of(source), pool.keys_of(copy), group.cached_blocks_this_step) == ([], [11, 13], {11})
+    assert (group.pending_cow_copies, pool.ref_cnt[source]) == ([(source, copy)], 2)
+
+
+@pytest.mark.parametrize(("prompt", "tokens", "junction"), [(12, 12, True), (13, 12, True), (11, 12, False)])
+def test_a_junction_is_not_behind_the_prompt(prompt, tokens, junction):
+    server, manager = started("AS", kv_groups="A/8e S/8", prefix_match_unit=4, speculative_method="eagle",
+                              num_speculative_tokens=1, enable_mamba_shared_prefix_checkpoint=True)  # fmt: skip
+    [request] = received(server, range(prompt))
+    request.shared_prefix_boundary = tokens
+    group, asked = manager.coordinator.single_type_managers[1], []
+    group.rules = group.rules.changed({"state_tail": lambda ask: asked.append(ask.junction) or True})
+    assert group._resumes_at(request, tokens) and asked == [junction]

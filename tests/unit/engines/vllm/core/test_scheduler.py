@@ -10,10 +10,12 @@ from cachesim.base.media_items import image_items
 from cachesim.engines.base import Request
 from cachesim.engines.vllm import ENGINE
 from cachesim.engines.vllm.core.encoder_cache_manager import EncoderPlan
-from cachesim.engines.vllm.core.scheduler import StepInProgress, draft_step
+from cachesim.engines.vllm.core.scheduler import StepInProgress, draft_step, waiting_queue
 from cachesim.engines.vllm.core.scheduler_output import CachedRequestData, NewRequestData, SchedulerOutput
+from cachesim.engines.vllm.kv_offload.transfer_jobs import TransferJob
 from cachesim.engines.vllm.request import EncoderInput, RequestStatus
 from cachesim.engines.vllm.rules.offload import DraftStep, LoadReserve
+from cachesim.engines.vllm.rules.schedule import WaitingQueue
 
 NEW = "vllm@0.33.0"
 
@@ -146,10 +148,14 @@ def test_a_client_that_leaves_while_its_chunks_are_loaded_keeps_their_blocks_unt
     request = scheduler.requests[2]
     assert (request.status, request.num_computed_tokens) == (RequestStatus.WAITING_FOR_REMOTE_KVS, 12)
     free = pool.get_num_free_blocks()
+    scheduler.connector._state_of(request).transfer_jobs.add(99)
     scheduler.finish_request(request)
     assert (scheduler.finished_recving, pool.get_num_free_blocks(), scheduler.waiting) == ([request], free, [])
     assert request.task.answer.slot_tokens == () and scheduler.has_unfinished_transfers()
     scheduler.update_connector_output(step.finished_jobs)
+    assert (scheduler.finished_recving, pool.get_num_free_blocks()) == ([request], free), "another transfer is open"
+    scheduler.connector.transfers.jobs[99] = TransferJob(99, scheduler.connector._state_of(request), (), (), False)
+    scheduler.update_connector_output([99])
     assert (scheduler.finished_recving, pool.get_num_free_blocks()) == ([], 7)
     scheduler.update_connector_output([])
     scheduler.finish_request(request)
@@ -439,3 +445,94 @@ def test_a_reset_that_spares_running_requests_is_not_done():
     step(server)
     assert scheduler.reset_prefix_cache(reset_running_requests=False) is False
     assert [request.request_id for request in scheduler.running] == [0]
+
+
+@pytest.mark.parametrize(("computed", "placeholders", "rejected", "left"), [
+    (12, 3, 2, (10, 1)), (12, 0, 2, (10, 0)), (0, 3, 2, (0, 1)), (0, 0, 2, (0, 0)), (12, 3, 0, (12, 3)),
+])  # fmt: skip
+def test_rejected_drafts_have_no_places_unless_the_request_starts_again(computed, placeholders, rejected, left):
+    scheduler, _ = started(range(10))
+    request = scheduler.requests[0]
+    request.num_computed_tokens, request.num_output_placeholders = computed, placeholders
+    scheduler._take_back_rejected(request, rejected)
+    assert (request.num_computed_tokens, request.num_output_placeholders) == left
+
+
+@pytest.mark.parametrize(("computed", "placeholders", "is_chunk"), [
+    (8, 0, True), (9, 0, False), (9, 1, True), (10, 1, False), (9, 2, True), (11, 2, False)])
+def test_a_request_has_a_chunk_until_its_known_tokens_and_places_are_computed(computed, placeholders, is_chunk):
+    """A token is scheduled; the request has ten."""
+    scheduler, _ = started(range(10))
+    request = scheduler.requests[0]
+    request.num_computed_tokens, request.num_output_placeholders = computed, placeholders
+    output = SchedulerOutput()
+    output.add(CachedRequestData(req_id=0, num_computed_tokens=computed, new_block_ids=[[]]), 1, [])
+    scheduler._update_after_schedule(output)
+    assert (request.is_prefill_chunk, output.scheduled_reqs[0].samples_token) == (is_chunk, not is_chunk)
+    assert (request.num_computed_tokens, request.num_in_flight_tokens) == (computed + 1, 1)
+    assert request.num_output_placeholders == placeholders + (not is_chunk)
+
+
+def test_a_request_whose_load_ended_waits_like_others():
+    scheduler, _, request = loading(free=5, begins=True)
+    (job,) = scheduler.connector.load_jobs
+    assert scheduler._waits_for_remote_kvs(request) is True
+    scheduler.connector.update_connector_output([job.job_id])
+    for _ in range(2):
+        assert not scheduler._waits_for_remote_kvs(request)
+        assert (request.status, request.num_computed_tokens) == (RequestStatus.WAITING, 16)
+
+
+def test_the_images_of_a_request_that_starts_take_from_the_step():
+    scheduler, _ = started((*range(4), *image_items("x", 4, 4), 9), multimodal=True, max_num_batched_tokens=64)
+    in_progress = StepInProgress(SchedulerOutput(), 64, 0, 64)
+    assert scheduler._schedule_waiting(in_progress)
+    assert (in_progress.encoder_budget, [*in_progress.encoded], in_progress.token_budget) == (60, [0], 55)
+
+
+@pytest.mark.parametrize("is_free", [True, False])
+def test_a_preempted_request_leaves_the_step_with_its_tokens_and_images(monkeypatch, is_free):
+    """The less urgent of two requests has five tokens and an image in the step. Blocks that a step in flight writes
+    are not free now: nothing is preempted."""
+    scheduler, server = started(range(10), range(20, 30), fields=({"priority": 1}, {"priority": 0}),
+                                scheduling_policy="priority")  # fmt: skip
+    step(server)
+    monkeypatch.setattr(scheduler.deferred_frees, "can_be_freed", lambda request: is_free)
+    first, second = (scheduler.requests[number] for number in (1, 0))
+    assert scheduler.running == [first, second]
+    image = EncoderInput(0, 0, 8, 5)
+    in_progress = StepInProgress(SchedulerOutput(), 10, 0, 4, encoded={0: [image], 1: [image]})
+    for number in (1, 0):
+        in_progress.output.add(CachedRequestData(req_id=number, num_computed_tokens=0, new_block_ids=[[]]), 5, [])
+    assert scheduler._preempt_request_for(in_progress) == (1 if is_free else None)
+    assert (in_progress.token_budget, in_progress.encoder_budget) == ((15, 12) if is_free else (10, 4))
+    assert in_progress.is_preempted is is_free
+    left = {1} if is_free else {0, 1}
+    assert {*in_progress.output.num_scheduled_tokens} == {*in_progress.encoded} == left
+    assert (scheduler.running, scheduler.waiting) == (([first], [second]) if is_free else ([first, second], []))
+
+
+def test_the_queue_tells_order_blocks_and_passes_of_each_waiting_request():
+    scheduler, _ = started(range(10), range(20, 30), fields=({"priority": 2}, {"priority": 1}))
+    first, second = scheduler.waiting
+    second.num_computed_tokens, first.is_skipped = 4, True
+    assert waiting_queue(scheduler.waiting) == WaitingQueue(
+        order=[first.order, second.order], held=[False, True], skipped=[True, False])
+
+
+@pytest.mark.parametrize(("start", "is_cached", "warm"), [(0, False, False), (1, False, True), (0, True, True)])
+def test_a_request_is_warm_behind_found_tokens_or_beside_a_running_one(start, is_cached, warm):
+    scheduler, _ = started(range(start + 1), num_speculative_tokens=3, speculative_method="ngram")
+    in_progress, asked = StepInProgress(SchedulerOutput(), 64, 0, 64), []
+    if is_cached:
+        in_progress.output.add(CachedRequestData(req_id=9, num_computed_tokens=4, new_block_ids=[[]]), 1, [])
+    scheduler.rules = scheduler.rules.changed({"pad_drafts": lambda ask: asked.append((ask.left, ask.warm)) and False})
+    scheduler._waiting_chunk(in_progress, scheduler.requests[0], start)
+    assert asked == [(1, warm)]
+
+
+@pytest.mark.parametrize(("budget", "tokens"), [(5, 4), (4, 4), (3, None)])
+def test_a_step_has_room_for_the_last_token_and_all_drafts_or_the_request_waits(budget, tokens):
+    scheduler, _ = started(range(10), num_speculative_tokens=3, speculative_method="ngram", async_scheduling=False)
+    chunk = scheduler._waiting_chunk(StepInProgress(SchedulerOutput(), budget, 0, 64), scheduler.requests[0], 9)
+    assert (chunk and (chunk.num_new_tokens, chunk.padded)) == (tokens and (tokens, True))

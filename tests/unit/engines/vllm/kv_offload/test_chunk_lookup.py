@@ -91,3 +91,13 @@ def test_the_states_of_tokens_in_the_pool_allow_no_shorter_load():
 def test_only_groups_of_states_move_the_end_of_a_load():
     assert found([FULL], ["+++"], end=10, load_end=end_at_state) == 10
     assert found([FULL, STATE], ["+++", "+++"], end=11, load_end=end_at_state) == 8
+
+
+@pytest.mark.parametrize(("groups", "chunks", "tokens"), [
+    ([WINDOW], ["++++"], 7), ([WINDOW], ["+++-"], 4), ([WINDOW], ["-+++"], 7), ([WINDOW], ["++-+"], 0),
+    ([FULL, WINDOW], ["++++", "+++-"], 4), ([FULL, WINDOW], ["++++", "++--"], 0), ([FULL, STATE], ["++++", "+++-"], 4),
+    ([FULL, STATE], ["++++", "---+"], 0), ([FULL, STATE], ["++++", "++--"], 0),
+])  # fmt: skip
+def test_chunks_of_tokens_in_the_pool_are_not_looked_at(groups, chunks, tokens):
+    """The pool has eight of sixteen tokens; a window of two chunks may begin there."""
+    assert found(groups, chunks, local=8) == tokens

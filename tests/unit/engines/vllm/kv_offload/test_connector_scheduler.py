@@ -293,3 +293,25 @@ def test_a_window_forgets_blocks_that_a_request_takes_as_it_starts():
     kept = [[1, 2, 3], [4, 5, 6]]
     kept[window] = [0, 0, 3] if window == 0 else [4, 0, 6]
     assert state.block_ids == kept
+
+
+@pytest.mark.parametrize(("prompt_only", "computed", "status", "offered"), [
+    (True, 15, RequestStatus.RUNNING, (15, False)), (True, 19, RequestStatus.RUNNING, (15, False)),
+    (False, 15, RequestStatus.RUNNING, (15, False)), (False, 16, RequestStatus.RUNNING, (16, True)),
+    (False, 99, RequestStatus.RUNNING, (20, True)), (False, 16, RequestStatus.FINISHED_ABORTED, (16, False)),
+    (False, 16, RequestStatus.FINISHED_STOPPED, (19, False)),
+])  # fmt: skip
+def test_a_request_offers_its_computed_tokens_and_decodes_beyond_its_prompt(monkeypatch, prompt_only, computed, status,
+                                                                           offered):  # fmt: skip
+    """The prompt has 15 of 20 tokens."""
+    made = start("A", num_cpu_chunks=8, offload_prompt_only=prompt_only)
+    connector, request, asked = made.scheduler.connector, received(made), []
+    for token in range(5):
+        request.append_output_token_ids(token)
+    request.num_computed_tokens, request.status = computed, status
+    offer = connector.transfers.offer
+    monkeypatch.setattr(connector.transfers, "offer",
+                        lambda state, hashes, tokens, reachable: asked.append(tuple(tokens)) or offer(
+                            state, hashes, tokens, reachable))  # fmt: skip
+    connector._build_store_job(request, [])
+    assert asked == [offered]

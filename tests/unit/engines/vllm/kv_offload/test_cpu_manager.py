@@ -305,3 +305,21 @@ def test_a_request_uses_the_chunks_that_are_there_or_may_be_stored(threshold):
     assert offload.offer(PROMPT[:3], reader) == (PROMPT[2:3] if threshold == 1 else [])
     assert [*reader.seen_keys] == ([PROMPT[0], PROMPT[2]] if threshold == 1 else [PROMPT[0]])
     assert reader.reused_keys == {PROMPT[0]}
+
+
+@pytest.mark.parametrize(("target", "gone", "left"), [
+    (0, "ab", ("", "cd")), (1, "ab", ("", "cd")), (1.9, "ab", ("", "cd")), (2, "ac", ("b", "d")),
+    (2.5, "ac", ("b", "d")), (3, "cd", ("ab", "")),
+])  # fmt: skip
+def test_the_first_list_makes_room_while_it_is_as_large_as_wanted(target, gone, left):
+    policy = ARCCachePolicy(6)
+    policy.target = target
+    for keys, held in zip(policy.lists, ("ab", "cd"), strict=True):
+        keys.update(dict.fromkeys(held))
+    assert policy.evict(2, {*"abcd"}) == [*gone]
+    assert ["".join(keys) for keys in policy.lists] == [*left]
+
+
+def test_offers_are_not_counted_if_the_first_one_is_stored():
+    offload = CPUOffloadingManager(4)
+    assert offload.offer(PROMPT[:2], RequestCacheAccess()) == PROMPT[:2] and offload.offers == {}

@@ -69,6 +69,7 @@ def test_a_stored_prefix_is_loaded_behind_the_blocks_that_the_pool_holds():
     client = client_of(transfers, 8, 12)
     made = transfers.begin_load(client, [[1, 2, 11, 12, 13, 14]], 12)
     assert (made.keys, made.copies) == (((102, 0), (103, 0), (104, 0)), ((11, 2), (12, 3), (13, 4)))
+    assert (made.is_store, made.evicted, made.is_whole) == (False, 0, True)
     client.block_ids = [[1, 2, 11, 12, 13, 14]]
     transfers.complete(made.job_id)
     assert offered(transfers, client, 24).copies == ((14, 5),)
@@ -231,3 +232,60 @@ def test_a_request_with_other_tokens_in_the_pool_waits_for_none_of_them():
     store(transfers := server(), 20)
     transfers.begin_load(client_of(transfers, found=20), [[11, 12]], 8)
     assert transfers.lookup(RequestOffloadState(1), HASHES, 8, 32) == 12
+
+
+@pytest.mark.parametrize(("tables", "is_whole"), [
+    ([[1, 2, 3, 4], [5, 6, 7, 8]], True), ([[1, 2, 3, 4], [5, 0, 7, 0]], False), ([[1, 0, 3, 0], [5, 6, 7, 8]], False),
+    ([[0, 2, 3, 4], [0, 6, 7, 8]], True),
+])  # fmt: skip
+def test_a_store_is_whole_if_the_chunks_of_every_group_get_their_blocks(tables, is_whole):
+    """Chunks have two blocks. The worker takes two blocks for a single chunk if each of two chunks has one."""
+    groups = [OffloadedGroup(4, 8), OffloadedGroup(4, 8, window_chunks=1)]
+    transfers = TransferJobs(CPUOffloadingManager(8), OffloadConfig(groups, 2, 4, True, chunk_with_reachable,
+                                                                    touch_nothing, end_of_others))  # fmt: skip
+    client = RequestOffloadState(2)
+    client.block_ids = tables
+    transfers.update_offload_keys(client, HASHES)
+    offer = offer_of(transfers, client, 16)._replace(missing=[(101, 0), (103, 0), (101, 1), (103, 1)])
+    assert transfers.begin_store(offer, 4).is_whole is is_whole
+
+
+def window_jobs(per_chunk=1):
+    """Return transfers of a group of all tokens and of a window of five tokens."""
+    groups = [OffloadedGroup(4, 4 * per_chunk), OffloadedGroup(4, 4 * per_chunk, window_chunks=2, window=5)]
+    return TransferJobs(CPUOffloadingManager(20), OffloadConfig(groups, per_chunk, 4, True, chunk_with_reachable,
+                                                                touch_nothing, end_of_others))  # fmt: skip
+
+
+@pytest.mark.parametrize(("loaded", "waits"), [
+    ((100, 0), True), ((104, 0), True), ((105, 0), False), ((100, 1), False), ((102, 1), False), ((103, 1), True),
+    ((104, 1), True), ((105, 1), False),
+])  # fmt: skip
+def test_of_a_window_only_its_last_chunks_are_waited_for(loaded, waits):
+    """A load of 20 tokens needs five chunks of all tokens, and two of the window."""
+    transfers, state = window_jobs(), RequestOffloadState(2)
+    transfers.update_offload_keys(state, HASHES)
+    transfers.chunks_being_loaded = {loaded}
+    assert transfers._is_being_loaded(state, 20) is waits
+
+
+def test_a_group_whose_blocks_no_token_reads_loads_no_chunk():
+    transfers, state = window_jobs(per_chunk=2), RequestOffloadState(2)
+    transfers.update_offload_keys(state, HASHES)
+    keys = [key for part in state.offload_keys for key in part]
+    transfers.manager.prepare_store(keys, set(), state.access)
+    transfers.manager.complete_store(keys, success=True)
+    job = transfers.begin_load(state, [[1, 2, 3, 4], [0, 0, 0, 0]], 12)
+    assert (job.keys, [block for block, _ in job.copies]) == (((101, 0), (103, 0)), [1, 2, 3])
+    assert state.next_stored_chunk_idx == [2, 2]
+
+
+@pytest.mark.parametrize(("n", "keys", "copies"), [
+    (1, ((100, 0),), ((1, 0),)), (2, ((100, 0), (101, 0)), ((1, 0), (2, 1))),
+    (3, ((100, 0), (101, 0), (102, 0)), ((1, 0), (2, 1), (3, 2))),
+])  # fmt: skip
+def test_the_first_missing_chunks_are_stored(n, keys, copies):
+    transfers = server()
+    client = client_of(transfers)
+    job = transfers.begin_store(offer_of(transfers, client, 12), n)
+    assert (job.keys, job.copies, client.next_stored_chunk_idx) == (keys, copies, [3])

@@ -71,7 +71,8 @@ def test_a_model_without_states_keeps_none():
 
 @pytest.mark.parametrize(("end", "sampled", "column", "copies", "left"), [
     (12, 1, 1, [], 1), (12, 4, 1, [], 4),                             # 9 tokens, no boundary is passed
-    (11, 1, 0, [], 1),                                                # 8 tokens: the state at 8 is in its column
+    (11, 1, 0, [], 1), (11, 3, 0, [], 1),                             # 8 tokens: the state at 8 is in its column
+    (11, 1, 1, [(1, 0, 0)], 1), (11, 3, 1, [(1, 0, 0)], 3),           # or it is copied there
     (10, 1, 1, [], 1), (10, 2, 1, [(1, 0, 1)], 2), (10, 4, 1, [(1, 0, 1)], 4),        # 7 tokens, and up to 3 drafts
     (17, 2, 2, [], 2), (17, 3, 2, [(2, 1, 2)], 3), (17, 3, 1, [(1, 1, 2)], 1), (18, 2, 1, [(1, 1, 1)], 1),
 ])  # fmt: skip

@@ -177,6 +177,5 @@ class SWAComponent(ListedComponent):
             pos=pre_len, evicted=kv.swa_evicted_seqlen, protected=kv.cache_protected_len, floor=floor,
             window=context.swa_retain_window, page=context.page_size, interval=eviction_interval,
         ))  # fmt: skip
-        if stop > start:
-            self.allocator.free_swa(self.req_to_token_pool.read(req.rid, start, stop))
+        self.allocator.free_swa(self.req_to_token_pool.read(req.rid, start, stop))
         kv.swa_evicted_seqlen = max(kv.swa_evicted_seqlen, start, stop)

@@ -111,7 +111,7 @@ def test_a_node_whose_window_comes_back_has_one_slot_of_full_attention(is_locked
     cache.swa.recover_from_incoming(node, incoming.copy())
     allocator = pools.swa_allocator
     assert (allocator.full_available_size(), allocator.swa_available_size()) == (60, 60)
-    assert node.value[FULL].tolist() in (before, incoming.tolist())
+    assert node.value[FULL].tolist() == (before if is_locked else incoming.tolist())
     assert np.array_equal(allocator.translate_loc_from_full_to_swa(node.value[FULL]), node.value[SWA])
     assert (node.value[SWA] > 0).all()
     allocator.check(node.value[FULL])
@@ -170,3 +170,36 @@ def test_a_request_exchanges_its_last_tracked_state_or_copies_the_running_one(bu
     kv.mamba_pool_idx, kv.mamba_ping_pong_track_buffer, kv.mamba_last_track_idx = 1, buffer, last
     assert cache.mamba.hand_over_chunk_state(req, 9) == given and kv.mamba_ping_pong_track_buffer == after
     assert pools.req_to_token_pool.mamba_pool.read(9) == ({0: "state"} if buffer is None else {})
+
+
+@pytest.mark.parametrize("place", ["device", "copy"])
+def test_a_state_of_the_same_length_counts_on(place):
+    """Two prefixes of four tokens have a state each."""
+    cache, pools = make_cache("GA", enable_hierarchical_cache=True)
+    for text in (TEXT[:4], TEXT[10:14]):
+        insert(cache, pools, text)
+    cache.check_hicache_events()
+    tree, [one, two] = cache.tree_core, cache.tree_core.nodes()
+    drops = [tree.evict_component, tree.evict_host_component]
+    for drop in drops if place == "copy" else drops[::-1]:
+        assert cache.mamba.lengths.in_order() == [4, 4]
+        drop(one, MAMBA, "R")
+    assert cache.mamba.lengths.in_order() == [4]
+    for drop in drops:
+        drop(two, MAMBA, "R")
+    assert cache.mamba.lengths.in_order() == []
+
+
+@pytest.mark.parametrize(("last", "given"), [(None, (0, 13)), (2, (2, 13)), (9, (0, 12))])
+def test_a_finished_request_without_a_tracked_state_hands_over_its_last_place(last, given):
+    cache, _ = make_cache("GA", mamba_radix_cache_strategy="extra_buffer")
+    kv = (req := make_req(0, TEXT)).kv
+    kv.mamba_ping_pong_track_buffer, kv.mamba_last_track_idx, kv.mamba_last_track_seqlen = [12, 13], 1, last
+    assert cache.mamba.select_finished_checkpoint(req, 4) == given
+
+
+def test_window_slots_are_given_back_from_the_first_token_that_leaves_the_window():
+    cache, _ = make_cache("W4 A")
+    asked = []
+    cache.swa.free_out_of_window_slots(make_req(0, TEXT), lambda ask: asked.append(ask.interval) or (0, 0), 30)
+    assert asked == [1]
