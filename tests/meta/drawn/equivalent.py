@@ -685,5 +685,8 @@ EQUIVALENT: dict[str, str] = {
         "a picture has at least one run, whose drawing is wider than a pixel",
     "tools/picture/walk_recorder.py, _spans: `2` -> `1` at 15 of if len(each) < 2:":
         "parts with the same ranges have them together, too; the condition only saves work",
+    "tools/live/llama_server/export/program_text.py, _key: `0` -> `1` at 29 of if long and "
+    "isinstance(value[0], int):":
+        "a list of a key's value has elements of one type",
 }
 """Name of the fault -> proof."""
