@@ -688,5 +688,7 @@ EQUIVALENT: dict[str, str] = {
     "tools/live/llama_server/export/program_text.py, _key: `0` -> `1` at 29 of if long and "
     "isinstance(value[0], int):":
         "a list of a key's value has elements of one type",
+    "tools/live/token_map.py, _rivals: bound dropped at 20 of for other in texts[:i]:":
+        "a text has no rival in itself, and each pair of texts gives the same rivals in both orders",
 }
 """Name of the fault -> proof."""
