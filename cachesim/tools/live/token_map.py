@@ -45,7 +45,6 @@ class TokenMap:
     def __init__(self, texts: Iterable[MappedText], seed: int = 0, vocabulary: Vocabulary = TINY) -> None:
         self.vocabulary, self.seed = vocabulary, seed
         self.given: dict[int, int] = {}
-        self.answered: set[int] = set()
         self.notes: list[str] = []
         known = list(texts)
         self.marked = {text.tokens[at] for text in known for at in text.marks}
@@ -77,7 +76,6 @@ class TokenMap:
             if self.given.get(mine, real) != real:
                 self._note("a word was used before it was answered, or answered twice: the newer answer counts later")
             self.given[mine] = real
-            self.answered.add(mine)
             if any(self.given.get(rival) == real for rival in self.rivals.get(mine, ())):
                 self._note("an answer continues with the token of another text after an equal prefix")
 

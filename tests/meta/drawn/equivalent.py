@@ -726,5 +726,10 @@ EQUIVALENT: dict[str, str] = {
     "engines/llama_cpp/memory/newest_layout.py, CompressedShape.cells: `1` -> `2` at 14 of "
     "return -(-max(1, -(-n_ctx_seq // self.ratio)) // ROWS_PAD) *":
         "one row and two rows are rounded up to the same multiple of ROWS_PAD",
+    "tools/live/llama_server/export/program_text.py, _key: `0` -> `1` at 29 of if long and "
+    "isinstance(value[0], int):":
+        "a list of a key's value has elements of one type",
+    "tools/live/token_map.py, _rivals: bound dropped at 20 of for other in texts[:i]:":
+        "a text has no rival in itself, and each pair of texts gives the same rivals in both orders",
 }
 """Name of the fault -> proof."""

@@ -283,3 +283,17 @@ def test_a_cancelled_or_equal_answer_is_a_fault():
     assert control.cause(played, check, lambda one, other: True) is Cause.FAULT
     played.asks[1] = replace(played.asks[1], cancel_after=2)
     assert control.cause(played, check, near(0.1)) is Cause.FAULT
+
+
+@pytest.mark.parametrize(("cached", "given"), [(100, 100), (0, 0), (None, 0)])
+def test_a_control_is_told_how_many_tokens_were_reused(cached, given):
+    class Source:
+        def answers(self, ask, reused):
+            asked.append((ask, reused))
+            return []
+
+    asked = []
+    played, check = wrong_check(Rounding(512))
+    played.warm[1] = replace(played.warm[1], cached=cached)
+    assert BatchControl(Source()).cause(played, check, near(0.1)) is Cause.FAULT
+    assert asked == [(played.asks[1], given)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +11,7 @@ from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.http_check.adapters import Adapter
 from cachesim.tools.conformance.http_check.dialect import (
     LARGEST,
+    _detect_lead,
     cold,
     complete,
     context_of,
@@ -18,6 +20,7 @@ from cachesim.tools.conformance.http_check.dialect import (
     sizes_of,
 )
 from cachesim.tools.conformance.http_check.http_client import NotJson
+from cachesim.tools.conformance.http_check.openai_client import PIECES_NEEDED, Pieces
 from cachesim.tools.conformance.http_check.replies import TOP
 from cachesim.tools.conformance.protocol import CacheRequest, Failed
 from tests.unit.tools.conformance.http_check.in_process import MODELS, NATIVE, PROPS, InProcess
@@ -228,3 +231,16 @@ def test_adapters_of_a_server_with_the_paths_of_openai_are_models_of_their_own()
     found = openai(openai_pages({"id": "base"}, {"id": "cat", "parent": "base"}, {"id": "other"}))
     assert found.adapters == (Adapter("cat"),) and found.name == "base"
     assert openai(openai_pages({"id": "base"})).adapters == ()
+
+
+@pytest.mark.parametrize(("said", "beyond", "lead"), [
+    ({"choices": [{"text": "one two three"}]}, 4, " "), ({"choices": [{"text": "one two three"}]}, 5, ""), ([], 4, ""),
+])  # fmt: skip
+def test_a_space_is_missing_before_an_answer_if_the_prompt_then_has_the_expected_tokens(said, beyond, lead):
+    asked = []
+    client = SimpleNamespace(post=lambda prompt, fields: (200, said),
+                             length=lambda text: asked.append(text) or 2 + PIECES_NEEDED + beyond)  # fmt: skip
+    spelling = Pieces([f" {number}" for number in range(PIECES_NEEDED)], 2)
+    _detect_lead(client, spelling)
+    assert spelling.lead == lead and len(asked) == bool(said)
+    assert all(text.endswith(" 63 one two three 0") for text in asked)
