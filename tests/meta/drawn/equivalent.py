@@ -381,5 +381,8 @@ EQUIVALENT: dict[str, str] = {
         "a picture has at least one run, whose drawing is wider than a pixel",
     "tools/picture/walk_recorder.py, _spans: `2` -> `1` at 15 of if len(each) < 2:":
         "parts with the same ranges have them together, too; the condition only saves work",
+    "tools/picture/walk_recorder.py, _stretches: `>` -> `>=` at 78 of "
+    "return (*found[: MOST - 1], (found[MOST - 1][0], found[-1][1":
+        "of as many ranges as allowed, the last one is joined with itself",
 }
 """Name of the fault -> proof."""
