@@ -384,5 +384,7 @@ EQUIVALENT: dict[str, str] = {
     "tools/picture/walk_recorder.py, _stretches: `>` -> `>=` at 78 of "
     "return (*found[: MOST - 1], (found[MOST - 1][0], found[-1][1":
         "of as many ranges as allowed, the last one is joined with itself",
+    "tools/rulebook/rules_report.py, tables: condition True at 3 of if rule:":
+        "every rule has an id, so that no rule has the empty one",
 }
 """Name of the fault -> proof."""
