@@ -308,3 +308,10 @@ def test_files_are_those_with_the_name_of_the_line_and_an_ending(tmp_path, monke
     for name in ("A5.toml", "A5.log", "A50.log", "A5"):
         (tmp_path / name).write_text("")
     assert _files_called(line) == found
+
+
+def test_an_unknown_engine_is_not_one_of_several():
+    with pytest.raises(BadInput, match="unknown profile 'nosuch@1'"):
+        scenario_of_line("A4", "A", ["llama_cpp@b10587", "nosuch@1"], [])
+    with pytest.raises(BadInput, match="rule sets of several engines: llama_cpp, mlx_lm"):
+        scenario_of_line("A4", "A", ["llama_cpp@b10587", "mlx_lm@0.32.2"], [])
