@@ -88,7 +88,7 @@ def _show(known: Mapping[str, RuleSet], args: Namespace) -> None:
         numbers = ", ".join(f"{number} {state.replace('-', ' ')}" for state, number in counts.items())
         show(f"scenarios on the real build: {numbers}\n")
     for name, value in rules.fields().items():
-        if hasattr(value, "rule"):
+        if callable(value) and hasattr(value, "rule"):
             mark = "   (inferred: never observed)" if name in rules.inferred else ""
             when = life_in(rules.name, value).get(name, "")
             show(f"\n-- {name}{mark}{when and f'   {when}'}", rule_report(rule_data(value.rule, value, every)))

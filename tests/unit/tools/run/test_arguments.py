@@ -323,3 +323,8 @@ def test_a_build_is_the_rule_set_in_force_then_with_notes(monkeypatch, capsys):
     monkeypatch.setattr("cachesim.engines.build_names.resolve_name", lambda text: found if "b12" in text else None)
     assert [profile_name(text) for text in ("llama_cpp@b12", "llama_cpp@b13")] == ["llama_cpp@b9", "llama_cpp@b13"]
     assert [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()] == [found.note, *found.unknown]
+
+
+@pytest.mark.parametrize("line", ["S40.|A60", "S4/B5", "", "nowhere/S4", "\0"])
+def test_a_line_that_is_no_path_of_a_file_calls_none(line):
+    assert _files_called(line) == []
