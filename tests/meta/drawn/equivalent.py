@@ -386,5 +386,8 @@ EQUIVALENT: dict[str, str] = {
         "of as many ranges as allowed, the last one is joined with itself",
     "tools/rulebook/rules_report.py, tables: condition True at 3 of if rule:":
         "every rule has an id, so that no rule has the empty one",
+    "tools/run/diff_report.py, _requests: `0` -> `1` at 51 of "
+    'shown = [pair for pair in pairs if verbose or pair[0]["i"] i':
+        "both requests of a pair have the same number",
 }
 """Name of the fault -> proof."""
