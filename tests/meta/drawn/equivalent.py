@@ -389,5 +389,7 @@ EQUIVALENT: dict[str, str] = {
     "tools/run/diff_report.py, _requests: `0` -> `1` at 51 of "
     'shown = [pair for pair in pairs if verbose or pair[0]["i"] i':
         "both requests of a pair have the same number",
+    "tools/run/diff_report.py, _decided: `1` -> `2` at 45 of alone = group.start if len(group) == 1 else -1":
+        "it is only asked whether the number is negative",
 }
 """Name of the fault -> proof."""
