@@ -731,5 +731,15 @@ EQUIVALENT: dict[str, str] = {
         "a list of a key's value has elements of one type",
     "tools/live/token_map.py, _rivals: bound dropped at 20 of for other in texts[:i]:":
         "a text has no rival in itself, and each pair of texts gives the same rivals in both orders",
+    "tools/picture/walk_recorder.py, _stretches: `>` -> `>=` at 78 of "
+    "return (*found[: MOST - 1], (found[MOST - 1][0], found[-1][1":
+        "of as many ranges as allowed, the last one is joined with itself",
+    "tools/rulebook/rules_report.py, tables: condition True at 3 of if rule:":
+        "every rule has an id, so that no rule has the empty one",
+    "tools/run/diff_report.py, _requests: `0` -> `1` at 51 of "
+    'shown = [pair for pair in pairs if verbose or pair[0]["i"] i':
+        "both requests of a pair have the same number",
+    "tools/run/diff_report.py, _decided: `1` -> `2` at 45 of alone = group.start if len(group) == 1 else -1":
+        "it is only asked whether the number is negative",
 }
 """Name of the fault -> proof."""

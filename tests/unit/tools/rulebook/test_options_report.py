@@ -90,3 +90,10 @@ def test_names_of_models_and_fields_are_never_wrapped():
     table = _grid([("name", "what it is")])
     assert [column.no_wrap for column in table.columns] == [True, False] and table.padding == (0, 1, 0, 1)
     assert [str(*column.cells) for column in table.columns] == [" name", "what it is"]
+
+
+def test_a_flag_without_a_help_takes_two_lines():
+    flags = [Flag("size", 4, spellings=("--size",)), Flag("fast", True, spellings=("--fast",), help="Be fast.")]
+    lines = lines_of(options_report(options_data(ENGINE, None, [*flags, flags[0]]), whole=False))
+    size = ["  --size N", "      size: default 4; at least 0"]
+    assert lines[1:] == [*size, "  --fast", "      fast: default on", "      Be fast.", *size]

@@ -10,7 +10,9 @@ from cachesim.base import exits
 from cachesim.cli.main import main
 from cachesim.engines import registry
 from cachesim.engines.registry import ENGINES, profiles, rules_of
+from cachesim.tools.rulebook import profiles_command
 from cachesim.tools.rulebook.profiles_command import _plain
+from tests.unit.tools.command_arguments import arguments
 from tests.unit.tools.rulebook.toy_engine import with_toy_engine
 
 MLX = ("mlx_lm@d78bf58e", "mlx_lm@pr1006a")
@@ -129,3 +131,9 @@ def test_the_text_of_a_rule_set_has_a_section_for_each_rule(capsys, monkeypatch)
     ]  # fmt: skip
     bare = printed(capsys, "profiles", "show", "toy@4")
     assert bare.startswith("toy@4  4  org/toy 4\n\n\n-- keep   toy@4 TOY-KEEP.3\n") and "not tried" not in bare
+
+
+def test_an_engine_names_its_newest_rule_set():
+    found = arguments(profiles_command.add_arguments, ["diff", "llama_cpp", "mlx_lm@0.32.2"])
+    assert (found["action"], found["names"], found["profiles"]) == (
+        "diff", [ENGINES["llama_cpp"].newest, "mlx_lm@0.32.2"], [])  # fmt: skip

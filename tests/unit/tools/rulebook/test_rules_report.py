@@ -185,6 +185,8 @@ def test_a_long_word_of_a_fact_is_printed_whole():
 def test_names_of_rules_are_never_wrapped_and_facts_anywhere():
     table = next(part for part in rules_report.rule_report(DATA).renderables if isinstance(part, WholeTable))
     assert columns(table) == [("", "whole"), ("", "folded")] and not table.show_header
+    code = rules_report.rule_report(DATA).renderables[-1]
+    assert (code.code, code.background_color, code.word_wrap) == ("return 1\n", "default", True)
     assert columns(rules_report.family_report([DATA])) == [("rule", "whole"), ("decides", "text")]
     assert columns(rules_report.differences_report("a", "b", [("n", "3", "4")])) == [
         ("field", "text"), ("a", "text"), ("b", "text")]  # fmt: skip

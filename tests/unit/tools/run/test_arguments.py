@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -308,3 +309,22 @@ def test_files_are_those_with_the_name_of_the_line_and_an_ending(tmp_path, monke
     for name in ("A5.toml", "A5.log", "A50.log", "A5"):
         (tmp_path / name).write_text("")
     assert _files_called(line) == found
+
+
+def test_an_unknown_engine_is_not_one_of_several():
+    with pytest.raises(BadInput, match="unknown profile 'nosuch@1'"):
+        scenario_of_line("A4", "A", ["llama_cpp@b10587", "nosuch@1"], [])
+    with pytest.raises(BadInput, match="rule sets of several engines: llama_cpp, mlx_lm"):
+        scenario_of_line("A4", "A", ["llama_cpp@b10587", "mlx_lm@0.32.2"], [])
+
+
+def test_a_build_is_the_rule_set_in_force_then_with_notes(monkeypatch, capsys):
+    found = SimpleNamespace(profile="llama_cpp@b9", note="b12 has the rules of b9", unknown=["one rule is unknown"])
+    monkeypatch.setattr("cachesim.engines.build_names.resolve_name", lambda text: found if "b12" in text else None)
+    assert [profile_name(text) for text in ("llama_cpp@b12", "llama_cpp@b13")] == ["llama_cpp@b9", "llama_cpp@b13"]
+    assert [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()] == [found.note, *found.unknown]
+
+
+@pytest.mark.parametrize("line", ["S40.|A60", "S4/B5", "", "nowhere/S4", "\0"])
+def test_a_line_that_is_no_path_of_a_file_calls_none(line):
+    assert _files_called(line) == []

@@ -68,3 +68,9 @@ def test_every_argument_is_explained_and_has_its_default():
         "case": "x", "profiles": [], "model": None, "settings": [], "pasted": "", "provenance": False, "exact": False,
         "log": False, "real": "", "gguf": None, "install": False, "jobs": 1, "limits": [], "json": False, "html": "",
         "svg": "", "trace": ""}  # fmt: skip
+
+
+def test_a_picture_shows_both_runs(capsys, tmp_path):
+    file = tmp_path / "x.svg"
+    assert main(["diff", "A9/A.B5", "--model", "A", *B9518, *B11549, "-q", "--svg", str(file)]) == exits.HOLDS
+    assert file.read_text().startswith("<svg ") and all(name in file.read_text() for name in ("b9518", "b11549"))

@@ -94,13 +94,15 @@ def test_sglang_reads_its_file_too(options: Any) -> None:
     ("a: |\n  text\n", "server.yaml:1: expected `option: value`"),
     ("a: [b, c]\n", "server.yaml:1: expected `option: value`"),
     ("a: 'b\n", "server.yaml:1: expected `option: value`"),
+    ("a: '\n", "server.yaml:1: expected `option: value`"), ("a: 'b' c\n", "server.yaml:1: expected `option: value`"),
+    ("a: \"b\" c\n", "server.yaml:1: expected `option: value`"),
     ("a: \"b\\q\"\n", "server.yaml:1: expected `option: value`"),
     ("- a\n", "server.yaml:1: expected `option: value`, found '- a'"),
     ("a:\n- b: 1\n", "server.yaml:2: expected `option: value`"),
     ("  a: 1\n", "server.yaml:1: expected `option: value`"),
     ("a: 1\n\tb: 2\n", "server.yaml:2: expected"),
     ("max-num-seqs:\nport: 80\n", "server.yaml:1: option 'max-num-seqs' has no value"),
-], ids=range(12))  # fmt: skip
+], ids=range(15))  # fmt: skip
 def test_another_file_is_refused_with_its_line(text: str, cause: str, options: Any) -> None:
     with pytest.raises(BadInput) as caught:
         read_pasted(f"vllm serve Qwen/Qwen3-8B --config {options(text)}", ["vllm@0.33.0"])
@@ -206,3 +208,11 @@ def test_an_empty_value_at_the_end_and_inside_is_none(options: Any) -> None:
     assert values == [NOTHING, {"c": NOTHING}, NOTHING]
     with pytest.raises(BadInput, match=r"server\.yaml:1: option 'a' has no value"):
         expanded(f"engine --config {options('a:')}")
+
+
+@pytest.mark.parametrize(("text", "value"), [
+    ("'b'", "b"), ('"b"', "b"), ("'b' # c", "b"), ('"b # c"', "b # c"), ("'it''s'", "it's"), ('"x\\"y"', 'x"y'),
+    ("''", ""),
+])  # fmt: skip
+def test_a_text_in_quotation_marks_may_have_a_comment_after_it(text: str, value: str, options: Any) -> None:
+    assert read_options(options(f"a: {text}\n")) == [("a", value, 1)]

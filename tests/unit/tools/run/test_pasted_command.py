@@ -429,3 +429,14 @@ def test_a_known_model_that_an_engine_lacks_has_the_reason_and_another_is_unknow
         model_of("nothing/M", "vllm", real=False)
     assert str(refused.value) == ("the model 'nothing/M' of the command line is unknown, and no file of it is here "
                                   "(--model MODEL, layers such as GGGA, or a known name)")  # fmt: skip
+
+
+def test_of_several_containers_the_first_that_starts_a_server_is_read():
+    services = ["  cache:\n    image: redis\n    command: redis-server --port 1\n",
+                "  model:\n    image: x\n    command: llama-server -m M -c 8\n",
+                "  other:\n    image: x\n    command: llama-server -m M -c 9\n"]  # fmt: skip
+    for order in ((0, 1, 2), (1, 0, 2)):
+        found = read_pasted("services:\n" + "".join(services[i] for i in order), ["llama_cpp@b10587"])
+        assert found.command.options == {"ctx_size": 8}
+    with pytest.raises(BadInput, match="no known server in the command line: 'redis-server'"):
+        read_pasted("services:\n" + services[0], [])

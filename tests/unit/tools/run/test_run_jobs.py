@@ -113,3 +113,11 @@ def test_rules_from_a_file_do_not_run_on_a_cluster(monkeypatch):
     check_cluster_profiles("dask://x", ["llama_cpp@b11549", ""])
     with pytest.raises(BadInput, match="--on 'dask://x': workers cannot use rules from a local file"):
         check_cluster_profiles("dask://x", ["llama_cpp@b11549", "mine"])
+
+
+def test_a_progress_bar_has_a_label_or_is_left_out(monkeypatch):
+    bars = []
+    monkeypatch.setattr(jobs, "progress", lambda shares, total, label: bars.append((total, label)) or shares)
+    for label in ({}, {"label": ""}, {"label": "asking"}):
+        assert run_each([1, 2], str, str, **label) == (["1", "2"], [])
+    assert bars == [(2, "running"), (2, "asking")]

@@ -374,3 +374,11 @@ def test_a_failure_of_one_of_several_engines_has_no_more_than_one_of_a_single_en
     lines = shown(run_report(run_data(run(judgement())), {**failed, "profile": "vllm@0.33.0"}))
     assert "Let   request 0 fills (R.1)" in lines
     assert not any("is corrupt" in line or line.startswith("after request") for line in lines)
+
+
+@pytest.mark.parametrize(("letters", "how", "shown"), [
+    (60, "", "x" * 60), (61, "", f"{'x' * 59}…"), (58, "together", f"+ {'x' * 58}"), (59, "together", f"+ {'x' * 57}…"),
+])  # fmt: skip
+def test_a_long_prompt_is_shortened_to_sixty_characters(letters, how, shown):
+    request = {**run_data(run(judgement()))["requests"][0], "text": "x" * letters, "how": how}
+    assert [str(cell) for cell in _table([request], 80).columns[1].cells] == [shown]

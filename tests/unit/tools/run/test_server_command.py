@@ -77,6 +77,7 @@ def test_a_program_is_found_behind_paths_prefixes_and_containers(start: str) -> 
 
 
 @pytest.mark.parametrize("line", [
+    "docker", "sudo docker",
     "other serve", "engine bench", "docker run", "docker run -d", "docker run other M", "", "docker run x " * 600,
 ])  # fmt: skip
 def test_other_programs_are_not_found(line: str) -> None:

@@ -203,3 +203,8 @@ def test_an_engine_with_a_single_rule_set_is_not_bisected(monkeypatch):
     assert after_why({"mlx_lm": scenario}, [found], ()) == [bisected, ["explain", "R.1"]]
     monkeypatch.setattr("cachesim.engines.registry.engine_named", lambda name: engine)
     assert after_why({"mlx_lm": scenario}, [found], ()) == [["explain", "R.1"]]
+
+
+def test_a_request_that_evaluates_a_single_token_again_is_asked_for():
+    assert number(data(judgement(), judgement(charges=[(1, 1, "erased", "R.1", 0, "checkpoint")]))) == ["1"]
+    assert number(data(judgement(), judgement())) == []

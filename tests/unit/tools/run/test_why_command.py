@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,6 +13,7 @@ from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.from_notation import from_line
+from cachesim.tools.picture.picture_recorder import PictureRecorder
 from cachesim.tools.run import why_command
 from cachesim.tools.run.why_command import AskedRequest, _other_versions
 from tests.unit.tools.command_arguments import arguments
@@ -104,3 +106,18 @@ def test_every_argument_is_explained_and_has_its_default():
     assert arguments(why_command.add_arguments, ["x", "1"]) == {
         "case": "x", "number": 1, "profiles": [], "model": None, "settings": [], "pasted": "", "provenance": False,
         "exact": False, "limits": [], "json": False, "html": "", "svg": "", "trace": ""}  # fmt: skip
+
+
+def test_pictures_show_the_request_and_the_failures_below_it(monkeypatch):
+    drawn, scenario = [], from_line("A9/A.B5", model="A", profiles=(HEAD,))
+    (asked,) = [AskedRequest(scenario, HEAD, "provenance", 1)]
+    answered = why_command._answer(asked, PictureRecorder(HEAD, events=False))
+    monkeypatch.setattr(why_command, "write_pictures", lambda args, runs, options: drawn.append((runs, options)))
+    monkeypatch.setattr("cachesim.tools.run.run_table.failures_report", lambda found: f"failures of {found}")
+    args = SimpleNamespace(number=1, html="x.html", svg="", trace="")
+    why_command._write_pictures(args, [answered, answered._replace(observer=None)], ["data"])
+    ((runs, options),) = drawn
+    assert (len(runs), runs[0].scenario, runs[0].recorder) == (1, scenario, answered.observer)
+    assert (options.focus, options.report) == (1, "failures of ['data']")
+    why_command._write_pictures(SimpleNamespace(**{**vars(args), "html": ""}), [answered], ["data"])
+    assert len(drawn) == 1

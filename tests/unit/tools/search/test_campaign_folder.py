@@ -236,3 +236,11 @@ def test_a_campaign_that_another_process_runs_is_refused(tmp_path):
         pass
     with folder.held():
         pass
+
+
+def test_a_file_that_is_gone_already_is_not_kept_in_mind(tmp_path):
+    folder = CampaignFolder(tmp_path, PLAN)
+    (tmp_path / "there.toml").touch()
+    folder.owned = {"there", "gone"}
+    folder._tidy()
+    assert folder.owned == set() and not (tmp_path / "there.toml").exists()

@@ -138,3 +138,11 @@ def test_a_word_that_options_name_stands_at_an_end_of_a_message():
     begins = clients(world, answers=(False, False, True))
     begins._turn = lambda most: ()
     assert begins._new(100) == (Piece("M"),) and begins.rng.percents == [60, 35, 15]
+
+
+def test_a_text_that_several_conversations_may_begin_with_has_a_name_in_capitals():
+    found, asked = Clients(Given(), WORLD), []
+    assert [found.word(3, capital=True).word, found.word(3).word] == ["A", "b"] and found.shared() == ["A"]
+    found._turn, found.length = lambda most: (), lambda most: asked.append(most) or 4
+    (begins,) = found._new(101)
+    assert (begins.word, found.words["C"], asked) == ("C", 4, [50])

@@ -19,6 +19,7 @@ from cachesim.tools.search.drawn_conversation import (
     DrawnConversation,
     _Drawer,
     draw_conversation,
+    draw_conversation_for,
     longest,
     small_models,
 )
@@ -200,3 +201,10 @@ def test_a_request_joins_the_one_before_and_is_cancelled_with_its_shares(before,
     assert (step.together, step.after, step.cancel_after) == (True, 4, joins.clients.size(step.answer) - 1)
     assert joins.rng.choices[-1] == (0, 0, 0, 1, 2, 4)
 
+
+def test_a_conversation_with_a_given_server_is_drawn_from_its_seed():
+    world = DrawnServer("llama_cpp", "A", {"parallel": 2}, (8, 64), 100)
+    first, again, other = (draw_conversation_for(world, seed) for seed in (7, 7, 8))
+    assert first == again and (first.engine, first.model, first.server, first.seed) == (
+        "llama_cpp", "A", {"parallel": 2}, 7)  # fmt: skip
+    assert first.asked and first.asked != other.asked
