@@ -565,8 +565,8 @@ EQUIVALENT: dict[str, str] = {
     "tools/live/llama_server/process.py, Process.stop: condition True at 3 of if self._popen.stdin is "
     "not None:":
         "the process is started with a pipe as stdin; the condition is for the type checker",
-    'tools/live/llama_server/process.py, version_text: argument `check=False` dropped at 98 of done = '
-    'subprocess.run([binary.absolute(), "--version"], capt':
+    "tools/live/llama_server/process.py, version_text: argument `check=False` dropped at 83 of done = "
+    "subprocess.run(words, capture_output=True, text=True,":
         "it is the default of subprocess.run; ruff requires it",
     'tools/live/llama_server/verify/remote.py, Remote.seed: `<` -> `<=` at 80 of tasks = [task for one '
     'in slots if type(task := one.get("id_t':
