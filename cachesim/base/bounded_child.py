@@ -34,7 +34,7 @@ _NO_MEMORY = tuple(getattr(signal, name, 0) for name in ("SIGABRT", "SIGSEGV", "
 class BoundedChild:
     """Parser in a child process. A context manager; leaving it ends the child."""
 
-    def __init__(self, module: str, what: str, file: str, first: Mapping[str, Any], data: bytes = b"") -> None:
+    def __init__(self, module: str, what: str, file: str, first: Mapping[str, Any], data: bytes) -> None:
         """Start the child and give it the foreign data. ``module``: the parser, see ``parser_process``. ``what``: the
         data, a noun phrase for messages. ``file``: its path. Raise BadInput."""
         self.what, self.file, self._room = what, file, PARSER_OUTPUT.now

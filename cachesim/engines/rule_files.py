@@ -221,7 +221,7 @@ def rule_file_digest(profile: str) -> str:
     return hashlib.sha256("".join(texts).encode()).hexdigest()
 
 
-def file_header(profile: str, folder: Path | None = None) -> dict[str, Any]:
+def file_header(profile: str, folder: Path | None) -> dict[str, Any]:
     """Return the header fields that a scenario file in ``folder`` (None = the current folder) needs for a profile:
     ``rules`` with the path of the Python file that defines it, or {} for a built-in profile."""
     file = file_of(profile)

@@ -40,7 +40,7 @@ class ExpectationMismatch(NamedTuple):
 
 
 def compare_expected(
-    expected: Expect, requests: Sequence[Judgement], broken: list[int], unsettled: Sequence[int] = ()
+    expected: Expect, requests: Sequence[Judgement], broken: list[int], unsettled: Sequence[int]
 ) -> list[ExpectationMismatch]:
     """Return all differences between a run and the expectations of its file."""
     out = compare_numbers(expected, requests)

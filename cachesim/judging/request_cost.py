@@ -73,8 +73,8 @@ def up_to(scenario: Scenario, number: int) -> Scenario:
     return replace(scenario, steps=scenario.steps[:stop], expect={}, lives=())
 
 
-def observed_requests(scenario: Scenario, profile: str, mode: str = "provenance",
-                      table: RuleSet | None = None) -> list[ObservedRequest]:  # fmt: skip
+def observed_requests(scenario: Scenario, profile: str, mode: str,
+                      table: RuleSet | None) -> list[ObservedRequest]:  # fmt: skip
     """Return what a run of a scenario shows of its requests, without a ledger. Raise what ``run_judged`` raises."""
     run = run_judged(scenario, profile, mode, table=table, with_ledger=False)
     return [observed(run, i) for i in range(len(run.requests))]

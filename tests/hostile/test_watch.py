@@ -45,7 +45,7 @@ def pieces(name):
 def analysed(*frames):
     """The rows and the totals of a connection."""
     joined, rows = JoinedRows(RecentBodies(), False), []
-    connections = Connections(joined.sent, lambda exchange: rows.extend(joined.ended(exchange)))
+    connections = Connections(joined.sent, lambda exchange: rows.extend(joined.ended(exchange)), held=None)
     for kind, data in frames:
         connections.read(Frame(kind, 1, data))
     assert not connections._readers or kind != SERVER_ENDS

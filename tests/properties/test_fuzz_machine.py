@@ -55,9 +55,8 @@ class Machine(RuleBasedStateMachine):
         model = data.draw(st.sampled_from(models))
         scenario = Scenario("machine", "", (), "", engine, model, (self.profile,), self.server_options, self.words, ())
         self.played = CheckedRun(scenario, self.profile, Log())
-        self.stage = ScenarioStage(
-            scenario, self.profile, "provenance", Path("."), InvariantObserver(self.played, {}), self.profile
-        )
+        observer = InvariantObserver(self.played, {}, table=None)
+        self.stage = ScenarioStage(scenario, self.profile, "provenance", Path("."), observer, self.profile)
 
     def word(self, length):
         name = "".join(chr(ord("a") + int(digit)) for digit in str(len(self.words)))

@@ -21,7 +21,7 @@ UNSIZED: Mapping[str, str] = {
 _PLAIN = {plain(name): of for name, of in UNSIZED.items()}
 
 
-def refuse_unsized(name: str, file: str = "") -> None:
+def refuse_unsized(name: str, file: str) -> None:
     """Raise BadInput for the architecture of a model whose states have unknown sizes."""
     if of := _PLAIN.get(plain(name)):
         raise BadInput(f"model {quoted(name)}: the size of its states ({of}) is not known", file=file)

@@ -67,7 +67,7 @@ def layers_by_kind(spec: Spec) -> dict[tuple[str, int], list[int]]:
     return found
 
 
-def made_groups(blocks: LayerBlocks, spec: Spec, eagle: bool, groups: LayerGroups | None = None) -> str:
+def made_groups(blocks: LayerBlocks, spec: Spec, eagle: bool, groups: LayerGroups | None) -> str:
     """Return the groups of a model as ``kv_groups`` states them. ``groups``: number of groups by kind; None = as
     many as the layers of ``spec`` fill."""
     kinds = layers_by_kind(spec)

@@ -175,7 +175,7 @@ def choose(
 
 
 def choose_best(
-    base: Trial, found: list[Trial], sizes: Sizes, asked: CaseArguments | None = None, facts: CaseFacts | None = None
+    base: Trial, found: list[Trial], sizes: Sizes, asked: CaseArguments | None, facts: CaseFacts | None
 ) -> RankedAdvice | None:
     """Return the first suggestion of ``choose``, None without one. Suggestions are examined until none of the others
     can come before the best: what they depend on makes a saving less certain, never more."""

@@ -122,7 +122,7 @@ class Subject(Protocol):
 FIELDS = tuple(one.name for one in fields(Reply))
 
 
-def read_reply(raw: Any, cancelled: bool = False) -> Reply:
+def read_reply(raw: Any, cancelled: bool) -> Reply:
     """Validate the raw reply of an implementation. Raise Failed that names the first error."""
     if isinstance(raw, Reply):
         raw = {name: getattr(raw, name) for name in FIELDS}

@@ -306,7 +306,7 @@ def mismatch_text(found: Data) -> str:
     return f"{where}{found['what']} is {found['got']}, the file expects {found['expected']}"
 
 
-def closing_line(runs: Sequence[Data], failed: int = 0) -> Text:
+def closing_line(runs: Sequence[Data], failed: int) -> Text:
     """Return the counts of all runs in a line. ``failed``: number of files and runs without a result."""
     hold, wrong, undecided = (sum(run["holds"] is value for run in runs) for value in (True, False, None))
     off = sum(run["as_expected"] is False for run in runs)

@@ -30,7 +30,7 @@ def answer_report(answers: Sequence[dict[str, Any]]) -> RenderableType:
 
 
 def reasons_report(
-    found: Sequence[dict[str, Any]], answers: Sequence[dict[str, Any]], verbose: int = 0
+    found: Sequence[dict[str, Any]], answers: Sequence[dict[str, Any]], verbose: int
 ) -> RenderableType:
     """Return what follows ``answer_report``: for each distinct outcome the rules that decided, wrong reads, token
     sources and decisions. ``answers``: data without the search; rule sets are named unless all share an outcome.

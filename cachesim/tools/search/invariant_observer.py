@@ -60,7 +60,7 @@ class InvariantObserver(AnswerObserver):
     """Observer of a run under the profile, or a ``table`` of rules, that also checks the memory. ``judges`` may be
     shared between conversations."""
 
-    def __init__(self, played: CheckedRun, judges: dict[str, Judge], table: RuleSet | None = None) -> None:
+    def __init__(self, played: CheckedRun, judges: dict[str, Judge], table: RuleSet | None) -> None:
         super().__init__(played.scenario, played.profile, table)
         self.played, self.judges = played, judges
 

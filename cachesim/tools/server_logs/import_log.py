@@ -83,7 +83,7 @@ def rebuild_log(
 
 
 def simulate_log(
-    read: LogReading, profiles: Sequence[str] = (), model: str = "", server: Mapping[str, Any] | None = None,
+    read: LogReading, profiles: Sequence[str], model: str, server: Mapping[str, Any] | None,
     name: str = "", with_text: bool = False, logs: int = 1,
 ) -> LogImport:
     """Return the report on a log, its scenario file, and its reconstruction.

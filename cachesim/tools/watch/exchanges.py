@@ -197,7 +197,7 @@ class Connections:
     """Readers of all connections. ``unread``: connections that could not be read to their end."""
 
     def __init__(
-        self, sent: Heard, ended: Heard, held: HeldBytes | None = None, unreachable: Callable[[], None] = lambda: None
+        self, sent: Heard, ended: Heard, held: HeldBytes | None, unreachable: Callable[[], None] = lambda: None
     ) -> None:
         self._sent, self._ended, self._held, self._unreachable = sent, ended, held or HeldBytes(), unreachable
         self._readers: dict[int, ConnectionReader] = {}

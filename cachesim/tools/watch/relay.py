@@ -41,7 +41,7 @@ class Address(NamedTuple):
 class Relay:
     """All connections of a relay. ``has_header``: replies get the header ``x-cachesim-cause``."""
 
-    def __init__(self, server: Address, queue: FrameQueue, has_header: bool = False) -> None:
+    def __init__(self, server: Address, queue: FrameQueue, has_header: bool) -> None:
         self._server, self._queue, self.has_header = server, queue, has_header
         self._numbers = count(1)
         self.buffer = memoryview(bytearray(PIECE))   # of all connections: bytes leave it before the next are read

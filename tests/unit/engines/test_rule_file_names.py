@@ -46,7 +46,8 @@ def test_a_file_is_run_once_and_named_by_its_path(put):
     assert [rule_files.profile_of(file) for _ in range(2)] == ["llama_cpp@mine"] * 2
     assert sys.__dict__.pop("RUNS") == 1
     assert rule_files.profile_argument("llama_cpp@mine") == file and rule_files.profile_argument("x") == "x"
-    assert rule_files.file_header("llama_cpp@mine") == {"rules": [file]} and rule_files.file_header("x") == {}
+    assert rule_files.file_header("llama_cpp@mine", folder=None) == {"rules": [file]}
+    assert rule_files.file_header("x", folder=None) == {}
     assert rule_files.file_header("llama_cpp@mine", Path("below")) == {"rules": ["../r.py"]}
 
 

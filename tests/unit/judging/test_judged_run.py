@@ -104,9 +104,9 @@ def test_the_events_of_a_step_sent_together_are_those_of_its_slot():
 def test_expectations_of_every_kind():
     run = judged("S40>4/B40", (0, {}))
     right = Expect(cache_n=((0,), (0,)), slots=((0,), (0,)), status=((200,),) * 2, entries=((0,), (1,)), died=())
-    assert compare_expected(right, run.requests, run.broken) == []
+    assert compare_expected(right, run.requests, run.broken, unsettled=()) == []
     wrong = replace(right, slots=((1,), (0,)), status=((200,), (400,)), entries=((0,), (2, 3)), died=(1,))
-    assert compare_expected(wrong, run.requests, run.broken) == [
+    assert compare_expected(wrong, run.requests, run.broken, unsettled=()) == [
         ExpectationMismatch(0, "slots", 1, 0),
         ExpectationMismatch(1, "status", 400, 200),
         ExpectationMismatch(1, "entries", [2, 3], 1),

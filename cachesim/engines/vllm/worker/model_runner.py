@@ -120,7 +120,7 @@ class ModelRunner:
         self.kv_connector = OffloadingConnectorWorker(contents, options.num_gpu_blocks)
 
     def execute_model(self, scheduler_output: SchedulerOutput,
-                      accepted: Mapping[int, int] | None = None) -> ModelRunnerOutput:  # fmt: skip
+                      accepted: Mapping[int, int] | None) -> ModelRunnerOutput:  # fmt: skip
         """Evaluate a step. ``accepted``: number of right draft tokens by request, None = as the requests state."""
         chunks = list[ScheduledChunk]()
         for data in scheduler_output.scheduled_reqs.values():

@@ -62,7 +62,7 @@ def named_for(model: GgufModel, flags: Sequence[str]) -> tuple[str, ...]:
     return tuple(NAMED.sub(lambda found: f"MODELS/{stem}-{found[1]}", word) for word in flags)
 
 
-def tiny_adapter(model: GgufModel, seed: int, invocation: Sequence[int] = ()) -> TinyModel:
+def tiny_adapter(model: GgufModel, seed: int, invocation: Sequence[int]) -> TinyModel:
     """Return an adapter for a tiny model. Its bytes depend only on the arguments."""
     keys = {"general.architecture": model.arch, "general.type": "adapter", "adapter.type": "lora",
             "adapter.lora.alpha": ALPHA, **({INVOCATION: tuple(invocation)} if invocation else {})}  # fmt: skip

@@ -56,7 +56,7 @@ def outer(embedding: float, norm: str) -> list[Tensor]:
     ]
 
 
-def _norm(name: str, width: int = EMBD, mean: float = 1.0) -> Tensor:
+def _norm(name: str, width: int, mean: float = 1.0) -> Tensor:
     return Tensor(name, (width,), 0.1, mean)
 
 

@@ -173,8 +173,8 @@ def test_layers_are_sorted_by_kind_and_made_into_groups():
     spec = parse("W8 A H W16 K4 W8")
     assert layers_by_kind(spec) == {("W", 8): [0, 5], ("A", 0): [1, 2], ("S", 0): [2], ("W", 16): [3], ("K", 4): [4]}
     blocks = LayerBlocks(full=16, window=8, state=64)
-    assert made_groups(blocks, spec, eagle=True) == "A/16e A/16 W8/8 W8/8 S/64 W16/8 K4/16"
-    assert made_groups(blocks, parse("W8 W8 A A"), eagle=False) == "A/16 W8/8"
+    assert made_groups(blocks, spec, eagle=True, groups=None) == "A/16e A/16 W8/8 W8/8 S/64 W16/8 K4/16"
+    assert made_groups(blocks, parse("W8 W8 A A"), eagle=False, groups=None) == "A/16 W8/8"
     groups = LayerGroups(full=1, window=3, state=2, layers=4)
     assert made_groups(blocks, parse("W8 A G"), eagle=False, groups=groups) == "A/16 W8/8 W8/8 W8/8 S/64 S/64"
 

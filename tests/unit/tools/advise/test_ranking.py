@@ -131,13 +131,13 @@ def test_the_best_suggestion_is_the_first_of_all(monkeypatch, unsure, best, exam
 
     monkeypatch.setattr(ranking, "peak_bytes", lambda *_: 1)
     monkeypatch.setattr(ranking, "_with_dependences", examine)
-    one = choose_best(BASE, found, UNITS)
+    one = choose_best(BASE, found, UNITS, facts=None, asked=None)
     assert (one.tried.outcome.evaluated, asked) == (best, examined)
     assert choose(BASE, found, UNITS).good[0] == one
 
 
 def test_without_a_suggestion_none_is_the_best():
-    assert choose_best(BASE, [trial(999, flag("a"))], UNITS) is None
+    assert choose_best(BASE, [trial(999, flag("a"))], UNITS, facts=None, asked=None) is None
 
 
 def test_of_builds_the_first_of_those_that_stay_as_good_is_named():

@@ -41,7 +41,7 @@ def test_a_key_is_written_with_its_start():
     (Reply((1,), cached=4), Reply((1,), cached=4)), ({"tokens": [1], "cached": None, "refused": None}, Reply((1,))),
 ])  # fmt: skip
 def test_a_reply_is_read(raw, reply):
-    assert read_reply(raw) == reply
+    assert read_reply(raw, cancelled=False) == reply
 
 
 @pytest.mark.parametrize(("raw", "error"), [
@@ -67,7 +67,7 @@ def test_a_reply_is_read(raw, reply):
 ])  # fmt: skip
 def test_a_reply_that_is_none_is_refused(raw, error):
     with pytest.raises(Failed) as failed:
-        read_reply(raw)
+        read_reply(raw, cancelled=False)
     assert str(failed.value).startswith(error)
 
 

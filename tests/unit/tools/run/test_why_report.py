@@ -216,5 +216,5 @@ def test_rules_are_never_wrapped_and_positions_are_aligned():
 def test_decisions_without_an_effect_are_left_out_by_default():
     step = {**STEP, "dull": True}
     data = {**told(judgement()), "decisions": [step]}
-    assert shown(reasons_report([data], [data]))[-1] == "1 more decision (-v)"
+    assert shown(reasons_report([data], [data], verbose=0))[-1] == "1 more decision (-v)"
     assert shown(reasons_report([data], [data], 1))[-1].split() == ["R.1", "it", "is", "picked"]

@@ -72,7 +72,7 @@ def test_only_kinds_that_were_asked_for_are_heard():
 def noting(held=(), **server):
     """Return an observer of a server whose sequences hold these positions, and the run that receives its findings."""
     one = CheckedRun(from_line("A1"), HEAD, Log())
-    notes = InvariantObserver(one, {})
+    notes = InvariantObserver(one, {}, table=None)
     sequences = [np.array(positions) for positions in held]
     inspection = SimpleNamespace(occupied_slots=lambda: range(len(held)), check=lambda: None)
     parts = {"inspection": inspection, "sequences": SimpleNamespace(held=sequences.__getitem__)}

@@ -266,8 +266,8 @@ def test_logs_share_the_work_budget(log, monkeypatch):
     budgets = []
     monkeypatch.setattr("cachesim.tools.server_logs.import_log.solve", lambda *given: budgets.append(given[-1]))
     read = read_log(log(RELEASE))
-    simulate_log(read)
-    simulate_log(read, logs=3)
+    simulate_log(read, server=None, model="", profiles=())
+    simulate_log(read, logs=3, server=None, model="", profiles=())
     main(["import", str(read.path), str(read.path), "-q"])
     assert budgets == [SOUGHT.now, SOUGHT.now // 3, SOUGHT.now // 2, SOUGHT.now // 2]
 

@@ -253,7 +253,7 @@ def test_copies_beyond_the_bound_are_dropped_and_counted_and_the_bytes_still_arr
 def test_a_relay_that_is_cancelled_listens_no_longer():
     async def test():
         listener = socket.create_server(("127.0.0.1", 0))
-        task = asyncio.create_task(Relay(Address("127.0.0.1", 1), Copies().queue).run(listener))
+        task = asyncio.create_task(Relay(Address("127.0.0.1", 1), Copies().queue, has_header=False).run(listener))
         await asyncio.sleep(0.01)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -313,4 +313,5 @@ def test_a_task_that_connected_a_client_is_forgotten():
 
 def test_a_relay_adds_no_header_unless_it_is_told_to():
     queue = Queue([])
-    assert not Relay(Address("h", 1), queue).has_header and Relay(Address("h", 1), queue, True).has_header
+    assert not Relay(Address("h", 1), queue, has_header=False).has_header
+    assert Relay(Address("h", 1), queue, has_header=True).has_header

@@ -128,7 +128,7 @@ def kind_of(server: RealServer) -> type[LlamaServer]:
 
 
 def record_case(
-    scenario: Scenario, server: RealServer, gguf: Path | None = None
+    scenario: Scenario, server: RealServer, gguf: Path | None
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the recording of a scenario on a real server, and notes on requests that had to be changed. Raise
     BadInput."""
@@ -198,7 +198,7 @@ def comparison_data(compared: RealComparison) -> dict[str, Any]:
 
 
 def compare_cases(
-    scenarios: Sequence[Scenario], servers: Sequence[RealServer], gguf: Path | None = None
+    scenarios: Sequence[Scenario], servers: Sequence[RealServer], gguf: Path | None
 ) -> Iterator[RealComparison]:
     """Yield the comparison of every scenario with every server."""
     for scenario in scenarios:

@@ -84,7 +84,7 @@ def scheduled(drafts, overlap=False):
     server.submit(Request(PROMPT, 4, forced=(5, 6, 7, 8), draft_else=2))
     server.take_tasks()
     output = server.scheduler.schedule()
-    server.scheduler.update_from_output(output, server.model_runner.execute_model(output))
+    server.scheduler.update_from_output(output, server.model_runner.execute_model(output, accepted=None))
     server.scheduler.update_draft_token_ids({0: [*drafts]})
     return server.model_runner, server.scheduler.schedule()
 

@@ -247,7 +247,7 @@ def test_a_recording_has_the_name_of_the_scenario_and_the_rule_set_of_the_build(
     monkeypatch.setattr(comparison, "Recorder", recorder)
     monkeypatch.setattr(comparison, "model_file", Path)
     scenario = replace(case("A9>r2/A.r.B5{drafts=1:1}", server={"parallel": 1}), id="two")
-    trace, notes = record_case(scenario, server(is_logged=False))
+    trace, notes = record_case(scenario, server(is_logged=False), gguf=None)
     assert (trace["name"], trace["profile"], len(trace["steps"])) == ("two", "b9518", 2)
     assert notes == ["drafts come from the server's own drafter"]
     assert starts == [(ServerStart(Path("/bin/llama-server"), Path("A"), ("-np", "1"), "b9713"), QuietServer)]
