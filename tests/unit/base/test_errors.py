@@ -45,6 +45,10 @@ def test_a_long_value_is_short(value):
     assert len(quoted(value)) <= 80
 
 
+def test_an_error_has_its_line_as_its_argument():
+    assert BadInput("no such file", file="a.toml", line=3).args == ("a.toml:3: no such file",)
+
+
 def test_a_message_is_one_line_whatever_is_in_it():
     line = str(BadInput("x" * 10_000, file="/a\n" + "y" * 10_000, line=3, hint="z" * 10_000))
     assert len(line) < 1_100 and "\n" not in line

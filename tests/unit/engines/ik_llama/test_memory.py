@@ -29,6 +29,13 @@ def cache(model="GGGA", size=32, n_seq=1):
     return KvCache(model_kind(model), size, n_seq, None, refuses, lambda event: None)
 
 
+def test_a_cache_without_a_model_has_no_rows():
+    kv = cache()
+    fill(kv, 3)
+    kv.clear()
+    assert kv.rows == {} and kv.get(0, partial=False).rows == {}
+
+
 def fill(kv, n, seq=0, start=0, n_ubatch=8):
     batch = DecodeBatch()
     for pos in range(start, start + n):

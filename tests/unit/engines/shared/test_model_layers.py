@@ -190,6 +190,11 @@ def test_context_window_and_draft_layers_are_those_of_the_configuration(tmp_path
     assert (plain.window, len(plain.heads), plain.mrope, plain.context, plain.kernel) == (0, 1, False, 0, 0)
 
 
+def test_an_unknown_order_of_layers_without_a_model_type_is_refused(tmp_path):
+    with pytest.raises(BadInput, match="unknown order of layers: model type '' with key mamba_d_state"):
+        config(tmp_path, num_hidden_layers=2, mamba_d_state=16, model_type=None)
+
+
 def test_an_unknown_order_of_layers_is_refused(tmp_path):
     with pytest.raises(BadInput, match="unknown order of layers: model type 'other' with key mamba_d_state"):
         config(tmp_path, num_hidden_layers=2, model_type="other", mamba_d_state=4)

@@ -9,6 +9,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.engines.shared.command_table import ParsedArgument, read_model_overrides
 from cachesim.engines.vllm.command_table import (
+    BACKENDS,
     COMMAND_TABLE,
     read_attention_config,
     read_backend,
@@ -19,6 +20,12 @@ from cachesim.engines.vllm.command_table import (
 )
 
 OFFLOADING = "OffloadingConnector"
+
+
+def test_a_backend_with_a_unit_takes_its_multiples() -> None:
+    sizes = BACKENDS["FLASHMLA"]
+    assert [size for size in (32, 64, 96, 128, 192) if sizes.allow(size)] == [64, 128, 192]
+    assert (sizes.words, sizes.otherwise, sizes.refuses) == ("multiples of 64", 64, True)
 
 
 @pytest.mark.parametrize(("text", "number"), [("auto", 0), ("-1", 0), ("32k", 32_000), ("8192", 8192)])

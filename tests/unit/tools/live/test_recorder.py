@@ -74,6 +74,7 @@ def test_the_recording_can_be_read(start, tmp_path):
     file = tmp_path / "x.json"
     write_trace(trace, file)
     assert len(file.read_text().splitlines()) == 6 and json.loads(file.read_text()) == trace
+    assert not {": ", ", "} & {text[at : at + 2] for text in [file.read_text()] for at in range(len(text))}
     assert [step.action for step in read_trace(file, profiles()).steps] == ["", "save", "restart", "erase"]
 
 

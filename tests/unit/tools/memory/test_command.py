@@ -108,6 +108,10 @@ def test_run_and_memory_know_the_same_models(capsys, model, engine):
     assert main(["run", "A4", "-p", engine, "--model", model]) == exits.HOLDS
 
 
+def test_a_context_may_be_a_single_token(capsys):
+    assert one(capsys, "llama-3 -p mlx_lm --tokens 1 --memory 4000GiB")["fits"]
+
+
 @pytest.mark.parametrize(("line", "message"), [
     ("nosuch", "unknown sizes of K/V rows and states: model 'nosuch'"),
     ("qwen3-next --memory 0GiB", "expected a size such as 32GiB"),

@@ -74,6 +74,13 @@ def test_rule_sets_of_another_engine_are_refused(log, lines, profiles, cause):
     assert found.value.file == str(log(*lines))
 
 
+def test_the_engine_is_that_of_the_first_ten_thousand_lines(log):
+    blank = "nothing known\n"
+    assert _engine(log(blank * 9_999, RELEASE), ()).name == "llama_cpp"
+    with pytest.raises(BadInput):
+        _engine(log(blank * 10_000, RELEASE), ())
+
+
 def test_a_file_of_another_kind_is_refused(log):
     with pytest.raises(BadInput):
         _engine(log("nothing known\n"), ())

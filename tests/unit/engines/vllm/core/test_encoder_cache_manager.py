@@ -71,6 +71,12 @@ def test_a_chunk_ends_before_an_image_that_cannot_be_encoded(images, start, toke
     assert (found.num_new_tokens, found.budget, *numbers) == plan
 
 
+def test_a_step_that_encodes_an_image_that_a_request_has_twice_keeps_both():
+    cache, request = EncoderCacheManager(8, V0_33_0, 0), asked(D, SAME)
+    cache.allocate_inputs(request, cache.try_schedule(request, 0, 40, 8))
+    assert cache.inputs(request) == [D, SAME] and cache.num_free_slots == 4
+
+
 @pytest.mark.parametrize(("computed", "placeholders", "left"), [(23, 0, [3]), (24, 0, []), (25, 2, [3]), (25, 1, [])])
 def test_an_image_is_used_until_its_rows_are_computed(computed, placeholders, left):
     cache, request = EncoderCacheManager(8, V0_33_0, 0), asked(D, computed=computed, placeholders=placeholders)

@@ -18,13 +18,14 @@ from cachesim.events import Decided
 from tests.unit.engines.vllm.conversations import P, Q
 from tests.unit.engines.vllm.conversations import server as start
 
+PROFILE = "vllm@0.33.0"
 PROMPT = tuple(range(100, 115))
 
 
 @pytest.fixture
 def server():
     """A server whose pool lost the chunks of a prompt, which CPU memory has."""
-    made = ENGINE.start("vllm@0.33.0", "A", {"block_size": 4, "num_gpu_blocks": 6, "num_cpu_chunks": 16}, "provenance")
+    made = ENGINE.start(PROFILE, "A", {"block_size": 4, "num_gpu_blocks": 6, "num_cpu_chunks": 16}, "provenance")
     for prompt in (PROMPT, tuple(range(200, 219))):
         made.complete(Request(prompt, 1, forced=(7,)))
     return made
@@ -35,6 +36,13 @@ def test_cpu_memory_keeps_what_the_release_keeps(profile):
     made = ENGINE.start(profile, "A", {"block_size": 4, "num_gpu_blocks": 6, "num_cpu_chunks": 16}, "provenance")
     connector = made.scheduler.connector
     assert connector.manager.keeps == connector.rules.keeps_offered
+
+
+@pytest.mark.parametrize(("chunks", "stored"), [(2, 0), (3, 3)])
+def test_chunks_for_which_cpu_memory_has_no_room_are_not_stored_in_part(chunks, stored):
+    made = ENGINE.start(PROFILE, "A", {"block_size": 4, "num_gpu_blocks": 12, "num_cpu_chunks": chunks}, "provenance")
+    made.complete(Request(PROMPT, 1, forced=(7,)))
+    assert len(made.scheduler.connector.manager.places) == stored
 
 
 def received(server, **fields):
