@@ -179,7 +179,8 @@ def test_an_interrupt_ends_the_child(monkeypatch):
 
 @pytest.mark.parametrize("do", ["sleep", "loop"])
 def test_a_child_ends_with_its_parent(do):
-    code = (f"from cachesim.base.bounded_child import BoundedChild\nchild = BoundedChild({PROBE!r}, 'x', 'x', {{}})\n"
+    code = (f"from cachesim.base.bounded_child import BoundedChild\n"
+            f"child = BoundedChild({PROBE!r}, 'x', 'x', {{}}, b'')\n"
             f"print(child._watch.process.pid, flush=True)\nchild.ask({{'do': {do!r}}})")  # fmt: skip
     with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True) as parent:
         pid = int(parent.stdout.readline())

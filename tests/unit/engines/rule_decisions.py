@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,8 +46,13 @@ def read(engine: str) -> list[TakenDecision]:
     return [TakenDecision(*line.split(" | ", 4)) for line in file_of(engine).read_text("utf-8").splitlines()]
 
 
-def decisions(scenario: str, profile: str) -> Iterator[TakenDecision]:
-    """Yield the decisions of a run, the first of each kind."""
+@cache
+def decisions(scenario: str, profile: str) -> tuple[TakenDecision, ...]:
+    """Return the decisions of a run, the first of each kind."""
+    return tuple(_decisions(scenario, profile))
+
+
+def _decisions(scenario: str, profile: str) -> Iterator[TakenDecision]:
     met = set()
     for event in play(load(corpus_files()[scenario], {*profiles()}), profile, "none").events:
         if isinstance(event, Decided):
