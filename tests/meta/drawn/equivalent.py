@@ -15,9 +15,6 @@ EQUIVALENT: dict[str, str] = {
     'engines/shared/command_line.py, CommandLine.drafts_by_model: argument `"none"` dropped at 81 of return any('
     'kind.startswith("draft-") for kind in str(self.op':
         "without spec_type the text is then None instead of none; neither begins with draft-",
-    "tools/server_logs/assumed_lengths.py, _by_shares: `0` -> `1` at 46 of if keep is None or similar is None or "
-    "similar[0] <= 0:":
-        "a printed 0 stands for -u/2 to u/2: the upper length is negative then, and no prompt has it",
     "tools/server_logs/line_ties.py, LineTies._adopt: `<` -> `<=` at 56 of before = [line for line in request.lines if "
     "line.number < pr":
         "the prefix is a line of another group, so that no line of the request has its number",

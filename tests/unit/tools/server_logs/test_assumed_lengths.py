@@ -72,6 +72,11 @@ def test_a_length_without_shares_is_the_least_possible(request_):
     assert lengths_after(100, request_) == [7]
 
 
+def test_a_share_of_nothing_in_an_empty_slot_bounds_nothing():
+    """No server selects an empty slot by its prefix; a log that says so shows no length of 0 tokens."""
+    assert lengths_after(0, chosen("0.00", "0.50")) == []
+
+
 def test_the_shares_of_a_slot_with_unknown_contents_bound_nothing():
     [lengths] = assumed_lengths([chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(7, None)})])
     assert [length.n_tokens for length in lengths] == [7]
