@@ -195,6 +195,8 @@ def mark_rows(slot: Slot) -> None:
 def split_prompt(srv: Core, slot: Slot, task: Task) -> int | None:
     """Return where the batch must end because the rest is computed with the aLoRA, None = nowhere, WAIT = the slot must
     not join the batch. Until then its scale is 0."""
+    if slot.alora_start < 0:
+        return None
     active = all_activated(slot.adapters, srv.adapters)
     split = srv.rules.adapters.split(len(slot.tokens), slot.alora_start, active, srv.leader is not slot)
     if not split.value:
