@@ -86,7 +86,7 @@ ObservedRuns = SharedRuns[Sequence[ObservedRequest]]
 def observed_runs(scenario: Scenario, profile: str, mode: str = "provenance") -> ObservedRuns:
     """Return the runs of a scenario under rule sets of the engine of ``profile``, and under mixtures of them."""
     tables = engine_of(profile).profiles.values()
-    return SharedRuns(lambda rules: observed_requests(scenario, profile, mode, rules), tables)
+    return SharedRuns(lambda rules: observed_requests(scenario, profile, mode, rules), tables, log=False)
 
 
 def cost_change(old: RequestCost, new: RequestCost) -> str:

@@ -29,7 +29,7 @@ class SharedRuns(Generic[R]):
     """Results of runs. ``run``: makes a run under a rule set and returns its result; ``tables``: the rule sets of which
     results will be asked; ``log``: rule sets with different logs share no run."""
 
-    def __init__(self, run: Callable[[RuleSet], R], tables: Iterable[RuleSet], log: bool = False) -> None:
+    def __init__(self, run: Callable[[RuleSet], R], tables: Iterable[RuleSet], log: bool) -> None:
         self.run = run
         self.log = log
         self.left = {table.name: table for table in tables}

@@ -157,6 +157,9 @@ def test_an_archive_on_the_path_is_looked_into(tmp_path, monkeypatch):
     assert not plugins._any()
     monkeypatch.setattr(sys, "path", [str(tmp_path / "packed.zip")])
     assert plugins._any()
+    package(tmp_path, "twins", GOOD, {plugins.ENGINES: ("twin", "twins:ENGINE")})
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "packed.zip"), str(tmp_path)])
+    assert len([*plugins._tables()]) == 2, "the folder after an archive is looked into, too"
 
 
 @pytest.mark.long

@@ -108,7 +108,7 @@ def test_unwritten_numbers_matter_and_the_name_does_not():
     rules = rules_of("ik_llama@main")
     same = rules.changed({"name": "ik_llama@same"})
     other = rules.changed({"name": "ik_llama@other", "unset": {"cell": 7}})
-    runs = SharedRuns(lambda rules: (rules.build, rules.unset)[1], [rules, same, other])
+    runs = SharedRuns(lambda rules: (rules.build, rules.unset)[1], [rules, same, other], log=False)
     assert runs.result(rules) == runs.result(same) == {} and runs.result(other) == {"cell": 7}
     assert len(runs.made) == 2
 
@@ -168,7 +168,7 @@ def test_a_bounded_run_ends():
             getattr(rules, FIELD)((), 3)
 
     with pytest.raises(TooManyDecisions):
-        SharedRuns(endless, [BASE]).unshared(BASE, most_decisions=5)
+        SharedRuns(endless, [BASE], log=False).unshared(BASE, most_decisions=5)
 
 
 CASES = ("llama-24143-entry-removed-dense", "ik-cells-above-gap-unread-dense")
@@ -221,7 +221,7 @@ def test_an_equal_value_shares_a_run_though_it_is_another_object():
     rules = rules_of("ik_llama@main").changed({"unset": {"cell": 7}})
     equal = rules.changed({"name": "ik_llama@equal", "unset": {"cell": 7}})
     assert equal.unset is not rules.unset
-    runs = SharedRuns(lambda rules: rules.unset, [rules, equal])
+    runs = SharedRuns(lambda rules: rules.unset, [rules, equal], log=False)
     assert runs.result(rules) == runs.result(equal) == {"cell": 7} and len(runs.made) == 1
 
 
@@ -249,6 +249,6 @@ def test_the_rules_of_a_set_with_another_number_are_asked_until_the_number_is_re
     def run(rules):
         return (rules.min_step if read_first else 0), getattr(rules, FIELD)((), 3)
 
-    runs = SharedRuns(run, [own, *sets, same])
+    runs = SharedRuns(run, [own, *sets, same], log=False)
     runs.result(own)
     assert len(calls) == asked and calls.count("OWN") == 1

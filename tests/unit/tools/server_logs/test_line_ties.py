@@ -197,6 +197,7 @@ def test_a_conversation_that_is_saved_from_an_idle_slot_is_not_that_of_the_chose
     assert saved(*lines) == [[20]]
     again = [line.replace("task 5", "task 6") for line in (chosen, save.format(33), *between, new)]
     assert saved(*lines, DONE, *again) == [[20], [33]]
+    assert saved(save.format(20), *between, new) == [[20]], "the log begins after the choice"
 
 
 def test_a_request_with_lines_of_two_builds_is_doubtful():
