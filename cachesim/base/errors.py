@@ -186,7 +186,7 @@ def nearest(word: str, known: Iterable[str], spelled: Mapping[str, str] | None =
     known words in the hint."""
     if len(word) > ECHOED:
         return ""
-    match = get_close_matches(word, list(known))
+    match = get_close_matches(word, list(known), n=1)
     return f"did you mean '{(spelled or {}).get(match[0], match[0])}'?" if match else ""
 
 

@@ -81,7 +81,7 @@ def _at_tokens(verdict: Verdict, every: int) -> Verdict:
 
 def _order(pos: np.ndarray, first: int, n: int) -> np.ndarray:
     """Return the indices of the rows at positions first .. n-1, ascending."""
-    order = np.argsort(pos)
+    order = np.argsort(pos, kind="stable")
     return order[(pos[order] >= first) & (pos[order] < n)]
 
 

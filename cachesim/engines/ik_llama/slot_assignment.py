@@ -81,7 +81,7 @@ def select_slot(srv: Core, task: Task) -> Slot | None:
     srv.decide(decision, slot)
     slot.source = "slot"
     if choice.by == "lcp":
-        lcp = compare.facts(slot.tokens, slot.kept, slot.discarded).n_cache
+        lcp = compare.facts(slot.tokens, n_keep=0, n_discard=0).n_cache
         srv.emit(slot_ev.SlotByLcp(slot.id, slot.id_task, choice.f_sim, sps, 0.0, lcp))
     elif choice.by == "lru":
         srv.emit(slot_ev.SlotByLru(slot.id, slot.id_task))

@@ -81,7 +81,7 @@ def asked_scales(request: Request) -> dict[int, float]:
 
 def scales_for(srv: Core, task: Task) -> Scales:
     """Return the scales that a request is computed under, () without adapters."""
-    scales: Scales = srv.rules.adapters.list(asked_scales(task.request), srv.served).value
+    scales: Scales = srv.rules.adapters.list(asked_scales(task.request), srv.served).value if srv.adapters else ()
     return scales
 
 

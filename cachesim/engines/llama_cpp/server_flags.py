@@ -133,7 +133,7 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     n_batch = max(min(opts.batch_size, n_ctx), rules.least_batch)
     _check_batch(n_batch, rules)
     n_ubatch = min(n_batch, opts.ubatch_size)
-    swa_full = opts.swa_full and bool(kind.n_swa)
+    swa_full = opts.swa_full and kind.n_swa > 0
     planes = rules.rs_planes(needing_model(drafters), opts.spec_draft_n_max, can_roll_back(kind))
     shared = rules.kv_streams(unified, kind.kind).value
     sizes = Sizes(n_slots, shared, n_ctx_seq, n_ubatch, swa_full, planes.value, rules.window_pad)

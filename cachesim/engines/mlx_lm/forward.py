@@ -98,8 +98,8 @@ class BatchStore:
         return [cache.offset] * self.b if isinstance(cache.offset, int) else cache.offset.tolist()
 
     def _mask(self, index: int) -> Any:
-        """Return the mask that all layers of a part share, made from the cache of the first: bool [B, N, T], Ranges or
-        None."""
+        """Return the mask that all layers of a part share, made from the cache of the first: bool [B or 1, N, T],
+        Ranges or None."""
         cache = self.rows[index]
         assert cache is not None
         window = 0 if type(cache) in (KVCache, BatchKVCache) else self.spec.layers[index].window    # a ring's own
@@ -138,9 +138,9 @@ class BatchStore:
             text = f"ValueError: a mask of {columns} columns over {width} rows"
             raise Died(text, VALUE_ERROR, columns=columns, rows=width)
         if isinstance(mask, Ranges):
-            lo, hi = (side[piece.row, piece.start : piece.stop] for side in (mask.lo, mask.hi))
+            lo, hi = (side[piece.row if len(side) > 1 else 0, piece.start : piece.stop] for side in (mask.lo, mask.hi))
             return self._ranged(part, run, lo, hi)
-        return self._masked(part, run, mask[piece.row, piece.start : piece.stop])
+        return self._masked(part, run, mask[piece.row if len(mask) > 1 else 0, piece.start : piece.stop])
 
     def _ranged(self, part: str, run: int, lo: Array, hi: Array) -> View:
         """Return the view of a mask that is given as rising ranges: the rows between the first and the last visible

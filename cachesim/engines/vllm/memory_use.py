@@ -60,7 +60,7 @@ def use(ask: MemoryQuestion) -> MemoryUse:
 def _request_blocks(ask: MemoryQuestion, opts: Options, groups: LayerGroups, sizes: LayerBlocks, most: int) -> int:
     """Return the blocks that a request of ``most`` tokens holds."""
     windows = Admission("swa", ask.model.window, in_flight=opts.max_num_batched_tokens, most=most, block=sizes.window)
-    cap = ask.rules.admission_cap(windows)
+    cap = ask.rules.admission_cap(windows) if groups.window else 0
     inside = 1 if opts.mamba_prefill_checkpoint_alignment else 0
     states = (2 + inside if opts.enable_prefix_caching else 1) + opts.num_speculative_tokens
     return int(groups.full * -(-most // sizes.full) + groups.window * cap + groups.state * states)

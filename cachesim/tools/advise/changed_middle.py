@@ -7,10 +7,9 @@ from collections import Counter
 from itertools import accumulate
 from typing import Callable, Mapping, NamedTuple
 
-from cachesim.scenarios.notation.normalise import split
 from cachesim.scenarios.notation.tree import Piece, Pieces, ScenarioLine, texts
 from cachesim.scenarios.notation.word_lengths import size
-from cachesim.tools.advise.line_pieces import Steps, bare, common, requests, said, with_requests
+from cachesim.tools.advise.line_pieces import Steps, bare, common, requests, said, with_requests, without_slices
 
 REGIONS = 16           # differing texts of a prompt that are restored, at most
 ALIKE = 3, 4           # share of a text in another order whose tokens are the same
@@ -22,7 +21,7 @@ def move_changing_last(line: ScenarioLine) -> ScenarioLine | None:
     Such text lies between two common parts: the prompts diverge, and later continue with a common piece (a date or
     a status has changed). Answers are not moved.
     """
-    line = split(line)
+    line = without_slices(line)
     answers = {piece.word for _, step in requests(line) for text in texts(step._replace(prompt=(), chat=()))
                for piece in text}  # fmt: skip
     moving: set[str] = set()
@@ -89,7 +88,7 @@ def sort_parts(line: ScenarioLine) -> ScenarioLine | None:
 def _restored(line: ScenarioLine, find: Restorable) -> ScenarioLine | None:
     """Return the line in which each prompt has the text of an earlier prompt wherever ``find`` finds a difference; None
     if no prompt then continues an earlier prompt that it did not continue before."""
-    line = split(line)
+    line = without_slices(line)
     new: Steps = {}
     for i, step in requests(line):
         if step.chat or any(step.prompt[: len(old.prompt)] == old.prompt for old in new.values()):

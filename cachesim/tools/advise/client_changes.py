@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Callable, Iterator, NamedTuple
 
 from cachesim.engines.capabilities import Manual, ServerLoad
-from cachesim.scenarios.notation.normalise import split
 from cachesim.scenarios.notation.tree import PLAIN, LineRequest, Pieces, ScenarioLine
 from cachesim.scenarios.notation.word_lengths import predicted, prompt_size
 from cachesim.tools.advise.changed_middle import move_changing_last, send_unchanged, sort_parts
@@ -20,6 +19,7 @@ from cachesim.tools.advise.line_pieces import (
     requests,
     said,
     with_requests,
+    without_slices,
 )
 
 # Continuations: which requests of a line continue which earlier requests.
@@ -94,7 +94,7 @@ def pinned(slots: int) -> Callable[[ScenarioLine], ScenarioLine | None]:
 
 def warmed(line: ScenarioLine) -> ScenarioLine | None:
     """Send the common prefix of all conversations once, alone, before them."""
-    line = split(line)
+    line = without_slices(line)
     steps, of = dict(requests(line)), parents(line)
     heads = [steps[i].prompt for i, parent in of.items() if parent == NOBODY]        # that of a chat is empty
     n = common([bare(text) for text in heads])
@@ -139,7 +139,7 @@ def keep_answers(line: ScenarioLine) -> ScenarioLine | None:
     The text after the earlier prompt is compared with its answer. If it is a subsequence of the answer's pieces, it is
     the answer without its reasoning.
     """
-    line = split(line)
+    line = without_slices(line)
     told: Steps = dict(requests(line))
     new: Steps = {}
     mended = False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Iterator, Mapping, NamedTuple, Sequence
 
-from cachesim.scenarios.notation.tree import LineRequest, Pieces, ScenarioLine
+from cachesim.scenarios.notation.normalise import split
+from cachesim.scenarios.notation.tree import LineRequest, Pieces, ScenarioLine, texts
 
 Steps = dict[int, LineRequest]
 
@@ -36,6 +37,12 @@ def common(lists: Sequence[Pieces]) -> int:
     """Return the number of pieces in the common prefix of all lists."""
     first = min(lists, key=len, default=())
     return next((i for i, piece in enumerate(first) if any(other[i] != piece for other in lists)), len(first))
+
+
+def without_slices(line: ScenarioLine) -> ScenarioLine:
+    """Return the line without slices: every part of a sliced word becomes a word."""
+    cut = any(piece[2:] != (None, None) for step in line.steps for text in texts(step) for piece in text)
+    return split(line) if cut else line
 
 
 def with_requests(line: ScenarioLine, changed: Mapping[int, LineRequest]) -> ScenarioLine | None:

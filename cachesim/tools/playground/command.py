@@ -43,7 +43,7 @@ def run(args: Namespace) -> int:
     from cachesim.tools.playground.simulator import Simulator
 
     with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, True)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((LOOPBACK, args.port))
         except OSError as error:

@@ -86,8 +86,9 @@ def moved_message(a: Sequence[BodyMessage], b: Sequence[BodyMessage], at: int) -
 def _stays_last(a: Sequence[BodyMessage], b: Sequence[BodyMessage], at: int) -> bool:
     """True if the last message of ``a`` follows a question, and ``b`` has its answer there and the same or a
     similar message at its end."""
-    asks = 0 < at == len(a) - 1 < len(b) - 1 and not (a[at - 1].role == "assistant" or a[at - 1].is_system)
-    return asks and b[at].role == "assistant" and (message_key(a[at]) == message_key(b[-1]) or _alike(a[at], b[-1]))
+    if not 0 < at == len(a) - 1 < len(b) - 1 or a[at - 1].role == "assistant" or a[at - 1].is_system:
+        return False
+    return b[at].role == "assistant" and (message_key(a[at]) == message_key(b[-1]) or _alike(a[at], b[-1]))
 
 
 def _alike(a: BodyMessage, b: BodyMessage) -> bool:
@@ -100,9 +101,11 @@ def _alike(a: BodyMessage, b: BodyMessage) -> bool:
 def _removed_count(longer: Sequence[int], shorter: Sequence[int]) -> int:
     """Return the number of leading entries of ``longer`` to remove so that the rest begins like ``shorter``; 0 if
     impossible."""
-    fitting = (k for k in range(1, len(longer)) if shorter and longer[k] == shorter[0]
-               and list(longer[k : k + len(shorter)]) == list(shorter[: len(longer) - k]))  # fmt: skip
-    return next(fitting, 0)
+    for k in range(1, len(longer)):
+        n = min(len(longer) - k, len(shorter))
+        if n and longer[k] == shorter[0] and list(longer[k : k + n]) == list(shorter[:n]):
+            return k
+    return 0
 
 
 def text_change(a: Sequence[BodyMessage], b: Sequence[BodyMessage], at: int) -> str:

@@ -79,7 +79,7 @@ class _Maximum:
     """Segment tree: maximum of a range of places. A place without a number counts -1."""
 
     def __init__(self, places: int) -> None:
-        self.places, self.tree = places, [-1] * (places + places)
+        self.places, self.tree = places, [-1] * (2 * places)
 
     def set(self, at: int, number: int) -> None:
         """Store the number of a place; it must exceed all stored numbers."""

@@ -67,7 +67,7 @@ def _paragraph(flag: dict[str, Any]) -> Sequence[RenderableType]:
     default = flag["default"]
     shown = ("on" if default else "off") if isinstance(default, bool) else str(default) if default != "" else "none"
     facts = [f"{flag['name']}: default {shown}", *_range(flag)]
-    return [title, _indented("; ".join(facts)), _indented(flag["help"])]
+    return [title, _indented("; ".join(facts)), *([_indented(flag["help"])] if flag["help"] else [])]
 
 
 def _range(flag: dict[str, Any]) -> list[str]:

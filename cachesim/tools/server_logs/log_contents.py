@@ -50,7 +50,7 @@ def log_contents(session: LogSession, grammar: LogGrammar) -> Data:
 
 def _last(run: LogSession) -> int:
     """Return the last line of the main run, whose ``lines`` counts the lines of the file."""
-    return max([run.first, *(line.number for line in run.read_lines), *(number for number, _ in run.unknown)])
+    return max([run.first, *(line.number for line in run.read_lines[-1:]), *(number for number, _ in run.unknown[-1:])])
 
 
 def _row(line: ReadLine, fields: Sequence[str], **more: Any) -> Data:

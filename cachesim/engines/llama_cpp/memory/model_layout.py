@@ -95,7 +95,7 @@ class ModelKind:
     def recr_shape(self) -> RecurrentShape:
         """Return the declared shape of the recurrent memory."""
         states = states_bytes(self.spec, STATE_ROW, self.state_bytes)
-        return RecurrentShape(len(self.recr), states + self.history_bytes, int(bool(self.history_bytes)))
+        return RecurrentShape(len(self.recr), states + self.history_bytes, int(self.history_bytes > 0))
 
     def dsv4_shape(self) -> Dsv4Shape:
         """Return the declared shape of compressed rows and rings."""

@@ -20,7 +20,7 @@ class PositionSets:
 
     def known_positions(self, seq: int, held: np.ndarray) -> np.ndarray:
         """Return the positions of ``held`` that the set has."""
-        return held[~np.isin(held, list(self.lost[seq]))]
+        return held[~np.isin(held, list(self.lost[seq]))] if self.lost[seq] else held
 
     def move(self, seq: int, held: Iterable[int], moved: Sequence[int], delta: int) -> None:
         """Move the positions ``moved``, in the order of their cells, out of all positions ``held``."""

@@ -228,7 +228,7 @@ class PrefillAdder:
         policy = context.server_args.schedule_policy
         return AdmissionCandidate(
             n=req.seqlen - req.num_matched_prefix_tokens, hit=req.num_matched_prefix_tokens,
-            answer=req.num_remaining_tokens, first=not self.can_run_list, input=self.rem_input_tokens,
+            answer=max(req.num_remaining_tokens, 0), first=not self.can_run_list, input=self.rem_input_tokens,
             chunk=self.rem_chunk_tokens, total=self.rem_total_tokens, window=self.rem_swa_tokens,
             size=0 if swa is None else swa.allocator.size_swa, width=context.swa_retain_window, page=self.page_size,
             chunked=self.rules.cut_waits(policy, has_chunked_req, bool(self.new_chunked_reqs)),

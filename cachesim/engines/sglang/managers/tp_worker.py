@@ -125,7 +125,7 @@ class TpModelWorker:
         for one in ranges:
             tokens += one.end - one.start
             before += one.end * (one.end - one.start)
-        self.context.log.spend(*cost_of(self.model, tokens, tokens, before))
+        self.context.log.spend(*cost_of(self.model, tokens, max(1, tokens), before))
 
     def _prepare_mamba_state(self, chunk: ForwardRange) -> None:
         """Copy or clear the running state of a request that starts."""

@@ -196,7 +196,7 @@ class HiCacheController:
         freed = 0
         past = list[UnifiedTreeNode]()
         for spares_leaves in (True, False):
-            for node in core.full_host_duplicates:
+            for node in core.full_host_duplicates if freed < n else ():
                 if freed >= n:
                     break
                 if node.evicted or not node.backuped:
@@ -272,7 +272,7 @@ class HiCacheController:
                 make_room(part.component_type, n)
                 value = component.alloc_on_device(n)
             if value is None:
-                for earlier in made:
+                for earlier in made[::-1]:
                     if not earlier.is_of_request:
                         self.tree_core.components[earlier.component_type].free_on_device(earlier.value)
                 return None

@@ -116,7 +116,7 @@ class UnifiedRadixCache:
         if most:
             self._touch_path(best)
         found = PrefixMatch(limit, last_device_node.end, at)
-        return self._match_result(found, last_device_node, best)
+        return self._match_result(found, last_device_node, best) if most else MatchResult(found, last_device_node, best)
 
     def _match_result(self, found: PrefixMatch, last_device_node: UnifiedTreeNode, best: UnifiedTreeNode,
                       ) -> MatchResult:  # fmt: skip
@@ -231,7 +231,7 @@ class UnifiedRadixCache:
         core = self.tree_core
         leaf = core.add_new_node(parent, params.key[at : params.limit], extra_key=params.extra_key,
                                  priority=params.priority, text=params.text)  # fmt: skip
-        leaf.value[FULL] = params.value[at:].copy()
+        leaf.value[FULL] = params.value[at : params.limit].copy()
         core.full.count_value(leaf)
         self.changes.record(ev.Grown(leaf.id, parent.id, len(leaf.key)))
         core.update_evictable_leaf_sets(leaf)

@@ -445,7 +445,8 @@ class Scheduler:
             placeholders = request.num_output_placeholders
             was_running = request.is_running
             stopped = self._update_request_with_output(request, new_token_ids, is_stale)
-            request.task.answer.outputs += result.outputs[: len(new_token_ids)]
+            if scheduler_output.scheduled_reqs[req_id].samples_token:
+                request.task.answer.outputs += result.outputs[: len(new_token_ids)]
             less = self._num_uncached_tokens(request, placeholders)
             if less is not None and was_running and not is_stale:
                 self.kv_cache_manager.cache_blocks(request, request.num_computed_tokens - less)

@@ -71,7 +71,7 @@ class SingleTypeKVCacheManager:
 
     def get_num_blocks_to_allocate(self, request: Request, num_tokens: int, new_computed_blocks: Sequence[int], *,
                                    total_computed_tokens: int, num_local_computed_tokens: int,
-                                   num_tokens_main_model: int, apply_admission_cap: bool) -> int:
+                                   num_tokens_main_model: int, apply_admission_cap: bool = False) -> int:
         """Return the free blocks that a request takes for storage of so many tokens; ``num_tokens_main_model``: without
         those behind the chunk. More than there are = it waits for contents that this step computes."""
         has_partial_hit = self._has_partial_local_hit(new_computed_blocks, num_local_computed_tokens)
@@ -296,9 +296,9 @@ class ChunkedLocalAttentionManager(SingleTypeKVCacheManager):
 
 
 class MambaManager(SingleTypeKVCacheManager):
-    """States. With the mode "align" a state is kept where a chunk ends: ``num_retired_blocks`` columns have none any
-    more, ``allocated_block_reqs`` have a running state, and ``checkpoints`` are length and column of a state inside
-    the chunk."""
+    """States. With the mode "align" a state is kept where a chunk ends: ``last_state_block_idx`` is the column of the
+    older state, ``num_retired_blocks`` columns have none, ``allocated_block_reqs`` have a running state, and
+    ``checkpoints`` are length and column of a state inside the chunk."""
 
     def __init__(self, kv_cache_group: KVCacheGroupSpec, block_pool: BlockPool, vllm_config: VllmConfig) -> None:
         super().__init__(kv_cache_group, block_pool, vllm_config)
@@ -306,6 +306,7 @@ class MambaManager(SingleTypeKVCacheManager):
         self.find_rule = self.rules.find_mamba
         self.mask_rule = self.rules.mask_mamba
         self.missing_block_rule = self.rules.split.rule if self.align else ""       # no chunk ended there
+        self.last_state_block_idx: dict[int, int] = {}
         self.num_retired_blocks: dict[int, int] = {}
         self.allocated_block_reqs: set[int] = set()
         self.checkpoints: dict[int, tuple[int, int]] = {}
@@ -313,7 +314,7 @@ class MambaManager(SingleTypeKVCacheManager):
 
     def get_num_blocks_to_allocate(self, request: Request, num_tokens: int, new_computed_blocks: Sequence[int], *,
                                    total_computed_tokens: int, num_local_computed_tokens: int,
-                                   num_tokens_main_model: int, apply_admission_cap: bool) -> int:
+                                   num_tokens_main_model: int, apply_admission_cap: bool = False) -> int:
         """Return the free blocks that a request takes for states."""
         if not self.align:
             return super().get_num_blocks_to_allocate(
@@ -370,6 +371,7 @@ class MambaManager(SingleTypeKVCacheManager):
         prev_block_len = len(blocks)
         added = list[int]()
         if num_required_blocks > prev_block_len or has_partial_hit or checkpoint_block:
+            self._record_last_state(request_id, prev_block_len)
             if prev_block_len < num_skipped_blocks:
                 gap = num_skipped_blocks - checkpoint_block - prev_block_len
                 blocks += [self.block_pool.null_block] * gap
@@ -385,6 +387,13 @@ class MambaManager(SingleTypeKVCacheManager):
             added += new_blocks
         self.allocated_block_reqs.add(request_id)
         return added
+
+    def _record_last_state(self, request_id: int, num_blocks: int) -> None:
+        """Note the column of the state that becomes the older one."""
+        if request_id in self.allocated_block_reqs:
+            self.last_state_block_idx[request_id] = num_blocks - 1 - self.num_speculative_blocks
+        elif num_blocks:
+            self.last_state_block_idx[request_id] = num_blocks - 1
 
     def _relocate_speculative_blocks(self, blocks: list[int], prev_block_len: int, num_skipped_blocks: int,
                                      checkpoint_block: bool) -> None:
@@ -487,12 +496,25 @@ class MambaManager(SingleTypeKVCacheManager):
 
     def pop_blocks_for_free(self, request_id: int) -> list[int]:
         """Forget a request; return its blocks."""
+        self.last_state_block_idx.pop(request_id, None)
         self.num_retired_blocks.pop(request_id, None)
         self.allocated_block_reqs.discard(request_id)
         self.checkpoints.pop(request_id, None)
         self.pending_boundary_state_offloads = [
             state for state in self.pending_boundary_state_offloads if state.request.request_id != request_id]
         return super().pop_blocks_for_free(request_id)
+
+    def remove_skipped_blocks(self, request: Request, processed_computed_tokens: int) -> None:
+        """Give back the states that the next tokens do not read, and the older state."""
+        super().remove_skipped_blocks(request, processed_computed_tokens)
+        if not self.align:
+            return
+        at = self.last_state_block_idx.get(request.request_id, -1)
+        if 0 <= at < -(-processed_computed_tokens // self.block_size) - 1:
+            blocks = self.req_to_blocks[request.request_id]
+            if blocks[at]:
+                self.block_pool.free_blocks([blocks[at]])
+                blocks[at] = self.block_pool.null_block
 
     def _remove_blocks_in_range(self, request_id: int, first_block: int, last_block: int) -> None:
         """Give back states in columns that are not retired; chunks leave columns without a state between them."""

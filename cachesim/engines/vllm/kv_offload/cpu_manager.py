@@ -134,7 +134,8 @@ class IdleLRUCachePolicy(CachePolicy):
         """Add a chunk, which is written."""
 
     def remove(self, key: Key) -> None:
-        """Forget a chunk that was not written, which never was idle."""
+        """Forget a chunk that was not written."""
+        self.idle.pop(key, None)
 
     def mark_evictable(self, key: Key) -> None:
         self.idle[key] = None
@@ -191,6 +192,7 @@ class ARCCachePolicy(CachePolicy):
                     self.target += sign * max(1, len(other) / len(own))
                     self.target = min(max(self.target, 0), self.capacity)
                     own[key] = own.pop(key)
+                    break
 
     def on_request_finished(self, access: RequestCacheAccess) -> None:
         """Order the chunks of a request, its end first; those that it reused move to the second list."""

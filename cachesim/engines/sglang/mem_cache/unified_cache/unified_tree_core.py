@@ -278,6 +278,7 @@ class UnifiedTreeCore:
     def release_state(self, lock: TreeLock) -> TreeLock:
         """Release the state that a lock holds; return the rest of the lock."""
         self._unlock_state(lock)
+        self.update_evictable_leaf_sets(lock.node)
         return lock._replace(holds_state=False)
 
     def inc_host_lock_ref(self, node: UnifiedTreeNode) -> HostLock:
