@@ -1,6 +1,6 @@
 """Lines of LMCache, a KV connector of vLLM that is not simulated, and what follows from them.
 
-Source: LMCache (2025-08 to 2026-11) lmcache/integration/vllm/vllm_v1_adapter.py, lmcache/v1/cache_engine.py.
+Source: LMCache (2025 to 2026) lmcache/integration/vllm/vllm_v1_adapter.py, lmcache/v1/cache_engine.py.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ OTHERS = (
 )  # fmt: skip
 MEANINGS: Mapping[str, Meaning] = {
     "lmcache_lookup": Meaning(
-        "LMCache (not simulated) has hit of the n_tokens tokens of a prompt, from its beginning. vLLM had computed of "
-        "them itself; load tokens are loaded. too_few tokens are not worth loading, and are evaluated",
+        "LMCache (not simulated) looked up a prompt of n_tokens tokens, and has the first hit of them. computed: "
+        "tokens that vLLM has itself. load: tokens that are loaded, below 0 if vLLM has more. too_few: tokens that "
+        "are evaluated instead, because they are fewer than least",
         causes=("prompts that differ before the end of LMCache's first chunk", "stored chunks were evicted"),
         flags=("--kv-transfer-config",)),
     "lmcache_stored": Meaning("LMCache (not simulated) stored tokens of a prompt"),
@@ -35,9 +36,13 @@ MEANINGS: Mapping[str, Meaning] = {
 
 def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
     """Yield the share of hits in the lookups. A preempted request is looked up again and counts again."""
-    asked = of_kind(lines, "lmcache_lookup")
-    tokens, hit, loaded = (sum(line.numbers.get(name, 0) for line in asked) for name in ("n_tokens", "hit", "load"))
-    if tokens:
+    asked = [line for line in of_kind(lines, "lmcache_lookup")
+             if type(line.numbers["n_tokens"]) is type(line.numbers["hit"]) is int]  # fmt: skip
+    tokens = sum(line.numbers["n_tokens"] for line in asked)
+    hit = sum(line.numbers["hit"] for line in asked)
+    loads = [line.numbers.get("load", 0) for line in asked]
+    loaded = sum(load for load in loads if type(load) is int and load > 0)
+    if tokens > 0:
         yield LogTotal(tuple(line.line for line in asked), {"n_tokens": tokens, "hit": hit, "load": loaded},
                        f"LMCache had {hit:,} of {tokens:,} looked-up tokens, {share(hit, tokens)}; "
                        f"{loaded:,} were to be loaded")  # fmt: skip

@@ -42,3 +42,25 @@ def test_lookups_are_counted_with_what_was_loaded():
     assert total.says == "LMCache had 1,280 of 2,000 looked-up tokens, 64.0 %; 128 were to be loaded"
     assert (total.lines, dict(total.numbers)) == ((1, 3), {"n_tokens": 2_000, "hit": 1_280, "load": 128})
     assert not [*totals(lines[1:2])]
+
+
+def test_a_prompt_of_which_the_server_has_more_loads_nothing():
+    lines = [LoggedNumbers(1, "lmcache_lookup", {"n_tokens": 700, "hit": 256, "load": -128}),
+             LoggedNumbers(2, "lmcache_lookup", {"n_tokens": 700, "hit": 512, "load": 128})]  # fmt: skip
+    assert [total.numbers["load"] for total in totals(lines)] == [128]
+
+
+@pytest.mark.parametrize("text", [
+    "Reqid: 0, Total tokens many, LMCache hit tokens: 256, need to load: 128",
+    "Reqid: 0, Total tokens 700, LMCache hit tokens: 0.5, need to load: 128",
+    "Reqid: 0, Total tokens 700, LMCache hit tokens: None, need to load: 128",
+])  # fmt: skip
+def test_a_line_without_its_numbers_counts_nothing(text):
+    [found] = logical_lines(GRAMMAR, [text])
+    assert not [*totals([LoggedNumbers(1, "lmcache_lookup", found.read.numbers)])]
+
+
+def test_a_load_that_is_no_number_counts_nothing():
+    [found] = logical_lines(GRAMMAR, ["Reqid: 0, Total tokens 700, LMCache hit tokens: 256, need to load: all"])
+    [total] = totals([LoggedNumbers(1, found.read.line.ev, found.read.numbers)])
+    assert (total.numbers["hit"], total.numbers["load"]) == (256, 0)
