@@ -31,7 +31,7 @@ from cachesim.engines.shared.prompt_cache_limits import part
 
 
 def process_next(srv: Core) -> None:
-    """Process the first task of the queue. It stays there if the process ends, and ends with the others."""
+    """Process the first task of the queue. If the process ends, the task is still in the queue, and ends with it."""
     task = srv.queue.popleft()
     try:
         process_task(srv, task)
