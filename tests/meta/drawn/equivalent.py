@@ -741,5 +741,17 @@ EQUIVALENT: dict[str, str] = {
         "both requests of a pair have the same number",
     "tools/run/diff_report.py, _decided: `1` -> `2` at 45 of alone = group.start if len(group) == 1 else -1":
         "it is only asked whether the number is negative",
+    "judging/restore_point_index.py, _candidates: condition True at 3 of if branch is not below:":
+        "each point of that branch was examined with a longer prefix, so that it reaches at least as far there, and of "
+        "equal points the first stays",
+    "engines/mlx_lm/caches/array_ops.py, _scale_and_bias: `1` -> `2` at 63 of "
+    "scale = np.where(some, edge / np.where(some, steps, np.float":
+        "where there are no steps, the outer choice takes the scale instead of this quotient",
+    "tools/run/why_command.py, _reasons: argument `runs=others.runs` dropped at 35 of "
+    "decided = deciding_rule(run, number, runs=others.runs, show=":
+        "the search then makes these runs itself, of the same scenario under the same rules",
+    "tools/server_logs/server_runs.py, ServerRuns._is_restart: bound dropped at 33 of "
+    "if self._starts and logged.text[:60].lower().startswith(self":
+        "the longest start of a grammar has 27 characters, so that the bound only saves the rest of the text",
 }
 """Name of the fault -> proof."""

@@ -100,6 +100,18 @@ def test_stored_conversations_come_with_their_checkpoints():
         assert one.inspection.stored(key).tokens == told.tokens[key]
 
 
+@pytest.mark.parametrize(("model", "parts"), [("A", 1), ("GA", 1), ("W8 A", 2)])
+def test_a_stored_conversation_has_the_rows_of_its_slot(model, parts):
+    one, told = listened(model, cache_ram=64)
+    one.complete(Request(P, 3))
+    slot = one.inspection.stored(("slot", 0, 0))
+    one.complete(Request(P[::-1], 3))
+    [stored] = [one.inspection.stored(key) for key in told.points if key[0] == "entry"]
+    assert [part.pos.tolist() for part in stored.rows] == [[*range(82)]] * parts
+    digests = [[part.rows[layer].digest.tolist() for layer in part.rows] for part in stored.rows]
+    assert digests == [[part.rows[layer].digest.tolist() for layer in part.rows] for part in slot.rows]
+
+
 def test_sizes_and_sequences_of_slots_and_of_stored_conversations():
     """A checkpoint has the states, and an entry rows and checkpoints; the rows of a token have 264 bytes."""
     one, _ = listened("GGGA+M", spec_type="mtp", spec_draft_n_max=3, cache_ram=64, ctx_checkpoints=3)

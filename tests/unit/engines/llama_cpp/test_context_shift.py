@@ -43,6 +43,17 @@ def test_a_full_slot_is_shifted_beside_one_with_room():
     assert talk.held() == [49, 152]
 
 
+def test_every_slot_that_is_full_fails_where_contexts_are_not_shifted():
+    """Under the rules of b6914 a slot that is about to start its prompt fails if its last conversation fills it."""
+    talk = Talk("A", "b6914", ctx_size=512, parallel=2)
+    for slot in (0, 1):
+        talk.ask(word("a", 250), 9, id_slot=slot)
+    assert talk.held() == [255, 255]
+    late = [talk.send(word("b", 20), 2, id_slot=slot) for slot in (0, 1)]
+    talk.work()
+    assert [(answer.status, answer.error) for answer in late] == [(500, "context shift is disabled")] * 2
+
+
 def test_a_shift_forgets_the_checkpoints():
     talk = Talk("H", context_shift=True)
     talk.ask(word("A", 250), 12)

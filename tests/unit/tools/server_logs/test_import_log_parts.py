@@ -291,6 +291,18 @@ def test_a_given_rule_set_and_model_are_the_only_candidates(log, monkeypatch):
     assert [*free.joint] == ["ubatch_size"] and [*given.joint] == []
 
 
+@pytest.mark.parametrize(("lines", "profiles"), [
+    ([RELEASE], [present_name("llama_cpp")]),
+    (["build: 9231 (0123abc) with cc (Debian) for x86_64-linux-gnu\n", RELEASE], ["llama_cpp@b9231"]),
+])  # fmt: skip
+def test_the_newest_rules_are_tried_first_unless_the_printed_build_excludes_them(log, monkeypatch, lines, profiles):
+    spaces = []
+    monkeypatch.setattr("cachesim.tools.server_logs.import_log.solve", lambda read, space, most: spaces.append(space))
+    import_log(log(*lines))
+    assert [*spaces[0].profiles[:1]] == profiles
+    assert (len(spaces[0].profiles) == 1) is (len(lines) == 2)
+
+
 def test_a_build_without_a_table_of_its_own_has_the_rules_in_force():
     found, unknown = _rule_sets(LLAMA, SimpleNamespace(statements=[built(9300, 9300)], main=1))
     assert (found, unknown) == (("llama_cpp@b9300",), ())

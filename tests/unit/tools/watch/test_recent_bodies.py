@@ -17,7 +17,7 @@ from cachesim.base.limits import WATCHED_VALUES
 from cachesim.tools.request_bodies.conversations import core_text, spoken_text
 from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
 from cachesim.tools.watch.held_bytes import HeldBytes
-from cachesim.tools.watch.recent_bodies import RecentBodies, _own_bytes
+from cachesim.tools.watch.recent_bodies import RecentBodies, _best, _own_bytes
 from cachesim.tools.watch.report import row_text
 from tests.live.watch_plants import CHANGES, changed_tools, opening
 
@@ -435,3 +435,12 @@ def test_the_place_of_a_change_in_the_prompt_is_known_if_there_is_a_request_befo
     rows = [added(bodies, json.dumps({"prompt": f"\u00e9 {'x' * 40} {end}"}).encode()) for end in "ab"]
     assert [(row["prompt_byte"], row["byte"], row["byte_at_least"]) for row in rows] == [
         (None, None, None), (44, 60, 60)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("texts", "best"), [
+    (["xxcd", "abd"], (1, 2)), (["abc", "abd", "xyz"], (0, 3)), (["abcd", "abx"], (0, 4)), (["abcdx", "abcdy"], (1, 4)),
+    (["xy"], (-1, 0)), (["ab", "abcdef"], (1, 4)), ([], (-1, 0)),
+])  # fmt: skip
+def test_the_longest_common_beginning_is_that_of_the_latest_text(texts, best):
+    assert _best(texts, "abcd", range(len(texts))) == best
+    assert _best([*texts, "abcd"], "abcd", range(len(texts))) == best, "a text that is not asked for"

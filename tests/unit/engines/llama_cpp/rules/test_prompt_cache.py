@@ -15,6 +15,7 @@ from cachesim.engines.llama_cpp.rules.prompt_cache import (
     ask_if_held,
     clear_after_failed_load,
     clone_entry,
+    evict_fixed_tokens,
     evict_spare_one,
     evict_strict,
     keep_after_failed_load,
@@ -161,3 +162,9 @@ def test_before_20993_an_empty_slot_asks_the_prompt_cache_nothing(held):
 def test_a_slot_is_cleared_or_keeps_its_list_after_a_load_that_failed():
     cleared, kept = clear_after_failed_load(7), keep_after_failed_load(7)
     assert (cleared.value, kept.value) == (True, False) and cleared.because == kept.because == {"held": 7}
+
+
+def test_at_b6740_entries_that_the_bytes_evicted_do_not_count_for_the_token_limit():
+    assert evict_fixed_tokens([100, 10], [5, 100], Limits(50, 10)).value == Eviction(1, 0, 10)
+    assert evict_fixed_tokens([100, 10, 10], [50, 5, 5], Limits(50, 20)).value == Eviction(1, 0, 20)
+    assert evict_fixed_tokens([100, 10, 10], [50, 5, 5], Limits(50, 9)).value == Eviction(1, 1, 9)
