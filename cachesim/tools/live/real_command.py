@@ -102,11 +102,11 @@ def _serve(args: Namespace) -> int:
     [server] = find_servers(args.builds[0], args.install)
     with Serving(server, args.model, args.flags, args.log) as serving:
         serving.wait_ready()
-        if args.json:
-            say_json({"url": serving.url, "log": str(serving.log), "build": server.build})
-        else:
-            say(f"{server.build} answers at {serving.url}, log in {serving.log}; Ctrl-C ends it")
         try:
+            if args.json:
+                say_json({"url": serving.url, "log": str(serving.log), "build": server.build})
+            else:
+                say(f"{server.build} answers at {serving.url}, log in {serving.log}; Ctrl-C ends it")
             serving.wait_end()
         except KeyboardInterrupt:
             return exits.HOLDS

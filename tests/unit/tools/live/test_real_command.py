@@ -16,6 +16,7 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
+from cachesim.tools.live import real_command
 from cachesim.tools.live.llama_server.real import installation
 from cachesim.tools.live.llama_server.real import serving as serving_module
 from cachesim.tools.live.llama_server.real.wheels import WHEELS, find_wheel
@@ -163,6 +164,17 @@ def test_an_interrupt_ends_the_server_without_an_error(served, capsys, monkeypat
     out, err = capsys.readouterr()
     where = {"url": "http://127.0.0.1:70", "log": "own.log", "build": "b9713"}
     assert (json.loads(out), err) == ({"schema": 1, **where}, "")
+
+
+def test_an_interrupt_as_soon_as_the_url_is_known_is_no_error(served, monkeypatch):
+    """A program that reads the URL may end the server before this process waits for it."""
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(real_command, "say", interrupt)
+    assert main(served) == exits.HOLDS
+    assert Served.seen[1:] == ["ready", "stopped"]
 
 
 def test_only_missing_builds_are_installed_and_each_is_announced(capsys, monkeypatch):
