@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os.path
 import re
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import AbstractSet
@@ -50,7 +51,13 @@ def corpus_root() -> Path:
 
 def corpus_files() -> dict[str, Path]:
     """Return the files of the bundled scenarios by scenario id (the file name without its ending)."""
-    return {file.stem: file for file in find([corpus_root()])}
+    return dict(_files_below(corpus_root()))
+
+
+@cache
+def _files_below(root: Path) -> dict[str, Path]:
+    """Return the scenario files of a folder by scenario id. The bundled files stay what they are while we run."""
+    return {file.stem: file for file in find([root])}
 
 
 def shown_in() -> dict[str, list[str]]:
