@@ -17,7 +17,7 @@ from tests.conformance.naive import FixedCache
 from tests.conformance.wrong_keys import KINDS, Blocks, main, nothing, whole
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_wrong_key_is_found_in_its_smallest_form(kind):
     one = KINDS[kind]

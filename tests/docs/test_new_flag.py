@@ -93,6 +93,7 @@ def test_reports_name_it_with_its_help(python):
     assert f"--cache-prompt-max: {HELP}" in " ".join(python(*EXPLAIN).split())
 
 
+@pytest.mark.long
 def test_advice_tries_it(python):
     advice = json.loads(python(*ADVISE, "--json"))["advise"][0]["advice"]
     options = [option for one in advice for change in one["changes"] for option in change["options"]]

@@ -76,6 +76,7 @@ def test_the_printed_call_repeats_the_run():
     module("test_blocks.py").BlockMachine.repeat(line)
 
 
+@pytest.mark.long
 def test_the_printed_command_repeats_the_failure(tmp_path):
     """The command runs the rule set in the test file. It has a process of its own, because it registers a rule."""
     found = FOUND["test_my_rules.py"]

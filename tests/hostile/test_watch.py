@@ -112,7 +112,7 @@ def test_the_bytes_of_a_reply_arrive(name, has_header):
 def test_a_line_of_a_log_of_any_length_and_content(tmp_path, capsys):
     from cachesim.cli.main import main
 
-    lines = b"- prompt " * 400_000, bytes(range(256)) * 4_000, b"\x1b[2J", b"|" * 10**6
+    lines = b"- prompt " * 100_000, bytes(range(256)) * 1_000, b"\x1b[2J", b"|" * 10**6
     (tmp_path / "log").write_bytes(b"\n".join(lines))
     assert main(["watch", "--once", str(tmp_path / "log")]) == 0
     assert capsys.readouterr().out == "0 requests: prompt 0, reused 0, evaluated 0 tokens\n"

@@ -156,6 +156,11 @@ def _walked(tree: ast.Module) -> tuple[ast.AST, ...]:
     return tuple(ast.walk(tree))
 
 
+@cache
+def _import_statements(tree: ast.Module) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    return tuple(node for node in _walked(tree) if isinstance(node, (ast.Import, ast.ImportFrom)))
+
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -195,15 +200,13 @@ def function_lines(function: Function) -> int:
 
 def imported(module: Module) -> Iterator[tuple[str, ...]]:
     """The modules of ours that are imported, wherever in the file, without the leading ``cachesim``."""
-    for node in module.nodes:
+    for node in _import_statements(module.tree):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level:
+        elif node.level:
             names = ["cachesim.<relative>"]
-        elif isinstance(node, ast.ImportFrom):
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
         else:
-            continue
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
         for name in names:
             first, *rest = name.split(".")
             if first == "cachesim":

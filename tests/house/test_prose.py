@@ -64,13 +64,14 @@ def _prose(path):
 
 
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+PARTS = (ast.stmt, ast.excepthandler, ast.match_case)
 
 
 def _statements(node):
     """Yield a node and the statements in it, at any depth. To walk through expressions takes five times as long."""
     yield node
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+        if isinstance(child, PARTS):
             yield from _statements(child)
 
 

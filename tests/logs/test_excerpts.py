@@ -9,7 +9,7 @@ from tests.logs.cuts import CUTS
 from tests.logs.excerpts import excerpts, log_of, source_of
 from tests.logs.tally import Tally, report
 
-SAMPLE = range(40)  # sources of the default suite, some hundred excerpts
+SAMPLE = range(40)  # sources, some hundred excerpts
 
 
 @pytest.fixture(scope="module")
@@ -23,15 +23,18 @@ def test_no_statement_is_false(tally):
     assert not tally.false, report(tally, 5)
 
 
+@pytest.mark.long
 def test_every_number_of_a_line_is_stated(tally):
     assert tally.coverage >= 0.95, report(tally, 5)
 
 
+@pytest.mark.long
 def test_causes_in_the_excerpt_are_named(tally):
     share = tally.shares()["all"]
     assert share.due > 100 and share.named >= 0.85 * share.due, report(tally, 5)
 
 
+@pytest.mark.long
 def test_few_statements_cannot_be_judged(tally):
     assert tally.lines["unjudged"] < 0.02 * sum(tally.said.values())
 

@@ -112,7 +112,7 @@ def test_logs_of_all_kinds_get_the_statements_of_import():
 
 
 @pytest.mark.parametrize("log", read_folder(SAMPLE), ids=lambda log: log.name)
-@pytest.mark.part(4)
+@pytest.mark.long
 def test_excerpts_get_the_statements_of_import(log):
     wrong = []
     for number in range(CUTS):

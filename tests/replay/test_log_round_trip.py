@@ -73,7 +73,7 @@ def agreeing(files: list[Path], verbosity: int, folder: Path) -> tuple[int, int]
     return agree, differ
 
 
-@pytest.mark.part(3)
+@pytest.mark.long
 @pytest.mark.parametrize("verbosity, least", [(3, 90), (4, 95)])
 def test_the_simulator_reuses_what_the_log_says(tmp_path, verbosity, least):
     """Model and flags are not given: of these recordings at least so many requests in a hundred agree, and the file and

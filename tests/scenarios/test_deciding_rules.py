@@ -42,7 +42,7 @@ def named(runs: list[tuple[Scenario, str]], later: int = 1) -> list[object]:
 
 
 @pytest.mark.parametrize(("scenario", "profile"), named(stratified(BROKEN), later=EACH))
-@pytest.mark.part(3)
+@pytest.mark.part(6)
 def test_the_rule_that_is_named_decides(scenario, profile):
     assert list(false_statements(scenario, profile, list(scenario.expect[profile].broken[:1]))) == []
 

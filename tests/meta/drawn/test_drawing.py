@@ -92,6 +92,7 @@ def test_a_module_is_mirrored_by_the_nearest_folder_of_unit_tests():
     assert "tests/unit/test_api.py" in mirror(ROOT, "api.py")
 
 
+@pytest.mark.long
 def test_every_fault_that_is_called_equivalent_can_be_planted_and_has_a_proof():
     files = {name.partition(",")[0] for name in EQUIVALENT}
     texts = {file: (ROOT / "cachesim" / file).read_text("utf-8") for file in files}

@@ -90,6 +90,7 @@ def test_a_fault_is_found_in_a_child_process_unless_its_function_ran_before(root
     assert (copy.root / "cachesim/base/words.py").read_text() == module
 
 
+@pytest.mark.long
 def test_a_file_that_cannot_be_imported_hides_no_other_failure(root, faults, tmp_path):
     path = "tests/unit/base/test_limits.py"
     (root / path).write_text("from cachesim.model import limits\nassert limits.most(7) == 7\ndef test_it(): pass\n")
