@@ -171,7 +171,7 @@ def test_a_bounded_run_ends():
         SharedRuns(endless, [BASE], log=False).unshared(BASE, most_decisions=5)
 
 
-CASES = ("llama-24143-entry-removed-dense", "ik-cells-above-gap-unread-dense")
+CASES = ("ik-cells-above-gap-unread-dense", pytest.param("llama-24143-entry-removed-dense", marks=pytest.mark.long))
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -26,8 +26,8 @@ pytest.importorskip("tokenizers")
 resource = pytest.importorskip("resource")
 
 TEMPLATES = {
-    "power": "{% set x = 7**(10**8) %}hi",
     "repeat": "{% set x = 'a'*1500000000 %}hi",
+    "power": "{% set x = 7**(10**8) %}hi",
     "length": "{{ ('a'*2000000000)|length }}",
     "indent": '{{ "a\nb"|indent(2000000000)|length }}',
     "center": "{% set x = 'a'|center(3000000000) %}hi",

@@ -48,7 +48,7 @@ def test_before_any_answer_the_run_is_refused(capsys):
     assert out == "" and "request 0: the run evaluates" in err
 
 
-@pytest.mark.parametrize("command", ["run", "why", "diff", "run"])
+@pytest.mark.parametrize("command", ["run", "why", "diff"])
 def test_answers_that_are_too_many_are_refused_before_the_run(capsys, monkeypatch, tmp_path, command):
     def play(*_):
         raise AssertionError("nothing may run")
@@ -59,7 +59,7 @@ def test_answers_that_are_too_many_are_refused_before_the_run(capsys, monkeypatc
     file.write_text("id='many'\ntitle='x'\nwhy='x'\nsource=['cachesim']\nengine='llama_cpp'\nmodel='A'\n"
                     "profiles=['llama_cpp@b10587']\n[words]\nA=5\n"
                     + "[[request]]\nprompt='A'\nn_predict=2\n" * 10_000)  # fmt: skip
-    words = {"try": ["run", line], "why": ["why", line, "0"], "run": ["run", str(file)],
+    words = {"why": ["why", line, "0"], "run": ["run", str(file)],
              "diff": ["diff", line, "-p", "b9518", "-p", "b10587"]}[command]  # fmt: skip
     assert main(words) == exits.BAD_INPUT
     out, err = capsys.readouterr()

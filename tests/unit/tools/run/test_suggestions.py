@@ -50,10 +50,10 @@ def test_nothing_for_programs_and_with_q(capsys, more):
 @pytest.mark.parametrize("argv", [
     ["run", "llama-one-token-checkpoint-hybrid", "--provenance"], ["why", "llama-24143-entry-removed-dense", "3", "-p",
      "llama_cpp@b10587"],
-    pytest.param(["why", "llama-one-token-checkpoint-hybrid", "2", "-p", "llama_cpp@b10587"], marks=pytest.mark.long),
+    ["why", "llama-one-token-checkpoint-hybrid", "2", "-p", "llama_cpp@b10587"],
     ["diff", "llama-24143-entry-removed-dense", "-p", "llama_cpp@b10587", "-p", "llama_cpp@pr24143-on-b10587"],
 ], ids=lambda argv: " ".join(argv[:2]))  # fmt: skip
-@pytest.mark.part(4)
+@pytest.mark.long
 def test_every_command_that_is_named_runs(capsys, argv):
     main(argv)
     [line] = [line for line in capsys.readouterr().err.splitlines() if line.startswith("next: ")]

@@ -159,7 +159,7 @@ def test_a_crash_of_the_simulator_is_a_finding():
     assert [(number, one.name, one.label, one.text) for number, one in block.found] == [
         (i, "simulator", "ZeroDivisionError in work", "oops") for i in range(3)
     ]
-    assert shrunk(Failure(0, block.found[0][1]), plan(0), 50).finding == block.found[0][1]
+    assert shrunk(Failure(0, block.found[0][1]), plan(0), 5).finding == block.found[0][1]
 
 
 def planted(server, request):

@@ -127,7 +127,7 @@ def test_another_choice_of_the_slot_rejects_the_run(tmp_path):
 def test_the_report_names_the_lines(tmp_path, capsys):
     text = simulated_log(TURNS, verbosity=4)
     number = next(i for i, line in enumerate(text.splitlines(), 1) if "cache state: " in line)
-    imported(tmp_path, re.sub(r"(cache state: )\d+", r"\g<1>7", text, count=1))
+    (tmp_path / "server.log").write_text(re.sub(r"(cache state: )\d+", r"\g<1>7", text, count=1), "utf-8")
     out = tmp_path / "case.toml"
     main(["import", str(tmp_path / "server.log"), "-o", str(out)])
     said = " ".join(capsys.readouterr().out.split())
