@@ -753,5 +753,8 @@ EQUIVALENT: dict[str, str] = {
     "tools/server_logs/server_runs.py, ServerRuns._is_restart: bound dropped at 33 of "
     "if self._starts and logged.text[:60].lower().startswith(self":
         "the longest start of a grammar has 27 characters, so that the bound only saves the rest of the text",
+    "tools/advise/saved_tokens.py, saved_tokens: `any` -> `all` at 9 of "
+    'client = any(change["kind"] == "client" for change in best["':
+        "every trial of this search changes one thing, so that the best one has a single change",
 }
 """Name of the fault -> proof."""

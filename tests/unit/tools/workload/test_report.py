@@ -84,6 +84,12 @@ def test_numbers_are_aligned_and_rule_sets_are_never_wrapped():
     assert (table.padding, table.pad_edge) == ((0, 1, 0, 0), False)
 
 
+def test_only_wrong_answers_are_red():
+    totals = [{**LINE, "wrong": wrong} for wrong in (None, 0, 2)]
+    wrong = next(column for column in _table(totals).columns if column.header == "wrong")
+    assert [(text.plain, text.style) for text in wrong.cells] == [("-", ""), ("0", ""), ("2", "red")]
+
+
 @pytest.mark.parametrize(("n", "whole", "share"), [(0, 0, "0.0"), (1, 3, "33.3"), (3, 3, "100.0"), (0, 3, "0.0")])
 def test_a_share_is_in_percent_and_that_of_nothing_is_0(n, whole, share):
     assert _share(n, whole) == share
