@@ -98,10 +98,18 @@ def test_after_the_loss_of_pos_min_the_next_held_position_is_pos_min():
 
 
 def test_a_shared_cell_is_never_reused_by_a_window():
+    """Not even cell 0, whose position is outside the windows of both sequences."""
     cells = table(size=4, s0=4)
-    cells.share(0, 1, 0, 1)
+    cells.share(0, 1, 0, 2)
+    cells.head = 0
+    assert list(cells.find(1, window(2))) == [2]
+
+
+def test_a_window_keeps_the_first_token_for_the_second():
+    cells = table(size=2, n_seq=1, s0=1)
     cells.head = 0
     assert list(cells.find(1, window(2))) == [1]
+    assert list(cells.find(1, window(1))) == [0]
 
 
 def test_a_window_may_take_over_the_cells_of_another_sequence():

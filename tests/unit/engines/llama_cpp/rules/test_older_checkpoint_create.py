@@ -62,6 +62,7 @@ def test_a_periodic_checkpoint_is_due_after_min_step_tokens_but_not_at_the_end(g
     (chunk(500, starts=(500, 600)), 600, (ckpt(400),), 0, False),
     (chunk(600, starts=(500, 600)), 700, (ckpt(599),), 0, True),        # the last user message, however near
     (chunk(500), 1000, (ckpt(450),), 0, False),
+    (chunk(500), 1000, (ckpt(100), ckpt(450)), 0, False), (chunk(500), 1000, (ckpt(100), ckpt(399)), 0, True),
 ])  # fmt: skip
 def test_b9765_creates_a_checkpoint_near_the_end_and_at_user_messages(given, stop, ckpts, pos_min, created):
     assert rules.create_cr8(given, stop, ckpts, pos_min).value is created
