@@ -753,5 +753,35 @@ EQUIVALENT: dict[str, str] = {
     "tools/server_logs/server_runs.py, ServerRuns._is_restart: bound dropped at 33 of "
     "if self._starts and logged.text[:60].lower().startswith(self":
         "the longest start of a grammar has 27 characters, so that the bound only saves the rest of the text",
+    "engines/llama_cpp/rules/seq_rm_and_state.py, plane_of_position: `1` -> `0` at 25 of return Decision(plane if 1 "
+    "<= plane <= written else 0, becau":
+        "a plane of 0 is the value 0 with either bound",
+    "engines/llama_cpp/rules/checkpoint_restore.py, pick_v3: `1` -> `0` at 75 of longest = max((c.n_tokens for c in "
+    "ckpts if c.n_tokens <= li":
+        "it counts only if no checkpoint has at most as many tokens as the limit, which is not negative: none has 0 "
+        "tokens then",
+    "engines/llama_cpp/rules/checkpoint_restore.py, pick_v3: `1` -> `2` at 75 of longest = max((c.n_tokens for c in "
+    "ckpts if c.n_tokens <= li":
+        "it counts only if no checkpoint is chosen, and no checkpoint has a negative number of tokens",
+    "engines/llama_cpp/rules/prompt_cache.py, evict_fixed_tokens: `0` -> `1` at 59 of by_size = evict_oldest(sizes, "
+    "lengths, Limits(limits.size, 0":
+        "of this result only the evictions for bytes are read, and they do not depend on the limit of tokens",
+    "engines/llama_cpp/rules/checkpoint_create.py, space_when_full: `1` -> `2` at 14 of last, gone = -1, list[int]()":
+        "it is only asked whether the number is negative",
+    "engines/llama_cpp/rules/context_shift.py, context_shift: `0` -> `1` at 50 of discard = min(max(0, n_discard or "
+    "left // 2), max(0, left - ":
+        "the context is full, and at least 4 tokens are not kept, so that at least 3 are left",
+    "engines/llama_cpp/rules/speculative.py, must_replay: `>` -> `>=` at 17 of yes = n_rollback > 0 and exact and "
+    "n_rollback > n_rs_seq":
+        "no number of planes is negative, so that the last condition is then false, too",
+    "engines/llama_cpp/rules/slot_selection.py, by_content: `0` -> `1` at 64 of found, best = similar(slots, asked, "
+    "sps) if sps else (None, ":
+        "the share is only read with a slot that was found",
+    "engines/llama_cpp/rules/before_checkpoints.py, reuse_open: `<` -> `<=` at 25 of while c < len(now) and p < "
+    "len(asked):":
+        "no token is asked for after the last one, so that the last rounds find 0 equal tokens; a block has at "
+        "least 1",
+    "engines/llama_cpp/rules/checkpoint_create.py, space_older: `1` -> `2` at 14 of last, gone = -1, []":
+        "it is only asked whether the number is negative",
 }
 """Name of the fault -> proof."""

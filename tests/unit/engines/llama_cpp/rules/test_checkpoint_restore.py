@@ -141,6 +141,10 @@ def test_24035_takes_the_longest_inside_the_reusable_prefix(pick, n_past, n_toke
     assert pick(SLOT, exact(n_past, n_tokens), n_past).value == want
 
 
+def test_24035_v3_takes_no_checkpoint_of_the_whole_prompt():
+    assert use.pick_v3([ckpt(1)], exact(1, 1), 1).value is None and use.pick_v3([ckpt(1)], exact(1, 2), 1).value == 0
+
+
 def test_24035_v1_also_compares_positions_which_are_fewer_than_tokens_after_an_image():
     for pos_next, want in ((39, 0), (38, None)):
         asked = PromptInputs(60, pos_next, 100, 120, 80, 0, True)

@@ -24,7 +24,10 @@ def test_reuse_goes_back_to_the_start_of_an_image(prompt, n_past, start):
     assert rules.stays_inside(prompt, n_past).value == n_past
 
 
-@pytest.mark.parametrize(("prompt", "refused"), [(TEXT, False), (INSIDE, False), (AT_END, True), (CAT, True)])
+@pytest.mark.parametrize(("prompt", "refused"), [
+    (TEXT, False), (INSIDE, False), (AT_END, True), (CAT, True), ((*AT_END, 9), False),
+    (TEXT + image_items("dot", 1, 1), True),
+])  # fmt: skip
 def test_a_prompt_that_ends_with_an_image_is_refused(prompt, refused):
     assert repairs.last_is_no_image(prompt).value == ("the prompt must not end with an image" if refused else "")
     assert rules.last_may_be_image(prompt).value == ""
