@@ -783,5 +783,16 @@ EQUIVALENT: dict[str, str] = {
         "least 1",
     "engines/llama_cpp/rules/checkpoint_create.py, space_older: `1` -> `2` at 14 of last, gone = -1, []":
         "it is only asked whether the number is negative",
+    "engines/llama_cpp/rules/prompt_cache.py, admit_strict: `<` -> `<=` at 28 of while limits.size and evict < "
+    "len(rest) and sum(rest[evict:]":
+        "a conversation that exceeds the limit alone is refused before, so that it fits once no entry is left",
+    "engines/llama_cpp/rules/before_checkpoints.py, slot_select_00: `0` -> `1` at 25 of found, share = None, F32(0)":
+        "the share is only read with a slot that was found",
+    "engines/llama_cpp/rules/speculative.py, draft_max: `1` -> `0` at 40 of left = room if n_predict == -1 else "
+    "max(1, n_predict - n_gen":
+        "the length is then 0 instead of -1 before the last bound, 0",
+    "engines/llama_cpp/rules/checkpoint_create.py, create_cr7: `>` -> `>=` at 67 of place = near if user <= 0 else "
+    "chunk.start == user or (chunk":
+        "a chunk that starts at the message is accepted by the condition before",
 }
 """Name of the fault -> proof."""

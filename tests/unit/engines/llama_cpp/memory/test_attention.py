@@ -109,14 +109,16 @@ def test_cells_purged_beside_the_trial_stay_purged(stays, left):
     mine.check()
 
 
-@pytest.mark.parametrize(("stays", "told"), [(False, []), (True, [RowsPurged(0, 4, 6)])])
-def test_a_trial_tells_of_the_rows_that_stay_purged_only(stays, told):
-    """The window lies in cells 0 to 3. The trial wraps around: its last micro-batch takes those of 6 and 5."""
+@pytest.mark.parametrize(("stays", "n", "told"), [
+    (False, 6, []), (True, 6, [RowsPurged(0, 4, 6)]), (False, 8, []), (True, 8, [RowsPurged(0, 4, 6)]),
+])  # fmt: skip
+def test_a_trial_tells_of_the_rows_that_stay_purged_only(stays, n, told):
+    """The window lies in cells 0 to 3. The trial wraps around: its third micro-batch takes those of 6 and 5."""
     events = []
     mine = AttentionCache(8, 1, True, 4, (0,), SHAPE, None, events.append, BuildTraits(purge_stays=stays))
     mine.state_read(0, AttentionState(np.array([6, 5, 4, 7]), {}))
     batch = DecodeBatch()
-    for pos in range(8, 14):
+    for pos in range(8, 8 + n):
         batch.add(0, pos, 0, False)
     assert mine.prepare(split_simple(batch, 2)) is not None
     assert events == told

@@ -64,6 +64,7 @@ def test_quantized_rows_have_the_bytes_of_their_types():
 ])  # fmt: skip
 def test_declared_states(name, shape):
     assert model_kind(name).recr_shape() == shape
+    assert replace(model_kind(name), history_bytes=1).recr_shape().histories == 1
 
 
 def test_an_mtp_head_is_an_attention_layer_with_half_the_bytes():

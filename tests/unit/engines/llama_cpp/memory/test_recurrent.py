@@ -7,6 +7,7 @@ import pytest
 from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache
+from cachesim.engines.llama_cpp.memory.recurrent_cells import Cell
 from cachesim.engines.llama_cpp.memory.saved_state import RecurrentShape, RecurrentState, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, Ubatch
 from cachesim.engines.llama_cpp.rules.seq_rm_and_state import rs_rm_3
@@ -189,7 +190,7 @@ def test_keep_strips_every_other_sequence():
     assert [mine.pos_max(seq) for seq in range(3)] == [-1, 1, -1]
 
 
-@pytest.mark.parametrize("p0, p1, pos", [(0, 10, 7), (5, -1, 7), (6, 10, 5), (0, 5, 5)])
+@pytest.mark.parametrize("p0, p1, pos", [(0, 10, 7), (5, -1, 7), (6, 10, 5), (0, 5, 5), (0, 6, 7), (-1, 0, 5)])
 def test_a_shift_moves_the_position_only_if_it_lies_in_the_range(p0, p1, pos):
     mine = Recurrent()
     mine.go((0, 0, 6))
@@ -334,7 +335,7 @@ def test_a_shift_also_moves_the_first_position():
 
 
 @pytest.mark.parametrize(("p0", "p1", "d", "pos"), [(0, -1, 2, 3), (0, -1, 1, 7), (7, 8, 3, 2), (8, -1, 2, 7),
-                                                    (-1, 7, 2, 7)])  # fmt: skip
+                                                    (-1, 7, 2, 7), (0, 7, 2, 7), (-1, 0, 2, 7)])  # fmt: skip
 def test_a_division_rounds_the_position_down(p0, p1, d, pos):
     mine = Recurrent()
     mine.go((0, 0, 8))
@@ -504,3 +505,21 @@ def test_a_removed_state_may_leave_its_sequence_pointing_to_the_empty_cell():
         mine.go((0, 0, 3))
         assert mine.seq_rm(0, 0, POS_INF)
         assert (mine.tails()[0], mine.meta.used, mine.pos_max(0)) == (tail, 0, -1)
+
+
+def test_a_freed_cell_is_like_a_new_one():
+    """Freed by a removal, by a copy over its sequence, and because another sequence is kept."""
+    for free in (lambda mine: mine.seq_rm(1, 0, POS_INF), lambda mine: mine.seq_cp(0, 1), lambda mine: mine.seq_keep(0)):
+        mine = Recurrent()
+        mine.go((0, 0, 3)), mine.go((1, 0, 2))
+        free(mine)
+        assert mine.meta.cells[1:] == [Cell(-1, -1, set())] * 2 and mine.meta.used == 1
+        assert mine.tails()[2] == -1
+
+
+def test_every_ubatch_of_a_batch_needs_a_cell():
+    mine = Recurrent()
+    mine.go((0, 0, 3))
+    own, beyond = (Ubatch((TokenRun(seq, 3, [0]),), (0,), 1) for seq in (0, 3))
+    assert [mine.prepare(ubatches) for ubatches in ([own], [beyond], [own, own], [own, beyond])] == [
+        True, False, True, False]  # fmt: skip

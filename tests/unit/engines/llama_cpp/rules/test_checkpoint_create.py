@@ -151,6 +151,8 @@ def test_limit_drops_the_oldest_until_a_new_checkpoint_fits(n, limit, gone):
 @pytest.mark.parametrize("lengths, limit, gone", [
     ((10, 50, 55, 60, 100), 5, (2,)),                   # 55 lies between the closest neighbours
     ((10, 20, 30, 40), 4, (1,)),                        # ties go to the older
+    ((10, 15, 100, 130, 150), 5, (3,)), ((10, 80, 85, 150, 160), 5, (2,)),      # both neighbours count
+    ((10, 20, 30, 40), 3, (1, 2)), ((10, 20, 30, 40), 2, (0, 1, 2)),
     ((10, 50), 2, (0,)),                                # no interior checkpoint: the oldest
     ((10, 50), 3, ()),
 ])  # fmt: skip

@@ -17,7 +17,7 @@ AT_END = TEXT + CAT
 
 @pytest.mark.parametrize(("prompt", "n_past", "start"), [
     (INSIDE, 5, 5), (INSIDE, 6, 6), (INSIDE, 7, 6), (INSIDE, 9, 6), (INSIDE, 10, 10), (INSIDE, 16, 16),
-    (AT_END, 10, 6), (AT_END, 9, 6), (AT_END, 6, 6), (TEXT, 6, 6),
+    (AT_END, 10, 6), (AT_END, 9, 6), (AT_END, 6, 6), (TEXT, 6, 6), ((*AT_END, 9), 11, 11), ((*AT_END, 9), 10, 10),
 ])  # fmt: skip
 def test_reuse_goes_back_to_the_start_of_an_image(prompt, n_past, start):
     assert repairs.back_to_start(prompt, n_past).value == start

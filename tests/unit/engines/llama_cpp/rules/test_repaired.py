@@ -45,6 +45,7 @@ def test_the_last_token_of_a_prompt_without_new_tokens_needs_an_earlier_checkpoi
     found = repaired.pick_whole(checkpoints, ask(n_past=20, n_tokens=20), 12)
     assert (found.value, found.because["last"]) == (0, 19)
     assert [repaired.pick_whole([ckpt(10, 9, first)], ask(), 0).value for first in (0, 1)] == [0, None]
+    assert [repaired.pick_whole([ckpt(10, 9, first)], ask(), 5).value for first in (4, 5)] == [0, None]
 
 
 @pytest.mark.parametrize(("busy", "update"), [(False, True), (True, False)])
