@@ -124,6 +124,16 @@ def test_a_trial_tells_of_the_rows_that_stay_purged_only(stays, n, told):
     assert events == told
 
 
+def test_a_single_micro_batch_is_tried_without_a_trace():
+    """Also by a build in which cells purged beside a trial stay purged."""
+    events = []
+    mine = AttentionCache(8, 1, True, 4, (0,), SHAPE, None, events.append, BuildTraits(purge_stays=True))
+    mine.state_read(0, AttentionState(np.array([6, 5, 4, 7, 8, 9]), {}))
+    mine.streams[0].head = 0
+    assert mine.prepare([Ubatch((TokenRun(0, 10, [0, 0]),), (0,), 2)]) == [[range(2)]]
+    assert (held(mine), mine.streams[0].head, events) == ([4, 5, 6, 7, 8, 9], 0, [])
+
+
 def test_a_read_state_tells_of_the_rows_that_are_removed_with_those_that_it_overwrites():
     """It takes the cell of position 1, so that position 0 would be left before a gap."""
     events = []

@@ -159,6 +159,13 @@ def test_keep_empties_the_others_and_lowers_head():
     assert cells.seqs[1, 0] and not cells.seqs[0].any()
 
 
+def test_keep_also_empties_the_first_positions_of_the_others():
+    cells = table(s0=3, s1=3)
+    cells.keep(1)
+    assert (cells.used, cells.head, cells.pos[:6].tolist()) == (3, 0, [-1, -1, -1, 0, 1, 2])
+    cells.check()
+
+
 @pytest.mark.parametrize("kept", [0, 1, 2])
 def test_keep_takes_shared_cells_from_all_others(kept):
     cells = table(n_seq=3, s0=4)
@@ -306,6 +313,12 @@ def test_the_search_for_adjacent_cells_resets_head_as_the_other_does(head, first
     cells = table(s0=4)
     cells.head = head
     assert cells.find_contiguous(3, None) == range(first, first + 3)
+
+
+def test_the_search_for_adjacent_cells_begins_again_at_the_first_cell():
+    cells = table()
+    cells.head = 7
+    assert (cells.find_contiguous(3, None), cells.find_contiguous(4, None)) == (range(3), range(7, 11))
 
 
 def test_a_set_of_positions_loses_one_that_the_next_cell_leaves():

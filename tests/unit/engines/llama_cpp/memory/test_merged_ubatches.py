@@ -104,7 +104,7 @@ def test_ubatches_in_a_hole_are_not_merged():
 
 
 @pytest.mark.parametrize(("n", "planes", "shared", "merged"), [
-    (0, 0, False, True), (5, 0, False, True), (5, 2, False, False), (5, 0, True, False),
+    (0, 0, False, True), (5, 0, False, True), (5, 2, False, False), (5, 0, True, False), (1, 0, True, False),
 ])  # fmt: skip
 def test_ubatches_of_a_hybrid_are_merged_if_their_state_has_a_cell_of_its_own(n, planes, shared, merged):
     world = World("H", n_seq=2, unified=True)
@@ -130,9 +130,9 @@ def test_exact_mode_uses_the_splits_of_the_engine():
     batch = DecodeBatch()
     batch.extend(list(range(8)), 0, 0)
     placed = world.memory.init_batch(batch, 3)
-    passes = [len(world.context._passes(placed))]
+    passes = [len(world.context._passes(placed)), len(world.context._passes(placed[:2]))]
     world.context.model = type("Exact", (), {"exact": True})()
-    assert [*passes, len(world.context._passes(placed))] == [1, 3]
+    assert [*passes, len(world.context._passes(placed))] == [1, 1, 3]
 
 
 
