@@ -794,5 +794,33 @@ EQUIVALENT: dict[str, str] = {
     "engines/llama_cpp/rules/checkpoint_create.py, create_cr7: `>` -> `>=` at 67 of place = near if user <= 0 else "
     "chunk.start == user or (chunk":
         "a chunk that starts at the message is accepted by the condition before",
+    "engines/llama_cpp/memory/attention.py, AttentionCache.prepare: `>` -> `>=` at 61 of after_end = "
+    "self._cells_after_end(ubatches) if len(ubatches)":
+        "a single micro-batch after all used cells gets the same cells from its search, which nothing follows",
+    "engines/llama_cpp/memory/attention.py, AttentionCache.prepare: `1` -> `0` at 63 of after_end = "
+    "self._cells_after_end(ubatches) if len(ubatches)":
+        "a single micro-batch after all used cells gets the same cells from its search, which nothing follows",
+    "engines/llama_cpp/memory/cells.py, Cells.remove: `>=` -> `>` at 7 of if seq >= 0 and self.sets is None and p0 "
+    "> self.span(seq)[1]":
+        "without the shortcut the search finds no cell of the sequence at these positions",
+    "engines/llama_cpp/memory/context.py, Context.hidden: argument `key=lambda piece: piece[0]` dropped at 28 of "
+    "pieces = sorted(self._pieces, key=lambda piece: piece[0])":
+        "the places are different, so that nothing after them is compared",
+    "engines/llama_cpp/memory/attention.py, AttentionCache._cells_after_end: `0` -> `1` at 28 of table = "
+    "self.cells(ubatches[0].runs[0].seq)":
+        "the table is read only if all micro-batches are of one sequence, or all sequences have one table",
+    "engines/llama_cpp/memory/recurrent.py, RecurrentCache.seq_rm: `<` -> `<=` at 37 of if p0 == 0 and p1 == "
+    "POS_INF and seq < self.size:":
+        "no sequence has the number of the size, so that no rollback is forgotten for it",
+    "engines/llama_cpp/memory/recurrent.py, RecurrentCache.state_read: `1` -> `0` at 78 of sources = "
+    "find_slot(self.meta, Ubatch((TokenRun(seq, state.p":
+        "find_slot reads this number only if the sequence continues in a cell of its own, and it was removed from "
+        "all",
+    "engines/llama_cpp/memory/cells.py, Cells.find_contiguous: `>=` -> `>` at 14 of if not (first >= start).any() "
+    "and len(self.pos) < self.size:":
+        "longer arrays add stretches after those that were found, and the first from head on is the same",
+    "engines/llama_cpp/memory/cells.py, Cells.find: `<` -> `<=` at 40 of if len(cells) - k < n and len(self.pos) < "
+    "self.size:        ":
+        "arrays of full length are not extended",
 }
 """Name of the fault -> proof."""

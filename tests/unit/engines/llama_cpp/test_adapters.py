@@ -249,3 +249,33 @@ def test_an_image_before_all_text_is_evaluated_under_the_adapters_of_the_batch_b
     answer = talk.ask(image_items("dog", 6, 3) + P[:9], 2, extra=ZERO)
     assert answer.deciding == "LC-MEDIA-LORA" and talk.right(answer) is False
     assert talk.ask(Q[:9], 2, extra=ZERO).deciding != "LC-MEDIA-LORA"
+
+
+@pytest.mark.parametrize(("rules", "kinds"), [("b11549", ["reuse_result"]), ("b11549-lora-tried", [])])
+def test_a_prompt_that_begins_with_an_invocation_moves_no_block_by_the_tried_rules(rules, kinds):
+    one = Talk("AA", rules, "none", lora_scaled=SCALES, cache_reuse=4)
+    one.ask(P, extra=OFF)
+    assert one.kinds(one.ask((*M, *P[10:]), extra=ACTIVE), "reuse_chunk", "reuse_result") == kinds
+
+
+def test_an_invocation_at_the_second_token_leaves_none_without_the_adapter():
+    one = talk()
+    starts = [[first for first, _ in one.ask((*P[:before], *M, *R), extra=ACTIVE).keys] for before in (0, 1, 2)]
+    assert starts == [[0], [0], [0, 1]]
+
+
+@pytest.mark.parametrize(("rules", "reused", "moves"), [("b11549", 42, True), ("b11549-lora-tried", 0, False)])
+def test_the_tried_rules_reuse_no_row_of_another_alora_not_even_the_first(rules, reused, moves):
+    """The whole conversation was computed with the first aLoRA, whose invocation begins it."""
+    own = word("n", 3)
+    two = "0@" + ".".join(map(str, M)) + ",0@" + ".".join(map(str, own))
+    one = Talk("AA", rules, "none", lora_scaled=two, cache_reuse=4)
+    one.ask((*M, *P), extra={"lora": "0:1"})
+    answer = one.ask((*M, *P, *own), extra={"lora": "1:1"})
+    assert answer.cache_n == reused and ("reuse_result" in one.kinds(answer)) is moves
+
+
+@pytest.mark.parametrize(("before", "capped"), [(0, []), (1, [{"ev": "alora_cap", "n_past": 0, "start": 1}])])
+def test_an_invocation_at_the_start_of_a_prompt_caps_nothing(before, capped):
+    one = talk()
+    assert one.events(one.ask((*P[:before], *M, *P), extra=ACTIVE), "alora_cap") == capped

@@ -319,3 +319,17 @@ def test_completions_start_when_the_prompt_of_their_own_parent_is_complete():
     assert len(copies) == 2 and len({slot for slot, _ in copies}) == 2
     assert [talk.right(answer) for answer in (long, short)] == [True, True]
     assert [[child.prompt_n for child in answer.children] for answer in (long, short)] == [[90], [20]]
+
+
+def test_prompts_of_a_decision_that_share_nothing_are_answered_one_by_one():
+    talk = Talk("A", "b11549", "none", parallel=3, kv_unified=True)
+    answer = talk.ask(A, kind="decision", others=(B[:9], word("C", 5)))
+    assert (answer.prompt_n, answer.done) == (40, True)
+    assert [(child.status, child.prompt_n, child.done) for child in answer.children] == [(200, 9, True), (200, 5, True)]
+
+
+def test_as_many_completions_as_slots_are_accepted():
+    talk = Talk("A", "b11549", "none", parallel=2)
+    assert [talk.ask(A, n_cmpl=n).status for n in (0, 1, 2, 3)] == [400, 200, 200, 400]
+    last = talk.answers[-1]
+    assert (last.error_kind, dict(last.error_numbers)) == ("completions-out-of-range", {"n": 3, "most": 2})

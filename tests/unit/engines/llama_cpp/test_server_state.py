@@ -7,7 +7,7 @@ import pytest
 
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.recurrent import RollbackPlanes
-from cachesim.engines.llama_cpp.memory.ubatch import BatchSplit
+from cachesim.engines.llama_cpp.memory.ubatch import BatchSplit, BuildTraits
 from cachesim.model import TokenRun, make_model
 from tests.unit.engines.llama_cpp.talk import Talk, word
 from tests.unit.model.plain_store import PlainStore
@@ -87,3 +87,27 @@ def test_a_server_that_has_done_nothing_counts_nothing():
     core = Talk("A", "b11549", parallel=2).server.core
     assert (core.empty_rounds, core.ended, core.view, core.tick, core.dead) == (0, 0, (0, 0), 0, False)
     assert (core.outputs, core.carried, core.first_cells, core.pending_outputs) == ({}, {}, {}, [])
+
+
+USUAL = {name for name, value in BuildTraits()._asdict().items() if value is True}
+
+
+@pytest.mark.parametrize(("build", "more", "less"), [
+    ("b11549", "purge_stays fail_undoes", ""), ("b10587", "purge_stays", ""),
+    ("b6388", "purge_stays together mask_model", ""), ("b5913", "purge_stays together turn_first", ""),
+    ("b5735", "purge_stays together pos_set", ""), ("b4579", "purge_stays together", "full_forgets"),
+    ("b3642", "purge_stays together tail_stays", "full_forgets"), ("b11549-repaired", "fail_undoes", "all"),
+])  # fmt: skip
+def test_the_memory_of_a_server_has_the_traits_of_its_build(build, more, less):
+    traits = Talk("A", build, "none").server.core.memory.traits._asdict()
+    lost = {"copy_waits", "full_forgets", "shared_stays", "shift_dies"} if less == "all" else {*less.split()}
+    assert {name for name, value in traits.items() if value is True} == USUAL - lost | {*more.split()}
+
+
+def test_requests_that_end_are_counted_and_a_single_completion_is_no_decision():
+    talk = Talk("A", "b11549", "none", parallel=2)
+    for n, ended in ((1, 1), (1, 2), (2, 4)):
+        talk.ask(word("a", 20), n_cmpl=n)
+        assert talk.server.core.ended == ended
+    decided = [event.because["n"] for event in talk.log.events if event.ev == "decided" and "CHILDREN." in event.rule]
+    assert len(decided) == 1

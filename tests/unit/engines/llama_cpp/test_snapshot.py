@@ -45,6 +45,15 @@ def test_a_running_slot_is_shown_with_all_its_rows_or_those_from_a_position_on(k
         assert [(part.every, len(part.pos)) for part in found.rows] == wanted
 
 
+def test_the_second_slot_is_shown_with_its_own_rows():
+    talk = Talk("A", "b11549", parallel=2)
+    talk.ask(A[:9], id_slot=0), talk.ask(A, id_slot=1)
+    inspection, key = talk.server.inspection, running_key(1)
+    shown = inspection.live(1), inspection.stored(key), inspection.content(key), inspection.content(key, 4)
+    assert [len(found.rows[0].pos) for found in shown] == [30, 30, 30, 26]
+    assert inspection.content(running_key(0)).rows[0].pos.tolist() == [*range(9)]
+
+
 @pytest.mark.parametrize(("flags", "entries"), [({}, [("entry", -1, 30, 19456, 0, 5684, "")]), ({"cache_ram": 0}, [])])
 def test_what_a_server_stores_with_and_without_a_prompt_cache(flags, entries):
     talk = Talk("GA", "b11549", slot_prompt_similarity=0.0, **flags)

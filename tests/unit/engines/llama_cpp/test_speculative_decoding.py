@@ -299,3 +299,18 @@ def test_a_state_is_saved_from_the_cell_of_the_first_save_or_from_the_own_one(pr
     saved = _saved_state(core, core.slots[1]).recr
     assert (saved.pos, saved.rows) == (8, core.memory.recr.rows[cell])
     assert _saved_state(core, core.slots[0]).recr.rows == core.memory.recr.rows[0]
+
+
+def test_only_what_cannot_be_rolled_back_is_saved_before_a_draft_and_in_a_checkpoint():
+    """Of a hybrid target and a hybrid draft model: their states, and no attention rows."""
+    talk = Talk("H", "b11549", spec_type="draft-simple", model_draft="GA", checkpoint_min_step=0)
+    answer, slot = talk.send(A, 8, drafts=(Draft(21, 3, 1),)), talk.server.core.slots[0]
+    while slot.spec_ckpt is None:
+        talk.server.iterate()
+    saved, [checkpoint] = slot.spec_ckpt, slot.checkpoints
+    assert (saved.n_tokens, saved.pos_min, saved.pos_max) == (21, 20, 20)
+    for blob, pos in ((saved.tgt, 20), (saved.dft, 20), (checkpoint.blob, 15), (checkpoint.draft, 15)):
+        assert (blob.base, blob.recr.pos) == (None, pos)
+    assert checkpoint.facts.size == checkpoint.blob.size + checkpoint.draft.size + 2 * 8
+    talk.work()
+    assert talk.right(answer)
