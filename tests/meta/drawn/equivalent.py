@@ -822,5 +822,49 @@ EQUIVALENT: dict[str, str] = {
     "engines/llama_cpp/memory/cells.py, Cells.find: `<` -> `<=` at 40 of if len(cells) - k < n and len(self.pos) < "
     "self.size:        ":
         "arrays of full length are not extended",
+    "engines/llama_cpp/slot_assignment.py, process_task: `1` -> `0` at 25 of if task.request.n_cmpl > 1 and "
+    "task.how == COPIED:          ":
+        "a single completion has no children to start, for which every server has slots enough",
+    "engines/llama_cpp/server.py, queue_task: `1` -> `0` at 53 of task = Task(srv.next_tick(), replace(request, "
+    "n_cmpl=1) if h":
+        "it is only asked whether the number is greater than 1",
+    'engines/llama_cpp/flags.py, _write_unified: argument `1` dropped at 56 of if "kv_unified" not in options or '
+    'options.get("parallel", 1)':
+        "it is only asked whether the number is -1",
+    'engines/llama_cpp/flags.py, _write_unified: `1` -> `2` at 58 of if "kv_unified" not in options or '
+    'options.get("parallel", 1)':
+        "it is only asked whether the number is -1",
+    "engines/llama_cpp/server_state.py, Core.release: argument `grown=True` dropped at 54 of "
+    'self.points.changed(slot, "evaluated", kept=ALL_TOKENS, grow':
+        "the ranges of the checkpoints, which are unchanged, are then computed again; equal ones are not reported",
+    "engines/llama_cpp/slot_assignment.py, link_completions: `0` -> `1` at 84 of if parent.task is not None and "
+    "parent.task.how == SELECTED a":
+        "the first task may then be a parent although it is a child, but no task has a child as its parent",
+    "engines/llama_cpp/server_state.py, Core._draft_context: argument `n_rs_seq=0` dropped at 37 of sizes = "
+    "self.settings.sizes._replace(n_rs_seq=0)":
+        "only an MTP head comes with rollback planes, and it is an attention layer without states",
+    "engines/llama_cpp/adapters.py, split_prompt: `<` -> `<=` at 20 of if slot.alora_start < 0:":
+        "no batch ends before the first token: every rule LC-ALORA-SPLIT returns 0 for a start of 0, which is not "
+        "recorded",
+    "engines/llama_cpp/server.py, update_slots: `0` -> `1` at 20 of slot.prompt_span = (0, 0)":
+        "no token of a batch lies before 0 and after 1",
+    "engines/llama_cpp/server_state.py, Core.position: `<` -> `<=` at 41 of if not self.has_media_positions or "
+    "index < 0:":
+        "the position of the first token is 0",
+    "engines/llama_cpp/snapshot.py, Inspection.stored: `1` -> `2` at 36 of request = PromptInputs(n, n, n, n + 1, "
+    "facts.pos_min, settin":
+        "the prompt that continues a checkpoint is longer; no rule that restores reads its length",
+    "engines/llama_cpp/prompt_cache.py, PromptCache._check_image: `<` -> `<=` at 37 of if lcp < len(prompt) and "
+    "prompt[lcp] < 0 and (end := self.ru":
+        "the rule itself asks whether the token is negative, and is recorded only then",
+    "engines/llama_cpp/server_flags.py, _contexts: `1` -> `0` at 43 of n_ctx_seq = n_ctx if unified or n_slots == 1 "
+    "else pad(n_ctx ":
+        "the whole context is a multiple of the pad, so that its only share is the whole",
+    "engines/llama_cpp/slot_assignment.py, child_task: argument `others=()` dropped at 22 of request, "
+    "prompt=prompt, others=(), shared=0, forced=forced, ":
+        "further prompts are read where completions are made of a request, and none are made of a child",
+    "engines/llama_cpp/adapters.py, split_prompt: `0` -> `1` at 22 of if slot.alora_start < 0:":
+        "no batch ends before the first token: every rule LC-ALORA-SPLIT returns 0 for a start of 0, which is not "
+        "recorded",
 }
 """Name of the fault -> proof."""

@@ -60,6 +60,7 @@ def test_a_word_in_a_number_field_does_not_match(word):
 @pytest.mark.parametrize(("template", "text", "numbers"), [
     (NEXT_TOKEN, "n_gen = 1, n_remaining = -2, next token:  345 'a'", {"token": 345}),
     ("n = {n}, {}", "n = 7, whatever", {"n": 7}), ("n = {n}", "n = 7, whatever", None), ("n = {n}", "n = 7.5", None),
+    ("n = {n}, m = {m}", "n = 7, m = x", None), ("n = {n}, m = {m}", "n = 7, m = 8", {"n": 7, "m": 8}),
     ("a line", "a line", None),
 ])  # fmt: skip
 def test_the_whole_numbers_in_the_fields_of_a_line(template, text, numbers):

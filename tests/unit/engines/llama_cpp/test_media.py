@@ -255,8 +255,7 @@ def test_a_process_that_dies_answers_every_request_and_takes_no_more():
 
 def test_two_images_in_a_row_are_counted_together():
     talk = Talk("W", "b11549", "none", mmproj="causal", ctx_size=1024)
-    cat, dog = image_items("cat", 16, 16), image_items("dog", 16, 16)
-    for prompt in ((*range(6), *cat, *dog, *range(9)), (*range(20, 26), *cat, *range(9))):
+    for prompt in ((*TEXT, *CAT, *DOG, *MORE), (*MORE, *CAT, *TEXT)):
         talk.ask(prompt)
     decided = [event.because["images"] for event in talk.log.events if event.ev == "decided"
                and event.rule.startswith("LC-MEDIA-CKPT")]  # fmt: skip

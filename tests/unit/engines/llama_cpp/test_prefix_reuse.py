@@ -55,3 +55,13 @@ def test_a_shortened_prompt_keeps_no_token_at_its_start_unless_it_is_asked_to(n_
     answer = Talk("A", "b6160", "none", context_shift=True).ask(long, 2, n_keep=n_keep)
     lost = (256 - kept) // 2
     assert answer.prompt == (*long[:kept], *long[kept + lost :]) and answer.truncated
+
+
+def test_the_list_of_a_slot_is_as_long_after_a_moved_block_as_before():
+    """A block of 20 tokens is moved from 20 to 10."""
+    talk = Talk("A", mode="none", cache_reuse=8)
+    talk.ask(P)
+    assert talk.ask((*P[:10], *P[20:], *R)).reused == {"slot": 30}
+    held = [event.because["held"] for event in talk.log.events if event.ev == "decided"
+            and event.rule.startswith("LC-CKPT-NEED")]  # fmt: skip
+    assert held == [0, 40]

@@ -206,3 +206,12 @@ def test_a_server_or_a_request_may_reuse_nothing(flag, field, reused):
     talk = Talk("A", cache_prompt=flag)
     talk.ask(word("a", 20))
     assert talk.ask(word("a", 30), cache_prompt=field).cache_n == reused
+
+
+def test_a_slot_whose_tokens_count_as_gone_is_compared_as_an_empty_one():
+    """Under the tried rules, for a request with other adapters."""
+    talk = Talk("AA", "b11549-lora-tried", "none", lora_scaled="0,0", slot_prompt_similarity=0.0)
+    talk.ask(word("a", 30), extra={"lora": "0:1"})
+    for scales, f_keep in (("0:1", 0.5), ("1:1", -1.0)):
+        answer = talk.ask((*word("a", 15), *word("b", 15)), extra={"lora": scales})
+        assert [event["f_keep"] for event in talk.events(answer, "pc_search")] == [f_keep]

@@ -8,6 +8,7 @@ import pytest
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.recurrent import RollbackPlanes
 from cachesim.engines.llama_cpp.memory.ubatch import BatchSplit, BuildTraits
+from cachesim.engines.llama_cpp.slot import State
 from cachesim.model import TokenRun, make_model
 from tests.unit.engines.llama_cpp.talk import Talk, word
 from tests.unit.model.plain_store import PlainStore
@@ -111,3 +112,11 @@ def test_requests_that_end_are_counted_and_a_single_completion_is_no_decision():
         assert talk.server.core.ended == ended
     decided = [event.because["n"] for event in talk.log.events if event.ev == "decided" and "CHILDREN." in event.rule]
     assert len(decided) == 1
+
+
+def test_a_slot_whose_token_was_sampled_has_no_place_in_a_batch():
+    talk = Talk("A", "b11549", "none")
+    talk.send(word("a", 20), 4)
+    talk.server.iterate()
+    slot = talk.server.core.slots[0]
+    assert (slot.state, slot.i_batch, slot.n_gen, slot.prompt_span) == (State.GENERATING, -1, 1, (0, 20))
