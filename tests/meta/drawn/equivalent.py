@@ -866,5 +866,23 @@ EQUIVALENT: dict[str, str] = {
     "engines/llama_cpp/adapters.py, split_prompt: `0` -> `1` at 22 of if slot.alora_start < 0:":
         "no batch ends before the first token: every rule LC-ALORA-SPLIT returns 0 for a start of 0, which is not "
         "recorded",
+    'engines/llama_cpp/flags.py, _write_unified: `1` -> `0` at 58 of if "kv_unified" not in options or '
+    'options.get("parallel", 1)':
+        "it is only asked whether the number is -1",
+    "engines/llama_cpp/slot_assignment.py, process_task: `>` -> `>=` at 23 of if task.request.n_cmpl > 1 and "
+    "task.how == COPIED:          ":
+        "a single completion has no children to start, for which every server has slots enough",
+    "engines/llama_cpp/snapshot.py, contiguous_rows: `1` -> `2` at 48 of return last + 1 if cache.n_cells(seq) == "
+    "last + 1 else conti":
+        "the condition saves the count, which finds as many rows without a hole",
+    "engines/llama_cpp/memory_use.py, contexts: argument `n_rs_seq=0` dropped at 48 of own = replace(fixed, "
+    "sizes=fixed.sizes._replace(n_rs_seq=0))":
+        "only an MTP head comes with rollback planes, and it is an attention layer without states",
+    "engines/llama_cpp/snapshot.py, _saved_lengths: `1` -> `0` at 85 of swa = (int(blob.swa.pos.min()), "
+    "int(blob.swa.pos.max())) if ":
+        "of a window without rows the first position counts as 0 if it is negative",
+    "engines/llama_cpp/snapshot.py, _saved_lengths: `1` -> `2` at 85 of swa = (int(blob.swa.pos.min()), "
+    "int(blob.swa.pos.max())) if ":
+        "of a window without rows the first position counts as 0 if it is negative",
 }
 """Name of the fault -> proof."""

@@ -84,6 +84,12 @@ def test_a_whole_number_is_an_integer_and_no_other_is(word, shown):
     assert repr(values) == f"{{'n_tokens': {shown}}}"
 
 
+@pytest.mark.parametrize(("shown", "task"), [("0", 0), ("7", 7), ("-1", None)])
+def test_a_slot_without_a_task_names_none(shown, task):
+    [entry] = entries(f"slot release: id  0 | task {shown} | stop processing: n_tokens = 9, truncated = 0")
+    assert (entry.slot, entry.task) == (0, task)
+
+
 def test_two_messages_in_one_line_are_two():
     line = "0.00.157.120 D No parser definition.0.00.157.122 I srv  update_slots: all slots are idle"
     assert [entry.text for entry in entries(line)] == ["No parser definition.", "all slots are idle"]

@@ -31,7 +31,7 @@ def test_every_checkpoint_is_examined_if_none_can_be_restored():
 
 
 def test_a_prompt_that_must_fit_into_a_micro_batch_reuses_nothing_or_fails():
-    talk = Talk("A", "b11549", "none", ubatch_size=16)
+    talk = Talk("A", "b11549", "none", batch_size=16, ubatch_size=16)
     talk.ask(P[:16])
     fits = talk.ask(P[:16], kind="embedding")
     assert (fits.cache_n, fits.prompt_n, fits.deciding) == (0, 16, talk.server.core.rules.task_whole.rule)
@@ -65,3 +65,10 @@ def test_the_list_of_a_slot_is_as_long_after_a_moved_block_as_before():
     held = [event.because["held"] for event in talk.log.events if event.ev == "decided"
             and event.rule.startswith("LC-CKPT-NEED")]  # fmt: skip
     assert held == [0, 40]
+
+
+def test_a_block_of_a_single_token_is_moved_if_that_is_enough():
+    for least, reused in ((1, 11), (2, 10), (0, 10)):
+        talk = Talk("A", mode="none", cache_reuse=least)
+        talk.ask(P)
+        assert talk.ask((*P[:10], P[20], *R)).reused == {"slot": reused}

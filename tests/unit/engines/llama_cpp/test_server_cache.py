@@ -212,6 +212,13 @@ def test_a_slot_whose_tokens_count_as_gone_is_compared_as_an_empty_one():
     """Under the tried rules, for a request with other adapters."""
     talk = Talk("AA", "b11549-lora-tried", "none", lora_scaled="0,0", slot_prompt_similarity=0.0)
     talk.ask(word("a", 30), extra={"lora": "0:1"})
-    for scales, f_keep in (("0:1", 0.5), ("1:1", -1.0)):
+    for scales, f_keep, f_sim in (("0:1", 0.5, 0.5), ("1:1", -1.0, 0.0)):
         answer = talk.ask((*word("a", 15), *word("b", 15)), extra={"lora": scales})
-        assert [event["f_keep"] for event in talk.events(answer, "pc_search")] == [f_keep]
+        assert talk.events(answer, "pc_search") == [{"ev": "pc_search", "f_keep": f_keep, "f_sim": f_sim}]
+
+
+def test_a_task_without_prompt_cache_neither_saves_nor_loads():
+    talk = Talk("A", "b11549", "none")
+    talk.ask(word("a", 20))
+    assert "pc_begin" not in talk.kinds(talk.ask(word("b", 4), kind="embedding")) and talk.entries() == []
+    assert "pc_begin" in talk.kinds(talk.ask(word("c", 4)))

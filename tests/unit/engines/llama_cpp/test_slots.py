@@ -97,7 +97,7 @@ def test_d2_a_stored_conversation_is_loaded_over_a_running_one():
     assert talk.right(running) is not True
 
 
-@pytest.mark.parametrize(("shared", "died"), [(0, False), (1, True), (7, True)])
+@pytest.mark.parametrize(("shared", "died"), [(0, False), (1, True), (7, True), (20, True)])
 def test_a_slot_without_rows_ends_the_server_if_any_token_is_shared(shared, died):
     """The slot has tokens without rows, as after a first batch for which there were too few free cells."""
     talk = Talk("A")

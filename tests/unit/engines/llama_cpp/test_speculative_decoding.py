@@ -314,3 +314,16 @@ def test_only_what_cannot_be_rolled_back_is_saved_before_a_draft_and_in_a_checkp
     assert checkpoint.facts.size == checkpoint.blob.size + checkpoint.draft.size + 2 * 8
     talk.work()
     assert talk.right(answer)
+    held = len(slot.tokens)
+    talk.ask(word("other", 9))
+    [entry] = talk.server.core.cache.entries
+    assert [(len(blob.base.pos), blob.recr.pos) for blob in (entry.blob, entry.draft)] == [(held, held - 1)] * 2
+
+
+@pytest.mark.parametrize(("slots", "batch", "share", "drafted"), [(4, 4, 1, 0), (4, 2, 1, 0), (2, 8, 4, 1)])
+def test_a_slot_has_at_least_a_token_as_its_share_of_a_batch(slots, batch, share, drafted):
+    talk = Talk("A", "b11549-repaired", "none", spec_type="ngram-simple", parallel=slots, batch_size=batch,
+                ctx_size=1024)  # fmt: skip
+    answer = talk.ask(A, 4, drafts=(Draft(21, 3, 3),))
+    found = {event.because["share"] for event in talk.log.events if event.ev == "decided" and "SPEC-MAX" in event.rule}
+    assert (found, answer.draft_n) == ({share}, drafted)
