@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.base.keyed_tokens import identity, key_of
 from cachesim.base.media_items import image_items
-from cachesim.engines.llama_cpp.adapters import refuse, refuse_ids
+from cachesim.engines.llama_cpp.adapters import key_of_scales, refuse, refuse_ids
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 P, Q, R, M = word("p", 40), word("q", 40), word("r", 10), word("m", 3)
@@ -279,3 +279,9 @@ def test_the_tried_rules_reuse_no_row_of_another_alora_not_even_the_first(rules,
 def test_an_invocation_at_the_start_of_a_prompt_caps_nothing(before, capped):
     one = talk()
     assert one.events(one.ask((*P[:before], *M, *P), extra=ACTIVE), "alora_cap") == capped
+
+
+def test_a_key_of_scales_is_odd_so_that_it_is_never_that_of_tokens_without_adapters():
+    keys = [key_of_scales((0.0, scale)) for scale in (0.25, 0.5, 1.0, 2.0, 3.0, -1.0)]
+    assert len({*keys}) == 6 and all(key % 2 == 1 and 0 < key < 1 << 62 for key in keys)
+    assert key_of_scales(()) == key_of_scales((0.0, 0.0)) == 0 != key_of_scales((1.0, 0.0)) != keys[2]

@@ -26,6 +26,19 @@ def test_a_draft_model_has_rows_of_its_own_weights(mode):
     assert np.array_equal(draft.rows[draft.stream(0)][0].digest[:20], store.rows_of(0, 0).digest)
 
 
+def test_a_draft_model_has_no_rollback_planes():
+    talk = Talk("A", "b11549", "none", spec_type="draft-simple", model_draft="GA")
+    assert (talk.server.core.dft.memory.sizes.n_rs_seq, talk.server.core.dft.memory.recr.n_rs_seq) == (0, 0)
+
+
+@pytest.mark.parametrize(("build", "plane", "saved"), [
+    ("b11549", 2, 1), ("pr29117-on-b9230", 1, 1), ("22673-draft", 2, -1),
+])  # fmt: skip
+def test_the_planes_of_a_memory_are_those_of_the_build(build, plane, saved):
+    traits = Talk("GA", build, "none").server.core.memory.traits
+    assert (traits.plane(2, 0, 1, 3), traits.saved_plane(1)) == (plane, saved)
+
+
 def decided_at_start(kind, build, **flags):
     """Return the value and the inputs of each decision of a server at its start, by rule."""
     talk = Talk(kind, build, "none", **flags)
@@ -67,7 +80,7 @@ def test_the_inputs_of_the_decisions_at_the_start(kind, flags, inputs):
 @pytest.mark.parametrize(("pos", "p0", "p1", "decisions"), [
     (2, 0, POS_INF, []), (2, 3, POS_INF, []), (5, 3, 5, []), (5, 3, POS_INF, [("LC-RS-BACK.ANY", True, 3)]),
     (5, 4, 6, [("LC-RS-BACK.ANY", True, 2)]), (5, 5, 9, [("LC-RS-BACK.ANY", True, 1)]),
-    (5, 2, 9, [("LC-RS-RM.RM3", True, None)]),
+    (5, 2, 9, [("LC-RS-RM.RM3", True, None)]), (1, 1, POS_INF, [("LC-RS-BACK.ANY", True, 1)]),
 ])  # fmt: skip
 def test_a_rollback_is_a_decision_where_the_end_of_a_state_is_removed_and_the_planes_reach(pos, p0, p1, decisions):
     talk = Talk("GGGA+M", spec_type="draft-mtp", ubatch_size=8)

@@ -509,10 +509,10 @@ def test_a_removed_state_may_leave_its_sequence_pointing_to_the_empty_cell():
 
 def test_a_freed_cell_is_like_a_new_one():
     """Freed by a removal, by a copy over its sequence, and because another sequence is kept."""
-    for free in (lambda mine: mine.seq_rm(1, 0, POS_INF), lambda mine: mine.seq_cp(0, 1), lambda mine: mine.seq_keep(0)):
+    for free in ("seq_rm", 1, 0, POS_INF), ("seq_cp", 0, 1), ("seq_keep", 0):
         mine = Recurrent()
         mine.go((0, 0, 3)), mine.go((1, 0, 2))
-        free(mine)
+        getattr(mine, free[0])(*free[1:])
         assert mine.meta.cells[1:] == [Cell(-1, -1, set())] * 2 and mine.meta.used == 1
         assert mine.tails()[2] == -1
 

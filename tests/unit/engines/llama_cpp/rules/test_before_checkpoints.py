@@ -118,7 +118,8 @@ def test_a_model_without_attention_loses_a_batch():
 @pytest.mark.parametrize(("n_gen", "n_predict", "n_slot", "shift", "said", "eog", "late", "untold"), [
     (1, 5, 20, False, "", False, "", ""), (5, 5, 20, False, "", False, "limit", "limit"),
     (4, 5, 20, False, "", False, "", ""), (1, 0, 20, False, "", False, "limit", "limit"),
-    (9, -1, 20, False, "", False, "", ""), (0, 0, 20, False, "", False, "", ""), (1, 5, 63, False, "", False, "", "limit"),
+    (9, -1, 20, False, "", False, "", ""), (0, 0, 20, False, "", False, "", ""),
+    (1, 5, 63, False, "", False, "", "limit"),
     (1, 5, 62, False, "", False, "", ""), (1, 5, 63, True, "", False, "", ""),
     (1, 5, 20, False, "a stop", False, "word", "word"), (1, 5, 63, False, "a stop", False, "word", "limit"),
     (5, 5, 20, False, "a stop", True, "eos", "eos"),

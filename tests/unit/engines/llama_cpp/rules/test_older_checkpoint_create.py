@@ -83,7 +83,8 @@ def test_b8450_counts_tokens_of_the_slot_and_of_the_last_checkpoint(given, stop,
 
 
 LIMITS = [((), 0, 64, True), ((), 0, 63, False), ((), -1, 64, False), ((ckpt(36),), 0, 100, True),
-          ((ckpt(37),), 0, 100, False), ((ckpt(9), ckpt(37)), 0, 100, False), ((ckpt(9), ckpt(36)), 0, 100, True)]  # fmt: skip
+          ((ckpt(37),), 0, 100, False), ((ckpt(9), ckpt(37)), 0, 100, False),
+          ((ckpt(9), ckpt(36)), 0, 100, True)]  # fmt: skip
 
 
 @pytest.mark.parametrize(("ckpts", "pos_min", "pos_max", "created"), LIMITS)
