@@ -884,5 +884,28 @@ EQUIVALENT: dict[str, str] = {
     "engines/llama_cpp/snapshot.py, _saved_lengths: `1` -> `2` at 85 of swa = (int(blob.swa.pos.min()), "
     "int(blob.swa.pos.max())) if ":
         "of a window without rows the first position counts as 0 if it is negative",
+    "engines/llama_cpp/slot_assignment.py, child_task: `1` -> `0` at 67 of request, prompt=prompt, others=(), "
+    "shared=0, forced=forced, ":
+        "further completions are made of a request only, and what asks for the number also asks for a parent",
+    "engines/llama_cpp/slot_assignment.py, child_task: `1` -> `2` at 67 of request, prompt=prompt, others=(), "
+    "shared=0, forced=forced, ":
+        "further completions are made of a request only, and what asks for the number also asks for a parent",
+    "engines/llama_cpp/slot_assignment.py, child_task: argument `n_cmpl=1` dropped at 58 of request, prompt=prompt, "
+    "others=(), shared=0, forced=forced, ":
+        "further completions are made of a request only, and what asks for the number also asks for a parent",
+    "engines/llama_cpp/server_state.py, Core.release: `True` -> `False` at 62 of self.points.changed(slot, "
+    '"evaluated", kept=ALL_TOKENS, grow':
+        "the ranges of the checkpoints, which are unchanged, are then computed again; equal ones are not reported",
+    "engines/llama_cpp/slot_assignment.py, link_completions: `<` -> `<=` at 82 of if parent.task is not None and "
+    "parent.task.how == SELECTED a":
+        "the first task may then be a parent although it is a child, but no task has a child as its parent",
+    "engines/llama_cpp/server.py, update_slots: `break` -> `continue` at 0 of break":
+        "a batch that is full stays full, so that no later slot adds to it",
+    "engines/llama_cpp/memory_use.py, contexts: argument `sizes=fixed.sizes._replace(n_r` dropped at 19 of own = "
+    "replace(fixed, sizes=fixed.sizes._replace(n_rs_seq=0))":
+        "only an MTP head comes with rollback planes, and it is an attention layer without states",
+    "engines/llama_cpp/prompt_cache.py, PromptCache._check_image: `0` -> `1` at 39 of if lcp < len(prompt) and "
+    "prompt[lcp] < 0 and (end := self.ru":
+        "the rule itself asks whether the token is negative, and is recorded only then",
 }
 """Name of the fault -> proof."""

@@ -103,3 +103,10 @@ def test_the_size_of_an_image_is_a_decision_where_it_exceeds_a_micro_batch(n_uba
     one = Talk("A", "b11549-repaired", "none", mmproj="gemma3", ubatch_size=n_ubatch)
     one.ask((*word("a", 6), *image_items("cat", 16, 16), *word("b", 6)))
     assert len([event for event in one.log.events if event.ev == "decided" and "MEDIA-SIZE" in event.rule]) == asked
+
+
+@pytest.mark.parametrize(("least", "asked"), [(0, 0), (1, 0), (-1, 1)])
+def test_a_token_is_a_decision_where_no_model_has_it(least, asked):
+    one = Talk("A", "b11549-repaired", "none")
+    one.ask((7, least, 8))
+    assert len([event for event in one.log.events if event.ev == "decided" and "TASK-FIRST" in event.rule]) == asked

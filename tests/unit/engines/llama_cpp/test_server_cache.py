@@ -222,3 +222,9 @@ def test_a_task_without_prompt_cache_neither_saves_nor_loads():
     talk.ask(word("a", 20))
     assert "pc_begin" not in talk.kinds(talk.ask(word("b", 4), kind="embedding")) and talk.entries() == []
     assert "pc_begin" in talk.kinds(talk.ask(word("c", 4)))
+
+
+def test_an_empty_idle_slot_leaves_the_prompt_cache_alone():
+    talk = Talk("A", "b11549", "none", parallel=2)
+    assert talk.kinds(talk.ask(word("a", 20), id_slot=0), "pc_save", "pc_state") == []
+    assert talk.kinds(talk.ask(word("b", 20), id_slot=1), "pc_save", "pc_state") == ["pc_save", "pc_state"]

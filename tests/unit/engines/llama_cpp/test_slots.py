@@ -297,6 +297,14 @@ def test_a_common_prefix_is_not_usable_before_the_rows_that_its_next_token_reads
     assert [_usable(core, core.slots[0], lcp) for lcp in (29, 30, 31, 1, 37, 38)] == usable
 
 
+def test_a_common_prefix_is_usable_up_to_the_longest_checkpoint_in_it():
+    talk = Talk("H", mode="none", checkpoint_min_step=0, ctx_checkpoints=5, batch_size=16)
+    talk.ask(word("a", 40), user_starts=(10, 20))
+    core = talk.server.core
+    assert talk.lengths() == [10, 20, 36]
+    assert [_usable(core, core.slots[0], lcp) for lcp in (9, 10, 19, 20, 35, 36, 39, 40)] == [0, 10, 10, 20, 20, 36, 36, 40]
+
+
 def test_a_prefix_of_a_token_is_not_usable_without_its_row():
     talk = Talk("A")
     talk.ask(word("a", 40), 1)

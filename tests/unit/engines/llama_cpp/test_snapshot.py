@@ -54,6 +54,14 @@ def test_the_second_slot_is_shown_with_its_own_rows():
     assert inspection.content(running_key(0)).rows[0].pos.tolist() == [*range(9)]
 
 
+@pytest.mark.parametrize(("start", "first"), [(0, 5), (3, 5), (5, 5), (9, 9)])
+def test_rows_from_a_position_on_begin_with_the_first_that_there_is(start, first):
+    talk = Talk("A", "b11549")
+    talk.ask(A)
+    talk.server.core.memory.parts["base"].seq_rm(0, 0, 5)
+    assert talk.server.inspection.content(running_key(0), start).rows[0].pos.tolist() == [*range(first, 30)]
+
+
 @pytest.mark.parametrize(("flags", "entries"), [({}, [("entry", -1, 30, 19456, 0, 5684, "")]), ({"cache_ram": 0}, [])])
 def test_what_a_server_stores_with_and_without_a_prompt_cache(flags, entries):
     talk = Talk("GA", "b11549", slot_prompt_similarity=0.0, **flags)

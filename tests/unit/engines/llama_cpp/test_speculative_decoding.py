@@ -318,6 +318,7 @@ def test_only_what_cannot_be_rolled_back_is_saved_before_a_draft_and_in_a_checkp
     talk.ask(word("other", 9))
     [entry] = talk.server.core.cache.entries
     assert [(len(blob.base.pos), blob.recr.pos) for blob in (entry.blob, entry.draft)] == [(held, held - 1)] * 2
+    assert entry.size == entry.blob.size + entry.draft.size + 2 * 8 + checkpoint.facts.size
 
 
 @pytest.mark.parametrize(("slots", "batch", "share", "drafted"), [(4, 4, 1, 0), (4, 2, 1, 0), (2, 8, 4, 1)])
