@@ -907,5 +907,81 @@ EQUIVALENT: dict[str, str] = {
     "engines/llama_cpp/prompt_cache.py, PromptCache._check_image: `0` -> `1` at 39 of if lcp < len(prompt) and "
     "prompt[lcp] < 0 and (end := self.ru":
         "the rule itself asks whether the token is negative, and is recorded only then",
+    "engines/llama_cpp/memory/cells.py, Cells._free: `>` -> `>=` at 67 of unseen = seqs.sum(axis=0) == 1 if "
+    "self.shared_stays and self":
+        "with a single sequence every used cell has one",
+    "engines/llama_cpp/memory/cells.py, Cells._free: `1` -> `0` at 69 of unseen = seqs.sum(axis=0) == 1 if "
+    "self.shared_stays and self":
+        "with a single sequence every used cell has one",
+    "engines/llama_cpp/memory/attention.py, AttentionCache.seq_rm: `0` -> `1` at 35 of for table in self.streams if "
+    "seq < 0 else [self.cells(seq)]:":
+        "no other stream has a cell of the sequence that it could lose",
+    "engines/llama_cpp/memory/attention.py, AttentionCache.seq_rm: `<` -> `<=` at 33 of for table in self.streams "
+    "if seq < 0 else [self.cells(seq)]:":
+        "no other stream has a cell of the sequence that it could lose",
+    "engines/llama_cpp/memory/cells.py, Cells.find_contiguous: `<` -> `<=` at 48 of if not (first >= start).any() "
+    "and len(self.pos) < self.size:":
+        "arrays of full length are not extended, and the second search is the first",
+    "engines/llama_cpp/memory/dsv4.py, KVCacheDSV4.clear: `1` -> `2` at 12 of self._zero(-1)":
+        "each negative number stands for all sequences",
+    "engines/llama_cpp/memory/cells.py, Cells.move: `1` -> `2` at 21 of self.extents.forget(-1)":
+        "forget takes each negative number for all sequences",
+    "engines/llama_cpp/memory/context.py, Context._continues: `>` -> `>=` at 66 of if want and have != want and not "
+    "(self.memory.kind.mrope and":
+        "the condition before says that the two positions are different",
+    "engines/llama_cpp/memory/recurrent.py, RecurrentCache.seq_div: `0` -> `1` at 31 of if d != 1 and cell and "
+    "max(p0, 0) <= cell.pos < (POS_INF if ":
+        "the first position is 0 after the division, too",
+    "engines/llama_cpp/memory/recurrent.py, RecurrentCache.seq_div: `1` -> `0` at 8 of if d != 1 and cell and "
+    "max(p0, 0) <= cell.pos < (POS_INF if ":
+        "a position that is divided by 1 stays",
+    "engines/llama_cpp/memory/ubatch_view.py, UbatchStore.view: `1` -> `0` at 61 of if known is not None and "
+    "self.found[part][run][-1] == known[":
+        "the general view of the same rows is equal, and the shortcut applies to a single token as before",
+    "engines/llama_cpp/memory/attention.py, AttentionCache.prepare: `break` -> `continue` at 0 of break, line 2 of "
+    "its kind":
+        "it is the last micro-batch, after which the loop ends",
+    "engines/llama_cpp/memory/cells.py, Cells.save_at: `1` -> `2` at 27 of self.reach(int(at.max()) + 1)":
+        "longer arrays have more empty cells at their end",
+    "engines/llama_cpp/memory/newest_layout.py, CompressedShape.cells: `1` -> `0` at 14 of return -(-max(1, "
+    "-(-n_ctx_seq // self.ratio)) // ROWS_PAD) *":
+        "a context has a token, and so at least a row",
+    "engines/llama_cpp/memory/cells.py, Cells.remove: `>` -> `>=` at 14 of if self.n_seq > 1 and (used := "
+    "self.seqs[:, at].any(axis=0))":
+        "a single sequence shares no cell, so that none of its cells is used after the removal",
+    "engines/llama_cpp/memory/cells.py, Cells.find: `<` -> `<=` at 18 of if len(cells) - k < n and len(self.pos) < "
+    "self.size:        ":
+        "longer arrays add free cells after those that are enough",
+    "engines/llama_cpp/memory/recurrent.py, RecurrentCache.cell: `1` -> `2` at 57 of tail = self.meta.tail[seq] if "
+    "0 <= seq < self.size else -1":
+        "it is only asked whether the number is negative",
+    "engines/llama_cpp/memory/recurrent_cells.py, continues_own_cell: `1` -> `0` at 65 of tail = meta.tail[run.seq] "
+    "if 0 <= run.seq < len(meta.tail) e":
+        "the first cell does not hold a sequence that the memory does not have",
+    "engines/llama_cpp/memory/recurrent.py, RecurrentCache.prepare: `1` -> `0` at 20 of if len(ubatches) == 1 and "
+    "self.position is as_index and cont":
+        "the condition only saves the trial of a batch that continues in its own cell",
+    "engines/llama_cpp/memory/cells.py, Cells.divide: `1` -> `2` at 21 of self.extents.forget(-1)":
+        "forget takes each negative number for all sequences",
+    "engines/llama_cpp/memory/context.py, _find_deferred_cell: bound dropped at 88 of read = cell < table.end and "
+    "table.seqs[seq, cell] and not ca":
+        "of the mask only the first element is read, that of the cell",
+    "engines/llama_cpp/memory/context.py, _find_deferred_cell: `1` -> `2` at 95 of read = cell < table.end and "
+    "table.seqs[seq, cell] and not ca":
+        "of the mask only the first element is read, that of the cell",
+    "engines/llama_cpp/memory/recurrent.py, RecurrentCache.state_read: `0` -> `1` at 65 of sources = "
+    "find_slot(self.meta, Ubatch((TokenRun(seq, state.p":
+        "it is the number of a token, which find_slot does not read",
+    "engines/llama_cpp/memory/cells.py, Cells.place: `>=` -> `>` at 54 of lost = {} if isinstance(cells, range) and "
+    "cells.start >= sel":
+        "no cell from the end on is used, so that none loses a position",
+    "engines/llama_cpp/memory/ubatch.py, split_by_run: `1` -> `0` at 23 of if len(ubatch.runs) == 1:":
+        "the cells of a single run are all cells, which the general case returns, too",
+    "engines/llama_cpp/memory/attention.py, AttentionCache.prepare: `1` -> `2` at 63 of after_end = "
+    "self._cells_after_end(ubatches) if len(ubatches)":
+        "the shortcut finds the cells that the trial finds, only more quickly",
+    "engines/llama_cpp/memory/cells.py, Cells.find: bound dropped at 41 of return np.concatenate((cells[k:], "
+    "cells[:k]))[:n]":
+        "the free cells are at least as many as are wanted, so that the later ones are cut off",
 }
 """Name of the fault -> proof."""

@@ -394,6 +394,16 @@ def test_positions_of_a_range_are_divided(p1, left):
     assert held(mine) == left
 
 
+def test_positions_before_a_range_and_of_an_empty_one_stay():
+    mine = cache()
+    mine.state_read(0, AttentionState(np.array([4, 5, 6]), {}))
+    mine.seq_add(0, 0, 0, 7)
+    mine.seq_add(0, 5, -1, 5)
+    assert held(mine) == [4, 10, 11]
+    mine.seq_div(0, 5, -1, 2)
+    assert held(mine) == [4, 5, 5]
+
+
 @pytest.mark.parametrize(("second", "fits"), [(4, True), (5, False)])
 def test_every_stream_of_a_micro_batch_needs_room(second, fits):
     mine = cache(size=8, unified=False)

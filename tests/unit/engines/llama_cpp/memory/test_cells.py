@@ -315,6 +315,40 @@ def test_the_search_for_adjacent_cells_resets_head_as_the_other_does(head, first
     assert cells.find_contiguous(3, None) == range(first, first + 3)
 
 
+def test_the_search_begins_again_at_the_first_cell():
+    cells = table()
+    cells.head = 7
+    assert (list(cells.find(3, None)), list(cells.find(4, None))) == ([0, 1, 2], [7, 8, 9, 10])
+
+
+def test_a_cell_that_was_never_used_has_no_position_and_no_shift():
+    cells = table(s0=2)
+    assert cells.pos[2:].tolist() == [-1] * 14 and not cells.shift.any() and not cells.seqs[:, 2:].any()
+
+
+def test_the_last_cells_are_found_as_a_range_and_the_last_position_removed_alone():
+    cells = table(size=8, s0=6)
+    assert cells.find(2, None) == range(6, 8)
+    cells.remove(0, 5, POS_INF)
+    assert (cells.used, cells.span(0), cells.head) == (5, (0, 4), 5)
+
+
+def test_the_span_of_the_second_sequence_follows_its_positions():
+    cells = table(s0=4, s1=4)
+    cells.move(1, 0, POS_INF, 4)
+    assert (cells.span(0), cells.span(1)) == ((0, 3), (4, 7))
+    cells.divide(1, 0, POS_INF, 3)
+    assert (cells.span(0), cells.span(1)) == ((0, 3), (1, 2))
+
+
+def test_an_empty_table_is_empty_again_after_a_trial():
+    cells = table()
+    put_back = cells.save_at(np.array([2, 5]))
+    cells.place(np.array([2, 5]), np.arange(2), 0)
+    put_back()
+    assert (cells.end, cells.used, cells.head, cells.span(0)) == (0, 0, 0, (-1, -1))
+
+
 def test_the_search_for_adjacent_cells_begins_again_at_the_first_cell():
     cells = table()
     cells.head = 7

@@ -11,8 +11,9 @@ from cachesim.base.errors import Crash
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory import context
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
-from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, split_simple
+from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, Ubatch, split_simple
 from cachesim.engines.llama_cpp.memory.ubatch_view import merge_ubatches
+from cachesim.model import TokenRun
 from cachesim.model.hash_mixing import Rng
 from tests.unit.engines.llama_cpp.memory.helpers import KINDS, World
 
@@ -150,6 +151,15 @@ def test_the_cells_of_a_run_are_searched_once_for_all_layers(hole):
     known = store.positions("base", 0)
     assert known.tolist() == ([0, 1, 4, 5, 6] if hole else [*range(7)])
     assert store.positions("base", 0) is known
+
+
+def test_a_piece_of_a_run_has_its_tokens_and_cells():
+    world, batch = World("A"), DecodeBatch()
+    world.go(n=3)
+    batch.extend([7, 8, 9, 10], 3, 0)
+    [placed] = world.memory.init_batch(batch, 4)
+    piece = world.memory.apply(placed).piece(0, 1, 3)
+    assert piece.ubatch == Ubatch((TokenRun(0, 4, [8, 9]),), (0,), 2) and piece.found == {"base": [range(4, 6)]}
 
 
 def test_a_layer_whose_rows_no_part_keeps_is_a_fault_of_the_simulator():

@@ -50,6 +50,7 @@ TABLE = [
     (3, 7, True, 9),
     (1, 9, True, 9),
     (9, 9, True, 9),
+    (0, 0, True, 9),
     (1, POS_INF, False, 9),     # would cut off the end but keep a beginning
     (9, 10, False, 9),
     (9, POS_INF, False, 9),
@@ -208,6 +209,14 @@ def test_a_state_comes_back_as_it_was_saved():
     assert (mine.said(0), mine.pos_max(0)) == ("000", 2)
     mine.go((0, 3, 1))
     assert (mine.said(0), dict(state.rows)) == ("0000", {0: "000"})
+
+
+def test_the_state_of_a_first_token_comes_back():
+    mine = Recurrent()
+    mine.state_read(1, RecurrentState(0, {0: "x"}))
+    assert (mine.pos_max(1), mine.said(1), mine.tails()) == (0, "x", [-1, 0, -1])
+    mine.seq_rm(-1, 0, POS_INF)
+    assert (mine.tails(), mine.meta.cells) == ([-1, -1, -1], [Cell(-1, -1, set())] * 3)
 
 
 def test_reading_an_absent_state_empties_the_sequence():
