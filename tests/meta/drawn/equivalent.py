@@ -983,5 +983,20 @@ EQUIVALENT: dict[str, str] = {
     "engines/llama_cpp/memory/cells.py, Cells.find: bound dropped at 41 of return np.concatenate((cells[k:], "
     "cells[:k]))[:n]":
         "the free cells are at least as many as are wanted, so that the later ones are cut off",
+    "engines/llama_cpp/memory/context.py, find_deferred_cells: `0` -> `1` at 49 of ubatch = Ubatch((TokenRun(seq, "
+    "pos, [token]),), (0,), 1)":
+        "it is the place in a batch, which neither the event nor the cells have",
+    "engines/llama_cpp/memory/cells.py, Cells.remove: `0` -> `1` at 10 of if seq >= 0 and self.sets is None and p0 "
+    "> self.span(seq)[1]":
+        "without the shortcut the search finds no cell of the sequence at these positions",
+    "engines/llama_cpp/memory/ubatch_view.py, UbatchStore.view: `1` -> `0` at 48 of if known is not None and "
+    "self.found[part][run][-1] == known[":
+        "the general view of the same rows is equal, and the shortcut applies to a single token as before",
+    "engines/llama_cpp/memory/recurrent_cells.py, continues_own_cell: `1` -> `2` at 65 of tail = meta.tail[run.seq] "
+    "if 0 <= run.seq < len(meta.tail) e":
+        "it is only asked whether the number is negative",
+    "engines/llama_cpp/memory/cells.py, Cells.remove: `1` -> `0` at 16 of if self.n_seq > 1 and (used := "
+    "self.seqs[:, at].any(axis=0))":
+        "a single sequence shares no cell, so that none of its cells is used after the removal",
 }
 """Name of the fault -> proof."""

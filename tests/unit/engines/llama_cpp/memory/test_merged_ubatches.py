@@ -124,6 +124,8 @@ def test_ubatches_that_do_not_follow_each_other_are_not_merged():
     first, second, third = cuts(world, 8)
     assert merge_ubatches([first, third], world.memory.parts, None) is None
     assert merge_ubatches([second, third], world.memory.parts, None)[0].runs[0].pos0 == 3
+    four = cuts(world, 11)
+    assert merge_ubatches([four[0], four[1], four[3]], world.memory.parts, None) is None
 
 
 def test_exact_mode_uses_the_splits_of_the_engine():
