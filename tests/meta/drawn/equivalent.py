@@ -998,5 +998,16 @@ EQUIVALENT: dict[str, str] = {
     "engines/llama_cpp/memory/cells.py, Cells.remove: `1` -> `0` at 16 of if self.n_seq > 1 and (used := "
     "self.seqs[:, at].any(axis=0))":
         "a single sequence shares no cell, so that none of its cells is used after the removal",
+    "engines/llama_cpp/prefill_chunk.py, add_prompt: `True` -> `False` at 17 of slot.has_begun = True":
+        "only the rule of the oldest builds reads the common prefix, and a later chunk begins after it",
+    "engines/llama_cpp/prefill_chunk.py, add_prompt: `0` -> `1` at 111 of at = srv.rules.trim_at(len(slot.tokens), "
+    "slot.reused if slot":
+        "a chunk that is not the first one has a token before it, and the rules take the larger number",
+    "engines/llama_cpp/server_flags.py, _check_drafters: `<=` -> `<` at 59 of if len(kinds) > 1 and not "
+    '{"ngram-simple", "draft-simple"} <':
+        "every build that knows the two drafters also knows others",
+    "engines/llama_cpp/slot_save_restore.py, _take_checkpoints: `1` -> `0` at 44 of if srv.dft is not None and "
+    "taken and taken[-1].draft is not ":
+        "a server with a draft context saves a draft part with every checkpoint, any other with none",
 }
 """Name of the fault -> proof."""

@@ -7,7 +7,8 @@ import pytest
 
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.recurrent import RollbackPlanes
-from cachesim.engines.llama_cpp.memory.ubatch import BatchSplit, BuildTraits
+from cachesim.engines.llama_cpp.decode import post_decode
+from cachesim.engines.llama_cpp.memory.ubatch import BatchSplit, BuildTraits, DecodeBatch
 from cachesim.engines.llama_cpp.slot import State
 from cachesim.model import TokenRun, make_model
 from tests.unit.engines.llama_cpp.talk import Talk, word
@@ -133,3 +134,31 @@ def test_a_slot_whose_token_was_sampled_has_no_place_in_a_batch():
     talk.server.iterate()
     slot = talk.server.core.slots[0]
     assert (slot.state, slot.i_batch, slot.n_gen, slot.prompt_span) == (State.GENERATING, -1, 1, (0, 20))
+
+
+def generating(**flags):
+    """A server whose first slot has generated a token."""
+    talk = Talk("A", "b11549", "none", parallel=2, **flags)
+    talk.send(word("a", 20), 9, id_slot=0)
+    talk.server.iterate()
+    return talk.server.core, talk.server.core.slots[0]
+
+
+@pytest.mark.parametrize(("place", "off", "n", "sampled"), [
+    (1, 0, 1, False), (1, 0, 2, True), (1, 1, 1, True), (1, 2, 1, False), (0, 0, 1, True),
+])  # fmt: skip
+def test_a_slot_is_sampled_in_the_view_that_has_its_place(place, off, n, sampled):
+    core, slot = generating()
+    slot.i_batch = place
+    post_decode(core, off, n)
+    assert (slot.n_gen, slot.i_batch) == ((2, -1) if sampled else (1, place))
+
+
+@pytest.mark.parametrize(("place", "deferred"), [(-1, True), (0, False), (3, False)])
+def test_a_token_is_deferred_unless_another_slot_has_a_place_in_the_batch(place, deferred):
+    core, slot = generating()
+    view = DecodeBatch()
+    view.add(slot.sampled, 20, 0, True)
+    slot.tokens.append(slot.sampled)
+    core.slots[1].i_batch = place
+    assert core.defer_token(view) is deferred

@@ -2,11 +2,13 @@
 
 import pytest
 
+from cachesim.base.errors import ProcessAborted
 from cachesim.base.media_items import image_items
 from cachesim.engines.base import Draft
 from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
 from cachesim.engines.llama_cpp.rules import speculative
-from cachesim.engines.llama_cpp.speculative_decoding import _saved_state
+from cachesim.engines.llama_cpp.speculative_decoding import _accepted, _saved_state
+from cachesim.engines.rule import Decision
 from cachesim.events import Advanced
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
@@ -328,3 +330,18 @@ def test_a_slot_has_at_least_a_token_as_its_share_of_a_batch(slots, batch, share
     answer = talk.ask(A, 4, drafts=(Draft(21, 3, 3),))
     found = {event.because["share"] for event in talk.log.events if event.ev == "decided" and "SPEC-MAX" in event.rule}
     assert (found, answer.draft_n) == ({share}, drafted)
+
+
+@pytest.mark.parametrize(("view", "ends"), [((1, 4), False), ((0, 4), False), ((1, 3), True), ((2, 4), True)])
+def test_an_output_of_a_draft_outside_the_view_ends_the_process(view, ends):
+    """A sampled token at place 1 of the batch and two drafted ones after it."""
+    talk = Talk("A", "b10587", "none", rules={"spec_accept": lambda *_: Decision(True, {})})
+    talk.send(A, 9)
+    talk.server.iterate()
+    core, slot = talk.server.core, talk.server.core.slots[0]
+    core.view, slot.i_batch, slot.draft = view, 1, [7, 8]
+    if not ends:
+        assert len(_accepted(core, slot, slot.task, 20)) == 3
+        return
+    with pytest.raises(ProcessAborted, match="logits != nullptr"):
+        _accepted(core, slot, slot.task, 20)
