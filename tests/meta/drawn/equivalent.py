@@ -982,7 +982,7 @@ EQUIVALENT: dict[str, str] = {
         "the shortcut finds the cells that the trial finds, only more quickly",
     "engines/llama_cpp/memory/cells.py, Cells.find: bound dropped at 41 of return np.concatenate((cells[k:], "
     "cells[:k]))[:n]":
-        "the free cells are at least as many as are wanted, so that the later ones are cut off",
+        "there are at least n free cells, so that the later ones are cut off",
     "engines/llama_cpp/memory/context.py, find_deferred_cells: `0` -> `1` at 49 of ubatch = Ubatch((TokenRun(seq, "
     "pos, [token]),), (0,), 1)":
         "it is the place in a batch, which neither the event nor the cells have",
@@ -1009,5 +1009,11 @@ EQUIVALENT: dict[str, str] = {
     "engines/llama_cpp/slot_save_restore.py, _take_checkpoints: `1` -> `0` at 44 of if srv.dft is not None and "
     "taken and taken[-1].draft is not ":
         "a server with a draft context saves a draft part with every checkpoint, any other with none",
+    "engines/llama_cpp/server.py, Server.slot: `100` -> `101` at 83 of def slot(self, action: str, id_slot: int, "
+    "file: Path | None ":
+        "only a share below 100 shortens the file, and no other use is made of the number",
+    "engines/llama_cpp/rules/checkpoint_create.py, first_break: `<` -> `<=` at 57 of return min([stop, *(b for b in "
+    "breaks if chunk.start < b < s":
+        "a break at the end itself has the same minimum",
 }
 """Name of the fault -> proof."""

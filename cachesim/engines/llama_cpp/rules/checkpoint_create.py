@@ -25,7 +25,7 @@ def ckpt_on(limit: int, exact: bool, n_swa: int) -> Decision:
 def first_break(chunk: Chunk, breaks: Iterable[int]) -> int:
     """Return the first break after the chunk's start, at most the end of the batch or prompt."""
     stop = min(chunk.n_tokens, chunk.start + chunk.room)
-    return min([stop, *(b for b in breaks if b > chunk.start)])
+    return min([stop, *(b for b in breaks if chunk.start < b < stop)])
 
 
 def marks_before_end(chunk: Chunk) -> tuple[int, int]:

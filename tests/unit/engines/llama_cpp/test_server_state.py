@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from cachesim.base.tokens import POS_INF
-from cachesim.engines.llama_cpp.memory.recurrent import RollbackPlanes
 from cachesim.engines.llama_cpp.decode import post_decode
+from cachesim.engines.llama_cpp.memory.recurrent import RollbackPlanes
 from cachesim.engines.llama_cpp.memory.ubatch import BatchSplit, BuildTraits, DecodeBatch
 from cachesim.engines.llama_cpp.slot import State
 from cachesim.model import TokenRun, make_model

@@ -281,6 +281,7 @@ def test_check_finds(spoil, message):
 
 def test_an_empty_cache_has_no_plane_to_go_back_to():
     memory = Recurrent()
+    assert memory.n_rs_seq == 0
     for _ in range(2):
         assert (memory.rs_idx, memory.since, memory.written) == ([0] * 3, [0] * 3, [0] * 3)
         memory.go((0, 0, 4))
