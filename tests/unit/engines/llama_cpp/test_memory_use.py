@@ -279,6 +279,12 @@ def test_a_context_that_is_not_given_is_that_of_the_model():
     assert shared.parts == use(ask("deepseek-v4", ctx_size=8192, parallel=2)).parts
 
 
+def test_a_context_that_follows_from_the_most_of_a_slot_is_not_that_of_the_model():
+    """Two slots of 300 tokens, rounded up to a multiple of 256."""
+    found = use(ask("llama-3", parallel=2, kv_unified=True, kv_unified_per_slot=300))
+    assert found.chosen == {"ctx_size": 768, "parallel": 2} and found.parts[0].number == 768
+
+
 def test_rows_without_values_of_their_own_have_one_type():
     question = ask("llama-3", ctx_size=4096, parallel=1, cache_type_k="q8_0")
     latent = question.model._replace(layers=tuple(layer._replace(value=0) for layer in question.model.layers))
