@@ -65,6 +65,7 @@ def test_the_list_of_a_slot_is_as_long_after_a_moved_block_as_before():
     held = [event.because["held"] for event in talk.log.events if event.ev == "decided"
             and event.rule.startswith("LC-CKPT-NEED")]  # fmt: skip
     assert held == [0, 40]
+    assert talk.server.sequences.held(0).tolist() == [*range(40)]
 
 
 def test_a_block_of_a_single_token_is_moved_if_that_is_enough():

@@ -228,3 +228,20 @@ def test_an_empty_idle_slot_leaves_the_prompt_cache_alone():
     talk = Talk("A", "b11549", "none", parallel=2)
     assert talk.kinds(talk.ask(word("a", 20), id_slot=0), "pc_save", "pc_state") == []
     assert talk.kinds(talk.ask(word("b", 20), id_slot=1), "pc_save", "pc_state") == ["pc_save", "pc_state"]
+
+
+class ObservedTalk(Talk):
+    is_heard = True
+
+
+def test_an_entry_that_is_the_beginning_of_a_new_one_is_a_lost_restore_point():
+    """Idle slots are saved: the first 20 tokens, later all 40."""
+    talk = ObservedTalk("H", "b11549", "none", parallel=2, ctx_size=512, ctx_checkpoints=0)
+    for prompt, slot in ((word("a", 20), 0), (word("b", 9), 1), (word("a", 40), 0)):
+        talk.ask(prompt, id_slot=slot)
+    assert talk.entries() == [20, 9]
+    before = len(talk.log.events)
+    last = talk.ask(word("c", 9), id_slot=1)
+    assert talk.entries() == [9, 40] and talk.kinds(last, "pc_obsolete") == ["pc_obsolete"]
+    lost = [event for event in talk.log.events[before:] if isinstance(event, Lost)]
+    assert [(event.key[0], event.cause, event.rule) for event in lost] == [("entry", "evicted", "LC-PC-ALLOC.PC6")]
