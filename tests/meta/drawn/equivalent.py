@@ -1015,5 +1015,7 @@ EQUIVALENT: dict[str, str] = {
     "engines/llama_cpp/rules/checkpoint_create.py, first_break: `<` -> `<=` at 57 of return min([stop, *(b for b in "
     "breaks if chunk.start < b < s":
         "a break at the end itself has the same minimum",
+    "engines/llama_cpp/adapters.py, cap_prefix: condition True at 3 of if slot.active >= 0:":
+        "without such a row both rules LC-ALORA-ROWS return the tokens that they got, which is not recorded",
 }
 """Name of the fault -> proof."""
