@@ -284,7 +284,7 @@ def _read_sleep(line: CommandLine, text: str) -> None:
 
 def _read_adapter(line: CommandLine, text: str) -> None:
     """Add an adapter with scale 1."""
-    line.options["lora_scaled"] = ",".join(filter(None, (line.options.get("lora_scaled", ""), "1")))
+    line.options["lora_scaled"] = ",".join(filter(None, (line.options.get("lora_scaled"), "1")))
 
 
 def _read_field(name: str, line: CommandLine, text: str) -> None:

@@ -12,7 +12,7 @@ from cachesim.engines.shared.sentences import Because, NoEffect, Say, erasure_te
 
 def _enabled(value: Any, because: Because) -> str:
     if value:
-        layers = because.get("exact", because.get("recurrent", False))
+        layers = because.get("exact", because.get("recurrent"))
         why = "recurrent state" if layers else f"window, n_swa {because['n_swa']}"
         return f"context checkpoints enabled ({why})"
     if not because["max"]:

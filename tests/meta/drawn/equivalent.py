@@ -756,5 +756,269 @@ EQUIVALENT: dict[str, str] = {
     "tools/advise/saved_tokens.py, saved_tokens: `any` -> `all` at 9 of "
     'client = any(change["kind"] == "client" for change in best["':
         "every trial of this search changes one thing, so that the best one has a single change",
+    "engines/llama_cpp/rules/seq_rm_and_state.py, plane_of_position: `1` -> `0` at 25 of return Decision(plane if 1 "
+    "<= plane <= written else 0, becau":
+        "a plane of 0 is the value 0 with either bound",
+    "engines/llama_cpp/rules/checkpoint_restore.py, pick_v3: `1` -> `0` at 75 of longest = max((c.n_tokens for c in "
+    "ckpts if c.n_tokens <= li":
+        "it counts only if no checkpoint has at most as many tokens as the limit, which is not negative: none has 0 "
+        "tokens then",
+    "engines/llama_cpp/rules/checkpoint_restore.py, pick_v3: `1` -> `2` at 75 of longest = max((c.n_tokens for c in "
+    "ckpts if c.n_tokens <= li":
+        "it counts only if no checkpoint is chosen, and no checkpoint has a negative number of tokens",
+    "engines/llama_cpp/rules/prompt_cache.py, evict_fixed_tokens: `0` -> `1` at 59 of by_size = evict_oldest(sizes, "
+    "lengths, Limits(limits.size, 0":
+        "of this result only the evictions for bytes are read, and they do not depend on the limit of tokens",
+    "engines/llama_cpp/rules/checkpoint_create.py, space_when_full: `1` -> `2` at 14 of last, gone = -1, list[int]()":
+        "it is only asked whether the number is negative",
+    "engines/llama_cpp/rules/context_shift.py, context_shift: `0` -> `1` at 50 of discard = min(max(0, n_discard or "
+    "left // 2), max(0, left - ":
+        "the context is full, and at least 4 tokens are not kept, so that at least 3 are left",
+    "engines/llama_cpp/rules/speculative.py, must_replay: `>` -> `>=` at 17 of yes = n_rollback > 0 and exact and "
+    "n_rollback > n_rs_seq":
+        "no number of planes is negative, so that the last condition is then false, too",
+    "engines/llama_cpp/rules/slot_selection.py, by_content: `0` -> `1` at 64 of found, best = similar(slots, asked, "
+    "sps) if sps else (None, ":
+        "the share is only read with a slot that was found",
+    "engines/llama_cpp/rules/before_checkpoints.py, reuse_open: `<` -> `<=` at 25 of while c < len(now) and p < "
+    "len(asked):":
+        "no token is asked for after the last one, so that the last rounds find 0 equal tokens; a block has at "
+        "least 1",
+    "engines/llama_cpp/rules/checkpoint_create.py, space_older: `1` -> `2` at 14 of last, gone = -1, []":
+        "it is only asked whether the number is negative",
+    "engines/llama_cpp/rules/prompt_cache.py, admit_strict: `<` -> `<=` at 28 of while limits.size and evict < "
+    "len(rest) and sum(rest[evict:]":
+        "a conversation that exceeds the limit alone is refused before, so that it fits once no entry is left",
+    "engines/llama_cpp/rules/before_checkpoints.py, slot_select_00: `0` -> `1` at 25 of found, share = None, F32(0)":
+        "the share is only read with a slot that was found",
+    "engines/llama_cpp/rules/speculative.py, draft_max: `1` -> `0` at 40 of left = room if n_predict == -1 else "
+    "max(1, n_predict - n_gen":
+        "the length is then 0 instead of -1 before the last bound, 0",
+    "engines/llama_cpp/rules/checkpoint_create.py, create_cr7: `>` -> `>=` at 67 of place = near if user <= 0 else "
+    "chunk.start == user or (chunk":
+        "a chunk that starts at the message is accepted by the condition before",
+    "engines/llama_cpp/memory/attention.py, AttentionCache.prepare: `>` -> `>=` at 61 of after_end = "
+    "self._cells_after_end(ubatches) if len(ubatches)":
+        "a single micro-batch after all used cells gets the same cells from its search, which nothing follows",
+    "engines/llama_cpp/memory/attention.py, AttentionCache.prepare: `1` -> `0` at 63 of after_end = "
+    "self._cells_after_end(ubatches) if len(ubatches)":
+        "a single micro-batch after all used cells gets the same cells from its search, which nothing follows",
+    "engines/llama_cpp/memory/cells.py, Cells.remove: `>=` -> `>` at 7 of if seq >= 0 and self.sets is None and p0 "
+    "> self.span(seq)[1]":
+        "without the shortcut the search finds no cell of the sequence at these positions",
+    "engines/llama_cpp/memory/context.py, Context.hidden: argument `key=lambda piece: piece[0]` dropped at 28 of "
+    "pieces = sorted(self._pieces, key=lambda piece: piece[0])":
+        "the places are different, so that nothing after them is compared",
+    "engines/llama_cpp/memory/attention.py, AttentionCache._cells_after_end: `0` -> `1` at 28 of table = "
+    "self.cells(ubatches[0].runs[0].seq)":
+        "the table is read only if all micro-batches are of one sequence, or all sequences have one table",
+    "engines/llama_cpp/memory/recurrent.py, RecurrentCache.seq_rm: `<` -> `<=` at 37 of if p0 == 0 and p1 == "
+    "POS_INF and seq < self.size:":
+        "no sequence has the number of the size, so that no rollback is forgotten for it",
+    "engines/llama_cpp/memory/recurrent.py, RecurrentCache.state_read: `1` -> `0` at 78 of sources = "
+    "find_slot(self.meta, Ubatch((TokenRun(seq, state.p":
+        "find_slot reads this number only if the sequence continues in a cell of its own, and it was removed from "
+        "all",
+    "engines/llama_cpp/memory/cells.py, Cells.find_contiguous: `>=` -> `>` at 14 of if not (first >= start).any() "
+    "and len(self.pos) < self.size:":
+        "longer arrays add stretches after those that were found, and the first from head on is the same",
+    "engines/llama_cpp/memory/cells.py, Cells.find: `<` -> `<=` at 40 of if len(cells) - k < n and len(self.pos) < "
+    "self.size:        ":
+        "arrays of full length are not extended",
+    "engines/llama_cpp/slot_assignment.py, process_task: `1` -> `0` at 25 of if task.request.n_cmpl > 1 and "
+    "task.how == COPIED:          ":
+        "a single completion has no children to start, for which every server has slots enough",
+    "engines/llama_cpp/server.py, queue_task: `1` -> `0` at 53 of task = Task(srv.next_tick(), replace(request, "
+    "n_cmpl=1) if h":
+        "it is only asked whether the number is greater than 1",
+    'engines/llama_cpp/flags.py, _write_unified: argument `1` dropped at 56 of if "kv_unified" not in options or '
+    'options.get("parallel", 1)':
+        "it is only asked whether the number is -1",
+    'engines/llama_cpp/flags.py, _write_unified: `1` -> `2` at 58 of if "kv_unified" not in options or '
+    'options.get("parallel", 1)':
+        "it is only asked whether the number is -1",
+    "engines/llama_cpp/server_state.py, Core.release: argument `grown=True` dropped at 54 of "
+    'self.points.changed(slot, "evaluated", kept=ALL_TOKENS, grow':
+        "the ranges of the checkpoints, which are unchanged, are then computed again; equal ones are not reported",
+    "engines/llama_cpp/slot_assignment.py, link_completions: `0` -> `1` at 84 of if parent.task is not None and "
+    "parent.task.how == SELECTED a":
+        "the first task may then be a parent although it is a child, but no task has a child as its parent",
+    "engines/llama_cpp/server_state.py, Core._draft_context: argument `n_rs_seq=0` dropped at 37 of sizes = "
+    "self.settings.sizes._replace(n_rs_seq=0)":
+        "only an MTP head comes with rollback planes, and it is an attention layer without states",
+    "engines/llama_cpp/adapters.py, split_prompt: `<` -> `<=` at 20 of if slot.alora_start < 0:":
+        "no batch ends before the first token: every rule LC-ALORA-SPLIT returns 0 for a start of 0, which is not "
+        "recorded",
+    "engines/llama_cpp/server.py, update_slots: `0` -> `1` at 20 of slot.prompt_span = (0, 0)":
+        "no token of a batch lies before 0 and after 1",
+    "engines/llama_cpp/server_state.py, Core.position: `<` -> `<=` at 41 of if not self.has_media_positions or "
+    "index < 0:":
+        "the position of the first token is 0",
+    "engines/llama_cpp/snapshot.py, Inspection.stored: `1` -> `2` at 36 of request = PromptInputs(n, n, n, n + 1, "
+    "facts.pos_min, settin":
+        "the prompt that continues a checkpoint is longer; no rule that restores reads its length",
+    "engines/llama_cpp/prompt_cache.py, PromptCache._check_image: `<` -> `<=` at 37 of if lcp < len(prompt) and "
+    "prompt[lcp] < 0 and (end := self.ru":
+        "the rule itself asks whether the token is negative, and is recorded only then",
+    "engines/llama_cpp/server_flags.py, _contexts: `1` -> `0` at 43 of n_ctx_seq = n_ctx if unified or n_slots == 1 "
+    "else pad(n_ctx ":
+        "the whole context is a multiple of the pad, so that its only share is the whole",
+    "engines/llama_cpp/slot_assignment.py, child_task: argument `others=()` dropped at 22 of request, "
+    "prompt=prompt, others=(), shared=0, forced=forced, ":
+        "further prompts are read where completions are made of a request, and none are made of a child",
+    "engines/llama_cpp/adapters.py, split_prompt: `0` -> `1` at 22 of if slot.alora_start < 0:":
+        "no batch ends before the first token: every rule LC-ALORA-SPLIT returns 0 for a start of 0, which is not "
+        "recorded",
+    'engines/llama_cpp/flags.py, _write_unified: `1` -> `0` at 58 of if "kv_unified" not in options or '
+    'options.get("parallel", 1)':
+        "it is only asked whether the number is -1",
+    "engines/llama_cpp/slot_assignment.py, process_task: `>` -> `>=` at 23 of if task.request.n_cmpl > 1 and "
+    "task.how == COPIED:          ":
+        "a single completion has no children to start, for which every server has slots enough",
+    "engines/llama_cpp/snapshot.py, contiguous_rows: `1` -> `2` at 48 of return last + 1 if cache.n_cells(seq) == "
+    "last + 1 else conti":
+        "the condition saves the count, which finds as many rows without a hole",
+    "engines/llama_cpp/memory_use.py, contexts: argument `n_rs_seq=0` dropped at 48 of own = replace(fixed, "
+    "sizes=fixed.sizes._replace(n_rs_seq=0))":
+        "only an MTP head comes with rollback planes, and it is an attention layer without states",
+    "engines/llama_cpp/snapshot.py, _saved_lengths: `1` -> `0` at 85 of swa = (int(blob.swa.pos.min()), "
+    "int(blob.swa.pos.max())) if ":
+        "of a window without rows the first position counts as 0 if it is negative",
+    "engines/llama_cpp/snapshot.py, _saved_lengths: `1` -> `2` at 85 of swa = (int(blob.swa.pos.min()), "
+    "int(blob.swa.pos.max())) if ":
+        "of a window without rows the first position counts as 0 if it is negative",
+    "engines/llama_cpp/slot_assignment.py, child_task: `1` -> `0` at 67 of request, prompt=prompt, others=(), "
+    "shared=0, forced=forced, ":
+        "further completions are made of a request only, and what asks for the number also asks for a parent",
+    "engines/llama_cpp/slot_assignment.py, child_task: `1` -> `2` at 67 of request, prompt=prompt, others=(), "
+    "shared=0, forced=forced, ":
+        "further completions are made of a request only, and what asks for the number also asks for a parent",
+    "engines/llama_cpp/slot_assignment.py, child_task: argument `n_cmpl=1` dropped at 58 of request, prompt=prompt, "
+    "others=(), shared=0, forced=forced, ":
+        "further completions are made of a request only, and what asks for the number also asks for a parent",
+    "engines/llama_cpp/server_state.py, Core.release: `True` -> `False` at 62 of self.points.changed(slot, "
+    '"evaluated", kept=ALL_TOKENS, grow':
+        "the ranges of the checkpoints, which are unchanged, are then computed again; equal ones are not reported",
+    "engines/llama_cpp/slot_assignment.py, link_completions: `<` -> `<=` at 82 of if parent.task is not None and "
+    "parent.task.how == SELECTED a":
+        "the first task may then be a parent although it is a child, but no task has a child as its parent",
+    "engines/llama_cpp/server.py, update_slots: `break` -> `continue` at 0 of break":
+        "a batch that is full stays full, so that no later slot adds to it",
+    "engines/llama_cpp/memory_use.py, contexts: argument `sizes=fixed.sizes._replace(n_r` dropped at 19 of own = "
+    "replace(fixed, sizes=fixed.sizes._replace(n_rs_seq=0))":
+        "only an MTP head comes with rollback planes, and it is an attention layer without states",
+    "engines/llama_cpp/prompt_cache.py, PromptCache._check_image: `0` -> `1` at 39 of if lcp < len(prompt) and "
+    "prompt[lcp] < 0 and (end := self.ru":
+        "the rule itself asks whether the token is negative, and is recorded only then",
+    "engines/llama_cpp/memory/cells.py, Cells._free: `>` -> `>=` at 67 of unseen = seqs.sum(axis=0) == 1 if "
+    "self.shared_stays and self":
+        "with a single sequence every used cell has one",
+    "engines/llama_cpp/memory/cells.py, Cells._free: `1` -> `0` at 69 of unseen = seqs.sum(axis=0) == 1 if "
+    "self.shared_stays and self":
+        "with a single sequence every used cell has one",
+    "engines/llama_cpp/memory/attention.py, AttentionCache.seq_rm: `0` -> `1` at 35 of for table in self.streams if "
+    "seq < 0 else [self.cells(seq)]:":
+        "no other stream has a cell of the sequence that it could lose",
+    "engines/llama_cpp/memory/attention.py, AttentionCache.seq_rm: `<` -> `<=` at 33 of for table in self.streams "
+    "if seq < 0 else [self.cells(seq)]:":
+        "no other stream has a cell of the sequence that it could lose",
+    "engines/llama_cpp/memory/cells.py, Cells.find_contiguous: `<` -> `<=` at 48 of if not (first >= start).any() "
+    "and len(self.pos) < self.size:":
+        "arrays of full length are not extended, and the second search is the first",
+    "engines/llama_cpp/memory/dsv4.py, KVCacheDSV4.clear: `1` -> `2` at 12 of self._zero(-1)":
+        "each negative number stands for all sequences",
+    "engines/llama_cpp/memory/cells.py, Cells.move: `1` -> `2` at 21 of self.extents.forget(-1)":
+        "forget takes each negative number for all sequences",
+    "engines/llama_cpp/memory/context.py, Context._continues: `>` -> `>=` at 66 of if want and have != want and not "
+    "(self.memory.kind.mrope and":
+        "the condition before says that the two positions are different",
+    "engines/llama_cpp/memory/recurrent.py, RecurrentCache.seq_div: `0` -> `1` at 31 of if d != 1 and cell and "
+    "max(p0, 0) <= cell.pos < (POS_INF if ":
+        "the first position is 0 after the division, too",
+    "engines/llama_cpp/memory/recurrent.py, RecurrentCache.seq_div: `1` -> `0` at 8 of if d != 1 and cell and "
+    "max(p0, 0) <= cell.pos < (POS_INF if ":
+        "a position that is divided by 1 stays",
+    "engines/llama_cpp/memory/ubatch_view.py, UbatchStore.view: `1` -> `0` at 61 of if known is not None and "
+    "self.found[part][run][-1] == known[":
+        "the general view of the same rows is equal, and the shortcut applies to a single token as before",
+    "engines/llama_cpp/memory/attention.py, AttentionCache.prepare: `break` -> `continue` at 0 of break, line 2 of "
+    "its kind":
+        "it is the last micro-batch, after which the loop ends",
+    "engines/llama_cpp/memory/cells.py, Cells.save_at: `1` -> `2` at 27 of self.reach(int(at.max()) + 1)":
+        "longer arrays have more empty cells at their end",
+    "engines/llama_cpp/memory/newest_layout.py, CompressedShape.cells: `1` -> `0` at 14 of return -(-max(1, "
+    "-(-n_ctx_seq // self.ratio)) // ROWS_PAD) *":
+        "a context has a token, and so at least a row",
+    "engines/llama_cpp/memory/cells.py, Cells.remove: `>` -> `>=` at 14 of if self.n_seq > 1 and (used := "
+    "self.seqs[:, at].any(axis=0))":
+        "a single sequence shares no cell, so that none of its cells is used after the removal",
+    "engines/llama_cpp/memory/cells.py, Cells.find: `<` -> `<=` at 18 of if len(cells) - k < n and len(self.pos) < "
+    "self.size:        ":
+        "longer arrays add free cells after those that are enough",
+    "engines/llama_cpp/memory/recurrent.py, RecurrentCache.cell: `1` -> `2` at 57 of tail = self.meta.tail[seq] if "
+    "0 <= seq < self.size else -1":
+        "it is only asked whether the number is negative",
+    "engines/llama_cpp/memory/recurrent_cells.py, continues_own_cell: `1` -> `0` at 65 of tail = meta.tail[run.seq] "
+    "if 0 <= run.seq < len(meta.tail) e":
+        "the first cell does not hold a sequence that the memory does not have",
+    "engines/llama_cpp/memory/recurrent.py, RecurrentCache.prepare: `1` -> `0` at 20 of if len(ubatches) == 1 and "
+    "self.position is as_index and cont":
+        "the condition only saves the trial of a batch that continues in its own cell",
+    "engines/llama_cpp/memory/cells.py, Cells.divide: `1` -> `2` at 21 of self.extents.forget(-1)":
+        "forget takes each negative number for all sequences",
+    "engines/llama_cpp/memory/context.py, _find_deferred_cell: bound dropped at 88 of read = cell < table.end and "
+    "table.seqs[seq, cell] and not ca":
+        "of the mask only the first element is read, that of the cell",
+    "engines/llama_cpp/memory/context.py, _find_deferred_cell: `1` -> `2` at 95 of read = cell < table.end and "
+    "table.seqs[seq, cell] and not ca":
+        "of the mask only the first element is read, that of the cell",
+    "engines/llama_cpp/memory/recurrent.py, RecurrentCache.state_read: `0` -> `1` at 65 of sources = "
+    "find_slot(self.meta, Ubatch((TokenRun(seq, state.p":
+        "it is the number of a token, which find_slot does not read",
+    "engines/llama_cpp/memory/cells.py, Cells.place: `>=` -> `>` at 54 of lost = {} if isinstance(cells, range) and "
+    "cells.start >= sel":
+        "no cell from the end on is used, so that none loses a position",
+    "engines/llama_cpp/memory/ubatch.py, split_by_run: `1` -> `0` at 23 of if len(ubatch.runs) == 1:":
+        "the cells of a single run are all cells, which the general case returns, too",
+    "engines/llama_cpp/memory/attention.py, AttentionCache.prepare: `1` -> `2` at 63 of after_end = "
+    "self._cells_after_end(ubatches) if len(ubatches)":
+        "the shortcut finds the cells that the trial finds, only more quickly",
+    "engines/llama_cpp/memory/cells.py, Cells.find: bound dropped at 41 of return np.concatenate((cells[k:], "
+    "cells[:k]))[:n]":
+        "there are at least n free cells, so that the later ones are cut off",
+    "engines/llama_cpp/memory/context.py, find_deferred_cells: `0` -> `1` at 49 of ubatch = Ubatch((TokenRun(seq, "
+    "pos, [token]),), (0,), 1)":
+        "it is the place in a batch, which neither the event nor the cells have",
+    "engines/llama_cpp/memory/cells.py, Cells.remove: `0` -> `1` at 10 of if seq >= 0 and self.sets is None and p0 "
+    "> self.span(seq)[1]":
+        "without the shortcut the search finds no cell of the sequence at these positions",
+    "engines/llama_cpp/memory/ubatch_view.py, UbatchStore.view: `1` -> `0` at 48 of if known is not None and "
+    "self.found[part][run][-1] == known[":
+        "the general view of the same rows is equal, and the shortcut applies to a single token as before",
+    "engines/llama_cpp/memory/recurrent_cells.py, continues_own_cell: `1` -> `2` at 65 of tail = meta.tail[run.seq] "
+    "if 0 <= run.seq < len(meta.tail) e":
+        "it is only asked whether the number is negative",
+    "engines/llama_cpp/memory/cells.py, Cells.remove: `1` -> `0` at 16 of if self.n_seq > 1 and (used := "
+    "self.seqs[:, at].any(axis=0))":
+        "a single sequence shares no cell, so that none of its cells is used after the removal",
+    "engines/llama_cpp/prefill_chunk.py, add_prompt: `True` -> `False` at 17 of slot.has_begun = True":
+        "only the rule of the oldest builds reads the common prefix, and a later chunk begins after it",
+    "engines/llama_cpp/prefill_chunk.py, add_prompt: `0` -> `1` at 111 of at = srv.rules.trim_at(len(slot.tokens), "
+    "slot.reused if slot":
+        "a chunk that is not the first one has a token before it, and the rules take the larger number",
+    "engines/llama_cpp/server_flags.py, _check_drafters: `<=` -> `<` at 59 of if len(kinds) > 1 and not "
+    '{"ngram-simple", "draft-simple"} <':
+        "every build that knows the two drafters also knows others",
+    "engines/llama_cpp/slot_save_restore.py, _take_checkpoints: `1` -> `0` at 44 of if srv.dft is not None and "
+    "taken and taken[-1].draft is not ":
+        "a server with a draft context saves a draft part with every checkpoint, any other with none",
+    "engines/llama_cpp/server.py, Server.slot: `100` -> `101` at 83 of def slot(self, action: str, id_slot: int, "
+    "file: Path | None ":
+        "only a share below 100 shortens the file, and no other use is made of the number",
+    "engines/llama_cpp/rules/checkpoint_create.py, first_break: `<` -> `<=` at 57 of return min([stop, *(b for b in "
+    "breaks if chunk.start < b < s":
+        "a break at the end itself has the same minimum",
+    "engines/llama_cpp/adapters.py, cap_prefix: condition True at 3 of if slot.active >= 0:":
+        "without such a row both rules LC-ALORA-ROWS return the tokens that they got, which is not recorded",
 }
 """Name of the fault -> proof."""

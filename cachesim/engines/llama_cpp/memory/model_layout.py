@@ -56,7 +56,7 @@ class ModelKind:
 
     def __post_init__(self) -> None:
         """Compute the fields that every step needs."""
-        object.__setattr__(self, "n_swa", max((layer.window for layer in self.spec.layers), default=0))
+        object.__setattr__(self, "n_swa", max(layer.window for layer in self.spec.layers))
         layers = tuple(enumerate(self.spec.layers))
         for part in ("base", "swa"):
             object.__setattr__(self, part, tuple(i for i, layer in layers if layer.part == part))

@@ -6,7 +6,9 @@ import pytest
 
 from cachesim.base.keyed_tokens import identity, key_of
 from cachesim.base.media_items import image_items
-from cachesim.engines.llama_cpp.adapters import refuse, refuse_ids
+from cachesim.engines.base import Answer, Request
+from cachesim.engines.llama_cpp.adapters import key_of_scales, refuse, refuse_ids, stop_at_invocation
+from cachesim.engines.llama_cpp.slot import Task
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 P, Q, R, M = word("p", 40), word("q", 40), word("r", 10), word("m", 3)
@@ -249,3 +251,60 @@ def test_an_image_before_all_text_is_evaluated_under_the_adapters_of_the_batch_b
     answer = talk.ask(image_items("dog", 6, 3) + P[:9], 2, extra=ZERO)
     assert answer.deciding == "LC-MEDIA-LORA" and talk.right(answer) is False
     assert talk.ask(Q[:9], 2, extra=ZERO).deciding != "LC-MEDIA-LORA"
+
+
+@pytest.mark.parametrize(("rules", "kinds"), [("b11549", ["reuse_result"]), ("b11549-lora-tried", [])])
+def test_a_prompt_that_begins_with_an_invocation_moves_no_block_by_the_tried_rules(rules, kinds):
+    one = Talk("AA", rules, "none", lora_scaled=SCALES, cache_reuse=4)
+    one.ask(P, extra=OFF)
+    assert one.kinds(one.ask((*M, *P[10:]), extra=ACTIVE), "reuse_chunk", "reuse_result") == kinds
+
+
+def test_an_invocation_at_the_second_token_leaves_none_without_the_adapter():
+    one = talk()
+    starts = [[first for first, _ in one.ask((*P[:before], *M, *R), extra=ACTIVE).keys] for before in (0, 1, 2)]
+    assert starts == [[0], [0], [0, 1]]
+
+
+@pytest.mark.parametrize(("rules", "reused", "moves"), [("b11549", 42, True), ("b11549-lora-tried", 0, False)])
+def test_the_tried_rules_reuse_no_row_of_another_alora_not_even_the_first(rules, reused, moves):
+    """The whole conversation was computed with the first aLoRA, whose invocation begins it."""
+    own = word("n", 3)
+    two = "0@" + ".".join(map(str, M)) + ",0@" + ".".join(map(str, own))
+    one = Talk("AA", rules, "none", lora_scaled=two, cache_reuse=4)
+    one.ask((*M, *P), extra={"lora": "0:1"})
+    answer = one.ask((*M, *P, *own), extra={"lora": "1:1"})
+    assert answer.cache_n == reused and ("reuse_result" in one.kinds(answer)) is moves
+
+
+@pytest.mark.parametrize(("before", "capped"), [(0, []), (1, [{"ev": "alora_cap", "n_past": 0, "start": 1}])])
+def test_an_invocation_at_the_start_of_a_prompt_caps_nothing(before, capped):
+    one = talk()
+    assert one.events(one.ask((*P[:before], *M, *P), extra=ACTIVE), "alora_cap") == capped
+
+
+def test_a_key_of_scales_is_odd_so_that_it_is_never_that_of_tokens_without_adapters():
+    keys = [key_of_scales((0.0, scale)) for scale in (0.25, 0.5, 1.0, 2.0, 3.0, -1.0)]
+    assert len({*keys}) == 6 and all(key % 2 == 1 and 0 < key < 1 << 62 for key in keys)
+    assert key_of_scales(()) == key_of_scales((0.0, 0.0)) == 0 != key_of_scales((1.0, 0.0)) != keys[2]
+
+
+@pytest.mark.parametrize(("start", "stop", "end"), [
+    (5, 9, 9), (5, 10, 9), (5, 20, 9), (9, 20, 9), (10, 20, 20), (15, 20, 20),
+])  # fmt: skip
+def test_a_split_batch_also_stops_before_the_invocation_of_another_slot(start, stop, end):
+    """The invocation of this slot begins at token 10."""
+    one = talk()
+    one.send(P)
+    one.server.iterate()
+    core, slot = one.server.core, one.server.core.slots[0]
+    core.put_back, slot.alora_start = (slot, 1.0), 10
+    assert stop_at_invocation(core, slot, slot.task or Task(1, Request(P), Answer(1)), start, stop, None) == end
+
+
+@pytest.mark.parametrize(("rules", "moved"), [("b11549", 40), ("b11549-lora-tried", 0)])
+def test_the_tried_rules_move_no_block_whose_rows_an_alora_computed_from_the_first_on(rules, moved):
+    """The second prompt lacks the invocation, so that its aLoRA is off."""
+    one = Talk("AA", rules, "none", lora_scaled=SCALES, cache_reuse=4)
+    one.ask((*M, *P), extra=ACTIVE)
+    assert one.ask((*P, *R), extra=ACTIVE).cache_n == moved

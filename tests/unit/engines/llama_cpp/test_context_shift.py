@@ -43,6 +43,22 @@ def test_a_full_slot_is_shifted_beside_one_with_room():
     assert talk.held() == [49, 152]
 
 
+@pytest.mark.parametrize(("build", "n_discard", "shift"), [
+    ("b11549", -7, (255, 4, 0)), ("b6740", 250, (255, 4, 250)), ("b6740", 251, None), ("b8450", -1, None),
+])  # fmt: skip
+def test_a_shift_of_none_or_all_but_one_of_251_tokens_stays_in_the_list(build, n_discard, shift):
+    talk = Talk("A", build, "none", context_shift=True)
+    answer = talk.ask(word("A", 250), 7, n_keep=4, n_discard=n_discard)
+    assert (answer.died, answer.shifts) == (shift is None, [shift] if shift else [])
+    assert dict(answer.error_numbers) == ({} if shift else {"n_discard": n_discard, "n_left": 251})
+
+
+def test_a_build_that_ignores_further_completions_shifts_the_context_of_the_first():
+    talk = Talk("A", "b2781", "none", context_shift=True, parallel=2, ctx_size=512)
+    answer = talk.ask(word("A", 250), 12, n_cmpl=2)
+    assert (answer.status, answer.shifts, answer.children, talk.held()) == (200, [(255, 0, 127)], [], [134, 0])
+
+
 def test_every_slot_that_is_full_fails_where_contexts_are_not_shifted():
     """Under the rules of b6914 a slot that is about to start its prompt fails if its last conversation fills it."""
     talk = Talk("A", "b6914", ctx_size=512, parallel=2)

@@ -60,6 +60,7 @@ def test_a_word_in_a_number_field_does_not_match(word):
 @pytest.mark.parametrize(("template", "text", "numbers"), [
     (NEXT_TOKEN, "n_gen = 1, n_remaining = -2, next token:  345 'a'", {"token": 345}),
     ("n = {n}, {}", "n = 7, whatever", {"n": 7}), ("n = {n}", "n = 7, whatever", None), ("n = {n}", "n = 7.5", None),
+    ("n = {n}, m = {m}", "n = 7, m = x", None), ("n = {n}, m = {m}", "n = 7, m = 8", {"n": 7, "m": 8}),
     ("a line", "a line", None),
 ])  # fmt: skip
 def test_the_whole_numbers_in_the_fields_of_a_line(template, text, numbers):
@@ -81,6 +82,12 @@ def test_the_prefix_does_not_belong_to_the_message():
 def test_a_whole_number_is_an_integer_and_no_other_is(word, shown):
     _, values = match(f" - removing obsolete cached prompt with length {word}")
     assert repr(values) == f"{{'n_tokens': {shown}}}"
+
+
+@pytest.mark.parametrize(("shown", "task"), [("0", 0), ("7", 7), ("-1", None)])
+def test_a_slot_without_a_task_names_none(shown, task):
+    [entry] = entries(f"slot release: id  0 | task {shown} | stop processing: n_tokens = 9, truncated = 0")
+    assert (entry.slot, entry.task) == (0, task)
 
 
 def test_two_messages_in_one_line_are_two():

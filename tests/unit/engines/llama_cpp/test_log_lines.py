@@ -23,6 +23,7 @@ from cachesim.engines.shared.log_grammar import PromptHint
     ({"n_ctx": 4096, "n_ctx_slot": 1024}, {"ctx_size": 4096, "parallel": 4}),
     ({"n_ctx": 4096, "n_ctx_slot": 1024, "n_slots": 2}, {"ctx_size": 4096, "parallel": 4}),
     ({"n_ctx": 4096, "n_ctx_slot": 1000}, {"ctx_size": 4096}),
+    ({"n_ctx": 8, "n_ctx_slot": 1}, {"ctx_size": 8, "parallel": 8}),
     ({"n_ctx_slot": 1024, "n_slots": 4}, {"ctx_size": 4096, "parallel": 4}),
     ({"n_ctx_slot": 1024}, {"ctx_size": 1024}),
     ({"n_ctx": 0, "limit_tokens": 0, "n_ctx_slot": 1024, "n_slots": 2}, {"ctx_size": 2048, "parallel": 2}),

@@ -108,6 +108,11 @@ def test_a_server_without_adapters_has_no_lists():
     assert _adapter_lists({}) == () and "extra" not in _draw_fields(FixedDraws(5), {})
 
 
+@pytest.mark.parametrize(("slots", "fields"), [(2, {"id_slot": 0, "n_cmpl": 2}), (1, {})])
+def test_a_request_to_several_slots_may_have_several_completions(slots, fields):
+    assert _draw_fields(FixedDraws(5), {"parallel": slots}) == fields
+
+
 @pytest.mark.parametrize(("least", "extra"), [(70, (("lora", "0:1"),)), (71, None)])
 def test_most_requests_to_a_server_with_adapters_have_a_list(least, extra):
     assert _draw_fields(FixedDraws(least), {"lora_scaled": "1"}).get("extra") == extra

@@ -11,6 +11,7 @@ from cachesim.engines.llama_cpp import ENGINE
 from cachesim.engines.llama_cpp import server as llama_server
 from cachesim.engines.llama_cpp.media import purge_idle
 from cachesim.events import Log
+from tests.unit.engines.llama_cpp.talk import Talk
 
 CAT, DOG = image_items("cat", 16, 16), image_items("dog", 16, 16)
 TEXT, MORE = tuple(range(20)), tuple(range(30, 44))
@@ -250,3 +251,12 @@ def test_a_process_that_dies_answers_every_request_and_takes_no_more():
     assert [event.ev for event in server.log.events][-1] == "aborted"
     later = server.submit(Request(TEXT, 2))
     assert later.died and not server.core.queue
+
+
+def test_two_images_in_a_row_are_counted_together():
+    talk = Talk("W", "b11549", "none", mmproj="causal", ctx_size=1024)
+    for prompt in ((*TEXT, *CAT, *DOG, *MORE), (*MORE, *CAT, *TEXT)):
+        talk.ask(prompt)
+    decided = [event.because["images"] for event in talk.log.events if event.ev == "decided"
+               and event.rule.startswith("LC-MEDIA-CKPT")]  # fmt: skip
+    assert decided == [2, 1]

@@ -88,3 +88,25 @@ def test_a_checkpoint_after_an_image_under_an_adapter_is_compared_at_its_own_len
     run = run_judged(line, "llama_cpp@b11549-repaired", "provenance")
     assert [event.n_tokens for event in run.log.events if event.ev == "ckpt_create"]
     assert not run.requests[0].judged.armed
+
+
+@pytest.mark.parametrize(("tail", "status"), [((), 400), ((9,), 200)])
+def test_a_prompt_may_end_right_after_an_image_but_not_with_one(tail, status):
+    one = Talk("A", "b11549-repaired", "none", mmproj="causal")
+    prompt = (*word("a", 6), *image_items("dot", 1, 1), *tail)
+    assert one.ask(prompt).status == status
+    assert one.ask((*word("b", 6), *image_items("cat", 4, 4), *tail)).status == status
+
+
+@pytest.mark.parametrize(("n_ubatch", "asked"), [(16, 0), (15, 1)])
+def test_the_size_of_an_image_is_a_decision_where_it_exceeds_a_micro_batch(n_ubatch, asked):
+    one = Talk("A", "b11549-repaired", "none", mmproj="gemma3", ubatch_size=n_ubatch)
+    one.ask((*word("a", 6), *image_items("cat", 16, 16), *word("b", 6)))
+    assert len([event for event in one.log.events if event.ev == "decided" and "MEDIA-SIZE" in event.rule]) == asked
+
+
+@pytest.mark.parametrize(("least", "asked"), [(0, 0), (1, 0), (-1, 1)])
+def test_a_token_is_a_decision_where_no_model_has_it(least, asked):
+    one = Talk("A", "b11549-repaired", "none")
+    one.ask((7, least, 8))
+    assert len([event for event in one.log.events if event.ev == "decided" and "TASK-FIRST" in event.rule]) == asked

@@ -182,6 +182,23 @@ def test_an_unlimited_prompt_cache_counts_with_one_conversation():
     found = use(ask("qwen3-next", cache_ram=-1, ctx_checkpoints=2))
     whole = entry_bytes(contexts(ask("qwen3-next")), 262144)
     assert (found.unlimited, found.parts[-1].bytes) == ("cache_ram", whole + 2 * found.checkpoint)
+    assert found.parts[-1].host and found.parts[-1].unit == "conversation"
+
+
+@pytest.mark.parametrize(("model", "entry", "checkpoint"), [
+    # 100 tokens: what can be rolled back is in an entry of the prompt cache only
+    ("qwen3.5-27b", 163450776, 156894364), ("gpt-oss-20b", 4918240, 2459124), ("llama-3", 13109204, 13109204),
+    ("glm-5.2", 9526852, 9526852),
+])  # fmt: skip
+def test_bytes_of_an_entry_and_of_a_checkpoint(model, entry, checkpoint):
+    of_server = contexts(ask(model, ctx_size=4096, parallel=2))
+    assert (entry_bytes(of_server, 100), checkpoint_bytes(of_server, 100)) == (entry, checkpoint)
+
+
+@pytest.mark.parametrize("unified", [True, False])
+def test_every_slot_has_windows_of_its_own_beside_compressed_rows(unified):
+    found = use(ask("deepseek-v4", ctx_size=4096, parallel=2, ubatch_size=128, kv_unified=unified))
+    assert (found.parts[0].name, found.parts[0].number) == ("window rows", 2 * 256)
 
 
 def test_models_that_can_be_cut_have_no_checkpoints():
@@ -260,6 +277,12 @@ def test_a_context_that_is_not_given_is_that_of_the_model():
     shared = use(ask("deepseek-v4", ctx_size=4096, parallel=2, kv_unified=True))
     assert shared.notes == (NEVER_SHARED,) and shared.parts[0].number == 1536 and shared.parts[1].each == 32768000
     assert shared.parts == use(ask("deepseek-v4", ctx_size=8192, parallel=2)).parts
+
+
+def test_a_context_that_follows_from_the_most_of_a_slot_is_not_that_of_the_model():
+    """Two slots of 300 tokens, rounded up to a multiple of 256."""
+    found = use(ask("llama-3", parallel=2, kv_unified=True, kv_unified_per_slot=300))
+    assert found.chosen == {"ctx_size": 768, "parallel": 2} and found.parts[0].number == 768
 
 
 def test_rows_without_values_of_their_own_have_one_type():

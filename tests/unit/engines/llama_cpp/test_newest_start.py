@@ -70,6 +70,13 @@ def test_a_start_records_the_decisions_about_its_memory(model, types, ids):
     assert [one.rule for one in newest_decisions(rules(), kind, fixed)] == ids
 
 
+def test_only_quantized_k_rows_are_turned():
+    for types, dies in (("f16", "q8_0"), False), (("q8_0", "f16"), True):
+        kind = replace(model_kind("llama"), types=types)
+        fixed = settings(Options(ctx_size=1024, parallel=1), kind, rules())
+        assert (newest_traits(rules(), kind)["shift_ends"], len(newest_decisions(rules(), kind, fixed))) == (dies, dies)
+
+
 def test_a_model_is_read_as_it_is_unless_slots_share_the_cells_of_chosen_blocks():
     kind = model_kind("A B2")
     model = make_model(kind.spec, exact=False, seed=7)

@@ -4,11 +4,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from cachesim.engines.base import BEFORE_A_SLOT, Draft
+from cachesim.engines.base import BEFORE_A_SLOT, Answer, Draft, Request
 from cachesim.engines.llama_cpp.rules import older_slot_selection as older
-from cachesim.engines.llama_cpp.rules import repaired
-from cachesim.engines.llama_cpp.slot import State
-from cachesim.engines.llama_cpp.slot_assignment import SELECTED, activate_children, waits_for_completions
+from cachesim.engines.llama_cpp.rules import repaired, slot_selection
+from cachesim.engines.llama_cpp.slot import State, Task
+from cachesim.engines.llama_cpp.slot_assignment import (
+    SELECTED,
+    activate_children,
+    drop_orphaned_tasks,
+    waits_for_completions,
+)
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 A, B = word("A", 40), word("B", 30)
@@ -319,3 +324,30 @@ def test_completions_start_when_the_prompt_of_their_own_parent_is_complete():
     assert len(copies) == 2 and len({slot for slot, _ in copies}) == 2
     assert [talk.right(answer) for answer in (long, short)] == [True, True]
     assert [[child.prompt_n for child in answer.children] for answer in (long, short)] == [[90], [20]]
+
+
+def test_prompts_of_a_decision_that_share_nothing_are_answered_one_by_one():
+    talk = Talk("A", "b11549", "none", parallel=3, kv_unified=True)
+    answer = talk.ask(A, kind="decision", others=(B[:9], word("C", 5)))
+    assert (answer.prompt_n, answer.done) == (40, True)
+    assert [(child.status, child.prompt_n, child.done) for child in answer.children] == [(200, 9, True), (200, 5, True)]
+
+
+def test_as_many_completions_as_slots_are_accepted():
+    talk = Talk("A", "b11549", "none", parallel=2)
+    assert [talk.ask(A, n_cmpl=n).status for n in (0, 1, 2, 3)] == [400, 200, 200, 400]
+    last = talk.answers[-1]
+    assert (last.error_kind, dict(last.error_numbers)) == ("completions-out-of-range", {"n": 3, "most": 2})
+
+
+@pytest.mark.parametrize(("parent", "how", "dropped"), [
+    (0, slot_selection.SELECTED, True), (7, slot_selection.SELECTED, True), (-1, slot_selection.SELECTED, False),
+    (0, slot_selection.EACH, False), (5, slot_selection.SELECTED, False),
+])  # fmt: skip
+def test_a_deferred_completion_is_dropped_with_its_request(parent, how, dropped):
+    """Task 5 is still there; 0 and 7 have ended."""
+    core = Talk("A", "b7789", "none").server.core
+    core.deferred.append(Task(5, Request(A), Answer(1)))
+    core.deferred.append(Task(9, Request(A), Answer(2), parent, how))
+    drop_orphaned_tasks(core)
+    assert [task.id for task in core.deferred] == ([5] if dropped else [5, 9])

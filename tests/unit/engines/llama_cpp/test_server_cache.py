@@ -206,3 +206,42 @@ def test_a_server_or_a_request_may_reuse_nothing(flag, field, reused):
     talk = Talk("A", cache_prompt=flag)
     talk.ask(word("a", 20))
     assert talk.ask(word("a", 30), cache_prompt=field).cache_n == reused
+
+
+def test_a_slot_whose_tokens_count_as_gone_is_compared_as_an_empty_one():
+    """Under the tried rules, for a request with other adapters."""
+    talk = Talk("AA", "b11549-lora-tried", "none", lora_scaled="0,0", slot_prompt_similarity=0.0)
+    talk.ask(word("a", 30), extra={"lora": "0:1"})
+    for scales, f_keep, f_sim in (("0:1", 0.5, 0.5), ("1:1", -1.0, 0.0)):
+        answer = talk.ask((*word("a", 15), *word("b", 15)), extra={"lora": scales})
+        assert talk.events(answer, "pc_search") == [{"ev": "pc_search", "f_keep": f_keep, "f_sim": f_sim}]
+
+
+def test_a_task_without_prompt_cache_neither_saves_nor_loads():
+    talk = Talk("A", "b11549", "none")
+    talk.ask(word("a", 20))
+    assert "pc_begin" not in talk.kinds(talk.ask(word("b", 4), kind="embedding")) and talk.entries() == []
+    assert "pc_begin" in talk.kinds(talk.ask(word("c", 4)))
+
+
+def test_an_empty_idle_slot_leaves_the_prompt_cache_alone():
+    talk = Talk("A", "b11549", "none", parallel=2)
+    assert talk.kinds(talk.ask(word("a", 20), id_slot=0), "pc_save", "pc_state") == []
+    assert talk.kinds(talk.ask(word("b", 20), id_slot=1), "pc_save", "pc_state") == ["pc_save", "pc_state"]
+
+
+class ObservedTalk(Talk):
+    is_heard = True
+
+
+def test_an_entry_that_is_the_beginning_of_a_new_one_is_a_lost_restore_point():
+    """Idle slots are saved: the first 20 tokens, later all 40."""
+    talk = ObservedTalk("H", "b11549", "none", parallel=2, ctx_size=512, ctx_checkpoints=0)
+    for prompt, slot in ((word("a", 20), 0), (word("b", 9), 1), (word("a", 40), 0)):
+        talk.ask(prompt, id_slot=slot)
+    assert talk.entries() == [20, 9]
+    before = len(talk.log.events)
+    last = talk.ask(word("c", 9), id_slot=1)
+    assert talk.entries() == [9, 40] and talk.kinds(last, "pc_obsolete") == ["pc_obsolete"]
+    lost = [event for event in talk.log.events[before:] if isinstance(event, Lost)]
+    assert [(event.key[0], event.cause, event.rule) for event in lost] == [("entry", "evicted", "LC-PC-ALLOC.PC6")]

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from cachesim.base.tokens import POS_INF
+from cachesim.engines.llama_cpp.decode import post_decode
 from cachesim.engines.llama_cpp.memory.recurrent import RollbackPlanes
-from cachesim.engines.llama_cpp.memory.ubatch import BatchSplit
+from cachesim.engines.llama_cpp.memory.ubatch import BatchSplit, BuildTraits, DecodeBatch
+from cachesim.engines.llama_cpp.slot import State
 from cachesim.model import TokenRun, make_model
 from tests.unit.engines.llama_cpp.talk import Talk, word
 from tests.unit.model.plain_store import PlainStore
@@ -23,6 +25,19 @@ def test_a_draft_model_has_rows_of_its_own_weights(mode):
     store.begin(runs := [TokenRun(0, 0, word("a", 20))])
     make_model("AA", mode == "exact", target.seed + 2).forward(runs, store)
     assert np.array_equal(draft.rows[draft.stream(0)][0].digest[:20], store.rows_of(0, 0).digest)
+
+
+def test_a_draft_model_has_no_rollback_planes():
+    talk = Talk("A", "b11549", "none", spec_type="draft-simple", model_draft="GA")
+    assert (talk.server.core.dft.memory.sizes.n_rs_seq, talk.server.core.dft.memory.recr.n_rs_seq) == (0, 0)
+
+
+@pytest.mark.parametrize(("build", "plane", "saved"), [
+    ("b11549", 2, 1), ("pr29117-on-b9230", 1, 1), ("22673-draft", 2, -1),
+])  # fmt: skip
+def test_the_planes_of_a_memory_are_those_of_the_build(build, plane, saved):
+    traits = Talk("GA", build, "none").server.core.memory.traits
+    assert (traits.plane(2, 0, 1, 3), traits.saved_plane(1)) == (plane, saved)
 
 
 def decided_at_start(kind, build, **flags):
@@ -66,7 +81,7 @@ def test_the_inputs_of_the_decisions_at_the_start(kind, flags, inputs):
 @pytest.mark.parametrize(("pos", "p0", "p1", "decisions"), [
     (2, 0, POS_INF, []), (2, 3, POS_INF, []), (5, 3, 5, []), (5, 3, POS_INF, [("LC-RS-BACK.ANY", True, 3)]),
     (5, 4, 6, [("LC-RS-BACK.ANY", True, 2)]), (5, 5, 9, [("LC-RS-BACK.ANY", True, 1)]),
-    (5, 2, 9, [("LC-RS-RM.RM3", True, None)]),
+    (5, 2, 9, [("LC-RS-RM.RM3", True, None)]), (1, 1, POS_INF, [("LC-RS-BACK.ANY", True, 1)]),
 ])  # fmt: skip
 def test_a_rollback_is_a_decision_where_the_end_of_a_state_is_removed_and_the_planes_reach(pos, p0, p1, decisions):
     talk = Talk("GGGA+M", spec_type="draft-mtp", ubatch_size=8)
@@ -87,3 +102,63 @@ def test_a_server_that_has_done_nothing_counts_nothing():
     core = Talk("A", "b11549", parallel=2).server.core
     assert (core.empty_rounds, core.ended, core.view, core.tick, core.dead) == (0, 0, (0, 0), 0, False)
     assert (core.outputs, core.carried, core.first_cells, core.pending_outputs) == ({}, {}, {}, [])
+
+
+USUAL = {name for name, value in BuildTraits()._asdict().items() if value is True}
+
+
+@pytest.mark.parametrize(("build", "more", "less"), [
+    ("b11549", "purge_stays fail_undoes", ""), ("b10587", "purge_stays", ""),
+    ("b6388", "purge_stays together mask_model", ""), ("b5913", "purge_stays together turn_first", ""),
+    ("b5735", "purge_stays together pos_set", ""), ("b4579", "purge_stays together", "full_forgets"),
+    ("b3642", "purge_stays together tail_stays", "full_forgets"), ("b11549-repaired", "fail_undoes", "all"),
+])  # fmt: skip
+def test_the_memory_of_a_server_has_the_traits_of_its_build(build, more, less):
+    traits = Talk("A", build, "none").server.core.memory.traits._asdict()
+    lost = {"copy_waits", "full_forgets", "shared_stays", "shift_dies"} if less == "all" else {*less.split()}
+    assert {name for name, value in traits.items() if value is True} == USUAL - lost | {*more.split()}
+
+
+def test_requests_that_end_are_counted_and_a_single_completion_is_no_decision():
+    talk = Talk("A", "b11549", "none", parallel=2)
+    for n, ended in ((1, 1), (1, 2), (2, 4)):
+        talk.ask(word("a", 20), n_cmpl=n)
+        assert (talk.server.core.ended, talk.server.core.empty_rounds) == (ended, 0)
+    decided = [event.because["n"] for event in talk.log.events if event.ev == "decided" and "CHILDREN." in event.rule]
+    assert len(decided) == 1
+
+
+def test_a_slot_whose_token_was_sampled_has_no_place_in_a_batch():
+    talk = Talk("A", "b11549", "none")
+    talk.send(word("a", 20), 4)
+    talk.server.iterate()
+    slot = talk.server.core.slots[0]
+    assert (slot.state, slot.i_batch, slot.n_gen, slot.prompt_span) == (State.GENERATING, -1, 1, (0, 20))
+
+
+def generating(**flags):
+    """A server whose first slot has generated a token."""
+    talk = Talk("A", "b11549", "none", parallel=2, **flags)
+    talk.send(word("a", 20), 9, id_slot=0)
+    talk.server.iterate()
+    return talk.server.core, talk.server.core.slots[0]
+
+
+@pytest.mark.parametrize(("place", "off", "n", "sampled"), [
+    (1, 0, 1, False), (1, 0, 2, True), (1, 1, 1, True), (1, 2, 1, False), (0, 0, 1, True),
+])  # fmt: skip
+def test_a_slot_is_sampled_in_the_view_that_has_its_place(place, off, n, sampled):
+    core, slot = generating()
+    slot.i_batch = place
+    post_decode(core, off, n)
+    assert (slot.n_gen, slot.i_batch) == ((2, -1) if sampled else (1, place))
+
+
+@pytest.mark.parametrize(("place", "deferred"), [(-1, True), (0, False), (3, False)])
+def test_a_token_is_deferred_unless_another_slot_has_a_place_in_the_batch(place, deferred):
+    core, slot = generating()
+    view = DecodeBatch()
+    view.add(slot.sampled, 20, 0, True)
+    slot.tokens.append(slot.sampled)
+    core.slots[1].i_batch = place
+    assert core.defer_token(view) is deferred

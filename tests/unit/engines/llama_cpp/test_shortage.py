@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.engines.llama_cpp.prompt_cache import LOST
 from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
@@ -108,6 +109,7 @@ def test_a_load_that_finds_no_room_leaves_the_slot_empty_and_the_entry_where_it_
     assert talk.kinds(answer, "pc_load_failed", "slot_clear") == ["pc_load_failed", "pc_load_failed", "slot_clear"]
     assert talk.events(answer, "slot_clear") == [{"ev": "slot_clear", "slot": 1, "n_tokens": 30}]
     assert (answer.died, answer.cache_n, talk.right(answer)) == (False, 0, True)
+    assert not any(entry.blob is LOST for entry in talk.server.core.cache.entries)
     assert talk.entries() == [*entries, 30]
 
 

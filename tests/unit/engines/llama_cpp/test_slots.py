@@ -97,7 +97,7 @@ def test_d2_a_stored_conversation_is_loaded_over_a_running_one():
     assert talk.right(running) is not True
 
 
-@pytest.mark.parametrize(("shared", "died"), [(0, False), (1, True), (7, True)])
+@pytest.mark.parametrize(("shared", "died"), [(0, False), (1, True), (7, True), (20, True)])
 def test_a_slot_without_rows_ends_the_server_if_any_token_is_shared(shared, died):
     """The slot has tokens without rows, as after a first batch for which there were too few free cells."""
     talk = Talk("A")
@@ -295,6 +295,15 @@ def test_a_common_prefix_is_not_usable_before_the_rows_that_its_next_token_reads
     core = talk.server.core
     core.memory.seq_rm(0, 0, 30)
     assert [_usable(core, core.slots[0], lcp) for lcp in (29, 30, 31, 1, 37, 38)] == usable
+
+
+def test_a_common_prefix_is_usable_up_to_the_longest_checkpoint_in_it():
+    talk = Talk("H", mode="none", checkpoint_min_step=0, ctx_checkpoints=5, batch_size=16)
+    talk.ask(word("a", 40), user_starts=(10, 20))
+    core = talk.server.core
+    assert talk.lengths() == [10, 20, 36]
+    usable = [_usable(core, core.slots[0], lcp) for lcp in (9, 10, 19, 20, 35, 36, 39, 40)]
+    assert usable == [0, 10, 10, 20, 20, 36, 36, 40]
 
 
 def test_a_prefix_of_a_token_is_not_usable_without_its_row():

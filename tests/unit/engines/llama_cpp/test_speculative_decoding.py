@@ -2,11 +2,13 @@
 
 import pytest
 
+from cachesim.base.errors import ProcessAborted
 from cachesim.base.media_items import image_items
 from cachesim.engines.base import Draft
 from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
 from cachesim.engines.llama_cpp.rules import speculative
-from cachesim.engines.llama_cpp.speculative_decoding import _saved_state
+from cachesim.engines.llama_cpp.speculative_decoding import _accepted, _saved_state
+from cachesim.engines.rule import Decision
 from cachesim.events import Advanced
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
@@ -299,3 +301,47 @@ def test_a_state_is_saved_from_the_cell_of_the_first_save_or_from_the_own_one(pr
     saved = _saved_state(core, core.slots[1]).recr
     assert (saved.pos, saved.rows) == (8, core.memory.recr.rows[cell])
     assert _saved_state(core, core.slots[0]).recr.rows == core.memory.recr.rows[0]
+
+
+def test_only_what_cannot_be_rolled_back_is_saved_before_a_draft_and_in_a_checkpoint():
+    """Of a hybrid target and a hybrid draft model: their states, and no attention rows."""
+    talk = Talk("H", "b11549", spec_type="draft-simple", model_draft="GA", checkpoint_min_step=0)
+    answer, slot = talk.send(A, 8, drafts=(Draft(21, 3, 1),)), talk.server.core.slots[0]
+    while slot.spec_ckpt is None:
+        talk.server.iterate()
+    saved, [checkpoint] = slot.spec_ckpt, slot.checkpoints
+    assert (saved.n_tokens, saved.pos_min, saved.pos_max) == (21, 20, 20)
+    for blob, pos in ((saved.tgt, 20), (saved.dft, 20), (checkpoint.blob, 15), (checkpoint.draft, 15)):
+        assert (blob.base, blob.recr.pos) == (None, pos)
+    assert checkpoint.facts.size == checkpoint.blob.size + checkpoint.draft.size + 2 * 8
+    talk.work()
+    assert talk.right(answer)
+    held = len(slot.tokens)
+    talk.ask(word("other", 9))
+    [entry] = talk.server.core.cache.entries
+    assert [(len(blob.base.pos), blob.recr.pos) for blob in (entry.blob, entry.draft)] == [(held, held - 1)] * 2
+    assert entry.size == entry.blob.size + entry.draft.size + 2 * 8 + checkpoint.facts.size
+
+
+@pytest.mark.parametrize(("slots", "batch", "share", "drafted"), [(4, 4, 1, 0), (4, 2, 1, 0), (2, 8, 4, 1)])
+def test_a_slot_has_at_least_a_token_as_its_share_of_a_batch(slots, batch, share, drafted):
+    talk = Talk("A", "b11549-repaired", "none", spec_type="ngram-simple", parallel=slots, batch_size=batch,
+                ctx_size=1024)  # fmt: skip
+    answer = talk.ask(A, 4, drafts=(Draft(21, 3, 3),))
+    found = {event.because["share"] for event in talk.log.events if event.ev == "decided" and "SPEC-MAX" in event.rule}
+    assert (found, answer.draft_n) == ({share}, drafted)
+
+
+@pytest.mark.parametrize(("view", "ends"), [((1, 4), False), ((0, 4), False), ((1, 3), True), ((2, 4), True)])
+def test_an_output_of_a_draft_outside_the_view_ends_the_process(view, ends):
+    """A sampled token at place 1 of the batch and two drafted ones after it."""
+    talk = Talk("A", "b10587", "none", rules={"spec_accept": lambda *_: Decision(True, {})})
+    talk.send(A, 9)
+    talk.server.iterate()
+    core, slot = talk.server.core, talk.server.core.slots[0]
+    core.view, slot.i_batch, slot.draft = view, 1, [7, 8]
+    if not ends:
+        assert len(_accepted(core, slot, slot.task, 20)) == 3
+        return
+    with pytest.raises(ProcessAborted, match="logits != nullptr"):
+        _accepted(core, slot, slot.task, 20)

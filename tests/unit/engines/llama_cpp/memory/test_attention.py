@@ -109,17 +109,29 @@ def test_cells_purged_beside_the_trial_stay_purged(stays, left):
     mine.check()
 
 
-@pytest.mark.parametrize(("stays", "told"), [(False, []), (True, [RowsPurged(0, 4, 6)])])
-def test_a_trial_tells_of_the_rows_that_stay_purged_only(stays, told):
-    """The window lies in cells 0 to 3. The trial wraps around: its last micro-batch takes those of 6 and 5."""
+@pytest.mark.parametrize(("stays", "n", "told"), [
+    (False, 6, []), (True, 6, [RowsPurged(0, 4, 6)]), (False, 8, []), (True, 8, [RowsPurged(0, 4, 6)]),
+])  # fmt: skip
+def test_a_trial_tells_of_the_rows_that_stay_purged_only(stays, n, told):
+    """The window lies in cells 0 to 3. The trial wraps around: its third micro-batch takes those of 6 and 5."""
     events = []
     mine = AttentionCache(8, 1, True, 4, (0,), SHAPE, None, events.append, BuildTraits(purge_stays=stays))
     mine.state_read(0, AttentionState(np.array([6, 5, 4, 7]), {}))
     batch = DecodeBatch()
-    for pos in range(8, 14):
+    for pos in range(8, 8 + n):
         batch.add(0, pos, 0, False)
     assert mine.prepare(split_simple(batch, 2)) is not None
     assert events == told
+
+
+def test_a_single_micro_batch_is_tried_without_a_trace():
+    """Also by a build in which cells purged beside a trial stay purged."""
+    events = []
+    mine = AttentionCache(8, 1, True, 4, (0,), SHAPE, None, events.append, BuildTraits(purge_stays=True))
+    mine.state_read(0, AttentionState(np.array([6, 5, 4, 7, 8, 9]), {}))
+    mine.streams[0].head = 0
+    assert mine.prepare([Ubatch((TokenRun(0, 10, [0, 0]),), (0,), 2)]) == [[range(2)]]
+    assert (held(mine), mine.streams[0].head, events) == ([4, 5, 6, 7, 8, 9], 0, [])
 
 
 def test_a_read_state_tells_of_the_rows_that_are_removed_with_those_that_it_overwrites():
@@ -380,6 +392,16 @@ def test_positions_of_a_range_are_divided(p1, left):
     mine.state_read(0, AttentionState(np.array([4, 5, 6]), {}))
     mine.seq_div(0, 0, p1, 2)
     assert held(mine) == left
+
+
+def test_positions_before_a_range_and_of_an_empty_one_stay():
+    mine = cache()
+    mine.state_read(0, AttentionState(np.array([4, 5, 6]), {}))
+    mine.seq_add(0, 0, 0, 7)
+    mine.seq_add(0, 5, -1, 5)
+    assert held(mine) == [4, 10, 11]
+    mine.seq_div(0, 5, -1, 2)
+    assert held(mine) == [4, 5, 5]
 
 
 @pytest.mark.parametrize(("second", "fits"), [(4, True), (5, False)])

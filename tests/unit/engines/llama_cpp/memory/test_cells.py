@@ -98,10 +98,18 @@ def test_after_the_loss_of_pos_min_the_next_held_position_is_pos_min():
 
 
 def test_a_shared_cell_is_never_reused_by_a_window():
+    """Not even cell 0, whose position is outside the windows of both sequences."""
     cells = table(size=4, s0=4)
-    cells.share(0, 1, 0, 1)
+    cells.share(0, 1, 0, 2)
+    cells.head = 0
+    assert list(cells.find(1, window(2))) == [2]
+
+
+def test_a_window_keeps_the_first_token_for_the_second():
+    cells = table(size=2, n_seq=1, s0=1)
     cells.head = 0
     assert list(cells.find(1, window(2))) == [1]
+    assert list(cells.find(1, window(1))) == [0]
 
 
 def test_a_window_may_take_over_the_cells_of_another_sequence():
@@ -149,6 +157,13 @@ def test_keep_empties_the_others_and_lowers_head():
     cells.keep(1)
     assert (cells.used, cells.span(0), cells.span(1), cells.head) == (4, (-1, -1), (0, 2), 1)
     assert cells.seqs[1, 0] and not cells.seqs[0].any()
+
+
+def test_keep_also_empties_the_first_positions_of_the_others():
+    cells = table(s0=3, s1=3)
+    cells.keep(1)
+    assert (cells.used, cells.head, cells.pos[:6].tolist()) == (3, 0, [-1, -1, -1, 0, 1, 2])
+    cells.check()
 
 
 @pytest.mark.parametrize("kept", [0, 1, 2])
@@ -298,6 +313,46 @@ def test_the_search_for_adjacent_cells_resets_head_as_the_other_does(head, first
     cells = table(s0=4)
     cells.head = head
     assert cells.find_contiguous(3, None) == range(first, first + 3)
+
+
+def test_the_search_begins_again_at_the_first_cell():
+    cells = table()
+    cells.head = 7
+    assert (list(cells.find(3, None)), list(cells.find(4, None))) == ([0, 1, 2], [7, 8, 9, 10])
+
+
+def test_a_cell_that_was_never_used_has_no_position_and_no_shift():
+    cells = table(s0=2)
+    assert cells.pos[2:].tolist() == [-1] * 14 and not cells.shift.any() and not cells.seqs[:, 2:].any()
+
+
+def test_the_last_cells_are_found_as_a_range_and_the_last_position_removed_alone():
+    cells = table(size=8, s0=6)
+    assert cells.find(2, None) == range(6, 8)
+    cells.remove(0, 5, POS_INF)
+    assert (cells.used, cells.span(0), cells.head) == (5, (0, 4), 5)
+
+
+def test_the_span_of_the_second_sequence_follows_its_positions():
+    cells = table(s0=4, s1=4)
+    cells.move(1, 0, POS_INF, 4)
+    assert (cells.span(0), cells.span(1)) == ((0, 3), (4, 7))
+    cells.divide(1, 0, POS_INF, 3)
+    assert (cells.span(0), cells.span(1)) == ((0, 3), (1, 2))
+
+
+def test_an_empty_table_is_empty_again_after_a_trial():
+    cells = table()
+    put_back = cells.save_at(np.array([2, 5]))
+    cells.place(np.array([2, 5]), np.arange(2), 0)
+    put_back()
+    assert (cells.end, cells.used, cells.head, cells.span(0)) == (0, 0, 0, (-1, -1))
+
+
+def test_the_search_for_adjacent_cells_begins_again_at_the_first_cell():
+    cells = table()
+    cells.head = 7
+    assert (cells.find_contiguous(3, None), cells.find_contiguous(4, None)) == (range(3), range(7, 11))
 
 
 def test_a_set_of_positions_loses_one_that_the_next_cell_leaves():

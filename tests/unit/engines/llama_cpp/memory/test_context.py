@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cachesim.engines.llama_cpp.memory.context import BAD_BATCH, NO_ROOM, OK, Context
+from cachesim.engines.llama_cpp.memory.context import BAD_BATCH, NO_ROOM, OK, Context, removal_refused
 from cachesim.engines.llama_cpp.memory.hybrid_memory import Memory
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch
 from cachesim.model import HiddenOutput, TokenRun, make_model
@@ -27,6 +27,28 @@ def test_a_batch_must_continue_the_memory(kind, pos0):
     assert world.logged() == INCONSISTENT
     assert world.memory.pos_max(0) == 4
     assert world.go(pos0=5) == OK
+
+
+@pytest.mark.parametrize(("pos0", "code"), [(0, BAD_BATCH), (1, OK), (2, BAD_BATCH), (5, BAD_BATCH)])
+def test_a_batch_must_also_continue_a_single_token(pos0, code):
+    world = World("A")
+    world.go(n=1)
+    assert world.go(pos0=pos0) == code
+
+
+@pytest.mark.parametrize(("last", "code"), [(1, BAD_BATCH), (2, OK), (3, BAD_BATCH)])
+def test_a_sequence_continues_after_tokens_of_another_in_its_batch(last, code):
+    world, batch = World("A", n_seq=2, unified=True), DecodeBatch()
+    for seq, pos in ((0, 0), (0, 1), (1, 0), (0, last)):
+        batch.add(9, pos, seq, False)
+    assert world.context.decode(batch) == code
+
+
+@pytest.mark.parametrize(("p1", "told"), [(2**31 - 1, -1), (9, 9)])
+def test_a_refused_removal_names_its_sequence_and_its_range(p1, told):
+    end = removal_refused(3, 5, p1)
+    assert (str(end), end.kind) == (f"failed to remove sequence 3 with p0=5, p1={told}", "removal-refused")
+    assert end.numbers == {"seq": 3, "p0": 5, "p1": told}
 
 
 def test_an_absent_sequence_may_begin_anywhere():

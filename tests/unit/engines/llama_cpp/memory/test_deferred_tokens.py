@@ -127,3 +127,13 @@ def test_hidden_states_are_those_of_the_last_batch_in_its_order(kind):
         again.go(n=n)
         parts += again.context.hidden.digest.tolist()
     assert len(whole) == 7 and whole == parts
+
+
+def test_a_token_is_deferred_right_after_the_last_cell_of_the_arrays():
+    """The arrays of the window cache end after 256 cells, all of them used."""
+    world, batch = World("W8 A", n_ctx_seq=512, n_ubatch=256), DecodeBatch()
+    world.go(n=256)
+    swa = world.memory.parts["swa"].streams[0]
+    assert (swa.end, len(swa.pos), swa.size) == (256, 256, 512)
+    batch.add(9, 256, 0, False)
+    assert world.context.defer_token(batch) is True and world.memory.pos_max(0) == 256

@@ -11,8 +11,9 @@ from cachesim.base.errors import Crash
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory import context
 from cachesim.engines.llama_cpp.memory.attention import AttentionCache
-from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, split_simple
+from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, Ubatch, split_simple
 from cachesim.engines.llama_cpp.memory.ubatch_view import merge_ubatches
+from cachesim.model import TokenRun
 from cachesim.model.hash_mixing import Rng
 from tests.unit.engines.llama_cpp.memory.helpers import KINDS, World
 
@@ -104,7 +105,7 @@ def test_ubatches_in_a_hole_are_not_merged():
 
 
 @pytest.mark.parametrize(("n", "planes", "shared", "merged"), [
-    (0, 0, False, True), (5, 0, False, True), (5, 2, False, False), (5, 0, True, False),
+    (0, 0, False, True), (5, 0, False, True), (5, 2, False, False), (5, 0, True, False), (1, 0, True, False),
 ])  # fmt: skip
 def test_ubatches_of_a_hybrid_are_merged_if_their_state_has_a_cell_of_its_own(n, planes, shared, merged):
     world = World("H", n_seq=2, unified=True)
@@ -123,6 +124,8 @@ def test_ubatches_that_do_not_follow_each_other_are_not_merged():
     first, second, third = cuts(world, 8)
     assert merge_ubatches([first, third], world.memory.parts, None) is None
     assert merge_ubatches([second, third], world.memory.parts, None)[0].runs[0].pos0 == 3
+    four = cuts(world, 11)
+    assert merge_ubatches([four[0], four[1], four[3]], world.memory.parts, None) is None
 
 
 def test_exact_mode_uses_the_splits_of_the_engine():
@@ -130,9 +133,9 @@ def test_exact_mode_uses_the_splits_of_the_engine():
     batch = DecodeBatch()
     batch.extend(list(range(8)), 0, 0)
     placed = world.memory.init_batch(batch, 3)
-    passes = [len(world.context._passes(placed))]
+    passes = [len(world.context._passes(placed)), len(world.context._passes(placed[:2]))]
     world.context.model = type("Exact", (), {"exact": True})()
-    assert [*passes, len(world.context._passes(placed))] == [1, 3]
+    assert [*passes, len(world.context._passes(placed))] == [1, 1, 3]
 
 
 
@@ -150,6 +153,15 @@ def test_the_cells_of_a_run_are_searched_once_for_all_layers(hole):
     known = store.positions("base", 0)
     assert known.tolist() == ([0, 1, 4, 5, 6] if hole else [*range(7)])
     assert store.positions("base", 0) is known
+
+
+def test_a_piece_of_a_run_has_its_tokens_and_cells():
+    world, batch = World("A"), DecodeBatch()
+    world.go(n=3)
+    batch.extend([7, 8, 9, 10], 3, 0)
+    [placed] = world.memory.init_batch(batch, 4)
+    piece = world.memory.apply(placed).piece(0, 1, 3)
+    assert piece.ubatch == Ubatch((TokenRun(0, 4, [8, 9]),), (0,), 2) and piece.found == {"base": [range(4, 6)]}
 
 
 def test_a_layer_whose_rows_no_part_keeps_is_a_fault_of_the_simulator():

@@ -49,6 +49,7 @@ def test_quantized_rows_have_the_bytes_of_their_types():
     kind = replace(model_kind("llama"), types=("q8_0", "f16"))
     assert kind.attention_shape("base").row_bytes == 32 // 32 * 34 + 128
     assert kind.row_bytes == 256 and replace(kind, own_row=0).row_bytes == 0
+    assert replace(kind, own_row=0).attention_shape("base").row_bytes == 0
     assert replace(kind, own_row=512, types=("q4_0", "q4_0")).attention_shape("base").row_bytes == 2 * 128 // 32 * 18
     single = replace(model_kind("deepseek32"), types=("q8_0", "f16"))         # a tensor of 48 numbers
     assert single.attention_shape("base").row_bytes == 48 // 32 * 34
@@ -63,6 +64,7 @@ def test_quantized_rows_have_the_bytes_of_their_types():
 ])  # fmt: skip
 def test_declared_states(name, shape):
     assert model_kind(name).recr_shape() == shape
+    assert replace(model_kind(name), history_bytes=1).recr_shape().histories == 1
 
 
 def test_an_mtp_head_is_an_attention_layer_with_half_the_bytes():

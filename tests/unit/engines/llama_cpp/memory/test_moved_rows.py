@@ -73,6 +73,17 @@ def test_a_build_also_turns_the_row_of_the_first_position_by_the_shifts_of_the_l
     assert rows_of(world, 0)[:6] == turned(world, before[:6], range(6), range(2, 8))
 
 
+def test_a_build_turns_no_row_of_the_first_stream_by_the_shifts_of_a_stream_between():
+    world = NewestWorld("AA", BuildTraits(turn_first=True), n_seq=3)
+    for seq in range(3):
+        world.go(seq, n=6, base=100 * seq)
+    world.memory.seq_add(1, 0, POS_INF, 2)
+    before = [rows_of(world, stream) for stream in range(3)]
+    assert world.memory.parts["base"].apply_shift() is True
+    assert [rows_of(world, stream) for stream in range(3)] == before
+    assert world.memory.parts["base"].apply_shift() is False and held(world.memory.parts["base"], 1) == [*range(2, 8)]
+
+
 def test_a_move_of_the_first_stream_alone_is_done_as_usual():
     world = NewestWorld("AA", BuildTraits(turn_first=True), n_seq=2)
     world.go(0, n=6)

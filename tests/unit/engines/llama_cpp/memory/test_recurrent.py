@@ -7,6 +7,7 @@ import pytest
 from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.memory.recurrent import RecurrentCache
+from cachesim.engines.llama_cpp.memory.recurrent_cells import Cell
 from cachesim.engines.llama_cpp.memory.saved_state import RecurrentShape, RecurrentState, StateReadError
 from cachesim.engines.llama_cpp.memory.ubatch import BuildTraits, Ubatch
 from cachesim.engines.llama_cpp.rules.seq_rm_and_state import rs_rm_3
@@ -49,6 +50,7 @@ TABLE = [
     (3, 7, True, 9),
     (1, 9, True, 9),
     (9, 9, True, 9),
+    (0, 0, True, 9),
     (1, POS_INF, False, 9),     # would cut off the end but keep a beginning
     (9, 10, False, 9),
     (9, POS_INF, False, 9),
@@ -189,7 +191,7 @@ def test_keep_strips_every_other_sequence():
     assert [mine.pos_max(seq) for seq in range(3)] == [-1, 1, -1]
 
 
-@pytest.mark.parametrize("p0, p1, pos", [(0, 10, 7), (5, -1, 7), (6, 10, 5), (0, 5, 5)])
+@pytest.mark.parametrize("p0, p1, pos", [(0, 10, 7), (5, -1, 7), (6, 10, 5), (0, 5, 5), (0, 6, 7), (-1, 0, 5)])
 def test_a_shift_moves_the_position_only_if_it_lies_in_the_range(p0, p1, pos):
     mine = Recurrent()
     mine.go((0, 0, 6))
@@ -207,6 +209,14 @@ def test_a_state_comes_back_as_it_was_saved():
     assert (mine.said(0), mine.pos_max(0)) == ("000", 2)
     mine.go((0, 3, 1))
     assert (mine.said(0), dict(state.rows)) == ("0000", {0: "000"})
+
+
+def test_the_state_of_a_first_token_comes_back():
+    mine = Recurrent()
+    mine.state_read(1, RecurrentState(0, {0: "x"}))
+    assert (mine.pos_max(1), mine.said(1), mine.tails()) == (0, "x", [-1, 0, -1])
+    mine.seq_rm(-1, 0, POS_INF)
+    assert (mine.tails(), mine.meta.cells) == ([-1, -1, -1], [Cell(-1, -1, set())] * 3)
 
 
 def test_reading_an_absent_state_empties_the_sequence():
@@ -271,6 +281,7 @@ def test_check_finds(spoil, message):
 
 def test_an_empty_cache_has_no_plane_to_go_back_to():
     memory = Recurrent()
+    assert memory.n_rs_seq == 0
     for _ in range(2):
         assert (memory.rs_idx, memory.since, memory.written) == ([0] * 3, [0] * 3, [0] * 3)
         memory.go((0, 0, 4))
@@ -334,7 +345,7 @@ def test_a_shift_also_moves_the_first_position():
 
 
 @pytest.mark.parametrize(("p0", "p1", "d", "pos"), [(0, -1, 2, 3), (0, -1, 1, 7), (7, 8, 3, 2), (8, -1, 2, 7),
-                                                    (-1, 7, 2, 7)])  # fmt: skip
+                                                    (-1, 7, 2, 7), (0, 7, 2, 7), (-1, 0, 2, 7)])  # fmt: skip
 def test_a_division_rounds_the_position_down(p0, p1, d, pos):
     mine = Recurrent()
     mine.go((0, 0, 8))
@@ -504,3 +515,21 @@ def test_a_removed_state_may_leave_its_sequence_pointing_to_the_empty_cell():
         mine.go((0, 0, 3))
         assert mine.seq_rm(0, 0, POS_INF)
         assert (mine.tails()[0], mine.meta.used, mine.pos_max(0)) == (tail, 0, -1)
+
+
+def test_a_freed_cell_is_like_a_new_one():
+    """Freed by a removal, by a copy over its sequence, and because another sequence is kept."""
+    for free in ("seq_rm", 1, 0, POS_INF), ("seq_cp", 0, 1), ("seq_keep", 0):
+        mine = Recurrent()
+        mine.go((0, 0, 3)), mine.go((1, 0, 2))
+        getattr(mine, free[0])(*free[1:])
+        assert mine.meta.cells[1:] == [Cell(-1, -1, set())] * 2 and mine.meta.used == 1
+        assert mine.tails()[2] == -1
+
+
+def test_every_ubatch_of_a_batch_needs_a_cell():
+    mine = Recurrent()
+    mine.go((0, 0, 3))
+    own, beyond = (Ubatch((TokenRun(seq, 3, [0]),), (0,), 1) for seq in (0, 3))
+    assert [mine.prepare(ubatches) for ubatches in ([own], [beyond], [own, own], [own, beyond])] == [
+        True, False, True, False]  # fmt: skip

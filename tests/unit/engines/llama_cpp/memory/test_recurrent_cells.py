@@ -145,6 +145,10 @@ def test_a_stale_tail_ends_the_process(owners):
     meta.tail[1] = 1
     with pytest.raises(ProcessAborted, match="has_seq_id"):
         found(meta, (1, 0, 2))
+    first = filled((-1, []), (4, [1]))
+    first.tail[0] = 0
+    with pytest.raises(ProcessAborted, match="has_seq_id"):
+        found(first, (0, 0, 2))
 
 
 def test_a_lack_of_cells_is_a_fault_of_the_simulator():

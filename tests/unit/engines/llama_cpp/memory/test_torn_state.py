@@ -91,3 +91,13 @@ def test_compressed_rows_are_not_simulated():
     world.go(n=5)
     with pytest.raises(BadInput, match="a truncated slot file with compressed rows is not simulated"):
         torn_at(world.memory, world.memory.state_write(0, partial=False), 9)
+
+
+@pytest.mark.parametrize(("part", "base", "swa", "recr"), [("base", 6, 0, -1), ("swa", 6, 6, -1), ("recr", 6, 6, 5)])
+def test_no_part_after_the_end_of_a_state_is_read(part, base, swa, recr):
+    world = World("HW")
+    world.go(n=6)
+    memory, blob = world.memory, world.memory.state_write(0, partial=False)
+    memory.seq_rm(0, 0)
+    read_torn(memory, 0, blob, StateEnd(part, True, False), frees=False)
+    assert [cache.n_cells(0) for cache in memory.parts.values()] == [base, swa] and memory.recr.pos_max(0) == recr

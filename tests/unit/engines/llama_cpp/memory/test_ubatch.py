@@ -130,6 +130,13 @@ def test_the_smallest_ubatch_that_holds_a_tail():
     assert shape(split_equal(batch((0, 0, 5)), 4, True, n_keep_tail=1)) == [[(0, 0, 4)], [(0, 4, 1)]]
 
 
+def test_keep_tail_extends_the_ubatch_to_its_last_token():
+    """Three tokens of each sequence would leave three of the first, whose last five stay together."""
+    assert shape(split_equal(batch((0, 0, 6), (1, 0, 6)), 6, True, n_keep_tail=5)) == [[(0, 0, 6)], [(1, 0, 6)]]
+    assert shape(split_equal(batch((0, 0, 7), (1, 0, 1)), 6, True, n_keep_tail=5))[:2] == [
+        [(0, 0, 1), (1, 0, 1)], [(0, 1, 6)]]  # fmt: skip
+
+
 def test_keep_tail_leaves_sequences_whose_ends_fit():
     found = split_equal(batch((0, 0, 3), (1, 5, 3)), 8, True, n_keep_tail=3)
     assert shape(found) == [[(0, 0, 3), (1, 5, 3)]] and [ubatch.at for ubatch in found] == [(0, 3)]

@@ -64,6 +64,7 @@ HELD = (1, 2, 9, 3, 4, 5, 9, 9, 6, 7, 8)
     ((1, 2, 3, 4, 5, 6, 7, 8), 3, (MovedBlock(3, 3, 2, True), MovedBlock(3, 8, 5, True))),
     ((1, 2, 3, 4, 5, 6, 7, 8), 4, ()), ((1, 2, 3, 4), 2, (MovedBlock(2, 3, 2, True),)), ((1, 2), 1, ()),
     ((1, 2, 3, 4, 5, 0), 3, (MovedBlock(3, 3, 2, True),)), ((1, 2, 0, 3, 4, 5), 3, ()),
+    ((1, 2, 6, 7, 8, 9), 3, (MovedBlock(3, 8, 2, True),)),
 ])  # fmt: skip
 def test_blocks_move_with_all_tokens_after_them(asked, least, moved):
     found = rules.reuse_open(HELD, asked, 2, least)
@@ -117,7 +118,8 @@ def test_a_model_without_attention_loses_a_batch():
 @pytest.mark.parametrize(("n_gen", "n_predict", "n_slot", "shift", "said", "eog", "late", "untold"), [
     (1, 5, 20, False, "", False, "", ""), (5, 5, 20, False, "", False, "limit", "limit"),
     (4, 5, 20, False, "", False, "", ""), (1, 0, 20, False, "", False, "limit", "limit"),
-    (9, -1, 20, False, "", False, "", ""), (1, 5, 63, False, "", False, "", "limit"),
+    (9, -1, 20, False, "", False, "", ""), (0, 0, 20, False, "", False, "", ""),
+    (1, 5, 63, False, "", False, "", "limit"),
     (1, 5, 62, False, "", False, "", ""), (1, 5, 63, True, "", False, "", ""),
     (1, 5, 20, False, "a stop", False, "word", "word"), (1, 5, 63, False, "a stop", False, "word", "limit"),
     (5, 5, 20, False, "a stop", True, "eos", "eos"),

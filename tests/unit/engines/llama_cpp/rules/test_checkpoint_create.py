@@ -77,6 +77,8 @@ def test_a_chunk_ends_where_the_shared_batch_is_full():
 def test_without_checkpoints_nothing_breaks_a_chunk():
     assert make.break_cr10(chunk(0, 60, starts=(7, 20), do=False), []).value == 60
     assert make.break_cr7(chunk(0, 60, starts=(7, 20), do=False), []).value == 20    # before #24176 it still does
+    assert make.break_cr7(chunk(0, 60, starts=(20,), do=False), []).value == 20
+    assert make.break_cr7(chunk(0, 60, starts=(7, 20, 40), do=False), []).value == 40
 
 
 @pytest.mark.parametrize("user, breaks", [(64, False), (65, True), (63, False)])
@@ -149,6 +151,8 @@ def test_limit_drops_the_oldest_until_a_new_checkpoint_fits(n, limit, gone):
 @pytest.mark.parametrize("lengths, limit, gone", [
     ((10, 50, 55, 60, 100), 5, (2,)),                   # 55 lies between the closest neighbours
     ((10, 20, 30, 40), 4, (1,)),                        # ties go to the older
+    ((10, 15, 100, 130, 150), 5, (3,)), ((10, 80, 85, 150, 160), 5, (2,)),      # both neighbours count
+    ((10, 20, 30, 40), 3, (1, 2)), ((10, 20, 30, 40), 2, (0, 1, 2)),
     ((10, 50), 2, (0,)),                                # no interior checkpoint: the oldest
     ((10, 50), 3, ()),
 ])  # fmt: skip
@@ -166,6 +170,7 @@ def test_24035_v3_drops_the_densest(lengths, limit, gone):
     (1, 4, (1,), (), True), (0, 4, (0,), (), False),    # not a message at the start of the prompt
     (2, 12, (5,), (), False),                           # before it, even near the end
     (8, 12, (), (ckpt(7),), False),                     # within 256 of the last checkpoint
+    (8, 12, (), (ckpt(1), ckpt(7)), False), (5, 8, (1, 5), (), True), (1, 4, (1, 5), (), False),
 ])  # fmt: skip
 def test_create_before_24176(start, stop, starts, have, yes):
     piece = chunk(start, 12, starts=starts, min_step=256)
@@ -175,6 +180,17 @@ def test_create_before_24176(start, stop, starts, have, yes):
 def test_create_before_24176_counts_the_distance_strictly():
     assert make.create_cr7(chunk(264, 268, min_step=256), 268, [ckpt(8)], 5).value is False
     assert make.create_cr7(chunk(265, 268, min_step=256), 268, [ckpt(8)], 5).value is True
+    assert make.create_cr7(chunk(265, 268, min_step=256), 268, [ckpt(1), ckpt(9)], 5).value is False
+
+
+def test_create_before_24176_has_no_checkpoint_at_a_message_that_begins_the_prompt():
+    assert make.create_cr7(chunk(0, 12, starts=(0,)), 4, [], 0).value is False
+
+
+def test_the_distance_of_a_user_start_counts_from_the_last_checkpoint():
+    piece = chunk(65, 300, starts=(65, 200), min_step=55)
+    for last, yes in ((9, True), (10, False)):
+        assert make.create_cr10(piece, 90, [ckpt(2), ckpt(last)], 5).value is yes
 
 
 def test_24035_v3_breaks_and_creates_at_the_end_of_the_reused_prefix():

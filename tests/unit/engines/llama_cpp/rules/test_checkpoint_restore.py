@@ -141,6 +141,16 @@ def test_24035_takes_the_longest_inside_the_reusable_prefix(pick, n_past, n_toke
     assert pick(SLOT, exact(n_past, n_tokens), n_past).value == want
 
 
+def test_24035_v3_takes_no_checkpoint_of_the_whole_prompt():
+    assert use.pick_v3([ckpt(1)], exact(1, 1), 1).value is None and use.pick_v3([ckpt(1)], exact(1, 2), 1).value == 0
+
+
+def test_24035_v1_also_compares_positions_which_are_fewer_than_tokens_after_an_image():
+    for pos_next, want in ((39, 0), (38, None)):
+        asked = PromptInputs(60, pos_next, 100, 120, 80, 0, True)
+        assert use.pick_v1([ckpt(40)], asked, pos_next).value == want
+
+
 def test_24035_v1_takes_the_newest_and_v3_the_longest():
     mixed = [ckpt(40), ckpt(96), ckpt(50)]
     assert use.pick_v1(mixed, exact(99, 120), 99).value == 2
@@ -158,6 +168,7 @@ def test_24035_continues_after_the_tokens_of_the_checkpoint():
     (95, 40, (1,), (1,), (1,)),
     (60, 40, (1,), (1,), (1,)),
     (95, 95, (1,), (1,), ()),       # D1: only ER2 keeps the token that is about to be replaced
+    (96, 95, (), (), ()),           # it ends at the position from which evaluation goes on
 ])
 def test_24035_erases_what_holds_more_than_the_prefix(n_past, resume, v1, v3, er2):
     rules = (use.erase_v1, use.erase_v3, use.erase_er2)

@@ -39,7 +39,7 @@ HELD = (1, 2, 9, 3, 4, 5, 9, 9, 6, 7, 8)
     ((1, 2, 3, 4, 5, 6, 7, 8), 2, 4, ()), ((1, 2, 3, 4), 2, 2, (MovedBlock(2, 3, 2),)),
     ((1, 2, 3, 4), 2, 3, ()), ((1, 2), 2, 1, ()), ((1, 2, 0, 3, 4, 5), 2, 3, ()),
     ((9, 9), 0, 1, (MovedBlock(1, 2, 0), MovedBlock(1, 6, 1))), ((9, 9), 0, 2, (MovedBlock(2, 6, 0),)),
-    ((8,), 0, 1, (MovedBlock(1, 10, 0),)), ((), 0, 1, ()),
+    ((8,), 0, 1, (MovedBlock(1, 10, 0),)), ((), 0, 1, ()), ((1, 2, 6, 7, 8, 9), 2, 3, (MovedBlock(3, 8, 2),)),
 ])  # fmt: skip
 def test_blocks_follow_each_other_in_the_prompt(asked, n_past, least, moved):
     found = rules.reuse_chunks(HELD, asked, n_past, least)

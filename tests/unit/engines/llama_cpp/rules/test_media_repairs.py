@@ -17,14 +17,17 @@ AT_END = TEXT + CAT
 
 @pytest.mark.parametrize(("prompt", "n_past", "start"), [
     (INSIDE, 5, 5), (INSIDE, 6, 6), (INSIDE, 7, 6), (INSIDE, 9, 6), (INSIDE, 10, 10), (INSIDE, 16, 16),
-    (AT_END, 10, 6), (AT_END, 9, 6), (AT_END, 6, 6), (TEXT, 6, 6),
+    (AT_END, 10, 6), (AT_END, 9, 6), (AT_END, 6, 6), (TEXT, 6, 6), ((*AT_END, 9), 11, 11), ((*AT_END, 9), 10, 10),
 ])  # fmt: skip
 def test_reuse_goes_back_to_the_start_of_an_image(prompt, n_past, start):
     assert repairs.back_to_start(prompt, n_past).value == start
     assert rules.stays_inside(prompt, n_past).value == n_past
 
 
-@pytest.mark.parametrize(("prompt", "refused"), [(TEXT, False), (INSIDE, False), (AT_END, True), (CAT, True)])
+@pytest.mark.parametrize(("prompt", "refused"), [
+    (TEXT, False), (INSIDE, False), (AT_END, True), (CAT, True), ((*AT_END, 9), False),
+    (TEXT + image_items("dot", 1, 1), True),
+])  # fmt: skip
 def test_a_prompt_that_ends_with_an_image_is_refused(prompt, refused):
     assert repairs.last_is_no_image(prompt).value == ("the prompt must not end with an image" if refused else "")
     assert rules.last_may_be_image(prompt).value == ""

@@ -48,7 +48,8 @@ def test_a_batch_ends_at_the_breaks_of_its_build(given, cr8, cr5, cr3, cr2, cr0)
     (chunk(300, min_step=0), 400, (), None, None), (chunk(300, do=False), 400, (), None, None),
     (chunk(300), 936, (), 0, 0),                                # 64 tokens before the end are not near
     (chunk(300), 937, (), 0, None), (chunk(300), 1000, (), None, None),
-    (chunk(1, min_step=1), 9, (), 0, 0),
+    (chunk(1, min_step=1), 9, (), 0, 0), (chunk(300), 400, (ckpt(90), ckpt(200)), 200, 200),
+    (chunk(300), 400, (ckpt(90), ckpt(201)), None, None),
 ])  # fmt: skip
 def test_a_periodic_checkpoint_is_due_after_min_step_tokens_but_not_at_the_end(given, stop, ckpts, cr4, cr5):
     assert [rules.periodic_cr4(given, stop, ckpts).value, rules.periodic_cr5(given, stop, ckpts).value] == [cr4, cr5]
@@ -62,6 +63,9 @@ def test_a_periodic_checkpoint_is_due_after_min_step_tokens_but_not_at_the_end(g
     (chunk(500, starts=(500, 600)), 600, (ckpt(400),), 0, False),
     (chunk(600, starts=(500, 600)), 700, (ckpt(599),), 0, True),        # the last user message, however near
     (chunk(500), 1000, (ckpt(450),), 0, False),
+    (chunk(500), 1000, (ckpt(100), ckpt(450)), 0, False), (chunk(500), 1000, (ckpt(100), ckpt(399)), 0, True),
+    (chunk(500, starts=(500,)), 600, (ckpt(450),), 0, True),
+    (chunk(500, starts=(400, 500, 600)), 700, (ckpt(450),), 0, False),
 ])  # fmt: skip
 def test_b9765_creates_a_checkpoint_near_the_end_and_at_user_messages(given, stop, ckpts, pos_min, created):
     assert rules.create_cr8(given, stop, ckpts, pos_min).value is created
@@ -72,13 +76,15 @@ def test_b9765_creates_a_checkpoint_near_the_end_and_at_user_messages(given, sto
     (chunk(500), 937, (ckpt(435),), 0, True), (chunk(500), 937, (ckpt(436),), 0, False),
     (chunk(500), 900, (), 0, True), (chunk(500, min_step=0), 900, (), 0, False),
     (chunk(500), 937, (), -1, False), (chunk(500, do=False), 937, (), 0, False),
+    (chunk(500), 937, (ckpt(90), ckpt(435)), 0, True), (chunk(500), 937, (ckpt(90), ckpt(436)), 0, False),
 ])  # fmt: skip
 def test_b8450_counts_tokens_of_the_slot_and_of_the_last_checkpoint(given, stop, ckpts, pos_min, created):
     assert rules.create_cr6(given, stop, ckpts, pos_min).value is created
 
 
 LIMITS = [((), 0, 64, True), ((), 0, 63, False), ((), -1, 64, False), ((ckpt(36),), 0, 100, True),
-          ((ckpt(37),), 0, 100, False)]  # fmt: skip
+          ((ckpt(37),), 0, 100, False), ((ckpt(9), ckpt(37)), 0, 100, False),
+          ((ckpt(9), ckpt(36)), 0, 100, True)]  # fmt: skip
 
 
 @pytest.mark.parametrize(("ckpts", "pos_min", "pos_max", "created"), LIMITS)

@@ -74,3 +74,9 @@ def test_checkpoints_that_begin_after_the_threshold_are_erased(n_swa, er1, er0):
 
 def test_a_checkpoint_at_the_threshold_stays():
     assert rules.erase_er0([ckpt(9, 16), ckpt(10, 17)], ask(), ResumePlace(18, 17)).value == (1,)
+    assert rules.erase_er1([ckpt(19, 19), ckpt(20, 20)], ask(n_swa=0), ResumePlace(18, 17)).value == (1,)
+
+
+@pytest.mark.parametrize(("n_swa", "gone"), [(0, ()), (1, (0,)), (2, (0,))])
+def test_the_first_builds_erase_checkpoints_only_in_models_with_a_window(n_swa, gone):
+    assert rules.erase_er0([ckpt(30, 37)], ask(n_swa=n_swa), ResumePlace(18, 17)).value == gone

@@ -92,6 +92,8 @@ def test_before_25070_the_size_is_not_checked_when_storing():
     ([(20, 11)], 20, 10, 30, 0),
     ([(10, 9)], 20, 10, 30, None),              # better share kept, less covered
     ([(40, 15)], 20, 10, 30, None),             # covers more, keeps less
+    ([(40, 20)], 20, 10, 30, None),             # covers more, keeps the same share
+    ([(10, 10)], 20, 10, 30, None),             # keeps all, covers the same share
     ([(20, 15), (40, 29)], 20, 0, 30, 0),       # both bounds are raised: the longer has a smaller f_keep
     ([(20, 15), (20, 16)], 20, 0, 30, 1),
     ([(20, 15), (20, 15)], 20, 0, 30, 0),       # ties go to the older
@@ -168,3 +170,8 @@ def test_at_b6740_entries_that_the_bytes_evicted_do_not_count_for_the_token_limi
     assert evict_fixed_tokens([100, 10], [5, 100], Limits(50, 10)).value == Eviction(1, 0, 10)
     assert evict_fixed_tokens([100, 10, 10], [50, 5, 5], Limits(50, 20)).value == Eviction(1, 0, 20)
     assert evict_fixed_tokens([100, 10, 10], [50, 5, 5], Limits(50, 9)).value == Eviction(1, 1, 9)
+
+
+def test_at_b6740_one_entry_always_stays():
+    assert evict_fixed_tokens([100], [5], Limits(50, 10)).value == Eviction(0, 0, 10)
+    assert evict_fixed_tokens([1], [50], Limits(0, 10)).value == Eviction(0, 0, 10)

@@ -44,6 +44,8 @@ def test_the_last_token_of_a_prompt_without_new_tokens_needs_an_earlier_checkpoi
     assert repaired.pick_whole(checkpoints, ask(n_past=20, n_tokens=40), 12).value == 1
     found = repaired.pick_whole(checkpoints, ask(n_past=20, n_tokens=20), 12)
     assert (found.value, found.because["last"]) == (0, 19)
+    assert [repaired.pick_whole([ckpt(10, 9, first)], ask(), 0).value for first in (0, 1)] == [0, None]
+    assert [repaired.pick_whole([ckpt(10, 9, first)], ask(), 5).value for first in (4, 5)] == [0, None]
 
 
 @pytest.mark.parametrize(("busy", "update"), [(False, True), (True, False)])
@@ -61,6 +63,8 @@ def test_a_common_prefix_counts_as_far_as_it_can_be_reused(usable, by, f_keep, u
     slot = SlotFacts(0, False, 100, 100, 1, usable)
     choice = repaired.slot_select_usable([slot], 110, ANY_SLOT, 0.5).value
     assert (choice.by, round(choice.f_keep, 3), choice.update) == (by, f_keep, update)
+    short = repaired.slot_select_usable([slot._replace(held=2, lcp=2, usable=min(usable, 2))], 2, ANY_SLOT, 0.1).value
+    assert short.by == by
 
 
 def test_a_named_slot_uses_the_prompt_cache_if_less_than_half_of_it_is_kept():

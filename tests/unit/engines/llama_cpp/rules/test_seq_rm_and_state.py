@@ -18,7 +18,7 @@ END = 2**31 - 1
     (9, END, (True, True, False, True)), (10, END, (False, False, False, False)), (1, 9, (False, False, True, True)),
     (9, 10, (True, True, False, True)), (10, 12, (False, False, False, False)), (0, 9, (False, False, True, True)),
     (0, 10, (False, False, False, False)), (1, 10, (True, True, True, True)), (0, 1, (False, False, True, True)),
-    (1, 8, (False, False, True, True)),
+    (1, 8, (False, False, True, True)), (0, 0, (False, False, False, False)),
 ])  # fmt: skip
 def test_a_removal_that_a_recurrent_state_refuses(p0, p1, refused):
     found = [rm(9, p0, p1, False).value for rm in (rules.rs_rm_3, rules.rs_rm_2, rules.rs_rm_1, rules.rs_rm_0)]

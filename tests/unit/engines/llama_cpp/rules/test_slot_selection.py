@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from cachesim.engines.llama_cpp.rules.repaired import slot_select_idle
@@ -12,6 +13,7 @@ from cachesim.engines.llama_cpp.rules.slot_selection import (
     SlotFacts,
     idle_save_all,
     idle_save_unified,
+    keep_share,
     slot_select_2,
     slot_select_3,
 )
@@ -141,3 +143,9 @@ def test_the_repaired_selection_asks_no_prompt_cache_for_a_busy_slot():
     busy = [slot(0, 50, 20, 3, busy=True)]
     assert chosen(slot_select_3, busy, id_slot=0) == (0, "id", True)
     assert chosen(slot_select_idle, busy, id_slot=0) == (0, "id", False)
+
+
+def test_the_share_that_is_kept_of_an_empty_slot_is_not_a_number_and_no_warning():
+    with np.errstate(all="raise"):
+        assert np.isnan(keep_share(np.float32(0), 5, 0))
+        assert keep_share(np.float32(0.5), 6, 12) == 0.25
