@@ -753,5 +753,10 @@ EQUIVALENT: dict[str, str] = {
     "tools/server_logs/server_runs.py, ServerRuns._is_restart: bound dropped at 33 of "
     "if self._starts and logged.text[:60].lower().startswith(self":
         "the longest start of a grammar has 27 characters, so that the bound only saves the rest of the text",
+    "judging/token_radix.py, TokenRadix._walk: condition False at 11 of "
+    "n = own if ours == theirs else n + common_prefix(ours, their":
+        "the common prefix of equal lists has their length; the comparison only saves looking for it",
+    "judging/recompute_ledger.py, RecomputeLedger._known: condition True at 3 of if not durable:":
+        "a durable point is lasting whether it rested or not; the condition only saves steps at each release",
 }
 """Name of the fault -> proof."""
