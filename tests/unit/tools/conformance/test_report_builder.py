@@ -16,7 +16,7 @@ from cachesim.tools.conformance.fingerprint import Difference, identical
 from cachesim.tools.conformance.history_player import HistoryRun, SubjectAbilities
 from cachesim.tools.conformance.properties import DIFFERS, PROPERTIES, PropertyCheck
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, RequestKey
-from cachesim.tools.conformance.report import Finding, Report, Result, floor_lines
+from cachesim.tools.conformance.report import SECTIONS, Finding, Report, Result, floor_lines
 from cachesim.tools.conformance.report_builder import (
     EQUAL,
     NEVER,
@@ -469,6 +469,8 @@ def test_floors_are_run_only_for_their_section(only, floors):
     plan = replace(PLAN, corpus="", max_examples=1, only=only)
     found = make_report(plan, SubjectAbilities({}), search, cold_of([])[0], play)
     assert len(played) == floors and (found.section("reuse") == "ok") is bool(floors)
+    assert found.skipped == ({name: "" for name in SECTIONS if name not in only} if only else {
+        "known": 'run with corpus="any"'})
 
 
 def test_floors_are_run_before_drawn_histories():
