@@ -10,7 +10,7 @@ from cachesim.scenarios.notation.canonical_text import spell
 from cachesim.scenarios.notation.deletions import simpler
 from cachesim.scenarios.notation.normalise import letters
 from cachesim.scenarios.notation.parse import parse
-from cachesim.scenarios.notation.shrink import ROUNDS, Shrinking, shrink
+from cachesim.scenarios.notation.shrink import AFTER, ROUNDS, Shrinking, shrink
 from cachesim.scenarios.notation.shrink_vector import ShrinkCase
 from cachesim.scenarios.notation.tree import LineRequest, texts
 from cachesim.scenarios.notation.word_lengths import longest, normal, size
@@ -104,6 +104,13 @@ def test_it_ends_after_so_many_tries_and_asks_nothing_twice(most):
     assert len(told) == search.tries <= most
     assert len({spell(normal(one.line)) for one in told if one.line.steps}) >= len(told) - 20
     assert small == search.best and (happens(small) or small.line == parse("S40.A30/S.B9.C21>r5!/A.B.C[:9]{together}"))
+
+
+@pytest.mark.parametrize(("most", "small"), [(0, "Q9/Q.X3"), (3, "A9/A.B3")])
+def test_a_search_without_tries_left_still_renames_its_words(most, small):
+    """A try for each change after the search is put aside."""
+    assert len(AFTER) == 3
+    assert text(shrink(ShrinkCase(parse("Q9/Q.X3")), lambda case: len(case.line.steps) == 2, most)) == small
 
 
 def test_the_same_case_becomes_the_same_small_one():
