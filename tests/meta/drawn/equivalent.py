@@ -758,5 +758,9 @@ EQUIVALENT: dict[str, str] = {
         "the common prefix of equal lists has their length; the comparison only saves looking for it",
     "judging/recompute_ledger.py, RecomputeLedger._known: condition True at 3 of if not durable:":
         "a durable point is lasting whether it rested or not; the condition only saves steps at each release",
+    "judging/restore_point_index.py, find_best_point: `break` -> `continue` at 0 of break":
+        "the lengths fall on the way up and the rank never does, so that every further node is skipped, too",
+    "judging/restore_point_index.py, _candidates: `break` -> `continue` at 0 of break":
+        "the lengths are taken in falling order and what is reached never falls, so that all further ones are skipped",
 }
 """Name of the fault -> proof."""

@@ -118,6 +118,7 @@ def test_the_same_case_becomes_the_same_small_one():
     found = [Shrinking(case, lambda one: longest(one.line) >= 17, 400, seed=5) for _ in range(2)]
     assert found[0].run() == found[1].run()
     assert found[0].tries == found[1].tries
+    assert (found[0].seed, Shrinking(case, lambda one: False).seed) == (5, 0)
 
 
 def test_another_seed_is_another_search():

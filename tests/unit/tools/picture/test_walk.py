@@ -20,9 +20,8 @@ from cachesim.tools.picture.svg import RunDrawing
 from cachesim.tools.picture.timeline import timeline
 from cachesim.tools.picture.walk_recorder import MOST, _stretches
 from cachesim.tools.run.pictured_runs import run_pictured
+from tests.unit.tools.picture import test_svg
 from tests.unit.tools.picture.cut import cut
-from tests.unit.tools.picture.test_svg import part, row
-from tests.unit.tools.picture.test_svg import scene as wide_scene
 
 HYBRID = "llama-24143-entry-removed-hybrid"
 CASES = {
@@ -159,7 +158,7 @@ def test_the_slider_has_the_scale_of_the_drawing():
 
 
 def test_the_slider_of_a_timeline_has_the_narrow_scale_of_its_drawing():
-    one = wide_scene(row(0, *(part(30 * n, 30 * n + 30) for n in range(11))))
+    one = test_svg.scene(test_svg.row(0, *(test_svg.part(30 * n, 30 * n + 30) for n in range(11))))
     found = walk(*case_of("window"))
     told = [CaptionedWalk(found, [""] * len(found.events), [False] * len(found.events))]
     narrow, wide = (packed(script_data([RunDrawing(one, alone)], told)) for alone in (False, True))

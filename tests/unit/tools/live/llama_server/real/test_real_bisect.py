@@ -24,9 +24,9 @@ def played(monkeypatch):
 
     class Played(list):
         changed_at, again_at, refused, wrong, open = 9718, 99999, (), (), ()
-        installed = []
 
     found = Played()
+    found.installed = []
 
     def compare(scenario, wheel, gguf):
         found.append(wheel.build)
