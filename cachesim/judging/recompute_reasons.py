@@ -92,7 +92,7 @@ def reused(answer: Answer) -> ReusedTokens:
     return ReusedTokens(kept, restored, answer.cache_n - kept - restored)
 
 
-def reason(judgement: Judgement, slots: bool = True, alone: bool = True) -> str:
+def reason(judgement: Judgement, slots: bool, alone: bool) -> str:
     """Return the way a request came to its reused tokens, or its end without an answer, in a few words. ``slots``: the
     engine has slots, which keep the tokens of an earlier request; ``alone``: no request was sent together with it."""
     answer = judgement.answer

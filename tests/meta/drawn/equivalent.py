@@ -1020,5 +1020,14 @@ EQUIVALENT: dict[str, str] = {
         "a break at the end itself has the same minimum",
     "engines/llama_cpp/adapters.py, cap_prefix: condition True at 3 of if slot.active >= 0:":
         "without such a row both rules LC-ALORA-ROWS return the tokens that they got, which is not recorded",
+    "judging/token_radix.py, TokenRadix._walk: condition False at 11 of "
+    "n = own if ours == theirs else n + common_prefix(ours, their":
+        "the common prefix of equal lists has their length; the comparison only saves looking for it",
+    "judging/recompute_ledger.py, RecomputeLedger._known: condition True at 3 of if not durable:":
+        "a durable point is lasting whether it rested or not; the condition only saves steps at each release",
+    "judging/restore_point_index.py, find_best_point: `break` -> `continue` at 0 of break":
+        "the lengths fall on the way up and the rank never does, so that every further node is skipped, too",
+    "judging/restore_point_index.py, _candidates: `break` -> `continue` at 0 of break":
+        "the lengths are taken in falling order and what is reached never falls, so that all further ones are skipped",
 }
 """Name of the fault -> proof."""

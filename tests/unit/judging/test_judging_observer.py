@@ -24,6 +24,7 @@ from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
 from cachesim.scenarios.runner import play
+from cachesim.scenarios.schema import Action
 
 BROKEN = Verdict(VerdictWord.WRONG, "bits")
 HEAD = "llama_cpp@b10587"
@@ -290,3 +291,31 @@ def test_sizes_of_stored_objects_are_recorded_with_the_ledger_alone():
     assert [len(one.sizes) > 0 for one in whole.found.values()] == [True] * 3
     assert [one.sizes for one in brief.found.values()] == [()] * 3
     assert [one.stored_bytes for one in whole.found.values()] == [one.stored_bytes for one in brief.found.values()]
+
+
+def test_a_restart_loses_the_restore_points_and_reports_the_context_again():
+    found = watched("A40>4/B9>2/{restart}/A.C5>1", parallel=1).found
+    assert [(one.n_ctx, one.place, one.stored) for one in found.values()] == [
+        (256, 0, []), (0, 1, [43]), (256, 2, []), (0, 3, [])]  # fmt: skip
+    assert [(charge.event, charge.tokens, charge.at) for charge in found[3].ledger.charges] == [("restarted", 40, 2)]
+
+
+def test_a_step_without_a_completion_has_the_verdict_of_its_reply():
+    watch = watched("A40>4/{save@0 a}")
+    for reply, answer, verdict in [
+        ({"status": 0, "error": "gone"}, (200, "gone", True), (False, "aborted", "the server stopped: gone")),
+        ({"status": 0}, (200, "", True), (False, "aborted", "the server stopped: ")),
+        ({"status": 501, "error": "no"}, (501, "no", False), (None, "", "REFUSED (501), on an empty server too: no")),
+        ({"status": 200}, (200, "", False), (True, "", "")),
+    ]:  # fmt: skip
+        watch.acted(1, Action("save", 0, "a"), reply)
+        one = watch.found[1]
+        found = one.judged.answer
+        assert (one.answer.status, one.answer.error, one.answer.died, one.answer.done) == (*answer, True)
+        assert (found.equal_cold, found.rung, found.why) == verdict
+        assert one.judged.is_refused is (verdict[0] is None) and one.reply == reply
+
+
+def test_a_slot_without_a_request_has_the_request_number_minus_one():
+    watch = watched("A9")
+    assert watch._request_in(0) == -1 and watch.ledger.slot_request == watch._request_in

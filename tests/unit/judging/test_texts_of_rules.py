@@ -120,13 +120,13 @@ def judgement(sources, lcp=4, held=9, n=10, **more):
 ])  # fmt: skip
 def test_the_way_to_reused_tokens(sources, lcp, held, more, text):
     found = judgement(sources, lcp, held, **more)
-    assert _hit(found) == reason(found) == text
-    assert reason(judgement(sources, lcp, held, cancelled=True, **more)) == f"{text}, disconnected"
+    assert _hit(found) == reason(found, True, True) == text
+    assert reason(judgement(sources, lcp, held, cancelled=True, **more), True, True) == f"{text}, disconnected"
 
 
 def test_a_request_without_an_answer_has_the_name_of_its_end():
-    assert reason(judgement({RUNNING: 4}, died=True)) == "server died"
-    assert reason(judgement({RUNNING: 4}, status=500)) == "ERROR (500)"
+    assert reason(judgement({RUNNING: 4}, died=True), True, True) == "server died"
+    assert reason(judgement({RUNNING: 4}, status=500), True, True) == "ERROR (500)"
     assert reused(Answer(0, reused={RUNNING: 2, CHECKPOINT: 3, "block": 4})) == ReusedTokens(2, 3, 4)
 
 

@@ -11,7 +11,7 @@ import pytest
 from cachesim.base import limits
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import BEFORE_A_SLOT, Request
-from cachesim.engines.registry import profiles
+from cachesim.engines.registry import ENGINES, profiles
 from cachesim.engines.shared.class_recording import ClassRecording
 from cachesim.replay import recorded_trace
 from cachesim.replay.recorded_requests import LENGTHS
@@ -216,6 +216,14 @@ def test_brackets_inside_a_text_are_no_nesting(tmp_path):
 
 def test_without_np_the_version_chooses_the_number_of_slots(tmp_path):
     assert read(tmp_path, changed(flags=["-c", "512"])).flags == {"ctx_size": 512, "parallel": -1}
+
+
+def test_the_constant_flags_of_a_recording_count_where_its_engine_says_so(tmp_path):
+    name, flags = ENGINES["ik_llama"].recorded.name, ["-c", "512"]
+    plain, based, other = (read(tmp_path, changed(flags=flags, **more)).flags for more in (
+        {"engine": name, "profile": "main"}, {"engine": name, "profile": "main", "base_flags": ["-b", "32"]},
+        {"base_flags": ["-b", "32"]}))  # fmt: skip
+    assert based == {**plain, "batch_size": 32} and "batch_size" not in plain and "batch_size" not in other
 
 
 @pytest.mark.parametrize("stop, words", [(["ab", "\n"], ("ab", "\n")), ("ab", ("ab",)), ([], ())])

@@ -98,6 +98,12 @@ def test_cases_of_an_engine_run_and_shrink_to_a_request(engine):
     assert repr(least) == f"A1 -p {ENGINES[engine].newest or ENGINES[engine].line[-1]} --model A"
 
 
+def test_without_rules_those_of_the_newest_recorded_build_or_else_of_the_newest_are_taken():
+    for engine in ("llama_cpp", "ik_llama"):
+        (one,) = drawn(workloads(engine, max_requests=1), 1)
+        assert one.profile == (ENGINES[engine].newest or ENGINES[engine].line[-1])
+
+
 def test_parts_of_a_case_may_be_given():
     setup = server("llama_cpp", "GA", ctx_size=512)
     for one in drawn(workloads(rules=cachesim.rules("llama_cpp@b9518"), server=setup, max_requests=2, max_prompt=30)):

@@ -10,7 +10,7 @@ from cachesim.scenarios.notation.canonical_text import spell
 from cachesim.scenarios.notation.deletions import simpler
 from cachesim.scenarios.notation.normalise import letters
 from cachesim.scenarios.notation.parse import parse
-from cachesim.scenarios.notation.shrink import ROUNDS, Shrinking, shrink
+from cachesim.scenarios.notation.shrink import AFTER, ROUNDS, Shrinking, shrink
 from cachesim.scenarios.notation.shrink_vector import ShrinkCase
 from cachesim.scenarios.notation.tree import LineRequest, texts
 from cachesim.scenarios.notation.word_lengths import longest, normal, size
@@ -106,11 +106,19 @@ def test_it_ends_after_so_many_tries_and_asks_nothing_twice(most):
     assert small == search.best and (happens(small) or small.line == parse("S40.A30/S.B9.C21>r5!/A.B.C[:9]{together}"))
 
 
+@pytest.mark.parametrize(("most", "small"), [(0, "Q9/Q.X3"), (3, "A9/A.B3")])
+def test_a_search_without_tries_left_still_renames_its_words(most, small):
+    """A try for each change after the search is put aside."""
+    assert len(AFTER) == 3
+    assert text(shrink(ShrinkCase(parse("Q9/Q.X3")), lambda case: len(case.line.steps) == 2, most)) == small
+
+
 def test_the_same_case_becomes_the_same_small_one():
     case = ShrinkCase(parse("S40.A60>r4/B80/S.C50>3!@1"), ("a", "b"))
     found = [Shrinking(case, lambda one: longest(one.line) >= 17, 400, seed=5) for _ in range(2)]
     assert found[0].run() == found[1].run()
     assert found[0].tries == found[1].tries
+    assert (found[0].seed, Shrinking(case, lambda one: False).seed) == (5, 0)
 
 
 def test_another_seed_is_another_search():

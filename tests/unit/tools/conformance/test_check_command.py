@@ -299,6 +299,8 @@ def test_controls_of_a_started_server_have_other_micro_batches(asked, parsed, mo
 @pytest.mark.parametrize(("more", "line"), [
     ({}, "toy: native, 2 slots; this check overwrites what it has cached"),
     ({"adapters": (Adapter("one"),)}, "toy: native, 2 slots, 1 adapter; this check overwrites what it has cached"),
+    ({"client": Namespace(way=Namespace(sentence="/v1/completions, text"))},
+     "toy: native, /v1/completions, text; this check overwrites what it has cached"),
 ])  # fmt: skip
 def test_the_server_is_named_before_it_is_asked(asked, parsed, capsys, more, line):
     asked.facts = facts(**more)

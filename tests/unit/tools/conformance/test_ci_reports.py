@@ -46,6 +46,9 @@ def test_a_failure_has_its_history_and_the_rules_behind_it():
     (failure,) = case
     assert case.attrib == {"classname": "cachesim.same", "name": "append"}
     assert failure.get("message") == "wrong answer"
+    failed = report(replace(BASE, state="failed", fault="wrong answer", finding=FINDING))
+    other = junit(failed, "mine", {"repeat": ["r"]})
+    assert other == text.replace("\na rule<", "<"), "without a rule the rest is the same"
     assert failure.text == 'A2/A\nrequest 1: expected x\ngot y\na note\nagain: histories=["A2/A"]\na rule'
 
 

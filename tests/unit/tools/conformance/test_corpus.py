@@ -52,6 +52,7 @@ def test_a_history_fits_by_requests_longest_prompt_and_all_tokens(line, most_pro
 
 @pytest.mark.parametrize(("line", "plain"), [
     ("A5@1/A.B2@0", "A5/A.B2"), ("A5!/A", "A5!/A"), ("A5>3/A", "A5>3/A"), ("A5.|B2/A", "A5.B2/A"),
+    ("A5/{erase@0}/A.B2", "A5/A.B2"),
     ("A5/A{cancel_after=0}", None), ("A5/B5{together}", None),
 ])  # fmt: skip
 def test_slots_and_marks_are_dropped_and_special_requests_are_not_plain(line, plain):

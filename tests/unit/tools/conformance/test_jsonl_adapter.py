@@ -119,6 +119,23 @@ def test_a_process_is_killed_if_it_is_closed_during_an_exchange():
     assert subject.process.stdin.closed and subject.process.stdout.closed
 
 
+def test_an_exchange_that_outlives_its_process_counts():
+    """A child that left the group holds the pipes."""
+    subject = started("import sys; sys.stdin.read()")
+    subject.talk = SimpleNamespace(join=lambda seconds: None, is_alive=lambda: True)
+    subject.close()
+    assert subject.budget.killed == 1 and not subject.process.stdout.closed
+    subject.process.stdin.close()
+    subject.process.stdout.close()
+
+
+def test_no_process_is_started_after_the_last_time_out():
+    budget = TimeBudget(60)
+    budget.missed = timeouts.TIMEOUTS
+    with pytest.raises(TimeoutsExhausted):
+        ProcessSubject(["/no/such/program"], budget)
+
+
 def test_a_missed_reply_kills_the_process_and_counts():
     subject = started("import time; time.sleep(60)", timeout=0.01)
     with pytest.raises(TimedOut) as missed:

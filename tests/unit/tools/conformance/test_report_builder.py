@@ -16,7 +16,7 @@ from cachesim.tools.conformance.fingerprint import Difference, identical
 from cachesim.tools.conformance.history_player import HistoryRun, SubjectAbilities
 from cachesim.tools.conformance.properties import DIFFERS, PROPERTIES, PropertyCheck
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, RequestKey
-from cachesim.tools.conformance.report import Finding, Report, Result, floor_lines
+from cachesim.tools.conformance.report import SECTIONS, Finding, Report, Result, floor_lines
 from cachesim.tools.conformance.report_builder import (
     EQUAL,
     NEVER,
@@ -28,6 +28,7 @@ from cachesim.tools.conformance.report_builder import (
     KeyedHistories,
     _failed,
     _floor,
+    _lines,
     _noise,
     _notes,
     _passed,
@@ -268,6 +269,8 @@ def test_only_lines_of_a_server_may_name_adapters():
     assert first(only=["drawn"], histories=[adapter], keyed={}) == adapter
     with pytest.raises(BadInput, match="adapters, images and n_cmpl are supported by 'cachesim check' only"):
         first(only=["drawn"], histories=[adapter])
+    with pytest.raises(BadInput, match="adapters, images and n_cmpl"):
+        next(iter(_lines("known", [adapter]).histories()))
     sources = _sources(replace(PLAN, only=["isolation", "parallel"], keyed={"adapter": KeyedHistories(
         [adapter], "", ["A4/A{lora=0:1 together}"])}, parallel=["A4{n_cmpl=2}"]), SPACE)  # fmt: skip
     lines = {section: [history.line for one in sources if one.section == section for history in one.histories()]
@@ -359,6 +362,8 @@ def test_each_floor_is_run_once_if_its_history_fits():
     assert played == list(floor_lines(SPACE).values()) and {one.section for one in found.values()} == {"reuse"}
     assert [one.sentence for one in found.values()] == [PROPERTIES[name] for name in found]
     assert floored(search) == (found, [])
+    del search.floors["return"]
+    assert floored(search) == (found, [floor_lines(SPACE)["return"]]), "only the one that is missing"
     found, played = floored(GivenSearch(), SPACE._replace(most_requests=2))
     assert (found["return"].state, found["return"].why) == ("unsupported", "its history does not fit")
     assert len(played) == 2
@@ -469,6 +474,8 @@ def test_floors_are_run_only_for_their_section(only, floors):
     plan = replace(PLAN, corpus="", max_examples=1, only=only)
     found = make_report(plan, SubjectAbilities({}), search, cold_of([])[0], play)
     assert len(played) == floors and (found.section("reuse") == "ok") is bool(floors)
+    assert found.skipped == ({name: "" for name in SECTIONS if name not in only} if only else {
+        "known": 'run with corpus="any"'})
 
 
 def test_floors_are_run_before_drawn_histories():

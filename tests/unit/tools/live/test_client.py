@@ -110,6 +110,9 @@ def test_calls_at_once_all_end_and_the_work_meanwhile_is_done():
     at_once([lambda: done.append(1), second], started.set)
     assert sorted(done) == [1, 2]
     at_once([], lambda: pytest.fail("nothing to wait for"))
+    ended, ended_before = [], []
+    at_once([lambda: ended.append(1)], lambda: ended_before.extend(ended))
+    assert ended == [1] and ended_before == [], "nothing is done after the last call"
 
 
 def test_the_exception_of_a_call_is_raised():

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -163,6 +164,22 @@ def test_adapters_of_the_cold_server_are_those_of_the_recorded_server(start):
     assert done["events"] == [{"ev": "lora_set", "id": 0, "scale": 1.0}]
     assert [one["response"]["tokens"][0] for one in (own, later, last)] == [56, 106, 6]
     assert [one["cold"]["equal"] for one in (own, later, again, last)] == [True, True, False, True]
+
+
+def test_each_operation_is_sent_without_the_fields_of_the_recording():
+    def noted(name):
+        return lambda *given: (name, *given)
+
+    names = "slot", "set_adapters", "hang_up", "complete"
+    server = SimpleNamespace(client=SimpleNamespace(**{name: noted(name) for name in names}), ear=lambda text: text)
+    recorder = SimpleNamespace(_running=lambda: server, images=SimpleNamespace(wire=str))
+    save, erase = {"action": "save", "id_slot": 1, "filename": "a"}, {"action": "erase", "id_slot": 0}
+    members = [ask([1], 3, cancel_after=2), ask([1], 3), {"op": "slot", "request": save},
+               {"op": "slot", "request": erase}, {"op": "lora", "request": {"set": [{"id": 0}]}}]  # fmt: skip
+    body = {"prompt": "[1]", "n_predict": 3}
+    assert [Recorder._send(recorder, member) for member in members] == [
+        ("hang_up", body, 2, recorder_module.BEGUN), ("complete", body), ("slot", "save", 1, "a"),
+        ("slot", "erase", 0, ""), ("set_adapters", [{"id": 0}])]  # fmt: skip
 
 
 @pytest.mark.parametrize(("ended", "said"), [(False, {"launched": False}), (True, {})])

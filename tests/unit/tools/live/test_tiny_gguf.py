@@ -48,6 +48,9 @@ def test_the_layers_of_a_model_are_numbered_after_the_outer_tensors(tmp_path):
         model.write(str(tmp_path / "a"), seed)
         write_gguf(str(tmp_path / "b"), model.keys, model.tensors(), same)
         assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    write_gguf(str(tmp_path / "a"), model.keys, model.tensors())
+    write_gguf(str(tmp_path / "b"), model.keys, model.tensors(), 0)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
 def test_random_values_depend_on_seed_and_name_and_have_their_mean_and_deviation():

@@ -8,6 +8,7 @@ from html import unescape
 import pytest
 from rich.console import Group
 from rich.padding import Padding
+from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
@@ -44,6 +45,10 @@ def test_every_part_of_a_report_is_written():
     assert "<h2><span class=\"t-bold\">y</span></h2>" in html and "<pre tabindex=\"0\"><code>cmd" in html
     assert '<td class="end">1</td>' in html and '<span class="t-bold t-red">c</span>' in html
     assert '<tr class="t-dim">' in html and 'class="quoted"' in html
+
+
+def test_a_part_that_is_neither_text_nor_table_is_left_out():
+    assert report_html(Group(Rule(), Text("x")), "report") == report_html(Group("x"), "report")
 
 
 def test_texts_are_escaped():

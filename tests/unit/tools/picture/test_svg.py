@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from cachesim.judging.evidence import PREDICTED
+from cachesim.tools.picture.legend import NAME
 from cachesim.tools.picture.scene import (
     CacheContents,
     ForeignRead,
@@ -157,6 +158,9 @@ def test_the_width_holds_the_title_and_the_names_of_foreign_data():
     far = scene(*(row(n, part(n * 38, n * 38 + 37)) for n in range(8)), row(8, foreign=(read,)))
     drawn = RunDrawing(far)
     assert drawn.plain > drawn.scale.left + drawn.scale.width + 16
+    unknown = ForeignRead(0, 4, 0, -1, "rows of request 0")
+    drawn = RunDrawing(scene(*(row(n, part(0, 4), text="t" * 40, slot=n, foreign=(unknown,)) for n in range(8))))
+    assert drawn.plain == drawn.scale.left + NAME > 560, "an unknown position has its name at position 0"
 
 
 def test_a_drawing_alone_is_wider_than_in_a_timeline():

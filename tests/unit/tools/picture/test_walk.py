@@ -17,8 +17,10 @@ from cachesim.tools.picture.event_stream import CaptionedWalk
 from cachesim.tools.picture.script_data import flat, packed, script_data
 from cachesim.tools.picture.slot_lanes import SHOWN
 from cachesim.tools.picture.svg import RunDrawing
+from cachesim.tools.picture.timeline import timeline
 from cachesim.tools.picture.walk_recorder import MOST, _stretches
 from cachesim.tools.run.pictured_runs import run_pictured
+from tests.unit.tools.picture import test_svg
 from tests.unit.tools.picture.cut import cut
 
 HYBRID = "llama-24143-entry-removed-hybrid"
@@ -153,6 +155,14 @@ def test_the_slider_has_the_scale_of_the_drawing():
     assert run["width"] == [round(drawn.plain), round(drawn.width)] and run["names"] == drawn.lanes.names
     assert (run["begins"], run["ends"], run["state"]) == (found.begins, found.ends, drawn.scene.state)
     assert run["in"] == [row.slot for row in drawn.scene.rows] and (run["wrong"], run["taken"]) == ([], [2])
+
+
+def test_the_slider_of_a_timeline_has_the_narrow_scale_of_its_drawing():
+    one = test_svg.scene(test_svg.row(0, *(test_svg.part(30 * n, 30 * n + 30) for n in range(11))))
+    found = walk(*case_of("window"))
+    told = [CaptionedWalk(found, [""] * len(found.events), [False] * len(found.events))]
+    narrow, wide = (packed(script_data([RunDrawing(one, alone)], told)) for alone in (False, True))
+    assert narrow != wide and narrow in timeline([one], told)
 
 
 def test_the_slider_moves_the_entries_that_have_a_column():

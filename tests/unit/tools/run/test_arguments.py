@@ -190,6 +190,13 @@ def test_settings_and_models_drop_the_expectations():
     assert (other.model, other.server, other.expect, other.lives) == ("GA", expecting.server, {}, ())
 
 
+def test_the_sizes_of_a_real_model_leave_with_it():
+    plain = from_line("A5", model="A", profiles=("sglang@0.5.23",), server={"page_size": 4})
+    sized = with_model(plain, "qwen3-next")
+    assert sized.server["real_model"] and sized.server["page_size"] == 4
+    assert with_model(sized, "GA").server == {"page_size": 4}
+
+
 def test_the_name_of_a_real_model_is_noted(capsys):
     found = with_model(from_line("A5", model="A"), "qwen3-next")
     note = capsys.readouterr().err

@@ -274,5 +274,6 @@ def test_rules_that_only_change_the_log_are_counted_only_if_it_is_compared():
     every = [name.partition(".")[0] for name in rules_of("llama_cpp@b10587").fields()]
     found = [diff_data(run(judgement()), run(judgement(), profile=OTHER), log)["rules"]["count"]
              for log in (False, True)]  # fmt: skip
+    assert diff_data(run(judgement()), run(judgement(), profile=OTHER))["rules"]["count"] == found[0]
     assert found == [sum(name not in hidden for name in every)
                      for hidden in ({*DESCRIPTION_FIELDS, *LOG_FIELDS}, DESCRIPTION_FIELDS)]

@@ -88,6 +88,14 @@ def test_the_legend_stands_below_the_first_table_only_and_scenarios_are_not_mixe
     assert legend not in capsys.readouterr().out
 
 
+def test_details_are_printed_on_request_only(capsys):
+    armed = [(SimpleNamespace(kind="entry", owner=i, resume=7, length=7, tokens=()), BROKEN) for i in range(5)]
+    one = run_data(run(judgement(armed=armed)))
+    for words, shown in (((), 3), ((0, 0), 3), ((0, 1), 5)):
+        report([one], False, *words)
+        assert capsys.readouterr().out.count("is corrupt") == shown
+
+
 def test_json_has_the_failures_and_comparisons(capsys):
     report([], True, 2)
     assert json.loads(capsys.readouterr().out) == {"schema": 2, "runs": [], "failed": 2}

@@ -143,7 +143,7 @@ def record_case(
     return trace, player.notes
 
 
-def unsendable(scenario: Scenario, is_logged: bool = True) -> str:
+def unsendable(scenario: Scenario, is_logged: bool) -> str:
     """Return why a scenario cannot be run on a real server, "" if it can. ``is_logged``: the server's log is read,
     which shows when a request arrived and when its client had disconnected."""
     return next(_reasons(scenario, is_logged), "")

@@ -9,7 +9,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.corpus import line_history
-from cachesim.tools.conformance.http_check.adapters import adapter_bursts
+from cachesim.tools.conformance.http_check.adapters import adapter_bursts, adapter_lines
 from cachesim.tools.conformance.http_check.dialect import identify_server
 from cachesim.tools.conformance.http_check.images import ROOM, image_bursts
 from cachesim.tools.conformance.http_check.keyed_histories import ServerStages, _telling, keyed_histories
@@ -263,3 +263,6 @@ def test_histories_of_adapters_have_a_reason_or_lines():
     found = keyed(far_stages(-1.0, -2.0, -3.0, invoked=(False, False)))
     assert found["base"] == (0, "", 0) and found["adapter"][1] == "" and found["adapter"][0] > 0
     assert found["adapter"][2] == len(list(adapter_bursts(("0:1", "1:1"), 20, 3)))
+    three = far_stages(-1.0, -2.0, -3.0, -4.0, invoked=(False,) * 3)
+    of_three = dict(keyed_histories(three, 0.005, 20, 4096, 3))["adapter"]
+    assert [*of_three.lines] == [*adapter_lines(("0:1", "1:1"), 20)], "the first two are compared"

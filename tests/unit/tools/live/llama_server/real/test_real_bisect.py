@@ -26,6 +26,7 @@ def played(monkeypatch):
         changed_at, again_at, refused, wrong, open = 9718, 99999, (), (), ()
 
     found = Played()
+    found.installed = []
 
     def compare(scenario, wheel, gguf):
         found.append(wheel.build)
@@ -46,7 +47,8 @@ def played(monkeypatch):
 
         return RealServer(wheel.build, Path("x"), f"llama_cpp@{wheel.build}", wheel.requirement)
 
-    monkeypatch.setattr(real_bisect, "require_installed", lambda wheels, may: None)
+    monkeypatch.setattr(real_bisect, "require_installed", lambda wheels, may: found.installed.append(
+        (len(found), [wheel.build for wheel in wheels], may)))  # fmt: skip
     monkeypatch.setattr(real_bisect, "wheel_server", lambda wheel: wheel)
     monkeypatch.setattr(real_bisect, "compare_case", compare)
     return found
@@ -56,6 +58,7 @@ def test_halving_finds_the_neighbouring_wheels(played):
     history = bisect_real(SCENARIO, wheels_between("all"), True)
     assert (history.last_old, history.first_new) == ("b9713", "b9873")
     assert len(played) <= 7
+    assert played.installed == [(place, [build], True) for place, build in enumerate(played)], "each before its run"
     text = as_text(history_report(history_data(history)))
     assert text.startswith("real builds: request 2 changes between b9713 and b9873")
     assert "b9873   8 + 9, correct  equal" in text
