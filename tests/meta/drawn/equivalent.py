@@ -753,5 +753,13 @@ EQUIVALENT: dict[str, str] = {
     "tools/server_logs/server_runs.py, ServerRuns._is_restart: bound dropped at 33 of "
     "if self._starts and logged.text[:60].lower().startswith(self":
         "the longest start of a grammar has 27 characters, so that the bound only saves the rest of the text",
+    "engines/vllm/kv_offload/chunk_lookup.py, Search.__init__: `0` -> `1` at 13 of self.found = 0":
+        "the first group leaves at least a chunk, of one token or more, and sets it",
+    "engines/vllm/kv_offload/cpu_manager.py, StoreOrderLRUCachePolicy.insert: `0` -> `1` at 32 of "
+    "self.ranks[key] = self._next(), 0":
+        "every rank has a number of its own, so that the second number is never compared",
+    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.remove_skipped_blocks: condition True at 3 of "
+    "if blocks[at]:":
+        "free_blocks passes over block 0, and the column then gets the 0 that it has",
 }
 """Name of the fault -> proof."""
