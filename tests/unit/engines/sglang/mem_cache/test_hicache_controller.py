@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from cachesim.base.errors import Crash
 from cachesim.engines.rule import Decision
 from cachesim.engines.sglang.mem_cache.base_prefix_cache import EvictParams
 from cachesim.engines.sglang.mem_cache.hicache_controller import HiCacheController, OngoingLoadBack, PoolTransfer
@@ -83,6 +84,16 @@ def test_a_demoted_node_comes_back_with_its_rows(rows):
     tree.check()
 
 
+def test_a_node_that_is_in_host_memory_only_while_a_child_has_slots_is_noticed(rows):
+    host = Host(rows, BACK)
+    one = host.nodes()[0]
+    host.back_up(one)
+    host.tree.evictable_device_leaves.put(one)
+    host.tree.demote(one, "test")
+    with pytest.raises(Crash, match="node 1 has no slots, a child has"):
+        host.tree.check()
+
+
 def test_a_split_divides_the_copy(rows):
     host = Host(rows)
     two = host.nodes()[1]
@@ -131,7 +142,7 @@ def test_duplicates_make_room_first_those_of_evictable_leaves_last(rows):
 def test_a_copy_without_room_is_not_written(rows):
     host = Host(rows)
     host.back_up(*host.nodes())
-    assert not host.controller.write_backup(host.add(host.tree.root_node, (40, 41, 42, 43)))
+    assert host.controller.write_backup(host.add(host.tree.root_node, (40, 41, 42, 43))) is False
 
 
 @pytest.mark.parametrize(("model", "policy", "tokens", "reused"), [
