@@ -761,8 +761,8 @@ EQUIVALENT: dict[str, str] = {
     "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.remove_skipped_blocks: condition True at 3 of "
     "if blocks[at]:":
         "free_blocks passes over block 0, and the column then gets the 0 that it has",
-    "engines/sglang/mem_cache/unified_cache/unified_tree_core.py, UnifiedTreeCore.release_state: call forgotten at 0 of "
-    "self.update_evictable_leaf_sets(lock.node)":
+    "engines/sglang/mem_cache/unified_cache/unified_tree_core.py, UnifiedTreeCore.release_state: call forgotten at 0 "
+    "of self.update_evictable_leaf_sets(lock.node)":
         "the lock on the slots of full attention stays, so that the node is in no set of leaves before and after",
 }
 """Name of the fault -> proof."""

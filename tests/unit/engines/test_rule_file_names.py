@@ -104,11 +104,11 @@ def test_an_error_has_its_line_and_leaves_no_rules(put, text, message):
 
 def test_the_rules_of_a_failing_file_are_forgotten_and_all_others_stay(put):
     before = dict(RULES)
-    file = put("from cachesim.engines.rule import Decision, Role, rule\n"
-               "@rule('MY-LOST', Role.PICK, 'mine')\ndef pick(ckpts, ask, thold) -> Decision: ...\n1 / 0\n")  # fmt: skip
+    lines = ("from cachesim.engines.rule import Decision, Role, rule", "@rule('MY-LOST', Role.PICK, 'mine')",
+             "def pick(ckpts, ask, thold) -> Decision: ...", "1 / 0", "")  # fmt: skip
     with pytest.raises(BadInput, match=r"r\.py:7: ZeroDivisionError"):
-        rule_files.profile_of(file)
-    assert RULES == before
+        rule_files.profile_of(put("\n".join(lines)))
+    assert before == RULES
 
 
 def test_the_line_of_a_syntax_error_is_named_once(put):

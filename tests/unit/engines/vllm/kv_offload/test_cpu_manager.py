@@ -330,7 +330,8 @@ def test_offers_are_not_counted_if_the_first_one_is_stored():
 def test_chunks_in_use_may_be_unknown_to_a_policy_and_evicted_ones_are():
     """The first chunk is loaded, the last one written; a request that used an evicted one ends later."""
     for policy, order in POLICIES:
-        offload, reader, ended = CPUOffloadingManager(4, policy, order=order), RequestCacheAccess(), RequestCacheAccess()
+        offload = CPUOffloadingManager(4, policy, order=order)
+        reader, ended = RequestCacheAccess(), RequestCacheAccess()
         stored(offload, PROMPT)
         offload.prepare_load(PROMPT[:1], reader)
         offload.prepare_load(PROMPT[1:], ended)
