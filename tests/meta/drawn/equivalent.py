@@ -764,5 +764,11 @@ EQUIVALENT: dict[str, str] = {
     "engines/sglang/mem_cache/unified_cache/unified_tree_core.py, UnifiedTreeCore.release_state: call forgotten at 0 "
     "of self.update_evictable_leaf_sets(lock.node)":
         "the lock on the slots of full attention stays, so that the node is in no set of leaves before and after",
+    "engines/vllm/kv_offload/transfer_jobs.py, TransferJobs.offer: condition True at 52 of "
+    "missing = self.manager.offer(keys, state.access) if keys els":
+        "an offer of no chunks counts nothing, teaches the policy nothing, and returns the empty list",
+    "engines/vllm/kv_offload/connector_scheduler.py, OffloadingConnectorScheduler._update_req_states: condition False "
+    "at 3 of if not self.sliding_window_groups or not self.allocated_bloc":
+        "the loop behind it changes the blocks of these groups that are among those taken: there are none",
 }
 """Name of the fault -> proof."""

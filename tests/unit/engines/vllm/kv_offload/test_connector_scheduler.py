@@ -342,3 +342,14 @@ def test_a_request_offers_its_computed_tokens_and_decodes_beyond_its_prompt(monk
                             state, hashes, tokens, reachable))  # fmt: skip
     connector._build_store_job(request, [])
     assert asked == [offered]
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_request_that_is_looked_up_again_has_no_blocks_and_may_offer_its_chunks_again(server, again):
+    connector, request = server.scheduler.connector, received(server)
+    connector.rules = connector.rules.changed({"offers_again": lambda: again})
+    connector.get_num_new_matched_tokens(request, 0)
+    state = connector._state_of(request)
+    state.block_ids, state.next_stored_chunk_idx = [[1, 2]], [2]
+    assert connector.get_num_new_matched_tokens(request, 0) == 12
+    assert (state.block_ids, state.next_stored_chunk_idx) == ([[]], [0 if again else 2])

@@ -357,3 +357,14 @@ def test_a_removed_chunk_is_not_idle():
     policy.remove(PROMPT[0])
     policy.remove(PROMPT[2])
     assert [*policy.known()] == PROMPT[1:2]
+
+
+def test_of_two_requests_the_chunks_of_the_one_that_ended_last_stay():
+    """It began first."""
+    offload = CPUOffloadingManager(3)
+    first, second = (RequestCacheAccess({key: at for at, key in enumerate(keys, 1)}) for keys in (PROMPT, OTHER))
+    for keys, access in ((PROMPT[:2], first), (OTHER[:1], second)):
+        offload.complete_store(store(offload, keys, access)[0], success=True)
+    offload.on_request_finished(second)
+    offload.on_request_finished(first)
+    assert store(offload, [(20, 0), (21, 0)], RequestCacheAccess())[2] == [OTHER[0], PROMPT[1]]

@@ -290,3 +290,11 @@ def test_the_first_missing_chunks_are_stored(n, keys, copies):
     client = client_of(transfers)
     job = transfers.begin_store(offer_of(transfers, client, 12), n)
     assert (job.keys, job.copies, client.next_stored_chunk_idx) == (keys, copies, [3])
+
+
+@pytest.mark.parametrize(("reads", "found"), [(True, 12), (False, 0)])
+def test_a_request_that_reads_nothing_finds_the_tokens_of_the_pool_alone(reads, found):
+    transfers, client = server(), RequestOffloadState(1)
+    store(transfers, 16)
+    assert transfers.lookup(client, HASHES, 4, 4 * len(HASHES), reads=reads) == found
+    assert (client.num_locally_computed_tokens, client.num_hit_tokens) == (4, 4 + found)
