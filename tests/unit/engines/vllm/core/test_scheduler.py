@@ -578,3 +578,16 @@ def test_the_last_token_of_an_answer_is_not_computed_even_if_a_release_counts_dr
         answer = server.complete(Request(tuple(range(5)), 4, forced=(7, 8, 9, 5), draft_else=3, eog=(8,)))
         assert (answer.tokens, answer.slot_tokens) == ([7, 8], (0, 1, 2, 3, 4, 7))
         assert server.log.events[-1] == Release(0, 0, held, 0)
+
+
+@pytest.mark.parametrize("is_reserved", [False, True])
+def test_the_worker_learns_all_of_a_request_that_starts(is_reserved):
+    scheduler, _ = started(range(10), model="GA")
+    request, manager = scheduler.requests[0], scheduler.kv_cache_manager
+    manager.allocate_slots(request, 10, manager.empty_kv_cache_blocks)
+    if is_reserved:
+        manager.coordinator.single_type_managers[1].checkpoints[0] = 4, 1
+    request.num_computed_tokens = 3
+    assert scheduler._new_request_data(request) == NewRequestData(
+        req_id=0, num_computed_tokens=3, new_block_ids=[[1, 2, 3], [0, 0, 4]], has_checkpoint_block=is_reserved,
+        request=request.task.request, text=request.text, prefill_token_ids=request.all_token_ids)
