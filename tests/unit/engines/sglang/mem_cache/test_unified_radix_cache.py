@@ -74,6 +74,14 @@ def test_a_match_makes_each_node_of_its_path_a_little_more_recent_than_the_one_b
     assert times == pytest.approx([now - at * REFRESH_STEP for at in range(4)], abs=REFRESH_STEP / 10)
 
 
+def test_a_match_without_a_whole_page_takes_no_time():
+    one = Cache(page_size=4)
+    one.insert("abcdefgh")
+    now = one.tree.get_and_increase_time_counter()
+    assert one.match("abc").last_device_node is one.tree.root_node
+    assert one.tree.get_and_increase_time_counter() == now + 1 > one.tree.root_node.last_access_time
+
+
 def test_prefixes_end_at_pages():
     one = Cache(page_size=4)
     one.insert("abcdefgh")
