@@ -770,5 +770,8 @@ EQUIVALENT: dict[str, str] = {
     "engines/vllm/kv_offload/connector_scheduler.py, OffloadingConnectorScheduler._update_req_states: condition False "
     "at 3 of if not self.sliding_window_groups or not self.allocated_bloc":
         "the loop behind it changes the blocks of these groups that are among those taken: there are none",
+    "engines/vllm/worker/block_contents.py, BlockContents.change: condition True at 41 of "
+    "for layer, group in self.home.items() if zeroed else ():":
+        "without blocks there are no cells, and nothing is zeroed",
 }
 """Name of the fault -> proof."""

@@ -74,3 +74,17 @@ def test_the_content_of_the_null_block_is_a_wrong_row():
     rows.check(chunk_of(WRITTEN, 8, 9, blocks=(1, 0, 3)))
     assert [(event.position, event.block) for event in events] == [(4, 0)]
     assert not np.any(rows.kv_caches.rows[-1].digest[:4])
+
+
+def test_the_last_known_token_has_no_row_yet():
+    rows, events = rows_of("full", 0)
+    rows.mark(chunk_of(WRITTEN, 0, 12))
+    assert np.flatnonzero(rows.kv_caches.rows[-1].digest).tolist() == [*range(4, 15)], "cells of blocks 1 to 3"
+    rows.check(chunk_of([*WRITTEN, 112], 12, 13))
+    assert [(event.position, event.block) for event in events] == [(11, 3)]
+
+
+def test_a_row_that_was_never_written_is_wrong_for_every_text():
+    rows, events = rows_of("full", 0)
+    rows.check(chunk_of([0] * 6, 4, 5))
+    assert events == [DraftRowsWrong(5, 0, 0, 1)]

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from cachesim.base.keyed_tokens import IDS
 from cachesim.engines.base import Request
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.vocab import WRONG
@@ -105,3 +106,9 @@ def test_as_many_drafts_are_right_as_the_caller_says(accepted, sampled):
     result = runner.execute_model(output, accepted)[0]
     assert (result.sampled_token_ids, result.num_accepted_drafts) == (sampled, len(sampled) - 1)
     assert result.num_evaluated_tokens == 4 + len(sampled)
+
+
+def test_tokens_under_a_key_have_identities_and_marks_of_their_own():
+    state = CachedRequestState(0, Request(PROMPT, 1), RequestText(key=3, block_hashes=[], token_ids=[]))
+    state.restart(PROMPT)
+    assert (state.key_offset, state.draft_marks) == (3 * IDS, [3])
