@@ -773,5 +773,8 @@ EQUIVALENT: dict[str, str] = {
     "engines/vllm/worker/block_contents.py, BlockContents.change: condition True at 41 of "
     "for layer, group in self.home.items() if zeroed else ():":
         "without blocks there are no cells, and nothing is zeroed",
+    "engines/vllm/kv_offload/cpu_manager.py, CPUOffloadingManager.get_room: `0` -> `1` at 63 of "
+    "stay = {key for key in kept if self.keeps(self.offers.get(ke":
+        "both rules treat 0 offers and 1 offer alike: a threshold counts offers from 2 on",
 }
 """Name of the fault -> proof."""

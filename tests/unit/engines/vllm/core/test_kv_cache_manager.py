@@ -659,6 +659,9 @@ def test_the_older_state_of_a_request_lies_before_its_scratch_blocks():
         request.num_computed_tokens += size
         older.append(group.last_state_block_idx.get(request.request_id))
     assert older == [None, 0, 3, 4]
+    manager.free(request)
+    assert [*map(len, (group.last_state_block_idx, group.num_retired_blocks, group.allocated_block_reqs,
+                       group.checkpoints, group.num_cached_block, group.req_to_blocks))] == [0] * 6  # fmt: skip
 
 
 def test_blocks_of_a_token_each_are_found_from_the_first_one_on():

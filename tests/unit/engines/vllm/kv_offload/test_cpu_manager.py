@@ -368,3 +368,12 @@ def test_of_two_requests_the_chunks_of_the_one_that_ended_last_stay():
     offload.on_request_finished(second)
     offload.on_request_finished(first)
     assert store(offload, [(20, 0), (21, 0)], RequestCacheAccess())[2] == [OTHER[0], PROMPT[1]]
+
+
+def test_a_request_has_a_rank_once_it_uses_a_chunk():
+    """The first chunk is being written."""
+    offload, writer, reader = CPUOffloadingManager(4), RequestCacheAccess({PROMPT[0]: 1}), RequestCacheAccess()
+    store(offload, PROMPT[:1], writer)
+    assert offload.offer(PROMPT[:1], reader) == [] and (writer.rank, reader.rank) == (1, 0)
+    offload.complete_store(PROMPT[:1], success=True)
+    assert offload.offer(PROMPT[:1], reader) == [] and (writer.rank, reader.rank) == (1, 2)

@@ -298,3 +298,13 @@ def test_a_request_that_reads_nothing_finds_the_tokens_of_the_pool_alone(reads, 
     store(transfers, 16)
     assert transfers.lookup(client, HASHES, 4, 4 * len(HASHES), reads=reads) == found
     assert (client.num_locally_computed_tokens, client.num_hit_tokens) == (4, 4 + found)
+
+
+@pytest.mark.parametrize(("tokens", "found"), [(8, 8), (9, None), (12, None)])
+def test_chunks_behind_a_load_may_be_loaded_by_another_request(tokens, found):
+    """The other request has eight tokens in the pool, and loads the third chunk."""
+    transfers = server()
+    store(transfers, 16)
+    other = client_of(transfers, local=8, found=8)
+    transfers.begin_load(other, [BLOCKS], 4)
+    assert transfers.lookup(RequestOffloadState(1), HASHES, 0, tokens) == found
