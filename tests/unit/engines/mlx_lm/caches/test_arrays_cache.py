@@ -179,3 +179,8 @@ def test_on_metal_a_row_that_a_state_does_not_have_is_one_of_its_own():
     assert cache[0].tolist() == [[1, 2], [3, 4], [3, 4]]
     with pytest.raises(IndexError):
         held([[1, 2], [3, 4]], rules=AT_M1072).filter([2])
+
+
+def test_a_row_that_is_taken_out_follows_the_rules_of_its_batch():
+    for rules in (AT_M1019, AT_PR1253):
+        assert held([[1, 2], [3, 4]], rules=rules).extract(1).rules is rules
