@@ -776,5 +776,8 @@ EQUIVALENT: dict[str, str] = {
     "engines/vllm/kv_offload/cpu_manager.py, CPUOffloadingManager.get_room: `0` -> `1` at 63 of "
     "stay = {key for key in kept if self.keeps(self.offers.get(ke":
         "both rules treat 0 offers and 1 offer alike: a threshold counts offers from 2 on",
+    "engines/mlx_lm/caches/batch_kv_cache.py, _joined: `0` -> `1` at 28 of "
+    "buffer = blank(likes[part], 0, rows=rows, dtype=dtype)":
+        "a side without a buffer gets as many blank columns as the width has, with or without this one",
 }
 """Name of the fault -> proof."""

@@ -305,3 +305,11 @@ def test_a_row_that_is_taken_out_of_a_ring_with_room_has_no_unused_columns():
     for idx, tokens in enumerate(([1, 2, 3, 4], [101, 102, 103])):
         row = cache.extract(idx)
         assert (both(row.pair()), row._idx, row.offset) == (tokens, len(tokens), len(tokens))
+
+
+def test_a_token_behind_a_ring_that_is_too_long_moves_the_padding_with_the_columns():
+    cache = RotatingKVCache.merge([ring(1, 4), ring(101, 102)])
+    feed(cache, [5, 6], [103, 104])
+    assert cache.left_padding.tolist() == [-1, 1]
+    feed(cache, [7], [105])
+    assert (columns(cache), cache.left_padding.tolist()) == ([[7, 4, 5, 6], [105, 102, 103, 104]], [-3, -1])
