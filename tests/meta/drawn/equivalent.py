@@ -779,5 +779,8 @@ EQUIVALENT: dict[str, str] = {
     "engines/mlx_lm/caches/batch_kv_cache.py, _joined: `0` -> `1` at 28 of "
     "buffer = blank(likes[part], 0, rows=rows, dtype=dtype)":
         "a side without a buffer gets as many blank columns as the width has, with or without this one",
+    "engines/mlx_lm/caches/batch_rotating_kv_cache.py, BatchRotatingKVCache.make_mask: `0` -> `1` at 7 of "
+    "held = 0 if self.keys is None else columns(self.keys)":
+        "the rules read the columns of a rotated ring alone, and a ring without a buffer is not rotated",
 }
 """Name of the fault -> proof."""
