@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from cachesim.base.errors import Crash
 from cachesim.engines.rule import Decision
 from cachesim.engines.sglang.mem_cache.base_prefix_cache import EvictParams
 from cachesim.engines.sglang.mem_cache.hicache_controller import HiCacheController, OngoingLoadBack, PoolTransfer
@@ -82,16 +81,6 @@ def test_a_demoted_node_comes_back_with_its_rows(rows):
     host.controller.check_loads()
     assert list(tree.full_host_duplicates) == [one, two] and not tree.loading
     tree.check()
-
-
-def test_a_node_that_is_in_host_memory_only_while_a_child_has_slots_is_noticed(rows):
-    host = Host(rows, BACK)
-    one = host.nodes()[0]
-    host.back_up(one)
-    host.tree.evictable_device_leaves.put(one)
-    host.tree.demote(one, "test")
-    with pytest.raises(Crash, match="node 1 has no slots, a child has"):
-        host.tree.check()
 
 
 def test_a_split_divides_the_copy(rows):
