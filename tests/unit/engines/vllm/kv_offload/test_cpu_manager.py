@@ -377,3 +377,15 @@ def test_a_request_has_a_rank_once_it_uses_a_chunk():
     assert offload.offer(PROMPT[:1], reader) == [] and (writer.rank, reader.rank) == (1, 0)
     offload.complete_store(PROMPT[:1], success=True)
     assert offload.offer(PROMPT[:1], reader) == [] and (writer.rank, reader.rank) == (1, 2)
+
+
+def test_a_chunk_that_a_request_offers_again_keeps_the_rank_of_the_request_that_stored_it_again():
+    offload, positions = CPUOffloadingManager(2), {PROMPT[0]: 1, PROMPT[1]: 2}
+    first, second = RequestCacheAccess(positions), RequestCacheAccess(positions)
+    for keys, idle, access in ((PROMPT[:1], set(), first), (PROMPT[1:2], set(), second),
+                               (OTHER[:1], {PROMPT[1]}, RequestCacheAccess()), (PROMPT[1:2], {OTHER[0]}, first)):
+        offload.offer(keys, access)
+        offload.prepare_store(keys, idle, access)
+        offload.complete_store(keys, success=True)
+    assert offload.offer(PROMPT[1:2], second) == []
+    assert (first.rank, second.rank, offload.policy.ranks[PROMPT[1]]) == (1, 2, (1, -2))

@@ -220,12 +220,12 @@ def test_each_chunk_ends_at_a_length_of_the_prompt():
     assert client.offload_keys[0][4:] == [(109, 0)] and client.ends[109, 0] == 40
 
 
-@pytest.mark.parametrize(("tokens", "found"), [(12, 12), (16, None)])
-def test_a_request_waits_only_for_chunks_that_its_load_needs(tokens, found):
+@pytest.mark.parametrize(("local", "tokens", "found"), [(0, 12, 12), (0, 16, None), (4, 12, 8), (4, 16, None)])
+def test_a_request_waits_only_for_chunks_that_its_load_needs(local, tokens, found):
     """Another request loads the fourth and fifth chunk."""
     store(transfers := server(), 20)
     transfers.begin_load(client_of(transfers, 12, 8), [[1, 2, 3, 14, 15]], 8)
-    assert transfers.lookup(RequestOffloadState(1), HASHES, 0, tokens) == found
+    assert transfers.lookup(RequestOffloadState(1), HASHES, local, tokens) == found
 
 
 def test_a_request_with_other_tokens_in_the_pool_waits_for_none_of_them():
@@ -298,13 +298,3 @@ def test_a_request_that_reads_nothing_finds_the_tokens_of_the_pool_alone(reads, 
     store(transfers, 16)
     assert transfers.lookup(client, HASHES, 4, 4 * len(HASHES), reads=reads) == found
     assert (client.num_locally_computed_tokens, client.num_hit_tokens) == (4, 4 + found)
-
-
-@pytest.mark.parametrize(("tokens", "found"), [(8, 8), (9, None), (12, None)])
-def test_chunks_behind_a_load_may_be_loaded_by_another_request(tokens, found):
-    """The other request has eight tokens in the pool, and loads the third chunk."""
-    transfers = server()
-    store(transfers, 16)
-    other = client_of(transfers, local=8, found=8)
-    transfers.begin_load(other, [BLOCKS], 4)
-    assert transfers.lookup(RequestOffloadState(1), HASHES, 0, tokens) == found
