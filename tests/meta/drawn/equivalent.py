@@ -1029,5 +1029,34 @@ EQUIVALENT: dict[str, str] = {
         "the lengths fall on the way up and the rank never does, so that every further node is skipped, too",
     "judging/restore_point_index.py, _candidates: `break` -> `continue` at 0 of break":
         "the lengths are taken in falling order and what is reached never falls, so that all further ones are skipped",
+    "engines/vllm/kv_offload/chunk_lookup.py, Search.__init__: `0` -> `1` at 13 of self.found = 0":
+        "the first group leaves at least a chunk, of one token or more, and sets it",
+    "engines/vllm/kv_offload/cpu_manager.py, StoreOrderLRUCachePolicy.insert: `0` -> `1` at 32 of "
+    "self.ranks[key] = self._next(), 0":
+        "every rank has a number of its own, so that the second number is never compared",
+    "engines/vllm/core/single_type_kv_cache_manager.py, MambaManager.remove_skipped_blocks: condition True at 3 of "
+    "if blocks[at]:":
+        "free_blocks passes over block 0, and the column then gets the 0 that it has",
+    "engines/sglang/mem_cache/unified_cache/unified_tree_core.py, UnifiedTreeCore.release_state: call forgotten at 0 "
+    "of self.update_evictable_leaf_sets(lock.node)":
+        "the lock on the slots of full attention stays, so that the node is in no set of leaves before and after",
+    "engines/vllm/kv_offload/transfer_jobs.py, TransferJobs.offer: condition True at 52 of "
+    "missing = self.manager.offer(keys, state.access) if keys els":
+        "an offer of no chunks counts nothing, teaches the policy nothing, and returns the empty list",
+    "engines/vllm/kv_offload/connector_scheduler.py, OffloadingConnectorScheduler._update_req_states: condition False "
+    "at 3 of if not self.sliding_window_groups or not self.allocated_bloc":
+        "the loop behind it changes the blocks of these groups that are among those taken: there are none",
+    "engines/vllm/worker/block_contents.py, BlockContents.change: condition True at 41 of "
+    "for layer, group in self.home.items() if zeroed else ():":
+        "without blocks there are no cells, and nothing is zeroed",
+    "engines/vllm/kv_offload/cpu_manager.py, CPUOffloadingManager.get_room: `0` -> `1` at 63 of "
+    "stay = {key for key in kept if self.keeps(self.offers.get(ke":
+        "both rules treat 0 offers and 1 offer alike: a threshold counts offers from 2 on",
+    "engines/mlx_lm/caches/batch_kv_cache.py, _joined: `0` -> `1` at 28 of "
+    "buffer = blank(likes[part], 0, rows=rows, dtype=dtype)":
+        "a side without a buffer gets as many blank columns as the width has, with or without this one",
+    "engines/mlx_lm/caches/batch_rotating_kv_cache.py, BatchRotatingKVCache.make_mask: `0` -> `1` at 7 of "
+    "held = 0 if self.keys is None else columns(self.keys)":
+        "the rules read the columns of a rotated ring alone, and a ring without a buffer is not rotated",
 }
 """Name of the fault -> proof."""

@@ -102,6 +102,15 @@ def test_an_error_has_its_line_and_leaves_no_rules(put, text, message):
     assert {name for name, rule in RULES.items() if rule.__module__.startswith("cachesim_rules")} <= {*before}
 
 
+def test_the_rules_of_a_failing_file_are_forgotten_and_all_others_stay(put):
+    before = dict(RULES)
+    lines = ("from cachesim.engines.rule import Decision, Role, rule", "@rule('MY-LOST', Role.PICK, 'mine')",
+             "def pick(ckpts, ask, thold) -> Decision: ...", "1 / 0", "")  # fmt: skip
+    with pytest.raises(BadInput, match=r"r\.py:7: ZeroDivisionError"):
+        rule_files.profile_of(put("\n".join(lines)))
+    assert before == RULES
+
+
 def test_the_line_of_a_syntax_error_is_named_once(put):
     with pytest.raises(BadInput) as bad:
         rule_files.profile_of(put("x = (1\n"))

@@ -196,7 +196,7 @@ class HiCacheController:
         freed = 0
         past = list[UnifiedTreeNode]()
         for spares_leaves in (True, False):
-            for node in core.full_host_duplicates if freed < n else ():
+            for node in core.full_host_duplicates:
                 if freed >= n:
                     break
                 if node.evicted or not node.backuped:

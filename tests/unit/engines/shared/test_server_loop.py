@@ -64,7 +64,8 @@ def test_a_restore_point_that_is_not_created_is_declined_at_its_place():
     assert state.capture(Decision(False, {"start": 7}, "R"), slot(1)) is False
     assert state.capture(Decision(True, {"start": 8}, "R"), slot(1)) is True
     assert state.capture(Decision(False, {}, "R"), slot(1)) is False
-    assert [event for event in state.log.events if isinstance(event, Declined)] == [Declined(1, 7, "R")]
+    assert state.log.events == [Decided(1, "R", False, {"start": 7}), Declined(1, 7, "R"),
+                                Decided(1, "R", True, {"start": 8}), Decided(1, "R", False, {})]  # fmt: skip
 
 
 def test_the_clock_returns_the_time_before_it_advances():

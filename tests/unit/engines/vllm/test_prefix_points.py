@@ -250,3 +250,15 @@ def test_a_branch_without_a_piece_does_not_hide_the_others(pieces, without):
     assert lengths(known) == []
     gain(known, 1, 4)
     assert sorted(key[2] for key in known.kept()) == sorted({1, 2, 3} - {without})
+
+
+def test_the_reach_of_a_window_is_kept_for_prefixes_that_have_a_piece():
+    known = points(GroupPieces(WINDOW, 4, 9))
+    for end in (4, 8, 12):
+        gain(known, 0, end)
+    assert known.reach == [{0: 4, 1: 8, 2: 12}]
+    known.gone(0, 1, "evicted", "R")
+    assert known.reach == [{0: 4, 2: 4}]
+    known.gone(0, 2, "evicted", "R")
+    known.gone(0, 0, "evicted", "R")
+    assert (known.reach, known.known) == ([{}], {})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.vllm import recordings
+from cachesim.engines.vllm import ENGINE, recordings
 from cachesim.engines.vllm.recordings import CLASSES, undecided
 
 CONFIG = {
@@ -49,3 +49,11 @@ def test_answers_that_read_reference_windows_are_not_judged():
     assert undecided({"config": CONFIG}) == "reference windows are not computed"
     assert undecided({"config": {**CONFIG, "groups": CONFIG["groups"][:2]}}) == ""
     assert CLASSES.wrong({"bad": {"3": ["wrong"], "4": ["draft_wrong"]}}) == {3} and CLASSES.wrong({}) == set()
+
+
+def test_a_server_that_performs_a_recording_keeps_no_restore_points():
+    server = ENGINE.start("vllm@0.33.0", "A", {"block_size": 4}, "none")
+    play = CLASSES.play(server, {"requests": {"0": {"prompt": [*range(9)], "answer": [7]}}})
+    found = [play({"op": op, **more}).fields for op, more in (("add", {"req": 0}), ("schedule", {"run": [[0, 9]]}))]
+    assert (found[0], found[1]["run"][0][:3]) == ({"req": 0, "hashes": [0, 1]}, [0, 0, 9])
+    assert not server.points.reports and [*server.points.kept()] == []

@@ -129,8 +129,11 @@ def test_a_reset_empties_the_cache():
     server = ENGINE.start(NEW, "A", {}, "none")
     request = Request(tuple(range(40)), 2)
     assert [server.complete(request).cache_n for _ in range(2)] == [0, 32]
+    before = len(server.log.events)
     assert server.slot("erase", 0) == {"status": 200, "success": True}
-    assert server.complete(request).cache_n == 0
+    answer = server.complete(request)
+    assert (answer.cache_n, answer.request) == (0, 3), "a reset is a step of its own"
+    assert server.log.marks[2] == before < server.log.marks[3]
 
 
 @pytest.mark.parametrize("profile, fails", [(NEW, True), ("vllm@0.32.0", False), ("vllm@0.31.0", False)])
@@ -296,3 +299,16 @@ def test_a_step_accepts_as_many_drafts_as_its_caller_or_the_request_says(given, 
     server._step()
     found = server.begin_step(given).model_runner_output[0]
     assert (found.num_accepted_drafts, len(found.sampled_token_ids)) == (accepted, accepted + 1)
+
+
+def test_a_request_is_drafted_for_while_it_generates():
+    """The prompt takes two steps; the third one has the rest of the answer."""
+    server = ENGINE.start(NEW, "A", {"block_size": 4, "async_scheduling": False, "max_num_batched_tokens": 8,
+                                     "speculative_method": "ngram", "num_speculative_tokens": 3}, "none")  # fmt: skip
+    server.submit(Request(tuple(range(12)), 3, draft_else=1))
+    server.take_tasks()
+    drafts = []
+    while server.has_requests:
+        server.update()
+        drafts.append(len(server.slots[0].spec_token_ids))
+    assert drafts == [0, 3, 0]

@@ -158,6 +158,7 @@ def test_rows_taken_out_of_a_batch_share_its_memory_until_the_batch_changes():
     batch = held([[1, 2], [3, 4]])
     first, second = batch.extract(0), batch.extract(1)
     assert first.buffer is second.buffer is batch.buffer is not None
+    assert vars(batch.buffer) == {"rows": 2, "columns": 1, "kept": 1}
     batch.extend(held([[5, 6]]))
     assert batch.buffer is None and first.buffer is not None
     third = batch.extract(2)
@@ -179,3 +180,14 @@ def test_on_metal_a_row_that_a_state_does_not_have_is_one_of_its_own():
     assert cache[0].tolist() == [[1, 2], [3, 4], [3, 4]]
     with pytest.raises(IndexError):
         held([[1, 2], [3, 4]], rules=AT_M1072).filter([2])
+
+
+def test_a_row_that_is_taken_out_follows_the_rules_of_its_batch():
+    for rules in (AT_M1019, AT_PR1253):
+        assert held([[1, 2], [3, 4]], rules=rules).extract(1).rules is rules
+
+
+def test_a_cache_without_lengths_and_padding_advances_neither():
+    cache = ArraysCache(1)
+    cache.advance(2)
+    assert (cache.lengths, cache.left_padding) == (None, None)

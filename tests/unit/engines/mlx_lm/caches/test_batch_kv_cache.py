@@ -124,6 +124,12 @@ def test_a_row_comes_out_without_padding_and_slack():
     assert row.nbytes == 2 * 3 * batch([1]).nbytes
 
 
+def test_a_row_that_is_taken_out_follows_the_rules_of_its_batch():
+    for rules in (AT_0_30_2, AT_M1072, AT_0_32_2):
+        assert merged(2, 4, rules=rules).extract(1).rules is rules
+        assert merged(0, 0, rules=rules).rules is rules
+
+
 def test_going_back_moves_all_rows():
     cache = merged(2, 4)
     assert cache.trim(3) == 3

@@ -265,15 +265,16 @@ def test_a_row_that_is_taken_out_has_the_tokens_that_it_ever_saw_or_its_columns(
 
 
 def test_padding_behind_a_row_is_moved_before_its_next_columns_too():
-    """The first row has one further token, the second one four, in two steps of two columns."""
-    ring = [filled(RotatingKVCache(8), 100 * row + 1, 100 * row + 2) for row in (0, 1)]
-    cache = BatchRotatingKVCache.merge(ring)
-    cache.prepare(lengths=[1, 4], right_padding=[3, 0])
-    feed(cache, [3, 0], [103, 104])
-    feed(cache, [0, 0], [105, 106])
-    cache.finalize()
-    assert [both(cache.extract(row).pair()) for row in (0, 1)] == [[1, 2, 3], [*range(101, 107)]]
-    assert cache.offset.tolist() == [3, 6]
+    """The first row has one further token, the second one four, in two steps of two columns. A small ring forgets the
+    oldest column with the second step: padding of the first row."""
+    for size, oldest in ((8, 101), (4, 102)):
+        cache = BatchRotatingKVCache.merge([ring(1, 2, size=size), ring(101, 102, size=size)])
+        cache.prepare(lengths=[1, 4], right_padding=[3, 0])
+        feed(cache, [3, 0], [103, 104])
+        feed(cache, [0, 0], [105, 106])
+        cache.finalize()
+        assert [both(cache.extract(row).pair()) for row in (0, 1)] == [[1, 2, 3], [*range(oldest, 107)]]
+        assert cache.offset.tolist() == [3, 6]
 
 
 def test_the_mask_of_several_tokens_leaves_out_the_oldest_column_of_a_full_ring():
@@ -304,3 +305,11 @@ def test_a_row_that_is_taken_out_of_a_ring_with_room_has_no_unused_columns():
     for idx, tokens in enumerate(([1, 2, 3, 4], [101, 102, 103])):
         row = cache.extract(idx)
         assert (both(row.pair()), row._idx, row.offset) == (tokens, len(tokens), len(tokens))
+
+
+def test_a_token_behind_a_ring_that_is_too_long_moves_the_padding_with_the_columns():
+    cache = RotatingKVCache.merge([ring(1, 4), ring(101, 102)])
+    feed(cache, [5, 6], [103, 104])
+    assert cache.left_padding.tolist() == [-1, 1]
+    feed(cache, [7], [105])
+    assert (columns(cache), cache.left_padding.tolist()) == ([[7, 4, 5, 6], [105, 102, 103, 104]], [-3, -1])

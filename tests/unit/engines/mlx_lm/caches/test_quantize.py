@@ -27,8 +27,9 @@ def test_two_levels_of_two_bits():
     assert dequantize((words, scales, biases), 32, 2).tolist() == rows.tolist()
 
 
-def test_zeros_have_the_smallest_scale():
-    words, scales, biases = quantize(np.zeros((1, 32), "f4"), 32, 4)
+def test_zeros_have_the_smallest_scale_and_divide_nothing_by_zero():
+    with np.errstate(all="raise"):
+        words, scales, biases = quantize(np.zeros((1, 32), "f4"), 32, 4)
     assert (words.tolist(), biases.tolist()) == ([[0] * 4], [[0.0]])
     assert scales.tolist() == [[float(np.float32(-1e-7))]]
 

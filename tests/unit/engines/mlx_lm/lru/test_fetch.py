@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
+from copy import deepcopy
+
 import pytest
 
 from cachesim.engines.mlx_lm.lru import (
@@ -15,6 +18,7 @@ from cachesim.engines.mlx_lm.lru import (
     Fetched,
     Removed,
 )
+from cachesim.engines.mlx_lm.lru.lru_prompt_cache import Queues
 from tests.unit.engines.mlx_lm.lru.toys import MODEL, Layer, attention, hybrid, keys, store
 
 S, L = "ML-LRU-SHORTER", "ML-LRU-LONGER.more"
@@ -120,3 +124,11 @@ def test_before_625_the_only_conversation_itself_is_trimmed_and_gets_the_shorter
     assert fetch.cache is entry.layers and fetch.cache[0].held == kept
     assert keys(cache) == [[*key]] and cache.entry(MODEL, key).layers is entry.layers
     assert told[0] == Removed(MODEL, (1, 2, 3, 4), "moved", 4, "normal", "ML-LRU-TRIM-IN.place")
+
+
+def test_a_copy_of_the_queues_has_queues_of_its_own():
+    queues = Queues({"normal": deque([(MODEL, (1, 2))]), "system": deque()})
+    copied = deepcopy(queues)
+    assert copied == queues and type(copied) is Queues
+    copied["normal"].clear()
+    assert [*queues["normal"]] == [(MODEL, (1, 2))]

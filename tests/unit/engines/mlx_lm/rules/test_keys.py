@@ -30,3 +30,7 @@ def test_the_two_generators():
 def test_a_draft_model_or_a_seed_keeps_a_request_out_of_the_batch():
     said = {(drafts, seed): rules.is_batchable(drafts, seed).value for drafts in (0, 1) for seed in (0, 1)}
     assert said == {(0, 0): True, (0, 1): False, (1, 0): False, (1, 1): False}
+
+
+def test_a_new_request_has_the_limit_of_its_generator():
+    assert [fn(limit).value for fn in (rules.new_limited, rules.new_unlimited) for limit in (0, 7)] == [0, 7, 0, 0]

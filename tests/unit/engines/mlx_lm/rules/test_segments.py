@@ -106,3 +106,8 @@ def test_an_entry_at_the_end_of_a_segment_that_has_a_type(end, types, stored):
 def test_alone_there_are_no_checkpoints_and_a_lost_client_leaves_nothing():
     assert rules.create_never(8).value is False
     assert rules.cancel_drops().value is False
+
+
+@pytest.mark.parametrize("first", [-3, 0, 1])
+def test_the_first_token_may_be_the_think_token(first):
+    assert rules.find_tail((96, 1, 2), 0, first).value == (3 if first == 1 else 0)

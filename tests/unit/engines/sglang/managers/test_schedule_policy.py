@@ -63,6 +63,19 @@ def test_a_request_is_admitted_while_there_is_room():
     assert [(one.rid, one.result) for one in adder.verdicts] == [(0, CONTINUE), (1, NO_TOKEN)]
 
 
+def test_a_refused_request_gives_back_its_state_and_copies_none():
+    cache, pools = make_cache("GA")
+    insert(cache, pools, TEXT[:10])
+    adder, req = adder_of(cache), make_req(0, TEXT[:20])
+    adder.rem_total_token_offset = 64
+    match_kv_cache(req, cache, req.seqlen - 1, cow_mamba=True)
+    assert None not in (req.kv.mamba_cow_src_index, req.kv.mamba_pool_idx)
+    free = pools.req_to_token_pool.mamba_allocator.available_size()
+    assert adder.add_one_req(req, has_chunked_req=False) == NO_TOKEN
+    assert (req.kv.mamba_cow_src_index, req.kv.mamba_pool_idx) == (None, None)
+    assert pools.req_to_token_pool.mamba_allocator.available_size() == free + 1
+
+
 def test_running_requests_keep_a_share_of_their_answers():
     cache, _ = make_cache(size=64, new_token_ratio=0.5)
     assert adder_of(cache, make_req(0, TEXT[:10], answer=20)).rem_total_tokens == 64 - 10

@@ -131,7 +131,7 @@ def test_duplicates_make_room_first_those_of_evictable_leaves_last(rows):
 def test_a_copy_without_room_is_not_written(rows):
     host = Host(rows)
     host.back_up(*host.nodes())
-    assert not host.controller.write_backup(host.add(host.tree.root_node, (40, 41, 42, 43)))
+    assert host.controller.write_backup(host.add(host.tree.root_node, (40, 41, 42, 43))) is False
 
 
 @pytest.mark.parametrize(("model", "policy", "tokens", "reused"), [

@@ -9,6 +9,7 @@ from cachesim.base.errors import NotInBuild, ProcessAborted
 from cachesim.engines.sglang.mem_cache.allocation import alloc_for_extend, alloc_token_slots
 from cachesim.engines.sglang.mem_cache.base_prefix_cache import EvictParams, InsertParams
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, SWA
+from cachesim.engines.sglang.mem_cache.unified_radix_cache import REFRESH_STEP
 from cachesim.engines.sglang.profiles import PROFILES
 from cachesim.events import Decided, Declined
 from tests.unit.engines.sglang.trees import make_cache, make_req, take
@@ -61,6 +62,24 @@ def test_a_match_splits_where_the_prompt_leaves():
     assert found.found.hit == 3 and found.last_device_node.end == 3
     assert one.changes() == [["new", 1, 0, 6], ["split", 1, 2, 3]]
     assert one.slots(found.last_device_node).tolist() == [1, 2, 3]
+
+
+def test_a_match_makes_each_node_of_its_path_a_little_more_recent_than_the_one_before():
+    one = Cache()
+    for text in ("ab", "abcd", "abcdef"):
+        one.insert(text)
+    now = one.tree.get_and_increase_time_counter() + 1
+    last = one.match("abcdef").last_device_node
+    times = [node.last_access_time for node in (*last.path(), one.tree.root_node)]
+    assert times == pytest.approx([now - at * REFRESH_STEP for at in range(4)], abs=REFRESH_STEP / 10)
+
+
+def test_a_match_without_a_whole_page_takes_no_time():
+    one = Cache(page_size=4)
+    one.insert("abcdefgh")
+    now = one.tree.get_and_increase_time_counter()
+    assert one.match("abc").last_device_node is one.tree.root_node
+    assert one.tree.get_and_increase_time_counter() == now + 1 > one.tree.root_node.last_access_time
 
 
 def test_prefixes_end_at_pages():

@@ -170,3 +170,10 @@ def test_a_later_image_of_the_list_can_be_in_the_cache_already():
     cache.allocate(SECOND, D)
     plan = cache.try_schedule(asked(B._replace(offset=10), D), 0, 40, 8)
     assert ([image.number for image in plan.inputs], plan.budget, cache.cached[D.identifier]) == ([1], 4, {1, 2})
+
+
+@pytest.mark.parametrize("start", [20, 22])
+def test_a_chunk_without_tokens_encodes_no_image(start):
+    for ahead in (0, 2):
+        plan = EncoderCacheManager(8, V0_33_0, ahead).try_schedule(asked(D), start, 0, 8)
+        assert (plan.num_new_tokens, plan.budget, plan.inputs) == (0, 8, [])

@@ -646,3 +646,28 @@ def test_a_junction_is_not_behind_the_prompt(prompt, tokens, junction):
     group, asked = manager.coordinator.single_type_managers[1], []
     group.rules = group.rules.changed({"state_tail": lambda ask: asked.append(ask.junction) or True})
     assert group._resumes_at(request, tokens) and asked == [junction]
+
+
+def test_the_older_state_of_a_request_lies_before_its_scratch_blocks():
+    server, manager = started("GA", num_gpu_blocks=40, max_model_len=64, num_speculative_tokens=2,
+                              speculative_method="ngram")  # fmt: skip
+    [request] = received(server, range(30))
+    group, older = manager.coordinator.single_type_managers[1], []
+    for size in (4, 12, 4, 9):
+        new = None if request.num_computed_tokens else manager.empty_kv_cache_blocks
+        manager.allocate_slots(request, size, new)
+        request.num_computed_tokens += size
+        older.append(group.last_state_block_idx.get(request.request_id))
+    assert older == [None, 0, 3, 4]
+    manager.free(request)
+    assert [*map(len, (group.last_state_block_idx, group.num_retired_blocks, group.allocated_block_reqs,
+                       group.checkpoints, group.num_cached_block, group.req_to_blocks))] == [0] * 6  # fmt: skip
+
+
+def test_blocks_of_a_token_each_are_found_from_the_first_one_on():
+    server, manager = started(block_size=1)
+    first, second = received(server, range(3), range(3))
+    manager.allocate_slots(first, 3, manager.empty_kv_cache_blocks)
+    found = manager.get_computed_blocks(second)
+    assert found.n == 2 and manager.allocate_slots(second, 1, found) == [[4]]
+    assert manager.get_block_ids(second.request_id) == [[1, 2, 4]]

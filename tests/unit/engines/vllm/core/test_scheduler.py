@@ -16,6 +16,7 @@ from cachesim.engines.vllm.kv_offload.transfer_jobs import TransferJob
 from cachesim.engines.vllm.request import EncoderInput, RequestStatus
 from cachesim.engines.vllm.rules.offload import DraftStep, LoadReserve
 from cachesim.engines.vllm.rules.schedule import WaitingQueue
+from cachesim.events import Release
 
 NEW = "vllm@0.33.0"
 
@@ -568,3 +569,25 @@ def test_drafts_leave_a_place_of_the_longest_sequence(longest, tokens):
     output = server.begin_step().scheduler_output
     assert output.num_scheduled_tokens == {0: tokens}
     assert output.scheduled_spec_decode_tokens == {0: [5, 6, 8][: tokens - 1]}
+
+
+def test_the_last_token_of_an_answer_is_not_computed_even_if_a_release_counts_drafts_behind_it():
+    drafts = {"num_speculative_tokens": 3, "speculative_method": "ngram", "async_scheduling": False}
+    for build, held in (("vllm@0.30.0", 9), (NEW, 6)):
+        server = ENGINE.start(build, "A", {"block_size": 4, **drafts}, "none")
+        answer = server.complete(Request(tuple(range(5)), 4, forced=(7, 8, 9, 5), draft_else=3, eog=(8,)))
+        assert (answer.tokens, answer.slot_tokens) == ([7, 8], (0, 1, 2, 3, 4, 7))
+        assert server.log.events[-1] == Release(0, 0, held, 0)
+
+
+@pytest.mark.parametrize("is_reserved", [False, True])
+def test_the_worker_learns_all_of_a_request_that_starts(is_reserved):
+    scheduler, _ = started(range(10), model="GA")
+    request, manager = scheduler.requests[0], scheduler.kv_cache_manager
+    manager.allocate_slots(request, 10, manager.empty_kv_cache_blocks)
+    if is_reserved:
+        manager.coordinator.single_type_managers[1].checkpoints[0] = 4, 1
+    request.num_computed_tokens = 3
+    assert scheduler._new_request_data(request) == NewRequestData(
+        req_id=0, num_computed_tokens=3, new_block_ids=[[1, 2, 3], [0, 0, 4]], has_checkpoint_block=is_reserved,
+        request=request.task.request, text=request.text, prefill_token_ids=request.all_token_ids)

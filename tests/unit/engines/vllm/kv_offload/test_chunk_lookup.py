@@ -15,6 +15,8 @@ WINDOW = OffloadedGroup(4, 4, window_chunks=2, window=5)
 STATE = OffloadedGroup(4, 4, window_chunks=1, is_state=True)
 ONE_CHUNK = OffloadedGroup(4, 4, window_chunks=1, window=3)
 LARGE_STATE = OffloadedGroup(8, 8, window_chunks=1, is_state=True)
+WIDE = OffloadedGroup(4, 4, window_chunks=3, window=9)
+EAGLE_WINDOW = WINDOW._replace(is_eagle=True)
 
 
 def found(groups, chunks, local=0, end=None, load_end=end_of_others):
@@ -101,3 +103,16 @@ def test_only_groups_of_states_move_the_end_of_a_load():
 def test_chunks_of_tokens_in_the_pool_are_not_looked_at(groups, chunks, tokens):
     """The pool has eight of sixteen tokens; a window of two chunks may begin there."""
     assert found(groups, chunks, local=8) == tokens
+
+
+@pytest.mark.parametrize(("chunk", "tokens"), [("+", 7), ("?", None), ("-", 0)])
+def test_a_window_longer_than_the_prompt_needs_all_its_chunks(chunk, tokens):
+    assert found([FULL, WIDE], ["++", f"{chunk}+"]) == tokens
+
+
+@pytest.mark.parametrize(("shorter", "signs", "tokens"), [
+    (ONE_CHUNK._replace(is_eagle=True), "-++---", 8), (ONE_CHUNK, "++----", 4), (ONE_CHUNK, "-+----", 0),
+])  # fmt: skip
+def test_a_drafters_chunk_is_dropped_once_unless_another_group_shortens_the_prefix(shorter, signs, tokens):
+    """The first window drops the sixth chunk; the second group then leaves two chunks, and the third one is missing."""
+    assert found([EAGLE_WINDOW, shorter], ["++-+++", signs]) == tokens

@@ -12,7 +12,7 @@ from cachesim.engines.vllm.core.scheduler_output import CachedRequestData, NewRe
 from cachesim.engines.vllm.core.single_type_kv_cache_manager import BoundaryState
 from cachesim.engines.vllm.kv_offload.chunk_lookup import OffloadedGroup
 from cachesim.engines.vllm.kv_offload.connector_scheduler import _alignment_tokens, offloaded_group
-from cachesim.engines.vllm.kv_offload.transfer_jobs import RequestOffloadState
+from cachesim.engines.vllm.kv_offload.transfer_jobs import OffloadConfig, RequestOffloadState
 from cachesim.engines.vllm.request import RequestStatus
 from cachesim.events import Decided
 from tests.unit.engines.vllm.conversations import P, Q
@@ -32,10 +32,29 @@ def server():
 
 
 @pytest.mark.parametrize("profile", ENGINE.profiles)
-def test_cpu_memory_keeps_what_the_release_keeps(profile):
-    made = ENGINE.start(profile, "A", {"block_size": 4, "num_gpu_blocks": 6, "num_cpu_chunks": 16}, "provenance")
-    connector = made.scheduler.connector
-    assert connector.manager.keeps == connector.rules.keeps_offered
+def test_cpu_memory_follows_the_options_and_the_rules_of_the_release(profile):
+    options = {"block_size": 4, "num_gpu_blocks": 12, "num_cpu_chunks": 16, "blocks_per_chunk": 2, "store_threshold": 3,
+               "eviction_policy": "arc"}  # fmt: skip
+    connector = ENGINE.start(profile, "A", options, "none").scheduler.connector
+    manager, rules = connector.manager, connector.rules
+    assert (manager.capacity, manager.policy_name, manager.threshold) == (16, "arc", 3)
+    assert (manager.order, manager.keeps) == (rules.chunk_order(), rules.keeps_offered)
+    assert connector.transfers.config == OffloadConfig(
+        [OffloadedGroup(4, 8)], 2, 4, True, rules.stores_chunk, rules.touches, rules.load_end)
+
+
+@pytest.mark.parametrize(("chunks", "states"), [(1, 1), (0, 0)])
+def test_a_state_is_stored_if_cpu_memory_has_room(chunks, states):
+    server = start("GA", num_gpu_blocks=16, num_cpu_chunks=2, mamba_block_size=8)
+    server.submit(Request(Q[:20], 9))
+    server.iterate()
+    connector, request, jobs = server.scheduler.connector, server.slots[0], []
+    group = next(group.group_id for group in connector.kv_cache_groups if group.kind == "mamba")
+    connector.manager.reset_cache()
+    access = connector._state_of(request).access
+    connector.manager.prepare_store([(at, 0) for at in range(2 - chunks)], set(), access)
+    connector._build_boundary_store_job(BoundaryState(request, group, 5, 8), jobs)
+    assert [job.copies[0][0] for job in jobs] == [5] * states
 
 
 @pytest.mark.parametrize(("chunks", "stored"), [(2, 0), (3, 3)])
@@ -323,3 +342,14 @@ def test_a_request_offers_its_computed_tokens_and_decodes_beyond_its_prompt(monk
                             state, hashes, tokens, reachable))  # fmt: skip
     connector._build_store_job(request, [])
     assert asked == [offered]
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_request_that_is_looked_up_again_has_no_blocks_and_may_offer_its_chunks_again(server, again):
+    connector, request = server.scheduler.connector, received(server)
+    connector.rules = connector.rules.changed({"offers_again": lambda: again})
+    connector.get_num_new_matched_tokens(request, 0)
+    state = connector._state_of(request)
+    state.block_ids, state.next_stored_chunk_idx = [[1, 2]], [2]
+    assert connector.get_num_new_matched_tokens(request, 0) == 12
+    assert (state.block_ids, state.next_stored_chunk_idx) == ([[]], [0 if again else 2])

@@ -14,6 +14,7 @@ from cachesim.engines.vllm.kv_offload.cpu_manager import (
     POLICIES,
     ARCCachePolicy,
     CPUOffloadingManager,
+    IdleLRUCachePolicy,
     RequestCacheAccess,
 )
 from cachesim.engines.vllm.rules.offload import (
@@ -307,15 +308,16 @@ def test_a_request_uses_the_chunks_that_are_there_or_may_be_stored(threshold):
     assert reader.reused_keys == {PROMPT[0]}
 
 
-@pytest.mark.parametrize(("target", "gone", "left"), [
-    (0, "ab", ("", "cd")), (1, "ab", ("", "cd")), (1.9, "ab", ("", "cd")), (2, "ac", ("b", "d")),
-    (2.5, "ac", ("b", "d")), (3, "cd", ("ab", "")),
+@pytest.mark.parametrize(("target", "held", "gone", "left"), [
+    (0, ("ab", "cd"), "ab", ("", "cd")), (1, ("ab", "cd"), "ab", ("", "cd")), (1.9, ("ab", "cd"), "ab", ("", "cd")),
+    (2, ("ab", "cd"), "ac", ("b", "d")), (2.5, ("ab", "cd"), "ac", ("b", "d")), (3, ("ab", "cd"), "cd", ("ab", "")),
+    (2, ("abc", "d"), "ab", ("c", "d")), (2, ("a", "bcd"), "bc", ("a", "d")),
 ])  # fmt: skip
-def test_the_first_list_makes_room_while_it_is_as_large_as_wanted(target, gone, left):
+def test_the_first_list_makes_room_while_it_is_as_large_as_wanted(target, held, gone, left):
     policy = ARCCachePolicy(6)
     policy.target = target
-    for keys, held in zip(policy.lists, ("ab", "cd"), strict=True):
-        keys.update(dict.fromkeys(held))
+    for keys, names in zip(policy.lists, held, strict=True):
+        keys.update(dict.fromkeys(names))
     assert policy.evict(2, {*"abcd"}) == [*gone]
     assert ["".join(keys) for keys in policy.lists] == [*left]
 
@@ -323,3 +325,67 @@ def test_the_first_list_makes_room_while_it_is_as_large_as_wanted(target, gone, 
 def test_offers_are_not_counted_if_the_first_one_is_stored():
     offload = CPUOffloadingManager(4)
     assert offload.offer(PROMPT[:2], RequestCacheAccess()) == PROMPT[:2] and offload.offers == {}
+
+
+def test_chunks_in_use_may_be_unknown_to_a_policy_and_evicted_ones_are():
+    """The first chunk is loaded, the last one written; a request that used an evicted one ends later."""
+    for policy, order in POLICIES:
+        offload = CPUOffloadingManager(4, policy, order=order)
+        reader, ended = RequestCacheAccess(), RequestCacheAccess()
+        stored(offload, PROMPT)
+        offload.prepare_load(PROMPT[:1], reader)
+        offload.prepare_load(PROMPT[1:], ended)
+        offload.complete_load(PROMPT[1:])
+        [gone] = store(offload, OTHER[:1], RequestCacheAccess())[2]
+        offload.on_request_finished(ended)
+        offload.check()
+        assert gone in PROMPT[1:] and gone not in offload.policy.known() and gone not in offload.users
+
+
+def test_a_running_request_gives_up_the_end_of_the_prompt_that_it_reused_first():
+    offload, reader = CPUOffloadingManager(4), RequestCacheAccess({key: at for at, key in enumerate(PROMPT[:3], 1)})
+    stored(offload, PROMPT)
+    offload.prepare_load(PROMPT[:3], reader)
+    offload.complete_load(PROMPT[:3])
+    assert store(offload, OTHER[:3], RequestCacheAccess())[2] == [PROMPT[3], PROMPT[2], PROMPT[1]]
+
+
+def test_a_removed_chunk_is_not_idle():
+    policy = IdleLRUCachePolicy(4)
+    for key in PROMPT[:2]:
+        policy.mark_evictable(key)
+    policy.remove(PROMPT[0])
+    policy.remove(PROMPT[2])
+    assert [*policy.known()] == PROMPT[1:2]
+
+
+def test_of_two_requests_the_chunks_of_the_one_that_ended_last_stay():
+    """It began first."""
+    offload = CPUOffloadingManager(3)
+    first, second = (RequestCacheAccess({key: at for at, key in enumerate(keys, 1)}) for keys in (PROMPT, OTHER))
+    for keys, access in ((PROMPT[:2], first), (OTHER[:1], second)):
+        offload.complete_store(store(offload, keys, access)[0], success=True)
+    offload.on_request_finished(second)
+    offload.on_request_finished(first)
+    assert store(offload, [(20, 0), (21, 0)], RequestCacheAccess())[2] == [OTHER[0], PROMPT[1]]
+
+
+def test_a_request_has_a_rank_once_it_uses_a_chunk():
+    """The first chunk is being written."""
+    offload, writer, reader = CPUOffloadingManager(4), RequestCacheAccess({PROMPT[0]: 1}), RequestCacheAccess()
+    store(offload, PROMPT[:1], writer)
+    assert offload.offer(PROMPT[:1], reader) == [] and (writer.rank, reader.rank) == (1, 0)
+    offload.complete_store(PROMPT[:1], success=True)
+    assert offload.offer(PROMPT[:1], reader) == [] and (writer.rank, reader.rank) == (1, 2)
+
+
+def test_a_chunk_that_a_request_offers_again_keeps_the_rank_of_the_request_that_stored_it_again():
+    offload, positions = CPUOffloadingManager(2), {PROMPT[0]: 1, PROMPT[1]: 2}
+    first, second = RequestCacheAccess(positions), RequestCacheAccess(positions)
+    for keys, idle, access in ((PROMPT[:1], set(), first), (PROMPT[1:2], set(), second),
+                               (OTHER[:1], {PROMPT[1]}, RequestCacheAccess()), (PROMPT[1:2], {OTHER[0]}, first)):
+        offload.offer(keys, access)
+        offload.prepare_store(keys, idle, access)
+        offload.complete_store(keys, success=True)
+    assert offload.offer(PROMPT[1:2], second) == []
+    assert (first.rank, second.rank, offload.policy.ranks[PROMPT[1]]) == (1, 2, (1, -2))

@@ -132,7 +132,8 @@ def test_a_state_goes_to_the_last_place_of_its_chunk():
     assert (offer.missing, offer.free, offer.idle, client.ends[103, 0]) == ([(103, 0)], 8, set(), 16)
     made = transfers.begin_state_store(offer, 9)
     assert (made.keys, made.copies, made.is_store, made.evicted) == (((103, 0),), ((9, 1),), True, 0)
-    assert transfers.offer_state(client, (103, 0), 16).missing == []
+    offer = transfers.offer_state(client, (103, 0), 16)
+    assert (offer.missing, offer.free, offer.idle) == ([], 0, set()), "nothing needs room"
 
 
 def test_blocks_that_a_window_gave_back_are_not_copied():
@@ -219,12 +220,12 @@ def test_each_chunk_ends_at_a_length_of_the_prompt():
     assert client.offload_keys[0][4:] == [(109, 0)] and client.ends[109, 0] == 40
 
 
-@pytest.mark.parametrize(("tokens", "found"), [(12, 12), (16, None)])
-def test_a_request_waits_only_for_chunks_that_its_load_needs(tokens, found):
+@pytest.mark.parametrize(("local", "tokens", "found"), [(0, 12, 12), (0, 16, None), (4, 12, 8), (4, 16, None)])
+def test_a_request_waits_only_for_chunks_that_its_load_needs(local, tokens, found):
     """Another request loads the fourth and fifth chunk."""
     store(transfers := server(), 20)
     transfers.begin_load(client_of(transfers, 12, 8), [[1, 2, 3, 14, 15]], 8)
-    assert transfers.lookup(RequestOffloadState(1), HASHES, 0, tokens) == found
+    assert transfers.lookup(RequestOffloadState(1), HASHES, local, tokens) == found
 
 
 def test_a_request_with_other_tokens_in_the_pool_waits_for_none_of_them():
@@ -289,3 +290,11 @@ def test_the_first_missing_chunks_are_stored(n, keys, copies):
     client = client_of(transfers)
     job = transfers.begin_store(offer_of(transfers, client, 12), n)
     assert (job.keys, job.copies, client.next_stored_chunk_idx) == (keys, copies, [3])
+
+
+@pytest.mark.parametrize(("reads", "found"), [(True, 12), (False, 0)])
+def test_a_request_that_reads_nothing_finds_the_tokens_of_the_pool_alone(reads, found):
+    transfers, client = server(), RequestOffloadState(1)
+    store(transfers, 16)
+    assert transfers.lookup(client, HASHES, 4, 4 * len(HASHES), reads=reads) == found
+    assert (client.num_locally_computed_tokens, client.num_hit_tokens) == (4, 4 + found)

@@ -9,7 +9,7 @@ import pytest
 
 from cachesim.engines.shared.kv_rows import write_rows
 from cachesim.engines.vllm.kv_cache_interface import KVCacheGroupSpec
-from cachesim.engines.vllm.worker.block_contents import BlockContents, BlockSpan, BlockStep, cells_of
+from cachesim.engines.vllm.worker.block_contents import BlockContents, BlockSpan, BlockStep, appended, cells_of
 from cachesim.model import KVRows, LayerState, parse
 
 
@@ -133,3 +133,11 @@ def test_cells_follow_the_blocks_that_a_request_learns_one_by_one(memory):
     assert early.tolist() == [6, 7]
     memory.learn(request, [[5], [1]], whole=True)
     assert memory.cells(0, 0, 0, 8).tolist() == [10, 11]
+
+
+def test_a_table_of_cells_is_extended_in_place_while_it_has_room():
+    first = appended(np.zeros(0, np.int64), np.arange(3))
+    second = appended(first, np.arange(3, 5))
+    assert (first.tolist(), second.tolist()) == ([0, 1, 2], [0, 1, 2, 3, 4]) and np.shares_memory(first, second)
+    full = appended(second, np.arange(5, len(second.base)))
+    assert np.shares_memory(full, second) and not np.shares_memory(appended(full, np.arange(1)), full)

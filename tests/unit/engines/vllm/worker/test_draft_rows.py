@@ -74,3 +74,33 @@ def test_the_content_of_the_null_block_is_a_wrong_row():
     rows.check(chunk_of(WRITTEN, 8, 9, blocks=(1, 0, 3)))
     assert [(event.position, event.block) for event in events] == [(4, 0)]
     assert not np.any(rows.kv_caches.rows[-1].digest[:4])
+
+
+def test_the_last_known_token_has_no_row_yet():
+    rows, events = rows_of("full", 0)
+    rows.mark(chunk_of(WRITTEN, 0, 12))
+    assert np.flatnonzero(rows.kv_caches.rows[-1].digest).tolist() == [*range(4, 15)], "cells of blocks 1 to 3"
+    rows.check(chunk_of([*WRITTEN, 112], 12, 13))
+    assert [(event.position, event.block) for event in events] == [(11, 3)]
+
+
+def test_a_row_that_was_never_written_is_wrong_for_every_text():
+    rows, events = rows_of("full", 0)
+    rows.check(chunk_of([0] * 6, 4, 5))
+    assert events == [DraftRowsWrong(5, 0, 0, 1)]
+
+
+def test_each_group_of_the_drafter_has_rows_of_its_own():
+    """Block 4 of the second group is zeroed after all rows were right."""
+    groups, events = [KVCacheGroupSpec(number, "full", 4, 0, True, (0,)) for number in (0, 1)], []
+    contents = BlockContents(parse("A"), groups[:1], groups, {})
+    rows, chunk = DraftRows(contents, groups, events.append), chunk_of(WRITTEN, 0, 8)
+    chunk.state.block_ids, chunk.state.cells = [[1, 2], [3, 4]], [cells_of([1, 2], 4), cells_of([3, 4], 4)]
+    rows.mark(chunk)
+    written = {layer: np.flatnonzero(kept.digest).tolist() for layer, kept in contents.rows.items()}
+    assert written == {0: [], -1: [*range(4, 12)], -2: [*range(12, 20)]}
+    chunk.start = 8
+    rows.check(chunk)
+    contents.change([4], [])
+    rows.check(chunk)
+    assert events == [DraftRowsWrong(5, 1, 4, 4)]

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from cachesim.engines.base import Request
+from cachesim.base.keyed_tokens import IDS
+from cachesim.engines.base import Draft, Request
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.engines.shared.vocab import WRONG
 from cachesim.engines.vllm import ENGINE
@@ -105,3 +106,22 @@ def test_as_many_drafts_are_right_as_the_caller_says(accepted, sampled):
     result = runner.execute_model(output, accepted)[0]
     assert (result.sampled_token_ids, result.num_accepted_drafts) == (sampled, len(sampled) - 1)
     assert result.num_evaluated_tokens == 4 + len(sampled)
+
+
+def test_tokens_under_a_key_have_identities_and_marks_of_their_own():
+    state = CachedRequestState(0, Request(PROMPT, 1), RequestText(key=3, block_hashes=[], token_ids=[]))
+    state.restart(PROMPT)
+    assert (state.key_offset, state.draft_marks) == (3 * IDS, [3])
+
+
+def test_a_draft_is_right_as_far_as_the_request_says_for_its_place():
+    """The first draft is made when the memory holds the four tokens of the prompt."""
+    server = ENGINE.start("vllm@0.33.0", "A", {"block_size": 4, "async_scheduling": False,
+                                               "speculative_method": "ngram", "num_speculative_tokens": 2}, "none")
+    server.submit(Request(PROMPT, 6, forced=(5, 6, 7, 8, 9, 10), drafts=(Draft(4, 2, accepted=2),)))
+    server.take_tasks()
+    drafts = []
+    for _ in range(2):
+        server.update()
+        drafts.append([min(token, WRONG) for token in server.slots[0].spec_token_ids])
+    assert (drafts, server.slots[0].num_tokens) == ([[6, 7], [WRONG, WRONG]], 8)

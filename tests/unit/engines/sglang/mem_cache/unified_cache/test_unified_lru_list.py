@@ -1,5 +1,8 @@
 """Order of a recency list, and its unlocked members."""
 
+import pytest
+
+from cachesim.base.errors import Crash
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_lru_list import UnifiedLRUList
 
 
@@ -42,3 +45,14 @@ def test_the_order_begins_again_if_the_next_member_was_removed():
         if member is a:
             recent.remove_node(b)
     assert seen == "ac"
+
+
+@pytest.mark.parametrize("end", ["lru_next", "lru_prev"])
+def test_a_list_whose_neighbours_are_not_linked_both_ways_is_broken(end):
+    made, members = UnifiedLRUList(0, Member), [Member(name) for name in "abc"]
+    for member in members:
+        made.insert_mru(member)
+    assert [member.name for member in made.members()] == ["c", "b", "a"]
+    getattr(members[1], end)[0] = None
+    with pytest.raises(Crash, match="list 0 is broken behind a member"):
+        list(made.members())

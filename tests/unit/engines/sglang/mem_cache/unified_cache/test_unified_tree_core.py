@@ -202,6 +202,15 @@ def test_a_tree_that_does_not_agree_with_its_nodes_is_noticed(change, told):
         core.check()
 
 
+def test_a_node_that_is_in_host_memory_only_while_a_child_has_slots_is_noticed():
+    core = crowded("W8 A")
+    node = next(node for node in core.nodes() if node.has_device_child and node.backuped and not any(node.lock_ref))
+    core.evictable_device_leaves.put(node)
+    core.demote(node, "test")
+    with pytest.raises(Crash, match=f"node {node.id} has no slots, a child has"):
+        core.check()
+
+
 def test_a_node_with_more_locks_than_its_parent_is_noticed(core):
     node = next(core.nodes())
     lower = core.split_node(node, 4) and node
