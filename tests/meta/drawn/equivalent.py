@@ -753,5 +753,11 @@ EQUIVALENT: dict[str, str] = {
     "tools/server_logs/server_runs.py, ServerRuns._is_restart: bound dropped at 33 of "
     "if self._starts and logged.text[:60].lower().startswith(self":
         "the longest start of a grammar has 27 characters, so that the bound only saves the rest of the text",
+    "tools/server_logs/reconstruct.py, ScenarioBuilder._best: `1` -> `0` at 10 of choices[1:1] = "
+    "self._uncached(logged, choices[:1])":
+        "a slice that stops before its start is empty, too, and what is assigned to it is inserted at its start",
+    "tools/server_logs/reconstruct.py, ScenarioBuilder._user_messages: `<` -> `<=` at 36 of early = {at for at in "
+    "missing if at < n_tokens - end - UBATC":
+        "UBATCH is one of the BATCHES, of which none so far before the end is missing",
 }
 """Name of the fault -> proof."""
