@@ -759,5 +759,14 @@ EQUIVALENT: dict[str, str] = {
     "tools/server_logs/reconstruct.py, ScenarioBuilder._user_messages: `<` -> `<=` at 36 of early = {at for at in "
     "missing if at < n_tokens - end - UBATC":
         "UBATCH is one of the BATCHES, of which none so far before the end is missing",
+    "tools/server_logs/derivations.py, numbers_of: `0` -> `1` at 100 of if gives.cuts and gives.cuts in "
+    "line.read.line.template and ":
+        "without a number nothing is derived from the line, whether its prompt may be cut off or not",
+    "tools/server_logs/derivations.py, _lengths: `1` -> `0` at 36 of whole = (bool(release) and "
+    'release[-1].read.numbers.get("tru':
+        "a request with a second release is doubtful, and numbers_of derives nothing for it",
+    "tools/server_logs/first_lines.py, _worst: `0` -> `1` at 75 of return max(lost, key=lambda one: one.lost.low if "
+    "one.lost is":
+        "each of these requests lost tokens; the other value is for the type checker",
 }
 """Name of the fault -> proof."""
