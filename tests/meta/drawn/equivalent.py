@@ -768,5 +768,11 @@ EQUIVALENT: dict[str, str] = {
     "tools/server_logs/first_lines.py, _worst: `0` -> `1` at 75 of return max(lost, key=lambda one: one.lost.low if "
     "one.lost is":
         "each of these requests lost tokens; the other value is for the type checker",
+    "tools/watch/recent_bodies.py, _best: `>` -> `>=` at 44 of best = SharedPrefix(number, found) if "
+    "found > size else best":
+        "the tokens at ``size`` are equal, so that a prefix of this size would be longer",
+    "tools/server_logs/conclusions.py, _build_range: `0` -> `1` at 8 of since = 0 if low is None else "
+    "low.read.line.since":
+        "the known builds are greater than 1, so that none lies before it",
 }
 """Name of the fault -> proof."""
