@@ -774,5 +774,17 @@ EQUIVALENT: dict[str, str] = {
     "tools/server_logs/conclusions.py, _build_range: `0` -> `1` at 8 of since = 0 if low is None else "
     "low.read.line.since":
         "the known builds are greater than 1, so that none lies before it",
+    "tools/request_bodies/prompt_causes.py, _missing_characters: `1` -> `0` at 50 of found = "
+    "longer.find(shorter[at : at + size], at + 1) if size":
+        "both texts differ at this character, so that the search finds nothing there",
+    "tools/request_bodies/prompt_causes.py, _missing_characters: `1` -> `2` at 73 of found = "
+    "longer.find(shorter[at : at + size], at + 1) if size":
+        "the next line takes every number up to 0 for not found",
+    "tools/request_bodies/prompt_causes.py, _missing_characters: `1` -> `0` at 73 of found = "
+    "longer.find(shorter[at : at + size], at + 1) if size":
+        "the next line takes every number up to 0 for not found",
+    "tools/request_bodies/prompt_causes.py, _missing_characters: `>` -> `>=` at 27 of return found - at if "
+    "found > 0 and longer[found : found + re":
+        "a text is found after this character, or the number is -1",
 }
 """Name of the fault -> proof."""
