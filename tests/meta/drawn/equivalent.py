@@ -786,5 +786,16 @@ EQUIVALENT: dict[str, str] = {
     "tools/request_bodies/prompt_causes.py, _missing_characters: `>` -> `>=` at 27 of return found - at if "
     "found > 0 and longer[found : found + re":
         "a text is found after this character, or the number is -1",
+    "tools/request_bodies/prompt_causes.py, raw_cause: `>=` -> `>` at 11 of if thought >= 0 and "
+    "_continues_after_reasoning(a, b, at, tho":
+        "before an end of reasoning at the first character no reasoning begins, so that the other condition is false",
+    "tools/request_bodies/prompt_causes.py, raw_cause: `0` -> `1` at 14 of if thought >= 0 and "
+    "_continues_after_reasoning(a, b, at, tho":
+        "before an end of reasoning at the first character no reasoning begins, so that the other condition is false",
+    "tools/server_logs/earlier_causes.py, EarlierCauses._statement: `0` -> `1` at 54 of numbers = "
+    '{"cause": found.signature.key, "lost": lost[0] if ':
+        "both numbers are equal where one of them stands for both",
+    "tools/server_logs/earlier_causes.py, EarlierCauses._removals: `<=` -> `<` at 8 of if high <= low:":
+        "no removal lies after low and at most at high if both are equal; the condition only ends the loop early",
 }
 """Name of the fault -> proof."""

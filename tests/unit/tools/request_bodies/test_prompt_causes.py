@@ -18,6 +18,7 @@ from cachesim.tools.request_bodies.prompt_causes import (
     PromptCause,
     _continues_after_reasoning,
     _moved_lines,
+    _of_messages,
     cause_of_bodies,
     raw_cause,
 )
@@ -305,3 +306,17 @@ def test_a_change_of_the_history_has_the_number_of_its_messages(monkeypatch, cou
     prompts = render_plain(old), render_plain(new)
     at = common_prefix(prompts[0].text, prompts[1].text)
     assert cause_of_bodies(old, new, *prompts, at) == PromptCause("pruned", detail)
+
+
+@pytest.mark.parametrize(("places", "sizes", "cause"), [
+    ((1, 1), (1, 2), "INSERTED"), ((1, 1), (2, 1), "DROPPED"), ((1, 1), (1, 1), "INSERTED"),
+    ((2, 1), (1, 2), "INSERTED"),
+    ((0, 5), (1, 1), "EDITED"), ((5, 0), (1, 1), "EDITED"),
+])  # fmt: skip
+def test_the_first_message_that_only_one_body_has_was_inserted_or_dropped(places, sizes, cause):
+    """The earlier one of both places decides."""
+    old, new = bodies_of([FoundBody("x", chat(f"{text} {LONG}", system="")) for text in ("Mark", "Anna")])
+    one, two = (SimpleNamespace(messages=body.messages * size) for body, size in zip((old, new), sizes, strict=True))
+    prompts = [SimpleNamespace(place=lambda at, number=number: SimpleNamespace(message=number, kind=""), begins=(),
+                               text=text) for number, text in zip(places, ("Mark", "Anna"), strict=True)]  # fmt: skip
+    assert _of_messages(one, two, *prompts, 0) == PromptCause(getattr(prompt_causes.messages, cause))

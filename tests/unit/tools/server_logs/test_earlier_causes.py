@@ -336,6 +336,8 @@ def test_removals_count_between_the_reused_tokens_and_those_that_all_requests_si
     assert Removing(ends, ends, (), shared=(9, 4, 9)).found(2, 4, 10)[3:] == []
     assert Removing(ends, ends, (), shared=(9, None, 9)).found(2, 0, 10)[4:] == []
     assert Removing(ends, (), shared=(9, 9)).found(0, 0, 10) == []
+    assert Removing((1,), (), (), shared=(9, None, 9)).found(2, 0, 10) == []
+    assert Removing((5,), (), (7,), shared=(9, 9, 9)).found(1, 0, 9) == [(0, 5)]       # not of a later request
 
 
 @pytest.mark.parametrize(("back", "requests"), [(1, [1]), (2, [1, 0]), (3, [1, 0])])
