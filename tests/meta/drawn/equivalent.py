@@ -797,5 +797,8 @@ EQUIVALENT: dict[str, str] = {
         "both numbers are equal where one of them stands for both",
     "tools/server_logs/earlier_causes.py, EarlierCauses._removals: `<=` -> `<` at 8 of if high <= low:":
         "no removal lies after low and at most at high if both are equal; the condition only ends the loop early",
+    "tools/server_logs/assumed_history.py, _assumed: `False` -> `True` at 65 of run = run_judged(assumed, "
+    "assumed.profiles[0], MODE, with_le":
+        "of the run only the evaluated tokens are read; the ledger, which the argument saves, does not change them",
 }
 """Name of the fault -> proof."""
