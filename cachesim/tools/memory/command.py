@@ -10,12 +10,10 @@ from cachesim.base import exits
 from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput, quoted
 from cachesim.tools.run.arguments import add_json, add_profiles, add_server, add_settings, known_profiles
-from cachesim.tools.run.work_arguments import count, memory_size
+from cachesim.tools.run.work_arguments import LARGEST, count, memory_size
 
 if TYPE_CHECKING:
     from cachesim.engines.contract import Engine
-
-MOST_TOKENS = 1 << 30
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -37,8 +35,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def _tokens(text: str) -> int:
     found = count(text)
-    if not 1 <= found <= MOST_TOKENS:
-        raise ArgumentTypeError(f"must be 1 to {MOST_TOKENS}")
+    if not found:
+        raise ArgumentTypeError(f"must be 1 to {LARGEST:,}")
     return found
 
 

@@ -156,7 +156,7 @@ class LowerSearch(NamedTuple):
         if steps < 0:
             return None
         if not room:
-            return least + step * (max(0, now - least) // (2 * step))
+            return least + step * ((now - least) // (2 * step))
         return least + step * max(0, _count(steps, lambda n: self._fits(option, least + step * n)) - 1)
 
     def _with(self, option: str, value: Option) -> MemoryQuestion:

@@ -104,7 +104,7 @@ def _answer(data: Data) -> Text:
 
 def _table(parts: list[Data]) -> WholeTable:
     numbers = (Column(name, justify="right") for name in ("number", "bytes each", "MiB"))
-    table = WholeTable("part", *numbers, "", padding=(0, 2, 0, 0), pad_edge=False)
+    table = WholeTable("part", *numbers, "", pad_edge=False)
     for one in parts:
         table.add_row(one["name"], f"{one['number']:,} {one['unit']}", f"{one['each']:,}", f"{one['bytes'] / MIB:,.1f}",
                       "host" if one["host"] else "")  # fmt: skip

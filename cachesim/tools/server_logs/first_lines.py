@@ -137,7 +137,7 @@ def _worst(requests: Sequence[RequestNumbers]) -> RequestNumbers | None:
     if lost:
         return max(lost, key=lambda one: one.lost.low if one.lost is not None else 0)
     warm = [one for one in requests if "lcp" in one.numbers and "prompt_n" in one.numbers
-            and one.numbers.get("held", ProvenRange(1, 1)).low > 0]  # fmt: skip
+            and ("held" not in one.numbers or one.numbers["held"].low > 0)]  # fmt: skip
     return max(warm, key=lambda one: one.numbers["prompt_n"].low, default=None)
 
 

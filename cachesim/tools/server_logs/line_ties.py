@@ -161,7 +161,7 @@ class LineTies:
 
     def _take(self, line: ReadLine) -> None:
         """Tie a line; the next lines are ahead."""
-        if line.kind == TIMES[0] and are_whole_timings(following := [line, *self._ahead[: _AHEAD - 1]]):
+        if line.kind == TIMES[0] and are_whole_timings(following := [line, *self._ahead]):
             self._timed = {one.number for one in following}
         headed = line.heading is not None and (line.number in self._timed or self._waits_for(line.heading, line))
         where = line.heading if line.heading is not None and headed else (line.slot, line.task)

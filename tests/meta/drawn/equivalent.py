@@ -1058,5 +1058,52 @@ EQUIVALENT: dict[str, str] = {
     "engines/mlx_lm/caches/batch_rotating_kv_cache.py, BatchRotatingKVCache.make_mask: `0` -> `1` at 7 of "
     "held = 0 if self.keys is None else columns(self.keys)":
         "the rules read the columns of a rotated ring alone, and a ring without a buffer is not rotated",
+    "tools/server_logs/reconstruct.py, ScenarioBuilder._best: `1` -> `0` at 10 of choices[1:1] = "
+    "self._uncached(logged, choices[:1])":
+        "a slice that stops before its start is empty, too, and what is assigned to it is inserted at its start",
+    "tools/server_logs/reconstruct.py, ScenarioBuilder._user_messages: `<` -> `<=` at 36 of early = {at for at in "
+    "missing if at < n_tokens - end - UBATC":
+        "UBATCH is one of the BATCHES, of which none so far before the end is missing",
+    "tools/server_logs/derivations.py, numbers_of: `0` -> `1` at 100 of if gives.cuts and gives.cuts in "
+    "line.read.line.template and ":
+        "without a number nothing is derived from the line, whether its prompt may be cut off or not",
+    "tools/server_logs/derivations.py, _lengths: `1` -> `0` at 36 of whole = (bool(release) and "
+    'release[-1].read.numbers.get("tru':
+        "a request with a second release is doubtful, and numbers_of derives nothing for it",
+    "tools/server_logs/first_lines.py, _worst: `0` -> `1` at 75 of return max(lost, key=lambda one: one.lost.low if "
+    "one.lost is":
+        "each of these requests lost tokens; the other value is for the type checker",
+    "tools/watch/recent_bodies.py, _best: `>` -> `>=` at 44 of best = SharedPrefix(number, found) if "
+    "found > size else best":
+        "the tokens at ``size`` are equal, so that a prefix of this size would be longer",
+    "tools/server_logs/conclusions.py, _build_range: `0` -> `1` at 8 of since = 0 if low is None else "
+    "low.read.line.since":
+        "the known builds are greater than 1, so that none lies before it",
+    "tools/request_bodies/prompt_causes.py, _missing_characters: `1` -> `0` at 50 of found = "
+    "longer.find(shorter[at : at + size], at + 1) if size":
+        "both texts differ at this character, so that the search finds nothing there",
+    "tools/request_bodies/prompt_causes.py, _missing_characters: `1` -> `2` at 73 of found = "
+    "longer.find(shorter[at : at + size], at + 1) if size":
+        "the next line takes every number up to 0 for not found",
+    "tools/request_bodies/prompt_causes.py, _missing_characters: `1` -> `0` at 73 of found = "
+    "longer.find(shorter[at : at + size], at + 1) if size":
+        "the next line takes every number up to 0 for not found",
+    "tools/request_bodies/prompt_causes.py, _missing_characters: `>` -> `>=` at 27 of return found - at if "
+    "found > 0 and longer[found : found + re":
+        "a text is found after this character, or the number is -1",
+    "tools/request_bodies/prompt_causes.py, raw_cause: `>=` -> `>` at 11 of if thought >= 0 and "
+    "_continues_after_reasoning(a, b, at, tho":
+        "before an end of reasoning at the first character no reasoning begins, so that the other condition is false",
+    "tools/request_bodies/prompt_causes.py, raw_cause: `0` -> `1` at 14 of if thought >= 0 and "
+    "_continues_after_reasoning(a, b, at, tho":
+        "before an end of reasoning at the first character no reasoning begins, so that the other condition is false",
+    "tools/server_logs/earlier_causes.py, EarlierCauses._statement: `0` -> `1` at 54 of numbers = "
+    '{"cause": found.signature.key, "lost": lost[0] if ':
+        "both numbers are equal where one of them stands for both",
+    "tools/server_logs/earlier_causes.py, EarlierCauses._removals: `<=` -> `<` at 8 of if high <= low:":
+        "no removal lies after low and at most at high if both are equal; the condition only ends the loop early",
+    "tools/server_logs/assumed_history.py, _assumed: `False` -> `True` at 65 of run = run_judged(assumed, "
+    "assumed.profiles[0], MODE, with_le":
+        "of the run only the evaluated tokens are read; the ledger, which the argument saves, does not change them",
 }
 """Name of the fault -> proof."""

@@ -2,12 +2,16 @@
 
 import json
 from argparse import SUPPRESS, ArgumentParser
+from dataclasses import replace
 
 import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
+from cachesim.engines.registry import ENGINES
+from cachesim.tools.memory import command
 from cachesim.tools.memory.command import add_arguments, prepared
+from cachesim.tools.run.work_arguments import LARGEST
 
 GIB = 1 << 30
 
@@ -116,7 +120,7 @@ def test_a_context_may_be_a_single_token(capsys):
     ("nosuch", "unknown sizes of K/V rows and states: model 'nosuch'"),
     ("qwen3-next --memory 0GiB", "expected a size such as 32GiB"),
     ("qwen3-next --memory nan", "expected a size such as 32GiB"),
-    ("qwen3-next --tokens 0", "must be 1 to"), ("qwen3-next -ctk q3", "unknown cache_type_k 'q3'"),
+    ("qwen3-next --tokens 0", "must be 1 to 999,999,999"), ("qwen3-next -ctk q3", "unknown cache_type_k 'q3'"),
     ("qwen3-next -ctk", "server flag '-ctk' has no value"), ("mamba-2", "unknown context"),
     ("qwen3-next -p nosuch", "unknown profile"), ("qwen3-32b", "unknown sizes"),
     ("qwen3-next -p vllm", "fills the memory that it gets: its size is not given (--memory 32GiB, or --num-gpu"),
@@ -124,7 +128,8 @@ def test_a_context_may_be_a_single_token(capsys):
     ("deepseek-v5", "unknown sizes of K/V rows and states"),
     ("qwen3-next -p sglang --mamba-full-memory-ratio x", "must be a number"),
     ("qwen3-next --memory 8GiB -p sglang --mamba-full-memory-ratio 0", "must be above 0"),
-    ("qwen3 -np 65", "must be -1 or 1 to 64"),
+    ("qwen3 -np 65", "must be -1 or 1 to 64"), ("mamba-2 -p ik_llama", "ik_llama has no model 'mamba-2'"),
+    ("glm-5 -p ik_llama -p llama_cpp", "ik_llama: model 'glm-5' is not simulated: the index keys"),
 ])  # fmt: skip
 def test_bad_input_is_one_line(capsys, line, message):
     assert main(["memory", *line.split()]) == exits.BAD_INPUT
@@ -164,6 +169,16 @@ def test_the_command_explains_every_argument_but_hidden_ones():
     assert vars(parser.parse_args([])) == {
         "model": None, "named": None, "profiles": [], "settings": [], "pasted": "", "memory": 0, "tokens": 0,
         "draft": "", "json": False}  # fmt: skip
+    usage = " ".join(parser.format_usage().split())
+    assert usage.endswith(" [--memory SIZE] [--tokens N] [--draft MODEL] [--json] [MODEL]")
+    sizes = parser.parse_args(["--memory", "2GiB", "--tokens", str(LARGEST)])
+    assert (sizes.memory, sizes.tokens) == (2 * GIB, LARGEST)
+    assert parser.parse_args(["--gib", "2GiB"]).memory == parser.parse_args(["--gib", "2"]).memory == 2 * GIB
+
+
+def test_an_engine_whose_sizes_are_not_known_has_no_flags_of_sizes(monkeypatch):
+    monkeypatch.setattr(command, "_engines", lambda argv: [replace(ENGINES["mlx_lm"], memory=lambda: None)])
+    assert prepared(["qwen3", "-ctk", "q8_0"], ()) == ["qwen3", "-ctk", "q8_0"]
 
 
 def test_a_model_is_required_and_each_rule_set_is_estimated_once(capsys):

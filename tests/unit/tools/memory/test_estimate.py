@@ -200,7 +200,7 @@ class Named(NamedTuple):
 @pytest.mark.parametrize("room, kinds, now, after, fits", [
     (9, ("q8", "q4"), "f16", "q8", True), (5, ("q8", "q4"), "f16", "q4", True), (3, ("q8", "q4"), "f16", "q4", False),
     (0, ("q8", "q4"), "f16", "q8", None), (9, ("none", "q8"), "f16", "q8", True), (3, ("q8",), "q8", None, None),
-    (3, ("none",), "f16", None, None),
+    (3, ("none",), "f16", None, None), (3, ("q8",), "f16", "q8", False), (0, ("q8",), "f16", "q8", None),
 ])  # fmt: skip
 def test_an_option_of_names_has_the_first_that_fits(room, kinds, now, after, fits):
     """The last if none fits, the first without room; one that does not start is passed over."""
@@ -256,7 +256,8 @@ def test_a_number_with_which_the_server_does_not_start_is_no_advice(now, room, a
     assert found is None if after is None else (found.after, found.fits) == (after, fits)
 
 
-@pytest.mark.parametrize(("room", "context", "found"), [(20, 64, 17), (20, 9, 9), (9, 64, 6), (5, 64, 5), (6, 0, 5)])
+@pytest.mark.parametrize(("room", "context", "found"), [(20, 64, 17), (20, 9, 9), (9, 64, 6), (5, 64, 5), (6, 0, 5),
+                                                      (20, 0, 5)])  # fmt: skip
 def test_the_largest_context_is_that_of_the_model_or_what_fits(room, context, found):
     """In steps of 1 from the present one, beside 3 MiB of another part."""
     forms = Forms({"ctx": (1, 1)})
@@ -279,6 +280,14 @@ def test_an_option_without_a_limit_never_gets_the_whole_memory():
     assert lower.lower("b", use) == ("b", 0, 19, 19 * MIB, True)
     tiny = LowerSearch(lower.ask._replace(room=1), Forms({"b": (1, 0)}), {})
     assert tiny.lower("b", use) == ("b", 0, 0, 0, False)
+    assert tiny._replace(ask=lower.ask._replace(room=MIB)).lower("b", use) == ("b", 0, 0, 0, False)
+
+
+@pytest.mark.parametrize(("room", "after"), [(8, 5), (20, 5), (4, 1), (0, 5)])
+def test_a_smaller_value_is_whole_steps_above_the_least_one(room, after):
+    """9 is two steps of 4 above 1: one step less at most, although more fits; half of the steps without room."""
+    forms, ask = Forms({"a": (4, 1)}), MemoryQuestion(real_model("qwen3"), {"a": 9}, None, room * MIB)
+    assert LowerSearch(ask, forms, {}).lower("a", forms.use(ask)).after == after
 
 
 def test_a_server_that_fills_its_memory_needs_a_size_and_another_none():

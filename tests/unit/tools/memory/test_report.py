@@ -32,6 +32,9 @@ BESIDE = "beside weights and compute buffers"
 
 @pytest.mark.parametrize("changed, text, style", [
     ({}, f"3.0 GiB at most, {BESIDE}", "bold"),
+    ({"total": GIB - 1}, f"1,024.0 MiB at most, {BESIDE}", "bold"),
+    ({"total": GIB}, f"1.0 GiB at most, {BESIDE}", "bold"),
+    ({"total": GIB // 2}, f"512.0 MiB at most, {BESIDE}", "bold"),
     ({"unlimited": "--cache-ram", "room": GIB}, f"at least 3.0 GiB {BESIDE}: --cache-ram sets no limit", "bold red"),
     ({"room": 4 * GIB, "fits": True}, f"3.0 GiB at most, {BESIDE}: fits into 4.0 GiB", "bold"),
     ({"room": GIB, "fits": False}, f"3.0 GiB at most, {BESIDE}: does not fit into 1.0 GiB", "bold red"),

@@ -18,6 +18,7 @@ from cachesim.tools.request_bodies.prompt_causes import (
     PromptCause,
     _continues_after_reasoning,
     _moved_lines,
+    _of_messages,
     cause_of_bodies,
     raw_cause,
 )
@@ -209,6 +210,11 @@ W, V = "word " * 50, "vord " * 50             # longer than what is compared
     (f"ab {V}{W}end", f"ab {W}", "removed text", "250 characters"),
     (f"ab xyz{W}end", f"ab {W}end", "removed text", "3 characters"),
     (f"ab xyz{W[:14]}", f"ab {W[:14]}", "text", ""),       # too short to be found again
+    (f"ab xyz{W[:15]}", f"ab {W[:15]}", "text", ""), (f"x{W}", W, "removed text", "1 character"),
+    ("one two three four five  six seven eight", "one two three four five six seven eight", "whitespace", ""),
+    (f"ab {'c' * 193} d e f", f"ab\n{'c' * 193} d e f", "whitespace", ""),   # the fourth word ends with 200 characters
+    (f"ab {'c' * 194} d e f", f"ab\n{'c' * 194} d e g", "whitespace", ""),   # it is not among them
+    ("a <think>r</think> b <think>s</think> c d e f", "a <think>r</think> b c d e f", "reasoning removed", ""),
     (f"ab xyz{W[:16]}", f"ab {W[:16]}", "removed text", "3 characters"),
     (f"ab {W}end", f"ab  {W}end", "whitespace", ""), (f"ab x{W}end", f"ab xx{W}end", "inserted text", "1 character"),
     (f"ab xx{W}end", f"ab x{W}end", "removed text", "1 character"),
@@ -222,6 +228,7 @@ def test_a_raw_prompt_differs_by_the_smallest_change_that_explains_it(old, new, 
 @pytest.mark.parametrize(("moved", "cause"), [
     (None, None), (SimpleNamespace(is_fixed=False, before=3), PromptCause(MOVED_LINES)),
     (SimpleNamespace(is_fixed=True, before=1), PromptCause(prompt_causes.messages.MOVING, "1 line before the end")),
+    (SimpleNamespace(is_fixed=True, before=2), PromptCause(prompt_causes.messages.MOVING, "2 lines before the end")),
     (SimpleNamespace(is_fixed=True, before=3), PromptCause(prompt_causes.messages.MOVING, "3 lines before the end")),
 ])  # fmt: skip
 def test_lines_at_a_fixed_distance_from_the_end_are_moving_and_others_moved(monkeypatch, moved, cause):
@@ -244,6 +251,7 @@ def test_an_image_that_changed_with_its_text_is_the_cause(tmp_path):
     ("x<think>r</think>\n\nanswer", "xanswer, and more", 1, True), ("x<think>r</think>answer", "x answer", 1, True),
     ("x<think>r</think>answer", "x answ", 1, False),                     # all of the first 24 characters follow
     (f"<think>r</think>{'y' * 24}old", f"{'y' * 24}new", 0, True),
+    (f"<think>r</think>{'y' * 23}old", f"{'y' * 23}new", 0, False),
     ("<think>r</think>", "", 0, False),                                  # nothing shows where it continues
     ("r</think>k", "zk", 0, False),                                      # the reasoning has no beginning
     ("<think>r</think>s</think>answer", "answer", 0, False),             # it ended before
@@ -280,3 +288,35 @@ def test_a_system_message_that_was_inserted_changes_the_system_prompt(tmp_path):
 def test_the_first_difference_decides_although_the_tools_changed_too(tmp_path):
     data = found(tmp_path, chat(U1, system="Be kind", tools=TOOLS), chat(U1, A1, U2, system="Go on", tools=TOOLS[:1]))
     assert data["requests"][1]["cause"] == "system prompt"
+
+
+@pytest.mark.parametrize(("old", "new", "cause"), [(5, 5, "extends"), (6, 5, "back"), (6, 4, "back")])
+def test_a_prompt_that_ends_where_the_other_goes_on_went_back(old, new, cause):
+    prompts = SimpleNamespace(history=old, text="abcdef"), SimpleNamespace(history=new, text="abcde")
+    body = SimpleNamespace(is_raw=False)
+    assert cause_of_bodies(body, body, *prompts, 5) == PromptCause(cause)
+
+
+@pytest.mark.parametrize(("count", "detail"), [(0, ""), (1, "1 message"), (2, "2 messages"), (3, "3 messages")])
+def test_a_change_of_the_history_has_the_number_of_its_messages(monkeypatch, count, detail):
+    monkeypatch.setattr(prompt_causes.messages, "moved_message", lambda old, new, number: ("", ""))
+    monkeypatch.setattr(prompt_causes.messages, "message_change", lambda old, new: "")
+    monkeypatch.setattr(prompt_causes.messages, "history_change", lambda old, new, number: ("pruned", count))
+    old, new = bodies_of([FoundBody("x", chat(U1, A1, U2)), FoundBody("x", chat(U1, f"{A1} More.", U2))])
+    prompts = render_plain(old), render_plain(new)
+    at = common_prefix(prompts[0].text, prompts[1].text)
+    assert cause_of_bodies(old, new, *prompts, at) == PromptCause("pruned", detail)
+
+
+@pytest.mark.parametrize(("places", "sizes", "cause"), [
+    ((1, 1), (1, 2), "INSERTED"), ((1, 1), (2, 1), "DROPPED"), ((1, 1), (1, 1), "INSERTED"),
+    ((2, 1), (1, 2), "INSERTED"),
+    ((0, 5), (1, 1), "EDITED"), ((5, 0), (1, 1), "EDITED"),
+])  # fmt: skip
+def test_the_first_message_that_only_one_body_has_was_inserted_or_dropped(places, sizes, cause):
+    """The earlier one of both places decides."""
+    old, new = bodies_of([FoundBody("x", chat(f"{text} {LONG}", system="")) for text in ("Mark", "Anna")])
+    one, two = (SimpleNamespace(messages=body.messages * size) for body, size in zip((old, new), sizes, strict=True))
+    prompts = [SimpleNamespace(place=lambda at, number=number: SimpleNamespace(message=number, kind=""), begins=(),
+                               text=text) for number, text in zip(places, ("Mark", "Anna"), strict=True)]  # fmt: skip
+    assert _of_messages(one, two, *prompts, 0) == PromptCause(getattr(prompt_causes.messages, cause))

@@ -283,6 +283,8 @@ def test_the_spelling_dates_the_build():
     ([], [8100], [None, 8099], "up to build 8099: spelling of its lines"),
     ([8000, 7000], [8200, 8100], [7901, 8099], "build 7901 to 8099: spelling of its lines"),
     ([7900], [8100], [7501, 8099], "build 7501 to 8099: spelling of its lines"),
+    ([8000, 8000], [], [7901, None], "build 7901 or later: spelling of its lines"),
+    ([7901], [7902], [7901, 7901], "build 7901 to 7901: spelling of its lines"),
     ([7500], [], None, None),                              # the oldest known build may print it
     ([8000], [8000], None, None), ([8000], [8001], [7901, 8000], "build 7901 to 8000: spelling of its lines"),
 ])  # fmt: skip
@@ -294,6 +296,11 @@ def test_a_build_lies_after_the_last_one_without_a_spelling_and_before_the_first
     assert [(said.numbers["build"], said.says) for said in found] == ([] if build is None else [(build, says)])
     used = [number for number in (min(since, default=0) and 1, len(since) + len(until) if until else 0) if number]
     assert [said.lines for said in found] == ([] if build is None else [tuple(used)])
+
+
+def test_of_lines_that_ended_with_the_same_build_the_first_is_the_proof():
+    lines = [ReadLine(at, ParsedLine(Line("launch", "x", until=8100), None, None, {}), "x") for at in (4, 5)]
+    assert [said.lines for said in _build_range(lines, [7500])] == [(4,)]
 
 
 def test_spellings_of_two_builds_date_none():
@@ -309,6 +316,11 @@ def test_rule_sets_of_other_builds_are_not_possible():
     assert possible_profiles(names, found) == ("x@b8152", "x@b8260", "x@main")
     assert possible_profiles(names, []) == names
     assert possible_profiles(("x@old", "x@b8100", "x@b8152"), found) == ("x@old", "x@b8152")
+    assert possible_profiles(("x@bx9300", "x@b8153"), found) == ("x@bx9300", "x@b8153")
+    several = [Statement(FOLLOWS, "build", (1,), None, None, {"build": ends}) for ends in (
+        [8100, 9000], [8200, None], [None, 8800])]  # fmt: skip
+    names = ("x@b8000", "x@b8200", "x@b8800", "x@b8801")
+    assert possible_profiles(names, several) == names[1:3]
 
 
 def named(*lines):

@@ -14,6 +14,7 @@ from cachesim.tools.server_logs.derivations import (
     _in_cache,
     _is_confirmed,
     _is_unfinished,
+    _lengths,
     _longer,
     _lost,
     _lower,
@@ -173,6 +174,13 @@ def test_discarded_tokens_are_part_of_the_prompt(discarded, end, n_tokens):
     assert found.get("cache_n") == (None if n_tokens is None else (n_tokens - 74, n_tokens - 74))
 
 
+def test_the_length_of_a_shifted_prompt_follows_from_its_shifts_and_an_answer():
+    [request] = read_session("llama_cpp", grammars()["llama_cpp"], "\n".join([
+        LAUNCH, *map(SHIFT.format, (33, 30)), TIMES, END.format(40, 1)]).splitlines()).derived  # fmt: skip
+    assert {2, 3} < request.numbers["n_tokens"].lines
+    assert "n_tokens" not in numbers(LAUNCH, SHIFT.format(63), EMPTY.format(74, 74), END.format(100, 1))[0]
+
+
 def test_a_prompt_that_was_cut_off_is_not_as_long_as_its_discarded_tokens_say():
     cut = HEAD + "input truncated, n_ctx = 128, n_keep = 0, n_left = 128, n_prompt_tokens = 80"
     assert numbers(LAUNCH, cut, SHIFT.format(63), TIMES, END.format(100, 1))[0]["n_tokens"] == (80, 80)
@@ -285,13 +293,58 @@ def test_lines_that_show_a_longer_prompt(texts, values, proof):
     ((50, 50), (50, 50), None),
     ((50, 51), (50, 50), (0, 1)), ((50, None), (40, 40), None), ((50, 50), (40, None), None),
     ((40, 40), (50, 50), None),
-    ((0, 0), (0, 0), None), ((5, 5), (0, 0), (5, 5)),
+    ((0, 0), (0, 0), None), ((5, 5), (0, 0), (5, 5)), ((0, 5), (0, 0), (0, 5)),
 ])  # fmt: skip
 def test_lost_tokens_are_those_of_the_prefix_that_were_not_reused(lcp, cache_n, lost):
     found = counts(lcp=lcp, cache_n=cache_n)
     _lost(known_lines("processing task"), found)
     one = found.get("lost")
     assert (None if one is None else (one.low, one.high)) == lost and found.clashes == []
+
+
+@pytest.mark.parametrize(("lcp", "end", "lost"), [
+    ((50, 90), (40, 50), (50, 50)), ((51, 90), (40, 50), (40, 50)), ((0, 90), (0, 50), (0, 50)),
+    ((50, 90), (40, None), (50, 90)),
+])  # fmt: skip
+def test_of_a_prefix_of_unknown_length_a_cancelled_request_lost_what_its_slot_has(lcp, end, lost):
+    request = SimpleNamespace(is_cancelled=True)
+    found = counts(lcp=lcp, end=end, cache_n=(0, 0))
+    _lost(request, found)
+    assert (found.get("lost").low, found.get("lost").high) == lost
+
+
+@pytest.mark.parametrize(("first", "last", "is_known"), [(99, 99, True), (100, 100, False), (99, 100, True)])
+def test_a_checkpoint_of_one_position_must_end_before_the_restored_one(first, last, is_known):
+    line = f"restored context checkpoint (pos_min = {first}, pos_max = {last}, n_tokens = 101, n_past = 100, " \
+           "size = 1 MiB)"  # fmt: skip
+    found = counts(n_tokens=(150, 150))
+    _restored(known_lines(line), found, grammars()["llama_cpp"])
+    assert ("cache_n" in found.numbers) is is_known
+
+
+def test_a_threshold_without_a_number_shows_no_longer_prompt():
+    assert _longer(known_lines(CHECKED.format("many")), counts(), 0) is None
+
+
+@pytest.mark.parametrize(("made", "prompt_n", "length"), [
+    ((1, 1), None, (9, 9)), ((0, 0), None, None), ((0, 0), (1, 1), (9, 9)), ((0, 0), (0, 0), None)])
+def test_a_prompt_with_an_answer_or_an_evaluated_token_is_what_the_slot_holds(made, prompt_n, length):
+    request = known_lines("stop processing: n_tokens = 9, truncated = 0")
+    found = counts(end=(9, 9), predicted_n=made, **({} if prompt_n is None else {"prompt_n": prompt_n}))
+    _lengths(request, found, 0)
+    known = found.get("n_tokens")
+    assert (known and (known.low, known.high)) == length
+
+
+@pytest.mark.parametrize(("before", "known"), [(None, None), ("n_past", 9), ("launch", 9)])
+def test_of_lines_of_which_the_first_counts_only_that_just_after_the_start_gives_a_number(before, known):
+    gives = (PrintedNumber("batch", "cache_n", ("p0",), first=True),)
+    kinds = [("batch", {"p0": 9}), ("batch", {"p0": 8})]
+    lines = [*([] if before is None else [(before, {})]), *kinds]
+    made = [ReadLine(at, ParsedLine(Line(kind, "x"), 0, 7, numbers), "x") for at, (kind, numbers) in enumerate(lines)]
+    derived = numbers_of(TiedRequest(0, 7, made), LogGrammar((Line("batch", "x"),), gives=gives), LineSieve())
+    assert derived.clashes == () and ("cache_n" in derived.numbers) is (known is not None)
+    assert known is None or derived.numbers["cache_n"].low == known
 
 
 def test_a_checkpoint_that_is_not_within_the_prompt_hides_no_other():

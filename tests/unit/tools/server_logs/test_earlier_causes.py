@@ -6,6 +6,7 @@ import pytest
 
 from cachesim.engines.shared.log_grammar import Line, LogGrammar, ParsedLine
 from cachesim.engines.shared.log_signatures import RemovedPoint, Signature
+from cachesim.tools.server_logs import earlier_causes as module
 from cachesim.tools.server_logs.conclusions import conclude
 from cachesim.tools.server_logs.derivations import DerivedNumbers
 from cachesim.tools.server_logs.earlier_causes import EarlierCauses, _continues, _end, _is_restorable, _Removal
@@ -295,3 +296,59 @@ def test_a_removed_checkpoint_may_have_been_restored(first, last, tholds, shared
              for at, thold in enumerate(tholds, 1)]  # fmt: skip
     derived = DerivedNumbers(TiedRequest(0, 7, lines), {})
     assert _is_restorable(RemovedPoint(first, last, 0, 276), derived, shared) is is_restorable
+
+
+def test_no_removed_checkpoint_reaches_the_end_of_the_prompt():
+    """At least the last token of a prompt is evaluated, whatever the slot shares with it."""
+    for length, is_named in ((278, True), (277, True), (276, False)):
+        lines = [line.replace("(282/539)", f"(276/{length})").replace("= 0.523", f"= {276 / length:.3f}").replace(
+            "f_keep = 0.576", "f_keep = 0.563").replace("task.n_tokens = 539", f"task.n_tokens = {length}")
+                 for line in LOG]  # fmt: skip
+        assert bool(earlier(lines)) is is_named, length
+
+
+class Removing:
+    """Requests of a slot, and the removed checkpoints in their lines, by their tokens."""
+
+    def __init__(self, *removed, shared):
+        gives = Signature("gone", ("erase",), (), ("it is gone",), removed=lambda numbers: RemovedPoint(
+            0, numbers["end"] - 1, numbers["end"], numbers["end"]))  # fmt: skip
+        self.requests = []
+        for task, (ends, lcp) in enumerate(zip(removed, shared, strict=True)):
+            lines = [ReadLine(10 * task + at, ParsedLine(Line("erase", "x"), 0, task, {"end": end}), "x")
+                     for at, end in enumerate(ends)]  # fmt: skip
+            numbers = {} if lcp is None else {"lcp": ProvenRange(lcp, lcp)}
+            self.requests.append(DerivedNumbers(TiedRequest(0, task, lines), numbers))
+        grammar = LogGrammar((Line("erase", "x"),), signatures=(gives,))
+        self.causes = EarlierCauses([], self.requests, grammar, LineSieve())
+
+    def found(self, here, low, high):
+        """Return the request and the tokens of each removal that may matter, the nearest request first."""
+        return [(one.at, one.end) for one in self.causes._removals(self.requests, here, low, high)]
+
+
+def test_removals_count_between_the_reused_tokens_and_those_that_all_requests_since_share():
+    ends = (4, 5, 9, 10)
+    assert Removing(ends, (), shared=(9, 9)).found(1, 4, 9) == [(0, 5), (0, 9)]
+    assert Removing(ends, ends, (), shared=(9, 9, 9)).found(2, 4, 10) == [
+        (1, 5), (1, 9), (1, 10), (0, 5), (0, 9)]  # fmt: skip
+    assert Removing(ends, ends, (), shared=(9, 5, 9)).found(2, 4, 10)[3:] == [(0, 5)]
+    assert Removing(ends, ends, (), shared=(9, 4, 9)).found(2, 4, 10)[3:] == []
+    assert Removing(ends, ends, (), shared=(9, None, 9)).found(2, 0, 10)[4:] == []
+    assert Removing(ends, (), shared=(9, 9)).found(0, 0, 10) == []
+    assert Removing((1,), (), (), shared=(9, None, 9)).found(2, 0, 10) == []
+    assert Removing((5,), (), (7,), shared=(9, 9, 9)).found(1, 0, 9) == [(0, 5)]       # not of a later request
+
+
+@pytest.mark.parametrize(("back", "requests"), [(1, [1]), (2, [1, 0]), (3, [1, 0])])
+def test_removals_are_looked_up_in_so_many_requests(monkeypatch, back, requests):
+    monkeypatch.setattr(module, "_BACK", back)
+    assert [at for at, _ in Removing((5,), (5,), (), shared=(9, 9, 9)).found(2, 0, 9)] == requests
+
+
+def test_requests_after_the_one_that_lost_tokens_change_nothing():
+    """Another checkpoint is made, and the slot is cleared, only afterwards."""
+    after = [line.replace("task 116", "task 120") for line in SECOND]
+    full = [*LOG, slot(116, "stop processing: n_tokens = 545, truncated = 0"), "srv  update_slots: all slots are idle",
+            slot(-1, "clearing prompt with 545 tokens"), *after]  # fmt: skip
+    assert [said.task for said in earlier(full) if said.lines[-1] <= 16] == [116]

@@ -30,6 +30,9 @@ def timed(task, ms, **numbers):
      "That request took 1.5 s of the 1.5 s that the log prints for prompts."),
     ([*timed(7, 1500, lost=9), *timed(8, 500, lost=9, prompt_n=4)],
      "Those requests took 2.0 s of the 2.0 s that the log prints for prompts."),
+    ([*timed(7, 49.5, n_tokens=5), *timed(8, 0.0, n_tokens=5)], "The log prints 0.0 s for the prompts of 2 requests."),
+    ([*timed(7, 49.5, lost=9), *timed(8, 0.0, lost=9)],
+     "Those requests took 0.0 s of the 0.0 s that the log prints for prompts."),
     ([*timed(7, 1500, lost=1, prompt_n=30)], "The log prints 1.5 s for the prompts of 1 request."),
 ])  # fmt: skip
 def test_the_time_of_prompts(requests, says):
@@ -80,6 +83,16 @@ def test_the_request_before_left_what_the_slot_held(change):
     assert said.endswith("after 5 tokens.")
     met = facts(statement(task=5, n_tokens=20, end=[30, 40]), statement(lost=99, lcp=5, held=[40, 50]))["change"]
     assert met.endswith("inside the previous prompt of 20.")
+
+
+def test_the_request_before_is_the_last_one_of_the_slot():
+    worst = statement(task=9, lost=99, lcp=25, held=40)
+    first, second = statement(task=5, n_tokens=20, end=40), statement(task=6, n_tokens=30, end=40)
+    assert facts(first, second, worst)["change"].endswith("inside the previous prompt of 30.")
+    for numbers in ({"end": 60}, {}):
+        last = statement(task=6, n_tokens=30, **numbers)
+        assert facts(first, last, worst)["change"].endswith("after 25 tokens.")
+    assert facts(statement(task=5, n_tokens=20), second, worst)["change"].endswith("previous prompt of 30.")
 
 
 def test_the_request_that_lost_most_is_the_subject_else_the_one_that_evaluated_most_of_a_used_slot():

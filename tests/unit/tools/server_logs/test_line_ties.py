@@ -120,6 +120,13 @@ def test_a_prefix_belongs_to_the_only_running_request_only_just_after_its_launch
     assert (0, 5, [1, 3]) in tied(IK_LAUNCH, other, BATCH.replace("p0=40", "p0=42"), ended, engine="ik_llama")
 
 
+def test_the_prefix_of_ik_belongs_to_the_only_request_although_the_next_line_has_no_number_of_it():
+    released = "INFO [ release_slots] slot released | id_slot=0 id_task=5 n_ctx=512 n_past=60 n_system_tokens=0 " \
+               "n_cache_tokens=60 truncated=false"  # fmt: skip
+    assert tied(IK_LAUNCH, PREFIX, released, engine="ik_llama") == [(0, 5, [1, 2, 3])]
+    assert tied(BATCH.replace("id_slot=0 ", ""), engine="ik_llama") == []          # a line without its slot
+
+
 APART = "INFO [                main] something | tid=1 timestamp=2"
 
 
@@ -161,6 +168,33 @@ def test_a_request_that_may_have_run_when_its_slot_was_selected_by_id_is_doubtfu
     assert doubtful(chosen, DONE) == doubtful(before, chosen, chosen, DONE) == [5]
     assert doubtful(chosen, LAUNCHED, DONE) == doubtful(before, chosen, DONE) == doubtful(other, DONE) == []
     assert doubtful(slot("selected slot by id (1)", -1, 1), DONE) == []
+    after = slot("stop processing: n_tokens = 70, truncated = 0", 6)
+    assert doubtful(chosen, DONE, after) == [5] and doubtful(chosen, LAUNCHED, DONE, chosen, after) == []
+
+
+def test_a_launch_may_follow_another_start_of_its_request_but_not_its_evaluation():
+    new = slot("new prompt, n_ctx_slot = 512, n_keep = 0, task.n_tokens = 9")
+    assert doubtful(LAUNCHED, BEGUN, new) == [5] and doubtful(LAUNCHED, new, BEGUN) == []
+
+
+def similar(*lines):
+    """Return the numbers of the lines about similarities, by task, that belong to a request."""
+    session = read_session("llama_cpp", grammars()["llama_cpp"], lines)
+    return {one.task: [line.number for line in one.similar] for one in tie_lines(session.read_lines)}
+
+
+def test_a_request_has_the_similarity_of_its_own_slot_before_its_selection_or_after_one_by_id():
+    compared = [slot(" - checking sim = 0.500 (5/10) > 0.100", -1, at) for at in (1, 2, 1)]
+    chosen = slot("selected slot by LCP similarity, f_sim_best = 0.500 (> 0.100 thold), f_keep = 0.500", -1, 2)
+    launches = [slot("processing task, is_child = 0", 5, at) for at in (0, 1, 2)]
+    assert similar(*compared[:2], chosen, launches[2]) == {5: [2]}
+    assert similar(*compared[:2], chosen, launches[1]) == {5: []}               # of another slot than the selected one
+    assert similar(*compared, launches[1]) == {5: [1, 3]}                       # the selection is not in the log
+    by_id = slot("selected slot by id (1)", -1, 1)
+    assert similar(by_id, compared[0], launches[1]) == {5: [2]}
+    assert similar(chosen, compared[1], launches[2]) == {5: [2]}                # the comparison for a later selection
+    assert similar(compared[1], chosen, launches[2], launches[2].replace("task 5", "task 6")) == {
+        5: [1], 6: []}  # fmt: skip
 
 
 def choices(*lines):
@@ -178,6 +212,7 @@ def test_a_choice_among_lines_of_another_build_belongs_to_no_request(foreign):
     search = "srv load:  - looking for better prompt, base f_keep = -1.000, f_sim = 0.000"
     new = slot("new prompt, n_ctx_slot = 512, n_keep = 0, task.n_tokens = 9")
     assert choices(search, chosen, LAUNCHED, new) == [2]
+    assert choices(search, chosen, LAUNCHED, new, DONE, LAUNCHED.replace("task 5", "task 6")) == [2, None]
     assert set(choices(search, chosen, LAUNCHED, new, foreign)) == {None}
 
 
@@ -257,6 +292,8 @@ def test_lines_from_a_new_prompt_to_its_first_batch_stay_together_without_slot_a
     assert tied(*prompt, prompt[3], n_past, engine="ik_llama") == [
         (None, None, [1, 2, 3, 4]), (None, None, [5]), (None, None, [6])]  # fmt: skip
     assert tied(*reversed(prompt[:3]), engine="ik_llama") == [(None, None, [1]), (None, None, [2]), (None, None, [3])]
+    check = "checking checkpoint with [{0}, {0}] against 3..."
+    assert tied(n_past, check.format(5), check.format(4)) == [(None, None, [1, 2, 3])]
     other = "checkpoint rewind to 5 was refused; reprocessing from scratch"
     assert tied(lines[0], other, n_past, engine="ik_llama") == [(None, None, [1]), (None, None, [3])]
 
@@ -358,10 +395,12 @@ def test_a_heading_of_a_released_request_needs_timings_that_add_up():
     heading, prompt = "slot print_timing: id  0 | task 7 |", TIMES[0][15:]
     begun = [slot("processing task", 7), slot("stop processing: n_tokens = 60, truncated = 0", 7)]
     assert tied(*begun, heading, prompt, MEANWHILE, MEANWHILE) == [(0, 7, [1, 2])]
+    assert tied(begun[0], heading, prompt, MEANWHILE, MEANWHILE) == [(0, 7, [1])]
 
 
 @pytest.mark.parametrize(("n_past", "n_past_prompt", "p0", "is_its_own"), [
-    (45, 40, 42, True), (40, 45, 42, True), (40, 40, 42, False), (0, 45, 42, True), (45, 0, 46, False)])
+    (45, 40, 42, True), (40, 45, 42, True), (40, 40, 42, False), (0, 45, 42, True), (45, 0, 46, False),
+    (0, 0, 1, False), (0, 0, "", True)])  # fmt: skip
 def test_a_prompt_does_not_begin_after_its_common_prefix(n_past, n_past_prompt, p0, is_its_own):
     prefix = PREFIX.replace("n_past = 40, n_past_prompt = 40", f"n_past = {n_past}, n_past_prompt = {n_past_prompt}")
     found = tied(IK_LAUNCH, prefix, BATCH.replace("p0=40", f"p0={p0}"), engine="ik_llama")

@@ -45,6 +45,12 @@ def test_a_request_without_further_lines_has_nothing_else():
     assert [*found.created, *found.erased, *found.checked, *found.shifts, *found.chunks, *found.spans] == []
 
 
+def test_a_request_has_its_slot_and_its_lines():
+    found = request(line(3, "batch"), slot=4)
+    assert (found.slot, found.task, found.is_slot_known) == (4, 7, True)
+    assert [one.number for one in found.tied.lines] == [3]
+
+
 def test_the_lines_of_a_request_end_with_its_release():
     assert request(line(3, "launch"), line(9, "release"), line(12, "cancel")).lines == (3, 9)
     assert request(line(4, "batch"), line(3, "launch"), line(12, "batch")).lines == (3, 12)
@@ -52,7 +58,8 @@ def test_the_lines_of_a_request_end_with_its_release():
 
 @pytest.mark.parametrize(("kinds", "is_whole", "is_named"), [
     (("launch",), True, True), (("new_prompt",), True, True), (("fetch",), True, False), (("in_cache",), True, True),
-    (("reused",), True, True), (("batch", "progress_of"), False, False), (("usage",), False, False),
+    (("reused",), True, True), (("batch", "in_cache"), True, True),
+    (("batch", "progress_of"), False, False), (("usage",), False, False),
 ])  # fmt: skip
 def test_a_request_is_whole_with_its_beginning_and_named_unless_its_lines_are_of_mlx(kinds, is_whole, is_named):
     found = request(*(line(number, kind) for number, kind in enumerate(kinds, 1)))

@@ -26,6 +26,7 @@ from cachesim.tools.server_logs.reconstruct import (
     _window,
 )
 from cachesim.tools.server_logs.reconstruction import PromptChoice, ReconstructedRequest, Reconstruction
+from cachesim.tools.server_logs.session import LogSession
 from cachesim.tools.server_logs.slot_contents import MOST, SlotText
 
 LATEST = "llama_cpp@b11549"
@@ -64,6 +65,7 @@ def test_a_request_that_reused_nothing_may_have_disabled_the_cache():
     ([(0, 0), (300, 500)], 300), ([(0, 0), (500, 500)], 0), ([(300, 300), (300, 500)], 0),
     ([(299, 299), (300, 500)], 300), ([(0, 0), (400, 400), (300, 500)], 300),
     ([(0, 0), (200, 200), (300, 500)], 0), ([(0, 0), (300, 300), (300, 500)], 300),
+    ([(0, 0), (300, 300), (400, 400), (350, 500)], 0),
     ([(0, 0), (None, 500), (300, 500)], 0), ([(0, 0)], 0),
     ([(0, 0), *[(400, 400)] * (LATER - 1), (300, 500)], 300), ([(0, 0), *[(400, 400)] * LATER, (300, 500)], 0),
 ])  # fmt: skip
@@ -191,9 +193,12 @@ def test_the_assumptions_about_a_request_are_joined():
     assert (request.is_bounded, request.lcp, made.marks, made.lines) == (True, 2, (1500, 20), ["A9"])
     assert made.words == {"A": 9, "a": 5}
     again = ReconstructedRequest(logged())
+    found.word, found.new = "B", 1
+    made._take(ReconstructedRequest(logged()), found)
+    assert made.words == {"A": 9, "a": 5, "B": 1, "b": 5}
     found.choice, found.new, made.task_kind = choice(0, marks=(7,)), 0, "completion"
     made._take(again, found)
-    assert again.assumed == "user messages begin at 7, where a later request resumes" and again.step == 1
+    assert again.assumed == "user messages begin at 7, where a later request resumes" and again.step == 2
 
 
 def parts(text):
@@ -216,7 +221,8 @@ def test_earlier_prompts_are_sent_one_after_another_and_the_last_is_answered():
 def test_earlier_prompts_go_to_the_slot_that_is_named():
     made = builder(parallel=2)
     made._send_earlier(SlotText(), [20], 3, "@1")
-    assert made.lines == ["A20>a3@1"] and [*made.texts.slots] == [1]
+    made._send_earlier(SlotText(), [20], 2, "@0")
+    assert made.lines == ["A20>a3@1", "B20>b2@0"] and [*made.texts.slots] == [1, 0]
 
 
 def test_an_earlier_prompt_that_a_server_refuses_is_left_out():
@@ -675,6 +681,10 @@ def test_the_checkpoints_of_the_request_sent_last_are_known_by_their_tokens():
     first = made._created()
     made._send(["B300"])
     assert first == {100 - END} and made._created() == {300 - END}
+    several = builder(model="GGGA", parallel=2)
+    several.words |= {"A": 100, "B": 300}
+    several._send(["A100", "B300{together}"])
+    assert several._created() == {300 - END}
 
 
 def test_another_prompt_in_a_used_slot_shares_all_but_its_last_token():
@@ -787,3 +797,79 @@ def test_a_message_may_begin_at_the_second_token_of_a_prompt(at, marks):
     made = builder()
     made._resumption = lambda request: at
     assert [one.marks for one in made._resumed_later(logged(), [choice(n_tokens=100)])] == marks
+
+
+def requests_of(*fields):
+    """Return a session with these requests."""
+    return LogSession("llama_cpp", [LoggedRequest(**one) for one in fields])
+
+
+@pytest.mark.parametrize(("fields", "began_empty", "names_slots"), [
+    ([], False, False), ([{"task": 0}, {"task": 3}], True, False), ([{"task": 3}, {"task": 0}], False, False),
+    ([{}, {"slot": 1}], False, True), ([{}, {"slot": 1}, {"slot": 2}], False, True), ([{"slot": 2}], False, False),
+    ([{"chosen": "lcp"}, {"chosen": "id"}], False, True),
+])  # fmt: skip
+def test_the_first_request_shows_an_empty_server_and_two_slots_or_a_given_one_must_be_named(
+    fields, began_empty, names_slots
+):
+    made = ScenarioBuilder(requests_of(*fields), LATEST, "A", {})
+    assert (made.texts.began_empty, made.names_slots) == (began_empty, names_slots)
+
+
+def test_choices_without_cache_and_with_a_message_are_made_of_the_simplest_one():
+    """A later request resumes at 300; this one reused nothing of what it shares with its slot."""
+    made, tried = builder(), []
+    request = ReconstructedRequest(in_slot(made, logged(cache_n=0, lcp=10), logged(cache_n=300, lcp=500)))
+    made.out.requests.append(request)
+    made._lengths_of, made.most = lambda request: [], 10**6
+    made.texts.choices = lambda logged, lengths: iter([choice(10), choice(20), choice(30)])
+    made._try = lambda logged, choice, *more: tried.append((choice.lcp, choice.marks, choice.is_cached))
+    assert made._best(request, None) is None
+    assert tried == [(10, (300,), True), (10, (), True), (10, (), False), (20, (), True), (30, (), True)]
+
+
+def test_a_first_candidate_spends_half_of_the_work_on_choices_and_always_simulates_a_request():
+    session = requests_of({"task": 0, "n_tokens": 5, "cache_n": 0}, {"task": 1, "n_tokens": 5, "cache_n": 0})
+    made = ScenarioBuilder(session, LATEST, "A", {"parallel": 1})
+    one = ScenarioBuilder(requests_of({"task": 0, "n_tokens": 5, "cache_n": 0}), LATEST, "A", {"parallel": 1})
+    assert one.build(0).line == "A5>a1" and not one.stopped_early
+    made.build(2 * one.work)
+    assert (made.most, made.out.line, made.stopped_early) == (one.work, "A5>a1/B5>b1", False)
+    made = ScenarioBuilder(session, LATEST, "A", {"parallel": 1})
+    made.build(one.work)                        # the second request of an unknown answer owes nothing
+    assert (made.out.line, made.stopped_early) == ("A5>a1/B5>b1", False)
+    made.build(7, Reconstruction(LATEST, "A", {}))
+    assert made.most == 7
+
+
+@pytest.mark.parametrize(("requests", "finished"), [(1, 0), (2, 1), (3, 1)])
+def test_the_answers_of_the_last_group_are_generated_if_it_has_several_requests(requests, finished):
+    """The prompt of one may end after the prompt of the last; a single prompt is evaluated already."""
+    made, calls = builder(parallel=4), []
+    made.session.requests = [of_slot(at, at, 1 + at, 9) for at in range(requests)]
+    made.names_slots = made.started = True
+    made._add_all = lambda members: setattr(made, "running", [*members])
+    made._finish_answers, made._check_prompts = lambda: calls.append(len(made.running)), lambda: None
+    made.build(10**6)
+    assert calls == [requests] * finished
+
+
+def test_a_request_is_over_when_its_last_line_stands_before_the_first_one_of_the_next():
+    made, seen = builder(parallel=3), []
+    members = [logged(slot=at, task=at, lines=lines) for at, lines in enumerate([(1, 10), (2, 20), (8, 15), (10, 30)])]
+    made.lengths = [[AssumedLength(5)]] * 4
+
+    def launched(request, playing, running, over):
+        seen.append(([one.task for one, _ in running], [one.task for one, _ in over]))
+        return SimpleNamespace(text="", held=SlotText(), sent=SimpleNamespace(slot=request.logged.slot))
+
+    made._launched, made._take, made._fill_slot = launched, lambda request, found: None, lambda logged: None
+    made._add_all(members)
+    assert seen == [([], []), ([0], []), ([0, 1], []), ([0, 1, 2], [])]
+
+
+def test_a_message_at_every_new_checkpoint_is_explained_in_a_group():
+    """It agrees with the log but for a line, and is nearer than the choice without it."""
+    for created, best in (({60}, (1, 60)), ({60, 90}, (1, 60)), ({90}, (1,))):
+        choices = Choices({1: 99}, marked=[(60,)], created=created)
+        assert choices.best(playing="group")[0] == best

@@ -43,6 +43,10 @@ def test_the_first_line_counts_the_known_lines():
     ({"lost": 40}, "25 % of 200 prompt tokens evaluated, 40 of them re-evaluated."),
     ({"lost": 40, "from_nothing": [1]}, "1 of 2 requests were evaluated from position 0 despite a common prefix: 25 %"),
     ({"lost": 40, "from_nothing": [1], "requests": 1}, "The request was evaluated from position 0"),
+    ({"tokens": 1, "evaluated": 1}, "No tokens re-evaluated: 100 % of 1 prompt tokens evaluated."),
+    ({"tokens": 0, "evaluated": 0}, "No tokens re-evaluated: 0 % of 0 prompt tokens evaluated."),
+    ({"forced": [*range(12)]}, "at request 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11: 25 %"),
+    ({"forced": [*range(13)]}, "at request 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11: 25 %"),
     ({"forced": [0, 1]}, "The server forced full re-processing at request 0, 1: 25 % of 200 prompt tokens evaluated;"),
 ])  # fmt: skip
 def test_the_result_is_one_sentence(summary, says):
@@ -51,7 +55,11 @@ def test_the_result_is_one_sentence(summary, says):
 
 
 def test_without_prompt_lengths_nothing_is_compared():
-    assert "Not simulated: the log shows no prompt length." in rendered(data([], {"requests": 0}))
+    for rows in ([], [request(0, step=-1)], [request(0, step=-1)] * 2):
+        assert "Not simulated: the log shows no prompt length." in rendered(data(rows, {"requests": 0}))
+    for rows in ([request(0)], [request(0, step=-1), request(1)]):
+        assert "Not compared: the log shows neither reused nor evaluated tokens." in rendered(
+            data(rows, {"requests": 0}))  # fmt: skip
 
 
 def test_counts_are_short_from_ten_thousand_on():
@@ -104,6 +112,7 @@ def test_differences_assumptions_and_gaps_are_listed():
     assert "assumed at request 0: why 0" in text and "why 1" not in text and "more assumptions" in text
     assert "Not shown by this log:\n  the log has no timings" in text
     assert "why 14" in rendered(data(rows), everything=True)
+    assert "differ at 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11: the log is right" in rendered(data(rows[:12]))
     assert "differ" not in rendered(data([request(0)]))
 
 
@@ -115,6 +124,8 @@ def test_a_rejected_simulation_states_the_printed_numbers_alone():
     assert "Not reproduced: no simulated run meets all printed numbers (nearest of 3 candidates)." in text
     assert "line 7: ckpt_create n = 0; simulated: no such event\n" in text and "re-evaluated" not in text
     assert "line 8: ckpt_create n = 1; simulated: n = 9; no candidate meets it" in text
+    assert [f"({tried})." in rendered({**rejected, "candidates": number}) for number, tried in (
+        (1, "only candidate"), (2, "nearest of 2 candidates"))] == [True, True]  # fmt: skip
     early = rendered({**rejected, "complete": False})
     assert "Not reproduced yet: the search stopped early (nearest of 3 candidates)." in early
     assert "line 10" not in text and "2 more lines with -v" in text and "(best of those tried)" in text

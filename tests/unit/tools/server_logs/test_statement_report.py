@@ -97,7 +97,7 @@ def test_the_most_expensive_causes_come_first():
 
 @pytest.mark.parametrize(("lines", "short", "whole"), [
     ([3], "line 3", "line 3"), ([3, 4], "lines 3-4", "lines 3-4"), ([3, 5], "lines 3, 5", "lines 3, 5"),
-    ([1, 3, 5, 7], "lines 1, 3, 5, 7", "lines 1, 3, 5, 7"),
+    ([1, 5, 6], "lines 1, 5-6", "lines 1, 5-6"), ([1, 3, 5, 7], "lines 1, 3, 5, 7", "lines 1, 3, 5, 7"),
     ([1, 3, 5, 6, 8, 10], "lines 1, 3, 5-6, 8, ...", "lines 1, 3, 5-6, 8, 10"),
 ])  # fmt: skip
 def test_lines_of_a_proof(lines, short, whole):
@@ -111,6 +111,10 @@ def test_a_request_is_as_expensive_as_its_costliest_cause():
            said("cause", 5, 2, cause="c", lost=50, says="C")]  # fmt: skip
     assert [row.partition(": ")[2] for row in texts(causes(two, False))] == [
         "slot 0, task 1: A; B, lines 3-4.", "slot 0, task 2: C, line 5."]  # fmt: skip
+    cheap = [said("cause", 3, 1, cause="a", says="A"), said("cause", 4, 2, cause="b", lost=1, says="B"),
+             said("cause", 5, 2, cause="c", says="C")]  # fmt: skip
+    assert texts(causes(cheap, False)) == [
+        "Cause: slot 0, task 2: B; C, lines 4-5.", "Warning: slot 0, task 1: A, line 3."]  # fmt: skip
 
 
 def test_kinds_of_lines_are_counted_the_most_frequent_first():
@@ -120,6 +124,8 @@ def test_kinds_of_lines_are_counted_the_most_frequent_first():
         "2 more kinds with -v"
     ]
     assert texts(read_rows(read[:3], False)) == ["kinds of lines: b 2 (line 2, ...), a 1 (line 1)"]
+    [six] = texts(read_rows(read[:7], False))
+    assert six.endswith(", f 1 (line 7)")
     assert texts(read_rows(read[:2], True)) == ["line 1: text 1", "line 2: text 2"]
     assert texts(read_rows([said()], False)) == []
 
@@ -168,12 +174,15 @@ def test_the_table_has_the_three_costliest_requests_in_the_order_of_the_log():
 def test_requests_that_lost_tokens_are_red_and_the_others_counted_in_grey():
     (table,) = follows_rows([said(task=task, lost=lost) for task, lost in enumerate((0, 5, 9, 7, [0, 3]))], False)
     assert [row.style for row in table.rows] == ["red", "red", "red", "dim"]
-    (table,) = follows_rows([said(task=task, lost=lost) for task, lost in enumerate((0, 5))], False)
-    assert [row.style for row in table.rows] == ["", "red"]
+    (table,) = follows_rows([said(task=task, lost=lost) for task, lost in enumerate((0, 5, [0, 3]))], False)
+    assert [row.style for row in table.rows] == ["", "red", ""]
+    (table,) = follows_rows([*(said(task=task, lcp=1) for task in range(3)), said(task=3, lost=1)], False)
+    assert [row.style for row in table.rows] == ["", "", "red", "dim"]
 
 
 @pytest.mark.parametrize(("width", "lines"), [
     (80, [" request         prompt  common  lost", " slot 0, task 7   1,500      20     5"]),
+    (37, ["slot 0, task 7  prompt 1,500", "  common 20  lost 5"]),
     (34, ["slot 0, task 7  prompt 1,500", "  common 20  lost 5"]),
     (24, ["slot 0, task 7", "  prompt 1,500", "  common 20  lost 5"]),
 ])  # fmt: skip

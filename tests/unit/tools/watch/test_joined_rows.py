@@ -127,7 +127,8 @@ def test_a_refused_request_waits_for_its_line_in_the_log_but_not_for_ever():
     """No line is about a body that the server cannot read."""
     joined = JoinedRows(RecentBodies(), True)
     assert watched(joined, exchange(b"{}", status=500)) == []
-    rows = [row for _ in range(LOOKS + 1) for row in joined.read_to_end()]
+    assert [row for _ in range(LOOKS - 1) for row in joined.read_to_end()] == []
+    rows = [*joined.read_to_end()]
     assert [(row["status"], row["prompt"], row["cause"]) for row in rows] == [(500, None, "new")]
     body = b'{"error": {"code": 400, "n_prompt_tokens": 9000}}'
     assert watched(joined, exchange(body, status=400)) == []
@@ -141,7 +142,8 @@ def test_a_row_of_another_client_of_the_server_does_not_wait_for_ever():
     joined = JoinedRows(RecentBodies(), True)
     assert list(joined.logged(logged(5, 7))) == []
     assert [row for _ in range(LOOKS) for row in joined.read_to_end(is_quiet=False)] == []
-    assert [row["source"] for _ in range(LOOKS + 1) for row in joined.read_to_end()] == ["log"]
+    assert [row for _ in range(LOOKS - 1) for row in joined.read_to_end()] == []
+    assert [row["source"] for row in joined.read_to_end()] == ["log"]
 
 
 def test_a_reply_that_is_still_open_may_be_that_of_a_log_row():
@@ -320,7 +322,7 @@ def test_causes_are_counted_if_they_cost_tokens():
 
 
 @pytest.mark.parametrize(("data", "events"), [
-    (b'{"a": 1}', [{"a": 1}]), (b"no json", []), (b"[1]", []),
+    (b'{"a": 1}', [{"a": 1}]), (b'data:{"a": 1}', [{"a": 1}]), (b"no json", []), (b"[1]", []),
     (b'data: {"a": 1}\n\ndata: x\n\ndata: {"a": 2}\n\ndata: [DONE]\n', [{"a": 1}, {"a": 2}]),
     (b"".join(b'data: {"a": %d}\n' % number for number in range(6)), [{"a": number} for number in (2, 3, 4, 5)]),
 ])  # fmt: skip
@@ -349,7 +351,8 @@ def test_the_losses_learn_what_the_server_did_for_a_request(fields, number, serv
     assert noted == ([] if wanted is None else [(wanted, "date")])
 
 
-@pytest.mark.parametrize(("after", "stated"), [(100, {("timings", "prompt_n"): 5}), ((1 << 16) + 1, {})])
+@pytest.mark.parametrize(("after", "stated"), [
+    (100, {("timings", "prompt_n"): 5}), ((1 << 16) - 100, {("timings", "prompt_n"): 5}), ((1 << 16) + 1, {})])
 def test_counts_are_read_at_the_end_of_a_reply(after, stated):
     """The last 65536 bytes, and what follows them; a reply in another coding is not read."""
     event = b'data: {"timings": {"prompt_n": 5}}\n\n'
