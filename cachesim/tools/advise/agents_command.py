@@ -8,9 +8,9 @@ from cachesim.base import exits
 from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput, unfinished
 from cachesim.base.untrusted_files import file_size
-from cachesim.tools.run.work_arguments import count, memory_size
+from cachesim.tools.run.work_arguments import count, memory_size, tokens
 
-GIB, MOST_CLIENTS, MOST_TOKENS = 1 << 30, 64, 1 << 30
+GIB, MOST_CLIENTS = 1 << 30, 64
 NEEDED = {"memory": "--memory 32GiB", "model": "--model NAME"}
 OWN = {"memory": None, "clients": 1, "weights": None, "tokens": 0}
 OTHERS = {"sizes": "", "seconds": 60, "settings": [], "svg": "", "html": "", "trace": ""}
@@ -26,7 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
                         "buffers (default: size of the GGUF; else not counted)")  # fmt: skip
     parser.add_argument("--clients", metavar="N", type=_clients, default=1,
                         help="agents that send requests at the same time (default 1)")  # fmt: skip
-    parser.add_argument("--tokens", metavar="N", type=_tokens, default=0,
+    parser.add_argument("--tokens", metavar="N", type=tokens, default=0,
                         help="longest request [tokens]; sessions with longer ones are left out (default: the model's "
                         "context)")  # fmt: skip
 
@@ -35,13 +35,6 @@ def _clients(text: str) -> int:
     found = count(text)
     if not 1 <= found <= MOST_CLIENTS:
         raise ArgumentTypeError(f"must be 1 to {MOST_CLIENTS}")
-    return found
-
-
-def _tokens(text: str) -> int:
-    found = count(text)
-    if not 1 <= found <= MOST_TOKENS:
-        raise ArgumentTypeError(f"must be 1 to {MOST_TOKENS}")
     return found
 
 

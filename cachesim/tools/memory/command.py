@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import SUPPRESS, ArgumentParser, ArgumentTypeError, Namespace
+from argparse import SUPPRESS, ArgumentParser, Namespace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Collection, Iterator
 
@@ -10,7 +10,7 @@ from cachesim.base import exits
 from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput, quoted
 from cachesim.tools.run.arguments import add_json, add_profiles, add_server, add_settings, known_profiles
-from cachesim.tools.run.work_arguments import LARGEST, count, memory_size
+from cachesim.tools.run.work_arguments import memory_size, tokens
 
 if TYPE_CHECKING:
     from cachesim.engines.contract import Engine
@@ -27,17 +27,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--memory", metavar="SIZE", type=memory_size, default=0,
                         help="memory for the caches, such as 32GiB, without weights and compute buffers; exit code 1 "
                         "if they do not fit")  # fmt: skip
-    parser.add_argument("--tokens", metavar="N", type=_tokens, default=0, help="length of a conversation [tokens] for "
+    parser.add_argument("--tokens", metavar="N", type=tokens, default=0, help="length of a conversation [tokens] for "
                         "servers without a flag for the context (default: the model's context)")  # fmt: skip
     parser.add_argument("--draft", metavar="MODEL", default="", help="draft model: GGUF, config.json or name")
     add_json(parser)
-
-
-def _tokens(text: str) -> int:
-    found = count(text)
-    if not found:
-        raise ArgumentTypeError(f"must be 1 to {LARGEST:,}")
-    return found
 
 
 def prepared(argv: list[str], known: Collection[str]) -> list[str]:

@@ -25,6 +25,14 @@ def count(text: str) -> int:
     return int(text)
 
 
+def tokens(text: str) -> int:
+    """Parse a number of tokens, at least 1. Raise ArgumentTypeError."""
+    found = count(text)
+    if not found:
+        raise ArgumentTypeError(f"must be 1 to {LARGEST:,}")
+    return found
+
+
 def number(text: str) -> float:
     """Parse a number of at least 0. Raise ArgumentTypeError."""
     if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?(e-?[0-9]{1,2})?", text):
