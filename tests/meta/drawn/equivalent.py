@@ -1105,5 +1105,15 @@ EQUIVALENT: dict[str, str] = {
     "tools/server_logs/assumed_history.py, _assumed: `False` -> `True` at 65 of run = run_judged(assumed, "
     "assumed.profiles[0], MODE, with_le":
         "of the run only the evaluated tokens are read; the ledger, which the argument saves, does not change them",
+    "engines/sglang/managers/scheduler.py, Scheduler._process_result: condition True at 3 of if not is_prefill:":
+        "a batch that evaluates prompts plans nothing, so that the call returns at once",
+    "judging/judging_observer.py, AnswerObserver._armed: condition True at 44 of "
+    "for key in self.server.inspection.kept() if self.corrupt els":
+        "without wrong objects the loop finds none among those that are kept",
+    "model/recurrent.py, delta_net: argument `out=y` dropped at 30 of "
+    "return RecurrentStep(np.rint(y, out=y), _last(inputs, weight":
+        "the result is then a new array instead of the one before the rounding, which is not read again",
+    "scenarios/notation/shrink.py, Shrinking._still: returns None at 7 of return False":
+        "its callers ask whether the result is true, or return it to one that does",
 }
 """Name of the fault -> proof."""

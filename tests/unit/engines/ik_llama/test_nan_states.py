@@ -6,9 +6,12 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from cachesim.engines.base import Request
+from cachesim.engines.ik_llama import start
 from cachesim.engines.ik_llama.memory.kv_cache import Blob, KvCache
 from cachesim.engines.ik_llama.memory.model_layout import model_kind
 from cachesim.engines.ik_llama.memory.nan_states import NAN, has_nan, is_nan, mark_nan
+from cachesim.events import Log
 from cachesim.model.spec import parse
 from cachesim.model.store import KVRows, LayerState
 
@@ -78,3 +81,14 @@ def test_a_cache_that_reads_nan_knows_it_until_it_is_cleared():
         assert kv.set(0, Blob(9, pos, own, rows, states, 1)) and kv.has_nan is known
     kv.clear()
     assert (kv.has_nan, kv.empty(0), kv.states, kv.state_pos, kv.cells.head) == (False, True, [{}], [-1], 0)
+
+
+def test_a_state_that_is_nan_stays_nan_in_later_batches():
+    one = start("ik_llama@main", "GA", {"ctx_size": 512, "batch_size": 64, "ubatch_size": 16}, "provenance", Log())
+    one.complete(Request(tuple(range(1000, 1020)), 2))
+    kv = one.core.memory
+    assert not is_nan(kv.states[0][0])
+    kv.states[0][0] = kv.states[0][0]._replace(hash=int(NAN))
+    kv.has_nan = True
+    one.complete(Request((*one.inspection.tokens_of(0), *range(2000, 2010)), 2))
+    assert is_nan(kv.states[0][0])

@@ -113,7 +113,8 @@ MAMBA = {"model_type": "mamba2", "num_hidden_layers": 1, "ssm_state_size": 8}
     ({"mamba_n_heads": 3, "mamba_d_head": 5}, 3 * (15 + 16), 15 * 8, 3), ({"mamba_d_ssm": 7}, 3 * (7 + 16), 7 * 8, 3),
     ({"mamba_num_heads": 3, "mamba_head_dim": 4}, 3 * (12 + 16), 12 * 8, 3),
     ({"num_heads": 3, "head_dim": 6}, 3 * (18 + 16), 18 * 8, 3),
-    ({}, 3 * (2 * 64 + 16), 2 * 64 * 8, 3), ({"expand": 3}, 3 * (3 * 64 + 16), 3 * 64 * 8, 3),
+    ({}, 3 * (2 * 64 + 16), 2 * 64 * 8, 3), ({"num_attention_heads": None}, 3 * (2 * 64 + 16), 2 * 64 * 8, 3),
+    ({"expand": 3}, 3 * (3 * 64 + 16), 3 * 64 * 8, 3),
     ({"mamba_expand": 1, "expand": 3}, 3 * (64 + 16), 64 * 8, 3),
     *(({name: 3, "head_dim": None}, 3 * (2 * 64 + 16), 2 * 64 * 8, 3)                # half of a size counts as none
       for name in ("mamba_n_heads", "mamba_d_head", "mamba_num_heads", "mamba_head_dim", "num_heads")),

@@ -242,3 +242,12 @@ def test_a_folder_in_the_working_directory_is_no_model_without_a_separator(tmp_p
     (tmp_path / "qwen" / "config.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
     assert (model_file("qwen"), model_file("./qwen")) == ("", "qwen/config.json")
+
+
+def test_qwens_series_with_a_head_that_drafts_has_the_rows_of_its_attention():
+    series = [name for name in known_sizes() if name.startswith(("qwen3.5", "qwen3.6"))]
+    assert len(series) > 8
+    for name in series:
+        model = real_model(name)
+        assert model.heads == (model.layers[-1],) and model.layers[-1].kind == "A"
+    assert not real_model("qwen3-next").heads

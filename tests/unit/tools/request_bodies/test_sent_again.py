@@ -191,3 +191,12 @@ def test_half_of_the_rest_must_follow(changed, is_found):
     new = "head b" + old[5 + changed :]
     found = find_region(old, new, 5, (len(old),))
     assert found == (ChangedRegion(5, 5 + changed, 6, len(old)) if is_found else None)
+
+
+def test_a_last_line_without_an_end_belongs_to_no_order():
+    """It may be the beginning of a longer line."""
+    old, new = "Tools:\n- one\n- six\n- six", "Tools:\n- six\n- one\n- six"
+    region = ChangedRegion(9, len(old), len(new), len(old))
+    assert reordered_lines(TokenPositions(old, len(old), Words()), new, region, 9) == []
+    region = region._replace(end=len(old) + 1)
+    assert reordered_lines(TokenPositions(f"{old}\n", len(old) + 1, Words()), f"{new}\n", region, 9)

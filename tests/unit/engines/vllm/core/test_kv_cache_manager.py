@@ -229,6 +229,16 @@ def test_a_request_that_waits_for_a_block_of_this_step_needs_more_blocks_than_th
     assert (needed == manager.block_pool.num_gpu_blocks + 1) is waits
 
 
+def test_only_the_admission_of_a_request_counts_at_most_the_blocks_that_it_holds():
+    server = ENGINE.start(NEW, "A", {"block_size": 4}, "none")
+    [request] = received(server, range(20))
+    [group] = server.scheduler.kv_cache_manager.coordinator.single_type_managers
+    group.max_admission_blocks_per_request = 3
+    sizes = {"total_computed_tokens": 0, "num_local_computed_tokens": 0, "num_tokens_main_model": 20}
+    assert [group.get_num_blocks_to_allocate(request, 20, (), **sizes, apply_admission_cap=capped)
+            for capped in (True, False)] == [3, 5]  # fmt: skip
+
+
 def test_a_lookup_beyond_the_known_hashes_ends_the_process():
     server, manager = started()
     [request] = received(server, range(8))

@@ -9,6 +9,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.http_check.http_client import Exhausted, Http, NoConnection, NoReply, NotJson
 from cachesim.tools.conformance.protocol import Failed
+from cachesim.tools.conformance.timeouts import TIMEOUTS
 from tests.hostile.bad_server import running
 from tests.unit.tools.conformance.http_check.stand_in import drop, serving
 
@@ -76,6 +77,14 @@ def test_so_many_requests_are_sent_and_no_more(client):
         with pytest.raises(Exhausted, match="stopped after 2 requests"):
             http.post("/x", {})
         assert http.sent == 2
+
+
+def test_after_three_missed_replies_no_more_requests_are_sent(client):
+    http = client("http://127.0.0.1:1")
+    http.missed = TIMEOUTS - 1
+    assert (http.is_spent, http.stopped) == (False, "")
+    http.missed = TIMEOUTS
+    assert (http.is_spent, http.stopped) == (True, f"stopped after {TIMEOUTS} missed replies")
 
 
 def test_a_hang_up_closes_the_connection_behind_so_many_events(client):

@@ -249,6 +249,8 @@ def test_why_adapters_and_images_are_not_compared():
     assert found == dict.fromkeys(("adapter", "base"), (0, equal.format("under an adapter and without it"), 0))
     found = keyed(far_stages(-1.0, -2.0, invoked=(True,)))
     assert found == dict.fromkeys(("adapter", "base"), (0, "aLoRA adapters are not asked for", 0))
+    found = keyed(far_stages(-1.0, -1.0, invoked=(False, True)))
+    assert found["adapter"][1] == equal.format("under an adapter and without it"), "one of them needs no marker"
     assert keyed(far_stages(invoked=())) == {}
     assert keyed(far_stages(invoked=(), why="images cannot be sent: 400")) == {
         "image": (0, "images cannot be sent: 400", 0)}  # fmt: skip

@@ -42,6 +42,18 @@ def test_a_way_is_found_by_trying(how, said):
     assert speaker_of(**how).way.sentence == said
 
 
+class BlockServer(TextServer):
+    """Server that reports the cached tokens of whole blocks of sixteen."""
+
+    def _reply(self, text, places, total, shared):
+        return super()._reply(text, places, total, shared // 16 * 16)
+
+
+def test_a_prompt_is_sent_twice_before_its_cached_tokens_count():
+    found = detect_client(InProcess(BlockServer(arrays=True).complete, {}), "toy")
+    assert found.way.sentence == "/v1/completions, token arrays; cold answers: after 10 other prompts"
+
+
 def test_log_probabilities_are_asked_for_as_the_server_has_them():
     assert speaker_of(style="bool").way.fields == {"logprobs": True, "top_logprobs": 4}
     assert speaker_of(style="number", named=True).way.fields == {"logprobs": 4, "model": "toy"}
