@@ -1113,7 +1113,10 @@ EQUIVALENT: dict[str, str] = {
     "model/recurrent.py, delta_net: argument `out=y` dropped at 30 of "
     "return RecurrentStep(np.rint(y, out=y), _last(inputs, weight":
         "the result is then a new array instead of the one before the rounding, which is not read again",
-    "scenarios/notation/shrink.py, Shrinking._still: returns None at 7 of return False":
-        "its callers ask whether the result is true, or return it to one that does",
+    "engines/rule_outcomes.py, _replacing: condition True at 54 of others = named or [variant for variant in variants "
+    "if about(":
+        "a rule gives its own answer again, which is no alternative",
+    "engines/shared/server_loop.py, SlotCore.window_is_shared: returns None at 7 of return False":
+        "it is only asked whether the property is true",
 }
 """Name of the fault -> proof."""

@@ -85,6 +85,7 @@ VARIANTS = variants_of([ONE, OTHER])
     (True, "yes"), (np.bool_(False), "no"), (None, "none"), (0, "none"), (7, "some"), ("", "none"), ("eos", "eos"),
     ("a message that is far too long for a case", "some"), ((), "none"), ((0,), "some"), (Need(4, False), "no"),
     (Cut(0, "lcp"), "lcp"), (("text", True), "text yes"), (np.array([False, True]), "some"),
+    (np.zeros(2, bool), "none"),
     (Decision(1, {}), "some"), (Decision(1, {}, case="beside"), "beside"),
 ])  # fmt: skip
 def test_an_answer_has_a_case(value, case):

@@ -61,6 +61,12 @@ def test_a_value_is_cut_to_its_longest_length():
     assert found.numbers["n_past"] == found.words["n_past"] == "x" * LONGEST
 
 
+def test_a_grammar_of_messages_that_all_begin_with_words_reads_them():
+    grammar = LogGrammar((Line("load", "loaded {n} tokens"),))
+    assert grammar.read("loaded 3 tokens").numbers == {"n": 3}
+    assert grammar.read("3 tokens were loaded") is grammar.read("stored 3 tokens") is None
+
+
 @pytest.mark.parametrize(("text", "kind"), [
     ("srv  request: POST /embedding 127.0.0.1 200", "embedding"),
     ("request: POST /embedding?x=1 1.1.1.1 200", "embedding"),

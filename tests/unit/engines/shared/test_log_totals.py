@@ -47,7 +47,7 @@ def test_totals_quote_the_lines_that_prove_them():
         LogTotal((4,), {"x": [3.0, 3.0]}, "engine 1: usage 3.0 %")]  # fmt: skip
     assert [*totals.sums([line(2, x=1_000), line(4, x=3)], "x", "evicted")] == [
         LogTotal((2, 4), {"x": 1_003}, "1,003 evicted")]  # fmt: skip
-    assert [*totals.last([line(2, x=9), line(4, x=1_003.0)], "x", "room for {}")] == [
+    assert [*totals.last([line(2, x=9), line(3, x=7), line(4, x=1_003.0)], "x", "room for {}")] == [
         LogTotal((4,), {"x": 1_003}, "room for 1,003")]  # fmt: skip
     assert [*totals.caching_off(lines, "caching")] == [
         LogTotal((2, 4), {"caching": False}, "caching is off: every prompt is evaluated completely")]  # fmt: skip

@@ -8,6 +8,7 @@ import pytest
 
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.history_player import HistoryRun
+from cachesim.tools.conformance.http_check import known_faults as faults
 from cachesim.tools.conformance.http_check.batch_control import Cause
 from cachesim.tools.conformance.http_check.confirming_search import (
     ERRORS,
@@ -170,8 +171,10 @@ def test_a_burst_that_differs_without_the_cache_is_undecided(controls):
     assert search.controlled(replace(burst, state="failed")).state == "failed"
 
 
-@pytest.mark.parametrize("size, failed", [(0.09, []), (0.11, ["burst"])])
-def test_without_a_control_only_a_large_difference_is_a_finding(size, failed):
+@pytest.mark.parametrize("size, failed", [(0.09, []), (0.125, []), (0.126, ["burst"])])
+def test_without_a_control_only_a_large_difference_is_a_finding(monkeypatch, size, failed):
+    monkeypatch.setattr(faults, "MOST", 0.125)
+
     def play(history):
         if not all(step.request.cache_prompt for step in history.scenario.steps):
             return HistoryRun(history, gap="requests cannot switch the cache off")
