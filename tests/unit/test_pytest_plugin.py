@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 # Here, because the inner pytest removes the modules that it imports: NumPy cannot be imported twice in a process
-import cachesim.tools.run.run_table  # noqa: F401
-from cachesim.pytest_plugin import is_scenario
+import cachesim
+import cachesim.tools.run.run_table
+from cachesim.pytest_plugin import is_scenario, pytest_assertrepr_compare
 
 pytest_plugins = ["pytester"]
 
@@ -258,3 +259,11 @@ def test_the_failures_of_the_page_are_those_of_pytest(pytester, run, monkeypatch
         monkeypatch.delenv(name, raising=False)
     printed = [line for line in run().outlines if line.startswith("FAILED ")]
     assert printed == [line for line in PAGE.splitlines() if line.startswith("FAILED ")]
+
+
+def test_each_difference_of_a_result_is_explained_once():
+    run = cachesim.run(LINE, NEWEST, model="GA")
+    said = pytest_assertrepr_compare("==", run, [{"cache_n": 5}, {"cache_n": 7}])
+    first, second = run.differences([{"cache_n": 5}, {"cache_n": 7}])
+    assert said == [f"{run.title}: {first}", str(second)]
+    assert pytest_assertrepr_compare("==", run, run) is pytest_assertrepr_compare("!=", run, []) is None

@@ -1115,8 +1115,16 @@ EQUIVALENT: dict[str, str] = {
         "the result is then a new array instead of the one before the rounding, which is not read again",
     "engines/rule_outcomes.py, _replacing: condition True at 54 of others = named or [variant for variant in variants "
     "if about(":
-        "a rule gives its own answer again, which is no alternative",
+        "a rule gives its own answer again, and only other answers are alternatives",
     "engines/shared/server_loop.py, SlotCore.window_is_shared: returns None at 7 of return False":
         "it is only asked whether the property is true",
+    "engines/ik_llama/memory_use.py, use: condition True at 3 of "
+    'if options["spec_type"] == "mtp":':
+        "the model has no heads then, whose rows have 0 bytes, and parts without bytes are left out",
+    "tools/run/options_file.py, _YamlReader._items: `2` -> `1` at 30 of if _ENTRY.fullmatch(line.text[2:].strip()):":
+        "the sign after the dash is a blank, which is stripped",
+    "tools/server_logs/client_changes.py, SlotPrompts.change: condition True at 73 of "
+    'held = _range_of(request, "held") or (ProvenRange(request.se':
+        "a range of all numbers from 0 on proves as little as none: no common prefix is shorter than 0 tokens",
 }
 """Name of the fault -> proof."""

@@ -10,6 +10,7 @@ from cachesim.base.media_items import image_items
 from cachesim.engines.base import AS_MANY_AS_ALLOWED, Draft, Request
 from cachesim.engines.ik_llama import decode, start
 from cachesim.engines.ik_llama.log_lines import memory
+from cachesim.engines.ik_llama.memory import context as memory_context
 from cachesim.engines.ik_llama.rules.common_prefix import prefix_strict
 from cachesim.engines.ik_llama.server import Server
 from cachesim.events import Decided, Log
@@ -224,3 +225,12 @@ def test_no_draft_is_left_between_two_rounds() -> None:
         slot = srv.core.slots[0]
         left.add((slot.at, slot.is_drafting, tuple(slot.draft)))
     assert left == {(-1, False, ())} and len([event for event in srv.log.events if event.ev == "spec_step"]) == 3
+
+
+def test_a_batch_that_failed_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch without room is tried again with half as many tokens; one that failed ends the request."""
+    for ret, n_tried in ((memory_context.FAILED, 1), (memory_context.NO_ROOM, 7)):
+        srv, tried = server(), []
+        monkeypatch.setattr(srv.core.context, "decode", lambda view, *_, ret=ret, tried=tried: tried.append(1) or ret)
+        answer = srv.complete(Request(P[:60], 3))
+        assert (answer.status, len(tried)) == (500, n_tried)

@@ -164,6 +164,12 @@ def test_a_matrix_has_the_type_of_the_flag_or_that_of_the_model(given, own, widt
     assert state_bytes(layer, model, options(given)) == windows + layer.matrix * width
 
 
+def test_a_state_without_a_convolution_has_the_bytes_of_its_matrix():
+    model = real_model("qwen3.5-4b")
+    layer = model.states[0]._replace(conv=0, inputs=0)
+    assert state_bytes(layer, model, options({})) == layer.matrix * 4
+
+
 def test_an_unknown_type_of_states_in_a_configuration_is_refused():
     model = real_model("qwen3.5-4b")._replace(state_type="int3")
     with pytest.raises(BadInput, match=r"unknown type of states 'int3' \(bfloat16, float16, float32\)"):
