@@ -56,7 +56,7 @@ def corpus_files() -> dict[str, Path]:
 
 @cache
 def _files_below(root: Path) -> dict[str, Path]:
-    """Return the scenario files of a folder by scenario id. The bundled files stay what they are while we run."""
+    """Return the scenario files of a folder by scenario id. Bundled files do not change while a process runs."""
     return {file.stem: file for file in find([root])}
 
 
