@@ -16,7 +16,6 @@ from cachesim.tools.live.llama_server.real.comparison import (
     compare_case,
     comparison_data,
     model_file,
-    unsendable,
     without_marks,
 )
 from cachesim.tools.live.llama_server.real.real_server import own_server
@@ -65,21 +64,6 @@ def test_a_real_server_with_other_rules_differs_and_the_request_is_named(tmp_pat
     assert "request 2: first difference: " in text
 
 
-@pytest.mark.parametrize(("line", "logged", "why"), [
-    ("S40/S.A5", False, ""),
-    ("S40>r4{drafts=1:1}", True, "request 0: its drafts are forced; a real server drafts itself"),
-    ("A9/B9@0{together+1}", False,
-     "request 1 arrives after some iterations, which only the log of b10566 and newer shows"),
-    ("A9/B9@0{together+1}", True, ""),
-    ("A9>4{cancel_after=2}/B9", False,
-     "request 0: when its client has disconnected, only the log of b10566 and newer shows"),
-    ("A9>4{cancel_after=2}/B9", True, ""),
-])  # fmt: skip
-def test_what_a_client_cannot_send_is_left_out_with_the_reason(line, logged, why):
-    assert unsendable(case(line), logged) == why
-    assert not logged or unsendable(case(line)) == why
-
-
 def test_marks_are_removed_from_what_is_sent_and_from_the_words():
     """A scenario with a wrong request is made again from its words."""
     marked = case("S9.|A5/S.|B5")
@@ -88,11 +72,6 @@ def test_marks_are_removed_from_what_is_sent_and_from_the_words():
     assert [step.text for step in plain.steps] == ["S.A", "S.B"]
     assert [step.request.prompt for step in plain.steps] == [step.request.prompt for step in marked.steps]
     assert without_marks(plain) is plain
-
-
-def test_a_scenario_of_another_engine_is_left_out():
-    other = from_line("A9/A", model="A", profiles=("mlx_lm@m1072",), server={})
-    assert unsendable(other) == "only scenarios of llama_cpp are run on real servers"
 
 
 def test_layers_without_an_architecture_are_left_out(tmp_path):
