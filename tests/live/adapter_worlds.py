@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from cachesim.engines.capabilities import DrawnServer
 from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.notation.tree import LineRequest, Piece, map_step_texts
 from cachesim.scenarios.request_spec import Words, make_steps
@@ -23,7 +24,7 @@ class AdapterSet(NamedTuple):
 
     number: int
     seed: int
-    world: worlds.DrawnServer
+    world: DrawnServer
     model: str
     server: dict
 
