@@ -25,6 +25,7 @@ for name in ONE_THREAD:
     os.environ.setdefault(name, "1")       # before anything imports NumPy
 
 import pytest  # noqa: E402
+from _pytest.runner import runtestprotocol  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
 TOGETHER = {f"tests/{file}.py": f"tests/{first}.py" for first, files in {
@@ -101,10 +102,28 @@ def pytest_runtest_protocol(item, nextitem):
     return result
 
 
+class OneReport:
+    """Run a test as pytest does, and send the main process one report of a passed test, not one each of its setup, call
+    and teardown: it shares two cores with the processes that test."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item, nextitem):
+        for report in runtestprotocol(item, nextitem=nextitem, log=False):
+            if report.when == "call" or not report.passed:
+                item.ihook.pytest_runtest_logreport(report=report)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        return True
+
+
+def pytest_configure(config):
+    if hasattr(config, "workerinput"):
+        config.pluginmanager.register(OneReport())
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_report_to_serializable(report):
-    """Leave the keywords, which no summary prints, out of the reports of passed tests: three for each of many thousand
-    tests are sent to the main process."""
+    """Leave the keywords, which no summary prints, out of the reports of passed tests: many thousands are sent to the
+    main process."""
     data = yield
     if data is not None and report.passed and "keywords" in data:
         data["keywords"] = {}
