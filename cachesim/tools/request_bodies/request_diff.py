@@ -177,7 +177,7 @@ def find_place(record: PromptRecord, at: int) -> BodyPlace:
 def _store_answer(a: PromptRecord, b: PromptRecord, tokenizer: Tokenizer) -> None:
     """Store the answer to ``a``: the recorded response, else the message that ``b`` sends back."""
     back = next(iter(b.body.messages[len(a.body.messages) :]), None)
-    if a.known_answer or a.answer > 1 or back is None or back.role != "assistant":
+    if a.known_answer or back is None or back.role != "assistant":
         return
     text = answer_text(back)
     generated = answer_text(a.body.answer) if a.body.answer is not None else text
