@@ -60,6 +60,7 @@ def test_the_tools_of_a_responses_body_have_their_paths():
     ({"tools": []}, "", False), ({"tools": [7]}, "", False),
     ({"messages": [{"role": "user", "content": [{"type": "tool_result"}]}]}, "", True),
     ({"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}]}]}, "", False),
+    ({"messages": [{"role": "user", "content": [{"type": None, "text": "a"}, {"text": "b"}]}]}, "", False),
 ])  # fmt: skip
 def test_a_body_is_anthropic_by_its_path_its_fields_or_its_blocks(more, url, anthropic):
     value = messages({"role": "user", "content": "Go"}) | more

@@ -202,6 +202,10 @@ def head(file="My File.json", harmless=False, requests=(1,), **options):
     cause = {"harmless": harmless, "in_requests": list(requests), "says": "a cause",
              "evidence": {"text_before": "b" * 70, "text_after": "a"}}  # fmt: skip
     data = {"tokens_exact": False, "tokenizer": "t", "requests": [1, 2], "causes": [cause] * 4}
+    return _head_of(file, data, **options)
+
+
+def _head_of(file, data, **options):
     return _head([Path(file)], data, ImportOptions(**options))
 
 
@@ -215,6 +219,15 @@ def test_the_head_of_a_scenario_names_the_first_three_causes():
     assert head(requests=range(13))["why"].startswith(f"{MADE} Requests 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11: a cause.")
     quoted = f"{MADE} Requests 1: a cause. Before: {cut('b' * 70, 60)} After: a Requests"
     assert head(with_text=True)["why"].startswith(quoted)
+
+
+def test_a_harmless_cause_leaves_the_next_two_their_places():
+    causes = [{"harmless": harmless, "in_requests": [number], "says": "a cause", "evidence": None}
+              for number, harmless in enumerate((True, False, False, False))]  # fmt: skip
+    data = {"tokens_exact": True, "tokenizer": "t", "requests": [1, 2], "causes": causes}
+    assert _head_of("x.json", data)["why"] == (
+        "Imported from 2 request bodies: words are invented, lengths are exact (t)."
+        " Requests 1: a cause. Requests 2: a cause.")
 
 
 @pytest.mark.parametrize(("file", "name", "id_"), [

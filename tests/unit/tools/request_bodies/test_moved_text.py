@@ -19,7 +19,7 @@ from cachesim.tools.request_bodies.moved_text import (
     ("abNcd", "abcdNef", 2, MovedText(1, 2, 2)), ("abNMcd", "abcNMde", 2, MovedText(2, 2, 2)),
     ("abNcd", "abcNd", 2, MovedText(1, 2, 1)), ("abNcd", "abcdeN", 2, MovedText(1, 2, 0)),
     ("abNcd", "abcXNd", 2, None), ("abNcd", "abcd", 2, None), ("abN", "abcN", 2, None), ("ab", "ab", 2, None),
-    ("Naaa", "aNaaa", 0, MovedText(1, 3, 3)),
+    ("abNcd", "abcNXY", 2, None), ("Naaa", "aNaaa", 0, MovedText(1, 3, 3)),
 ])  # fmt: skip
 def test_entries_that_moved_are_found_if_the_others_are_unchanged(old, new, at, found):
     assert find_moved(list(old), list(new), at, list_begins) == found

@@ -41,6 +41,15 @@ def test_the_prompt_of_a_tokenizer_json_is_neither_cut_nor_filled():
     assert words(as_json(**short, **filled), "hello", gguf=False) == ["hel", "lo"]
 
 
+def test_a_text_gets_no_token_that_begins_or_ends_every_text():
+    """A server adds it once to the whole prompt; here a part of it is counted."""
+    ends = tokenizers.processors.TemplateProcessing(single="<|im_start|> $A <|im_end|>", special_tokens=[
+        (word, VOCAB.index(word)) for word in ("<|im_start|>", "<|im_end|>")])  # fmt: skip
+    inner = tokenizers.Tokenizer.from_str(as_json().decode())
+    inner.post_processor = ends
+    assert words(inner.to_str().encode(), "hello", gguf=False) == ["hel", "lo"]
+
+
 @pytest.mark.parametrize("pre, found", [
     ("gpt-2", ["12", "12"]), ("qwen2", ["1", "2", "1", "2"]), ("llama-bpe", ["12", "1", "2"])])
 def test_digits_are_split_as_the_pattern_of_the_model_says(tmp_path, pre, found):

@@ -126,3 +126,10 @@ def test_an_option_that_has_all_it_can_have_is_left_alone(monkeypatch):
 def test_reuse_is_counted_if_every_request_was_answered(line, reused):
     server = {**SMALL, "ctx_size": 256}
     assert reuse_properties._reused(from_line(line, server=server), HEAD, {}) == reused
+
+
+def test_reuse_is_counted_under_the_other_options():
+    """The prompt cache keeps the state of a checkpoint, four tokens before the end of the prompt."""
+    case = from_line("A9/B9/A9", server={**SMALL, "parallel": 1, "cache_ram": 0})
+    assert reuse_properties._reused(case, HEAD, {}) == [0, 0, 0]
+    assert reuse_properties._reused(case, HEAD, {"cache_ram": 64}) == [0, 0, 5]
