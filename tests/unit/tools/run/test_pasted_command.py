@@ -317,6 +317,11 @@ def test_a_line_gives_what_the_arguments_lack_and_precedes_their_settings(capsys
         "ignored, without an effect on the cache: --host, --port"]  # fmt: skip
 
 
+def test_a_draft_model_of_an_unknown_size_has_the_layers_of_its_family(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "llama-server -m Qwen3-8B.gguf -md Qwen3-0.3B.gguf"
+    assert applied(line, capsys, profiles=[], model=None)[0]["settings"] == ["model_draft=AAAA"]
+
+
 def test_a_line_keeps_the_rule_set_and_the_model_of_the_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     line = "llama-server -m Qwen3-8B.gguf --no-cache-prompt"
     for given in ({"profiles": ["llama_cpp@b9713"], "models": ["GA"]}, {"profile": "llama_cpp@b9713", "model": "GA"},
