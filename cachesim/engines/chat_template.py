@@ -44,7 +44,7 @@ class ChatTemplate(NamedTuple):
 
 def template_of(server: Mapping[str, object]) -> ChatTemplate:
     """Return the template that a server's options select, by default the plain template."""
-    return ChatTemplate(str(server.get("template", "plain")), bool(server.get("thinking", False)))
+    return ChatTemplate(str(server.get("template", "plain")), bool(server.get("thinking")))
 
 
 def render(messages: Sequence[ChatMessage], template: ChatTemplate, add_generation_prompt: bool = True) -> Tokens:

@@ -112,10 +112,10 @@ def said(*requests):
 
 
 def test_outputs_are_compared_with_the_marks_of_the_recording(monkeypatch):
-    classes = Classes(monkeypatch, said(1, 2, 3, 4), said(1, 3), {}, wrong={2, 4})
-    found = classes.replay({"op": "a"}, {"op": "b"}, mode="provenance", check=judge)
-    assert (found.verdicts, found.verdicts_agree, found.broken) == ({0: True, 1: False}, 1, [0])
-    assert counts(found) == (2, 2, 0, 0, 0) and classes.started[0][3] == "provenance"
+    classes = Classes(monkeypatch, said(1, 2, 3, 4), said(1, 3), said(2, 4), {}, wrong={2, 4})
+    found = classes.replay({"op": "a"}, {"op": "b"}, {"op": "c"}, mode="provenance", check=judge)
+    assert (found.verdicts, found.verdicts_agree, found.broken) == ({0: True, 1: False, 2: True}, 2, [0, 2])
+    assert counts(found) == (3, 3, 0, 0, 0) and classes.started[0][3] == "provenance"
 
 
 @pytest.mark.parametrize(("mode", "undecided"), [("none", ""), ("provenance", "no images")])

@@ -96,6 +96,20 @@ def test_the_length_of_a_rejected_draft_is_the_recorded_or_the_supposed_one(leng
     assert read_drafts(logged, {}, 10, lengths=lengths, unknown=unknown) == (Draft(12, drafted, 2),)
 
 
+def test_a_recorded_length_of_no_logged_draft_is_that_of_the_last_if_it_is_behind_them():
+    logged = events(step(14, 2, 3), step(17, 2, 3), ("release", 20, {}))
+    known = (Draft(11, 3, 2), Draft(14, 3, 2))
+    assert read_drafts(logged, {}, 10, lengths={13: 4}) == read_drafts(logged, {}, 10, lengths={14: 4}) == known
+    assert read_drafts(logged, {}, 10, lengths={13: 4, 17: 4}) == (*known, Draft(17, 4, 2))
+
+
+def test_the_drafts_before_the_last_one_of_a_process_that_ended_have_their_recorded_lengths():
+    logged = events(ckpt(12), RESTORE, step(15, 2, 3), ckpt(15))
+    for died in ("batch must be large enough", "cannot remove p0=20"):
+        assert read_drafts(logged, {}, 10, died, lengths={12: 6}, unknown=9)[0] == Draft(12, 6, 2)
+        assert read_drafts(logged, {}, 10, died, unknown=9)[0] == Draft(12, 9, 2)
+
+
 def test_a_log_without_lengths_means_as_many_as_are_allowed():
     logged = events(("spec_step", 14, {"accepted": 2}), ("release", 20, {}))
     assert read_drafts(logged, {"draft_n": 9}, 10) == (Draft(11, AS_MANY_AS_ALLOWED, 2),)

@@ -210,3 +210,14 @@ def test_restore_points_are_known_without_a_listener_once_they_are_asked_for():
     assert [key[0] for key in server.points.kept()] == ["entry", "entry checkpoint"]
     server.points.lost(entry, "evicted", "R")
     assert server.points.kept() == []
+
+
+def test_a_slot_ends_where_its_tokens_and_rows_ended_in_the_last_report():
+    server, slot = Server(), Held(text(5))
+    assert not server.points.ends_at(0, 0)                      # it was never reported
+    server.changed(slot)
+    assert server.points.ends_at(0, 5) and not server.points.ends_at(0, 4)
+    server.points.touch(0, 3)
+    assert not server.points.ends_at(0, 5)
+    server.changed(Held(text(6), rows=5))
+    assert not server.points.ends_at(0, 6) and not server.points.ends_at(0, 5)

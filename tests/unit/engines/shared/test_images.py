@@ -52,3 +52,7 @@ def test_images_need_a_projector_and_rules_that_know_them(most, projector, image
         check_images(rules, projector, Request(prompt), "b9")
     assert error in str(refused.value) and refused.value.hint == hint
     assert isinstance(refused.value, NotInBuild) is not (most and not projector)
+
+
+def test_a_prompt_without_tokens_has_no_image():
+    check_images(SimpleNamespace(most_images=0, name="e@1", build="b1"), "", Request(()), "b9")

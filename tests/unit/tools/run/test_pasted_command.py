@@ -317,6 +317,12 @@ def test_a_line_gives_what_the_arguments_lack_and_precedes_their_settings(capsys
         "ignored, without an effect on the cache: --host, --port"]  # fmt: skip
 
 
+def test_a_command_of_sizes_refuses_another_size_of_a_known_family() -> None:
+    with pytest.raises(BadInput, match=r"the model 'Qwen3-0\.3B' of the command line is unknown"):
+        model_of("Qwen3-0.3B", "llama_cpp", real=True)
+    assert model_of("Qwen3-0.3B", "llama_cpp", real=False).model == "Qwen3-0.3B"
+
+
 def test_a_draft_model_of_an_unknown_size_has_the_layers_of_its_family(capsys: pytest.CaptureFixture[str]) -> None:
     line = "llama-server -m Qwen3-8B.gguf -md Qwen3-0.3B.gguf"
     assert applied(line, capsys, profiles=[], model=None)[0]["settings"] == ["model_draft=AAAA"]

@@ -196,6 +196,13 @@ def test_a_picture_has_every_run_and_equal_runs_share_one(capsys, tmp_path):
     assert svg.read_text().count('id="r0"') == 1 and 'id="p1-r0"' in svg.read_text()
 
 
+def test_a_page_reports_the_failures_of_its_runs(monkeypatch, tmp_path):
+    monkeypatch.setattr("cachesim.tools.run.run_table.failures_report", lambda found: f"{len(found)} runs failed")
+    page = tmp_path / "x.html"
+    main(["run", "A20/A", "--model", "A", "-p", HEAD, "-p", OLD, "-q", "--html", str(page)])
+    assert "2 runs failed" in page.read_text()
+
+
 def test_the_exit_code_is_that_of_the_worst_run(capsys, monkeypatch):
     codes = []
     results = [run_data(run(judgement())), run_data(run(judgement(BROKEN)))]

@@ -114,6 +114,12 @@ def test_an_argument_may_set_several_options_and_add_to_an_earlier_one() -> None
     assert read_command(words, program, table, (*FLAGS, several), "e@3").options == {"share": 0.25, "block": 3}
 
 
+def test_a_missing_value_is_a_matter_of_the_release_only_if_another_one_needs_none() -> None:
+    with pytest.raises(BadInput) as refused:
+        read("engine serve M --block")
+    assert type(refused.value) is BadInput and refused.value.hint == ""
+
+
 def test_underscores_stand_for_dashes() -> None:
     assert read("engine serve M --graph_config '{}' --old_only", "e@1").ignored == ["--graph-config", "--old-only"]
 
