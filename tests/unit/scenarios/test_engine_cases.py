@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -13,6 +14,7 @@ from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.engine_cases import profiles_by_engine, settings_of, under_engines
 from cachesim.scenarios.load import load
+from cachesim.scenarios.schema import STRICT, BugReport, Lives
 
 FIVE = ["llama_cpp@b11549", "vllm@0.33.0", "sglang@0.5.23", "mlx_lm@0.32.2", "ik_llama@2491"]
 CHAT = "S60.|U60>a30/S.|U.a.|V20>b30/S.|X20"
@@ -153,6 +155,15 @@ def test_commands_for_one_engine_name_the_command_for_several(capsys, words):
 def test_rule_sets_are_grouped_once_each():
     names = ["b@1", "a@1", "b@2", "b@1"]
     assert profiles_by_engine(names) == {"b": ["b@1", "b@2"], "a": ["a@1"]}
+
+
+def test_what_a_file_states_about_its_engine_is_left_out_under_another():
+    known = load(corpus_files()[FILE])
+    stated = replace(known, lives=(Lives(0, "", ""),), expect={known.profiles[0]: []},
+                     reports=(BugReport("LC-1", "LC-SELECT", "a", "b", 0, STRICT, ""),))  # fmt: skip
+    [made] = under_engines(stated, [ENGINES["vllm"].newest], {ENGINES["vllm"].newest})
+    assert (made.engine, made.profiles, made.server) == ("vllm", (ENGINES["vllm"].newest,), {})
+    assert (made.rules, made.expect, made.lives, made.reports) == ((), {}, (), ())
 
 
 def test_every_file_of_the_corpus_is_translated_or_refused_in_a_line():
