@@ -110,6 +110,20 @@ def test_the_request_that_shares_most_is_the_previous_with_its_answer_or_the_bes
     assert (known[2].base, known[2].best) == (known[2].under, known[2].usable) == expected
 
 
+def test_the_previous_request_counts_with_what_it_shares_itself():
+    tokenizer = EstimatingTokenizer()
+    known = [record("abcdefghabcdefgh", NONE, tokenizer), record("abcdxxxxxxxxxxxx", NONE, tokenizer),
+             record("abcdefghabcdefgh", (0, 16, 1), tokenizer)]  # fmt: skip
+    relate(known, known[2], False, tokenizer)
+    assert (known[2].base, known[2].best, known[2].shared) == (0, 4, 1)
+
+
+def test_a_request_that_shares_less_than_a_token_can_use_no_other():
+    for adapters in ((), ("a", "a")):
+        _, second = linked({"prompt": "ab" * 30}, {"prompt": "a" + "c" * 30}, adapters=adapters)
+        assert (second.link.common, second.under, second.usable, second.base) == (1, -1, 0, -1)
+
+
 def test_the_first_request_under_adapters_can_use_nothing():
     first, second, third = linked(asked(ASKED), asked(ASKED, ANSWER, AGAIN), asked(ASKED), tokenizer=Characters(),
                                   adapters=("a", "b", "a"))  # fmt: skip
@@ -152,6 +166,16 @@ def test_only_options_that_a_template_reads_are_its_causes():
     """``id_slot`` selects the cache, and no template reads it."""
     bodies = bodies_of([FoundBody("x", {**asked(ASKED), "id_slot": slot, "reasoning_effort": effort})
                         for slot, effort in ((0, "low"), (1, "high"))])  # fmt: skip
+    _, last = link_requests(bodies, [Prompt(f"[{name}{ASKED}]", 20) for name in "AB"], EstimatingTokenizer())
+    assert last.cause == prompt_causes.PromptCause(prompt_causes.FIELDS, "reasoning_effort")
+
+
+def test_a_mark_of_the_cache_is_no_cause_in_the_template():
+    """No template reads ``cache_control``."""
+    said = {"role": "user", "content": ASKED}
+    old, new = asked(said), asked({**said, "cache_control": {"type": "ephemeral"}})
+    bodies = bodies_of([FoundBody("x", {**body, "reasoning_effort": effort})
+                        for effort, body in (("low", old), ("high", new))])  # fmt: skip
     _, last = link_requests(bodies, [Prompt(f"[{name}{ASKED}]", 20) for name in "AB"], EstimatingTokenizer())
     assert last.cause == prompt_causes.PromptCause(prompt_causes.FIELDS, "reasoning_effort")
 
