@@ -243,6 +243,9 @@ EQUIVALENT: dict[str, str] = {
         "it is read where the position is greater than 0, and the first data before that has set it",
     "tools/watch/exchanges.py, ConnectionReader._read_reply: returns None at 7 of return False":
         "its only caller asks whether the result is true",
+    "tools/watch/exchanges.py, ConnectionReader._next: `200` -> `201` at 43 of "
+    "self._client.send(h11.Response(status_code=200, headers=[(\"c":
+        "the response only advances the state of h11, for which 200 and 201 are alike; its bytes go nowhere",
     'tools/watch/joined_rows.py, JoinedRows._counted: argument `""` dropped at 102 of '
     "loss = None if half is None or half.is_refused else self.los":
         "a cause of None has as little a loss as the empty text",
