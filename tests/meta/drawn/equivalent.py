@@ -604,6 +604,8 @@ EQUIVALENT: dict[str, str] = {
         "a single position has no pair of neighbours, of which all are in order; it only saves the comparison",
     "engines/shared/log_totals.py, counters: `continue` -> `break` at 0 of continue":
         "series yields at most once, so that no round of the inner loop is left",
+    "judging/shared_runs.py, _Witness.reads: condition True at 3 of if field not in self.read:":
+        "the first read has dropped these rule sets, and to drop them again changes nothing",
     "judging/foreign_reads.py, ForeignReadFinder._states: bound dropped at 46 of cold = self.cold_runs.covering("
     "stored.tokens[:n])":
         "a cold run of all tokens begins with that of the first n, of which alone the state is read",
