@@ -54,7 +54,7 @@ class ConnectionReader:
         self._incomplete = {REQUEST: 0, REPLY: 0}                    # bytes that h11 holds, at most
         self._counted = 0
         self._current: WatchedExchange | None = None
-        self.is_broken = False
+        self.is_broken = self._has_server_ended = False
 
     def read(self, frame: Frame) -> None:
         """Take a frame. Raise nothing for bytes that are not HTTP: the connection is then broken."""
@@ -100,7 +100,8 @@ class ConnectionReader:
         elif frame.kind in (SKIPPED_REQUEST, SKIPPED_REPLY):
             self._skip(frame)
         self._read_both()
-        if frame.kind in (SERVER_ENDS, UNREACHABLE):
+        self._has_server_ended |= frame.kind in (SERVER_ENDS, UNREACHABLE)
+        if self._has_server_ended:                       # also of a request that the client sends afterwards
             self._end(SERVER_LEFT)
 
     def _skip(self, frame: Frame) -> None:

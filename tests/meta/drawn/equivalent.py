@@ -604,6 +604,11 @@ EQUIVALENT: dict[str, str] = {
         "a single position has no pair of neighbours, of which all are in order; it only saves the comparison",
     "engines/shared/log_totals.py, counters: `continue` -> `break` at 0 of continue":
         "series yields at most once, so that no round of the inner loop is left",
+    "judging/judging_observer.py, JudgingObserver.on_event: condition True at 3 of if kind in OBSERVED_EVENTS:":
+        "the method of the base class does nothing for other kinds; the condition saves its calls",
+    "judging/judging_observer.py, JudgingObserver._store: condition True at 86 of "
+    "self.entries = [self.texts[key] for key in inspection.kept()":
+        "without texts no key is in them; the condition only saves the loop over the stored objects",
     "judging/shared_runs.py, _Witness.reads: condition True at 3 of if field not in self.read:":
         "the first read has dropped these rule sets, and to drop them again changes nothing",
     "judging/foreign_reads.py, ForeignReadFinder._states: bound dropped at 46 of cold = self.cold_runs.covering("

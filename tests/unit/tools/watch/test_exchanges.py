@@ -103,6 +103,15 @@ def test_the_side_that_hung_up_is_named(frames, end):
     assert heard.connections.unread == (frames[0] == (REPLY, CHUNKED[:60]))
 
 
+def test_a_request_after_the_end_of_the_server_has_no_reply():
+    """A client may send it before it notices that the server closed a connection that was kept."""
+    heard = Heard(held := HeldBytes()).read((REQUEST, post(b"one")), (REPLY, SIZED), (SERVER_ENDS, b""))
+    heard.read((REQUEST, post(b"two")), (CLIENT_ENDS, b""))
+    assert [(bytes(one.body), one.status, one.end) for one in heard.sent] == [
+        (b"one", 404, WHOLE), (b"two", 0, SERVER_LEFT)]  # fmt: skip
+    assert heard.sent == heard.ended and heard.connections.unread == held.size == 0
+
+
 def test_the_side_whose_bytes_are_not_http_ends_the_exchange():
     chunked = b"POST /v1/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
     client = Heard().read((REQUEST, chunked + b"zz\r\n"))
