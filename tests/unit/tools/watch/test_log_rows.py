@@ -197,6 +197,15 @@ def test_a_request_with_lines_of_two_builds_has_no_numbers(names, reused):
     assert (row["task"], row["reused"]) == (5, reused)
 
 
+def test_requests_of_a_server_that_names_no_slot_have_rows():
+    lines = [f"Prompt {said}" for number in (5, 9)
+             for said in ("Cache: 1 sequences, 0.00 GB", f"processing progress: {number}/{number}")]  # fmt: skip
+    watched = LogRows()
+    rows = [*watched.read(lines), *watched.rest()]
+    assert watched.engine == "mlx_lm" and [(row["slot"], row["evaluated"], row["lines"]) for row in rows] == [
+        (None, 5, [1, 2]), (None, 9, [3, 4])]  # fmt: skip
+
+
 def test_requests_that_wait_are_bounded(monkeypatch):
     monkeypatch.setattr(log_rows, "WAITING", 3)
     watched = LogRows()
