@@ -604,6 +604,14 @@ EQUIVALENT: dict[str, str] = {
         "a single position has no pair of neighbours, of which all are in order; it only saves the comparison",
     "engines/shared/log_totals.py, counters: `continue` -> `break` at 0 of continue":
         "series yields at most once, so that no round of the inner loop is left",
+    "judging/clean_ranges.py, clean_spans: `1` -> `0` at 30 of return spans if point.step == 1 else tuple("
+    "_on_grid(spans, p":
+        "with a step of 1 every length is on the grid, so that _on_grid yields the same spans",
+    "judging/clean_ranges.py, foreign_positions: condition True at 3 of if earlier:":
+        "the loop over no earlier positions does nothing; the condition saves the search for the first rows",
+    "judging/compare_answer.py, ColdRunCache.covering: condition True at 3 of "
+    "if self._found is None or not begins(self._found[0], tokens)":
+        "another recent run that begins with these tokens has the same provenance there",
     "judging/judging_observer.py, JudgingObserver.on_event: condition True at 3 of if kind in OBSERVED_EVENTS:":
         "the method of the base class does nothing for other kinds; the condition saves its calls",
     "judging/judging_observer.py, JudgingObserver._store: condition True at 86 of "
