@@ -607,6 +607,15 @@ EQUIVALENT: dict[str, str] = {
     "judging/clean_ranges.py, clean_spans: `1` -> `0` at 30 of return spans if point.step == 1 else tuple("
     "_on_grid(spans, p":
         "with a step of 1 every length is on the grid, so that _on_grid yields the same spans",
+    "judging/clean_ranges.py, foreign_rows: condition False at 3 of if stop <= n and pos.tobytes() == "
+    "np.arange(first, stop).tob":
+        "the other branch selects the same rows by a mask, only more slowly",
+    "judging/clean_ranges.py, foreign_rows: `<=` -> `<` at 8 of if stop <= n and pos.tobytes() == "
+    "np.arange(first, stop).tob":
+        "the other branch selects the same rows by a mask, only more slowly",
+    "judging/clean_ranges.py, foreign_rows: condition False at 3 of if all(rows.digest.tobytes() == "
+    "cold.rows(layer).digest[at].":
+        "the comparison after it then finds none, only more slowly",
     "judging/clean_ranges.py, foreign_positions: condition True at 3 of if earlier:":
         "the loop over no earlier positions does nothing; the condition saves the search for the first rows",
     "judging/compare_answer.py, ColdRunCache.covering: condition True at 3 of "

@@ -25,6 +25,7 @@ def test_a_body_is_kept_whole_or_not_at_all(most, size, why):
 @pytest.mark.parametrize("target, path", [
     ("/v1/x?key=sk-1", "/v1/x"), ("/a#b", "/a"), ("http://u:pw@host/a/b?c", "/a/b"), ("http://host", "/"),
     ("/a?to=http://b/c", "/a"), ("/to/http://b/c", "/to/http://b/c"), ("*", "*"),
+    ("://u:pw@host/a", "/a"),
 ])  # fmt: skip
 def test_a_path_has_neither_host_nor_query(target, path):
     assert WatchedExchange("POST", target).path == path
