@@ -246,6 +246,11 @@ EQUIVALENT: dict[str, str] = {
     "tools/watch/exchanges.py, ConnectionReader._next: `200` -> `201` at 43 of "
     "self._client.send(h11.Response(status_code=200, headers=[(\"c":
         "the response only advances the state of h11, for which 200 and 201 are alike; its bytes go nowhere",
+    "tools/watch/command.py, server_address: `0` -> `1` at 19 of host, port = None, 0":
+        "without a host the next condition holds, whatever the port",
+    "tools/watch/frames.py, FrameQueue.put: `1` -> `2` at 44 of before, held = self._last.get(connection, "
+    "(-1, bytearray()))":
+        "no frame has a negative kind",
     'tools/watch/joined_rows.py, JoinedRows._counted: argument `""` dropped at 102 of '
     "loss = None if half is None or half.is_refused else self.los":
         "a cause of None has as little a loss as the empty text",
