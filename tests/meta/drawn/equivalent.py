@@ -248,6 +248,12 @@ EQUIVALENT: dict[str, str] = {
         "the response only advances the state of h11, for which 200 and 201 are alike; its bytes go nowhere",
     "tools/watch/command.py, server_address: `0` -> `1` at 19 of host, port = None, 0":
         "without a host the next condition holds, whatever the port",
+    "tools/watch/paired_halves.py, ClientHalf.is_refused: `0` -> `1` at 34 of "
+    'return (self.row.get("status") or 0) >= REFUSED':
+        "1 is as little a refusal as 0",
+    "tools/watch/paired_halves.py, WaitingHalves._fitting: `0` -> `1` at 52 of "
+    "most = max((agreed for _, agreed in found), default=0)":
+        "it is the default for no exchange that fits, of which none is returned then",
     "tools/watch/frames.py, FrameQueue.put: `1` -> `2` at 44 of before, held = self._last.get(connection, "
     "(-1, bytearray()))":
         "no frame has a negative kind",
