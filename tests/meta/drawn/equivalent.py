@@ -248,6 +248,9 @@ EQUIVALENT: dict[str, str] = {
         "the response only advances the state of h11, for which 200 and 201 are alike; its bytes go nowhere",
     "tools/watch/command.py, server_address: `0` -> `1` at 19 of host, port = None, 0":
         "without a host the next condition holds, whatever the port",
+    "tools/watch/recent_bodies.py, _best: condition True at 3 of if size < len(text) and size < len(other) and "
+    "other[size] ==":
+        "a longer common prefix has an equal sign there; without one the next line keeps the best",
     "tools/watch/paired_halves.py, ClientHalf.is_refused: `0` -> `1` at 34 of "
     'return (self.row.get("status") or 0) >= REFUSED':
         "1 is as little a refusal as 0",
