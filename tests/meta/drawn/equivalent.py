@@ -251,6 +251,8 @@ EQUIVALENT: dict[str, str] = {
     "tools/watch/recent_bodies.py, _best: condition True at 3 of if size < len(text) and size < len(other) and "
     "other[size] ==":
         "a longer common prefix has an equal sign there; without one the next line keeps the best",
+    "tools/watch/relay.py, _HeadedSide.take_cause: condition True at 3 of if self._is_awaited:":
+        "nothing is held then, and the next request of the client forgets the cause",
     "tools/watch/paired_halves.py, ClientHalf.is_refused: `0` -> `1` at 34 of "
     'return (self.row.get("status") or 0) >= REFUSED':
         "1 is as little a refusal as 0",

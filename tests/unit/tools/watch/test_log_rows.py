@@ -310,7 +310,7 @@ def test_a_request_has_its_row_when_12_lines_of_another_server_came_after_the_la
 
 
 def test_lists_of_the_prompt_cache_are_not_read_before_or_after_the_engine_is_known():
-    entry = "0.01.000.000 I srv        update:    - prompt 0x556dd81adb60:      93 tokens, checkpoints:  2,0.1 MiB"
+    entry = "0.01.000.000 I srv   update:    - prompt 0x556dd81adb60:      93 tokens, checkpoints:  2,     0.122 MiB"
     lines = [LAUNCH.format(1, 5), entry, entry, RELEASE.format(2, 5), entry, LAUNCH.format(3, 6)]
     watched = LogRows()
     assert [row["task"] for row in (*watched.read(lines), *watched.rest())] == [5, 6]
