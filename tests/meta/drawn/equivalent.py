@@ -253,6 +253,18 @@ EQUIVALENT: dict[str, str] = {
         "a longer common prefix has an equal sign there; without one the next line keeps the best",
     "tools/watch/relay.py, _HeadedSide.take_cause: condition True at 3 of if self._is_awaited:":
         "nothing is held then, and the next request of the client forgets the cause",
+    "tools/watch/shortened_body.py, ShortenedBody.__init__: condition True at 47 of "
+    "self._data = _IMAGE.sub(self._shorten, raw) if len(raw) > LO":
+        "a shorter body has no room for an image; the condition saves the search",
+    "tools/watch/shortened_body.py, ShortenedBody.__init__: `>` -> `>=` at 56 of "
+    "self._data = _IMAGE.sub(self._shorten, raw) if len(raw) > LO":
+        "a body of LONG bytes has no room for an image and its quotes",
+    "tools/watch/shortened_body.py, ShortenedBody._shorten: bound dropped at 32 of "
+    "rest = memoryview(found.string)[place:end]":
+        "bodies that differ before this place differ there first, so that no digest of theirs is compared",
+    "tools/watch/shortened_body.py, ShortenedBody.difference: `<` -> `<=` at 26 of "
+    "if number >= 0 and common < one._digests[number] + DIGEST:":
+        "a quote follows each image, so that bodies with an equal digest are equal in the next byte, too",
     "tools/watch/paired_halves.py, ClientHalf.is_refused: `0` -> `1` at 34 of "
     'return (self.row.get("status") or 0) >= REFUSED':
         "1 is as little a refusal as 0",
