@@ -80,9 +80,9 @@ def foreign_rows(part: RowsPart, cold: ColdRun, n: int) -> list[int]:
     if not len(pos):
         return []
     mine: np.ndarray | slice = slice(None)
-    first, last = pos.item(0), pos.item(-1)
-    if last < n and last - first == len(pos) - 1 and pos.tobytes() == np.arange(first, last + 1).tobytes():
-        at: np.ndarray | slice = slice(first, last + 1)         # the common case: a stretch without holes
+    first, stop = pos.item(0), pos.item(0) + len(pos)
+    if stop <= n and pos.tobytes() == np.arange(first, stop).tobytes():
+        at: np.ndarray | slice = slice(first, stop)             # the common case: a stretch without holes
         if all(rows.digest.tobytes() == cold.rows(layer).digest[at].tobytes() for layer, rows in part.rows.items()):
             return []
     else:
@@ -91,4 +91,4 @@ def foreign_rows(part: RowsPart, cold: ColdRun, n: int) -> list[int]:
     wrong = np.zeros(len(pos), dtype=bool)
     for layer, rows in part.rows.items():
         wrong |= rows.digest[mine] != cold.rows(layer).digest[at]
-    return sorted(((pos[wrong] + 1) * part.every - 1).tolist()) if wrong.any() else []
+    return sorted(((pos[wrong] + 1) * part.every - 1).tolist())

@@ -6,8 +6,8 @@ differ only in their numbers.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from enum import StrEnum
-from string import Formatter
 from typing import Any, Mapping
 
 from cachesim.judging.verdict_words import REFUSED
@@ -107,5 +107,4 @@ def fault_sentence(kind: FaultKind | None, numbers: Mapping[str, Any]) -> str:
 
 def pattern(kind: FaultKind) -> str:
     """Return the sentence of a kind with n in place of each number."""
-    names = [name for _, name, _, _ in Formatter().parse(SENTENCES[kind]) if name]
-    return fault_sentence(kind, dict.fromkeys(names, "n"))
+    return fault_sentence(kind, defaultdict(lambda: "n"))

@@ -158,6 +158,7 @@ class JudgingObserver(AnswerObserver):
     that they leave behind are judged, which is less than half of the work."""
 
     ledger: RecomputeLedger
+    n_ctx: int                                             # context of a slot, until a step has reported it
 
     def __init__(
         self, scenario: Scenario, profile: str, table: RuleSet | None, judge: Judge | None = None,
@@ -168,11 +169,10 @@ class JudgingObserver(AnswerObserver):
         self.has_slots = engine_of(profile).manual.slots
         self.found: dict[int, Judgement] = {}              # by step
         self.slots: dict[int, SlotAtLaunch] = {}           # by request
-        self.found_in_slot: dict[int, Tokens] = {}         # the tokens in these slots, of unanswered requests
+        self.found_in_slot: dict[int, Tokens] = {}         # the tokens in its slot, of a request that was launched
         self.launches: list[LaunchPlace] = []
         self.began: dict[int, StoredObject] = {}                 # slot at the start of evaluation, by request
         self.entries: list[Tokens] = []                    # conversations in the prompt cache
-        self.n_ctx = 0                                     # context of a slot, until a step has reported it
 
     def started(self, server: Server) -> None:
         """Attach to a server that has started. A restart loses all restore points of the previous server."""
@@ -205,14 +205,11 @@ class JudgingObserver(AnswerObserver):
     def _record_launch(self, slot: int) -> None:
         """Record the place of a launch, and the slot as the request finds it."""
         inspection = self.server.inspection
-        answer, held = inspection.answer_at(slot), inspection.tokens_of(slot)
+        answer = inspection.answer_at(slot)
         if answer is not None and answer.request < len(self.scenario.steps):
             self.launches.append(LaunchPlace(len(self.server.log.events) - 1, slot, answer.request))
-            prompt = self.scenario.steps[answer.request].request.prompt
-            common = common_prefix(held, with_keys(prompt, answer.keys) if answer.keys else prompt)
-            if not inspection.is_further(slot) and answer.request not in self.slots:
-                self.slots[answer.request] = SlotAtLaunch(len(held), common)
-                self.found_in_slot[answer.request] = held
+            if not inspection.is_further(slot):
+                self.found_in_slot.setdefault(answer.request, inspection.tokens_of(slot))
 
     def _record_cut(self, slot: int, n_tokens: int) -> None:
         """Record the slot after it was cut back to its reused tokens; the last cut before evaluation counts."""
@@ -236,11 +233,9 @@ class JudgingObserver(AnswerObserver):
         judged = self.judged(number, request, answer)
         asked, said = with_identities(request, answer)
         prompt = prompt_of(asked, said)
-        held = self.found_in_slot.pop(number, ())
-        if answer.prompt is not None and number in self.slots:       # the slot was compared with the shortened prompt
+        if (held := self.found_in_slot.pop(number, None)) is not None:
             self.slots[number] = SlotAtLaunch(len(held), common_prefix(held, prompt))
-        if answer.cancelled:                               # what was not evaluated any more is not re-evaluated
-            prompt = prompt[: answer.cache_n + answer.prompt_n + 1]
+        prompt = prompt[: answer.cache_n + answer.prompt_n + 1]        # what was not evaluated is not re-evaluated
         ledger = self.ledger.settle(
             number, answer.id_slot, prompt, answer.cache_n, wrong=judged.equal_cold is False
         )

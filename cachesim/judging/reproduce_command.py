@@ -86,7 +86,7 @@ def line_words(scenario: Scenario, profile: str) -> list[str]:
     it."""
     given = with_word_names(spoken(scenario.server, scenario.engine), scenario.words)
     line = spell(normal(scenario.line))
-    from_line(line, model=scenario.model, profiles=(profile,), server=given)
+    from_line(line, model=scenario.model, profiles=(profile,))
     return line_arguments(line, profile, scenario.model, given)
 
 

@@ -127,7 +127,7 @@ class _Witness:
             if is_rule(value) and is_rule(self.fields[field]):
                 self.alike.setdefault(field, {}).setdefault(value, set()).add(name)
                 self.live[name].append((field, value))
-            elif name != NEAR:
+            else:
                 self.values.setdefault(field, []).append((name, value))
 
     def _drop(self, names: Iterable[str]) -> None:
@@ -172,12 +172,9 @@ class _Witness:
         @wraps(rule)
         def watched(*args: Any) -> Any:
             self.asked.add(field)
-            differ = [] if is_pure else list(alike)
             answer = rule(*args)
-            if is_pure and alike:
-                differ = [fn for fn in alike if not self._answers(fn, args, answer)]
-            for fn in differ:
-                self._drop(alike.pop(fn, ()))
+            for fn in [fn for fn in alike if not (is_pure and self._answers(fn, args, answer))]:
+                self._drop(alike.pop(fn))
             return answer
 
         return watched

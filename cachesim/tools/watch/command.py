@@ -188,7 +188,7 @@ def server_address(url: str) -> Address:
         (host or "").encode("idna")
     except ValueError:                           # UnicodeError: a label of the name is empty or too long
         host, port = None, 0
-    if not host or not 0 < port < 1 << 16 or not url.isprintable() or " " in url:
+    if not host or not port or not url.isprintable() or " " in url:
         raise BadInput(f"not a server URL: {quoted(url)}", hint="for example http://127.0.0.1:8080")
     if parts.scheme != "http" or parts.path.strip("/") or parts.query or parts.username is not None:
         raise BadInput(f"expected http://HOST:PORT, found {quoted(url)}", hint="clients add the path")

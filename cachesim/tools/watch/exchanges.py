@@ -54,7 +54,7 @@ class ConnectionReader:
         self._incomplete = {REQUEST: 0, REPLY: 0}                    # bytes that h11 holds, at most
         self._counted = 0
         self._current: WatchedExchange | None = None
-        self.is_broken = False
+        self.is_broken = self._has_server_ended = False
 
     def read(self, frame: Frame) -> None:
         """Take a frame. Raise nothing for bytes that are not HTTP: the connection is then broken."""
@@ -100,7 +100,8 @@ class ConnectionReader:
         elif frame.kind in (SKIPPED_REQUEST, SKIPPED_REPLY):
             self._skip(frame)
         self._read_both()
-        if frame.kind in (SERVER_ENDS, UNREACHABLE):
+        self._has_server_ended |= frame.kind in (SERVER_ENDS, UNREACHABLE)
+        if self._has_server_ended:                       # also of a request that the client sends afterwards
             self._end(SERVER_LEFT)
 
     def _skip(self, frame: Frame) -> None:
@@ -164,23 +165,22 @@ class ConnectionReader:
             self._current.take_reply(event.data)
         elif isinstance(event, h11.EndOfMessage):
             self._end(WHOLE)
-            return self._next()
+            self._next()
+            return True
         is_event = isinstance(event, h11.InformationalResponse | h11.Response | h11.Data)
         self._incomplete[REPLY] *= not is_event
         return is_event
 
-    def _next(self) -> bool:
-        """Prepare the next exchange of the connection; return True if it can have one."""
+    def _next(self) -> None:
+        """Prepare the next exchange of the connection, if it can have one."""
         if self._client.their_state is not h11.DONE:
             self.close(WHOLE)                        # answered before the request was complete
-            return False
+            return
         self._client.send(h11.Response(status_code=200, headers=[("content-length", "0")]))
         self._client.send(h11.EndOfMessage())
-        if {self._client.our_state, self._server.their_state, self._server.our_state} != {h11.DONE}:
-            return False                             # a side announced that it closes the connection
-        self._client.start_next_cycle()
-        self._server.start_next_cycle()
-        return True
+        if {self._client.our_state, self._server.their_state, self._server.our_state} == {h11.DONE}:
+            self._client.start_next_cycle()          # no side announced that it closes the connection
+            self._server.start_next_cycle()
 
     def _end(self, end: str) -> None:
         """End the current exchange, if there is one."""

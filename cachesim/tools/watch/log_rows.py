@@ -111,7 +111,7 @@ class LogRows:
         run = next(reversed(self._runs.values()), None)
         if run is None:
             return []
-        session = replace(run.reader.session, derived=run.derived, others=[])
+        session = replace(run.reader.session, derived=run.derived)
         statements = [said.as_data() for said in conclude(session).statements]
         part = f"The last {len(session.read_lines):,} known lines of the log:" if run.is_cut else ""
         says = [headline(statements).plain, *(line.says for line in facts_first(statements))]

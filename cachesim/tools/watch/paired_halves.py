@@ -77,7 +77,7 @@ class WaitingHalves:
 
     def pairs(self) -> Iterator[PairedHalves]:
         """Yield the pairs that are known now, and drop their halves."""
-        for logged in sorted(self.logged, key=lambda one: (one.row["run"], one.row["lines"][:1])):
+        for logged in sorted(self.logged, key=lambda one: (one.row["run"], one.row["lines"])):
             pair = self._pair_of(logged) if logged in self.logged else None
             if pair is not None:
                 self.clients.remove(pair.client)

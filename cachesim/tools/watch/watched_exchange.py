@@ -87,10 +87,9 @@ class WatchedExchange:
             return
         room = REPLY_START - len(self.reply)
         self.reply += data[:room]
-        if len(data) > room:
-            self.rest += data[room:]
-            if len(self.rest) > 2 * REPLY_END:
-                del self.rest[:-REPLY_END]
+        self.rest += data[room:]
+        if len(self.rest) > 2 * REPLY_END:
+            del self.rest[:-REPLY_END]
         size = buffer_bytes(len(self.reply) + len(self.rest))
         if not self.held.recount(self._reply_held, size):
             self.is_reply_left_out, size = True, 0

@@ -243,6 +243,37 @@ EQUIVALENT: dict[str, str] = {
         "it is read where the position is greater than 0, and the first data before that has set it",
     "tools/watch/exchanges.py, ConnectionReader._read_reply: returns None at 7 of return False":
         "its only caller asks whether the result is true",
+    "tools/watch/exchanges.py, ConnectionReader._next: `200` -> `201` at 43 of "
+    "self._client.send(h11.Response(status_code=200, headers=[(\"c":
+        "the response only advances the state of h11, for which 200 and 201 are alike; its bytes go nowhere",
+    "tools/watch/command.py, server_address: `0` -> `1` at 19 of host, port = None, 0":
+        "without a host the next condition holds, whatever the port",
+    "tools/watch/recent_bodies.py, _best: condition True at 3 of if size < len(text) and size < len(other) and "
+    "other[size] ==":
+        "a longer common prefix has an equal sign there; without one the next line keeps the best",
+    "tools/watch/relay.py, _HeadedSide.take_cause: condition True at 3 of if self._is_awaited:":
+        "nothing is held then, and the next request of the client forgets the cause",
+    "tools/watch/shortened_body.py, ShortenedBody.__init__: condition True at 47 of "
+    "self._data = _IMAGE.sub(self._shorten, raw) if len(raw) > LO":
+        "a shorter body has no room for an image; the condition saves the search",
+    "tools/watch/shortened_body.py, ShortenedBody.__init__: `>` -> `>=` at 56 of "
+    "self._data = _IMAGE.sub(self._shorten, raw) if len(raw) > LO":
+        "a body of LONG bytes has no room for an image and its quotes",
+    "tools/watch/shortened_body.py, ShortenedBody._shorten: bound dropped at 32 of "
+    "rest = memoryview(found.string)[place:end]":
+        "bodies that differ before this place differ there first, so that no digest of theirs is compared",
+    "tools/watch/shortened_body.py, ShortenedBody.difference: `<` -> `<=` at 26 of "
+    "if number >= 0 and common < one._digests[number] + DIGEST:":
+        "a quote follows each image, so that bodies with an equal digest are equal in the next byte, too",
+    "tools/watch/paired_halves.py, ClientHalf.is_refused: `0` -> `1` at 34 of "
+    'return (self.row.get("status") or 0) >= REFUSED':
+        "1 is as little a refusal as 0",
+    "tools/watch/paired_halves.py, WaitingHalves._fitting: `0` -> `1` at 52 of "
+    "most = max((agreed for _, agreed in found), default=0)":
+        "it is the default for no exchange that fits, of which none is returned then",
+    "tools/watch/frames.py, FrameQueue.put: `1` -> `2` at 44 of before, held = self._last.get(connection, "
+    "(-1, bytearray()))":
+        "no frame has a negative kind",
     'tools/watch/joined_rows.py, JoinedRows._counted: argument `""` dropped at 102 of '
     "loss = None if half is None or half.is_refused else self.los":
         "a cause of None has as little a loss as the empty text",
@@ -601,6 +632,30 @@ EQUIVALENT: dict[str, str] = {
         "a single position has no pair of neighbours, of which all are in order; it only saves the comparison",
     "engines/shared/log_totals.py, counters: `continue` -> `break` at 0 of continue":
         "series yields at most once, so that no round of the inner loop is left",
+    "judging/clean_ranges.py, clean_spans: `1` -> `0` at 30 of return spans if point.step == 1 else tuple("
+    "_on_grid(spans, p":
+        "with a step of 1 every length is on the grid, so that _on_grid yields the same spans",
+    "judging/clean_ranges.py, foreign_rows: condition False at 3 of if stop <= n and pos.tobytes() == "
+    "np.arange(first, stop).tob":
+        "the other branch selects the same rows by a mask, only more slowly",
+    "judging/clean_ranges.py, foreign_rows: `<=` -> `<` at 8 of if stop <= n and pos.tobytes() == "
+    "np.arange(first, stop).tob":
+        "the other branch selects the same rows by a mask, only more slowly",
+    "judging/clean_ranges.py, foreign_rows: condition False at 3 of if all(rows.digest.tobytes() == "
+    "cold.rows(layer).digest[at].":
+        "the comparison after it then finds none, only more slowly",
+    "judging/clean_ranges.py, foreign_positions: condition True at 3 of if earlier:":
+        "the loop over no earlier positions does nothing; the condition saves the search for the first rows",
+    "judging/compare_answer.py, ColdRunCache.covering: condition True at 3 of "
+    "if self._found is None or not begins(self._found[0], tokens)":
+        "another recent run that begins with these tokens has the same provenance there",
+    "judging/judging_observer.py, JudgingObserver.on_event: condition True at 3 of if kind in OBSERVED_EVENTS:":
+        "the method of the base class does nothing for other kinds; the condition saves its calls",
+    "judging/judging_observer.py, JudgingObserver._store: condition True at 86 of "
+    "self.entries = [self.texts[key] for key in inspection.kept()":
+        "without texts no key is in them; the condition only saves the loop over the stored objects",
+    "judging/shared_runs.py, _Witness.reads: condition True at 3 of if field not in self.read:":
+        "the first read has dropped these rule sets, and to drop them again changes nothing",
     "judging/foreign_reads.py, ForeignReadFinder._states: bound dropped at 46 of cold = self.cold_runs.covering("
     "stored.tokens[:n])":
         "a cold run of all tokens begins with that of the first n, of which alone the state is read",

@@ -126,7 +126,7 @@ def test_of_a_point_with_a_step_only_its_own_lengths_count(window, step):
         found = spans(part(window, foreign), lo=step, hi=lengths[-1], step=step)
         told = [n for lo, hi in found for n in range(lo, hi + 1, step)]
         assert told == [n for n in clean_lengths(window, foreign) if n in lengths]
-        assert all(end in lengths for span in found for end in span)
+        assert all(end in lengths for span in found for end in span) and all(lo <= hi for lo, hi in found)
 
 
 def rows_at(positions, *foreign):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from cachesim.base.errors import BadInput
 from cachesim.engines.base import NO_ROOM, Answer, Request
 from cachesim.engines.llama_cpp.profiles import B11549
 from cachesim.judging import cold_repetition
@@ -70,6 +71,15 @@ def test_a_repetition_notes_status_room_and_need(shares, needs):
     assert cold.status == 0
     cold.answered(1, Request((1,) * 6, 5, n_cmpl=2), Answer(1, status=500, done=True))
     assert (cold.status, cold.needs, cold.room) == (500, needs, 64)
+
+
+def test_a_step_that_cannot_be_run_has_no_status(monkeypatch):
+    def refuse(scenario, profile, mode, cold, table):
+        cold.status = 200                                  # of a step before it
+        raise BadInput("a fresh server has no such file")
+
+    monkeypatch.setattr(cold_repetition, "play", refuse)
+    assert repeat_cold(from_line("A9", model="A"), 0, B11549.name).status == 0
 
 
 def test_a_step_that_the_scenario_does_not_list_is_not_repeated():

@@ -25,6 +25,16 @@ def test_a_prefix_of_what_was_run_needs_no_run_of_its_own():
     assert [len(tokens) for tokens in ran] == [40, 41]
 
 
+def test_only_the_latest_cold_runs_are_kept(monkeypatch):
+    monkeypatch.setattr(module, "RECENT", 3)
+    cold_runs, ran = ColdRunCache(make_model(parse("AA"), exact=False)), []
+    plain = cold_runs.digests
+    cold_runs.digests = lambda tokens: ran.append(tokens[0]) or plain(tokens)
+    for number in (0, 1, 2, 3, 1, 0, 3, 0):
+        cold_runs.covering((number, 9, 9))
+    assert ran == [0, 1, 2, 3, 0]
+
+
 def test_of_a_long_prompt_so_much_is_run_as_was_evaluated():
     cold_runs, ran = ColdRunCache(make_model(parse("AA"), exact=False)), []
     plain = cold_runs.digests

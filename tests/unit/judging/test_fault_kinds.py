@@ -32,6 +32,7 @@ def test_the_sentence_is_made_from_the_numbers(verdict, why):
 def test_a_pattern_has_n_for_every_number():
     assert pattern(FaultKind.STATE) == "layer n: the recurrent state after n tokens differs from a cold run's"
     assert pattern(FaultKind.OTHER_TEXT) == fault_sentence(FaultKind.OTHER_TEXT, {})
+    assert pattern(FaultKind.REFUSED) == "REFUSED (n): n"
 
 
 def test_verdicts_of_one_kind_differ_in_numbers_only():

@@ -170,6 +170,7 @@ def made_up(monkeypatch, answer, beside=(), **versions):
     tables = {f"e@{name}": table(f"e@{name}", fields) for name, fields in versions.items()}
 
     def run_judged(scenario, profile, mode, table, with_ledger):
+        assert not with_ledger, "nothing reads a ledger, which takes longer"
         verdict = RequestVerdict(CORRECT, CORRECT)
         judgement = Judgement(Request((1,)), Answer(0, **answer(table)), verdict, NOTHING, [])
         return Run(scenario, profile, mode, requests=[judgement])
@@ -191,6 +192,13 @@ def test_a_proposal_and_the_next_version_may_change_the_same_field(monkeypatch):
         ("e@two", 2, [ChangedFields((Change("x", "1", "2", ""),), True)]),
         ("e@mine", 3, [ChangedFields((Change("x", "1", "3", ""),), True)]),
     ]
+
+
+def test_a_rule_set_without_a_neighbour_has_an_outcome_and_no_change(monkeypatch):
+    engine = made_up(monkeypatch, lambda rules: {"reused": {"slot": rules.x}}, one={"x": 1}, two={"x": 2})
+    (course,) = bisect(from_line("A1"), engine, pairs=())
+    assert {name: one.cache_n for name, one in course.outcomes.items()} == {"e@one": 1, "e@two": 2}
+    assert course.turns == course.beside == []
 
 
 def test_the_end_of_the_process_is_an_outcome_whatever_the_status(monkeypatch):

@@ -12,11 +12,12 @@ from cachesim.base.keyed_tokens import with_keys
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.inspection import RowsPart, StoredObject
 from cachesim.engines.registry import engine_of
-from cachesim.events import Launch, Log, Settled
+from cachesim.events import Gained, Launch, Log, Lost, Release, Settled
 from cachesim.judging.compare_answer import ColdRunCache, Judge, RequestVerdict
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.judgement import SlotAtLaunch
 from cachesim.judging.judging_observer import NOTHING, AnswerObserver, JudgingObserver, _window, evaluated
+from cachesim.judging.recompute_ledger import LEDGER_EVENTS
 from cachesim.judging.verdict import CORRECT, Verdict
 from cachesim.judging.verdict_words import VerdictWord
 from cachesim.model import make_model
@@ -74,12 +75,12 @@ def test_a_step_that_is_no_completion_is_judged_by_what_it_leaves():
 
 def test_a_restored_slot_that_is_wrong_is_a_wrong_state():
     class Restoring(JudgingObserver):
-        """Finds every object wrong from the restore on."""
+        """Finds every object wrong that it judges at an action."""
 
-        def begins(self, number, step):
-            super().begins(number, step)
-            if step.action is not None and step.action.do == "restore":
-                self.judge.stored = lambda stored: BROKEN
+        def acted(self, *given):
+            self.judge.stored = lambda stored: BROKEN
+            super().acted(*given)
+            del self.judge.stored
 
     found = watched("A40>4/{save@0 a}/B9/{restore@0 a}", make=Restoring).found
     assert [one.judged.state for one in found.values()] == [CORRECT, CORRECT, CORRECT, BROKEN]
@@ -95,6 +96,7 @@ def test_a_refused_request_is_charged_nothing_and_evaluated_nothing():
     watch = watched("A200>1/A.B9000>1/A.B[:9].C1>1")
     assert [one.answer.status for one in watch.found.values()] == [200, 400, 200]
     assert watch.found[1].ledger == NOTHING and watch.found[2].ledger.best == 200
+    assert slots(watch) == [SlotAtLaunch(0, 0), SlotAtLaunch(0, 0), SlotAtLaunch(200, 200)]
 
 
 def test_tokens_that_a_wrong_answer_reused_are_not_charged_and_its_slot_is_recorded():
@@ -120,7 +122,7 @@ def test_the_first_launch_and_the_last_cut_of_a_request_count():
         watch.on_event(Launch(1, 0, 0))
         watch.on_event(Settled(0, len(tokens[0])))
         tokens.pop(0)
-    assert (watch.slots, watch.began) == ({0: SlotAtLaunch(3, 0)}, {0: (1, 2, 3)}), "nothing is left of an empty slot"
+    assert (watch.found_in_slot, watch.began) == ({0: (1, 2, 3)},) * 2, "nothing is left of an empty slot"
     watch.on_event(Settled(0, 1))
     assert watch.began == {0: (4,)}
 
@@ -134,7 +136,7 @@ def test_only_launches_of_listed_steps_are_recorded(request_, places):
     watch.server = SimpleNamespace(inspection=inspection, log=log)
     log.emit(Launch(3, 0, 0))
     watch.on_event(log.events[-1])
-    assert ([launch.place for launch in watch.launches], [*watch.slots]) == (places, places)
+    assert ([launch.place for launch in watch.launches], [*watch.found_in_slot]) == (places, places)
 
 
 @pytest.mark.parametrize("keys", [(), ((0, 5),), ((0, 5), (2, 6))])
@@ -175,7 +177,37 @@ def test_tokens_that_a_cancelled_request_did_not_reach_are_not_re_evaluated():
     found = watched("A200>1/B9>1/A>c5{cancel_after=0}", "GGGA", cache_ram=0, parallel=1, batch_size=64).found
     one = found[2]
     assert one.answer.cancelled and one.ledger.is_balanced
-    assert sum(charge.tokens for charge in one.ledger.charges) <= one.answer.prompt_n
+    assert one.re_evaluated == one.ledger.best == one.answer.prompt_n == 64
+
+
+def test_a_request_that_was_not_evaluated_re_evaluates_nothing():
+    """It waits for blocks until its client leaves, or forever."""
+    for leaves in ("", "{cancel_after=0}"):
+        first, last = judged("A40>1/A.B200" + leaves, "vllm@0.33.0", num_gpu_blocks=12, max_model_len=400)
+        assert (first.slot, first.answer.done) == (SlotAtLaunch(0, 0), True)
+        assert (last.slot, last.answer.done, last.answer.prompt_n, last.ledger) == (None, False, 0, NOTHING)
+
+
+def test_a_request_that_waits_without_a_decision_is_never_answered():
+    watch = AnswerObserver(from_line("A9"), HEAD, None)
+    watch.started(SimpleNamespace(model=make_model("A", False), dead=False, log=Log(),
+                                  inspection=SimpleNamespace(kept=list)))  # fmt: skip
+    found = watch.judged(0, Request((1, 2)), Answer(0)).answer
+    assert (found.equal_cold, found.why) == (
+        False, "the server goes on and never answers; its last decision: none")  # fmt: skip
+
+
+def test_a_log_passes_the_events_that_an_observer_needs():
+    whole, brief = (watched("A9", make=make) for make in (JudgingObserver, partial(JudgingObserver, with_ledger=False)))
+    assert whole.server.log.kinds == LEDGER_EVENTS | {Settled} and {Gained, Lost, Release, Launch} <= LEDGER_EVENTS
+    assert brief.server.log.kinds == {Gained, Lost, Release, Launch}
+
+
+def test_a_server_that_computes_nothing_has_no_cold_runs():
+    watch = AnswerObserver(scenario := from_line("A9"), HEAD, None)
+    watch.started(SimpleNamespace(model=None))
+    watch.begins(0, scenario.steps[0])
+    assert watch.judge.judge(Request((1,)), Answer(0), None).equal_cold is None
 
 
 def test_the_window_of_a_slot_is_what_all_of_its_window_layers_hold():

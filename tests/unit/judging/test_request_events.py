@@ -40,6 +40,12 @@ def test_after_the_last_release_a_slot_belongs_to_the_last_request():
         assert [owner for _, owner in owned_events(log, range(3), [LaunchPlace(0, 0, 1), *later])] == [1, 1, 1]
 
 
+def test_after_two_requests_a_slot_belongs_to_the_second():
+    log = log_of(Launch(0, 0, 0), Release(0, 0, 3, 0), Launch(0, 1, 0), Release(0, 1, 3, 0), decided(0))
+    launches = [LaunchPlace(0, 0, 1), LaunchPlace(2, 0, 0)]
+    assert [owner for _, owner in owned_events(log, range(3), launches)] == [1, 1, 0, 0, 0]
+
+
 def test_all_events_of_a_step_that_is_sent_alone_are_its_own():
     log = log_of(decided(0), decided(5), decided(None))
     steps = from_line("A9/B9/C9").steps

@@ -261,6 +261,13 @@ def test_half_of_what_the_request_lost_is_much(what: FailureKind, cache_n: int, 
     assert search._much(cache_n) is much
 
 
+def test_corrections_behave_better_as_a_whole_and_are_not_older() -> None:
+    search = object.__new__(module._Search)
+    search.profile, search.rules = PROFILE, OWN
+    search.order = [(LATER, True, False), (OLDER, True, True), ("vllm@0.32.0", False, False)]
+    assert search.better == [LATER, OLDER] and search.corrections == {LATER}
+
+
 @pytest.mark.parametrize(("cold", "what", "shows"), [
     (False, FailureKind.FAULT, True), (True, FailureKind.FAULT, False), (None, FailureKind.FAULT, False),
     (True, FailureKind.LOSS, True), (None, FailureKind.REFUSED, True), (True, FailureKind.COST, True),

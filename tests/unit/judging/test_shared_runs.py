@@ -11,7 +11,7 @@ from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.rule_outcomes import TooManyDecisions
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.judging.request_cost import observed_requests, observed_runs
-from cachesim.judging.shared_runs import SharedRuns
+from cachesim.judging.shared_runs import SharedRuns, is_rule
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
 
@@ -217,12 +217,40 @@ def test_rule_sets_with_another_number_that_the_latest_run_read_are_not_followed
     assert [one.name for one in runs._candidates(number)] == every[:1]
 
 
+def test_candidates_agree_in_every_number_that_the_latest_run_read():
+    first, both = named("first", tail=BASE.tail + 1), named("both", min_step=0, ctx_pad=0)
+    sets = [named("step", min_step=BASE.min_step + 1), named("pad", ctx_pad=BASE.ctx_pad + 1), both]
+    runs, ran = runs_of(lambda rules: rules.tail != BASE.tail and (rules.min_step, rules.ctx_pad), first, *sets)
+    runs.result(BASE)
+    assert [one.name for one in runs._candidates(BASE)] == [one.name for one in sets], "only the tail was read"
+    runs.result(first)
+    assert [one.name for one in runs._candidates(BASE)] == [] and ran == [BASE.name, first.name]
+    assert [one.name for one in runs._candidates(both)] == [both.name]
+
+
+def test_a_rule_is_a_function_with_a_text():
+    assert is_rule(failing) and is_rule(BASE.ckpt_on)
+    assert not is_rule(len) and not is_rule(type("Text", (), {"about": "a text"})())
+
+
+def test_a_rule_in_place_of_another_value_is_another_value():
+    """Rules of a field are alike if the run does not ask them; a rule and a number, or None, are not."""
+    sets = named("rule", min_step=failing), named("none", **{FIELD: None}), named("alike", **{FIELD: alike_below_ten})
+    runs, _ = runs_of(lambda rules: (rules.min_step, getattr(rules, FIELD)) and rules.name, *sets)
+    assert [runs.result(one) for one in (BASE, *sets)] == [BASE.name, sets[0].name, sets[1].name, BASE.name]
+
+
 def test_an_equal_value_shares_a_run_though_it_is_another_object():
     rules = rules_of("ik_llama@main").changed({"unset": {"cell": 7}})
     equal = rules.changed({"name": "ik_llama@equal", "unset": {"cell": 7}})
     assert equal.unset is not rules.unset
     runs = SharedRuns(lambda rules: rules.unset, [rules, equal], log=False)
     assert runs.result(rules) == runs.result(equal) == {"cell": 7} and len(runs.made) == 1
+    own = BASE.changed({"min_step": 1_000})
+    alike = own.changed({"name": "llama_cpp@alike", "min_step": int("1000"), FIELD: alike_below_ten})
+    runs, ran = runs_of(lambda rules: (rules.min_step, getattr(rules, FIELD)((), 3).value), alike)
+    assert alike.min_step is not own.min_step
+    assert runs.result(own) == runs.result(alike) and ran == [own.name]
 
 
 @pytest.mark.parametrize(("read_first", "differs", "asked"), [

@@ -80,6 +80,10 @@ def test_the_largest_charge_is_the_reason():
     charges = [{"event": "seq_rm", "kind": "slot", "tokens": tokens} for tokens in (5, 6)]
     assert loss_text(charges, "checkpoint") == loss_text(charges[:1], "checkpoint") != ""
     assert loss_text([], "checkpoint") == ""
+    removed, evicted = charges[0], {"event": "evicted", "kind": "slot", "tokens": 3}
+    for lost, largest in (([removed, evicted], removed), ([evicted, removed, evicted], evicted)):
+        assert loss_text(lost, "checkpoint") == loss_text([largest], "checkpoint")
+    assert loss_text([removed], "checkpoint") != loss_text([evicted], "checkpoint")
 
 
 def test_a_decision_without_a_sentence_shows_its_numbers():

@@ -267,9 +267,51 @@ def test_a_look_at_the_log_is_not_quiet_while_copies_are_read(monkeypatch):
     os.write(write, packed(Frame(REQUEST, 1, post(b"one"))))
     monkeypatch.setattr(analysis, "TICK", 0)
     assert found._step() and found._step()
+    log.has_more = True
+    assert found._step()
     os.close(write)
     os.close(read)
-    assert looks == [False, True]
+    assert looks == [False, True], "a log that has more is not read to its end"
+
+
+def test_compared_requests_and_copied_connections_share_a_limit():
+    found = Analysis(Sources(), Printed())
+    found._connections.read(Frame(REQUEST, 1, post(b'{"prompt": "a question"}')))
+    assert found._connections._held.kept > 0
+
+
+@pytest.mark.parametrize(("has_more", "waits", "once", "seconds"), [
+    (False, [], False, analysis.TICK), (True, [], False, 0), (False, [], True, 0), (False, [5], True, analysis.TICK),
+    (True, [5], False, 0),
+])  # fmt: skip
+def test_a_step_waits_for_bytes_unless_a_file_has_more_or_is_read_once(monkeypatch, has_more, waits, once, seconds):
+    asked, log = [], SimpleNamespace(has_more=has_more, failure="", wait_on=lambda: waits, lines=list, ended=False)
+    monkeypatch.setattr(analysis, "select", lambda *given: asked.append(given) or ([], [], []))
+    Analysis(Sources(log=log, once=once), Printed())._step()
+    assert asked == [(waits, [], [], seconds)]
+
+
+def test_a_step_reads_all_copies_that_have_arrived(monkeypatch):
+    select, waits, frame = analysis.select, [], packed(Frame(REQUEST, 1, post(b"one")))
+    monkeypatch.setattr(analysis, "PIECE", len(frame) // 2 + 1)
+    monkeypatch.setattr(analysis, "select", lambda *given: waits.append(given[3]) or select(*given))
+    read, write = os.pipe()
+    os.write(write, frame)
+    assert Analysis(Sources(read), Printed())._step()
+    os.close(write)
+    os.close(read)
+    assert waits == [analysis.TICK, 0, 0], "before each half, and after the second"
+
+
+def test_a_log_is_idle_after_a_silence_or_after_some_looks_that_found_no_line(monkeypatch):
+    log = SimpleNamespace(has_more=False, failure="", wait_on=lambda: [5], lines=list, ended=False)
+    found, idle, quiet = Analysis(Sources(log=log), Printed()), [], []
+    monkeypatch.setattr(found, "_idle", lambda: idle.append(found._quiet))
+    for ready in (*[[5]] * analysis.QUIET, []):
+        monkeypatch.setattr(analysis, "select", lambda *given, ready=ready: (ready, [], []))
+        found._step()
+        quiet.append(found._quiet)
+    assert quiet == [*range(1, analysis.QUIET + 1), 2 * analysis.QUIET] and idle == quiet[-2:]
 
 
 def test_dropped_bytes_are_counted_and_others_are_not(monkeypatch):

@@ -87,18 +87,20 @@ def test_a_killed_second_process_is_undecided():
     assert _end(child) == exits.UNDECIDED
 
 
-def test_a_second_interrupt_kills_the_second_process(monkeypatch):
+@pytest.mark.parametrize(("status", "code"), [(signal.SIGKILL, exits.UNDECIDED), (7 << 8, 7)])
+def test_a_second_interrupt_kills_the_second_process(monkeypatch, status, code):
+    """It may have ended just before."""
     calls = []
 
     def wait(child, options):
         calls.append(("wait", child, options))
         if len(calls) == 1:
             raise KeyboardInterrupt
-        return child, signal.SIGKILL
+        return child, status
 
     monkeypatch.setattr(command.os, "waitpid", wait)
     monkeypatch.setattr(command.os, "kill", lambda *given: calls.append(given))
-    assert _end(7) == exits.UNDECIDED
+    assert _end(7) == code
     assert calls == [("wait", 7, 0), (7, signal.SIGKILL), ("wait", 7, 0)]
 
 
@@ -258,6 +260,19 @@ def test_a_loopback_address_is_listened_on(text):
             assert str(refused) == f"port {port}: address already in use (port 0 chooses a free port)"
 
 
+@pytest.mark.parametrize(("text", "family", "host"), [
+    ("[::1]:81", socket.AF_INET6, "::1"), ("127.0.0.1:81", socket.AF_INET, "127.0.0.1")])
+def test_a_socket_has_the_family_of_its_address(monkeypatch, text, family, host):
+    calls = []
+    made = SimpleNamespace(**{name: lambda *given, name=name: calls.append((name, *given))
+                              for name in ("setsockopt", "bind", "listen")})  # fmt: skip
+    monkeypatch.setattr(command, "socket", SimpleNamespace(**{**vars(socket), "socket": lambda *given: (
+        calls.append(given) or made)}))  # fmt: skip
+    assert _listener(text) is made and calls == [
+        (family,), ("setsockopt", socket.SOL_SOCKET, socket.SO_REUSEADDR, 1), ("bind", (host, 81)),
+        ("listen", command.CONNECTIONS)]  # fmt: skip
+
+
 @contextmanager
 def _listener_refused(text):
     with pytest.raises(BadInput) as refused:
@@ -300,3 +315,5 @@ def test_every_argument_has_a_help():
     parser = ArgumentParser()
     add_arguments(parser)
     assert [one.dest for one in parser._actions if not one.help] == []
+    assert {one.dest: one.metavar for one in parser._actions if one.metavar} == {
+        "log": "LOG", "joined": "LOG", "listen": "HOST:PORT", "to": "URL", "save": "FILE"}  # fmt: skip

@@ -62,7 +62,8 @@ def test_a_connection_with_several_requests():
     heard = Heard().read((REQUEST, post(b"one")), (REPLY, CHUNKED), (REQUEST, post(b"two")), (REPLY, SIZED))
     assert [bytes(one.body) for one in heard.sent] == [b"one", b"two"]
     assert heard.ends() == [("POST", "/v1/x", 200, b"abcde", WHOLE), ("POST", "/v1/x", 404, b"xyz", WHOLE)]
-    assert heard.ended[1].coding == "gzip" and heard.connections.unread == 0
+    assert heard.ended[1].coding == "gzip"
+    assert heard.connections.counts == {"unread_connections": 0, "refused_connections": 0}
 
 
 @given(st.lists(st.integers(0, len(post(b"one") + post(b"two"))), max_size=6),
@@ -99,6 +100,26 @@ def test_a_reply_that_ends_with_its_connection():
 def test_the_side_that_hung_up_is_named(frames, end):
     heard = Heard().read((REQUEST, post(b"one")), *frames)
     assert [one.end for one in heard.ended] == [end]
+    assert heard.connections.unread == (frames[0] == (REPLY, CHUNKED[:60]))
+
+
+def test_a_request_after_the_end_of_the_server_has_no_reply():
+    """A client may send it before it notices that the server closed a connection that was kept."""
+    heard = Heard(held := HeldBytes()).read((REQUEST, post(b"one")), (REPLY, SIZED), (SERVER_ENDS, b""))
+    heard.read((REQUEST, post(b"two")), (CLIENT_ENDS, b""))
+    assert [(bytes(one.body), one.status, one.end) for one in heard.sent] == [
+        (b"one", 404, WHOLE), (b"two", 0, SERVER_LEFT)]  # fmt: skip
+    assert heard.sent == heard.ended and heard.connections.unread == held.size == 0
+
+
+def test_the_side_whose_bytes_are_not_http_ends_the_exchange():
+    chunked = b"POST /v1/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+    client = Heard().read((REQUEST, chunked + b"zz\r\n"))
+    assert [(one.is_sent, one.end) for one in client.ended] == [(False, CLIENT_LEFT)]
+    server = Heard().read((REQUEST, chunked + b"0\r\n\r\n"), (REPLY, CHUNKED[:47] + b"zz\r\n"))
+    assert [(one.is_sent, one.end) for one in server.ended] == [(True, SERVER_LEFT)]
+    dropped = Heard().read((REQUEST, chunked + b"0\r\n\r\n"), (SKIPPED_REQUEST, (5).to_bytes(8, "big")))
+    assert [(one.is_sent, one.end) for one in dropped.ended] == [(True, CLIENT_LEFT)]
 
 
 def test_a_client_that_hangs_up_within_its_request():
@@ -119,6 +140,7 @@ def test_a_dropped_part_of_a_body_does_not_lose_the_connection():
     [(REQUEST, b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 60_000)],
     [(SKIPPED_REQUEST, (5).to_bytes(8, "big"))],
     [(REQUEST, post(b"a")), (SKIPPED_REPLY, (5).to_bytes(8, "big"))],
+    [(REQUEST, post(b"a")), (REPLY, SIZED[:30]), (SKIPPED_REPLY, (5).to_bytes(8, "big"))],
     [(REQUEST, post(b"a")), (REPLY, b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n")],
     [(REQUEST, post(b"a")), (REPLY, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")],
     [(REQUEST, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nab"), (REPLY, SIZED)],
@@ -253,10 +275,14 @@ def test_a_client_that_stops_sending_after_the_reply_changes_nothing():
     assert [(one.end, one.has_client_left) for one in early.ended] == [(WHOLE, True)]
 
 
-def test_a_reply_before_the_whole_request_ends_the_connection():
-    heard = Heard().read((REQUEST, post(b"one")[:-1]), (REPLY, SIZED), (REQUEST, b"e" + post(b"two")), (REPLY, SIZED))
+@pytest.mark.parametrize("close", [b"", b"Connection: close\r\n"])
+def test_a_reply_before_the_whole_request_ends_the_connection(close):
+    reply = SIZED.replace(b"Content-Length", close + b"Content-Length")
+    heard = Heard(held := HeldBytes()).read((REQUEST, post(b"one")[:-1]), (REPLY, reply[:20]), (REPLY, reply[20:]))
+    assert heard.connections.unread == 1 and held.size == 0
+    heard.read((REQUEST, b"e" + post(b"two")), (REPLY, SIZED))
     assert [(one.end, one.status, one.is_sent) for one in heard.ended] == [(WHOLE, 404, False)]
-    assert heard.connections.unread == 1
+    assert heard.connections.unread == 1 and held.size == 0
 
 
 @pytest.mark.parametrize("close", [b"", b"Connection: close\r\n"])
@@ -288,6 +314,14 @@ def test_the_bytes_of_a_dropped_connection_are_released(monkeypatch):
     assert heard.connections._ends == {}
 
 
+def test_an_unreadable_connection_counts_once_if_it_is_dropped(monkeypatch):
+    monkeypatch.setattr(exchanges, "CONNECTIONS", 1)
+    heard = Heard(held := HeldBytes()).read((REQUEST, b"not HTTP\r\n\r\n"))
+    size = held.size
+    heard.read((REQUEST, post(b"one")), (REPLY, CHUNKED), connection=2)
+    assert size == 0 and heard.connections.unread == 1 and [one.end for one in heard.ended] == [WHOLE]
+
+
 def test_an_exchange_that_ends_within_its_request_is_passed_on_once():
     heard = Heard().read((REQUEST, post(b"one")[:-1]), (CLIENT_ENDS, b""))
     assert heard.sent == heard.ended and len(heard.sent) == 1
@@ -310,8 +344,30 @@ def test_the_bytes_of_an_incomplete_head_and_of_its_reader_count():
     held, head = HeldBytes(), b"POST /v1/x HTTP/1.1\r\nX-Long: " + b"a" * 1_000
     heard = Heard(held).read((REQUEST, head))
     assert held.size == exchanges.READER + buffer_bytes(len(head))
+    heard.read((REQUEST, b"\r\nHost: a\r\n\r\n"))
+    assert held.size == exchanges.READER
+    heard.read((REPLY, b"HTTP/1.1 200 OK\r\nX-Long: " + b"a" * 1_000))
+    assert held.size == exchanges.READER + buffer_bytes(1_025)
+    heard.read((REPLY, b"\r\nContent-Length: 5\r\n\r\nabcd"))
+    assert held.size == exchanges.READER + buffer_bytes(4)
     heard.connections.close()
     assert held.size == 0
+
+
+def test_requests_that_wait_for_replies_count():
+    """h11 holds at most a piece of their bytes; all others wait to be read."""
+    held, request = HeldBytes(), post(b"one")
+    heard = Heard(held).read((REQUEST, request * 1_000))
+    size = exchanges.READER + buffer_bytes(1_000 * len(request) - exchanges.PIECE) + buffer_bytes(3)
+    assert held.size == size
+    heard.read((REPLY, CHUNKED * 3))
+    assert held.size == size and len(heard.sent) == 4
+
+
+def test_a_dropped_part_of_a_reply_leaves_the_body_of_its_request():
+    heard = Heard().read((REQUEST, post(b"one")), (REPLY, b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"),
+                         (SKIPPED_REPLY, (5).to_bytes(8, "big")))  # fmt: skip
+    assert [(bytes(one.body), one.left_out, one.reply_size) for one in heard.ended] == [(b"one", "", 5)]
 
 
 def test_an_unreadable_connection_is_not_ended_again_at_the_end_of_the_analysis():

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cachesim.tools.watch import frames
 from cachesim.tools.watch.frames import (
     CLIENT_ENDS,
     REPLY,
@@ -53,6 +54,16 @@ def test_bytes_of_one_direction_become_one_frame_between_two_flushes():
     assert list(FrameReader().read(bytes(sent))) == [
         Frame(REQUEST, 1, b"a"), Frame(REPLY, 1, b"aa"), Frame(REPLY, 2, b"a"), Frame(REQUEST, 1, b"a"),
         Frame(REPLY, 1, b"a")]  # fmt: skip
+
+
+def test_a_frame_that_is_long_gets_no_more_bytes(monkeypatch):
+    monkeypatch.setattr(frames, "LONGEST", 5)
+    sent = bytearray()
+    queue = FrameQueue(sent.extend, lambda: 0)
+    for data in (b"abcd", b"efg", b"hijkl", b"m"):
+        queue.put(REPLY, 1, data)
+    queue.flush()
+    assert [one.data for one in FrameReader().read(bytes(sent))] == [b"abcdefg", b"hijkl", b"m"]
 
 
 def test_dropped_bytes_are_reported_before_the_next_frame_of_their_connection():

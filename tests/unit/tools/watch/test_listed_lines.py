@@ -88,6 +88,10 @@ def test_a_listed_line_has_a_short_prefix(head, is_listed):
     assert needed(line) == ([] if is_listed else [(1, line)])
 
 
+def test_signs_of_other_forms_matter_before_a_listed_line_only():
+    assert needed(ENTRY.replace("0x556dd81adb60", '"{x}|"')) == []
+
+
 def test_lines_with_a_carriage_return_are_listed():
     assert needed(ENTRY + "\r") == needed(ENTRY) == [] and needed(ENTRY + "\rx") == [(1, ENTRY + "\rx")]
 

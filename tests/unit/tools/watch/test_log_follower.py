@@ -53,6 +53,20 @@ def test_a_truncated_log_is_read_from_its_start(tmp_path):
     assert follow(log) == ["new"] and log.restarts == 1
 
 
+def test_a_log_that_something_else_replaces_is_awaited(tmp_path):
+    file = tmp_path / "log"
+    file.write_text("one\n")
+    log = LogFollower(file)
+    follow(log)
+    file.rename(tmp_path / "log.1")
+    file.mkdir()
+    for _ in range(3):
+        assert follow(log) == [] and not log.has_more and log.restarts == 1
+    file.rmdir()
+    file.write_text("two\n")
+    assert follow(log) == ["two"] and log.restarts == 1
+
+
 def test_a_deleted_log_may_come_back(tmp_path):
     file = tmp_path / "log"
     file.write_text("one\n")

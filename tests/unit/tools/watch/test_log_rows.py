@@ -70,6 +70,8 @@ def test_the_rows_name_flags_and_advice():
 def test_a_server_that_logs_no_single_request_has_totals():
     watched, rows = rows_of(lines_of("vllm.log"))
     assert rows == [] and any("hit rate" in said for said in watched.totals())
+    one, two = ([f"[{source}] {line}" for line in lines_of("vllm.log")] for source in (41000, 42000))
+    assert rows_of(one + two)[0].totals() == watched.totals(), "those of the current run"
 
 
 def test_a_short_excerpt_proves_less_and_nothing_else(monkeypatch):
@@ -197,6 +199,15 @@ def test_a_request_with_lines_of_two_builds_has_no_numbers(names, reused):
     assert (row["task"], row["reused"]) == (5, reused)
 
 
+def test_requests_of_a_server_that_names_no_slot_have_rows():
+    lines = [f"Prompt {said}" for number in (5, 9)
+             for said in ("Cache: 1 sequences, 0.00 GB", f"processing progress: {number}/{number}")]  # fmt: skip
+    watched = LogRows()
+    rows = [*watched.read(lines), *watched.rest()]
+    assert watched.engine == "mlx_lm" and [(row["slot"], row["evaluated"], row["lines"]) for row in rows] == [
+        (None, 5, [1, 2]), (None, 9, [3, 4])]  # fmt: skip
+
+
 def test_requests_that_wait_are_bounded(monkeypatch):
     monkeypatch.setattr(log_rows, "WAITING", 3)
     watched = LogRows()
@@ -270,6 +281,25 @@ def test_the_common_prefix_of_the_only_request_is_adopted_at_the_end():
     assert (row["task"], row["reused"], row["again"], row["end"]) == (5, 40, 0, UNREAD)
 
 
+def test_a_request_after_lines_that_belong_to_none_has_its_row():
+    """Two lines of ik_llama.cpp name no slot, and no request is launched before them."""
+    cache = "======== Cache: cache_size = 60, n_past = 40, n_past_prompt = 41"
+    first, second = ([f"INFO [ launch_slot_with_task] slot is processing task | id_slot=0 id_task={task}",
+                      f"INFO [ batch_pending_prompt] kv cache rm [p0, end) | id_slot=0 id_task={task} p0={task}"]
+                     for task in (5, 6))  # fmt: skip
+    watched = LogRows()
+    rows = [*watched.read([*first, cache, cache, *second]), *watched.rest()]
+    assert [(row["task"], row["reused"], row["lines"]) for row in rows] == [(5, 5, [1, 2]), (6, 6, [5, 6])]
+
+
+def test_only_the_likeliest_reading_of_a_line_tells_that_a_request_ended(monkeypatch):
+    read = log_rows.recognise
+    monkeypatch.setattr(log_rows, "recognise", lambda line: read(line) + read(RELEASE.format(2, 5)))
+    watched = LogRows()
+    assert list(watched.read([LAUNCH.format(1, 5)])) == [] and watched.engine == ""
+    assert watched._head.maxlen == 10_000
+
+
 def test_a_request_has_its_row_when_12_lines_of_another_server_came_after_the_last_one_of_its_own():
     watched = LogRows()
     first, second = ([f"[{source}] {line}" for line in (LAUNCH.format(1, 5), RELEASE.format(2, 5), IDLE)]
@@ -279,15 +309,25 @@ def test_a_request_has_its_row_when_12_lines_of_another_server_came_after_the_la
     assert shown == [(20 + log_rows.LATE + 1 + WRAPPED, 5)]
 
 
+def test_lists_of_the_prompt_cache_are_not_read_before_or_after_the_engine_is_known():
+    entry = "0.01.000.000 I srv   update:    - prompt 0x556dd81adb60:      93 tokens, checkpoints:  2,     0.122 MiB"
+    lines = [LAUNCH.format(1, 5), entry, entry, RELEASE.format(2, 5), entry, LAUNCH.format(3, 6)]
+    watched = LogRows()
+    assert [row["task"] for row in (*watched.read(lines), *watched.rest())] == [5, 6]
+    assert [line.number for run in watched._runs.values() for line in run.reader.session.read_lines] == [1, 4, 6]
+
+
 def test_the_latest_lines_of_a_run_are_kept(monkeypatch):
     monkeypatch.setattr(log_rows, "EXCERPT", 3)
     watched = LogRows()
     list(watched.read([LAUNCH.format(1, 4), RELEASE.format(1, 4)]))
-    kept = []
+    kept, starts = [], []
     for task in range(5, 12):
         list(watched.read([LAUNCH.format(1, task)]))
         list(watched.idle())
         [run] = watched._runs.values()
         kept.append(([line.number for line in run.reader.session.read_lines], run.is_cut))
+        starts.append([one.request.span[0] for one in run.derived])
     whole, cut = ([*range(1, end)] for end in range(4, 8)), ([*range(5, end)] for end in range(8, 11))
     assert kept == [*((lines, False) for lines in whole), *((lines, True) for lines in cut)]
+    assert starts == [[1], [1, 3], [1, 3, 4], [1, 3, 4, 5], [5, 6], [5, 6, 7], [5, 6, 7, 8]]

@@ -96,6 +96,27 @@ def test_an_ambiguous_row_waits_for_the_other_row_for_a_few_looks():
     assert pair.client is overlapping[0] and pair.client.alike == frozenset() == halves.clients[0].alike
 
 
+def test_rows_of_other_requests_make_nothing_certain():
+    overlapping = [client(sent=1, ended=3), client(sent=2, ended=4)]
+    assert waiting([*overlapping], [log(looks=1), log(looks=1, reused=6)])[1] == []
+
+
+def test_what_was_not_certain_when_rows_lacked_stays_so():
+    overlapping = [client(sent=number, ended=9) for number in range(3)]
+    halves, [first] = waiting([*overlapping], [log(looks=PATIENCE)])
+    halves.logged += [log(task=8, lines=[10, 15]), log(task=9, lines=[16, 19])]
+    assert [pair.client for pair in (first, *halves.pairs())] == overlapping
+    assert {one.alike for one in overlapping} == {frozenset()}
+
+
+def test_a_row_that_is_dropped_meanwhile_has_no_pair():
+    halves = WaitingHalves([client(sent=1, ended=2), client(sent=3, ended=4)], [log(), log(lines=[10, 19])])
+    pairs = halves.pairs()
+    next(pairs)
+    halves.logged.clear()
+    assert list(pairs) == [] and len(halves.clients) == 1
+
+
 def test_ambiguous_rows_state_what_is_equal_in_all_of_them():
     overlapping = [client(sent=1, ended=3), client(sent=2, ended=4)]
     _, pairs = waiting([*overlapping], [log(task=7, lines=[1, 5]), log(task=8, lines=[6, 9])])

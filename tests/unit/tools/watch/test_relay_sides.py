@@ -311,6 +311,23 @@ def test_a_task_that_connected_a_client_is_forgotten():
     assert asyncio.run(connected()) == (1, 0, ["client"])
 
 
+def test_replies_are_held_back_for_a_header_only(monkeypatch):
+    made = []
+
+    async def create_connection(make, *address):
+        made.append((type(make()), address))
+
+    loop = SimpleNamespace(create_connection=create_connection)
+    monkeypatch.setattr(relay_module.asyncio, "get_running_loop", lambda: loop)
+    for has_header in (False, True):
+        relay = Relay(Address("h", 1), Queue([]), has_header)
+        client = _Side(relay, REQUEST, 7)
+        with pytest.raises(StopIteration):
+            relay._connect(client).send(None)
+        assert client.peer.peer is client and client.peer.number == 7
+    assert made == [(_Side, ("h", 1)), (_HeadedSide, ("h", 1))]
+
+
 def test_a_relay_adds_no_header_unless_it_is_told_to():
     queue = Queue([])
     assert not Relay(Address("h", 1), queue, has_header=False).has_header

@@ -66,6 +66,12 @@ def test_another_conversation_in_the_slot_overwrote_it():
     assert loss["says"].startswith("100 of 100 tokens") and "more slots" in loss["advice"]
 
 
+def test_the_only_slot_has_the_number_0():
+    server = started(slots=1)
+    server.ask(2, 0, 100, slot=None, cause="new")
+    assert server.ask(1, 0)["cause"] == "overwritten"
+
+
 @pytest.mark.parametrize("slots, cause", [(1, "overwritten"), (0, "unknown"), (2, "unknown")])
 def test_slots_that_no_reply_states_are_known_only_if_there_is_one(slots, cause):
     server = Server(slots)

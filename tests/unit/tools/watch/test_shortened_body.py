@@ -47,6 +47,15 @@ def test_a_difference_in_an_image_is_exact_within_its_first_bytes(at):
     assert difference(first, second) == ((start + at, True) if at < FIRST else (start + FIRST, False))
 
 
+def test_the_place_of_a_difference_in_a_later_image_counts_all_images_before_it():
+    images = [IMAGE, "A" * LONG, IMAGE[::-1]]
+    for number in (1, 2):
+        changed = [*images[:number], images[number][:-1] + "!", *images[number + 1 :]]
+        first = body(*images)
+        start = first.index(images[number].encode())
+        assert difference(first, body(*changed)) == (start + FIRST, False)
+
+
 @pytest.mark.parametrize("text", ["data:image/png;base64," + IMAGE, "\n".join([IMAGE[:76]] * 200),
                                   IMAGE.replace("R", "/")])  # fmt: skip
 def test_an_image_takes_little_memory(text):
