@@ -208,8 +208,11 @@ EQUIVALENT: dict[str, str] = {
         "codes, scales and biases of a packed buffer are created, grown and cut together, with as many columns each",
     "tools/server_logs/logical_lines.py, _messages: `break` -> `continue` at 0 of break":
         "the next rounds meet the same text and condition, and change nothing",
-    "tools/server_logs/logical_lines.py, _messages: `break` -> `continue` at 0 of break, line 2 of its kind":
-        "the next rounds meet the same text and condition, and change nothing",
+    "tools/server_logs/logical_lines.py, _boundary: `2` -> `1` at 17 of if end - first < 2:":
+        "with one digit before the seconds, its place is the only one of fits, which is returned as certain",
+    'tools/server_logs/logical_lines.py, LogicalLineReader._pieces: `0` -> `1` at 36 of text[:1] != "|" and '
+    'logged.prefix > 0)  # fmt: skip':
+        "each alternative of a prefix matches two characters or more",
     "tools/live/llama_server/client.py, at_once: call forgotten at 0 of pool.shutdown(wait=False, "
     "cancel_futures=True)      # a call":
         "each call has a thread, so that none waits to begin; the threads end when the pool is collected",
