@@ -170,3 +170,8 @@ def test_shares_bound_a_length_that_is_at_least_so_long(least, is_bounded):
     later = chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(least, None)})
     first = assumed_lengths([before, later])[1][0]
     assert (first.n_tokens, first.is_bounded) == (min(least, 206) if is_bounded else least, is_bounded)
+
+
+def test_a_prompt_is_at_least_as_long_as_the_log_proves_whatever_it_left_in_its_slot():
+    [lengths] = assumed_lengths([LoggedRequest(0, 1, end=44, **between(50, None))])
+    assert lengths == (AssumedLength(50, ENDS, is_bounded=False),)

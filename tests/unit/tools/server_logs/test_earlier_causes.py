@@ -352,3 +352,12 @@ def test_requests_after_the_one_that_lost_tokens_change_nothing():
     full = [*LOG, slot(116, "stop processing: n_tokens = 545, truncated = 0"), "srv  update_slots: all slots are idle",
             slot(-1, "clearing prompt with 545 tokens"), *after]  # fmt: skip
     assert [said.task for said in earlier(full) if said.lines[-1] <= 16] == [116]
+
+
+def test_a_checkpoint_made_and_removed_in_one_line_of_the_file_is_the_removed_one_but_not_surely_its_own():
+    """The line end between the two messages was lost."""
+    joined = created(276, 105) + FIRST[6]
+    assert len(earlier([*LOG[:6], joined, *LOG[7:]])) == 1
+    less = [*FIRST[:1], *choice(200, 484, 200 / 500), *FIRST[3:5], slot(105, "cached n_tokens = 200, memory_seq_rm "
+            "[200, end)")]  # fmt: skip
+    assert earlier([*less, joined, *LOG[7:]]) == [] and len(earlier([*less, created(276, 105), *LOG[6:]])) == 1

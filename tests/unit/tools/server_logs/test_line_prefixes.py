@@ -136,3 +136,10 @@ def test_an_object_without_a_text_is_an_unchanged_line(line):
 def test_a_long_line_is_cut():
     assert plain_message("x" * (LONGEST + 1)).text == "x" * LONGEST
     assert plain_message("x" * (LONGEST - 1) + "  y").text == "x" * (LONGEST - 1)
+
+
+def test_a_long_object_is_read_as_a_cut_line():
+    line = f'{{"msg": "text",{" " * LONGEST}"id_slot": 1}}'
+    assert message(line)[:2] == ('{"msg": "text",', None)
+    short = line.replace(" " * LONGEST, " " * (LONGEST - len(line) + LONGEST))
+    assert len(short) == LONGEST and message(short)[:2] == ("text", 1)
