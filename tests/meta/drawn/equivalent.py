@@ -208,6 +208,9 @@ EQUIVALENT: dict[str, str] = {
         "codes, scales and biases of a packed buffer are created, grown and cut together, with as many columns each",
     "tools/server_logs/logical_lines.py, _messages: `break` -> `continue` at 0 of break":
         "the next rounds meet the same text and condition, and change nothing",
+    "tools/server_logs/reconstruct.py, ScenarioBuilder.__init__: `0` -> `1` at 63 of "
+    "self.word_names, self.most, self.stopped_early = word_names(":
+        "build, which its callers call first, sets it before it sends a request",
     "tools/server_logs/logical_lines.py, _boundary: `2` -> `1` at 17 of if end - first < 2:":
         "with one digit before the seconds, its place is the only one of fits, which is returned as certain",
     'tools/server_logs/logical_lines.py, LogicalLineReader._pieces: `0` -> `1` at 36 of text[:1] != "|" and '

@@ -487,3 +487,16 @@ def test_a_line_that_says_nothing_certain_hides_no_other():
     found = numbers_of(TiedRequest(0, 7, lines), grammar, LineSieve()).numbers
     assert [(found[name].low, found[name].lines) for name in ("cache_n", "n_tokens")] == [
         (8, frozenset({2})), (40, frozenset({4}))]  # fmt: skip
+
+
+def test_the_memory_may_refuse_the_last_batch_of_an_excerpt():
+    """The line that reports it would follow."""
+    assert numbers(LAUNCH, AFTER_100)[0] == {}
+    assert numbers(LAUNCH, AFTER_100, END.format(120, 1))[0] == {"cache_n": (100, 100), "end": (120, 120)}
+
+
+def test_a_slot_without_tokens_has_no_prompt_of_which_a_token_was_evaluated():
+    assert "n_tokens" not in numbers(LAUNCH, times(1), END.format(0, 0))[0]
+    assert numbers(LAUNCH, times(1), END.format(1, 0))[0]["n_tokens"] == (1, 1)
+    assert "n_tokens" not in numbers(LAUNCH, SHIFT.format(0), times(1), END.format(0, 1))[0]
+    assert numbers(LAUNCH, SHIFT.format(0), times(1), END.format(1, 1))[0]["n_tokens"] == (1, 1)
