@@ -208,6 +208,31 @@ EQUIVALENT: dict[str, str] = {
         "codes, scales and biases of a packed buffer are created, grown and cut together, with as many columns each",
     "tools/server_logs/logical_lines.py, _messages: `break` -> `continue` at 0 of break":
         "the next rounds meet the same text and condition, and change nothing",
+    "tools/server_logs/import_log.py, _models: `1` -> `2` at 54 of "
+    'return ("GGGA", "S") if facts.get("attention_layers", 1) els':
+        "the number is only asked whether it is 0",
+    "tools/server_logs/import_log.py, _longest_batch: `<=` -> `<` at 50 of "
+    "usual = next((size for size in BATCHES if longest <= size <=":
+        "a longest step that is a usual size is then returned as the longest step: no other size is within 8 tokens",
+    "tools/server_logs/progress_numbers.py, add_progress: `<=` -> `<` at 30 of "
+    "few = counted if len(counted) <= MOST else [*counted[: MOST ":
+        "the two halves of MOST lines are all of them",
+    "tools/server_logs/progress_numbers.py, add_least_evaluated: `<` -> `<=` at 40 of "
+    "if done and (known is None or known.low < done):":
+        "of a known range and one that begins at the same number and has no end, the known one is kept with its lines",
+    "tools/server_logs/progress_numbers.py, is_within_longer: `<=` -> `<` at 19 of "
+    "return not one.low <= one.done / n_past <= one.high":
+        "a share's lower end is 0, which two tokens exceed, or 3e-7 of the share lower than its digits say: no position "
+        "below 10 million divides so",
+    "tools/server_logs/slot_contents.py, held_by_window: `max` -> `min` at 7 of "
+    "return max((int(at) + high - low + 1 for low, high, at in lo":
+        "of one check there is one number at most",
+    "tools/server_logs/slot_contents.py, SlotText.notation: `<` -> `<=` at 59 of "
+    "cuts = sorted({0, self.size, *(mark for mark in marks if 0 <":
+        "0 is one of the cuts anyway",
+    "tools/server_logs/slot_contents.py, SlotText.notation: `<` -> `<=` at 66 of "
+    "cuts = sorted({0, self.size, *(mark for mark in marks if 0 <":
+        "the size is one of the cuts anyway",
     "tools/server_logs/reconstruct.py, ScenarioBuilder.__init__: `0` -> `1` at 63 of "
     "self.word_names, self.most, self.stopped_early = word_names(":
         "build, which its callers call first, sets it before it sends a request",

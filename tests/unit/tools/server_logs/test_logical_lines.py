@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -289,3 +290,8 @@ def test_only_lines_that_may_hold_a_second_message_are_searched_for_one():
 def test_a_message_after_one_that_begins_with_any_text_is_split():
     message_of_two = ["KV: n_stream mismatch: 2 and 4", unstamped(CREATED)[unstamped(CREATED).index("created") :]]
     assert [line.text for line in logical_lines(LLAMA, ["".join(message_of_two)])] == message_of_two
+
+
+def test_a_joined_message_has_its_whole_text_and_an_object_its_last_number():
+    assert [line.text for line in logical_lines(LLAMA, [*wrapped(CREATED, 80), IDLE])] == [CREATED, IDLE]
+    assert read([json.dumps({"msg": RELEASED})]) == read([RELEASED])
