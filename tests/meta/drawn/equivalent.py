@@ -233,6 +233,38 @@ EQUIVALENT: dict[str, str] = {
     "tools/server_logs/slot_contents.py, SlotText.notation: `<` -> `<=` at 66 of "
     "cuts = sorted({0, self.size, *(mark for mark in marks if 0 <":
         "the size is one of the cuts anyway",
+    "tools/server_logs/before_the_log.py, _left_by: `0` -> `1` at 19 of return ProvenRange(0, None)":
+        "it is compared with the tokens of an entry that was reused, which has one at least",
+    "tools/server_logs/assumed_lengths.py, _by_shares: `<=` -> `<` at 49 of "
+    "if keep is None or similar is None or similar[0] <= 0:":
+        "the lower end of a printed share is not 0: it is negative for 0, and positive for all others",
+    "tools/server_logs/slot_numbers.py, _held: `<=` -> `<` at 62 of "
+    "if lcp is None or lcp.high is None or keep is None or keep[0":
+        "the lower end of a printed share is not 0: it is negative for 0, and positive for all others",
+    "tools/server_logs/slot_numbers.py, _held: `0` -> `1` at 59 of "
+    "if lcp is None or lcp.high is None or keep is None or keep[0":
+        "a negative lower end of the share gives a negative upper end of the contents, which is below their lower end",
+    "tools/server_logs/server_runs.py, ServerRuns._find: `0` -> `1` at 49 of "
+    "for run in runs if logged.stamp >= (run.stamp or 0) - SLACK)":
+        "no time stamp is negative, and 1 us - SLACK is",
+    "tools/server_logs/server_runs.py, ServerRuns._is_restart: `<` -> `<=` at 50 of "
+    "return logged.task in run.launched or logged.task < min(run.":
+        "the least launched task is a launched one",
+    "tools/server_logs/log_causes.py, _bodies: `0` -> `1` at 22 of start, pieces, size = 0, [], 0":
+        "the line at which a body begins sets it before it is read",
+    "tools/server_logs/log_causes.py, _bodies: `0` -> `1` at 19 of pieces, size = [], 0":
+        "without pieces the size is set by the next body that begins, before it is compared",
+    "tools/server_logs/log_causes.py, _bodies: `0` -> `1` at 19 of pieces, size = [], 0, line 2 of its kind":
+        "without pieces the size is set by the next body that begins, before it is compared",
+    "tools/server_logs/conclusions.py, possible_profiles: `0` -> `1` at 27 of "
+    "low, high = max((end[0] or 0 for end in ends), default=0), m":
+        "it is compared with the build of a later rule set, and no build of one is 1 or lower",
+    "tools/server_logs/conclusions.py, possible_profiles: `0` -> `1` at 55 of "
+    "low, high = max((end[0] or 0 for end in ends), default=0), m":
+        "it is compared with the build of a later rule set, and no build of one is 1 or lower",
+    "tools/server_logs/assumed_history.py, _assumed: argument `with_ledger=False` dropped at 51 of "
+    "run = run_judged(assumed, assumed.profiles[0], MODE, with_le":
+        "only the answers of the run are read; the ledger is left out to save its work",
     "tools/server_logs/reconstruct.py, ScenarioBuilder.__init__: `0` -> `1` at 63 of "
     "self.word_names, self.most, self.stopped_early = word_names(":
         "build, which its callers call first, sets it before it sends a request",

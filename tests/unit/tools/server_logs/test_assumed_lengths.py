@@ -112,7 +112,7 @@ def test_a_prompt_is_not_assumed_longer_than_what_it_left_in_its_slot():
 def test_the_last_checkpoint_of_a_prompt_shows_its_length():
     later = LoggedRequest(0, checked=((1688, 2711, 0), (1126, 2149, 0)))
     [lengths, _] = assumed_lengths([counts(end=2736), later])
-    assert [(length.n_tokens, length.why) for length in lengths] == [(2716, MARKED), (2736, ENDS)]
+    assert lengths == (AssumedLength(2716, MARKED, is_bounded=False), AssumedLength(2736, ENDS, is_bounded=False))
 
 
 def between(low, high):
@@ -148,6 +148,7 @@ def test_a_prompt_goes_on_from_the_longest_before_it():
     unnamed = LoggedRequest(0, 3, is_named=False, prompt_n=5)
     found = assumed_lengths([LoggedRequest(0, 1, n_tokens=80), LoggedRequest(0, 2, n_tokens=30), unnamed, unnamed])
     assert [lengths[0].n_tokens for lengths in found] == [80, 30, 85, 90]
+    assert assumed_lengths([LoggedRequest(0, 1, **between(1000, 1005)), unnamed])[1][0].n_tokens == 1007   # 1,002 + 5
 
 
 def test_the_next_request_of_the_slot_reused_the_prompt():
