@@ -220,10 +220,6 @@ EQUIVALENT: dict[str, str] = {
     "tools/server_logs/progress_numbers.py, add_least_evaluated: `<` -> `<=` at 40 of "
     "if done and (known is None or known.low < done):":
         "of a known range and one that begins at the same number and has no end, the known one is kept with its lines",
-    "tools/server_logs/progress_numbers.py, is_within_longer: `<=` -> `<` at 19 of "
-    "return not one.low <= one.done / n_past <= one.high":
-        "a share's lower end is 0, which two tokens exceed, or 3e-7 of the share lower than its digits say: no position "
-        "below 10 million divides so",
     "tools/server_logs/slot_contents.py, held_by_window: `max` -> `min` at 7 of "
     "return max((int(at) + high - low + 1 for low, high, at in lo":
         "of one check there is one number at most",

@@ -154,6 +154,7 @@ def test_a_line_with_all_tokens_shows_the_whole_prompt(length, shown):
     ({"done": 2, "share": "0.50"}, 98, True), ({"done": 50, "share": "0.50"}, 0, False),
     ({"done": 50, "share": "0.50"}, 1, True), ({"n_tokens": 50, "share": "0.50"}, 98, False), ({"done": 50}, 98, False),
     ({"share": "0.50"}, 98, False), ({"done": 100, "share": "1.00"}, 100, False),
+    ({"done": 9_949_997, "share": "1.00"}, 10_000_000, False),                   # the least share that prints as 1.00
 ])  # fmt: skip
 def test_another_share_than_that_of_the_restored_tokens_shows_a_longer_prompt(printed, n_past, is_longer):
     assert is_within_longer(progress(4, **printed), n_past) is is_longer
