@@ -113,6 +113,8 @@ def test_the_last_checkpoint_of_a_prompt_shows_its_length():
     later = LoggedRequest(0, checked=((1688, 2711, 0), (1126, 2149, 0)))
     [lengths, _] = assumed_lengths([counts(end=2736), later])
     assert lengths == (AssumedLength(2716, MARKED, is_bounded=False), AssumedLength(2736, ENDS, is_bounded=False))
+    unnamed = LoggedRequest(0, 3, is_named=False, prompt_n=5)
+    assert assumed_lengths([counts(end=2736), later, unnamed])[2][0].n_tokens == 2721         # the likely one + 5
 
 
 def between(low, high):

@@ -250,7 +250,7 @@ def ranged(**numbers):
     (ranged(n_tokens=(95, 95), predicted_n=(5, 5)), True), (ranged(n_tokens=(95, 95), predicted_n=(1, 4)), False),
     (ranged(n_tokens=(95, None)), True), (ranged(), True),
     (ranged(end=(90, 90), n_tokens=(100, 100)), False), (ranged(n_tokens=(95, 95), predicted_n=(5, None)), False),
-    (ranged(n_tokens=(99, 99), predicted_n=(1, None)), False),
+    (ranged(n_tokens=(99, 99), predicted_n=(0, 0)), False),
 ])  # fmt: skip
 def test_an_entry_of_100_tokens_is_from_before_unless_a_request_may_have_left_it(left, is_its_own):
     loaded = logged(200, 100, is_loaded=True, held=100)
