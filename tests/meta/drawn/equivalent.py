@@ -261,6 +261,15 @@ EQUIVALENT: dict[str, str] = {
     "tools/server_logs/assumed_history.py, _assumed: argument `with_ledger=False` dropped at 51 of "
     "run = run_judged(assumed, assumed.profiles[0], MODE, with_le":
         "only the answers of the run are read; the ledger is left out to save its work",
+    "tools/server_logs/cause_statements.py, cause_statements: `0` -> `1` at 23 of "
+    'numbers["lost"] = lost[0] if lost[0] == lost[1] else list(lo':
+        "it is taken where both numbers are equal",
+    "tools/server_logs/client_changes.py, SlotPrompts.change: `0` -> `1` at 50 of "
+    "prompt, end = self._left.get(request.slot, (None, 0)) if req":
+        "without a known prompt the tokens beside it are not read",
+    "tools/server_logs/client_changes.py, SlotPrompts.change: `0` -> `1` at 91 of "
+    "prompt, end = self._left.get(request.slot, (None, 0)) if req":
+        "without a known prompt the tokens beside it are not read",
     "tools/server_logs/reconstruct.py, ScenarioBuilder.__init__: `0` -> `1` at 63 of "
     "self.word_names, self.most, self.stopped_early = word_names(":
         "build, which its callers call first, sets it before it sends a request",
