@@ -270,6 +270,18 @@ EQUIVALENT: dict[str, str] = {
     "tools/server_logs/client_changes.py, SlotPrompts.change: `0` -> `1` at 91 of "
     "prompt, end = self._left.get(request.slot, (None, 0)) if req":
         "without a known prompt the tokens beside it are not read",
+    "tools/server_logs/unnamed_ties.py, UnnamedTies._answered: `1` -> `2` at 37 of "
+    'evaluated = numbers.get("n_tokens", -1) - numbers["cache_n"]':
+        "without the tokens of a prompt the difference is negative in both cases, and is only compared with 0",
+    "tools/server_logs/unnamed_ties.py, _found_nothing: `any` -> `all` at 7 of "
+    'return any(line.number_of("prompts") == 0 for line in reques':
+        "an active request begins with a line of its search, and gets no other",
+    "tools/server_logs/found_numbers.py, share_range: `>` -> `>=` at 47 of "
+    "return found if found is not None and found[1] > 0 and found":
+        "no end of a printed share is 0: half a unit of its last digit is added, and 3e-7 of the share",
+    "tools/server_logs/found_numbers.py, share_range: `<=` -> `<` at 64 of "
+    "return found if found is not None and found[1] > 0 and found":
+        "no end of a printed share is 1: half a unit of its last digit is subtracted, and 3e-7 of the share",
     "tools/server_logs/reconstruct.py, ScenarioBuilder.__init__: `0` -> `1` at 63 of "
     "self.word_names, self.most, self.stopped_early = word_names(":
         "build, which its callers call first, sets it before it sends a request",
