@@ -155,7 +155,7 @@ def _scenario(scenario: Scenario, found: Reconstruction, texts: Mapping[int, Slo
         steps.append(step._replace(prompt=_pieces(prompt, scenario.steps[number].request.user_starts)))
         used.update({part.word: part.full for part in prompt.parts})
         used.update({piece.word: line.words[piece.word] for piece in step.answer or ()})
-    return replace(scenario, words=used, steps=make_steps(steps, used, scenario.server), expect={}, lives=())
+    return replace(scenario, words=used, steps=make_steps(steps, used, scenario.server))
 
 
 def _pieces(text: SlotText, marks: Sequence[int]) -> Pieces:

@@ -76,7 +76,7 @@ def _imported(args: Namespace, name: str, server: dict[str, Any]) -> tuple[dict[
     with unfinished(f"the simulation of {name} was not finished"), ProgressBar() as bar:
         data, text = _simulated(args, read, server, bar)
     if not args.json:
-        show(report_rest(data, args.out, bool(getattr(args, "verbose", 0))))
+        show(report_rest(data, args.out, bool(args.verbose)))
     return data, text
 
 

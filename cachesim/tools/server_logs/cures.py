@@ -32,7 +32,7 @@ def cures(found: Reconstruction, statements: Sequence[Said], facts: CaseFacts = 
     if the simulation contradicts the log, or if no change that was run helps. ``statements``: as in ``import --json``;
     ``facts``: what the log shows about its server.
     """
-    if found.is_rejected or found.undecided or not found.line:
+    if found.is_rejected or not found.line:
         return []
     pairs = [(said, request) for said in statements if said["what"] == "cause" and "lost" in said["numbers"]
              for request in found.requests if _concerns(said, request)]  # fmt: skip

@@ -358,7 +358,7 @@ def _missing(session: LogSession, found: Reconstruction | None) -> Iterator[str]
         yield "the log starts in the middle of a request"
     if found is not None and (first := next((one.step for one in found.requests if one.step >= 0), 0)):
         yield f"{counted(first, 'request')} at the start of the scenario: what the slot held before the log begins"
-    if found is not None and (found.undecided or (found.is_rejected and not found.is_complete)):
+    if found is not None and found.is_rejected and not found.is_complete:
         yield from _untried(found)
 
 

@@ -256,15 +256,15 @@ def _can_begin(grammar: LogGrammar, first: _Piece) -> bool:
 def _join(grammar: LogGrammar, first: _Piece, after: Sequence[str]) -> _Piece | None:
     """Return the recognised message of these lines together, None if it is unknown. A space at a line end may be lost.
     Numbers that depend on that space are dropped."""
-    found: list[_Piece] = []
+    found: list[tuple[str, LogMessage, ParsedLine]] = []
     for spaces in product(("", " "), repeat=len(after)):
         text = first.text + "".join(space + line for space, line in zip(spaces, after, strict=True))
         logged, read = _read(grammar, text)
         if read is not None:
-            found.append(_Piece(first.number, text, logged, read, first.is_fresh, first.width))
+            found.append((text, logged, read))
     if not found:
         return None
-    sure = dict.items(dict(found[0].read.numbers)) if found[0].read else ()
-    same = {name: number for name, number in sure
-            if all(piece.read and piece.read.numbers.get(name) == number for piece in found)}  # fmt: skip
-    return found[0]._replace(read=found[0].read and found[0].read._replace(numbers=same))
+    text, logged, read = found[0]
+    same = {name: number for name, number in read.numbers.items()
+            if all(again.numbers.get(name) == number for _, _, again in found)}  # fmt: skip
+    return first._replace(text=text, logged=logged, read=read._replace(numbers=same))

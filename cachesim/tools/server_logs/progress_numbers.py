@@ -10,6 +10,7 @@ print one of these counts and a rounded share of ``p``:
 
 from __future__ import annotations
 
+from itertools import combinations
 from math import ceil, floor
 from typing import NamedTuple, Sequence
 
@@ -40,9 +41,8 @@ def add_progress(request: TiedRequest, found: FoundNumbers) -> None:
     for one in counted:
         _add_counted(one, found)
     few = counted if len(counted) <= MOST else [*counted[: MOST // 2], *counted[-MOST // 2 :]]
-    for number, first in enumerate(few):
-        for second in few[number + 1 :]:
-            _add_pair(first, second, found)
+    for first, second in combinations(few, 2):
+        _add_pair(first, second, found)
     for one in counted:
         _add_counted(one, found)
     for one in counted[-1:]:

@@ -208,8 +208,88 @@ EQUIVALENT: dict[str, str] = {
         "codes, scales and biases of a packed buffer are created, grown and cut together, with as many columns each",
     "tools/server_logs/logical_lines.py, _messages: `break` -> `continue` at 0 of break":
         "the next rounds meet the same text and condition, and change nothing",
-    "tools/server_logs/logical_lines.py, _messages: `break` -> `continue` at 0 of break, line 2 of its kind":
-        "the next rounds meet the same text and condition, and change nothing",
+    "tools/server_logs/import_log.py, _models: `1` -> `2` at 54 of "
+    'return ("GGGA", "S") if facts.get("attention_layers", 1) els':
+        "the number is only asked whether it is 0",
+    "tools/server_logs/import_log.py, _longest_batch: `<=` -> `<` at 50 of "
+    "usual = next((size for size in BATCHES if longest <= size <=":
+        "a longest step that is a usual size is then returned as the longest step: no other size is within 8 tokens",
+    "tools/server_logs/progress_numbers.py, add_progress: `<=` -> `<` at 30 of "
+    "few = counted if len(counted) <= MOST else [*counted[: MOST ":
+        "the two halves of MOST lines are all of them",
+    "tools/server_logs/progress_numbers.py, add_least_evaluated: `<` -> `<=` at 40 of "
+    "if done and (known is None or known.low < done):":
+        "of a known range and one that begins at the same number and has no end, the known one is kept with its lines",
+    "tools/server_logs/slot_contents.py, held_by_window: `max` -> `min` at 7 of "
+    "return max((int(at) + high - low + 1 for low, high, at in lo":
+        "of one check there is one number at most",
+    "tools/server_logs/slot_contents.py, SlotText.notation: `<` -> `<=` at 59 of "
+    "cuts = sorted({0, self.size, *(mark for mark in marks if 0 <":
+        "0 is one of the cuts anyway",
+    "tools/server_logs/slot_contents.py, SlotText.notation: `<` -> `<=` at 66 of "
+    "cuts = sorted({0, self.size, *(mark for mark in marks if 0 <":
+        "the size is one of the cuts anyway",
+    "tools/server_logs/before_the_log.py, _left_by: `0` -> `1` at 19 of return ProvenRange(0, None)":
+        "it is compared with the tokens of an entry that was reused, which has one at least",
+    "tools/server_logs/assumed_lengths.py, _by_shares: `<=` -> `<` at 49 of "
+    "if keep is None or similar is None or similar[0] <= 0:":
+        "the lower end of a printed share is not 0: it is negative for 0, and positive for all others",
+    "tools/server_logs/slot_numbers.py, _held: `<=` -> `<` at 62 of "
+    "if lcp is None or lcp.high is None or keep is None or keep[0":
+        "the lower end of a printed share is not 0: it is negative for 0, and positive for all others",
+    "tools/server_logs/slot_numbers.py, _held: `0` -> `1` at 59 of "
+    "if lcp is None or lcp.high is None or keep is None or keep[0":
+        "a negative lower end of the share gives a negative upper end of the contents, which is below their lower end",
+    "tools/server_logs/server_runs.py, ServerRuns._find: `0` -> `1` at 49 of "
+    "for run in runs if logged.stamp >= (run.stamp or 0) - SLACK)":
+        "no time stamp is negative, and 1 us - SLACK is",
+    "tools/server_logs/server_runs.py, ServerRuns._is_restart: `<` -> `<=` at 50 of "
+    "return logged.task in run.launched or logged.task < min(run.":
+        "the least launched task is a launched one",
+    "tools/server_logs/log_causes.py, _bodies: `0` -> `1` at 22 of start, pieces, size = 0, [], 0":
+        "the line at which a body begins sets it before it is read",
+    "tools/server_logs/log_causes.py, _bodies: `0` -> `1` at 19 of pieces, size = [], 0":
+        "without pieces the size is set by the next body that begins, before it is compared",
+    "tools/server_logs/log_causes.py, _bodies: `0` -> `1` at 19 of pieces, size = [], 0, line 2 of its kind":
+        "without pieces the size is set by the next body that begins, before it is compared",
+    "tools/server_logs/conclusions.py, possible_profiles: `0` -> `1` at 27 of "
+    "low, high = max((end[0] or 0 for end in ends), default=0), m":
+        "it is compared with the build of a later rule set, and no build of one is 1 or lower",
+    "tools/server_logs/conclusions.py, possible_profiles: `0` -> `1` at 55 of "
+    "low, high = max((end[0] or 0 for end in ends), default=0), m":
+        "it is compared with the build of a later rule set, and no build of one is 1 or lower",
+    "tools/server_logs/assumed_history.py, _assumed: argument `with_ledger=False` dropped at 51 of "
+    "run = run_judged(assumed, assumed.profiles[0], MODE, with_le":
+        "only the answers of the run are read; the ledger is left out to save its work",
+    "tools/server_logs/cause_statements.py, cause_statements: `0` -> `1` at 23 of "
+    'numbers["lost"] = lost[0] if lost[0] == lost[1] else list(lo':
+        "it is taken where both numbers are equal",
+    "tools/server_logs/client_changes.py, SlotPrompts.change: `0` -> `1` at 50 of "
+    "prompt, end = self._left.get(request.slot, (None, 0)) if req":
+        "without a known prompt the tokens beside it are not read",
+    "tools/server_logs/client_changes.py, SlotPrompts.change: `0` -> `1` at 91 of "
+    "prompt, end = self._left.get(request.slot, (None, 0)) if req":
+        "without a known prompt the tokens beside it are not read",
+    "tools/server_logs/unnamed_ties.py, UnnamedTies._answered: `1` -> `2` at 37 of "
+    'evaluated = numbers.get("n_tokens", -1) - numbers["cache_n"]':
+        "without the tokens of a prompt the difference is negative in both cases, and is only compared with 0",
+    "tools/server_logs/unnamed_ties.py, _found_nothing: `any` -> `all` at 7 of "
+    'return any(line.number_of("prompts") == 0 for line in reques':
+        "an active request begins with a line of its search, and gets no other",
+    "tools/server_logs/found_numbers.py, share_range: `>` -> `>=` at 47 of "
+    "return found if found is not None and found[1] > 0 and found":
+        "no end of a printed share is 0: half a unit of its last digit is added, and 3e-7 of the share",
+    "tools/server_logs/found_numbers.py, share_range: `<=` -> `<` at 64 of "
+    "return found if found is not None and found[1] > 0 and found":
+        "no end of a printed share is 1: half a unit of its last digit is subtracted, and 3e-7 of the share",
+    "tools/server_logs/reconstruct.py, ScenarioBuilder.__init__: `0` -> `1` at 63 of "
+    "self.word_names, self.most, self.stopped_early = word_names(":
+        "build, which its callers call first, sets it before it sends a request",
+    "tools/server_logs/logical_lines.py, _boundary: `2` -> `1` at 17 of if end - first < 2:":
+        "with one digit before the seconds, its place is the only one of fits, which is returned as certain",
+    'tools/server_logs/logical_lines.py, LogicalLineReader._pieces: `0` -> `1` at 36 of text[:1] != "|" and '
+    'logged.prefix > 0)  # fmt: skip':
+        "each alternative of a prefix matches two characters or more",
     "tools/live/llama_server/client.py, at_once: call forgotten at 0 of pool.shutdown(wait=False, "
     "cancel_futures=True)      # a call":
         "each call has a thread, so that none waits to begin; the threads end when the pool is collected",

@@ -10,6 +10,7 @@ import pytest
 
 from cachesim.cli.main import main
 from cachesim.scenarios.notation.parse import parse
+from cachesim.tools.advise.case_facts import CaseFacts
 from cachesim.tools.advise.saved_tokens import saved_tokens
 from cachesim.tools.server_logs.assumed_history import (
     CHANGED,
@@ -217,3 +218,11 @@ def test_a_prompt_without_new_text_has_no_assumed_text(tmp_path):
 
 def test_the_steps_of_a_line_are_its_requests():
     assert len(_requests(parse("A5/{restart}/A/B6"))) == 3
+
+
+def test_a_log_without_a_changing_text_is_repaired_as_it_is_with_what_is_known_of_its_server(tmp_path):
+    found = imported(tmp_path, "A60>a9/A.a.B20>b5", "A").found
+    facts = CaseFacts(sources={"parallel": "printed"})
+    case = repair_case(found, facts)
+    assert (case.scenario.steps, case.excluded, case.facts) == (found.scenario.steps, EXCLUDED, facts)
+    assert (case.assumes, case.variants) == ("", ())

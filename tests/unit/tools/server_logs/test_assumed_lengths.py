@@ -112,7 +112,9 @@ def test_a_prompt_is_not_assumed_longer_than_what_it_left_in_its_slot():
 def test_the_last_checkpoint_of_a_prompt_shows_its_length():
     later = LoggedRequest(0, checked=((1688, 2711, 0), (1126, 2149, 0)))
     [lengths, _] = assumed_lengths([counts(end=2736), later])
-    assert [(length.n_tokens, length.why) for length in lengths] == [(2716, MARKED), (2736, ENDS)]
+    assert lengths == (AssumedLength(2716, MARKED, is_bounded=False), AssumedLength(2736, ENDS, is_bounded=False))
+    unnamed = LoggedRequest(0, 3, is_named=False, prompt_n=5)
+    assert assumed_lengths([counts(end=2736), later, unnamed])[2][0].n_tokens == 2721         # the likely one + 5
 
 
 def between(low, high):
@@ -148,6 +150,7 @@ def test_a_prompt_goes_on_from_the_longest_before_it():
     unnamed = LoggedRequest(0, 3, is_named=False, prompt_n=5)
     found = assumed_lengths([LoggedRequest(0, 1, n_tokens=80), LoggedRequest(0, 2, n_tokens=30), unnamed, unnamed])
     assert [lengths[0].n_tokens for lengths in found] == [80, 30, 85, 90]
+    assert assumed_lengths([LoggedRequest(0, 1, **between(1000, 1005)), unnamed])[1][0].n_tokens == 1007   # 1,002 + 5
 
 
 def test_the_next_request_of_the_slot_reused_the_prompt():
@@ -170,3 +173,8 @@ def test_shares_bound_a_length_that_is_at_least_so_long(least, is_bounded):
     later = chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(least, None)})
     first = assumed_lengths([before, later])[1][0]
     assert (first.n_tokens, first.is_bounded) == (min(least, 206) if is_bounded else least, is_bounded)
+
+
+def test_a_prompt_is_at_least_as_long_as_the_log_proves_whatever_it_left_in_its_slot():
+    [lengths] = assumed_lengths([LoggedRequest(0, 1, end=44, **between(50, None))])
+    assert lengths == (AssumedLength(50, ENDS, is_bounded=False),)

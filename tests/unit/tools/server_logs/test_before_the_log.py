@@ -250,6 +250,7 @@ def ranged(**numbers):
     (ranged(n_tokens=(95, 95), predicted_n=(5, 5)), True), (ranged(n_tokens=(95, 95), predicted_n=(1, 4)), False),
     (ranged(n_tokens=(95, None)), True), (ranged(), True),
     (ranged(end=(90, 90), n_tokens=(100, 100)), False), (ranged(n_tokens=(95, 95), predicted_n=(5, None)), False),
+    (ranged(n_tokens=(99, 99), predicted_n=(0, 0)), False),
 ])  # fmt: skip
 def test_an_entry_of_100_tokens_is_from_before_unless_a_request_may_have_left_it(left, is_its_own):
     loaded = logged(200, 100, is_loaded=True, held=100)
@@ -298,3 +299,30 @@ def test_a_checkpoint_that_an_earlier_request_of_the_log_created_is_not_from_bef
     first = logged(3287, None, created=(3283,))
     assert listed(first, logged(3400, 3283, erased=(3283, 2000))) == [SHORT_PROMPT, 2000]
     assert listed(first, logged(3400, None, created=(3390,)), logged(3500, 0, erased=(3283, 3390))) == []
+
+
+def test_requests_between_keep_the_tokens_that_the_least_of_them_reused():
+    first, again = logged(5650, 4548, 4548), logged(900, 0, 0)
+    assert resumed(first, logged(6752, 4548, 5000)) == [4548]
+    assert resumed(first, again, logged(6752, CHECKPOINT, COMMON)) == []
+    assert listed(first, again, logged(6752, 0, checked=((2999, 2999, 9),))) == []
+
+
+def test_a_request_keeps_a_checkpoint_that_ends_a_token_after_the_reused_ones():
+    for kept, found in ((2999, [3000]), (2998, [])):
+        assert listed(logged(5650, kept), logged(6752, 0, checked=((2999, 2999, 9),))) == found
+
+
+def test_only_the_first_checkpoint_of_a_slot_shows_an_earlier_one_and_only_if_there_is_room_for_it():
+    checked = ((2999, 2999, 9),)
+    assert listed(logged(8345, 8341, erased=(7833,), checked=checked)) == [3000, 7833]
+    assert listed(logged(8345, 8341, erased=(400,), checked=checked)) == [400, 3000]
+    assert listed(logged(8345, 8341, erased=(2 * SHORT_PROMPT,))) == [2 * SHORT_PROMPT]
+    assert listed(logged(8345, 8341, erased=(2 * SHORT_PROMPT + 1,))) == [SHORT_PROMPT, 2 * SHORT_PROMPT + 1]
+    assert listed(logged(9, None, created=(1,)), logged(9, None, erased=(1,))) == []
+
+
+def test_a_request_whose_beginning_is_cut_off_left_a_checkpoint_a_micro_batch_before_its_last_one():
+    first = logged(None, None, end=2736, is_whole=False)
+    later = logged(7305, 0, checked=((1688, 2711, 0), (1176, 2199, 0), (618, 1641, 0)))
+    assert earlier_checkpoints(first, in_slot(first, later)) == [1642]

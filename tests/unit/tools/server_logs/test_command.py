@@ -102,3 +102,9 @@ def test_every_argument_of_an_import_has_its_default():
         "files": ["a.log"], "out": "", "force": False, "model": "", "profiles": [], "settings": [], "pasted": "",
         "limits": [], "tokenizer": "", "template": "", "with_text": False, "json": False, "html": "", "svg": "",
         "trace": ""}  # fmt: skip
+
+
+def test_the_usage_names_one_file_or_more():
+    parser = ArgumentParser(prog="import")
+    add_arguments(parser)
+    assert " ".join(parser.format_usage().split()).endswith(" FILE [FILE ...]")

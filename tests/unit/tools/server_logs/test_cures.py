@@ -171,3 +171,12 @@ def test_the_flags_of_a_cause_are_tried_and_no_others(cause, named):
     assert {options for kind, options in kinds if kind is ChangeKind.FLAG} == named
     assert all(options == () for kind, options in kinds if kind is ChangeKind.BUILD)
     assert [kind for kind, _ in kinds] == sorted(kind for kind, _ in kinds)
+
+
+def test_of_several_flags_the_best_is_named_and_of_several_builds_the_first_that_helps(monkeypatch):
+    flags = [SetupChange(ChangeKind.FLAG, {"parallel": slots}) for slots in (2, 3, 4)]
+    later = [SetupChange(ChangeKind.BUILD, {}, f"llama_cpp@b{build}") for build in (9473, 9518)]
+    evaluated = dict(zip(map(repr, [*flags, *later]), (90, 80, 85, 70, 60), strict=True))
+    monkeypatch.setattr(module, "_changes", lambda case, causes: [*flags, *later])
+    monkeypatch.setattr(module, "_evaluated", lambda case, change, base, step: evaluated[repr(change)])
+    assert found(rebuilt(), said()) == [("flag", "-np 3", 1, 145, 80), ("build", "llama_cpp@b9473", 1, 145, 70)]

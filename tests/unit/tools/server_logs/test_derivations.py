@@ -487,3 +487,25 @@ def test_a_line_that_says_nothing_certain_hides_no_other():
     found = numbers_of(TiedRequest(0, 7, lines), grammar, LineSieve()).numbers
     assert [(found[name].low, found[name].lines) for name in ("cache_n", "n_tokens")] == [
         (8, frozenset({2})), (40, frozenset({4}))]  # fmt: skip
+
+
+def test_the_memory_may_refuse_the_last_batch_of_an_excerpt():
+    """The line that reports it would follow."""
+    assert numbers(LAUNCH, AFTER_100)[0] == {}
+    assert numbers(LAUNCH, AFTER_100, END.format(120, 1))[0] == {"cache_n": (100, 100), "end": (120, 120)}
+
+
+def test_a_slot_without_tokens_has_no_prompt_of_which_a_token_was_evaluated():
+    assert "n_tokens" not in numbers(LAUNCH, times(1), END.format(0, 0))[0]
+    assert numbers(LAUNCH, times(1), END.format(1, 0))[0]["n_tokens"] == (1, 1)
+    assert "n_tokens" not in numbers(LAUNCH, SHIFT.format(0), times(1), END.format(0, 1))[0]
+    assert numbers(LAUNCH, SHIFT.format(0), times(1), END.format(1, 1))[0]["n_tokens"] == (1, 1)
+
+
+def test_the_reused_tokens_after_a_restored_checkpoint_may_be_more_by_as_many_as_the_line_leaves_open():
+    gives = PrintedNumber("ckpt_restore", "cache_n", ("n_past",), plus=1, inside=True)
+    printed = {"n_past": 70, "pos_min": 9, "pos_max": 69}
+    restored = ReadLine(2, ParsedLine(Line("ckpt_restore", "x"), 0, 7, printed), "x")
+    found = counts(n_tokens=(150, 150))
+    _restored(TiedRequest(0, 7, [restored]), found, LogGrammar(gives=(gives,)))
+    assert (found.get("cache_n").low, found.get("cache_n").high) == (70, 71)

@@ -352,3 +352,62 @@ def test_requests_after_the_one_that_lost_tokens_change_nothing():
     full = [*LOG, slot(116, "stop processing: n_tokens = 545, truncated = 0"), "srv  update_slots: all slots are idle",
             slot(-1, "clearing prompt with 545 tokens"), *after]  # fmt: skip
     assert [said.task for said in earlier(full) if said.lines[-1] <= 16] == [116]
+
+
+def test_a_checkpoint_made_and_removed_in_one_line_of_the_file_is_the_removed_one_but_not_surely_its_own():
+    """The line end between the two messages was lost."""
+    joined = created(276, 105) + FIRST[6]
+    assert len(earlier([*LOG[:6], joined, *LOG[7:]])) == 1
+    less = [*FIRST[:1], *choice(200, 484, 200 / 500), *FIRST[3:5], slot(105, "cached n_tokens = 200, memory_seq_rm "
+            "[200, end)")]  # fmt: skip
+    assert earlier([*less, joined, *LOG[7:]]) == [] and len(earlier([*less, created(276, 105), *LOG[6:]])) == 1
+
+
+PURGE = "srv  get_availabl: purging slot 0 with 9 tokens"
+AGAIN = [slot(116, "stop processing: n_tokens = 545, truncated = 0"), "srv  update_slots: all slots are idle"]
+
+
+def test_of_two_removals_in_one_line_of_the_file_one_is_named():
+    joined = FIRST[6] + slot(105, "main/do_checkpoint = no, pos_min = 275, pos_max = 275")
+    assert [said.numbers["lost"] for said in earlier([*LOG[:6], joined, *LOG[7:]])] == [276]
+
+
+def test_requests_before_the_one_that_removed_the_checkpoint_prove_nothing_and_disprove_nothing():
+    before = [FIRST[0], *choice(300, 484, 1.0), *(line.replace("task 105", "task 90").replace("458", "300")
+                                                  for line in FIRST[3:] if "erasing" not in line)]  # fmt: skip
+    (said,), (alone,) = earlier([*before, *FIRST[1:], *SECOND]), earlier(LOG)
+    assert said.lines == tuple(number + len(before) - 1 for number in alone.lines)
+
+
+def test_a_slot_that_loses_its_contents_before_the_request_was_evaluated_is_not_blamed_on_a_removal():
+    clear = slot(-1, "clearing prompt with 490 tokens")
+    third = between()
+    at = third.index("srv  update_slots: all slots are idle") + 1
+    assert len(earlier([*FIRST, *third])) == 1 and earlier([*FIRST, *third[:at], clear, *third[at:]]) == []
+    assert earlier([*LOG[:-1], PURGE, LOG[-1]]) == []
+
+
+def test_a_slot_that_loses_its_contents_after_the_first_line_of_the_first_request_held_something_else():
+    """Its selection is not in the excerpt."""
+    common = slot(105, "n_past = 458, slot.prompt.tokens.size() = 458, seq_id = 0, pos_min = 457, n_swa = 0")
+    first = [FIRST[0], *FIRST[3:5], common, *FIRST[5:]]
+    assert len(earlier([*first, *SECOND])) == 1 and earlier([*first[:2], PURGE, *first[2:], *SECOND]) == []
+
+
+def test_a_checkpoint_that_the_request_itself_makes_came_too_late():
+    assert [said.task for said in earlier([*LOG, created(280, 116), *AGAIN])] == [116]
+
+
+def test_a_request_between_must_be_whole_also_if_the_checkpoint_was_made_and_removed_before_it():
+    own = [*FIRST[:6], created(276, 105), *FIRST[6:]]
+    common = slot(110, "n_past = 490, slot.prompt.tokens.size() = 490, seq_id = 0, pos_min = 489, n_swa = 0")
+    whole = [line for line in between(common) if "/520" not in line and "0.942" not in line]
+    lines = [line for line in whole if "task 110 | processing" not in line and "task 110 | new prompt" not in line]
+    assert len(earlier([*own, *whole])) == 1 and earlier([*own, *lines]) == []
+
+
+def test_the_request_that_removed_the_checkpoint_may_have_evaluated_its_whole_prompt():
+    forced = slot(105, "forcing full prompt re-processing due to lack of cache data")
+    lines = [line.replace("cached n_tokens = 458, memory_seq_rm [458", "cached n_tokens = 0, memory_seq_rm [0")
+             for line in [*FIRST[:5], forced, *FIRST[5:], *SECOND]]  # fmt: skip
+    assert [said.numbers["lost"] for said in earlier(lines)] == [276]

@@ -64,6 +64,15 @@ def test_an_unknown_line_has_no_name():
 def test_a_long_ordinary_line_is_cut():
     line = '"GET / HTTP/1.1" ' + "x" * 500
     assert explain_ordinary(line)["text"] == line[:400]
+    own = "Loading safetensors checkpoint shards " + "x" * 500
+    assert explain_ordinary(own)["text"] == own[:400]
+
+
+def test_a_long_known_line_is_cut():
+    message = CHECK.replace(" [", " " * 500 + "[")
+    assert explain_line(message)["text"] == message[:400]
+    [verdict] = explain_text(FULL + message)["verdicts"]
+    assert verdict["text"] == message[:400]
 
 
 def test_ordinary_lines_of_a_log_are_counted_by_name():

@@ -58,3 +58,4 @@ def test_a_share_is_a_number_between_0_and_1(word, low, high):
     found = share_range(ReadLine(4, read, "x"), "f_sim")
     assert found == (None if low is None else pytest.approx((low, high), abs=1e-6))
     assert share_range(ReadLine(4, read, "x"), "f_keep") is None
+    assert share_range(ReadLine(4, read, "x").without("f_sim"), "f_sim") is None      # dropped, its word is still there

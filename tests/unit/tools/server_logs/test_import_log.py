@@ -425,7 +425,7 @@ def test_the_requests_of_a_log_with_several_kinds_are_taken_as_completions(tmp_p
     (1512, (0, 1000, 1508), 1000), (1516, (0, 1000, 1512), 1000), (2004, (0, 1000, 2000), 1000), (700, (0,), None),
     (3000, (0, 2100), 2100), (516, (0, 512), None), (1028, (0, 512, 1024), None), (4, (0,), None),
     (2564, (0, 2048, 2560), 2048), (2600, (0, 2052, 2596), 2052), (1530, (0, 1017, 1526), 1024),
-    (1530, (0, 1015, 1526), 1015),
+    (1530, (0, 1015, 1526), 1015), (1530, (0, 1016, 1526), 1024), (2052, (0, 2048), None), (2053, (0, 2049), 2049),
 ])  # fmt: skip
 def test_the_longest_step_between_batches_shows_their_size(n_tokens, starts, size):
     """The server evaluates the last 4 tokens of a prompt in a batch of their own."""

@@ -18,6 +18,7 @@ from cachesim.tools.server_logs.import_log import (
     _data,
     _engine,
     _file,
+    _last_step,
     _least,
     _lost,
     _missing,
@@ -200,7 +201,7 @@ WHOLE = {"is_whole": True, "cache_n": 0}
                                         "begins"]),
     (session(row(**WHOLE), row(**WHOLE)), played(2, -1), ["2 requests at the start of the scenario: what the slot held "
                                                           "before the log begins"]),
-    (session(row(**WHOLE), row(**WHOLE)), played(-1, 0), []),
+    (session(row(**WHOLE), row(**WHOLE)), played(-1, 0), []), (session(row(**WHOLE)), played(-1), []),
     (session(row(**WHOLE), beyond=4), played(0),
      [f"only the first 1 of 5 requests were simulated ({SOUGHT.option} simulates more)"]),
     (session(row(**WHOLE)), None, []),
@@ -355,3 +356,21 @@ def test_a_turn_of_the_data_says_what_was_evaluated(log):
     assert [[*turn] for turn in found.data["turns"]] == [
         ["number", "how", "lcp", "evaluated", "lost", "n_tokens"]] * len(found.data["turns"])  # fmt: skip
     assert [turn["evaluated"] for turn in found.data["turns"]][-1] == 21
+
+
+def test_requests_that_differ_are_counted_unless_the_search_left_them_open(log):
+    found = played(0, 1, 2, 3)
+    for request, simulated in zip(found.requests, (3, 4, 4, 4), strict=True):
+        request.logged, request.simulated_n = row(n_tokens=5, cache_n=3), simulated
+    found.untried_requests.add(3)
+    data = _data(read_log(log(RELEASE)), found, False, False)
+    assert (data["agree"], data["differ"], data["undecided"]) == (1, 2, 1)
+
+
+@pytest.mark.parametrize(("steps", "size"), [
+    ([512], (512, False)), ([508], (508, False)), ([600, 512], (516, False)), ([600, 508], (512, True)),
+    ([600, 500], (500, False)), ([9, 512, 600], (600, False)), ([512, 600], (600, False)),
+])  # fmt: skip
+def test_the_last_step_of_a_prompt_is_a_batch_without_its_end_or_a_micro_batch(steps, size):
+    """The end has 4 tokens; a step of 508 tokens is that of a batch of 512, if another batch was before it."""
+    assert _last_step(steps, 4) == size

@@ -136,3 +136,18 @@ def test_an_object_without_a_text_is_an_unchanged_line(line):
 def test_a_long_line_is_cut():
     assert plain_message("x" * (LONGEST + 1)).text == "x" * LONGEST
     assert plain_message("x" * (LONGEST - 1) + "  y").text == "x" * (LONGEST - 1)
+
+
+def test_a_long_object_is_read_as_a_cut_line():
+    line = f'{{"msg": "text",{" " * LONGEST}"id_slot": 1}}'
+    assert message(line)[:2] == ('{"msg": "text",', None)
+    short = line.replace(" " * LONGEST, " " * (LONGEST - len(line) + LONGEST))
+    assert len(short) == LONGEST and message(short)[:2] == ("text", 1)
+
+
+def test_what_stands_before_and_after_a_message_is_not_a_part_of_it():
+    assert message(json.dumps({"msg": "m", "id_slot": 1, "k" * 50: 5})).fields == {"k" * 40: 5}
+    assert message('llama-1  | level=INFO msg="kv cache" n=5').prefix == 11
+    assert message('slot f: id  3 | task 4 | error "x"')[:4] == ('error "x"', 3, 4, "f")
+    assert message("srv  update_slots: all slots are idle").function == "update_slots"
+    assert message("llama-1  | hello there").text == "hello there"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.tools.server_logs import log_causes
 from cachesim.tools.server_logs.client_changes import ADVICE, CLIENT_CHANGES, NEAR
 from cachesim.tools.server_logs.log_causes import (
     MOST,
@@ -89,6 +90,7 @@ def test_the_summary_adds_up_and_names_the_most_expensive_cause_first():
         ("extends", [1, 2], 110), ("turn end", [0], 100), ("new", [3], 0)]  # fmt: skip
     assert (found["causes"][1]["says"], found["causes"][1]["advice"]) == (
         CLIENT_CHANGES["turn end"], ADVICE["turn end"])  # fmt: skip
+    assert (found["causes"][0]["says"], found["causes"][0]["advice"]) == (CLIENT_CHANGES["extends"], "")
     assert summary([])["causes"] == [] and summary([])["requests"] == 0
 
 
@@ -140,3 +142,11 @@ def test_quotes_are_comments_at_the_end_of_a_scenario():
     assert quote_as_comments([QuotedText(3, "user", 'say "a"'), QuotedText(9, "prompt", "b")]) == (
         "\n# Texts from the log (unrelated to the words above):\n#   line 3, user: \"say \\\"a\\\"\"\n"
         "#   line 9, prompt: \"b\"\n")  # fmt: skip
+
+
+@pytest.mark.parametrize("lines", [['request: {"prompt": "a"}'], ["request: {", ' "prompt":"a"', "}"]])
+def test_a_body_that_is_too_long_is_not_read(monkeypatch, lines):
+    """Both bodies have 15 characters without the ends of their lines."""
+    for longest, found in ((15, ["a"]), (14, [])):
+        monkeypatch.setattr(log_causes, "LONGEST", longest)
+        assert [quoted.text for quoted in quoted_prompts([*lines])] == found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.errors import NotInBuild
+from cachesim.base.limits import REBUILT
 from cachesim.tools.server_logs import log_scenario
 from cachesim.tools.server_logs.log_scenario import SearchSpace, solve
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
@@ -264,3 +265,30 @@ def test_lines_that_every_candidate_contradicts_are_kept():
     one.unmet = {1, 2}
     one._note_unmet(contradicting(requests=1))
     assert one.unmet == {1, 2}                                            # not even line 1 is compared
+
+
+def test_values_after_an_abandoned_candidate_are_tried_with_every_model(search):
+    tried, found = search(space("p", "ab", (), "j"), p_a_j1="stops", p_b_j2="agrees")
+    assert keys(tried) == ["p_a", "p_b", "p_a_j1", "p_a_j2", "p_b_j1", "p_b_j2"] and found.model == "b"
+
+
+def test_a_single_unit_of_work_is_enough_for_another_candidate(search):
+    assert search(space("p", "abcd"), most=21)[0] == [(("p", "a"), 21), (("p", "b"), 11), (("p", "c"), 1)]
+    tried, _ = search(space("p", "abcd"), most=88, p_a="prints")
+    assert tried == [(("p", "a"), 88), (("p", "b"), 11), (("p", "c"), 1)]
+
+
+def test_the_first_requests_up_to_the_limit_are_simulated(monkeypatch):
+    """One of known length is enough."""
+    requests = session(logged(40, 0), logged(None, None, task=1), logged(50, 0, task=2))
+    assert len(solve(requests, known(), 10**6).requests) == 3
+    monkeypatch.setattr(REBUILT, "now", 2)
+    assert len(solve(requests, known(), 10**6).requests) == 2
+
+
+def test_requests_are_simulated_in_the_order_of_their_launch():
+    """The one whose beginning is not in the log began before the other."""
+    whole = LoggedRequest(0, 5, (1, 40), n_tokens=40, cache_n=0, is_whole=True)
+    begun = LoggedRequest(1, 4, (7, 50), n_tokens=50, cache_n=0)
+    found = solve(session(whole, begun), known(), 10**6)
+    assert [request.logged.task for request in found.requests] == [4, 5]

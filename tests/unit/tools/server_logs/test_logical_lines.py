@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from cachesim.engines.shared.log_grammar import Line, LogGrammar
 from cachesim.tools.server_logs.line_prefixes import message, visible_text
-from cachesim.tools.server_logs.logical_lines import LineCounter, logical_lines
+from cachesim.tools.server_logs.logical_lines import LineCounter, LogicalLineReader, logical_lines
 from cachesim.tools.server_logs.recognise import grammars, read_message
 
 HERE = Path(__file__).parent
@@ -196,3 +198,100 @@ def test_a_message_may_be_wrapped_onto_five_lines():
     for parts, is_whole in ((5, True), (6, False)):
         lines = wrapped(CREATED, -(-len(CREATED) // parts))
         assert len(lines) == parts and (read([*lines, IDLE])[0] == read([CREATED])[0]) is is_whole
+
+
+def test_a_reader_yields_a_message_after_four_more_lines():
+    reader = LogicalLineReader(LLAMA)
+    assert [[line.number for line in reader.read(number, IDLE)] for number in range(1, 8)] == [
+        [], [], [], [], [1], [2], [3]]  # fmt: skip
+    assert [line.number for line in reader.flush()] == [4, 5, 6, 7]
+
+
+def test_the_next_time_stamp_may_be_59_minutes_after_the_first_of_a_minute():
+    """4 minutes would be before the last time stamp, and 164 minutes more than an hour after it."""
+    joined = "I slot release: id  0 | task 7 | n_tokens = 8164.00.000.100 I srv  update_slots: all slots are idle"
+    assert read([f"5.00.000.000 {joined}"])[0][4] == {"n_tokens": 81}
+    assert read(["5.00.000.000 I srv  update_slots: all slots are idle", joined])[1][4] == {"n_tokens": 81}
+
+
+def test_a_number_0_before_minutes_of_0_is_certain():
+    line = f"{unstamped(LAUNCHED)}0.01.539.246 I srv  update_slots: all slots are idle"
+    assert read([line]) == [(1, "launch", 0, 9, {"is_child": 0}), (1, "idle", None, None, {})]
+
+
+def test_the_end_of_a_split_message_may_be_unknown_and_uncertain():
+    line = ("srv  send_error: request (5000 tokens) exceeds the available context size (4096 tokens)"
+            "created context checkpoint 8165.35.412.458 I srv  update_slots: all slots are idle")  # fmt: skip
+    found = [*logical_lines(LLAMA, [line])]
+    assert [one.read and one.read.line.ev for one in found] == ["too_long", None, "idle"]
+    assert found[1].text == "created context checkpoint "
+
+
+def test_the_bar_of_a_message_begins_no_other_message():
+    at = RELEASED.index("| task")
+    assert read([RELEASED[:at], RELEASED[at:]]) == read([RELEASED])
+
+
+def test_a_container_belongs_to_its_line_and_a_dot_does_not():
+    line = "llama-1  | srv  update_slots: all slots are idle"
+    assert [found.text for found in logical_lines(LLAMA, [line])] == [line]
+    assert [found.text for found in logical_lines(LLAMA, [f".{line[11:]}"])] == [".", line[11:]]
+
+
+def test_a_message_after_an_open_quote_is_part_of_the_quoted_text():
+    line = f'srv  log_server_r: request: {{"content": "{unstamped(RELEASED)}'
+    assert [(found.text, found.read) for found in logical_lines(LLAMA, [line])] == [(line, None)]
+
+
+def test_an_unknown_line_does_not_begin_a_message():
+    text = "| task 5 | created context checkpoint 1 of 32 (pos_min = 6, pos_max = 8, n_tokens = 9, size = 1.5 MiB)"
+    assert [(found.number, found.text) for found in logical_lines(LLAMA, ["hello", text])] == [(1, "hello"), (2, text)]
+
+
+def test_fields_after_a_line_of_another_program_are_not_joined():
+    line = 'INFO [ update_slots] kv cache rm [p0, end) | tid="1" timestamp=2 id_slot=0 id_task=4 p0=192'
+    texts = [line, "hello", "n_ctx=7 n_past=3"]
+    assert [found.text for found in logical_lines(IK, texts)] == texts
+    assert read(texts, IK) == [(1, "batch", 0, 4, {"tid": 1, "timestamp": 2, "p0": 192})]
+
+
+def test_a_number_in_which_a_line_was_wrapped_is_dropped():
+    """178330, or 178 and another text."""
+    lines = ['INFO [ update_slots] slot released | tid="137" timestamp=178', "330 id_slot=0 id_task=12 n_ctx=2048"]
+    assert read(lines, IK) == [(1, "release", 0, 12, {"tid": 137, "n_ctx": 2048})]
+
+
+def test_a_task_at_the_wrap_column_is_dropped_at_the_end_of_the_log():
+    end = 'INFO [ update_slots] slot released | tid="137" timestamp=178 id_slot=3 id_task=12'
+    long = f'{"INFO [ update_slots]":{len(end) - 6}}kv cache rm [p0, end) | tid="1" p0=5 id_slot=0 id_task=8'
+    found = [*logical_lines(IK, [*wrapped(long, len(end)), end])]
+    assert [(line.logged.slot, line.logged.task) for line in found] == [(0, 8), (3, None)]
+    assert [line.read and (line.read.slot, line.read.task) for line in found] == [(0, 8), (3, None)]
+
+
+def test_only_lines_that_may_hold_a_second_message_are_searched_for_one():
+    """The search for the words of all messages is slow."""
+    searched = []
+
+    class SearchedGrammar(LogGrammar):
+        def beginnings(self, text):
+            searched.append(text)
+            return super().beginnings(text)
+
+    grammar = SearchedGrammar((Line("idle", "all slots are idle"), Line("cancel", "cancel task, id_task = {}"),
+                               Line("batch", "removed [{p0}, end)"), Line("mismatch", "{}n_stream mismatch{}")))
+    fields = 'INFO [ update_slots] removed [5, end) | tid="1"'
+    lines = ["hello", "all slots are idle", "cancel task, id_task = 1", "cancel task, id_task = 12", fields,
+             "KV: n_stream mismatch: 2 and 4", "all slots are waiting"]  # fmt: skip
+    assert [line.text for line in logical_lines(grammar, lines)] == lines
+    assert searched == lines[3:]
+
+
+def test_a_message_after_one_that_begins_with_any_text_is_split():
+    message_of_two = ["KV: n_stream mismatch: 2 and 4", unstamped(CREATED)[unstamped(CREATED).index("created") :]]
+    assert [line.text for line in logical_lines(LLAMA, ["".join(message_of_two)])] == message_of_two
+
+
+def test_a_joined_message_has_its_whole_text_and_an_object_its_last_number():
+    assert [line.text for line in logical_lines(LLAMA, [*wrapped(CREATED, 80), IDLE])] == [CREATED, IDLE]
+    assert read([json.dumps({"msg": RELEASED})]) == read([RELEASED])

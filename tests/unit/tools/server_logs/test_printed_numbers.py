@@ -10,6 +10,7 @@ from cachesim import events as ev
 from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared import slot_events as slot_ev
+from cachesim.engines.shared.log_grammar import Line, ParsedLine
 from cachesim.tools.server_logs.import_log import rebuild_log
 from cachesim.tools.server_logs.log_scenario import SearchSpace, solve
 from cachesim.tools.server_logs.printed_numbers import (
@@ -182,3 +183,8 @@ def test_lines_with_numbers_of_the_cache_and_of_the_times_are_compared(engine, m
 def test_a_checkpoint_within_a_prompt_is_printed_before_its_last_token(end, n_tokens, is_early):
     assert bool(early_lines(lines_of(created(1, end)), n_tokens)) is is_early
     assert len(early_lines(lines_of("processing task, is_child = 0"), n_tokens)) == (n_tokens > 0)
+
+
+def test_two_messages_in_a_line_of_the_file_may_both_be_contradicted():
+    lines = [ReadLine(4, ParsedLine(Line("batch", "x"), 0, 7, {"p0": p0}), "x") for p0 in (2, 1)]
+    assert [(one.line, one.printed) for one in contradictions(lines, [], {})] == [(4, {"p0": 2}), (4, {"p0": 1})]

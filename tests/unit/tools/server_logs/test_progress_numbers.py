@@ -53,7 +53,7 @@ def test_a_prompt_is_as_long_as_the_tokens_in_the_slot_and_their_share_say(in_sl
 @pytest.mark.parametrize(("known", "reused"), [
     ({}, None), ({"n_tokens": (160, 160)}, (20, 20)), ({"n_tokens": (160, 180)}, (10, 20)),
     ({"n_tokens": (160, None)}, None), ({"n_tokens": (198, 198)}, (1, 1)), ({"n_tokens": (200, 200)}, (0, 1)),
-    ({"n_tokens": (204, 204)}, None),
+    ({"n_tokens": (202, 202)}, (0, 0)), ({"n_tokens": (204, 204)}, None),
 ])  # fmt: skip
 def test_old_builds_print_the_share_of_the_evaluated_tokens(known, reused):
     """100 tokens are in the slot, and half of the prompt is evaluated."""
@@ -153,7 +153,8 @@ def test_a_line_with_all_tokens_shows_the_whole_prompt(length, shown):
     ({"done": 50, "share": "0.50"}, 102, True), ({"done": 1, "share": "0.50"}, 98, False),
     ({"done": 2, "share": "0.50"}, 98, True), ({"done": 50, "share": "0.50"}, 0, False),
     ({"done": 50, "share": "0.50"}, 1, True), ({"n_tokens": 50, "share": "0.50"}, 98, False), ({"done": 50}, 98, False),
-    ({"share": "0.50"}, 98, False),
+    ({"share": "0.50"}, 98, False), ({"done": 100, "share": "1.00"}, 100, False),
+    ({"done": 9_949_997, "share": "1.00"}, 10_000_000, False),                   # the least share that prints as 1.00
 ])  # fmt: skip
 def test_another_share_than_that_of_the_restored_tokens_shows_a_longer_prompt(printed, n_past, is_longer):
     assert is_within_longer(progress(4, **printed), n_past) is is_longer
@@ -179,3 +180,35 @@ def test_a_single_token_between_two_lines_bounds_the_length():
             for line, done, share in ((first, 5, 0.5), (second, 6, 0.6))]  # fmt: skip
     _add_pair(*rows, found)
     assert (found.get("n_tokens").low, found.get("n_tokens").high) == (10, 11)
+
+
+def test_only_the_first_and_the_last_lines_are_compared_with_each_other():
+    """Two lines show the length; between the halves of those that are compared they do not."""
+    coarse = [progress(at, done=0, share="0.0") for at in range(MOST)]
+    sure = [progress(at, done=at, share=f"0.{at}") for at in (400, 500)]
+    half = MOST // 2
+    assert ranges(*coarse[:half], *sure, *coarse[half:])["n_tokens"] == (1000, None)
+    for lines in ([*coarse[1:half], *sure, *coarse[half:]], [*coarse[:half], *sure, *coarse[half + 1 :]]):
+        assert ranges(*lines)["n_tokens"][1] is not None
+
+
+def test_what_a_single_line_of_progress_shows():
+    assert ranges(progress(4, done=60, share="0.10"), end=(120, 120))["cache_n"] == (0, 60)
+    assert ranges(progress(4, done=0, share="0.00")) == {"n_tokens": (1, None)}
+    assert ranges(progress(4, done=0, share="0.50"), prompt_n=(10, 10))["n_tokens"] == (20, 20)
+
+
+def test_lines_without_an_evaluated_token_show_no_length_together():
+    assert ranges(progress(4, done=0, share="0.50"), progress(5, done=0, share="0.70")) == {"n_tokens": (1, None)}
+
+
+@pytest.mark.parametrize(("first", "second", "length"), [
+    ((0.5, 0.75), (0.25, 0.5), None), ((0.25, 0.5), (0.5, 0.75), (2, None)), ((0.25, 0.25), (0.5, 0.5), (4, 4)),
+])  # fmt: skip
+def test_shares_that_meet_bound_the_length_from_one_side_at_most(first, second, length):
+    found = FoundNumbers()
+    rows = [_Progress(progress(at, share=f"{low}"), None, at, low, high)
+            for at, (low, high) in enumerate((first, second))]  # fmt: skip
+    _add_pair(*rows, found)
+    number = found.get("n_tokens")
+    assert (number and (number.low, number.high)) == length

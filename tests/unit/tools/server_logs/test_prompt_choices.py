@@ -82,3 +82,10 @@ def test_equal_beginnings_are_offered_once_for_each_length():
     lengths = [AssumedLength(60), AssumedLength(60, "again"), AssumedLength(61)]
     found = texts.choices(LoggedRequest(0, is_whole=True), lengths)
     assert [choice.length for choice in found] == [lengths[0], lengths[2]]
+
+
+def test_a_text_of_a_single_token_is_a_beginning_and_an_empty_one_is_none():
+    cut_off = LoggedRequest(0, 7)
+    assert offered(cut_off, 5)[0] == (0, 0, NEW_CONVERSATION)
+    assert offered(cut_off, 5, [(0, "A", 1, 0)])[0] == (1, 1, slot(1))
+    assert offered(cut_off, 5, shared=1)[0] == (1, 1, "1 tokens in common with every conversation")

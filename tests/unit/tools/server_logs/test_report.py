@@ -231,3 +231,16 @@ def test_counts_are_aligned_and_whole():
         " 0     0   1,000       5          7       8          9  exact",
         " 1     0      12       5          7       8          9  exact",
     ]
+
+
+def test_the_rows_of_a_part_of_the_report_follow_each_other():
+    shown = rendered(data([request(0)], missing=["the first note", "the second"]))
+    assert shown.endswith("\n\nNot shown by this log:\n  the first note\n  the second\n")
+
+
+def test_a_single_line_about_adapters_explains_why_a_log_is_not_reproduced():
+    lines = [{"line": 4 + at, "what": what, "printed": {"n": 1}, "simulated": None, "by_all": False}
+             for at, what in enumerate(("lora_set", "batch"))]  # fmt: skip
+    text = "A log does not name adapters or images: the simulated requests have none."
+    assert text in rendered(data([request(0)], rejected=True, contradicted=lines))
+    assert text not in rendered(data([request(0)], rejected=True, contradicted=lines[1:]))

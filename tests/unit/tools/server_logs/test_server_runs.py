@@ -135,7 +135,7 @@ LAUNCH_PLAIN = "slot launch_slot_: id  0 | task {} | processing task, is_child =
 
 @pytest.mark.parametrize(("tasks", "found"), [
     ((5, 6, 7), [0, 0, 0]), ((5, 6, 6), [0, 0, 1]), ((5, 8, 6), [0, 0, 0]), ((5, 6, 4), [0, 0, 1]),
-    ((5, 6, 5, 6), [0, 0, 1, 1]),
+    ((5, 6, 5, 6), [0, 0, 1, 1]), ((0, 0), [0, 1]),
 ])  # fmt: skip
 def test_a_task_is_launched_once_and_none_before_the_first(tasks, found):
     assert runs([LAUNCH_PLAIN.format(task) for task in tasks]) == found
@@ -211,3 +211,17 @@ def test_a_line_belongs_to_the_latest_of_runs_that_are_equally_near():
     at = "{}.00.000.{:03} I slot release: id  0 | task {} | n_tokens = 5"
     lines = [at.format(9, 0, 1), at.format(6, 0, 2), at.format(3, 0, 3), at.format(9, 1, 3)]
     assert runs([*lines, at.format(9, 2, 4)]) == [0, 1, 2, 2, 2]
+
+
+def test_the_first_task_of_a_server_shows_its_run_like_any_other():
+    assert runs([RELEASED.format(9, 0), RELEASED.format(3, 2), RELEASED.format(13, 0)]) == [0, 1, 0]
+
+
+def test_a_run_that_is_exactly_ten_times_nearer_gets_the_line():
+    """The line comes 1 s after that of run 0, and 10 s after that of run 1, at the start of its server."""
+    assert runs([STAMPED.format(9, 0, 0, 1), STAMPED.format(0, 0, 0, 2), STAMPED.format(10, 0, 0, 3)]) == [0, 1, 0]
+
+
+def test_the_current_run_gets_a_line_within_a_millisecond_although_another_is_less_than_ten_times_farther():
+    lines = [STAMPED.format(9, 0, 0, 1), STAMPED.format(3, 0, 0, 2), STAMPED.format(9, 4, 0, 2)]
+    assert runs([*lines, STAMPED.format(9, 5, 0, 3)]) == [0, 1, 1, 1]

@@ -180,3 +180,16 @@ def test_a_slot_that_was_never_used_is_empty(t_last, is_uncached, cache, is_empt
     assert shown(found) == (dict.fromkeys(("held", "lcp", "cache_n"), (0, 0, [2])) if is_empty else {})
     add_first_use(TiedRequest(0, 7, [LAUNCH], is_uncached=True), found := known())
     assert shown(found) == {}
+
+
+def test_a_single_similarity_shows_the_prefix():
+    assert chosen(similar=[line(1, "slot_sim", lcp=9, n=100)])["lcp"] == (9, 9, [1, 2])
+
+
+def test_a_saved_prompt_without_its_length_shows_another_server():
+    assert chosen(cache=[line(2, "pc_save")], values={**LENGTH, "held": (1, 100)}, f_sim="0.50") == {
+        "n_tokens": (100, 100, [90])}  # fmt: skip
+
+
+def test_an_entry_listed_in_the_line_of_the_file_that_loads_it_may_be_a_later_one():
+    assert chosen(cache=[entry(9, 140, 200), LOAD], f_sim="0.50") == {}

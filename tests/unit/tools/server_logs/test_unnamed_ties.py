@@ -94,3 +94,13 @@ def test_the_oldest_of_many_active_requests_are_dropped():
 
 def test_progress_is_that_of_the_request_that_evaluated_less_so_far():
     assert tied(fetch(1), progress(2, 3, 9), progress(3, 5, 9), progress(4, 4, 9)) == ([[1, 2, 3]], [0])
+
+
+def test_the_numbers_of_an_answer_are_those_of_its_prompt_and_its_cached_tokens_four_lines_later():
+    other = line(2, "usage", total=5), line(6, "usage", cache_n=0)
+    assert tied(line(1, "reply"), *other) == ([], [])                            # the prompt is not printed
+    assert tied(*reply(1, 9, 0)[:2], line(6, "usage"), line(7, "usage", cache_n=0)) == ([], [])
+
+
+def test_progress_of_a_single_token_belongs_to_the_request_without_one():
+    assert tied(fetch(1), progress(2, 0, 9), fetch(3), progress(4, 1, 9)) == ([[1, 2, 4], [3]], [0, 1])
