@@ -108,6 +108,16 @@ def test_the_smallest_failing_history_is_shrunk_first():
     assert search.again(history, check) and not search.again(parse_history("A9"), check)
 
 
+def test_only_the_four_smallest_failing_histories_are_shrunk():
+    failing = ["A1/B1", "A1/B2", "A2/B1", "A2/B2"]
+    search, lines = searched(*failing, "A1/B1/C1")
+    for line in ("A1/B1/C1", *failing):
+        search.count("same", parse_history(line))
+    del lines[:]
+    assert search.smallest("unseen")[0].line == "A1/B1"
+    assert lines and not any(line.count("/") == 2 for line in lines)
+
+
 def test_nothing_is_shrunk_when_the_time_is_over():
     search, lines = searched("A4/B4", "A1/B1")
     search.count("same", parse_history("A4/B4"))
