@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from threading import Event
+from types import SimpleNamespace
 
 import pytest
 
@@ -155,3 +157,13 @@ def test_a_client_is_closed_with_its_connections(client, monkeypatch):
     http.close()
     http.halt("why")
     assert closed == [1, 1]
+
+
+@pytest.mark.parametrize(("after", "read"), [(0, 2), (1, 2), (2, 4), (9, 6)])
+def test_so_many_events_of_a_stream_are_read_and_at_least_one(client, monkeypatch, after, read):
+    seen = []
+    lines = (seen.append(line) or line for line in ["", "data: 1", "", "data: 2", ": ping", "data: 3"])
+    http = client("http://127.0.0.1:1")
+    monkeypatch.setattr(http._client, "send", lambda *words: nullcontext(SimpleNamespace(lines=lambda: lines)))
+    http.hang_up("/completion", {}, after)
+    assert len(seen) == read
