@@ -1126,5 +1126,22 @@ EQUIVALENT: dict[str, str] = {
     "tools/server_logs/client_changes.py, SlotPrompts.change: condition True at 73 of "
     'held = _range_of(request, "held") or (ProvenRange(request.se':
         "a range of all numbers from 0 on proves as little as none: no common prefix is shorter than 0 tokens",
+    "tools/conformance/report_builder.py, _floor: `False` -> `True` at 36 of missed = PropertyCheck(result.name, "
+    'False, last, "at least 1':
+        "make_finding does not read whether the check holds",
+    'tools/conformance/report_builder.py, make_report: argument `""` dropped at 54 of results = '
+    '[_unseen_mistakes(one, unjudged.get(one.name, ""))':
+        "the reason is only asked whether it is empty, and None is, too",
+    'tools/conformance/report_builder.py, _passed: argument `""` dropped at 26 of ability = ABILITY.get(name, "")':
+        "no ability is named None, as none is named by an empty text",
+    "tools/conformance/reference_model.py, Toy.feed: `0` -> `1` at 41 of (hidden,) = "
+    "self.model.forward([TokenRun(0, memory.length, t":
+        "the model does not read the number of a sequence, and the store holds a single one",
+    "tools/conformance/http_check/keyed_histories.py, ServerStages.find_images: `False` -> `True` at 47 of trial "
+    "= OpenAIClient(http, RequestFormat(CHAT, False, named)":
+        "the trial only counts tokens of Pieces, for which nothing reads whether arrays are sent",
+    "tools/conformance/http_check/parallel_histories.py, interleaved: bound dropped at 79 of talks = "
+    "[InterruptedTalk(name, [system] if system else []) f":
+        "the text has as many letters as there are conversations",
 }
 """Name of the fault -> proof."""

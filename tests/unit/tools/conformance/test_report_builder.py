@@ -500,18 +500,19 @@ def test_histories_of_shrinking_are_no_cases_of_a_fault():
     class Shrinks(GivenSearch):
         """Search with two failed cases, and with another and a correct answer after it has shrunk them."""
 
-        counts, reported, same = {}, set(), identical
         play, again = ShrunkSearch.play, lambda *words: True
-        request = {}
+
+        def __init__(self, failed):
+            super().__init__()
+            self.tallies = {"append": PropertyTally(len(failed), failed=failed)}
+            self.counts, self.reported, self.request, self.same = {}, set(), {}, identical
 
         def smallest(self, name):
             self.tallies[name].failed.append((None, PropertyCheck(name, False, 1, split=(7, 2))))
             self.tallies[name].right[4, 1] += 1
             return parse_history("A3/A.B1"), PropertyCheck(name, False, 1, "x", "y")
 
-    search = Shrinks()
-    failed = [(None, PropertyCheck("append", False, 1, split=split)) for split in ((4, 1), (8, 1))]
-    search.tallies = {"append": PropertyTally(2, failed=failed)}
+    search = Shrinks([(None, PropertyCheck("append", False, 1, split=split)) for split in ((4, 1), (8, 1))])
     plan = replace(PLAN, corpus="", only=("same",))
     found = make_report(plan, SubjectAbilities({}), search, cold_of([])[0])["append"]
     assert found.common == ("all 2 failing cases have 1 token not cached and a multiple of 4 tokens cached, "

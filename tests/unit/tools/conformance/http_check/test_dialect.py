@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.conformance.http_check.adapters import Adapter
 from cachesim.tools.conformance.http_check import dialect
+from cachesim.tools.conformance.http_check.adapters import Adapter
 from cachesim.tools.conformance.http_check.dialect import (
     LARGEST,
     _detect_lead,

@@ -19,8 +19,8 @@ from cachesim.tools.conformance.http_check.suite import CheckOptions, check
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply
 from tests.unit.tools.conformance.http_check.in_process import MODELS, NATIVE, PROPS, InProcess, Toy, stage_of
 from tests.unit.tools.conformance.http_check.keyed_stand_in import KeyedServer
-from tests.unit.tools.conformance.http_check.test_confirming_search import ALONE, Played
 from tests.unit.tools.conformance.http_check.stand_in import Simulated
+from tests.unit.tools.conformance.http_check.test_confirming_search import ALONE, Played
 
 ISOLATION = CheckOptions(("isolation",), examples=1, tolerance=0.005, near=(8,))
 LISTED = [{"id": 0, "path": "a", "scale": 0.0}, {"id": 1, "path": "b", "scale": 0.0}]
