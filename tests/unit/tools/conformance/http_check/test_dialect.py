@@ -110,6 +110,7 @@ def test_sizes_that_a_server_states_are_found_wherever_they_stand():
     assert sizes_of({"n_swa": LARGEST}, {"n_batch": LARGEST + 1}) == (LARGEST,)
     assert context_of(7, props) == 4096 and context_of(7, []) == 7
     assert context_of(7, {"n_ctx": 512}, {"max_model_len": 256}, {"n_ctx": 0}) == 256
+    assert (context_of(7, {"n_ctx": 2}), context_of(7, {"n_ctx": 1})) == (2, 7)
 
 
 def openai_pages(*models):
