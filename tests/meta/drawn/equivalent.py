@@ -1143,5 +1143,28 @@ EQUIVALENT: dict[str, str] = {
     "tools/conformance/http_check/parallel_histories.py, interleaved: bound dropped at 79 of talks = "
     "[InterruptedTalk(name, [system] if system else []) f":
         "the text has as many letters as there are conversations",
+    'tools/live/llama_server/answers.py, hung_up: `1` -> `0` at 29 of if int(request.get("n_cmpl", 1)) > 1:':
+        "0 completions are as little more than 1 as 1 is",
+    "tools/live/llama_server/client.py, at_once: `True` -> `False` at 41 of pool.shutdown(wait=False, "
+    "cancel_futures=True)      # a call":
+        "each call has a thread of its own, so that none waits to begin",
+    "tools/live/llama_server/export/python_test.py, server_test: `True` -> `False` at 68 of text = "
+    "filled(IN_TREE, FILE=python_quoted(script.model.file,":
+        "the name of a tiny model is its layers, and no notation of layers has a brace",
+    "tools/live/llama_server/export/scenario_file.py, scenario_file: `False` -> `True` at 62 of run = "
+    'run_judged(scenario, profile, "provenance", with_ledge':
+        "the ledger of the run is not read",
+    "tools/live/llama_server/server.py, RoundFilter.__init__: `False` -> `True` at 44 of self._updates = "
+    "self._asked = self._works = False":
+        "messages before the first round pass anyway, and its begin ends no empty round",
+    "tools/live/llama_server/verify/case.py, fitted: `False` -> `True` at 65 of wanted = run_judged(scenario, "
+    'profile, "provenance", with_le':
+        "the ledger of the run is not read",
+    "tools/live/llama_server/verify/case.py, fitted: argument `with_ledger=False` dropped at 42 of if "
+    'run_judged(tried, profile, "provenance", with_ledger=Fals':
+        "the ledger of the run is not read",
+    'tools/live/llama_server/verify/remote.py, Remote.play: `any` -> `all` at 31 of if step["op"] == "parallel" '
+    'or any("cancel_after" in one["re':
+        "a step that is not parallel has a single member",
 }
 """Name of the fault -> proof."""
