@@ -8,9 +8,11 @@ import pytest
 
 from cachesim.engines.shared.slot_events import CtxShift, Error, PcLoad, PcState, ReuseChunk, Warn
 from cachesim.events import Aborted, SeqRm
+from cachesim.events.unlogged import Decoded
 from cachesim.scenarios.from_notation import from_line
+from cachesim.tools.picture import event_sentences
 from cachesim.tools.picture.event_sentences import _held, _noted, at_event, minus
-from cachesim.tools.picture.event_stream import SlotContents
+from cachesim.tools.picture.event_stream import EventWalk, SlotContents
 from cachesim.tools.picture.script_data import _reads
 from cachesim.tools.run.pictured_runs import run_pictured
 from tests.unit.tools.picture.test_walk import at, case_of
@@ -161,3 +163,11 @@ def test_the_value_at_an_event_is_the_last_that_is_not_later():
     changes = [(2, "a"), (5, "b"), (5, "c")]
     assert [at_event(changes, k, "-") for k in (0, 1, 2, 4, 5, 9)] == ["-", "-", "a", "a", "c", "c"]
     assert at_event([], 3, "-") == "-"
+
+
+def test_a_change_belongs_to_the_next_event_at_which_the_timeline_stops():
+    """Rows are written at event 1 and at event 3, at which the next request begins."""
+    first, second = (SlotContents(tokens, ((0, tokens),)) for tokens in (4, 6))
+    walk = EventWalk([Decoded(1)] * 5, [0, 0, 0, 1, 1], [0, 3], [3, 5],
+                     {0: [(0, SlotContents()), (1, first), (3, second)]}, {0: [(0, 0)]}, [(0, ())])  # fmt: skip
+    assert event_sentences.told(walk).says == ["", "", "rows 0 to 3 written", "", "rows 4 to 5 written"]
