@@ -60,6 +60,8 @@ def test_an_arrow_leads_to_the_first_position_of_the_data_that_was_read():
     assert named == {(2, 40)}
     bare = _source(ForeignRead(10, 20, 2, 41, ""), SCALE, 133.0, 500.0, 300.0, named)
     assert bare == '<path class="wrong" d="M133.0 500.0V312.0L223.0 300.0m-4 6l4 -6l4 6"/>' and named == {(2, 40)}
+    unknown = _source(ForeignRead(10, 20, 1, -1, ""), SCALE, 133.0, 500.0, 300.0, named)
+    assert "L100.0 300.0m" in unknown and named == {(2, 40), (1, 0)}
 
 
 @pytest.mark.parametrize(("request_number", "theirs", "has_label"), [
