@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -439,3 +439,13 @@ def test_the_unchanged_case_is_printed_before_changes_are_tried(monkeypatch, hol
     assert shown == [(text, "facts") for text in printed] and found is ended
     assert data == {"stopped": stopped, "tried": 2, "changes": 9, "log": "facts"}
     assert told == ([f"{why}: 2 of about 9 changes tried"] if why else [])
+
+
+def test_every_argument_has_a_help_and_its_value_a_name():
+    parser = ArgumentParser(prog="advise")
+    advise.add_arguments(parser)
+    usage = " ".join(parser.format_usage().split())
+    for text in ("[--for {agents}]", "[--memory SIZE]", "[--weights SIZE]", "[--clients N]", "[--tokens N]",
+                 "[--sizes FILE|NAME]", "[--seconds N]", "[--json]", "[--html FILE]"):  # fmt: skip
+        assert text in usage
+    assert "[FILE|ID|LINE ...]" in usage and [one.dest for one in parser._actions if not one.help] == []
