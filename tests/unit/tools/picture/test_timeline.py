@@ -26,6 +26,7 @@ def test_every_run_has_its_name_its_mark_and_the_first_request():
     assert 'id="x-r0"' in text and 'id="x-p1-r1"' in text and text.count('class="first"') == 2
     assert text.count('class="cs signs"') == 1 and "data-tabs" not in text and ", x" in text
     assert packed('{"forms":[],"runs":[]}') in text
+    assert "<style>" not in text and 'viewBox="0 46 ' in text, "the page has style and title"
 
 
 def test_tabs_have_names_and_no_first_difference():
