@@ -1166,5 +1166,14 @@ EQUIVALENT: dict[str, str] = {
     'tools/live/llama_server/verify/remote.py, Remote.play: `any` -> `all` at 31 of if step["op"] == "parallel" '
     'or any("cancel_after" in one["re':
         "a step that is not parallel has a single member",
+    "tools/picture/engine_bars.py, _longest: `1` -> `2` at 98 of return max((part.stop for one in requests for "
+    "bar in one.bar":
+        "without a stretch no bar is drawn, so that nothing is scaled",
+    "tools/picture/event_sentences.py, _kinds: `0` -> `1` at 32 of for (_, was), (k, now) in zip([(0, "
+    "SlotContents()), *changes":
+        "the number of the event is not read",
+    "tools/picture/walk_recorder.py, held: `0` -> `1` at 88 of len(live.tokens), _spans(full), _spans(window), "
+    "_spans(index":
+        "a compressed row stands for at least 2 tokens, so that 1 token has none, as 0 tokens have",
 }
 """Name of the fault -> proof."""
