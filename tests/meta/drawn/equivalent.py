@@ -1175,5 +1175,10 @@ EQUIVALENT: dict[str, str] = {
     "tools/picture/walk_recorder.py, held: `0` -> `1` at 88 of len(live.tokens), _spans(full), _spans(window), "
     "_spans(index":
         "a compressed row stands for at least 2 tokens, so that 1 token has none, as 0 tokens have",
+    "tools/picture/event_sentences.py, minus: `<` -> `<=` at 9 of if start < high and stop > low:":
+        "a range that begins where this one ends leaves all of it, and nothing of it is left then",
+    "tools/picture/walk_recorder.py, WalkRecorder._read_slot: `>` -> `>=` at 58 of elif answer is not None and "
+    "(not owners or answer.request > ":
+        "the same request again is not kept, since it does not differ from the last",
 }
 """Name of the fault -> proof."""

@@ -198,6 +198,7 @@ def test_a_slot_that_an_entry_replaced_counts_as_empty_before(owners, before, k,
     changes = [(1, ROWS[0]), (3, ROWS[1]), (5, ROWS[2])]
     found = walk_of({0: changes}, {0: owners})
     assert slot_change(found, 0, before, k) == (was, at_event(changes, k, None))
+    assert slot_change(walk_of({0: changes}), 0, 1, 3) == (ROWS[0], ROWS[1]), "no request began there"
     assert slot_change(walk_of({0: [*changes, (6, SlotContents())]}, {0: [(6, 7)]}), 0, 5, 6) == (
         ROWS[2], SlotContents()), "nothing was read"  # fmt: skip
 
