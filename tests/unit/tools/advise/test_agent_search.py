@@ -309,4 +309,6 @@ def test_a_setting_that_costs_more_unscaled_makes_way_for_the_next(search):
 def test_a_setting_may_fill_the_memory(search):
     every = {one.total for one in (*search.fitted({}), *search.excluded)}
     search.room, search.excluded = max(one.total for one in search.fitted({})), []
+    search.excluded.clear()
     assert {one.total for one in search.fitted({})} == {total for total in every if total <= search.room}
+    assert {one.total for one in search.excluded} == {total for total in every if total > search.room}
