@@ -135,3 +135,12 @@ def test_only_fields_that_the_server_reads_are_changed(takes, left_out):
 def test_a_request_that_waits_for_the_answer_before_counts_no_rounds():
     change = next(one.change for one in client_changes(ENGINES["llama_cpp"].manual) if one.name == "one after another")
     assert [(step.together, step.after) for step in change(parse("A5/B4{together+3}")).steps] == [(False, 0)] * 2
+
+
+def test_a_piece_from_its_first_token_on_begins_a_message():
+    """A history of a client names the first token."""
+    line = parse("S9.A5/S.A")
+    step = line.steps[1]
+    sliced = step._replace(prompt=(step.prompt[0], step.prompt[1]._replace(start=0, stop=3)))
+    found = marked(line._replace(steps=(line.steps[0], sliced))).steps[1].prompt
+    assert [piece.user for piece in found] == [False, True]

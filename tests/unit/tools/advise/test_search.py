@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from itertools import combinations
 from types import SimpleNamespace
 
 import pytest
@@ -26,6 +27,7 @@ from cachesim.tools.advise.setup_changes import (
     builds,
     flag_changes,
 )
+from tests.unit.tools.advise.test_ranking import BASE, build, flag, trial
 
 B11549 = "llama_cpp@b11549"
 
@@ -233,3 +235,17 @@ def test_suggestions_name_the_case_as_it_was_asked_for(monkeypatch):
     for given in (named, None):
         advice_data(Found(), advice, UNITS, given)
     assert asked == [named, CaseArguments()]
+
+
+def test_pairs_are_those_of_the_best_changes_that_can_be_had():
+    """A build costs more than a flag and stands last; what is not released is left out, and what does not help."""
+    search, most = AdviceSearch.__new__(AdviceSearch), search_module.PAIRED
+    built = build(list(ENGINES["llama_cpp"].line)[-1])
+    flags = [flag(f"x{number}") for number in range(most + 1)]
+    search.base, search.found = BASE, [
+        trial(400, build("llama_cpp@24035-v3", ChangeKind.PROPOSAL)), trial(500, built), trial(1000, flag("no help")),
+        *(trial(510 + number, one) for number, one in enumerate(flags))]  # fmt: skip
+    pairs = [*search._pairs()]
+    best = flags[: most - 1]
+    assert [(one, built) for one in best] == pairs[: most - 1]
+    assert pairs[most - 1 :] == [*combinations(best, 2)]
