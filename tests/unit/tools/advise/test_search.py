@@ -249,3 +249,10 @@ def test_pairs_are_those_of_the_best_changes_that_can_be_had():
     best = flags[: most - 1]
     assert [(one, built) for one in best] == pairs[: most - 1]
     assert pairs[most - 1 :] == [*combinations(best, 2)]
+
+
+def test_mib_have_three_places_and_are_known_for_a_real_model_only():
+    piece = RankedAdvice(trial(500, flag("a")), (1 << 20) + 350)
+    assert search_module._mib(piece, UNITS._replace(source="a model")) == 1.0
+    assert search_module._mib(piece._replace(bytes=350_000), UNITS._replace(source="a model")) == 0.334
+    assert search_module._mib(piece, UNITS) is None
