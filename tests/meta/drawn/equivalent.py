@@ -1180,5 +1180,21 @@ EQUIVALENT: dict[str, str] = {
     "tools/picture/walk_recorder.py, WalkRecorder._read_slot: `>` -> `>=` at 58 of elif answer is not None and "
     "(not owners or answer.request > ":
         "the same request again is not kept, since it does not differ from the last",
+    "tools/advise/agent_reasons.py, _decided: `<` -> `<=` at 14 of if there.rank < here.rank:":
+        "settings with different values have different options, which are part of the rank",
+    "tools/advise/changed_middle.py, _replaced: `1` -> `2` at 76 of found = next((i for i, piece in "
+    "enumerate(new[at:]) if piece":
+        "it is only asked whether the place is negative",
+    "tools/advise/client_changes.py, _chat: `False` -> `True` at 13 of return step, False":
+        "the line is changed only if another request is, which is then mended by itself",
+    "tools/advise/client_changes.py, _chat: `False` -> `True` at 55 of return "
+    "step._replace(chat=(*new[parent].chat, *rest)), False":
+        "the line is changed only if another request is, which is then mended by itself",
+    "tools/advise/ranking.py, _same: `False` -> `True` at 87 of mine = outcome_of(run_judged(case.scenario, "
+    "older.name, MODE":
+        "the ledger of the run is not read",
+    "tools/advise/setup_changes.py, run_trial: argument `with_ledger=False` dropped at 50 of run = "
+    "run_judged(case.scenario, case.profile, MODE, with_led":
+        "the ledger of the run is not read",
 }
 """Name of the fault -> proof."""
