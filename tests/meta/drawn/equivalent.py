@@ -1196,5 +1196,16 @@ EQUIVALENT: dict[str, str] = {
     "tools/advise/setup_changes.py, run_trial: argument `with_ledger=False` dropped at 50 of run = "
     "run_judged(case.scenario, case.profile, MODE, with_led":
         "the ledger of the run is not read",
+    "tools/live/llama_server/client.py, at_once: argument `cancel_futures=True` dropped at 24 of "
+    "pool.shutdown(wait=False, cancel_futures=True)      # a call":
+        "each call has a thread of its own, so that none waits to begin",
+    "tools/live/player.py, Player._hear: bound dropped at 43 of self.map.heard(answer, _generated(reply)[: "
+    "len(answer)])":
+        "heard reads no more tokens than the answer has",
+    "tools/live/llama_server/real/drawn_search.py, _difference: returns None at 7 of return False":
+        "shrinking only asks whether the result is true",
+    'tools/live/llama_server/export/scenario_file.py, _came: argument `done["i"]` dropped at 66 of wrong = '
+    'next((one for one in inexact if one["i"] == member.g':
+        "the recorder numbers every member",
 }
 """Name of the fault -> proof."""
