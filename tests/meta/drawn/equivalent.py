@@ -1207,5 +1207,13 @@ EQUIVALENT: dict[str, str] = {
     'tools/live/llama_server/export/scenario_file.py, _came: argument `done["i"]` dropped at 66 of wrong = '
     'next((one for one in inexact if one["i"] == member.g':
         "the recorder numbers every member",
+    'tools/conformance/history_player.py, _reason: returns None at 7 of return "", line 2 of its kind':
+        "it is only asked whether there is a reason",
+    "tools/conformance/report.py, _sized: `0` -> `1` at 47 of n = min(max(SHORT, 2 * max(space.near, default=0) "
+    "+ 2), spac":
+        "twice a size of 1, and 2 more, is less than SHORT, as twice 0 is",
+    "tools/conformance/properties.py, _named: `0` -> `1` at 59 of under_key = max((usable for usable, *_ in "
+    "shared), default=0":
+        "without a sequence there is nothing that its number of tokens is compared with",
 }
 """Name of the fault -> proof."""

@@ -183,3 +183,11 @@ def test_the_requests_of_a_floor_have_the_first_key_that_has_a_name(monkeypatch)
     conform(Keyed, keys=["", "a", "b"])
     a, b = RequestKey("a"), RequestKey("b")
     assert keys == [[RequestKey(), a, b], [a, a, a]]
+
+
+def test_a_list_of_words_is_the_command_line_of_a_process():
+    budget = module._budget(5, None)
+    made = module.maker(["python", 7], budget)
+    assert (made.func, made.args) == (module.ProcessSubject, (["python", "7"], budget))
+    made = module.maker(NaiveCache, budget)
+    assert (made.func, made.args) == (module.PythonSubject, (NaiveCache, budget))

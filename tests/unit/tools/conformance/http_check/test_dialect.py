@@ -276,3 +276,9 @@ def test_a_way_to_cold_answers_is_tried_with_a_prompt_of_100_tokens():
     http = InProcess(TextServer(arrays=True, switch=True).complete, {})
     assert identify_server(http).missing == {}
     assert {len(body["prompt"]) for _, body in http.asked if isinstance(body["prompt"], list)} == {2, 100}
+
+
+@pytest.mark.parametrize("reply", [(500, {"choices": [{"text": " x"}]}), (200, [1])])
+def test_an_error_with_a_completion_and_a_list_are_no_answers(reply):
+    with pytest.raises(BadInput, match="neither llama-server nor an OpenAI-compatible server answers at this URL"):
+        identify_server(InProcess(lambda body: reply, {}))
