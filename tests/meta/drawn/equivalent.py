@@ -1215,5 +1215,7 @@ EQUIVALENT: dict[str, str] = {
     "tools/conformance/properties.py, _named: `0` -> `1` at 59 of under_key = max((usable for usable, *_ in "
     "shared), default=0":
         "without a sequence there is nothing that its number of tokens is compared with",
+    "tools/picture/block_cells.py, cell_signs: `1` -> `2` at 13 of cell_sign(0, 1)),":
+        "the sign only shows whether there are keys",
 }
 """Name of the fault -> proof."""
