@@ -1217,5 +1217,8 @@ EQUIVALENT: dict[str, str] = {
         "without a sequence there is nothing that its number of tokens is compared with",
     "tools/picture/block_cells.py, cell_signs: `1` -> `2` at 13 of cell_sign(0, 1)),":
         "the sign only shows whether there are keys",
+    "tools/advise/client_changes.py, _chat: `<` -> `<=` at 87 of return step._replace(chat=(*new[parent].chat, "
+    '("assistant", ':
+        "an answer that was sent back whole stays the same text, so that nothing changes",
 }
 """Name of the fault -> proof."""

@@ -249,6 +249,9 @@ def test_pairs_are_those_of_the_best_changes_that_can_be_had():
     best = flags[: most - 1]
     assert [(one, built) for one in best] == pairs[: most - 1]
     assert pairs[most - 1 :] == [*combinations(best, 2)]
+    some = [SetupChange(ChangeKind.FLAG, options={name: 1, "shared": 1}) for name in "ab"]
+    search.found = [trial(500, one) for one in (*some, flag("c"))]
+    assert [*search._pairs()] == [(flag("c"), one) for one in some], "both set one option"
 
 
 def test_mib_have_three_places_and_are_known_for_a_real_model_only():
