@@ -33,8 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_real(parser, "instead of a URL: start the llama-server of a build, such as b11549, or of a path")
     parser.add_argument("--layers", metavar="MODEL", default=LAYERS,
                         help=f"--real: layers of its tiny model (default {LAYERS})")  # fmt: skip
-    parser.add_argument("--flags", metavar="FLAGS", default=FLAGS,
-                        help=f"--real: its flags in quotes (default '{FLAGS}')")  # fmt: skip
+    parser.add_argument("--flags", default=FLAGS, help=f"--real: its flags in quotes (default '{FLAGS}')")
     parser.add_argument("--control", metavar="URL", default="",
                         help="server with the same model and flags and another -ub, such as 32: what its cold "
                              "answers show, too, is a matter of numbers (--real starts one)")  # fmt: skip
@@ -55,7 +54,7 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="largest allowed difference of log-probabilities "
                              "(default: 10 times the measured noise, at least 0.005)")  # fmt: skip
     parser.add_argument("--seed", metavar="N", type=count, default=0, help="seed for the tokens of the histories")
-    parser.add_argument("--key", metavar="KEY", default="", help="API key, sent as a bearer token")
+    parser.add_argument("--key", default="", help="API key, sent as a bearer token")
     parser.add_argument("--yes", action="store_true", help="overwrite slots that are in use")
     parser.add_argument("--parallel", metavar="N", type=count, default=0,
                         help="requests that arrive together (default: the server's slots, at least 2)")  # fmt: skip

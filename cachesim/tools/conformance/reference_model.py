@@ -65,7 +65,8 @@ class _Store(ByPosition):
 
     def get_rows(self, layer: int, run: int) -> KVRows:
         found = self.rows[layer]
-        return KVRows(np.zeros(0, np.uint64), None, None) if found is None else found
+        assert found is not None                      # its own rows were put before
+        return found
 
     def get_state(self, layer: int, run: int) -> LayerState | None:
         return self.states[layer]

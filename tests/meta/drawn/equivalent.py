@@ -1261,5 +1261,99 @@ EQUIVALENT: dict[str, str] = {
     "tools/server_logs/client_changes.py, SlotPrompts.change: condition True at 73 of "
     'held = _range_of(request, "held") or (ProvenRange(request.se':
         "a range of all numbers from 0 on proves as little as none: no common prefix is shorter than 0 tokens",
+    "tools/conformance/report_builder.py, _floor: `False` -> `True` at 36 of missed = PropertyCheck(result.name, "
+    'False, last, "at least 1':
+        "make_finding does not read whether the check holds",
+    'tools/conformance/report_builder.py, make_report: argument `""` dropped at 54 of results = '
+    '[_unseen_mistakes(one, unjudged.get(one.name, ""))':
+        "the reason is only asked whether it is empty, and None is, too",
+    'tools/conformance/report_builder.py, _passed: argument `""` dropped at 26 of ability = ABILITY.get(name, "")':
+        "no ability is named None, as none is named by an empty text",
+    "tools/conformance/reference_model.py, Toy.feed: `0` -> `1` at 41 of (hidden,) = "
+    "self.model.forward([TokenRun(0, memory.length, t":
+        "the model does not read the number of a sequence, and the store holds a single one",
+    "tools/conformance/http_check/keyed_histories.py, ServerStages.find_images: `False` -> `True` at 47 of trial "
+    "= OpenAIClient(http, RequestFormat(CHAT, False, named)":
+        "the trial only counts tokens of Pieces, for which nothing reads whether arrays are sent",
+    "tools/conformance/http_check/parallel_histories.py, interleaved: bound dropped at 79 of talks = "
+    "[InterruptedTalk(name, [system] if system else []) f":
+        "the text has as many letters as there are conversations",
+    'tools/live/llama_server/answers.py, hung_up: `1` -> `0` at 29 of if int(request.get("n_cmpl", 1)) > 1:':
+        "0 completions are as little more than 1 as 1 is",
+    "tools/live/llama_server/client.py, at_once: `True` -> `False` at 41 of pool.shutdown(wait=False, "
+    "cancel_futures=True)      # a call":
+        "each call has a thread of its own, so that none waits to begin",
+    "tools/live/llama_server/export/python_test.py, server_test: `True` -> `False` at 68 of text = "
+    "filled(IN_TREE, FILE=python_quoted(script.model.file,":
+        "the name of a tiny model is its layers, and no notation of layers has a brace",
+    "tools/live/llama_server/export/scenario_file.py, scenario_file: `False` -> `True` at 62 of run = "
+    'run_judged(scenario, profile, "provenance", with_ledge':
+        "the ledger of the run is not read",
+    "tools/live/llama_server/server.py, RoundFilter.__init__: `False` -> `True` at 44 of self._updates = "
+    "self._asked = self._works = False":
+        "messages before the first round pass anyway, and its begin ends no empty round",
+    "tools/live/llama_server/verify/case.py, fitted: `False` -> `True` at 65 of wanted = run_judged(scenario, "
+    'profile, "provenance", with_le':
+        "the ledger of the run is not read",
+    "tools/live/llama_server/verify/case.py, fitted: argument `with_ledger=False` dropped at 42 of if "
+    'run_judged(tried, profile, "provenance", with_ledger=Fals':
+        "the ledger of the run is not read",
+    'tools/live/llama_server/verify/remote.py, Remote.play: `any` -> `all` at 31 of if step["op"] == "parallel" '
+    'or any("cancel_after" in one["re':
+        "a step that is not parallel has a single member",
+    "tools/picture/engine_bars.py, _longest: `1` -> `2` at 98 of return max((part.stop for one in requests for "
+    "bar in one.bar":
+        "without a stretch no bar is drawn, so that nothing is scaled",
+    "tools/picture/event_sentences.py, _kinds: `0` -> `1` at 32 of for (_, was), (k, now) in zip([(0, "
+    "SlotContents()), *changes":
+        "the number of the event is not read",
+    "tools/picture/walk_recorder.py, held: `0` -> `1` at 88 of len(live.tokens), _spans(full), _spans(window), "
+    "_spans(index":
+        "a compressed row stands for at least 2 tokens, so that 1 token has none, as 0 tokens have",
+    "tools/picture/event_sentences.py, minus: `<` -> `<=` at 9 of if start < high and stop > low:":
+        "a range that begins where this one ends leaves all of it, and nothing of it is left then",
+    "tools/picture/walk_recorder.py, WalkRecorder._read_slot: `>` -> `>=` at 58 of elif answer is not None and "
+    "(not owners or answer.request > ":
+        "the same request again is not kept, since it does not differ from the last",
+    "tools/advise/agent_reasons.py, _decided: `<` -> `<=` at 14 of if there.rank < here.rank:":
+        "settings with different values have different options, which are part of the rank",
+    "tools/advise/changed_middle.py, _replaced: `1` -> `2` at 76 of found = next((i for i, piece in "
+    "enumerate(new[at:]) if piece":
+        "it is only asked whether the place is negative",
+    "tools/advise/client_changes.py, _chat: `False` -> `True` at 13 of return step, False":
+        "the line is changed only if another request is, which is then mended by itself",
+    "tools/advise/client_changes.py, _chat: `False` -> `True` at 55 of return "
+    "step._replace(chat=(*new[parent].chat, *rest)), False":
+        "the line is changed only if another request is, which is then mended by itself",
+    "tools/advise/ranking.py, _same: `False` -> `True` at 87 of mine = outcome_of(run_judged(case.scenario, "
+    "older.name, MODE":
+        "the ledger of the run is not read",
+    "tools/advise/setup_changes.py, run_trial: argument `with_ledger=False` dropped at 50 of run = "
+    "run_judged(case.scenario, case.profile, MODE, with_led":
+        "the ledger of the run is not read",
+    "tools/live/llama_server/client.py, at_once: argument `cancel_futures=True` dropped at 24 of "
+    "pool.shutdown(wait=False, cancel_futures=True)      # a call":
+        "each call has a thread of its own, so that none waits to begin",
+    "tools/live/player.py, Player._hear: bound dropped at 43 of self.map.heard(answer, _generated(reply)[: "
+    "len(answer)])":
+        "heard reads no more tokens than the answer has",
+    "tools/live/llama_server/real/drawn_search.py, _difference: returns None at 7 of return False":
+        "shrinking only asks whether the result is true",
+    'tools/live/llama_server/export/scenario_file.py, _came: argument `done["i"]` dropped at 66 of wrong = '
+    'next((one for one in inexact if one["i"] == member.g':
+        "the recorder numbers every member",
+    'tools/conformance/history_player.py, _reason: returns None at 7 of return "", line 2 of its kind':
+        "it is only asked whether there is a reason",
+    "tools/conformance/report.py, _sized: `0` -> `1` at 47 of n = min(max(SHORT, 2 * max(space.near, default=0) "
+    "+ 2), spac":
+        "twice a size of 1, and 2 more, is less than SHORT, as twice 0 is",
+    "tools/conformance/properties.py, _named: `0` -> `1` at 59 of under_key = max((usable for usable, *_ in "
+    "shared), default=0":
+        "without a sequence there is nothing that its number of tokens is compared with",
+    "tools/picture/block_cells.py, cell_signs: `1` -> `2` at 13 of cell_sign(0, 1)),":
+        "the sign only shows whether there are keys",
+    "tools/advise/client_changes.py, _chat: `<` -> `<=` at 87 of return step._replace(chat=(*new[parent].chat, "
+    '("assistant", ':
+        "an answer that was sent back whole stays the same text, so that nothing changes",
 }
 """Name of the fault -> proof."""

@@ -107,7 +107,7 @@ def keyed_histories(stages: ServerStages, tolerance: float, n: int, most: int,
     """Yield the histories of "adapter" and "image", each if the server has them. ``n``: tokens of a prompt; ``most``:
     of the longest; ``at_once``: requests that arrive together."""
     adapters = stages.text.server.adapters
-    chosen = tuple(_telling(stages, tolerance))[:2] if adapters else ()
+    chosen = tuple(_telling(stages, tolerance)) if adapters else ()
     if adapters:
         plain = any(not one.invoked for one in adapters)
         why = EQUAL.format("under an adapter and without it") if plain else "aLoRA adapters are not asked for"

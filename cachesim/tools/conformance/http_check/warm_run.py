@@ -168,7 +168,7 @@ class ServerRunner:
             return said
         prompt = played.asks[number].prompt
         here = max((common_prefix(prompt, ask.prompt) for ask in played.asks[:number]), default=0)
-        there = max((common_prefix(prompt, one) for one in self.before), default=0)
+        there = max(common_prefix(prompt, one) for one in self.before)        # one of them is the wash
         if not here < said.cached <= there:
             return said
         self.foreign = True

@@ -270,8 +270,6 @@ class Recorder(StoppedAtEnd):
         return found
 
     def _ask_cold(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
-        if self._cold is None:
-            self._start_cold()
         assert self._cold is not None
         try:
             return ask_cold(self._cold.client, {**request, "prompt": self.images.wire(request["prompt"])})

@@ -309,4 +309,11 @@ def test_a_setting_that_costs_more_unscaled_makes_way_for_the_next(search):
 def test_a_setting_may_fill_the_memory(search):
     every = {one.total for one in (*search.fitted({}), *search.excluded)}
     search.room, search.excluded = max(one.total for one in search.fitted({})), []
+    search.excluded.clear()
     assert {one.total for one in search.fitted({})} == {total for total in every if total <= search.room}
+    assert {one.total for one in search.excluded} == {total for total in every if total > search.room}
+
+
+def test_options_that_change_only_sizes_have_flags_of_their_own(search):
+    search.forms = SimpleNamespace(flags=[SimpleNamespace(name="x"), SimpleNamespace(name="y")])
+    assert [search.flag_named(name).name for name in ("parallel", "y", "x")] == ["parallel", "y", "x"]

@@ -50,6 +50,8 @@ def test_bodies_are_sent_as_they_were():
     assert third.starts == (40,) and len(third.answer) == 4
     assert not {*third.answer, *second.answer} & {*first.prompt, *second.prompt, *third.prompt}
     assert load.longest == 69
+    bare = bodies_workload(from_line("A5>0/B5>2", model="A"), "x").requests(0, 1)
+    assert [len(one.answer) for one in bare] == [1, 2] and bare[0].answer[0] not in bare[1].answer
 
 
 def bodies(*cases, line="S40.A20>r3", imported=True):

@@ -98,6 +98,7 @@ def test_other_servers_have_their_own_flags(capsys):
     ((*AGENTS, "-np", "2"), "--set cannot be combined with --for agents"),
     ((*AGENTS, "-p", "mlx_lm", "-p", "ik_llama"), "--for agents takes one rule set"),
     ((*AGENTS, "-p", "xyz"), "unknown profile"),
+    ((*AGENTS[:2], "--model", "glm-5", *AGENTS[4:], "-p", "mlx_lm"), "mlx_lm: model 'glm-5' is not simulated"),
     ((*AGENTS[:2], "--model", "mamba-2", *AGENTS[4:], "-p", "vllm"), "blocks of models with recurrent layers"),
     ((*AGENTS[:5], "0GiB"), "expected a size such as 32GiB, found '0GiB'"),
     ((*AGENTS[:5], "-3"), "--memory"), ((*AGENTS[:5], "9" * 400), "expected a size"),

@@ -44,7 +44,7 @@ def changed(change, text):
     ("s:S9+u:u5>a3/s:S+u:u+u:v2", None), ("s:S9+u:u5>a3/s:S+u:u+a:a+u:v2", None), ("u:u5>a3/u:u.b4", None),
     ("u:u5>t4.a3/u:u+a:a.x4+u:v2", None), ("u:u5>t4.a3/u:u+a:x4+u:v2", None), ("u:u5>a3/u:u", None),
     ("u:u5>t4.a3/u:u+u:a+u:v2", None), ("u:u5>t4.a3.b2/u:u+a:t.b+u:v2", "u:u5>t4.a3.b2/u:u+a:t.a.b+u:v2"),
-    ("u5>t4.a3.b2/u.t.b.v2", "u5>t4.a3.b2/u.t.a.b.v2"), ("u5>t4.a3/u.v2.a", None),
+    ("u5>t4.a3.b2/u.t.b.v2", "u5>t4.a3.b2/u.t.a.b.v2"), ("u5>t4.a3/u.v2.a", None), ("u5>t4/u.|t.v2", None),
 ])  # fmt: skip
 def test_answers_stay_whole(line, whole):
     assert changed(keep_answers, line) == whole
@@ -62,7 +62,8 @@ def test_what_changes_is_put_last(line, last):
 
 
 @pytest.mark.parametrize(("line", "marks"), [
-    ("S9.A5>r3/S.A.r.B5", "S9.|A5>r3/S.|A.r.|B5"), ("S9.|A5/S.B5", None), ("S9/S", None), ("s:S9+u:A5", None),
+    ("S9.A5>r3/S.A.r.B5", "S9.|A5>r3/S.|A.r.|B5"), ("S9.A5/S.A[0:3]/S.A[3:]", "S9.|A5/S.|A[:3]/S.A[3:]"),
+    ("S9.|A5/S.B5", None), ("S9/S", None), ("s:S9+u:A5", None),
 ])  # fmt: skip
 def test_user_messages_are_marked_where_none_is(line, marks):
     assert changed(marked, line) == marks
@@ -134,3 +135,12 @@ def test_only_fields_that_the_server_reads_are_changed(takes, left_out):
 def test_a_request_that_waits_for_the_answer_before_counts_no_rounds():
     change = next(one.change for one in client_changes(ENGINES["llama_cpp"].manual) if one.name == "one after another")
     assert [(step.together, step.after) for step in change(parse("A5/B4{together+3}")).steps] == [(False, 0)] * 2
+
+
+def test_a_piece_from_its_first_token_on_begins_a_message():
+    """A history of a client names the first token."""
+    line = parse("S9.A5/S.A")
+    step = line.steps[1]
+    sliced = step._replace(prompt=(step.prompt[0], step.prompt[1]._replace(start=0, stop=3)))
+    found = marked(line._replace(steps=(line.steps[0], sliced))).steps[1].prompt
+    assert [piece.user for piece in found] == [False, True]

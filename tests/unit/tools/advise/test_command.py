@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -235,6 +235,8 @@ def test_options_and_limits_of_a_case_are_arguments_again():
     kept = tuple((name, amount) for name, amount in limits.items() if name in {limit.name for limit in OF_A_RUN})
     found = advise._arguments(args(settings=["parallel=2", "cache_ram=0"], limits=[*limits.items()]), scenario, None)
     assert found == CaseArguments("A5", "", {"parallel": 2, "cache_ram": 0}, kept) and kept
+    both = args(profiles=["llama_cpp@b11549", "mlx_lm@0.32.2"], settings=["parallel=2", "decode_concurrency=3"])
+    assert advise._arguments(both, scenario, None).server == {"parallel": 2}
     imported = RepairCase(scenario)
     assert advise._arguments(args(model="AA", limits=[("zz", 7)]), scenario, imported) == CaseArguments()
 
@@ -397,8 +399,9 @@ def test_advice_ends_at_the_interrupted_rule_set(monkeypatch):
     monkeypatch.setattr(advise, "newest_with_losses", lambda scenario, own: f"newest of {len(own)}")
     given.profiles = []
     monkeypatch.setattr(advise, "profiles_of", lambda scenario, profiles: (DEFAULT_PROFILE, OLD, NEW))
-    assert advise._advise_each(given, [scenario], "sizes", RepairCase(scenario, "a guess")).found == ["newest of 3"]
-    assert asked[-1][4] == {"rule_sets": 3, "assumes": "a guess", "log": None}
+    other = RepairCase(from_line("B9"), "a guess")              # before it was put under this engine
+    assert advise._advise_each(given, [scenario], "sizes", other).found == ["newest of 3"]
+    assert asked[-1][0] is scenario and asked[-1][4] == {"rule_sets": 3, "assumes": "a guess", "log": None}
 
 
 def test_every_argument_is_explained_and_has_its_default():
@@ -439,3 +442,13 @@ def test_the_unchanged_case_is_printed_before_changes_are_tried(monkeypatch, hol
     assert shown == [(text, "facts") for text in printed] and found is ended
     assert data == {"stopped": stopped, "tried": 2, "changes": 9, "log": "facts"}
     assert told == ([f"{why}: 2 of about 9 changes tried"] if why else [])
+
+
+def test_every_argument_has_a_help_and_its_value_a_name():
+    parser = ArgumentParser(prog="advise")
+    advise.add_arguments(parser)
+    usage = " ".join(parser.format_usage().split())
+    for text in ("[--for {agents}]", "[--memory SIZE]", "[--weights SIZE]", "[--clients N]", "[--tokens N]",
+                 "[--sizes FILE|NAME]", "[--seconds N]", "[--json]", "[--html FILE]"):  # fmt: skip
+        assert text in usage
+    assert "[FILE|ID|LINE ...]" in usage and [one.dest for one in parser._actions if not one.help] == []

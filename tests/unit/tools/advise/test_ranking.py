@@ -10,7 +10,7 @@ from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.advise import ranking
 from cachesim.tools.advise.memory_meter import UNITS
 from cachesim.tools.advise.ranking import SHOWN, TRAPS, RankedAdvice, choose, choose_best, helps, is_trap, matters
-from cachesim.tools.advise.setup_changes import ChangeKind, Setup, SetupChange, Trial, TrialOutcome
+from cachesim.tools.advise.setup_changes import CaseArguments, ChangeKind, Setup, SetupChange, Trial, TrialOutcome
 
 PROFILE = "llama_cpp@b11549"
 CASE = Setup(from_line("S40.A60/B80", profiles=(PROFILE,)), PROFILE)
@@ -254,9 +254,39 @@ def test_a_pair_saves_a_hundredth_more_than_its_better_change(singles, pair, wor
     changes = flag("a"), flag("b")
     alone = [trial(evaluated, change) for evaluated, change in zip(singles, changes, strict=False)]
     assert ranking._worth(trial(pair, *changes), [*alone, trial(1, flag("c"))], BASE) is worth
+    few = [trial(50, changes[0]), trial(60, changes[1])]
+    assert [ranking._worth(trial(n, *changes), few, trial(100)) for n in (49, 50)] == [True, False]
+    assert [ranking._worth(trial(n, *changes), few, trial(99)) for n in (49, 50)] == [True, False], "at least 1 token"
 
 
 def test_twice_as_many_suggestions_as_are_shown_are_considered():
     found = [trial(500 + n, flag(f"x{n}")) for n in range(2 * SHOWN + 3)]
     pieces = ranking._first(found, found, found, BASE)
     assert [one.tried for one in pieces] == found[: 2 * SHOWN]
+
+
+def test_suggestions_that_a_log_makes_uncertain_are_not_examined_after_a_better_one(monkeypatch):
+    """The first is found to be uncertain, too, and evaluates fewer tokens."""
+    asked = []
+
+    def examine(piece):
+        asked.append(piece.tried.outcome.evaluated)
+        return piece._replace(certain=False)
+
+    monkeypatch.setattr(ranking, "peak_bytes", lambda *_: 1)
+    monkeypatch.setattr(ranking, "_with_dependences", examine)
+    found, facts = [trial(600, flag("b")), trial(500, flag("a"))], Facts("a", "b", conditions={"b": "x"})
+    one = choose_best(BASE, found, UNITS, CaseArguments(), facts)
+    assert (one.tried.outcome.evaluated, asked) == (500, [500])
+
+
+def test_only_a_build_alone_has_changes_that_cause_its_improvement(monkeypatch):
+    asked = []
+    monkeypatch.setattr(ranking, "since", lambda *given: asked.append(given) or ["a change"])
+    newest = engine_of(PROFILE).line[-1]
+    built = RankedAdvice(trial(500, build(newest)), 7)
+    assert ranking._dated(built) == built._replace(since=("a change",))
+    assert asked == [(built.tried.case, newest, built.tried.outcome, engine_of(PROFILE))]
+    for changes in ((flag("a"),), (build(newest), flag("a")), (build("llama_cpp@24035-v3", ChangeKind.PROPOSAL),)):
+        piece = RankedAdvice(trial(500, *changes), 7)
+        assert ranking._dated(piece) is piece

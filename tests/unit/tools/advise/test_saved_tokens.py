@@ -82,6 +82,13 @@ def test_the_trials_are_bounded_by_what_they_send(monkeypatch, limit, value, tri
     assert tried == [1] * tries
 
 
+def test_changes_of_the_client_are_tried_before_those_of_flags(monkeypatch):
+    kinds = []
+    monkeypatch.setattr(AdviceSearch, "attempt", lambda self, changes: kinds.extend(one.kind for one in changes))
+    assert saved_tokens(RepairCase(case("A40/A.B4"))) is None
+    assert kinds == sorted(kinds, reverse=True) and {*kinds} == {ChangeKind.FLAG, ChangeKind.CLIENT}
+
+
 @pytest.mark.parametrize("made", [BadInput("cannot run"), {"saved": 0}, {"saved": -5}])
 def test_a_case_that_cannot_run_or_whose_best_change_saves_nothing_says_nothing(monkeypatch, made):
     def best(*_):

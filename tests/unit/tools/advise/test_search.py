@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from itertools import combinations
 from types import SimpleNamespace
 
 import pytest
@@ -26,6 +27,7 @@ from cachesim.tools.advise.setup_changes import (
     builds,
     flag_changes,
 )
+from tests.unit.tools.advise.test_ranking import BASE, build, flag, trial
 
 B11549 = "llama_cpp@b11549"
 
@@ -233,3 +235,27 @@ def test_suggestions_name_the_case_as_it_was_asked_for(monkeypatch):
     for given in (named, None):
         advice_data(Found(), advice, UNITS, given)
     assert asked == [named, CaseArguments()]
+
+
+def test_pairs_are_those_of_the_best_changes_that_can_be_had():
+    """A build costs more than a flag and stands last; what is not released is left out, and what does not help."""
+    search, most = AdviceSearch.__new__(AdviceSearch), search_module.PAIRED
+    built = build(list(ENGINES["llama_cpp"].line)[-1])
+    flags = [flag(f"x{number}") for number in range(most + 1)]
+    search.base, search.found = BASE, [
+        trial(400, build("llama_cpp@24035-v3", ChangeKind.PROPOSAL)), trial(500, built), trial(1000, flag("no help")),
+        *(trial(510 + number, one) for number, one in enumerate(flags))]  # fmt: skip
+    pairs = [*search._pairs()]
+    best = flags[: most - 1]
+    assert [(one, built) for one in best] == pairs[: most - 1]
+    assert pairs[most - 1 :] == [*combinations(best, 2)]
+    some = [SetupChange(ChangeKind.FLAG, options={name: 1, "shared": 1}) for name in "ab"]
+    search.found = [trial(500, one) for one in (*some, flag("c"))]
+    assert [*search._pairs()] == [(flag("c"), one) for one in some], "both set one option"
+
+
+def test_mib_have_three_places_and_are_known_for_a_real_model_only():
+    piece = RankedAdvice(trial(500, flag("a")), (1 << 20) + 350)
+    assert search_module._mib(piece, UNITS._replace(source="a model")) == 1.0
+    assert search_module._mib(piece._replace(bytes=350_000), UNITS._replace(source="a model")) == 0.334
+    assert search_module._mib(piece, UNITS) is None

@@ -88,7 +88,7 @@ def client(change):
 
 
 def test_options_are_added_to_those_of_the_case():
-    known = Setup(replace(KNOWN, server={"parallel": 2, "cache_ram": 7}), PROFILE)
+    known = Setup(replace(KNOWN, server={"parallel": 2, "cache_ram": 7}, lives=("expected of a restart",)), PROFILE)
     found = SetupChange(ChangeKind.FLAG, options={"cache_ram": 0}).of(known)
     assert found == Setup(replace(known.scenario, server={"parallel": 2, "cache_ram": 0}, expect={}, lives=()), PROFILE)
     assert known.scenario.expect and found.scenario.steps == known.scenario.steps
@@ -241,3 +241,11 @@ def test_a_case_whose_words_have_no_line_is_named_by_its_file(monkeypatch):
     assert arguments_of(replace(CASE.scenario, file="x.toml")) == CaseArguments("x.toml")
     monkeypatch.setattr(setup_changes, "line_words", lambda scenario, profile: [])
     assert arguments_of(replace(CASE.scenario, file="", id="x")) == CaseArguments("x")
+
+
+def test_a_proposal_on_a_rule_set_beside_the_line_comes_after_those_of_the_line():
+    engine = made_engine()
+    engine.beside["toy@aside"] = "toy@mid"
+    engine.profiles["toy@aside"] = SimpleNamespace(thread="org/toy#9")
+    found = [one.profile for one in builds("toy@3", engine)]
+    assert found == ["toy@new", "toy@mid", "toy@old", "toy@aside", "toy@draft"]

@@ -27,7 +27,7 @@ from cachesim.tools.conformance.http_check.http_client import Http
 from cachesim.tools.conformance.http_check.listener import FoundFault
 from cachesim.tools.conformance.http_check.matching_rules import MatchingRuleSet
 from cachesim.tools.conformance.http_check.suite import CheckOptions, ServerReport
-from cachesim.tools.conformance.report import Finding, Report, Result
+from cachesim.tools.conformance.report import SECTIONS, Finding, Report, Result
 from tests.unit.tools.conformance.http_check.in_process import Toy
 from tests.unit.tools.conformance.http_check.stand_in import serving
 
@@ -149,6 +149,8 @@ def test_a_dry_run_lists_the_sections_with_their_numbers(capsys):
         "1 noise       distance between cold runs of one request", "7 books       reported counts add up",
         "at most 1,200 requests to http://x; its slots would be overwritten",
     ]  # fmt: skip
+    main(["check", "http://x", "--dryrun"])
+    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()[:-1]] == [*SECTIONS]
 
 
 @pytest.mark.long
@@ -242,6 +244,14 @@ def test_a_control_is_asked_like_the_server(asked, parsed):
         assert (client.words, client.is_closed) == (("http://y", 2.0, 9, "k", 5.0), False)
         assert stage.http is client and stage.server == facts(drafts=True) and stage.same(1.0, 1.0)
     assert client.is_closed
+
+
+def test_the_connection_to_a_server_ends_with_its_check(asked, parsed, capsys):
+    asked.facts = facts(busy="a slot is processing a request")
+    with pytest.raises(BadInput):
+        check_command._checked(parsed("http://x", "--timeout", "2", "--requests", "9", "--key", "k"), None)
+    [client] = asked.clients
+    assert (client.words, client.is_closed) == (("http://x", 2.0, 9, "k", None), True)
 
 
 def test_a_control_in_use_is_refused_unless_it_may_be_overwritten(asked, parsed):

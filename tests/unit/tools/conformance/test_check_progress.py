@@ -88,6 +88,7 @@ def test_the_bar_shows_the_stage_the_requests_and_the_histories_that_are_done():
 
     bar = Bar()
     progress = CheckProgress(bar, as_json=False)
+    progress.history()
     progress.stage("rules")
     progress.stage("section drawn", 30)
     progress.request(16)
@@ -96,6 +97,7 @@ def test_the_bar_shows_the_stage_the_requests_and_the_histories_that_are_done():
     progress.request(17)
     progress.stage("section paths")
     assert bar.shown == [
-        ("rules (0 requests)", 0, None), ("section drawn (0 requests)", 0, 30), ("section drawn (16 requests)", 0, 30),
+        (" (0 requests)", 1, None), ("rules (0 requests)", 0, None), ("section drawn (0 requests)", 0, 30),
+        ("section drawn (16 requests)", 0, 30),
         ("section drawn (16 requests)", 1, 30), ("section drawn (16 requests)", 2, 30),
         ("section drawn (17 requests)", 2, 30), ("section paths (17 requests)", 0, None)]  # fmt: skip

@@ -8,6 +8,7 @@ from cachesim.base.media_items import image_items
 from cachesim.scenarios.notation.normalise import letters
 from cachesim.scenarios.notation.shrink_vector import ShrinkCase
 from cachesim.scenarios.request_spec import FIRST, STRIDE
+from cachesim.scenarios.schema import DEFAULT_PROFILE
 from cachesim.tools.conformance.client_history import (
     SLOTS,
     HistoryTurn,
@@ -74,6 +75,8 @@ def test_the_numbers_of_a_history_are_those_of_its_requests():
     history = parse_history("A5>2/A.B3>2{cancel_after=1}/A")
     assert (history.line, history.tokens, history.hang_ups) == ("A5>2/A.B3>2{cancel_after=1}/A", 18, (None, 1, None))
     assert [one.n_predict for one in history.asked] == [2, 2, None]
+    scenario = history.scenario
+    assert (scenario.engine, scenario.profiles, scenario.model) == ("llama_cpp", (DEFAULT_PROFILE,), "A")
 
 
 @pytest.mark.parametrize(("line", "uncached"), [
@@ -95,6 +98,9 @@ def test_a_history_is_reduced_to_a_shrunk_line():
         assert (history.reduced_to(small) is not None) is is_valid
     invalid = ShrinkCase(history.scenario.line._replace(words={"A": 5}))
     assert history.reduced_to(invalid) is None
+    tree = parse_history("A5").scenario.line                    # its answer ends after 1 token
+    late = tree._replace(steps=(tree.steps[0]._replace(cancel_after=1),))
+    assert history.reduced_to(ShrinkCase(late)) is None
 
 
 def turn(kind, after=0, cut=0, new=3, predict=1, **more):

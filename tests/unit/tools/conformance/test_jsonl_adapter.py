@@ -61,6 +61,7 @@ def test_each_question_has_the_answer_of_its_line(answering):
     subject.reset()
     reply = subject.complete(CacheRequest((1, 2, 3), 1))
     assert (list(reply.tokens), reply.cached) == ([7], 2)
+    assert subject.talk.daemon, "a process that never replies does not keep Python from ending"
     with pytest.raises(Failed, match="the process ended with status 3: last words"):
         subject.reset()
     with pytest.raises(Failed, match="the process ended with status 3: last words"):      # and stays dead

@@ -7,12 +7,13 @@ from types import SimpleNamespace
 import pytest
 
 from cachesim.tools.conformance.client_history import parse_history
-from cachesim.tools.conformance.fingerprint import equal, identical
+from cachesim.tools.conformance.fingerprint import Difference, equal, identical
 from cachesim.tools.conformance.history_player import HistoryRun
 from cachesim.tools.conformance.properties import (
     ColdAnswer,
     ColdAnswers,
     CompletedSequence,
+    PropertyCheck,
     _equal,
     _identical,
     checks,
@@ -217,6 +218,22 @@ def test_as_many_tokens_under_the_own_key_explain_an_answer(keys, name):
 def test_only_a_disconnect_up_to_a_request_may_change_its_answer():
     asks = [CacheRequest((1,)), CacheRequest((2,), cancel_after=1), CacheRequest((3,))]
     assert [compared_names(asks, number) for number in (0, 2)] == [["new"], ["new", "cancel"]]
+
+
+def test_a_burst_may_change_the_answers_from_its_first_request_on():
+    reply = Reply((5,), cached=0)
+    asks = [CacheRequest((number,)) for number in range(4)]
+    played = HistoryRun(parse_history("A1/B1/C1/D1"), asks, [reply] * 4, [None] * 4, [reply] * 4, [[0], [1, 2], [3]])
+    assert [one.request for one in checks(played, identical) if one.name == "burst"] == [1, 2, 3]
+
+
+def test_a_second_cold_run_is_compared_with_the_first():
+    asks = [CacheRequest(FIRST), CacheRequest((9,))]
+    cold, again = [Reply((5,), [0.5]), Reply((6,))], [Reply((5,), [0.75]), None]
+    played = HistoryRun(parse_history("A3/B1"), asks, cold, again, cold, [[0], [1]])
+    assert [one for one in checks(played, identical) if one.name == "steady"] == [
+        PropertyCheck("steady", False, 0, "tokens 5, fingerprint [0.5] (cold)",
+                      "tokens 5, fingerprint [0.75] (cold again)", apart=Difference(0.25, "largest difference 0.25"))]
 
 
 def test_answers_that_arrived_are_fine_without_a_text():

@@ -258,6 +258,11 @@ def test_wrong_answers_with_something_in_common_are_the_fault_of_the_first():
         ("", ""), ("", "all 2 failing cases have a multiple of 3 tokens cached, as do 0 of 0 correct answers")]
 
 
+def test_a_wrong_answer_that_only_shrinking_found_has_nothing_in_common_with_others():
+    found = list(_with_faults([Result("branch", "same", "s", "failed"), Result("repeat", "same", "s", "failed")], {}))
+    assert [(one.fault, one.like, one.common) for one in found] == [(DIFFERS, "", "")] * 2
+
+
 PLAN = HistoryPlan("any", (), 9, 6, 256, (), range(100))
 
 
@@ -489,3 +494,26 @@ def test_floors_are_run_before_drawn_histories():
     make_report(replace(PLAN, corpus="", max_examples=2), SubjectAbilities({}), search, cold_of([])[0], play)
     assert {*counted[0]} == {*counted[-1]} == {"same"}
     assert [section for section, _ in search.counted][-2:] == ["drawn", "drawn"]
+
+
+def test_histories_of_shrinking_are_no_cases_of_a_fault():
+    class Shrinks(GivenSearch):
+        """Search with two failed cases, and with another and a correct answer after it has shrunk them."""
+
+        play, again = ShrunkSearch.play, lambda *words: True
+
+        def __init__(self, failed):
+            super().__init__()
+            self.tallies = {"append": PropertyTally(len(failed), failed=failed)}
+            self.counts, self.reported, self.request, self.same = {}, set(), {}, identical
+
+        def smallest(self, name):
+            self.tallies[name].failed.append((None, PropertyCheck(name, False, 1, split=(7, 2))))
+            self.tallies[name].right[4, 1] += 1
+            return parse_history("A3/A.B1"), PropertyCheck(name, False, 1, "x", "y")
+
+    search = Shrinks([(None, PropertyCheck("append", False, 1, split=split)) for split in ((4, 1), (8, 1))])
+    plan = replace(PLAN, corpus="", only=("same",))
+    found = make_report(plan, SubjectAbilities({}), search, cold_of([])[0])["append"]
+    assert found.common == ("all 2 failing cases have 1 token not cached and a multiple of 4 tokens cached, "
+                            "as do 0 of 0 correct answers")

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from cachesim.tools.conformance import search as module
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.fingerprint import Difference, identical
 from cachesim.tools.conformance.history_player import HistoryRun
@@ -106,6 +107,15 @@ def test_the_smallest_failing_history_is_shrunk_first():
     assert (history.line, check.request, check.got, check.expected) == (
         "A1/B1", 1, "1 cached", "at most 0 cached")
     assert search.again(history, check) and not search.again(parse_history("A9"), check)
+
+
+def test_only_the_four_smallest_failing_histories_are_shrunk(monkeypatch):
+    starts, failing = [], ["A1/B1", "A1/B2", "A1/B3", "A2/B3", "A1/B1/C1"]
+    monkeypatch.setattr(module, "shrink", lambda history, breaks: starts.append(history.line) or history)
+    search, _ = searched(*failing)
+    for line in reversed(failing):
+        search.count("same", parse_history(line))
+    assert search.smallest("unseen")[0].line == "A1/B1" and starts == failing[:4]
 
 
 def test_nothing_is_shrunk_when_the_time_is_over():

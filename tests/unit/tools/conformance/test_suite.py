@@ -9,10 +9,11 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance import Nonconforming, conform
 from cachesim.tools.conformance import suite as module
+from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.fingerprint import identical
 from cachesim.tools.conformance.history_player import SubjectAbilities
 from cachesim.tools.conformance.protocol import CacheRequest, RequestKey
-from cachesim.tools.conformance.report import Report
+from cachesim.tools.conformance.report import Report, Result
 from tests.conformance.naive import NaiveCache
 
 
@@ -152,3 +153,41 @@ def test_the_defaults_of_the_arguments_are_those_of_the_page():
         "cold": "fresh", "corpus": "", "histories": (), "max_examples": 200, "max_requests": 6, "max_prompt": 256,
         "near": (), "tokens": range(1_000, 30_000), "same": identical, "sampling": (), "keys": (), "only": (),
         "strict": False, "accepted": None, "reset": False, "timeout": 60.0, "seconds": None, "check": True}  # fmt: skip
+
+
+def test_a_failure_that_is_accepted_is_marked_and_does_not_raise(monkeypatch):
+    monkeypatch.setattr(module, "probe", lambda *words: SubjectAbilities({}))
+    failed = Report((Result("prefix", "same", "s", "failed"),))
+    monkeypatch.setattr(module, "make_report", lambda *words: failed)
+    found = conform(NaiveCache, accepted={"prefix": "known"})
+    assert (found["prefix"].state, found["prefix"].why) == ("accepted", "known")
+    with pytest.raises(Nonconforming) as raised:
+        conform(NaiveCache)
+    (shown,) = [entry for entry in raised.traceback if entry.frame.code.name == "conform"]
+    assert shown.ishidden(raised), "pytest shows the line of the test instead"
+
+
+def test_the_requests_of_a_floor_have_the_first_key_that_has_a_name(monkeypatch):
+    """Under several keys, the last request would find nothing that it may reuse."""
+    class Keyed(NaiveCache):
+        def complete(self, prompt, n_predict=1, key="", key_start=0):
+            return super().complete(prompt, n_predict)
+
+    keys = []
+
+    def made(plan, abilities, search, cold, play_floor):
+        keys.extend([ask.key for ask in play(parse_history("A3/A/A")).asks] for play in (search.play, play_floor))
+        return Report(())
+
+    monkeypatch.setattr(module, "make_report", made)
+    conform(Keyed, keys=["", "a", "b"])
+    a, b = RequestKey("a"), RequestKey("b")
+    assert keys == [[RequestKey(), a, b], [a, a, a]]
+
+
+def test_a_list_of_words_is_the_command_line_of_a_process():
+    budget = module._budget(5, None)
+    made = module.maker(["python", 7], budget)
+    assert (made.func, made.args) == (module.ProcessSubject, (["python", "7"], budget))
+    made = module.maker(NaiveCache, budget)
+    assert (made.func, made.args) == (module.PythonSubject, (NaiveCache, budget))

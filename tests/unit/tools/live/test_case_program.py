@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -159,9 +160,12 @@ def test_the_server_is_that_of_the_variable_else_of_the_wheel_else_of_the_path(m
 
 
 def stand_in(text):
-    """Return the words that start a program which writes a line and then sleeps or, with an empty line, ends."""
+    """Return the words that start a program which writes a line, others on stderr, and then ends or, with an empty
+    line, sleeps."""
     rest = "time.sleep(60)" if not text else "sys.exit(3)"
-    return [sys.executable, "-S", "-E", "-c", f"import sys, time; print({text!r}, flush=True); {rest}"]
+    first, _, others = text.partition("\n")
+    says = f"print({first!r}, flush=True); print({others!r}, end='', file=sys.stderr, flush=True)"
+    return [sys.executable, "-S", "-E", "-c", f"import sys, time; {says}; {rest}"]
 
 
 @pytest.mark.parametrize(("log", "starts"), [
@@ -188,7 +192,7 @@ def test_a_server_is_ready_when_it_answers_with_its_own_name(monkeypatch, tmp_pa
     server, asked, waited = CaseServer(stand_in(""), "models", "m", str(tmp_path), ("-t", "1")), [], []
 
     def request(talk, method, path):
-        asked.append((talk.url, method, path))
+        asked.append((talk.url, talk.within, method, path))
         name = server.process.args[server.process.args.index("--alias") + 1]
         return replies.pop(0) if replies else (200, {"model_alias": name})
 
@@ -196,7 +200,8 @@ def test_a_server_is_ready_when_it_answers_with_its_own_name(monkeypatch, tmp_pa
     monkeypatch.setattr(case_program.time, "sleep", waited.append)
     url = server.start("--lora", "MODELS/a.gguf")
     words = server.process.args
-    assert asked == [(url, "GET", "/props")] * 5 and waited == [0.1] * 4
+    assert asked == [(url, 5, "GET", "/props")] * 5 and waited == [0.1] * 4
+    assert int(url.rpartition(":")[2]) > 1_023
     assert words[5:9] == ["-m", os.path.join("models", "m"), "--host", "127.0.0.1"]
     assert words[-4:] == ["-t", "1", "--lora", os.path.join("models", "a.gguf")]
     server.stop()
@@ -314,3 +319,26 @@ def test_a_log_may_contain_bytes_that_are_no_text(tmp_path):
     server = CaseServer([], "models", "m", str(tmp_path), ())
     (tmp_path / "log").write_bytes(b"a \xff b\nc\n")
     assert server.lines() == ["a \ufffd b", "c"]
+
+
+def test_a_server_has_a_minute_to_load_its_model(monkeypatch, tmp_path):
+    server, asked, times = CaseServer(stand_in(""), "models", "m", str(tmp_path), ()), [], iter([7.0, 7.0, 66.9, 67.0])
+    monkeypatch.setattr(case_program.ServerTalk, "request", lambda *_: asked.append(1) or (503, {}))
+    monkeypatch.setattr(case_program, "time", SimpleNamespace(monotonic=lambda: next(times), sleep=lambda _: None))
+    assert server._started(8080, ()) is False and len(asked) == 2
+    server.process.kill()
+    server.process.wait()
+
+
+def test_texts_are_utf_8_on_every_machine(monkeypatch, tmp_path):
+    opened = []
+
+    def opening(path, mode="r", **how):
+        opened.append((os.path.basename(path), mode, how.get("encoding")))
+        return open(path, mode, **how)
+
+    monkeypatch.setattr(case_program, "open", opening, raising=False)
+    (tmp_path / "log").write_text("a")
+    assert CaseServer([], "models", "m", str(tmp_path), ()).lines() == ["a"]
+    _binary(case(wheel="print(1)"), str(tmp_path))
+    assert opened == [("log", "r", "utf-8"), ("server.py", "w", "utf-8")]

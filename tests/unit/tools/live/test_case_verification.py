@@ -35,6 +35,7 @@ from cachesim.tools.live.llama_server.verify.model_of import (
     ComparedRequest,
     RealModelFacts,
     RequestResult,
+    real_vocabulary,
 )
 from cachesim.tools.live.token_map import TINY
 from tests.live.fake import Fake
@@ -302,6 +303,14 @@ def test_a_recording_of_a_running_server_says_that_its_log_was_not_read():
                     "inexact": []}  # fmt: skip
     flags = data["flags"]
     assert len(data["steps"]) == 2 and flags[flags.index("-ctxcp") + 1] == "2"
+
+
+def test_words_have_tokens_of_the_vocabulary_of_a_running_server():
+    remote = GivenRemote()
+    remote.props, remote.models = {}, {"data": [{"meta": {"n_vocab": 8000}}]}
+    data, _ = record_url(line("A9/A.B5"), remote, "A", {})
+    tokens = {token for step in data["steps"] for token in step["request"]["prompt"]}
+    assert tokens and tokens <= {*real_vocabulary(8000).plain}
 
 
 @pytest.mark.parametrize(("model", "window"), [("A", 0), ("W8 A", 8), ("C W9", 9), ("no model", 0)])

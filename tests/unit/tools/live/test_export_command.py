@@ -46,7 +46,7 @@ def test_json(capsys):
 
 
 @pytest.mark.parametrize("words, said", [
-    (["S5", "--to", "postcard"], "invalid choice"),
+    (["S5", "--to", "postcard"], "invalid choice"), (["S5"], "required: --to"),
     (["S5{task=embedding}", "--to", "curl"], "only completions can be run"),
     (["S5/{restart}/S", "--to", "pytest"], "restarts the server"),
     (["S5", "--to", "issue", "--server", "x"], "expected --server and --gguf together"),

@@ -15,7 +15,7 @@ from cachesim.tools.live.llama_server.gguf_adapters import (
     tiny_adapter,
     with_adapters,
 )
-from cachesim.tools.live.llama_server.gguf_models import find_model
+from cachesim.tools.live.llama_server.gguf_models import find_model, tiny_model
 
 needs_gguf = pytest.mark.skipif(find_spec("gguf") is None, reason="the package gguf is not installed (extra gguf)")
 
@@ -72,3 +72,13 @@ def test_adapters_are_written_into_a_folder_that_is_made(tmp_path):
     folder = tmp_path / "a" / "b"
     flags = with_adapters(("--lora", "MODELS/lora0.gguf"), Path("tiny-A.gguf"), folder)
     assert flags == ("--lora", str(folder / "tiny-A-lora0.gguf")) and (folder / "tiny-A-lora0.gguf").stat().st_size > 0
+
+
+def test_an_adapter_has_the_widths_of_the_tensors_that_it_changes():
+    model = find_model("GA")
+    shapes = {one.name: one.shape for one in tiny_model(model).tensors()}
+    found = {one.name: one.shape for one in tiny_adapter(model, 1, ()).tensors()}
+    changed = {name.rpartition(".lora_")[0] for name in found}
+    assert any(shapes[name][0] != shapes[name][1] for name in changed)
+    assert found == {f"{name}.lora_{part}": shape for name in changed
+                     for part, shape in (("a", (shapes[name][0], RANK)), ("b", (RANK, shapes[name][1])))}  # fmt: skip

@@ -307,3 +307,11 @@ EXPERTS = {"expert_count": 2, "expert_used_count": 2, "expert_feed_forward_lengt
 ])  # fmt: skip
 def test_an_architecture_has_its_own_keys_and_no_other(notation, keys):
     assert special(find_model(notation).arch, find_model(notation).spec) == keys
+
+
+def test_only_qwen2vl_has_a_bias_for_queries_keys_and_values():
+    for notation, biased in (("qwen2vl", ["q", "k", "v"]), ("A", []), ("GA", [])):
+        names = [one.name for one in tiny_model(find_model(notation)).tensors()]
+        layer = len({name.split(".")[1] for name in names if name.startswith("blk.")}) - 1
+        assert [name for name in names if re.search(r"attn_\w+\.bias$", name) and f"blk.{layer}." in name] == [
+            f"blk.{layer}.attn_{part}.bias" for part in biased]  # fmt: skip

@@ -114,3 +114,9 @@ def test_a_file_has_the_keys_of_its_projector(kind, type_, layers, image, patch,
     found = {name.removeprefix("clip.vision."): value for name, value in keys.items()
              if name.startswith("clip.vision.") and isinstance(value, int)}  # fmt: skip
     assert found == sizes and keys["clip.vision.attention.layer_norm_epsilon"] == pytest.approx(1e-6)
+
+
+def test_a_projector_is_written_into_a_folder_that_is_made(tmp_path):
+    folder = tmp_path / "a" / "b"
+    flags = with_projector(["--mmproj", "MODELS/tiny-mmproj-mlp.gguf"], folder)
+    assert flags == ["--mmproj", str(folder / "tiny-mmproj-mlp.gguf")] and Path(flags[1]).stat().st_size > 0

@@ -83,7 +83,7 @@ def test_the_outcome_of_a_request(fields, text):
 
 
 @pytest.mark.parametrize(("shown", "file", "found"), [
-    (("b9713", "b9873"), "own.toml", ["Newest wheel with llama-server on which it was seen: b9873 "
+    (("b9500", "b9713", "b9873"), "own.toml", ["Newest wheel with llama-server on which it was seen: b9873 "
                                       "(`pip install xllamacpp==2026.7.9873`)."]),
     ((), "own.toml", []), (("b9713",), "another.toml", []), (("b9713",), None, []),
 ])  # fmt: skip

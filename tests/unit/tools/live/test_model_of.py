@@ -218,7 +218,7 @@ def test_layers_are_those_of_the_name_of_a_tiny_model_or_of_the_user():
 @pytest.mark.parametrize(("keys", "layers", "found"), [
     ({"general.architecture": "llama"}, "", "A"), ({"general.architecture": "llama"}, "GA", "GA"),
     ({"general.architecture": "gemma3", "gemma3.attention.sliding_window": 512}, "", "W512 A"),
-    ({"general.architecture": "other"}, "W8 A", "W8 A"),
+    ({"general.architecture": "other"}, "W8 A", "W8 A"), ({"general.architecture": "gemma3"}, "", "W0 A"),
 ])  # fmt: skip
 def test_layers_of_another_model_follow_from_its_architecture(monkeypatch, keys, layers, found):
     monkeypatch.setattr(model_of, "read_gguf", lambda file, names: {**keys, model_of.TOKENS: ["x"] * 4000})
@@ -280,3 +280,16 @@ def test_only_minimax_needs_flash_attention():
     assert base_flags("A") == BASE
     changed = [(at, word) for at, word in enumerate(base_flags("minimax-m3")) if word != BASE[at]]
     assert changed == [(BASE.index("-fa") + 1, "on")]
+
+
+def test_files_of_a_comparison_lie_in_a_folder_that_is_named_after_the_program(monkeypatch):
+    folders = []
+
+    class Noted(model_of._Beside):
+        def __init__(self, trace, mode, folder, sized):
+            folders.append(folder)
+            super().__init__(trace, mode, folder, sized)
+
+    monkeypatch.setattr(model_of, "_Beside", Noted)
+    recorded("A9/A.B5")
+    assert [folder.name.startswith("cachesim-") for folder in folders] == [True] and not folders[0].exists()

@@ -216,3 +216,23 @@ def test_a_wait_looks_again_after_a_pause(monkeypatch):
     monkeypatch.setattr(process.time, "sleep", pauses.append)
     made.wait(lambda: next(answers), 60, "loading")
     assert pauses == [process.POLL] * 2
+
+
+def test_a_wait_may_last_as_long_as_allowed(monkeypatch, tmp_path):
+    (tmp_path / "log").write_text("")
+    made, times, looks = object.__new__(Process), iter([7.0, 9.0, 12.0, 12.1]), []
+    made._popen, made.log = SimpleNamespace(poll=lambda: None), tmp_path / "log"
+    monkeypatch.setattr(process, "time", SimpleNamespace(monotonic=lambda: next(times), sleep=lambda _: None))
+    with pytest.raises(BadInput, match="loading took longer than 5 s"):
+        made.wait(lambda: looks.append(1), 5, "loading")
+    assert len(looks) == 3
+
+
+def test_between_two_kills_of_a_group_is_a_pause(monkeypatch):
+    pauses, kills = [], iter([True, True, False])
+    monkeypatch.setattr(process, "_kill", lambda group: next(kills))
+    monkeypatch.setattr(process.time, "sleep", pauses.append)
+    found = object.__new__(Process)
+    found._popen = StubbornGroup([])
+    found.stop()
+    assert pauses == [process.POLL] * 2

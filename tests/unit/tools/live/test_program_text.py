@@ -156,6 +156,13 @@ def test_a_script_for_a_package_has_the_program_of_the_package():
     assert "TOLERANCE, history, WHEEL)))\n" in text and "LLAMA_SERVER=build/bin/llama-server" not in text
 
 
+def test_a_script_for_a_package_has_the_settings_of_both():
+    lines = standalone_script(script(), ("llama-x==1.0", "b9")).splitlines()
+    at = lines.index("#   LLAMA_SERVER=PATH  a llama-server instead of the package's")
+    assert lines[at + 1] == module.SETTINGS.splitlines()[3] and lines[at + 1].startswith("#   MODELS=FOLDER ")
+    assert not any("LLAMA_SERVER=build/bin" in line for line in lines)
+
+
 def test_the_text_of_a_model_is_indented_like_code():
     made = TinyModel({"general.name": "x"}, [Tensor("out", (2, 3), 0.5)], {"A": [Tensor("in", (4,), 0.1, 1.0)]}, "AA")
     assert module._model(made).splitlines() == [

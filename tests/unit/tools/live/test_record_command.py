@@ -13,6 +13,7 @@ from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.engines.registry import commits
+from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.live import record_command as record
 from cachesim.tools.live.llama_server.real import comparison, real_server
@@ -251,3 +252,11 @@ def test_every_argument_has_a_help():
     parser = ArgumentParser()
     record.add_arguments(parser)
     assert [one.dest for one in parser._actions if not one.help] == []
+
+
+def test_of_a_folder_the_scenarios_of_llama_cpp_are_recorded(tmp_path):
+    for name in ("llama-24143-entry-removed-hybrid", "mlx-911-entry-removed-hybrid"):
+        (tmp_path / f"{name}.toml").write_text(corpus_files()[name].read_text("utf-8"), "utf-8")
+    found, bad = record._scenarios(Namespace(what=str(tmp_path), model=None, layers="", settings=["cache_ram=7"]))
+    assert ([one.id for one in found], bad) == (["llama-24143-entry-removed-hybrid"], [])
+    assert found[0].server["cache_ram"] == 7

@@ -315,3 +315,11 @@ def test_files_of_servers_lie_in_a_folder_that_is_named_after_the_program(world)
         assert recorder.folder.parent.name.startswith("cachesim-live-") and recorder.folder.name == "slots"
         assert recorder.log_file == recorder.folder.parent / "hot.log"
     assert not recorder.folder.parent.exists()
+
+
+def test_a_request_to_a_server_that_ended_may_have_been_launched(world):
+    """The last lines of its log may be missing."""
+    with Recorder(START, cold=False) as recorder:
+        members = [ask(), ask(cancel_after=1)]
+        recorder._ended({"i": 0, "op": "parallel"}, members, ConnectionLost("gone"))
+    assert not any("launched" in member for member in members)

@@ -123,7 +123,8 @@ def test_adapters_are_listed_by_their_numbers(client, remote, listed, scales):
 
 @pytest.mark.parametrize(("slots", "seed"), [
     ([{"id_task": 5}, {"id_task": 7}], 14), ([{"id_task": -1}, {"id_task": 0}, {}], 3), ([7, {"id_task": 2**31}], 1),
-    ([{"id_task": 2**31 - 1}], 2**31), ([{"id_task": True}], 1), ({}, 0), (None, 0),
+    ([{"id_task": 2**31 - 1}], 2**31), ([{"id_task": True}], 1), ([{"id_task": 1}], 2),
+    ({}, 0), (None, 0),
 ])  # fmt: skip
 def test_a_seed_grows_with_the_tasks_of_the_slots(client, remote, slots, seed):
     client.found["/slots"] = HttpReply(200, slots)

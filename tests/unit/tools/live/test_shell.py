@@ -6,8 +6,8 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.live.llama_server.export.script import WordSlice, make_script
-from cachesim.tools.live.llama_server.export.shell import _path, shell_script
+from cachesim.tools.live.llama_server.export.script import ScriptAction, WordSlice, make_script
+from cachesim.tools.live.llama_server.export.shell import _group, _path, shell_script
 
 PROFILE = "llama_cpp@b11549"
 
@@ -48,6 +48,11 @@ def test_only_what_the_history_needs_is_defined():
     warm, _ = history("A9/{save@0 f}/{erase@0}")
     assert warm[-2:] == ["slot 0 save f.bin", "slot 0 erase ''"] and "slot()" in text("A9/{erase@0}")
     assert text("A9", lora_scaled="1,0").count("the server needs 2 adapters") == 1
+
+
+def test_the_name_of_a_file_stays_readable():
+    [line] = _group(ScriptAction(number=0, do="save", id_slot=0, file="größe"))
+    assert line == "slot 0 save 'größe.bin'"
 
 
 def test_words_are_real_tokens_that_a_seed_renames():

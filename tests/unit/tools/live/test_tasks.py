@@ -168,3 +168,9 @@ def test_a_task_is_best_without_contradictions_and_none_is_worse_than_any():
     for number in (0, 2):                                        # the request with fewer contradictions gets the task
         assert assign([SentTask(4, asked=9), SentTask(4)], {number: right}) == [None, number]
     assert assign([SentTask(4, slot=0)], {1: right}) == [None] and assign([SentTask(5)], {1: right}) == [None]
+
+
+def test_of_equal_assignments_the_first_task_goes_to_the_first_request():
+    """The second request asked for a slot that neither task has."""
+    tasks = {number: ServerTask(slot=0, n_prompt=4, end=4, tokens=[5]) for number in (1, 2)}
+    assert assign([SentTask(4, [5]), SentTask(4, [5], asked=9)], tasks) == [1, 2]

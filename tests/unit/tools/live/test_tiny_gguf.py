@@ -74,3 +74,11 @@ def test_a_unit_matrix_is_added_to_the_first_columns():
 def test_decay_rates_are_negative_and_end_at_the_slowest():
     values = tensor_values(Tensor("a", (3,), decay=6.0), 1)
     assert values == [-6.0, -round(6.0 / math.sqrt(300), 6), -0.02]
+
+
+def test_a_model_is_written_with_its_own_seed_unless_another_is_given(tmp_path):
+    model = TinyModel({}, [Tensor("w", (4, 4), 0.5)], {}, "", 7)
+    model.write(str(tmp_path / "own"))
+    for seed, name in ((7, "own"), (0, "own"), (1, "other")):
+        model.write(str(tmp_path / "again"), seed)
+        assert ((tmp_path / "again").read_bytes() == (tmp_path / "own").read_bytes()) is (name == "own")

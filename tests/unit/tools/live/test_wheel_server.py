@@ -12,6 +12,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.flags import FLAGS as SIMULATED
 from cachesim.engines.llama_cpp.flags import READ_OVER
+from cachesim.tools.live.llama_server import wheel_server
 from cachesim.tools.live.llama_server.process import Process
 from cachesim.tools.live.llama_server.server import BASE, ServerStart
 from cachesim.tools.live.llama_server.wheel_program import FLAGS, BadCommand, build_of, main, parameters, settings_of
@@ -267,3 +268,18 @@ def test_what_the_interpreter_prints_is_not_shown(tmp_path, capfd, text, said):
     except BadInput as error:
         refused = str(error)
     assert said in refused and bool(refused) == bool(said) and capfd.readouterr() == ("", "")
+
+
+def test_a_launcher_may_be_run_by_everybody(monkeypatch, tmp_path):
+    monkeypatch.setattr(wheel_server, "require_wheel", lambda python: None)
+    write, seen = Path.write_text, []
+
+    def writing(file, text, encoding=None):
+        seen.append((file.name, encoding))
+        return write(file, text, encoding)
+
+    monkeypatch.setattr(Path, "write_text", writing)
+    launcher = wheel_server.write_launcher(tmp_path / "python", tmp_path)
+    assert (launcher.name, launcher.stat().st_mode & 0o777) == ("llama-server", 0o755)
+    assert launcher.read_text("utf-8") == wheel_server.launcher_text(tmp_path / "python")
+    assert seen == [("llama-server", "utf-8")]

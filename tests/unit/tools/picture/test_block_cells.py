@@ -50,6 +50,8 @@ def test_cells_stay_within_the_drawing_and_below_each_other():
     assert min(x for x, _ in boxes) == 100 and max(x for x, _ in boxes) + WIDE <= 500
     assert max(y for _, y in boxes) < 50 + height
     assert [text.text for text in body.iter("text")].count("3 more blocks") == 2
+    body, _ = drawn({0: many[: SHOWN + 1], 1: many[:SHOWN]}, 500.0)
+    assert [text.text for text in body.iter("text") if "more" in (text.text or "")] == ["1 more block"]
 
 
 def test_letters_name_the_groups():

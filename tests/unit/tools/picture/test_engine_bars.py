@@ -102,6 +102,7 @@ def test_a_long_conversation_is_cut_and_says_so(scenes, monkeypatch):
     drawing, height = draw_bars(scenes, 0.0)
     texts = re.findall(r'<text x="[\d.]+" y="([\d.]+)"[^>]*>([^<]*)<', drawing)
     heights = [float(y) for y, _ in texts]
+    assert "#0 " in drawing and "#1 " not in drawing
     assert texts[-1][1] == "2 more requests" and heights == sorted(heights) and heights[-1] < height
 
 
@@ -109,7 +110,7 @@ def test_a_long_conversation_is_cut_and_says_so(scenes, monkeypatch):
 def test_only_requests_beyond_the_most_are_left_out(scenes, monkeypatch, spare, words):
     requests = len(request_bars(scenes))
     monkeypatch.setattr(engine_bars, "MOST_REQUESTS", requests + spare)
-    assert draw_bars(scenes, 0.0)[0].count("more request") == words
+    assert draw_bars(scenes, 0.0)[0].count("more request") == words == bars_html(scenes).count("more request")
 
 
 def test_hostile_names_are_escaped(scenes):
@@ -146,6 +147,8 @@ def test_a_text_adds_up_the_losses_of_a_cause_and_names_the_greatest():
     once, twice, again = part(0, 5, "again", "once"), part(5, 8, "again", "twice"), part(9, 912, "again", "twice")
     (bars,) = request_bars([scene(row(0, once, twice, part(8, 9, "loaded"), again))])
     assert bars.bars[0].says == "1 of 912 tokens reused; 906 again: twice"
+    (bars,) = request_bars([scene(row(0, part(0, 2, "again", "twice"), part(2, 5, "again", "once")))])
+    assert bars.bars[0].says == "0 of 5 tokens reused; 3 again: once"
 
 
 def test_a_request_without_tokens_has_a_bar_of_none():
@@ -171,3 +174,16 @@ def test_a_figure_on_a_page_is_exact():
         f'<div class="bar"><b>a</b>{drawn.format(f"a: {first}", "".join(parts))}<span>{first}</span></div>'
         f'<div class="bar"><b>&lt;b&gt;</b>{drawn.format(f"&lt;b&gt;: {other}", whole)}'
         f'<span class="bad">{other}</span></div></section>')
+
+
+@pytest.mark.parametrize(("tokens", "letters"), [(298, ["E"]), (300, ["K", "E"])])
+def test_a_stretch_of_a_drawing_has_a_letter_from_15_pixels_on(tokens, letters):
+    kept = row(0, part(0, tokens, "kept"), part(tokens, 10_000))
+    runs = [scene(kept, profile="a@1"), scene(row(0, part(0, 10_000)), profile="b@1")]
+    drawing, _ = draw_bars(runs, 0.0)
+    assert re.findall(r'class="letter"[^>]*>(\w)<', drawing) == [*letters, "E"]
+
+
+def test_a_long_name_of_an_engine_is_cut_beside_its_bar():
+    runs = [scene(row(0, part(0, 9)), profile=name) for name in ("a" * 18, "b" * 19)]
+    assert re.findall(r">([ab]\w+…?)<", draw_bars(runs, 0.0)[0]) == ["a" * 18, "b" * 17 + "…"]

@@ -8,9 +8,11 @@ import pytest
 
 from cachesim.engines.shared.slot_events import CtxShift, Error, PcLoad, PcState, ReuseChunk, Warn
 from cachesim.events import Aborted, SeqRm
+from cachesim.events.unlogged import Decoded
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.picture.event_sentences import _held, _noted, at_event, minus
-from cachesim.tools.picture.event_stream import SlotContents
+from cachesim.tools.picture import event_sentences
+from cachesim.tools.picture.event_sentences import _held, _kinds, _noted, _numbered, at_event, minus, slot_change
+from cachesim.tools.picture.event_stream import EventWalk, SlotContents
 from cachesim.tools.picture.script_data import _reads
 from cachesim.tools.run.pictured_runs import run_pictured
 from tests.unit.tools.picture.test_walk import at, case_of
@@ -161,3 +163,61 @@ def test_the_value_at_an_event_is_the_last_that_is_not_later():
     changes = [(2, "a"), (5, "b"), (5, "c")]
     assert [at_event(changes, k, "-") for k in (0, 1, 2, 4, 5, 9)] == ["-", "-", "a", "a", "c", "c"]
     assert at_event([], 3, "-") == "-"
+
+
+def test_a_change_belongs_to_the_next_event_at_which_the_timeline_stops():
+    """Rows are written at event 1 and at event 3, at which the next request begins."""
+    first, second = (SlotContents(tokens, ((0, tokens),)) for tokens in (4, 6))
+    walk = EventWalk([Decoded(1)] * 5, [0, 0, 0, 1, 1], [0, 3], [3, 5],
+                     {0: [(0, SlotContents()), (1, first), (3, second)]}, {0: [(0, 0)]}, [(0, ())])  # fmt: skip
+    assert event_sentences.told(walk).says == ["", "", "rows 0 to 3 written", "", "rows 4 to 5 written"]
+
+
+def walk_of(held, owners=None, entries=(), rows=(0,) * 6):
+    return EventWalk([Decoded(1)] * len(rows), [*rows], [0], [len(rows)], held, owners or {}, [(0, ()), *entries])
+
+
+ROWS = [SlotContents(tokens, ((0, tokens),)) for tokens in (4, 6, 8)]
+
+
+def test_each_event_has_the_kinds_of_memory_that_change():
+    """More tokens alone are no change: they are evaluated later."""
+    longer = ROWS[0]._replace(tokens=9)
+    changes = [(0, SlotContents()), (1, ROWS[0]), (2, longer), (3, longer._replace(checkpoints=((4, 0, 3),))),
+               (4, ROWS[1])]  # fmt: skip
+    assert _kinds(walk_of({0: changes}, entries=[(5, [(0, 3)])])) == {
+        0: {"entries"}, 1: {"rows"}, 3: {"checkpoints"}, 4: {"rows", "checkpoints"}, 5: {"entries"}}
+
+
+@pytest.mark.parametrize(("owners", "before", "k", "was"), [
+    ([], 1, 3, ROWS[0]), ([(3, 7)], 1, 3, SlotContents()), ([(3, 7)], 1, 2, ROWS[0]), ([(3, 7)], 3, 5, ROWS[1]),
+    ([(2, 7)], 1, 3, ROWS[0]), ([(1, 6), (5, 7)], 1, 5, SlotContents()), ([(3, 7)], 0, 6, SlotContents()),
+])  # fmt: skip
+def test_a_slot_that_an_entry_replaced_counts_as_empty_before(owners, before, k, was):
+    """Its rows change at events 1, 3 and 5. Another request that begins beside them replaces nothing."""
+    changes = [(1, ROWS[0]), (3, ROWS[1]), (5, ROWS[2])]
+    found = walk_of({0: changes}, {0: owners})
+    assert slot_change(found, 0, before, k) == (was, at_event(changes, k, None))
+    assert slot_change(walk_of({0: changes}), 0, 1, 3) == (ROWS[0], ROWS[1]), "no request began there"
+    assert slot_change(walk_of({0: [*changes, (6, SlotContents())]}, {0: [(6, 7)]}), 0, 5, 6) == (
+        ROWS[2], SlotContents()), "nothing was read"  # fmt: skip
+
+
+@pytest.mark.parametrize(("slots", "prefix"), [(1, ""), (2, "slot 1: "), (3, "slot 1: ")])
+def test_a_change_names_its_slot_if_there_are_several(slots, prefix):
+    held = {slot: [(0, SlotContents())] for slot in range(slots)}
+    held[slots and min(1, slots - 1)] = [(0, SlotContents()), (2, ROWS[0])]
+    says = event_sentences.told(walk_of(held, entries=[(2, [(0, 5)])])).says
+    assert [one for one in says if one] == [f"{prefix}rows 0 to 3 written; entry of 5 tokens saved"]
+
+
+@pytest.mark.parametrize(("was", "now", "says"), [
+    ({}, {4: 3}, ["compressed rows 0 to 2 of 4 tokens written"]),
+    ({4: 3}, {4: 5}, ["compressed rows 3 to 4 of 4 tokens written"]),
+    ({4: 5, 8: 2}, {4: 3, 8: 2}, ["compressed rows 3 to 4 of 4 tokens hidden"]),
+    ({4: 5, 8: 2}, {8: 2}, ["compressed rows 0 to 4 of 4 tokens hidden"]),
+    ({8: 1, 4: 2}, {}, ["compressed rows 0 to 1 of 4 tokens erased", "compressed rows 0 to 0 of 8 tokens erased"]),
+    ({4: 2}, {4: 2}, []),
+])  # fmt: skip
+def test_compressed_rows_change_by_their_number(was, now, says):
+    assert [*_numbered(was, now)] == says

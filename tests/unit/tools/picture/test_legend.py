@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from cachesim.tools.picture.legend import LETTER, NAME, WIDE, _signs, _source, foreign
+from cachesim.tools.picture.legend import LETTER, NAME, WIDE, _signs, _source, foreign, memory
 from cachesim.tools.picture.legend import legend as legend_of
 from cachesim.tools.picture.position_scale import PositionScale, text
-from cachesim.tools.picture.scene import CompressedRows, ForeignRead
+from cachesim.tools.picture.scene import CompressedRows, ForeignRead, SlotMemory
 from cachesim.tools.picture.slot_lanes import Lanes
 from cachesim.tools.picture.svg import RunDrawing
 from tests.unit.tools.picture.test_scene import HYBRID, seen
@@ -60,6 +60,8 @@ def test_an_arrow_leads_to_the_first_position_of_the_data_that_was_read():
     assert named == {(2, 40)}
     bare = _source(ForeignRead(10, 20, 2, 41, ""), SCALE, 133.0, 500.0, 300.0, named)
     assert bare == '<path class="wrong" d="M133.0 500.0V312.0L223.0 300.0m-4 6l4 -6l4 6"/>' and named == {(2, 40)}
+    unknown = _source(ForeignRead(10, 20, 1, -1, ""), SCALE, 133.0, 500.0, 300.0, named)
+    assert "L100.0 300.0m" in unknown and named == {(2, 40), (1, 0)}
 
 
 @pytest.mark.parametrize(("request_number", "theirs", "has_label"), [
@@ -116,3 +118,22 @@ def test_a_sign_is_explained_if_one_request_has_it(more, says):
 def test_a_loss_at_an_earlier_request_has_an_arrow(at, is_lost):
     found = signs_of(row(0), row(1, part(0, 4), part(4, 6, "again", "why", at)))
     assert ("request where it was lost" in found) is is_lost
+
+
+def test_the_memory_of_a_slot_is_drawn_below_its_tokens():
+    """A cell of attention has 8 pixels or more, and a gap of 1; a compressed row a gap of 2."""
+    held = SlotMemory((0, 10), (4, 10), 10, (4,), (), (0, 10), (CompressedRows(4, 2),))
+    lines = [*memory(held, SCALE, 50.0, scene(strips=2))]
+    packed = "2 compressed rows of 4 tokens each: a row is hidden or shown by its number, and cannot be computed again"
+    assert lines == [
+        '<path class="rows" d="M100 53.5H130" stroke-dasharray="9.00 1"><title>attention rows: any of them can be '
+        'removed</title></path>',
+        '<path class="win" d="M112 58H130" stroke-dasharray="8.00 1"><title>window: rows 4 to 9; earlier rows are gone'
+        '</title></path>',
+        '<path class="idx" d="M100 62.5H130" stroke-dasharray="2 2"><title>index rows 0 to 9: by them a token chooses '
+        'the rows that it reads</title></path>',
+        f'<path class="packed" d="M100 62.5H124" stroke-dasharray="10.00 2"><title>{packed} from itself</title></path>',
+        '<circle class="dot" cx="130" cy="72" r="4"><title>recurrent state after 10 tokens: cannot be rolled back'
+        '</title></circle>',
+        '<g class="mark"><path d="M108 85h8l-4 -8z"><title>checkpoint of 4 tokens</title></path></g>']
+    assert [*memory(EMPTY, SCALE, 50.0, scene())] == []

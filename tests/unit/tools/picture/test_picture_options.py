@@ -35,6 +35,8 @@ def test_options_are_files_and_any_of_them_asks_for_a_picture():
     assert vars(parser.parse_args([])) == NONE
     found = vars(parser.parse_args(["--html", "a", "--svg", "b", "--trace", "c"]))
     assert found == {"html": "a", "svg": "b", "trace": "c"}
+    assert parser.format_usage().endswith("[--html FILE] [--svg FILE] [--trace FILE]\n")
+    assert all(one.help for one in parser._actions)
     assert not wanted(args()) and all(wanted(args(**{name: "x"})) for name in NONE)
 
 

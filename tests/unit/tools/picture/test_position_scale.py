@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.picture.position_scale import LABEL, MOST, PositionScale, cut, inner, label, text
+from cachesim.tools.picture.position_scale import LABEL, LEAST, MOST, PositionScale, cut, inner, label, text
 
 
 def test_a_text_is_escaped_and_has_classes_only_if_given():
@@ -58,3 +58,9 @@ def test_an_interval_is_broken_if_it_is_shortened():
     assert PositionScale([37]).broken == [] and PositionScale([38]).broken == [(0, 38)]
     every = PositionScale(range(0, 601, 50), 0, 1200)                # 12 intervals of 50 tokens at 2 pixels
     assert (every.width, every.broken) == (1200, [])
+
+
+def test_a_scale_without_room_has_the_smallest_width_of_a_token():
+    """Each interval has the least width, or half a pixel for a token."""
+    scale = PositionScale(range(0, 4_001, 20))
+    assert scale.width == 200 * LEAST and PositionScale([*range(0, 4_001, 20), 4_040]).of(4_040) == 200 * LEAST + 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import cache
 from html import unescape
 
@@ -10,8 +11,10 @@ import pytest
 
 import cachesim
 from cachesim.cli.main import main
+from cachesim.events import Decided
 from cachesim.judging.run_data import run_data, why_data
 from cachesim.judging.verdict_text import answers_text, cost_text
+from cachesim.tools.picture.event_sentences import has_effect
 from cachesim.tools.picture.page import page
 from cachesim.tools.picture.run_text import RunText, _bar, _cause, _cost, _sentence, _table
 from cachesim.tools.picture.scene import RuleSource, TokenStretch
@@ -254,3 +257,13 @@ def test_a_tooltip_has_the_titled_words_only():
     bare = [word._replace(title="") for word in row.words]
     assert ' title="D next turn"' in text._prompt(row._replace(words=(*bare[:2], row.words[2])))
     assert text._prompt(row._replace(words=bare)) == "<code>S.A.D</code>"
+
+
+def test_a_decision_that_another_slot_repeats_is_shown_once_with_its_number():
+    told = pictured().told()
+    event = next(one for one in told.walk.events if isinstance(one, Decided) and has_effect(one))
+    for slots, times in (([0, 1], " (2 times)"), ([0], ""), ([0, 1, 2], " (3 times)")):
+        events = [replace(event, slot=slot) for slot in slots]
+        walk = told.walk._replace(events=events, rows=[0] * len(events))
+        found = RunText(pictured().scene(), told._replace(walk=walk), 0)._decisions(0)
+        assert found.count("<li>") == 1 and f"{times} <code>{event.rule}</code></li></ul>" in found

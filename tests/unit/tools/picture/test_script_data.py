@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
 import pytest
 
 from cachesim.engines.shared.slot_events import CkptRestore, PcLoad
-from cachesim.tools.picture.event_stream import SlotContents
-from cachesim.tools.picture.scene import Word
-from cachesim.tools.picture.script_data import _further_bars, _line, _reads, _slot, _words
-from tests.unit.tools.picture.test_svg import part, row
+from cachesim.events.unlogged import Decided, Decoded
+from cachesim.tools.picture.event_stream import CaptionedWalk, EventWalk, SlotContents
+from cachesim.tools.picture.scene import CacheContents, Word
+from cachesim.tools.picture.script_data import _further_bars, _line, _reads, _slot, _words, script_data
+from cachesim.tools.picture.svg import RunDrawing
+from tests.unit.tools.picture.test_svg import part, row, scene
 
 RESTORE = CkptRestore(0, 0, 40, 49, 50, 60, 0.5)
 
@@ -77,3 +80,28 @@ def test_a_sentence_is_its_form_and_its_numbers():
     assert [_line(says, forms) for says in ("rows 0 to 1,024 written", "rows 5 to 9 written", "LC-A.B2 in x7 4.5 MiB",
                                             "a\ttab")] == ["0 0 1,024", "0 5 9", "1 4.5", "2"]  # fmt: skip
     assert [*forms] == ["rows \t to \t written", "LC-A.B2 in x7 \t MiB", "a tab"]
+
+
+def test_the_data_of_a_run_are_its_sentences_its_memory_and_its_layout():
+    """Request 0 is answered in slot 3 and saves an entry; request 1, in slot 1, removes it and is wrong."""
+    again = part(0, 6, "again", "x", 0, "R", ("erased", "checkpoint"))
+    rows = (row(0, part(0, 4), part(4, 6, "generated"), words=(Word("A", 0, 4),), slot=3,
+                entries=CacheContents((6,), saved=(6,))),
+            row(1, again, words=(Word("B", 0, 6, "größe"),), slot=1, is_wrong=True,
+                entries=CacheContents(gone=(6,), is_consumed=True)))  # fmt: skip
+    log = EventWalk([Decoded(1), Decided(1, "R", 1, {}), Decoded(1)], [0, 0, 1], [0, 2], [2, 3],
+                    {1: [(0, SlotContents()), (1, SlotContents(4, ((0, 4),)))]}, {1: [(0, 0)]},
+                    [(0, ()), (2, [(0, 6), (8, 9)])])  # fmt: skip
+    told = CaptionedWalk(log, ["", "rows 0 to 3 written", "größe"], [False] * 3)
+    text = script_data([RunDrawing(scene(*rows), alone=False)], [told])
+    assert "größe" in text and ", " not in text
+    nothing = [0, []]
+    assert json.loads(text) == {"forms": ["", "rows \t to \t written", "größe"], "runs": [{
+        "log": "0\n1 0 3\n2", "rows": [0, 0, 2, 1], "begins": [0, 2], "ends": [2, 3],
+        "slots": {"1": {"owner": [0, 0], "tokens": [0, 0, 1, 4], "rows": [0, [], 1, [[0, 4]]], "window": nothing,
+                        "index_rows": nothing, "state": [0, None], "checkpoints": nothing}},
+        "entries": [0, [], 2, [[0, 6]]], "at": [0, 4, 6], "x": [187.0, 203.0, 219.0], "top": 102, "step": 74,
+        "width": [560, 599], "names": 53, "head": [46, 86], "cache": [123.0, 128.0, 139.0], "lanes": [99.0, 67.0],
+        "bars": [], "lower": 0.0, "state": "recurrent state", "taken": [1], "in": [3, 1],
+        "words": [[[0, "A", 4], [4, "answer", 6]], [[0, "B (größe)", 6]]], "wrong": [1], "settled": [0, 2],
+        "reads": [], "lost": [[1, 6, 1]]}]}  # fmt: skip

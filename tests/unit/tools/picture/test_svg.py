@@ -22,6 +22,7 @@ from cachesim.tools.picture.scene import (
 from cachesim.tools.picture.svg import (
     MANY,
     RunDrawing,
+    _axis,
     _fitting,
     _named,
     draw,
@@ -345,3 +346,13 @@ def test_words_have_ticks_and_those_with_room_their_names(words, drawn):
 ])  # fmt: skip
 def test_a_word_has_the_longest_name_that_fits(word, wide, name):
     assert _fitting(word, wide) == name
+
+
+@pytest.mark.parametrize(("positions", "shown"), [
+    ({1000: 100.0, 1001: 140.5, 1002: 141.0}, ["1,000", "1,002"]), ({1: 100.0, 2: 134.0, 3: 135.0}, ["1", "3"]),
+    ({10: 466.0, 1000: 497.75, 2000: 498.0}, ["10"]), ({10: 400.0, 1000: 497.75}, ["10", "1,000"]),
+])  # fmt: skip
+def test_numbers_of_positions_do_not_overlap_and_end_before_the_margin(positions, shown):
+    """A number of 5 characters is 36.5 pixels wide; the tokens end at pixel 500."""
+    scale = SimpleNamespace(at=[*positions], px=positions.get, left=0.0, width=500.0, broken=[])
+    assert [ET.fromstring(one).text for one in _axis(scale, 50.0)] == shown

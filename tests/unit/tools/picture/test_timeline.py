@@ -9,6 +9,7 @@ import pytest
 from cachesim.tools.picture import timeline as module
 from cachesim.tools.picture.page_assets import asset
 from cachesim.tools.picture.script_data import packed
+from cachesim.tools.picture.svg import draw
 from cachesim.tools.picture.timeline import DrawingFrame, region, script, style, timeline
 from tests.unit.tools.picture.test_svg import part, row, scene
 
@@ -26,6 +27,7 @@ def test_every_run_has_its_name_its_mark_and_the_first_request():
     assert 'id="x-r0"' in text and 'id="x-p1-r1"' in text and text.count('class="first"') == 2
     assert text.count('class="cs signs"') == 1 and "data-tabs" not in text and ", x" in text
     assert packed('{"forms":[],"runs":[]}') in text
+    assert "<style>" not in text and 'viewBox="0 46 ' in text, "the page has style and title"
 
 
 def test_tabs_have_names_and_no_first_difference():
@@ -62,3 +64,9 @@ def test_a_part_that_scrolls_has_a_name():
 def test_style_and_script_are_those_of_the_files():
     assert style().endswith(asset(module.__file__, "engine_bars.css"))
     assert script().startswith(asset(module.__file__, "run.js"))
+
+
+def test_the_legend_explains_the_narrow_drawing_of_a_timeline():
+    """Alone, tokens are 4 pixels wide, so that ranges of 40 are shortened; beside another run they are 2."""
+    run = scene(row(0, *(part(40 * n, 40 * n + 40) for n in range(5))))
+    assert "shortened range" in draw([run]) and "shortened range" not in timeline([run])

@@ -57,6 +57,9 @@ def test_many_branches_are_counted():
     body, _ = drawn({0: many})
     assert len(list(body.iter("rect"))) == SHOWN
     assert "3 more branches" in {text.text for text in body.iter("text")}
+    for beyond, said in ((0, []), (1, ["1 more branch"])):
+        body, _ = drawn({0: many[: SHOWN + beyond]})
+        assert [text.text for text in body.iter("text") if "more" in text.text] == said
 
 
 def test_the_legend_names_the_signs_that_occur():

@@ -268,3 +268,14 @@ def test_the_points_of_all_requests_are_known_from_the_first_event_of_a_request_
 def test_positions_are_ranges_also_where_tokens_share_one(pos, ranges):
     """The tokens of an image with 2-D positions have equal ones."""
     assert contents(rows(*pos)).rows == ranges
+
+
+def test_an_event_that_was_not_heard_comes_before_the_next_that_is():
+    server = GivenServer()
+    recorder = recording(server)
+    recorder.begins(0, None)
+    server.requests[0] = 0
+    recorder.begins(1, None)
+    server.events.append(Decoded(1))                        # not heard
+    server.log_event(Decided(0, "R", 1, {}))
+    assert recorder.walk().rows == [1, 0]

@@ -83,7 +83,7 @@ def _number(scenario: Scenario, name: str) -> int:
 
 def _window(model: str) -> int:
     try:
-        return max((layer.window for layer in model_kind(model).spec.layers), default=0)
+        return max(layer.window for layer in model_kind(model).spec.layers)
     except BadInput:
         return 0
 

@@ -297,3 +297,22 @@ def test_a_control_is_told_how_many_tokens_were_reused(cached, given):
     played.warm[1] = replace(played.warm[1], cached=cached)
     assert BatchControl(Source()).cause(played, check, near(0.1)) is Cause.FAULT
     assert asked == [(played.asks[1], given)]
+
+
+def test_a_limit_that_the_other_prompt_of_a_batch_reaches_ends_the_check():
+    def exhausted(ask, slot):
+        if slot == 0:
+            raise Exhausted("stopped after 9 requests")
+        return reply(slot)
+
+    stage = Asked(2)
+    stage.answer = exhausted
+    with pytest.raises(Exhausted, match="stopped after 9 requests"):
+        list(SharedBatch(stage).answers(CacheRequest((7,) * 108), 100))
+
+
+def test_a_model_that_the_user_names_may_be_a_file(tmp_path):
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({"model_type": "qwen3", "num_hidden_layers": 2, "num_attention_heads": 4,
+                                "num_key_value_heads": 2, "hidden_size": 64, "head_dim": 16}))  # fmt: skip
+    assert not layers_choose_rows(str(file))

@@ -372,6 +372,9 @@ def test_a_difference_of_unknown_cause_leaves_its_property_undecided():
     assert failed == [[], [], []] and search.tallies["branch"].checked == 1
     [said] = search.numbers()
     assert (said.state, said.checked, said.why) == ("undecided", 3, f"2 answers {OPEN}")
+    open_ = next(one for one in search.explained if one.line == "A25/A.B2")
+    search.explained += [open_._replace(line="B5/B"), open_._replace(line="A300/A"), open_._replace(line="C5/C")]
+    assert search.numbers()[0].finding.line == "B5/B", "the shortest, and of these the first"
     assert (said.finding.line, said.finding.request) == ("A25/A.B2", 1)
     for state, after in (("ok", "undecided"), ("undecided", "undecided"), ("failed", "failed")):
         assert search.controlled(replace(RESULT, state=state)).state == after
@@ -415,3 +418,9 @@ def test_a_history_that_cannot_be_run_again_did_not_differ_once():
     search, failed = searched(once)
     assert (failed, search.once, play.plays) == ([], [], 2)
     assert search._again(parse_history("A7/A.B2"), ("branch",)) is None
+
+
+def test_the_keys_and_answers_of_replies_are_recorded():
+    search, _ = searched(Played())
+    assert search.reported == {"tokens", "fingerprint"}
+    assert [len(one.ask.prompt) for one in search.answers] == [5, 7]

@@ -8,10 +8,12 @@ from types import SimpleNamespace
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.tools.conformance.http_check import dialect
 from cachesim.tools.conformance.http_check.adapters import Adapter
 from cachesim.tools.conformance.http_check.dialect import (
     LARGEST,
     _detect_lead,
+    _measured,
     cold,
     complete,
     context_of,
@@ -20,7 +22,7 @@ from cachesim.tools.conformance.http_check.dialect import (
     sizes_of,
 )
 from cachesim.tools.conformance.http_check.http_client import NotJson
-from cachesim.tools.conformance.http_check.openai_client import PIECES_NEEDED, Pieces
+from cachesim.tools.conformance.http_check.openai_client import PIECES_NEEDED, OpenAIClient, Pieces, RequestFormat
 from cachesim.tools.conformance.http_check.replies import TOP
 from cachesim.tools.conformance.protocol import CacheRequest, Failed
 from tests.unit.tools.conformance.http_check.in_process import MODELS, NATIVE, PROPS, InProcess
@@ -108,6 +110,7 @@ def test_sizes_that_a_server_states_are_found_wherever_they_stand():
     assert sizes_of({"n_swa": LARGEST}, {"n_batch": LARGEST + 1}) == (LARGEST,)
     assert context_of(7, props) == 4096 and context_of(7, []) == 7
     assert context_of(7, {"n_ctx": 512}, {"max_model_len": 256}, {"n_ctx": 0}) == 256
+    assert (context_of(7, {"n_ctx": 2}), context_of(7, {"n_ctx": 1})) == (2, 7)
 
 
 def openai_pages(*models):
@@ -244,3 +247,38 @@ def test_a_space_is_missing_before_an_answer_if_the_prompt_then_has_the_expected
     _detect_lead(client, spelling)
     assert spelling.lead == lead and len(asked) == bool(said)
     assert all(text.endswith(" 63 one two three 0") for text in asked)
+
+
+def test_a_server_that_answers_no_completion_is_named_with_what_it_said():
+    def complete(body):
+        if isinstance(body.get("prompt"), list):
+            return 404, {}
+        raise Failed("connection failed")
+
+    said = r"\(/v1/completions: no HTTP, /v1/chat/completions: no HTTP\)"
+    with pytest.raises(BadInput, match=said):
+        identify_server(InProcess(complete, {}))
+
+
+@pytest.mark.parametrize(("found", "is_enough"), [(PIECES_NEEDED, True), (PIECES_NEEDED - 1, False)])
+def test_a_text_server_needs_so_many_pieces_of_one_token(monkeypatch, found, is_enough):
+    monkeypatch.setattr(dialect, "find_pieces", lambda length: ([f" w{number}" for number in range(found)], 0))
+    http = InProcess(TextServer(style="", switch=True).complete, {})
+    client = OpenAIClient(http, RequestFormat("/v1/completions", False, {}), Pieces([" the"]))
+    if is_enough:
+        assert _measured(client).way.cold == {"cache_prompt": False}
+    else:
+        with pytest.raises(BadInput, match="expected 64 pieces of text of one token each, found 63"):
+            _measured(client)
+
+
+def test_a_way_to_cold_answers_is_tried_with_a_prompt_of_100_tokens():
+    http = InProcess(TextServer(arrays=True, switch=True).complete, {})
+    assert identify_server(http).missing == {}
+    assert {len(body["prompt"]) for _, body in http.asked if isinstance(body["prompt"], list)} == {2, 100}
+
+
+@pytest.mark.parametrize("reply", [(500, {"choices": [{"text": " x"}]}), (200, [1])])
+def test_an_error_with_a_completion_and_a_list_are_no_answers(reply):
+    with pytest.raises(BadInput, match="neither llama-server nor an OpenAI-compatible server answers at this URL"):
+        identify_server(InProcess(lambda body: reply, {}))

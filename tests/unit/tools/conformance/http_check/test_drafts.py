@@ -165,3 +165,11 @@ def test_each_single_request_continues_the_answer_in_the_same_slot():
         asked.clear()
         assert one_by_one(serve, http, server, CacheRequest((5,), 9, cancel_after=cancel_after), 3) == Reply()
         assert len(asked) == count
+
+
+def test_of_a_longer_answer_than_asked_for_the_asked_tokens_are_sent_back():
+    long = tuple(range(300, 340))
+    http, server = server_of(lambda body: (200, {"tokens": list(long), "timings": {}}))
+    assert detect_drafts(http, server) is False
+    prompts = [body["prompt"] for _, body in http.asked]
+    assert prompts[1] == [*prompts[0], *long[:24], *prompts[0]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -12,13 +13,14 @@ from cachesim.tools.conformance.corpus import line_history
 from cachesim.tools.conformance.http_check.adapters import adapter_bursts, adapter_lines
 from cachesim.tools.conformance.http_check.dialect import identify_server
 from cachesim.tools.conformance.http_check.images import ROOM, image_bursts
-from cachesim.tools.conformance.http_check.keyed_histories import ServerStages, _telling, keyed_histories
+from cachesim.tools.conformance.http_check.keyed_histories import ServerStages, _telling, _wrong, keyed_histories
 from cachesim.tools.conformance.http_check.replies import ScoredAnswer
 from cachesim.tools.conformance.http_check.suite import CheckOptions, check
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply
 from tests.unit.tools.conformance.http_check.in_process import MODELS, NATIVE, PROPS, InProcess, Toy, stage_of
 from tests.unit.tools.conformance.http_check.keyed_stand_in import KeyedServer
 from tests.unit.tools.conformance.http_check.stand_in import Simulated
+from tests.unit.tools.conformance.http_check.test_confirming_search import ALONE, Played
 
 ISOLATION = CheckOptions(("isolation",), examples=1, tolerance=0.005, near=(8,))
 LISTED = [{"id": 0, "path": "a", "scale": 0.0}, {"id": 1, "path": "b", "scale": 0.0}]
@@ -268,3 +270,20 @@ def test_histories_of_adapters_have_a_reason_or_lines():
     three = far_stages(-1.0, -2.0, -3.0, -4.0, invoked=(False,) * 3)
     of_three = dict(keyed_histories(three, 0.005, 20, 4096, 3))["adapter"]
     assert [*of_three.lines] == [*adapter_lines(("0:1", "1:1"), 20)], "the first two are compared"
+
+
+def test_a_single_wrong_answer_makes_a_history_wrong():
+    for off, is_wrong in ((0.5, True), (0.0, False)):
+        assert _wrong(SimpleNamespace(play=Played(off)), ALONE, 0.005) is is_wrong
+
+
+def test_chats_with_images_are_sent_as_to_a_server_without_drafts():
+    """Their answers cannot be had token by token."""
+    server = KeyedServer(chat=True)
+    stages = ServerStages(stage_of(Toy()))
+    stages.text.http = InProcess(server.complete, {})
+    stages.text.server = replace(stages.text.server, drafts=True, vision=True)
+    stages.find_images()
+    found = stages.images.server
+    assert (stages.image_tokens, stages.why, found.dialect, found.drafts) == (5, "", "openai", False)
+    assert stages.text.server.drafts and found.tokens == found.client.spelling.tokens

@@ -163,3 +163,11 @@ def test_the_rule_sets_are_those_of_the_engine_that_matches_most(monkeypatch, al
 ])  # fmt: skip
 def test_the_scales_of_adapters_are_an_option_of_engines_that_have_it(flag, scales, flags):
     assert matching_rules._flags(SimpleNamespace(manual=SimpleNamespace(adapter_scales=flag)), scales) == flags
+
+
+def test_an_engine_without_a_newest_rule_set_is_run_under_the_last_of_its_line(monkeypatch):
+    engine, profiles = SimpleNamespace(newest="", line=("x@1", "x@2"), manual=SimpleNamespace(slots=True)), []
+    monkeypatch.setattr("cachesim.engines.registry.ENGINES", {"x": engine})
+    monkeypatch.setattr(matching_rules, "_run", lambda engine, profile, *words: profiles.append(profile) or (
+        SimpleNamespace(broken=[], requests=[])))  # fmt: skip
+    assert matching_rule_sets(WrongRequest("A5/A", 1), slots=True, scales="") == [] and {*profiles} == {"x@2"}

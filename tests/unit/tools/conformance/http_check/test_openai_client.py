@@ -182,7 +182,8 @@ def lengths(single, base=3):
 def test_pieces_are_those_of_one_token_and_a_template_is_not_counted():
     words = [f" {word}" for word in WORDS]
     length, asked = lengths({*words, " the"})
-    assert find_pieces(length) == (words[:ENOUGH], 3) and len(asked) < 12
+    assert find_pieces(length) == (words[:ENOUGH], 3)
+    assert [len(pieces) for pieces in asked] == [1, 2, 64, 64, 64, 64], "no more than are needed"
     some = {" the", *words[::2]}
     length, _ = lengths(some, base=0)
     found, base = find_pieces(length)

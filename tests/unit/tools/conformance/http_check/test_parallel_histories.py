@@ -98,8 +98,9 @@ def test_a_number_determines_a_history_on_every_machine():
         "S33.B16>6{cancel_after=1}/S.C25>c3{together}/S.D32>3{cancel_after=0 together}/S.A5>a5{together}"
         "/S.B>f3/S.C.c.G9>3{cancel_after=2 together}/S.A.a.E2>e5{together}/S.H6>3{cancel_after=2 together}"
         "/S.H>l5/S.C.c.G>k5{together}/S.B.f.J9>j3/S.A.a.E.e.I6>i3{together}")
-
-
+    lines = [interleaved(number, BOUNDS) for number in range(200)]
+    assert [sum(line.startswith("S") for line in lines), *(sum(line.count(word) for line in lines)
+            for word in ("together", "cancel_after"))] == [105, 1448, 514]  # fmt: skip
 
 def test_a_system_prompt_has_half_the_length_of_a_first_prompt_and_one_token():
     lines = [interleaved(number, ParallelBounds(4, 8, ())) for number in range(60)]

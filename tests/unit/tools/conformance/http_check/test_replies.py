@@ -245,3 +245,10 @@ def test_integers_of_64_bits_are_read():
 ])  # fmt: skip
 def test_only_tokens_that_both_answers_have_can_differ(first, second, number, pair):
     assert replies._differing(first, second, number) == pair
+
+
+def test_an_answer_with_likely_tokens_at_some_places_is_compared_by_them():
+    """Drafted tokens have none."""
+    places = [{"top_logprobs": [{"id": 5, "logprob": -1}]}, {"id": 6, "top_logprobs": []}]
+    found = replies.native({"tokens": [5, 6], "completion_probabilities": places}, 2).fingerprint
+    assert (found.tokens, found.text, found.places) == ((5, 6), "", ({5: -1.0}, {}))

@@ -373,3 +373,15 @@ def test_a_request_waits_for_the_first_one_in_the_slot_that_it_names():
     asks = [CacheRequest((number,), fields={"id_slot": slot} if slot >= 0 else {}) for number, slot in enumerate(slots)]
     assert stage._send(asks, 0, None) == [0, 1, 2, 3, 4, 5, 6]
     assert waits == {0: (0, None), 1: (-1, None), 2: (0, 0), 3: (1, None), 4: (0, 0), 5: (-1, None), 6: (1, 3)}
+
+
+def test_an_interrupt_of_requests_at_once_ends_all_of_them():
+    def serve(http, server, ask, slot):
+        if ask.prompt == (2,):
+            raise KeyboardInterrupt
+        return Reply((5,))
+
+    stage = stage_of(Toy(), slots=2)
+    with pytest.raises(KeyboardInterrupt):
+        stage._send([CacheRequest((1,)), CacheRequest((2,))], -1, serve)
+    assert stage.http.stopped == "interrupted"

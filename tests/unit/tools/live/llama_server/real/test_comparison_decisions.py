@@ -104,7 +104,8 @@ def test_a_server_that_ends_at_any_prompt_with_a_model_is_left_out(compared):
     ends = [row(theirs=ENDED, same=False)]
     found, seeds, sent = compared(ends)
     assert (found.found, found.left_out) == (None, "the real b11549 ends at any prompt with this model")
-    assert len(seeds) == 2 and len(sent[1].steps) == 1
+    assert seeds == [0, 0] and repr(sent[1]) == "A9"
+    assert sent[1].server == {"parallel": 1, "kv_unified": True, "ctx_size": 256}
     found, seeds, _ = compared(ends, [row()])
     assert found.same is False and len(seeds) == 2
     found, seeds, _ = compared([row(ours=ENDED, theirs=ENDED)])
@@ -177,6 +178,7 @@ def test_a_tiny_model_is_made_once(monkeypatch, tmp_path):
     first = model_file("GA")
     assert model_file("GA") == first and made == ["GA"] and first.read_text() == "GA"
     assert [one.name for one in first.parent.iterdir()] == [first.name]
+    assert model_file("A").parent == first.parent and made == ["GA", "A"]
 
 
 def test_every_case_meets_every_server(monkeypatch):

@@ -71,6 +71,7 @@ def test_a_conversation_has_the_model_and_the_options_of_its_server():
     found = option_set(2, 7, ("GGGA",))
     case = found.case(5)
     assert (case.model, case.server) == (found.model, found.server)
+    assert found._replace(model="qwen35-GGGA").case(5).model == "qwen35-GGGA" != found.world.model
     assert case.seed == (2 * SPREAD + 7) * SPREAD + 5
     assert repr(case) == repr(option_set(2, 7, ("GGGA",)).case(5)) != repr(found.case(6))
 

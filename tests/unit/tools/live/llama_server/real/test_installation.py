@@ -101,6 +101,16 @@ def test_an_interrupted_installation_leaves_nothing(programs, cache):
     assert left(cache) == []
 
 
+def test_a_failure_is_reported_also_if_its_folder_is_gone(cache, monkeypatch):
+    def fill(folder, place, wheel):
+        folder.rmdir()
+        raise BadInput("no space left")
+
+    monkeypatch.setattr(installation, "_fill", fill)
+    with pytest.raises(BadInput, match="no space left"):
+        install(WHEEL)
+
+
 def test_what_a_killed_installation_left_is_removed_by_the_next(programs, cache):
     (cache / ".b11549-dead").mkdir(parents=True)
     (cache / "b11549" / "bin").mkdir(parents=True)
@@ -225,3 +235,15 @@ def test_a_launcher_is_written_only_if_it_differs(programs, monkeypatch):
     install(WHEEL)
     monkeypatch.setattr(installation, "write_whole", None)
     assert launcher_of(WHEEL) == environment_of(WHEEL) / "llama-server"
+
+
+def test_a_launcher_is_utf_8_on_every_machine(programs, monkeypatch):
+    write, seen = Path.write_text, []
+
+    def writing(file, text, encoding=None):
+        seen.append((file.name, encoding))
+        return write(file, text, encoding)
+
+    monkeypatch.setattr(Path, "write_text", writing)
+    install(WHEEL)
+    assert ("llama-server", "utf-8") in seen
