@@ -53,7 +53,7 @@ def test_an_answer_that_comes_back_in_part_is_returned_up_to_its_first_other_cha
 
 @pytest.mark.parametrize(("back", "returned"), [(ANSWER, 14), ("It is a fold.", 10), ("No file.", 0)])
 def test_a_model_s_own_tokens_of_an_answer_are_those_of_its_equal_text(back, returned):
-    """The text that begins every token list is no part of an answer of which nothing comes back."""
+    """The token that begins every list does not count if nothing of an answer comes back."""
     tokenizer = Characters(begin=(0,))
     first, _ = linked((asked(ASKED), {"content": ANSWER}), asked(ASKED, back, AGAIN), tokenizer=tokenizer)
     assert (first.answer, first.returned) == (14, returned)
