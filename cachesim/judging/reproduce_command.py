@@ -19,7 +19,7 @@ from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.notation.canonical_text import spell
 from cachesim.scenarios.notation.word_lengths import normal
 from cachesim.scenarios.option_checks import in_force, spoken
-from cachesim.scenarios.request_spec import with_word_names
+from cachesim.scenarios.request_spec import with_word_names, words_named
 from cachesim.scenarios.schema import Scenario
 
 SHORT = 4              # characters of a short spelling, such as -kvu
@@ -83,10 +83,12 @@ def line_command(line: str, profile: str, model: str, given: Mapping[str, Option
 
 def line_words(scenario: Scenario, profile: str) -> list[str]:
     """Return ``line_arguments`` of the requests of a scenario. Raise BadInput if the line notation cannot express
-    it."""
+    it, or if an option has the tokens of a word that no request has."""
     given = with_word_names(spoken(scenario.server, scenario.engine), scenario.words)
     line = spell(normal(scenario.line))
-    from_line(line, model=scenario.model, profiles=(profile,))
+    made = from_line(line, model=scenario.model, profiles=(profile,))
+    if missing := [word for word in words_named(given, scenario.words) if word not in made.words]:
+        raise BadInput(f"an option has the tokens of {missing[0]}, and no request has this word")
     return line_arguments(line, profile, scenario.model, given)
 
 

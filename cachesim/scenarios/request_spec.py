@@ -77,6 +77,8 @@ def _tokens(word: str, words: Mapping[str, int]) -> Tokens:
 
 _NUMBERS = re.compile(r"@([\d.]+)")
 """Token numbers in an option."""
+_NAME = re.compile(r"@(\w+)")
+"""Name of a word in an option."""
 
 
 def with_words(options: Mapping[str, Option], words: Mapping[str, int]) -> dict[str, Option]:
@@ -85,8 +87,7 @@ def with_words(options: Mapping[str, Option], words: Mapping[str, int]) -> dict[
         word = found[1]
         return f"@{_dotted(word, words)}" if word in words else found[0]
 
-    return {name: re.sub(r"@(\w+)", tokens, value) if isinstance(value, str) else value
-            for name, value in options.items()}  # fmt: skip
+    return {name: _NAME.sub(tokens, value) if isinstance(value, str) else value for name, value in options.items()}
 
 
 def with_word_names(options: Mapping[str, Option], words: Mapping[str, int]) -> dict[str, Option]:
@@ -100,6 +101,12 @@ def with_word_names(options: Mapping[str, Option], words: Mapping[str, int]) -> 
         return f"@{names.get(found[1], found[1])}"
 
     return {**options, **{option: _NUMBERS.sub(name, value) for option, value in numbered.items()}}
+
+
+def words_named(options: Mapping[str, Option], words: Mapping[str, int]) -> list[str]:
+    """Return the words that server options name."""
+    return [word for value in options.values() if isinstance(value, str) for word in _NAME.findall(value)
+            if word in words]  # fmt: skip
 
 
 def _dotted(word: str, words: Mapping[str, int]) -> str:

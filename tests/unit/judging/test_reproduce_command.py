@@ -112,6 +112,14 @@ def test_a_rule_set_of_a_file_is_named_by_the_file(tmp_path, monkeypatch):
     assert line_words(from_line("A4", model="A"), "llama_cpp@mine") == ["A4", "-p", str(file), "--model", "A"]
 
 
+def test_a_case_whose_option_has_the_tokens_of_a_word_in_no_request_is_named_by_its_file():
+    scenario = from_line("A20.M3.B8>12{lora=0:1}/C5", model="A", profiles=(B11549,), server={"lora_scaled": "0@M"})
+    rest = replace(scenario, steps=scenario.steps[1:], file="mine.toml")
+    with pytest.raises(BadInput, match="an option has the tokens of M, and no request has this word"):
+        line_words(rest, B11549)
+    assert case_words(rest, B11549) == ["mine.toml", "-p", B11549]
+
+
 def test_an_option_names_the_word_whose_tokens_it_has():
     """A line with its words in another order has other token numbers."""
     scenario = from_line("A20.M3.B8>12@0{lora=0:1}", model="A", profiles=(B11549,), server={"lora_scaled": "0@M"})
