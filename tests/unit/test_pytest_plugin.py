@@ -167,7 +167,7 @@ def test_a_test_simulates_a_case(pytester, run):
     write_test(pytester, f"""run = simulate("{LINE}", profile="{NEWEST}", model="GA", server={{"parallel": 2}})
     assert run.profile == "{NEWEST}" and run.verdict.word == "correct" and run.mode == "exact"
     assert run == [{{"cache_n": 0}}, {{"cache_n": 96}}]
-    assert simulate("{LINE}", mode="provenance").mode == "provenance" """)
+    assert [simulate("{LINE}", mode=mode).mode for mode in ("provenance", None)] == ["provenance", "exact"] """)
     run().assert_outcomes(passed=1)
 
 

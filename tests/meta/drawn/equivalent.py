@@ -1341,7 +1341,7 @@ EQUIVALENT: dict[str, str] = {
         "shrinking only asks whether the result is true",
     'tools/live/llama_server/export/scenario_file.py, _came: argument `done["i"]` dropped at 66 of wrong = '
     'next((one for one in inexact if one["i"] == member.g':
-        "the recorder numbers every member",
+        "the recorder gives every member a number, so that the default is never read",
     'tools/conformance/history_player.py, _reason: returns None at 7 of return "", line 2 of its kind':
         "it is only asked whether there is a reason",
     "tools/conformance/report.py, _sized: `0` -> `1` at 47 of n = min(max(SHORT, 2 * max(space.near, default=0) "
@@ -1355,5 +1355,16 @@ EQUIVALENT: dict[str, str] = {
     "tools/advise/client_changes.py, _chat: `<` -> `<=` at 87 of return step._replace(chat=(*new[parent].chat, "
     '("assistant", ':
         "an answer that was sent back whole stays the same text, so that nothing changes",
+    "engines/llama_cpp/snapshot.py, named: condition True at 29 of return identities(tokens) if core."
+    "adapters else tokens":
+        "without adapters every token is its own identity, and callers read a sequence",
+    'tools/advise/report.py, _tie: returns None at 7 of return ""':
+        "its only caller asks whether the text is empty, and prints it if not",
+    "tools/conformance/http_check/batch_control.py, StartedServers._server: `==` -> `!=` at 16 of is_"
+    "small = size == SMALL":
+        "the key of the two running servers is then the other truth value, at every place",
+    "strategies/conversation_strategies.py, requests: `+` -> `-` at 82 of beside = sorted({n + by for"
+    " n in sizes for by in (-1, 0, 1)}":
+        "the three summands are -1, 0 and 1, and so are their negatives",
 }
 """Name of the fault -> proof."""

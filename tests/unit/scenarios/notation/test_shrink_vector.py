@@ -36,6 +36,12 @@ def test_less_is_never_longer(line, data):
     assert set(small.line.words) <= set(line.words)
 
 
+def test_what_stays_or_goes_is_counted_once():
+    row = whole(ShrinkCase(parse(FULL.replace("{together+2}", "")), ("parallel", "ctx_size")))
+    assert {*row.steps, *row.pieces, *row.options} == {1} and {*row.flags} == {0, 1}
+    assert (len(row.steps), len(row.options), row.rare, row.words) == (5, 2, (1, 7), (9, 5, 4, 3))
+
+
 @pytest.mark.parametrize(("part", "left"), [
     ("steps", ""),
     ("pieces", "u:+a:>7{seed=True}/{save@0 f}/{restore@0 f}"),

@@ -70,6 +70,12 @@ def test_numbers_of_tokens_are_multiplied_by_the_scale():
     assert in_recorded_tokens(Cell(), 4)["lost"] is None
 
 
+def test_tokens_with_unlimited_memory_are_those_of_the_recording():
+    job = CellJob(("a.json",), "llama_cpp@b10587", "A", {"parallel": 1}, scale=2, bounds=True)
+    found = line(SESSION, played_within(SESSION, 2), job)
+    assert (found["evaluated"], found["unlimited"]) == (14, 14)
+
+
 def test_a_line_describes_its_job_and_its_server():
     job = CellJob(("a.json",), "llama_cpp@b10587", "A", {"parallel": 1}, bounds=True)
     found = line(SESSION, played_within(SESSION, 1), job)

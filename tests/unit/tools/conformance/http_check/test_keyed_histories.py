@@ -277,6 +277,18 @@ def test_a_single_wrong_answer_makes_a_history_wrong():
         assert _wrong(SimpleNamespace(play=Played(off)), ALONE, 0.005) is is_wrong
 
 
+def test_images_that_cannot_be_sent_have_the_cause_alone(monkeypatch):
+    """The place and the hint of a refusal are those of the trial, not of the check."""
+    def refuse(client):
+        raise BadInput("it has no projector", file="http://127.0.0.1:1", hint="start it with one")
+
+    monkeypatch.setattr("cachesim.tools.conformance.http_check.keyed_histories.image_size", refuse)
+    stages = ServerStages(stage_of(Toy()))
+    stages.text.server = replace(stages.text.server, vision=True)
+    stages.find_images()
+    assert (stages.images, stages.why) == (None, "images cannot be sent: it has no projector")
+
+
 def test_chats_with_images_are_sent_as_to_a_server_without_drafts():
     """Their answers cannot be had token by token."""
     server = KeyedServer(chat=True)
