@@ -1,10 +1,11 @@
 """Setup of all tests: a single BLAS thread (as on the command line), cached byte code, deterministic Hypothesis draws,
-rare garbage collection, and collection of only those files that can hold a selected test."""
+and collection of only those files that can hold a selected test, by each process only of its share."""
 
 import gc
 import os
 import re
 import sys
+from pathlib import Path
 
 if sys.dont_write_bytecode and sys.prefix != sys.base_prefix:
     # Otherwise every process of the suite, and each of the hundreds of commands that it starts, compiles all modules.
@@ -17,10 +18,6 @@ from cachesim.base.console import WIDTH, OutputOptions
 from cachesim.base.limits import lift
 from cachesim.cli.main import ONE_THREAD
 
-# Most objects here are tests, which stay until the end: to look through them takes a tenth of the time
-gc.disable()
-gc.set_threshold(500_000, 20, 100)
-
 for name in ONE_THREAD:
     os.environ.setdefault(name, "1")       # before anything imports NumPy
 
@@ -28,26 +25,37 @@ import pytest  # noqa: E402
 from _pytest.runner import runtestprotocol  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
-TOGETHER = {f"tests/{file}.py": f"tests/{first}.py" for first, files in {
-    "scenarios/test_corpus": ("scenarios/test_mlx_lm_entries", "scenarios/test_sentences",
-                              "scenarios/test_sentences_mlx", "scenarios/test_shown_in"),
-    "house/test_checks_bite": ("house/test_house", "house/test_prose", "house/test_words", "unit/test_versions"),
-}.items() for file in files}  # fmt: skip
+from tests.shares import shares, test_files  # noqa: E402
+
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci")
 
 
+DEMANDED = re.compile(r"(long|slow|meta|browser)\b")
+SHARE = pytest.StashKey[frozenset[Path]]()
+SESSION = pytest.StashKey[pytest.Session]()
+SHARED_OUT = pytest.StashKey[bool]()
+
+
 def pytest_ignore_collect(collection_path, config):
-    """Skip a file if the marker expression excludes the mark of the whole file, or demands one that the file lacks."""
+    """Skip a file that has no selected test, or that another process runs."""
     if collection_path.suffix != ".py":
         return None
-    chosen, text = config.getoption("markexpr"), collection_path.read_text("utf-8")
+    share = config.stash.get(SHARE, None)
+    if share is not None and collection_path.name.startswith("test_") and collection_path not in share:
+        return True
+    return True if lacks_selected_tests(collection_path, config.getoption("markexpr")) else None
+
+
+def lacks_selected_tests(path, chosen):
+    """True if the marker expression excludes the mark of the whole file, or demands one that the file lacks."""
+    text = path.read_text("utf-8")
     whole = re.search(r"^pytestmark = (?:\[\s*)?pytest\.mark\.(long|slow|meta|browser)\b", text, re.M)
     if whole and f"not {whole[1]}" in chosen:
         return True
-    demanded = re.match(r"(long|slow|meta|browser)\b", chosen)
+    demanded = DEMANDED.match(chosen)
     marks = {"long": ("mark.long", "mark.part(")}.get(demanded[0], (f"mark.{demanded[0]}",)) if demanded else ()
-    return True if demanded and not any(mark in text for mark in marks) else None
+    return bool(demanded) and not any(mark in text for mark in marks)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -64,42 +72,46 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.long)
 
 
+def pytest_sessionstart(session):
+    session.config.stash[SESSION] = session
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node):
+    """Tell a process which files it runs, if whole folders are asked for. The files of a marked selection are few, and
+    last so differently that each process fetches the next one when it has finished one."""
+    if node.config.getoption("dist") != "loadfile" or DEMANDED.match(node.config.getoption("markexpr")):
+        return
+    chosen = node.config.getoption("markexpr")
+    found = [file for file in test_files([Path(name).resolve() for name in node.config.args])
+             if not lacks_selected_tests(file, chosen)]  # fmt: skip
+    if found:
+        number = node.workerinput["workercount"]
+        mine = shares(found, number)[int(node.workerinput["workerid"].removeprefix("gw")) % number]
+        node.workerinput["share"] = [str(file) for file in mine]
+        node.config.stash[SHARED_OUT] = True
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Give files that look at the same runs, or at the same syntax trees, to one process, which keeps them."""
-    if config.getoption("dist") != "loadfile":
-        return None
-    from xdist.scheduler import LoadFileScheduling
+    """Give each process the files that it has collected, or, in a marked selection, one file after the other."""
+    if config.stash.get(SHARED_OUT, False):
+        from tests.share_scheduling import ShareScheduling
 
-    class TogetherScheduling(LoadFileScheduling):
-        def _split_scope(self, nodeid):
-            file = super()._split_scope(nodeid)
-            return TOGETHER.get(file, file)
-
-    return TogetherScheduling(config, log)
+        return ShareScheduling(config, log, config.stash[SESSION])
+    return None
 
 
 def pytest_collection_finish():
-    """Collect garbage from here on, without looking again and again through the tests themselves."""
+    """Exempt the tests themselves, which stay until the end, from garbage collection."""
+    gc.collect()
     gc.freeze()
-    gc.enable()
 
 
 def pytest_runtest_teardown():
     """Restore the output options and limits, which the command line sets for its whole process."""
     lift({})
     OutputOptions.quiet, OutputOptions.colour, OutputOptions.columns = False, "auto", WIDTH
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item, nextitem):
-    """After the last test of a file, exempt what its caches keep, such as syntax trees and runs, from garbage
-    collection, which would otherwise look through all of it again and again."""
-    result = yield
-    if nextitem is None or nextitem.path != item.path:
-        gc.collect()
-        gc.freeze()
-    return result
 
 
 class OneReport:
@@ -117,6 +129,8 @@ class OneReport:
 
 def pytest_configure(config):
     if hasattr(config, "workerinput"):
+        if "share" in config.workerinput:
+            config.stash[SHARE] = frozenset(map(Path, config.workerinput["share"]))
         config.pluginmanager.register(OneReport())
 
 

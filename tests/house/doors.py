@@ -1,0 +1,202 @@
+"""Names of the package that a test may not use, and replacements that it may not make.
+
+A test uses what a module offers to other modules. ``python -m tests.house.doors [FILE or FOLDER ...]`` lists the
+findings; ``door_exceptions.toml`` has the accepted ones.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Iterable, Iterator, NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "cachesim"
+TESTS = ROOT / "tests"
+EXCEPTIONS = Path(__file__).with_name("door_exceptions.toml")
+
+PRIVATE = re.compile(r"_[a-zA-Z]\w*")
+OF_NAMED_TUPLES = {"_asdict", "_field_defaults", "_fields", "_make", "_replace"}
+HALF_OBJECTS = {"SimpleNamespace", "Mock", "MagicMock", "create_autospec"}
+DOTTED = re.compile(r"cachesim(?:[.:]\w+)+")
+Function = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+class Finding(NamedTuple):
+    """A use that a test may not make. ``what``: "private", "replaced", "half object" or "for tests alone"."""
+
+    file: str
+    line: int
+    what: str
+    name: str
+
+
+class PackageNames(NamedTuple):
+    """Names that the package defines: private ones, functions, and public ones that only tests use."""
+
+    private: frozenset[str]
+    functions: frozenset[str]
+    for_tests: frozenset[str]
+
+
+@cache
+def package_names() -> PackageNames:
+    """Return the names that the modules of the package define."""
+    stored: set[str] = set()
+    functions: set[str] = set()
+    defined: set[str] = set()
+    texts: list[str] = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        text = path.read_text("utf-8")
+        texts.append(text)
+        tree = ast.parse(text)
+        for node in ast.walk(tree):
+            if isinstance(node, (*Function, ast.ClassDef)):
+                stored.add(node.name)
+                functions.add(node.name)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                stored.add(node.attr)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                stored.add(node.id)
+        defined |= _defined_in_public(tree)
+    texts += [path.read_text("utf-8") for path in (*ROOT.glob("*.md"), *PACKAGE.rglob("*.md"))]
+    words: dict[str, int] = {}
+    for text in texts:
+        for word in re.findall(r"\w+", text):
+            words[word] = words.get(word, 0) + 1
+    private = frozenset(name for name in stored if PRIVATE.fullmatch(name) and name not in OF_NAMED_TUPLES)
+    alone = frozenset(name for name in defined if words.get(name, 0) == 1)
+    return PackageNames(private, frozenset(functions), alone)
+
+
+def _defined_in_public(tree: ast.Module) -> set[str]:
+    """Return the public functions, classes and methods of a module that no decorator registers."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, (*Function, ast.ClassDef)) or node.name.startswith(("_", "pytest_")):
+            continue
+        if not any(isinstance(one, ast.Call) for one in node.decorator_list):
+            found.add(node.name)
+    return found
+
+
+def findings(path: Path) -> Iterator[Finding]:
+    """Yield the findings of a test file."""
+    tree = ast.parse(path.read_text("utf-8"))
+    names = package_names()
+    file = path.relative_to(ROOT).as_posix()
+    origin = _origins(tree)
+    for node in ast.walk(tree):
+        for what, name in _of_node(node, names, origin):
+            yield Finding(file, node.lineno, what, name)                     # type: ignore[attr-defined]
+
+
+def _origins(tree: ast.Module) -> dict[str, str]:
+    """Return the module that each imported name comes from, with the name itself for an imported module."""
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for one in node.names:
+                found[one.asname or one.name.partition(".")[0]] = one.name
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for one in node.names:
+                found[one.asname or one.name] = f"{node.module}.{one.name}"
+    return found
+
+
+def _of_node(node: ast.AST, names: PackageNames, origin: dict[str, str]) -> Iterator[tuple[str, str]]:
+    if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("cachesim"):
+        for one in node.names:
+            if PRIVATE.fullmatch(one.name):
+                yield "private", one.name
+            elif one.name in names.for_tests:
+                yield "for tests alone", one.name
+    elif isinstance(node, ast.Attribute):
+        owner = node.value.id if isinstance(node.value, ast.Name) else ""
+        foreign = owner in origin and not origin[owner].startswith("cachesim")
+        if owner in ("self", "cls") or foreign:
+            return
+        if node.attr in names.private:
+            yield "private", node.attr
+        elif node.attr in names.for_tests:
+            yield "for tests alone", node.attr
+        elif isinstance(node.ctx, ast.Store) and node.attr in names.functions and origin.get(owner):
+            yield "replaced", node.attr
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        if node.value in names.private:
+            yield "private", node.value
+        elif DOTTED.fullmatch(node.value):
+            for word in re.split("[.:]", node.value):
+                if word in names.private:
+                    yield "private", word
+    elif isinstance(node, ast.Name) and node.id in HALF_OBJECTS and isinstance(node.ctx, ast.Load):
+        yield "half object", node.id
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("setattr", "patch"):
+        name = _replaced(node, origin)
+        if name and name not in names.private:
+            yield "replaced", name
+
+
+def _replaced(call: ast.Call, origin: dict[str, str]) -> str:
+    """Return the name that ``setattr(target, name, value)`` replaces, "" = a test may replace it: something of another
+    package, a module of the standard library as one of our modules sees it, or a limit (a name in capitals)."""
+    if not call.args:
+        return ""
+    target, *others = call.args
+    if isinstance(target, ast.Constant) and isinstance(target.value, str):
+        owner, _, name = target.value.rpartition(".")
+    elif others and isinstance(others[0], ast.Constant):
+        owner = _dotted(target, origin)
+        name = str(others[0].value)
+    else:
+        return ""
+    if owner and not owner.startswith(("cachesim", "?")):
+        return ""
+    if name in sys.stdlib_module_names or name.isupper():
+        return ""
+    if owner.rpartition(".")[2] in sys.stdlib_module_names:
+        return ""
+    return name
+
+
+def _dotted(target: ast.expr, origin: dict[str, str]) -> str:
+    """Return the dotted name of a target, from its import on; "?" = not imported."""
+    parts: list[str] = []
+    while isinstance(target, ast.Attribute):
+        parts.insert(0, target.attr)
+        target = target.value
+    if isinstance(target, ast.Name) and target.id in origin:
+        return ".".join((origin[target.id], *parts))
+    return ".".join(("?", *parts))
+
+
+def all_findings(paths: Iterable[Path] = (TESTS,)) -> list[Finding]:
+    """Return the findings of files and folders."""
+    files = [file for path in paths for file in (sorted(path.rglob("*.py")) if path.is_dir() else [path])]
+    return [found for file in files for found in findings(file)]
+
+
+def exceptions() -> dict[tuple[str, str], str]:
+    """Return the reasons of the accepted findings, by file and name."""
+    rows = tomllib.loads(EXCEPTIONS.read_text("utf-8")).get("exception", [])
+    return {(row["file"], row["name"]): row["reason"] for row in rows}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Print the findings that are not accepted, and return 1 if there are any."""
+    paths = [Path(name).resolve() for name in (sys.argv[1:] if argv is None else argv)] or [TESTS]
+    accepted = exceptions() if EXCEPTIONS.exists() else {}
+    found = [one for one in all_findings(paths) if (one.file, one.name) not in accepted]
+    for one in found:
+        print(f"{one.file}:{one.line}: {one.what}: {one.name}")
+    print(f"{len(found)} findings, {len({one.name for one in found if one.what == 'private'})} private names, "
+          f"{len({one.file for one in found})} files", file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
