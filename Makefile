@@ -8,15 +8,17 @@ MINUTES ?= 60
 JOBS   ?= 2
 WORKERS ?= 2
 THREADS := $(foreach thread,1889 24035 24143 923 929 1006,$(wildcard scenarios/*/threads/*-$(thread)-*.toml))
-# Files in the order of their names: those of tests/unit, which are many and short, come last and fill both workers
 SPREAD  = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+DOORS   = tests/unit/cli tests/unit/test_api.py tests/unit/test_pytest_plugin.py tests/unit/tools/run tests/scenarios tests/properties \
+          tests/replay tests/conformance tests/sentences
 PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run test long check lint docs bench fuzz dist release clean
+.PHONY: help run test doors long check lint docs bench fuzz dist release clean
 
 help:
 	@echo 'make run      set up and run a first scenario        make run'
 	@echo 'make test     run the test suite                     make test ARGS="tests/house -x" WORKERS=2'
+	@echo 'make doors    the part of it that users see: a minute make doors'
 	@echo 'make long     run tests that take longer             make long'
 	@echo 'make check    ruff, mypy, then the tests             make check'
 	@echo 'make docs     update outputs in the documents        make docs'
@@ -37,6 +39,10 @@ run: $(VENV)/.run
 
 test: $(VENV)/.dev
 	@$(BIN)/python -m pytest $(SPREAD) $(ARGS)
+
+# The command line, the Python interface, scenarios, properties; the rest are tests of single modules and of our own text.
+doors: $(VENV)/.dev
+	@$(BIN)/python -m pytest $(SPREAD) $(DOORS) $(ARGS)
 
 # Replays of one recording in eight, packages, killed processes, campaigns and tests that take seconds.
 long: $(VENV)/.dev

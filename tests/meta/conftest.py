@@ -7,7 +7,6 @@ from statistics import median
 import pytest
 
 from tests.meta.planting import printed
-from tests.meta.survivors import SURVIVORS
 
 TABLE = pytest.StashKey[dict]()
 
@@ -28,21 +27,20 @@ def lines(rows):
     for fault, found in rows.values():
         last = found[-1] if found else None
         detected = last is not None and last.by
-        by, rule = (f"{last.by} ({last.how})", last.rule) if detected else ("NOT FOUND", SURVIVORS.get(fault.name, ""))
+        by, rule = (f"{last.by} ({last.how})", last.rule) if detected else ("NOT FOUND", "")
         sought = sum(each.examples for each in found)
         seconds = sum(each.seconds for each in found)
-        star = "*" if fault.how else " "
-        yield f"{fault.engine:<10}{star}{fault.name[:72]:<73}{by:<22} {rule[:46]:<47}{sought:>9}{seconds:>9.1f}"
+        yield f"{fault.engine:<10} {fault.name[:72]:<73}{by:<22} {rule[:46]:<47}{sought:>9}{seconds:>9.1f}"
 
 
 def summary(rows):
     """Yield counts by engine, and the number of examples needed."""
-    yield "* = generated; how: the property otherwise holds / the rule is new / the verdict changed"
+    yield "how: the property otherwise holds / the rule is new / the verdict changed"
     for engine in dict.fromkeys(fault.engine for fault, _ in rows.values()):
         mine = [(fault, found) for fault, found in rows.values() if fault.engine == engine]
         fuzz = [found for _, found in mine if found and found[-1].examples and found[-1].by]
         tests = [found for _, found in mine if found and not found[-1].examples]
-        yield (f"{engine}: {len(mine)} faults, {sum(bool(fault.how) for fault, _ in mine)} of them generated; "
+        yield (f"{engine}: {len(mine)} faults; "
                f"{len(fuzz)} found by fuzzing, {len(tests)} by tests, {len(mine) - len(fuzz) - len(tests)} not found")
     took = sorted(sum(one.examples for one in found) for _, found in rows.values()
                   if found and found[-1].examples and found[-1].by)

@@ -10,8 +10,6 @@ _fault = partial(Fault, engine="ik_llama")
 
 IK_LLAMA = [
     _fault("freed cells are not counted as free", "            self.used -= len(freed)\n", ""),
-    _fault("the last label survives a removal",
-           "        self._last[seq] = None\n        freed = cells", "        freed = cells"),
     _fault("a removal spares its first position",
            "& (self.pos >= p0) & (self.pos < p1))\n        self.seqs[seq, cells] = False",
            "& (self.pos > p0) & (self.pos < p1))\n        self.seqs[seq, cells] = False"),

@@ -11,7 +11,6 @@ _fault = partial(Fault, engine="mlx_lm")
 MLX_LM = [
     _fault("a row leaves its batch without its first token",
            "        start = int(self.left_padding[idx])\n", "        start = int(self.left_padding[idx]) + 1\n"),
-    _fault("padding stays behind the rows", "            self._shift(self._right_padding)\n", ""),
     _fault("trim forgets one token too few",
            "        self.offset -= n\n        return n\n\n    def make_mask",
            "        self.offset -= max(n - 1, 0)\n        return n\n\n    def make_mask"),
@@ -43,6 +42,6 @@ MLX_LM = [
            "trim_prompt_cache(self.caches, drafted - accepted)",
            "trim_prompt_cache(self.caches, max(drafted - accepted - 1, 0))"),
     _fault("rows that join are not moved to the common end",
-           "own + (end - self._idx), added + (end - addition._idx)", "own + (end - self._idx), added"),
+           ", added + (end - addition", ", added + 0 * (end - addition"),
     _fault("a batch forgets that its padding has gone", "        self.left_padding = self.left_padding - spare\n", ""),
 ]  # fmt: skip

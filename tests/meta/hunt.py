@@ -3,7 +3,6 @@ package.
 
     hunt.py note PROFILE N FILE               record the answers of the unmodified engine to N conversations
     hunt.py find PROFILE N FILE               first conversation that violates a property the unmodified engine keeps
-    hunt.py rules                             profiles by the rules in their tables, newest first
 
 A finding counts if the unmodified engine keeps the property in every conversation with this model ("clean"), never
 fails by this rule ("new"), or does not fail in this conversation ("changed", the weakest).
@@ -16,7 +15,6 @@ import os
 import signal
 import sys
 import time
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -24,7 +22,6 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import cachesim  # noqa: E402
 from cachesim.base.errors import BadInput  # noqa: E402
-from cachesim.engines.registry import ENGINES  # noqa: E402
 from cachesim.judging.judged_run import run_judged  # noqa: E402
 from cachesim.tools.search.campaign import SPREAD  # noqa: E402
 from cachesim.tools.search.drawn_conversation import draw_conversation  # noqa: E402
@@ -105,43 +102,12 @@ def find(profile: str, n: int, file: Path) -> dict:
     return changed or {"how": "", "examples": n, "seconds": time.perf_counter() - begun, "differs": differs}
 
 
-def rules() -> dict[str, list[str]]:
-    """Return profiles by the rules in their tables and by the functions that those rules call in their modules, newest
-    first."""
-    having: dict[str, list[str]] = {}
-
-    def look(table: object, profile: str) -> None:
-        for field in fields(table):
-            value = getattr(table, field.name)
-            if is_dataclass(value) and not isinstance(value, type):
-                look(value, profile)
-            elif callable(value):
-                called(value, profile)
-
-    def called(function: object, profile: str) -> None:
-        known = having.setdefault(f"{function.__module__} {getattr(function, '__name__', '')}", [])
-        if profile not in known:
-            known.append(profile)
-            names = getattr(getattr(function, "__code__", None), "co_names", ())
-            for other in (getattr(sys.modules[function.__module__], name, None) for name in names):
-                if callable(other) and getattr(other, "__module__", "") == function.__module__:
-                    called(other, profile)
-
-    for kit in ENGINES.values():
-        for profile, table in kit.profiles.items():
-            look(table, profile)
-    return having
-
-
 def main(what: str, *args: str) -> None:
     """Run a subcommand and print its result as JSON."""
     signal.signal(signal.SIGVTALRM, _end)
     said = {"package": cachesim.__file__}
-    if what == "rules":
-        said["rules"] = rules()
-    else:
-        profile, n, file = args
-        said.update({"note": note, "find": find}[what](profile, int(n), Path(file)) or {})
+    profile, n, file = args
+    said.update({"note": note, "find": find}[what](profile, int(n), Path(file)) or {})
     sys.stdout.write(json.dumps(said))
 
 

@@ -28,8 +28,7 @@ PROFILES = {
     "llama_cpp": ("llama_cpp@b10587",), "ik_llama": ("ik_llama@main",),
     "mlx_lm": ("mlx_lm@0.32.2", "mlx_lm@0.31.1"),
 }  # fmt: skip
-"""Profiles to search for a fault, in order. A fault in a rule is searched in those of them that have the rule, and in
-the newest profile that has it (a table may contain a rule that its other rules never call)."""
+"""Profiles to search for a fault, in order."""
 
 GROUPS = {
     "llama_cpp": {
@@ -131,13 +130,9 @@ class Field:
         self.clean = Copy(self.folder / "clean")
         subprocess.run([sys.executable, "-m", "compileall", "-q", "cachesim"], cwd=self.clean.folder, check=True)
 
-        self.rules: dict[str, list[str]] = self.clean.hunt("rules")["rules"]
-
     def profiles(self, fault: Fault) -> tuple[str, ...]:
         """Return the profiles to search for a fault."""
-        usual = fault.profiles or PROFILES[fault.engine]
-        having = self.rules.get(" ".join(fault.rule), [])
-        return tuple(dict.fromkeys((*(profile for profile in usual if profile in having), *having[:1]))) or usual
+        return fault.profiles or PROFILES[fault.engine]
 
     def note(self, profile: str, n: int = EXAMPLES) -> Path:
         """Record the answers of the unmodified engine to n conversations, and return the file."""

@@ -6,10 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.meta.faults import FAULTS, GENERATED, WRITTEN
+from tests.meta.faults import FAULTS
 from tests.meta.plant import GROUPS, ROOT, Field
 from tests.meta.planting import JOBS, selected
-from tests.meta.survivors import SURVIVORS
 
 pytestmark = pytest.mark.meta
 
@@ -39,13 +38,4 @@ def test_the_unmodified_copy_passes_and_is_the_tested_package(field, engine, gro
 def test_a_planted_fault_is_detected(asked, table, fault):
     found = asked[fault.name].result()
     table[fault.name] = fault, found
-    noticed = bool(found and found[-1].by)
-    assert noticed or fault.name in SURVIVORS
-    assert not (noticed and fault.name in SURVIVORS), "no longer a survivor"
-
-
-def test_there_are_as_many_faults_as_required():
-    assert len(FAULTS) >= 60
-    assert 3 * len(GENERATED) >= len(FAULTS)
-    assert sum(fault.named for fault in WRITTEN) >= 5
-    assert {fault.name for fault in FAULTS} >= set(SURVIVORS)
+    assert found and found[-1].by

@@ -7,7 +7,6 @@ from importlib import import_module
 
 import pytest
 
-from tests.meta.generate import generated
 from tests.meta.plant import ROOT, holders
 
 
@@ -29,8 +28,3 @@ def test_the_text_to_replace_occurs_once_in_the_engine(faults):
         texts = [path.read_text() for path in holders(ROOT, fault.engine, fault.old)]
         assert [text.count(fault.old) for text in texts] == [1], fault.name
         assert statements(texts[0]) != statements(texts[0].replace(fault.old, fault.new)), fault.name
-
-
-def test_generated_faults_are_reproducible_and_depend_on_the_seed(faults):
-    assert generated(ROOT) == faults.GENERATED
-    assert {fault.name for fault in generated(ROOT, seed=2)} != {fault.name for fault in faults.GENERATED}

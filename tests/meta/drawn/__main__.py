@@ -17,11 +17,10 @@ from cachesim.base.console import complain
 from tests.meta.drawn.changes import Source, is_fault
 from tests.meta.drawn.copies import LEFT_OUT
 from tests.meta.drawn.drawing import DrawnFault, all_faults, drawn
-from tests.meta.drawn.equivalent import EQUIVALENT
 from tests.meta.drawn.results import Results
 from tests.meta.drawn.search import STEPS, TOGETHER, Search
 from tests.meta.drawn.table import OPEN, SURVIVED, Outcome, lines, outcome
-from tests.meta.floors.plant import ROOT
+from tests.shared import ROOT
 
 PACKAGE = ROOT / "cachesim"
 RESULTS = ROOT / "build" / "drawn-faults.jsonl"
@@ -103,7 +102,7 @@ def _run(faults: list[DrawnFault], results: Results, args: Namespace, folder: Pa
 
 
 def _outcomes(faults: list[DrawnFault], results: Results) -> dict[DrawnFault, Outcome]:
-    return {fault: outcome([results.of(fault, step) for step in STEPS], fault.name in EQUIVALENT) for fault in faults}
+    return {fault: outcome([results.of(fault, step) for step in STEPS]) for fault in faults}
 
 
 if __name__ == "__main__":

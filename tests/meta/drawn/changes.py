@@ -12,10 +12,10 @@ from functools import cache
 from itertools import pairwise
 from typing import Iterator, NamedTuple
 
-from tests.meta.floors.generate import TURNED
-
 OPERATORS: dict[type[ast.AST], tuple[str, str]] = {
-    **TURNED,
+    ast.Lt: ("<", "<="), ast.LtE: ("<=", "<"), ast.Gt: (">", ">="), ast.GtE: (">=", ">"), ast.Eq: ("==", "!="),
+    ast.NotEq: ("!=", "=="), ast.Is: ("is", "is not"), ast.IsNot: ("is not", "is"), ast.In: ("in", "not in"),
+    ast.NotIn: ("not in", "in"),
     ast.Add: ("+", "-"), ast.Sub: ("-", "+"), ast.Mult: ("*", "//"), ast.FloorDiv: ("//", "*"), ast.Div: ("/", "*"),
     ast.Mod: ("%", "//"), ast.BitAnd: ("&", "|"), ast.BitOr: ("|", "&"), ast.LShift: ("<<", ">>"),
     ast.RShift: (">>", "<<"), ast.And: ("and", "or"), ast.Or: ("or", "and"),

@@ -24,8 +24,9 @@ from typing import NamedTuple
 from tests.meta.drawn.changes import Source, functions
 from tests.meta.drawn.drawing import DrawnFault
 from tests.meta.drawn.folders import own
-from tests.meta.floors.plant import ORDER, ROOT
+from tests.shared import ROOT
 
+ORDER = Path(__file__).with_name("nearest_first.py")
 PLUGIN = Path(__file__).with_name("asked_tests.py")
 FORKED = Path(__file__).with_name("forked_tests.py")
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", "build", "dist", "__pycache__", ".*_cache", ".hypothesis",

@@ -11,9 +11,9 @@ from tests.meta.drawn.search import FOLDER, LAWS, OWN, STEPS, SUITE
 
 MIRROR = (OWN, FOLDER)
 FOUND_BY = {SUITE: "found by other tests of `make test`", LAWS: "found by properties, conformance"}
-EQUIVALENT, SURVIVED, OPEN = "equivalent", "survived", "open"
+SURVIVED, OPEN = "survived", "open"
 COLUMNS = {"mirror": MIRROR, "others": (SUITE,), "laws": (LAWS,),
-           **{what: (what,) for what in (SURVIVED, EQUIVALENT, OPEN)}}  # fmt: skip
+           **{what: (what,) for what in (SURVIVED, OPEN)}}  # fmt: skip
 """Head of a column of the table -> the outcomes that it counts."""
 
 
@@ -24,7 +24,7 @@ class Outcome(NamedTuple):
     test: str = ""
 
 
-def outcome(results: Sequence[Result | None], is_equivalent: bool) -> Outcome:
+def outcome(results: Sequence[Result | None]) -> Outcome:
     """Return the outcome for a fault, given the results of all steps in order; None = the step has not run. The first
     step is part of the second one."""
     for step, result in zip(STEPS, results, strict=False):
@@ -32,7 +32,7 @@ def outcome(results: Sequence[Result | None], is_equivalent: bool) -> Outcome:
             return Outcome(OPEN)
         if result is not None and result.test:
             return Outcome(step, result.test)
-    return Outcome(EQUIVALENT if is_equivalent else SURVIVED)
+    return Outcome(SURVIVED)
 
 
 def lines(outcomes: Mapping[DrawnFault, Outcome]) -> Iterator[str]:
@@ -45,7 +45,7 @@ def lines(outcomes: Mapping[DrawnFault, Outcome]) -> Iterator[str]:
         numbers = (len(mine), *(sum(map(mine.count, what)) for what in COLUMNS.values()))
         yield f"{folder:<{width}}" + "".join(f"{n:>{len(head) + 2}}" for head, n in zip(heads, numbers, strict=True))
     yield from _shares([one.what for one in outcomes.values()])
-    for what, title in {**FOUND_BY, SURVIVED: "survived", EQUIVALENT: "called equivalent", OPEN: "not yet run"}.items():
+    for what, title in {**FOUND_BY, SURVIVED: "survived", OPEN: "not yet run"}.items():
         named = {fault: one.test for fault, one in outcomes.items() if one.what == what}
         if named:
             yield f"\n{title}:"
@@ -54,10 +54,9 @@ def lines(outcomes: Mapping[DrawnFault, Outcome]) -> Iterator[str]:
 
 
 def _shares(found: Sequence[str]) -> Iterator[str]:
-    """Yield the shares of the faults that are called a difference."""
-    matter = len(found) - found.count(EQUIVALENT) - found.count(OPEN)
+    """Yield the shares of the faults that the steps have run for."""
+    ran = len(found) - found.count(OPEN)
     by_all = sum(found.count(step) for step in STEPS)
     by_mirror = sum(found.count(step) for step in MIRROR)
-    for what, n, of in (("found", by_all, matter), ("found by the mirroring unit tests", by_mirror, matter),
-                        ("called equivalent", found.count(EQUIVALENT), len(found))):  # fmt: skip
-        yield f"{what}: {n} of {of}" + (f" ({100 * n / of:.1f} %)" if of else "")
+    for what, n in (("found", by_all), ("found by the mirroring unit tests", by_mirror)):
+        yield f"{what}: {n} of {ran}" + (f" ({100 * n / ran:.1f} %)" if ran else "")

@@ -5,9 +5,8 @@ from collections import Counter
 import pytest
 
 from tests.meta.drawn.drawing import FEWEST, all_faults, allotted, drawn, faults_of
-from tests.meta.drawn.equivalent import EQUIVALENT
 from tests.meta.drawn.folders import TOP, folder_of, mirror
-from tests.meta.floors.plant import ROOT
+from tests.shared import ROOT
 
 FUNCTION = "def f{n}(a):\n    b = a + {n}\n    return b < 2\n\n\n"
 
@@ -90,12 +89,3 @@ def test_a_module_is_mirrored_by_the_nearest_folder_of_unit_tests():
     deeper = mirror(ROOT, "engines/ik_llama/memory/cells.py")
     assert {path.rpartition("/")[0] for path in deeper} == {"tests/unit/engines/ik_llama"}
     assert "tests/unit/test_api.py" in mirror(ROOT, "api.py")
-
-
-@pytest.mark.long
-def test_every_fault_that_is_called_equivalent_can_be_planted_and_has_a_proof():
-    files = {name.partition(",")[0] for name in EQUIVALENT}
-    texts = {file: (ROOT / "cachesim" / file).read_text("utf-8") for file in files}
-    possible = {fault.name for file, text in texts.items() for fault in faults_of(file, text)}
-    assert set(EQUIVALENT) <= possible
-    assert all(len(proof.split()) > 5 for proof in EQUIVALENT.values())

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Iterable, Sequence
 
-from tests.meta.people.faults import PeopleFault, people_faults, survivors
+from tests.meta.people.faults import EARLIER, LISTS, PeopleFault, people_faults, survivors
 
 ROOT = Path(__file__).parents[3]
 SECONDS = 900                                    # after which a run of tests counts as endless
@@ -33,9 +33,10 @@ def main(argv: list[str] | None = None) -> int:
     parser = ArgumentParser(prog="python -m tests.meta.people", description=__doc__.split("\n")[0])
     parser.add_argument("--jobs", type=int, default=2, help="processes at once (default 2)")
     parser.add_argument("--only", default="", metavar="TEXT", help="faults whose file contains this text")
+    parser.add_argument("--earlier", action="store_true", help="the faults of earlier_faults.toml")
     parser.add_argument("--mirrored", action="store_true", help="only the mirrored unit tests")
     args = parser.parse_args(argv)
-    faults = [fault for fault in people_faults() if args.only in fault.file]
+    faults = [fault for fault in people_faults(EARLIER if args.earlier else LISTS) if args.only in fault.file]
     with ThreadPoolExecutor(args.jobs) as pool:
         first = pool.map(lambda fault: failing([fault], mirrored(fault), ("-x",)), faults)
         found = {fault: tests[0] for fault, tests in zip(faults, first, strict=True) if tests}
