@@ -11,7 +11,7 @@ import pytest
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.corpus import corpus_files, corpus_root
 from cachesim.scenarios.load import load
-from cachesim.tools.live.llama_server.export.issue import newest_seen
+from cachesim.tools.live.llama_server.export.affected_versions import newest_seen
 from tests.live.build import BUILDS, HERE
 from tests.live.reports import (
     CLASS_REPORTS,

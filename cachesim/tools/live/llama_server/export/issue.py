@@ -5,7 +5,7 @@ Source: llama.cpp .github/ISSUE_TEMPLATE/011-bug-results.yml (b11549): its field
 
 from __future__ import annotations
 
-from typing import Container, Iterator, NamedTuple, Sequence
+from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.base.console import progress
 from cachesim.base.escaping import (
@@ -16,19 +16,11 @@ from cachesim.base.escaping import (
     shell_command,
     shell_word,
 )
-from cachesim.engines.build_names import build_of, build_with
 from cachesim.engines.registry import ENGINES
-from cachesim.engines.rule import RULES, about
-from cachesim.engines.shared.rule_set import Change
-from cachesim.judging.find_change import ChangedFields, RequestHistory, bisect, neighbours
-from cachesim.scenarios.corpus import corpus_files
-from cachesim.scenarios.real_builds import real_builds
-from cachesim.scenarios.schema import Scenario
+from cachesim.judging.find_change import RequestHistory, bisect, neighbours
+from cachesim.tools.live.llama_server.export.affected_versions import BLANK, affected_versions, newest_seen
 from cachesim.tools.live.llama_server.export.script import ExpectedOutcome, Script
-from cachesim.tools.live.llama_server.real.wheels import find_wheel
 from cachesim.tools.live.llama_server.server import BASE
-
-BLANK = "<!-- please fill in: {} -->"
 
 
 class ObservedRun(NamedTuple):
@@ -50,7 +42,7 @@ def issue(script: Script, shell: str, heard: ObservedRun | None = None, needs: s
         ("Hardware", [BLANK.format("processor, graphics card")]),
         ("Models", [_model(script)]),
         ("Problem description & steps to reproduce", _steps(script, shell, heard, needs)),
-        ("First Bad Commit", [*_first_bad(_history(script), beside), *newest_seen(script.scenario)]),
+        ("First Bad Commit", [*affected_versions(_history(script), beside), *newest_seen(script.scenario)]),
         ("Relevant log output", _log(heard)),
     ]
     title = f"Eval bug: {BLANK.format('a title in your own words')}"
@@ -116,63 +108,6 @@ def _came(expected: Sequence[ExpectedOutcome]) -> Iterator[str]:
         said = f"wrong answer: {markdown_text(one.fault)}" if one.equal is False else "correct answer"
         end = "the process ends" if one.died else f"HTTP {one.status}" if one.status != 200 else said
         yield f"{number}. cache_n {one.cache_n}, evaluated {one.prompt_n}: {end}"
-
-
-def _first_bad(course: RequestHistory | None, beside: Container[str]) -> Iterator[str]:
-    """Describe the affected versions of the main branch, by a simulation of each. ``beside``: the proposals."""
-    if course is None:
-        yield "The answer is correct under this rule set."
-        return
-    known = [(name, one) for name, one in course.outcomes.items() if name not in beside and one is not None]
-    wrong = [name for name, one in known if one.equal_cold is False]
-    turns = [one for one in course.turns if one.now is not None and one.now.equal_cold is False]
-    if not turns:
-        oldest = known[0][0] if known else "?"
-        yield f"Wrong in the oldest version that the simulator knows with these options: {_named(oldest)}."
-    else:
-        last = turns[-1]
-        yield f"By simulation of each version: correct at {_named(last.old)}, wrong at {_named(last.new)}" \
-              f"{_because(last.causes, last.new)}."  # fmt: skip
-    yield f"Wrong up to {_named(wrong[-1]) if wrong else '?'}. " + BLANK.format("the commit, if you bisected")
-    for cure in course.beside:
-        if cure.now is not None and cure.now.equal_cold is True and not (cure.was and cure.was.equal_cold):
-            yield f"Correct with the rules of {markdown_text(cure.new)}{_because(cure.causes)}."
-            yield from (f"- {edit}" for edit in _edits(cure.causes))
-
-
-def newest_seen(scenario: Scenario) -> Iterator[str]:
-    """Name the newest real build of the package index on which the fault of a bundled scenario was seen."""
-    is_bundled = str(corpus_files().get(scenario.id)) == str(scenario.file)
-    if not is_bundled or not (seen := real_builds(scenario.id).shown):
-        return
-    wheel = find_wheel(seen[-1])
-    yield f"Newest wheel with llama-server on which it was seen: {wheel.build} (`pip install {wheel.requirement}`)."
-
-
-def _named(profile: str) -> str:
-    """Return a rule set with the build that has it."""
-    build = build_of(profile)
-    return markdown_text(f"{build} ({profile})" if build else profile)
-
-
-def _because(causes: Sequence[ChangedFields], profile: str = "") -> str:
-    """Describe the causing changes; ``profile``: the rule set that has them, for the first build with each."""
-    said = " or ".join(" together with ".join(_change(one, profile) for one in cause.changes) for cause in causes)
-    return f", because of {said}" if said else ""
-
-
-def _change(change: Change, profile: str) -> str:
-    since = build_with(profile, change)
-    where = ", ".join(filter(None, (change.source, f"in {since}" if since else "")))
-    return markdown_text(f"{change.field}: {change.old} -> {change.new}" + (f" ({where})" if where else ""))
-
-
-def _edits(causes: Sequence[ChangedFields]) -> Iterator[str]:
-    """Yield the change to the server's source for each rule that corrects the answer, if known."""
-    for rule_id in dict.fromkeys(change.new for cause in causes for change in cause.changes):
-        source = about(RULES[rule_id]).source if rule_id in RULES else None
-        if source is not None and source.path and source.note:
-            yield printable_line(f"{source.path}: {source.note.removeprefix('proposed here: ')}")   # a note is Markdown
 
 
 def _log(heard: ObservedRun | None) -> list[str]:
