@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from cachesim.engines.shared.log_grammar import Line, LogGrammar, ParsedLine, PrintedNumber
-from cachesim.tools.server_logs.derivations import (
-    _combine,
-    _empty_cache,
-    _evaluated,
-    _in_cache,
-    _is_confirmed,
-    _is_unfinished,
-    _lengths,
-    _longer,
-    _lost,
-    _lower,
-    _lowered,
-    _parts,
-    _restored,
-    _same_tokens,
-    numbers_of,
-)
-from cachesim.tools.server_logs.found_numbers import FoundNumbers
+from cachesim.tools.server_logs.derivations import numbers_of
 from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.read_lines import LineSieve, ReadLine
 from cachesim.tools.server_logs.recognise import grammars
-from cachesim.tools.server_logs.tied_requests import TiedRequest
+from tests.unit.tools.server_logs.records import COUNTS, read_line, tied_lines
 
 LAUNCH = "slot launch_slot_: id  0 | task 7 | processing task"
 PROMPT = "slot update_slots: id  0 | task 7 | new prompt, n_ctx_slot = 128, n_keep = 0, n_prompt_tokens = {}"
@@ -84,25 +64,6 @@ def test_at_least_the_last_token_of_a_prompt_is_evaluated(n_past, rest, counts):
     assert [found[name] for name in ("n_tokens", "cache_n", "prompt_n")] == [(count, count) for count in counts]
 
 
-@pytest.mark.parametrize(("entries", "known"), [(0, (0, 0)), (1, None)])
-def test_nothing_is_reused_from_an_empty_cache(entries, known):
-    line = SimpleNamespace(number=3, number_of=lambda name: entries)
-    request = SimpleNamespace(of=lambda *kinds: [line] if "fetch" in kinds else [])
-    found = FoundNumbers()
-    _empty_cache(request, found)
-    number = found.get("cache_n")
-    assert (number and (number.low, number.high)) == known
-
-
-@pytest.mark.parametrize(("low", "slack", "found"), [(9, 0, 9), (9, 2, 7), (2, 2, 0), (1, 2, 0), (0, 1, 0)])
-def test_a_count_may_be_lower_by_the_slack_but_not_below_nothing(low, slack, found):
-    assert _lower(ProvenRange(low, 12), slack) == ProvenRange(found, 12)
-
-
-def test_an_unknown_count_stays_unknown():
-    assert _lower(None, 2) is None
-
-
 HEAD = "slot update_slots: id  0 | task 7 | "
 RESTORED = HEAD + "restored context checkpoint (pos_min = {}, pos_max = 99, n_tokens = 100, n_past = 100, size = 1 MiB)"
 WHOLE = HEAD + "need to evaluate at least 1 token for each active slot (n_past = 100, task.n_tokens() = 100)"
@@ -124,26 +85,6 @@ def times(prompt_n):
 ])  # fmt: skip
 def test_a_restored_prompt_that_is_whole_keeps_all_but_its_last_token(lines, found):
     assert numbers(LAUNCH, *lines) == ({name: (value, value) for name, value in found.items()}, ())
-
-
-def counts(**values):
-    """Return these numbers, each proved by a line of its own, from 1."""
-    found = FoundNumbers()
-    for line, (name, (low, high)) in enumerate(values.items(), 1):
-        found.add(name, ProvenRange(low, high, frozenset({line})))
-    return found
-
-
-@pytest.mark.parametrize(("values", "proof"), [
-    ({}, None), ({"n_tokens": (100, 200)}, None), ({"n_tokens": (101, 200)}, {1}), ({"lcp": (100, 100)}, None),
-    ({"lcp": (101, 101)}, {1}), ({"n_tokens": (90, 200), "lcp": (101, 101)}, {2}),
-    ({"prompt_n": (0, 0)}, None), ({"prompt_n": (1, 1)}, None), ({"prompt_n": (2, 2)}, {1}),
-    ({"prompt_n": (99, 99)}, {1}), ({"prompt_n": (100, 100)}, None), ({"prompt_n": (101, 101)}, {1}),
-    ({"prompt_n": (101, 102)}, None),
-])  # fmt: skip
-def test_a_prompt_is_longer_than_a_restored_position(values, proof):
-    """Else one token is evaluated, the last, or all of them."""
-    assert _longer(TiedRequest(0, 7, []), counts(**values), 100) == proof
 
 
 @pytest.mark.parametrize(("thold", "known"), [(100, False), (101, True)])
@@ -265,115 +206,8 @@ def test_at_least_the_tokens_of_the_last_progress_line_are_evaluated():
     assert (known.low, known.high, known.lines) == (60, None, {2})
 
 
-def known_lines(*texts):
-    """Return a request with these lines, numbered from 1."""
-    grammar = grammars()["llama_cpp"]
-    return TiedRequest(0, 7, [ReadLine(number, grammar.read(text, 0, 7), text) for number, text in enumerate(texts, 1)])
-
-
 CHECKED = "checking checkpoint with [5, 9] against {}..."
 DONE_PART = "prompt processing, n_tokens = {}, progress = {}, t = 3.00 s"
-
-
-@pytest.mark.parametrize(("texts", "values", "proof"), [
-    ([CHECKED.format(101)], {}, {1}), ([CHECKED.format(100)], {}, None),
-    ([CHECKED.format(9), CHECKED.format(200)], {}, {2}),
-    ([DONE_PART.format(60, "0.60")], {}, None), ([DONE_PART.format(60, "0.61")], {}, {1}),
-    ([DONE_PART.format(60, "0.60"), DONE_PART.format(70, "0.65")], {}, {2}),
-    ([DONE_PART.format(60, "0.61"), CHECKED.format(101)], {}, {2}),
-    ([DONE_PART.format(60, "0.61")], {"lcp": (101, 101)}, {1}),
-    ([DONE_PART.format(60, "0.60")], {"prompt_n": (50, 50)}, {1}),
-])  # fmt: skip
-def test_lines_that_show_a_longer_prompt(texts, values, proof):
-    assert _longer(known_lines(*texts), counts(**values), 100) == proof
-
-
-@pytest.mark.parametrize(("lcp", "cache_n", "lost"), [
-    ((50, 50), (40, 40), (10, 10)), ((50, 60), (40, 50), (0, 20)), ((49, 60), (40, 50), None),
-    ((50, 50), (50, 50), None),
-    ((50, 51), (50, 50), (0, 1)), ((50, None), (40, 40), None), ((50, 50), (40, None), None),
-    ((40, 40), (50, 50), None),
-    ((0, 0), (0, 0), None), ((5, 5), (0, 0), (5, 5)), ((0, 5), (0, 0), (0, 5)),
-])  # fmt: skip
-def test_lost_tokens_are_those_of_the_prefix_that_were_not_reused(lcp, cache_n, lost):
-    found = counts(lcp=lcp, cache_n=cache_n)
-    _lost(known_lines("processing task"), found)
-    one = found.get("lost")
-    assert (None if one is None else (one.low, one.high)) == lost and found.clashes == []
-
-
-@pytest.mark.parametrize(("lcp", "end", "lost"), [
-    ((50, 90), (40, 50), (50, 50)), ((51, 90), (40, 50), (40, 50)), ((0, 90), (0, 50), (0, 50)),
-    ((50, 90), (40, None), (50, 90)),
-])  # fmt: skip
-def test_of_a_prefix_of_unknown_length_a_cancelled_request_lost_what_its_slot_has(lcp, end, lost):
-    request = SimpleNamespace(is_cancelled=True)
-    found = counts(lcp=lcp, end=end, cache_n=(0, 0))
-    _lost(request, found)
-    assert (found.get("lost").low, found.get("lost").high) == lost
-
-
-@pytest.mark.parametrize(("first", "last", "is_known"), [(99, 99, True), (100, 100, False), (99, 100, True)])
-def test_a_checkpoint_of_one_position_must_end_before_the_restored_one(first, last, is_known):
-    line = f"restored context checkpoint (pos_min = {first}, pos_max = {last}, n_tokens = 101, n_past = 100, " \
-           "size = 1 MiB)"  # fmt: skip
-    found = counts(n_tokens=(150, 150))
-    _restored(known_lines(line), found, grammars()["llama_cpp"])
-    assert ("cache_n" in found.numbers) is is_known
-
-
-def test_a_threshold_without_a_number_shows_no_longer_prompt():
-    assert _longer(known_lines(CHECKED.format("many")), counts(), 0) is None
-
-
-@pytest.mark.parametrize(("made", "prompt_n", "length"), [
-    ((1, 1), None, (9, 9)), ((0, 0), None, None), ((0, 0), (1, 1), (9, 9)), ((0, 0), (0, 0), None)])
-def test_a_prompt_with_an_answer_or_an_evaluated_token_is_what_the_slot_holds(made, prompt_n, length):
-    request = known_lines("stop processing: n_tokens = 9, truncated = 0")
-    found = counts(end=(9, 9), predicted_n=made, **({} if prompt_n is None else {"prompt_n": prompt_n}))
-    _lengths(request, found, 0)
-    known = found.get("n_tokens")
-    assert (known and (known.low, known.high)) == length
-
-
-@pytest.mark.parametrize(("before", "known"), [(None, None), ("n_past", 9), ("launch", 9)])
-def test_of_lines_of_which_the_first_counts_only_that_just_after_the_start_gives_a_number(before, known):
-    gives = (PrintedNumber("batch", "cache_n", ("p0",), first=True),)
-    kinds = [("batch", {"p0": 9}), ("batch", {"p0": 8})]
-    lines = [*([] if before is None else [(before, {})]), *kinds]
-    made = [ReadLine(at, ParsedLine(Line(kind, "x"), 0, 7, numbers), "x") for at, (kind, numbers) in enumerate(lines)]
-    derived = numbers_of(TiedRequest(0, 7, made), LogGrammar((Line("batch", "x"),), gives=gives), LineSieve())
-    assert derived.clashes == () and ("cache_n" in derived.numbers) is (known is not None)
-    assert known is None or derived.numbers["cache_n"].low == known
-
-
-def test_a_checkpoint_that_is_not_within_the_prompt_hides_no_other():
-    line = "restored context checkpoint (pos_min = 0, pos_max = {}, n_tokens = {}, n_past = {}, size = 1.0 MiB)"
-    found = counts(n_tokens=(80, 80))
-    _restored(known_lines(line.format(99, 100, 100), line.format(49, 50, 50)), found, grammars()["llama_cpp"])
-    assert (found.get("cache_n").low, found.get("cache_n").high) == (50, 50)
-    assert found.get("cache_n").lines == found.get("n_tokens").lines | {2}
-
-
-@pytest.mark.parametrize(("printed", "is_confirmed"), [
-    ({"n_tokens": 9}, True), ({"n_tokens": 12, "batch": 3}, True), ({"n_tokens": 12}, False), ({"batch": 3}, False)])
-def test_progress_shows_after_how_many_tokens_an_evaluation_began(printed, is_confirmed):
-    nothing = TiedRequest(0, 7, [ReadLine(4, ParsedLine(Line("progress", "x"), 0, 7, {}), "x")])
-    assert not _is_confirmed(nothing, 1)
-    request = TiedRequest(0, 7, [ReadLine(4, ParsedLine(Line("progress", "x"), 0, 7, printed), "x")])
-    assert _is_confirmed(request, 9) is is_confirmed
-
-
-@pytest.mark.parametrize(("same_tokens", "kept", "printed", "are_same"), [
-    ((), None, (5, 5), True), ((), 4, (5, 6), True), (("prefix", "a", "b"), None, (5, 5), False),
-    (("prefix", "a", "b"), 0, (5, 6), True), (("prefix", "a", "b"), 5, (5, 5), True),
-    (("prefix", "a", "b"), 5, (5, 6), False), (("prefix", "a", "b"), 4, (5, 5), False)])
-def test_tokens_are_the_same_if_as_many_are_printed_for_slot_and_prompt(same_tokens, kept, printed, are_same):
-    line = ReadLine(4, ParsedLine(Line("prefix", "x"), 0, 7, dict(zip("ab", printed, strict=True))), "x")
-    found = FoundNumbers()
-    if kept is not None:
-        found.add("cache_n", ProvenRange(kept, kept))
-    assert _same_tokens(TiedRequest(0, 7, [line]), found, SimpleNamespace(same_tokens=same_tokens)) is are_same
 
 
 def test_the_window_of_erased_checkpoints_shows_the_prefix():
@@ -382,111 +216,6 @@ def test_the_window_of_erased_checkpoints_shows_the_prefix():
               "n_tokens = 100, n_swa = 8, pos_next = 70, size = 1.0 MiB)")  # fmt: skip
     found, _ = numbers(LAUNCH, check, erased, "srv  update_slots: all slots are idle")
     assert found["lcp"] == (48, 49)
-
-
-@pytest.mark.parametrize(("end", "n_tokens", "is_unfinished"), [
-    ((9, 9), (10, 10), True), ((10, 10), (10, 10), False), ((5, 9), (9, 12), False), ((5, 9), (10, 12), True),
-    ((5, None), (9, 12), False), ((11, 12), (10, 10), False),
-])  # fmt: skip
-def test_a_prompt_of_more_tokens_than_the_slot_holds_is_unfinished(end, n_tokens, is_unfinished):
-    assert _is_unfinished(TiedRequest(0, 7, []), counts(end=end, n_tokens=n_tokens)) is is_unfinished
-
-
-def test_a_prompt_is_at_least_as_long_as_its_evaluated_tokens_and_its_batches():
-    batches = [ReadLine(at, ParsedLine(Line("batch", "x"), 0, 7, {} if p0 is None else {"p0": p0}), "x")
-               for at, p0 in enumerate((None, 70, 40), 4)]  # fmt: skip
-    assert _evaluated(TiedRequest(0, 7, batches), counts()) == 70
-    assert _evaluated(TiedRequest(0, 7, batches), counts(prompt_n=(90, 95))) == 90
-    assert _evaluated(TiedRequest(0, 7, batches[:1]), counts()) == 0
-
-
-def test_nothing_is_derived_from_numbers_that_clash():
-    """From 2 to 5 reused tokens and 4 evaluated ones another clash would follow."""
-    release = SimpleNamespace(read=SimpleNamespace(numbers={"truncated": 0}))
-    request = SimpleNamespace(of=lambda *kinds: [release] if "release" in kinds else [], is_cancelled=False)
-    found = counts(n_tokens=(2, 5), prompt_n=(4, 4), cache_n=(2, 5), end=(7, 10), predicted_n=(0, 3))
-    _combine(request, found, SimpleNamespace(end_slack=0, same_tokens=()))
-    assert [(name, str(known), str(derived)) for name, known, derived in found.clashes] == [
-        ("cache_n", "2 to 5", "0 to 1")]  # fmt: skip
-
-
-@pytest.mark.parametrize("rest", [None, 9])
-def test_a_line_without_one_of_its_counts_does_not_hide_the_next(rest):
-    lines = [SimpleNamespace(number=3, number_of={"n_past": 40, "prompt_n": rest}.get),
-             SimpleNamespace(number=5, number_of={"n_past": 40, "prompt_n": 9}.get)]  # fmt: skip
-    found = FoundNumbers()
-    _in_cache(SimpleNamespace(of=lambda *kinds: lines if "in_cache" in kinds else []), found)
-    assert [(name, one.low, one.high) for name, one in found.numbers.items()] == [
-        ("n_tokens", 49, 49), ("cache_n", 40, 40), ("prompt_n", 9, 9)]  # fmt: skip
-
-
-def test_numbers_are_derived_from_those_that_were_derived_before():
-    """The length follows from the answer, the reused tokens from the length and the progress, the evaluated ones from
-    both."""
-    progress = ParsedLine(Line("progress", "x"), 0, 7, {"n_tokens": 100, "done_share": 0.5}, {"done_share": "0.50"})
-    release = ParsedLine(Line("release", "x"), 0, 7, {"truncated": 0})
-    request = TiedRequest(0, 7, [ReadLine(4, progress, "x"), ReadLine(5, release, "x")])
-    found = counts(end=(170, 170), predicted_n=(11, 11))
-    _combine(request, found, SimpleNamespace(end_slack=0, same_tokens=()))
-    derived = {name: (one.low, one.high) for name, one in found.numbers.items()}
-    assert (derived["n_tokens"], derived["cache_n"], derived["prompt_n"]) == ((160, 160), (20, 20), (140, 140))
-
-
-@pytest.mark.parametrize(("length", "has_progress", "derived"), [
-    (None, False, (100, 100)), ((90, None), False, (100, 100)), ((90, 120), False, (90, 120)),
-    ((90, 120), True, (100, 100)),
-])  # fmt: skip
-def test_reused_and_evaluated_tokens_are_the_prompt_unless_its_length_is_bounded(length, has_progress, derived):
-    """With lines of progress they are it even then."""
-    lines = [ReadLine(9, ParsedLine(Line("progress", "x"), 0, 7, {}), "x")] * has_progress
-    found = counts(prompt_n=(60, 60), cache_n=(40, 40), **({} if length is None else {"n_tokens": length}))
-    _parts(TiedRequest(0, 7, lines), found)
-    assert (found.get("n_tokens").low, found.get("n_tokens").high) == derived
-
-
-def test_the_last_token_of_a_prompt_that_the_slot_holds_is_shown_by_its_line():
-    lines = ["slot 0 is processing [task id: 7]", "slot 0 : in cache: 40 tokens | to process: 0 tokens"]
-    [derived] = read_session("llama_cpp", grammars()["llama_cpp"], lines).derived
-    found = [derived.numbers[name].how for name in ("n_tokens", "cache_n", "prompt_n")]
-    assert found == ["40 tokens in the slot, 0 others"] * 3
-
-
-def test_a_line_without_its_number_hides_no_other_that_has_it():
-    def line(number, kind, **numbers):
-        return ReadLine(number, ParsedLine(Line(kind, "x"), 0, 7, numbers), "x")
-
-    lines = [line(1, "ckpt_restore", pos_min=30, pos_max=99), line(2, "need_one"), line(3, "need_one", n_past=99)]
-    found = FoundNumbers()
-    _lowered(TiedRequest(0, 7, lines), found)
-    kept = found.get("cache_n")
-    assert (kept.low, kept.high, kept.lines) == (99, 99, frozenset({1, 3}))
-
-
-def test_a_restored_checkpoint_without_its_numbers_hides_no_other():
-    def line(number, **numbers):
-        return ReadLine(number, ParsedLine(Line("ckpt_restore", "x"), 0, 7, numbers), "x")
-
-    found = FoundNumbers()
-    found.add("n_tokens", ProvenRange(150, 150, frozenset({9})))
-    lines = [line(1, n_past=70), line(2, pos_min=69, pos_max=69, n_past=70)]
-    _restored(TiedRequest(0, 7, lines), found, grammars()["llama_cpp"])
-    assert found.get("cache_n").lines == frozenset({2, 9})
-
-
-def test_a_line_that_says_nothing_certain_hides_no_other():
-    """A number counts if its line has the word that makes it certain, and if its prompt has room in the context."""
-    gives = (PrintedNumber("batch", "cache_n", ("n_past",), spelled="sure"),
-             PrintedNumber("prompt", "n_tokens", ("n",), cuts="cut"))  # fmt: skip
-    grammar = LogGrammar((Line("batch", "x"),), gives=gives)
-
-    def line(number, kind, template, **numbers):
-        return ReadLine(number, ParsedLine(Line(kind, template), 0, 7, numbers), "x")
-
-    lines = [line(1, "batch", "perhaps", n_past=9), line(2, "batch", "surely", n_past=8),
-             line(3, "prompt", "cut", n=50, n_ctx_slot=40), line(4, "prompt", "whole", n=40)]
-    found = numbers_of(TiedRequest(0, 7, lines), grammar, LineSieve()).numbers
-    assert [(found[name].low, found[name].lines) for name in ("cache_n", "n_tokens")] == [
-        (8, frozenset({2})), (40, frozenset({4}))]  # fmt: skip
 
 
 def test_the_memory_may_refuse_the_last_batch_of_an_excerpt():
@@ -502,10 +231,130 @@ def test_a_slot_without_tokens_has_no_prompt_of_which_a_token_was_evaluated():
     assert numbers(LAUNCH, SHIFT.format(0), times(1), END.format(1, 1))[0]["n_tokens"] == (1, 1)
 
 
-def test_the_reused_tokens_after_a_restored_checkpoint_may_be_more_by_as_many_as_the_line_leaves_open():
-    gives = PrintedNumber("ckpt_restore", "cache_n", ("n_past",), plus=1, inside=True)
-    printed = {"n_past": 70, "pos_min": 9, "pos_max": 69}
-    restored = ReadLine(2, ParsedLine(Line("ckpt_restore", "x"), 0, 7, printed), "x")
-    found = counts(n_tokens=(150, 150))
-    _restored(TiedRequest(0, 7, [restored]), found, LogGrammar(gives=(gives,)))
-    assert (found.get("cache_n").low, found.get("cache_n").high) == (70, 71)
+RESUMED = PrintedNumber("ckpt_restore", "cache_n", ("n_past",), absent=("trim_failed",), inside=True)
+
+
+def derived(*lines, same_tokens=(), end_slack=0, gives=(RESUMED,), **counts):
+    """Return what follows from lines and from these printed counts."""
+    printed = [read_line(name, 50 + at, n=value) for at, (name, value) in enumerate(counts.items())]
+    named = [PrintedNumber(name, name, ("n",)) for name in COUNTS]
+    grammar = LogGrammar(gives=(*named, *gives), same_tokens=same_tokens, end_slack=end_slack)
+    found = numbers_of(tied_lines(*lines, *printed), grammar, LineSieve())
+    return {name: (one.low, one.high) for name, one in found.numbers.items()}
+
+
+def restored(number=1, **printed):
+    return read_line("ckpt_restore", number, **{"pos_min": 0, "pos_max": 99, "n_past": 100, **printed})
+
+
+@pytest.mark.parametrize(("counts", "is_longer"), [
+    ({}, False), ({"n_tokens": 100}, False), ({"n_tokens": 101}, True), ({"lcp": 100}, False), ({"lcp": 101}, True),
+    ({"prompt_n": 1}, False), ({"prompt_n": 2}, True), ({"prompt_n": 99}, True), ({"prompt_n": 100}, False),
+    ({"prompt_n": 101}, True),
+])  # fmt: skip
+def test_a_restored_position_is_reused_if_the_prompt_is_longer(counts, is_longer):
+    """Else one token is evaluated, the last, or all of them."""
+    assert derived(restored(), **counts).get("cache_n") == ((100, 100) if is_longer else None)
+
+
+DONE_PART = HEAD + "prompt processing, n_tokens = {}, progress = {}, t = 3.00 s"
+
+
+@pytest.mark.parametrize(("line", "is_longer"), [
+    (HEAD + "checking checkpoint with [5, 9] against many...", False),
+    (DONE_PART.format(60, "0.60"), False), (DONE_PART.format(60, "0.61"), True), (DONE_PART.format(70, "0.65"), True),
+])  # fmt: skip
+def test_lines_of_progress_may_show_a_longer_prompt(line, is_longer):
+    assert numbers(LAUNCH, line, RESTORED.format(0))[0].get("cache_n") == ((100, 100) if is_longer else None)
+
+
+@pytest.mark.parametrize(("first", "last", "known"), [(99, 99, True), (100, 100, False), (99, 100, True)])
+def test_a_checkpoint_of_one_position_must_end_before_the_restored_one(first, last, known):
+    assert ("cache_n" in derived(restored(pos_min=first, pos_max=last), n_tokens=150)) is known
+
+
+def test_a_restored_checkpoint_that_gives_nothing_hides_no_other():
+    for useless in ({"n_past": 100, "pos_max": 99}, {"pos_min": None}):
+        lines = restored(1, **useless), restored(2, pos_max=49, n_past=50)
+        assert derived(*lines, n_tokens=80)["cache_n"] == (50, 50)
+    assert derived(restored(pos_max=69, n_past=70), gives=(RESUMED._replace(plus=1),), n_tokens=150)["cache_n"] == (
+        70, 71)  # fmt: skip
+
+
+@pytest.mark.parametrize(("lcp", "cache_n", "lost"), [
+    (50, 40, (10, 10)), (50, 50, None), (40, 50, None), (0, 0, None), (5, 0, (5, 5))])
+def test_lost_tokens_are_those_of_the_prefix_that_were_not_reused(lcp, cache_n, lost):
+    assert derived(lcp=lcp, cache_n=cache_n).get("lost") == lost
+
+
+@pytest.mark.parametrize(("entries", "known"), [(0, (0, 0)), (1, None)])
+def test_nothing_is_reused_from_an_empty_cache(entries, known):
+    assert derived(read_line("fetch", 3, prompts=entries)).get("cache_n") == known
+
+
+DONE = read_line("release", 9, truncated=0)
+
+
+@pytest.mark.parametrize(("slack", "made", "length"), [(0, 1, (80, 80)), (2, 1, (78, 80)), (2, 80, (0, 1))])
+def test_a_prompt_may_be_shorter_by_the_slack_of_the_server(slack, made, length):
+    assert derived(DONE, end=80, predicted_n=made, end_slack=slack)["n_tokens"] == length
+
+
+def test_a_prompt_is_not_shorter_than_its_evaluated_tokens_and_its_batches():
+    assert derived(DONE, end=80, predicted_n=1, prompt_n=80)["n_tokens"] == (80, 80)
+    assert "n_tokens" not in derived(DONE, end=80, predicted_n=1, prompt_n=90)
+    assert "n_tokens" not in derived(read_line("batch", 1, p0=90), read_line("batch", 2, p0=40), DONE, end=80,
+                                     predicted_n=1)  # fmt: skip
+
+
+@pytest.mark.parametrize(("same_tokens", "kept", "printed", "are_same"), [
+    ((), None, (5, 6), True), (("prefix", "a", "b"), None, (5, 5), False), (("prefix", "a", "b"), 0, (5, 6), True),
+    (("prefix", "a", "b"), 5, (5, 5), True), (("prefix", "a", "b"), 5, (5, 6), False),
+    (("prefix", "a", "b"), 4, (5, 5), False),
+])  # fmt: skip
+def test_counts_of_slot_and_prompt_are_added_if_they_are_counts_of_the_same_tokens(
+    same_tokens, kept, printed, are_same
+):
+    counts = {"end": 80, "predicted_n": 1, **({} if kept is None else {"cache_n": kept})}
+    found = derived(read_line("prefix", 4, a=printed[0], b=printed[1]), DONE, same_tokens=same_tokens, **counts)
+    assert found.get("n_tokens") == ((80, 80) if are_same else None)
+
+
+def test_numbers_are_derived_from_those_that_were_derived_before():
+    """The length follows from the answer, the reused tokens from the length and the progress, the evaluated ones from
+    both."""
+    found = derived(read_line("progress", 4, n_tokens=100, done_share="0.50"), DONE, end=170, predicted_n=11)
+    assert (found["n_tokens"], found["cache_n"], found["prompt_n"]) == ((160, 160), (20, 20), (140, 140))
+    assert derived(prompt_n=60, cache_n=40)["n_tokens"] == (100, 100)
+
+
+@pytest.mark.parametrize(("before", "known"), [(None, False), ("n_past", True), ("launch", True)])
+def test_of_lines_of_which_the_first_counts_only_that_just_after_the_start_gives_a_number(before, known):
+    lines = [*([] if before is None else [read_line(before, 0)]), read_line("batch", 1, p0=9),
+             read_line("batch", 2, p0=8)]  # fmt: skip
+    found = derived(*lines, gives=(PrintedNumber("batch", "cache_n", ("p0",), first=True),))
+    assert found.get("cache_n") == ((9, 9) if known else None)
+
+
+def test_a_line_that_says_nothing_certain_hides_no_other():
+    """A number counts if its line has the word that makes it certain or a line of progress confirms it, and if its
+    prompt has room in the context."""
+    gives = (PrintedNumber("batch", "cache_n", ("n_past",), spelled="sure"),
+             PrintedNumber("prompt", "n_tokens", ("n",), cuts="cut"))  # fmt: skip
+
+    def line(number, kind, template, **numbers):
+        return ReadLine(number, ParsedLine(Line(kind, template), 0, 7, numbers), "x")
+
+    unsure = line(1, "batch", "perhaps", n_past=9)
+    lines = [unsure, line(2, "batch", "surely", n_past=8), line(3, "prompt", "cut", n=50, n_ctx_slot=40),
+             line(4, "prompt", "whole", n=40)]  # fmt: skip
+    assert derived(*lines, gives=gives) == {"cache_n": (8, 8), "n_tokens": (40, 40), "prompt_n": (32, 32)}
+    confirmed = derived(unsure, read_line("progress", 2, n_tokens=12, batch=3), gives=gives)
+    assert confirmed["cache_n"] == (9, 9) and "cache_n" not in derived(unsure, gives=gives)
+
+
+def test_counts_without_their_pair_hide_no_other():
+    assert derived(read_line("in_cache", 3, n_past=40), read_line("in_cache", 5, n_past=40, prompt_n=9)) == {
+        "n_tokens": (49, 49), "cache_n": (40, 40), "prompt_n": (9, 9)}
+    lines = read_line("ckpt_restore", 1, pos_min=30, pos_max=99), read_line("need_one", 2)
+    assert derived(*lines, read_line("need_one", 3, n_past=99), gives=()) == {"cache_n": (99, 99)}
