@@ -57,6 +57,14 @@ def test_the_value_is_found_under_which_the_simulation_prints_the_numbers_of_the
     assert (found.model, found.server["ubatch_size"], found.contradicted, found.unmet) == ("GGGA", 64, [], set())
 
 
+@pytest.mark.parametrize(("how", "model", "agrees"), [("joint", "GGGA", True), ("options", "A", False)])
+def test_joint_values_are_tried_with_every_model_and_others_with_the_best_so_far(how, model, agrees):
+    """The second request resumes at the checkpoint; the model without checkpoints differs no more than the other."""
+    resumed = LoggedRequest(0, 1, (2, 2), n_tokens=1000, cache_n=932, lcp=950)
+    found = search([logged(1000, 0), resumed], models=("A", "GGGA"), **{how: SIZED})
+    assert (found.model, found.requests[1].agrees) == (model, agrees)
+
+
 def test_an_older_build_is_left_if_its_successor_prints_the_numbers_of_the_log():
     found = of_log("S900.|A700>a40/S.|B90>b9/T2000>t9", profiles=(OLDER, HEAD), models=("GGGA",))
     assert (found.profile, found.candidates, found.contradicted) == (HEAD, 2, [])
