@@ -61,7 +61,7 @@ def test_the_value_is_found_under_which_the_simulation_prints_the_numbers_of_the
 def test_joint_values_are_tried_with_every_model_and_others_with_the_best_so_far(how, model, agrees):
     """The second request resumes at the checkpoint; the model without checkpoints differs no more than the other."""
     resumed = LoggedRequest(0, 1, (2, 2), n_tokens=1000, cache_n=932, lcp=950)
-    found = search([logged(1000, 0), resumed], models=("A", "GGGA"), **{how: SIZED})
+    found = search([logged(1000, 0), resumed], models=("A", "GGGA"), server={"parallel": 1}, **{how: SIZED})
     assert (found.model, found.requests[1].agrees) == (model, agrees)
 
 
