@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.shared.log_grammar import Line, LogGrammar, ParsedLine
-from cachesim.engines.shared.log_signatures import RemovedPoint, Signature
-from cachesim.tools.server_logs import earlier_causes as module
 from cachesim.tools.server_logs.conclusions import conclude
-from cachesim.tools.server_logs.derivations import DerivedNumbers
-from cachesim.tools.server_logs.earlier_causes import EarlierCauses, _continues, _end, _is_restorable, _Removal
+from cachesim.tools.server_logs.earlier_causes import EarlierCauses
 from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.proven_range import ProvenRange
-from cachesim.tools.server_logs.read_lines import LineSieve, ReadLine
 from cachesim.tools.server_logs.recognise import grammars
 from cachesim.tools.server_logs.statements import Statement
-from cachesim.tools.server_logs.tied_requests import TiedRequest
 
+GRAMMAR = grammars()["llama_cpp"]
 CKPT = "(pos_min = 275, pos_max = 275, n_tokens = 276, size = 0.127 MiB)"
 
 
@@ -52,14 +46,16 @@ LOG = [*FIRST, *SECOND]
 
 
 def earlier(lines: list[str]) -> list[Statement]:
-    found = conclude(read_session("llama_cpp", grammars()["llama_cpp"], lines)).statements
-    return [said for said in found if said.what == "cause" and "are a prefix of this prompt" in said.says]
+    session = read_session("llama_cpp", GRAMMAR, lines)
+    found = EarlierCauses(session.read_lines, session.derived, GRAMMAR, session.sieve)
+    return [said for derived in session.derived for said in found.of(derived)]
 
 
 def test_an_evicted_checkpoint_within_the_common_prefix_is_named():
     (said,) = earlier(LOG)
+    assert said in conclude(read_session("llama_cpp", GRAMMAR, LOG)).statements
     assert said.numbers == {"cause": "checkpoint-evicted", "lost": 276} and (said.slot, said.task) == (0, 116)
-    assert said.lines == (2, 3, 7, 11, 12, 16) and "276 tokens are a prefix of this prompt (276 lost)" in said.says
+    assert said.lines == (2, 3, 7, 11, 12, 16)
 
 
 @pytest.mark.parametrize("text, key", [
@@ -149,10 +145,10 @@ def test_a_checkpoint_between_the_removed_one_and_the_end_of_the_prefix_would_se
 ])  # fmt: skip
 def test_a_checkpoint_that_may_lie_within_the_common_prefix_would_serve(high, end, is_named):
     first = [line for line in FIRST if "created context checkpoint" not in line]
-    session = read_session("llama_cpp", grammars()["llama_cpp"], [*first, *between(created(end))])
+    session = read_session("llama_cpp", GRAMMAR, [*first, *between(created(end))])
     last = session.derived[-1]
     last.numbers["lcp"] = last.numbers["lcp"]._replace(high=high)
-    found = EarlierCauses(session.read_lines, session.derived, grammars()["llama_cpp"], session.sieve)
+    found = EarlierCauses(session.read_lines, session.derived, GRAMMAR, session.sieve)
     assert bool([*found.of(last)]) is is_named
 
 
@@ -223,79 +219,16 @@ def test_a_slot_that_is_emptied_after_the_choice_of_the_first_request_held_somet
     assert len(earlier([emptied, *FIRST, *SECOND])) == 1
 
 
-@pytest.mark.parametrize(("tasks", "end", "held", "do"), [
-    ((7, 8), (9, 9), (9, 9), True), ((7, 7), (9, 9), (9, 9), False), ((8, 7), (9, 9), (9, 9), False),
-    ((None, 8), (9, 9), (9, 9), False), ((7, None), (9, 9), (9, 9), False), ((0, 1), (9, 9), (9, 9), True),
-    ((7, 8), (9, 9), (10, 10), False), ((7, 8), (9, 10), (10, 12), True), ((7, 8), None, (9, 9), False),
-    ((7, 8), (9, 9), None, False),
-])  # fmt: skip
-def test_a_later_request_continues_with_what_the_one_before_it_left(tasks, end, held, do):
-    before = DerivedNumbers(TiedRequest(0, tasks[0]), {} if end is None else {"end": ProvenRange(*end)})
-    after = DerivedNumbers(TiedRequest(0, tasks[1]), {} if held is None else {"held": ProvenRange(*held)})
-    assert bool(_continues(before, after)) is do
+def test_the_lost_tokens_of_a_removed_window_are_a_range():
+    """A request that restores it may evaluate its last token again."""
+    [said] = earlier([line.replace("pos_min = 275", "pos_min = 99") for line in LOG])
+    assert said.numbers == {"cause": "checkpoint-evicted", "lost": [275, 276]}
 
 
-@pytest.mark.parametrize(("numbers", "end"), [
-    ({"n_tokens": 100, "pos_max": 120}, 100), ({"n_tokens": 0, "pos_max": 120}, 0), ({"pos_max": 120}, 121),
-    ({}, None),
-])  # fmt: skip
-def test_a_checkpoint_ends_after_its_tokens_else_after_its_last_position(numbers, end):
-    assert _end(ReadLine(4, ParsedLine(Line("ckpt_create", "x"), 0, 7, numbers), "x")) == end
-
-
-PREFIX = "abc task 7 | "
-LACKING = LogGrammar((Line("slot_clear", "cleared"), Line("pc_load", "loaded"), Line("launch", "launched"),
-                      Line("other", "x")))  # fmt: skip
-
-
-@pytest.mark.parametrize(("searched", "start", "removal", "heads", "may_lack"), [
-    ("abc", PREFIX, PREFIX, ["abc "], False), ("abc", PREFIX, PREFIX, ["srv ", "abc "], False),
-    ("abc", PREFIX, PREFIX, ["srv "], True), ("abc", PREFIX, PREFIX, [], True),
-    ("abc", "task 7 | ", PREFIX, ["abc "], True), ("abc", PREFIX, "task 7 | ", ["abc "], True),
-    ("task 7", PREFIX, PREFIX, ["task 7 | "], True),                      # a line of another task has another number
-    ("task ", PREFIX, PREFIX, ["task 7 | "], False), (" | ", PREFIX, PREFIX, ["a | "], False),
-    ("ed", "", "", [""], False),                                          # too short to be searched for
-    ("lea", "lea ", "", ["lea "], False), ("loa", "loa ", "loa ", [""], False),      # the messages have it, too
-])  # fmt: skip
-def test_a_line_may_be_lacking_if_a_search_leaves_it_out(searched, start, removal, heads, may_lack):
-    """The lines about a slot have the prefix of the removal, those about the server one of its own prefixes."""
-    sieve = LineSieve()
-    sieve.add(searched)
-    found = EarlierCauses([], [], LACKING, sieve)
-    found.heads = {*heads}
-    launch = ReadLine(1, ParsedLine(LACKING.lines[2], 0, 7, {}), "launched", start)
-    assert found._may_lack_lines(launch, launch._replace(head=removal)) is may_lack
-
-
-def test_the_messages_of_some_kinds_of_lines():
-    found = EarlierCauses([], [], LACKING, LineSieve())
-    assert found._templates(frozenset({"slot_clear", "launch"})) == ["cleared", "launched"]
-    assert found._templates(frozenset()) == []
-
-
-@pytest.mark.parametrize(("low", "lost", "amount"), [(276, 176, "176"), (275, [175, 176], "175 to 176")])
-def test_the_lost_tokens_are_a_range_if_the_removed_checkpoint_continues_after_one(low, lost, amount):
-    removed = ReadLine(7, ParsedLine(Line("ckpt_erase", "x"), 0, 105, {}), "x")
-    found = _Removal(276, removed, 0, RemovedPoint(275, 275, low, 276), Signature("evicted", (), (), ("it is gone",)))
-    derived = DerivedNumbers(TiedRequest(0, 116), {})
-    chain = [DerivedNumbers(TiedRequest(0, 105), {"lcp": ProvenRange(290, 290, frozenset({4}))}), derived]
-    said = EarlierCauses([], [], LACKING, LineSieve())._statement(
-        found, derived, chain, ProvenRange(100, 100, frozenset({9, 12})))  # fmt: skip
-    assert said.numbers == {"cause": "evicted", "lost": lost} and f"({amount} lost)" in said.says
-    assert (said.lines, said.slot, said.task) == ((4, 7, 9, 12), 0, 116)
-
-
-@pytest.mark.parametrize(("first", "last", "tholds", "shared", "is_restorable"), [
-    (275, 275, (), 277, True), (275, 275, (), 276, False),               # a state with the last position only
-    (0, 275, (), 999, False),                                            # a window: no line shows what it needs
-    (275, 275, (280, 276), 276, True), (275, 275, (280, 275), 276, False), (0, 275, (1,), 276, True),
-    (0, 275, (1,), 275, False), (0, 275, (0,), 276, False),
-])  # fmt: skip
-def test_a_removed_checkpoint_may_have_been_restored(first, last, tholds, shared, is_restorable):
-    lines = [ReadLine(at, ParsedLine(Line("ckpt_check", "x"), 0, 7, {"thold": thold}), "x")
-             for at, thold in enumerate(tholds, 1)]  # fmt: skip
-    derived = DerivedNumbers(TiedRequest(0, 7, lines), {})
-    assert _is_restorable(RemovedPoint(first, last, 0, 276), derived, shared) is is_restorable
+@pytest.mark.parametrize("word", ["task", "id  0", "slot   operator"])
+def test_an_excerpt_that_a_search_left_proves_nothing(word):
+    """The line that a slot was emptied for another request has none of these words."""
+    assert len(earlier(LOG)) == 1 and earlier([line for line in LOG if word in line]) == []
 
 
 def test_no_removed_checkpoint_reaches_the_end_of_the_prompt():
@@ -305,45 +238,6 @@ def test_no_removed_checkpoint_reaches_the_end_of_the_prompt():
             "f_keep = 0.576", "f_keep = 0.563").replace("task.n_tokens = 539", f"task.n_tokens = {length}")
                  for line in LOG]  # fmt: skip
         assert bool(earlier(lines)) is is_named, length
-
-
-class Removing:
-    """Requests of a slot, and the removed checkpoints in their lines, by their tokens."""
-
-    def __init__(self, *removed, shared):
-        gives = Signature("gone", ("erase",), (), ("it is gone",), removed=lambda numbers: RemovedPoint(
-            0, numbers["end"] - 1, numbers["end"], numbers["end"]))  # fmt: skip
-        self.requests = []
-        for task, (ends, lcp) in enumerate(zip(removed, shared, strict=True)):
-            lines = [ReadLine(10 * task + at, ParsedLine(Line("erase", "x"), 0, task, {"end": end}), "x")
-                     for at, end in enumerate(ends)]  # fmt: skip
-            numbers = {} if lcp is None else {"lcp": ProvenRange(lcp, lcp)}
-            self.requests.append(DerivedNumbers(TiedRequest(0, task, lines), numbers))
-        grammar = LogGrammar((Line("erase", "x"),), signatures=(gives,))
-        self.causes = EarlierCauses([], self.requests, grammar, LineSieve())
-
-    def found(self, here, low, high):
-        """Return the request and the tokens of each removal that may matter, the nearest request first."""
-        return [(one.at, one.end) for one in self.causes._removals(self.requests, here, low, high)]
-
-
-def test_removals_count_between_the_reused_tokens_and_those_that_all_requests_since_share():
-    ends = (4, 5, 9, 10)
-    assert Removing(ends, (), shared=(9, 9)).found(1, 4, 9) == [(0, 5), (0, 9)]
-    assert Removing(ends, ends, (), shared=(9, 9, 9)).found(2, 4, 10) == [
-        (1, 5), (1, 9), (1, 10), (0, 5), (0, 9)]  # fmt: skip
-    assert Removing(ends, ends, (), shared=(9, 5, 9)).found(2, 4, 10)[3:] == [(0, 5)]
-    assert Removing(ends, ends, (), shared=(9, 4, 9)).found(2, 4, 10)[3:] == []
-    assert Removing(ends, ends, (), shared=(9, None, 9)).found(2, 0, 10)[4:] == []
-    assert Removing(ends, (), shared=(9, 9)).found(0, 0, 10) == []
-    assert Removing((1,), (), (), shared=(9, None, 9)).found(2, 0, 10) == []
-    assert Removing((5,), (), (7,), shared=(9, 9, 9)).found(1, 0, 9) == [(0, 5)]       # not of a later request
-
-
-@pytest.mark.parametrize(("back", "requests"), [(1, [1]), (2, [1, 0]), (3, [1, 0])])
-def test_removals_are_looked_up_in_so_many_requests(monkeypatch, back, requests):
-    monkeypatch.setattr(module, "_BACK", back)
-    assert [at for at, _ in Removing((5,), (5,), (), shared=(9, 9, 9)).found(2, 0, 9)] == requests
 
 
 def test_requests_after_the_one_that_lost_tokens_change_nothing():
