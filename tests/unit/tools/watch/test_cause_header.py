@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from hypothesis import given
@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from cachesim.tools.watch import relay as relay_module
 from cachesim.tools.watch.cause_header import LONGEST, header_value, with_header
+from cachesim.tools.watch.frames import REPLY as REPLIED
+from cachesim.tools.watch.frames import REQUEST
 from tests.unit.tools.watch.relayed import Copies, relay, run
 
 HEAD = b"HTTP/1.1 200 OK\r\nX-b: 2\r\nx-A: 1\r\nContent-Length: 4"
@@ -22,12 +24,18 @@ ROW = {"cause": "date", "byte": 7, "byte_at_least": 7, "path": "messages[0].cont
 
 @asynccontextmanager
 async def connected(serve):
-    """A client of a relay with the header; yield its reader and writer, and the relay."""
+    """A client of a relay with the header; yield its reader and writer, and the analysis."""
     copies = Copies(has_header=True)
     async with relay(serve, copies) as port:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        yield reader, writer, copies.relay
+        yield reader, writer, copies
         writer.close()
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """A relay that waits for a cause however long it takes."""
+    monkeypatch.setattr(relay_module, "HOLD", 3600)
 
 
 def answering(*replies):
@@ -69,9 +77,8 @@ def test_only_a_whole_head_of_a_reply_is_changed(data):
 
 
 @pytest.mark.parametrize("is_early", [True, False])
-def test_the_header_stands_after_the_others(is_early, monkeypatch):
-    monkeypatch.setattr(relay_module, "HOLD", 3600)
-
+def test_the_header_stands_after_the_others(is_early, patient):
+    """The cause may arrive before the reply or after it."""
     async def test():
         begin = asyncio.Event()
 
@@ -81,33 +88,31 @@ def test_the_header_stands_after_the_others(is_early, monkeypatch):
             writer.write(REPLY)
             await reader.read()
 
-        async with connected(serve) as (reader, writer, own):
+        async with connected(serve) as (reader, writer, analysis):
             writer.write(b".")
-            while not own.headed or not own.headed[1]._is_awaited:
-                await asyncio.sleep(0)
+            await analysis.until(1, REQUEST)
             if not is_early:
                 begin.set()
-                while not own.headed[1]._held:
-                    await asyncio.sleep(0)
-            own.take_cause(1, b"date; byte 7")
+                await asyncio.sleep(0.01)
+            await analysis.answer(b"date; byte 7")
             begin.set()
             assert await reader.readexactly(len(HEADED)) == HEADED
+        assert b"".join(frame.data for frame in analysis.of(REPLIED)) == REPLY
 
     run(test())
 
 
-def test_each_request_of_a_connection_has_its_own_cause(monkeypatch):
-    monkeypatch.setattr(relay_module, "HOLD", 3600)
-
+def test_each_request_of_a_connection_has_its_own_cause(patient):
     async def test():
-        async with connected(answering(REPLY, REPLY, REPLY)) as (reader, writer, own):
-            for cause, reply in ((b"date; byte 7", HEADED), (b"", REPLY), (b"date; byte 7", HEADED)):
+        async with connected(answering(REPLY, REPLY, REPLY)) as (reader, writer, analysis):
+            date = b"date; byte 7", HEADED
+            for number, (cause, reply) in enumerate((date, (b"", REPLY), date), 1):
                 writer.write(b".")
-                while not (own.headed and own.headed[1]._held):
-                    await asyncio.sleep(0)
-                own.take_cause(1, cause)
+                await analysis.until(number, REQUEST)
+                await analysis.answer(b"of another connection", connection=9)
+                await analysis.answer(cause)
                 assert await reader.readexactly(len(reply)) == reply
-                own.take_cause(1, b"too late")
+                await analysis.answer(b"too late")
 
     run(test())
 
@@ -116,57 +121,53 @@ def test_no_reply_waits_longer_than_a_moment(monkeypatch):
     monkeypatch.setattr(relay_module, "HOLD", 0)
 
     async def test():
-        async with connected(answering(REPLY, (HEAD, b"\r\n\r\nbody"))) as (reader, writer, own):
+        async with connected(answering(REPLY, (HEAD, b"\r\n\r\nbody"))) as (reader, writer, _):
             for _ in range(2):
                 writer.write(b".")
                 assert await reader.readexactly(len(REPLY)) == REPLY
-            own.take_cause(9, b"of no connection")
 
     run(test())
 
 
-def test_a_body_that_looks_like_a_head_is_not_changed(monkeypatch):
-    monkeypatch.setattr(relay_module, "HOLD", 3600)
-
+def test_a_body_that_looks_like_a_head_is_not_changed(patient):
     async def test():
-        async with connected(answering((REPLY, REPLY))) as (reader, writer, own):
+        async with connected(answering((REPLY, REPLY))) as (reader, writer, analysis):
             writer.write(b".")
-            while not (own.headed and own.headed[1]._held):
-                await asyncio.sleep(0)
-            own.take_cause(1, b"date; byte 7")
+            await analysis.until(1, REQUEST)
+            await analysis.answer(b"date; byte 7")
             assert await reader.readexactly(len(HEADED)) == HEADED
-            own.take_cause(1, b"of the same request")
-            assert (await reader.read(len(REPLY))) == REPLY
+            await analysis.answer(b"of the same request")
+            assert await reader.readexactly(len(REPLY)) == REPLY
 
     run(test())
 
 
-def test_an_interim_head_does_not_wait(monkeypatch):
-    monkeypatch.setattr(relay_module, "HOLD", 3600)
+def test_bytes_that_answer_no_request_do_not_wait(patient):
     interim = b"HTTP/1.1 100 Continue\r\n\r\n"
 
     async def test():
-        async with connected(answering(interim, REPLY)) as (reader, writer, own):
+        async def serve(reader, writer):
+            writer.write(REPLY)
+            await answering(interim, REPLY)(reader, writer)
+
+        async with connected(serve) as (reader, writer, analysis):
+            assert await reader.readexactly(len(REPLY)) == REPLY
             writer.write(b".")
             assert await reader.readexactly(len(interim)) == interim
             writer.write(b".")
-            while not own.headed[1]._held:
-                await asyncio.sleep(0)
-            own.take_cause(1, b"date; byte 7")
+            await analysis.until(2, REQUEST)
+            await analysis.answer(b"date; byte 7")
             assert await reader.readexactly(len(HEADED)) == HEADED
 
     run(test())
 
 
-def test_replies_go_on_when_the_analysis_ends(monkeypatch):
-    monkeypatch.setattr(relay_module, "HOLD", 3600)
-
+def test_replies_go_on_when_the_analysis_ends(patient):
     async def test():
-        async with connected(answering(REPLY, REPLY)) as (reader, writer, own):
+        async with connected(answering(REPLY, REPLY)) as (reader, writer, analysis):
             writer.write(b".")
-            while not (own.headed and own.headed[1]._held):
-                await asyncio.sleep(0)
-            own.end_causes()
+            await asyncio.sleep(0.01)
+            analysis.end_causes()
             assert await reader.readexactly(len(REPLY)) == REPLY
             writer.write(b".")
             assert await reader.readexactly(len(REPLY)) == REPLY
@@ -175,7 +176,7 @@ def test_replies_go_on_when_the_analysis_ends(monkeypatch):
 
 
 def test_a_server_that_hangs_up_while_its_reply_waits(monkeypatch):
-    monkeypatch.setattr(relay_module, "HOLD", 0)
+    monkeypatch.setattr(relay_module, "HOLD", 0.01)
 
     async def test():
         async def serve(reader, writer):
@@ -183,12 +184,9 @@ def test_a_server_that_hangs_up_while_its_reply_waits(monkeypatch):
             writer.write(REPLY)
             writer.close()
 
-        async with connected(serve) as (reader, writer, own):
+        async with connected(serve) as (reader, writer, _):
             writer.write(b".")
             assert await reader.read() == REPLY
-            writer.close()
-            while own.headed:
-                await asyncio.sleep(0)
 
     run(test())
 
@@ -197,13 +195,20 @@ def test_a_client_that_hangs_up_while_its_reply_waits(monkeypatch):
     monkeypatch.setattr(relay_module, "HOLD", 0.01)
 
     async def test():
-        async with connected(answering(REPLY)) as (_, writer, own):
+        ended = asyncio.Event()
+
+        async def serve(reader, writer):
+            await reader.readexactly(1)
+            writer.write(REPLY)
+            with suppress(ConnectionResetError):
+                assert await reader.read() == b""
+            ended.set()
+
+        async with connected(serve) as (_, writer, analysis):
             writer.write(b".")
-            while not own.headed:
-                await asyncio.sleep(0)
+            await analysis.until(1, REQUEST)
             writer.transport.abort()
-            while own.headed:
-                await asyncio.sleep(0)
+            await ended.wait()
 
     run(test())
 
