@@ -15,6 +15,9 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
 
+if "--version" in sys.argv:
+    print(os.environ.get("VERSION", "version: 11549 (abc)"))
+    sys.exit()
 WORDS = dict(zip(sys.argv[1:], [*sys.argv[2:], ""], strict=False))
 MODE, COLD = WORDS.get("--fake", "well"), "--ctx-checkpoints" in WORDS
 LOCK, HELD, SCALES, TASKS = threading.Lock(), [], [0], iter(range(10**6))

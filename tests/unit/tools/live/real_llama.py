@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from http.server import ThreadingHTTPServer
 from pathlib import Path
@@ -15,15 +16,16 @@ from tests.unit.tools.live.sim_server import Simulated
 OWN = ("-m", "--host", "--port", "--alias", "--slot-save-path")
 LAUNCHER = """#!/bin/sh
 if [ "$1" = --version ]; then echo 'version: {number} (abc)'; exit; fi
-PYTHONPATH='{root}' exec '{python}' '{program}' {profile} "$@"
+FAR={far} PYTHONPATH='{root}' exec '{python}' '{program}' {profile} "$@"
 """
 
 
-def launcher(folder, build, profile, name="llama-server"):
-    """Write an executable file for a build and a rule set; return its path."""
+def launcher(folder, build, profile, name="llama-server", far=1.0):
+    """Write an executable file for a build and a rule set; return its path. ``far``: difference of the
+    log-probabilities of a wrong answer."""
     program = Path(__file__).resolve()
     text = LAUNCHER.format(number=build.removeprefix("b"), root=program.parents[4], python=sys.executable,
-                           program=program, profile=profile)  # fmt: skip
+                           program=program, profile=profile, far=far)  # fmt: skip
     file = folder / name
     file.write_text(text)
     file.chmod(0o755)
@@ -40,8 +42,9 @@ def main(profile, words):
             flags.append(word)
     options = filled(read_flags(flags).options, "llama_cpp")
     model = Path(own["-m"]).stem.removeprefix("tiny-")
-    handler = type("Handler", (Simulated,), {"profile": profile, "model": model, "options": options,
-                                             "props": {"model_alias": own["--alias"]}})  # fmt: skip
+    handler = type("Handler", (Simulated,), {
+        "profile": profile, "model": model, "options": options, "far": float(os.environ["FAR"]),
+        "props": {"model_alias": own["--alias"]}})  # fmt: skip
     handler.begin()
     ThreadingHTTPServer((own["--host"], int(own["--port"])), handler).serve_forever()
 

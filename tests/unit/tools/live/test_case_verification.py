@@ -1,47 +1,26 @@
-"""Verification of a scenario: the fit of its lengths, the start of a server, and what a running server is asked."""
+"""Verification of a scenario: its lengths on another model, a server that is started, and one that runs already."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from types import SimpleNamespace
+from dataclasses import replace
 
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.scenarios.corpus import named
 from cachesim.scenarios.from_notation import from_line
+from cachesim.scenarios.load import load
+from cachesim.tools.live.llama_server.gguf_models import find_model, write_model
 from cachesim.tools.live.llama_server.quiet_server import QuietServer
-from cachesim.tools.live.llama_server.server import BASE, LlamaServer, ServerStart
-from cachesim.tools.live.llama_server.verify import case as module
-from cachesim.tools.live.llama_server.verify.case import (
-    AMPLIFIED,
-    ROUNDING,
-    Verification,
-    _adapters,
-    _moved,
-    _options,
-    _rounding,
-    _scaled,
-    _sizes,
-    _window,
-    _with,
-    as_data,
-    fitted,
-    on_server,
-    on_url,
-    record_url,
-)
-from cachesim.tools.live.llama_server.verify.model_of import (
-    RECORDED_NEWEST,
-    ComparedRequest,
-    RealModelFacts,
-    RequestResult,
-    real_vocabulary,
-)
-from cachesim.tools.live.token_map import TINY
-from tests.live.fake import Fake
+from cachesim.tools.live.llama_server.verify.case import Verification, as_data, fitted, on_server, on_url, record_url
+from cachesim.tools.live.llama_server.verify.model_of import ComparedRequest, RequestResult, real_vocabulary
+from cachesim.tools.live.llama_server.verify.remote import Remote
 from tests.shared import SMALL
+from tests.unit.tools.live.real_llama import launcher
+from tests.unit.tools.live.sim_server import simulated
 
 NOW = "llama_cpp@b11549"
+STALE = "A5/B10/B[:3].C3>2"
 SIDE = RequestResult(3, 2, 200, True)
 
 
@@ -49,36 +28,28 @@ def line(text, model="A", **server):
     return from_line(text, model=model, profiles=(NOW,), server=server)
 
 
-@pytest.mark.parametrize(("old", "new", "moved", "scaled"), [
-    (32, 8, [(7, 7), (8, 1), (32, 8), (40, 16)], [(1, 1), (32, 8), (40, 10)]),
-    (8, 32, [(7, 7), (8, 32), (9, 33)], [(1, 4), (8, 32), (10, 40)]),
+# Lengths
+
+
+@pytest.mark.parametrize(("name", "model", "options", "lengths"), [
+    ("llama-first-window-default-gemma3", "W8 A", {}, "A13>3/A[:8]>3"),                   # moved from 32 on
+    ("llama-first-window-default-gemma3", "W64 A", {}, "A69>3/A[:64]>3"),
+    ("llama-repair-batch-undo", "", {"ubatch_size": 32}, "A281/B1/A.C266"),               # 1 is below 16
+    ("llama-embedding-keeps-checkpoints", "", {"ubatch_size": 32}, "A8/B18{task=embedding}/B[:13].C6"),
+    ("llama-embedding-keeps-checkpoints", "", {"ubatch_size": 16}, "A10/B12{task=embedding}/B[:11].C2"),     # scaled
+    ("llama-embedding-keeps-checkpoints", "", {"batch_size": 16}, "A10/B12{task=embedding}/B[:11].C2"),
 ])  # fmt: skip
-def test_lengths_are_moved_from_the_smaller_size_on_or_scaled(old, new, moved, scaled):
-    assert [(length, _moved(old, new)(length)) for length, _ in moved] == moved
-    assert [(length, _scaled(old, new)(length)) for length, _ in scaled] == scaled
+def test_lengths_are_moved_or_scaled_with_the_window_and_the_batches(name, model, options, lengths):
+    case = load(named(name))
+    found, said = fitted(case, NOW, model or case.model, {**case.server, **options})
+    assert (repr(found), found.model, found.server) == (lengths, model or case.model, {**case.server, **options})
+    assert said and not found.expect
 
 
-def test_sizes_count_only_if_both_sides_have_them_and_they_differ():
-    before = line("A9", "W32 A", ubatch_size=64, batch_size=128, checkpoint_min_step=0)
-    after = line("A9", "W8 A", ubatch_size=32, batch_size=128, checkpoint_min_step=16)
-    assert list(_sizes(before, after)) == [("window", 32, 8), ("ubatch_size", 64, 32)]
-    assert list(_sizes(before, line("A9", "A", ubatch_size=64))) == []
-    one = line("A9", "A", ubatch_size=1)
-    assert list(_sizes(before, one)) == [("ubatch_size", 64, 1)] and list(_sizes(one, before)) == [
-        ("ubatch_size", 1, 64)]  # fmt: skip
-
-
-def test_all_lengths_slices_and_slots_of_a_scenario_are_changed():
-    changed = _with(line("A20.B64@1/B[:6].A[4:10]/{save@0 f}/A[5:]", parallel=2), lambda n: n // 2, 0)
-    assert [step.text for step in changed.steps if step.action is None] == [
-        "A.B@1", "B[:3].A[2:5]@0", "A[2:]@0"]  # fmt: skip
-    assert dict(changed.words) == {"A": 10, "B": 32}
-    assert [step.request.id_slot for step in changed.steps if step.action is None] == [1, 0, 0]
-    assert [len(step.request.prompt) for step in changed.steps if step.action is None] == [42, 6, 8]
-    assert [step.request.id_slot for step in _with(line("A9/A@0"), lambda n: n, -1).steps] == [-1, 0]
-
-
-STALE = "A5/B10/B[:3].C3>2"
+def test_a_fitted_scenario_leaves_out_in_which_versions_the_original_fails():
+    case = load(named("llama-16560-cache-ram-token-limit"))
+    found, _ = fitted(replace(case, steps=case.steps[:2]), NOW, case.model, case.server)
+    assert case.lives and not found.lives
 
 
 def test_a_scenario_without_wrong_requests_keeps_its_lengths():
@@ -86,78 +57,17 @@ def test_a_scenario_without_wrong_requests_keeps_its_lengths():
     assert (found.model, found.server, repr(found), said) == ("GA", {"parallel": 1}, "A9/A.B5", "")
 
 
+def test_requests_name_slot_0_where_only_that_shows_the_fault():
+    found, said = fitted(line(STALE, "GGGA", **SMALL), NOW, "GGGA", {**SMALL, "parallel": 4, "kv_unified": True})
+    assert said and [step.request.id_slot for step in found.steps] == [0, 0, 0]
+
+
 def test_lengths_at_which_other_requests_are_wrong_do_not_fit():
-    with pytest.raises(BadInput, match=r"the same requests are wrong \(2\) with the model A and these options"):
+    with pytest.raises(BadInput, match=r"\(2\) with the model A"):
         fitted(line(STALE, "GGGA", **SMALL), NOW, "A", SMALL)
 
 
-def verified(monkeypatch, scenario, facts, **more):
-    """Return the verification on a server in whose place the simulator answers, and how the server was started."""
-    started = []
-
-    def recorder(start, rounding, server):
-        started.append((start, rounding, server))
-        return Fake(NOW, facts.layers, start.flags)
-
-    monkeypatch.setattr(module, "Recorder", recorder)
-    monkeypatch.setattr(module, "from_file", lambda gguf, layers: facts)
-    return on_server(scenario, NOW, Path("bin"), Path("x.gguf"), **more), started
-
-
-def test_a_server_is_started_with_the_options_of_the_scenario(monkeypatch):
-    facts = RealModelFacts("GGGA", TINY, True)
-    found, started = verified(monkeypatch, line(STALE, "GGGA", **SMALL), facts)
-    assert (found.model, found.profile, found.notes, found.undecided) == ("GGGA", NOW, [], "")
-    assert [(row.text, row.ours.equal, row.theirs.cache_n) for row in found.rows] == [
-        ("A", True, 0), ("B", True, 0), ("B[:3].C>2", False, 1)]  # fmt: skip
-    assert found.same is None                              # answers were compared with cold runs on one side only
-    [(start, rounding, kind)] = started
-    assert (start, rounding, kind) == (ServerStart(Path("bin"), Path("x.gguf"), start.flags, "", BASE), ROUNDING,
-                                       LlamaServer)  # fmt: skip
-    flags = dict(zip(start.flags, start.flags[1:], strict=False))
-    assert (flags["-np"], flags["-c"], len(found.recording["steps"])) == ("1", "1024", 3)
-
-
-def test_a_server_is_started_with_its_build_its_kind_and_the_given_tolerance(monkeypatch):
-    facts = RealModelFacts("A", TINY, True)
-    _, started = verified(monkeypatch, line("A9"), facts, tolerance=0.0, build="b9713", kind=QuietServer)
-    assert [(start.commit, rounding, kind) for start, rounding, kind in started] == [("b9713", 0.0, QuietServer)]
-
-
-@pytest.mark.parametrize(("given", "seed"), [({}, 0), ({"seed": 3}, 3)])
-def test_the_tokens_are_those_of_the_seed(monkeypatch, given, seed):
-    seeds, player = [], module.Player
-    monkeypatch.setattr(module, "Player", lambda ours, seed, **more: seeds.append(seed) or player(ours, seed, **more))
-    verified(monkeypatch, line("A9"), RealModelFacts("A", TINY, True), **given)
-    assert seeds == [seed]
-
-
-def test_other_layers_and_sizes_of_a_real_model_are_noted(monkeypatch):
-    found, _ = verified(monkeypatch, line("A9>r2{drafts=1:1}/A"), RealModelFacts("GA", TINY, False))
-    assert found.notes == [
-        "written for the model A, compared on GA",
-        "state sizes differ from the model's: evictions of the prompt cache by size are not compared",
-        "drafts come from the server's own drafter"]  # fmt: skip
-
-
-def test_tokens_depend_on_the_seed(monkeypatch):
-    facts, sent = RealModelFacts("A", TINY, True), []
-    for seed in (0, 0, 1):
-        found, _ = verified(monkeypatch, line("A9"), facts, seed=seed)
-        sent.append(found.recording["steps"][0]["request"]["prompt"])
-    assert sent[0] == sent[1] != sent[2]
-
-
-def test_tokens_are_those_of_the_model_of_the_file(monkeypatch):
-    facts = RealModelFacts("A", TINY._replace(plain=tuple(range(200, 220))), True)
-    found, _ = verified(monkeypatch, line("A9"), facts)
-    assert {*found.recording["steps"][0]["request"]["prompt"]} <= {*range(200, 220)}
-
-
-def test_a_scenario_that_does_not_fit_starts_no_server(monkeypatch):
-    found, started = verified(monkeypatch, line(STALE, "GGGA", **SMALL), RealModelFacts("A", TINY, True))
-    assert (found.rows, found.same, started, found.notes) == ([], None, [], [])
-    assert found.undecided.startswith("no lengths found at which the same requests are wrong (2)")
+# The result
 
 
 def row(same=True):
@@ -169,158 +79,136 @@ def row(same=True):
     ([], "no window", None), ([row(False)], "no window", False), ([], "", True),
 ])  # fmt: skip
 def test_requests_agree_if_all_of_them_do(rows, undecided, same):
-    assert Verification(rows, "A", NOW, [], undecided).same is same
+    found = Verification(rows, "A", NOW, [], undecided)
+    assert found.same is as_data(found)["same"] is same
 
 
-def test_a_verification_as_data():
-    side = {"cache_n": 3, "prompt_n": 2, "status": 200, "equal": True}
-    assert as_data(Verification([row(None)], "A", NOW, ["n"], "why")) == {
-        "same": None, "model": "A", "profile": NOW, "undecided": "why", "notes": ["n"], "requests": [
-            {"number": 0, "text": "A", "ours": side, "theirs": side, "same": None, "why": "", "first": "",
-             "far": None}]}  # fmt: skip
+# A server that is started
 
 
-class GivenRemote:
-    """Running server in whose place the simulator answers. ``scales``: of its adapters; ``calls``: what is asked."""
+@pytest.fixture(scope="module")
+def gguf(tmp_path_factory):
+    """Return a function that writes the tiny model of some layers."""
+    folder = tmp_path_factory.mktemp("models")
 
-    def __init__(self, slots=1, scales=(), layers="A", flags=("-np", "1")):
-        self.props, self.models = {"model_path": f"tiny-{layers}.gguf"}, {}
-        self.slots, self.context, self.build, self.scales = slots, 256, "b11549", [*scales]
-        self.client, self.inexact, self.calls = SimpleNamespace(url="http://x"), [], []
-        self.fake = Fake(NOW, layers, flags)
-        self.steps = self.fake.steps
+    def make(layers):
+        file = folder / find_model(layers).file
+        write_model(layers, file)
+        return file
 
-    def adapter_scales(self):
-        return self.scales
-
-    def clear(self):
-        self.calls.append("clear")
-        return ["the server cannot erase slots"]
-
-    def seed(self):
-        return 3
-
-    def play(self, step):
-        self.calls.append(step["op"])
-        return self.fake.play(step)
-
-    def compare_all(self):
-        self.calls.append("compare")
-
-    def restore_adapters(self):
-        self.calls.append("restore")
+    return make
 
 
-@pytest.mark.parametrize(("slots", "given", "unified", "size", "words"), [
-    (1, {}, False, 256, "1 slots"), (4, {}, True, 256, "4 slots with a unified cache"),
-    (4, {"parallel": 4}, False, 1024, "4 slots"), (2, {"kv_unified": True}, True, 256, "2 slots with a unified cache"),
-    (4, {"kv_unified": False}, False, 1024, "4 slots"), (3, {}, False, 768, "3 slots"),
+def test_a_server_is_started_with_the_options_of_the_scenario(tmp_path, gguf):
+    binary = launcher(tmp_path, "b9713", NOW)
+    scenario = line(STALE, "GGGA", **SMALL)
+    found = on_server(scenario, NOW, binary, gguf("GGGA"), build="b9713", kind=QuietServer)
+    assert (found.same, found.model, found.profile, found.notes) == (True, "GGGA", NOW, [])
+    assert [(row.ours.equal, row.theirs.equal, row.theirs.cache_n) for row in found.rows] == [
+        (True, True, 0), (True, True, 0), (False, False, 1)]  # fmt: skip
+    flags = found.recording["flags"]
+    assert (flags[flags.index("-c") + 1], found.recording["commit"]) == ("1024", "b9713")
+    other = on_server(line("A5/A", "GA", **SMALL), NOW, binary, gguf("GGGA"), kind=QuietServer, seed=1)
+    assert any("GA" in note for note in other.notes)
+    prompts = [one.recording["steps"][0]["request"]["prompt"] for one in (found, other)]
+    assert prompts[0] != prompts[1] and set().union(*prompts) <= {*range(101, 320)}
+
+
+@pytest.mark.parametrize(("case", "layers", "tolerance", "same"), [
+    ((STALE, "GGGA"), "GGGA", None, True), ((STALE, "GGGA"), "GGGA", 0.01, None),
+    (("A13>3/A[:8]>3", "W8 A"), "W8 A", None, None), (("A13>3/A[:8]>3", "W8 A"), "W8 A", 0.001, True),
 ])  # fmt: skip
-def test_options_of_a_running_server_are_those_it_reports_or_defaults(slots, given, unified, size, words):
-    server, notes = _options(line("A9"), GivenRemote(slots), given)
-    assert (server["parallel"], server["kv_unified"], server["ctx_size"]) == (slots, unified, size)
-    assert notes == [f"assumed server options: defaults, {words}; change them with --set"]
-    assert server["ctx_checkpoints"] == line("A9").server.get("ctx_checkpoints", server["ctx_checkpoints"])
+def test_a_small_difference_is_rounding_where_windows_amplify_it_or_the_user_says_so(
+        tmp_path, gguf, case, layers, tolerance, same):  # fmt: skip
+    """The log-probabilities of a wrong answer differ by 0.003 from those of the cold run."""
+    binary = launcher(tmp_path, "b9713", NOW, far=0.003)
+    text, model = case
+    options = SMALL if model == "GGGA" else load(named("llama-first-window-default-gemma3")).server
+    found = on_server(line(text, model, **options), NOW, binary, gguf(layers), tolerance=tolerance, kind=QuietServer)
+    assert found.same is same
 
 
-def test_options_of_the_user_win_over_those_that_the_server_reports():
-    server, _ = _options(line("A9"), GivenRemote(2), {"ctx_size": 64, "ctx_checkpoints": 2})
-    assert (server["ctx_size"], server["ctx_checkpoints"], server["parallel"]) == (64, 2, 2)
+def test_a_scenario_that_does_not_fit_or_has_images_starts_no_server(tmp_path):
+    found = on_server(line(STALE, "GGGA", **SMALL), NOW, tmp_path / "none", tmp_path / "tiny-A.gguf")
+    assert (found.rows, found.same, found.recording) == ([], None, None) and found.undecided
+    with pytest.raises(BadInput, match="request 0: an image"):
+        on_server(line("A8.I3x1.B8"), NOW, tmp_path / "none", tmp_path / "tiny-A.gguf")
 
 
-def adapter_option():
-    return module.ENGINES["llama_cpp"].manual.adapter_scales
+# A running server
 
 
-def test_adapters_of_a_running_server_must_have_the_scales_of_the_scenario():
-    name = adapter_option()
-    scenario = line("A9/A", "A", **{name: "1,0.5"})
-    assert _adapters(line("A9"), GivenRemote(scales=[1.0])) == {}
-    assert _adapters(scenario, GivenRemote(scales=[1.0, 0.5])) == {name: "1,0.5"}
-    for scales, said in (([0.5, 1.0], "0.5, 1"), ([], "none")):
-        with pytest.raises(BadInput, match=f"expected a server with adapters of the scales 1,0.5, found {said}") as bad:
-            _adapters(scenario, GivenRemote(scales=scales))
-        assert bad.value.file == "http://x"
-        assert bad.value.hint == "start it with --lora-scaled FILE0:1,FILE1:0.5; each must change the model's answers"
+def verified(scenario, layers="", given=None, model="A", **more):
+    with simulated(model, **more) as url, Remote(url, 0.2) as remote:
+        found = on_url(scenario, NOW, remote, layers, given)
+        return found, remote
 
 
-def test_adapters_that_tokens_activate_need_a_server_of_their_own():
-    scenario = line("A9/A", "A", **{adapter_option(): "1@5.6"})
-    with pytest.raises(BadInput, match="adapters that tokens of a prompt activate have other tokens") as bad:
-        _adapters(scenario, GivenRemote(scales=[1.0]))
-    assert bad.value.hint == "use --server BIN --model GGUF with a model of cachesim"
+@pytest.mark.parametrize(("slots", "given", "size"), [
+    (1, {}, 256), (4, {"parallel": 4}, 1024), (4, {}, 256), (4, {"kv_unified": False}, 1024),
+    (2, {"kv_unified": True}, 256), (3, {}, 768), (2, {"ctx_size": 64}, 64),
+])  # fmt: skip
+def test_options_of_a_running_server_are_those_it_reports_or_defaults(slots, given, size):
+    """Four slots share one cache unless the user says otherwise."""
+    props = {"default_generation_settings": {"n_ctx": 256}}
+    with simulated("A", options={"parallel": slots}, props=props) as url, Remote(url, 0.2) as remote:
+        data, notes = record_url(line("A9"), remote, "", given)
+    words = dict(zip(data["flags"], data["flags"][1:], strict=False))
+    assert (int(words["-np"]), int(words["-c"])) == (slots, size) and str(slots) in notes[0]
+    assert ("-kvu" in data["flags"]) is ((slots == 4 and not given) or given.get("kv_unified", False))
 
 
-def test_a_running_server_is_cleared_asked_compared_and_left_as_it_was():
-    remote = GivenRemote()
-    found = on_url(line("A9/A.B5"), NOW, remote)
-    assert remote.calls == ["clear", "completion", "completion", "compare", "restore"]
-    assert found.notes == ["assumed server options: defaults, 1 slots; change them with --set",
-                           "the server cannot erase slots"]  # fmt: skip
-    assert [row.text for row in found.rows] == ["A", "A.B"] and found.undecided == ""
+def test_a_running_server_is_left_as_it_was_also_after_a_failure():
+    def spoil(out):
+        return 200, {**out, "timings": {}}
+
+    options = {"lora_scaled": "1,0.5"}
+    for more in ({}, {"spoil": staticmethod(spoil)}):
+        with simulated("A", options=options, **more) as url, Remote(url, 0.2) as remote:
+            try:
+                on_url(line("A9/{lora 0:0.25}/A", lora_scaled="1,0.5"), NOW, remote)
+                assert not more
+            except BadInput:
+                assert more
+            assert remote.adapter_scales() == [1.0, 0.5]
 
 
-def test_a_scenario_with_a_restart_is_not_sent_to_a_running_server():
-    remote = GivenRemote()
-    found = on_url(line("A9/{restart}/A"), NOW, remote)
-    assert (remote.calls, found.rows, found.same) == ([], [], None)
-    assert found.undecided == "the scenario restarts the server, which --url cannot do"
-    assert found.notes == ["assumed server options: defaults, 1 slots; change them with --set"]
+def test_a_scenario_that_cannot_be_sent_is_not_sent():
+    for text, model in (("A9/{restart}/A", "A"), (STALE, "GGGA")):
+        found, remote = verified(line(text, model, **SMALL))
+        assert (found.rows, found.same, remote.steps) == ([], None, []) and found.undecided
 
 
-def test_a_scenario_that_does_not_fit_is_not_sent_to_a_running_server():
-    remote = GivenRemote()
-    found = on_url(line(STALE, "GGGA", **SMALL), NOW, remote)
-    assert (remote.calls, found.rows) == ([], []) and found.undecided.startswith("no lengths found")
-    assert found.notes == ["assumed server options: defaults, 1 slots; change them with --set"]
+def test_a_scenario_with_images_is_refused():
+    with simulated("A") as url, Remote(url, 0.2) as remote, pytest.raises(BadInput, match="request 0: an image"):
+        record_url(line("A8.I3x1.B8"), remote, "", {})
 
 
-def test_adapters_are_restored_after_a_failure(monkeypatch):
-    remote = GivenRemote()
-    monkeypatch.setattr(remote, "play", None)
-    with pytest.raises(TypeError):
-        on_url(line("A9"), NOW, remote)
-    assert remote.calls == ["clear", "restore"]
-
-
-def test_a_scenario_with_images_is_not_sent_to_a_server(monkeypatch):
-    remote, scenario = GivenRemote(), line("A8.I3x1.B8")
-    with pytest.raises(BadInput, match="request 0: an image of a scenario is a size without pixels"):
-        record_url(scenario, remote, "", {})
-    with pytest.raises(BadInput, match="request 0: an image of a scenario is a size without pixels"):
-        verified(monkeypatch, scenario, RealModelFacts("A", TINY, True))
-    assert remote.calls == []
+@pytest.mark.parametrize(("scales", "server", "fits"), [
+    ("1,0.5", "1,0.5", True), ("1,0.5", "0.5,1", False), ("1", "", False), ("1@5.6", "1", False), ("", "1", True),
+])  # fmt: skip
+def test_adapters_of_a_running_server_must_have_the_scales_of_the_scenario(scales, server, fits):
+    """Adapters that tokens activate are files with tokens of their own."""
+    scenario = line("A9/A", **({"lora_scaled": scales} if scales else {}))
+    with simulated("A", options={"lora_scaled": server} if server else {}) as url, Remote(url, 0.2) as remote:
+        if fits:
+            assert on_url(scenario, NOW, remote).rows
+            return
+        with pytest.raises(BadInput) as bad:
+            on_url(scenario, NOW, remote)
+        assert "@" in scales or (scales in str(bad.value) and bad.value.file == url)
+        assert remote.steps == []
 
 
 def test_a_recording_of_a_running_server_says_that_its_log_was_not_read():
-    remote = GivenRemote()
-    data, notes = record_url(line("A9/A.B5"), remote, "", {"ctx_checkpoints": 2})
-    assert notes == ["assumed server options: defaults, 1 slots; change them with --set",
-                     "the server cannot erase slots"]  # fmt: skip
-    head = {name: value for name, value in data.items() if name not in ("steps", "flags")}
-    assert head == {"engine": "llama.cpp", "commit": "b11549", "model": "tiny-A.gguf", "name": "try", "workload": "try",
-                    "seed": 0, "note": None, "log": False, "base_flags": [], "env": {}, "server": {"n_slots": 1},
-                    "inexact": []}  # fmt: skip
+    with simulated("A", props={"model_path": "x"}) as url, Remote(url, 0.2) as remote:
+        data, _ = record_url(line("A9/A.B5"), remote, "A", {"ctx_checkpoints": 2})
+    head = {name: data[name] for name in ("engine", "commit", "model", "log", "server", "inexact")}
+    assert head == {"engine": "llama.cpp", "commit": "b11549", "model": "tiny-A.gguf", "log": False,
+                    "server": {"n_slots": 1}, "inexact": []}  # fmt: skip
     flags = data["flags"]
     assert len(data["steps"]) == 2 and flags[flags.index("-ctxcp") + 1] == "2"
-
-
-def test_words_have_tokens_of_the_vocabulary_of_a_running_server():
-    remote = GivenRemote()
-    remote.props, remote.models = {}, {"data": [{"meta": {"n_vocab": 8000}}]}
-    data, _ = record_url(line("A9/A.B5"), remote, "A", {})
     tokens = {token for step in data["steps"] for token in step["request"]["prompt"]}
-    assert tokens and tokens <= {*real_vocabulary(8000).plain}
+    assert tokens and tokens <= {*real_vocabulary(320).plain}
 
 
-@pytest.mark.parametrize(("model", "window"), [("A", 0), ("W8 A", 8), ("C W9", 9), ("no model", 0)])
-def test_a_model_without_windows_has_none(model, window):
-    assert _window(model) == window
-
-
-@pytest.mark.parametrize(("layers", "is_tiny", "rounding"), [
-    ("GA", True, ROUNDING), ("GA", False, ROUNDING), ("W8 A", True, AMPLIFIED), ("W8 A", False, ROUNDING),
-    *((layers, True, most) for layers, most in RECORDED_NEWEST.items()), ("minimax-m3", False, ROUNDING),
-])  # fmt: skip
-def test_log_probabilities_differ_more_where_rounding_is_amplified(layers, is_tiny, rounding):
-    assert _rounding(RealModelFacts(layers, TINY, is_tiny)) == rounding
