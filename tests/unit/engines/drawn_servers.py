@@ -15,6 +15,7 @@ from cachesim.model.hash_mixing import Rng
 
 FOLDER = Path(__file__).parent
 SEEDS = range(12)
+ENGINES = ("vllm", "sglang")
 
 
 def file_of(engine: str) -> Path:
@@ -39,7 +40,7 @@ def described(drawn: DrawnServer) -> str:
 
 def write() -> None:
     """Write the files of all engines."""
-    for engine in BUILTIN:
+    for engine in ENGINES:
         file_of(engine).write_text("".join(f"{line}\n" for line in lines(engine)), "utf-8")
 
 

@@ -18,7 +18,7 @@ from cachesim.scenarios.load import load
 from cachesim.scenarios.runner import play
 
 FOLDER = Path(__file__).parent
-ENGINES = ("llama_cpp", "mlx_lm", "sglang")
+ENGINES = ("sglang",)
 
 
 class TakenDecision(NamedTuple):

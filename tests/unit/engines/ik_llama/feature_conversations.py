@@ -1,11 +1,11 @@
 """Conversations in which each feature of ik_llama.cpp's server is used, under several versions.
 
-After an intended change run python -m tests.unit.engines.ik_llama.feature_conversations, and read the difference.
+``python -m tests.unit.engines.ik_llama.feature_conversations`` rewrites their numbers (feature_numbers.txt).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,13 +16,13 @@ from cachesim.engines.ik_llama import start
 from cachesim.engines.ik_llama.server import Server
 from cachesim.engines.shared.vocab import PIECES
 from cachesim.events import Log
-from tests.unit.engines.event_lines import HEAD, decision_counts, effect_lines, point_lines, state_lines
+from tests.unit.engines.feature_numbers import numbers_line, write
+from tests.unit.engines.restore_points import Reported, differences
 
-FILE = Path(__file__).with_name("feature_conversations.txt")
+FILE = Path(__file__).with_name("feature_numbers.txt")
 BASE = {"ctx_size": 512, "batch_size": 64, "ubatch_size": 16, "parallel": 1, "cache_ram": 0, "context_shift": False}
 P, Q, R = tuple(range(1000, 1080)), tuple(range(2000, 2040)), tuple(range(3000, 3012))
 CAT, DOG = image_items("cat", 16, 16), image_items("dog", 6, 3)
-LEFT_OUT = "micro_batch", "declined", "settled", "decode", "pc_info"
 
 
 class Client:
@@ -47,6 +47,20 @@ class Client:
             if not self.server.working:
                 return
             self.server.iterate()
+
+
+class Compared(Client):
+    """Compares the reported restore points with the actual ones whenever the server has nothing left to do."""
+
+    def __init__(self, version: str, model: str, **flags: object) -> None:
+        super().__init__(version, model, **flags)
+        self.told = self.log.listener = Reported()
+        self.compared: list[list[object]] = []
+
+    def work(self, most: int = 400) -> None:
+        super().work(most)
+        if not self.server.dead:
+            self.compared.append(differences(self.told, self.server))
 
 
 def words(*pieces: str) -> tuple[int, ...]:
@@ -133,12 +147,12 @@ def carried(client: Client) -> None:
     client.ask((*R, *P), 2, extra={"system_tokens": 12}), client.ask(P + Q, 2), client.ask(P[:40], 2)
 
 
-MAKERS: dict[str, tuple[Callable[[Client], None], Callable[..., Client]]] = {}
+MAKERS: dict[str, tuple[Callable[[Client], None], Callable[[], Compared]]] = {}
 
 
 def _add(script: Callable[[Client], None], version: str, model: str, **flags: object) -> None:
     told = " ".join(f"{name}={value}" for name, value in flags.items())
-    MAKERS[f"{script.__name__} {version} {model} {told}".strip()] = script, partial(Client, version, model, **flags)
+    MAKERS[f"{script.__name__} {version} {model} {told}".strip()] = script, partial(Compared, version, model, **flags)
 
 
 for _version in ("main", "2491", "2195-draft", "1679", "1310"):
@@ -174,39 +188,19 @@ for _version in ("main", "1889-base"):
     _add(carried, _version, "A", cache_ram=1)
 
 
-def lines_of(name: str) -> Iterator[str]:
-    """Yield what a conversation leads to: effects, decisions, restore points, answers, replies, and what it spent."""
+def run(name: str) -> Compared:
+    """Run a conversation."""
     script, make = MAKERS[name]
-    client, heard = make(), make(heard=True)
-    script(client), script(heard)
-    yield from (line for line in effect_lines(client.log.events) if not line.startswith(LEFT_OUT))
-    yield decision_counts(client.log.events)
-    yield from point_lines(heard.log.events)
-    yield from state_lines(heard.log.events)
-    for answer in client.answers:
-        yield _answer_line(answer)
-    yield from (f"reply {reply}" for reply in client.replies)
-    held = [len(slot.tokens) for slot in client.server.core.slots]
-    yield f"spent {client.log.spent} tokens in {client.log.passes} passes; slots hold {held}"
+    client = make()
+    script(client)
+    return client
 
 
-def _answer_line(answer: Answer) -> str:
-    """Return an answer: its numbers, its end, the places of its outputs, its error."""
-    numbers = (answer.id_slot, answer.status, dict(answer.reused), answer.prompt_n, answer.predicted_n,
-               answer.tokens_cached, answer.draft_n, answer.draft_n_accepted)  # fmt: skip
-    ended = answer.stop_type, answer.truncated, answer.died, answer.cancelled, answer.done
-    lengths = len(answer.tokens), len(answer.slot_tokens), answer.prompt and len(answer.prompt)
-    outputs = [one.pos for one in answer.outputs], answer.shifts
-    error = f"{answer.error} {answer.error_kind}"
-    return f"answer {numbers} {ended} {lengths} {outputs} {answer.deciding} {error}".rstrip()
-
-
-def write() -> None:
-    """Write the file."""
-    with FILE.open("w", encoding="utf-8") as file:
-        for name in MAKERS:
-            print(f"{HEAD}{name}", *lines_of(name), sep="\n", file=file)
+def line_of(name: str, client: Compared | None = None) -> str:
+    """Return the numbers of a conversation."""
+    client = client or run(name)
+    return numbers_line(name, client.answers, (len(slot.tokens) for slot in client.server.core.slots), client.log.spent)
 
 
 if __name__ == "__main__":
-    write()
+    write(FILE, MAKERS, line_of)

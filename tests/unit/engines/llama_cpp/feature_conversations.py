@@ -1,29 +1,49 @@
 """Conversations in which each feature of a server is used: adapters, images, drafts, several completions, slot files,
 shifts, lack of cells, disconnects, and the ways of older builds.
 
-After an intended change run python -m tests.unit.engines.llama_cpp.feature_conversations, and read the difference.
+``python -m tests.unit.engines.llama_cpp.feature_conversations`` rewrites their numbers (feature_numbers.txt).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from cachesim.base.errors import BadInput
 from cachesim.base.media_items import image_items
-from cachesim.engines.base import BEFORE_A_SLOT, Answer, Draft
-from tests.unit.engines.event_lines import HEAD, decision_counts, effect_lines, point_lines, state_lines
-from tests.unit.engines.llama_cpp.talk import Talk, word
+from cachesim.engines.base import BEFORE_A_SLOT, Draft
+from tests.unit.engines.feature_numbers import numbers_line, write
+from tests.unit.engines.llama_cpp.talk import Talk as PlainTalk
+from tests.unit.engines.llama_cpp.talk import word
+from tests.unit.engines.restore_points import Reported, differences
 
-FILE = Path(__file__).with_name("feature_conversations.txt")
+FILE = Path(__file__).with_name("feature_numbers.txt")
 S, X, Y, Z = word("s", 30), word("x", 9), word("y", 40), word("z", 12)
 M = word("m", 3)
 CAT, DOG = image_items("cat", 16, 16), image_items("dog", 6, 3)
 SCALES = "0.5,0,0@" + ".".join(map(str, M))
-LEFT_OUT = ("micro_batch", "declined", "do_ckpt", "slot_skip", "settled", "pc_cand", "pc_entry", "slot_sim", "pc_begin")
 PLAIN, OTHER, ACTIVE, NEGATIVE = ({"lora": f"{name}"} for name in ("0:1", "1:1", "2:1", "2:-1"))
+
+
+class Talk(PlainTalk):
+    """A server whose reported restore points are compared with the actual ones whenever it has nothing left to do."""
+
+    def __init__(self, kind: str, build: str, **flags: object) -> None:
+        super().__init__(kind, build, **flags)
+        self.told = self.log.listener = Reported()
+        self.compared: list[object] = []
+
+    def work(self) -> None:
+        super().work()
+        if not self.server.dead:
+            ahead = {("slot", slot.id, 0) for slot in self.server.core.slots if self.profile in SAMPLED}
+            self.compared.append(differences(self.told, self.server, ahead))
+
+
+SAMPLED = ("llama_cpp@b1573",)
+"""A build that lists a sampled token without its row: its slots have more tokens than are reported."""
 
 
 def lora(build: str) -> Talk:
@@ -235,43 +255,16 @@ CONVERSATIONS: dict[str, Callable[[], Talk]] = {
 }  # fmt: skip
 
 
-def lines_of(name: str) -> Iterator[str]:
-    """Yield what a conversation leads to: log, decisions, restore points, answers, and what the server has spent."""
-    talk = CONVERSATIONS[name]()
-    yield from (line for line in effect_lines(talk.log.events) if not line.startswith(LEFT_OUT))
-    yield decision_counts(talk.log.events)
-    Talk.is_heard = True
-    try:
-        events = CONVERSATIONS[name]().log.events
-        yield from point_lines(events)
-        yield from state_lines(events)
-    finally:
-        Talk.is_heard = False
-    for answer in talk.answers:
-        yield from _answer_lines(answer)
-    yield from (f"reply {reply}" for reply in talk.replies)
-    yield f"spent {talk.log.spent} tokens in {talk.log.passes} passes; slots hold {talk.held()}"
+def run(name: str) -> Talk:
+    """Run a conversation."""
+    return CONVERSATIONS[name]()
 
 
-def _answer_lines(answer: Answer, name: str = "answer") -> Iterator[str]:
-    """Yield an answer and those of its further completions: numbers, error, places of outputs and keys."""
-    numbers = (answer.id_slot, answer.status, dict(answer.reused), answer.prompt_n, answer.predicted_n,
-               answer.tokens_cached, answer.draft_n, answer.draft_n_accepted, answer.copied_n)  # fmt: skip
-    ended = answer.stop_type, answer.truncated, answer.died, answer.cancelled, answer.done
-    places = [one.pos for one in answer.outputs], [(first, key > 0) for first, key in answer.keys], answer.shifts
-    lengths = len(answer.tokens), len(answer.slot_tokens), answer.prompt and len(answer.prompt)
-    error = answer.error, answer.error_kind, dict(answer.error_numbers)
-    yield f"{name} {numbers} {ended} {places} {lengths} {answer.under} {answer.deciding} {error}"
-    for child in answer.children:
-        yield from _answer_lines(child, "further")
-
-
-def write() -> None:
-    """Write the file."""
-    with FILE.open("w", encoding="utf-8") as file:
-        for name in CONVERSATIONS:
-            print(f"{HEAD}{name}", *lines_of(name), sep="\n", file=file)
+def line_of(name: str, talk: Talk | None = None) -> str:
+    """Return the numbers of a conversation."""
+    talk = talk or run(name)
+    return numbers_line(name, talk.answers, talk.held(), talk.log.spent)
 
 
 if __name__ == "__main__":
-    write()
+    write(FILE, CONVERSATIONS, line_of)

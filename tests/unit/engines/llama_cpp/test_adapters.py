@@ -53,7 +53,8 @@ def test_the_servers_scales_change_under_a_request_without_a_list():
     assert one.server.set_adapters("0:1") == {"status": 200, "success": True}
     assert [event.ev for event in one.log.of(1)] == ["lora_set"] * 3                # a step of its own
     assert right(one, one.ask(P + R)) is False
-    assert one.server.core.served == (1.0, 0.0, 0.0)
+    one.server.set_adapters("1:0.5")                     # adapters that the list does not name are off
+    assert one.server.core.served == (0.0, 0.5, 0.0)
 
 
 def test_a_slot_file_has_no_adapters(tmp_path):

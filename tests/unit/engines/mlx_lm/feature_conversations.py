@@ -1,11 +1,11 @@
 """Conversations in which each feature of mlx-lm's server is used, under several versions.
 
-After an intended change run python -m tests.unit.engines.mlx_lm.feature_conversations, and read the difference.
+``python -m tests.unit.engines.mlx_lm.feature_conversations`` rewrites their numbers (feature_numbers.txt).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -14,21 +14,23 @@ from cachesim.engines.chat_template import ChatTemplate
 from cachesim.engines.mlx_lm import start
 from cachesim.engines.mlx_lm.server import Server
 from cachesim.events import Log
-from tests.unit.engines.event_lines import HEAD, effect_lines, point_lines
+from tests.unit.engines.feature_numbers import numbers_line, write
 from tests.unit.engines.mlx_lm.serving import chat, system, text, user
+from tests.unit.engines.restore_points import Reported, differences
 
-FILE = Path(__file__).with_name("feature_conversations.txt")
+FILE = Path(__file__).with_name("feature_numbers.txt")
 TERSE, THINKS = ChatTemplate("terse"), ChatTemplate("plain", True)
-LEFT_OUT = "settled", "declined"
 A, B = tuple(range(1, 31)), tuple(range(50, 75))
 
 
 class Client:
-    """A server, and the answers to its requests."""
+    """A server and the answers to its requests. Compares the reported restore points with the actual ones after every
+    burst."""
 
     def __init__(self, version: str, model: str, **flags: object) -> None:
         self.log = Log()
-        self.log.listener = lambda event: None
+        self.told = self.log.listener = Reported()
+        self.compared: list[object] = []
         self.server: Server = start(f"mlx_lm@{version}", model, flags, "provenance", self.log)
         self.answers: list[Answer] = []
 
@@ -36,8 +38,9 @@ class Client:
         self.answers += [self.server.submit(request) for request in requests]
         for _ in range(400):
             if not self.server.working:
-                return
+                break
             self.server.iterate()
+        self.compared.append(differences(self.told, self.server))
 
 
 def chats(client: Client, template: ChatTemplate = ChatTemplate()) -> None:  # noqa: B008 - immutable
@@ -99,33 +102,20 @@ for _version, _model in (("0.32.2", "A"), ("0.32.2-repaired", "GA"), ("m1019", "
 _add(drafts, "0.32.2", "GA", draft_model="A")
 
 
-def lines_of(name: str) -> Iterator[str]:
-    """Yield what a conversation leads to: effects, restore points, answers, and what it has spent."""
+def run(name: str) -> Client:
+    """Run a conversation."""
     script, make = MAKERS[name]
     client = make()
     script(client)
-    yield from (line for line in effect_lines(client.log.events) if not line.startswith(LEFT_OUT))
-    yield from point_lines(client.log.events)
-    for answer in client.answers:
-        yield _answer_line(answer)
-    yield f"spent {client.log.spent} tokens in {client.log.passes} passes"
+    return client
 
 
-def _answer_line(answer: Answer) -> str:
-    """Return an answer: its numbers, its end, the places of its outputs, its error."""
-    numbers = (answer.status, dict(answer.reused), answer.prompt_n, answer.predicted_n, answer.tokens_cached,
-               answer.draft_n, answer.draft_n_accepted)  # fmt: skip
-    ended = answer.stop_type, answer.died, answer.cancelled, answer.done, len(answer.tokens), len(answer.slot_tokens)
-    outputs = [one.pos for one in answer.outputs]
-    return f"answer {numbers} {ended} {outputs} {answer.deciding} {answer.error} {answer.error_kind}".rstrip()
-
-
-def write() -> None:
-    """Write the file."""
-    with FILE.open("w", encoding="utf-8") as file:
-        for name in MAKERS:
-            print(f"{HEAD}{name}", *lines_of(name), sep="\n", file=file)
+def line_of(name: str, client: Client | None = None) -> str:
+    """Return the numbers of a conversation."""
+    client = client or run(name)
+    kept = (len(key) for _, key in client.server.core.cache.lru.entries())
+    return numbers_line(name, client.answers, kept, client.log.spent)
 
 
 if __name__ == "__main__":
-    write()
+    write(FILE, MAKERS, line_of)
