@@ -63,20 +63,8 @@ def test_long_prompts_go_without_arithmetic_and_that_is_told(capsys, command, le
     if command == "run":
         assert told(data)[1] == mode
     chosen = mode == "provenance" and not words
-    assert ("--exact enables arithmetic" in err) is chosen
-    assert not chosen or f"{length + 11:,} tokens, more than {LONG:,}" in err
-
-
-def test_bisect_compares_numbers_where_it_is_asked_to(capsys, monkeypatch):
-    from cachesim.judging import find_change as bisect
-
-    seen, plain = [], bisect.run_judged
-    monkeypatch.setattr(bisect, "run_judged", lambda *args, **more: (seen.append(args[2]), plain(*args, **more))[1])
-    for words in ([], ["--provenance"], ["--exact"]):
-        assert main(["bisect", "S9/S", "-p", "ik_llama@main", "--model", "A", *words]) == exits.HOLDS
-        assert set(seen) == {"exact" if "--exact" in words else "provenance"}
-        seen.clear()
-    capsys.readouterr()
+    assert ("--exact" in err) is chosen
+    assert not chosen or f"{length + 11:,} tokens" in err
 
 
 def test_exact_and_provenance_exclude_each_other(capsys):
@@ -122,3 +110,30 @@ def test_100000_tokens_are_played_under_every_version_in_few_calls(capsys, profi
     assert code == exits.HOLDS
     assert calls < 25 * 99_150
     capsys.readouterr()
+
+
+REFUSED = """id = "refused"
+title = "t"
+why = "w"
+source = ["cachesim"]
+engine = "llama_cpp"
+model = "A"
+profiles = ["llama_cpp@b10587"]
+[server]
+ctx_size = 256
+[words]
+A = 300
+[[request]]
+prompt = "A"
+"""
+EXPECTED = '[expect]\n"llama_cpp@b10587" = { status = [400] }\n"llama_cpp@b11549" = { status = [400] }\n'
+
+
+@pytest.mark.parametrize("command", ["run", "why", "diff", "diff of a folder"])
+@pytest.mark.parametrize(("expect", "code"), [("", exits.UNDECIDED), (EXPECTED, exits.HOLDS)])
+def test_a_refusal_that_the_file_expects_is_not_undecided(capsys, tmp_path, command, expect, code):
+    file = tmp_path / "refused.toml"
+    file.write_text(REFUSED + expect)
+    case = str(tmp_path if command == "diff of a folder" else file)
+    number = ["0"] * (command == "why")
+    assert main([command.partition(" ")[0], case, *number, *PAIR, "-q"]) == code

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import shlex
 from argparse import Namespace
-from dataclasses import replace
 
 import pytest
 
 from cachesim.cli.main import main
-from cachesim.engines.registry import ENGINES
 from cachesim.judging.run_data import run_data
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
@@ -192,17 +190,6 @@ def test_the_first_failure_of_a_search_is_shrunk_or_explained():
     assert after_fuzz({"failures": [{}, failure]}) == [["shrink", *words]]
     assert after_fuzz({"failures": [{**failure, "shrunk": True}, failure]}) == [["why", "A5/A", "1", *words[1:]]]
     assert after_fuzz({"failures": [{}]}) == after_fuzz({"failures": []}) == []
-
-
-def test_an_engine_with_a_single_rule_set_is_not_bisected(monkeypatch):
-    engine = replace(ENGINES["mlx_lm"], profiles={"mlx_lm@0.32.2": ENGINES["mlx_lm"].profiles["mlx_lm@0.32.2"]})
-    scenario = from_line("A5/A", model="A", profiles=("mlx_lm@0.32.2",))
-    found = {"profile": "mlx_lm@0.32.2", "computed": [{"rule": "R.1", "start": 0, "stop": 3, "survives": []}],
-             "failure": None, "decided": None}  # fmt: skip
-    bisected = ["bisect", "A5/A", "-p", "mlx_lm@0.32.2", "--model", "A"]
-    assert after_why({"mlx_lm": scenario}, [found], ()) == [bisected, ["explain", "R.1"]]
-    monkeypatch.setattr("cachesim.engines.registry.engine_named", lambda name: engine)
-    assert after_why({"mlx_lm": scenario}, [found], ()) == [["explain", "R.1"]]
 
 
 def test_a_request_that_evaluates_a_single_token_again_is_asked_for():

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, ArgumentTypeError
 
 import pytest
 
-from cachesim.base import limits
 from cachesim.base.shard import MOST, Shard
 from cachesim.tools.run import work_arguments as arguments
 
@@ -58,13 +57,6 @@ def parsed(*words):
     return parser.parse_args(words)
 
 
-def test_without_options_there_is_one_process_and_no_other_limit():
-    assert vars(parsed()) == {"jobs": 1, "limits": []}
-    names = [limit.name for limit in limits.OF_A_RUN]
-    assert parsed("-j", "2", "--limit", f"{names[0]}=5", "--limit", f"{names[1]}=0").limits == [
-        (names[0], 5), (names[1], 0)]  # fmt: skip
-
-
 @pytest.mark.parametrize(("text", "error"), [
     ("tokens", "expected NAME=N, found 'tokens'"), ("token=1", "unknown limit 'token' (did you mean 'tokens'?)"),
     ("zzzz=1", "unknown limit 'zzzz' (one of "), ("tokens=x", "expected an integer from 0"),
@@ -73,11 +65,3 @@ def test_a_limit_has_a_known_name_and_a_number(text, error, capsys):
     with pytest.raises(SystemExit):
         parsed("--limit", text)
     assert error in " ".join(capsys.readouterr().err.split())
-
-
-def test_limits_are_lifted_and_all_others_reset(monkeypatch):
-    lifted = []
-    monkeypatch.setattr(limits, "lift", lifted.append)
-    arguments.lift_limits(Namespace(limits=[("work", 5)]))
-    arguments.lift_limits(Namespace())
-    assert lifted == [{"work": 5}, {}]
