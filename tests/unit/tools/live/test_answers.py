@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.http_client import HttpReply
-from cachesim.tools.live.llama_server.answers import _children, hung_up, read_completion, read_slot, undelivered
+from cachesim.tools.live.llama_server.answers import hung_up, read_completion, read_slot, undelivered
 from tests.unit.tools.live.test_hang_ups import launch, new_prompt, release, said, token
 
 
@@ -119,8 +119,3 @@ def test_of_an_error_the_texts_and_counts_are_kept(error, kept):
 def test_a_long_message_is_cut():
     message = read_slot(HttpReply(400, {"error": {"message": "x" * 9_999}}))["error"]["message"]
     assert len(message) < 9_999 and message.startswith("xxx")
-
-
-def test_completions_are_those_right_before_their_parent(tmp_path):
-    events = said(tmp_path, launch(1, child=1), launch(2, child=1), launch(3), launch(4, child=1), launch(5))
-    assert [_children(events, task) for task in (3, 5, 1, 9)] == [[1, 2], [4], [], []]

@@ -14,7 +14,6 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.memory.model_layout import KV_ROW, RECORDED, STATE_ROW, model_kind
 from cachesim.tools.live.llama_server import gguf_tensors
 from cachesim.tools.live.llama_server.gguf_models import (
-    _keys,
     check_build,
     find_model,
     special,
@@ -258,7 +257,7 @@ def test_gemma_has_small_embeddings_and_lfm2_another_norm(notation, std, norm):
 @pytest.mark.parametrize(("notation", "attends", "layers"), [("A", 1, 1), ("S", 0, 1), ("GA+M", 1, 3)])
 def test_the_keys_begin_with_the_name_and_the_sizes(notation, attends, layers):
     model = find_model(notation)
-    keys = [*_keys(model).items()]
+    keys = [*tiny_model(model).keys.items()]
     assert keys[:4] == [
         ("general.architecture", model.arch), ("general.name", f"tiny-{model.name}"),
         ("general.description", "random weights; for tests of cache logic only"), ("general.file_type", 0)]  # fmt: skip

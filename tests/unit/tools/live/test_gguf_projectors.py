@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -9,11 +10,7 @@ import pytest
 
 from cachesim.base.gguf_header import read_gguf
 from cachesim.tools.live.llama_server.gguf_projectors import (
-    EMBD,
-    FF,
     PROJECTORS,
-    WIDTH,
-    _tensors,
     projector_in,
     with_projector,
     write_projector,
@@ -68,36 +65,6 @@ def test_a_projector_has_two_heads_and_few_layers(kind, layers, tmp_path):
     assert fields["clip.projector_type"].contents() == PROJECTORS[kind].type
 
 
-@pytest.mark.parametrize(("kind", "outer"), [
-    ("qwen2vl", ["v.patch_embd.weight", "v.patch_embd.weight.1"]),
-    ("mlp", ["v.patch_embd.weight", "v.patch_embd.bias", "v.position_embd.weight"]),
-    ("gemma3", ["v.patch_embd.weight", "v.patch_embd.bias", "v.position_embd.weight"]),
-])  # fmt: skip
-def test_tensors_of_a_projector(kind, outer):
-    made = PROJECTORS[kind]
-    tensors = list(_tensors(kind, made, 2))
-    shapes = {one.name: one.shape for one in tensors}
-    assert [one.name for one in tensors][: len(outer)] == outer and len(shapes) == len(tensors)
-    assert shapes["v.patch_embd.weight"] == (made.patch, made.patch, 3, WIDTH)
-    assert shapes.get("v.position_embd.weight", (WIDTH, (made.image // made.patch) ** 2)) == (
-        WIDTH, (made.image // made.patch) ** 2)
-    layer = {name.removeprefix("v.blk.1."): shape for name, shape in shapes.items() if name.startswith("v.blk.1.")}
-    assert layer == {f"{part}.{what}": shape if what == "weight" else shape[-1:]
-                     for part, shape in {**dict.fromkeys(("attn_q", "attn_k", "attn_v", "attn_out"), (WIDTH, WIDTH)),
-                                         "ln1": (WIDTH,), "ln2": (WIDTH,), "ffn_up": (WIDTH, FF),
-                                         "ffn_down": (FF, WIDTH)}.items() for what in ("weight", "bias")}  # fmt: skip
-    last = {name: shape for name, shape in shapes.items() if name.startswith("mm.")}
-    wide, hidden = (WIDTH, EMBD) if kind == "mlp" else (4 * WIDTH, 4 * WIDTH)
-    assert last == ({"mm.input_projection.weight": (EMBD, WIDTH), "mm.soft_emb_norm.weight": (WIDTH,)}
-                    if kind == "gemma3" else {"mm.0.weight": (wide, hidden), "mm.0.bias": (hidden,),
-                                              "mm.2.weight": (hidden, EMBD), "mm.2.bias": (EMBD,)})  # fmt: skip
-    assert {one.mean for one in tensors if one.name.endswith(("ln1.weight", "ln2.weight", "post_ln.weight"))} == {1.0}
-    assert {one.mean for one in tensors if one.name.endswith(".bias") or ".attn" in one.name} == {0.0}
-    assert shapes["v.post_ln.weight"] == shapes["v.post_ln.bias"] == (WIDTH,)
-    assert {one.std for one in tensors if len(one.shape) == 1 and "weight" not in one.name} == {0.1}
-    assert {one.std for one in tensors if len(one.shape) > 1} <= {0.1, 0.2}
-
-
 @pytest.mark.parametrize(("kind", "type_", "layers", "image", "patch", "more"), [
     ("qwen2vl", "qwen2vl_merger", 2, 56, 4, {"image_min_pixels": 64, "image_max_pixels": 262_144}),
     ("mlp", "mlp", 3, 32, 8, {}), ("gemma3", "gemma3", 2, 48, 8, {"projector.scale_factor": 2}),
@@ -120,3 +87,10 @@ def test_a_projector_is_written_into_a_folder_that_is_made(tmp_path):
     folder = tmp_path / "a" / "b"
     flags = with_projector(["--mmproj", "MODELS/tiny-mmproj-mlp.gguf"], folder)
     assert flags == ["--mmproj", str(folder / "tiny-mmproj-mlp.gguf")] and Path(flags[1]).stat().st_size > 0
+
+
+@pytest.mark.parametrize(("kind", "digest"), [
+    ("qwen2vl", "3e1cbae7f5a20d9c"), ("mlp", "22385e6e0291f9ae"), ("gemma3", "6f7d6b9a61cbc882")])  # fmt: skip
+def test_the_bytes_are_the_same_everywhere(kind, digest, tmp_path):
+    write_projector(kind, tmp_path / "a")
+    assert hashlib.sha256((tmp_path / "a").read_bytes()).hexdigest()[:16] == digest

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.notation.tree import Action
-from cachesim.tools.live.player import Player, _generated, check_images, real_options, scales_body
+from cachesim.tools.live.player import Player, check_images, scales_body
 
 
 def played(line, replies=(), **more):
@@ -143,13 +142,6 @@ def test_scales_as_a_server_reads_them(text, scales):
     assert scales_body(text) == [{"id": number, "scale": scale} for number, scale in scales]
 
 
-@pytest.mark.parametrize(("seen", "held", "left"), [
-    ([5], [5, 6], (5, 6)), ([5, 6], [5], (5, 6)), ([5, 6], [7, 8], (5, 6)), (None, [7], (7,)), ([], None, ()),
-])  # fmt: skip
-def test_an_answer_leaves_the_longer_of_what_was_received_and_what_is_in_the_slot(seen, held, left):
-    assert _generated({"tokens": seen, "tokens_in_slot": held}) == left
-
-
 @pytest.mark.parametrize(("line", "notes"), [
     ("A3/B3", []), ("A3.|B2", ["user messages are marked by message_delimiters, which b11549 reads in chats only"]),
     ("A3>4{cancel_after=1}", ["the time at which the server notices a disconnect is not controlled"]),
@@ -159,22 +151,6 @@ def test_an_answer_leaves_the_longer_of_what_was_received_and_what_is_in_the_slo
 ])  # fmt: skip
 def test_each_note_is_told_once(line, notes):
     assert Player(from_line(line)).notes == notes
-
-
-def test_actions_as_requests():
-    found = played("A3/{save@1 f}/{restore@0 f}/{erase@1}/{lora 0:0.5}/{restart}", lora_scaled="0")[0]
-    assert found[1:] == [
-        {"op": "slot", "request": {"action": "save", "id_slot": 1, "filename": "f.bin"}},
-        {"op": "slot", "request": {"action": "restore", "id_slot": 0, "filename": "f.bin"}},
-        {"op": "slot", "request": {"action": "erase", "id_slot": 1}},
-        {"op": "lora", "request": {"set": [{"id": 0, "scale": 0.5}]}}, {"op": "restart"}]
-
-
-def test_requests_that_arrive_together_name_the_iterations_between_them():
-    [step], _ = played("A9>1/B9>1{together}/C9>1{together+3}")
-    assert step["op"] == "parallel" and [member.get("after") for member in step["steps"]] == [None, None, 3]
-    assert all("after" in member or at < 2 for at, member in enumerate(step["steps"]))
-    assert "after" not in step["steps"][0] and "after" not in step["steps"][1]
 
 
 def test_tokens_are_those_of_the_seed_0_by_default():
@@ -203,9 +179,3 @@ def test_scenarios_with_images_or_truncated_files_are_refused():
             Player(replace(found, steps=tuple(steps)))
     with pytest.raises(BadInput, match="step 2: slot files of a real server are not truncated"):
         Player(replace(found, steps=tuple(steps)))
-
-
-def test_options_with_invocation_tokens_are_written_in_the_real_vocabulary():
-    tokens = SimpleNamespace(prompt=lambda text: tuple(100 + token for token in text.tokens))
-    assert real_options({"lora_scaled": "1@5.6,0.5@7", "parallel": 2, "name": "x"}, tokens) == {
-        "lora_scaled": "1@105.106,0.5@107", "parallel": 2, "name": "x"}  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.live.llama_server.export.python_test import _imports, pytest_file, server_test
+from cachesim.tools.live.llama_server.export.python_test import pytest_file, server_test
 from cachesim.tools.live.llama_server.export.script import make_script
 
 PROFILE = "llama_cpp@b11549"
@@ -87,9 +87,3 @@ def test_the_docstring_names_origin_faults_and_deviations():
     assert f"from 'A9>4{{cancel_after=2}}/A', expected numbers: {PROFILE}." in text
     assert "Not as in the simulator: the time at which the server notices a disconnect is not controlled." in text
     assert "In tools/server/tests: ./tests.sh unit/FILE" in text and "Expected: request" not in text
-
-
-def test_a_module_is_imported_by_its_name_and_a_line_stays_a_line():
-    assert list(_imports("sys", "from pathlib import Path", "import pytest", "os", "sys")) == [
-        "from __future__ import annotations", "", "import os", "import pytest", "import sys",
-        "from pathlib import Path"]  # fmt: skip

@@ -8,9 +8,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from cachesim.tools.live.llama_server.answers import undelivered
 from cachesim.tools.live.llama_server.images import draw_png, tokenize
-from cachesim.tools.live.llama_server.reply_shapes import EXCESS, check_completions, streamed_tokens
 from cachesim.tools.live.real_report import (
     LEGEND,
     between_builds,
@@ -85,9 +83,6 @@ def test_columns_fit_their_contents():
     [_, table, _] = real_report(compared(row())).renderables
     assert columns(table) == [
         ("#", NUMBER), ("request", FOLDED), ("simulated", TEXT), ("real", TEXT), ("", TEXT)]  # fmt: skip
-    cells = [real_report(compared(row(same=same))).renderables[1].columns[-1]._cells[0] for same in (True, False, None)]
-    assert [(cell.plain, cell.style) for cell in cells] == [
-        ("equal", "green"), ("DIFFERS", "bold red"), ("undecided", "yellow")]  # fmt: skip
 
 
 def test_lines_are_coloured_by_what_they_report():
@@ -163,43 +158,6 @@ def test_a_search_ends_with_its_numbers():
         "  undecided: 2 requests: late", "  undecided: 1 request: no log", "  not run: 1 conversation: no flag"]
     assert printed(search_report({**data, "differences": [], "undecided": [], "left_out": []})) == [
         "real b9: 1 conversation, 1200 requests: 1,100 equal; 0 conversations differ, 0 requests undecided"]
-
-
-@pytest.mark.parametrize(("drafted", "truncated", "cached", "asked", "found"), [
-    (0, False, 9, None, {}), (4, True, 9, None, {}), (4, False, 4, None, {}), (4, False, 3, None, {}),
-    (4, False, 5, None, {"tokens_in_slot": [7, 8]}), (4, False, 6, 3, {"tokens_in_slot": [7, 8, 9]}),
-    (4, False, 7, 4, {"tokens_in_slot": [7, 8, 9]}),
-])  # fmt: skip
-def test_tokens_that_a_stop_inside_a_draft_left_in_the_slot(drafted, truncated, cached, asked, found):
-    requests = []
-
-    def cold(request):
-        requests.append(request)
-        return {"tokens": [7, 8, 9]}
-
-    body = {"timings": {"draft_n": drafted}, "truncated": truncated, "tokens": [7, 8], "tokens_cached": cached}
-    assert undelivered(body, {"prompt": [1, 2, 3]}, cold) == found
-    assert requests == ([] if asked is None else [{"prompt": [1, 2, 3], "n_predict": asked}])
-
-
-def test_an_answer_may_be_somewhat_longer_than_requested():
-    for number in (1, EXCESS + 2):
-        check_completions({"tokens": [1] * number}, {"n_predict": 2}, lambda value: None, "x")
-    with pytest.raises(Exception, match=f"{EXCESS + 3} tokens in a reply, 2 were requested"):
-        check_completions({"tokens": [1] * (EXCESS + 3)}, {"n_predict": 2}, lambda value: None, "x")
-    check_completions({"tokens": [1] * 999}, {}, lambda value: None, "x")
-    with pytest.raises(Exception, match="2 completions in a reply"):
-        check_completions([{}, {"index": 1}], {}, lambda value: None, "x")
-    with pytest.raises(Exception, match="missing key 'index'"):
-        check_completions([{}, {}], {"n_cmpl": 2}, lambda value: None, "x")
-
-
-@pytest.mark.parametrize(("line", "tokens"), [
-    ('data: {"tokens": [5, 6]}', [5, 6]), ("data: [DONE]", []), (": comment", []), ('data: {"tokens": null}', []),
-    ('data: {"tokens": [5], "stop": true}', []), ('data: {"tokens": [5], "stop": false}', [5]),
-])  # fmt: skip
-def test_tokens_of_a_stream(line, tokens):
-    assert streamed_tokens(line, "x") == tokens
 
 
 def test_an_image_is_drawn_from_its_number():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -18,9 +17,6 @@ from cachesim.tools.live.llama_server.export.script import (
     ScriptAction,
     ScriptRequest,
     WordSlice,
-    _default,
-    _expected,
-    _tokens,
     make_script,
     name_of,
 )
@@ -29,6 +25,7 @@ from cachesim.tools.live.player import BEHIND
 from cachesim.tools.live.token_map import TINY
 
 PROFILE = "llama_cpp@b11549"
+FLAG = ENGINES["llama_cpp"].manual.flag
 
 
 def made(line, model="A", **server):
@@ -118,7 +115,7 @@ def test_a_scenario_of_another_engine_is_refused():
 @pytest.mark.parametrize(("server", "flags"), [
     ({}, ""), ({"ctx_size": 512}, "-c 512"), ({"parallel": -1}, ""), ({"kv_unified": True}, ""),
     ({"parallel": 2, "kv_unified": True}, "-np 2 -kvu"), ({"parallel": 2, "kv_unified": False}, "-np 2"),
-    ({"batch_size": 2048}, ""), ({"batch_size": 64}, "-b 64"),
+    ({"batch_size": 2048}, ""), ({"batch_size": 64}, "-b 64"), ({"ctx_size": FLAG("ctx_size").default}, "-c 0"),
 ])  # fmt: skip
 def test_the_command_line_has_the_options_that_differ_from_the_defaults(server, flags):
     assert " ".join(made("A5", **server).flags) == flags
@@ -163,7 +160,7 @@ def test_the_tokens_of_a_request_do_not_depend_on_later_requests():
         requests = "\n".join(f'[[request]]\nprompt = "S.{word}"' for word in words)
         texts = 'id = "x"\ntitle = "x"\nsource = ["x"]\nwhy = "x"\nengine = "llama_cpp"\nmodel = "A"'
         scenario = load_text(f'{texts}\nprofiles = ["{PROFILE}"]\n[words]\n{table}\n{requests}\n')
-        found.append([_tokens(scenario)[0][word] for word in first])
+        found.append([make_script(scenario, PROFILE).words[word] for word in first])
     assert found[0] == found[1]
 
 
@@ -198,39 +195,6 @@ def test_a_scenario_is_named_by_its_id_or_its_line():
     assert (name_of(line), name_of(replace(line, file="x.toml", id="case"))) == ("'A5/A'", "the scenario case")
 
 
-@pytest.mark.parametrize(("name", "value", "is_default"), [
-    ("batch_size", 2048, True), ("batch_size", 64, False), ("kv_unified", True, True), ("kv_unified", False, False),
-    ("ctx_size", ENGINES["llama_cpp"].manual.flag("ctx_size").default, False),
-    ("parallel", ENGINES["llama_cpp"].manual.flag("parallel").default, False),
-    ("spec_draft_n_max", ENGINES["llama_cpp"].manual.flag("spec_draft_n_max").default, False), ("unknown", 1, False),
-])  # fmt: skip
-def test_a_default_of_the_server_is_left_out_unless_the_machine_or_drafts_decide(name, value, is_default):
-    assert _default(from_line("S5>1"), name, value) is is_default
-
-
-@pytest.mark.parametrize(("parallel", "is_default"), [(-1, True), (2, False)])
-def test_a_unified_cache_is_the_default_if_the_server_chooses_its_slots(parallel, is_default):
-    scenario = from_line("S5>1", server={"parallel": parallel})
-    assert _default(scenario, "kv_unified", True) is is_default
-    assert _default(scenario, "kv_unified", False) is not is_default
-
-
 def test_a_projector_without_positions_is_refused_before_the_requests_are_written():
     with pytest.raises(BadInput):
         make_script(from_line("S9/S.I4x2.A3", server={"mmproj": "causal"}), PROFILE)
-
-
-@pytest.mark.parametrize(("line", "is_racy"), [
-    ("A9/B3", False), ("A9/B3{together}", True), ("A9/B3{together}/C4{together}", True),
-    ("A9>5{cancel_after=2}", True),
-])  # fmt: skip
-def test_requests_that_arrive_together_or_are_cancelled_are_racy(line, is_racy):
-    assert made(line, parallel=2).racy is is_racy
-
-
-@pytest.mark.parametrize(("died", "status"), [(False, 200), (True, 0)])
-def test_a_request_at_which_the_process_ends_has_no_status(died, status):
-    answer = SimpleNamespace(cache_n=3, prompt_n=2, status=200, died=died)
-    run = SimpleNamespace(requests=[SimpleNamespace(
-        answer=answer, judged=SimpleNamespace(equal_cold=True, fault="none"))])  # fmt: skip
-    assert list(_expected(run)) == [ExpectedOutcome(3, 2, status, True, died, "none")]

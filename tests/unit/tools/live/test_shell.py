@@ -6,8 +6,8 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.live.llama_server.export.script import ScriptAction, WordSlice, make_script
-from cachesim.tools.live.llama_server.export.shell import _group, _path, shell_script
+from cachesim.tools.live.llama_server.export.script import make_script
+from cachesim.tools.live.llama_server.export.shell import shell_script
 
 PROFILE = "llama_cpp@b11549"
 
@@ -50,11 +50,6 @@ def test_only_what_the_history_needs_is_defined():
     assert text("A9", lora_scaled="1,0").count("the server needs 2 adapters") == 1
 
 
-def test_the_name_of_a_file_stays_readable():
-    [line] = _group(ScriptAction(number=0, do="save", id_slot=0, file="größe"))
-    assert line == "slot 0 save 'größe.bin'"
-
-
 def test_words_are_real_tokens_that_a_seed_renames():
     lines = text("A3>a2").splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("jq -c --argjson seed"))
@@ -74,11 +69,6 @@ def test_the_tolerance_of_an_unknown_server_is_larger():
 def test_a_scenario_that_changes_the_server_is_refused(line, said):
     with pytest.raises(BadInput, match=said):
         text(line, lora_scaled="1")
-
-
-@pytest.mark.parametrize(("word", "path"), [("A", ".A"), ("Wash_a", ".Wash_a"), ("A1", '.["A1"]'), ("a-b", '.["a-b"]')])
-def test_a_word_is_a_key_in_quotes_unless_it_has_letters_only(word, path):
-    assert _path(WordSlice(word, 0, 1, True)) == path
 
 
 def test_the_cold_request_does_not_use_the_cache():

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from cachesim.base.console import as_text
-from cachesim.tools.live.verify_report import SAME, _answer, verify_report
+from cachesim.tools.live.verify_report import SAME, verify_report
 from tests.unit.tools.table_columns import FOLDED, NUMBER, TEXT, columns
 
 SIDE = {"cache_n": 4, "prompt_n": 5, "status": 200, "equal": True}
@@ -37,11 +35,6 @@ def test_without_requests_there_is_no_table():
     assert text == ["case GA llama_cpp@b11549", "note: images are small", "not run: no adapters", f"=> {SAME[None][0]}"]
 
 
-@pytest.mark.parametrize("value", [True, False, None])
-def test_every_outcome_has_a_word(value):
-    assert SAME[value][0]
-
-
 def test_a_report_in_whole_lines():
     rows = [row(0, True), row(12, False, cache_n=0, prompt_n=None, equal=False), row(2, None, status=-1, equal=None),
             row(3, False, status=400)]  # fmt: skip
@@ -51,14 +44,6 @@ def test_a_report_in_whole_lines():
         "case GA llama_cpp@b11549", "# request reused evaluated answer", "0 A 4 5 right same",
         "12 A 4 | 0 5 | - right | WRONG DIFFERS", "2 A - 5 right | never answered undecided",
         "3 A 4 5 right | HTTP 400 DIFFERS", "=> DIFFERS"]
-
-
-@pytest.mark.parametrize(("status", "equal", "word"), [
-    (200, True, "right"), (200, False, "WRONG"), (200, None, "?"), (None, True, "right"), (0, True, "process ended"),
-    (-1, True, "never answered"), (500, True, "HTTP 500"),
-])  # fmt: skip
-def test_the_answer_of_a_side(status, equal, word):
-    assert _answer({"status": status, "equal": equal}) == word
 
 
 def test_columns_and_lines_have_their_layout():

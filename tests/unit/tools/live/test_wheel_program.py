@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from types import SimpleNamespace
-
 import pytest
 
 from cachesim.tools.live.llama_server import wheel_program
 from cachesim.tools.live.llama_server.wheel_program import (
-    BAD_COMMAND,
     ENDING,
     FLAGS,
     TABLE,
@@ -17,12 +13,18 @@ from cachesim.tools.live.llama_server.wheel_program import (
     Setting,
     WheelFlag,
     apply,
-    main,
     parameters,
     serve,
     settings_of,
     shaped,
 )
+
+
+class Params:
+    """Attributes of a library's object."""
+
+    def __init__(self, **attributes):
+        self.__dict__.update(attributes)
 
 
 class Names:
@@ -45,7 +47,7 @@ class Library:
     def __init__(self, *missing, **params):
         self.common_speculative_type = Names(*missing)
         defaults = {"embedding": False, "n_batch": 2048, "n_ubatch": 512, "n_ctx": 0, "kv_unified": False}
-        self.CommonParams = lambda: SimpleNamespace(**{**defaults, **params})
+        self.CommonParams = lambda: Params(**{**defaults, **params})
 
     @staticmethod
     def CommonAdapterLoraInfo(file, scale):
@@ -141,24 +143,13 @@ def test_a_server_runs_until_a_signal_and_ends_itself(monkeypatch):
     assert events == [("mask", ENDING), ("start", 2), ("wait", ENDING), "end"]
 
 
-def test_the_program_prints_its_build_or_the_error_of_its_command(monkeypatch, capsys):
-    monkeypatch.setattr(wheel_program, "version", lambda name: "2026.10.11549")
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == "version: 11549 (xllamacpp 2026.10.11549)\n"
-    monkeypatch.setitem(sys.modules, "xllamacpp", Library(n_parallel=1))
-    assert main(["--version", "-np"]) == BAD_COMMAND
-    assert capsys.readouterr().err == "error: unknown flag: '--version'\n"
-    monkeypatch.setattr(wheel_program, "serve", lambda words, library: None)
-    assert main(["-np", "1"]) == 0
-
-
 def test_a_flag_sets_the_attribute_that_the_release_has():
     flag = WheelFlag("newest.name old_name", str, idle="off")
-    for params, value in ((SimpleNamespace(newest=SimpleNamespace(name="a"), old_name="b"), ("x", "b")),
-                          (SimpleNamespace(newest=SimpleNamespace(), old_name="b"), (None, "x")),
-                          (SimpleNamespace(old_name="b"), (None, "x"))):  # fmt: skip
+    for params, value in ((Params(newest=Params(name="a"), old_name="b"), ("x", "b")),
+                          (Params(newest=Params(), old_name="b"), (None, "x")),
+                          (Params(old_name="b"), (None, "x"))):  # fmt: skip
         apply(Setting("--flag", flag, "x"), params)
         assert (getattr(getattr(params, "newest", None), "name", None), params.old_name) == value
-    apply(Setting("--flag", flag, "off"), SimpleNamespace())
+    apply(Setting("--flag", flag, "off"), Params())
     with pytest.raises(BadCommand, match="this release has no --flag"):
-        apply(Setting("--flag", flag, "x"), SimpleNamespace())
+        apply(Setting("--flag", flag, "x"), Params())

@@ -12,7 +12,6 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.flags import FLAGS as SIMULATED
 from cachesim.engines.llama_cpp.flags import READ_OVER
-from cachesim.tools.live.llama_server import wheel_server
 from cachesim.tools.live.llama_server.process import Process
 from cachesim.tools.live.llama_server.server import BASE, ServerStart
 from cachesim.tools.live.llama_server.wheel_program import FLAGS, BadCommand, build_of, main, parameters, settings_of
@@ -209,11 +208,6 @@ def test_what_a_release_lacks_is_accepted_where_it_behaves_that_way():
     parameters(["-cram", "0", "-fit", "off", "--kv-unified-per-slot", "0", "--cache-prompt"], OlderLibrary())
 
 
-def test_several_drafters_are_refused_by_a_release_with_one():
-    with pytest.raises(BadCommand, match="takes a single --spec-type"):
-        parameters(["--spec-type", "draft-mtp,ngram-simple"], OlderLibrary())
-
-
 @pytest.mark.parametrize(("wheel", "build"), [
     ("2026.10.11549", "11549"), ("2026.4.8672.1", "8672"), ("0.2.14", "0"),
 ])  # fmt: skip
@@ -225,31 +219,6 @@ def test_adapters_have_their_scales():
     [setting] = settings_of(["--lora-scaled", "/a:b.gguf:0.5,/c.gguf:1"], Library())
     assert setting.flag.attribute == "lora_adapters"
     assert [adapter.pair for adapter in setting.value] == [("/a:b.gguf", 0.5), ("/c.gguf", 1.0)]
-
-
-def test_without_a_number_of_slots_there_are_four_with_one_kv_cache():
-    params = parameters(["-m", "x.gguf"], Library())
-    assert (params.n_parallel, params.kv_unified, params.port) == (4, True, 8080)
-
-
-def test_the_kv_cache_has_its_share_of_tokens_for_every_slot():
-    params = parameters(["-np", "3", "--kv-unified-per-slot", "100"], Library())
-    assert params.n_ctx == 300
-
-
-def test_an_embedding_server_has_batches_of_a_micro_batch():
-    assert parameters(["--embeddings"], Library()).n_batch == 512
-
-
-def test_a_number_of_slots_leaves_the_kv_cache_divided():
-    params = parameters(["-np", "2"], Library())
-    assert (params.n_parallel, params.kv_unified) == (2, False)
-
-
-@pytest.mark.parametrize("words", [["-np"], ["-np", "two"], ["-fa", "perhaps"], ["-fit", "1"], ["--lora-scaled", "x"]])
-def test_a_missing_or_wrong_value_is_refused(words):
-    with pytest.raises(BadCommand):
-        settings_of(words, Library())
 
 
 def test_the_program_needs_the_wheel_to_serve():
@@ -268,18 +237,3 @@ def test_what_the_interpreter_prints_is_not_shown(tmp_path, capfd, text, said):
     except BadInput as error:
         refused = str(error)
     assert said in refused and bool(refused) == bool(said) and capfd.readouterr() == ("", "")
-
-
-def test_a_launcher_may_be_run_by_everybody(monkeypatch, tmp_path):
-    monkeypatch.setattr(wheel_server, "require_wheel", lambda python: None)
-    write, seen = Path.write_text, []
-
-    def writing(file, text, encoding=None):
-        seen.append((file.name, encoding))
-        return write(file, text, encoding)
-
-    monkeypatch.setattr(Path, "write_text", writing)
-    launcher = wheel_server.write_launcher(tmp_path / "python", tmp_path)
-    assert (launcher.name, launcher.stat().st_mode & 0o777) == ("llama-server", 0o755)
-    assert launcher.read_text("utf-8") == wheel_server.launcher_text(tmp_path / "python")
-    assert seen == [("llama-server", "utf-8")]
