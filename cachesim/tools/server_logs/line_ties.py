@@ -45,14 +45,6 @@ _COMPARED = frozenset({"slot_sim", "slot_skip_empty"})
 KEPT = 64                    # slots whose latest requests are kept
 
 
-def tie_lines(lines: Iterable[ReadLine]) -> list[TiedRequest]:
-    """Return the requests of a log with their lines, in the order of their first lines."""
-    ties = LineTies()
-    for line in lines:
-        ties.add(line)
-    return ties.finished()
-
-
 def _are_released_first(request: TiedRequest, line: ReadLine) -> bool:
     """True if a line may be a timing that follows the release, as in servers that print n_past with it."""
     release = request.of("release")[0].read

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from cachesim.tools.server_logs.assumed_lengths import (
-    ENDS,
-    GOES_ON,
-    MARKED,
     MOST_ASSUMED,
-    AssumedLength,
     assumed_lengths,
     following_requests,
     has_length,
 )
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.proven_range import ProvenRange
+from tests.unit.tools.server_logs.records import read_line, tied_lines
 
 
 @pytest.mark.parametrize(("reused", "assumed"), [(9, [10]), (MOST_ASSUMED - 1, [MOST_ASSUMED]), (MOST_ASSUMED, [])])
@@ -27,12 +22,10 @@ def test_a_length_without_an_upper_bound_is_assumed_up_to_a_limit(reused, assume
     assert [length.n_tokens for length in lengths] == assumed
 
 
-def chosen(f_sim, f_keep, similar=(), **more):
+def chosen(f_sim, f_keep, similar=(), kind="slot_by_lcp", **more):
     """Return a request whose slot was chosen with these shares."""
-    words = {"f_sim": f_sim, "f_keep": f_keep}
-    numbers = {name: float(word) for name, word in words.items()}
-    choice = SimpleNamespace(kind="slot_by_lcp", read=SimpleNamespace(words=words, numbers=numbers))
-    return LoggedRequest(0, 2, chosen="lcp", tied=SimpleNamespace(choice=choice, similar=similar), **more)
+    choice = read_line(kind, f_sim=f_sim, f_keep=f_keep)
+    return LoggedRequest(0, 2, chosen="lcp", tied=tied_lines(choice=choice, similar=[*similar]), **more)
 
 
 def lengths_after(end, request):
@@ -57,15 +50,13 @@ def test_shares_of_a_slot_bound_the_length_by_all_roundings():
 
 def without_shares(kind="slot_by_lcp", f_sim="0.25", f_keep="0.50"):
     """Return a request with a least length of 7 tokens whose slot was chosen otherwise."""
-    one = chosen(f_sim, f_keep, numbers={"n_tokens": ProvenRange(7, None)})
-    one.tied.choice.kind = kind
-    return one
+    return chosen(f_sim, f_keep, kind=kind, numbers={"n_tokens": ProvenRange(7, None)})
 
 
 @pytest.mark.parametrize("request_", [
     without_shares("slot_by_lru"), without_shares(f_sim="1.50"), without_shares(f_keep="1.50"),
     without_shares(f_sim="0.00"),
-    LoggedRequest(0, 2, tied=SimpleNamespace(choice=None, similar=()), numbers={"n_tokens": ProvenRange(7, None)}),
+    LoggedRequest(0, 2, tied=tied_lines(), numbers={"n_tokens": ProvenRange(7, None)}),
     LoggedRequest(0, 2, numbers={"n_tokens": ProvenRange(7, None)}),
 ])  # fmt: skip
 def test_a_length_without_shares_is_the_least_possible(request_):
@@ -96,7 +87,7 @@ def test_an_entry_that_was_loaded_has_other_shares():
 
 
 def test_a_log_that_prints_the_length_itself_is_not_asked_for_its_shares():
-    assert lengths_after(5106, chosen("0.832", "1.000", similar=("a line",))) == []
+    assert lengths_after(5106, chosen("0.832", "1.000", similar=[read_line("slot_sim")])) == []
 
 
 def counts(**exact):
@@ -112,7 +103,7 @@ def test_a_prompt_is_not_assumed_longer_than_what_it_left_in_its_slot():
 def test_the_last_checkpoint_of_a_prompt_shows_its_length():
     later = LoggedRequest(0, checked=((1688, 2711, 0), (1126, 2149, 0)))
     [lengths, _] = assumed_lengths([counts(end=2736), later])
-    assert lengths == (AssumedLength(2716, MARKED, is_bounded=False), AssumedLength(2736, ENDS, is_bounded=False))
+    assert [length.n_tokens for length in lengths] == [2716, 2736] and not any(one.is_bounded for one in lengths)
     unnamed = LoggedRequest(0, 3, is_named=False, prompt_n=5)
     assert assumed_lengths([counts(end=2736), later, unnamed])[2][0].n_tokens == 2721         # the likely one + 5
 
@@ -121,29 +112,29 @@ def between(low, high):
     return {"numbers": {"n_tokens": ProvenRange(low, high)}}
 
 
-SHOWN = "prompt length assumed: {:,}, the log shows 1,000 to 1,005"
-CANCELLED = "cancelled: simulated with the 1,030 tokens that the slot held at the end"
+SURE, ASSUMED = (True, False), (True, True)
+"""A length that the log bounds: known, and one of several."""
+OPEN = (False, True)
 
 
-@pytest.mark.parametrize(("more", "lengths"), [
-    ({"n_tokens": 7}, [(7, "", True)]),
-    ({"n_tokens": 7, "is_cancelled": True, "end": 1030}, [(1030, CANCELLED, False)]),
-    ({"n_tokens": 7, "is_cancelled": True, "end": 0}, [(7, "", True)]),
-    (between(1000, 1005), [(size, SHOWN.format(size), True) for size in (1002, 1000, 1005)]),
-    (between(8, 9), [(size, f"prompt length assumed: {size}, the log shows 8 to 9", True) for size in (8, 9)]),
-    (between(8, None), [(8, ENDS, False)]),
-    ({"is_named": False}, []), ({"is_named": False, "prompt_n": 5}, [(5, GOES_ON, False)]),
-    ({}, []), ({"is_whole": True}, [(1, ENDS, False)]), ({"full": True}, [(1, ENDS, False)]),
-    ({"created": (40, 60), "restored": 50}, [(61, ENDS, False)]), ({"restored": 50}, [(51, ENDS, False)]),
-    ({"checked": ((1, 2, 70),), "lcp": 20}, [(71, ENDS, False)]), ({"lcp": 20}, [(21, ENDS, False)]),
-    ({"cache_n": 9}, [(10, ENDS, False)]),
-    ({"end": 0}, [(1, ENDS, False)]), ({"end": 44}, [(44, ENDS, False)]),
-    ({"end": 44, "truncated": True}, []), ({"end": 44, "predicted_n": 3, "lcp": 20}, [(21, ENDS, False)]),
+@pytest.mark.parametrize(("more", "lengths", "how"), [
+    ({"n_tokens": 7}, [7], SURE), ({"n_tokens": 7, "is_cancelled": True, "end": 1030}, [1030], OPEN),
+    ({"n_tokens": 7, "is_cancelled": True, "end": 0}, [7], SURE),
+    (between(1000, 1005), [1002, 1000, 1005], ASSUMED), (between(8, 9), [8, 9], ASSUMED), (between(8, None), [8], OPEN),
+    ({"is_named": False}, [], None), ({"is_named": False, "prompt_n": 5}, [5], OPEN), ({}, [], None),
+    ({"is_whole": True}, [1], OPEN), ({"full": True}, [1], OPEN),
+    ({"created": (40, 60), "restored": 50}, [61], OPEN), ({"restored": 50}, [51], OPEN),
+    ({"checked": ((1, 2, 70),), "lcp": 20}, [71], OPEN), ({"lcp": 20}, [21], OPEN), ({"cache_n": 9}, [10], OPEN),
+    ({"end": 0}, [1], OPEN), ({"end": 44}, [44], OPEN), ({"end": 44, "truncated": True}, [], None),
+    ({"end": 44, "predicted_n": 3, "lcp": 20}, [21], OPEN), ({"end": 44, **between(50, None)}, [50], OPEN),
 ])  # fmt: skip
-def test_the_length_of_a_prompt_alone(more, lengths):
-    assert assumed_lengths([LoggedRequest(0, 1, **more)]) == [tuple(AssumedLength(*one) for one in lengths)]
-    request = LoggedRequest(0, 1, **more)
-    assert has_length(request) is ("n_tokens" in more or more == between(1000, 1005) or more == between(8, 9))
+def test_the_length_of_a_prompt_alone(more, lengths, how):
+    """``how``: the log bounds the length, and it is an assumption."""
+    [found] = assumed_lengths([LoggedRequest(0, 1, **more)])
+    assert [length.n_tokens for length in found] == lengths
+    assert {(length.is_bounded, length.why != "") for length in found} == ({how} if how else set())
+    cancelled = more.get("is_cancelled") and more["end"]
+    assert has_length(LoggedRequest(0, 1, **more)) is (how in (SURE, ASSUMED) or bool(cancelled))
 
 
 def test_a_prompt_goes_on_from_the_longest_before_it():
@@ -173,8 +164,3 @@ def test_shares_bound_a_length_that_is_at_least_so_long(least, is_bounded):
     later = chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(least, None)})
     first = assumed_lengths([before, later])[1][0]
     assert (first.n_tokens, first.is_bounded) == (min(least, 206) if is_bounded else least, is_bounded)
-
-
-def test_a_prompt_is_at_least_as_long_as_the_log_proves_whatever_it_left_in_its_slot():
-    [lengths] = assumed_lengths([LoggedRequest(0, 1, end=44, **between(50, None))])
-    assert lengths == (AssumedLength(50, ENDS, is_bounded=False),)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from types import SimpleNamespace
 
 import pytest
 
@@ -21,8 +20,8 @@ from cachesim.tools.server_logs.before_the_log import (
 from cachesim.tools.server_logs.import_log import import_log
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.proven_range import ProvenRange
-from cachesim.tools.server_logs.reconstruct import _window
 from cachesim.tools.server_logs.slot_contents import held_by_window
+from tests.unit.tools.server_logs.records import read_line, tied_lines
 from tests.unit.tools.server_logs.simulated_log import simulated_log
 
 COMMON, CHECKPOINT = 1776, 1093
@@ -126,16 +125,10 @@ def test_a_slot_whose_window_has_left_a_checkpoint_held_more():
     assert held_by_window(logged(8345, 8341, checked=((8340, 8340, 8344),))) == held_by_window(logged(9, 0)) == 0
 
 
-@pytest.mark.parametrize(("printed", "model", "window"), [
-    ({}, "W512 A", 512), ({}, "GGGA", 0), ({"n_swa": 128}, "A", 128)])  # fmt: skip
-def test_the_window_is_that_of_the_log_or_of_the_model(printed, model, window):
-    assert _window(SimpleNamespace(facts=printed), model) == window
-
-
 def in_new_slot(slot):
     """Return a request for which the server selected a slot that had never been used."""
-    choice = SimpleNamespace(kind="slot_by_lru", read=SimpleNamespace(numbers={"t_last": -1}))
-    return logged(900, 0, slot=slot, chosen="lru", tied=SimpleNamespace(choice=choice))
+    choice = read_line("slot_by_lru", t_last=-1)
+    return logged(900, 0, slot=slot, chosen="lru", tied=tied_lines(choice=choice))
 
 
 def test_a_new_slot_shows_that_the_others_were_used():
@@ -229,14 +222,14 @@ def test_an_excerpt_without_its_beginning_is_reproduced(tmp_path, name):
     assert (data["rejected"], data["complete"], data["differ"]) == (False, True, 0), data["contradicted"]
 
 
-@pytest.mark.parametrize(("first", "assumed"), [(0, ""), (5, "a new conversation")])
-def test_only_the_first_task_of_a_server_is_known_to_share_nothing(tmp_path, first, assumed):
+@pytest.mark.parametrize(("first", "is_assumed"), [(0, False), (5, True)])
+def test_only_the_first_task_of_a_server_is_known_to_share_nothing(tmp_path, first, is_assumed):
     lines = simulated_log("A40>a2", "A").splitlines(keepends=True)
     at = next(number for number, text in enumerate(lines) if "launch_slot_" in text)
     file = tmp_path / "excerpt.log"
     file.write_text("".join(lines[at:]).replace("task 0 |", f"task {first} |"), encoding="utf-8")
     data, _ = import_log(file)
-    assert [one["assumed"] for one in data["requests"]] == [assumed] and data["agree"] == 1
+    assert [one["assumed"] != "" for one in data["requests"]] == [is_assumed] and data["agree"] == 1
 
 
 def ranged(**numbers):
@@ -258,8 +251,7 @@ def test_an_entry_of_100_tokens_is_from_before_unless_a_request_may_have_left_it
 
 
 def similar(*prefixes):
-    lines = [SimpleNamespace(number_of=lambda name, lcp=lcp: lcp if name == "lcp" else None) for lcp in prefixes]
-    return SimpleNamespace(similar=lines)
+    return tied_lines(similar=[read_line("slot_sim", lcp=lcp) for lcp in prefixes])
 
 
 @pytest.mark.parametrize(("prefixes", "shared"), [
@@ -289,8 +281,7 @@ def test_at_most_four_conversations_are_assumed():
 
 @pytest.mark.parametrize(("saved", "tokens"), [([], OTHER_PROMPT), ([70], 70), ([None, 80], 80), ([0, 80, 90], 80)])
 def test_the_prompt_between_is_the_one_that_was_saved_first(saved, tokens):
-    lines = [SimpleNamespace(number_of=lambda name, size=size: size) for size in saved]
-    tied = SimpleNamespace(of_cache=lambda kind: lines if kind == "pc_save" else [])
+    tied = tied_lines(cache=[read_line("pc_save", n_tokens=size) for size in saved])
     assert prompt_between(logged(200, 100, is_loaded=True, tied=tied)) == tokens
 
 

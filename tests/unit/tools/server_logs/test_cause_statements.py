@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
-from cachesim.engines.shared.log_grammar import Line, ParsedLine
-from cachesim.engines.shared.log_signatures import LogEvidence
-from cachesim.tools.server_logs.cause_statements import (
-    _known,
-    _proof_lines,
-    _sentence,
-    cause_statements,
-    quoted_warnings,
-)
+from cachesim.engines.shared.log_grammar import Line, LogGrammar, ParsedLine
+from cachesim.engines.shared.log_signatures import Signature
+from cachesim.tools.server_logs.cause_statements import cause_statements, quoted_warnings
 from cachesim.tools.server_logs.derivations import DerivedNumbers
 from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.read_lines import ReadLine
@@ -27,7 +19,7 @@ def line(number, kind, text="", slot=0, **numbers):
 
 def signature(lost, says=("lost {lcp} of {n}", "lost some"), key="erased", kinds=("erase",), is_quoted=False):
     """Return a signature that is proven with these lost tokens, None = not proven."""
-    return SimpleNamespace(key=key, kinds=kinds, says=says, proof=lambda found: lost, is_quoted=is_quoted)
+    return Signature(key, kinds, (), says, proof=lambda found: lost, is_quoted=is_quoted)
 
 
 def derived(*lines, **ranges):
@@ -38,7 +30,7 @@ def derived(*lines, **ranges):
 
 def causes(request, *signatures):
     return [(said.lines, dict(said.numbers), said.says)
-            for said in cause_statements(request, SimpleNamespace(signatures=signatures))]  # fmt: skip
+            for said in cause_statements(request, LogGrammar(signatures=signatures))]  # fmt: skip
 
 
 ERASED = line(5, "erase", n=1234)
@@ -62,54 +54,49 @@ def test_a_cause_is_stated_once_and_only_if_it_is_proven():
     assert [lines for lines, *_ in causes(one, signature((1, 1)), signature((2, 2)), signature((3, 3), key="b"))] == [
         (5, 90), (5, 90)]
     assert causes(one, signature(None)) == causes(one, signature((1, 1), kinds=("evict",))) == []
-    unproven = signature((1, 1))
-    unproven.proof = None
-    assert causes(one, unproven) == []
+    assert causes(one, signature((1, 1))._replace(proof=None)) == []
     assert causes(one._replace(clashes=(("lcp", None, None),)), signature((1, 1))) == []
 
 
-@pytest.mark.parametrize(("lines", "used"), [([ERASED], (3, 4, 5, 90)), ([], (90, 91, 92, 93))])
-def test_a_cause_is_proven_by_its_line_the_checks_and_the_lengths(lines, used):
-    check = {"pos_min": 5, "pos_max": 9, "thold": 3}
-    one = derived(line(3, "ckpt_check", **check), line(4, "ckpt_check", **check), ERASED,
+CHECK = {"pos_min": 5, "pos_max": 9, "thold": 3}
+
+
+@pytest.mark.parametrize(("kinds", "used"), [(("erase",), (3, 4, 5, 90)), ((), (90, 91, 92, 93))])
+def test_a_cause_is_proven_by_its_line_the_checks_and_the_lengths(kinds, used):
+    one = derived(line(3, "ckpt_check", **CHECK), line(4, "ckpt_check", **CHECK), ERASED,
                   lcp=(1, 1), n_tokens=(2, 2), held=(3, 3), lost=(4, 4), end=(5, 5))  # fmt: skip
-    assert _proof_lines(one, lines, LogEvidence({}, {}, ((5, 9, 3), (5, 9, 3)))) == used
+    assert [lines for lines, *_ in causes(one, signature((1, 1), kinds=kinds))] == [used]
 
 
-@pytest.mark.parametrize(("numbers", "checks", "known"), [
-    ({"n": 1234}, (), {"n": "1,234"}), ({"pos_max": 9}, (), {"pos_max": "9", "restored": "10"}),
-    ({"pos_max": 9, "n_past": 7}, (), {"pos_max": "9", "n_past": "7", "restored": "7"}),
-    ({}, ((5000, 9, 3), (4000, 9, 4000)), {"nearest": "4,000", "thold": "4,000"}),
-    ({}, ((5, 9, 1),), {"nearest": "5", "thold": "1"}),
-    ({}, ((5, 9, 3), (2, 9, 3)), {}), ({}, ((5, 9, 0),), {}), ({"pos_end": 1}, ((5, 9, 3),), {"pos_end": "1"}),
+@pytest.mark.parametrize(("printed", "checks", "says", "shown"), [
+    ({"n": 1234}, (), "{n}", "1,234"), ({"pos_max": 9}, (), "{restored}", "10"),
+    ({"pos_max": 9, "n_past": 7}, (), "{restored}", "7"), ({}, (), "{lcp} {held}", "1,000 at least 1,000"),
+    ({}, ((5000, 9, 3), (4000, 9, 4000)), "{nearest} {thold}", "4,000 4,000"), ({}, ((5, 9, 1),), "{thold}", "1"),
+    ({}, ((5, 9, 3), (2, 9, 3)), "{nearest}", None), ({}, ((5, 9, 0),), "{nearest}", None),
+    ({"pos_end": 1}, ((5, 9, 3),), "{nearest}", None), ({}, (), "{other}", None),
 ])  # fmt: skip
-def test_numbers_that_a_sentence_may_show(numbers, checks, known):
-    assert _known(LogEvidence(numbers, {}, checks)) == known
-    assert _known(LogEvidence({}, {"held": (1000, None)})) == {"held": "at least 1,000"}
-
-
-def test_without_a_known_sentence_the_key_is_the_sentence():
-    assert _sentence(signature((0, 0), says=("{lcp}",)), LogEvidence({}, {}), (0, 0)) == "erased"
+def test_numbers_that_a_sentence_may_show(printed, checks, says, shown):
+    """Without a sentence whose numbers are all known the key of the cause is its sentence."""
+    lines = [line(3, "ckpt_check", pos_min=low, pos_max=high, thold=thold) for low, high, thold in checks]
+    one = derived(*lines, line(5, "erase", **printed), lcp=(1000, 1000), held=(1000, None))
+    assert [said for *_, said in causes(one, signature((0, 0), says=(says,)))] == [shown or "erased"]
 
 
 def test_warnings_are_quoted_once_for_each_slot():
     lines = [line(1, "warn", "lost 5"), line(2, "warn", "lost 6"), line(3, "warn", "lost 7", slot=1),
              line(4, "other", "lost 8"), line(5, "warn", "gone 9"), line(6, "warn", "gone for good")]  # fmt: skip
-    found = quoted_warnings(lines, SimpleNamespace(signatures=[
+    found = quoted_warnings(lines, LogGrammar(signatures=[
         signature(None, kinds=("warn",), is_quoted=True), signature(None, kinds=("other",))]), {5})  # fmt: skip
-    assert [(said.lines, said.slot, said.says) for said in found] == [
-        ((1,), 0, 'the server warns: "lost 5"'), ((3,), 1, 'the server warns: "lost 7"'),
-        ((6,), 0, 'the server warns: "gone for good"')]
+    assert [(said.lines, said.slot, said.says.split('"')[1]) for said in found] == [
+        ((1,), 0, "lost 5"), ((3,), 1, "lost 7"), ((6,), 0, "gone for good")]
 
 
 @pytest.mark.parametrize("missing", ["pos_min", "pos_max", "thold"])
 def test_a_check_is_evidence_if_all_of_its_numbers_are_known(missing):
-    check = {"pos_min": 5, "pos_max": 9, "thold": 3}
     seen = []
-    one = signature(None)
-    one.proof = lambda found: seen.append(found.checks)
-    partial = {name: number for name, number in check.items() if name != missing}
-    assert causes(derived(line(3, "ckpt_check", **check), line(4, "ckpt_check", **partial), ERASED), one) == []
+    one = signature(None)._replace(proof=lambda found: seen.append(found.checks))
+    partial = {name: number for name, number in CHECK.items() if name != missing}
+    assert causes(derived(line(3, "ckpt_check", **CHECK), line(4, "ckpt_check", **partial), ERASED), one) == []
     assert seen == [((5, 9, 3),)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.client_changes import ADVICE, CLIENT_CHANGES, NEAR, SlotPrompts, _common, proven_change
+from cachesim.tools.server_logs.client_changes import NEAR, SlotPrompts, proven_change
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.read_lines import ReadLine
@@ -28,9 +28,8 @@ def test_the_position_of_the_difference_gives_the_class(lcp, change):
 
 
 @pytest.mark.parametrize("lcp, n_tokens", [(100, 100), (110, 110), (60, 60)])
-def test_a_prompt_that_the_slot_holds_is_the_same_prompt_again_and_never_reasoning_removed(lcp, n_tokens):
+def test_a_prompt_that_the_slot_holds_is_the_same_prompt_again(lcp, n_tokens):
     assert proven_change(exact(lcp), exact(110), exact(n_tokens), 100) == "again"
-    assert "reasoning" not in CLIENT_CHANGES["again"]
 
 
 @pytest.mark.parametrize("common, held, length", [
@@ -96,29 +95,18 @@ def test_a_line_about_the_last_token_proves_that_the_slot_held_the_whole_prompt(
     assert SlotPrompts().change(logged) == "again"
 
 
-def test_a_log_never_says_that_a_client_changed_its_own_conversation():
-    """Another conversation with the same beginning leaves the same lines, so all sentences leave it open."""
-    for name in ("answer", "turn end", "history", "differs"):
-        assert "another conversation" in CLIENT_CHANGES[name]
-        assert ADVICE.get(name, "if").startswith("if")
-
-
-@pytest.mark.parametrize(("lcp", "more", "found"), [
-    ((40, 60), {"cache_n": 50}, (50, 60)), ((40, 60), {"cache_n": 30}, (40, 60)), ((40, 60), {"cache_n": 70}, (60, 60)),
-    ((40, 60), {}, (40, 60)), ((40, None), {"cache_n": 50}, (40, None)),
-    ((40, 60), {"cache_n": 50, "chunks": ((0, 9),)}, (40, 60)), (None, {"cache_n": 50}, None),
-])  # fmt: skip
-def test_the_common_prefix_is_at_least_what_was_reused_unless_chunks_were_moved(lcp, more, found):
-    numbers = {} if lcp is None else {"lcp": ProvenRange(*lcp)}
-    one = _common(LoggedRequest(numbers=numbers, **more))
-    assert (one and (one.low, one.high)) == found
+@pytest.mark.parametrize(("cache_n", "more", "change"), [
+    (110, {}, "extends"), (109, {}, ""), (None, {}, ""), (120, {}, "extends"), (110, {"chunks": ((0, 9),)}, "")])
+def test_the_common_prefix_is_at_least_what_was_reused_unless_chunks_were_moved(cache_n, more, change):
+    """The slot holds 110 tokens, of which 90 to 110 are those of the prompt."""
+    one = request(ProvenRange(90, 110), exact(110), 150, 160, cache_n=cache_n, **more)
+    assert SlotPrompts().change(one) == change
 
 
 def test_a_request_of_unknown_length_leaves_an_unknown_prompt():
-    prompts = SlotPrompts()
-    assert prompts.change(LoggedRequest(slot=0, end=9)) == "" and prompts._left == {}
-    prompts.change(LoggedRequest(slot=0, n_tokens=5, end=9))
-    prompts.change(LoggedRequest(slot=1, n_tokens=5))
-    assert prompts._left == {0: (5, 9)}
-    prompts.change(LoggedRequest(slot=0, n_tokens=5))
-    assert prompts._left == {}
+    for between, change in ((LoggedRequest(slot=0, end=110), "differs"), (LoggedRequest(slot=0, n_tokens=5), "differs"),
+                            (LoggedRequest(slot=1, n_tokens=5), "turn end")):  # fmt: skip
+        prompts = SlotPrompts()
+        prompts.change(request(0, exact(0), 100, 110))
+        prompts.change(between)
+        assert prompts.change(request(95, exact(110), 150, 160)) == change

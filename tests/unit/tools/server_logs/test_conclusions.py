@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from cachesim.engines.shared.log_grammar import Line, ParsedLine
-from cachesim.tools.server_logs.conclusions import _build_range, _options, conclude, possible_profiles, printed_build
+from cachesim.tools.server_logs.conclusions import conclude, possible_profiles, printed_build
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.proven_range import printed_range
 from cachesim.tools.server_logs.read_lines import LineSieve, ReadLine
 from cachesim.tools.server_logs.recognise import grammars
+from cachesim.tools.server_logs.session import LogSession
 from cachesim.tools.server_logs.statement_report import causes, follows_rows, headline, shown_requests
 from cachesim.tools.server_logs.statements import FOLLOWS, Statement
 
@@ -277,30 +276,25 @@ def test_the_spelling_dates_the_build():
             if said.what == "build"] == [{"build": [8000, 8000]}]  # fmt: skip
 
 
-@pytest.mark.parametrize(("since", "until", "build", "says"), [
-    ([], [], None, None),
-    ([8000], [], [7901, None], "build 7901 or later: spelling of its lines"),
-    ([], [8100], [None, 8099], "up to build 8099: spelling of its lines"),
-    ([8000, 7000], [8200, 8100], [7901, 8099], "build 7901 to 8099: spelling of its lines"),
-    ([7900], [8100], [7501, 8099], "build 7501 to 8099: spelling of its lines"),
-    ([8000, 8000], [], [7901, None], "build 7901 or later: spelling of its lines"),
-    ([7901], [7902], [7901, 7901], "build 7901 to 7901: spelling of its lines"),
-    ([7500], [], None, None),                              # the oldest known build may print it
-    ([8000], [8000], None, None), ([8000], [8001], [7901, 8000], "build 7901 to 8000: spelling of its lines"),
-])  # fmt: skip
-def test_a_build_lies_after_the_last_one_without_a_spelling_and_before_the_first(since, until, build, says):
-    spellings = [{"since": number} for number in since] + [{"until": number} for number in until]
+def built(*spellings):
+    """Return the builds that print lines with these spellings, and the lines that prove it."""
     lines = [ReadLine(at, ParsedLine(Line("launch", "x", **ends), None, None, {}), "x")
              for at, ends in enumerate(spellings, 1)]  # fmt: skip
-    found = [*_build_range(lines, [7500, 7900, 8050])]
-    assert [(said.numbers["build"], said.says) for said in found] == ([] if build is None else [(build, says)])
-    used = [number for number in (min(since, default=0) and 1, len(since) + len(until) if until else 0) if number]
-    assert [said.lines for said in found] == ([] if build is None else [tuple(used)])
+    found = conclude(LogSession("llama_cpp", read_lines=lines)).statements
+    return [(said.numbers["build"], said.lines) for said in found if said.what == "build"]
 
 
-def test_of_lines_that_ended_with_the_same_build_the_first_is_the_proof():
-    lines = [ReadLine(at, ParsedLine(Line("launch", "x", until=8100), None, None, {}), "x") for at in (4, 5)]
-    assert [said.lines for said in _build_range(lines, [7500])] == [(4,)]
+@pytest.mark.parametrize(("spellings", "build", "lines"), [
+    ([{}], None, ()), ([{"since": 8000}], [7790, None], (1,)), ([{"until": 8100}], [None, 8099], (1,)),
+    ([{"since": 8000}, {"since": 7500}, {"until": 8200}, {"until": 8100}], [7790, 8099], (1, 4)),
+    ([{"since": 8000}, {"since": 8000}, {"until": 8100}, {"until": 8100}], [7790, 8099], (1, 3)),
+    ([{"since": 7789}, {"until": 8100}], [7401, 8099], (1, 2)),
+    ([{"since": 7790}, {"until": 7791}], [7790, 7790], (1, 2)),
+    ([{"since": 1573}], None, ()), ([{"since": 8000}, {"until": 8000}], None, ()),
+])  # fmt: skip
+def test_a_build_lies_after_the_last_one_without_a_spelling_and_before_the_first(spellings, build, lines):
+    """Known builds are 1573 (the oldest), 7400, 7789 and others."""
+    assert built(*spellings) == ([] if build is None else [(build, lines)])
 
 
 def test_spellings_of_two_builds_date_none():
@@ -472,14 +466,12 @@ def test_the_build_is_the_first_that_is_printed():
     assert printed_build(said) == 8100 and printed_build(said[:2]) == 0
 
 
-def test_an_option_that_is_printed_as_a_whole_number_with_a_point_is_a_whole_number():
-    grammar = SimpleNamespace(constants={}, flags={("memory", "size"): "cram"}, automatic={})
-    whole, integer, half = (ReadLine(at, ParsedLine(Line("memory", "x"), None, None, {"size": value}), "x")
-                            for at, value in enumerate((8.0, 8, 8.5), 1))  # fmt: skip
-    assert [said.says for said in _options([whole], grammar)] == ["cram = 8"]
-    assert [said.says for said in _options([integer, whole], grammar)] == ["cram = 8"]
-    assert [said.says for said in _options([half], grammar)] == ["cram = 8.5"]
-    assert [*_options([whole, half], grammar)] == []
+def test_an_option_is_known_if_all_lines_print_the_same_value():
+    """A size with decimals that is a whole number is the number of the flag."""
+    enabled = "srv    load_model: prompt cache is enabled, size limit: {} MiB"
+    for sizes, known in ((["512"], [512]), (["512.000"], [512]), (["512", "512.000"], [512]), (["512", "600"], [])):
+        found = follows(*map(enabled.format, sizes))
+        assert [said.numbers["cache_ram"] for said in found if "cache_ram" in said.numbers] == known
 
 
 def test_server_runs_are_in_the_order_of_their_lines():

@@ -6,12 +6,9 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
-from cachesim.engines.shared.log_grammar import ParsedLine
 from cachesim.tools.server_logs import explanations
 from cachesim.tools.server_logs.explanations import (
     LONGEST,
-    _rules,
-    _without_context,
     explain_beginning,
     explain_line,
     explain_log,
@@ -125,20 +122,16 @@ def test_a_beginning_is_explained_by_the_first_engine_that_prints_it():
     assert explain_beginning("selected slot by L") is None
 
 
-def test_the_rules_of_a_line_are_those_of_the_last_rule_set():
-    found = explain_line("Common part does not match fully")
-    meaning = grammars()["ik_llama"].meanings[found["kind"]]
-    last = _rules(ENGINES["ik_llama"].line[-1], meaning)
-    assert found["engine"] == "ik_llama" and found["rules"] == last != _rules(ENGINES["ik_llama"].line[1], meaning)
-    assert len(last) == 1 and last[0].startswith("IK-PREFIX")
-    created = explain_line("no checkpoint before divergence point - reprocessing from scratch")
-    before, last = (_rules(name, grammars()["ik_llama"].meanings[created["kind"]])
-                    for name in ENGINES["ik_llama"].line[-2:])  # fmt: skip
-    assert (created["engine"], created["rules"]) == ("ik_llama", last) and last != before
-
-
-def test_a_kind_of_line_without_rules_has_none():
-    assert _rules(ENGINES["ik_llama"].line[-1], grammars()["ik_llama"].meanings["pc_state"]) == []
+@pytest.mark.parametrize(("line", "rule"), [
+    ("Common part does not match fully", "IK-PREFIX"),
+    ("no checkpoint before divergence point - reprocessing from scratch", "IK-CKPT"),
+])  # fmt: skip
+def test_the_rules_of_a_line_are_those_of_the_last_rule_set(line, rule):
+    found = explain_line(line)
+    last = {getattr(value, "rule", "") for value in ENGINES["ik_llama"].rules(ENGINES["ik_llama"].line[-1])
+            .fields().values()}  # fmt: skip
+    assert found["engine"] == "ik_llama" and found["rules"] and {*found["rules"]} <= last
+    assert all(one.startswith(rule) for one in found["rules"])
 
 
 @pytest.mark.parametrize("text", ["about get_availabl and nothing else", "about Prompt Cache: and nothing else"])
@@ -160,14 +153,3 @@ def test_a_file_without_a_known_line_is_no_log(tmp_path):
     file.write_text("something else\n")
     with pytest.raises(BadInput, match="not a known server log"):
         explain_log(file)
-
-
-@pytest.mark.parametrize(("slot", "task", "found"), [
-    (None, None, (3, 7)), (0, None, (0, 7)), (None, 0, (3, 0)), (5, 6, (5, 6)),
-])  # fmt: skip
-def test_slot_and_task_of_a_message_precede_those_of_its_prefix(slot, task, found):
-    def reader(grammar, text):
-        return ParsedLine(grammar.lines[0], slot, task, {}) if grammar is grammars()["llama_cpp"] else None
-
-    [line] = _without_context(FULL + "a message", reader)
-    assert (line.engine, line.read.slot, line.read.task) == ("llama_cpp", *found)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 from cachesim.tools.server_logs.launch_order import (
     MOST_LOOPS,
     in_launch_order,
@@ -12,12 +10,12 @@ from cachesim.tools.server_logs.launch_order import (
     tried_loops,
 )
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
+from tests.unit.tools.server_logs.records import read_line, tied_lines
 
 
 def running(first, last, *batches, whole=True, slot=0):
     """Return a request from a line to another, with lines about batches at these numbers."""
-    lines = [SimpleNamespace(number=number) for number in batches]
-    tied = SimpleNamespace(of=lambda kind: lines if kind == "batch" else [])
+    tied = tied_lines(*(read_line("batch", number) for number in batches))
     return LoggedRequest(slot=slot, task=first, lines=(first, last), is_whole=whole, tied=tied)
 
 

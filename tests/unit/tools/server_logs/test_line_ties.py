@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs import line_ties as module
 from cachesim.tools.server_logs.line_prefixes import message
-from cachesim.tools.server_logs.line_ties import LineTies, tie_lines
+from cachesim.tools.server_logs.line_ties import LineTies
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.read_lines import ReadLine
 from cachesim.tools.server_logs.recognise import grammars, read_message
@@ -23,10 +22,18 @@ MEANWHILE = "slot unavailable"
 BEGIN = "srv load_model: prompt cache is enabled, size limit: 8192 MiB"
 
 
+def tie_all(lines):
+    """Return the requests of these lines."""
+    ties = LineTies()
+    for line in lines:
+        ties.add(line)
+    return ties.finished()
+
+
 def tied(*lines, engine="llama_cpp"):
     """Return slot and task of each request, with the numbers of its lines."""
     session = read_session(engine, grammars()[engine], lines)
-    return [(one.slot, one.task, [line.number for line in one.lines]) for one in tie_lines(session.read_lines)]
+    return [(one.slot, one.task, [line.number for line in one.lines]) for one in tie_all(session.read_lines)]
 
 
 def test_lines_of_a_slot_belong_to_the_task_launched_in_it():
@@ -144,7 +151,7 @@ def test_a_prefix_of_a_log_with_a_single_request_is_adopted_at_its_end():
 def doubtful(*lines):
     """Return the tasks of doubtful requests."""
     session = read_session("llama_cpp", grammars()["llama_cpp"], lines)
-    return [one.task for one in tie_lines(session.read_lines) if one.is_doubtful]
+    return [one.task for one in tie_all(session.read_lines) if one.is_doubtful]
 
 
 def slot(text, task=5, slot_id=0):
@@ -180,7 +187,7 @@ def test_a_launch_may_follow_another_start_of_its_request_but_not_its_evaluation
 def similar(*lines):
     """Return the numbers of the lines about similarities, by task, that belong to a request."""
     session = read_session("llama_cpp", grammars()["llama_cpp"], lines)
-    return {one.task: [line.number for line in one.similar] for one in tie_lines(session.read_lines)}
+    return {one.task: [line.number for line in one.similar] for one in tie_all(session.read_lines)}
 
 
 def test_a_request_has_the_similarity_of_its_own_slot_before_its_selection_or_after_one_by_id():
@@ -200,7 +207,7 @@ def test_a_request_has_the_similarity_of_its_own_slot_before_its_selection_or_af
 def choices(*lines):
     """Return the number of the line that selected the slot of each request."""
     session = read_session("llama_cpp", grammars()["llama_cpp"], lines)
-    return [one.choice and one.choice.number for one in tie_lines(session.read_lines)]
+    return [one.choice and one.choice.number for one in tie_all(session.read_lines)]
 
 
 @pytest.mark.parametrize("foreign", [
@@ -219,7 +226,7 @@ def test_a_choice_among_lines_of_another_build_belongs_to_no_request(foreign):
 def saved(*lines):
     """Return the tokens of the conversations that were saved from the slot of each request before its launch."""
     session = read_session("llama_cpp", grammars()["llama_cpp"], lines)
-    return [[line.number_of("n_tokens") for line in one.of_cache("pc_save")] for one in tie_lines(session.read_lines)]
+    return [[line.number_of("n_tokens") for line in one.of_cache("pc_save")] for one in tie_all(session.read_lines)]
 
 
 @pytest.mark.parametrize("between", [[], [LAUNCHED]])
@@ -313,23 +320,12 @@ def numbered(requests):
 
 def test_a_task_that_is_launched_again_after_its_release_is_another_request():
     lines = read_alone(LAUNCHED, DONE, LAUNCHED, DONE)
-    assert numbered(tie_lines(lines)) == [(0, 5, [1, 2]), (0, 5, [3, 4])]
-    assert not any(one.is_doubtful for one in tie_lines(lines))
+    assert numbered(tie_all(lines)) == [(0, 5, [1, 2]), (0, 5, [3, 4])]
+    assert not any(one.is_doubtful for one in tie_all(lines))
 
 
 def test_a_task_that_is_launched_again_before_its_release_is_doubtful():
-    assert [one.is_doubtful for one in tie_lines(read_alone(LAUNCHED, LAUNCHED))] == [True]
-
-
-@pytest.mark.parametrize(("kept", "slots"), [(3, [3]), (4, [0, 1, 2, 3])])
-def test_the_slots_of_forgotten_requests_are_forgotten_beyond_a_limit(monkeypatch, kept, slots):
-    monkeypatch.setattr(module, "KEPT", kept)
-    ties = LineTies()
-    for line in read_alone(*(slot("processing task, is_child = 0", task, task) for task in range(4))):
-        ties.add(line)
-    ties.flush()
-    ties.forget(ties.requests[:3])
-    assert [*ties._latest] == [*ties._in_slot] == slots and [*ties._open] == [(3, 3)]
+    assert [one.is_doubtful for one in tie_all(read_alone(LAUNCHED, LAUNCHED))] == [True]
 
 
 def test_each_line_that_is_a_whole_request_is_one():
@@ -339,7 +335,7 @@ def test_each_line_that_is_a_whole_request_is_one():
 
 def uncached(*lines):
     """Return the tasks of the requests that found no entry in the prompt cache."""
-    return [one.task for one in tie_lines(read_alone(*lines)) if one.is_uncached]
+    return [one.task for one in tie_all(read_alone(*lines)) if one.is_uncached]
 
 
 NO_CACHE = "srv load_model: prompt cache is disabled - use `--cache-ram N` to enable it"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -13,6 +14,7 @@ from cachesim.tools.server_logs import log_contents as module
 from cachesim.tools.server_logs.log_contents import contents_report, log_contents
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.recognise import engine_of_log, grammars, recognise
+from tests.shared import ROOT
 
 CACHE = """\
 srv    load_model: prompt cache is enabled, size limit: 8192 MiB
@@ -174,13 +176,11 @@ def test_runs_have_their_lines():
     assert [(run["first"], run["last"]) for run in found["runs"]] == [(1, 14), (15, 29)]
 
 
-def test_a_log_is_read_from_standard_input(capsys, monkeypatch):
-    untrusted_files._standard_input.cache_clear()
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(CACHE.encode())))
-    main(["import", "-", "--json"])
-    untrusted_files._standard_input.cache_clear()
-    [log] = json.loads(capsys.readouterr().out)["logs"]
-    assert log["file"] == "-" and log["lines"] == 13 and log["contents"]["cache"]["line"] == 5
+def test_a_log_is_read_from_standard_input():
+    done = subprocess.run([sys.executable, "-m", "cachesim", "import", "-", "--json", "-q"], input=CACHE, text=True,
+                          capture_output=True, cwd=ROOT, check=False)  # fmt: skip
+    [log] = json.loads(done.stdout)["logs"]
+    assert (log["file"], log["lines"], log["contents"]["cache"]["line"]) == ("-", 13, 5)
 
 
 def test_only_an_argument_names_standard_input(tmp_path, monkeypatch):

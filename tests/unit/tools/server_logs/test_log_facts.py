@@ -1,10 +1,9 @@
 """Tests of what a log shows about its server: sources of options, builds, and what the simulation contradicts."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from cachesim.engines.registry import engine_of
+from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.scenarios.option_checks import in_force
 from cachesim.tools.advise.case_facts import ASSUMED, GIVEN, LEAST, PRINTED
 from cachesim.tools.server_logs.log_facts import (
@@ -14,6 +13,10 @@ from cachesim.tools.server_logs.log_facts import (
     logged_options,
     unproved_changes,
 )
+from cachesim.tools.server_logs.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.printed_numbers import Contradiction
+from cachesim.tools.server_logs.reconstruction import ReconstructedRequest, Reconstruction
+from cachesim.tools.server_logs.session import LogSession
 
 PROFILE = "llama_cpp@b10587"
 DEFAULTS = in_force({}, PROFILE)
@@ -35,10 +38,13 @@ def test_only_options_of_the_engine_with_values_of_their_type_are_known():
 
 
 def facts(requests=(), contradicted=(), builds=(), line="A1/B2"):
-    found = SimpleNamespace(
-        requests=[SimpleNamespace(step=step, agrees=agrees) for step, agrees in requests], server={}, profile=PROFILE,
-        line=line, contradicted=[SimpleNamespace(line=number) for number in contradicted],
-    )  # fmt: skip
+    reused = {True: 5, False: 4, None: None}
+    made = [ReconstructedRequest(LoggedRequest(cache_n=5), step=step, simulated_n=reused[agrees])
+            for step, agrees in requests]  # fmt: skip
+    if contradicted:
+        lines = [Contradiction(number, "batch", {}, None) for number in contradicted]
+        made.append(ReconstructedRequest(LoggedRequest(), step=len(made), contradicted=lines))
+    found = Reconstruction(PROFILE, "A", {}, made, line)
     statements = [{"what": "build", "run": run, "numbers": {"build": ends}} for run, ends in builds]
     return case_facts(found, LoggedOptions({}, {}, {}), statements, 1, False)
 
@@ -73,7 +79,8 @@ def test_a_change_of_slots_needs_a_line_that_names_a_slot():
 
 
 def test_given_options_win_over_printed_ones_and_these_over_those_that_the_lines_need():
-    grammar, session = SimpleNamespace(options=dict), SimpleNamespace(facts={"parallel": 4, "ctx_size": 512})
-    found = logged_options(engine_of(PROFILE), grammar, session, {"parallel": 2, "batch_size": 64}, {"ctx_size": 999})
+    session = LogSession("llama_cpp", facts={"parallel": 4, "ctx_size": 512})
+    least, given = {"parallel": 2, "batch_size": 64}, {"ctx_size": 999}
+    found = logged_options(engine_of(PROFILE), LogGrammar(options=dict), session, least, given)
     assert found == LoggedOptions({"parallel": 4, "ctx_size": 512}, {"parallel": 4, "ctx_size": 999, "batch_size": 64},
                                   {"ctx_size": 999})  # fmt: skip

@@ -9,7 +9,6 @@ from cachesim.tools.server_logs.derivations import DerivedNumbers
 from cachesim.tools.server_logs.logged_requests import (
     TOGETHER,
     LoggedRequest,
-    _n_keep,
     logged_request,
     overlapping,
 )
@@ -80,7 +79,9 @@ def test_each_kind_of_line_sets_its_flag():
         assert [each for each in ("truncated", "full", "is_refused") if getattr(found, each)] == [name]
     assert request(line(3, "release", truncated=1)).truncated and not request(line(3, "release", truncated=0)).truncated
     assert request(line(3, "launch"), cache=[line(2, "pc_load")]).is_loaded
-    assert request(line(3, "new_prompt", n_keep=-1)).n_keep == -1
+    kept = [request(*(line(3, "new_prompt", **one) for one in printed)).n_keep
+            for printed in ([{"n_keep": -1}], [{}, {"n_keep": 3}, {"n_keep": 4}], [{"n_keep": 2.5}])]  # fmt: skip
+    assert kept == [-1, 3, 0]
     assert [request(line(3, kind, pos_min=5)).pos_min for kind in ("n_past", "prefix", "batch")] == [5, 5, None]
 
 
@@ -128,12 +129,3 @@ def test_requests_whose_lines_overlap_are_a_group():
         [(1, 5), (5, 6)], [(7, 9), (8, 20), (10, 11)], [(21, 22)]]
     assert spans() == [] and spans((1, 2)) == [[(1, 2)]]
     assert [len(group) for group in spans(*[(1, 99)] * (TOGETHER + 2))] == [TOGETHER, 2]
-
-
-@pytest.mark.parametrize(("printed", "kept"), [
-    ([{"n_keep": 5}], 5), ([{}], 0), ([], 0), ([{"n_keep": "x"}], 0), ([{}, {"n_keep": -1}], -1),
-    ([{"n_keep": 3}, {"n_keep": 4}], 3), ([{"n_keep": 2.5}], 0),
-])  # fmt: skip
-def test_the_tokens_to_keep_are_the_first_that_are_printed(printed, kept):
-    lines = [ReadLine(at, ParsedLine(Line("new_prompt", "x"), 0, 7, one), "x") for at, one in enumerate(printed)]
-    assert _n_keep(TiedRequest(0, 7, lines)) == kept

@@ -8,8 +8,6 @@ from cachesim.engines.shared.log_grammar import Line, ParsedLine
 from cachesim.tools.server_logs.found_numbers import FoundNumbers
 from cachesim.tools.server_logs.progress_numbers import (
     MOST,
-    _add_pair,
-    _Progress,
     add_least_evaluated,
     add_progress,
     is_within_longer,
@@ -172,16 +170,6 @@ def test_reused_tokens_follow_from_the_length_that_a_line_of_progress_leaves_pos
     assert found.get("cache_n").lines == {4, 90}
 
 
-def test_a_single_token_between_two_lines_bounds_the_length():
-    """One token is 5 % to 15 % of the prompt, as far as the shares are printed."""
-    first, second = progress(1, batch=5, share="0.50"), progress(2, batch=6, share="0.60")
-    found = FoundNumbers()
-    rows = [_Progress(line, None, done, share - 0.005, share + 0.005)
-            for line, done, share in ((first, 5, 0.5), (second, 6, 0.6))]  # fmt: skip
-    _add_pair(*rows, found)
-    assert (found.get("n_tokens").low, found.get("n_tokens").high) == (10, 11)
-
-
 def test_only_the_first_and_the_last_lines_are_compared_with_each_other():
     """Two lines show the length; between the halves of those that are compared they do not."""
     coarse = [progress(at, done=0, share="0.0") for at in range(MOST)]
@@ -200,15 +188,3 @@ def test_what_a_single_line_of_progress_shows():
 
 def test_lines_without_an_evaluated_token_show_no_length_together():
     assert ranges(progress(4, done=0, share="0.50"), progress(5, done=0, share="0.70")) == {"n_tokens": (1, None)}
-
-
-@pytest.mark.parametrize(("first", "second", "length"), [
-    ((0.5, 0.75), (0.25, 0.5), None), ((0.25, 0.5), (0.5, 0.75), (2, None)), ((0.25, 0.25), (0.5, 0.5), (4, 4)),
-])  # fmt: skip
-def test_shares_that_meet_bound_the_length_from_one_side_at_most(first, second, length):
-    found = FoundNumbers()
-    rows = [_Progress(progress(at, share=f"{low}"), None, at, low, high)
-            for at, (low, high) in enumerate((first, second))]  # fmt: skip
-    _add_pair(*rows, found)
-    number = found.get("n_tokens")
-    assert (number and (number.low, number.high)) == length

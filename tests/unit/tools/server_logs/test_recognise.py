@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
-from cachesim.engines.registry import ENGINES
 from cachesim.tools.server_logs.recognise import (
     engine_of_log,
     foreign_software,
@@ -72,10 +69,3 @@ def test_the_fields_after_a_bar_are_numbers_of_the_line():
 def test_each_engine_can_be_the_only_one_that_is_tried(engine):
     line = next(one.template for one in grammars()[engine].lines if "{" not in one.template and not one.needs)
     assert {one.engine for one in recognise(line, [engine])} == {engine}
-
-
-def test_an_engine_without_lines_has_no_grammar(monkeypatch):
-    known = ENGINES.log_grammars()
-    empty = {**known, "mine": SimpleNamespace(lines=())}
-    monkeypatch.setattr(type(ENGINES), "log_grammars", lambda self: empty)
-    assert set(grammars()) == set(known)

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from cachesim.tools.server_logs.report import _first, _simulated, import_report, report_rest, short
+from cachesim.tools.server_logs.report import import_report, report_rest, short
 
 
 def request(number, agrees=True, **more):
@@ -180,12 +180,6 @@ def test_a_request_of_unknown_slot_and_number_has_dashes():
     assert ["-", "-", "1,000", "-", "7", "-", "-", "exact"] in [line.split() for line in text.splitlines()]
 
 
-@pytest.mark.parametrize(("what", "style"), [("next", "dim"), ("cure", "bold"), ("time", "")])
-def test_the_cure_stands_out_and_the_next_command_does_not(what, style):
-    line = _first({"what": what, "says": "a sentence"})
-    assert (line.plain, line.style) == ("a sentence", style)
-
-
 def test_the_contents_of_a_log_are_shown_in_short_beside_a_cause():
     contents = {"software": ["Ollama"], "only_others": False, "cache": None, "entries": [], "checkpoints": [],
                 "evictions": [], "unknown": [], "runs": [{"first": 1, "last": 9}, {"first": 10, "last": 20}],
@@ -223,14 +217,10 @@ def test_a_first_line_that_follows_from_the_log_is_printed_once():
 
 
 def test_counts_are_aligned_and_whole():
-    console = Console(file=io.StringIO(), width=80)
-    for row in _simulated(data([request(0), request(1, n_tokens=12)]), True):
-        console.print(row)
-    assert [line.rstrip() for line in console.file.getvalue().splitlines()][-3:] == [
-        " #  slot  prompt  common  evaluated  reused  simulated  from the log",
-        " 0     0   1,000       5          7       8          9  exact",
-        " 1     0      12       5          7       8          9  exact",
-    ]
+    lines = rendered(data([request(0), request(1, n_tokens=12)]), everything=True).splitlines()
+    first, second = (next(line for line in lines if line.split()[:2] == [number, "0"]) for number in "01")
+    assert first.split()[2:7] == ["1,000", "5", "7", "8", "9"] and second.split()[2:7] == ["12", "5", "7", "8", "9"]
+    assert first.index("1,000") + 5 == second.index("12") + 2
 
 
 def test_the_rows_of_a_part_of_the_report_follow_each_other():

@@ -149,14 +149,6 @@ def test_the_start_of_a_server_ends_only_a_run_with_requests(middle, found):
     assert runs([start, *middle, start])[-1] == found
 
 
-def test_the_latest_tasks_of_a_run_are_kept(monkeypatch):
-    monkeypatch.setattr(server_runs, "TASKS", 2)
-    run = server_runs._Run(0)
-    for slot, task, launches in ((0, 5, True), (1, 6, False), (0, 7, True), (0, 8, True)):
-        run.add_task(slot, task, launches)
-    assert ([*run.tasks], [*run.launched]) == ([(0, 7), (0, 8)], [7, 8])
-
-
 def test_the_latest_sources_are_kept(monkeypatch):
     monkeypatch.setattr(server_runs, "SOURCES", 2)
     line = "[4100{}] slot release: id  0 | task 7 | stop processing: n_tokens = 5, truncated = 0"

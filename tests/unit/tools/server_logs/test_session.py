@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.base.limits import lift
 from cachesim.engines.shared.log_grammar import Line, ParsedLine
 from cachesim.tools.server_logs import session
 from cachesim.tools.server_logs.derivations import DerivedNumbers
@@ -142,12 +143,12 @@ def test_unknown_lines_are_short_and_bounded(monkeypatch):
     assert read.unknown == [(1, "x" * 199), (2, "x" * 200)] and read.alarms == [(3, "alarm"), (4, "y" * 200)]
 
 
-def test_statements_and_requests_beyond_their_limits_are_counted(monkeypatch):
-    monkeypatch.setattr(session.LOG_STATEMENTS, "now", 3)
+def test_statements_and_requests_beyond_their_limits_are_counted():
+    lift({"log statements": 3})
     lines = [SLOT.format(0, "selected slot by LRU, t_last = 55"), *(LAUNCH.format(slot, 7 + slot) for slot in range(4))]
     read = read_session("llama_cpp", grammars()["llama_cpp"], lines)
     assert (len(read.read_lines), len(read.requests), read.beyond, read.recognised) == (3, 2, 2, 5)
-    monkeypatch.setattr(session.LOG_REQUESTS, "now", 1)
+    lift({"log statements": 3, "log-requests": 1})
     read = read_session("llama_cpp", grammars()["llama_cpp"], lines)
     assert ([one.task for one in read.requests], len(read.derived), read.beyond) == ([7], 2, 3)
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
-from cachesim.engines.shared.log_grammar import Line, ParsedLine
+from cachesim.engines.shared.log_grammar import Line, LogGrammar, ParsedLine
 from cachesim.tools.server_logs.found_numbers import FoundNumbers
 from cachesim.tools.server_logs.proven_range import ProvenRange
 from cachesim.tools.server_logs.read_lines import LineSieve, ReadLine
 from cachesim.tools.server_logs.slot_numbers import MOVED, add_choice, add_first_use, add_threshold
 from cachesim.tools.server_logs.tied_requests import TiedRequest
 
-GRAMMAR = SimpleNamespace(lines=())
+GRAMMAR = LogGrammar()
 """Grammar without lines that an excerpt may lack."""
 WHOLE, SEARCHED = LineSieve(), LineSieve()
 """Sieve of a whole log, and one of a search that may hide any line."""

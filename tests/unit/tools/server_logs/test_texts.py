@@ -99,9 +99,16 @@ def test_a_role_is_short_and_on_one_line(role, shown):
     assert [quoted.role for quoted in quoted_prompts([f"request: {body}"])] == [shown]
 
 
-def test_a_message_without_a_role_is_called_a_message():
-    body = json.dumps({"messages": [{"content": "hello"}]})
-    assert [quoted.role for quoted in quoted_prompts([f"request: {body}"])] == ["message"]
+@pytest.mark.parametrize(("body", "quoted"), [
+    ({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}, [("assistant", "b")]),
+    ({"messages": [{"content": "b"}]}, [("message", "b")]),
+    ({"messages": [{"role": "user", "content": [{"text": "a"}, {"image": 1}, "x", {"text": 2}, {"text": "b"}]}]},
+     [("user", "a b")]),
+    ({"messages": [{"role": "user", "content": ""}]}, []), ({"messages": ["x"], "prompt": "p"}, [("prompt", "p")]),
+    ({"messages": [], "prompt": "p"}, [("prompt", "p")]), ({"prompt": ""}, []), ({"prompt": [1]}, []),
+])  # fmt: skip
+def test_the_last_message_of_a_body_or_its_prompt_is_quoted(body, quoted):
+    assert [one[1:] for one in quoted_prompts([f"request: {json.dumps(body)}"])] == quoted
 
 
 def test_a_comment_stays_on_its_line():

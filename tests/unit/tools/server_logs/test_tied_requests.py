@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import islice
-from types import SimpleNamespace
-
 import pytest
 
-from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import Line, ParsedLine
-from cachesim.tools.server_logs.assumed_history import _new_names
-from cachesim.tools.server_logs.explanations import _rules
 from cachesim.tools.server_logs.read_lines import ReadLine
 from cachesim.tools.server_logs.tied_requests import MOST_REPEATED, PendingChoice, PossibleBuilds, TiedRequest
 
@@ -75,14 +69,3 @@ def test_one_server_repeats_the_shares_of_its_choice(choice, search, equal):
 ])  # fmt: skip
 def test_no_build_prints_lines_of_two(lines, are_several):
     assert PossibleBuilds(lines).are_several is are_several
-
-
-def test_new_names_are_those_that_no_word_has():
-    assert list(islice(_new_names(SimpleNamespace(words={"A": 1, "C": 2})), 3)) == ["B", "D", "E"]
-
-
-def test_rules_of_a_line_are_those_of_its_families():
-    newest = ENGINES["llama_cpp"].newest
-    found = _rules(newest, SimpleNamespace(rules=("LC-CKPT-PICK",)))
-    assert found and all(rule.startswith("LC-CKPT-PICK") for rule in found) and found == sorted(found)
-    assert _rules(newest, SimpleNamespace(rules=())) == []
