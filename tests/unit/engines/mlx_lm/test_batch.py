@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -148,12 +147,12 @@ def test_ending_a_pass_of_another_number_of_rows_ends_the_thread():
         Batch(rows(2), [cache]).finalize()
 
 
-def test_a_batch_that_loses_no_row_stays_as_it_is():
-    asked = []
-    batch = Batch(["first", "second"], [SimpleNamespace(filter=asked.append)])
-    batch.drop(["third"])
-    assert (batch.rows, asked) == (["first", "second"], [])
-    batch.drop(["first", "third"])
-    assert (batch.rows, asked, len(batch.caches)) == (["second"], [[1]], 1)
-    batch.drop(["second"])
-    assert (batch.rows, asked, batch.caches) == ([], [[1]], [])
+def test_rows_that_are_dropped_leave_the_batch_and_unknown_ones_change_nothing():
+    one = batch((1, 2), (4, 5))
+    first, second = one.rows
+    one.drop(["third"])
+    assert one.rows == [first, second] and len(one.caches[3].offset) == 2
+    one.drop([first, "third"])
+    assert one.rows == [second] and len(one.caches[3].offset) == 1
+    one.drop([second])
+    assert (one.rows, one.caches) == ([], [])

@@ -8,15 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cachesim.base.errors import Crash
 from cachesim.engines.mlx_lm import PROFILES
 from cachesim.engines.mlx_lm.batch import left_padded, merged, right_padded, to_batch
 from cachesim.engines.mlx_lm.caches import AT_0_32_2
 from cachesim.engines.mlx_lm.events import Died
-from cachesim.engines.mlx_lm.forward import BatchStore, RowPiece, _pieces, _zeroed, forward
+from cachesim.engines.mlx_lm.forward import BatchStore, RowPiece, forward
 from cachesim.engines.mlx_lm.model_layout import make_caches, rows_of, states_of
 from cachesim.judging.compare_answer import Judge
-from cachesim.model import LayerState, make_model, parse
+from cachesim.model import make_model, parse
 from tests.unit.engines.mlx_lm.serving import burst, chat, keys, offsets, server, stored, system, user
 
 ROWS = (tuple(range(1, 7)), tuple(range(11, 20)), tuple(range(21, 28)))       # 6, 9 and 7 tokens, as in 5.11
@@ -180,24 +179,6 @@ def test_5_7_the_checkpoint_has_the_rows_of_its_key_and_the_state_of_more():
     assert 10 not in offsets(one) and offsets(one)[24] == 34
 
 
-@pytest.mark.parametrize(("mask", "fine"), [
-    ([[1, 0, 0], [1, 1, 0], [1, 1, 1]], True), ([[0, 0, 0], [0, 1, 1]], True), ([[1, 0, 1], [1, 1, 1]], False),
-    ([[0, 1, 1], [1, 1, 0]], False),
-])
-def test_a_mask_that_no_range_can_say_is_a_fault(mask, fine):
-    store = BatchStore.__new__(BatchStore)
-    store.seen = {}
-    own = np.array(mask, bool)
-    if not fine:
-        with pytest.raises(Crash, match="gap"):
-            store._masked("base", 0, own)
-        return
-    seen = store._masked("base", 0, own).visible(0)
-    assert [list(range(*pair)) for pair in zip(seen.lo, seen.hi, strict=True)] == [
-        np.flatnonzero(row[own.any(axis=0)]).tolist() for row in own
-    ]
-
-
 @pytest.mark.parametrize("layers", ["AG", "GA", "AGAS", "W8 G A"])
 def test_states_after_layers_without_states_are_stored(layers):
     model = make_model(parse(layers), exact=False)
@@ -212,20 +193,6 @@ def piece(start, stop, folded, conv, row=1):
     return RowPiece(row, start, stop, folded, conv)
 
 
-@pytest.mark.parametrize(("real", "stop", "pieces"), [
-    ("++++", 4, [piece(0, 4, True, True)]), ("++++", 9, [piece(0, 4, True, True)]),
-    ("++++", 3, [piece(0, 3, True, True), piece(3, 4, True, False)]), ("++++", 0, [piece(0, 4, True, False)]),
-    ("++++", -2, [piece(0, 4, True, False)]), ("--++", 4, [piece(0, 2, False, False), piece(2, 4, True, True)]),
-    ("++--", 2, [piece(0, 2, True, True), piece(2, 4, False, False)]),
-    ("++--", 4, [piece(0, 2, True, True), piece(2, 4, False, False)]),
-    ("-++-", 2, [piece(0, 1, False, False), piece(1, 2, True, True), piece(2, 3, True, False),
-                 piece(3, 4, False, False)]),
-    ("----", 0, [piece(0, 4, False, False)]), ("----", 4, [piece(0, 4, False, False)]),
-])  # fmt: skip
-def test_a_row_is_cut_at_its_padding_and_where_the_convolution_keeps_no_more(real, stop, pieces):
-    assert _pieces(1, np.array([sign == "+" for sign in real]), stop) == pieces
-
-
 def test_without_a_mask_all_tokens_enter_the_states_and_the_lengths_say_which_the_convolution_keeps():
     kept = replace(AT_0_32_2, arrays_mask=lambda width, padding, lengths: None)
     caches = merged([make_caches(parse("S"), kept) for _ in range(2)])
@@ -235,48 +202,9 @@ def test_without_a_mask_all_tokens_enter_the_states_and_the_lengths_say_which_th
     assert store.pieces == [piece(0, 2, True, True, row=0), piece(2, 3, True, False, row=0), piece(0, 3, True, True)]
 
 
-@pytest.mark.parametrize("exact", [False, True])
-def test_a_state_of_padding_is_zeros_in_the_shape_of_the_others(exact):
-    numbers = (np.ones((3, 5)), np.ones((2, 4, 4))) if exact else (None, None)
-    zeroed = _zeroed(LayerState(np.arange(3, dtype=np.uint64), 7, *numbers))
-    assert (zeroed.conv.tolist(), zeroed.conv.dtype, zeroed.hash) == ([0, 0, 0], np.uint64, 0)
-    if exact:
-        assert (zeroed.conv_x.tolist(), zeroed.h.tolist()) == (np.zeros((3, 5)).tolist(), np.zeros((2, 4, 4)).tolist())
-    else:
-        assert zeroed.conv_x is None and zeroed.h is None
-
-
 def test_a_layer_has_the_window_of_its_ring_and_none_with_a_cache_of_all_tokens():
     spec, tokens = parse("W8"), [tuple(range(12))]
     (ring,) = BatchStore(spec, make_caches(spec, AT_0_32_2), tokens, exact=False).masks.values()
     assert np.asarray(ring).sum(axis=-1).tolist() == [[1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 8, 8]]
     (whole,) = BatchStore(spec, make_caches(spec, AT_0_32_2, rings=False), tokens, exact=False).masks.values()
     assert isinstance(whole, str) and whole == "causal"
-
-
-def test_a_piece_has_its_part_of_the_mask_of_a_ring(monkeypatch):
-    """Two rows of three tokens; the first row ends with one token of padding."""
-    spec = parse("W8 S")
-    caches = merged([make_caches(spec, AT_0_32_2) for _ in range(2)])
-    for cache in caches:
-        cache.prepare(lengths=[2, 3], right_padding=[1, 0])
-    store = BatchStore(spec, caches, [(1, 2, 3), (4, 5, 6)], exact=False)
-    assert [(one.row, one.start, one.stop) for one in store.pieces] == [(0, 0, 2), (0, 2, 3), (1, 0, 3)]
-    mask = store.masks["swa"]
-    store.fetched[0] = np.zeros((2, 1, mask.shape[2], 1)), np.zeros((2, 1, mask.shape[2], 1))
-    monkeypatch.setattr(store, "_masked", lambda part, run, own: own.tolist())
-    assert [store.view("swa", run, None) for run in range(3)] == [
-        mask[0, :2].tolist(), mask[0, 2:].tolist(), mask[1].tolist()]
-
-
-@pytest.mark.parametrize(("lo", "hi", "seen", "visible"), [
-    ([2, 5], [2, 7], slice(5, 7), [[], [5, 6]]), ([0, 1], [1, 3], slice(0, 3), [[0], [1, 2]]),
-    ([4, 4], [3, 4], slice(0, 0), [[], []]), ([3], [5], slice(3, 5), [[3, 4]]), ([3], [3], slice(0, 0), [[]]),
-    ([4, 3], [4, 5], slice(3, 5), [[], [3, 4]]),
-])  # fmt: skip
-def test_of_a_range_only_the_rows_that_a_token_sees_are_read(lo, hi, seen, visible):
-    store = BatchStore(parse("A"), make_caches(parse("A"), AT_0_32_2), [(1, 2)], exact=False)
-    ranges = store._ranged("base", 0, np.array(lo), np.array(hi)).visible(0)
-    assert store.seen["base", 0] == seen
-    rows = np.arange(seen.start, seen.stop)
-    assert [rows[low:high].tolist() for low, high in zip(ranges.lo, ranges.hi, strict=True)] == visible

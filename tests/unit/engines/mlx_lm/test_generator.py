@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
-from cachesim.engines.mlx_lm import generator
 from cachesim.engines.mlx_lm.batch import merged
-from cachesim.engines.mlx_lm.generator import TickResult, _longest, offsets
+from cachesim.engines.mlx_lm.generator import TickResult, offsets
 from cachesim.engines.mlx_lm.model_layout import make_caches
 from cachesim.engines.shared.evaluation_cost import cost_of
 from cachesim.events import MicroBatch
@@ -110,18 +106,13 @@ def test_a_row_whose_limit_is_reached_leaves_the_others():
 def test_a_pass_costs_its_tokens_and_the_columns_that_they_read():
     """Two rows of thirty tokens each, behind as many: a token reads half of its own row on average."""
     srv, _ = started(text(1, 2, n=1), text(3, 4, n=1), model="A", mode="exact")
-    machine, rows, spent = srv.core.machine, srv.core.slots, []
-    machine = replace(machine, log=SimpleNamespace(emit=lambda event: None, spend=lambda *cost: spent.append(cost)))
+    machine, rows, log = srv.core.machine, srv.core.slots, srv.log
     caches = merged([make_caches(machine.kind.spec, srv.core.cache_rules) for _ in rows])
-    for _ in range(2):
+    for held in (0, 30):
+        before = log.spent, log.passes, log.exact
         machine.feed(caches, [tuple(range(30)), tuple(range(50, 80))], rows)
-    assert spent == [cost_of(machine.model, 60, 60, 60 * 15), cost_of(machine.model, 60, 60, 60 * (30 + 15))]
-    assert spent[0] != spent[1]
-
-
-@pytest.mark.parametrize(("offset", "longest"), [(4, 4), (np.array([3, 7, 5]), 7)])
-def test_the_longest_row_of_a_batch_counts(offset, longest):
-    assert _longest(offset) == longest
+        spent = tuple(now - then for now, then in zip((log.spent, log.passes, log.exact), before, strict=True))
+        assert spent == cost_of(machine.model, 60, 60, 60 * (held + 15))
 
 
 def test_the_output_of_a_pass_is_that_after_its_last_token():
@@ -135,15 +126,3 @@ def test_the_output_of_a_pass_is_that_after_its_last_token():
     last, first = (machine.model.readout(hidden.x[at])[0] for at in (slice(2, 3), slice(0, 1)))
     assert np.array_equal(output.logits, last) and not np.array_equal(last, first)
     assert (output.pos, output.digest, row.next) == (2, int(hidden.digest[2]), 1000)
-
-
-def test_a_pass_costs_as_much_as_its_longest_layer(monkeypatch):
-    """The caches of layers may count different numbers of tokens; a cache of states counts none."""
-    srv, _ = started(text(1, 2, n=1), model="A", mode="exact")
-    spent = []
-    log = SimpleNamespace(emit=lambda event: None, spend=lambda *cost: spent.append(cost))
-    machine = replace(srv.core.machine, log=log)
-    monkeypatch.setattr(generator, "forward", lambda *given: [])
-    machine.feed([SimpleNamespace(), SimpleNamespace(offset=300), SimpleNamespace(offset=900)], [tuple(range(20))],
-                 srv.core.slots)  # fmt: skip
-    assert spent == [cost_of(machine.model, 20, 20, 20 * (900 + 10))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cachesim.engines.mlx_lm.lru import LRU_HEAD
-from cachesim.engines.mlx_lm.server_state import RuleTracer, _plain_arguments
+from cachesim.engines.mlx_lm.server_state import RuleTracer
 from cachesim.events import Decided, Log
 from tests.unit.engines.mlx_lm.serving import burst, server, text
 
@@ -57,8 +57,3 @@ def test_the_rules_of_a_copied_server_are_logged_by_the_copy():
     new = told(copy.log)[len(before) :]
     assert told(one.log) == before
     assert {"ML-LRU-EXACT.stored", "ML-LRU-SHORTER", "ML-LRU-PREFIX.all"} <= {rule for rule, _ in new}
-
-
-def test_an_argument_that_is_not_given_is_not_logged():
-    assert _plain_arguments(((0, "n"), (1, "more")), (5,)) == {"n": 5}
-    assert _plain_arguments(((0, "n"), (2, "more")), (5, "text", (6, 7))) == {"n": 5, "more": [6, 7]}

@@ -10,7 +10,7 @@ from cachesim.engines.chat_template import ChatTemplate
 from cachesim.engines.mlx_lm.caches import ChunkedKVCache, KVCache, RotatingKVCache
 from cachesim.engines.mlx_lm.model_layout import rows_of
 from cachesim.engines.mlx_lm.request_lifecycle import new_caches
-from cachesim.engines.mlx_lm.snapshot import _rows, content
+from cachesim.engines.mlx_lm.snapshot import content
 from cachesim.events import Gained, Release
 from cachesim.judging.compare_answer import Judge
 from tests.unit.engines.mlx_lm.rows import feed, filled
@@ -144,8 +144,8 @@ def test_columns_behind_the_counter_of_a_ring_are_not_its_rows():
     """Before #738 a row of a batch was taken out with the unused columns behind it."""
     ring = filled(RotatingKVCache(8), 1, 6)
     ring.offset = 4
-    n, rows = _rows(ring)
-    assert n == 4 and rows.digest.tolist() == [1, 2, 3, 4]
+    [part] = content(server(model="W8").core, "slot", 0, (1, 2, 3, 4), [ring]).rows
+    assert part.rows[0].digest.tolist() == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("profile", ["pr923", "pr923-repaired"])
@@ -194,8 +194,8 @@ def test_the_rows_of_a_chunk_begin_where_its_front_was_cut():
     chunk = filled(ChunkedKVCache(8), 1, 12)
     chunk.maybe_trim_front()
     feed(chunk, [13])
-    n, rows = _rows(chunk)
-    assert (n, chunk.start_position, rows.digest.tolist()) == (13, 4, [*range(5, 14)])
+    [part] = content(server(model="K8").core, "slot", 0, tuple(range(13)), [chunk]).rows
+    assert (chunk.start_position, part.rows[0].digest.tolist()) == (4, [*range(5, 14)])
 
 
 @pytest.mark.parametrize(("model", "length", "windows"), [

@@ -6,9 +6,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.base import Draft
-from cachesim.engines.mlx_lm.batch import Row
 from cachesim.engines.mlx_lm.model_layout import rows_of
-from cachesim.engines.mlx_lm.unbatched_generation import SpeculativeRequest
 from cachesim.events import MicroBatch
 from tests.unit.engines.mlx_lm.serving import burst, inserted, keys, offsets, server, sound, text
 
@@ -170,16 +168,3 @@ def test_a_prompt_is_fed_in_chunks_but_for_its_last_token(size, fed):
 def test_a_client_that_left_is_noticed_after_a_returned_token(cancel_at, tokens):
     (answer,) = burst(server(), text(*P, n=9, seed=True, cancel_at=cancel_at))
     assert answer.tokens == tokens and answer.cancelled
-
-
-@pytest.mark.parametrize(("usual", "fed", "most", "room"), [(3, 1, 9, 3), (3, 1, 3, 2), (3, 2, 3, 1), (2, 3, 3, 0),
-                                                            (0, 1, 9, 0)])  # fmt: skip
-def test_a_round_drafts_what_every_layer_could_remove_again(usual, fed, most, room):
-    class Layer:
-        def trimmable_after(self, n):
-            return n <= most
-
-    machine = server(model="A").core.machine
-    request = SpeculativeRequest(machine, Row(0, task=None), None, (None, None), None, None)
-    request.caches = [Layer(), Layer()]
-    assert request._room(usual, fed) == room

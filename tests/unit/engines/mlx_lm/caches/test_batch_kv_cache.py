@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from cachesim.engines.mlx_lm.caches import AT_0_30_2, AT_0_32_2, AT_D78BF58E, AT_M1072, BatchKVCache, KVCache
-from cachesim.engines.mlx_lm.caches.batch_kv_cache import _placed
-from tests.unit.engines.mlx_lm.rows import batch, both, feed, filled, numbers, told
+from tests.unit.engines.mlx_lm.rows import batch, both, feed, filled, numbers
 
 
 def merged(*lengths, rules=AT_D78BF58E):
@@ -26,7 +25,7 @@ def columns(cache):
 def test_rows_are_moved_to_the_right():
     cache = merged(2, 4, 0)
     assert columns(cache) == [[0, 0, 1, 2], [101, 102, 103, 104], [0, 0, 0, 0]]
-    assert (cache.left_padding.tolist(), cache.offset.tolist(), cache._idx) == ([2, 0, 4], [2, 4, 0], 4)
+    assert (cache.left_padding.tolist(), cache.offset.tolist()) == ([2, 0, 4], [2, 4, 0])
     assert cache.size() == 4
 
 
@@ -42,7 +41,7 @@ def test_padding_behind_the_rows_goes_to_their_front():
     cache.finalize()
     # the buffer had 3 columns and got a block; the row's first column comes from the slack behind it
     assert columns(cache) == [[0, 0, 1, 2, 3], [101, 102, 103, 104, 105]]
-    assert (cache.left_padding.tolist(), cache.offset.tolist(), cache._idx) == ([2, 0], [3, 5], 5)
+    assert (cache.left_padding.tolist(), cache.offset.tolist()) == ([2, 0], [3, 5])
 
 
 def test_no_padding_means_nothing_to_finalize():
@@ -72,20 +71,20 @@ def test_filtering_drops_common_padding():
     cache = merged(2, 4, 3)
     cache.filter([0, 2])
     assert columns(cache) == [[0, 1, 2], [201, 202, 203]]
-    assert (cache.left_padding.tolist(), cache._idx) == ([1, 0], 3)
+    assert cache.left_padding.tolist() == [1, 0]
 
 
-def test_filtering_an_empty_padded_batch_counts_below_zero():
+def test_filtering_an_empty_padded_batch_drops_common_padding():
     cache = BatchKVCache([2, 3])
     cache.filter([0, 1])
-    assert (cache._idx, cache.left_padding.tolist()) == (-2, [0, 1])
+    assert cache.left_padding.tolist() == [0, 1]
 
 
 def test_joining_lets_all_rows_end_in_one_column():
     cache, more = merged(2), merged(4)
     cache.extend(more)
     assert columns(cache) == [[0, 0, 1, 2], [1, 2, 3, 4]]
-    assert (cache.left_padding.tolist(), cache.offset.tolist(), cache._idx) == ([2, 0], [2, 4], 4)
+    assert (cache.left_padding.tolist(), cache.offset.tolist()) == ([2, 0], [2, 4])
 
 
 def test_joining_two_empty_batches_joins_their_counters():
@@ -133,7 +132,7 @@ def test_a_row_that_is_taken_out_follows_the_rules_of_its_batch():
 def test_going_back_moves_all_rows():
     cache = merged(2, 4)
     assert cache.trim(3) == 3
-    assert (cache._idx, cache.offset.tolist(), cache.left_padding.tolist()) == (1, [-1, 1], [2, 0])
+    assert (cache.size(), cache.offset.tolist(), cache.left_padding.tolist()) == (1, [-1, 1], [2, 0])
 
 
 def test_a_batch_can_be_trimmed_and_empty_ones_make_an_empty_batch():
@@ -173,7 +172,7 @@ def test_the_older_saved_form_of_a_batch_has_its_counters():
     cache = merged(2, 4)
     again = BatchKVCache([0])
     again.set_cut_state(cache.cut_state())
-    assert (again.offset.tolist(), again.left_padding.tolist(), again._idx) == ([2, 4], [2, 0], 4)
+    assert (again.offset.tolist(), again.left_padding.tolist()) == ([2, 4], [2, 0])
     assert columns(again) == columns(cache)
 
 
@@ -181,16 +180,6 @@ def test_before_755_a_cache_without_tokens_joins_no_batch():
     assert columns(merged(2, 1, rules=AT_0_30_2)) == [[1, 2], [0, 101]]
     with pytest.raises(TypeError, match="'NoneType' object is not subscriptable"):
         merged(2, 0, rules=AT_0_30_2)
-
-
-@pytest.mark.parametrize(("left", "width", "columns"), [
-    (0, 3, [1, 2, 3]), (0, 5, [1, 2, 3, 0, 0]), (2, 5, [0, 0, 1, 2, 3]), (1, 5, [0, 1, 2, 3, 0]), (2, 4, [0, 0, 1, 2]),
-    (0, 2, [1, 2]), (3, 4, [0, 0, 0, 1]),
-])  # fmt: skip
-def test_rows_are_moved_to_the_right_in_so_many_columns(left, width, columns):
-    placed = _placed(batch([1, 2, 3], [4, 5, 6]), left, width)
-    second = [token + 3 if token else 0 for token in columns]
-    assert told(placed) == [columns, second]
 
 
 @pytest.mark.parametrize(("first", "second"), [(1, 3), (3, 1), (2, 2)])
@@ -202,7 +191,7 @@ def test_the_slack_of_a_batch_stays_behind_its_rows_when_batches_are_joined(firs
     cache.extend(more)
     length = max(first, second) + 1
     assert columns(cache) == [[0] * (length - n - 1) + [*range(1, n + 1), 9] for n in (first, second)]
-    assert (cache.keys.shape[2], cache._idx, cache.offset.tolist()) == (slack, length, [first + 1, second + 1])
+    assert (cache.keys.shape[2], cache.size(), cache.offset.tolist()) == (slack, length, [first + 1, second + 1])
 
 
 def test_no_padding_is_announced_to_an_empty_batch():

@@ -29,7 +29,7 @@ def test_a_batch_holds_the_last_tokens_and_the_true_offsets():
     cache = RotatingKVCache.merge([ring(1, 6), ring(101, 102)])
     assert columns(cache) == [[3, 4, 5, 6], [0, 0, 101, 102]]
     assert (cache.offset.tolist(), cache.left_padding.tolist()) == ([6, 2], [0, 2])
-    assert (cache._idx, cache._offset, cache.size()) == (4, 4, 4)
+    assert cache.size() == 4
 
 
 def test_a_wrapped_ring_comes_in_temporal_order():
@@ -64,10 +64,10 @@ def test_wrapping_and_taking_out():
     cache = RotatingKVCache.merge([ring(1, 4), ring(101, 102)])
     feed(cache, [5], [103])
     assert columns(cache) == [[5, 2, 3, 4], [103, 0, 101, 102]]
-    assert (cache.rotated, cache._idx, cache.left_padding.tolist()) == (True, 1, [-1, 1])
+    assert (cache.rotated, cache.left_padding.tolist()) == (True, [-1, 1])
     first, second = cache.extract(0), cache.extract(1)
-    assert (both(first.pair()), first.offset, first._idx) == ([2, 3, 4, 5], 5, 4)
-    assert (both(second.pair()), second.offset, second._idx) == ([101, 102, 103], 3, 3)
+    assert (both(first.pair()), first.offset) == ([2, 3, 4, 5], 5)
+    assert (both(second.pair()), second.offset) == ([101, 102, 103], 3)
 
 
 def test_before_the_clamp_a_negative_padding_counts_from_the_end():
@@ -114,8 +114,7 @@ def test_joining_puts_both_sides_in_order():
     feed(cache, [5])
     cache.extend(more)
     assert columns(cache) == [[2, 3, 4, 5], [0, 0, 101, 102]]
-    assert (cache.rotated, cache._idx, cache._offset) == (False, 4, 5)
-    assert cache.left_padding.tolist() == [-1, 2]
+    assert (cache.rotated, cache.left_padding.tolist()) == (False, [-1, 2])
 
 
 def test_filtering_moves_no_columns():
@@ -144,13 +143,13 @@ def test_pr999_cuts_a_wrapped_batch():
     feed(cache, [5])
     assert cache.is_trimmable()
     assert cache.trim(1) == 1
-    assert (columns(cache), cache.offset.tolist(), cache._offset) == ([2, 3, 4], [4], 3)
+    assert (columns(cache), cache.offset.tolist()) == ([2, 3, 4], [4])
 
 
 def test_a_trim_moves_the_counters_of_a_batch_and_the_next_token_overwrites():
     cache = RotatingKVCache.merge([ring(1, 3), ring(101, 102)])
     assert cache.trim(1) == 1
-    assert (cache.offset.tolist(), cache._offset, cache._idx) == ([2, 1], 2, 2)
+    assert cache.offset.tolist() == [2, 1]
     feed(cache, [9], [109])
     assert columns(cache) == [[1, 2, 9], [0, 101, 109]]
     assert cache.trim(7) == 3 and cache.offset.tolist() == [0, -1]
@@ -161,8 +160,8 @@ def test_after_999_a_trim_cuts_a_turned_ring():
     feed(cache, [5])
     assert (cache.rotated, cache.trim(1), cache.rotated) == (True, 1, False)
     assert columns(cache) == [2, 3, 4]
-    assert (cache._offset, cache._idx, cache.offset.tolist()) == (3, 3, [4])
-    assert cache.trim(9) == 3 and cache.keys is None and cache._idx == cache._offset == 0
+    assert cache.offset.tolist() == [4]
+    assert cache.trim(9) == 3 and cache.keys is None
 
 
 def test_padding_before_rows_is_announced_to_an_empty_batch():
@@ -195,7 +194,7 @@ def test_a_long_buffer_is_cut_before_a_single_token_is_stored():
     assert columns(cache) == [[1, 2, 3, 4, 5, 6], [0, 101, 102, 104, 105, 106]]
     feed(cache, [7], [107])
     assert columns(cache) == [[7, 4, 5, 6], [107, 104, 105, 106]]
-    assert (cache.rotated, cache._idx, cache.offset.tolist()) == (True, 1, [7, 6])
+    assert (cache.rotated, cache.offset.tolist()) == (True, [7, 6])
     assert both(cache.extract(1).pair()) == [104, 105, 106, 107]
 
 
@@ -224,17 +223,17 @@ def turned(first, steps):
     return cache
 
 
-@pytest.mark.parametrize(("steps", "joined", "rotated", "idx"), [
-    ((2, 2), [[5, 6, 3, 4], [105, 106, 103, 104]], True, 2),                # equal rings stay as they are
-    ((1, 2), [[2, 3, 4, 5], [103, 104, 105, 106]], False, 4),
-    ((2, 1), [[3, 4, 5, 6], [102, 103, 104, 105]], False, 4),
-    ((0, 4), [[1, 2, 3, 4], [105, 106, 107, 108]], False, 4),               # only one of them has turned
-    ((4, 0), [[5, 6, 7, 8], [101, 102, 103, 104]], False, 4),
+@pytest.mark.parametrize(("steps", "joined", "rotated"), [
+    ((2, 2), [[5, 6, 3, 4], [105, 106, 103, 104]], True),                   # equal rings stay as they are
+    ((1, 2), [[2, 3, 4, 5], [103, 104, 105, 106]], False),
+    ((2, 1), [[3, 4, 5, 6], [102, 103, 104, 105]], False),
+    ((0, 4), [[1, 2, 3, 4], [105, 106, 107, 108]], False),                  # only one of them has turned
+    ((4, 0), [[5, 6, 7, 8], [101, 102, 103, 104]], False),
 ])  # fmt: skip
-def test_rings_that_differ_are_put_in_order_before_they_are_joined(steps, joined, rotated, idx):
+def test_rings_that_differ_are_put_in_order_before_they_are_joined(steps, joined, rotated):
     cache, more = turned(1, steps[0]), turned(101, steps[1])
     cache.extend(more)
-    assert (columns(cache), cache.rotated, cache._idx, cache._offset) == (joined, rotated, idx, 4 + max(steps))
+    assert (columns(cache), cache.rotated) == (joined, rotated)
     assert cache.offset.tolist() == [4 + n for n in steps]
 
 
@@ -246,22 +245,14 @@ def test_a_batch_without_tokens_joins_as_rows_of_padding(is_empty_first):
     rows, padding = ([[0] * 4, [0] * 4], [4, 4]), ([[2, 3, 4, 5]], [-1])
     first, second = (rows, padding) if is_empty_first else (padding, rows)
     assert columns(cache) == first[0] + second[0] and cache.left_padding.tolist() == first[1] + second[1]
-    assert (cache.rotated, cache._idx, cache._offset) == (False, 4, 5)
+    assert cache.rotated is False
 
 
 def test_batches_without_tokens_are_joined_by_their_counters():
     cache = BatchRotatingKVCache(4, [1, 0])
     cache.extend(BatchRotatingKVCache(4, [2]))
-    assert (cache.keys, cache._idx, cache._offset) == (None, 0, 0)
+    assert cache.keys is None
     assert (cache.left_padding.tolist(), cache.offset.tolist()) == ([1, 0, 2], [-1, 0, -2])
-
-
-@pytest.mark.parametrize(("rules", "length", "offset"), [(AT_D78BF58E, 4, 5), (AT_0_32_2, 4, 5), (AT_PR999, 1, 1)])
-def test_a_row_that_is_taken_out_has_the_tokens_that_it_ever_saw_or_its_columns(rules, length, offset):
-    cache = RotatingKVCache.merge([ring(1, 4, rules=rules)])
-    feed(cache, [5])
-    row = cache.extract(0)
-    assert (row.offset, row._idx, row._offset) == (5, length, offset)
 
 
 def test_padding_behind_a_row_is_moved_before_its_next_columns_too():
@@ -289,7 +280,7 @@ def test_the_mask_of_several_tokens_leaves_out_the_oldest_column_of_a_full_ring(
 def test_a_turned_ring_that_lost_every_token_is_filled_from_its_first_column():
     cache = RotatingKVCache.merge([ring(1, 4, rules=AT_PR999)])
     feed(cache, [5])
-    assert cache.trim(4) == 4 and (cache.rotated, cache._idx, cache._offset) == (False, 0, 0)
+    assert cache.trim(4) == 4 and cache.rotated is False
     assert [feed(cache, [token]) for token in (6, 7)] == [[6], [6, 7]]
 
 
@@ -304,7 +295,7 @@ def test_a_row_that_is_taken_out_of_a_ring_with_room_has_no_unused_columns():
     assert cache.keys.shape[2] == 8
     for idx, tokens in enumerate(([1, 2, 3, 4], [101, 102, 103])):
         row = cache.extract(idx)
-        assert (both(row.pair()), row._idx, row.offset) == (tokens, len(tokens), len(tokens))
+        assert (both(row.pair()), row.offset) == (tokens, len(tokens))
 
 
 def test_a_token_behind_a_ring_that_is_too_long_moves_the_padding_with_the_columns():

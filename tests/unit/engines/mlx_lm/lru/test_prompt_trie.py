@@ -165,22 +165,6 @@ def test_a_trie_of_branches_answers_as_one_with_a_node_for_each_token(calls):
             assert answer(getattr(ours, call), "m", key) == answer(getattr(plain, call), key)
 
 
-def nodes(found):
-    count, waiting = 0, [found._roots["m"]]
-    while waiting:
-        count += 1
-        waiting += waiting.pop().next.values()
-    return count
-
-
-def test_a_long_key_is_one_node_again_when_its_branch_has_gone():
-    branch = (*range(50_000), 7)
-    found = trie(tuple(range(100_000)), branch)
-    assert nodes(found) == 4
-    found.pop("m", branch)
-    assert nodes(found) == 2
-
-
 def test_the_empty_key_is_removed_like_others():
     found = trie([])
     assert found.pop("m", []) == "[]" and not found.has("m", [])

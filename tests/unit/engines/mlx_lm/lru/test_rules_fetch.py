@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
+from cachesim.engines.mlx_lm.lru import SearchResult
 from cachesim.engines.mlx_lm.lru import rules_fetch as rules
 from cachesim.engines.mlx_lm.lru.rules_fetch import HandOut
+from tests.unit.engines.mlx_lm.lru.toys import Layer
 
 
 def layers(*trimmable):
-    return [SimpleNamespace(is_trimmable=lambda answer=answer: answer) for answer in trimmable]
+    return [Layer(4, answer) for answer in trimmable]
 
 
 def found(at=0, common=0, longer=None, exact=False, known=True):
-    return SimpleNamespace(at=at, common=common, longer=longer, exact=exact, known=known)
+    return SearchResult(known, exact, at, longer, common)
 
 
 def test_a_prompt_is_looked_up_whole_or_without_its_last_token():

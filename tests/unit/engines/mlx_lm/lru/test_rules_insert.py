@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from cachesim.engines.mlx_lm.lru import rules_insert as rules
 from cachesim.engines.mlx_lm.lru.rules_insert import StoredKeyTreatment
 from cachesim.engines.mlx_lm.lru.rules_repaired import snap_evaluated, snap_own
+from tests.unit.engines.mlx_lm.lru.toys import Layer
 
 
 def layers(*sizes, trimmable=True):
-    return [SimpleNamespace(is_trimmable=lambda: trimmable, size=lambda size=size: size) for size in sizes]
+    return [Layer(size, trimmable) for size in sizes]
 
 
 @pytest.mark.parametrize(("rule", "treatment"), [
