@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 
-from cachesim.engines.shared.slot_events import CtxShift, Error, PcLoad, PcState, ReuseChunk, Warn
-from cachesim.events import Aborted, SeqRm
+from cachesim.engines.shared.slot_events import CtxShift, ReuseChunk
+from cachesim.events import SeqRm
 from cachesim.events.unlogged import Decoded
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.picture import event_sentences
-from cachesim.tools.picture.event_sentences import _held, _kinds, _noted, _numbered, at_event, minus, slot_change
+from cachesim.tools.picture.event_sentences import at_event, minus, slot_change
 from cachesim.tools.picture.event_stream import EventWalk, SlotContents
-from cachesim.tools.picture.script_data import _reads
+from cachesim.tools.picture.script_data import script_data
+from cachesim.tools.picture.svg import RunDrawing
 from cachesim.tools.run.pictured_runs import run_pictured
 from tests.unit.tools.picture.test_walk import at, case_of
 
@@ -30,6 +32,28 @@ INDEX = from_line("S40.A60>r4/B70/S.A.D5/S.E9", model="I8", server={"parallel": 
 def told(case):
     """Return the event log of a scenario and profile in sentences."""
     return run_pictured(*case, events=True).told()
+
+
+def reads(case):
+    """Return [event, what is read into a slot, its tokens], as the script of a page has them."""
+    run = run_pictured(*case, events=True)
+    return json.loads(script_data([RunDrawing(run.scene())], [run.told()]))["runs"][0]["reads"]
+
+
+@pytest.mark.parametrize(("case", "found"), [
+    (case_of("llama_cpp"), [["entry", 103]]), (case_of("ik_llama"), [])], ids=["entry", "none"])  # fmt: skip
+def test_what_is_read_is_known_with_its_length(case, found):
+    assert [one[1:] for one in reads(case)] == found
+
+
+@pytest.mark.parametrize(("event", "numbers"), [
+    (SeqRm(0, 5, 9, False), [5]), (CtxShift(0, 0, 4, 20, 10), [10, 4]),
+    (ReuseChunk(0, 0, 7, 12, 19, 3, 10), [7, 12, 3]),
+])  # fmt: skip
+def test_refusals_and_moves_have_sentences_with_their_numbers(event, numbers):
+    walk = EventWalk([event], [0], [0], [1], {0: [(0, SlotContents())]}, {}, [(0, ())])
+    (says,) = event_sentences.told(walk).says
+    assert [int(number) for number in re.findall(r"\d+", says)] == numbers
 
 
 def replayed(text, memory, loaded):
@@ -56,7 +80,7 @@ def test_the_sentences_tell_the_memory(case):
     log, slot = told(case), 0
     memory = {"rows": set(), "window rows": set(), "index rows": set(), "state": None, "checkpoints": set(),
               "entries": []}  # fmt: skip
-    loads = [k for k, what, _ in _reads(log.walk) if what == "entry"]
+    loads = [k for k, what, _ in reads(case) if what == "entry"]
     before, seen = -1, 0
     for k, says in enumerate(log.says):
         if not says:
@@ -99,56 +123,6 @@ def test_a_loss_is_told_where_it_happens():
     assert next(says for says in log.says[k:] if says) == "entry of 103 tokens removed"
 
 
-def test_what_is_read_is_known_with_its_length():
-    log = told(case_of("llama_cpp"))
-    reads = [*_reads(log.walk)]
-    assert [(what, tokens) for _, what, tokens in reads] == [("entry", 103)]
-    assert log.walk.rows[reads[0][0]] == 2 and "rows 0 to 102 written" in next(filter(None, log.says[reads[0][0]:]))
-
-
-def test_refusals_and_shifts_have_sentences():
-    assert _noted(SeqRm(0, 5, 9, False)) == "the memory refuses to remove the rows from position 5 on"
-    assert _noted(SeqRm(0, 5, 9, True)) == _noted(PcState(1, 0.1, 1.0, 5, 5)) == ""
-    assert _noted(CtxShift(0, 0, 4, 20, 10)).startswith("context shift: 10 tokens after the first 4 go")
-    assert _noted(Aborted("GGML_ASSERT")) == "GGML_ASSERT"
-
-
-def test_ranges_are_subtracted():
-    assert minus([(0, 10)], [(2, 4), (8, 12)]) == [(0, 2), (4, 8)]
-    assert minus([(0, 4), (6, 9)], []) == [(0, 4), (6, 9)] and minus([(3, 5)], [(0, 9)]) == []
-
-
-HELD = SlotContents(9, ((0, 4), (6, 9)), ((5, 9),), ((0, 9),), ((4, 2),), 9, ((4, 0, 3), (9, 0, 8)))
-
-
-def test_a_slot_that_fills_and_empties_is_told_whole():
-    assert [*_held(SlotContents(), HELD, set())] == [
-        "rows 0 to 3 written", "rows 6 to 8 written", "window rows 5 to 8 written", "index rows 0 to 8 written",
-        "compressed rows 0 to 1 of 4 tokens written", "state after 9 tokens", "checkpoints of 4 and 9 tokens created",
-        ]  # fmt: skip
-    assert [*_held(HELD, SlotContents(), {4})] == [
-        "rows 0 to 3 erased", "rows 6 to 8 erased", "window rows 5 to 8 erased", "index rows 0 to 8 erased",
-        "compressed rows 0 to 1 of 4 tokens erased", "state erased", "checkpoint of 9 tokens erased"]  # fmt: skip
-    assert [*_held(HELD, HELD, set())] == [*_held(HELD, HELD._replace(tokens=5), set())] == []
-
-
-def test_only_what_differs_is_told():
-    now = HELD._replace(rows=((0, 5), (7, 9)), compressed=((4, 1), (8, 1)), checkpoints=((4, 1, 3),))
-    assert [*_held(HELD, now, set())] == [
-        "rows 6 to 6 erased", "rows 4 to 4 written", "compressed rows 1 to 1 of 4 tokens hidden",
-        "compressed rows 0 to 0 of 8 tokens written", "checkpoints of 4 and 9 tokens erased",
-        "checkpoint of 4 tokens created"]  # fmt: skip
-    assert [*_held(HELD, now, {4, 9})][4:] == []
-
-
-def test_reads_moves_and_warnings_have_sentences():
-    assert _noted(PcLoad(0.1, 0.2)) == "the entry is read into the slot"
-    assert _noted(CtxShift(0, 0, 4, 20, 10)) == (
-        "context shift: 10 tokens after the first 4 go, later rows move down")  # fmt: skip
-    assert _noted(ReuseChunk(0, 0, 7, 12, 19, 3, 10)) == "7 rows move from position 12 to 3"
-    assert (_noted(Warn("careful")), _noted(Error("it broke"))) == ("careful", "it broke")
-
-
 @pytest.mark.parametrize(("some", "others", "left"), [
     ([(0, 5)], [(5, 9)], [(0, 5)]), ([(5, 9)], [(0, 5)], [(5, 9)]), ([(0, 5)], [(0, 5)], []), ([], [(0, 5)], []),
     ([(0, 5)], [(0, 2)], [(2, 5)]), ([(0, 5)], [(3, 5)], [(0, 3)]),
@@ -180,15 +154,6 @@ def walk_of(held, owners=None, entries=(), rows=(0,) * 6):
 ROWS = [SlotContents(tokens, ((0, tokens),)) for tokens in (4, 6, 8)]
 
 
-def test_each_event_has_the_kinds_of_memory_that_change():
-    """More tokens alone are no change: they are evaluated later."""
-    longer = ROWS[0]._replace(tokens=9)
-    changes = [(0, SlotContents()), (1, ROWS[0]), (2, longer), (3, longer._replace(checkpoints=((4, 0, 3),))),
-               (4, ROWS[1])]  # fmt: skip
-    assert _kinds(walk_of({0: changes}, entries=[(5, [(0, 3)])])) == {
-        0: {"entries"}, 1: {"rows"}, 3: {"checkpoints"}, 4: {"rows", "checkpoints"}, 5: {"entries"}}
-
-
 @pytest.mark.parametrize(("owners", "before", "k", "was"), [
     ([], 1, 3, ROWS[0]), ([(3, 7)], 1, 3, SlotContents()), ([(3, 7)], 1, 2, ROWS[0]), ([(3, 7)], 3, 5, ROWS[1]),
     ([(2, 7)], 1, 3, ROWS[0]), ([(1, 6), (5, 7)], 1, 5, SlotContents()), ([(3, 7)], 0, 6, SlotContents()),
@@ -209,15 +174,3 @@ def test_a_change_names_its_slot_if_there_are_several(slots, prefix):
     held[slots and min(1, slots - 1)] = [(0, SlotContents()), (2, ROWS[0])]
     says = event_sentences.told(walk_of(held, entries=[(2, [(0, 5)])])).says
     assert [one for one in says if one] == [f"{prefix}rows 0 to 3 written; entry of 5 tokens saved"]
-
-
-@pytest.mark.parametrize(("was", "now", "says"), [
-    ({}, {4: 3}, ["compressed rows 0 to 2 of 4 tokens written"]),
-    ({4: 3}, {4: 5}, ["compressed rows 3 to 4 of 4 tokens written"]),
-    ({4: 5, 8: 2}, {4: 3, 8: 2}, ["compressed rows 3 to 4 of 4 tokens hidden"]),
-    ({4: 5, 8: 2}, {8: 2}, ["compressed rows 0 to 4 of 4 tokens hidden"]),
-    ({8: 1, 4: 2}, {}, ["compressed rows 0 to 1 of 4 tokens erased", "compressed rows 0 to 0 of 8 tokens erased"]),
-    ({4: 2}, {4: 2}, []),
-])  # fmt: skip
-def test_compressed_rows_change_by_their_number(was, now, says):
-    assert [*_numbered(was, now)] == says

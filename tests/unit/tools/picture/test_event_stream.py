@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from cachesim.events import Lost, Settled
@@ -64,4 +62,4 @@ def test_a_slot_is_cut_back_at_the_last_such_event_of_a_request_else_at_its_firs
     ({"slot": 3, "ev": "x", "rule": "R"}, "x: slot 3, rule R"),
 ])  # fmt: skip
 def test_an_event_is_its_name_and_its_numbers(record, text):
-    assert event_text(SimpleNamespace(**record).__dict__) == text
+    assert event_text(record) == text

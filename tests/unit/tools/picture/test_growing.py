@@ -38,21 +38,6 @@ def exponents(work):
     return [log2(more / less) for less, more in pairwise(work)]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_reads_of_the_memory_grow_with_the_events(monkeypatch, engine):
-    run, reads = recorded(engine, 2), []
-    inspection = type(run.recorder.walk_recorder.server.inspection)
-    real = inspection.live
-    monkeypatch.setattr(inspection, "live", lambda self, slot: [reads.append(slot), real(self, slot)][1])
-    work = []
-    for requests in SIZES:
-        reads.clear()
-        events = len(recorded(engine, requests).told().says)
-        assert len(reads) <= 3 * events
-        work.append(len(reads))
-    assert max(exponents(work)) <= MOST, work
-
-
 @pytest.mark.parametrize("engine", ["vllm", "sglang"])
 def test_calls_of_a_whole_picture_grow_with_the_requests(engine):
     def draw(requests):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from types import SimpleNamespace
 
 import pytest
 
@@ -22,15 +21,11 @@ from cachesim.tools.picture.scene import (
 from cachesim.tools.picture.svg import (
     MANY,
     RunDrawing,
-    _axis,
-    _fitting,
-    _named,
     draw,
     first_difference,
     lost_line,
     prefix,
 )
-from cachesim.tools.picture.svg import text as label
 
 EMPTY, NO_ENTRIES = SlotMemory(None, None, None, ()), CacheContents()
 KNOWN = {"LC-X": RuleSource("LC-X", "a source", "", ("--a 1", "--b 2")), "LC-Z": RuleSource("LC-Z", "z", "", ())}
@@ -326,33 +321,3 @@ def test_a_row_has_its_name_and_its_description():
     assert bare[0].text == "request 0: A; 0 reused, 10 evaluated; OK"
     names = [text for text in drawn.iter(f"{SVG}text") if text.text in ("#2", "S.A.B and the rest")]
     assert [(text.get("x"), text.get("y")) for text in names] == [("12", "117"), ("12", "132")]
-
-
-SCALE = SimpleNamespace(px=float)
-
-
-@pytest.mark.parametrize(("words", "drawn"), [
-    ([], [""]), ([Word("A", 0, 11)], ['<path class="thin" d="M0 20v-4"/>', ""]),
-    ([Word("A", 0, 12), Word("B", 12, 13)],
-     ['<path class="thin" d="M0 20v-4M12 20v-4"/>', f'<g class="dim mid">{label(6.0, 15.0, "A")}</g>']),
-])  # fmt: skip
-def test_words_have_ticks_and_those_with_room_their_names(words, drawn):
-    assert list(_named(words, SCALE, 20.0)) == drawn
-
-
-@pytest.mark.parametrize(("word", "wide", "name"), [
-    (Word("A", 0, 1), 11, ""), (Word("A", 0, 1), 11.5, "A"), (Word("A", 0, 1, "me"), 32, "A"),
-    (Word("A", 0, 1, "me"), 32.5, "A me"), (Word("", 0, 1), 99, ""),
-])  # fmt: skip
-def test_a_word_has_the_longest_name_that_fits(word, wide, name):
-    assert _fitting(word, wide) == name
-
-
-@pytest.mark.parametrize(("positions", "shown"), [
-    ({1000: 100.0, 1001: 140.5, 1002: 141.0}, ["1,000", "1,002"]), ({1: 100.0, 2: 134.0, 3: 135.0}, ["1", "3"]),
-    ({10: 466.0, 1000: 497.75, 2000: 498.0}, ["10"]), ({10: 400.0, 1000: 497.75}, ["10", "1,000"]),
-])  # fmt: skip
-def test_numbers_of_positions_do_not_overlap_and_end_before_the_margin(positions, shown):
-    """A number of 5 characters is 36.5 pixels wide; the tokens end at pixel 500."""
-    scale = SimpleNamespace(at=[*positions], px=positions.get, left=0.0, width=500.0, broken=[])
-    assert [ET.fromstring(one).text for one in _axis(scale, 50.0)] == shown

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from types import SimpleNamespace
 
 import pytest
 
 from cachesim.engines.inspection import TreeCell
 from cachesim.tools.picture.position_scale import PositionScale
-from cachesim.tools.picture.tree_cells import SHOWN, _box, draw_trees, lines, says, tree_signs
+from cachesim.tools.picture.tree_cells import SHOWN, draw_trees, lines, says, tree_signs
 
 TOP = TreeCell(3, 0, 0, 9, ["rows", "window"], ["state"], 1)
 LEFT = TreeCell(1, 3, 9, 40, ["rows", "window", "state"], [], 2)
@@ -67,26 +66,11 @@ def test_the_legend_names_the_signs_that_occur():
     assert [shown for shown, *_ in tree_signs({0: [OTHER]})] == [False, True, False, True, False]
 
 
-@pytest.mark.parametrize(("cell", "wide", "label"), [(OTHER, 30, []), (OTHER, 30.5, ["30"]), (TOP, 31, ["9 x1"])])
-def test_a_box_has_a_label_where_there_is_room(cell, wide, label):
-    scale = SimpleNamespace(px=lambda position: 10.0 + (wide if position == cell.end else 0))
-    drawn = ET.fromstring("".join(_box(cell, scale, 5.0)))
-    assert [one.text for one in drawn.iter("text")] == label
-    box = drawn.find("rect").attrib
-    assert (box["x"], box["y"], float(box["width"])) == ("11", "5", wide - 2)
-
-
-def test_a_box_without_tokens_can_be_seen():
-    drawn = ET.fromstring("".join(_box(OTHER, SimpleNamespace(px=lambda position: 10.0), 5.0)))
-    assert drawn.find("rect").get("width") == "2"
-
-
 def test_trees_of_several_requests_stand_below_each_other():
     scale = PositionScale([9, 40, 60], 100.0)
     alone, both = draw_trees({0: TREE}, scale, 0.0)[1], draw_trees({0: TREE, 3: [OTHER]}, scale, 0.0)[1]
     body = ET.fromstring(draw_trees({0: TREE, 3: [OTHER]}, scale, 0.0)[0])
     assert both > alone and {"#0", "#3"} <= {one.text for one in body.iter("text")}
-    assert next(one.text for one in body.iter("text")) == "nodes of the tree after each request"
 
 
 def test_a_request_without_nodes_has_a_line_of_its_own():

@@ -18,7 +18,6 @@ from cachesim.tools.picture.script_data import flat, packed, script_data
 from cachesim.tools.picture.slot_lanes import SHOWN
 from cachesim.tools.picture.svg import RunDrawing
 from cachesim.tools.picture.timeline import timeline
-from cachesim.tools.picture.walk_recorder import MOST, _stretches
 from cachesim.tools.run.pictured_runs import run_pictured
 from tests.unit.tools.picture import test_svg
 from tests.unit.tools.picture.cut import cut
@@ -114,14 +113,6 @@ def test_a_loss_leads_to_the_event_that_lost_it():
     k = found.behind(2, "LC-PC-LOAD.TAKE", "consumed")
     assert k is not None and (found.events[k].ev, found.events[k].cause) == ("lost", "consumed")
     assert found.rows[k] == 2 and found.behind(0, "LC-PC-LOAD.TAKE", "consumed") is None
-
-
-def test_rows_of_many_stretches_are_joined_behind_the_first():
-    import numpy as np
-
-    assert _stretches(np.array([3, 1, 2])) == ((1, 4),)
-    assert _stretches(np.array([1, 2, 7, 8])) == ((1, 3), (7, 9))
-    assert _stretches(np.arange(0, 40, 2)) == (*((n, n + 1) for n in range(0, 2 * MOST - 2, 2)), (2 * MOST - 2, 39))
 
 
 def test_pairs_that_change_nothing_are_left_out():

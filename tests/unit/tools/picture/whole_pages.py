@@ -16,14 +16,8 @@ from cachesim.cli.main import main
 FOLDER = Path(__file__).parent / "pages"
 LLAMA, MLX, VLLM, SGLANG = (("-p", name) for name in (
     "llama_cpp@b10587", "mlx_lm@0.32.2", "vllm@0.33.0", "sglang@0.5.23"))  # fmt: skip
-HYBRID = "llama-24143-entry-removed-hybrid"
 PAGES = {
-    "engines": ("run", "S8.A6>t3/B9/S.A.t.C4/S[:3].C", "--model", "GA", *LLAMA, *MLX),
     "wrong": ("run", "S12.A8/S.A>3/B9@0/S.A.C5", "--model", "GA", "-p", "ik_llama@1889-base"),
-    "why": ("why", HYBRID, "3", *LLAMA),
-    "diff": ("diff", "S8.A9/B8/S.A.C5", "--model", "GA", "-np", "1", *LLAMA, "-p", "llama_cpp@pr24143-on-b10587"),
-    "compressed": ("run", "S16>3/S[:9].B9", "--model", "W8 D4.8.3 D8.8", "-np", "1", "-c", "256",
-                   "-p", "llama_cpp@b11549"),
     "pools": ("run", "S10.A40/B20/S.A.C4", "--model", "A", *VLLM, *SGLANG),
 }  # fmt: skip
 """Name of the file -> the command that writes it."""

@@ -43,6 +43,13 @@ def test_json_has_the_outcomes_of_every_version(capsys):
     assert "real" not in data and [one["text"] for one in data["requests"]] == ["S.A", "S.B"] and err == ""
 
 
+def test_numbers_are_computed_only_on_request(capsys):
+    """A limit of exact arithmetic ends a run only if there is some."""
+    few = ["--limit", "exact=1"]
+    assert main([*LINE, *few]) == exits.HOLDS
+    assert main([*LINE, *few, "--exact"]) != exits.HOLDS
+
+
 class GivenServers:
     """Real servers whose course over the builds is given."""
 

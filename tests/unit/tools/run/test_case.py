@@ -137,3 +137,10 @@ def test_a_refusal_that_the_file_expects_is_not_undecided(capsys, tmp_path, comm
     case = str(tmp_path if command == "diff of a folder" else file)
     number = ["0"] * (command == "why")
     assert main([command.partition(" ")[0], case, *number, *PAIR, "-q"]) == code
+
+
+def test_a_refusal_is_completed_as_a_number(capsys, tmp_path):
+    file = tmp_path / "refused.toml"
+    file.write_text(REFUSED)
+    main(["run", str(file), "--complete", "-q"])
+    assert "status = [400]" in file.read_text()

@@ -64,6 +64,7 @@ def test_turned_around_what_was_mended_is_broken(capsys, folder):
     assert forth["mended"] == back["broken"] and forth["broken"] == back["mended"]
     assert (forth["broken"], forth["mended"], forth["files_changed"]) == (1, 1, 3)
     assert (forth["evaluated_a"], forth["wrong_a"]) == (back["evaluated_b"], back["wrong_b"])
+    assert (forth["evaluated_a"], forth["evaluated_b"]) == (1207, 1912)
 
 
 def test_one_process_or_two_tell_the_same_within_80_columns(capsys, folder):
