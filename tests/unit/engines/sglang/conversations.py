@@ -1,72 +1,76 @@
-"""Whole conversations with a server. The tests of this folder and those below say what they must lead to."""
+"""Whole conversations with a server: each uses another feature.
+
+``python -m tests.unit.engines.sglang.conversations`` rewrites their numbers (conversation_numbers.txt).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 
 from cachesim.engines.base import Request
 from cachesim.engines.sglang import ENGINE
-from cachesim.engines.sglang.events import SchedulerStep
 from cachesim.engines.sglang.server import Server
-from cachesim.events import Event, Launch, Log, Release
+from cachesim.events import Log
+from tests.unit.engines.feature_numbers import numbers_line, write
 from tests.unit.engines.restore_points import Reported
 
+FILE = Path(__file__).with_name("conversation_numbers.txt")
 P, Q = tuple(range(100, 140)), tuple(range(200, 220))
-STEPS = SchedulerStep, Launch, Release
 
 
-def server(model: str = "A", listens: bool = False, mode: str = "none", **flags: object) -> Server:
+def server(model: str = "A", mode: str = "provenance", **flags: object) -> Server:
     log = Log()
-    if listens:                  # restore points are reported only to a listener
-        log.listener = Reported()
+    log.listener = Reported()                  # restore points are reported only to a listener
     return ENGINE.start(ENGINE.rules("sglang@0.5.23"), model, {"chunked_prefill_size": 16, **flags}, mode, log)
 
 
-def evicted(listens: bool = False) -> Server:
+def evicted() -> Server:
     """The pool is too small for two conversations: leaves are evicted, a part of the first is found again."""
-    srv = server("A", listens, max_total_tokens=72)
+    srv = server("A", max_total_tokens=72)
     srv.complete(Request(P, 3))
     srv.complete(Request((*Q, *P[:20]), 2))
     srv.complete(Request(P, 2))
     return srv
 
 
-def window(listens: bool = False) -> Server:
+def window() -> Server:
     """Nodes are split where their rows left the window."""
-    srv = server("W8 A", listens)
+    srv = server("W8 A")
     srv.complete(Request(P, 3))
     srv.complete(Request((*P[:30], *Q), 2))
     return srv
 
 
-def states(listens: bool = False) -> Server:
+def states() -> Server:
     """A state is kept at the end of a prompt; a branch before it starts from nothing."""
-    srv = server("GA", listens, mamba_track_interval=16, state_grid=16)
+    srv = server("GA", mamba_track_interval=16, state_grid=16)
     srv.complete(Request(P, 3))
     srv.complete(Request((*P, *Q), 2))
     srv.complete(Request((*P[:30], *Q), 2))
     return srv
 
 
-def paged(listens: bool = False) -> Server:
-    srv = server("A", listens, page_size=4)
+def paged() -> Server:
+    srv = server("A", page_size=4)
     srv.complete(Request(P[:38], 3))
     srv.complete(Request((*P[:30], *Q), 2))
     return srv
 
 
-def on_host(listens: bool = False) -> Server:
+def on_host() -> Server:
     """Evicted nodes stay in host memory, and are loaded again."""
-    srv = server("A", listens, max_total_tokens=72, enable_hierarchical_cache=True, hicache_ratio=2.0)
+    srv = server("A", max_total_tokens=72, enable_hierarchical_cache=True, hicache_ratio=2.0)
     srv.complete(Request(P, 3))
     srv.complete(Request((*Q, *P[:20]), 2))
     srv.complete(Request(P, 2))
     return srv
 
 
-def retracted(listens: bool = False) -> Server:
+def retracted() -> Server:
     """The answers of two requests do not fit together: one is put back into the queue."""
-    srv = server("A", listens, max_total_tokens=64, new_token_ratio=0.0)
+    srv = server("A", max_total_tokens=64, new_token_ratio=0.0)
     srv.submit(Request(P[:20], 20))
     srv.submit(Request(Q, 20))
     while srv.working:
@@ -74,9 +78,9 @@ def retracted(listens: bool = False) -> Server:
     return srv
 
 
-def window_on_host(listens: bool = False) -> Server:
+def window_on_host() -> Server:
     """Windows are copied to host memory with their nodes, and loaded where a prompt ends or parts."""
-    srv = server("W8 A", listens, max_total_tokens=72, enable_hierarchical_cache=True, hicache_ratio=2.0)
+    srv = server("W8 A", max_total_tokens=72, enable_hierarchical_cache=True, hicache_ratio=2.0)
     srv.complete(Request(P, 3))
     srv.complete(Request((*Q, *P[:20]), 2))
     srv.complete(Request(P, 2))
@@ -84,9 +88,9 @@ def window_on_host(listens: bool = False) -> Server:
     return srv
 
 
-def states_on_host(listens: bool = False) -> Server:
+def states_on_host() -> Server:
     """States are copied to host memory, and loaded before the tokens after them are evaluated."""
-    srv = server("GA", listens, max_total_tokens=72, max_mamba_cache_size=5, mamba_track_interval=16, state_grid=16,
+    srv = server("GA", max_total_tokens=72, max_mamba_cache_size=5, mamba_track_interval=16, state_grid=16,
                  enable_hierarchical_cache=True, hicache_ratio=2.0)  # fmt: skip
     srv.complete(Request(P, 3))
     srv.complete(Request((*Q, *P[:20]), 2))
@@ -95,26 +99,26 @@ def states_on_host(listens: bool = False) -> Server:
     return srv
 
 
-def tracked(listens: bool = False) -> Server:
+def tracked() -> Server:
     """A second state follows a request on a grid of eight tokens, and is given to the tree."""
-    srv = server("GA", listens, mamba_radix_cache_strategy="extra_buffer", mamba_track_interval=8, state_grid=8)
+    srv = server("GA", mamba_radix_cache_strategy="extra_buffer", mamba_track_interval=8, state_grid=8)
     srv.complete(Request(P, 12))
     srv.complete(Request((*P[:30], *Q), 2))
     return srv
 
 
-def drafted(listens: bool = False) -> Server:
+def drafted() -> Server:
     """With EAGLE prefixes are pairs of tokens, and an answer grows by several of them."""
-    srv = server("W8 A", listens, speculative_algorithm="EAGLE")
+    srv = server("W8 A", speculative_algorithm="EAGLE")
     srv.complete(Request(P, 9, draft_else=2))
     srv.complete(Request((*P, *Q), 6, draft_else=3))
     srv.complete(Request((*P[:30], *Q), 3, draft_else=1))
     return srv
 
 
-def cancelled(listens: bool = False) -> Server:
+def cancelled() -> Server:
     """Without overlap, in the order of the tree: a client leaves while its answer grows."""
-    srv = server("GA", listens, disable_overlap_schedule=True, schedule_policy="dfs-weight")
+    srv = server("GA", disable_overlap_schedule=True, schedule_policy="dfs-weight")
     for requests in ((Request(P, 5), Request((*P[:30], *Q), 5)), (Request(P, 2), Request(Q, 20, cancel_at=24))):
         for request in requests:
             srv.submit(request)
@@ -131,27 +135,27 @@ def together(srv: Server, *requests: Request) -> None:
         srv.iterate()
 
 
-def queued(listens: bool = False) -> Server:
+def queued() -> Server:
     """Two requests run at a time; of those that wait, one with a longer prefix in the tree comes first, and one whose
     prefix another waiting request is about to evaluate comes later."""
-    srv = server("A", listens, page_size=4, max_running_requests=2, schedule_policy="lpm", in_batch_threshold=8)
+    srv = server("A", page_size=4, max_running_requests=2, schedule_policy="lpm", in_batch_threshold=8)
     srv.complete(Request(Q, 2))
     together(srv, Request(P[:30], 3), Request((*Q, *P[:9]), 4), Request(P, 2), Request((*Q[:9], *P), 3),
              Request(P[:33], 2))  # fmt: skip
     return srv
 
 
-def left(listens: bool = False) -> Server:
+def left() -> Server:
     """Clients leave: one in its prompt, one in its answer, one while it waits."""
-    srv = server("W8 A", listens, max_running_requests=2)
+    srv = server("W8 A", max_running_requests=2)
     together(srv, Request(P, 5, cancel_at=16), Request(Q, 9, cancel_at=22), Request(P[:9], 2, cancel_at=-1),
              Request((*P, *Q), 2))  # fmt: skip
     return srv
 
 
-def crowded_window(listens: bool = False) -> Server:
+def crowded_window() -> Server:
     """Nodes are copied to a small host memory when they are evicted."""
-    srv = server("W8 A", listens, max_total_tokens=72, swa_tokens=48, enable_hierarchical_cache=True, hicache_ratio=1.0,
+    srv = server("W8 A", max_total_tokens=72, swa_tokens=48, enable_hierarchical_cache=True, hicache_ratio=1.0,
                  hicache_write_policy="write_back")  # fmt: skip
     for request in (Request(P, 3), Request((*Q, *P[:20]), 2), Request(P, 2), Request((*P[:30], *Q), 2)):
         srv.complete(request)
@@ -159,9 +163,9 @@ def crowded_window(listens: bool = False) -> Server:
     return srv
 
 
-def crowded_states(listens: bool = False) -> Server:
+def crowded_states() -> Server:
     """Nodes are copied to a small host memory at their second use; a path keeps at most two states."""
-    srv = server("GA", listens, max_total_tokens=88, max_mamba_cache_size=9, mamba_track_interval=8, state_grid=8,
+    srv = server("GA", max_total_tokens=88, max_mamba_cache_size=9, mamba_track_interval=8, state_grid=8,
                  mamba_max_states_per_path=2, mamba_radix_cache_strategy="extra_buffer", enable_hierarchical_cache=True,
                  hicache_ratio=1.0, hicache_write_policy="write_through_selective")  # fmt: skip
     for request in (Request(P, 9), Request((*P, *Q), 2), Request(P[:33], 2), Request((*P[:30], *Q), 2), Request(P, 3)):
@@ -170,17 +174,17 @@ def crowded_states(listens: bool = False) -> Server:
     return srv
 
 
-def retracted_drafts(listens: bool = False) -> Server:
+def retracted_drafts() -> Server:
     """Answers that grow by several tokens do not fit together."""
-    srv = server("W8 A", listens, max_total_tokens=64, new_token_ratio=0.0, speculative_algorithm="EAGLE",
+    srv = server("W8 A", max_total_tokens=64, new_token_ratio=0.0, speculative_algorithm="EAGLE",
                  swa_eviction_interval=4)  # fmt: skip
     together(srv, Request(P[:20], 20, draft_else=1), Request(Q, 20, draft_else=2))
     return srv
 
 
-def lazy(listens: bool = False) -> Server:
+def lazy() -> Server:
     """A second slot of a state is taken only where it is needed; one of the answers is put back."""
-    srv = server("GA", listens, max_total_tokens=72, new_token_ratio=0.0, max_mamba_cache_size=9, state_grid=8,
+    srv = server("GA", max_total_tokens=72, new_token_ratio=0.0, max_mamba_cache_size=9, state_grid=8,
                  mamba_radix_cache_strategy="extra_buffer_lazy", mamba_track_interval=8,
                  radix_eviction_policy="slru")  # fmt: skip
     together(srv, Request(P[:20], 20), Request(Q, 20), Request(P[:20], 3))
@@ -188,12 +192,29 @@ def lazy(listens: bool = False) -> Server:
     return srv
 
 
-def is_step(event: Event) -> bool:
-    """True for the events of the scheduler, False for those of the tree."""
-    return isinstance(event, STEPS)
-
-
-CONVERSATIONS: tuple[Callable[..., Server], ...] = (
+CONVERSATIONS: dict[str, Callable[[], Server]] = {conversation.__name__: conversation for conversation in (
     evicted, window, states, paged, on_host, retracted, window_on_host, states_on_host, tracked, drafted, cancelled,
     queued, left, crowded_window, crowded_states, retracted_drafts, lazy,
-)  # fmt: skip
+)}  # fmt: skip
+
+
+@cache
+def run(name: str) -> Server:
+    """Return the server after a conversation. A test must not change it."""
+    return CONVERSATIONS[name]()
+
+
+def usable_lengths(srv: Server) -> list[int]:
+    """Return the longest usable length of each restore point after a conversation, without points of length 0."""
+    lengths = (srv.log.listener.points[key].hi for key in srv.inspection.kept())
+    return sorted(filter(None, lengths))
+
+
+def line_of(name: str) -> str:
+    """Return the numbers of a conversation."""
+    srv = run(name)
+    return numbers_line(name, (req.task.answer for req in srv.slots), usable_lengths(srv), srv.log.spent)
+
+
+if __name__ == "__main__":
+    write(FILE, CONVERSATIONS, line_of)

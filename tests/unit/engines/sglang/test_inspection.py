@@ -14,8 +14,6 @@ from cachesim.oracle.cold_run import cold
 from tests.unit.engines.sglang import conversations
 from tests.unit.engines.sglang.conversations import P, Q
 
-NAMES = [one.__name__ for one in conversations.CONVERSATIONS]
-
 
 def found(stored):
     """Return window, positions and layers of the rows, and place and layers of the state."""
@@ -30,12 +28,9 @@ def layers_of(srv):
             [i for i, layer in layers if layer.recurrence])  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_node_has_its_rows_and_a_state_that_after_its_end(name, monkeypatch):
-    start = conversations.server
-    monkeypatch.setattr(conversations, "server",
-                        lambda model="A", listens=True, **flags: start(model, listens, "provenance", **flags))
-    srv = getattr(conversations, name)(listens=True)
+@pytest.mark.parametrize("name", conversations.CONVERSATIONS)
+def test_a_node_has_its_rows_and_a_state_that_after_its_end(name):
+    srv = conversations.run(name)
     core, inspection = srv.scheduler.tree_cache.tree_core, srv.inspection
     full, window, states = layers_of(srv)
     ends = []
@@ -118,7 +113,7 @@ def test_slots_and_states_of_requests_in_progress_are_in_use(model):
 
 
 def test_the_parents_of_nodes_are_shown():
-    srv = conversations.window()
+    srv = conversations.run("window")
     nodes = [*srv.scheduler.tree_cache.tree_core.nodes()]
     cells = srv.cache_cells.nodes()
     assert [(cell.id, cell.parent, cell.start, cell.end) for cell in cells] == [

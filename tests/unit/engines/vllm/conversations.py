@@ -1,19 +1,26 @@
-"""Whole conversations with a server. The tests of this folder and those below say what they must lead to."""
+"""Whole conversations with a server: each uses another feature.
+
+``python -m tests.unit.engines.vllm.conversations`` rewrites their numbers (conversation_numbers.txt).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 
 from cachesim.base.media_items import image_items
 from cachesim.engines.base import Request
 from cachesim.engines.vllm import ENGINE
 from cachesim.engines.vllm.server import Server
 from cachesim.events import Log
+from tests.unit.engines.feature_numbers import numbers_line, write
 
+FILE = Path(__file__).with_name("conversation_numbers.txt")
 P, Q = tuple(range(100, 140)), tuple(range(200, 220))
 
 
-def server(model: str = "A", mode: str = "none", **flags: object) -> Server:
+def server(model: str = "A", mode: str = "provenance", **flags: object) -> Server:
     options = {"block_size": 8, "max_num_batched_tokens": 32, **flags}
     return ENGINE.start(ENGINE.rules("vllm@0.33.0"), model, options, mode, Log())
 
@@ -204,7 +211,7 @@ def every_block() -> Server:
 
 def references() -> Server:
     """Blocks between the prompt and a reference window are freed."""
-    srv = server("A", kv_groups="R6/4", max_num_batched_tokens=16)
+    srv = server("A", "none", kv_groups="R6/4", max_num_batched_tokens=16)
     srv.complete(Request(P[:10], 20))
     return together(srv, Request((*P[:10], *Q[:3]), 2))
 
@@ -285,9 +292,30 @@ def parts_loaded() -> Server:
     return srv
 
 
-CONVERSATIONS: tuple[Callable[[], Server], ...] = (
+CONVERSATIONS: dict[str, Callable[[], Server]] = {conversation.__name__: conversation for conversation in (
     evicted, preempted, window, states, drafts, offloaded, checkpoints, drafted_states, offloaded_states,
     offloaded_window, urgent, crowded, disconnected, pictures, overlapped_drafts, restarted, filled,
     module_drafts, loads_beside, frees_later, parts_of_blocks, every_block, references, chunks, eagle_window,
     eagle_states, narrow, drafts_wait, drafts_without_room, shortened, whole_prompt, long_drafts, parts_loaded,
-)  # fmt: skip
+)}  # fmt: skip
+
+
+@cache
+def run(name: str) -> Server:
+    """Return the server after a conversation. A test must not change it."""
+    return CONVERSATIONS[name]()
+
+
+def usable_lengths(srv: Server) -> list[int]:
+    """Return the lengths of the prefixes that can be found after a conversation."""
+    return sorted(srv.inspection.points.prefix(key).end for key in srv.inspection.kept())
+
+
+def line_of(name: str) -> str:
+    """Return the numbers of a conversation."""
+    srv = run(name)
+    return numbers_line(name, (request.task.answer for request in srv.slots), usable_lengths(srv), srv.log.spent)
+
+
+if __name__ == "__main__":
+    write(FILE, CONVERSATIONS, line_of)

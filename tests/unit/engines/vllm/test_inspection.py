@@ -44,10 +44,8 @@ def found(stored):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_prefix_has_what_the_next_token_reads_and_it_is_right(name, monkeypatch):
-    start = conversations.server
-    monkeypatch.setattr(conversations, "server", lambda model="A", **flags: start(model, "provenance", **flags))
-    srv = getattr(conversations, name)()
+def test_a_prefix_has_what_the_next_token_reads_and_it_is_right(name):
+    srv = conversations.run(name)
     inspection, lengths = srv.inspection, []
     for key in inspection.kept():
         node = inspection.points.prefix(key)

@@ -12,7 +12,6 @@ from cachesim.engines.sglang.managers.schedule_batch import ForwardRange
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import MAMBA
 from cachesim.engines.sglang.rules.reported import TrackedState
 from cachesim.oracle.cold_run import cold
-from tests.unit.engines.sglang import conversations
 from tests.unit.engines.sglang.conversations import P, Q, server
 
 HOST = {"enable_hierarchical_cache": True, "hicache_ratio": 2.0, "max_total_tokens": 72}
@@ -60,26 +59,6 @@ def test_requests_that_run_together_are_computed_like_single_ones(model, flags):
         cold = server(model, mode="provenance", **flags).complete(request)
         assert outputs(answer) == outputs(cold)[: len(outputs(answer))] != []
     assert [(answer.done, answer.cancelled) for answer in answers] == [(True, number == 2) for number in range(4)]
-
-
-@pytest.mark.parametrize("conversation", conversations.CONVERSATIONS)
-def test_a_conversation_is_computed_like_single_requests(conversation, monkeypatch):
-    start = conversations.server
-
-    def started(model="A", listens=False, **flags):
-        return start(model, listens, "provenance", **flags)
-
-    monkeypatch.setattr(conversations, "server", started)
-    srv = conversation()
-    assert not srv.dead
-    for req in srv.slots:
-        answer = req.task.answer
-        at = [output.pos for output in answer.outputs]
-        run = cold(srv.model, req.fill_ids[: max(at, default=-1) + 1], logits_at=at)
-        assert outputs(answer) == [(pos, int(run.digests[pos])) for pos in at]
-        first = req.num_input_tokens - 1
-        assert at == [*range(first, first + len(at))] and len(at) >= len(answer.tokens)
-    srv.inspection.check()
 
 
 @pytest.mark.parametrize(("model", "layers", "rows"), [

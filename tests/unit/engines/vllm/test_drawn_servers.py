@@ -1,9 +1,0 @@
-"""A seed is the same server of a search in every version."""
-
-from __future__ import annotations
-
-from tests.unit.engines.drawn_servers import file_of, lines
-
-
-def test_a_seed_draws_the_server_of_the_file() -> None:
-    assert [*lines("vllm")] == file_of("vllm").read_text("utf-8").splitlines()
