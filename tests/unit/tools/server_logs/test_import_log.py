@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.base.limits import LOG_REQUESTS, REBUILT, SOUGHT
+from cachesim.base.limits import lift
 from cachesim.cli.main import main
-from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.log_grammar import PromptHint
 from cachesim.scenarios.load import load
 from cachesim.scenarios.schema import DEFAULT_PROFILE
 from cachesim.tools.server_logs.command import log_case
-from cachesim.tools.server_logs.import_log import LOOKED_AT, _least, _lines_of_others, _untried, _windows, import_log
-from cachesim.tools.server_logs.log_facts import logged_options
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.recognise import grammars, recognise
+from cachesim.tools.server_logs.import_log import LOOKED_AT, import_log
+from cachesim.tools.server_logs.recognise import grammars
 from cachesim.tools.server_logs.reconstruct import UNCACHED
-from cachesim.tools.server_logs.slot_contents import SlotText, word_names
+from cachesim.tools.server_logs.slot_contents import SlotText
 from tests.unit.tools.server_logs.simulated_log import simulated_log
 
 LOGS = Path(__file__).parents[5] / "shared" / "logs"
@@ -61,40 +57,23 @@ def test_overlapping_requests_are_sent_together():
     assert all(one["left_out"] == "" and one["assumed"] == "" for one in data["requests"])
 
 
-def test_only_the_first_requests_of_a_long_log_are_simulated(monkeypatch):
-    monkeypatch.setattr(LOG_REQUESTS, "now", 9)
-    monkeypatch.setattr(REBUILT, "now", 5)
+def test_only_the_first_requests_of_a_long_log_are_simulated():
+    lift({"log-requests": 9, "rebuilt": 5})
     data, _ = import_log(PARALLEL, ["llama_cpp@b11549"])
     assert (data["log_requests"], len(data["requests"]), data["agree"]) == (12, 5, 5)
-    assert data["missing"][0] == "only the first 5 of 12 requests were simulated (--limit rebuilt=N simulates more)"
+    assert " 5 of 12 " in data["missing"][0] and "--limit rebuilt=N" in data["missing"][0]
 
 
-@pytest.mark.parametrize(("requests", "settings", "lengths", "notes"), [
-    (set(), [], [], []),
-    ({1}, [], [], ["not all values were tried of: prefixes of 1 request (--limit sought=N allows more)"]),
-    ({1, 2}, ["the window size"], [], ["of: the window size, prefixes of 2 requests (--limit"]),
-    (set(), [], [3], ["the log does not print the prompt lengths of 1 request: not all combinations of lengths were "
-                      "tried"]),
-    ({1}, [], [3, 4], ["of: prefixes of 1 request (--limit", "the prompt lengths of 2 requests: not all"]),
-])  # fmt: skip
-def test_what_a_search_did_not_try_is_named_with_the_option_that_tries_it(requests, settings, lengths, notes):
-    found = SimpleNamespace(untried_requests=requests, untried_settings=settings, with_length=lengths)
-    said = [*_untried(found)]
-    assert len(said) == len(notes) and all(note in text for note, text in zip(notes, said, strict=True))
-
-
-def test_lines_of_another_server_are_counted_from_the_first():
+def test_lines_of_another_server_are_counted_from_the_first(tmp_path):
     vllm = "Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: 1.0 tokens/s, Running: 1 reqs, " \
            "Waiting: 0 reqs, GPU KV cache usage: 1.0%, Prefix cache hit rate: 0.0%"  # fmt: skip
-    unknown = [(1000, "something"), (1200, vllm), (1300, vllm)]
-    [note] = _lines_of_others(SimpleNamespace(unknown=unknown))
-    assert note == "not read: 2 lines that vllm prints, from line 1,200 on"
-    both = "prompt eval time =    1728.17 ms /    14 tokens (  123.44 ms per token)"
-    assert [one.engine for one in recognise(both)] == ["llama_cpp", "ik_llama"]
-    assert [*_lines_of_others(SimpleNamespace(unknown=[(7, both)]))] == [
-        "not read: 1 line that llama.cpp prints, from line 7 on"]  # fmt: skip
-    late = [(at, "something") for at in range(LOOKED_AT)] + [(1200, vllm)]
-    assert [*_lines_of_others(SimpleNamespace(unknown=late))] == []
+    plain = CACHED.read_text("utf-8")
+    at = len(plain.splitlines()) + 2
+    data, _ = imported(tmp_path, f"{plain}something\n{vllm}\n{vllm}\n")
+    [note] = [note for note in data["missing"] if "vllm" in note]
+    assert " 2 lines " in note and f"line {at}" in note
+    late = "something\n" * LOOKED_AT
+    assert not [note for note in imported(tmp_path, f"{late}{plain}{vllm}\n")[0]["missing"] if "vllm" in note]
 
 
 def test_json_lines_and_prefixes_are_ignored(tmp_path):
@@ -174,11 +153,6 @@ def test_a_log_of_something_else_is_named(tmp_path, capsys):
     assert "log of unsupported software: TensorRT-LLM" in capsys.readouterr().err
 
 
-def test_words_are_letters_and_never_repeat():
-    some = [name for name, _ in zip(word_names(), range(2000), strict=False)]
-    assert some[:3] == ["A", "B", "C"] and some[25:28] == ["Z", "AA", "AB"] and len(set(some)) == 2000
-
-
 def test_a_text_is_cut_and_continued():
     text = SlotText().append_word("A", 10).append_word("B", 5)
     assert (text.size, text.notation("B"), text.prefix(12).notation(), text.prefix(4).notation()) == (
@@ -239,8 +213,8 @@ NEVER = "".join(f"slot {where}: id  0 | task {task} | {text}\n" for number in ra
 
 @pytest.mark.long
 @pytest.mark.parametrize("sought", [5, 100_000])
-def test_a_search_that_stops_early_reports_undecided_requests(tmp_path, monkeypatch, capsys, sought):
-    monkeypatch.setattr(SOUGHT, "now", sought)
+def test_a_search_that_stops_early_reports_undecided_requests(tmp_path, capsys, sought):
+    lift({"sought": sought})
     (file := tmp_path / "a.log").write_text(NEVER)
     data, _ = import_log(file, model="GGGA")
     differing = [one for one in data["requests"] if one["simulated"] != one["cache_n"]]
@@ -269,11 +243,15 @@ def test_options_follow_from_steps_and_limits(tmp_path):
     assert (server["batch_size"], server["ctx_size"], server["kv_unified"]) == (64, 1024, True)
 
 
-def options_of(*lines):
-    """Return the server options that follow from these lines."""
-    grammar = grammars()["llama_cpp"]
-    session = read_session("llama_cpp", grammar, list(lines))
-    return logged_options(ENGINES["llama_cpp"], grammar, session, _least(session), {}).known
+@pytest.fixture
+def options_of(tmp_path):
+    """Return the function from the lines of a log to the options of its server. Only the first candidate is tried."""
+
+    def options(*lines):
+        lift({"sought": 1})
+        return imported(tmp_path, "\n".join(lines))[0]["server"]
+
+    return options
 
 
 LAUNCH = "slot launch_slot_: id  0 | task 1 | processing task, is_child = 0"
@@ -287,12 +265,12 @@ def prompt(n_tokens, *starts):
             *(f"{head} n_tokens = {at}, memory_seq_rm [{at}, end)" for at in starts)]  # fmt: skip
 
 
-def test_the_shares_of_a_context_show_the_number_of_slots():
+def test_the_shares_of_a_context_show_the_number_of_slots(options_of):
     found = options_of(STATE, *prompt(100, 0))
     assert (found["parallel"], found["ctx_size"]) == (4, 98304)
 
 
-def test_a_line_about_an_idle_slot_shows_that_it_exists():
+def test_a_line_about_an_idle_slot_shows_that_it_exists(options_of):
     idle = "slot process_sing: id  3 | task -1 | saving idle slot to prompt cache"
     assert options_of(idle, *prompt(100, 0))["parallel"] == 4
 
@@ -301,16 +279,8 @@ def test_a_line_about_an_idle_slot_shows_that_it_exists():
     ((8253, 8267, 8779), None),          # a micro-batch before the last tokens: a batch is longer than that
     ((8271, 8779), None), ((2775, 8779), 6004), ((8253, 8271, 8779), 512), ((2048, 4096, 6144, 8192, 8267, 8779), 2048),
 ])  # fmt: skip
-def test_a_step_before_the_last_tokens_shows_a_batch_size_only_if_a_batch_ends_there(starts, size):
+def test_a_step_before_the_last_tokens_shows_a_batch_size_only_if_a_batch_ends_there(options_of, starts, size):
     assert options_of(*prompt(8783, *starts)).get("batch_size") == size
-
-
-@pytest.mark.parametrize("span, windows", [
-    (640, [128, 640, 512, 32]), (1536, [1024, 1536, 128, 512, 32]), (256, [256, 128, 32]), (0, []),
-    (513, [1, 513, 128, 512, 32]), (512, [512, 128, 32])])
-def test_a_memory_with_a_window_holds_up_to_a_micro_batch_more(span, windows):
-    assert _windows(None, span) == windows
-    assert _windows(100, span) == [100]
 
 
 def test_created_checkpoints_show_the_size_of_the_micro_batch():
@@ -427,6 +397,6 @@ def test_the_requests_of_a_log_with_several_kinds_are_taken_as_completions(tmp_p
     (2564, (0, 2048, 2560), 2048), (2600, (0, 2052, 2596), 2052), (1530, (0, 1017, 1526), 1024),
     (1530, (0, 1015, 1526), 1015), (1530, (0, 1016, 1526), 1024), (2052, (0, 2048), None), (2053, (0, 2049), 2049),
 ])  # fmt: skip
-def test_the_longest_step_between_batches_shows_their_size(n_tokens, starts, size):
+def test_the_longest_step_between_batches_shows_their_size(options_of, n_tokens, starts, size):
     """The server evaluates the last 4 tokens of a prompt in a batch of their own."""
     assert options_of(*prompt(n_tokens, *starts)).get("batch_size") == size

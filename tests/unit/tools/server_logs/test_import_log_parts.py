@@ -2,46 +2,25 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.base.limits import REBUILT, SOUGHT
-from cachesim.cli.main import main
+from cachesim.base.limits import lift
 from cachesim.engines.registry import ENGINES, present_name
-from cachesim.tools.server_logs.import_log import (
-    WITHOUT_PROFILE,
-    _assumed_options,
-    _by_date,
-    _data,
-    _engine,
-    _file,
-    _last_step,
-    _least,
-    _lost,
-    _missing,
-    _models,
-    _prompts,
-    _request,
-    _rule_sets,
-    import_log,
-    read_log,
-    rebuild_log,
-    simulate_log,
-)
-from cachesim.tools.server_logs.logged_requests import LoggedRequest
-from cachesim.tools.server_logs.printed_numbers import Contradiction
-from cachesim.tools.server_logs.proven_range import ProvenRange
-from cachesim.tools.server_logs.reconstruction import ReconstructedRequest, Reconstruction
+from cachesim.tools.server_logs.conclusions import conclude
+from cachesim.tools.server_logs.import_log import LogReading, import_log, read_log, rebuild_log, simulate_log
+from cachesim.tools.server_logs.log_contents import log_contents
+from cachesim.tools.server_logs.recognise import grammars
 from cachesim.tools.server_logs.session import LogSession
-from cachesim.tools.server_logs.statements import Statement
+from tests.unit.tools.server_logs.records import logged, read_line
 from tests.unit.tools.server_logs.simulated_log import simulated_log
 
-LLAMA = ENGINES["llama_cpp"]
 RELEASE = "slot release: id  0 | task 7 | stop processing: n_tokens = 5, truncated = 0\n"
 MLX = "Prompt Cache: 3 sequences, 0.5 GB\n"
+FIRST_ONLY = {"sought": 1}   # work budget of the first candidate
 
 
 @pytest.fixture
@@ -55,170 +34,141 @@ def log(tmp_path):
     return written
 
 
+def reading(*requests, file="a.log", engine="llama_cpp", **more):
+    """Return the reading of a log with these requests."""
+    session, grammar = LogSession(engine, list(requests), **more), grammars()[engine]
+    return LogReading(Path(file), ENGINES[engine], session, conclude(session), log_contents(session, grammar))
+
+
+def report(*requests, profiles=(), model="", server=None, name="", **more):
+    """Return the import of a log with these requests."""
+    return simulate_log(reading(*requests, **more), profiles, model, server, name)
+
+
+def row(**fields):
+    """Return the first request of a server."""
+    return logged(**{"n_tokens": 50, "task": 0, "is_whole": True, **fields})
+
+
 @pytest.mark.parametrize(("lines", "profiles", "name"), [
     ([RELEASE], (), "llama_cpp"), ([RELEASE], ["llama_cpp@b11549"], "llama_cpp"), ([MLX], (), "mlx_lm"),
     (["nothing known\n"], ["vllm@latest"], "vllm"),
     ([MLX, RELEASE], ["llama_cpp@b11549"], "llama_cpp"), ([RELEASE, MLX], ["mlx_lm@latest"], "mlx_lm"),
 ])  # fmt: skip
 def test_the_engine_is_the_given_one_if_it_prints_a_line_or_none_does(log, lines, profiles, name):
-    assert _engine(log(*lines), profiles).name == name
+    assert read_log(log(*lines), profiles).engine.name == name
 
 
-@pytest.mark.parametrize(("lines", "profiles", "cause"), [
-    ([RELEASE], ["llama_cpp@b11549", "vllm@latest"], "a log belongs to one engine, found rule sets of llama_cpp, vllm"),
-    ([RELEASE], ["mlx_lm@latest"], "a log of llama_cpp: mlx_lm prints none of its first lines"),
-])  # fmt: skip
-def test_rule_sets_of_another_engine_are_refused(log, lines, profiles, cause):
+@pytest.mark.parametrize(("lines", "profiles", "named"), [
+    ([RELEASE], ["llama_cpp@b11549", "vllm@latest"], "vllm"), ([RELEASE], ["mlx_lm@latest"], "mlx_lm"),
+    (["nothing known\n"], (), "")])  # fmt: skip
+def test_rule_sets_of_another_engine_and_other_files_are_refused(log, lines, profiles, named):
     with pytest.raises(BadInput) as found:
-        _engine(log(*lines), profiles)
-    assert (found.value.cause, found.value.hint) == (cause, WITHOUT_PROFILE)
-    assert found.value.file == str(log(*lines))
+        read_log(log(*lines), profiles)
+    assert named in found.value.cause and found.value.file == str(log(*lines))
 
 
 def test_the_engine_is_that_of_the_first_ten_thousand_lines(log):
-    blank = "nothing known\n"
-    assert _engine(log(blank * 9_999, RELEASE), ()).name == "llama_cpp"
+    blank = "\n"
+    assert read_log(log(blank * 9_999, RELEASE)).engine.name == "llama_cpp"
     with pytest.raises(BadInput):
-        _engine(log(blank * 10_000, RELEASE), ())
+        read_log(log(blank * 10_000, RELEASE))
 
 
-def test_a_file_of_another_kind_is_refused(log):
-    with pytest.raises(BadInput):
-        _engine(log("nothing known\n"), ())
-
-
-def built(low, high, run=1):
-    return Statement("follows", "build", (1,), None, None, {"build": (low, high)}, "", run=run)
-
-
-@pytest.mark.parametrize(("statements", "profile"), [
-    ([built(9231, 9231)], "llama_cpp@b9231"), ([built(9231, 9231, run=2)], None), ([built(9231, 9480)], None),
-    ([], None), ([built(1, 1)], None),
+@pytest.mark.parametrize(("lines", "profile"), [
+    ([], present_name("llama_cpp")),
+    (["build: 9231 (0123abc) with cc (Debian) for x86_64-linux-gnu\n"], "llama_cpp@b9231"),
+    (["build: 9300 (0123abc) with cc (Debian) for x86_64-linux-gnu\n"], "llama_cpp@b9300"),
+    (["build: 1 (0123abc) with cc (Debian) for x86_64-linux-gnu\n"], present_name("llama_cpp")),
 ])  # fmt: skip
-def test_a_printed_build_of_the_main_run_has_its_rules(statements, profile):
-    found, unknown = _rule_sets(LLAMA, SimpleNamespace(statements=statements, main=1))
-    assert (profile is None or (found, unknown) == ((profile,), ())) and (len(found) == 1) is (profile is not None)
+def test_the_newest_rules_are_tried_first_unless_the_printed_build_excludes_them(log, lines, profile):
+    lift(FIRST_ONLY)
+    start = "slot update_slots: id  0 | task 0 | new prompt, n_ctx_slot = 4096, n_keep = 0, n_prompt_tokens = 50\n"
+    found, _ = import_log(log(*lines, start, RELEASE.replace("task 7", "task 0")))
+    assert (found["profile"], found["profile_given"]) == (profile, False)
 
 
-@pytest.mark.parametrize(("date", "found"), [
-    ("", []), ("2026-02-07", ["llama_cpp@2026-02-07"]), ("2001-01-01", []),
+def test_a_given_rule_set_model_and_option_are_the_only_candidates():
+    never = row(cache_n=50)                                   # the last token is always evaluated
+    given = report(never, profiles=["llama_cpp@b9231"], model="GGGA", server={"ubatch_size": 64}).data
+    assert (given["profile"], given["model"], given["server"]["ubatch_size"]) == ("llama_cpp@b9231", "GGGA", 64)
+    assert (given["profile_given"], given["model_given"], given["differ"]) == (True, True, 1)
+    lift({"sought": 30_000})
+    assert report(never).data["candidates"] > given["candidates"]
+
+
+@pytest.mark.parametrize(("facts", "request_", "model"), [
+    ({}, row(), "A"), ({"n_swa": 0}, row(), "A"), ({"n_swa": 1}, row(), "A"), ({}, row(full=True), "GGGA"),
+    ({}, row(restored=0), "GGGA"), ({}, row(lcp=10, cache_n=8), "GGGA"), ({}, row(lcp=10, cache_n=9), "A"),
+    ({}, row(f_sim=0.5, n_tokens=100, chosen="lcp", cache_n=47), "GGGA"),
+    ({}, row(f_sim=0.5, n_tokens=100, chosen="lcp", cache_n=48), "A"),
+    ({}, row(f_sim=0.5, n_tokens=100, chosen="lru", cache_n=0), "A"),
+    ({"n_swa": 100}, row(), "W100 A"), ({"n_swa": 2}, row(), "W2 A"),
+    ({"n_swa": 100, "recurrent_layers": 3}, row(), "G W100"),
+    ({}, row(spans=[(5, 644)]), "W128 A"), ({}, row(checked=[(1, 40, 9)]), "W40 A"),
+    ({}, row(spans=[(0, 1535)]), "W1024 A"), ({}, row(spans=[(0, 255)]), "W256 A"),
+    ({"n_swa": 1}, row(spans=[(9, 9)]), "GGGA"), ({}, row(checked=[(9, 9, 5)]), "GGGA"),
+    ({"recurrent_layers": 3}, row(), "GGGA"), ({"recurrent_layers": 3, "attention_layers": 0}, row(), "S"),
+    ({"recurrent_layers": 0}, row(), "A"),
+    ({}, row(pos_min=8, held=9), "GGGA"), ({}, row(pos_min=7, held=9), "A"), ({}, row(pos_min=0, held=1), "A"),
+    ({"dsa": True}, row(), "I2048"), ({"dsv4": True}, row(), "W128 D4.128 D128.128"),
+    ({"dsv4": True, "n_swa": 64}, row(), "W64 D4.64 D128.64"), ({"dsa_iswa": 1, "n_swa": "x"}, row(), "W128 I2048"),
 ])  # fmt: skip
-def test_a_date_names_the_rules_of_that_day(date, found):
-    assert _by_date(LLAMA, LogSession("llama_cpp", date=date)) == found
-
-
-def row(**fields):
-    """Return a request whose fields are also its exact numbers."""
-    numbers = {name: ProvenRange(value, value) for name, value in fields.items()
-               if name in ("n_tokens", "held", "end") and value is not None}  # fmt: skip
-    return LoggedRequest(**fields, numbers=numbers)
-
-
-FULL = ("A", "GGGA", "S")
-WINDOWS = ("W128 A", "W512 A", "W1024 A", "W4096 A", "W32 A", "G W128", "G W32")
-
-
-def of_window(*sizes, recurrent=False):
-    both = ("G W{}", "W{} A", "C W{}") if recurrent else ("W{} A", "G W{}", "C W{}")
-    return tuple(text.format(size) for size in sizes for text in both)
-
-
-@pytest.mark.parametrize(("facts", "requests", "models"), [
-    ({}, [], (*FULL, *WINDOWS)), ({"n_swa": 0}, [], FULL), ({"n_swa": 1}, [], FULL),
-    ({}, [row(full=True)], ("GGGA", "A", "S", *WINDOWS)), ({}, [row(restored=0)], ("GGGA", "A", "S", *WINDOWS)),
-    ({}, [row(lcp=10, cache_n=8)], ("GGGA", "A", "S", *WINDOWS)), ({}, [row(lcp=10, cache_n=9)], (*FULL, *WINDOWS)),
-    ({"n_swa": 100}, [], of_window(100)), ({"n_swa": 100, "recurrent_layers": 3}, [], of_window(100, recurrent=True)),
-    ({"n_swa": 2}, [], of_window(2)),
-    ({}, [row(spans=[(5, 644)])], of_window(128, 640, 512, 32)),
-    ({}, [row(checked=[(1, 40, 9)])], of_window(40, 32)),
-    ({"n_swa": 1}, [row(spans=[(9, 9)])], ("GGGA", "S")), ({}, [row(checked=[(9, 9, 5)])], ("GGGA", "S")),
-    ({"recurrent_layers": 3}, [], ("GGGA", "S")), ({"recurrent_layers": 3, "attention_layers": 0}, [], ("S",)),
-    ({"recurrent_layers": 3, "attention_layers": 2}, [], ("GGGA", "S")),
-    ({"recurrent_layers": 0}, [], (*FULL, *WINDOWS)),
-    ({}, [row(pos_min=8, held=9)], ("GGGA", "S")), ({}, [row(pos_min=7, held=9)], (*FULL, *WINDOWS)),
-    ({}, [row(pos_min=0, held=1)], (*FULL, *WINDOWS)),
-    ({"dsa": True}, [], ("I2048",)), ({"dsv4": True}, [], ("W128 D4.128 D128.128",)),
-    ({"dsv4": True, "n_swa": 64}, [], ("W64 D4.64 D128.64",)),
-    ({"dsv4": True, "n_swa": 1}, [], ("W128 D4.128 D128.128",)),
-    ({"dsv4": True, "n_swa": 2}, [], ("W2 D4.2 D128.2",)), ({"dsa_iswa": 1, "n_swa": "x"}, [], ("W128 I2048",)),
-])  # fmt: skip
-def test_models_follow_from_the_memory_that_a_log_shows(facts, requests, models):
-    assert _models(SimpleNamespace(facts=facts, requests=requests)) == models
-
-
-@pytest.mark.parametrize(("request_", "is_lost"), [
-    (row(lcp=10, cache_n=8), True), (row(lcp=10, cache_n=9), False), (row(lcp=10), False), (row(cache_n=0), False),
-    (row(f_sim=0.5, n_tokens=100, chosen="lcp", cache_n=47), True),
-    (row(f_sim=0.5, n_tokens=100, chosen="lcp", cache_n=48), False),
-    (row(f_sim=0.5, n_tokens=100, chosen="lru", cache_n=0), False), (row(f_sim=0.5, chosen="lcp", cache_n=0), False),
-    (row(n_tokens=100, chosen="lcp", cache_n=0), False),
-])  # fmt: skip
-def test_tokens_are_lost_if_fewer_than_all_but_one_of_the_shared_ones_are_reused(request_, is_lost):
-    assert _lost(request_) is is_lost
-
-
-def named(*slots):
-    return [SimpleNamespace(slot=slot, task=None, kind="") for slot in slots]
+def test_the_most_likely_model_follows_from_the_memory_that_a_log_shows(facts, request_, model):
+    """A memory with a window has up to a micro-batch of 512 tokens more than the window."""
+    lift(FIRST_ONLY)
+    found = report(request_, facts=facts)
+    assert found.data["model"] == model and found.data["model_given"] is False
 
 
 @pytest.mark.parametrize(("requests", "slots", "found"), [
-    ([], [], {"n_slots": 1, "needed": 0}), ([], [None, 2, 1], {"n_slots": 3, "needed": 0}),
-    ([row(slot=4)], [2], {"n_slots": 5, "needed": 0}),
-    ([row(n_tokens=50), row(held=70, end=60), row(seen=10)], [], {"n_slots": 1, "needed": 70}),
-    ([row(seen=80, held=70)], [], {"n_slots": 1, "needed": 80}),
-    ([LoggedRequest(numbers={"end": ProvenRange(50, 90)})], [], {"n_slots": 1, "needed": 90}),
-    ([LoggedRequest(numbers={"end": ProvenRange(50, None)})], [], {"n_slots": 1, "needed": 50}),
+    ([row()], [None, 2, 1], (3, None)), ([row(slot=4)], [2], (5, None)),
+    ([row(n_tokens=5000), row(held=7000, end=6000, task=1), row(seen=10, task=2)], [], (1, 7000)),
+    ([row(seen=8000, held=7000)], [], (1, 8000)), ([row(end=(5000, 9000))], [], (1, 9000)),
 ])  # fmt: skip
 def test_a_server_has_the_slots_and_the_context_that_its_lines_need(requests, slots, found):
-    assert _least(LogSession("llama_cpp", requests, read_lines=named(*slots))) == found
+    lift(FIRST_ONLY)
+    lines = [read_line("idle", number, slot=slot) for number, slot in enumerate(slots, 1)]
+    server = report(*requests, read_lines=lines).data["server"]
+    assert server["parallel"] == found[0] and (found[1] is None or server["ctx_size"] >= found[1])
 
 
-def session(*requests, kinds=("prompt_time", "batch"), beyond=0, engine="llama_cpp"):
-    return LogSession(engine, list(requests), kinds=dict.fromkeys(kinds, 1), beyond=beyond)
+NOTES = {"trace": "-lv 4", "timings": "timings", "middle": "middle", "reuse": "DEBUG", "before": "before the log",
+         "sought": "--limit sought=N", "rebuilt": "--limit rebuilt=N"}  # fmt: skip
+"""Notes of a report, each with words that it has."""
 
 
-def played(*steps, **more):
-    requests = [ReconstructedRequest(row(), step=step, n_tokens=5, is_bounded=True) for step in steps]
-    return Reconstruction("llama_cpp@b11549", "A", {}, requests, **more)
+def notes(found):
+    return [next(name for name, words in NOTES.items() if words in note) for note in found.data["missing"]]
 
 
-NO_TRACE = "no line is about checkpoints or the prompt cache: a server started with -lv 4 logs them"
-NO_TIME = "the log has no timings: evaluated tokens are known only from batches or checkpoints"
-MIDDLE = "the log starts in the middle of a request"
-NO_REUSE = "the log lacks the number of reused tokens: start the server with --log-level DEBUG"
-WHOLE = {"is_whole": True, "cache_n": 0}
-
-
-@pytest.mark.parametrize(("read", "found", "notes"), [
-    (session(), None, []), (session(row(**WHOLE)), None, []), (session(row(cache_n=0)), None, [MIDDLE]),
-    (session(row(**WHOLE), kinds=["prompt_time"]), None, [NO_TRACE]),
-    (session(row(**WHOLE), kinds=["batch"]), None, [NO_TIME]), (session(kinds=[]), None, []),
-    (session(row(**WHOLE), kinds=["release"]), None, [NO_TRACE, NO_TIME]),
-    (session(row(is_whole=True, is_named=False)), None, [NO_REUSE]), (session(row(is_whole=True)), None, []),
-    (session(row(**WHOLE, is_named=False), kinds=[]), None, []),
-    (session(row(**WHOLE), row(**WHOLE)), played(0, 1), []),
-    (session(row(**WHOLE)), played(1), ["1 request at the start of the scenario: what the slot held before the log "
-                                        "begins"]),
-    (session(row(**WHOLE), row(**WHOLE)), played(2, -1), ["2 requests at the start of the scenario: what the slot held "
-                                                          "before the log begins"]),
-    (session(row(**WHOLE), row(**WHOLE)), played(-1, 0), []), (session(row(**WHOLE)), played(-1), []),
-    (session(row(**WHOLE), beyond=4), played(0),
-     [f"only the first 1 of 5 requests were simulated ({SOUGHT.option} simulates more)"]),
-    (session(row(**WHOLE)), None, []),
+@pytest.mark.parametrize(("requests", "more", "found"), [
+    ([row(cache_n=0)], {}, []), ([row(cache_n=0, is_whole=False)], {}, ["middle"]),
+    ([row(cache_n=0)], {"kinds": {"prompt_time": 1}}, ["trace"]), ([row(cache_n=0)], {"kinds": {"batch": 1}},
+                                                                   ["timings"]),
+    ([row(cache_n=0)], {"kinds": {"release": 1}}, ["trace", "timings"]),
+    ([row(is_named=False)], {}, ["reuse"]), ([row(is_named=False, cache_n=0)], {"kinds": {}}, []),
+    ([row(task=5, held=20, lcp=20, cache_n=20)], {}, ["before"]), ([row(cache_n=0)], {"beyond": 4}, ["sought"]),
 ])  # fmt: skip
-def test_what_a_report_lacks_is_noted(read, found, notes):
-    assert [*_missing(read, found)] == notes
+def test_what_a_report_lacks_is_noted(requests, more, found):
+    assert notes(report(*requests, **{"kinds": {"prompt_time": 1, "batch": 1}, **more})) == found
 
 
-def test_the_limit_on_simulated_requests_is_named(monkeypatch):
-    monkeypatch.setattr(REBUILT, "now", 1)
-    notes = [*_missing(session(row(**WHOLE), beyond=4), played(0))]
-    assert notes == [f"only the first 1 of 5 requests were simulated ({REBUILT.option} simulates more)"]
+def test_the_limit_on_simulated_requests_is_named_with_both_numbers():
+    lift({"rebuilt": 1})
+    found = report(row(cache_n=0), row(cache_n=0, task=1), kinds={"prompt_time": 1, "batch": 1}, beyond=4)
+    assert notes(found) == ["rebuilt"] and " 1 of 6 " in found.data["missing"][0]
+
+
+def test_a_search_that_stopped_early_is_noted_with_what_it_did_not_try():
+    lift({"sought": 400})
+    found = report(row(cache_n=0), row(cache_n=50, task=1), kinds={"prompt_time": 1, "batch": 1})
+    assert notes(found) == ["sought"] and found.data["undecided"] == 1 and found.data["complete"] is False
+    assert all(name in found.data["missing"][0] for name in found.found.untried_settings)
 
 
 def test_a_server_without_request_lines_is_explained():
-    [note] = _missing(session(engine="vllm", kinds=[]), None)
-    assert note == ENGINES["vllm"].log().nameless != ""
+    assert report(engine="vllm").data["missing"] == [ENGINES["vllm"].log().nameless] != [""]
 
 
 @pytest.mark.parametrize(("name", "file", "id_"), [
@@ -227,105 +177,48 @@ def test_a_server_without_request_lines_is_explained():
     ("", "x" * 90 + ".log", "import-" + "x" * 73),
 ])  # fmt: skip
 def test_the_id_of_a_scenario_is_its_name_or_that_of_the_log(name, file, id_):
-    text = _file(Path(file), LLAMA, played(line="A5"), name)
-    assert text.startswith(f'schema = 2\nid = "{id_}"\ntitle = "imported from {ascii(file)[1:-1]}'[:140])
+    made = tomllib.loads(report(row(cache_n=0), name=name, file=file).text)
+    assert (made["schema"], made["id"]) == (2, id_) and len(made["title"]) <= 120
+    assert file[:90] in made["title"]
 
 
-def why(found):
-    [line] = [line for line in _file(Path("a.log"), LLAMA, found, "").splitlines() if line.startswith("why")]
-    return line
-
-
-MADE = "Reconstructed from a log of llama.cpp: lengths and branches are logged, words invented."
-
-
-def test_the_scenario_lists_assumptions_and_contradicted_lines():
-    assert why(played(0, line="A5")) == f'why = "{MADE}"'
-    found = played(0, -1, 1, line="A5/B6")
-    for number, request in enumerate(found.requests):
-        request.assumed = f"guess {number}"
-    assert why(found) == f'why = "{MADE} Assumed: request 0: guess 0; request 1: guess 2."'
-    found.requests[2].contradicted = [Contradiction(30 + at, "batch", {}, None) for at in range(21)]
-    lines = ", ".join(str(30 + at) for at in range(20))
-    assert why(found).endswith(f'guess 2. Not reproduced: the simulation prints other numbers than the log ({lines})."')
-
-
-def test_a_scenario_that_reuses_other_tokens_says_so():
-    found = played(0, line="A5")
-    found.requests[0].logged, found.requests[0].simulated_n = row(cache_n=3), 1
-    assert why(found).endswith('Not reproduced: the simulation prints other numbers than the log (reused tokens)."')
+def test_the_scenario_lists_assumptions_and_contradicted_lines(log):
+    lines = simulated_log("S900.|A700>a40/T2000>t9", verbosity=4).splitlines(keepends=True)
+    plain = rebuild_log(log(*lines), ["llama_cpp@b11549"], "GGGA")
+    why = tomllib.loads(plain.text)["why"]
+    assert all(one["assumed"] in why for one in plain.data["requests"]) and "900" in why
+    at = next(at for at, line in enumerate(lines) if "cache state: " in line)
+    lines[at] = lines[at].replace("cache state: ", "cache state: 7")
+    found = rebuild_log(log(*lines), ["llama_cpp@b11549"], "GGGA")
+    contradicted = [one["line"] for one in found.data["contradicted"]]
+    assert contradicted[0] == at + 1 and all(one["by_all"] for one in found.data["contradicted"])
+    listed = f"({', '.join(map(str, contradicted))})"
+    assert listed in tomllib.loads(found.text)["why"] and listed not in why
 
 
 def test_at_most_twenty_assumptions_are_listed():
-    found = played(*range(21), line="/".join(["A5"] + ["A"] * 20))
-    for request in found.requests:
-        request.assumed = "guess"
-    assert why(found).endswith('request 18: guess; request 19: guess."')
+    found = report(*(row(cache_n=0, task=task + 5, is_whole=False) for task in range(22)))
+    why = tomllib.loads(found.text)["why"]
+    assert all(one["assumed"] for one in found.data["requests"]) and "request 19:" in why and "request 20:" not in why
 
 
 def test_options_that_the_search_chose_are_assumed():
-    found = Reconstruction("llama_cpp@b11549", "A", {"parallel": 2, "ctx_size": 512})
-    facts = SimpleNamespace(sources={"parallel": "printed", "ctx_size": "assumed"})
-    assert _assumed_options(found, facts) == {"ctx_size": 512}
-    assert _assumed_options(None, facts) == _assumed_options(found, None) == {}
+    found = report(row(cache_n=50), model="A").data
+    assert {*found["assumed_options"]} == {*found["server"]} - {"parallel", "ctx_size"}
+    assert report(row(cache_n=0)).data["assumed_options"] == {}
 
 
-def test_logs_share_the_work_budget(log, monkeypatch):
-    budgets = []
-    monkeypatch.setattr("cachesim.tools.server_logs.import_log.solve", lambda *given: budgets.append(given[-1]))
-    read = read_log(log(RELEASE))
-    simulate_log(read, server=None, model="", profiles=())
-    simulate_log(read, logs=3, server=None, model="", profiles=())
-    main(["import", str(read.path), str(read.path), "-q"])
-    assert budgets == [SOUGHT.now, SOUGHT.now // 3, SOUGHT.now // 2, SOUGHT.now // 2]
-
-
-def test_a_given_rule_set_and_model_are_the_only_candidates(log, monkeypatch):
-    spaces = []
-    monkeypatch.setattr("cachesim.tools.server_logs.import_log.solve", lambda read, space, most: spaces.append(space))
-    import_log(log(RELEASE), ["llama_cpp@b9231"], "GGGA", {"ubatch_size": 64})
-    import_log(log(RELEASE))
-    given, free = spaces
-    assert (given.profiles, given.models, given.server["ubatch_size"]) == (("llama_cpp@b9231",), ("GGGA",), 64)
-    assert free.profiles[0] == present_name("llama_cpp") and free.models == (*FULL, *WINDOWS)
-    assert "ubatch_size" in free.options and "ubatch_size" not in given.options
-    assert [*free.joint] == ["ubatch_size"] and [*given.joint] == []
-
-
-@pytest.mark.parametrize(("lines", "profiles"), [
-    ([RELEASE], [present_name("llama_cpp")]),
-    (["build: 9231 (0123abc) with cc (Debian) for x86_64-linux-gnu\n", RELEASE], ["llama_cpp@b9231"]),
-])  # fmt: skip
-def test_the_newest_rules_are_tried_first_unless_the_printed_build_excludes_them(log, monkeypatch, lines, profiles):
-    spaces = []
-    monkeypatch.setattr("cachesim.tools.server_logs.import_log.solve", lambda read, space, most: spaces.append(space))
-    import_log(log(*lines))
-    assert [*spaces[0].profiles[:1]] == profiles
-    assert (len(spaces[0].profiles) == 1) is (len(lines) == 2)
-
-
-def test_a_build_without_a_table_of_its_own_has_the_rules_in_force():
-    found, unknown = _rule_sets(LLAMA, SimpleNamespace(statements=[built(9300, 9300)], main=1))
-    assert (found, unknown) == (("llama_cpp@b9300",), ())
+def test_several_logs_share_the_work_budget():
+    lift({"sought": 3_000})
+    read = reading(*(row(cache_n=0, task=task, predicted_n=500) for task in range(9)))
+    alone, shared = (simulate_log(read, (), "A", None, logs=logs).data for logs in (1, 3))
+    assert len(alone["requests"]) > len(shared["requests"]) > 0
 
 
 @pytest.mark.parametrize(("is_known", "slot"), [(True, 3), (False, None)])
 def test_a_slot_that_is_not_known_is_not_reported(is_known, slot):
-    found = played(0)
-    found.requests[0].logged = row(slot=3, task=7, is_slot_known=is_known, lines=(4, 9))
-    data = _request(found, 0)
+    [data] = report(row(slot=3, task=7, is_slot_known=is_known, lines=(4, 9))).data["requests"]
     assert (data["slot"], data["task"], data["lines"], data["request"]) == (slot, 7, [4, 9], 0)
-
-
-def test_a_line_that_all_candidates_contradict_is_reported_as_such_if_all_were_tried(log):
-    read = read_log(log(RELEASE))
-    found = played(0, unmet={5})
-    found.requests[0].contradicted = [Contradiction(line, "a batch", {"p0": 1}, None) for line in (5, 6)]
-    found.requests[0].logged = row(n_tokens=5)
-    assert [(one["line"], one["by_all"]) for one in _data(read, found, False, False)["contradicted"]] == [
-        (5, True), (6, False)]  # fmt: skip
-    found.untried_requests.add(0)
-    assert [one["by_all"] for one in _data(read, found, False, False)["contradicted"]] == [False, False]
 
 
 def test_a_log_that_is_only_read_has_no_given_rule_set_and_no_model(log):
@@ -338,39 +231,15 @@ def test_the_texts_of_a_log_are_quoted_only_if_that_is_asked_for(log):
     plain = rebuild_log(file, ["llama_cpp@b11549"], "A")
     quoted = rebuild_log(file, ["llama_cpp@b11549"], "A", with_text=True)
     assert plain.text and "a question" not in plain.text
-    assert quoted.text.startswith(plain.text) and quoted.text.endswith('prompt: "a question"\n')
-
-
-def test_a_title_has_at_most_120_characters():
-    text = _file(Path("x" * 150 + ".log"), LLAMA, played(line="A5"), "")
-    assert f'title = "imported from {"x" * 106}"' in text.splitlines()
-
-
-def test_hints_come_from_requests_of_known_length():
-    session = LogSession("llama_cpp", [LoggedRequest(n_tokens=9, cache_n=4, created=(5,)), LoggedRequest(cache_n=3)])
-    assert _prompts(session) == [(9, 4, (5,))]
+    assert quoted.text.startswith(plain.text) and quoted.text.endswith('"a question"\n')
 
 
 def test_a_turn_of_the_data_says_what_was_evaluated(log):
     found = rebuild_log(log(simulated_log("A60>a9/A.a.B20>b5", "A", 4)), ["llama_cpp@b11549"], "A")
-    assert [[*turn] for turn in found.data["turns"]] == [
-        ["number", "how", "lcp", "evaluated", "lost", "n_tokens"]] * len(found.data["turns"])  # fmt: skip
     assert [turn["evaluated"] for turn in found.data["turns"]][-1] == 21
 
 
-def test_requests_that_differ_are_counted_unless_the_search_left_them_open(log):
-    found = played(0, 1, 2, 3)
-    for request, simulated in zip(found.requests, (3, 4, 4, 4), strict=True):
-        request.logged, request.simulated_n = row(n_tokens=5, cache_n=3), simulated
-    found.untried_requests.add(3)
-    data = _data(read_log(log(RELEASE)), found, False, False)
-    assert (data["agree"], data["differ"], data["undecided"]) == (1, 2, 1)
-
-
-@pytest.mark.parametrize(("steps", "size"), [
-    ([512], (512, False)), ([508], (508, False)), ([600, 512], (516, False)), ([600, 508], (512, True)),
-    ([600, 500], (500, False)), ([9, 512, 600], (600, False)), ([512, 600], (600, False)),
-])  # fmt: skip
-def test_the_last_step_of_a_prompt_is_a_batch_without_its_end_or_a_micro_batch(steps, size):
-    """The end has 4 tokens; a step of 508 tokens is that of a batch of 512, if another batch was before it."""
-    assert _last_step(steps, 4) == size
+def test_requests_that_differ_are_counted():
+    never = [row(cache_n=50, task=task) for task in (1, 2)]
+    data = report(row(cache_n=0), *never, profiles=["llama_cpp@b11549"], model="A").data
+    assert (data["agree"], data["differ"], data["undecided"]) == (1, 2, 0)
