@@ -64,16 +64,6 @@ def test_positions_are_removed_and_the_search_goes_back_to_the_first_free_cell(p
     cells.check()
 
 
-def test_a_shared_cell_stays_until_all_its_sequences_leave_it():
-    cells = table(s0=4)
-    cells.seqs[1, 1:3] = True
-    cells._last[1] = None
-    cells.head = 4
-    cells.remove(0, 0, POS_INF)
-    assert (cells.used, cells.of(1).tolist(), cells.pos_max(1), cells.head) == (2, [1, 2], 2, 0)
-    cells.check()
-
-
 def test_moved_positions_and_labels():
     cells = table(s0=6, s1=3)
     cells.head = 9
@@ -93,11 +83,7 @@ def spoil_seqs(cells):
     cells.seqs[1, 9] = True
 
 
-def spoil_end(cells):
-    cells._last[0] = 9
-
-
-@pytest.mark.parametrize("spoil", [spoil_used, spoil_seqs, spoil_end])
+@pytest.mark.parametrize("spoil", [spoil_used, spoil_seqs])
 def test_a_check_finds_an_inconsistent_table(spoil):
     cells = table(s0=4)
     spoil(cells)

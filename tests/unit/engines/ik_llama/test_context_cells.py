@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from cachesim.engines.ik_llama.memory.context import OK, Context, UbatchStore, with_matrix
 from cachesim.engines.ik_llama.memory.kv_cache import Window
-from cachesim.engines.shared.batch import DecodeBatch, split_by
+from cachesim.engines.shared.batch import DecodeBatch
 from cachesim.model import LayerState, TokenRun
 from tests.unit.engines.ik_llama.test_memory import RULES, cache, fill
 
@@ -36,23 +35,6 @@ def test_cells_of_another_sequence_are_not_read():
     fill(kv, 3, seq=1)
     store = UbatchStore(kv, TokenRun(1, 2, [2]), 6, 32, 0, 1)
     assert np.arange(32)[store.cells].tolist() == [4, 5, 6] and store.positions("kv", 0).tolist() == [0, 1, 2]
-
-
-@pytest.mark.parametrize(("model", "n_kv", "blind", "counted"), [
-    ("GA", 0, {"A": [True, True]}, [2]), ("W4 A", 0, {"W4": [True, True], "A": [True, True]}, [4]),
-    ("GA", 7, {"A": [False, False]}, []), ("W4 A", 3, {"W4": [True, True], "A": [False, False]}, [2]),
-])  # fmt: skip
-def test_tokens_without_a_visible_cell_are_counted_for_each_kind_of_attention(model, n_kv, blind, counted):
-    """Two tokens after 6; a window of 4 begins after the first three cells. States have no cells."""
-    kv, seen = cache(model), []
-    fill(kv, 6)
-    batch = DecodeBatch()
-    batch.extend([6, 7], 6, 0)
-    [(ubatch, _)] = split_by(batch, 8, len)
-    context = Context(kv, None, 8, replace(RULES, blind=lambda n: seen.append(n) or True), print)
-    found = context._blind(ubatch, kv.claim(ubatch), n_kv, 0)
-    assert [{name: tokens.tolist() for name, tokens in one.items()} for one in found] == [blind]
-    assert (seen, kv.has_nan) == (counted, bool(counted))
 
 
 def test_a_model_of_states_only_has_no_cells_to_read():
@@ -89,17 +71,3 @@ def test_rows_kept_per_step_are_found_by_sequence_and_position_or_by_place():
     context.matrices = {(1, 7): {0: MATRIX}}
     assert context.kept_after(1, 5, 2) == {0: MATRIX}
     assert context.kept_after(0, 5, 1)[0].hash == 0 and context.kept_after(1, 6, 2) == {}
-
-
-@pytest.mark.parametrize(("low", "pos0", "misses"), [
-    (3, (6, 6), False), (4, (6, 6), True), (4, (7, 7), False), (4, (6, 7), True), (4, (7, 6), True), (5, (7, 7), True),
-    (0, (6, 6), False),
-])  # fmt: skip
-def test_a_window_layer_misses_rows_of_a_window_below_its_first_cell(low, pos0, misses):
-    """A window of 4: a token at 6 reads positions 3 .. 6. Both sequences have positions 0 .. 5, in cells 0 .. 5."""
-    kv = cache("W4 A", n_seq=2)
-    fill(kv, 6)
-    kv.cells.seqs[1, :6] = True
-    context = Context(kv, None, 8, RULES, print)
-    runs = [TokenRun(seq, pos, [pos]) for seq, pos in enumerate(pos0)]
-    assert bool(context._misses(SimpleNamespace(runs=runs), low)) is misses

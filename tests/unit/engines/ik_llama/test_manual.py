@@ -7,7 +7,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import DrawnServer, ServerLoad
 from cachesim.engines.ik_llama.command_table import read_switch
-from cachesim.engines.ik_llama.manual import _slots, draw
+from cachesim.engines.ik_llama.manual import MANUAL, draw
 from cachesim.engines.ik_llama.memory_use import use
 from tests.unit.engines.ik_llama.test_memory_use import ask
 
@@ -65,11 +65,12 @@ def test_a_prompt_may_exceed_the_context(least_room, most):
 
 
 def test_slots_are_tried_with_contexts_of_their_own_and_alone():
-    now = {"parallel": 2, "ctx_size": 4096}
-    assert [*_slots(now, ServerLoad(2000, 5000, 3))] == [
+    now = {**MANUAL.defaults, "parallel": 2, "ctx_size": 4096}
+    assert [one for one in MANUAL.tries(now, ServerLoad(2000, 5000, 3)) if "parallel" in one] == [
         {"parallel": 3, "ctx_size": 6144}, {"parallel": 3, "ctx_size": 6144, "slot_prompt_similarity": 0.9},
         {"parallel": 1}]  # fmt: skip
-    assert [*_slots({**now, "parallel": 1}, ServerLoad(2000, 2000, 1))] == []
+    alone = MANUAL.tries({**now, "parallel": 1}, ServerLoad(2000, 2000, 1))
+    assert not any("parallel" in one for one in alone)
 
 
 @pytest.mark.parametrize(("text", "on"), [("on", True), ("AUTO", True), ("1", True), ("off", False), ("0", False)])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 
 from cachesim.engines.base import Request
@@ -11,7 +9,9 @@ from cachesim.engines.ik_llama import start
 from cachesim.engines.ik_llama.memory.kv_cache import Blob, KvCache
 from cachesim.engines.ik_llama.memory.model_layout import model_kind
 from cachesim.engines.ik_llama.memory.nan_states import NAN, has_nan, is_nan, mark_nan
+from cachesim.engines.shared.batch import Ubatch
 from cachesim.events import Log
+from cachesim.model import TokenRun
 from cachesim.model.spec import parse
 from cachesim.model.store import KVRows, LayerState
 
@@ -21,8 +21,8 @@ CLEAN = LayerState(np.zeros(1, np.uint64), 7, None, None)
 def marked(before, *, states, runs=((0, 3),)):
     """Mark the layers of a model GG, whose states were NaN in the layers ``before`` of each run; return the tokens with
     a NaN output of each run."""
-    made = [SimpleNamespace(seq=seq, tokens=range(n)) for seq, n in runs]
-    ubatch = SimpleNamespace(runs=made, at=[0, 3][: len(runs)])
+    made = tuple(TokenRun(seq, 0, [*range(n)]) for seq, n in runs)
+    ubatch = Ubatch(made, (0, 3)[: len(runs)], sum(n for _, n in runs))
     found = mark_nan(parse("GG"), {}, states, before, ubatch, 0, 8, [{} for _ in runs])
     return [one.tolist() for one in found]
 
@@ -45,12 +45,12 @@ def test_other_sequences_keep_their_states():
 def test_the_rows_of_a_token_without_a_visible_cell_are_nan_from_the_next_layer_on():
     """Two runs at places 5 and 8 of a batch, in the cells from 4 on: the second begins in cell 7."""
     rows = {index: KVRows(np.zeros(16, np.uint64), None, None) for index in (0, 1)}
-    runs = [SimpleNamespace(seq=0, tokens=range(3)), SimpleNamespace(seq=1, tokens=range(2))]
+    ubatch = Ubatch((TokenRun(0, 0, [1, 2, 3]), TokenRun(1, 0, [1, 2])), (5, 8), 5)
     blind = [{"A": np.zeros(3, bool)}, {"A": np.array([True, False])}]
-    found = mark_nan(parse("AA"), rows, [], [], SimpleNamespace(runs=runs, at=[5, 8]), 4, 7, blind)
+    found = mark_nan(parse("AA"), rows, [], [], ubatch, 4, 7, blind)
     assert [one.tolist() for one in found] == [[False] * 3, [True, False]]
     assert [np.flatnonzero(rows[index].digest == NAN).tolist() for index in (0, 1)] == [[], [7]]
-    found = mark_nan(parse("AA"), rows, [], [], SimpleNamespace(runs=runs, at=[5, 8]), 4, 8, blind)
+    found = mark_nan(parse("AA"), rows, [], [], ubatch, 4, 8, blind)
     assert [one.tolist() for one in found] == [[True] * 3, [True] * 2]                  # cell 7 is read, too
 
 
@@ -59,8 +59,8 @@ def test_a_state_is_nan_from_the_first_token_that_was_lost_before_it():
     rows = {0: KVRows(np.zeros(16, np.uint64), None, None)}
     for blind, lost in (([False, False, True], True), ([False, False, False], False)):
         states = [{1: CLEAN}]
-        runs = [SimpleNamespace(seq=0, tokens=range(3))]
-        [found] = mark_nan(parse("AG"), rows, states, [frozenset()], SimpleNamespace(runs=runs, at=[0]), 0, 8,
+        ubatch = Ubatch((TokenRun(0, 0, [1, 2, 3]),), (0,), 3)
+        [found] = mark_nan(parse("AG"), rows, states, [frozenset()], ubatch, 0, 8,
                            [{"A": np.array(blind)}])  # fmt: skip
         assert found.tolist() == blind and is_nan(states[0][1]) is lost
 

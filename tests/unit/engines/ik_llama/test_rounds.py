@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from cachesim.base.errors import BadInput, NotInBuild
@@ -10,7 +9,6 @@ from cachesim.base.media_items import image_items
 from cachesim.engines.base import AS_MANY_AS_ALLOWED, Draft, Request
 from cachesim.engines.ik_llama import decode, start
 from cachesim.engines.ik_llama.log_lines import memory
-from cachesim.engines.ik_llama.memory import context as memory_context
 from cachesim.engines.ik_llama.rules.common_prefix import prefix_strict
 from cachesim.engines.ik_llama.server import Server
 from cachesim.events import Decided, Log
@@ -203,19 +201,6 @@ def test_a_client_leaves_as_soon_as_its_tokens_are_evaluated(leaves_at: int, hel
     assert (answer.cancelled, len(srv.core.slots[0].tokens)) == (True, held)
 
 
-@pytest.mark.parametrize(("cell", "told"), [(None, 0), (40, 1), (31, 0), (32, 1)])
-def test_a_used_cell_that_attention_does_not_read_is_a_decision(cell: int | None, told: int) -> None:
-    """Cells 0 .. 3 are used, and the first position of another slot lies in ``cell``: only a block is read."""
-    srv = server(flash_attn=False, parallel=2)
-    pos = np.full(512, -1)
-    pos[:4] = range(4)
-    if cell is not None:
-        pos[cell] = 0
-    assert srv.core._seen(pos) == 32
-    decided = [event for event in srv.log.events if isinstance(event, Decided) and event.rule.startswith("IK-KV-SEEN")]
-    assert len(decided) == told
-
-
 def test_no_draft_is_left_between_two_rounds() -> None:
     srv = server("A+M", spec_type="mtp", spec_draft_n_max=3)
     srv.submit(Request(P[:20], 9, draft_else=2))
@@ -225,12 +210,3 @@ def test_no_draft_is_left_between_two_rounds() -> None:
         slot = srv.core.slots[0]
         left.add((slot.at, slot.is_drafting, tuple(slot.draft)))
     assert left == {(-1, False, ())} and len([event for event in srv.log.events if event.ev == "spec_step"]) == 3
-
-
-def test_a_batch_that_failed_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch without room is tried again with half as many tokens; one that failed ends the request."""
-    for ret, n_tried in ((memory_context.FAILED, 1), (memory_context.NO_ROOM, 7)):
-        srv, tried = server(), []
-        monkeypatch.setattr(srv.core.context, "decode", lambda view, *_, ret=ret, tried=tried: tried.append(1) or ret)
-        answer = srv.complete(Request(P[:60], 3))
-        assert (answer.status, len(tried)) == (500, n_tried)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.base import Draft
-from cachesim.engines.ik_llama.slot import SpecCkpt
-from cachesim.engines.ik_llama.speculative_decoding import _save, warm_up
+from cachesim.engines.ik_llama.speculative_decoding import warm_up
 from cachesim.engines.shared.batch import DecodeBatch
 from tests.unit.engines.ik_llama.feature_conversations import Client, P, Q
 
@@ -61,21 +60,3 @@ def test_a_row_that_is_evaluated_again_is_there_once(views, held, later):
     for start, n in views:
         warm_up(core, slot, view(start, n), 0, n)
     assert sorted(kv.cells.pos[kv.cells.of(0)].tolist()) == [*range(held)] and core.later[0] == later
-
-
-@pytest.mark.parametrize(("how", "per_step"), [("per-step", True), ("gpu-fallback", False), ("cpu", False)])
-def test_what_a_rejection_needs_is_saved_before_a_draft(how, per_step):
-    """States with the cells, a copy without rows, or nothing but the states after each token."""
-    client = Client("main", "GGA+M", spec_type="mtp", spec_draft_n_max=3, spec_ckpt_mode=how)
-    client.ask(P[:20], 1)
-    core = client.server.core
-    kv, found = core.memory, _save(core, core.slots[0], 20)
-    assert (found.n_past, core.context.per_step) == (20, per_step)
-    if how == "cpu":
-        assert (found.blob.rows, found.blob.states, found.states) == (None, kv.states[0], None)
-        assert found.blob.size == kv.size_of(0, partial=True)
-    elif how == "gpu-fallback":
-        assert (found.states, found.blob) == (kv.states, None) and found.states[0] is not kv.states[0]
-        assert found.cells is not kv.cells and found.cells.of(0).tolist() == [*range(20)]
-    else:
-        assert found == SpecCkpt(20)
