@@ -1,8 +1,14 @@
 """Stand-in program for llama-server: it answers and logs in equal forms, and misbehaves on demand.
 
 `--fake MODE`: well, unhealthy, stillborn, busy (never idle), taken (the first port is in use), other (reports another
-alias), remembers (answers a repeated prompt wrongly). The prompt [13] ends it with a failed assertion; at [14] it
-decodes empty batches forever; [15] is never answered. The next token is a number computed from all tokens before it.
+alias), remembers (answers a repeated prompt wrongly), alone (a cold server does not start), old (without the control
+request), slotless. The next token is a number computed from all tokens before it. Some prompts are special:
+
+    [13] ends it with a failed assertion    [14] decodes empty batches forever    [15] is never answered
+    [16] is answered without log lines      [17] is refused when it is launched   [18] is refused by a cold server
+    [19] ends a cold server                 [20] is answered wrongly by a cold server that answered before
+    [21] has further answers, each wrong    [22] has other log-probabilities on a cold server
+    [23] has an accepted draft of which two tokens were not delivered
 """
 
 from __future__ import annotations
@@ -20,7 +26,7 @@ if "--version" in sys.argv:
     sys.exit()
 WORDS = dict(zip(sys.argv[1:], [*sys.argv[2:], ""], strict=False))
 MODE, COLD = WORDS.get("--fake", "well"), "--ctx-checkpoints" in WORDS
-LOCK, HELD, SCALES, TASKS = threading.Lock(), [], [0], iter(range(10**6))
+LOCK, HELD, SCALES, TASKS, BUSY = threading.Lock(), [], [0], iter(range(10**6)), []
 
 
 def say(level, text):
@@ -36,7 +42,7 @@ def generate(prompt, n, scale):
     out = []
     for i in range(n):
         out.append((sum(prompt) + sum(out) + i + int(100 * scale)) % 300)
-    if MODE == "remembers" and not COLD and prompt in HELD:
+    if (MODE == "remembers" and not COLD and prompt in HELD) or (prompt == [20] and COLD and HELD):
         out[-1] += 1
     HELD.append(prompt)
     return out
@@ -56,6 +62,9 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def do_GET(self):
+        if self.path == "/slots":
+            self.reply(501 if MODE == "slotless" else 200, [{"id": 0, "is_processing": bool(BUSY)}])
+            return
         self.reply(503 if MODE == "unhealthy" else 200, {"model_alias": "x" if MODE == "other" else WORDS["--alias"]})
 
     def do_POST(self):
@@ -63,7 +72,9 @@ class Handler(BaseHTTPRequestHandler):
         path = urlsplit(self.path)
         with LOCK:
             if path.path == "/completion":
+                BUSY.append(1)
                 self.complete(body)
+                BUSY.pop()
             elif path.path.startswith("/slots/"):
                 action = parse_qs(path.query)["action"][0]
                 counts = {"erase": {"n_erased": 3}, "save": {"n_saved": 3, "n_written": 40}}
@@ -74,6 +85,8 @@ class Handler(BaseHTTPRequestHandler):
                 say("I", f"srv  process_sing: set lora adapter idx=0 scale={SCALES[0]:f}")
                 self.reply(200, {"success": True})
                 idle()
+            elif MODE == "old" or path.path != "/v1/chat/completions/control":
+                self.reply(404, {})
             else:
                 mark = f"control reasoning_end on unknown completion id={body['id']}, no live slot"
                 say("W", f"srv  process_sing: {mark}")
@@ -83,9 +96,17 @@ class Handler(BaseHTTPRequestHandler):
     def complete(self, body):
         prompt, task = body["prompt"], next(TASKS)
         at = f"id  0 | task {task} |"
+        if prompt == [16]:
+            self.stream([])
+            return
+        if prompt == [17] or (prompt == [18] and COLD):
+            say("E", f"srv  update_slots: failed to launch slot with task, id_task = {task}")
+            self.reply(400, {"error": {"code": 400, "message": "Prompt contains invalid tokens", "type": "invalid"}})
+            idle()
+            return
         say("I", "slot get_availabl: id  0 | task -1 | selected slot by LRU, t_last = -1")
         say("I", f"slot launch_slot_: {at} processing task, is_child = 0")
-        if prompt == [13]:
+        if prompt == [13] or (prompt == [19] and COLD):
             print("/src/common.cpp:7: failed to remove sequence 0 with p0=1, p1=-1", file=sys.stderr, flush=True)
             os.abort()
         if prompt == [15]:
@@ -109,13 +130,20 @@ class Handler(BaseHTTPRequestHandler):
             tokens = tokens[:4]
         held = len(prompt) + len(tokens) - 1
         if not body.get("stream"):
-            top = [{"id": token, "logprob": -1.0} for token in tokens]
+            far = 0.25 if prompt == [22] and COLD else 0.0
+            top = [{"id": token, "logprob": -1.0 - far} for token in tokens]
             timings = {"cache_n": 0, "prompt_n": len(prompt), "predicted_n": len(tokens)}
-            self.reply(200, {
+            if prompt == [23] and not COLD:
+                timings |= {"draft_n": 4, "draft_n_accepted": 3}
+                held += 2
+            one = {
                 "id_slot": 0, "tokens_evaluated": len(prompt), "tokens_cached": held, "truncated": False,
                 "stop_type": "limit", "tokens": tokens, "timings": timings,
                 "completion_probabilities": [{"top_logprobs": [one]} for one in top],
-            })
+            }
+            more = [{**one, "index": n, "tokens": [tokens[0] + 1, *tokens[1:]]}
+                    for n in range(1, body.get("n_cmpl", 1))]  # fmt: skip
+            self.reply(200, [one, *more] if more else one)
         say("I", f"slot      release: {at} stop processing: n_tokens = {held}, truncated = 0")
         idle()
 
@@ -131,7 +159,7 @@ class Handler(BaseHTTPRequestHandler):
             pass
 
 
-if MODE == "stillborn":
+if MODE == "stillborn" or (MODE == "alone" and COLD):
     say("E", "srv    load_model: failed to load model, 'x.gguf'")
     sys.exit(1)
 if MODE == "taken" and not os.path.exists(TRIED := f"{WORDS['--slot-save-path']}tried"):

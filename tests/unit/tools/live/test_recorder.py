@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -17,40 +13,29 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.registry import profiles
 from cachesim.replay.recorded_trace import read_trace
 from cachesim.tools.live.llama_server import client
-from cachesim.tools.live.llama_server import recorder as recorder_module
 from cachesim.tools.live.llama_server import server as llama_server
-from cachesim.tools.live.llama_server.process import Process, ServerEnded
+from cachesim.tools.live.llama_server.quiet_server import QuietServer
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart, write_trace
+from tests.unit.tools.live.stand_in import stand_in
 
-FAKE = Path(__file__).with_name("fake_llama.py")
 HEAD = "3f545beccee69d9975f466ec7e45fd9aacd8ba90"
+SCALES = {"op": "lora", "request": {"set": [{"id": 0, "scale": 1.0}]}}
 
 
 @pytest.fixture
 def start(tmp_path):
-    binary = tmp_path / "llama-server"
-    binary.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{FAKE}" "$@"\n')
-    binary.chmod(0o755)
-    return lambda mode="well": ServerStart(binary, tmp_path / "tiny-llama.gguf", ("--fake", mode), HEAD, ())
+    return lambda mode="well", *flags: ServerStart(stand_in(tmp_path, mode=mode), tmp_path / "tiny-llama.gguf", flags,
+                                                   HEAD, ())  # fmt: skip
 
 
 def ask(prompt, n_predict=3, **more):
     return {"op": "completion", "request": {"prompt": prompt, "n_predict": n_predict, **more}}
 
 
-def gone(group):
-    """True if all processes of a group have ended; zombies do not count."""
-    for _ in range(500):
-        found = subprocess.run(["ps", "-e", "-o", "pgid=,stat="], capture_output=True, text=True).stdout.splitlines()
-        if not any(words[0] == str(group) and not words[1].startswith("Z") for words in map(str.split, found)):
-            return True
-        time.sleep(0.01)
-    return False
-
-
-def test_a_completion(start):
+def test_a_completion_is_recorded_with_its_events_and_its_cold_answer(start):
     with Recorder(start()) as recorder:
         step = recorder.play({**ask([1, 2, 3]), "why": "first"})
+        assert recorder.post("/none", {}).status == 404 and recorder.steps == [step]
     assert step["response"] == {
         "status": 200, "id_slot": 0, "cache_n": 0, "prompt_n": 3, "predicted_n": 3, "tokens_evaluated": 3,
         "tokens_cached": 5, "truncated": False, "stop_type": "limit", "tokens": [6, 13, 27],
@@ -58,7 +43,22 @@ def test_a_completion(start):
     assert (step["i"], step["why"], step["cold"]) == (0, "first", {"equal": True, "max_dlogprob": 0.0})
     assert [event["ev"] for event in step["events"]] == ["slot_by_lru", "launch", "new_prompt", "batch", "release"]
     assert step["events"][-1] == {"ev": "release", "n_tokens": 5, "truncated": 0}
-    assert "racy" not in step and "died" not in step
+    assert not {"racy", "died", "task"} & step.keys()
+
+
+def processes():
+    """Return the groups and the command lines of all processes that have not ended."""
+    found = subprocess.run(["ps", "-e", "-o", "pgid=,stat=,args="], capture_output=True, text=True).stdout.splitlines()
+    return [line for line in found if not line.split()[1].startswith("Z")]
+
+
+def is_running(group):
+    """True if a process of a group runs for some time yet."""
+    for _ in range(500):
+        if not any(line.split()[0] == str(group) for line in processes()):
+            return False
+        time.sleep(0.01)
+    return True
 
 
 def test_the_recording_can_be_read(start, tmp_path):
@@ -85,13 +85,6 @@ def test_an_answer_that_depends_on_what_was_asked_before_is_inexact(start):
         step = recorder.play(ask([1, 2, 3]))
         assert recorder.inexact == [{"i": 1, "shifted": False, "equal": False, "first_diff": 2, "max_dlogprob": 0.0}]
     assert step["cold"]["tokens"] == [6, 13, 27] and step["cold"]["confirmed_fresh_process"]
-
-
-def test_without_a_cold_server_nothing_is_compared(start):
-    with Recorder(start("remembers"), cold=False) as recorder:
-        recorder.play(ask([1, 2, 3]))
-        assert "cold" not in recorder.play(ask([1, 2, 3]))
-        assert recorder.inexact == []
 
 
 def test_a_hang_up(start):
@@ -149,66 +142,20 @@ def test_a_server_that_works_on_empty_batches_for_ever(start, monkeypatch):
 
 
 def test_adapters_of_the_cold_server_are_those_of_the_recorded_server(start):
-    set_one = {"op": "lora", "request": {"set": [{"id": 0, "scale": 1.0}]}}
     with Recorder(start("remembers")) as recorder:
         own = recorder.play(ask([3, 2, 1], lora=[{"id": 0, "scale": 0.5}]))
-        done = recorder.play(set_one)
+        done = recorder.play(SCALES)
         later = recorder.play(ask([1, 2, 3]))
         again = recorder.play(ask([1, 2, 3]))                        # wrong: compared with a fresh process, too
         recorder.play({"op": "restart"})
         last = recorder.play(ask([1, 2, 3]))
-        recorder.play(set_one)
+        recorder.play(SCALES)
         recorder.reset()
         assert recorder.play(ask([1, 2, 3]))["cold"]["equal"]
     assert done["response"] == {"status": 200, "success": True}
     assert done["events"] == [{"ev": "lora_set", "id": 0, "scale": 1.0}]
     assert [one["response"]["tokens"][0] for one in (own, later, last)] == [56, 106, 6]
     assert [one["cold"]["equal"] for one in (own, later, again, last)] == [True, True, False, True]
-
-
-def test_each_operation_is_sent_without_the_fields_of_the_recording():
-    def noted(name):
-        return lambda *given: (name, *given)
-
-    names = "slot", "set_adapters", "hang_up", "complete"
-    server = SimpleNamespace(client=SimpleNamespace(**{name: noted(name) for name in names}), ear=lambda text: text)
-    recorder = SimpleNamespace(_running=lambda: server, images=SimpleNamespace(wire=str))
-    save, erase = {"action": "save", "id_slot": 1, "filename": "a"}, {"action": "erase", "id_slot": 0}
-    members = [ask([1], 3, cancel_after=2), ask([1], 3), {"op": "slot", "request": save},
-               {"op": "slot", "request": erase}, {"op": "lora", "request": {"set": [{"id": 0}]}}]  # fmt: skip
-    body = {"prompt": "[1]", "n_predict": 3}
-    assert [Recorder._send(recorder, member) for member in members] == [
-        ("hang_up", body, 2, recorder_module.BEGUN), ("complete", body), ("slot", "save", 1, "a"),
-        ("slot", "erase", 0, ""), ("set_adapters", [{"id": 0}])]  # fmt: skip
-
-
-@pytest.mark.parametrize(("ended", "said"), [(False, {"launched": False}), (True, {})])
-def test_a_request_without_log_lines_was_not_launched_unless_the_server_ended(ended, said):
-    """A server that ends may not have logged its last launches."""
-    members = [ask([1, 2, 3]), {"op": "completion", "request": {"prompt": [4], "cancel_after": 0}}]
-    Recorder._name_tasks(None, members, [None, None], [], ended)
-    assert members[1] == {"op": "completion", "request": {"prompt": [4], "cancel_after": 0}, **said}
-
-
-@pytest.mark.parametrize(("refused", "not_launched"), [(0, [1, 2, 3]), (1, [2, 3]), (2, [3]), (3, []), (4, [])])
-def test_of_requests_without_log_lines_the_first_were_refused(monkeypatch, refused, not_launched):
-    monkeypatch.setattr(recorder_module, "refused_tasks", lambda said, sent: refused)
-    members = [ask([1, 2, 3]), *({"op": "completion", "request": {"prompt": [4], "cancel_after": 0}} for _ in range(3))]
-    assert Recorder._name_tasks(None, members, [None] * 4, []) == [None] * 4
-    assert [at for at, member in enumerate(members) if "launched" in member] == not_launched
-
-
-def test_the_log_of_the_cold_server_is_ignored(start, monkeypatch):
-    started, run = [], recorder_module.run_server
-
-    def noted(start, slots, log, listen=True, kind=None):
-        started.append((log.name, listen, slots.name))
-        return run(start, slots, log, listen, kind)
-
-    monkeypatch.setattr(recorder_module, "run_server", noted)
-    with Recorder(start()) as recorder:
-        assert recorder.play(ask([1, 2, 3]))["cold"]["equal"]
-    assert started == [("hot.log", True, "slots"), ("cold.log", False, "slots")]
 
 
 def test_a_waiting_request_that_the_server_has_forgotten(start, monkeypatch):
@@ -219,45 +166,6 @@ def test_a_waiting_request_that_the_server_has_forgotten(start, monkeypatch):
         assert step["stuck"] and "response" not in step
         with pytest.raises(BadInput, match="only a restart"):
             recorder.play(ask([1, 2, 3]))
-
-
-def test_our_own_questions_are_not_in_the_recording_of_a_server_that_ends(start):
-    """It ends after it has logged the refusal of the unknown completion."""
-    with Recorder(start(), cold=False) as recorder:
-        server = recorder._running()
-        server.client.post(llama_server.CONTROL, {"id": "cachesim-99", "action": "reasoning_end"})
-        step = recorder.play(ask([13]))
-    assert "died" in step and [event["ev"] for event in step["events"]] == ["slot_by_lru", "launch"]
-
-
-def test_each_of_several_that_wait_for_a_line_hears_it(start, monkeypatch):
-    """Whichever thread reads the line first: a launched request is not waited for again."""
-    monkeypatch.setattr(llama_server, "IDLE_WITHIN", 0.5)
-    with Recorder(start(), cold=False) as recorder:
-        server = recorder._running()
-        ears = [server.ear(("processing task",)), server.ear(("processing task",))]
-        server.client.complete({"prompt": [1, 2], "n_predict": 1})
-        for ear in ears:
-            ear()
-        with pytest.raises(BadInput, match="took longer"):
-            server.ear(("processing task",))()
-
-
-def test_a_new_recording_begins_with_an_empty_folder(start):
-    with Recorder(start("remembers")) as recorder:
-        recorder.play(ask([1, 2, 3]))
-        (recorder.folder / "a.bin").write_text("x")
-        recorder.reset()
-        assert list(recorder.folder.iterdir()) == [] and recorder.steps == []
-        assert recorder.play(ask([1, 2, 3]))["cold"]["equal"]
-
-
-def test_nothing_is_left_when_the_body_fails(start):
-    with pytest.raises(KeyboardInterrupt), Recorder(start()) as recorder:
-        groups, folder = recorder.groups(), recorder.folder
-        assert len(groups) == 2
-        raise KeyboardInterrupt
-    assert all(map(gone, groups)) and not folder.exists()
 
 
 def test_a_server_that_never_loads_its_model(start, monkeypatch, tmp_path):
@@ -288,46 +196,133 @@ def test_another_server_on_our_port_is_not_taken_for_ours(start, monkeypatch):
         Recorder(start("other"))
 
 
-def test_a_binary_that_is_none(start, tmp_path):
-    with pytest.raises(BadInput, match="not an executable file"):
-        Recorder(ServerStart(tmp_path / "none", tmp_path / "x.gguf", (), HEAD))
+# Two servers
 
 
-def test_a_step_that_no_real_server_plays(start):
-    with Recorder(start()) as recorder, pytest.raises(BadInput, match="'chat' cannot be run"):
-        recorder.play({"op": "chat", "request": {}})
+def test_each_server_is_restarted_only_where_its_flags_or_its_adapters_change(start):
+    """Their process groups show it."""
+    seen = []
+
+    def changed():
+        """Return which of the two servers are new."""
+        seen.append(recorder.groups())
+        return [old != new for old, new in zip(*seen[-2:], strict=True)]
+
+    with Recorder(start("well", "-np", "1")) as recorder:
+        seen.append(recorder.groups())
+        recorder.reset()
+        assert changed() == [True, False]
+        recorder.play({"op": "restart"})
+        assert changed() == [True, False]
+        step = recorder.play({"op": "restart", "flags": ["-c", "64"]})
+        assert changed() == [True, True] and step["events"] == []
+        recorder.play(SCALES)
+        assert changed() == [False, False]
+        recorder.play({"op": "restart"})
+        assert changed() == [True, True]
+        recorder.play({"op": "restart"})
+        assert changed() == [True, False]
+        assert recorder.trace()["flags"] == ["-np", "1"]
+    assert recorder.groups() == [] and not recorder.folder.exists()
 
 
-def test_the_process_ends_with_ours(tmp_path):
-    """A killed process cannot clean up: the pipe breaks, and the guard ends the server."""
-    program = tmp_path / "parent.py"
-    program.write_text(
-        "import os, pathlib, sys\nfrom cachesim.tools.live.llama_server.process import Process\n"
-        f"p = Process(lambda port: ['/bin/sleep', '600'], pathlib.Path({str(tmp_path / 'log')!r}))\n"
-        "print(p.group, flush=True)\nos.kill(os.getpid(), 9)\n"
-    )
-    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, cwd=Path(__file__).parents[4])
-    assert done.returncode == -signal.SIGKILL and gone(int(done.stdout))
+def test_a_new_recording_begins_with_an_empty_folder(start):
+    with Recorder(start("remembers")) as recorder:
+        recorder.play(ask([1, 2, 3]))
+        (recorder.folder / "a.bin").write_text("x")
+        recorder.reset()
+        assert list(recorder.folder.iterdir()) == [] and recorder.steps == []
+        assert recorder.play(ask([1, 2, 3]))["cold"]["equal"]
 
 
-def test_the_whole_group_ends(tmp_path):
-    with Process(lambda port: ["/bin/sh", "-c", "sleep 600 & sleep 600"], tmp_path / "log") as process:
-        assert process.returncode is None
-    assert gone(process.group)
+def test_nothing_is_left_when_the_body_fails(start):
+    with pytest.raises(KeyboardInterrupt), Recorder(start()) as recorder:
+        groups, folder = recorder.groups(), recorder.folder
+        assert len(groups) == 2
+        raise KeyboardInterrupt
+    assert not any(map(is_running, groups)) and not folder.exists()
 
 
-def test_a_return_code_that_is_no_signal(tmp_path):
-    with (
-        Process(lambda port: ["/bin/sh", "-c", "exit 3"], tmp_path / "log") as process,
-        pytest.raises(ServerEnded) as ended,
-    ):
-        process.wait(lambda: False, 10, "it")
-    assert ended.value.died.returncode == 3
+def test_a_recorder_without_a_cold_server_compares_nothing(start):
+    """A step that a real server does not run is refused."""
+    with Recorder(start("remembers"), cold=False) as recorder:
+        assert len(recorder.groups()) == 1
+        recorder.play(ask([1, 2, 3]))
+        assert "cold" not in recorder.play(ask([1, 2, 3])) and recorder.inexact == []
+        with pytest.raises(BadInput, match="'chat'"):
+            recorder.play({"op": "chat", "request": {}})
 
 
-def test_a_signal(tmp_path):
-    with Process(lambda port: ["/bin/sh", "-c", "kill -ABRT $$"], tmp_path / "log") as process:
-        with pytest.raises(ServerEnded) as ended:
-            process.wait(lambda: False, 10, "it")
-        assert ended.value.died.returncode == -signal.SIGABRT
-    os.kill(os.getpid(), 0)
+def test_a_recorder_whose_cold_server_does_not_start_stops_the_other(start, tmp_path):
+    with pytest.raises(BadInput, match="failed to load model"):
+        Recorder(start("alone"))
+    assert not any("llama-server-alone" in line for line in processes())
+
+
+def test_a_cold_server_that_refuses_or_is_lost_gives_no_comparison_and_is_replaced(start):
+    with Recorder(start()) as recorder:
+        (hot, cold) = recorder.groups()
+        assert "cold" not in recorder.play(ask([18])) and recorder.groups() == [hot, cold]
+        assert "cold" not in recorder.play(ask([19])) and recorder.groups() != [hot, cold]
+        assert recorder.play(ask([1]))["cold"]["equal"] and not is_running(cold)
+
+
+def test_a_refused_request_is_recorded_with_its_status(start):
+    with Recorder(start()) as recorder:
+        step = recorder.play(ask([17]))
+    assert (step["response"]["status"], step["response"]["error"]["code"], "cold" in step) == (400, 400, False)
+
+
+def test_a_different_answer_counts_only_if_a_fresh_cold_server_gives_another_too(start):
+    with Recorder(start()) as recorder:
+        recorder.play(ask([1]))
+        step = recorder.play(ask([20]))
+    assert (step["cold"]["equal"], step["cold"]["confirmed_fresh_process"], recorder.inexact) == (True, True, [])
+
+
+def test_each_of_several_completions_is_compared(start):
+    with Recorder(start()) as recorder:
+        step = recorder.play(ask([21], n_cmpl=2))
+    [child] = step["response"]["completions"]
+    assert step["cold"]["equal"] and (child["index"], child["cold"]["first_diff"]) == (1, 0)
+    assert [(one["i"], one["child"], one["equal"]) for one in recorder.inexact] == [(0, 1, False)]
+
+
+@pytest.mark.parametrize(("rounding", "is_inexact"), [(0.25, False), (0.2, True)])
+def test_a_difference_of_log_probabilities_up_to_the_rounding_is_exact(start, rounding, is_inexact):
+    with Recorder(start(), rounding=rounding) as recorder:
+        assert recorder.play(ask([22]))["cold"] == {"equal": True, "max_dlogprob": 0.25}
+    assert recorder.inexact == [{"i": 0, "shifted": False, "equal": True, "max_dlogprob": 0.25}] * is_inexact
+
+
+def test_accepted_draft_tokens_behind_a_stop_are_asked_from_the_cold_server(start):
+    """The slot has two tokens more than the client received, of which the last is not evaluated yet."""
+    with Recorder(start()) as recorder:
+        response = recorder.play(ask([23], 2))["response"]
+    assert len(response["tokens"]) == 2 and len(response["tokens_in_slot"]) == 3
+    assert response["tokens_in_slot"][:2] == response["tokens"]
+
+
+def left(prompt):
+    return ask(prompt, cancel_after=1)
+
+
+@pytest.mark.parametrize(("members", "launched"), [
+    ([ask([1, 2]), left([16])], [None, False]), ([ask([17]), left([16])], [None, False]),
+    ([left([17]), left([16])], [None, False]), ([left([16]), left([16]), left([17])], [None, False, False]),
+    ([ask([13]), left([16])], [None, None]),
+])  # fmt: skip
+def test_a_request_without_log_lines_was_not_launched_unless_it_was_refused_or_the_end_is_missing(
+        start, members, launched):  # fmt: skip
+    """As many as were refused at their launch left the queue; a server that ends may not have logged its last lines."""
+    with Recorder(start(), cold=False) as recorder:
+        step = recorder.play({"op": "parallel", "steps": members})
+    assert [member.get("launched") for member in step["steps"]] == launched
+
+
+def test_a_server_whose_log_is_not_read_is_recorded_without_events(start):
+    with Recorder(start(), server=QuietServer) as recorder:
+        step = recorder.play(ask([1, 2, 3]))
+        assert (step["events"], step["cold"]["equal"], recorder.trace()["log"]) == ([], True, False)
+        died = recorder.play(ask([13]))["died"]
+        assert died["returncode"] == -signal.SIGABRT and len(recorder.groups()) == 1
