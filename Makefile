@@ -18,7 +18,7 @@ PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 help:
 	@echo 'make run      set up and run a first scenario        make run'
 	@echo 'make test     run the test suite                     make test ARGS="tests/house -x" WORKERS=2'
-	@echo 'make doors    the part of it that users see: a minute make doors'
+	@echo 'make doors    the part of it that users see:   make doors'
 	@echo 'make long     run tests that take longer             make long'
 	@echo 'make check    ruff, mypy, then the tests             make check'
 	@echo 'make docs     update outputs in the documents        make docs'

@@ -108,10 +108,22 @@ def pytest_collection_finish():
     gc.freeze()
 
 
-def pytest_runtest_teardown():
-    """Restore the output options and limits, which the command line sets for its whole process."""
+def pytest_runtest_teardown(item, nextitem):
+    """Restore the output options and limits, which the command line sets for its whole process. After the last test of
+    a folder, forget the runs and syntax trees that its modules keep."""
+    if nextitem is None or nextitem.path.parent != item.path.parent:
+        forget_results(item.path.parent.relative_to(item.config.rootpath).as_posix().replace("/", "."))
     lift({})
     OutputOptions.quiet, OutputOptions.colour, OutputOptions.columns = False, "auto", WIDTH
+
+
+def forget_results(package):
+    """Clear the caches of the functions in the test modules of a package."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith(f"{package}."):
+            for value in list(vars(module).values()):
+                if callable(getattr(value, "cache_clear", None)) and value.__module__ == name:
+                    value.cache_clear()
 
 
 class OneReport:

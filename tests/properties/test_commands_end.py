@@ -12,7 +12,7 @@ from tests.properties.drawn_commands import drawn_arguments, run_command
 
 pytestmark = pytest.mark.long
 COMMANDS = {"run": ["-v"], "why": ["0"], "diff": [], "bisect": ["-v"]}
-EXAMPLES = 15
+EXAMPLES = 6
 
 
 @pytest.mark.parametrize("engine", ENGINES)
