@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import time
 
 import pytest
 
@@ -17,6 +16,7 @@ from cachesim.tools.live.llama_server import server as llama_server
 from cachesim.tools.live.llama_server.quiet_server import QuietServer
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart, write_trace
 from tests.unit.tools.live.stand_in import stand_in
+from tests.unit.tools.live.test_process import is_running
 
 HEAD = "3f545beccee69d9975f466ec7e45fd9aacd8ba90"
 SCALES = {"op": "lora", "request": {"set": [{"id": 0, "scale": 1.0}]}}
@@ -44,21 +44,6 @@ def test_a_completion_is_recorded_with_its_events_and_its_cold_answer(start):
     assert [event["ev"] for event in step["events"]] == ["slot_by_lru", "launch", "new_prompt", "batch", "release"]
     assert step["events"][-1] == {"ev": "release", "n_tokens": 5, "truncated": 0}
     assert not {"racy", "died", "task"} & step.keys()
-
-
-def processes():
-    """Return the groups and the command lines of all processes that have not ended."""
-    found = subprocess.run(["ps", "-e", "-o", "pgid=,stat=,args="], capture_output=True, text=True).stdout.splitlines()
-    return [line for line in found if not line.split()[1].startswith("Z")]
-
-
-def is_running(group):
-    """True if a process of a group runs for some time yet."""
-    for _ in range(500):
-        if not any(line.split()[0] == str(group) for line in processes()):
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def test_the_recording_can_be_read(start, tmp_path):
@@ -253,10 +238,11 @@ def test_a_recorder_without_a_cold_server_compares_nothing(start):
             recorder.play({"op": "chat", "request": {}})
 
 
-def test_a_recorder_whose_cold_server_does_not_start_stops_the_other(start, tmp_path):
+def test_a_recorder_whose_cold_server_does_not_start_stops_the_other(start):
     with pytest.raises(BadInput, match="failed to load model"):
         Recorder(start("alone"))
-    assert not any("llama-server-alone" in line for line in processes())
+    found = subprocess.run(["ps", "-e", "-o", "stat=,args="], capture_output=True, text=True).stdout.splitlines()
+    assert not any("llama-server-alone" in line and not line.startswith("Z") for line in found)
 
 
 def test_a_cold_server_that_refuses_or_is_lost_gives_no_comparison_and_is_replaced(start):
