@@ -12,7 +12,6 @@ import pytest
 from cachesim.base import limits
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import engine_of
-from cachesim.events import Log
 from cachesim.judging.judged_run import run_judged
 from cachesim.replay.recorded_trace import read_trace
 from cachesim.replay.replay import replay
@@ -181,16 +180,6 @@ def test_a_request_that_comes_long_after_the_server_has_fallen_idle_comes_at_onc
         assert near.events == far.events
 
 
-def test_a_server_that_gets_nowhere_is_not_waited_for(lift, monkeypatch):
-    from cachesim.engines.llama_cpp.server import Server
-
-    monkeypatch.setattr(Server, "stuck", property(lambda self: any(slot.busy for slot in self.core.slots)))
-    scenario = from_line("A300>9/B3{together+999999999}", server={"batch_size": 2, "ubatch_size": 1})
-    monkeypatch.setattr(limits, "SPINNING", limits.SPINNING.__class__("spinning", 50, "rounds", "", limits.MACHINE))
-    with pytest.raises(BadInput, match="a server that makes no progress: 51 rounds, at most 50 rounds"):
-        play(scenario, "llama_cpp@b10587", "none")
-
-
 def test_orders_of_a_group_are_tried_up_to_a_bound(tmp_path, lift):
     """Nine requests that were recorded together and cannot have been."""
     members = [completion(n_predict=20, prompt=list(range(9, 9 + n))) for n in range(3, 12)]
@@ -207,14 +196,3 @@ def test_the_limits_can_be_lifted_where_something_runs(tmp_path, capsys):
     code, _, said = cachesim("replay", str(path), "--limit", "sampled=3")
     assert code == 2 and "at most 3 tokens" in said
     assert cachesim("replay", str(path), "--limit", "sampled=30", "--limit", "orders=1")[0] == 1
-
-
-def test_a_log_goes_on_counting_where_another_one_ended():
-    first = Log()
-    first.spend(5, 2, 9)
-    first.sample()
-    first.refund(1, 1)
-    second = Log(first)
-    assert (second.spent, second.passes, second.exact, second.sampled, second.events) == (4, 1, 9, 1, [])
-
-

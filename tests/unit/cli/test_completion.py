@@ -9,7 +9,6 @@ import pty
 import shutil
 import subprocess
 import sys
-from argparse import ArgumentParser
 from contextlib import redirect_stdout
 
 import pytest
@@ -17,8 +16,6 @@ import pytest
 from cachesim.base import exits
 from cachesim.base.extras import install_command
 from cachesim.cli.command_list import COMMANDS
-from cachesim.cli.completion import FILES as FILE_NAMES
-from cachesim.cli.completion import _teach
 from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES, profiles
 
@@ -180,25 +177,3 @@ def test_without_the_extra_a_line_says_how_to_install_it(capsys, monkeypatch):
     assert main(["completion", "bash", "--json"]) == exits.BAD_INPUT
     error = json.loads(capsys.readouterr().out)["error"]
     assert (error["kind"], error["code"], error["hint"]) == ("input", exits.BAD_INPUT, command)
-
-
-def taught(*names, **fields):
-    """Return metavar, choices and completion of an argument after it is prepared for shtab."""
-    action = ArgumentParser().add_argument(*names, **fields)
-    _teach(action)
-    return action.metavar, action.choices, getattr(action, "complete", None)
-
-
-def test_an_argument_is_completed_by_the_kind_of_its_words():
-    profiles = {"bash": "_cachesim_profiles", "zsh": "_cachesim_profiles", "fish": "(_cachesim_profiles)"}
-    assert taught("-p", metavar="PROFILE") == ("PROFILE", None, profiles)
-    ids = {"bash": "_cachesim_ids", "zsh": "_cachesim_ids", "fish": "(_cachesim_ids)"}
-    assert taught("file", metavar="FILE|ID|LINE") == ("FILE|ID|LINE", None, ids)
-    assert taught("--out", metavar="FOLDER", nargs=1) == ("FOLDER", None, FILE_NAMES)
-    assert taught("--on", metavar="dask://HOST:PORT") == (r"dask\://HOST\:PORT", None, FILE_NAMES)
-
-
-def test_switches_and_arguments_with_choices_are_not_completed_by_words():
-    assert taught("--json", action="store_true") == (None, None, None)
-    assert taught("--mode", choices=("a", "b")) == (None, ("a", "b"), None)
-    assert taught("shell", metavar="bash|zsh") == ("bash|zsh", ["bash", "zsh"], None)

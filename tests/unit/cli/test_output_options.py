@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from argparse import ArgumentParser
 
 import pytest
 
@@ -15,8 +14,7 @@ from cachesim.base.console import WIDTH, OutputOptions
 from cachesim.base.errors import BadInput, Crash
 from cachesim.cli.command_list import COMMANDS
 from cachesim.cli.main import main
-from cachesim.cli.output_options import add_output_options, apply_output_options, report_crash, wants_json
-from cachesim.tools.run import run_command as run
+from cachesim.cli.output_options import apply_output_options, report_crash, wants_json
 
 LINE = ("run", "S40.A30/S.B30")
 
@@ -29,11 +27,12 @@ def told(*argv, **env):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_takes_them(capsys, command):
-    with pytest.raises(SystemExit):
+def test_every_command_has_a_help_and_takes_them(capsys, command):
+    with pytest.raises(SystemExit) as end:
         main([command, "--help"])
     out = capsys.readouterr().out
-    assert all(word in out for word in ("-q, --quiet", "-v, --verbose", "--color WHEN"))
+    assert end.value.code == 0
+    assert all(word in out for word in ("--json", "-q, --quiet", "-v, --verbose", "--color WHEN"))
 
 
 def test_quiet_leaves_notes_out(capsys):
@@ -89,18 +88,6 @@ def test_an_error_is_an_object_where_json_is_asked_for(capsys, argv, error):
         data = json.loads(out)
         assert data["schema"] == 1 and error.items() <= data["error"].items()
         assert set(data["error"]) == {"kind", "code", "message", "file", "line", "hint"}
-
-
-@pytest.mark.parametrize(("raised", "kind", "code"), [
-    (Crash("the cells disagree"), "crash", exits.CRASH), (KeyboardInterrupt(), "interrupted", exits.INTERRUPTED),
-])  # fmt: skip
-def test_other_ends_are_objects_too(capsys, monkeypatch, raised, kind, code):
-    def fail(args):
-        raise raised
-
-    monkeypatch.setattr(run, "run", fail)
-    assert main(["run", "x", "--json"]) == code
-    assert json.loads(capsys.readouterr().out)["error"]["kind"] == kind
 
 
 @pytest.mark.long
@@ -164,7 +151,6 @@ def test_columns_are_those_of_the_environment_if_they_can_be(monkeypatch, column
 def test_the_pager_is_that_of_the_environment(monkeypatch, pager, less, words):
     for name, value in (("PAGER", pager), ("LESS", less)):
         monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
-    monkeypatch.setattr(OutputOptions, "pager", ())
     apply_output_options(["run"])
     assert OutputOptions.pager == words
 
@@ -177,19 +163,6 @@ def test_the_last_colour_mode_counts(line, colour):
     apply_output_options(line.split())
     assert OutputOptions.colour == colour
     apply_output_options(["run"])
-
-
-def test_output_options_have_their_values_and_their_help():
-    parser = ArgumentParser(prog="x", usage="x")
-    add_output_options(parser)
-    found = parser.parse_args(["-q", "-vv", "--verbose", "--color", "never"])
-    assert (found.quiet, found.verbose, found.color) == (True, 3, "never")
-    found = parser.parse_args([])
-    assert (found.quiet, found.verbose, found.color) == (False, 0, "auto")
-    assert parser.format_help().partition("output:\n")[2] == (
-        "  -q, --quiet    results and errors only, without notes and progress\n"
-        "  -v, --verbose  more details; may be repeated\n"
-        "  --color WHEN   auto (on a terminal), always or never\n")  # fmt: skip
 
 
 def test_a_crash_is_reported_with_its_traceback_unless_it_explains_itself(capsys):
