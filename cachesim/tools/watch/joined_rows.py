@@ -44,11 +44,6 @@ OF_EVENT = ("id_slot", "tokens_evaluated", "total_slots", "n_restored", "n_erase
 """Counts that a reply states outside of an object."""
 
 
-def reply_numbers(exchange: WatchedExchange) -> dict[str, int | None]:
-    """Return prompt, reused, evaluated and generated tokens that the reply states; None if it does not."""
-    return _numbers(_stated(exchange))
-
-
 def _stated(exchange: WatchedExchange) -> dict[tuple[str, str], int]:
     """Return the counts at the end of a reply, by the name of their object."""
     stated: dict[tuple[str, str], int] = {}

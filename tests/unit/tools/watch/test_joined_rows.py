@@ -6,11 +6,10 @@ import json
 from collections import Counter
 from random import Random
 from string import ascii_letters
-from types import SimpleNamespace
 
 import pytest
 
-from cachesim.base.errors import BadInput, OverLimit
+from cachesim.base.limits import WATCHED_VALUES
 from cachesim.tools.watch import joined_rows
 from cachesim.tools.watch.joined_rows import (
     APART,
@@ -19,14 +18,11 @@ from cachesim.tools.watch.joined_rows import (
     TOO_MANY,
     UNUSABLE,
     JoinedRows,
-    _events,
-    _is_count,
-    reply_numbers,
     row_causes,
 )
-from cachesim.tools.watch.paired_halves import COUNTS, NOT_APART, PATIENCE, ClientHalf, LogHalf
+from cachesim.tools.watch.paired_halves import COUNTS, NOT_APART, PATIENCE
 from cachesim.tools.watch.recent_bodies import RecentBodies
-from cachesim.tools.watch.server_losses import UNKNOWN, UNREACHABLE, BodyLink, ServedRequest
+from cachesim.tools.watch.server_losses import UNKNOWN, UNREACHABLE
 from cachesim.tools.watch.watched_exchange import CLIENT_LEFT, INCOMPLETE, NOT_COPIED, WHOLE, WatchedExchange
 
 
@@ -65,21 +61,24 @@ def watched(joined, *exchanges):
      b'{"cached_tokens":7}}}\n', (12, 7, 5, 2)),
     (b'event: message_start\ndata: {"message":{"usage":{"input_tokens":12,"cache_read_input_tokens":7}}}\n\n'
      b'event: message_delta\ndata: {"usage":{"output_tokens":2}}\n', (12, 7, 5, 2)),
+    (b'data: {"response": {"usage": {"input_tokens": 12, "output_tokens": 2}}}', (12, None, None, 2)),
+    (b'{"error": {"n_prompt_tokens": 9000}}', (9_000, None, None, None)),
+    (timed(5, 7) + b"data: {}\n" * 2, (12, 7, 5, 2)), (timed(5, 7) + b"data: {}\n" * 3, (None,) * 4),
+    (b'data: {"content":"a"}\n\n' * 200_000 + timed(5, 7), (12, 7, 5, 2)),
+    (b'{"usage":{"prompt_tokens":2147483647,"completion_tokens":0}}', (2147483647, None, None, 0)),
+    (b'{"usage":{"prompt_tokens":2147483648,"completion_tokens":1.0}}', (None,) * 4),
     (b'{"usage":{"prompt_tokens":true,"completion_tokens":-1}}', (None,) * 4),
     (b'{"timings": [1], "usage": "x"', (None,) * 4), (b"", (None,) * 4), (b"data: \xff\ndata: [1]\n", (None,) * 4),
 ])  # fmt: skip
 def test_the_numbers_of_a_reply(reply, numbers):
-    found = reply_numbers(exchange(reply))
-    assert tuple(found[name] for name in ("prompt", "reused", "evaluated", "generated")) == numbers
+    """They are in the last four events of a stream."""
+    [row] = watched(JoinedRows(RecentBodies(), False), exchange(reply))
+    assert tuple(row[name] for name in ("prompt", "reused", "evaluated", "generated")) == numbers
 
 
 def test_a_compressed_reply_states_nothing():
-    assert set(reply_numbers(exchange(timed(5, 7), coding="gzip")).values()) == {None}
-
-
-def test_the_numbers_at_the_end_of_a_long_reply():
-    found = reply_numbers(exchange(b'data: {"content":"a"}\n\n' * 200_000 + timed(5, 7)))
-    assert (found["prompt"], found["evaluated"]) == (12, 5)
+    [row] = watched(JoinedRows(RecentBodies(), False), exchange(timed(5, 7), coding="gzip"))
+    assert row["prompt"] is row["evaluated"] is row["generated"] is None
 
 
 @pytest.mark.parametrize("is_log_first", [False, True])
@@ -244,8 +243,7 @@ def test_bodies_that_cannot_be_compared_have_a_row_with_the_reason():
     unfinished = exchange(timed(5, 7), is_sent=False, end=CLIENT_LEFT)
     rows = watched(joined, exchange(timed(5, 7), left_out=NOT_COPIED), unfinished, exchange(timed(5, 7), body="text"),
                    exchange(timed(5, 7), body={"prompt": ""}))  # fmt: skip
-    notes = [row["note"] for row in rows]
-    assert [note.partition(":")[0] for note in notes] == ["not compared"] * 3 and "empty prompt" in notes[2]
+    assert len(rows) == 3 and all(row["note"] for row in rows)
     assert joined.left_out == {NOT_COPIED: 1, INCOMPLETE: 1, UNUSABLE: 1, NO_REPLY: 0}
     assert joined.totals["other"] == 1                   # a JSON text does not ask for a completion
 
@@ -255,27 +253,21 @@ def test_other_requests_are_counted_only():
     assert watched(joined, one) == [] and joined.totals == Counter({"other": 1})
 
 
-@pytest.mark.parametrize("end", [joined_rows.HALVES, joined_rows.HALVES + 1])
-def test_replies_beyond_a_bound_wait_no_longer(monkeypatch, end):
-    monkeypatch.setattr(joined_rows, "APART", 1 << 30)
+def test_replies_beyond_a_bound_wait_no_longer(monkeypatch):
+    """The log is read first if half of the replies that may wait do."""
+    monkeypatch.setattr(joined_rows, "HALVES", 6)
+    joined, found = JoinedRows(RecentBodies(), True), []
+    for number in range(8):
+        rows = watched(joined, exchange(timed(number, 1)))
+        found.append((joined.is_behind, [row["evaluated"] for row in rows]))
+    assert found == [*[(False, [])] * 2, *[(True, [])] * 4, (True, [0]), (True, [1])]
+
+
+def test_rows_of_the_log_beyond_a_bound_wait_no_longer(monkeypatch):
+    monkeypatch.setattr(joined_rows, "ROWS", 3)
     joined = JoinedRows(RecentBodies(), True)
-    joined._halves.clients = [ClientHalf({"source": "client", "prompt": at}) for at in range(end)]
-    assert [row["prompt"] for row in joined.read_to_end()] == [0] * (end - joined_rows.HALVES)
-    assert joined.is_behind
-
-
-@pytest.mark.parametrize("end", [joined_rows.ROWS, joined_rows.ROWS + 2])
-def test_rows_of_the_log_beyond_a_bound_wait_no_longer(monkeypatch, end):
-    joined = JoinedRows(RecentBodies(), True)
-    joined._halves.logged = [LogHalf(logged(5, 7, task=at, lines=[at])) for at in range(end)]
-    assert [row["task"] for row in joined.read_to_end(is_quiet=False)] == [*range(end - joined_rows.ROWS)]
-
-
-@pytest.mark.parametrize("half, is_behind", [(joined_rows.HALVES // 2, True), (joined_rows.HALVES // 2 - 1, False)])
-def test_the_log_is_read_first_if_half_of_the_replies_that_may_wait_do(half, is_behind):
-    joined = JoinedRows(RecentBodies(), True)
-    joined._halves.clients = [ClientHalf({})] * half
-    assert joined.is_behind is is_behind
+    found = [[row["task"] for row in joined.logged(logged(5, 7, task=task, lines=[task]))] for task in range(5)]
+    assert found == [[], [], [], [0], [1]]
 
 
 def other(method, target, reply, status=200):
@@ -293,24 +285,31 @@ def test_the_server_states_the_number_of_its_slots(method, reply, status, slots)
     assert watched(joined, other(method, "/props", reply, status)) == [] and joined.losses.slots == slots
 
 
-@pytest.mark.parametrize("method, target, reply, status, events", [
-    ("POST", "/slots/3?action=erase", b'{"id_slot": 3, "n_erased": 9}', 200, [(1, "erase", 3)]),
-    ("POST", "/slots/3?action=restore", b'{"id_slot": 3}', 200, [(1, "restore", 3)]),
-    ("POST", "/slots/3?action=erase", b'{"id_slot": 2}', 200, []), ("POST", "/slots/3?action=erase", b"{}", 200, []),
-    ("GET", "/slots/3?action=erase", b'{"id_slot": 3}', 200, []),
-    ("POST", "/slots/3?action=erase", b'{"id_slot": 3}', 501, []), ("POST", "/slots/3", b'{"id_slot": 3}', 200, []),
+def loss_after(happens):
+    """Return the cause of the loss of a request in slot 3 whose conversation the server has evaluated before."""
+    joined, state = JoinedRows(RecentBodies(), False), b'{"id_slot": 3, "timings": {"prompt_n": 500, "cache_n": 0}}'
+    [first] = watched(joined, exchange(state, chat("a question")))
+    happens(joined)
+    [second] = watched(joined, exchange(state, chat("a question", "Yes.", "more")))
+    assert "loss" not in first and second["loss"]["tokens"] in (499, 500)
+    return second["loss"]["cause"]
+
+
+@pytest.mark.parametrize("method, target, reply, status, cause", [
+    ("POST", "/slots/3?action=erase", b'{"id_slot": 3, "n_erased": 9}', 200, "erased"),
+    ("POST", "/slots/3?a=b&action=restore", b'{"id_slot": 3}', 200, "restored over"),
+    ("POST", "/slots/3?action=erase", b'{"id_slot": 2}', 200, UNKNOWN),
+    ("POST", "/slots/3?action=erase", b"{}", 200, UNKNOWN),
+    ("GET", "/slots/3?action=erase", b'{"id_slot": 3}', 200, UNKNOWN),
+    ("POST", "/slots/3?action=erase", b'{"id_slot": 3}', 501, UNKNOWN),
+    ("POST", "/slots/3", b'{"id_slot": 3}', 200, UNKNOWN),
 ])  # fmt: skip
-def test_an_action_counts_if_the_server_confirms_it_for_the_slot(method, target, reply, status, events):
-    joined = JoinedRows(RecentBodies(), False)
-    watched(joined, other(method, target, reply, status))
-    assert [tuple(one) for one in joined.losses._events] == events
+def test_an_action_counts_if_the_server_confirms_it_for_the_slot(method, target, reply, status, cause):
+    assert loss_after(lambda joined: watched(joined, other(method, target, reply, status))) == cause
 
 
-def test_a_refused_connection_is_an_event_between_requests():
-    joined = JoinedRows(RecentBodies(), False)
-    joined.unreachable()
-    joined.unreachable()
-    assert [tuple(one) for one in joined.losses._events] == [(1, UNREACHABLE, None), (2, UNREACHABLE, None)]
+def test_a_refused_connection_between_requests_explains_a_loss():
+    assert loss_after(JoinedRows.unreachable) == UNREACHABLE
 
 
 def test_causes_are_counted_if_they_cost_tokens():
@@ -319,116 +318,6 @@ def test_causes_are_counted_if_they_cost_tokens():
     assert row_causes({"change": "history", "causes": [{"cause": "no-checkpoint"}]}) == ["history", "no-checkpoint"]
     assert [row_causes({"change": change}) for change in ("", "new", "extends", "same")] == [[], [], [], ["same"]]
     assert row_causes({}) == [] and row_causes({"cause": "", "change": "new"}) == [""]
-
-
-@pytest.mark.parametrize(("data", "events"), [
-    (b'{"a": 1}', [{"a": 1}]), (b'data:{"a": 1}', [{"a": 1}]), (b"no json", []), (b"[1]", []),
-    (b'data: {"a": 1}\n\ndata: x\n\ndata: {"a": 2}\n\ndata: [DONE]\n', [{"a": 1}, {"a": 2}]),
-    (b"".join(b'data: {"a": %d}\n' % number for number in range(6)), [{"a": number} for number in (2, 3, 4, 5)]),
-])  # fmt: skip
-def test_the_last_objects_of_a_reply_are_read(data, events):
-    assert [*_events(data)] == events
-
-
-@pytest.mark.parametrize(("fields", "number", "served"), [
-    ({}, 4, {"prompt": 12, "reused": 7}), ({"end": CLIENT_LEFT}, 4, {"prompt": 12, "reused": 7}),
-    ({"end": CLIENT_LEFT, "prompt": 20}, 4, {"prompt": 12, "reused": 7}),
-    ({"end": CLIENT_LEFT, "prompt": 9}, 4, {"prompt": 9, "reused": 7}),
-    ({"end": CLIENT_LEFT, "prompt": 0, "reused": 0}, 4, {"prompt": 0, "reused": 0}),
-    ({"end": CLIENT_LEFT, "prompt": 9, "reused": 0, "evaluated": 0}, 4, {"prompt": 0, "reused": 0}),
-    ({"end": CLIENT_LEFT, "evaluated": None}, 4, {"prompt": None, "reused": 7}),
-    ({"prompt": 20}, 4, {"prompt": 20, "reused": 7}), ({"reused": [1, 2]}, 4, {"prompt": 12, "reused": None}),
-    ({}, 0, None), ({"status": 400}, 4, None),
-])  # fmt: skip
-def test_the_losses_learn_what_the_server_did_for_a_request(fields, number, served):
-    joined, noted = JoinedRows(RecentBodies(), True), []
-    joined.losses = SimpleNamespace(add=lambda *given: noted.append(given))
-    place = {"slot": 3, "run": 0, "task": 9, "cause": "date", "end": WHOLE}
-    row = {"prompt": 12, "reused": 7, "evaluated": 5, **place, **fields}
-    link = BodyLink(number, 2)
-    joined._serve(ClientHalf(row, link, ended=8), row)
-    wanted = None if served is None else ServedRequest(link, 8, 3, 0, 9, **served)
-    assert noted == ([] if wanted is None else [(wanted, "date")])
-
-
-@pytest.mark.parametrize(("after", "stated"), [
-    (100, {("timings", "prompt_n"): 5}), ((1 << 16) - 100, {("timings", "prompt_n"): 5}), ((1 << 16) + 1, {})])
-def test_counts_are_read_at_the_end_of_a_reply(after, stated):
-    """The last 65536 bytes, and what follows them; a reply in another coding is not read."""
-    event = b'data: {"timings": {"prompt_n": 5}}\n\n'
-    made = SimpleNamespace(coding="", reply=bytearray(event + b":" * after), rest=b"\n\n")
-    assert joined_rows._stated(made) == stated
-    assert joined_rows._stated(SimpleNamespace(coding="gzip", reply=bytearray(event), rest=b"")) == {}
-
-
-@pytest.mark.parametrize(("error", "why"), [(OverLimit("9 values"), TOO_MANY), (BadInput("no JSON"), UNUSABLE)])
-def test_a_body_that_cannot_be_compared_is_left_out_with_its_reason(error, why):
-    def refuse(*_):
-        raise error
-
-    joined = JoinedRows(SimpleNamespace(add=refuse, row=None), False)
-    [row] = watched(joined, exchange(timed(5, 7)))
-    assert row["note"] == f"not compared: {error}" and joined.left_out[why] == 1
-    assert joined.ranked_reasons() == [{"why": why, "requests": 1}]
-
-
-@pytest.mark.parametrize("value, is_one", [
-    (0, True), (1, True), ((1 << 31) - 1, True), (1 << 31, False), (-1, False), (True, False), (1.0, False),
-    ("1", False),
-    (None, False),
-])  # fmt: skip
-def test_a_plausible_count(value, is_one):
-    assert _is_count(value) is is_one
-
-
-@pytest.mark.parametrize(("event", "stated"), [
-    ({"usage": {"a": 1, "b": {"c": 2, "d": "x"}, "e": [3]}}, {("usage", "a"): 1, ("usage", "c"): 2}),
-    ({"message": {"usage": {"a": 1}}, "response": {"timings": {"b": 2}}, "error": {"n": 3}},
-     {("error", "n"): 3, ("usage", "a"): 1, ("timings", "b"): 2}),
-    ({"message": "x", "response": [1], "usage": 5}, {}),
-    ({"id_slot": 1, "tokens_evaluated": 2, "total_slots": 3, "n_restored": 4, "n_erased": 5, "other": 6},
-     {("event", name): number for number, name in enumerate(joined_rows.OF_EVENT, 1)}),
-    ({"id_slot": -1}, {}), ({"usage": {"a": True}}, {}),
-])  # fmt: skip
-def test_the_counts_of_an_event(event, stated):
-    found = {}
-    joined_rows._take(event, found)
-    assert found == stated
-
-
-def totals_of(*rows):
-    joined = JoinedRows(RecentBodies(), False)
-    numbered = [joined._counted(row) for row in rows]
-    return joined, numbered
-
-
-def test_the_totals_are_least_numbers():
-    known = {"prompt": 12, "reused": 7, "evaluated": 5, "generated": 2, "again": 0, "cause": "new"}
-    joined, numbered = totals_of(known, {**known, "prompt": [3, 9], "reused": [None, 4], "again": None})
-    assert [row["number"] for row in numbered] == [1, 2]
-    assert joined.totals == {"requests": 2, "prompt": 15, "reused": 7, "evaluated": 10, "generated": 4, "again": 0}
-    assert joined.open_columns == {"prompt", "reused", "again"} and joined.causes == {}
-
-
-@pytest.mark.parametrize(("loss", "causes", "shown"), [
-    (None, [], None), ({"cause": UNKNOWN}, [], {"cause": UNKNOWN}), ({"cause": UNKNOWN}, [{"cause": "a"}],
-                                                                     {"cause": UNKNOWN}),
-    ({"cause": UNKNOWN}, [{"cause": "a"}, {"cause": "b", "lost": 5}], None),
-    ({"cause": "erase"}, [{"cause": "b", "lost": 5}], {"cause": "erase"}),
-])  # fmt: skip
-def test_a_loss_is_shown_unless_the_log_explains_it(loss, causes, shown):
-    joined = JoinedRows(RecentBodies(), False)
-    joined.losses = SimpleNamespace(loss=lambda number, cause: loss if (number, cause) == (4, "same") else 1 / 0)
-    row = joined._counted({"cause": "same", "harmless": True, "causes": causes}, ClientHalf({}, BodyLink(4, 2)))
-    assert (row.get("loss"), row["harmless"]) == (shown, loss is None)
-    names = [*([shown["cause"]] if shown else []), *(one["cause"] for one in causes)]
-    assert joined.ranked_causes() == [{"cause": name, "requests": 1} for name in names]
-
-
-def test_a_refused_request_has_no_loss():
-    joined = JoinedRows(RecentBodies(), False)
-    joined.losses = SimpleNamespace(loss=lambda number, cause: {"cause": UNKNOWN})
-    assert "loss" not in joined._counted({"cause": "same"}, ClientHalf({"status": 400}, BodyLink(4, 2)))
 
 
 def test_several_prompts_of_a_body_have_rows_without_the_counts_of_the_reply():
@@ -457,7 +346,7 @@ def test_a_request_after_the_deadline_is_not_compared():
     joined, one = JoinedRows(RecentBodies(), False, lambda: True), exchange(timed(5, 7))
     assert joined.sent(one) == [] and joined.left_out == {joined_rows.TOO_LATE: 1}
     [row] = joined.ended(one)
-    assert (row["note"], row["prompt"]) == (f"not compared: {joined_rows.TOO_LATE}", 12)
+    assert row["note"] and row["prompt"] == 12
 
 
 def chat(*messages):
@@ -477,16 +366,6 @@ def test_the_answer_of_a_whole_reply_is_compared_with_the_next_request(fields, c
     [row] = watched(joined, first)
     [found] = joined.sent(exchange(b"", chat("a question", "Yes.", "another question")))
     assert (row["cause"], found["cause"]) == ("new", cause)
-
-
-def test_rows_of_a_body_that_the_server_answers_have_their_links():
-    joined = JoinedRows(RecentBodies(), True)
-    for body in (chat("a question"), chat("a question", "Yes.", "more")):
-        assert watched(joined, exchange(timed(5, 7), body)) == []
-    links = [one.link for one in joined._halves.clients]
-    assert [(one.number, one.before, one.conversation) for one in links] == [(1, 0, 1), (2, 1, 1)]
-    assert watched(joined, exchange(timed(5, 7), {"prompt": ""})) == []
-    assert joined._halves.clients[-1].link == BodyLink()
 
 
 def test_a_log_row_waits_for_so_many_replies():
@@ -528,3 +407,44 @@ def test_a_loss_is_found_with_the_counts_that_only_the_log_states():
         assert watched(joined, exchange(counts, chat(*messages))) == []
         found += joined.logged({**logged(evaluated, 0), "lines": [evaluated, evaluated]})
     assert [row.get("loss", {}).get("tokens") for row in found] == [None, 500]
+
+
+@pytest.mark.parametrize(("end", "status", "state", "tokens"), [
+    (WHOLE, 200, b'{"usage": {"prompt_tokens": 900, "cached_tokens": 0}, "timings": {"prompt_n": 500}}', 900),
+    (CLIENT_LEFT, 200, b'{"usage": {"prompt_tokens": 900, "cached_tokens": 0}, "timings": {"prompt_n": 500}}', 500),
+    (CLIENT_LEFT, 200, b'{"usage": {"prompt_tokens": 400, "cached_tokens": 0}, "timings": {"prompt_n": 500}}', 400),
+    (CLIENT_LEFT, 200, b'{"usage": {"prompt_tokens": 900}}', None), (WHOLE, 400, timed(900, 0), None),
+])  # fmt: skip
+def test_a_request_can_lose_what_the_server_evaluated_of_the_one_before(end, status, state, tokens):
+    joined = JoinedRows(RecentBodies(), False)
+    watched(joined, exchange(state, chat("a question"), end=end, status=status))
+    [row] = watched(joined, exchange(timed(950, 0), chat("a question", "Yes.", "more")))
+    assert row.get("loss", {}).get("tokens") == tokens
+
+
+@pytest.mark.parametrize(("causes", "is_shown"), [
+    ([], True), ([{"cause": "a"}], True), ([{"cause": "a"}, {"cause": "b", "lost": 5}], False)])
+def test_a_loss_without_a_known_cause_is_shown_unless_the_log_explains_it(causes, is_shown):
+    joined = JoinedRows(RecentBodies(), True)
+    assert watched(joined, exchange(timed(500, 0), chat("a question"))) == []
+    assert len([*joined.logged(logged(500, 0, causes=[]))]) == 1
+    assert watched(joined, exchange(timed(520, 0), chat("a question", "Yes.", "more"))) == []
+    [row] = joined.logged(logged(520, 0, causes=causes))
+    assert ("loss" in row, row["harmless"]) == (is_shown, False)
+    names = [*([UNKNOWN] if is_shown else []), *(one["cause"] for one in causes)]
+    assert joined.ranked_causes() == [{"cause": name, "requests": 1} for name in names]
+
+
+def test_the_totals_are_least_numbers():
+    joined, known = JoinedRows(RecentBodies(), True), logged(5, 7, again=0, causes=[])
+    ranges = {**known, "prompt": [3, 9], "reused": [None, 4], "again": None}
+    rows = [*joined.logged(known, is_alone=True), *joined.logged(ranges, is_alone=True)]
+    assert [row["number"] for row in rows] == [1, 2]
+    assert joined.totals == {"requests": 2, "prompt": 15, "reused": 7, "evaluated": 10, "generated": 4, "again": 0}
+    assert joined.open_columns == {"prompt", "reused", "again"} and joined.causes == {}
+
+
+def test_a_body_with_too_many_values_is_left_out():
+    joined = JoinedRows(RecentBodies(), False)
+    [row] = watched(joined, exchange(timed(5, 7), {"prompt": "a", "tools": [0] * WATCHED_VALUES.value}))
+    assert (row["prompt"], joined.ranked_reasons()) == (12, [{"why": TOO_MANY, "requests": 1}]) and row["note"]

@@ -49,7 +49,7 @@ def test_a_full_disk_is_reported_once_and_later_bodies_are_counted(tmp_path, mon
     written, write = [], os.write
 
     def fill(file, data):
-        if file != saved._file:
+        if not os.path.samestat(os.fstat(file), os.stat(tmp_path / "bodies")):
             return write(file, data)
         if written:
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -64,7 +64,7 @@ def test_a_full_disk_is_reported_once_and_later_bodies_are_counted(tmp_path, mon
         saved.add("/y", BODY)
     assert saved.unsaved == 3
     [line] = capsys.readouterr().err.splitlines()
-    assert "bodies: no space left on device; this request and later ones are not saved" in line
+    assert "bodies: no space left on device" in line
     assert (tmp_path / "bodies").read_bytes() == whole
 
 
