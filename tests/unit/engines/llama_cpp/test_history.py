@@ -14,7 +14,7 @@ from cachesim.engines.llama_cpp.profiles import BESIDE, LINE, PROFILES
 from cachesim.engines.llama_cpp.profiles.between import BETWEEN
 from cachesim.engines.llama_cpp.rules import checkpoint_restore
 from cachesim.engines.rule import RULES
-from cachesim.engines.shared.rule_set import differences, rule_fields
+from cachesim.engines.shared.rule_set import differences
 from cachesim.judging.judged_run import run_judged
 from cachesim.replay.replay import records
 from cachesim.scenarios.load import load
@@ -153,15 +153,14 @@ def marks():
 @pytest.mark.parametrize("name, rule", marks(), ids=lambda x: x)
 def test_a_rule_is_gone_where_its_mark_says(name, rule):
     """The profile and later profiles lack the rule; if any profile has it, the previous profile does."""
-    has = [RULES[rule] in rule_fields(PROFILES[one]).values() for one in LINE]
+    has = [RULES[rule] in PROFILES[one].fields().values() for one in LINE]
     place = LINE.index(name)
     assert not any(has[place:])
     assert not any(has) or has[place - 1]
 
 
 def test_every_rule_belongs_to_a_profile_or_says_that_it_lies_between_two():
-    tables = [table for rules in PROFILES.values() for table in (rules, rules.adapters, rules.media)]
-    used = {fn.rule for table in tables for fn in rule_fields(table).values()}
+    used = {fn.rule for rules in PROFILES.values() for fn in rules.fields().values() if callable(fn)}
     unused = {name for name in RULES if name.startswith("LC-")} - used
     assert unused == {
         "LC-CHILDREN.LAST", "LC-CHILDREN.SELECTED", "LC-CKPT-RESTORE.RE3",

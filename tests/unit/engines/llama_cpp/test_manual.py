@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.capabilities import DrawnServer, ServerLoad
-from cachesim.engines.llama_cpp.manual import MANUAL, _adapter_lists, _draw_fields, _slots, draw
+from cachesim.engines.llama_cpp.manual import MANUAL, draw
 
 
 class FixedDraws:
@@ -101,29 +101,31 @@ def test_the_values_that_options_are_drawn_from():
     ("1,1,1,1", ("0:1", "1:1", "2:1", "0:1", "1:1", "2:1", "0:1,1:1,2:1", "0:0", "0:0.5", "3:-1")),
 ])  # fmt: skip
 def test_lists_of_adapters(scaled, lists):
-    assert _adapter_lists({"lora_scaled": scaled}) == lists and MANUAL.adapter_lists is _adapter_lists
+    assert MANUAL.adapter_lists({"lora_scaled": scaled}) == lists
 
 
 def test_a_server_without_adapters_has_no_lists():
-    assert _adapter_lists({}) == () and "extra" not in _draw_fields(FixedDraws(5), {})
+    assert MANUAL.adapter_lists({}) == () and "extra" not in MANUAL.draw_fields(FixedDraws(5), {})
 
 
 @pytest.mark.parametrize(("slots", "fields"), [(2, {"id_slot": 0, "n_cmpl": 2}), (1, {})])
 def test_a_request_to_several_slots_may_have_several_completions(slots, fields):
-    assert _draw_fields(FixedDraws(5), {"parallel": slots}) == fields
+    assert MANUAL.draw_fields(FixedDraws(5), {"parallel": slots}) == fields
 
 
 @pytest.mark.parametrize(("least", "extra"), [(70, (("lora", "0:1"),)), (71, None)])
 def test_most_requests_to_a_server_with_adapters_have_a_list(least, extra):
-    assert _draw_fields(FixedDraws(least), {"lora_scaled": "1"}).get("extra") == extra
+    assert MANUAL.draw_fields(FixedDraws(least), {"lora_scaled": "1"}).get("extra") == extra
 
 
 def test_slots_are_tried_with_one_context_with_separate_ones_and_alone():
-    now = {"parallel": 2, "ctx_size": 4096, "kv_unified": False}
-    assert [*_slots(now, ServerLoad(2000, 5000, 3))] == [
+    now = {**MANUAL.defaults, "parallel": 2, "ctx_size": 4096, "kv_unified": False}
+    found = [one for one in MANUAL.tries(now, ServerLoad(2000, 5000, 3)) if {"parallel", "kv_unified"} & {*one}]
+    assert found == [
         {"parallel": 3, "kv_unified": True, "ctx_size": 5120},
         {"parallel": 3, "ctx_size": 6144, "kv_unified": False},
         {"parallel": 3, "ctx_size": 6144, "slot_prompt_similarity": 0.9},
         {"parallel": 1}, {"kv_unified": True},
     ]  # fmt: skip
-    assert [*_slots({**now, "parallel": 1}, ServerLoad(2000, 2000, 1))] == []
+    alone = MANUAL.tries({**now, "parallel": 1}, ServerLoad(2000, 2000, 1))
+    assert not any({"parallel", "kv_unified"} & {*one} for one in alone)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.base.errors import BadInput, ProcessAborted
+from cachesim.base.errors import BadInput
 from cachesim.base.media_items import image_items
 from cachesim.engines.base import Request
 from cachesim.engines.llama_cpp import ENGINE
-from cachesim.engines.llama_cpp import server as llama_server
 from cachesim.engines.llama_cpp.media import purge_idle
 from cachesim.events import Log
 from tests.unit.engines.llama_cpp.talk import Talk
@@ -91,17 +90,6 @@ def test_a_request_that_follows_a_cancelled_one_can_end_the_process():
         server.iterate()
     assert leaving.cancelled and not leaving.died
     assert (server.dead, waiting.died, waiting.done, waiting.error) == (True, True, True, "Chunk not found")
-
-
-def test_a_cancellation_that_ends_the_process_ends_every_request(monkeypatch):
-    def end(core):
-        raise ProcessAborted("no more", "planted")
-
-    server = start()
-    answer = server.submit(Request(TEXT, 2))
-    monkeypatch.setattr(llama_server, "cancel_requests", end)
-    server.take_tasks()
-    assert (server.dead, answer.died, answer.done, answer.error) == (True, True, True, "no more")
 
 
 def test_an_image_without_causal_mask_must_fit_into_a_micro_batch():

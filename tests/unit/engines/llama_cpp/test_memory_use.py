@@ -7,15 +7,12 @@ Logs: ../shared/logs and the threads that its README names. Start-up lines: llam
 import json
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.llama_cpp.memory_use import (
     FORMS,
-    _as_started,
     checkpoint_bytes,
     contexts,
     draft_model,
@@ -297,15 +294,6 @@ def test_rows_without_values_of_their_own_have_one_type():
 
 
 def test_rules_of_another_engine_are_refused():
-    question = ask("llama-3")._replace(rules=SimpleNamespace(name="other@1"))
+    question = ask("llama-3")._replace(rules=rules_of("mlx_lm@0.32.2"))
     with pytest.raises(BadInput, match="is not a rule set of this engine"):
         use(question)
-
-
-@pytest.mark.parametrize(("model", "head"), [("llama-3", 128), ("gemma-3", 256), ("mamba-2", 0), ("qwen3-next", 256)])
-def test_only_a_model_with_rows_has_heads(model, head):
-    real = real_model(model)
-    for layers in (real.layers, tuple(real.windows) or real.layers):
-        target = SimpleNamespace(model=real._replace(layers=layers), kind=model_kind("A"), types=("f16", "q8_0"))
-        found = _as_started(target)
-        assert (found.head, found.types, found.spec) == (head, ("f16", "q8_0"), model_kind("A").spec)

@@ -8,7 +8,6 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Draft
-from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
 from cachesim.engines.llama_cpp.profiles import LINE, PROFILES
 from cachesim.engines.llama_cpp.rules import prompt_lifecycle, seq_rm_and_state, startup
 from cachesim.engines.llama_cpp.slot_save_restore import SCKP_ENTRY, SCKP_HEADER
@@ -124,32 +123,6 @@ def test_a_draft_part_that_does_not_load_is_dropped(tmp_path):
         assert two.server.core.dft.memory.pos_max(0) == -1, "the trial empties the draft context"
 
 
-def refuse(talk, monkeypatch):
-    """Let the next restore of a checkpoint find too few free cells."""
-    def state_read(seq, blob):
-        talk.server.core.memory.seq_rm(seq, 0)
-        raise StateReadError("state_read_meta: failed to find 9 available cells in kv cache")
-
-    monkeypatch.setattr(talk.server.core.memory, "state_read", state_read)
-
-
-@pytest.mark.parametrize("profile, from_file, dies", [
-    ("b8916", False, False), ("b9231", False, True), ("b10587", False, True), ("b11549", False, True),
-    ("b11549", True, False),
-])
-def test_a_checkpoint_that_cannot_be_read_back(profile, from_file, dies, tmp_path, monkeypatch):
-    talk = Talk("R", profile, ubatch_size=64)          # older builds require 64 tokens for a checkpoint
-    talk.ask(word("A", 180), 2)
-    if from_file:
-        talk.server.slot("save", 0, tmp_path / "a")
-        talk.server.slot("restore", 0, tmp_path / "a")
-    refuse(talk, monkeypatch)
-    answer = talk.ask(word("A", 178) + B)
-    assert answer.died is dies
-    if not dies:
-        assert (answer.cache_n, answer.prompt_n, answer.deciding) == (0, 208, "LC-CKPT-RESET")
-
-
 # --- memory --------------------------------------------------------------------------------------------------
 
 
@@ -170,24 +143,6 @@ def test_a_second_rollback_before_anything_was_decoded(profile, again):
     recr = talk.server.core.memory.recr
     assert recr.pos_max(0) == 20 and recr.seq_rm(0, 19, 1 << 30) and recr.pos_max(0) == 18
     assert recr.seq_rm(0, 18, 1 << 30) is again
-
-
-@pytest.mark.parametrize("model, profile, left", [
-    ("H", "b11063", True), ("H", "b11312", False), ("W8 A S", "b11063", True), ("W8 A S", "b11312", True),
-])
-def test_a_hybrid_state_that_fails_half_way(model, profile, left, monkeypatch):
-    """A memory with windows keeps the parts that were read."""
-    talk = Talk(model, profile)
-    talk.ask(A, 2)
-    blob = talk.server.core.memory.state_write(0, partial=False)
-
-    def fails(seq, state, home):
-        raise StateReadError("no cell")
-
-    monkeypatch.setattr(talk.server.core.memory.recr, "state_read", fails)
-    with pytest.raises(StateReadError):
-        talk.server.core.memory.state_read(0, blob)
-    assert (talk.server.core.memory.parts["base"].pos_max(0) >= 0) is left
 
 
 # --- start-up and tasks --------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """Several completions of a prompt, concurrent requests, and clients that disconnect."""
 
-from types import SimpleNamespace
 
 import pytest
 
@@ -9,10 +8,8 @@ from cachesim.engines.llama_cpp.rules import older_slot_selection as older
 from cachesim.engines.llama_cpp.rules import repaired, slot_selection
 from cachesim.engines.llama_cpp.slot import State, Task
 from cachesim.engines.llama_cpp.slot_assignment import (
-    SELECTED,
     activate_children,
     drop_orphaned_tasks,
-    waits_for_completions,
 )
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
@@ -43,15 +40,6 @@ def test_a_parent_whose_output_is_in_a_later_view_does_not_hold_up_the_next_pare
     activate_children(talk.server.core, 5)
     assert [(slot.state, slot.children) for slot in slots] == [
         (State.DONE_PROMPT, [1]), (State.WAITING, []), (State.DONE_PROMPT, []), (State.DONE_PROMPT, [])]
-
-
-@pytest.mark.parametrize(("how", "parent", "children", "n_cmpl", "waits"), [
-    (SELECTED, -1, [1], 3, True), (SELECTED, -1, [1, 2], 3, False), (SELECTED, -1, [], 1, False),
-    (SELECTED, 0, [], 3, False), (SELECTED, 5, [], 3, False), ("", -1, [], 3, False),
-])  # fmt: skip
-def test_only_the_first_completion_waits_for_the_others(how, parent, children, n_cmpl, waits):
-    task = SimpleNamespace(how=how, parent=parent, request=SimpleNamespace(n_cmpl=n_cmpl))
-    assert waits_for_completions(SimpleNamespace(children=children), task) is waits
 
 
 def test_a_conversation_in_a_child_slot_is_lost():

@@ -8,9 +8,8 @@ import pytest
 
 from cachesim.engines.llama_cpp.profiles import COMMITS, PROFILES
 from cachesim.engines.llama_cpp.profiles.adapter_tables import NOT_RUN
-from cachesim.engines.llama_cpp.rules import prompt_lifecycle
-from cachesim.engines.rule import RULES, Decision
-from cachesim.engines.shared.rule_set import differences, rule_fields
+from cachesim.engines.rule import RULES
+from cachesim.engines.shared.rule_set import differences
 
 OLDER_THAN_HEAD = {
     "slot_select": "LC-SLOT-SELECT.SL2", "pc_alloc": "LC-PC-ALLOC.PC5", "pc_update": "LC-PC-UPDATE.PC5",
@@ -71,7 +70,7 @@ def test_numbers_of_head():
 def test_a_profile_is_named_sourced_and_made_of_registered_rules(name):
     rules = PROFILES[name]
     assert rules.name == name and rules.source and rules.build
-    assert all(RULES[fn.rule] is fn for fn in rule_fields(rules).values())
+    assert all(RULES[one.rule] is one for one in rules.fields().values() if callable(one))
     assert set(rules.inferred) <= set(rules.fields())
 
 
@@ -83,8 +82,3 @@ def test_a_profile_is_named_sourced_and_made_of_registered_rules(name):
 ])  # fmt: skip
 def test_what_was_inferred_is_marked(name, inferred):
     assert set(profile(name).inferred) == inferred | set(NOT_RUN)
-
-
-def test_a_decision_names_the_rule_that_made_it():
-    assert prompt_lifecycle.need_one(3, 3) == Decision(2, {"n_past": 3, "n_tokens": 3}, "LC-NPAST-ONE")
-    assert prompt_lifecycle.need_one.rule == "LC-NPAST-ONE"

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cachesim.base.tokens import POS_INF
 from cachesim.engines.llama_cpp.decode import post_decode
-from cachesim.engines.llama_cpp.memory.recurrent import RollbackPlanes
 from cachesim.engines.llama_cpp.memory.ubatch import BatchSplit, BuildTraits, DecodeBatch
 from cachesim.engines.llama_cpp.slot import State
 from cachesim.model import TokenRun, make_model
@@ -78,30 +76,11 @@ def test_the_inputs_of_the_decisions_at_the_start(kind, flags, inputs):
     assert {rule: found[rule] for rule in inputs} == inputs
 
 
-@pytest.mark.parametrize(("pos", "p0", "p1", "decisions"), [
-    (2, 0, POS_INF, []), (2, 3, POS_INF, []), (5, 3, 5, []), (5, 3, POS_INF, [("LC-RS-BACK.ANY", True, 3)]),
-    (5, 4, 6, [("LC-RS-BACK.ANY", True, 2)]), (5, 5, 9, [("LC-RS-BACK.ANY", True, 1)]),
-    (5, 2, 9, [("LC-RS-RM.RM3", True, None)]), (1, 1, POS_INF, [("LC-RS-BACK.ANY", True, 1)]),
-])  # fmt: skip
-def test_a_rollback_is_a_decision_where_the_end_of_a_state_is_removed_and_the_planes_reach(pos, p0, p1, decisions):
-    talk = Talk("GGGA+M", spec_type="draft-mtp", ubatch_size=8)
-    before = len(talk.log.events)
-    refused = talk.server.core._refuses(pos, p0, p1, RollbackPlanes(3, 0, 1))
-    made = [(event.rule, event.value, event.because.get("back")) for event in talk.log.events[before:]]
-    assert made == decisions and refused is any(rule == "LC-RS-RM.RM3" for rule, *_ in made)
-
-
 @pytest.mark.parametrize(("kind", "unified", "shared"), [
     ("W", True, True), ("HW", True, True), ("W", False, False), ("A", True, False), ("H", True, False),
 ])  # fmt: skip
 def test_slots_share_a_window_in_a_unified_cache(kind, unified, shared):
     assert Talk(kind, parallel=2, kv_unified=unified, ctx_size=512).server.core.window_is_shared is shared
-
-
-def test_a_server_that_has_done_nothing_counts_nothing():
-    core = Talk("A", "b11549", parallel=2).server.core
-    assert (core.empty_rounds, core.ended, core.view, core.tick, core.dead) == (0, 0, (0, 0), 0, False)
-    assert (core.outputs, core.carried, core.first_cells, core.pending_outputs) == ({}, {}, {}, [])
 
 
 USUAL = {name for name, value in BuildTraits()._asdict().items() if value is True}

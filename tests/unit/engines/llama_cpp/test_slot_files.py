@@ -7,11 +7,9 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.base.keyed_tokens import KeyedToken, identities
-from cachesim.engines.llama_cpp.memory.saved_state import Blob, StateReadError
+from cachesim.engines.llama_cpp.memory.saved_state import Blob
 from cachesim.engines.llama_cpp.rules.adapters import SavedAdapters
-from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt
-from cachesim.engines.llama_cpp.slot import Checkpoint
-from cachesim.engines.llama_cpp.slot_save_restore import MAGIC, SlotFile, _without_draft, pack, unpack
+from cachesim.engines.llama_cpp.slot_save_restore import MAGIC, SlotFile, pack, unpack
 from cachesim.engines.shared.array_file import pack_arrays, unpack_arrays
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
@@ -237,13 +235,6 @@ def test_a_file_that_names_no_streams_is_of_a_memory_without_them():
     assert unpack(pack_arrays(MAGIC, named), "x") == unpack(data, "x")._replace(streams=0)
 
 
-@pytest.mark.parametrize(("draft", "size"), [(None, 500), (Blob(90), 402)])
-def test_a_checkpoint_loses_the_bytes_of_its_draft_part_and_their_header(draft, size):
-    core = Talk("H").server.core
-    left = _without_draft(core, Checkpoint(Ckpt(40, 39, 39, 0, 500), Blob(9), draft))
-    assert (left.facts, left.blob.size, left.draft) == (Ckpt(40, 39, 39, 0, size), 9, None)
-
-
 @pytest.mark.parametrize(("kind", "streams"), [("A", 0), ("W", 0), ("deepseek4", 2)])
 def test_only_a_file_of_compressed_rows_names_its_streams(kind, streams, tmp_path):
     talk = Talk(kind, "b11549", parallel=2, ctx_size=512)
@@ -297,21 +288,6 @@ def test_checkpoints_of_a_file_lose_the_part_of_another_draft_model(tmp_path, fl
     assert errors_since(two, first) == warned
     assert two.server.core.dft.memory.pos_max(0) == -1, "the part was loaded as a test"
     assert [event.n for event in two.log.events[first:] if event.ev == "ckpt_from_file"] == [1]
-
-
-def test_checkpoints_whose_draft_part_finds_no_cells_lose_it(tmp_path, monkeypatch):
-    talk = Talk("H", "b11549", **DRAFTS)
-    talk.ask(A, 1)
-    talk.server.slot("save", 0, tmp_path / "a")
-
-    def full(*of):
-        raise StateReadError("no cells")
-
-    monkeypatch.setattr(talk.server.core.dft.memory, "state_read", full)
-    first = len(talk.log.events)
-    assert talk.server.slot("restore", 0, tmp_path / "a")["status"] == 200
-    assert [ckpt.draft for ckpt in talk.server.core.slots[0].checkpoints] == [None]
-    assert errors_since(talk, first) == DROPPED
 
 
 def test_an_erased_slot_needs_no_file(tmp_path):

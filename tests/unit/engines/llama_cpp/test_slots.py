@@ -14,7 +14,6 @@ from cachesim.engines.llama_cpp.memory.model_layout import model_kind
 from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.engines.llama_cpp.server_flags import settings
 from cachesim.engines.llama_cpp.slot import Slot, SpecCkpt, State, Task
-from cachesim.engines.llama_cpp.slot_assignment import _usable
 from cachesim.engines.registry import profiles, rules_of
 from cachesim.engines.shared.flags import options_of
 from cachesim.events import Aborted
@@ -285,33 +284,6 @@ def test_a_common_prefix_is_usable_as_far_as_the_memory_or_a_checkpoint_goes(kin
         held = (*word("a", 40), *talk.ask(word("a", 40), 2).tokens)[:41]
         talk.ask((*held[:shared], *word("b", 5)))
     assert asked[1::2] == usable
-
-
-@pytest.mark.parametrize(("kind", "usable"), [("A", [0, 0, 31, 0, 37, 38]), ("W", [0, 0, 0, 0, 0, 38])])
-def test_a_common_prefix_is_not_usable_before_the_rows_that_its_next_token_reads(kind, usable):
-    """The memory holds the rows from 30 on; a window has 8 tokens, and the next token is one of them."""
-    talk = Talk(kind, ctx_checkpoints=0)
-    talk.ask(word("a", 40), 1)
-    core = talk.server.core
-    core.memory.seq_rm(0, 0, 30)
-    assert [_usable(core, core.slots[0], lcp) for lcp in (29, 30, 31, 1, 37, 38)] == usable
-
-
-def test_a_common_prefix_is_usable_up_to_the_longest_checkpoint_in_it():
-    talk = Talk("H", mode="none", checkpoint_min_step=0, ctx_checkpoints=5, batch_size=16)
-    talk.ask(word("a", 40), user_starts=(10, 20))
-    core = talk.server.core
-    assert talk.lengths() == [10, 20, 36]
-    usable = [_usable(core, core.slots[0], lcp) for lcp in (9, 10, 19, 20, 35, 36, 39, 40)]
-    assert usable == [0, 10, 10, 20, 20, 36, 36, 40]
-
-
-def test_a_prefix_of_a_token_is_not_usable_without_its_row():
-    talk = Talk("A")
-    talk.ask(word("a", 40), 1)
-    core = talk.server.core
-    core.memory.seq_rm(0, 0, 1)
-    assert [_usable(core, core.slots[0], lcp) for lcp in (1, 2)] == [0, 2]
 
 
 def test_the_choice_of_a_slot_is_logged_slot_by_slot():

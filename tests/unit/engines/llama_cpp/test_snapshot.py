@@ -6,12 +6,8 @@ import numpy as np
 import pytest
 
 from cachesim.base.tokens import POS_INF
-from cachesim.engines.llama_cpp.memory.model_layout import model_kind
-from cachesim.engines.llama_cpp.memory.saved_state import AttentionState, Blob, RecurrentState
-from cachesim.engines.llama_cpp.snapshot import _blob, _saved_lengths, contiguous_rows, keep_all
+from cachesim.engines.llama_cpp.snapshot import contiguous_rows, keep_all
 from cachesim.engines.point_kinds import running_key
-from cachesim.model import KVRows
-from cachesim.model.store import index_of
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 A = word("A", 30)
@@ -143,37 +139,3 @@ def test_the_memory_ends_at_the_last_token_or_not():
 @pytest.mark.parametrize(("similarity", "unlogged"), [(0.0, True), (0.1, False), (1.0, False)])
 def test_an_arrival_at_busy_slots_is_logged_if_similarities_are(similarity, unlogged):
     assert Talk("A", slot_prompt_similarity=similarity).server.tasks.arrival_is_unlogged is unlogged
-
-
-def rows(*positions):
-    return AttentionState(np.array(positions, np.int64), {})
-
-
-@pytest.mark.parametrize(("parts", "lengths"), [
-    ({}, (1, 10)), ({"base": rows(0, 1)}, (1, 10)),
-    ({"swa": rows(5, 6, 7, 8, 9)}, (8, 10)),                    # a token reads itself and three before it
-    ({"swa": rows(9, 8, 5, 6, 7)}, (8, 10)), ({"swa": rows(0, 1, 2, 3)}, (1, 4)), ({"swa": rows()}, (1, 0)),
-    ({"recr": RecurrentState(6, {})}, (7, 7)), ({"recr": RecurrentState(-1, {})}, (1, 0)),
-    ({"swa": rows(5, 6, 7, 8, 9), "recr": RecurrentState(9, {})}, (10, 10)),
-    ({"swa": rows(0, 1, 2, 3), "recr": RecurrentState(9, {})}, (10, 4)),
-])  # fmt: skip
-def test_a_saved_state_is_usable_where_its_window_and_its_state_are(parts, lengths):
-    """Ten tokens, a window of four. The first length is greater than the last one if it is usable nowhere."""
-    assert _saved_lengths(Blob(0, **parts), 10, 4) == lengths
-
-
-def test_the_parts_of_a_state_keep_their_windows():
-    kind = model_kind("dots3note")
-    found = _blob(Blob(0, rows(0, 1), rows(1), RecurrentState(1, {}), rows(0, 1)), kind)
-    assert [(part.window, part.pos.tolist()) for part in found.rows] == [(0, [0, 1]), (32, [1]), (0, [0, 1])]
-    assert found.state == RecurrentState(1, {})
-    assert _blob(Blob(0), kind) == ((), None)
-
-
-def test_compressed_rows_have_their_numbers_and_stand_for_several_tokens():
-    kind = model_kind("deepseek4")
-    table = KVRows(np.arange(3, dtype=np.uint64), None, None)
-    for layer, every in ((1, 4), (2, 128)):
-        [part] = _blob(Blob(0, compressed={index_of(layer): table}), kind).rows
-        assert (part.window, part.pos.tolist(), part.every) == (0, [0, 1, 2], every)
-        assert part.rows[index_of(layer)] is table

@@ -2,13 +2,9 @@
 
 import pytest
 
-from cachesim.base.errors import ProcessAborted
 from cachesim.base.media_items import image_items
 from cachesim.engines.base import Draft
-from cachesim.engines.llama_cpp.memory.saved_state import StateReadError
 from cachesim.engines.llama_cpp.rules import speculative
-from cachesim.engines.llama_cpp.speculative_decoding import _accepted, _saved_state
-from cachesim.engines.rule import Decision
 from cachesim.events import Advanced
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
@@ -214,25 +210,6 @@ def test_a_state_without_free_cells_is_logged_before_the_server_ends():
                     "state_seq_set_data: error loading state: failed to restore kv cache"]  # fmt: skip
 
 
-def test_the_assertion_names_the_context_that_was_not_restored():
-    assert "ckpt.load_tgt(slot.ctx_tgt, " in speculative.unread_asserts(False).value
-    assert "ckpt.load_dft(slot.ctx_dft, " in speculative.unread_asserts(True).value
-
-
-@pytest.mark.parametrize("of_draft", [False, True])
-def test_the_process_ends_at_the_context_whose_state_cannot_be_read(monkeypatch, of_draft):
-    talk = Talk("GA", "b11549", spec_type="draft-simple", model_draft="GA", spec_draft_n_max=4)
-
-    def full(*of):
-        raise StateReadError("no cells")
-
-    core = talk.server.core
-    monkeypatch.setattr(core.dft.memory if of_draft else core.memory, "state_read", full)
-    answer = talk.ask(word("a", 20), 12, drafts=(Draft(20, 4, 1),))
-    assert (answer.died, answer.error_kind) == (True, "draft-not-undone")
-    assert ("ckpt.load_dft(slot.ctx_dft, " if of_draft else "ckpt.load_tgt(slot.ctx_tgt, ") in answer.error
-
-
 def test_the_state_of_a_recurrent_draft_model_goes_back_with_the_target():
     talk = Talk("GA", "b11549", spec_type="draft-simple", model_draft="GA", spec_draft_n_max=4)
     answer = talk.ask(word("a", 20), 12, drafts=(Draft(20, 4, 1), Draft(22, 3, 0)))
@@ -291,18 +268,6 @@ def test_the_count_of_accepted_tokens_is_a_decision_only_for_a_replayed_draft():
         assert len(counted) == replays
 
 
-@pytest.mark.parametrize(("profile", "cell"), [("b9063", 0), ("b9230", 1)])
-def test_a_state_is_saved_from_the_cell_of_the_first_save_or_from_the_own_one(profile, cell):
-    talk = Talk("GGGA", profile, parallel=2, spec_type="ngram-simple")
-    talk.ask(A, 1, id_slot=0), talk.ask(word("B", 9), 1, id_slot=1)
-    core = talk.server.core
-    assert core.memory.recr.meta.tail == [0, 1]
-    core.first_cells[1] = 0                     # the other slot has this cell now
-    saved = _saved_state(core, core.slots[1]).recr
-    assert (saved.pos, saved.rows) == (8, core.memory.recr.rows[cell])
-    assert _saved_state(core, core.slots[0]).recr.rows == core.memory.recr.rows[0]
-
-
 def test_only_what_cannot_be_rolled_back_is_saved_before_a_draft_and_in_a_checkpoint():
     """Of a hybrid target and a hybrid draft model: their states, and no attention rows."""
     talk = Talk("H", "b11549", spec_type="draft-simple", model_draft="GA", checkpoint_min_step=0)
@@ -330,18 +295,3 @@ def test_a_slot_has_at_least_a_token_as_its_share_of_a_batch(slots, batch, share
     answer = talk.ask(A, 4, drafts=(Draft(21, 3, 3),))
     found = {event.because["share"] for event in talk.log.events if event.ev == "decided" and "SPEC-MAX" in event.rule}
     assert (found, answer.draft_n) == ({share}, drafted)
-
-
-@pytest.mark.parametrize(("view", "ends"), [((1, 4), False), ((0, 4), False), ((1, 3), True), ((2, 4), True)])
-def test_an_output_of_a_draft_outside_the_view_ends_the_process(view, ends):
-    """A sampled token at place 1 of the batch and two drafted ones after it."""
-    talk = Talk("A", "b10587", "none", rules={"spec_accept": lambda *_: Decision(True, {})})
-    talk.send(A, 9)
-    talk.server.iterate()
-    core, slot = talk.server.core, talk.server.core.slots[0]
-    core.view, slot.i_batch, slot.draft = view, 1, [7, 8]
-    if not ends:
-        assert len(_accepted(core, slot, slot.task, 20)) == 3
-        return
-    with pytest.raises(ProcessAborted, match="logits != nullptr"):
-        _accepted(core, slot, slot.task, 20)

@@ -16,10 +16,11 @@ KINDS = {"A": "AA", "W": "W8 A", "R": "SS", "H": "GA", "HW": "C W8"}
 class World:
     """A context and its log. ``world.go(seq, pos0, n)`` decodes n tokens; digests of rows are real."""
 
-    def __init__(self, model, n_seq=1, unified=False, n_ctx_seq=64, n_ubatch=4, swa_full=False, window_pad=PAD):
+    def __init__(self, model, n_seq=1, unified=False, n_ctx_seq=64, n_ubatch=4, swa_full=False, window_pad=PAD,
+                 exact=False):  # fmt: skip
         self.kind = model_kind(KINDS.get(model, model))
         self.events = []
-        net = make_model(self.kind.spec, exact=False)
+        net = make_model(self.kind.spec, exact=exact)
         self.memory = Memory(
             self.kind, Sizes(n_seq, unified, n_ctx_seq, n_ubatch, swa_full, window_pad=window_pad), net,
             keep=lambda pos, last, n: keep_window(pos, last, n).value,

@@ -339,30 +339,6 @@ def test_streams_of_a_micro_batch_must_be_consecutive(seqs, reason):
     assert end.value.kind == reason
 
 
-@pytest.mark.parametrize(("unified", "held_there", "head", "lengths", "found"), [
-    (True, 4, 4, (3, 3), [range(4, 7), range(7, 10)]), (True, 4, 5, (3, 3), [range(5, 8), range(8, 11)]),
-    (True, 4, 3, (3, 3), None), (True, 4, 10, (6, 3), [range(10, 16), range(16, 19)]), (True, 4, 11, (6, 3), None),
-    (True, 4, 4, (8, 8), [range(4, 12), range(12, 20)]), (True, 4, 4, (8, 9), None),
-    (False, 4, 4, (3, 3), [range(4, 7), range(7, 10)]),
-])  # fmt: skip
-def test_cells_after_all_used_ones_need_no_trial(unified, held_there, head, lengths, found):
-    """``head`` is reset if it exceeds the used cells and twice the tokens of a micro-batch."""
-    mine = cache(size=20, unified=unified)
-    fill(mine, 0, held_there)
-    mine.streams[0].head = head
-    starts = [held_there + sum(lengths[:number]) for number in range(len(lengths))]
-    ubatches = [Ubatch((TokenRun(0, start, [0] * n),), (0,), n) for start, n in zip(starts, lengths, strict=True)]
-    got = mine._cells_after_end(ubatches)
-    assert got == (found and [[cells] for cells in found])
-
-
-def test_streams_of_several_sequences_need_a_trial():
-    mine = cache(unified=False)
-    ubatches = [Ubatch((TokenRun(seq, 0, [0]),), (0,), 1) for seq in (0, 1)]
-    assert mine._cells_after_end(ubatches) is None
-    assert cache()._cells_after_end(ubatches) == [[range(1)], [range(1, 2)]]
-
-
 @pytest.mark.parametrize(("unified", "number"), [(True, 0), (False, 0), (False, 1)])
 def test_every_table_is_checked(unified, number):
     mine = cache(unified=unified)

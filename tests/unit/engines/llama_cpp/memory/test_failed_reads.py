@@ -92,8 +92,6 @@ def test_a_window_tries_an_equal_split_after_the_simple_one():
     batch = tokens(0, 6)
     batch.extend(list(range(2)), 0, 1)
     assert [placed.ubatch.n for placed in world.memory.init_batch(batch, 4)] == [4, 4]
-    assert [[one.n for one in cut] for cut in world.memory._splits(batch, 4)] == [[4, 4], [4, 4]]
-    assert [len(world.memory._splits(one, 4)) for one in (tokens(0, 6), batch)] == [1, 2]
 
 
 def test_operations_reach_every_part():

@@ -198,16 +198,6 @@ def test_one_stream_is_cut_simply_and_two_equally(unified, sizes):
     assert [placed.ubatch.n for placed in world.memory.init_batch(batch, 4)] == sizes
 
 
-def test_a_pair_of_caches_splits_simply_and_then_equally_whatever_the_ids():
-    world, batch = World("W", n_seq=3, unified=True), DecodeBatch()
-    for seq in (0, 2):
-        batch.extend([5, 6], 0, seq)
-    assert [len(split) for split in world.memory._splits(batch, 3)] == [2, 2]
-    assert [len(split) for split in world.memory._splits(batch, 4)] == [1, 1]
-    apart = World("A", n_seq=3)
-    assert [len(split) for split in apart.memory._splits(batch, 4)] == [2], "streams of a micro-batch are consecutive"
-
-
 def test_check_finds_parts_that_end_differently():
     world = World("W", n_seq=2)
     world.go(1, n=6)

@@ -3,14 +3,10 @@ trial."""
 
 from __future__ import annotations
 
-from unittest.mock import patch
-
 import pytest
 
 from cachesim.base.errors import Crash
 from cachesim.base.tokens import POS_INF
-from cachesim.engines.llama_cpp.memory import context
-from cachesim.engines.llama_cpp.memory.attention import AttentionCache
 from cachesim.engines.llama_cpp.memory.ubatch import DecodeBatch, Ubatch, split_simple
 from cachesim.engines.llama_cpp.memory.ubatch_view import merge_ubatches
 from cachesim.model import TokenRun
@@ -45,9 +41,9 @@ def left(world):
     return tables, rows, states, places, world.events
 
 
-def story(model, unified, seed):
+def story(model, unified, seed, exact):
     """Return outputs and contents of a memory after some batches and removals."""
-    rng, world, out = Rng(seed, "merged"), World(model, n_seq=2, unified=unified), []
+    rng, world, out = Rng(seed, "merged"), World(model, n_seq=2, unified=unified, exact=exact), []
     for _ in range(10):
         out.append(decode(world, rng, 2))
         if rng.chance(30):
@@ -57,15 +53,12 @@ def story(model, unified, seed):
     return out, left(world)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("unified", [False, True])
 @pytest.mark.parametrize("model", KINDS)
 def test_a_single_pass_equals_several_passes(model, unified, seed):
-    quick = story(model, unified, seed)
-    with patch.object(context, "merge_ubatches", lambda *of: None), \
-            patch.object(AttentionCache, "_cells_after_end", lambda *of: None):
-        slow = story(model, unified, seed)
-    assert quick == slow
+    """Exact mode evaluates each micro-batch separately."""
+    assert story(model, unified, seed, exact=False) == story(model, unified, seed, exact=True)
 
 
 def cuts(world, n, n_ubatch=3):
@@ -126,17 +119,6 @@ def test_ubatches_that_do_not_follow_each_other_are_not_merged():
     assert merge_ubatches([second, third], world.memory.parts, None)[0].runs[0].pos0 == 3
     four = cuts(world, 11)
     assert merge_ubatches([four[0], four[1], four[3]], world.memory.parts, None) is None
-
-
-def test_exact_mode_uses_the_splits_of_the_engine():
-    world = World("A")
-    batch = DecodeBatch()
-    batch.extend(list(range(8)), 0, 0)
-    placed = world.memory.init_batch(batch, 3)
-    passes = [len(world.context._passes(placed)), len(world.context._passes(placed[:2]))]
-    world.context.model = type("Exact", (), {"exact": True})()
-    assert [*passes, len(world.context._passes(placed))] == [1, 1, 3]
-
 
 
 @pytest.mark.parametrize("hole", [False, True])
