@@ -5,41 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.lessons import command, quiz
 from cachesim.tools.lessons.lesson_files import Lesson, LessonStep, RunShown
-from cachesim.tools.lessons.lesson_runs import LessonRun, _bar, _slot, lesson_runs, step_lines
+from cachesim.tools.lessons.lesson_runs import LessonRun, lesson_runs, step_lines
 from cachesim.tools.picture.event_stream import CaptionedWalk, EventWalk, SlotContents
-
-
-def test_marks_stand_below_the_lengths_of_the_checkpoints():
-    now = SlotContents(20, state=15, checkpoints=((10, 0, 9), (20, 0, 19)))
-    assert [*_slot(SlotContents(), now, 5)] == [
-        f"{'state':12}   *  after 15", f"{'checkpoints':12}  ^ ^  of 10, 20"]  # fmt: skip
-
-
-@pytest.mark.parametrize(("lengths", "lines"), [
-    ([100] * 2 + [10] * 11, [f"^  of 100, 100, {', '.join(['10'] * 11)}"]),
-    ([100] * 3 + [10] * 10, [f"^  of 100, 100, 100, {', '.join(['10'] * 9)},", "10"]),
-])  # fmt: skip
-def test_checkpoints_take_at_most_58_columns_beside_the_names(lengths, lines):
-    now = SlotContents(20, checkpoints=tuple((length, 0, length - 1) for length in lengths))
-    assert len(lines[0]) <= 58
-    assert [line[12:] for line in _slot(SlotContents(), now, 1_000)] == lines
-
-
-def test_an_empty_slot_has_no_lines():
-    assert [*_slot(SlotContents(), SlotContents(), 5)] == []
-
-
-@pytest.mark.parametrize("number, asked", [(0, []), (2, []), (-1, [0, 1])])
-def test_only_the_quiz_asks(monkeypatch, capsys, number, asked):
-    seen = []
-    monkeypatch.setattr(quiz, "expected", lambda parts, at: seen.append(at) or [])
-    monkeypatch.setattr(command, "_texts", lambda lesson: ["one", "two"])
-    monkeypatch.setattr(command, "ask", lambda text: "")
-    command._walk(Lesson(number, "title", None, ()))
-    assert seen == asked and "one" in capsys.readouterr().out
-
 
 ONE, TWO = SlotContents(9, ((0, 9),)), SlotContents(4, ((0, 4),), window=((2, 4),), state=4)
 
@@ -88,14 +56,6 @@ def test_a_long_run_has_a_character_for_several_positions():
     assert step_lines(run, LessonStep("A", 0, "now"))[1] == f"  slot 0  rows        {'=' * 30}  0 to 88"
 
 
-@pytest.mark.parametrize(("old", "new", "bar"), [
-    ((), (), ""), ((), ((0, 10),), "++"), (((0, 10),), ((0, 10),), "=="), (((0, 10),), ((0, 4),), "xx"),
-    (((0, 4),), ((0, 11),), "+++"), (((5, 10),), (), " x"), (((0, 5),), ((0, 5), (10, 15)), "= +"),
-])  # fmt: skip
-def test_a_bar_shows_what_was_kept_erased_and_written(old, new, bar):
-    assert _bar(old, new, 5) == bar
-
-
 def test_the_runs_of_a_lesson_have_their_names_and_their_events():
     case, builds = "llama-lesson-attention", ("llama_cpp@b10587", "llama_cpp@b9518")
     shown = [RunShown(f"run {number}", case, build) for number, build in enumerate(builds)]
@@ -110,3 +70,18 @@ def test_a_line_of_a_slot_has_at_most_80_characters():
     spans = tuple((low, low + 1) for low in range(0, 88, 4))
     [_, line] = step_lines(lesson_run({0: [(0, SlotContents(rows=spans))]}, ["now"]), LessonStep("A", 0, "now"))
     assert len(line) == 80 and line.startswith("  slot 0  rows        = = =") and line.endswith("0 to 0, 4 to ")
+
+
+def test_marks_stand_below_the_lengths_of_the_checkpoints():
+    now = SlotContents(20, ((0, 20),), state=15, checkpoints=((10, 0, 9), (20, 0, 19)))
+    _, bar, state, marks = step_lines(lesson_run({0: [(0, now)]}, ["now"]), LessonStep("A", 0, "now"))
+    first = bar.index("=")
+    assert state[first + 15] == "*" and [at - first for at, sign in enumerate(marks) if sign == "^"] == [10, 20]
+    assert marks.endswith("10, 20")
+
+
+def test_many_checkpoints_take_several_lines():
+    marks = tuple((length, 0, length - 1) for length in [100] * 3 + [10] * 10)
+    now = SlotContents(100, ((0, 100),), checkpoints=marks)
+    *_, line, last = step_lines(lesson_run({0: [(0, now)]}, ["now"]), LessonStep("A", 0, "now"))
+    assert max(len(line), len(last)) <= 80 and (line + last).count("10") == 13

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 import sys
-from argparse import ArgumentParser
 
 import pytest
 
-from cachesim.base import exits, untrusted_files
+from cachesim.base import exits
 from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import RULES
-from cachesim.tools.rulebook import explain_command, options_command, profiles_command
-from tests.unit.tools.command_arguments import arguments
 
 LINE = "selected slot by LCP similarity, sim_best = 0.643 (> 0.100 thold), f_keep = 0.643"
 
@@ -199,14 +195,6 @@ def test_several_lines_are_explained_with_a_verdict_each(capsys):
     assert code == exits.BAD_INPUT and "none of these lines is known" in err
 
 
-def test_standard_input_is_read(capsys, monkeypatch):
-    untrusted_files._standard_input.cache_clear()
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(CHECK.format(30, 31, 20).encode() + b"\n")))
-    found = data(capsys, "-")
-    untrusted_files._standard_input.cache_clear()
-    assert found["found"] == "log" and [kind["kind"] for kind in found["log"]["kinds"]] == ["ckpt_check"]
-
-
 @pytest.mark.parametrize(("line", "name", "engine"), [
     ("srv  log_server_r: done request: POST /v1/chat/completions 127.0.0.1 200", "HTTP access line", "llama_cpp"),
     ('127.0.0.1 - - [21/Nov/2026 10:00:00] "POST /v1/chat/completions HTTP/1.1" 200 -', "HTTP access line", ""),
@@ -219,31 +207,7 @@ def test_ordinary_lines_are_not_about_the_cache(capsys, line, name, engine):
     assert explain(capsys, line)[1].startswith(f"not about the cache: {name}")
 
 
-def test_a_term_imports_no_engine():
-    code = "import sys; from cachesim.cli.main import main; main(['explain', 'checkpoint']); " \
-           "print([name for name in sys.modules if name.startswith(('cachesim.engines.', 'numpy'))])"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
-    assert out.splitlines()[-1] == "[]"
-
-
-def test_a_rule_imports_only_the_engines_before_its_own():
-    code = "import sys; from cachesim.tools.rulebook.rule_search import about_rules, rules_named; " \
-           "about_rules(rules_named('LC-CKPT-PICK.PK3')); print('cachesim.engines.mlx_lm' in sys.modules)"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
-    assert out.strip() == "False"
-
-
-def test_the_usage_names_what_is_explained():
-    parser = ArgumentParser(prog="explain")
-    explain_command.add_arguments(parser)
-    assert parser.format_usage().rstrip().endswith(" X")
-    args = parser.parse_args(["pos_min"])
-    assert (args.what, args.json, args.profiles) == ("pos_min", False, [])
-
-
-def test_every_argument_is_explained_and_has_its_default():
-    assert arguments(explain_command.add_arguments, ["x"]) == {"what": "x", "profiles": [], "json": False}
-    assert arguments(options_command.add_arguments) == {
-        "engine": "", "flag": "", "profiles": [], "json": False}  # fmt: skip
-    assert arguments(profiles_command.add_arguments, ["diff"]) == {
-        "action": "diff", "names": [], "profiles": [], "json": False}  # fmt: skip
+def test_standard_input_is_read():
+    done = subprocess.run([sys.executable, "-m", "cachesim", "explain", "-", "--json"], capture_output=True, text=True,
+                          input=f"{CHECK.format(30, 31, 20)}\n", check=True)  # fmt: skip
+    assert [kind["kind"] for kind in json.loads(done.stdout)["log"]["kinds"]] == ["ckpt_check"]

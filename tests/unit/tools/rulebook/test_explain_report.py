@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
-from rich.console import Console
 
-from cachesim.base.layout import WholeTable
-from cachesim.tools.rulebook.explain_report import MOST, _body, _search, explain_report, line_report, log_report
+from cachesim.tools.rulebook.explain_report import MOST, explain_report, line_report, log_report
 from tests.unit.tools.rulebook.toy_engine import lines_of
-from tests.unit.tools.table_columns import columns
 
 LINE = {
     "engine": "llama_cpp", "since": 0, "until": 0, "also": [], "text": "erased 3", "slot": None, "task": None,
@@ -112,21 +107,3 @@ def test_a_kind_without_entries_has_no_table():
 def test_a_table_ends_with_the_number_of_entries_that_are_left_out(number, end):
     lines = lines_of(*explain_report(found(number)))
     assert lines[-1] == end and len(lines) == 1 + 4 * (1 + MOST + (number > MOST))
-
-
-def test_the_text_of_a_line_is_indented_without_blank_lines():
-    console = Console(file=io.StringIO(), width=30, no_color=True)
-    console.print(line_report(LINE))
-    assert [line.rstrip() for line in console.file.getvalue().splitlines()] == [
-        "log line of llama_cpp", "  erased 3", " says  entries are removed", ""]  # fmt: skip
-
-
-def test_names_are_never_wrapped_and_log_lines_and_explanations_are():
-    table = _body({"slot": 1, "task": None, "numbers": {}, "verdict": "", "says": "s", "causes": [], "flags": [],
-                   "rules": []})  # fmt: skip
-    assert columns(table) == [("", "whole"), ("", "text")] and not table.show_header
-    assert [[*map(str, column.cells)] for column in table.columns] == [["says", "here"], ["s", "slot 1"]]
-    tables = [part for part in _search(found(1)) if isinstance(part, WholeTable)]
-    assert [columns(part) for part in tables] == [
-        [(part.columns[0].header, "text" if part.columns[0].header == "log lines" else "whole"), ("", "text")]
-        for part in tables] and "log lines" in [part.columns[0].header for part in tables]  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from cachesim.base.console import as_text
 from cachesim.engines.capabilities import Flag
 from cachesim.engines.registry import ENGINES, rules_of
-from cachesim.tools.rulebook.options_report import _grid, options_data, options_report
+from cachesim.tools.rulebook.options_report import options_data, options_report
 from tests.unit.tools.rulebook.toy_engine import lines_of
 
 ENGINE = ENGINES["sglang"]
@@ -84,12 +84,6 @@ def test_a_whole_report_ends_with_models_layers_and_fields():
     assert lines[-3:] == ["", "in a line, after the words of a request", " {x=1} a field"]
     named = as_text(options_report({**data, "known": [], "models": ["m", "n"]}))
     assert "tiny ones with layers of their own: m, n\n" in named
-
-
-def test_names_of_models_and_fields_are_never_wrapped():
-    table = _grid([("name", "what it is")])
-    assert [column.no_wrap for column in table.columns] == [True, False] and table.padding == (0, 1, 0, 1)
-    assert [str(*column.cells) for column in table.columns] == [" name", "what it is"]
 
 
 def test_a_flag_without_a_help_takes_two_lines():

@@ -66,12 +66,24 @@ def test_a_kind_of_log_line_is_listed_once_for_each_engine():
 
 
 @pytest.fixture
-def three(monkeypatch):
+def glossary_of(monkeypatch, tmp_path):
+    """Return a function that makes entries, each (name, synonyms, text), the glossary."""
+    def write(*entries):
+        parts = [f"## {name}\n\n{f'Also: {also}' if also else ''}\n\n{text}\n" for name, also, text in entries]
+        (tmp_path / "glossary.md").write_text("# Words\n\n" + "\n".join(parts))
+        glossary.terms.cache_clear()
+
+    monkeypatch.setattr(glossary, "FILE", tmp_path / "glossary.md")
+    yield write
+    glossary.terms.cache_clear()
+
+
+@pytest.fixture
+def three(glossary_of):
     """A glossary of three terms."""
-    known = (Term("slot", ("lane", "seat"), "Place of a request in a batch"),
-             Term("batch", (), "Tokens that are evaluated at once"),
-             Term("cold run", ("run-alone",), "A request that is evaluated alone in a batch"))  # fmt: skip
-    monkeypatch.setattr(glossary, "terms", lambda: known)
+    glossary_of(("slot", "lane, seat", "Place of a request in a batch"),
+                ("batch", "", "Tokens that are evaluated at once"),
+                ("cold run", "run-alone", "A request that is evaluated alone in a batch"))  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "names"), [
@@ -83,9 +95,8 @@ def test_the_nearest_terms_share_the_rarest_words(three, text, names):
     assert nearest_terms(text) == names
 
 
-def test_at_most_three_terms_are_near(monkeypatch):
-    known = tuple(Term(f"term {at}", (), "shared") for at in range(5))
-    monkeypatch.setattr(glossary, "terms", lambda: known)
+def test_at_most_three_terms_are_near(glossary_of):
+    glossary_of(*((f"term {at}", "", "shared") for at in range(5)))
     assert nearest_terms("shared") == ["term 0", "term 1", "term 2"]
 
 
@@ -98,9 +109,8 @@ def test_a_hint_names_the_most_similar_name_or_the_nearest_terms(three, text, hi
     assert nearest_word(text) == hint
 
 
-def test_a_term_is_found_by_its_name_before_synonyms(monkeypatch):
-    known = (Term("lane", ("slot", "n tokens kept"), "a"), Term("slot", ("n of n",), "b"))
-    monkeypatch.setattr(glossary, "terms", lambda: known)
+def test_a_term_is_found_by_its_name_before_synonyms(glossary_of):
+    glossary_of(("lane", "slot, n tokens kept", "a"), ("slot", "n of n", "b"))
     assert [find(word).text for word in ("slot", "Lane", "lane.", " SLOT: ")] == ["b", "a", "a", "b"]
     assert find("40 tokens kept, then 3").text == find("4 tokens kept (at 2)").text == "a"
     assert find("3 of 12").text == "b" and find("7") is None and find("tokens") is None and find("...") is None
@@ -111,10 +121,8 @@ def test_a_word_is_looked_up_without_case_dashes_and_underscores():
     assert Term("n_past", ("LCP-x",), "").words == ("n past", "lcp x")
 
 
-def test_an_entry_has_a_name_synonyms_and_a_text_without_line_ends(monkeypatch, tmp_path):
-    (tmp_path / "glossary.md").write_text("# Words\n\n## slot\n\nAlso: a, b c\n\nA place\nof a request.\n\nSecond part."
-                                          "\n\n## batch\n\nTokens\nat once.\n")  # fmt: skip
-    monkeypatch.setattr(glossary, "FILE", tmp_path / "glossary.md")
-    assert glossary.terms.__wrapped__() == (
+def test_an_entry_has_a_name_synonyms_and_a_text_without_line_ends(glossary_of):
+    glossary_of(("slot", "a, b c", "A place\nof a request.\n\nSecond part."), ("batch", "", "Tokens\nat once."))
+    assert glossary.terms() == (
         Term("slot", ("a", "b c"), "A place of a request. Second part."), Term("batch", (), "Tokens at once."),
     )  # fmt: skip
