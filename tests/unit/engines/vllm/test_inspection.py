@@ -134,39 +134,3 @@ def test_rows_and_states_are_read_whichever_group_is_first(groups):
     assert any(one.rows for one in found) and any(one.state for one in found)
     both = [one for one in found if one.state is not None]
     assert all(one.rows for one in both)
-
-
-def keyed(*lengths):
-    """Return inspection, groups and text of a prompt of 24 tokens, whose rows lie in blocks 1, 2, ... that have keys of
-    these lengths, and whose states lie in blocks 11, 12, ... Blocks have eight tokens, keys are known every four."""
-    srv = ENGINE.start("vllm@0.33.0", "AS", {"kv_groups": "A/8 S/8", "prefix_match_unit": 4, "num_gpu_blocks": 30,
-                                             "max_model_len": 64}, "none")  # fmt: skip
-    srv.submit(Request(tuple(range(24)), 1))
-    srv.take_tasks()
-    (request,) = srv.slots
-    request.text.token_ids = request.all_token_ids
-    rows, states = srv.inspection.kv_cache_groups
-    for block, length in enumerate(lengths, 1):
-        for group, first in ((rows, 0), (states, 10)):
-            srv.scheduler.kv_cache_manager.block_pool.cache_partial_block(request, first + block, length,
-                                                                          group.group_id)  # fmt: skip
-    return srv.inspection, rows, states, request.text
-
-
-@pytest.mark.parametrize(("lengths", "start", "end", "blocks"), [
-    ((8, 16, 24), 0, 24, [1, 2, 3]), ((8, 16, 24), 8, 24, [2, 3]), ((8, 16, 24), 9, 16, [2]),
-    ((8, 16, 24), 16, 24, [3]), ((8, 24), 0, 24, [1, 0, 2]), ((8, 16), 0, 12, [1, 2]), ((8, 12), 0, 12, [1, 2]),
-    ((8, 12, 16), 0, 12, [1, 2]), ((8, 16, 24), 8, 20, [2, 3]), ((8,), 0, 12, [1, 0]), ((12, 24), 0, 20, [0, 0, 2]),
-    ((4,), 0, 4, [1]), ((8,), 0, 4, [1]), ((16,), 0, 4, [0]),
-])  # fmt: skip
-def test_the_rows_of_a_prefix_lie_in_blocks_with_its_keys_or_one_completed_later(lengths, start, end, blocks):
-    inspection, rows, _, text = keyed(*lengths)
-    assert inspection._blocks_of(rows, text, start, end) == blocks
-
-
-@pytest.mark.parametrize(("lengths", "end", "blocks"), [
-    ((8, 16, 24), 24, [13]), ((8, 24), 24, [12]), ((8, 12, 16), 12, [12]), ((4, 8), 4, [11]), ((8,), 16, [0]),
-])  # fmt: skip
-def test_the_state_of_a_prefix_is_that_at_its_end(lengths, end, blocks):
-    inspection, _, states, text = keyed(*lengths)
-    assert inspection._blocks_of(states, text, 0, end) == blocks

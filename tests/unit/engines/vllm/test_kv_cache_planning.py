@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from cachesim.base.errors import BadInput, NotInBuild
 from cachesim.engines.vllm.flags import options
 from cachesim.engines.vllm.kv_cache_interface import KVCacheConfig, KVCacheGroupSpec
 from cachesim.engines.vllm.kv_cache_planning import (
-    _hash_block_size,
     attention_groups,
     get_kv_cache_config,
     layers_by_kind,
@@ -185,20 +182,6 @@ def test_equal_groups_are_looked_up_together_those_of_full_attention_first():
     assert attention_groups(groups, {3, 5}) == (
         looked_up(1), looked_up(4, block=8), looked_up(5, size=4, drop=T), looked_up(0, 3, kind="swa", size=8, drop=T),
         looked_up(2, kind="mamba"))
-
-
-@pytest.mark.parametrize(("kinds", "aligned", "hashing", "active"), [
-    (["full", "swa"], False, True, True), (["full", "mamba"], False, True, False), (["mamba"], False, True, False),
-    (["full", "mamba"], True, True, True), (["full", "swa"], False, False, False),
-    (["full", "mamba"], True, False, False),
-])  # fmt: skip
-def test_blocks_of_different_sizes_are_looked_up_unless_states_are_kept_elsewhere(kinds, aligned, hashing, active):
-    asked = []
-    rules = SimpleNamespace(hash_block_size=lambda *ask: asked.append(ask) or 4)
-    groups = [SimpleNamespace(kind=kind, block_size=4 * size) for size, kind in enumerate(kinds, 1)]
-    options = SimpleNamespace(hashing=hashing, prefix_match_unit=2)
-    assert _hash_block_size(rules, options, groups, aligned) == 4
-    assert asked == [([4, 8][: len(kinds)], 2, active)]
 
 
 @pytest.mark.parametrize(("model", "partial"), [("GA", T), ("S", F), ("A", F), ("W8 A", F)])

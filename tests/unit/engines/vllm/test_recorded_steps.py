@@ -180,14 +180,6 @@ def test_a_draft_row_that_the_recording_calls_wrong_is_compared() -> None:
     assert fields(play, "final", "pool") == [[[1, 0, 0, 0, 4], [2, 0, 1, 0, 8], [4, 0, 0, 1, 4], [5, 0, 1, 1, 8]]]
 
 
-def test_a_request_that_is_loaded_waits_before_the_others() -> None:
-    play = player()
-    for name in ("A", "B", "C"):
-        play({"op": "add", "req": name})
-    play.server.scheduler.waiting[1].num_computed_tokens = 4
-    assert play._state()["waiting"] == [1, 0, 2]
-
-
 def test_rows_of_a_model_with_states_are_zeroed() -> None:
     play = player(FULL, STATES, num_blocks=12, prefix_match_unit=4)
     fields(play, "add", req="A end")

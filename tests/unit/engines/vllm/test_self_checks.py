@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from cachesim.base.errors import Crash
@@ -14,6 +12,7 @@ from cachesim.engines.vllm.kv_offload.cpu_manager import CPUOffloadingManager, R
 from cachesim.engines.vllm.profiles import V0_33_0
 from cachesim.engines.vllm.request import EncoderInput
 from cachesim.events import Log
+from tests.unit.engines.vllm.requests import make_request
 
 A, B = (EncoderInput(number, offset=0, length=4, identifier=number) for number in range(2))
 CHUNKS = [(1, 0), (2, 0)]
@@ -23,8 +22,8 @@ def images():
     """A cache of 9 places: one request uses an image, no request uses another one."""
     cache = EncoderCacheManager(9, V0_33_0, 0)
     for number, image in enumerate((A, B)):
-        cache.allocate(SimpleNamespace(request_id=number), image)
-    cache.free(SimpleNamespace(request_id=1))
+        cache.allocate(make_request(number), image)
+    cache.free(make_request(1))
     return cache
 
 

@@ -240,23 +240,11 @@ def test_a_step_without_tokens_stays_in_flight_while_a_load_is_under_way(overlap
         server.complete(Request(prompt, 1, forced=(7,)))
     assert not server.batch_queue and not server.has_requests
     server.submit(Request(prompts[0], 1, forced=(7,)))
-    server.take_tasks()
-    server._step()
+    server.iterate()
     assert len(server.batch_queue) == in_flight and server.has_requests
     while server.working:
         server.iterate()
     assert not server.batch_queue and server.slots[-1].task.answer.cache_n == 12
-
-
-@pytest.mark.parametrize(("waits", "transfers", "has_work"), [
-    (False, False, False), (True, False, True), (False, True, True), (True, True, True)])
-def test_a_request_or_a_transfer_is_work(monkeypatch, waits, transfers, has_work):
-    server = ENGINE.start(NEW, "A", {"block_size": 4, "num_cpu_chunks": 16}, "none")
-    if waits:
-        server.submit(Request((1, 2, 3), 1))
-        server.take_tasks()
-    monkeypatch.setattr(server.scheduler, "has_unfinished_transfers", lambda: transfers)
-    assert server._has_work() is has_work
 
 
 @pytest.mark.parametrize("chunks", [0, 8])
@@ -276,27 +264,14 @@ def test_keys_of_blocks_are_restore_points_once_their_step_is_evaluated():
     assert [server.points.prefix(key).end for key in server.points.kept()] == [4, 8] and server.points.entered == []
 
 
-@pytest.mark.parametrize(("is_sent", "transfers", "stalled"), [
-    (False, False, True), (True, False, False), (False, True, False), (True, True, False)])
-def test_a_server_is_stalled_if_no_step_in_flight_has_tokens_and_no_transfer_is_open(monkeypatch, is_sent, transfers,
-                                                                                   stalled):  # fmt: skip
-    server = ENGINE.start(NEW, "A", {"block_size": 4}, "none")
-    if is_sent:
-        server.submit(Request(tuple(range(9)), 3))
-        server.take_tasks()
-    monkeypatch.setattr(server.scheduler, "has_unfinished_transfers", lambda: transfers)
-    server._step()
-    assert server.stalled is stalled
-
-
 @pytest.mark.parametrize(("given", "accepted"), [(None, 2), ({0: 1}, 1), ({0: 3}, 3), ({}, 0)])
 def test_a_step_accepts_as_many_drafts_as_its_caller_or_the_request_says(given, accepted):
     drafts = {"speculative_method": "ngram", "num_speculative_tokens": 3}
     server = ENGINE.start(NEW, "A", {"block_size": 4, "async_scheduling": False, **drafts}, "none")
     server.submit(Request(tuple(range(9)), 8, draft_else=2))
     server.take_tasks()
-    server._step()
-    server._step()
+    server.iterate()
+    server.iterate()
     found = server.begin_step(given).model_runner_output[0]
     assert (found.num_accepted_drafts, len(found.sampled_token_ids)) == (accepted, accepted + 1)
 

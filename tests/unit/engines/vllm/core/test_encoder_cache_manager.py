@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from cachesim.base.errors import Crash
@@ -11,8 +9,9 @@ from cachesim.base.media_items import image_items
 from cachesim.engines.vllm.core.encoder_cache_manager import EncoderCacheManager
 from cachesim.engines.vllm.profiles import V0_33_0
 from cachesim.engines.vllm.request import EncoderInput, encoder_inputs
+from tests.unit.engines.vllm.requests import make_request
 
-FIRST, SECOND = SimpleNamespace(request_id=1), SimpleNamespace(request_id=2)
+FIRST, SECOND = make_request(1), make_request(2)
 A, B, C = (EncoderInput(number, offset=0, length=4, identifier=number) for number in range(3))
 
 
@@ -51,8 +50,7 @@ SAME = EncoderInput(4, offset=30, length=4, identifier=3)
 
 
 def asked(*images, computed=0, placeholders=0):
-    return SimpleNamespace(request_id=1, mm_features=images, num_computed_tokens=computed,
-                           num_output_placeholders=placeholders)  # fmt: skip
+    return make_request(1, images=images, num_computed_tokens=computed, num_output_placeholders=placeholders)
 
 
 @pytest.mark.parametrize(("images", "start", "tokens", "budget", "size", "ahead", "plan"), [

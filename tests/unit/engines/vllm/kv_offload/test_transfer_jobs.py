@@ -258,18 +258,6 @@ def window_jobs(per_chunk=1):
                                                                 touch_nothing, end_of_others))  # fmt: skip
 
 
-@pytest.mark.parametrize(("loaded", "waits"), [
-    ((100, 0), True), ((104, 0), True), ((105, 0), False), ((100, 1), False), ((102, 1), False), ((103, 1), True),
-    ((104, 1), True), ((105, 1), False),
-])  # fmt: skip
-def test_of_a_window_only_its_last_chunks_are_waited_for(loaded, waits):
-    """A load of 20 tokens needs five chunks of all tokens, and two of the window."""
-    transfers, state = window_jobs(), RequestOffloadState(2)
-    transfers.update_offload_keys(state, HASHES)
-    transfers.chunks_being_loaded = {loaded}
-    assert transfers._is_being_loaded(state, 20) is waits
-
-
 def test_a_group_whose_blocks_no_token_reads_loads_no_chunk():
     transfers, state = window_jobs(per_chunk=2), RequestOffloadState(2)
     transfers.update_offload_keys(state, HASHES)

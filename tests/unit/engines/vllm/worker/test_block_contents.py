@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 from cachesim.engines.shared.kv_rows import write_rows
 from cachesim.engines.vllm.kv_cache_interface import KVCacheGroupSpec
-from cachesim.engines.vllm.worker.block_contents import BlockContents, BlockSpan, BlockStep, appended, cells_of
+from cachesim.engines.vllm.worker.block_contents import BlockContents, cells_of
 from cachesim.model import KVRows, LayerState, parse
+from tests.unit.engines.vllm.requests import worker_request
 
 
 def group(number, block, layers, kind="full"):
@@ -18,8 +17,10 @@ def group(number, block, layers, kind="full"):
 
 
 def user():
-    return SimpleNamespace(req_id=0, block_ids=[[]], cells=[np.zeros(0, np.int64)], running_column={0: 0, 1: 0},
-                           num_accepted_tokens=1)  # fmt: skip
+    """Return a request without blocks; its state lies in the first column of each group."""
+    request = worker_request()
+    request.block_ids, request.cells, request.running_column = [[]], [np.zeros(0, np.int64)], {0: 0, 1: 0}
+    return request
 
 
 @pytest.fixture
@@ -98,30 +99,6 @@ def test_a_copy_has_the_state_and_overwrites_the_old_one(states):
     assert states.matrices[0, 6] == state(1) and (0, 5) not in states.matrices
 
 
-def test_a_step_starts_from_the_state_of_the_running_column_and_writes_where_its_chunk_ends(states):
-    chunk = SimpleNamespace(state=states.users[0], start=4, n=5)
-    spans = [BlockSpan(chunk, 4, (1, 2, 3, 4), 0, True), BlockSpan(chunk, 8, (5,), 0, False)]
-    step = BlockStep(states, spans, aligned=True)
-    states.users[0].running_column[1] = 2
-    states.put(0, 6, [state(9)], state(9))
-    assert step.get_state(0, 0) == state(9)
-    step.after = [{0: state(10)}, {0: state(11)}]
-    assert step.get_state(0, 1) == state(10)
-    for run in (0, 1):
-        step.finish(run)
-    assert states.matrices[0, 5] == state(10) and states.matrices[0, 6] == state(11)      # columns 1 and 2
-
-
-def test_a_draft_keeps_its_window_beside_the_others_and_its_matrix_in_a_column_of_its_own(states):
-    chunk = SimpleNamespace(state=states.users[0], start=4, n=2)
-    step = BlockStep(states, [BlockSpan(chunk, 4, (1,), 0, False), BlockSpan(chunk, 5, (2,), 1, False)], aligned=True)
-    step.after = [{0: state(10)}, {0: state(11)}]
-    for run in (0, 1):
-        step.finish(run)
-    assert states.windows[0, 4] == [state(10), state(11)]
-    assert (states.matrices[0, 4], states.matrices[0, 5]) == (state(10), state(11))
-
-
 def test_cells_follow_the_blocks_that_a_request_learns_one_by_one(memory):
     request = memory.users[0]
     memory.learn(request, [[3], [0]], whole=True)
@@ -133,11 +110,3 @@ def test_cells_follow_the_blocks_that_a_request_learns_one_by_one(memory):
     assert early.tolist() == [6, 7]
     memory.learn(request, [[5], [1]], whole=True)
     assert memory.cells(0, 0, 0, 8).tolist() == [10, 11]
-
-
-def test_a_table_of_cells_is_extended_in_place_while_it_has_room():
-    first = appended(np.zeros(0, np.int64), np.arange(3))
-    second = appended(first, np.arange(3, 5))
-    assert (first.tolist(), second.tolist()) == ([0, 1, 2], [0, 1, 2, 3, 4]) and np.shares_memory(first, second)
-    full = appended(second, np.arange(5, len(second.base)))
-    assert np.shares_memory(full, second) and not np.shares_memory(appended(full, np.arange(1)), full)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -13,6 +11,7 @@ from cachesim.engines.vllm.worker.draft_rows import DraftRows, DraftRowsWrong
 from cachesim.judging.judged_run import run_judged
 from cachesim.model import parse
 from cachesim.scenarios.from_notation import from_line
+from tests.unit.engines.vllm.requests import chunk, worker_request
 
 WRITTEN = [*range(100, 112)]
 
@@ -26,9 +25,9 @@ def rows_of(kind, window):
 
 def chunk_of(token_ids, start, stop, blocks=(1, 2, 3)):
     """Return a chunk of a request with these blocks."""
-    state = SimpleNamespace(req_id=5, block_ids=[[*blocks]], cells=[cells_of(blocks, 4)], token_ids=token_ids,
-                            draft_marks=[0])  # fmt: skip
-    return SimpleNamespace(state=state, start=start, num_accepted_end=stop)
+    state = worker_request(5, token_ids)
+    state.block_ids, state.cells = [[*blocks]], [cells_of(blocks, 4)]
+    return chunk(state, start, stop)
 
 
 def wrong_rows(kind, window, tokens, start):
@@ -94,13 +93,13 @@ def test_each_group_of_the_drafter_has_rows_of_its_own():
     """Block 4 of the second group is zeroed after all rows were right."""
     groups, events = [KVCacheGroupSpec(number, "full", 4, 0, True, (0,)) for number in (0, 1)], []
     contents = BlockContents(parse("A"), groups[:1], groups, {})
-    rows, chunk = DraftRows(contents, groups, events.append), chunk_of(WRITTEN, 0, 8)
-    chunk.state.block_ids, chunk.state.cells = [[1, 2], [3, 4]], [cells_of([1, 2], 4), cells_of([3, 4], 4)]
-    rows.mark(chunk)
+    rows, part = DraftRows(contents, groups, events.append), chunk_of(WRITTEN, 0, 8)
+    part.state.block_ids, part.state.cells = [[1, 2], [3, 4]], [cells_of([1, 2], 4), cells_of([3, 4], 4)]
+    rows.mark(part)
     written = {layer: np.flatnonzero(kept.digest).tolist() for layer, kept in contents.rows.items()}
     assert written == {0: [], -1: [*range(4, 12)], -2: [*range(12, 20)]}
-    chunk.start = 8
-    rows.check(chunk)
+    part.start = 8
+    rows.check(part)
     contents.change([4], [])
-    rows.check(chunk)
+    rows.check(part)
     assert events == [DraftRowsWrong(5, 1, 4, 4)]
