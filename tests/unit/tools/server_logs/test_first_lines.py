@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from cachesim.tools.server_logs.conclusions import conclude
 from cachesim.tools.server_logs.first_lines import (
     STDIN_NAME,
-    FirstLine,
     facts_first,
     first_lines,
     following,
@@ -16,6 +17,7 @@ from cachesim.tools.server_logs.first_lines import (
 from cachesim.tools.server_logs.import_log import import_log
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.recognise import grammars
+from tests.unit.tools.server_logs.report_sentences import said as statement
 from tests.unit.tools.server_logs.simulated_log import simulated_log
 
 VERBOSE = "new prompt, n_ctx_slot = 4096, n_keep = 0, task.n_tokens = {prompt}"
@@ -38,6 +40,23 @@ def shares(f_sim, f_keep):
     return f"selected slot by LCP similarity, f_sim_best = {f_sim:.3f} (> 0.100 thold), f_keep = {f_keep:.3f}"
 
 
+FULL = [
+    "slot launch_slot_: id  0 | task 60 | processing task",
+    f"slot update_slots: id  0 | task 60 | {VERBOSE.format(prompt=3000)}",
+    "slot update_slots: id  0 | task 60 | n_past = 1000, slot.prompt.tokens.size() = 2009, seq_id = 0, pos_min = 2008",
+    "slot update_slots: id  0 | task 60 | forcing full prompt re-processing due to lack of cache data",
+]
+
+
+EDITED = [*served(1, 2000, 2000), *served(60, 3000, 2500, ms=6000, choice=shares(0.333, 0.498))]
+"""A prompt that differs after about 1,000 of 2,009 tokens, and reuses 500 of them."""
+
+
+def numbers_in(text):
+    """Return the numbers of a sentence."""
+    return [float(number.replace(",", "")) for number in re.findall(r"\d[\d,]*(?:\.\d+)?", text)]
+
+
 def said(*lines, out="", **more):
     """Return the first lines of a log, by kind."""
     session = read_session("llama_cpp", grammars()["llama_cpp"], lines)
@@ -48,15 +67,54 @@ def said(*lines, out="", **more):
     return {line.what: line.says for line in first_lines({**data, **more}, out)}
 
 
-EDITED = [*served(1, 2000, 2000), *served(60, 3000, 2500, ms=6000, choice=shares(0.333, 0.498))]
-"""A prompt that differs after about 1,000 of 2,009 tokens, and reuses 500 of them."""
-
-
 def test_the_time_is_that_of_the_requests_that_lost_tokens():
-    end = "that the log prints for prompts."
-    assert said(*EDITED)["time"] == f"That request evaluated 2,500 tokens in 6.0 s of the 8.0 s {end}"
+    assert numbers_in(said(*EDITED)["time"]) == [2500, 6, 8]
     both = [*EDITED, *served(90, 4000, 3500, ms=1000, choice=shares(0.250, 0.333))]
-    assert said(*both)["time"] == f"Those requests evaluated 6,000 tokens in 7.0 s of the 9.0 s {end}"
+    assert numbers_in(said(*both)["time"]) == [6000, 7, 9]
+    appended = [*served(1, 2000, 2000), *served(60, 3000, 991, ms=1000, choice=shares(0.670, 1.0))]
+    assert numbers_in(said(*appended)["time"]) == [3, 2]
+
+
+@pytest.mark.parametrize(("lines", "numbers"), [
+    (EDITED, [0, 60, 2003, 2010, 998, 1000, 2000]),                              # of the previous prompt
+    ([*served(1, 1200, 1200), *EDITED[4:]], [0, 60, 2003, 2010, 998, 1000]),     # the slot holds something else
+    ([*served(1, 2000, 2000, made=500), *served(60, 3000, 1000, choice=shares(0.733, 0.880))], [0, 60, 2497, 2501]),
+    ([*served(1, 2000, 2000), *served(60, 3000, 991, choice=shares(0.670, 1.0))], [0, 60, 2009, 2012]),
+])  # fmt: skip
+def test_where_a_prompt_differs_from_its_slot(lines, numbers):
+    """The slot and task, the tokens of the slot, those in common, and the previous prompt if it differs in it."""
+    assert numbers_in(said(*lines)["change"])[: len(numbers)] == numbers
+    assert len(numbers) < 6 or len(numbers_in(said(*lines)["change"])) == len(numbers)
+
+
+def test_what_the_costliest_request_reused():
+    assert numbers_in(said(*EDITED)["reused"]) == [500, 3000]
+    assert numbers_in(said(*FULL)["reused"]) == [3000]
+    path = "srv  log_server_r: done request: POST /infill 127.0.0.1 200"
+    assert "LC-TASK.COMPLETION" in said(path, *FULL)["reused"] and "LC-TASK" not in str(said(path, *EDITED))
+
+
+@pytest.mark.parametrize("verbosity", [3, 4])
+def test_a_prompt_that_was_not_cached_has_no_cause_in_the_log(tmp_path, verbosity):
+    file = tmp_path / "server.log"
+    file.write_text(simulated_log("S300.A200>a20/S.A.a.B100>b10!", "A", verbosity=verbosity))
+    statements = import_log(file)[0]["statements"]
+    (reused,) = [line.says for line in facts_first(statements) if line.what == "reused"]
+    assert numbers_in(reused) == [0, 620] and "cache_prompt" in reused
+
+
+def test_a_log_without_losses_has_no_cure_and_no_assumption():
+    lossless = served(1, 2000, 2000)
+    options = {"ctx_checkpoints": 0}
+    assert {"cure", "assumed"}.isdisjoint(said(*lossless)) and "next" not in said(*lossless, line="")
+    assert "cure" in said(*EDITED) and "assumed" not in said(*EDITED, assumed_options=options, line="")
+    assert "--ctx-checkpoints 0" in said(*EDITED, assumed_options=options)["assumed"]
+
+
+def test_the_line_that_ends_the_server_comes_first():
+    line = "/src/server.cpp:3870: pos_min == -1, but n_past > 0 - should not happen"
+    found = said(*FULL, line)
+    assert next(iter(found)) == "ended" and line in found["ended"] and "5" in found["ended"].partition(":")[0]
 
 
 def test_the_time_is_left_out_if_a_request_that_lost_tokens_has_none():
@@ -72,137 +130,16 @@ def test_the_time_is_left_out_if_a_request_that_lost_tokens_has_none():
     assert "time" not in found and "reused" in found
 
 
-def test_a_log_without_losses_has_its_whole_time():
-    appended = [*served(1, 2000, 2000), *served(60, 3000, 991, ms=1000, choice=shares(0.670, 1.0))]
-    assert said(*appended)["time"] == "The log prints 3.0 s for the prompts of 2 requests."
-
-
-def test_an_edited_prompt_differs_inside_the_previous_prompt():
-    assert said(*EDITED)["change"] == (
-        "slot 0, task 60: the prompt differs from the 2,003 to 2,010 tokens of its slot after 998 to 1,000 tokens, "
-        "inside the previous prompt of 2,000."
-    )
-
-
-def test_a_changed_answer_differs_inside_the_previous_answer():
-    lines = [*served(1, 2000, 2000, made=500), *served(60, 3000, 1000, choice=shares(0.733, 0.880))]
-    assert said(*lines)["change"].endswith(" tokens, inside the previous answer.")
-
-
-def test_where_a_prompt_differs_is_left_out_if_the_slot_holds_something_else():
-    other = [*served(1, 1200, 1200), *EDITED[4:]]
-    assert said(*other)["change"].endswith("after 998 to 1,000 tokens.")
-
-
-def test_rounded_shares_of_an_appended_prompt_do_not_call_it_different():
-    appended = [*served(1, 2000, 2000), *served(60, 3000, 991, choice=shares(0.670, 1.0))]
-    assert " the prompt agrees with the " in said(*appended)["change"]
-
-
-def test_the_reused_tokens_are_those_of_the_costliest_request():
-    assert said(*EDITED)["reused"] == (
-        "It reused 500 of 3,000 prompt tokens; the log does not show which checkpoints existed."
-    )
-
-
-def test_a_forced_evaluation_says_that_no_checkpoint_was_usable():
-    forced = "slot update_slots: id  0 | task 60 | forcing full prompt re-processing due to lack of cache data"
-    lines = [*served(1, 2000, 2000), *served(60, 3000, 3000, choice=shares(0.333, 0.498))]
-    assert said(*lines[:6], forced, *lines[6:])["reused"] == (
-        "The server found no usable checkpoint and evaluated all 3,000 tokens of the prompt."
-    )
-
-
-def test_a_cure_names_the_request_as_the_log_does():
-    cure = {"change": "-np 4", "slot": 0, "task": 60, "evaluated": 1500, "rests_on": [], "before": 2500}
-    assert said(*EDITED, cures=[cure])["cure"] == (
-        "Cure: with -np 4, slot 0, task 60 evaluates 1,500 instead of 2,500 tokens in a simulation of the log."
-    )
-
-
-def test_without_a_cure_the_log_shows_none():
-    assert said(*EDITED)["cure"].startswith("The log does not show what would help")
-    assert "cure" not in said(*served(1, 2000, 2000))
-
-
-def test_assumed_options_are_asked_about():
-    options = {"ctx_checkpoints": 0}
-    assert said(*EDITED, assumed_options=options)["assumed"] == (
-        "The simulation assumes --ctx-checkpoints 0: is that your setting?"
-    )
-    assert "assumed" not in said(*EDITED) and "assumed" not in said(*EDITED, assumed_options=options, line="")
-
-
-TURNS = [{"number": 7, "lost": 9}, {"number": 1, "lost": 2}]
-
-
-@pytest.mark.parametrize(
-    ("more", "command"),
-    [
-        ({}, "next: cachesim advise a.log"),
-        ({"out": "x.toml", "turns": TURNS}, "next: cachesim why x.toml 7"),
-        ({"file": "-"}, "next: save the log in a file, then cachesim import FILE -o case.toml"),
-    ],
-)
-def test_the_next_command_fits_the_result(more, command):
-    assert said(*EDITED, **more)["next"] == command
-
-
-def test_a_log_without_losses_is_imported_next():
-    assert said(*served(1, 2000, 2000))["next"] == "next: cachesim import a.log -o case.toml"
-    assert "next" not in said(*served(1, 2000, 2000), line="")
-
-
-@pytest.mark.parametrize("verbosity", [3, 4])
-def test_a_prompt_that_was_not_cached_has_no_cause_in_the_log(tmp_path, verbosity):
-    file = tmp_path / "server.log"
-    file.write_text(simulated_log("S300.A200>a20/S.A.a.B100>b10!", "A", verbosity=verbosity))
-    statements = import_log(file)[0]["statements"]
-    (reused,) = [line.says for line in facts_first(statements) if line.what == "reused"]
-    assert reused == ("It reused 0 of 620 prompt tokens; its lines do not show the cause "
-                      "(cache_prompt = false prints no line).")  # fmt: skip
-
-
 @pytest.mark.parametrize(("data", "out", "command"), [
     ({"file": "a.log", "arguments": ["-p", "x"]}, "", "cachesim why a.log -p x"),
     ({"file": STDIN_NAME, "arguments": ["-p", "x"]}, "",
-     "save the log in a file, then cachesim why FILE -p x"),
+     "cachesim why FILE -p x"),
     ({"file": "a.log", "arguments": ["-p", "x", "--limit", "tokens=5", "--limit", "log-requests=9"]}, "o.toml",
      "cachesim why o.toml --limit tokens=5"),
     ({"file": "a.log", "arguments": ["--model", "tokens=5", "--limit", "rebuilt=9"]}, "o.toml", "cachesim why o.toml"),
 ])  # fmt: skip
 def test_the_next_command_repeats_the_run_of_the_import(data, out, command):
-    assert following(data, "why", out) == command
-
-
-FULL = [
-    "slot launch_slot_: id  0 | task 60 | processing task",
-    f"slot update_slots: id  0 | task 60 | {VERBOSE.format(prompt=3000)}",
-    "slot update_slots: id  0 | task 60 | n_past = 1000, slot.prompt.tokens.size() = 2009, seq_id = 0, pos_min = 2008",
-    "slot update_slots: id  0 | task 60 | forcing full prompt re-processing due to lack of cache data",
-]
-
-
-def test_infill_requests_are_named_as_the_reason_for_missing_checkpoints():
-    path = "srv  log_server_r: done request: POST /infill 127.0.0.1 200"
-    assert said(path, *FULL)["reused"] == (
-        "The log shows the paths of infill requests, which create no checkpoints and do not use the prompt cache "
-        "(LC-TASK.COMPLETION, read in the source).")  # fmt: skip
-    assert said(*FULL)["reused"].startswith("The server found no usable checkpoint")
-    assert "infill" not in str(said(path, *EDITED))
-
-
-def test_the_line_that_ends_the_server_comes_first():
-    line = "/src/server.cpp:3870: pos_min == -1, but n_past > 0 - should not happen"
-    found = said(*FULL, line)
-    assert next(iter(found)) == "ended"
-    assert found["ended"] == (
-        "Line 5: the memory of a slot is empty although the slot has tokens; the server aborts: "
-        f'"{line}".')  # fmt: skip
-
-
-def test_a_line_is_data_with_its_numbers_as_a_list():
-    assert FirstLine("time", "took 5 s", (3, 4)).as_data() == {"what": "time", "says": "took 5 s", "lines": [3, 4]}
+    assert following(data, "why", out).endswith(command)
 
 
 def test_the_time_names_the_lines_that_print_it():
@@ -217,8 +154,14 @@ def test_the_time_names_the_lines_that_print_it():
 
 
 def test_a_line_that_names_no_task_belongs_to_no_request():
-    def said(what, kind, **numbers):
-        return {"kind": kind, "what": what, "lines": [5], "slot": None, "task": None, "run": 0, "numbers": numbers}
-
-    [one] = requests_of([said("request", "follows", n_tokens=9), said("full_reprocess", "read")])
+    rows = statement(line=5, task=None, slot=None, n_tokens=9), statement("full_reprocess", 5, None, "read", slot=None)
+    [one] = requests_of(rows)
     assert (one.name, one.kinds, {*one.numbers}) == ("line 5", {}, {"n_tokens"})
+
+
+def test_requests_have_their_last_lines_and_times():
+    (one,) = requests_of([statement("batch", 3, 7, "read"), statement("batch", 8, 7, "read"),
+                          statement("prompt_time", 9, 7, "read", prompt_ms="x"), statement(line=4, lcp=[None, 5]),
+                          statement("option", 1, None), statement(task=9), statement("batch", 2, None, "read")])
+    assert (one.kinds, one.prompt_ms, one.lines) == ({"batch": 8, "prompt_time": 9}, None, {"lcp": (4,)})
+    assert (one.numbers["lcp"].low, one.numbers["lcp"].high, one.lost) == (0, 5, None)

@@ -88,6 +88,16 @@ def test_the_newest_rules_are_tried_first_unless_the_printed_build_excludes_them
     assert (found["profile"], found["profile_given"]) == (profile, False)
 
 
+def test_the_build_is_that_of_the_server_run_with_the_most_requests(log):
+    lift(FIRST_ONLY)
+    launch = "slot update_slots: id  0 | task {} | new prompt, n_ctx_slot = 4096, n_keep = 0, n_prompt_tokens = 50\n"
+    builds = [f"build: {build} (0123abc) with cc (Debian) for x86_64-linux-gnu\n" for build in (9231, 9473)]
+    found, _ = import_log(log(builds[0], *map(launch.format, (0, 4)), builds[1], launch.format(0)))
+    assert found["profile"] == "llama_cpp@b9231"
+    found, _ = import_log(log(builds[0], launch.format(0), builds[1], *map(launch.format, (0, 4))))
+    assert found["profile"] == "llama_cpp@b9473"
+
+
 def test_a_given_rule_set_model_and_option_are_the_only_candidates():
     never = row(cache_n=50)                                   # the last token is always evaluated
     given = report(never, profiles=["llama_cpp@b9231"], model="GGGA", server={"ubatch_size": 64}).data

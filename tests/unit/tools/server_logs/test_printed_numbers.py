@@ -157,11 +157,12 @@ def test_a_line_that_a_candidate_meets_is_not_unmet(tmp_path):
     text = simulated_log("S900.A700>a40/T2000>t9", verbosity=4, ubatch_size=64)
     log = imported(tmp_path, re.sub(r"(stop processing: n_tokens = )\d+", r"\g<1>7", text, count=1))
     session = LogSession("llama_cpp", [request.logged for request in log.found.requests])
-    space = SearchSpace((PROFILE,), ("GGGA",), {"parallel": 1, "ctx_size": 32768}, {"ubatch_size": (512, 64)}, {})
-    found = solve(session, space, 10**7)
     lines = printed_lines(session.requests[0], "llama_cpp", True)
     release = next(line.number for line in lines if line.kind == "release")
-    assert found.is_rejected and found.unmet == {release} and found.server["ubatch_size"] == 64
+    for sizes in ((512, 64), (64, 512)):
+        space = SearchSpace((PROFILE,), ("GGGA",), {"parallel": 1, "ctx_size": 32768}, {"ubatch_size": sizes}, {})
+        found = solve(session, space, 10**7)
+        assert found.is_rejected and found.unmet == {release} and found.server["ubatch_size"] == 64
 
 
 def test_events_of_a_task_that_was_not_launched_are_dropped():
