@@ -25,7 +25,7 @@ ERRORS = {
 def report():
     """Return the limits, the open descriptors, and the network modules that are loaded or can be loaded."""
     names = ("RLIMIT_CPU", "RLIMIT_AS", "RLIMIT_CORE", "RLIMIT_FSIZE", "RLIMIT_NOFILE")
-    network = ("socket", "_socket", "ssl", "_ssl", "http", "http.client", "urllib.request", "asyncio", "ftplib")
+    network = ("socket", "ssl", "http", "http.client", "urllib.request", "asyncio", "ftplib")
     found = {name: resource.getrlimit(getattr(resource, name))[0] for name in names}
     with os.scandir("/proc/self/fd") as entries:
         links = [os.readlink(entry.path) for entry in entries if int(entry.name) > 2]

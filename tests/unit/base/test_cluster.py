@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base.cluster import Cluster, checked_address
 from cachesim.base.errors import BadInput
-from cachesim.base.pool import KilledItem
 from cachesim.cli.main import main
 from cachesim.tools.search.campaign import Campaign, CampaignPlan, blocks, work
 from cachesim.tools.search.campaign_folder import campaign_data
@@ -26,7 +24,7 @@ JOBS = list(blocks(PLAN, 300))
 
 
 @pytest.fixture(scope="module")
-def cluster():
+def two_workers():
     """Start two worker processes that import the tested tree."""
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = str(ROOT)
@@ -34,11 +32,16 @@ def cluster():
         with distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None, silence_logs=50
         ) as running, Cluster(running.scheduler_address.replace("tcp://", "dask://")) as one:
-            yield one
+            yield one, [worker.pid for worker in running.workers.values()]
     finally:
         os.environ.pop("PYTHONPATH")
         if before is not None:
             os.environ["PYTHONPATH"] = before
+
+
+@pytest.fixture
+def cluster(two_workers):
+    return two_workers[0]
 
 
 def summed(found):
@@ -48,8 +51,8 @@ def summed(found):
     return campaign_data(whole, PLAN)
 
 
-def test_a_worker_is_killed_in_the_middle_and_the_findings_are_those_of_one_process(cluster):
-    pids = list(cluster._client.run(os.getpid).values())
+def test_a_worker_is_killed_in_the_middle_and_the_findings_are_those_of_one_process(two_workers):
+    cluster, pids = two_workers
     blocks_found, numbers = [], []
     for done in cluster.each(PLAY, map(packed, JOBS)):
         if pids:
@@ -79,20 +82,6 @@ def test_what_a_worker_raises_is_raised_here(cluster):
         list(cluster.each("cachesim.no_such:play", ["{}"]))
     with pytest.raises(json.JSONDecodeError):
         list(cluster.each(PLAY, ["not JSON"]))
-
-
-def test_another_version_on_a_worker_is_refused(cluster, monkeypatch):
-    monkeypatch.setattr("cachesim.base.cluster.code_version", lambda: "0.0.1")
-    with pytest.raises(BadInput, match=r"a worker has cachesim .*, expected 0\.0\.1"):
-        list(cluster.each(PLAY, map(packed, JOBS[:1])))
-
-
-def test_a_job_at_which_workers_die_is_lost_and_named(cluster):
-    died = distributed.KilledWorker("job", "worker", 3)
-    ended = cluster._result(SimpleNamespace(status="error", exception=lambda: died))
-    assert ended == KilledItem("4 workers ended")
-    with pytest.raises(BadInput, match="abandoned a job: cancelled"):
-        cluster._result(SimpleNamespace(status="cancelled"))
 
 
 def test_jobs_and_results_are_json_and_come_back():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from types import SimpleNamespace
+import sys
+from types import ModuleType
 
 import pytest
 
@@ -24,10 +25,20 @@ def interrupted(monkeypatch, request):
         raise request.param
         yield
 
-    client = SimpleNamespace(nthreads=lambda: {"w": 1}, submit=lambda *_, **__: object(), loop=None,
-                             cancel=lambda *_, **__: None, close=lambda **_: None)  # fmt: skip
-    fake = SimpleNamespace(Client=lambda *_, **__: client, as_completed=as_completed, TimeoutError=TimeoutError)
-    monkeypatch.setitem(__import__("sys").modules, "distributed", fake)
+    class Client:
+        """Connection to one worker that never answers."""
+
+        loop = None
+
+        def __init__(self, *_, **__):
+            self.submit = self.cancel = self.close = lambda *_, **__: object()
+
+        def nthreads(self):
+            return {"w": 1}
+
+    fake = ModuleType("distributed")
+    fake.Client, fake.as_completed, fake.TimeoutError = Client, as_completed, TimeoutError
+    monkeypatch.setitem(sys.modules, "distributed", fake)
     return 130 if type(request.param) is KeyboardInterrupt else 143
 
 

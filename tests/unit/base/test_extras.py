@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import tomllib
-from importlib.metadata import requires
 
 import pytest
 
@@ -29,14 +28,10 @@ def test_the_extra_of_an_extra_is_named_too():
 
 
 def test_a_wheel_gives_the_same_command_as_a_checkout(monkeypatch, tmp_path):
-    """Without a checkout, the metadata of the installed distribution is read, which may be older than the tree."""
-    metadata = [f'{one} ; extra == "{extra}"' for extra, listed in EXTRAS.items() for one in listed]
-    monkeypatch.setattr(extras, "requires", lambda name: ["numpy>=1.26", *metadata])
-    here = {extra: extras.install_command(extra) for extra in EXTRAS}
+    """Without a checkout, the metadata of the installed distribution is read."""
+    here = extras.install_command("live")
     monkeypatch.setattr(extras, "PROJECT", tmp_path / "pyproject.toml")
-    assert {extra: extras.install_command(extra) for extra in EXTRAS} == here
-    monkeypatch.setattr(extras, "requires", requires)
-    assert "gguf" in extras.install_command("live")
+    assert extras.install_command("live") == here
 
 
 def test_a_pyproject_of_another_project_is_not_read(monkeypatch, tmp_path):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import io
+import re
+import socket
 import time
 from threading import Event, Thread
 from types import MappingProxyType
@@ -12,7 +13,7 @@ import pytest
 from cachesim.base import http_client
 from cachesim.base.errors import BadInput
 from cachesim.base.http_client import BadReply, ConnectionLost, HttpClient, HttpReply, ReplyLate
-from cachesim.base.limits import JSON_VALUES, REPLY_BYTES
+from cachesim.base.limits import lift
 from tests.hostile.bad_server import HOLD, BadServer, dripping, head, once, running, whole
 
 
@@ -48,7 +49,7 @@ def test_every_request_has_a_connection_of_its_own():
     with running("two replies", "later") as server:
         client = HttpClient(server.url)
         assert [client.ask("GET", "/props", None, 5.0).body["total_slots"] for _ in range(3)] == [1, 1, 1]
-        assert len(server.threads) == 4 and not client._open             # the listener and three connections
+        assert len(server.threads) == 4             # the listener and three connections
 
 
 @pytest.mark.parametrize("text", [
@@ -119,8 +120,8 @@ def test_nobody_listens():
         HttpClient("http://127.0.0.1:1").ask("GET", "/", None, 5.0)
 
 
-def test_the_body_is_bounded_as_it_arrives(serve, monkeypatch):
-    monkeypatch.setattr(REPLY_BYTES, "now", 100_000)
+def test_the_body_is_bounded_as_it_arrives(serve):
+    lift({"reply": 100_000})
     assert fetch(serve(whole("x" * 80_000))).body == "x" * 80_000
     assert fetch(serve(whole("x" * 99_998))).body == "x" * 99_998, "with its quotes as long as allowed"
     for start in (head(), head(more=b"Transfer-Encoding: chunked\r\n") + b"fffffff\r\n"):
@@ -147,7 +148,7 @@ def test_lines_of_a_stream_arrive_one_by_one_and_are_bounded(serve, monkeypatch)
     for line in (b"x" * 2000, b"x" * 1000 + b"\n"):
         with pytest.raises(BadReply, match="a line of more than 1,000 bytes"):
             list(lines(serve(head(), line)))
-    monkeypatch.setattr(REPLY_BYTES, "now", 50_000)
+    lift({"reply": 50_000})
     with pytest.raises(BadReply, match="a reply of more than 50,000 bytes"):
         list(lines(serve(head(), *[b"data: {}\n\n" * 1000] * 20)))
     with pytest.raises(ReplyLate):
@@ -193,71 +194,56 @@ def test_a_path_before_the_paths():
         assert HttpClient(server.url + "/api/").ask("GET", "/props", None, 5.0).body == {"n_erased": 0}    # /api/props
 
 
-class SentBytes:
-    """Stand-in for the socket of a connection: it keeps what is sent, and has a reply."""
+def sent(method, path, body, before="", **more):
+    """Return the bytes that a server receives from a request."""
+    received = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def answer():
+            near, _ = listener.accept()
+            with near:
+                text = near.recv(65536)
+                length = re.search(rb"Content-Length: (\d+)", text)
+                while len(text.partition(b"\r\n\r\n")[2]) < int(length[1] if length else 0):
+                    text += near.recv(65536)
+                near.sendall(whole([]))
+            head, _, data = text.partition(b"\r\n\r\n")
+            received.extend((*head.split(b"\r\n"), data))
 
-    made = ()
-
-    def __init__(self, host, port, secure, end):
-        self.to, self.sent, self.left, self.shuts, self.received = (host, port, secure), b"", [], 0, 0
-        SentBytes.made = (*SentBytes.made, self)
-
-    def sendall(self, data):
-        self.sent += data
-
-    def makefile(self, mode):
-        return io.BytesIO(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]")
-
-    def allow(self, most, what):
-        self.left.append((most, what))
-
-    def close(self):
-        pass
-
-    def shut(self):
-        self.shuts += 1
-
-
-@pytest.fixture
-def sent(monkeypatch):
-    monkeypatch.setattr(SentBytes, "made", ())
-    monkeypatch.setattr(http_client, "BoundedSocket", SentBytes)
-
-    def ask(url, *given, **more):
-        client = HttpClient(url, **more)
-        assert client.ask(*given, 5.0) == HttpReply(200, []) and not client._open
-        return SentBytes.made[-1]
-
-    return ask
-
-
-HEADERS = b"Host: h:81\r\nAccept-Encoding: identity\r\n"
-CLOSE = b"Connection: close\r\n"
+        thread = Thread(target=answer)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        assert HttpClient(url + before, **more).ask(method, path, body, 5.0) == HttpReply(200, [])
+        thread.join()
+    first, *headers, data = received
+    return first, dict(line.decode().strip().split(": ") for line in headers), data
 
 
 @pytest.mark.parametrize(("body", "data"), [
     ({"a": [1, "é"]}, b'{"a": [1, "\\u00e9"]}'), (MappingProxyType({"a": 1}), b'{"a": 1}'), ([{"b": 2}], b'[{"b": 2}]'),
     ({}, b"{}"),
 ])  # fmt: skip
-def test_a_body_is_sent_as_json_with_its_type_and_length(sent, body, data):
-    connection = sent("http://h:81/api/", "POST", "/x", body)
-    length = f"Content-Length: {len(data)}\r\n".encode()
-    assert connection.sent == (b"POST /api/x HTTP/1.1\r\n" + HEADERS + length + CLOSE
-                               + b"Content-Type: application/json\r\n\r\n" + data)  # fmt: skip
-    assert connection.left == [(65_536, "headers"), (REPLY_BYTES.now, "a reply")] and connection.shuts == 1
+def test_a_body_is_sent_as_json_with_its_type_and_length(body, data):
+    first, headers, received = sent("POST", "/x", body, "/api/")
+    assert (first, received) == (b"POST /api/x HTTP/1.1", data)
+    assert (headers["Content-Type"], headers["Content-Length"]) == ("application/json", str(len(data)))
+    assert (headers["Accept-Encoding"], headers["Connection"]) == ("identity", "close")
 
 
-def test_a_request_without_a_body_has_only_its_headers(sent):
-    connection = sent("http://h:81", "GET", "/x", None, headers={"Authorization": "Bearer a"})
-    assert connection.sent == b"GET /x HTTP/1.1\r\n" + HEADERS + CLOSE + b"Authorization: Bearer a\r\n\r\n"
+def test_a_request_without_a_body_has_only_its_headers():
+    first, headers, _ = sent("GET", "/x", None, headers={"Authorization": "Bearer a"})
+    assert first == b"GET /x HTTP/1.1" and headers["Authorization"] == "Bearer a"
+    assert not {"Content-Type", "Content-Length"} & {*headers}
 
 
 @pytest.mark.parametrize(("url", "to"), [
-    ("http://h", ("h", 80, False)), ("https://h", ("h", 443, True)), ("https://h:81/", ("h", 81, True)),
-    ("http://H:8080/a", ("h", 8080, False)),
+    ("http://h", ("h", 80)), ("https://h", ("h", 443)), ("https://h:81/", ("h", 81)), ("http://H:8080/a", ("h", 8080)),
 ])  # fmt: skip
-def test_a_scheme_has_its_port_and_its_encryption(sent, url, to):
-    assert sent(url, "GET", "/", None).to == to
+def test_a_scheme_has_its_port(monkeypatch, url, to):
+    asked = []
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, port, **more: asked.append((host, port)) or [])
+    with pytest.raises(ConnectionLost):
+        HttpClient(url).ask("GET", "/", None, 5.0)
+    assert asked == [to]
 
 
 @pytest.mark.parametrize(("coding", "accepted"), [
@@ -282,8 +268,8 @@ def test_a_status_from_300_to_399_is_a_redirect(serve, status, refused):
         assert fetch(server) == HttpReply(status, [1])
 
 
-def test_a_reply_of_too_many_values_is_named(serve, monkeypatch):
-    monkeypatch.setattr(JSON_VALUES, "now", 3)
+def test_a_reply_of_too_many_values_is_named(serve):
+    lift({"values": 3})
     assert fetch(serve(whole([1, 2, 3]))).body == [1, 2, 3]
     with pytest.raises(BadReply, match=r"found b'\[1, 2, 3, 4\]': the reply: 4 values"):
         fetch(serve(whole([1, 2, 3, 4])))

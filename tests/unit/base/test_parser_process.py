@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import pytest
 
@@ -16,10 +15,8 @@ from cachesim.base.parser_process import (
     CPULimit,
     block_network,
     bound,
-    end_with_parent,
     error_reply,
     from_line,
-    main,
     serve,
     to_line,
 )
@@ -158,64 +155,11 @@ def test_the_cpu_limit_grows_with_the_requests(limits, monkeypatch):
     assert found.found == {"RLIMIT_CPU": (4, 4)}
 
 
-@pytest.fixture
-def parent(monkeypatch):
-    """End with this process as the parent, on a system; return what was called."""
-    def ended(number, platform="linux", fails=False):
-        calls = []
-        libc = SimpleNamespace(prctl=lambda *given: calls.append(given))
-
-        def library(name):
-            if fails:
-                raise OSError
-            return libc if name is None else None
-
-        monkeypatch.setitem(sys.modules, "ctypes", SimpleNamespace(CDLL=library))
-        monkeypatch.setattr(parser_process.sys, "platform", platform)
-        monkeypatch.setattr(parser_process, "os", SimpleNamespace(getppid=lambda: 7, _exit=calls.append))
-        end_with_parent(number)
-        return calls
-
-    return ended
-
-
-def test_a_process_ends_with_its_parent(parent):
-    kill = (1, 9)
-    assert parent(7) == [kill] and parent(8) == [kill, 1]     # the parent ended before the call
-    assert parent(8, platform="win32") == [] and parent(7, fails=True) == []
-
-
 def test_modules_of_the_network_cannot_be_imported(monkeypatch):
     for name in NETWORK:
         monkeypatch.setitem(sys.modules, name, sys.modules.get(name))
     block_network()
     assert [sys.modules[name] for name in NETWORK] == [None] * len(NETWORK)
-
-
-def test_a_process_is_bounded_before_it_parses(monkeypatch):
-    calls = []
-    for name in ("CPULimit", "bound", "end_with_parent", "block_network", "serve"):
-        monkeypatch.setattr(parser_process, name, lambda *given, name=name: calls.append((name, *given)) or name)
-    monkeypatch.setattr(sys, "path", ["last"])
-    stdin, stdout = SimpleNamespace(buffer="in"), SimpleNamespace(buffer="out")
-    monkeypatch.setattr(sys, "stdin", stdin)
-    monkeypatch.setattr(sys, "stdout", stdout)
-    main(["the.parser", "77", "5", "64"])
-    monkeypatch.undo()
-    assert calls == [("CPULimit", 5), ("bound", 64), ("end_with_parent", 77), ("block_network",),
-                     ("serve", "the.parser", "CPULimit", "in", "out")]  # fmt: skip
-
-
-def test_the_package_is_found_by_a_parser(monkeypatch):
-    for name in ("CPULimit", "bound", "end_with_parent", "block_network", "serve"):
-        monkeypatch.setattr(parser_process, name, lambda *given: None)
-    monkeypatch.setattr(sys, "path", ["last"])
-    for name in ("stdin", "stdout"):
-        monkeypatch.setattr(sys, name, SimpleNamespace(buffer=None))
-    main(["the.parser", "77", "5", "64"])
-    path = sys.path
-    monkeypatch.undo()
-    assert path[1:] == ["last"] and (Path(path[0]) / "cachesim" / "base" / "parser_process.py").is_file()
 
 
 def test_a_line_keeps_every_text():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import os
 import socket
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from cachesim.base.untrusted_files import (
     FOLDER,
     OTHER,
     STDIN,
-    _standard_input,
     argument_path,
     file_size,
     file_stamp,
@@ -34,6 +34,7 @@ from cachesim.base.untrusted_files import (
     real_path,
     too_deep,
 )
+from tests.shared import ROOT
 
 TEN = Limit("ten", 10, "bytes", "a test", limits.MACHINE)
 
@@ -242,26 +243,12 @@ def test_the_start_of_a_file_has_no_bound(tmp_path):
     assert read_start(tmp_path / "a", 4) == b"0123"
 
 
-def test_standard_input_is_read_up_to_its_bound(monkeypatch):
-    _standard_input.cache_clear()
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"one\ntwo\n")))
-    assert [*open_lines(STDIN)] == ["one", "two"] == read_text(STDIN, TEN).split()
-    _standard_input.cache_clear()
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"0123456789+")))
-    monkeypatch.setattr("cachesim.base.untrusted_files.TRACE_BYTES", TEN)
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"0123456789")))
-    assert read_bytes(STDIN, TEN) == b"0123456789"
-    _standard_input.cache_clear()
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"0123456789+")))
-    with pytest.raises(BadInput, match="standard input is larger than allowed"):
-        read_bytes(STDIN, TEN)
-    _standard_input.cache_clear()
-    monkeypatch.setattr("sys.stdin", None)
-    assert read_bytes(STDIN, TEN) == b""
-    _standard_input.cache_clear()
-
-
-def test_a_file_that_became_a_pipe_after_the_look_is_refused(tmp_path, monkeypatch):
-    os.mkfifo(tmp_path / "pipe")
-    monkeypatch.setattr("cachesim.base.untrusted_files.kind", lambda path: FILE)
-    assert refusal(tmp_path / "pipe").endswith("pipe: not a regular file")
+@pytest.mark.parametrize(("data", "exit_code"), [(b"[" + b" " * 98 + b"]", 0), (b"[" + b" " * 99 + b"]", 2)])
+def test_standard_input_is_read_up_to_its_bound(data, exit_code):
+    """Standard input is read once in a process."""
+    program = ("import sys\nfrom cachesim.base import limits\nlimits.lift({'bytes': 100})\n"
+               "from cachesim.base.untrusted_files import STDIN, open_lines, read_bytes\n"
+               "from cachesim.base.errors import BadInput\n"
+               "try:\n    first = read_bytes(STDIN, limits.TRACE_BYTES)\nexcept BadInput:\n    sys.exit(2)\n"
+               "sys.exit(not [line.encode() for line in open_lines(STDIN)] == [first])")  # fmt: skip
+    assert subprocess.run([sys.executable, "-c", program], input=data, cwd=ROOT).returncode == exit_code
