@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import sys
 from http.server import ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
 
 from cachesim.engines.llama_cpp.flags import read_flags
@@ -32,7 +33,8 @@ def launcher(folder, build, profile, name="llama-server", far=1.0):
     return file
 
 
-def main(profile, words):
+def handler_of(profile, words, far):
+    """Return the handler of a server under a rule set, which was started with these words."""
     own, flags, rest = {}, [], list(words)
     while rest:
         word = rest.pop(0)
@@ -42,11 +44,15 @@ def main(profile, words):
             flags.append(word)
     options = filled(read_flags(flags).options, "llama_cpp")
     model = Path(own["-m"]).stem.removeprefix("tiny-")
-    handler = type("Handler", (Simulated,), {
-        "profile": profile, "model": model, "options": options, "far": float(os.environ["FAR"]),
-        "props": {"model_alias": own["--alias"]}})  # fmt: skip
+    return type("Handler", (Simulated,), {"profile": profile, "model": model, "options": options, "far": far,
+                                          "props": {"model_alias": own["--alias"]}})  # fmt: skip
+
+
+def main(profile, words):
+    handler = handler_of(profile, words, float(os.environ["FAR"]))
     handler.begin()
-    ThreadingHTTPServer((own["--host"], int(own["--port"])), handler).serve_forever()
+    named = dict(pairwise(words))
+    ThreadingHTTPServer((named["--host"], int(named["--port"])), handler).serve_forever()
 
 
 if __name__ == "__main__":

@@ -1,113 +1,101 @@
-"""Tests of the halving over real builds. Starting a server is replaced by a table of outcomes."""
+"""Tests of the halving over real builds, with the simulator in place of their servers."""
 
 from __future__ import annotations
 
 import pytest
 
-from cachesim.base.console import as_text
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.live.llama_server.real import real_bisect
-from cachesim.tools.live.llama_server.real.comparison import RealComparison
+from cachesim.tools.live.llama_server.real.installation import environment_of
 from cachesim.tools.live.llama_server.real.real_bisect import bisect_real, history_data, wheels_between
 from cachesim.tools.live.llama_server.real.wheels import WHEELS
-from cachesim.tools.live.llama_server.verify.case import Verification
-from cachesim.tools.live.llama_server.verify.model_of import ComparedRequest, RequestResult
-from cachesim.tools.live.real_report import change_sentence, history_report
+from cachesim.tools.live.real_report import change_sentence
+from tests.unit.tools.live.in_process import servers
 
-SCENARIO = from_line("A20>2@0/B10@0/A@0", model="A", profiles=("llama_cpp@b11549",), server={})
+__all__ = ["servers"]       # a fixture
+SCENARIO = from_line("A20>2@0/B10@0/A@0", model="A", profiles=("llama_cpp@b11549",),
+                     server={"parallel": 1, "ctx_size": 512})  # fmt: skip
+BEFORE, AFTER = "llama_cpp@b9518", "llama_cpp@b9765"
+RANGE = "b8672,b10229"
 
 
 @pytest.fixture
-def played(monkeypatch):
-    """Builds that were run, in order. Request 2 reuses 8 tokens from b9718 on; builds in ``refused`` cannot run."""
+def builds(servers):
+    """Return a function that installs the servers of a range, of which those from a build on load the conversation of
+    a named slot, and halves it; ``ran``: the builds that were started."""
+    for wheel in WHEELS:
+        (folder := environment_of(wheel)).mkdir(parents=True)
+        (folder / "llama-server").write_text("x")
+        servers.rules[wheel.build] = BEFORE
 
-    class Played(list):
-        changed_at, again_at, refused, wrong, open = 9718, 99999, (), (), ()
+    def halve(since=9718, refused=(), text=RANGE, back=99_999):
+        for wheel in WHEELS:
+            servers.rules[wheel.build] = AFTER if since <= wheel.number < back else BEFORE
+        for build in refused:
+            servers.rules[build] = "none"
+        servers.words.clear()
+        return bisect_real(SCENARIO, wheels_between(text), False)
 
-    found = Played()
-    found.installed = []
-
-    def compare(scenario, wheel, gguf):
-        found.append(wheel.build)
-        if wheel.build in found.refused:
-            return RealComparison(scenario, server_of(wheel), None, "no such layers")
-        reused = 8 * (wheel.number >= found.changed_at) + (wheel.number >= found.again_at)
-        sides = [RequestResult(0, 9, 200, True), RequestResult(0, 9, 200, True), RequestResult(reused, 9, 200, True)]
-        rows = [ComparedRequest(n, "A", side, side, wheel.build not in found.wrong) for n, side in enumerate(sides)]
-        if wheel.build in found.open:
-            rows[1] = rows[1]._replace(same=None, why="the answer ended early")
-        notes = ["not marked"] if wheel.number < 9500 else []
-        return RealComparison(scenario, server_of(wheel), Verification(rows, "A", "llama_cpp@b1", notes))
-
-    def server_of(wheel):
-        from pathlib import Path
-
-        from cachesim.tools.live.llama_server.real.real_server import RealServer
-
-        return RealServer(wheel.build, Path("x"), f"llama_cpp@{wheel.build}", wheel.requirement)
-
-    monkeypatch.setattr(real_bisect, "require_installed", lambda wheels, may: found.installed.append(
-        (len(found), [wheel.build for wheel in wheels], may)))  # fmt: skip
-    monkeypatch.setattr(real_bisect, "wheel_server", lambda wheel: wheel)
-    monkeypatch.setattr(real_bisect, "compare_case", compare)
-    return found
+    return halve
 
 
-def test_halving_finds_the_neighbouring_wheels(played):
-    history = bisect_real(SCENARIO, wheels_between("all"), True)
+def ran(history):
+    return [run.server.build for run in history.runs]
+
+
+def test_halving_finds_the_neighbouring_wheels(builds):
+    history = builds()
+    assert (history.last_old, history.first_new) == ("b9713", "b9873") and len(history.runs) <= 6
+    assert [run.found.rows[2].theirs.cache_n > 0 for run in history.runs] == [
+        run.server.build in ("b9873", "b10068", "b10229") for run in history.runs]  # fmt: skip
+
+
+@pytest.mark.parametrize("since", [wheel.number for wheel in WHEELS if 8672 < wheel.number <= 10229])
+def test_every_change_is_found(builds, since):
+    history = builds(since)
+    assert history.first_new == f"b{since}" and history.last_old in ran(history)
+
+
+def test_a_further_change_that_the_runs_show_is_named(builds):
+    history = builds(back=10_229)
+    assert not history.first_new and ran(history) == ["b8672", "b10229"]
+    history = builds(9000, text="b8672,b10068", back=9538)
+    assert change_sentence(history_data(history)).count("between") <= 1
+
+
+def test_without_a_change_only_the_ends_run(builds):
+    history = builds(1)
+    assert ran(history) == ["b8672", "b10229"] and not history.first_new
+    assert "b8672" in change_sentence(history_data(history))
+
+
+def test_a_wheel_that_cannot_run_the_scenario_is_left_out(builds):
+    history = builds(refused=("b9713", "b8672"))
+    assert (history.last_old, history.first_new) == ("b9538", "b9873")
+    assert {*history.left_out} == {"b9713", "b8672"} and not {*history.left_out} & {*ran(history)}
+    assert [one["build"] for one in history_data(history)["not_run"]] == ["b8672", "b9713"]
+
+
+def test_an_undecided_comparison_is_left_out(builds, servers):
+    """The answers of one build differ from their cold runs with some tokens only."""
+    def spoil(number, is_cold, body, out):
+        top = [{"top_logprobs": [{"id": token, "logprob": -9.0}]} for token in out["tokens"]]
+        return out if is_cold or number != 1 else {**out, "completion_probabilities": top}
+
+    servers.spoil = spoil
+    history = builds()
+    assert [*history.left_out] == ["b8672"] and "request 0" in history.left_out["b8672"]
     assert (history.last_old, history.first_new) == ("b9713", "b9873")
-    assert len(played) <= 7
-    assert played.installed == [(place, [build], True) for place, build in enumerate(played)], "each before its run"
-    text = as_text(history_report(history_data(history)))
-    assert text.startswith("real builds: request 2 changes between b9713 and b9873")
-    assert "b9873   8 + 9, correct  equal" in text
 
 
-def test_what_was_changed_to_send_a_scenario_is_said(played):
-    text = as_text(history_report(history_data(bisect_real(SCENARIO, wheels_between("all"), True))))
-    assert "  b7376, b9093: note: not marked" in text
+def test_a_scenario_that_runs_nowhere_has_no_history(builds):
+    history = builds(refused=[wheel.build for wheel in WHEELS], text="b9713,b9873")
+    assert (history.runs, history.first_new, [*history.left_out]) == ([], "", ["b9713", "b9873"])
 
 
-def test_a_further_change_that_the_runs_show_is_named(played):
-    played.again_at = 11000
-    text = change_sentence(history_data(bisect_real(SCENARIO, wheels_between("all"), True)))
-    assert text == "real builds: request 2 changes between b9713 and b9873, and again between b10068 and b11549"
-
-
-def test_without_a_change_only_the_ends_run(played):
-    played.changed_at = 1
-    history = bisect_real(SCENARIO, wheels_between("b8672,b11549"), True)
-    assert played == ["b8672", "b11549"] and not history.first_new
-    assert "no request changes between b8672 and b11549" in as_text(history_report(history_data(history)))
-
-
-def test_a_wheel_that_cannot_run_the_scenario_is_left_out(played):
-    played.refused = ("b9713", "b7376")
-    history = bisect_real(SCENARIO, wheels_between("all"), True)
-    assert (history.last_old, history.first_new) == ("b9538", "b9873")
-    assert history.left_out == {"b9713": "no such layers", "b7376": "no such layers"}
-    assert "not run on b9713: no such layers" in as_text(history_report(history_data(history)))
-
-
-def test_an_undecided_comparison_is_left_out(played):
-    played.open = ("b9713",)
-    history = bisect_real(SCENARIO, wheels_between("all"), True)
-    assert (history.last_old, history.first_new) == ("b9538", "b9873")
-    assert history.left_out == {"b9713": "request 1 is undecided: the answer ended early"}
-
-
-def test_a_scenario_that_runs_nowhere_has_no_history(played):
-    played.refused = tuple(wheel.build for wheel in WHEELS)
-    history = bisect_real(SCENARIO, wheels_between("all"), True)
-    assert history.runs == []
-    assert "fewer than two could be compared" in as_text(history_report(history_data(history)))
-
-
-def test_a_build_on_which_the_simulator_differs_is_marked(played):
-    played.wrong = ("b11549",)
-    text = as_text(history_report(history_data(bisect_real(SCENARIO, wheels_between("all"), True))))
-    assert "b11549  8 + 9, correct  DIFFERS" in text
+def test_a_wheel_that_is_not_installed_is_refused(servers):
+    with pytest.raises(BadInput, match="b9713"):
+        bisect_real(SCENARIO, wheels_between("b9713,b9873"), False)
 
 
 @pytest.mark.parametrize("text", ["b11549", "b11549,b11549", "b8672,b9713,b11549", "/bin/sh,b11549"])
@@ -117,7 +105,7 @@ def test_other_ranges_are_refused(text):
 
 
 def test_two_neighbours_can_be_compared():
-    assert [wheel.build for wheel in wheels_between("b11549, b8672")][:: len(wheels_between("b8672,b11549")) - 1] == [
-        "b8672", "b11549"]  # fmt: skip
     builds = [wheel.build for wheel in wheels_between("all")]
+    assert sorted(builds, key=lambda build: int(build[1:])) == builds and len(builds) == len(WHEELS)
     assert [wheel.build for wheel in wheels_between(",".join(builds[1::-1]))] == builds[:2]
+    assert wheels_between("b11549, b8672")[0].build == "b8672"

@@ -1,129 +1,77 @@
-"""A real server that runs until the user ends it, without a real server."""
+"""A real server that runs until the user ends it, with the simulator in its place."""
 
 from __future__ import annotations
 
-import shutil
+from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.live.llama_server.real import serving
-from cachesim.tools.live.llama_server.real.serving import Serving, _port_in
+from cachesim.tools.live.llama_server.client import Client
+from cachesim.tools.live.llama_server.process import free_port
+from cachesim.tools.live.llama_server.real.real_server import own_server
+from cachesim.tools.live.llama_server.real.serving import Serving
+from tests.unit.tools.live.in_process import servers
+from tests.unit.tools.live.real_llama import launcher
 
-REAL = SimpleNamespace(binary=Path("/bin/llama-server"))
-
-
-@pytest.mark.parametrize(("flags", "port"), [
-    ([], 0), (["-np", "1"], 0), (["--port", "8080"], 8080), (["-c", "9", "--port", "1", "-np", "1"], 1),
-    (["--port", "65535"], 65535), (["--port"], 0),
-])  # fmt: skip
-def test_the_port_of_the_flags(flags, port):
-    assert _port_in(flags) == port
-
-
-@pytest.mark.parametrize("text", ["0", "65536", "x", "-1"])
-def test_what_is_no_port_is_refused(text):
-    with pytest.raises(BadInput, match=f"not a port: {text}"):
-        _port_in(["--port", text])
-
-
-class Process:
-    """A process that is never started, and ends while it is waited for."""
-
-    def __init__(self, command, log, port):
-        self.words, self.log, self.fixed, self.port, self.is_stopped = command(70), log, port, 70, False
-        self.url = "http://127.0.0.1:70"
-
-    def wait(self, is_ready, within, what):
-        self.waited = is_ready(), within, what
-        raise serving.ServerEnded(SimpleNamespace(returncode=3, fatal=["no memory"]))
-
-    def stop(self):
-        self.is_stopped = True
-
-
-def made_folder(folder):
-    """Make an empty folder."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
-    return str(folder)
+__all__ = ["servers"]       # a fixture
 
 
 @pytest.fixture
-def started(monkeypatch, tmp_path):
-    monkeypatch.setattr(serving, "Process", Process)
-    monkeypatch.setattr(serving, "model_file", lambda notation: tmp_path / "tiny.gguf")
-    monkeypatch.setattr(serving, "mkdtemp", lambda prefix: made_folder(tmp_path / "made"))
-    (tmp_path / "tiny.gguf").write_text("")
-    return lambda model="GA", flags=("-np", "2"), **more: Serving(REAL, model, [*flags], **more)
+def serve(servers, tmp_path, monkeypatch):
+    """Return a function that starts a server, whose files lie below the folder ``made``."""
+    (tmp_path / "made").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "made"))
+    server = own_server(launcher(tmp_path, "b9713", "llama_cpp@b9518"))
+    return lambda model="A", flags=(), **more: Serving(server, model, [*flags], **more)
 
 
-def test_a_server_gets_model_port_name_and_folder_of_slots(started, tmp_path):
-    found = started()
-    words = found._process.words
-    assert words[:3] == ["/bin/llama-server", "-m", str(tmp_path / "tiny.gguf")] and words[-2:] == ["-np", "2"]
-    assert words[3:7] == ["--host", "127.0.0.1", "--port", "70"]
-    assert words[-4:-2] == ["--slot-save-path", f"{tmp_path / 'made' / 'slots'}/"]
-    assert (tmp_path / "made" / "slots").is_dir() and found.log == tmp_path / "made" / "log"
-    assert (found.url, found._process.fixed) == ("http://127.0.0.1:70", 0)
-    found.stop()
-    assert found._process.is_stopped
-
-
-def test_a_log_of_the_user_is_written_anew(started, tmp_path):
-    (tmp_path / "own.log").write_text("old")
-    found = started(log=tmp_path / "own.log", flags=["--port", "8080"])
-    assert found.log.read_text() == "" and found._process.fixed == 8080
-
-
-def test_a_model_that_does_not_exist_is_refused(started, tmp_path):
-    with pytest.raises(BadInput, match="no such model"):
-        started(str(tmp_path / "none.gguf"))
-
-
-def test_a_server_that_ends_is_reported_with_its_log(started, monkeypatch):
-    found = started()
-    monkeypatch.setattr(serving, "start_error", lambda log, error, binary: BadInput(f"{error} ({binary.name})"))
-    monkeypatch.setattr(found._client, "healthy", lambda name: name == serving.alias(70))
-    with pytest.raises(BadInput, match=r"the server ended with 3: no memory \(llama-server\)"):
+def test_a_server_gets_model_port_name_and_folder_of_slots(serve, servers, tmp_path):
+    with serve(flags=["-np", "2"]) as found:
         found.wait_ready()
-    assert found._process.waited == (True, serving.START_WITHIN, "loading the model")
-    with pytest.raises(BadInput, match="log: the server ended with 3: no memory"):
-        found.wait_end()
-    assert found._process.waited[0] is False
+        words = servers.words[0]
+        named = dict(pairwise(words))
+        assert Path(named["-m"]).name == "tiny-A.gguf" and words[-2:] == ["-np", "2"]
+        assert found.url == f"http://{named['--host']}:{named['--port']}"
+        assert Path(named["--slot-save-path"]).is_dir() and named["--slot-save-path"].startswith(str(tmp_path / "made"))
+        assert found.log.parent == Path(named["--slot-save-path"]).parent and found.log.exists()
 
 
-def test_a_server_stops_with_its_client(started, monkeypatch):
-    closed = []
-    monkeypatch.setattr(serving.Client, "close", lambda client: closed.append(client))
-    found = started()
-    found.stop()
-    assert closed == [found._client] and found._process.is_stopped
+def test_a_log_of_the_user_is_written_anew_and_a_port_is_kept(serve, servers, tmp_path):
+    (log := tmp_path / "own.log").write_text("old")
+    with serve(log=log, flags=["-np", "1", "--port", str(port := free_port())]) as found:
+        assert (found.log.read_text(), found.url) == ("", f"http://127.0.0.1:{port}")
 
 
-def test_a_server_whose_client_was_never_made_stops(started):
-    found = started()
-    del found._client
-    found.stop()
-    assert found._process.is_stopped
+@pytest.mark.parametrize("port", ["0", "65536", "x", "-1"])
+def test_what_is_no_port_is_refused(serve, servers, port):
+    with pytest.raises(BadInput, match=port):
+        serve(flags=["--port", port])
+    assert servers.words == []
 
 
-def test_a_ready_server_is_served_until_it_ends(started, monkeypatch):
-    found = started()
-    waited = []
-    monkeypatch.setattr(found._process, "wait", lambda ready, within, what: waited.append((ready(), within, what)))
-    monkeypatch.setattr(found._client, "healthy", lambda name: name == serving.alias(70))
-    found.wait_ready()
-    found.wait_end()
-    assert waited == [(True, serving.START_WITHIN, "loading the model"), (False, serving.FOREVER, "serving")]
-
-
-def test_a_model_file_is_taken_as_it_is(started, tmp_path, monkeypatch):
-    monkeypatch.setattr(serving, "model_file", None)
-    (tmp_path / "GA").write_text("")
+def test_a_model_file_is_taken_as_it_is(serve, servers, tmp_path, monkeypatch):
+    with pytest.raises(BadInput, match=r"none\.gguf"):
+        serve(str(tmp_path / "none.gguf"))
     monkeypatch.chdir(tmp_path)
-    assert started("GA")._process.words[2] == "GA"
-    (tmp_path / "own.gguf").write_text("")
-    assert started(str(tmp_path / "own.gguf"))._process.words[2] == str(tmp_path / "own.gguf")
+    (tmp_path / "A").write_text("")
+    serve("A").stop()
+    assert servers.words[0][1] == "A"
+
+
+def test_a_server_that_does_not_start_is_reported_with_its_error(serve, tmp_path):
+    (tmp_path / "llama-server").write_text("#!/bin/sh\necho 'error: no such flag' >&2\nexit 3\n")
+    with serve() as found, pytest.raises(BadInput, match="no such flag"):
+        found.wait_ready()
+
+
+def test_a_server_that_ends_is_reported_with_its_log(serve, servers):
+    servers.ends = lambda prompt: True
+    with serve() as found:
+        found.wait_ready()
+        with pytest.raises(BadInput):
+            Client(found.url).complete({"prompt": [1], "n_predict": 1})
+        with pytest.raises(BadInput, match="-6") as ended:
+            found.wait_end()
+        assert ended.value.file == str(found.log)

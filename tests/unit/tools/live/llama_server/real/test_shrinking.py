@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from cachesim.base.errors import BadInput
 from cachesim.tools.live.llama_server.real.shrinking import shrink
-from cachesim.tools.search.drawn_conversation import DrawnConversation
 from tests.unit.tools.search.test_drawn_conversation import made
 
 
@@ -56,12 +54,3 @@ def test_options_are_removed_the_last_first():
     seen = [server for _, server in tried(case, lambda smaller: False)]
     assert seen == [{"ctx_size": 64}, {"parallel": 2}]
     assert [server for _, server in tried(case, lambda smaller: True)] == [{"ctx_size": 64}, {}]
-
-
-def test_what_is_no_conversation_is_not_tried(monkeypatch):
-    def refuse(case, asked):
-        raise BadInput("a slot without its request")
-
-    case = made("llama_cpp", {"A": 9}, "A")
-    monkeypatch.setattr(DrawnConversation, "reduced_to", refuse)
-    assert tried(case, lambda smaller: True) == []
