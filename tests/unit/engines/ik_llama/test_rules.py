@@ -16,7 +16,6 @@ from cachesim.engines.ik_llama.rules.common_prefix import (
     prefix_loose,
     prefix_strict,
     prompt_empty,
-    without_reasoning,
 )
 from cachesim.engines.ik_llama.rules.context_shift import keep_tokens, shift_context, shift_in_cache, shift_prompt
 from cachesim.engines.ik_llama.rules.prompt_cache import EntryFacts, pick_kept
@@ -29,7 +28,7 @@ from cachesim.engines.ik_llama.rules.slot_selection import (
     slot_select,
 )
 from cachesim.engines.ik_llama.rules.trim import RemovalRepair, failed_companion, failed_reset
-from cachesim.engines.shared.vocab import PIECES, SPECIAL, TAGGED, recorded_piece, unique_piece
+from cachesim.engines.shared.vocab import PIECES, recorded_piece
 
 
 def ckpt(pos, n=None):
@@ -42,35 +41,6 @@ def ask(n_past, held=200, private=False):
 
 def words(*pieces):
     return [PIECES.index(piece) for piece in pieces]
-
-
-def test_another_tokenization_of_the_same_text_is_held():
-    held, asked = words("Ban", "x"), words("Ba", "n", "y")
-    assert common(held, asked, recorded_piece, strict=True) == (1, 2)
-
-
-def test_tokens_without_a_text_of_their_own_are_text_all_the_same():
-    """D14: what follows another tokenization is compared on, whatever it is made of."""
-    held, asked = [5000, *words("Ban"), 6000, 6001], [5000, *words("Ba", "n"), 6000, 6001, 7000]
-    assert common(held, asked, recorded_piece, strict=True) == (4, 5)
-    assert common(held, [*asked[:4], 6002], recorded_piece, strict=False) == (3, 4)
-
-
-def test_a_blank_against_another_blank_and_one_at_the_end():
-    held, asked = words("a", " ", "b", " "), words("a", "\n", "b", "c")
-    assert common(held, asked, recorded_piece, strict=False) == (4, 3)
-    assert common(held, asked, recorded_piece, strict=True) == (1, 1)
-
-
-@pytest.mark.parametrize(("rule", "held", "states", "taken"), [
-    (make.create_by_tokens, 63, True, False), (make.create_by_tokens, 64, True, True),
-    (make.create_from_four, 3, True, False), (make.create_from_four, 4, True, True),
-    (make.create_from_four, 63, False, False), (make.create_from_four, 64, False, True),
-    (make.create_by_position, 16, True, False), (make.create_by_position, 17, True, True),
-])
-def test_from_how_many_tokens_on_a_checkpoint_is_taken(rule, held, states, taken):
-    assert rule([], held, held - 1, held - 1, states).value is taken
-    assert rule([], held, -1, -1, states).value is False        # nothing in memory
 
 
 def test_an_empty_prompt_is_answered_at_once():
@@ -89,14 +59,6 @@ def test_what_is_kept_at_the_beginning():
     assert shift_prompt(300, -1, 0, 256).value == (0, 128, 128)
 
 
-def test_a_blank_that_only_one_side_has_is_no_common_text():
-    """Nothing of the other side ends there, so that nothing is counted for it."""
-    held, asked = words("a", " ", "x"), words("a", "y", "x")
-    assert common(held, asked, recorded_piece, strict=False) == common(asked, held, recorded_piece, strict=False)
-    assert common(held, asked, recorded_piece, strict=False) == (1, 1)
-    assert common(words(" ", "x"), words("\n", "y"), recorded_piece, strict=False) == (1, 1)
-
-
 def test_blanks_that_one_side_lacks_are_passed_over_or_not():
     held, asked = words("a", " ", "b", "c"), words("a", "b", "c", "d")
     assert common(held, asked, recorded_piece, strict=False) == (4, 3)
@@ -105,51 +67,9 @@ def test_blanks_that_one_side_lacks_are_passed_over_or_not():
     assert prefix_strict(held, asked, recorded_piece).value == (1, 1)     # the gain is not more than 20
 
 
-def test_reasoning_is_left_out():
-    def bare(tokens, marks=(99, 100), pieces=recorded_piece):
-        return without_reasoning(tokens, marks, pieces)
-
-    assert bare([1, 99, 2, 3, 100, 4]) == bare([1, 99, 2, 3, 100, 4], pieces=unique_piece) == [1, 4]
-    assert bare([1, 99, 2, 3, 100, 4], None) == [1, 99, 2, 3, 100, 4]
-    assert bare([1, 99, 2]) == [1, 99, 2]                                       # not ended
-    assert bare([1, 100, 2, 99, 3, 100]) == [1, 100, 2]                         # an end before the beginning
-    assert bare([99, 3, 100, 99, 4, 100, 5, 99, 6, 100]) == [99, 4, 100, 5]     # the second touches the first
-    assert bare([99, 3, 99, 4], (99, 99)) == [3, 4]                             # equal marks enclose themselves
-    assert bare([1, *words(*"<think>"), 2, *words(*"</think>"), 3]) == [1, 3]   # spelled out
-    assert {*words("<"), *SPECIAL} == TAGGED                                    # without these nothing is looked for
-
-
 def test_similarity_as_recorded():
     assert float(similarity(100, 300, 103)) == 0.49627792835235596
     assert float(similarity(216, 349, 294)) == 0.6718506813049316
-
-
-def test_the_first_of_equally_similar_slots_else_the_one_used_least_recently():
-    slots = [SlotFacts(i, False, 50, 50, 40, 5 - i) for i in range(3)]
-    assert slot_select(slots, -1, 0.1).value[:2] == (0, "lcp")
-    assert slot_select(slots, -1, 0.9).value[:2] == (2, "lru")
-    assert slot_select(slots, 1, 0.1).value[:2] == (1, "name")
-    assert slot_select([slot._replace(busy=True) for slot in slots], -1, 0.1).value is None
-
-
-@pytest.mark.parametrize(("rule", "at"), [
-    (use.pick_pos_max, None), (use.pick_pos_min, None), (use.pick_within, 0), (use.pick_pr1888, 0),
-])  # fmt: skip
-def test_a_checkpoint_that_ends_with_the_common_part(rule, at):
-    """95 tokens in common, a checkpoint of 95: exact, and used by two of four."""
-    assert rule([ckpt(94)], ask(95)).value == at
-
-
-def test_one_token_too_far_is_taken_by_1888_only():
-    picks = [rule([ckpt(94)], ask(94)).value for rule in (use.pick_pos_max, use.pick_pos_min, use.pick_within)]
-    assert picks == [None] * 3
-    assert use.pick_pr1888([ckpt(94)], ask(94)).value == 0
-
-
-def test_erased_is_what_ends_behind_the_threshold():
-    ckpts = [ckpt(94), ckpt(98), ckpt(99), ckpt(100)]
-    assert use.erase_thold(ckpts, ask(99)).value == (2, 3)
-    assert use.erase_beyond(ckpts, ask(99)).value == (3,)
 
 
 GAPS = [([5, 9], 0), ([5, 9, 11], 1), ([63, 127, 191, 194], 2), ([63, 127, 194, 255], 2),
@@ -201,10 +121,6 @@ def test_tolerance_cuts_the_batch():
     assert make.break_tolerance(64, 100, 64, 5).value == (95, True)
     assert make.break_tolerance(95, 100, 64, 5).value == (100, False)
     assert make.break_tolerance(0, 100, 200, 0).value == (100, True)
-
-
-def test_the_interval_was_one_early():
-    assert (make.interval_exact(0, 511, 512).value, make.interval_one_early(0, 511, 512).value) == (False, True)
 
 
 def test_a_companion_alone_that_refuses():

@@ -309,3 +309,11 @@ def test_the_tried_rules_move_no_block_whose_rows_an_alora_computed_from_the_fir
     one = Talk("AA", rules, "none", lora_scaled=SCALES, cache_reuse=4)
     one.ask((*M, *P), extra=ACTIVE)
     assert one.ask((*P, *R), extra=ACTIVE).cache_n == moved
+
+
+def test_an_embedding_has_no_rows_of_an_adapter_before_it():
+    one = Talk("AA", "b11549", lora_scaled=SCALES, ctx_size=512, batch_size=64)
+    one.ask(P[:9] + M + R, 2, extra=ACTIVE)
+    [slot] = one.server.core.slots
+    assert slot.active == 8
+    assert one.ask(P[:3], kind="embedding").status == 200 and slot.active == -1

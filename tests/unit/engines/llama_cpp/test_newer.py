@@ -9,9 +9,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Draft
 from cachesim.engines.llama_cpp.profiles import LINE, PROFILES
-from cachesim.engines.llama_cpp.rules import prompt_lifecycle, seq_rm_and_state, startup
 from cachesim.engines.llama_cpp.slot_save_restore import SCKP_ENTRY, SCKP_HEADER
-from cachesim.model.spec import TRAINED_ON
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 A, B = word("A", 60), word("B", 30)
@@ -126,15 +124,6 @@ def test_a_draft_part_that_does_not_load_is_dropped(tmp_path):
 # --- memory --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rule, allowed", [
-    (seq_rm_and_state.back_any, (True, True, True, False)), (seq_rm_and_state.back_once, (True, False, True, False)),
-    (seq_rm_and_state.back_alone, (True, False, False, False)),
-])
-def test_a_rollback_is_single_use_and_for_one_sequence(rule, allowed):
-    asked = ((2, 3, 0, 1), (2, 3, 1, 1), (2, 3, 0, 2), (4, 3, 0, 1))
-    assert tuple(rule(*one).value for one in asked) == allowed
-
-
 @pytest.mark.parametrize("profile, again", [("b10587", True), ("b10809", False), ("b11549", False)])
 def test_a_second_rollback_before_anything_was_decoded(profile, again):
     """Specification b11312 2.4: planes 3, position 20, two removals."""
@@ -159,12 +148,6 @@ def test_a_cap_of_the_slots(flags, n_ctx, n_ctx_slot):
     assert (settings.n_ctx, settings.n_ctx_slot, settings.limit_tokens) == (n_ctx, n_ctx_slot, n_ctx)
 
 
-def test_older_builds_have_no_cap():
-    assert startup.slot_ctx_whole(512, 512, 2, 400).value == 512
-    settings = Talk("A", "b10587", ctx_size=0, parallel=2, kv_unified_per_slot=300).server.core.settings
-    assert (settings.n_ctx, settings.n_ctx_slot) == (TRAINED_ON, TRAINED_ON // 2)
-
-
 @pytest.mark.parametrize("profile, again, first", [("b11063", 11, 0), ("b11312", 0, 0)])
 @pytest.mark.parametrize("kind", ["embedding", "rerank"])
 def test_embeddings_and_rerankings_are_stateless(profile, again, first, kind):
@@ -173,14 +156,6 @@ def test_embeddings_and_rerankings_are_stateless(profile, again, first, kind):
     answer = talk.ask(word("A", 12), kind=kind)
     assert (answer.cache_n, answer.prompt_n, answer.predicted_n) == (again, 12 - again, 0)
     assert talk.ask(word("A", 14)).cache_n == 12
-
-
-def test_which_pooling_can_be_split():
-    asked = [(kind, pooling) for kind in prompt_lifecycle.POOLED for pooling in ("mean", "last", "rank")]
-    whole = [[rule(kind, 9, 4, pooling).value for kind, pooling in asked]
-             for rule in (prompt_lifecycle.whole_prompt, prompt_lifecycle.whole_unless_last)]  # fmt: skip
-    assert whole == [["too large", "", "too large"] * 2, ["too large", "", ""] * 2]
-    assert prompt_lifecycle.whole_prompt("completion", 9, 4, "mean").value == ""
 
 
 @pytest.mark.parametrize("profile, chat, lists", [
@@ -271,12 +246,6 @@ def test_prompts_that_share_nothing_are_tasks_of_their_own():
     assert not talk.events(answer, "copy_shared")
     with pytest.raises(BadInput, match="more prompts than slots"):
         talk.ask(word("x", 10), kind="decision", others=(word("y", 20),) * 2)
-
-
-def test_each_prompt_keeps_a_token_of_its_own():
-    s = word("S", 9)
-    assert prompt_lifecycle.shared_prefix([s, s]).value == 8 and prompt_lifecycle.shared_prefix([s, s[:4]]).value == 3
-    assert prompt_lifecycle.shared_prefix([s, word("T", 9)]).value == 0
 
 
 def test_older_builds_do_not_support_decisions():

@@ -100,16 +100,6 @@ def test_the_first_servers_take_the_named_slot_or_that_which_was_released_first(
     assert (None if found is None else tuple(found)) == chosen
 
 
-def test_a_slot_that_was_never_used_goes_by_its_lowest_id():
-    slots = [slot(0, 5), slot(1, -1), slot(2, -1)]
-    chosen = rules.slot_select_00(slots, 20, -1, 0.5).value
-    assert tuple(chosen) == (1, "lru", 0.0, 0.0, False)
-    like = [slot(0, 5, held=8, lcp=6), slot(1, -1, held=0), slot(2, 1, held=4, lcp=4)]
-    assert tuple(rules.slot_select_00(like, 20, -1, 0.5).value) == (0, "lcp", 0.75, 0.75, False)
-    assert tuple(rules.slot_select_00(like, 20, -1, 0.0).value)[:2] == (1, "lru")
-    assert rules.slot_select_00(like, 20, -2, 0.5).value is None
-
-
 def test_a_model_without_attention_loses_a_batch():
     assert rules.split_lost(0, True, True).value == BatchSplit(False, False, 0, False)
     assert rules.split_lost(0, False, True).value == BatchSplit(False, False, 0, True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.engines.llama_cpp.rules import checkpoint_create as newer
 from cachesim.engines.llama_cpp.rules import older_checkpoint_create as rules
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Chunk, Ckpt
 
@@ -119,3 +120,10 @@ def test_the_first_checkpoints_are_created_after_the_prompt():
 def test_the_log_names_the_checkpoint_that_moved_into_the_free_place(n, gone, named):
     """After the erasure of 0 its place holds 1. The last one of those left is named itself."""
     assert rules.told_next(n, gone).value == named
+
+
+def test_a_checkpoint_counts_its_own_tokens_and_replaces_one_of_the_same_tokens():
+    assert newer.count_own(100, 140, 60).value == 100
+    assert newer.told_gone(4, (0, 1)).value == (0, 1)
+    ckpts = [Ckpt(n, n - 1, n - 1, task, 10) for n, task in ((80, 0), (96, 0), (180, 1))]
+    assert (newer.replace_same(ckpts, 96).value, newer.replace_none(ckpts, 96).value) == ((1,), ())

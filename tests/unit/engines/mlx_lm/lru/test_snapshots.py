@@ -5,25 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.mlx_lm.lru import LRU_PR923, LRU_PR929, Inserted, Removed
-from cachesim.engines.mlx_lm.lru.rules_insert import snap_interval, snap_last
 from tests.unit.engines.mlx_lm.lru.toys import MODEL, Layer, attention, hybrid, keys, store
-
-
-@pytest.mark.parametrize(("key", "boundaries", "expected"), [
-    (20000, range(3000, 20000, 3000), [12000, 18000]), (8193, [100, 4000, 8000], [8000]), (8192, [8000], []),
-    (19, [11], []),
-])  # fmt: skip
-def test_positions_near_the_intervals(key, boundaries, expected):
-    assert snap_interval(key, list(boundaries), 8192) == expected
-
-
-@pytest.mark.parametrize(("key", "boundaries", "expected"), [
-    (19, [11], [11]), (8, [8], []), (19, [], []), (30, [5, 11, 30], [11]),
-    (20000, range(3000, 20000, 3000), [12000, 18000]),
-    (8193, [100, 4000, 8000], [8000]), (8193, [8000, 100], [100, 8000]),
-])  # fmt: skip
-def test_the_last_boundary_always_counts_in_929(key, boundaries, expected):
-    assert snap_last(key, list(boundaries), 8192) == expected
 
 
 @pytest.mark.parametrize(("rules", "offset"), [(LRU_PR923, 25), (LRU_PR929, 17)])
