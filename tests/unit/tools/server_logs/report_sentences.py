@@ -12,6 +12,7 @@ from typing import Any, Iterable, Iterator
 from rich.console import Console, RenderableType
 
 from cachesim.tools.server_logs.first_lines import facts_first, first_lines
+from cachesim.tools.server_logs.log_contents import contents_report
 from cachesim.tools.server_logs.report import import_report, report_rest
 from cachesim.tools.server_logs.statement_report import causes, follows_rows, headline, read_rows
 from cachesim.tools.server_logs.statements import TOTAL
@@ -140,6 +141,30 @@ READ = [{"what": kind, "line": line, "kind": "read", "says": f"text {line}"}
 SECTIONS: list[list[Data]] = [CAUSES, CAUSES[:2], FOLLOWING, COSTLY, READ, READ[:7], READ[:3]]
 """Statements, of which follow the causes, the lines read, and what follows from them."""
 
+EMPTY = {"software": [], "only_others": False, "runs": [{"first": 1, "last": 1200, "known": 9}], "cache": None,
+         "entries": [], "checkpoints": [], "evictions": [], "warnings": [], "kinds": {}, "unknown": []}  # fmt: skip
+
+
+def happened(line: int, what: str = "", slot: int | None = None, **numbers: Any) -> Data:
+    return {"line": line, "what": what, "kind": "", "slot": slot, "task": None, "numbers": numbers}
+
+
+CONTENT_ROWS: list[Data] = [
+    {}, {"software": ["a", "b"]}, {"software": ["a"], "only_others": True},
+    {"runs": [{"first": 1, "last": 1200}, {"first": 1201, "last": 1300}]},
+    {"cache": {"text": " - cache state: x-", "line": 1234}},
+    {"entries": [happened(1234, n_tokens=5000, mib=1234.5), happened(2, mib=3), happened(3, n_tokens=5),
+                 happened(4, n_tokens=5.5), happened(5)]},
+    {"checkpoints": [happened(1, "erased", 3, pos_min=5, pos_max=9), happened(2, "created", pos_min=0),
+                     happened(3, "erased", 0, n_tokens=7), happened(4, "erased")]},
+    {"evictions": [happened(1, "size limit", n_tokens=5, mib=2.5), happened(2, "part", n_tokens=5),
+                   happened(3, "part", mib=2.5), happened(4, "part")]},
+    {"entries": [happened(number, n_tokens=number) for number in range(7)],
+     "warnings": [{"line": number, "text": "x"} for number in range(8)]},
+    {"unknown": [{"line": 1234, "text": "x"}, {"line": 5, "text": "y"}]}, {"unknown": [{"line": 5, "text": "y"}]},
+]  # fmt: skip
+"""Contents of a log without a request."""
+
 CLIENT = [
     {"cause": "a", "says": "the history was edited", "requests": [1], "lost": 1234, "advice": "do not"},
     {"cause": "b", "says": "a new conversation", "requests": [0], "lost": 0, "advice": "more slots"},
@@ -198,6 +223,11 @@ def sentences() -> Iterator[tuple[str, list[str]]]:
         for everything in (False, True) if rows in (CAUSES, FOLLOWING) else (False,):
             parts = (part(statements, everything) for part in (causes, read_rows, follows_rows))
             yield f"sections{' -v' * everything}: {shown(rows)}", _lines(row for part in parts for row in part)
+    for case in CONTENT_ROWS:
+        for everything in (False, True) if {"warnings", "unknown"} & {*case} else (False,):
+            lines = [str(row) for row in contents_report({**EMPTY, **case}, everything)]
+            sizes = (f"{name} {len(part) if isinstance(part, list) else part}" for name, part in case.items())
+            yield f"contents{' -v' * everything}: {', '.join(sizes)}", lines
     for name, found in SIMULATED.items():
         short, whole = (_lines([report_rest(found, "", everything)]) for everything in (False, True))
         yield f"report: {name}", short

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs import log_causes
 from cachesim.tools.server_logs.client_changes import ADVICE, CLIENT_CHANGES, NEAR
 from cachesim.tools.server_logs.log_causes import (
-    MOST,
     SHOWN,
-    QuotedText,
     classify_requests,
-    quote_as_comments,
-    quoted_prompts,
     shorten,
     summary,
 )
@@ -101,52 +96,9 @@ def test_the_evaluated_tokens_are_the_printed_ones_else_those_that_were_not_reus
     assert (one.evaluated, one.n_tokens) == (evaluated, 150)
 
 
-@pytest.mark.parametrize(("body", "role", "text"), [
-    ('{"prompt": "a question"}', "prompt", "a question"),
-    ('{"messages": [{"role": "user", "content": "a"}, {"role": "tool", "content": "b"}]}', "tool", "b"),
-    ('{"messages": [{"content": "b"}]}', "message", "b"),
-    ('{"messages": [{"role": "a role of more than twenty characters", "content": "b"}]}', "a role of more than ", "b"),
-    ('{"messages": [{"role": "user", "content": [{"text": "a"}, {"image": 5}, {"text": "b"}, 7]}]}', "user", "a b"),
-])  # fmt: skip
-def test_the_prompt_or_the_last_message_of_a_body_is_quoted(body, role, text):
-    assert list(quoted_prompts(["a line", f"srv f: request: {body}"])) == [QuotedText(2, role, text)]
-
-
-@pytest.mark.parametrize("body", ['{"prompt": ""}', '{"prompt": [5]}', "[5]", '{"messages": []}', '{"messages": [5]}',
-                                  '{"messages": [{"content": ""}], "prompt": "x"}', '{"broken"', '{"other": 1}'])
-def test_a_body_without_a_text_is_not_quoted(body):
-    assert list(quoted_prompts([f"srv f: request: {body}"])) == []
-
-
-def test_a_body_may_span_several_lines():
-    lines = ["noise", "Incoming Request Body: {", '  "prompt": "a"', "}", "more", 'request: {"prompt": "b"}']
-    assert list(quoted_prompts(lines)) == [QuotedText(2, "prompt", "a"), QuotedText(6, "prompt", "b")]
-
-
-def test_the_first_bodies_of_a_log_are_quoted():
-    lines = [f'request: {{"prompt": "{number}"}}' for number in range(MOST + 5)]
-    found = list(quoted_prompts(lines))
-    assert len(found) == MOST and found[-1] == QuotedText(MOST, "prompt", str(MOST - 1))
-
-
 @pytest.mark.parametrize(("text", "short"), [
     ("a\n  b\tc", "a b c"), ("x" * SHOWN, "x" * SHOWN), ("x" * (SHOWN + 1), "x" * SHOWN + " ..."), ("", ""),
     (" " * 8 * SHOWN + "x", ""), ("\x1b[31mred", "red"),
 ])  # fmt: skip
 def test_a_quoted_text_is_a_short_line(text, short):
     assert shorten(text) == short
-
-
-def test_quotes_are_comments_at_the_end_of_a_scenario():
-    assert quote_as_comments([]) == ""
-    assert quote_as_comments([QuotedText(3, "user", 'say "a"'), QuotedText(9, "prompt", "b")]) == (
-        "\n# Texts from the log (unrelated to the words above):\n#   line 3, user: \"say \\\"a\\\"\"\n"
-        "#   line 9, prompt: \"b\"\n")  # fmt: skip
-
-
-@pytest.mark.parametrize("lines", [['request: {"prompt": "a"}'], ["request: {", ' "prompt":"a"', "}"]])
-def test_a_body_that_is_too_long_is_not_read(monkeypatch, lines):
-    """Both bodies have 15 characters without the ends of their lines."""
-    for longest, found in ((15, ["a"]), (14, [])):
-        monkeypatch.setattr(log_causes, "LONGEST", longest)
-        assert [quoted.text for quoted in quoted_prompts([*lines])] == found

@@ -10,7 +10,7 @@ RECORDED = recorded()
 PRINTED = {label: [line.rstrip() for line in lines] for label, lines in sentences()}
 
 
-@pytest.mark.parametrize("section", ["headline", "facts", "next", "sections", "report"])
+@pytest.mark.parametrize("section", ["headline", "facts", "next", "sections", "contents", "report"])
 def test_the_report_prints_the_sentences_of_the_file(section):
     """``python -m tests.unit.tools.server_logs.report_sentences`` updates the file."""
     found = {label: lines for label, lines in PRINTED.items() if label.split(":")[0].split()[0] == section}

@@ -105,13 +105,15 @@ def test_a_role_is_short_and_on_one_line(role, shown):
     ({"messages": [{"role": "user", "content": [{"text": "a"}, {"image": 1}, "x", {"text": 2}, {"text": "b"}]}]},
      [("user", "a b")]),
     ({"messages": [{"role": "user", "content": ""}]}, []), ({"messages": ["x"], "prompt": "p"}, [("prompt", "p")]),
-    ({"messages": [], "prompt": "p"}, [("prompt", "p")]), ({"prompt": ""}, []), ({"prompt": [1]}, []),
+    ({"messages": [], "prompt": "p"}, [("prompt", "p")]), ({"prompt": ""}, []), ({"prompt": [1]}, []), ([5], []),
+    ({"messages": [{"content": ""}], "prompt": "x"}, []), ({"other": 1}, []),
 ])  # fmt: skip
 def test_the_last_message_of_a_body_or_its_prompt_is_quoted(body, quoted):
     assert [one[1:] for one in quoted_prompts([f"request: {json.dumps(body)}"])] == quoted
 
 
 def test_a_comment_stays_on_its_line():
+    assert quote_as_comments([]) == ""
     body = json.dumps({"prompt": 'a "quoted"\n[server]\nparallel = 9'})
     quoted = quote_as_comments(quoted_prompts([f"request: {body}"]))
     assert tomllib.loads(quoted) == {} and quoted.count("\n") == 3
