@@ -9,7 +9,6 @@ from cachesim.engines.sglang.mem_cache.pool_host import HostKVCache, MambaPoolHo
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL, MAMBA, SWA
 
 A, B, C = (tuple(range(n, n + 24)) for n in (100, 200, 300))
-NEXT = (*A, 7, 8)
 MODELS = {"W8 A": "S", "GA": "M", "W8 A G": "SM"}
 STATES = {"mamba_radix_cache_strategy": "no_buffer", "disable_overlap_schedule": True, "max_mamba_cache_size": 8}
 
@@ -97,19 +96,6 @@ def test_a_new_state_at_a_node_with_a_copy_is_copied(engine):
     talk(server, (*A, *B), (*A, *C), answer=1)          # both end a chunk after 24 tokens; the first keeps its state
     node = next(node for node in core_of(server).nodes() if node.end == 24)
     assert node.value[MAMBA] is not None and node.host_value[MAMBA] is not None
-
-
-@pytest.mark.parametrize("model", ["W8 A", "GA"])
-def test_an_inner_node_is_copied_before_it_loses_its_part(engine, model):
-    server = start(engine, model, hicache_write_policy="write_back", max_total_tokens=200)
-    tree = server.scheduler.tree_cache
-    talk(server, (*A, *B), (*A, *C), answer=1)
-    part = SWA if model == "W8 A" else MAMBA
-    inner = next(node for node in core_of(server).nodes() if node.children and node.value[part] is not None)
-    assert inner.host_value == [None] * 3
-    tree._evict_inside(inner, part, [0, 0, 0])
-    assert inner.value[part] is None and inner.host_value[part] is not None and inner.backuped
-    server.inspection.check()
 
 
 def test_full_host_memory_for_states_drops_the_oldest_ones(engine):

@@ -1,13 +1,10 @@
 """Recordings of SGLang's classes: options of the header, steps of the server."""
 
-import numpy as np
 import pytest
 
 from cachesim.engines.sglang import recordings
 from cachesim.engines.sglang.mem_cache.unified_cache.component_type import MAMBA
 from cachesim.engines.sglang.recordings import CLASSES
-from cachesim.model import HiddenOutput
-from tests.unit.engines.sglang.trees import make_req
 
 CONFIG = {"kind": "full_swa_mamba", "page_size": 4, "window": 6, "tokens": 188, "swa_tokens": 128, "states": 24,
           "max_running": 4, "chunked_prefill_size": None, "schedule_policy": "lpm", "eviction_policy": "slru",
@@ -81,11 +78,3 @@ def test_each_turn_has_its_own_events_and_what_its_requests_said(engine):
     places = [*range(9)], [9], [*range(9)]
     assert said == [(number, prompt, prompt, place)
                     for number, prompt, place in zip((0, 0, 1), prompts, places, strict=True)]  # fmt: skip
-
-
-@pytest.mark.parametrize(("digests", "outputs"), [(None, []), ([7, 8], [(3, 7, None), (4, 8, None)])])
-def test_the_outputs_of_a_step_belong_to_its_last_tokens(digests, outputs):
-    hidden = None if digests is None else HiddenOutput(np.array(digests, np.uint64), None)
-    number, request, answer = recordings._said(make_req(2, range(10, 18)), 5, hidden)
-    assert (number, request.prompt, answer.slot_tokens) == (2, (10, 11, 12, 13, 14), (10, 11, 12, 13, 14))
-    assert [tuple(output)[:3] for output in answer.outputs] == outputs

@@ -23,7 +23,8 @@ def core_of(server):
 
 
 def sizes(server, kind):
-    return [getattr(one, f"{kind}_size") for one in core_of(server).components.values()]
+    parts = core_of(server).components.values()
+    return [one.protected_size if kind == "protected" else one.evictable_size for one in parts]
 
 
 def turns(server):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from cachesim.engines.sglang.managers.scheduler import Scheduler
 from cachesim.engines.sglang.mem_cache.allocator import PagedTokenToKVPoolAllocator, SWATokenToKVPoolAllocator
 from cachesim.engines.sglang.server import Server
 from tests.unit.engines.sglang.conversations import P, Q, server
+from tests.unit.engines.sglang.trees import make_req
 
 
 def test_pools_have_the_sizes_of_the_flags_and_a_request_leaves_two_pages_free() -> None:
@@ -33,7 +33,7 @@ def holding(scheduler: Scheduler, rows: int, running: int) -> None:
     """Let requests hold rows, of which some run."""
     for rid in range(rows):
         scheduler.pools.req_to_token_pool.write(rid, 0, np.arange(1))
-    scheduler.running_batch.reqs += [SimpleNamespace(rid=rid) for rid in range(running)]  # type: ignore[misc]
+    scheduler.running_batch.reqs += [make_req(rid, P[:4]) for rid in range(running)]
 
 
 @pytest.mark.parametrize(("rows", "running", "slots", "places"), [
@@ -46,7 +46,9 @@ def test_a_step_has_as_many_requests_as_there_are_places_and_rows(
     """Of four places; an admitted request with slots has its row already."""
     scheduler = server(max_running_requests=4).scheduler
     holding(scheduler, rows, running)
-    admitted: Any = [SimpleNamespace(kv=SimpleNamespace(kv_allocated_len=n)) for n in slots]
+    admitted = [make_req(rid, P[:4]) for rid, _ in enumerate(slots)]
+    for req, n in zip(admitted, slots, strict=True):
+        req.kv.kv_allocated_len = n
     assert scheduler.get_num_allocatable_reqs(admitted) == places
 
 
@@ -62,7 +64,7 @@ def test_a_full_batch_tries_no_further_request_unless_windows_slide(
     srv.take_tasks()
     scheduler = srv.scheduler
     scheduler.running_batch.batch_is_full = True
-    scheduler.running_batch.reqs += [SimpleNamespace(num_remaining_tokens=1)] * running  # type: ignore[list-item]
+    scheduler.running_batch.reqs += [make_req(9, Q, answer=1)] * running
     batch = scheduler.get_new_batch_prefill()
     assert (batch is not None, scheduler.running_batch.batch_is_full) == (tried, is_full)
 
@@ -149,7 +151,7 @@ def test_a_batch_that_waits_for_a_last_token_has_room_then() -> None:
     for prompt, n in ((P[:16], 3), (Q[:16], 9)):
         srv.submit(Request(prompt, n))
     scheduler = srv.scheduler
-    while not (scheduler.result_queue and scheduler._reqs_finishing_inflight(scheduler.running_batch)):
+    while not (scheduler.result_queue and srv.slots and srv.slots[0].num_remaining_tokens == 1):
         srv.iterate()
     allocator = scheduler.pools.token_to_kv_pool_allocator
     allocator.alloc_full(allocator.available_size())
@@ -157,26 +159,3 @@ def test_a_batch_that_waits_for_a_last_token_has_room_then() -> None:
     batch.batch_is_full = True
     assert scheduler.update_running_batch(batch) is None
     assert ([req.rid for req in batch.reqs], batch.batch_is_full, batch.retracted) == ([1], False, [])
-
-
-@pytest.mark.parametrize(("is_chunked", "added", "continues"), [
-    (None, False, False), (True, True, True), (True, False, True), (False, True, False), (False, False, True),
-])  # fmt: skip
-def test_admission_knows_whether_another_prompt_continues(
-    is_chunked: bool | None, added: bool, continues: bool
-) -> None:
-    """A prompt whose last chunk is in the step does not; one that found no room for it still does."""
-    srv = server()
-    srv.submit(Request(P, 2))
-    srv.take_tasks()
-    scheduler, asked = srv.scheduler, list[bool]()
-    chunked: Any = None if is_chunked is None else SimpleNamespace(is_chunked=is_chunked, kv=SimpleNamespace(
-        kv_allocated_len=16))  # fmt: skip
-    scheduler.chunked_req = chunked
-    adder: Any = SimpleNamespace(
-        can_run_list=[], rem_chunk_tokens=16, budget_state=lambda: "CONTINUE",
-        add_chunked_req=lambda req, limit: adder.can_run_list.extend([req] * added),
-        add_one_req=lambda req, has_chunked_req: asked.append(has_chunked_req) or "NO_TOKEN")  # fmt: skip
-    scheduler._admit_requests(adder)
-    assert (asked, scheduler.chunked_req) == ([continues], chunked if continues else None)
-    assert [req.rid for req in scheduler.waiting_queue] == [0]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from cachesim.base.errors import ProcessAborted
 from cachesim.engines.base import Request
 from cachesim.engines.sglang.events import SchedulerStep
-from cachesim.engines.sglang.managers.schedule_batch import ForwardMode, ScheduleBatch
-from cachesim.engines.sglang.managers.scheduler import OUT_OF_MEMORY, Scheduler
 from cachesim.engines.sglang.mem_cache.allocator import PagedTokenToKVPoolAllocator, SWATokenToKVPoolAllocator
 from cachesim.events import Declined, Release
 from tests.unit.engines.sglang.conversations import P, Q, server
@@ -31,20 +27,6 @@ def test_requests_that_started_hold_a_row_until_they_end() -> None:
 def test_a_model_with_windows_has_slots_of_its_own_for_them() -> None:
     for model, kind in (("A", PagedTokenToKVPoolAllocator), ("W8 A", SWATokenToKVPoolAllocator)):
         assert type(server(model).scheduler.pools.token_to_kv_pool_allocator) is kind
-
-
-def test_only_the_last_of_several_cut_prompts_continues() -> None:
-    scheduler = server().scheduler
-    first, last = (SimpleNamespace(seqlen=30, extend_end=16, num_unread_tokens=0, inflight_middle_chunks=0)
-                   for _ in range(2))  # fmt: skip
-    scheduler._keep_chunked_req(SimpleNamespace(new_chunked_reqs=[first, last]))  # type: ignore[arg-type]
-    assert scheduler.chunked_req is last
-    assert [one.num_unread_tokens for one in (first, last)] == [14, 0]
-    assert [one.inflight_middle_chunks for one in (first, last)] == [0, 1]
-    scheduler._keep_chunked_req(SimpleNamespace(new_chunked_reqs=[]))  # type: ignore[arg-type]
-    assert (scheduler.chunked_req, last.inflight_middle_chunks) == (last, 2)
-    with pytest.raises(ProcessAborted, match="chunked_req is None"):
-        scheduler._keep_chunked_req(SimpleNamespace(new_chunked_reqs=[first]))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("overlap", "held"), [(True, 0), (False, 0)])
@@ -85,74 +67,6 @@ def test_an_answered_request_leaves_its_tokens_if_its_state_can_enter_the_tree(e
     while srv.working:
         srv.iterate()
     assert [node.end for node in srv.scheduler.tree_cache.tree_core.nodes()] == [10] * enters
-
-
-def test_a_running_request_without_room_ends_with_an_error() -> None:
-    srv = server("A")
-    answers = [srv.submit(Request(prompt, 5)) for prompt in (P[:10], Q)]
-    srv.iterate()
-    aborted, retracted = srv.slots[:2]
-    batch = SimpleNamespace(retract_decode=lambda: None, retracted=[retracted], aborted=[aborted])
-    srv.scheduler._retract(batch)  # type: ignore[arg-type]
-    assert (answers[0].status, answers[0].done, answers[0].error) == (500, True, OUT_OF_MEMORY)
-    assert [*srv.scheduler.tree_cache.tree_core.nodes()] == [], "nothing of it enters the tree"
-    assert srv.scheduler.waiting_queue == [retracted] and (answers[1].status, answers[1].done) == (200, False)
-
-
-@pytest.mark.parametrize(("flags", "drafts"), [({}, [False] * 4), ({"speculative_algorithm": "NGRAM"}, [False, True])])
-def test_tokens_are_evaluated_one_by_one_only_in_a_decode_step_with_drafts(
-    flags: dict[str, Any], drafts: list[bool], monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    srv, asked = server("A", disable_overlap_schedule=True, **flags), list[bool]()
-    evaluate = srv.scheduler.tp_worker.forward_batch_generation
-    monkeypatch.setattr(srv.scheduler.tp_worker, "forward_batch_generation",
-                        lambda ranges, drafts: asked.append(drafts) or evaluate(ranges, drafts))  # fmt: skip
-    srv.complete(Request(P[:10], 4, draft_else=3))
-    assert asked == drafts
-
-
-def batch_of(scheduler: Scheduler, *numbers: int, prefill: bool = False) -> ScheduleBatch:
-    """Return a batch of requests with these numbers; those from 10 on have ended."""
-    batch = ScheduleBatch(scheduler.context, scheduler.tree_cache, [
-        SimpleNamespace(rid=number, busy=number < 10) for number in numbers])  # type: ignore[misc]
-    if prefill:
-        batch.forward_mode = ForwardMode.EXTEND
-    return batch
-
-
-@pytest.mark.parametrize(("running", "last", "chunked", "merged", "is_full"), [
-    ([1], None, None, [1], True), ([1], [2], None, [1, 2], True), ([], [2], None, [2], False),
-    ([1], [2, 13], None, [1, 2], False), ([1], [2, 3], 3, [1, 2], False), ([1], [3], 3, [1], False),
-    ([1, 11], [2], None, [1, 2], False), ([1, 11], None, None, [1], False),
-])  # fmt: skip
-def test_requests_of_the_last_prefill_step_run_unless_their_prompts_continue(
-    running: list[int], last: list[int] | None, chunked: int | None, merged: list[int], is_full: bool,
-) -> None:  # fmt: skip
-    """A batch that a request left has room again."""
-    scheduler = server().scheduler
-    scheduler.running_batch = batch_of(scheduler, *running)
-    scheduler.running_batch.batch_is_full = True
-    if last is not None:
-        scheduler.last_batch = batch_of(scheduler, *last, prefill=True)
-        scheduler.chunked_req = next((req for req in scheduler.last_batch.reqs if req.rid == chunked), None)
-    scheduler._merge_last_batch()
-    assert [req.rid for req in scheduler.running_batch.reqs] == merged
-    assert scheduler.running_batch.batch_is_full is is_full
-
-
-def test_requests_of_a_decode_step_are_not_merged_again() -> None:
-    scheduler = server().scheduler
-    scheduler.running_batch, scheduler.last_batch = batch_of(scheduler, 1), batch_of(scheduler, 1)
-    scheduler._merge_last_batch()
-    assert [req.rid for req in scheduler.running_batch.reqs] == [1]
-
-
-def test_a_decode_step_forgets_the_ranges_of_the_step_before() -> None:
-    scheduler = server().scheduler
-    batch = batch_of(scheduler, 11)
-    batch.ranges, batch.retracted, batch.aborted = [None], [None], [None]  # type: ignore[list-item]
-    assert scheduler.update_running_batch(batch) is None
-    assert (batch.ranges, batch.retracted, batch.aborted, batch.reqs) == ([], [], [], [])
 
 
 @pytest.mark.parametrize(("n", "oom"), [(60, [[0]]), (2, [])])

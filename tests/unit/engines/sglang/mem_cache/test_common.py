@@ -1,7 +1,6 @@
 """What a request takes from the tree when it starts, and leaves in it when it ends."""
 
 from contextlib import nullcontext
-from dataclasses import replace
 
 import pytest
 
@@ -9,7 +8,6 @@ from cachesim.base.errors import Crash, ProcessAborted
 from cachesim.engines.sglang.events import Matched
 from cachesim.engines.sglang.mem_cache.allocation import alloc_for_extend, alloc_token_slots
 from cachesim.engines.sglang.mem_cache.common import (
-    _can_cache_finished_req,
     checkpoint_kv_cache,
     match_kv_cache,
     release_kv_cache,
@@ -184,16 +182,6 @@ def test_the_first_rule_of_a_start_decides(starts, before, deciding):
     assert found == deciding if isinstance(deciding, str) else found.startswith("SG-")
 
 
-@pytest.mark.parametrize(("most", "states"), [(-1, [4, 8, 12]), (3, [4, 8, 12]), (2, [8, 12]), (1, [12]), (0, [12])])
-def test_a_path_keeps_its_deepest_states(most, states):
-    cache, pools = make_cache("GA", states=8, mamba_max_states_per_path=most)
-    for n in (4, 8, 12):
-        insert(cache, pools, TEXT[:n])
-        tail = list(cache.tree_core.nodes())[-1]
-        cache._evict_excess_path_states(tail)
-    assert [node.end for node in cache.tree_core.nodes() if node.value[MAMBA] is not None] == states
-
-
 def test_a_request_without_free_slots_ends_the_process():
     cache, _ = make_cache(size=8, page_size=4)
     req = make_req(0, TEXT[:12])
@@ -272,17 +260,6 @@ def test_the_hit_of_a_request_that_starts_is_a_decision(starts):
     assert (matched.hit, matched.full, matched.cow) == (8, 8, int(starts))
 
 
-@pytest.mark.parametrize(("most", "states"), [(4, [4, 8, 12, 16]), (3, [8, 12, 16]), (2, [12, 16]), (1, [16])])
-def test_all_states_of_a_path_beyond_the_limit_are_dropped_at_once(most, states):
-    cache, pools = make_cache("GA", states=8)
-    for n in (4, 8, 12, 16):
-        insert(cache, pools, TEXT[:n])
-    args = replace(cache.context.server_args, mamba_max_states_per_path=most)
-    cache.context = replace(cache.context, server_args=args)
-    cache._evict_excess_path_states(list(cache.tree_core.nodes())[-1])
-    assert [node.end for node in cache.tree_core.nodes() if node.value[MAMBA] is not None] == states
-
-
 @pytest.mark.parametrize(("starts", "branch"), [(False, 8), (True, None)])
 def test_a_waiting_request_keeps_its_branch_if_a_match_finds_none(starts, branch):
     cache, _ = make_cache()
@@ -342,17 +319,3 @@ def test_a_released_request_holds_no_lock_and_no_row():
     assert (req.lock, req.kv.kv_allocated_len, pools.req_to_token_pool.available_size()) == (None, 0, 8)
     assert [*cache.tree_core.nodes()] == [] and pools.req_to_token_pool.mamba_allocator.available_size() == 8
     cache.check([], [])
-
-
-@pytest.mark.parametrize(("model", "flags", "can"), [
-    ("A", {}, [True, True]), ("GA", {}, [True, True]), ("A", {"speculative_algorithm": "NGRAM"}, [True, True]),
-    ("GA", {"speculative_algorithm": "NGRAM"}, [True, False]),
-    ("GA", {"speculative_algorithm": "NGRAM", "mamba_radix_cache_strategy": "extra_buffer"}, [True, True]),
-])  # fmt: skip
-def test_only_states_after_a_draft_cannot_enter_the_tree(model, flags, can):
-    """Twelve tokens are computed, of which the request leaves twelve or ten."""
-    cache, _ = make_cache(model, **{"mamba_radix_cache_strategy": "no_buffer", **flags},
-                          disable_overlap_schedule="mamba_radix_cache_strategy" not in flags)  # fmt: skip
-    req = make_req(0, TEXT[:12])
-    req.kv.kv_committed_len = 12
-    assert [bool(_can_cache_finished_req(req, cache, n)) for n in (12, 10)] == can

@@ -182,19 +182,6 @@ def test_a_leaf_stays_if_a_copy_behind_it_is_in_use(rows, number, use):
     assert set(host.nodes()) == {one, *behind} and host.tree.changes.lost == []
 
 
-@pytest.mark.parametrize(("room", "evicted"), [(2, [(3, FULL)]), (3, []), (4, [])])
-def test_an_inner_node_is_copied_after_copies_made_room(rows, room, evicted, monkeypatch):
-    host = Host(rows)
-    node, asked, copied = host.nodes()[1], [], []
-    pool = host.controller.mem_pool_host[FULL]
-    monkeypatch.setattr(pool, "available_size", lambda: room)
-    monkeypatch.setattr(host.controller, "evict_host", lambda n, part: asked.append((n, part)))
-    monkeypatch.setattr(host.controller, "backup_for_write_back", copied.append)
-    monkeypatch.setattr(host.tree.full, "unbacked_nodes", lambda one: [one])
-    host.controller.backup_inside(node, FULL)
-    assert (asked, copied) == (evicted, [node])
-
-
 def evicting(rows, policy):
     """Return a host whose cache evicts leaves to it."""
     host = Host(rows, policy)
@@ -219,19 +206,6 @@ def test_a_leaf_with_a_copy_is_demoted(rows, policy):
     host.back_up(one, two)
     assert host.cache.evict(EvictParams(2)) == [3, 0, 0]
     assert (two in host.nodes(), two.backuped, two.evicted, three.evicted) == (True, True, True, False)
-    host.tree.check()
-
-
-def test_a_leaf_without_room_for_its_copy_is_removed_unless_it_is_in_use(rows, monkeypatch):
-    host = evicting(rows, BACK)
-    _, two, three = host.nodes()
-    monkeypatch.setattr(host.controller, "backup_for_write_back", lambda node: False)
-    two.write_through_pending = True
-    assert host.cache.evict(EvictParams(3)) == [3, 0, 0]
-    assert two in host.nodes() and three not in host.nodes(), "the older one is being written"
-    two.write_through_pending = False
-    host.tree.check()
-    assert host.cache.evict(EvictParams(3)) == [3, 0, 0] and two not in host.nodes()
     host.tree.check()
 
 

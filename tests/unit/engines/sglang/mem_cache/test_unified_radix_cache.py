@@ -358,21 +358,6 @@ def test_a_path_that_keeps_its_states_decides_nothing(most, rules):
     assert decided.count("SG-STATE-PATH.CAP") == rules
 
 
-def test_a_leaf_that_cannot_leave_the_device_is_asked_once_for_all_parts(monkeypatch):
-    """The pools have room for one leaf; host memory is full."""
-    one = Cache(WITH_WINDOW, 8, hicache_write_policy="write_back", **HOST)
-    one.insert("abcdefgh")
-    (node,) = one.nodes()
-    monkeypatch.setattr(one.cache.cache_controller, "backup_for_write_back", lambda node: False)
-    node.write_through_pending = True
-    one.changes()
-    assert one.evict(4, 4) == [0, 0, 0] and one.nodes() == [node]
-    decided = [event for event in one.cache.changes.events if isinstance(event, Decided)]
-    assert len(decided) == 1
-    node.write_through_pending = False
-    one.tree.check()
-
-
 @pytest.mark.parametrize("strategy", ["no_buffer", "extra_buffer"])
 def test_the_tree_takes_over_the_state_of_a_request_that_ends_or_a_copy_after_a_chunk(strategy):
     for is_finished in (False, True):

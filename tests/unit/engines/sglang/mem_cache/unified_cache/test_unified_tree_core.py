@@ -81,21 +81,6 @@ def test_a_moved_lock_leaves_what_a_release_and_a_new_lock_leave(start, end):
     assert found[0] == found[1]
 
 
-def test_a_lock_moves_along_its_path_without_the_nodes_before(monkeypatch):
-    made, pools = make_cache("A", size=200)
-    for n in range(2, 42, 2):
-        insert(made, pools, tuple(range(n)))
-    core = made.tree_core
-    nodes, counted = list(core.nodes()), []
-    count = core.full.count_lock
-    monkeypatch.setattr(core.full, "count_lock", lambda node, step: counted.append(node) or count(node, step))
-    lock = None
-    for node in nodes:
-        lock = core.move_lock(lock, node)
-    assert counted == nodes and len(nodes) == 20
-    core.check()
-
-
 def test_an_evicted_part_frees_its_slots(core):
     node = next(core.nodes())
     assert available(core) == [14, 14, 3] and core.mamba.lengths.in_order() == [6]
