@@ -190,7 +190,7 @@ def _compile(build: Build, made: Path) -> None:
 def _check_tools(name: str, instead: str) -> None:
     """Raise Missing if a build tool is not installed."""
     for tool in ("cmake", "ninja"):
-        if _tool(tool) is None:
+        if find_tool(tool) is None:
             raise Missing(f"{name} is not built here and there is no {tool}: {instead}")
     if not any(shutil.which(one) for one in (os.environ.get("CXX", "c++"), "g++", "clang++")):
         raise Missing(f"{name} is not built here and there is no C++ compiler: {instead}")
@@ -205,9 +205,9 @@ def _make(name: str, source: Path, made: Path, flags: list[str]) -> None:
     log = made.with_name(f"{made.name}.log")
     with log.open("w") as stream:
         for words in (
-            [_tool("cmake"), "-S", source, "-B", beside, "-G", "Ninja",
-             f"-DCMAKE_MAKE_PROGRAM={_tool('ninja')}", *flags],
-            [_tool("ninja"), "-C", beside, f"-j{os.cpu_count() or 1}", "llama-server"],
+            [find_tool("cmake"), "-S", source, "-B", beside, "-G", "Ninja",
+             f"-DCMAKE_MAKE_PROGRAM={find_tool('ninja')}", *flags],
+            [find_tool("ninja"), "-C", beside, f"-j{os.cpu_count() or 1}", "llama-server"],
         ):  # fmt: skip
             done = subprocess.run(list(map(str, words)), stdout=stream, stderr=stream, timeout=SECONDS["build"])
             if done.returncode:
@@ -218,7 +218,7 @@ def _make(name: str, source: Path, made: Path, flags: list[str]) -> None:
     beside.rename(made)
 
 
-def _tool(name: str) -> str | None:
+def find_tool(name: str) -> str | None:
     """Return a tool of this environment (from pip), or of the machine."""
     here = Path(sys.executable).with_name(name)
     return str(here) if here.exists() else shutil.which(name)

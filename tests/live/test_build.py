@@ -44,7 +44,7 @@ def home(tmp_path, monkeypatch):
     _script(tools / "c++", "true")
     (tmp_path / "result").write_text(SAYS.format("0.6.0-dev (build 11549, commit unknown)"))
     (tmp_path / "result").chmod(0o755)
-    monkeypatch.setattr(module, "_tool", lambda name: shutil.which(name, path=str(tools)))
+    monkeypatch.setattr(module, "find_tool", lambda name: shutil.which(name, path=str(tools)))
     monkeypatch.setenv("PATH", f"{tools}{os.pathsep}/usr/bin{os.pathsep}/bin")
     return home
 
@@ -113,7 +113,7 @@ def test_a_build_that_fails_names_its_log(home, tmp_path):
 
 
 def test_without_tools_one_line_says_what_to_do(home, monkeypatch, capsys):
-    monkeypatch.setattr(module, "_tool", lambda name: None)
+    monkeypatch.setattr(module, "find_tool", lambda name: None)
     monkeypatch.delenv("LLAMA_SERVER", raising=False)
     assert every.main([], campaign=lambda words: 0) == 2
     assert capsys.readouterr().err == (

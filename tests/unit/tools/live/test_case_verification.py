@@ -16,9 +16,11 @@ from cachesim.tools.live.llama_server.verify.case import Verification, as_data, 
 from cachesim.tools.live.llama_server.verify.model_of import ComparedRequest, RequestResult, real_vocabulary
 from cachesim.tools.live.llama_server.verify.remote import Remote
 from tests.shared import SMALL
+from tests.unit.tools.live.in_process import servers
 from tests.unit.tools.live.real_llama import launcher
 from tests.unit.tools.live.sim_server import simulated
 
+__all__ = ["servers"]       # a fixture
 NOW = "llama_cpp@b11549"
 STALE = "A5/B10/B[:3].C3>2"
 SIDE = RequestResult(3, 2, 200, True)
@@ -99,7 +101,7 @@ def gguf(tmp_path_factory):
     return make
 
 
-def test_a_server_is_started_with_the_options_of_the_scenario(tmp_path, gguf):
+def test_a_server_is_started_with_the_options_of_the_scenario(servers, tmp_path, gguf):
     binary = launcher(tmp_path, "b9713", NOW)
     scenario = line(STALE, "GGGA", **SMALL)
     found = on_server(scenario, NOW, binary, gguf("GGGA"), build="b9713", kind=QuietServer)
@@ -119,7 +121,7 @@ def test_a_server_is_started_with_the_options_of_the_scenario(tmp_path, gguf):
     (("A13>3/A[:8]>3", "W8 A"), "W8 A", None, None), (("A13>3/A[:8]>3", "W8 A"), "W8 A", 0.001, True),
 ])  # fmt: skip
 def test_a_small_difference_is_rounding_where_windows_amplify_it_or_the_user_says_so(
-        tmp_path, gguf, case, layers, tolerance, same):  # fmt: skip
+        servers, tmp_path, gguf, case, layers, tolerance, same):  # fmt: skip
     """The log-probabilities of a wrong answer differ by 0.003 from those of the cold run."""
     binary = launcher(tmp_path, "b9713", NOW, far=0.003)
     text, model = case

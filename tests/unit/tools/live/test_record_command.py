@@ -13,10 +13,12 @@ from cachesim.cli.main import main
 from cachesim.engines.registry import commits
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.tools.live import record_command as record
+from tests.unit.tools.live.in_process import servers
 from tests.unit.tools.live.real_llama import launcher
 from tests.unit.tools.live.sim_server import simulated
 from tests.unit.tools.live.stand_in import stand_in
 
+__all__ = ["servers"]       # a fixture
 CASE = '''id="{}"
 title="a"
 source=["a"]
@@ -140,7 +142,7 @@ def test_a_model_of_other_layers_is_noted(cases, server, tmp_path, capsys):
     assert "GA" in capsys.readouterr().err
 
 
-def test_a_real_build_records_a_line_with_the_given_layers(tmp_path, capsys, monkeypatch):
+def test_a_real_build_records_a_line_with_the_given_layers(servers, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     server = str(launcher(tmp_path, "b9713", "llama_cpp@b9518"))
     words = ["record", "S4/S", "--layers", "A", "--real"]

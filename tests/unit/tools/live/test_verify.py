@@ -11,10 +11,12 @@ from cachesim.engines.registry import profiles
 from cachesim.replay.recorded_trace import read_trace
 from cachesim.replay.replay import replay
 from tests.shared import SMALL
+from tests.unit.tools.live.in_process import servers
 from tests.unit.tools.live.real_llama import launcher
 from tests.unit.tools.live.sim_server import simulated
 from tests.unit.tools.live.stand_in import stand_in
 
+__all__ = ["servers"]       # a fixture
 STALE = "A5/B10/B[:3].C3>2"
 REPAIRED = "llama_cpp@b11549-repaired"
 
@@ -181,7 +183,7 @@ def test_a_server_is_started_with_its_model_under_the_rule_set_of_its_build(tmp_
 
 
 @pytest.mark.parametrize(("profile", "code"), [("llama_cpp@b9518", 0), (REPAIRED, 1)])
-def test_real_builds_are_compared_each_under_its_rule_set(tmp_path, capsys, profile, code):
+def test_real_builds_are_compared_each_under_its_rule_set(servers, tmp_path, capsys, profile, code):
     server = str(launcher(tmp_path, "b9713", profile))
     options = [word for name, value in SMALL.items() for word in ("--set", f"{name}={value}")]
     assert main(["verify", STALE, "--real", server, "--layers", "GGGA", *options, "--json"]) == code

@@ -1,240 +1,153 @@
-"""Exit codes of replays, and the options of the command."""
+"""Exit codes of replays, and what is replayed, printed and drawn."""
 
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser, Namespace
-from pathlib import Path
-from types import SimpleNamespace
+import os
+import sys
 
 import pytest
 
 from cachesim.base import exits
-from cachesim.base.console import as_text
-from cachesim.base.errors import BadInput, NothingFound
-from cachesim.base.pool import CompletedItem, KilledItem
-from cachesim.engines.base import Answer
-from cachesim.tools.picture.picture_options import PictureOptions
-from cachesim.tools.replay import command
-from cachesim.tools.replay.command import BAD, FAULT, _code, add_arguments
-from cachesim.tools.replay.report import grouped_report
+from cachesim.base.errors import BadInput
+from cachesim.cli.main import main
+from cachesim.scenarios.from_notation import from_line
+from cachesim.tools.live.player import Player
+from cachesim.tools.replay.command import BAD, FAULT, add_arguments, find_traces, replay_one
+from tests.live.fake import Fake
+from tests.shared import SMALL
 from tests.unit.tools.command_arguments import arguments
 
-GOOD = {"file": "a.json", "profile": "p", "scope": "in", "why": "", "steps": 4, "steps_agree": 4, "steps_undecided": 0,
-        "events": 9, "events_agree": 9, "first_difference": None, "verdicts_agree": None, "broken": [],
-        "not_compared": []}  # fmt: skip
-
-
-@pytest.mark.parametrize("fields, code", [
-    ({}, exits.HOLDS), ({"steps_agree": 3}, exits.BROKEN), ({"steps_agree": 3, "steps_undecided": 1}, exits.UNDECIDED),
-    ({"verdicts_agree": 4}, exits.HOLDS), ({"verdicts_agree": 3}, exits.BROKEN),
-    ({"verdicts_agree": 3, "steps_agree": 3, "steps_undecided": 1}, exits.UNDECIDED),
-    ({"steps": 0, "steps_agree": 0}, exits.UNDECIDED),
-    ({"scope": BAD}, exits.BAD_INPUT),
-    ({"scope": FAULT}, exits.CRASH),
-])  # fmt: skip
-def test_a_trace_has_an_exit_code(fields, code):
-    assert _code({**GOOD, **fields}) == code
-
-
-def text(*traces):
-    return as_text(grouped_report([{**GOOD, **one} for one in traces], "profile", lambda trace: trace["profile"]))
-
-
-def test_reasons_of_traces_out_of_scope_are_printed_only_if_all_are():
-    out = {"scope": "out", "why": "another engine", "steps_agree": 0, "steps_undecided": 4}
-    assert text(out, out).count("another engine") == 1 and "another engine" not in text(out, {})
-
-
-def test_ten_differences_are_named_and_the_others_counted():
-    found = text(*({"file": f"{n}.json", "first_difference": "step 1", "steps_agree": 3} for n in range(12)))
-    assert found.count("step 1") == 10 and "and 2 more files" in found
-    assert "more files" not in text(*({"first_difference": "step 1"} for _ in range(10)))
-    assert "recorded, not compared: a, b" in text({"not_compared": ["b"]}, {"not_compared": ["a", "b"]})
-
-
-def test_the_command_takes_pictures():
-    parser = ArgumentParser()
-    add_arguments(parser)
-    assert parser.parse_args(["a.json", "--svg", "a.svg"]).svg == "a.svg"
-
-
-def test_the_usage_names_the_value_of_each_option(capsys):
-    parser = ArgumentParser(prog="replay")
-    add_arguments(parser)
-    usage = " ".join(parser.format_usage().split())
-    assert "[--mode {none,provenance,exact}]" in usage and "[--in-scope]" in usage
-    assert usage.endswith(" FILE [FILE ...]")
-    args = parser.parse_args(["a", "b"])
-    assert (args.files, args.mode, args.in_scope, args.json) == (["a", "b"], "none", False, False)
-    with pytest.raises(SystemExit):
-        parser.parse_args(["a", "--mode", "other"])
-    assert "invalid choice: 'other'" in capsys.readouterr().err
-
-
-def test_a_file_is_read_replayed_and_judged(monkeypatch):
-    monkeypatch.setattr("cachesim.replay.recorded_trace.read_trace", lambda file, known: f"trace of {file}")
-    monkeypatch.setattr("cachesim.replay.replay.replay", lambda *given: (*given[:2], callable(given[2])))
-    monkeypatch.setattr("cachesim.tools.replay.report.replay_data", lambda found: {"found": found})
-    assert command.replay_file(Path("a.json"), "exact") == {"found": ("trace of a.json", "exact", True)}
-
-
-def replayed(file, mode):
-    """Return the data of a replay: files are named after what becomes of them."""
-    if file.stem == "bad":
-        raise BadInput("no trace")
-    if file.stem == "crash":
-        raise ValueError("it")
-    return {**GOOD, "file": file.name, "why": mode}
-
-
-def test_a_file_that_cannot_be_replayed_has_the_reason_in_its_result(monkeypatch):
-    monkeypatch.setattr(command, "replay_file", replayed)
-    assert command.replay_one((Path("a.json"), "exact"))["why"] == "exact"
-    bad, crash = (command.replay_one((Path(name), "exact")) for name in ("bad.json", "crash.json"))
-    assert (bad["scope"], bad["why"], bad["file"], bad["steps"]) == (BAD, "bad.json: no trace", "bad.json", 0)
-    assert (crash["scope"], crash["why"]) == (FAULT, "crash.json: ValueError: it (a fault of cachesim)")
-
-
-@pytest.mark.parametrize("is_interrupted", [False, True])
-def test_results_have_the_order_of_their_files_and_failures_are_printed(monkeypatch, capsys, is_interrupted):
-    files = [Path(f"{name}.json") for name in ("a", "bad", "killed", "b")]
-
-    def finished(work, jobs, processes):
-        assert [file for file, _ in jobs] == files and processes == 3
-        for number in (3, 1, 2, 0):
-            if is_interrupted and number == 0:
-                raise KeyboardInterrupt
-            yield CompletedItem(number, jobs[number], KilledItem("killed by signal 9") if number == 2 else
-                                work(jobs[number]))  # fmt: skip
-
-    monkeypatch.setattr(command, "replay_file", replayed)
-    monkeypatch.setattr(command, "finished", finished)
-    monkeypatch.setattr(command, "progress", lambda found, *_: found)
-    found, ended = command.replay_all(files, "exact", 3)
-    assert [one["file"] for one in found] == [*["a.json"] * (not is_interrupted), "bad.json", "killed.json", "b.json"]
-    assert isinstance(ended, KeyboardInterrupt) is is_interrupted and found[-2]["scope"] == FAULT
-    assert capsys.readouterr().err.splitlines() == [
-        "cachesim: bad.json: no trace", "cachesim: killed.json: killed by signal 9, twice (a fault of cachesim)"]
+NOW = "llama_cpp@b11549"
+STALE = "A5/B10/B[:3].C3>2"             # the answer to its last request is wrong
 
 
 @pytest.fixture
-def called(monkeypatch, capsys):
-    """Run the command on files with these results; return its exit code, stdout, stderr, and the pictures."""
-    def ran(*results, ended=None, files=None, **given):
-        args = Namespace(**{"files": ["x"], "mode": "exact", "in_scope": False, "jobs": 3, "json": False, "svg": "",
-                            "html": "", "trace": "", **given})  # fmt: skip
-        found = [Path(f"{number}.json") for number in range(len(results) if files is None else files)]
-        drawn = []
-        monkeypatch.setattr(command, "find_traces", lambda names: found)
-        monkeypatch.setattr(command, "replay_file", lambda file, mode: (*results, mode)[0] if (file, mode) == (
-            found[0], "exact") else None)  # fmt: skip
-        monkeypatch.setattr(command, "replay_all", lambda files, mode, jobs: (
-            ([*results], ended) if (files, mode, jobs) == (found, "exact", 3) and len(found) > 1 else 1 / 0))
-        monkeypatch.setattr(command, "_draw", lambda given, file, data: drawn.append((file, data)))
-        code = command.run(args)
-        return code, *capsys.readouterr(), drawn
+def recorded(tmp_path):
+    """Return a function that writes the recording of a simulated server, after a change; it returns the file."""
+    def write(name="a", line="A9/A.B5", change=None):
+        scenario = from_line(line, model="GGGA", profiles=(NOW,), server=SMALL)
+        player = Player(scenario)
+        with Fake(NOW, "GGGA", player.write(scenario.server)) as fake:
+            list(player.run(fake.play))
+            data = json.loads(json.dumps(fake.trace()))
+        if change is not None:
+            change(data)
+        (file := tmp_path / f"{name}.json").write_text(json.dumps(data))
+        return str(file)
 
-    return ran
+    return write
 
 
-OUT = {**GOOD, "scope": "out", "why": "another engine", "steps_agree": 0, "steps_undecided": 4}
+def another_count(data):
+    data["steps"][1]["response"]["cache_n"] += 1
 
 
-def test_one_file_is_replayed_and_drawn(called):
-    code, out, err, drawn = called(GOOD)
-    assert (code, err, drawn) == (exits.HOLDS, "", []) and out.strip() and not out.startswith("{")
-    assert called(GOOD, svg="a.svg")[3] == [(Path("0.json"), GOOD)]
-    with pytest.raises(BadInput) as refused:
-        called(GOOD, GOOD, svg="a.svg")
-    assert str(refused.value) == "a picture shows a single recording, found 2 (name one file)"
+def another_verdict(data):
+    data["inexact"] = [] if data["inexact"] else [{"i": 1}]
 
 
-def test_several_files_have_the_worst_code(called):
-    worse = {**GOOD, "steps_agree": 3}
-    assert [called(GOOD, other)[0] for other in (GOOD, worse, {**GOOD, "scope": BAD})] == [
-        exits.HOLDS, exits.BROKEN, exits.BAD_INPUT]  # fmt: skip
+def no_steps(data):
+    data["steps"] = []
 
 
-def test_results_as_data(called):
-    code, out, _, _ = called(GOOD, OUT, json=True)
-    data = json.loads(out)
-    assert code == exits.UNDECIDED and data["traces"] == [GOOD, OUT] and data["steps"] == 8
-    code, out, _, _ = called(GOOD, OUT, json=True, in_scope=True)
-    assert code == exits.HOLDS and json.loads(out)["traces"] == [GOOD]
+def unknown_build(data):
+    data |= {"engine": "mlx-lm", "profile": "x"}
 
 
-def test_nothing_left_is_an_error_unless_the_replay_was_interrupted(called):
-    with pytest.raises(NothingFound, match="no trace left to replay"):
-        called(OUT, in_scope=True)
-    code, _, err, _ = called(GOOD, ended=KeyboardInterrupt(), files=5)
-    assert (code, err) == (exits.INTERRUPTED, "cachesim: interrupted: 1 of 5 files replayed\n")
-    assert called(ended=KeyboardInterrupt(), files=2)[0] == exits.INTERRUPTED
-
-
-@pytest.mark.parametrize(("first", "note"), [
-    (None, ""), ({"step": 3, "field": "cache_n", "ours": 5}, "Step 3: the simulator differs: field cache_n, ours 5"),
+@pytest.mark.parametrize(("line", "change", "mode", "code"), [
+    ("A9/A.B5", None, "none", exits.HOLDS), ("A9/A.B5", None, "provenance", exits.HOLDS),
+    (STALE, None, "provenance", exits.HOLDS), (STALE, None, "exact", exits.HOLDS),
+    ("A9/A.B5", another_count, "none", exits.BROKEN), (STALE, another_verdict, "none", exits.HOLDS),
+    (STALE, another_verdict, "provenance", exits.BROKEN), ("A9/A.B5", another_verdict, "provenance", exits.BROKEN),
+    ("A9/A.B5", no_steps, "none", exits.UNDECIDED), ("A9/A.B5", unknown_build, "none", exits.UNDECIDED),
+    ("A9/A.B5", lambda data: data.pop("steps"), "none", exits.BAD_INPUT),
 ])  # fmt: skip
-def test_a_picture_notes_the_first_difference(monkeypatch, first, note):
-    written = []
-    picture = "cachesim.tools.replay.recorded_picture"
-    monkeypatch.setattr("cachesim.replay.recorded_trace.read_trace", lambda file, known: f"trace of {file}")
-    monkeypatch.setattr(f"{picture}.recorded_events", lambda trace: f"events of {trace}")
-    monkeypatch.setattr(f"{picture}.recorded_scene", lambda trace, differs: (trace, differs))
-    monkeypatch.setattr(command, "write_scenes", lambda *given: written.append(given))
-    args = Namespace(mode="exact")
-    command._draw(args, Path("my file.json"), {**GOOD, "first_difference": first})
-    differs = (3, "the simulator differs: field cache_n, ours 5") if first else None
-    assert written == [(args, [("trace of my file.json", differs)], ["events of trace of my file.json"],
-                        PictureOptions("cachesim replay 'my file.json' --mode exact", note))]  # fmt: skip
+def test_a_recording_has_an_exit_code(recorded, capsys, line, change, mode, code):
+    """Verdicts are compared in the modes that judge; slots are those of the answers."""
+    assert main(["replay", recorded("a", line, change), "--mode", mode]) == code
+
+
+def test_several_files_have_the_worst_code_and_the_order_of_their_names(recorded, tmp_path, capsys):
+    good, bad = recorded("a"), recorded("c", change=another_count)
+    assert main(["replay", bad, good, "--json"]) == exits.BROKEN
+    data = json.loads(capsys.readouterr().out)
+    assert [one["file"] for one in data["traces"]] == [bad, good] and (data["steps"], data["steps_agree"]) == (4, 3)
+    (broken := tmp_path / "b.json").write_text("{")
+    for jobs in ("1", "2"):
+        assert main(["replay", str(tmp_path), "--jobs", jobs, "--json"]) == exits.BROKEN
+        out, err = capsys.readouterr()
+        assert [one["file"] for one in json.loads(out)["traces"]] == [good, str(broken), bad]
+        assert "b.json" in err and err.count("\n") == 1
+    assert main(["replay", good, str(broken)]) == exits.BAD_INPUT
+
+
+def test_a_file_that_cannot_be_replayed_has_the_reason_in_its_result(tmp_path):
+    (bad := tmp_path / "bad.json").write_text("{")
+    found = replay_one((bad, "none"))
+    assert (found["scope"], found["file"], found["steps"]) == (BAD, str(bad), 0) and "bad.json" in found["why"]
+
+
+def test_a_fault_of_cachesim_at_a_file_does_not_end_the_replay(recorded, monkeypatch, capsys):
+    good, other = recorded("a"), recorded("b")
+    read = os.open
+
+    def fails(path, *more, **how):
+        if str(path) == other:
+            raise AssertionError("it failed")
+        return read(path, *more, **how)
+
+    monkeypatch.setattr("os.open", fails)
+    assert main(["replay", good, other, "--json"]) == exits.CRASH
+    out, err = capsys.readouterr()
+    assert [one["scope"] for one in json.loads(out)["traces"]] == ["in", FAULT] and "it failed" in err
+
+
+def test_recordings_of_another_build_are_left_out_if_asked_for(recorded, capsys):
+    good, other = recorded("a"), recorded("b", change=unknown_build)
+    assert main(["replay", good, other]) == exits.UNDECIDED
+    assert main(["replay", good, other, "--in-scope", "--json"]) == exits.HOLDS
+    out = capsys.readouterr().out
+    assert [one["file"] for one in json.loads(out[out.index("{") :])["traces"]] == [good]
+    assert main(["replay", other, other, "--in-scope"]) not in (exits.HOLDS, exits.BROKEN)
+
+
+def test_an_interrupted_replay_has_the_results_until_then(recorded, tmp_path, capsys, monkeypatch):
+    """The interrupt arrives when the second of three files is reported."""
+    files = [recorded("a"), str(tmp_path / "b.json"), recorded("c")]
+    (tmp_path / "b.json").write_text("{")
+    write, interrupts = sys.stderr.write, [KeyboardInterrupt]
+
+    def interrupt(text):
+        if interrupts:
+            raise interrupts.pop()
+        return write(text)
+
+    monkeypatch.setattr(sys.stderr, "write", interrupt)
+    assert main(["replay", *files, "--json"]) == exits.INTERRUPTED
+    out, err = capsys.readouterr()
+    assert [one["file"] for one in json.loads(out)["traces"]] == files[:1] and "1 of 3" in err
+
+
+def test_a_picture_shows_a_single_recording_with_the_first_difference(recorded, tmp_path, capsys):
+    page, good, bad = tmp_path / "x.html", recorded("my file"), recorded("b", change=another_count)
+    assert main(["replay", good, bad, "--html", str(page)]) == exits.BAD_INPUT and not page.exists()
+    assert main(["replay", good, "--html", str(page)]) == exits.HOLDS
+    plain = page.read_text()
+    assert "my file.json" in plain and "Step 1" not in plain
+    assert main(["replay", bad, "--html", str(page)]) == exits.BROKEN
+    assert "Step 1" in page.read_text() and "cache_n" in page.read_text()
 
 
 def test_folders_are_their_recordings_and_files_stay_files(tmp_path):
     (tmp_path / "sub").mkdir()
     for name in ("b.json", "a.json", "c.txt", "sub/d.json"):
         (tmp_path / name).write_text("{}")
-    found = command.find_traces([tmp_path / "missing.json", tmp_path, tmp_path / "c.txt"])
+    found = find_traces([tmp_path / "missing.json", tmp_path, tmp_path / "c.txt"])
     names = [path.relative_to(tmp_path).as_posix() for path in found]
     assert names[0] == "missing.json" and names[-1] == "c.txt" and names[1:3] == ["a.json", "b.json"]
     with pytest.raises(BadInput):
-        command.find_traces([""])
-
-
-@pytest.mark.parametrize(("answer", "live"), [
-    ({"id_slot": 2}, True), ({"id_slot": 0}, True), ({"id_slot": -1}, False), ({"id_slot": 2, "status": 500}, False),
-    ({"id_slot": 2, "died": True}, False),
-])  # fmt: skip
-def test_one_judge_judges_every_answer_with_its_slot(monkeypatch, answer, live):
-    made, judged = [], []
-
-    class Judge:
-        def __init__(self, model):
-            made.append(model)
-
-        def judge(self, *given):
-            judged.append(given)
-            return SimpleNamespace(equal_cold="equal")
-
-    monkeypatch.setattr("cachesim.judging.compare_answer.Judge", Judge)
-    server = SimpleNamespace(model="model", inspection=SimpleNamespace(live=lambda slot: f"slot {slot}"))
-    check, told = command.checker(), Answer(0, **answer)
-    assert [check(server, "request", told) for _ in range(2)] == ["equal", "equal"] and made == ["model"]
-    assert judged == [("request", told, f"slot {answer['id_slot']}" if live else None)] * 2
-
-
-def test_the_command_explains_every_argument():
-    parser = ArgumentParser()
-    add_arguments(parser)
-    assert [action.dest for action in parser._actions if not action.help] == []
-    assert vars(parser.parse_args(["x", "y"])) == {
-        "files": ["x", "y"], "mode": "none", "in_scope": False, "jobs": 1, "limits": [], "json": False, "html": "",
-        "svg": "", "trace": ""}  # fmt: skip
-
-
-def test_every_argument_has_a_help():
-    parser = ArgumentParser()
-    command.add_arguments(parser)
-    assert [one.dest for one in parser._actions if not one.help] == []
+        find_traces([""])
 
 
 def test_every_argument_is_explained_and_has_its_default():
