@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from cachesim.base import limits
 from cachesim.base.errors import BadInput
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body import FIRST_TOKEN, BodyMessage, BodyText
@@ -185,8 +184,8 @@ def test_a_prompt_of_ollama_has_its_images_before_its_text():
     assert body.messages == [BodyMessage("", "prompt", (image, BodyText("text", "prompt", "a")))]
 
 
-def test_the_place_of_the_first_body_too_many_is_named(monkeypatch):
-    monkeypatch.setattr(limits.BODIES, "now", 2)
+def test_the_place_of_the_first_body_too_many_is_named(lift):
+    lift(BODIES=2)
     with pytest.raises(BadInput) as bad:
         bodies_of([FoundBody(place, {"prompt": "a"}) for place in ("x", "y", "z")])
     assert bad.value.file == "z"

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from cachesim.base import limits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.tools.request_bodies.api_forms import bodies_of
@@ -18,7 +17,6 @@ from cachesim.tools.request_bodies.body_files import (
     SMALL,
     FoundBody,
     TextPool,
-    _natural,
     are_bodies,
     bodies_in,
     is_body,
@@ -134,25 +132,24 @@ def test_files_without_a_body_give_a_one_line_error(tmp_path, capsys, name):
     assert what in str(error.value) and "\n" not in str(error.value)
 
 
-def test_limits_are_enforced(tmp_path, monkeypatch):
+def test_limits_are_enforced(tmp_path, lift):
     file = put(tmp_path / "x.jsonl", lines(ONE, TWO))
-    monkeypatch.setattr(limits.BODIES, "now", 1)
+    lift(BODIES=1)
     with pytest.raises(BadInput, match="at most 1 requests are allowed"):
         read_bodies([file])
     with pytest.raises(BadInput, match="at most 1 requests are allowed"):
         bodies_of(read_bodies([put(tmp_path / "many.json", {"prompt": ["a", "b"]})])[0])
-    monkeypatch.setattr(limits.BODIES, "now", 9)
-    monkeypatch.setattr(limits.BODY_BYTES, "now", 100)
+    lift(BODIES=9, BODY_BYTES=100)
     with pytest.raises(BadInput, match="--limit body-bytes=N allows more"):
         read_bodies([file])
 
 
-def test_the_file_with_which_all_are_too_large_is_named(tmp_path, monkeypatch):
+def test_the_file_with_which_all_are_too_large_is_named(tmp_path, lift):
     files = [put(tmp_path / f"{name}.jsonl", lines(ONE)) for name in "ab"]
     size = files[0].stat().st_size
-    monkeypatch.setattr(limits.BODY_BYTES, "now", 2 * size)
+    lift(BODY_BYTES=2 * size)
     assert len(read_bodies(files)[0]) == 2
-    monkeypatch.setattr(limits.BODY_BYTES, "now", 2 * size - 1)
+    lift(BODY_BYTES=2 * size - 1)
     with pytest.raises(BadInput) as bad:
         read_bodies(files)
     assert bad.value.file == str(files[1]) and "the files together" in str(bad.value)
@@ -247,12 +244,6 @@ def test_the_fields_of_a_body(value, is_one):
 ])  # fmt: skip
 def test_a_text_that_is_an_object_or_a_list_is_opened(text, is_found):
     assert bool([*bodies_in(text, "f")]) is is_found
-
-
-def test_numbers_in_names_are_ordered_by_value():
-    names = ["b10", "b9", "a", "10", "9", "b9c2", "b9c10", "b\u00b2", "a\u0669", "a\u0668x"]
-    ordered = ["9", "10", "a", "a\u0668x", "a\u0669", "b9", "b9c2", "b9c10", "b10", "b\u00b2"]
-    assert sorted(map(Path, names), key=_natural) == [*map(Path, ordered)]
 
 
 @pytest.mark.parametrize(("value", "what"), [

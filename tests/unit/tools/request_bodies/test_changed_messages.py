@@ -18,7 +18,6 @@ from cachesim.tools.request_bodies.changed_messages import (
     SUMMARY,
     TAIL,
     TAKEN_OUT,
-    _alike,
     history_change,
     image_moved,
     message_change,
@@ -125,17 +124,6 @@ LONG = "The result has many lines and words. " * 4
 ])  # fmt: skip
 def test_a_text_is_shortened_once_it_is_old_or_loses_what_only_the_newest_has(old, new, at, change):
     assert text_change(history(*old), history(*new), at) == change
-
-
-@pytest.mark.parametrize(("old", "new", "are_alike"), [
-    (message(NOTE), message(OTHER), True), (message(NOTE, "system"), message(OTHER, "system"), True),
-    (message(NOTE, "developer"), message(OTHER, "developer"), True),
-    (message(NOTE, "tool"), message(OTHER, "tool"), False),
-    (message(NOTE), message(OTHER, "system"), False), (message("1234567a"), message("1234567b"), False),
-    (message("12345678"), message("12345678"), True), (message(NOTE, "assistant"), message(OTHER, "assistant"), False),
-])  # fmt: skip
-def test_messages_of_a_client_that_begin_alike(old, new, are_alike):
-    assert _alike(old, new) is are_alike
 
 
 @pytest.mark.parametrize(("at", "change"), [(199, PRUNED), (200, "")])

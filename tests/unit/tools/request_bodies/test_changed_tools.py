@@ -6,7 +6,6 @@ import copy
 
 import pytest
 
-from cachesim.tools.request_bodies.changed_messages import _removed_count
 from cachesim.tools.request_bodies.changed_tools import KEYS, LIST, ONE, ORDER, name_of, tools_change
 from tests.unit.tools.request_bodies.made import TOOLS
 
@@ -33,14 +32,6 @@ def reordered(tool):
 ])  # fmt: skip
 def test_a_change_of_tools_has_its_kind_and_names(new, found):
     assert change(TOOLS, new) == found
-
-
-@pytest.mark.parametrize("longer, shorter, count", [
-    ([1, 2, 3, 4], [3, 4, 5], 2), ([1, 2, 3], [2], 1), ([1, 2, 3], [2, 4], 0), ([1, 2], [], 0), ([1], [1], 0),
-    ([1, 2, 2, 3], [2, 3], 2), ([1, 2, 3, 4], [4], 3), ([1, 2, 3], [2, 3, 9, 9], 1),
-])  # fmt: skip
-def test_leading_entries_are_removed_until_the_rest_begins_alike(longer, shorter, count):
-    assert _removed_count(longer, shorter) == count
 
 
 def named(*names):

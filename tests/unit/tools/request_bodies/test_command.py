@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser, Namespace
 
 import pytest
 
-from cachesim.base.console import as_text
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.scenarios.toml_writer import to_toml
-from cachesim.tools.request_bodies import command
 from cachesim.tools.request_bodies.changed_messages import EDITED, OTHER_PLACE
 from cachesim.tools.request_bodies.changed_text import BILLING, DATE
 from cachesim.tools.request_bodies.changed_tools import KEYS, ORDER
-from cachesim.tools.request_bodies.command import add_body_arguments, bodies_case, repair_case
+from cachesim.tools.request_bodies.command import bodies_case, repair_case
 from cachesim.tools.request_bodies.import_scenario import ScenarioWords, TokenRequest
 from cachesim.tools.request_bodies.prompt_causes import CHANGED, NEW
-from cachesim.tools.request_bodies.report import SHOWN
-from tests.unit.tools.command_arguments import arguments
 from tests.unit.tools.request_bodies.made import chat
 
 UNCHANGED, LAST, ORDERED = "unchanged history", "changing part last", "constant order"
@@ -60,27 +55,6 @@ def test_bodies_without_a_request_to_simulate_are_refused(tmp_path):
         bodies_case(file, [], "", [])
 
 
-def test_every_argument_is_explained_and_has_its_default():
-    assert arguments(add_body_arguments) == {"tokenizer": "", "template": "", "with_text": False}
-
-
-def test_a_page_has_the_report_and_the_whole_report(tmp_path, monkeypatch, capsys):
-    shown = []
-    monkeypatch.setattr(command, "draw_text", lambda args, text, options: shown.append(options))
-    file = tmp_path / "x.jsonl"
-    file.write_text("".join(f"{json.dumps(chat(f'{n} hello', system=''))}\n" for n in range(SHOWN + 1)))
-    assert main(["import", str(file), "--html", str(tmp_path / "x.html")]) == 0
-    short, verbose = (as_text(report) for report in (shown[0].report, shown[0].verbose))
-    assert "1 more with -v" in short and "more with -v" not in verbose
-    assert (shown[0].command, shown[0].names) == (f"cachesim import {file}", ["simulated"])
-
-
-def test_every_argument_has_a_help():
-    parser = ArgumentParser()
-    command.add_body_arguments(parser)
-    assert [one.dest for one in parser._actions if not one.help] == []
-
-
 @pytest.mark.parametrize("with_text", [False, True])
 def test_a_scenario_is_written_that_quotes_texts_only_if_asked(tmp_path, capsys, with_text):
     file, out = tmp_path / "x.jsonl", tmp_path / "case.toml"
@@ -88,11 +62,3 @@ def test_a_scenario_is_written_that_quotes_texts_only_if_asked(tmp_path, capsys,
     assert main(["import", str(file), "-o", str(out), *["--with-text"] * with_text]) == 0
     text = out.read_text("utf-8")
     assert 'id = "case"' in text and ("Before: " in text) is with_text
-
-
-def test_only_given_files_are_arguments_of_a_command():
-    def words(**files):
-        return command._body_arguments(Namespace(**{"tokenizer": "", "template": "", **files}))
-
-    assert words() == [] and words(tokenizer="t") == ["--tokenizer", "t"]
-    assert words(tokenizer="t", template="u") == ["--tokenizer", "t", "--template", "u"]

@@ -9,9 +9,6 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
-from cachesim.scenarios.toml_writer import to_toml
-from cachesim.tools.request_bodies import compared_rule_sets
-from cachesim.tools.request_bodies.import_scenario import ScenarioWords, TokenRequest
 from tests.unit.tools.request_bodies import client_shapes as shapes
 
 AGENT = Path(__file__).with_name("agent.jsonl")
@@ -76,20 +73,3 @@ def test_every_kind_of_client_runs_under_five_engines(capsys, tmp_path, shape):
     assert [one["profile"] for one in compared] == FIVE
     assert all(len(one["requests"]) == len(bodies) for one in compared)
     assert all(one["reused"] > 0 for one in compared), "a history that only grows is reused by every engine"
-
-
-def test_an_interrupt_ends_the_comparison_which_runs_in_one_process(monkeypatch):
-    asked = []
-
-    def run_all(jobs, processes):
-        asked.append(([job.profile for job in jobs], processes))
-        return [], 0, KeyboardInterrupt("first")
-
-    monkeypatch.setattr(compared_rule_sets, "run_all", run_all)
-    words = ScenarioWords()
-    head = {"id": "x", "title": "t", "why": "w", "source": ["cachesim"], "engine": "llama_cpp", "model": "A",
-            "profiles": ["llama_cpp@b11549"]}  # fmt: skip
-    text = to_toml(head, {}, words.words, [words.add(TokenRequest(9, -1, 0, 1))])
-    with pytest.raises(KeyboardInterrupt, match="first"):
-        compared_rule_sets.compared_runs(text, ["llama_cpp@b11549"], [])
-    assert asked == [(["llama_cpp@b11549"], 1)]

@@ -11,7 +11,6 @@ from cachesim.tools.request_bodies.conversations import (
     KEPT,
     TRIVIAL,
     ConversationLinker,
-    _edited,
     contains_summary,
     core_text,
     spoken_text,
@@ -179,14 +178,6 @@ def test_a_first_message_is_compared_with_that_of_the_nearest_prompt_and_of_the_
 def test_a_request_of_system_messages_has_no_first_message_to_compare():
     found = links(chat("Draw a map of the whole island.", system=LONG), of_system(LONG), chat("Sort it.", system=LONG))
     assert [one.before for one in found][2] == -1
-
-
-@pytest.mark.parametrize(("a", "b", "is_edited"), [
-    ("x" * 10, "x" * 12, True), ("x" * 10, "x" * 13, False), ("", "", True), ("", "x", False), ("abcde", "abXde", True),
-    ("abcd", "abXd", False), ("abcdefgh--", "abcdefghij", True), ("abcdefg---", "abcdefghij", False),
-])  # fmt: skip
-def test_a_text_is_an_edit_of_another_if_four_fifths_are_equal(a, b, is_edited):
-    assert _edited(a, b) is _edited(b, a) is is_edited
 
 
 SUMMARY = "This session is continued from a previous conversation: files were read."

@@ -10,7 +10,6 @@ import sys
 
 import pytest
 
-from cachesim.base import limits
 from cachesim.base.errors import BadInput
 from cachesim.engines.shared.model_sizes import sizes_of
 from cachesim.tools.request_bodies.api_forms import bodies_of
@@ -131,9 +130,8 @@ TOKENIZER_ENDS = {
 
 
 @pytest.fixture
-def small(monkeypatch):
-    monkeypatch.setattr(limits.PARSER_TIME, "now", 1)
-    monkeypatch.setattr(limits.PARSER_MEMORY, "now", 200)
+def small(lift):
+    lift(PARSER_TIME=1, PARSER_MEMORY=200)
 
 
 @pytest.mark.part(4)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from types import SimpleNamespace
+import tomllib
 
 import pytest
 
-from cachesim.base.errors import BadInput, cut
 from cachesim.tools.request_bodies.api_forms import CHAT
 from cachesim.tools.request_bodies.body import Body, BodyMessage, BodyText, DifferenceTexts
 from cachesim.tools.request_bodies.changed_text import DATE
 from cachesim.tools.request_bodies.changed_tools import LIST, ORDER
+from cachesim.tools.request_bodies.conversations import ConversationLink
 from cachesim.tools.request_bodies.import_bodies import (
     ImportOptions,
-    _head,
-    _simulated,
-    _tokenizer,
     at,
     causes,
     fields_beside,
@@ -25,11 +21,11 @@ from cachesim.tools.request_bodies.import_bodies import (
     new_tokens,
     where,
 )
-from cachesim.tools.request_bodies.import_scenario import SimulatedImport
 from cachesim.tools.request_bodies.plain_render import BodyPlace, render_plain
 from cachesim.tools.request_bodies.prompt_causes import CAUSES, EXTENDS, NEW, PromptCause
 from cachesim.tools.request_bodies.request_diff import PromptRecord
-from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer, TokenPrompts
+from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer
+from tests.unit.tools.request_bodies.made import chat, found
 
 
 def body(*texts, form=CHAT, system="", raw=False, tools=(), **parameters):
@@ -44,7 +40,7 @@ def body(*texts, form=CHAT, system="", raw=False, tools=(), **parameters):
 def record(made, before=-1, cause=EXTENDS, tokens=None, **more):
     plain = render_plain(made)
     count = len(EstimatingTokenizer().tokens(plain.text)) if tokens is None else tokens
-    link = SimpleNamespace(before=before, conversation=0)
+    link = ConversationLink(before, 0, before, 0)
     return PromptRecord(made, plain.text, plain.history, plain, link, range(count), cause=PromptCause(cause), **more)
 
 
@@ -189,73 +185,42 @@ def test_fields_of_messages_of_the_chat_api_do_not_matter_then(form, matters):
     assert "name" in name and (found == "no") is (matters == "no")
 
 
-def test_prompts_of_texts_and_of_tokens_are_not_mixed():
-    text, tokens = body("a", raw=True), body("a", raw=True)
-    tokens.messages[0] = BodyMessage("user", "prompt", (BodyText("tokens", "prompt", "x"),))
-    assert isinstance(_tokenizer([tokens, tokens], "file"), TokenPrompts)
-    assert isinstance(_tokenizer([text], ""), EstimatingTokenizer)
-    with pytest.raises(BadInput, match="some prompts are token lists, others are text"):
-        _tokenizer([text, tokens], "")
-
-
-def head(file="My File.json", harmless=False, requests=(1,), **options):
-    cause = {"harmless": harmless, "in_requests": list(requests), "says": "a cause",
-             "evidence": {"text_before": "b" * 70, "text_after": "a"}}  # fmt: skip
-    data = {"tokens_exact": False, "tokenizer": "t", "requests": [1, 2], "causes": [cause] * 4}
-    return _head_of(file, data, **options)
-
-
-def _head_of(file, data, **options):
-    return _head([Path(file)], data, ImportOptions(**options))
-
-
-MADE = "Imported from 2 request bodies: words are invented, lengths are estimated (t)."
-
-
-def test_the_head_of_a_scenario_names_the_first_three_causes():
-    assert head() == {"id": "import-my-file", "title": "imported from 2 request bodies",
-                      "why": MADE + " Requests 1: a cause." * 3}  # fmt: skip
-    assert head(harmless=True)["why"] == MADE
-    assert head(requests=range(13))["why"].startswith(f"{MADE} Requests 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11: a cause.")
-    quoted = f"{MADE} Requests 1: a cause. Before: {cut('b' * 70, 60)} After: a Requests"
-    assert head(with_text=True)["why"].startswith(quoted)
-
-
-def test_a_harmless_cause_leaves_the_next_two_their_places():
-    causes = [{"harmless": harmless, "in_requests": [number], "says": "a cause", "evidence": None}
-              for number, harmless in enumerate((True, False, False, False))]  # fmt: skip
-    data = {"tokens_exact": True, "tokenizer": "t", "requests": [1, 2], "causes": causes}
-    assert _head_of("x.json", data)["why"] == (
-        "Imported from 2 request bodies: words are invented, lengths are exact (t)."
-        " Requests 1: a cause. Requests 2: a cause.")
-
-
-@pytest.mark.parametrize(("file", "name", "id_"), [
-    ("x.json", "mine", "mine"), ("--.json", "", "import-bodies"), ("a_b.c.json", "", "import-a-b-c"),
-    ("\u4e09.json", "", "import-bodies"), ("x" * 90 + ".json", "", "import-" + "x" * 73),
-])  # fmt: skip
-def test_the_id_of_a_scenario(file, name, id_):
-    assert head(file, name=name)["id"] == id_
-
-
-def test_the_simulation_is_summed_over_the_requests_that_were_simulated():
-    rows = [{"reusable": reusable, "tokens": 100, "new_tokens": 10, "again": 3} for reusable in (0, 50, 60, 70, 80)]
-    scenario = SimpleNamespace(profiles=("p",), model="A", server={"ctx_size": 9})
-    for adapters, foreign in (("", 0), ("some", 5)):
-        data = {"requests": [dict(row) for row in rows]}
-        _simulated(data, SimulatedImport(scenario, [0, 40, 65, None], "", 1, "a limit", adapters, True))
-        assert [(row["simulated"], row["not_kept"], row["foreign"]) for row in data["requests"]] == [
-            (0, 0, 0), (40, 10, 0), (65, 0, foreign), (None, None, 0), (None, None, 0)]  # fmt: skip
-        assert data["simulation"] == {
-            "profile": "p", "model": "A", "flags": {"ctx_size": 9}, "played": 3, "not_played": 1, "limit": "a limit",
-            "tokens": 300, "reused": 105, "new_tokens": 30, "again": 9, "not_kept": 10, "foreign": foreign,
-            "adapters": adapters, "adapters_assumed": True,
-        }  # fmt: skip
-
-
 def test_files_without_a_body_are_counted(tmp_path):
     (tmp_path / "a.json").write_text('{"prompt": "x y z"}')
     (tmp_path / "b.txt").write_text("text")
     data, _ = import_bodies([tmp_path], ImportOptions(model="A", server={"ctx_size": 512}))
     assert (data["skipped"], data["files"], data["simulation"]["flags"]) == (1, [str(tmp_path)], {"ctx_size": 512})
     assert (data["models"], data["rendering"], data["media"], data["conversations"]) == ([], "as sent", 0, 1)
+
+
+@pytest.mark.parametrize(("file", "name", "id_"), [
+    ("My File.json", "", "import-my-file"), ("x.json", "mine", "mine"), ("--.json", "", "import-bodies"),
+    ("a_b.c.json", "", "import-a-b-c"), ("\u4e09.json", "", "import-bodies"),
+    ("x" * 90 + ".json", "", "import-" + "x" * 73),
+])  # fmt: skip
+def test_a_scenario_has_the_name_of_its_file(tmp_path, file, name, id_):
+    (tmp_path / file).write_text('{"prompt": "x y z"}')
+    _, toml = import_bodies([tmp_path / file], ImportOptions(name=name))
+    assert tomllib.loads(toml)["id"] == id_
+
+
+def test_the_head_of_a_scenario_names_the_requests_of_its_causes_and_quotes_texts_only_if_asked(tmp_path):
+    file = tmp_path / "x.jsonl"
+    prompts = [f"The rules. It is {number}:00 now. {'All of the rest is the same. ' * 4}" for number in (10, 11)]
+    file.write_text("".join(f'{{"prompt": "{prompt}"}}\n' for prompt in prompts))
+    for with_text in (False, True):
+        _, toml = import_bodies([file], ImportOptions(with_text=with_text))
+        why = tomllib.loads(toml)["why"]
+        assert "Requests 1: " in why and ("now." in why) is with_text
+
+
+def test_the_tokens_of_a_simulation_are_those_of_its_requests(tmp_path):
+    asked, answered = "Please read the file.", "It reads a table and prints it, line by line."
+    data = found(tmp_path, chat(asked), chat(asked, answered, "Now sort it."), chat(asked, answered, "Now draw it."),
+                 asking=ImportOptions(model="GA", server={"ctx_checkpoints": 0}))  # fmt: skip
+    sums, rows = data["simulation"], data["requests"]
+    assert sums["tokens"] == sums["reused"] + sums["new_tokens"] + sums["again"] + sums["not_kept"]
+    assert sums["reused"] == sum(row["simulated"] for row in rows) > 0
+    assert (sums["played"], sums["not_played"]) == (len(rows), 0)
+    assert [row["not_kept"] for row in rows] == [row["reusable"] - row["simulated"] for row in rows]
+    assert sums["not_kept"] == sum(row["not_kept"] for row in rows) and rows[2]["not_kept"] > 0

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from cachesim.base import limits
 from cachesim.scenarios.notation.tree import Piece
 from cachesim.tools.request_bodies.body import Body, BodyMessage
 from cachesim.tools.request_bodies.conversations import ConversationLink
@@ -178,29 +177,29 @@ def test_a_refused_request_reuses_nothing_that_could_be_reported():
     ("NEW_TOKENS", 3, "all answers together: 4 tokens, at most 3"),
     ("REBUILT", 1, "the scenario: 2 requests, at most 1"),
 ])  # fmt: skip
-def test_requests_up_to_a_limit_are_simulated(monkeypatch, limit, now, said):
-    monkeypatch.setattr(getattr(limits, limit), "now", now)
+def test_requests_up_to_a_limit_are_simulated(lift, limit, now, said):
+    lift(**{limit: now})
     if limit == "NEW_TOKENS":                                 # the run counts prompts, too
         assert simulated(record(1, answer=2), record(1, answer=2, number=1)).limit.startswith(f"x.jsonl:2: {said}")
         return
     found = simulated(record(20, answer=2), record(31, answer=2, number=1))
     assert (found.reused, found.left) == ([0], 1)
     assert found.limit.startswith(f"x.jsonl:2: {said}") and found.scenario.words == {"A": 20, "b": 2}
-    monkeypatch.setattr(getattr(limits, limit), "now", now + 1)
+    lift(**{limit: now + 1})
     assert simulated(record(20, answer=2), record(31, answer=2, number=1)).limit == ""
 
 
-def test_a_long_text_that_is_known_is_not_a_long_word(monkeypatch):
-    monkeypatch.setattr(limits.WORD_LENGTH, "now", 30)
+def test_a_long_text_that_is_known_is_not_a_long_word(lift):
+    lift(WORD_LENGTH=30)
     assert simulated(record(30), record(60, 0, 30, number=1)).limit == ""
 
 
-def test_a_limit_of_the_run_leaves_the_words_of_the_requests_before_it(monkeypatch):
-    monkeypatch.setattr(limits.NEW_TOKENS, "now", 40)
+def test_a_limit_of_the_run_leaves_the_words_of_the_requests_before_it(lift):
+    lift(NEW_TOKENS=40)
     found = simulated(record(20), record(31, number=1))
     assert (found.reused, found.left, found.scenario.words) == ([0], 1, {"A": 20, "b": 1})
     assert len(found.scenario.steps) == 1 and found.limit.startswith("x.jsonl:2: request 1: the run evaluates")
-    monkeypatch.setattr(limits.NEW_TOKENS, "now", 10)
+    lift(NEW_TOKENS=10)
     none = simulated(record(20), record(31, number=1))
     assert (none.reused, none.left, none.toml, none.scenario.words) == ([], 2, "", {})
 

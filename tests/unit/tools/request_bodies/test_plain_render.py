@@ -9,7 +9,7 @@ import pytest
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body import CALL, REASONING, TEXT, BodyMessage, BodyText
 from cachesim.tools.request_bodies.body_files import FoundBody
-from cachesim.tools.request_bodies.plain_render import _unescaped, answer_text, canonical, json_pieces, render_plain
+from cachesim.tools.request_bodies.plain_render import answer_text, canonical, json_pieces, render_plain
 from tests.unit.tools.request_bodies.made import TOOLS, chat
 
 
@@ -84,23 +84,11 @@ def test_paths_lead_into_the_value():
     assert canonical({"b": 1, "a": "é"}) == canonical({"a": "é", "b": 1}) == '{"a": "é", "b": 1}'
 
 
-@pytest.mark.parametrize(("text", "escaped", "plain"), [
-    ("abc", 2, 2), (r"a\nb", 3, 2), (r"a\nb", 4, 3), (r"a\nb", 2, 1), (r"\u00e9x", 6, 1), (r"\u00e9x", 7, 2),
-    (r"\u00e9x", 4, 0), (r"ab\\c", 4, 3), (r"ab\n", 2, 2),
-])  # fmt: skip
-def test_characters_of_json_text_are_counted_as_the_string_has_them(text, escaped, plain):
-    assert _unescaped(text, escaped) == plain
-
-
 def test_a_place_belongs_to_the_part_that_contains_it():
     one = rendered(chat("Hello", system=""))
     assert [one.start(at) for at in (0, 16, 17, 18, 21, 22)] == [0, 0, 17, 17, 17, 22]
     assert one.starts == [0, 17, 22, 33] and one.text[17:22] == "Hello"
     assert one._replace(starts=[]).start(5) == 0 and one._replace(starts=[3, 9]).start(2) == 3
-
-
-def test_a_broken_escape_counts_as_it_is_written():
-    assert _unescaped("\\u12" + "x" * 40, 30) == 30
 
 
 def test_an_answer_is_its_reasoning_its_text_and_its_calls():

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import copy
-from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base.tokens import common_prefix
-from cachesim.tools.request_bodies import prompt_causes
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body_files import FoundBody
+from cachesim.tools.request_bodies.changed_messages import MOVING
 from cachesim.tools.request_bodies.plain_render import render_plain
 from cachesim.tools.request_bodies.prompt_causes import (
     CAUSES,
     MOVED_LINES,
     PromptCause,
-    _continues_after_reasoning,
-    _moved_lines,
-    _of_messages,
     cause_of_bodies,
     raw_cause,
 )
@@ -225,17 +221,6 @@ def test_a_raw_prompt_differs_by_the_smallest_change_that_explains_it(old, new, 
     assert raw_cause(old, new, at) == PromptCause(cause, detail)
 
 
-@pytest.mark.parametrize(("moved", "cause"), [
-    (None, None), (SimpleNamespace(is_fixed=False, before=3), PromptCause(MOVED_LINES)),
-    (SimpleNamespace(is_fixed=True, before=1), PromptCause(prompt_causes.messages.MOVING, "1 line before the end")),
-    (SimpleNamespace(is_fixed=True, before=2), PromptCause(prompt_causes.messages.MOVING, "2 lines before the end")),
-    (SimpleNamespace(is_fixed=True, before=3), PromptCause(prompt_causes.messages.MOVING, "3 lines before the end")),
-])  # fmt: skip
-def test_lines_at_a_fixed_distance_from_the_end_are_moving_and_others_moved(monkeypatch, moved, cause):
-    monkeypatch.setattr(prompt_causes, "find_moved_lines", lambda a, b, at: moved)
-    assert _moved_lines("a", "b", 0) == cause
-
-
 def test_tools_that_only_moved_to_a_new_system_message_are_not_the_cause(tmp_path):
     data = found(tmp_path, chat(U1, system="", tools=TOOLS), chat(U1, A1, U2, system="Be kind.", tools=TOOLS))
     assert data["requests"][1]["cause"] == "inserted"
@@ -245,20 +230,6 @@ def test_an_image_that_changed_with_its_text_is_the_cause(tmp_path):
     data = found(tmp_path, chat(user(image("AAAA"), texted(U1)), A1, U2),
                  chat(user(image("BBBB"), texted(f"{U1} And why.")), A1, U2, A2, U3))  # fmt: skip
     assert (data["requests"][1]["cause"], data["requests"][1]["path"]) == ("image", "messages[1].content[0]")
-
-
-@pytest.mark.parametrize(("old", "new", "at", "continues"), [
-    ("x<think>r</think>\n\nanswer", "xanswer, and more", 1, True), ("x<think>r</think>answer", "x answer", 1, True),
-    ("x<think>r</think>answer", "x answ", 1, False),                     # all of the first 24 characters follow
-    (f"<think>r</think>{'y' * 24}old", f"{'y' * 24}new", 0, True),
-    (f"<think>r</think>{'y' * 23}old", f"{'y' * 23}new", 0, False),
-    ("<think>r</think>", "", 0, False),                                  # nothing shows where it continues
-    ("r</think>k", "zk", 0, False),                                      # the reasoning has no beginning
-    ("<think>r</think>s</think>answer", "answer", 0, False),             # it ended before
-    ("a<think>r</think>b<think>s</think>c", "a<think>r</think>bc", 18, True),
-])  # fmt: skip
-def test_a_prompt_continues_with_the_text_after_the_reasoning(old, new, at, continues):
-    assert _continues_after_reasoning(old, new, at, old.rindex("</think>")) is continues
 
 
 def test_a_chat_and_a_raw_prompt_differ_in_their_text():
@@ -290,33 +261,18 @@ def test_the_first_difference_decides_although_the_tools_changed_too(tmp_path):
     assert data["requests"][1]["cause"] == "system prompt"
 
 
-@pytest.mark.parametrize(("old", "new", "cause"), [(5, 5, "extends"), (6, 5, "back"), (6, 4, "back")])
-def test_a_prompt_that_ends_where_the_other_goes_on_went_back(old, new, cause):
-    prompts = SimpleNamespace(history=old, text="abcdef"), SimpleNamespace(history=new, text="abcde")
-    body = SimpleNamespace(is_raw=False)
-    assert cause_of_bodies(body, body, *prompts, 5) == PromptCause(cause)
+@pytest.mark.parametrize(("name", "detail"), [("truncated", "2 messages"), ("inserted", "1 message")])
+def test_a_change_of_the_history_has_the_number_of_its_messages(tmp_path, name, detail):
+    assert found(tmp_path, *CASES[name][0])["requests"][1]["detail"] == detail
 
 
-@pytest.mark.parametrize(("count", "detail"), [(0, ""), (1, "1 message"), (2, "2 messages"), (3, "3 messages")])
-def test_a_change_of_the_history_has_the_number_of_its_messages(monkeypatch, count, detail):
-    monkeypatch.setattr(prompt_causes.messages, "moved_message", lambda old, new, number: ("", ""))
-    monkeypatch.setattr(prompt_causes.messages, "message_change", lambda old, new: "")
-    monkeypatch.setattr(prompt_causes.messages, "history_change", lambda old, new, number: ("pruned", count))
-    old, new = bodies_of([FoundBody("x", chat(U1, A1, U2)), FoundBody("x", chat(U1, f"{A1} More.", U2))])
-    prompts = render_plain(old), render_plain(new)
-    at = common_prefix(prompts[0].text, prompts[1].text)
-    assert cause_of_bodies(old, new, *prompts, at) == PromptCause("pruned", detail)
-
-
-@pytest.mark.parametrize(("places", "sizes", "cause"), [
-    ((1, 1), (1, 2), "INSERTED"), ((1, 1), (2, 1), "DROPPED"), ((1, 1), (1, 1), "INSERTED"),
-    ((2, 1), (1, 2), "INSERTED"),
-    ((0, 5), (1, 1), "EDITED"), ((5, 0), (1, 1), "EDITED"),
+@pytest.mark.parametrize(("old", "new", "cause"), [
+    ("A: one\n[a note for all]\nB: two\nA:", "A: one\nB: two\nA: three\n[a note for all]\nB: four\nA:",
+     PromptCause(MOVING, "2 lines before the end")),
+    ("one\n[a note for all]\ntwo", "one\ntwo\nthree\n[a note for all]\nfour",
+     PromptCause(MOVING, "1 line before the end")),
+    ("one\n[a note for all]\ntwo\nthree", "one\ntwo\nthree\n[a note for all]\nfour\nfive\nsix",
+     PromptCause(MOVED_LINES)),
 ])  # fmt: skip
-def test_the_first_message_that_only_one_body_has_was_inserted_or_dropped(places, sizes, cause):
-    """The earlier one of both places decides."""
-    old, new = bodies_of([FoundBody("x", chat(f"{text} {LONG}", system="")) for text in ("Mark", "Anna")])
-    one, two = (SimpleNamespace(messages=body.messages * size) for body, size in zip((old, new), sizes, strict=True))
-    prompts = [SimpleNamespace(place=lambda at, number=number: SimpleNamespace(message=number, kind=""), begins=(),
-                               text=text) for number, text in zip(places, ("Mark", "Anna"), strict=True)]  # fmt: skip
-    assert _of_messages(one, two, *prompts, 0) == PromptCause(getattr(prompt_causes.messages, cause))
+def test_lines_at_a_fixed_distance_from_the_end_are_moving_and_others_moved(old, new, cause):
+    assert raw_cause(old, new, common_prefix(old, new)) == cause

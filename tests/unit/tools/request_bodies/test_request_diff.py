@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.request_bodies import prompt_causes, request_diff
+from cachesim.tools.request_bodies import prompt_causes
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body_files import FoundBody
 from cachesim.tools.request_bodies.import_bodies import ImportOptions
@@ -16,10 +14,8 @@ from cachesim.tools.request_bodies.request_diff import (
     NAMED,
     DifferenceTexts,
     find_place,
-    find_usable,
     link_requests,
 )
-from cachesim.tools.request_bodies.shared_prefixes import SharedPrefix
 from cachesim.tools.request_bodies.template import Prompt
 from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer
 from tests.unit.tools.request_bodies.made import chat, found
@@ -99,33 +95,6 @@ def test_changed_options_of_a_template_are_named(tmp_path, number, detail):
             for value in (1, 2)]  # fmt: skip
     last = found(tmp_path, *some, asking=ImportOptions(template=str(file)))["requests"][1]
     assert (last["cause"], last["detail"]) == ("fields", detail)
-
-
-class Key:
-    """Record with the numbers that a comparison of adapters reads."""
-
-    def __init__(self, before=-1, usable=0, shared=0):
-        self.link, self.usable, self.shared, self.under = SimpleNamespace(before=before), usable, shared, -1
-        self.cause, self.place, self.old_place, self.seen = "date", "a", "b", "c"
-
-
-@pytest.mark.parametrize(("keys", "before", "best", "under", "usable", "cause"), [
-    (["x", "y", "y"], 0, (1, 9), 1, 7, "date"), (["x", "y", "y"], 0, (1, 4), 1, 4, prompt_causes.ADAPTERS),
-    (["y", "y", "y"], 0, (1, 9), 5, 6, "date"), (["x", "x", "y"], 0, (-1, 0), -1, 0, prompt_causes.ADAPTERS),
-    (["x", "y", "y"], -1, (1, 3), 1, 3, "date"), (["x", "x", "y"], -1, (-1, 0), -1, 0, "date"),
-])  # fmt: skip
-def test_what_is_usable_under_the_adapters_of_a_request(monkeypatch, keys, before, best, under, usable, cause):
-    """It shares 7 tokens with the previous request, and 7 or fewer with the best under its adapters."""
-    monkeypatch.setattr(request_diff, "_find_reusable", lambda *given: (5, 6))
-    monkeypatch.setattr(request_diff, "_shared", lambda record, other, size, tokenizer: min(size, 7))
-    known = [Key(), Key(), Key(before, shared=7)]
-    find_usable(known, known[2], None, SharedPrefix(*best), keys)
-    one = known[2]
-    found = one.cause if one.cause == "date" else one.cause.name
-    assert (one.under, one.usable, found) == (under, usable, cause)
-    place = BodyPlace("lora", 0, "mark", -1)
-    expected = ("a", "b", "c") if cause == "date" else (place, place, None)
-    assert (one.place, one.old_place, one.seen) == expected
 
 
 def rendered(*pairs):

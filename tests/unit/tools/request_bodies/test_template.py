@@ -8,12 +8,10 @@ import pytest
 
 from cachesim.base import limits
 from cachesim.base.errors import BadInput
-from cachesim.tools.request_bodies import template
 from cachesim.tools.request_bodies.api_forms import bodies_of
-from cachesim.tools.request_bodies.body import Body
 from cachesim.tools.request_bodies.body_files import FoundBody
 from cachesim.tools.request_bodies.import_bodies import ImportOptions
-from cachesim.tools.request_bodies.template import TemplateSource, _chat, is_template_option, read_template, render
+from cachesim.tools.request_bodies.template import TemplateSource, is_template_option, read_template, render
 from tests.unit.tools.request_bodies.made import LONG, TOOLS, chat, found
 
 pytest.importorskip("jinja2")
@@ -115,27 +113,27 @@ def test_a_broken_or_malicious_template_gives_a_one_line_error(source, what):
 
 
 @pytest.mark.long
-def test_an_endless_template_is_terminated(monkeypatch):
-    monkeypatch.setattr(limits.PARSER_TIME, "now", 1)
+def test_an_endless_template_is_terminated(lift):
+    lift(PARSER_TIME=1)
     loop = "{% for a in range(99999) %}" * 4 + "{% set x = a %}" + "{% endfor %}" * 4
     assert refused(loop) == ("t: request 0: the chat template takes too long, at most 1 CPU seconds are allowed "
                              "(--limit parser-time=N allows more)")  # fmt: skip
 
 
 @pytest.mark.long
-def test_constants_are_evaluated_under_the_limits(monkeypatch):
-    monkeypatch.setattr(limits.PARSER_TIME, "now", 1)
+def test_constants_are_evaluated_under_the_limits(lift):
+    lift(PARSER_TIME=1)
     assert "t: the chat template takes too long" in refused("{% set x = 7**(10**8) %}hi")
 
 
-def test_output_is_limited(monkeypatch):
-    monkeypatch.setattr(limits.PARSER_OUTPUT, "now", 1000)
+def test_output_is_limited(lift):
+    lift(PARSER_OUTPUT=1000)
     error = refused("{% for a in range(9999) %}abc{% endfor %}")
     assert "the output of the chat template is too long" in error and "--limit parser-output" in error
 
 
-def test_a_template_may_write_more_for_longer_chats(monkeypatch):
-    monkeypatch.setattr(limits.PARSER_OUTPUT, "now", 1000)
+def test_a_template_may_write_more_for_longer_chats(lift):
+    lift(PARSER_OUTPUT=1000)
     assert texts("{{ messages[1].content * 3 }}", chat("x" * 9000)) == ["x" * 27_000]
 
 
@@ -208,16 +206,6 @@ def test_raw_prompts_are_not_rendered():
     assert render(TemplateSource("{% broken", {}), bodies(raw), "t") == [None]
 
 
-@pytest.mark.parametrize(("parameters", "variables"), [
-    ({}, {}), ({"thinking": 1, "top_k": 2}, {"thinking": 1}),
-    ({"chat_template_kwargs": {"a": 1, "messages": 5, "enable_thinking": 2}, "enable_thinking": 3},
-     {"a": 1, "enable_thinking": 3}), ({"chat_template_kwargs": [1]}, {}), ({"chat_template_kwargs": {5: 1}}, {}),
-])  # fmt: skip
-def test_a_template_has_the_options_of_the_body(parameters, variables):
-    body = Body("", parameters=parameters, chat=[{"role": "user"}])
-    assert _chat(body) == {**variables, "messages": [{"role": "user"}], "tools": None}
-
-
 @pytest.mark.parametrize(("name", "is_option"), [
     ("thinking", True), ("chat_template_kwargs", True), ("chat_template_kwargs.a", True), ("top_k", False),
     ("thinking.a", False), ("chat_template", False),
@@ -226,16 +214,8 @@ def test_variables_of_templates_are_options(name, is_option):
     assert is_template_option(name) is is_option
 
 
-def test_a_template_is_read_from_a_gguf(tmp_path, monkeypatch):
-    file, asked = tmp_path / "m.gguf", []
-    file.write_bytes(b"GGUF" + bytes(20))
-    monkeypatch.setattr(template, "read_gguf", lambda path, keys: asked.append((path, keys)) or {keys[0]: "{{ x }}"})
-    assert read_template(file) == TemplateSource("{{ x }}", {"bos_token": "", "eos_token": ""})
-    assert asked == [(file, ("tokenizer.chat_template",))]
-
-
-def test_the_file_of_a_template_that_is_too_long_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(limits.SCENARIO_BYTES, "now", 50)
+def test_the_file_of_a_template_that_is_too_long_is_named(tmp_path, lift):
+    lift(SCENARIO_BYTES=50)
     file = tmp_path / "tokenizer_config.json"
     file.write_text(json.dumps({"chat_template": "x" * 51}))
     with pytest.raises(BadInput, match="template is larger than allowed") as bad:

@@ -8,7 +8,6 @@ from cachesim.base.errors import BadInput
 
 pytest.importorskip("jinja2")
 
-from cachesim.tools.request_bodies import template_parser
 from cachesim.tools.request_bodies.template_parser import open_parser
 
 CHAT = {"messages": [{"content": "hi", "b": 1, "a": [2]}], "tools": None}
@@ -63,12 +62,3 @@ def test_a_broken_template_is_refused_with_its_error(source, message):
 def test_a_template_may_reject_a_chat():
     with pytest.raises(BadInput, match="the template rejects the chat: no tools"):
         rendered("{{ raise_exception('no tools') }}")
-
-
-def test_a_lack_of_memory_is_not_the_fault_of_the_template(monkeypatch):
-    def fail(source):
-        raise MemoryError
-
-    monkeypatch.setattr(template_parser, "compiled", fail)
-    with pytest.raises(MemoryError):
-        rendered("x")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +10,7 @@ from cachesim.base.errors import BadInput
 from cachesim.tools.request_bodies import tokenizer
 from cachesim.tools.request_bodies.body import token_character
 from cachesim.tools.request_bodies.import_bodies import ImportOptions
-from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer, ExactTokenizer, TokenPrompts, read_tokenizer
+from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer, TokenPrompts, read_tokenizer
 from tests.unit.tools.request_bodies.made import LONG, chat, found
 
 tokenizers = pytest.importorskip("tokenizers")
@@ -31,14 +30,14 @@ def as_json(tmp_path):
     return tmp_path / "tokenizer.json"
 
 
-def as_gguf(tmp_path, model="gpt2", pre="gpt-2"):
+def as_gguf(tmp_path, model="gpt2", pre="gpt-2", words=VOCAB, merges=MERGES, types=()):
     file = tmp_path / "tiny.gguf"
     writer = gguf.GGUFWriter(file, "llama")
     writer.add_tokenizer_model(model)
     writer.add_tokenizer_pre(pre)
-    writer.add_token_list(VOCAB)
-    writer.add_token_types([3 if token.startswith("<|") else 1 for token in VOCAB])
-    writer.add_token_merges([" ".join(pair) for pair in MERGES])
+    writer.add_token_list(words)
+    writer.add_token_types(types or [3 if token.startswith("<|") else 1 for token in words])
+    writer.add_token_merges([" ".join(pair) for pair in merges])
     writer.add_chat_template("{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}")
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -177,12 +176,3 @@ def test_prompts_of_tokens_have_as_many_tokens_as_characters():
 
 def test_the_tokens_of_a_file_are_compared_by_the_caller(as_json):
     assert read_tokenizer(as_json).shared("a", "a", 1) is None
-
-
-def test_the_process_of_a_tokenizer_ends_with_it():
-    asked = []
-    child = SimpleNamespace(ask=lambda what: asked.append(what) or [1, 2], close=lambda: asked.append("closed"))
-    tokenizer = ExactTokenizer("x", child)
-    assert tokenizer.tokens("hello") == [1, 2] and tokenizer.name == "x"
-    tokenizer.close()
-    assert asked == [{"text": "hello"}, "closed"]

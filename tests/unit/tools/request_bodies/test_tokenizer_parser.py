@@ -11,7 +11,6 @@ from cachesim.base.errors import BadInput
 pytest.importorskip("tokenizers")
 pytest.importorskip("gguf")
 
-from cachesim.tools.request_bodies import tokenizer_parser
 from cachesim.tools.request_bodies.tokenizer_parser import open_parser
 from tests.unit.tools.request_bodies.test_tokenizer import MERGES, TEXT, VOCAB, as_gguf, tokenizers
 
@@ -67,64 +66,24 @@ def test_other_vocabularies_are_refused(tmp_path, model, pre):
         open_parser({"gguf": True}, as_gguf(tmp_path, model, pre).read_bytes())
 
 
-def test_broken_files_are_refused(monkeypatch):
+def test_broken_files_are_refused():
     with pytest.raises(BadInput, match=r"not a tokenizer\.json: "):
         open_parser({"gguf": False}, b"{}")
     with pytest.raises(BadInput, match="not a GGUF"):
         open_parser({"gguf": True}, b"{}  " * 9)
-    keys = dict(zip(tokenizer_parser._KEYS, ["gpt2", "gpt-2", ["a"], [7], [1]], strict=True))
-    monkeypatch.setattr(tokenizer_parser, "gguf_keys", lambda data, names: keys)
-    with pytest.raises(BadInput, match="broken vocabulary: "):
-        open_parser({"gguf": True}, b"")
-    monkeypatch.setattr(tokenizer_parser, "gguf_keys", lambda data, names: dict(list(keys.items())[:4]))
-    with pytest.raises(BadInput, match="unsupported vocabulary"):
-        open_parser({"gguf": True}, b"")
 
 
-def test_merges_of_unknown_words_are_left_out(monkeypatch):
-    keys = dict(zip(tokenizer_parser._KEYS, ["gpt2", "gpt-2", ["a", "b", "ab"], ["a b", "b a", "a c"], [1, 1, 1]],
-                    strict=True))  # fmt: skip
-    monkeypatch.setattr(tokenizer_parser, "gguf_keys", lambda data, names: keys)
-    assert open_parser({"gguf": True}, b"")({"text": "abba"}) == [2, 1, 0]
+@pytest.mark.parametrize(("words", "merges", "text", "found"), [
+    (["a", "b", "ab"], [("a", "b"), ("b", "a"), ("a", "c")], "abba", [2, 1, 0]),
+    (["a", "b", "c", "abc"], [("a", "b c")], "abc", [0, 1, 2]),
+])  # fmt: skip
+def test_merges_of_unknown_words_are_left_out(tmp_path, words, merges, text, found):
+    """The second word of a merge may contain a space; in the last case the vocabulary lacks it."""
+    data = as_gguf(tmp_path, words=words, merges=merges).read_bytes()
+    assert open_parser({"gguf": True}, data)({"text": text}) == found
 
 
-def test_control_and_user_tokens_match_verbatim():
-    found = list(tokenizer_parser._added(["a", "<c>", "<u>", "", "b"], [1, 3, 4, 3, 2]))
-    assert [(one["id"], one["content"], one["special"]) for one in found] == [(1, "<c>", True), (2, "<u>", False)]
-    assert not any(one["single_word"] or one["lstrip"] or one["rstrip"] or one["normalized"] for one in found)
-
-
-def test_a_text_that_the_tokenizer_rejects_is_refused(monkeypatch):
-    class Rejecting:
-        def encode(self, text, add_special_tokens):
-            raise ValueError(f"{text}: surrogates not allowed")
-
-    monkeypatch.setattr(tokenizer_parser, "_of_gguf", lambda data: Rejecting())
-    with pytest.raises(BadInput, match="the tokenizer rejects a prompt: abc: surrogates not allowed"):
-        open_parser({"gguf": True}, b"")({"text": "abc"})
-
-
-def test_a_merge_has_two_words(monkeypatch):
-    """The second word of a merge may contain a space; here the vocabulary lacks it."""
-    keys = dict(zip(tokenizer_parser._KEYS, ["gpt2", "gpt-2", ["a", "b", "c", "abc"], ["a b c"], [1, 1, 1, 1]],
-                    strict=True))  # fmt: skip
-    monkeypatch.setattr(tokenizer_parser, "gguf_keys", lambda data, names: keys)
-    assert open_parser({"gguf": True}, b"")({"text": "abc"}) == [0, 1, 2]
-
-
-@pytest.mark.parametrize("gguf", [True, False])
-def test_a_lack_of_memory_is_not_the_fault_of_the_file(monkeypatch, gguf):
-    def fail(*_, **__):
-        raise MemoryError
-
-    class Failing:
-        from_buffer = from_str = encode = staticmethod(fail)
-
-    keys = dict(zip(tokenizer_parser._KEYS, ["gpt2", "gpt-2", ["a"], [], [1]], strict=True))
-    monkeypatch.setattr(tokenizer_parser, "gguf_keys", lambda data, names: keys)
-    monkeypatch.setattr(tokenizer_parser, "Tokenizer", Failing)
-    with pytest.raises(MemoryError):
-        open_parser({"gguf": gguf}, b"")
-    monkeypatch.setattr(tokenizer_parser, "_of_gguf", lambda data: Failing)
-    with pytest.raises(MemoryError):
-        open_parser({"gguf": True}, b"")({"text": "a"})
+def test_control_and_user_tokens_match_verbatim(tmp_path):
+    words = ["a", "<c>", "<u>", "b", "<", "c", "u", ">"]
+    data = as_gguf(tmp_path, words=words, merges=[("c", "u")], types=[1, 3, 4, 2, 1, 1, 1, 1]).read_bytes()
+    assert open_parser({"gguf": True}, data)({"text": "a<c>a<u>"}) == [0, 1, 0, 2]

@@ -6,11 +6,14 @@ import json
 
 import pytest
 
-from cachesim.base import exits, limits
+from cachesim.base import exits
 from cachesim.cli.main import main
-from cachesim.tools.request_bodies import conversations, request_diff
+from cachesim.tools.request_bodies.api_forms import bodies_of
+from cachesim.tools.request_bodies.body_files import FoundBody
 from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
+from cachesim.tools.request_bodies.request_diff import link_requests
 from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer
+from tests.bench.work import count
 from tests.unit.tools.request_bodies.made import chat
 
 
@@ -18,17 +21,6 @@ def written(tmp_path, *bodies):
     file = tmp_path / "bodies.jsonl"
     file.write_text("".join(json.dumps(one) + "\n" for one in bodies))
     return file
-
-
-@pytest.fixture
-def lift(monkeypatch):
-    """Change limits for a test."""
-
-    def lifted(**numbers):
-        for name, number in numbers.items():
-            monkeypatch.setattr(getattr(limits, name), "now", number)
-
-    return lifted
 
 
 LARGE = "a b c d " * 600_000                     # 1,200,000 estimated tokens
@@ -76,34 +68,15 @@ def test_a_limit_of_the_run_names_the_request_too(tmp_path, lift):
     assert (data["simulation"]["played"], toml) == (0, "")
 
 
-def test_a_prompt_without_tokens_is_refused_by_its_place(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(EstimatingTokenizer, "tokens", lambda self, text: range(0))
-    file = written(tmp_path, chat("hello", system=""))
-    assert main(["import", str(file)]) == exits.BAD_INPUT
-    assert capsys.readouterr() == ("", f"cachesim: {file}: the tokenizer returns no tokens for this prompt\n")
+SAID = {"short": lambda i: [f"question {i} of many"], "identical": lambda i: ["always the same question"],
+        "growing": lambda i: [f"turn {k} of {i // 5}" for k in range(1, 2 * (i % 5) + 2)]}  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["short", "growing", "identical"])
-def test_the_work_per_request_does_not_grow_with_their_number(tmp_path, monkeypatch, kind):
-    """Counts comparisons of texts and messages: four times as many requests take about four times as many."""
-    counts = []
-    for many in (100, 400):
-        calls = [0]
-
-        def count(function, calls=calls):
-            def counted(*args):
-                calls[0] += 1
-                return function(*args)
-
-            return counted
-
-        for module, name in ((conversations, "common_prefix"), (conversations, "message_key"),
-                             (conversations, "_edited"), (request_diff, "common_prefix")):  # fmt: skip
-            monkeypatch.setattr(module, name, count(getattr(module, name)))
-        said = {"short": lambda i: [f"question {i} of many"], "identical": lambda i: ["always the same question"],
-                "growing": lambda i: [f"turn {k} of {i // 5}" for k in range(1, 2 * (i % 5) + 2)]}[kind]  # fmt: skip
-        monkeypatch.setattr(limits.REBUILT, "now", 10)
-        import_bodies([written(tmp_path, *(chat(*said(i), system="") for i in range(many)))], ImportOptions())
-        counts.append(calls[0])
-        monkeypatch.undo()
-    assert counts[1] <= 5 * counts[0]
+@pytest.mark.parametrize("kind", SAID)
+def test_the_work_per_request_does_not_grow_with_their_number(kind):
+    """Four times as many requests take about four times as many calls."""
+    calls = []
+    for number in (50, 200):
+        bodies = bodies_of([FoundBody("x", chat(*SAID[kind](i), system="")) for i in range(number)])
+        calls.append(count(lambda some=bodies: link_requests(some, [None] * len(some), EstimatingTokenizer())).calls)
+    assert calls[1] <= 5.5 * calls[0]

@@ -1,0 +1,65 @@
+"""Reports on constructed imports: the only place of their sentences. python -m tests.unit.tools.request_bodies.reports
+rewrites them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Iterator
+
+from cachesim.base.console import as_text
+from cachesim.tools.request_bodies.report import CAUSES, SHOWN, bodies_report
+
+FILE = Path(__file__).with_name("reports.txt")
+CAUSE = {"name": "date", "says": "the date", "detail": "", "where": "", "path": "", "character": 0, "again": 1500,
+         "in_requests": [1], "harmless": False, "evidence": None, "advice": ""}  # fmt: skip
+ROW = {"request": 0, "conversation": 1, "tokens": 2000, "reusable": 0, "again": 0, "simulated": 0, "cause": "new",
+       "path": "", "parameters": [], "not_kept": 0, "foreign": 0}  # fmt: skip
+PLAYED = {"played": 2, "profile": "p@1", "model": "A", "tokens": 4000, "reused": 1000, "new_tokens": 1500,
+          "again": 1500, "not_kept": 0, "adapters": "", "foreign": 0, "adapters_assumed": False, "not_played": 0,
+          "limit": ""}  # fmt: skip
+CHANGED = {**ROW, "request": 1, "again": 1500, "reusable": 1000, "cause": "date", "path": "messages[0]"}
+DATA = {"requests": [ROW, CHANGED], "files": ["a.jsonl"], "arguments": [], "simulation": PLAYED, "tokens_exact": True,
+        "tokens": 4000, "again": 1500, "most": 256, "losing": [1], "causes": [CAUSE],
+        "forms": ["chat"], "conversations": 1, "tokenizer": "t",
+        "rendering": "plain", "skipped": 0, "media": 0, "models": ["m"]}  # fmt: skip
+SEEN = {"previous": 3, "request": 4, "text_common": "x" * 20, "text_before": "é\n", "text_after": "y" * 80}
+
+
+def cases() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (name, other fields of the data) of each report."""
+    yield "a changed prompt", {}
+    yield "estimated tokens", {"again": 400, "tokens_exact": False}
+    yield "changes without a loss", {"losing": []}
+    yield "harmless changes", {"losing": [], "causes": [{**CAUSE, "harmless": True}]}
+    fields = [{"name": "messages[3].x[1]", "matters": "perhaps"}, {"name": "messages[4].x[0]", "matters": "unknown"},
+              {"name": "seed", "matters": "no"}]
+    yield "changed fields", {"losing": [], "causes": [], "requests": [{**ROW, "parameters": fields}]}
+    cause = {**CAUSE, "detail": "shorter", "where": "the system prompt", "path": "messages[0]", "character": 1234,
+             "evidence": SEEN, "advice": "put it last"}  # fmt: skip
+    yield "evidence and advice", {"causes": [cause]}
+    yield "evidence without text", {"causes": [{**cause, "evidence": {**SEEN, "text_before": "", "text_after": "y"}}]}
+    yield "many causes", {"causes": [CAUSE] * (CAUSES + 2) + [{**CAUSE, "harmless": True}]}
+    yield "notes", {"skipped": 2, "media": 1, "models": ["m", "n"], "forms": ["chat", "raw"], "tokens_exact": False}
+    effects = [{"name": f"f-{matters}", "matters": matters} for matters in ("yes", "perhaps", "no", "unknown")]
+    yield "effects of fields", {"requests": [{**ROW, "parameters": effects}] * 2}
+    yield "not simulated", {"simulation": {"played": 0, "limit": "too long"}}
+    yield "a limit and adapters", {"simulation": {**PLAYED, "not_played": 3, "limit": "--limit", "adapters": "given"}}
+    for is_assumed in (True, False):
+        yield f"tokens of other adapters, assumed: {is_assumed}", {
+            "requests": [ROW, {**ROW, "request": 1, "foreign": 7}],
+            "simulation": {**PLAYED, "foreign": 7, "adapters_assumed": is_assumed}}
+    yield "many requests", {"requests": [{**ROW, "request": number} for number in range(SHOWN + 1)]}
+    yield "files and arguments", {"files": ["a", "b"], "arguments": ["--template", "t"]}
+
+
+def shown() -> str:
+    """Return all reports."""
+    found = []
+    for name, fields in cases():
+        lines = [line.rstrip() for line in as_text(bodies_report({**DATA, **fields}, "", False)).splitlines()]
+        found.append("\n".join([f"== {name}", *lines]))
+    return "\n\n".join(found) + "\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(shown(), "utf-8")
