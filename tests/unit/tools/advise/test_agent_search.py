@@ -1,11 +1,9 @@
 """Tests of the search for settings of agents, on small workloads in which every setting can be run as a whole."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
-from cachesim.base.console import ProgressBar
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import engine_of
 from cachesim.tools.advise.agent_search import (
@@ -15,8 +13,6 @@ from cachesim.tools.advise.agent_search import (
     AgentSearch,
     CostlySetting,
     FittedSetting,
-    _row,
-    _unlike_first,
     agent_forms,
     summed,
 )
@@ -54,22 +50,6 @@ def test_no_setting_is_better_than_the_best(model):
     assert [one.rank for one in found.best[:-1]] == sorted(one.rank for one in found.best[:-1])
     assert len(found.best) <= SHOWN and all(one.cost.wrong == 0 for one in found.best)
     assert found.best[0].cost.scale == 1 and found.best[0].cost.requests == 8
-
-
-@pytest.mark.long
-def test_a_setting_that_costs_more_without_scaling_is_not_the_best(monkeypatch):
-    search, whole = alternating("qwen3-next", 16), AgentSearch.cost
-    first, *others = search.confirmed(search.judged(search.compared(search.fitted({})), 5)[0])
-    assert [one.cost.scale for one in (first, *others)] == [1, *(len(others) * [64])]
-
-    def dearer(self, setting, servers, scale, how="counted"):
-        cost = whole(self, setting, servers, scale, how)
-        more = cost.prompt // 2 if scale == 1 and setting == first.setting else 0
-        return cost._replace(evaluated=cost.evaluated + more)
-
-    monkeypatch.setattr(AgentSearch, "cost", dearer)
-    found = search.advice().best
-    assert found[0].setting != first.setting and found[0].cost.scale == 1
 
 
 def test_of_settings_that_cost_as_much_the_smallest_is_best():
@@ -121,14 +101,6 @@ def test_one_of_the_settings_serves_all_clients(profile, option):
     assert not any(search.serves_all(one) for one in search.first if one.setting.options[option] < 2)
 
 
-def test_a_known_cost_is_not_computed_again():
-    load, known = recorded_workload([conversation("s", 3)], "sessions", 1, 0), {}
-    first = AgentSearch(PROFILE, "qwen3", 8 * GIB, 1, load, known).advice()
-    number = len(known)
-    again = AgentSearch(PROFILE, "qwen3", 8 * GIB, 1, load, known).advice()
-    assert (again, len(known)) == (first, number)
-
-
 @pytest.mark.long
 def test_costs_of_another_workload_are_not_known():
     sessions, known = [conversation("a", 3), conversation("b", 4, start=1.0)], {}
@@ -166,37 +138,13 @@ def test_units_are_thousandths_of_the_prompt():
 
 @pytest.fixture
 def search():
-    found = AgentSearch(PROFILE, "qwen3", 8 * GIB, 2, recorded_workload([conversation("s", 3)], "sessions", 2, 0))
-    found.judged = lambda first, most: ([one for one in first][:most], [])
-    return found
-
-
-def test_the_last_setting_that_is_shown_serves_all_clients(search):
-    few, many = [costly(500 + n, parallel=1) for n in range(6)], costly(900, parallel=2)
-    assert search._shown([*few[:2], many]) == [*few[:2], many]
-    assert search._shown([many, *few]) == [many, *few[:3]]
-    assert search._shown([*few, many]) == [*few[:3], many]
-    search.first = [*few, many, costly(950, parallel=3)]
-    assert search._shown(few) == [*few[:3], many] and search._shown([]) == [many]
-    search.first = few
-    assert search._shown(few) == few[:4] and search._shown([]) == []
+    return AgentSearch(PROFILE, "qwen3", 8 * GIB, 2, recorded_workload([conversation("s", 3)], "sessions", 2, 0))
 
 
 def test_a_setting_serves_all_clients_with_a_slot_for_each(search):
     assert [search.serves_all(costly(parallel=n)) for n in (1, 2, 3)] == [False, True, True]
     search.agents = search.agents._replace(width="")
     assert search.serves_all(costly())
-
-
-@pytest.mark.parametrize(("evaluated", "unanswered", "much"), [(190, 0, False), (191, 0, True), (90, 1, True),
-(90, 0, False)])
-def test_a_hundredth_of_the_prompt_is_much(search, evaluated, unanswered, much):
-    assert search._leaves_much(AgentCost(10_000, evaluated, 90, 20, unanswered)) is much
-
-
-def test_settings_of_a_new_cost_are_tried_first():
-    large, small, other, wide = costly(500, 2, a=1), costly(500, 1, b=1), costly(600, 5, c=1), costly(500, 3, d=1)
-    assert _unlike_first([large, other, small, wide]) == [small, other, large, wide]
 
 
 def test_costs_of_cells_are_added_in_recorded_tokens():
@@ -206,114 +154,9 @@ def test_costs_of_cells_are_added_in_recorded_tokens():
     assert summed([Cell(wrong=0), Cell(wrong=2), Cell()], 1).wrong == 2
 
 
-def test_a_row_is_the_largest_of_its_kinds():
-    def use(token, window):
-        return SimpleNamespace(token=token, window=window)
-
-    model = SimpleNamespace(full=[1, 2], windows=[1])
-    assert [_row(use(40, 10), model), _row(use(40, 30), model)] == [20, 30]
-    assert _row(use(0, 30), SimpleNamespace(full=[], windows=[1])) == 30
-    assert _row(use(0, 0), SimpleNamespace(full=[], windows=[])) == 0
-
-
-def test_wrong_answers_end_the_judgement_and_their_server_comes_first(search, monkeypatch):
-    judged = []
-    search.load = SimpleNamespace(servers=range(3))
-
-    def cost(setting, servers, scale, how):
-        judged.append((*servers, scale, how))
-        return AgentCost(10, 5, 1, 2, 0, int(servers == (1,)))
-
-    search.cost = cost
-    found = search._judged(costly().setting)
-    assert found == AgentCost(20, 10, 2, 4, 0, 1, search.scale) and search.suspects == {1}
-    search._judged(costly().setting)
-    assert [one[0] for one in judged] == [0, 1, 1] and judged[0] == (0, search.scale, "judged")
-
-
-def ranked(rank, is_imprecise=False):
-    return SimpleNamespace(rank=rank, setting=SimpleNamespace(is_imprecise=is_imprecise), cost=rank)
-
-
-@pytest.mark.parametrize(("best", "more", "shown"), [
-    ([(2, False)], [(1, True), (3, True)], [1, 2, 3]), ([(1, False)], [(2, True)], [1]),
-    ([], [(3, True), (2, True)], [2, 3]), ([(2, False)], [(1, False)], [2]), ([(5, False),
-    (6, False)], [(4, True)], [4, 5, 6]),
-])  # fmt: skip
-def test_rows_of_fewer_bits_are_tried_where_much_is_left(best, more, shown):
-    """They are named with the others, in order, only if the best of all settings has them."""
-    search = AgentSearch.__new__(AgentSearch)
-    rounds = iter([([ranked(*one) for one in best], ["wrong"]), ([ranked(*one) for one in more], ["bad"])])
-    search.fitted = lambda options: [f"fitted {options}"]
-    search.compared = lambda fitted: [ranked(9)]
-    search.judged = lambda compared, most: next(rounds)
-    search.listener = SimpleNamespace(begins=lambda n: None, leads=lambda basis, one: None)
-    search.agents, search.first, search.excluded, search.scale = SimpleNamespace(smaller={"x": 1}), ["first"], [], 1
-    search._leaves_much = lambda cost: True
-    search.confirmed, search._shown = lambda found: found, lambda ran: [one.rank for one in ran]
-    found = search.advice()
-    assert (found.best, [one.rank for one in found[-1]], found.wrong) == (shown, shown, ["wrong", "bad"])
-
-
-def test_settings_are_judged_until_there_are_enough_with_correct_answers():
-    search, tried = AgentSearch.__new__(AgentSearch), []
-    wrong = {2: 3}
-
-    def judge(setting):
-        tried.append(setting.options["parallel"])
-        return AgentCost(10_000, 1000 - tried[-1], 1, 2, 0, wrong.get(tried[-1], 0))
-
-    search._judged = judge
-    some = [costly(100 * n, parallel=n) for n in range(1, 7)]
-    best, bad = search.judged(some, 3)
-    assert [one.setting.options["parallel"] for one in best] == [1, 3, 4] and tried == [1, 2, 3, 4]
-    assert [one.setting.options["parallel"] for one in bad] == [2]
-    assert [one.cost.evaluated for one in best] == [999, 997, 996]
-
-
-def test_rows_have_the_size_of_the_setting_that_runs(search):
-    asked = []
-    search._cells = lambda model, *given: asked.append(model.row) or iter([Cell()])
-    for row in (0, 77, 77):                                           # the last cost is known
-        search.cost(costly(parallel=1).setting._replace(row=row), [0], 1)
-    assert asked == [search.sizes.row, 77] and search.sizes.row != 77
-
-
-def test_only_scaled_requests_are_kept(search):
-    assert search._requests(0, 64) is search._requests(0, 64) and [*search._played] == [0]
-    search._played.clear()
-    whole = search._requests(0, 1)
-    assert search._played == {} and whole is not search._requests(0, 1)
-    assert search._requests(0, 2) is search._played[0]
-
-
-def test_the_unscaled_run_is_named_while_it_lasts(search, monkeypatch):
-    shown = []
-    monkeypatch.setattr(ProgressBar, "show", lambda bar, what, done=0, total=None: shown.append(what))
-    search.cost = lambda setting, servers, scale: AgentCost(10_000, 500, 0, 1, 0, scale=scale)
-    (found,) = search.confirmed([costly(400)])
-    assert shown == ["running the best setting unscaled"] and (found.cost.evaluated, found.cost.scale) == (500, 1)
-
-
-def test_a_setting_that_costs_more_unscaled_makes_way_for_the_next(search):
-    cost = {1: 900, 2: 450, 3: 460}
-    search.cost = lambda setting, servers, scale: AgentCost(10_000, cost[setting.options["parallel"]], 0, 1, 0,
-                                                            scale=scale)  # fmt: skip
-    found = search.confirmed([costly(400, parallel=1)._replace(cost=AgentCost(10_000, 400, 0, 1, 0, scale=64)),
-                              costly(500, parallel=2)._replace(cost=AgentCost(10_000, 500, 0, 1, 0, scale=64)),
-                              costly(600, parallel=3)._replace(cost=AgentCost(10_000, 600, 0, 1, 0, scale=64))])
-    assert [(one.setting.options["parallel"], one.cost.evaluated, one.cost.scale) for one in found] == [
-        (2, 450, 1), (3, 600, 64), (1, 900, 1)]  # fmt: skip
-
-
 def test_a_setting_may_fill_the_memory(search):
     every = {one.total for one in (*search.fitted({}), *search.excluded)}
     search.room, search.excluded = max(one.total for one in search.fitted({})), []
     search.excluded.clear()
     assert {one.total for one in search.fitted({})} == {total for total in every if total <= search.room}
     assert {one.total for one in search.excluded} == {total for total in every if total > search.room}
-
-
-def test_options_that_change_only_sizes_have_flags_of_their_own(search):
-    search.forms = SimpleNamespace(flags=[SimpleNamespace(name="x"), SimpleNamespace(name="y")])
-    assert [search.flag_named(name).name for name in ("parallel", "y", "x")] == ["parallel", "y", "x"]

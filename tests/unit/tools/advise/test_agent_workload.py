@@ -1,13 +1,13 @@
 """Tests of workloads of agents: sessions on servers, sessions that are left out, bodies in the order they were sent."""
 
 from argparse import Namespace
-from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.advise.agent_workload import agent_workload, bodies_workload, recorded_workload
+from cachesim.tools.advise.saved_tokens import RepairCase
 from cachesim.tools.workload.recorded_session import RecordedRequest, WorkloadSession
 
 
@@ -56,7 +56,7 @@ def test_bodies_are_sent_as_they_were():
 
 def bodies(*cases, line="S40.A20>r3", imported=True):
     """Return the arguments of a command line that names files of request bodies."""
-    scenario = SimpleNamespace(scenario=from_line(line, model="A"))
+    scenario = RepairCase(from_line(line, model="A"))
     return Namespace(cases=[*cases], clients=2, imported=lambda args: scenario if imported else None)
 
 

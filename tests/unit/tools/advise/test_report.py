@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.console import as_text
-from cachesim.tools.advise.report import _change, _piece, advise_report, case_note, run_names, try_sentence
+from cachesim.tools.advise.report import advise_report, case_note, try_sentence
 
 OUTCOME = {"evaluated": 1000, "each": [500, 500], "wrong": [], "undecided": [], "failed": [], "corrupt": [],
            "mib": None, "predicted": []}  # fmt: skip
@@ -100,17 +100,6 @@ def test_other_requests_and_others_that_do_the_same_are_noted():
     assert "Equivalent" not in report(advice(FLAG))
 
 
-def test_all_that_is_said_of_a_suggestion_stands_below_it():
-    piece = advice(FLAG, wrong=[0], since=[SINCE], alike=["a"])
-    data = {"base": {**OUTCOME, "wrong": [0, 1]}, "requests": 2, "profile": "llama_cpp@b10587",
-            "bound": {"total": 200, "holds": True}, "advice": [piece], "log": None}  # fmt: skip
-    lines = [line.rstrip() for line in as_text(*_piece("1", piece, data)).splitlines()]
-    assert lines[:2] == ["1  1,000 -> 250 tokens (-75%)", "   -np 2"]
-    assert lines[-4:] == ["   Changed by #24110 (b9509), OLD -> NEW.", "   Equivalent: a.",
-                          "   WRONG: 1 of 2 answers; corrected: 1 answer", "   cachesim run x"]  # fmt: skip
-    assert all(line.startswith("   ") and line[3] != " " for line in lines[1:])
-
-
 def test_what_is_wrong_is_said_in_words():
     text = report(base={"wrong": [0, 1], "failed": [1], "undecided": [1]})
     assert "WRONG: 2 of 2 answers; NO ANSWER: 1 of 2 answers" in text and "UNDECIDED" not in text
@@ -182,30 +171,3 @@ def test_without_an_assumption_every_number_holds():
     assert "every number holds only if" not in report(advice(FLAG), log={**LOG, "assumed": []})
     text = report(advice(FLAG), log={**LOG, "assumed": ["-ub 64 was set", "-np 2 was set"]})
     assert "every number holds only if -ub 64 was set and -np 2 was set, which the log does not show" in text
-
-
-NP = {"name": "parallel", "value": 2}
-BUILD = {"kind": "build", "released": True, "profile": "llama_cpp@b9", "build": "b9", "date": "2026-01-02"}
-
-
-@pytest.mark.parametrize(("change", "later", "text"), [
-    ({"kind": "client", "options": [], "text": "send less"}, False, "client: send less"),
-    ({"kind": "flag", "options": [NP], "text": ""}, False, "-np 2"),
-    ({"kind": "flag", "options": [NP, {"name": "unknown", "value": 1}], "text": "send less"}, False,
-     "-np 2; client: send less"),
-    ({"kind": "client", "options": [{"name": "unknown", "value": 1}], "text": "send less"}, False, "client: send less"),
-    ({**BUILD, "released": False, "base": "llama_cpp@b8"}, True, "not released: llama_cpp@b9, made on llama_cpp@b8"),
-    (BUILD, True, "build b9 (2026-01-02) or later: llama_cpp@b9"),
-    ({**BUILD, "date": None}, False, "build b9; later builds do not have it: llama_cpp@b9"),
-    ({**BUILD, "build": "2026-01-02"}, True, "build 2026-01-02 or later: llama_cpp@b9"),
-])  # fmt: skip
-def test_a_change_is_flags_a_client_or_a_build(change, later, text):
-    assert _change(change, {"later": later}, {"profile": "llama_cpp@b11549"}) == text
-
-
-def test_two_runs_are_named_the_unchanged_one_and_the_best(monkeypatch):
-    monkeypatch.setattr("cachesim.tools.advise.report.changes_text", lambda item, data: item["name"])
-    items = [{"name": "-np 2", "evaluated": 1}, {"name": "-np 3", "evaluated": 7}]
-    assert run_names({"base": {"evaluated": 40}, "advice": items}) == [
-        "now: 40 tokens evaluated", "with -np 2: 1 token evaluated"]  # fmt: skip
-    assert run_names({"base": {"evaluated": 40}, "advice": []}) == ["now: 40 tokens evaluated"]

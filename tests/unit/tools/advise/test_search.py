@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from itertools import combinations
-from types import SimpleNamespace
 
 import pytest
 
@@ -13,7 +11,6 @@ from cachesim.judging.lower_bound import EvaluationBound
 from cachesim.scenarios.corpus import named
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
-from cachesim.tools.advise import search as search_module
 from cachesim.tools.advise.memory_meter import UNITS, Sizes
 from cachesim.tools.advise.ranking import RankedAdvice, choose, key
 from cachesim.tools.advise.search import AdviceSearch, advice_data, case_data, piece_data
@@ -24,10 +21,10 @@ from cachesim.tools.advise.setup_changes import (
     SetupChange,
     Trial,
     TrialOutcome,
+    affect_same_setting,
     builds,
     flag_changes,
 )
-from tests.unit.tools.advise.test_ranking import BASE, build, flag, trial
 
 B11549 = "llama_cpp@b11549"
 
@@ -50,6 +47,19 @@ def test_the_best_comes_first_and_everything_helps():
     assert len(keys) == 5 and keys == sorted(keys) and all(key(one.tried) < key(search.base) for one in advice.good)
     assert [one.certain for one in advice.good if one.tried.changes[0].kind is ChangeKind.PROPOSAL] == [False]
     assert all(one.tried.outcome.evaluated >= search.bound.total for one in advice.good)
+
+
+def test_pairs_are_those_of_the_best_changes_that_can_be_had():
+    """A build costs more than a flag and stands last; what is not released and what does not help is left out."""
+    search, _ = searched("S60.|a30.|b30.|c30>2/S.|a.|e30.|c>2", "llama_cpp@b9518",
+                         ctx_size=1024, batch_size=64, ubatch_size=16, parallel=1, checkpoint_min_step=20)  # fmt: skip
+    alone = [one for one in search.found if len(one.changes) == 1]
+    pairs = [one.changes for one in search.found if len(one.changes) == 2]
+    assert 0 < len(pairs) <= 6 and all(len(one.changes) <= 2 for one in search.found)
+    for change in (change for pair in pairs for change in pair):
+        (single,) = [one for one in alone if one.changes == (change,)]
+        assert change.kind < ChangeKind.PROPOSAL and key(single) < key(search.base)
+    assert all(a.kind <= b.kind and not affect_same_setting(a, b) for a, b in pairs)
 
 
 def test_where_nothing_is_lost_only_the_client_is_asked():
@@ -143,33 +153,6 @@ def test_an_interrupted_search_keeps_what_it_found():
     assert chosen(search).good
 
 
-@pytest.mark.parametrize(("evaluated", "holds"), [((), True), ((7,), True), ((6,), False), ((7, 6), False),
-((6, 9), False)])
-def test_a_bound_holds_if_no_suggestion_is_below_its_own(monkeypatch, evaluated, holds):
-    """Where the texts are not known, the bound is that of texts that are simulated as new."""
-    good = [SimpleNamespace(tried=SimpleNamespace(outcome=SimpleNamespace(evaluated=n), bound=SimpleNamespace(total=7)),
-                            is_released=n > 6) for n in evaluated]  # fmt: skip
-    advice = SimpleNamespace(good=good, released=good[:1], traps=["trap"], base=SimpleNamespace(predicted=[], bytes=5))
-    monkeypatch.setattr(search_module, "case_data", lambda search, has_texts: {
-        "base": {"a": 1}, "bound": {"holds": None if not has_texts else "yes", "total": 7}})  # fmt: skip
-    monkeypatch.setattr(search_module, "piece_data", lambda piece, *rest: piece)
-    found = advice_data(Found(), advice, UNITS, None, False)
-    assert found == {
-        "sizes": None, "base": {"a": 1, "mib": None, "predicted": []}, "bound": {"holds": holds, "total": 7},
-        "advice": good[:1], "not_released": [one for one in good if not one.is_released], "traps": ["trap"],
-        "tried": 2, "changes": 9}  # fmt: skip
-    assert advice_data(Found(), advice, UNITS)["bound"]["holds"] == "yes"
-
-
-class Found:
-    """A search that tried two of its nine changes."""
-
-    found = (1, 2)
-
-    def __len__(self):
-        return 9
-
-
 def test_each_attempt_is_yielded_as_the_trial_that_it_added():
     search = AdviceSearch(Setup(from_line("A40/B20/A.C5", model="A", profiles=(B11549,)), B11549))
     trials = [one for one in search if one is not None]
@@ -192,13 +175,13 @@ FLAG = SetupChange(ChangeKind.FLAG, options={"parallel": 2})
 def test_a_bound_is_open_while_answers_are_wrong(evaluated, wrong, has_texts, holds):
     """Another answer may evaluate fewer tokens."""
     base = tried(evaluated, wrong=wrong)
-    found = case_data(SimpleNamespace(case=base.case, base=base, bound=base.bound), has_texts)
+    found = case_data(AdviceSearch(base.case, base=base), has_texts)
     assert found["bound"] == {"total": 40, "each": [40], "holds": holds}
     assert (found["requests"], found["prompt_tokens"], found["base"]["evaluated"]) == (2, 60, evaluated)
 
 
 def piece_of(trial, alike=(), before=100):
-    search = SimpleNamespace(case=trial.case, base=tried(before))
+    search = AdviceSearch(trial.case, base=tried(before))
     return piece_data(RankedAdvice(trial, 3 << 20, alike=alike), search, UNITS, CaseArguments("a.toml"))
 
 
@@ -224,38 +207,3 @@ def test_a_change_as_data(change, fields):
     (found,) = piece_of(tried(75, change, profile=change.profile or B11549))["changes"]
     assert {name: found[name] for name in fields} == fields
     assert bool(found["build"]) is bool(change.profile)
-
-
-def test_suggestions_name_the_case_as_it_was_asked_for(monkeypatch):
-    asked = []
-    monkeypatch.setattr(search_module, "case_data", lambda search, has_texts: {"base": {}, "bound": {"holds": True}})
-    monkeypatch.setattr(search_module, "piece_data", lambda piece, search, sizes, named: asked.append(named))
-    advice = SimpleNamespace(good=[], released=["one"], traps=[], base=SimpleNamespace(predicted=[], bytes=5))
-    named = CaseArguments("a.toml")
-    for given in (named, None):
-        advice_data(Found(), advice, UNITS, given)
-    assert asked == [named, CaseArguments()]
-
-
-def test_pairs_are_those_of_the_best_changes_that_can_be_had():
-    """A build costs more than a flag and stands last; what is not released is left out, and what does not help."""
-    search, most = AdviceSearch.__new__(AdviceSearch), search_module.PAIRED
-    built = build(list(ENGINES["llama_cpp"].line)[-1])
-    flags = [flag(f"x{number}") for number in range(most + 1)]
-    search.base, search.found = BASE, [
-        trial(400, build("llama_cpp@24035-v3", ChangeKind.PROPOSAL)), trial(500, built), trial(1000, flag("no help")),
-        *(trial(510 + number, one) for number, one in enumerate(flags))]  # fmt: skip
-    pairs = [*search._pairs()]
-    best = flags[: most - 1]
-    assert [(one, built) for one in best] == pairs[: most - 1]
-    assert pairs[most - 1 :] == [*combinations(best, 2)]
-    some = [SetupChange(ChangeKind.FLAG, options={name: 1, "shared": 1}) for name in "ab"]
-    search.found = [trial(500, one) for one in (*some, flag("c"))]
-    assert [*search._pairs()] == [(flag("c"), one) for one in some], "both set one option"
-
-
-def test_mib_have_three_places_and_are_known_for_a_real_model_only():
-    piece = RankedAdvice(trial(500, flag("a")), (1 << 20) + 350)
-    assert search_module._mib(piece, UNITS._replace(source="a model")) == 1.0
-    assert search_module._mib(piece._replace(bytes=350_000), UNITS._replace(source="a model")) == 0.334
-    assert search_module._mib(piece, UNITS) is None

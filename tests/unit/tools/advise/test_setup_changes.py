@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import engine_of
 from cachesim.judging.lower_bound import EvaluationBound
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
-from cachesim.tools.advise import setup_changes
 from cachesim.tools.advise.client_changes import ClientChange, own_slots
 from cachesim.tools.advise.setup_changes import (
     CaseArguments,
@@ -25,7 +22,6 @@ from cachesim.tools.advise.setup_changes import (
     TrialOutcome,
     affect_same_setting,
     arguments_of,
-    bound_of,
     builds,
     case_arguments,
     changes_of_client,
@@ -33,7 +29,6 @@ from cachesim.tools.advise.setup_changes import (
     flag_changes,
     has_command_line,
     loses,
-    outcome_of,
     run_trial,
     single_changes,
 )
@@ -129,50 +124,21 @@ def test_changes_are_tried_in_the_order_of_their_cost():
     assert kinds == sorted(kinds) and {*kinds} == {*ChangeKind}
 
 
-def made_engine():
-    threads = {"toy@1": "", "toy@2": "org/toy#2", "toy@3": ""}
-    beside = {"toy@draft": "toy@1", "toy@old": "toy@1", "toy@new": "toy@3", "toy@mid": "toy@2"}
-    threads |= {"toy@draft": "org/toy#2", "toy@old": "org/toy#5", "toy@new": "org/toy#6", "toy@mid": ""}
-    profiles = {name: SimpleNamespace(thread=thread) for name, thread in threads.items()}
-    return SimpleNamespace(line=("toy@1", "toy@2", "toy@3"), beside=beside, profiles=profiles)
-
-
-@pytest.mark.parametrize(("profile", "later"), [
-    ("toy@1", ["toy@2", "toy@3", "toy@new", "toy@mid", "toy@old", "toy@draft"]),
-    ("toy@3", ["toy@new", "toy@mid", "toy@old", "toy@draft"]),
-    ("toy@mid", ["toy@3", "toy@new", "toy@old", "toy@draft"]),
-])  # fmt: skip
-def test_later_builds_come_first_then_proposals_of_the_newest_base(profile, later):
-    found = [*builds(profile, made_engine())]
-    assert [one.profile for one in found] == later
-    assert {one.kind for one in found if one.base} == {ChangeKind.PROPOSAL}
-    assert {one.profile: one.base for one in found if one.base} == {
-        name: base for name, base in made_engine().beside.items() if name != profile}  # fmt: skip
+def test_later_builds_come_first_then_proposals_of_the_newest_base():
+    """Of the proposals on a rule set, that of the newest pull request comes first."""
+    engine = engine_of(PROFILE)
+    found = [*builds(engine.line[0], engine)]
+    assert [one.profile for one in found if one.kind is ChangeKind.BUILD] == [*engine.line[1:]]
+    proposals = found[len(engine.line) - 1 :]
+    assert {one.profile: one.base for one in proposals} == engine.beside and len(proposals) > 1
+    bases = [engine.line.index(one.base) for one in proposals if one.base in engine.line]
+    assert bases == sorted(bases, reverse=True)
 
 
 def test_a_build_between_two_rule_sets_is_followed_by_the_later_one():
     found = [one.profile for one in builds("llama_cpp@b9070", engine_of(PROFILE)) if one.kind is ChangeKind.BUILD]
     line = list(engine_of(PROFILE).line)
     assert found == line[line.index("llama_cpp@b9063") + 1 :]
-
-
-def judged(equal=True, armed=(), **answer):
-    told, judgement = Answer(0, **{"done": True, **answer}), SimpleNamespace(equal_cold=equal, armed=armed)
-    return SimpleNamespace(answer=told, judged=judgement, request=Request((1, 2, 3)))
-
-
-def test_an_outcome_has_the_numbers_of_its_requests():
-    run = SimpleNamespace(broken=[1], requests=[
-        judged(prompt_n=3), judged(False, prompt_n=2, armed=("x",)), judged(None, prompt_n=1), judged(died=True),
-        judged(status=500), judged(done=False),
-    ])  # fmt: skip
-    assert outcome_of(run) == TrialOutcome(6, (3, 2, 1, 0, 0, 0), (1,), (2,), (3, 4, 5), (1,))
-
-
-def test_the_bound_of_a_run_is_that_of_its_requests():
-    run = SimpleNamespace(requests=[judged(prompt_n=3), judged(prompt_n=3)],
-                          scenario=SimpleNamespace(steps=[SimpleNamespace(together=False)] * 2))  # fmt: skip
-    assert bound_of(run) == EvaluationBound((3, 1), 4)
 
 
 def trial(*changes, evaluated=5, wrong=(), case=CASE, total=5):
@@ -188,6 +154,13 @@ def test_a_trial_loses_by_wrong_answers_or_needless_work():
 def test_the_costliest_kind_counts_most():
     flag = SetupChange(ChangeKind.FLAG, options={"a": 1, "b": 2})
     assert [trial(*changes).dearness for changes in ((), (flag,), (flag, PINNED))] == [(0, 0, 0), (1, 1, 2), (2, 2, 3)]
+
+
+def test_an_outcome_has_the_numbers_of_its_requests():
+    """A wrong answer, one that stayed undecided, and a process that ended."""
+    found = run_trial(Setup(load(corpus_files()["llama-one-token-checkpoint-hybrid"]), PROFILE)).outcome
+    assert found.wrong == (2, 3) and (found.undecided, found.failed) == ((), ())
+    assert len(found.each) == 4 and found.evaluated == sum(found.each)
 
 
 def test_a_trial_is_a_judged_run():
@@ -231,21 +204,3 @@ def test_a_case_without_a_name_is_its_line():
     assert case_arguments(CaseArguments(model="A", server={"n": True}, limits=LIMITS), "a line") == [
         "a line", "--model", "A", "--set", "n=true", *LIMIT_WORDS]  # fmt: skip
     assert case_arguments(CaseArguments("named"), "a line") == ["named"]
-
-
-def test_a_case_whose_words_have_no_line_is_named_by_its_file(monkeypatch):
-    def refuse(scenario, profile):
-        raise BadInput("no line")
-
-    monkeypatch.setattr(setup_changes, "line_words", refuse)
-    assert arguments_of(replace(CASE.scenario, file="x.toml")) == CaseArguments("x.toml")
-    monkeypatch.setattr(setup_changes, "line_words", lambda scenario, profile: [])
-    assert arguments_of(replace(CASE.scenario, file="", id="x")) == CaseArguments("x")
-
-
-def test_a_proposal_on_a_rule_set_beside_the_line_comes_after_those_of_the_line():
-    engine = made_engine()
-    engine.beside["toy@aside"] = "toy@mid"
-    engine.profiles["toy@aside"] = SimpleNamespace(thread="org/toy#9")
-    found = [one.profile for one in builds("toy@3", engine)]
-    assert found == ["toy@new", "toy@mid", "toy@old", "toy@aside", "toy@draft"]

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
-from cachesim.base.errors import NotInBuild
 from cachesim.engines.registry import engine_of
 from cachesim.scenarios.corpus import named
 from cachesim.scenarios.load import load
-from cachesim.tools.advise import ranking
-from cachesim.tools.advise.ranking import ImprovingChange, since
+from cachesim.tools.advise.ranking import since
 from cachesim.tools.advise.setup_changes import Setup, run_trial
 
 
@@ -45,26 +41,3 @@ def test_the_first_rule_set_of_a_line_and_one_beside_it_have_no_changes_before()
     case = Setup(load(named("llama-24110-extension-re-evaluated-hybrid")), "llama_cpp@b9518")
     engine = engine_of(case.profile)
     assert since(case, engine.line[0], None, engine) == [] == since(case, "llama_cpp@own", None, engine)
-
-
-def test_what_an_older_build_cannot_run_does_not_explain_anything(monkeypatch):
-    case = Setup(load(named("llama-24110-extension-re-evaluated-hybrid")), "llama_cpp@b9518")
-    asked = []
-
-    def run(scenario, profile, mode, table, **more):
-        asked.append(table.name)
-        raise NotInBuild("an option of a newer build")
-
-    want = run_trial(case).outcome
-    monkeypatch.setattr(ranking, "run_judged", run)
-    assert since(case, case.profile, want, engine_of(case.profile)) == [] and asked
-
-
-def test_the_second_rule_set_of_a_line_is_compared_with_the_first(monkeypatch):
-    case = Setup(load(named("llama-24110-extension-re-evaluated-hybrid")), "llama_cpp@b9518")
-    change = SimpleNamespace(field="f", old="R.1", new="R.2", source="#1")
-    rules = SimpleNamespace(changes=lambda newer: [change], mixed=lambda newer, fields: (newer, fields))
-    engine = SimpleNamespace(line=("x@1", "x@2"), rules=lambda name: rules if name == "x@1" else name,
-                             when=SimpleNamespace(last_landed=lambda one: None))  # fmt: skip
-    monkeypatch.setattr(ranking, "_same", lambda case, older, table, want: table == ("x@2", ["f"]))
-    assert since(case, "x@2", None, engine) == [ImprovingChange("f", "R.1", "R.2", "#1", "", "", alone=True)]
