@@ -14,7 +14,7 @@ TESTS = Path(__file__).resolve().parents[1]
 DATA = TESTS / "data"
 FAKE = TESTS / "unit/tools/live/fake_llama.py"
 JUDGED = "cachesim.judging.judged_run:run_judged"
-TAKE = "cachesim.base.pool:Pool._take"
+TAKE = "cachesim.base.pool:CompletedItem"     # a result of a worker arrives
 PLAY = "cachesim.tools.live.llama_server.recorder:Recorder.play"
 OUTPUT = "cachesim.base.console:say,cachesim.base.console:show,cachesim.base.console:say_json"
 ALONE = "does its work in one process"
@@ -106,7 +106,7 @@ TABLE: dict[str, Command] = {
                     "cachesim.tools.search.campaign:work", code=exits.BROKEN, keeps=True, resumes=True),
     "merge": Command(lambda at: ("merge", campaign(at)), out=("--out", "merged"), code=exits.BROKEN),
     "shrink": Command(of("shrink", "S40.A20/S.A>3/B9@0/S.A.C5", "-p", "ik_llama@1889-base", "--model", "GA"),
-                      "cachesim.tools.search.shrink_scenario:ScenarioShrinking._happens", code=exits.BROKEN),
+                      "cachesim.tools.search.shrink_scenario:shown", code=exits.BROKEN),
     "repair": Command(of("repair", "ik_llama@1889-base", "--model", "GA", "--examples", 8, "-j", 2), TAKE,
                       worker="cachesim.tools.search.rule_mutations:find_cures", code=exits.BROKEN),
     "scenarios": Command(of("scenarios"), closed=exits.HOLDS),
@@ -117,7 +117,7 @@ TABLE: dict[str, Command] = {
     "import": Command(bodies, "cachesim.tools.request_bodies.import_bodies:link_requests", ("--out", "a.toml"),
                       "", "cachesim.base.bounded_child:BoundedChild.ask", bereft=exits.BAD_INPUT),
     "watch": Command(of("watch", "--once", DATA.parent / "unit/tools/server_logs/verbosity_4.log", "--json"),
-                     "cachesim.tools.watch.log_rows:LogRows._read", keeps=True,
+                     "cachesim.tools.watch.joined_rows:JoinedRows.logged", keeps=True,
                      worker="its analysis breaks no connection: tests/unit/tools/watch/test_command.py"),
     "verify": Command(lambda at: ("verify", "A5/A", *server(at), "-p", "llama_cpp@b11549"), PLAY,
                       ("--html", "a.html"), "", PLAY, code=exits.BROKEN),

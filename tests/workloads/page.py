@@ -158,7 +158,7 @@ def facts(results: Results, together: Shared, agents: Shared) -> dict[str, str]:
         out[f"window_{word}"] = f"{bad:,} of {every:,}"
     out["judged"] = f"{sum(one['answered'] for one in judged):,}"
     for name, shared in (("four", together), ("agents", agents)):
-        out[f"{name}_least"] = shared.fact("latest", "default", lambda one: share(one["least"], one["prompt"]))
+        out[f"{name}_minimum"] = shared.fact("latest", "default", lambda one: share(one["least"], one["prompt"]))
         for word, setting in SHARED_WORDS.items():
             out[f"{name}_{word}"] = shared.fact("latest", setting, in_words)
     out["ik_wrong"] = together.fact("ik main", "-np 4", wrong_of)

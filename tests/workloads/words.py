@@ -43,7 +43,7 @@ the bound" is per cent of the minimum that any rules must evaluate.
 - **The best setting for one agent** is the default of a new llama-server. Unlimited memory gains nothing
   ({latest_free} %). Do not switch checkpoints off: {without} % instead of {default} %. With 8
   checkpoints it is {eight} %, with 128 {many} %, without a minimum distance {close} %.
-- **Several agents need a slot and a context each.** Four sessions on one server need at least {four_least} %.
+- **Several agents need a slot and a context each.** Four sessions on one server need at least {four_minimum} %.
   `latest` evaluates {four_default} by default (four slots in one context of 262,144 tokens, which is too small for
   them), {four_one} with one slot, {four_two} with two and {four_each} with four slots of 262,144 tokens each. One
   slot with an unlimited prompt cache (`-np 1 --cache-ram -1`) evaluates {four_one_all}, mlx-lm 0.32.2
@@ -53,7 +53,7 @@ the bound" is per cent of the minimum that any rules must evaluate.
   conversations alternate, so attention reads rows of other positions ([IK-D3](FAULTS.md#ik-d3)). A real server
   built from 8337e4c gives wrong answers in the same requests as the simulator (scenario
   `ik-alternating-slots-wrong-cells`). With `-np 1` the answers are correct.
-- **Sub-agents** need at least {agents_least} %, in the seven sessions that have some. `latest` evaluates
+- **Sub-agents** need at least {agents_minimum} %, in the seven sessions that have some. `latest` evaluates
   {agents_default} by default, {agents_one} with one slot, {agents_one_all} with one slot and an unlimited prompt
   cache, {agents_each} with four slots of their own.
 - **ik_llama.cpp needs `--ctx-checkpoints 128`**: {ik_many} % instead of {ik_default} %; with 8 it is {ik_eight} %. It

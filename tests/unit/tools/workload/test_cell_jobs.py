@@ -7,7 +7,6 @@ import pytest
 from cachesim.base import limits
 from cachesim.base.errors import BadInput
 from cachesim.engines.shared.model_sizes import sizes_of
-from cachesim.tools.workload import cell_jobs
 from cachesim.tools.workload.cell_jobs import (
     CellJob,
     in_recorded_tokens,
@@ -26,31 +25,38 @@ SESSION = WorkloadSession("s", "test", 4, REQUESTS)
 """27 tokens; 12 in three blocks, and 1 + 3 + 2 + 1 without a block."""
 
 
+@pytest.fixture
+def lift():
+    """Return a function that sets limits, which end with the test."""
+    yield limits.lift
+    limits.lift({})
+
+
 @pytest.mark.parametrize(("limit", "most"), [(limits.WORKLOAD_TOKENS, 27), (limits.NEW_TOKENS, 19)])
-def test_tokens_are_bounded_before_they_are_made(monkeypatch, limit, most):
-    monkeypatch.setattr(limit, "now", most)
+def test_tokens_are_bounded_before_they_are_made(lift, limit, most):
+    lift({limit.name: most})
     assert [len(one.prompt) for one in played_within(SESSION, 1)] == [9, 14]
-    monkeypatch.setattr(limit, "now", most - 1)
+    lift({limit.name: most - 1})
     with pytest.raises(BadInput, match="workload s"):
         played_within(SESSION, 1)
     assert len(played_within(SESSION, 2)) == 2
-    monkeypatch.setattr(limit, "now", most // 2 - 1)
+    lift({limit.name: most // 2 - 1})
     with pytest.raises(BadInput, match="workload s"):
         played_within(SESSION, 2)
 
 
-def test_a_prompt_may_be_shorter_than_its_blocks(monkeypatch):
-    monkeypatch.setattr(limits.NEW_TOKENS, "now", 9)
+def test_a_prompt_may_be_shorter_than_its_blocks(lift):
+    lift({limits.NEW_TOKENS.name: 9})
     played_within(WorkloadSession("s", "test", 4, (RecordedRequest(0, 1, 7, 1, (1, 2)),)), 1)
 
 
-def test_sessions_of_a_server_have_equal_blocks(monkeypatch):
-    sessions = {"a": SESSION, "b": SESSION._replace(name="t"), "c": SESSION._replace(block_size=64)}
-    monkeypatch.setattr(cell_jobs, "read_session", sessions.__getitem__)
-    assert read_all(["a"]) is SESSION and read_all(["a", "b"]).name == "s+t"
-    with pytest.raises(BadInput) as bad:
-        read_all(["c", "a"])
-    assert str(bad.value) == "sessions on a server have different block sizes: 4, 64 tokens"
+def test_sessions_of_a_server_have_equal_blocks(tmp_path):
+    files = [tmp_path / f"{name}.jsonl" for name in "abc"]
+    for file, size in zip(files, (64, 64, 4), strict=True):
+        file.write_text(f'{{"block_size": {size}}}\n{{"blocks": [1, 2, 3]}}\n')
+    assert read_all(files[:1]).name == "a" and read_all(files[:2]).name == "a+b"
+    with pytest.raises(BadInput, match="4, 64"):
+        read_all(files)
 
 
 def test_a_word_names_a_real_model_or_layers():
