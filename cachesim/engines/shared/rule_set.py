@@ -195,11 +195,6 @@ def is_table(value: object) -> bool:
     return is_dataclass(value) and not isinstance(value, type)
 
 
-def rule_fields(rules: Any) -> dict[str, Any]:
-    """Return the rules of a profile by field, in the order in which they apply to a request."""
-    return {f.name: getattr(rules, f.name) for f in fields(rules) if callable(getattr(rules, f.name))}
-
-
 def table_fields(rules: Any) -> dict[str, Any]:
     """Return the fields of a table by name, in their order."""
     return {f.name: getattr(rules, f.name) for f in fields(rules)}

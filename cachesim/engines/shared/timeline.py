@@ -54,10 +54,6 @@ class Timeline:
         """Return the point at which the last part of a change landed, None if it is unknown for a part."""
         return max(self.parts(change.source), default=None)
 
-    def first_landed(self, change: Change) -> Commit | None:
-        """Return the point at which the first part of a change landed, None if unknown."""
-        return min(self.parts(change.source), default=None)
-
     def parts(self, source: str) -> list[Commit]:
         """Return the points of the changes in ``source`` ("#19924, #20279"); [] if one of them is unknown."""
         return _all_known(self.landed.get(part) for part in source.split(", "))

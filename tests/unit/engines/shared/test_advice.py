@@ -1,9 +1,8 @@
 """Option values that ``advise`` tries."""
 
-from types import SimpleNamespace
-
 import pytest
 
+from cachesim.engines.capabilities import ServerLoad
 from cachesim.engines.shared.advice import (
     context_for_all,
     fewer_drafts,
@@ -15,20 +14,12 @@ from cachesim.engines.shared.advice import (
     separate_contexts,
     slot_counts,
     smaller_batches,
-    tries_of,
     widen_context,
 )
 
 
 def load(longest=0, total=0, conversations=0):
-    return SimpleNamespace(longest=longest, total=total, conversations=conversations)
-
-
-def test_steps_come_in_their_order_and_flags_without_a_step_last():
-    flags = [SimpleNamespace(name="a", tries=(1, 2)), SimpleNamespace(name="b", tries=(3,)),
-             SimpleNamespace(name="c", tries=())]  # fmt: skip
-    tries = tries_of(flags, lambda now, load: [{"own": load}], "b")
-    assert [*tries({"a": 2, "b": 0}, "work")] == [{"own": "work"}, {"b": 3}, {"a": 1}]
+    return ServerLoad(longest, total, conversations)
 
 
 def test_other_and_larger_values_leave_out_the_current_one():

@@ -1,13 +1,12 @@
 """Tests of the division of a memory among slots, checkpoints and the prompt cache."""
 
 from itertools import groupby
-from types import SimpleNamespace
 
 import pytest
 
 from cachesim.engines.registry import engine_of, rules_of
 from cachesim.engines.shared.agent_settings import PAGE, context_needed, divided
-from cachesim.engines.shared.memory_use import MemoryQuestion
+from cachesim.engines.shared.memory_use import MemoryPart, MemoryQuestion, MemoryUse
 from cachesim.engines.shared.model_sizes import real_model
 from cachesim.scenarios.option_checks import in_force
 
@@ -61,7 +60,7 @@ def test_a_memory_is_divided_between_the_context_and_the_prompt_cache(room, clie
     """4096 tokens take a GiB, as a prompt cache of 1024 MiB does; a conversation in the prompt cache 800 MiB."""
     def use(ask):
         context, cache = ask.options["ctx_size"] // 4, ask.options["cache_ram"]
-        return SimpleNamespace(total=(context + (800 if cache < 0 else cache)) << 20)
+        return MemoryUse(0, 0, 0, 0, (MemoryPart("rows", (context + (800 if cache < 0 else cache)) << 20, 1, ""),))
 
     _, ask = asked(PROFILES[0], "llama-3", room / 1024, tokens=7000)
     settings = [*divided(use, ask, {"parallel": 1}, 1, clients)]

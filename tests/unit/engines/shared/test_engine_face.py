@@ -6,7 +6,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from importlib import import_module
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any, Mapping
 
 import pytest
@@ -17,7 +17,6 @@ from cachesim.engines.shared.engine_face import (
     classes_of,
     command_of,
     events_of,
-    layout_of,
     log_of,
     memory_of,
     say_of,
@@ -82,16 +81,6 @@ def test_a_server_starts_with_its_rules_its_layers_and_its_options(server: None)
 def test_the_mode_says_what_the_model_computes(server: None, mode: str, exact: bool) -> None:
     *_, model, _ = serve_of("toy", Toy, dict)(TOY, "A", {}, mode, Log())
     assert model.exact is exact and model.spec == parse("A")
-
-
-def test_the_layout_reads_the_model_and_the_server_may_resolve_its_options(server: None) -> None:
-    def resolve(rules: Any, spec: Any, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {**given, "layers": len(spec.layers), "rules": rules.name}
-
-    kind = SimpleNamespace(spec=parse("AGA"))
-    serve = serve_of("toy", Toy, dict, layout=layout_of(lambda model: kind), resolve=resolve)
-    _, used, options, _, _ = serve(TOY, "whatever", {"size": 7}, "none", Log())
-    assert used is kind and options == {"size": 7, "kind": "toy", "layers": 3, "rules": "toy@one"}
 
 
 def test_a_rule_set_of_another_engine_is_refused(server: None) -> None:

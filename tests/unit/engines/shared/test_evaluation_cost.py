@@ -1,15 +1,13 @@
 """Cost of evaluating tokens: work units counted by hand."""
 
-from types import SimpleNamespace
-
 import pytest
 
 from cachesim.engines.shared.evaluation_cost import cost_of
-from cachesim.model import parse
+from cachesim.model import Model, parse
 
 
 def model(layers, exact=True):
-    return SimpleNamespace(exact=exact, spec=parse(layers))
+    return Model(parse(layers), exact, seed=1)
 
 
 @pytest.mark.parametrize(("tokens", "n_ubatch", "passes"), [(8, 4, 2), (9, 4, 3), (1, 4, 1), (0, 4, 0), (4, 4, 1)])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from dataclasses import replace
 
 import pytest
 
 from cachesim.base.errors import BadInput, NotInBuild
 from cachesim.base.media_items import image_items
 from cachesim.engines.base import Request
+from cachesim.engines.ik_llama.profiles.main import MAIN
 from cachesim.engines.shared.images import check_images, image_sizes, read_projector, write_projector
 
 
@@ -38,10 +39,10 @@ def test_a_projector_is_a_flag_with_a_file(options, words):
     (2, "causal", 0, "", ""), (2, "", 0, "", ""), (2, "causal", 2, "", ""), (0, "", 0, "", ""),
     (2, "", 1, "the prompt has an image", "server option mmproj names the kind of a projector"),
     (2, "causal", 3, "the prompt has 3 images, at most 2 are simulated", ""),
-    (0, "", 1, "images are not known of e@1 (b1)", "from b9 on"),
+    (0, "", 1, "images are not known of", "from b9 on"),
 ])  # fmt: skip
 def test_images_need_a_projector_and_rules_that_know_them(most, projector, images, error, hint):
-    rules = SimpleNamespace(most_images=most, name="e@1", build="b1")
+    rules = replace(MAIN, most_images=most)
     prompt = (7,)
     for name in "abc"[:images]:
         prompt = (*prompt, *image_items(name, 4, 2), 8)
@@ -52,7 +53,3 @@ def test_images_need_a_projector_and_rules_that_know_them(most, projector, image
         check_images(rules, projector, Request(prompt), "b9")
     assert error in str(refused.value) and refused.value.hint == hint
     assert isinstance(refused.value, NotInBuild) is not (most and not projector)
-
-
-def test_a_prompt_without_tokens_has_no_image():
-    check_images(SimpleNamespace(most_images=0, name="e@1", build="b1"), "", Request(()), "b9")

@@ -8,8 +8,6 @@ from cachesim.engines.shared.log_grammar import (
     LONGEST,
     Line,
     LogGrammar,
-    _clauses,
-    _is_beginning,
     collapsed,
     pattern,
     value,
@@ -98,34 +96,6 @@ def test_fixed_words_show_where_messages_begin_after_the_start():
 ])  # fmt: skip
 def test_a_cut_line_is_known_by_its_beginning(text, events):
     assert [line.ev for line in GRAMMAR.begun(text)] == events
-
-
-@pytest.mark.parametrize(("template", "text", "agrees"), [
-    ("ends with a reason: {}", "ends with a reason: any", True), ("abc {}", "abc defghi", False),
-    ("abcdefg {n}", "abcdefg", False), ("abcdefgh {n}", "abcdefgh", True), ("{n} abcdefgh", "12 abcdefg", True),
-    ("{n} abcdefgh", "12 abcdef", False), ("waits {} for a slot", "waits long for a slot", True),
-    ("waits {} for a slot", "waits long for a", False), ("keeps {n} tokens", "keeps many, or", False),
-    ("slot is empty", "slot is empty", True), ("slot is empty", "slot is empty, not full", False),
-    ("one {} two words {}", " two words more", False), ("waits {} for a slot", "waits long", False),
-    ("{n} keeps {m} tokens here", " keeps tokens here", False),
-    ("keeps {}two words", "keeps two words", True), ("waits {}for a slot", "waits for a", False),
-    ("keeps tokens {n} here", "keeps tokens 1 here too", False), ("keeps tokens {n}", "keeps tokens 1 or 2", False),
-])  # fmt: skip
-def test_a_beginning_has_eight_characters_of_the_template_itself(template, text, agrees):
-    assert _is_beginning(template, text) is agrees
-
-
-def test_parts_of_a_template_have_twelve_letters_of_their_own():
-    assert _clauses("loaded the prompt, n_past = {n_past}, task {task}") == (
-        "loaded the prompt", "loaded the prompt, n_past = {n_past}")
-    assert _clauses("one, two {n}; three hundred | four") == (
-        "one, two {n}; three hundred", "two {n}; three hundred", "two {n}; three hundred | four",
-        "three hundred", "three hundred | four")
-    assert _clauses("a single template without any part") == ()
-    assert _clauses("{} twelve letters, more") == ("{} twelve letters",)
-    assert _clauses("twelve letters {}, more") == ("twelve letters {}",)
-    assert "{} twelve letters {}" not in _clauses("{} twelve letters {}, more")
-    assert "{} has more than twenty-four letters {}" in _clauses("{} has more than twenty-four letters {}, more")
 
 
 def test_a_part_between_commas_is_known_if_it_belongs_to_one_kind_of_line():

@@ -1,14 +1,13 @@
 """Received requests: their rows in progress, refusals, rounds, and the end of the process."""
 
-from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base.errors import BadInput, ProcessAborted
-from cachesim.engines.base import BEFORE_A_SLOT, Answer, Request
+from cachesim.engines.base import Answer, Request
 from cachesim.engines.inspection import ExceededLimit
 from cachesim.engines.shared.request_queue import (
-    RequestInspection,
+    ReceivedRequest,
     RequestQueue,
     UnfinishedRows,
     key_of,
@@ -20,64 +19,18 @@ from cachesim.events import Aborted, Launch, Log
 
 
 class Row:
-    """A row that counts how often its state is read."""
+    """A row in progress."""
 
-    def __init__(self):
-        self.ended, self.reads = False, 0
-
-    @property
-    def busy(self):
-        self.reads += 1
-        return not self.ended
+    busy = True
 
 
 def test_ended_rows_leave_and_the_order_of_arrival_stays():
-    rows, every = UnfinishedRows(), [SimpleNamespace(busy=True) for _ in range(4)]
+    rows, every = UnfinishedRows(), [Row() for _ in range(4)]
     for row in every:
         rows.add(row)
     assert list(rows) == every
     every[1].busy = every[3].busy = False
     assert list(rows) == [every[0], every[2]]
-
-
-def test_an_ended_row_is_read_once():
-    rows, every = UnfinishedRows(), []
-    for _ in range(50):
-        every.append(Row())
-        rows.add(every[-1])
-        every[-1].ended = True
-        assert not list(rows)
-    assert [row.reads for row in every] == [1] * 50
-
-
-class Counted(RequestQueue):
-    """A queue that counts its steps, and the requests that it ended. It has no memory."""
-
-    def __init__(self, dead, *cancelled):
-        self.dead, self.steps, self.aborted = dead, 0, []
-        requests = [SimpleNamespace(cancel_at=at) for at in cancelled]
-        self.waiting = [SimpleNamespace(task=SimpleNamespace(request=request)) for request in requests]
-
-    def start_memory(self):
-        raise NotImplementedError
-
-    def new_row(self, task):
-        raise NotImplementedError
-
-    def abort(self, row):
-        self.aborted.append(row)
-
-    def work(self):
-        self.steps += 1
-
-
-def test_a_round_ends_the_requests_whose_clients_left_and_runs_a_step_unless_the_process_ended():
-    queue = Counted(False, None, BEFORE_A_SLOT, 7)
-    queue.update()
-    assert (queue.steps, queue.aborted) == (1, [queue.waiting[1]])
-    dead = Counted(True)
-    dead.update()
-    assert dead.steps == 0
 
 
 class Queued:
@@ -190,7 +143,7 @@ def test_tokens_that_differ_in_a_name_have_different_keys():
 
 def test_a_launch_records_what_is_reused_and_what_is_left_to_evaluate():
     log, answer = Log(), Answer(3)
-    log_launch(log, SimpleNamespace(id=3, answer=answer, request=Request(tuple(range(9)))), 2, {"block": 4, "slot": 0})
+    log_launch(log, ReceivedRequest(3, Request(tuple(range(9))), answer), 2, {"block": 4, "slot": 0})
     assert (answer.reused, answer.prompt_n, log.events) == ({"block": 4}, 5, [Launch(2, 3, 0)])
 
 
@@ -204,22 +157,6 @@ def test_an_answer_is_recorded_with_the_tokens_that_were_evaluated():
 def test_more_requests_at_work_than_allowed_exceed_the_limit():
     assert too_many(2, 2) == []
     assert too_many(3, 2) == [ExceededLimit("requests at work", 3, 2)]
-
-
-class Points(RequestInspection):
-    """An inspection without contents."""
-
-    def stored(self, key, start=0):
-        raise NotImplementedError
-
-
-def test_the_kept_points_of_numbered_requests_are_those_of_the_server():
-    points = SimpleNamespace(kept=lambda: iter([("block", 1, 2), ("block", 1, 3)]))
-    rows = [SimpleNamespace(tokens=[4, 5], child=True, task=None)]
-    inspection = Points(rows, points)
-    assert inspection.kept() == [("block", 1, 2), ("block", 1, 3)]
-    assert (inspection.n_slots, inspection.tokens_of(0), inspection.is_further(0), inspection.answer_at(0)) == (
-        1, (4, 5), True, None)
 
 
 def test_the_end_of_the_process_ends_rows_without_a_task_too(server):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
 from typing import Mapping
 
 import pytest
@@ -13,13 +11,11 @@ from cachesim.engines.rule import RULES, Decision, Role, Source, rule
 from cachesim.engines.shared.rule_set import (
     Change,
     RuleSet,
-    _label,
     changed_by,
     differences,
     instead_of,
     is_table,
     newest_first,
-    rule_fields,
     rule_sets_in,
 )
 
@@ -70,16 +66,7 @@ def test_values_are_addressed_by_path():
                             "inner.limit": 3, "inner.pick": OLD}  # fmt: skip
     assert replace(TOY, defaults={"ctx": frozenset()}).leaves().keys() & {"defaults.ctx"} == set()
     assert TOY.rules_by_field == {"pick": OLD, "inner.pick": OLD}
-    assert rule_fields(TOY) == {"pick": OLD}
     assert is_table(TOY.inner) and not is_table(Inner) and not is_table(4)
-
-
-def test_a_rule_set_is_printed_by_its_name_and_shared_by_copies():
-    printed = []
-    TOY._repr_pretty_(SimpleNamespace(text=printed.append), False)
-    assert printed == [repr(TOY)] == ["<rule set toy@one>"]
-    assert deepcopy([TOY])[0] is TOY
-    assert TOY.thread == "a/b#12" and replace(TOY, source="by hand a/b#12").thread == ""
 
 
 def test_changed_values_may_lie_in_inner_tables():
@@ -158,11 +145,3 @@ def test_the_newest_comes_first_and_a_sibling_after_its_base():
 
 def test_a_proposed_rule_names_the_place_of_the_released_one():
     assert instead_of(OLD) == Source("a/b", "c.py", "R.OLD", "b1", note="proposed by cachesim, not tried on a GPU")
-
-
-@pytest.mark.parametrize(("value", "label"), [
-    (None, "not set"), (frozenset({"b", "a"}), "a, b"), (frozenset(), ""), (OLD, "R.OLD"), (4, "4"), ("text", "text"),
-    ({"b": None, "a": frozenset({2, 1}), "c": OLD}, "a 1, 2; b not set; c R.OLD"),
-])  # fmt: skip
-def test_a_value_of_a_field_has_a_label(value, label):
-    assert _label(value) == label

@@ -1,29 +1,11 @@
 """Slots of all servers, and the check of save, restore and erase requests."""
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.shared.slot_base import SlotBase, check_action
-
-
-def slot(task, *names):
-    found = SlotBase()
-    found.task, found.checkpoints = task, [SimpleNamespace(facts=name) for name in names]
-    return found
-
-
-def test_a_slot_names_its_task_and_the_facts_of_its_checkpoints():
-    assert slot(None).id_task is None and slot(SimpleNamespace(id=0)).id_task == 0
-    assert (slot(None).facts, slot(None, "a", "b").facts) == ([], ["a", "b"])
-
-
-def test_dropped_checkpoints_are_returned_and_the_others_stay_in_order():
-    held = slot(None, "a", "b", "c", "d")
-    assert [one.facts for one in held.drop((0, 2))] == ["a", "c"] and held.facts == ["b", "d"]
-    assert held.drop(()) == [] and held.facts == ["b", "d"]
+from cachesim.engines.shared.slot_base import check_action
 
 
 @pytest.mark.parametrize(("action", "id_slot", "file", "text"), [

@@ -22,9 +22,9 @@ def test_numbers_order_points_and_dates_those_without_a_number(point, another, i
 
 def test_a_change_in_parts_lands_with_its_last_part():
     change = Change("size", "1", "2", "#1, #2")
-    assert (WHEN.first_landed(change), WHEN.last_landed(change)) == (ONE, TWO)
+    assert WHEN.last_landed(change) == TWO
     unknown = change._replace(source="#1, #9")
-    assert (WHEN.parts("#1, #9"), WHEN.first_landed(unknown), WHEN.last_landed(unknown)) == ([], None, None)
+    assert (WHEN.parts("#1, #9"), WHEN.last_landed(unknown)) == ([], None)
 
 
 def test_a_point_gets_its_date_from_a_change_that_landed_there():
