@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import pickle
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
-from cachesim.base import exits, pool
+from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.engines import registry
 from cachesim.engines.build_names import (
-    _name_at,
     build_of,
     build_with,
     builds_in_order,
@@ -211,17 +209,6 @@ def test_processes_that_share_the_work_know_it_too(capsys):
     assert json.loads(capsys.readouterr().out)["profile"] == "llama_cpp@b9700"
 
 
-def test_a_worker_process_knows_the_composed_rule_sets_of_its_parent(monkeypatch):
-    forget_engines(monkeypatch)
-    assert resolve_name("b9700").profile in registry.profiles()
-    calls = pickle.dumps(pool._init_calls)
-    forget_engines(monkeypatch)                                   # as in a process that has just begun
-    assert "llama_cpp@b9700" not in registry.profiles()
-    for function, arguments in pickle.loads(calls):
-        function(*arguments)
-    assert "llama_cpp@b9700" in registry.profiles()
-
-
 def test_a_composed_rule_set_is_known_by_its_own_name_a_recorded_one_is_no_name_of_a_build(monkeypatch):
     forget_engines(monkeypatch)
     composed = resolve_name("b9700")
@@ -239,14 +226,6 @@ def test_a_rule_set_is_in_force_in_builds_if_its_engine_has_them_and_in_dates(en
     assert in_force(ENGINES[engine], profile) == periods
 
 
-@pytest.mark.parametrize(("engine", "point", "name"), [
-    ("mlx_lm", Commit(0, "2025-12-24"), "2025-12-24"), ("llama_cpp", Commit(9700, "2026-06-18"), "b9700"),
-    ("mlx_lm", ENGINES["mlx_lm"].when.landed["#1109"], "1109"),
-])  # fmt: skip
-def test_a_point_is_named_by_its_build_its_change_or_its_date(engine, point, name):
-    assert _name_at(ENGINES[engine], point) == name
-
-
 def test_the_list_shows_builds_and_dates(capsys):
     main(["profiles", "list"])
     out = capsys.readouterr().out
@@ -257,7 +236,7 @@ def test_the_list_shows_builds_and_dates(capsys):
 @pytest.fixture(autouse=True)
 def _registry(monkeypatch):
     """Restore the registry: builds between the recorded ones are added to it."""
-    monkeypatch.setattr(ENGINES, "_known", {**ENGINES._known})
+    forget_engines(monkeypatch)
 
 
 SMALL = ("S100.A40/S.B40", "--set", "batch_size=64", "--set", "ubatch_size=16", "--set", "parallel=1")

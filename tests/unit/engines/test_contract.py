@@ -1,12 +1,12 @@
 """What every engine and every server offers."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import Answer, Request
+from cachesim.engines.capabilities import Flag
 from cachesim.engines.contract import Server
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.command_table import default_table
@@ -85,10 +85,9 @@ def test_a_field_that_a_server_does_not_support_is_refused_with_those_that_it_do
 
 
 def test_a_rule_family_lists_the_options_that_govern_it_before_those_that_affect_it():
-    flags = [SimpleNamespace(name="a", governs="", affects="F G"), SimpleNamespace(name="b", governs="G", affects=""),
-             SimpleNamespace(name="c", governs="H G", affects="F")]  # fmt: skip
-    engine = SimpleNamespace(manual=SimpleNamespace(flags=flags))
-    assert type(LLAMA).rule_flags.func(engine) == {"G": ["b", "c", "a"], "H": ["c"], "F": ["a", "c"]}
+    flags = (Flag("a", 0, affects="F G"), Flag("b", 0, governs="G"), Flag("c", 0, governs="H G", affects="F"))
+    engine = replace(LLAMA, manual=replace(LLAMA.manual, flags=flags))
+    assert engine.rule_flags == {"G": ["b", "c", "a"], "H": ["c"], "F": ["a", "c"]}
 
 
 def test_the_arguments_of_a_server_are_its_own_or_those_of_its_manual():

@@ -148,20 +148,6 @@ def test_a_package_of_an_engine_has_its_names_and_no_others():
     assert not hasattr(package, "Nothing")
 
 
-def test_an_archive_on_the_path_is_looked_into(tmp_path, monkeypatch):
-    from zipfile import ZipFile
-
-    with ZipFile(tmp_path / "packed.zip", "w") as archive:
-        archive.writestr("nothing.py", "")
-    monkeypatch.setattr(sys, "path", [str(tmp_path)])
-    assert not plugins._any()
-    monkeypatch.setattr(sys, "path", [str(tmp_path / "packed.zip")])
-    assert plugins._any()
-    package(tmp_path, "twins", GOOD, {plugins.ENGINES: ("twin", "twins:ENGINE")})
-    monkeypatch.setattr(sys, "path", [str(tmp_path / "packed.zip"), str(tmp_path)])
-    assert len([*plugins._tables()]) == 2, "the folder after an archive is looked into, too"
-
-
 @pytest.mark.long
 def test_commands_know_what_packages_bring(tmp_path):
     package(tmp_path, "twins", GOOD, {plugins.ENGINES: ("twin", "twins:ENGINE"), plugins.PROFILES: ("m", "twins:MINE")})

@@ -18,9 +18,8 @@ OLD = ENGINES["llama_cpp"].profiles["llama_cpp@b10587"]
 
 
 @pytest.fixture
-def engines(monkeypatch):
+def engines():
     """A registry that knows the built-in engines alone."""
-    monkeypatch.setattr("cachesim.engines.plugins.load_entry_points", lambda group, take: None)
     before = dict(RULES)
     yield Engines()
     RULES.clear()
@@ -34,39 +33,6 @@ def test_the_built_in_engines_are_known_by_name(engines):
     for table in (BUILTIN, engines):
         with pytest.raises(KeyError, match="vllm2"):
             table["vllm2"]
-
-
-def test_installed_packages_are_searched_once_and_not_before_the_first_access(monkeypatch):
-    groups = []
-    monkeypatch.setattr("cachesim.engines.plugins.load_entry_points", lambda group, take: groups.append(group))
-    engines = Engines()
-    assert groups == []
-    assert "vllm" in engines and len(engines) == 5
-    assert groups == ["cachesim.engines", "cachesim.profiles"]
-
-
-def test_logs_are_read_with_the_grammar_of_each_engine(engines):
-    grammars = engines.log_grammars()
-    assert [*grammars] == NAMES
-    assert all(grammars[name] is ENGINES[name].log() for name in NAMES)
-    engines._take_engine(replace(ENGINES["mlx_lm"], name="toy", profiles={}), "a package")
-    assert engines.log_grammars()["toy"] is ENGINES["mlx_lm"].log()
-
-
-def test_an_engine_of_a_package_has_rule_sets_of_its_name(engines):
-    toy = replace(ENGINES["mlx_lm"], name="toy", profiles={"toy@1": OLD}, notes={})
-    engines._take_engine(toy, "a package")
-    assert "toy" in engines and len(engines) == 6 and [*engines][-1] == "toy"
-    assert engines["toy"].notes == {"toy@1": "from a package"}
-    with pytest.raises(BadInput, match="engine name already taken: 'toy'"):
-        engines._take_engine(toy, "another package")
-    for name in ("other@1", "late@-", "late@"):
-        with pytest.raises(BadInput, match=f"rule set name '{name}', expected late@NAME"):
-            engines._take_engine(replace(toy, name="late", profiles={name: OLD}), "a package")
-    engines._take_engine(replace(toy, name="own", profiles={"own@1": OLD}, notes={"own@1": "mine"}), "a package")
-    assert engines["own"].notes == {"own@1": "mine"}
-    with pytest.raises(BadInput, match="not an Engine: 3"):
-        engines._take_engine(3, "a package")
 
 
 def test_an_added_rule_set_stands_beside_the_one_that_it_differs_least_from(engines):

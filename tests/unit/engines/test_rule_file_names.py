@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from cachesim.base import pool
 from cachesim.base.errors import BadInput
 from cachesim.engines import registry, rule_files
 from cachesim.engines.ik_llama.rules.prompt_cache import admit
@@ -231,11 +230,6 @@ def test_an_error_that_names_a_file_is_told_with_its_path_as_given(put, tmp_path
     assert rule_files.locate_fault(BadInput("bad", file="elsewhere.py", line=3)) is None
 
 
-def test_workers_run_a_file_when_they_begin(put):
-    rule_files.profile_of(put(ONE)), rule_files.profile_of("r.py")
-    assert pool._init_calls == [(rule_files.run_rule_file, (Path("r.py"),))]
-
-
 def test_a_file_that_fails_is_run_again(put):
     for text, ok in (("1 / 0\n", False), (ONE, True)):
         put(text)
@@ -244,7 +238,7 @@ def test_a_file_that_fails_is_run_again(put):
         else:
             with pytest.raises(BadInput):
                 rule_files.profile_of("r.py")
-            assert pool._init_calls == [] and rule_files.file_of("llama_cpp@mine") is None
+            assert rule_files.file_of("llama_cpp@mine") is None
 
 
 def test_rules_of_an_engine_that_a_failing_file_imports_first_stay_known(put, monkeypatch):

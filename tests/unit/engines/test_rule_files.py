@@ -386,15 +386,6 @@ def test_a_line_of_a_file_beside_it_is_named(capsys, rules, tmp_path):
         "other.py:1: ModuleNotFoundError: No module named 'nothing_of_the_sort'")  # fmt: skip
 
 
-def test_what_a_campaign_found_was_found_under_the_files_beside_it_too(capsys, rules):
-    rules(HELPER, "helper.py")
-    call(capsys, "run", "S4", "-p", rules(IMPORTS))
-    before = rule_files.rule_file_digest("llama_cpp@mine")
-    real = next(iter(rule_files._files))
-    rule_files._files[real] = rule_files._files[real]._replace(beside={})
-    assert before != rule_files.rule_file_digest("llama_cpp@mine") != ""
-
-
 def test_workers_import_it_too(capsys, rules):
     rules(HELPER, "helper.py")
     code, out = call(capsys, "fuzz", "-p", rules(IMPORTS), "--model", "GA", "--examples", "120", "-j", "2", "--json")
@@ -418,13 +409,6 @@ def test_a_line_of_more_than_10_000_characters_is_refused(capsys, rules):
 def test_it_leaves_no_byte_code_beside_the_file(capsys, rules, tmp_path):
     call(capsys, "run", "S4", "-p", rules())
     assert [one.name for one in tmp_path.iterdir()] == ["my_rules.py"]
-
-
-def test_the_house_has_no_reason_to_refuse_what_we_ship():
-    for engine in registry.BUILTIN.values():
-        for one in engine.profiles.values():
-            assert registry._NAME.fullmatch(one.name)
-            registry._check(one, list(engine.profiles.values()))
 
 
 def test_a_rule_set_has_the_base_with_which_it_shares_most_and_leaves_no_rule_out():
