@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Callable, Mapping, NamedTuple
 
 from cachesim.base.errors import Terminated
-from cachesim.base.files import write_whole
 from cachesim.base.untrusted_files import kind
 from cachesim.engines.registry import BUILTIN, ENGINES
 from cachesim.engines.rule import RULES
@@ -92,19 +91,6 @@ def table_of(engine: str) -> GradeTable | None:
         for rule, about in data["rules"].items() for case, one in about["cases"].items()
     }
     return GradeTable(graded, {rule: about["code"] for rule, about in data["rules"].items()}, data["recordings"])
-
-
-def write_table(engine: str, table: GradeTable) -> None:
-    """Store the grades of an engine, sorted."""
-    rules: dict[str, Any] = {rule: {"code": code, "cases": {}} for rule, code in sorted(table.code.items())}
-    for outcome, one in sorted(table.graded.items()):
-        case: dict[str, Any] = {"grade": one.grade}
-        case |= {"seen": dict(sorted(one.seen.items()))} if one.seen else {}
-        case |= {name: sorted(names) for name in ("unseen", "inadmissible") if (names := getattr(one, name))}
-        rules[outcome.rule]["cases"][outcome.case] = case
-    data = {"rules": rules, "recordings": dict(sorted(table.recordings.items()))}
-    write_whole(path_of_table(engine), (json.dumps(data, indent=1) + "\n").encode())
-    table_of.cache_clear()
 
 
 @cache

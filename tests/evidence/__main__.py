@@ -17,7 +17,7 @@ from cachesim.base.console import complain, progress, show
 from cachesim.base.pool import KilledItem, finished
 from cachesim.base.untrusted_files import files_in, read_start
 from cachesim.engines.registry import BUILTIN, ENGINES
-from cachesim.judging.evidence import Grade, table_of, write_table
+from cachesim.judging.evidence import Grade, table_of
 from tests.evidence import peer_runs, server_runs, table, vllm_start
 from tests.evidence.search import Found, pairs, search
 from tests.evidence.survey import Survey, survey
@@ -53,7 +53,7 @@ def main(argv: list[str] | None = None) -> int:
         mine = [one for one in (*found, *compared) if one.engine == engine]
         met = {*peer_runs.met()} if engine == peer_runs.ENGINE else {*table.met(surveys, engine)}
         met |= {one.outcome for one in mine}
-        write_table(engine, table.made(engine, met, mine, args.traces))
+        table.write_table(engine, table.made(engine, met, mine, args.traces))
     JOURNAL.unlink(missing_ok=True)
     show(summary())
     return exits.HOLDS

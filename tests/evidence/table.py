@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import json
 
+from cachesim.base.files import write_whole
 from cachesim.engines.registry import BUILTIN
 from cachesim.engines.rule_outcomes import Outcome, graded_rules
-from cachesim.judging.evidence import Grade, GradedOutcome, GradeTable, released_rules, rules_between, table_of
+from cachesim.judging.evidence import (
+    Grade,
+    GradedOutcome,
+    GradeTable,
+    path_of_table,
+    released_rules,
+    rules_between,
+    table_of,
+)
 from tests.evidence import digests, peer_runs
 from tests.evidence.search import Found
 from tests.shared import ROOT
@@ -100,3 +109,16 @@ def journal(file, traces):
         one = Found(engine, Outcome(rule, case), other, name and file_of(name, traces), *rest)
         found[engine, rule, case, other, code] = one
     return found
+
+
+def write_table(engine, table):
+    """Store the grades of an engine, sorted."""
+    rules = {rule: {"code": code, "cases": {}} for rule, code in sorted(table.code.items())}
+    for outcome, one in sorted(table.graded.items()):
+        case = {"grade": one.grade}
+        case |= {"seen": dict(sorted(one.seen.items()))} if one.seen else {}
+        case |= {name: sorted(names) for name in ("unseen", "inadmissible") if (names := getattr(one, name))}
+        rules[outcome.rule]["cases"][outcome.case] = case
+    data = {"rules": rules, "recordings": dict(sorted(table.recordings.items()))}
+    write_whole(path_of_table(engine), (json.dumps(data, indent=1) + "\n").encode())
+    table_of.cache_clear()

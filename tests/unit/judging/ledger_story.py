@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 
 import cachesim.engines.llama_cpp.profiles  # noqa: F401  - registers the rules whose ids stand below
 from cachesim.engines.inspection import RestorePoint, RowsPart, StoredObject, TokenPrefix
-from cachesim.engines.rule import Decision
-from cachesim.engines.shared.server_loop import log_capture
-from cachesim.events import Advanced, Decided, Gained, Log, Lost
+from cachesim.events import Advanced, Decided, Declined, Gained, Lost
 from cachesim.judging.recompute_ledger import RecomputeLedger
 from cachesim.model import KVRows
 
@@ -78,10 +74,10 @@ class Story:
         self.ledger.record(Decided(0, rule, value, {}))
 
     def capture(self, rule, made, start):
-        """Record that a rule creates a checkpoint after so many tokens, or declines it, through the engine's loop."""
-        log = Log()
-        log.listener = self.ledger.record
-        log_capture(log, Decision(made, {"start": start}, rule), SimpleNamespace(id=0))
+        """Record that a rule creates a checkpoint after so many tokens, or declines it, as an engine does."""
+        self.ledger.record(Decided(0, rule, made, {"start": start}))
+        if not made:
+            self.ledger.record(Declined(0, start, rule))
 
     def settle(self, prompt, n_past, *decisions, wrong=False, request=1):
         """Return the ledger of a request that kept so many tokens."""

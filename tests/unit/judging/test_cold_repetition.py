@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
-from cachesim.base.errors import BadInput
-from cachesim.engines.base import NO_ROOM, Answer, Request
+from cachesim.engines.base import Answer, Request
 from cachesim.engines.llama_cpp.profiles import B11549
-from cachesim.judging import cold_repetition
 from cachesim.judging.cold_repetition import ColdRepetition, error_verdict, repeat_cold
 from cachesim.judging.fault_kinds import FaultKind
 from cachesim.judging.judged_run import run_judged
@@ -62,26 +58,6 @@ def test_a_request_needs_room_for_its_prompt_and_for_all_generated_tokens_but_th
     assert repeat_cold(scenario, 0, B11549.name).needs == needs
 
 
-@pytest.mark.parametrize(("shares", "needs"), [(False, 14), (True, 21)])
-def test_a_repetition_notes_status_room_and_need(shares, needs):
-    cold = ColdRepetition(1, shares)
-    assert (cold.number, cold.shares, cold.status, cold.needs, cold.room) == (1, shares, 0, 0, 0)
-    cold.started(SimpleNamespace(sizes=SimpleNamespace(n_ctx_slot=64)))
-    cold.answered(0, Request((1,) * 5, 3), Answer(0, status=400, done=True))
-    assert cold.status == 0
-    cold.answered(1, Request((1,) * 6, 5, n_cmpl=2), Answer(1, status=500, done=True))
-    assert (cold.status, cold.needs, cold.room) == (500, needs, 64)
-
-
-def test_a_step_that_cannot_be_run_has_no_status(monkeypatch):
-    def refuse(scenario, profile, mode, cold, table):
-        cold.status = 200                                  # of a step before it
-        raise BadInput("a fresh server has no such file")
-
-    monkeypatch.setattr(cold_repetition, "play", refuse)
-    assert repeat_cold(from_line("A9", model="A"), 0, B11549.name).status == 0
-
-
 def test_a_step_that_the_scenario_does_not_list_is_not_repeated():
     verdict = error_verdict(from_line("A9", model="A"), 1, Answer(1, status=400, error="text"), B11549.name)
     assert (verdict.kind, verdict.numbers) == (FaultKind.REFUSED, {"status": 400, "error": "text"})
@@ -92,20 +68,3 @@ def test_without_an_answer_there_is_no_status(done, died, status):
     cold = ColdRepetition(0, False)
     cold.answered(0, Request((1,)), Answer(0, done=done, died=died))
     assert cold.status == status
-
-
-@pytest.mark.parametrize(("status", "kind", "cold", "found"), [
-    (400, "other", (200, 9, 8), (FaultKind.WARM_ERROR, "error")), (400, "other", (400, 9, 8), (FaultKind.REFUSED, "")),
-    (500, "other", (500, 9, 8), (FaultKind.COLD_ERROR, "")), (500, NO_ROOM, (200, 9, 8), (FaultKind.CROWDED, "")),
-    (500, NO_ROOM, (200, 8, 8), (FaultKind.WARM_ERROR, "error")), (499, NO_ROOM, (499, 9, 8), (FaultKind.REFUSED, "")),
-])  # fmt: skip
-def test_the_verdict_about_an_error(monkeypatch, status, kind, cold, found):
-    repeated = ColdRepetition(0, False)
-    repeated.status, repeated.needs, repeated.room = cold
-    monkeypatch.setattr(cold_repetition, "repeat_cold", lambda *_: repeated)
-    answer = Answer(0, status=status, error="text", error_kind=kind, error_numbers={"tokens": 7})
-    verdict = error_verdict(from_line("A9", model="A"), 0, answer, B11549.name)
-    assert (verdict.kind, verdict.rung) == found and verdict.numbers["status"] == status
-    assert verdict.numbers["error"] == "text" and ("tokens" in verdict.numbers) is (
-        found[0] in (FaultKind.REFUSED, FaultKind.COLD_ERROR))
-    assert found[0] != FaultKind.CROWDED or (verdict.numbers["needs"], verdict.numbers["room"]) == cold[1:]

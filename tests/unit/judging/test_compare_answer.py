@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 from cachesim.base.errors import Crash
 from cachesim.engines.base import Answer, Output, Request
 from cachesim.engines.inspection import RowsPart, StatePart, StoredObject
-from cachesim.judging import compare_answer as module
 from cachesim.judging.compare_answer import NO_PLACE, OTHER_TEXT, Judge, RequestVerdict, evaluated
 from cachesim.judging.verdict import CORRECT, RUNGS, Verdict, worst
 from cachesim.judging.verdict_words import VerdictWord
@@ -38,21 +35,6 @@ def right(mine):
 def test_a_cold_answer_holds(exact):
     request, answer = right(model(exact))
     assert Judge(model(exact)).judge(request, answer, None).equal_cold is True
-
-
-def test_an_answer_with_a_context_shift_is_judged_with_and_without_its_slot(monkeypatch):
-    request, answer = right(model())
-    answer.shifts = [(0, 2, 12)]
-    compared = []
-    run = [SimpleNamespace(digest=said.digest, logits=said.logits) for said in answer.outputs]
-    monkeypatch.setattr(module, "cold_shifted", lambda *given: (run, "store"))
-    monkeypatch.setattr(module, "compare_stored", lambda *given: compared.append(given) or OTHER_TEXT)
-    judge = Judge(model())
-    assert judge._shifted(judge.model, request, answer, None) == (CORRECT, CORRECT) and compared == []
-    assert judge._shifted(judge.model, request, answer, "slot") == (CORRECT, OTHER_TEXT)
-    judged = judge.judge(request, answer, "slot")
-    assert (judged.answer, judged.state) == (CORRECT, OTHER_TEXT)
-    assert compared == [("slot", "store")] * 2
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
@@ -170,14 +152,6 @@ def test_a_refused_request_holds_and_a_dead_server_does_not():
     assert (verdict.equal_cold, verdict.rung, verdict.why) == (False, "aborted", "the server stopped: why")
 
 
-def test_a_judge_that_raises_has_decided_nothing(monkeypatch):
-    request, answer = right(model())
-    monkeypatch.setattr(module, "cold", lambda *args, **more: 1 / 0)
-    judged = Judge(model()).judge(request, answer, StoredObject("slot", 0, HELD, len(HELD), (), None))
-    assert judged.equal_cold is None
-    assert "ZeroDivisionError" in judged.answer.why
-
-
 def test_an_object_said_to_hold_more_than_its_tokens_is_broken_and_an_empty_one_holds():
     judge = Judge(model())
     assert judge.stored(StoredObject("checkpoint", 0, HELD, len(HELD) + 1, (), None)).equal_cold is False
@@ -237,22 +211,12 @@ def several(exact=True, talk=TALK, second=OTHER):
     return {("checkpoint", 0, number): one for number, one in enumerate(found)}
 
 
-def counted(monkeypatch):
-    """Return the list to which the token lists of all later cold runs are added."""
-    made, plain = [], module.cold
-    monkeypatch.setattr(module, "cold", lambda mine, tokens, **more: made.append(tokens) or plain(mine, tokens, **more))
-    return made
-
-
 @pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize(("talk", "second"), [(TALK, OTHER), (OTHER, TALK)], ids=["greater", "less"])
-def test_all_objects_of_a_conversation_are_compared_with_one_cold_run(monkeypatch, exact, talk, second):
-    judge, objects, made = Judge(model(exact)), several(exact, talk, second), counted(monkeypatch)
+def test_all_objects_of_several_conversations_are_correct(exact, talk, second):
+    judge, objects = Judge(model(exact)), several(exact, talk, second)
     verdicts = judge.each_stored(objects)
     assert list(verdicts) == list(objects) and all(one == CORRECT for one in verdicts.values())
-    assert sorted(made) == sorted([second[:9], talk])
-    made.clear()
-    assert judge.each_stored(objects) == verdicts and made == [], "the judge keeps its cold runs"
 
 
 @pytest.mark.parametrize("fault", ["row", "number", "state", "state's number", "too short"])
@@ -284,12 +248,11 @@ def test_an_object_under_the_tokens_of_another_conversation_is_wrong():
     assert [key[2] for key, verdict in verdicts.items() if not verdict.equal_cold] == [2]
 
 
-def test_an_object_without_a_usable_length_costs_no_cold_run(monkeypatch):
-    made = counted(monkeypatch)
+def test_an_object_without_a_usable_length_is_correct_up_to_its_tokens():
     objects = {("entry", -1, number): StoredObject("entry", -1, HELD[:n], resume, (), None)
                for number, (n, resume) in enumerate([(4, 0), (0, 0), (4, 5), (0, 1)])}  # fmt: skip
     verdicts = Judge(model(exact=True)).each_stored(objects).values()
-    assert ([one.equal_cold for one in verdicts], made) == ([True, True, False, False], [])
+    assert [one.equal_cold for one in verdicts] == [True, True, False, False]
 
 
 def test_without_a_model_every_object_is_undecided():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -168,17 +166,6 @@ def test_stored_conversations_are_reported_with_their_present_numbers():
     assert [one[1] for one in server.reported()] == [4, 2, 2, 3, 3, 7], "correct ones count, too"
 
 
-def test_a_restart_forgets_what_the_old_server_kept():
-    server = Keeping()
-    server.gain(CKPT, wrong=True)
-    server.request()
-    server.gain(("entry", -1, 1), wrong=True)
-    server.observer.started(SimpleNamespace(
-        model=server.model, inspection=SimpleNamespace(kept=lambda: [CKPT, ("entry", -1, 1)])))
-    assert (server.observer.new, server.observer.corrupt, server.observer.texts) == ({}, {}, {})
-    assert server.reported() == []
-
-
 def test_without_a_model_every_kept_object_is_undecided():
     server = Keeping(Judge(None))
     server.gain(CKPT)
@@ -192,14 +179,6 @@ def test_an_object_that_cannot_be_compared_leaves_the_request_undecided():
     for _ in range(2):                  # it stays undecided as long as the object is there
         judged = server.request()
         assert (judged.answer.equal_cold, judged.answer.kind, judged.armed) == (None, FaultKind.JUDGE_FAILED, [])
-
-
-def test_an_observer_makes_a_judge_when_it_has_none():
-    observer = AnswerObserver(from_line("A9"), "llama_cpp@b10587", None)
-    observer.started(SimpleNamespace(model=model()))
-    first = observer.judge
-    observer.started(SimpleNamespace(model=model()))
-    assert observer.judge is first and first.model is not None
 
 
 def test_what_a_request_leaves_behind_is_copied_when_its_slot_is_released():

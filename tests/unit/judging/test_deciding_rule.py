@@ -9,8 +9,6 @@ from cachesim.engines.rule import Decision, Role, about
 from cachesim.judging import deciding_rule as deciding_rule_module
 from cachesim.judging.decided_text import decided_data, decided_sentences
 from cachesim.judging.deciding_rule import (
-    CuringRule,
-    DecidingRule,
     FailureKind,
     deciding_rule,
     failure_of,
@@ -18,10 +16,9 @@ from cachesim.judging.deciding_rule import (
 )
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.request_cost import RequestCost, cost_change, observed_runs, up_to
-from cachesim.judging.rule_exchange import START, AskedRules, RuleVariant, is_compatible, variants_in
+from cachesim.judging.rule_exchange import START, AskedRules, is_compatible, variants_in
 from cachesim.judging.rule_set_order import changed_here, newer_rule_sets, place_of, search_order
 from cachesim.judging.unused_point import unused_data, unused_points
-from cachesim.judging.verdict import CORRECT
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
 from tests.unit.tools.run.made import BROKEN, UNDECIDED, judgement
@@ -201,51 +198,6 @@ def test_half_of_a_loss_is_much(now, before, lost, much):
 ])  # fmt: skip
 def test_a_cost_is_better_if_nothing_is_worse_and_something_differs(new, gained, better):
     assert new.is_better(RequestCost(3, 1.0, 4, 2), gained) is better
-
-
-CURE = CuringRule("f", "R1", "R2", "e@1", 0, 4, RequestCost(), 0)
-PAIR = (RuleVariant("f", "R1", "R2", "e@2"), RuleVariant("g", "R3", "R4", "e@2"))
-
-
-@pytest.mark.parametrize(("answer", "charges", "mode", "found", "shows", "asked", "returned"), [
-    # what each search finds; whether the first one shows the failure
-    (BROKEN, (), "provenance", {"fault": "alone"}, True, ["fault provenance"], "fault alone"),
-    (BROKEN, (), "provenance", {"cost": "alone"}, True, ["fault provenance"], "fault"),
-    (BROKEN, (), "provenance", {}, False, ["fault provenance"], "fault"),
-    (BROKEN, (), "exact", {"fault": "alone"}, True, ["fault provenance"], "fault alone"),
-    (BROKEN, (), "exact", {}, False, ["fault provenance", "fault exact"], "fault"),
-    (CORRECT, LOST, "provenance", {"loss": "alone", "cost": "alone"}, True, ["loss provenance"], "loss alone"),
-    (CORRECT, LOST, "exact", {"loss": "together", "cost": "alone"}, True, ["loss provenance"], "loss together"),
-    (CORRECT, LOST, "provenance", {"cost": "alone"}, True, ["loss provenance", "cost provenance"], "cost alone"),
-    (CORRECT, LOST, "provenance", {"cost": "together"}, True, ["loss provenance", "cost provenance"], "loss"),
-    (CORRECT, LOST, "provenance", {"cost": "alone"}, False, ["loss provenance", "cost provenance"], "cost alone"),
-    (CORRECT, (), "provenance", {"cost": "alone"}, True, ["cost provenance"] * 2, "cost alone"),
-    (CORRECT, (), "provenance", {}, True, ["cost provenance"] * 2, None),
-])  # fmt: skip
-def test_the_cost_is_searched_if_no_rule_removes_a_loss(answer, charges, mode, found, shows, asked, returned,
-                                                        monkeypatch):  # fmt: skip
-    searches = []
-
-    class Search:
-        """A search with a given result."""
-
-        def __init__(self, made, number, what, rules, profile, mode, runs, show, left=None):
-            searches.append(f"{what} {mode}")
-            assert (rules.name, profile, runs) == (B11549, B11549, mode)
-            assert left == (7 if searches[1:] and what == "cost" else None)
-            self.what, self.shows_failure, self.left = what, shows, 7
-
-        def result(self):
-            how = found.get(str(self.what))
-            return DecidingRule(0, self.what, (CURE,) if how == "alone" else (), PAIR if how == "together" else ())
-
-    monkeypatch.setattr(deciding_rule_module, "_Search", Search)
-    monkeypatch.setattr(deciding_rule_module, "observed_runs", lambda scenario, profile, mode="provenance": mode)
-    made = made_run(judgement(answer, charges=charges), profile=B11549)
-    made.mode = mode
-    decided = deciding_rule(made, 0)
-    how = None if decided is None else "alone" if decided.cures else "together" if decided.together else ""
-    assert (searches, None if decided is None else f"{decided.what} {how}".strip()) == (asked, returned)
 
 
 @pytest.mark.parametrize(("fields", "what"), [

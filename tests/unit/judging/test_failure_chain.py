@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.engines.inspection import RestorePoint, StoredObject
 from cachesim.events import Aborted, Decided, Gained, Launch, Log, SeqRm
-from cachesim.judging.failure_chain import MOST, FailureStep, _is_point, explained, failure_data, shown_causes
+from cachesim.judging.failure_chain import MOST, FailureStep, explained, failure_data, shown_causes
 from cachesim.judging.fault_kinds import FaultKind
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.judgement import SlotAtLaunch
@@ -209,15 +209,6 @@ def test_the_rule_of_a_failure_is_that_of_its_reuse_or_of_the_last_cause_with_on
     made.requests[2].answer.deciding = "LC-PC-LOAD.TAKE"
     assert [failure_data(made, at)["rule"] for at in range(3)] == ["", "", "LC-PC-LOAD.TAKE"]
     assert failure_data(made, 2)["source"].startswith("https://") and failure_data(made, 1)["source"] == ""
-
-
-@pytest.mark.parametrize(("kind", "n", "tokens", "start", "same"), [
-    ("block", 4, (1, 2, 3, 4), 0, True), ("entry", 4, (1, 2, 3, 4), 0, False), ("block", 4, (1, 2, 3, 5), 0, False),
-    ("block", 4, (3, 4), 2, True), ("block", 5, (3, 4, 5), 2, False),
-])  # fmt: skip
-def test_a_restore_point_is_the_stored_object_of_its_kind_and_its_tokens_or_end(kind, n, tokens, start, same):
-    stored = StoredObject("block", 0, (1, 2, 3, 4), 4, (), None)
-    assert _is_point(RestorePoint((kind, 7), n, tokens, start, None, n, n), stored) is same
 
 
 @pytest.mark.parametrize(("sizes", "named"), [

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import make_dataclass
-from types import SimpleNamespace
 
 import pytest
 
-from cachesim.base.errors import OverLimit
 from cachesim.cli.main import main
-from cachesim.engines.base import Answer, Request
 from cachesim.engines.build_names import builds_in_order
 from cachesim.engines.registry import ENGINES, rules_of
-from cachesim.engines.shared.rule_set import Change, RuleSet
-from cachesim.engines.shared.timeline import Timeline
-from cachesim.judging.compare_answer import RequestVerdict
-from cachesim.judging.find_change import ChangedFields, bisect, neighbours
-from cachesim.judging.judged_run import Run
-from cachesim.judging.judgement import Judgement
-from cachesim.judging.judging_observer import NOTHING
+from cachesim.judging.find_change import bisect, neighbours
 from cachesim.judging.outcomes import observed
-from cachesim.judging.verdict import CORRECT
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.schema import DEFAULT_PROFILE
 from tests.shared import SMALL
@@ -156,89 +145,6 @@ def test_the_command_says_what_changed(capsys):
 def test_bad_input(capsys, argv, cause):
     assert main(argv) == 2
     assert cause in capsys.readouterr().err
-
-
-def table(name, values):
-    """Return a rule set with these numbers."""
-    kind = make_dataclass("Numbers", [(field, int) for field in values], bases=(RuleSet,), frozen=True)
-    return kind(name, "", "", **values)
-
-
-def made_up(monkeypatch, answer, beside=(), **versions):
-    """Return an engine of these versions (names without the engine's), in order; ``answer`` (fields) -> the answer of
-    the only request; ``beside``: (proposal, base)."""
-    tables = {f"e@{name}": table(f"e@{name}", fields) for name, fields in versions.items()}
-
-    def run_judged(scenario, profile, mode, table, with_ledger):
-        assert not with_ledger, "nothing reads a ledger, which takes longer"
-        verdict = RequestVerdict(CORRECT, CORRECT)
-        judgement = Judgement(Request((1,)), Answer(0, **answer(table)), verdict, NOTHING, [])
-        return Run(scenario, profile, mode, requests=[judgement])
-
-    monkeypatch.setattr("cachesim.judging.find_change.run_judged", run_judged)
-    proposals = {f"e@{name}": f"e@{base}" for name, base in beside}
-    line = [name for name in tables if name not in proposals]
-    monkeypatch.setattr("cachesim.judging.find_change.rules_of", tables.__getitem__)
-    return SimpleNamespace(line=line, beside=proposals, when=Timeline(), profiles={})
-
-
-def test_a_proposal_and_the_next_version_may_change_the_same_field(monkeypatch):
-    """Each mixture is asked for itself, though both are made of the same version."""
-    engine = made_up(monkeypatch, lambda rules: {"reused": {"slot": rules.x}}, [("mine", "one")],
-                     one={"x": 1, "y": 1}, two={"x": 2, "y": 2}, mine={"x": 3, "y": 3})  # fmt: skip
-    (course,) = bisect(from_line("A1"), engine)
-    found = [(turn.new, turn.now.cache_n, turn.causes) for turn in (*course.turns, *course.beside)]
-    assert found == [
-        ("e@two", 2, [ChangedFields((Change("x", "1", "2", ""),), True)]),
-        ("e@mine", 3, [ChangedFields((Change("x", "1", "3", ""),), True)]),
-    ]
-
-
-def test_a_rule_set_without_a_neighbour_has_an_outcome_and_no_change(monkeypatch):
-    engine = made_up(monkeypatch, lambda rules: {"reused": {"slot": rules.x}}, one={"x": 1}, two={"x": 2})
-    (course,) = bisect(from_line("A1"), engine, pairs=())
-    assert {name: one.cache_n for name, one in course.outcomes.items()} == {"e@one": 1, "e@two": 2}
-    assert course.turns == course.beside == []
-
-
-def test_the_end_of_the_process_is_an_outcome_whatever_the_status(monkeypatch):
-    engine = made_up(monkeypatch, lambda rules: {"died": rules.x}, one={"x": False}, two={"x": True})
-    (course,) = bisect(from_line("A1"), engine)
-    assert [one.status for one in course.outcomes.values()] == [200, 0]
-    assert [(turn.was.status, turn.now.status) for turn in course.turns] == [(200, 0)]
-
-
-def test_of_fields_that_each_do_it_every_one_is_named_and_no_other(monkeypatch):
-    def answer(rules):
-        return {"reused": {"slot": max(rules.x, rules.y)}}
-
-    engine = made_up(monkeypatch, answer, one={"x": 0, "y": 0, "z": 0}, two={"x": 5, "y": 5, "z": 5})
-    (turn,) = bisect(from_line("A1"), engine)[0].turns
-    assert [([change.field for change in cause.changes], cause.is_alone) for cause in turn.causes] == [
-        (["x"], True), (["y"], True),
-    ]  # fmt: skip
-
-
-def test_a_mixture_whose_rules_do_not_fit_together_is_no_cause(monkeypatch):
-    def answer(rules):
-        if rules.x != rules.y:
-            raise TypeError("these rules do not fit")
-        return {"reused": {"slot": rules.x}}
-
-    engine = made_up(monkeypatch, answer, one={"x": 0, "y": 0, "z": 0}, two={"x": 5, "y": 5, "z": 5})
-    (turn,) = bisect(from_line("A1"), engine)[0].turns
-    assert [[change.field for change in cause.changes] for cause in turn.causes] == [["x", "y"]]
-
-
-def test_a_mixture_that_exceeds_a_limit_ends_the_search(monkeypatch):
-    def answer(rules):
-        if rules.x != rules.y:
-            raise OverLimit("too much")
-        return {"reused": {"slot": rules.x}}
-
-    engine = made_up(monkeypatch, answer, one={"x": 0, "y": 0}, two={"x": 5, "y": 5})
-    with pytest.raises(OverLimit, match="too much"):
-        bisect(from_line("A1"), engine)
 
 
 @pytest.mark.parametrize("name", ["mlx-1169-join-partial-prompt-hybrid", "mlx-1736-join-padding-in-state-recurrent"])

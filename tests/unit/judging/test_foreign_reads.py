@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -12,7 +10,6 @@ from cachesim.engines.inspection import RowsPart, StatePart, StoredObject
 from cachesim.judging.foreign_reads import (
     ForeignContent,
     ForeignReadFinder,
-    _stretches,
     evaluated,
     read_instead,
     sentence_of,
@@ -162,24 +159,6 @@ def test_rows_of_another_request_are_reported_as_ranges():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("positions", "origins", "ranges"), [
-    ((4, 5), ((0, 4), (0, 5)), [("rows", 4, 6, 0, 4)]),
-    ((4, 6), ((0, 4), (0, 6)), [("rows", 4, 5, 0, 4), ("rows", 6, 7, 0, 6)]),
-    ((4, 5), ((0, 4), (0, 6)), [("rows", 4, 5, 0, 4), ("rows", 5, 6, 0, 6)]),
-    ((4, 5), ((0, 4), (1, 5)), [("rows", 4, 5, 0, 4), ("rows", 5, 6, 1, 5)]),
-    ((4, 5), ((-1, -1), (-1, -1)), [("rows", 4, 6, -1, -1)]),
-    ((4, 5), ((-2, -1), (-1, -1)), [("missing", 4, 5, -1, -1), ("rows", 5, 6, -1, -1)]),
-])  # fmt: skip
-def test_neighbouring_rows_of_an_origin_are_one_range(positions, origins, ranges):
-    found = _stretches(3, list(zip(positions, origins, strict=True)), every=1)
-    assert [(one.what, one.start, one.stop, one.request, one.theirs) for one in found] == ranges
-
-
-def test_a_row_that_stands_for_several_tokens_covers_them():
-    found = _stretches(0, [(2, (0, 1)), (3, (0, 2))], every=4)
-    assert [content[:6] for content in found] == [("rows", 0, 8, 16, 0, 4)]
-
-
 @pytest.mark.parametrize(("start", "window", "first"), [(0, 0, 0), (3, 0, 3), (0, 4, 6), (8, 4, 8), (2, 4, 6)])
 def test_rows_before_the_start_and_the_window_are_not_missing(start, window, first):
     (tokens, _), finder = two_requests()
@@ -261,29 +240,29 @@ def test_without_foreign_content_the_fault_came_later_or_is_unknown(fields, foun
     assert read_instead([wrong_request(**fields)], 0, Finder()) == found
 
 
-def armed_object(length, name):
-    return SimpleNamespace(tokens=tuple(range(length)), length=length, name=name)
+def armed_object(tokens, length=None):
+    return StoredObject("checkpoint", 0, tuple(tokens), len(tokens) if length is None else length, (), None)
 
 
 @pytest.mark.parametrize(("lengths", "n", "asked"), [
     ((2, 4, 9), 4, [4, 2, 9]), ((9, 6), 5, [6, 9]), ((3,), 0, []),
 ])  # fmt: skip
 def test_the_corrupt_object_of_the_nearest_length_is_searched_first(lengths, n, asked):
-    before, finder = judgement(armed=[(armed_object(length, ""), BROKEN) for length in lengths]), Finder()
+    before, finder = judgement(armed=[(armed_object(range(length)), BROKEN) for length in lengths]), Finder()
     read_instead([before, wrong_request(cache_n=n)], 1, finder)
     assert [stored.length for stored, _ in finder.asked] == asked
     assert all(most == stored.length for stored, most in finder.asked)
 
 
 def test_a_corrupt_object_of_other_tokens_was_not_read():
-    other = SimpleNamespace(tokens=(0, 1, 99, 98), length=4)
+    other = armed_object((0, 1, 99, 98))
     finder = Finder(ForeignContent("state", 0, 4, 4))
     assert read_instead([judgement(armed=[(other, BROKEN)]), wrong_request()], 1, finder) == []
     assert read_instead([judgement(), wrong_request()], 1, finder) == []
-    longer = SimpleNamespace(tokens=tuple(range(6)), length=4)       # it holds no more than its length
+    longer = armed_object(range(6), 4)                               # it holds no more than its length
     assert read_instead([judgement(armed=[(longer, BROKEN)]), wrong_request(cache_n=6)], 1, finder) == finder.found
-    other.length = 2
-    assert read_instead([judgement(armed=[(other, BROKEN)]), wrong_request()], 1, finder) == finder.found
+    shorter = armed_object((0, 1))
+    assert read_instead([judgement(armed=[(shorter, BROKEN)]), wrong_request()], 1, finder) == finder.found
 
 
 @pytest.mark.parametrize(("request_of", "theirs", "own", "under"), [
@@ -311,18 +290,3 @@ def test_rows_after_the_reused_tokens_are_not_compared():
     assert [content[:6] for content in finder.within(stored_rows(first, other, range(7)), 5)] == [
         ("rows", 0, 4, 5, 1, 4),
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize(("layer", "every", "start", "found"), [
-    (0, 1, 0, ("missing", 0, 0, 9, "K/V")),
-    (-1, 1, 0, ("missing", 0, 0, 9, "index")),
-    (-1, 4, 0, ("missing", 0, 0, 8, "compressed")),
-    (-1, 4, 4, ("missing", 0, 4, 8, "compressed")),
-])  # fmt: skip
-def test_rows_beside_those_of_the_layer_have_their_own_name(layer, every, start, found):
-    (tokens, _), finder = two_requests()
-    empty = rows_at(finder.cold_runs.covering(tokens), [])
-    digests = SimpleNamespace(rows=lambda layer: KVRows(np.zeros(9, np.uint64), None, None))
-    finder.cold_runs = SimpleNamespace(covering=lambda tokens: digests)
-    (content,) = finder.within(stored_rows(tokens, empty, [], layer=layer, every=every, start=start), 9)
-    assert (*content[:4], content.kind) == found

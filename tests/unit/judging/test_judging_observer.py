@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from types import SimpleNamespace
 
-import numpy as np
-import pytest
-
-from cachesim.base.keyed_tokens import with_keys
 from cachesim.engines.base import Answer, Request
-from cachesim.engines.inspection import RowsPart, StoredObject
 from cachesim.engines.registry import engine_of
-from cachesim.events import Gained, Launch, Log, Lost, Release, Settled
-from cachesim.judging.compare_answer import ColdRunCache, Judge, RequestVerdict
+from cachesim.events import Launch
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.judgement import SlotAtLaunch
-from cachesim.judging.judging_observer import NOTHING, AnswerObserver, JudgingObserver, _window, evaluated
-from cachesim.judging.recompute_ledger import LEDGER_EVENTS
+from cachesim.judging.judging_observer import NOTHING, JudgingObserver, evaluated
 from cachesim.judging.verdict import CORRECT, Verdict
 from cachesim.judging.verdict_words import VerdictWord
-from cachesim.model import make_model
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
@@ -111,45 +102,6 @@ def test_tokens_that_a_wrong_answer_reused_are_not_charged_and_its_slot_is_recor
     assert watch.began == {}
 
 
-def test_the_first_launch_and_the_last_cut_of_a_request_count():
-    """A request may be put back, and launched again when its slot holds something else."""
-    watch, tokens = JudgingObserver(from_line("A9"), HEAD, None, with_ledger=False), [(1, 2, 3), (), (4,)]
-    held = SimpleNamespace(tokens_of=lambda slot: tokens[0], live=lambda slot: tokens[0], log=Log(),
-                           is_further=lambda slot: False)  # fmt: skip
-    watch.server, held.inspection, held.answer_at = held, held, lambda slot: None if slot else Answer(0)
-    for _ in range(2):
-        watch.on_event(Launch(0, 0, 0))
-        watch.on_event(Launch(1, 0, 0))
-        watch.on_event(Settled(0, len(tokens[0])))
-        tokens.pop(0)
-    assert (watch.found_in_slot, watch.began) == ({0: (1, 2, 3)},) * 2, "nothing is left of an empty slot"
-    watch.on_event(Settled(0, 1))
-    assert watch.began == {0: (4,)}
-
-
-@pytest.mark.parametrize(("request_", "places"), [(0, [0]), (1, []), (2, [])])
-def test_only_launches_of_listed_steps_are_recorded(request_, places):
-    """A server may begin requests that are no steps of the scenario."""
-    watch, log = JudgingObserver(from_line("A9"), HEAD, None, with_ledger=False), Log()
-    inspection = SimpleNamespace(answer_at=lambda slot: Answer(request_), tokens_of=lambda slot: (1,),
-                                 is_further=lambda slot: False)  # fmt: skip
-    watch.server = SimpleNamespace(inspection=inspection, log=log)
-    log.emit(Launch(3, 0, 0))
-    watch.on_event(log.events[-1])
-    assert ([launch.place for launch in watch.launches], [*watch.found_in_slot]) == (places, places)
-
-
-@pytest.mark.parametrize("keys", [(), ((0, 5),), ((0, 5), (2, 6))])
-def test_a_slot_that_is_cut_has_its_tokens_under_the_keys_of_its_request(keys):
-    watch = JudgingObserver(from_line("A9"), HEAD, None, with_ledger=False)
-    held = StoredObject("slot", 0, (1, 2, 3), 3, (), None)
-    inspection = SimpleNamespace(live=lambda slot: held, answer_at=lambda slot: Answer(4, keys=keys))
-    watch.server = SimpleNamespace(inspection=inspection)
-    watch.on_event(Settled(0, 3))
-    tokens = with_keys((1, 2, 3), keys) if keys else (1, 2, 3)
-    assert watch.began == {4: held._replace(tokens=tokens)}
-
-
 def test_the_slot_of_a_request_is_not_that_of_its_second_completion():
     """The second completion is launched first, in a slot with other contents."""
     watch = watched("A20>1@0/B30>2@1/A.C5>d2@0{n_cmpl=2}", parallel=2)
@@ -188,53 +140,12 @@ def test_a_request_that_was_not_evaluated_re_evaluates_nothing():
         assert (last.slot, last.answer.done, last.answer.prompt_n, last.ledger) == (None, False, 0, NOTHING)
 
 
-def test_a_request_that_waits_without_a_decision_is_never_answered():
-    watch = AnswerObserver(from_line("A9"), HEAD, None)
-    watch.started(SimpleNamespace(model=make_model("A", False), dead=False, log=Log(),
-                                  inspection=SimpleNamespace(kept=list)))  # fmt: skip
-    found = watch.judged(0, Request((1, 2)), Answer(0)).answer
-    assert (found.equal_cold, found.why) == (
-        False, "the server goes on and never answers; its last decision: none")  # fmt: skip
-
-
-def test_a_log_passes_the_events_that_an_observer_needs():
-    whole, brief = (watched("A9", make=make) for make in (JudgingObserver, partial(JudgingObserver, with_ledger=False)))
-    assert whole.server.log.kinds == LEDGER_EVENTS | {Settled} and {Gained, Lost, Release, Launch} <= LEDGER_EVENTS
-    assert brief.server.log.kinds == {Gained, Lost, Release, Launch}
-
-
-def test_a_server_that_computes_nothing_has_no_cold_runs():
-    watch = AnswerObserver(scenario := from_line("A9"), HEAD, None)
-    watch.started(SimpleNamespace(model=None))
-    watch.begins(0, scenario.steps[0])
-    assert watch.judge.judge(Request((1,)), Answer(0), None).equal_cold is None
-
-
-def test_the_window_of_a_slot_is_what_all_of_its_window_layers_hold():
-    def part(window, *positions):
-        return RowsPart(window, np.array(positions, np.int64), {})
-
-    for parts, found in [
-        ([part(8, 3, 5, 4)], (3, 6)), ([part(0, 0, 1, 2), part(8, 1, 2), part(4, 2, 3)], (2, 4)),
-        ([part(8), part(0, 0)], None), ([], None),
-    ]:  # fmt: skip
-        assert _window(StoredObject("slot", 0, (), 0, tuple(parts), None)) == found
-
-
 def test_what_stood_before_a_shift_is_what_was_evaluated():
     request = Request((1, 2, 3), 3)
     whole = Answer(0, tokens=[4, 5, 6], slot_tokens=(1, 2, 3, 4, 5))
     assert evaluated(request, whole) == (1, 2, 3, 4, 5)
     whole.shifts.append((4, 1, 2))
     assert evaluated(request, whole) == (1, 2, 3, 4)
-
-
-def test_a_prompt_that_is_refused_costs_no_cold_run(monkeypatch):
-    ran = []
-    digests = ColdRunCache.digests
-    monkeypatch.setattr(ColdRunCache, "digests", lambda self, tokens: ran.append(len(tokens)) or digests(self, tokens))
-    assert watched("A9000>1").found[0].answer.status != 200
-    assert ran == []
 
 
 def slots(watch):
@@ -260,21 +171,6 @@ def test_what_a_further_completion_evaluated_counts():
     assert found.ledger.best == 23
 
 
-def test_the_ledger_compares_with_the_cold_runs_of_the_judge():
-    """It asks whether the cold run of a shorter point covers a longer one, instead of looking for another run."""
-    watch = watched("A9/A.B3")
-    assert watch.ledger.cold == watch.judge.cold_runs.covering and watch.ledger.covers == watch.judge.cold_runs.covers
-
-
-@pytest.mark.parametrize("make", [JudgingObserver, AnswerObserver])
-def test_the_prompt_and_the_forced_answer_of_each_step_are_announced_to_the_cold_runs(make, monkeypatch):
-    """A cold run for a part of it then covers all of it."""
-    expected = []
-    monkeypatch.setattr(ColdRunCache, "expect", lambda cache, tokens: expected.append(tokens))
-    watched("A9>r4/A.B3", make=make)
-    assert [len(tokens) for tokens in expected] == [13, 12] and expected[1][:9] == expected[0][:9]
-
-
 def test_a_launch_has_the_place_of_its_event():
     watch = watched("A9/A.B3/C5", parallel=2)
     launches = [(one.place, one.slot) for one in watch.launches]
@@ -283,13 +179,9 @@ def test_a_launch_has_the_place_of_its_event():
                         if isinstance(event, Launch)]  # fmt: skip
 
 
-def test_a_request_that_never_had_a_slot_has_no_checkpoints():
-    """The last slot has one."""
+def test_the_checkpoints_of_the_slot_are_recorded_with_a_request():
     watch = watched("A90>4", "GA", parallel=1)
     assert (watch.found[0].checkpoints, watch.found[0].spans) == ([86], [(85, 85)])
-    watch._store(1, Request((1, 2)), Answer(1), RequestVerdict(CORRECT, CORRECT), NOTHING, None)
-    found = watch.found[1]
-    assert (found.checkpoints, found.spans, found.draft, found.slot_tokens) == ([], [], None, None)
 
 
 def test_the_draft_memory_is_that_of_a_request_with_a_slot_in_a_run_with_a_ledger():
@@ -297,23 +189,6 @@ def test_the_draft_memory_is_that_of_a_request_with_a_slot_in_a_run_with_a_ledge
     with_ledger, without = (
         watched("A20>8{drafts=3:1}", "A+M", make, parallel=1, spec_type="draft-mtp") for make in made)
     assert with_ledger.found[0].draft.rows == 27 and without.found[0].draft is None
-    asked = []
-    with_ledger.server.sequences.draft_memory = asked.append
-    with_ledger._store(1, Request((1, 2)), Answer(1), RequestVerdict(CORRECT, CORRECT), NOTHING, None)
-    assert asked == []
-
-
-def test_a_judge_is_kept_as_long_as_servers_have_its_model():
-    first, other = make_model("A", False), make_model("AA", False)
-    for given, kept in ((Judge(first), True), (Judge(None), True), (Judge(other), False), (None, False)):
-        watch = AnswerObserver(from_line("A9"), HEAD, None, given)
-        watch.started(SimpleNamespace(model=first))
-        assert (watch.judge is given) is kept and watch.judge.model in (None, first)
-        before = watch.judge
-        watch.started(SimpleNamespace(model=first))
-        assert watch.judge is before, "a restart with the same model"
-    watch.started(SimpleNamespace(model=other))
-    assert watch.judge is not before and watch.judge.model is other and watch.starts == 3
 
 
 def test_sizes_of_stored_objects_are_recorded_with_the_ledger_alone():
@@ -346,8 +221,3 @@ def test_a_step_without_a_completion_has_the_verdict_of_its_reply():
         assert (one.answer.status, one.answer.error, one.answer.died, one.answer.done) == (*answer, True)
         assert (found.equal_cold, found.rung, found.why) == verdict
         assert one.judged.is_refused is (verdict[0] is None) and one.reply == reply
-
-
-def test_a_slot_without_a_request_has_the_request_number_minus_one():
-    watch = watched("A9")
-    assert watch._request_in(0) == -1 and watch.ledger.slot_request == watch._request_in

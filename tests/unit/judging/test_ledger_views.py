@@ -7,7 +7,6 @@ import pytest
 from cachesim.engines.inspection import TokenPrefix
 from cachesim.events import Declined, Release
 from cachesim.judging.restore_point_index import nearest_decline
-from cachesim.judging.token_radix import TokenRadix
 from tests.unit.judging.ledger_story import (
     CREATE,
     ERASE,
@@ -18,14 +17,10 @@ from tests.unit.judging.ledger_story import (
     WHOLE,
     Story,
     charges,
-    key_of,
     row_part,
 )
 
 LIMIT = "LC-PC-UPDATE.PC6"
-ENTRY = key_of("entry")
-
-
 UNUSABLE = (1, 0)
 
 
@@ -256,27 +251,6 @@ def test_a_decline_behind_the_reported_tokens_is_placed_by_the_tokens_of_the_slo
     assert asked == [0, 1]
     for shared, rule in [(3, ""), (4, CREATE), (5, CREATE), (6, "other slot")]:
         assert charges(story.settle((*SAID[:shared], 7), 0)) == [(shared, "never captured", rule, -1, "")]
-
-
-@pytest.mark.parametrize("again", [False, True], ids=["equal list", "same list"])
-def test_declines_of_a_list_that_the_engine_returns_again_are_placed_without_the_tokens_before(again, monkeypatch):
-    walked = []
-    walk = TokenRadix._walk
-    text = tuple(range(100, 200))
-
-    def recorded(self, tokens, *start):
-        walked.append(tokens)
-        return walk(self, tokens, *start)
-
-    monkeypatch.setattr(TokenRadix, "_walk", recorded)
-    story = Story(slot_prefix=lambda slot: TokenPrefix(text if again else tuple(list(text)), 60))
-    for n in (20, 10, 40, 40, 80):
-        story.ledger.record(Declined(3, n, f"at {n}"))
-    lengths = [20, 20, 20] if again else [20, 10, 40, 40, 60]
-    assert [len(tokens) for tokens in walked] == lengths
-    for shared, rule in [(9, ""), (10, "at 10"), (39, "at 20"), (40, "at 40"), (59, "at 40"), (60, "at 80")]:
-        place = story.ledger.radix.longest_known(text[:shared])
-        assert nearest_decline(place, 100) == rule
 
 
 def test_a_slot_with_another_list_is_placed_anew():

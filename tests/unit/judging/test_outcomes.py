@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import wraps
-from types import SimpleNamespace
 from typing import Any, Callable, NamedTuple
 
 import numpy as np
 import pytest
 
 from cachesim.cli.main import main
+from cachesim.engines.base import Answer
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.timeline import Timeline
@@ -213,21 +213,14 @@ def test_the_most_important_observable_is_named_first(capsys):
                for seen in one["differs"])  # fmt: skip
 
 
-def read(name, **values):
+def read(name, **fields):
     seen = next(one for one in CLIENT if one.id == name)
-    return seen.read(SimpleNamespace(answer=SimpleNamespace(**{"children": [], **values})))
+    return seen.read(judgement(**fields))
 
 
 def test_each_completion_counts_and_a_dead_server_has_no_status():
-    assert read("cache_n", cache_n=3, children=[SimpleNamespace(cache_n=5)]) == [3, 5]
+    assert read("cache_n", cache_n=3, children=[Answer(0, reused={"slot": 5})]) == [3, 5]
     assert (read("status", died=True, status=200), read("status", died=False, status=200)) == (0, 200)
-
-
-def test_lines_of_the_start_count_at_the_first_step():
-    run = runs(LOGS[2])[0]
-    started = SimpleNamespace(log=SimpleNamespace(events=run.log.events, marks=[len(run.log.events)]), rules=run.rules,
-                              requests=run.requests * 2, events=lambda number: [])  # fmt: skip
-    assert observed(started, 0, log=True).log and not observed(started, 1, log=True).log
 
 
 @pytest.mark.parametrize(("value", "text"), [

@@ -293,17 +293,10 @@ def test_a_long_request_reports_what_existed_when_it_began(others):
     assert [(one.tokens, one.rule, one.kind) for one in ledger.charges] == [(6, lost, "checkpoint")]
 
 
-def test_what_happens_in_a_slot_is_of_its_request_and_the_rest_of_the_latest_one():
-    """Request 0 works in every slot, or in none."""
-    for ledger, number in ((Story(slot_request=lambda slot: 0).ledger, 0), (Story().ledger, 5)):
-        ledger.begin(5)
-        assert (ledger._request_behind(3), ledger._request_behind(None)) == (number, 5)
-
-
 @pytest.mark.parametrize(("most", "fits"), [(7, True), (6, False)])
-def test_tokens_and_restore_points_count_together_for_the_limit(monkeypatch, most, fits):
+def test_tokens_and_restore_points_count_together_for_the_limit(most, fits):
     """A slot of six tokens is one restore point."""
-    monkeypatch.setattr(limits.JUDGED_TOKENS, "now", most)
+    limits.lift({"judged": most})
     story = Story()
     if fits:
         story.point("slot", 6)

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from itertools import pairwise
-from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +10,7 @@ from cachesim.judging.compare_answer import RequestVerdict
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.judgement import Judgement
 from cachesim.judging.recompute_ledger import Charge, RequestLedger
-from cachesim.judging.recompute_reasons import NEW, RecomputeReason, _nothing, reasons
+from cachesim.judging.recompute_reasons import NEW, RecomputeReason, reasons
 from cachesim.judging.verdict import CORRECT
 from cachesim.scenarios.from_notation import from_line
 from tests.shared import SMALL
@@ -79,26 +78,6 @@ def test_a_last_token_behind_moved_ones_is_a_new_one():
 
     assert last(9) == (9, 10, "at least one token must be evaluated for logits")
     assert last(3) == (9, 10, "new tokens")
-
-
-@pytest.mark.parametrize(("change", "slots", "why"), [
-    ({}, True, "LCP 4, nothing reused"), ({"deciding": "LC-CKPT-RESET"}, True, "forced full re-processing"),
-    ({"deciding": "LC-MEDIA-CUT"}, True, "LCP 4, seq_rm failed"),
-    ({"cache_prompt": False}, True, "cache_prompt is false"),
-    ({"slot": None}, True, ""), ({"held": 0}, True, "empty slot"), ({"lcp": 0}, True, "no common prefix"),
-    ({}, False, "nothing reused"), ({"best": 0}, False, "no cached prefix"),
-    ({"best": 0, "n": 1}, False, "nothing reused"),
-    ({"best": 0, "alone": False}, False, "nothing reused"),
-])  # fmt: skip
-def test_the_reason_why_nothing_was_reused_is_the_first_that_holds(change, slots, why):
-    values = {"deciding": "", "cache_prompt": True, "held": 9, "lcp": 4, "best": 3, "n": 8, "alone": True, "slot": 0}
-    values |= change
-    judgement = SimpleNamespace(
-        answer=SimpleNamespace(deciding=values["deciding"]), ledger=SimpleNamespace(best=values["best"]),
-        request=SimpleNamespace(cache_prompt=values["cache_prompt"], prompt=range(values["n"])),
-        slot=None if values["slot"] is None else SimpleNamespace(held=values["held"], lcp=values["lcp"]),
-    )  # fmt: skip
-    assert _nothing(judgement, slots, values["alone"]) == why
 
 
 CHARGES = (Charge(1, 1, "never captured", "R1", -1), Charge(1, 2, "erased", "R2", 0, "checkpoint"))

@@ -9,7 +9,6 @@ from cachesim.engines.point_kinds import CHECKPOINT, CONVERSATION
 from cachesim.engines.registry import rules_of
 from cachesim.engines.shared.slot_events import PcState
 from cachesim.events import Decoded, Log
-from cachesim.judging import judged_run, request_cost
 from cachesim.judging.find_change import RequestOutcome
 from cachesim.judging.request_cost import (
     ObservedRequest,
@@ -73,19 +72,10 @@ def test_requests_are_observed_with_their_cost():
     assert [one.kept for one in seen] == [frozenset(), frozenset(), {(CONVERSATION, 41)}]
 
 
-def test_runs_of_every_rule_set_are_made_once_in_a_mode_and_without_a_ledger(monkeypatch):
-    asked = []
-
-    def recorded(scenario, profile, mode, table, with_ledger):
-        asked.append((scenario, profile, mode, table.name, with_ledger))
-        return judged_run.run_judged(scenario, profile, mode, table=table, with_ledger=with_ledger)
-
-    monkeypatch.setattr(request_cost, "run_judged", recorded)
+def test_runs_of_every_rule_set_are_made_in_each_mode():
     scenario = from_line("A9/A", model="A")
     runs, exact = observed_runs(scenario, BUILD), observed_runs(scenario, BUILD, "exact")
     for shared in (runs, runs, exact):
         assert [one.outcome.cache_n for one in shared.result(rules_of(BUILD))] == [0, 8]
     old = runs.result(rules_of("llama_cpp@b6160"))
     assert [one.outcome.equal_cold for one in old] == [True, True]
-    assert asked == [(scenario, BUILD, "provenance", BUILD, False), (scenario, BUILD, "exact", BUILD, False),
-                     (scenario, BUILD, "provenance", "llama_cpp@b6160", False)]  # fmt: skip

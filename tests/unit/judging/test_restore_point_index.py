@@ -18,7 +18,6 @@ from cachesim.events import Decided, Lost
 from cachesim.judging.restore_point_index import (
     MANY,
     KnownPoint,
-    _dominates,
     add_point,
     declining_rule,
     find_best_point,
@@ -243,22 +242,3 @@ def test_of_lost_points_copies_come_first_then_the_latest_loss_then_the_oldest_p
 ])  # fmt: skip
 def test_the_rule_that_could_have_used_a_point_declined_it(kind, decided, rule):
     assert declining_rule(kind, [Decided(0, name, value, {}) for name, value in decided]) == rule
-
-
-@pytest.mark.parametrize(("better", "worse", "dominates"), [
-    ({}, {}, True), ({"n": 10}, {}, True), ({"n": 8}, {}, False), ({"n": 8, "lo": 9}, {"lo": 9}, True),
-    ({"lost_at": 4}, {}, True), ({"lost_at": 2}, {}, False), ({"step": 2}, {"step": 2}, True), ({"step": 2}, {}, False),
-    ({}, {"step": 2}, True), ({"lo": 0}, {"lo": 1}, True), ({"lo": 2}, {"lo": 1}, False), ({"hi": 10}, {}, True),
-    ({"hi": 8}, {}, False), ({"is_durable": False}, {}, False), ({"is_durable": False}, {"is_durable": False}, True),
-    ({}, {"is_durable": False}, True), ({"is_durable": False, "has_rested": True}, {}, True),
-])  # fmt: skip
-def test_a_point_makes_another_one_needless(better, worse, dominates):
-    """If it is usable after as many tokens, was not lost earlier, and lasts as long."""
-    made = []
-    for change in (better, worse):
-        fields = {"n": 9, "lo": 1, "hi": 9, "step": 1, "lost_at": 3, "is_durable": True, "has_rested": False, **change}
-        point = KnownPoint(0, (), "entry", RadixPlace(None, fields["n"]), fields["lo"], fields["hi"], fields["step"], 0,
-                           is_durable=fields["is_durable"], has_rested=fields["has_rested"])  # fmt: skip
-        point.lost, point.lost_at = object(), fields["lost_at"]
-        made.append(point)
-    assert _dominates(*made) is dominates

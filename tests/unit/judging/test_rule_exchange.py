@@ -7,12 +7,10 @@ from typing import Any, Callable, Mapping
 
 import pytest
 
+from cachesim.engines.registry import rules_of
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.shared.rule_set import RuleSet
-from cachesim.judging import rule_exchange
 from cachesim.judging.rule_exchange import (
-    START,
-    AskedRules,
     RuleVariant,
     agrees,
     exchanged,
@@ -95,14 +93,6 @@ NEW = table("t@2", size=square, keep=other_plain, erase_told=square, width=9, in
 NEWER = table("t@3", size=square, width=10, defaults={"a": 1})
 
 
-@pytest.fixture
-def tables(monkeypatch):
-    """The rule sets of a version, by name."""
-    known = {one.name: one for one in (OLD, NEW, NEWER)}
-    monkeypatch.setattr(rule_exchange, "rules_of", known.__getitem__)
-    return known
-
-
 SIZE = RuleVariant("size", double.rule, square.rule, "t@2")
 KEEP = RuleVariant("keep", plain.rule, other_plain.rule, "t@2")
 WIDTH, WIDER = RuleVariant("width", "width", "width 9", "t@2"), RuleVariant("width", "width", "width 10", "t@3")
@@ -114,12 +104,6 @@ def test_a_variant_comes_from_the_first_rule_set_that_has_it():
     assert variants_in(OLD, [NEWER, NEW]) == [SIZE._replace(profile="t@3"), KEEP]
     assert variants_in(OLD, [NEW, NEWER], numbers=True) == [SIZE, KEEP, WIDTH, STEP, WIDER]
     assert variants_in(OLD, [table("t@4", width=8)], numbers=True) == []
-
-
-def test_the_variants_of_a_profile_are_those_of_its_engine(tables, monkeypatch):
-    monkeypatch.setattr(rule_exchange, "engine_of", lambda profile: type("Engine", (), {"profiles": tables}))
-    assert variants("t@1") == [SIZE, KEEP]
-    assert variants("t@3") == [RuleVariant("size", square.rule, double.rule, "t@1"), KEEP]
 
 
 @pytest.mark.parametrize(("old", "new", "fits"), [
@@ -140,12 +124,6 @@ def test_numbers_and_texts_that_affect_decisions_are_exchanged(field, value, cou
     assert is_number(field, value) is counts
 
 
-def test_a_rule_set_with_changes_keeps_its_other_rules(tables):
-    found = with_changes("t@1", [SIZE, WIDER, STEP])
-    assert found == table("t@1", size=square, width=10, inner=Inner(2, "x"))
-    assert exchanged(OLD, []) is OLD
-
-
 @pytest.mark.parametrize(("new", "n", "same"), [
     (square, 2, True), (square, 3, False), (failing, 2, True), (failing, 3, False), (wider, 2, False),
 ])  # fmt: skip
@@ -153,21 +131,11 @@ def test_another_rule_agrees_if_it_gives_the_same_answer(new, n, same):
     assert agrees(new, (n,), {}, double(n)) is same
 
 
-def test_the_questions_that_a_variant_answers_otherwise_are_recorded(tables):
-    asked = AskedRules(OLD, [SIZE, WIDTH])
-    assert (asked.request, asked.count, asked.times) == (START, 0, {})
-    assert (asked.matter, asked.first) == ({1: (0, START)}, {1: START}), "a number is always there"
-    assert asked.rules.size(2) == Decision(4, {}, double.rule) and 0 not in asked.matter
-    for request, n in ((0, 5), (4, 6), (7, 2)):
-        asked.request = request
-        assert asked.rules.size(n).value == 2 * n
-    assert asked.rules.keep(1) == 1
-    assert (asked.count, asked.times) == (5, {"size": (4, 7), "keep": (5, 7)})
-    assert (asked.matter, asked.first) == ({1: (0, START), 0: (3, 4)}, {1: START, 0: 0})
-
-
-def test_a_rule_without_a_decision_counts_as_different_at_every_question(tables):
-    asked = AskedRules(OLD, [SIZE, KEEP])
-    asked.request = 3
-    assert asked.rules.keep(n=1) == 1 and asked.rules.erase_told(1).value == 2
-    assert (asked.matter, asked.first, asked.times) == ({1: (1, 3)}, {1: 3}, {"keep": (1, 3), "erase_told": (2, 3)})
+def test_a_rule_set_with_variants_of_its_engine_keeps_its_other_rules():
+    profile = "ik_llama@main"
+    rules = rules_of(profile)
+    for variant in variants(profile)[:3]:
+        found = with_changes(profile, [variant])
+        assert getattr(found, variant.field) is getattr(rules_of(variant.profile), variant.field)
+        assert [change.field for change in rules.changes(found)] == [variant.field]
+    assert exchanged(OLD, []) is OLD

@@ -231,17 +231,6 @@ def test_a_search_ends_after_as_many_runs_as_it_may_make(most: int, monkeypatch:
     assert (found.complete, runs.count) == (False, 1 + most), "the first run is that of the request's own rules"
 
 
-def test_a_small_scenario_may_have_more_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both requests have ten tokens."""
-    for tokens, most in ((20 * 30 + 19, 30), (20 * 23, 24)):
-        monkeypatch.setattr(module, "TOKENS", tokens)
-        monkeypatch.setattr(module, "FEWEST", 24)
-        run = made_run(judgement(), judgement(answer=BROKEN), profile=PROFILE)
-        left = module._Search(run, 1, FailureKind.FAULT, OWN, PROFILE, "provenance",
-                              Runs(lambda rules: seen(False)), lambda *of: None).left  # type: ignore[arg-type]  # fmt: skip
-        assert left == most
-
-
 @pytest.mark.parametrize(("fields", "source"), [(("prefix", "one"), "#2105"), (("prefix", "ckpt_need"), "")])
 def test_rules_of_a_single_change_name_it(fields: tuple[str, ...], source: str) -> None:
     """ik_llama.cpp #2105 changed the first two, and #2195 the third."""
@@ -249,32 +238,3 @@ def test_rules_of_a_single_change_name_it(fields: tuple[str, ...], source: str) 
     found, _ = search(lambda rules: seen(all(getattr(rules, field) is getattr(new, field) for field in fields)),
                       profile="ik_llama@2020")  # fmt: skip
     assert ({one.field for one in found.together}, found.source) == ({*fields}, source)
-
-
-@pytest.mark.parametrize(("what", "cache_n", "much"), [
-    (FailureKind.LOSS, 6, False), (FailureKind.LOSS, 7, True), (FailureKind.FAULT, 0, True),
-])  # fmt: skip
-def test_half_of_what_the_request_lost_is_much(what: FailureKind, cache_n: int, much: bool) -> None:
-    """It reused four tokens, and lost six."""
-    search = object.__new__(module._Search)
-    search.what, search.number, search.was, search.lost = what, 1, [seen(cache_n=0), seen(cache_n=4)], 6
-    assert search._much(cache_n) is much
-
-
-def test_corrections_behave_better_as_a_whole_and_are_not_older() -> None:
-    search = object.__new__(module._Search)
-    search.profile, search.rules = PROFILE, OWN
-    search.order = [(LATER, True, False), (OLDER, True, True), ("vllm@0.32.0", False, False)]
-    assert search.better == [LATER, OLDER] and search.corrections == {LATER}
-
-
-@pytest.mark.parametrize(("cold", "what", "shows"), [
-    (False, FailureKind.FAULT, True), (True, FailureKind.FAULT, False), (None, FailureKind.FAULT, False),
-    (True, FailureKind.LOSS, True), (None, FailureKind.REFUSED, True), (True, FailureKind.COST, True),
-])  # fmt: skip
-def test_a_fault_must_show_in_the_run_of_the_search(cold: bool | None, what: FailureKind, shows: bool) -> None:
-    search = object.__new__(module._Search)
-    search.what, search.number, search.was = what, 1, [seen(False), seen(cold)]
-    assert search.shows_failure is shows
-    search.was = []
-    assert not search.shows_failure, "the rule set cannot run"

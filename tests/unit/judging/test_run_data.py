@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from types import SimpleNamespace
 
 import pytest
 
 from cachesim.engines.base import Answer
+from cachesim.engines.inspection import StoredObject
 from cachesim.engines.registry import engine_named
 from cachesim.engines.rule import Role
 from cachesim.engines.shared.slot_events import PcState
 from cachesim.events import Aborted, Decided, Lost
-from cachesim.judging import run_data as module
-from cachesim.judging.evidence import OutcomeDependence
 from cachesim.judging.fault_kinds import FaultKind
 from cachesim.judging.judged_run import ExpectationMismatch, run_judged
 from cachesim.judging.judgement import SlotAtLaunch
@@ -59,7 +57,7 @@ def test_a_file_without_expectations_is_neither_met_nor_missed():
 
 
 def test_what_was_lost_and_what_is_armed_have_their_request():
-    stored = SimpleNamespace(kind="entry", owner=1, resume=7, length=7)
+    stored = StoredObject("entry", 1, tuple(range(7)), 7, (), None)
     first = judgement(charges=[(0, 3, "erased", "R.1", -1, "checkpoint")])
     second = judgement(charges=[(1, 2, "evicted", "R.2", 0, "entry")], armed=[(stored, BROKEN)])
     data = run_data(run(first, second))
@@ -205,12 +203,6 @@ def test_only_a_request_that_depends_on_unwritten_numbers_is_in_doubt():
     assert [why_data(made, number)["doubt"] for number in (0, 1)] == [
         "", "depends on an uninitialised value of the server: cache_n 1 or 2",
     ]  # fmt: skip
-
-
-def test_only_what_is_predicted_of_the_request_is_listed(monkeypatch):
-    found = [OutcomeDependence(number, "verdict", "R", "", "other") for number in (0, 1)]
-    monkeypatch.setattr(module, "predicted", lambda run: found)
-    assert why_data(run(judgement(), judgement()), 1)["predicted"] == [found[1]._asdict()]
 
 
 def test_decisions_have_a_sentence_and_their_values_as_json_can_hold_them():

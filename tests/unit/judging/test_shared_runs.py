@@ -205,29 +205,6 @@ def test_a_rule_set_that_answered_otherwise_is_asked_no_more(others: tuple[bool,
     assert (len(calls), ran) == (asked, [BASE.name])
 
 
-def test_rule_sets_with_another_number_that_the_latest_run_read_are_not_followed():
-    number, unread, rule_alone, equal = (
-        named("number", min_step=BASE.min_step + 1), named("unread", ctx_pad=BASE.ctx_pad + 1),
-        named("rule", **{FIELD: alike_below_ten}), named("equal", min_step=int(str(BASE.min_step))))
-    runs, _ = runs_of(lambda rules: (rules.min_step, getattr(rules, FIELD)((), 3)), number, unread, rule_alone, equal)
-    every = ["llama_cpp@number", "llama_cpp@unread", "llama_cpp@rule", "llama_cpp@equal"]
-    assert [one.name for one in runs._candidates(BASE)] == [BASE.name, *every], "nothing was run yet"
-    runs.result(BASE)
-    assert [one.name for one in runs._candidates(BASE)] == every[1:]
-    assert [one.name for one in runs._candidates(number)] == every[:1]
-
-
-def test_candidates_agree_in_every_number_that_the_latest_run_read():
-    first, both = named("first", tail=BASE.tail + 1), named("both", min_step=0, ctx_pad=0)
-    sets = [named("step", min_step=BASE.min_step + 1), named("pad", ctx_pad=BASE.ctx_pad + 1), both]
-    runs, ran = runs_of(lambda rules: rules.tail != BASE.tail and (rules.min_step, rules.ctx_pad), first, *sets)
-    runs.result(BASE)
-    assert [one.name for one in runs._candidates(BASE)] == [one.name for one in sets], "only the tail was read"
-    runs.result(first)
-    assert [one.name for one in runs._candidates(BASE)] == [] and ran == [BASE.name, first.name]
-    assert [one.name for one in runs._candidates(both)] == [both.name]
-
-
 def test_a_rule_is_a_function_with_a_text():
     assert is_rule(failing) and is_rule(BASE.ckpt_on)
     assert not is_rule(len) and not is_rule(type("Text", (), {"about": "a text"})())

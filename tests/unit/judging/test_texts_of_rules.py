@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.point_kinds import CHECKPOINT, CONVERSATION, RUNNING
+from cachesim.judging.compare_answer import RequestVerdict
 from cachesim.judging.decided_text import decided_data, decided_sentences
 from cachesim.judging.deciding_rule import CuringRule, DecidingRule, FailureKind
 from cachesim.judging.find_change import RequestOutcome
+from cachesim.judging.judgement import Judgement, SlotAtLaunch
+from cachesim.judging.judging_observer import NOTHING
 from cachesim.judging.memory_text import memory_parts
-from cachesim.judging.recompute_reasons import ReusedTokens, _hit, reason, reused, what_happened
+from cachesim.judging.recompute_reasons import ReusedTokens, reason, reused, what_happened
 from cachesim.judging.request_cost import ObservedRequest, RequestCost, cost_change, up_to
 from cachesim.judging.rule_exchange import RuleVariant
+from cachesim.judging.verdict import CORRECT
 from cachesim.scenarios.from_notation import from_line
 
 CURE = CuringRule("f", "R1", "R2", "e@1", 3, 40, RequestCost(2), 0)
@@ -101,10 +104,10 @@ def test_events_in_words(event, kind, text):
 
 
 def judgement(sources, lcp=4, held=9, n=10, **more):
-    slot = None if lcp is None else SimpleNamespace(held=held, lcp=lcp)
     answer = replace(Answer(0, reused=sources), **more)
-    return SimpleNamespace(answer=answer, request=Request(tuple(range(n))), slot=slot,
-                           judged=SimpleNamespace(is_refused=False))  # fmt: skip
+    made = Judgement(Request(tuple(range(n))), answer, RequestVerdict(CORRECT, CORRECT), NOTHING, [])
+    made.slot = None if lcp is None else SlotAtLaunch(held, lcp)
+    return made
 
 
 @pytest.mark.parametrize(("sources", "lcp", "held", "more", "text"), [
@@ -120,7 +123,7 @@ def judgement(sources, lcp=4, held=9, n=10, **more):
 ])  # fmt: skip
 def test_the_way_to_reused_tokens(sources, lcp, held, more, text):
     found = judgement(sources, lcp, held, **more)
-    assert _hit(found) == reason(found, True, True) == text
+    assert reason(found, True, True) == text
     assert reason(judgement(sources, lcp, held, cancelled=True, **more), True, True) == f"{text}, disconnected"
 
 

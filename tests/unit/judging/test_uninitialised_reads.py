@@ -4,7 +4,6 @@ undecided."""
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -23,13 +22,15 @@ from cachesim.judging.verdict_words import VerdictWord
 from cachesim.scenarios.load import load
 from cachesim.scenarios.runner import SilentObserver
 from cachesim.tools.run.run_jobs import exit_code
+from tests.unit.tools.run.made import judgement, run
 
 D8 = Path(__file__).resolve().parents[3] / "scenarios/ik_llama/re-processed/ik-checkpoint-n-tokens-uninitialised.toml"
 WRONG = Verdict(VerdictWord.WRONG, "bits")
 
 
-def asking(*thresholds):
-    """A run that asks for number (1, 0) at each count, as long as the answer is no."""
+def asking(tried, *thresholds):
+    """Return a function that runs with a value of number (1, 0), which is compared with each count, as long as the
+    answer is no. It adds the value to ``tried``."""
     def play(values):
         log = Log()
         log.mark()
@@ -37,23 +38,26 @@ def asking(*thresholds):
             log.emit(Compared(0, (1, 0), held))
             if held > values.get((1, 0), 0):
                 break
-        return SimpleNamespace(log=log, requests=[], values=values)
+        made = run(judgement(), log=log)
+        tried.append(values.get((1, 0), 0))
+        return made
 
     return play
 
 
 def test_the_values_that_matter_are_0_and_every_count_that_was_asked_about():
-    cases = judged_run.run_every_case(asking(80, 90, 100))
-    assert sorted(case.values.get((1, 0), 0) for case in cases) == [0, 80, 90, 100]
-    assert len(judged_run.run_every_case(asking())) == 1
+    tried = []
+    assert len(judged_run.run_every_case(asking(tried, 80, 90, 100))) == 4
+    assert sorted(tried) == [0, 80, 90, 100]
+    assert len(judged_run.run_every_case(asking([]))) == 1
 
 
 def test_a_run_whose_outcome_depends_on_it_is_never_green():
-    run = run_judged(load(D8), "ik_llama@main", "provenance")
-    assert (run.unsettled, run.verdict.equal_cold, run.wrong) == ([5], None, [])
-    assert "cache_n 229 or 103" in run.requests[5].judged.answer.why
-    assert exit_code([run_data(run)], as_expected=False) == exits.UNDECIDED
-    assert exit_code([run_data(run)], as_expected=True) == exits.HOLDS
+    found = run_judged(load(D8), "ik_llama@main", "provenance")
+    assert (found.unsettled, found.verdict.equal_cold, found.wrong) == ([5], None, [])
+    assert "cache_n 229 or 103" in found.requests[5].judged.answer.why
+    assert exit_code([run_data(found)], as_expected=False) == exits.UNDECIDED
+    assert exit_code([run_data(found)], as_expected=True) == exits.HOLDS
 
 
 @pytest.mark.long
@@ -70,22 +74,22 @@ def test_no_report_shows_one_case_as_the_outcome(capsys):
 def test_a_file_that_allows_one_of_the_outcomes_only_is_not_met(tmp_path):
     text = D8.read_text().replace("{ either = [103, 229] }", "229").replace("{ either = [11, 137] }", "11")
     (tmp_path / D8.name).write_text(text)
-    run = run_judged(load(tmp_path / D8.name), "ik_llama@main", "provenance")
-    assert [(m.what, m.got) for m in run.wrong] == [("cache_n", 103), ("prompt_n", 137)]
+    found = run_judged(load(tmp_path / D8.name), "ik_llama@main", "provenance")
+    assert [(m.what, m.got) for m in found.wrong] == [("cache_n", 103), ("prompt_n", 137)]
     (tmp_path / D8.name).write_text(D8.read_text().replace("undecided = [5]", ""))
-    run = run_judged(load(tmp_path / D8.name), "ik_llama@main", "provenance")
-    assert [(m.what, m.got) for m in run.wrong] == [("undecided", [5])]
+    found = run_judged(load(tmp_path / D8.name), "ik_llama@main", "provenance")
+    assert [(m.what, m.got) for m in found.wrong] == [("undecided", [5])]
 
 
 def test_positions_leave_nothing_to_chance():
-    run = run_judged(load(D8), "ik_llama@1716", "provenance")
-    assert (run.unsettled, run.verdict.equal_cold) == ([], True)
+    found = run_judged(load(D8), "ik_llama@1716", "provenance")
+    assert (found.unsettled, found.verdict.equal_cold) == ([], True)
 
 
 def test_too_many_cases_leave_everything_behind_the_first_question_undecided(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(judged_run, "MOST", 1)
-    run = run_judged(load(D8), "ik_llama@main", "provenance")
-    assert run.unsettled == [5]
+    found = run_judged(load(D8), "ik_llama@main", "provenance")
+    assert found.unsettled == [5]
 
 
 def case(*requests):
@@ -100,7 +104,7 @@ def case(*requests):
                   [])
         for kept, verdict in requests
     ]
-    return SimpleNamespace(log=log, requests=judgements)
+    return run(*judgements, log=log)
 
 
 @pytest.mark.parametrize(("first", "second", "left"), [
@@ -129,5 +133,5 @@ def test_a_further_observer_sees_the_first_value_only():
             self.steps.append(number)
 
     watcher = Begun()
-    run = run_judged(load(D8), "ik_llama@main", "provenance", watcher=watcher)
-    assert run.unsettled and run.watcher is watcher and watcher.steps == [*range(len(run.requests))]
+    found = run_judged(load(D8), "ik_llama@main", "provenance", watcher=watcher)
+    assert found.unsettled and found.watcher is watcher and watcher.steps == [*range(len(found.requests))]
