@@ -9,12 +9,10 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cachesim.base.errors import BadInput
 from cachesim.base.http_client import HttpFailure
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
@@ -49,7 +47,7 @@ def binary(tmp_path):
 
     def make(mode):
         file = tmp_path / f"llama-server-{mode}"
-        file.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{FAKE}" --fake {mode} "$@"\n')
+        file.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S -E "{FAKE}" --fake {mode} "$@"\n')
         file.chmod(0o755)
         return file
 
@@ -149,31 +147,6 @@ def test_answers_become_the_words_of_later_prompts(binary, tmp_path):
     assert int(rows[1][0]) == (prompt + sum(map(int, rows[0]))) % 300
 
 
-def test_another_seed_uses_other_tokens_but_not_for_texts(binary, tmp_path):
-    case = script("S2>1")
-    case.words["S"] = (7, 101)
-    for spelled, total in ((frozenset(), 7 + 104), (frozenset("S"), 7 + 101)):
-        text = standalone_script(replace(case, spelled=spelled))
-        _, said = run(text, tmp_path, LLAMA_SERVER=str(binary("well")), SEED="3")
-        assert f"tokens: {total}" in said, said
-
-
-def test_a_server_that_ends_shows_the_fault(binary, tmp_path):
-    case = script("S1>1/A4>1")
-    case.words["S"] = (13,)                                     # at [13] the stand-in aborts, cold or not
-    code, said = run(standalone_script(case), tmp_path, LLAMA_SERVER=str(binary("well")))
-    assert code == 1 and "0  - (0)  - (1)  the server has ended\n1  - (0)  - (4)  DIFFERS from a cold run: NO" in said
-
-
-def test_without_a_server_it_ends_with_2(binary, tmp_path):
-    text = standalone_script(script())
-    code, said = run(text, tmp_path, LLAMA_SERVER=str(binary("stillborn")))
-    assert code == 2 and "failed to load model" in said
-    code, said = run(text, tmp_path)
-    assert (code, said) == (2, "llama-server: No such file or directory (set LLAMA_SERVER=PATH)\n")
-    assert run(text, tmp_path, LLAMA_SERVER=str(binary("well")), TOLERANCE="much")[0] == 2
-
-
 NEVER_READY = """#!{}
 import http.server, os, sys
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -198,20 +171,6 @@ def test_a_script_that_is_ended_ends_its_server(tmp_path):
     assert process.wait(20) == 128 + signal.SIGTERM
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "asked").read_text()), 0)
-
-
-HOSTILE = "a title\n$(touch pwned)\n`touch pwned`'\"\"\"\nEND_OF_PROGRAM\ntouch pwned\u2028touch pwned\0\x1b[2J"
-
-
-def test_a_title_is_no_code(binary, tmp_path):
-    case = script()
-    case = replace(case, scenario=replace(case.scenario, title=HOSTILE))
-    assert [line for line in shell_script(case).split("\n") if "pwned" in line and line[:2] != "# "] == []
-    text = standalone_script(case)
-    code, said = run(text, tmp_path, LLAMA_SERVER=str(binary("well")), PATH=f"{tmp_path / 'tools'}:/usr/bin:/bin")
-    assert code == 0 and "does not show" in said and not (tmp_path / "pwned").exists()
-    assert text.splitlines()[1] == r"""# a title\n$(touch pwned)\n`touch pwned`'""" r'''"""\nEND_OF_PROGRAM''' \
-        r"\ntouch pwned\u2028touch pwned\x00\x1b[2J"  # fmt: skip
 
 
 @needs_tools
@@ -252,14 +211,6 @@ def test_a_running_server_is_asked(running, tmp_path):
     code, said = run(text.replace("compare 0 ", "# ").replace("compare 1 ", "# "), tmp_path,
                      URL=running("remembers").url, PATH=os.environ["PATH"])  # fmt: skip
     assert code == 0 and "same as cold" in said
-
-
-def test_a_restart_needs_a_server_of_its_own():
-    case = script("S5>1/{restart}/S>1")
-    for form in (shell_script, pytest_file):
-        with pytest.raises(BadInput, match="restarts the server"):
-            form(case)
-    assert "\n    talk.url = server.start(*FLAGS)\n" in standalone_script(case)
 
 
 def pytest_run(folder, file, **env):
@@ -317,13 +268,6 @@ def test_every_kind_of_step_is_python(form):
     compile(form(script(line, parallel=2, spec_type="draft-simple", model_draft="A")), "case", "exec")
 
 
-def test_flags_that_are_the_servers_own_are_left_out():
-    assert script(batch_size=2048, ubatch_size=512).flags == ("-c", "1024", "-np", "1")
-    assert script(parallel=2, kv_unified=True).flags[-1] == "-kvu"
-    assert "-b" in script(batch_size=64).flags
-    assert make_script(from_line("S5>1"), PROFILE).flags == ()
-
-
 def test_a_scenario_file_is_read_back(tmp_path):
     scenario = from_line("A5/B10/B[:3].C3>r2", model="GGGA", server=SMALL)
     file = tmp_path / "case.toml"
@@ -348,13 +292,6 @@ def test_an_issue_has_what_the_form_asks_and_blanks_for_the_reporters_words():
     heard = issue(case, "", ObservedRun("version: 1", ["2. WRONG"], ["a line"]))
     assert "`version: 1`" in heard and "2. WRONG" in heard and "a line" in heard
     assert "### GGML backends\n\nCPU\n" in heard and "Actual results:" in heard
-
-
-def test_what_no_real_server_is_asked_for():
-    with pytest.raises(BadInput, match="embedding"):
-        script("S3{task=embedding}")
-    with pytest.raises(BadInput, match="mlx_lm"):
-        make_script(from_line("S3", profiles=("mlx_lm@0.32.2",)), "mlx_lm@0.32.2")
 
 
 PACKAGE = """
@@ -393,17 +330,3 @@ def test_a_script_for_a_package_needs_only_the_package(tmp_path):
     code, said = run(text, tmp_path, PYTHONPATH=tmp_path)
     assert "the server does not start" not in said and "request  cache_n (expected)" in said
     assert code in (0, 1)
-
-
-def test_a_script_for_a_package_takes_a_binary_too(tmp_path, binary):
-    code, said = run(standalone_script(script(), WHEEL), tmp_path, LLAMA_SERVER=binary("well"))
-    assert code == 0 and "the fault does not show" in said
-
-
-def test_only_scripts_and_issues_take_a_package(capsys):
-    from cachesim.cli.main import main
-
-    assert main(["export", TWICE, "--to", "curl", "--wheel", "b11549"]) == 2
-    assert "--wheel goes with --to script and --to issue" in capsys.readouterr().err
-    assert main(["export", TWICE, "--model", "A", "--to", "script", "--wheel", "b8672"]) == 0
-    assert "pip install xllamacpp==2026.4.8672.1" in capsys.readouterr().out
