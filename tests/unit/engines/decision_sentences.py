@@ -1,6 +1,7 @@
 """Sentences about decisions, each with a scenario in which the decision is taken: a text file for each engine.
 
-After a changed sentence or decision run python -m tests.unit.engines.decision_sentences, and read the difference.
+This is the only place that records the wording. ``python -m tests.unit.engines.decision_sentences`` rewrites the files
+after a changed sentence or decision. A sentence after "~" reports that the decision changed nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cachesim.engines.registry import BUILTIN, engine_of, profiles
+from cachesim.engines.shared.sentences import NoEffect
 from cachesim.events import Decided
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
@@ -51,7 +53,7 @@ def spoken(scenario: str, profile: str) -> Iterator[Spoken]:
     for event in found.events:
         if isinstance(event, Decided):
             text = engine.say(event.rule, event.value, event.because)
-            one = Spoken(event.rule, scenario, profile, str(text))
+            one = Spoken(event.rule, scenario, profile, f"~{text}" if isinstance(text, NoEffect) else str(text))
             if text is not None and one.kind not in met:
                 met.add(one.kind)
                 yield one

@@ -1,4 +1,6 @@
-"""Every kind of decision in the corpus has its sentence, with the numbers of the run."""
+"""Every kind of decision in the corpus has its sentence, with the numbers of the run (decision_sentences.txt).
+
+``python -m tests.unit.engines.decision_sentences`` rewrites the file."""
 
 from __future__ import annotations
 
