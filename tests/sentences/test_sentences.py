@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import count, islice
 
 import pytest
@@ -52,17 +53,10 @@ CASES = {
     "A40>2/A.B9": ({"block_size": 8}, "A", "vllm@0.33.0"),
 }  # fmt: skip
 PLANTED = [
-    ("S20.A10>a5/S.A", "restored 26", "restored 20"),
-    ("S20.A10>a5/S.A", "restores checkpoint n_tokens = 26", "restores checkpoint n_tokens = 25"),
-    ("S20.A10>a5/S.A", "= 0 kept + 26 restored", "= 1 kept + 26 restored"),
-    ("S40.A20>2/B30>2/S.A.C9", "saved to prompt cache: 61 tokens", "saved to prompt cache: 60 tokens"),
-    ("S40.A20>2/B30>2/S.A.C9", "slot 0 holds 31 tokens", "slot 0 holds 32 tokens"),
-    ("S40.A20>2/B30>2/S.A.C9", "empty slot", "extends the slot"),
-    ("A250>20/A", "n_discard = 127", "n_discard = 126"),
-    ("A20>2/B30>2/A.C9", "entry evicted at request 1", "entry evicted at request 0"),
-    ("A40>2/A.B9", "loaded 40 from blocks", "loaded 48 from blocks"),
-    ("A40>2/A.B9", "(loaded 40 from blocks)", "(no cached prefix)"),
-]
+    ("S20.A10>a5/S.A", 26, 20), ("S20.A10>a5/S.A", 26, 25), ("S40.A20>2/B30>2/S.A.C9", 61, 60),
+    ("S40.A20>2/B30>2/S.A.C9", 31, 32), ("A250>20/A", 127, 126), ("A40>2/A.B9", 40, 48),
+]  # fmt: skip
+"""Conversation, a number in the sentences about it, and another number that is planted in its place."""
 
 
 @pytest.mark.parametrize(("line", "true", "false"), PLANTED)
@@ -73,8 +67,9 @@ def test_a_planted_false_sentence_is_found(line, true, false):
 
     def change(report: str) -> str:
         nonlocal planted
-        planted += report.count(true)
-        return report.replace(true, false)
+        text, times = re.subn(rf"\b{true}\b", str(false), report)
+        planted += times
+        return text
 
     assert compare_sentences(scenario, profile).false == []
     assert compare_sentences(scenario, profile, change).false != [] and planted
