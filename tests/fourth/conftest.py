@@ -7,30 +7,42 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from cachesim.engines import registry
 from cachesim.engines.rule import RULES
-from tests.shared import ROOT
+from tests.shared import ROOT, forget_engines
 
 BLOCKS = Path(__file__).parent / "blocks"
 
 
+def install(patch, folder, engine):
+    """Let the registry find an engine, as that of an installed package; the patch undoes it."""
+    forget_engines(patch)
+    found = folder / "brought-1.0.dist-info"
+    found.mkdir(parents=True)
+    (found / "METADATA").write_text("Metadata-Version: 2.1\nName: brought\nVersion: 1.0\n", "utf-8")
+    (found / "entry_points.txt").write_text(f"[cachesim.engines]\n{engine.name} = brought:ENGINE\n", "utf-8")
+    brought = ModuleType("brought")
+    brought.ENGINE = engine
+    patch.setitem(sys.modules, "brought", brought)
+    patch.syspath_prepend(folder)
+
+
 @pytest.fixture(scope="module")
-def engine():
+def engine(tmp_path_factory):
     """The engine, known as if it were installed. Afterwards all is as it was."""
     modules = set(sys.modules)
-    sys.path.insert(0, str(BLOCKS))
+    patch = pytest.MonkeyPatch()
     try:
+        patch.syspath_prepend(BLOCKS)
         from blockpool import ENGINE
 
-        registry.ENGINES._take_engine(ENGINE, "tests")
+        install(patch, tmp_path_factory.mktemp("package"), ENGINE)
         yield ENGINE
-        registry.ENGINES._names.remove(ENGINE.name)
-        del registry.ENGINES._known[ENGINE.name]
     finally:
-        sys.path.remove(str(BLOCKS))
+        patch.undo()
         for rule_id in [one for one, fn in RULES.items() if fn.__module__.partition(".")[0] == "blockpool"]:
             del RULES[rule_id]
         for name in set(sys.modules) - modules:

@@ -12,6 +12,7 @@ from cachesim.cli.main import main
 from cachesim.engines import registry
 from cachesim.engines.build_names import builds_in_order, main_branch, without_place
 from cachesim.engines.shared.timeline import Commit, Timeline
+from tests.fourth.conftest import install
 from tests.shared import forget_engines
 
 OLD, MIDDLE, NEW = LINE = "blockpool@0.15.1", "blockpool@0.20.2", "blockpool@0.33.0"
@@ -40,10 +41,10 @@ ENGINES = {
 
 
 @pytest.mark.parametrize("kind", ENGINES)
-def test_rule_sets_without_a_date_are_run_and_named(engine, monkeypatch, capsys, kind):
+def test_rule_sets_without_a_date_are_run_and_named(engine, monkeypatch, tmp_path, capsys, kind):
     names, line, when, code, alone, told = ENGINES[kind]
     profiles = {name: engine.profiles[name] for name in names}
-    monkeypatch.setitem(registry.ENGINES._known, engine.name, replace(engine, profiles=profiles, line=line, when=when))
+    install(monkeypatch, tmp_path, replace(engine, profiles=profiles, line=line, when=when))
     argv = ["bisect", TWINS, "--model", "GA", "-p", names[-1]]
     assert main([*argv, "-v"]) == code
     out, err = capsys.readouterr()
@@ -62,10 +63,10 @@ def test_rule_sets_without_a_date_are_run_and_named(engine, monkeypatch, capsys,
 
 
 @pytest.mark.parametrize("dated", [(), (OLD,), (MIDDLE,), (NEW,), (OLD, NEW), (MIDDLE, NEW)])
-def test_a_rule_set_without_a_date_keeps_its_place(engine, monkeypatch, dated):
+def test_a_rule_set_without_a_date_keeps_its_place(engine, monkeypatch, tmp_path, dated):
     days = {name: Commit(0, f"2026-01-0{LINE.index(name) + 1}") for name in dated}
     there = replace(engine, when=Timeline(own=days))
-    monkeypatch.setitem(registry.ENGINES._known, engine.name, there)
+    install(monkeypatch, tmp_path, there)
     assert builds_in_order(there) == list(LINE) and without_place(there) == []
     assert [rules.name for rules in main_branch(there).line] == list(dated)
 
@@ -80,10 +81,10 @@ def rule_file(folder, base):
 
 @pytest.mark.parametrize("name", [*registry.BUILTIN, "blockpool", "blockpool without a line"])
 def test_a_rule_file_is_compared_for_every_engine(engine, monkeypatch, capsys, tmp_path, name):
-    forget_engines(monkeypatch)
     name, *bare = name.split(" ", 1)
+    forget_engines(monkeypatch)
     if name == engine.name:
-        registry.ENGINES._take_engine(replace(engine, line=()) if bare else engine, "tests")
+        install(monkeypatch, tmp_path / "package", replace(engine, line=()) if bare else engine)
     there = registry.ENGINES[name]
     base = there.newest or next(iter(there.profiles))
     assert main(["bisect", "A9/A", "--model", "A", "-p", rule_file(tmp_path, base)]) == exits.HOLDS

@@ -205,8 +205,8 @@ class HostTrees(Trees):
             assert doubles == [array("q", node.key) for node in tree.full_host_duplicates]
         tree.changes.clear()
 
-    def _check_node(self, theirs, ours):
-        super()._check_node(theirs, ours)
+    def check_node(self, theirs, ours):
+        super().check_node(theirs, ours)
         for part in self.parts:
             data, mine = theirs.component_data[self.names[part]], ours.host_value[part]
             slots = None if data.host_value is None else [int(slot) for slot in data.host_value]

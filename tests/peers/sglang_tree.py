@@ -187,11 +187,11 @@ class Trees:
             one, other = todo.pop()
             assert len(one.children) == len(other.children)
             for pair in zip(one.children.values(), other.children.values(), strict=True):
-                self._check_node(*pair)
+                self.check_node(*pair)
                 todo.append(pair)
         tree.changes.events.clear()
 
-    def _check_node(self, theirs, ours):
+    def check_node(self, theirs, ours):
         assert tuple(theirs.key.token_ids) == ours.key
         assert (theirs.hit_count, theirs.priority) == (ours.hit_count, ours.priority)
         for part in self.parts:
