@@ -20,7 +20,6 @@ from cachesim.tools.server_logs.before_the_log import (
 from cachesim.tools.server_logs.import_log import import_log
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.proven_range import ProvenRange
-from cachesim.tools.server_logs.slot_contents import held_by_window
 from tests.unit.tools.server_logs.records import read_line, tied_lines
 from tests.unit.tools.server_logs.simulated_log import simulated_log
 
@@ -118,11 +117,6 @@ def test_checkpoints_of_an_entry_are_those_of_the_request_that_loads_it():
     loaded = logged(6494, 4840, 4868, is_loaded=True, held=4868, checked=((3817, 4840, 4356),))
     assert listed(loaded) == [4841]
     assert listed(logged(900, 0), loaded) == []
-
-
-def test_a_slot_whose_window_has_left_a_checkpoint_held_more():
-    assert held_by_window(logged(6494, 4840, checked=((3817, 4840, 4356),))) == 5380
-    assert held_by_window(logged(8345, 8341, checked=((8340, 8340, 8344),))) == held_by_window(logged(9, 0)) == 0
 
 
 def in_new_slot(slot):

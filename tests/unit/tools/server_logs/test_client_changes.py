@@ -91,8 +91,9 @@ def test_a_line_about_the_last_token_proves_that_the_slot_held_the_whole_prompt(
     text = "slot operator(): id  0 | task 3 | need to evaluate at least 1 token for each active slot (n_past = 90, " \
            "task.n_tokens() = 90)"  # fmt: skip
     line = ReadLine(1, recognise(text)[0].read, text, "")
-    logged = request(ProvenRange(88, 90), exact(110), 90, 95, tied=TiedRequest(0, 3, [line]))
-    assert SlotPrompts().change(logged) == "again"
+    for chunks, change in (((), "again"), (((40, 60),), "")):            # not if chunks of the slot were moved
+        logged = request(ProvenRange(88, 90), exact(110), 90, 95, tied=TiedRequest(0, 3, [line]), chunks=chunks)
+        assert SlotPrompts().change(logged) == change
 
 
 @pytest.mark.parametrize(("cache_n", "more", "change"), [

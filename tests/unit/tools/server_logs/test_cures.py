@@ -43,6 +43,12 @@ def test_a_change_without_effect_is_no_cure():
     assert [one[0] for one in found(rebuilt(), said("edited-prompt"))] == ["build"]      # no flag is about the client
 
 
+def test_a_build_under_which_a_request_fails_is_no_cure():
+    """The server of b8152 ends at the second request, which then evaluates nothing; b8271 evaluates more than now."""
+    cures = {kind: (change, before, now) for kind, change, _, before, now in found(rebuilt("llama_cpp@b7400"), said())}
+    assert cures["build"] == ("llama_cpp@b9473", 59, 45)
+
+
 @pytest.mark.parametrize("statement", [said(task=9), said(line=25), {**said(), "what": "request"},
                                        {**said(), "numbers": {"cause": "server-warning"}}])  # fmt: skip
 def test_a_cure_is_about_a_request_of_the_simulation(statement):
@@ -106,5 +112,3 @@ def test_a_difference_leaves_no_cure_whether_it_is_open_or_not():
     undecided.requests[0].logged = replace(undecided.requests[0].logged, cache_n=9)
     assert [bool(case.undecided) for case in (decided, undecided)] == [False, True]
     assert cures(decided, [said()]) == cures(undecided, [said()]) == []
-
-

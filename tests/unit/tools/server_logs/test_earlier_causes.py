@@ -99,11 +99,12 @@ def test_a_checkpoint_created_again_is_not_missed():
 
 
 def test_a_restored_checkpoint_counts_to_its_end():
-    restored = slot(116, "restored context checkpoint (pos_min = 99, pos_max = 99, n_tokens = 100, n_past = 100, "
-                         "size = 0.1 MiB)")  # fmt: skip
-    lines = [restored if "forcing" in line else line.replace("[0, end)", "[100, end)").replace(
-        "cached n_tokens = 0,", "cached n_tokens = 100,") for line in LOG]  # fmt: skip
-    assert [said.numbers["lost"] for said in earlier(lines)] == [176]
+    for end, lost in ((100, [176]), (275, [1]), (276, [])):
+        where = f"pos_min = {end - 1}, pos_max = {end - 1}, n_tokens = {end}, n_past = {end}"
+        restored = slot(116, f"restored context checkpoint ({where}, size = 0.1 MiB)")
+        lines = [restored if "forcing" in line else line.replace("[0, end)", f"[{end}, end)").replace(
+            "cached n_tokens = 0,", f"cached n_tokens = {end},") for line in LOG]  # fmt: skip
+        assert [said.numbers["lost"] for said in earlier(lines)] == lost
 
 
 def between(*made):

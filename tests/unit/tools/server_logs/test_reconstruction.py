@@ -132,9 +132,3 @@ def test_the_scenario_is_that_of_the_line():
     scenario = found.scenario
     assert (repr(scenario), scenario.model, scenario.profiles, scenario.server) == (
         "A5/A", "GA", ("llama_cpp@b10587",), {"parallel": 2})  # fmt: skip
-
-
-@pytest.mark.parametrize(("n_tokens", "known"), [(9, (9, True)), (None, (None, False)), (0, (0, True))])
-def test_a_request_has_the_length_that_the_log_shows(n_tokens, known):
-    request = ReconstructedRequest(LoggedRequest(n_tokens=n_tokens))
-    assert (request.n_tokens, request.is_bounded) == known
