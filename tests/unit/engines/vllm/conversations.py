@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from cachesim.base.media_items import image_items
@@ -20,9 +20,9 @@ FILE = Path(__file__).with_name("conversation_numbers.txt")
 P, Q = tuple(range(100, 140)), tuple(range(200, 220))
 
 
-def server(model: str = "A", mode: str = "provenance", **flags: object) -> Server:
+def server(model: str = "A", mode: str = "provenance", release: str = "0.33.0", **flags: object) -> Server:
     options = {"block_size": 8, "max_num_batched_tokens": 32, **flags}
-    return ENGINE.start(ENGINE.rules("vllm@0.33.0"), model, options, mode, Log())
+    return ENGINE.start(ENGINE.rules(f"vllm@{release}"), model, options, mode, Log())
 
 
 def evicted() -> Server:
@@ -298,6 +298,52 @@ CONVERSATIONS: dict[str, Callable[[], Server]] = {conversation.__name__: convers
     module_drafts, loads_beside, frees_later, parts_of_blocks, every_block, references, chunks, eagle_window,
     eagle_states, narrow, drafts_wait, drafts_without_room, shortened, whole_prompt, long_drafts, parts_loaded,
 )}  # fmt: skip
+
+
+S, T = tuple(range(300, 330)), tuple(range(400, 436))
+CPU, PRIORITY = {"num_cpu_chunks": 24}, {"scheduling_policy": "priority", "num_gpu_blocks": 9, "max_num_seqs": 3}
+NGRAM = {"speculative_method": "ngram", "num_speculative_tokens": 3}
+EAGLE = {"speculative_method": "eagle", "num_speculative_tokens": 2, "disable_lookahead_block_hashes": True}
+PARTS = {"kv_groups": "A/8 S/8", "prefix_match_unit": 4, "mamba_prefill_checkpoint_alignment": 4}
+GRID = {"mamba_block_size": 16, "prefix_match_unit": 4, "mamba_prefill_checkpoint_alignment": 4,
+        "enable_mamba_shared_prefix_checkpoint": True}  # fmt: skip
+INTERVAL = "prefix_cache_retention_interval"
+SERVERS: tuple[tuple[str, str, dict[str, object]], ...] = (
+    ("0.33.0", "A", {**CPU, "num_gpu_blocks": 11}), ("0.33.0", "A", {**CPU, **NGRAM, "num_gpu_blocks": 11}),
+    ("0.33.0", "A", {**CPU, **EAGLE, "num_gpu_blocks": 12, "offload_prompt_only": False}),
+    ("0.33.0", "A", {**CPU, "num_gpu_blocks": 12, "blocks_per_chunk": 2, "async_scheduling": False}),
+    ("0.30.0", "A", {**CPU, "num_gpu_blocks": 11}), ("0.33.0-repaired", "A", {**CPU, "num_gpu_blocks": 11}),
+    ("0.33.0", "A", {"num_cpu_chunks": 9, "num_gpu_blocks": 11, "eviction_policy": "arc", "store_threshold": 2}),
+    ("0.33.0", "W8 A", {**CPU, "num_gpu_blocks": 22}), ("0.33.0", "W8 A", {**CPU, **EAGLE, "num_gpu_blocks": 24}),
+    ("0.33.0", "W8 A", {**CPU, "num_gpu_blocks": 24, "blocks_per_chunk": 2, "offload_prompt_only": False}),
+    ("0.30.0", "W8 A", {**CPU, "num_gpu_blocks": 22}), ("0.33.0", "K16 A", {**CPU, "num_gpu_blocks": 22}),
+    ("0.33.0", "GA", {**CPU, "num_gpu_blocks": 18}), ("0.33.0", "GA", {**CPU, **NGRAM, "num_gpu_blocks": 22}),
+    ("0.33.0", "GA", {**CPU, "num_gpu_blocks": 22, "mamba_block_size": 16, "prefix_match_unit": 4}),
+    ("0.30.0", "GA", {**CPU, "num_gpu_blocks": 18}),
+    ("0.33.0", "AS", PARTS), ("0.33.0", "AS", {**PARTS, INTERVAL: -1}), ("0.33.0", "AS", {**PARTS, INTERVAL: 16}),
+    ("0.33.0", "AS", {**PARTS, **NGRAM, INTERVAL: -1}), ("0.33.0-repaired", "AS", PARTS), ("0.31.0", "AS", PARTS),
+    ("0.33.0", "GA", GRID), ("0.33.0", "GA", {**GRID, **EAGLE}), ("0.33.0", "GA", {**GRID, INTERVAL: 16}),
+    ("0.33.0", "GA", {"long_prefill_token_threshold": 12, INTERVAL: 8}), ("0.33.0", "A", PRIORITY),
+    ("0.33.0", "A", {**PRIORITY, **NGRAM, "max_num_batched_tokens": 12}),
+    ("0.33.0", "W8 A", {**PRIORITY, "num_gpu_blocks": 17, "async_scheduling": False}),
+    ("0.33.0", "A", {**NGRAM, "num_gpu_blocks": 9, "max_num_batched_tokens": 12}),
+)  # fmt: skip
+
+
+def crowd(release: str, model: str, flags: dict[str, object]) -> Server:
+    """Conversations with common beginnings one after another, then several at once, of which a client leaves one."""
+    srv = server(model, release=release, **flags)
+    for prompt, n in ((P, 3), ((*Q, *P[:20]), 9), (P, 2), ((*P[:30], *Q), 2), (S, 12), (P[:36], 3), ((*Q, *S), 2)):
+        srv.complete(Request(prompt, n, draft_else=2))
+    together(srv, *(Request(prompt, n, draft_else=1, cancel_at=at, extra={"priority": priority} if priority else {})
+                    for prompt, n, at, priority in (
+                        (P[:38], 12, None, 2), (T, 9, None, 0), ((*P[:20], *T), 4, 30, 1), (P[:38], 6, None, 0))))
+    return together(srv, Request((*P, *S), 3), Request((*T, *Q[:9]), 3))
+
+
+for _release, _model, _flags in SERVERS:
+    _name = " ".join(["crowd", _release, _model, *(f"{name}={value}" for name, value in _flags.items())])
+    CONVERSATIONS[_name] = partial(crowd, _release, _model, _flags)
 
 
 @cache
