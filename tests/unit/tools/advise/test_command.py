@@ -123,17 +123,6 @@ def test_the_best_advice_in_a_sentence(capsys):
     assert try_sentence({**data, "advice": []}) == ""
 
 
-def test_a_setting_that_answers_wrongly_says_so_in_words(capsys):
-    code, out, _ = told(capsys, "llama-21831-reasoning-removed-hybrid")
-    trap = out[out.index("--cache-reuse") :]
-    assert code == 0 and "WRONG: 1 of 2" in trap
-
-
-def test_a_wrong_case_is_told_and_mended_first(capsys):
-    code, out, _ = told(capsys, "llama-one-token-checkpoint-hybrid")
-    assert code == 1 and "WRONG: 2 of 4" in out and "corrected: 2" in out
-
-
 def test_an_imported_log_begins_with_the_saved_tokens(capsys):
     log = "tests/unit/tools/server_logs/default_verbosity.log"
     assert main(["import", log]) == 0
