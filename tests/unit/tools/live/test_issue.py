@@ -29,11 +29,12 @@ def told(outcomes, turns=(), cures=()):
 
 
 def test_the_last_change_to_a_wrong_answer_is_named_with_its_cause_and_build():
-    turns = [OutcomeChange("llama_cpp@b9518", OLD, WRONG, RIGHT), OutcomeChange(OLD, NEW, RIGHT, WRONG, [
-        ChangedFields((CREATE,), True)])]  # fmt: skip
-    text = told({"llama_cpp@b9518": WRONG, OLD: RIGHT, NEW: WRONG, NEWEST: RIGHT, CURE: WRONG}, turns)
+    first, second = "llama_cpp@b9231", "llama_cpp@b9518"
+    turns = [OutcomeChange(first, second, RIGHT, WRONG), OutcomeChange(second, OLD, WRONG, RIGHT),
+             OutcomeChange(OLD, NEW, RIGHT, WRONG, [ChangedFields((CREATE,), True)])]  # fmt: skip
+    text = told({first: RIGHT, second: WRONG, OLD: RIGHT, NEW: WRONG, NEWEST: RIGHT, CURE: WRONG}, turns)
     cause, last = text.splitlines()
-    assert cause.index(OLD) < cause.index(NEW) < cause.index(CREATE.old) < cause.index(CREATE.new)
+    assert first not in text and cause.index(OLD) < cause.index(NEW) < cause.index(CREATE.old) < cause.index(CREATE.new)
     assert "#25472" in cause and "in b9978" in cause and NEW in last and NEWEST not in text and CURE not in text
 
 

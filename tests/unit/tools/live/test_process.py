@@ -146,6 +146,8 @@ def test_a_process_that_ended_has_its_exit_code_or_its_signal(program, tmp_path,
 def test_a_condition_that_holds_at_the_end_of_the_process_is_met(program, tmp_path):
     with Process(lambda port: [program("exit 0")], tmp_path / "log") as running:
         running.wait(lambda: running.returncode is not None, 60, "ending")
+        answers = iter([False, True])
+        running.wait(lambda: next(answers), 60, "loading")
         assert running.died() == ProcessEnd(0, ())
 
 

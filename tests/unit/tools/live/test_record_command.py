@@ -127,9 +127,10 @@ def test_several_recordings_need_a_folder(server, cases, tmp_path, capsys):
 
 def test_options_are_added_to_those_of_a_file(cases, server, tmp_path, monkeypatch):
     """The build is named where the server does not report it."""
-    file = f"{cases(one=CASE.replace('[words]', '[server]' + chr(10) + 'parallel=1' + chr(10) + '[words]'))}/one.toml"
+    file = f"{cases(one=CASE.replace('[words]', '[server]' + chr(10) + 'parallel=2' + chr(10) + '[words]'))}/one.toml"
     monkeypatch.chdir(tmp_path)
-    words = ["record", file, "--server", str(stand_in(tmp_path, "")), *server[2:], "--set", "ctx_checkpoints=2"]
+    words = ["record", file, "--server", str(stand_in(tmp_path, "")), *server[2:], "--set", "ctx_checkpoints=2",
+             "--set", "parallel=1"]  # fmt: skip
     assert main(words) == exits.BAD_INPUT
     assert main([*words, "--commit", "b10587"]) == exits.HOLDS
     trace = json.loads((tmp_path / "one.json").read_text())

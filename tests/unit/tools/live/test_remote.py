@@ -119,7 +119,8 @@ def test_a_server_of_another_is_not_restarted(remote):
 
 
 def test_adapters_are_set_for_the_cold_run_too_and_restored_once(server, remote):
-    scales = [{"id": 1, "scale": 0.7}]
+    scales, before = [{"id": 1, "scale": 0.7}], server.replies["/lora-adapters"]
+    server.replies["/lora-adapters"] = [(200, before), (200, scales)]           # they change with the first step
     remote.play(completion([1]))
     for scale in (0.5, 0.7):
         remote.play({"op": "lora", "request": {"set": [{"id": 1, "scale": scale}]}})

@@ -63,7 +63,7 @@ def test_a_wrong_answer_within_rounding_is_undecided(capsys):
     with simulated("GGGA", far=0.01) as url:
         code, data = verify(capsys, url, STALE)
         assert code == 3 and data["same"] is None and "counts as rounding" in data["requests"][2]["why"]
-        assert verify(capsys, url, STALE, "--tolerance", "0.001")[0] == 0
+        assert [verify(capsys, url, STALE, "--tolerance", value)[0] for value in ("0.001", "0", "0.1")] == [0, 0, 3]
 
 
 def test_lengths_are_those_of_the_real_window(capsys):

@@ -76,6 +76,17 @@ def test_requests_are_counted_by_their_result(server, servers):
     assert data["differences"] == [] and (data["build"], data["log_read"]) == ("b9713", False)
 
 
+def test_requests_without_a_cold_answer_are_undecided(server, servers):
+    def breaks(number, is_cold, body, out):
+        if is_cold:
+            raise ConnectionError
+        return out
+
+    servers.spoil = breaks
+    data = searched(server, 0).data()
+    assert data["equal"] == 0 and sum(one["requests"] for one in data["undecided"]) == data["requests"] > 0
+
+
 def test_reasons_are_counted_without_the_number_of_their_request(server):
     """Older builds do not show when a client disconnected."""
     data = searched(server, 6, 8, 10, 11, 40, 41).data()
