@@ -165,23 +165,6 @@ def test_followers_of_a_moved_entry_end_the_thread_of_923():
     assert burst(srv, text(1, 2))[0].died
 
 
-@pytest.mark.parametrize("call, status, said", [
-    ("fetch_nearest_cache", 404, "KeyError in fetch_nearest_cache"), ("insert_cache", 200, ""),
-])
-def test_alone_an_error_of_the_prompt_cache_does_not_end_the_thread(monkeypatch, call, status, said):
-    srv = server()
-
-    def fails(*args, **more):
-        raise KeyError("gone")
-
-    monkeypatch.setattr(srv.core.cache.lru, call, fails)
-    (answer,) = burst(srv, text(1, 2, 3, seed=True))
-    assert (answer.status, answer.error, answer.done, answer.died) == (status, said, True, False)
-    assert (answer.tokens == [1000, 1001, 1002]) == (status == 200)
-    monkeypatch.undo()
-    assert burst(srv, text(1, 2, 3))[0].done and not srv.dead
-
-
 def test_texts_of_923_are_stored_under_the_prompt_alone():
     srv = server("pr923", "AAAA")
     burst(srv, text(1, 2, 3))
