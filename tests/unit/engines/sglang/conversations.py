@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from cachesim.engines.base import Request
@@ -20,10 +20,10 @@ FILE = Path(__file__).with_name("conversation_numbers.txt")
 P, Q = tuple(range(100, 140)), tuple(range(200, 220))
 
 
-def server(model: str = "A", mode: str = "provenance", **flags: object) -> Server:
+def server(model: str = "A", mode: str = "provenance", release: str = "0.5.23", **flags: object) -> Server:
     log = Log()
     log.listener = Reported()                  # restore points are reported only to a listener
-    return ENGINE.start(ENGINE.rules("sglang@0.5.23"), model, {"chunked_prefill_size": 16, **flags}, mode, log)
+    return ENGINE.start(ENGINE.rules(f"sglang@{release}"), model, {"chunked_prefill_size": 16, **flags}, mode, log)
 
 
 def evicted() -> Server:
@@ -196,6 +196,51 @@ CONVERSATIONS: dict[str, Callable[[], Server]] = {conversation.__name__: convers
     evicted, window, states, paged, on_host, retracted, window_on_host, states_on_host, tracked, drafted, cancelled,
     queued, left, crowded_window, crowded_states, retracted_drafts, lazy,
 )}  # fmt: skip
+
+
+S, T = tuple(range(300, 330)), tuple(range(400, 436))
+POOL = {"max_total_tokens": 96}
+HOST = {"max_total_tokens": 88, "enable_hierarchical_cache": True, "hicache_ratio": 2.0}
+STATES = {"mamba_track_interval": 8, "state_grid": 8}
+NO_BUFFER = {"mamba_radix_cache_strategy": "no_buffer", "disable_overlap_schedule": True}
+EXTRA, LAZY = ({**STATES, "mamba_radix_cache_strategy": name} for name in ("extra_buffer", "extra_buffer_lazy"))
+EAGLE, NGRAM = {"speculative_algorithm": "EAGLE"}, {"speculative_algorithm": "NGRAM"}
+BACK, SELECTIVE = ({**HOST, "hicache_write_policy": name} for name in ("write_back", "write_through_selective"))
+SERVERS: tuple[tuple[str, str, dict[str, object]], ...] = (
+    ("0.5.23", "A", POOL), ("0.5.23", "A", {**HOST, "page_size": 4}), ("0.5.23", "A", {**SELECTIVE, **NGRAM}),
+    ("0.5.23", "A", {**BACK, "hicache_ratio": 1.0, "schedule_policy": "lpm", "in_batch_threshold": 8}),
+    ("0.5.20", "A", HOST), ("0.5.9", "A", POOL), ("0.5.23-repaired", "A", {**HOST, "hicache_ratio": 1.0}),
+    ("0.5.23", "W8 A", {**POOL, "swa_tokens": 64}), ("0.5.23", "W8 A", {**HOST, **EAGLE}),
+    ("0.5.23", "W8 A", {**BACK, "swa_tokens": 64, "page_size": 4}), ("0.5.23-repaired", "W8 A", SELECTIVE),
+    ("0.5.9", "W8 A", POOL), ("0.5.23", "GA", NO_BUFFER), ("0.5.23", "GA", {**NO_BUFFER, **NGRAM}),
+    ("0.5.23", "GA", {**EXTRA, "mamba_max_states_per_path": 2}), ("0.5.23", "GA", {**EXTRA, **NGRAM}),
+    ("0.5.23", "GA", {**LAZY, **POOL, "max_mamba_cache_size": 9}),
+    ("0.5.23", "GA", {**EXTRA, **HOST, "max_mamba_cache_size": 12}),
+    ("0.5.23", "GA", {**NO_BUFFER, **HOST, "max_mamba_cache_size": 6}),
+    ("0.5.23", "GA", {**EXTRA, **BACK, "max_mamba_cache_size": 12, "hicache_ratio": 1.0}),
+    ("0.5.23-repaired", "GA", {**EXTRA, **HOST, "max_mamba_cache_size": 12, "hicache_ratio": 1.0}),
+    ("0.5.9", "GA", EXTRA), ("0.5.20", "SA", {**EXTRA, "max_running_requests": 2}), ("0.5.23", "SA", EXTRA),
+    ("0.5.23", "W8 GA", {**EXTRA, **HOST, "max_mamba_cache_size": 12}),
+    ("0.5.23", "A", {"schedule_policy": "shortest-prefill-first", "max_running_requests": 3}),
+    ("0.5.23", "W8 A", {"schedule_policy": "dfs-weight", "radix_eviction_policy": "slru", **POOL}),
+    ("0.5.23", "A", {**POOL, "new_token_ratio": 0.0, "schedule_policy": "lof", "radix_eviction_policy": "lfu"}),
+)  # fmt: skip
+
+
+def crowd(release: str, model: str, flags: dict[str, object]) -> Server:
+    """Conversations with common beginnings one after another, then several at once, of which a client leaves one."""
+    srv = server(model, release=release, **flags)
+    for prompt, n in ((P, 3), ((*Q, *P[:20]), 9), (P, 2), ((*P[:30], *Q), 2), (S, 12), (P[:36], 3), ((*Q, *S), 2)):
+        srv.complete(Request(prompt, n, draft_else=2))
+    together(srv, *(Request(prompt, n, draft_else=1, cancel_at=at) for prompt, n, at in (
+        (P[:38], 12, None), (T, 9, None), ((*P[:20], *T[:20]), 4, 30), (P[:38], 6, None))))
+    together(srv, Request((*P, *S[:20]), 3), Request((*T, *Q[:9]), 3))
+    return srv
+
+
+for _release, _model, _flags in SERVERS:
+    _name = " ".join(["crowd", _release, _model, *(f"{name}={value}" for name, value in _flags.items())])
+    CONVERSATIONS[_name] = partial(crowd, _release, _model, _flags)
 
 
 @cache
