@@ -7,17 +7,11 @@ from itertools import islice
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.conformance.client_history import SLOTS, parse_history
 from cachesim.tools.conformance.corpus import (
-    REQUESTS,
     SCALED,
     TOKENS,
     DrawBounds,
-    _fits,
-    _largest,
-    _plain,
-    _playable,
     corpus_histories,
     histories,
     line_history,
@@ -31,38 +25,6 @@ from cachesim.tools.conformance.corpus import (
 ])  # fmt: skip
 def test_prompts_are_scaled_and_answers_are_not(line, size, longer):
     assert scaled(parse_history(line), size).line == longer
-
-
-@pytest.mark.parametrize(("most", "near", "line"), [
-    (40, (4, 8), "A40/A[:16]"), (39, (4, 8), "A20/A[:8]"), (20, (4, 8), "A20/A[:8]"), (19, (4, 8), None),
-    (100, (1,), None), (100, (), None), (10, (2,), "A10/A[:4]"),
-])  # fmt: skip
-def test_the_largest_size_that_fits_scales_a_history(most, near, line):
-    found = _largest(parse_history("A5/A[:2]"), most, near)
-    assert (found and found.line) == line
-
-
-@pytest.mark.parametrize(("line", "most_prompt", "most", "fits"), [
-    ("A5/A.B5", 10, 15, True), ("A5/A.B5", 9, 15, False), ("A5/A.B5", 10, 14, False),
-    ("/".join(["A5", *["A"] * (REQUESTS - 1)]), 5, 60, True), ("/".join(["A5", *["A"] * REQUESTS]), 5, 100, False),
-])  # fmt: skip
-def test_a_history_fits_by_requests_longest_prompt_and_all_tokens(line, most_prompt, most, fits):
-    assert _fits(parse_history(line), most_prompt, most) is fits
-
-
-@pytest.mark.parametrize(("line", "plain"), [
-    ("A5@1/A.B2@0", "A5/A.B2"), ("A5!/A", "A5!/A"), ("A5>3/A", "A5>3/A"), ("A5.|B2/A", "A5.B2/A"),
-    ("A5/{erase@0}/A.B2", "A5/A.B2"),
-    ("A5/A{cancel_after=0}", None), ("A5/B5{together}", None),
-])  # fmt: skip
-def test_slots_and_marks_are_dropped_and_special_requests_are_not_plain(line, plain):
-    found = _plain(from_line(line))
-    assert (found and found.line) == plain
-
-
-def test_actions_and_unanswered_requests_are_not_played():
-    assert _playable(from_line("A5/A>3")) and not _playable(from_line("A5/A>0"))
-    assert not _playable(from_line("A5/{erase@0}/A"))
 
 
 def test_a_line_has_a_limited_number_of_words():

@@ -12,7 +12,6 @@ from cachesim.tools.conformance.history_player import (
     SendingOptions,
     SubjectAbilities,
     SubjectPool,
-    _equal,
     limits_of,
     play,
     probe,
@@ -120,14 +119,6 @@ def test_a_cold_run_that_fails_is_its_outcome():
     cold, _ = cold_runs([Unsupported("why"), Failed("boom")], reuse="")
     assert str(cold.answer(CacheRequest((1,)))) == "the implementation cannot complete a prompt: why"
     assert str(cold.again(CacheRequest((1,)))) == "boom"
-
-
-@pytest.mark.parametrize(("first", "second", "same"), [
-    (Reply((1,)), Reply((1,)), True), (Reply((1,)), Reply((2,)), False), (Failed("a"), Failed("a"), True),
-    (Failed("a"), Failed("b"), False), (Reply((1,)), Failed("a"), False),
-])  # fmt: skip
-def test_outcomes_are_equal_replies_or_equal_errors(first, second, same):
-    assert _equal(first, second, identical) is same
 
 
 def test_parameters_and_keys_are_taken_in_turn():

@@ -6,14 +6,11 @@ import os
 import re
 import signal
 import sys
-from queue import SimpleQueue
-from threading import Thread
-from types import SimpleNamespace
 
 import pytest
 
 from cachesim.tools.conformance import timeouts
-from cachesim.tools.conformance.jsonl_adapter import LINE, TAIL, ProcessSubject, PythonSubject, StderrTail, _keywords
+from cachesim.tools.conformance.jsonl_adapter import TAIL, ProcessSubject, PythonSubject, StderrTail
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, RequestKey, TimedOut, Unsupported
 from cachesim.tools.conformance.timeouts import TimeBudget, TimeoutsExhausted
 
@@ -77,17 +74,6 @@ def test_a_line_that_is_not_an_answer_is_reported(answering, reply, kind, messag
         answering(reply).reset()
 
 
-def test_a_process_is_ended_once(answering, monkeypatch):
-    subject, ended = answering("{}"), []
-    end = subject._end
-    monkeypatch.setattr(subject, "_end", lambda: ended.append(end()))
-    assert not subject.is_closed
-    subject.close()
-    subject.close()
-    assert (len(ended), subject.is_closed, subject.process.stdout.closed, subject.process.poll() is None) == (
-        1, True, True, False)
-
-
 def started(program, timeout=60):
     """Return a process that runs a program."""
     return ProcessSubject([sys.executable, "-S", "-E", "-c", program], TimeBudget(timeout))
@@ -109,25 +95,6 @@ def test_a_process_that_does_not_end_is_killed_with_its_children(monkeypatch):
     subject.errors.thread.join(30)
     assert subject.process.returncode == -signal.SIGKILL and not subject.errors.thread.is_alive()
     assert subject.budget.killed
-
-
-def test_a_process_is_killed_if_it_is_closed_during_an_exchange():
-    subject = started("import time; time.sleep(60)")
-    subject.talk = Thread(target=subject._talk, args=(b"{}\n", SimpleQueue()), daemon=True)
-    subject.talk.start()
-    subject.close()
-    assert (subject.process.returncode, subject.budget.killed) == (-signal.SIGKILL, 0)
-    assert subject.process.stdin.closed and subject.process.stdout.closed
-
-
-def test_an_exchange_that_outlives_its_process_counts():
-    """A child that left the group holds the pipes."""
-    subject = started("import sys; sys.stdin.read()")
-    subject.talk = SimpleNamespace(join=lambda seconds: None, is_alive=lambda: True)
-    subject.close()
-    assert subject.budget.killed == 1 and not subject.process.stdout.closed
-    subject.process.stdin.close()
-    subject.process.stdout.close()
 
 
 def test_no_process_is_started_after_the_last_time_out():
@@ -223,46 +190,6 @@ def test_a_burst_of_an_object_has_a_reply_for_each_request(replies):
         PythonSubject(Bursting, TimeBudget(60)).burst([CacheRequest((1,), 1)])
 
 
-@pytest.mark.parametrize(("function", "names"), [
-    (lambda prompt, cache=True: 0, {"prompt", "cache"}), (lambda **more: 0, None), (lambda *a: 0, {"a"}), (dict, None),
-])  # fmt: skip
-def test_the_parameters_of_a_function(function, names):
-    assert _keywords(function) == names
-
-
-@pytest.mark.parametrize("is_closed", [False, True])
-def test_an_answer_is_read_up_to_a_byte_beyond_the_longest_line(is_closed):
-    calls, answer = [], SimpleQueue()
-
-    class Pipe:
-        def write(self, line):
-            calls.append(line)
-
-        def flush(self):
-            calls.append("flush")
-
-        def readline(self, most):
-            calls.append(most)
-            return b"{}\n"
-
-        def close(self):
-            calls.append("close")
-
-    subject = object.__new__(ProcessSubject)
-    subject.process, subject.is_closed = SimpleNamespace(stdin=Pipe(), stdout=Pipe()), is_closed
-    subject._talk(b"ask\n", answer)
-    assert calls == [b"ask\n", "flush", LINE + 1, *["close"] * 2 * is_closed] and answer.get() == b"{}\n"
-
-
-@pytest.mark.parametrize(("size", "text"), [(LINE, ""), (LINE + 1, f"a line of more than {LINE} bytes")])
-def test_a_line_without_an_end_is_too_long_or_the_end_of_the_process(size, text):
-    subject = object.__new__(ProcessSubject)
-    subject._ended = lambda line: "the process ended"
-    with pytest.raises(Failed) as failed:
-        subject._read(b"x" * size)
-    assert str(failed.value) == subject.dead == (text or "the process ended")
-
-
 def test_an_object_is_not_made_after_the_end_of_the_time():
     made, budget = [], TimeBudget(60, 60)
     budget.missed = 3
@@ -286,15 +213,3 @@ def test_after_the_last_time_out_a_running_process_is_not_asked(answering):
     with pytest.raises(TimeoutsExhausted, match="3 replies timed out"):
         subject.reset()
     assert subject.talk is None
-
-
-@pytest.mark.parametrize("is_held", [True, False])
-def test_pipes_that_a_child_holds_are_left_to_the_thread_that_reads_them(is_held):
-    closed = []
-    subject = object.__new__(ProcessSubject)
-    subject.is_closed, subject._kill, subject._end = False, lambda: closed.append("kill"), lambda: None
-    subject._talking = lambda: is_held
-    subject.process = SimpleNamespace(**{name: SimpleNamespace(close=lambda name=name: closed.append(name))
-                                         for name in ("stdin", "stdout")})  # fmt: skip
-    subject.close()
-    assert closed == (["kill"] if is_held else ["stdin", "stdin", "stdout"])

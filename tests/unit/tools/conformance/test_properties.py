@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from cachesim.tools.conformance.client_history import parse_history
@@ -14,8 +12,6 @@ from cachesim.tools.conformance.properties import (
     ColdAnswers,
     CompletedSequence,
     PropertyCheck,
-    _equal,
-    _identical,
     checks,
     relation,
     reply_text,
@@ -70,37 +66,6 @@ def test_of_what_a_client_gave_up_the_tokens_so_far_count(warm, cold, cancelled,
     assert equal(warm, cold, identical, cancelled) is same
 
 
-@pytest.mark.parametrize(("texts", "got", "where"), [
-    ("xxx", "1 distinct answers to 3 identical prompts", 0), ("xyx", "2 distinct answers to 3 identical prompts", 1),
-    ("xxy", "2 distinct answers to 3 identical prompts", 2), ("xyz", "3 distinct answers to 3 identical prompts", 1),
-])  # fmt: skip
-def test_identical_prompts_differ_at_the_first_that_does(texts, got, where):
-    asks = [CacheRequest(FIRST, 2)] * 3
-    replies = [Reply(None, text, cached=0) for text in texts]
-    cold = [Reply(None, "c", cached=0)] * 3
-    [check] = _identical(HistoryRun(parse_history("A3/A/A"), asks, cold, [None] * 3, replies, [[0], [1], [2]]),
-                         [(number, replies[number], cold[number]) for number in range(3)], identical,
-                         SimpleNamespace(tell=lambda ask, reply: True))  # fmt: skip
-    assert (check.ok, check.request, check.got) == (len({*texts}) == 1, where, got)
-
-
-@pytest.mark.parametrize(("cancel_after", "warm", "found"), [
-    (None, Reply((5,), [0.75], cached=2), [("new", False, 0.25, (2, 1), "tokens 5, fingerprint [0.75], 2 cached")]),
-    (None, Reply((5,), [0.5]), [("new", True, None, None, "tokens 5, fingerprint [0.5]")]),
-    (1, Reply((5,), [0.75], cached=2),
-     [(name, True, None, (2, 1), "tokens 5, fingerprint [0.75], 2 cached") for name in ("new", "cancel")]),
-    (1, Reply(None, [0.75]), []),
-])  # fmt: skip
-def test_a_comparison_with_a_cold_run(cancel_after, warm, found):
-    """Of a cancelled request the tokens so far are compared, not the fingerprints."""
-    ask, cold = CacheRequest(FIRST, 2, cancel_after=cancel_after), Reply((5,), [0.5])
-    played = HistoryRun(parse_history("A3"), [ask], [cold], [None], [warm], [range(1)])
-    made = list(_equal(played, 0, warm, cold, [], identical, ColdAnswers(played, identical)))
-    assert [(one.name, one.ok, one.apart and one.apart.largest, one.split, one.got) for one in made] == found
-    assert {one.expected for one in made} <= {"tokens 5, fingerprint [0.5] (cold)"}
-    assert not any(one.is_decisive for one in made)
-
-
 @pytest.mark.parametrize(("reply", "text"), [
     (Reply(refused="full"), "refused (full)"), (Reply((5, 6)), "tokens 5 6"), (Reply(None, "x"), "fingerprint x"),
     (Reply(), "nothing"), (Reply(()), "tokens "),
@@ -124,19 +89,6 @@ def test_answers_with_drafts_are_judged_for_their_drafts_too(has_drafts):
     played = HistoryRun(parse_history("A3"), [CacheRequest(FIRST)], [reply], [None], [reply], [range(1)],
                         has_drafts=has_drafts)  # fmt: skip
     assert ("drafts" in {one.name for one in checks(played, identical)}) is has_drafts
-
-
-def test_identical_prompts_are_decisive_if_the_cold_answer_to_another_prompt_differs():
-    """Their warm answers, which a mistake may have changed, do not count."""
-    asks = [CacheRequest(FIRST), CacheRequest(FIRST), CacheRequest((9,))]
-    cold, warm = [Reply(None, text) for text in "aab"], [Reply(None, text) for text in "bba"]
-    played = HistoryRun(parse_history("A3/A/B1"), asks, cold, [None] * 3, warm, [[0], [1], [2]])
-    pairs = [(number, warm[number], cold[number]) for number in range(2)]
-    [check] = _identical(played, pairs, identical, ColdAnswers(played, identical))
-    assert check.is_decisive
-    cold[2] = Reply(None, "a")
-    [check] = _identical(played, pairs, identical, ColdAnswers(played, identical))
-    assert not check.is_decisive
 
 
 def test_only_limits_that_the_implementation_states_are_checked():

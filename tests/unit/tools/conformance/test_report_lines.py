@@ -16,31 +16,15 @@ from cachesim.tools.conformance.report import (
     Report,
     Result,
     SectionCount,
-    _about,
     basic_lines,
     chosen,
     floor_lines,
 )
 
-FINDING = Finding("A2/A", None, "x", "y", ((1,),), ())
 OK = Result("answers", "cold", "every answer is that of a cold run", "ok")
 
-
-@pytest.mark.parametrize("fields, text", [
-    ({"checked": 1, "decisive": 1}, "1 check"), ({"checked": 2, "decisive": 2}, "2 checks"),
-    ({"checked": 3, "decisive": 1, "reused": 2}, "3 checks, 1 of them could fail, 2 with reuse"),
-    ({"checked": 3, "decisive": 3, "why": "few"}, "3 checks; few"), ({"why": "nothing to check"}, "nothing to check"),
-    ({"state": "unsupported", "checked": 3, "why": "no burst"}, "no burst"),
-    ({"state": "failed"}, "expected: every answer is that of a cold run"),
-    ({"state": "missed", "why": "too short"}, "expected: every answer is that of a cold run (too short)"),
-    ({"state": "failed", "fault": "another answer"}, "another answer"),
-    ({"state": "failed", "fault": "another answer", "like": "stored"}, "another answer"),
-    ({"state": "failed", "fault": "another answer", "like": "stored", "finding": FINDING},
-     "same fault as stored: A2/A"),
-])  # fmt: skip
-def test_a_property_is_described_in_a_line(fields, text):
-    values = {name: getattr(OK, name) for name in OK.__dataclass_fields__}
-    assert _about(Result(**{**values, **fields})) == text
+FINDING = Finding("A2/A", None, "x", "y", ((1,),), ())
+OK = Result("answers", "cold", "every answer is that of a cold run", "ok")
 
 
 ABLE = frozenset({"cache", "burst", "cancel_prompt", "cancel_answer"})
@@ -162,3 +146,20 @@ def test_only_the_first_failure_is_the_headline():
                replace(OK, name="prefix", state="failed", fault="wrong, too"))  # fmt: skip
     report = Report(results)
     assert str(Nonconforming(report)).splitlines() == ["append: wrong", *str(report).splitlines()]
+
+
+LINE = Result("append", "same", "an answer is that of a cold run", "ok")
+
+
+@pytest.mark.parametrize("fields, text", [
+    ({"checked": 1, "decisive": 1}, "1 check"),
+    ({"checked": 3, "decisive": 1, "reused": 2}, "3 checks, 1 of them could fail, 2 with reuse"),
+    ({"checked": 3, "decisive": 3, "why": "few"}, "3 checks; few"), ({"why": "nothing to check"}, "nothing to check"),
+    ({"state": "unsupported", "checked": 3, "why": "no burst"}, "no burst"),
+    ({"state": "failed"}, LINE.sentence), ({"state": "missed", "why": "too short"}, "(too short)"),
+    ({"state": "failed", "fault": "another answer", "like": "stored"}, "another answer"),
+    ({"state": "failed", "fault": "another answer", "like": "stored", "finding": FINDING}, "stored: A2/A"),
+])  # fmt: skip
+def test_a_property_has_a_line_with_its_counts_or_its_fault(fields, text):
+    (line,) = (one for one in str(Report((replace(LINE, **fields),))).splitlines() if one.startswith(f"  {LINE.name} "))
+    assert line.endswith(text)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
-from cachesim.tools.conformance import search as module
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.fingerprint import Difference, identical
 from cachesim.tools.conformance.history_player import HistoryRun
@@ -15,20 +12,6 @@ from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, Sto
 from cachesim.tools.conformance.report import SectionCount
 from cachesim.tools.conformance.search import HistorySearch, PropertyTally, attributed, shrink
 from cachesim.tools.conformance.timeouts import TIMEOUTS, TimeBudget
-
-
-def test_a_tally_counts_each_kind_of_check_and_keeps_the_largest_difference():
-    tally, history = PropertyTally(), SimpleNamespace(line="A1/A")
-    small, large = Difference(0.5, "small"), Difference(0.75, "large")
-    for check in (
-        PropertyCheck("prefix", True, 0, reused=True, split=(4, 1)), PropertyCheck("prefix", True, 1, split=(4, 1)),
-        PropertyCheck("prefix", True, 2, apart=small, is_decisive=False),
-        PropertyCheck("prefix", False, 3, apart=large, split=(8, 1)), PropertyCheck("prefix", True, 4, apart=small),
-    ):  # fmt: skip
-        tally.add(history, check)
-    assert (tally.checked, tally.decisive, tally.reused, tally.apart) == (5, 4, 1, large)
-    assert [(one.line, check.request) for one, check in tally.failed] == [("A1/A", 3)]
-    assert dict(tally.right) == {(4, 1): 2}
 
 
 def wrong(*pairs):
@@ -107,15 +90,6 @@ def test_the_smallest_failing_history_is_shrunk_first():
     assert (history.line, check.request, check.got, check.expected) == (
         "A1/B1", 1, "1 cached", "at most 0 cached")
     assert search.again(history, check) and not search.again(parse_history("A9"), check)
-
-
-def test_only_the_four_smallest_failing_histories_are_shrunk(monkeypatch):
-    starts, failing = [], ["A1/B1", "A1/B2", "A1/B3", "A2/B3", "A1/B1/C1"]
-    monkeypatch.setattr(module, "shrink", lambda history, breaks: starts.append(history.line) or history)
-    search, _ = searched(*failing)
-    for line in reversed(failing):
-        search.count("same", parse_history(line))
-    assert search.smallest("unseen")[0].line == "A1/B1" and starts == failing[:4]
 
 
 def test_nothing_is_shrunk_when_the_time_is_over():
@@ -221,13 +195,6 @@ def test_only_a_missing_reply_with_a_single_time_out_left_is_looked_for_in_the_s
     assert lines[:1] == ["A4/B4"] and lines[1] != "A1"
 
 
-def test_of_equal_differences_the_first_is_kept():
-    tally, first = PropertyTally(), Difference(0.5, "first")
-    for apart in (first, Difference(0.5, "second")):
-        tally.add(SimpleNamespace(line="A1"), PropertyCheck("prefix", True, 0, apart=apart))
-    assert tally.apart is first
-
-
 def test_two_different_answers_are_kept_also_after_a_request_without_one():
     asks = [CacheRequest((n,)) for n in range(6)]
     cold = [Failed("dead"), Reply(refused="full"), Reply((5,), "x"), Reply((5,), "x"), Reply((6,), "y"), Reply((7,))]
@@ -235,3 +202,18 @@ def test_two_different_answers_are_kept_also_after_a_request_without_one():
     search.note_replies(HistoryRun(parse_history("A1"), asks, cold, [None] * 6, [Reply(cached=3)], [[0]]))
     assert [(one.ask.prompt, one.reply.tokens) for one in search.answers] == [((2,), (5,)), ((4,), (6,))]
     assert search.reported == {"tokens", "fingerprint", "cached"}
+
+
+def test_a_tally_counts_each_kind_of_check_and_keeps_the_first_largest_difference():
+    tally, history = PropertyTally(), parse_history("A1/A")
+    small, large = Difference(0.5, "small"), Difference(0.75, "large")
+    for check in (
+        PropertyCheck("prefix", True, 0, reused=True, split=(4, 1)), PropertyCheck("prefix", True, 1, split=(4, 1)),
+        PropertyCheck("prefix", True, 2, apart=small, is_decisive=False),
+        PropertyCheck("prefix", False, 3, apart=large, split=(8, 1)),
+        PropertyCheck("prefix", True, 4, apart=Difference(0.75, "later")),
+    ):  # fmt: skip
+        tally.add(history, check)
+    assert (tally.checked, tally.decisive, tally.reused, tally.apart) == (5, 4, 1, large)
+    assert [(one.line, check.request) for one, check in tally.failed] == [("A1/A", 3)]
+    assert dict(tally.right) == {(4, 1): 2}

@@ -8,13 +8,8 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance import Nonconforming, conform
-from cachesim.tools.conformance import suite as module
-from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.fingerprint import identical
-from cachesim.tools.conformance.history_player import SubjectAbilities
-from cachesim.tools.conformance.protocol import CacheRequest, RequestKey
-from cachesim.tools.conformance.report import Report, Result
-from tests.conformance.naive import NaiveCache
+from tests.conformance.naive import FixedCache, NaiveCache
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
@@ -69,82 +64,10 @@ def test_limits_and_keys_are_checked(arguments, message):
         conform(NaiveCache, **arguments)
 
 
-def test_keys_may_have_a_first_token():
-    assert module._read_keys(["a", ("b", 3), "", ("", 3)]) == (
-        RequestKey("a", 0), RequestKey("b", 3), RequestKey("", 0), RequestKey("", 0))  # fmt: skip
-    assert module._read_keys(("a",)) == (RequestKey("a"),) and module._read_keys(()) == ()
-    assert module._read_keys([("a", 0)]) == (RequestKey("a"),)
-
-
-@pytest.mark.parametrize(("timeout", "seconds"), [(86_400, 86_400), (0.5, None), (3, 0.25)])
-def test_time_limits_up_to_a_day_are_taken(timeout, seconds):
-    budget = module._budget(timeout, seconds)
-    assert (budget.timeout, budget.seconds) == (timeout, seconds)
-
-
 @pytest.mark.parametrize("factory", ["python x.py", b"python", [], 7, None])
 def test_a_factory_is_callable_or_a_list_of_words(factory):
     with pytest.raises(BadInput, match="factory: expected a callable or the words of a command line, found"):
         conform(factory)
-
-
-@pytest.mark.parametrize(("arguments", "needs"), [
-    ({"cold": "request"}, 'cold = "request" needs requests without cache: no cache'),
-    ({"reset": True}, "reset needs a way to reset: no reset"),
-    ({"sampling": {"temperature": 0}}, "sampling needs a way to pass parameters: no sampling"),
-    ({"keys": ["a"]}, "keys need a way to pass a key: no key"),
-])  # fmt: skip
-def test_an_option_needs_its_ability(monkeypatch, arguments, needs):
-    lacks = {needs.rpartition(" ")[2]: needs.rpartition(": ")[2]}
-    monkeypatch.setattr(module, "probe", lambda *words: SubjectAbilities(lacks))
-    monkeypatch.setattr(module, "make_report", lambda *words: Report(()))
-    with pytest.raises(BadInput, match=needs):
-        conform(NaiveCache, **arguments)
-
-
-def test_abilities_are_tried_with_the_first_sampling_and_the_key_with_most_room(monkeypatch):
-    seen = []
-
-    def probed(make, tokens, sampling, key):
-        seen.append((list(tokens)[:2], sampling, key))
-        return SubjectAbilities({})
-
-    monkeypatch.setattr(module, "probe", probed)
-    monkeypatch.setattr(module, "make_report", lambda *words: Report(()))
-    conform(NaiveCache)
-    conform(NaiveCache, tokens=range(5, 300), sampling=[{"a": 1}, {"a": 2}], keys=["c", ("a", 3), ("b", 3), ""])
-    assert seen == [([1_000, 1_001], {}, RequestKey()), ([5, 6], {"a": 1}, RequestKey("b", 3))]
-
-
-def test_abilities_that_are_not_asked_for_may_be_missing(monkeypatch):
-    monkeypatch.setattr(module, "probe", lambda *words: SubjectAbilities({"cache": "no cache", "reset": "no reset"}))
-    monkeypatch.setattr(module, "make_report", lambda *words: Report(()))
-    assert conform(NaiveCache) == Report(())
-
-
-@pytest.mark.parametrize(("cold", "instances"), [("fresh", 3), ("request", 2)])
-def test_a_cold_run_has_a_new_instance_or_one_whose_cache_is_off(monkeypatch, cold, instances):
-    """Beside those that try the abilities, and that of the warm run."""
-    made = []
-
-    class Switched(NaiveCache):
-        def __init__(self):
-            super().__init__()
-            made.append(self)
-
-        def complete(self, prompt, n_predict=1, cache=True):
-            return super().complete(prompt, n_predict)
-
-    def played(plan, bench, runs, budget):
-        made.clear()
-        for _ in range(2):
-            runs.answer(CacheRequest((1, 2, 3)))
-        with bench.empty():
-            return Report(())
-
-    monkeypatch.setattr(module, "_played", played)
-    conform(Switched, cold=cold)
-    assert len(made) == instances
 
 
 def test_the_defaults_of_the_arguments_are_those_of_the_page():
@@ -155,39 +78,38 @@ def test_the_defaults_of_the_arguments_are_those_of_the_page():
         "strict": False, "accepted": None, "reset": False, "timeout": 60.0, "seconds": None, "check": True}  # fmt: skip
 
 
-def test_a_failure_that_is_accepted_is_marked_and_does_not_raise(monkeypatch):
-    monkeypatch.setattr(module, "probe", lambda *words: SubjectAbilities({}))
-    failed = Report((Result("prefix", "same", "s", "failed"),))
-    monkeypatch.setattr(module, "make_report", lambda *words: failed)
-    found = conform(NaiveCache, accepted={"prefix": "known"})
-    assert (found["prefix"].state, found["prefix"].why) == ("accepted", "known")
-    with pytest.raises(Nonconforming) as raised:
-        conform(NaiveCache)
-    (shown,) = [entry for entry in raised.traceback if entry.frame.code.name == "conform"]
-    assert shown.ishidden(raised), "pytest shows the line of the test instead"
+class Plain:
+    """A cache without any further ability."""
+
+    def __init__(self):
+        self.cache = NaiveCache()
+
+    def complete(self, prompt, n_predict):
+        return self.cache.complete(prompt, n_predict)
 
 
-def test_the_requests_of_a_floor_have_the_first_key_that_has_a_name(monkeypatch):
-    """Under several keys, the last request would find nothing that it may reuse."""
-    class Keyed(NaiveCache):
-        def complete(self, prompt, n_predict=1, key="", key_start=0):
-            return super().complete(prompt, n_predict)
-
-    keys = []
-
-    def made(plan, abilities, search, cold, play_floor):
-        keys.extend([ask.key for ask in play(parse_history("A3/A/A")).asks] for play in (search.play, play_floor))
-        return Report(())
-
-    monkeypatch.setattr(module, "make_report", made)
-    conform(Keyed, keys=["", "a", "b"])
-    a, b = RequestKey("a"), RequestKey("b")
-    assert keys == [[RequestKey(), a, b], [a, a, a]]
+@pytest.mark.parametrize(("arguments", "needs"), [
+    ({"cold": "request"}, "cache"), ({"reset": True}, "reset"), ({"sampling": {"temperature": 0}}, "sampling"),
+    ({"keys": ["a"]}, "key"),
+])  # fmt: skip
+def test_an_option_needs_its_ability(arguments, needs):
+    with pytest.raises(BadInput, match=needs):
+        conform(Plain, max_examples=1, only=["same"], **arguments)
+    assert conform(Plain, max_examples=1, only=["same"], check=False).results
 
 
-def test_a_list_of_words_is_the_command_line_of_a_process():
-    budget = module._budget(5, None)
-    made = module.maker(["python", 7], budget)
-    assert (made.func, made.args) == (module.ProcessSubject, (["python", "7"], budget))
-    made = module.maker(NaiveCache, budget)
-    assert (made.func, made.args) == (module.PythonSubject, (NaiveCache, budget))
+@pytest.mark.parametrize(("cold", "is_kept"), [("fresh", False), ("request", True)])
+def test_a_cold_run_has_a_new_instance_or_one_whose_cache_is_off(cold, is_kept):
+    made, off = [], []
+
+    class Switched(FixedCache):
+        def __init__(self):
+            super().__init__()
+            made.append(self)
+
+        def complete(self, prompt, n_predict=1, cache=True):
+            off.append(not cache)
+            return super().complete(prompt, n_predict, cache)
+
+    conform(Switched, cold=cold, max_examples=1, only=["same"])
+    assert (off.count(True) > len(off) // 2) is is_kept

@@ -7,8 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from cachesim.base.errors import BadInput, Unwritable
-from cachesim.base.pool import KilledItem
+from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.server import Server
 from cachesim.judging.fault_kinds import FaultKind
 from cachesim.tools.search import campaign, run_properties
@@ -277,43 +276,6 @@ def test_a_search_has_a_file_name_of_its_own():
                                                     {"properties": ("survives",)}, {"against": "x"})]  # fmt: skip
     assert len({each.stem for each in (one, *others)}) == 6
     assert one.rules == "" and one._replace(against=PROFILE).rules == " "
-
-
-def test_a_file_that_cannot_be_written_ends_a_block(monkeypatch):
-    def refuse(*_, **__):
-        raise Unwritable("full")
-
-    monkeypatch.setattr(campaign, "findings", refuse)
-    with pytest.raises(Unwritable, match="full"):
-        work(next(blocks(plan(), 1)))
-
-
-def test_blocks_of_killed_processes_are_named_in_their_place(monkeypatch):
-    jobs = list(blocks(plan(2), 130))
-    done = CampaignBlock([], 50, 0, 0, 50)
-    monkeypatch.setattr(campaign, "spread", lambda do, todo, number: iter([done, KilledItem("killed"), done]))
-    found = list(run(iter(jobs), 2))
-    assert found[0] is found[2] is done and found[1] == lost(jobs[1], "killed")
-
-
-def test_a_smaller_case_that_cannot_run_shows_nothing(monkeypatch):
-    finding = PropertyFailure("survives", 1, "R", {"error": "x"})
-    case = made("llama_cpp", {"A": 9, "B": 9}, "A", "B")
-    tried = []
-
-    def findings_in(smaller, plan, judges):
-        tried.append((len(smaller.asked), plan.properties))
-        if len(smaller.asked) < 2:
-            raise BadInput("cannot run")
-        return [finding, finding._replace(name="answered")]
-
-    monkeypatch.setattr(campaign, "drawn", lambda failure, plan: case)
-    monkeypatch.setattr(campaign, "findings_in", findings_in)
-    small = shrunk(Failure(4, finding, 3), plan(), 30)
-    assert (small.first, small.times, small.finding, len(small.small.asked)) == (4, 3, finding, 2)
-    assert (1, ("survives",)) in tried
-    assert shrunk(Failure(4, finding._replace(name="simulator")), plan(), 1).finding.name == "simulator"
-    assert tried[-1][1] == NAMES
 
 
 def test_blocks_add_up():

@@ -10,7 +10,6 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.base.shard import Shard
 from cachesim.judging.fault_kinds import FaultKind
-from cachesim.tools.search import campaign_folder
 from cachesim.tools.search.campaign import Campaign, CampaignPlan, Failure
 from cachesim.tools.search.campaign_file import KEPT, read_campaign
 from cachesim.tools.search.campaign_folder import (
@@ -180,32 +179,6 @@ def test_a_failure_without_a_case_has_no_file(tmp_path):
     assert [*folder.keep(campaign(failure(DIED, small=None)))] == [] and folder.files == {} and not folder.missing
 
 
-def test_a_file_that_cannot_be_written_is_tried_again(tmp_path, monkeypatch):
-    folder, write = begun(tmp_path), campaign_folder.write_new
-    found = campaign(failure(), failure(OTHER, small=made("llama_cpp", {"A": 9}, "A", "A")))
-
-    def refused(path, data):
-        if path.stem == case_id(CASE, PROFILE, FOUND):
-            raise BadInput("no room")
-        return write(path, data)
-
-    monkeypatch.setattr(campaign_folder, "write_new", refused)
-    assert len([*folder.keep(found)]) == 1 and folder.missing == {FOUND.group} and str(folder.refused) == "no room"
-    assert read_campaign(folder.state).files.keys() == {OTHER.group}
-    monkeypatch.setattr(campaign_folder, "write_new", write)
-    assert len([*folder.keep(found)]) == 1 and folder.missing == set() and folder.refused is None
-
-
-def test_a_state_that_cannot_be_written_is_reported(tmp_path, monkeypatch):
-    folder = begun(tmp_path)
-
-    def refused(path, data):
-        raise BadInput("no room")
-
-    monkeypatch.setattr(campaign_folder, "write_whole", refused)
-    assert len([*folder.keep(campaign(failure()))]) == 1 and str(folder.refused) == "no room"
-
-
 def test_files_that_belong_to_no_failure_are_removed_on_resume(tmp_path):
     folder = begun(tmp_path)
     found = campaign(failure())
@@ -221,14 +194,6 @@ def test_files_that_belong_to_no_failure_are_removed_on_resume(tmp_path):
     assert again.owned == {*again.files.values()}
 
 
-def test_names_are_stored_before_their_files_exist(tmp_path, monkeypatch):
-    folder = begun(tmp_path)
-    seen = []
-    monkeypatch.setattr(campaign_folder, "write_new", lambda path, data: seen.append(read_campaign(folder.state).owned))
-    [*folder.keep(campaign(failure()))]
-    assert seen == [[case_id(CASE, PROFILE, FOUND)]]
-
-
 def test_a_campaign_that_another_process_runs_is_refused(tmp_path):
     folder = begun(tmp_path)
     taken = pytest.raises(BadInput, match="another process is running this campaign")
@@ -238,9 +203,11 @@ def test_a_campaign_that_another_process_runs_is_refused(tmp_path):
         pass
 
 
-def test_a_file_that_is_gone_already_is_not_kept_in_mind(tmp_path):
-    folder = CampaignFolder(tmp_path, PLAN)
-    (tmp_path / "there.toml").touch()
-    folder.owned = {"there", "gone"}
-    folder._tidy()
-    assert folder.owned == set() and not (tmp_path / "there.toml").exists()
+def test_a_file_that_cannot_be_written_is_tried_again(tmp_path):
+    folder = begun(tmp_path)
+    found = campaign(failure(), failure(OTHER, small=made("llama_cpp", {"A": 9}, "A", "A")))
+    away = folder.path.rename(tmp_path / "away")
+    assert [*folder.keep(found)] == [] and folder.missing == {FOUND.group, OTHER.group} and folder.refused is not None
+    away.rename(folder.path)
+    assert len([*folder.keep(found)]) == 2 and folder.missing == set() and folder.refused is None
+    assert read_campaign(folder.state).files.keys() == {FOUND.group, OTHER.group}

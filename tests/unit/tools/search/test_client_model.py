@@ -9,7 +9,7 @@ from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.notation.canonical_text import Lengths
 from cachesim.scenarios.notation.parse import parse_text
 from cachesim.scenarios.notation.tree import PLAIN, LineRequest
-from cachesim.scenarios.notation.word_lengths import NULL, THINK, ImageSize, canonical
+from cachesim.scenarios.notation.word_lengths import THINK, ImageSize, canonical
 from cachesim.tools.search.client_model import ClientExchange, Clients
 from cachesim.tools.search.drawn_conversation import draw_conversation
 
@@ -99,19 +99,6 @@ def test_a_server_with_images_gets_new_ones_and_earlier_ones():
     sent = [piece.word for exchange in clients.talks for piece in exchange.prompt if piece.word in images]
     assert len(sent) > len(set(sent)) > 5
     assert all(clients.size(exchange.prompt) <= WORLD.most for exchange in clients.talks)
-
-
-@pytest.mark.parametrize(("images", "sent"), [((), "whole prompts"), (("4x2",), "prompts up to an image")])
-def test_a_token_that_no_model_has_stands_at_the_end_or_in_place_of_an_image(monkeypatch, images, sent):
-    clients = Clients(Rng(0), WORLD._replace(images=images))
-    drawn = [clients.prompt() for _ in range(40)]
-    for prompt in drawn:
-        monkeypatch.setattr(clients, "prompt", lambda prompt=prompt: prompt)
-        *text, last = clients.invalid()
-        pictures = [at for at, piece in enumerate(prompt) if isinstance(clients.words[piece.word], ImageSize)]
-        assert last.word == NULL and tuple(text) == prompt[: len(text)]
-        assert len(text) in (pictures or [len(prompt)])
-    assert any(isinstance(n, ImageSize) for n in clients.words.values()) == (sent == "prompts up to an image")
 
 
 def test_words_that_options_name_occur_in_prompts_and_keep_their_names():

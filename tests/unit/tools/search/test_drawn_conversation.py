@@ -6,18 +6,15 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import DrawnServer
-from cachesim.engines.registry import BUILTIN, ENGINES
-from cachesim.model.hash_mixing import Rng
+from cachesim.engines.registry import BUILTIN
 from cachesim.scenarios.load import load
 from cachesim.scenarios.notation.parse import parse_text
-from cachesim.scenarios.notation.tree import PLAIN, Action, LineRequest, Piece
+from cachesim.scenarios.notation.tree import Action, LineRequest, Piece
 from cachesim.scenarios.option_checks import spoken
 from cachesim.tools.search.campaign_folder import case_id, case_toml
-from cachesim.tools.search.client_model import ClientExchange, Clients
 from cachesim.tools.search.drawn_conversation import (
     KINDS,
     DrawnConversation,
-    _Drawer,
     draw_conversation,
     draw_conversation_for,
     longest,
@@ -25,7 +22,6 @@ from cachesim.tools.search.drawn_conversation import (
 )
 from cachesim.tools.search.property_failure import PropertyFailure
 from tests.unit.tools.search import drawn_conversations
-from tests.unit.tools.search.given_numbers import Given
 
 PROFILE = {"llama_cpp": "llama_cpp@b10587", "ik_llama": "ik_llama@main", "mlx_lm": "mlx_lm@0.32.2",
            "vllm": "vllm@0.33.0", "sglang": "sglang@0.5.23"}  # fmt: skip
@@ -105,16 +101,6 @@ def test_a_slice_beyond_its_word_is_no_scenario():
         made("llama_cpp", {"A": 5}, "A", "A[3:9]").scenario("llama_cpp@b10587")
 
 
-@pytest.mark.parametrize(("server", "extra", "is_repeated"), [
-    ({"lora_scaled": "1,1"}, (("lora", "0:7"),), True), ({"lora_scaled": "1,1"}, (), False),
-    ({}, (("lora", "0:7"),), False)])  # fmt: skip
-def test_a_request_often_has_the_adapters_of_the_request_before(server, extra, is_repeated):
-    world = DrawnServer("llama_cpp", "A", server, (8, 64), 100)
-    drawer, before = _Drawer(Rng(0), world, Clients(Rng(1), world)), [PLAIN._replace(extra=extra), Action("restart")]
-    again = [drawer._fields(before).get("extra") == (("lora", "0:7"),) for _ in range(200)]
-    assert sum(again) > 50 if is_repeated else not any(again)
-
-
 def test_a_request_that_contradicts_itself_is_no_scenario():
     answer = (Piece("A", stop=2),)
     for step, good in ((LineRequest((Piece("A"),), answer, n_predict=2), True),
@@ -126,80 +112,6 @@ def test_a_request_that_contradicts_itself_is_no_scenario():
         else:
             with pytest.raises(BadInput):
                 case.scenario("llama_cpp@b10587")
-
-
-def drawer(engine="llama_cpp", server=(), images=(), **given):
-    """Return a generator of requests that draws the given numbers."""
-    slots = {"parallel": 3} if ENGINES[engine].manual.slots else {}
-    options = {**ENGINES[engine].manual.defaults, **slots, **dict(server)}
-    world = DrawnServer(engine, "A", options, (8, 64), 100, images=images)
-    rng = Given(**given)
-    return _Drawer(rng, world, Clients(rng, world, {"S": 4}))
-
-
-@pytest.mark.parametrize(("engine", "server", "images", "percents"), [
-    ("llama_cpp", {}, (), [7]), ("llama_cpp", {"lora_scaled": "1,1"}, (), [20]), ("llama_cpp", {}, ("4x2",), [20]),
-    ("vllm", {}, (), []),
-])  # fmt: skip
-def test_steps_that_are_not_requests_are_drawn_after_the_first(engine, server, images, percents):
-    found = drawer(engine, server, images, choice=0)
-    found._request = lambda before: f"request {len(before)}"
-    assert (found.all(), found.rng.percents) == (["request 0", "request 1"], percents)
-    assert found.rng.choices == [(2, 3, 4, 5, 6, 6, 7, 8, 9)]
-
-
-@pytest.mark.parametrize(("choice", "saved", "step", "left"), [
-    (0, 0, Action("save", 2, "fa"), 1), (0, 27, Action("save", 2, "fb"), 28), (1, 0, Action("save", 2, "fa"), 1),
-    (1, 3, Action("restore", 2, "fc"), 3), (2, 1, Action("erase", 2), 1), (3, 1, Action("restart"), 1),
-])  # fmt: skip
-def test_an_action_is_on_a_slot_and_a_file_that_was_saved(choice, saved, step, left):
-    found = drawer(choice=choice, end=1)
-    found.saved = saved
-    assert (found._action(), found.saved) == (step, left)
-    assert found.rng.choices == [("save", "restore", "erase", "restart", "save")] and found.rng.percents == []
-
-
-def test_half_of_the_actions_of_a_server_with_adapters_set_scales():
-    found = drawer(server={"lora_scaled": "1,1"}, answers=[True], choice=0)
-    scales = found.manual.adapter_lists(found.world.server)
-    assert (found._action(), found.rng.percents) == (Action("lora", scales=scales[0]), [50])
-    found = drawer(server={"lora_scaled": "1,1"}, choice=-1)
-    assert found._action().do == "save" and found.rng.choices[-1][-3:] == ("restore",) * 3
-
-
-@pytest.mark.parametrize(("moves", "is_burst", "texts"), [
-    (range(30), False, "new"), (range(30, 60), False, "s:S+u:x+a:r+u:y"), (range(60, 82), False, "s:S+u:y"),
-    (range(82, 88), False, "s:S+u:x+t:y"), (range(88, 100), False, "s:S+u:x"), (range(99, 100), True, "new"),
-])  # fmt: skip
-def test_each_move_in_a_chat_has_its_share(moves, is_burst, texts):
-    old = (("system", (Piece("S"),)), ("user", (Piece("x"),)))
-    for move in moves:
-        found = drawer("mlx_lm", move=move, answers=[True] * 4, choice=0)
-        found.clients.remember(ClientExchange((Piece("S"), Piece("x")), (Piece("r"),), old))
-        found._user = lambda: (Piece("y"),)
-        chat = found._chat(found.manual.chats, is_burst)
-        if texts == "new":
-            assert chat == (("system", (Piece("S"),)), ("user", (Piece("y"),)))
-            assert found.rng.percents == [30] * is_burst + [50, 80]
-        else:
-            assert "+".join(f"{role[0]}:{pieces[0].word}" for role, pieces in chat) == texts
-            assert found.rng.percents == []
-
-
-@pytest.mark.parametrize(("before", "engine", "percents"), [
-    ([], "llama_cpp", [6]), ([PLAIN], "llama_cpp", [18, 6]), ([Action("restart")], "llama_cpp", [6]),
-    ([], "mlx_lm", [65, 6]), ([PLAIN], "mlx_lm", [45, 65, 6]), ([PLAIN], "vllm", [45, 6, 40, 40]),
-])  # fmt: skip
-def test_a_request_joins_the_one_before_and_is_cancelled_with_its_shares(before, engine, percents):
-    found = drawer(engine)
-    found.clients.prompt, found._fields = lambda: (Piece("S"),), lambda before: {}
-    found._request(before)
-    assert found.rng.percents[: len(percents)] == percents
-    joins = drawer(engine, answers=[True, *[False] * (engine == "mlx_lm"), True], choice=-1)
-    joins.clients.prompt, joins._fields = lambda: (Piece("S"),), lambda before: {}
-    step = joins._request([PLAIN])
-    assert (step.together, step.after, step.cancel_after) == (True, 4, joins.clients.size(step.answer) - 1)
-    assert joins.rng.choices[-1] == (0, 0, 0, 1, 2, 4)
 
 
 def test_a_conversation_with_a_given_server_is_drawn_from_its_seed():

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cachesim.tools.search.campaign_folder import with_failures
-from cachesim.tools.search.report import _changes, _mended, _table, fuzz_report, merge_report
+from cachesim.tools.search.report import fuzz_report, merge_report
 from tests.unit.tools.run.made import shown
-from tests.unit.tools.table_columns import columns
 
 
 def failure(**more):
@@ -127,11 +126,3 @@ def test_one_file_is_not_several():
     data = {"profile": "x@y", "seed": 7, "examples": 4000, "refused": 0, "failures": [], "properties": ["survives"],
             "files": ["a"], "done": [[0, 4000]], "left_out": ["b", "c"]}  # fmt: skip
     assert shown(merge_report(data))[0] == "1 file, 4,000 conversations; 2 files skipped (no further conversations)"
-
-
-def test_numbers_are_aligned_and_rules_wrap_anywhere():
-    counted = [("#", "number"), ("times", "number")]
-    assert columns(_mended([])) == [*counted, ("property", "whole"), ("rule", "folded")]
-    assert columns(_table([])) == [*counted, ("failures", "number"), ("cause", "folded")]
-    assert columns(_changes([])) == [("#", "number"), ("cures", "number"), ("tokens", "number"), ("breaks", "number"),
-                                     ("change", "folded")]  # fmt: skip

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base import exits
-from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
-from cachesim.tools.search import campaign_folder, merge_command
 from cachesim.tools.search.campaign import Campaign, CampaignPlan, Failure
 from cachesim.tools.search.campaign_file import packed
 from cachesim.tools.search.property_failure import SIMULATOR, PropertyFailure
-from cachesim.tools.workload import result_store
 
 PROFILE = "llama_cpp@b11549"
 PLAN = CampaignPlan(PROFILE, ("survives",), ("A",), "provenance", 3)
@@ -75,43 +71,12 @@ def test_an_empty_folder_for_the_result_is_not_one_of_the_parts(capsys, tmp_path
     assert call(capsys, store(tmp_path / "a", "x", 0, 5), "--out", tmp_path / "out")[0] == exits.HOLDS
 
 
-def test_a_result_that_cannot_be_written_is_exit_2_and_printed(capsys, tmp_path, monkeypatch):
-    plain = campaign_folder.write_whole
-
-    def refused(path, data):
-        raise BadInput("no room", file=str(path))
-
-    monkeypatch.setattr(campaign_folder, "write_whole", refused)
-    code, out, err = call(capsys, store(tmp_path / "a", "x", 0, 5), "--out", tmp_path / "out")
-    assert code == exits.BAD_INPUT and "no room" in err and out.startswith("1 file, 5 conversations")
-    assert plain is not campaign_folder.write_whole
-
-
 def test_a_file_is_not_a_folder(capsys, tmp_path):
     file = Path(store(tmp_path, "x", 0, 5) / "campaign-x.json")
     assert call(capsys, file) == (exits.BAD_INPUT, "", f"cachesim: {file}: not a folder\n")
 
 
-def test_a_workload_is_merged_beside_campaigns(capsys, tmp_path, monkeypatch):
-    campaigns, lines = store(tmp_path / "a", "x", 0, 5), tmp_path / "b"
-    lines.mkdir()
-    told, written = [], []
-    workload = SimpleNamespace(jobs=[1, 2], files=[lines / "w"], in_order=[])
-    monkeypatch.setattr(result_store, "files_of", lambda folder: [folder / "w"] if folder == lines else [])
-    monkeypatch.setattr(result_store, "merged", lambda files: told.append([*files]) or [workload])
-    monkeypatch.setattr(result_store, "write_merged", lambda one, out: written.append((one, out)))
-    code, out, _ = call(capsys, campaigns, lines, "--json")
-    data = json.loads(out)
-    assert (code, len(data["campaigns"]), told, written) == (exits.HOLDS, 1, [[lines / "w"]], [])
-    assert [(one["jobs"], one["files"]) for one in data["workloads"]] == [(2, [str(lines / "w")])]
-    call(capsys, lines, "--out", tmp_path / "out", "--json")
-    assert written == [(workload, tmp_path / "out")]
-    assert call(capsys, campaigns, lines)[1].splitlines()[-1] == "1 file, 0 of 2 jobs; not run: 2"
-
-
-def test_the_exit_code_of_a_workload_counts(capsys, tmp_path, monkeypatch):
-    data = {"jobs": 1, "files": [], "totals": [{"broken": 1}]}
-    monkeypatch.setattr(merge_command, "_workload_data", lambda one, out: data)
-    monkeypatch.setattr(merge_command, "code_of", lambda total: exits.BROKEN if total["broken"] else exits.HOLDS)
-    monkeypatch.setattr(result_store, "merged", lambda files: ([*files] and []) or [object()])
-    assert call(capsys, store(tmp_path, "x", 0, 5), "--json")[0] == exits.BROKEN
+def test_a_result_that_cannot_be_written_is_exit_2_and_printed(capsys, tmp_path):
+    (tmp_path / "out" / f"{PLAN.stem}.json").mkdir(parents=True)
+    code, _, err = call(capsys, store(tmp_path / "a", "x", 0, 5), "--out", tmp_path / "out")
+    assert code == exits.BAD_INPUT and PLAN.stem in err

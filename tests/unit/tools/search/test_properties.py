@@ -21,7 +21,6 @@ from cachesim.judging.fault_kinds import FaultKind
 from cachesim.judging.verdict import CORRECT, Verdict, wrong
 from cachesim.judging.verdict_words import VerdictWord
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.search import properties
 from cachesim.tools.search.invariant_observer import CheckedRun, StepRecord, observe_run
 from cachesim.tools.search.properties import (
     accounting,
@@ -261,15 +260,6 @@ def test_the_first_request_without_an_answer_is_found():
     found = answered(run_of(({}, CORRECT), ({}, waits), ({}, waits)))
     numbers = {"decision": "x", "error": waits.why, "status": 0}
     assert names(found) == [("answered", 1, FaultKind.UNANSWERED, numbers, "R")]
-
-
-def test_a_request_without_an_answer_has_its_causes(monkeypatch):
-    monkeypatch.setattr(properties, "_causes", lambda run, place: [f"cause {place}"])
-    waits = wrong("unanswered", FaultKind.UNANSWERED, decision="x")
-    failed = {"status": 500, "error": "gone", "error_kind": "kind"}
-    for steps in (({}, CORRECT), ({}, waits)), (({}, CORRECT), (failed, CORRECT)):
-        [found] = answered(run_of(*steps))
-        assert (found.step, found.causes) == (1, ["cause 1"])
 
 
 def test_only_the_first_torn_removal_and_the_first_unsound_step_are_found():

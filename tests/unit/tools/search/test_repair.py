@@ -7,16 +7,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
 from cachesim.judging.rule_exchange import RuleVariant
-from cachesim.tools.search import repair
 from cachesim.tools.search.property_failure import SIMULATOR, PropertyFailure
-from cachesim.tools.search.repair import RepairResults, RepairShrink, _faults, groups, numbers, repair_data, smallest
+from cachesim.tools.search.repair import RepairResults, groups, numbers, repair_data
 from cachesim.tools.search.rule_mutations import ChangePrice, CureTrial, MutationRun, MutationSearch
 from tests.shared import ROOT
 
@@ -192,102 +190,8 @@ def test_rules_of_a_file_are_tried_too(tmp_path):
     assert "MY-SHIFT" in {group["new"], *(one["new"] for one in group["others"])}
 
 
-def test_a_failing_conversation_is_shrunk_while_it_fails_and_the_change_cures_it(monkeypatch):
-    broken = PropertyFailure("survives", 0, "", {"error": "it"})
-    asked, shrunk = [], []
-
-    def run_mutated(source, search, judges, changes=()):
-        asked.append((search.properties, [*changes]))
-        return MutationRun(source, "A", 10, () if changes else (broken,))
-
-    def shrink(case, fails, tries, seed):
-        shrunk.append((case.seed, fails(case), tries, seed))
-        return "small"
-
-    monkeypatch.setattr(repair, "run_mutated", run_mutated)
-    monkeypatch.setattr(repair, "shrink", shrink)
-    search, change = MutationSearch(LATEST, ("survives", "answered"), ("A",)), RuleVariant("f", "a", "b", LATEST)
-    assert smallest(RepairShrink(search, 20_000_001, change, 7)) == "small"
-    assert shrunk == [(20_000_001, True, 7, 20_000_001)]
-    assert asked == [(("survives", "answered"), []), *[(("survives",), []), (("survives", "answered"), [change])] * 2]
-    asked.clear()
-    assert smallest(RepairShrink(search, 20_000_001, None)) == "small" and [changes for _, changes in asked] == [[]] * 3
-
-
-def test_a_conversation_that_the_change_does_not_cure_or_that_crashes_is_not_shrunk(monkeypatch):
-    found = [PropertyFailure("survives", 0, "", {"error": "it"})]
-    monkeypatch.setattr(repair, "run_mutated", lambda source, *_: MutationRun(source, "A", 10, tuple(found)))
-    monkeypatch.setattr(repair, "shrink", lambda *_: pytest.fail("shrunk"))
-    search = MutationSearch(LATEST, ("survives",), ("A",))
-    case = smallest(RepairShrink(search, 20_000_001, RuleVariant("f", "a", "b", LATEST)))
-    assert case.seed == 20_000_001
-    found[0] = found[0]._replace(name="simulator")
-    assert smallest(RepairShrink(search, 20_000_001, None)).seed == 20_000_001
-    assert smallest(RepairShrink(search, "a file", None)) is None
-
-
-def smallest_of(monkeypatch, fails, change="change", holds=lambda size: True, names=("survives",)):
-    """Return the number of requests of the smallest case of a drawn one with 3, and the properties and changes asked.
-    ``fails``: whether a case with so many requests fails; ``holds``: whether it holds with the change."""
-    case = SimpleNamespace(asked=3, seed=5)
-    case.scenario = lambda profile: case.asked
-    asked = []
-
-    def run_mutated(source, search, judges, changes=()):
-        size = 3 if source == 7 else source
-        asked.append((size, tuple(search.properties), tuple(changes)))
-        bad = not holds(size) if changes else fails(size)
-        found = tuple(SimpleNamespace(name=name) for name in names) if bad else ()
-        return SimpleNamespace(found=found)
-
-    def shrink(case, fails, tries, seed):
-        for size in (2, 1):
-            smaller = SimpleNamespace(asked=size, seed=5, scenario=lambda profile, size=size: size)
-            if not fails(smaller):
-                break
-            case = smaller
-        return case
-
-    monkeypatch.setattr(repair, "draw_conversation", lambda number, engine, models: case)
-    monkeypatch.setattr(repair, "run_mutated", run_mutated)
-    monkeypatch.setattr(repair, "shrink", shrink)
-    search = MutationSearch(LATEST, ("answered", "survives"))
-    return repair.smallest(repair.RepairShrink(search, 7, change)).asked, asked
-
-
-def test_a_case_is_shrunk_while_it_fails_and_the_change_cures_it(monkeypatch):
-    assert smallest_of(monkeypatch, lambda size: size > 1)[0] == 2
-    assert smallest_of(monkeypatch, lambda size: True, holds=lambda size: size > 1)[0] == 2
-    assert smallest_of(monkeypatch, lambda size: True, None, lambda size: False)[0] == 1
-    _, asked = smallest_of(monkeypatch, lambda size: size > 1)
-    assert asked[0] == (3, ("answered", "survives"), ()) and asked[1] == (3, ("survives",), ())
-    assert asked[2] == (3, ("answered", "survives"), ("change",))
-
-
-def test_a_case_without_a_failure_of_a_property_is_left_as_it_was(monkeypatch):
-    assert smallest_of(monkeypatch, lambda size: True, names=("simulator",))[0] == 3
-    assert smallest_of(monkeypatch, lambda size: True, holds=lambda size: False)[0] == 3
-    assert repair.smallest(repair.RepairShrink(MutationSearch(LATEST, ()), "a file", None)) is None
-
-
-def test_each_group_and_each_uncured_failure_is_explained_as_a_whole_run(monkeypatch):
-    monkeypatch.setattr(repair, "explained", lambda *given: given)
-    group, left = {"findings": [{"property": "survives"}, {"property": "answered"}]}, {"text": "it died"}
-    data = repair.with_failures({"profile": "p", "groups": [group], "uncured": [left], "seed": 4})
-    assert data == {"profile": "p", "groups": [(group, "p", -1, "survives")], "uncured": [(left, "p", -1, "it died")],
-                    "seed": 4}  # fmt: skip
-
-
 def test_a_crash_of_the_simulator_is_one_of_the_failures():
     crash = MutationRun(3, "A", 10, (PropertyFailure(SIMULATOR, 0, "", {}),))
     runs = [failed(0).run, MutationRun(1, "A", 10, ()), crash]
     assert RepairResults(MutationSearch(LATEST, ()), 0, 0, (), runs).has_crashed is True
     assert RepairResults(MutationSearch(LATEST, ()), 0, 0, (), runs[:2]).has_crashed is False
-
-
-@pytest.mark.parametrize(("after", "broken", "faults"), [
-    ({"A": 100, "R": 102}, 0, (False, False)), ({"A": 100, "R": 103}, 0, (False, True)),
-    ({"A": 103, "R": 90}, 1, (True, True)), ({"A": 90, "R": 90}, 2, (True, False)),
-])  # fmt: skip
-def test_a_change_is_dear_if_it_costs_more_than_a_fiftieth_for_any_kind(after, broken, faults):
-    assert _faults(ChangePrice({"A": 100, "R": 100}, after, broken)) == faults

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.base.console import as_text
 from cachesim.tools.search.repair import with_failures
-from cachesim.tools.search.report import _changes, _group, repair_report
+from cachesim.tools.search.report import repair_report
 from tests.unit.tools.run.made import shown
 
 CASE = {"conversation": "c1", "line": "A4/A", "model": "GA", "server": {"kv_unified": True, "ctx_size": 64}}
@@ -63,14 +62,6 @@ def test_a_group_lists_its_findings_and_the_other_changes_that_cure_it():
         "3 of them also cured by f3: R.9 (-50.00 %, breaks 2)"]  # fmt: skip
 
 
-def test_a_change_that_breaks_something_is_red():
-    rows = [{"field": "f", "old": "R.1", "new": "R.2", "failures": 3, "cost": 0.5, "broken": n} for n in (0, 2)]
-    table = _changes(rows)
-    cells = [[*map(str, column.cells)] for column in table.columns]
-    assert cells == [["1", "2"], ["3", "3"], ["+50.00 %"] * 2, ["0", "2"], ["f: R.1 -> R.2"] * 2]
-    assert [cell.style for cell in table.columns[3].cells] == ["", "red"]
-
-
 def test_a_case_without_a_line_is_the_number_of_its_conversation():
     group = {name: value for name, value in GROUP.items() if name not in ("line", "model", "server")}
     text = shown(repair_report(with_failures(data(groups=[group], together={**TOGETHER, "kinds": {}, "broken": 1}))))
@@ -90,12 +81,3 @@ def test_a_verdict_is_green_only_if_every_failure_is_cured():
     reports = [repair_report(with_failures(data(**more))) for more in ({}, {"uncured": [left]})]
     styles = [str(one.renderables[1].style) for one in reports]
     assert styles == ["bold green", "bold yellow"]
-
-
-def test_what_is_said_of_a_group_stands_below_it():
-    findings = [{"times": 5, "property": "survives", "rule": "R.5"}]
-    others = [{"cures": 1, "field": "f1", "new": "R.9", "cost": -0.5, "broken": 0}]
-    lines = [line.rstrip() for line in as_text(_group(2, with_failures(data(groups=[{
-        **GROUP, "findings": findings, "others": others}]))["groups"][0])).splitlines()]  # fmt: skip
-    assert lines[:2] == ["2  rs_rm: R.2  of x@new", "   5 survives: R.5"]
-    assert lines[-1] == "   1 of them also cured by f1: R.9 (-50.00 %)"

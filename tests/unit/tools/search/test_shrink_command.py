@@ -10,7 +10,7 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
-from cachesim.tools.search import run_properties, shrink_scenario
+from cachesim.tools.search import shrink_scenario
 
 BASE = ("-p", "ik_llama@1889-base", "--model", "GA")
 LINE = "S40.A20/S.A>3/B9@0/S.A.C5"
@@ -106,36 +106,6 @@ def test_no_more_lines_are_run_than_are_allowed(capsys):
     assert (code, data["tries"], data["line"]) == (exits.BROKEN, 0, LINE)
     _, data = shrunk(capsys, LINE, *BASE, "--tries", "25")
     assert 0 < data["tries"] <= 25 and data["longest"] < 65
-
-
-def test_an_interrupted_search_tells_the_smallest_so_far(capsys, monkeypatch):
-    plain, calls = shrink_scenario.shown, []
-
-    def shown(*args):
-        calls.append(args)
-        if len(calls) == 20:
-            raise KeyboardInterrupt
-        return plain(*args)
-
-    monkeypatch.setattr(shrink_scenario, "shown", shown)
-    code, out, err = call(capsys, "shrink", LINE, *BASE)
-    assert code == exits.INTERRUPTED and "interrupted: smallest scenario so far" in err
-    line = shlex.split(out.splitlines()[-1])[2]
-    assert len(line) < len(LINE) and call(capsys, "run", line, *BASE)[0] == exits.BROKEN
-
-
-def test_a_crash_of_the_simulator_is_made_smaller_too(capsys, monkeypatch):
-    plain = run_properties.observe_run
-
-    def played(scenario, *args):
-        if any(len(step.request.prompt) >= 7 for step in scenario.steps):
-            raise IndexError("no such row")
-        return plain(scenario, *args)
-
-    monkeypatch.setattr(run_properties, "observe_run", played)
-    code, data = shrunk(capsys, "S40.A20/S.A>3", "-p", "ik_llama@main", "--model", "A")
-    assert (code, data["property"], data["line"]) == (exits.CRASH, "simulator", "A7")
-    assert data["rule"].startswith("IndexError") and "no such row" in data["text"]
 
 
 def test_every_try_is_played_as_its_line_is_read_back():

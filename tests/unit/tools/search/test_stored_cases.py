@@ -8,16 +8,16 @@ import re
 import pytest
 
 from cachesim.base import exits
-from tests.unit.tools.search.test_fuzz_command import BAD, call, hasty  # noqa: F401  (a fixture)
+from tests.unit.tools.search.test_fuzz_command import BAD, call
 
 SHORT = (*BAD[:-1], "40")
 PLAIN = (*BAD[:-1], "1")
 
 
 @pytest.fixture
-def kept(capsys, tmp_path, hasty, request):  # noqa: F811
+def kept(capsys, tmp_path, request):
     """A folder with the files of an earlier search; a parameter replaces its arguments."""
-    call(capsys, *getattr(request, "param", SHORT), "--out", tmp_path)
+    call(capsys, *getattr(request, "param", SHORT), "--no-shrink", "--out", tmp_path)
     assert list(tmp_path.glob("fuzz-*.toml"))
     return tmp_path
 
@@ -41,7 +41,7 @@ def test_any_number_of_processes_says_the_same(capsys, kept):
     assert call(capsys, *argv, "-j", "2")[1] == call(capsys, *argv)[1]
 
 
-@pytest.mark.parametrize("kept", [(*BAD, "--no-shrink")], ids=["not shrunk"], indirect=True)
+@pytest.mark.parametrize("kept", [BAD], ids=["not shrunk"], indirect=True)
 def test_one_that_fails_is_enough_to_fail(capsys, kept):
     """The exit code is that of stored cases if drawn conversations do not fail."""
     argv = ("fuzz", "-p", "ik_llama@1889-base", "--property", "survives", "--examples", "1", "--corpus", str(kept))

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.conformance.http_check import dialect
 from cachesim.tools.conformance.http_check.adapters import Adapter
 from cachesim.tools.conformance.http_check.dialect import (
     LARGEST,
-    _detect_lead,
-    _measured,
     cold,
     complete,
     context_of,
@@ -22,7 +18,6 @@ from cachesim.tools.conformance.http_check.dialect import (
     sizes_of,
 )
 from cachesim.tools.conformance.http_check.http_client import NotJson
-from cachesim.tools.conformance.http_check.openai_client import PIECES_NEEDED, OpenAIClient, Pieces, RequestFormat
 from cachesim.tools.conformance.http_check.replies import TOP
 from cachesim.tools.conformance.protocol import CacheRequest, Failed
 from tests.unit.tools.conformance.http_check.in_process import MODELS, NATIVE, PROPS, InProcess
@@ -236,19 +231,6 @@ def test_adapters_of_a_server_with_the_paths_of_openai_are_models_of_their_own()
     assert openai(openai_pages({"id": "base"})).adapters == ()
 
 
-@pytest.mark.parametrize(("said", "beyond", "lead"), [
-    ({"choices": [{"text": "one two three"}]}, 4, " "), ({"choices": [{"text": "one two three"}]}, 5, ""), ([], 4, ""),
-])  # fmt: skip
-def test_a_space_is_missing_before_an_answer_if_the_prompt_then_has_the_expected_tokens(said, beyond, lead):
-    asked = []
-    client = SimpleNamespace(post=lambda prompt, fields: (200, said),
-                             length=lambda text: asked.append(text) or 2 + PIECES_NEEDED + beyond)  # fmt: skip
-    spelling = Pieces([f" {number}" for number in range(PIECES_NEEDED)], 2)
-    _detect_lead(client, spelling)
-    assert spelling.lead == lead and len(asked) == bool(said)
-    assert all(text.endswith(" 63 one two three 0") for text in asked)
-
-
 def test_a_server_that_answers_no_completion_is_named_with_what_it_said():
     def complete(body):
         if isinstance(body.get("prompt"), list):
@@ -258,18 +240,6 @@ def test_a_server_that_answers_no_completion_is_named_with_what_it_said():
     said = r"\(/v1/completions: no HTTP, /v1/chat/completions: no HTTP\)"
     with pytest.raises(BadInput, match=said):
         identify_server(InProcess(complete, {}))
-
-
-@pytest.mark.parametrize(("found", "is_enough"), [(PIECES_NEEDED, True), (PIECES_NEEDED - 1, False)])
-def test_a_text_server_needs_so_many_pieces_of_one_token(monkeypatch, found, is_enough):
-    monkeypatch.setattr(dialect, "find_pieces", lambda length: ([f" w{number}" for number in range(found)], 0))
-    http = InProcess(TextServer(style="", switch=True).complete, {})
-    client = OpenAIClient(http, RequestFormat("/v1/completions", False, {}), Pieces([" the"]))
-    if is_enough:
-        assert _measured(client).way.cold == {"cache_prompt": False}
-    else:
-        with pytest.raises(BadInput, match="expected 64 pieces of text of one token each, found 63"):
-            _measured(client)
 
 
 def test_a_way_to_cold_answers_is_tried_with_a_prompt_of_100_tokens():

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+import time
 from threading import Event
-from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.base.http_client import ReplyLate
 from cachesim.tools.conformance.http_check.http_client import Exhausted, Http, NoConnection, NoReply, NotJson
 from cachesim.tools.conformance.protocol import Failed
 from cachesim.tools.conformance.timeouts import TIMEOUTS
@@ -152,40 +150,22 @@ def test_a_halted_client_sends_nothing_more_and_names_the_first_reason(client):
             http.post("/x", {})
 
 
-def test_a_client_is_closed_with_its_connections(client, monkeypatch):
-    http, closed = client("http://127.0.0.1:1"), []
-    monkeypatch.setattr(http._client, "close", lambda: closed.append(1))
-    http.close()
-    http.halt("why")
-    assert closed == [1, 1]
-
-
-@pytest.mark.parametrize(("after", "read"), [(0, 2), (1, 2), (2, 4), (9, 6)])
-def test_so_many_events_of_a_stream_are_read_and_at_least_one(client, monkeypatch, after, read):
-    seen = []
-    lines = (seen.append(line) or line for line in ["", "data: 1", "", "data: 2", ": ping", "data: 3"])
-    http = client("http://127.0.0.1:1")
-    monkeypatch.setattr(http._client, "send", lambda *words: nullcontext(SimpleNamespace(lines=lambda: lines)))
-    http.hang_up("/completion", {}, after)
-    assert len(seen) == read
-
-
-def test_missed_replies_are_counted_until_one_arrives(client, monkeypatch):
-    def ask(method, path, body, within):
-        if path == "/late":
-            raise ReplyLate("no complete reply within 20 seconds")
+def test_missed_replies_are_counted_until_one_arrives():
+    def complete(body):
+        if body["late"]:
+            time.sleep(0.4)
         return 200, {}
 
-    http, sent = client("http://127.0.0.1:1"), []
-    monkeypatch.setattr(http._client, "ask", ask)
-    http.when_sent = lambda: sent.append(http.sent)
-    for path in ("/late", "/late", "/there", "/late", "/late"):
-        if path == "/there":
-            http.post(path, {})
-        else:
-            with pytest.raises(NoReply, match="no complete reply within 20 seconds"):
-                http.post(path, {})
-        assert http.stopped == ""
-    with pytest.raises(NoReply):
-        http.post("/late", {})
-    assert (http.stopped, sent) == ("stopped after 3 missed replies", [1, 2, 3, 4, 5, 6])
+    with serving(complete) as url:
+        http = Http(url, 0.15, 100)
+        for late in (True, True, False, True, True):
+            if not late:
+                http.post("/completion", {"late": False})
+                continue
+            with pytest.raises(NoReply):
+                http.post("/completion", {"late": True})
+            assert http.stopped == ""
+        with pytest.raises(NoReply):
+            http.post("/completion", {"late": True})
+        assert (http.stopped != "", http.sent) == (True, 6)
+        http.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import struct
 import zlib
-from types import SimpleNamespace
 
 import pytest
 
@@ -107,11 +106,6 @@ def test_the_first_tile_has_the_first_three_bytes_of_the_mixed_seed():
 ])  # fmt: skip
 def test_chats_with_two_images_arrive_together_as_far_as_they_fit(room, at_once, bursts):
     assert image_bursts(5, room, at_once) == bursts
-
-
-def test_an_image_that_removes_tokens_adds_none():
-    client = SimpleNamespace(spelling=PIECES, length=lambda prompt: 3 if isinstance(prompt, list) else 9)
-    assert image_size(client) == 0
 
 
 def test_a_missing_space_before_answers_is_that_of_the_pieces():

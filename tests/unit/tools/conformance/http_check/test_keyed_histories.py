@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.corpus import line_history
-from cachesim.tools.conformance.http_check.adapters import adapter_bursts, adapter_lines
+from cachesim.tools.conformance.http_check.adapters import adapter_bursts
 from cachesim.tools.conformance.http_check.dialect import identify_server
-from cachesim.tools.conformance.http_check.images import ROOM, image_bursts
-from cachesim.tools.conformance.http_check.keyed_histories import ServerStages, _telling, _wrong, keyed_histories
-from cachesim.tools.conformance.http_check.replies import ScoredAnswer
+from cachesim.tools.conformance.http_check.images import image_bursts
+from cachesim.tools.conformance.http_check.keyed_histories import ServerStages
 from cachesim.tools.conformance.http_check.suite import CheckOptions, check
-from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply
+from cachesim.tools.conformance.protocol import CacheRequest
 from tests.unit.tools.conformance.http_check.in_process import MODELS, NATIVE, PROPS, InProcess, Toy, stage_of
 from tests.unit.tools.conformance.http_check.keyed_stand_in import KeyedServer
 from tests.unit.tools.conformance.http_check.stand_in import Simulated
-from tests.unit.tools.conformance.http_check.test_confirming_search import ALONE, Played
 
 ISOLATION = CheckOptions(("isolation",), examples=1, tolerance=0.005, near=(8,))
 LISTED = [{"id": 0, "path": "a", "scale": 0.0}, {"id": 1, "path": "b", "scale": 0.0}]
@@ -127,19 +124,6 @@ def test_a_finding_is_run_again_from_its_line():
             served(KeyedServer(), CheckOptions(("same",), (text,), examples=1, tolerance=0.005))
 
 
-def test_the_noise_of_images_is_measured_until_one_gets_no_answer():
-    stages = ServerStages(stage_of(Toy()))
-    assert stages.measure_images(100) == 0.0 and stages.why == ""
-
-    def fail(history):
-        raise BadInput("no reply")
-
-    stages.images, stages.image_tokens = SimpleNamespace(play=fail, http=stages.text.http), 4
-    assert stages.measure_images(5) == 0.0 and stages.images is not None          # no prompt is so short
-    assert stages.measure_images(100) == 0.0 and stages.images is None
-    assert stages.why == "images cannot be sent: no reply"
-
-
 def test_a_history_with_images_needs_a_server_that_takes_them():
     stages = ServerStages(stage_of(Toy()))
     with pytest.raises(BadInput, match="the server takes no images"):
@@ -191,15 +175,6 @@ def test_histories_with_images_need_a_server_that_takes_them(stages):
     assert stages.play_undrafted(parse_history("A8")).gap == "" and stages.text.http.asked
 
 
-def test_the_end_of_the_server_is_noted_wherever_it_came(stages):
-    end, other = object(), object()
-    stages.images = SimpleNamespace(play=lambda history: "run", end=end)
-    assert stages.play(line_history("A8.I4x2.B3", True)) == "run" and stages.text.end is end
-    stages.images.end = other
-    stages.play(line_history("A8.I4x2.B3", True))
-    assert stages.text.end is end
-
-
 def test_an_image_of_a_prompt_is_not_varied(stages):
     [step] = line_history("A8.I4x2.B3", True).scenario.steps
     assert str(stages.answer(CacheRequest(step.request.prompt))) == "a prompt with an image is not varied"
@@ -208,85 +183,6 @@ def test_an_image_of_a_prompt_is_not_varied(stages):
 
 def test_without_images_there_is_no_noise_of_them(stages):
     assert stages.measure_images(99) == 0.0
-
-
-def far_stages(*answers, invoked=(False,), images=None, why=""):
-    """Return stages whose cold answers have these log-probabilities."""
-    replies = [one if one is None else Reply((1,), ScoredAnswer((1,), "", ({1: one},))) for one in answers]
-    server = SimpleNamespace(adapters=[SimpleNamespace(invoked=one) for one in invoked])
-    lines = []
-
-    def play(history):
-        lines.append(history.line)
-        return SimpleNamespace(cold=[Failed("gone") if one is None else one for one in replies])
-
-    return SimpleNamespace(text=SimpleNamespace(server=server), images=images, why=why, play=play, lines=lines,
-                           image_tokens=5)  # fmt: skip
-
-
-def keyed(stages, most=4096):
-    return {name: (len([*found.lines]), found.why, len([*found.together]))
-            for name, found in keyed_histories(stages, 0.005, 20, most, 3)}  # fmt: skip
-
-
-@pytest.mark.parametrize(("answers", "invoked", "chosen"), [
-    ((-1.0, -2.0), (False,), ["0:1"]), ((-1.0, -1.0), (False,), []),
-    ((-1.0, -2.0, -3.0), (False, False), ["0:1", "1:1"]),
-    ((-1.0, -2.0, -2.001), (False, False), ["0:1"]), ((-1.0, None, -3.0), (False, False), ["1:1"]),
-    ((None, -1.0), (False,), []), ((), (False,), []), ((-1.0, -2.0), (True, False), ["1:1"]),
-])  # fmt: skip
-def test_adapters_are_told_apart_by_their_cold_answers(answers, invoked, chosen):
-    assert list(_telling(far_stages(*answers, invoked=invoked), 0.005)) == chosen
-
-
-def test_at_most_eight_adapters_are_tried():
-    stages = far_stages(-1.0, invoked=(False,) * 9)
-    assert list(_telling(stages, 0.005)) == []
-    assert stages.lines[0].startswith("A40>4{lora=") and stages.lines[0].count("/A>4{lora=") == 8
-
-
-def test_why_adapters_and_images_are_not_compared():
-    equal = "cold answers {} differ by no more than the tolerance: a wrong one would not show"
-    found = keyed(far_stages(-1.0, -1.0))
-    assert found == dict.fromkeys(("adapter", "base"), (0, equal.format("under an adapter and without it"), 0))
-    found = keyed(far_stages(-1.0, -2.0, invoked=(True,)))
-    assert found == dict.fromkeys(("adapter", "base"), (0, "aLoRA adapters are not asked for", 0))
-    found = keyed(far_stages(-1.0, -1.0, invoked=(False, True)))
-    assert found["adapter"][1] == equal.format("under an adapter and without it"), "one of them needs no marker"
-    assert keyed(far_stages(invoked=())) == {}
-    assert keyed(far_stages(invoked=(), why="images cannot be sent: 400")) == {
-        "image": (0, "images cannot be sent: 400", 0)}  # fmt: skip
-    small = 2 * 5 + ROOM
-    stages = far_stages(-1.0, -1.0, invoked=(), images=object())
-    assert keyed(stages, small) == {"image": (0, equal.format("to two images"), 0)}
-    assert keyed(stages, small - 1) == {
-        "image": (0, f"two images of 5 tokens do not fit into a prompt of {small - 1}", 0)}  # fmt: skip
-
-
-def test_histories_of_adapters_have_a_reason_or_lines():
-    found = keyed(far_stages(-1.0, -2.0, -3.0, invoked=(False, False)))
-    assert found["base"] == (0, "", 0) and found["adapter"][1] == "" and found["adapter"][0] > 0
-    assert found["adapter"][2] == len(list(adapter_bursts(("0:1", "1:1"), 20, 3)))
-    three = far_stages(-1.0, -2.0, -3.0, -4.0, invoked=(False,) * 3)
-    of_three = dict(keyed_histories(three, 0.005, 20, 4096, 3))["adapter"]
-    assert [*of_three.lines] == [*adapter_lines(("0:1", "1:1"), 20)], "the first two are compared"
-
-
-def test_a_single_wrong_answer_makes_a_history_wrong():
-    for off, is_wrong in ((0.5, True), (0.0, False)):
-        assert _wrong(SimpleNamespace(play=Played(off)), ALONE, 0.005) is is_wrong
-
-
-def test_images_that_cannot_be_sent_have_the_cause_alone(monkeypatch):
-    """The place and the hint of a refusal are those of the trial, not of the check."""
-    def refuse(client):
-        raise BadInput("it has no projector", file="http://127.0.0.1:1", hint="start it with one")
-
-    monkeypatch.setattr("cachesim.tools.conformance.http_check.keyed_histories.image_size", refuse)
-    stages = ServerStages(stage_of(Toy()))
-    stages.text.server = replace(stages.text.server, vision=True)
-    stages.find_images()
-    assert (stages.images, stages.why) == (None, "images cannot be sent: it has no projector")
 
 
 def test_chats_with_images_are_sent_as_to_a_server_without_drafts():

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.conformance.fingerprint import Difference
-from cachesim.tools.conformance.http_check import known_faults
-from cachesim.tools.conformance.http_check.known_faults import LEGAL, _confirmed, measure, repeats, tolerance_of
-from cachesim.tools.conformance.properties import PropertyCheck
+from cachesim.tools.conformance.http_check.known_faults import LEGAL, measure, repeats, tolerance_of
 from tests.unit.tools.conformance.http_check.in_process import Toy, stage_of
 
 
@@ -56,26 +51,3 @@ def test_no_more_requests_are_sent_than_are_allowed():
     stage = stage_of(Toy(), most=20)
     measure(stage, 64)
     assert stage.http.sent == 20
-
-
-@pytest.mark.parametrize(("sizes", "first", "plays"), [
-    ((0.05, 0.05), 0.05, 2), ((0.01, 0.05, 0.05), 0.05, 3), ((0.05, 0.01, 0.01), 0.05, 0), ((0.15,), 0.05, 1),
-    ((0.05,), 0.15, 1), ((0.01, 0.01, 0.01), 0.15, 0), ((0.01, 0.05), 0.1, 2), ((0.05,), None, 1),
-])  # fmt: skip
-def test_an_early_fault_is_confirmed_by_a_large_difference_or_by_three(monkeypatch, sizes, first, plays):
-    """Differences of the further runs, that of the first (None = without a distance), and the run that confirms it."""
-    played = iter(sizes)
-
-    def check(size):
-        return PropertyCheck("repeat", False, 1, apart=None if size is None else Difference(size, "x"))
-
-    monkeypatch.setattr(known_faults, "_wrong", lambda size: [check(size)] if size > LEGAL else [])
-    stage = SimpleNamespace(play=lambda history, spare: Size(next(played)), http=SimpleNamespace(sent=9))
-    found = _confirmed(stage, "A5/A", check(first))
-    assert (found and (found.line, found.played, found.sent)) == (("A5/A", sizes[plays - 1], 9) if plays else None)
-
-
-class Size(float):
-    """Difference of the last of two requests, as a run."""
-
-    asks = (None, None)

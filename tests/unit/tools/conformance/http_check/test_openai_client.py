@@ -126,12 +126,6 @@ def test_other_prompts_empty_a_cache_more_of_them_if_it_does_not_help():
     assert len(asked) == 3
 
 
-def test_other_prompts_differ_for_as_long_as_there_are_any():
-    client, _ = served(PLAIN, [], Pieces(["a", "b", "c"]))
-    found = [client._other() for _ in range(27)]
-    assert found[:4] == [(0, 1, 2), (1, 1, 2), (2, 1, 2), (0, 0, 2)] and len({*found}) == 27
-
-
 def test_the_tokens_of_a_text_are_those_that_the_server_reports():
     replies = [completion(total=9), completion(total=None), (400, {})]
     client, asked = served(RequestFormat(CHAT, False, {"seed": 1}), replies)
@@ -234,14 +228,6 @@ def test_a_cache_that_other_prompts_do_not_empty_is_given_up():
         with pytest.raises(CacheNotEmptied, match="the cache could not be emptied: 2 tokens are cached"):
             OpenAIClient(http, way, Arrays(range(100, 200))).cold(CacheRequest((1, 2, 3)), (1, 2))
         assert len(http.asked) == asks
-
-
-def test_other_prompts_count_in_three_places():
-    client = OpenAIClient(InProcess(None), RequestFormat("/v1/completions", True, {}), Arrays(range(7)))
-    others = [client._other() for _ in range(50)]
-    assert (others[0], others[1], others[6], others[7], others[8]) == (
-        (0, 1, 2), (1, 1, 2), (6, 1, 2), (0, 6, 2), (1, 6, 2))  # fmt: skip
-    assert (others[14], others[49]) == ((0, 4, 2), (0, 1, 6))
 
 
 def test_pieces_are_no_more_than_enough_though_some_are_no_single_tokens():

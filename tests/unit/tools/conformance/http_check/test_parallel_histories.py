@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from cachesim.model.hash_mixing import Rng
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.corpus import line_history
 from cachesim.tools.conformance.fingerprint import identical
@@ -15,10 +14,7 @@ from cachesim.tools.conformance.history_player import HistoryRun
 from cachesim.tools.conformance.http_check.dialect import identify_server
 from cachesim.tools.conformance.http_check.parallel_histories import (
     LONGEST,
-    STOPS,
-    InterruptedTalk,
     ParallelBounds,
-    _turn,
     bounds_of,
     burst_lines,
     busy_lines,
@@ -27,7 +23,7 @@ from cachesim.tools.conformance.http_check.parallel_histories import (
     parallel_lines,
 )
 from cachesim.tools.conformance.http_check.suite import CheckOptions, check
-from cachesim.tools.conformance.http_check.warm_run import POLLS, _burst_sizes
+from cachesim.tools.conformance.http_check.warm_run import POLLS
 from cachesim.tools.conformance.properties import checks
 from cachesim.tools.conformance.protocol import CacheRequest, Reply
 from tests.unit.tools.conformance.http_check.in_process import NATIVE, PROPS, InProcess, Toy, stage_of
@@ -47,16 +43,6 @@ def test_as_many_requests_arrive_together_as_the_server_has_slots(slots, at_once
     lines = list(parallel_lines(server, bounds_of(server, at_once, (16,)), 0, 0))
     first = parse_history(lines[0]).scenario.steps
     assert len(first) == wanted and len({step.request.prompt for step in first}) == 1
-
-
-@pytest.mark.parametrize("n_ctx", [256, 512, 4096])
-@pytest.mark.parametrize("slots, drafts", [(1, False), (2, True), (4, False)])
-def test_all_lines_are_histories_that_fit_into_one_context(slots, drafts, n_ctx):
-    server = server_of(slots, n_ctx, drafts=drafts)
-    lines = list(parallel_lines(server, bounds_of(server, 0, (16, 64)), 40, 1))
-    small = [line for line in lines if all(size <= n_ctx - 5 for size in _burst_sizes(line_history(line, True)))]
-    assert len(set(lines)) == len(lines) and len(small) >= len(lines) - 4
-    assert all(("n_cmpl" in "".join(lines)) is (slots > 1 and not drafts) for _ in lines)
 
 
 def test_four_conversations_are_interleaved_and_some_clients_disconnect():
@@ -218,21 +204,6 @@ def test_requests_at_once_that_exceed_a_context_are_not_sent():
     played = stage.play(parse_history("A3000/B2000{together}"))
     assert played.gap == "not sent: requests at once that exceed a context of 4096 tokens" and stage.http.sent == sent
     assert not stage.play(parse_history("A3000/B2000")).gap
-
-
-@pytest.mark.parametrize("n_ctx", [256, 511, 2048, 2190, 2198, 65_536])
-def test_a_full_context_is_provoked_by_requests_that_fit_and_do_not_meet(n_ctx):
-    """Prompts of two slots exceed the context by 2 tokens, then by much more, if they are not too long."""
-    histories = [line_history(line, True) for line in crowded_lines(n_ctx)]
-    over = []
-    for history in histories:
-        lengths = [len(step.request.prompt) for step in history.scenario.steps]
-        assert not any(one.together for one in history.asked) and history.asked[-1].n_cmpl == 2
-        assert all(size <= n_ctx - 5 for size in _burst_sizes(history)) and max(lengths) <= LONGEST
-        over.append(sum(lengths[-2:]) - n_ctx)
-    assert [one.asked[-2].id_slot for one in histories] == [1] * len(histories)
-    assert (over[0] == 2 and over[1] > 2) if n_ctx < 2197 else len(histories) == 1
-    assert over[-1] < 0 and lengths[-1] == min(n_ctx // 2, LONGEST)
 
 
 @pytest.mark.parametrize("slots, n_ctx, wanted", [(1, 512, 0), (1, 1024, 1), (2, 2048, 2)])
@@ -434,16 +405,37 @@ def test_completions_lack_room_for_a_conversation_that_they_replace(n_ctx, lines
     assert list(crowded_lines(n_ctx)) == lines
 
 
-@pytest.mark.parametrize(("turn", "again"), [(0, True), (1, True), (1, False), (2, False)])
-def test_a_text_whose_client_disconnected_is_sent_again_half_of_the_time(turn, again):
-    asked = []
+def burst_sizes(history):
+    """Return the tokens that the requests of each burst, or of several completions, need at once."""
+    bursts, n = [], 0
+    for step, asked in zip(history.scenario.steps, history.asked, strict=True):
+        if not asked.together:
+            bursts.append([])
+        n = max(1, asked.n_cmpl)
+        bursts[-1].append((n, len(step.request.prompt) + n * step.request.n_predict))
+    return [sum(size for _, size in one) for one in bursts if len(one) > 1 or one[0][0] > 1]
 
-    class Given(Rng):
-        def chance(self, percent):
-            asked.append(percent)
-            return again and len(asked) == 1
 
-    talk = InterruptedTalk("A", ["S", "A", "a"], ["E"])
-    line = _turn(Given(3, "parallel"), talk, turn, {"S": 9, "A": 4, "E": 2}, BOUNDS, "together")
-    assert (asked[0], asked[-1]) == (50, STOPS[turn]) and line.startswith("S9.A4.a." + ("E2" if again else "AEI"[turn]))
-    assert talk.unsent == [] and line.endswith("{together}")
+@pytest.mark.parametrize("n_ctx", [256, 512, 4096])
+@pytest.mark.parametrize("slots, drafts", [(1, False), (2, True), (4, False)])
+def test_all_lines_are_histories_that_fit_into_one_context(slots, drafts, n_ctx):
+    server = server_of(slots, n_ctx, drafts=drafts)
+    lines = list(parallel_lines(server, bounds_of(server, 0, (16, 64)), 40, 1))
+    small = [line for line in lines if all(size <= n_ctx - 5 for size in burst_sizes(line_history(line, True)))]
+    assert len(set(lines)) == len(lines) and len(small) >= len(lines) - 4
+    assert all(("n_cmpl" in "".join(lines)) is (slots > 1 and not drafts) for _ in lines)
+
+
+@pytest.mark.parametrize("n_ctx", [256, 511, 2048, 2190, 2198, 65_536])
+def test_a_full_context_is_provoked_by_requests_that_fit_and_do_not_meet(n_ctx):
+    """Prompts of two slots exceed the context by 2 tokens, then by much more, if they are not too long."""
+    histories = [line_history(line, True) for line in crowded_lines(n_ctx)]
+    over = []
+    for history in histories:
+        lengths = [len(step.request.prompt) for step in history.scenario.steps]
+        assert not any(one.together for one in history.asked) and history.asked[-1].n_cmpl == 2
+        assert all(size <= n_ctx - 5 for size in burst_sizes(history)) and max(lengths) <= LONGEST
+        over.append(sum(lengths[-2:]) - n_ctx)
+    assert [one.asked[-2].id_slot for one in histories] == [1] * len(histories)
+    assert (over[0] == 2 and over[1] > 2) if n_ctx < 2197 else len(histories) == 1
+    assert over[-1] < 0 and lengths[-1] == min(n_ctx // 2, LONGEST)

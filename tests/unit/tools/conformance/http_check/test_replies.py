@@ -226,25 +226,10 @@ def test_the_beginning_of_an_answer_is_as_long_as_another(tokens, longer, kept):
     assert answer(None, "ab", A).beginning(answer(None, "xyz", A, B)) == answer(None, "ab", A)
 
 
-@pytest.mark.parametrize(("found", "what"), [("x" * 70_000, "70,000 characters"), ([5] * 2_000, "2,000 tokens")])
-def test_an_answer_that_is_too_long_has_its_length_in_its_own_unit(found, what):
-    with pytest.raises(Failed, match=f"an answer of {what} to a request for 2 tokens"):
-        replies._limited(found, 2)
-    assert replies._limited("x" * 60_000, 2) == "x" * 60_000 and replies._limited([5] * 1_026, 2) == [5] * 1_026
-
-
 def test_integers_of_64_bits_are_read():
     assert (replies.count(INT64), replies.count(INT64 + 1)) == (INT64, None)
     assert (replies.tokens([INT64]), replies.tokens([INT64 + 1])) == ((INT64,), None)
     assert replies.place({"a": -INT64, "b": -INT64 - 1}) == {"a": -float(INT64)}
-
-
-@pytest.mark.parametrize(("first", "second", "number", "pair"), [
-    ((1, 2), (1, 3), 1, (2, 3)), ((1, 2), (1, 3), 0, None), ((1,), (1, 3), 1, None), ((1, 2), (1,), 1, None),
-    (None, (1,), 0, None), ((1,), None, 0, None), (None, None, 0, None),
-])  # fmt: skip
-def test_only_tokens_that_both_answers_have_can_differ(first, second, number, pair):
-    assert replies._differing(first, second, number) == pair
 
 
 def test_an_answer_with_likely_tokens_at_some_places_is_compared_by_them():

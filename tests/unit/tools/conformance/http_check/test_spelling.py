@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from cachesim.tools.conformance.http_check.openai_client import (
     ENOUGH,
     OWN,
     PIECES_NEEDED,
     Arrays,
     Pieces,
-    _single,
     find_pieces,
 )
 
@@ -60,19 +57,3 @@ def test_arrays_are_sent_as_they_are_and_never_back():
 
 def test_an_answer_of_white_space_takes_linear_time():
     assert Pieces([" a"]).encode(" " * 10**6, 2)[1:] == Pieces([" a"]).encode(" " * 10, 2)[1:]
-
-
-@pytest.mark.parametrize(("pieces", "single"), [
-    ([], []), (["a"], ["a"]), (["ab"], []), (["a", "b", "c"], ["a", "b", "c"]),
-    (["a", "xy", "c", "zz", "e"], ["a", "c", "e"]),
-])  # fmt: skip
-def test_pieces_of_a_single_token_are_found_by_bisection(pieces, single):
-    asked = []
-
-    def length(some):
-        asked.append(tuple(some))
-        return 3 + sum(map(len, some))                   # a token for each letter, beside three of the template
-
-    assert _single(length, 3, pieces) == single
-    assert () not in asked
-    assert asked[:1] == ([tuple(pieces)] if pieces else [])

@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
-from cachesim.base.errors import BadInput
-from cachesim.tools.conformance.client_history import parse_history
-from cachesim.tools.conformance.fingerprint import Difference
-from cachesim.tools.conformance.history_player import HistoryRun
-from cachesim.tools.conformance.http_check import known_faults as faults
-from cachesim.tools.conformance.http_check.batch_control import BatchControl, Cause, SecondServer, SharedBatch
 from cachesim.tools.conformance.http_check.dialect import identify_server
-from cachesim.tools.conformance.http_check.http_client import Exhausted
-from cachesim.tools.conformance.http_check.known_faults import EarlyFinding
 from cachesim.tools.conformance.http_check.listener import CheckListener
-from cachesim.tools.conformance.http_check.matching_rules import MatchingRuleSet, WrongRequest
-from cachesim.tools.conformance.http_check.parallel_histories import parallel_lines
 from cachesim.tools.conformance.http_check.suite import (
     CheckOptions,
-    _CheckRun,
-    _cold_answer,
-    _counted_once,
-    _reused,
-    _with_number,
     check,
     longest,
 )
-from cachesim.tools.conformance.properties import PropertyCheck
-from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply
-from cachesim.tools.conformance.report import Finding, Result
 from tests.unit.tools.conformance.http_check.in_process import NATIVE, InProcess, Toy
 from tests.unit.tools.conformance.http_check.stand_in import Simulated
 
@@ -163,20 +144,6 @@ def test_a_fault_is_reported_before_its_history_is_shrunk():
     assert listener.heard.index(found.found[0]) < listener.heard.index("shrinking branch") and found.interrupt is None
 
 
-def test_faults_with_one_rule_count_once_and_others_do_not():
-    def result(name):
-        return Result(name, "same", "s", "failed", finding=Finding("A/A", 1, "1", "2"))
-
-    def match(rule, cure="X of y"):
-        return [MatchingRuleSet("llama_cpp", "p", "GA", True, "", rule, cure)]
-
-    names = ("append", "branch", "prefix", "repeat", "new", "burst")
-    rules = {"append": match("R"), "branch": match("R"), "prefix": match("Q"), "repeat": match("R", "other"),
-             "new": match("")}  # fmt: skip
-    found = _counted_once([result(name) for name in names], rules)
-    assert {one.name: one.like for one in found} == {**dict.fromkeys(names, ""), "branch": "append"}
-
-
 @pytest.mark.parametrize("more", [7, -1])
 def test_counts_that_cannot_be_are_a_finding(more):
     def complete(body):
@@ -201,144 +168,6 @@ def test_a_property_whose_histories_a_limit_cut_off_is_undecided():
     result = found.report["append"]
     assert result.checked and result.decisive and result.state == "undecided" and not found.report.conforms
     assert result.why.startswith("stopped after 40 requests before all histories were run; ")
-
-
-def test_the_reuse_of_a_run_begins_with_its_first_prompt():
-    warm = [Reply((1,), None, cached=3), Reply((), None, cached=4, refused="full"), Failed("x"), Reply((1,), None)]
-    assert _reused(SimpleNamespace(warm=warm)) == [None, 3, None, None, None] and _reused(None) == [None]
-
-
-def run_of(complete=None, wanted=QUICK, pages=None, control=None):
-    """Return a check that was not begun."""
-    http = InProcess(complete or Toy(), pages or NATIVE, 400)
-    return _CheckRun(http, identify_server(http), wanted, CheckListener(), control)
-
-
-PLAYED = HistoryRun(parse_history("A5/A"), [CacheRequest((1, 2))] * 2, warm=[Reply((1,), cached=0)] * 2)
-WRONG = PropertyCheck("branch", False, 1, "x", "y", apart=Difference(0.2, "0.2 apart"))
-EARLY = EarlyFinding("A5/A", PLAYED, WRONG, 9)
-
-
-@pytest.mark.parametrize(("name", "state", "apart", "found", "why"), [
-    ("branch", "undecided", 0.2, "failed", ""), ("append", "undecided", 0.2, "undecided", "limit"),
-    ("branch", "failed", 0.2, "failed", "limit"), ("branch", "skipped", 0.2, "skipped", "limit"),
-    ("branch", "ok", 0.2, "undecided", "differed after 9 requests, but not when run again: A5/A"),
-    ("branch", "ok", 0.005, "undecided",
-     "differed after 9 requests, but within the tolerance that was measured later: A5/A"),
-    ("branch", "ok", None, "undecided", "differed after 9 requests, but not when run again: A5/A"),
-])  # fmt: skip
-def test_a_known_fault_counts_if_the_search_came_to_no_other_result(name, state, apart, found, why):
-    run = run_of()
-    check_of = WRONG._replace(apart=None if apart is None else Difference(apart, "far"))
-    run.early = [EARLY._replace(check=check_of)]
-    said = run._with_early(Result(name, "same", "s", state, why="limit"))
-    assert (said.state, said.why) == (found, why)
-    is_early = state == "undecided" and name == "branch"
-    assert (said.finding.line if said.finding else "") == ("A5/A" if is_early else "")
-
-
-@pytest.fixture
-def known(monkeypatch):
-    """Let a known fault be found first, and note what is reported of it."""
-    heard = SimpleNamespace(rules=[], faults=[], cause=Cause.FAULT)
-    monkeypatch.setattr(faults, "repeats", lambda stage: True)
-    monkeypatch.setattr(faults, "look", lambda stage, most: iter([EARLY]))
-    monkeypatch.setattr(faults, "measure", lambda *words: 0.001)
-    monkeypatch.setattr(BatchControl, "cause", lambda *words: heard.cause)
-
-    def run(wanted=QUICK, rules=()):
-        made = run_of(wanted=replace(wanted, only=("known",), histories=()))
-        monkeypatch.setattr(made.matcher, "matches", lambda wrong: [*rules])
-        monkeypatch.setattr(made.listener, "rule", heard.rules.append, raising=False)
-        monkeypatch.setattr(made.listener, "fault", heard.faults.append, raising=False)
-        made.prepare()
-        return made
-
-    heard.run = run
-    return heard
-
-
-def test_a_known_fault_is_reported_with_its_first_rule(known):
-    rules = [MatchingRuleSet("llama_cpp", f"p{number}", "GA", True, f"why {number}", "R.1") for number in range(2)]
-    run = known.run(rules=rules)
-    assert run.early == [EARLY] and [one.name for one in run.search.found.values()] == ["branch"]
-    assert known.rules == ["p0 gives a wrong answer on GA: R.1 decided (why 0)"]
-    assert [(one.name, one.line) for one in known.faults] == [("branch", "Wash5/A5/A")]
-
-
-@pytest.mark.parametrize("cause", [Cause.NUMBERS, Cause.OPEN])
-def test_a_difference_that_may_be_a_matter_of_numbers_is_left_to_the_search(known, cause):
-    known.cause = cause
-    run = known.run()
-    assert (run.early, known.rules, known.faults, run.search.found) == ([], [], [], {})
-
-
-def test_a_noise_that_cannot_be_measured_is_an_error_unless_a_fault_was_found(known, monkeypatch):
-    def silent(*words):
-        raise BadInput("an answer is missing")
-
-    monkeypatch.setattr(faults, "measure", silent)
-    measured = replace(QUICK, tolerance=None)
-    run = known.run(measured)
-    assert (run.measured, run.tolerance) == (0.0, faults.LEAST)
-    monkeypatch.setattr(faults, "look", lambda stage, most: iter([]))
-    with pytest.raises(BadInput, match="an answer is missing"):
-        known.run(measured)
-
-
-def test_a_tolerance_that_is_given_is_not_measured(known, monkeypatch):
-    assert known.run(replace(QUICK, tolerance=None)).tolerance == 0.01
-    monkeypatch.setattr(faults, "measure", None)
-    run = known.run(replace(QUICK, tolerance=0.5))
-    assert (run.measured, run.tolerance) == (0.0, 0.5)
-
-
-def test_a_model_that_chooses_rows_shares_its_batch_unless_there_is_another_server():
-    named = {**NATIVE, "/props": {**NATIVE["/props"], "model_alias": "DeepSeek-V3.2"}}
-    run = run_of(pages=named)
-    assert isinstance(run.search.control.source, SharedBatch) and run.search.control.chooses
-    other = SecondServer(None)
-    assert run_of(pages=named, control=other).search.control == BatchControl(other, True)
-    assert run_of(control=other).search.control == BatchControl(other, False)
-    assert run_of().search.control == BatchControl(None, False)
-
-
-def test_histories_are_planned_for_the_sections():
-    plain, parallel, known_too = (run_of(wanted=CheckOptions(only)) for only in (("same",), ("parallel",), ("known",)))
-    assert (plain.plan.histories, plain.plan.parallel, plain.plan.last) == ((), (), ())
-    assert parallel.plan.parallel == tuple(parallel_lines(parallel.server, parallel.bounds, 20, 0))
-    assert known_too.plan.histories == tuple(faults.known_lines(known_too.most, ()))
-    assert known_too.plan.last == faults.LAST
-    own = run_of(wanted=CheckOptions(("known",), ("A5/A",), examples=3, near=(8,)))
-    assert (own.is_known, own.plan.histories, own.plan.max_examples, own.plan.last) == (False, ("A5/A",), 3, ())
-    assert tuple(own.plan.near) == (8,)
-
-
-def test_a_fault_is_sought_with_the_number_of_its_request_after_the_first_prompt():
-    run = run_of()
-    asked = []
-    run.matcher.matches = lambda wrong: asked.append(wrong) or []
-    run._report_rule(EARLY)
-    assert asked == [WrongRequest("Wash5/A5/A", 2, (None, 0, 0))]
-
-
-@pytest.mark.parametrize(("name", "state", "why"), [
-    ("identical", "ok", "1 distinct answer to 3 identical prompts at once"), ("identical", "failed", ""),
-    ("burst", "ok", ""),
-])  # fmt: skip
-def test_the_number_of_identical_prompts_is_stated(name, state, why):
-    assert _with_number(Result(name, "parallel", "s", state), 3).why == why
-
-
-def test_cold_answers_for_a_diagnosis_come_from_the_server_until_its_last_request():
-    def exhausted(ask):
-        raise Exhausted("stopped after 9 requests")
-
-    reply = Reply((5,))
-    stages = SimpleNamespace(answer=lambda ask: reply)
-    assert _cold_answer(stages, CacheRequest((1,))) is reply
-    stages.answer = exhausted
-    assert str(_cold_answer(stages, CacheRequest((1,)))) == "stopped after 9 requests"
 
 
 def test_the_stages_of_a_check_are_heard_in_order():

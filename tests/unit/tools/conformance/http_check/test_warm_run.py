@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
-from cachesim.base.media_items import FIRST as IMAGE
-from cachesim.tools.conformance.client_history import SLOTS, parse_history
+from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.corpus import line_history
-from cachesim.tools.conformance.fingerprint import near
-from cachesim.tools.conformance.history_player import HistoryRun
-from cachesim.tools.conformance.http_check import warm_run
-from cachesim.tools.conformance.http_check.dialect import complete
 from cachesim.tools.conformance.http_check.http_client import NoConnection, NoReply
 from cachesim.tools.conformance.http_check.warm_run import (
     BARE,
-    FOREIGN,
     POLLS,
     WASH,
-    ServerRunner,
-    _burst_sizes,
-    _is_bare,
     await_answer,
 )
-from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply
-from tests.unit.tools.conformance.http_check.in_process import InProcess, Toy, stage_of
+from cachesim.tools.conformance.protocol import Failed
+from tests.unit.tools.conformance.http_check.in_process import Toy, stage_of
 
 
 def bodies(stage):
@@ -156,38 +146,6 @@ def test_what_ends_a_play_is_said():
     assert played.gap == "stopped after 7 requests" and len(played.warm) == 2 and len(played.cold) < 2
 
 
-class Noted:
-    """Client of a server with these tokens; every request gets the reply of its number."""
-
-    def __init__(self, *replies, costly=False, slots=1, dialect="native", missing=(), adapters=(), n_ctx=4096):
-        self.replies, self.asked = list(replies), []
-        server = replace(stage_of(Toy(), slots=slots).server, dialect=dialect, missing=dict(missing), n_ctx=n_ctx,
-                         adapters=adapters)  # fmt: skip
-        self.stage = ServerRunner(InProcess(None), server, near(0.0))
-        costly_facts = SimpleNamespace(**{name: getattr(server, name) for name in server.__slots__})
-        costly_facts.cold_is_costly = costly
-        self.stage.server = costly_facts
-
-
-@pytest.mark.parametrize(("spare", "costly", "groups", "cached", "twice", "asked"), [
-    (False, False, [[0], [1]], (0, 0), 0, [0, 1]), (True, False, [[0], [1]], (0, 0), 0, []),
-    (False, True, [[0], [1]], (0, 0), 0, []), (False, True, [[0, 1]], (0, 0), 0, [0, 1]),
-    (True, False, [[0, 1]], (0, 0), 0, []), (True, False, [[0], [1]], (0, 3), 0, [1]),
-    (True, False, [[0], [1]], (None, 0), 0, [0]), (False, False, [[0], [1]], (0, 0), 1, [0, 0, 1, 1]),
-    (True, False, [[0], [1]], (0, 0), 1, []), (False, True, [[0], [1]], (0, 0), 1, [0, 1]),
-])  # fmt: skip
-def test_which_cold_answers_are_asked_for(spare, costly, groups, cached, twice, asked):
-    """A warm reply that reused nothing may count as the cold one, unless it is costly and shared its batch."""
-    noted = Noted(costly=costly)
-    noted.stage.twice, seen = twice, []
-    noted.stage.answer = lambda ask: seen.append(ask.prompt[0]) or Reply((9,))
-    warm = [Reply((number,), cached=one) for number, one in enumerate(cached)]
-    played = HistoryRun(parse_history("A5/B5"), [CacheRequest((0,)), CacheRequest((1,))], warm=warm, groups=groups)
-    noted.stage._cold(played, spare)
-    assert seen == asked and len(played.cold) == len(played.again) == 2
-    assert noted.stage.twice == twice - (not spare)
-
-
 @pytest.mark.parametrize(("line", "more", "gap"), [
     ("A5/A!", {"missing": {"cache": "no switch"}}, "no switch"), ("A5/A", {"missing": {"cache": "no switch"}}, ""),
     ("A40/B40{together}", {"n_ctx": 60}, "not sent: requests at once that exceed a context of 60 tokens"),
@@ -198,22 +156,6 @@ def test_a_history_that_is_not_sent_says_why(line, more, gap):
     stage.server = replace(stage.server, **more)
     played = stage.play(line_history(line, True))
     assert played.gap == gap and bool(played.warm) is not bool(gap) and bool(bodies(stage)) is not bool(gap)
-
-
-@pytest.mark.parametrize(("prompt", "is_bare"), [
-    ((1, 2, 3, IMAGE, 4), False), ((1, 2, IMAGE, 3), True), ((1, 2, 3, IMAGE), True), ((1, 2, 3, 4), False),
-    ((), False), ((IMAGE,), True), ((1, 2, 3, IMAGE, IMAGE + 1, 4), False),
-])  # fmt: skip
-def test_an_image_lies_between_texts(prompt, is_bare):
-    assert _is_bare(prompt) is is_bare
-
-
-@pytest.mark.parametrize(("line", "sizes"), [
-    ("A5/A.B3", []), ("A5>2/B3>4{together}/C9", [14]), ("A5>2{n_cmpl=3}", [11]),
-    ("A5>2{n_cmpl=2}/B3>1{together}", [13]),
-])  # fmt: skip
-def test_requests_at_once_need_room_for_all_their_tokens(line, sizes):
-    assert list(_burst_sizes(line_history(line, True))) == sizes
 
 
 class Slots:
@@ -249,67 +191,12 @@ def test_a_slot_that_never_generates_is_asked_for_a_limited_time():
     assert http.polls == POLLS
 
 
-def test_tokens_of_earlier_runs_are_tried_again_three_times():
-    stage = stage_of(Toy())
-    runs = []
-
-    def play(history, spare, serve):
-        runs.append((spare, serve))
-        stage.foreign = True
-        return HistoryRun(history)
-
-    stage._play = play
-    assert stage.play(parse_history("A5"), spare=True).gap == "" and runs == [(True, complete)] * 3
-    stage.server = replace(stage.server, adapters=("one",))
-    assert stage.play(parse_history("A5")).gap == FOREIGN and len(runs) == 6
-
-
-@pytest.mark.parametrize(("dialect", "slots", "line", "chosen"), [
-    ("native", 2, "A5/A.B3", 0), ("native", 1, "A5/A.B3", -1), ("openai", 2, "A5", -1), ("native", 2, "A5@1/A", -1),
-    ("native", 2, None, 0),
-])  # fmt: skip
-def test_a_history_has_slot_0_where_several_would_hide_reuse(dialect, slots, line, chosen):
-    noted = Noted(dialect=dialect, slots=slots)
-    assert noted.stage._slot(line_history(line, True) if line else None) == chosen
-
-
-def test_a_request_names_its_slot_and_completions_on_native_servers():
-    native, other = Noted(slots=2), Noted(slots=2, dialect="openai")
-    asked = line_history("A5@1{n_cmpl=2}/B5@2/C5@0/D5", True).asked
-    assert [native.stage._placed(one) for one in asked] == [{"id_slot": 1, "n_cmpl": 2}, {}, {"id_slot": 0}, {}]
-    assert [other.stage._placed(one) for one in asked] == [{}] * 4
-
-
 def test_a_run_without_drafts_asks_for_single_tokens():
     stage = stage_of(Toy())
     stage.twice, stage.server = 0, replace(stage.server, drafts=True)
     played = stage.play_undrafted(parse_history("A5>2"))
     assert [body["n_predict"] for body in bodies(stage)] == [1, 1, 1, 1, 1] and not played.has_drafts
     assert stage.play(parse_history("A5>2")).has_drafts
-
-
-def test_each_run_has_words_of_its_own_and_all_tokens():
-    stage = stage_of(Toy(), vocabulary=68)
-    orders = []
-    for stage.plays in (1, 2, 17):
-        orders.append(stage._vocabulary())
-    tokens = list(stage.server.tokens)
-    assert all(sorted(order) == tokens for order in orders) and len({tuple(order) for order in orders}) == 3
-    assert [order[:4] for order in orders] == [tokens[4:8], tokens[8:12], tokens[4:8]]
-
-
-@pytest.mark.parametrize(("seed", "used", "begin"), [(0, 0, 4), (1, 0, 8), (0, 1, 8), (1, 2, 16), (2, 1, 16)])
-def test_each_check_and_each_use_of_a_server_moves_the_first_words(seed, used, begin):
-    stage = stage_of(Toy(), vocabulary=68)
-    stage.seed, stage.plays, stage.server = seed, 1, replace(stage.server, used=used)
-    assert stage._vocabulary()[:4] == list(stage.server.tokens)[begin : begin + 4]
-
-
-def test_a_slot_is_washed_with_tokens_that_no_word_has():
-    stage = stage_of(Toy())
-    stage.play(parse_history("A5"))
-    vocabulary = stage._vocabulary()
-    assert {vocabulary.index(token) % SLOTS for token in bodies(stage)[0]["prompt"]} == {SLOTS - 1}
 
 
 def test_the_request_after_a_refusal_has_tokens_of_its_own():
@@ -333,24 +220,6 @@ def test_a_runner_has_sent_nothing_yet():
     assert (stage.plays, stage.seed, stage.before, stage.twice, stage.foreign, stage.end) == (0, 0, [], 4, False, None)
 
 
-def test_the_rest_of_a_vocabulary_is_shuffled_from_its_end(monkeypatch):
-    """A random number below the length of what is left that is always the last leaves the order as it is."""
-    asked = []
-
-    class Last:
-        def __init__(self, seed, purpose):
-            asked.append((seed, purpose))
-
-        def below(self, number):
-            return number - 1
-
-    stage = stage_of(Toy(), vocabulary=68)
-    monkeypatch.setattr(warm_run, "Rng", Last)
-    stage.plays, stage.seed, tokens = 3, 2, list(stage.server.tokens)
-    assert stage._vocabulary() == [*tokens[20:24], *tokens[:20], *tokens[24:]]
-    assert asked == [(2 * 1_000_003 + 3, "check")]
-
-
 def test_a_run_ends_where_any_request_of_a_burst_failed():
     toy = Toy()
     stage = stage_of(lambda body: (500, {"error": "gone"}) if len(body["prompt"]) == 7 else toy(body), slots=2)
@@ -358,30 +227,3 @@ def test_a_run_ends_where_any_request_of_a_burst_failed():
     played = stage.play(parse_history("A5/B7{together}/C9"))
     assert [isinstance(one, Failed) for one in played.warm] == [False, True] and len(played.asks) == 2
     assert 9 not in {len(body["prompt"]) for body in bodies(stage)} and stage.end is None
-
-
-def test_a_request_waits_for_the_first_one_in_the_slot_that_it_names():
-    """Requests without a slot wait for none."""
-    stage, waits = stage_of(Toy(), slots=2), {}
-
-    def late(ask, slot, busy, serve):
-        waits[ask.prompt[0]] = slot, None if busy is None else busy.result()
-        return ask.prompt[0]
-
-    stage._late = late
-    slots = [0, -1, 0, 1, 0, -1, 1]
-    asks = [CacheRequest((number,), fields={"id_slot": slot} if slot >= 0 else {}) for number, slot in enumerate(slots)]
-    assert stage._send(asks, 0, None) == [0, 1, 2, 3, 4, 5, 6]
-    assert waits == {0: (0, None), 1: (-1, None), 2: (0, 0), 3: (1, None), 4: (0, 0), 5: (-1, None), 6: (1, 3)}
-
-
-def test_an_interrupt_of_requests_at_once_ends_all_of_them():
-    def serve(http, server, ask, slot):
-        if ask.prompt == (2,):
-            raise KeyboardInterrupt
-        return Reply((5,))
-
-    stage = stage_of(Toy(), slots=2)
-    with pytest.raises(KeyboardInterrupt):
-        stage._send([CacheRequest((1,)), CacheRequest((2,))], -1, serve)
-    assert stage.http.stopped == "interrupted"

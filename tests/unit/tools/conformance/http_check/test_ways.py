@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.conformance.http_check.dialect import LOGPROBS, _detect_lead, _ways, detect_client
+from cachesim.tools.conformance.http_check.dialect import detect_client
 from cachesim.tools.conformance.http_check.http_client import NoReply
 from cachesim.tools.conformance.http_check.openai_client import (
     OWN,
-    PIECES_NEEDED,
     Arrays,
     CacheNotEmptied,
     OpenAIClient,
@@ -40,18 +37,6 @@ def speaker_of(**how):
 ])  # fmt: skip
 def test_a_way_is_found_by_trying(how, said):
     assert speaker_of(**how).way.sentence == said
-
-
-class BlockServer(TextServer):
-    """Server that reports the cached tokens of whole blocks of sixteen."""
-
-    def _reply(self, text, places, total, shared):
-        return super()._reply(text, places, total, shared // 16 * 16)
-
-
-def test_a_prompt_is_sent_twice_before_its_cached_tokens_count():
-    found = detect_client(InProcess(BlockServer(arrays=True).complete, {}), "toy")
-    assert found.way.sentence == "/v1/completions, token arrays; cold answers: after 10 other prompts"
 
 
 def test_log_probabilities_are_asked_for_as_the_server_has_them():
@@ -142,26 +127,3 @@ def test_a_hang_up_asks_for_a_stream():
     client = OpenAIClient(http, RequestFormat("/v1/completions", True, {}), Arrays(range(9)))
     client.complete(CacheRequest((1, 2), 5, cancel_after=2))
     assert http.asked == [("/v1/completions", {"prompt": [1, 2], "temperature": 0, "max_tokens": 5, "stream": True})]
-
-
-@pytest.mark.parametrize(("text", "lengths", "lead"), [
-    ("one two", {}, " "), ("one two", {"prompt": 71}, ""), ("", {}, ""),
-])  # fmt: skip
-def test_a_missing_space_before_an_answer_is_told_by_the_number_of_tokens(text, lengths, lead):
-    """The prompt has 64 pieces, the answer 3 tokens, the piece after it one, the template 2."""
-    pieces = Pieces([f" p{number}" for number in range(70)], 2)
-    prompt, asked = "".join(pieces.pieces[:PIECES_NEEDED]), []
-    client = SimpleNamespace(post=lambda *words: asked.append(words) or (200, {"choices": [
-        {"text": text, "finish_reason": "stop"}]}), length=lambda said: asked.append(said) or lengths.get(
-            "prompt", 2 + PIECES_NEEDED + 3 + 1))  # fmt: skip
-    _detect_lead(client, pieces)
-    assert pieces.lead == lead and asked[0] == (prompt, {"max_tokens": 3})
-    assert asked[1:] == ([f"{prompt} {text} p0"] if text else [])
-
-
-def test_each_path_is_tried_with_each_kind_of_log_probabilities_and_the_model_last():
-    first, second, *_ = LOGPROBS
-    ways = list(_ways("toy", (("/a", True), ("/b", False))))
-    assert [(way.path, way.arrays) for way in ways] == [("/a", True)] * 6 + [("/b", False)] * 6
-    assert [way.fields for way in ways[:4]] == [first, {"model": "toy", **first}, second, {"model": "toy", **second}]
-    assert [way.fields for way in _ways("", (("/a", True),))] == [dict(one) for one in LOGPROBS]
