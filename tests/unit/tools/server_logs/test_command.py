@@ -38,7 +38,7 @@ def lines_of(text):
 
 
 def test_what_the_log_alone_shows_is_printed_before_the_simulation(capsys):
-    main(["import", str(LOG)])
+    main(["import", str(LOG), "-q"])
     whole = lines_of(capsys.readouterr().out)
     refused = ["-p", "llama_cpp@b1573", "--model", "I2048", "--set", "parallel=2"]
     assert main(["import", str(LOG), *refused]) == exits.BAD_INPUT

@@ -88,7 +88,7 @@ def test_json_lines_and_prefixes_are_ignored(tmp_path):
 
 def test_the_file_runs_and_reuses_the_logged_tokens(tmp_path, capsys):
     out = tmp_path / "my-case.toml"
-    assert main(["import", str(CACHED), "-o", str(out)]) == 0
+    assert main(["import", str(CACHED), "-q", "-o", str(out)]) == 0
     capsys.readouterr()
     assert load(out).title == "imported from default_verbosity.log"
     assert main(["run", str(out), "--json"]) in (0, 1)
@@ -101,7 +101,7 @@ def test_an_existing_file_is_not_overwritten(tmp_path, capsys):
     out.write_text("mine")
     assert main(["import", str(CACHED), "-o", str(out)]) == 2
     assert "the file exists" in capsys.readouterr().err and out.read_text() == "mine"
-    assert main(["import", str(CACHED), "-o", str(out), "--force"]) == 0
+    assert main(["import", str(CACHED), "-q", "-o", str(out), "--force"]) == 0
     assert out.read_text() != "mine"
 
 
