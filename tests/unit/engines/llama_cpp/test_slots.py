@@ -266,12 +266,12 @@ def test_a_busy_slot_has_no_common_prefix():
 
 
 @pytest.mark.parametrize(("kind", "server", "usable"), [
-    ("A", {}, [1, 30, 38, 41]), ("H", {"checkpoint_min_step": 0}, [0, 0, 36, 41]),
-    ("H", {"ctx_checkpoints": 0}, [0, 0, 0, 41]), ("W", {"ctx_size": 512}, [1, 30, 38, 41]),
+    ("A", {}, [1, 30, 35, 38, 41]), ("H", {"checkpoint_min_step": 0}, [0, 0, 0, 36, 41]),
+    ("H", {"ctx_checkpoints": 0}, [0, 0, 0, 0, 41]), ("W", {"ctx_size": 512}, [1, 30, 35, 38, 41]),
 ])  # fmt: skip
 def test_a_common_prefix_is_usable_as_far_as_the_memory_or_a_checkpoint_goes(kind, server, usable):
-    """A slot of 41 tokens, with a checkpoint of 36 if it has states, and prompts that share 1, 30, 38 and all of
-    them."""
+    """A slot of 41 tokens, with a checkpoint of 36 if it has states, and prompts that share 1, 30, 35, 38 and
+    all of them."""
     asked = []
     select = PROFILES["llama_cpp@b10587"].slot_select
 
@@ -279,7 +279,7 @@ def test_a_common_prefix_is_usable_as_far_as_the_memory_or_a_checkpoint_goes(kin
         asked.append(facts[0].usable)
         return select(facts, *more)
 
-    for shared in (1, 30, 38, 41):
+    for shared in (1, 30, 35, 38, 41):
         talk = Talk(kind, rules={"slot_select": spy}, **server)
         held = (*word("a", 40), *talk.ask(word("a", 40), 2).tokens)[:41]
         talk.ask((*held[:shared], *word("b", 5)))
