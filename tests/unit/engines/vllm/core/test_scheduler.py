@@ -263,3 +263,39 @@ def test_the_last_token_of_an_answer_is_not_computed_even_if_a_release_counts_dr
         answer = server.complete(Request(tuple(range(5)), 4, forced=(7, 8, 9, 5), draft_else=3, eog=(8,)))
         assert (answer.tokens, answer.slot_tokens) == ([7, 8], (0, 1, 2, 3, 4, 7))
         assert server.log.events[-1] == Release(0, 0, held, 0)
+
+
+def arriving(*requests, **flags):
+    """Return a server, and the tokens of its steps: a request arrives before each of the first ones."""
+    _, server = started(max_model_len=32, scheduler_reserve_full_isl=False, async_scheduling=False, **flags)
+    found = []
+    for arrivals in (*requests, ()):
+        for prompt, priority in arrivals:
+            server.submit(Request(tuple(prompt), 9, extra={"priority": priority}))
+        server.take_tasks()
+        found.append(step(server).num_scheduled_tokens)
+    return found
+
+
+def test_a_preempted_request_gives_back_its_tokens_of_the_step():
+    """In the third step the second request preempts the first, which had one of the 14 tokens; the third request gets
+    all tokens but one."""
+    found = arriving([(range(14), 2)], [(range(20, 24), 0), (range(40, 64), 1)], num_gpu_blocks=9,
+                     max_num_batched_tokens=14, scheduling_policy="priority")  # fmt: skip
+    assert found == [{0: 14}, {0: 1, 1: 4, 2: 9}, {1: 1, 2: 13}]
+
+
+@pytest.mark.parametrize(("policy", "last"), [("priority", {0: 1, 2: 1}), ("fcfs", {0: 1, 1: 1})])
+def test_a_request_without_a_block_preempts_the_least_urgent_or_the_last_one(policy, last):
+    """The second of three requests lacks a block. With priorities it preempts itself, and the third one goes on."""
+    found = arriving([(range(9), 0)], [(range(20, 31), 2)], [(range(40, 49), 1)], num_gpu_blocks=10,
+                     scheduling_policy=policy)  # fmt: skip
+    assert found == [{0: 9}, {0: 1, 1: 11}, {0: 1, 1: 1, 2: 9}, last]
+
+
+def test_a_request_of_one_token_has_places_for_drafts_beside_a_running_one():
+    _, server = started(range(10), num_speculative_tokens=3, speculative_method="ngram", async_scheduling=False)
+    step(server)
+    server.submit(Request((5,), 4))
+    server.take_tasks()
+    assert step(server).num_scheduled_tokens == {0: 1, 1: 4}
