@@ -39,7 +39,8 @@ def test_the_report_starts_with_the_result_then_cause_evidence_and_advice(capsys
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 80 and out.isascii()
     text = " ".join(out.split())
-    places = [text.index(part) for part in ("~688 of ~1,177", "~689 of ~1,177", "(messages[0].content at character 54)")]
+    parts = "~688 of ~1,177", "~689 of ~1,177", "(messages[0].content at character 54)"
+    places = [text.index(part) for part in parts]
     assert places == sorted(places)
     assert "requests 1, 3: ~689" in text and "026-11-21 10:00." in text
 
