@@ -8,8 +8,6 @@ from cachesim.base.errors import BadInput
 from cachesim.base.media_items import image_items
 from cachesim.engines.base import Request
 from cachesim.engines.ik_llama import ENGINE
-from cachesim.engines.ik_llama.rules.common_prefix import CommonLength, TextsBetweenImages, common
-from cachesim.engines.ik_llama.rules.media import cut_behind, cut_inside, position_after, tokens_up_to
 from cachesim.engines.shared.vocab import recorded_piece
 from cachesim.events import Log
 
@@ -147,25 +145,6 @@ def test_a_checkpoint_after_an_image_is_restored_with_the_tokens_of_its_position
     [restored] = kinds(server, "ckpt_restore")
     assert (restored.pos_max, restored.n_tokens, restored.n_past) == (113, 125, 125)
     assert (answer.cache_n, answer.prompt_n, len(server.core.slots[0].tokens)) == (125, 116 + 12 + 70 - 125, 199)
-
-
-def test_positions_and_lengths_count_an_image_as_a_whole():
-    tokens = (1, *image_items("a", 8, 4), 2, 3)
-    assert [position_after(tokens, n, True).value for n in (0, 1, 4, 9, 10, 11)] == [0, 1, 2, 2, 3, 4]
-    assert [position_after(tokens, n, False).value for n in (0, 1, 4, 9, 10, 11)] == [0, 1, 9, 9, 10, 11]
-    assert [tokens_up_to(tokens, pos, True).value for pos in (0, 1, 2, 3, 9)] == [0, 1, 9, 10, 11]
-    assert [tokens_up_to(tokens, pos, False).value for pos in (1, 2, 9, 10)] == [1, 9, 9, 10]
-    assert [bool(cut_inside(tokens, n).value) for n in (1, 2, 9, 11)] == [False, True, False, False]
-    assert [bool(cut_behind(tokens, n).value) for n in (1, 2, 9, 10, 11)] == [False, False, True, False, False]
-
-
-def test_texts_with_images_are_compared_from_image_to_image():
-    spaced, plain = (33, 95), (33,)              # "A\n", "A"
-    between = TextsBetweenImages(recorded_piece)
-    assert common((*plain, *CAT, 34), (*plain, *CAT, 35), between, False) == CommonLength(17, 17)
-    assert common((*spaced, *CAT), (*plain, *CAT), between, False) == CommonLength(1, 1)
-    assert common((34, 101, *CAT, 35), (34, 33, *CAT, 35), between, False) == CommonLength(1, 1)
-    assert common((33, *CAT, 35, 33), (33, *CAT, 35, 34), between, False) == CommonLength(18, 18)
 
 
 def test_a_context_shift_ends_at_no_image():

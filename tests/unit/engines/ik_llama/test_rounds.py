@@ -9,7 +9,6 @@ from cachesim.base.media_items import image_items
 from cachesim.engines.base import AS_MANY_AS_ALLOWED, Draft, Request
 from cachesim.engines.ik_llama import decode, start
 from cachesim.engines.ik_llama.log_lines import memory
-from cachesim.engines.ik_llama.rules.common_prefix import prefix_strict
 from cachesim.engines.ik_llama.server import Server
 from cachesim.events import Decided, Log
 
@@ -90,13 +89,6 @@ def test_a_draft_context_reports_no_cells_that_it_does_not_read() -> None:
     srv.complete(Request((*kept, *Q[:5]), 1))
     missed = [event for event in srv.log.events if isinstance(event, Decided) and event.rule.startswith("IK-KV-SEEN")]
     assert [event.value for event in missed] == [32]
-
-
-def test_a_strict_comparison_counts_blanks() -> None:
-    pieces = {1: "a", 2: " x", 3: "a ", 4: "y", 5: "a b"}.__getitem__
-    assert prefix_strict([1, 2], [3, 4], pieces).value == (0, 0), "the common text ends within a token"
-    assert prefix_strict([3, 4], [3, 2], pieces).value == (1, 1)
-    assert prefix_strict([1, 2, 4], [5], pieces).value == (0, 0)
 
 
 def test_a_shift_that_discards_nothing_changes_nothing() -> None:

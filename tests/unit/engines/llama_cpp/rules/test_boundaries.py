@@ -8,11 +8,9 @@ from cachesim.base.media_items import image_items
 from cachesim.engines.llama_cpp.rules import (
     adapter_repairs,
     before_checkpoints,
-    checkpoint_create,
     checkpoint_restore,
     media,
     older_checkpoint_create,
-    older_checkpoint_restore,
     older_media,
     prompt_lifecycle,
     seq_rm_and_state,
@@ -20,7 +18,7 @@ from cachesim.engines.llama_cpp.rules import (
     startup,
 )
 from cachesim.engines.llama_cpp.rules.before_checkpoints import SlotFacts
-from cachesim.engines.llama_cpp.rules.checkpoint_facts import FROM_FILE, Chunk, Ckpt, PromptInputs, ResumePlace
+from cachesim.engines.llama_cpp.rules.checkpoint_facts import FROM_FILE, Ckpt, ResumePlace
 from cachesim.engines.llama_cpp.rules.context_shift import Shift
 
 CAT, DOG = image_items("cat", 4, 4), image_items("dog", 4, 4)
@@ -144,22 +142,3 @@ def test_an_older_server_selects_the_longest_prefix_that_is_more_than_half_of_a_
     found = before_checkpoints.slot_select_00(slots, 20, asked, 0.5).value
     assert (found and (found.slot, found.by, found.f_sim)) == chosen
     assert found is None or (found.f_keep, found.update) == (found.f_sim, False)
-
-
-@pytest.mark.parametrize(("n_past", "held", "pos_min", "th2", "th1"), [
-    (12, 20, 4, (4, True), (4, False)), (12, 20, 5, (4, True), (4, True)), (12, 20, 3, (4, False), (4, False)),
-    (12, 12, 9, (4, False), (4, False)), (0, 20, 9, (0, False), (0, False)), (5, 20, 0, (0, True), (0, False)),
-])  # fmt: skip
-def test_older_builds_search_if_the_window_before_the_prefix_is_gone(n_past, held, pos_min, th2, th1):
-    ask = PromptInputs(n_past, n_past, held, 30, pos_min, 8, True)
-    assert tuple(older_checkpoint_restore.need_th2(ask).value)[:2] == th2
-    assert tuple(older_checkpoint_restore.need_th1(ask).value)[:2] == th1
-
-
-@pytest.mark.parametrize(("start", "reused", "pos_min", "do", "created"), [
-    (8, 8, 0, True, True), (8, 8, -1, True, False), (8, 9, 0, True, False), (8, 8, 0, False, False),
-])  # fmt: skip
-def test_the_third_version_also_creates_a_checkpoint_after_the_common_prefix(start, reused, pos_min, do, created):
-    chunk = Chunk(start, 90, 64, 64, 4, (), 8192, do, reused)
-    found = checkpoint_create.create_v3(chunk, 72, (), pos_min)
-    assert (found.value, found.because["reused"]) == (created, reused)

@@ -7,7 +7,6 @@ import pytest
 from cachesim.base.media_items import image_items
 from cachesim.engines.llama_cpp.rules import media as rules
 from cachesim.engines.llama_cpp.rules import media_repairs as repairs
-from cachesim.engines.llama_cpp.rules.older_media import cut_between
 
 CAT, PAIR, DOG = image_items("cat", 4, 4), image_items("pair", 2, 2), image_items("dog", 4, 4)
 TEXT = tuple(range(6))
@@ -48,15 +47,6 @@ def test_a_token_that_the_model_does_not_have_is_refused(least, refused):
     assert (found.value, found.because) == ("Prompt contains invalid tokens" if refused else "", {"least": least})
 
 
-@pytest.mark.parametrize(("tokens", "n_past", "fails"), [
-    (TEXT + CAT + DOG, 10, True), (TEXT + PAIR + DOG, 8, True), (INSIDE, 7, True), (INSIDE, 6, False),
-    (INSIDE, 10, False), (TEXT + image_items("dot", 1, 1) + DOG, 7, False), (CAT + DOG, 0, False),
-    ((*CAT, 1, *DOG), 5, False),
-])  # fmt: skip
-def test_an_older_build_cannot_cut_between_two_images(tokens, n_past, fails):
-    assert cut_between(tokens, n_past).value == ("got exception: Chunk not found" if fails else "")
-
-
 @pytest.mark.parametrize(("do", "pos_min", "reason"), [(True, 0, True), (True, -1, False), (False, 0, False),
                                                        (True, 5, True)])  # fmt: skip
 def test_an_image_is_a_reason_for_a_checkpoint(do, pos_min, reason):
@@ -72,14 +62,6 @@ def test_a_checkpoint_after_an_image_is_created_if_it_is_due(due, images):
 def test_an_image_has_its_own_adapters_and_a_second_attempt():
     assert repairs.own_adapters([1.0], [2.0]).value == (2.0,) and rules.adapters_of_image([1.0], [2.0]).value == (1.0,)
     assert repairs.tried_after_purge(1).value is True and rules.tried_once(1).value is False
-
-
-@pytest.mark.parametrize(("tokens", "prompt", "lcp", "ends"), [
-    (INSIDE, (*TEXT, -1, 9), 6, True), (INSIDE, (*TEXT, -1), 6, True), (INSIDE, TEXT, 6, False),
-    (INSIDE, (*TEXT, 0), 6, False), (TEXT, (*TEXT, -1), 6, False), ((*TEXT, 9), (*TEXT, -1), 6, False),
-])  # fmt: skip
-def test_the_token_minus_one_at_an_image_ends_the_process(tokens, prompt, lcp, ends):
-    assert rules.null_at_image(tokens, prompt, lcp).value == ("Chunk not found" if ends else "")
 
 
 @pytest.mark.parametrize(("index", "position"), [(5, 5), (6, 6), (8, 6), (10, 10), (12, 12)])
