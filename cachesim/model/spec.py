@@ -75,11 +75,6 @@ class Layer:
         return self.part == "chunk"
 
     @property
-    def keeps_state(self) -> bool:
-        """True if the layer keeps a state: of its recurrence, or the ring of its compressor."""
-        return self.recurrence is not None or self.ratio > 0
-
-    @property
     def reach(self) -> int:
         """The window as a mask takes it: below 0 for a chunk."""
         return -self.window if self.chunked else self.window

@@ -36,11 +36,6 @@ class ColdRun:
         return self._digests.last
 
     @property
-    def row_digests(self) -> dict[int, Digests]:
-        """layer -> provenance of its K/V rows, by position: (n,)."""
-        return self._digests.rows
-
-    @property
     def hidden(self) -> Values | None:
         """Numbers after the last layer, (n, d); None in provenance mode."""
         return None if self._numbers is None else self._numbers.x

@@ -15,7 +15,16 @@ from hypothesis import strategies as st
 from cachesim.model import Model, TokenRun, make_model, same_state
 from cachesim.model.store import HiddenOutput, index_of
 from cachesim.oracle.cold_run import ColdRun, cold
-from tests.unit.model.plain_store import ALL_KINDS, PlainStore, every_kind, feed, joined, prefill, same_rows
+from tests.unit.model.plain_store import (
+    ALL_KINDS,
+    PlainStore,
+    every_kind,
+    feed,
+    joined,
+    keeps_a_state,
+    prefill,
+    same_rows,
+)
 
 KINDS = [*every_kind(3), "GGGA", "C W2 H", "SSA W5", "G P8 G P8", "W4 I3 W4 I3", "A B2 B1", "W3 D4.3.2 D6.3 D2.3"]
 RECORDED = ["AAAA", "W32 A W32 A", "SSSS", "GGGAGGGA", "CCACAC", "C C W32 C W32 C", "HHH", "SSASSA", "GGGA"]
@@ -37,7 +46,7 @@ def assert_cold(model: Model, store: PlainStore, seq: int, said: HiddenOutput, t
         if layer.ratio and n >= layer.ratio:
             held = store.compressed_of(index_of(index), seq, n // layer.ratio)
             assert same_rows(held, truth.rows(index_of(index)))
-        if layer.keeps_state:
+        if keeps_a_state(layer):
             assert same_state(store.states[seq, index], truth.state_at(index, n))
 
 

@@ -8,7 +8,7 @@ from typing import Any, Mapping
 
 import pytest
 
-from cachesim.base.limits import SOUGHT
+from cachesim.base.limits import SOUGHT, lift
 from cachesim.tools.server_logs.import_log import import_log
 from cachesim.tools.server_logs.log_reader import read_session
 from cachesim.tools.server_logs.recognise import grammars
@@ -98,7 +98,7 @@ def test_pieces_that_were_moved_are_found_again(tmp_path, name, agree, differ):
 @pytest.mark.slow
 @pytest.mark.skipif(not SHARED.exists(), reason="../shared/traces is not there")
 @pytest.mark.parametrize("verbosity, least", [(3, 975), (4, 990)])
-def test_the_simulator_reuses_what_all_logs_say(tmp_path, monkeypatch, verbosity, least):
-    monkeypatch.setattr(SOUGHT, "now", 1_000_000)        # requests that are sent together are sent again and again
+def test_the_simulator_reuses_what_all_logs_say(tmp_path, verbosity, least):
+    lift({SOUGHT.name: 1_000_000})        # requests that are sent together are sent again and again
     agree, differ = agreeing(recordings(SHARED), verbosity, tmp_path)
     assert 1000 * agree >= least * (agree + differ), (agree, differ)

@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 
 import cachesim
-from cachesim.base import pool
 from cachesim.base.errors import BadInput
-from cachesim.engines import registry, rule_files
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.tools.conformance import Report
+from tests.shared import forget_engines
 
 DENSE = "llama-24143-entry-removed-dense"
 
@@ -166,9 +165,7 @@ def test_signatures_are_the_documented_ones():
 
 
 def test_a_file_of_rules_is_a_profile(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr(registry, "ENGINES", registry.Engines())      # isolates other tests
-    monkeypatch.setattr(rule_files, "_files", {})
-    monkeypatch.setattr(pool, "_init_calls", [])
+    forget_engines(monkeypatch)      # isolates other tests
     file = tmp_path / "api_rules.py"
     file.write_text(
         "from dataclasses import replace\n"

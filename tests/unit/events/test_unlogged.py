@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
+from cachesim.engines.inspection import RestorePoint
 from cachesim.events import unlogged
 from cachesim.events.base import Event
 from cachesim.events.unlogged import Aborted, Advanced, Decided, Decoded, Gained, Lost
 
-POINT = SimpleNamespace(key=("checkpoint", 3, 40), n=40)
+POINT = RestorePoint(("checkpoint", 3, 40), 40, tuple(range(40)), 0, None, 40, 40)
 
 
 @pytest.mark.parametrize(("event", "record"), [

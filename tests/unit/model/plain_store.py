@@ -14,6 +14,7 @@ from cachesim.model import KVRows, LayerState, Model, TokenRun
 from cachesim.model.attention_mask import ByPosition
 from cachesim.model.grid import Positions
 from cachesim.model.layer_kinds import KINDS, LayerKind
+from cachesim.model.spec import Layer
 from cachesim.model.store import HiddenOutput
 
 CELLS = 2048
@@ -22,6 +23,11 @@ CELLS = 2048
 def every_kind(window: int) -> list[str]:
     """Return the notation of a layer of every kind in the table."""
     return [f"{kind.letter}{numbers(kind, window)}" for kind in KINDS.values()]
+
+
+def keeps_a_state(layer: Layer) -> bool:
+    """True if a layer keeps a state: of its recurrence, or the ring of its compressor."""
+    return layer.recurrence is not None or layer.ratio > 0
 
 
 def numbers(kind: LayerKind, window: int) -> str:

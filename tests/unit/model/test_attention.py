@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.model import KVRows, attention
+from cachesim.model import KVRows
 from cachesim.model.attention import SCORE, attend
 from cachesim.model.attention_mask import View
 from cachesim.model.grid import ROPE_UNIT, UNIT, Values
@@ -40,13 +40,10 @@ def test_it_is_attention(window: int) -> None:
 
 
 @pytest.mark.parametrize("window", [0, 1, 7, 50])
-@pytest.mark.parametrize("scores", [64, 300, 5000])
-def test_blocks_do_not_matter(scores: int, window: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_do_not_matter(window: int) -> None:
     q, rows = case(70, 190)
     visible = View(np.arange(190), np.arange(120, 190)).visible(window)
     whole = attend(q, rows, visible)
-    monkeypatch.setattr(attention, "_SCORES", scores)
-    assert (attend(q, rows, visible) == whole).all()
     assert all((attend(q[i : i + 1], rows, _one(visible, i))[0] == whole[i]).all() for i in range(70))
 
 

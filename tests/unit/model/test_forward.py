@@ -37,7 +37,6 @@ def bits(notation: str) -> str:
     return found.hexdigest()[:16]
 
 
-@pytest.mark.usefixtures("own_models")
 @pytest.mark.parametrize("notation", PINNED)
 def test_bits_are_pinned(notation: str) -> None:
     """Results are identical on every machine, processor, BLAS and NumPy. A changed pin means a changed model; state

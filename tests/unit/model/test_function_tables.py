@@ -60,19 +60,10 @@ def test_score_depends_on_the_distance_only_up_to_rounding() -> None:
     assert abs(scores[0] / scores[1] - 1) < 1e-4
 
 
-def test_tables_have_an_entry_for_each_step() -> None:
-    assert len(function_tables._exp_table()) == 64 * 64 + 1
-    assert [len(table) for table in (function_tables.SIGMOID, function_tables.SOFTPLUS, function_tables.WEIGHTS)] == [
-        32769, 4097, 12289]  # fmt: skip
-    assert not any(table.flags.writeable for table in (function_tables._exp_table(), function_tables.SIGMOID,
-                                                       function_tables.SOFTPLUS, function_tables.WEIGHTS))  # fmt: skip
-
-
 def test_the_functions_that_tables_are_made_of_are_near_their_own() -> None:
     assert function_tables.exp_negative(np.array([0.0, 1.0])).tolist()[0] == 1.0
     s = np.linspace(0, 1, 400)
     assert (np.abs(function_tables.log1p_unit(s) - np.log1p(s)) < 1e-14).all()
-    assert (np.abs(function_tables._exp_table() - np.exp(-np.arange(4097) / 64)) < 1e-15).all()
     cos, sin = function_tables.circle(70, Fraction(1, 70))
     angle = 2 * np.pi * np.arange(70) / 70
     assert (np.abs(cos - np.cos(angle)) < 1e-14).all() and (np.abs(sin - np.sin(angle)) < 1e-14).all()

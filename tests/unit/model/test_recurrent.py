@@ -5,9 +5,9 @@ import pytest
 
 from cachesim.model import LayerState, function_tables
 from cachesim.model.forward import make_weights
-from cachesim.model.grid import DELTA_UNIT, KEY_UNIT, SSM_UNIT, UNIT, Values, frozen
+from cachesim.model.grid import UNIT, Values, frozen
 from cachesim.model.layer_kinds import KINDS
-from cachesim.model.recurrent import RecurrentStep, _delta_scan, _ssm_scan
+from cachesim.model.recurrent import RecurrentStep
 from cachesim.model.spec import parse
 
 RECURRENT = [letter for letter, kind in KINDS.items() if kind.recurrence]
@@ -41,38 +41,6 @@ def test_zeroed_state_is_no_state(kind: str) -> None:
     step = run(kind, u, None)
     zeroed = LayerState(np.zeros(3, np.uint64), 0, np.zeros_like(step.conv_x), np.zeros_like(step.h))
     assert all((a == b).all() for a, b in zip(run(kind, u, zeroed), step, strict=True))
-
-
-def test_delta_rule() -> None:
-    """Accuracy: h = a (h - b k (k.h)) + b k v, o = q.h, in plain float64."""
-    q, k, v = (some(50, 4, 16, seed=s) * UNIT for s in (1, 2, 3))
-    q, k = (x / np.sqrt((x**2).sum(-1, keepdims=True)) for x in (q, k))
-    a, b = np.full((50, 4), 0.97), np.full((50, 4), 0.5)
-    h, wanted = np.zeros((4, 16, 16)), []
-    for t in range(50):
-        h = a[t, :, None, None] * (h - b[t, :, None, None] * k[t, :, :, None] * (k[t, :, None, :] @ h))
-        h = h + b[t, :, None, None] * k[t, :, :, None] * v[t, :, None, :]
-        wanted.append((q[t, :, None, :] @ h)[:, 0])
-    keys = np.rint(k / KEY_UNIT)
-    qkv, room = np.stack((np.rint(q / KEY_UNIT), keys, v / UNIT), axis=1), np.empty((2, 50, 4, 16, 16))
-    factors = np.stack((a * -KEY_UNIT, np.full_like(a, KEY_UNIT * UNIT / DELTA_UNIT), np.rint(a / KEY_UNIT)))
-    found, last = _delta_scan(qkv, factors, b, np.zeros((4, 16, 16)), room)
-    assert np.abs(found * DELTA_UNIT - np.array(wanted)).max() < 1e-3
-    assert np.abs(last * DELTA_UNIT - h).max() < 1e-3
-
-
-def test_state_space_dual() -> None:
-    """Accuracy: h = a h + dt x B, y = h.C, in plain float64."""
-    x, b, c = (some(50, *shape, seed=s) * UNIT for s, shape in ((1, (4, 16)), (2, (16,)), (3, (16,))))
-    a, dt = np.full((50, 4), 0.97), np.full((50, 4, 1), 0.5)
-    h, wanted = np.zeros((4, 16, 16)), []
-    for t in range(50):
-        h = a[t, :, None, None] * h + (dt[t] * x[t])[:, :, None] * b[t]
-        wanted.append(h @ c[t])
-    dx, room = dt * x / UNIT * (UNIT**2 / SSM_UNIT), np.empty((2, 50, 4, 16, 16))
-    found, last = _ssm_scan(dx, b / UNIT, c / UNIT, a, np.zeros((4, 16, 16)), room)
-    assert np.abs(found * UNIT - np.array(wanted)).max() < 2e-2
-    assert np.abs(last * SSM_UNIT - h).max() < 1e-3
 
 
 def test_heads_forget_at_their_rate() -> None:

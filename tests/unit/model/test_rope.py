@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cachesim.model.rope import STEPS, Rotation, _turns, rotate, turns
+from cachesim.model.rope import STEPS, Rotation, rotate, turns
 
 
 @pytest.mark.parametrize("position", [-300, -257, -256, -255, -1, 0, 1, 255, 256, 257, 511, 512, 1000, 10**6])
@@ -40,7 +40,7 @@ def test_a_quarter_of_a_turn_exchanges_both_numbers_of_each_pair() -> None:
 
 def test_turns_of_many_positions_do_not_depend_on_their_order() -> None:
     positions = np.array([5, -9, 300, 5])
-    found = _turns(positions)
+    found = turns(positions)
     for at, position in enumerate(positions):
         alone = turns(np.array([position]))
         assert found.cos[at].tolist() == alone.cos[0].tolist() and found.sin[at].tolist() == alone.sin[0].tolist()

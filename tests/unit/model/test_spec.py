@@ -87,11 +87,10 @@ def test_a_layer_refuses_numbers_of_other_kinds(layer, error):
     assert str(bad.value) == error
 
 
-def test_a_layer_knows_its_reach_and_whether_it_keeps_a_state():
+def test_a_layer_knows_its_reach():
     layers = parse("A W8 K6 G C D4.8 I6").layers
     assert [layer.reach for layer in layers] == [0, 8, -6, 0, 0, 8, 0]
     assert [layer.chunked for layer in layers] == [False, False, True, False, False, False, False]
-    assert [layer.keeps_state for layer in layers] == [False, False, False, True, True, True, False]
 
 
 def test_a_model_without_numbers_is_written_without_blanks():

@@ -7,7 +7,7 @@ import pytest
 
 from cachesim.base.errors import Crash
 from cachesim.base.keyed_tokens import IDS
-from cachesim.model import chosen_rows, compressed_rows, function_tables, weights
+from cachesim.model import function_tables
 from cachesim.model.forward import make_weights
 from cachesim.model.grid import WEIGHT_UNIT, add_residual
 from cachesim.model.hash_mixing import mix_int, token_digests
@@ -115,98 +115,8 @@ def test_products_must_stay_below_the_largest_exact_integer(norm, fits):
         require_product(norm, weight)
 
 
-@pytest.mark.parametrize("name", ["draw_attention", "draw_delta_net", "draw_ssm", "draw_short_conv"])
-@pytest.mark.parametrize("factor", [2.0**13, 2.0**22])
-def test_weights_that_are_too_large_are_refused(monkeypatch, name, factor):
-    monkeypatch.setattr(WeightDraw, "matrix", lambda draw, n_in, n_out: np.full((n_in, n_out), factor))
-    with pytest.raises(Crash):
-        getattr(weights, name)(WeightDraw(0, 0))
-
-
 def test_a_gate_beyond_its_table_is_refused(monkeypatch):
     monkeypatch.setattr(function_tables, "GATE_RANGE", 2.0)
     for draw in (draw_delta_net, draw_ssm):
         with pytest.raises(Crash, match=r"a gate may reach [\d.]+, its table ends at 2\.0"):
             draw(WeightDraw(0, 0))
-
-
-def longest(weight):
-    """The length of the longest column."""
-    return max(sum(value**2 for value in column) ** 0.5 for column in weight.T)
-
-
-def products(norm, weight):
-    return "projection", norm * longest(weight) * 2.0**40
-
-
-def sums(taps):
-    return max(sum(abs(value) for value in column) for column in taps.T)
-
-
-def bounds_of(monkeypatch, draw):
-    """Return the bounds that are demanded of drawn weights, and the weights."""
-    told = []
-    monkeypatch.setattr(weights, "require", lambda bound, what: told.append((what, bound)))
-    made = draw(WeightDraw(0, 0))
-    return dict(pairs_by_place(told)), made
-
-
-def pairs_by_place(told):
-    return [(f"{what} {i}", bound) for i, (what, bound) in enumerate(told)]
-
-
-def test_bounds_of_attention_are_those_of_its_weights(monkeypatch):
-    """Scores of 16 products of values in steps of 2**-20; softmax weights times values in two limbs."""
-    told, made = bounds_of(monkeypatch, weights.draw_attention)
-    most = project_bound(made.into)
-    limbs = function_tables.WEIGHT_ONE * weights.EXACT_ROWS.value * max(most * 2.0**30 / weights.LIMB, weights.LIMB)
-    assert told == pytest.approx(dict(pairs_by_place([
-        products(7.5, made.into), ("score of a query and a key", 16 * (most * 2.0**20) ** 2),
-        ("sum over the keys of a softmax", limbs), products(8 * most, made.out)])))  # fmt: skip
-
-
-def test_bounds_of_recurrences_are_those_of_their_weights(monkeypatch):
-    """A convolution makes its inputs at most as large as its taps say, and never counts as making them smaller."""
-    told, made = bounds_of(monkeypatch, draw_delta_net)
-    most = project_bound(made.into)
-    inside = most * max(1.0, sums(made.taps)) + 2.0**-30
-    column = inside / (1 - weights.MOST_DECAY - 16 * 2.0**-16)
-    assert told == pytest.approx(dict(pairs_by_place([
-        products(7.5, made.into), ("short convolution", most * sums(made.taps) * 2.0**40),
-        ("recurrent matrix of a delta net", 1.01 * column * 2.0**36), products(8 * 1.25 * inside, made.out)])))
-    told, made = bounds_of(monkeypatch, draw_ssm)
-    most = project_bound(made.into)
-    inside = most * max(1.0, sums(made.taps)) + 2.0**-30
-    softplus = [*function_tables.SOFTPLUS] * 4
-    gain = max(one / (1 - decay) for one, decay in zip(softplus, made.decay, strict=True))
-    assert told == pytest.approx(dict(pairs_by_place([
-        products(7.5, made.into), ("short convolution", most * sums(made.taps) * 2.0**40),
-        ("recurrent matrix of an SSM", 16 * inside**3 * gain * 2.0**26), products(8 * 1.25, made.out)])))  # fmt: skip
-
-
-def test_bounds_of_a_convolution_are_those_of_its_weights(monkeypatch):
-    told, made = bounds_of(monkeypatch, weights.draw_short_conv)
-    after = project_bound(made.into) ** 2 * sums(made.taps)
-    assert told == pytest.approx(dict(pairs_by_place([
-        products(7.5, made.into), ("short convolution", after * 2.0**40),
-        products(32**0.5 * project_bound(made.into) * after, made.out)])))  # fmt: skip
-
-
-@pytest.mark.parametrize("taps, factor", [(0.5, 1.0), (2.0, 2.0)])
-def test_a_convolution_that_shrinks_its_inputs_counts_as_none(taps, factor):
-    made = draw_ssm(WeightDraw(0, 0))
-    made = made._replace(taps=np.full((1, made.taps.shape[1]), taps))
-    assert weights._conv_bound(made) == project_bound(made.into) * factor + 2.0**-30
-
-
-@pytest.mark.parametrize(("module", "draw", "what", "factor"), [
-    (chosen_rows, chosen_rows.draw_choosing, "score of an index key", 64),
-    (compressed_rows, compressed_rows.draw_compressing, "score of a compressed row", 16),
-])  # fmt: skip
-def test_bounds_of_index_keys_are_demanded(monkeypatch, module, draw, what, factor):
-    """Scores of 16 products of values in steps of 2**-20; an index adds those of up to 4 queries."""
-    told = []
-    monkeypatch.setattr(module, "require", lambda bound, what: told.append((what, bound)))
-    made = draw(WeightDraw(0, 0))
-    drawn = [made.lookup] if module is chosen_rows else [made.compress, made.lookup]
-    assert told == [(what, factor * (max(map(project_bound, drawn)) * 2.0**20) ** 2)]

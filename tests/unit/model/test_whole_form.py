@@ -10,7 +10,7 @@ import pytest
 from cachesim.model import TokenRun, make_model, same_state
 from cachesim.model.store import index_of
 from cachesim.oracle.cold_run import cold
-from tests.unit.model.plain_store import PlainStore, feed, prefill, same_rows
+from tests.unit.model.plain_store import PlainStore, feed, keeps_a_state, prefill, same_rows
 
 TOKENS = random.Random(11).sample(range(5000), 75)
 RUNS = (1, 2, 8, 9, 1, 30, 3, 16, 5)                    # 75 tokens
@@ -39,7 +39,7 @@ def test_runs_of_any_length_are_the_whole(kind, exact):
     for index, layer in enumerate(model.spec.layers):
         if layer.part:
             assert same_rows(store.rows_of(index, 0), whole.rows(index))
-        if layer.keeps_state:
+        if keeps_a_state(layer):
             assert same_state(store.states[0, index], whole.state_at(index, 75))
         if layer.attention and layer.attention.chooser:
             assert np.array_equal(store.rows_of(index_of(index), 0).digest, whole.rows(index_of(index)).digest)

@@ -10,9 +10,9 @@ import pytest
 from cachesim.base.errors import Crash
 from cachesim.model import make_model, same_state
 from cachesim.model.layer_kinds import KINDS
-from cachesim.oracle import cold_run, whole_parts
+from cachesim.oracle import cold_run
 from cachesim.oracle.cold_run import cold
-from tests.unit.model.plain_store import ALL_KINDS, PlainStore, prefill, same_rows
+from tests.unit.model.plain_store import ALL_KINDS, PlainStore, keeps_a_state, prefill, same_rows
 
 TOKENS = random.Random(3).sample(range(5000), 50)
 
@@ -22,7 +22,7 @@ def test_states_and_rows_at_every_length(exact: bool) -> None:
     model = make_model(ALL_KINDS, exact)
     found = cold(model, TOKENS, logits_at=[], marks=range(len(TOKENS) + 1))
     store = PlainStore()
-    states = [index for index, layer in enumerate(model.spec.layers) if layer.keeps_state]
+    states = [index for index, layer in enumerate(model.spec.layers) if keeps_a_state(layer)]
     assert all(same_state(None, found.state_at(layer, 0)) for layer in states)
     assert all((found.state_at(layer, 0).h is not None) == exact for layer in states)
     for n, token in enumerate(TOKENS, start=1):
@@ -31,7 +31,6 @@ def test_states_and_rows_at_every_length(exact: bool) -> None:
     for layer in (index for index, layer in enumerate(model.spec.layers) if layer.part):
         assert same_rows(store.rows_of(layer, 0), found.rows(layer))
         assert (found.rows(layer).k is not None) == exact
-        assert (found.row_digests[layer] == found.rows(layer).digest).all()
 
 
 def test_numbers_of_states_only_at_marks() -> None:
@@ -93,23 +92,12 @@ def test_a_state_is_that_after_every_length_with_equal_inputs(exact: bool) -> No
     model = make_model(ALL_KINDS, exact)
     tokens = [*TOKENS[:9], *TOKENS[:9], *TOKENS[:3]]
     found = cold(model, tokens, logits_at=[])
-    for layer in (index for index, layer in enumerate(model.spec.layers) if layer.keeps_state):
+    for layer in (index for index, layer in enumerate(model.spec.layers) if keeps_a_state(layer)):
         states = [found.state_at(layer, n) for n in range(len(tokens) + 1)]
         for n, state in enumerate(states):
             same = [m for m, one in enumerate(states) if same_state(one, state)]
             assert found.lengths_with(layer, state) == same and n in same
         assert found.lengths_with(layer, None) == [0]
-
-
-@pytest.mark.parametrize(("n", "window", "blocks"), [
-    (10, 0, [(0, 4), (4, 6), (6, 8), (8, 9), (9, 10)]), (10, 2, [(0, 4), (4, 7), (7, 10)]), (4, 0, [(0, 4)]),
-    (3, 9, [(0, 3)]), (0, 0, []), (30, 0, [(0, 4), (4, 6), (6, 8), *((n, n + 1) for n in range(8, 30))]),
-])  # fmt: skip
-def test_blocks_of_rows_have_few_scores_or_a_single_row(monkeypatch, n, window, blocks):
-    """At most 4 rows, and 20 scores for the keys before the block and those of 4 rows."""
-    monkeypatch.setattr(whole_parts, "_ROWS", 4)
-    monkeypatch.setattr(whole_parts, "_SCORES", 20)
-    assert list(whole_parts._row_blocks(n, window)) == blocks
 
 
 @pytest.mark.parametrize("kind", ["C", "S", "G"])

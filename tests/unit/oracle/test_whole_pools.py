@@ -9,7 +9,6 @@ from cachesim.model.chosen_rows import ChoosingWeights
 from cachesim.model.hash_mixing import MASK, mix_int
 from cachesim.model.rope import turns
 from cachesim.model.spec import Layer
-from cachesim.oracle import whole_pools
 from cachesim.oracle.whole_chosen import index_numbers
 from cachesim.oracle.whole_pools import pooled_attention, pooled_digests
 
@@ -25,35 +24,6 @@ def tokens(numbers: list[int]) -> np.ndarray:
     u = np.zeros((len(numbers), 32))
     u[:, 0] = np.array(numbers) * 2.0**26
     return u
-
-
-def rows_read(monkeypatch, numbers, count):
-    """Return the rows that each token reads, for both groups of heads."""
-    monkeypatch.setattr(whole_pools, "read_chosen", lambda q, k, v, choice: [choice(i) for i in range(len(q))])
-    found = pooled_attention(tokens(numbers), weights(), turns(np.arange(len(numbers))), Layer("P", count=count)).y
-    assert all(len(heads) == 2 and heads[0] == heads[1] for heads in found)
-    return [heads[0] for heads in found]
-
-
-def test_a_token_reads_the_best_complete_pools_and_the_rows_after_the_last_one(monkeypatch):
-    """The sums of the pools are 8, 9 and 10, although the largest number is in the first."""
-    numbers = [5, 1, 1, 1, 2, 2, 2, 3, 2, 3, 2, 3, 9]
-    assert rows_read(monkeypatch, numbers, 4) == [
-        [0], [0, 1], [0, 1, 2], [0, 1, 2, 3],
-        [0, 1, 2, 3, 4], [0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5, 6], [4, 5, 6, 7],
-        [4, 5, 6, 7, 8], [4, 5, 6, 7, 8, 9], [4, 5, 6, 7, 8, 9, 10], [8, 9, 10, 11],
-        [8, 9, 10, 11, 12],
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(("count", "pools"), [(4, [1]), (8, [0, 1]), (12, [0, 1, 2])])
-def test_a_token_reads_as_many_whole_pools_as_fit_into_its_choice(monkeypatch, count, pools):
-    read = rows_read(monkeypatch, [2, 2, 2, 2, 3, 3, 3, 3, 1, 1, 1, 1], count)[-1]
-    assert read == [row for pool in pools for row in range(4 * pool, 4 * pool + 4)]
-
-
-def test_of_equal_pools_the_first_is_read(monkeypatch):
-    assert rows_read(monkeypatch, [1] * 9, 4)[-1] == [0, 1, 2, 3, 8]
 
 
 def test_a_row_keeps_its_index_key_and_no_index_value():

@@ -140,7 +140,7 @@ def with_events(tmp_path, capsys, data):
     """Return the recording with the events of our server at each step."""
     from cachesim.engines.registry import profiles
     from cachesim.replay.recorded_trace import make_trace
-    from cachesim.replay.replay import TraceReplay
+    from cachesim.replay.replay import TraceReplay, records, without_cancel
     from cachesim.replay.replay_result import ReplayResult
 
     made = make_trace(tmp_path / "x", data, profiles())
@@ -149,7 +149,9 @@ def with_events(tmp_path, capsys, data):
         first = len(run.server.log.events)
         run.step(ReplayResult(made), one)
         if one.action != "restart":
-            raw = {**raw, "events": [dict(event) for event in run._records(run.server, first)]}
+            raw = {**raw, "events": [dict(event) for event in without_cancel(records(
+                run.server.log.events[first:], run.one_slot, run.rules.silent, run.tasks, run.rules.unlogged,
+                run.rounds))]}
         data = {**data, "steps": [raw]}
     return data
 

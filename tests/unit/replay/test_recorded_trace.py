@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -12,11 +11,10 @@ from cachesim.base import limits
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import BEFORE_A_SLOT, Request
 from cachesim.engines.registry import ENGINES, profiles
-from cachesim.engines.shared.class_recording import ClassRecording
-from cachesim.replay import recorded_trace
 from cachesim.replay.recorded_requests import LENGTHS
-from cachesim.replay.recorded_trace import Trace, TraceMember, TraceStep, read_trace
+from cachesim.replay.recorded_trace import TraceMember, TraceStep, read_trace
 from cachesim.replay.trace_format import ROUNDING
+from tests.replay.verdicts import DATA
 
 STEP = {
     "i": 0, "op": "completion", "request": {"n_predict": 2, "prompt": [5, 6, 7]},
@@ -199,8 +197,8 @@ def test_the_line_of_a_broken_step_is_named(tmp_path):
         read(tmp_path, '{"engine":"llama.cpp",\n"steps":[\n{"i":0,,}]}')
 
 
-def test_a_file_over_its_bound_is_not_even_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(limits.TRACE_BYTES, "now", 100)
+def test_a_file_over_its_bound_is_not_even_read(tmp_path):
+    limits.lift({"bytes": 100})
     with pytest.raises(BadInput, match="at most 100 bytes"):
         read(tmp_path, TEXT)
 
@@ -398,35 +396,8 @@ def test_an_answer_that_differs_by_rounding_with_other_batches_is_exact(tmp_path
     assert trace.inexact == {3} and [member.inexact for member in trace.steps[0].members] == [False, True]
 
 
-CLASS_STEPS = [{"op": "add", "i": 0}, {"op": "step", "bad": {"0": ["x"]}}, {"op": "died"}]
-OF_CLASSES = {"engine": "toy", "version": "1", "name": "toy-x", "config": {"n": 3}, "requests": {},
-              "steps": CLASS_STEPS, "final": {}}  # fmt: skip
-
-
-def toy(monkeypatch, setup=lambda config: ("GA", {"n": config["n"]}), classes=True):
-    form = ClassRecording(setup, play=None, wrong=lambda step: set(step.get("bad", ())))
-    recorded = SimpleNamespace(classes=lambda: form if classes else None, commits={"abc": "toy@7"})
-    engine = SimpleNamespace(name="toy", recorded=recorded, profiles={"toy@1": 0, "toy@7": 0})
-    monkeypatch.setattr(recorded_trace, "recorded_as", lambda name: engine)
-
-
-@pytest.mark.parametrize(("version", "profile", "out"), [
-    ("1", "toy@1", ""), ("abc", "toy@7", ""), ("2", "toy@2", "rule set toy@2 is not in this build"),
-])  # fmt: skip
-def test_a_recording_of_classes_is_kept_as_it_is(monkeypatch, tmp_path, version, profile, out):
-    toy(monkeypatch)
-    data = {**OF_CLASSES, "version": version}
-    found = read(tmp_path, data)
-    assert found == Trace(tmp_path / "t.json", profile, "GA", "toy-x", {"n": 3}, {}, frozenset({1, 2}), out=out,
-                          classes=data)  # fmt: skip
-
-
-def test_classes_that_are_not_replayed_and_wrong_settings_are_bad_input(monkeypatch, tmp_path):
-    toy(monkeypatch, classes=False)
-    with pytest.raises(BadInput) as bad:
-        read(tmp_path, OF_CLASSES)
-    assert str(bad.value) == f"{tmp_path / 't.json'}: recordings of the classes of toy are not replayed"
-    toy(monkeypatch, setup=lambda config: config["m"])
-    with pytest.raises(BadInput) as bad:
-        read(tmp_path, OF_CLASSES)
-    assert str(bad.value) == f"{tmp_path / 't.json'}: not a recording of classes: KeyError 'm'"
+def test_a_recording_of_classes_with_wrong_settings_is_bad_input(tmp_path):
+    data = json.loads((DATA / "sglang" / "full-44.json").read_text("utf-8"))
+    assert read(tmp_path, data).classes == data
+    with pytest.raises(BadInput, match="not a recording of classes"):
+        read(tmp_path, {**data, "config": {}})

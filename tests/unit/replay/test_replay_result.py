@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cachesim.replay.recorded_trace import Trace
 from cachesim.replay.replay_result import ReplayResult
+
+TRACE = Trace(Path("t.json"), "toy@1", "GA", "t", {}, {}, frozenset())
 
 
 def result(**fields: Any) -> ReplayResult:
-    return ReplayResult(SimpleNamespace(), steps=5, steps_agree=3, **fields)  # type: ignore[arg-type]
+    return ReplayResult(TRACE, steps=5, steps_agree=3, **fields)
 
 
 @pytest.mark.parametrize(("verdicts", "agree", "left"), [

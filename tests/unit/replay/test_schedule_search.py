@@ -11,7 +11,7 @@ from cachesim.base import limits
 from cachesim.engines.base import BEFORE_A_SLOT, Request
 from cachesim.replay.recorded_trace import TraceMember, TraceStep
 from cachesim.replay.replay import records
-from cachesim.replay.schedule_search import MOST_SILENT, ChosenOption, RecordedGroup, ScheduleAttempt, next_way, send
+from cachesim.replay.schedule_search import ChosenOption, RecordedGroup, ScheduleAttempt, next_way, send
 from tests.unit.engines.llama_cpp.talk import Talk, word
 
 FLAGS = {"parallel": 2, "cache_idle_slots": False, "mode": "none"}
@@ -116,25 +116,6 @@ def test_a_request_may_come_unseen_while_all_slots_are_busy():
     assert [event["ev"] for event in theirs if event["ev"].startswith("slot_by")] == [
         "slot_by_lru", "slot_by_lru", "slot_by_id", "slot_by_lru", "slot_by_id"]  # fmt: skip
     assert found(theirs, one, other, named, late, **flags) == theirs
-
-
-@pytest.mark.parametrize(("rounds", "way", "arrived"), [
-    (False, [], []), (False, [1], [0]), (False, [2], [1]), (True, [], [0]), (True, [1], [1]), (True, [2], []),
-])  # fmt: skip
-def test_a_request_first_waits_and_one_sent_with_recorded_batches_first_arrives(rounds, way, arrived):
-    """While all slots are busy; a choice is made once for each set of tasks."""
-    server = Talk(**FLAGS | {"parallel": 1}).server
-    server.submit(A)
-    server.iterate()
-    step = TraceStep(0, (TraceMember(B, {}), TraceMember(C, {})), {}, [], rounds=rounds)
-    attempt = ScheduleAttempt(server, RecordedGroup(step, [], logged, lambda *_: None, Path()), way, True)
-    assert [attempt._come_unseen(), list(attempt.given)] == [bool(arrived), arrived]
-    assert attempt.chosen == [ChosenOption(way[0] if way else 0, 3)]
-    assert attempt.waiting == [number for number in (0, 1) if number not in arrived]
-    assert attempt._come_unseen() is False and len(attempt.chosen) == 1
-    server.take_tasks()
-    attempt._come_unseen()
-    assert len(attempt.chosen) == 1 + bool(arrived)
 
 
 def test_the_best_of_all_ways_is_kept_where_none_agrees():
@@ -298,57 +279,6 @@ def tried(members, theirs=(), **fields):
     return ScheduleAttempt(server, RecordedGroup(step, step.events, logged, lambda *_: None, Path()), [], False)
 
 
-def test_without_an_action_no_choice_is_made():
-    attempt = tried([TraceMember(B, {})])
-    assert attempt._apply_choice() is False and attempt.chosen == []
-    busy = tried([TraceMember(B, {}, action="erase", id_slot=0)])
-    assert busy._apply_choice() is False and busy.chosen == [] and busy.actions == [0]        # its slot is busy
-    apart = tried([TraceMember(B, {}, action="save", id_slot=0)])
-    apart.apart = True
-    assert apart._apply_choice() is False and apart.chosen == []
-
-
-@pytest.mark.parametrize(("theirs", "coming"), [([], 1), ([{"ev": "slot_by_lru"}], 2), ([{"ev": "release"}], 1)])
-def test_a_request_without_a_slot_arrives_only_where_the_log_shows_a_choice(theirs, coming):
-    attempt = tried([TraceMember(B, {}), TraceMember(C, {}, launched=False)], theirs)
-    assert (attempt.waiting, attempt.passing) == ([0], [1])
-    assert attempt._arrive(must=True) is True and list(attempt.given) == [0]
-    assert attempt.chosen == [ChosenOption(0, coming)]
-
-
-def test_an_action_on_a_free_slot_is_performed():
-    server = Talk(**FLAGS).server
-    server.complete(A)
-    step = TraceStep(0, (TraceMember(B, {}, action="erase", id_slot=1, launched=False),), {}, [])
-    attempt = ScheduleAttempt(server, RecordedGroup(step, [], logged, lambda *_: None, Path()), [], False)
-    assert attempt._apply_choice() is True
-    assert (attempt.actions, attempt.chosen, [*attempt.done]) == ([], [ChosenOption(0, 1)], [0])
-    assert attempt.done[0]["status"] == 200 and attempt._apply_choice() is False
-
-
-def test_an_attempt_begins_with_nothing_met():
-    attempt = tried([TraceMember(B, {})])
-    assert (attempt.met, attempt.apart, attempt.still, attempt.rounds, attempt.work) == (0, False, False, 0, 0)
-    assert (attempt.done, attempt.given, attempt.chosen, attempt.answers_checked) == ({}, {}, [], [])
-    assert attempt.agrees, "no event is recorded"
-
-
 def test_requests_sent_at_once_arrive_in_the_order_of_the_recording():
     members = [TraceMember(B, {}, task=9), TraceMember(C, {}, task=3)]
     assert (tried(members, at_once=True).waiting, tried(members).waiting) == ([0, 1], [1, 0])
-
-
-def test_a_request_without_a_slot_is_inspected_again_after_each_release():
-    attempt = tried([TraceMember(B, {}, launched=False)], [{"ev": "release"}, {"ev": "launch"}])
-    found = [attempt._passing()]
-    attempt.looked[0] = 0
-    for attempt.met in (0, 1, 2):
-        found.append(attempt._passing())
-    assert found == [[0], [], [0], [0]]
-
-
-@pytest.mark.parametrize(("silent", "options"), [(0, 2), (MOST_SILENT - 1, 2), (MOST_SILENT, 1)])
-def test_a_request_may_wait_for_a_bounded_number_of_rounds(silent, options):
-    attempt = tried([TraceMember(B, {})])
-    attempt.silent = silent
-    assert attempt._arrive() is True and attempt.chosen == [ChosenOption(0, options)] and attempt.silent == 0

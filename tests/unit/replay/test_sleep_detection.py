@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from cachesim.engines.registry import profiles
-from cachesim.replay.recorded_trace import TraceStep, read_trace
+from cachesim.replay.recorded_trace import read_trace
 from cachesim.replay.replay import records, replay
-from cachesim.replay.sleep_detection import wake_if_slept
 from tests.unit.engines.llama_cpp.talk import Talk
 
 FLAGS = ["-c", "512", "-b", "64", "-ub", "16", "--cache-ram", "0"]
@@ -63,16 +61,3 @@ def test_who_may_have_slept_or_not_was_awake(tmp_path):
 def test_without_the_flag_the_server_does_not_sleep(tmp_path):
     trace = recorded(tmp_path, (2,))
     assert replay(replace(trace, can_sleep=False)).steps_agree < 4
-
-
-
-@pytest.mark.parametrize(("id_slot", "response", "slept"), [
-    (0, {"n_saved": 5}, False), (1, {"n_saved": 7}, False), (2, {"n_erased": 5}, False), (3, {"n_erased": 7}, False),
-    (0, {"n_saved": 0}, True), (3, {"n_erased": 5}, True), (1, {"status": 200}, False), (1, {"n_restored": 3}, False),
-])  # fmt: skip
-def test_a_slot_action_shows_by_its_count_whether_the_server_slept(id_slot, response, slept):
-    """A number of a slot beyond the last one wraps around."""
-    held = [range(5), range(7)]
-    server = SimpleNamespace(inspection=SimpleNamespace(tokens_of=held.__getitem__, n_slots=2))
-    step = TraceStep(0, (), response, [], "save", id_slot)
-    assert wake_if_slept(server, step, [], None, lambda: "fresh") == ("fresh" if slept else server)

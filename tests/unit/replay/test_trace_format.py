@@ -76,15 +76,6 @@ def test_an_event_has_a_kind_and_plain_values(value, found):
         assert mismatch(event, value) == found
 
 
-def test_the_order_of_known_forms_does_not_matter(monkeypatch):
-    monkeypatch.setattr(trace_format, "_fitting", set())
-    monkeypatch.setattr(trace_format, "MOST_FITTING", 2)
-    for number in range(4):
-        event({"ev": "x", f"name{number}": 1})
-    assert len(trace_format._fitting) == 2
-    assert mismatch(event, {"ev": "x", "name0": [1]}) and mismatch(event, {"ev": "release", "name0": 1})
-
-
 CKPT, STEP = {"ev": "spec_ckpt", "n_tokens": 1}, {"ev": "spec_step", "n_tokens": 1, "accepted": 1}
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
+from dataclasses import replace
 
 import pytest
 
+from cachesim.engines.base import Request
 from cachesim.engines.registry import profiles
 from cachesim.replay import unknown_search
-from cachesim.replay.recorded_trace import make_trace, read_trace
+from cachesim.replay.recorded_trace import TraceMember, TraceStep, make_trace, read_trace
 from cachesim.replay.replay_result import ReplayResult
-from cachesim.replay.unknown_search import LARGE, Supposition, settled
+from cachesim.replay.unknown_search import settled
 from tests.replay.verdicts import DATA, decided_alike, decisions, judged_alike, verdicts
 
 PARALLEL = DATA / "ik_llama_parallel"
@@ -50,27 +51,6 @@ def test_no_supposition_agrees_with_another_decision(path, kind, field):
     assert replay(changed(path, spoil)).first is not None
 
 
-def test_an_uninitialised_number_is_large_or_what_the_log_has():
-    found = ReplayResult(read_trace(NUMBERS, profiles()), first={"step": 3}, unset={(2, 0), (2, 1)})
-    large = unknown_search._other_numbers(Supposition(), found)
-    assert large.unset == {(2, 0): LARGE, (2, 1): LARGE + 1}
-    event = {"ev": "ckpt_restore", "n_tokens": LARGE + 1, "pos_max": 5}
-    found.first = {"step": 9, "ours": event, "recorded": {**event, "n_tokens": 805}}
-    assert unknown_search._other_numbers(large, found).unset == {(2, 0): LARGE, (2, 1): 805}
-    found.first["recorded"]["pos_max"] = 6
-    assert unknown_search._other_numbers(large, found) is None
-
-
-def test_steps_before_the_difference_go_another_way_the_last_first():
-    found = ReplayResult(read_trace(ACTIONS, profiles()), first={"step": 7})
-    case = unknown_search._other_way(Supposition(), found, [4, 5, 7])
-    assert case.passed == {5: 1}
-    found.first = {"step": 5}                # all ways of step 5 were tried
-    assert unknown_search._other_way(case, found, [4, 5, 7]).passed == {4: 1}
-    found.first = {"step": 4}
-    assert unknown_search._other_way(case, found, [4, 5, 7]) is None
-
-
 def test_a_verdict_that_depends_on_the_moment_of_an_action_is_undecided():
     trace = read_trace(ACTIONS, profiles())
 
@@ -93,11 +73,13 @@ def test_recordings_with_several_slots_agree_with_every_verdict(path):
     assert found.broken == sorted(found.trace.inexact)
 
 
-def scripted(monkeypatch, *results, judged=True):
+def scripted(*results, judged=True):
     """What ``settled`` returns, with the suppositions that it tried, if the replays of a trace end with these results:
     the step of the first difference, or verdicts; a group with a slot action is step 4, one that waits step 6."""
-    trace = SimpleNamespace(steps=[SimpleNamespace(number=number, acts=number == 4, waits=number == 6)
-                                   for number in range(9)])  # fmt: skip
+    acting, waiting = (TraceMember(Request((1,)), {}, action="erase"),), (TraceMember(Request((1,)), {}),) * 2
+    trace = replace(read_trace(ACTIONS, profiles()), steps=[
+        TraceStep(number, acting if number == 4 else waiting if number == 6 else (), {}, [], rounds=number == 6)
+        for number in range(9)])  # fmt: skip
     tried = []
 
     def play(case):
@@ -110,38 +92,39 @@ def scripted(monkeypatch, *results, judged=True):
     return settled(trace, play, judged), tried
 
 
-def test_orders_of_steps_that_act_or_wait_are_tried_until_one_agrees(monkeypatch):
-    found, tried = scripted(monkeypatch, 8, 8, 5, {4: True}, judged=False)
+def test_orders_of_steps_that_act_or_wait_are_tried_until_one_agrees():
+    found, tried = scripted(8, 8, 5, {4: True}, judged=False)
     assert tried == [{}, {6: 1}, {6: 2}, {4: 1}] and found.verdicts == {4: True}
 
 
-def test_the_first_of_the_best_replays_is_returned_if_none_agrees(monkeypatch):
-    found, tried = scripted(monkeypatch, 5, 6, 6, 4)
+def test_the_first_of_the_best_replays_is_returned_if_none_agrees():
+    found, tried = scripted(5, 6, 6, 4)
     assert tried == [{}, {4: 1}, {4: 2}, {4: 3}] and (found.steps_agree, found.first) == (6, {"step": 6})
 
 
-def test_after_an_agreement_only_slot_actions_go_another_way(monkeypatch):
+def test_after_an_agreement_only_slot_actions_go_another_way():
     agrees = {4: True, 7: True}
-    found, tried = scripted(monkeypatch, agrees, 8, agrees, agrees, agrees, agrees)
+    found, tried = scripted(agrees, 8, agrees, agrees, agrees, agrees)
     assert tried == [{}, {4: 1}, {4: 2}, {4: 3}, {4: 4}, {4: 5}]
     assert (found.steps_undecided, found.verdicts_agree) == (0, 9)
 
 
-def test_verdicts_that_differ_between_agreeing_orders_are_undecided(monkeypatch):
+def test_verdicts_that_differ_between_agreeing_orders_are_undecided():
     agrees, other = {4: True, 5: False, 7: True}, {4: False, 5: True, 7: True}
-    found, tried = scripted(monkeypatch, agrees, agrees, other, agrees, agrees)
+    found, tried = scripted(agrees, agrees, other, agrees, agrees)
     assert len(tried) == 5 and (found.steps_agree, found.steps_undecided, found.verdicts_agree) == (7, 2, 8)
     assert found.why == "step 4: the verdict depends on when a slot action of a group was done"
 
 
 def test_only_so_many_suppositions_are_tried(monkeypatch):
     monkeypatch.setattr(unknown_search, "MOST", 3)
-    found, tried = scripted(monkeypatch, 8, 8, 8, 8)
+    found, tried = scripted(8, 8, 8, 8)
     assert len(tried) == 3 and found.first == {"step": 8}
 
 
 def test_of_suppositions_that_agree_equally_far_the_first_is_returned():
-    trace = SimpleNamespace(steps=[SimpleNamespace(number=4, acts=True, waits=False)])
+    acting = TraceMember(Request((1,)), {}, action="erase")
+    trace = replace(read_trace(ACTIONS, profiles()), steps=[TraceStep(4, (acting,), {}, [])])
     results = [ReplayResult(trace, steps_agree=n, first={"step": step}) for n, step in ((2, 9), (2, 9), (1, 4))]
     played = iter(results)
     assert settled(trace, lambda case: next(played), False) is results[0] and next(played, None) is None

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from cachesim.base.errors import BadInput, Crash
-from cachesim.scenarios import corpus
-from cachesim.scenarios.corpus import corpus_files, corpus_root, could_be_id, is_file, named, own_profiles, shown_in
+from cachesim.base.errors import BadInput
+from cachesim.scenarios.corpus import corpus_files, corpus_root, could_be_id, is_file, named, own_profiles
 from cachesim.scenarios.from_notation import from_line
 
 SEED = "llama-24143-entry-removed-dense"
@@ -85,35 +83,6 @@ def test_profiles_of_a_file_of_rules_need_it(tmp_path, monkeypatch, rules, told)
         own_profiles(scenario, {OLD})
     assert str(bad.value) == f"sub/a.toml: {told}"
     assert own_profiles(scenario, {OLD, OWN}) == (OLD, OWN)
-
-
-def test_an_installed_package_has_its_own_scenarios(tmp_path, monkeypatch):
-    """Outside a checkout, whose mark is a pyproject.toml beside a folder of scenarios."""
-    package = tmp_path / "cachesim" / "scenarios" / "corpus.py"
-    monkeypatch.setattr(corpus, "__file__", str(package))
-    found = {"cachesim._corpus": SimpleNamespace(submodule_search_locations=["/some/where", "/else"])}
-    monkeypatch.setattr(corpus, "find_spec", found.get)
-    assert corpus_root() == Path("/some/where")
-    (tmp_path / "pyproject.toml").touch()
-    assert corpus_root() == Path("/some/where")
-    (tmp_path / "scenarios").mkdir()
-    assert corpus_root() == tmp_path / "scenarios"
-    (tmp_path / "pyproject.toml").unlink()
-    assert corpus_root() == Path("/some/where")
-    for missing in (None, SimpleNamespace(submodule_search_locations=None)):
-        found["cachesim._corpus"] = missing
-        with pytest.raises(Crash) as crash:
-            corpus_root()
-        assert str(crash.value) == "the corpus of scenarios is missing from the installed package"
-
-
-def test_a_rule_is_shown_in_scenarios(tmp_path, monkeypatch):
-    monkeypatch.setattr(corpus, "corpus_root", lambda: tmp_path)
-    (tmp_path / "SHOWN_IN.txt").write_text("LC-A: one-a two-b\nLC-B: one-a\n")
-    (tmp_path / "sub").mkdir()
-    (tmp_path / "sub" / "one-a.toml").touch()
-    assert shown_in() == {"LC-A": ["one-a", "two-b"], "LC-B": ["one-a"]}
-    assert corpus_files() == {"one-a": tmp_path / "sub" / "one-a.toml"}
 
 
 @pytest.mark.parametrize("text, own", [("a-b", True), ("a", False), ("a-", False), ("-a", False), ("a--b", False),

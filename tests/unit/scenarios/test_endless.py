@@ -42,8 +42,8 @@ def test_mlx_lm_wants_a_number():
         run_judged(from_line("A20>-1", model="A", profiles=("mlx_lm@0.32.2",)), "mlx_lm@0.32.2")
 
 
-def test_too_much_is_refused_with_the_flag_that_allows_it(monkeypatch):
-    monkeypatch.setattr(limits.SAMPLED_TOKENS, "now", 500)
+def test_too_much_is_refused_with_the_flag_that_allows_it():
+    limits.lift({"sampled": 500})
     with pytest.raises(BadInput, match="--limit"):
         answers(LLAMA, "A20>-1", ctx_size=0)
 

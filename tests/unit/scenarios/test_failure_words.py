@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.scenarios import failure_words
 from cachesim.scenarios.failure_words import FAILURES, failure_named
 from cachesim.scenarios.symptoms import SYMPTOMS
-
-
-@pytest.fixture(autouse=True)
-def own_patterns():
-    """Compile the patterns anew."""
-    failure_words._patterns.cache_clear()
-    failure_words._not_the_failure.cache_clear()
 
 
 @pytest.mark.parametrize(("text", "symptom"), [

@@ -10,7 +10,6 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Field
 from cachesim.engines.registry import ENGINES, profiles
 from cachesim.engines.shared.known_models import MODELS, OLDER
-from cachesim.scenarios import option_checks
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.option_checks import (
     check_has,
@@ -278,13 +277,6 @@ def test_a_model_is_a_name_a_notation_or_a_real_model(model, engine, found):
     assert model_named(model, engine) == found
 
 
-def test_a_real_model_without_known_sizes_is_explained_if_it_has_states(monkeypatch):
-    monkeypatch.setattr(option_checks, "sized_name", lambda text: "")
-    unsized = manual_of("vllm").sizes.unsized
-    assert model_named("qwen3-next", "vllm") == ("GGGA", f"{NEXT}; {unsized}", {})
-    assert model_named("llama-3", "vllm") == ("AAAA", "llama-3 is AAAA: all its layers are attention", {})
-
-
 def test_options_of_a_model_are_its_own_unless_they_are_given():
     found = model_named("qwen3-next", "vllm")
     assert found.server({"x": 1}) == {"real_model": "qwen3-next", "x": 1}
@@ -314,11 +306,3 @@ def test_names_that_resemble_none_lead_to_the_letters():
         check_model("zzqqxx", "mlx_lm")
     hint = bad.value.hint
     assert hint.startswith("layers are A, W, ") and hint.endswith("; names: cachesim options mlx_lm")
-
-
-def test_a_known_model_with_layers_that_the_engine_refuses_is_refused(monkeypatch):
-    manual = option_checks.manual_of("llama_cpp")
-    known = {**manual.known, "llama-3": manual.known["llama-3"]._replace(layers="K8 A")}
-    monkeypatch.setattr(option_checks, "manual_of", lambda engine: replace(manual, known=known))
-    with pytest.raises(BadInput, match="llama_cpp has no layers of kind K"):
-        option_checks.model_named("llama-3", "llama_cpp")

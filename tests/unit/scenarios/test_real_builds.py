@@ -8,18 +8,11 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
-from cachesim.scenarios import real_builds as module
 from cachesim.scenarios.corpus import corpus_files, corpus_root
 from cachesim.scenarios.real_builds import SEEN_ON, RealBuilds, counts_on, real_builds, seen_text
 
 NAMED = "llama-24755-named-slot-no-lookup"
 LINES = (corpus_root() / SEEN_ON).read_text("utf-8").splitlines()
-
-
-@pytest.fixture(autouse=True)
-def own_lines():
-    """Read the list of real builds anew."""
-    module._lines.cache_clear()
 
 
 @pytest.mark.parametrize(("found", "text"), [

@@ -117,11 +117,11 @@ def test_a_chat_is_rendered_with_the_template_of_the_server():
     ("A5>300{cancel_after=7}", limits.SAMPLED_TOKENS, 7, "all answers without a text together"),
     ("A5>-1", limits.SAMPLED_TOKENS, 0, ""),
 ])  # fmt: skip
-def test_prompts_and_answers_are_bounded_in_total(monkeypatch, line, limit, size, what):
-    monkeypatch.setattr(limit, "now", size)
+def test_prompts_and_answers_are_bounded_in_total(line, limit, size, what):
+    limits.lift({limit.name: size})
     steps_of(line)
     if size:
-        monkeypatch.setattr(limit, "now", size - 1)
+        limits.lift({limit.name: size - 1})
         with pytest.raises(BadInput, match=what):
             steps_of(line)
 

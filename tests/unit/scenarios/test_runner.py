@@ -6,17 +6,16 @@ import ast
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from cachesim.base import limits
 from cachesim.base.errors import BadInput, Crash, OverLimit
-from cachesim.engines.base import Answer
 from cachesim.engines.llama_cpp.events import LoraSet
+from cachesim.engines.registry import engine_of
 from cachesim.scenarios import runner
 from cachesim.scenarios.from_notation import from_line
-from cachesim.scenarios.runner import AnswerCollector, Observers, ScenarioStage, SilentObserver, placed, play
+from cachesim.scenarios.runner import AnswerCollector, Observers, SilentObserver, play
 from cachesim.scenarios.schema import Action, Step
 from tests.shared import SMALL, altered
 
@@ -118,19 +117,6 @@ def test_scales_are_set_between_requests():
         (0, 0.0), (1, 0.5), (0, 2.0), (1, 0.0)]  # fmt: skip
 
 
-def test_the_files_of_a_run_go_with_it(monkeypatch):
-    seen = []
-
-    class Folder(runner.TemporaryDirectory):
-        def __enter__(self):
-            seen.append(super().__enter__())
-            return seen[-1]
-
-    monkeypatch.setattr(runner, "TemporaryDirectory", Folder)
-    play(scenario("S20/x1", (1, act("save", 0, "a"))), HEAD, "none")
-    assert len(seen) == 1 and not runner.Path(seen[0]).exists()
-
-
 def test_groups_begin_where_a_step_is_not_sent_together():
     one = scenario("S20").steps[0]
     assert isinstance(one, Step)
@@ -173,24 +159,6 @@ def test_a_server_that_waits_for_ever_is_a_fault_and_no_endless_run(monkeypatch)
         play(scenario("S20"), HEAD, "none", Deaf())
 
 
-def test_so_many_quiet_rounds_are_allowed_and_an_event_begins_them_anew(monkeypatch, tmp_path):
-    monkeypatch.setattr(runner, "STUCK", 5)
-    for loud, allowed in ((set(), 5), ({3}, 8), ({1, 5, 6}, 11)):
-        stage = ScenarioStage(scenario("S20"), HEAD, "none", tmp_path, SilentObserver(), HEAD)
-        waiting, rounds = stage.submit(0, scenario("S20").steps), []
-
-        def update(stage=stage, rounds=rounds, loud=loud):
-            rounds.append(len(rounds) + 1)
-            if rounds[-1] in loud:
-                stage.log.events.append(SimpleNamespace())
-
-        monkeypatch.setattr(stage.server, "take_tasks", lambda: None)
-        monkeypatch.setattr(stage.server, "update", update)
-        with pytest.raises(Crash):
-            stage.work(waiting)
-        assert len(rounds) == allowed + 1
-
-
 def test_a_server_that_generates_without_an_event_is_no_fault(monkeypatch):
     monkeypatch.setattr(runner, "STUCK", 50)
     answers = []
@@ -209,22 +177,17 @@ def test_a_constants_docstring_stands_below_it():
     assert "server whose process has ended" in told["DEAD"] and "process" not in told["STUCK"]
 
 
-@pytest.mark.parametrize(("exact", "n_rs_seq", "places"), [
-    (False, 0, [9, 11, 13]),              # any cut is possible: each begins behind the token before it
-    (True, 2, [9, 11, 13]),               # two wrong tokens can be rolled back
-    (True, 1, [9, 12, 14]),               # they cannot: the replay adds a token of its own
-    (True, 0, [9, 12, 15]),
+@pytest.mark.parametrize(("profile", "model", "line", "places"), [
+    (HEAD, "A", "S9{drafts=3:1,2:1,2:2}", [9, 11, 13]),      # any cut is possible: each begins after the last token
+    ("llama_cpp@b9518", "GA", "S9{drafts=3:1,2:1,2:2}", [9, 12, 15]),        # the replay adds a token of its own
+    ("llama_cpp@b9518", "GA", "S9{drafts=2:2,1:0,1:1}", [9, 12, 14]),        # an accepted draft is not replayed
 ])  # fmt: skip
-def test_a_rejected_draft_is_replayed_only_where_it_cannot_be_rolled_back(exact, n_rs_seq, places):
-    server = SimpleNamespace(sequences=SimpleNamespace(reevaluates_draft=lambda wrong: exact and wrong > n_rs_seq))
-    step = from_line("S9{drafts=3:1,2:1,2:2}").steps[0]
+def test_a_rejected_draft_is_replayed_only_where_it_cannot_be_rolled_back(profile, model, line, places):
+    server = engine_of(profile).start(profile, model, {}, "none")
+    step = from_line(line).steps[0]
     assert [draft.at for draft in runner.placed(step, server).drafts] == places
-
-
-def test_a_draft_that_was_right_is_not_replayed_wherever_it_is():
-    step = from_line("S9{drafts=2:2,1:0,1:1}").steps[0]
-    server = SimpleNamespace(sequences=SimpleNamespace(reevaluates_draft=lambda wrong: True))
-    assert [draft.at for draft in runner.placed(step, server).drafts] == [9, 12, 14]
+    plain = from_line("S9").steps[0]
+    assert runner.placed(plain, server) is plain.request
 
 
 @pytest.mark.parametrize("after", [0, 1, 3])
@@ -265,15 +228,6 @@ def test_the_options_of_a_restart_last_until_the_next_one_changes_them():
     notes = Slots()
     play(scenario("S20/{restart parallel=3}/S/{restart}/{restart parallel=2}"), HEAD, "none", notes)
     assert notes.slots == [1, 3, 3, 2]
-
-
-def test_requests_that_an_idle_server_has_not_answered_are_answered_by_nothing():
-    notes, made = AnswerCollector(), scenario("S20/A10")
-    stage = ScenarioStage(made, HEAD, "none", Path("."), notes, HEAD)
-    stage.server = SimpleNamespace(working=False)
-    waiting = {0: (made.steps[0].request, Answer(0, done=True)), 1: (made.steps[1].request, Answer(1))}
-    stage.work(waiting)
-    assert waiting == {} and [answer.done for _, answer in notes.found.values()] == [True, False]
 
 
 def test_work_that_stops_early_goes_on_where_it_was():
@@ -338,13 +292,13 @@ def test_what_comes_after_the_end_of_the_process_says_so():
     assert len(log.marks) == 4
 
 
-def test_an_error_names_its_step_or_the_steps_of_its_group(monkeypatch):
+def test_an_error_names_its_step_or_the_steps_of_its_group():
     made = scenario("S20/A10/B10", (2, {"together": True}))
-    monkeypatch.setattr(limits.NEW_TOKENS, "now", 25)
+    limits.lift({"tokens": 25})
     with pytest.raises(OverLimit) as bad:
         play(replace(made, file="x.toml"), HEAD, "none")
     assert str(bad.value).startswith("x.toml: request 1 to 2: the run evaluates and generates more tokens than it may")
-    monkeypatch.setattr(limits.NEW_TOKENS, "now", 15)
+    limits.lift({"tokens": 15})
     with pytest.raises(OverLimit) as bad:
         play(made, HEAD, "none")
     assert str(bad.value).startswith("request 0: ") and bad.value.hint
@@ -372,44 +326,3 @@ def test_the_work_of_an_earlier_run_counts():
     first = play(scenario("S20"), HEAD, "none")
     second = play(scenario("S20"), HEAD, "none", before=first)
     assert second.spent == 2 * first.spent > 0 and len(second.events) == len(first.events)
-
-
-def test_waiting_ends_where_the_server_is_idle_or_makes_no_progress(monkeypatch):
-    made = scenario("S20/A10", (1, {"together": True, "after": 10**6}))
-    notes = Collected()
-    play(made, HEAD, "none", notes)
-    assert [number for number, *_ in notes.answers] == [0, 1]
-    monkeypatch.setattr(limits.SPINNING, "now", 7)
-    stage = ScenarioStage(made, HEAD, "none", Path("."), SilentObserver(), HEAD)
-    spinning = SimpleNamespace(take_tasks=lambda: None, update=lambda: None, idle=False, stuck=True)
-    stage.server = spinning
-    stage._wait(7, {})
-    with pytest.raises(BadInput, match="waiting for a server that makes no progress"):
-        stage._wait(8, {})
-    spinning.stuck = False
-    stage._wait(100, {})
-
-
-def test_an_answer_is_told_after_the_half_of_the_iteration_that_ended_it():
-    """A client that is gone is answered while tasks are taken, before the server works on the others."""
-    calls = []
-    stage = ScenarioStage.__new__(ScenarioStage)
-    waiting = {number: ("request", SimpleNamespace(done=False, died=False, children=[])) for number in (1, 2, 3)}
-    ended = [answer for _, answer in waiting.values()]
-
-    def half(name, answer):
-        calls.append(name)
-        answer.done = True
-
-    stage.server = SimpleNamespace(take_tasks=lambda: half("tasks", ended[1]), update=lambda: half("update", ended[0]))
-    stage.watcher = SimpleNamespace(answered=lambda number, request, answer: calls.append(number))
-    stage._iterate(waiting)
-    assert (calls, [*waiting]) == (["tasks", 2, "update", 1], [3])
-
-
-def test_a_request_without_drafts_is_sent_as_it_is():
-    made = scenario("S20>4/S{drafts=2:1}")
-    plain, drafted = made.steps
-    assert placed(plain, None) is plain.request
-    server = SimpleNamespace(sequences=SimpleNamespace(reevaluates_draft=lambda wrong: True))
-    assert placed(drafted, server).drafts == ((20, 2, 1),)

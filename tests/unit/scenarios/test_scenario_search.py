@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
-from cachesim.scenarios import scenario_search
 from cachesim.scenarios.corpus import corpus_root
-from cachesim.scenarios.scenario_search import COMMON, _topics, _with_most, kinds_of_model, matching, topics_of_title
+from cachesim.scenarios.scenario_search import COMMON, kinds_of_model, matching
 from cachesim.scenarios.symptoms import SYMPTOMS
 from tests.scenarios.whole import corpus
 
 CORPUS = corpus()
 LINES = [line.split(": ") for line in (corpus_root() / COMMON).read_text("utf-8").splitlines()]
 SYMPTOM = {one.id: one.symptom for one in CORPUS}
-
-
-@pytest.fixture(autouse=True)
-def own_lists():
-    """Read the list of frequent scenarios anew."""
-    scenario_search._common.cache_clear()
 
 
 @pytest.mark.parametrize(("text", "first"), [
@@ -108,7 +99,6 @@ def test_many_topics_do_not_hide_a_symptom():
 
 
 def test_words_of_titles_find_scenarios_where_no_symptom_is_meant():
-    scenario_search._title_of.cache_clear()
     assert [one.id for one in matching("rerankers", CORPUS)] == ["llama-28876-reranker-exceeds-ubatch"]
     assert [one.id for one in matching("title generation", CORPUS)] == ["llama-22746-title-request-hybrid"]
 
@@ -132,65 +122,3 @@ def test_a_symptom_by_its_name_shows_what_is_common(symptom):
 ])  # fmt: skip
 def test_a_model_has_the_kinds_of_its_name_and_of_its_layers(model, kinds):
     assert kinds_of_model(model) == kinds
-
-
-def made(name, symptom, title="a title", why="", model="A", engine="llama_cpp", file="scenarios/x.toml"):
-    return SimpleNamespace(id=name, title=title, why=why, symptom=symptom, model=model, engine=engine, file=file)
-
-
-@pytest.fixture
-def found(monkeypatch):
-    """The ids that a search in these scenarios finds."""
-    scenarios = [
-        made("z-plain", "re-processed"), made("y-repair", "re-processed", file="scenarios\\repairs\\y.toml"),
-        made("x-common", "re-processed"), made("w-window", "re-processed", model="W8 A"),
-        made("v-crash", "crash", "the server ends", "because of banana rows"),
-        made("u-window", "crash", model="W8"), made("t-mlx", "wrong-answer", engine="mlx_lm", why="a banana window"),
-    ]  # fmt: skip
-    monkeypatch.setattr(scenario_search, "_common", lambda: ["x-common", "z-plain"])
-    return lambda text: [one.id for one in matching(text, scenarios)]
-
-
-@pytest.mark.parametrize(("text", "ids"), [
-    ("re-processed", "x-common z-plain w-window y-repair"),         # repairs come last
-    ("window re-processed", "w-window x-common z-plain y-repair"),  # topics come before what is common
-    ("crash", "v-crash u-window"), ("crash with a window", "u-window v-crash"),
-    ("window", "w-window t-mlx u-window"),
-    ("banana", "t-mlx v-crash"), ("banana rows", "v-crash"), ("apple", ""), ("banana apple pear kiwi", ""),
-])  # fmt: skip
-def test_scenarios_are_ranked_by_symptom_topics_and_frequency(found, text, ids):
-    assert set(found(text)) == set(ids.split())
-    if "banana" not in text and text != "window":
-        assert found(text) == ids.split()
-
-
-def test_without_a_symptom_the_order_is_that_of_the_symptoms(found):
-    order = {"w-window": -1, "t-mlx": [*SYMPTOMS].index("wrong-answer"), "u-window": [*SYMPTOMS].index("crash")}
-    assert found("window") == sorted(order, key=order.get)
-
-
-def test_topics_of_a_title_are_the_first_words_of_their_groups():
-    assert topics_of_title(made("swa-eagle-1", "crash", "the agents edited a file")) == {
-        *topics_of_title(made("window-draft", "crash", "agent, edit, file"))}  # fmt: skip
-    assert topics_of_title(made("banana", "crash", "apple")) == frozenset()
-
-
-@pytest.mark.parametrize(("text", "topics"), [
-    ("gpt oss", {"window"}), ("x gpt oss", {"x", "window"}), ("gpt oss x", {"x", "window"}), ("the oss", {"oss"}),
-    ("gemma3", {"window"}), ("Gemma 3", {"window"}), ("x qwen3 next", {"x", "hybrid", "recurrent"}), ("", set()),
-    ("gemm", {"window"}), ("gpto", {"window"}), ("gem", {"gem"}), ("gem ma", {"gem", "ma"}), ("qwen", {"qwen"}),
-    ("llama 3", {"3"}), ("mamba mamba", {"recurrent"}), ("vllm x", {"vllm", "x"}),
-])  # fmt: skip
-def test_names_of_models_become_their_kinds_wherever_they_stand(text, topics):
-    assert _topics(text) == topics
-
-
-def test_of_scenarios_with_as_many_words_the_one_with_rare_words_in_its_title_comes_first():
-    """Those with less than half of the best score, or with fewer words, are left out."""
-    scenarios = [made("a", "", "x", "banana tulip"), made("c", "", "banana", "tulip"), made("b", "", "banana tulip"),
-                 made("d", "", "tulip banana lily", "x"), made("e", "", "banana"), made("f", "", "y"),
-                 made("g", "", "y"), made("h", "", "y")]  # fmt: skip
-    assert [one.id for one in _with_most({"banana", "tulip"}, scenarios)] == ["b", "d", "c"]
-    assert [one.id for one in _with_most({"banana", "tulip", "lily"}, scenarios)] == ["d"]
-    assert _with_most({"banana", "x1", "x2", "x3", "x4"}, scenarios) == [] == _with_most(set(), scenarios)
-    assert _with_most({"banana"}, []) == []

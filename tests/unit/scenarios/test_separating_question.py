@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
-from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.separating_question import (
     OTHER,
-    PossibleAnswer,
-    Question,
-    _information,
-    _model,
     separating_question,
 )
 from tests.scenarios.whole import corpus
@@ -43,17 +36,3 @@ def test_kinds_of_models_separate_the_rest():
 
 def test_scenarios_that_agree_in_everything_are_not_separated():
     assert asked("llama-24714-date-near-beginning-hybrid") is None
-
-
-@pytest.mark.parametrize("model, kind", [
-    ("AAAA", "full attention"), ("GGGA", "hybrid"), ("GGGG", "recurrent"), ("W8W8W8A", "with a sliding window"),
-    ("GW8GA", "hybrid with a sliding window")])  # fmt: skip
-def test_every_kind_of_model_has_its_words(model, kind):
-    assert _model(from_line("A4", model=model)) == kind
-
-
-@pytest.mark.parametrize("sizes, nats", [
-    ((4,), 0), ((1, 1), 0.693147), ((2, 2), 0.693147), ((3, 1), 0.562335), ((1, 1, 1), 1.098612)])  # fmt: skip
-def test_the_even_question_tells_most(sizes, nats):
-    made = Question("?", tuple(PossibleAnswer(str(i), ("x",) * n) for i, n in enumerate(sizes)))
-    assert _information(made) == nats

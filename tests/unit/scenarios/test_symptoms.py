@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.scenarios import symptoms
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.load import find, load
 from cachesim.scenarios.symptoms import SYMPTOMS, grouped, meant, stems
@@ -16,12 +15,6 @@ from tests.scenarios.whole import corpus
 
 CORPUS = corpus()
 PHRASINGS = Path(__file__).with_name("phrasings.toml")
-
-
-@pytest.fixture(autouse=True)
-def own_words():
-    """Collect the words of every symptom anew."""
-    symptoms._known.cache_clear()
 
 
 @pytest.mark.parametrize(("text", "symptom"), [

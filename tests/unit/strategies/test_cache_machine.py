@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from cachesim.strategies import (
@@ -369,23 +367,3 @@ def test_the_contents_of_a_cold_cache_are_read_once():
     before = len(made)
     assert found.cold((1, 2)) == found.cold((1, 2)) == (1, 2) and len(made) == before + 1
     assert found.cold((1, 3)) == (1, 3) and len(made) == before + 2
-
-
-@pytest.mark.parametrize("line, names", [
-    ("", {"nothing", "look_up", "A"}), ("A5", {"nothing", "look_up", "evict", "fork", "trim", "A"}),
-    ("A5/{evict 0}", {"nothing", "look_up", "restore", "A"}),
-])  # fmt: skip
-def test_the_operations_that_are_possible_can_be_drawn(line, names):
-    machine, drawn = PageMachine(), []
-    for part in filter(None, line.split("/")):
-        machine._perform(part)
-    settings(FIXED, phases=[Phase.generate])(given(machine.operations())(
-        lambda operation: drawn.append(re.search(r"[a-z_]+|[A-Z]", repr(operation))[0])))()  # fmt: skip
-    assert {"A" if name.isupper() else name for name in drawn} == names
-
-
-def test_a_driver_without_an_operation_is_not_asked_for_it():
-    machine, drawn = type("Lacking", (CacheMachine,), {"new_cache": lambda self: OnlyInsert()})(), []
-    machine._perform("A5")
-    settings(FIXED, phases=[Phase.generate])(given(machine.operations())(lambda one: drawn.append(repr(one))))()
-    assert drawn and not [one for one in drawn if one.startswith("{")]

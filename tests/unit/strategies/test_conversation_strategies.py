@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from inspect import signature
 from itertools import pairwise
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import Phase, assume, example, find, given, settings, target
 from hypothesis import strategies as st
 from hypothesis.database import InMemoryExampleDatabase
-from hypothesis.errors import NoSuchExample, Unsatisfiable, UnsatisfiedAssumption
+from hypothesis.errors import NoSuchExample
 
-from cachesim.base.errors import BadInput
 from cachesim.base.tokens import common_prefix
-from cachesim.engines.registry import ENGINES
-from cachesim.scenarios.notation.parse import parse
 from cachesim.scenarios.notation.tree import Action
 from cachesim.strategies import (
     ClientConversation,
     ClientRequest,
     conversation,
-    conversation_strategies,
     conversations,
     joined,
     request,
@@ -31,7 +25,6 @@ from cachesim.strategies import (
     servers,
     text_of,
 )
-from cachesim.strategies.conversation_strategies import draw_for_server
 
 FIXED = settings(derandomize=True, deadline=None, database=None, max_examples=30, print_blob=False,
                  phases=[Phase.explicit, Phase.generate, Phase.shrink])  # fmt: skip
@@ -218,77 +211,6 @@ def test_the_bounds_of_drawn_values_are_those_of_the_page():
     assert found == {"words": 4, "max_words": 4, "max_length": 24, "near": (), "max_predict": 1}
     found = {name: one.default for name, one in signature(conversations).parameters.items()}
     assert found == {"server": None, "max_requests": 6, "max_prompt": None, "near": (), "abilities": ()}
-
-
-class Numbers:
-    """Source that keeps everything."""
-
-    def integer(self):
-        return 7
-
-    def keeps(self, weights):
-        return weights
-
-    def lengths(self, most):
-        return most
-
-
-def drawn_for(monkeypatch, line, setup, max_requests=9, max_prompt=50):
-    """Return the conversation of a server if this line is drawn, and the world in which it was drawn."""
-    worlds, parsed = [], parse(line)
-    monkeypatch.setattr(conversation_strategies, "draw_conversation_for", lambda world, number: (
-        worlds.append((world, number)), SimpleNamespace(words=parsed.words, asked=parsed.steps))[1])  # fmt: skip
-    return draw_for_server(Numbers(), setup, max_requests, max_prompt), *worlds
-
-
-@pytest.mark.parametrize(("max_requests", "line"), [(1, "A4"), (2, "A4/A.B5"), (9, "A4/A.B5/C6")])
-def test_a_conversation_for_a_server_ends_at_its_most_requests(monkeypatch, max_requests, line):
-    found, _ = drawn_for(monkeypatch, "Q4/Q.R5/S6", server("vllm", "A"), max_requests)
-    assert found.line == line
-
-
-def test_words_that_an_option_names_keep_their_names(monkeypatch):
-    free = server("llama_cpp", "A")
-    named = replace(free, drawn=free.drawn._replace(server={"lora_scaled": "1@Q"}))
-    monkeypatch.setattr(conversation_strategies.ClientConversation, "scenario", lambda *given: None)
-    assert [drawn_for(monkeypatch, "Q4/Q.R5", setup)[0].line for setup in (free, named)] == ["A4/A.B5", "Q4/Q.R5"]
-
-
-def test_the_longest_prompt_is_that_of_the_server_or_less(monkeypatch):
-    setup = server("vllm", "A")
-    most = setup.drawn.most
-    for asked, bound in ((most + 1, most), (most, most), (2, 2)):
-        _, (world, number) = drawn_for(monkeypatch, "A4", setup, max_prompt=asked)
-        assert (world, number) == (setup.drawn._replace(most=bound), 7)
-
-
-def test_a_line_that_the_server_cannot_run_is_rejected(monkeypatch):
-    """It is tried with the newest rule set, the model and the options of the server."""
-    tried, setup = [], server("llama_cpp", "A", parallel=2)
-
-    def scenario(self, *given):
-        tried.append(given)
-        if len(tried) > 1:
-            raise BadInput("cannot run")
-
-    def reject():
-        raise UnsatisfiedAssumption
-
-    monkeypatch.setattr(ClientConversation, "scenario", scenario)
-    monkeypatch.setattr(conversation_strategies, "reject", reject)          # outside a test, hypothesis warns
-    assert drawn_for(monkeypatch, "A4/B5", setup)[0] == ClientConversation(parse("A4/B5"))
-    with pytest.raises(UnsatisfiedAssumption):
-        drawn_for(monkeypatch, "A4/B5", setup)
-    assert tried == [(ENGINES["llama_cpp"].line[-1], "A", setup.options)] * 2
-
-
-def test_a_history_that_is_no_conversation_is_rejected(monkeypatch):
-    def refuse(tree):
-        raise BadInput("no tree")
-
-    monkeypatch.setattr(conversation_strategies, "history_from_tree", refuse)
-    with pytest.raises(Unsatisfiable):
-        find(conversations(), lambda drawn: True, settings=settings(FIXED, max_examples=5))
 
 
 @FIXED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import pytest
 
@@ -19,7 +19,7 @@ from cachesim.strategies import (
     server,
     text_of,
 )
-from cachesim.strategies.drawn_values import ALPHABET, PropertyBroken, place_of_table, profile_of_table
+from cachesim.strategies.drawn_values import ALPHABET, place_of_table, profile_of_table
 
 A3, B2 = (1000, 1001, 1002), (1_001_000, 1_001_001)
 """Tokens of the words A3 and B2."""
@@ -141,26 +141,6 @@ def test_a_case_that_holds_has_no_failures():
     found.check("warm-equals-cold", "survives", mode="none")
 
 
-def test_the_first_failure_of_a_property_is_raised(monkeypatch):
-    from cachesim.strategies import drawn_values
-
-    failures = [SimpleNamespace(step=2, text="differs", name="warm-equals-cold", label="entry"),
-                SimpleNamespace(step=3, text="more", name="survives", label="")]  # fmt: skip
-    asked = []
-    monkeypatch.setattr(drawn_values, "findings", lambda *given: asked.append(given) or failures)
-    found = case("A5/A", "llama_cpp@b10587", "GA")
-    with pytest.raises(PropertyBroken) as broken:
-        found.check("survives", "answered", mode="exact")
-    assert str(broken.value) == ("A5/A under llama_cpp@b10587: request 2: differs\n  warm-equals-cold: entry\n"
-                                 "  again: cachesim run A5/A -p llama_cpp@b10587 --model GA")  # fmt: skip
-    assert (broken.value.case, broken.value.failure) == (found, failures[0])
-    assert found.failures() == failures
-    (drawn, *first), (_, *second) = asked
-    assert first == ["llama_cpp@b10587", ("survives", "answered"), {}, found.rules, "exact"]
-    assert second == ["llama_cpp@b10587", ("warm-equals-cold",), {}, found.rules, "provenance"]
-    assert (drawn.engine, drawn.model, drawn.server) == ("llama_cpp", "GA", {})
-
-
 @pytest.fixture
 def mine():
     """A changed table of b10587 whose build is known."""
@@ -194,10 +174,3 @@ def test_a_table_is_named_by_its_register_or_by_the_file_that_has_it(mine, monke
     assert found.judge().rules is mine
     del module.MINE
     assert found.command == "cachesim run A5/A -p llama_cpp@b10587 --model GA"
-
-
-def test_values_are_printed_by_their_repr():
-    said = []
-    for value in (request("A3"), conversation("A3"), server("mlx_lm", "A"), case("A3", "llama_cpp@b10587", "A")):
-        value._repr_pretty_(SimpleNamespace(text=said.append), False)
-    assert said == ["A3", "A3", "--model A", "A3 -p llama_cpp@b10587 --model A"]

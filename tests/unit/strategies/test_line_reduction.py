@@ -10,13 +10,9 @@ from cachesim.scenarios.notation.parse import parse
 from cachesim.scenarios.notation.shrink_vector import ShrinkCase
 from cachesim.strategies import line_reduction
 from cachesim.strategies.line_reduction import (
-    ExtraParts,
     NumberSource,
-    _extra_parts,
-    _without_parts,
     canonical_line,
     draw_reduced,
-    note_again,
 )
 
 
@@ -45,39 +41,6 @@ def test_elements_that_are_not_there_cost_no_choice():
     assert NumberSource(drawn).lengths((7, 0, 9)) == (7, 0, 3)
     assert drawn.asked == [(0, 7, {7: 0.99}), (0, 9, {9: 0.99})]
     assert NumberSource(Drawn(1, 0, 1)).names(("a", "b", "c")) == {"a", "c"}
-
-
-CHAT = "s:S4+u:A5.B6+a:C7/D8{lora=0:1 cache_salt=x}/{erase@0}"
-WHOLE = ExtraParts((1, 1), (1, 1, 1), (1,))
-
-
-def kept(line, fields=(1, 1), messages=(1, 1, 1), marks=(1,), pieces=(0, 1, 2, 3, 4)):
-    changed, found = _without_parts(parse(line), pieces, ExtraParts(fields, messages, marks))
-    return changed.steps, found
-
-
-def test_a_line_has_so_many_parts():
-    assert _extra_parts(parse(CHAT)) == WHOLE
-    assert _extra_parts(parse("A5/{erase@0}")) == ExtraParts((), (), (1,))
-
-
-@pytest.mark.parametrize("parts, line, pieces", [
-    ({}, CHAT, (0, 1, 2, 3, 4)),
-    ({"fields": (0, 1)}, CHAT.replace("lora=0:1 ", ""), (0, 1, 2, 3, 4)),
-    ({"fields": (1, 0)}, CHAT.replace(" cache_salt=x", ""), (0, 1, 2, 3, 4)),
-    ({"messages": (0, 1, 1)}, CHAT.removeprefix("s:S4+"), (1, 2, 3, 4)),
-    ({"messages": (1, 0, 1)}, CHAT.replace("u:A5.B6+", ""), (0, 3, 4)),
-    ({"messages": (0, 0, 0)}, CHAT.removeprefix("s:S4+u:A5.B6+"), (3, 4)),
-])  # fmt: skip
-def test_only_what_stays_is_in_the_line(parts, line, pieces):
-    """The last message of a chat stays. The numbers are those of the pieces of the messages that stay."""
-    assert kept(CHAT, **parts) == (parse(line).steps, pieces)
-
-
-def test_marks_go_all_together():
-    line, parts = parse("S4.|A5/S.|B5"), (1, 1, 1, 1)
-    assert _without_parts(line, parts, ExtraParts((), (), (1,))) == (line, parts)
-    assert _without_parts(line, parts, ExtraParts((), (), (0,))) == (parse("S4.A5/S.B5"), parts)
 
 
 class Numbers:
@@ -116,12 +79,3 @@ def test_an_empty_line_is_the_least_and_names_may_be_fixed():
     line = parse("Q4/Q.R5")
     assert canonical_line(line) == parse("A4/A.B5") and canonical_line(line, fixed=True) == line
     assert canonical_line(line._replace(steps=())) == line_reduction.LEAST
-
-
-@pytest.mark.parametrize("inside", [True, False])
-def test_lines_are_noted_inside_a_test_only(monkeypatch, inside):
-    seen = []
-    monkeypatch.setattr(line_reduction, "currently_in_test_context", lambda: inside)
-    monkeypatch.setattr(line_reduction, "note", seen.append)
-    note_again(["one", "two"])
-    assert seen == ["one", "two"] * inside

@@ -17,7 +17,6 @@ from cachesim.strategies import (
     models,
     rule_sets,
     server,
-    server_strategies,
     servers,
     workloads,
 )
@@ -171,11 +170,6 @@ def test_a_known_fault_is_found_and_shrinks():
     assert len(found.conversation.tree.steps) <= 3 and sum(found.conversation.tree.words.values()) <= 16
 
 
-@pytest.mark.parametrize(("layers", "found"), [("GA", {"G", "A"}), ("W8 A", {"W", "A"}), ("qwen35-GA", {"qwen35-GA"})])
-def test_the_kinds_of_layers_of_a_model(layers, found):
-    assert server_strategies._layers(layers) == found
-
-
 def test_layers_that_no_drawn_model_has_are_refused_with_the_models():
     with pytest.raises(BadArgument, match="layers: no drawn model has only layers of 'K'") as bad:
         models("mlx_lm", layers="K")
@@ -193,13 +187,6 @@ def test_names_and_changes_of_rule_sets_are_checked(arguments, text):
     with pytest.raises(BadArgument, match=text) as bad:
         rule_sets("llama_cpp", **arguments)
     assert "ckpt_pik" not in text or bad.value.hint == "did you mean 'ckpt_pick'?"
-
-
-def test_a_changed_rule_set_is_named_by_its_changed_fields():
-    table = ENGINES["llama_cpp"].rules("llama_cpp@b11549")
-    changed = server_strategies._changed(table, {"ckpt_pick": None, "ckpt_limit": (table.ckpt_limit,)})
-    assert changed.name == "llama_cpp@b11549+ckpt_limit"
-    assert server_strategies._changed(table, {"ckpt_pick": None}) is table
 
 
 @pytest.mark.parametrize("value", ["llama_cpp@b11549", 3])

@@ -10,7 +10,7 @@ from cachesim.scenarios.notation.canonical_text import spell
 from cachesim.scenarios.notation.deletions import simpler
 from cachesim.scenarios.notation.normalise import letters
 from cachesim.scenarios.notation.parse import parse
-from cachesim.scenarios.notation.shrink import AFTER, ROUNDS, Shrinking, shrink
+from cachesim.scenarios.notation.shrink import AFTER, Shrinking, shrink
 from cachesim.scenarios.notation.shrink_vector import ShrinkCase
 from cachesim.scenarios.notation.tree import LineRequest, texts
 from cachesim.scenarios.notation.word_lengths import longest, normal, size
@@ -161,55 +161,8 @@ def test_one_long_word_may_stand_for_many():
     assert len(small.line.steps) == 1 and longest(small.line) == 248
 
 
-def test_a_case_drawn_by_chance_lacks_steps_options_or_tokens():
-    told = []
-    case = ShrinkCase(parse("S40.A60/B80/S.C50"), ("a", "b"))
-    search = Shrinking(case, lambda drawn: bool(told.append(drawn)), 2000)
-    search._by_chance(0)
-    assert search.best == case and 20 < len(told) == search.tries <= 120          # 3 of 50 tries
-    assert {len(drawn.line.steps) for drawn in told} == {1, 2, 3}
-    assert {drawn.options for drawn in told} == {("a", "b"), ("a",), ("b",), ()}
-    assert max(longest(drawn.line) for drawn in told) > 100 > min(longest(drawn.line) for drawn in told)
-    assert all(sum(drawn.line.words.values()) < 1000 for drawn in told)
-
-
-def test_a_case_that_happens_by_chance_is_the_next_to_be_made_smaller():
-    case = ShrinkCase(parse("S40.A60/B80/S.C50"))
-    search = Shrinking(case, lambda drawn: True, 2000)
-    search._by_chance(0)
-    sizes = [(len(drawn.line.steps), longest(drawn.line)) for drawn in (case, search.best)]
-    assert sizes[1] < sizes[0] and search.found == search.best and 0 < search.tries < 120
-
-
 def test_without_tries_nothing_is_asked_and_the_whole_is_found():
     case = ShrinkCase(parse("S40.A60/B80"), ("a",))
     for most in (0, 1, 2):
         told = []
         assert shrink(case, lambda drawn, told=told: bool(told.append(drawn)), most) == case and len(told) <= most
-
-
-def test_reductions_are_thought_of_only_while_tries_are_left(monkeypatch):
-    thought = []
-
-    def reductions(case):
-        for number in range(100):
-            thought.append(number)
-            yield case._replace(options=("x",) * number)
-
-    monkeypatch.setattr("cachesim.scenarios.notation.shrink.simpler", reductions)
-    search = Shrinking(ShrinkCase(parse("A1")), lambda case: False, 5)
-    search._one_by_one()
-    assert (search.tries, search.left, thought) == (5, 0, [0, 1, 2, 3, 4, 5, 6])        # 0 is the case itself
-    search._one_by_one()
-    assert len(thought) == 7
-
-
-@pytest.mark.parametrize(("line", "rounds"), [
-    ("A40/B1/C1/D1", 2), ("A41/B1", ROUNDS), ("A9/B1/C1/D1/E1", ROUNDS), ("A1", 2),
-])  # fmt: skip
-def test_a_case_of_a_few_short_requests_is_not_searched_again(monkeypatch, line, rounds):
-    search, drawn, tries = Shrinking(ShrinkCase(parse(line)), lambda case: False, 320), [], []
-    monkeypatch.setattr(search, "_by_chance", drawn.append)
-    monkeypatch.setattr(search, "_by_descent", tries.append)
-    search.run()
-    assert drawn == [*range(rounds)] and tries == [120, *[30] * (rounds - 1)]        # 3 of 8, and 3 of 32
