@@ -20,6 +20,7 @@ from cachesim.tools.live.llama_server.server import (
     PORTS,
     LlamaServer,
     ServerStart,
+    ServerStuck,
     run_server,
     start_error,
 )
@@ -76,6 +77,16 @@ def test_each_of_several_that_wait_for_a_line_hears_it(start, monkeypatch):
             ear()
         with pytest.raises(BadInput):
             server.ear((LAUNCHED,))()
+
+
+def test_an_idle_server_has_forgotten_a_request_only_after_some_silence(start, monkeypatch):
+    with start() as server:
+        server.client.complete({"prompt": [1, 2], "n_predict": 1})
+        server.process.wait(lambda: server.listen() or any(entry.text == IDLE for entry in server.said), 20, "idling")
+        server.await_answers()
+        monkeypatch.setattr(module, "DESERTED", -1.0)
+        with pytest.raises(ServerStuck):
+            server.await_answers()
 
 
 def test_a_server_without_a_log_is_watched_by_its_slots(start, monkeypatch):

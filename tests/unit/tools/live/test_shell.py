@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cachesim.base.errors import BadInput
@@ -30,6 +32,20 @@ def test_a_request_is_prepared_sent_and_heard():
         "hear 0 '.r[0:0+($t[0][0:3] | length)] = ($t[0][0:3] // [])'",
         "body 1 '.S + .r[1:3] + .B' '{\"n_predict\": 1}'", "send 1"]  # fmt: skip
     assert cold == ["compare 0 0 9 200", "compare 1 9 4 200"]
+
+
+def test_an_answer_replaces_as_many_tokens_of_each_word_as_its_slice_has():
+    warm, _ = history("S2.a4/S.B2>a[1:3].r2/S")
+    [heard] = [one for one in warm if one.startswith("hear 1 ")]
+    assert ".a[1:1+($t[0][0:2] " in heard and ".r[0:0+($t[0][2:4] " in heard
+
+
+def test_a_word_that_jq_does_not_take_as_a_name_is_a_key():
+    made = make_script(from_line("S9", model="A"), PROFILE)
+    (ask,) = made.groups[0]
+    for name, path in (("A1", '.["A1"]'), ("Wash_a", ".Wash_a")):
+        group = (ask._replace(prompt=(ask.prompt[0]._replace(word=name),)),)
+        assert f"body 0 '{path}' " in shell_script(replace(made, groups=(group,)))
 
 
 def test_requests_at_once_are_sent_in_the_background_with_their_delays():
