@@ -440,3 +440,16 @@ def test_a_sequence_that_loses_everything_is_not_purged():
     mine.apply(Ubatch((TokenRun(0, 0, [0]),), (0,), 1), [range(1)])
     assert (held(mine, 0), held(mine, 1), told) == ([0], [], [])
     mine.check()
+
+
+@pytest.mark.parametrize(("head", "lengths", "starts"), [
+    (4, (3, 3), [4, 7]), (3, (3, 3), [4, 7]), (10, (6, 3), [10, 16]), (11, (6, 3), [11, 4]), (13, (6, 3), [13, 4]),
+])  # fmt: skip
+def test_the_search_begins_again_if_it_is_far_after_all_used_cells(head, lengths, starts):
+    """Four cells are used. ``head`` is reset if it exceeds them and twice the tokens of a micro-batch."""
+    mine = cache(size=20)
+    fill(mine, 0, 4)
+    mine.streams[0].head = head
+    places = [4 + sum(lengths[:number]) for number in range(len(lengths))]
+    ubatches = [Ubatch((TokenRun(0, place, [0] * n),), (0,), n) for place, n in zip(places, lengths, strict=True)]
+    assert [min(cells) for [cells] in mine.prepare(ubatches)] == starts

@@ -87,11 +87,11 @@ def test_a_recurrent_batch_is_split_as_the_build_says(traits, sizes):
     assert [placed.ubatch.n for placed in world.memory.init_batch(batch, 4)] == sizes
 
 
-def test_a_window_tries_an_equal_split_after_the_simple_one():
+def test_a_window_tries_the_simple_split_first():
     world = World("W", n_seq=2, unified=True, n_ctx_seq=64)
-    batch = tokens(0, 6)
-    batch.extend(list(range(2)), 0, 1)
-    assert [placed.ubatch.n for placed in world.memory.init_batch(batch, 4)] == [4, 4]
+    batch = tokens(0, 5)
+    batch.extend([0], 0, 1)
+    assert [placed.ubatch.n for placed in world.memory.init_batch(batch, 4)] == [4, 2]
 
 
 def test_operations_reach_every_part():
