@@ -261,3 +261,9 @@ def test_only_lines_of_a_server_may_name_adapters():
     assert first(keyed={}) >= 1
     with pytest.raises(BadInput):
         first()
+
+
+def test_a_single_wrong_answer_that_does_not_recur_is_undecided():
+    Numbered.sent = 0
+    report = judged(lambda reply, number: {**reply, "fingerprint": "spoilt"} if number == 30 else reply)
+    assert report["append"].state == "undecided" and report["append"].finding is not None

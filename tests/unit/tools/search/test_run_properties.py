@@ -112,3 +112,11 @@ def test_each_rule_set_has_the_findings_that_the_other_lacks():
                       for pair in (("ik_llama@1889-base", "ik_llama@main"), ("ik_llama@main", "ik_llama@1889-base")))
     assert (found.new, found.mended) == (swapped.mended, swapped.new)
     assert (found.cost.mine, found.cost.theirs) == (swapped.cost.theirs, swapped.cost.mine)
+
+
+def test_a_rule_set_has_no_finding_that_it_lacks_itself():
+    profile, asked = "ik_llama@1889-base", ("warm-equals-cold",)
+    case = next(case for case in (draw_conversation(number, "ik_llama", ("GA",)) for number in range(20))
+                if shown(case, profile, asked, {}))
+    found = compared(case, profile, profile, asked, {})
+    assert found.new == found.mended == [] and found.cost.mine == found.cost.theirs > 0
