@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import time
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -194,6 +196,23 @@ def test_only_bodies_that_were_compared_are_saved(tmp_path):
     analyzed([(DATED[0], SIZED), (b"not JSON", SIZED), (DATED[1], SIZED)], saved=SavedBodies(tmp_path / "saved"))
     assert [json.loads(line)["request"] for line in (tmp_path / "saved").read_bytes().splitlines()] == [
         json.loads(body) for body in DATED]  # fmt: skip
+
+
+def test_rows_of_other_clients_are_printed_while_the_relay_runs(monkeypatch):
+    """Also the last one, when the log falls silent."""
+    monkeypatch.setattr(analysis, "TICK", 0.01)
+    monkeypatch.setattr(joined_rows, "LOOKS", 2)
+    (read, write), printed = os.pipe(), Printed()
+    thread = Thread(target=Analysis(Sources(read, log=LogFollower(LOG)), printed).run)
+    thread.start()
+    until = time.monotonic() + 20
+    while len(printed.rows) < 7 and time.monotonic() < until:
+        time.sleep(0.01)
+    found = list(printed.rows)
+    os.close(write)
+    thread.join()
+    os.close(read)
+    assert found == ["log"] * 7 and printed.totals["requests"] == 7
 
 
 def test_standard_input_is_read_to_its_end(monkeypatch):

@@ -153,6 +153,10 @@ def test_a_joined_row_has_the_counts_of_the_reply_and_the_causes_of_the_log():
     assert (row["source"], row["note"], row["end"]) == ("both", "", WHOLE)
 
 
+def test_a_reply_that_states_0_counts():
+    assert joined(PairedHalves(client(reused=0), log(reused=[0, 7])))["reused"] == 0
+
+
 def test_the_slot_of_the_reply_counts_and_not_that_of_its_row():
     half = client(slot=1)
     half.row["slot"] = 5
