@@ -18,7 +18,7 @@ from cachesim.tools.server_logs.import_log import import_log
 from tests.unit.tools.request_bodies.test_media_parts import CHANGES, RICH, with_change
 
 LOGS = sorted(Path(__file__).parent.glob("*.log"))
-SHORT = Path(__file__).with_name("excerpt.log")
+SHORT = Path(__file__).with_name("default_verbosity.log")
 SHARED = sorted((Path(__file__).parents[5] / "shared" / "logs").glob("*.log"))
 
 

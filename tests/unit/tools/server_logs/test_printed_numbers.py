@@ -7,6 +7,7 @@ import re
 import pytest
 
 from cachesim import events as ev
+from cachesim.base.limits import lift
 from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared import slot_events as slot_ev
@@ -102,6 +103,7 @@ PLANTED = {
 @pytest.mark.part(3)
 @pytest.mark.parametrize("kind", PLANTED)
 def test_a_planted_number_rejects_the_run(tmp_path, kind):
+    lift({"sought": 5_000})
     lines = simulated_log(TURNS, verbosity=4).splitlines()
     number = next(i for i, text in enumerate(lines) if re.search(PLANTED[kind], text))
     lines[number] = re.sub(PLANTED[kind], lambda found: f"{found[1]}{int(found[2]) + 3}", lines[number])
