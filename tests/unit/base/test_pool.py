@@ -117,6 +117,19 @@ def test_a_share_whose_process_dies_is_done_by_another(tmp_path):
     assert children() == 0
 
 
+def fatal_twice(folder):
+    """Kill this process unless two processes died of this share before."""
+    deaths = len([*Path(folder).iterdir()])
+    if deaths == 2:
+        return "done"
+    Path(folder, str(deaths)).touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_share_at_which_two_processes_died_is_not_tried_again(tmp_path):
+    assert list(spread(fatal_twice, [tmp_path], 2)) == [KilledItem("killed by SIGKILL")]
+
+
 @pytest.mark.parametrize("jobs", [2, 3])
 def test_a_share_at_which_every_process_dies_is_named_and_the_others_are_done(jobs):
     shares = [0, 1, DEADLY, 3, DEADLY, 5, 6, 7]

@@ -15,6 +15,7 @@ from cachesim.judging.find_change import RequestOutcome
 from cachesim.judging.judgement import Judgement, SlotAtLaunch
 from cachesim.judging.judging_observer import NOTHING
 from cachesim.judging.memory_text import memory_parts
+from cachesim.judging.recompute_ledger import RequestLedger
 from cachesim.judging.recompute_reasons import ReusedTokens, reason, reused, what_happened
 from cachesim.judging.request_cost import ObservedRequest, RequestCost, cost_change, up_to
 from cachesim.judging.rule_exchange import RuleVariant
@@ -125,6 +126,20 @@ def test_the_way_to_reused_tokens(sources, lcp, held, more, text):
     found = judgement(sources, lcp, held, **more)
     assert reason(found, True, True) == text
     assert reason(judgement(sources, lcp, held, cancelled=True, **more), True, True) == f"{text}, disconnected"
+
+
+@pytest.mark.parametrize(("slots", "n", "held", "lcp", "best", "more", "text"), [
+    (True, 8, 9, 4, 3, {}, "LCP 4, nothing reused"),
+    (True, 8, 9, 4, 3, {"deciding": "LC-CKPT-RESET"}, "forced full re-processing"),
+    (True, 8, 9, 4, 3, {"deciding": "LC-MEDIA-CUT"}, "LCP 4, seq_rm failed"),
+    (True, 8, 9, None, 3, {}, ""), (True, 8, 0, 0, 3, {}, "empty slot"), (True, 8, 9, 0, 3, {}, "no common prefix"),
+    (False, 8, 9, 4, 3, {}, "nothing reused"), (False, 8, 9, 4, 0, {}, "no cached prefix"),
+    (False, 1, 9, 4, 0, {}, "nothing reused"),
+])  # fmt: skip
+def test_the_reason_why_nothing_was_reused_is_the_first_that_holds(slots, n, held, lcp, best, more, text):
+    found = judgement({}, lcp, held, n, **more)
+    found.ledger = RequestLedger(best, best, 0, ())
+    assert reason(found, slots, True) == text
 
 
 def test_a_request_without_an_answer_has_the_name_of_its_end():
