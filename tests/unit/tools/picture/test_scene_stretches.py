@@ -20,8 +20,8 @@ def rows(line, model="A", **server):
     return run_pictured(case, "llama_cpp@b11549", events=False).scene().rows
 
 
-def ranges(one):
-    return [(part.start, part.stop, part.origin, part.at) for part in one.stretches]
+def ranges(row):
+    return [(part.start, part.stop, part.origin, part.at) for part in row.stretches]
 
 
 def test_losses_follow_the_reused_tokens_from_the_oldest_to_the_newest_then_come_new_tokens_and_the_answer():
@@ -51,8 +51,8 @@ def test_restored_and_loaded_tokens_come_from_a_restore_point():
 
 
 def test_a_request_that_is_refused_generates_nothing():
-    (one,) = rows("A300", ctx_size=256)
-    assert "generated" not in [part.origin for part in one.stretches]
+    (refused,) = rows("A300", ctx_size=256)
+    assert "generated" not in [part.origin for part in refused.stretches]
 
 
 @pytest.mark.parametrize(("verdict", "is_wrong", "fine"), [
