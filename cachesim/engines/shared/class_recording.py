@@ -19,8 +19,9 @@ class RecordedEvent(Event, logged=False):
 
     def rows(self) -> list[list[Any]]:
         """Return the event as a recording holds it: lists of its kind and its fields, without an empty list at the
-        end."""
-        row = [self.ev, *map(partial(getattr, self), self.__match_args__)]
+        end. The original has no fields with a default."""
+        ours = len(type(self).__init__.__defaults__ or ())
+        row = [self.ev, *map(partial(getattr, self), self.__match_args__[: len(self.__match_args__) - ours])]
         return [row[:-1] if row[-1] in ([], ()) else row]
 
 
