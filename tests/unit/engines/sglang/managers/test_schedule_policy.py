@@ -29,12 +29,14 @@ def test_the_longest_hit_is_first_and_twins_wait():
     assert queue == [hit, twin, miss] and hit.num_matched_prefix_tokens == 10
 
 
-def test_many_waiting_requests_are_not_matched():
+@pytest.mark.parametrize("more", [0, 1])
+def test_many_waiting_requests_are_not_matched(more):
     cache, pools = make_cache(schedule_policy="lpm")
     insert(cache, pools, TEXT[:10])
-    queue = [make_req(rid, TEXT[:12]) for rid in range(cache.rules.many_waiting + 1)]
+    queue = [make_req(rid, TEXT[:12]) for rid in range(cache.rules.many_waiting + more)]
     SchedulePolicy(cache.context, cache).calc_priority(queue)
-    assert [req.rid for req in queue] == list(range(len(queue))) and queue[0].last_node is None
+    assert [req.rid for req in queue] == list(range(len(queue)))
+    assert (queue[0].last_node is None) is (more == 1)
 
 
 def test_waiting_prefixes_are_made_recent_from_time_to_time():
@@ -195,3 +197,13 @@ def test_the_branch_of_the_tree_with_most_waiting_requests_is_first():
     queue = [make_req(rid, prompt) for rid, prompt in enumerate(((1, 2, 3, 4), TEXT[:12], (*TEXT[:10], 7)))]
     SchedulePolicy(cache.context, cache).calc_priority(queue)
     assert [req.rid for req in queue] == [1, 2, 0]
+
+
+def test_a_chunk_is_shared_by_what_is_left_of_its_prompt():
+    cache, _ = make_cache(schedule_policy="shortest-prefill-first")
+    made = SchedulePolicy(cache.context, cache)
+    made.calc_priority([make_req(0, TEXT[:4]), make_req(1, TEXT[4:14])])
+    req, limits = make_req(2, TEXT), []
+    for req.prefix_len in (0, 24, 36):
+        limits.append(made.shortest_prefill_chunk_limit(req, 16))
+    assert limits == [2, 2, 16]
