@@ -162,3 +162,9 @@ def test_both_memories_together_are_read_after_the_deferred_tokens_are_evaluated
             talk.server.iterate()
         assert getattr(talk.server.core, name) is not None
         assert talk.server.core.context.n_deferred == 0
+
+
+def test_a_server_that_aborts_has_recorded_every_output():
+    """A build of 2024 shifts by the negative number of tokens that a request asks for, and ends."""
+    answer = Talk("A", "b4265", context_shift=True).ask(word("a", 245), 20, n_keep=4, n_discard=-7)
+    assert (answer.died, answer.error_kind, len(answer.tokens), len(answer.outputs)) == (True, "list-overrun", 11, 11)
