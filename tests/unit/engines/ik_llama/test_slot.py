@@ -28,3 +28,12 @@ def test_a_released_slot_keeps_its_tokens_and_nothing_of_its_task() -> None:
 ])  # fmt: skip
 def test_a_request_may_have_images_a_parser_and_a_stream(made: Task, images: bool, parses: bool, streams: bool) -> None:
     assert (made.has_images, made.parses, made.streams) == (images, parses, streams)
+
+
+def test_waiting_requests_are_answered_in_the_order_of_their_arrival() -> None:
+    client = Client("main", "A")
+    for n in (20, 30, 40):
+        client.send(P[:n])
+    client.work()
+    assert [answer.prompt_n for answer in client.answers] == [20, 10, 10]
+    assert len(client.server.core.slots[0].tokens) == 40
