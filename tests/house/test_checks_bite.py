@@ -173,12 +173,12 @@ def test_modules_of_one_engine_are_found_through_others():
 
 
 @pytest.mark.parametrize(("text", "found"), [
-    ("self.pool = BlockPool(8, self._lost)", ["BlockPool"]), ("self.tree = tree.Tree(lost=self)", ["tree.Tree"]),
+    ("self.pool = BlockPool(8, self._left_over)", ["BlockPool"]), ("self.tree = tree.Tree(lost=self)", ["tree.Tree"]),
     ("self.scheduler.schedule(self)", ["self.scheduler.schedule"]), ("start_slot(self, slot)", []),
     ("self.pool = BlockPool(8, self.rules)", []), ("self.scheduler.schedule(self.rules)", []),
 ])  # fmt: skip
 def test_a_part_that_is_given_the_server_is_found(text, found):
-    assert checks.given_the_server(f"    def start(self):\n        {text}\n", {"_lost"}) == found
+    assert checks.given_the_server(f"    def start(self):\n        {text}\n", {"_left_over"}) == found
 
 
 def test_the_classes_of_a_chain_are_those_of_the_engine_and_shared_ones():
