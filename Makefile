@@ -6,8 +6,9 @@ BIN    := $(VENV)/bin
 DIST   := .venv-dist
 MINUTES ?= 60
 JOBS   ?= 2
-WORKERS ?= 2
+WORKERS ?= 4
 THREADS := $(foreach thread,1889 24035 24143 923 929 1006,$(wildcard scenarios/*/threads/*-$(thread)-*.toml))
+# Four processes on two cores: each collects a quarter of the files, and needs less memory than one of two
 SPREAD  = -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 DOORS   = tests/unit/cli tests/unit/test_api.py tests/unit/test_pytest_plugin.py tests/unit/tools/run tests/scenarios tests/properties \
           tests/replay tests/conformance tests/sentences
@@ -17,7 +18,7 @@ PIP     = $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 help:
 	@echo 'make run      set up and run a first scenario        make run'
-	@echo 'make test     run the test suite                     make test ARGS="tests/house -x" WORKERS=2'
+	@echo 'make test     run the test suite                     make test ARGS="tests/house -x" WORKERS=0'
 	@echo 'make doors    the part of it that users see:   make doors'
 	@echo 'make long     run tests that take longer             make long'
 	@echo 'make check    ruff, mypy, then the tests             make check'
@@ -45,6 +46,7 @@ doors: $(VENV)/.dev
 	@$(BIN)/python -m pytest $(SPREAD) $(DOORS) $(ARGS)
 
 # Replays of one recording in eight, packages, killed processes, campaigns and tests that take seconds.
+long: WORKERS = 2
 long: $(VENV)/.dev
 	@$(BIN)/python -m pytest $(SPREAD) -m 'long and not slow' $(ARGS)
 

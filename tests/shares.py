@@ -16,17 +16,18 @@ SECONDS: Mapping[str, float] = {}
 """Files that take much longer than their number of lines suggests, in CPU seconds."""
 
 TOGETHER = (
-    ("tests/scenarios/test_corpus.py", "tests/scenarios/test_mlx_lm_entries.py", "tests/scenarios/test_sentences.py",
-     "tests/scenarios/test_sentences_mlx.py", "tests/scenarios/test_shown_in.py"),
-    ("tests/house/test_checks_bite.py", "tests/house/test_house.py", "tests/house/test_prose.py",
-     "tests/house/test_words.py", "tests/unit/test_versions.py"),
+    "tests/scenarios/test_corpus.py", "tests/scenarios/test_mlx_lm_entries.py", "tests/scenarios/test_sentences.py",
+    "tests/scenarios/test_sentences_mlx.py", "tests/scenarios/test_shown_in.py",
 )  # fmt: skip
-"""Files that look at the same runs, or at the same syntax trees, which one process keeps."""
+"""Files that look at the same runs, which one process keeps."""
+HOUSE = ROOT / "tests" / "house"
+"""Folder whose files look at the same syntax trees."""
 
 
 def shares(files: Iterable[Path], number: int) -> list[frozenset[Path]]:
     """Divide files into shares of about the same duration; the longest file is placed first."""
-    group = {ROOT / name: ROOT / names[0] for names in TOGETHER for name in names}
+    group = {ROOT / name: ROOT / TOGETHER[0] for name in TOGETHER}
+    group.update(dict.fromkeys(HOUSE.glob("test_*.py"), HOUSE))
     groups: dict[Path, list[Path]] = {}
     for file in sorted(files):
         groups.setdefault(group.get(file, file), []).append(file)

@@ -29,21 +29,22 @@ def engines():
     return {one.get("profile", "").partition("@")[0] for scenarios in stored for one in scenarios}
 
 
-@cache
-def runs():
-    """Yield (file, scenario, profile, requests) of every output that matches the current scenario and its
-    simulation."""
+def stored_runs():
+    """Yield (file, file of the scenario, output) of every output that matches the current scenario."""
     files = {file.stem: file for file in (ROOT / "scenarios").rglob("*.toml")}
-    found = []
     for file in sorted(FOLDER.glob("*.json")):
         for name, one in sorted(json.loads(file.read_text("utf-8"))["scenarios"].items()):
             case = files.get(name)
             fresh = case and of_case(case) == one["scenario"]
-            if not (fresh and one.get("as_simulated") and is_known(one["profile"])):
-                continue
-            if first_difference(load(case), one, None) is None:
-                found.append((file, load(case), one))
-    return found
+            if fresh and one.get("as_simulated") and is_known(one["profile"]):
+                yield file, case, one
+
+
+@cache
+def runs():
+    """Return (file, scenario, output) of every output that matches the current scenario and its simulation."""
+    return [(file, load(case), one) for file, case, one in stored_runs()
+            if first_difference(load(case), one, None) is None]
 
 
 def is_known(profile):
@@ -83,6 +84,23 @@ def met():
         rules = report_outcomes(rules_of(stored["profile"]), variants(engine), hear)
         run_judged(scenario, stored["profile"], "provenance", table=rules, with_ledger=False)
     return found, asked
+
+
+def refuting_request(pair, place, name):
+    """Return the request of a scenario in which the output of the real server, stored in the file ``place``, disagrees
+    with an alternative answer."""
+    engine, outcome, other = pair
+    [(scenario, stored)] = [(load(case), one) for file, case, one in stored_runs()
+                            if file == place and case.stem == name]
+    asked = Counter()
+
+    def hear(*_):
+        asked["decisions"] += 1
+
+    rules = report_outcomes(rules_of(stored["profile"]), variants(engine), hear)
+    run_judged(scenario, stored["profile"], "provenance", table=rules, with_ledger=False)
+    rules = replace_outcome(rules_of(stored["profile"]), variants(engine), outcome, other)
+    return first_difference(scenario, stored, limit_decisions(rules, ENDLESS * asked["decisions"]))
 
 
 def search(pair):
