@@ -6,6 +6,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import engine_of
+from cachesim.tools.advise import agent_search
 from cachesim.tools.advise.agent_search import (
     SHOWN,
     WORTH,
@@ -52,7 +53,34 @@ def test_no_setting_is_better_than_the_best(model):
     assert found.best[0].cost.scale == 1 and found.best[0].cost.requests == 8
 
 
-def test_of_settings_that_cost_as_much_the_smallest_is_best():
+def searched_again(change, clients=2, turns=(4, 3)):
+    """Return the advice of a search, and that of a search for which ``change`` has changed the costs of the first. The
+    sessions, of so many turns each, run on servers for so many clients."""
+    sessions = [conversation(f"s{i}", n, start=float(i)) for i, n in enumerate(turns)]
+    load, known = recorded_workload(sessions, "sessions", clients, 0), {}
+    first = AgentSearch(PROFILE, "llama-3", 8 * GIB, clients, load, known).advice()
+    changed = {key: change(cost, first) for key, cost in known.items()}
+    return first, AgentSearch(PROFILE, "llama-3", 8 * GIB, clients, load, changed).advice()
+
+
+def test_a_setting_that_costs_more_without_scaling_makes_way_for_the_next():
+    first, found = searched_again(lambda cost, _: cost._replace(evaluated=cost.prompt) if cost.scale == 1 else cost)
+    assert found.best[0].setting != first.best[0].setting and found.best[0].cost.scale == 1
+    (dear,) = [one.cost for one in found.ran if one.setting == first.best[0].setting]
+    assert dear.evaluated == dear.prompt and [one.rank for one in found.ran] == sorted(one.rank for one in found.ran)
+
+
+def test_settings_are_judged_until_enough_answer_correctly_first_where_another_was_wrong(monkeypatch):
+    """The second server, with 3 requests, answers wrongly under each setting of the first search."""
+    monkeypatch.setattr(agent_search, "KEPT", 2)
+    first, found = searched_again(lambda cost, _: cost._replace(wrong=1) if cost.requests == 3 and cost.wrong == 0
+                                  else cost, clients=1)  # fmt: skip
+    assert [one.cost.requests for one in found.wrong] == [7, 3]
+    assert len(found.ran) == 2 == len(first.ran) and all(one.cost.wrong == 0 for one in found.ran)
+
+
+def test_of_settings_that_cost_as_much_the_smallest_is_best(monkeypatch):
+    monkeypatch.setattr(agent_search, "KEPT", 1)
     found = alternating().advice()
     best = found.best[0]
     assert best.setting.total == min(one.setting.total for one in found.first if one.cost.units == best.cost.units)

@@ -6,11 +6,13 @@ import json
 import re
 import shlex
 from argparse import Namespace
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 import cachesim
+from cachesim.base import exits
 from cachesim.cli.main import main
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.schema import DEFAULT_PROFILE
@@ -72,6 +74,16 @@ def test_a_log_can_have_the_sizes_of_a_real_model(capsys):
     assert (code, data["model"]) == (0, "GGGA@24576/26345472") and data["base"]["evaluated"] > 1600
 
 
+class SlowClock:
+    """Clock in which each question takes a minute."""
+
+    def __init__(self):
+        self.minutes = count()
+
+    def monotonic(self):
+        return 60.0 * next(self.minutes)
+
+
 class Clock:
     """Clock whose time is asked after each change that was tried, and which does something then."""
 
@@ -85,6 +97,15 @@ class Clock:
 
 def interrupt():
     raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("profiles", [("b11549", "b11549-repaired"), ("b11549-repaired", "b11549")])
+def test_a_wrong_answer_under_one_of_the_rule_sets_is_in_the_exit_code(capsys, monkeypatch, profiles):
+    monkeypatch.setattr(advise, "time", SlowClock())
+    words = [word for name in profiles for word in ("-p", f"llama_cpp@{name}")]
+    code, out, _ = told(capsys, "llama-one-token-checkpoint-hybrid", *words, "--seconds", "1", "--json")
+    found = json.loads(out)["advise"]
+    assert sorted(bool(data["base"]["wrong"]) for data in found) == [False, True] and code == exits.BROKEN
 
 
 def test_ctrl_c_shows_what_was_found_so_far(capsys, monkeypatch):
@@ -194,10 +215,11 @@ def test_a_refuted_log_is_not_searched(facts, is_tried):
 
 
 @pytest.mark.parametrize("words", [
-    ("--model", "GA"), ("--set", "cache_ram=0", "--limit", "tokens=2000000")])
+    ("--model", "GA"), ("--set", "cache_ram=0", "--limit", "tokens=2000000", "--limit", "workload=900")])
 def test_suggestions_name_the_case_as_it_was_asked_for(words, capsys):
     _, out, _ = told(capsys, LINE, *words, "-p", "llama_cpp@b11549", "--json", "-q")
     data = json.loads(out)["advise"][0]
     best = next(one for one in data["advice"] if all(each["kind"] == "flag" for each in one["changes"]))
     _, *run = shlex.split(best["command"])
-    assert run[:2] == ["run", LINE] and {*words[1::2]} - {"cache_ram=0"} <= {*run}
+    assert run[:2] == ["run", LINE] and {*words[1::2]} - {"cache_ram=0", "workload=900"} <= {*run}
+    assert "workload=900" not in run                                # no limit of `run`

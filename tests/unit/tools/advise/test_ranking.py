@@ -6,7 +6,9 @@ import pytest
 
 from cachesim.engines.registry import engine_of
 from cachesim.judging.lower_bound import EvaluationBound
+from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
+from cachesim.scenarios.load import load
 from cachesim.tools.advise import ranking
 from cachesim.tools.advise.case_facts import ASSUMED, LEAST, PRINTED, CaseFacts
 from cachesim.tools.advise.memory_meter import UNITS
@@ -26,11 +28,16 @@ def build(name, kind=ChangeKind.BUILD):
     return SetupChange(kind, profile=name, base="llama_cpp@b10587" if kind is ChangeKind.PROPOSAL else "")
 
 
-def trial(evaluated, *changes, wrong=(), failed=(), undecided=(), corrupt=(), line=""):
+UNSEEN = Setup(load(corpus_files()["vllm-chunk-ends-before-an-image"]), "vllm@0.33.0-repaired")
+"""Its numbers depend on an outcome that was never seen on a real server."""
+
+
+def trial(evaluated, *changes, wrong=(), failed=(), undecided=(), corrupt=(), line="", is_seen=True):
     profile = next((one.profile for one in changes if one.profile), PROFILE)
     outcome = TrialOutcome(evaluated, (evaluated,), wrong, undecided, failed, corrupt)
     scenario = from_line(line, profiles=(PROFILE,)) if line else CASE.scenario
-    return Trial(changes, Setup(scenario, profile), EvaluationBound((BOUND,), BOUND), outcome)
+    case = Setup(scenario, profile) if is_seen else UNSEEN
+    return Trial(changes, case, EvaluationBound((BOUND,), BOUND), outcome)
 
 
 BASE = trial(1000)
@@ -80,8 +87,36 @@ def test_the_best_come_first_and_of_equals_the_one_that_needs_less_memory():
     advice = chosen(*(trial(evaluated, flag(name), line=line) for name, evaluated, line in sized))
     assert [next(iter(one.tried.changes[0].options)) for one in advice.good] == ["b", "c", "a"]
     assert advice.good[1].bytes < advice.good[2].bytes
+    two = SetupChange(ChangeKind.FLAG, options={"a": 1, "b": 1})
+    assert chosen(trial(600, flag("c"), line="S40.A90"), trial(600, two, line="S40")).good[0].tried.changes == (two,)
     many = chosen(*(trial(500 + n, flag(f"x{n}")) for n in range(9)))
     assert advised(many) == [500 + n for n in range(SHOWN)]
+
+
+NAMED = CaseArguments("case.toml")
+
+
+@pytest.mark.parametrize(("sure", "order"), [
+    ((506, 507), [506, 500, 501, 502, 503]), ((500, 507), [500, 501, 502, 503, 504]), ((), [500, 501, 502, 503, 504]),
+])  # fmt: skip
+def test_suggestions_are_examined_until_one_is_certain_and_that_one_comes_first(sure, order):
+    found = [trial(n, flag(f"x{n}"), is_seen=n in sure) for n in range(500, 508)]
+    good = choose(BASE, found, UNITS, NAMED).good
+    assert [one.tried.outcome.evaluated for one in good] == order
+    assert [one.certain for one in good] == [bool(sure), False, False, False, False]
+    assert choose_best(BASE, found, UNITS, NAMED, None) == good[0]
+
+
+def test_of_equal_suggestions_the_first_is_the_best():
+    found = [trial(500, flag(name), is_seen=False) for name in "ab"]
+    assert choose_best(BASE, found, UNITS, NAMED, None).tried is found[0]
+
+
+@pytest.mark.parametrize(("evaluated", "shown"), [(500, False), (499, True)])
+def test_an_uncertain_suggestion_must_save_more_than_a_certain_one_of_its_family(evaluated, shown):
+    both = SetupChange(ChangeKind.FLAG, options={"parallel": 8, "ubatch_size": 64})
+    good = choose(BASE, [trial(500, SLOTS), trial(evaluated, both)], UNITS, facts=FACTS).good
+    assert [one.certain for one in good] == [True, False][: 1 + shown]
 
 
 def test_other_values_of_an_option_that_do_the_same_are_named_beside_it():
@@ -139,7 +174,7 @@ def test_a_build_that_was_better_than_the_newest_is_named_too():
 def test_a_proposal_that_a_released_build_equals_is_not_shown(released, proposed):
     newest = engine_of(PROFILE).line[-1]
     advice = chosen(trial(released, build(newest)), trial(500, build("llama_cpp@24035-v3", ChangeKind.PROPOSAL)))
-    assert [n for n in advised(advice) if n != released] == proposed and released in advised(advice)
+    assert advised(advice) == [released, *proposed]
 
 
 FACTS = CaseFacts({"parallel": PRINTED, "cache_ram": LEAST})

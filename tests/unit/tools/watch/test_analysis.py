@@ -205,7 +205,7 @@ def test_rows_of_other_clients_are_printed_while_the_relay_runs(monkeypatch):
     (read, write), printed = os.pipe(), Printed()
     thread = Thread(target=Analysis(Sources(read, log=LogFollower(LOG)), printed).run)
     thread.start()
-    until = time.monotonic() + 20
+    until = time.monotonic() + 10
     while len(printed.rows) < 7 and time.monotonic() < until:
         time.sleep(0.01)
     found = list(printed.rows)

@@ -27,6 +27,7 @@ from cachesim.cli.main import main
 from cachesim.tools.watch.command import server_address
 from tests.shared import ROOT
 
+SECONDS = 60                 # in which each process ends
 LOG = ROOT / "tests/unit/tools/server_logs/verbosity_4.log"
 STREAM = (b'data: {"choices":[{"delta":{"content":"Yes."}}]}\n\n'
           b'data: {"choices":[],"timings":{"prompt_n":5,"cache_n":7,"predicted_n":2}}\n\ndata: [DONE]\n\n')  # fmt: skip
@@ -68,9 +69,12 @@ def watching(*words, module=("cachesim",), **more):
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
                           **more) as process:  # fmt: skip
         signal.signal(signal.SIGINT, handler)
+        overdue = threading.Timer(SECONDS, process.kill)        # ends the wait for a line that does not come
+        overdue.start()
         try:
             yield process
         finally:
+            overdue.cancel()
             process.kill()
 
 
@@ -196,7 +200,7 @@ sys.exit(main())
 def interrupt(process, client):
     """Interrupt all processes, and wait until the relay listens no longer."""
     os.killpg(process.pid, signal.SIGINT)
-    with suppress(ConnectionRefusedError):
+    with suppress(ConnectionError):
         while True:
             socket.create_connection((client.host, client.port)).close()
             time.sleep(0.01)

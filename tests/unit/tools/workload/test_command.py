@@ -1,6 +1,7 @@
 """``cachesim workload``: its table, its JSON, and what it refuses."""
 
 import json
+import os
 from argparse import Namespace
 
 import pytest
@@ -11,8 +12,15 @@ from cachesim.cli.main import main
 from cachesim.scenarios.schema import DEFAULT_PROFILE
 from cachesim.tools.workload import command
 from cachesim.tools.workload.cell_jobs import CellJob
+from tests.shared import forget_engines
 
 DATA = "tests/workloads/data"
+RULES = """
+from dataclasses import replace
+from cachesim.engines.llama_cpp.profiles import NEWEST, PROFILES
+
+PROFILE = replace(PROFILES[NEWEST], name="llama_cpp@mine")
+"""
 
 
 def test_the_table_has_a_row_for_each_rule_set(capsys):
@@ -72,6 +80,35 @@ def test_with_one_result_errors_are_lines_on_stderr(tmp_path, capsys):
     assert main(["workload", str(tmp_path), "--json", "--detail", "counts"]) == 2
     out, err = capsys.readouterr()
     assert [line["session"] for line in json.loads(out)["lines"]] == ["b"] and err.count("a.jsonl") == 1
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_an_interrupt_keeps_the_results_before_it(tmp_path, capsys, monkeypatch, as_json):
+    synced, fsync = tmp_path / "out", os.fsync
+
+    def interrupt(file):
+        fsync(file)
+        if any('"line"' in one.read_text() for one in synced.glob("workload-*.jsonl")):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    words = ["workload", DATA, "--detail", "counts", "--scale", "64", "--out", str(synced), *["--json"] * as_json]
+    assert main(words) == exits.INTERRUPTED
+    out, err = capsys.readouterr()
+    assert "interrupted" in err and ("1 session, " in out or [one["session"] for one in json.loads(out)["lines"]])
+    monkeypatch.undo()
+    assert main([*words, "--resume"]) == exits.HOLDS
+    (file,) = synced.glob("workload-*.jsonl")
+    assert file.read_text().count('"line"') == 2 and "2 sessions" in capsys.readouterr().out
+
+
+def test_a_local_file_of_rules_is_not_sent_to_a_cluster(tmp_path, capsys, monkeypatch):
+    forget_engines(monkeypatch)
+    file = tmp_path / "mine.py"
+    file.write_text(RULES)
+    words = ["workload", DATA, "-p", str(file), "--detail", "counts", "--scale", "64"]
+    assert main([*words, "--on", "dask://127.0.0.1:1"]) == exits.BAD_INPUT
+    assert "local file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("total", "code"), [

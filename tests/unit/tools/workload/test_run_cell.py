@@ -33,8 +33,8 @@ def test_what_is_judged_is_what_was_counted():
 def test_a_refused_request_has_no_tokens():
     requests = [SessionRequest(tuple(range(40)), (5,), (), False), SessionRequest(tuple(range(600)), (5, 6), (), False),
                 SessionRequest((*range(40), 5, 99), (7, 8), (), False)]  # fmt: skip
-    found = cell(requests, served(PROFILES[0], "A", {"ctx_size": 256, "parallel": 1}, 700))
-    assert (found.requests, found.answered, found.refused, found.died) == (3, 2, 1, 0)
+    found = cell(requests, served(PROFILES[0], "A", {"ctx_size": 256, "parallel": 1}, 700), JUDGED)
+    assert (found.requests, found.answered, found.refused, found.died, found.wrong) == (3, 2, 1, 0, 0)
     assert (found.prompt, found.generated, found.evaluated, found.kept) == (82, 3, 42, 40)
     assert found.each == [40, 0, 2] and len(found.deciding) == 3
 
