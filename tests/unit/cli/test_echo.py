@@ -26,7 +26,7 @@ LINES = {
     "role": ["run", f"{LONG}:A4", "-p", "mlx_lm@0.32.2"],
     "number": ["run", "A4", "--limit", f"tokens={LONG}"],
     "jobs": ["run", "x.toml", "-j", LONG],
-    "run": ["run", LONG], "run a path": ["run", f"/{LONG}"], "replay": ["replay", LONG], "why": ["why", LONG, "0"],
+    "run a path": ["run", f"/{LONG}"], "replay": ["replay", LONG], "why": ["why", LONG, "0"],
     "why which": ["why", "llama-24143-entry-removed-dense", LONG], "bisect": ["bisect", LONG],
     "bisect a file": ["bisect", LONG + ".toml"],
     "bisect a long piece": ["bisect", "A4/" + "B" * 300],

@@ -101,11 +101,10 @@ def test_json_carries_its_schema(capsys):
     assert json.loads(capsys.readouterr().out) == {"schema": 1, "runs": []}
 
 
-@pytest.mark.parametrize("more", [[], ["--json"]])
-def test_a_reader_that_goes_away_is_no_error(more):
+def test_a_reader_that_goes_away_is_no_error():
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run([sys.executable, "-m", "cachesim", "run", "S40.A60/S", "-q", *more], stdout=write,
+    done = subprocess.run([sys.executable, "-m", "cachesim", "run", "S40.A60/S", "-q"], stdout=write,
                           stderr=subprocess.PIPE, check=False)  # fmt: skip
     os.close(write)
     assert (done.returncode, done.stderr) == (exits.BROKEN_PIPE, b"")
@@ -131,23 +130,21 @@ def test_other_faults_of_an_encoding_are_not_hidden():
     assert "a\u03b1".encode("ascii", errors="cachesim") == b"a?"
 
 
-def main_ended_by(number):
-    """Start a process that runs a command and receives this signal. The signal is not ignored: under nohup SIGHUP would
-    be, and the process would wait for ever."""
-    handler = "default_int_handler" if number == signal.SIGINT else "SIG_DFL"
-    return (
-        "import os, signal, sys\nfrom cachesim.cli.main import main\n"
-        f"signal.signal({int(number)}, signal.{handler})\n"
-        f"os.open = lambda *_, **__: os.kill(os.getpid(), {int(number)}) or signal.pause()\n"
-        "sys.exit(main(['explain', 'LICENSE']))"
-    )
+ENDED = """
+import os, signal
+from cachesim.cli.main import main
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    os.open = lambda *_, **__: os.kill(os.getpid(), number) or signal.pause()
+    print(main(["explain", "LICENSE"]))
+"""
+"""Runs a command that receives each signal. None is ignored: under nohup SIGHUP would be, and the process would wait
+for ever."""
 
 
-@pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGTERM", 143), ("SIGHUP", 129)])
-def test_a_signal_that_asks_us_to_end_is_its_exit_code(name, code):
-    code_ = main_ended_by(getattr(signal, name))
-    done = subprocess.run([sys.executable, "-c", code_], capture_output=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (code, b"", b"cachesim: interrupted\n")
+def test_a_signal_that_asks_us_to_end_is_its_exit_code():
+    done = subprocess.run([sys.executable, "-c", ENDED], capture_output=True, check=False)
+    assert (done.stdout.split(), done.stderr) == ([b"130", b"143", b"129"], b"cachesim: interrupted\n" * 3)
 
 
 def test_signals_are_what_they_were_when_a_command_is_over(capsys):
@@ -276,7 +273,7 @@ class Full:
 
 
 @pytest.mark.parametrize("argv, code", [
-    (["profiles", "list"], exits.HOLDS), (["scenarios", "24143"], exits.HOLDS), (["run", "A4"], exits.BROKEN_PIPE)])
+    (["profiles", "list"], exits.HOLDS), (["run", "A4"], exits.BROKEN_PIPE)])
 def test_a_list_may_be_left_unread(monkeypatch, capsys, argv, code):
     monkeypatch.setattr(sys, "stdout", Full(BrokenPipeError()))
     assert main([*argv, "-q"]) == code

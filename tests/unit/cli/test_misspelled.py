@@ -91,7 +91,6 @@ def test_a_word_of_one_letter_or_with_an_answer_or_a_second_request_is_run(capsy
     (("memory", "--model", "lama-3"), "did you mean 'llama-3'? or give the path"),
     (("memory", "lama-3"), "did you mean 'llama-3'? or give the path"),
     (("memory", "--modle", "llama-3"), "did you mean '--model'?"),
-    (("scenarios", "llama-24413"), "did you mean 'llama-24"),
 ])  # fmt: skip
 def test_the_nearest_name_is_suggested(capsys, argv, hint):
     code, out, err = call(capsys, *argv)

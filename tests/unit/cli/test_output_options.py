@@ -45,8 +45,10 @@ def test_quiet_leaves_notes_out(capsys):
 
 
 def test_color_decides_whether_colours_are_printed(capsys, monkeypatch):
-    assert "\x1b[" in told(*LINE, "--color", "always", TERM="xterm", NO_COLOR="1")[1]   # before the environment
     monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    main([*LINE, "--color", "always"])
+    assert "\x1b[" in capsys.readouterr().out                             # before the environment
     monkeypatch.delenv("NO_COLOR", raising=False)
     for argv, coloured in {("--color", "always"): True, ("--color", "never"): False, ("--color=auto",): False,
                            (): False}.items():  # fmt: skip

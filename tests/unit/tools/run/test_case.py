@@ -129,8 +129,10 @@ prompt = "A"
 EXPECTED = '[expect]\n"llama_cpp@b10587" = { status = [400] }\n"llama_cpp@b11549" = { status = [400] }\n'
 
 
-@pytest.mark.parametrize("command", ["run", "why", "diff", "diff of a folder"])
-@pytest.mark.parametrize(("expect", "code"), [("", exits.UNDECIDED), (EXPECTED, exits.HOLDS)])
+@pytest.mark.parametrize(("command", "expect", "code"), [
+    ("run", "", exits.UNDECIDED), ("diff of a folder", "", exits.UNDECIDED), ("run", EXPECTED, exits.HOLDS),
+    ("why", EXPECTED, exits.HOLDS), ("diff", EXPECTED, exits.HOLDS), ("diff of a folder", EXPECTED, exits.HOLDS),
+])  # fmt: skip
 def test_a_refusal_that_the_file_expects_is_not_undecided(capsys, tmp_path, command, expect, code):
     file = tmp_path / "refused.toml"
     file.write_text(REFUSED + expect)

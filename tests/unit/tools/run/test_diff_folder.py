@@ -102,10 +102,10 @@ def test_a_rule_set_of_another_engine_and_an_empty_folder(capsys, folder, tmp_pa
 
 
 def test_a_file_that_is_none_is_told_and_the_others_compared(capsys, folder):
-    (folder / "broken.toml").write_text("id = 3\n")
-    code, out, err = call(capsys, folder, "-p", BAD, "-p", GOOD, "--provenance", "--json")
+    (folder / "below" / "broken.toml").write_text("id = 3\n")
+    code, out, err = call(capsys, folder / "below", "-p", BAD, "-p", GOOD, "--provenance", "--json")
     assert code in (exits.BROKEN, exits.BAD_INPUT) and "broken.toml" in err
-    assert (json.loads(out)["failed"], json.loads(out)["totals"]["files"]) == (1, 4)
+    assert (json.loads(out)["failed"], json.loads(out)["totals"]["files"]) == (1, 2)
 
 
 def answered(i, equal, prompt_n):

@@ -14,7 +14,7 @@ from cachesim.tools.run.engine_flags import take
 
 def tried(capsys, *argv):
     """Runs as data, and stderr."""
-    assert main(["run", *argv, "--json"]) in (exits.HOLDS, exits.BROKEN)
+    assert main(["run", *argv, "--provenance", "--json"]) in (exits.HOLDS, exits.BROKEN)
     out, err = capsys.readouterr()
     return json.loads(out)["runs"], err
 

@@ -24,33 +24,10 @@ from cachesim.tools.run.scenarios_command import (
 SEED = "llama-24143-entry-removed-dense"
 
 
-def listed(capsys, *words):
-    """The ids of the scenarios that contain these words."""
-    assert main(["scenarios", *words, "--json"]) == exits.HOLDS
-    return [one["id"] for one in json.loads(capsys.readouterr().out)["scenarios"]]
-
-
 def test_all_are_listed(capsys):
-    assert sorted(listed(capsys)) == sorted(corpus_files())
-
-
-@pytest.mark.parametrize("words", [["#24143", "dense"], ["DENSE", "llama_cpp@pr24143-on-b10587", "AAAA"]])
-def test_every_word_must_be_there(capsys, words):
-    found = listed(capsys, *words)
-    assert SEED in found and "llama-24143-entry-removed-hybrid" not in found and len(found) < 20
-
-
-def test_a_list_that_is_empty_says_so(capsys):
-    assert main(["scenarios", "dense", "qqq"]) == exits.NOTHING
-    out, err = capsys.readouterr()
-    assert out == "" and "dense, qqq" in err
-
-
-def test_the_list_begins_with_the_numbers_of_the_symptoms(capsys):
-    assert main(["scenarios", "24143", "dense"]) == exits.HOLDS
-    out = capsys.readouterr().out
-    first = out.splitlines()[0]
-    assert first == "5 scenarios: lost-conversation 2, memory 1, right 2" and f" {SEED} " in out
+    assert main(["scenarios", "--json"]) == exits.HOLDS
+    found = [one["id"] for one in json.loads(capsys.readouterr().out)["scenarios"]]
+    assert sorted(found) == sorted(corpus_files())
 
 
 def test_the_folder_is_told(capsys):
@@ -59,17 +36,16 @@ def test_the_folder_is_told(capsys):
 
 
 def test_a_symptom_is_found_in_other_words(capsys):
-    found = listed(capsys, "--symptom", "re-processes everything", "llama_cpp@b10587")
-    assert "llama-28302-spacing-erases-checkpoints-hybrid" in found and SEED not in found
+    found = "llama-28302-spacing-erases-checkpoints-hybrid"
     for more, is_whole in (([], False), (["--all"], True)):
-        assert main(["scenarios", "--symptom", "re-processes everything", *more]) == exits.HOLDS
+        assert main(["scenarios", "llama_cpp@b10587", "--symptom", "re-processes everything", *more]) == exits.HOLDS
         out = capsys.readouterr().out
-        assert ("?" not in out) is is_whole and all(f" {name} " in out for name in found) is is_whole
+        assert ("?" not in out) is is_whole and (f" {found} " in out) is is_whole and f" {SEED} " not in out
 
 
 def test_an_unknown_symptom_lists_the_known_symptoms(capsys):
     assert main(["scenarios", "--symptom", "qqq"]) == exits.NOTHING
-    assert all(word in capsys.readouterr().err for word in ("'qqq'",))
+    assert "'qqq'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("parts", [("llama_cpp", "lc", "lc-00-no.toml"), ("llama_cpp", "l"), ("x",)], ids="/".join)
@@ -144,9 +120,7 @@ def test_a_scenario_as_data():
         "source": ["s", "t"], "requests": 2, "file": "x.toml", "symptom": "memory"}  # fmt: skip
 
 
-@pytest.mark.parametrize(("word", "meant"), [
-    ("llama-24143-entry-removed-dens", "llama-24143-entry-removed-dense"), ("llama-24143", "llama-24143"),
-])  # fmt: skip
-def test_a_word_that_no_scenario_has_is_compared_with_the_beginnings_of_ids(capsys, word, meant):
-    assert main(["scenarios", word + "q"]) == exits.NOTHING
-    assert f"(did you mean '{meant}'?)" in capsys.readouterr().err
+def test_a_list_that_is_empty_names_the_nearest_beginning_of_an_id(capsys):
+    assert main(["scenarios", "llama-24143q"]) == exits.NOTHING
+    out, err = capsys.readouterr()
+    assert out == "" and "(did you mean 'llama-24143'?)" in err

@@ -38,7 +38,8 @@ def test_the_number_of_a_request_is_checked_for_every_scenario(capsys):
 
 
 def test_a_wrong_answer_is_exit_code_1(capsys):
-    assert main(["why", "ik-2105-last-token-evaluated-twice-hybrid", "1", "-p", "ik_llama@1889-base"]) == exits.BROKEN
+    wrong = ["why", "ik-2105-last-token-evaluated-twice-hybrid", "1", "-p", "ik_llama@1889-base", "--provenance"]
+    assert main(wrong) == exits.BROKEN
 
 
 def test_a_picture_shows_every_rule_set_and_the_request(capsys, tmp_path):
