@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.engines.base import Answer, Request
+from cachesim.base.errors import BadInput
+from cachesim.engines.base import NO_ROOM, Answer, Request
 from cachesim.engines.llama_cpp.profiles import B11549
+from cachesim.engines.rule import Decision, Role, rule
 from cachesim.judging.cold_repetition import ColdRepetition, error_verdict, repeat_cold
 from cachesim.judging.fault_kinds import FaultKind
 from cachesim.judging.judged_run import run_judged
@@ -68,3 +70,30 @@ def test_without_an_answer_there_is_no_status(done, died, status):
     cold = ColdRepetition(0, False)
     cold.answered(0, Request((1,)), Answer(0, done=done, died=died))
     assert cold.status == status
+
+
+@rule("TEST-COLD.REFUSES", Role.PLAN, "a server that does not start")
+def refuses(*args: object) -> Decision:
+    raise BadInput("a server that does not start")
+
+
+@pytest.mark.parametrize(("line", "status", "kind", "found", "rung"), [
+    ("A129/B128{together}", 500, NO_ROOM, FaultKind.CROWDED, ""),
+    ("A128/B128{together}", 500, NO_ROOM, FaultKind.WARM_ERROR, "error"),         # both fit exactly
+    ("A129/B128{together}", 499, NO_ROOM, FaultKind.WARM_ERROR, "error"),
+    ("A129/B128{together}", 500, "other", FaultKind.WARM_ERROR, "error"),
+    ("A9/B400", 400, "other", FaultKind.REFUSED, ""), ("A9/B400", 500, "other", FaultKind.COLD_ERROR, ""),
+])  # fmt: skip
+def test_an_error_is_wrong_if_a_fresh_server_answers_and_has_room(line, status, kind, found, rung):
+    scenario = from_line(line, model="A", server=SHARED)
+    answer = Answer(1, status=status, error="text", error_kind=kind, error_numbers={"tokens": 7})
+    verdict = error_verdict(scenario, 1, answer, B11549.name)
+    assert (verdict.kind, verdict.rung, verdict.numbers["status"]) == (found, rung, status)
+    assert ("tokens" in verdict.numbers) is (found in (FaultKind.REFUSED, FaultKind.COLD_ERROR))
+
+
+def test_a_server_that_does_not_start_answers_nothing():
+    scenario, rules = from_line("A9", model="A"), B11549.changed({"slot_ctx": refuses})
+    answer = Answer(0, status=400, error="text")
+    assert error_verdict(scenario, 0, answer, B11549.name).kind is FaultKind.WARM_ERROR
+    assert error_verdict(scenario, 0, answer, B11549.name, rules).kind is FaultKind.REFUSED

@@ -13,6 +13,7 @@ from cachesim.judging.verdict import CORRECT, RUNGS, Verdict, worst
 from cachesim.judging.verdict_words import VerdictWord
 from cachesim.model import KVRows, make_model, parse
 from cachesim.oracle.cold_run import cold
+from cachesim.oracle.shifted_run import CutAt, cold_shifted
 
 PROMPT = tuple(range(100, 110))
 TOKENS = (201, 202, 203)
@@ -189,6 +190,27 @@ def test_every_further_completion_is_judged():
     child.outputs[2] = child.outputs[2]._replace(digest=7)
     found = Judge(model()).judge(request, answer, None)
     assert (found.equal_cold, found.answer.where) == (False, 11)
+
+
+def test_an_answer_with_a_context_shift_is_judged_with_and_without_its_slot():
+    """Of 11 tokens, 4 are removed. A cold run without the shift would give other outputs."""
+    mine, shift = model(), (11, 2, 4)
+    said, store = cold_shifted(mine, PROMPT, TOKENS[:-1], [CutAt(*shift)])
+    outputs = [Output(pos, one.digest, None) for pos, one in zip((9, 10, 7), said, strict=True)]
+    answer = Answer(0, tokens=list(TOKENS), outputs=outputs, slot_tokens=(*HELD[:2], *HELD[6:]), shifts=[shift])
+    held = StoredObject("slot", 0, answer.slot_tokens, store.n, (RowsPart(0, np.arange(store.n), {1: store.rows(1)}),),
+                        StatePart(store.n - 1, {0: store.state_at(0, store.n)}))  # fmt: skip
+    lost = held._replace(state=StatePart(store.n - 1, {0: None}))
+
+    def verdicts(slot):
+        judged = Judge(mine).judge(Request(PROMPT, 3, TOKENS), answer, slot)
+        return judged.answer.equal_cold, judged.state.equal_cold
+
+    assert [verdicts(slot) for slot in (None, held, lost)] == [(True, True), (True, True), (True, False)]
+    answer.outputs = [*outputs[:2], outputs[2]._replace(digest=7)]
+    assert verdicts(held) == (False, True)
+    answer.outputs = outputs[:2]
+    assert verdicts(held) == (None, True)
 
 
 TALK, OTHER = HELD, (*HELD[:6], 7, *HELD[7:])

@@ -7,14 +7,18 @@ import pytest
 
 from cachesim.base.errors import Crash
 from cachesim.base.keyed_tokens import IDS
+from cachesim.base.limits import Limit
 from cachesim.model import function_tables
+from cachesim.model import weights as weights_module
 from cachesim.model.forward import make_weights
 from cachesim.model.grid import WEIGHT_UNIT, add_residual
 from cachesim.model.hash_mixing import mix_int, token_digests
 from cachesim.model.spec import parse
 from cachesim.model.weights import (
     WeightDraw,
+    draw_attention,
     draw_delta_net,
+    draw_short_conv,
     draw_ssm,
     embed,
     embed_tokens,
@@ -120,3 +124,39 @@ def test_a_gate_beyond_its_table_is_refused(monkeypatch):
     for draw in (draw_delta_net, draw_ssm):
         with pytest.raises(Crash, match=r"a gate may reach [\d.]+, its table ends at 2\.0"):
             draw(WeightDraw(0, 0))
+
+
+class ScaledDraw(WeightDraw):
+    """Weights larger than those of a model: by a factor for the input projection, the output projection, and taps."""
+
+    def __init__(self, into, out, taps):
+        super().__init__(0, 0)
+        self.factors, self.of_taps = [into, out], taps
+
+    def matrix(self, n_in, n_out):
+        return super().matrix(n_in, n_out) * self.factors.pop(0)
+
+    def taps(self, taps, channels):
+        return super().taps(taps, channels) * self.of_taps
+
+
+@pytest.mark.parametrize(("draw", "factors", "what"), [
+    (draw_attention, (1.755, 1, 1), "sum over the keys of a softmax"), (draw_attention, (1, 100.9, 1), "projection"),
+    (draw_delta_net, (1.237, 1, 1), "recurrent matrix of a delta net"), (draw_delta_net, (1, 70.4, 1), "projection"),
+    (draw_delta_net, (1.392, 1, 0.5), "recurrent matrix of a delta net"), (draw_ssm, (1, 747, 1), "projection"),
+    (draw_ssm, (1.610, 1, 1), "recurrent matrix of an SSM"), (draw_ssm, (1, 1, 1.610), "recurrent matrix of an SSM"),
+    (draw_short_conv, (1.201, 1, 1), "projection"), (draw_short_conv, (1, 1, 1.727), "projection"),
+    (draw_short_conv, (9.96, 2.0**-20, 1), "short convolution"),
+])  # fmt: skip
+def test_weights_are_refused_from_the_size_on_at_which_a_sum_is_inexact(draw, factors, what):
+    draw(ScaledDraw(*(one / 1.02 if one > 1 else one for one in factors)))
+    with pytest.raises(Crash, match=what):
+        draw(ScaledDraw(*(one * 1.02 if one > 1 else one for one in factors)))
+
+
+def test_scores_of_attention_are_bounded_too(monkeypatch):
+    """With few rows the sum over the keys is small."""
+    monkeypatch.setattr(weights_module, "EXACT_ROWS", Limit("exact attention", 1, "rows", "", ""))
+    draw_attention(ScaledDraw(2.43, 1, 1))
+    with pytest.raises(Crash, match="score of a query and a key"):
+        draw_attention(ScaledDraw(2.53, 1, 1))
