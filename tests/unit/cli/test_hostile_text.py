@@ -69,7 +69,7 @@ def test_no_command_prints_control_characters(words, file, capsys):
 
 
 def test_json_has_the_text_itself(file, capsys):
-    main(["why", file, "1", "--json"])
+    main(["run", file, "--json"])
     out = capsys.readouterr().out
     assert unsafe(out) == set() and json.dumps(TEXT) in out
 

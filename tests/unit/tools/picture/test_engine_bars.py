@@ -51,7 +51,7 @@ def test_every_request_has_a_bar_per_engine_and_each_bar_covers_the_prompt(scene
 
 def test_the_order_is_that_of_the_table_of_the_terminal(scenes, capsys):
     words = [word for name in PROFILES for word in ("-p", name)]
-    main(["run", LINE, *words, "-q"])
+    main(["run", LINE, *words, "-q", "--provenance"])
     heads = capsys.readouterr().out.splitlines()[1].split()[3:]
     assert [bar.engine for bar in request_bars(scenes)[0].bars] == heads
 
