@@ -76,11 +76,11 @@ def test_settings_are_judged_until_enough_answer_correctly_first_where_another_w
     first, found = searched_again(lambda cost, _: cost._replace(wrong=1) if cost.requests == 3 and cost.wrong == 0
                                   else cost, clients=1)  # fmt: skip
     assert [one.cost.requests for one in found.wrong] == [7, 3]
-    assert len(found.ran) == 2 == len(first.ran) and all(one.cost.wrong == 0 for one in found.ran)
+    assert len(found.ran) == 2 == len(first.ran)
+    assert not any(one.cost.wrong or one.setting.is_imprecise for one in found.ran)
 
 
-def test_of_settings_that_cost_as_much_the_smallest_is_best(monkeypatch):
-    monkeypatch.setattr(agent_search, "KEPT", 1)
+def test_of_settings_that_cost_as_much_the_smallest_is_best():
     found = alternating().advice()
     best = found.best[0]
     assert best.setting.total == min(one.setting.total for one in found.first if one.cost.units == best.cost.units)
@@ -188,3 +188,9 @@ def test_a_setting_may_fill_the_memory(search):
     search.excluded.clear()
     assert {one.total for one in search.fitted({})} == {total for total in every if total <= search.room}
     assert {one.total for one in search.excluded} == {total for total in every if total > search.room}
+
+
+def test_of_settings_that_cost_as_much_in_the_first_comparison_the_smallest_is_judged(search):
+    first = [one._replace(cost=AgentCost(10_000, 500, 90, 3, 0)) for one in search.compared(search.fitted({}))]
+    ([found], _) = search.judged(first, 1)
+    assert found.setting.total == min(one.setting.total for one in first) < max(one.setting.total for one in first)

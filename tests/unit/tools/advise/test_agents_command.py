@@ -44,10 +44,6 @@ def test_the_best_command_line_comes_first_and_sets_the_best_options(capsys, fil
     assert "weights and compute buffers are not counted" in " ".join(out.split())
 
 
-def test_the_same_command_prints_the_same(capsys):
-    assert told(capsys, *AGENTS, SESSION) == told(capsys, *AGENTS, SESSION)
-
-
 @pytest.mark.parametrize(("stage", "lines"), [("compared", 1), ("judged", 2), ("confirmed", 3)])
 def test_the_best_setting_so_far_is_noted_before_the_next_stage(capsys, monkeypatch, stage, lines):
     def interrupt(*_):

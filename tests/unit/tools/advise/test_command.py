@@ -214,9 +214,8 @@ def test_a_refuted_log_is_not_searched(facts, is_tried):
     assert bool(data["tried"]) is is_tried
 
 
-@pytest.mark.parametrize("words", [
-    ("--model", "GA"), ("--set", "cache_ram=0", "--limit", "tokens=2000000", "--limit", "workload=900")])
-def test_suggestions_name_the_case_as_it_was_asked_for(words, capsys):
+def test_suggestions_name_the_case_as_it_was_asked_for(capsys):
+    words = "--model", "GA", "--set", "cache_ram=0", "--limit", "tokens=2000000", "--limit", "workload=900"
     _, out, _ = told(capsys, LINE, *words, "-p", "llama_cpp@b11549", "--json", "-q")
     data = json.loads(out)["advise"][0]
     best = next(one for one in data["advice"] if all(each["kind"] == "flag" for each in one["changes"]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from functools import cache
 
 import pytest
 
@@ -29,6 +30,7 @@ from cachesim.tools.advise.setup_changes import (
 B11549 = "llama_cpp@b11549"
 
 
+@cache
 def searched(line, profile=B11549, model="GGGA", **server):
     """Return a completed search and its chosen advice."""
     search = AdviceSearch(Setup(from_line(line, model=model, profiles=(profile,), server=server), profile))

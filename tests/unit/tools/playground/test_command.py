@@ -122,21 +122,8 @@ class Served:
         monkeypatch.setitem(sys.modules, "uvicorn", uvicorn)
 
 
-def test_it_serves_one_listening_socket_with_a_bounded_server(monkeypatch, capsys):
-    served = Served(monkeypatch, capsys.readouterr)
-    assert main(["playground", "--json"]) == exits.HOLDS
-    [((host, number), reused)] = served.sockets
-    assert host == "127.0.0.1" and reused
-    assert json.loads(served.printed.out)["url"] == f"http://127.0.0.1:{number}/"
-    assert served.printed.err.count("\n") == 1
-    wanted = {"http": "h11", "ws": "none", "proxy_headers": False, "server_header": False, "limit_concurrency": 64,
-              "log_level": "error", "access_log": False}  # fmt: skip
-    assert {name: served.options[name] for name in wanted} == wanted
-    assert got(served.options["app"], headers={"host": f"127.0.0.1:{number}"}).status == 200
-
-
-def test_it_serves_on_the_port_that_is_named_and_sends_its_address_before(monkeypatch):
-    """A program that started the playground reads it through a pipe."""
+def test_it_serves_one_listening_socket_on_the_port_that_is_named_with_a_bounded_server(monkeypatch):
+    """Its address is sent before: a program that started the playground reads it through a pipe."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         free = other.getsockname()[1]
@@ -144,8 +131,13 @@ def test_it_serves_on_the_port_that_is_named_and_sends_its_address_before(monkey
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(pipe))
     served = Served(monkeypatch, pipe.getvalue)
     assert main(["playground", "--port", str(free), "-q"]) == exits.HOLDS
-    assert served.sockets[0][0] == ("127.0.0.1", free)
     assert served.printed == f"http://127.0.0.1:{free}/\n".encode()
+    [(address, reused)] = served.sockets
+    assert address == ("127.0.0.1", free) and reused
+    wanted = {"http": "h11", "ws": "none", "proxy_headers": False, "server_header": False, "limit_concurrency": 64,
+              "log_level": "error", "access_log": False}  # fmt: skip
+    assert {name: served.options[name] for name in wanted} == wanted
+    assert got(served.options["app"], headers={"host": f"127.0.0.1:{free}"}).status == 200
 
 
 @pytest.mark.parametrize("package", ["starlette", "uvicorn"])

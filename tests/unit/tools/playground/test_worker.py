@@ -29,9 +29,8 @@ def answers():
 CASES = (
     ({"line": "A100/{save@0 f}/B50/{restore@0 f}/A", "profiles": LLAMA}, ""),          # writes a file of its own
     ({"line": "A100>4/A.r5", "profiles": ["mlx_lm@0.32.2"]}, ""),
-    ({"line": "A1" + "/A" * 3000, "profiles": LLAMA}, "200 tokens"),
+    ({"line": "A1" + "/A" * 3000, "profiles": LLAMA[1:]}, "200 tokens"),
     ({"line": "A1" + "/A>r1" * 150, "profiles": LLAMA}, "120 "),
-    ({"line": "A900/A", "flags": "-b 2 -ub 1", "profiles": LLAMA}, "120 "),
     ({"line": "A999999/A", "profiles": LLAMA}, "are allowed"),
     ({"line": "A1" + "/{restart}" * 900, "profiles": LLAMA}, "are allowed"),
     ({"line": "A5/A", "model": "A" * 60, "profiles": LLAMA}, "16 layers"),
@@ -39,7 +38,6 @@ CASES = (
 )
 
 
-@pytest.mark.part(3)
 @pytest.mark.parametrize("number", range(len(CASES)))
 def test_a_case_has_a_result_or_exceeds_a_limit(answers, number):
     found, says = answers[number], CASES[number][1]

@@ -240,12 +240,16 @@ def test_an_interrupt_while_the_second_process_starts_is_not_its_own(tmp_path):
     assert [row["cause"] for row in rows] == ["new"]
 
 
-def test_the_header_carries_the_cause_and_is_off_by_default(tmp_path):
-    with planted(tmp_path, PATIENT, "-q", "--header") as (process, client):
+def test_the_header_carries_the_cause_until_the_analysis_is_killed_which_breaks_no_connection(tmp_path):
+    with planted(tmp_path, PATIENT, "--header") as (process, client):
+        process.stderr.readline()
         ask(client, "What is it, please?", more=[("x-cachesim-cause", "new")])
         ask(client, "What is it, please?", day=2, more=[
             ("x-cachesim-cause", "date; byte 84; messages[0].content; the date or time")])  # fmt: skip
-        said(process)
+        [child] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(child), signal.SIGKILL)
+        assert process.stderr.readline()
+        ask(client, "What is it, please?")
 
 
 FAILING = """
@@ -273,32 +277,16 @@ def test_a_failing_analysis_breaks_no_connection(tmp_path):
         assert process.returncode == exits.INTERRUPTED
 
 
-def test_a_killed_analysis_breaks_no_connection(tmp_path):
-    with planted(tmp_path, PATIENT, "--header") as (process, client):
-        process.stderr.readline()
-        ask(client, "What is it, please?", more=[("x-cachesim-cause", "new")])
-        [child] = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        os.kill(int(child), signal.SIGKILL)
-        assert process.stderr.readline()
-        ask(client, "What is it, please?")
-
-
-def test_a_log_on_standard_input_ends_with_it():
-    with watching("-", "--json") as process:
-        out, err = process.communicate(LOG.read_text(), timeout=60)
-    found = [json.loads(line) for line in out.splitlines()]
-    assert process.returncode == exits.HOLDS and err == "" and len(found) == 8
-    assert found[-1]["totals"]["requests"] == 7
-
-
-def test_a_pipe_that_stays_open_prints_each_row_at_once():
+def test_a_pipe_prints_each_row_at_once_and_ends_with_its_last_line():
     lines = LOG.read_text().splitlines(keepends=True)
     with watching("-", "--json") as process:
         process.stdin.write("".join(lines[:110]))
         process.stdin.flush()
         assert [json.loads(process.stdout.readline())["request"]["task"] for _ in range(2)] == [0, 9]
-        process.stdin.close()
-        assert json.loads(process.stdout.readline())["totals"]["requests"] == 2
+        out, err = process.communicate("".join(lines[110:]), timeout=60)
+    found = [json.loads(line) for line in out.splitlines()]
+    assert process.returncode == exits.HOLDS and err == "" and len(found) == 6
+    assert found[-1]["totals"]["requests"] == 7
 
 
 def test_a_table_on_a_terminal_of_80_columns_shows_the_rows_and_the_totals():

@@ -259,7 +259,7 @@ def test_memory_is_bounded(kind, monkeypatch):
         monkeypatch.setattr(log_rows, name, limit)
     watched, sizes = LogRows(), []
     tracemalloc.start()
-    for _ in range(9):
+    for _ in range(7):
         for line in GROWING[kind]:
             for row in watched.read([f" {line}"[1:]]):           # a copy, whose memory is traced
                 del row
