@@ -94,6 +94,10 @@ def test_the_table_ends_with_sums():
     assert total == ["", "total", "", "80", "267", "60", "", ""]
 
 
+def test_the_table_of_a_single_request_has_no_sums(write):
+    assert "<tfoot>" not in write("run", "A9", "--model", "A", "-p", "llama_cpp@b11549")
+
+
 def test_equal_rule_sets_are_one_picture(write):
     page = write("run", DENSE)
     heads = [words(head) for head in re.findall(r"<h2>(.*?)</h2>", page)]

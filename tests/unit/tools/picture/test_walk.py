@@ -7,6 +7,7 @@ import json
 import re
 import zlib
 from bisect import bisect_right
+from functools import cache
 
 import pytest
 
@@ -44,6 +45,12 @@ def walk(case, profile):
     return run_pictured(case, profile, events=True).told().walk
 
 
+@cache
+def walk_of(name):
+    """Return the event log of a case."""
+    return walk(*case_of(name))
+
+
 def scene(case, profile):
     return run_pictured(case, profile, events=False).scene()
 
@@ -56,7 +63,7 @@ def at(changes, k):
 @pytest.mark.parametrize("name", CASES)
 def test_at_every_event_it_is_what_the_server_holds(name):
     case, profile = case_of(name)
-    found = walk(case, profile)
+    found = walk_of(name)
     heard = [k for k in range(len(found.events)) if k >= found.held[0][0][0]]
     for k in heard[:: max(1, len(heard) // 40)]:
         slots, entries = cut(case, profile, k)
@@ -73,7 +80,7 @@ def test_at_every_event_it_is_what_the_server_holds(name):
 @pytest.mark.parametrize("name", CASES)
 def test_every_event_belongs_to_a_request(name):
     case, profile = case_of(name)
-    found = walk(case, profile)
+    found = walk_of(name)
     assert len(found.rows) == len(found.events)
     plain = cachesim.run(case, profile).log.events              # restore points are reported to listeners only
     unheard = [[one for one in events if not isinstance(one, PointEvent | Lost)] for events in (found.events, plain)]
@@ -85,7 +92,7 @@ def test_every_event_belongs_to_a_request(name):
 
 def test_what_a_request_left_is_what_the_picture_shows():
     case, profile = case_of("llama_cpp")
-    found, drawn = walk(case, profile), scene(case, profile)
+    found, drawn = walk_of("llama_cpp"), scene(case, profile)
     for row in drawn.rows:
         mine, memory = at(found.held[row.slot], found.ends[row.number]), row.memory
         assert (mine.rows, mine.state) == ((memory.rows,), memory.state)
@@ -108,8 +115,7 @@ def test_the_slider_has_a_line_for_each_kind_of_row():
 
 
 def test_a_loss_leads_to_the_event_that_lost_it():
-    case, profile = case_of("llama_cpp")
-    found = walk(case, profile)
+    found = walk_of("llama_cpp")
     k = found.behind(2, "LC-PC-LOAD.TAKE", "consumed")
     assert k is not None and (found.events[k].ev, found.events[k].cause) == ("lost", "consumed")
     assert found.rows[k] == 2 and found.behind(0, "LC-PC-LOAD.TAKE", "consumed") is None
@@ -121,7 +127,7 @@ def test_pairs_that_change_nothing_are_left_out():
 
 def test_the_log_comes_back_from_its_forms_and_numbers():
     case, profile = case_of("llama_cpp")
-    found = walk(case, profile)
+    found = walk_of("llama_cpp")
     says = [f"LC-X.CR10: tokens {n}..{n + 1}, 1,{n:03} of -1 (f_keep 0.500, #{n}) <b>"
             for n in range(len(found.events))]  # fmt: skip
     drawn = RunDrawing(scene(case, profile))
@@ -137,7 +143,7 @@ def test_the_log_comes_back_from_its_forms_and_numbers():
 
 def test_the_slider_has_the_scale_of_the_drawing():
     case, profile = case_of("window")
-    found, drawn = walk(case, profile), RunDrawing(scene(case, profile))
+    found, drawn = walk_of("window"), RunDrawing(scene(case, profile))
     says = [""] * len(found.events)
     (run,) = json.loads(script_data([drawn], [CaptionedWalk(found, says, [False] * len(says))]))["runs"]
     assert dict(zip(run["at"], run["x"], strict=True)) == {n: round(drawn.scale.px(n), 1) for n in drawn.scale.at}
@@ -150,7 +156,7 @@ def test_the_slider_has_the_scale_of_the_drawing():
 
 def test_the_slider_of_a_timeline_has_the_narrow_scale_of_its_drawing():
     one = test_svg.scene(test_svg.row(0, *(test_svg.part(30 * n, 30 * n + 30) for n in range(11))))
-    found = walk(*case_of("window"))
+    found = walk_of("window")
     told = [CaptionedWalk(found, [""] * len(found.events), [False] * len(found.events))]
     narrow, wide = (packed(script_data([RunDrawing(one, alone)], told)) for alone in (False, True))
     assert narrow != wide and narrow in timeline([one], told)

@@ -104,20 +104,11 @@ def test_the_same_messages_of_two_apis_are_the_same_prompt():
     ("{% include '/etc/passwd' %}", "no loader"), ("{% for %}", "not a chat template"),
     ("{{ raise_exception('no system') }}", "the template rejects the chat: no system"),
     ("{{ x.y.z }}", "UndefinedError"),
-    ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "RecursionError"), ("{{ 'a' * 10**12 }}", "too much memory"),
     ("{{ range(10**9) }}", "OverflowError"),
 ])  # fmt: skip
 def test_a_broken_or_malicious_template_gives_a_one_line_error(source, what):
     error = refused(source)
     assert what in error and "\n" not in error
-
-
-@pytest.mark.long
-def test_an_endless_template_is_terminated(lift):
-    lift(PARSER_TIME=1)
-    loop = "{% for a in range(99999) %}" * 4 + "{% set x = a %}" + "{% endfor %}" * 4
-    assert refused(loop) == ("t: request 0: the chat template takes too long, at most 1 CPU seconds are allowed "
-                             "(--limit parser-time=N allows more)")  # fmt: skip
 
 
 @pytest.mark.long
