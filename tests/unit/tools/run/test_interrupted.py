@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -95,10 +93,11 @@ def test_a_rule_set_that_fails_is_named_and_the_others_are_reported(capsys, tmp_
     assert "stop.py:" in err and "as a test" in err and "llama_cpp@stop" in err
 
 
-def test_a_killed_worker_is_reported_and_the_others_finish(tmp_path):
+def test_a_killed_worker_is_reported_and_the_others_finish(capsys, tmp_path):
     rules = stopping_rules(tmp_path, 0, "os.kill(os.getpid(), 9)")
     words = ["run", *LINE, "-p", rules, "-p", "llama_cpp@b9518", "-j", "2", "--json"]
-    done = subprocess.run([sys.executable, "-m", "cachesim", *words], capture_output=True, text=True, check=False)
-    assert done.returncode == exits.CRASH and "SIGKILL" in done.stderr
-    data = json.loads(done.stdout)
+    assert main(words) == exits.CRASH
+    out, err = capsys.readouterr()
+    assert "SIGKILL" in err
+    data = json.loads(out)
     assert (data["failed"], [one["profile"] for one in data["runs"]]) == (1, ["llama_cpp@b9518"])
