@@ -71,11 +71,11 @@ def test_a_setting_that_costs_more_without_scaling_makes_way_for_the_next():
 
 
 def test_settings_are_judged_until_enough_answer_correctly_first_where_another_was_wrong(monkeypatch):
-    """The second server, with 3 requests, answers wrongly under each setting of the first search."""
+    """The second server, with 2 requests, answers wrongly under each setting of the first search."""
     monkeypatch.setattr(agent_search, "KEPT", 2)
-    first, found = searched_again(lambda cost, _: cost._replace(wrong=1) if cost.requests == 3 and cost.wrong == 0
-                                  else cost, clients=1)  # fmt: skip
-    assert [one.cost.requests for one in found.wrong] == [7, 3]
+    first, found = searched_again(lambda cost, _: cost._replace(wrong=1) if cost.requests == 2 and cost.wrong == 0
+                                  else cost, turns=(2, 2, 1, 1))  # fmt: skip
+    assert [one.cost.requests for one in found.wrong] == [6, 2]
     assert len(found.ran) == 2 == len(first.ran)
     assert not any(one.cost.wrong or one.setting.is_imprecise for one in found.ran)
 
@@ -101,7 +101,7 @@ def test_too_little_memory_is_refused():
 @pytest.mark.long
 def test_settings_with_wrong_answers_are_left_out():
     """ik_llama.cpp restores checkpoints into wrong cells if two conversations of a hybrid model alternate (IK-D3)."""
-    sessions = [one._replace(requests=one.requests[:9]) for one in shipped_sessions()
+    sessions = [one._replace(requests=one.requests[:7]) for one in shipped_sessions()
                 if one.name in ("trace_0012", "trace_0462")]  # fmt: skip
     search = AgentSearch("ik_llama@main", "qwen3-next", 64 * GIB, 2, recorded_workload(sessions, "sessions", 2, 0))
     found = search.advice()
