@@ -85,7 +85,7 @@ def call(capsys, *argv):
     return code, got.out, got.err
 
 
-FUZZ = ("fuzz", "-p", BAD, "--against", GOOD, "--property", "warm-equals-cold", "--model", "GA", "--examples", "60")
+FUZZ = ("fuzz", "-p", BAD, "--against", GOOD, "--property", "warm-equals-cold", "--model", "GA", "--examples", "8")
 
 
 def test_the_command_tells_both_and_one_process_or_two_tell_the_same(capsys):
@@ -113,7 +113,7 @@ def test_the_table_fits_and_says_what_is_mended(capsys):
 
 def test_a_campaign_against_another_goes_on_where_it_stopped(capsys, tmp_path):
     whole = json.loads(call(capsys, *FUZZ, "--no-shrink", "--json")[1])
-    some = (*FUZZ[:-1], "50", "--no-shrink", "--out", tmp_path)
+    some = (*FUZZ[:-1], "5", "--no-shrink", "--out", tmp_path)
     call(capsys, *some)
     code, out, _ = call(capsys, *FUZZ, "--no-shrink", "--json", "--out", tmp_path, "--resume")
     assert (code, json.loads(out)) == (exits.BROKEN, whole)

@@ -54,9 +54,9 @@ def found(profile, jobs, stop, start=0):
 
 @pytest.mark.long
 def test_one_process_or_two_find_the_same():
-    one, two = found(PROFILE, 1, 110), found(PROFILE, 2, 110)
+    one, two = found(PROFILE, 1, 60), found(PROFILE, 2, 60)
     assert (one.played, one.refused, one.failures) == (two.played, two.refused, two.failures)
-    assert one.played == 110
+    assert one.played == 60
     assert one.failures
 
 
@@ -84,12 +84,12 @@ def test_a_part_of_a_campaign_plays_nothing_of_the_parts_before_it():
 
 @pytest.mark.long
 def test_blocks_may_come_in_any_order():
-    every = [work(job) for job in blocks(plan(), 250)]
+    every = [work(job) for job in blocks(plan(), 110)]
     forth, back = Campaign(PROFILE), Campaign(PROFILE)
     for one, other in zip(every, reversed(every), strict=True):
         forth.take(one)
         back.take(other)
-    assert (forth.failures, forth.done) == (back.failures, back.done) and forth.done == [(0, 250)]
+    assert (forth.failures, forth.done) == (back.failures, back.done) and forth.done == [(0, 110)]
     assert campaign_data(forth, plan()) == campaign_data(back, plan())
 
 
@@ -118,7 +118,7 @@ def test_an_earlier_conversation_has_to_be_shrunk_again():
 
 @pytest.mark.long
 def test_two_parts_find_what_the_whole_finds():
-    whole, first, second = found(PROFILE, 1, 80), found(PROFILE, 1, 50), found(PROFILE, 1, 80, 50)
+    whole, first, second = found(PROFILE, 1, 30), found(PROFILE, 1, 15), found(PROFILE, 1, 30, 15)
     for block in work_of(second):
         first.take(block)
     assert first.failures == whole.failures

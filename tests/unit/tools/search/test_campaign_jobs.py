@@ -7,11 +7,13 @@ import json
 import pytest
 
 from cachesim.tools.search import campaign_jobs as jobs
-from cachesim.tools.search.campaign import CampaignJob, CampaignPlan, work
+from cachesim.tools.search.campaign import Campaign, CampaignJob, CampaignPlan, Failure, work
+from cachesim.tools.search.campaign_folder import CampaignFolder, failure_data
 from cachesim.tools.search.campaign_jobs import (
     PLAYING,
     REPORT,
     CampaignClock,
+    CampaignSearch,
     StoredCaseResult,
     check,
     groups_of,
@@ -22,6 +24,7 @@ from cachesim.tools.search.campaign_jobs import (
     with_corpus,
 )
 from cachesim.tools.search.property_failure import PropertyFailure, parse_finding
+from tests.unit.tools.search.test_drawn_conversation import made
 
 PLAN = CampaignPlan("mlx_lm@0.32.2", ("survives",), ("A",), "provenance", 3, "mlx_lm@m1072")
 JOB = CampaignJob(PLAN, 4, 9)
@@ -85,3 +88,41 @@ def test_a_job_is_the_same_on_another_machine_and_its_block_has_the_numbers_of_t
     job = CampaignJob(CampaignPlan("mlx_lm@0.32.2", ("survives",), ("A",), "provenance", 3), 4, 6)
     block = parse_block(play(packed(job)))
     assert block == work(job) and (block.first, block.stop, block.played + block.refused) == (4, 6, 2)
+
+
+def test_a_write_error_is_printed_once_until_the_folder_can_be_written_again(tmp_path, capsys):
+    folder = CampaignFolder(tmp_path / "out", PLAN)
+    campaign = folder.begin(resume=False)
+    campaign.failures[FOUND.group] = Failure(4, FOUND, small=made("mlx_lm", {"A": 5}, "A"))
+    search = CampaignSearch(PLAN, campaign, folder, CampaignClock(0.0, None, True), 1, "")
+    away = folder.path.rename(tmp_path / "away")
+    search.keep()
+    search.keep()
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    away.rename(folder.path)
+    search.keep()
+    [file] = folder.path.glob("*.toml")
+    assert capsys.readouterr().err.splitlines() == [f"cachesim: {file} written"]
+    folder.path.rename(away)
+    campaign.failures[OTHER.group] = Failure(4, OTHER, small=made("mlx_lm", {"A": 9}, "A"))
+    search.keep()
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_stored_cases_run_in_the_order_of_their_files_and_their_failures_are_not_shrunk(tmp_path):
+    """The failure that a stored case shows keeps its case; another is shrunk."""
+    plan = CampaignPlan("ik_llama@1889-base", ("warm-equals-cold",), ("GA",), "provenance", 0)
+    block = work(CampaignJob(plan, 0, 7))
+    failures = {finding.group: Failure(number, finding) for number, finding in block.found}
+    assert len(failures) == 2
+    (tmp_path / "a.toml").write_text("no toml")
+    first = min(failures.values(), key=lambda one: one.first)
+    data = failure_data(first, plan)
+    file = tmp_path / f"{data['id']}.toml"
+    file.write_text(data["toml"])
+    search = CampaignSearch(plan, Campaign(plan.profile, failures), None, CampaignClock(0.0, None, True), 2, "")
+    search.check([str(file), str(tmp_path / "a.toml")])
+    assert [bool(one.why) for one in search.corpus] == [False, True]
+    assert search.known == {first.finding.group: str(file)}
+    search.shrink()
+    assert {one.first: one.is_shrunk for one in search.campaign.failures.values()} == {1: False, 6: True}

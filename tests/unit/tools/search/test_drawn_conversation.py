@@ -25,7 +25,7 @@ from tests.unit.tools.search import drawn_conversations
 
 PROFILE = {"llama_cpp": "llama_cpp@b10587", "ik_llama": "ik_llama@main", "mlx_lm": "mlx_lm@0.32.2",
            "vllm": "vllm@0.33.0", "sglang": "sglang@0.5.23"}  # fmt: skip
-SEEDS = range(300)
+SEEDS = range(60)
 
 
 def made(engine, words, *prompts, server=(), model="A"):
@@ -37,7 +37,7 @@ def made(engine, words, *prompts, server=(), model="A"):
 @pytest.mark.parametrize("engine", BUILTIN)
 def test_a_seed_is_one_conversation(engine):
     assert [draw_conversation(seed, engine) for seed in SEEDS] == [draw_conversation(seed, engine) for seed in SEEDS]
-    assert len({repr(draw_conversation(seed, engine)) for seed in SEEDS}) > len(SEEDS) - 5
+    assert len({repr(draw_conversation(seed, engine)) for seed in SEEDS}) > len(SEEDS) - 3
 
 
 @pytest.mark.long
