@@ -84,6 +84,30 @@ def test_a_bug_passes_only_where_its_file_says_so(pytester, run):
     result.stdout.fnmatch_lines(["wrong answer at requests 2 and 3, * tokens re-evaluated"])
 
 
+REFUSED = f"""id = "refused"
+title = "t"
+why = "w"
+source = ["cachesim"]
+engine = "llama_cpp"
+model = "A"
+profiles = ["{HEAD}"]
+[server]
+ctx_size = 256
+[words]
+A = 300
+[[request]]
+prompt = "A"
+"""
+
+
+def test_undecided_is_not_a_pass_unless_the_file_expects_it(pytester, run):
+    """A request that the server refuses has no answer to judge."""
+    file = pytester.path / "refused.toml"
+    for expect, outcome in (("", "failed"), (f'[expect]\n"{HEAD}" = {{ status = [400] }}\n', "passed")):
+        file.write_text(REFUSED + expect)
+        run("--cachesim").assert_outcomes(**{outcome: 1})
+
+
 def test_a_spoilt_scenario_is_an_error_not_nothing(pytester, run):
     put(pytester, GOOD, ('model = "GGGA"', 'model = "GGGX"'))
     result = run("--cachesim")

@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
+from cachesim.base import limits
 from cachesim.engines.base import Answer
 from cachesim.engines.registry import profiles
 from cachesim.engines.shared.slot_events import NeedOne, PcBegin
 from cachesim.events import Decoded, Launch, SeqRm
 from cachesim.replay.recorded_answers import compare_answer, fields_not_compared
-from cachesim.replay.recorded_trace import TraceStep, read_trace
+from cachesim.replay.recorded_trace import TraceStep, make_trace, read_trace
 from cachesim.replay.replay import (
     difference,
     records,
@@ -173,6 +174,16 @@ def test_a_brief_replay_ends_at_the_first_verdict_that_differs():
         3, {0: True, 1: False, 2: True, 3: True}, [1, 2, 3], 4)
     assert judged(True, True, True) == (2, {0: True, 1: True, 2: False}, [], 3)
     assert judged(True, None) == (1, {0: True, 1: False}, [], 2)
+
+
+def test_a_difference_of_requests_sent_together_says_how_many_orders_were_tried():
+    path = DATA / "ik_llama_parallel" / "llama-shortage-5049.json"
+    data = json.loads(path.read_text())
+    data["steps"][0]["events"].pop()
+    limits.lift({"orders": 3})
+    first = replay(make_trace(path, data, profiles())).first
+    assert first["step"] == 0 and first["orders"].startswith("3 ")
+    assert "orders" not in replay(recorded((1, {"died": True}))).first
 
 
 def test_a_restart_begins_with_an_empty_server_and_its_options():

@@ -82,6 +82,16 @@ def test_a_second_rejection_is_undecided_and_so_is_everything_up_to_a_restart():
     assert totals([replay_data(found)])["verdicts"] == 2
 
 
+def test_a_slot_action_after_a_second_rejection_has_no_verdict():
+    def spoil(steps):
+        again(steps)
+        steps[1] = {"i": 1, "op": "slot", "request": {"action": "erase", "id_slot": 0},
+                    "response": {"status": 200, "n_erased": 26}, "events": []}  # fmt: skip
+
+    found = recording(spoil)
+    assert (found.steps_agree, found.steps_undecided, found.verdicts_agree, found.first) == (2, 2, 2, None)
+
+
 @pytest.mark.parametrize("name", ["drafted", "accepted", "n_tokens"])
 def test_an_ordinary_wrong_recording_of_such_a_step_is_a_difference(name):
     def spoil(steps):

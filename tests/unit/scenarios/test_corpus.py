@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+import cachesim
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.corpus import corpus_files, corpus_root, could_be_id, is_file, named, own_profiles
 from cachesim.scenarios.from_notation import from_line
 
 SEED = "llama-24143-entry-removed-dense"
+PACKED = {source: name for name, source in tomllib.loads(
+    (corpus_root().parent / "pyproject.toml").read_text())["tool"]["setuptools"]["package-dir"].items()}["scenarios"]
 
 
 def test_an_id_names_its_file_from_anywhere(tmp_path, monkeypatch):
@@ -60,6 +67,26 @@ def test_every_id_has_the_form_that_requests_in_one_line_never_have():
 ])  # fmt: skip
 def test_a_line_is_told_from_a_file(text, file):
     assert is_file(text) is file
+
+
+def test_an_installed_package_has_its_own_scenarios(tmp_path):
+    """Outside a checkout, whose mark is a pyproject.toml beside a folder of scenarios."""
+    site = tmp_path / "site"
+    shutil.copytree(Path(cachesim.__file__).parent, site / "cachesim", ignore=shutil.ignore_patterns("__pycache__"))
+
+    def root():
+        """Return the folder as a process in the installed package finds it, "" if there is none."""
+        code = "from cachesim.scenarios.corpus import corpus_root; print(corpus_root())"
+        done = subprocess.run([sys.executable, "-c", code], cwd=site, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    assert root() == ""
+    packed = site.joinpath(*PACKED.split("."))
+    packed.mkdir()
+    (site / "scenarios").mkdir()
+    assert root() == str(packed)
+    (site / "pyproject.toml").touch()
+    assert root() == str(site / "scenarios")
 
 
 OLD, OWN = "llama_cpp@b10587", "llama_cpp@my-own"

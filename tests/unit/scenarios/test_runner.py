@@ -13,6 +13,7 @@ from cachesim.base import limits
 from cachesim.base.errors import BadInput, Crash, OverLimit
 from cachesim.engines.llama_cpp.events import LoraSet
 from cachesim.engines.registry import engine_of
+from cachesim.events import Decoded
 from cachesim.scenarios import runner
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.runner import AnswerCollector, Observers, SilentObserver, play
@@ -159,6 +160,24 @@ def test_a_server_that_waits_for_ever_is_a_fault_and_no_endless_run(monkeypatch)
         play(scenario("S20"), HEAD, "none", Deaf())
 
 
+@pytest.mark.parametrize(("loud", "allowed"), [(set(), 6), ({3}, 9), ({1, 5, 6}, 12)])
+def test_an_event_begins_the_quiet_rounds_anew(monkeypatch, loud, allowed):
+    monkeypatch.setattr(runner, "STUCK", 5)
+    rounds = []
+
+    class Rarely(SilentObserver):
+        def started(self, server):
+            def update():
+                rounds.append(len(rounds) + 1)
+                server.log.events.extend([Decoded(1)] * (rounds[-1] in loud))
+
+            server.take_tasks, server.update = lambda: None, update
+
+    with pytest.raises(Crash):
+        play(scenario("S20"), HEAD, "none", Rarely())
+    assert len(rounds) == allowed
+
+
 def test_a_server_that_generates_without_an_event_is_no_fault(monkeypatch):
     monkeypatch.setattr(runner, "STUCK", 50)
     answers = []
@@ -190,8 +209,8 @@ def test_a_rejected_draft_is_replayed_only_where_it_cannot_be_rolled_back(profil
     assert runner.placed(plain, server) is plain.request
 
 
-@pytest.mark.parametrize("after", [0, 1, 3])
-def test_who_comes_later_comes_so_many_iterations_later(after):
+@pytest.mark.parametrize(("after", "rounds"), [(0, 0), (1, 1), (3, 3), (10**6, 9)])
+def test_who_comes_later_comes_so_many_iterations_later_or_when_the_server_is_idle(after, rounds):
     class Counting(SilentObserver):
         """Return the number of server-loop rounds before each step."""
 
@@ -212,7 +231,7 @@ def test_who_comes_later_comes_so_many_iterations_later(after):
 
     notes = Counting()
     play(scenario("S20>9/A10", (1, {"together": True, "after": after}), parallel=2), HEAD, "none", notes)
-    assert notes.begun == [0, after]
+    assert notes.begun == [0, rounds]
 
 
 def test_the_options_of_a_restart_last_until_the_next_one_changes_them():

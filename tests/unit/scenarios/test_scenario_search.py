@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cachesim.scenarios.corpus import corpus_root
@@ -122,3 +124,46 @@ def test_a_symptom_by_its_name_shows_what_is_common(symptom):
 ])  # fmt: skip
 def test_a_model_has_the_kinds_of_its_name_and_of_its_layers(model, kinds):
     assert kinds_of_model(model) == kinds
+
+
+def made(name, symptom="", title="x", why="y", model="A", file="scenarios/x.toml"):
+    return replace(CORPUS[0], id=name, symptom=symptom, title=title, why=why, model=model, engine="llama_cpp",
+                   file=file)  # fmt: skip
+
+
+COMMONEST = dict(LINES)["re-processed"].split()[0]
+REPAIR = "scenarios\\repairs\\y.toml"
+OWN = [
+    made("z-plain", "re-processed"), made("y-repair", "re-processed", model="W8 A", file=REPAIR),
+    made(COMMONEST, "re-processed"), made("w-window", "re-processed", model="W8 A"), made("v-crash", "crash"),
+    made("u-window", "crash", model="W8"), made("t-window", "wrong-answer", why="of a window"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "ids"), [
+    ("re-processed", [COMMONEST, "z-plain", "w-window", "y-repair"]),
+    ("window re-processed", ["w-window", COMMONEST, "z-plain", "y-repair"]),
+    ("crash", ["v-crash", "u-window"]), ("crash with a window", ["u-window", "v-crash"]),
+    ("window", ["w-window", "y-repair", "t-window", "u-window"]),
+])  # fmt: skip
+def test_scenarios_are_ranked_by_symptom_then_repair_then_topics_then_frequency(text, ids):
+    assert [one.id for one in matching(text, OWN)] == ids
+
+
+@pytest.mark.parametrize(("name", "is_known"), [
+    ("gemma3", True), ("Gemma 3", True), ("gemm", True), ("gpt oss", True), ("gpto", True), ("my gpt oss 20b", True),
+    ("gem", False), ("gem ma", False), ("the oss", False), ("qwen", False),
+])  # fmt: skip
+def test_a_name_of_a_model_or_its_unmistakable_beginning_selects_its_kind(name, is_known):
+    plain, window = made("plain", "re-processed"), made("window-one", "re-processed", model="W8 A")
+    found = matching(f"{name} reprocesses", [plain, window])
+    assert found[0].id == ("window-one" if is_known else "plain")
+
+
+def test_without_a_symptom_most_words_count_and_among_equals_the_rare_ones_of_the_title():
+    cases = [made("a", title="x", why="banana tulip"), made("c", title="banana", why="tulip"),
+             made("b", title="banana tulip"), made("d", title="tulip banana lily"), made("e", title="banana"),
+             *(made(name, title="y") for name in "fgh")]  # fmt: skip
+    found = {text: [one.id for one in matching(text, cases)] for text in ("banana tulip", "banana tulip lily")}
+    assert found == {"banana tulip": ["b", "d", "c"], "banana tulip lily": ["d"]}
+    assert matching("banana pear kiwi plum apple", cases) == []
