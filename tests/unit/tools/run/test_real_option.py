@@ -15,11 +15,12 @@ from cachesim.tools.run.real_option import add_real, compare_real, real_code, re
 LINE = ["A20/A", "--model", "A"]
 
 
-@pytest.mark.parametrize("words", [
-    ["run", *LINE], ["diff", *LINE, "-p", "llama_cpp@b11549", "-p", "llama_cpp@b9231"], ["bisect", *LINE],
-    ["fuzz", "--examples", "1"], ["verify", "A20/A"], ["record", "A20/A"],
+@pytest.mark.parametrize(("words", "given"), [
+    (["run", *LINE], ["--install"]), (["run", *LINE], ["--gguf", "model.gguf"]), (["bisect", *LINE], ["--install"]),
+    (["diff", *LINE, "-p", "llama_cpp@b11549", "-p", "llama_cpp@b9231"], ["--gguf", "model.gguf"]),
+    (["fuzz", "--examples", "1"], ["--install"]), (["verify", "A20/A"], ["--gguf", "model.gguf"]),
+    (["record", "A20/A"], ["--install"]),
 ], ids=lambda words: words[0])  # fmt: skip
-@pytest.mark.parametrize("given", [["--gguf", "model.gguf"], ["--install"]], ids=["gguf", "install"])
 def test_options_of_real_servers_need_real(capsys, words, given):
     assert main([*words, *given]) == exits.BAD_INPUT
     assert f"{given[0]} goes with --real" in capsys.readouterr().err
