@@ -77,7 +77,8 @@ def test_a_damaged_line_is_read_or_refused_in_one_line(line: dict[str, Any]) -> 
     text = line["command"]
     step = max(1, len(text) // 6)
     damaged = [text[:at] for at in range(step, len(text), step)]
-    damaged += [text[:at] + sign + text[at:] for at, sign in zip(range(0, len(text), step), NASTY[len(text) % 7 :], strict=False)]
+    signs = NASTY[len(text) % 7 :]
+    damaged += [text[:at] + sign + text[at:] for at, sign in zip(range(0, len(text), step), signs, strict=False)]
     for one in damaged:
         try:
             read_pasted(one, line.get("profiles", []))
