@@ -58,10 +58,10 @@ def tables(tmp_path, monkeypatch):
     table_of.cache_clear()
 
 
-def only_read(rule):
-    """Remove the recordings that distinguish the answers of this rule from alternatives."""
+def only_read(rule=""):
+    """Remove the recordings that distinguish the answers of this rule, "" = of every rule, from alternatives."""
     table = table_of(ENGINE)
-    graded = {outcome: GradedOutcome(Grade.READ, {}, tuple(one.seen)) if outcome.rule == rule else one
+    graded = {outcome: GradedOutcome(Grade.READ, {}, tuple(one.seen)) if rule in ("", outcome.rule) else one
               for outcome, one in table.graded.items()}  # fmt: skip
     write_table(ENGINE, table._replace(graded=graded))
 
@@ -87,6 +87,14 @@ def test_a_wrong_answer_that_depends_on_an_outcome_that_was_only_read_is_predict
         as_text(run_report(run_data(run))).split())
     said = as_text(why_report(why_data(run, found.request)))
     assert PREDICTED in " ".join(said.split()) and "[read]" in said
+
+
+def test_alternatives_of_the_rules_that_charges_cite_are_tried_first(tables, monkeypatch):
+    only_read()
+    run, rule = played(), "LC-CKPT-CREATE.CR10"
+    assert {charge.rule for one in run.requests for charge in one.ledger.charges} == {rule}
+    monkeypatch.setattr(evidence, "MOST", 1)
+    assert [(one.request, one.what, one.rule) for one in predicted(run)] == [(3, "charge", rule), (3, "verdict", rule)]
 
 
 def test_a_run_in_which_nothing_is_wrong_depends_on_nothing(tables):

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from cachesim.base import limits
+from cachesim.base.errors import OverLimit
 from cachesim.cli.main import main
 from cachesim.engines.build_names import builds_in_order
 from cachesim.engines.registry import ENGINES, rules_of
+from cachesim.engines.rule import Decision, Role, rule
+from cachesim.engines.shared.timeline import Timeline
 from cachesim.judging.find_change import bisect, neighbours
 from cachesim.judging.outcomes import observed
 from cachesim.scenarios.from_notation import from_line
@@ -60,6 +65,7 @@ def test_the_same_prompt_again_through_the_years():
     assert [turn.causes[0].changes[0].source for turn in again.turns] == [
         "#14534", "#16382", "#16736", "#17009", "#17267", "#18391", "#22673", "#23280", "#25472",
     ]  # fmt: skip
+    assert [turn.new.partition("@")[2] for turn in again.turns if turn.now.status == 0] == ["b7078", "b9230"]
     assert [turn.new.partition("@")[2] for turn in again.turns if not turn.causes[0].is_alone] == ["b6925"]
 
 
@@ -135,6 +141,72 @@ def test_the_command_says_what_changed(capsys):
     assert "id_slot: 0 -> 3" in out                                  # a client sees that servers got more slots
     assert "reuses 129, WRONG OUTPUT by b6685 (2025-10-03), llama_cpp@b6685" in out
     assert "rs_rm LC-RS-RM.RM0 -> LC-RS-RM.RM1 (#16382, b6685" in out
+
+
+def ctx_rule(name, context):
+    """Return a rule that gives a slot a context of so many tokens, from that of its sequence."""
+    @rule(f"TEST-CHANGE.{name}", Role.PLAN, "context of a slot")
+    def slot_ctx(n_ctx_seq: int, *others: object) -> Decision:
+        return Decision(context(n_ctx_seq), {})
+
+    return slot_ctx
+
+
+def padded_alone(n: int) -> int:
+    if n < 256:
+        raise TypeError("a rule that fits no other padding")
+    return n
+
+
+OLD_NAME, NEW_NAME, BESIDE_NAME = "llama_cpp@b10587", "llama_cpp@b11549", "llama_cpp@b11549-repaired"
+PADDED, BARE = {"ctx_pad": 256}, {"ctx_pad": 8}
+WHOLE, FEW = ctx_rule("WHOLE", int), ctx_rule("FEW", lambda n: 40)
+
+
+def made_up(old, new, beside=None, **more):
+    """Return the history of a request of 60 tokens to a server with a context of 40 tokens, which is padded, under two
+    versions with these fields, and a proposal for the older one."""
+    fields = {OLD_NAME: {**PADDED, **old}, NEW_NAME: new, **({BESIDE_NAME: beside} if beside else {})}
+    tables = {name: rules_of(OLD_NAME).changed({"name": name, **of}) for name, of in fields.items()}
+    engine = replace(ENGINE, profiles=tables, line=(OLD_NAME, NEW_NAME), when=Timeline(),
+                     beside={BESIDE_NAME: OLD_NAME} if beside else {})  # fmt: skip
+    scenario = from_line("A60", model="A", server={"ctx_size": 40, "parallel": 1})
+    return bisect(scenario, engine, **more)[0]
+
+
+def causes(turn):
+    return [([(change.field, change.new) for change in cause.changes], cause.is_alone) for cause in turn.causes]
+
+
+def test_of_fields_that_each_suffice_every_one_is_named_and_no_other():
+    (turn,) = made_up({"slot_ctx": WHOLE}, {**BARE, "slot_ctx": FEW, "tail": 7}).turns
+    assert (turn.was.status, turn.now.status) == (200, 400)
+    assert sorted(causes(turn)) == [([("ctx_pad", "8")], True), ([("slot_ctx", FEW.rule)], True)]
+
+
+def test_a_mixture_whose_rules_do_not_fit_together_is_no_cause():
+    (turn,) = made_up({"slot_ctx": ctx_rule("PADDED", padded_alone)}, {**BARE, "slot_ctx": WHOLE}).turns
+    [(fields, is_alone)] = causes(turn)
+    assert ({field for field, _ in fields}, is_alone) == ({"ctx_pad", "slot_ctx"}, False)
+
+
+def test_a_mixture_that_exceeds_a_limit_ends_the_search():
+    """Both versions refuse the request, and the mixture evaluates it."""
+    limits.lift({"tokens": 50})
+    with pytest.raises(OverLimit):
+        made_up({"slot_ctx": FEW}, {"ctx_pad": 16, "slot_ctx": WHOLE})
+
+
+def test_a_proposal_and_the_next_version_may_change_the_same_field():
+    found = made_up({}, BARE, {"ctx_pad": 64})
+    assert [causes(turn) for turn in found.turns] == [[([("ctx_pad", "8")], True)]]
+    assert [causes(turn) for turn in found.beside] == [[([("ctx_pad", "64")], True)]]
+
+
+def test_a_rule_set_without_a_neighbour_has_an_outcome_and_no_change():
+    found = made_up({}, BARE, pairs=())
+    assert [(name, one.status) for name, one in found.outcomes.items()] == [(OLD_NAME, 200), (NEW_NAME, 400)]
+    assert found.turns == found.beside == []
 
 
 @pytest.mark.parametrize("argv, cause", [

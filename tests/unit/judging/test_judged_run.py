@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -162,6 +163,16 @@ def test_a_run_bears_the_name_of_the_rules_that_it_followed():
     assert (named.profile, unnamed.profile) == ("llama_cpp@mine", f"{HEAD} (changed)")
     assert [run.profile for run in shipped] == [HEAD, HEAD]
     assert [len(run.wrong) for run in (named, unnamed, *shipped)] == [0, 0, 1, 1]
+
+
+def test_the_runs_of_all_unwritten_numbers_count_together_for_a_limit():
+    """A restored slot file has an unwritten number with three values that matter: three runs of the scenario."""
+    scenario = from_line("A300>9/{save@0 f}/B30/{restore@0 f}/A.C5", model="GA+M", profiles=("ik_llama@main",))
+    of_one_run = run_judged(scenario, "ik_llama@main", "provenance").log.sampled
+    for runs in (2, 3):
+        limits.lift({"sampled": runs * of_one_run})
+        with pytest.raises(OverLimit) if runs < 3 else nullcontext():
+            run_judged(scenario, "ik_llama@main", "provenance")
 
 
 def test_a_request_whose_outcome_depends_on_an_unwritten_number_is_undecided_and_says_why():

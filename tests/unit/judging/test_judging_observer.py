@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+import pytest
+
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.registry import engine_of
 from cachesim.events import Launch
@@ -169,6 +171,12 @@ def test_what_a_further_completion_evaluated_counts():
     """The second answer is sent back; its last token was never evaluated."""
     found = watched("A20>r4{n_cmpl=2 answers=s4}/A.s.B3", parallel=2).found[1]
     assert found.ledger.best == 23
+
+
+@pytest.mark.parametrize(("model", "window"), [("A W8", (36, 43)), ("AA", None)])
+def test_the_window_of_a_slot_is_what_its_window_layers_hold(model, window):
+    (found,) = judged("A40>4", "vllm@0.33.0", model)
+    assert found.judged.window == window
 
 
 def test_a_launch_has_the_place_of_its_event():

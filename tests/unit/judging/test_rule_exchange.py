@@ -7,10 +7,13 @@ from typing import Any, Callable, Mapping
 
 import pytest
 
+from cachesim.engines import registry
 from cachesim.engines.registry import rules_of
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.judging.rule_exchange import (
+    START,
+    AskedRules,
     RuleVariant,
     agrees,
     exchanged,
@@ -20,6 +23,7 @@ from cachesim.judging.rule_exchange import (
     variants_in,
     with_changes,
 )
+from tests.shared import forget_engines
 
 
 @rule("TEST-EXCHANGE.DOUBLE", Role.PLAN, "doubles")
@@ -139,3 +143,30 @@ def test_a_rule_set_with_variants_of_its_engine_keeps_its_other_rules():
         assert getattr(found, variant.field) is getattr(rules_of(variant.profile), variant.field)
         assert [change.field for change in rules.changes(found)] == [variant.field]
     assert exchanged(OLD, []) is OLD
+
+
+@rule("TEST-EXCHANGE.BELOW-TEN", Role.DROP, "answers small limits like the released rule")
+def alike_below_ten(*args: Any) -> Decision:
+    given: Decision = rules_of("llama_cpp@b11549").ckpt_limit(*args)
+    return given if args[1] < 10 else Decision((99,), {})
+
+
+def test_the_questions_that_a_variant_answers_otherwise_are_recorded(monkeypatch):
+    forget_engines(monkeypatch)
+    own = rules_of("llama_cpp@b11549")
+    registry.add(own.changed({"name": "llama_cpp@asked", "ckpt_limit": alike_below_ten, "min_step": 7}), "of a test")
+    known = variants_in(own, [rules_of("llama_cpp@asked")], numbers=True)
+    asked = AskedRules(own, known)
+    rule_of, number = ([one.field for one in known].index(name) for name in ("ckpt_limit", "min_step"))
+    for request, limit in ((0, 3), (2, 10), (5, 12), (6, 4)):
+        asked.request = request
+        assert asked.rules.ckpt_limit((), limit).value == ()
+    assert asked.matter == {number: (0, START), rule_of: (3, 5)} and asked.first == {number: START, rule_of: 2}
+
+
+def test_a_rule_without_a_decision_counts_as_different_at_every_question():
+    own = rules_of("vllm@0.31.0")
+    known = [one for one in variants_in(own, [rules_of("vllm@0.32.0")]) if one.field == "reach"]
+    asked = AskedRules(own, known)
+    asked.request = 3
+    assert asked.rules.reach(5, 5) == 5 and (asked.matter, asked.first) == ({0: (1, 3)}, {0: 3})

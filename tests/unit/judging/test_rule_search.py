@@ -194,13 +194,33 @@ def test_a_loss_is_removed_by_a_rule_that_reuses_more(regained: int, variants: l
     assert (found.what, [variant for variant, _ in named(found)]) == (FailureKind.LOSS, variants)
 
 
-def test_a_rule_that_regains_half_of_a_loss_comes_first() -> None:
-    """The ledger of the request knows eight tokens that could be reused, and four were."""
+@pytest.mark.parametrize(("reach", "stop", "order"), [(6, 7, [STOP, REACH]), (5, 6, [REACH, STOP])])
+def test_a_rule_that_regains_half_of_a_loss_comes_first(reach: int, stop: int, order: list[str]) -> None:
+    """The request could have reused nine tokens, and reused four. Otherwise the nearer rule set comes first."""
     def told(rules: RuleSet) -> ObservedRequest:
-        return seen(True, 6 if has(rules, "reach", REACH) else 5 if has(rules, "uncounted", STOP) else 4)
+        return seen(True, reach if has(rules, "reach", REACH) else stop if has(rules, "uncounted", STOP) else 4)
 
     found, _ = search(told, answer=CORRECT, charges=LOST, cache_n=4)
-    assert [(cure.variant, cure.cache_n) for cure in found.cures] == [(REACH, 6), (STOP, 5)]
+    assert [cure.variant for cure in found.cures] == order
+
+
+def test_a_rule_of_an_older_rule_set_does_not_come_first_because_it_keeps_what_was_stored() -> None:
+    def told(rules: RuleSet) -> ObservedRequest:
+        old, hides = has(rules, "prefill_cap", CAP), has(rules, "reach", REACH)
+        return seen(old or hides, 0 if hides else 4)
+
+    assert [variant for variant, _ in named(search(told)[0])] == [REACH, CAP]
+
+
+def test_a_fault_that_a_repetition_does_not_show_is_not_searched() -> None:
+    found, runs = search(lambda rules: seen(True))
+    assert (found.what, found.cures, runs.count) == (FailureKind.FAULT, (), 1)
+
+
+def test_the_cost_is_searched_if_no_rule_removes_a_loss() -> None:
+    found, _ = search(lambda rules: seen(True, cost=RequestCost(2, 1.0) if has(rules, "reach", REACH) else COST),
+                      answer=CORRECT, charges=LOST, cache_n=4)  # fmt: skip
+    assert (found.what, [variant for variant, _ in named(found)]) == (FailureKind.COST, [REACH])
 
 
 def test_a_refused_request_is_answered() -> None:
@@ -229,6 +249,8 @@ def test_a_search_ends_after_as_many_runs_as_it_may_make(most: int, monkeypatch:
     monkeypatch.setattr(module, "TOKENS", 0)
     found, runs = search(lambda rules: seen(False))
     assert (found.complete, runs.count) == (False, 1 + most), "the first run is that of the request's own rules"
+    found, runs = search(lambda rules: seen(True), answer=CORRECT, charges=LOST, cache_n=4)
+    assert (found.what, runs.count) == (FailureKind.LOSS, 2 + most), "loss and cost are searched with the same runs"
 
 
 @pytest.mark.parametrize(("fields", "source"), [(("prefix", "one"), "#2105"), (("prefix", "ckpt_need"), "")])

@@ -205,6 +205,25 @@ def test_a_rule_set_that_answered_otherwise_is_asked_no_more(others: tuple[bool,
     assert (len(calls), ran) == (asked, [BASE.name])
 
 
+def test_a_rule_set_is_followed_if_it_agrees_in_the_numbers_that_the_run_before_read():
+    """The lines of a log do not matter. The rule of a set with another number is not asked."""
+    calls: list[Any] = []
+
+    @rule("TEST-SHARED.FOLLOWED", Role.DROP, "counts its calls, and answers like the released rule")
+    def followed(*args: Any) -> Decision:
+        calls.append(args)
+        answer: Decision = getattr(BASE, FIELD)(*args)
+        return answer
+
+    number, other = named("number", min_step=999), named("other", **{FIELD: followed})
+    alike = number.changed({"name": "llama_cpp@alike", "silent": BASE.silent | {"batch"}, FIELD: alike_below_ten})
+    runs, ran = runs_of(lambda rules: (getattr(rules, FIELD)((), 3), rules.silent, rules.min_step)[2],
+                        number, other, alike)  # fmt: skip
+    found = [runs.result(one) for one in (BASE, number, alike, other)]
+    assert found == [BASE.min_step, 999, 999, BASE.min_step] and ran == [BASE.name, number.name]
+    assert len(calls) == 1
+
+
 def test_a_rule_is_a_function_with_a_text():
     assert is_rule(failing) and is_rule(BASE.ckpt_on)
     assert not is_rule(len) and not is_rule(type("Text", (), {"about": "a text"})())
