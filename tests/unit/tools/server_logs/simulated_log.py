@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.from_notation import from_line
 from tests.replay.run_log import log_of
@@ -34,11 +36,13 @@ def simulated(line: str, model: str = "GGGA", **server):
     return run_judged(from_line(line, model=model, profiles=(PROFILE,), server=options), PROFILE, "provenance")
 
 
+@cache
 def evaluated(line: str, model: str = "GGGA", **server) -> int:
     """Return the prompt tokens that a run of the line evaluates."""
     return sum(one.answer.prompt_n for one in simulated(line, model, **server).requests)
 
 
+@cache
 def simulated_log(line: str, model: str = "GGGA", verbosity: int = 3, **server) -> str:
     """Return the log of a run of the line, whose requests are sent one after another."""
     return "\n".join(log_of(simulated(line, model, **server), verbosity)) + "\n"
