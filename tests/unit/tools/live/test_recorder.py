@@ -75,17 +75,13 @@ def test_an_answer_that_depends_on_what_was_asked_before_is_inexact(start):
 def test_a_hang_up(start):
     with Recorder(start(), cold=False) as recorder:
         step = recorder.play(ask([1, 2, 3], 40, cancel_after=2))
+        at_once = recorder.play(ask([4, 5, 6], 40, cancel_after=0))
     tokens = step["response"]["tokens"]
     assert tokens[:2] == [6, 13] and step["racy"]
     assert step["response"] == {"cancelled": True, "tokens": tokens, "tokens_in_slot": [6, 13, 27],
                                 "streamed_tokens_match": True}  # fmt: skip
     assert "cancel" in [event["ev"] for event in step["events"]]
-
-
-def test_a_hang_up_before_the_first_token(start):
-    with Recorder(start(), cold=False) as recorder:
-        step = recorder.play(ask([1, 2, 3], 40, cancel_after=0))
-    assert step["response"]["tokens"] == [] and step["events"][1]["ev"] == "launch"
+    assert at_once["response"]["tokens"] == [] and at_once["events"][1]["ev"] == "launch"
 
 
 def test_several_at_once(start):
