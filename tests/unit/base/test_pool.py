@@ -76,7 +76,7 @@ def children():
     return len(multiprocessing.active_children())
 
 
-@pytest.mark.parametrize("jobs", [1, 2, 5])
+@pytest.mark.parametrize("jobs", [1, 3])
 def test_results_come_in_order_whatever_the_number_of_processes(jobs):
     assert list(spread(double, range(40), jobs)) == [2 * n for n in range(40)]
     assert list(spread(lag, [0.1, 0.0, 0.0], jobs)) == [0.1, 0.0, 0.0]
