@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from cachesim.cli.main import main
 from cachesim.tools.lessons import lesson_files
 from cachesim.tools.lessons.html_lesson import inline, page
 from cachesim.tools.lessons.lesson_files import Block, blocks
@@ -37,9 +38,11 @@ class Whole(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def everything():
-    some = [*lesson_files.lessons(), lesson_files.quiz()]
-    return page("Lessons", some)
+def everything(tmp_path_factory):
+    """The page of all lessons and questions, written by the command."""
+    file = tmp_path_factory.mktemp("lessons") / "l.html"
+    assert main(["lesson", "-q", "--html", str(file)]) == 0
+    return file.read_text("utf-8")
 
 
 @pytest.mark.long
@@ -55,6 +58,7 @@ def test_all_lessons_in_one_page(everything):
 
 
 def test_an_article_ends_with_the_way_to_the_next_one(everything):
+    assert "<title>cachesim: lessons</title>" in everything and everything.count("<article") == 12
     ways = re.findall(r'<p class="ways">(.*?)</p>', everything)
     assert len(ways) == 12 and ways[0].startswith('<a href="#lesson-1">Next: 1. Rows and states</a> &middot; ')
     assert ways[-1] == '<a href="#contents">Contents</a>'
