@@ -40,7 +40,7 @@ def test_a_setting_of_a_cell_costs_what_the_cell_says(kind):
 
 @pytest.mark.long
 def test_a_cell_is_run_again():
-    one = AgentCell("attention", 1, 16)
+    one = AgentCell("attention", 1, 128)
     again, line = json.loads(json.dumps(run_cell(one, {}))), read(LINES)[one]
     assert {name: again[name] for name in MEASURED} == {name: line[name] for name in MEASURED}
 

@@ -24,9 +24,8 @@ LONG = [
     ("A60>8/B40/A.C9/B.D5", "-p", "mlx_lm", "--model", "A", "--prompt-cache-size", "1"),
     ("A60>8/B40/A.C9/B.D5", "-p", "sglang", "--model", "A", "--max-total-tokens", "160"),
     (LINE, "--sizes", "qwen3-next", "--cache-ram", "100"),
-    ("llama-24143-entry-removed-hybrid",), ("llama-24143-entry-removed-dense", "--set", "-np", "2"),
+    ("llama-24143-entry-removed-dense", "--set", "-np", "2"),
     (BODIES, "-p", "llama_cpp@b11549", "-np", "1"),
-    (BODIES, "-p", "llama_cpp@b9765", "--parallel", "2"),
     ("tests/unit/tools/server_logs/default_verbosity.log",),
     ("tests/unit/tools/server_logs/excerpt.log", "--model", "GGGA"),
 ]
@@ -87,7 +86,6 @@ DATED = "tests/unit/tools/server_logs/dated_turns.log"
 @pytest.mark.long
 def test_an_import_prints_the_arguments_of_its_run(capsys):
     given = ["-p", "llama_cpp@b11549", "--model", "GGGA", "--set", "ubatch_size=256", "--limit", "sought=250000"]
-    main(["import", DATED, *given, "-q"])
     main(["import", DATED, *given])
     text = " ".join(capsys.readouterr().out.split())
     commands = [words for words in text.split("cachesim ")[1:] if words.startswith(("advise", "import"))]
