@@ -48,5 +48,5 @@ def test_two_prompts_at_once_share_the_batches_of_the_real_server():
 @pytest.mark.long
 @pytest.mark.skipif(not SLOW.exists(), reason=absent(SLOW))
 def test_excerpts_of_the_shared_logs_meet_all_limits():
-    tally = tally_of_folder(SLOW, CUTS)
+    tally = tally_of_folder(SLOW, 1)
     assert (tally.examples, tally.inner, tally.failures()) == ([], [], []), report(tally, SHOWN)
