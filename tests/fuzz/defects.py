@@ -34,6 +34,8 @@ class Defect(NamedTuple):
 
 def refused(case: DrawnConversation) -> bool:
     """True if the context is too small for a prompt."""
+    if "ctx_size" not in case.server:
+        return False
     room = case.server["ctx_size"] // case.server.get("parallel", 1)
     return any(size(one.prompt, case.words) >= room for one in case.asked if isinstance(one, LineRequest))
 

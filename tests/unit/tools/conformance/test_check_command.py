@@ -139,3 +139,35 @@ def test_the_usage_names_the_value_of_each_option():
                  "[--no-images]", "[--dryrun]", "[--junit FILE]", "[--summary FILE]", "[--json]"):  # fmt: skip
         assert text in usage
     assert usage.endswith("[URL]")
+
+
+def test_the_command_line_gives_the_check_its_bounds(capsys):
+    """Requests that arrive together, rounds and images of the command line, as the server hears them."""
+    asked = []
+
+    def complete(body):
+        asked.append(body)
+        return toy(body)
+
+    sent = []
+    for words in (["--parallel", "2", "--rounds", "1"], ["--parallel", "4", "--rounds", "1"],
+                  ["--parallel", "2", "--rounds", "4"]):  # fmt: skip
+        asked.clear()
+        toy = Toy()
+        with serving(complete, {"total_slots": 4, "default_generation_settings": {"n_ctx": 4096}}) as url:
+            main(["check", url, "--only", "parallel", "--tolerance", "0.005", "--requests", "2000", *words])
+        sent.append(len(asked))
+    assert sent[0] < sent[1] and sent[0] < sent[2] and sent[1] != sent[2]
+
+
+def test_a_check_as_json_and_its_exit_code(capsys):
+    fault = Toy(apart=lambda request, prompt, reused: 1.0 if reused == 1 else 0.0)
+    with serving(fault) as url:
+        code = main(["check", url, *QUICK, "--json"])
+    data = json.loads(capsys.readouterr().out)
+    assert (code, data["faults"], data["interrupted"]) == (exits.BROKEN, 1, False) and "120" in data["stopped"]
+    assert data["tolerance"] == 0.005 and 0 < data["requests"] <= 120
+    server = {name: data["server"][name] for name in ("dialect", "slots", "adapters")}
+    assert server == {"dialect": "native", "slots": 1, "adapters": 0}
+    with serving(Toy()) as url:
+        assert main(["check", url, *QUICK, "--requests", "40"]) == exits.UNDECIDED

@@ -97,6 +97,19 @@ def test_a_process_that_does_not_end_is_killed_with_its_children(monkeypatch):
     assert subject.budget.killed
 
 
+def test_a_child_that_left_the_group_may_hold_the_pipes(monkeypatch):
+    """The exchange outlives the process and counts; the pipes stay open for the thread that reads them."""
+    monkeypatch.setattr(timeouts, "GRACE", 0.1)
+    subject = started("import os, time\nif os.fork() == 0:\n  os.setsid(); time.sleep(2)\nelse: time.sleep(60)", 0.5)
+    with pytest.raises(TimedOut):
+        subject.reset()
+    subject.close()
+    assert subject.process.returncode == -signal.SIGKILL and subject.budget.killed
+    assert not subject.process.stdout.closed and subject.talk.is_alive()
+    subject.talk.join(30)
+    assert subject.process.stdout.closed and subject.process.stdin.closed
+
+
 def test_no_process_is_started_after_the_last_time_out():
     budget = TimeBudget(60)
     budget.missed = timeouts.TIMEOUTS

@@ -129,7 +129,7 @@ def test_what_cannot_be_compared_is_exit_2(capsys, profile, words):
 
 
 def test_a_rule_set_of_another_engine_runs_with_its_own_options(capsys):
-    code, out, _ = call(capsys, *FUZZ[:3], "--against", "vllm", *FUZZ[5:], "--no-shrink", "--json")
+    code, out, _ = call(capsys, *FUZZ[:3], "--against", "vllm", *FUZZ[5:-1], "60", "--no-shrink", "--json")
     data = json.loads(out)
     assert (code, data["against"]) == (exits.BROKEN, "vllm@0.33.0")
     assert data["cost"]["requests"] > data["cost"]["right"] > 0
