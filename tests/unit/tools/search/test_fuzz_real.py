@@ -70,7 +70,7 @@ def test_an_interrupt_prints_the_results_so_far():
 
 @pytest.mark.parametrize(("words", "last"), [((), False), (("--no-shrink",), True)])
 def test_the_search_ends_with_its_time_and_shrinking_has_the_last_quarter(monkeypatch, words, last):
-    """Every conversation takes 10 seconds of a minute. A search is told when all time is over."""
+    """Every conversation takes 10 seconds of a minute. A search ends when all time is over."""
     clock = [100.0]
     monkeypatch.setattr(fuzz_command.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(campaign_jobs.time, "monotonic", lambda: clock[0])
