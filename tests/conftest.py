@@ -4,6 +4,7 @@ and collection of only those files that can hold a selected test, by each proces
 import gc
 import os
 import re
+import signal
 import sys
 from pathlib import Path
 
@@ -18,6 +19,10 @@ from cachesim.base.console import WIDTH, OutputOptions
 from cachesim.base.limits import lift
 from cachesim.cli.main import ONE_THREAD
 
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # A shell starts background jobs so; processes that the tests start would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 for name in ONE_THREAD:
     os.environ.setdefault(name, "1")       # before anything imports NumPy
 
@@ -25,7 +30,7 @@ import pytest  # noqa: E402
 from _pytest.runner import runtestprotocol  # noqa: E402
 from hypothesis import settings  # noqa: E402
 
-from tests.shares import shares, test_files  # noqa: E402
+from tests.shares import files_below, shares  # noqa: E402
 
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci")
@@ -83,7 +88,7 @@ def pytest_configure_node(node):
     if node.config.getoption("dist") != "loadfile" or DEMANDED.match(node.config.getoption("markexpr")):
         return
     chosen = node.config.getoption("markexpr")
-    found = [file for file in test_files([Path(name).resolve() for name in node.config.args])
+    found = [file for file in files_below([Path(name).resolve() for name in node.config.args])
              if not lacks_selected_tests(file, chosen)]  # fmt: skip
     if found:
         number = node.workerinput["workercount"]
