@@ -24,6 +24,7 @@ from typing import Iterator, NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 SMALLEST = {
     "test": "ARGS=tests/unit/cli/test_names.py WORKERS=1",
+    "doors": "ARGS=--collect-only",
     "long": "ARGS=tests/live/test_export_all.py WORKERS=1",
     "check": "ARGS=tests/unit/cli/test_names.py WORKERS=1",
     "oldest": "ARGS=--collect-only",

@@ -31,10 +31,10 @@ def listed(target: str) -> list[str]:
     return re.findall(r"^make ([a-z-]+) ", printed.stdout, re.M)
 
 
-def test_help_lists_the_ten_targets_of_a_contributor_and_more_the_others():
+def test_help_lists_the_targets_of_a_contributor_and_more_the_others():
     known = set(module.targets()) - {"help", "lint", "more", "peers-vllm", "peers-sglang"}
     contributor, others = listed("help"), listed("more")
-    assert contributor[-1] == "more" and len(contributor) == 11
+    assert contributor[-1] == "more"
     assert sorted([*contributor[:-1], *others]) == sorted(known | {"targets"})
 
 
