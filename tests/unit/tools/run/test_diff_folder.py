@@ -108,6 +108,15 @@ def test_a_file_that_is_none_is_told_and_the_others_compared(capsys, folder):
     assert (json.loads(out)["failed"], json.loads(out)["totals"]["files"]) == (1, 2)
 
 
+def test_an_invalid_file_decides_the_exit_code_if_all_answers_are_correct(capsys, tmp_path):
+    right = corpus_files()["ik-no-checkpoint-of-image-alone-hybrid"]
+    shutil.copy(right, tmp_path)
+    command = (tmp_path, "-p", GOOD, "-p", BAD, "--provenance", "-q")
+    assert call(capsys, *command)[0] == exits.HOLDS
+    (tmp_path / "broken.toml").write_text("id = 3\n")
+    assert call(capsys, *command)[0] == exits.BAD_INPUT
+
+
 def answered(i, equal, prompt_n):
     return {"i": i, "equal_cold": equal, "prompt_n": prompt_n}
 
