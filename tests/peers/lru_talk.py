@@ -66,7 +66,7 @@ def seen_ours(cache):
     """Return the visible state of our prompt cache."""
     queues = {kind: [[model, list(key)] for model, key in items] for kind, items in cache.queues().items()}
     held = [layer.plain() for entry in cache.entries().values() for layer in entry.layers]
-    return [len(cache), cache.nbytes, queues, held]
+    return [len(cache), cache.nbytes, cache.stats_by_type(), queues, held]
 
 
 def seen_theirs(cache):
@@ -74,7 +74,7 @@ def seen_theirs(cache):
     queues = {kind: [[model, list(key)] for model, key in items] for kind, items in cache._lru._lrus.items()}
     keys = [item for items in queues.values() for item in items]
     held = [layer.plain() for model, key in keys for layer in cache._trie.get(model, key).prompt_cache]
-    return [len(cache), cache.nbytes, queues, held]
+    return [len(cache), cache.nbytes, cache.stats_by_type(), queues, held]
 
 
 def episode_limits(dice):

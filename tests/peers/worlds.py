@@ -15,8 +15,8 @@ import numpy as np
 from cachesim.engines.mlx_lm import caches
 
 FIELDS = (
-    "offset", "left_padding", "lengths", "rotated", "start_position", "chunk_size", "max_size", "keep", "group_size",
-    "bits", "batch_size",
+    "offset", "_idx", "left_padding", "lengths", "rotated", "_lengths", "_right_padding", "start_position",
+    "chunk_size", "max_size", "keep", "group_size", "bits", "batch_size",
 )  # fmt: skip
 QUESTIONS = ("size", "empty", "is_trimmable", "keys_and_values")
 NOT_ALWAYS = frozenset({"keys_and_values", "batch_size"})     # added late; batches also lacked size() at first
@@ -138,6 +138,8 @@ def seen(world, cache):
     """Return the complete visible state of a cache."""
     name = type(cache).__name__
     out = [name]
+    if name == "BatchRotatingKVCache":
+        out.append(cache._offset)
     out += [_asked(world, lambda field=field: getattr(cache, field)) for field in FIELDS if field not in world.unasked]
     late = bool(world.unasked) and name.startswith(("Batch", "CacheList"))
     questions = [question for question in QUESTIONS[late:] if question not in world.unasked]

@@ -110,6 +110,11 @@ class LRUPromptCache:
         """Return (model, key) by kind, oldest first."""
         return {kind: tuple(queue) for kind, queue in self._queues.items()}
 
+    def stats_by_type(self) -> dict[str, dict[str, int]]:
+        """Return the number of entries and their bytes by kind."""
+        return {kind: {"n_sequences": len(queue), "n_bytes": self._n_bytes[kind]}
+                for kind, queue in self._queues.items()}
+
     def fetch_nearest_cache(self, model: Any, tokens: Sequence[int]) -> FetchResult:
         """Return the entry nearest to the query, by the version's rules. Raise KeyError where the original does."""
         query, rules = tuple(tokens), self.rules
