@@ -131,7 +131,7 @@ def test_every_message_with_a_command_is_listed():
     named = [one for path in modules for one in re.findall(r'install_command\("?(\w+)"?\)', path.read_text("utf-8"))]
     assert set(named) == set(MESSAGES)
     others = [path.name for path in modules if re.search(r"pip install|\buv ", path.read_text("utf-8"))]
-    assert sorted(others) == ["affected_versions.py", "program_text.py"], "an exported program says how its server is installed"
+    assert sorted(others) == ["affected_versions.py", "program_text.py"], "they say how a server is installed"
 
 
 def test_the_container_file_makes_a_working_check(environment, checkout, tmp_path):
