@@ -9,6 +9,8 @@ import json
 import os
 import resource
 import shutil
+import subprocess
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -49,12 +51,6 @@ def bounded_memory():
         resource.setrlimit(resource.RLIMIT_AS, before)
 
 
-def large(file):
-    """Write a sparse file."""
-    with file.open("wb") as stream:
-        stream.truncate(TOO_LARGE)
-
-
 DAMAGES = {
     "a link to a device": (lambda file: file.symlink_to("/dev/zero"), "not a regular file"),
     "a FIFO": (os.mkfifo, "not a regular file"),
@@ -63,7 +59,6 @@ DAMAGES = {
     "a link to nothing": (lambda file: file.symlink_to("nothing"), "no such file or directory"),
     "a folder": (Path.mkdir, "found a folder"),
     "deep": (lambda file: file.write_text('{"cachesim": ' + "[" * 100_000 + "\n"), "nested deeper than 32 levels"),
-    "too large": (large, "larger than allowed, at most 67,108,864 bytes are allowed"),
     "empty": (Path.touch, ""),
     "not UTF-8": (lambda file: file.write_bytes(b'{"cachesim": "\xff"}\n'), "not UTF-8 text"),
     "a number": (lambda file: file.write_text("5\n"), ""),
@@ -89,6 +84,16 @@ def test_a_damaged_state_file_is_refused_in_a_line(capsys, folders, tmp_path, ki
         assert (code, out, err.count("\n")) == (exits.BAD_INPUT, "", 1), argv
         assert err.startswith(f"cachesim: {file}:") and f"not a {kind}: " in err and told in err
         assert "--limit" not in err
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_a_state_file_that_is_too_large_is_refused_in_a_line(folders, tmp_path, kind):
+    """In a process of its own, which reads up to the limit."""
+    with (tmp_path / folders[kind][1]).open("wb") as stream:
+        stream.truncate(TOO_LARGE)
+    done = subprocess.run([sys.executable, "-m", "cachesim", "merge", tmp_path], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (exits.BAD_INPUT, "", 1)
+    assert "67,108,864 bytes" in done.stderr and "--limit" not in done.stderr
 
 
 @pytest.mark.parametrize("kind", MADE)
