@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from functools import cache
-from itertools import groupby
+from itertools import chain, groupby
 
 import pytest
 
@@ -17,7 +17,7 @@ from cachesim.engines.sglang.sentences import SENTENCES as SGLANG
 from cachesim.engines.vllm.sentences import SENTENCES as VLLM
 from cachesim.judging.verdict_text import sentence
 from tests.scenarios.rule_examples import examples
-from tests.scenarios.test_corpus import PLAIN, RUNS, decided
+from tests.scenarios.test_corpus import PLAIN, RUNS, shown
 
 TABLES = (LLAMA_CPP, IK_LLAMA, MLX_LM, VLLM, SGLANG)
 MOST = 40                    # decisions of a rule that are compared with the sentences of its neighbours
@@ -42,9 +42,9 @@ def decisions() -> dict[str, list[Decision]]:
     """Return decisions by rule: at most MOST from the corpus, and the examples."""
     found: dict[str, list[Decision]] = defaultdict(list)
     for name, profile in RUNS:
-        for event in decided(name, profile):
-            if len(found[event.rule]) < MOST:
-                found[event.rule].append(Decision(event.value, event.because, event.rule))
+        for rule_id, events in shown(name, profile).decisions.items():
+            for event in events[: MOST - len(found[rule_id])]:
+                found[rule_id].append(Decision(event.value, event.because, rule_id))
     for name, one in examples().items():
         found[name].append(one)
     return dict(found)
@@ -85,7 +85,7 @@ def test_every_entry_of_the_tables_is_a_rule_or_a_family():
 
 def test_every_decision_can_be_said():
     for name, profile in RUNS:
-        for event in decided(name, profile):
+        for event in chain.from_iterable(shown(name, profile).decisions.values()):
             assert isinstance(sentence(event.rule, event.value, event.because), str), (name, profile, event.rule)
 
 

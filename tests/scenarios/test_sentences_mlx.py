@@ -7,8 +7,9 @@ import io
 import pytest
 from rich.console import Console
 
+from cachesim.judging.judged_run import run_judged
 from cachesim.judging.run_data import why_data
-from tests.scenarios.test_corpus import SCENARIOS, played
+from tests.scenarios.test_corpus import SCENARIOS
 from tests.unit.tools.run.made import why_report
 
 MINE = [name for name, scenario in SCENARIOS.items() if scenario.engine == "mlx_lm"]
@@ -16,7 +17,7 @@ MINE = [name for name, scenario in SCENARIOS.items() if scenario.engine == "mlx_
 @pytest.mark.parametrize("name", MINE)
 def test_why_fits_into_80_columns_and_shows_no_tokens(name):
     for profile in SCENARIOS[name].profiles:
-        run = played(name, profile)
+        run = run_judged(SCENARIOS[name], profile, "provenance")
         for number in range(len(run.requests)):
             data = why_data(run, number)
             text = [step["says"] for step in data["decisions"]]
