@@ -33,6 +33,11 @@ FIRST = {
     "predicate": re.compile(r"(?:Returns? )?[Ww]hether\b|Returns? True (?:if|unless)\b"),
 }
 PARAMETERS = ("one", "other")
+MAY_MATCH = re.compile("|".join((
+    r"def \w+\([^)]*\b(?:%s)\b" % "|".join(PARAMETERS),
+    *(rf"""["']\s*(?:{pattern.pattern})""" for pattern in FIRST.values()),
+)))  # fmt: skip
+"""Matches every file in which a pattern of ``FIRST`` or ``PARAMETERS`` may match: to parse one takes much longer."""
 
 EXCEPTIONS = {
     "prompt_cache.py: _similar(one)": "code of a rule, whose grade depends on it",
@@ -79,7 +84,7 @@ def passages(path):
     """Return (pattern, line, text) of every passage that matches a pattern."""
     found = [(name, number, line.strip()) for number, line in _prose(path)
              for name, pattern in WORDS.items() if pattern.search(line)]  # fmt: skip
-    if path.suffix == ".py":
+    if path.suffix == ".py" and MAY_MATCH.search(path.read_text("utf-8")):
         tree = module_of(path).tree if PACKAGE in path.parents else ast.parse(path.read_text("utf-8"))
         nodes = [node for node in _statements(tree) if isinstance(node, (ast.Module, ast.ClassDef, *DEFINITIONS))]
         texts = [(node, text) for node in nodes if (text := ast.get_docstring(node))]

@@ -246,10 +246,10 @@ def test_a_request_has_its_row_when_12_lines_of_another_server_came_after_the_la
 ENTRY = "0.01.000.000 I srv   update:    - prompt 0x556dd81adb60:      93 tokens, checkpoints:  2,     0.122 MiB"
 GROWING = {
     "requests of a run": [line for line in lines_of("verbosity_4.log") if "slot" in line or "srv" in line],
-    "runs of several servers": [f"[{number}] {line}" for number in range(12)
+    "runs of several servers": [f"[{number}] {line}" for number in range(8)
                                 for line in (LAUNCH.format(1, 5), RELEASE.format(2, 5))],
-    "lines of no server": [f"line {number} of no server" for number in range(99)],
-    "lists of the prompt cache": [LAUNCH.format(1, 5), *[ENTRY] * 90, RELEASE.format(2, 5)],
+    "lines of no server": [f"line {number} of no server" for number in range(40)],
+    "lists of the prompt cache": [LAUNCH.format(1, 5), *[ENTRY] * 40, RELEASE.format(2, 5)],
 }  # fmt: skip
 
 
@@ -259,7 +259,7 @@ def test_memory_is_bounded(kind, monkeypatch):
         monkeypatch.setattr(log_rows, name, limit)
     watched, sizes = LogRows(), []
     tracemalloc.start()
-    for _ in range(7):
+    for _ in range(5):
         for line in GROWING[kind]:
             for row in watched.read([f" {line}"[1:]]):           # a copy, whose memory is traced
                 del row
