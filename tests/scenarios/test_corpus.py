@@ -144,13 +144,13 @@ def shown(name: str, profile: str) -> Shown:
     )  # fmt: skip
 
 
-def _is_counted(one: Judgement) -> bool:
+def _is_counted(request: Judgement) -> bool:
     """True if cached and evaluated tokens make up the prompt, or the request has no complete answer."""
-    is_answered = one.judged.answer is None or one.judged.answer.kind != FaultKind.UNANSWERED
-    if one.answer.status != 200 or one.answer.died or one.answer.cancelled or not is_answered:
+    is_answered = request.judged.answer is None or request.judged.answer.kind != FaultKind.UNANSWERED
+    if request.answer.status != 200 or request.answer.died or request.answer.cancelled or not is_answered:
         return True
-    found, asked = one.answer.cache_n + one.answer.prompt_n, len(prompt_of(one.request, one.answer))
-    return found == asked or (one.answer.truncated and found < asked)
+    found, asked = request.answer.cache_n + request.answer.prompt_n, len(prompt_of(request.request, request.answer))
+    return found == asked or (request.answer.truncated and found < asked)
 
 
 def undecided(run: Run) -> list[int]:
