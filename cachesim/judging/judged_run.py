@@ -238,6 +238,8 @@ def _answered(run: Run, observer: JudgingObserver) -> Run:
 
 def _stopped(run: Run, observer: JudgingObserver, error: KeyboardInterrupt) -> KeyboardInterrupt:
     """Return the interrupt with the requests that were answered; the bare interrupt if no request was."""
+    if not observer.found:                   # perhaps not even the server has started
+        return error
     done, asked = _answered(run, observer), len(run.scenario.steps)
     return RunInterrupted(done, asked, getattr(error, "number", None)) if done.requests else error
 
@@ -245,6 +247,8 @@ def _stopped(run: Run, observer: JudgingObserver, error: KeyboardInterrupt) -> K
 def _cut_off(run: Run, observer: JudgingObserver, error: OverLimit) -> OverLimit:
     """Return the error with the requests that were answered; the bare error if no request was, or if their outcome
     depends on an unwritten number, whose other values were not run."""
+    if not observer.found:                   # perhaps not even the server has started
+        return error
     done = _answered(run, observer)
     if not done.requests or any(isinstance(event, Compared) for event in done.log.events):
         return error

@@ -312,6 +312,13 @@ def test_a_run_that_exceeds_a_limit_contains_what_was_answered(line, answered):
         assert (run.scenario.expect, run.scenario.lives, len(run.log.marks)) == ({}, (), answered + 1)
 
 
+def test_a_limit_that_the_start_of_a_server_exceeds_is_passed_on():
+    scenario = from_line("A9", model="A", profiles=("ik_llama@main",), server={"parallel": 4})
+    limits.lift({"slots": 2})
+    with pytest.raises(OverLimit, match="at most 2 slots"):
+        run_judged(scenario, "ik_llama@main", "provenance")
+
+
 class Interrupting(SilentObserver):
     """Observer that interrupts the run at a step, as a signal does."""
 
