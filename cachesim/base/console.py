@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 from contextlib import contextmanager, suppress
@@ -71,7 +72,22 @@ def show(*parts: RenderableType, width: int | None = None) -> None:
     console = stdout_console(width)
     with stdout_errors():
         for part in parts:
+            if sys.stdout.isatty():
+                console.print(part, crop=False)
+            else:
+                sys.stdout.write(_captured(console, part))
+        sys.stdout.flush()
+
+
+def _captured(console: Console, *parts: RenderableType) -> str:
+    """Return what a console prints, as it would be typed: without the blanks that fill lines up."""
+    with console.capture() as capture:
+        for part in parts:
             console.print(part, crop=False)
+    return _FILLED.sub(lambda found: found[0].replace(" ", ""), capture.get())
+
+
+_FILLED = re.compile(r"(?:[ ]|\x1b\[[0-9;]*m)+$", re.MULTILINE)       # blanks and colours at the end of a line
 
 
 def show_paged(*parts: RenderableType) -> None:
@@ -80,17 +96,14 @@ def show_paged(*parts: RenderableType) -> None:
     if not OutputOptions.pager or not (sys.stdout.isatty() and sys.stdin is not None and sys.stdin.isatty()):
         show(*parts)
         return
-    console = stdout_console()
-    with console.capture() as capture:
-        for part in parts:
-            console.print(part, crop=False)
+    text = _captured(stdout_console(), *parts)
     try:
         process = subprocess.Popen(OutputOptions.pager, stdin=subprocess.PIPE)
     except OSError:
         show(*parts)
         return
     with suppress(BrokenPipeError, KeyboardInterrupt):          # the reader quit; Ctrl-C belongs to the pager
-        process.communicate(capture.get().encode())
+        process.communicate(text.encode())
     _wait_for(process)
 
 
@@ -113,13 +126,12 @@ def stdout_console(width: int | None = None) -> Console:
 def as_text(*parts: RenderableType) -> str:
     """Return tables and text as a string, ``WIDTH`` columns wide, without colours."""
     console = _console_class()(width=WIDTH, file=io.StringIO(), force_terminal=False, **_PLAIN)
-    with console.capture() as capture:
-        for part in parts:
-            console.print(part, crop=False)
-    return "\n".join(line.rstrip() for line in capture.get().splitlines())
+    return "\n".join(line.rstrip() for line in _captured(console, *parts).splitlines())
 
 
 _PLAIN: Mapping[str, Any] = {"highlight": False, "markup": False, "emoji": False}      # a text is printed as it is
+_FLAG = re.compile(r"(?<!\S)[(\"']?--?[A-Za-z][\w-]*( )(?=(\S+))")                       # a flag and its value
+_JOINED = "\ufdd0"        # a noncharacter of Unicode, which stands for a blank at which a line does not break
 
 
 @cache
@@ -129,18 +141,36 @@ def _console_class() -> type[Console]:
     from rich.text import Span, Text
 
     class EscapingConsole(Console):
-        """Console that escapes the control characters of texts. Raise BrokenPipeError, which the command line turns
-        into an exit code."""
+        """Console that escapes the control characters of texts, and breaks no line between a flag and its value. Raise
+        BrokenPipeError, which the command line turns into an exit code."""
 
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
         def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
             if isinstance(renderable, str):
-                renderable = terminal_text(renderable)
-            elif isinstance(renderable, Text):
-                renderable = escaped(renderable)
-            return super().render(renderable, options)
+                renderable = Text(renderable)
+            if not isinstance(renderable, Text):
+                return super().render(renderable, options)
+            width = (options or self.options).max_width
+            return map(with_blanks, super().render(joined(escaped(renderable), width), options))
+
+    def joined(text: Text, width: int) -> Text:
+        """Return a text whose flags are joined with their values, as far as both fit a line."""
+        plain = text.plain
+        at = [found.start(1) for found in _FLAG.finditer(plain) if len(found[0]) + len(found[2]) <= width]
+        if not at:
+            return text
+        signs = list(plain)
+        for place in at:
+            signs[place] = _JOINED
+        copy = text.copy()
+        copy.plain = "".join(signs)
+        return copy
+
+    def with_blanks(segment: Segment) -> Segment:
+        """Return a segment of a line with the blanks that were joined."""
+        return segment._replace(text=segment.text.replace(_JOINED, " ")) if _JOINED in segment.text else segment
 
     def escaped(text: Text) -> Text:
         """Return a text with escaped control characters; each character keeps its style."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 
 import pytest
@@ -316,6 +317,31 @@ def test_a_pipe_has_as_many_columns_as_asked(monkeypatch, width, columns, found)
     monkeypatch.setattr(sys, "stdout", io.StringIO())
     show(Text("x" * 90), width=width)
     assert len(sys.stdout.getvalue().splitlines()[0]) == stdout_console(width).width == found
+
+
+@pytest.mark.parametrize("colour", ["never", "always"])
+def test_a_pipe_has_no_blanks_at_line_ends(monkeypatch, colour):
+    """A reader compares, greps and pastes lines of a pipe as they would be typed."""
+    monkeypatch.setattr(OutputOptions, "colour", colour)
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_row(Text("a", "red"), "in the table", style="bold")
+    show(Padding(Text("word " * 30, "red"), (0, 4)), table, Text("between words"))
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in sys.stdout.getvalue().splitlines()]
+    assert lines[-2:] == ["a  in the table", "between words"]
+    assert all(line == line.rstrip() for line in lines)
+
+
+def test_no_line_breaks_between_a_flag_and_its_value(monkeypatch):
+    """A flag that a sentence names can be pasted, also at the end of a line."""
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    sentence = f"{'x' * 60} such as --cache-ram 20992 -v"
+    show(Padding(Text(sentence), (0, 0, 0, 2)), Text(f"{'-' * 70} (-np 4)"), width=80)
+    show(Text("--a-flag-of-a-server and-its-value"), width=20)
+    assert sys.stdout.getvalue().split("\n") == [
+        f"  {'x' * 60} such as", "  --cache-ram 20992 -v", f"{'-' * 70} (-np 4)", "--a-flag-of-a-server",
+        "and-its-value", "",
+    ]  # fmt: skip
 
 
 def test_a_text_for_other_uses_has_neither_colours_nor_trailing_blanks(monkeypatch):
