@@ -21,7 +21,7 @@ from cachesim.cli.main import ONE_THREAD
 
 # Most objects here are tests, which stay until the end: to look through them again and again takes a tenth of the time
 gc.disable()
-gc.set_threshold(50_000, 20, 20)
+gc.set_threshold(100_000, 20, 20)
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     # A shell starts background jobs so; processes that the tests start would inherit it
@@ -119,9 +119,12 @@ def pytest_collection_finish():
 
 def pytest_runtest_teardown(item, nextitem):
     """Restore the output options and limits, which the command line sets for its whole process. After the last test of
-    a folder, forget the runs and syntax trees that its modules keep."""
+    a folder, forget the runs and syntax trees that its modules keep, and exempt what other modules keep from garbage
+    collection."""
     if nextitem is None or nextitem.path.parent != item.path.parent:
         forget_results(item.path.parent.relative_to(item.config.rootpath).as_posix().replace("/", "."))
+        gc.collect()
+        gc.freeze()
     lift({})
     OutputOptions.quiet, OutputOptions.colour, OutputOptions.columns = False, "auto", WIDTH
 
