@@ -12,6 +12,7 @@ from rich.text import Text
 ROOMY = 100            # columns from which tables use wider spacing
 NARROWEST = 12         # columns that a text needs at least, if it is that long
 UNLIMITED = 10_000     # columns in which no cell of a report wraps
+SCREEN = 80 * 24       # characters of a printed command, at most
 EMPTY = frozenset({"", "-", "·"})
 """Cells without a value."""
 
@@ -29,6 +30,14 @@ class FittedRenderable:
 def indented(text: str | Text, style: str = "", by: int = 2) -> Padding:
     """Return a line whose continuation lines keep its indent. It wraps between words."""
     return Padding(Text(text, style) if isinstance(text, str) else text, (0, 0, 0, by), expand=False)
+
+
+def as_typed(command: str, style: str = "", label: str = "", other: str = "--json prints it") -> Text:
+    """Return a command in a line that is never wrapped and never cut, so that it can be copied. ``label``: text before
+    it; ``other``: where to find a command that is longer than a screen, and is not printed."""
+    if len(command) > SCREEN:
+        return Text(f"{label}(a command of {len(command):,} characters: {other})", style)
+    return Text(f"{label}{command}", style, no_wrap=True, overflow="ignore")
 
 
 class WholeTable(Table):

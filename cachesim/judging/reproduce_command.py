@@ -12,6 +12,7 @@ from rich.text import Text
 
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_command
+from cachesim.base.layout import SCREEN
 from cachesim.engines.capabilities import Flag, Option
 from cachesim.engines.registry import engine_of, rules_of
 from cachesim.engines.rule_files import profile_argument
@@ -93,10 +94,12 @@ def line_words(scenario: Scenario, profile: str) -> list[str]:
 
 
 def case_words(scenario: Scenario, profile: str) -> list[str]:
-    """Return ``line_words`` of a scenario; its file (or id) if the line notation cannot express it."""
+    """Return ``line_words`` of a scenario; its file with the same server if the line is longer than a screen, and its
+    file (or id) if the line notation cannot express it."""
     with suppress(BadInput):
         if not getattr(scenario.words, "spelled", None):
-            return line_words(scenario, profile)
+            line, *server = line_words(scenario, profile)
+            return [scenario.file if scenario.file and len(line) > SCREEN else line, *server]
     return [scenario.file or scenario.id, "-p", profile_argument(profile)]
 
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from cachesim.base.console import note
 from cachesim.base.errors import counted
 from cachesim.base.escaping import shell_command
-from cachesim.base.layout import indented
+from cachesim.base.layout import as_typed, indented
 from cachesim.judging.reproduce_command import flag_text
 from cachesim.tools.advise.agent_reasons import reasons_data
 from cachesim.tools.advise.agent_search import (
@@ -22,7 +22,6 @@ from cachesim.tools.advise.agent_search import (
     SearchListener,
     Setting,
 )
-from cachesim.tools.run.run_table import as_typed
 
 Data = dict[str, Any]
 GIB = 1 << 30
@@ -118,7 +117,7 @@ def agents_report(data: Data) -> Iterator[RenderableType]:
             yield Text("next:")
         for one in data["next"]:
             yield indented(f"{_shown(one)}, {_gib(one['bytes'])}{_notes(one)}")
-            yield as_typed(f"     {one['command']}", "cyan")
+            yield as_typed(one["command"], "cyan", "     ")
         yield Text("why:")
         for one in data["reasons"]:
             yield indented(f"{one['flag']}: {one['text']}.")

@@ -8,11 +8,11 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cachesim.base.errors import counted
-from cachesim.base.layout import indented
+from cachesim.base.layout import as_typed, indented
 from cachesim.engines.registry import engine_of
 from cachesim.judging.reproduce_command import flag_text
 from cachesim.tools.advise.case_facts import build_number
-from cachesim.tools.run.run_table import as_typed, predicted_lines
+from cachesim.tools.run.run_table import predicted_lines
 
 Data = dict[str, Any]
 FEW = 6                # numbers of lines or requests that a sentence names, at most
@@ -37,6 +37,8 @@ def _found(data: Data) -> Iterator[RenderableType]:
         yield from _piece(str(i), item, data)
     if not data["advice"]:
         yield Text(_nothing(data), "bold")
+    if _is_refuted(data):
+        yield as_typed(data["log"]["command"], "cyan", "   ")
     for item in (*data["not_released"], *data["traps"]):
         yield from _piece("-", item, data)
 
@@ -61,7 +63,8 @@ def saved_report(saved: Data | None, command: str, about: str = "") -> Iterator[
     if saved is None:
         return
     if saved["too_slow"]:
-        yield Text(f"Savings by another client or other flags are not computed here (too slow): {command}")
+        yield Text("Savings by another client or other flags are not computed here (too slow):")
+        yield as_typed(command, label="  ")
         return
     who = "another client" if saved["client"] else "other flags"
     tokens = f"{about}{saved['saved']:,} of {about}{saved['evaluated']:,} evaluated tokens"
@@ -72,7 +75,8 @@ def saved_report(saved: Data | None, command: str, about: str = "") -> Iterator[
         basis += f"; holds only if {saved['assumes']}"
     if saved["lowest"] < saved["highest"]:
         basis += f" ({saved['varied']}: {saved['lowest']:,} to {saved['highest']:,} saved)"
-    yield Text(f"{basis}. All suggestions: {command}", "dim")
+    yield Text(f"{basis}.", "dim")
+    yield as_typed(command, "dim", "All suggestions: ")
 
 
 def case_report(data: Data) -> RenderableType:
@@ -137,10 +141,10 @@ def _nothing(data: Data) -> str:
 
 
 def _refuted(log: Data) -> str:
-    """Return why a log that the simulation contradicts has no advice, and the command that shows the numbers."""
+    """Return why a log that the simulation contradicts has no advice, before the command that shows the numbers."""
     where = (f"numbers of the log (line {_few(log['contradicted'])})" if log["contradicted"]
              else f"the reused tokens of the log (request {_few(log['differing'])})")  # fmt: skip
-    return f"No advice: the simulation contradicts {where}. Shown by: {log['command']}"
+    return f"No advice: the simulation contradicts {where}. Shown by:"
 
 
 def _few(numbers: Sequence[int]) -> str:
@@ -159,7 +163,7 @@ def _piece(number: str, item: Data, data: Data) -> Iterator[RenderableType]:
     if marks := _marks(item, data["requests"], base):
         yield indented(marks, "bold red", 3)
     yield from predicted_lines(item["predicted"])
-    yield as_typed(f"   {item['command']}", "cyan")
+    yield as_typed(item["command"], "cyan", "   ")
 
 
 def changes_text(item: Data, data: Data) -> str:

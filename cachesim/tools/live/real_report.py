@@ -10,7 +10,7 @@ from rich.text import Text
 
 from cachesim.base.errors import counted
 from cachesim.base.escaping import shell_word
-from cachesim.base.layout import WholeTable
+from cachesim.base.layout import WholeTable, as_typed
 
 Data = dict[str, Any]
 SAME = {True: ("equal", "green"), False: ("DIFFERS", "bold red"), None: ("undecided", "yellow")}
@@ -164,9 +164,9 @@ def search_report(data: Data) -> RenderableType:
     lines: list[RenderableType] = []
     for one in data["differences"]:
         flags = "".join(f" --set {name}={value}" for name, value in one["server"].items())
-        lines += [Text(f"conversation {one['number']} differs: cachesim run {shell_word(one['line'], quotes=True)} "
-                       f"--model {shell_word(one['model'])}{flags} --real {data['build']}", "red"),
-                  real_report(one["comparison"])]  # fmt: skip
+        command = f"cachesim run {shell_word(one['line'], quotes=True)} --model {shell_word(one['model'])}{flags} " \
+                  f"--real {data['build']}"  # fmt: skip
+        lines += [as_typed(command, "red", f"conversation {one['number']} differs: "), real_report(one["comparison"])]
     ran = f"{counted(data['conversations'], 'conversation')}, {counted(data['requests'], 'request')}"
     counts = f"{ran}: {data['equal']:,} equal"
     undecided = counted(sum(one["requests"] for one in data["undecided"]), "request")

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from cachesim.base.errors import counted, cut
 from cachesim.base.escaping import printable_line, shell_command, shell_word
-from cachesim.base.layout import WholeTable
+from cachesim.base.layout import WholeTable, as_typed
 from cachesim.tools.advise.report import saved_report
 
 Data = dict[str, Any]
@@ -25,7 +25,7 @@ def bodies_report(data: Data, out: str, everything: bool) -> RenderableType:
     """Return the report: result, causes, table of requests, simulation, and next command."""
     worst = max(data["requests"], key=lambda request: (request["not_kept"] or 0, request["again"]))
     following = f"cachesim why {shell_word(out)} {worst['request']}" if out else _import(data)
-    next_command = [Text(f"next: {following}", "dim")] if data["simulation"]["played"] else []
+    next_command = [as_typed(following, "dim", "next: ")] if data["simulation"]["played"] else []
     saved = saved_report(data.get("saved"), _advise(data, out), "" if data["tokens_exact"] else "~")
     return Group(
         *saved, headline(data), *_causes(data), Text(""), _table(data, everything), *_notes(data), *_simulation(data),

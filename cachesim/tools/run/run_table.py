@@ -12,7 +12,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from cachesim.base.errors import counted
-from cachesim.base.layout import ROOMY, FittedRenderable, WholeTable, indented, lean_table, shortened
+from cachesim.base.layout import ROOMY, FittedRenderable, WholeTable, as_typed, indented, lean_table, shortened
 from cachesim.engines.registry import engine_named
 from cachesim.judging.equal_outcomes import fold, short_names
 from cachesim.judging.evidence import PREDICTED
@@ -82,7 +82,7 @@ def failure_block(data: Data) -> RenderableType:
     table.add_column(overflow="fold")
     for word, text, style in _rows(data):
         table.add_row(Text(word, "bold" if word else ""), Text(text, style))
-    source = [as_typed(f"source {data['source']}", "dim")] if data["source"] else []
+    source = [as_typed(data["source"], "dim", "source ")] if data["source"] else []
     return Group(table, *source, as_typed(data["command"], "bold"))
 
 
@@ -99,11 +99,6 @@ def _rows(data: Data) -> Iterator[tuple[str, str, str]]:
         same = i > 0 and data["causes"][i - 1]["request"] == cause["request"]
         yield ("Let", "Then", "")[min(i, 2)], f"{'  ' * same}{cause['text']}{rule}", ""
     yield "Hence", data["hence"], "bold red"
-
-
-def as_typed(text: str, style: str = "") -> Text:
-    """Return a line that is never wrapped and never cut, so that it can be copied."""
-    return Text(text, style, no_wrap=True, overflow="ignore")
 
 
 def block_of_case(case: Data) -> RenderableType:

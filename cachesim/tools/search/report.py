@@ -12,8 +12,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from cachesim.base.errors import counted
-from cachesim.base.layout import WholeTable, indented
-from cachesim.tools.run.run_table import as_typed, block_of_case
+from cachesim.base.layout import WholeTable, as_typed, indented
+from cachesim.tools.run.run_table import block_of_case
 
 Data = dict[str, Any]
 GAPS = 5                # ranges of conversations that are listed

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from cachesim.base.errors import counted
-from cachesim.base.layout import WholeTable
+from cachesim.base.layout import WholeTable, as_typed
 from cachesim.tools.advise.report import saved_report
 from cachesim.tools.request_bodies.report import request_numbers
 from cachesim.tools.server_logs.first_lines import facts_first, following, only_if
@@ -62,7 +62,9 @@ def _rest(data: Data, out: str, everything: bool) -> Iterator[RenderableType]:
 
 def _first(line: Mapping[str, Any]) -> Text:
     """Return a line of the report's head."""
-    return Text(line["says"], "dim" if line["what"] == "next" else "bold" if line["what"] == "cure" else "")
+    if line["what"] == "next":
+        return as_typed(line["says"], "dim")
+    return Text(line["says"], "bold" if line["what"] == "cure" else "")
 
 
 def _read(data: Data, everything: bool) -> Iterator[Text]:

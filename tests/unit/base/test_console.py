@@ -319,10 +319,10 @@ def test_a_pipe_has_as_many_columns_as_asked(monkeypatch, width, columns, found)
     assert len(sys.stdout.getvalue().splitlines()[0]) == stdout_console(width).width == found
 
 
-@pytest.mark.parametrize("colour", ["never", "always"])
+@pytest.mark.parametrize("colour", ["always", "never"])
 def test_a_pipe_has_no_blanks_at_line_ends(monkeypatch, colour):
     """A reader compares, greps and pastes lines of a pipe as they would be typed."""
-    monkeypatch.setattr(OutputOptions, "colour", colour)
+    OutputOptions.colour = colour
     monkeypatch.setattr(sys, "stdout", io.StringIO())
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_row(Text("a", "red"), "in the table", style="bold")
