@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Mapping
 
-from cachesim.base.errors import BadInput, OverLimit, quoted
+from cachesim.base.errors import BadInput, OverLimit, cut, quoted
 from cachesim.engines.capabilities import Option
-from cachesim.scenarios.load import neighbour
+from cachesim.scenarios.load import has_form_of_path, neighbour
 from cachesim.scenarios.notation.parse import parse
 from cachesim.scenarios.option_checks import check_profile, manual_of, model_named, parse_setting
 from cachesim.scenarios.request_spec import make_steps, with_words
@@ -36,7 +36,11 @@ def from_line(
     try:
         words, steps = parse(line, partial(parse_setting, engine=engine))
     except BadInput as wrong:
-        if isinstance(wrong, OverLimit) or not _NAME.fullmatch(line):
+        if isinstance(wrong, OverLimit):
+            raise
+        if has_form_of_path(line):
+            raise BadInput("no such file or directory", file=cut(line), hint=neighbour(Path(line))) from None
+        if not _NAME.fullmatch(line):
             raise
         raise BadInput(f"not a file, a scenario id or a line of requests: {quoted(line)}",
                        hint=neighbour(Path(line)) or f"as a line, {wrong.cause}") from None  # fmt: skip

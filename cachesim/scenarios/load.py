@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os.path
+import re
 import tomllib
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +23,13 @@ from cachesim.scenarios.toml_source import read_toml
 T = TypeVar("T")
 COUNTS = ("cache_n", "prompt_n", "slots", "status", "entries", "accepted", "stored_bytes", "evaluated")
 """Keys of ``[expect."PROFILE"]`` with a number per step."""
+
+_ENDINGS = ("bin", "csv", "err", "gguf", "gz", "har", "html", "json", "jsonl", "log", "md", "ndjson", "out", "py",
+            "svg", "toml", "txt", "xz", "yaml", "yml", "zip", "zst")  # fmt: skip
+_WITH_ENDING = re.compile(rf".*\.(?:{'|'.join(_ENDINGS)})(?:\.\d+)?", re.I | re.S)
+"""Path with a known ending, also of a rotated file (``.log.1``)."""
+_WITH_FOLDER = re.compile(r"(?:~?/|\.{1,2}/|[A-Za-z]:\\).*|(?![A-Za-z_]+\d)[\w.-]{3,}/[\w./ -]*", re.S)
+"""Path with a folder. The first word of a line of requests has a length (``A40/A``), the name of a folder has none."""
 
 _KEYS = (*COUNTS, "broken", "died", "undecided", "checkpoints", "why", "completed")
 
@@ -117,6 +125,12 @@ def inside(path: Path) -> list[Path]:
     if there == FOLDER:
         return [file for file in files_in(path, ".toml") if file.name != KNOWN_FAILURES]
     return [path]
+
+
+def has_form_of_path(text: str) -> bool:
+    """True if a text that is not a line of requests has the form of a path: a known ending, or a folder."""
+    forms = (_WITH_ENDING, _WITH_FOLDER)
+    return any(form.fullmatch(text) for form in forms) or os.path.isdir(os.path.dirname(text))
 
 
 def neighbour(path: Path) -> str:

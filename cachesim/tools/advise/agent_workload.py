@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput, counted
+from cachesim.base.untrusted_files import kind, path_of
+from cachesim.scenarios.load import neighbour
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.workload.block_tokens import TEXTLESS, SessionRequest
 from cachesim.tools.workload.cell_jobs import played_within
@@ -84,6 +86,9 @@ def agent_workload(args: Namespace, most: int) -> AgentWorkload:
     user, or request bodies. Raise BadInput."""
     if not args.cases:
         return recorded_workload(shipped_sessions(), "recorded sessions", args.clients, most)
+    for name in args.cases:
+        if name != "-" and not kind(name):
+            raise BadInput("no such file or directory", file=name, hint=neighbour(path_of(name)))
     try:
         sessions = [read_session(file) for file in find_files(args.cases)]
     except BadInput:

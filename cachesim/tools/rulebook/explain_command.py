@@ -8,8 +8,8 @@ from typing import Any
 
 from cachesim.base import exits
 from cachesim.base.console import say_json, show
-from cachesim.base.errors import BadInput, quoted
-from cachesim.base.untrusted_files import argument_path
+from cachesim.base.errors import BadInput, cut, quoted
+from cachesim.base.untrusted_files import argument_path, path_of
 from cachesim.tools.run.arguments import add_json, add_profiles
 
 
@@ -51,6 +51,7 @@ def _explained(what: str) -> dict[str, Any]:
 
 def _explained_line(what: str) -> dict[str, Any]:
     """Return the explanation of a rule, of a line or its beginning, or of words."""
+    from cachesim.scenarios.load import has_form_of_path, neighbour
     from cachesim.tools.rulebook import rule_search as search
     from cachesim.tools.server_logs import explanations as lines
 
@@ -62,5 +63,7 @@ def _explained_line(what: str) -> dict[str, Any]:
         return {"found": "ordinary", "ordinary": ordinary}
     if (found := search.mentions_of(what)) is not None:
         return {"found": "text", **found}
+    if not what.split()[1:] and has_form_of_path(what):
+        raise BadInput("no such file or directory", file=cut(what), hint=neighbour(path_of(what)))
     hint = search.nearest_word(what) or "see cachesim profiles show"
     raise BadInput(f"no entry for {quoted(what)}", hint=hint)

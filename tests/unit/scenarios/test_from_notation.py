@@ -207,3 +207,19 @@ def test_a_line_is_named_by_itself_and_a_file_by_its_id():
     line = from_line("A9/A.B2", model="GA")
     assert (line.name, line.id) == ("A9/A.B2", "try")
     assert replace(line, file="a.toml").name == "try"
+
+
+@pytest.mark.parametrize("text", [
+    "nothere.log", "server.log.1", "A40.json", "my log.txt", "./x/y", "/var/log/A40", "logs/server", "C:\\logs\\a.log",
+])  # fmt: skip
+def test_a_path_that_does_not_exist_is_a_missing_file(text):
+    with pytest.raises(BadInput) as refused:
+        from_line(text)
+    assert (refused.value.cause, refused.value.file) == ("no such file or directory", text)
+
+
+@pytest.mark.parametrize("line", ["A40/A.b", "A/A.B", "S4.A/", "A40 / A.C", "nothere"])
+def test_a_line_with_an_error_is_not_a_missing_file(line):
+    with pytest.raises(BadInput) as refused:
+        from_line(line)
+    assert "no such file" not in refused.value.cause
