@@ -252,7 +252,7 @@ def memory(numbers: Mapping[str, Number | str]) -> str:
 GRAMMAR = LogGrammar(LINES, MEANINGS, memory=memory, signs=(
     "apply_checkp", "batch_pending_prompt", "launch_slot_with_task", "======== ", "tid=",
     "restored context checkpoint took", "MiB, took ",
-), words=("task error id_multi=",),
+), words=("task error id_multi=",), common=frozenset({"cut_off", "in_full", "media_encode", "release", "total_time"}),
     starts=("build info", "system info", "initializing slots", "main: "), options=options, gives=GIVES, flags=FLAGS,
     warnings=WARNINGS, verdicts=VERDICTS,
     end_slack=1, same_tokens=("prefix", "n_past", "n_past_prompt"), signatures=SIGNATURES, unlogged=UNLOGGED,

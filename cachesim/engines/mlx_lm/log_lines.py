@@ -76,5 +76,5 @@ GIVES = (
 
 GRAMMAR = LogGrammar(LINES, MEANINGS, gives=GIVES, signatures=SIGNATURES, unlogged=UNLOGGED, signs=(
     "Prompt Cache: ", "Prompt processing progress: ", "mlx_lm", "cache_wrapper", "[coordinator][INFO]",
-), starts=("starting httpd at",), verdicts=VERDICTS,
+), starts=("starting httpd at",), common=frozenset({"usage"}), verdicts=VERDICTS,
     warnings=frozenset({"thread_ended", *WARNINGS}), fatal=frozenset({"thread_ended"}))  # fmt: skip

@@ -102,6 +102,7 @@ class LogGrammar:
     signs: tuple[str, ...] = ()                                      # texts that occur only in logs of this engine
     starts: tuple[str, ...] = ()                                     # beginnings of messages at the start of a server
     words: tuple[str, ...] = ()                                      # beginnings of messages that are no kind of line
+    common: frozenset[str] = frozenset()                             # kinds of line that other programs print, too
     warnings: frozenset[str] = frozenset()                           # kinds of line that warn of lost tokens or errors
     fatal: frozenset[str] = frozenset()                              # kinds of line after which no request is answered
     # kind of line -> function from its numbers to a verdict on them

@@ -23,7 +23,7 @@ from cachesim.tools.server_logs.line_prefixes import visible_text
 from cachesim.tools.server_logs.log_causes import classify_requests, quote_as_comments, quoted_prompts, summary
 from cachesim.tools.server_logs.log_contents import log_contents
 from cachesim.tools.server_logs.log_facts import case_facts, logged_options
-from cachesim.tools.server_logs.log_reader import read_session
+from cachesim.tools.server_logs.log_reader import is_log, read_session
 from cachesim.tools.server_logs.log_scenario import SearchSpace, solve
 from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.recognise import HEAD, engine_of_log, grammars, recognise, unknown_log
@@ -71,6 +71,8 @@ def read_log(
     engine = _engine(path, profiles)
     grammar = grammars()[engine.name]
     session = read_session(engine.name, grammar, reading(open_lines(path)))
+    if not is_log(session, grammar):
+        raise unknown_log(path)
     return LogReading(path, engine, session, conclude(session), log_contents(session, grammar))
 
 
@@ -146,7 +148,7 @@ def _engine(path: Path, profiles: Sequence[str]) -> Engine:
     if given and _prints_any(given[0], islice(open_lines(path), HEAD * 25)):
         return ENGINES[given[0]]
     name = engine_of_log(islice(open_lines(path), HEAD * 25))
-    if given and name is not None:
+    if given and name is not None and _prints_any(name, islice(open_lines(path), HEAD * 25)):
         cause = f"a log of {name}: {given[0]} prints none of its first lines"
         raise BadInput(cause, file=str(path), hint=WITHOUT_PROFILE)
     if given:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import chain
 from typing import Iterable
 
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.tools.server_logs.logical_lines import LineCounter, logical_lines
+from cachesim.tools.server_logs.recognise import has_sign
 from cachesim.tools.server_logs.session import LogSession, SessionReader
 from cachesim.tools.server_logs.timing_headings import TimingHeadings
 
@@ -26,3 +28,21 @@ def read_session(engine: str, grammar: LogGrammar, lines: Iterable[str]) -> LogS
     main.others = [run for run in runs if run is not main]
     main.lines = counted.number
     return main
+
+
+ONE_OF = 20                  # lines, of which one at least is recognised in a log without ids and signs
+
+
+def is_log(session: LogSession, grammar: LogGrammar) -> bool:
+    """True if a file contains lines of the server's log: lines that name a slot or a task, recognised lines with a text
+    that only this server prints, or so many recognised lines that they are no coincidence. A page about a server has
+    its name alone, a source file a few of its messages."""
+    runs = (session, *session.others)
+    recognised = sum(run.recognised for run in runs)
+    if any(run.addressed for run in runs) or recognised == session.lines > 0:
+        return True
+    lines = chain.from_iterable(run.read_lines for run in runs)
+    if any(has_sign(grammar, f"{line.head}{line.text}") for line in lines):
+        return True
+    specific = any(kind not in grammar.common for run in runs for kind in run.kinds)
+    return specific and ONE_OF * recognised >= session.lines

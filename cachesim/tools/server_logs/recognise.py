@@ -91,6 +91,11 @@ def foreign_software(lines: Iterable[str]) -> str:
     return next((name for line in lines for name, sign in FOREIGN.items() if sign.search(visible_text(line))), "")
 
 
+def has_sign(grammar: LogGrammar, line: str) -> bool:
+    """True if a line contains a text that occurs only in logs of the engine."""
+    return _signs(grammar, line) > 0
+
+
 def _signs(grammar: LogGrammar, line: str) -> int:
     """Return how many of the engine's typical texts the line contains."""
     return sum(sign in line for sign in grammar.signs)

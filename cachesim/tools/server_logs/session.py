@@ -33,6 +33,7 @@ class LogSession:
     lines: int = 0               # lines read
     first: int = 0               # its first line
     recognised: int = 0          # lines recognised
+    addressed: int = 0           # lines that name a slot or a task, whether recognised or not
     kinds: dict[str, int] = field(default_factory=dict)    # lines of each kind
     since: int = 0               # oldest build that prints every line of the log, 0 = unknown
     beyond: int = 0              # requests beyond the limit, counted only
@@ -82,6 +83,8 @@ class SessionReader:
         session.lines = line.number
         session.sieve.add(line.text)
         heading = headings.read(line)
+        named = line.logged if read is None else read
+        session.addressed += named.slot is not None or named.task is not None
         if read is None:
             session.note_unknown(line)
             if kind := self._grammar.task_of(line.logged.text):

@@ -53,16 +53,15 @@ def row(**fields):
 
 @pytest.mark.parametrize(("lines", "profiles", "name"), [
     ([RELEASE], (), "llama_cpp"), ([RELEASE], ["llama_cpp@b11549"], "llama_cpp"), ([MLX], (), "mlx_lm"),
-    (["nothing known\n"], ["vllm@latest"], "vllm"),
     ([MLX, RELEASE], ["llama_cpp@b11549"], "llama_cpp"), ([RELEASE, MLX], ["mlx_lm@latest"], "mlx_lm"),
 ])  # fmt: skip
-def test_the_engine_is_the_given_one_if_it_prints_a_line_or_none_does(log, lines, profiles, name):
+def test_the_engine_is_the_given_one_if_it_prints_a_line(log, lines, profiles, name):
     assert read_log(log(*lines), profiles).engine.name == name
 
 
 @pytest.mark.parametrize(("lines", "profiles", "named"), [
     ([RELEASE], ["llama_cpp@b11549", "vllm@latest"], "vllm"), ([RELEASE], ["mlx_lm@latest"], "mlx_lm"),
-    (["nothing known\n"], (), "")])  # fmt: skip
+    (["nothing known\n"], (), ""), (["nothing known\n"], ["vllm@latest"], "not a known")])  # fmt: skip
 def test_rule_sets_of_another_engine_and_other_files_are_refused(log, lines, profiles, named):
     with pytest.raises(BadInput) as found:
         read_log(log(*lines), profiles)
