@@ -17,7 +17,7 @@ import signal
 import threading
 import traceback
 from collections import deque
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, Callable, Generic, Iterable, Iterator, NamedTuple, Sequence, TypeVar
 
 from cachesim.base import limits
@@ -144,7 +144,8 @@ class Pool(Generic[S, R]):
         ours, theirs = context.Pipe()
         calls = ((limits.lift, (limits.lifted(),)), *_init_calls)
         process = context.Process(target=_serve, args=(self.work, theirs, calls), daemon=True)
-        with blocked_signals(), theirs:
+        is_forked = context.get_start_method() == "fork"
+        with blocked_signals(), theirs, nullcontext() if is_forked else _without_current_folder():
             process.start()
             self._idle.append(_Worker(process, ours))
 
@@ -201,6 +202,21 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+@contextmanager
+def _without_current_folder() -> Iterator[None]:
+    """Let interpreters that start meanwhile import no module from the current folder."""
+    name = "PYTHONSAFEPATH"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def exit_text(exitcode: int) -> str:

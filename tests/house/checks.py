@@ -91,9 +91,11 @@ OUTSIDE_WORLD = {"time", "random", "datetime", "secrets", "uuid"}
 # Files below the entrances that may read the clock, the environment or global random state, with the reason.
 MAY_LOOK_OUTSIDE: dict[str, str] = {
     "base.bounded_socket": "ends a connection at the time that its caller gives",
+    "base.pool": "lets a new interpreter import nothing from the current folder",
     "base.http_client": "ends a reply after the seconds that its caller gives",
     "tools.live.llama_server.real.installation": "reads where the user keeps caches",
     "tools.live.llama_server.process": "waits for a real server, for a bounded time",
+    "tools.live.llama_server.guarded_run": "gives a program a part of the environment, for a bounded time",
     "tools.conformance.timeouts": "ends somebody else's test after the time that its caller gives",
     "tools.search.fuzz_command": "ends a campaign after the minutes that the user gives",
     "tools.search.campaign_jobs": "ends a campaign after the minutes that the user gives",
@@ -116,6 +118,7 @@ MAY_READ_FILES: dict[str, str] = {
     "tools.picture.page_assets": _OF_THE_PACKAGE,
     "tools.rulebook.glossary": _OF_THE_PACKAGE,
     "tools.workload.shipped_sessions": _OF_THE_PACKAGE,
+    "tools.live.llama_server.real.wheels": _OF_THE_PACKAGE,
     "tools.live.llama_server.gguf_projectors": "reads a file that it has just written",
     "tools.live.llama_server.process": "reads the log that a server started by this process writes",
     "tools.watch.log_follower": "reads a growing log in pieces of bounded size; refuses what is not a regular file",

@@ -64,11 +64,12 @@ def run(args: Namespace) -> int:
 def _change(args: Namespace) -> None:
     """List builds, after an installation or a removal."""
     from cachesim.base.console import note
-    from cachesim.tools.live.llama_server.real.installation import install, is_installed, remove
+    from cachesim.tools.live.llama_server.real.installation import clean_up, install, is_installed, remove
     from cachesim.tools.live.llama_server.real.wheels import WHEELS, find_wheel
     from cachesim.tools.live.real_report import list_report
 
     chosen = [find_wheel(build) for build in args.builds]
+    clean_up()
     for wheel in chosen:
         if args.action == "remove":
             remove(wheel)

@@ -19,6 +19,7 @@ from typing import Any, Callable, Iterable, Iterator, Self, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.log_events import Entry, entries, numbered, read_event
+from cachesim.tools.live.llama_server.guarded_run import run_guarded
 
 # Reader of a growing log.
 
@@ -50,6 +51,7 @@ POLL = 0.002                # seconds between two polls
 GUARD_WITHIN = 3.0          # seconds in which the guard should have killed the server
 END_WITHIN = 10.0           # seconds until a killed group must have ended
 VERSION_WITHIN = 60.0       # seconds in which a program must print its version
+VERSION_BYTES = 1 << 16     # bytes that it may print then
 
 seconds = time.monotonic    # the clock
 
@@ -199,10 +201,11 @@ def version_text(binary: Path) -> str:
     """Return the output of ``--version``. Raise BadInput."""
     words = [str(binary.absolute()), "--version"]
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=VERSION_WITHIN, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise BadInput(f"cannot be run: {error}", file=str(binary)) from None
-    return done.stdout + done.stderr
+        done = run_guarded(words, binary.absolute().parent, VERSION_WITHIN, VERSION_BYTES)
+    except (BadInput, OSError) as error:
+        cause = error.cause if isinstance(error, BadInput) else str(error)
+        raise BadInput(f"cannot be run: {cause}", file=str(binary)) from None
+    return done.output + done.errors
 
 
 def free_port() -> int:

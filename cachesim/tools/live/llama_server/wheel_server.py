@@ -8,17 +8,22 @@ environment with the wheel, which `make slow` installs in `.venv-xllama`.
 
 from __future__ import annotations
 
-import os
-import subprocess
+import re
 import sys
 from pathlib import Path
 
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_word
 from cachesim.tools.live.llama_server import wheel_program
+from cachesim.tools.live.llama_server.guarded_run import run_guarded
 
 IMPORT_WITHIN = 60.0        # seconds
 LAUNCHER = "llama-server"   # name of the file
+_REPORT = (
+    f"import {wheel_program.WHEEL} as wheel, importlib.metadata as metadata\n"
+    f"build = getattr(wheel, 'BUILD_INFO', {{}}).get('build_number')\n"
+    f"print(build or 0, metadata.version('{wheel_program.WHEEL}'))"
+)
 
 
 def write_launcher(python: Path, folder: Path) -> Path:
@@ -39,16 +44,23 @@ def launcher_text(python: Path) -> str:
 
 def require_wheel(python: Path) -> None:
     """Raise BadInput unless the interpreter runs and imports the wheel."""
-    if not os.access(python, os.X_OK):
-        raise BadInput("not an executable file", file=str(python), hint="expected the interpreter of an environment")
-    words = [str(python), "-I", "-c", f"import {wheel_program.WHEEL}"]
+    reported_build(python)
+
+
+def reported_build(python: Path) -> int:
+    """Return the number of llama.cpp's build that the wheel of an environment reports, in its library or in its
+    version; 0 = in neither. Raise BadInput unless the interpreter runs and imports the wheel."""
+    words = [str(python.absolute()), "-I", "-c", _REPORT]
     try:
-        done = subprocess.run(words, capture_output=True, timeout=IMPORT_WITHIN, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise BadInput(f"cannot be run: {error}", file=str(python)) from None
-    if done.returncode:
+        done = run_guarded(words, python.absolute().parent, IMPORT_WITHIN)
+    except BadInput as error:
+        hint = error.hint or "expected the interpreter of an environment"
+        raise BadInput(f"cannot be run: {error.cause}", file=str(python), hint=hint) from None
+    found = re.fullmatch(r"(\d+) ([\d.]+)\s*", done.output)
+    if done.returncode or found is None:
         raise BadInput(f"this Python has no {wheel_program.WHEEL}", file=str(python),
                        hint="make .venv-xllama/.made installs it")  # fmt: skip
+    return int(found[1]) or int(wheel_program.build_of(found[2]))
 
 
 if __name__ == "__main__":

@@ -35,6 +35,8 @@ class InProcess:
         if words[1:2] != ["-c"]:
             return PLAIN(words, **streams)
         program, *flags = words[4:]
+        if "--alias" not in flags:                                   # not a server
+            return PLAIN(words, **streams)
         found = LAUNCHER.search(Path(program).read_text())
         build = Path(program).parent.name
         if found is None and build not in self.rules:

@@ -14,6 +14,7 @@ from cachesim.engines.llama_cpp.flags import read_flags
 from cachesim.scenarios.option_checks import filled
 from tests.unit.tools.live.sim_server import Simulated
 
+PYTHON = sys.executable             # a test may replace it by a stand-in
 OWN = ("-m", "--host", "--port", "--alias", "--slot-save-path")
 LAUNCHER = """#!/bin/sh
 if [ "$1" = --version ]; then echo 'version: {number} (abc)'; exit; fi
@@ -25,7 +26,7 @@ def launcher(folder, build, profile, name="llama-server", far=1.0):
     """Write an executable file for a build and a rule set; return its path. ``far``: difference of the
     log-probabilities of a wrong answer."""
     program = Path(__file__).resolve()
-    text = LAUNCHER.format(number=build.removeprefix("b"), root=program.parents[4], python=sys.executable,
+    text = LAUNCHER.format(number=build.removeprefix("b"), root=program.parents[4], python=PYTHON,
                            program=program, profile=profile, far=far)  # fmt: skip
     file = folder / name
     file.write_text(text)

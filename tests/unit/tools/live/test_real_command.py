@@ -9,40 +9,24 @@ import subprocess
 import sys
 import time
 import urllib.request
-from pathlib import Path
 
 import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
 from cachesim.tools.live.llama_server import process
-from cachesim.tools.live.llama_server.real import installation
 from cachesim.tools.live.llama_server.real.wheels import WHEELS
 from cachesim.tools.live.real_command import prepared
+from tests.unit.tools.live.llama_server.real.stand_ins import replaced
 from tests.unit.tools.live.real_llama import launcher
+
+PYTHON = sys.executable
 
 
 @pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def installed(monkeypatch):
-    """Let venv make an interpreter, and pip succeed; return the packages that pip was asked for."""
-    asked = []
-
-    def run(words, **_):
-        if "venv" in words:
-            (python := Path(words[-1], "bin", "python")).parent.mkdir(parents=True)
-            python.write_text("")
-            python.chmod(0o755)
-        if "pip" in words:
-            asked.append(words[-1])
-        return subprocess.CompletedProcess(words, 0, "", "")
-
-    monkeypatch.setattr(installation.subprocess, "run", run)
-    return asked
+def installed(tmp_path, monkeypatch):
+    """Stand-ins of venv and pip, and what they installed."""
+    return replaced(tmp_path, monkeypatch)
 
 
 def builds(capsys, *words):
@@ -65,7 +49,7 @@ def test_only_missing_builds_are_installed_and_each_is_announced(capsys, install
     assert rows["b8672"]["installed"] and rows["b8672"]["bytes"] > 0 and os.path.isdir(rows["b8672"]["folder"])
     capsys.readouterr()
     assert main(["real", "install", "b11549", "b8672"]) == exits.HOLDS
-    assert installed == ["xllamacpp==2026.4.8672.1", "xllamacpp==2026.10.11549"]
+    assert installed.installed == ["xllamacpp==2026.4.8672.1", "xllamacpp==2026.10.11549"]
     said = capsys.readouterr().err
     assert "xllamacpp==2026.10.11549" in said and "8672" not in said
     assert [row["installed"] for row in builds(capsys, "remove", "b8672").values()] == [False]
@@ -90,7 +74,7 @@ def test_words_after_the_dashes_are_flags_of_the_server():
 
 def serving(tmp_path, *words):
     file = launcher(tmp_path, "b9713", "llama_cpp@b9518")
-    argv = [sys.executable, "-m", "cachesim", "real", "serve", str(file), "-m", "A", "--json", *words]
+    argv = [PYTHON, "-m", "cachesim", "real", "serve", str(file), "-m", "A", "--json", *words]
     return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 

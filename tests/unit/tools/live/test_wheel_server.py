@@ -12,6 +12,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.engines.llama_cpp.flags import FLAGS as SIMULATED
 from cachesim.engines.llama_cpp.flags import READ_OVER
+from cachesim.tools.live.llama_server import wheel_server
 from cachesim.tools.live.llama_server.process import Process
 from cachesim.tools.live.llama_server.server import BASE, ServerStart
 from cachesim.tools.live.llama_server.wheel_program import FLAGS, BadCommand, build_of, main, parameters, settings_of
@@ -226,10 +227,14 @@ def test_the_program_needs_the_wheel_to_serve():
         main(["-np", "1"])
 
 
-@pytest.mark.parametrize(("text", "said"), [("exit 0", ""), ("exit 1", "this Python has no xllamacpp")])
-def test_what_the_interpreter_prints_is_not_shown(tmp_path, capfd, text, said):
+@pytest.mark.parametrize(("text", "said"), [
+    ("echo 0 0.2.7", ""), ("exit 0", "this Python has no xllamacpp"), ("exit 1", "this Python has no xllamacpp"),
+    ("sleep 9", "longer than"), ("yes", "more than"),
+])  # fmt: skip
+def test_what_the_interpreter_prints_is_not_shown(tmp_path, monkeypatch, capfd, text, said):
+    monkeypatch.setattr(wheel_server, "IMPORT_WITHIN", 0.3)
     python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\necho out; echo err >&2; {text}\n")
+    python.write_text(f"#!/bin/sh\necho err >&2; {text}\n")
     python.chmod(0o755)
     refused = ""
     try:

@@ -38,8 +38,8 @@ class RealServer(NamedTuple):
 
 
 def find_servers(text: str, may_install: bool) -> list[RealServer]:
-    """Return the servers that ``BUILD[,BUILD...]`` names; a BUILD may be a path. Installs missing wheels if it may, or
-    the user agrees. Raise BadInput."""
+    """Return the servers that ``BUILD[,BUILD...]`` names; a BUILD with a separator is a path. Installs
+    missing wheels if it may, or the user agrees. Raise BadInput."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
         raise BadInput("expected a build such as b11549, or the path of a llama-server", hint="cachesim real list")
@@ -49,8 +49,8 @@ def find_servers(text: str, may_install: bool) -> list[RealServer]:
 
 
 def is_path(name: str) -> bool:
-    """True if a name is the path of a program, not of a build."""
-    return os.sep in name or kind(name) == FILE
+    """True if a name is the path of a program. A name without a separator is a build, also where a file has it."""
+    return os.sep in name
 
 
 def require_installed(wheels: Sequence[Wheel], may_install: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 from pathlib import Path
 from tempfile import mkdtemp
@@ -24,8 +25,9 @@ class Serving(StoppedAtEnd):
     stays. It ends with this process."""
 
     def __init__(self, server: RealServer, model: str, flags: Sequence[str], log: Path | None = None) -> None:
-        """Start the server. ``model``: a GGUF, or layers of a tiny model. Raise BadInput."""
-        file = Path(model) if kind(model) == FILE or model.endswith(".gguf") else model_file(model)
+        """Start the server. ``model``: a GGUF, or layers of a tiny model; a name without a separator or ".gguf" is
+        layers. Raise BadInput."""
+        file = Path(model) if os.sep in model or model.endswith(".gguf") else model_file(model)
         if kind(file) != FILE:
             raise BadInput("no such model", file=str(file))
         folder = Path(mkdtemp(prefix="cachesim-real-"))

@@ -1,17 +1,21 @@
 """Wheels of the package xllamacpp, each of which contains the server of one build of llama.cpp.
 
 From April 2026 on the version of a wheel ends with the number of its build. Older wheels log it when they start. The
-first wheel whose server answers HTTP is 0.2.7.
+first wheel whose server answers HTTP is 0.2.7. ``wheels.sha256`` has the hashes of their files, as the package index
+listed them on 2026-11-29.
 """
 
 from __future__ import annotations
 
 import re
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.tools.live.llama_server.wheel_program import WHEEL, build_of
 
+HASHES = Path(__file__).with_name("wheels.sha256")
 MIB = 100                   # installed size of a wheel, roughly [MiB]
 
 
@@ -30,6 +34,17 @@ class Wheel(NamedTuple):
     def requirement(self) -> str:
         """The wheel as pip names it."""
         return f"{WHEEL}=={self.version}"
+
+    @property
+    def hashes(self) -> list[str]:
+        """SHA-256 of the files of this version, for Linux and macOS; [] for a version that is newer than the list."""
+        return [line.partition(" ")[0] for line in _listed() if f" {WHEEL}-{self.version}-" in line]
+
+
+@cache
+def _listed() -> list[str]:
+    """Return the lines of the list, as ``sha256sum`` prints them."""
+    return HASHES.read_text("utf-8").splitlines()
 
 
 WHEELS = (

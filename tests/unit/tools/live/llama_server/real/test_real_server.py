@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import io
-import subprocess
-from pathlib import Path
 
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.live.llama_server.real import installation
 from cachesim.tools.live.llama_server.real.installation import is_installed
 from cachesim.tools.live.llama_server.real.real_server import find_servers, is_path, require_installed, rule_set_of
 from cachesim.tools.live.llama_server.real.wheels import find_wheel
+from tests.unit.tools.live.llama_server.real.stand_ins import replaced
 from tests.unit.tools.live.real_llama import launcher
 
 WHEELS = [find_wheel("b11549"), find_wheel("b9713")]
@@ -20,23 +18,8 @@ WHEELS = [find_wheel("b11549"), find_wheel("b9713")]
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """Requirements that were installed; the programs venv and pip are replaced."""
-    found, plain = [], subprocess.run
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-
-    def run(words, **more):
-        if "-m" not in words and "-c" not in words:
-            return plain(words, **more)
-        if "venv" in words:
-            (python := Path(words[-1], "bin", "python")).parent.mkdir()
-            python.write_text("")
-            python.chmod(0o755)
-        elif "pip" in words:
-            found.append(words[-1])
-        return subprocess.CompletedProcess(words, 0, "", "")
-
-    monkeypatch.setattr(installation.subprocess, "run", run)
-    return found
+    """Stand-ins of venv and pip, and what they installed."""
+    return replaced(tmp_path, monkeypatch)
 
 
 class Terminal(io.StringIO):
@@ -46,7 +29,7 @@ class Terminal(io.StringIO):
 
 def test_missing_wheels_are_installed_once_with_permission_and_announced(installed, capsys):
     require_installed([*WHEELS, WHEELS[0]], may_install=True)
-    assert installed == [wheel.requirement for wheel in WHEELS] and all(map(is_installed, WHEELS))
+    assert installed.installed == [wheel.requirement for wheel in WHEELS] and all(map(is_installed, WHEELS))
     said = capsys.readouterr().err
     assert all(wheel.requirement in said for wheel in WHEELS)
     require_installed(WHEELS, may_install=False)
@@ -62,7 +45,7 @@ def test_on_a_terminal_the_user_is_asked(installed, monkeypatch, answer, agrees)
     else:
         with pytest.raises(BadInput, match=r"b11549, b9713"):
             require_installed(WHEELS, may_install=False)
-    assert installed == [wheel.requirement for wheel in WHEELS] * agrees
+    assert installed.installed == [wheel.requirement for wheel in WHEELS] * agrees
 
 
 @pytest.mark.parametrize("stdin", [io.StringIO("y\n"), None])
@@ -72,7 +55,7 @@ def test_a_question_needs_a_terminal_on_both_sides(installed, monkeypatch, stdin
     monkeypatch.setattr("sys.stdout", stdout)
     with pytest.raises(BadInput, match="--install"):
         require_installed(WHEELS, may_install=False)
-    assert installed == []
+    assert installed.installed == []
 
 
 def test_only_missing_wheels_are_named(installed):
@@ -92,7 +75,7 @@ def test_a_path_is_a_server_with_the_build_that_it_reports(tmp_path):
 def test_other_names_are_refused(installed, text):
     with pytest.raises(BadInput) as bad:
         find_servers(text, may_install=True)
-    assert (text.strip(" ,") or "b11549") in str(bad.value) and installed == []
+    assert (text.strip(" ,") or "b11549") in str(bad.value) and installed.installed == []
 
 
 def test_a_server_without_a_build_number_is_refused(tmp_path):
@@ -105,15 +88,18 @@ def test_servers_come_in_the_order_of_their_names(installed, tmp_path):
     found = find_servers(f" b9713, {file} ,b11549,", may_install=True)
     assert [(one.build, one.source) for one in found] == [
         ("b9713", "xllamacpp==2026.6.9713"), ("b9873", str(file)), ("b11549", "xllamacpp==2026.10.11549")]
-    assert [one.binary.parent.name for one in found] == ["b9713", tmp_path.name, "b11549"] and len(installed) == 2
+    assert [one.binary.parent.name for one in found] == ["b9713", tmp_path.name, "b11549"]
+    assert len(installed.installed) == 2
 
 
-def test_a_file_without_a_slash_is_a_path(tmp_path, monkeypatch):
+def test_a_name_without_a_separator_is_a_build_also_where_a_file_has_it(tmp_path, monkeypatch, installed):
     launcher(tmp_path, "b9873", "llama_cpp@b9765", "b9713")
     monkeypatch.chdir(tmp_path)
-    assert is_path("b9713") and not is_path("b9873")
+    assert is_path("./b9713") and not is_path("b9713")
     [server] = find_servers("./b9713", may_install=False)
     assert (server.build, server.binary, server.source) == ("b9873", tmp_path / "b9713", "b9713")
+    [server] = find_servers("b9713", may_install=True)
+    assert (server.build, server.source) == ("b9713", "xllamacpp==2026.6.9713")
 
 
 def test_the_rule_set_of_a_build():

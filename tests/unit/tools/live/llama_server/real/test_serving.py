@@ -56,8 +56,10 @@ def test_a_model_file_is_taken_as_it_is(serve, servers, tmp_path, monkeypatch):
         serve(str(tmp_path / "none.gguf"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "A").write_text("")
-    serve("A").stop()
+    serve("./A").stop()
     assert servers.words[0][1] == "A"
+    serve("A").stop()
+    assert servers.words[1][1].endswith("tiny-A.gguf")
 
 
 def test_a_server_that_does_not_start_is_reported_with_its_error(serve, tmp_path):
