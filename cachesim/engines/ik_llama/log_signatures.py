@@ -11,8 +11,8 @@ from cachesim.engines.shared.log_signatures import (
     Signature,
     behind_restored,
     changed_prompt,
+    held_prompt,
     lost_beginning,
-    measured_last_token,
     removed_checkpoint,
     same_prompt,
     when_measured,
@@ -33,7 +33,7 @@ SIGNATURES = (
     Signature("restore-failed", ("ckpt_restore_failed", "pc_load_failed"), ("IK-REFUSED", "IK-PC-FAILED"), (
         "a saved state could not be restored",), unproved=NO_STATE),
     Signature("identical-prompt", ("need_one",), ("IK-ONE",), (
-        "the slot holds the whole prompt; its last token is evaluated for its logits",), measured_last_token),
+        "the slot holds the whole prompt; its last token is evaluated for its logits",), held_prompt),
     Signature("identical-prompt", (), (), ("the slot holds all {n_tokens} tokens of the prompt",), same_prompt),
     Signature("edited-prompt", (), (), (
         "the prompt differs from the slot's contents after {lcp} tokens, the slot held {held}",), changed_prompt),

@@ -14,7 +14,7 @@ from cachesim.engines.shared.log_signatures import (
     behind_restored,
     changed_prompt,
     cleared_prefix,
-    last_token,
+    held_prompt,
     lost_beginning,
     removed_checkpoint,
     same_prompt,
@@ -40,7 +40,7 @@ SIGNATURES = (
         "LC-RESTORE-FAIL", "LC-CKPT-UNREAD", "LC-KV-STATE", "LC-PC-FAILED"), ("a saved state could not be restored",),
               unproved=NO_STATE),
     Signature("identical-prompt", ("need_one",), ("LC-NPAST-ONE",), (
-        "the slot holds the whole prompt; its last token is evaluated for its logits",), last_token),
+        "the slot holds the whole prompt; its last token is evaluated for its logits",), held_prompt),
     Signature("identical-prompt", (), (), ("the slot holds all {n_tokens} tokens of the prompt",), same_prompt),
     Signature("edited-prompt", (), (), (
         "the prompt differs from the slot's contents after {lcp} tokens, the slot held {held}",), changed_prompt),

@@ -26,10 +26,17 @@ class LogEvidence(NamedTuple):
     @property
     def prefix(self) -> Span:
         """Common prefix of prompt and slot: as derived, else at least the position that a checkpoint must begin
-        before."""
+        before. The last token of a prompt, which every server evaluates for its logits, does not belong to it."""
         least = max((thold for *_, thold in self.checks), default=0)
         low, high = self.numbers.get("lcp", (0, None))
-        return (max(low, least), high) if high is None or high >= least else (low, high)
+        if high is None or high >= least:
+            low = max(low, least)
+        shortest, longest = self.numbers.get("n_tokens", (None, None))
+        if shortest is not None:
+            low = min(low, max(0, shortest - 1))
+        if longest is not None:
+            high = longest - 1 if high is None else min(high, longest - 1)
+        return low, high
 
 
 Proof = Callable[[LogEvidence], Span | None]
@@ -98,6 +105,8 @@ def behind_restored(found: LogEvidence) -> Span | None:
         least = most = found.line["n_past"]
     if last < 0 or most is None or not most < low:
         return None
+    if low - most == 1 and "n_tokens" not in found.numbers:      # it may be the last token of the prompt
+        return None
     return low - most, None if high is None else high - least
 
 
@@ -123,16 +132,11 @@ def behind_refused(found: LogEvidence) -> Span | None:
     return (max(kept, low), high) if kept > 0 and "reuse_chunk" not in found.kinds else None
 
 
-def last_token(found: LogEvidence) -> Span | None:
-    """Return at least 1 if the whole prompt was in the slot. Moved chunks may stand for a part of it."""
-    return None if found.kinds & {"reuse_chunk", "reuse_result"} else found.numbers.get("lost", (1, None))
-
-
-def measured_last_token(found: LogEvidence) -> Span | None:
-    """Return the lost tokens of a prompt that was in the slot, for servers that compare texts: (0, 0) if the number is
-    unknown, because tokens in the slot and of the prompt may differ in number, and then no token is lost."""
-    lost = last_token(found)
-    return lost if lost is None or (lost[0] > 0 and "lost" in found.numbers) else (0, 0)
+def held_prompt(found: LogEvidence) -> Span | None:
+    """Return the lost tokens of a prompt that was in the slot, None if the log proves none: the last token, which every
+    server evaluates, is not lost. Moved chunks may stand for a part of the prompt."""
+    lost = found.numbers.get("lost", (0, None))
+    return lost if lost[0] and not found.kinds & {"reuse_chunk", "reuse_result"} else None
 
 
 SEARCHES = frozenset({"n_past", "ckpt_check", "ckpt_restore", "full_reprocess", "trim_failed"})
@@ -149,7 +153,7 @@ def same_prompt(found: LogEvidence) -> Span | None:
     lost, lcp, length = (found.numbers.get(name) for name in ("lost", "lcp", "n_tokens"))
     if not lost or lost[0] < 1 or not lcp or not length or not lcp[0] == length[1] == length[0]:
         return None
-    return lost if lost == (1, 1) or _reuses(found) else None
+    return lost if _reuses(found) else None
 
 
 def changed_prompt(found: LogEvidence) -> Span | None:

@@ -189,7 +189,8 @@ def _combine(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar) -> 
 
 
 def _lost(request: TiedRequest, found: FoundNumbers) -> None:
-    """Derive the tokens of the common prefix that were evaluated again: at most those that the slot held at the end."""
+    """Derive the tokens of the common prefix that were evaluated again: at most those that the slot held at the end.
+    The last token of a prompt, which every server evaluates for its logits, is not one of them."""
     lcp, held, cache_n = found.get("lcp"), found.get("held"), found.get("cache_n")
     if lcp is not None and held is not None and lcp.low > (held.high if held.high is not None else lcp.low):
         found.clashes.append(("lcp", lcp, held))
@@ -198,8 +199,19 @@ def _lost(request: TiedRequest, found: FoundNumbers) -> None:
     end = found.get("end")
     if request.is_cancelled and end is not None and end.high is not None and lcp.high is not None:
         lcp = lcp.within(ProvenRange(0, end.high, end.lines)) if lcp.low <= end.high else end
-    if lcp.low >= (cache_n.high or 0) and (lcp.high or 0) > cache_n.low:
-        found.add("lost", lcp.less(cache_n, 0, f"common prefix {lcp} - {cache_n} reused"))
+    usable = _without_last(lcp, cache_n, found.get("n_tokens"))
+    if usable.low >= (cache_n.high or 0) and (usable.high or 0) > cache_n.low:
+        found.add("lost", usable.less(cache_n, 0, f"common prefix {usable} - {cache_n} reused"))
+
+
+def _without_last(lcp: ProvenRange, cache_n: ProvenRange, length: ProvenRange | None) -> ProvenRange:
+    """Return the tokens of a common prefix without the last token of the prompt. If the length of the prompt is
+    unknown, a single token that was not reused may be the last."""
+    if length is None:
+        return lcp._replace(low=lcp.low - 1) if lcp.low - (cache_n.high or 0) == 1 else lcp
+    highs = [end for end in (lcp.high, None if length.high is None else length.high - 1) if end is not None]
+    usable = lcp._replace(low=min(lcp.low, max(0, length.low - 1)), high=min(highs, default=None))
+    return usable if usable == lcp else usable._replace(lines=lcp.lines | length.lines)
 
 
 def _same_tokens(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar) -> bool:

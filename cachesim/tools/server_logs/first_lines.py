@@ -22,7 +22,6 @@ from cachesim.tools.server_logs.statements import ENDED, TASKS
 
 Data = Mapping[str, Any]
 STDIN_NAME = "-"
-IDENTICAL = 1                # tokens that a prompt evaluates at least, although the slot holds all of it
 CHECKPOINTS = frozenset({"ckpt_create", "ckpt_check", "ckpt_restore", "ckpt_invalidate", "ckpt_evict"})
 """Kinds of lines about checkpoints. A log without them does not show which checkpoints existed."""
 
@@ -56,7 +55,7 @@ class RequestNumbers:
     def lost(self) -> ProvenRange | None:
         """Return the tokens that the slot held and the request evaluated again, None if the log does not prove any."""
         found = self.numbers.get("lost")
-        return found if found is not None and found.low > IDENTICAL else None
+        return found if found is not None and found.low else None
 
 
 def first_lines(data: Data, out: str = "") -> list[FirstLine]:

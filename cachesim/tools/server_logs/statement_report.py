@@ -13,6 +13,8 @@ from cachesim.tools.server_logs.statements import ENDED, TOTAL
 
 Said = Mapping[str, Any]
 """Statement as in ``import --json``."""
+SOME = 1, None               # lost tokens whose number the log does not limit
+WORTH = 100                  # less than 1/WORTH of the prompt tokens may be lost: the headline does not name the limit
 CAUSES, ROWS, KINDS, LINES, FEW = 2, 3, 6, 4, 1
 """Causes, requests, kinds of lines, line numbers of a proof and of a kind that are shown without -v."""
 COLUMNS = {"n_tokens": "prompt", "held": "held", "lcp": "common", "cache_n": "reused", "prompt_n": "evaluated",
@@ -68,15 +70,15 @@ def headline(statements: Sequence[Said]) -> Text:
     if lost:
         exact = all(low == high for low, high in lost)
         total = sum(low for low, _ in lost)
-        again = f"{'' if exact else 'at least '}{total:,} token{'s' * (total != 1)}"
-        return Text(f"{counted(len(lost), 'request')} evaluated {again} of a common prefix again{share}.",
-                    "bold red")  # fmt: skip
-    most = [_most_again(one.numbers) for one in requests]
-    if requests and None not in most:
-        total = sum(again for again in most if again is not None)
-        again = f"At most {total:,} token{'s' * (total != 1)}" if total else "No tokens"
-        verb = "was" if total == 1 else "were"
-        return Text(f"{again} of a common prefix {verb} evaluated again{share}.", "bold green")
+        again = f"{'' if exact else 'at least '}{total:,} token{'s' * (total != 1)} of a common prefix again"
+        if all(span == SOME for span in lost):
+            again = "tokens of a common prefix again, the log does not show how many"
+        return Text(f"{counted(len(lost), 'request')} evaluated {again}{share}.", "bold red")
+    most = _most_lost_of(requests)
+    if most == 0:
+        return Text(f"No tokens of a common prefix were evaluated again{share}.", "bold green")
+    if most is not None and most * WORTH < tokens:
+        return Text(f"The log shows no token of a common prefix that was evaluated again{share}.", "bold green")
     if not requests:
         totals = (printable_line(said["says"]) for said in statements if said["what"] == TOTAL)
         first = next(totals, "the log shows no lengths of a request")
@@ -84,17 +86,25 @@ def headline(statements: Sequence[Said]) -> Text:
     return Text(f"The log does not show whether tokens of a common prefix were evaluated again{share}.", "bold yellow")
 
 
-def _most_again(numbers: Mapping[str, Any]) -> int | None:
+def _most_lost_of(requests: Sequence[ShownRequest]) -> int | None:
+    """Return the most tokens of common prefixes that these requests can have evaluated again, None if the log sets no
+    limit or shows no request."""
+    most = [most_again(one.numbers) for one in requests]
+    return sum(again for again in most if again is not None) if most and None not in most else None
+
+
+def most_again(numbers: Mapping[str, Any]) -> int | None:
     """Return the most tokens of the common prefix that a request can have evaluated again, None if the log sets no
-    limit. Every request evaluates the last token of its prompt."""
-    if "lcp" not in numbers or "cache_n" not in numbers:
-        return None
-    common, reused = _span(numbers["lcp"])[1], _span(numbers["cache_n"])[0]
-    prompt = _span(numbers["n_tokens"])[1] if "n_tokens" in numbers else None
-    if common is None:
-        return None
-    usable = common if prompt is None else min(common, prompt - 1)
-    return max(0, usable - reused)
+    limit. ``numbers``: those of the request, as in ``import --json``. Every request evaluates the last token of its
+    prompt, which is not one of them."""
+    evaluated = _span(numbers["prompt_n"])[1] if "prompt_n" in numbers else None
+    limits = [] if evaluated is None else [evaluated - 1]
+    if "lcp" in numbers and "cache_n" in numbers:
+        common, reused = _span(numbers["lcp"])[1], _span(numbers["cache_n"])[0]
+        prompt = _span(numbers["n_tokens"])[1] if "n_tokens" in numbers else None
+        ends = [end for end in (common, None if prompt is None else prompt - 1) if end is not None]
+        limits += [min(ends) - reused] if common is not None else []
+    return max(0, min(limits)) if limits else None
 
 
 def _span(value: Any) -> tuple[int, int | None]:
@@ -180,6 +190,9 @@ def follows_rows(statements: Sequence[Said], everything: bool) -> Iterator[Text 
     for said in (said for said in found if said["what"] == TOTAL):
         yield Text(f"{printable_line(said['says'])}, {_lines(said['lines'])}")
     requests = shown_requests(found)
+    is_lost = any(_span(one.numbers.get("lost", 0))[0] for one in requests)
+    if not is_lost and (most := _most_lost_of(requests)):
+        yield Text(f"at most {counted(most, 'token')} of common prefixes evaluated again")
     if requests:
         yield _table(requests)
 

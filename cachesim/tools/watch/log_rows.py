@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from dataclasses import dataclass, field, replace
-from typing import Any, Iterable, Iterator, Sequence
+from typing import Any, Iterable, Iterator, Mapping, Sequence
 
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.log_signatures import SEARCHES
@@ -23,7 +23,7 @@ from cachesim.tools.server_logs.logged_requests import LoggedRequest, logged_req
 from cachesim.tools.server_logs.logical_lines import LogicalLine, LogicalLineReader
 from cachesim.tools.server_logs.recognise import HEAD, engine_of_log, grammars, recognise
 from cachesim.tools.server_logs.session import SessionReader, is_request
-from cachesim.tools.server_logs.statement_report import headline
+from cachesim.tools.server_logs.statement_report import headline, most_again
 from cachesim.tools.server_logs.statements import Statement
 from cachesim.tools.server_logs.tied_requests import ENDS, TiedRequest
 from cachesim.tools.server_logs.timing_headings import TimingHeadings
@@ -191,7 +191,7 @@ class LogRows:
         return {
             "source": "log", "run": run.number, "slot": request.slot if request.is_slot_known else None,
             "task": request.task, "lines": list(request.lines), "prompt": numbers.get("n_tokens"),
-            "reused": numbers.get("cache_n"), "evaluated": numbers.get("prompt_n"), "again": _again(request),
+            "reused": numbers.get("cache_n"), "evaluated": numbers.get("prompt_n"), "again": _again(numbers),
             "generated": numbers.get("predicted_n"), "end": _end(request),
             "change": change, "says": CLIENT_CHANGES.get(change, ""),
             "causes": [{"cause": key, "says": said.says, "lines": [*said.lines]}
@@ -201,13 +201,12 @@ class LogRows:
         }  # fmt: skip
 
 
-def _again(request: LoggedRequest) -> int | list[int | None] | None:
+def _again(numbers: Mapping[str, Any]) -> int | list[int | None] | None:
     """Return the tokens of the common prefix that were evaluated again, None if the log does not show them."""
-    lost, common, kept = (request.numbers.get(name) for name in ("lost", "lcp", "cache_n"))
-    if lost is not None:
-        return lost.data
-    is_kept = common is not None and kept is not None and common.high is not None and common.high <= kept.low
-    return 0 if is_kept else None
+    if "lost" in numbers:
+        lost: int | list[int | None] = numbers["lost"]
+        return lost
+    return 0 if most_again(numbers) == 0 else None
 
 
 def _end(request: LoggedRequest) -> str:

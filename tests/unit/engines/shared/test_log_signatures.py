@@ -11,9 +11,8 @@ from cachesim.engines.shared.log_signatures import (
     behind_restored,
     changed_prompt,
     cleared_prefix,
-    last_token,
+    held_prompt,
     lost_beginning,
-    measured_last_token,
     removed_checkpoint,
     same_prompt,
     when_measured,
@@ -40,9 +39,9 @@ def test_a_changed_prompt_differs_before_the_end_of_the_slot_and_of_itself(more,
     assert changed_prompt(LogEvidence({}, {**EDITED, "cache_n": (9, 9), **more})) == lost
 
 
-def test_an_identical_prompt_loses_its_last_token_or_needs_a_search():
+def test_an_identical_prompt_loses_tokens_only_if_reuse_is_on():
     same = {"lcp": (9, 9), "n_tokens": (9, 9)}
-    assert same_prompt(LogEvidence({}, {**same, "lost": (1, 1)})) == (1, 1)
+    assert same_prompt(LogEvidence({}, {**same, "lost": (1, 1)})) is None
     assert same_prompt(LogEvidence({}, {**same, "lost": (0, 1)})) is None
     assert same_prompt(LogEvidence({}, {**same, "lost": (9, 9)})) is None
     assert same_prompt(LogEvidence({}, {**same, "lost": (9, 9)}, (), frozenset({"full_reprocess"}))) == (9, 9)
@@ -105,19 +104,22 @@ def test_a_refused_removal_loses_all_tokens_before_it(line, lcp, kinds, lost):
     assert behind_refused(LogEvidence(line, {"lcp": lcp}, (), frozenset(kinds))) == lost
 
 
-def test_a_prompt_in_the_slot_loses_its_last_token_unless_chunks_were_moved():
-    assert last_token(LogEvidence({}, {})) == (1, None)
-    assert last_token(LogEvidence({}, {"lost": (3, 3)})) == (3, 3)
+def test_a_prompt_in_the_slot_loses_what_the_log_proves_unless_chunks_were_moved():
+    assert held_prompt(LogEvidence({}, {})) is None
+    assert held_prompt(LogEvidence({}, {"lost": (0, 3)})) is None
+    assert held_prompt(LogEvidence({}, {"lost": (3, 3)})) == (3, 3)
     for kind in ("reuse_chunk", "reuse_result"):
-        assert last_token(LogEvidence({}, {"lost": (3, 3)}, (), frozenset({kind}))) is None
+        assert held_prompt(LogEvidence({}, {"lost": (3, 3)}, (), frozenset({kind}))) is None
 
 
-def test_a_server_that_compares_texts_lost_a_token_only_if_the_number_is_known():
-    assert measured_last_token(LogEvidence({}, {})) == (0, 0)
-    assert measured_last_token(LogEvidence({}, {"lost": (0, 3)})) == (0, 0)
-    assert measured_last_token(LogEvidence({}, {"lost": (2, 3)})) == (2, 3)
-    assert measured_last_token(LogEvidence({}, {"lost": (1, 1)})) == (1, 1)
-    assert measured_last_token(LogEvidence({}, {"lost": (2, 3)}, (), frozenset({"reuse_chunk"}))) is None
+@pytest.mark.parametrize(("numbers", "lost"), [
+    ({"lcp": (9, 9), "n_tokens": (9, 9), "cache_n": (0, 0)}, (8, 8)),
+    ({"lcp": (9, 9), "n_tokens": (12, 12), "cache_n": (0, 0)}, (9, 9)),
+    ({"lcp": (9, 9), "n_tokens": (9, 9), "cache_n": (8, 8)}, None),
+    ({"lcp": (7, 9), "n_tokens": (9, 12), "cache_n": (2, 2)}, (5, 7)),
+])  # fmt: skip
+def test_the_last_token_of_a_prompt_is_not_lost(numbers, lost):
+    assert whole_prefix(LogEvidence({}, numbers)) == lost
 
 
 @pytest.mark.parametrize(("lcp", "checks", "prefix"), [

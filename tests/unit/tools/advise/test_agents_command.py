@@ -100,7 +100,7 @@ def test_other_servers_have_their_own_flags(capsys):
     ((*AGENTS[:5], "-3"), "--memory"), ((*AGENTS[:5], "9" * 400), "expected a size"),
     ((*AGENTS, "--clients", "0"), "must be 1 to 64"), ((*AGENTS, "--clients", "65"), "must be 1 to 64"),
     ((*AGENTS, "--tokens", "0"), "must be 1 to"), ((*AGENTS, "--weights", "12"), "the weights take all of the memory"),
-    ((*AGENTS, "nowhere.json"), "neither request bodies nor recorded sessions: nowhere.json"),
+    ((*AGENTS, "nowhere.json"), "nowhere.json: no such file or directory"),
     ((*AGENTS, BODIES, BODIES), "several files of request bodies"),
     ((*AGENTS, SESSION, "--tokens", "9"), "every session has requests longer than 9 tokens"),
     ((*AGENTS, BODIES, "--tokens", "9"), "exceeds 9"),
