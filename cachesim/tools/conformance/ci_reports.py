@@ -7,7 +7,7 @@ from typing import Iterator, Mapping, Sequence
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from cachesim.base.escaping import printable_line, xml_text
-from cachesim.tools.conformance.report import MEMBERS, SECTIONS, Finding, Report, Result, SectionCount
+from cachesim.tools.conformance.report import MEMBERS, SECTIONS, Finding, Report, Result, SectionCount, unreached_text
 
 # JUnit XML: a test suite per section, a test case per property, or for all histories of a section without properties.
 
@@ -73,10 +73,12 @@ def summary(report: Report, verdict: str, name: str,
             rules: Mapping[str, Sequence[str]] = MappingProxyType({})) -> str:  # fmt: skip
     """Return the report as Markdown, for the summary of a CI job. ``verdict``: a line; ``name``: of the server;
     ``rules``: sentences about the rules behind a failed property."""
-    shown = [one for one in report.results if one.state not in ("skipped", "unsupported")]
+    unreached = report.unreached
+    shown = [one for one in report.results if one.state not in ("skipped", "unsupported") and one not in unreached]
     rows = [f"| {one.section} | {one.name} | {one.state} | {_cell(_number(one))} |" for one in shown]
     lines = [f"### cachesim check {_cell(name)}: {_cell(verdict)}", "",
              "| section | property | state | |", "| --- | --- | --- | --- |", *rows]  # fmt: skip
+    lines += [f"| not reached | | undecided | {_cell(unreached_text(report))} |"] if unreached else []
     for one in shown:
         if one.state == "failed" and one.finding is not None:
             lines += ["", f"**{one.name}**: {_cell(_why(one))}", ""]

@@ -6,12 +6,13 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Self, Sequence
 
-from cachesim.base.errors import BadInput, nearest, quoted
+from cachesim.base.errors import BadInput, counted, nearest, quoted
 from cachesim.base.escaping import printable_line
 from cachesim.base.tokens import Tokens
 from cachesim.tools.conformance.corpus import DrawBounds
 from cachesim.tools.conformance.history_player import HistoryRun
 from cachesim.tools.conformance.properties import PropertyCheck
+from cachesim.tools.conformance.timeouts import NOT_RUN
 
 # Sections of the suite. An adapter and a running server have equal sections in equal order.
 
@@ -148,6 +149,10 @@ def make_finding(line: str, check: PropertyCheck, played: HistoryRun, notes: Ite
     return Finding(line, check.request, check.expected, check.got, prompts, (*apart, *notes))
 
 
+LEFT = " before all histories were run"
+"""End of the reason why a section is unfinished, after what ended the run."""
+
+
 class SectionCount(NamedTuple):
     """Number of histories that a section ran, how many of them failed, the properties that failed there, and the number
     of compared answers of which a wrong one would have shown."""
@@ -205,6 +210,19 @@ class Report:
         """True if nothing failed, nothing is undecided and all histories were run."""
         return not self.failing and not self.unfinished
 
+    @property
+    def unreached(self) -> tuple[Result, ...]:
+        """Results that are undecided because the run ended before a history that would show them."""
+        ends = {why.removesuffix(LEFT) for why in self.unfinished.values()}
+        return tuple(one for one in self.results if one.state == "undecided" and not one.checked
+                     and (one.why.startswith(NOT_RUN) or one.why in ends))  # fmt: skip
+
+    def is_unreached(self, section: str) -> bool:
+        """True if the run ended before any history of a section."""
+        mine = [one for one in self.results if one.section == section]
+        unread = section in self.unfinished or bool(mine)
+        return unread and section not in {*self.skipped, *self.counts} and {*mine} <= {*self.unreached}
+
     def data(self) -> dict[str, Any]:
         """Return the report as plain data."""
         sections = [{"number": number, "name": name, "state": self.section(name),
@@ -250,18 +268,30 @@ def _data(result: Result) -> dict[str, Any]:
 
 
 def _lines(report: Report) -> Iterator[str]:
+    unreached = report.unreached
     for number, name in enumerate(SECTIONS, 1):
+        if report.is_unreached(name):
+            continue
         yield f"{number} {name:<12}{report.section(name).upper():<13}{_counted(report, name)}".rstrip()
         for one in report.results:
-            if one.section == name and one.state != "skipped":
+            if one.section == name and one.state != "skipped" and one not in unreached:
                 yield f"  {one.name:<12}{one.state.upper():<13}{_about(one)}".rstrip()
                 yield from _finding(one.finding, one.common) if one.finding is not None and not one.like else ()
+    if unreached:
+        yield f"{'not reached':<14}{'UNDECIDED':<13}{unreached_text(report)}"
     yield from report.notes
     counts = Counter(one.state for one in report.results)
     states = ", ".join(f"{counts[word]} {word}" for word in STATES if counts[word])
     failed = any(one.state != "undecided" for one in report.failing)
     verdict = "OK" if report.conforms else "FAILED" if failed else "UNDECIDED"
-    yield f"{verdict}: {states}; {report.histories} histories"
+    yield f"{verdict}: {states}" + (f"; {report.histories} histories" if report.histories else "")
+
+
+def unreached_text(report: Report) -> str:
+    """Return how many properties a run ended too early for, and why it ended."""
+    sections = counted(len({one.section for one in report.unreached}), "section")
+    reasons = ", ".join(dict.fromkeys(one.why.removeprefix(NOT_RUN) for one in report.unreached))
+    return f"{counted(len(report.unreached), 'property', 'properties')} of {sections}: {reasons}"
 
 
 def _counted(report: Report, name: str) -> str:
@@ -282,8 +312,8 @@ def _about(result: Result) -> str:
         return result.why
     reused = f", {result.reused} with reuse" if result.reused else ""
     could = f", {result.decisive} of them could fail" if result.decisive < result.checked else ""
-    counted = f"{result.checked} check{'s' * (result.checked > 1)}{could}{reused}"
-    return f"{counted}; {result.why}" if result.why else counted
+    checks = f"{result.checked} check{'s' * (result.checked > 1)}{could}{reused}"
+    return f"{checks}; {result.why}" if result.why else checks
 
 
 def _finding(found: Finding, common: str) -> Iterator[str]:

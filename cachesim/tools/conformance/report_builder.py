@@ -6,7 +6,6 @@ has shown nothing.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from math import gcd, isfinite
 from typing import Any, Callable, Collection, Iterable, Iterator, Mapping, NamedTuple, Sequence
@@ -27,7 +26,7 @@ from cachesim.tools.conformance.properties import (
     reply_to,
 )
 from cachesim.tools.conformance.protocol import CacheRequest, RequestKey
-from cachesim.tools.conformance.report import MEMBERS, SECTIONS, Report, Result, make_finding
+from cachesim.tools.conformance.report import LEFT, MEMBERS, SECTIONS, Report, Result, make_finding
 from cachesim.tools.conformance.search import HistorySearch, Player, PropertyTally
 from cachesim.tools.conformance.timeouts import NOT_RUN
 
@@ -37,9 +36,9 @@ ColdReply = Callable[[CacheRequest], Outcome]
 # What all failing cases have in common.
 
 
-def in_common(failed: Sequence[tuple[int, int]], right: Counter[tuple[int, int]]) -> str:
-    """Return what all failing cases have in common, and how many correct answers have it, too; "" if it is nothing.
-    Cases are pairs: cached tokens, other tokens of the prompt."""
+def in_common(failed: Sequence[tuple[int, int]]) -> str:
+    """Return what all failing cases have in common, "" if it is nothing. Cases are pairs: cached tokens, other tokens
+    of the prompt."""
     cached, rest = {one for one, _ in failed}, {one for _, one in failed}
     factor = gcd(*cached)
     parts = [f"{counted(min(rest), 'token')} not cached"] if len(rest) == 1 else []
@@ -49,10 +48,7 @@ def in_common(failed: Sequence[tuple[int, int]], right: Counter[tuple[int, int]]
         parts += [f"a multiple of {factor} tokens cached"]
     if len(failed) < 2 or not parts:
         return ""
-    alike = sum(n for (one, other), n in right.items()
-                if (len(rest) > 1 or other in rest) and (one in cached if len(cached) == 1 else not one % factor))
-    return (f"all {len(failed)} failing cases have {' and '.join(parts)}, "
-            f"as do {alike} of {counted(right.total(), 'correct answer')}")  # fmt: skip
+    return f"all {len(failed)} failing cases have {' and '.join(parts)}"
 
 
 def _with_faults(results: Sequence[Result], tallies: Mapping[str, PropertyTally]) -> Iterator[Result]:
@@ -62,15 +58,14 @@ def _with_faults(results: Sequence[Result], tallies: Mapping[str, PropertyTally]
              if one.state == "failed" and one.name in {*VERSUS_COLD} - {"uncached", *SERVED}]  # fmt: skip
     cases = {name: [check.split for _, check in tallies[name].failed if check.split]
              for name in wrong if name in tallies}  # fmt: skip
-    right = sum((one.right for name, one in tallies.items() if name in VERSUS_COLD), Counter[tuple[int, int]]())
-    every = in_common([case for each in cases.values() for case in each], right)
+    every = in_common([case for each in cases.values() for case in each])
     for one in results:
         if one.name not in wrong:
             yield replace(one, fault=DIFFERS) if one.state == "failed" and one.name in SERVED else one
         elif every and one.name != wrong[0]:
             yield replace(one, fault=DIFFERS, common=every, like=wrong[0])
         else:
-            yield replace(one, fault=DIFFERS, common=every or in_common(cases.get(one.name, ()), right))
+            yield replace(one, fault=DIFFERS, common=every or in_common(cases.get(one.name, ())))
 
 
 # Floors of reuse: a history each, whose last request must reuse something.
@@ -195,8 +190,7 @@ def make_report(plan: HistoryPlan, abilities: SubjectAbilities, search: HistoryS
     floors = run_floors(search, space, play_floor or search.play) if "reuse" in plan.sections else {}
     _run_sources(sources, search)
     unfinished = _unfinished_sections(sources, search)
-    drawn = {name: replace(one, failed=list(one.failed), right=one.right.copy())
-             for name, one in search.tallies.items()}  # fmt: skip
+    drawn = {name: replace(one, failed=list(one.failed)) for name, one in search.tallies.items()}
     found = {**_shrunk(search, cold), **floors}
     results = [found.get(name) or _passed(name, abilities, drawn, search) for name in plan.judged]
     results = [_unfinished(one, unfinished.get(FED_BY.get(one.section, one.section), "")) for one in results]
@@ -237,7 +231,7 @@ def _unfinished_sections(sources: Sequence[HistorySource], search: HistorySearch
         return {}
     search.gap = search.gap or search.budget.why
     stopped = search.budget.why.removeprefix(NOT_RUN)
-    return {name: f"{stopped} before all histories were run" for name in left}
+    return {name: f"{stopped}{LEFT}" for name in left}
 
 
 def _unfinished(result: Result, why: str) -> Result:

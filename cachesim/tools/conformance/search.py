@@ -6,7 +6,6 @@ that no failure hides another. Each history is run once; its failures are cached
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Callable, Sequence
 
@@ -73,7 +72,6 @@ class PropertyTally:
     reused: int = 0
     failed: list[tuple[History, PropertyCheck]] = field(default_factory=list)
     apart: Difference | None = None
-    right: Counter[tuple[int, int]] = field(default_factory=Counter)     # ``PropertyCheck.split`` of correct answers
 
     def add(self, history: History, check: PropertyCheck) -> None:
         """Count a check of a history, and keep the largest difference of two fingerprints."""
@@ -84,8 +82,6 @@ class PropertyTally:
             self.apart = check.apart
         if not check.ok:
             self.failed.append((history, check))
-        elif check.split:
-            self.right[check.split] += 1
 
 
 class HistorySearch:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -29,20 +28,18 @@ from cachesim.tools.conformance.search import HistorySearch, PropertyTally
 from cachesim.tools.conformance.timeouts import TimeBudget
 from tests.conformance.naive import FixedCache, NaiveCache
 
-RIGHT = Counter({(4, 1): 3, (8, 2): 2, (5, 1): 1})
-
 
 @pytest.mark.parametrize(("failed", "said"), [
-    ([(4, 1), (4, 3)], "all 2 failing cases have 4 tokens cached, as do 3 of 6 correct answers"),
-    ([(4, 2), (8, 3)], "all 2 failing cases have a multiple of 4 tokens cached, as do 5 of 6 correct answers"),
-    ([(4, 2), (6, 3)], "all 2 failing cases have a multiple of 2 tokens cached, as do 5 of 6 correct answers"),
-    ([(4, 1), (7, 1)], "all 2 failing cases have 1 token not cached, as do 4 of 6 correct answers"),
-    ([(4, 1), (4, 1)], "all 2 failing cases have 1 token not cached and 4 tokens cached, as do 3 of 6 correct answers"),
-    ([(0, 1), (0, 2)], "all 2 failing cases have 0 tokens cached, as do 0 of 6 correct answers"),
+    ([(4, 1), (4, 3)], "all 2 failing cases have 4 tokens cached"),
+    ([(4, 2), (8, 3)], "all 2 failing cases have a multiple of 4 tokens cached"),
+    ([(4, 2), (6, 3)], "all 2 failing cases have a multiple of 2 tokens cached"),
+    ([(4, 1), (7, 1)], "all 2 failing cases have 1 token not cached"),
+    ([(4, 1), (4, 1)], "all 2 failing cases have 1 token not cached and 4 tokens cached"),
+    ([(0, 1), (0, 2)], "all 2 failing cases have 0 tokens cached"),
     ([(4, 1), (7, 2)], ""), ([(4, 1)], ""), ([], ""),
 ])  # fmt: skip
 def test_what_all_failing_cases_have_in_common_is_computed(failed, said):
-    assert in_common(failed, RIGHT) == said
+    assert in_common(failed) == said
 
 
 class Forgetful(NaiveCache):

@@ -108,14 +108,27 @@ def test_a_finding_that_has_nothing_in_common_with_others_has_no_line_for_it():
 
 
 @pytest.mark.parametrize(("results", "strict", "unfinished", "verdict"), [
-    ([OK], False, {}, "OK: 1 ok; 0 histories"), ([OK], False, {"drawn": "late"}, "UNDECIDED: 1 ok; 0 histories"),
-    ([replace(OK, state="missed")], False, {}, "OK: 1 missed; 0 histories"),
-    ([replace(OK, state="missed")], True, {}, "FAILED: 1 missed; 0 histories"),
-    ([replace(OK, state="undecided"), OK], False, {}, "UNDECIDED: 1 undecided, 1 ok; 0 histories"),
+    ([OK], False, {}, "OK: 1 ok"), ([OK], False, {"drawn": "late"}, "UNDECIDED: 1 ok"),
+    ([replace(OK, state="missed")], False, {}, "OK: 1 missed"),
+    ([replace(OK, state="missed")], True, {}, "FAILED: 1 missed"),
+    ([replace(OK, state="undecided"), OK], False, {}, "UNDECIDED: 1 undecided, 1 ok"),
 ])  # fmt: skip
 def test_the_last_line_is_the_verdict(results, strict, unfinished, verdict):
     found = Report(tuple(results), strict=strict, unfinished=unfinished)
     assert str(found).splitlines()[-1] == verdict and found.conforms is verdict.startswith("OK")
+
+
+def test_properties_that_a_run_did_not_reach_are_one_row():
+    """A check that ends early says once what it did not reach, and counts no histories if it ran none."""
+    ends = "stopped after 50 requests"
+    late = replace(OK, state="undecided", checked=0, decisive=0, why=f"not run: {ends}")
+    undone = (replace(late, name="new", section="isolation"), replace(late, name="burst", section="parallel", why=ends))
+    left = {"drawn": f"{ends} before all histories were run", "parallel": f"{ends} before all histories were run"}
+    lines = str(Report((OK, *undone), unfinished=left)).splitlines()
+    row = [line for line in lines if ends in line]
+    assert len(row) == 1 and row[0].startswith("not reached   UNDECIDED    2 properties of 2 sections")
+    assert not any(word in line for line in lines for word in ("isolation", "drawn", "parallel", "0 histories"))
+    assert "2 undecided, 1 ok" in lines[-1]
 
 
 def test_control_characters_of_an_implementation_are_not_printed():

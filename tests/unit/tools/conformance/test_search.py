@@ -216,4 +216,3 @@ def test_a_tally_counts_each_kind_of_check_and_keeps_the_first_largest_differenc
         tally.add(history, check)
     assert (tally.checked, tally.decisive, tally.reused, tally.apart) == (5, 4, 1, large)
     assert [(one.line, check.request) for one, check in tally.failed] == [("A1/A", 3)]
-    assert dict(tally.right) == {(4, 1): 2}
