@@ -1,4 +1,4 @@
-"""SVG charts of many lines: losses by cause as bars, tokens against memory as points.
+"""SVG charts of many lines: losses by cause as bars.
 
 Every colour has a letter as a second signal. Text is escaped; no external resource is used.
 """
@@ -22,15 +22,6 @@ class Bar(NamedTuple):
     parts: Mapping[str, float]
 
 
-class Dot(NamedTuple):
-    """A point. ``x``: MiB. ``y``: evaluated tokens in per cent of the prompt. Dots of a ``group`` share a colour."""
-
-    name: str
-    group: str
-    x: float
-    y: float
-
-
 def bars(title: str, said: str, rows: Sequence[Bar], line: float, told: str) -> str:
     """Return stacked bars, below each other. ``line``: a bound common to all, with the label ``told``. Parts are in
     order of first occurrence."""
@@ -50,40 +41,6 @@ def bars(title: str, said: str, rows: Sequence[Bar], line: float, told: str) -> 
     body.append(f'<path class="dash" d="M{x:.1f} {TOP - 8}V{bottom}"/>')
     body.append(_text(x + 4, TOP - 10, told, "dim"))
     return _drawing(title, [*body, *_legend(names, bottom + 18)], height)
-
-
-def dots(title: str, said: str, points: Sequence[Dot], line: float, told: str) -> str:
-    """Return points over an axis of memory. ``line``: a bound with the label ``told``. A point's title is its name."""
-    groups = list(dict.fromkeys(one.group for one in points))
-    high, right = 300, WIDTH - RIGHT
-    most_x, most_y = max(one.x for one in points) * 1.05 or 1.0, max([line, *(one.y for one in points)]) * 1.08
-    bottom = TOP + high
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        return LEFT + x / most_x * (right - LEFT), bottom - y / most_y * high
-
-    body = [_text(12, 24, title, "big"), _text(12, 44, said, "dim")]
-    body += _axes(most_x, most_y, bottom, right, LEFT)
-    y = place(0, line)[1]
-    body += [f'<path class="dash" d="M{LEFT} {y:.1f}H{right}"/>', _text(LEFT + 6, y - 5, told, "dim")]
-    for one in points:
-        x, y = place(one.x, one.y)
-        colour = groups.index(one.group)
-        said_of = markup(f"{one.group}, {one.name}: {one.x:,.0f} MiB, {one.y:.2f} % evaluated")
-        body.append(f'<g role="listitem"><title>{said_of}</title><circle cx="{x:.1f}" cy="{y:.1f}" r="7" '
-                    f'fill="var(--c{colour % COLOURS})" stroke="var(--ink)"/>'
-                    f'{_text(x, y + 4, _letter(colour), "mid")}</g>')  # fmt: skip
-    return _drawing(title, [*body, *_legend(groups, bottom + 52)], bottom + 84)
-
-
-def _axes(most_x: float, most_y: float, bottom: float, right: float, left: float) -> Iterator[str]:
-    yield f'<path class="thin" d="M{left} {TOP}V{bottom}H{right}"/>'
-    for i in range(5):
-        x = left + (right - left) * i / 4
-        yield _text(x, bottom + 18, f"{most_x * i / 4:,.0f}", "dim mid")
-        y = bottom - (bottom - TOP) * i / 4
-        yield _text(left - 8, y + 4, f"{most_y * i / 4:.1f} %", "dim end")
-    yield _text((left + right) / 2, bottom + 34, "MiB of checkpoints and prompt cache, maximum at any time", "dim mid")
 
 
 def _letter(number: int) -> str:

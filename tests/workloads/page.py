@@ -1,4 +1,4 @@
-"""Page and pictures, made from the lines of cells.
+"""Page and its picture, made from the lines of cells.
 
     python -m tests.workloads.page LINES [--agree LINES] [--unscaled LINES]
 """
@@ -14,7 +14,7 @@ from typing import Any, Callable, Iterable, Sequence
 from cachesim.tools.workload.cell_jobs import summed
 from tests.workloads.blocks import parts as pool_parts
 from tests.workloads.cells import read_lines
-from tests.workloads.charts import Bar, Dot, bars, dots
+from tests.workloads.charts import Bar, bars
 from tests.workloads.grid import MODELS, RULE_SETS, SETTINGS, WITHOUT, as_default, columns, has, knows
 from tests.workloads.markdown import over, share, table
 from tests.workloads.shared import Shared, answered, held, in_words, seen_of, wrong_of
@@ -241,21 +241,6 @@ def losses(results: Results, kind: str) -> tuple[str, list[Bar], float]:
     return text + table(["rule set", *causes, "evaluated"], rows), parts, 100 * first["least"] / first["prompt"]
 
 
-def points(results: Results, kind: str) -> tuple[list[Dot], float]:
-    """Return evaluated tokens against memory, a dot for each rule set and setting of all sessions, and the bound."""
-    out, least = [], 0.0
-    for rules in RULE_SETS:
-        for setting in COLUMNS:
-            one = results.total(rules, kind, setting)
-            if one is not None:
-                lines = results.cells[rules, kind, setting]
-                most = max(line["peak_checkpoints"] + line["peak_cache"] for line in lines
-                           if line["session"] in results.sessions[kind])  # fmt: skip
-                out.append(Dot(setting, rules, most, 100 * one["evaluated"] / one["prompt"]))
-                least = 100 * one["least"] / one["prompt"]
-    return out, least
-
-
 def unscaled(lines: Sequence[Line], scaled: Sequence[Line]) -> str:
     """Return rule sets by sessions: evaluated tokens at a finer scale, and the deviation of the other scale."""
     known = {(one["session"], one["rules"], one["kind"]): one for one in scaled if one["setting"] == "default"}
@@ -303,7 +288,7 @@ def page(
     results: Results, whole: Sequence[Line], scaled: Sequence[Line], agree: Sequence[Line], fine: Sequence[Line] = (),
     together: Sequence[Line] = (), agents: Sequence[Line] = (), blocks: Sequence[Line] = (),
 ) -> str:
-    """Return the page and write the pictures."""
+    """Return the page and write its picture."""
     several, delegating = Shared(together), Shared(agents)
     whole_set = results.every("latest", "hybrid") or {"requests": 0, "prompt": 0, "sessions": 0}
     parts = [HEAD.format(sessions=whole_set["sessions"], requests=f"{whole_set['requests']:,}",
@@ -315,7 +300,7 @@ def page(
     parts += [TOGETHER, several.part(), AGENTS, delegating.part()]
     parts += [*pool_parts(blocks), DISTANCES, distances(results)]
     parts += [BOUNDS, bounds(results), LOSSES, *_loss_part(results)]
-    parts += [MEMORY, *_memory_picture(results)]
+    parts.append(MEMORY)
     for kind in ("hybrid", "window", "recurrent", "attention"):
         parts += [f"### {kind.capitalize()} ({MODELS[kind]})\n", memory(results, kind)]
     parts += ["## Wrong answers (default settings)\n", wrong(results)]
@@ -338,23 +323,13 @@ def _loss_part(results: Results) -> list[str]:
     return [text, "![evaluated tokens by cause](pictures/workloads-loss.svg)\n"]
 
 
-def _memory_picture(results: Results) -> list[str]:
-    found, least = points(results, "hybrid")
-    if not found:
-        return []
-    title = "Evaluated tokens against memory, hybrid model"
-    drawing = dots(title, "a dot for each rule set and setting", found, least, "lower bound")
-    (PICTURES / "workloads-memory.svg").write_text(drawing, "utf-8")
-    return ["![evaluated tokens against memory](pictures/workloads-memory.svg)\n"]
-
-
 def read_plain(path: Path | None) -> list[Line]:
     """Read lines of JSON; [] without a file."""
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path and path.exists() else []
 
 
 def main(argv: Sequence[str]) -> None:
-    """Write the page and its pictures."""
+    """Write the page and its picture."""
     parser = argparse.ArgumentParser(prog="tests.workloads.page")
     parser.add_argument("lines", type=Path)
     parser.add_argument("--agree", type=Path)
