@@ -18,7 +18,7 @@ from cachesim.tools.request_bodies.body import (
     BodyText,
     token_character,
 )
-from cachesim.tools.request_bodies.body_files import FoundBody
+from cachesim.tools.request_bodies.body_files import FoundBody, prompt_key
 from cachesim.tools.request_bodies.media_parts import media_list, split_at_media
 from cachesim.tools.request_bodies.message_content import answer_of, arguments, block, content, join_text, message_of
 from cachesim.tools.request_bodies.message_fields import block_fields, fields_text
@@ -46,12 +46,13 @@ def bodies_of(found: Sequence[FoundBody]) -> list[Body]:
 def _read(found: FoundBody) -> list[Body]:
     """Return the bodies of a request: several for a completion with several prompts."""
     value = found.body
-    if "messages" in value:
+    key = prompt_key(value)
+    if key == "messages":
         read = [_anthropic(value) if _is_anthropic(found) else _chat(value)]
-    elif "prompt" in value:
-        read = _completions(value, found.place)
-    else:
+    elif key == "input":
         read = [_responses(value)]
+    else:
+        read = _completions(value, found.place)
     for body in read:
         body.place, body.url = found.place, found.url
         body.model = value["model"] if isinstance(value.get("model"), str) else ""

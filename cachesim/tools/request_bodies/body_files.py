@@ -43,18 +43,27 @@ class FoundBody(NamedTuple):
 
 def is_body(value: Any) -> bool:
     """True if a value is a request body of a supported API."""
+    return prompt_key(value) != ""
+
+
+def prompt_key(value: Any) -> str:
+    """Return the key that has the prompt of a request body: "messages", "prompt" or "input"; "" if the value is not the
+    body of a supported API. A key whose value has another shape does not count."""
     if not isinstance(value, dict):
-        return False
+        return ""
     messages, prompt, inputs = value.get("messages"), value.get("prompt"), value.get("input")
     if isinstance(messages, list):
-        return bool(messages) and all(isinstance(entry, dict) and "role" in entry for entry in messages)
+        is_chat = bool(messages) and all(isinstance(entry, dict) and "role" in entry for entry in messages)
+        return "messages" if is_chat else ""
     if isinstance(prompt, list):
-        return bool(prompt) and all(isinstance(entry, str | int | list | dict) for entry in prompt)
+        return "prompt" if prompt and all(isinstance(entry, str | int | list | dict) for entry in prompt) else ""
     if isinstance(prompt, str) or (isinstance(prompt, dict) and "prompt_string" in prompt):
-        return True
+        return "prompt"
+    if "model" not in value:
+        return ""
     if isinstance(inputs, list):
-        return "model" in value and bool(inputs) and all(isinstance(entry, dict) for entry in inputs)
-    return isinstance(inputs, str) and "model" in value and bool({"instructions", "stream", "tools"} & value.keys())
+        return "input" if inputs and all(isinstance(entry, dict) for entry in inputs) else ""
+    return "input" if isinstance(inputs, str) and {"instructions", "stream", "tools"} & value.keys() else ""
 
 
 def bodies_in(value: Any, place: str, url: str = "", answer: Any = None, deep: int = 0) -> Iterator[FoundBody]:

@@ -86,6 +86,8 @@ class ConnectionReader:
 
     def _take(self, frame: Frame) -> None:
         if frame.kind in (REQUEST, REPLY):
+            if frame.kind == REQUEST and self._client.their_state is h11.MUST_CLOSE:
+                raise h11.RemoteProtocolError("bytes after the last request")
             self._waiting[frame.kind] += frame.data
         elif frame.kind == CLIENT_ENDS:
             if self._client.their_state is h11.SEND_BODY:
@@ -173,6 +175,8 @@ class ConnectionReader:
 
     def _next(self) -> None:
         """Prepare the next exchange of the connection, if it can have one."""
+        if self._client.their_state is h11.MUST_CLOSE:
+            return                                   # the client announced that it sends no further request
         if self._client.their_state is not h11.DONE:
             self.close(WHOLE)                        # answered before the request was complete
             return

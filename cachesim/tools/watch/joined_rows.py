@@ -30,6 +30,7 @@ LOOKS = 25                   # looks at the log that end a wait for a half that 
 TOO_LATE = "the relay was ending"
 TOO_MANY = "the body has too many values"
 UNUSABLE = "the body cannot be read"
+FAULT = "a fault of cachesim, please open an issue with this body"
 NO_REPLY = "the reply was not read: too many bytes were held"
 """Reasons for which a request is left out, besides those of an exchange."""
 NUMBERS = {
@@ -135,6 +136,8 @@ class JoinedRows:
                 kept = self.bodies.add(exchange.target, bytes(exchange.body))
             except BadInput as error:
                 why, note = TOO_MANY if isinstance(error, OverLimit) else UNUSABLE, f"not compared: {error}"
+            except Exception as error:                       # whatever it is, the next request is compared
+                why, note = FAULT, f"not compared: {FAULT} ({type(error).__name__})"
         if why:
             self.left_out[why] += 1
             note = note or f"not compared: {why}"

@@ -289,6 +289,17 @@ def test_a_connection_that_a_side_closes_has_no_further_exchange(close):
     assert len(heard.ended) == (1 if close else 2) and heard.connections.unread == 0
 
 
+@pytest.mark.parametrize(("version", "field"), [(b"1.1", b"Connection: close"), (b"1.0", b"Accept: */*")])
+def test_a_connection_of_a_single_request_is_read_to_its_end(version, field):
+    request = post(b"one").replace(b"1.1", version, 1).replace(b"Host: a", b"Host: a\r\n" + field)
+    heard = Heard()
+    for number in range(3):
+        heard.read((REQUEST, request), (REPLY, CHUNKED), (SERVER_ENDS, b""), (CLIENT_ENDS, b""), connection=number)
+    assert [one.end for one in heard.ended] == [WHOLE] * 3 and heard.connections.counts["unread_connections"] == 0
+    heard.read((REQUEST, request), (REPLY, CHUNKED), (REQUEST, post(b"more")), connection=9)
+    assert heard.connections.counts["unread_connections"] == 1
+
+
 def test_refused_connections_are_counted():
     refused = []
     connections = Connections(None, None, None, lambda: refused.append(1))
