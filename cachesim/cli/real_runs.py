@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Collection, Sequence
 
 from cachesim.base.console import progress, show
 from cachesim.base.errors import BadInput
@@ -16,7 +16,8 @@ from cachesim.tools.live.llama_server.real.drawn_search import RealSearchPlan, R
 from cachesim.tools.live.llama_server.real.real_bisect import bisect_real, history_data, wheels_between
 from cachesim.tools.live.llama_server.real.real_server import RealServer, find_servers
 from cachesim.tools.live.llama_server.real.serving import Serving
-from cachesim.tools.live.real_report import LEGEND, between_builds, history_report, real_report, search_report
+from cachesim.tools.live.real_report import comparisons_report, history_report, search_report
+from cachesim.tools.run.real_option import ShownRun
 
 Data = dict[str, Any]
 
@@ -65,9 +66,10 @@ class RealServers:
         found = progress(compare_cases(scenarios, self.servers, self.gguf), total, "real servers")
         return [comparison_data(compared) for compared in found]
 
-    def show(self, compared: Sequence[Data]) -> None:
-        """Print comparisons, and whether the real builds differ from each other."""
-        show(*map(real_report, compared), *between_builds(compared), f"  {LEGEND}\n")
+    def show(self, compared: Sequence[Data], shown: Collection[ShownRun] = ()) -> None:
+        """Print comparisons, and whether the real builds differ from each other. ``shown``: runs whose numbers stand
+        above; requests that are equal are not listed again."""
+        show(*comparisons_report(compared, shown))
 
     def bisect(self, scenario: Scenario) -> Data:
         """Return the course of a scenario over the real builds as plain data."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, Iterator, Sequence
+from typing import Any, Collection, Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -11,6 +11,7 @@ from rich.text import Text
 from cachesim.base.errors import counted
 from cachesim.base.escaping import shell_word
 from cachesim.base.layout import WholeTable, as_typed
+from cachesim.tools.run.real_option import ShownRun
 
 Data = dict[str, Any]
 SAME = {True: ("equal", "green"), False: ("DIFFERS", "bold red"), None: ("undecided", "yellow")}
@@ -31,8 +32,33 @@ def list_report(rows: Sequence[Data]) -> RenderableType:
     return Group(table, *(Text(f"  {folder}", "dim") for folder in folders))
 
 
-def real_report(data: Data) -> RenderableType:
-    """Return a table of a scenario's requests: simulated, real, and whether they are equal."""
+def comparisons_report(compared: Sequence[Data], shown: Collection[ShownRun]) -> Iterator[RenderableType]:
+    """Yield the comparisons of scenarios with real builds, and whether the builds differ from each other. Simulated
+    numbers stand there once: ``shown`` are those printed above."""
+    known = {*shown}
+    has_table = False
+    for data in compared:
+        numbers = _numbers_of(data)
+        yield real_report(data, is_shown=numbers in known)
+        has_table |= bool(_listed(data, numbers in known))
+        known.add(numbers)
+    yield from between_builds(compared)
+    yield Text(f"  {LEGEND}\n" if has_table else "")
+
+
+def _numbers_of(data: Data) -> ShownRun:
+    rows = ((row["ours"][name] for name in ("cache_n", "prompt_n", "status", "equal")) for row in data["requests"])
+    return ShownRun(data["scenario"], tuple(map(tuple, rows)))
+
+
+def _listed(data: Data, is_shown: bool) -> list[Data]:
+    """Return the requests in the table of a comparison."""
+    return [row for row in data["requests"] if not is_shown or row["same"] is not True]
+
+
+def real_report(data: Data, is_shown: bool = False) -> RenderableType:
+    """Return a table of a scenario's requests: simulated, real, and whether they are equal. ``is_shown``: the simulated
+    numbers stand above, so that equal requests are left out."""
     head = Text.assemble((data["scenario"], "bold"), f"  {data['model']}  ", (data["profile"], "cyan"),
                          " | real ", (data["build"], "cyan"))  # fmt: skip
     table = WholeTable()
@@ -40,14 +66,15 @@ def real_report(data: Data) -> RenderableType:
     table.add_column("request", overflow="fold")
     for name in ("simulated", "real", ""):
         table.add_column(name)
-    for row in data["requests"]:
+    listed = _listed(data, is_shown)
+    for row in listed:
         table.add_row(str(row["number"]), Text(row["text"]), _side(row["ours"]), _side(row["theirs"]),
                       Text(*SAME[row["same"]]))  # fmt: skip
     lines = [line for row in data["requests"] for line in _below(row)]
     lines += [Text(f"  note: {note}", "dim") for note in data["notes"]]
     if data["left_out"]:
         lines.append(Text(f"  not run on {data['build']}: {data['left_out']}", "yellow"))
-    tables = [table] if data["requests"] else []
+    tables = [table] if listed else []
     return Group(head, *tables, *lines, Text(f"  => {verdict(data)}"))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Protocol, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Collection, NamedTuple, Protocol, Sequence
 
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
@@ -26,6 +26,14 @@ class Served(Protocol):
     @property
     def url(self) -> str:
         """The URL on which it answers."""
+
+
+class ShownRun(NamedTuple):
+    """Run whose numbers are printed: the name of its scenario, and for each request the reused and evaluated tokens,
+    the HTTP status, and whether the answer equals a cold run's."""
+
+    scenario: str
+    numbers: tuple[tuple[Any, ...], ...]
 
 
 class RealDrawing(Protocol):
@@ -47,8 +55,8 @@ class RealRuns(Protocol):
     def compare(self, scenarios: Sequence[Scenario]) -> list[Data]:
         """Return the comparison of each scenario on each server as plain data."""
 
-    def show(self, compared: Sequence[Data]) -> None:
-        """Print comparisons."""
+    def show(self, compared: Sequence[Data], shown: Collection[ShownRun]) -> None:
+        """Print comparisons. ``shown``: runs whose numbers stand above."""
 
     def bisect(self, scenario: Scenario) -> Data:
         """Return the course of a scenario over the real builds as plain data."""
@@ -104,15 +112,25 @@ def check_real_options(args: Namespace) -> None:
         raise BadInput(f"{given[0]} goes with --real", hint="for example --real b11549")
 
 
-def compare_real(real: RealRuns | None, scenarios: Sequence[Scenario], as_json: bool) -> list[Data]:
-    """Run each scenario once on the real servers, and print the comparisons unless ``as_json``; return them."""
+def compare_real(
+    real: RealRuns | None, scenarios: Sequence[Scenario], as_json: bool, runs: Sequence[Data] = ()
+) -> list[Data]:
+    """Run each scenario once on the real servers, and print the comparisons unless ``as_json``; return them. ``runs``:
+    simulated runs whose numbers are already printed, one for each scenario, () = none."""
     if real is None:
         return []
     once = {(scenario.id, repr(scenario)): scenario for scenario in scenarios}
     compared = real.compare(list(once.values()))
     if not as_json:
-        real.show(compared)
+        shown = [_shown_run(scenario, run) for scenario, run in zip(scenarios, runs, strict=False)]
+        real.show(compared, shown)
     return compared
+
+
+def _shown_run(scenario: Scenario, run: Data) -> ShownRun:
+    """Return the numbers of a simulated run, under the name that a comparison gives its scenario."""
+    rows = [(row["cache_n"], row["prompt_n"], row["status"], row["equal_cold"]) for row in run["requests"]]
+    return ShownRun(scenario.id if scenario.file else repr(scenario), tuple(rows))
 
 
 def real_part(compared: Sequence[Data]) -> Data:

@@ -110,7 +110,7 @@ def _report_all(args: Namespace, runs: Runs, failed: int, real: RealRuns | None)
         return compared
     _compare_engines(runs)
     report(found, False, failed, args.verbose, legend=True)
-    return compare_real(real, scenarios, as_json=False)
+    return compare_real(real, scenarios, as_json=False, runs=found)
 
 
 Runs = list[tuple[RunJob, dict[str, Any]]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
-from rich.console import Console
+from rich.console import Console, Group
 from rich.table import Table
 
 from cachesim.tools.live.llama_server.images import draw_png, tokenize
@@ -14,12 +14,14 @@ from cachesim.tools.live.real_report import (
     between_builds,
     change_sentence,
     changed_requests,
+    comparisons_report,
     history_report,
     list_report,
     real_report,
     search_report,
     verdict,
 )
+from cachesim.tools.run.real_option import ShownRun
 from tests.unit.tools.table_columns import FOLDED, NUMBER, TEXT, columns
 
 
@@ -205,3 +207,15 @@ def test_several_differences_of_a_search_each_have_their_conversation():
     assert [line for line in lines if "cachesim run" in line] == [
         f"conversation {number} differs: cachesim run 'A2 / A' --model 'W8 A' --real b9" for number in (4, 5)]
     assert lines[-1] == "real b9: 2 conversations, 1 request: 0 equal; 2 conversations differ, 0 requests undecided"
+
+
+def test_simulated_numbers_stand_once():
+    """A table of equal numbers below the run's own, or below that of another build, tells a reader nothing new."""
+    equal, differing = compared(row(0), row(1)), compared(row(0), row(1, False), same=False)
+    numbers = ShownRun("case", ((3, 2, 200, True),) * 2)
+    other = ShownRun("other", numbers.numbers)
+    for shown, runs, rows in (([], [equal], 2), ([numbers], [equal], 0), ([], [equal, {**equal, "build": "b10"}], 2),
+                              ([numbers], [differing], 1), ([other], [equal], 2)):  # fmt: skip
+        lines = printed(Group(*comparisons_report(runs, shown)))
+        assert sum("3 + 2, correct" in line for line in lines) == rows
+        assert (f"  {LEGEND}" in lines) is bool(rows)

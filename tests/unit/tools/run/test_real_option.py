@@ -48,7 +48,7 @@ class GivenServers:
         self.asked.append([repr(scenario) for scenario in scenarios])
         return [{"same": True} for _ in scenarios]
 
-    def show(self, compared):
+    def show(self, compared, shown):
         self.asked.append(("show", compared))
 
     def bisect(self, scenario):

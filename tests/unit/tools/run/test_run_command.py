@@ -202,7 +202,7 @@ class GivenServers:
     def compare(self, scenarios):
         return [{"same": False}] * len(scenarios)
 
-    def show(self, compared):
+    def show(self, compared, shown):
         print(f"{len(compared)} compared")
 
 
