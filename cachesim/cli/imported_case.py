@@ -23,4 +23,4 @@ def imported_case(args: Namespace) -> RepairCase | None:
 
     if path is not STDIN and are_bodies([args.case]):
         return bodies_case(path, args.profiles, args.model or "", args.settings)
-    return log_case(path, args.profiles, args.model or "", args.settings, is_silent=args.json)
+    return log_case(path, args.profiles, args.model or "", args.settings)

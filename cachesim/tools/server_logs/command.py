@@ -133,27 +133,21 @@ def _draw(args: Namespace, data: dict[str, Any], text: str) -> None:
         draw_text(args, text, PictureOptions(command, note, names=[name], report=short, verbose=verbose))
 
 
-def log_case(
-    path: Path, profiles: Sequence[str], model: str, settings: Sequence[str], is_silent: bool = False
-) -> RepairCase:
-    """Return the conversation of a log for ``cachesim advise``, with what the log shows about its server. Before the
-    log is simulated, print on stderr what it shows by itself, unless ``is_silent``. Raise BadInput without a request
-    to simulate."""
-    from cachesim.base.console import ProgressBar, note
+def log_case(path: Path, profiles: Sequence[str], model: str, settings: Sequence[str]) -> RepairCase:
+    """Return the conversation of a log for ``cachesim advise``, with what the log shows about its server. Raise
+    BadInput without a request to simulate."""
+    from cachesim.base.console import ProgressBar
     from cachesim.scenarios.option_checks import parse_settings
     from cachesim.tools.advise.saved_tokens import RepairCase
     from cachesim.tools.server_logs.assumed_history import EXCLUDED, repair_case
     from cachesim.tools.server_logs.import_log import read_log, simulate_log
     from cachesim.tools.server_logs.log_facts import unproved_changes
-    from cachesim.tools.server_logs.statement_report import headline
 
     engine = profiles[0].partition("@")[0] if profiles else ""
     if settings and not engine:
         raise BadInput("--set needs -p (options depend on the engine)")
     server = parse_settings(list(settings), engine)
     read = read_log(path, profiles, _reading)
-    if read.session.requests and not is_silent:
-        note(f"{path}: {headline(read.as_data()['statements']).plain}")
     with unfinished(f"the simulation of {path} was not finished"), ProgressBar() as bar:
         bar.show("simulating the log")
         data, _, found, refused, facts = simulate_log(read, profiles, model, server)
