@@ -87,6 +87,12 @@ class NotInBuild(BadInput):
     """Options with which the chosen version of the server does not start, or is not simulated."""
 
 
+class NotStarted(BadInput):
+    """A real server that did not start, so that nothing was decided."""
+
+    code = exits.UNDECIDED
+
+
 class Unwritable(BadInput):
     """A file that cannot be written: disk full, no permission, folder missing."""
 

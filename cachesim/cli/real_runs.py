@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Callable, Collection, Sequence
 
 from cachesim.base.console import progress, show
-from cachesim.base.errors import BadInput
+from cachesim.base.errors import BadInput, NotStarted
 from cachesim.base.untrusted_files import FILE, kind
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.live.llama_server.real.comparison import compare_cases, comparison_data
@@ -91,11 +91,14 @@ class RealServers:
         show(*map(search_report, found))
 
     def serve(self, layers: str, flags: Sequence[str]) -> Serving:
-        """Start the server of the first build with a model of these layers. Raise BadInput."""
+        """Start the server of the first build with a model of these layers. Raise BadInput; NotStarted if it does not
+        start."""
         serving = Serving(self.servers[0], str(self.gguf or layers), flags)
         try:
             serving.wait_ready()
-        except BaseException:
+        except BaseException as error:
             serving.stop()
+            if isinstance(error, BadInput):
+                raise NotStarted(error.cause, file=error.file, hint=error.hint) from None
             raise
         return serving

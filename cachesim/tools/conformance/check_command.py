@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
 
 from cachesim.base import exits
-from cachesim.base.errors import BadInput, counted
+from cachesim.base.errors import BadInput, NotStarted, counted
 from cachesim.base.escaping import shell_word
 from cachesim.tools.run.arguments import add_json
 from cachesim.tools.run.real_option import add_real, real_runs
@@ -112,8 +112,14 @@ def _started(args: Namespace) -> ServerReport:
         with real.serve(args.layers, [*flags, *more]) as served, _control_stage(args, served.url) as stage:
             yield stage
 
-    with real.serve(args.layers, flags) as served, StartedServers(start) as control:
-        args.url = served.url
+    try:
+        served = real.serve(args.layers, flags)
+    except NotStarted as error:
+        args.url = args.real
+        _write_reason(args, str(error))
+        raise
+    with served as first, StartedServers(start) as control:
+        args.url = first.url
         return _checked(args, control)
 
 

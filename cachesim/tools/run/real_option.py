@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Collection, NamedTuple, Protoco
 
 from cachesim.base import exits
 from cachesim.base.errors import BadInput
+from cachesim.judging.verdict_words import exit_code_of
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
@@ -139,7 +140,7 @@ def real_part(compared: Sequence[Data]) -> Data:
 
 
 def real_code(compared: Sequence[Data]) -> int:
-    """Return the exit code of comparisons: 1 if simulator and real server differ."""
-    return exits.BROKEN if any(data["same"] is False for data in compared) else exits.HOLDS
+    """Return the exit code of comparisons: 1 if simulator and real server differ, 3 if a comparison is undecided."""
+    return exits.worst(exit_code_of(data["same"]) for data in compared)
 
 

@@ -113,8 +113,12 @@ def _search_real(args: Namespace, plan: CampaignPlan, clock: CampaignClock) -> i
         say_json({"real": found})
     else:
         real.show_search(found)
-    differs = any(one["differences"] for one in found)
-    return exits.interrupted(ended) if ended else exits.BROKEN if differs else exits.HOLDS
+    if ended is not None:
+        return exits.interrupted(ended)
+    if any(one["differences"] for one in found):
+        return exits.BROKEN
+    is_decided = all(one["conversations"] and not one["undecided"] for one in found)
+    return exits.HOLDS if is_decided else exits.UNDECIDED
 
 
 def _search(args: Namespace, plan: CampaignPlan, folder: CampaignFolder | None, clock: CampaignClock) -> int:

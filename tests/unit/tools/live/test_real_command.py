@@ -142,3 +142,17 @@ def test_check_starts_a_real_server(tmp_path, capsys):
 def test_check_takes_a_url_or_a_build(capsys):
     assert main(["check"]) == exits.BAD_INPUT
     assert "--real BUILD" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [
+    ("run", "A9/A9", "--model", "A"), ("verify", "A9/A9", "--layers", "A"), ("check", "--layers", "A"),
+    ("diff", "A9/A9", "--model", "A", "-p", "llama_cpp@b11549", "-p", "llama_cpp@b10587"),
+    ("fuzz", "--examples", "1", "--model", "A"),
+])  # fmt: skip
+def test_with_a_server_that_never_starts_nothing_is_decided(tmp_path, capsys, words):
+    server = tmp_path / "llama-server"
+    server.write_text("#!/bin/sh\nif [ $1 = --version ]; then echo 'version: 11549 (abc)'; else exit 1; fi\n")
+    server.chmod(0o755)
+    assert main([*words, "--real", str(server)]) == exits.UNDECIDED
+    said = " ".join("".join(capsys.readouterr()).split())
+    assert "the server ended when it started" in said and "Traceback" not in said

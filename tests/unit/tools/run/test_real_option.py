@@ -89,7 +89,8 @@ def test_equal_scenarios_are_compared_once_and_shown_unless_as_json():
     assert compare_real(None, scenarios, as_json=False) == []
 
 
-def test_a_difference_is_exit_code_1():
-    assert real_code([{"same": True}, {"same": False}]) == exits.BROKEN
-    assert real_code([{"same": True}, {"same": None}]) == real_code([]) == exits.HOLDS
+def test_a_difference_is_exit_code_1_and_an_undecided_comparison_3():
+    assert real_code([{"same": True}, {"same": False}, {"same": None}]) == exits.BROKEN
+    assert real_code([{"same": True}, {"same": None}]) == exits.UNDECIDED
+    assert real_code([{"same": True}]) == real_code([]) == exits.HOLDS
     assert (real_part([]), real_part([{"same": True}])) == ({}, {"real": [{"same": True}]})

@@ -37,7 +37,7 @@ class Drawing:
         self.at(number)
 
     def data(self):
-        return {"differences": [1] * self.differences}
+        return {"conversations": len(self.ran), "undecided": [], "differences": [1] * self.differences}
 
 
 def fuzz(servers, *words):
