@@ -44,6 +44,9 @@ GROUPS = {
 }
 """Heading of ``--help`` -> its commands. All other commands stand in a last line."""
 
+FURTHER = {"recordings and campaigns": ("record", "replay", "merge")}
+"""Heading of ``--help-all`` -> commands that only a few users need, and that ``--help`` does not name."""
+
 EXIT_CODES = """\
 exit codes: 0 correct, 1 wrong answer or failed property, 2 unusable input,
 3 undecided, 5 nothing selected, 70 fault of cachesim, 130 interrupted"""
@@ -64,24 +67,29 @@ CARD = (
 """Commands of the overview, in the order in which a new user needs them, each with an example."""
 
 
-def help_text() -> str:
-    """Return the text of ``cachesim --help``: the commands by group, the other commands, and the exit codes."""
+def help_text(is_long: bool = False) -> str:
+    """Return the text of ``cachesim --help``: the commands by group, the other commands, and the exit codes.
+    ``is_long``: the text of ``--help-all``, which has every command."""
+    titles = {**GROUPS, **FURTHER} if is_long else GROUPS
     groups = [[f"{title}:", *(f"  {name:10} {COMMANDS[name][1]}" for name in names)]
-              for title, names in GROUPS.items()]  # fmt: skip
-    shown = {name for names in GROUPS.values() for name in names}
-    more = [f"more: {' '.join(name for name in COMMANDS if name not in shown)}"]
-    options = ["cachesim COMMAND --help: options of a command", "cachesim --version: version and newest rule sets"]
+              for title, names in titles.items()]  # fmt: skip
+    named = {name for names in (*GROUPS.values(), *FURTHER.values()) for name in names}
+    more = [f"more: {' '.join(name for name in COMMANDS if name not in named)}"]
+    options = ["cachesim COMMAND --help: options of a command", "cachesim --help-all: every command",
+               "cachesim --version: version and newest rule sets"]  # fmt: skip
     head = ["usage: cachesim COMMAND ...", "", "Reference simulator of cache semantics in LLM servers."]
     parts = [head, *groups, more, options, [EXIT_CODES]]
     return "\n\n".join("\n".join(lines) for lines in parts) + "\n"
 
 
 def overview() -> str:
-    """Return the overview that is printed without a command: the commands, with examples of the first."""
-    rest = [name for name in COMMANDS if name not in dict(CARD)]
+    """Return the overview that is printed without a command: the commands of ``--help``, with examples of the first."""
+    further = {name for names in FURTHER.values() for name in names}
+    rest = [name for name in COMMANDS if name not in dict(CARD) and name not in further]
     lines = [f"cachesim {__version__}: reference simulator of cache semantics in LLM servers", ""]
     for name, example in CARD:
         lines += [f"  {name:8} {COMMANDS[name][1]}", f"      {example}"]
     words = wrap(" ".join(rest), 78, initial_indent="  more:    ", subsequent_indent=" " * 11)
-    last = "Options: cachesim COMMAND --help. Shell completion: cachesim completion bash."
-    return "\n".join([*lines, *words, "", last])
+    last = ["Options: cachesim COMMAND --help. All commands: cachesim --help-all.",
+            "Shell completion: cachesim completion bash."]  # fmt: skip
+    return "\n".join([*lines, *words, "", *last])

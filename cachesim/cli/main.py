@@ -210,10 +210,19 @@ class _Version(Action):
         parser.exit()
 
 
+class _LongHelp(Action):
+    """``--help-all``: every command, also those that ``--help`` does not name."""
+
+    def __call__(self, parser: ArgumentParser, *_: Any, **__: Any) -> None:
+        parser._print_message(help_text(is_long=True))
+        parser.exit()
+
+
 def _parsers(chosen: Collection[str]) -> tuple[Parser, dict[str, Parser]]:
     """Return the top-level parser and the parsers of the chosen commands. Unless one is chosen, the first lists all."""
     parser = TopParser(prog="cachesim", allow_abbrev=False)
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and the newest rule sets")
+    parser.add_argument("--help-all", action=_LongHelp, nargs=0, help="show every command")
     table = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
     commands = {}
     for name, (_, line) in COMMANDS.items():

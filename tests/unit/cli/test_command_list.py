@@ -9,7 +9,7 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.cli import command_list
-from cachesim.cli.command_list import CARD, COMMANDS, GROUPS, overview
+from cachesim.cli.command_list import CARD, COMMANDS, FURTHER, GROUPS, overview
 from cachesim.cli.main import main
 from tests.house.checks import ROOT
 
@@ -17,19 +17,23 @@ LONG_NAMES = ("a" * 33, "b" * 33, "c" * 34, "d" * 33)
 """The first two fill a line of the overview; a further character, as in the next two, does not fit."""
 
 
-def help_of(capsys, *argv):
+FEW_USERS = {"merge", "record", "replay"}
+"""Commands that only --help-all names."""
+
+
+def help_of(capsys, option="--help"):
     with pytest.raises(SystemExit) as ended:
-        main([*argv, "--help"])
+        main([option])
     assert ended.value.code == exits.HOLDS
     return capsys.readouterr().out
 
 
-def test_without_a_command_every_command_is_named_once(capsys):
+def test_without_a_command_each_command_for_most_users_is_named_once(capsys):
     assert main([]) == exits.HOLDS
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 80
     named = [*re.findall(r"^  ([a-z]+) ", out, re.M), *out.partition("more:")[2].partition("\n\n")[0].split()]
-    assert sorted(named) == sorted(COMMANDS)
+    assert sorted(named) == sorted({*COMMANDS} - FEW_USERS)
 
 
 def test_help_groups_the_commands_and_names_the_others_in_one_line(capsys):
@@ -38,7 +42,14 @@ def test_help_groups_the_commands_and_names_the_others_in_one_line(capsys):
     blocks = {block.partition(":")[0]: re.findall("^  ([a-z]+) ", block, re.M) for block in out.split("\n\n")}
     assert {title: tuple(blocks[title]) for title in GROUPS} == GROUPS
     rest = out.partition("\nmore: ")[2].splitlines()[0].split()
-    assert sorted([*rest, *(name for names in GROUPS.values() for name in names)]) == sorted(COMMANDS)
+    assert sorted([*rest, *(name for names in GROUPS.values() for name in names)]) == sorted({*COMMANDS} - FEW_USERS)
+
+
+def test_the_long_help_describes_the_commands_that_few_users_need(capsys):
+    out = help_of(capsys, "--help-all")
+    assert max(map(len, out.splitlines())) <= 80
+    listed = {*re.findall("^  ([a-z]+) ", out, re.M), *out.partition("\nmore: ")[2].splitlines()[0].split()}
+    assert listed == {*COMMANDS} and {name for names in FURTHER.values() for name in names} == FEW_USERS
 
 
 def test_help_ends_with_the_exit_codes(capsys):
@@ -52,7 +63,8 @@ def test_the_other_commands_of_the_overview_fill_lines_of_at_most_78_characters(
     lines = overview().splitlines()
     assert lines[lines.index("  more:    " + " ".join(LONG_NAMES[:2])) :] == [
         f"  more:    {LONG_NAMES[0]} {LONG_NAMES[1]}", f"           {LONG_NAMES[2]}", f"           {LONG_NAMES[3]}", "",
-        "Options: cachesim COMMAND --help. Shell completion: cachesim completion bash."]  # fmt: skip
+        "Options: cachesim COMMAND --help. All commands: cachesim --help-all.",
+        "Shell completion: cachesim completion bash."]  # fmt: skip
     assert len(f"  more:    {LONG_NAMES[0]} {LONG_NAMES[1]}") == 78
 
 
