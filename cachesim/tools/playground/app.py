@@ -14,7 +14,7 @@ from typing import AsyncIterator
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -40,6 +40,8 @@ def application(port: int, page: Page, simulator: Simulator) -> Starlette:
             fields = parse_json(await _body(request))
             check(fields, FIELDS)
             return JSONResponse(await simulator.ask(fields))
+        except ClientDisconnect:                 # the response has no reader
+            return Response(status_code=400)
         except _TooLong:
             return PlainTextResponse(f"at most {BODY} bytes are allowed", 413)
         except BadInput as bad:

@@ -14,7 +14,7 @@ from cachesim.tools.run.arguments import add_json
 from cachesim.tools.run.work_arguments import count
 
 LOOPBACK = "127.0.0.1"
-CONNECTIONS = 64
+AT_ONCE = 128               # connections; above it the server answers 503
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -34,6 +34,7 @@ def run(args: Namespace) -> int:
         import uvicorn
 
         from cachesim.tools.playground.app import application
+        from cachesim.tools.playground.bounded_connection import BoundedConnection
     except ImportError as error:
         if error.name not in ("uvicorn", "starlette"):
             raise
@@ -49,12 +50,12 @@ def run(args: Namespace) -> int:
         except OSError as error:
             cause = (error.strerror or str(error)).lower()
             raise BadInput(f"port {args.port}: {cause}", hint="--port 0 chooses a free port") from None
-        listener.listen(CONNECTIONS)
+        listener.listen(AT_ONCE)
         here = listener.getsockname()[1]
         url = f"http://{LOOPBACK}:{here}/"
         server = uvicorn.Server(uvicorn.Config(
-            application(here, make_page(), Simulator()), log_level="error", access_log=False, http="h11", ws="none",
-            proxy_headers=False, server_header=False, limit_concurrency=CONNECTIONS,
+            application(here, make_page(), Simulator()), log_level="error", access_log=False,
+            http=BoundedConnection, ws="none", proxy_headers=False, server_header=False, limit_concurrency=AT_ONCE,
         ))  # fmt: skip
         if args.json:
             say_json({"url": url})
