@@ -99,6 +99,7 @@ MAY_LOOK_OUTSIDE: dict[str, str] = {
     "tools.conformance.timeouts": "ends somebody else's test after the time that its caller gives",
     "tools.search.fuzz_command": "ends a campaign after the minutes that the user gives",
     "tools.search.campaign_jobs": "ends a campaign after the minutes that the user gives",
+    "tools.playground.bounded_connection": "closes a connection that has waited for too long",
     "tools.watch.shared_deadline": "ends the comparisons some seconds after the relay",
     "tools.advise.command": "ends a search after the seconds that the user gives",
 }
