@@ -47,7 +47,10 @@ from cachesim.strategies.drawn_values import (
     server,
     text_of,
 )
+from cachesim.strategies.explained_lines import leave_out_package
 from cachesim.strategies.server_strategies import models, rule_sets, servers, workloads
+
+leave_out_package()
 
 __all__ = [
     "BadArgument", "BlocksInOnePlace", "CacheDriver", "CacheFault", "CacheMachine", "CachedEqualsCold",
