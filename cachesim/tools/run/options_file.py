@@ -15,7 +15,7 @@ from typing import Any, Iterator, NamedTuple, Sequence
 from cachesim.base.errors import BadInput, quoted
 from cachesim.base.limits import NESTING
 from cachesim.base.shell_words import LONGEST, ShellWord
-from cachesim.base.untrusted_files import FILE, decode, kind, parse_json, path_of, read_start
+from cachesim.base.untrusted_files import FILE, decode, kind, parse_json, path_of, read_start, real_path
 from cachesim.engines.shared.command_table import CommandTable
 
 NOTHING = object()
@@ -105,7 +105,7 @@ def _argument(option: FileOption, table: CommandTable, origin: str) -> list[str]
 def read_options(name: str) -> list[FileOption]:
     """Return the options of a file. Raise BadInput."""
     path = path_of(name)
-    if path.suffix not in ENDINGS:
+    if path.suffix not in ENDINGS or Path(real_path(path)).suffix not in ENDINGS:    # a link may name any file
         raise BadInput("the server takes options from .yaml and .yml only", file=name)
     if kind(path) != FILE:
         raise BadInput("the file of the server's options is not here", file=name, hint=OTHERWISE)
@@ -210,7 +210,9 @@ class _YamlReader:
 
 
 def _typed(value: Any) -> Any:
-    """Return a value as JSON has it."""
+    """Return a value as JSON has it; an entry without a value is null, as YAML reads it."""
+    if value is NOTHING:
+        return None
     if isinstance(value, Scalar):
         return float(value) if "." in value else int(value)
     return [*map(_typed, value)] if isinstance(value, list) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -116,7 +117,7 @@ def test_a_file_may_be_as_long_and_as_deep_as_the_limits(options: Any) -> None:
     deepest = "".join(f"{' ' * n}a:\n" for n in range(NESTING.value + 1))
     (option,) = read_options(options(deepest))
     depth = 0
-    while option is not NOTHING:
+    while option is not None:
         option, depth = option.value if depth == 0 else option["a"], depth + 1
     assert depth == NESTING.value + 1
     with pytest.raises(BadInput, match="options"):
@@ -139,6 +140,27 @@ def test_a_file_that_is_not_here_names_the_way_out() -> None:
         read_pasted("vllm serve --config ${FILE}", ["vllm@0.33.0"])
     with pytest.raises(BadInput, match=r"options from \.yaml and \.yml only"):
         read_pasted("vllm serve --config server.json", ["vllm@0.33.0"])
+
+
+def test_a_link_to_another_kind_of_file_is_refused_and_its_text_is_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("password: hunter2\n:\n")
+    (tmp_path / "..data").mkdir()
+    (tmp_path / "..data" / "server.yaml").write_text("port: 80\n")
+    for name, target in {"link.yaml": "secret.txt", "mounted.yaml": "..data/server.yaml"}.items():
+        (tmp_path / name).symlink_to(target)
+    with pytest.raises(BadInput, match=r"\.yaml and \.yml only") as bad:
+        read_options(str(tmp_path / "link.yaml"))
+    assert "hunter2" not in str(bad.value)
+    assert [one.name for one in read_options(str(tmp_path / "mounted.yaml"))] == ["port"]
+
+
+@pytest.mark.parametrize("text", [
+    "kv-transfer-config:\n  kv_connector:\n", "kv-transfer-config:\n  a:\n    b:\n  c: []\n",
+    "kv-transfer-config:\n  '': {}\n", "kv-transfer-config:\n  \"\":\n",
+])  # fmt: skip
+def test_an_entry_without_a_value_inside_an_option_is_null(text: str, options: Any) -> None:
+    words = [text for text, _, _ in expanded(f"engine --config {options(text)}")]
+    assert words[-2] == "--kv-transfer-config" and isinstance(json.loads(words[-1]), dict)
 
 
 def test_an_argument_without_its_file_is_refused() -> None:
@@ -205,7 +227,7 @@ def test_a_file_is_read_whole(options: Any, text: str, found: list[tuple[str, An
 
 def test_an_empty_value_at_the_end_and_inside_is_none(options: Any) -> None:
     values = [option.value for option in read_options(options("a:\nb:\n  c:\nd:\n"))]
-    assert values == [NOTHING, {"c": NOTHING}, NOTHING]
+    assert values == [NOTHING, {"c": None}, NOTHING]
     with pytest.raises(BadInput, match=r"server\.yaml:1: option 'a' has no value"):
         expanded(f"engine --config {options('a:')}")
 
