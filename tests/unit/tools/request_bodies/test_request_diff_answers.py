@@ -51,6 +51,11 @@ def test_an_answer_that_comes_back_in_part_is_returned_up_to_its_first_other_cha
     assert (second.base, second.best) == (0, first.tokens + 3)
 
 
+def test_a_client_that_strips_white_space_at_the_end_of_an_answer_drops_nothing():
+    _, second = linked((asked(ASKED), {"content": f"{ANSWER}\n \n"}), asked(ASKED, ANSWER, AGAIN))
+    assert second.cause.name == prompt_causes.EXTENDS and second.place is None
+
+
 @pytest.mark.parametrize(("back", "returned"), [(ANSWER, 14), ("It is a fold.", 10), ("No file.", 0)])
 def test_a_model_s_own_tokens_of_an_answer_are_those_of_its_equal_text(back, returned):
     """The token that begins every list does not count if nothing of an answer comes back."""

@@ -127,5 +127,6 @@ def spans(*lines):
 def test_requests_whose_lines_overlap_are_a_group():
     assert spans((1, 5), (5, 6), (7, 9), (8, 20), (10, 11), (21, 22)) == [
         [(1, 5), (5, 6)], [(7, 9), (8, 20), (10, 11)], [(21, 22)]]
+    assert spans((1, 20), (2, 4), (6, 8)) == [[(1, 20), (2, 4), (6, 8)]]     # the first overlaps both others
     assert spans() == [] and spans((1, 2)) == [[(1, 2)]]
     assert [len(group) for group in spans(*[(1, 99)] * (TOGETHER + 2))] == [TOGETHER, 2]

@@ -51,6 +51,17 @@ def test_waiting_prefixes_are_made_recent_from_time_to_time():
     assert len({*times[:-1]}) == 1 and times[-1] > times[0]
 
 
+def test_of_waiting_requests_the_prefix_of_the_first_is_the_most_recent():
+    cache, pools = make_cache()
+    texts = TEXT[:10], TEXT[20:30]
+    for text in texts:
+        insert(cache, pools, text)
+    first, second = cache.tree_core.nodes()                       # in the order of their insertion
+    before = first.last_access_time, second.last_access_time
+    SchedulePolicy(cache.context, cache).calc_priority([make_req(rid, text) for rid, text in enumerate(texts)])
+    assert first.last_access_time > second.last_access_time > max(before)
+
+
 def test_a_request_is_admitted_while_there_is_room():
     cache, _ = make_cache(size=64)
     adder = adder_of(cache)
