@@ -40,7 +40,7 @@ DATED = ["llama_cpp", "ik_llama", "mlx_lm"]
     ("3f545be", "llama_cpp@b10587"), ("24035-v3", "llama_cpp@24035-v3"),
     ("ik_llama@2026-07-01", "ik_llama@2020"), ("ik_llama@606d9db30", "ik_llama@2105"), ("606d9db", "ik_llama@2105"),
     ("ik_llama@2026-07-30", "ik_llama@2205"), ("ik_llama@52836917a", "ik_llama@2205"),
-    (f"ik_llama@52836917a{'0' * 31}", "ik_llama@2205"),                # a full hash, of which the table has the beginning
+    (f"ik_llama@52836917a{'0' * 31}", "ik_llama@2205"),          # a full hash, whose beginning the table has
     ("ik_llama@8337e4cd3861406fc04e0854b1409cd1b027fbc9", "ik_llama@main"),
     ("ik_llama@2026-05-23", "ik_llama@1889-base"),
     ("0.31.0", "mlx_lm@0.31.0"), ("0.31.1", "mlx_lm@0.31.1"), ("mlx_lm@v0.31.1", "mlx_lm@0.31.1"),
