@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 from cachesim.base import exits
@@ -54,6 +55,8 @@ def add_arguments(parser: ArgumentParser) -> None:
                  "may be repeated")  # fmt: skip
     parser.add_argument("--sizes", metavar="FILE|NAME", default="",
                         help="GGUF, config.json or name of the real model; memory and memory limits are in its MiB")
+    parser.add_argument("--out", metavar="FOLDER", type=Path, default=None,
+                        help="folder for a scenario file of each suggestion whose command would spell the requests")
     parser.add_argument("--seconds", metavar="N", type=seconds, default=SECONDS,
                         help=f"time limit [s] (default {SECONDS})")  # fmt: skip
     add_limits(parser, JSON_VALUES, TRACE_BYTES, WORKLOAD_TOKENS, *OF_AN_IMPORT)
@@ -70,9 +73,12 @@ def seconds(text: str) -> int:
 
 
 def run(args: Namespace) -> int:
+    from cachesim.tools.advise.case_files import CaseFiles
     from cachesim.tools.advise.report import advise_report, run_names, try_sentence
     from cachesim.tools.advise.setup_changes import case_arguments
 
+    if args.purpose and args.out:
+        raise BadInput("--out does not go with --for agents")
     if args.purpose:
         return agents_command.run(args)
     agents_command.check_unused(args)
@@ -81,7 +87,10 @@ def run(args: Namespace) -> int:
     (args.case,) = args.cases
     imported: RepairCase | None = args.imported(args)
     scenarios, sizes = sized(args, imported)
+    args.files = CaseFiles(args.out) if args.out else None
     done = _advise_each(args, scenarios, sizes, imported)
+    if args.files is not None:
+        args.files.write()
     if args.json:
         say_json({"schema": SCHEMA, "advise": done.found})
     if done.found:
@@ -182,11 +191,11 @@ def _arguments(args: Namespace, scenario: Scenario, imported: RepairCase | None)
     raised = {limit.name for limit in OF_A_RUN}
     limits = tuple((name, amount) for name, amount in dict(args.limits).items() if name in raised)
     if imported is not None:
-        return CaseArguments(limits=limits)
+        return CaseArguments(limits=limits, files=args.files)
     model = scenario.model if args.model or args.sizes else ""
     engines = [name.partition("@")[0] for name in args.profiles] or [scenario.engine]
     own = settings_of(scenario.engine, args.settings, engines)
-    return CaseArguments(args.case, model, parse_settings(own, scenario.engine), limits)
+    return CaseArguments(args.case, model, parse_settings(own, scenario.engine), limits, args.files)
 
 
 def sized(args: Namespace, imported: RepairCase | None = None) -> tuple[list[Scenario], Sizes]:

@@ -163,7 +163,7 @@ def _piece(number: str, item: Data, data: Data) -> Iterator[RenderableType]:
     if marks := _marks(item, data["requests"], base):
         yield indented(marks, "bold red", 3)
     yield from predicted_lines(item["predicted"])
-    yield as_typed(item["command"], "cyan", "   ")
+    yield as_typed(item["command"], "cyan", "   ", "--out FOLDER writes the case to a file")
 
 
 def changes_text(item: Data, data: Data) -> str:

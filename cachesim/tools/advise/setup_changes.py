@@ -19,6 +19,7 @@ from cachesim.judging.reproduce_command import line_words, set_words
 from cachesim.scenarios.option_checks import in_force
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import Scenario
+from cachesim.tools.advise.case_files import CaseFiles
 from cachesim.tools.advise.client_changes import ClientChange, client_changes, load_of, own_slots
 
 
@@ -193,22 +194,27 @@ def loses(trial: Trial) -> bool:
 @dataclass(frozen=True)
 class CaseArguments:
     """Arguments of a command that name a case and its server: ``case``, a ``model`` ("" = the case's own), options of
-    the ``server``, and the ``limits`` of the run. ``case`` "" = a line that spells the case."""
+    the ``server``, and the ``limits`` of the run. ``case`` "" = a line that spells the case. ``files``: scenario files
+    that take the place of such lines, None = the lines are written."""
 
     case: str = ""
     model: str = ""
     server: Mapping[str, Option] = field(default_factory=dict)
     limits: Sequence[tuple[str, int]] = ()
+    files: CaseFiles | None = None
 
 
 def command_words(trial: Trial, asked: CaseArguments) -> list[str]:
-    """Return the words after ``cachesim run`` that reproduce a trial: its line if the client changed or the case has no
-    name, else the case as it was named, with each option once. Raise BadInput if a line cannot express it."""
+    """Return the words after ``cachesim run`` that reproduce a trial: its line, or file, if the client changed or the
+    case has no name, else the case as it was named, with each option once. Raise BadInput if a line cannot express
+    it."""
     limits = case_arguments(CaseArguments(limits=asked.limits))[1:]
     scenario, profile = trial.case.scenario, trial.case.profile
     if not asked.case or any(change.client for change in trial.changes):
         if getattr(scenario.words, "spelled", None):
             raise BadInput("a line cannot express words that are spelled out in pieces")
+        if asked.files is not None:
+            return [asked.files.name(trial), "-p", profile_argument(profile), *limits]
         return [*line_words(scenario, profile), *limits]
     options = dict(asked.server)
     for change in trial.changes:
@@ -237,6 +243,6 @@ def arguments_of(scenario: Scenario) -> CaseArguments:
 def has_command_line(trial: Trial, asked: CaseArguments) -> bool:
     """True if a command line can express the trial."""
     try:
-        return bool(command_words(trial, asked))
+        return bool(command_words(trial, replace(asked, files=None)))
     except BadInput:
         return False
