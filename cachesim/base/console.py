@@ -16,6 +16,7 @@ from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Generator, Iterable, Iterator, Mapping, Sequence, TypeVar
 
+from cachesim.base.ending import interrupt_ignored
 from cachesim.base.errors import stdout_errors
 from cachesim.base.escaping import printable_line, terminal_text
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.progress import Progress
     from rich.segment import Segment
+    from rich.text import Text
 
 SCHEMA = 1
 WIDTH = 80
@@ -97,21 +99,15 @@ def show_paged(*parts: RenderableType) -> None:
         show(*parts)
         return
     text = _captured(stdout_console(), *parts)
-    try:
-        process = subprocess.Popen(OutputOptions.pager, stdin=subprocess.PIPE)
-    except OSError:
-        show(*parts)
-        return
-    with suppress(BrokenPipeError, KeyboardInterrupt):          # the reader quit; Ctrl-C belongs to the pager
-        process.communicate(text.encode())
-    _wait_for(process)
-
-
-def _wait_for(process: subprocess.Popen[bytes]) -> None:
-    """Wait until a pager ends, also after Ctrl-C: most pagers go on, and share the terminal with this process."""
-    while process.poll() is None:
-        with suppress(KeyboardInterrupt):
-            process.wait()
+    with interrupt_ignored():                   # most pagers go on after Ctrl-C, and share the terminal with this process
+        try:
+            process = subprocess.Popen(OutputOptions.pager, stdin=subprocess.PIPE)
+        except OSError:
+            show(*parts)
+            return
+        with suppress(BrokenPipeError):         # the reader quit
+            process.communicate(text.encode())
+        process.wait()
 
 
 def stdout_console(width: int | None = None) -> Console:
@@ -134,6 +130,25 @@ _FLAG = re.compile(r"(?<!\S)[(\"']?--?[A-Za-z][\w-]*( )(?=(\S+))")              
 _JOINED = "\ufdd0"        # a noncharacter of Unicode, which stands for a blank at which a line does not break
 
 
+def _joined(text: Text, width: int) -> Text:
+    """Return a text whose flags are joined with their values, as far as both fit a line."""
+    plain = text.plain
+    at = [found.start(1) for found in _FLAG.finditer(plain) if len(found[0]) + len(found[2]) <= width]
+    if not at:
+        return text
+    signs = list(plain)
+    for place in at:
+        signs[place] = _JOINED
+    copy = text.copy()
+    copy.plain = "".join(signs)
+    return copy
+
+
+def _with_blanks(segment: Segment) -> Segment:
+    """Return a segment of a line with the blanks that were joined."""
+    return segment._replace(text=segment.text.replace(_JOINED, " ")) if _JOINED in segment.text else segment
+
+
 @cache
 def _console_class() -> type[Console]:
     """Return the class of the consoles. It is defined on demand because rich takes long to import."""
@@ -153,25 +168,7 @@ def _console_class() -> type[Console]:
             if not isinstance(renderable, Text):
                 return super().render(renderable, options)
             width = (options or self.options).max_width
-            return map(with_blanks, super().render(joined(escaped(renderable), width), options))
-
-    def joined(text: Text, width: int) -> Text:
-        """Return a text whose flags are joined with their values, as far as both fit a line."""
-        plain = text.plain
-        at = [found.start(1) for found in _FLAG.finditer(plain) if len(found[0]) + len(found[2]) <= width]
-        if not at:
-            return text
-        signs = list(plain)
-        for place in at:
-            signs[place] = _JOINED
-        copy = text.copy()
-        copy.plain = "".join(signs)
-        return copy
-
-    def with_blanks(segment: Segment) -> Segment:
-        """Return a segment of a line with the blanks that were joined."""
-        return segment._replace(text=segment.text.replace(_JOINED, " ")) if _JOINED in segment.text else segment
-
+            return map(_with_blanks, super().render(_joined(escaped(renderable), width), options))
     def escaped(text: Text) -> Text:
         """Return a text with escaped control characters; each character keeps its style."""
         plain = text.plain

@@ -32,11 +32,11 @@ def indented(text: str | Text, style: str = "", by: int = 2) -> Padding:
     return Padding(Text(text, style) if isinstance(text, str) else text, (0, 0, 0, by), expand=False)
 
 
-def as_typed(command: str, style: str = "", label: str = "", other: str = "--json prints it") -> Text:
+def as_typed(command: str, style: str = "", label: str = "", hint: str = "--json prints it") -> Text:
     """Return a command in a line that is never wrapped and never cut, so that it can be copied. ``label``: text before
-    it; ``other``: where to find a command that is longer than a screen, and is not printed."""
+    it; ``hint``: where to find a command that is longer than a screen, and is not printed."""
     if len(command) > SCREEN:
-        return Text(f"{label}(a command of {len(command):,} characters: {other})", style)
+        return Text(f"{label}(a command of {len(command):,} characters: {hint})", style)
     return Text(f"{label}{command}", style, no_wrap=True, overflow="ignore")
 
 

@@ -1,9 +1,9 @@
 """Lines that Hypothesis names in its explanation of a failure.
 
-The explanation lists lines that only failing examples ran. Of a cache's test these are lines of the cache; but a value
-of cachesim is printed, and a rule reported, only when an example fails, so that lines of this package would stand
-beside them, or in their place. Hypothesis keeps a list of files that it leaves out for this reason, such as those of
-pytest. It is not a part of its documented interface: a release without it shows the lines.
+The explanation lists lines that only failing examples ran. cachesim prints a value, and reports a rule, only when an
+example fails. Lines of this package would therefore stand beside those of the tested cache, or in their place.
+Hypothesis has a list of files that it leaves out for this reason, such as those of pytest. The list does not belong to
+its documented interface: a release without it shows the lines.
 """
 
 from __future__ import annotations

@@ -4,53 +4,41 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Iterator
+from typing import Sequence
 
 from cachesim.base.errors import BadInput
-from cachesim.base.files import write_new
+from cachesim.base.files import make_folder, write_new
+from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.toml_writer import to_toml
 
-if TYPE_CHECKING:
-    from cachesim.tools.advise.setup_changes import SetupChange, Trial
-
 LONGEST = 120                # characters of the name of a file
-_OTHER = re.compile(r"[^a-z0-9.@-]+")
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9.@-]+")
 
 
 class CaseFiles:
-    """Files in a folder, one for each trial that was named."""
+    """Files in a folder, one for each case that was named."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._trials: dict[Path, Trial] = {}
+        self._cases: dict[Path, tuple[Scenario, str]] = {}
 
-    def name(self, trial: Trial) -> str:
-        """Return the path of the file of a trial, which ``write`` writes."""
-        words = (_OTHER.sub("-", word.lower()).strip("-") for change in trial.changes for word in _words(change))
-        file = self.folder / f"{'-'.join(words)[:LONGEST] or 'unchanged'}.toml"
-        self._trials[file] = trial
+    def name(self, scenario: Scenario, profile: str, words: Sequence[str]) -> str:
+        """Return the path of the file of a case, which ``write`` writes. ``words``: names of its changes."""
+        parts = (_NOT_IN_NAMES.sub("-", word.lower()).strip("-") for word in words)
+        file = self.folder / f"{'-'.join(parts)[:LONGEST] or 'unchanged'}.toml"
+        self._cases[file] = (scenario, profile)
         return str(file)
 
     def write(self) -> None:
         """Write the files. Raise BadInput if one of them exists, and Unwritable."""
-        for file, trial in self._trials.items():
-            file.parent.mkdir(parents=True, exist_ok=True)
-            if not write_new(file, _text(trial, file.stem).encode()):
+        for file, (scenario, profile) in self._cases.items():
+            make_folder(file.parent)
+            if not write_new(file, _text(scenario, profile, file.stem).encode()):
                 raise BadInput("the file exists", file=str(file), hint="--out names another folder")
 
 
-def _words(change: SetupChange) -> Iterator[str]:
-    """Yield the words that name a change in a file name."""
-    if change.client is not None:
-        yield change.client.name
-    yield from (f"{name}-{value}" for name, value in change.options.items())
-    if change.profile:
-        yield change.profile
-
-
-def _text(trial: Trial, name: str) -> str:
-    """Return the scenario file of a trial."""
-    scenario, profile = trial.case.scenario, trial.case.profile
+def _text(scenario: Scenario, profile: str, name: str) -> str:
+    """Return the scenario file of a case."""
     head = {
         "id": re.sub(r"[^a-z0-9-]+", "-", name)[:80].strip("-"), "title": f"advice: {name}"[:120],
         "source": ["cachesim advise"], "why": f"A suggestion for {scenario.id}, as the search ran it.",

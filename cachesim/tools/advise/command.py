@@ -89,10 +89,10 @@ def run(args: Namespace) -> int:
     scenarios, sizes = sized(args, imported)
     args.files = CaseFiles(args.out) if args.out else None
     done = _advise_each(args, scenarios, sizes, imported)
-    if args.files is not None:
-        args.files.write()
     if args.json:
         say_json({"schema": SCHEMA, "advise": done.found})
+    if args.files is not None:
+        args.files.write()
     if done.found:
         first = done.found[0]
         asked = _arguments(args, scenarios[0], imported)

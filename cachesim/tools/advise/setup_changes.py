@@ -52,6 +52,13 @@ class SetupChange:
     base: str = ""
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """Return what names the change in the name of a file."""
+        client = (self.client.name,) if self.client is not None else ()
+        options = (f"{name}-{value}" for name, value in self.options.items())
+        return (*client, *options, *((self.profile,) if self.profile else ()))
+
+    @property
     def family(self) -> tuple[str, ...]:
         """Key of alternative changes: those of the same main option, of the same client change, or of the same kind."""
         return tuple(self.options)[:1] or (self.client.name if self.client else self.kind.name,)
@@ -214,7 +221,8 @@ def command_words(trial: Trial, asked: CaseArguments) -> list[str]:
         if getattr(scenario.words, "spelled", None):
             raise BadInput("a line cannot express words that are spelled out in pieces")
         if asked.files is not None:
-            return [asked.files.name(trial), "-p", profile_argument(profile), *limits]
+            words = [word for change in trial.changes for word in change.words]
+            return [asked.files.name(scenario, profile, words), "-p", profile_argument(profile), *limits]
         return [*line_words(scenario, profile), *limits]
     options = dict(asked.server)
     for change in trial.changes:

@@ -39,5 +39,5 @@ def test_a_printed_command_runs_when_pasted(tmp_path, monkeypatch, capsys, words
 
 def test_a_command_longer_than_a_screen_is_not_printed():
     assert as_typed("x" * SCREEN).plain == "x" * SCREEN
-    assert as_typed("x" * (SCREEN + 1), label="  ", other="--out FOLDER").plain == (
+    assert as_typed("x" * (SCREEN + 1), label="  ", hint="--out FOLDER").plain == (
         f"  (a command of {SCREEN + 1:,} characters: --out FOLDER)")  # fmt: skip
