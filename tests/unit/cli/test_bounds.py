@@ -178,6 +178,18 @@ def test_a_request_that_comes_long_after_the_server_has_fallen_idle_comes_at_onc
         assert near.events == far.events
 
 
+def test_a_server_that_makes_no_progress_is_waited_for_up_to_a_bound(lift):
+    """The first request never fits into 64 slots. With 640 it is generated for longer, which is progress."""
+    def wait(rounds, slots):
+        play(from_line(f"A20>60/B3{{together+{rounds}}}", model="A", server={"max_total_tokens": slots},
+                       profiles=("sglang@0.5.23",)), "sglang@0.5.23", "none")  # fmt: skip
+
+    lift(SPINNING=20)
+    wait(20, 64), wait(40, 640)
+    with pytest.raises(BadInput, match="21 rounds, at most 20 rounds"):
+        wait(21, 64)
+
+
 def test_orders_of_a_group_are_tried_up_to_a_bound(tmp_path, lift):
     """Nine requests that were recorded together and cannot have been."""
     members = [completion(n_predict=20, prompt=list(range(9, 9 + n))) for n in range(3, 12)]

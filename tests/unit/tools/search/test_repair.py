@@ -36,10 +36,10 @@ def failed(number, *cures):
 
 
 def test_the_change_that_cures_most_comes_first_and_each_failure_is_in_one_group():
-    tried = [failed(0, 1, 2), failed(1, 2), failed(2, 1, 3), failed(3, 1), failed(4)]
+    tried = [failed(0, 1, 2), failed(1, 2), failed(2, 1, 3), failed(3, 1, 3, 4), failed(4)]
     found = list(groups(tried, dict.fromkeys(range(5), FREE)))
     assert [(one.change, len(one.cured)) for one in found] == [(1, 3), (2, 1)]
-    assert found[0].others == ((2, 1), (3, 1))
+    assert found[0].others == ((3, 2), (2, 1), (4, 1))
 
 
 KNOWN = tuple(RuleVariant(f"field{i}", "R.1", f"R.{i}", f"x@{i}") for i in range(4))
@@ -99,14 +99,21 @@ def test_with_files_the_drawn_conversations_only_tell_the_price():
     assert [one.source for one in found.right] == [1, 3]
 
 
-@pytest.mark.long
-def test_files_are_cured_by_their_changes(capsys):
-    files = [REPAIRS / f"llama-repair-{name}.toml" for name in ("draft-length", "shift-without-layers")]
-    code, out, _ = call(capsys, "repair", LATEST, *files, "--examples", "2", "--json")
+@pytest.mark.parametrize(("files", "change", "cost", "others"), [
+    (["draft-length"], "draft_max", 0.0, {"slots_open": 0.01875, "spec_batch": 0.0}),
+    (["draft-length", "cache-reuse-recurrent"], "slots_open", 0.01875, {"draft_max": 0.0, "end": -0.00625}),
+])  # fmt: skip
+def test_the_change_that_cures_most_is_chosen_at_its_price_and_proved(capsys, files, change, cost, others):
+    """Two drawn conversations that are correct, of 160 evaluated tokens, tell the prices. With a single slot, which
+    cures both files, 163 tokens are evaluated."""
+    paths = [REPAIRS / f"llama-repair-{name}.toml" for name in files]
+    code, out, _ = call(capsys, "repair", LATEST, *paths, "--examples", "2", "--model", "A", "--no-shrink", "--json")
     data = json.loads(out)
-    assert (code, data["schema"], data["failing"], data["uncured"]) == (exits.BROKEN, 1, 2, [])
-    assert data["together"]["held"] == 2
-    assert sum(one["failures"] for one in data["groups"]) == 2
+    [group] = data["groups"]
+    assert (code, data["schema"], data["failing"], data["uncured"]) == (exits.BROKEN, 1, len(files), [])
+    assert (group["field"], group["failures"], group["cost"], group["broken"]) == (change, len(files), cost, 0)
+    assert others.items() <= {one["field"]: one["cost"] for one in group["others"]}.items()
+    assert (data["together"]["held"], data["together"]["cost"]) == (len(files), cost)
 
 
 @pytest.mark.long

@@ -118,3 +118,11 @@ def test_every_try_is_played_as_its_line_is_read_back():
     one = shrink_scenario.ScenarioShrinking(turned, "llama_cpp@b10587", ("warm-equals-cold",), "provenance", 5)
     again = one.case.scenario("llama_cpp@b10587")
     assert list(again.words) == list(dict.fromkeys(again.line.words)) and repr(again) == repr(turned)
+
+
+def test_a_smaller_line_in_which_another_rule_decides_is_not_the_failure(capsys):
+    """Without the second A the stored checkpoint is wrong, too, but where an entry of the prompt cache is made."""
+    wanted = ("-p", "llama_cpp@b9473", "--model", "GA", "--property", "stored-equals-cold", "--tries", "60")
+    _, data = shrunk(capsys, "A5/B1.A", *wanted)
+    _, other = shrunk(capsys, "A5/B1", *wanted)
+    assert data["deciding"] != other["deciding"] and (data["line"], data["requests"]) == ("A5/B1.A", 2)

@@ -225,6 +225,25 @@ def test_standard_input_is_read_to_its_end(monkeypatch):
     assert (printed.rows, printed.totals["prompt"]) == (["log"] * 7, 790)
 
 
+def test_the_last_request_waits_for_three_looks_in_a_row_without_a_new_line(monkeypatch):
+    """Each piece that arrives is a look; those of a line that is not over are without a new line."""
+    (read, write), printed, seen = os.pipe(), Printed(), []
+    pieces = iter([LOG.read_bytes(), b"a", b"b", b"c\n", b"d", b"e", b"f"])
+
+    def look(waits, *rest):
+        seen.append(len(printed.rows))
+        if piece := next(pieces, b""):
+            os.write(write, piece)
+        else:
+            os.close(write)
+        return waits, [], []
+
+    monkeypatch.setattr("sys.stdin", os.fdopen(read))
+    monkeypatch.setattr(analysis, "select", look)
+    Analysis(Sources(log=LogFollower(STDIN)), printed).run()
+    assert seen == [0, *[6] * 6, 7]
+
+
 def test_dropped_bytes_are_counted_and_others_are_not(monkeypatch):
     read, write = os.pipe()
     head, gap = post(b"x" * 900)[:-900], (900).to_bytes(8, "big")

@@ -105,6 +105,18 @@ def test_an_answer_that_is_not_sent_back_is_a_cause():
     assert added(bodies, chat(back))["cause"] == "answer reasoning"
 
 
+def test_an_answer_that_comes_back_counts_once_it_is_known():
+    """It is kept beside the request that it answers, and in the request that sends it back."""
+    asked, text = [{"role": "user", "content": "A question of some length, please."}], "x" * 10_000
+    sizes = []
+    for role in ("assistant", "user"):
+        bodies = RecentBodies()
+        for messages in (asked, [*asked, {"role": role, "content": text}, {"role": "user", "content": "And then?"}]):
+            added(bodies, chat(messages))
+        sizes.append(bodies.size)
+    assert 9_000 < sizes[0] - sizes[1] < 12_000
+
+
 def test_what_is_no_completion_is_left_out_and_what_is_no_json_is_refused():
     bodies = RecentBodies()
     assert bodies.add("/tokenize", b'{"content": "a"}') == []

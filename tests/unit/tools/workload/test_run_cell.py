@@ -39,6 +39,16 @@ def test_a_refused_request_has_no_tokens():
     assert found.each == [40, 0, 2] and len(found.deciding) == 3
 
 
+def test_a_request_to_a_server_that_died_is_neither_answered_nor_refused():
+    """The context shift of the second request ends the process; its tokens do not count."""
+    asked = [SessionRequest(tuple(range(1, 1 + n)), tuple(range(900, 900 + answer)), (), False)
+             for n, answer in ((10, 1), (250, 9), (30, 1))]  # fmt: skip
+    flags = {"ctx_size": 256, "parallel": 1, "context_shift": True}
+    found = cell(asked, served("llama_cpp@b10587", "lfm2swa", flags, 700))
+    assert (found.requests, found.answered, found.refused, found.died) == (3, 1, 0, 2)
+    assert (found.prompt, found.evaluated, found.generated, found.each) == (10, 10, 1, [10, 0, 0])
+
+
 def test_megabytes_are_those_of_the_real_model():
     hybrid = line_of(CellJob((AGENTS,), PROFILES[0], "qwen3-next", {}, 64))
     assert hybrid["peak_checkpoints"] == pytest.approx(75.375 * round(hybrid["peak_checkpoints"] / 75.375), abs=0.1)

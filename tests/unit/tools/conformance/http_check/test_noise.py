@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.tools.conformance.http_check.known_faults import LEGAL, measure, repeats, tolerance_of
+from cachesim.tools.conformance.http_check.known_faults import LEGAL, ROUNDS, measure, repeats, tolerance_of
 from tests.unit.tools.conformance.http_check.in_process import Toy, stage_of
+
+LINE = "A9/A.B3"
 
 
 def only(number, size):
@@ -51,3 +53,18 @@ def test_no_more_requests_are_sent_than_are_allowed():
     stage = stage_of(Toy(), most=20)
     measure(stage, 64)
     assert stage.http.sent == 20
+
+
+@pytest.mark.parametrize("repetition", range(ROUNDS))
+def test_noise_in_any_repetition_counts(repetition):
+    stage = stage_of(Toy())
+    assert measure(stage, 64, [LINE]) == 0
+    n = len(stage.http.asked) // ROUNDS
+    toy = Toy(apart=lambda request, prompt, reused: 0.02 if request // n == repetition and reused > 4 else 0.0)
+    assert 0.0199 < measure(stage_of(toy), 64, [LINE]) < 0.0201
+
+
+def test_only_the_given_histories_are_sent():
+    stage = stage_of(Toy())
+    measure(stage, 64, ["A5"])
+    assert {len(body["prompt"]) for _, body in stage.http.asked} == {5}
