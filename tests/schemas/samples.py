@@ -17,7 +17,8 @@ SAMPLES: Mapping[str, Sequence[str]] = {
             "why S40.A30/S.B30 1 -p mlx_lm@d78bf58e"),
     "advise": ("advise llama-24143-entry-removed-hybrid", "advise llama-21831-reasoning-removed-hybrid",
     "advise llama-24055-spacing-without-effect-hybrid",
-               "advise llama-24143-entry-removed-hybrid --sizes qwen3-next", f"advise {LOGS}/default_verbosity.log"),
+               "advise llama-24143-entry-removed-hybrid --sizes qwen3-next", f"advise {LOGS}/default_verbosity.log",
+               f"advise {LOGS}/verbosity_4.log", f"advise {LOGS}/excerpt.log"),
     "advise-agents": (
         "advise --for agents --model qwen3-next --memory 4 --weights 1.5 --clients 2 tests/workloads/data/chat.jsonl",
         "advise --for agents --model qwen3 --memory 8 tests/unit/tools/request_bodies/agent.jsonl",

@@ -27,7 +27,7 @@ def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
         removed = "and removed" if empty else "(released builds then remove it)"
         yield LogTotal(
             (*(line.line for line in taken), *empty[:1]),
-            {"entries_loaded_in_part": len(taken), "f_keep": [min(shares), max(shares)]},
+            {"entries_loaded_in_part": len(taken), "f_keep": [min(shares), max(shares)], "rule": "LC-PC-LOAD.TAKE"},
             f"{one} of the prompt cache {was} loaded for {which} of the tokens {removed}: the rest is lost for the "
             "conversation that stored it",
         )

@@ -63,7 +63,7 @@ def _setting(costly: CostlySetting, search: AgentSearch, word: str) -> Data:
 def _cost(cost: AgentCost) -> Data:
     return {"prompt_tokens": cost.prompt, "evaluated": cost.evaluated, "share": _share(cost), "bound": cost.least,
             "requests": cost.requests, "unanswered": cost.unanswered, "wrong": cost.wrong,
-            "scale": cost.scale}  # fmt: skip
+            "waiting": cost.waiting, "waiting_tokens": cost.waiting_tokens, "scale": cost.scale}  # fmt: skip
 
 
 def _share(cost: AgentCost) -> float:
@@ -131,8 +131,18 @@ def _shown(cost: Mapping[str, Any]) -> str:
 
 
 def _notes(setting: Mapping[str, Any]) -> str:
-    waiting = ", requests wait for a slot" if setting["waits"] else ""
-    return waiting + (", less precise rows" if setting["less_precise"] else "")
+    return _waiting(setting) + (", less precise rows" if setting["less_precise"] else "")
+
+
+def _waiting(setting: Mapping[str, Any]) -> str:
+    """Return how many requests wait for a slot and for how many tokens, "" if there is a slot for each client."""
+    if not setting["waits"]:
+        return ""
+    count = f", {setting['waiting']:,} of {counted(setting['requests'], 'request')} wait for a slot"
+    if not setting["waiting"]:
+        return count
+    tokens = round(setting["waiting_tokens"] / setting["waiting"])
+    return f"{count}, on average until the server has evaluated and generated {tokens:,} tokens for others"
 
 
 def _cost_line(best: Data) -> str:

@@ -42,6 +42,8 @@ class AgentCost(NamedTuple):
     unanswered: int
     wrong: int | None = None        # answers, None = not judged
     scale: int = 1                  # tokens that ran as one
+    waiting: int = 0                # requests that waited for a slot
+    waiting_tokens: int = 0         # evaluated and generated tokens of the answers that they waited for, summed
 
     @property
     def units(self) -> int:
@@ -268,4 +270,5 @@ def summed(cells: Iterable[Cell], scale: int) -> AgentCost:
     prompt, evaluated, least = (scale * sum(numbers) for numbers in zip(
         *((one.prompt, one.evaluated, one.least) for one in found), strict=True))  # fmt: skip
     return AgentCost(prompt, evaluated, least, sum(one.requests for one in found),
-                     sum(one.refused + one.died for one in found), sum(judged) if judged else None, scale)  # fmt: skip
+                     sum(one.refused + one.died for one in found), sum(judged) if judged else None, scale,
+                     sum(one.waiting for one in found), scale * sum(one.waiting_tokens for one in found))  # fmt: skip

@@ -86,9 +86,6 @@ def agent_workload(args: Namespace, most: int) -> AgentWorkload:
     user, or request bodies. Raise BadInput."""
     if not args.cases:
         return recorded_workload(shipped_sessions(), "recorded sessions", args.clients, most)
-    for name in args.cases:
-        if name != "-" and not kind(name):
-            raise BadInput("no such file or directory", file=name, hint=neighbour(path_of(name)))
     try:
         sessions = [read_session(file) for file in find_files(args.cases)]
     except BadInput:
@@ -99,6 +96,8 @@ def agent_workload(args: Namespace, most: int) -> AgentWorkload:
         raise BadInput("several files of request bodies", hint="name a folder that holds them")
     args.case = args.cases[0]
     imported = args.imported(args)
+    if imported is None and not kind(args.case):
+        raise BadInput("no such file or directory", file=args.case, hint=neighbour(path_of(args.case)))
     if imported is None:
         raise BadInput(f"neither request bodies nor recorded sessions: {Path(args.case).name}")
     found = bodies_workload(imported.scenario, f"request bodies of {args.case}")

@@ -10,6 +10,7 @@ from cachesim.base.errors import BadInput, unfinished
 from cachesim.base.untrusted_files import file_size
 from cachesim.tools.run.work_arguments import count, memory_size, tokens
 
+SCHEMA = 2             # version of the JSON form of `advise --for agents`
 GIB, MOST_CLIENTS = 1 << 30, 64
 NEEDED = {"memory": "--memory 32GiB", "model": "--model NAME"}
 OWN = {"memory": None, "clients": 1, "weights": None, "tokens": 0}
@@ -63,7 +64,7 @@ def run(args: Namespace) -> int:
     with unfinished("the search for settings was not finished"):
         data = agents_data(search, search.advice(), args.model, args.memory, weights)
     if args.json:
-        say_json({"agents": data})
+        say_json({"schema": SCHEMA, "agents": data})
     else:
         show(*agents_report(data))
     return exits.HOLDS if data["best"] else exits.BROKEN

@@ -61,7 +61,7 @@ class CaseFacts:
         if change.kind is ChangeKind.BUILD and not self._is_older(build_number(change.profile)):
             found.append(f"the server is older than {change.profile}")
         if change.client is not None and change.client.assumes:
-            found.append(self.texts or change.client.assumes)
+            found.append(change.client.assumes if change.client.is_of_log else self.texts or change.client.assumes)
         return tuple(found)
 
     def assumed_options(self, case: Setup) -> tuple[str, ...]:

@@ -62,13 +62,15 @@ def load_of(line: ScenarioLine) -> ServerLoad:
 class ClientChange(NamedTuple):
     """A change of the client's requests: name, description, and the function, which returns None if it has no effect.
     ``needs``: a field of requests that the server must support. ``assumes``: what it takes for granted about texts and
-    fields, which a log without bodies does not show, as a clause."""
+    fields, which a log without bodies does not show, as a clause; ``is_of_log``: the clause holds whatever texts are
+    assumed for the case."""
 
     name: str
     text: str
     change: Callable[[ScenarioLine], ScenarioLine | None]
     needs: str = ""
     assumes: str = ""
+    is_of_log: bool = False
 
 
 def _every(change: Callable[[LineRequest], LineRequest]) -> Callable[[ScenarioLine], ScenarioLine | None]:

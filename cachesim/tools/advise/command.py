@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from cachesim.tools.advise.search import AdviceSearch
     from cachesim.tools.advise.setup_changes import CaseArguments, Trial
 
-SCHEMA = 2             # version of the JSON form of `advise`
+SCHEMA = 3             # version of the JSON form of `advise`
 SECONDS = 60           # default time limit of a search
 IMPORTS = True         # ``args.imported`` reads logs and request bodies, whose tools need this one
 
@@ -146,7 +146,8 @@ def _advised(
     from cachesim.tools.advise.report import advise_report, case_note, case_report, found_report
     from cachesim.tools.advise.search import AdviceSearch, case_data
 
-    search = AdviceSearch(base.case, case.excluded, base)
+    own = [one.client for one in case.proposed if one.client is not None]
+    search = AdviceSearch(base.case, case.excluded, base, own)
     known = {**case_data(search, case.has_texts), **about}
     is_early = not args.json and known["bound"]["holds"] is not None
     if is_early:
@@ -244,6 +245,7 @@ def advice_for(
     """Return the advice that a search finds, and the interruption, if any. ``about``: the case and what is known about
     it. ``most``: time limit in seconds. ``asked``: arguments that name the case, None = its line or its file. ``drawn``
     receives the unchanged case and the case with the best advice, each with its profile."""
+    from cachesim.tools.advise.proposals import proposed_data
     from cachesim.tools.advise.ranking import choose
     from cachesim.tools.advise.search import advice_data
     from cachesim.tools.advise.setup_changes import arguments_of
@@ -262,7 +264,8 @@ def advice_for(
     if drawn is not None:
         drawn += [(one.tried.case.scenario, one.tried.case.profile) for one in (advice.base, *advice.released[:1])]
     data = advice_data(search, advice, sizes, named, about.has_texts)
-    return {**data, "stopped": stopped}, ended
+    proposed = proposed_data(search, advice, about.proposed, about.facts, named)
+    return {**data, "proposed": proposed, "stopped": stopped}, ended
 
 
 def newest_with_losses(scenario: Scenario, own: tuple[str, ...]) -> Trial:

@@ -35,6 +35,7 @@ def _found(data: Data) -> Iterator[RenderableType]:
                        else "MiB: n/a (--sizes names a model)", "dim")  # fmt: skip
     for i, item in enumerate(data["advice"], 1):
         yield from _piece(str(i), item, data)
+    yield from _proposed(data)
     if not data["advice"]:
         yield Text(_nothing(data), "bold")
     if _is_refuted(data):
@@ -137,7 +138,36 @@ def _nothing(data: Data) -> str:
         if data["bound"]["holds"]:
             return "The server already evaluates only what any server must evaluate."
         return "No advice: texts that the log does not show are simulated as new."
+    if any(one["outcome"] == "saves" for one in data["proposed"]):
+        return f"No other improvement: {counted(data['tried'], 'change')} tried."
     return f"{counted(data['tried'], 'change')} tried, without improvement."
+
+
+def _proposed(data: Data) -> Iterator[RenderableType]:
+    """Yield what the changes save that ``import`` and ``watch`` propose for the log."""
+    if data["proposed"]:
+        yield Text("Proposed by cachesim import and cachesim watch:")
+    for one in data["proposed"]:
+        yield indented(_proposal(one, data))
+        if one["suggestion"] is None and one["outcome"] == "saves":
+            if one["rests_on"]:
+                yield indented(f"Only if {' and '.join(one['rests_on'])}: the log does not show it.", "dim", 3)
+            if one["command"]:
+                yield as_typed(one["command"], "cyan", "   ")
+
+
+def _proposal(one: Data, data: Data) -> str:
+    """Return a proposed change and its outcome in a sentence."""
+    if one["outcome"] != "saves":
+        why = f" ({one['why']})" if one["why"] else ""
+        return f"{one['text']}: {one['outcome']}{why}."
+    most = f" to {one['saved_most']:,}" if one["saved_most"] > one["saved"] else ""
+    shown = f" (suggestion {one['suggestion']})" if one["suggestion"] else ""
+    tokens = f"{one['saved']:,}{most} of {data['base']['evaluated']:,} evaluated tokens{shown}"
+    return f"{one['text']}: saves {tokens}{_REPEATS if most else ''}."
+
+
+_REPEATS = "; most if the text after the difference repeats what the slot held"
 
 
 def _refuted(log: Data) -> str:
@@ -178,7 +208,10 @@ def _change(change: Data, item: Data, data: Data) -> str:
         typed = " ".join(flag_text(flag, value, manual.open_words) for flag, value in flags if flag is not None)
         return "; client: ".join(filter(None, (typed, change["text"]))) if typed else f"client: {change['text']}"
     if not change["released"]:
-        return f"not released: {change['profile']}, made on {change['base']}"
+        made = f"{change['profile']}, made on {change['base']}"
+        if change["pull"]:
+            return f"not released: pull request {change['pull']} ({made}); case: {change['pull_case']}"
+        return f"not released: {made}"
     when = change["build"] if change["date"] in (None, change["build"]) else f"{change['build']} ({change['date']})"
     return f"build {when}{' or later' if item['later'] else '; later builds do not have it'}: {change['profile']}"
 

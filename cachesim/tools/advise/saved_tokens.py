@@ -10,6 +10,7 @@ from cachesim.base.errors import BadInput
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.advise.case_facts import CaseFacts
 from cachesim.tools.advise.memory_meter import UNITS
+from cachesim.tools.advise.proposals import ProposedChange
 from cachesim.tools.advise.ranking import choose_best
 from cachesim.tools.advise.report import changes_text
 from cachesim.tools.advise.search import AdviceSearch, case_data, piece_data
@@ -23,7 +24,8 @@ Data = dict[str, Any]
 class RepairCase(NamedTuple):
     """A conversation to repair. ``assumes``: what is assumed about its texts; ``variants``: the same conversation with
     other lengths of the assumed texts; ``excluded``: names of client changes that do not apply to it or that it
-    contradicts; ``facts``: what the log shows, None = the conversation is written as it was sent."""
+    contradicts; ``facts``: what the log shows, None = the conversation is written as it was sent; ``proposed``: changes
+    that the reports on the log propose."""
 
     scenario: Scenario
     assumes: str = ""
@@ -31,6 +33,7 @@ class RepairCase(NamedTuple):
     varied: str = ""                           # lengths of the assumed texts in the case and its variants
     excluded: AbstractSet[str] = frozenset()
     facts: CaseFacts | None = None
+    proposed: tuple[ProposedChange, ...] = ()
 
     @property
     def has_texts(self) -> bool:
@@ -38,22 +41,22 @@ class RepairCase(NamedTuple):
         return self.facts is None
 
 
-def saved_tokens(case: RepairCase) -> Data | None:
+def saved_tokens(case: RepairCase, spent: int = 0) -> Data | None:
     """Return the evaluated tokens of a conversation, and how many of them the best change of the client or of flags
     saves; None if no change saves enough, or if the case cannot run. The work is limited independently of time;
-    ``too_slow`` is True if the limits do not allow a trial."""
+    ``too_slow`` is True if the limits do not allow a trial. ``spent``: work of other runs of the conversation."""
     scenario = case.scenario
     tokens = sum(len(step.request.prompt) for step in scenario.steps)
     tries = min(TOKENS // max(1, tokens), SENT // len(scenario.steps) - 1)       # the unchanged case is run first
     cost = sum(max(0, step.request.n_predict) for step in scenario.steps) + tokens // PART
-    if tries <= 0 or 2 * cost > ROUNDS:
+    if tries <= 0 or 2 * cost + spent > ROUNDS:
         return {"too_slow": True}
     try:
         search = AdviceSearch(Setup(scenario, scenario.profiles[0]))
         singles = sorted(filter(partial(_applies, case), search.singles), key=lambda one: one.kind, reverse=True)
         for one in singles[:tries]:
             search.attempt((one,))
-            if cost * (2 + len(search.found)) > ROUNDS:
+            if cost * (2 + len(search.found)) + spent > ROUNDS:
                 break
         chosen = choose_best(search.base, search.found, UNITS, CaseArguments(), case.facts)
     except BadInput:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from contextlib import suppress
 from itertools import combinations
-from typing import AbstractSet, Any, Iterator
+from typing import AbstractSet, Any, Iterator, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_command
 from cachesim.engines.registry import engine_of, rules_of
+from cachesim.scenarios.known_repairs import repair_by
+from cachesim.tools.advise.client_changes import ClientChange
 from cachesim.tools.advise.memory_meter import Sizes
 from cachesim.tools.advise.ranking import Advice, RankedAdvice, bad, best_of_families, helps, rank
 from cachesim.tools.advise.setup_changes import (
@@ -33,15 +35,21 @@ PAIRED = 4             # best changes that are also tried in pairs
 
 class AdviceSearch:
     """Search for advice on a case. ``base``: the unchanged case, None = run it. ``found``: the trials so far, in order.
-    ``excluded``: names of client changes that are not tried."""
+    ``excluded``: names of client changes that are not tried; ``more``: further client changes that are tried."""
 
-    def __init__(self, case: Setup, excluded: AbstractSet[str] = frozenset(), base: Trial | None = None) -> None:
+    def __init__(
+        self, case: Setup, excluded: AbstractSet[str] = frozenset(), base: Trial | None = None,
+        more: Sequence[ClientChange] = (),
+    ) -> None:
         self.case, self.engine = case, engine_of(case.profile)
         self.base = base or run_trial(case)
         self.bound = self.base.bound
         self.found: list[Trial] = []
-        self.singles = [one for one in single_changes(case, self.engine)
-                        if one.client is None or one.client.name not in excluded]  # fmt: skip
+        known = [one for one in single_changes(case, self.engine)
+                 if one.client is None or one.client.name not in excluded]  # fmt: skip
+        own = [SetupChange(ChangeKind.CLIENT, client=one) for one in more]
+        self.singles = sorted([*known, *own], key=lambda one: one.kind)
+        self.untried = [*self.singles]
 
     def __len__(self) -> int:
         """Return the maximum number of trials."""
@@ -52,6 +60,7 @@ class AdviceSearch:
         stays valid if the iteration is abandoned."""
         whole = self.base.outcome.evaluated > self.bound.total or self.base.outcome.wrong or self.base.outcome.failed
         for one in self.singles:
+            self.untried.remove(one)
             if whole or one.kind is ChangeKind.CLIENT:       # at the bound only other requests can save tokens
                 yield self.attempt((one,))
         for pair in self._pairs():
@@ -156,6 +165,7 @@ def _change(change: SetupChange, case: Setup) -> Data:
     engine = engine_of(case.profile)
     rules = engine.profiles[change.profile] if change.profile else None
     point = engine.when.own.get(change.profile)
+    repair = repair_by(engine, change.profile)
     return {
         "kind": change.kind.name.lower(),
         "name": change.client.name if change.client else change.profile or next(iter(change.options)),
@@ -165,5 +175,6 @@ def _change(change: SetupChange, case: Setup) -> Data:
         "build": (engine.when.label(point) if point else rules.build) if rules else None,
         "date": point.date if point else None,
         "base": change.base or None,
+        "pull": repair.pull if repair else None, "pull_case": repair.case if repair else None,
         "released": change.kind is not ChangeKind.PROPOSAL,
     }

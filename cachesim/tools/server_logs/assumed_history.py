@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from itertools import count, pairwise
-from typing import AbstractSet, Iterator, Mapping, Sequence
+from itertools import count
+from typing import AbstractSet, Iterator, Mapping
 
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.notation.normalise import letters
-from cachesim.scenarios.notation.tree import LineRequest, Piece, Pieces, ScenarioLine
+from cachesim.scenarios.notation.tree import LineRequest, ScenarioLine
 from cachesim.scenarios.notation.word_lengths import span
 from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.schema import Scenario
@@ -23,6 +23,7 @@ from cachesim.tools.advise.case_facts import NOTHING_KNOWN, CaseFacts
 from cachesim.tools.advise.saved_tokens import RepairCase
 from cachesim.tools.request_bodies.report import request_numbers
 from cachesim.tools.server_logs.client_changes import NEAR
+from cachesim.tools.server_logs.kept_history import pieces_of
 from cachesim.tools.server_logs.reconstruction import ReconstructedRequest, Reconstruction
 from cachesim.tools.server_logs.slot_contents import SlotText, WordRange
 
@@ -152,21 +153,7 @@ def _scenario(scenario: Scenario, found: Reconstruction, texts: Mapping[int, Slo
             size = line.words[piece.word]
             prompt = prompt.append_piece(made.get(piece.word) or SlotText((WordRange(piece.word, size, size),)),
                                          start, stop)  # fmt: skip
-        steps.append(step._replace(prompt=_pieces(prompt, scenario.steps[number].request.user_starts)))
+        steps.append(step._replace(prompt=pieces_of(prompt, scenario.steps[number].request.user_starts)))
         used.update({part.word: part.full for part in prompt.parts})
         used.update({piece.word: line.words[piece.word] for piece in step.answer or ()})
     return replace(scenario, words=used, steps=make_steps(steps, used, scenario.server))
-
-
-def _pieces(text: SlotText, marks: Sequence[int]) -> Pieces:
-    """Return a text as pieces; user messages begin at the tokens ``marks``."""
-    out: list[Piece] = []
-    at = 0
-    for part in text.parts:
-        cuts = [part.start, part.start + part.take]
-        cuts[1:1] = [part.start + mark - at for mark in marks if at < mark < at + part.take]
-        for low, high in pairwise(cuts):
-            start, stop = low or None, None if high == part.full else high
-            out.append(Piece(part.word, at + low - part.start in marks, start, stop))
-        at += part.take
-    return tuple(out)

@@ -142,6 +142,7 @@ def log_case(path: Path, profiles: Sequence[str], model: str, settings: Sequence
     from cachesim.tools.server_logs.assumed_history import EXCLUDED, repair_case
     from cachesim.tools.server_logs.import_log import read_log, simulate_log
     from cachesim.tools.server_logs.log_facts import unproved_changes
+    from cachesim.tools.server_logs.proposed_changes import proposed_changes
 
     engine = profiles[0].partition("@")[0] if profiles else ""
     if settings and not engine:
@@ -154,7 +155,8 @@ def log_case(path: Path, profiles: Sequence[str], model: str, settings: Sequence
     if found is None or facts is None or not found.line:
         raise BadInput(refused or "the log contains no complete request to simulate", file=str(path))
     case = repair_case(found, facts) or RepairCase(found.scenario, facts=facts)
-    return case._replace(excluded=case.excluded | EXCLUDED | unproved_changes(data["statements"]))
+    excluded = case.excluded | EXCLUDED | unproved_changes(data["statements"])
+    return case._replace(excluded=excluded, proposed=proposed_changes(found, data, bool(case.assumes)))
 
 
 def _reading(lines: Iterator[str]) -> Iterator[str]:

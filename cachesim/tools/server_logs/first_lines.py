@@ -17,8 +17,8 @@ from cachesim.base.limits import OF_A_RUN
 from cachesim.engines.registry import ENGINES
 from cachesim.judging.reproduce_command import flag_text
 from cachesim.tools.server_logs.proven_range import ProvenRange
-from cachesim.tools.server_logs.statement_report import request_key, request_name
-from cachesim.tools.server_logs.statements import ENDED, TASKS
+from cachesim.tools.server_logs.statement_report import repair_text, request_key, request_name
+from cachesim.tools.server_logs.statements import ENDED, TASKS, TOTAL
 
 Data = Mapping[str, Any]
 STDIN_NAME = "-"
@@ -27,8 +27,8 @@ CHECKPOINTS = frozenset({"ckpt_create", "ckpt_check", "ckpt_restore", "ckpt_inva
 
 
 class FirstLine(NamedTuple):
-    """Sentence for the person who has the log. ``what``: "ended", "time", "change", "reused", "cure", "assumed" or
-    "next". ``lines``: numbers of the log's lines behind it."""
+    """Sentence for the person who has the log. ``what``: "ended", "time", "change", "reused", "repair", "cure",
+    "assumed" or "next". ``lines``: numbers of the log's lines behind it."""
 
     what: str
     says: str
@@ -70,10 +70,12 @@ def facts_first(statements: Sequence[Data]) -> list[FirstLine]:
     requests = requests_of(statements)
     worst = _worst(requests)
     first = [*_ended(statements), *_time(requests)]
-    if worst is None:
-        return first
-    before = _previous(requests, worst)
-    return [*first, *_change(worst, before), *_reused(worst, statements)]
+    if worst is not None:
+        before = _previous(requests, worst)
+        first += [*_change(worst, before), *_reused(worst, statements)]
+    if worst is None or worst.lost is None:
+        first += _repairs(statements)
+    return first
 
 
 def requests_of(statements: Sequence[Data]) -> list[RequestNumbers]:
@@ -207,6 +209,13 @@ def _tasks(statements: Sequence[Data]) -> Iterator[FirstLine]:
             yield FirstLine("reused", f"{said['says'][0].upper()}{said['says'][1:]}.", tuple(said["lines"]))
 
 
+def _repairs(statements: Sequence[Data]) -> Iterator[FirstLine]:
+    """Yield the pull requests that repair the losses of totals."""
+    for said in statements:
+        if said["what"] == TOTAL and (says := repair_text(said)):
+            yield FirstLine("repair", says, tuple(said["lines"]))
+
+
 def _has_cause(worst: RequestNumbers, statements: Sequence[Data]) -> bool:
     """True if a line proves why a request evaluated tokens again."""
     return any(said["what"] == "cause" and request_name(request_key(said)) == worst.name for said in statements)
@@ -255,9 +264,10 @@ def _next(data: Data, out: str, worst: RequestNumbers | None) -> Iterator[FirstL
     """Yield the command to type next."""
     if not data["line"]:
         return
-    if out and data["turns"]:
-        number = max(data["turns"], key=lambda turn: turn["lost"])["number"]
-        yield FirstLine("next", f"next: {following(data, 'why', out)} {number}")
+    costly = max(data["turns"], key=lambda turn: turn["lost"], default=None)
+    if out and costly is not None:
+        command = f"{following(data, 'why', out)} {costly['number']}" if costly["lost"] else following(data, "run", out)
+        yield FirstLine("next", f"next: {command}")
     elif worst is not None and worst.lost is not None and data["file"] != STDIN_NAME:
         yield FirstLine("next", f"next: {following(data, 'advise', out)}")
     else:

@@ -9,6 +9,7 @@ from rich.text import Text
 from cachesim.base.errors import counted
 from cachesim.base.escaping import printable_line
 from cachesim.base.layout import WholeTable
+from cachesim.scenarios.known_repairs import repair_of_rule
 from cachesim.tools.server_logs.statements import ENDED, TOTAL
 
 Said = Mapping[str, Any]
@@ -187,14 +188,27 @@ def follows_rows(statements: Sequence[Said], everything: bool) -> Iterator[Text 
         facts.append(f"{counted(options, 'option')} of the server with -v")
     if facts:
         yield Text(printable_line("; ".join(facts)))
+    requests = shown_requests(found)
+    any_lost = any(_span(one.numbers.get("lost", 0))[0] for one in requests)
     for said in (said for said in found if said["what"] == TOTAL):
         yield Text(f"{printable_line(said['says'])}, {_lines(said['lines'])}")
-    requests = shown_requests(found)
-    is_lost = any(_span(one.numbers.get("lost", 0))[0] for one in requests)
-    if not is_lost and (most := _most_lost_of(requests)):
+        if any_lost and (repair := repair_text(said)):      # else it is one of the first lines
+            yield Text(repair)
+    if not any_lost and (most := _most_lost_of(requests)):
         yield Text(f"at most {counted(most, 'token')} of common prefixes evaluated again")
     if requests:
         yield _table(requests)
+
+
+def repair_text(said: Said) -> str:
+    """Return the pull request that repairs the loss of a total, with a case; "" if none is known, or if the total names
+    no rule."""
+    rule = said["numbers"].get("rule", "")
+    repair = repair_of_rule(rule) if rule else None
+    if repair is None:
+        return ""
+    return f"Rule {rule} decides that; pull request {repair.pull}, which is not released, repairs it " \
+           f"(case {repair.case})."  # fmt: skip
 
 
 def _table(requests: Sequence[ShownRequest]) -> WholeTable:

@@ -22,6 +22,7 @@ from cachesim.tools.workload.simulated_servers import SimulatedServer
 COUNTED, JUDGED, BILLED = "counted", "judged", "billed"
 """Levels of detail: tokens and bytes; also the answers; also the cause of every re-evaluated token."""
 MIB = 1 << 20
+NOT_TOLD = ("each", "deciding", "waiting", "waiting_tokens")
 
 
 @dataclass(slots=True)
@@ -47,10 +48,12 @@ class Cell:
     lost: dict[str, int] | None = None                      # re-evaluated tokens by cause, None = not requested
     each: list[int] = field(default_factory=list)           # evaluated tokens of each request
     deciding: list[str] = field(default_factory=list)       # deciding rule of each request
+    waiting: int = 0                                        # requests that waited for a slot
+    waiting_tokens: int = 0                                 # tokens of the answers that they waited for, summed
 
     def data(self) -> dict[str, Any]:
-        """Return the numbers as plain data, without those of single requests."""
-        return {name: value for name, value in asdict(self).items() if name not in ("each", "deciding")}
+        """Return the numbers as plain data, without those of single requests and of waiting."""
+        return {name: value for name, value in asdict(self).items() if name not in NOT_TOLD}
 
 
 def scenario_of(requests: Sequence[SessionRequest], served: SimulatedServer) -> Scenario:
@@ -112,14 +115,18 @@ class CountingObserver(SilentObserver):
         self.found = Cell()
         self._answers: dict[int, tuple[EvaluatedRequest, int, str]] = {}        # by step number
         self._together: dict[int, bool] = {}
+        self._work = 0                                      # evaluated and generated tokens of the answers so far
+        self._work_before: dict[int, int] = {}              # the same when a request was sent, by step number
+        self._work_of_slot: dict[int, int] = {}             # the same after the last answer of a slot
 
     def started(self, server: Server) -> None:
         """Record the started server."""
         self.server = server
 
     def begins(self, number: int, step: Step) -> None:
-        """Record whether the next step overlaps the previous step."""
+        """Record whether the next step overlaps the previous step, and what was answered before it."""
         self._together[number] = step.together
+        self._work_before[number] = self._work
 
     def answered(self, number: int, request: Request, answer: Answer) -> None:
         """Count an answered or refused request."""
@@ -135,11 +142,22 @@ class CountingObserver(SilentObserver):
             came = reused(answer)
             found.kept, found.restored = found.kept + came.kept, found.restored + came.restored
             found.loaded += came.loaded
+        self._count_waiting(number, answer)
         told = evaluated_request(request, answer, self._together[number])
         self._answers[number] = told, _evaluated(answer), answer.deciding
         stored = self.server.sizes.stored_bytes()
         found.peak_checkpoints = max(found.peak_checkpoints, round(stored.checkpoints / MIB, 1))
         found.peak_cache = max(found.peak_cache, round(stored.cache / MIB, 1))
+
+    def _count_waiting(self, number: int, answer: Answer) -> None:
+        """Count a request that waited: another one was answered in its slot after it was sent. It waited for all
+        answers up to that one."""
+        begun = self._work_of_slot.get(answer.id_slot, 0)
+        if answer.id_slot >= 0 and begun > self._work_before[number]:
+            self.found.waiting += 1
+            self.found.waiting_tokens += begun - self._work_before[number]
+        self._work += answer.prompt_n + answer.predicted_n
+        self._work_of_slot[answer.id_slot] = self._work
 
     def close(self) -> Cell:
         """Compute the lower bound and the lists by request, after all requests were answered."""

@@ -116,7 +116,7 @@ def test_what_was_left_out_is_said():
 LOAD = {"source": "recorded sessions", "sessions": 9, "left_out": 2, "servers": 3, "longest": 8200}
 SETTING = {"command": "server MODEL -np 2", "flags": "-np 2", "options": [], "bytes": GIB, "less_precise": False,
            "waits": False, "prompt_tokens": 20_000, "evaluated": 5_000, "share": 0.25, "bound": 1_000, "requests": 20,
-           "unanswered": 0, "wrong": 0, "scale": 1}  # fmt: skip
+           "unanswered": 0, "wrong": 0, "waiting": 0, "waiting_tokens": 0, "scale": 1}  # fmt: skip
 DATA = {"model": "m", "profile": "p", "clients": 2, "memory": 8 * GIB, "weights": None, "room": 6 * GIB,
         "workload": LOAD, "scale": 1, "tried": 7, "excluded": 0, "best": SETTING, "next": [], "wrong": [],
         "wrong_settings": 0, "reasons": [{"flag": "-np 2", "text": "as many as fit"}]}  # fmt: skip
@@ -149,6 +149,15 @@ def test_a_report_with_all_that_can_be_said():
     assert shows(found, "server MODEL -np 2 25.00 %", "wait", "less precise", "3 of 20", "1.0 GiB", "8.0 GiB",
                  "2.0 GiB", "50.00 %", "1 of 20", "0.5 GiB", "wait", "server MODEL -np 1", "7 settings tried; 5 ",
                  "6.0 GiB", "64 tokens", "2 settings", "-np 9", "4 of 20", "Less precise rows")  # fmt: skip
+
+
+@pytest.mark.parametrize(("waiting", "says"), [
+    ({"waits": True}, "0 of 20 requests wait for a slot"),
+    ({"waits": True, "waiting": 4, "waiting_tokens": 4_004}, "4 of 20 requests wait for a slot, on average until the "
+     "server has evaluated and generated 1,001 tokens for others"),
+])  # fmt: skip
+def test_waiting_for_a_slot_has_numbers(waiting, says):
+    assert says in text_of(best={**SETTING, **waiting})
 
 
 def test_a_report_without_a_setting():

@@ -12,7 +12,8 @@ from cachesim.tools.advise.report import advise_report, case_note, run_names, tr
 OUTCOME = {"evaluated": 1000, "each": [500, 500], "wrong": [], "undecided": [], "failed": [], "corrupt": [],
            "mib": None, "predicted": []}  # fmt: skip
 BUILD = {"kind": "build", "name": "llama_cpp@b11549", "text": "", "options": [], "profile": "llama_cpp@b11549",
-         "build": "b11549", "date": "2026-10-01", "base": None, "released": True}  # fmt: skip
+         "build": "b11549", "date": "2026-10-01", "base": None, "released": True,
+         "pull": None, "pull_case": None}  # fmt: skip
 FLAG = {**BUILD, "kind": "flag", "name": "parallel", "options": [{"name": "parallel", "value": 2}], "profile": None}
 PROPOSAL = {**BUILD, "kind": "proposal", "name": "llama_cpp@x", "profile": "llama_cpp@x", "base": "llama_cpp@b10587",
             "released": False}  # fmt: skip
@@ -34,8 +35,30 @@ def lines(*pieces, base=(), traps=(), **more):
     data = {"scenario": "a-case", "profile": "llama_cpp@b10587", "model": "GA", "requests": 2, "prompt_tokens": 1200,
             "sizes": None, "rule_sets": 1, "base": {**OUTCOME, **dict(base)}, "bound": {"total": 200, "holds": True},
             "advice": list(pieces), "not_released": [], "notes": [], "traps": list(traps), "tried": 7,
-            "log": None, **more}  # fmt: skip
+            "proposed": [], "log": None, **more}  # fmt: skip
     return [" ".join(line.split()) for line in as_text(advise_report(data)).splitlines()]
+
+
+PROPOSED = {"cause": "history", "text": "send the history of request 1 unchanged", "requests": [1], "outcome": "saves",
+            "evaluated": 900, "saved": 100, "saved_most": 400, "suggestion": None, "rests_on": ["a"], "why": "",
+            "command": "cachesim run x"}  # fmt: skip
+
+
+@pytest.mark.parametrize(("more", "parts"), [
+    ({}, ("saves 100 to 400 of 1,000", "Only if a", "cachesim run x")),
+    ({"suggestion": 1}, ("saves 100 to 400 of 1,000", "(suggestion 1)")),
+    ({"outcome": "saves nothing"}, ("request 1 unchanged: saves nothing.",)),
+    ({"outcome": "not simulated", "why": "b"}, ("request 1 unchanged: not simulated (b).",)),
+])  # fmt: skip
+def test_a_proposed_change_is_printed_with_its_outcome(more, parts):
+    assert shows(lines(proposed=[{**PROPOSED, **more}]), *parts)
+    other = "without improvement" if more.get("outcome") else "No other improvement"
+    assert shows(lines(proposed=[{**PROPOSED, **more}]), other)
+
+
+def test_a_proposal_names_its_pull_request_and_a_case():
+    pull = {**PROPOSAL, "pull": "a/b#24143", "pull_case": "a-case-of-it"}
+    assert shows(lines(not_released=[advice(pull)]), "not released: pull request a/b#24143", "case: a-case-of-it")
 
 
 def shows(found, *parts):

@@ -59,7 +59,7 @@ def test_a_log_without_a_simulated_request_is_undecided(logs, capsys, files, cod
 def test_a_scenario_file_has_the_name_of_its_file_as_id(logs, capsys):
     assert main(["import", "a.log", "-o", "old.toml", "--force", "-q"]) == exits.HOLDS
     assert 'id = "old"\ntitle = "imported from a.log"\n' in (logs / "old.toml").read_text()
-    assert "next: cachesim why old.toml 0" in capsys.readouterr().out
+    assert "next: cachesim run old.toml" in capsys.readouterr().out
 
 
 def test_a_log_without_a_request_has_no_scenario_file(logs, capsys):

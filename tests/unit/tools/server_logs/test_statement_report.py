@@ -35,8 +35,8 @@ def test_requests_have_the_numbers_of_their_statements_in_the_order_of_the_log()
 
 
 @pytest.mark.parametrize(("statements", "style"), [
-    ([said(lost=1)], "bold red"), ([said(lcp=10, cache_n=9, n_tokens=10)], "bold green"), ([said(lcp=10)], "bold yellow"),
-    ([], "bold yellow")])  # fmt: skip
+    ([said(lost=1)], "bold red"), ([said(lcp=10, cache_n=9, n_tokens=10)], "bold green"),
+    ([said(lcp=10)], "bold yellow"), ([], "bold yellow")])  # fmt: skip
 def test_the_headline_has_the_colour_of_its_verdict(statements, style):
     assert headline(statements).style == style
 
