@@ -12,6 +12,8 @@ from cachesim.cli.main import main
 from cachesim.tools.search.campaign import Campaign, CampaignPlan, Failure
 from cachesim.tools.search.campaign_file import packed
 from cachesim.tools.search.property_failure import SIMULATOR, PropertyFailure
+from cachesim.tools.workload.cell_jobs import CellJob, line_of
+from cachesim.tools.workload.result_store import WorkloadFolder, id_of
 
 PROFILE = "llama_cpp@b11549"
 PLAN = CampaignPlan(PROFILE, ("survives",), ("A",), "provenance", 3)
@@ -24,6 +26,16 @@ def store(folder, name, first, stop, *failures, plan=PLAN):
     found = Campaign(plan.profile, {one.finding.group: one for one in failures}, stop - first, 0, [(first, stop)])
     (folder / f"campaign-{name}.json").write_bytes(packed(plan, found, {}))
     return folder
+
+
+def store_workload(path, **numbers):
+    """Store a workload of a job with these numbers."""
+    job = CellJob((str(Path(__file__).parents[3] / "workloads/data/chat.jsonl"),), PROFILE, "A", {}, 64, "judged")
+    folder = WorkloadFolder(path, [id_of(job)])
+    with folder.held():
+        folder.begin(resume=False)
+        folder.keep(id_of(job), {**line_of(job), **numbers})
+    return path
 
 
 def call(capsys, *argv):
@@ -80,3 +92,15 @@ def test_a_result_that_cannot_be_written_is_exit_2_and_printed(capsys, tmp_path)
     (tmp_path / "out" / f"{PLAN.stem}.json").mkdir(parents=True)
     code, _, err = call(capsys, store(tmp_path / "a", "x", 0, 5), "--out", tmp_path / "out")
     assert code == exits.BAD_INPUT and PLAN.stem in err
+
+
+@pytest.mark.parametrize(("numbers", "code"), [
+    ({}, exits.HOLDS), ({"wrong": 1}, exits.BROKEN), ({"died": 1}, exits.BROKEN), ({"undecided": 1}, exits.UNDECIDED),
+])  # fmt: skip
+def test_a_workload_beside_a_campaign_is_merged_and_counts_for_the_exit_code(capsys, tmp_path, numbers, code):
+    """Also that of the folder for the result."""
+    campaign, out = store(tmp_path / "a", "x", 0, 5), store_workload(tmp_path / "out", **numbers)
+    for words in ((campaign, out), (campaign, "--out", out)):
+        got, text, _ = call(capsys, *words, "--json")
+        data = json.loads(text)
+        assert (got, len(data["campaigns"]), [one["jobs"] for one in data["workloads"]]) == (code, 1, [1])
