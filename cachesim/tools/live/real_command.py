@@ -74,7 +74,7 @@ def _change(args: Namespace) -> None:
         if args.action == "remove":
             remove(wheel)
         elif not is_installed(wheel):
-            note(f"installing {wheel.requirement}")
+            note(f"installing {wheel.announced}")
             install(wheel)
     rows = [_row(wheel) for wheel in chosen or WHEELS]
     if args.json:

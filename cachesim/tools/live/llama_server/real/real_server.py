@@ -63,7 +63,7 @@ def require_installed(wheels: Sequence[Wheel], may_install: bool) -> None:
     if not may_install and not _agreed(missing):
         raise BadInput(f"not installed: {builds}", hint="--install, or cachesim real install BUILD")
     for wheel in missing:
-        note(f"installing {wheel.requirement} (about {MIB} MiB) below {cache_folder()}")
+        note(f"installing {wheel.announced} (about {MIB} MiB) below {cache_folder()}")
         install(wheel)
 
 

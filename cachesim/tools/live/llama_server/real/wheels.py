@@ -40,6 +40,11 @@ class Wheel(NamedTuple):
         """SHA-256 of the files of this version, for Linux and macOS; [] for a version that is newer than the list."""
         return [line.partition(" ")[0] for line in _listed() if f" {WHEEL}-{self.version}-" in line]
 
+    @property
+    def announced(self) -> str:
+        """The wheel for a note before its installation."""
+        return self.requirement if self.hashes else f"{self.requirement} as the index has it, without a listed hash"
+
 
 @cache
 def _listed() -> list[str]:
