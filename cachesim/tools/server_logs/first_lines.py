@@ -60,9 +60,8 @@ class RequestNumbers:
 
 def first_lines(data: Data, out: str = "") -> list[FirstLine]:
     """Return the first lines of a report. ``out``: the scenario file that was written, "" = none."""
-    worst = _worst(requests_of(data["statements"]))
     found = facts_first(data["statements"])
-    return [*found, *_cure(data, worst), *_assumed(data), *_next(data, out, worst)]
+    return [*found, *_cure(data), *_assumed(data), *_next(data, out)]
 
 
 def facts_first(statements: Sequence[Data]) -> list[FirstLine]:
@@ -221,13 +220,19 @@ def _has_cause(worst: RequestNumbers, statements: Sequence[Data]) -> bool:
     return any(said["what"] == "cause" and request_name(request_key(said)) == worst.name for said in statements)
 
 
-def _cure(data: Data, worst: RequestNumbers | None) -> Iterator[FirstLine]:
+def _has_loss(data: Data) -> bool:
+    """True if the log proves that a request lost tokens, by its numbers or by a cause."""
+    counts = (said["numbers"].get("lost") for said in data["statements"] if said["what"] in ("request", "cause"))
+    return any(count is not None and _span(count).low for count in counts)
+
+
+def _cure(data: Data) -> Iterator[FirstLine]:
     """Yield the best cure that a simulation of the log confirmed, or what would show one."""
     for cure in data["cures"][:1]:
         whose, basis = f"slot {cure['slot']}, task {cure['task']}", only_if(cure["rests_on"])
         yield FirstLine("cure", f"Cure: with {cure['change']}, {whose} evaluates {cure['evaluated']:,} instead of "
                         f"{cure['before']:,} tokens in a simulation of the log{basis}.")  # fmt: skip
-    if not data["cures"] and worst is not None and worst.lost is not None:
+    if not data["cures"] and _has_loss(data):
         says = "The log does not show what would help: cachesim advise tries flags, builds and changes of the client."
         yield FirstLine("cure", says)
 
@@ -260,7 +265,7 @@ def _assumed(data: Data) -> Iterator[FirstLine]:
         yield FirstLine("assumed", f"The simulation assumes {', '.join(flags)}: is that your setting?")
 
 
-def _next(data: Data, out: str, worst: RequestNumbers | None) -> Iterator[FirstLine]:
+def _next(data: Data, out: str) -> Iterator[FirstLine]:
     """Yield the command to type next."""
     if not data["line"]:
         return
@@ -268,7 +273,7 @@ def _next(data: Data, out: str, worst: RequestNumbers | None) -> Iterator[FirstL
     if out and costly is not None:
         command = f"{following(data, 'why', out)} {costly['number']}" if costly["lost"] else following(data, "run", out)
         yield FirstLine("next", f"next: {command}")
-    elif worst is not None and worst.lost is not None and data["file"] != STDIN_NAME:
+    elif _has_loss(data) and data["file"] != STDIN_NAME:
         yield FirstLine("next", f"next: {following(data, 'advise', out)}")
     else:
         yield FirstLine("next", f"next: {following(data, 'import')} -o case.toml")
