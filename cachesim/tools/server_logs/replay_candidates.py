@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
+from cachesim.engines.base import Answer
 from cachesim.engines.contract import Server
 from cachesim.events import Event
 from cachesim.scenarios.from_notation import from_line
@@ -15,8 +17,9 @@ from cachesim.scenarios.request_spec import make_steps
 from cachesim.scenarios.runner import ScenarioStage, SilentObserver, Waiting, groups
 from cachesim.scenarios.schema import Step
 
-SENT, PART, WINDOWED = 128, 128, 4  # work units per request; prompt tokens per work unit; work units per generated
-                                    # token of a model with a window
+SENT = 128                   # work units per request: its notation, and a copy of the server
+PART = 128                   # prompt tokens per work unit
+WINDOWED = 4                 # work units of a micro-batch, or a generated token, of a model with a window; 1 without
 
 
 class RunningPrompt(NamedTuple):
@@ -37,8 +40,10 @@ class CandidateServer:
     accepted.
 
     ``lines``: the accepted requests, in the notation; ``words``: token counts of the words in them. ``work`` counts
-    work units; a unit takes about as long as a generated token. Answers are generated only when the state after them is
-    needed, because most candidates are rejected after their prompt. ``events``: those of the requests sent last.
+    work units; a unit takes about as long as a generated token. A prompt costs a unit per ``PART`` tokens for its
+    preparation, and more if its evaluation takes longer: a small micro-batch takes as long as a large one. Answers are
+    generated only when the state after them is needed, because most candidates are rejected after their prompt.
+    ``events``: those of the requests sent last.
     """
 
     def __init__(self, profile: str, model: str, server: Mapping[str, Any]) -> None:
@@ -76,8 +81,7 @@ class CandidateServer:
             self.stage.server, self.stage.log = server, server.log
             return
         self.stage = self._begin()
-        steps = self.steps(self.lines) if self.lines else []
-        self._count(steps)
+        steps = self._counted_steps(self.lines) if self.lines else []
         for first, group in groups(steps):
             self._work(self.stage.submit(first, group))
         self.stage.log.events.clear()
@@ -94,8 +98,7 @@ class CandidateServer:
         self._finish_answers()
         self.events = []
         try:
-            steps = self.steps(texts)
-            self._count(steps)
+            steps = self._counted_steps(texts)
             self.are_sent = True
             self.waiting = self.stage.submit(0, steps)
             _, answer = self.waiting[len(steps) - 1]
@@ -126,33 +129,51 @@ class CandidateServer:
         """Called when the requests sent last are answered."""
 
     def _work(self, waiting: Waiting, until: Callable[[], bool] | None = None) -> None:
-        """Run the server, and count the generated tokens as work."""
-        answers = [answer for _, answer in waiting.values()]
-        before = sum(len(answer.tokens) for answer in answers)
-        self.stage.work(waiting, until)
-        self.work += (sum(len(answer.tokens) for answer in answers) - before) * self.round
+        """Run the server and count the work."""
+        with self._counted_work([answer for _, answer in waiting.values()]):
+            self.stage.work(waiting, until)
 
-    def _count(self, steps: Sequence[Step]) -> None:
-        """Count the work for prompts, and for copies of a server that holds all earlier requests."""
-        self.work += sum(SENT + len(self.lines) + len(step.request.prompt) // PART for step in steps)
+    @contextmanager
+    def _counted_work(self, answers: Sequence[Answer]) -> Iterator[None]:
+        """Count the tokens that the block generates for these answers as work, and the evaluation of prompts as far as
+        ``_counted_steps`` did not."""
+        log = self.stage.server.log
+        spent, passes = log.spent, log.passes
+        before = {id(answer): len(answer.tokens) for answer in answers}
+        try:
+            yield
+        finally:
+            generated = sum(len(answer.tokens) - before.get(id(answer), 0) for answer in answers)
+            first = sum(not before.get(id(answer)) and bool(answer.tokens) for answer in answers)
+            alone = generated - first                # the evaluation of a prompt generates the first token
+            parts = max(0, log.spent - spent - alone) // PART
+            batches = max(0, log.passes - passes - alone)
+            self.work += generated * self.round + max(0, max(batches, parts) * self.round - parts)
+
+    def _counted_steps(self, texts: Sequence[str]) -> list[Step]:
+        """Return the scenario steps of requests. Count the work for them, for their prompts, and for copies of a server
+        that holds all earlier requests. Raise BadInput."""
+        self.work += (SENT + len(self.lines)) * len(texts)
+        steps = self.steps(texts)
+        self.work += sum(len(step.request.prompt) // PART for step in steps)
+        return steps
 
     def rounds(self, base: Server | None, texts: Sequence[str], over: Sequence[str]) -> int:
         """Send the requests ``texts`` to a copy of ``base``. Return the number of server loop iterations from the last
         request until those of them that are in ``over`` are answered."""
         self._reset(self._copy_of(base))
-        server, steps = self.stage.server, self.steps(texts)
-        self._count(steps)
-        answers = []
-        for step in steps:
-            for _ in range(step.after):
+        server, steps = self.stage.server, self._counted_steps(texts)
+        answers: list[Answer] = []
+        with self._counted_work(answers):
+            for step in steps:
+                for _ in range(step.after):
+                    server.take_tasks()
+                    server.update()
+                answers.append(server.submit(step.request))
+            awaited = [answer for answer, text in zip(answers, texts, strict=True) if text in over]
+            rounds = 0
+            while server.working and not all(answer.done for answer in awaited):
                 server.take_tasks()
                 server.update()
-            answers.append(server.submit(step.request))
-        awaited = [answer for answer, text in zip(answers, texts, strict=True) if text in over]
-        rounds = 0
-        while server.working and not all(answer.done for answer in awaited):
-            server.take_tasks()
-            server.update()
-            rounds += 1
-        self.work += sum(len(answer.tokens) for answer in answers) * self.round
+                rounds += 1
         return rounds

@@ -47,14 +47,35 @@ def test_the_work_of_rounds_includes_the_prompts():
         assert made.work == SENT + 1 + generated
 
 
-@pytest.mark.parametrize(("model", "per_token"), [("A", 1), ("W64 A", WINDOWED)])
-def test_only_answers_that_a_later_request_needs_are_generated(model, per_token):
-    """The last request is sent for its prompt, with a single token of its answer."""
+@pytest.mark.parametrize(("model", "per_token", "per_prompt"), [("A", 1, 1), ("W64 A", WINDOWED, 2 * WINDOWED)])
+def test_only_answers_that_a_later_request_needs_are_generated(model, per_token, per_prompt):
+    """The last request is sent for its prompt, with a single token of its answer. A checkpoint divides a prompt of a
+    model with a window into two micro-batches."""
     requests = [logged(n_tokens=PART, cache_n=0, predicted_n=50, task=task) for task in (0, 1)]
     made = ScenarioBuilder(LogSession("llama_cpp", requests), PROFILE, model, {"parallel": 1})
     made.build(10**6)
-    assert made.work == 2 * (SENT + 1) + 1 + (50 + 1) * per_token
+    assert made.work == 2 * (SENT + per_prompt) + 1 + (50 + 1) * per_token
 
 
 def test_an_answer_prints_its_reused_and_evaluated_tokens():
     assert RunningPrompt(3, 5, 9).printed == {"n_past": 5, "prompt_n": 9}
+
+
+def work_of_prompt(model, **options):
+    """Return the work units of a prompt of 64 parts with a single generated token."""
+    made = CandidateServer(PROFILE, model, {"parallel": 1, **options})
+    made.words |= {"A": 64 * PART, "a": 1}
+    text = f"A{64 * PART}>a1"
+    made.rounds(None, [text], [text])
+    return made.work - SENT - made.round
+
+
+def test_a_prompt_in_small_micro_batches_is_more_work():
+    assert work_of_prompt("A", ubatch_size=512) == work_of_prompt("A", ubatch_size=PART) == 64
+    assert work_of_prompt("A", ubatch_size=PART // 8) == 8 * 64
+
+
+def test_the_evaluation_of_a_prompt_with_a_window_is_more_work():
+    """A checkpoint may add a micro-batch."""
+    assert WINDOWED * 64 <= work_of_prompt("W64 A", ubatch_size=PART) <= WINDOWED * 65
+    assert WINDOWED * 512 <= work_of_prompt("W64 A", ubatch_size=PART // 8) <= WINDOWED * 513
