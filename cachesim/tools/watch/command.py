@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from cachesim.base import exits
 from cachesim.base.console import complain, note, say_json
+from cachesim.base.ending import killed_at_second_signal
 from cachesim.base.errors import ENDING, BadInput, Unwritable, quoted, stdout_errors
 from cachesim.base.extras import install_command
 from cachesim.base.pool import blocked_signals, unblock_signals
@@ -21,6 +22,7 @@ from cachesim.tools.run.arguments import add_json
 from cachesim.tools.watch.log_follower import LogFollower
 from cachesim.tools.watch.relay import Address
 from cachesim.tools.watch.saved_bodies import SavedBodies
+from cachesim.tools.watch.secret_fields import without_secrets
 from cachesim.tools.watch.shared_deadline import SharedDeadline
 
 if TYPE_CHECKING:
@@ -100,7 +102,8 @@ def _relay(args: Namespace, log: LogFollower | None) -> int:
                 os._exit(_second_process(args, log, saved, (read, cause_write), deadline))
         os.close(read)
         os.close(cause_write)
-        return _run_relay(server, listener, (write, cause_read if args.header else None), child, deadline)
+        with killed_at_second_signal(child):
+            return _run_relay(server, listener, (write, cause_read if args.header else None), child, deadline)
 
 
 def _run_relay(server: Address, listener: socket.socket, pipes: tuple[int, int | None], child: int,
@@ -122,11 +125,7 @@ def _run_relay(server: Address, listener: socket.socket, pipes: tuple[int, int |
 
 def _end(child: int) -> int:
     """Wait for the second process. Return its exit code."""
-    try:
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    except KeyboardInterrupt:                    # a second Ctrl-C
-        os.kill(child, signal.SIGKILL)
-        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return code if code >= 0 else exits.UNDECIDED
 
 
@@ -189,7 +188,8 @@ def server_address(url: str) -> Address:
     except ValueError:                           # UnicodeError: a label of the name is empty or too long
         host, port = None, 0
     if not host or not port or not url.isprintable() or " " in url:
-        raise BadInput(f"not a server URL: {quoted(url)}", hint="for example http://127.0.0.1:8080")
-    if parts.scheme != "http" or parts.path.strip("/") or parts.query or parts.username is not None:
-        raise BadInput(f"expected http://HOST:PORT, found {quoted(url)}", hint="clients add the path")
+        raise BadInput(f"not a server URL: {quoted(without_secrets(url))}", hint="for example http://127.0.0.1:8080")
+    is_bare = not (parts.path.strip("/") or parts.query or parts.fragment) and parts.username is None
+    if parts.scheme != "http" or not is_bare:
+        raise BadInput(f"expected http://HOST:PORT, found {quoted(without_secrets(url))}", hint="clients add the path")
     return Address(host, port)

@@ -1,7 +1,8 @@
 """File of compared request bodies, a line of JSON each, as ``import`` reads it.
 
 Only its user can read a new file. Neither the query of a path nor the values of fields with names of secrets are
-stored. After the first failure, for example on a full disk, nothing more is written; the bodies are counted.
+stored (``secret_fields``). After the first failure, for example on a full disk, nothing more is written; the bodies are
+counted.
 """
 
 from __future__ import annotations
@@ -10,17 +11,13 @@ import json
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from cachesim.base.console import complain
 from cachesim.base.errors import Unwritable
+from cachesim.tools.watch.secret_fields import redacted
 
 _OPEN = os.O_WRONLY | os.O_APPEND | os.O_CREAT | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC"))
 MODE = 0o600                 # of a new file
-SECRETS = frozenset({"apikey", "xapikey", "authorization", "proxyauthorization", "password", "passwd", "accesstoken",
-                     "secretkey", "clientsecret"})  # fmt: skip
-"""Names of fields whose values are not stored, in lower case, without - and _."""
-REDACTED = "(redacted)"
 
 
 class SavedBodies:
@@ -56,21 +53,6 @@ class SavedBodies:
             with suppress(OSError):              # not a regular file
                 os.ftruncate(self._file, os.fstat(self._file).st_size - (len(line) - len(left)))
             raise
-
-
-def redacted(value: Any) -> Any:
-    """Return a JSON value without the secrets in it. An object is not a secret: a tool may describe a parameter
-    ``password``."""
-    if isinstance(value, list):
-        return [redacted(entry) for entry in value]
-    if not isinstance(value, dict):
-        return value
-    return {key: REDACTED if _is_secret(key, entry) else redacted(entry) for key, entry in value.items()}
-
-
-def _is_secret(key: str, value: Any) -> bool:
-    name = key.lower().replace("-", "").replace("_", "")
-    return name in SECRETS and value is not None and not isinstance(value, dict)
 
 
 def _cause(error: Exception) -> str:

@@ -348,13 +348,22 @@ def relayed(listen="127.0.0.1:0", to="http://127.0.0.1:1"):
         "127.0.0.1:\u0663", "h:1")),
     *((relayed(listen=f"{host}:80"), repr(host.strip("[]"))) for host in ("0.0.0.0", "192.168.0.1", "[::]")),
     *((relayed(to=url), repr(url)) for url in (
-        "https://h:80", "http://h:80/v1", "http://u:p@h:1", "http://@h:80", "http://h:80?x", "http://a:b", "here",
+        "https://h:80", "http://h:80/v1", "http://a:b", "here",
         "h:80", "http://x:0", "http://h:65536", "http://x..y", "http://.x", f"http://{'a' * 300}", "http://a b")),
 ])  # fmt: skip
 def test_unusable_arguments_are_named(words, named, capsys):
     assert main(["watch", *words]) == exits.BAD_INPUT
     [line] = capsys.readouterr().err.splitlines()
     assert named[:30] in line
+
+
+@pytest.mark.parametrize("url, shown", [
+    ("http://u:p@h:1", "http://(redacted)@h:1"), ("http://@h:80", "http://(redacted)@h:80"),
+    ("http://h:80?x", "http://h:80?(redacted)"), ("u:p@h", "(redacted)@h"),
+])  # fmt: skip
+def test_a_url_is_named_without_its_secrets(url, shown, capsys):
+    assert main(["watch", *relayed(to=url)]) == exits.BAD_INPUT
+    assert repr(shown) in capsys.readouterr().err
 
 
 def test_a_port_in_use(capsys):
