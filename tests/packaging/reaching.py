@@ -14,9 +14,9 @@ from typing import Iterator, Mapping
 PROCESS, NETWORK, CODE = "process", "network", "code"
 
 MODULES = {
-    **dict.fromkeys(("subprocess", "asyncio.subprocess", "_posixsubprocess", "multiprocessing", "pty", "pexpect", "sh"),
+    **dict.fromkeys(("subprocess", "asyncio.subprocess", "posixsubprocess", "multiprocessing", "pty", "pexpect", "sh"),
                     PROCESS),
-    **dict.fromkeys(("socket", "_socket", "socketserver", "ssl", "http.client", "http.server", "urllib.request",
+    **dict.fromkeys(("socket", "socketserver", "ssl", "http.client", "http.server", "urllib.request",
                      "urllib3", "ftplib", "smtplib", "poplib", "imaplib", "xmlrpc", "webbrowser", "requests", "httpx",
                      "aiohttp", "h11", "h2", "websockets", "uvicorn", "hypercorn", "starlette", "distributed", "dask",
                      "zmq", "grpc", "huggingface_hub", "openai"), NETWORK),
@@ -84,7 +84,8 @@ def _imported_names(node: ast.AST) -> Iterator[str]:
 
 
 def _of_name(name: str) -> Iterator[str]:
-    """Yield what a full name does."""
+    """Yield what a full name does; a leading underscore is that of a module in C."""
+    name = name.lstrip("_")
     for module, kind in () if name in HARMLESS else MODULES.items():
         if name == module or name.startswith(f"{module}."):
             yield kind

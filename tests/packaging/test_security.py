@@ -57,6 +57,7 @@ def test_modules_of_the_package_that_import_by_name_import_only_the_package():
     ("from concurrent.futures import ProcessPoolExecutor", PROCESS), ("import concurrent.futures as f\n"
                                                                       "f.ProcessPoolExecutor()", PROCESS),
     ("def f(loop):\n    loop.subprocess_exec(None, 'x')", PROCESS), ("import pty", PROCESS),
+    ("import _posixsubprocess", PROCESS),
     ("import os.path\nos.system('x')", PROCESS), ("import concurrent.futures\nconcurrent.futures.ProcessPoolExecutor()",
                                                   PROCESS),
     ("from cachesim.tools.live.llama_server.guarded_run import run_guarded", PROCESS),
