@@ -1,10 +1,11 @@
-"""``python -m tests.live.export_all``: every broken llama.cpp case of the corpus, exported and run.
+"""``python -m tests.live.export_all``: every llama.cpp case of the corpus with a fault, exported and run.
 
-Each scenario that is wrong under the build's rule set becomes a script (``cachesim export --to script``), which is run
-with a PATH of only this Python and the real server. It shows the fault, or cannot because a real server cannot
-reproduce it (a race, forced drafts, another kind of task, a model that llama.cpp does not support), or it failed. Exit
-code 1 after a failure, or if less than 70 % are shown. ``--checkout TREE`` runs each as a server test
-(``--to llama-server-test``) in that tree of llama.cpp instead; its requirements must be installed for this Python.
+Each scenario that is wrong or loses tokens under the build's rule set becomes a script (``cachesim export --to
+script``), which is run with a PATH of only this Python and the real server. It shows the fault, or cannot because a
+real server cannot reproduce it (a race, forced drafts, another kind of task, a model that llama.cpp does not support),
+or it failed. Exit code 1 after a failure, or if less than 70 % are shown. ``--losses`` runs only the cases that lose
+tokens. ``--checkout TREE`` runs each as a server test (``--to llama-server-test``) in that tree of llama.cpp instead;
+its requirements must be installed for this Python.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from cachesim.base.errors import BadInput
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.corpus import corpus_root
 from cachesim.scenarios.load import find, load_each
+from cachesim.tools.live.llama_server.export.judged_loss import judged_loss
 from cachesim.tools.live.llama_server.export.program_text import standalone_script
 from cachesim.tools.live.llama_server.export.python_test import server_test
 from cachesim.tools.live.llama_server.export.script import make_script
@@ -46,11 +48,15 @@ class Case(NamedTuple):
     said: str = ""
 
 
-def broken_scenarios(folder, profile):
-    """Return the scenarios of a folder that are wrong under a profile; those that it cannot run are omitted."""
+def faulty_scenarios(folder, profile, only_losses=False):
+    """Return the scenarios of a folder that are wrong or lose tokens under a profile, of which another rule set reuses
+    more; those that it cannot run are omitted."""
     for one in load_each(find([folder])):
         try:
-            if not isinstance(one, BadInput) and run_judged(one, profile, "provenance", with_ledger=False).broken:
+            if isinstance(one, BadInput):
+                continue
+            found = run_judged(one, profile, "provenance")
+            if (found.broken and not only_losses) or judged_loss(found) is not None:
                 yield one
         except BadInput:
             continue
@@ -84,6 +90,7 @@ def other_requests(script, said):
     wrong = [int(row[0]) for row in rows if {"DIFFERS", "ended"} & set(row)]
     counts = [row[0] for row in rows if len(row) > 4 and row[1] != "-" and f"({row[1]})" != row[2]]
     asked = {one.number for one in script.asks if one.hang_up is None}
+    counts += [row for row in said.splitlines() if row.startswith("UNDECIDED")]
     other = [] if wrong == [n for n in script.broken if n in asked] else [f"wrong at {wrong}, expected {script.broken}"]
     return "; ".join(other + ([f"another cache_n at {', '.join(counts)}"] if counts else []))
 
@@ -119,7 +126,7 @@ def table(cases):
     yield from (f"{one.name:42} {one.outcome:13} {one.why}".rstrip() for one in cases)
     counts = Counter(one.outcome for one in cases)
     share = counts[SHOWN] / max(1, len(cases))
-    yield f"{len(cases)} broken cases: {counts[SHOWN]} shown ({share:.0%}), {counts[NOT_SHOWABLE]} not showable, " \
+    yield f"{len(cases)} faulty cases: {counts[SHOWN]} shown ({share:.0%}), {counts[NOT_SHOWABLE]} not showable, " \
           f"{counts[FAILED]} failed"  # fmt: skip
 
 
@@ -135,6 +142,7 @@ def main(argv):
     parser.add_argument("--checkout", type=Path, help="tree of llama.cpp whose server tests are run")
     parser.add_argument("--profile", default="llama_cpp@b11549", help="its rule set")
     parser.add_argument("--models", type=Path, default=Path.home() / ".cache" / "cachesim-live" / "models")
+    parser.add_argument("--losses", action="store_true", help="only the cases that lose tokens")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--verbose", action="store_true", help="print what the scripts of other cases than shown said")
     args = parser.parse_args(argv)
@@ -147,7 +155,7 @@ def main(argv):
     folder = corpus_root() / args.profile.partition("@")[0]
     with ThreadPoolExecutor(args.jobs) as pool:
         waiting = [pool.submit(look, one, args.profile, server, args.models, args.checkout)
-                   for one in broken_scenarios(folder, args.profile)]  # fmt: skip
+                   for one in faulty_scenarios(folder, args.profile, args.losses)]  # fmt: skip
         cases = [one.result() for one in waiting]
     print("\n".join(table(cases)))
     for one in cases if args.verbose else ():

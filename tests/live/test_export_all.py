@@ -15,8 +15,8 @@ from tests.live.export_all import (
     NOT_SHOWABLE,
     SHOWN,
     Case,
-    broken_scenarios,
     code_of,
+    faulty_scenarios,
     look,
     other_requests,
     table,
@@ -55,6 +55,12 @@ def test_what_no_real_server_can_be_told_is_not_showable(played):
     assert task.outcome == NOT_SHOWABLE and "embedding" in task.why
 
 
+def test_a_loss_is_shown_if_the_server_reuses_as_few_tokens(played):
+    assert played("S40.A20>1/S.B9>1/S.A.C5>1", "well", parallel=1, cache_ram=0).outcome != SHOWN
+    lossy = played("S5>2/A30>1/S.C4>1", "well", parallel=1)
+    assert (lossy.outcome, lossy.why) == (FAILED, "exit code 0")
+
+
 def test_a_fault_at_another_request_is_told(played):
     found = played("S5>2/S>2/A3>1", "remembers")
     assert found.outcome == SHOWN and "wrong at [1], expected []" in found.why and "another cache_n at 1" in found.why
@@ -72,10 +78,15 @@ def test_enough_must_be_shown_and_none_may_fail():
     assert code_of([good] * 4 + [other]) == 0
     assert code_of([good] * 3 + [other] * 2) == 1
     assert code_of([good] * 9 + [bad]) == 1
-    assert list(table([good] * 4 + [other]))[-1] == "5 broken cases: 4 shown (80%), 1 not showable, 0 failed"
+    assert list(table([good] * 4 + [other]))[-1] == "5 faulty cases: 4 shown (80%), 1 not showable, 0 failed"
 
 
-def test_the_cases_are_those_that_are_wrong_under_the_rule_set(tmp_path):
-    for name in ("llama-one-token-checkpoint", "llama-slot-file-edit-dense"):
+def test_the_cases_are_those_that_are_wrong_or_lose_tokens_under_the_rule_set(tmp_path):
+    """The second loses nothing, and what the last loses no rule set reuses."""
+    for name in ("llama-one-token-checkpoint", "llama-slot-file-edit-dense", "llama-24143-entry-removed-dense",
+                 "llama-17118-failed-load-window"):  # fmt: skip
         shutil.copy(named(name), tmp_path)
-    assert [one.id for one in broken_scenarios(tmp_path, PROFILE)] == ["llama-one-token-checkpoint"]
+    assert {one.id for one in faulty_scenarios(tmp_path, PROFILE)} == {
+        "llama-one-token-checkpoint", "llama-24143-entry-removed-dense"}
+    assert [one.id for one in faulty_scenarios(tmp_path, PROFILE, only_losses=True)] == [
+        "llama-24143-entry-removed-dense"]

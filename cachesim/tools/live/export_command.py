@@ -56,11 +56,13 @@ def profile_of(scenario: Scenario, asked: list[str]) -> str:
     from cachesim.engines.registry import engine_named
     from cachesim.tools.run.arguments import chosen_profiles
 
-    return chosen_profiles(scenario, asked)[0] if asked else engine_named(scenario.engine).newest
+    engine = engine_named(scenario.engine)
+    return chosen_profiles(scenario, asked)[0] if asked else engine.newest or [*engine.line][-1]
 
 
 def _text(scenario: Scenario, args: Namespace) -> tuple[str, tuple[str, ...]]:
     """Return the exported text, and notes on requests that had to be changed."""
+    from cachesim.tools.live.llama_server.export.issue import check_fault, first_fault, issue
     from cachesim.tools.live.llama_server.export.program_text import standalone_script
     from cachesim.tools.live.llama_server.export.python_test import pytest_file, server_test
     from cachesim.tools.live.llama_server.export.scenario_file import scenario_file
@@ -70,20 +72,20 @@ def _text(scenario: Scenario, args: Namespace) -> tuple[str, tuple[str, ...]]:
     profile = profile_of(scenario, args.profiles)
     if args.wheel and args.form not in ("script", "issue"):
         raise BadInput("--wheel goes with --to script and --to issue")
+    if (args.server is None) != (args.gguf is None):
+        raise BadInput("expected --server and --gguf together")
     if args.form == "toml":
         return scenario_file(scenario, profile, args.out.stem if args.out else scenario.id), ()
     script = make_script(scenario, profile)
+    check_fault(script)
     if args.form == "script" or (args.form == "curl" and args.with_server):
         return standalone_script(script, _wheel(args.wheel)), script.notes
     if args.form == "curl":
         return shell_script(script), script.notes
     if args.form != "issue":
         return (pytest_file if args.form == "pytest" else server_test)(script), script.notes
-    from cachesim.tools.live.llama_server.export.issue import first_fault, issue
     from cachesim.tools.live.llama_server.export.scenario_file import observed
 
-    if (args.server is None) != (args.gguf is None):
-        raise BadInput("expected --server and --gguf together")
     heard = observed(script, args.server, args.gguf) if args.server else None
     if not args.json and (fault := first_fault(script)):
         note(f"{scenario.id}: {fault}")

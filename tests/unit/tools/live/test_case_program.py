@@ -123,6 +123,36 @@ def test_a_different_answer_is_the_fault_also_if_later_ones_are_equal(programs, 
     assert "DIFFERS" in found[0] and found[0][:4] == ["-", "(3)", "-", "(2)"] and "DIFFERS" not in found[1]
 
 
+@pytest.mark.parametrize(("lost", "code", "said"), [
+    ({0: (3, 9, 9)}, 1, "THE LOSS SHOWS: 3 of 9 tokens reused in request 0; with #1 9 (predicted)"),
+    ({0: (1, 3, 9)}, 0, "the loss does not show: 3 of 9 tokens reused in request 0, as with #1 (predicted)"),
+    ({0: (0, 2, 9)}, 0, "the loss does not show: 3 of 9 tokens reused in request 0; with #1 2 (predicted)"),
+    ({0: (0, 9, 9)}, 3, "UNDECIDED: 3 of 9 tokens reused in request 0; 0 with the loss, with #1 9 (predicted)"),
+    ({0: (4, 9, 9)}, 3, "UNDECIDED: 3 of 9 tokens reused in request 0; 4 with the loss, with #1 9 (predicted)"),
+])  # fmt: skip
+def test_reuse_is_that_with_the_loss_or_without_it_or_another(programs, capsys, lost, code, said):
+    assert run(lost=lost, reference=("#1", " (predicted)")) == code
+    assert capsys.readouterr().out.splitlines()[2:] == [said]
+
+
+def test_a_loss_counts_beside_other_numbers_and_a_wrong_answer_beside_reuse(programs, capsys):
+    programs.warm, programs.cold = [ANSWER, ANSWER], [[ANSWER, ANSWER]]
+    assert run((0, 1), lost={0: (0, 9, 9), 1: (3, 9, 9)}, reference=("#1", "")) == 1
+    assert capsys.readouterr().out.count("THE LOSS SHOWS") == 1
+    programs.warm, programs.cold = [OTHER], [[ANSWER]]
+    assert run(lost={0: (0, 1, 9)}, reference=("#1", "")) == 1
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "THE FAULT SHOWS", "UNDECIDED: request 0 does not report how many tokens it reused"]
+
+
+def test_the_seconds_of_a_loss_follow_from_the_rate_of_its_prompt(programs, capsys):
+    timed = {**ANSWER, "timings": {"cache_n": 3, "prompt_n": 20, "prompt_ms": 4000.0}}
+    programs.warm, programs.cold = [timed], [[ANSWER]]
+    assert run(lost={0: (3, 13, 13)}, reference=("#1", "")) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "  10 tokens evaluated again: about 2 s, at the 5 tokens/s of this prompt")
+
+
 def test_a_server_that_ends_at_the_cold_run_shows_the_fault_and_is_started_again(programs, capsys):
     programs.warm, programs.cold = [ANSWER, ANSWER], [[ENDS], [ANSWER]]
     assert run((0, 1)) == 1 and len(programs.starts) == 3

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from cachesim.base.http_client import HttpFailure
+from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
 from cachesim.scenarios.runner import play
@@ -39,6 +40,11 @@ needs_tools = pytest.mark.skipif(not (shutil.which("jq") and shutil.which("curl"
 
 def script(line=TWICE, model="A", **server):
     return make_script(from_line(line, model=model, server={**SMALL, **server}), PROFILE)
+
+
+def loss(case):
+    """Return the script of a bundled scenario, or of a line, that loses tokens."""
+    return make_script(load(corpus_files()[case]) if case in corpus_files() else from_line(case, model="GGGA"), PROFILE)
 
 
 @pytest.fixture
@@ -134,7 +140,8 @@ def test_the_script_plays_every_kind_of_step(binary, tmp_path):
     """Each request must arrive and be answered; the stand-in gives no second completion."""
     case = script(EVERYTHING, parallel=2, spec_type="draft-simple", model_draft="A")
     code, said = run(standalone_script(case), tmp_path, LLAMA_SERVER=str(binary("well")))
-    assert code == 0 and said.count("same as cold") == 7 and said.count("(disconnected)") == 2, said
+    assert (code, case.loss.numbers) == (1, {1: (0, 9, 9)})     # the stand-in never reuses
+    assert said.count("same as cold") == 7 and said.count("(disconnected)") == 2, said
 
 
 def test_answers_become_the_words_of_later_prompts(binary, tmp_path):
@@ -203,15 +210,38 @@ def running(binary, tmp_path):
         one.stop()
 
 
+LOSES = "S40.A5/S.B7/S.A.C2"
+"""Its last request reuses nothing, like each of the stand-in, and 45 tokens under a proposal."""
+OTHER_NUMBERS = "llama-24143-entry-removed-dense"
+"""Its last request reuses 40 tokens, and 100 under a proposal; the stand-in reuses none."""
+
+
+@pytest.mark.parametrize(("case", "code", "said"), [
+    (LOSES, 1, "THE LOSS SHOWS: 0 of 45 tokens reused in request 2; with b11549-proposed 45 (predicted)"),
+    (OTHER_NUMBERS, 3, "UNDECIDED: 0 of 100 tokens reused in request 3; 40 with the loss, with #24143 100 (predicted)"),
+])  # fmt: skip
+@needs_tools
+def test_every_program_judges_lost_reuse(running, binary, tmp_path, case, code, said):
+    lossy = loss(case)
+    found = run(standalone_script(lossy), tmp_path, LLAMA_SERVER=str(binary("well")))
+    assert (found[0], said in found[1].splitlines()) == (code, True), found[1]
+    found = run(shell_script(lossy), tmp_path, URL=running("well").url, PATH=os.environ["PATH"])
+    assert (found[0], said in found[1].splitlines()) == (code, True), found[1]
+    (tmp_path / "test_case.py").write_text(pytest_file(lossy))
+    done = pytest_run(tmp_path, "-rs", "test_case.py", URL=running("well").url)
+    outcome = "1 failed" if code == 1 else "1 skipped"
+    assert outcome in done.stdout and said.partition(" (")[0] in " ".join(done.stdout.split()), done.stdout
+
+
 @needs_tools
 def test_a_running_server_is_asked(running, tmp_path):
     text = shell_script(script())
     assert run(text, tmp_path, URL=running("well").url, PATH=os.environ["PATH"])[0] == 0
 
 
-def pytest_run(folder, file, **env):
+def pytest_run(folder, *words, **env):
     env = {**{name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}, **env}
-    return subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:cachesim", file],
+    return subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:cachesim", *words],
                           cwd=folder, env=env, capture_output=True, text=True, timeout=120)  # fmt: skip
 
 

@@ -12,7 +12,8 @@ from cachesim.cli.main import main
 from cachesim.tools.live.llama_server.export import FORMS
 from tests.unit.tools.live.stand_in import stand_in
 
-LINE = "A5/B10/B[:3].C3"
+LINE = "S40.A5/S.B7/S.A.C2"
+"""Its last request evaluates 45 tokens again, which a proposal reuses."""
 WRONG = "llama-window-checkpoint-erosion"
 
 
@@ -48,7 +49,7 @@ def test_json(capsys):
 @pytest.mark.parametrize("words, said", [
     (["S5", "--to", "postcard"], "invalid choice"), (["S5"], "required: --to"),
     (["S5{task=embedding}", "--to", "curl"], "only completions can be run"),
-    (["S5/{restart}/S", "--to", "pytest"], "restarts the server"),
+    ([f"{LINE}/{{restart}}/S", "--to", "pytest"], "restarts the server"),
     (["S5", "--to", "issue", "--server", "x"], "expected --server and --gguf together"),
     (["mlx-1169-join-partial-prompt-hybrid", "--to", "curl"], "mlx_lm cannot be run"),
 ])  # fmt: skip
@@ -79,13 +80,13 @@ def test_the_fault_is_noted_before_versions_are_compared(capsys, monkeypatch):
 
 @pytest.mark.parametrize(("wheel", "needs"), [([], "llama-server"), (["--wheel", "b9713"], "xllamacpp==2026.6.9713")])
 def test_a_report_says_what_its_script_needs(capsys, wheel, needs):
-    assert main(["export", "A5/B10", "--to", "issue", *wheel]) == 0
+    assert main(["export", LINE, "--to", "issue", *wheel]) == 0
     assert f" {needs} and python3" in capsys.readouterr().out
 
 
 def test_a_request_that_had_to_be_changed_is_noted(capsys, tmp_path):
     """The drafts of a scenario are the simulator's."""
-    line, note = "S40>r4{drafts=1:1}", "drafts come from the server's own drafter"
+    line, note = f"{LINE}>r4{{drafts=1:1}}", "drafts come from the server's own drafter"
     assert main(["export", line, "--to", "curl", "--json"]) == 0
     out, err = capsys.readouterr()
     data = json.loads(out)
@@ -116,12 +117,25 @@ def test_a_wheel_goes_with_scripts_and_reports(capsys, form, words):
 
 
 def test_a_report_has_the_results_of_the_given_server(capsys, tmp_path):
-    """The stand-in answers the third request, which it has seen, wrongly."""
-    binary = stand_in(tmp_path, "version: 7 (abc)", "remembers")
-    (gguf := tmp_path / "tiny-A.gguf").touch()
-    words = ["export", "A5/B10/A", "--to", "issue", "--model", "A", "--server", str(binary)]
+    """The stand-in reuses nothing, as a server with the loss does, and has no log line of its time."""
+    binary = stand_in(tmp_path, "version: 7 (abc)", "well")
+    (gguf := tmp_path / "tiny-GGGA.gguf").touch()
+    words = ["export", LINE, "--to", "issue", "--server", str(binary)]
     assert main(words) == 2
     assert "--gguf" in capsys.readouterr().err
     assert main([*words, "--gguf", str(gguf)]) == 0
     out = capsys.readouterr().out
-    assert "version: 7" in out and "2. cache_n 0, evaluated 5: WRONG" in out and "new prompt" in out
+    assert "version: 7" in out and "2. cache_n 0, evaluated 47: THE LOSS SHOWS: 0 of 45 tokens reused" in out
+    assert "0. cache_n 0, evaluated 45\n" in out and "new prompt" in out and "correct answer" not in out
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if form != "toml"])
+@pytest.mark.parametrize(("what", "reason"), [
+    ("A5/B5", "no wrong answer and no lost reuse under llama_cpp@b11549"),
+    ("llama-17118-failed-load-window", "reuses the 303 tokens that request 4 evaluates again"),
+    ("llama-24143-entry-removed-dense -p llama_cpp@pr24143-on-b10587", "no lost reuse"),
+])  # fmt: skip
+def test_a_case_without_a_fault_is_refused_with_the_reason(form, what, reason, capsys):
+    assert main(["export", *what.split(), "--to", form]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and reason in err and err.count("\n") == 1

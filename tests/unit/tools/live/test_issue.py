@@ -12,7 +12,12 @@ from cachesim.judging.find_change import ChangedFields, OutcomeChange, RequestHi
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
-from cachesim.tools.live.llama_server.export.affected_versions import affected_versions, newest_seen
+from cachesim.tools.live.llama_server.export.affected_versions import (
+    ANSWER,
+    SoughtOutcome,
+    affected_versions,
+    newest_seen,
+)
 from cachesim.tools.live.llama_server.export.issue import ObservedRun, first_fault, issue
 from cachesim.tools.live.llama_server.export.script import make_script
 
@@ -22,10 +27,10 @@ CREATE = Change("ckpt_create", "LC-CKPT-CREATE.CR8", "LC-CKPT-CREATE.CR10", "#25
 BEHIND = Change("ckpt_restore", "LC-CKPT-RESTORE.RE4", "LC-CKPT-RESTORE.BEHIND", "")
 
 
-def told(outcomes, turns=(), cures=()):
+def told(outcomes, turns=(), cures=(), sought=ANSWER):
     """Return the text on the affected versions of a history."""
     profiles()                                             # the rules are known once their engine is
-    return "\n".join(affected_versions(RequestHistory(outcomes, [*turns], [*cures]), (CURE,)))
+    return "\n".join(affected_versions(RequestHistory(outcomes, [*turns], [*cures]), (CURE,), sought))
 
 
 def test_the_last_change_to_a_wrong_answer_is_named_with_its_cause_and_build():
@@ -60,9 +65,24 @@ def test_a_proposal_that_corrects_the_answer_is_named_with_its_change_to_the_sou
     assert text.count("\n- tools/server/server-context.cpp: ") == is_cure
 
 
-def test_a_correct_answer_has_no_affected_version():
-    [sentence] = affected_versions(None, ())
-    assert "@" not in sentence
+LOSS = SoughtOutcome(kept=100)
+KEPT, LOST = (RequestOutcome(reused, True, 200) for reused in (100, 40))
+
+
+def test_the_version_at_which_tokens_are_lost_is_named_with_both_numbers():
+    first, second = "llama_cpp@b9231", "llama_cpp@b9518"
+    turns = [OutcomeChange(OLD, NEW, KEPT, LOST, [ChangedFields((CREATE,), True)])]
+    cures = [OutcomeChange(NEWEST, CURE, LOST, KEPT, [ChangedFields((BEHIND,), True)]),
+             OutcomeChange(NEWEST, "llama_cpp@24035-v3", LOST, LOST)]  # fmt: skip
+    outcomes = {first: LOST, second: KEPT, OLD: KEPT, NEW: LOST, NEWEST: LOST, CURE: KEPT}
+    cause, last, cure, edit = told(outcomes, turns, cures, LOSS).splitlines()
+    assert cause.index("100 tokens") < cause.index(OLD) < cause.index("40 tokens") < cause.index(NEW)
+    assert CREATE.new in cause and NEWEST in last and "100 tokens" in cure and CURE in cure and edit.startswith("- ")
+
+
+def test_tokens_lost_by_every_version_are_lost_in_the_oldest():
+    first, last = told({"llama_cpp@b9518": None, OLD: LOST, NEW: LOST, CURE: KEPT}, sought=LOSS).splitlines()
+    assert "40 tokens" in first and OLD in first and NEW in last
 
 
 def test_the_newest_wheel_on_which_a_bundled_scenario_was_seen():
@@ -82,28 +102,61 @@ def script(line, model="A", **server):
     return make_script(from_line(line, model=model, server=server), NEWEST)
 
 
+def wrong_script(line="A5/B10/B[:3].C3/D1100"):
+    return script(line, "GGGA", parallel=1, ctx_size=1024)
+
+
+def steps_of(text):
+    return parts_of(text)["Problem description & steps to reproduce"]
+
+
+def numbers_of(lines):
+    """Return the integers of each result in a list of lines."""
+    found = [line for line in lines if line[:2] in ("0.", "1.", "2.", "3.") and "`" not in line]
+    return [[int(word.strip(",:")) for word in line.split() if word.strip(",:").isdigit()] for line in found]
+
+
 def test_a_report_has_the_simulated_result_of_every_request():
-    parts = parts_of(issue(script("A9>r2/A.r/B900", parallel=1, ctx_size=512), "echo 1\n"))
-    steps = parts["Problem description & steps to reproduce"]
-    assert "    llama-server -m tiny-A.gguf --port 8080 --slot-save-path /tmp/ -c 512 -np 1" in steps
-    assert {"0. `A9>r2`", "1. `A.r`", "2. `B900`", "echo 1"} <= {*steps}
-    found = [line for line in steps if line[:2] in ("0.", "1.", "2.") and "`" not in line]
-    assert [[int(word.strip(",:")) for word in line.split() if word.strip(",:").isdigit()] for line in found] == [
-        [0, 9], [10, 1], [0, 0, 400]]  # fmt: skip
-    assert "please fill in" in parts["Name and Version"][0]
+    text = issue(wrong_script(), "echo 1\n")
+    steps = steps_of(text)
+    assert "    llama-server -m tiny-GGGA.gguf --port 8080 --slot-save-path /tmp/ -c 1024 -np 1" in steps
+    assert {"0. `A5`", "1. `B10`", "2. `B[:3].C3`", "3. `D1100`", "echo 1"} <= {*steps}
+    assert [found[:2] for found in numbers_of(steps)] == [[0, 5], [0, 10], [1, 5], [0, 0]]
+    assert [line.endswith(": HTTP 400") for line in steps if line.startswith("3. cache_n")] == [True]
+    assert "please fill in" in parts_of(text)["Name and Version"][0]
+
+
+def test_a_report_of_a_loss_has_actual_and_expected_reuse_its_reason_and_its_first_version():
+    case = make_script(load(corpus_files()["llama-24143-entry-removed-dense"]), NEWEST)
+    text = issue(case, "echo 1\n")
+    steps = steps_of(text)
+    assert numbers_of(steps) == [[0, 100], [0, 70], [40, 25], [40, 72, 60], [100, 12]]
+    assert any("tokens 40..99" in line and "LC-PC-LOAD.TAKE" in line for line in steps)
+    assert "correct answer" not in text and "60 tokens" in text and "seconds" in text and "(predicted with" in text
+    bad = "\n".join(parts_of(text)["First Bad Commit"])
+    assert "40 tokens reused" in bad and "Fewer than 100" in bad and NEWEST in bad and "#24143" in bad
+    assert first_fault(case).startswith(f"request 3 under {NEWEST}: 40 of 100 tokens reused; with #24143 100")
+
+
+def test_a_loss_since_a_build_is_compared_with_the_wheel_of_a_build_before_it():
+    case = make_script(load(corpus_files()["llama-18072-three-conversations-room-for-two"]), NEWEST)
+    assert (case.loss.label, case.loss.mark) == ("b9713", "")
+    assert case.loss.numbers == dict.fromkeys((3, 4, 5), (0, 450, 450))
+    text = issue(case, "echo 1\n")
+    assert "pip install xllamacpp==2026.6.9713" in text and "predicted" not in text
+    assert "450 tokens reused at b9765" in text and "0 tokens reused at b9908" in text
 
 
 def test_a_request_that_ends_the_process_is_reported_without_a_status():
     case = make_script(load(corpus_files()["llama-repair-shift-without-layers"]), NEWEST)
     assert [(one.died, one.status) for one in case.expected] == [(False, 200), (True, 0)]
-    steps = parts_of(issue(replace(case, expected=tuple(one._replace(equal=None) for one in case.expected)), "x"))
-    lines = [line for line in steps["Problem description & steps to reproduce"] if line.startswith("1. cache_n")]
+    lines = [line for line in steps_of(issue(case, "x")) if line.startswith("1. cache_n")]
     assert len(lines) == 1 and "HTTP" not in lines[0] and "correct" not in lines[0]
 
 
 def test_a_report_of_a_real_server_has_its_version_results_and_log():
     heard = ObservedRun("version: 1 (a)", ["0. right", "1. wrong"], ["a line of the log"])
-    parts = parts_of(issue(script("A9>r2/A.r"), "echo 1\n", heard, "a wheel"))
+    parts = parts_of(issue(wrong_script(), "echo 1\n", heard, "a wheel"))
     assert (parts["Name and Version"], parts["GGML backends"]) == (["`version: 1 (a)`"], ["CPU"])
     steps = parts["Problem description & steps to reproduce"]
     assert {"0. right", "1. wrong"} <= {*steps} and any("a wheel" in line for line in steps)

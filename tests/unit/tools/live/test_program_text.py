@@ -134,7 +134,7 @@ def test_a_script_describes_its_case():
 def test_a_script_for_a_package_has_the_program_of_the_package():
     text = standalone_script(script(), ("xllamacpp==1", "b1"))
     assert "pip install xllamacpp==1 &&" in text and "llama-server b1:" in text and "\nWHEEL = r'''\n" in text
-    assert "TOLERANCE, history, WHEEL)))\n" in text and "LLAMA_SERVER=build/bin/llama-server" not in text
+    assert "TOLERANCE, history, wheel=WHEEL)))\n" in text and "LLAMA_SERVER=build/bin/llama-server" not in text
 
 
 def test_a_script_for_a_package_has_the_settings_of_both():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Container, Iterator, Sequence
+from typing import Container, Iterator, NamedTuple, Sequence
 
 from cachesim.base.escaping import markdown_text, printable_line
 from cachesim.engines.build_names import build_of, build_with
 from cachesim.engines.rule import RULES, about
 from cachesim.engines.shared.rule_set import Change
-from cachesim.judging.find_change import ChangedFields, RequestHistory
+from cachesim.judging.find_change import ChangedFields, RequestHistory, RequestOutcome
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.real_builds import real_builds
 from cachesim.scenarios.schema import Scenario
@@ -18,25 +18,59 @@ BLANK = "<!-- please fill in: {} -->"
 """Text of a field that only the reporter can fill in."""
 
 
-def affected_versions(course: RequestHistory | None, beside: Container[str]) -> Iterator[str]:
-    """Describe the affected versions of the main branch, by a simulation of each. ``beside``: the proposals."""
-    if course is None:
-        yield "The answer is correct under this rule set."
-        return
-    known = [(name, one) for name, one in course.outcomes.items() if name not in beside and one is not None]
-    wrong = [name for name, one in known if one.equal_cold is False]
-    turns = [one for one in course.turns if one.now is not None and one.now.equal_cold is False]
-    if not turns:
-        oldest = known[0][0] if known else "?"
-        yield f"Wrong in the oldest version that the simulator knows with these options: {_named(oldest)}."
-    else:
-        last = turns[-1]
-        yield f"By simulation of each version: correct at {_named(last.old)}, wrong at {_named(last.new)}" \
-              f"{_because(last.causes, last.new)}."  # fmt: skip
-    yield f"Wrong up to {_named(wrong[-1]) if wrong else '?'}. " + BLANK.format("the commit, if you bisected")
+class SoughtOutcome(NamedTuple):
+    """Outcome of a request without the fault: a correct answer that reuses at least ``kept`` tokens; None = any
+    number, the fault is a wrong answer."""
+
+    kept: int | None = None
+
+    def is_good(self, outcome: RequestOutcome | None) -> bool:
+        """True for an outcome without the fault."""
+        return outcome is not None and outcome.equal_cold is True and outcome.cache_n >= (self.kept or 0)
+
+    def is_known(self, outcome: RequestOutcome | None) -> bool:
+        """True for an outcome that is known to be with or without the fault."""
+        return outcome is not None and outcome.equal_cold is not None
+
+    def text(self, outcome: RequestOutcome) -> str:
+        """Return a known outcome in words."""
+        if not outcome.equal_cold:
+            return "wrong"
+        return "correct" if self.kept is None else f"{outcome.cache_n} tokens reused"
+
+    @property
+    def fault(self) -> str:
+        """The fault at the beginning of a sentence."""
+        return "Wrong" if self.kept is None else f"Fewer than {self.kept} tokens reused"
+
+
+ANSWER = SoughtOutcome()
+"""A correct answer."""
+
+
+def affected_versions(
+    course: RequestHistory, others: Container[str], sought: SoughtOutcome = ANSWER
+) -> Iterator[str]:
+    """Describe the affected versions of the main branch, by a simulation of each. ``others``: rule sets outside it."""
+    known = [(name, one) for name, one in course.outcomes.items()
+             if one is not None and name not in others and sought.is_known(one)]  # fmt: skip
+    last = next((at for at in range(len(known) - 1, 0, -1)
+                 if sought.is_good(known[at - 1][1]) and not sought.is_good(known[at][1])), None)  # fmt: skip
+    if last is not None:
+        (old, was), (new, now) = known[last - 1], known[last]
+        causes = [cause for turn in course.turns if (turn.old, turn.new) == (old, new) for cause in turn.causes]
+        yield f"By simulation of each version: {sought.text(was)} at {_named(old)}, {sought.text(now)} at " \
+              f"{_named(new)}{_because(causes, new)}."  # fmt: skip
+    elif known:
+        name, oldest = known[0]
+        yield f"{sought.text(oldest).capitalize()} in the oldest version that the simulator knows with these " \
+              f"options: {_named(name)}."  # fmt: skip
+    bad = [name for name, one in known if not sought.is_good(one)]
+    yield f"{sought.fault} up to {_named(bad[-1]) if bad else '?'}. " + BLANK.format("the commit, if you bisected")
     for cure in course.beside:
-        if cure.now is not None and cure.now.equal_cold is True and not (cure.was and cure.was.equal_cold):
-            yield f"Correct with the rules of {markdown_text(cure.new)}{_because(cure.causes)}."
+        if cure.now is not None and sought.is_good(cure.now) and not sought.is_good(cure.was):
+            text = sought.text(cure.now).capitalize()
+            yield f"{text} with the rules of {markdown_text(cure.new)}{_because(cure.causes)}."
             yield from (f"- {edit}" for edit in _edits(cure.causes))
 
 

@@ -95,7 +95,8 @@ class CaseServer:
 
 
 class ExportedCase(NamedTuple):
-    """The case to run. ``expected``: tokens reused and tokens evaluated, by request number."""
+    """The case to run. ``expected``: tokens reused and tokens evaluated, by request number. ``lost``: tokens that each
+    losing request reuses, those that it reuses with the reference, and those evaluated before."""
 
     models: Mapping[str, TinyModel]     # the first is the server's
     flags: Sequence[str]
@@ -106,24 +107,25 @@ class ExportedCase(NamedTuple):
     expected: Mapping[int, tuple[int, int]]
     tolerance: float
     history: Callable[[ServerTalk, CaseServer, dict[str, list[int]]], None]
+    lost: Mapping[int, tuple[int, int, int]] = {}
+    reference: tuple[str, str] = ("", "")      # name of the rules without the loss, and what stands after its numbers
     wheel: str = ""                     # program that runs the server of a wheel in this Python, "" = a binary
 
 
 def run_case(case: ExportedCase) -> int:
-    """Run a case; return 1 if an answer differs from a cold run's, 0 if none does, 2 if that is unknown."""
+    """Run a case; return 1 if an answer differs from a cold run's or a loss shows, 0 if neither does, 2 if that is
+    unknown, 3 if another number of tokens is reused."""
     for one in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(one, lambda number, _: sys.exit(128 + number))
     try:
         with tempfile.TemporaryDirectory() as folder:
-            shown = _shown(case, folder)
+            return _code(case, folder)
     except Exception:
         traceback.print_exc()
         return 2
-    print("THE FAULT SHOWS" if shown else "the fault does not show")
-    return int(shown)
 
 
-def _shown(case: ExportedCase, folder: str) -> bool:
+def _code(case: ExportedCase, folder: str) -> int:
     models = os.path.abspath(os.environ.get("MODELS", folder))
     os.makedirs(models, exist_ok=True)
     for file, model in case.models.items():
@@ -131,9 +133,27 @@ def _shown(case: ExportedCase, folder: str) -> bool:
             model.write(os.path.join(models, file))
     server = CaseServer(_binary(case, folder), models, next(iter(case.models)), folder, case.constant)
     try:
-        return _compare(case, server, _warm(case, server))
+        talk = _warm(case, server)
+        differs = _compare(case, server, talk)
     finally:
         server.stop()
+    return _verdict(case, talk, differs)
+
+
+def _verdict(case: ExportedCase, talk: ServerTalk, differs: bool) -> int:
+    """Print whether an answer differs and whether the losses show; return the exit code."""
+    if differs:
+        print("THE FAULT SHOWS")
+    elif not case.lost:
+        print("the fault does not show")
+    losses = [talk.reuse(number, tokens, *case.reference) for number, tokens in case.lost.items()]
+    for loss in losses:
+        print(loss.text)
+        if loss.cost:
+            print(f"  {loss.cost}")
+    if differs or any(loss.shows for loss in losses):
+        return 1
+    return 3 if any(loss.shows is None for loss in losses) else 0
 
 
 def _binary(case: ExportedCase, folder: str) -> list[str]:

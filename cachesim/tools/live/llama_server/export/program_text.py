@@ -35,9 +35,12 @@ SETTINGS = """\
 #   MODELS=FOLDER  keep the model there       TOLERANCE=X  largest log-probability difference that is rounding
 #   SEED=N         use other tokens           FIRST=N      first token in use
 #   WITHIN=S       seconds for a request      DELAY=S      seconds per iteration, between concurrent requests
-#   PYTHON=PATH    the python3
-# Exit status: 1 the fault shows, 0 it does not, 2 the server does not start."""
-
+#   PYTHON=PATH    the python3"""
+STATUS = {
+    False: "Exit status: 1 the fault shows, 0 it does not, 2 @UNUSABLE@.",
+    True: "Exit status: 1 the loss shows or an answer differs, 0 neither, 2 @UNUSABLE@, 3 undecided: other reuse.",
+}
+"""Meaning of the exit status of a program: for wrong answers, and for lost reuse."""
 
 WHEEL_SETTINGS = """\
 # python3 -m venv server && server/bin/pip install @REQUIREMENT@ && PYTHON=server/bin/python sh FILE
@@ -54,14 +57,16 @@ def standalone_script(script: Script, wheel: tuple[str, str] | None = None) -> s
     if wheel is not None:
         head = filled(WHEEL_SETTINGS, REQUIREMENT=wheel[0], BUILD=wheel[1])
         settings = "\n".join([head, *SETTINGS.splitlines()[3:]])
-    lines = ["#!/bin/sh", *comment(script), settings, f"exec \"${{PYTHON:-python3}}\" - <<'{END}'"]
+    status = comment_line(exit_status(script, "the server does not start"))
+    lines = ["#!/bin/sh", *comment(script), settings, status, f"exec \"${{PYTHON:-python3}}\" - <<'{END}'"]
     lines += ["from __future__ import annotations", "", *imports, "", "# The case", "", *_case(script), "", ""]
     lines += [code.rstrip(), "", "", MODEL]
     lines += [models_text(script)]
     if wheel is not None:
         lines += ["", "# The program that runs the server of the package", f"WHEEL = {_program_of(wheel_program)}"]
-    fields = [*CASE, "history", *(["WHEEL"] if wheel is not None else [])]
-    lines += [f"sys.exit(run_case(ExportedCase(MODELS, {', '.join(fields)})))"]
+    more = ["lost=LOST", "reference=REFERENCE"] if script.loss else []
+    more += ["wheel=WHEEL"] if wheel is not None else []
+    lines += [f"sys.exit(run_case(ExportedCase(MODELS, {', '.join([*CASE, 'history', *more])})))"]
     return "\n".join([*lines, END, ""])
 
 
@@ -70,14 +75,27 @@ def _program_of(module: ModuleType) -> str:
     return "r" + "'''" + "\n" + inspect.getsource(module) + "'''"
 
 
+def exit_status(script: Script, unusable: str) -> str:
+    """Return the meaning of the exit status of a program. ``unusable``: the problem of status 2."""
+    return filled(STATUS[script.loss is not None], UNUSABLE=unusable)
+
+
 def comment(script: Script) -> Iterator[str]:
-    """Yield the comment at the top of a script: title, origin, expectation, deviations from the simulator."""
+    """Yield the comment at the top of a script (``heading``)."""
+    yield from map(comment_line, heading(script))
+
+
+def heading(script: Script) -> Iterator[str]:
+    """Yield title, origin, expectation, and deviations from the simulator."""
     scenario = script.scenario
-    lines = [scenario.title,
-             f"Made by cachesim {__version__} from {name_of(scenario)}, expected numbers: {script.profile}.",
-             *(f"Expected: request {number}: {script.expected[number].fault}" for number in script.broken),
-             *(f"Not as in the simulator: {note}." for note in script.notes)]  # fmt: skip
-    yield from map(comment_line, lines)
+    yield scenario.title
+    yield f"Made by cachesim {__version__} from {name_of(scenario)}, expected numbers: {script.profile}."
+    for number, fault in script.faults.items():
+        yield f"Expected: request {number}: {fault}"
+    if script.loss:
+        yield f"{script.loss.label}: {script.loss.origin}"
+    for note in script.notes:
+        yield f"Not as in the simulator: {note}."
 
 
 def _case(script: Script) -> Iterator[str]:
@@ -91,6 +109,11 @@ def _case(script: Script) -> Iterator[str]:
     yield "# Number of the request: tokens reused, tokens evaluated"
     yield assignment("EXPECTED", {number: (one.cache_n, one.prompt_n) for number, one in expected.items()})
     yield assignment("TOLERANCE", script.tolerance)
+    if script.loss:
+        yield "# Number of the request: tokens reused with the loss, without it, and evaluated before"
+        yield assignment("LOST", script.loss.numbers)
+        yield "# Name of the rules without the loss, and a mark of their numbers"
+        yield assignment("REFERENCE", (script.loss.label, script.loss.mark))
     yield "\n\ndef history(talk, server, w):"
     yield '    """Send the requests. Answers take the place of tokens of the words ``w``."""'
     for group in script.groups:

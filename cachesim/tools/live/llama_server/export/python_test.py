@@ -1,7 +1,8 @@
 """Exported Python tests: a standalone test (``pytest``), and a test in the form of llama.cpp's server tests.
 
-Both run the whole history warm, then every prompt cold, and fail if an answer differs from the cold run's. The second
-starts its servers with ``ServerProcess`` of that project's ``utils``.
+Both run the whole history warm, then every prompt cold, and fail if an answer differs from the cold run's or a loss
+shows; another number of reused tokens skips them. The second starts its servers with ``ServerProcess`` of that
+project's ``utils``.
 """
 
 from __future__ import annotations
@@ -9,14 +10,20 @@ from __future__ import annotations
 import re
 from typing import Iterator, Sequence
 
-from cachesim import __version__
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import python_literal, python_name, python_quoted
 from cachesim.tools.live.llama_server import tiny_gguf
 from cachesim.tools.live.llama_server.cold_server import UNCACHED, cold_flags
 from cachesim.tools.live.llama_server.export import talk
-from cachesim.tools.live.llama_server.export.program_text import assignment, code_of, filled, group_lines, models_text
-from cachesim.tools.live.llama_server.export.script import Script, ScriptAction, name_of
+from cachesim.tools.live.llama_server.export.program_text import (
+    assignment,
+    code_of,
+    filled,
+    group_lines,
+    heading,
+    models_text,
+)
+from cachesim.tools.live.llama_server.export.script import Script, ScriptAction
 from cachesim.tools.live.llama_server.export.shell import DEFAULTS
 from cachesim.tools.live.llama_server.server import BASE
 
@@ -81,6 +88,16 @@ def test_@NAME@(tmp_path):
 '''
 
 
+LOSS = '''\
+    reuse = [talk.reuse(number, tokens, @REFERENCE@, @MARK@) for number, tokens in @LOST@.items()]
+    losses = [f"{one.text} {one.cost}".rstrip() for one in reuse if one.shows]
+    if losses:
+        pytest.fail("\\n".join(losses))
+    undecided = [one.text for one in reuse if one.shows is None]
+    if undecided:
+        pytest.skip("; ".join(undecided))
+'''
+"""Lines of a test that judges lost reuse."""
 LOADED = '''\
     adapters = talk.request("GET", "/lora-adapters")[1] or []
     assert len(adapters) == {0}, f"expected {0} adapters at {{URL}}, found {{len(adapters)}}"
@@ -108,14 +125,14 @@ def pytest_file(script: Script) -> str:
     settings = filled(ALONE, TOLERANCE=f"{DEFAULTS:g}")
     loaded = LOADED.format(len(script.adapters)) if script.adapters else ""
     test = _test(TEST_ALONE.replace("@HISTORY@", f"{loaded}@HISTORY@"), script, 4)
-    return "\n".join([*head, *_imports("os", *imports), "", settings, "", code, "", "", test])
+    return "\n".join([*head, *_imports(script, "os", *imports), "", settings, "", code, "", "", test])
 
 
 def server_test(script: Script) -> str:
     """Return a test for tools/server/tests/unit in a checkout of llama.cpp. It writes the tiny model."""
     imports, code = code_of(talk, tiny_gguf)
-    head = [*_docstring(script, "In tools/server/tests: ./tests.sh unit/FILE"), *_imports("os", "shlex", *imports), "",
-            "from utils import *", ""]  # fmt: skip
+    head = [*_docstring(script, "In tools/server/tests: ./tests.sh unit/FILE"),
+            *_imports(script, "os", "shlex", *imports), "", "from utils import *", ""]  # fmt: skip
     fields, flags = _split([*script.flags])
     text = filled(IN_TREE, FILE=python_quoted(script.model.file, braces=True), TOLERANCE=f"{script.tolerance:g}",
                   FIELDS="\n    ".join(fields))  # fmt: skip
@@ -146,18 +163,17 @@ def _split(flags: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _docstring(script: Script, *more: str) -> Iterator[str]:
-    lines = [script.scenario.title, "",
-             f"Made by cachesim {__version__} from {name_of(script.scenario)}, expected numbers: {script.profile}.",
-             *(f"Expected: request {number}: {script.expected[number].fault}." for number in script.broken),
-             *(f"Not as in the simulator: {note}." for note in script.notes), *more]  # fmt: skip
-    first, *rest = map(python_quoted, lines)
+    title, *lines = heading(script)
+    status = ["Fails if the loss shows or an answer differs; skipped if the server reuses another number of tokens."]
+    first, *rest = map(python_quoted, [title, "", *lines, *(status if script.loss else []), *more])
     yield from (f'"""{first}', *rest, '"""')
 
 
-def _imports(*imports: str) -> Iterator[str]:
+def _imports(script: Script, *imports: str) -> Iterator[str]:
     lines = {one if " " in one else f"import {one}" for one in imports}
     yield from ("from __future__ import annotations", "")
     yield from sorted(lines, key=lambda one: (one.startswith("from"), one))
+    yield from ("", "import pytest") if script.loss else ()
 
 
 def _test(text: str, script: Script, indent: int, **values: str) -> str:
@@ -169,6 +185,9 @@ def _test(text: str, script: Script, indent: int, **values: str) -> str:
         else:
             history += group_lines(group)
     numbers = [one.number for one in script.asks if one.hang_up is None]
+    if script.loss:
+        text += filled(LOSS, LOST=python_literal(script.loss.numbers), REFERENCE=python_literal(script.loss.label),
+                       MARK=python_literal(script.loss.mark))  # fmt: skip
     return filled(text, NAME=python_name(script.scenario.id), TITLE=python_quoted(script.scenario.title), WORDS=words,
                   NUMBERS=str(numbers), HISTORY="\n".join(" " * indent + line for line in history), **values)
 

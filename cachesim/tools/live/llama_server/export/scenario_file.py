@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any, Iterator, Mapping
+from typing import Any, Iterator, Mapping, Sequence
 
 from cachesim.base.escaping import markdown_text, toml_string
 from cachesim.engines.llama_cpp.log_events import entries, read_event
@@ -16,6 +16,7 @@ from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.live.llama_server.export.issue import ObservedRun
 from cachesim.tools.live.llama_server.export.script import Script
+from cachesim.tools.live.llama_server.export.talk import ReuseVerdict, judge_reuse
 from cachesim.tools.live.llama_server.process import version_text
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
 from cachesim.tools.live.llama_server.server import OURS
@@ -24,21 +25,43 @@ from cachesim.tools.live.player import Player
 # Observations of a real server: its version, the result of each request, and lines of its log.
 
 LINES = 60          # most lines of the log
+PROMPT_TIME = re.compile(r"prompt eval time = *([0-9.]+) ms /")
+NO_TIMINGS: Mapping[str, float] = {}
 
 
 def observed(script: Script, binary: Path, gguf: Path) -> ObservedRun:
     """Run the case on a server that is started for it. Raise BadInput."""
     player = Player(script.scenario)
-    came, log = list[str](), list[str]()
+    came, log, costs = list[str](), list[str](), list[str]()
     start = ServerStart(binary, gguf, script.flags, "")
     with Recorder(start, rounding=script.tolerance) as recorder:
         said = _Log(recorder.log_file)
         for number, done in player.run(recorder.play):
             lines = said.more()
-            came += _came(number, done, recorder.inexact)
-            if any(f"{one['i']}".partition(".")[0] == f"{done['i']}" for one in recorder.inexact):
+            members = done.get("steps", [done])
+            came += _came(script, number, done, recorder.inexact)
+            lost = [verdict for verdict in _reuse(script, number, members, said.timings) if verdict.shows]
+            costs += [verdict.cost for verdict in lost if verdict.cost]
+            is_cause = script.loss is not None and number in script.loss.causes
+            wrong = any(f"{one['i']}".partition(".")[0] == f"{done['i']}" for one in recorder.inexact)
+            if lost or is_cause or wrong:
                 log += [f"... request {number}", *lines]
-    return ObservedRun(version(binary), came, log[:LINES])
+        is_wrong = bool(recorder.inexact)
+    return ObservedRun(version(binary), came, log[:LINES], costs, is_wrong)
+
+
+def _reuse(
+    script: Script, number: int, members: Sequence[Mapping[str, Any]], timings: Mapping[str, float] = NO_TIMINGS
+) -> Iterator[ReuseVerdict]:
+    """Yield the verdicts on the reuse of the requests that a step sends. ``timings``: evaluated tokens and milliseconds
+    of the only one of them."""
+    for at, member in enumerate(members, number):
+        if script.loss is None or at not in script.loss.numbers:
+            continue
+        response = member.get("response") or {}
+        counts = {name: response[name] for name in ("cache_n", "prompt_n") if name in response}
+        reported = {**counts, **(timings if len(members) == 1 else {})}
+        yield judge_reuse(at, reported, script.loss.numbers[at], script.loss.label, script.loss.mark)
 
 
 def version(binary: Path) -> str:
@@ -47,7 +70,7 @@ def version(binary: Path) -> str:
     return found[0] if found else "unknown version"
 
 
-def _came(number: int, done: Mapping[str, Any], inexact: list[dict[str, Any]]) -> Iterator[str]:
+def _came(script: Script, number: int, done: Mapping[str, Any], inexact: list[dict[str, Any]]) -> Iterator[str]:
     for at, member in enumerate(done.get("steps", [done]), number):
         response = member.get("response") or {}
         wrong = next((one for one in inexact if one["i"] == member.get("i", done["i"])), None)
@@ -56,9 +79,12 @@ def _came(number: int, done: Mapping[str, Any], inexact: list[dict[str, Any]]) -
             end = f"the process ends: {markdown_text(' / '.join(done['died']['fatal'])) or 'no message'}"
         elif response.get("status", 200) != 200:
             end = f"HTTP {response['status']} {markdown_text(str(response.get('error', {}).get('message', '')))}"
+        elif wrong:
+            end = _compared(member.get("cold") or {})
         else:
-            end = _compared(member.get("cold") or {}) if wrong else "correct answer"
-        yield f"{at}. {counts}{end}"
+            reuse = next(_reuse(script, at, [member]), None)
+            end = markdown_text(reuse.text) if reuse else "" if script.loss else "correct answer"
+        yield f"{at}. {counts}{end}".removesuffix(": ")
 
 
 def _compared(cold: Mapping[str, Any]) -> str:
@@ -68,10 +94,11 @@ def _compared(cold: Mapping[str, Any]) -> str:
 
 
 class _Log:
-    """Incremental reader of a log."""
+    """Incremental reader of a log. ``timings``: time of the newest prompt, as a reply reports it [ms]."""
 
     def __init__(self, file: Path) -> None:
         self.file, self.at = file, 0
+        self.timings: Mapping[str, float] = NO_TIMINGS
         self.more()
 
     def more(self) -> list[str]:
@@ -80,7 +107,10 @@ class _Log:
             stream.seek(self.at)
             data = stream.read()
         self.at += len(data)
-        return [line for line in data.decode("utf-8", "replace").splitlines() if _matters(line)]
+        text = data.decode("utf-8", "replace")
+        took = [float(found[1]) for found in PROMPT_TIME.finditer(text)]
+        self.timings = {"prompt_ms": took[-1]} if took else NO_TIMINGS
+        return [line for line in text.splitlines() if _matters(line)]
 
 
 def _matters(line: str) -> bool:

@@ -6,7 +6,7 @@ answer from then on, as in ``player``; if an answer is shorter, the original tok
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
@@ -20,6 +20,7 @@ from cachesim.scenarios.request_spec import Words, expand
 from cachesim.scenarios.runner import groups
 from cachesim.scenarios.schema import Scenario, Step
 from cachesim.tools.live.llama_server.cold_server import cold_flags
+from cachesim.tools.live.llama_server.export.judged_loss import JudgedLoss, judged_loss
 from cachesim.tools.live.llama_server.gguf_adapters import adapter_files, named_for
 from cachesim.tools.live.llama_server.gguf_models import GgufModel, find_model
 from cachesim.tools.live.llama_server.server import BASE
@@ -102,6 +103,8 @@ class Script:
     groups: tuple[Group, ...]
     expected: tuple[ExpectedOutcome, ...]       # an entry per step
     notes: tuple[str, ...]               # deviations that a real server makes necessary
+    loss: JudgedLoss | None = None       # lost reuse, of a case without a wrong answer
+    unmatched: Mapping[int, int] = field(default_factory=dict)     # tokens evaluated again by requests without a loss
 
     @property
     def constant(self) -> tuple[str, ...]:
@@ -123,6 +126,12 @@ class Script:
     def broken(self) -> list[int]:
         """Numbers of the steps with a wrong answer."""
         return [number for number, one in enumerate(self.expected) if one.equal is False]
+
+    @property
+    def faults(self) -> dict[int, str]:
+        """What the case shows, by request: the fault of each wrong answer, or the loss of each that loses tokens."""
+        lost = {one.request: self.loss.text(one) for one in self.loss.lost} if self.loss else {}
+        return {number: self.expected[number].fault for number in self.broken} | lost
 
     @property
     def changes_server(self) -> str:
@@ -170,7 +179,9 @@ def make_script(scenario: Scenario, profile: str) -> Script:
     write = ENGINES[scenario.engine].recorded.write
     if write is None:
         raise BadInput(f"scenarios of {scenario.engine} cannot be run on a llama-server", file=scenario.file)
-    run = run_judged(scenario, profile, "provenance", with_ledger=False)
+    scenario = _as_sent(scenario)
+    run = run_judged(scenario, profile, "provenance")
+    loss = judged_loss(run)
     words = scenario.words if isinstance(scenario.words, Words) else Words()
     tokens, tmap = _tokens(scenario)
     made = _Maker(scenario, tmap, write)
@@ -178,7 +189,14 @@ def make_script(scenario: Scenario, profile: str) -> Script:
     explicit = {name: value for name, value in scenario.server.items() if not _default(scenario, name, value)}
     return Script(scenario, run.profile, find_model(scenario.model), made.written(explicit), tokens,
                   frozenset(words.spelled), tuple(map(made.group, groups(scenario.steps))), tuple(_expected(run)),
-                  tuple(dict.fromkeys((*made.notes, *tmap.notes))))  # fmt: skip
+                  tuple(dict.fromkeys((*made.notes, *tmap.notes))), loss, _unmatched(run, loss))  # fmt: skip
+
+
+def _as_sent(scenario: Scenario) -> Scenario:
+    """Return the scenario with the requests that a program sends: completions, of which a build may ignore the marks of
+    user messages."""
+    steps = [replace(step, request=replace(step.request, chat=False)) for step in scenario.steps]
+    return replace(scenario, steps=tuple(steps))
 
 
 def _default(scenario: Scenario, name: str, value: object) -> bool:
@@ -209,6 +227,13 @@ def _expected(run: Run) -> Iterator[ExpectedOutcome]:
         yield ExpectedOutcome(
             answer.cache_n, answer.prompt_n, status, one.judged.equal_cold, answer.died, one.judged.fault
         )
+
+
+def _unmatched(run: Run, loss: JudgedLoss | None) -> dict[int, int]:
+    """Return the tokens that requests evaluate again which lose nothing beside the reference."""
+    judged = loss.numbers if loss else {}
+    return {number: one.re_evaluated for number, one in enumerate(run.requests)
+            if one.re_evaluated and number not in judged}  # fmt: skip
 
 
 class _Maker:

@@ -1,6 +1,7 @@
 """POSIX shell script for a running server, with curl and jq: the whole history warm, then every prompt cold.
 
-Exit status: 1 if the fault shows, 0 if it does not, 2 without a server. Templates: ``shell_text``.
+Exit status: 1 if the fault or the loss shows, 0 if not, 2 without a server, 3 if a request reuses another number of
+tokens. Templates: ``shell_text``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from cachesim.base.escaping import comment_line, jq_string, shell_command, shell
 from cachesim.tools.live.llama_server.client import GREEDY
 from cachesim.tools.live.llama_server.cold_server import KEPT
 from cachesim.tools.live.llama_server.export import shell_text as t
-from cachesim.tools.live.llama_server.export.program_text import comment, filled
+from cachesim.tools.live.llama_server.export.program_text import comment, exit_status, filled
 from cachesim.tools.live.llama_server.export.script import Group, Script, ScriptAction, ScriptRequest, WordSlice
 from cachesim.tools.live.llama_server.server import BASE
 
@@ -37,7 +38,19 @@ def shell_script(script: Script) -> str:
     lines += ["", "# Every prompt, cold", _filled(t.COMPARE)]
     for number, want in ((one.number, script.expected[one.number]) for one in script.asks if one.hang_up is None):
         lines.append(f"compare {number} {want.cache_n} {want.prompt_n} {want.status}")
-    return "\n".join([*lines, "", t.END])
+    return "\n".join([*lines, *_losses(script)])
+
+
+def _losses(script: Script) -> Iterator[str]:
+    """Yield the end of the script: the verdicts, and the exit status."""
+    if script.loss is None:
+        yield from ("", t.END)
+        return
+    yield from ("", "# Lost reuse")
+    yield filled(t.REUSE, REFERENCE=shell_word(script.loss.label), MARK=shell_word(script.loss.mark)).rstrip()
+    for number, tokens in script.loss.numbers.items():
+        yield f"reuse {number} {' '.join(map(str, tokens))}"
+    yield t.END_OF_LOSS
 
 
 def _comment(script: Script) -> Iterator[str]:
@@ -47,7 +60,7 @@ def _comment(script: Script) -> Iterator[str]:
              f"  {server} {shell_command(script.placed_flags)}", *script.adapter_note,
              f"A model with equal kinds of layers works as well ({script.scenario.model}); windows must be as wide.",
              f"Exact arithmetic, then TOLERANCE={script.tolerance:g}: {' '.join(BASE[:10])}",
-             "Exit status: 1 the fault shows, 0 it does not, 2 no server."]  # fmt: skip
+             exit_status(script, "no server")]  # fmt: skip
     yield from map(comment_line, lines)
 
 

@@ -104,3 +104,30 @@ END = """\
 if [ $shown = 1 ]; then echo 'THE FAULT SHOWS'; exit 1; fi
 echo 'the fault does not show'
 """
+REUSE = """\
+REFERENCE=@REFERENCE@ MARK=@MARK@   # the rules without the loss, and a mark of their numbers
+[ $shown = 1 ] && echo 'THE FAULT SHOWS'
+unclear=0
+reuse() {  # reuse NUMBER LOSSY KEPT REUSABLE: compare reuse with that of the loss and of the reference
+  reused=$(jq -r 'if type == "array" then .[0] else . end | .timings.cache_n? // "-"' "$DIR/$1.reply") || reused=-
+  count="$reused of $4 tokens reused in request $1"
+  if [ "$(cat "$DIR/$1.status")" != 200 ] || [ "$reused" = - ]; then
+    echo "UNDECIDED: request $1 does not report how many tokens it reused"; unclear=1
+  elif [ "$reused" -eq "$2" ]; then
+    echo "THE LOSS SHOWS: $count; with $REFERENCE $3$MARK"; shown=1
+    jq -r --argjson lost $(($3 - $2)) 'if type == "array" then .[0] else . end | .timings
+      | select((.prompt_ms // 0) > 0 and (.prompt_n // 0) > 0)
+      | "  \\($lost) tokens evaluated again: about \\($lost / .prompt_n * .prompt_ms | round / 1000) s, at the "
+        + "\\(.prompt_n / .prompt_ms * 1000 | round) tokens/s of this prompt"' "$DIR/$1.reply"
+  elif [ "$reused" -gt "$3" ]; then echo "the loss does not show: $count; with $REFERENCE $3$MARK"
+  elif [ "$reused" -eq "$3" ]; then echo "the loss does not show: $count, as with $REFERENCE$MARK"
+  else
+    echo "UNDECIDED: $count; $2 with the loss, with $REFERENCE $3$MARK"; unclear=1
+  fi
+}
+"""
+END_OF_LOSS = """\
+[ $shown = 1 ] && exit 1
+[ $unclear = 1 ] && exit 3
+exit 0
+"""

@@ -1,4 +1,4 @@
-"""Client of an exported program for llama-server, and the comparison of answers with cold runs.
+"""Client of an exported program for llama-server, and the comparison of answers with cold runs and of their reuse.
 
 Standard library only. Exported programs contain the code of this module (``program_text``); names that it imports from
 cachesim become literals there.
@@ -11,7 +11,7 @@ import json
 import math
 import threading
 import time
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 from cachesim.tools.live.llama_server.client import GREEDY
 from cachesim.tools.live.llama_server.cold_server import KEPT
@@ -123,6 +123,51 @@ class ServerTalk:
             return "an answer that cannot be read"
         said = [difference(one, cold_body, tolerance) for one in answers(body)]
         return next((one for one in said if "DIFFERS" in one), said[0])
+
+    def reuse(self, number: int, tokens: tuple[int, int, int], reference: str, mark: str) -> ReuseVerdict:
+        """Judge the reuse of a request by what its answer reports (``judge_reuse``)."""
+        status, body = self.came[number]
+        timings = answers(body)[0].get("timings", {}) if status == 200 else {}
+        return judge_reuse(number, timings, tokens, reference, mark)
+
+
+class ReuseVerdict(NamedTuple):
+    """Verdict on the reuse of a request. ``shows``: True if the loss shows, None = undecided; ``text``: the verdict in
+    a sentence; ``cost``: seconds that a loss takes, "" = unknown."""
+
+    shows: bool | None
+    text: str
+    cost: str = ""
+
+
+def judge_reuse(
+    number: int, timings: Any, tokens: tuple[int, int, int], reference: str, mark: str
+) -> ReuseVerdict:
+    """Judge the reuse of a request. ``timings``: as its answer reports them; ``tokens``: those that a server with the
+    loss reuses, those that the reference reuses, and those that were evaluated before. ``reference``: its name;
+    ``mark``: what stands after its number."""
+    lossy, kept, reusable = tokens
+    reused = timings.get("cache_n")
+    if reused is None:
+        return ReuseVerdict(None, f"UNDECIDED: request {number} does not report how many tokens it reused")
+    count = f"{reused} of {reusable} tokens reused in request {number}"
+    if reused == lossy:
+        cost = seconds_of(timings, kept - reused)
+        return ReuseVerdict(True, f"THE LOSS SHOWS: {count}; with {reference} {kept}{mark}", cost)
+    if reused > kept:
+        return ReuseVerdict(False, f"the loss does not show: {count}; with {reference} {kept}{mark}")
+    if reused == kept:
+        return ReuseVerdict(False, f"the loss does not show: {count}, as with {reference}{mark}")
+    return ReuseVerdict(None, f"UNDECIDED: {count}; {lossy} with the loss, with {reference} {kept}{mark}")
+
+
+def seconds_of(timings: Any, tokens: int) -> str:
+    """Describe the time that so many tokens of a prompt take at the rate of this prompt, "" without its time."""
+    evaluated, took = timings.get("prompt_n"), timings.get("prompt_ms")
+    if not evaluated or not took:
+        return ""
+    return f"{tokens} tokens evaluated again: about {tokens / evaluated * took / 1000:.3g} s, at the " \
+           f"{evaluated / took * 1000:.0f} tokens/s of this prompt"  # fmt: skip
 
 
 def answers(body: Any) -> list[Any]:
