@@ -13,6 +13,7 @@ from cachesim.base import exits
 from cachesim.base.console import complain, note, progress, say_json, show
 from cachesim.base.errors import BadInput, unfinished
 from cachesim.base.escaping import shell_command
+from cachesim.base.late_bar import LateBar
 from cachesim.base.limits import JSON_VALUES, OF_A_RUN, OF_AN_IMPORT, TRACE_BYTES, WORKLOAD_TOKENS
 from cachesim.tools.advise import agents_command
 from cachesim.tools.picture.picture_options import PictureOptions, add_pictures
@@ -260,7 +261,8 @@ def advice_for(
                 break
     except KeyboardInterrupt as error:
         stopped, ended = "interrupted", error
-    advice = choose(search.base, search.found, sizes, named, about.facts)
+    with LateBar("examining the best changes"):
+        advice = choose(search.base, search.found, sizes, named, about.facts)
     if drawn is not None:
         drawn += [(one.tried.case.scenario, one.tried.case.profile) for one in (advice.base, *advice.released[:1])]
     data = advice_data(search, advice, sizes, named, about.has_texts)
@@ -288,4 +290,5 @@ def _unchanged(scenario: Scenario, profile: str) -> Trial:
     """Return the outcome of a scenario under a rule set. Raise BadInput if it cannot run."""
     from cachesim.tools.advise.setup_changes import Setup, run_trial
 
-    return run_trial(Setup(scenario, profile))
+    with LateBar("running the unchanged case"):
+        return run_trial(Setup(scenario, profile))

@@ -6,8 +6,9 @@ from argparse import Namespace
 from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 from cachesim.base import exits
-from cachesim.base.console import complain, progress, say_json, show
+from cachesim.base.console import complain, say_json, show
 from cachesim.base.errors import BadInput
+from cachesim.base.late_bar import late_progress
 from cachesim.base.pool import KilledItem, finished
 from cachesim.tools.run.arguments import complain_of, load_files, modes
 from cachesim.tools.run.run_jobs import JobFailure, answers_code, result_or_failure
@@ -73,7 +74,7 @@ def _compare(
     codes: list[int] = []
     interrupt = None
     try:
-        for done in progress(finished(compare_one, pairs, jobs), len(pairs), "comparing"):
+        for done in late_progress(finished(compare_one, pairs, jobs), len(pairs), "comparing"):
             result = done.result
             if isinstance(result, KilledItem):
                 result = JobFailure(exits.CRASH, f"{done.share}: {result.how}, twice")

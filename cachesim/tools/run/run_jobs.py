@@ -6,11 +6,13 @@ If a job fails, its error is printed in a line and the other jobs still run.
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, NamedTuple, Sequence, TypeVar
 
 from cachesim.base import exits
 from cachesim.base.console import complain, note, progress
 from cachesim.base.errors import BadInput, quoted
+from cachesim.base.late_bar import LateBar
 from cachesim.base.pool import CompletedItem, KilledItem, finished
 from cachesim.judging.verdict_words import exit_code_of
 
@@ -75,7 +77,9 @@ def run_one(job: RunJob) -> dict[str, Any] | JobFailure:
 def run_jobs(jobs: Sequence[RunJob], processes: int) -> Iterator[tuple[int, dict[str, Any] | JobFailure]]:
     """Yield the number of each job and its result, in order of completion. A single job may raise."""
     if len(jobs) == 1:
-        yield 0, run_job(jobs[0])
+        with LateBar("running the scenario"):
+            result = run_job(jobs[0])
+        yield 0, result
         return
     if any(job.recorder is not None for job in jobs):
         processes = 1
@@ -93,7 +97,8 @@ def run_each(
     errors are printed. A single share may raise. ``name``: a share in messages; ``label``: text of the progress bar,
     "" = no bar."""
     if len(shares) == 1:
-        return [function(shares[0])], []
+        with LateBar(label) if label else nullcontext():
+            return [function(shares[0])], []
     found: list[R] = []
     codes: list[int] = []
     for share in progress(shares, len(shares), label) if label else shares:
