@@ -18,15 +18,16 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.fixture
-def terminal(monkeypatch):
-    """Return standard error as a terminal."""
+def terminal_of(monkeypatch):
+    """Return a terminal in the place of standard error."""
+    terminal = Terminal()
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    return sys.stderr
+    monkeypatch.setattr(sys, "stderr", terminal)
+    return terminal
 
 
-def test_long_work_shows_a_bar_and_short_work_none(terminal):
+def test_long_work_shows_a_bar_and_short_work_none(monkeypatch):
+    terminal = terminal_of(monkeypatch)
     with LateBar("playing"):
         pass
     assert terminal.getvalue() == ""
@@ -35,7 +36,9 @@ def test_long_work_shows_a_bar_and_short_work_none(terminal):
     assert "playing" in terminal.getvalue()
 
 
-def test_a_single_item_is_passed_on_after_its_bar_ended(terminal):
+def test_a_single_item_is_passed_on_after_its_bar_ended(monkeypatch):
+    terminal = terminal_of(monkeypatch)
+
     def items():
         time.sleep(DELAY + 1)
         yield 7
@@ -49,5 +52,5 @@ def test_a_single_item_is_passed_on_after_its_bar_ended(terminal):
 
 
 @pytest.mark.parametrize("total", [0, 1, 3])
-def test_all_items_are_passed_on(terminal, total):
+def test_all_items_are_passed_on(total):
     assert list(late_progress(iter(range(total)), total, "replaying")) == list(range(total))
