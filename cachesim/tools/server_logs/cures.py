@@ -24,6 +24,7 @@ from cachesim.tools.advise.setup_changes import (
 from cachesim.tools.server_logs.reconstruction import ReconstructedRequest, Reconstruction
 
 TOKENS = 200_000             # prompt tokens that are run in search of cures, at most
+GENERATED = 60_000           # generated tokens, at most
 Data = dict[str, Any]
 Said = Mapping[str, Any]
 
@@ -43,7 +44,9 @@ def cures(found: Reconstruction, statements: Sequence[Said], facts: CaseFacts = 
     worst = max(pairs, key=lambda pair: _least(pair[0]["numbers"]["lost"]))[1]
     causes = [said["numbers"]["cause"] for said, request in pairs if request is worst]
     case = Setup(found.scenario, found.profile)
-    tries = TOKENS // sum(len(step.request.prompt) for step in case.scenario.steps)
+    generated = sum(max(0, step.request.n_predict) for step in case.scenario.steps)
+    prompts = sum(len(step.request.prompt) for step in case.scenario.steps)
+    tries = min(TOKENS // max(1, prompts), GENERATED // max(1, generated))
     if tries < 2:
         return []
     base = run_trial(case).outcome
