@@ -7,7 +7,6 @@ only if the model is exact; the store sees the same calls in the same order eith
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple, Sequence, cast
 
 import numpy as np
@@ -293,10 +292,23 @@ def make_weights(spec: Spec, seed: int) -> Weights:
 
 
 def make_model(spec: Spec | str, exact: bool, seed: int = 0) -> Model:
-    """Return the model of a spec or its notation. Each model is built once per process."""
-    return _make_model(parse(spec) if isinstance(spec, str) else spec, exact, seed)
+    """Return the model of a spec or its notation. A model is built once per process, as long as the latest models have
+    few layers."""
+    key = parse(spec) if isinstance(spec, str) else spec, exact, seed
+    model = _models.pop(key, None)
+    if model is None:
+        model = Model(*key)
+        while len(_models) >= MOST_MODELS or len(model.spec.layers) + _kept_layers() > MOST_LAYERS:
+            del _models[next(iter(_models))]        # the model that was used least recently
+    _models[key] = model
+    return model
 
 
-@lru_cache(maxsize=64)
-def _make_model(spec: Spec, exact: bool, seed: int) -> Model:
-    return Model(spec, exact, seed)
+MOST_MODELS = 64             # models that are kept, at most
+MOST_LAYERS = 384            # their layers with weights, at most; a layer takes half a MiB
+_models: dict[tuple[Spec, bool, int], Model] = {}
+
+
+def _kept_layers() -> int:
+    """Return the number of layers with weights of the models that are kept."""
+    return sum(len(spec.layers) for spec, exact, _ in _models if exact)

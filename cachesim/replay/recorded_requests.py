@@ -19,10 +19,20 @@ from cachesim.engines.base import AS_MANY_AS_ALLOWED, NO_TOKEN, Draft, Request
 from cachesim.engines.shared.vocab import PIECES, SPECIAL
 from cachesim.replay.event_owners import RequestEvents
 
+REMEMBERED = 1024            # characters of a text whose tokens are remembered, at most
 
-@lru_cache(maxsize=256)
+
 def tokenize(text: str) -> Tokens:
     """Return the tokens of a text of message marks and single characters (such as delimiters). Raise BadInput."""
+    return _remembered(text) if len(text) <= REMEMBERED else _tokens(text)
+
+
+@lru_cache(maxsize=256)
+def _remembered(text: str) -> Tokens:
+    return _tokens(text)
+
+
+def _tokens(text: str) -> Tokens:
     out: list[int] = []
     marks = {text: token for token, text in SPECIAL.items()}
     at = 0

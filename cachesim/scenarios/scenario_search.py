@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from functools import cache
+from functools import cache, lru_cache
 from typing import AbstractSet, Sequence
 
 from cachesim.base.errors import BadInput
@@ -89,7 +89,7 @@ def _points(words: AbstractSet[str], scenarios: Sequence[Scenario]) -> list[floa
             for title, text in zip(titles, texts, strict=True)]  # fmt: skip
 
 
-@cache
+@lru_cache(maxsize=2048)
 def _title_of(text: str, engine: str, model: str) -> frozenset[str]:
     topics = {_representative(stem) for stem in stems(text)}
     return frozenset(topics | {engine, *engine.split("_")} | kinds_of_model(model))

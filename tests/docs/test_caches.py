@@ -1,0 +1,110 @@
+"""Tests of the table of caches in limits.md: every cache of the package has a row, and those that an input fills keep
+their maximum in bytes."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import re
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cachesim
+from cachesim.model.forward import make_model
+from cachesim.model.hash_mixing import layer_keys, powers
+from cachesim.model.rope import turns
+from cachesim.replay.recorded_requests import tokenize
+
+PACKAGE = Path(cachesim.__file__).parent
+ROW = re.compile(r"^\| `(?P<name>[\w.]+)` \| [^|]+ \| (?P<most>[^|]+) \| (?P<bytes>[^|]+) \|$", re.M)
+ROWS = {row["name"]: row for row in ROW.finditer((PACKAGE / "pages/limits.md").read_text("utf-8"))}
+OBJECTS = {"judging.compare_answer.ColdRunCache", "tools.watch.recent_bodies.RecentBodies",
+           "tools.watch.report._rows"}    # caches of an object that lives as long as a command
+CONTAINERS = {"dict", "list", "set", "defaultdict", "OrderedDict", "deque", "WeakKeyDictionary", "WeakValueDictionary"}
+
+
+def modules():
+    """Yield the name of each module of the package and its syntax tree."""
+    for file in sorted(PACKAGE.rglob("*.py")):
+        yield ".".join(file.relative_to(PACKAGE).with_suffix("").parts), ast.parse(file.read_text("utf-8"))
+
+
+def is_cached(function):
+    """True if a function remembers its results."""
+    return any(re.match(r"(functools\.)?(lru_)?cache\b", ast.unparse(one)) for one in function.decorator_list)
+
+
+def is_empty_container(value):
+    """True for an expression that makes an empty container."""
+    if isinstance(value, ast.Call):
+        name = ast.unparse(value.func).partition("[")[0].rpartition(".")[2]
+        return name in CONTAINERS and not any(not isinstance(one, ast.Constant) for one in value.args)
+    return ast.unparse(value) in ("{}", "[]")
+
+
+def is_changed(name, tree):
+    """True if a module stores values in its container ``name``."""
+    stores = rf"\b{name}(\[[^\]]+\] = |\.(append|add|update|setdefault|extend|insert)\()"
+    return bool(re.search(stores, ast.unparse(tree))) or bool(re.search(rf"global [^\n]*\b{name}\b", ast.unparse(tree)))
+
+
+def caches():
+    """Yield the names of the caches of functions, modules and classes."""
+    for module, tree in modules():
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and is_cached(node):
+                yield f"{module}.{node.name}"
+        bodies = [tree.body, *(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
+        for statement in (one for body in bodies for one in body):
+            if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
+                targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+                names = [one.id for one in targets if isinstance(one, ast.Name)]
+                if isinstance(statement, ast.AnnAssign) and ast.unparse(statement.annotation).startswith("Mapping"):
+                    continue                       # a default that nobody changes
+                yield from (f"{module}.{name}" for name in names
+                            if is_empty_container(statement.value) and is_changed(name, tree))  # fmt: skip
+
+
+def test_every_cache_has_a_row():
+    assert sorted(ROWS) == sorted({*caches(), *OBJECTS})
+
+
+def test_every_cache_of_bounded_length_has_its_maximum_in_the_table():
+    for module, tree in modules():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and is_cached(node):
+                found = re.search(r"maxsize=(.+)\)", " ".join(map(ast.unparse, node.decorator_list)))
+                if found is not None:
+                    most = ROWS[f"{module}.{node.name}"]["most"]
+                    left, _, shift = found[1].partition(" << ")
+                    assert most == f"{int(left) << int(shift or 0):,}"
+
+
+FILLED = {
+    "model.forward._models": lambda: [make_model("GGGA" * 16, exact=True, seed=seed) for seed in range(80)],
+    "model.hash_mixing._powers": lambda: [powers(1 << size) for size in range(21)],
+    "model.hash_mixing.layer_keys": lambda: [layer_keys(seed, 0) for seed in range(1200)],
+    "model.rope._block": lambda: [turns(np.array([position])) for position in range(0, 1 << 20, 512)],
+    "replay.recorded_requests._remembered": lambda: [tokenize(f"{number:03}" + "a" * size)
+                                                     for size in (100_000, 1000) for number in range(300)],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FILLED)
+def test_a_full_cache_keeps_its_maximum(name):
+    row = ROWS[name]
+    most = int(row["bytes"].split(" ")[0].replace(",", ""))
+    if row["bytes"].endswith("each"):
+        most *= int(row["most"].replace(",", ""))
+    gc.collect()
+    tracemalloc.start()
+    try:
+        FILLED[name]()
+        gc.collect()
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert most / 10 <= held <= most
