@@ -132,7 +132,7 @@ def _anthropic(value: Mapping[str, Any]) -> Body:
         role = one.get("role")
         own = BodyMessage(role if isinstance(role, str) else "", path, tuple(rest), fields_text(_without_results(one)))
         body.messages += [*results, *([own] if rest or not results else [])]
-    body.chat = [_plain_chat(one) for one in body.messages]
+    body.chat = [plain_chat(one) for one in body.messages]
     body.tools = [(path, _open_ai_tool(one)) for path, one in body.tools]
     return body
 
@@ -146,7 +146,7 @@ def _without_results(message: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**message, "content": kept}
 
 
-def _plain_chat(message: BodyMessage) -> dict[str, Any]:
+def plain_chat(message: BodyMessage) -> dict[str, Any]:
     """Return a message as a chat template receives it, made from its parts."""
     parts = list(message.parts)
     out: dict[str, Any] = {"role": message.role, "content": join_text([p for p in parts if p.kind in (TEXT, IMAGE)])}
@@ -179,7 +179,7 @@ def _responses(value: Mapping[str, Any]) -> Body:
         default = "tool" if str(what).endswith("_output") else "assistant"
         role = role if isinstance(role, str) else default
         body.messages.append(BodyMessage(role, path, tuple(parts), block_fields(one)))
-    body.chat = [_plain_chat(one) for one in body.messages]
+    body.chat = [plain_chat(one) for one in body.messages]
     return body
 
 

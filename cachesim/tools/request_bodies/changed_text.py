@@ -7,7 +7,7 @@ A pattern counts only if it matches different texts at that position on both sid
 from __future__ import annotations
 
 import re
-from typing import Iterator
+from typing import Iterator, NamedTuple
 
 AROUND, CONTEXT = 120, 600   # characters around the difference; characters before it that may contain a heading
 DATE, ID, BILLING, LISTING, COUNTER, SPACE = "date", "id", "billing header", "listing", "counter", "whitespace"
@@ -57,6 +57,28 @@ def kind_of_change(a: str, b: str, at: int, begin: int = 0) -> str:
     if _both(_NUMBER[0], x, y, place) and _COUNTED.search(x[max(line, place - 60) : place + 30]):
         return COUNTER
     return LISTING if _LISTING.search(a[max(begin, at - CONTEXT) : at + 40]) else ""
+
+
+class ChangedValue(NamedTuple):
+    """Value that differs in two texts: its first character, and the character after it in each text."""
+
+    start: int
+    old_stop: int
+    new_stop: int
+
+
+def changed_value(kind: str, a: str, b: str, at: int) -> ChangedValue | None:
+    """Return the date, id or counter at character ``at`` of two texts that are equal before it; None if both texts have
+    no such value that begins at the same character."""
+    patterns = {DATE: _DATES, ID: _IDS, COUNTER: _NUMBER}[kind]
+    for pattern in patterns:
+        old, new = ([found for found in re.finditer(pattern, text) if found.start() <= at <= found.end()]
+                    for text in (a, b))  # fmt: skip
+        for before in old:
+            for after in new:
+                if before[0] != after[0] and before.start() == after.start():
+                    return ChangedValue(before.start(), before.end(), after.end())
+    return None
 
 
 def differs_in_space_only(a: str, b: str) -> bool:

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from cachesim.tools.advise.saved_tokens import RepairCase
     from cachesim.tools.request_bodies.import_bodies import ImportOptions
 
-MODEL = "GGGA"
-SCHEMA = 3                   # version of the JSON form of `import`
+MODEL, OTHER_MODEL = "GGGA", "AAAA"
+"""Models of a simulation if none is named: the assumed model, and the one that it is compared with."""
+SCHEMA = 4                   # version of the JSON form of `import`
 
 
 def add_body_arguments(parser: ArgumentParser) -> None:
@@ -36,10 +37,9 @@ def run_bodies(args: Namespace) -> int:
     from cachesim.base.console import say_json, show
     from cachesim.base.files import write_whole
     from cachesim.scenarios.schema import DEFAULT_PROFILE
-    from cachesim.tools.advise.saved_tokens import saved_tokens
     from cachesim.tools.request_bodies.compared_rule_sets import compared_data, compared_runs
     from cachesim.tools.request_bodies.import_bodies import import_bodies
-    from cachesim.tools.request_bodies.report import bodies_report, headline
+    from cachesim.tools.request_bodies.report import bodies_report, first_line
     from cachesim.tools.run.arguments import case_arguments_of
     from cachesim.tools.run.engines_table import reuse_table
 
@@ -50,8 +50,8 @@ def run_bodies(args: Namespace) -> int:
     data, text = import_bodies([Path(name) for name in args.files], options)
     if not text and (args.out or wanted(args)):
         raise BadInput(f"no request can be simulated: {data['simulation']['limit']}")
-    case = None if args.quiet or not text else repair_case(data, text)
-    data["saved"] = case and saved_tokens(case)
+    data["simulation"]["unnamed"] = [*["profile"] * (not args.profiles), *["model"] * (not args.model)]
+    data["saved"] = None if args.quiet or not text else _other_changes(data, text)
     runs = compared_runs(text, rule_sets, args.settings) if text and len(rule_sets) > 1 else []
     data["compared"] = compared_data(runs)
     data["arguments"] = [*case_arguments_of(args), *_body_arguments(args)]
@@ -62,11 +62,24 @@ def run_bodies(args: Namespace) -> int:
     else:
         table = [reuse_table(runs, is_estimated=not args.tokenizer)] if runs else []
         show(*table, bodies_report(data, args.out, bool(args.verbose)))
-    short, verbose = (bodies_report(data, args.out, everything) for everything in (False, True))
-    command, note = shell_command(["cachesim", "import", *args.files, *data["arguments"]]), headline(data).plain
-    shown = PictureOptions(command, note, names=["simulated"], report=short, verbose=verbose)
-    draw_text(args, text, shown)
+    if wanted(args):
+        short, verbose = (bodies_report(data, args.out, everything) for everything in (False, True))
+        command, note = shell_command(["cachesim", "import", *args.files, *data["arguments"]]), first_line(data).plain
+        shown = PictureOptions(command, note, names=["simulated"], report=short, verbose=verbose)
+        draw_text(args, text, shown)
     return exits.HOLDS
+
+
+def _other_changes(data: dict[str, Any], text: str) -> dict[str, Any] | None:
+    """Return the change of the client or of flags that saves most, as far as the work after that of the cure allows
+    a search."""
+    from cachesim.tools.advise.saved_tokens import saved_tokens
+    from cachesim.tools.request_bodies.cure_saving import ALL_RUNS, work_of_cure
+
+    spent = work_of_cure(data)
+    if spent > ALL_RUNS // 2 or data["simulation"]["not_played"]:
+        return {"too_slow": True}
+    return saved_tokens(repair_case(data, text), spent)
 
 
 def _import_options(args: Namespace, rule_sets: Sequence[str]) -> ImportOptions:
@@ -87,6 +100,8 @@ def _import_options(args: Namespace, rule_sets: Sequence[str]) -> ImportOptions:
         server=parse_settings(settings_of(engines[0], args.settings, engines), engines[0]),
         with_text=args.with_text,
         name=Path(args.out).stem,
+        is_cured=not args.quiet,
+        other_model="" if args.model else OTHER_MODEL,
     )
 
 

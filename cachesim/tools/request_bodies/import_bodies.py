@@ -8,6 +8,7 @@ tokens at the end (``new_tokens``).
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Sequence
 
@@ -16,10 +17,10 @@ from cachesim.scenarios.schema import DEFAULT_PROFILE
 from cachesim.tools.request_bodies.api_forms import CHAT, bodies_of
 from cachesim.tools.request_bodies.body import IMAGE, MARK, TOOL, Body, changed, field_change
 from cachesim.tools.request_bodies.body_files import read_bodies
-from cachesim.tools.request_bodies.changed_text import COUNTER, DATE, ID, LISTING, SPACE
 from cachesim.tools.request_bodies.changed_tools import CAUSES as TOOL_CAUSES
 from cachesim.tools.request_bodies.changed_tools import tools_change
 from cachesim.tools.request_bodies.conversations import spoken_key
+from cachesim.tools.request_bodies.cure_saving import CureSetup, lost_with, simulated_cure
 from cachesim.tools.request_bodies.import_scenario import (
     SimulatedImport,
     adapter_keys,
@@ -29,16 +30,10 @@ from cachesim.tools.request_bodies.import_scenario import (
 )
 from cachesim.tools.request_bodies.message_fields import changed_fields
 from cachesim.tools.request_bodies.plain_render import BodyPlace
-from cachesim.tools.request_bodies.prompt_causes import CAUSES, CHANGED
-from cachesim.tools.request_bodies.request_diff import PromptRecord, link_requests
+from cachesim.tools.request_bodies.prompt_causes import CAUSES, part_of_prompt
+from cachesim.tools.request_bodies.request_diff import PromptRecord, kept_by_any, link_requests
 from cachesim.tools.request_bodies.template import Prompt, is_template_option, read_template, render
 from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer, Tokenizer, TokenPrompts, read_tokenizer
-
-ROLES = {"system": "the system prompt", "developer": "the system prompt", "user": "a user message",
-         "assistant": "an answer", "tool": "a tool result", "function": "a tool result"}  # fmt: skip
-
-ANYWHERE = (DATE, ID, LISTING, COUNTER, SPACE, CHANGED)
-"""Causes whose sentence does not name the part of the prompt."""
 
 
 def invalidated_tokens(records: Sequence[PromptRecord], record: PromptRecord, tokenizer: Tokenizer) -> int:
@@ -70,14 +65,7 @@ def new_tokens(before: PromptRecord, record: PromptRecord, tokenizer: Tokenizer)
 
 def where(record: PromptRecord) -> str:
     """Return the part of the prompt with the first difference, in words; "" if the sentence of the cause names it."""
-    place = record.place
-    if place is None or record.cause.name not in ANYWHERE:
-        return ""
-    if place.path.startswith(("tools", "functions")):
-        return "the tools"
-    if 0 <= place.message < len(record.body.messages):
-        return ROLES.get(record.body.messages[place.message].role, "the prompt")
-    return "the prompt"
+    return part_of_prompt(record.body, record.place, record.cause.name)
 
 
 def at(place: BodyPlace | None, which: str = "") -> dict[str, Any]:
@@ -117,25 +105,60 @@ class ImportOptions(NamedTuple):
     server: Mapping[str, Any] = {}     # server options
     with_text: bool = False            # quote texts in the scenario file
     name: str = ""                     # scenario id, "" = derived from the first file name
+    is_cured: bool = False             # run the bodies without the changes of the costliest cause
+    other_model: str = ""              # model of a second comparison, "" = none
 
 
 def import_bodies(paths: Sequence[Path], options: ImportOptions) -> tuple[dict[str, Any], str]:
     """Return the report data of these files, and the text of the scenario file. Raise BadInput."""
     found, left = read_bodies(paths)
     bodies = bodies_of(found)
-    prompts: list[Prompt | None] = [None] * len(bodies)
-    if options.template:
-        prompts = render(read_template(Path(options.template)), bodies, options.template)
+    prompts = _rendered(bodies, options)
     with closing(_tokenizer(bodies, options.tokenizer)) as tokenizer:
         scales = str(options.server.get(scales_option(options.profile), ""))
         records = link_requests(bodies, prompts, tokenizer, adapter_keys(bodies, scales))
         lost = [invalidated_tokens(records, record, tokenizer) for record in records]
-    data = _data(paths, records, lost, tokenizer, options)
-    data["skipped"] = left
-    head = _head(paths, data, options)
-    simulated = simulate_bodies(records, options.profile, options.model, options.server, head)
-    _simulated(data, simulated)
+        data = _data(paths, records, lost, tokenizer, options)
+        data["skipped"] = left
+        head = _head(paths, data, options)
+        simulated = simulate_bodies(records, options.profile, options.model, options.server, head)
+        _simulated(data, simulated, [kept_by_any(records, record) for record in records])
+        data["cure"] = None
+        if options.is_cured and simulated.toml:
+            setup = CureSetup(
+                profile=options.profile,
+                model=options.model,
+                server=options.server,
+                tokenizer=tokenizer,
+                render=partial(_rendered, options=options),
+                other_model=options.other_model,
+            )
+            _cure(data, records, prompts, simulated, setup)
     return data, simulated.toml
+
+
+def _cure(
+    data: dict[str, Any],
+    records: Sequence[PromptRecord],
+    prompts: Sequence[Prompt | None],
+    run: SimulatedImport,
+    setup: CureSetup,
+) -> None:
+    """Add the cure of the costliest cause to the report data; without causes, what a server with the other model does
+    not keep."""
+    worst = next((cause for cause in data["causes"] if not cause["harmless"]), None)
+    if worst is not None:
+        data["cure"] = simulated_cure(records, prompts, worst, run.reused, setup)
+    elif data["simulation"]["not_kept"]:
+        data["simulation"]["other_not_kept"] = lost_with(records[: len(run.reused)], setup)
+
+
+def _rendered(bodies: Sequence[Body], options: ImportOptions) -> list[Prompt | None]:
+    """Return the prompts as the chat template renders them, None for those that are rendered plainly. Raise
+    BadInput."""
+    if not options.template:
+        return [None] * len(bodies)
+    return render(read_template(Path(options.template)), bodies, options.template)
 
 
 def _tokenizer(bodies: Sequence[Body], file: str) -> Tokenizer:
@@ -197,7 +220,7 @@ def _request(records: Sequence[PromptRecord], number: int, lost: int, templated:
         "request": number, "place": record.body.place, "conversation": record.link.conversation, "previous": before,
         "tokens": record.tokens, "shared": record.shared, "reusable": record.usable,
         "reusable_from": record.under, "again": lost, "adapters": scales_text(record.body.adapters),
-        "new_tokens": max(0, record.tokens - record.usable - lost), "answer": record.answer,
+        "new_tokens": max(0, record.tokens - kept_by_any(records, record) - lost), "answer": record.answer,
         "characters": None if before < 0 else record.common, "bytes": None if before < 0 else record.bytes,
         "cause": record.cause.name, "says": CAUSES[record.cause.name].says, "where": where(record), **at(record.place),
         **at(record.old_place, "old_"), "detail": record.cause.detail, "model_changed": model, "parameters": parameters,
@@ -221,11 +244,12 @@ def _head(paths: Sequence[Path], data: Mapping[str, Any], options: ImportOptions
             "title": f"imported from {len(data['requests'])} request bodies"}  # fmt: skip
 
 
-def _simulated(data: dict[str, Any], run: SimulatedImport) -> None:
-    """Add the results of the simulation to the report data: tokens reused, and tokens that the server did not keep."""
-    for row, reused in zip(data["requests"], run.reused, strict=False):
+def _simulated(data: dict[str, Any], run: SimulatedImport, most: Sequence[int]) -> None:
+    """Add the results of the simulation to the report data: tokens reused, and tokens that the server did not keep.
+    ``most``: tokens of each request that any server can reuse."""
+    for row, reused, kept in zip(data["requests"], run.reused, most, strict=False):
         row["simulated"] = reused
-        row["not_kept"] = None if reused is None else max(0, row["reusable"] - reused)
+        row["not_kept"] = None if reused is None else max(0, kept - reused)
         row["foreign"] = max(0, (reused or 0) - row["reusable"]) if run.adapters else 0
     for row in data["requests"][len(run.reused) :]:
         row["simulated"] = row["not_kept"] = None
@@ -237,5 +261,5 @@ def _simulated(data: dict[str, Any], run: SimulatedImport) -> None:
         "reused": sum(row["simulated"] for row in known), "new_tokens": sum(row["new_tokens"] for row in known),
         "again": sum(row["again"] for row in known), "not_kept": sum(row["not_kept"] for row in known),
         "foreign": sum(row["foreign"] for row in known), "adapters": run.adapters,
-        "adapters_assumed": run.is_assumed,
+        "adapters_assumed": run.is_assumed, "unnamed": [], "other_not_kept": None,
     }  # fmt: skip

@@ -21,10 +21,17 @@ HARMLESS = (NEW, EXTENDS, SAME, BACK)
 
 
 class CauseText(NamedTuple):
-    """Texts about a cause."""
+    """Texts about a cause. ``cure``: what the client does instead, in the imperative; a simulated cure does this.
+    ``other``: another way."""
 
     says: str                # noun phrase or sentence that a place can follow
-    advice: str = ""         # advice for the client
+    cure: str = ""
+    other: str = ""
+
+    @property
+    def advice(self) -> str:
+        """Return the advice for the client: the cure and the other way, "" = none."""
+        return ", or ".join(filter(None, (self.cure, self.other)))
 
 
 CAUSES: Mapping[str, CauseText] = {
@@ -32,18 +39,34 @@ CAUSES: Mapping[str, CauseText] = {
     EXTENDS: CauseText("extends the previous prompt"),
     SAME: CauseText("repeats the previous prompt"),
     BACK: CauseText("goes back to an earlier point of the conversation"),
-    text.BILLING: CauseText("the billing header of Claude Code, at the front of the system prompt",
-                        "set CLAUDE_CODE_ATTRIBUTION_HEADER=0, or let a proxy remove the block"),
-    text.DATE: CauseText("the date or time",
-                     "put it last (in the newest message), or keep its value for the whole conversation"),
-    text.ID: CauseText("a random id", "leave it out of the prompt, or keep it for the whole conversation"),
-    text.LISTING: CauseText("a working directory listing or git status",
-                        "send it once, or only with the newest message, and keep it in the history"),
-    text.COUNTER: CauseText("a counter (tokens, cost, turns)", "leave it out, or put it into the newest message"),
+    text.BILLING: CauseText(
+        "the billing header of Claude Code, at the front of the system prompt",
+        "remove it from the prompt (CLAUDE_CODE_ATTRIBUTION_HEADER=0, or a proxy)",
+    ),
+    text.DATE: CauseText(
+        "the date or time",
+        "keep its value for the whole conversation",
+        "put it last (in the newest message)",
+    ),
+    text.ID: CauseText(
+        "a random id",
+        "keep it for the whole conversation",
+        "leave it out of the prompt",
+    ),
+    text.LISTING: CauseText(
+        "a working directory listing or git status",
+        "keep it as it was first sent",
+        "send it with the newest message only, and keep it in the history",
+    ),
+    text.COUNTER: CauseText(
+        "a counter (tokens, cost, turns)",
+        "keep its first value",
+        "leave it out, or put it into the newest message",
+    ),
     text.SPACE: CauseText("white space", "send past messages unchanged: do not trim them or convert line ends"),
-    tools.ORDER: CauseText("the order of the tools", "sort the tools, for example by name"),
+    tools.ORDER: CauseText("the order of the tools", "keep the tools in one order (sort them, for example by name)"),
     tools.KEYS: CauseText("the order of keys or entries in a tool's JSON schema", "serialise schemas in a fixed order"),
-    tools.LIST: CauseText("tools were added or removed", "keep the list of tools for the whole conversation"),
+    tools.LIST: CauseText("tools were added or removed", "send all tools of the conversation in each of its requests"),
     tools.ONE: CauseText("the definition of a tool", "keep tool definitions unchanged for the whole conversation"),
     messages.REMOVED: CauseText("the client removes the reasoning of a past answer",
                                 "keep the reasoning in the history"),
@@ -53,40 +76,86 @@ CAUSES: Mapping[str, CauseText] = {
     messages.IMAGES: CauseText("an image, sound or file was changed, added or removed",
                                "send images, sounds and files of past messages unchanged"),
     messages.MOVED: CauseText("an image moved to another message", "leave images in their original message"),
-    messages.DROPPED: CauseText("the front of the history was truncated",
-                            "truncate rarely and in large steps, or raise the client's context limit"),
+    messages.DROPPED: CauseText(
+        "the front of the history was truncated",
+        "keep the whole history (raise the client's context limit)",
+        "truncate rarely and in large steps",
+    ),
     messages.INSERTED: CauseText("messages were inserted into the history", "append them after the newest message"),
-    messages.TAKEN_OUT: CauseText("messages were removed from the history",
-                                  "remove them rarely and in large steps, or keep them"),
-    messages.MOVING: CauseText("a text that the client inserts at a fixed distance from the end",
-                               "put it last (into the newest message) and keep it there, or at the front of the "
-                               "system prompt if it never changes"),
+    messages.TAKEN_OUT: CauseText(
+        "messages were removed from the history",
+        "keep them",
+        "remove them rarely and in large steps",
+    ),
+    messages.MOVING: CauseText(
+        "a text that the client inserts at a fixed distance from the end",
+        "leave it where it was first sent",
+        "put it last (into the newest message) and keep it there, or at the front of the system prompt if it never "
+        "changes",
+    ),
     messages.OTHER_PLACE: CauseText("a message moved to another place of the history",
                                     "leave messages at the place where they were first sent"),
-    CUT_OUT: CauseText("text was removed", "remove text rarely and in large steps, or keep it"),
+    CUT_OUT: CauseText("text was removed", "keep it", "remove text rarely and in large steps"),
     PUT_IN: CauseText("text was inserted", "append it after everything that was sent before"),
     MOVED_LINES: CauseText("lines moved to another place of the text", "leave texts where they were first sent"),
-    messages.SUMMARY: CauseText("the history was summarised", "raise the client's compaction threshold"),
-    messages.PRUNED: CauseText("old tool results are shortened or cleared", "shorten them when they are first sent"),
-    messages.TAIL: CauseText("text of the newest message is removed once the message is history",
-                         "keep it in the history, or send it as a separate message after the newest"),
+    messages.SUMMARY: CauseText(
+        "the history was summarised",
+        "keep the whole history instead (raise the client's compaction threshold)",
+    ),
+    messages.PRUNED: CauseText(
+        "old tool results are shortened or cleared",
+        "keep them as they were first sent",
+        "shorten them when they are first sent",
+    ),
+    messages.TAIL: CauseText(
+        "text of the newest message is removed once the message is history",
+        "keep it in the history",
+        "send it as a separate message after the newest",
+    ),
     messages.EDITED: CauseText("a user message was edited"),
     messages.ANSWER: CauseText("a past answer was changed", "send answers back as generated"),
     messages.RESULT: CauseText("a past tool result was changed", "send tool results back unchanged"),
-    messages.SYSTEM: CauseText("the system prompt was changed",
-                               "keep it fixed; move changing parts to the newest message"),
+    messages.SYSTEM: CauseText("the system prompt was changed", "keep it fixed",
+                               "move changing parts to the newest message"),
     TEMPLATE: CauseText("the chat template renders past turns differently (reasoning of earlier turns, for example)",
-                    "use a template, or an option of it, that renders past turns unchanged"),
+                        "use a template, or an option of it, that renders past turns unchanged"),
     FIELDS: CauseText("fields beside the texts changed, and the chat template renders another prompt",
                       "keep these fields for the whole conversation"),
     OPENING: CauseText("the chat template begins an answer with text that is missing in the history",
-                   "use a template that keeps it (only the last tokens are affected)"),
-    DROPPED_ANSWER: CauseText("the client does not send back the generated reasoning",
-                          "send the reasoning back (reasoning_content), or disable thinking"),
-    ADAPTERS: CauseText("other adapters", "keep them for a conversation, or give each list its own slot (id_slot)"),
+                       "use a template that keeps it (only the last tokens are affected)"),
+    DROPPED_ANSWER: CauseText(
+        "the client does not send back the generated reasoning",
+        "send the reasoning back (reasoning_content)",
+        "disable thinking",
+    ),
+    ADAPTERS: CauseText("other adapters", "keep them for a conversation",
+                        "give each list its own slot (id_slot)"),
     CHANGED: CauseText("the text was changed"),
 }  # fmt: skip
 """Texts about all causes, harmless causes first."""
+
+
+ROLES = {
+    "system": "the system prompt",
+    "developer": "the system prompt",
+    "user": "a user message",
+    "assistant": "an answer",
+    "tool": "a tool result",
+    "function": "a tool result",
+}
+ANYWHERE = frozenset({text.DATE, text.ID, text.LISTING, text.COUNTER, text.SPACE, CHANGED})
+"""Causes whose sentence does not name the part of the prompt."""
+
+
+def part_of_prompt(body: Body, place: BodyPlace | None, cause: str) -> str:
+    """Return the part of a prompt that contains a change, in words; "" if the sentence of the cause names it."""
+    if place is None or cause not in ANYWHERE:
+        return ""
+    if place.path.startswith(("tools", "functions")):
+        return "the tools"
+    if 0 <= place.message < len(body.messages):
+        return ROLES.get(body.messages[place.message].role, "the prompt")
+    return "the prompt"
 
 
 class PromptCause(NamedTuple):

@@ -12,7 +12,6 @@ from rich.text import Text
 from cachesim.base.errors import counted, cut
 from cachesim.base.escaping import printable_line, shell_command, shell_word
 from cachesim.base.layout import WholeTable, as_typed
-from cachesim.tools.advise.report import saved_report
 
 Data = dict[str, Any]
 SHOWN, CAUSES, NUMBERS = 40, 6, 12     # maximum requests in the table (-v shows all), causes, numbers in a list
@@ -26,11 +25,106 @@ def bodies_report(data: Data, out: str, everything: bool) -> RenderableType:
     worst = max(data["requests"], key=lambda request: (request["not_kept"] or 0, request["again"]))
     following = f"cachesim why {shell_word(out)} {worst['request']}" if out else _import(data)
     next_command = [as_typed(following, "dim", "next: ")] if data["simulation"]["played"] else []
-    saved = saved_report(data.get("saved"), _advise(data, out), "" if data["tokens_exact"] else "~")
     return Group(
-        *saved, headline(data), *_causes(data), Text(""), _table(data, everything), *_notes(data), *_simulation(data),
-        *next_command,
+        *_first_lines(data), *_causes(data), *_other_change(data, out), Text(""), _table(data, everything),
+        *_notes(data), *_simulation(data), *next_command,
     )  # fmt: skip
+
+
+def _first_lines(data: Data) -> list[Text]:
+    """Return the costliest cause with its cure, if there is one, and the tokens that it costs."""
+    return [first_line(data), *([headline(data)] if _worst(data) else [])]
+
+
+def _worst(data: Data) -> Data | None:
+    """Return the costliest cause, None if no prompt was changed."""
+    return next((cause for cause in data["causes"] if not cause["harmless"]), None)
+
+
+def first_line(data: Data) -> Text:
+    """Return the first line: the costliest cause, its place, its cure and what that saves; without a change of a
+    prompt, the result."""
+    cause, cure = _worst(data), data["cure"]
+    if cause is None:
+        return Text.assemble(headline(data), _not_kept(data))
+    says = f"{cause['says'][:1].upper()}{cause['says'][1:]}{_where(cause)}"
+    style = str(headline(data).style)
+    if cure is None:
+        return Text(f"{says}: {_tokens(data, cause['again'])} tokens re-evaluated.", style)
+    return Text(f"{says}: {cure['advice']}. {_saving(data, cure)}.", style)
+
+
+def _saving(data: Data, cure: Data) -> str:
+    """Return what a cure saves, and what that rests on."""
+    if cure["saved"] is None:
+        return "What this saves is not simulated here"
+    if cure["saved"] <= 0:
+        return f"Simulated, this saves nothing, {_basis(data)}{_with_other_model(data, cure)}"
+    count = cure["first_requests"]
+    some = "" if count == len(data["requests"]) else f" of the first {counted(count, 'request')}"
+    tokens = f"{_tokens(data, cure['saved'])} of {_tokens(data, cure['evaluated'])} evaluated tokens{some}"
+    share = _share(cure["saved"], cure["evaluated"])
+    return f"Simulated, this saves {tokens} ({share}), {_basis(data)}{_with_other_model(data, cure)}"
+
+
+def _basis(data: Data) -> str:
+    """Return the rule set and the model of the simulation, and which of them nobody named."""
+    found = data["simulation"]
+    engine = f"assuming {found['profile']}" if "profile" in found["unnamed"] else f"under {found['profile']}"
+    if "model" not in found["unnamed"]:
+        return f"{engine}{' with' if 'profile' in found['unnamed'] else ','} model {found['model']}"
+    assuming = "" if "profile" in found["unnamed"] else "assuming "
+    return f"{engine} and {assuming}a hybrid model ({found['model']})"
+
+
+def _with_other_model(data: Data, cure: Data) -> str:
+    """Return what the cure saves with the model that the assumed model is compared with."""
+    other = cure["other_model"]
+    if other is None:
+        return ""
+    if other["saved"] <= 0:
+        return f"; nothing with a dense model ({other['model']})"
+    share = _share(other["saved"], other["evaluated"])
+    if share == _share(cure["saved"], cure["evaluated"]):
+        return f"; the same share with a dense model ({other['model']})"
+    return f"; {share} with a dense model ({other['model']})"
+
+
+def _not_kept(data: Data) -> str:
+    """Return the tokens that the server did not keep although no prompt changed, and what that rests on."""
+    found = data["simulation"]
+    if not found["played"] or found["not_kept"] * 100 < found["tokens"]:
+        return ""
+    other = found["other_not_kept"]
+    dense = "" if other is None else f"; {_tokens(data, other)} with a dense model"
+    return f"; the server does not keep {_tokens(data, found['not_kept'])} of them, {_basis(data)}{dense}"
+
+
+def _share(tokens: int, of: int) -> str:
+    return f"{100 * tokens / max(1, of):.0f} %"
+
+
+def _where(cause: Data) -> str:
+    """Return the part of the prompt, the detail and the place of a cause: requests, field and character."""
+    part = f" in {cause['where']}" if cause["where"] else ""
+    detail = f"{cause['detail']}; " if cause["detail"] else ""
+    at = f"{cause['path']} at character {cause['character']:,}" if cause["path"] else "at the end"
+    return f"{part} ({detail}{request_numbers(cause['in_requests'])}: {at})"
+
+
+def _other_change(data: Data, out: str) -> Iterator[RenderableType]:
+    """Yield another change that saves more than the cure, and the command that prints all suggestions."""
+    saved, cure = data.get("saved"), data["cure"]
+    if not data["simulation"]["played"] or saved is None:
+        return
+    own = (cure or {}).get("saved") or 0
+    if not saved["too_slow"] and saved["saved"] > own:
+        who = "the client" if saved["client"] else "flags"
+        more = "more" if own > 0 else "tokens"
+        tokens = f"{_tokens(data, saved['saved'])} of {_tokens(data, saved['evaluated'])} evaluated tokens"
+        yield Text(f"another change of {who} saves {more}, {tokens} ({saved['share']:.0%}): "
+                   f"{saved['text'].removeprefix('client: ')}")  # fmt: skip
+    yield as_typed(_advise(data, out), "dim", "all suggestions: ")
 
 
 def _import(data: Data) -> str:
@@ -78,18 +172,19 @@ def headline(data: Data) -> Text:
 def _causes(data: Data) -> Iterator[Text]:
     """Yield the most expensive causes with evidence and advice."""
     costly = [cause for cause in data["causes"] if not cause["harmless"]]
-    for cause in costly[:CAUSES]:
-        detail = f" ({cause['detail']})" if cause["detail"] else ""
-        part = f" in {cause['where']}" if cause["where"] else ""
-        at = f"{cause['path']} at character {cause['character']:,}" if cause["path"] else "at the end"
-        again = f"{request_numbers(cause['in_requests'])}: {_tokens(data, cause['again'])} tokens re-evaluated"
-        yield Text.assemble(("cause  ", "bold"), f"{cause['says']}{detail}{part} ({at}), {again}")
+    for number, cause in enumerate(costly[:CAUSES]):
+        if number:
+            again = f"{_tokens(data, cause['again'])} tokens re-evaluated"
+            yield Text.assemble(("cause  ", "bold"), f"{cause['says']}{_where(cause)}, {again}")
         seen = cause["evidence"]
         if seen is not None:
             yield _seen(f"  {seen['previous']}", seen["text_common"], seen["text_before"], "green")
             yield _seen(f"  {seen['request']}", seen["text_common"], seen["text_after"], "red")
-        if cause["advice"]:
-            yield Text.assemble(("try    ", "bold"), cause["advice"])
+        cure = data["cure"]["advice"] if data["cure"] and not number else ""
+        label = "or" if cure else "try"
+        advice = cause["advice"].removeprefix(cure).removeprefix(", or ") if cure else cause["advice"]
+        if advice:
+            yield Text.assemble((f"{label:<7}", "bold"), advice)
     if len(costly) > CAUSES:
         yield Text(f"{counted(len(costly) - CAUSES, 'more cause')} in --json", "dim")
 

@@ -70,6 +70,15 @@ class PromptRecord:
         return self.cause.name in prompt_causes.HARMLESS
 
 
+def kept_by_any(records: Sequence[PromptRecord], record: PromptRecord) -> int:
+    """Return the tokens of a prompt that a server can reuse at most. Each server evaluates the last token of a prompt,
+    and none evaluates the last token of an answer before it is sent back."""
+    if record.under < 0:
+        return 0
+    source = records[record.under]
+    return max(0, min(record.usable, record.tokens - 1, source.tokens + source.answer - 1))
+
+
 def link_requests(bodies: Sequence[Body], prompts: Sequence[Prompt | None], tokenizer: Tokenizer,
                   adapters: Sequence[Hashable] = ()) -> list[PromptRecord]:  # fmt: skip
     """Return the requests with their relations. ``adapters``: those of each request, () = all equal. Raise BadInput

@@ -16,18 +16,34 @@ ROW = {"request": 0, "conversation": 1, "tokens": 2000, "reusable": 0, "again": 
        "path": "", "parameters": [], "not_kept": 0, "foreign": 0}  # fmt: skip
 PLAYED = {"played": 2, "profile": "p@1", "model": "A", "tokens": 4000, "reused": 1000, "new_tokens": 1500,
           "again": 1500, "not_kept": 0, "adapters": "", "foreign": 0, "adapters_assumed": False, "not_played": 0,
-          "limit": ""}  # fmt: skip
+          "limit": "", "unnamed": [], "other_not_kept": None}  # fmt: skip
+CURE = {"advice": "keep it", "saved": 1200, "evaluated": 3000, "first_requests": 2, "other_model": None}
 CHANGED = {**ROW, "request": 1, "again": 1500, "reusable": 1000, "cause": "date", "path": "messages[0]"}
 DATA = {"requests": [ROW, CHANGED], "files": ["a.jsonl"], "arguments": [], "simulation": PLAYED, "tokens_exact": True,
         "tokens": 4000, "again": 1500, "most": 256, "losing": [1], "causes": [CAUSE],
         "forms": ["chat"], "conversations": 1, "tokenizer": "t",
-        "rendering": "plain", "skipped": 0, "media": 0, "models": ["m"]}  # fmt: skip
+        "rendering": "plain", "skipped": 0, "media": 0, "models": ["m"], "cure": None}  # fmt: skip
 SEEN = {"previous": 3, "request": 4, "text_common": "x" * 20, "text_before": "é\n", "text_after": "y" * 80}
 
 
 def cases() -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield (name, other fields of the data) of each report."""
     yield "a changed prompt", {}
+    yield "a cure", {"cure": CURE}
+    assumed = {**PLAYED, "unnamed": ["profile", "model"]}
+    for saved in (600, 1200, 0):
+        other = {"model": "AA", "saved": saved, "evaluated": 3000}
+        yield f"a cure under assumptions, {saved} with another model", {
+            "cure": {**CURE, "other_model": other}, "simulation": assumed}
+    yield "a cure of the first requests", {"requests": [ROW, CHANGED, CHANGED], "cure": CURE}
+    yield "a cure that saves nothing", {"cure": {**CURE, "saved": 0}}
+    yield "a cure that is not simulated", {"cure": {**CURE, "saved": None}}
+    better = {"too_slow": False, "client": False, "saved": 1300, "evaluated": 3000, "share": 0.43, "text": "-x 1"}
+    yield "another change that saves more", {"cure": CURE, "saved": better}
+    yield "another change that saves less", {"cure": CURE, "saved": {**better, "saved": 1200}}
+    for other in (None, 0):
+        yield f"tokens that a server does not keep, with another model {other}", {
+            "losing": [], "causes": [], "simulation": {**assumed, "not_kept": 500, "other_not_kept": other}}
     yield "estimated tokens", {"again": 400, "tokens_exact": False}
     yield "changes without a loss", {"losing": []}
     yield "harmless changes", {"losing": [], "causes": [{**CAUSE, "harmless": True}]}

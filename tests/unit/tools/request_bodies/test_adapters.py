@@ -42,7 +42,7 @@ def test_the_same_prompt_under_other_adapters_is_not_reusable(tmp_path, first, s
     assert reusable(got) == [0, 0, tokens] and [row["simulated"] for row in got["requests"]] == [0, 0, 0]
     assert (got["requests"][1]["cause"], got["requests"][1]["path"]) == ("adapters", "lora")
     assert [row["again"] for row in got["requests"]] == [0, tokens, 0]
-    assert "other adapters" in shown(got)
+    assert "Other adapters" in shown(got)
 
 
 def test_the_same_adapters_in_other_words_are_the_same(tmp_path):

@@ -39,10 +39,10 @@ def test_the_report_starts_with_the_result_then_cause_evidence_and_advice(capsys
     out = capsys.readouterr().out
     assert all(len(line) <= 80 or "cachesim" in line for line in out.splitlines()) and out.isascii()
     text = " ".join(out.split())
-    parts = "~688 of ~1,177", "~689 of ~1,177", "(messages[0].content at character 54)"
+    parts = "requests 1, 3: messages[0].content at character 54", "~719 of ~1,177", "~689 of ~1,177"
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
-    assert "requests 1, 3: ~689" in text and "026-11-21 10:00." in text
+    assert text.startswith("The date or time in the system prompt") and "026-11-21 10:00." in text
 
 
 def test_a_request_to_another_model_than_the_one_before_is_marked(tmp_path):

@@ -222,5 +222,6 @@ def test_the_tokens_of_a_simulation_are_those_of_its_requests(tmp_path):
     assert sums["tokens"] == sums["reused"] + sums["new_tokens"] + sums["again"] + sums["not_kept"]
     assert sums["reused"] == sum(row["simulated"] for row in rows) > 0
     assert (sums["played"], sums["not_played"]) == (len(rows), 0)
-    assert [row["not_kept"] for row in rows] == [row["reusable"] - row["simulated"] for row in rows]
+    missing = [row["reusable"] - row["simulated"] for row in rows]
+    assert [row["not_kept"] for row in rows] == [0, missing[1] - 1, missing[2]]       # no server has the answer's end
     assert sums["not_kept"] == sum(row["not_kept"] for row in rows) and rows[2]["not_kept"] > 0
