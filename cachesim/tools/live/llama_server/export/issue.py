@@ -5,6 +5,7 @@ Source: llama.cpp .github/ISSUE_TEMPLATE/011-bug-results.yml (b11549): its field
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.base.console import progress
@@ -28,7 +29,7 @@ from cachesim.tools.live.llama_server.export.affected_versions import (
     newest_seen,
 )
 from cachesim.tools.live.llama_server.export.judged_loss import JudgedLoss
-from cachesim.tools.live.llama_server.export.script import Script
+from cachesim.tools.live.llama_server.export.script import Script, make_script
 from cachesim.tools.live.llama_server.server import BASE
 
 
@@ -77,14 +78,26 @@ def check_fault(script: Script) -> None:
     if script.faults:
         return
     engine, file = script.scenario.engine, script.scenario.file
+    elsewhere = _other_fault(script)
     if script.unmatched:
         number, tokens = max(script.unmatched.items(), key=lambda one: one[1])
+        hint = elsewhere or "cachesim advise tries flags and changes of the client"
         raise BadInput(f"no rule set of {engine} reuses the {counted(tokens, 'token')} that request {number} evaluates "
-                       "again: no server to compare with", file=file,
-                       hint="cachesim advise tries flags and changes of the client")  # fmt: skip
-    faulty = [name for name, expected in script.scenario.expect.items() if expected.broken]
+                       f"again under {script.profile}: no server to compare with", file=file, hint=hint)  # fmt: skip
     raise BadInput(f"no wrong answer and no lost reuse under {script.profile}: there is nothing to show", file=file,
-                   hint=f"-p {faulty[-1]} has a wrong answer" if faulty else "")  # fmt: skip
+                   hint=elsewhere)  # fmt: skip
+
+
+def _other_fault(script: Script) -> str:
+    """Return the last rule set of the case under which it has a fault, as an option and with the fault; "" without
+    one."""
+    for profile in reversed(script.scenario.profiles):
+        with suppress(BadInput):
+            found = make_script(script.scenario, profile)
+            for number, fault in found.faults.items():
+                wrong = "wrong answer: " if number in found.broken else ""
+                return f"-p {profile}: request {number}: {wrong}{fault}"
+    return ""
 
 
 def _reported(script: Script) -> int | None:
