@@ -16,6 +16,7 @@ from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Generator, Iterable, Iterator, Mapping, Sequence, TypeVar
 
+from cachesim.base.ending import interrupt_ignored
 from cachesim.base.errors import stdout_errors
 from cachesim.base.escaping import printable_line, terminal_text
 
@@ -98,21 +99,15 @@ def show_paged(*parts: RenderableType) -> None:
         show(*parts)
         return
     text = _captured(stdout_console(), *parts)
-    try:
-        process = subprocess.Popen(OutputOptions.pager, stdin=subprocess.PIPE)
-    except OSError:
-        show(*parts)
-        return
-    with suppress(BrokenPipeError, KeyboardInterrupt):          # the reader quit; Ctrl-C belongs to the pager
-        process.communicate(text.encode())
-    _wait_for(process)
-
-
-def _wait_for(process: subprocess.Popen[bytes]) -> None:
-    """Wait until a pager ends, also after Ctrl-C: most pagers go on, and share the terminal with this process."""
-    while process.poll() is None:
-        with suppress(KeyboardInterrupt):
-            process.wait()
+    with interrupt_ignored():                   # most pagers go on after Ctrl-C, and share the terminal
+        try:
+            process = subprocess.Popen(OutputOptions.pager, stdin=subprocess.PIPE)
+        except OSError:
+            show(*parts)
+            return
+        with suppress(BrokenPipeError):         # the reader quit
+            process.communicate(text.encode())
+        process.wait()
 
 
 def stdout_console(width: int | None = None) -> Console:

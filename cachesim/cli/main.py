@@ -8,22 +8,19 @@ from __future__ import annotations
 import codecs
 import os
 import re
-import signal
 import sys
-import threading
 from argparse import Action, ArgumentParser, Namespace
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
-from typing import Any, Collection, Iterator, NoReturn, Sequence
+from typing import Any, Collection, NoReturn, Sequence
 
 from cachesim import __all__ as python_names
 from cachesim import __version__
 from cachesim.base import exits
+from cachesim.base.ending import ended_by_signals
 from cachesim.base.errors import (
-    ENDING,
     BadInput,
-    Terminated,
     Unfinished,
     Unwritable,
     cut,
@@ -75,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="cachesim")
-    with _ending():
+    with ended_by_signals():
         return _exit_code(list(sys.argv[1:] if argv is None else argv))
 
 
@@ -137,28 +134,6 @@ def _forget_stdout() -> None:
     """Redirect stdout to the null device, because the interpreter flushes stdout once more at its end."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-@contextmanager
-def _ending() -> Iterator[None]:
-    """Treat termination signals like Ctrl-C, unless the parent process had them ignored. Has no effect outside the main
-    thread."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = [getattr(signal, name) for name in ENDING]
-    handled = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
-    for number in handled:
-        signal.signal(number, _terminated)
-    try:
-        yield
-    finally:
-        for number in handled:
-            signal.signal(number, signal.SIG_DFL)
-
-
-def _terminated(number: int, _: object) -> NoReturn:
-    raise Terminated(number)
 
 
 def _replaced(error: UnicodeError) -> tuple[str, int]:

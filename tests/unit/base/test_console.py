@@ -185,28 +185,13 @@ def test_words_of_a_pager(command, is_configured, words):
     assert pager_of(command, is_configured) == words
 
 
-def test_ctrl_c_waits_for_the_pager(monkeypatch):
+def test_ctrl_c_waits_for_the_pager(monkeypatch, tmp_path):
     """A pager that goes on after Ctrl-C keeps the terminal until the reader leaves it."""
-    done = []
-
-    class Pager:
-        def __init__(self, words, stdin):
-            self.interrupts = 2
-
-        def communicate(self, text):
-            raise KeyboardInterrupt
-
-        def poll(self):
-            return 0 if done else None
-
-        def wait(self):
-            self.interrupts -= 1
-            if self.interrupts:
-                raise KeyboardInterrupt
-            done.append("left")
-
-    monkeypatch.setattr("subprocess.Popen", Pager)
-    assert paged(monkeypatch, ["pager"]) == "" and done == ["left"]
+    program = tmp_path / "pager"
+    program.write_text(f"#!/bin/sh\nkill -INT $PPID; sleep 0.15; kill -INT $PPID\ncat > {tmp_path}/left\n")
+    program.chmod(0o755)
+    assert paged(monkeypatch, [str(program)]) == ""
+    assert (tmp_path / "left").read_text() == "a long list\n"
 
 
 def test_a_bar_shows_what_is_done_and_makes_way_for_other_output(monkeypatch):
