@@ -14,8 +14,9 @@ from cachesim.tools.picture.picture_options import PictureOptions, wanted
 from cachesim.tools.run.pictured_runs import draw_text
 
 if TYPE_CHECKING:
+    from cachesim.tools.advise.proposals import ProposedChange
     from cachesim.tools.advise.saved_tokens import RepairCase
-    from cachesim.tools.request_bodies.import_bodies import ImportOptions
+    from cachesim.tools.request_bodies.import_bodies import ImportedBodies, ImportOptions
 
 MODEL, OTHER_MODEL = "GGGA", "AAAA"
 """Models of a simulation if none is named: the assumed model, and the one that it is compared with."""
@@ -137,12 +138,32 @@ def bodies_case(path: Path, profiles: Sequence[str], model: str, settings: Seque
     from cachesim.scenarios.engine_cases import profiles_by_engine, settings_of
     from cachesim.scenarios.option_checks import parse_settings
     from cachesim.scenarios.schema import DEFAULT_PROFILE
-    from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
+    from cachesim.tools.request_bodies.import_bodies import ImportOptions, imported_bodies
 
     profile = profiles[0] if profiles else DEFAULT_PROFILE
     engines = list(profiles_by_engine(profiles or [DEFAULT_PROFILE]))
     server = parse_settings(settings_of(engines[0], settings, engines), engines[0])
-    data, text = import_bodies([path], ImportOptions(profile=profile, model=model or MODEL, server=server))
-    if not text:
-        raise BadInput(f"no request can be simulated: {data['simulation']['limit']}", file=str(path))
-    return repair_case(data, text)
+    options = ImportOptions(profile=profile, model=model or MODEL, server=server, is_cured=True)
+    imported = imported_bodies([path], options)
+    if not imported.toml:
+        raise BadInput(f"no request can be simulated: {imported.data['simulation']['limit']}", file=str(path))
+    case = repair_case(imported.data, imported.toml)
+    return case._replace(proposed=_proposed(imported))
+
+
+def _proposed(imported: ImportedBodies) -> tuple[ProposedChange, ...]:
+    """Return the cure of the costliest cause as a change that ``cachesim advise`` simulates."""
+    from cachesim.tools.advise.client_changes import ClientChange
+    from cachesim.tools.advise.proposals import ProposedChange
+    from cachesim.tools.request_bodies.prompt_causes import CAUSES
+    from cachesim.tools.request_bodies.report import cause_text
+
+    cure, cured = imported.data["cure"], imported.cured
+    if cure is None:
+        return ()
+    text = f"{cause_text(imported.data)}: {cure['advice']}"
+    if cured is None:
+        return (ProposedChange(cure["cause"], text, why="too many requests"),)
+    short = f"{CAUSES[cure['cause']].says}: {cure['advice']}"
+    change = ClientChange(f"cure {cure['cause']}", short, lambda _: cured.line)
+    return (ProposedChange(cure["cause"], text, client=change),)

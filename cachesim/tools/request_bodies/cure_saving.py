@@ -1,5 +1,5 @@
 """Tokens that the cure of the costliest cause saves, from a run of the bodies without its changes under the same rule
-set and model. If nobody named the model, another model is run, too.
+set and model. If the user names no model, a second model is run, too.
 """
 
 from __future__ import annotations
@@ -7,9 +7,16 @@ from __future__ import annotations
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
+from cachesim.scenarios.schema import Scenario
 from cachesim.tools.request_bodies.body import Body
 from cachesim.tools.request_bodies.cured_bodies import CuredRequests, CureTarget, cured_requests
-from cachesim.tools.request_bodies.import_scenario import ANSWER, adapter_keys, scales_option, simulate_bodies
+from cachesim.tools.request_bodies.import_scenario import (
+    ANSWER,
+    SimulatedImport,
+    adapter_keys,
+    scales_option,
+    simulate_bodies,
+)
 from cachesim.tools.request_bodies.prompt_causes import CAUSES
 from cachesim.tools.request_bodies.request_diff import PromptRecord, kept_by_any, link_requests
 from cachesim.tools.request_bodies.template import Prompt
@@ -37,20 +44,27 @@ class CureSetup(NamedTuple):
     other_model: str = ""
 
 
+class SimulatedCure(NamedTuple):
+    """Cure of a cause. ``data``: its cure and the evaluated tokens that it saves; ``scenario``: the requests without
+    the changes of the cause, None = not run."""
+
+    data: Data
+    scenario: Scenario | None = None
+
+
 def simulated_cure(
     records: Sequence[PromptRecord],
     prompts: Sequence[Prompt | None],
     cause: Mapping[str, Any],
     reused: Sequence[int | None],
     setup: CureSetup,
-) -> Data | None:
-    """Return the cure of a cause and the evaluated tokens that it saves, as data; None if the cause has no cure.
+) -> SimulatedCure | None:
+    """Return the cure of a cause and what it saves; None if the cause has no cure.
     ``reused``: tokens that each request reuses as it was sent, as far as the requests were run.
     """
     target = CureTarget(cause["cause"], cause["where"])
     count = _affordable(records[: len(reused)])
     first = records[:count]
-    has_cure = bool(CAUSES[target.cause].cure)
     data: Data = {
         "cause": target.cause,
         "where": target.part,
@@ -60,23 +74,24 @@ def simulated_cure(
         "saved": None,
         "other_model": None,
     }
+    unknown = SimulatedCure(data) if CAUSES[target.cause].cure else None
     if cause["in_requests"][0] >= count:
-        return data if has_cure else None
+        return unknown
     try:
         cured = cured_requests(first, target, prompts[:count])
         if cured is None:
             return None
         made = _linked(first, cured, setup)
-        after = _evaluated(made, setup, setup.model)
+        run = _run(made, setup, setup.model)
         before = sum(record.tokens - (found or 0) for record, found in zip(first, reused, strict=False))
-        data |= {"evaluated": before, "saved": before - after}
+        data |= {"evaluated": before, "saved": before - _evaluated(made, run)}
         if setup.other_model and count == len(reused) and 3 * _work(made) <= ALL_RUNS:
-            other = _evaluated(first, setup, setup.other_model)
-            saved = other - _evaluated(made, setup, setup.other_model)
-            data["other_model"] = {"model": setup.other_model, "evaluated": other, "saved": saved}
+            other = _evaluated(first, _run(first, setup, setup.other_model))
+            after = _evaluated(made, _run(made, setup, setup.other_model))
+            data["other_model"] = {"model": setup.other_model, "evaluated": other, "saved": other - after}
     except BadInput:
-        return data if has_cure else None
-    return data
+        return unknown
+    return SimulatedCure(data, run.scenario)
 
 
 def lost_with(records: Sequence[PromptRecord], setup: CureSetup) -> int | None:
@@ -136,10 +151,15 @@ def _linked(sent: Sequence[PromptRecord], cured: CuredRequests, setup: CureSetup
     return made
 
 
-def _evaluated(records: Sequence[PromptRecord], setup: CureSetup, model: str) -> int:
-    """Return the evaluated tokens of a run of these requests. Raise BadInput if it does not run them all."""
+def _run(records: Sequence[PromptRecord], setup: CureSetup, model: str) -> SimulatedImport:
+    """Run these requests. Raise BadInput if not all of them can be run."""
     head = {"id": "cure", "title": "requests without a change", "why": "its saving"}
     run = simulate_bodies(records, setup.profile, model, setup.server, head)
     if run.left or None in run.reused:
         raise BadInput(run.limit or "a request is refused")
+    return run
+
+
+def _evaluated(records: Sequence[PromptRecord], run: SimulatedImport) -> int:
+    """Return the evaluated tokens of a run of these requests."""
     return sum(record.tokens - (found or 0) for record, found in zip(records, run.reused, strict=True))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput, cut
-from cachesim.scenarios.schema import DEFAULT_PROFILE
+from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
 from cachesim.tools.request_bodies.api_forms import CHAT, bodies_of
 from cachesim.tools.request_bodies.body import IMAGE, MARK, TOOL, Body, changed, field_change
 from cachesim.tools.request_bodies.body_files import read_bodies
@@ -109,8 +109,24 @@ class ImportOptions(NamedTuple):
     other_model: str = ""              # model of a second comparison, "" = none
 
 
+class ImportedBodies(NamedTuple):
+    """Import of request bodies. ``data``: of the report; ``toml``: text of the scenario file, "" if no request can be
+    simulated; ``cured``: the requests without the changes of the costliest cause, None = not run, or not all of them.
+    """
+
+    data: dict[str, Any]
+    toml: str
+    cured: Scenario | None
+
+
 def import_bodies(paths: Sequence[Path], options: ImportOptions) -> tuple[dict[str, Any], str]:
     """Return the report data of these files, and the text of the scenario file. Raise BadInput."""
+    imported = imported_bodies(paths, options)
+    return imported.data, imported.toml
+
+
+def imported_bodies(paths: Sequence[Path], options: ImportOptions) -> ImportedBodies:
+    """Return the import of these files. Raise BadInput."""
     found, left = read_bodies(paths)
     bodies = bodies_of(found)
     prompts = _rendered(bodies, options)
@@ -123,7 +139,7 @@ def import_bodies(paths: Sequence[Path], options: ImportOptions) -> tuple[dict[s
         head = _head(paths, data, options)
         simulated = simulate_bodies(records, options.profile, options.model, options.server, head)
         _simulated(data, simulated, [kept_by_any(records, record) for record in records])
-        data["cure"] = None
+        data["cure"] = cured = None
         if options.is_cured and simulated.toml:
             setup = CureSetup(
                 profile=options.profile,
@@ -133,8 +149,8 @@ def import_bodies(paths: Sequence[Path], options: ImportOptions) -> tuple[dict[s
                 render=partial(_rendered, options=options),
                 other_model=options.other_model,
             )
-            _cure(data, records, prompts, simulated, setup)
-    return data, simulated.toml
+            cured = _cure(data, records, prompts, simulated, setup)
+    return ImportedBodies(data, simulated.toml, cured)
 
 
 def _cure(
@@ -143,14 +159,18 @@ def _cure(
     prompts: Sequence[Prompt | None],
     run: SimulatedImport,
     setup: CureSetup,
-) -> None:
-    """Add the cure of the costliest cause to the report data; without causes, what a server with the other model does
-    not keep."""
+) -> Scenario | None:
+    """Add the cure of the costliest cause to the report data, and return the requests without its changes if all were
+    run; without causes, add what a server with the other model does not keep."""
     worst = next((cause for cause in data["causes"] if not cause["harmless"]), None)
     if worst is not None:
-        data["cure"] = simulated_cure(records, prompts, worst, run.reused, setup)
-    elif data["simulation"]["not_kept"]:
+        cure = simulated_cure(records, prompts, worst, run.reused, setup)
+        data["cure"] = cure and cure.data
+        is_whole = cure is not None and cure.data["first_requests"] == len(records)
+        return cure.scenario if cure is not None and is_whole else None
+    if data["simulation"]["not_kept"]:
         data["simulation"]["other_not_kept"] = lost_with(records[: len(run.reused)], setup)
+    return None
 
 
 def _rendered(bodies: Sequence[Body], options: ImportOptions) -> list[Prompt | None]:

@@ -47,11 +47,16 @@ def first_line(data: Data) -> Text:
     cause, cure = _worst(data), data["cure"]
     if cause is None:
         return Text.assemble(headline(data), _not_kept(data))
-    says = f"{cause['says'][:1].upper()}{cause['says'][1:]}{_where(cause)}"
-    style = str(headline(data).style)
+    says, style = cause_text(data), str(headline(data).style)
     if cure is None:
         return Text(f"{says}: {_tokens(data, cause['again'])} tokens re-evaluated.", style)
     return Text(f"{says}: {cure['advice']}. {_saving(data, cure)}.", style)
+
+
+def cause_text(data: Data) -> str:
+    """Return the costliest cause and its place, "" if no prompt was changed."""
+    cause = _worst(data)
+    return f"{cause['says'][:1].upper()}{cause['says'][1:]}{_where(cause)}" if cause is not None else ""
 
 
 def _saving(data: Data, cure: Data) -> str:
@@ -68,7 +73,7 @@ def _saving(data: Data, cure: Data) -> str:
 
 
 def _basis(data: Data) -> str:
-    """Return the rule set and the model of the simulation, and which of them nobody named."""
+    """Return the rule set and the model of the simulation, and which of them are assumed."""
     found = data["simulation"]
     engine = f"assuming {found['profile']}" if "profile" in found["unnamed"] else f"under {found['profile']}"
     if "model" not in found["unnamed"]:

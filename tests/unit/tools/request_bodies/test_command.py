@@ -15,7 +15,7 @@ from cachesim.tools.request_bodies.changed_tools import KEYS, ORDER
 from cachesim.tools.request_bodies.command import bodies_case, repair_case
 from cachesim.tools.request_bodies.import_scenario import ScenarioWords, TokenRequest
 from cachesim.tools.request_bodies.prompt_causes import CHANGED, NEW
-from tests.unit.tools.request_bodies.made import chat
+from tests.unit.tools.request_bodies.made import LONG, chat
 
 UNCHANGED, LAST, ORDERED = "unchanged history", "changing part last", "constant order"
 
@@ -46,6 +46,20 @@ def test_bodies_are_simulated_under_the_first_rule_set_with_its_options(tmp_path
     assert (case.scenario.profiles, case.scenario.model, case.scenario.server) == (("mlx_lm@0.32.2",), "GA", {})
     case = bodies_case(file, [], "", ["parallel=3"])
     assert (case.scenario.engine, case.scenario.server) == ("llama_cpp", {"parallel": 3})
+
+
+def test_advise_says_what_import_says_that_a_cure_saves(tmp_path, capsys):
+    file = tmp_path / "x.jsonl"
+    said = "hello", "and then", "go on", "it ends", "why?"
+    dated = [chat(*said[: 2 * n + 1], system=f"It is 10:0{n}. {LONG}") for n in range(3)]
+    file.write_text("".join(f"{json.dumps(one)}\n" for one in dated))
+    assert main(["import", str(file), "--json"]) == 0
+    cure = json.loads(capsys.readouterr().out)["bodies"]["cure"]
+    main(["advise", str(file), "-p", "llama_cpp@b11549", "--json"])
+    [advised] = json.loads(capsys.readouterr().out)["advise"]
+    [proposed] = advised["proposed"]
+    assert (proposed["cause"], proposed["outcome"], proposed["saved"]) == ("date", "saves", cure["saved"])
+    assert cure["saved"] > 0 and advised["base"]["evaluated"] == cure["evaluated"]
 
 
 def test_bodies_without_a_request_to_simulate_are_refused(tmp_path):
