@@ -237,11 +237,15 @@ def is_over(left: Callable[[], float | None]) -> bool:
 
 @contextmanager
 def blocked_signals() -> Iterator[None]:
-    """Block SIGINT and SIGTERM while a process starts; it installs its handlers, and calls ``unblock_signals``."""
+    """Block the signals that end a command while a process starts or is asked for its end.
+
+    A process that starts installs its handlers, and calls ``unblock_signals``. `Popen.poll` takes a lock; an interrupt
+    that arrives then would leave it locked, and the process would never be seen to end.
+    """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _interrupts())
     try:
         yield
     finally:
@@ -251,7 +255,12 @@ def blocked_signals() -> Iterator[None]:
 def unblock_signals() -> None:
     """Receive the signals that ``blocked_signals`` blocked when this process started."""
     if hasattr(signal, "pthread_sigmask"):
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _interrupts())
+
+
+def _interrupts() -> list[signal.Signals]:
+    """Return the signals that end a command."""
+    return [getattr(signal, name) for name in ("SIGINT", *ENDING)]
 
 
 # --- Worker side ---------------------------------------------------------------------------------------------

@@ -109,6 +109,6 @@ def _serve(args: Namespace) -> int:
             else:
                 say(f"{server.build} answers at {serving.url}, log in {serving.log}; Ctrl-C ends it")
             serving.wait_end()
-        except KeyboardInterrupt:
-            return exits.HOLDS
+        except KeyboardInterrupt as error:
+            return exits.interrupted(error)
     return exits.HOLDS

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import sys
+import threading
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from typing import TYPE_CHECKING
 
 from cachesim.base import exits
 from cachesim.base.console import note, say, say_json
@@ -13,7 +16,13 @@ from cachesim.base.extras import install_command
 from cachesim.tools.run.arguments import add_json
 from cachesim.tools.run.work_arguments import count
 
+if TYPE_CHECKING:
+    from types import FrameType
+
+    import uvicorn
+
 LOOPBACK = "127.0.0.1"
+ENDED_WITHIN = 1            # seconds for replies that are being made when a signal arrives
 AT_ONCE = 128               # connections; above it the server answers 503
 
 
@@ -56,6 +65,7 @@ def run(args: Namespace) -> int:
         server = uvicorn.Server(uvicorn.Config(
             application(here, make_page(), Simulator()), log_level="error", access_log=False,
             http=BoundedConnection, ws="none", proxy_headers=False, server_header=False, limit_concurrency=AT_ONCE,
+            timeout_graceful_shutdown=ENDED_WITHIN,
         ))  # fmt: skip
         if args.json:
             say_json({"url": url})
@@ -64,5 +74,28 @@ def run(args: Namespace) -> int:
         with stdout_errors():
             sys.stdout.flush()                # a program that started the playground waits for the address
         note("Ctrl-C ends the playground")
-        server.run(sockets=[listener])
+        _run_server(server, listener)
     return exits.HOLDS
+
+
+def _run_server(server: uvicorn.Server, listener: socket.socket) -> None:
+    """Answer requests until a signal ends the server. Unlike other signals, uvicorn does not handle SIGHUP."""
+    if not hasattr(signal, "SIGHUP") or threading.current_thread() is not threading.main_thread():
+        server.run(sockets=[listener])
+        return
+    received: list[int] = []
+
+    def end(number: int, frame: FrameType | None) -> None:
+        server.force_exit = bool(received)
+        server.should_exit = True
+        received.append(number)
+
+    before = signal.getsignal(signal.SIGHUP)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, end)
+    try:
+        server.run(sockets=[listener])
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    if received:
+        signal.raise_signal(received[0])

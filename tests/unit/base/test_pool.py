@@ -249,12 +249,12 @@ def test_the_processors_are_those_that_this_process_may_use(monkeypatch):
 def test_signals_are_blocked_and_restored_also_after_an_error(monkeypatch):
     calls = []
     monkeypatch.setattr(pool.signal, "pthread_sigmask", lambda *given: calls.append(given) or "before")
-    both = (signal.SIGINT, signal.SIGTERM)
+    ending = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
     with pytest.raises(KeyError), pool.blocked_signals():
         raise KeyError
-    assert calls == [(signal.SIG_BLOCK, both), (signal.SIG_SETMASK, "before")]
+    assert calls == [(signal.SIG_BLOCK, ending), (signal.SIG_SETMASK, "before")]
     pool.unblock_signals()
-    assert calls[2:] == [(signal.SIG_UNBLOCK, both)]
+    assert calls[2:] == [(signal.SIG_UNBLOCK, ending)]
     monkeypatch.delattr(pool.signal, "pthread_sigmask")
     with pool.blocked_signals():
         pool.unblock_signals()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
+from cachesim.base.pool import blocked_signals
 
 MOST_PRINTED = 1 << 20      # bytes of each output that a program may print
 POLL = 0.1                  # seconds between two looks at a silent program
@@ -96,15 +97,21 @@ def _read(started: subprocess.Popen[bytes], program: str, seconds: float, most: 
                 printed[stream] += piece
                 if len(printed[stream]) > most:
                     raise BadInput(f"it printed more than {most:,} bytes", file=program)
-            if not ready and started.poll() is not None:                 # what it has started still holds the output
+            if not ready and _has_ended(started):                 # what it has started still holds the output
                 break
             if time.monotonic() > end:
                 raise BadInput(f"it took longer than {seconds:g} s", file=program)
-    while started.poll() is None:
+    while not _has_ended(started):
         if time.monotonic() > end:
             raise BadInput(f"it took longer than {seconds:g} s", file=program)
         time.sleep(POLL / 10)
     return [bytes(one) for one in printed.values()]
+
+
+def _has_ended(started: subprocess.Popen[bytes]) -> bool:
+    """True if a program has ended. An interrupt waits for the answer, see ``blocked_signals``."""
+    with blocked_signals():
+        return started.poll() is not None
 
 
 def _end(started: subprocess.Popen[bytes]) -> None:

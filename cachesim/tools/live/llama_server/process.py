@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterable, Iterator, Self, Sequence
 
 from cachesim.base.errors import BadInput
+from cachesim.base.pool import blocked_signals
 from cachesim.engines.llama_cpp.log_events import Entry, entries, numbered, read_event
 from cachesim.tools.live.llama_server.guarded_run import run_guarded
 
@@ -127,7 +128,8 @@ class Process(StoppedAtEnd):
     @property
     def returncode(self) -> int | None:
         """None while it runs; negative for the signal that ended it."""
-        code = self._popen.poll()
+        with blocked_signals():
+            code = self._popen.poll()
         return code if code is None or code <= 128 else 128 - code
 
     def wait(self, until: Callable[[], bool], seconds: float, what: str) -> None:
@@ -161,7 +163,7 @@ class Process(StoppedAtEnd):
         with suppress(subprocess.TimeoutExpired):
             self._popen.wait(GUARD_WITHIN)
         stop = time.monotonic() + END_WITHIN
-        while _kill(group) and time.monotonic() < stop:
+        while _kill(group) and _is_running(group) and time.monotonic() < stop:
             self._popen.poll()
             time.sleep(POLL)
         self._popen.wait(END_WITHIN)
@@ -195,6 +197,20 @@ def _kill(group: int) -> bool:
     except (ProcessLookupError, PermissionError):
         return False
     return True
+
+
+def _is_running(group: int) -> bool:
+    """True if a process of the group still runs, or if that is not known. One that has ended stays in its group until
+    the system's first process has read how."""
+    processes = Path("/proc")
+    if not (processes / "self/stat").exists():
+        return True
+    for process in processes.glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, of_group = process.read_text("utf-8", "replace").rpartition(")")[2].split()[:3]
+            if int(of_group) == group and state not in "ZX":
+                return True
+    return False
 
 
 def version_text(binary: Path) -> str:

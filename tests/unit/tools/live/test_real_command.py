@@ -94,7 +94,7 @@ def test_the_server_answers_and_ends_with_its_parent(tmp_path, number):
     with urllib.request.urlopen(f"{url}/props", timeout=5) as reply:
         assert json.load(reply)["total_slots"] == 2
     os.kill(process.pid, number)
-    assert process.wait(20) == (exits.HOLDS if number == signal.SIGINT else -signal.SIGKILL)
+    assert process.wait(20) == (exits.INTERRUPTED if number == signal.SIGINT else -signal.SIGKILL)
     stop = time.monotonic() + 20
     while is_running(url) and time.monotonic() < stop:
         time.sleep(0.05)
@@ -103,7 +103,7 @@ def test_the_server_answers_and_ends_with_its_parent(tmp_path, number):
     process.stderr.close()
 
 
-def test_an_interrupt_ends_the_server_without_an_error(tmp_path, capsys, monkeypatch):
+def test_an_interrupt_ends_the_server_without_a_message(tmp_path, capsys, monkeypatch):
     said, slots, wait = [], [], time.sleep
 
     def sleep(seconds):
@@ -118,7 +118,7 @@ def test_an_interrupt_ends_the_server_without_an_error(tmp_path, capsys, monkeyp
     monkeypatch.setattr(process.time, "sleep", sleep)
     server, log = launcher(tmp_path, "b9713", "llama_cpp@b9518"), tmp_path / "own.log"
     words = ["-m", "A", "--log", str(log), "--json", "--", "-np", "2", "-c", "512"]
-    assert main(["real", "serve", str(server), *words]) == exits.HOLDS
+    assert main(["real", "serve", str(server), *words]) == exits.INTERRUPTED
     found = json.loads("".join(said))
     assert (found["log"], found["build"], slots, capsys.readouterr().err) == (str(log), "b9713", [2], "")
     assert not is_running(found["url"])
