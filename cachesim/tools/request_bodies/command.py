@@ -61,8 +61,8 @@ def run_bodies(args: Namespace) -> int:
     if args.json:
         say_json({"schema": SCHEMA, "logs": [], "bodies": {**data, "toml": text}})
     else:
-        table = [reuse_table(runs, is_estimated=not args.tokenizer)] if runs else []
-        show(*table, bodies_report(data, args.out, bool(args.verbose)))
+        tables = [reuse_table(runs, is_estimated=not args.tokenizer)] if runs else []
+        show(bodies_report(data, args.out, bool(args.verbose), tables))
     if wanted(args):
         short, verbose = (bodies_report(data, args.out, everything) for everything in (False, True))
         command, note = shell_command(["cachesim", "import", *args.files, *data["arguments"]]), first_line(data).plain

@@ -4,7 +4,7 @@ evidence."""
 from __future__ import annotations
 
 import re
-from typing import Any, Iterator
+from typing import Any, Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -20,14 +20,17 @@ SEEN, SAME = 68, 14                    # columns of evidence, and of the common 
 HEADS = ("#", "conv", "prompt", "common", "again", "reused")
 
 
-def bodies_report(data: Data, out: str, everything: bool) -> RenderableType:
-    """Return the report: result, causes, table of requests, simulation, and next command."""
+def bodies_report(
+    data: Data, out: str, everything: bool, compared: Sequence[RenderableType] = ()
+) -> RenderableType:
+    """Return the report: result, causes, table of requests, simulation, and next command. ``compared``: tables of
+    several rule sets."""
     worst = max(data["requests"], key=lambda request: (request["not_kept"] or 0, request["again"]))
     following = f"cachesim why {shell_word(out)} {worst['request']}" if out else _import(data)
     next_command = [as_typed(following, "dim", "next: ")] if data["simulation"]["played"] else []
     return Group(
-        *_first_lines(data), *_causes(data), *_other_change(data, out), Text(""), _table(data, everything),
-        *_notes(data), *_simulation(data), *next_command,
+        *_first_lines(data), *_causes(data), *_other_change(data, out), Text(""), *compared,
+        _table(data, everything), *_notes(data), *_simulation(data), *next_command,
     )  # fmt: skip
 
 
@@ -159,8 +162,8 @@ def headline(data: Data) -> Text:
     losing = len(data["losing"])
     changing = sum(len(cause["in_requests"]) for cause in data["causes"] if not cause["harmless"])
     if changing and not losing:
-        return Text(f"{changing} of {total} changed the previous prompt, without re-evaluation of what followed: "
-                    f"{_tokens(data, data['tokens'])} prompt tokens", "bold yellow")  # fmt: skip
+        return Text(f"{changing} of {total} changed the end of the previous prompt, so that only new text follows the "
+                    f"change: {_tokens(data, data['tokens'])} prompt tokens", "bold yellow")  # fmt: skip
     if not losing:
         open_fields = list(_field_names(data, "perhaps", "unknown"))
         if open_fields:
@@ -170,8 +173,8 @@ def headline(data: Data) -> Text:
     share = f"{100 * data['again'] / max(1, data['tokens']):.0f} %"
     text = f"{losing} of {total} cannot reuse more than {_tokens(data, data['most'])} tokens: "
     text += f"{_tokens(data, data['again'])} of {_tokens(data, data['tokens'])} prompt tokens ({share}) are "
-    return Text(f"{text}re-evaluated because the prompt changed", "bold red" if data["again"] * 10 > data["tokens"] else
-                "bold yellow")  # fmt: skip
+    style = "bold red" if data["again"] * 10 > data["tokens"] else "bold yellow"
+    return Text(f"{text}re-evaluated by any server because the prompt changed", style)
 
 
 def _causes(data: Data) -> Iterator[Text]:

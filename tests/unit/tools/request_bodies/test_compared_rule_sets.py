@@ -30,9 +30,12 @@ def test_every_rule_set_has_its_reused_tokens(capsys):
     assert found["vllm"]["reused"] % 16 == 0 and found["vllm"]["reused"] <= found["sglang"]["reused"]
 
 
-def test_the_table_is_printed_first_and_says_that_tokens_are_estimated(capsys):
+def test_the_table_follows_the_cause_and_says_that_tokens_are_estimated(capsys):
     _, out, _ = called(capsys, "-p", "llama_cpp", "-p", "vllm", "--model", "A")
-    first, heads = out.splitlines()[:2]
+    lines = out.splitlines()
+    place = next(number for number, line in enumerate(lines) if line.startswith("reused of"))
+    first, heads = lines[place : place + 2]
+    assert place and lines[0].startswith("The date or time in the system prompt")
     assert first == "reused of 1177 prompt tokens, by request (tokens are estimated)"
     assert set(heads.split()) == {"#", "request", "prompt", "llama_cpp", "vllm"}
 
