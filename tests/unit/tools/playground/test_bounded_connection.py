@@ -34,14 +34,14 @@ class Simulator:
     async def ask(self, fields):
         import asyncio
 
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(2)
         return {"html": "answered"}
 
 
 @pytest.fixture
 def served(monkeypatch):
     """The address of a server that runs in a thread."""
-    monkeypatch.setattr(bounded_connection, "REQUEST_WITHIN", 0.3)
+    monkeypatch.setattr(bounded_connection, "REQUEST_WITHIN", 1.5)
     with serve() as address:
         yield address
 
