@@ -63,7 +63,7 @@ def caches():
                 targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
                 names = [one.id for one in targets if isinstance(one, ast.Name)]
                 if isinstance(statement, ast.AnnAssign) and ast.unparse(statement.annotation).startswith("Mapping"):
-                    continue                       # a default that nobody changes
+                    continue                       # a default, which stays as it is
                 yield from (f"{module}.{name}" for name in names
                             if is_empty_container(statement.value) and is_changed(name, tree))  # fmt: skip
 

@@ -91,6 +91,7 @@ OUTSIDE_WORLD = {"time", "random", "datetime", "secrets", "uuid"}
 # Files below the entrances that may read the clock, the environment or global random state, with the reason.
 MAY_LOOK_OUTSIDE: dict[str, str] = {
     "base.bounded_socket": "ends a connection at the time that its caller gives",
+    "base.ending": "tells a second signal from the same one that was sent twice",
     "base.pool": "lets a new interpreter import nothing from the current folder",
     "base.http_client": "ends a reply after the seconds that its caller gives",
     "tools.live.llama_server.real.installation": "reads where the user keeps caches",

@@ -34,7 +34,7 @@ FIRST = {
 }
 PARAMETERS = ("one", "other")
 MAY_MATCH = re.compile("|".join((
-    r"def \w+\([^)]*\b(?:%s)\b" % "|".join(PARAMETERS),
+    rf"def \w+\([^)]*\b(?:{'|'.join(PARAMETERS)})\b",
     *(rf"""["']\s*(?:{pattern.pattern})""" for pattern in FIRST.values()),
 )))  # fmt: skip
 """Matches every file in which a pattern of ``FIRST`` or ``PARAMETERS`` may match: to parse one takes much longer."""

@@ -11,6 +11,7 @@ OURS = {
     "cachesim",
     "cachesim.cli.main",
     "cachesim.base",
+    "cachesim.base.ending",
     "cachesim.base.errors",
     "cachesim.base.exits",
     "cachesim.cli",

@@ -156,15 +156,15 @@ def _proposed(data: Data) -> Iterator[RenderableType]:
                 yield as_typed(one["command"], "cyan", "   ")
 
 
-def _proposal(one: Data, data: Data) -> str:
+def _proposal(change: Data, data: Data) -> str:
     """Return a proposed change and its outcome in a sentence."""
-    if one["outcome"] != "saves":
-        why = f" ({one['why']})" if one["why"] else ""
-        return f"{one['text']}: {one['outcome']}{why}."
-    most = f" to {one['saved_most']:,}" if one["saved_most"] > one["saved"] else ""
-    shown = f" (suggestion {one['suggestion']})" if one["suggestion"] else ""
-    tokens = f"{one['saved']:,}{most} of {data['base']['evaluated']:,} evaluated tokens{shown}"
-    return f"{one['text']}: saves {tokens}{_REPEATS if most else ''}."
+    if change["outcome"] != "saves":
+        why = f" ({change['why']})" if change["why"] else ""
+        return f"{change['text']}: {change['outcome']}{why}."
+    most = f" to {change['saved_most']:,}" if change["saved_most"] > change["saved"] else ""
+    shown = f" (suggestion {change['suggestion']})" if change["suggestion"] else ""
+    tokens = f"{change['saved']:,}{most} of {data['base']['evaluated']:,} evaluated tokens{shown}"
+    return f"{change['text']}: saves {tokens}{_REPEATS if most else ''}."
 
 
 _REPEATS = "; most if the text after the difference repeats what the slot held"

@@ -49,7 +49,7 @@ def _read(found: FoundBody) -> list[Body]:
     key = prompt_key(value)
     if key == "messages":
         read = [_anthropic(value) if _is_anthropic(found) else _chat(value)]
-    elif key == "input":
+    elif key == "input" or "prompt" not in value:
         read = [_responses(value)]
     else:
         read = _completions(value, found.place)

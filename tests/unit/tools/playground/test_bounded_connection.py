@@ -20,6 +20,7 @@ from cachesim.tools.playground.bounded_connection import CONNECTIONS, BoundedCon
 from cachesim.tools.playground.page import Page
 
 BODY = b'{"line": "A5/A"}'
+LENGTH = len(BODY)
 
 
 class Simulator:
@@ -61,7 +62,7 @@ def serve():
         thread.join(10)
 
 
-def post(address, length=len(BODY)):
+def post(address, length=LENGTH):
     host = f"127.0.0.1:{address[1]}"
     return (f"POST /run HTTP/1.1\r\nHost: {host}\r\nOrigin: http://{host}\r\nContent-Type: application/json\r\n"
             f"Content-Length: {length}\r\n\r\n").encode()  # fmt: skip
