@@ -3,6 +3,9 @@ any result differs from the expected result.
 
 ``python -m tests.faults --matrix [COMMAND...]``: inject the faults that every command must survive, and print a
 Markdown table of exit codes.
+
+``python -m tests.faults --signals [COMMAND...]``: send each signal that ends a command, once and twice, and print a
+Markdown table of the seconds until the command has ended.
 """
 
 from __future__ import annotations
@@ -10,8 +13,9 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
+from typing import Iterable
 
-from tests.faults import matrix
+from tests.faults import matrix, signals
 from tests.faults.commands import TABLE
 from tests.faults.table import FAULTS, happen, possible
 
@@ -22,12 +26,10 @@ def main(words: list[str]) -> int:
         print(why)
         return 2
     if words[:1] == ["--matrix"]:
-        lines = []
         faults = [fault for fault in matrix.FAULTS if not matrix.possible(fault)]
-        for line in matrix.markdown(words[1:] or list(TABLE), faults):
-            print(line, flush=True)
-            lines.append(line)
-        return 1 if any("WRONG" in line for line in lines) else 0
+        return printed(matrix.markdown(words[1:] or list(TABLE), faults))
+    if words[:1] == ["--signals"]:
+        return printed(signals.table(words[1:]))
     bad = 0
     print(f"{'fault':36} {'exit':>12} {'left':>4} {'s':>6}  what survived")
     for name in FAULTS:
@@ -44,6 +46,15 @@ def main(words: list[str]) -> int:
             print(f"    WRONG {wrong}")
         bad += bool(row.wrong)
     return 1 if bad else 0
+
+
+def printed(lines: Iterable[str]) -> int:
+    """Print the lines of a table as they are known. Return 1 if a cell is wrong."""
+    is_wrong = False
+    for line in lines:
+        print(line, flush=True)
+        is_wrong |= "WRONG" in line
+    return 1 if is_wrong else 0
 
 
 if __name__ == "__main__":

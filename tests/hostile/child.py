@@ -44,7 +44,8 @@ LATE = (
     "concurrent.futures.thread", "encodings.cp437", "encodings.idna", "encodings.latin_1", "encodings.unicode_escape",
     "encodings.utf_16", "encodings.utf_8_sig", "html.parser", "http.client", "jinja2.constants", "jinja2.debug",
     "jinja2.ext", "jinja2.sandbox", "multiprocessing.popen_fork", "multiprocessing.queues",
-    "multiprocessing.synchronize", "pprint", "pytest", "tests.hostile.readers", "tokenizers", "xml.etree.ElementTree",
+    "multiprocessing.synchronize", "pdb", "pprint", "pytest",
+    "tests.hostile.readers", "tokenizers", "xml.etree.ElementTree",
 )  # fmt: skip
 """Modules that are imported late, when the child can no longer read them."""
 

@@ -15,15 +15,20 @@ from typing import Callable, NamedTuple
 from cachesim.engines.registry import profiles
 from tests.hostile.bodies import bent_bodies
 from tests.hostile.exported import export
+from tests.hostile.found_failures import campaign
 from tests.hostile.gguf_headers import gguf
 from tests.hostile.http_replies import http
 from tests.hostile.lines import bent_line, line_options
 from tests.hostile.mutant import Mutant
 from tests.hostile.nasty import WORDS
 from tests.hostile.rules import bent_rules
+from tests.hostile.served_pages import connection, page
 from tests.hostile.server_logs import server_log, watched_log
+from tests.hostile.server_setups import command_line, config, options_file, start_file
 from tests.hostile.tame import tame
 from tests.hostile.templates import bent_template, template
+from tests.hostile.tested_caches import cache as cached
+from tests.hostile.tested_caches import plugin
 from tests.hostile.tokenizer_files import tokenizer
 from tests.hostile.trees import mutated
 from tests.hostile.words import bent_words
@@ -135,7 +140,7 @@ def workload(rng, number):
     argv = ["workload", "in.json", "--scale", rng.choice(("1", "16", "64")), "--detail", how]
     if rng.random() < ADVISED:
         argv = ["advise", "--for", "agents", "--model", "qwen3", "--memory", "8", "--clients", "2", "in.json"]
-    return Mutant("workload", number, tame([*argv, "--limit", "workload=20000"]), {"in.json": data})
+    return Mutant("workload", number, tame([*argv, "--limit", "workload=20000"]), {"in.json": data}, lines=6)
 
 
 def shared(rng, number):
@@ -218,12 +223,17 @@ def body(rng, number):
     return Mutant("body", number, tame(argv), files)
 
 
+def plugged(rng, number):
+    """Return a mutated scenario for the pytest plug-in."""
+    return plugin(rng, number, scenario)
+
+
 def exported(rng, number):
     """Return an export of a scenario with hostile texts."""
     return export(rng, number, scenarios())
 
 
-JINJA, TOKENIZERS = (find_spec(name) is not None for name in ("jinja2", "tokenizers"))
+JINJA, TOKENIZERS, HYPOTHESIS = (find_spec(name) is not None for name in ("jinja2", "tokenizers", "hypothesis"))
 KINDS = {
     kind.name: kind
     for kind in (
@@ -243,6 +253,15 @@ KINDS = {
         Kind("tokenizer", 2, tokenizer, ("cachesim.tools.request_bodies.import_bodies", "read_tokenizer"), TOKENIZERS),
         Kind("http", 2, http, ("cachesim.base.http_client", "HttpClient.ask")),
         Kind("export", 2, exported, ("cachesim.scenarios.load", "read_toml")),
+        Kind("config", 2, config, ("cachesim.engines.shared.model_layers", "layers_of_config")),
+        Kind("command-line", 1, command_line, ("cachesim.tools.run.pasted_command", "read_pasted")),
+        Kind("start-file", 1, start_file, ("cachesim.tools.run.pasted_command", "read_pasted")),
+        Kind("options-file", 1, options_file, ("cachesim.tools.run.options_file", "read_options")),
+        Kind("playground", 1, page, ("cachesim.tools.playground.case", "read_case")),
+        Kind("relay", 1, connection, ("cachesim.tools.watch.joined_rows", "JoinedRows.ended")),
+        Kind("campaign", 1, campaign, ("cachesim.tools.search.campaign_folder", "CampaignFolder.begin")),
+        Kind("cache", 1, cached, ("cachesim.strategies.cache_machine", "CacheMachine.__init__"), HYPOTHESIS),
+        Kind("plugin", 1, plugged, ("cachesim.pytest_plugin", "ScenarioFile.collect")),
         Kind("watch", 1, watched_log, ("cachesim.tools.watch.analysis", "Analysis.run")),
     )
 }

@@ -18,15 +18,34 @@ BRACES = (
     "cancel_after", "n_cmpl", "drafts", "together", "n_keep", "n_discard", "n_cache_reuse", "draft_else", "seed",
     "task", "answers", "save@0", "restore@1", "restart", "unknown",
 )  # fmt: skip
+SOFT = 0.6                 # share of lines whose words and options are valid
 SIGNS = "/.>!@{}|[]:+= ,-0123456789ABSrué\x1b\n"
 
 
 def bent_line(rng):
     """Return a valid line after up to three changes."""
     text = rng.choice(LINES)
+    if rng.random() < SOFT:
+        return _sound(text, rng)
     for _ in range(rng.choices((0, 1, 2, 3), (1, 6, 2, 1))[0]):
         text = rng.choice((_requests, _requests, _requests, _number, _number, _sign, _braces))(text, rng)
     return text
+
+
+def _sound(text, rng):
+    """Return a line whose requests are dropped, repeated and swapped. A word keeps its length: the first request of the
+    line stays first."""
+    first, *parts = text.split("/")
+    for _ in range(rng.randrange(1, 4)):
+        i, k = rng.randrange(len(parts)), rng.randrange(len(parts))
+        how = rng.randrange(3)
+        if how == 0 and len(parts) > 1:
+            del parts[i]
+        elif how == 1:
+            parts.insert(k, parts[i])
+        else:
+            parts[i], parts[k] = parts[k], parts[i]
+    return "/".join([first, *parts])
 
 
 def _requests(text, rng):
@@ -72,6 +91,8 @@ def _braces(text, rng):
 
 def line_options(rng):
     """Return options of ``try``, most of them valid."""
+    if rng.random() < SOFT:
+        return _sound_options(rng)
     engine = rng.choices(("llama_cpp", "ik_llama", "mlx_lm"), (5, 2, 2))[0]
     known = [name for name in profiles() if name.startswith(f"{engine}@")]
     found = ["-p", rng.choice(known)] if engine != "llama_cpp" or rng.random() < 0.5 else []
@@ -84,6 +105,22 @@ def line_options(rng):
         name = rng.choice(WORDS) if rng.random() < 0.05 else name
         found += ["--set", f"{name}={_value(default, rng)}"]
     return [*found, "--json"] if rng.random() < 0.3 else found
+
+
+def _sound_options(rng):
+    """Return a model and options that a user may give."""
+    found = ["--model", rng.choice(MODELS)] if rng.random() < 0.5 else []
+    for name, values in rng.sample(SOUND, rng.randrange(3)):
+        found += ["--set", f"{name}={rng.choice(values)}"]
+    return [*found, "--json"] if rng.random() < 0.3 else found
+
+
+SOUND = (
+    ("parallel", (1, 2, 4)), ("ctx_checkpoints", (0, 1, 3, 32)), ("checkpoint_min_step", (0, 8, 64)),
+    ("cache_ram", (0, 1, 8192)), ("kv_unified", ("true", "false")), ("ubatch_size", (4, 32, 512)),
+    ("ctx_size", (256, 512, 4096)), ("cache_reuse", (0, 2, 16)), ("swa_full", ("true", "false")),
+)  # fmt: skip
+"""Options of llama.cpp with valid values."""
 
 
 def _model(engine, rng):

@@ -16,6 +16,8 @@ from cachesim.tools.conformance.jsonl_adapter import ProcessSubject
 from cachesim.tools.live.llama_server.tasks import read_tasks
 from tests.hostile.exported import executed
 from tests.hostile.http_server import served
+from tests.hostile.served_pages import analysed, answered_page
+from tests.hostile.tested_caches import collected, machine_run
 
 HISTORIES = ("A5/A", "A5.B3/A.C2/A.B", "A9>r2/A.r.B4!/A")
 
@@ -61,4 +63,7 @@ def logged(mutant):
     return 0
 
 
-READERS = {"replies": answered, "log": logged, "http": served, "exported": executed}
+READERS = {
+    "replies": answered, "log": logged, "http": served, "exported": executed, "playground": answered_page,
+    "relay": analysed, "cache": machine_run, "plugin": collected,
+}  # fmt: skip

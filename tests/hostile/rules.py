@@ -35,17 +35,33 @@ PIECES = (
     "raise ValueError('a\\nb')", "(" * 300, "-" * 9000 + "1", "rule", "del B", "global B", "é", "async def f(): pass",
 )  # fmt: skip
 _WORD = re.compile(r"[\w@']+|[^\w\s]")
+DECIDED = ("fits[-1] if fits else None", "fits[0] if fits else None", "None", "len(fits) - 1", "-1", "0", "10**9",
+           "'x'", "True", "[0]", "fits", "1.5", "10**30", "float('nan')", "object()")  # fmt: skip
+FACTS = ('{"n_past": ask.n_past}', "{}", '{"a": None}', '{"a": ckpts}', '{"\\x1b": 1}', '{"a" * 999: 10**30}', '{1: 2}')
+CONDITIONS = ("one.n_tokens <= ask.n_past", "True", "one.n_tokens < ask.n_past", "i % 2", "one.pos_max < 5", "1 / 0",
+              "one.no_such_field", "thold > 3")  # fmt: skip
+SOFT = 0.5                   # share of the mutants that are valid Python
 FLIPPED = 0.3                # share of the mutants with changed bytes
 
 
 def bent_rules(rng):
     """Return a rules file after 1 to 3 changes."""
     text = rng.choice(FILES)
+    if rng.random() < SOFT:
+        return _sound(text, rng).encode()
     if rng.random() < FLIPPED:
         return flipped(text.encode(), rng)
     for _ in range(rng.choices((1, 2, 3), (6, 3, 1))[0]):
         text = rng.choice((_word, _word, _word, _line))(text, rng)
     return text.encode()
+
+
+def _sound(text, rng):
+    """Return a rules file that is valid Python, with another decision or other numbers about it."""
+    value = rng.choice(DECIDED)
+    facts = rng.choice(FACTS)
+    text = text.replace("fits[-1] if fits else None", value).replace('{"n_past": ask.n_past}', facts)
+    return text.replace("one.n_tokens <= ask.n_past", rng.choice(CONDITIONS))
 
 
 def _word(text, rng):

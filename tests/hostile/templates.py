@@ -115,6 +115,14 @@ STATEMENTS = (
     "{% autoescape true %}{{ EXPR }}{% endautoescape %}", "{% with a = EXPR %}" "{{ a }}{% endwith %}",
     "{% for k, v in EXPR %}{{ k }}{% endfor %}", "{% trans %}x{% endtrans %}", "{% debug %}",
 )  # fmt: skip
+SOFT = 0.4                   # share of templates that can be rendered
+SOUND = (
+    "{% set x = messages | length %}", "{{ messages | tojson }}", "{% for m in messages %}{{ m.role }}{% endfor %}",
+    "{{ bos_token }}", "{{ 'x' * 300 }}", "{{ messages[0].role | upper }}", "{{ messages[-1]['content'] | string }}",
+    "{%- for m in messages | reverse %}{{ loop.index }}{% endfor -%}", "{{ strftime_now('%Y') }}",
+    "{{ messages | map(attribute='role') | join(',') }}", "{% if tools is defined and tools %}t{% endif %}",
+    "{{ undefined_name }}",
+)  # fmt: skip
 HASTY = ("--limit", "parser-time=1")          # CPU seconds
 
 
@@ -138,6 +146,10 @@ def expression(rng, depth=2):
 def bent_template(rng):
     """Return a chat template after 1 to 3 changes."""
     text = rng.choice(BASES)
+    if rng.random() < SOFT:
+        lines = text.split("\n")
+        lines.insert(rng.choice((0, len(lines))), rng.choice(SOUND))
+        return "\n".join(lines).encode()
     if rng.random() < 0.15:
         return flipped(text.encode(), rng)
     for _ in range(rng.choices((1, 2, 3), (5, 3, 2))[0]):

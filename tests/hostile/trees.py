@@ -1,6 +1,7 @@
 """Structural mutations: a value of a parsed file is changed, dropped, repeated or moved.
 
-Mild mutations keep the type, so that many mutants are parsed; harsh mutations do not.
+Mild mutations keep the type, so that many mutants are parsed; harsh mutations do not. Soft mutations change values to
+others that a file may contain, so that the code behind the checks is reached.
 """
 
 from __future__ import annotations
@@ -9,17 +10,19 @@ from copy import deepcopy
 
 from tests.hostile.nasty import Again, nasty
 
-HARSH = 0.4                # share of harsh mutations
+SOFT = 0.6                 # share of mutants with soft mutations only
+HARSH = 0.4                # share of harsh mutations of the others
 MOST = 3                   # changes of a mutant, at most
 
 
 def mutated(tree, rng, donor):
     """Return the tree after 1 to 3 changes in place. ``donor``: a tree to take values from."""
+    is_soft = rng.random() < SOFT
     for _ in range(rng.choices(range(1, MOST + 1), (6, 3, 1))[0]):
         place = _place(tree, rng)
         if place is None:
             return nasty(rng)
-        change = rng.choice(_HARSH if rng.random() < HARSH else _MILD)
+        change = _soften if is_soft else rng.choice(_HARSH if rng.random() < HARSH else _MILD)
         change(*place, rng, donor)
     return tree
 
@@ -43,6 +46,27 @@ def inner(tree):
             for key, value in node.items() if isinstance(node, dict) else enumerate(node):
                 yield key, value
                 left.append(value)
+
+
+# --- soft ---------------------------------------------------------------------------------------------------
+
+
+def _soften(holder, key, rng, donor):
+    """Replace a number by one of its size, a text or a truth value by one that has this key elsewhere, and repeat or
+    drop an entry of a list of texts or numbers."""
+    value = holder[key]
+    if isinstance(value, bool) or value is None:
+        holder[key] = rng.choice((value, not value))
+    elif isinstance(value, int):
+        holder[key] = rng.choice((value, value + 1, max(0, value - 1), rng.randrange(2 * abs(value) + 2)))
+    elif isinstance(value, float):
+        holder[key] = value * rng.choice((0.5, 1.0, 1.5))
+    elif isinstance(value, str):
+        same = [found for name, found in inner(donor) if name == key and isinstance(found, str)]
+        holder[key] = rng.choice([value, *same])
+    elif isinstance(value, list) and value and not isinstance(value[0], (dict, list)):
+        at = rng.randrange(len(value))
+        value[at : at + 1] = rng.choice(([], [value[at]], [value[at]] * 2)) if len(value) > 1 else [value[at]]
 
 
 # --- mild ----------------------------------------------------------------------------------------------------

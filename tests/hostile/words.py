@@ -52,9 +52,25 @@ COMMANDS = tuple(line.replace("DENSE", DENSE) for line in (
 FLAGS = sorted({word for line in COMMANDS for word in line.split() if word.startswith("-")})
 
 
+SOFT = 0.5                 # share of command lines whose words are valid
+MORE = ("--json", "-q", "-v", "--color never", "")
+
+
+def _sound(words, rng):
+    """Return a command line with another number, or with another option of output."""
+    numbers = [at for at, word in enumerate(words) if word.isdigit() and words[at - 1].startswith("--")]
+    if numbers and rng.random() < 0.7:
+        words[rng.choice(numbers)] = str(rng.randrange(1, 30))
+    if words[0] not in ("--version", "--help") and "--json" not in words:
+        words += rng.choice(MORE).split()
+    return words
+
+
 def bent_words(rng):
     """Return a valid command line after up to three changes."""
     words = rng.choice(COMMANDS).split()
+    if rng.random() < SOFT:
+        return _sound(words, rng)
     for _ in range(rng.choices((0, 1, 2, 3), (1, 6, 3, 1))[0]):
         at = rng.randrange(len(words) + 1)
         how = rng.randrange(7)
