@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine
 from hypothesis.stateful import rule as machine_rule
 
+from cachesim.base.errors import quoted
 from cachesim.base.tokens import Tokens
 from cachesim.strategies.argument_checks import BadArgument
-from cachesim.strategies.cache_driver import CacheDriver
+from cachesim.strategies.cache_driver import CacheDriver, StoredPrompt
 from cachesim.strategies.conversation_strategies import requests
 from cachesim.strategies.drawn_values import ClientRequest, ShortRepr, request, text_of
 
@@ -250,6 +251,8 @@ class CacheMachine(RuleBasedStateMachine):
     def _insert(self, tokens: Tokens) -> None:
         stored = self.driver.insert(tokens)
         if stored is not None:
+            if not isinstance(stored, StoredPrompt):
+                raise self.fault(f"insert returned {quoted(stored)}, not a StoredPrompt or None")
             self.reuse = ReportedReuse(tokens, stored.cached, tuple(self.seen))
             self._hold(tokens, stored.handle)
             self.seen.append(tokens)

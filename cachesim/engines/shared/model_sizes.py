@@ -11,7 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Mapping
 
-from cachesim.base.errors import BadInput, nearest, quoted
+from cachesim.base.errors import BadInput, first_of, nearest, quoted
 from cachesim.base.limits import LAYERS
 from cachesim.base.untrusted_files import FILE, file_stamp, kind
 from cachesim.engines.shared.known_models import MODELS, find, name_parts, plain
@@ -144,7 +144,7 @@ def real_model(word: str) -> RealModel:
     if file := model_file(word):
         return _layers_of(file)
     near = nearest(word.casefold(), _SIZES)
-    known = f"{near} or" if near else f"known: {', '.join(_SIZES)}; or"
+    known = f"{near} or" if near else f"known: {first_of(list(_SIZES))}; or"
     hint = f"{known} give the path of its config.json or GGUF"
     raise BadInput(f"unknown sizes of K/V rows and states: model {quoted(word)}", hint=hint)
 

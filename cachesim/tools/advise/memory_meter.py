@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from cachesim.base.errors import BadInput
+from cachesim.base.errors import BadInput, cut
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.contract import Server
 from cachesim.engines.inspection import StoredObject
@@ -53,7 +53,7 @@ def with_real_sizes(scenario: Scenario, model: ModelSizes) -> Scenario:
                            ("recurrent states", any(one.recurrence for one in layers), model.recurrent)):  # fmt: skip
         if mine != bool(real):
             told = f"{name} has {of}" if mine else f"{name} has no {of}"
-            raise BadInput(f"{told}, unlike the model of these sizes", hint=f"--model {model.layers}")
+            raise BadInput(f"{told}, unlike the model of these sizes", hint=f"--model {cut(model.layers)}")
     return replace(scenario, model=model.declared(name), expect={}, lives=())
 
 

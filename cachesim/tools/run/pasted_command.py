@@ -33,7 +33,7 @@ from cachesim.tools.run.server_command import (
     read_command,
 )
 
-NAMED = 300              # characters of a list of flags in a note
+NAMED = 220              # characters of a list of flags in a note
 
 
 class PastedCommand(NamedTuple):
