@@ -17,6 +17,7 @@ from typing import Iterable
 
 from tests.faults import matrix, signals
 from tests.faults.commands import TABLE
+from tests.faults.surroundings import missing
 from tests.faults.table import FAULTS, happen, possible
 
 
@@ -35,7 +36,7 @@ def main(words: list[str]) -> int:
     for name in FAULTS:
         if words and not any(word in name for word in words):
             continue
-        if why := possible(name):
+        if why := possible(name) or missing(name):
             print(f"{name:36} not tried: {why}")
             continue
         with tempfile.TemporaryDirectory() as folder:
