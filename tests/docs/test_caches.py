@@ -93,6 +93,7 @@ FILLED = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", FILLED)
 def test_a_full_cache_keeps_its_maximum(name):
     row = ROWS[name]
