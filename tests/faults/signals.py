@@ -116,6 +116,7 @@ JUDGED = "cachesim.judging.judged_run:run_judged"
 POST = "cachesim.tools.conformance.http_check.http_client:Http.post"
 FORKED = "cachesim.base.bounded_child:BoundedChild.ask"
 
+MANY_REQUESTS = "S400.A600/B800/" + "S.C500/S.A/B.D90/S.A.E50/" * 6 + "B"
 FAILING = "S40.A20/S.A>3/" + "B9/D8.A/E7.B/" * 60 + "S.A.C5"
 MORE = ("--limit", "tokens=900000", "--limit", "sampled=900000")
 
@@ -125,13 +126,9 @@ LONG: dict[str, LongCommand] = {
                             "cachesim.base.pool:Pool._take", keeps=True),
     "run (one case)": LongCommand(words("run", LONG_LINE, "--exact", "--json", *MORE), JUDGED),
     "why": LongCommand(words("why", LONG_LINE, 15, *MORE), JUDGED),
-    "advise": LongCommand(words("advise", "S40.A60/B80/S.C50/S.A", "--seconds", 60, "--json"),
+    "advise": LongCommand(words("advise", MANY_REQUESTS, "--seconds", 60, "--json"),
                           "cachesim.tools.advise.search:AdviceSearch.attempt", keeps=True),
     "advise (one run)": LongCommand(words("advise", LONG_LINE, "--json", *MORE), JUDGED),
-    "advise --for agents": LongCommand(
-        words("advise", "--for", "agents", "--model", "qwen3", "--memory", "64GiB", "--weights", "8GiB",
-              "--clients", 8),
-        "cachesim.tools.advise.agent_search:AgentSearch.advice"),
     "diff": LongCommand(words("diff", LONG_LINE, "-p", "llama_cpp@b9518", "-p", "llama_cpp@b10587",
                               *MORE), JUDGED),
     "diff FOLDER": LongCommand(words("diff", TESTS.parent / "scenarios/llama_cpp", "-p", "llama_cpp@b9518",

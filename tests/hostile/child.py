@@ -42,7 +42,8 @@ SUBREAPER = 36               # PR_SET_CHILD_SUBREAPER, Linux <sys/prctl.h>
 LATE = (
     "rich.console", "rich.table", "rich.progress", "numpy", "tomllib", "concurrent.futures.process",
     "concurrent.futures.thread", "encodings.cp437", "encodings.idna", "encodings.latin_1", "encodings.unicode_escape",
-    "encodings.utf_16", "encodings.utf_8_sig", "html.parser", "http.client", "jinja2.constants", "jinja2.debug",
+    "encodings.utf_16", "encodings.utf_8_sig", "html.parser", "http.client", "importlib.readers",
+    "jinja2.constants", "jinja2.debug",
     "jinja2.ext", "jinja2.sandbox", "multiprocessing.popen_fork", "multiprocessing.queues",
     "multiprocessing.synchronize", "pdb", "pprint", "pytest",
     "tests.hostile.readers", "tokenizers", "xml.etree.ElementTree",

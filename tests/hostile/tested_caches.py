@@ -68,7 +68,7 @@ def machine_run(mutant):
     space = {"__name__": "hostile_cache"}
     exec(compile(given["code"], "hostile_cache.py", "exec"), space)  # the code is ours
     bases = tuple(getattr(strategies, name) for name in given["invariants"])
-    few = settings(max_examples=6, stateful_step_count=5, deadline=None, database=None, phases=[Phase.generate],
+    few = settings(max_examples=3, stateful_step_count=5, deadline=None, database=None, phases=[Phase.generate],
                    print_blob=False, report_multiple_bugs=False)  # fmt: skip
     printed = StringIO()
     try:

@@ -91,7 +91,7 @@ def tree(rng):
 def tokenizer(rng, number):
     """Return an import of prompts with a mutated tokenizer."""
     made = tree(rng)
-    if rng.random() < 0.6:
+    if rng.random() < 0.4:
         made = mutated(made, rng, {"x": [tree(rng)]})
     data = to_json(made).encode("utf-8", "surrogatepass")
     if rng.random() < 0.1:
