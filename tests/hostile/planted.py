@@ -67,10 +67,10 @@ def no_escape():
 
 PLANTS = (
     Plant("the form of a recording", "trace", 1, "traceback", no_form),
-    Plant("brackets", "trace", 8, "traceback", no_depth),
-    Plant("values in messages", "scenario", 47, "error", no_cut),
-    Plant("word length", "line", 115, "time", no_limit("word length")),
-    Plant("memory of a parser", "template", 70, "memory", no_bound),
-    Plant("brackets of a reply", "http", 276, "traceback", no_depth),
-    Plant("texts in comments", "export", 180, "traceback", no_escape),
+    Plant("brackets", "trace", 692, "traceback", no_depth),
+    Plant("values in messages", "scenario", 108, "error", no_cut),
+    Plant("word length", "line", 1534, "time", no_limit("word length")),
+    Plant("memory of a parser", "template", 386, "memory", no_bound),
+    Plant("brackets of a reply", "http", 158, "traceback", no_depth),
+    Plant("texts in comments", "export", 502, "traceback", no_escape),
 )

@@ -1,4 +1,4 @@
-"""The signals of a command: the first raises an interrupt, one that follows at once is the same, a later one ends it."""
+"""The signals of a command: the first raises an interrupt, one at the same time is the same, a later one ends it."""
 
 from __future__ import annotations
 
