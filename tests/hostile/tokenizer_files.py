@@ -33,7 +33,7 @@ def _normalizer(rng, depth=2):
          "lowercase": True},
         {"type": "Precompiled", "precompiled_charsmap": rng.choice(("", "AAAA", "/////w==", "QUJD" * 300))},
     ]  # fmt: skip
-    if depth and rng.random() < 0.4:
+    if depth and rng.random() < 0.3:
         return {"type": "Sequence", "normalizers": [_normalizer(rng, depth - 1) for _ in range(rng.randrange(5))]}
     return rng.choice(made)
 
@@ -50,7 +50,7 @@ def _pre_tokenizer(rng, depth=2):
         {"type": "CharDelimiterSplit", "delimiter": "a"},
         {"type": "FixedLength", "length": rng.choice((0, 1, 5, 2**63))},
     ]  # fmt: skip
-    if depth and rng.random() < 0.4:
+    if depth and rng.random() < 0.3:
         return {"type": "Sequence", "pretokenizers": [_pre_tokenizer(rng, depth - 1) for _ in range(rng.randrange(4))]}
     return rng.choice(made)
 
@@ -91,7 +91,7 @@ def tree(rng):
 def tokenizer(rng, number):
     """Return an import of prompts with a mutated tokenizer."""
     made = tree(rng)
-    if rng.random() < 0.4:
+    if rng.random() < 0.3:
         made = mutated(made, rng, {"x": [tree(rng)]})
     data = to_json(made).encode("utf-8", "surrogatepass")
     if rng.random() < 0.1:
