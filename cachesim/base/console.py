@@ -169,6 +169,7 @@ def _console_class() -> type[Console]:
                 return super().render(renderable, options)
             width = (options or self.options).max_width
             return map(_with_blanks, super().render(_joined(escaped(renderable), width), options))
+
     def escaped(text: Text) -> Text:
         """Return a text with escaped control characters; each character keeps its style."""
         plain = text.plain

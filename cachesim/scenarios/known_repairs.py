@@ -4,10 +4,10 @@ loses tokens, and a scenario in which they evaluate fewer tokens than their base
 from __future__ import annotations
 
 import re
-from typing import Iterator, NamedTuple
+from typing import Iterable, Iterator, NamedTuple
 
 from cachesim.engines.contract import Engine
-from cachesim.engines.registry import BUILTIN
+from cachesim.engines.registry import BUILTIN, ENGINES
 from cachesim.engines.shared.rule_set import Change
 from cachesim.scenarios.corpus import corpus_files, shown_in
 from cachesim.scenarios.load import load
@@ -34,6 +34,18 @@ def repair_of_rule(rule: str) -> KnownRepair | None:
     """Return the pull request that repairs the losses of a rule, that with the newest base first; None without one."""
     found = (one for engine in BUILTIN.values() for name in _newest_first(engine) for one in _repairs(engine, name))
     return next((one for one in found if one.rule == rule), None)
+
+
+def repair_among(rule: str, profiles: Iterable[str]) -> KnownRepair | None:
+    """Return the first of these rule sets, all of one engine, that is a pull request which repairs the losses of a
+    rule; None if none of them is. Other engines are not imported."""
+    for profile in profiles:
+        engine = ENGINES.get(profile.partition("@")[0])
+        found = _repairs(engine, profile) if engine is not None and profile in engine.beside else ()
+        repair = next((one for one in found if one.rule == rule), None)
+        if repair is not None:
+            return repair
+    return None
 
 
 def repair_by(engine: Engine, profile: str) -> KnownRepair | None:

@@ -7,6 +7,7 @@ import ast
 import gc
 import re
 import tracemalloc
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +27,11 @@ OBJECTS = {"judging.compare_answer.ColdRunCache", "tools.watch.recent_bodies.Rec
 CONTAINERS = {"dict", "list", "set", "defaultdict", "OrderedDict", "deque", "WeakKeyDictionary", "WeakValueDictionary"}
 
 
+@cache
 def modules():
-    """Yield the name of each module of the package and its syntax tree."""
-    for file in sorted(PACKAGE.rglob("*.py")):
-        yield ".".join(file.relative_to(PACKAGE).with_suffix("").parts), ast.parse(file.read_text("utf-8"))
+    """Return the name of each module of the package and its syntax tree."""
+    return [(".".join(file.relative_to(PACKAGE).with_suffix("").parts), ast.parse(file.read_text("utf-8")))
+            for file in sorted(PACKAGE.rglob("*.py"))]  # fmt: skip
 
 
 def is_cached(function):

@@ -120,7 +120,7 @@ def whole_prompt_held(rng: Rng) -> KindOfLog:
         _line(9, "update_slots", f"n_past was set to {n_tokens - 1}"),
         _line(9, "update_slots", f"n_tokens = {n_tokens - 1}, memory_seq_rm [{n_tokens - 1}, end)"),
     ]  # fmt: skip
-    truth = {"n_tokens": n_tokens, "cache_n": n_tokens - 1, "prompt_n": 1, "lcp": n_tokens, "held": held, "lost": 1}
+    truth = {"n_tokens": n_tokens, "cache_n": n_tokens - 1, "prompt_n": 1, "lcp": n_tokens, "held": held, "lost": 0}
     return KindOfLog(lines, {(0, 9): truth})
 
 

@@ -15,7 +15,7 @@ from cachesim.judging.evidence import Grade
 from cachesim.judging.memory_text import memory_parts
 from cachesim.judging.verdict_text import QUIET, answer_text, cost_text, style_of
 from cachesim.judging.verdict_words import OK
-from cachesim.scenarios.known_repairs import repair_of_rule
+from cachesim.scenarios.known_repairs import repair_among
 from cachesim.tools.run.run_table import failure_block, predicted_lines, report_of_groups, rule_sets_text
 
 
@@ -124,7 +124,7 @@ def _ranges(reasons: Sequence[dict[str, Any]]) -> WholeTable:
         table.add_row(f"{entry['start']}..{entry['stop'] - 1}", Text(text, "yellow" if entry["rule"] else "dim"))
         if entry["survives"]:
             table.add_row("", Text(f"reused under {short_names(entry['survives'])}", "dim"))
-        repair = repair_of_rule(entry["rule"]) if entry["rule"] else None
-        if repair is not None and repair.profile in entry["survives"]:
+        repair = repair_among(entry["rule"], entry["survives"])
+        if repair is not None:
             table.add_row("", Text(f"pull request {repair.pull}, not released; case {repair.case}", "dim"))
     return table

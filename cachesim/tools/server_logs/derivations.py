@@ -199,15 +199,21 @@ def _lost(request: TiedRequest, found: FoundNumbers) -> None:
     end = found.get("end")
     if request.is_cancelled and end is not None and end.high is not None and lcp.high is not None:
         lcp = lcp.within(ProvenRange(0, end.high, end.lines)) if lcp.low <= end.high else end
-    usable = _without_last(lcp, cache_n, found.get("n_tokens"))
+    usable = _without_last(request, lcp, cache_n, found.get("n_tokens"))
     if usable.low >= (cache_n.high or 0) and (usable.high or 0) > cache_n.low:
         found.add("lost", usable.less(cache_n, 0, f"common prefix {usable} - {cache_n} reused"))
 
 
-def _without_last(lcp: ProvenRange, cache_n: ProvenRange, length: ProvenRange | None) -> ProvenRange:
+def _without_last(
+    request: TiedRequest, lcp: ProvenRange, cache_n: ProvenRange, length: ProvenRange | None
+) -> ProvenRange:
     """Return the tokens of a common prefix without the last token of the prompt. If the length of the prompt is
-    unknown, a single token that was not reused may be the last."""
+    unknown, a single token that was not reused may be the last, unless a batch begins behind the common prefix."""
     if length is None:
+        behind = [line.number for line in request.of("batch")
+                  if lcp.high is not None and (line.number_of("p0") or 0) >= lcp.high]  # fmt: skip
+        if behind:
+            return lcp._replace(lines=lcp.lines | {behind[0]})
         return lcp._replace(low=lcp.low - 1) if lcp.low - (cache_n.high or 0) == 1 else lcp
     highs = [end for end in (lcp.high, None if length.high is None else length.high - 1) if end is not None]
     usable = lcp._replace(low=min(lcp.low, max(0, length.low - 1)), high=min(highs, default=None))

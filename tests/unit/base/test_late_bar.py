@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from cachesim.base.late_bar import DELAY, LateBar, late_progress
+from cachesim.base import late_bar
+from cachesim.base.late_bar import LateBar, late_progress
 
 
 class Terminal(io.StringIO):
@@ -26,28 +27,40 @@ def terminal_of(monkeypatch):
     return terminal
 
 
-def test_long_work_shows_a_bar_and_short_work_none(monkeypatch):
+def shows(terminal, text):
+    """Wait until a text is shown."""
+    end = time.monotonic() + 20
+    while text not in terminal.getvalue() and time.monotonic() < end:
+        time.sleep(0.01)
+    return text in terminal.getvalue()
+
+
+def test_work_that_ends_before_the_delay_shows_no_bar(monkeypatch):
     terminal = terminal_of(monkeypatch)
     with LateBar("playing"):
         pass
     assert terminal.getvalue() == ""
+
+
+def test_longer_work_shows_a_bar(monkeypatch):
+    monkeypatch.setattr(late_bar, "DELAY", 0.01)
+    terminal = terminal_of(monkeypatch)
     with LateBar("playing"):
-        time.sleep(DELAY + 1)
-    assert "playing" in terminal.getvalue()
+        assert shows(terminal, "playing")
 
 
 def test_a_single_item_is_passed_on_after_its_bar_ended(monkeypatch):
+    monkeypatch.setattr(late_bar, "DELAY", 0.01)
     terminal = terminal_of(monkeypatch)
 
     def items():
-        time.sleep(DELAY + 1)
+        assert shows(terminal, "replaying")
         yield 7
 
     for found in late_progress(items(), 1, "replaying"):
         shown = terminal.getvalue()
-        time.sleep(0.5)
+        time.sleep(0.3)                      # longer than a bar takes to be drawn again
         assert found == 7
-        assert "replaying" in shown
         assert terminal.getvalue() == shown
 
 

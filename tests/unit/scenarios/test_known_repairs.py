@@ -7,7 +7,7 @@ import pytest
 from cachesim.engines.registry import engine_of
 from cachesim.judging.judged_run import run_judged
 from cachesim.scenarios.corpus import corpus_files
-from cachesim.scenarios.known_repairs import repair_by, repair_of_rule
+from cachesim.scenarios.known_repairs import repair_among, repair_by, repair_of_rule
 from cachesim.scenarios.load import load
 
 
@@ -29,6 +29,12 @@ def test_a_rule_has_the_pull_request_that_repairs_it(rule, pull):
 @pytest.mark.parametrize("rule", ["LC-PC-LOAD.CLONE", "LC-CKPT-PICK.PK2", "no-rule", ""])
 def test_a_rule_without_an_open_repair_has_none(rule):
     assert repair_of_rule(rule) is None
+
+
+def test_the_repair_of_a_rule_is_found_among_rule_sets():
+    names = ["llama_cpp@b11549", "llama_cpp@pr24143-on-b10587"]
+    assert repair_among("LC-PC-LOAD.TAKE", names).profile == names[1]
+    assert repair_among("LC-PC-LOAD.TAKE", names[:1]) is repair_among("LC-CKPT-PICK.PK2", names) is None
 
 
 def test_a_released_rule_set_is_no_pull_request():
