@@ -64,8 +64,9 @@ class CauseTruth(NamedTuple):
 
 @dataclass(slots=True)
 class TaskTruth:
-    """The truth about a task. ``lost``: tokens of the slot's common prefix that it evaluated again. ``causes`` explain
-    them, ``elsewhere`` tokens that something other than the slot had; None = not known (concurrent recordings)."""
+    """The truth about a task. ``lost``: tokens of the slot's common prefix that it evaluated again, without the last
+    token of the prompt, which every server evaluates. ``causes`` explain them, ``elsewhere`` tokens that something
+    other than the slot had; None = not known (concurrent recordings)."""
 
     step: int
     numbers: Numbers
@@ -206,21 +207,27 @@ def truth_of(played: Played, scenario: Scenario) -> dict[int, TaskTruth]:
                 numbers["lcp"] |= {event.fields["n_past"]}
                 compared.add((event.fields["n_past"], event.fields["n_tokens"]))
                 if "lost" in numbers:
-                    numbers["lost"] |= {max(0, event.fields["n_past"] - judged.answer.cache_n)}
+                    numbers["lost"] |= {again(event.fields["n_past"], judged.answer.cache_n, len(prompt))}
                 if "lost" in numbers:
                     kept = next((one.fields["p0"] for one in of_task if one.ev == "batch"), judged.answer.cache_n)
                     numbers["cache_n"] |= {kept}  # in tokens of the slot: the texts agree, the tokens may not
-                    numbers["lost"] |= {max(0, event.fields["n_past"] - kept)}
+                    numbers["lost"] |= {again(event.fields["n_past"], kept, len(prompt))}
         shared = [n for n, held in compared if held == len(loaded or ())] or [0]
         moved = [event.fields["p0"] + event.fields["c1"] - event.fields["c0"]
                  for event in of_task if event.ev == "reuse_chunk"]  # fmt: skip
-        lost = max(0, max([*shared, *moved]) - judged.answer.cache_n)
+        lost = again(max([*shared, *moved]), judged.answer.cache_n, len(prompt))
         charges = tuple(one.tokens for one in judged.ledger.charges)
         was_cut = any(event.ev in CUTTING and event.task == task for event in played.events)
         found[task] = TaskTruth(
             number, numbers, lost, charges=charges, compared=frozenset(compared), was_cut=was_cut
         )
     return found
+
+
+def again(shared: int, reused: int, length: int) -> int:
+    """Return how many of ``shared`` tokens of a prompt were evaluated again. Every server evaluates the last of its
+    ``length`` tokens."""
+    return max(0, min(shared, length - 1) - reused)
 
 
 def _child(judged: Judgement, played: Played, task: int) -> Numbers:
@@ -242,7 +249,7 @@ def _numbers(judged: Judgement, contents: Sequence[Tokens]) -> Numbers:
     numbers = _counts(answer, len(prompt))
     held, lcp = {len(tokens) for tokens in contents}, {common_prefix(tokens, prompt) for tokens in contents}
     numbers |= {"held": frozenset(held), "lcp": frozenset(lcp)}
-    numbers["lost"] = frozenset(max(0, one - answer.cache_n) for one in lcp)
+    numbers["lost"] = frozenset(again(one, answer.cache_n, len(prompt)) for one in lcp)
     if answer.status != 200 or answer.died:
         return {name: found for name, found in numbers.items() if name in ("n_tokens", "held", "lcp")}
     if answer.cancelled:  # it may have ended within its prompt

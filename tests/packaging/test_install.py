@@ -27,7 +27,7 @@ from tests.unit.tools.conformance.http_check.stand_in import Simulated, serving
 
 pytestmark = pytest.mark.long
 ELSEWHERE = ("docker ", "podman ", *map(install_command, MESSAGES), "pip install --no-cache-dir",
-             "pip install -q llm-cachesim==", "pip install @REQUIREMENT@")  # fmt: skip
+             "pip install -q llm-cachesim==", "python -m pip install --no-index", "pip install @REQUIREMENT@")  # fmt: skip
 """Beginnings of commands that another test of this file runs; `make release` runs the installation of a release, and
 `make live` that of a wheel in front of an exported program."""
 RUN = ["run", "--as-expected", "-q", "llama-24143-entry-removed-dense"]
@@ -90,7 +90,11 @@ def environment(index, tmp_path):
     return Environment(tmp_path)
 
 
-@pytest.mark.parametrize("command", [one for one in printed() if not one.startswith(ELSEWHERE)])
+COMMANDS = {one.removeprefix("python -m ").replace('"', "'"): one for one in printed() if not one.startswith(ELSEWHERE)}
+"""Commands by their words: one that is printed with and without ``python -m``, or in other quotes, runs once."""
+
+
+@pytest.mark.parametrize("command", COMMANDS.values())
 def test_an_install_command_works(environment, checkout, tmp_path, command):
     tool = re.search(r"\buvx?\b|pre-commit", command)
     if tool and "pip install" not in command and environment(f"pip install -q {tool[0].rstrip('x')}", tmp_path)[0]:
@@ -101,6 +105,9 @@ def test_an_install_command_works(environment, checkout, tmp_path, command):
         for package in packages:
             name = re.split(r"[\[<>=~!]", package)[0]
             assert environment(f"pip show -q {name}", tmp_path)[0] == 0
+    elif pinned := re.search(r"-r (\S+)$", command):
+        named = re.findall(r"(?m)^([\w-]+)==", (checkout / pinned[1]).read_text("utf-8"))
+        assert named and all(environment(f"pip show -q {name}", tmp_path)[0] == 0 for name in named)
     elif "pre-commit" in command:
         assert (checkout / ".git" / "hooks" / "pre-commit").is_file()
     else:
@@ -131,7 +138,7 @@ def test_every_message_with_a_command_is_listed():
     named = [one for path in modules for one in re.findall(r'install_command\("?(\w+)"?\)', path.read_text("utf-8"))]
     assert set(named) == set(MESSAGES)
     others = [path.name for path in modules if re.search(r"pip install|\buv ", path.read_text("utf-8"))]
-    assert sorted(others) == ["affected_versions.py", "program_text.py"], "they say how a server is installed"
+    assert sorted(others) == ["affected_versions.py", "judged_loss.py", "program_text.py"], "they say how a server is installed"
 
 
 def test_the_container_file_makes_a_working_check(environment, checkout, tmp_path):

@@ -38,11 +38,20 @@ def test_a_setting_of_a_cell_costs_what_the_cell_says(kind):
         one[name] for name in ("evaluated", "prompt_tokens", "bound", "unanswered", "bytes"))
 
 
+def of_line(again, line):
+    """Return the numbers of a search that the stored line has: keys may have come since it was written."""
+    if isinstance(line, dict):
+        return {name: of_line(again[name], value) for name, value in line.items()}
+    if isinstance(line, list) and len(line) == len(again):
+        return [of_line(*pair) for pair in zip(again, line, strict=True)]
+    return again
+
+
 @pytest.mark.long
 def test_a_cell_is_run_again():
     one = AgentCell("attention", 1, 128)
     again, line = json.loads(json.dumps(run_cell(one, {}))), read(LINES)[one]
-    assert {name: again[name] for name in MEASURED} == {name: line[name] for name in MEASURED}
+    assert {name: of_line(again[name], line[name]) for name in MEASURED} == {name: line[name] for name in MEASURED}
 
 
 def test_cells_that_are_there_are_not_run_again(tmp_path, monkeypatch):

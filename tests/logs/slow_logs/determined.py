@@ -79,7 +79,7 @@ class Determined:
         that reused nothing may have set ``cache_prompt`` to false: its lines are the same."""
         if self.of("forced"):
             return "no-checkpoint"
-        if self.of("need_one"):
+        if self.of("need_one") and self.is_loss:
             return "identical-prompt"
         differs = self.common.high < min(self.prompt.low, self.held.low)
         return "edited-prompt" if self.is_loss and differs and self.reused.low else ""

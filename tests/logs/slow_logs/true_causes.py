@@ -47,13 +47,10 @@ def _commons(truth: Truth, earlier: Truth) -> set[int]:
 
 
 def losses(log: RecordedLog, truth: Truth) -> set[int]:
-    """Return the tokens of a common prefix that a request evaluated again. The last token of a prompt, which every
-    request evaluates, may count or not."""
-    reused, usable = truth["reused"], truth["prompt"] - 1
-    found = set()
-    for common, _ in compared_prefixes(log, truth):
-        found |= {max(0, common - reused), max(0, min(common, usable) - reused)}
-    return found
+    """Return the tokens of a common prefix that a request evaluated again, without the last token of its prompt, which
+    every request evaluates."""
+    usable = truth["prompt"] - 1
+    return {max(0, min(common, usable) - truth["reused"]) for common, _ in compared_prefixes(log, truth)}
 
 
 def why_cause_is_false(log: RecordedLog, truth: Truth | None, claim: Claim) -> str:
