@@ -91,20 +91,32 @@ class ReferenceSearch:
         return self.best(every) or self._single_rule()
 
     def best(self, names: Sequence[str]) -> ReuseReference | None:
-        """Return the best reference of these rule sets, None if none of them reuses more."""
+        """Return the best reference of these rule sets, None if none of them reuses more. The search ends at the first
+        rule set that is not older and regains all lost tokens: those with the fewest changes are tried first."""
         newer = set(newer_rule_sets(self.run.profile, self.rules))
-        found = [one for name in names if (one := self._reference(name)) is not None]
+        changes = {name: len(self.rules.changes(rules_of(name))) for name in names}
+        found: list[ReuseReference] = []
+        for name in sorted(names, key=lambda name: (name not in newer, changes[name])):
+            reference = self._reference(name)
+            if reference is None:
+                continue
+            found.append(reference)
+            if name in newer and reference.total >= self._lost_tokens:
+                break
 
         def rank(reference: ReuseReference) -> tuple[bool, bool, int, int]:
-            changes = len(self.rules.changes(rules_of(reference.profile)))
             is_older = reference.profile not in newer
-            return not self._regains_much(reference), is_older, -reference.total, changes
+            return not self._regains_much(reference), is_older, -reference.total, changes[reference.profile]
 
         return min(found, key=rank, default=None)
 
+    @property
+    def _lost_tokens(self) -> int:
+        """Number of tokens that the run evaluates again."""
+        return sum(self.run.requests[number].re_evaluated for number in self.losing)
+
     def _regains_much(self, reference: ReuseReference) -> bool:
-        lost = sum(self.run.requests[number].re_evaluated for number in self.losing)
-        return regains_much(FailureKind.LOSS, reference.total, 0, lost)
+        return regains_much(FailureKind.LOSS, reference.total, 0, self._lost_tokens)
 
     def _reference(self, name: str) -> ReuseReference | None:
         """Return a rule set as the reference, None if nothing more is reused under it, or an answer is not correct."""

@@ -26,12 +26,17 @@ OBJECTS = {"judging.compare_answer.ColdRunCache", "tools.watch.recent_bodies.Rec
            "tools.watch.report._rows"}    # caches of an object that lives as long as a command
 CONTAINERS = {"dict", "list", "set", "defaultdict", "OrderedDict", "deque", "WeakKeyDictionary", "WeakValueDictionary"}
 
+MAKES_A_CACHE = re.compile(rf"@(functools\.)?(lru_)?cache\b|^( {{4}})?\w+(: [^=\n]+)? = (\{{\}}|\[\]|[\w.]*({'|'.join(CONTAINERS)})\b)", re.M)
+"""Matches every module with a remembering function, or a container of the module or of a class. To parse a module takes
+longer than to search its text."""
+
 
 @cache
 def modules():
-    """Return the name of each module of the package and its syntax tree."""
-    return [(".".join(file.relative_to(PACKAGE).with_suffix("").parts), ast.parse(file.read_text("utf-8")))
-            for file in sorted(PACKAGE.rglob("*.py"))]  # fmt: skip
+    """Return the name and the syntax tree of each module of the package whose text may make a cache."""
+    texts = {file: file.read_text("utf-8") for file in sorted(PACKAGE.rglob("*.py"))}
+    return [(".".join(file.relative_to(PACKAGE).with_suffix("").parts), ast.parse(text))
+            for file, text in texts.items() if MAKES_A_CACHE.search(text)]  # fmt: skip
 
 
 def is_cached(function):

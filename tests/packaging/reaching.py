@@ -49,9 +49,17 @@ OWN = {
 }  # fmt: skip
 """Names of the package that do it for other modules -> what they do."""
 
+MAY_REACH = re.compile(
+    rf"^\s*(?:import|from)\b.*\b_?(?:{'|'.join({name.partition('.')[0] for name in (*MODULES, *CALLS)})})\b"
+    rf"|\b(?:{'|'.join((*METHODS, *IMPORTERS, *OWN))}|exec|eval|__import__)\b|(?<![.\w])compile\(", re.M
+)
+"""Matches every module that does something. To parse a module takes longer than to search its text."""
+
 
 def reached(text: str) -> set[str]:
     """Return what the source of a module does, "process", "network" or "code"."""
+    if not MAY_REACH.search(text):
+        return set()
     tree = ast.parse(text)
     skipped = {id(node) for guard in ast.walk(tree) if _is_for_types(guard) for node in ast.walk(guard)}
     nodes = [node for node in ast.walk(tree) if id(node) not in skipped]

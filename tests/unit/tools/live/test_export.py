@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -38,10 +39,12 @@ SHELLS = [shell for shell in ("sh", "dash", "bash", "busybox") if shutil.which(s
 needs_tools = pytest.mark.skipif(not (shutil.which("jq") and shutil.which("curl")), reason="no curl or no jq")
 
 
+@cache
 def script(line=TWICE, model="A", **server):
     return make_script(from_line(line, model=model, server={**SMALL, **server}), PROFILE)
 
 
+@cache
 def loss(case):
     """Return the script of a bundled scenario, or of a line, that loses tokens."""
     return make_script(load(corpus_files()[case]) if case in corpus_files() else from_line(case, model="GGGA"), PROFILE)

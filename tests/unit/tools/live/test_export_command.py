@@ -130,11 +130,10 @@ def test_a_report_has_the_results_of_the_given_server(capsys, tmp_path):
     assert "0. cache_n 0, evaluated 45\n" in out and "new prompt" in out and "correct answer" not in out
 
 
-@pytest.mark.parametrize("form", [form for form in FORMS if form != "toml"])
-@pytest.mark.parametrize(("what", "reason"), [
-    ("A5/B5", "no wrong answer and no lost reuse under llama_cpp@b11549"),
-    ("llama-tie-lowest-id", "no rule set of llama_cpp reuses the 29 tokens that request 1 evaluates again"),
-    ("llama-24143-entry-removed-dense -p llama_cpp@pr24143-on-b10587",
+@pytest.mark.parametrize(("form", "what", "reason"), [
+    *((form, "A5/B5", "no wrong answer and no lost reuse under llama_cpp@b11549") for form in FORMS if form != "toml"),
+    ("script", "llama-tie-lowest-id", "no rule set of llama_cpp reuses the 29 tokens that request 1 evaluates again"),
+    ("issue", "llama-24143-entry-removed-dense -p llama_cpp@pr24143-on-b10587",
      "nothing to show (-p llama_cpp@b11549: request 3: 40 of 100 tokens reused"),
 ])  # fmt: skip
 def test_a_case_without_a_fault_is_refused_with_the_reason(form, what, reason, capsys):
