@@ -26,7 +26,9 @@ OBJECTS = {"judging.compare_answer.ColdRunCache", "tools.watch.recent_bodies.Rec
            "tools.watch.report._rows"}    # caches of an object that lives as long as a command
 CONTAINERS = {"dict", "list", "set", "defaultdict", "OrderedDict", "deque", "WeakKeyDictionary", "WeakValueDictionary"}
 
-MAKES_A_CACHE = re.compile(rf"@(functools\.)?(lru_)?cache\b|^( {{4}})?\w+(: [^=\n]+)? = (\{{\}}|\[\]|[\w.]*({'|'.join(CONTAINERS)})\b)", re.M)
+MAKES_A_CACHE = re.compile(
+    rf"@(functools\.)?(lru_)?cache\b|^( {{4}})?\w+(: [^=\n]+)? = (\{{\}}|\[\]|[\w.]*({'|'.join(CONTAINERS)})\b)", re.M
+)
 """Matches every module with a remembering function, or a container of the module or of a class. To parse a module takes
 longer than to search its text."""
 
