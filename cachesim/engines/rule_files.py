@@ -16,15 +16,15 @@ import sys
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from traceback import walk_tb
-from types import ModuleType
-from typing import Any, Callable, Iterator, Mapping, NamedTuple
+from types import FrameType, ModuleType
+from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base import pool
 from cachesim.base.errors import BadInput, Crash, cut, first_of, nearest, quoted
 from cachesim.base.limits import RULE_LINE, SCENARIO_BYTES
 from cachesim.base.untrusted_files import path_of, read_text
 from cachesim.engines import registry
-from cachesim.engines.rule import RULES
+from cachesim.engines.rule import RULES, Decision
 from cachesim.engines.shared.rule_set import RuleSet
 
 _MODULE = "cachesim_rules_"
@@ -184,14 +184,40 @@ def file_with(rule: Callable[..., Any]) -> Path | None:
 
 
 def locate_fault(error: BaseException) -> BadInput | None:
-    """Return the error that a rule of such a file, or of a file imported by it, raised or returned, with its position;
-    None if no such rule was involved."""
-    for frame, _ in reversed([*walk_tb(error.__traceback__)]):
+    """Return the error that a rule of such a file, or of a file imported by it, raised or returned, or that followed
+    from its answer, with its position; None if no such rule was involved."""
+    frames = [frame for frame, _ in reversed([*walk_tb(error.__traceback__)])]
+    for frame in frames:
         real = frame.f_code.co_filename
         if (path := _path(real)) is not None:
             return _placed(error, path, real)
-    if isinstance(error, BadInput) and (path := _path(error.file)) is not None:
-        return BadInput(error.cause, file=str(path), line=error.line, hint=error.hint)
+    if isinstance(error, BadInput):
+        path = _path(error.file)
+        return None if path is None else BadInput(error.cause, file=str(path), line=error.line, hint=error.hint)
+    return _answer_in(frames, error) or _rule_set_in(frames, error)
+
+
+def _answer_in(frames: Sequence[FrameType], error: BaseException) -> BadInput | None:
+    """Return the error that followed from an answer of such a rule, None if no function on the stack holds one."""
+    for frame in frames:
+        for value in frame.f_locals.values():
+            fn = RULES.get(value.rule) if isinstance(value, Decision) else None
+            if fn is None or (path := file_with(fn)) is None:
+                continue
+            what = f"rule {value.rule} returned {quoted(value.value)}: {type(error).__name__}: {cut(str(error))}"
+            return BadInput(what, file=str(path), line=inspect.unwrap(fn).__code__.co_firstlineno)
+    return None
+
+
+def _rule_set_in(frames: Sequence[FrameType], error: BaseException) -> BadInput | None:
+    """Return the error of a server under a rule set of such a file, None if no object on the stack has one."""
+    for frame in frames:
+        for value in frame.f_locals.values():
+            rules = getattr(value, "rules", None)
+            if isinstance(rules, RuleSet) and (file := file_of(rules.name)) is not None:
+                what = f"a run under {rules.name} failed: {type(error).__name__}: {cut(str(error))}"
+                return BadInput(what, file=str(file.path), hint="does each rule answer with the kind of value of the "
+                                "rule that it replaces?")  # fmt: skip
     return None
 
 

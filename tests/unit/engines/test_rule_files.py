@@ -335,6 +335,23 @@ def test_what_a_rule_raises_has_its_place(capsys, rules):
     assert len(json.loads(out)["runs"]) == 1 and told in err
 
 
+@pytest.mark.parametrize(("field", "body", "told"), [
+    ("ckpt_pick", "1.5", "rule MY-PICK returned 1.5: TypeError: "),
+    ("ckpt_pick", "[0]", "rule MY-PICK returned [0]: TypeError: "),
+    ("ckpt_pick", "99", "rule MY-PICK returned 99: IndexError: "),
+    ("ckpt_break", "[[1]]", "a run under llama_cpp@mine failed: TypeError: "),
+])  # fmt: skip
+def test_an_answer_of_another_kind_is_not_a_fault_of_cachesim(capsys, rules, field, body, told):
+    text = GOOD.replace("fits[-1] if fits else None", body)
+    if field != "ckpt_pick":
+        text = text.replace("(ckpts, ask, thold)", "(*numbers)").replace('{"n_past": ask.n_past}', "{}")
+        text = text.replace("    fits = [i for i, one in enumerate(ckpts) if one.n_tokens <= ask.n_past]\n", "")
+        text = text.replace("ckpt_pick=pick", f"{field}=pick")
+    file = rules(text)
+    said = refused(capsys, "run", *HYBRID, "-p", file)
+    assert said.startswith(str(file)) and told in said
+
+
 @pytest.mark.parametrize("command", [
     ("fuzz", "--model", "GA", "--examples", "20"), ("shrink", *HYBRID),
     ("fuzz", "--model", "GA", "--examples", "20", "--against", "llama_cpp@b10587"),
