@@ -48,6 +48,10 @@ WHEEL_SETTINGS = """\
 # sends the requests, then sends each again to a server without a cache. Settings, as environment variables:
 #   LLAMA_SERVER=PATH  a llama-server instead of the package's"""
 
+OWN_FOLDER = ("# Import nothing from the current folder", "import sys", "",
+              "sys.path[:] = [folder for folder in sys.path if folder]")  # fmt: skip
+"""Lines for a program that Python reads from its standard input: it would look there first."""
+
 
 def standalone_script(script: Script, wheel: tuple[str, str] | None = None) -> str:
     """Return the text of the script. ``wheel``: requirement and build of a package whose server it runs, None = it
@@ -59,7 +63,8 @@ def standalone_script(script: Script, wheel: tuple[str, str] | None = None) -> s
         settings = "\n".join([head, *SETTINGS.splitlines()[3:]])
     status = comment_line(exit_status(script, "the server does not start"))
     lines = ["#!/bin/sh", *comment(script), settings, status, f"exec \"${{PYTHON:-python3}}\" - <<'{END}'"]
-    lines += ["from __future__ import annotations", "", *imports, "", "# The case", "", *_case(script), "", ""]
+    lines += ["from __future__ import annotations", "", *OWN_FOLDER, "", *imports]
+    lines += ["", "# The case", "", *_case(script), "", ""]
     lines += [code.rstrip(), "", "", MODEL]
     lines += [models_text(script)]
     if wheel is not None:
