@@ -23,8 +23,8 @@ from cachesim.scenarios.option_checks import filled
 from cachesim.tools.live.llama_server.gguf_models import find_model
 from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
 from cachesim.tools.live.player import Player
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.recognise import grammars
+from cachesim.tools.server_logs.facts.log_reader import read_session
+from cachesim.tools.server_logs.lines.recognise import grammars
 from tests.live import build
 from tests.live.logs_compare import answers, compare_decisions, compare_lines, compare_requests, compare_start
 from tests.live.logs_play import LOGS, Quiet

@@ -10,8 +10,8 @@ from collections import Counter
 from itertools import zip_longest
 
 from cachesim.engines.llama_cpp.log_events import EVENTS
-from cachesim.tools.server_logs.line_prefixes import message
-from cachesim.tools.server_logs.recognise import grammars, read_message
+from cachesim.tools.server_logs.lines.line_prefixes import message
+from cachesim.tools.server_logs.lines.recognise import grammars, read_message
 from tests.replay.log_writer import write_start, write_steps
 
 NUMBERS = ("id_slot", "tokens_evaluated", "cache_n", "predicted_n")

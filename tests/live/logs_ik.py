@@ -15,8 +15,8 @@ from tempfile import TemporaryDirectory
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.recognise import grammars
+from cachesim.tools.server_logs.facts.log_reader import read_session
+from cachesim.tools.server_logs.lines.recognise import grammars
 from tests.live.check_ik import FOLDERS
 from tests.live.logs_ik_written import write_step
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any, Mapping, Sequence
 
-from cachesim.tools.server_logs.conclusions import conclude
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.recognise import HEAD, engine_of_log, grammars
+from cachesim.tools.server_logs.facts.conclusions import conclude
+from cachesim.tools.server_logs.facts.log_reader import read_session
+from cachesim.tools.server_logs.lines.recognise import HEAD, engine_of_log, grammars
 
 
 def statements(lines: Sequence[str]) -> list[Mapping[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any, Iterator, Mapping
 
 import pytest
 
-from cachesim.tools.server_logs.explanations import explain_line
+from cachesim.tools.server_logs.lines.explanations import explain_line
 from tests.logs.importer import statements
 from tests.shared import SHARED, absent
 

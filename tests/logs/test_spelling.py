@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from cachesim.tools.server_logs.recognise import grammars
+from cachesim.tools.server_logs.lines.recognise import grammars
 from tests.logs.spelling import NAMES, TABLES, Style, prefixed, spell
 from tests.shared import ROOT, SHARED, absent
 

@@ -9,14 +9,14 @@ from typing import Any, Iterator, Sequence
 import pytest
 
 from cachesim.model.hash_mixing import Rng
-from cachesim.tools.server_logs.client_changes import SlotPrompts
-from cachesim.tools.server_logs.conclusions import conclude
-from cachesim.tools.server_logs.first_lines import facts_first
+from cachesim.tools.server_logs.facts.client_changes import SlotPrompts
+from cachesim.tools.server_logs.facts.conclusions import conclude
+from cachesim.tools.server_logs.facts.log_reader import read_session
+from cachesim.tools.server_logs.facts.session import LogSession
 from cachesim.tools.server_logs.import_log import import_log
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.recognise import grammars
-from cachesim.tools.server_logs.session import LogSession
-from cachesim.tools.server_logs.statement_report import headline
+from cachesim.tools.server_logs.lines.recognise import grammars
+from cachesim.tools.server_logs.report.first_lines import facts_first
+from cachesim.tools.server_logs.report.statement_report import headline
 from cachesim.tools.watch.log_rows import LogRows
 from tests.logs.slow_logs.people_cuts import PEOPLE_CUTS
 from tests.logs.slow_logs.recorded_log import read_folder

@@ -27,9 +27,9 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from cachesim.tools.conformance.http_check.openai_client import WORDS
 from cachesim.tools.live.llama_server.process import HOST, Process
+from cachesim.tools.server_logs.facts.log_reader import read_session
 from cachesim.tools.server_logs.import_log import import_log
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.recognise import grammars, recognise
+from cachesim.tools.server_logs.lines.recognise import grammars, recognise
 from tests.live.check_mlx_model import write_model
 from tests.live.check_server import ready
 from tests.peers.real_server import MODELS

@@ -20,10 +20,10 @@ from cachesim.events import Launch
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.scenarios.load import load_text
 from cachesim.tools.search.drawn_conversation import draw_conversation
+from cachesim.tools.server_logs.facts.log_reader import read_session
+from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.import_log import import_log
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.logged_requests import LoggedRequest
-from cachesim.tools.server_logs.recognise import grammars
+from cachesim.tools.server_logs.lines.recognise import grammars
 from tests.replay.run_log import ik_log_of, log_of
 
 PROFILE = "llama_cpp@b11549"

@@ -9,9 +9,9 @@ from typing import Any, Mapping
 import pytest
 
 from cachesim.base.limits import SOUGHT, lift
+from cachesim.tools.server_logs.facts.log_reader import read_session
 from cachesim.tools.server_logs.import_log import import_log
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.recognise import grammars
+from cachesim.tools.server_logs.lines.recognise import grammars
 from tests.replay.log_writer import write_log
 
 DATA = Path(__file__).parents[1] / "data" / "llama_cpp_b11549"

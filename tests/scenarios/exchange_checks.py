@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Any, Iterator
 
 from cachesim.base.tokens import Tokens, common_prefix
@@ -93,51 +92,49 @@ def skipped(scenario: Scenario, profile: str, was: Run, found: DecidingRule) -> 
                     yield new.rule                                                       # type: ignore[attr-defined]
 
 
-class _Arrived(Exception):
-    """Ends a run when a request arrives."""
-
-
 class _Memory(SilentObserver):
-    """Reads the memory of a server when a request arrives: the objects, each with the usable lengths."""
+    """Reads the memory of a server when one of these requests arrives: the objects, each with the usable lengths."""
 
-    def __init__(self, number: int, prompt: Tokens) -> None:
-        self.number, self.prompt = number, prompt
-        self.found: list[tuple[str, int, int, list[int]]] = []
+    def __init__(self, prompts: dict[int, Tokens]) -> None:
+        self.prompts = prompts
+        self.found: dict[int, list[tuple[str, int, int, list[int]]]] = {number: [] for number in prompts}
 
     def started(self, server: Server) -> None:
-        self.server = server
+        self.server, self.judge = server, Judge(server.model)
 
     def begins(self, number: int, step: Step) -> None:
-        if number == self.number:
-            judge, server = Judge(self.server.model), self.server
-            slots = [server.inspection.live(slot) for slot in server.inspection.occupied_slots()]
-            for stored in [*slots, *map(server.inspection.stored, server.inspection.kept())]:
-                shared = common_prefix(stored.tokens[: stored.length], self.prompt)
-                most = min(shared, len(self.prompt) - 1)
-                cold = judge.cold_runs.covering(stored.tokens)
-                usable = [n for n in range(1, most + 1) if compare_stored(stored._replace(resume=n), cold).equal_cold]
-                slot = stored.owner if stored.kind in ("slot", "checkpoint") else -1
-                self.found.append((stored.kind, slot, shared, usable))
-            raise _Arrived
+        if number not in self.prompts:
+            return
+        prompt, server = self.prompts[number], self.server
+        slots = [server.inspection.live(slot) for slot in server.inspection.occupied_slots()]
+        for stored in [*slots, *map(server.inspection.stored, server.inspection.kept())]:
+            shared = common_prefix(stored.tokens[: stored.length], prompt)
+            most = min(shared, len(prompt) - 1)
+            cold = self.judge.cold_runs.covering(stored.tokens)
+            usable = [n for n in range(1, most + 1) if compare_stored(stored._replace(resume=n), cold).equal_cold]
+            slot = stored.owner if stored.kind in ("slot", "checkpoint") else -1
+            self.found[number].append((stored.kind, slot, shared, usable))
 
 
 def false_about_stored(scenario: Scenario, profile: str) -> Iterator[str]:
     """Yield what ``unused_points`` states wrongly about the requests of a run, by the rows and states of the memory."""
     run = run_judged(scenario, profile, "provenance")
-    for number, one in enumerate(run.requests):
-        found = unused_points(run, number)
-        if found is None or run.unsettled:
-            continue
-        memory = _Memory(number, one.request.prompt)
-        with suppress(_Arrived):
-            play(scenario, profile, "provenance", memory)
+    if run.unsettled:
+        return
+    points = {number: found for number in range(len(run.requests))
+              if (found := unused_points(run, number)) is not None}  # fmt: skip
+    memory = _Memory({number: run.requests[number].request.prompt for number in points})
+    if points:
+        play(scenario, profile, "provenance", memory)
+    for number, found in points.items():
+        reused, stored = run.requests[number].answer.cache_n, memory.found[number]
         for point in found:
-            same = [(shared, usable) for kind, slot, shared, usable in memory.found
+            same = [(shared, usable) for kind, slot, shared, usable in stored
                     if (kind, slot) == (point.kind, point.slot) and shared >= point.shared]  # fmt: skip
             if not same or (point.usable and not any(point.usable in usable for _, usable in same)):
                 yield f"{scenario.id} {profile} {number}: {point} {same}"
             resumable = not point.usable and point.obstacle != "the server cannot resume there"
-            if resumable and same and all(usable and usable[-1] > one.answer.cache_n for _, usable in same):
+            if resumable and same and all(usable and usable[-1] > reused for _, usable in same):
                 yield f"{scenario.id} {profile} {number}: {point} {same}"
-        if not found and (left := [one for one in memory.found if one[2] > run.requests[number].answer.cache_n]):
+        if not found and (left := [one for one in stored if one[2] > reused]):
             yield f"{scenario.id} {profile} {number}: {left} stored"

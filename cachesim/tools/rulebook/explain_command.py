@@ -39,12 +39,12 @@ def _explained(what: str) -> dict[str, Any]:
     if (term := find(what)) is not None:             # first: the glossary needs no engine
         return {"found": "term", "term": {"name": term.name, "also": list(term.also), "text": term.text}}
     if what == "-" or os.path.isfile(what):
-        from cachesim.tools.server_logs.explanations import explain_log
+        from cachesim.tools.server_logs.lines.explanations import explain_log
 
         return {"found": "log", "log": explain_log(argument_path(what))}
     if len(what.splitlines()) < 2:
         return _explained_line(what)
-    from cachesim.tools.server_logs.explanations import explain_text
+    from cachesim.tools.server_logs.lines.explanations import explain_text
 
     return {"found": "log", "log": explain_text(what)}
 
@@ -53,7 +53,7 @@ def _explained_line(what: str) -> dict[str, Any]:
     """Return the explanation of a rule, of a line or its beginning, or of words."""
     from cachesim.scenarios.load import has_form_of_path, neighbour
     from cachesim.tools.rulebook import rule_search as search
-    from cachesim.tools.server_logs import explanations as lines
+    from cachesim.tools.server_logs.lines import explanations as lines
 
     if rules := search.rules_named(what):
         return {"found": "rule" if len(rules) == 1 else "rules", "rules": search.about_rules(rules)}

@@ -20,7 +20,7 @@ Data = dict[str, Any]
 
 def line_report(data: Data) -> RenderableType:
     """Return the report of a log line: engine, meaning, numbers, causes, flags and rules. ``data``: from
-    ``cachesim.tools.server_logs.explanations``."""
+    ``cachesim.tools.server_logs.lines.explanations``."""
     also = f"; the same line in {', '.join(data['also'])}" if data.get("also") else ""
     span = [f"{word} b{data[word]}" for word in ("since", "until") if data[word]]     # builds that print this form
     builds = f" ({' '.join(span)})" if span else ""

@@ -68,7 +68,7 @@ def _imported(args: Namespace, name: str, server: dict[str, Any]) -> tuple[dict[
     the report unless JSON was requested: what rests on the log alone before the log is simulated."""
     from cachesim.base.console import ProgressBar, show
     from cachesim.tools.server_logs.import_log import read_log
-    from cachesim.tools.server_logs.report import report_head, report_rest
+    from cachesim.tools.server_logs.report.import_report import report_head, report_rest
 
     read = read_log(argument_path(name), args.profiles, _reading)
     if not args.json:
@@ -86,11 +86,11 @@ def _simulated(
     """Return the report on a log with its simulation, as data, and its scenario file. ``bar`` shows what is done."""
     from cachesim.base.files import write_whole
     from cachesim.tools.advise.saved_tokens import saved_tokens
-    from cachesim.tools.server_logs.assumed_history import repair_case
-    from cachesim.tools.server_logs.cures import cures
-    from cachesim.tools.server_logs.first_lines import first_lines
     from cachesim.tools.server_logs.import_log import simulate_log
-    from cachesim.tools.server_logs.log_facts import unproved_changes
+    from cachesim.tools.server_logs.rebuild.assumed_history import repair_case
+    from cachesim.tools.server_logs.rebuild.case_facts_of_log import unproved_changes
+    from cachesim.tools.server_logs.rebuild.cures import cures
+    from cachesim.tools.server_logs.report.first_lines import first_lines
 
     bar.show("simulating the log")
     data, text, found, refused, facts = simulate_log(
@@ -123,8 +123,8 @@ def _check_out(args: Namespace) -> None:
 
 def _draw(args: Namespace, data: dict[str, Any], text: str) -> None:
     """Draw the scenario of a log, if there is one, below the report."""
-    from cachesim.tools.server_logs.report import import_report
-    from cachesim.tools.server_logs.statement_report import headline
+    from cachesim.tools.server_logs.report.import_report import import_report
+    from cachesim.tools.server_logs.report.statement_report import headline
 
     if text:
         short, verbose = (import_report(data, args.out, everything) for everything in (False, True))
@@ -139,10 +139,10 @@ def log_case(path: Path, profiles: Sequence[str], model: str, settings: Sequence
     from cachesim.base.console import ProgressBar
     from cachesim.scenarios.option_checks import parse_settings
     from cachesim.tools.advise.saved_tokens import RepairCase
-    from cachesim.tools.server_logs.assumed_history import EXCLUDED, repair_case
     from cachesim.tools.server_logs.import_log import read_log, simulate_log
-    from cachesim.tools.server_logs.log_facts import unproved_changes
-    from cachesim.tools.server_logs.proposed_changes import proposed_changes
+    from cachesim.tools.server_logs.rebuild.assumed_history import EXCLUDED, repair_case
+    from cachesim.tools.server_logs.rebuild.case_facts_of_log import unproved_changes
+    from cachesim.tools.server_logs.rebuild.proposed_changes import proposed_changes
 
     engine = profiles[0].partition("@")[0] if profiles else ""
     if settings and not engine:

@@ -18,18 +18,18 @@ from cachesim.engines.shared.newest_models import MEMORIES
 from cachesim.scenarios.engine_cases import profiles_by_engine
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.advise.case_facts import ASSUMED, CaseFacts
-from cachesim.tools.server_logs.conclusions import Conclusions, conclude, possible_profiles, printed_build
-from cachesim.tools.server_logs.line_prefixes import visible_text
-from cachesim.tools.server_logs.log_causes import classify_requests, quote_as_comments, quoted_prompts, summary
-from cachesim.tools.server_logs.log_contents import log_contents
-from cachesim.tools.server_logs.log_facts import case_facts, logged_options
-from cachesim.tools.server_logs.log_reader import is_log, read_session
-from cachesim.tools.server_logs.log_scenario import SearchSpace, solve
-from cachesim.tools.server_logs.logged_requests import LoggedRequest
-from cachesim.tools.server_logs.recognise import HEAD, engine_of_log, grammars, recognise, unknown_log
-from cachesim.tools.server_logs.reconstruction import Reconstruction
-from cachesim.tools.server_logs.session import LogSession
-from cachesim.tools.server_logs.slot_contents import BATCHES, UBATCH
+from cachesim.tools.server_logs.facts.conclusions import Conclusions, conclude, possible_profiles, printed_build
+from cachesim.tools.server_logs.facts.log_reader import is_log, read_session
+from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.facts.session import LogSession
+from cachesim.tools.server_logs.lines.line_prefixes import visible_text
+from cachesim.tools.server_logs.lines.recognise import HEAD, engine_of_log, grammars, recognise, unknown_log
+from cachesim.tools.server_logs.rebuild.case_facts_of_log import case_facts, logged_options
+from cachesim.tools.server_logs.rebuild.reconstruction import Reconstruction
+from cachesim.tools.server_logs.rebuild.settings_search import SearchSpace, solve
+from cachesim.tools.server_logs.rebuild.slot_contents import BATCHES, UBATCH
+from cachesim.tools.server_logs.report.log_causes import classify_requests, quote_as_comments, quoted_prompts, summary
+from cachesim.tools.server_logs.report.log_contents import log_contents
 
 
 class LogReading(NamedTuple):

@@ -13,20 +13,20 @@ from typing import Any, Iterable, Iterator, Mapping, Sequence
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.log_signatures import SEARCHES
 from cachesim.engines.shared.log_totals import LoggedNumbers
-from cachesim.tools.server_logs.cause_statements import cause_statements
-from cachesim.tools.server_logs.client_changes import ADVICE, CLIENT_CHANGES, SlotPrompts
-from cachesim.tools.server_logs.conclusions import conclude
-from cachesim.tools.server_logs.derivations import DerivedNumbers, numbers_of
-from cachesim.tools.server_logs.earlier_causes import EarlierCauses
-from cachesim.tools.server_logs.first_lines import facts_first
-from cachesim.tools.server_logs.logged_requests import LoggedRequest, logged_request
-from cachesim.tools.server_logs.logical_lines import LogicalLine, LogicalLineReader
-from cachesim.tools.server_logs.recognise import HEAD, engine_of_log, grammars, recognise
-from cachesim.tools.server_logs.session import SessionReader, is_request
-from cachesim.tools.server_logs.statement_report import headline, most_again
-from cachesim.tools.server_logs.statements import Statement
-from cachesim.tools.server_logs.tied_requests import ENDS, TiedRequest
-from cachesim.tools.server_logs.timing_headings import TimingHeadings
+from cachesim.tools.server_logs.facts.cause_statements import cause_statements
+from cachesim.tools.server_logs.facts.client_changes import ADVICE, CLIENT_CHANGES, SlotPrompts
+from cachesim.tools.server_logs.facts.conclusions import conclude
+from cachesim.tools.server_logs.facts.earlier_causes import EarlierCauses
+from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest, logged_request
+from cachesim.tools.server_logs.facts.request_numbers import DerivedNumbers, numbers_of
+from cachesim.tools.server_logs.facts.session import SessionReader, is_request
+from cachesim.tools.server_logs.facts.statements import Statement
+from cachesim.tools.server_logs.lines.logical_lines import LogicalLine, LogicalLineReader
+from cachesim.tools.server_logs.lines.recognise import HEAD, engine_of_log, grammars, recognise
+from cachesim.tools.server_logs.lines.tied_requests import ENDS, TiedRequest
+from cachesim.tools.server_logs.lines.timing_headings import TimingHeadings
+from cachesim.tools.server_logs.report.first_lines import facts_first
+from cachesim.tools.server_logs.report.statement_report import headline, most_again
 from cachesim.tools.watch.listed_lines import ListedLines
 from cachesim.tools.watch.watched_exchange import CLIENT_LEFT, UNREAD, WHOLE
 

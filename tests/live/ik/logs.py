@@ -16,8 +16,8 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
 from cachesim.scenarios.option_checks import filled
 from cachesim.tools.live.player import Player
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.recognise import grammars
+from cachesim.tools.server_logs.facts.log_reader import read_session
+from cachesim.tools.server_logs.lines.recognise import grammars
 from tests.live.ik.server import COMMIT
 from tests.live.kits import KITS
 

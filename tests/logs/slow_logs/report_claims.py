@@ -14,7 +14,7 @@ from typing import Any, Iterator, Mapping, Sequence
 from rich.console import Console
 
 from cachesim.tools.server_logs.import_log import import_log
-from cachesim.tools.server_logs.report import import_report
+from cachesim.tools.server_logs.report.import_report import import_report
 
 WIDTH = 250
 NAMES = {

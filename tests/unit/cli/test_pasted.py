@@ -30,7 +30,7 @@ def test_a_printed_command_runs_when_pasted(tmp_path, monkeypatch, capsys, words
         file.write_bytes(source.read_bytes())
         words = [*words, str(file)]
     assert main(words) in (exits.HOLDS, exits.BROKEN)
-    commands = COMMAND.findall("\n".join(capsys.readouterr()))
+    commands = {*COMMAND.findall("\n".join(capsys.readouterr()))}
     assert commands
     for command in commands:
         assert main(split(command)[1:]) in (exits.HOLDS, exits.BROKEN, exits.UNDECIDED), command

@@ -15,7 +15,7 @@ from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.engines import registry, rule_files
 from cachesim.engines.rule import RULES
-from cachesim.tools.server_logs import recognise
+from cachesim.tools.server_logs.lines import recognise
 from tests.shared import ROOT, forget_engines
 from tests.unit.cli.test_commands import SEED, call, call_json
 

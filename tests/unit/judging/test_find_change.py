@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -23,8 +24,16 @@ from tests.shared import SMALL
 ENGINE = ENGINES["llama_cpp"]
 
 
-def courses(line, model="GGGA", **server):
-    return bisect(from_line(line, model=model, profiles=(DEFAULT_PROFILE,), server={**SMALL, **server}), ENGINE)
+@cache
+def courses(line):
+    return bisect(from_line(line, model="GGGA", profiles=(DEFAULT_PROFILE,), server=SMALL), ENGINE)
+
+
+def of_versions(line, beside=None):
+    """Return the engine with these versions and proposals alone."""
+    beside = beside or {}
+    tables = {name: rules_of(name) for name in (*line, *beside)}
+    return replace(ENGINE, profiles=tables, line=tuple(line), when=Timeline(), beside=beside)
 
 
 def short(course):
@@ -71,8 +80,9 @@ def test_the_same_prompt_again_through_the_years():
 
 def test_changes_are_found_for_the_requests_that_were_asked_for():
     scenario = from_line("S40.A60/B80/S.C50/S.A.D5", model="GGGA", profiles=(DEFAULT_PROFILE,))
-    every = bisect(scenario, ENGINES["llama_cpp"])
-    some = bisect(scenario, ENGINES["llama_cpp"], requests=(2,))
+    engine = of_versions(ENGINE.line[-8:])
+    every = bisect(scenario, engine)
+    some = bisect(scenario, engine, requests=(2,))
     assert [len(one.turns) for one in every].count(0) < 4 and every[2].turns
     assert some[2] == every[2] and [one.outcomes for one in some] == [one.outcomes for one in every]
     assert not any(one.turns or one.beside for number, one in enumerate(some) if number != 2)
@@ -93,8 +103,11 @@ def test_fields_that_only_do_it_together_are_named_together():
 
 
 def test_a_proposal_is_compared_with_its_base():
-    (turn,) = courses("A100/B80/A[:40].C40/A.D4", "AAAA", slot_prompt_similarity=0.0)[3].beside[:1]
-    assert (turn.old, turn.new) == ("llama_cpp@b9518", "llama_cpp@pr24143-on-b9518")
+    server = {**SMALL, "slot_prompt_similarity": 0.0}
+    scenario = from_line("A100/B80/A[:40].C40/A.D4", model="AAAA", profiles=(DEFAULT_PROFILE,), server=server)
+    base, name = "llama_cpp@b9518", "llama_cpp@pr24143-on-b9518"
+    (turn,) = bisect(scenario, of_versions([base], {name: base}))[3].beside
+    assert (turn.old, turn.new) == (base, name)
     assert [c.field for c in turn.causes[0].changes] == ["pc_after_hit"]
     assert turn.causes[0].changes[0].source == "#24143"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cachesim.base.errors import BadInput
@@ -53,6 +53,7 @@ def lines(draw):
     return "/".join(out)
 
 
+@settings(max_examples=40)
 @given(lines())
 def test_round_trip(line):
     scenario = from_line(line)
@@ -60,6 +61,7 @@ def test_round_trip(line):
     assert from_line(repr(scenario)) == scenario
 
 
+@settings(max_examples=40)
 @given(lines())
 def test_a_file_says_the_same_as_its_line(tmp_path_factory, line):
     """The line's scenario written as a file, with words in the order of first use, has the same steps."""

@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.engines.sglang.log_lines import GRAMMAR
 from cachesim.engines.shared.log_totals import LoggedNumbers
-from cachesim.tools.server_logs.logical_lines import logical_lines
+from cachesim.tools.server_logs.lines.logical_lines import logical_lines
 
 LOG = """\
 [2025-09-03 18:30:18] server_args=ServerArgs(model_path='x', page_size=1, disable_radix_cache=False, log_level='info')

@@ -8,7 +8,7 @@ from hypothesis import given
 
 from cachesim.engines.shared.log_totals import LoggedNumbers, LogTotal
 from cachesim.engines.vllm.log_lines import GRAMMAR
-from cachesim.tools.server_logs.logical_lines import logical_lines
+from cachesim.tools.server_logs.lines.logical_lines import logical_lines
 
 LOG = """\
 (APIServer pid=7) INFO 04-17 18:06:25 [platforms/interface.py:934] Setting attention block size to 1056 tokens \

@@ -5,7 +5,7 @@ import pytest
 from cachesim.engines.shared.log_totals import LoggedNumbers
 from cachesim.engines.vllm.log_lines import GRAMMAR
 from cachesim.engines.vllm.log_others import MEANINGS, OTHERS, totals
-from cachesim.tools.server_logs.logical_lines import logical_lines
+from cachesim.tools.server_logs.lines.logical_lines import logical_lines
 
 HEAD = "(EngineCore_DP0 pid=7) [2025-10-08 06:08:20,036] LMCache INFO: "
 PLACE = " (vllm_v1_adapter.py:1189:lmcache.integration.vllm.vllm_v1_adapter)"

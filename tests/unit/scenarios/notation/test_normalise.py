@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.notation.canonical_text import spell
@@ -34,6 +34,7 @@ def marks(line):
     return [piece.user for step in line.steps for text in texts(step) for piece in text if piece.user]
 
 
+@settings(max_examples=40)
 @given(lines())
 def test_the_tokens_stay_what_they_were(line):
     for change in (renamed, renamed_apart, unmarked, merged, split, normal):
@@ -42,6 +43,7 @@ def test_the_tokens_stay_what_they_were(line):
     assert marks(unmarked(line)) == []
 
 
+@settings(max_examples=40)
 @given(lines())
 def test_no_slice_is_left_when_words_are_split(line):
     parts = split(line)

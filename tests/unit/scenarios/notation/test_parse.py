@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cachesim.base.errors import BadInput
@@ -14,6 +14,7 @@ from cachesim.scenarios.notation.word_lengths import normal
 from tests.unit.scenarios.notation.lines import lines
 
 
+@settings(max_examples=40)
 @given(lines())
 def test_what_is_written_is_read_back(line):
     """Words too, and in their order, on which their tokens depend."""

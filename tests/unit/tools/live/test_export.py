@@ -30,6 +30,7 @@ from cachesim.tools.live.llama_server.gguf_models import find_model, write_model
 from cachesim.tools.live.llama_server.process import Process
 from cachesim.tools.live.llama_server.tiny_gguf import Tensor, TinyModel
 from tests.shared import SMALL
+from tests.unit.tools.live.given_server import answer, given
 
 FAKE = Path(__file__).with_name("fake_llama.py")
 PROFILE = "llama_cpp@b11549"
@@ -84,11 +85,14 @@ EVERYTHING = (
 NO_RESTART = EVERYTHING.replace("/{restart ctx_size=512}", "")
 
 
+def every_step(restarts):
+    return script(EVERYTHING if restarts else NO_RESTART, parallel=2, spec_type="draft-simple", model_draft="A")
+
+
 @pytest.mark.parametrize("form", [standalone_script, shell_script])
 @pytest.mark.parametrize("shell", SHELLS)
 def test_every_kind_of_step_is_written_in_plain_shell(shell, form, tmp_path):
-    line = EVERYTHING if form is standalone_script else NO_RESTART
-    case = script(line, parallel=2, spec_type="ngram-simple")
+    case = every_step(restarts=form is standalone_script)
     (tmp_path / "x").write_text(form(case))
     words = [shell, "sh"] if shell == "busybox" else [shell]
     subprocess.run([*words, "-n", str(tmp_path / "x")], check=True)
@@ -101,7 +105,7 @@ def program(text):
 
 
 def test_the_program_needs_no_packages():
-    nodes = list(ast.walk(ast.parse(program(standalone_script(script(EVERYTHING))))))
+    nodes = list(ast.walk(ast.parse(program(standalone_script(every_step(restarts=True))))))
     names = [one.name for node in nodes if isinstance(node, ast.Import) for one in node.names]
     names += [str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)]
     assert len(names) > 10 and {name.partition(".")[0] for name in names} <= sys.stdlib_module_names
@@ -141,7 +145,7 @@ def test_the_script_tells_a_server_with_the_fault_from_one_without(shell, binary
 
 def test_the_script_plays_every_kind_of_step(binary, tmp_path):
     """Each request must arrive and be answered; the stand-in gives no second completion."""
-    case = script(EVERYTHING, parallel=2, spec_type="draft-simple", model_draft="A")
+    case = every_step(restarts=True)
     code, said = run(standalone_script(case), tmp_path, LLAMA_SERVER=str(binary("well")))
     assert (code, case.loss.numbers) == (1, {1: (0, 9, 9)})     # the stand-in never reuses
     assert said.count("same as cold") == 7 and said.count("(disconnected)") == 2, said
@@ -219,27 +223,48 @@ OTHER_NUMBERS = "llama-24143-entry-removed-dense"
 """Its last request reuses 40 tokens, and 100 under a proposal; the stand-in reuses none."""
 
 
-@pytest.mark.parametrize(("case", "code", "said"), [
-    (LOSES, 1, "THE LOSS SHOWS: 0 of 45 tokens reused in request 2; with b11549-proposed 45 (predicted)"),
+SHOWS = "THE LOSS SHOWS: 0 of 45 tokens reused in request 2; with b11549-proposed 45 (predicted)"
+JUDGED = pytest.mark.parametrize(("case", "code", "said"), [
+    (LOSES, 1, SHOWS),
     (OTHER_NUMBERS, 3, "UNDECIDED: 0 of 100 tokens reused in request 3; 40 with the loss, with #24143 100 (predicted)"),
 ])  # fmt: skip
+
+
+@pytest.fixture
+def reuses_nothing():
+    """A server in this process; return its URL."""
+    reply = answer(7, timings={"cache_n": 0, "prompt_n": 9, "predicted_n": 1})
+    with given({"/completion": reply}) as server:
+        yield server.url
+
+
+def test_the_script_judges_lost_reuse(binary, tmp_path):
+    code, said = run(standalone_script(loss(LOSES)), tmp_path, LLAMA_SERVER=str(binary("well")))
+    assert (code, SHOWS in said.splitlines()) == (1, True), said
+
+
+@JUDGED
 @needs_tools
-def test_every_program_judges_lost_reuse(running, binary, tmp_path, case, code, said):
-    lossy = loss(case)
-    found = run(standalone_script(lossy), tmp_path, LLAMA_SERVER=str(binary("well")))
+def test_the_script_with_curl_judges_lost_reuse(reuses_nothing, tmp_path, case, code, said):
+    found = run(shell_script(loss(case)), tmp_path, URL=reuses_nothing, PATH=os.environ["PATH"])
     assert (found[0], said in found[1].splitlines()) == (code, True), found[1]
-    found = run(shell_script(lossy), tmp_path, URL=running("well").url, PATH=os.environ["PATH"])
-    assert (found[0], said in found[1].splitlines()) == (code, True), found[1]
-    (tmp_path / "test_case.py").write_text(pytest_file(lossy))
-    done = pytest_run(tmp_path, "-rs", "test_case.py", URL=running("well").url)
-    outcome = "1 failed" if code == 1 else "1 skipped"
-    assert outcome in done.stdout and said.partition(" (")[0] in " ".join(done.stdout.split()), done.stdout
+
+
+@JUDGED
+def test_the_test_judges_lost_reuse(reuses_nothing, monkeypatch, case, code, said):
+    """Its function fails or is skipped, also when pytest does not call it."""
+    monkeypatch.setenv("URL", reuses_nothing)
+    names = {}
+    exec(compile(pytest_file(loss(case)), "case", "exec"), names)
+    [test] = (names[name] for name in names if name.startswith("test_"))
+    with pytest.raises(pytest.fail.Exception if code == 1 else pytest.skip.Exception) as outcome:
+        test()
+    assert said in str(outcome.value)
 
 
 @needs_tools
-def test_a_running_server_is_asked(running, tmp_path):
-    text = shell_script(script())
-    assert run(text, tmp_path, URL=running("well").url, PATH=os.environ["PATH"])[0] == 0
+def test_a_running_server_is_asked(reuses_nothing, tmp_path):
+    assert run(shell_script(script()), tmp_path, URL=reuses_nothing, PATH=os.environ["PATH"])[0] == 0
 
 
 def pytest_run(folder, *words, **env):
@@ -293,8 +318,7 @@ def test_the_test_in_the_form_of_the_servers_own(binary, tmp_path):
 
 @pytest.mark.parametrize("form", [pytest_file, server_test])
 def test_every_kind_of_step_is_python(form):
-    line = EVERYTHING if form is server_test else NO_RESTART
-    compile(form(script(line, parallel=2, spec_type="draft-simple", model_draft="A")), "case", "exec")
+    compile(form(every_step(restarts=form is server_test)), "case", "exec")
 
 
 def test_a_scenario_file_is_read_back(tmp_path):

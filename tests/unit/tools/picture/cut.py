@@ -1,7 +1,8 @@
-"""Run that is stopped at an event, to read the server's contents independently of the code for pages."""
+"""Contents of a server at chosen events of a run, read independently of the code for pages."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -23,13 +24,18 @@ class Holds(NamedTuple):
     checkpoints: list[tuple[int, ...]]
 
 
+Contents = tuple[dict[int, Holds], list[int]]
+"""Contents of every slot, and the sorted lengths of the stored conversations."""
+
+
 class Stop(Exception):
-    """Raised when the event is reached."""
+    """Raised when the last of the events is reached."""
 
 
-class _Cut(SilentObserver):
-    def __init__(self, k: int) -> None:
-        self.k = k
+class _Cuts(SilentObserver):
+    def __init__(self, events: Sequence[int]) -> None:
+        self.left = sorted(events, reverse=True)
+        self.found: dict[int, Contents] = {}
         self.server: Any = None
 
     def started(self, server: Server) -> None:
@@ -37,16 +43,26 @@ class _Cut(SilentObserver):
         server.log.listener = self.hear
 
     def hear(self, event: object) -> None:
-        if len(self.server.log.events) > self.k:
+        while self.left and len(self.server.log.events) > self.left[-1]:
+            self.found[self.left.pop()] = _contents(self.server)
+        if not self.left:
             raise Stop
 
 
-def cut(scenario: Scenario, profile: str, k: int) -> tuple[dict[int, Holds], list[int]]:
-    """Return the contents of every slot when event k happens, and the sorted lengths of the stored conversations."""
-    watcher = _Cut(k)
+def cuts(scenario: Scenario, profile: str, events: Sequence[int]) -> dict[int, Contents]:
+    """Return what the server contains when each of these events happens. One run ends at the last of them."""
+    watcher = _Cuts(events)
     with suppress(Stop):
         play(scenario, profile, "provenance", watcher)
-    server = watcher.server
+    return watcher.found
+
+
+def cut(scenario: Scenario, profile: str, k: int) -> Contents:
+    """Return what the server contains when event k happens."""
+    return cuts(scenario, profile, [k])[k]
+
+
+def _contents(server: Any) -> Contents:
     entries = sorted(len(server.inspection.stored(key).tokens) for key in server.inspection.kept() if key[0] == "entry")
     return {slot: _holds(server, slot) for slot in range(server.inspection.n_slots)}, entries
 

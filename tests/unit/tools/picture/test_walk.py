@@ -21,7 +21,7 @@ from cachesim.tools.picture.svg import RunDrawing
 from cachesim.tools.picture.timeline import timeline
 from cachesim.tools.run.pictured_runs import run_pictured
 from tests.unit.tools.picture import test_svg
-from tests.unit.tools.picture.cut import cut
+from tests.unit.tools.picture.cut import cuts
 
 HYBRID = "llama-24143-entry-removed-hybrid"
 CASES = {
@@ -46,9 +46,15 @@ def walk(case, profile):
 
 
 @cache
+def pictured(name):
+    """Return the scene of a case, and its event log with captions."""
+    done = run_pictured(*case_of(name), events=True)
+    return done.scene(), done.told()
+
+
 def walk_of(name):
     """Return the event log of a case."""
-    return walk(*case_of(name))
+    return pictured(name)[1].walk
 
 
 def scene(case, profile):
@@ -65,8 +71,7 @@ def test_at_every_event_it_is_what_the_server_holds(name):
     case, profile = case_of(name)
     found = walk_of(name)
     heard = [k for k in range(len(found.events)) if k >= found.held[0][0][0]]
-    for k in heard[:: max(1, len(heard) // 40)]:
-        slots, entries = cut(case, profile, k)
+    for k, (slots, entries) in cuts(case, profile, heard[:: max(1, len(heard) // 40)]).items():
         assert sorted(tokens for _, tokens in at(found.entries, k)) == entries, k
         for slot, holds in slots.items():
             mine = at(found.held[slot], k)
@@ -102,9 +107,8 @@ def test_what_a_request_left_is_what_the_picture_shows():
 
 def test_the_slider_has_a_line_for_each_kind_of_row():
     def bars(name):
-        case, profile = case_of(name)
-        done = run_pictured(case, profile, events=True)
-        return json.loads(script_data([RunDrawing(done.scene())], [done.told()]))["runs"][0]
+        drawn, told = pictured(name)
+        return json.loads(script_data([RunDrawing(drawn)], [told]))["runs"][0]
 
     assert bars("window")["bars"] == [] and bars("window")["lower"] == 0
     assert bars("index")["bars"] == [["index_rows", "idx", 11.0, "index: rows", 1]]

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from cachesim.base import exits
+from cachesim.cli.main import main
 from tests.shared import ROOT
 
 RULES = """
@@ -36,20 +37,26 @@ MINE = replace(BASE, name="ik_llama@mine", end=ends)
 
 
 @pytest.fixture
-def fuzz(tmp_path):
-    """Return a function that runs a campaign in a process that may get a signal. 12 conversations have 3 failures."""
+def fuzz(tmp_path, monkeypatch, capsys):
+    """Return a function that runs a campaign, in a process of its own if its rules send it a signal. 12 conversations
+    have 3 failures."""
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(RULES)
 
     def run(*words, order=None):
         (tmp_path / "order").unlink(missing_ok=True)
+        argv = ["fuzz", "-p", "mine.py", "--model", "GA", "--property", "warm-equals-cold", "--out", "found", "--json",
+                *words]  # fmt: skip
         if order is not None:
             (tmp_path / "order").write_text(f"{order:d}")
-        argv = [sys.executable, "-m", "cachesim", "fuzz", "-p", "mine.py", "--model", "GA", "--property",
-                "warm-equals-cold", "--out", "found", "--json", *words]  # fmt: skip
-        done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False,
-                              env={**os.environ, "PYTHONPATH": str(ROOT)})  # fmt: skip
-        assert "Traceback" not in done.stderr, done.stderr
-        return done.returncode, json.loads(done.stdout), done.stderr
+            done = subprocess.run([sys.executable, "-m", "cachesim", *argv], capture_output=True, text=True,
+                                  env={**os.environ, "PYTHONPATH": str(ROOT)})  # fmt: skip
+            code, out, err = done.returncode, done.stdout, done.stderr
+        else:
+            code = main(argv)
+            out, err = capsys.readouterr()
+        assert "Traceback" not in err, err
+        return code, json.loads(out), err
 
     return run
 

@@ -9,8 +9,6 @@ import json
 import os
 import resource
 import shutil
-import subprocess
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -87,13 +85,13 @@ def test_a_damaged_state_file_is_refused_in_a_line(capsys, folders, tmp_path, ki
 
 
 @pytest.mark.parametrize("kind", MADE)
-def test_a_state_file_that_is_too_large_is_refused_in_a_line(folders, tmp_path, kind):
-    """In a process of its own, which reads up to the limit."""
+def test_a_state_file_that_is_too_large_is_refused_in_a_line(capsys, folders, tmp_path, kind):
     with (tmp_path / folders[kind][1]).open("wb") as stream:
         stream.truncate(TOO_LARGE)
-    done = subprocess.run([sys.executable, "-m", "cachesim", "merge", tmp_path], capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (exits.BAD_INPUT, "", 1)
-    assert "67,108,864 bytes" in done.stderr and "--limit" not in done.stderr
+    with bounded_memory():
+        code, out, err = call(capsys, "merge", tmp_path)
+    assert (code, out, err.count("\n")) == (exits.BAD_INPUT, "", 1)
+    assert "67,108,864 bytes" in err and "--limit" not in err
 
 
 @pytest.mark.parametrize("kind", MADE)

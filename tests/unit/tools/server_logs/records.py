@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from cachesim.engines.shared.log_grammar import Line, ParsedLine
-from cachesim.tools.server_logs.logged_requests import LoggedRequest
-from cachesim.tools.server_logs.proven_range import ProvenRange
-from cachesim.tools.server_logs.read_lines import ReadLine
-from cachesim.tools.server_logs.tied_requests import TiedRequest
+from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.facts.proven_range import ProvenRange
+from cachesim.tools.server_logs.lines.read_lines import ReadLine
+from cachesim.tools.server_logs.lines.tied_requests import TiedRequest
 
 COUNTS = ("n_tokens", "cache_n", "prompt_n", "predicted_n", "lcp", "held", "end")
 

@@ -10,12 +10,12 @@ import pytest
 from cachesim.cli.main import main
 from cachesim.tools.advise.case_facts import CaseFacts
 from cachesim.tools.advise.saved_tokens import saved_tokens
-from cachesim.tools.server_logs.assumed_history import (
+from cachesim.tools.server_logs.import_log import rebuild_log
+from cachesim.tools.server_logs.rebuild.assumed_history import (
     CHANGED,
     EXCLUDED,
     repair_case,
 )
-from cachesim.tools.server_logs.import_log import rebuild_log
 from tests.unit.tools.server_logs.simulated_log import dated_line, evaluated, simulated, simulated_log
 
 DATE = CHANGED[0]

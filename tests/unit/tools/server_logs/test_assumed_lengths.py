@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.assumed_lengths import (
+from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.facts.proven_range import ProvenRange
+from cachesim.tools.server_logs.rebuild.assumed_lengths import (
     MOST_ASSUMED,
     assumed_lengths,
     following_requests,
     has_length,
 )
-from cachesim.tools.server_logs.logged_requests import LoggedRequest
-from cachesim.tools.server_logs.proven_range import ProvenRange
 from tests.unit.tools.server_logs.records import read_line, tied_lines
 
 

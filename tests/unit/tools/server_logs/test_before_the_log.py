@@ -6,7 +6,10 @@ import re
 
 import pytest
 
-from cachesim.tools.server_logs.before_the_log import (
+from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.facts.proven_range import ProvenRange
+from cachesim.tools.server_logs.import_log import import_log
+from cachesim.tools.server_logs.rebuild.before_the_log import (
     OTHER_PROMPT,
     SHORT_PROMPT,
     EarlierConversation,
@@ -17,9 +20,6 @@ from cachesim.tools.server_logs.before_the_log import (
     resumed_checkpoints,
     used_slots,
 )
-from cachesim.tools.server_logs.import_log import import_log
-from cachesim.tools.server_logs.logged_requests import LoggedRequest
-from cachesim.tools.server_logs.proven_range import ProvenRange
 from tests.unit.tools.server_logs.records import read_line, tied_lines
 from tests.unit.tools.server_logs.simulated_log import simulated_log
 

@@ -6,11 +6,11 @@ import pytest
 
 from cachesim.engines.shared.log_grammar import Line, LogGrammar, ParsedLine
 from cachesim.engines.shared.log_signatures import Signature
-from cachesim.tools.server_logs.cause_statements import cause_statements, quoted_warnings
-from cachesim.tools.server_logs.derivations import DerivedNumbers
-from cachesim.tools.server_logs.proven_range import ProvenRange
-from cachesim.tools.server_logs.read_lines import ReadLine
-from cachesim.tools.server_logs.tied_requests import TiedRequest
+from cachesim.tools.server_logs.facts.cause_statements import cause_statements, quoted_warnings
+from cachesim.tools.server_logs.facts.proven_range import ProvenRange
+from cachesim.tools.server_logs.facts.request_numbers import DerivedNumbers
+from cachesim.tools.server_logs.lines.read_lines import ReadLine
+from cachesim.tools.server_logs.lines.tied_requests import TiedRequest
 
 
 def line(number, kind, text="", slot=0, **numbers):

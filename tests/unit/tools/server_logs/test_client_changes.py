@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.client_changes import NEAR, SlotPrompts, proven_change
-from cachesim.tools.server_logs.logged_requests import LoggedRequest
-from cachesim.tools.server_logs.proven_range import ProvenRange
-from cachesim.tools.server_logs.read_lines import ReadLine
-from cachesim.tools.server_logs.recognise import recognise
-from cachesim.tools.server_logs.tied_requests import TiedRequest
+from cachesim.tools.server_logs.facts.client_changes import NEAR, SlotPrompts, proven_change
+from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.facts.proven_range import ProvenRange
+from cachesim.tools.server_logs.lines.read_lines import ReadLine
+from cachesim.tools.server_logs.lines.recognise import recognise
+from cachesim.tools.server_logs.lines.tied_requests import TiedRequest
 
 
 def exact(number):

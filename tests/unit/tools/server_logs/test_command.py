@@ -15,8 +15,8 @@ from cachesim.base import exits
 from cachesim.base.errors import Terminated
 from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES
-from cachesim.tools.server_logs import replay_candidates
 from cachesim.tools.server_logs.command import add_arguments, log_case
+from cachesim.tools.server_logs.rebuild import candidate_server as replay_candidates
 from tests.shared import ROOT
 
 LOG = Path(__file__).parent / "verbosity_4.log"

@@ -15,9 +15,9 @@ from cachesim.cli.main import main
 from cachesim.engines.registry import present_name
 from cachesim.tools.advise.case_facts import GIVEN, PRINTED
 from cachesim.tools.server_logs import command
-from cachesim.tools.server_logs.assumed_history import EXCLUDED
 from cachesim.tools.server_logs.command import log_case
-from cachesim.tools.server_logs.log_facts import SLOT_CHANGE
+from cachesim.tools.server_logs.rebuild.assumed_history import EXCLUDED
+from cachesim.tools.server_logs.rebuild.case_facts_of_log import SLOT_CHANGE
 from tests.unit.tools.server_logs.simulated_log import simulated_log
 
 SIMULATED = simulated_log("S40.|A60>a9/S.|A.a.|B20>b5", "A", 4)

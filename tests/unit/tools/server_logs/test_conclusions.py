@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.shared.log_grammar import Line, ParsedLine
-from cachesim.tools.server_logs.conclusions import conclude, possible_profiles, printed_build
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.proven_range import printed_range
-from cachesim.tools.server_logs.read_lines import LineSieve, ReadLine
-from cachesim.tools.server_logs.recognise import grammars
-from cachesim.tools.server_logs.session import LogSession
-from cachesim.tools.server_logs.statement_report import causes, follows_rows, headline, shown_requests
-from cachesim.tools.server_logs.statements import FOLLOWS, Statement
+from cachesim.tools.server_logs.facts.conclusions import conclude, possible_profiles, printed_build
+from cachesim.tools.server_logs.facts.log_reader import read_session
+from cachesim.tools.server_logs.facts.proven_range import printed_range
+from cachesim.tools.server_logs.facts.session import LogSession
+from cachesim.tools.server_logs.facts.statements import FOLLOWS, Statement
+from cachesim.tools.server_logs.lines.read_lines import LineSieve, ReadLine
+from cachesim.tools.server_logs.lines.recognise import grammars
+from cachesim.tools.server_logs.report.statement_report import causes, follows_rows, headline, shown_requests
 
 
 def slot(text, task=7, slot_id=0):

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from cachesim.tools.advise.case_facts import ASSUMED, LEAST, CaseFacts
-from cachesim.tools.server_logs import cures as module
-from cachesim.tools.server_logs.cures import cures
-from cachesim.tools.server_logs.logged_requests import LoggedRequest
-from cachesim.tools.server_logs.printed_numbers import Contradiction
-from cachesim.tools.server_logs.reconstruction import ReconstructedRequest, Reconstruction
+from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.rebuild import cures as module
+from cachesim.tools.server_logs.rebuild.cures import cures
+from cachesim.tools.server_logs.rebuild.line_agreement import Contradiction
+from cachesim.tools.server_logs.rebuild.reconstruction import ReconstructedRequest, Reconstruction
 
 LINE = "S100.|U50>a10/S.|U[:25].|V20"              # the second prompt leaves the slot's contents within the history
 SERVER = {"parallel": 1, "batch_size": 64, "ubatch_size": 16}

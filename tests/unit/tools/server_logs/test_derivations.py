@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.shared.log_grammar import Line, LogGrammar, ParsedLine, PrintedNumber
-from cachesim.tools.server_logs.derivations import numbers_of
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.read_lines import LineSieve, ReadLine
-from cachesim.tools.server_logs.recognise import grammars
+from cachesim.tools.server_logs.facts.log_reader import read_session
+from cachesim.tools.server_logs.facts.request_numbers import numbers_of
+from cachesim.tools.server_logs.lines.read_lines import LineSieve, ReadLine
+from cachesim.tools.server_logs.lines.recognise import grammars
 from tests.unit.tools.server_logs.records import COUNTS, read_line, tied_lines
 
 LAUNCH = "slot launch_slot_: id  0 | task 7 | processing task"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.conclusions import conclude
-from cachesim.tools.server_logs.earlier_causes import EarlierCauses
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.recognise import grammars
-from cachesim.tools.server_logs.statements import Statement
+from cachesim.tools.server_logs.facts.conclusions import conclude
+from cachesim.tools.server_logs.facts.earlier_causes import EarlierCauses
+from cachesim.tools.server_logs.facts.log_reader import read_session
+from cachesim.tools.server_logs.facts.statements import Statement
+from cachesim.tools.server_logs.lines.recognise import grammars
 
 GRAMMAR = grammars()["llama_cpp"]
 CKPT = "(pos_min = 275, pos_max = 275, n_tokens = 276, size = 0.127 MiB)"

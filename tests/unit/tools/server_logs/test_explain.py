@@ -11,8 +11,8 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import RULES
 from cachesim.engines.shared.log_grammar import collapsed, pattern
-from cachesim.tools.server_logs.explanations import explain_beginning, explain_line, explain_log, explain_text
-from cachesim.tools.server_logs.recognise import engine_of_log, grammars, recognise
+from cachesim.tools.server_logs.lines.explanations import explain_beginning, explain_line, explain_log, explain_text
+from cachesim.tools.server_logs.lines.recognise import engine_of_log, grammars, recognise
 
 LOGS = Path(__file__).parents[5] / "shared" / "logs"
 FULL = ("forcing full prompt re-processing due to lack of cache data (likely due to SWA or hybrid/recurrent memory, "

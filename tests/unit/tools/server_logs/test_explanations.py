@@ -6,8 +6,8 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
-from cachesim.tools.server_logs import explanations
-from cachesim.tools.server_logs.explanations import (
+from cachesim.tools.server_logs.lines import explanations
+from cachesim.tools.server_logs.lines.explanations import (
     LONGEST,
     explain_beginning,
     explain_line,
@@ -16,7 +16,7 @@ from cachesim.tools.server_logs.explanations import (
     explain_text,
     ordinary_name,
 )
-from cachesim.tools.server_logs.recognise import grammars
+from cachesim.tools.server_logs.lines.recognise import grammars
 
 LRU = "selected slot by LRU, t_last = -1"
 FULL = "slot update_slots: id  3 | task 7 | "

@@ -6,17 +6,17 @@ import re
 
 import pytest
 
-from cachesim.tools.server_logs.conclusions import conclude
-from cachesim.tools.server_logs.first_lines import (
+from cachesim.tools.server_logs.facts.conclusions import conclude
+from cachesim.tools.server_logs.facts.log_reader import read_session
+from cachesim.tools.server_logs.import_log import import_log
+from cachesim.tools.server_logs.lines.recognise import grammars
+from cachesim.tools.server_logs.report.first_lines import (
     STDIN_NAME,
     facts_first,
     first_lines,
     following,
     requests_of,
 )
-from cachesim.tools.server_logs.import_log import import_log
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.recognise import grammars
 from tests.unit.tools.server_logs.report_sentences import said as statement
 from tests.unit.tools.server_logs.simulated_log import simulated_log
 

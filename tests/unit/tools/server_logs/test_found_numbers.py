@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.shared.log_grammar import Line, ParsedLine
-from cachesim.tools.server_logs.found_numbers import FoundNumbers, may_hide, share_range
-from cachesim.tools.server_logs.proven_range import ProvenRange
-from cachesim.tools.server_logs.read_lines import LineSieve, ReadLine
-from cachesim.tools.server_logs.recognise import grammars
+from cachesim.tools.server_logs.facts.number_ranges import FoundNumbers, may_hide, share_range
+from cachesim.tools.server_logs.facts.proven_range import ProvenRange
+from cachesim.tools.server_logs.lines.read_lines import LineSieve, ReadLine
+from cachesim.tools.server_logs.lines.recognise import grammars
 
 
 def test_ranges_of_a_number_are_narrowed():

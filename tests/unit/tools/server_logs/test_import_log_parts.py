@@ -11,11 +11,11 @@ from cachesim.base.errors import BadInput
 from cachesim.base.limits import lift
 from cachesim.engines.registry import ENGINES, present_name
 from cachesim.tools.server_logs import import_log as module
-from cachesim.tools.server_logs.conclusions import conclude
+from cachesim.tools.server_logs.facts.conclusions import conclude
+from cachesim.tools.server_logs.facts.session import LogSession
 from cachesim.tools.server_logs.import_log import LogReading, import_log, read_log, rebuild_log, simulate_log
-from cachesim.tools.server_logs.log_contents import log_contents
-from cachesim.tools.server_logs.recognise import grammars
-from cachesim.tools.server_logs.session import LogSession
+from cachesim.tools.server_logs.lines.recognise import grammars
+from cachesim.tools.server_logs.report.log_contents import log_contents
 from tests.unit.tools.server_logs.records import logged, read_line
 from tests.unit.tools.server_logs.simulated_log import simulated_log
 

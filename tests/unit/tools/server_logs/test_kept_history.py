@@ -9,7 +9,7 @@ import pytest
 from cachesim.cli.main import main
 from cachesim.scenarios.notation.canonical_text import spell
 from cachesim.tools.server_logs.import_log import rebuild_log
-from cachesim.tools.server_logs.kept_history import KeptHistory
+from cachesim.tools.server_logs.rebuild.kept_history import KeptHistory
 from tests.unit.tools.server_logs.simulated_log import evaluated, simulated_log
 
 EDITED = "A300>a20/A.a[:19].B200>b20/A[:150].C460>c20/A[:150].C.c[:19].D30>d20"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from cachesim.tools.server_logs.launch_order import (
+from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.rebuild.launch_order import (
     MOST_LOOPS,
     in_launch_order,
     last_batch,
     loops_between,
     tried_loops,
 )
-from cachesim.tools.server_logs.logged_requests import LoggedRequest
 from tests.unit.tools.server_logs.records import read_line, tied_lines
 
 

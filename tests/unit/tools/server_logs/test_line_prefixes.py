@@ -7,7 +7,7 @@ from time import process_time
 
 import pytest
 
-from cachesim.tools.server_logs.line_prefixes import LONGEST, message, plain_message, prefix_end, visible_text
+from cachesim.tools.server_logs.lines.line_prefixes import LONGEST, message, plain_message, prefix_end, visible_text
 
 CORE = "slot update_slots: id  0 | task 20 | forcing full prompt re-processing due to lack of cache data"
 TEXT = "forcing full prompt re-processing due to lack of cache data"

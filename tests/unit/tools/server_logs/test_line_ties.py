@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.line_prefixes import message
-from cachesim.tools.server_logs.line_ties import LineTies
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.read_lines import ReadLine
-from cachesim.tools.server_logs.recognise import grammars, read_message
+from cachesim.tools.server_logs.facts.log_reader import read_session
+from cachesim.tools.server_logs.lines.line_prefixes import message
+from cachesim.tools.server_logs.lines.line_ties import LineTies
+from cachesim.tools.server_logs.lines.read_lines import ReadLine
+from cachesim.tools.server_logs.lines.recognise import grammars, read_message
 
 GRAMMAR = grammars()["llama_cpp"]
 LAUNCHES = ["slot 0 is processing [task id: 5]", "slot 1 is processing [task id: 6]"]

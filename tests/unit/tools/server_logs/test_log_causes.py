@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.client_changes import ADVICE, CLIENT_CHANGES, NEAR
-from cachesim.tools.server_logs.log_causes import (
+from cachesim.tools.server_logs.facts.client_changes import ADVICE, CLIENT_CHANGES, NEAR
+from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.facts.proven_range import ProvenRange
+from cachesim.tools.server_logs.rebuild.reconstruction import ReconstructedRequest
+from cachesim.tools.server_logs.rebuild.slot_contents import SlotText, WordRange
+from cachesim.tools.server_logs.report.log_causes import (
     SHOWN,
     classify_requests,
     shorten,
     summary,
 )
-from cachesim.tools.server_logs.logged_requests import LoggedRequest
-from cachesim.tools.server_logs.proven_range import ProvenRange
-from cachesim.tools.server_logs.reconstruction import ReconstructedRequest
-from cachesim.tools.server_logs.slot_contents import SlotText, WordRange
 
 
 def request(lcp, n_tokens, evaluated, held=110, end=110, step=0, **more):

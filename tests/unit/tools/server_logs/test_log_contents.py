@@ -10,10 +10,10 @@ import pytest
 
 from cachesim.base import exits, untrusted_files
 from cachesim.cli.main import main
-from cachesim.tools.server_logs import log_contents as module
-from cachesim.tools.server_logs.log_contents import contents_report, log_contents
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.recognise import engine_of_log, grammars, recognise
+from cachesim.tools.server_logs.facts.log_reader import read_session
+from cachesim.tools.server_logs.lines.recognise import engine_of_log, grammars, recognise
+from cachesim.tools.server_logs.report import log_contents as module
+from cachesim.tools.server_logs.report.log_contents import contents_report, log_contents
 from tests.shared import ROOT
 from tests.unit.tools.server_logs.report_sentences import EMPTY, happened
 

@@ -6,17 +6,17 @@ from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.scenarios.option_checks import in_force
 from cachesim.tools.advise.case_facts import ASSUMED, GIVEN, LEAST, PRINTED
-from cachesim.tools.server_logs.log_facts import (
+from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.facts.session import LogSession
+from cachesim.tools.server_logs.rebuild.case_facts_of_log import (
     LoggedOptions,
     case_facts,
     checked,
     logged_options,
     unproved_changes,
 )
-from cachesim.tools.server_logs.logged_requests import LoggedRequest
-from cachesim.tools.server_logs.printed_numbers import Contradiction
-from cachesim.tools.server_logs.reconstruction import ReconstructedRequest, Reconstruction
-from cachesim.tools.server_logs.session import LogSession
+from cachesim.tools.server_logs.rebuild.line_agreement import Contradiction
+from cachesim.tools.server_logs.rebuild.reconstruction import ReconstructedRequest, Reconstruction
 
 PROFILE = "llama_cpp@b10587"
 DEFAULTS = in_force({}, PROFILE)

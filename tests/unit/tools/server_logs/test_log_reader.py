@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cachesim.cli.main import main
+from cachesim.tools.server_logs.facts.log_reader import read_session
 from cachesim.tools.server_logs.import_log import read_log
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.recognise import grammars
+from cachesim.tools.server_logs.lines.recognise import grammars
 
 START = "version: 6900 (abcdef12)"
 LAUNCH = "slot launch_slot_: id  {slot} | task {task} | processing task"

@@ -6,12 +6,12 @@ import pytest
 
 from cachesim.base.errors import BadInput, NotInBuild
 from cachesim.base.limits import lift
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.log_scenario import SearchSpace, solve
-from cachesim.tools.server_logs.logged_requests import LoggedRequest
-from cachesim.tools.server_logs.proven_range import ProvenRange
-from cachesim.tools.server_logs.recognise import grammars
-from cachesim.tools.server_logs.session import LogSession
+from cachesim.tools.server_logs.facts.log_reader import read_session
+from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.facts.proven_range import ProvenRange
+from cachesim.tools.server_logs.facts.session import LogSession
+from cachesim.tools.server_logs.lines.recognise import grammars
+from cachesim.tools.server_logs.rebuild.settings_search import SearchSpace, solve
 from tests.unit.tools.server_logs.simulated_log import simulated_log
 
 HEAD, OLDER, OLD = "llama_cpp@b11549", "llama_cpp@b9231", "llama_cpp@b1573"

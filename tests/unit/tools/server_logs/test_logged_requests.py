@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.assumed_lengths import assumed_lengths
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.logged_requests import LoggedRequest
-from cachesim.tools.server_logs.recognise import grammars
+from cachesim.tools.server_logs.facts.log_reader import read_session
+from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.lines.recognise import grammars
+from cachesim.tools.server_logs.rebuild.assumed_lengths import assumed_lengths
 
 LAUNCH = "slot launch_slot_: id  {} | task {} | processing task, is_child = 0"
 SLOT = "slot   operator(): id  0 | task 7 | {}"

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.shared.log_grammar import Line, ParsedLine
-from cachesim.tools.server_logs.derivations import DerivedNumbers
-from cachesim.tools.server_logs.logged_requests import (
+from cachesim.tools.server_logs.facts.logged_requests import (
     TOGETHER,
     LoggedRequest,
     logged_request,
     overlapping,
 )
-from cachesim.tools.server_logs.proven_range import ProvenRange
-from cachesim.tools.server_logs.read_lines import ReadLine
-from cachesim.tools.server_logs.tied_requests import TiedRequest
+from cachesim.tools.server_logs.facts.proven_range import ProvenRange
+from cachesim.tools.server_logs.facts.request_numbers import DerivedNumbers
+from cachesim.tools.server_logs.lines.read_lines import ReadLine
+from cachesim.tools.server_logs.lines.tied_requests import TiedRequest
 
 
 def line(number, kind, **numbers):

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from cachesim.engines.shared.log_grammar import Line, LogGrammar
-from cachesim.tools.server_logs.line_prefixes import message, visible_text
-from cachesim.tools.server_logs.logical_lines import LineCounter, LogicalLineReader, logical_lines
-from cachesim.tools.server_logs.recognise import grammars, read_message
+from cachesim.tools.server_logs.lines.line_prefixes import message, visible_text
+from cachesim.tools.server_logs.lines.logical_lines import LineCounter, LogicalLineReader, logical_lines
+from cachesim.tools.server_logs.lines.recognise import grammars, read_message
 
 HERE = Path(__file__).parent
 LLAMA = grammars()["llama_cpp"]

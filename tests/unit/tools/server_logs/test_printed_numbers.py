@@ -12,9 +12,10 @@ from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared import slot_events as slot_ev
 from cachesim.engines.shared.log_grammar import Line, ParsedLine
+from cachesim.tools.server_logs.facts.session import LogSession
 from cachesim.tools.server_logs.import_log import rebuild_log
-from cachesim.tools.server_logs.log_scenario import SearchSpace, solve
-from cachesim.tools.server_logs.printed_numbers import (
+from cachesim.tools.server_logs.lines.read_lines import ReadLine
+from cachesim.tools.server_logs.rebuild.line_agreement import (
     Contradiction,
     compared_kinds,
     contradictions,
@@ -22,8 +23,7 @@ from cachesim.tools.server_logs.printed_numbers import (
     events_by_task,
     printed_lines,
 )
-from cachesim.tools.server_logs.read_lines import ReadLine
-from cachesim.tools.server_logs.session import LogSession
+from cachesim.tools.server_logs.rebuild.settings_search import SearchSpace, solve
 from tests.unit.tools.server_logs.simulated_log import PROFILE, dated_line, simulated_log
 
 TURNS = "S900.|A700>a40/T2000>t9/S.A[:300].|B300>b30/S.A[:300].B.b.|C200>c9"

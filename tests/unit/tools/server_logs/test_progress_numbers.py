@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.shared.log_grammar import Line, ParsedLine
-from cachesim.tools.server_logs.found_numbers import FoundNumbers
-from cachesim.tools.server_logs.progress_numbers import (
+from cachesim.tools.server_logs.facts.from_progress import (
     MOST,
     add_least_evaluated,
     add_progress,
     is_within_longer,
     shows_whole_prompt,
 )
-from cachesim.tools.server_logs.proven_range import ProvenRange
-from cachesim.tools.server_logs.read_lines import ReadLine
-from cachesim.tools.server_logs.tied_requests import TiedRequest
+from cachesim.tools.server_logs.facts.number_ranges import FoundNumbers
+from cachesim.tools.server_logs.facts.proven_range import ProvenRange
+from cachesim.tools.server_logs.lines.read_lines import ReadLine
+from cachesim.tools.server_logs.lines.tied_requests import TiedRequest
 
 
 def progress(number, **printed):

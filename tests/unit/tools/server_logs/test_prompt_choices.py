@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.assumed_lengths import AssumedLength
-from cachesim.tools.server_logs.logged_requests import LoggedRequest
-from cachesim.tools.server_logs.prompt_choices import SlotTexts
-from cachesim.tools.server_logs.reconstruction import NEW_CONVERSATION
-from cachesim.tools.server_logs.slot_contents import SlotText
+from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.rebuild.assumed_lengths import AssumedLength
+from cachesim.tools.server_logs.rebuild.prompt_choices import SlotTexts
+from cachesim.tools.server_logs.rebuild.reconstruction import NEW_CONVERSATION
+from cachesim.tools.server_logs.rebuild.slot_contents import SlotText
 
 
 @pytest.mark.parametrize(("whole", "held", "lcp"), [(False, 2154, 2154), (True, 2154, 0), (False, 2716, 0)])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.found_numbers import FoundNumbers
-from cachesim.tools.server_logs.proven_range import ProvenRange, printed_range
+from cachesim.tools.server_logs.facts.number_ranges import FoundNumbers
+from cachesim.tools.server_logs.facts.proven_range import ProvenRange, printed_range
 
 
 def bounds(found):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.shared.log_grammar import Line, ParsedLine
-from cachesim.tools.server_logs.read_lines import LineSieve, ReadLine, head_of
+from cachesim.tools.server_logs.lines.read_lines import LineSieve, ReadLine, head_of
 
 
 def line(**numbers):

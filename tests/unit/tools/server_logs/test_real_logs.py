@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from cachesim.base.untrusted_files import open_lines
+from cachesim.tools.server_logs.facts.log_reader import read_session
 from cachesim.tools.server_logs.import_log import import_log
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.recognise import engine_of_log, grammars
+from cachesim.tools.server_logs.lines.recognise import engine_of_log, grammars
 
 LOGS = Path(__file__).parents[5] / "shared" / "logs"
 OPEN = "open"                # not in the log; an assumed value is marked as a guess

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.recognise import (
+from cachesim.tools.server_logs.lines.recognise import (
     engine_of_log,
     foreign_software,
     grammars,

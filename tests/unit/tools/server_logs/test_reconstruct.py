@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.recognise import grammars
-from cachesim.tools.server_logs.reconstruct import ScenarioBuilder
-from cachesim.tools.server_logs.session import LogSession
+from cachesim.tools.server_logs.facts.log_reader import read_session
+from cachesim.tools.server_logs.facts.session import LogSession
+from cachesim.tools.server_logs.lines.recognise import grammars
+from cachesim.tools.server_logs.rebuild.scenario_builder import ScenarioBuilder
 from tests.unit.tools.server_logs.records import logged, read_line, tied_lines
 from tests.unit.tools.server_logs.simulated_log import PROFILE, simulated_log
 

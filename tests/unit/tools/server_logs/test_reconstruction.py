@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.logged_requests import LoggedRequest
-from cachesim.tools.server_logs.printed_numbers import Contradiction
-from cachesim.tools.server_logs.proven_range import ProvenRange
-from cachesim.tools.server_logs.reconstruction import (
+from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.facts.proven_range import ProvenRange
+from cachesim.tools.server_logs.rebuild.candidate_server import RunningPrompt
+from cachesim.tools.server_logs.rebuild.line_agreement import Contradiction
+from cachesim.tools.server_logs.rebuild.reconstruction import (
     NEW_CONVERSATION,
     PromptChoice,
     ReconstructedRequest,
@@ -15,8 +16,7 @@ from cachesim.tools.server_logs.reconstruction import (
     SentRequest,
     logs_reuse,
 )
-from cachesim.tools.server_logs.replay_candidates import RunningPrompt
-from cachesim.tools.server_logs.slot_contents import SlotText
+from cachesim.tools.server_logs.rebuild.slot_contents import SlotText
 
 LINE = Contradiction(3, "batch", {"n": 1}, None)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.logged_requests import LoggedRequest
-from cachesim.tools.server_logs.recognise import grammars
-from cachesim.tools.server_logs.session import LogSession
+from cachesim.tools.server_logs.facts.log_reader import read_session
+from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.facts.session import LogSession
+from cachesim.tools.server_logs.lines.recognise import grammars
 
 FOLDER = Path(__file__).parent
 TEXT = FOLDER.joinpath("recorded_requests.txt").read_text("utf-8")

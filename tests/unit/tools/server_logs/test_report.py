@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from cachesim.tools.server_logs.report import import_report, report_head, report_rest, short
+from cachesim.tools.server_logs.report.import_report import import_report, report_head, report_rest, short
 from tests.unit.tools.server_logs.report_sentences import rendered, report, request
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.recognise import grammars
+from cachesim.tools.server_logs.facts.log_reader import read_session
+from cachesim.tools.server_logs.lines.recognise import grammars
 
 NEW = "slot   operator(): id  0 | task 7 | new prompt, n_ctx_slot = {}, n_keep = 0, task.n_tokens = {}"
 CHOICE = ("slot get_availabl: id  0 | task -1 | selected slot by LCP similarity, sim_best = 0.8 (> {} thold), "

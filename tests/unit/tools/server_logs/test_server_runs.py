@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cachesim.tools.server_logs import server_runs
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.logical_lines import logical_lines
-from cachesim.tools.server_logs.recognise import grammars
+from cachesim.tools.server_logs.facts.log_reader import read_session
+from cachesim.tools.server_logs.lines import server_runs
+from cachesim.tools.server_logs.lines.logical_lines import logical_lines
+from cachesim.tools.server_logs.lines.recognise import grammars
 
 HERE = Path(__file__).parent
 LLAMA = grammars()["llama_cpp"]

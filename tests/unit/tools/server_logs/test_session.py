@@ -6,12 +6,12 @@ import pytest
 
 from cachesim.base.limits import lift
 from cachesim.engines.shared.log_grammar import Line, ParsedLine
-from cachesim.tools.server_logs import session
-from cachesim.tools.server_logs.derivations import DerivedNumbers
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.read_lines import ReadLine
-from cachesim.tools.server_logs.recognise import grammars
-from cachesim.tools.server_logs.tied_requests import TiedRequest
+from cachesim.tools.server_logs.facts import session
+from cachesim.tools.server_logs.facts.log_reader import read_session
+from cachesim.tools.server_logs.facts.request_numbers import DerivedNumbers
+from cachesim.tools.server_logs.lines.read_lines import ReadLine
+from cachesim.tools.server_logs.lines.recognise import grammars
+from cachesim.tools.server_logs.lines.tied_requests import TiedRequest
 
 SLOT = "0.00.001.000 I slot get_availabl: id {:>2} | task -1 | {}"
 LAUNCH = "0.00.002.000 I slot launch_slot_: id {:>2} | task {} | processing task, is_child = 0"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from cachesim.tools.server_logs.facts.log_reader import read_session
 from cachesim.tools.server_logs.import_log import import_log
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.recognise import grammars, recognise
+from cachesim.tools.server_logs.lines.recognise import grammars, recognise
 
 STAMP = "2026-11-21 13:50:16,140 - {} - {}"
 FETCH, PROGRESS = "Prompt Cache: {} sequences, 0.00 GB", "Prompt processing progress: {}/{}"

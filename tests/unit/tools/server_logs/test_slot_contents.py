@@ -6,9 +6,9 @@ from itertools import islice
 
 import pytest
 
-from cachesim.tools.server_logs.logged_requests import LoggedRequest
-from cachesim.tools.server_logs.proven_range import ProvenRange
-from cachesim.tools.server_logs.slot_contents import (
+from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.facts.proven_range import ProvenRange
+from cachesim.tools.server_logs.rebuild.slot_contents import (
     ANSWER,
     MAX_EARLIER,
     MOST,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.shared.log_grammar import Line, LogGrammar, ParsedLine
-from cachesim.tools.server_logs.found_numbers import FoundNumbers
-from cachesim.tools.server_logs.proven_range import ProvenRange
-from cachesim.tools.server_logs.read_lines import LineSieve, ReadLine
-from cachesim.tools.server_logs.slot_numbers import MOVED, add_choice, add_first_use, add_threshold
-from cachesim.tools.server_logs.tied_requests import TiedRequest
+from cachesim.tools.server_logs.facts.from_slot_choice import MOVED, add_choice, add_first_use, add_threshold
+from cachesim.tools.server_logs.facts.number_ranges import FoundNumbers
+from cachesim.tools.server_logs.facts.proven_range import ProvenRange
+from cachesim.tools.server_logs.lines.read_lines import LineSieve, ReadLine
+from cachesim.tools.server_logs.lines.tied_requests import TiedRequest
 
 GRAMMAR = LogGrammar()
 """Grammar without lines that an excerpt may lack."""

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from cachesim.tools.server_logs.statement_report import (
+from cachesim.tools.server_logs.report.statement_report import (
     causes,
     follows_rows,
     headline,

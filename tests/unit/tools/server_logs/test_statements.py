@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cachesim.engines.shared.log_grammar import Line, ParsedLine
-from cachesim.tools.server_logs.read_lines import ReadLine
-from cachesim.tools.server_logs.statements import FOLLOWS, READ, Statement, read_statement
+from cachesim.tools.server_logs.facts.statements import FOLLOWS, READ, Statement, read_statement
+from cachesim.tools.server_logs.lines.read_lines import ReadLine
 
 
 def test_a_recognised_line_is_a_statement_with_its_finite_numbers():

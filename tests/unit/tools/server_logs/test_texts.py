@@ -10,9 +10,9 @@ import pytest
 
 from cachesim.cli.main import main
 from cachesim.scenarios.load import load
-from cachesim.tools.server_logs import log_causes
 from cachesim.tools.server_logs.import_log import import_log
-from cachesim.tools.server_logs.log_causes import LONGEST, MOST, SHOWN, quote_as_comments, quoted_prompts
+from cachesim.tools.server_logs.report import log_causes
+from cachesim.tools.server_logs.report.log_causes import LONGEST, MOST, SHOWN, quote_as_comments, quoted_prompts
 from tests.unit.tools.server_logs.test_import_log import CACHED
 
 CHAT = {"messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": "where is\nthe key"}]}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.shared.log_grammar import Line, ParsedLine
-from cachesim.tools.server_logs.read_lines import ReadLine
-from cachesim.tools.server_logs.tied_requests import MOST_REPEATED, PendingChoice, PossibleBuilds, TiedRequest
+from cachesim.tools.server_logs.lines.read_lines import ReadLine
+from cachesim.tools.server_logs.lines.tied_requests import MOST_REPEATED, PendingChoice, PossibleBuilds, TiedRequest
 
 
 def line(number, kind, template="", head="", words=(), **more):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.recognise import grammars
-from cachesim.tools.server_logs.timing_headings import are_whole_timings
+from cachesim.tools.server_logs.facts.log_reader import read_session
+from cachesim.tools.server_logs.lines.recognise import grammars
+from cachesim.tools.server_logs.lines.timing_headings import are_whole_timings
 
 HEAD = "slot print_timing: id  {} | task {} |"
 PROMPT = "prompt eval time =     900.00 ms /    {} tokens (    2.22 ms per token,   449.76 tokens per second)"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cachesim.engines.shared.log_grammar import Line, ParsedLine
-from cachesim.tools.server_logs.read_lines import ReadLine
-from cachesim.tools.server_logs.unnamed_ties import WAITING, UnnamedTies
+from cachesim.tools.server_logs.lines.read_lines import ReadLine
+from cachesim.tools.server_logs.lines.unnamed_ties import WAITING, UnnamedTies
 
 
 def line(number, kind, **numbers):

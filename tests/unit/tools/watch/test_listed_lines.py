@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.recognise import grammars
+from cachesim.tools.server_logs.lines.recognise import grammars
 from cachesim.tools.watch import listed_lines
 from cachesim.tools.watch.listed_lines import ListedLines
 from tests.unit.tools.watch.test_log_rows import lines_of, rows_of

@@ -8,12 +8,12 @@ import tracemalloc
 
 import pytest
 
-from cachesim.tools.server_logs.conclusions import conclude
-from cachesim.tools.server_logs.first_lines import facts_first
-from cachesim.tools.server_logs.log_reader import read_session
-from cachesim.tools.server_logs.logical_lines import WRAPPED
-from cachesim.tools.server_logs.recognise import grammars
-from cachesim.tools.server_logs.statement_report import headline
+from cachesim.tools.server_logs.facts.conclusions import conclude
+from cachesim.tools.server_logs.facts.log_reader import read_session
+from cachesim.tools.server_logs.lines.logical_lines import WRAPPED
+from cachesim.tools.server_logs.lines.recognise import grammars
+from cachesim.tools.server_logs.report.first_lines import facts_first
+from cachesim.tools.server_logs.report.statement_report import headline
 from cachesim.tools.watch import log_rows
 from cachesim.tools.watch.log_rows import LogRows
 from cachesim.tools.watch.watched_exchange import CLIENT_LEFT, UNREAD, WHOLE

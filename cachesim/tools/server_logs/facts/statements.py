@@ -1,0 +1,44 @@
+"""Statements about a log: what its lines say, and what follows from the numbers in them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Mapping, NamedTuple
+
+from cachesim.tools.server_logs.lines.read_lines import ReadLine
+
+READ, FOLLOWS = "read", "follows"
+"""Kinds of statements: values printed by a line, and conclusions from printed values."""
+TOTAL = "total"
+"""Conclusion from lines that name no request."""
+TASKS = "tasks"
+"""Conclusion from the paths of requests."""
+ENDED = "ended"
+"""Conclusion from a line after which no request is answered."""
+
+
+class Statement(NamedTuple):
+    """Statement about a log. ``what``: the kind of line of a read statement; "request", "build", "option", "memory",
+    "total", "tasks", "ended", "cause" or "contradiction" of a conclusion. ``lines``: numbers of the lines that prove
+    it, from 1. ``numbers``: the named values; a range is a list of its ends, where None is an open end. ``run``: server
+    run in the file, from 0; slots and tasks of different runs are different."""
+
+    kind: str
+    what: str
+    lines: tuple[int, ...]
+    slot: int | None
+    task: int | None
+    numbers: Mapping[str, Any]
+    says: str = ""
+    run: int = 0
+
+    def as_data(self) -> dict[str, Any]:
+        """Return the statement for JSON."""
+        return {**self._asdict(), "lines": list(self.lines), "numbers": dict(self.numbers)}
+
+
+def read_statement(line: ReadLine) -> Statement:
+    """Return the statement of a recognised line."""
+    numbers = {name: value for name, value in line.read.numbers.items()
+               if not isinstance(value, float) or math.isfinite(value)}  # fmt: skip
+    return Statement(READ, line.kind, (line.number,), line.slot, line.task, numbers, line.text)

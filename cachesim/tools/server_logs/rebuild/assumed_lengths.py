@@ -1,0 +1,113 @@
+"""Lengths of prompts that a simulation assumes: a log may bound a length, or not even that.
+
+An assumed length is a candidate of the reconstruction and is printed with its result. It is not a number of the report.
+"""
+
+from __future__ import annotations
+
+from math import ceil, floor
+from typing import NamedTuple, Sequence
+
+from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.facts.number_ranges import share_range
+from cachesim.tools.server_logs.facts.proven_range import ProvenRange
+from cachesim.tools.server_logs.rebuild.before_the_log import listed_checkpoints
+from cachesim.tools.server_logs.rebuild.slot_contents import END
+
+ENDS = "prompt length assumed: the last position in the log"
+MOST_ASSUMED = 300_000       # tokens of a prompt whose length the log does not bound: longer ones take too much memory
+MARKED = "prompt length assumed: its last checkpoint in the log"
+GOES_ON = "prompt assumed to extend the longest prompt before it"
+
+
+class AssumedLength(NamedTuple):
+    """Length of a prompt [tokens]. ``why``: the assumption, "" = known from the log. ``is_bounded``: the log bounds it
+    from above."""
+
+    n_tokens: int
+    why: str = ""
+    is_bounded: bool = True
+
+
+def assumed_lengths(requests: Sequence[LoggedRequest]) -> list[tuple[AssumedLength, ...]]:
+    """Return the possible lengths of each prompt, most likely first; () if the log shows nothing about it."""
+    found: list[tuple[AssumedLength, ...]] = []
+    longest = 0
+    following = following_requests(requests)
+    next_of = dict(zip(map(id, requests), following, strict=True))
+    held: dict[int, ProvenRange | None] = {}                    # tokens that the requests so far left in a slot
+    for number, request in enumerate(requests):
+        lengths = _lengths(request, longest, following[number], held.get(request.slot))
+        if lengths and lengths[0].why == ENDS and not request.is_whole and request.end is not None:
+            lengths = (*_by_checkpoints(request.end, listed_checkpoints(request, next_of)), *lengths)
+        held[request.slot] = request.range_of("end")
+        longest = max([longest, *(length.n_tokens for length in lengths[:1])])
+        found.append(lengths)
+    return found
+
+
+def has_length(request: LoggedRequest) -> bool:
+    """True if the log determines or bounds the length of a prompt."""
+    return request.n_tokens is not None or request.range_of("n_tokens") is not None
+
+
+def following_requests(requests: Sequence[LoggedRequest]) -> list[LoggedRequest | None]:
+    """Return for each request the next request of its slot."""
+    found: list[LoggedRequest | None] = []
+    latest: dict[int, LoggedRequest] = {}
+    for request in reversed(requests):
+        found.append(latest.get(request.slot) if request.is_named else None)
+        latest[request.slot] = request
+    return found[::-1]
+
+
+def _lengths(
+    request: LoggedRequest, longest: int, after: LoggedRequest | None, held: ProvenRange | None
+) -> tuple[AssumedLength, ...]:
+    """Return the possible lengths of a prompt. ``longest``: the longest prompt before it; ``after``: the next request
+    of its slot; ``held``: tokens in its slot before it."""
+    if request.is_cancelled and request.end:
+        why = f"cancelled: simulated with the {request.end:,} tokens that the slot held at the end"
+        return (AssumedLength(request.end, why, is_bounded=False),)
+    if request.n_tokens is not None:
+        return (AssumedLength(request.n_tokens),)
+    known = request.range_of("n_tokens") or _by_shares(request, held)
+    if known is not None and known.high is not None:
+        middle = (known.low + known.high) // 2
+        why = f"prompt length assumed: {{:,}}, the log shows {known}"
+        return tuple(AssumedLength(size, why.format(size)) for size in dict.fromkeys((middle, known.low, known.high)))
+    if not request.is_named:
+        evaluated = request.prompt_n
+        return () if evaluated is None else (AssumedLength(longest + evaluated, GOES_ON, is_bounded=False),)
+    least = _least(request)
+    if least and after is not None and request.end is None:
+        least = max(least, after.least("cache_n"))              # the next request reused so many tokens
+    return (AssumedLength(least, ENDS, is_bounded=False),) if 0 < least <= MOST_ASSUMED else ()
+
+
+def _by_checkpoints(end: int, listed: Sequence[int]) -> tuple[AssumedLength, ...]:
+    """Return the length of a prompt that leaves the last of these checkpoints, () without one. ``end``: tokens in its
+    slot at the end; ``listed``: tokens of checkpoints that later lines show, and no line creates."""
+    last = max((at for at in listed if at + END <= end), default=0)
+    return (AssumedLength(last + END, MARKED, is_bounded=False),) if last else ()
+
+
+def _by_shares(request: LoggedRequest, held: ProvenRange | None) -> ProvenRange | None:
+    """Return the lengths of a prompt for which its slot prints these shares: held x f_keep = length x f_sim."""
+    choice = None if request.tied is None or request.tied.similar else request.tied.choice    # else it is printed
+    if choice is None or choice.kind != "slot_by_lcp" or request.is_loaded or held is None or held.high is None:
+        return None
+    keep, similar = share_range(choice, "f_keep"), share_range(choice, "f_sim")
+    if keep is None or similar is None or similar[0] <= 0:
+        return None
+    low, high = ceil(keep[0] * held.low / similar[1]), floor(min(keep[1], 1) * held.high / similar[0])
+    return ProvenRange(max(low, request.least("n_tokens")), high) if request.least("n_tokens") <= high else None
+
+
+def _least(request: LoggedRequest) -> int:
+    """Return the minimum length of a prompt that fits its lines; 0 = unknown."""
+    if request.end is not None and request.predicted_n is None and not request.truncated:
+        return max(1, request.end, request.least("n_tokens"))
+    seen = max([*request.created, request.least("cache_n"), request.restored or 0, request.least("lcp"),
+                *(thold for _, _, thold in request.checked)])  # fmt: skip
+    return max(seen + 1 if seen or request.is_whole or request.full else 0, request.least("n_tokens"))

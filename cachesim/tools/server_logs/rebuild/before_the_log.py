@@ -1,0 +1,172 @@
+"""What a server held before an excerpt of its log begins, as far as later requests show it.
+
+A request that resumes at a token which no logged request left behind shows a checkpoint, or an entry of the prompt
+cache, from before the excerpt. The reconstruction sends earlier prompts that leave it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Mapping, Sequence
+
+from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.facts.proven_range import ProvenRange
+from cachesim.tools.server_logs.rebuild.slot_contents import BATCHES, END
+
+LEAST_SIMILAR = 0.1          # share of a prompt that a slot must have in common with it to be chosen for it, by default
+SHORT_PROMPT = 256          # assumed tokens of a checkpoint that the log shows only by another's erasure
+OTHER_PROMPT = 64            # assumed tokens of a prompt after an earlier conversation, if the log shows none
+MOST_CONVERSATIONS = 4       # earlier conversations, at most
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierConversation:
+    """Conversation from before the excerpt that the prompt cache holds when the excerpt begins.
+
+    ``loaded_by``: the first request that loads it. ``n_tokens``: its length. ``resumed``: tokens after which that
+    request resumes within it, 0 = only at its end. ``shared``: tokens that it has in common with the other
+    conversations.
+    """
+
+    loaded_by: LoggedRequest
+    n_tokens: int
+    resumed: int = 0
+    shared: int = 0
+
+
+def resumed_checkpoints(logged: LoggedRequest, following: Mapping[int, LoggedRequest | None]) -> list[int]:
+    """Return the tokens of checkpoints from before the excerpt at which a request or later ones of its slot resume.
+
+    ``logged``: the first request of a slot; ``following``: the next request of the same slot, by id of the object. A
+    later request shows one only if no request between evaluated the tokens before it again.
+    """
+    found: list[int] = []
+    kept: int | None = None
+    request: LoggedRequest | None = logged
+    while request is not None and request.cache_n is not None and not request.is_loaded:
+        shared = request.range_of("lcp")
+        is_within = shared is not None and 0 < request.cache_n < shared.low
+        if is_within and (kept is None or request.cache_n <= kept):
+            found.append(request.cache_n)
+        kept = request.cache_n if kept is None else min(kept, request.cache_n)
+        request = following.get(id(request))
+    return found
+
+
+def listed_checkpoints(logged: LoggedRequest, following: Mapping[int, LoggedRequest | None]) -> list[int]:
+    """Return the tokens of checkpoints from before the excerpt that the server checks or erases for a request or later
+    ones of its slot, and of one more where the first of them is erased because it is close to another.
+
+    ``logged`` and ``following``: as for ``resumed_checkpoints``.
+    """
+    found: set[int] = set()
+    created: set[int] = set()
+    kept: int | None = None
+    is_close = False
+    request: LoggedRequest | None = logged
+    while request is not None and (request is logged or not request.is_loaded):
+        listed = {*request.erased, *(last + 1 for _, last, _ in request.checked)}
+        earlier = {at for at in listed - created if kept is None or at <= kept + 1}
+        is_close = is_close or (min(found | earlier, default=0) in request.erased)
+        found |= earlier
+        created |= {*request.created}
+        if request.cache_n is not None:
+            kept = request.cache_n if kept is None else min(kept, request.cache_n)
+        request = following.get(id(request))
+    if is_close and min(found) > 2 * SHORT_PROMPT:
+        found.add(SHORT_PROMPT)
+    return sorted(found)
+
+
+def earlier_conversations(requests: Sequence[LoggedRequest]) -> list[EarlierConversation]:
+    """Return the conversations that requests load from the prompt cache though no logged request left them, in the
+    order of their use; [] if the requests use several slots, whose choice is then not known."""
+    if len({request.slot for request in requests}) > 1:
+        return []
+    found: list[EarlierConversation] = []
+    left: list[ProvenRange] = []         # tokens of the texts that the requests so far left behind
+    for request in requests:
+        reused = request.cache_n or 0
+        if reused and _is_loaded(request) and not any(_may_be_entry(text, request, reused) for text in left):
+            found.append(_loaded_conversation(request, reused))
+        left.append(_left_by(request))
+    return found[:MOST_CONVERSATIONS]
+
+
+def earlier_checkpoints(logged: LoggedRequest, following: Mapping[int, LoggedRequest | None]) -> list[int]:
+    """Return the tokens of all checkpoints that the slot of a request had before the excerpt. A request whose beginning
+    is cut off left the last ones itself: those at the end of its prompt, and a micro-batch before.
+
+    ``logged`` and ``following``: as for ``resumed_checkpoints``.
+    """
+    listed = listed_checkpoints(logged, following)
+    if not logged.is_whole and listed:
+        own = {listed[-1], *(listed[-1] - size + more for size in BATCHES for more in (0, END))}
+        listed = [at for at in listed if at not in own]
+    resumed = resumed_checkpoints(logged, following)       # a window resumes one token before the end of its rows
+    return [*listed, *(at for at in resumed if not {at, at + 1} & {*listed})]
+
+
+def used_slots(requests: Sequence[LoggedRequest], n_slots: int) -> list[int]:
+    """Return the slots that were used before the excerpt, though no request before shows it: for a request the server
+    selected the slot that was used least recently, and that slot had never been used."""
+    seen: set[int] = set()
+    unused = {request.slot for request in requests if _is_first_use(request)}
+    for request in requests:
+        if _is_first_use(request):
+            return [slot for slot in range(n_slots) if slot not in unused | seen]
+        seen.add(request.slot)
+    return []
+
+
+def _is_first_use(request: LoggedRequest) -> bool:
+    """True if a request was the first of its slot, as printed."""
+    choice = None if request.tied is None else request.tied.choice
+    return choice is not None and choice.kind == "slot_by_lru" and choice.read.numbers.get("t_last") == -1
+
+
+def prompt_between(first: LoggedRequest) -> int:
+    """Return the tokens of the prompt that the slot held, besides an earlier conversation, when the first request of an
+    excerpt loaded that conversation; 0 if it loaded none."""
+    if not _is_loaded(first):
+        return 0
+    saved = [] if first.tied is None else [line.number_of("n_tokens") for line in first.tied.of_cache("pc_save")]
+    return next((number for number in saved if number), OTHER_PROMPT)
+
+
+def _is_loaded(request: LoggedRequest) -> bool:
+    """True if a request loaded an entry: as printed, or because it reused so many tokens that its slot would
+    have been chosen for them, and was not."""
+    reused = request.cache_n or 0
+    is_similar = request.n_tokens is not None and reused > LEAST_SIMILAR * request.n_tokens
+    return request.is_loaded or (request.chosen == "lru" and is_similar)
+
+
+def _loaded_conversation(request: LoggedRequest, reused: int) -> EarlierConversation:
+    """Return the conversation of an entry that a request loaded. The lines of the prompt cache may print its length."""
+    size = request.held if request.is_loaded and request.held else reused
+    similar = [] if request.tied is None else [line.number_of("lcp") for line in request.tied.similar]
+    shared = next((number for number in similar if number), 0)
+    return EarlierConversation(
+        loaded_by=request,
+        n_tokens=max(size, reused),
+        resumed=reused if reused < size else 0,
+        shared=shared if shared < reused else 0,
+    )
+
+
+def _may_be_entry(text: ProvenRange, request: LoggedRequest, reused: int) -> bool:
+    """True if a text of so many tokens may be the entry that a request loaded."""
+    if request.is_loaded and request.held:
+        return text.meets(ProvenRange(request.held, request.held))
+    return text.high is None or text.high >= reused
+
+
+def _left_by(request: LoggedRequest) -> ProvenRange:
+    """Return the number of tokens that a request left in its slot."""
+    end, prompt, answer = (request.range_of(name) for name in ("end", "n_tokens", "predicted_n"))
+    if end is not None:
+        return end
+    if prompt is None or prompt.high is None:
+        return ProvenRange(0, None)
+    return ProvenRange(prompt.low, prompt.high + (answer.high or 0 if answer is not None else 0))

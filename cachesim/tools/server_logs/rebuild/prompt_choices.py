@@ -1,0 +1,103 @@
+"""Contents of the slots as words after the requests so far, and the possible beginnings of the next prompt."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Iterator, Sequence
+
+from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.rebuild.assumed_lengths import AssumedLength
+from cachesim.tools.server_logs.rebuild.reconstruction import NEW_CONVERSATION, PromptChoice
+from cachesim.tools.server_logs.rebuild.slot_contents import MOST, SlotText, prefix_by_shares, prefixes_by_threshold
+
+
+class SlotTexts:
+    """Texts in the slots, and those that left them. ``n_swa``: window size, 0 = unknown; ``began_empty``: the log shows
+    the start of the server, so that all texts before are known."""
+
+    def __init__(self, n_swa: int, began_empty: bool) -> None:
+        self.began_empty = began_empty
+        self.slots: dict[int, SlotText] = {}
+        self.stored: list[SlotText] = []
+        self.shared = SlotText()             # what all conversations have in common, as far as known
+        self.n_swa = n_swa
+
+    def keep(self, slot: int, text: SlotText) -> None:
+        """Set the contents of a slot; its previous contents become a stored conversation."""
+        old = self.slots.pop(slot, None)
+        if old is not None:
+            self.stored.append(old)
+        self.slots[slot] = text
+
+    def choices(self, logged: LoggedRequest, lengths: Sequence[AssumedLength]) -> Iterator[PromptChoice]:
+        """Yield the possible beginnings of a prompt, simplest first; equal beginnings are offered once."""
+        seen = set()
+        offered = (choice._replace(length=length) for length in lengths
+                   for choice in islice(self._offered(logged, length.n_tokens), MOST * MOST))  # fmt: skip
+        for choice in offered:
+            kept = choice.length.n_tokens, choice.base.prefix(choice.lcp).parts
+            if kept not in seen:
+                seen.add(kept)
+                yield choice
+
+    def _offered(self, logged: LoggedRequest, n_tokens: int) -> Iterator[PromptChoice]:
+        """Yield the possible beginnings of a prompt, simplest first, possibly with repetitions."""
+        contents = self.slots.get(logged.slot, SlotText())
+        if logged.is_loaded:
+            yield from self._from_stored(logged, n_tokens)
+        elif (lcp := logged.lcp if logged.chunk_start is None else logged.chunk_start) is not None:
+            yield PromptChoice(contents, min(lcp, n_tokens), "")
+            return
+        elif contents.size and (logged.range_of("lcp") or (logged.f_keep is not None and logged.chosen == "lcp")):
+            yield from (PromptChoice(contents, lcp, why) for lcp, why in prefix_by_shares(logged, contents, n_tokens))
+            return
+        else:
+            known = prefixes_by_threshold(logged, self.n_swa)
+            for lcp in known:
+                why = f"{lcp} tokens in common, inferred from the checkpoint threshold"
+                yield PromptChoice(contents, min(lcp, n_tokens, contents.size), why)
+            if known and contents.size:
+                return
+            is_cut_off = not logged.is_whole and logged.cache_n is None
+            if is_cut_off and 0 < contents.size < n_tokens:      # the slot has what later lines show of the time before
+                yield PromptChoice(contents, contents.size, f"{contents.size} tokens in common with the slot")
+            if not logged.least("cache_n"):
+                yield from self._new(n_tokens)
+            yield from self._guessed(logged, contents, n_tokens)
+        yield from self._from_stored(logged, n_tokens)
+        yield PromptChoice(SlotText(), 0, "nothing in common with earlier requests")
+
+    def _new(self, n_tokens: int) -> Iterator[PromptChoice]:
+        """Yield the beginning of a new conversation. It certainly shares nothing with other texts only if it is the
+        first one of a server that began empty."""
+        is_first = self.began_empty and not self.slots and not self.stored
+        if 0 < self.shared.size < n_tokens:
+            yield PromptChoice(
+                self.shared, self.shared.size, f"{self.shared.size} tokens in common with every conversation"
+            )
+        else:
+            yield PromptChoice(SlotText(), 0, "" if is_first else NEW_CONVERSATION)
+
+    def _guessed(self, logged: LoggedRequest, contents: SlotText, n_tokens: int) -> Iterator[PromptChoice]:
+        """Yield beginnings taken from the slot when no share is printed (slot selected by LRU or by id). The reused
+        tokens are a lower bound of the common prefix."""
+        least = _least_reused(logged, n_tokens)
+        for lcp in dict.fromkeys((least, least + 1, contents.size, contents.prompt)):
+            if least <= lcp <= min(n_tokens, contents.size):
+                yield PromptChoice(contents, lcp, f"{lcp} tokens in common with the slot")
+
+    def _from_stored(self, logged: LoggedRequest, n_tokens: int) -> Iterator[PromptChoice]:
+        """Yield beginnings taken from conversations that left their slots, most recent first."""
+        least = logged.lcp if logged.is_loaded and logged.lcp is not None else _least_reused(logged, n_tokens)
+        for text in reversed([*self.stored, *self.slots.values()]):
+            if logged.is_loaded and logged.held not in (None, text.size):
+                continue
+            for lcp in dict.fromkeys((least, least + 1, min(text.size, n_tokens), text.prompt)):
+                if least <= lcp <= min(n_tokens, text.size) and lcp:
+                    yield PromptChoice(text, lcp, f"{lcp} tokens in common with an earlier conversation")
+
+
+def _least_reused(logged: LoggedRequest, n_tokens: int) -> int:
+    """Return the fewest tokens that a request with a prompt of this length can have reused."""
+    rest = 0 if logged.prompt_n is None else n_tokens - logged.prompt_n
+    return max(rest, logged.least("cache_n"))
