@@ -17,19 +17,13 @@ TOGETHER = 12                # overlapping requests in a group, at most
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoggedRequest:
-    """Request of a log. Counts and positions are tokens. A number that the log does not determine is None; ``numbers``
-    has its range. Values of lines that the log does not contain are None or empty."""
+    """Request of a log. Counts and positions are tokens. ``numbers`` has the range of each number that follows from the
+    log; the properties of these names are None unless a single value is left. Values of lines that the log does not
+    contain are None or empty."""
 
     slot: int = 0                                                # slot id, 0 if it was not printed
     task: int | None = None                                      # task id, None = not printed
     lines: tuple[int, int] = (0, 0)                              # first line, and last line until its release
-    n_tokens: int | None = None                                  # tokens of its prompt
-    cache_n: int | None = None                                   # prompt tokens reused
-    prompt_n: int | None = None                                  # prompt tokens evaluated
-    predicted_n: int | None = None                               # tokens generated
-    lcp: int | None = None                                       # common prefix with the slot
-    held: int | None = None                                      # tokens in the slot before it
-    end: int | None = None                                       # tokens in the slot after it
     numbers: Mapping[str, ProvenRange] = field(default_factory=dict)
     n_keep: int = 0                                              # n_keep of its context shifts, as printed
     chosen: str = ""                                             # slot selection: "lcp", "lru", "id" or ""
@@ -57,6 +51,45 @@ class LoggedRequest:
     tied: TiedRequest | None = None                              # its lines
 
     @property
+    def n_tokens(self) -> int | None:
+        """Tokens of its prompt."""
+        return self._exact("n_tokens")
+
+    @property
+    def cache_n(self) -> int | None:
+        """Prompt tokens reused."""
+        return self._exact("cache_n")
+
+    @property
+    def prompt_n(self) -> int | None:
+        """Prompt tokens evaluated."""
+        return self._exact("prompt_n")
+
+    @property
+    def predicted_n(self) -> int | None:
+        """Tokens generated."""
+        return self._exact("predicted_n")
+
+    @property
+    def lcp(self) -> int | None:
+        """Common prefix with the slot."""
+        return self._exact("lcp")
+
+    @property
+    def held(self) -> int | None:
+        """Tokens in the slot before it."""
+        return self._exact("held")
+
+    @property
+    def end(self) -> int | None:
+        """Tokens in the slot after it."""
+        return self._exact("end")
+
+    def _exact(self, name: str) -> int | None:
+        found = self.numbers.get(name)
+        return found.low if found is not None and found.is_exact else None
+
+    @property
     def is_slot_given(self) -> bool:
         """True if the log shows that the request names its slot (id_slot)."""
         return self.chosen == "id"
@@ -69,32 +102,23 @@ class LoggedRequest:
     def least(self, name: str) -> int:
         """Return the least value that a number can have."""
         found = self.numbers.get(name)
-        return getattr(self, name) or (0 if found is None else found.low)
+        return 0 if found is None else found.low
 
     def may_be(self, name: str, value: int | None) -> bool | None:
         """True if a number may have a value; None if the log or the value is unknown."""
         found = self.range_of(name)
-        exact = getattr(self, name)
-        if value is None or (found is None and exact is None):
+        if value is None or found is None:
             return None
-        return bool(value == exact if found is None else found.meets(ProvenRange(value, value)))
+        return found.meets(ProvenRange(value, value))
 
 
 def logged_request(derived: DerivedNumbers) -> LoggedRequest:
     """Return the view on a request's lines and numbers."""
     tied, numbers = derived.request, derived.numbers
-    exact = {name: number.low for name, number in numbers.items() if number.is_exact}
     return LoggedRequest(
         slot=0 if tied.slot is None else tied.slot,
         task=tied.task,
         lines=_lines(tied),
-        n_tokens=exact.get("n_tokens"),
-        cache_n=exact.get("cache_n"),
-        prompt_n=exact.get("prompt_n"),
-        predicted_n=exact.get("predicted_n"),
-        lcp=exact.get("lcp"),
-        held=exact.get("held"),
-        end=exact.get("end"),
         numbers=numbers,
         n_keep=_n_keep(tied),
         chosen="" if tied.choice is None else tied.choice.kind.removeprefix("slot_by_"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
 
 from cachesim.engines.shared.log_grammar import Line, ParsedLine
 from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
@@ -25,10 +25,11 @@ def tied_lines(*lines: ReadLine, **more: Any) -> TiedRequest:
     return TiedRequest(0, 7, list(lines), **more)
 
 
-def logged(**fields: Any) -> LoggedRequest:
-    """Return a request with these fields. A count is proved; a pair of counts is its range."""
+def logged(*place: Any, numbers: Mapping[str, ProvenRange] | None = None, **fields: Any) -> LoggedRequest:
+    """Return a request with these fields. A count is proved; a pair of counts is its range. ``place``: slot, task and
+    lines; ``numbers``: further ranges."""
     counts = {name: fields[name] for name in COUNTS if fields.get(name) is not None}
     ranges = {name: ProvenRange(*value) if isinstance(value, tuple) else ProvenRange(value, value)
               for name, value in counts.items()}  # fmt: skip
-    exact = {name: value for name, value in fields.items() if name not in counts or not isinstance(value, tuple)}
-    return LoggedRequest(**exact, numbers=ranges)
+    others = {name: value for name, value in fields.items() if name not in COUNTS}
+    return LoggedRequest(*place, **others, numbers={**ranges, **(numbers or {})})

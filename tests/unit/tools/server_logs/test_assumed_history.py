@@ -86,7 +86,7 @@ def test_no_number_without_the_whole_conversation(tmp_path):
     found.requests[1].left_out, found.requests[1].step = "no prompt length in the log", -1
     assert repair_case(found) is None
     found = imported(tmp_path, line).found
-    found.requests[1].logged = replace(found.requests[1].logged, cache_n=30, numbers={})
+    found.requests[1].logged = replace(found.requests[1].logged, numbers={})
     assert repair_case(found) is None
 
 

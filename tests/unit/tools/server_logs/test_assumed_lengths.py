@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.facts.proven_range import ProvenRange
 from cachesim.tools.server_logs.rebuild.assumed_lengths import (
     MOST_ASSUMED,
@@ -12,12 +11,13 @@ from cachesim.tools.server_logs.rebuild.assumed_lengths import (
     following_requests,
     has_length,
 )
+from tests.unit.tools.server_logs.records import logged as request_of
 from tests.unit.tools.server_logs.records import read_line, tied_lines
 
 
 @pytest.mark.parametrize(("reused", "assumed"), [(9, [10]), (MOST_ASSUMED - 1, [MOST_ASSUMED]), (MOST_ASSUMED, [])])
 def test_a_length_without_an_upper_bound_is_assumed_up_to_a_limit(reused, assumed):
-    request = LoggedRequest(0, 1, numbers={"cache_n": ProvenRange(reused, reused)}, cache_n=reused)
+    request = request_of(0, 1, numbers={"cache_n": ProvenRange(reused, reused)}, cache_n=reused)
     [lengths] = assumed_lengths([request])
     assert [length.n_tokens for length in lengths] == assumed
 
@@ -25,12 +25,12 @@ def test_a_length_without_an_upper_bound_is_assumed_up_to_a_limit(reused, assume
 def chosen(f_sim, f_keep, similar=(), kind="slot_by_lcp", **more):
     """Return a request whose slot was chosen with these shares."""
     choice = read_line(kind, f_sim=f_sim, f_keep=f_keep)
-    return LoggedRequest(0, 2, chosen="lcp", tied=tied_lines(choice=choice, similar=[*similar]), **more)
+    return request_of(0, 2, chosen="lcp", tied=tied_lines(choice=choice, similar=[*similar]), **more)
 
 
 def lengths_after(end, request):
     """Return the assumed lengths of a request after one that left ``end`` tokens in the slot."""
-    before = LoggedRequest(0, 1, n_tokens=5000, end=end, numbers={"end": ProvenRange(end, end)})
+    before = request_of(0, 1, n_tokens=5000, end=end, numbers={"end": ProvenRange(end, end)})
     return [length.n_tokens for length in assumed_lengths([before, request])[1]]
 
 
@@ -56,8 +56,8 @@ def without_shares(kind="slot_by_lcp", f_sim="0.25", f_keep="0.50"):
 @pytest.mark.parametrize("request_", [
     without_shares("slot_by_lru"), without_shares(f_sim="1.50"), without_shares(f_keep="1.50"),
     without_shares(f_sim="0.00"),
-    LoggedRequest(0, 2, tied=tied_lines(), numbers={"n_tokens": ProvenRange(7, None)}),
-    LoggedRequest(0, 2, numbers={"n_tokens": ProvenRange(7, None)}),
+    request_of(0, 2, tied=tied_lines(), numbers={"n_tokens": ProvenRange(7, None)}),
+    request_of(0, 2, numbers={"n_tokens": ProvenRange(7, None)}),
 ])  # fmt: skip
 def test_a_length_without_shares_is_the_least_possible(request_):
     assert lengths_after(100, request_) == [7]
@@ -71,13 +71,13 @@ def test_a_share_of_nothing_in_an_empty_slot_bounds_nothing():
 def test_the_shares_of_a_slot_with_unknown_contents_bound_nothing():
     [lengths] = assumed_lengths([chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(7, None)})])
     assert [length.n_tokens for length in lengths] == [7]
-    before = LoggedRequest(0, 1, n_tokens=5, numbers={"end": ProvenRange(100, None)})
+    before = request_of(0, 1, n_tokens=5, numbers={"end": ProvenRange(100, None)})
     later = chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(7, None)})
     assert [length.n_tokens for length in assumed_lengths([before, later])[1]] == [7]
 
 
 def test_what_another_slot_holds_bounds_nothing():
-    before = LoggedRequest(1, 1, n_tokens=5, numbers={"end": ProvenRange(100, 100)})
+    before = request_of(1, 1, n_tokens=5, numbers={"end": ProvenRange(100, 100)})
     later = chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(7, None)})
     assert [length.n_tokens for length in assumed_lengths([before, later])[1]] == [7]
 
@@ -92,7 +92,7 @@ def test_a_log_that_prints_the_length_itself_is_not_asked_for_its_shares():
 
 def counts(**exact):
     """Return a request with these counts."""
-    return LoggedRequest(0, **exact, numbers={name: ProvenRange(value, value) for name, value in exact.items()})
+    return request_of(0, **exact, numbers={name: ProvenRange(value, value) for name, value in exact.items()})
 
 
 def test_a_prompt_is_not_assumed_longer_than_what_it_left_in_its_slot():
@@ -101,10 +101,10 @@ def test_a_prompt_is_not_assumed_longer_than_what_it_left_in_its_slot():
 
 
 def test_the_last_checkpoint_of_a_prompt_shows_its_length():
-    later = LoggedRequest(0, checked=((1688, 2711, 0), (1126, 2149, 0)))
+    later = request_of(0, checked=((1688, 2711, 0), (1126, 2149, 0)))
     [lengths, _] = assumed_lengths([counts(end=2736), later])
     assert [length.n_tokens for length in lengths] == [2716, 2736] and not any(one.is_bounded for one in lengths)
-    unnamed = LoggedRequest(0, 3, is_named=False, prompt_n=5)
+    unnamed = request_of(0, 3, is_named=False, prompt_n=5)
     assert assumed_lengths([counts(end=2736), later, unnamed])[2][0].n_tokens == 2721         # the likely one + 5
 
 
@@ -130,37 +130,37 @@ OPEN = (False, True)
 ])  # fmt: skip
 def test_the_length_of_a_prompt_alone(more, lengths, how):
     """``how``: the log bounds the length, and it is an assumption."""
-    [found] = assumed_lengths([LoggedRequest(0, 1, **more)])
+    [found] = assumed_lengths([request_of(0, 1, **more)])
     assert [length.n_tokens for length in found] == lengths
     assert {(length.is_bounded, length.why != "") for length in found} == ({how} if how else set())
     cancelled = more.get("is_cancelled") and more["end"]
-    assert has_length(LoggedRequest(0, 1, **more)) is (how in (SURE, ASSUMED) or bool(cancelled))
+    assert has_length(request_of(0, 1, **more)) is (how in (SURE, ASSUMED) or bool(cancelled))
 
 
 def test_a_prompt_goes_on_from_the_longest_before_it():
-    unnamed = LoggedRequest(0, 3, is_named=False, prompt_n=5)
-    found = assumed_lengths([LoggedRequest(0, 1, n_tokens=80), LoggedRequest(0, 2, n_tokens=30), unnamed, unnamed])
+    unnamed = request_of(0, 3, is_named=False, prompt_n=5)
+    found = assumed_lengths([request_of(0, 1, n_tokens=80), request_of(0, 2, n_tokens=30), unnamed, unnamed])
     assert [lengths[0].n_tokens for lengths in found] == [80, 30, 85, 90]
-    assert assumed_lengths([LoggedRequest(0, 1, **between(1000, 1005)), unnamed])[1][0].n_tokens == 1007   # 1,002 + 5
+    assert assumed_lengths([request_of(0, 1, **between(1000, 1005)), unnamed])[1][0].n_tokens == 1007   # 1,002 + 5
 
 
 def test_the_next_request_of_the_slot_reused_the_prompt():
-    first, other, later = LoggedRequest(0, 1, lcp=20), LoggedRequest(1, 2, cache_n=99), LoggedRequest(0, 3, cache_n=50)
+    first, other, later = request_of(0, 1, lcp=20), request_of(1, 2, cache_n=99), request_of(0, 3, cache_n=50)
     assert following_requests([first, other, later]) == [later, None, None]
     assert [lengths[0].n_tokens for lengths in assumed_lengths([first, other, later])] == [50, 100, 51]
-    unnamed = LoggedRequest(0, 1, is_named=False)
+    unnamed = request_of(0, 1, is_named=False)
     assert following_requests([unnamed, later]) == [None, None]
 
 
 @pytest.mark.parametrize(("end", "lengths"), [(103, [103]), (104, [104, 104]), (110, [104, 110])])
 def test_a_checkpoint_lies_four_tokens_before_the_end_of_a_prompt(end, lengths):
-    [found, _] = assumed_lengths([counts(end=end), LoggedRequest(0, checked=((1, 99, 0),))])
+    [found, _] = assumed_lengths([counts(end=end), request_of(0, checked=((1, 99, 0),))])
     assert [length.n_tokens for length in found] == lengths
 
 
 @pytest.mark.parametrize(("least", "is_bounded"), [(205, True), (206, True), (207, False)])
 def test_shares_bound_a_length_that_is_at_least_so_long(least, is_bounded):
-    before = LoggedRequest(0, 1, n_tokens=5000, end=100, numbers={"end": ProvenRange(100, 100)})
+    before = request_of(0, 1, n_tokens=5000, end=100, numbers={"end": ProvenRange(100, 100)})
     later = chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(least, None)})
     first = assumed_lengths([before, later])[1][0]
     assert (first.n_tokens, first.is_bounded) == (min(least, 206) if is_bounded else least, is_bounded)

@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.facts.proven_range import ProvenRange
 from cachesim.tools.server_logs.import_log import import_log
 from cachesim.tools.server_logs.rebuild.before_the_log import (
@@ -20,6 +19,7 @@ from cachesim.tools.server_logs.rebuild.before_the_log import (
     resumed_checkpoints,
     used_slots,
 )
+from tests.unit.tools.server_logs.records import logged as request_of
 from tests.unit.tools.server_logs.records import read_line, tied_lines
 from tests.unit.tools.server_logs.simulated_log import simulated_log
 
@@ -30,7 +30,7 @@ def logged(n_tokens, cache_n, lcp=None, end=None, **more):
     """Return a request with these counts."""
     exact = {"n_tokens": n_tokens, "cache_n": cache_n, "lcp": lcp, "end": end}
     numbers = {name: ProvenRange(value, value) for name, value in exact.items() if value is not None}
-    return LoggedRequest(n_tokens=n_tokens, cache_n=cache_n, lcp=lcp, end=end, numbers=numbers, **more)
+    return request_of(n_tokens=n_tokens, cache_n=cache_n, lcp=lcp, end=end, numbers=numbers, **more)
 
 
 def in_slot(*requests):
@@ -228,7 +228,7 @@ def test_only_the_first_task_of_a_server_is_known_to_share_nothing(tmp_path, fir
 
 def ranged(**numbers):
     """Return a request with these ranges of counts."""
-    return LoggedRequest(numbers={name: ProvenRange(*value) for name, value in numbers.items()})
+    return request_of(numbers={name: ProvenRange(*value) for name, value in numbers.items()})
 
 
 @pytest.mark.parametrize(("left", "is_its_own"), [

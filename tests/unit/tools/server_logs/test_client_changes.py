@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from cachesim.tools.server_logs.facts.client_changes import NEAR, SlotPrompts, proven_change
-from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.facts.proven_range import ProvenRange
 from cachesim.tools.server_logs.lines.read_lines import ReadLine
 from cachesim.tools.server_logs.lines.recognise import recognise
 from cachesim.tools.server_logs.lines.tied_requests import TiedRequest
+from tests.unit.tools.server_logs.records import logged as request_of
 
 
 def exact(number):
@@ -56,7 +56,8 @@ def test_a_range_over_two_positions_is_only_a_difference():
 
 def request(lcp, held, n_tokens, end, slot=0, **more):
     numbers = {"lcp": lcp if isinstance(lcp, ProvenRange) else exact(lcp), "held": held}
-    return LoggedRequest(slot, n_tokens=n_tokens, end=end, numbers=numbers, **more)
+    numbers |= {name: exact(value) for name, value in (("n_tokens", n_tokens), ("end", end)) if value is not None}
+    return request_of(slot, numbers=numbers, **more)
 
 
 def test_the_previous_prompt_of_a_slot_counts_while_the_slot_holds_what_it_left():
@@ -105,8 +106,8 @@ def test_the_common_prefix_is_at_least_what_was_reused_unless_chunks_were_moved(
 
 
 def test_a_request_of_unknown_length_leaves_an_unknown_prompt():
-    for between, change in ((LoggedRequest(slot=0, end=110), "differs"), (LoggedRequest(slot=0, n_tokens=5), "differs"),
-                            (LoggedRequest(slot=1, n_tokens=5), "turn end")):  # fmt: skip
+    for between, change in ((request_of(slot=0, end=110), "differs"), (request_of(slot=0, n_tokens=5), "differs"),
+                            (request_of(slot=1, n_tokens=5), "turn end")):  # fmt: skip
         prompts = SlotPrompts()
         prompts.change(request(0, exact(0), 100, 110))
         prompts.change(between)

@@ -7,18 +7,19 @@ from dataclasses import replace
 import pytest
 
 from cachesim.tools.advise.case_facts import ASSUMED, LEAST, CaseFacts
-from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
+from cachesim.tools.server_logs.facts.proven_range import ProvenRange
 from cachesim.tools.server_logs.rebuild import cures as module
 from cachesim.tools.server_logs.rebuild.cures import cures
 from cachesim.tools.server_logs.rebuild.line_agreement import Contradiction
 from cachesim.tools.server_logs.rebuild.reconstruction import ReconstructedRequest, Reconstruction
+from tests.unit.tools.server_logs.records import logged as request_of
 
 LINE = "S100.|U50>a10/S.|U[:25].|V20"              # the second prompt leaves the slot's contents within the history
 SERVER = {"parallel": 1, "batch_size": 64, "ubatch_size": 16}
 
 
 def rebuilt(profile="llama_cpp@b9231", line=LINE, **server):
-    requests = [ReconstructedRequest(LoggedRequest(0, 7 + step, (10 * step, 10 * step + 9)), step=step)
+    requests = [ReconstructedRequest(request_of(0, 7 + step, (10 * step, 10 * step + 9)), step=step)
                 for step in range(line.count("/") + 1)]  # fmt: skip
     return Reconstruction(profile, "GGGA", {**SERVER, **server}, requests, line)
 
@@ -58,7 +59,7 @@ def test_a_cure_is_about_a_request_of_the_simulation(statement):
 def test_a_simulation_that_contradicts_the_log_has_no_cure():
     case = rebuilt()
     case.requests[0].simulated_n = 5
-    case.requests[0].logged = replace(case.requests[0].logged, cache_n=9)
+    case.requests[0].logged = replace(case.requests[0].logged, numbers={"cache_n": ProvenRange(9, 9)})
     assert case.is_rejected and found(case, said()) == []
 
 
@@ -99,7 +100,7 @@ def test_a_change_that_the_log_rules_out_is_not_tried():
 @pytest.mark.parametrize("case", [rebuilt(line=""), rebuilt()])
 def test_a_log_that_was_not_simulated_or_not_decided_has_no_cure(case):
     case.requests[0].simulated_n, case.untried_requests = 5, {0}
-    case.requests[0].logged = replace(case.requests[0].logged, cache_n=9)
+    case.requests[0].logged = replace(case.requests[0].logged, numbers={"cache_n": ProvenRange(9, 9)})
     if not case.line:
         case.requests.clear()
     assert cures(case, [said()]) == []
@@ -109,6 +110,6 @@ def test_a_difference_leaves_no_cure_whether_it_is_open_or_not():
     decided, undecided = rebuilt(), rebuilt()
     decided.requests[0].contradicted = [Contradiction(3, "batch", {}, None)]
     undecided.requests[0].simulated_n = 5
-    undecided.requests[0].logged = replace(undecided.requests[0].logged, cache_n=9)
+    undecided.requests[0].logged = replace(undecided.requests[0].logged, numbers={"cache_n": ProvenRange(9, 9)})
     assert [bool(case.undecided) for case in (decided, undecided)] == [False, True]
     assert cures(decided, [said()]) == cures(undecided, [said()]) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.rebuild.launch_order import (
     MOST_LOOPS,
     in_launch_order,
@@ -10,13 +9,14 @@ from cachesim.tools.server_logs.rebuild.launch_order import (
     loops_between,
     tried_loops,
 )
+from tests.unit.tools.server_logs.records import logged as request_of
 from tests.unit.tools.server_logs.records import read_line, tied_lines
 
 
 def running(first, last, *batches, whole=True, slot=0):
     """Return a request from a line to another, with lines about batches at these numbers."""
     tied = tied_lines(*(read_line("batch", number) for number in batches))
-    return LoggedRequest(slot=slot, task=first, lines=(first, last), is_whole=whole, tied=tied)
+    return request_of(slot=slot, task=first, lines=(first, last), is_whole=whole, tied=tied)
 
 
 def test_a_request_that_began_before_the_log_comes_first():

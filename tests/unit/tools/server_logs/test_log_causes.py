@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from cachesim.tools.server_logs.facts.client_changes import ADVICE, CLIENT_CHANGES, NEAR
-from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.facts.proven_range import ProvenRange
 from cachesim.tools.server_logs.rebuild.reconstruction import ReconstructedRequest
 from cachesim.tools.server_logs.rebuild.slot_contents import SlotText, WordRange
@@ -15,12 +14,13 @@ from cachesim.tools.server_logs.report.log_causes import (
     shorten,
     summary,
 )
+from tests.unit.tools.server_logs.records import logged as request_of
 
 
 def request(lcp, n_tokens, evaluated, held=110, end=110, step=0, **more):
     """Return a request in a slot that holds ``held`` tokens before it and ``end`` after it."""
     numbers = more.pop("numbers", {"lcp": ProvenRange(lcp, lcp), "held": ProvenRange(held, held)})
-    logged = LoggedRequest(0, n_tokens=n_tokens, prompt_n=evaluated, numbers=numbers, end=end, **more)
+    logged = request_of(0, n_tokens=n_tokens, prompt_n=evaluated, numbers=numbers, end=end, **more)
     return ReconstructedRequest(logged, step=step, lcp=lcp, before=SlotText((WordRange("A", held, held),), held))
 
 

@@ -6,7 +6,6 @@ from cachesim.engines.registry import engine_of
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.scenarios.option_checks import in_force
 from cachesim.tools.advise.case_facts import ASSUMED, GIVEN, LEAST, PRINTED
-from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.facts.session import LogSession
 from cachesim.tools.server_logs.rebuild.case_facts_of_log import (
     LoggedOptions,
@@ -17,6 +16,7 @@ from cachesim.tools.server_logs.rebuild.case_facts_of_log import (
 )
 from cachesim.tools.server_logs.rebuild.line_agreement import Contradiction
 from cachesim.tools.server_logs.rebuild.reconstruction import ReconstructedRequest, Reconstruction
+from tests.unit.tools.server_logs.records import logged as request_of
 
 PROFILE = "llama_cpp@b10587"
 DEFAULTS = in_force({}, PROFILE)
@@ -39,11 +39,11 @@ def test_only_options_of_the_engine_with_values_of_their_type_are_known():
 
 def facts(requests=(), contradicted=(), builds=(), line="A1/B2"):
     reused = {True: 5, False: 4, None: None}
-    made = [ReconstructedRequest(LoggedRequest(cache_n=5), step=step, simulated_n=reused[agrees])
+    made = [ReconstructedRequest(request_of(cache_n=5), step=step, simulated_n=reused[agrees])
             for step, agrees in requests]  # fmt: skip
     if contradicted:
         lines = [Contradiction(number, "batch", {}, None) for number in contradicted]
-        made.append(ReconstructedRequest(LoggedRequest(), step=len(made), contradicted=lines))
+        made.append(ReconstructedRequest(request_of(), step=len(made), contradicted=lines))
     found = Reconstruction(PROFILE, "A", {}, made, line)
     statements = [{"what": "build", "run": run, "numbers": {"build": ends}} for run, ends in builds]
     return case_facts(found, LoggedOptions({}, {}, {}), statements, 1, False)

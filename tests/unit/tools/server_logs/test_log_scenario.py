@@ -7,11 +7,11 @@ import pytest
 from cachesim.base.errors import BadInput, NotInBuild
 from cachesim.base.limits import lift
 from cachesim.tools.server_logs.facts.log_reader import read_session
-from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.facts.proven_range import ProvenRange
 from cachesim.tools.server_logs.facts.session import LogSession
 from cachesim.tools.server_logs.lines.recognise import grammars
 from cachesim.tools.server_logs.rebuild.settings_search import SearchSpace, solve
+from tests.unit.tools.server_logs.records import logged as request_of
 from tests.unit.tools.server_logs.simulated_log import simulated_log
 
 HEAD, OLDER, OLD = "llama_cpp@b11549", "llama_cpp@b9231", "llama_cpp@b1573"
@@ -20,7 +20,7 @@ SIZED = {"ubatch_size": (512, 64)}
 
 
 def logged(n_tokens, cache_n, predicted_n=1, task=0):
-    return LoggedRequest(0, task, (task + 1, task + 1), n_tokens=n_tokens, cache_n=cache_n, predicted_n=predicted_n)
+    return request_of(0, task, (task + 1, task + 1), n_tokens=n_tokens, cache_n=cache_n, predicted_n=predicted_n)
 
 
 NEVER = logged(40, 40, task=1)                # impossible: the last token is always evaluated
@@ -60,7 +60,7 @@ def test_the_value_is_found_under_which_the_simulation_prints_the_numbers_of_the
 @pytest.mark.parametrize(("how", "model", "agrees"), [("joint", "GGGA", True), ("options", "A", False)])
 def test_joint_values_are_tried_with_every_model_and_others_with_the_best_so_far(how, model, agrees):
     """The second request resumes at the checkpoint; the model without checkpoints differs no more than the other."""
-    resumed = LoggedRequest(0, 1, (2, 2), n_tokens=1000, cache_n=932, lcp=950)
+    resumed = request_of(0, 1, (2, 2), n_tokens=1000, cache_n=(932, 940), lcp=950)
     found = search([logged(1000, 0), resumed], models=("A", "GGGA"), server={"parallel": 1}, **{how: SIZED})
     assert (found.model, found.requests[1].agrees) == (model, agrees)
 
@@ -108,12 +108,12 @@ def test_an_eighth_of_the_work_is_for_candidates_that_print_other_numbers(most, 
 
 
 @pytest.mark.parametrize(("request_", "is_worth"), [
-    (LoggedRequest(0, n_tokens=5), True), (LoggedRequest(0, numbers={"n_tokens": ProvenRange(5, 6)}), True),
-    (LoggedRequest(0, numbers={"n_tokens": ProvenRange(5, None)}), False), (LoggedRequest(0, cache_n=5), True),
-    (LoggedRequest(0, cache_n=0), False), (LoggedRequest(0, cache_n=0, is_whole=True), True),
-    (LoggedRequest(0, is_whole=True), False), (LoggedRequest(0, numbers={"lcp": ProvenRange(5, 6)}), True),
-    (LoggedRequest(0, numbers={"cache_n": ProvenRange(0, 6)}), False),
-    (LoggedRequest(0, numbers={"cache_n": ProvenRange(1, 6)}), True),
+    (request_of(0, n_tokens=5), True), (request_of(0, numbers={"n_tokens": ProvenRange(5, 6)}), True),
+    (request_of(0, numbers={"n_tokens": ProvenRange(5, None)}), False), (request_of(0, cache_n=5), True),
+    (request_of(0, cache_n=0), False), (request_of(0, cache_n=0, is_whole=True), True),
+    (request_of(0, is_whole=True), False), (request_of(0, numbers={"lcp": ProvenRange(5, 6)}), True),
+    (request_of(0, numbers={"cache_n": ProvenRange(0, 6)}), False),
+    (request_of(0, numbers={"cache_n": ProvenRange(1, 6)}), True),
 ])  # fmt: skip
 def test_a_log_is_simulated_if_it_bounds_a_number_of_a_request(request_, is_worth):
     assert (search([request_]) is not None) is is_worth
@@ -129,6 +129,6 @@ def test_the_first_requests_up_to_the_limit_are_simulated():
 
 def test_requests_are_simulated_in_the_order_of_their_launch():
     """The one whose beginning is not in the log began before the other."""
-    whole = LoggedRequest(0, 5, (1, 40), n_tokens=40, cache_n=0, is_whole=True)
-    begun = LoggedRequest(1, 4, (7, 50), n_tokens=50, cache_n=0)
+    whole = request_of(0, 5, (1, 40), n_tokens=40, cache_n=0, is_whole=True)
+    begun = request_of(1, 4, (7, 50), n_tokens=50, cache_n=0)
     assert [request.logged.task for request in search([whole, begun]).requests] == [4, 5]

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.rebuild.assumed_lengths import AssumedLength
 from cachesim.tools.server_logs.rebuild.prompt_choices import SlotTexts
 from cachesim.tools.server_logs.rebuild.reconstruction import NEW_CONVERSATION
 from cachesim.tools.server_logs.rebuild.slot_contents import SlotText
+from tests.unit.tools.server_logs.records import logged as request_of
 
 
 @pytest.mark.parametrize(("whole", "held", "lcp"), [(False, 2154, 2154), (True, 2154, 0), (False, 2716, 0)])
 def test_a_request_whose_beginning_is_cut_off_extends_what_later_lines_show(whole, held, lcp):
     texts = SlotTexts(0, began_empty=False)
     texts.keep(0, SlotText().append_word("A", held))
-    first = next(iter(texts.choices(LoggedRequest(0, end=2736, is_whole=whole), [AssumedLength(2716)])))
+    first = next(iter(texts.choices(request_of(0, end=2736, is_whole=whole), [AssumedLength(2716)])))
     assert first.lcp == lcp
 
 
@@ -74,18 +74,18 @@ def threshold(lcp):
      [(50, 30, before(30)), (50, 31, before(31)), (50, 45, before(45)), (50, 40, before(40)), (0, 0, NOTHING)]),
 ])  # fmt: skip
 def test_all_beginnings_that_are_tried(logged, n_tokens, more, choices):
-    assert offered(LoggedRequest(0, is_whole=True, **logged), n_tokens, **more) == choices
+    assert offered(request_of(0, is_whole=True, **logged), n_tokens, **more) == choices
 
 
 def test_equal_beginnings_are_offered_once_for_each_length():
     texts = SlotTexts(0, began_empty=True)
     lengths = [AssumedLength(60), AssumedLength(60, "again"), AssumedLength(61)]
-    found = texts.choices(LoggedRequest(0, is_whole=True), lengths)
+    found = texts.choices(request_of(0, is_whole=True), lengths)
     assert [choice.length for choice in found] == [lengths[0], lengths[2]]
 
 
 def test_a_text_of_a_single_token_is_a_beginning_and_an_empty_one_is_none():
-    cut_off = LoggedRequest(0, 7)
+    cut_off = request_of(0, 7)
     assert offered(cut_off, 5)[0] == (0, 0, NEW_CONVERSATION)
     assert offered(cut_off, 5, [(0, "A", 1, 0)])[0] == (1, 1, slot(1))
     assert offered(cut_off, 5, shared=1)[0] == (1, 1, "1 tokens in common with every conversation")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.facts.proven_range import ProvenRange
 from cachesim.tools.server_logs.rebuild.candidate_server import RunningPrompt
 from cachesim.tools.server_logs.rebuild.line_agreement import Contradiction
@@ -17,13 +16,14 @@ from cachesim.tools.server_logs.rebuild.reconstruction import (
     logs_reuse,
 )
 from cachesim.tools.server_logs.rebuild.slot_contents import SlotText
+from tests.unit.tools.server_logs.records import logged as request_of
 
 LINE = Contradiction(3, "batch", {"n": 1}, None)
 
 
 def logged(n_tokens=100, cache_n=None, **numbers):
     ranges = {name: ProvenRange(*value) for name, value in numbers.items()}
-    return LoggedRequest(n_tokens=n_tokens, cache_n=cache_n, numbers=ranges)
+    return request_of(n_tokens=n_tokens, cache_n=cache_n, numbers=ranges)
 
 
 def request(cache_n=40, simulated=40, step=0, n_tokens=100, **more):
@@ -45,7 +45,7 @@ def sent(cache_n=40, prompt_n=60, contradicted=()):
 ])  # fmt: skip
 def test_a_prompt_agrees_unless_the_log_contradicts_its_reused_or_evaluated_tokens(request_, agrees):
     assert sent().agrees_with(request_) is agrees
-    assert sent().agrees_with(LoggedRequest(numbers={"cache_n": ProvenRange(41, 50)})) is False
+    assert sent().agrees_with(request_of(numbers={"cache_n": ProvenRange(41, 50)})) is False
 
 
 def test_a_prompt_with_fewer_contradicted_lines_is_nearer():
@@ -68,8 +68,8 @@ def test_a_request_agrees_if_both_numbers_are_known_and_equal(request_, agrees):
 
 
 def test_the_reuse_is_logged_if_it_is_printed_or_bounded():
-    found = [logs_reuse(one) for one in (logged(), logged(cache_n=0), logged(cache_n=9), logged(), LoggedRequest(
-        numbers={"cache_n": ProvenRange(3, 5)}), LoggedRequest(numbers={"cache_n": ProvenRange(3, None)}))]  # fmt: skip
+    found = [logs_reuse(one) for one in (logged(), logged(cache_n=0), logged(cache_n=9), logged(), request_of(
+        numbers={"cache_n": ProvenRange(3, 5)}), request_of(numbers={"cache_n": ProvenRange(3, None)}))]  # fmt: skip
     assert found == [False, True, True, False, True, False]
 
 

@@ -6,8 +6,6 @@ from itertools import islice
 
 import pytest
 
-from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
-from cachesim.tools.server_logs.facts.proven_range import ProvenRange
 from cachesim.tools.server_logs.rebuild.slot_contents import (
     ANSWER,
     MAX_EARLIER,
@@ -21,6 +19,7 @@ from cachesim.tools.server_logs.rebuild.slot_contents import (
     prefixes_by_threshold,
     word_names,
 )
+from tests.unit.tools.server_logs.records import logged
 
 TALK = SlotText().append_word("A", 20).append_word("a", 5).append_word("B", 10)
 
@@ -65,7 +64,7 @@ def test_a_word_has_at_least_one_token():
 
 
 def checked(*lasts, **more):
-    return LoggedRequest(checked=tuple((last, last, 0) for last in lasts), **more)
+    return logged(checked=tuple((last, last, 0) for last in lasts), **more)
 
 
 @pytest.mark.parametrize(("request_", "needed", "more", "found"), [
@@ -88,40 +87,40 @@ def test_earlier_prompts_leave_the_checkpoints(request_, needed, more, found):
     ((), 0, ()), (((5, 9, 120),), 0, (120, 121)), (((5, 9, 120), (1, 2, 60)), 64, (184, 185)),
 ])  # fmt: skip
 def test_the_first_threshold_gives_two_prefixes(found, n_swa, prefixes):
-    assert prefixes_by_threshold(LoggedRequest(checked=found), n_swa) == prefixes
+    assert prefixes_by_threshold(logged(checked=found), n_swa) == prefixes
 
 
 @pytest.mark.parametrize(("shares", "held"), [
     ({"f_sim": 0.5, "f_keep": 0.25, "n_tokens": 100}, 200), ({"f_sim": 0.333, "f_keep": 0.5, "n_tokens": 100}, 67),
     ({"f_sim": 0.0, "f_keep": 0.5, "n_tokens": 100}, 0), ({"f_sim": 0.5, "f_keep": 0.0, "n_tokens": 100}, None),
     ({"f_sim": None, "f_keep": 0.5, "n_tokens": 100}, None), ({"f_sim": 0.5, "f_keep": 0.5}, None),
-    ({"f_sim": 0.5, "f_keep": 0.25, "n_tokens": 100, "numbers": {"held": ProvenRange(7, 10)}}, 8),
-    ({"f_sim": 0.5, "f_keep": 0.25, "n_tokens": 100, "numbers": {"held": ProvenRange(7, None)}}, 200),
+    ({"f_sim": 0.5, "f_keep": 0.25, "n_tokens": 100, "held": (7, 10)}, 8),
+    ({"f_sim": 0.5, "f_keep": 0.25, "n_tokens": 100, "held": (7, None)}, 200),
 ])  # fmt: skip
 def test_tokens_in_a_slot_by_its_shares(shares, held):
-    assert held_by_shares(LoggedRequest(**shares)) == held
+    assert held_by_shares(logged(**shares)) == held
 
 
 @pytest.mark.parametrize(("found", "held"), [
     ((), 0), (((7, 7, 100),), 0), (((6, 7, 100),), 102), (((5, 68, 100), (1, 99, 500)), 164),
 ])  # fmt: skip
 def test_a_window_keeps_as_many_rows_as_a_checkpoint(found, held):
-    assert held_by_window(LoggedRequest(checked=found)) == held
+    assert held_by_window(logged(checked=found)) == held
 
 
 SHARES = "a common prefix of {} tokens ({} to {} print the same shares)"
 
 
 @pytest.mark.parametrize(("request_", "found"), [
-    (LoggedRequest(f_sim=0.5), [(50, "")]),
-    (LoggedRequest(f_sim=0.5, f_keep=0.9), [(50, "")]),                # no length has both shares
-    (LoggedRequest(f_sim=0.0), [(0, "")]), (LoggedRequest(f_keep=1.0), [(35, "")]),
-    (LoggedRequest(f_keep=0.0, f_sim=0.9), [(90, "")]),
-    (LoggedRequest(numbers={"lcp": ProvenRange(20, 22)}),
+    (logged(f_sim=0.5), [(50, "")]),
+    (logged(f_sim=0.5, f_keep=0.9), [(50, "")]),                # no length has both shares
+    (logged(f_sim=0.0), [(0, "")]), (logged(f_keep=1.0), [(35, "")]),
+    (logged(f_keep=0.0, f_sim=0.9), [(90, "")]),
+    (logged(lcp=(20, 22)),
      [(21, SHARES.format(21, 20, 22)), (20, SHARES.format(20, 20, 22)), (22, SHARES.format(22, 20, 22))]),
-    (LoggedRequest(numbers={"lcp": ProvenRange(20, 22)}, cache_n=22),
+    (logged(lcp=(20, 22), cache_n=22),
      [(22, SHARES.format(22, 20, 22)), (21, SHARES.format(21, 20, 22)), (20, SHARES.format(20, 20, 22))]),
-    (LoggedRequest(numbers={"lcp": ProvenRange(23, 24)}, checked=((1, 2, 23),)),
+    (logged(lcp=(23, 24), checked=((1, 2, 23),)),
      [(23, SHARES.format(23, 23, 24)), (24, SHARES.format(24, 23, 24))]),
 ])  # fmt: skip
 def test_prefixes_that_print_as_the_shares(request_, found):
@@ -130,8 +129,8 @@ def test_prefixes_that_print_as_the_shares(request_, found):
 
 def test_the_likely_prefixes_are_tried_first_up_to_a_number():
     long = SlotText((WordRange("A", 100, 100),), prompt=24)
-    logged = LoggedRequest(checked=((1, 2, 60),), cache_n=31)
-    tried = [lcp for lcp, _ in prefix_by_shares(logged, long, 200)]
+    request_ = logged(checked=((1, 2, 60),), cache_n=31)
+    tried = [lcp for lcp, _ in prefix_by_shares(request_, long, 200)]
     assert tried[:8] == [60, 61, 31, 24, 100, 50, 0, 1] and len(tried) == MOST - 3    # 24, 31 and 50 were tried
 
 
@@ -139,7 +138,7 @@ def test_the_likely_prefixes_are_tried_first_up_to_a_number():
                                                       (1.0, 3, [3])])  # fmt: skip
 def test_a_share_has_three_decimals(share, whole, held):
     text = SlotText((WordRange("A", 5000, 5000),))
-    assert [lcp for lcp, _ in prefix_by_shares(LoggedRequest(f_sim=share), text, whole)] == held
+    assert [lcp for lcp, _ in prefix_by_shares(logged(f_sim=share), text, whole)] == held
 
 
 @pytest.mark.parametrize(("marks", "text"), [
@@ -150,9 +149,9 @@ def test_only_marks_within_a_text_are_written(marks, text):
 
 
 def test_a_threshold_lies_a_window_before_the_prefix_or_a_token_more():
-    one = LoggedRequest(checked=((1, 2, 40), (3, 4, 50)))
+    one = logged(checked=((1, 2, 40), (3, 4, 50)))
     assert prefixes_by_threshold(one) == (40, 41) and prefixes_by_threshold(one, 8) == (48, 49)
-    assert prefixes_by_threshold(LoggedRequest()) == ()
+    assert prefixes_by_threshold(logged()) == ()
 
 
 @pytest.mark.parametrize(("tokens", "parts"), [
