@@ -15,7 +15,10 @@ from tests.unit.tools.request_bodies.test_import_bodies import AGENT
 def test_a_file_repeats_what_the_search_ran(tmp_path, capsys):
     """The case of request bodies has no short command line: it can be saved, and run, edited or exported from there."""
     folder = tmp_path / "cases"
-    assert main(["advise", str(AGENT), "--out", str(folder), "--json"]) == exits.HOLDS
+    bodies = tmp_path / "bodies.jsonl"
+    first, second, *_ = AGENT.read_text("utf-8").splitlines(keepends=True)
+    bodies.write_text(first + second, "utf-8")
+    assert main(["advise", str(bodies), "--out", str(folder), "--json"]) == exits.HOLDS
     [found] = json.loads(capsys.readouterr().out)["advise"]
     assert found["advice"] and len([*folder.iterdir()]) >= len(found["advice"])
     for item in found["advice"]:
@@ -24,7 +27,7 @@ def test_a_file_repeats_what_the_search_ran(tmp_path, capsys):
         assert main([*words, "--json"]) == exits.HOLDS
         [run] = json.loads(capsys.readouterr().out)["runs"]
         assert sum(request["prompt_n"] for request in run["requests"]) == item["evaluated"]
-    assert main(["advise", str(AGENT), "--out", str(folder), "-q"]) == exits.BAD_INPUT
+    assert main(["advise", str(bodies), "--out", str(folder), "-q"]) == exits.BAD_INPUT
     assert "the file exists" in capsys.readouterr().err
 
 

@@ -15,7 +15,7 @@ from cachesim.tools.advise.saved_tokens import RepairCase, saved_tokens
 from cachesim.tools.advise.search import AdviceSearch
 
 PROFILE = "llama_cpp@b11549"
-DATED = "h30.d2.S400.|u20>a9/h.e2.S.|u.a.|v20>b9/h.f2.S.|u.a.|v.b.|w20"
+DATED = "h30.d2.S90.|u20>a9/h.e2.S.|u.a.|v20>b9/h.f2.S.|u.a.|v.b.|w20"
 
 
 def case(line, model="GGGA", **more):
@@ -24,7 +24,7 @@ def case(line, model="GGGA", **more):
 
 def test_the_number_is_that_of_a_run_with_the_change(dated):
     saved = dated[0][0]
-    line = "h30.S400.|u20.d2>a9/h.S.|u.a.|v20.e2>b9/h.S.|u.a.|v.b.|w20.f2"
+    line = "h30.S90.|u20.d2>a9/h.S.|u.a.|v20.e2>b9/h.S.|u.a.|v.b.|w20.f2"
     last = AdviceSearch(module.Setup(case(line), PROFILE)).base
     assert saved["changes"][0] == "changing part last" and saved["client"]
     assert saved["evaluated"] - saved["saved"] == last.outcome.evaluated

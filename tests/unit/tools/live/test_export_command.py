@@ -14,16 +14,18 @@ from tests.unit.tools.live.stand_in import stand_in
 
 LINE = "S40.A5/S.B7/S.A.C2"
 """Its last request evaluates 45 tokens again, which a proposal reuses."""
+SHORT = ["S5.A5/S.B7/S.A.C2", "--model", "A"]
+"""Its last request evaluates 5 tokens again, which a proposal reuses."""
 WRONG = "llama-window-checkpoint-erosion"
 
 
 @pytest.mark.part(3)
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form(form, capsys, tmp_path):
-    assert main(["export", LINE, "--to", form]) == 0
+    assert main(["export", *SHORT, "--to", form]) == 0
     text = capsys.readouterr().out
-    assert "tiny-GGGA.gguf" in text or form == "toml"
-    assert main(["export", LINE, "--to", form, "-o", str(tmp_path / "case")]) == 0
+    assert "tiny-A.gguf" in text or form == "toml"
+    assert main(["export", *SHORT, "--to", form, "-o", str(tmp_path / "case")]) == 0
     assert capsys.readouterr().out == ""
     assert form == "toml" or (tmp_path / "case").read_text().rstrip("\n") == text.rstrip("\n")
 
@@ -81,22 +83,23 @@ def test_the_fault_is_noted_before_versions_are_compared(capsys, monkeypatch):
 
 @pytest.mark.parametrize(("wheel", "needs"), [([], "llama-server"), (["--wheel", "b9713"], "xllamacpp==2026.6.9713")])
 def test_a_report_says_what_its_script_needs(capsys, wheel, needs):
-    assert main(["export", LINE, "--to", "issue", *wheel]) == 0
+    assert main(["export", *SHORT, "--to", "issue", *wheel]) == 0
     assert f" {needs} and python3" in capsys.readouterr().out
 
 
 def test_a_request_that_had_to_be_changed_is_noted(capsys, tmp_path):
     """The drafts of a scenario are the simulator's."""
-    line, note = f"{LINE}>r4{{drafts=1:1}}", "drafts come from the server's own drafter"
-    assert main(["export", line, "--to", "curl", "--json"]) == 0
+    plain, *model = SHORT
+    line, note = f"{plain}>r4{{drafts=1:1}}", "drafts come from the server's own drafter"
+    assert main(["export", line, *model, "--to", "curl", "--json"]) == 0
     out, err = capsys.readouterr()
     data = json.loads(out)
     assert (data["to"], data["file"], data["notes"], err) == ("curl", "", [note], f"cachesim: try: {note}\n")
     file = tmp_path / "case.sh"
-    assert main(["export", line, "--to", "curl", "--json", "-o", str(file)]) == 0
+    assert main(["export", line, *model, "--to", "curl", "--json", "-o", str(file)]) == 0
     data = json.loads(capsys.readouterr().out)
     assert data["file"] == str(file) and file.read_text() == data["text"]
-    assert main(["export", line, "--to", "toml"]) == 0
+    assert main(["export", line, *model, "--to", "toml"]) == 0
     assert capsys.readouterr().err == ""
 
 
@@ -132,7 +135,8 @@ def test_a_report_has_the_results_of_the_given_server(capsys, tmp_path):
 
 @pytest.mark.parametrize(("form", "what", "reason"), [
     *((form, "A5/B5", "no wrong answer and no lost reuse under llama_cpp@b11549") for form in FORMS if form != "toml"),
-    ("script", "llama-tie-lowest-id", "no rule set of llama_cpp reuses the 29 tokens that request 1 evaluates again"),
+    ("script", "A9@0/A@1 --model A --set parallel=2",
+     "no rule set of llama_cpp reuses the 8 tokens that request 1 evaluates again"),
     ("issue", "llama-24143-entry-removed-dense -p llama_cpp@pr24143-on-b10587",
      "nothing to show (-p llama_cpp@b11549: request 3: 40 of 100 tokens reused"),
 ])  # fmt: skip

@@ -117,7 +117,7 @@ def test_the_head_has_title_origin_faults_and_deviations():
 
 
 def test_a_script_describes_its_case():
-    text = standalone_script(script("A9>r2/{restart}/{restart ctx_size=128}/{save@0 f}/A.r", batch_size=64))
+    text = standalone_script(script("A9>r2/{restart}/{restart ctx_size=128}/{save@0 f}/r.B9", batch_size=64))
     assert text.startswith("#!/bin/sh\n# ") and "exec \"${PYTHON:-python3}\" - <<'END_OF_PROGRAM'\n" in text
     lines = text.splitlines()
     for line in ("FLAGS = ['-b', '64']", "SPELLED = []", "EXPECTED = {0: (0, 9), 4: (0, 11)}",

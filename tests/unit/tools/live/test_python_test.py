@@ -74,7 +74,7 @@ def test_flags_are_fields_of_the_server_or_stay_flags():
 
 
 def test_a_restart_starts_another_server_if_its_flags_change():
-    text = server_test(script("A9/{restart}/{restart ctx_size=128}/A"))
+    text = server_test(script("A9/{restart}/{restart ctx_size=128}/B9"))
     history = between(text, "    try:", "    finally:")
     at = history.index("        server.stop()")
     assert history[at + 1] == "        server.start()" and history[at + 2] == "        server.stop()"

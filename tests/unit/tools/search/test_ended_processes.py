@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,7 +12,6 @@ import sys
 import pytest
 
 from cachesim.base import exits
-from cachesim.cli.main import main
 from tests.shared import ROOT
 
 RULES = """
@@ -36,29 +36,32 @@ MINE = replace(BASE, name="ik_llama@mine", end=ends)
 """
 
 
+def fuzz(folder, *words, order=None):
+    """Run a campaign in a process that may get a signal. 12 conversations have 3 failures."""
+    (folder / "order").unlink(missing_ok=True)
+    if order is not None:
+        (folder / "order").write_text(f"{order:d}")
+    argv = [sys.executable, "-m", "cachesim", "fuzz", "-p", "mine.py", "--model", "GA", "--property",
+            "warm-equals-cold", "--out", "found", "--json", *words]  # fmt: skip
+    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONPATH": str(ROOT)})  # fmt: skip
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, json.loads(done.stdout), done.stderr
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """Return the folder of a campaign of 3 conversations, and its exit code and results."""
+    folder = tmp_path_factory.mktemp("begun")
+    (folder / "mine.py").write_text(RULES)
+    code, data, _ = fuzz(folder, "--examples", "3", "--no-shrink")
+    return folder, code, data
+
+
 @pytest.fixture
-def fuzz(tmp_path, monkeypatch, capsys):
-    """Return a function that runs a campaign, in a process of its own if its rules send it a signal. 12 conversations
-    have 3 failures."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text(RULES)
-
-    def run(*words, order=None):
-        (tmp_path / "order").unlink(missing_ok=True)
-        argv = ["fuzz", "-p", "mine.py", "--model", "GA", "--property", "warm-equals-cold", "--out", "found", "--json",
-                *words]  # fmt: skip
-        if order is not None:
-            (tmp_path / "order").write_text(f"{order:d}")
-            done = subprocess.run([sys.executable, "-m", "cachesim", *argv], capture_output=True, text=True,
-                                  env={**os.environ, "PYTHONPATH": str(ROOT)})  # fmt: skip
-            code, out, err = done.returncode, done.stdout, done.stderr
-        else:
-            code = main(argv)
-            out, err = capsys.readouterr()
-        assert "Traceback" not in err, err
-        return code, json.loads(out), err
-
-    return run
+def campaign(begun, tmp_path):
+    """Return a copy of the folder, and the results."""
+    return shutil.copytree(begun[0], tmp_path / "campaign"), begun[2]
 
 
 def numbers(path):
@@ -70,25 +73,25 @@ def found(data):
     return {(one["property"], one["kind"], one["conversation"]) for one in data["failures"]}
 
 
-def test_conversations_at_which_processes_die_are_named_and_earlier_findings_stay(fuzz, tmp_path):
+def test_conversations_at_which_processes_die_are_named_and_earlier_findings_stay(begun, campaign):
     """The process that shrinks a failure dies, too: the failure is reported as it was found."""
-    code, first, _ = fuzz("--examples", "3", "--no-shrink")
-    assert (code, first["examples"], len(found(first))) == (exits.BROKEN, 3, 1)
-    code, data, err = fuzz("--examples", "5", "--resume", "-j", "2", order=signal.SIGKILL)
+    folder, first = campaign
+    assert (begun[1], first["examples"], len(found(first))) == (exits.BROKEN, 3, 1)
+    code, data, err = fuzz(folder, "--examples", "5", "--resume", "-j", "2", order=signal.SIGKILL)
     assert (code, data["examples"]) == (exits.CRASH, 3) and found(data) > found(first)
     [died] = [one for one in data["failures"] if one["property"] == "simulator"]
     assert (died["numbers"]["first"], died["numbers"]["last"], "toml" in died) == (3, 4, False)
     assert not any(one["shrunk"] for one in data["failures"]) and err.count("SIGKILL") == 1
-    assert numbers(tmp_path) == [1]
+    assert numbers(folder) == [1]
 
 
-def test_an_interrupted_campaign_keeps_its_findings_and_is_resumed(fuzz, tmp_path):
-    code, first, _ = fuzz("--examples", "3", "--no-shrink")
+def test_an_interrupted_campaign_keeps_its_findings_and_is_resumed(campaign):
+    folder, first = campaign
     for number in (signal.SIGINT, signal.SIGTERM):
-        code, data, _ = fuzz("--examples", "12", "--resume", order=number)
+        code, data, _ = fuzz(folder, "--examples", "12", "--resume", order=number)
         assert (code, data["examples"], found(data)) == (128 + number, 3, found(first))
-    left = tmp_path / "found" / "fuzz-9-00000000.toml"
+    left = folder / "found" / "fuzz-9-00000000.toml"
     left.write_text("not a file of this campaign")
-    code, whole, _ = fuzz("--examples", "12", "--no-shrink", "--resume")
+    code, whole, _ = fuzz(folder, "--examples", "12", "--no-shrink", "--resume")
     assert (code, whole["examples"]) == (exits.BROKEN, 12) and found(whole) > found(first)
-    assert numbers(tmp_path) == sorted([9, *(one["conversation"] for one in whole["failures"])])
+    assert numbers(folder) == sorted([9, *(one["conversation"] for one in whole["failures"])])
