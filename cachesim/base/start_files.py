@@ -214,7 +214,8 @@ def _unwrapped(words: Sequence[ShellWord], text: str) -> list[ShellWord]:
     for at in range(len(words) - 2):
         shell, flag, inner = words[at : at + 3]
         if _SHELL.fullmatch(shell.text) and _FLAG_C.fullmatch(flag.text):
-            begin = inner.place - 1 + (text[inner.place - 1 : inner.place] in ("'", '"'))
+            is_quoted = text[inner.place - 1 : inner.place] in ("'", '"')
+            begin = inner.place if is_quoted else inner.place - 1
             return [*words[:at], *shell_words(" " * begin + inner.text, begin)]
     return list(words)
 

@@ -128,7 +128,8 @@ class AnswerObserver(SilentObserver):
         self.corrupt = {key: verdict for key, verdict in self.corrupt.items() if not verdict.equal_cold}
         found, number = [], -1
         for key in self.server.inspection.kept() if self.corrupt else ():
-            number += key[0] == CONVERSATION
+            if key[0] == CONVERSATION:
+                number += 1
             if key in self.corrupt:
                 stored = self.server.inspection.stored(key)
                 found.append((stored if stored.owner >= 0 else stored._replace(owner=number), self.corrupt[key]))

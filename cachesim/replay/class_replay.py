@@ -68,7 +68,8 @@ def _step(
     if check is not None and out.verdicts_agree is not None:
         found = {i for i, request, answer in done.said if check(server, request, answer) is False}
         out.verdicts[number] = found == wrong
-        out.verdicts_agree += found == wrong
+        if found == wrong:
+            out.verdicts_agree += 1
         if found:
             out.broken.append(number)
 

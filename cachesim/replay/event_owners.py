@@ -106,4 +106,9 @@ def _likeness(body: Mapping[str, Any], response: Mapping[str, Any], task: _Task)
     if task.slot is not None and response.get("id_slot") not in (None, task.slot):
         return -1
     end = body.get("cancel_at_n", response.get("tokens_cached"))
-    return (task.n_prompt is not None) + 2 * (end is not None and end == task.end)
+    likeness = 0
+    if task.n_prompt is not None:
+        likeness += 1
+    if end is not None and end == task.end:
+        likeness += 2
+    return likeness

@@ -186,7 +186,8 @@ class TraceReplay:
         answer = self._perform_action(step)
         wrong = compare_action(step.response, answer)
         self._count(out, step, self._records(self.server, first), wrong)
-        self.verdicts_agree += out.steps_undecided == undecided
+        if out.steps_undecided == undecided:
+            self.verdicts_agree += 1
 
     def _perform_action(self, step: TraceStep) -> dict[str, Any]:
         if step.action == "lora":

@@ -110,7 +110,7 @@ def _without_a_step(steps: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 def _lowered(made: int, found: re.Match[str]) -> str:
     number = int(found["number"])
-    return f"{found['name']}{number - (number > made)}"
+    return f"{found['name']}{number - 1 if number > made else number}"
 
 
 class CacheMachine(RuleBasedStateMachine):

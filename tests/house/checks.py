@@ -8,14 +8,11 @@ from __future__ import annotations
 import ast
 import re
 import textwrap
-from abc import ABC
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
-from types import FunctionType
-from typing import AbstractSet, Any, Iterator, Mapping, NamedTuple, Sequence
+from typing import AbstractSet, Any, Iterator, Mapping, NamedTuple, Sequence, TypeVar
 
 from cachesim.engines.registry import BUILTIN
-from cachesim.engines.shared.rule_set import RuleSet
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "cachesim"
@@ -69,13 +66,6 @@ FEWER_USERS: dict[str, str] = {}
 CHAIN = 2
 # Engines whose server inherits from more classes of its engine or of engines/shared: their number, with the reason.
 LONGER_CHAINS: dict[str, tuple[int, str]] = {}
-
-METHOD = (FunctionType, property, cached_property, staticmethod, classmethod)
-METHODS = 30
-# Servers, and objects that they own, with more methods: their number, with the reason.
-MORE_METHODS: dict[str, tuple[int, str]] = {
-    "engines.llama_cpp.server_state.Core": (33, "functions take its core, which is a record of the server's state"),
-}
 
 # Calls by which a part gets the server or a method of it, with the reason.
 GIVEN_THE_SERVER: dict[str, str] = {}
@@ -133,7 +123,8 @@ MAY_READ_FILES: dict[str, str] = {
 # Code of exported programs: it prints, waits and reads settings there, and is never run here.
 EXPORTED = ("tools.live.llama_server.export.talk", "tools.live.llama_server.export.case_program")
 
-FUNCTION_LINES, FUNCTION_MEDIAN = 40, 15
+
+N = TypeVar("N", bound=ast.AST)
 
 
 class Module(NamedTuple):
@@ -151,19 +142,33 @@ class Module(NamedTuple):
     def level(self) -> int:
         return LEVEL[self.parts[0]]
 
-    @property
-    def nodes(self) -> tuple[ast.AST, ...]:
-        return _walked(self.tree)
+    def of(self, *kinds: type[N]) -> list[N]:
+        """Return the nodes of these classes."""
+        found = _nodes_by_class(self.tree)
+        return [node for kind in kinds for node in found.get(kind, ())]
+
+
+def nodes_of(tree: ast.AST) -> list[Any]:
+    """Return the nodes of a tree, like ``ast.walk``, without the contexts of names, which are a third of them."""
+    found = [tree]
+    for node in found:
+        for value in vars(node).values():
+            kind = type(value)
+            if kind is int or kind is str:
+                continue
+            if kind is list:
+                found += [one for one in value if isinstance(one, ast.AST)]
+            elif isinstance(value, ast.AST) and not isinstance(value, ast.expr_context):
+                found.append(value)
+    return found
 
 
 @cache
-def _walked(tree: ast.Module) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(tree))
-
-
-@cache
-def _import_statements(tree: ast.Module) -> tuple[ast.Import | ast.ImportFrom, ...]:
-    return tuple(node for node in _walked(tree) if isinstance(node, (ast.Import, ast.ImportFrom)))
+def _nodes_by_class(tree: ast.Module) -> dict[type[ast.AST], list[Any]]:
+    found: dict[type[ast.AST], list[Any]] = {}
+    for node in nodes_of(tree):
+        found.setdefault(type(node), []).append(node)
+    return found
 
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -195,17 +200,12 @@ def _name(path: Path) -> str:
 
 def functions(module: Module) -> Iterator[Function]:
     """Return all functions, with nested functions and methods."""
-    return (node for node in module.nodes if isinstance(node, Function))
-
-
-def function_lines(function: Function) -> int:
-    """From ``def`` to the last line, docstring included, decorators not."""
-    return (function.end_lineno or function.lineno) - function.lineno + 1
+    yield from module.of(ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def imported(module: Module) -> Iterator[tuple[str, ...]]:
     """The modules of ours that are imported, wherever in the file, without the leading ``cachesim``."""
-    for node in _import_statements(module.tree):
+    for node in module.of(ast.Import, ast.ImportFrom):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif node.level:
@@ -246,13 +246,14 @@ def names_engines(module: Module) -> list[str]:
     if module.level <= LEVEL["engines"] or module.parts[:3] in MAY_KNOW_AN_ENGINE:
         return []
     found = [f"{module.name} imports {'.'.join(to)}" for to in imported(module) if _of_an_engine(to)]
-    docs = _docstrings(module)
-    for node in module.nodes:
-        words = [node.value] if isinstance(node, ast.Constant) and id(node) not in docs else []
-        words += [node.id] if isinstance(node, ast.Name) else [node.attr] if isinstance(node, ast.Attribute) else []
-        texts = [word for word in words if isinstance(word, str)]
-        found += [f"{module.name}:{node.lineno} names an engine" for word in texts if ENGINE_NAME.search(word)]
-        found += [f"{module.name}:{node.lineno} names a rule" for word in texts if RULE_ID.search(word)]
+    docs = docstrings(module)
+    words = [(node.lineno, node.value) for node in module.of(ast.Constant) if id(node) not in docs]
+    words += [(node.lineno, node.id) for node in module.of(ast.Name)]
+    words += [(node.lineno, node.attr) for node in module.of(ast.Attribute)]
+    for line, word in words:
+        if isinstance(word, str):
+            found += [f"{module.name}:{line} names an engine"] * bool(ENGINE_NAME.search(word))
+            found += [f"{module.name}:{line} names a rule"] * bool(RULE_ID.search(word))
     return found
 
 
@@ -268,8 +269,7 @@ def assumes_slots(module: Module) -> list[str]:
     found = [f"{module.name} imports {'.'.join(to)}" for to in imported(module) if core and "slot_events" in to]
     if not any(module.parts[: len(room)] == room for room in ASK_NO_KIND):
         return found
-    asked = [node for node in module.nodes if isinstance(node, ast.Compare)]
-    return found + [f"{module.name}:{node.lineno} asks for a kind by name" for node in asked
+    return found + [f"{module.name}:{node.lineno} asks for a kind by name" for node in module.of(ast.Compare)
                     for part in ast.walk(node) if isinstance(part, ast.Constant) and isinstance(part.value, str)
                     and ONLY_SOME_HAVE.fullmatch(part.value)]  # fmt: skip
 
@@ -297,10 +297,10 @@ def names_options(module: Module, options: AbstractSet[str]) -> list[str]:
     told |= TRACES_SAY if "workload" in module.parts else frozenset()
     told |= MODELS_SAY if "http_check" in module.parts else frozenset()
     told |= SIZES_SAY if "http_check" in module.parts else frozenset()
-    docs = _docstrings(module)
-    return [f"{module.name}:{node.lineno} names the option {node.value}" for node in module.nodes
-            if isinstance(node, ast.Constant) and id(node) not in docs and isinstance(node.value, str)
-            and node.value in options - told]  # fmt: skip
+    docs = docstrings(module)
+    left = options - told
+    return [f"{module.name}:{node.lineno} names the option {node.value}" for node in module.of(ast.Constant)
+            if isinstance(node.value, str) and node.value in left and id(node) not in docs]  # fmt: skip
 
 
 def _of_an_engine(to: tuple[str, ...]) -> bool:
@@ -322,8 +322,8 @@ def shared_class_names(package: Sequence[Module]) -> dict[str, list[str]]:
     for module in package:
         if module.parts[0] == "engines" and len(module.parts) > 2 and module.parts[1] in ENGINE_FOLDERS:
             continue
-        for node in module.nodes:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+        for node in module.of(ast.ClassDef):
+            if not node.name.startswith("_"):
                 found.setdefault(node.name, []).append(module.name)
     return {name: places for name, places in found.items() if len(places) > 1}
 
@@ -367,30 +367,6 @@ def chain(server: type, engine: str) -> list[type]:
     return [base for base in server.__mro__[1:] if base.__module__.startswith(folders)]
 
 
-def methods(cls: type) -> set[str]:
-    """Return the methods and properties of a class and of its bases, without those of every object."""
-    plain = vars(object).keys() - {"__init__"}
-    return {name for base in cls.__mro__ if base not in (object, ABC) for name, value in vars(base).items()
-            if name not in plain and isinstance(value, METHOD)}  # fmt: skip
-
-
-def owned(server: object) -> dict[str, type]:
-    """Return the classes of a server and of the objects of its engine that it owns, by name. Tables of rules and
-    tuples are values."""
-    found: dict[str, type] = {}
-    known: dict[int, object] = {}
-    todo = [server]
-    while todo:
-        one = todo.pop()
-        cls = type(one)
-        if id(one) in known or not cls.__module__.startswith("cachesim.engines.") or isinstance(one, tuple | RuleSet):
-            continue
-        known[id(one)] = one
-        found[f"{cls.__module__.removeprefix('cachesim.')}.{cls.__name__}"] = cls
-        todo += getattr(one, "__dict__", {}).values()
-    return found
-
-
 def given_the_server(text: str, methods: AbstractSet[str]) -> list[str]:
     """Return the calls in a server class that give the server, or one of its ``methods``, to a part: to a class that is
     instantiated, or to a method of a part."""
@@ -418,20 +394,14 @@ def _is_self(value: ast.expr) -> bool:
     return isinstance(value, ast.Name) and value.id == "self"
 
 
-def too_long(module: Module) -> list[str]:
-    """Functions that do not fit on a screen. Files have no budget: it would be met by packing lines."""
-    return [f"{module.name}.{function.name}: {function_lines(function)} lines" for function in functions(module)
-            if function_lines(function) > FUNCTION_LINES]  # fmt: skip
-
-
 def prints(module: Module) -> list[str]:
     """Calls of ``print`` outside the places that may."""
     if module.parts[0] in MAY_PRINT or module.name in (*MAY_PRINT, *EXPORTED):
         return []
     return [
         f"{module.name}:{node.lineno} prints"
-        for node in module.nodes
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+        for node in module.of(ast.Call)
+        if isinstance(node.func, ast.Name) and node.func.id == "print"
     ]
 
 
@@ -440,7 +410,7 @@ def escapes(module: Module) -> list[str]:
     if module.name == "base.escaping":
         return []
     found = []
-    for node in module.nodes:
+    for node in module.of(ast.Import, ast.ImportFrom, ast.Constant):
         names = [one.name for one in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
         source = node.module if isinstance(node, ast.ImportFrom) else None
         bad = (source in ("html", "shlex") and set(names) - {"split", "unescape"}) or {"html", "shlex"} & set(names)
@@ -452,13 +422,13 @@ def escapes(module: Module) -> list[str]:
 def careless(module: Module) -> list[str]:
     """Mutable defaults and bare excepts."""
     found = []
-    for node in module.nodes:
-        if isinstance(node, ast.ExceptHandler) and node.type is None:
+    for node in module.of(ast.ExceptHandler):
+        if node.type is None:
             found.append(f"{module.name}:{node.lineno} bare except")
-        if isinstance(node, Function | ast.Lambda):
-            defaults = [*node.args.defaults, *node.args.kw_defaults]
-            if any(_mutable(default) for default in defaults):
-                found.append(f"{module.name}:{node.lineno} mutable default")
+    for function in module.of(ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda):
+        defaults = [*function.args.defaults, *function.args.kw_defaults]
+        if any(_mutable(default) for default in defaults):
+            found.append(f"{module.name}:{function.lineno} mutable default")
     return found
 
 
@@ -470,29 +440,20 @@ def _mutable(node: ast.expr | None) -> bool:
 
 def version_branches(module: Module) -> list[str]:
     """Comparisons with a profile's name or version below scenarios, and profile names written into code."""
-    found = []
-    docs = _docstrings(module)
+    found: list[str] = []
+    docs = docstrings(module)
     fields = _dataclass_fields(module)
-    for node in module.nodes:
-        if _compares_version(node, fields) and module.level < LEVEL["scenarios"] and not _finds_rule_sets(module):
-            found.append(f"{module.name}:{node.lineno} compares a name or version")
-        if _names_profile(node) and id(node) not in docs and not _may_name_profiles(module):
-            found.append(f"{module.name}:{node.lineno} names a profile")
+    if module.level < LEVEL["scenarios"] and not _finds_rule_sets(module):
+        found += [f"{module.name}:{node.lineno} compares a name or version" for node in module.of(ast.Compare)
+                  if any(_names_version(side, fields) for side in (node.left, *node.comparators))]  # fmt: skip
+    if not _may_name_profiles(module):
+        found += [f"{module.name}:{node.lineno} names a profile" for node in module.of(ast.Constant)
+                  if isinstance(node.value, str) and "llama_cpp@" in node.value and id(node) not in docs]  # fmt: skip
     return found
 
 
 def _finds_rule_sets(module: Module) -> bool:
     return module.parts[0] == "engines" and module.parts[-1] in REGISTRY
-
-
-def _compares_version(node: ast.AST, fields: set[str]) -> bool:
-    return isinstance(node, ast.Compare) and any(
-        _names_version(side, fields) for side in [node.left, *node.comparators]
-    )
-
-
-def _names_profile(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str) and "llama_cpp@" in node.value
 
 
 def _names_version(side: ast.expr, fields: set[str]) -> bool:
@@ -505,8 +466,8 @@ def _dataclass_fields(module: Module) -> set[str]:
     """Variables of ``for f in fields(...)``: their ``.name`` is that of a field, not of a profile."""
     return {
         node.target.id
-        for node in module.nodes
-        if isinstance(node, ast.comprehension | ast.For) and isinstance(node.target, ast.Name)
+        for node in module.of(ast.comprehension, ast.For)
+        if isinstance(node.target, ast.Name)
         if isinstance(node.iter, ast.Call) and getattr(node.iter.func, "id", "") == "fields"
     }
 
@@ -515,9 +476,9 @@ def _may_name_profiles(module: Module) -> bool:
     return module.parts[0] in MAY_NAME_PROFILES or "profiles" in module.parts[2:]
 
 
-def _docstrings(module: Module) -> set[int]:
+def docstrings(module: Module) -> set[int]:
     """Ids of the string constants that are expression statements: prose, not code."""
-    return {id(node.value) for node in module.nodes if isinstance(node, ast.Expr)}
+    return {id(node.value) for node in module.of(ast.Expr)}
 
 
 def outside_world(module: Module) -> list[str]:
@@ -525,7 +486,8 @@ def outside_world(module: Module) -> list[str]:
     if module.level >= LEVEL["cli"] or module.name in MAY_LOOK_OUTSIDE or module.name in EXPORTED:
         return []
     found = []
-    for node in module.nodes:
+    outside = OUTSIDE_WORLD | {"environ", "getenv"}
+    for node in module.of(ast.Import, ast.ImportFrom, ast.Attribute):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name.partition(".")[0] for alias in node.names]
@@ -534,7 +496,7 @@ def outside_world(module: Module) -> list[str]:
             names += [alias.name for alias in node.names if alias.name in ("environ", "getenv")]
         elif isinstance(node, ast.Attribute):
             names = [node.attr]
-        if OUTSIDE_WORLD.union(("environ", "getenv")).intersection(names):
+        if not outside.isdisjoint(names):
             found.append(f"{module.name}:{node.lineno} looks outside ({', '.join(names)})")
     return found
 
@@ -573,13 +535,11 @@ def reports_that_play(module: Module) -> list[str]:
     if module.parts[0] != "tools" or not (is_report or module.parts[1] in DRAWS):
         return []
     found = [f"{module.name} imports {to[-1]}" for to in imported(module) if {*to[-1:]} & (PLAYS | RUNNERS)]
-    return found + [f"{module.name}:{node.lineno} simulates" for node in module.nodes if _simulates(node)]
+    return found + [f"{module.name}:{node.lineno} simulates" for node in module.of(ast.Call) if _simulates(node)]
 
 
-def _simulates(node: ast.AST) -> bool:
-    """True if a node calls what plays or judges, or starts a server: ``engine.start(rules, model)``."""
-    if not isinstance(node, ast.Call):
-        return False
+def _simulates(node: ast.Call) -> bool:
+    """True if a call is of what plays or judges, or starts a server: ``engine.start(rules, model)``."""
     name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
     return name in PLAYS or (name == "start" and len(node.args) > 1)
 
@@ -595,8 +555,8 @@ def unbounded_reads(module: Module) -> list[str]:
     """Calls, above base, that read a file of any size and kind, or ask about a path and raise for some names."""
     if module.parts[0] == "base" or module.name in MAY_READ_FILES:
         return []
-    calls = [node for node in module.nodes if isinstance(node, ast.Call)]
-    return [f"{module.name}:{call.lineno} reads a file: see base/untrusted_files.py" for call in calls if _reads(call)]
+    return [f"{module.name}:{call.lineno} reads a file: see base/untrusted_files.py" for call in module.of(ast.Call)
+            if _reads(call)]  # fmt: skip
 
 
 def _reads(call: ast.Call) -> bool:
@@ -636,13 +596,13 @@ def tables_that_cut(module: Module) -> list[str]:
         return []
     return [
         f"{module.name}:{node.lineno} imports rich's table: see WholeTable in base/layout.py"
-        for node in module.nodes
-        if isinstance(node, ast.ImportFrom) and node.module == "rich.table"
+        for node in module.of(ast.ImportFrom)
+        if node.module == "rich.table"
         and "Table" in [name.name for name in node.names]
     ]
 
 
 CHECKS = (
-    bad_imports, reports_that_play, names_engines, too_long, prints, escapes, careless, version_branches,
+    bad_imports, reports_that_play, names_engines, prints, escapes, careless, version_branches,
     outside_world, unsourced_rules, undocumented, unbounded_reads, tables_that_cut, assumes_slots,
 )  # fmt: skip

@@ -10,11 +10,12 @@ import ast
 import re
 import sys
 import tomllib
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Iterable, Iterator, NamedTuple
 
-from tests.house.checks import PACKAGE, ROOT, Module, modules
+from tests.house.checks import PACKAGE, ROOT, Module, modules, nodes_of
 
 TESTS = ROOT / "tests"
 EXCEPTIONS = Path(__file__).with_name("door_exceptions.toml")
@@ -26,7 +27,10 @@ CALLED_BY_OTHERS = {"format_help", "makefile", "buffer_updated", "get_buffer", "
 """Methods of ours that argparse, http.client and asyncio call."""
 HALF_OBJECTS = {"SimpleNamespace", "Mock", "MagicMock", "create_autospec"}
 REPLACES = re.compile(r"\b(?:setattr|patch)\(")
-STORES = re.compile(r"\.(\w+)(?:, [\w.]+)* = ")
+USES = re.compile(r"""(?:(?<!\bself)(?<!\bcls)\.\s*|[:"'])(\w+)""")
+"""Matches names after a dot, except those of the object itself, and at the beginning of a text or after a colon."""
+IMPORTS = re.compile(r"^\s*(?:from|import) cachesim\S*(?: import \([^)]*\)|.*)", re.M)
+STORES = re.compile(r"\b(\w+)\.(\w+)(?=(?:, [\w.]+)* = )")
 FOREIGN = ("tests/peers/", "tests/adapters/")
 """Programs that drive the classes of other packages, which read objects of theirs with more fields than are needed."""
 DOTTED = re.compile(r"cachesim(?:[.:]\w+)+")
@@ -57,23 +61,17 @@ def package_names() -> PackageNames:
     functions: set[str] = set()
     defined: set[str] = set()
     for module in modules():
-        for node in module.nodes:
-            if isinstance(node, (*Function, ast.ClassDef)):
-                stored.add(node.name)
-                functions.add(node.name)
-            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-                stored.add(node.attr)
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                stored.add(node.id)
+        functions.update(node.name for node in module.of(*Function, ast.ClassDef))
+        stored.update(node.attr for node in module.of(ast.Attribute) if isinstance(node.ctx, ast.Store))
+        stored.update(node.id for node in module.of(ast.Name) if isinstance(node.ctx, ast.Store))
         defined |= _defined_in_public(module)
     texts = [module.text for module in modules()]
     texts += [path.read_text("utf-8") for path in (*ROOT.glob("*.md"), *PACKAGE.rglob("*.md"))]
-    words: dict[str, int] = {}
+    words = Counter[str]()
     for text in texts:
-        for word in re.findall(r"\w+", text):
-            words[word] = words.get(word, 0) + 1
-    private = frozenset(name for name in stored if PRIVATE.fullmatch(name) and name not in OF_NAMED_TUPLES)
-    alone = frozenset(name for name in defined if words.get(name, 0) == 1)
+        words.update(re.findall(r"\w+", text))
+    private = frozenset(name for name in stored | functions if PRIVATE.fullmatch(name) and name not in OF_NAMED_TUPLES)
+    alone = frozenset(name for name in defined if words[name] == 1)
     return PackageNames(private, frozenset(functions), alone)
 
 
@@ -81,19 +79,22 @@ def _defined_in_public(module: Module) -> set[str]:
     """Return the public functions, classes and methods of a module that no decorator registers, except methods that a
     base class of another package calls."""
     found: set[str] = set()
-    for node in module.nodes:
-        if not isinstance(node, (*Function, ast.ClassDef)) or node.name.startswith(("_", "pytest_")):
+    for node in module.of(*Function, ast.ClassDef):
+        if node.name.startswith(("_", "pytest_")):
             continue
         if not any(isinstance(one, ast.Call) for one in node.decorator_list):
             found.add(node.name)
     return found - CALLED_BY_OTHERS
 
 
-@cache
-def _suspect() -> frozenset[str]:
-    """Return the names that need a closer look wherever they stand in a test."""
-    names = package_names()
-    return names.private | names.for_tests | HALF_OBJECTS
+def _may_have_findings(text: str, names: PackageNames) -> bool:
+    """True if a text may have findings. To parse a file takes longer than to search its text."""
+    if REPLACES.search(text) or any(name in text for name in HALF_OBJECTS):
+        return True
+    imported = {word for statement in IMPORTS.findall(text) for word in re.findall(r"\w+", statement)}
+    if any(owner in imported and name in names.functions for owner, name in STORES.findall(text)):
+        return True
+    return not imported.union(USES.findall(text)).isdisjoint(names.private | names.for_tests)
 
 
 def findings(path: Path) -> Iterator[Finding]:
@@ -104,23 +105,21 @@ def findings(path: Path) -> Iterator[Finding]:
 def findings_in(text: str, file: str) -> Iterator[Finding]:
     """Yield the findings of the text of a test file."""
     names = package_names()
-    words = set(re.findall(r"\w+", text))
-    stores = names.functions.intersection(STORES.findall(text))
-    if not (stores or REPLACES.search(text) or words & _suspect()):
-        return                                           # to parse a file takes longer than all else
-    tree = ast.parse(text)
-    origin = _origins(tree)
-    for node in ast.walk(tree):
+    if not _may_have_findings(text, names):
+        return
+    nodes = nodes_of(ast.parse(text))
+    origin = _origins(nodes)
+    for node in nodes:
         for what, name in _of_node(node, names, origin):
             if what == "half object" and file.startswith(FOREIGN):
                 continue
-            yield Finding(file, node.lineno, what, name)                     # type: ignore[attr-defined]
+            yield Finding(file, node.lineno, what, name)
 
 
-def _origins(tree: ast.Module) -> dict[str, str]:
+def _origins(nodes: Iterable[ast.AST]) -> dict[str, str]:
     """Return the module that each imported name comes from, with the name itself for an imported module."""
     found: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for one in node.names:
                 found[one.asname or one.name.partition(".")[0]] = one.name

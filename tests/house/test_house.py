@@ -6,7 +6,6 @@ import inspect
 import sys
 import tomllib
 from graphlib import TopologicalSorter
-from statistics import median
 
 import pytest
 
@@ -55,16 +54,11 @@ def test_unit_tests_lie_where_what_they_test_lies():
     assert [str(folder) for folder in folders if not (checks.PACKAGE / folder).is_dir()] == []
 
 
-def test_median_function_is_short():
-    lines = [checks.function_lines(f) for module in checks.modules() for f in checks.functions(module)]
-    assert median(lines) <= checks.FUNCTION_MEDIAN
-
-
 def test_every_exception_has_a_reason():
     tables = (checks.MAY_LOOK_OUTSIDE, checks.MAY_KNOW_AN_ENGINE, checks.MAY_READ_FILES, checks.FEWER_USERS,
               checks.GIVEN_THE_SERVER)
     assert all(reason.strip() for table in tables for reason in table.values())
-    assert all(reason.strip() for table in (checks.LONGER_CHAINS, checks.MORE_METHODS) for _, reason in table.values())
+    assert all(reason.strip() for _, reason in checks.LONGER_CHAINS.values())
 
 
 def test_modules_that_may_read_files_do(monkeypatch):
@@ -89,16 +83,6 @@ def test_a_server_inherits_from_few_classes(name):
     found = len(checks.chain(server_class(name), name))
     most, _ = checks.LONGER_CHAINS.get(name, (checks.CHAIN, ""))
     assert found == most if name in checks.LONGER_CHAINS else found <= most
-
-
-@pytest.mark.parametrize("name", BUILTIN)
-def test_a_server_and_its_parts_have_few_methods(name):
-    engine = BUILTIN[name]
-    parts = checks.owned(engine.start(engine.line[-1], engine.manual.drawn[0], {}, "none"))
-    found = {part: len(checks.methods(cls)) for part, cls in parts.items()}
-    assert f"engines.{name}.server.Server" in found
-    accepted = {part: most for part, (most, _) in checks.MORE_METHODS.items() if part.startswith(f"engines.{name}.")}
-    assert {part: number for part, number in found.items() if number > checks.METHODS} == accepted
 
 
 @pytest.mark.parametrize("name", BUILTIN)

@@ -31,13 +31,12 @@ def test_the_kit_and_the_fuzzer_work_without_hypothesis():
     assert "repeat      FAILED" in done.stdout and "A2/A" in done.stdout and "1 distinct failure" in done.stdout
 
 
-def roots(nodes):
+def roots(module):
     """The first names of all imports, wherever in the file."""
-    for node in nodes:
-        if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield node.module.partition(".")[0]
+    for node in module.of(ast.Import):
+        yield from (alias.name.partition(".")[0] for alias in node.names)
+    for node in module.of(ast.ImportFrom):
+        yield node.module.partition(".")[0]
 
 
 def test_imports_match_the_requirements():
@@ -46,8 +45,8 @@ def test_imports_match_the_requirements():
         project = tomllib.load(stream)["project"]
     required = {re.match(r"[\w.-]+", one)[0] for one in project["dependencies"]}
     extras = {re.match(r"[\w.-]+", one)[0] for some in project["optional-dependencies"].values() for one in some}
-    outside = {name for module in checks.modules() for name in roots(module.nodes)}
+    outside = {name for module in checks.modules() for name in roots(module)}
     outside -= {*sys.stdlib_module_names, "cachesim"}
     assert required <= outside <= required | extras
-    users = {module.name for module in checks.modules() if "hypothesis" in roots(module.nodes)}
+    users = {module.name for module in checks.modules() if "hypothesis" in roots(module)}
     assert users and all(name.partition(".")[0] == "strategies" for name in users)

@@ -25,7 +25,7 @@ class CellHistory(NamedTuple):
     @property
     def strips(self) -> int:
         """Number of lines that index rows and compressed rows need in a picture."""
-        return len(self.ratios) + ("idx" in self.parts)
+        return len(self.ratios) + 1 if "idx" in self.parts else len(self.ratios)
 
 
 class CellRecorder(SilentObserver):

@@ -75,8 +75,11 @@ def _kinds(found: EventWalk) -> dict[int, frozenset[str]]:
     kinds = {k: {"entries"} for k, _ in found.entries}
     for changes in found.held.values():
         for (_, was), (k, now) in zip([(0, SlotContents()), *changes], changes, strict=False):
-            evaluated = ["rows"] * (_evaluated(was) != _evaluated(now))
-            kinds.setdefault(k, set()).update(evaluated, ["checkpoints"] * (was.checkpoints != now.checkpoints))
+            changed = kinds.setdefault(k, set())
+            if _evaluated(was) != _evaluated(now):
+                changed.add("rows")
+            if was.checkpoints != now.checkpoints:
+                changed.add("checkpoints")
     return {k: frozenset(some) for k, some in kinds.items() if some}
 
 
@@ -150,9 +153,11 @@ def minus(some: Iterable[Span], others: Iterable[Span]) -> list[Span]:
     for low, high in some:
         for start, stop in sorted(others):
             if start < high and stop > low:
-                out += [(low, start)] * (start > low)
+                if start > low:
+                    out.append((low, start))
                 low = max(low, stop)
-        out += [(low, high)] * (low < high)
+        if low < high:
+            out.append((low, high))
     return out
 
 

@@ -119,7 +119,11 @@ def _ranges(reasons: Sequence[dict[str, Any]]) -> WholeTable:
     table = WholeTable(show_header=False)
     table.add_column(justify="right")
     for entry in reasons:
-        where = [f"at request {entry['at']}"] * (entry["at"] >= 0) + [entry["rule"]] * bool(entry["rule"])
+        where = []
+        if entry["at"] >= 0:
+            where.append(f"at request {entry['at']}")
+        if entry["rule"]:
+            where.append(entry["rule"])
         text = entry["why"] + (f" ({', '.join(where)})" if where else "")
         table.add_row(f"{entry['start']}..{entry['stop'] - 1}", Text(text, "yellow" if entry["rule"] else "dim"))
         if entry["survives"]:

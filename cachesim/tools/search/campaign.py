@@ -160,8 +160,11 @@ def work(job: CampaignJob) -> CampaignBlock:
         except Unwritable:
             raise
         except Exception as error:      # a conversation that crashes the simulator does not end a campaign
-            refused += (what := failed(error)) is None
-            every += [] if what is None else [(number, what)]
+            what = failed(error)
+            if what is None:
+                refused += 1
+            else:
+                every.append((number, what))
     return CampaignBlock(every, job.stop - job.first, refused, job.first, job.stop, mended, cost)
 
 

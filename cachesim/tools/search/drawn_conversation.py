@@ -203,7 +203,8 @@ class _Drawer:
             return Action("restart")
         if do == "erase":
             return Action(do, rng.below(slots))
-        self.saved += do == "save"
+        if do == "save":
+            self.saved += 1
         number = rng.below(self.saved) if do == "restore" else self.saved - 1
         return Action(do, rng.below(slots), f"f{ascii_lowercase[number % 26]}")
 

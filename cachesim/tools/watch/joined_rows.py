@@ -198,7 +198,8 @@ class JoinedRows:
         self._halves.logged.append(LogHalf(row))
         yield from self._pair()
         for one in self._halves.clients:
-            one.since += one.looks > 0
+            if one.looks > 0:
+                one.since += 1
         yield from self._overdue()
 
     @property

@@ -108,7 +108,8 @@ class RecentBodies:
     def _keep(self, record: PromptRecord, raw: ShortenedBody, adapters: Adapters) -> KeptBody:
         """Keep a request that was compared, and count its bytes."""
         before = self._kept[record.link.before] if record.link.before >= 0 else None
-        self._conversations += before is None
+        if before is None:
+            self._conversations += 1
         self._bodies += 1
         kept = KeptBody(
             record=record, raw=raw, conversation=before.conversation if before else self._conversations,

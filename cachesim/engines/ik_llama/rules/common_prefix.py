@@ -145,7 +145,8 @@ def without_reasoning(tokens: Sequence[int], marks: tuple[int, int] | None, piec
             out.append(token)
         elif reach > spans[at][1]:
             out.append(token)
-            at += at + 1 < len(spans)
+            if at + 1 < len(spans):
+                at += 1
     return out
 
 

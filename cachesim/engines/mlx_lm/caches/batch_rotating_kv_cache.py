@@ -133,7 +133,8 @@ class BatchRotatingKVCache(Ring, Batch):
         before = min(self.max_size - 1, self._offset)
         turned = N == 1 and (self.rotated or self._idx >= self.max_size)
         held = 0 if self.keys is None else columns(self.keys)
-        drop = max(0, self.rules.ring_mask(self._idx, held, self.rotated, N) - self.max_size + (N > 1))
+        most = self.max_size - 1 if N > 1 else self.max_size
+        drop = max(0, self.rules.ring_mask(self._idx, held, self.rotated, N) - most)
         padding = self.left_padding - drop - turned
         mask = create_causal_mask(N, before, window_size or self.max_size, left_padding=padding)
         if not turned:

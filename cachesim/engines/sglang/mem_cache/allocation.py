@@ -14,14 +14,23 @@ from cachesim.engines.sglang.mem_cache.base_prefix_cache import EvictParams
 from cachesim.engines.sglang.mem_cache.unified_radix_cache import UnifiedRadixCache
 
 
+def _missing_slots(req: Req, tracked: int) -> int:
+    """Return how many slots of states a request still needs. ``tracked``: slots of its tracking buffer."""
+    missing = 0
+    if req.kv.mamba_pool_idx is None:
+        missing += 1
+    if req.kv.mamba_ping_pong_track_buffer is None:
+        missing += tracked
+    return missing
+
+
 def alloc_req_slots(reqs: Sequence[Req], tree_cache: UnifiedRadixCache) -> None:
     """Give each request the slots of its states."""
     context = tree_cache.context
     if not context.supports_mamba:
         return
     places, tracked = context.tracking_slots
-    needed = sum((req.kv.mamba_pool_idx is None) + (req.kv.mamba_ping_pong_track_buffer is None) * tracked
-                 for req in reqs)  # fmt: skip
+    needed = sum(_missing_slots(req, tracked) for req in reqs)
     available = tree_cache.req_to_token_pool.mamba_allocator.available_size()
     tree_cache.evict_for_alloc(EvictParams(mamba_num=max(0, needed - available)))
     for req in reqs:

@@ -164,7 +164,8 @@ class Scheduler:
             gone = self._preempt_request_for(step)
             if gone is None:
                 return -1
-            at -= gone < at
+            if gone < at:
+                at -= 1
             if not request.is_running:
                 return at if self.rules.goes_on(self.policy) else -1
         step.encode(request, plan)

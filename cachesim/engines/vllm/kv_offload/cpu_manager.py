@@ -212,7 +212,8 @@ class ARCCachePolicy(CachePolicy):
             first = int(size < int(self.target))
             side = first if left[first] else 1 - first
             gone.append((side, left[side].pop()))
-            size -= side == 0
+            if side == 0:
+                size -= 1
         for side, key in gone:
             del self.lists[side][key]
             self.ghosts[side][key] = None

@@ -112,7 +112,8 @@ def _confirmed(stage: ServerRunner, line: str, first: PropertyCheck) -> EarlyFin
         last = len(played.asks) - 1
         check = next((one for one in _wrong(played) if one.request == last), None)
         largest = max(largest, _size(check) if check else 0.0)
-        often += check is not None
+        if check is not None:
+            often += 1
         if check is not None and (largest >= MOST or often >= OFTEN):
             return EarlyFinding(line, played, check, stage.http.sent)
     return None

@@ -96,8 +96,12 @@ def _assign(sent: list[SentTask], free: list[int], tasks: Mapping[int, ServerTas
 def _odd(sent: SentTask, task: ServerTask) -> int:
     """Count the contradictions of a task that fits: another number of tokens at the end, another slot than requested,
     or an end before it could have generated the received tokens."""
-    ended = task.end is not None and sent.end is None and task.end < sent.n_prompt + len(sent.tokens) - 1
-    return (sent.end is not None and sent.end != task.end) + (sent.asked not in (None, task.slot)) + ended
+    contradictions = (
+        sent.end is not None and sent.end != task.end,
+        sent.asked not in (None, task.slot),
+        task.end is not None and sent.end is None and task.end < sent.n_prompt + len(sent.tokens) - 1,
+    )
+    return contradictions.count(True)
 
 
 def _fits(sent: SentTask, task: ServerTask) -> bool:

@@ -103,7 +103,8 @@ class SessionReader:
             session.read_lines.append(found)
             self.ties.add(found)
         else:
-            session.beyond += found.kind in BEGINNINGS
+            if found.kind in BEGINNINGS:
+                session.beyond += 1
 
     def finish(self) -> LogSession:
         """Return the run with its requests and their numbers."""

@@ -81,7 +81,9 @@ def engine_of_log(lines: Iterable[str]) -> str | None:
     for line in lines:
         clean, logged = visible_text(line), message(line)
         for name, grammar in known.items():
-            signs[name] += 2 * _signs(grammar, clean) + (read_message(grammar, logged) is not None)
+            signs[name] += 2 * _signs(grammar, clean)
+            if read_message(grammar, logged) is not None:
+                signs[name] += 1
     best = signs.most_common(1)
     return best[0][0] if best and best[0][1] else None
 

@@ -100,6 +100,11 @@ class _Search:
         self._try("rule sets", ((name, model, server) for _, model, server in self._best_settings()
                                 for name in self.known.profiles))  # fmt: skip
 
+    def _note_untried(self, what: str) -> None:
+        """Keep the name of a setting of which a value was not tried."""
+        if what not in self.untried_settings:
+            self.untried_settings.append(what)
+
     def _note_unmet(self, found: Reconstruction) -> None:
         """Keep the lines that every candidate so far contradicts. The last request of an abandoned candidate was not
         compared completely."""
@@ -123,7 +128,7 @@ class _Search:
             if (candidate := (profile, model, repr(sorted(server.items())))) in self.played:
                 continue
             if self.left <= 0 or (agrees and self.further <= 0):
-                self.untried_settings += [what] * (what not in self.untried_settings)
+                self._note_untried(what)
                 return
             self.played.add(candidate)
             try:
@@ -132,10 +137,12 @@ class _Search:
                 self.refused = error
                 continue
             found = builder.build(min(self.left, self.further) if agrees else self.left, self.best)
-            self.left, self.further = self.left - builder.work, self.further - builder.work * agrees
+            self.left -= builder.work
+            if agrees:
+                self.further -= builder.work
             self._note_unmet(found)
             if builder.stopped_early and self.best is not None:
-                self.untried_settings += [what] * (what not in self.untried_settings)
+                self._note_untried(what)
                 continue
             if builder.stopped_early and found.line:
                 self.session = replace(self.session, requests=self.session.requests[: len(found.requests)])

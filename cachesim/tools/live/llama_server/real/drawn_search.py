@@ -58,7 +58,8 @@ def search_real(tally: RealTally, plan: RealSearchPlan, number: int, stop: Calla
     tally.conversations += 1
     for row in compared.found.rows:
         tally.requests += 1
-        tally.equal += row.same is True
+        if row.same is True:
+            tally.equal += 1
         if row.same is None:
             tally.undecided[_kind(row.why)] += 1
     if compared.same is False:
