@@ -14,6 +14,9 @@ from tests.data.choose import FOLDERS, LIMIT, NAMED, ODD, OLDER, OTHERS, OURS
 from tests.replay.verdicts import DATA, decided_alike, decisions, judged_alike, verdicts
 
 FILES = sorted(path for path in DATA.rglob("*.json") if path.parent.name != "mlx_lm")      # see tests/peers
+FIRST = [path for path, before in zip(FILES, [None, *FILES], strict=False)
+         if before is None or path.parent != before.parent]  # fmt: skip
+"""The first recording of each folder."""
 WINDOWS_OF_REFERENCE = '"kind":"rswa"'      # a group whose rows are not computed, so that no answer is judged
 PREDICTED = {"state-load-drafter.json": [10, 12], "state-load-full-memory.json": [23, 25]}
 """Recording of classes without a worker -> steps that the judge calls wrong (FAULTS.md V-DEF-13)."""
@@ -29,17 +32,22 @@ def traces():
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(DATA)))
 @pytest.mark.part(2)
 def test_every_event_and_every_verdict_agrees(path):
-    found = decisions(path)
-    if found.trace.out:
-        return
-    assert found.first is None
-    assert decided_alike(found)
     judged = verdicts(path)
-    assert judged.broken == PREDICTED.get(path.name, sorted(judged.trace.inexact))
+    if judged.trace.out:
+        return
+    assert judged.first is None
     assert decided_alike(judged)
+    assert judged.broken == PREDICTED.get(path.name, sorted(judged.trace.inexact))
     if path.name in PREDICTED:
         return
     assert judged_alike(judged) or (judged.verdicts_agree is None and WINDOWS_OF_REFERENCE in path.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("path", FIRST, ids=lambda path: str(path.relative_to(DATA)))
+def test_every_event_agrees_without_a_model(path):
+    """`tests/properties/test_forks.py` states for all histories that a server without a model decides the same."""
+    found = decisions(path)
+    assert found.trace.out or (found.first is None and decided_alike(found))
 
 
 def not_replayable(tmp_path):
