@@ -98,7 +98,6 @@ def test_no_parser_imports_a_network_module(inner, first, data, request_):
     ({"do": "signal", "name": "SIGABRT"}, "parser-memory=N"), ({"do": "signal", "name": "SIGKILL"}, "parser-memory=N"),
     ({"do": "signal", "name": "SIGTERM"}, "SIGTERM"), ({"do": "signal", "name": "SIGXCPU"}, "parser-time=N"),
     ({"do": "garbage"}, "unreadable"), ({"do": "deep"}, "unreadable"),
-    ({"do": "write", "characters": 1 << 25}, "parser-output=N"),
 ])  # fmt: skip
 def test_every_end_is_one_line_that_names_its_cause(request_, key):
     found = refused(**request_)

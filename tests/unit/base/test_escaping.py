@@ -49,7 +49,7 @@ def for_every_text(test):
     def each():
         for text in EACH:
             test(text)
-        settings(max_examples=100)(given(TEXTS)(test))()
+        settings(max_examples=40)(given(TEXTS)(test))()
 
     each.__name__, each.__doc__ = test.__name__, test.__doc__
     return each

@@ -6,7 +6,7 @@ import io
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 from rich.text import Text
@@ -36,6 +36,7 @@ def number_table(rows: list[list[str]], text: str = "") -> WholeTable:
     return table
 
 
+@settings(max_examples=40)
 @given(rows=st.lists(numbers, min_size=1, max_size=4), width=st.integers(30, 130))
 def test_every_number_is_printed_whole(rows, width):
     length = max(map(len, rows))

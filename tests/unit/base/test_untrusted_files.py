@@ -159,14 +159,14 @@ def test_too_many_values_are_refused_before_they_are_made():
     assert told == "f: recording: 4,000,001 values, at most 4,000,000 values are allowed (--limit values=N allows more)"
 
 
-@pytest.mark.parametrize("data", [b'"' + b'\\"' * 1_000_000, b"[" * 5_000_000, b"]" * 5_000_000, b'"",' * 1_300_000],
+@pytest.mark.parametrize("data", [b'"' + b'\\"' * 200_000, b"[" * 1_000_000, b"]" * 1_000_000, b'"",' * 260_000],
                          ids=["quotes", "opening", "closing", "texts"])  # fmt: skip
 def test_the_work_is_in_proportion_to_the_text(data):
-    """Check linear time: quadratic work would take hours."""
+    """Check linear time: quadratic work would take minutes."""
     assert json_refusal(data)
 
 
-@pytest.mark.parametrize("data", [b"[" + b'"\\""\\' * 200_000, "[\U0001f600".encode() + b'""' * 500_000],
+@pytest.mark.parametrize("data", [b"[" + b'"\\""\\' * 100_000, "[\U0001f600".encode() + b'""' * 250_000],
                          ids=["narrow", "wide"])  # fmt: skip
 def test_many_short_texts_take_less_memory_than_ten_times_their_size(data):
     tracemalloc.start()

@@ -205,7 +205,7 @@ def test_the_date_of_the_newest_rule_set_is_that_rule_set():
 
 
 def test_processes_that_share_the_work_know_it_too(capsys):
-    argv = ["fuzz", "-p", "b9700", "--examples", "40", "-j", "2", "--model", "A", "--no-shrink", "--json"]
+    argv = ["fuzz", "-p", "b9700", "--examples", "4", "-j", "2", "--model", "A", "--no-shrink", "--json"]
     assert main(argv) in (exits.HOLDS, exits.BROKEN)
     assert json.loads(capsys.readouterr().out)["profile"] == "llama_cpp@b9700"
 

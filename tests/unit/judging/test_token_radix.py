@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cachesim.base.tokens import common_prefix
@@ -18,6 +18,7 @@ def spelled(place):
     return tuple(token for text, n in reversed(list(ancestors(place))) for token in text.tokens[: n - text.start])
 
 
+@settings(max_examples=50)
 @given(LISTS)
 def test_equal_lists_have_one_place(lists):
     texts = TokenRadix()
@@ -28,6 +29,7 @@ def test_equal_lists_have_one_place(lists):
     assert texts.kept == len({one[:n] for one in lists for n in range(1, len(one) + 1)})
 
 
+@settings(max_examples=50)
 @given(LISTS, st.lists(st.integers(0, 2), max_size=6).map(tuple))
 def test_a_path_is_the_longest_beginning_that_any_list_has(lists, wanted):
     texts = TokenRadix()
@@ -43,6 +45,7 @@ def test_a_beginning_belongs_to_the_path_on_which_its_last_token_lies():
     assert owner_node(second.node, 3) == second and owner_node(second.node, 2) == (first.node, 2)
 
 
+@settings(max_examples=50)
 @given(LISTS, st.lists(st.integers(0, 8), min_size=12, max_size=12))
 def test_a_place_is_the_same_wherever_the_search_for_it_begins(lists, cuts):
     texts, twin = TokenRadix(), TokenRadix()

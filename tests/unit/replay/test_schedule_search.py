@@ -18,6 +18,10 @@ FLAGS = {"parallel": 2, "cache_idle_slots": False, "mode": "none"}
 A, B, C = (Request(word(name, n), n_predict=60) for name, n in (("A", 30), ("B", 25), ("C", 20)))
 
 
+SHORT_A, SHORT_B = (replace(request, n_predict=20) for request in (A, B))
+"""Requests for which few orders are tried."""
+
+
 def logged(server, start):
     return records(server.log.events[start:], False, frozenset(), True)
 
@@ -119,13 +123,13 @@ def test_a_request_may_come_unseen_while_all_slots_are_busy():
 
 
 def test_the_best_of_all_ways_is_kept_where_none_agrees():
-    theirs = [*played((0, A), (3, B)), {"ev": "other"}]
-    assert found(theirs, A, B) == theirs[:-1]
+    theirs = [*played((0, SHORT_A), (3, SHORT_B)), {"ev": "other"}]
+    assert found(theirs, SHORT_A, SHORT_B) == theirs[:-1]
 
 
 def test_the_search_ends_where_its_work_does():
-    theirs = [*played((0, A), (3, B)), {"ev": "other"}]
-    step = TraceStep(0, tuple(TraceMember(request, {}) for request in (A, B)), {}, theirs)
+    theirs = [*played((0, SHORT_A), (3, SHORT_B)), {"ev": "other"}]
+    step = TraceStep(0, tuple(TraceMember(request, {}) for request in (SHORT_A, SHORT_B)), {}, theirs)
     tried = []
     for work in (1, 250, 10**9):
         limits.lift({limits.ORDER_WORK.name: work})

@@ -17,7 +17,7 @@ ENGINES = {
     "vllm": ("vllm@0.33.0", "A", {"num_gpu_blocks": 1000}), "sglang": ("sglang@0.5.23", "A", {}),
     "mlx_lm": ("mlx_lm@0.32.2", "A", {}),
 }  # fmt: skip
-SIZES = 6, 12, 24
+SIZES = 4, 8, 16
 MOST = 1.1                   # exponent
 
 

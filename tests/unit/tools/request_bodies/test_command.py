@@ -62,10 +62,11 @@ def test_advise_says_what_import_says_that_a_cure_saves(tmp_path, capsys):
     assert cure["saved"] > 0 and advised["base"]["evaluated"] == cure["evaluated"]
 
 
-def test_bodies_without_a_request_to_simulate_are_refused(tmp_path):
+def test_bodies_without_a_request_to_simulate_are_refused(tmp_path, lift):
+    lift(WORD_LENGTH=1000)
     file = tmp_path / "x.jsonl"
-    file.write_text(f"{json.dumps(chat('a b c d ' * 600_000))}\n")
-    with pytest.raises(BadInput, match=r"x.jsonl: no request can be simulated: .*request 0: 1,200,1\d\d tokens"):
+    file.write_text(f"{json.dumps(chat('a b c d ' * 600))}\n")
+    with pytest.raises(BadInput, match=r"x.jsonl: no request can be simulated: .*request 0: 1,3\d\d tokens"):
         bodies_case(file, [], "", [])
 
 

@@ -59,7 +59,6 @@ REPLACE = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 1000}
 EMPTY = {"type": "Replace", "pattern": {"Regex": "[\\s\\S]"}, "content": ""}
 TOKENIZERS = {
     "plus": tokenizer(pre_tokenizer=split("(a+)+$")),
-    "or": tokenizer(pre_tokenizer=split("(a|aa)+$")),
     "replace": tokenizer(normalizer={"type": "Sequence", "normalizers": [REPLACE] * 4}),
     "nothing": tokenizer(normalizer=EMPTY),
     "deep": b'{"version": "1.0", "model": ' + b"[" * 1_000_000,
@@ -123,7 +122,7 @@ TEMPLATE_ENDS = {
     "deep": "not a chat template: RecursionError", "macro": "the chat template failed: RecursionError",
 }  # fmt: skip
 TOKENIZER_ENDS = {
-    "plus": "the tokenizer failed: PanicException", "or": "the tokenizer failed: PanicException",
+    "plus": "the tokenizer failed: PanicException",
     "replace": "the tokenizer ended its parser (killed by SIGABRT), probably out of memory",
     "nothing": "the tokenizer returns no tokens", "deep": "not a tokenizer.json", "broken": "not a tokenizer.json",
 }  # fmt: skip

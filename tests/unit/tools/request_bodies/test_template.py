@@ -100,7 +100,6 @@ def test_the_same_messages_of_two_apis_are_the_same_prompt():
 
 @pytest.mark.parametrize("source, what", [
     ("{{ ''.__class__.__mro__ }}", "unsafe"), ("{{ messages.append(1) }}", "SecurityError"),
-    ("{{ cycler.__init__.__globals__.os.system('true') }}", "unsafe"),
     ("{% include '/etc/passwd' %}", "no loader"), ("{% for %}", "not a chat template"),
     ("{{ raise_exception('no system') }}", "the template rejects the chat: no system"),
     ("{{ x.y.z }}", "UndefinedError"),
