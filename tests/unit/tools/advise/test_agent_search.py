@@ -1,6 +1,7 @@
 """Tests of the search for settings of agents, on small workloads in which every setting can be run as a whole."""
 
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -40,11 +41,17 @@ def alternating(model="llama-3", room=8, clients=2, profile=PROFILE, **more):
     return AgentSearch(profile, model, int(room * GIB), clients, recorded_workload(sessions, "sessions", clients, 0))
 
 
+@cache
+def alternated(model="llama-3"):
+    """Return a completed search on conversations that take turns, and its advice."""
+    search = alternating(model)
+    return search, search.advice()
+
+
 @pytest.mark.part(3)
 @pytest.mark.parametrize("model", ["llama-3", "qwen3-next", "gpt-oss"])
 def test_no_setting_is_better_than_the_best(model):
-    search = alternating(model)
-    found = search.advice()
+    search, found = alternated(model)
     every = [search.cost(one.setting, range(1), search.scale) for one in found.first]
     assert found.best[0].cost.unanswered == min(one.unanswered for one in every) == 0
     assert found.best[0].cost.units <= min(one.units for one in every)
@@ -81,7 +88,7 @@ def test_settings_are_judged_until_enough_answer_correctly_first_where_another_w
 
 
 def test_of_settings_that_cost_as_much_the_smallest_is_best():
-    found = alternating().advice()
+    _, found = alternated()
     best = found.best[0]
     assert best.setting.total == min(one.setting.total for one in found.first if one.cost.units == best.cost.units)
 

@@ -15,6 +15,7 @@ import pytest
 from cachesim.base import exits
 from cachesim.cli.main import main
 from cachesim.tools.conformance import check_command
+from cachesim.tools.conformance.http_check import matching_rules
 from cachesim.tools.conformance.report import SECTIONS
 from tests.unit.tools.conformance.http_check.in_process import Toy
 from tests.unit.tools.conformance.http_check.stand_in import serving
@@ -61,7 +62,8 @@ def test_reports_for_ci_say_that_the_requests_ended(files):
     (lambda body: (400, {"error": "no"}), "SERVER STOPPED ANSWERING"), (Toy(), "OK"),
     (Toy(apart=lambda request, prompt, reused: 1.0 if reused == 1 else 0.0), "WRONG: 1 fault"),
 ])  # fmt: skip
-def test_the_verdict_comes_first(capsys, complete, verdict):
+def test_the_verdict_comes_first(capsys, monkeypatch, complete, verdict):
+    monkeypatch.setattr(matching_rules, "MODELS", ())          # no rules are looked up
     with serving(complete) as url:
         main(["check", url, *QUICK])
     lines = capsys.readouterr().out.splitlines()
@@ -154,7 +156,7 @@ def test_the_command_line_gives_the_check_its_bounds(capsys):
                   ["--parallel", "2", "--rounds", "4"]):  # fmt: skip
         asked.clear()
         toy = Toy()
-        with serving(complete, {"total_slots": 4, "default_generation_settings": {"n_ctx": 4096}}) as url:
+        with serving(complete, {"total_slots": 4, "default_generation_settings": {"n_ctx": 200}}) as url:
             main(["check", url, "--only", "parallel", "--tolerance", "0.005", "--requests", "2000", *words])
         sent.append(len(asked))
     assert sent[0] < sent[1] and sent[0] < sent[2] and sent[1] != sent[2]

@@ -53,7 +53,7 @@ def test_answers_that_are_too_many_are_refused_before_the_run(capsys, tmp_path, 
     file = tmp_path / "many.toml"
     file.write_text("id='many'\ntitle='x'\nwhy='x'\nsource=['cachesim']\nengine='llama_cpp'\nmodel='A'\n"
                     "profiles=['llama_cpp@b10587']\n[words]\nA=5\n"
-                    + "[[request]]\nprompt='A'\nn_predict=2\n" * 10_000)  # fmt: skip
+                    + "[[request]]\nprompt='A'\nn_predict=200\n" * 100)  # fmt: skip
     words = {"why": ["why", line, "0"], "run": ["run", str(file)],
              "diff": ["diff", line, "-p", "b9518", "-p", "b10587"]}[command]  # fmt: skip
     assert main(words) == exits.BAD_INPUT

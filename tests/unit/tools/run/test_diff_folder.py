@@ -11,7 +11,6 @@ from cachesim.base import exits
 from cachesim.base.console import as_text
 from cachesim.cli.main import main
 from cachesim.scenarios.corpus import corpus_files
-from cachesim.scenarios.load import load
 from cachesim.tools.run.diff_folder_report import (
     diff_table,
     file_data,
@@ -32,8 +31,7 @@ def folder(tmp_path):
     (tmp_path / "below").mkdir()
     for i, name in enumerate(IK):
         shutil.copy(files[name], tmp_path / "below" if i % 2 else tmp_path)
-    other = next(file for file in files.values() if load(file).engine == "llama_cpp")
-    shutil.copy(other, tmp_path)
+    shutil.copy(files["llama-lesson-hybrid"], tmp_path)
     return tmp_path
 
 

@@ -165,7 +165,7 @@ def test_the_exit_code_is_that_of_the_worst_run(capsys):
 
 
 def test_as_expected_accepts_a_wrong_answer_that_the_file_expects(capsys):
-    known = ["run", "ik-2105-last-token-evaluated-twice-hybrid", "-q"]
+    known = ["run", "ik-2105-last-token-evaluated-twice-hybrid", "-q", "--provenance"]
     assert (main(known), main([*known, "--as-expected"])) == (exits.BROKEN, exits.HOLDS)
 
 

@@ -184,9 +184,10 @@ def test_a_model_that_the_user_names_may_be_layers():
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
-    """Measure little."""
+    """Measure little, and look up no rules."""
     monkeypatch.setattr("cachesim.tools.conformance.http_check.known_faults.NOISE", ("A40",))
     monkeypatch.setattr("cachesim.tools.conformance.http_check.known_faults.ROUNDS", 1)
+    monkeypatch.setattr("cachesim.tools.conformance.http_check.matching_rules.MODELS", ())
 
 
 def checked(capsys, server, *options, control=None, props=PROPS):

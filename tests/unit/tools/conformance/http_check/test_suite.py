@@ -171,6 +171,7 @@ def test_an_interrupt_while_rules_are_looked_up_keeps_all_results():
     assert found.report == whole.report and found.rules == {"branch": []}
 
 
+@pytest.mark.usefixtures("quick")
 def test_a_fault_is_reported_before_its_history_is_shrunk():
     toy = Toy(apart=lambda request, prompt, reused: 1.0 if reused == 1 else 0.0)
     found, listener = stopped_at("", toy, CheckOptions(("same",), (STALE,), examples=1, tolerance=0.005))
@@ -203,6 +204,7 @@ def test_a_property_whose_histories_a_limit_cut_off_is_undecided():
     assert result.why.startswith("stopped after 40 requests before all histories were run; ")
 
 
+@pytest.mark.usefixtures("quick")
 def test_the_stages_of_a_check_are_heard_in_order():
     listener = Interrupting("never")
     http = InProcess(Toy(), NATIVE, 400)
