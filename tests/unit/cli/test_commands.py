@@ -128,7 +128,7 @@ def test_explain_takes_the_beginning_of_several_families(capsys):
 def test_a_proposal_is_shown_and_a_rule_set_compared_with_it(capsys):
     shown = call_json(capsys, "profiles", "show", "llama_cpp@24035-v1")[1]
     assert shown["ckpt_pick"] == "LC-CKPT-PICK.V1"
-    assert "inferred" in call(capsys, "profiles", "show", "llama_cpp@24035-v1")[1]
+    assert "inferred" in call(capsys, "profiles", "show", "sglang@before-29860")[1]
     fields = call_json(capsys, "profiles", "diff", "llama_cpp@b10587", "llama_cpp@pr24143-on-b10587")[1]["fields"]
     assert fields == [{"field": "pc_after_hit", "a": "LC-PC-LOAD.TAKE", "b": "LC-PC-LOAD.CLONE"}]
 

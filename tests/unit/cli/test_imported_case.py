@@ -19,8 +19,10 @@ def case(name, model=None):
 
 
 @pytest.mark.parametrize("file", [BODIES, LOG], ids=["bodies", "log"])
-def test_bodies_and_logs_are_read_with_the_arguments(file):
-    found = case(file, "GA")
+def test_bodies_and_logs_are_read_with_the_arguments(tmp_path, file):
+    copy = tmp_path / file.name
+    copy.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:22]))     # two requests of the log
+    found = case(copy, "GA")
     assert (found.scenario.model, found.scenario.profiles[0], found.scenario.server["parallel"]) == (
         "GA", "llama_cpp@b10587", 3)  # fmt: skip
 

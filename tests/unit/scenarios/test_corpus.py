@@ -69,24 +69,35 @@ def test_a_line_is_told_from_a_file(text, file):
     assert is_file(text) is file
 
 
+ROOTS = """
+import importlib, sys
+from pathlib import Path
+from cachesim.base.errors import Crash
+from cachesim.scenarios.corpus import corpus_root
+def show():
+    importlib.invalidate_caches()
+    try:
+        print(corpus_root())
+    except Crash:
+        print()
+show()
+Path(sys.argv[1]).mkdir()
+Path("scenarios").mkdir()
+show()
+Path("pyproject.toml").touch()
+show()
+"""
+"""Prints the folder that an installed package finds: without scenarios "", then beside an empty folder, then in what
+looks like a checkout."""
+
+
 def test_an_installed_package_has_its_own_scenarios(tmp_path):
     """Outside a checkout, whose mark is a pyproject.toml beside a folder of scenarios."""
     site = tmp_path / "site"
     shutil.copytree(Path(cachesim.__file__).parent, site / "cachesim", ignore=shutil.ignore_patterns("__pycache__"))
-
-    def root():
-        """Return the folder as a process in the installed package finds it, "" if there is none."""
-        code = "from cachesim.scenarios.corpus import corpus_root; print(corpus_root())"
-        done = subprocess.run([sys.executable, "-c", code], cwd=site, capture_output=True, text=True)
-        return done.stdout.strip()
-
-    assert root() == ""
     packed = site.joinpath(*PACKED.split("."))
-    packed.mkdir()
-    (site / "scenarios").mkdir()
-    assert root() == str(packed)
-    (site / "pyproject.toml").touch()
-    assert root() == str(site / "scenarios")
+    done = subprocess.run([sys.executable, "-c", ROOTS, packed], cwd=site, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["", str(packed), str(site / "scenarios")]
 
 
 OLD, OWN = "llama_cpp@b10587", "llama_cpp@my-own"

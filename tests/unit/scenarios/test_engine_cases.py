@@ -181,11 +181,12 @@ def test_every_file_of_the_corpus_is_translated_or_refused_in_a_line():
 
 
 def test_why_explains_a_request_under_several_engines(capsys):
-    code, out, _ = called(capsys, "why", "S40.A60/S.B20/S.A", "2", "-p", "llama_cpp", "-p", "vllm", "--json")
+    line = "why", "A60/A.B4", "1", "--model", "AAAA"
+    code, out, _ = called(capsys, *line, "-p", "llama_cpp", "-p", "vllm", "--json")
     assert code == exits.HOLDS
     found = json.loads(out)["why"]
     assert [one["profile"] for one in found] == ["llama_cpp@b11549", "vllm@0.33.0"]
-    assert [(one["restored"], one["loaded"]) for one in found] == [(0, 0), (0, 96)]
+    assert [(one["kept"], one["loaded"]) for one in found] == [(60, 0), (0, 48)]
 
 
 def test_why_of_a_file_runs_under_another_engine_with_its_defaults(capsys):
@@ -213,11 +214,12 @@ def test_diff_compares_log_lines_of_one_engine_only(capsys):
 
 
 def test_advice_is_given_under_each_engine(capsys):
-    code, out, _ = called(capsys, "advise", "S40.A60/S.B20/S.A", "-p", "llama_cpp", "-p", "vllm", "--json")
+    line = "advise", "S40.A60/S.B20/S.A", "--model", "AAAA"
+    code, out, _ = called(capsys, *line, "-p", "llama_cpp", "-p", "vllm", "--json")
     assert code == exits.HOLDS
     found = json.loads(out)["advise"]
     assert [(one["profile"], one["base"]["evaluated"]) for one in found] == [
-        ("llama_cpp@b11549", 260), ("vllm@0.33.0", 164)]  # fmt: skip
+        ("llama_cpp@b11549", 180), ("vllm@0.33.0", 132)]  # fmt: skip
     assert all("-p " + one["profile"] in advice["command"] for one in found for advice in one["advice"])
 
 

@@ -32,11 +32,12 @@ def data(capsys, what):
     ("pos_min", "term"), ("Sliding Window", "term"), (LINE, "line"), ("swa full", "text"),
 ])  # fmt: skip
 def test_what_is_found_is_said(capsys, what, found):
-    assert data(capsys, what)["found"] == found
+    explained = data(capsys, what)
+    assert explained["found"] == found
     code, out, _ = explain(capsys, what)
     assert code == exits.HOLDS
     assert out.splitlines()[0].startswith({
-        "rule": "rule", "rules": f"{len(data(capsys, what).get('rules', ()))} rules", "term": "term of the glossary",
+        "rule": "rule", "rules": f"{len(explained.get('rules', ()))} rules", "term": "term of the glossary",
         "line": "log line of llama_cpp", "text": "no exact match; related entries:",
     }[found])
 
