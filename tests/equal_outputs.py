@@ -23,7 +23,7 @@ BODIES = SHARED / "bodies"
 EVERY_SCENARIO = (["run", "--json"], ["why"], ["export", "--to", "toml"])
 EVERY_LOG = (["import"], ["import", "--json", "-v"])
 PROGRAM = """
-import contextlib, hashlib, io, json, sys
+import contextlib, hashlib, io, json, os, sys
 from cachesim.cli.main import main
 for words in json.load(sys.stdin):
     out, err = io.StringIO(), io.StringIO()
@@ -32,7 +32,7 @@ for words in json.load(sys.stdin):
             code = main(words)
         except BaseException as error:
             code = repr(error)
-    text = f"{code}\\n{out.getvalue()}\\n{err.getvalue()}"
+    text = f"{code}\\n{out.getvalue()}\\n{err.getvalue()}".replace(os.getcwd(), "")
     print(hashlib.sha256(text.encode()).hexdigest(), file=sys.__stdout__, flush=True)
 """
 """Reads commands from stdin and prints a digest for each."""

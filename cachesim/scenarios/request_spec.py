@@ -43,6 +43,12 @@ class Words(dict[str, int]):
         super().__init__()
         self.spelled: dict[str, Tokens] = {}
 
+    @property
+    def written(self) -> dict[str, int | list[str]]:
+        """The words as a file defines them: by their lengths, or by their pieces of text."""
+        pieces = {word: [PIECES[token] for token in tokens] for word, tokens in self.spelled.items()}
+        return {word: pieces.get(word, length) for word, length in self.items()}
+
     def spell(self, name: str, texts: Sequence[Any]) -> None:
         """Define a word by its pieces of text. Raise BadInput for a piece that is not in the vocabulary."""
         known = {text: token for token, text in enumerate(PIECES)}

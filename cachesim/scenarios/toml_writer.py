@@ -19,6 +19,7 @@ from cachesim.scenarios.notation.canonical_text import Lengths
 from cachesim.scenarios.notation.flags import given
 from cachesim.scenarios.notation.tree import Action, LineRequest
 from cachesim.scenarios.notation.word_lengths import ImageSize, canonical
+from cachesim.scenarios.request_spec import Words
 from cachesim.scenarios.schema import SCHEMA
 from cachesim.scenarios.toml_source import read_toml
 
@@ -30,10 +31,11 @@ def to_toml(
     head: Mapping[str, Any], server: Mapping[str, Any], words: Mapping[str, int], asked: Sequence[LineRequest | Action],
     titles: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
-    """Return the text of a scenario file. ``head``: top-level keys; ``server``: options that are set; ``titles``: of
-    words."""
+    """Return the text of a scenario file. ``head``: top-level keys; ``server``: options that are set; ``words``: their
+    lengths [tokens], or ``Words`` with pieces of text; ``titles``: of words."""
+    written = words.written if isinstance(words, Words) else words
     tables: list[tuple[str, Mapping[str, Any]]] = [
-        ("", {"schema": SCHEMA, **head}), ("server", server), ("words", words), ("titles", titles)]  # fmt: skip
+        ("", {"schema": SCHEMA, **head}), ("server", server), ("words", written), ("titles", titles)]  # fmt: skip
     steps = [canonical(step, words) for step in asked]
     tables += [("[request]", dict(_action(step) if isinstance(step, Action) else _request(step))) for step in steps]
     return "\n".join(_table(name, values) for name, values in tables if values)

@@ -53,6 +53,14 @@ def test_a_bundled_scenario_keeps_its_own_words():
     assert found["symptom"] == scenario.symptom and found["words"] == dict(scenario.words)
 
 
+def test_words_that_a_file_spells_in_pieces_stay_so():
+    """Their prompts are cut, and answers consist of them."""
+    scenario = load(corpus_files()["ik-2105-blank-skipped-in-comparison"])
+    found = table(scenario, "ik_llama@main")
+    text = corpus_files()["ik-2105-blank-skipped-in-comparison"].read_text("utf-8")
+    assert found["words"] == tomllib.loads(text)["words"] and found["expect"]["ik_llama@main"]["broken"] == [1, 3]
+
+
 # Observations of a server
 
 

@@ -9,9 +9,7 @@ from typing import Any, Iterator, Mapping, Sequence
 
 from cachesim.base.escaping import markdown_text, toml_string
 from cachesim.engines.llama_cpp.log_events import entries, read_event
-from cachesim.engines.shared.vocab import PIECES
 from cachesim.judging.judged_run import Run, run_judged
-from cachesim.scenarios.request_spec import Words
 from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.live.llama_server.export.issue import ObservedRun
@@ -125,10 +123,7 @@ def scenario_file(scenario: Scenario, profile: str, name: str) -> str:
     symptom = {"symptom": scenario.symptom} if scenario.symptom else {}
     head = {"id": name, "title": scenario.title, **symptom, "source": list(scenario.source), "why": why,
             "engine": scenario.engine, "model": scenario.model, "profiles": [profile]}  # fmt: skip
-    spelled = scenario.words.spelled if isinstance(scenario.words, Words) else {}
-    pieces = {word: [PIECES[token] for token in tokens] for word, tokens in spelled.items()}
-    words: dict[str, Any] = {word: pieces.get(word, length) for word, length in scenario.words.items()}
-    text = to_toml(head, scenario.server, words, [step.asked for step in scenario.steps], scenario.titles)
+    text = to_toml(head, scenario.server, scenario.words, [step.asked for step in scenario.steps], scenario.titles)
     return "\n".join([text, f"[expect.{toml_string(profile)}]", *_expected(run), ""])
 
 
