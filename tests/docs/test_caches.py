@@ -41,6 +41,16 @@ def modules():
             for file, text in texts.items() if MAKES_A_CACHE.search(text)]  # fmt: skip
 
 
+@cache
+def definitions(tree):
+    """Return the functions and classes of a module, at any depth: they are statements."""
+    found = [tree]
+    for node in found:
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            found += getattr(node, part, ())
+    return [node for node in found if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))]
+
+
 def is_cached(function):
     """True if a function remembers its results."""
     return any(re.match(r"(functools\.)?(lru_)?cache\b", ast.unparse(one)) for one in function.decorator_list)
@@ -54,19 +64,25 @@ def is_empty_container(value):
     return ast.unparse(value) in ("{}", "[]")
 
 
+@cache
+def source_of(tree):
+    """Return the source of a tree, without comments and line breaks."""
+    return ast.unparse(tree)
+
+
 def is_changed(name, tree):
     """True if a module stores values in its container ``name``."""
     stores = rf"\b{name}(\[[^\]]+\] = |\.(append|add|update|setdefault|extend|insert)\()"
-    return bool(re.search(stores, ast.unparse(tree))) or bool(re.search(rf"global [^\n]*\b{name}\b", ast.unparse(tree)))
+    return bool(re.search(rf"{stores}|global [^\n]*\b{name}\b", source_of(tree)))
 
 
 def caches():
     """Yield the names of the caches of functions, modules and classes."""
     for module, tree in modules():
-        for node in ast.walk(tree):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and is_cached(node):
+        for node in definitions(tree):
+            if not isinstance(node, ast.ClassDef) and is_cached(node):
                 yield f"{module}.{node.name}"
-        bodies = [tree.body, *(node.body for node in ast.walk(tree) if isinstance(node, ast.ClassDef))]
+        bodies = [tree.body, *(node.body for node in definitions(tree) if isinstance(node, ast.ClassDef))]
         for statement in (one for body in bodies for one in body):
             if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
                 targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
@@ -83,7 +99,7 @@ def test_every_cache_has_a_row():
 
 def test_every_cache_of_bounded_length_has_its_maximum_in_the_table():
     for module, tree in modules():
-        for node in ast.walk(tree):
+        for node in definitions(tree):
             if isinstance(node, ast.FunctionDef) and is_cached(node):
                 found = re.search(r"maxsize=(.+)\)", " ".join(map(ast.unparse, node.decorator_list)))
                 if found is not None:

@@ -44,9 +44,15 @@ def of_rule(rule):
 
 
 @cache
+def _definitions(text):
+    """Return the definitions of a module by name."""
+    return {defined: node for node in ast.parse(text).body for defined in _defines(node)}
+
+
+@cache
 def code_of(text, name):
     """Return the source of a function and of the names of its module that it needs, each once."""
-    known = {defined: node for node in ast.parse(text).body for defined in _defines(node)}
+    known = _definitions(text)
     lines, todo, done = text.splitlines(), [name], []
     while todo:
         one = todo.pop()

@@ -46,24 +46,33 @@ def traps(tmp_path):
 
 
 def run_in(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in the folder. Without ``-P`` the command itself would be the first to import from there."""
+    """Run Python in the folder. Without ``-P`` the command itself would be the first to import from there."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder / "cache"), "PIP_NO_INDEX": "1",
                    **{name: str(folder / value) if value else "" for name, value in VARIABLES.items()}}  # fmt: skip
-    return subprocess.run([sys.executable, "-P", "-m", "cachesim", *words], cwd=folder, env=environment,
+    return subprocess.run([sys.executable, "-P", *words], cwd=folder, env=environment,
                           capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL)  # fmt: skip
 
 
-@pytest.mark.parametrize(("words", "code"), [
-    pytest.param(("real", "install", "b11549"), 2, id="venv and pip"),
-    pytest.param(("run", "A9/A", "--model", "A", "--real", "b11549"), 2, id="a build that is a file here"),
-    pytest.param(("fuzz", "--examples", "4", "-j", "2", "--model", "A", "-p", "ik_llama@main"), None, id="processes"),
-    pytest.param(("import", "bodies.jsonl", "--template", "chat.jinja"), 0, id="a template"),
-    pytest.param(("real", "serve", "b11549", "-m", "GGGA"), 2, id="a model that is a file here"),
+IN_ONE_PROCESS = {
+    ("run", "A9/A", "--model", "A", "--real", "b11549"): 2,                # a build that is a file here
+    ("import", "bodies.jsonl", "--template", "chat.jinja"): 0,
+    ("real", "serve", "b11549", "-m", "GGGA"): 2,                          # a model that is a file here
+}
+"""Command lines that start no Python, with their exit codes."""
+PROGRAM = f"import sys, cachesim.cli.main as cli; sys.exit([cli.main([*words]) for words in {[*IN_ONE_PROCESS]}])"
+
+
+@pytest.mark.parametrize(("words", "code", "ends"), [
+    pytest.param(("-m", "cachesim", "real", "install", "b11549"), 2, "", id="venv and pip"),
+    pytest.param(("-m", "cachesim", "fuzz", "--examples", "2", "-j", "2", "--model", "A", "-p", "ik_llama@main"), None,
+                 "", id="processes"),
+    pytest.param(("-c", PROGRAM), 1, f"{[*IN_ONE_PROCESS.values()]}\n", id="files of these names"),
 ])  # fmt: skip
-def test_nothing_of_the_current_folder_runs(traps, words, code):
+def test_nothing_of_the_current_folder_runs(traps, words, code, ends):
     done = run_in(traps, *words)
     assert sorted(path.name for path in traps.glob("MARK*")) == []
-    assert "Traceback" not in done.stderr and (code is None or done.returncode == code), done.stderr
+    assert "Traceback" not in done.stderr and done.stderr.endswith(ends), done.stderr
+    assert code is None or done.returncode == code, done.stderr
     assert not {"target", "prefix", "pip-log", "user"} & {path.name for path in traps.iterdir()}
 
 
