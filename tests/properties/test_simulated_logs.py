@@ -29,7 +29,7 @@ from tests.replay.run_log import ik_log_of, log_of
 PROFILE = "llama_cpp@b11549"
 PROFILES = {"llama_cpp": PROFILE, "ik_llama": "ik_llama@2491"}
 """Rule sets whose logs the tests can write."""
-EXAMPLES = pytest.mark.parametrize("examples", [10, pytest.param(110, marks=pytest.mark.long)])
+EXAMPLES = pytest.mark.parametrize("examples", [5, pytest.param(110, marks=pytest.mark.long)])
 WORDS = (
     "selected slot", "launch_slot_", "prompt eval", "  eval time", "total time", "stop processing", "new prompt",
     "cached", "checkpoint", "prompt cache", "srv ", "operator()", "n_tokens", "prompt processing", "erased", "restored",

@@ -10,7 +10,7 @@ from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.load import load
 from cachesim.tools.search.drawn_conversation import draw_conversation
 
-FEW, MANY = range(5), range(5, 25)        # seeds of the default suite, and of `make long`
+FEW, MANY = range(2), range(2, 25)        # seeds of the default suite, and of `make long`
 PARTS = ("kept", "restored", "loaded", "computed")
 SHORTENED_BY = {"llama_cpp", "ik_llama"}        # only these cut a prompt that is too long
 
