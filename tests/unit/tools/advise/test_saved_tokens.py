@@ -79,7 +79,7 @@ def test_a_case_is_too_slow_if_not_even_a_change_can_be_tried(monkeypatch, limit
 
 def test_with_room_for_few_changes_those_of_the_client_are_tried(monkeypatch, dated):
     """The best of all is not among them."""
-    monkeypatch.setattr(module, "TOKENS", 1500)
+    monkeypatch.setattr(module, "TOKENS", 550)
     saved = saved_tokens(RepairCase(case(DATED), excluded={"unchanged history"}))
     assert saved is None or (saved["client"] and saved["saved"] < dated[0][0]["saved"])
 

@@ -9,9 +9,7 @@ import pytest
 
 from cachesim.engines.registry import ENGINES
 from cachesim.judging.lower_bound import EvaluationBound
-from cachesim.scenarios.corpus import named
 from cachesim.scenarios.from_notation import from_line
-from cachesim.scenarios.load import load
 from cachesim.tools.advise.memory_meter import UNITS, Sizes
 from cachesim.tools.advise.ranking import RankedAdvice, choose, key
 from cachesim.tools.advise.search import AdviceSearch, advice_data, case_data, piece_data
