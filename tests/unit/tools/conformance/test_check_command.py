@@ -162,7 +162,8 @@ def test_the_command_line_gives_the_check_its_bounds(capsys):
     assert sent[0] < sent[1] and sent[0] < sent[2] and sent[1] != sent[2]
 
 
-def test_a_check_as_json_and_its_exit_code(capsys):
+def test_a_check_as_json_and_its_exit_code(capsys, monkeypatch):
+    monkeypatch.setattr(matching_rules, "MODELS", ("GA",))     # rules are looked up for one model
     fault = Toy(apart=lambda request, prompt, reused: 1.0 if reused == 1 else 0.0)
     with serving(fault) as url:
         code = main(["check", url, *QUICK, "--json"])

@@ -188,7 +188,7 @@ def test_rules_of_a_file_are_tried_too(tmp_path):
     (tmp_path / "mine.py").write_text(RULES)
     words = [sys.executable, "-m", "cachesim", "repair", LATEST,
         str(REPAIRS / "llama-repair-shift-without-layers.toml"), "-p", "mine.py",
-             "--examples", "0", "--json"]  # fmt: skip
+             "--examples", "0", "--no-shrink", "--json"]  # fmt: skip
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False, env=env)
     assert (done.returncode, done.stderr) == (exits.BROKEN, "")

@@ -289,20 +289,28 @@ def test_a_pipe_prints_each_row_at_once_and_ends_with_its_last_line():
     assert found[-1]["totals"]["requests"] == 7
 
 
-def test_a_table_on_a_terminal_of_80_columns_shows_the_rows_and_the_totals():
+def test_a_table_on_a_terminal_of_80_columns_shows_the_rows_and_the_totals(monkeypatch):
     terminal, inside = pty.openpty()
     fcntl.ioctl(inside, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
-    unset = {"COLUMNS", "NO_COLOR", "CI"}
-    env = {key: value for key, value in os.environ.items() if key not in unset} | {"TERM": "xterm"}
-    with subprocess.Popen([sys.executable, "-m", "cachesim", "watch", "--once", str(LOG)], cwd=ROOT, stdout=inside,
-                          stderr=inside, stdin=subprocess.DEVNULL, env=env) as process:  # fmt: skip
-        os.close(inside)
-        written = b""
+    for name in ("COLUMNS", "NO_COLOR", "CI"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    written = bytearray()
+
+    def read():
         with suppress(OSError):           # the end of a terminal
             while data := os.read(terminal, 1 << 16):
-                written += data
-        os.close(terminal)
-    assert process.returncode == exits.HOLDS and b"\x1b[" in written
+                written.extend(data)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    with open(inside, "w") as stream, monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", stream)
+        patched.setattr(sys, "stderr", stream)
+        code = main(["watch", "--once", str(LOG)])
+    reader.join()
+    os.close(terminal)
+    assert code == exits.HOLDS and b"\x1b[" in written
     shown = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line).rstrip() for line in written.decode().splitlines()]
     assert max(map(len, shown)) <= 80
     begin = len(shown) - 1 - shown[::-1].index(" #  conv  slot  prompt  reused  evaluated  cause")
