@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -87,6 +88,7 @@ def drawn(name: str, profiles: list[str]) -> tuple[str, str]:
     return draw(scenes), drawing(scenes)
 
 
+@cache
 def scene_of(name: str, profile: str) -> Scene:
     """Return the scene of a scenario under a rule set."""
     case = cachesim.load(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from itertools import chain
 
 import pytest
@@ -24,6 +25,12 @@ each = pytest.mark.parametrize("name", TEXTS)
 CODE = re.compile(r"```.*?```|^    .*?$|`[^`]*`|<!--.*?-->|\]\([^)]*\)", re.S | re.M)
 NAMES = re.compile(r"#\d+|\bb\d{3,}|[a-z_]+@\S+|\b[0-9a-f]{9}\b|mlx-lm \d[\d.]+|ik_llama\.cpp \w{9}\b|8337e4c", re.I)
 PLACES = re.compile(r"\b(lessons?|questions?|requests?|row) \d|^#+ .*$|^ *(- )?\d+[.:] |^- \d:", re.I | re.M)
+
+
+@cache
+def runs_of(number):
+    """Return the runs of a lesson by name."""
+    return lesson_runs(lesson_files.lesson(str(number)))
 
 
 @each
@@ -118,7 +125,7 @@ def test_a_terminal_of_eighty_columns_shows_it(lesson):
 def test_every_step_names_an_event_and_fits_a_terminal(number):
     """A lesson has a timeline that its text steps through; each step is shown as text in 80 columns, too."""
     lesson = lesson_files.lesson(str(number))
-    runs = lesson_runs(lesson)
+    runs = runs_of(number)
     asked = [step for part in lesson.parts for block in part for text in (block.text, *chain(*block.rows))
              for step in lesson_files.steps(text)]  # fmt: skip
     assert len(asked) >= 4 * bool(number) and {step.run for step in asked} == (set(runs) if number else set())
@@ -129,7 +136,7 @@ def test_every_step_names_an_event_and_fits_a_terminal(number):
 
 
 def test_only_the_discussed_request_of_the_batch_is_wrong():
-    run = lesson_runs(lesson_files.lesson("6"))["key"]
+    run = runs_of(6)["key"]
     assert [row.number for row in scene_of(run.shown.case, run.shown.profile).rows if row.is_wrong] == [3]
 
 
