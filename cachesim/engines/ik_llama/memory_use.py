@@ -86,6 +86,7 @@ def use(ask: MemoryQuestion) -> MemoryUse:
              MemoryPart("rings", own.rings, fixed.n_slots, "rings")]  # fmt: skip
     if options["spec_type"] == "mtp":
         parts.append(MemoryPart("draft: attention rows", rows(list(model.heads), options), fixed.n_ctx, "cells"))
+    assert isinstance(ask.rules, Rules)
     makes = bool(ask.rules.ckpt_on(fixed.max_checkpoints, bool(kind.states), kind.private).value)
     size = checkpoint_bytes(model, fixed.n_ctx_slot) + own.saved if makes else 0
     if makes:

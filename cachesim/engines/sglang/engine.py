@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Mapping
+
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.sglang.flags import options
@@ -19,6 +21,13 @@ from cachesim.engines.shared.engine_face import (
     say_of,
     serve_of,
 )
+from cachesim.engines.shared.rule_set import RuleSet
+
+
+def _derived(rules: RuleSet, given: Mapping[str, Any]) -> list[str]:
+    """Return the sizes that the release derives at its start from the given options."""
+    assert isinstance(rules, Rules)
+    return derived_sizes(rules, options({**rules.defaults, **given}))
 
 
 def layout(model: str, rules: Rules) -> Layout:
@@ -39,7 +48,7 @@ ENGINE = Engine(
     recorded=RecordingFormat("sglang", {"0.5.23": "sglang@0.5.23-recorded"}, classes=classes_of(PACKAGE)),
     line=LINE, beside=BESIDE, newest=LINE[-1], keeps="state", log=log_of(PACKAGE), memory=memory_of(PACKAGE),
     command=command_of(PACKAGE),
-    derived=lambda rules, given: derived_sizes(rules, options({**rules.defaults, **given})),
+    derived=_derived,
     words=r"\bradix\b|#cached-token|\bhicache\b|token_to_kv_pool",
 )  # fmt: skip
 

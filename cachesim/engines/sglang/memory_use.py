@@ -12,6 +12,7 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Option
 from cachesim.engines.sglang.flags import BUFFERED, UNBUFFERED
 from cachesim.engines.sglang.pool_sizes import pooled
+from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.shared.memory_use import AgentForms, MemoryForms, MemoryPart, MemoryQuestion, MemoryUse, row_type
 from cachesim.engines.shared.size_formulas import F16, F32
 
@@ -60,6 +61,7 @@ def use(ask: MemoryQuestion) -> MemoryUse:
     parts = tuple(MemoryPart(name, each, number, "slots") for name, each, number in slots if each)
     pool = {part.name: part.number for part in parts}
     if options["enable_hierarchical_cache"] and not ask.room:
+        assert isinstance(ask.rules, Rules)
         copies = ask.rules.host_slots(tokens, options["hicache_ratio"], options["page_size"])
         parts = (*parts, MemoryPart("copies of slots", full, copies, "slots", host=True))
     return MemoryUse(full, window, state, checkpoint=0, parts=parts, pool=pool, takes_all=True)

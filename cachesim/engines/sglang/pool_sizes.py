@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cachesim.base.errors import BadInput, NotInBuild
 from cachesim.engines.sglang.flags import AUTO, BUFFERED, LAZY, UNSET_REQUESTS, UNSET_STATES, UNSET_TOKENS, Options
@@ -20,6 +20,9 @@ from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.model_sizes import older_model, short_notation
 from cachesim.engines.shared.size_formulas import F16, F32, LayerSize
 from cachesim.model import Spec, parse
+
+if TYPE_CHECKING:
+    from cachesim.engines.sglang.profiles.rule_table import Rules
 
 KERNEL_CHUNK = 64           # tokens of a chunk of the kernels, if the model does not name another number
 UNBUFFERED = "C"            # kinds of layers whose models do not support tracked states
@@ -45,7 +48,7 @@ class PoolSizes(NamedTuple):
     requests: int
 
 
-def resolved(rules: Any, opts: Options, spec: Spec) -> Options:
+def resolved(rules: Rules, opts: Options, spec: Spec) -> Options:
     """Return the options with the values that the server derives in place of those left to it. Raise BadInput for a
     page that does not fit the grid, and for too little memory."""
     has_states = any(layer.recurrence for layer in spec.layers)
@@ -74,7 +77,7 @@ def resolved(rules: Any, opts: Options, spec: Spec) -> Options:
                    max_mamba_cache_size=max(4, sizes.states), max_running_requests=sizes.requests)  # fmt: skip
 
 
-def _with_strategy(rules: Any, opts: Options, spec: Spec) -> Options:
+def _with_strategy(rules: Rules, opts: Options, spec: Spec) -> Options:
     """Return the options of a model with states: where they come from, and whether steps overlap. Raise BadInput if the
     server does not start with them."""
     strategy = opts.mamba_radix_cache_strategy
@@ -187,7 +190,7 @@ def state_slots(each: int, room: int, ratio: float, drafts: int, given: int, opt
     return states, room - (states + 1) * each - scratch
 
 
-def derived_sizes(rules: Any, opts: Options) -> list[str]:
+def derived_sizes(rules: Rules, opts: Options) -> list[str]:
     """Return lines about what the server derives for the real model that the options name, [] without one. Raise
     BadInput."""
     if not opts.real_model:

@@ -9,12 +9,15 @@ from cachesim.base.tokens import TokenList
 from cachesim.engines.sglang.inspection import Inspection, TreeCells
 from cachesim.engines.sglang.managers.req import Req
 from cachesim.engines.sglang.managers.scheduler import Scheduler
+from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.sglang.runtime_context import get_runtime_context
 from cachesim.engines.shared.request_queue import ReceivedRequest, RequestQueue, key_of
 
 
 class Server(RequestQueue):
     """A server of a given version. ``slots``: all requests received so far."""
+
+    rules: Rules
 
     too_long = "The input ({n} tokens) is longer than the model's context length ({most} tokens)."
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, Mapping, Protocol
 
 from cachesim.base.errors import BadInput, NotInBuild
 from cachesim.base.media_items import count_images, is_item
@@ -34,7 +34,23 @@ def image_sizes(server: Mapping[str, Any]) -> tuple[str, ...]:
     return {"": (), "gemma3": ("3x3",)}.get(server.get("mmproj", ""), ("2x2", "4x2", "1x6", "4x4"))
 
 
-def check_images(rules: Any, projector: str, request: Request, since: str) -> None:
+class ImageRules(Protocol):
+    """What the check reads of a rule set. ``most_images``: images in a prompt, 0 = their rules are not known."""
+
+    @property
+    def name(self) -> str:
+        """Name of the rule set."""
+
+    @property
+    def build(self) -> str:
+        """Build of the server."""
+
+    @property
+    def most_images(self) -> int:
+        """Images in a prompt, at most."""
+
+
+def check_images(rules: ImageRules, projector: str, request: Request, since: str) -> None:
     """Raise BadInput for images that a server of these rules cannot have in a prompt. ``since``: first version whose
     rules for images are known."""
     found = count_images(request.prompt) if is_item(max(request.prompt, default=0)) else 0

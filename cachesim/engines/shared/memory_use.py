@@ -11,6 +11,7 @@ from typing import Any, Callable, Iterator, Mapping, NamedTuple
 from cachesim.base.errors import BadInput
 from cachesim.engines.capabilities import Flag, Option
 from cachesim.engines.shared.model_layers import RealModel
+from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.shared.size_formulas import LayerSize
 
 MIB = 1 << 20
@@ -62,7 +63,7 @@ class MemoryQuestion(NamedTuple):
 
     model: RealModel
     options: Mapping[str, Any]
-    rules: Any
+    rules: RuleSet
     room: int = 0
     tokens: int = 0
     draft: RealModel | None = None

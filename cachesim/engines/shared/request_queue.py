@@ -13,6 +13,7 @@ from cachesim.engines.base import BEFORE_A_SLOT, Answer, Request
 from cachesim.engines.contract import Server
 from cachesim.engines.inspection import ExceededLimit, Key
 from cachesim.engines.server_parts import MemorySizes
+from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.shared.server_loop import SlotInspection, SlotTasks
 from cachesim.engines.shared.vocab import CountingSampler, Sampler, forced_or_hashed
 from cachesim.events import Aborted, Event, Launch, Log
@@ -104,7 +105,7 @@ class RequestQueue(Server):
     dead = False
     stalled = False
 
-    def __init__(self, rules: Any, spec: Spec, opts: Any, model: Model | None, log: Log,
+    def __init__(self, rules: RuleSet, spec: Spec, opts: Any, model: Model | None, log: Log,
                  sampler: Sampler = forced_or_hashed) -> None:
         self.rules, self.kind, self.opts, self.model, self.log, self.emit = rules, spec, opts, model, log, log.emit
         self.sampler, self.constants = CountingSampler(sampler, log), (rules, spec)

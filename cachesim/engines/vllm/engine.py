@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any, Mapping
+
 from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.shared.engine_face import classes_of, command_of, log_of, memory_of, say_of, serve_of
+from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.vllm.flags import options
 from cachesim.engines.vllm.manual import MANUAL
 from cachesim.engines.vllm.page_sizes import derived_blocks
 from cachesim.engines.vllm.profiles import BESIDE, LINE, PROFILES, TIMELINE, Rules
 from cachesim.engines.vllm.start_options import derived_defaults, resolved
+
+
+def _derived(rules: RuleSet, given: Mapping[str, Any]) -> list[str]:
+    """Return what the release derives at its start from the given options: sizes of blocks, and defaults."""
+    assert isinstance(rules, Rules)
+    return [*derived_blocks(rules, options(given)), *derived_defaults(rules, given)]
+
 
 PACKAGE = __name__.rpartition(".")[0]
 ENGINE = Engine(
@@ -16,7 +26,7 @@ ENGINE = Engine(
     recorded=RecordingFormat("vllm", classes=classes_of(PACKAGE)), line=LINE, beside=BESIDE, newest=LINE[-1],
     when=TIMELINE, keeps="restore point", log=log_of(PACKAGE), memory=memory_of(PACKAGE),
     command=command_of(PACKAGE),
-    derived=lambda rules, given: [*derived_blocks(rules, options(given)), *derived_defaults(rules, given)],
+    derived=_derived,
     words=r"\bprefix[ _-]cach(e|ing)\b|\bapc\b|\benginecore\b|num_cached_tokens|\bblock[ _-]?size\b",
 )  # fmt: skip
 

@@ -5,7 +5,7 @@ Source: vLLM vllm/v1/kv_cache_interface.py (0.33.0).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.server_loop import log_decision
@@ -15,6 +15,9 @@ from cachesim.engines.vllm.rules.lookup import SpecGroup
 from cachesim.engines.vllm.rules.schedule import Speculation
 from cachesim.engines.vllm.rules.states import StateBoundary, StateExport
 from cachesim.events import Log
+
+if TYPE_CHECKING:
+    from cachesim.engines.vllm.profiles import Rules
 
 FULL = ("full", "rswa")
 
@@ -68,7 +71,7 @@ class KVCacheConfig(NamedTuple):
 class VllmConfig(NamedTuple):
     """What every part of a server knows: rules, options, groups, and the log."""
 
-    rules: Any
+    rules: Rules
     options: Options
     kv_cache_config: KVCacheConfig
     log: Log
@@ -80,21 +83,21 @@ class VllmConfig(NamedTuple):
     def get_mamba_prefill_checkpoint_position(self, num_tokens: int) -> int:
         """Return the length below ``num_tokens`` whose state inside a chunk can be found."""
         config = self.kv_cache_config
-        return int(self.rules.checkpoint(StateBoundary(
+        return self.rules.checkpoint(StateBoundary(
             num_tokens, unit=config.hash_block_size, align=config.cache_hit_alignment_tokens,
             drop=config.speculation.use_eagle_block_drop, lookahead=config.speculation.num_hash_lookahead_tokens,
-        )))  # fmt: skip
+        ))  # fmt: skip
 
     def last_cache_position(self, num_tokens: int, unit: int, drop: bool | None = None) -> int:
         """Return the last multiple of ``unit`` at which a prompt can resume. ``drop``: lookups drop a block, None = as
         the drafter requires."""
         speculation = self.kv_cache_config.speculation
         drops = speculation.use_eagle_block_drop if drop is None else drop
-        return int(self.rules.last_boundary(num_tokens, unit, drops, speculation.num_hash_lookahead_tokens))
+        return self.rules.last_boundary(num_tokens, unit, drops, speculation.num_hash_lookahead_tokens)
 
     def is_mamba_prefill_checkpoint_valid(self, query_start: int, query_end: int, position: int, block: int) -> bool:
         """True if the kernels can export the state after ``position`` tokens in a chunk."""
-        return bool(self.rules.state_inside(StateExport(
+        return self.rules.state_inside(StateExport(
             query_start, query_end, position, unit=self.kv_cache_config.hash_block_size, block=block,
             grid=self.options.mamba_prefill_checkpoint_alignment,
-        )))  # fmt: skip
+        ))  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from typing import Any, Sequence
+from typing import TYPE_CHECKING, Sequence
 
 from cachesim.base.errors import BadInput, NotInBuild, quoted
 from cachesim.engines.vllm.flags import Options
@@ -20,6 +20,9 @@ from cachesim.engines.vllm.rules.lookup import SpecGroup
 from cachesim.engines.vllm.rules.schedule import Drafter, Speculation
 from cachesim.engines.vllm.rules.start import NONE
 from cachesim.model import Spec
+
+if TYPE_CHECKING:
+    from cachesim.engines.vllm.profiles import Rules
 
 KINDS = {"A": "full", "W": "swa", "R": "rswa", "K": "chunked", "S": "mamba"}
 _WORD = re.compile(r"([AWRKS])(\d{0,7})/([1-9]\d{0,8})(e?)")
@@ -80,7 +83,7 @@ def made_groups(blocks: LayerBlocks, spec: Spec, eagle: bool, groups: LayerGroup
     return " ".join([words[0] + "e" * eagle, *words[1:]])
 
 
-def get_kv_cache_config(rules: Any, opts: Options, spec: Spec) -> KVCacheConfig:
+def get_kv_cache_config(rules: Rules, opts: Options, spec: Spec) -> KVCacheConfig:
     """Return the groups and sizes of a server. Raise BadInput for sizes with which the server does not start."""
     speculation = _speculation(rules, opts)
     ahead = speculation.num_prefill_lookahead
@@ -121,7 +124,7 @@ def get_kv_cache_config(rules: Any, opts: Options, spec: Spec) -> KVCacheConfig:
     )  # fmt: skip
 
 
-def _groups(rules: Any, opts: Options, spec: Spec, eagle: bool) -> list[KVCacheGroupSpec]:
+def _groups(rules: Rules, opts: Options, spec: Spec, eagle: bool) -> list[KVCacheGroupSpec]:
     """Return the groups that the options state, or those of the model."""
     if opts.kv_groups:
         return stated_groups(opts.kv_groups, spec)
@@ -135,7 +138,7 @@ def _endless(groups: Sequence[KVCacheGroupSpec], tokens: int) -> list[KVCacheGro
     return [group._replace(block_size=tokens) if group.kind == "mamba" else group for group in groups]
 
 
-def _speculation(rules: Any, opts: Options) -> Speculation:
+def _speculation(rules: Rules, opts: Options) -> Speculation:
     """Return the tokens that a drafter adds to chunks and hashes."""
     found: Speculation = rules.speculation(Drafter(
         opts.speculative_method, opts.num_speculative_tokens, modules=opts.multi_module_mtp,
@@ -145,7 +148,7 @@ def _speculation(rules: Any, opts: Options) -> Speculation:
     return found
 
 
-def _states_at_ends(rules: Any, opts: Options) -> bool:
+def _states_at_ends(rules: Rules, opts: Options) -> bool:
     """True if states are kept where chunks end. Raise BadInput for a mode that the version does not have."""
     if opts.mamba_cache_mode == NONE:
         return False
@@ -155,22 +158,22 @@ def _states_at_ends(rules: Any, opts: Options) -> bool:
     return bool(at_ends)
 
 
-def _hash_block_size(rules: Any, opts: Options, groups: list[KVCacheGroupSpec], aligned: bool) -> int:
+def _hash_block_size(rules: Rules, opts: Options, groups: list[KVCacheGroupSpec], aligned: bool) -> int:
     """Return the tokens of a hash. ``aligned``: states are kept where chunks end."""
     blocks = [group.block_size for group in groups]
     active = opts.hashing and (aligned or all(group.kind != "mamba" for group in groups))
-    return int(rules.hash_block_size(blocks, opts.prefix_match_unit, active))
+    return rules.hash_block_size(blocks, opts.prefix_match_unit, active)
 
 
-def _admission_cap(rules: Any, opts: Options, group: KVCacheGroupSpec, max_model_len: int) -> int:
+def _admission_cap(rules: Rules, opts: Options, group: KVCacheGroupSpec, max_model_len: int) -> int:
     """Return the most blocks of a group that a request holds."""
     in_flight = opts.max_num_batched_tokens * (2 if opts.async_scheduling else 1)
-    return int(rules.admission_cap(Admission(
+    return rules.admission_cap(Admission(
         group.kind, group.window, in_flight=in_flight, most=max_model_len, block=group.block_size,
-    )))  # fmt: skip
+    ))  # fmt: skip
 
 
-def _check_offload(rules: Any, opts: Options, groups: list[KVCacheGroupSpec], unit: int) -> None:
+def _check_offload(rules: Rules, opts: Options, groups: list[KVCacheGroupSpec], unit: int) -> None:
     """Raise BadInput for CPU offload in a version, or with groups, for which it is not modelled, and for sizes with
     which the server does not start. ``unit``: tokens of a hash."""
     if not opts.num_cpu_chunks:

@@ -23,6 +23,7 @@ from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.vllm.flags import Options, options
 from cachesim.engines.vllm.layer_groups import LayerGroups
 from cachesim.engines.vllm.page_sizes import LayerBlocks, model_blocks, model_groups, row_bytes, state_bytes
+from cachesim.engines.vllm.profiles import Rules
 from cachesim.engines.vllm.rules.blocks import DENSE, Admission
 
 BLOCK_SIZES = (16, 32, 64)  # for agents
@@ -40,6 +41,7 @@ def use(ask: MemoryQuestion) -> MemoryUse:
     model = ask.model
     opts = options(ask.options)
     _check_alike(model)
+    assert isinstance(ask.rules, Rules)
     groups = model_groups(model, opts)
     sizes = model_blocks(ask.rules, opts, model)
     full = [row_bytes(layer, opts, model.row_type) for layer in model.full]
@@ -60,6 +62,7 @@ def use(ask: MemoryQuestion) -> MemoryUse:
 def _request_blocks(ask: MemoryQuestion, opts: Options, groups: LayerGroups, sizes: LayerBlocks, most: int) -> int:
     """Return the blocks that a request of ``most`` tokens holds."""
     windows = Admission("swa", ask.model.window, in_flight=opts.max_num_batched_tokens, most=most, block=sizes.window)
+    assert isinstance(ask.rules, Rules)
     cap = ask.rules.admission_cap(windows) if groups.window else 0
     inside = 1 if opts.mamba_prefill_checkpoint_alignment else 0
     states = (2 + inside if opts.enable_prefix_caching else 1) + opts.num_speculative_tokens

@@ -9,7 +9,7 @@ vllm/v1/core/kv_cache_planning.py unify_kv_cache_spec_page_size, vllm/model_exec
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cachesim.base.errors import BadInput, counted, quoted
 from cachesim.engines.shared.model_layers import RealModel
@@ -20,6 +20,9 @@ from cachesim.engines.vllm.layer_groups import LayerGroups, groups_of
 from cachesim.engines.vllm.rules.blocks import Pages
 from cachesim.engines.vllm.rules.schedule import EAGLE
 from cachesim.engines.vllm.rules.start import EVERY
+
+if TYPE_CHECKING:
+    from cachesim.engines.vllm.profiles import Rules
 
 STATE_BYTES = {"bfloat16": F16, "float16": F16, "float32": F32}
 """Type of a state -> bytes of a number."""
@@ -65,23 +68,23 @@ def _width(given: str, default: str) -> int:
     return STATE_BYTES.get(name, F16)
 
 
-def attention_block(rules: Any, opts: Options, model: RealModel) -> int:
+def attention_block(rules: Rules, opts: Options, model: RealModel) -> int:
     """Return the tokens of a block of attention. Raise BadInput for a mode under which they are not known."""
     if opts.attention_block_size or not (model.states and model.full):
         return opts.attention_block_size or opts.block_size
     if opts.mamba_cache_mode == EVERY and opts.enable_prefix_caching:
         raise BadInput("blocks of real models under mamba_cache_mode all are not known",
                        hint="attention_block_size, which the server's log states")  # fmt: skip
-    return int(rules.attention_block(Pages(
+    return rules.attention_block(Pages(
         token=row_bytes(model.full[0], opts, model.row_type),
         state=max(state_bytes(layer, model, opts) for layer in model.states),
         block=opts.block_size,
         grid=opts.mamba_prefill_checkpoint_alignment if opts.enable_prefix_caching else 0,
         is_latent=not model.full[0].value,
-    )))  # fmt: skip
+    ))  # fmt: skip
 
 
-def layer_blocks(rules: Any, opts: Options) -> LayerBlocks:
+def layer_blocks(rules: Rules, opts: Options) -> LayerBlocks:
     """Return the tokens of a block by kind of layer: of the real model that the options name, or as the options state
     them. Raise BadInput."""
     if not opts.real_model:
@@ -90,7 +93,7 @@ def layer_blocks(rules: Any, opts: Options) -> LayerBlocks:
     return model_blocks(rules, opts, older_model(opts.real_model, "vllm"))
 
 
-def model_blocks(rules: Any, opts: Options, model: RealModel) -> LayerBlocks:
+def model_blocks(rules: Rules, opts: Options, model: RealModel) -> LayerBlocks:
     """Return the tokens of a block of a real model, by kind of layer. Raise BadInput."""
     block = attention_block(rules, opts, model)
     rows = [row_bytes(layers[0], opts, model.row_type) for layers in (model.full, model.windows) if layers]
@@ -113,7 +116,7 @@ def model_groups(model: RealModel, opts: Options) -> LayerGroups:
     return groups_of(model, max(1, len(model.heads)) if opts.speculative_method in EAGLE else 0)
 
 
-def derived_blocks(rules: Any, opts: Options) -> list[str]:
+def derived_blocks(rules: Rules, opts: Options) -> list[str]:
     """Return lines about the blocks and groups of the real model that the options name, [] without one. Raise
     BadInput."""
     if not opts.real_model or opts.kv_groups:

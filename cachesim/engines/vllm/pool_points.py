@@ -5,8 +5,9 @@ A key may be entered when its block is scheduled; the prefix is reported once th
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Callable, Sequence
 
+from cachesim.engines.rule import rule_id
 from cachesim.engines.vllm.core.block_pool import CLEARED, EVICTED, REPLACED, BlockPool
 from cachesim.engines.vllm.kv_cache_interface import VllmConfig
 from cachesim.engines.vllm.prefix_points import ALL, CHUNK, STATE, WINDOW, GroupPieces, PrefixPoints, UnitChain
@@ -58,7 +59,8 @@ class PoolPoints(PrefixPoints):
     def lost(self, block: int, keys: Sequence[int], cause: str) -> None:
         """Decide on the loss of a block's keys, and report that it can no longer be found under these."""
         rules = self.rules
-        rule = {REPLACED: rules.partial_rows, CLEARED: rules.reset_preempts}.get(cause, rules.state_inside).rule
+        removed_by: dict[str, Callable[..., object]] = {REPLACED: rules.partial_rows, CLEARED: rules.reset_preempts}
+        rule = rule_id(removed_by.get(cause, rules.state_inside))
         if cause == EVICTED:
             decision = rules.evict(block, self.pool.block_hash_num_tokens[block])
             self.vllm_config.decide(decision, None)

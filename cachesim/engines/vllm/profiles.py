@@ -3,101 +3,98 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Hashable, Mapping, Sequence
 
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.rule_set import RuleSet, newest_first, rule_sets_in
 from cachesim.engines.shared.timeline import UNKNOWN, Commit, Timeline
 from cachesim.engines.vllm.rules import blocks, lookup, offload, schedule, start, states
 
-Rule = Callable[..., Decision]
-Plain = Callable[..., Any]
-
 
 @dataclass(frozen=True, repr=False)
 class Rules(RuleSet):
     """A version. ``find_``, ``mask_``: rules of a kind of group."""
 
-    async_scheduling: Plain = start.async_scheduling
-    batch_size: Plain = start.batch_size
-    prefix_caching: Plain = start.prefix_caching
-    mamba_cache_mode: Plain = start.mamba_cache_mode
-    states_align: Plain = schedule.states_at_ends
-    speculation: Plain = schedule.speculation
-    attention_block: Plain = blocks.attention_block
-    page_block: Plain = blocks.page_block
-    scheduler_block: Plain = schedule.scheduler_block
-    chunk_block: Plain = schedule.chunk_block
-    hash_block_size: Plain = schedule.hash_block_size
-    partial_hits: Plain = schedule.partial_hits
-    admission_cap: Plain = blocks.admission_cap
-    hash_block_tokens: Plain = blocks.hash_block_tokens
-    prefill_cap: Plain = schedule.prefill_cap
-    surely_ends: Plain = schedule.surely_ends
-    next_waiting: Plain = schedule.next_waiting
-    most_tokens: Plain = lookup.most_tokens
-    look_at: Plain = lookup.look_at_all
-    reach: Plain = lookup.reach_known
-    reconcile: Plain = lookup.reconcile_all
-    look_up_one: Plain = lookup.look_up_one
-    find_full: Plain = lookup.find_full
-    find_swa: Plain = lookup.find_window
-    find_chunked: Plain = lookup.find_chunk
-    find_mamba: Plain = lookup.find_state
-    offloaded_kinds: Plain = offload.offloaded_kinds
-    wait_for_chunks: Rule = offload.wait_for_chunks
-    load_chunks: Rule = offload.load_chunks
-    load_end: Plain = offload.end_of_others
-    reserve_for_prompts: Plain = offload.reserve_for_prompts
-    reserve_drafts: Plain = offload.reserve_draft_step
-    pad_drafts: Plain = schedule.pad_drafts
-    split: Rule = schedule.split_states
-    before_image: Plain = schedule.before_image
-    keep_image: Plain = schedule.keep_image
-    leave_lookahead: Plain = schedule.leave_lookahead
-    reserve: Plain = blocks.reserve
-    needed: Plain = blocks.blocks_needed
-    states_needed: Plain = states.states_needed
-    state_inside: Plain = states.state_inside
-    last_boundary: Plain = states.last_boundary
-    checkpoint: Plain = states.checkpoint
-    reserves_inside: Plain = states.reserve_last
-    left_behind: Plain = states.left_behind
-    start_column: Plain = states.start_column
-    exports_inside: Plain = states.export_alone
-    keeps_inside: Plain = states.keep_inside
-    counted_blocks: Plain = states.counted_blocks
-    state_tail: Plain = states.state_tail
-    key_again: Plain = states.keyed_once
-    wait_for_state: Rule = states.wait_for_state
-    admit: Rule = schedule.admit
-    preempt: Rule = schedule.preempt
-    goes_on: Plain = schedule.goes_on
-    passes_over: Plain = schedule.passes_over
-    evict: Rule = blocks.evict
-    skipped: Plain = blocks.skipped
-    reference_gap: Plain = blocks.reference_gap
-    free_side: Plain = blocks.free_side
-    publishable: Plain = blocks.publishable
-    publishable_one: Plain = blocks.publishable_one
-    boundaries: Plain = blocks.boundaries
-    junction_ends: Plain = blocks.junction_ends
-    mask_full: Plain = blocks.keep_all
-    mask_swa: Plain = blocks.keep_window
-    mask_mamba: Plain = blocks.keep_states
-    partial_rows: Plain = blocks.partial_rows
-    uncounted: Plain = schedule.uncount_extra
-    publish_again: Plain = blocks.publish_again
-    free_now: Plain = offload.free_after_steps
-    offered: Plain = offload.offered
-    offers_again: Plain = offload.offer_again
-    stores_chunk: Plain = offload.chunk_with_reachable
-    store_chunks: Rule = offload.store_chunks
-    chunk_order: Plain = offload.order_by_request
-    touches: Plain = offload.touch_nothing
-    keeps_offered: Plain = offload.keep_offered
-    unread_waits: Plain = offload.unread_waits
-    reset_preempts: Plain = schedule.reset_preempts
+    async_scheduling: Callable[[str], bool] = start.async_scheduling
+    batch_size: Callable[[int], start.BatchSize] = start.batch_size
+    prefix_caching: Callable[[bool], bool] = start.prefix_caching
+    mamba_cache_mode: Callable[[str, bool], str] = start.mamba_cache_mode
+    states_align: Callable[[str], bool | None] = schedule.states_at_ends
+    speculation: Callable[[schedule.Drafter], schedule.Speculation] = schedule.speculation
+    attention_block: Callable[[blocks.Pages], int] = blocks.attention_block
+    page_block: Callable[[int, int, int], int] = blocks.page_block
+    scheduler_block: Callable[[Sequence[int]], int] = schedule.scheduler_block
+    chunk_block: Callable[[Sequence[int], Sequence[int]], int] = schedule.chunk_block
+    hash_block_size: Callable[[Sequence[int], int, bool], int] = schedule.hash_block_size
+    partial_hits: Callable[[Sequence[int], Sequence[int], int, bool], bool] = schedule.partial_hits
+    admission_cap: Callable[[blocks.Admission], int] = blocks.admission_cap
+    hash_block_tokens: Callable[[int, Sequence[int], str, str], Hashable] = blocks.hash_block_tokens
+    prefill_cap: Callable[[int, int], int] = schedule.prefill_cap
+    surely_ends: Callable[[int, int, int], bool] = schedule.surely_ends
+    next_waiting: Callable[[str, schedule.WaitingQueue], Decision] = schedule.next_waiting
+    most_tokens: Callable[[int], int] = lookup.most_tokens
+    look_at: Callable[[int, int], int] = lookup.look_at_all
+    reach: Callable[[int, int], int] = lookup.reach_known
+    reconcile: Callable[[lookup.PromptQuery, lookup.GroupLookup], lookup.CacheHit] = lookup.reconcile_all
+    look_up_one: Callable[[lookup.PromptQuery, lookup.GroupLookup], lookup.CacheHit] = lookup.look_up_one
+    find_full: Callable[[lookup.GroupQuery], lookup.GroupMatch] = lookup.find_full
+    find_swa: Callable[[lookup.GroupQuery], lookup.GroupMatch] = lookup.find_window
+    find_chunked: Callable[[lookup.GroupQuery], lookup.GroupMatch] = lookup.find_chunk
+    find_mamba: Callable[[lookup.GroupQuery], lookup.GroupMatch] = lookup.find_state
+    offloaded_kinds: Callable[[], tuple[str, ...]] = offload.offloaded_kinds
+    wait_for_chunks: Callable[[bool], Decision] = offload.wait_for_chunks
+    load_chunks: Callable[[int, int], Decision] = offload.load_chunks
+    load_end: Callable[[int, int], int] = offload.end_of_others
+    reserve_for_prompts: Callable[[Sequence[int]], int] = offload.reserve_for_prompts
+    reserve_drafts: Callable[[offload.DraftStep], offload.LoadReserve] = offload.reserve_draft_step
+    pad_drafts: Callable[[schedule.DraftPadding], bool] = schedule.pad_drafts
+    split: Callable[[schedule.ChunkSplit], Decision] = schedule.split_states
+    before_image: Callable[[int, int, int, int], int] = schedule.before_image
+    keep_image: Callable[[int], int] = schedule.keep_image
+    leave_lookahead: Callable[[int, int, int], int] = schedule.leave_lookahead
+    reserve: Callable[[float, int, bool, bool], int] = blocks.reserve
+    needed: Callable[[blocks.BlockNeed], int] = blocks.blocks_needed
+    states_needed: Callable[[blocks.BlockNeed, int, bool, bool], int] = states.states_needed
+    state_inside: Callable[[states.StateExport], bool] = states.state_inside
+    last_boundary: Callable[[int, int, bool, int], int] = states.last_boundary
+    checkpoint: Callable[[states.StateBoundary], int] = states.checkpoint
+    reserves_inside: Callable[[int, int, int], bool] = states.reserve_last
+    left_behind: Callable[[int, bool], int] = states.left_behind
+    start_column: Callable[[int, int, int], int] = states.start_column
+    exports_inside: Callable[[bool], bool] = states.export_alone
+    keeps_inside: Callable[[states.StateInside], bool] = states.keep_inside
+    counted_blocks: Callable[[int, int], int] = states.counted_blocks
+    state_tail: Callable[[states.StateTail], bool] = states.state_tail
+    key_again: Callable[[], bool] = states.keyed_once
+    wait_for_state: Callable[[str, bool, bool], Decision] = states.wait_for_state
+    admit: Callable[[int, int, int, int], Decision] = schedule.admit
+    preempt: Callable[[str, Sequence[tuple[int, int]], int, int], Decision] = schedule.preempt
+    goes_on: Callable[[str], bool] = schedule.goes_on
+    passes_over: Callable[[], bool] = schedule.passes_over
+    evict: Callable[[int, int], Decision] = blocks.evict
+    skipped: Callable[[str, int, int], int] = blocks.skipped
+    reference_gap: Callable[[int, int, int, int], tuple[int, int]] = blocks.reference_gap
+    free_side: Callable[[bool], str] = blocks.free_side
+    publishable: Callable[[blocks.PublishableBlocks], int] = blocks.publishable
+    publishable_one: Callable[[blocks.PublishableBlocks], int] = blocks.publishable_one
+    boundaries: Callable[[int, int, bool], list[int]] = blocks.boundaries
+    junction_ends: Callable[[int, int, bool], list[int]] = blocks.junction_ends
+    mask_full: Callable[[blocks.PublicationMask], list[bool] | None] = blocks.keep_all
+    mask_swa: Callable[[blocks.PublicationMask], list[bool] | None] = blocks.keep_window
+    mask_mamba: Callable[[blocks.PublicationMask], list[bool] | None] = blocks.keep_states
+    partial_rows: Callable[[int, int, int, bool], int] = blocks.partial_rows
+    uncounted: Callable[[int], int] = schedule.uncount_extra
+    publish_again: Callable[[blocks.NewTokens], int | None] = blocks.publish_again
+    free_now: Callable[[int, int], bool] = offload.free_after_steps
+    offered: Callable[[int, int, bool], int] = offload.offered
+    offers_again: Callable[[], bool] = offload.offer_again
+    stores_chunk: Callable[[Sequence[bool], Sequence[bool]], bool] = offload.chunk_with_reachable
+    store_chunks: Callable[[int, int, int], Decision] = offload.store_chunks
+    chunk_order: Callable[[], str] = offload.order_by_request
+    touches: Callable[[int, int], int | None] = offload.touch_nothing
+    keeps_offered: Callable[[int, int], bool] = offload.keep_offered
+    unread_waits: Callable[[], bool] = offload.unread_waits
+    reset_preempts: Callable[[bool], bool] = schedule.reset_preempts
     inferred: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict, hash=False)
 

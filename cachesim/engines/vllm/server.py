@@ -21,6 +21,7 @@ from cachesim.engines.vllm.inspection import Inspection, PoolCells
 from cachesim.engines.vllm.kv_cache_interface import KVCacheConfig, VllmConfig
 from cachesim.engines.vllm.kv_cache_planning import get_kv_cache_config
 from cachesim.engines.vllm.pool_points import PoolPoints
+from cachesim.engines.vllm.profiles import Rules
 from cachesim.engines.vllm.request import Request, RequestBlockHasher
 from cachesim.engines.vllm.rules.start import EVERY
 from cachesim.engines.vllm.worker.model_runner import ModelRunner
@@ -36,6 +37,8 @@ class StepInFlight(NamedTuple):
 
 class Server(RequestQueue):
     """A server of a given version. ``slots``: all requests received so far; ``batch_queue``: steps in flight."""
+
+    rules: Rules
 
     too_long = ("This model's maximum context length is {most} tokens. However, your prompt contains at least {n} input"
                 " tokens.")

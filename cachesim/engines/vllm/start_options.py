@@ -5,14 +5,17 @@ Source: vLLM vllm/engine/arg_utils.py, vllm/config/vllm.py, vllm/model_executor/
 
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import TYPE_CHECKING, Any, Mapping
 
 from cachesim.base.errors import NotInBuild
 from cachesim.engines.vllm.flags import options
 from cachesim.model import Spec
 
+if TYPE_CHECKING:
+    from cachesim.engines.vllm.profiles import Rules
 
-def resolved(rules: Any, spec: Spec, given: Mapping[str, Any]) -> Mapping[str, Any]:
+
+def resolved(rules: Rules, spec: Spec, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return options with the defaults that the server chooses. Raise BadInput for a bad value, and for a combination
     with which the release does not start."""
     found = _resolved(rules, given)
@@ -21,7 +24,7 @@ def resolved(rules: Any, spec: Spec, given: Mapping[str, Any]) -> Mapping[str, A
     return found
 
 
-def _resolved(rules: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+def _resolved(rules: Rules, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return options with the defaults that do not depend on the model."""
     asked = options(given)
     overlaps = rules.async_scheduling(asked.speculative_method)
@@ -35,7 +38,7 @@ def _resolved(rules: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, **given}
 
 
-def derived_defaults(rules: Any, given: Mapping[str, Any]) -> list[str]:
+def derived_defaults(rules: Rules, given: Mapping[str, Any]) -> list[str]:
     """Return a line for each default that drafter and device change. Raise BadInput."""
     usual = _resolved(rules, {name: given[name] for name in ("max_num_batched_tokens",) if name in given})
     found = _resolved(rules, given)

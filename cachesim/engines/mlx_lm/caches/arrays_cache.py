@@ -90,7 +90,7 @@ class ArraysCache(Cache):
         return cache
 
     def is_trimmable(self) -> bool:
-        return bool(self.rules.arrays_trim())
+        return self.rules.arrays_trim()
 
     @property
     def trim(self) -> Callable[[int], int]:

@@ -67,7 +67,7 @@ class Ring(KeysValues):
         return self.trimmable_after(0)
 
     def trimmable_after(self, n: int) -> bool:
-        return bool(self.rules.ring_trimmable(self._offset + n, self.max_size))
+        return self.rules.ring_trimmable(self._offset + n, self.max_size)
 
     def to_quantized(self, group_size: int = 64, bits: int = 4) -> None:
         """Raise NotImplementedError, as the original does: with --kv-bits a model with a window fails with this error.

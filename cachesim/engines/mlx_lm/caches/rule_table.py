@@ -3,46 +3,48 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 from cachesim.engines.base import Immutable
 from cachesim.engines.mlx_lm.caches import rules_arrays as arrays
 from cachesim.engines.mlx_lm.caches import rules_kv_cache as kv
 from cachesim.engines.mlx_lm.caches import rules_saved_state as r
 
-Rule = Callable[..., Any]
+if TYPE_CHECKING:
+    from cachesim.engines.mlx_lm.caches.array_ops import Array
+
 
 
 @dataclass(frozen=True)
 class CacheRules(Immutable):
     """Rules of a version of the cache classes. The defaults are those of commit d78bf58e."""
 
-    state: Rule = r.state_cut
-    restore: Rule = r.restore_cut
-    meta_state: Rule = r.meta_text
-    batch_rotating_state: Rule = r.rotated_if_text
-    arrays_state: Rule = r.arrays_state_padded
+    state: Callable[[r.Stateful], Any] = r.state_cut
+    restore: Callable[[r.Stateful, Any], None] = r.restore_cut
+    meta_state: Callable[[r.Stateful], Any] = r.meta_text
+    batch_rotating_state: Callable[[str], bool] = r.rotated_if_text
+    arrays_state: Callable[[list[Any], Array | None, Array | None], Any] = r.arrays_state_padded
     ring_meta: tuple[str, ...] = ("keep", "max_size", "offset", "_idx")     # counters that a ring saves as text
-    arrays_mask: Rule = r.mask_padding_only
-    arrays_merge_empty: Rule = r.merged_with_zeros
-    arrays_extend_none: Rule = r.join_with_zeros
-    arrays_extend_padding: Rule = r.join_with_zeros
+    arrays_mask: Callable[[int, Array | None, Array | None], Array | None] = r.mask_padding_only
+    arrays_merge_empty: Callable[[int], Array | None] = r.merged_with_zeros
+    arrays_extend_none: Callable[[Array | None, Array | None, int, int], Array | None] = r.join_with_zeros
+    arrays_extend_padding: Callable[[Array | None, Array | None, int, int], Array | None] = r.join_with_zeros
     arrays_filtered: tuple[str, ...] = ("left_padding", "lengths")          # filtered by row beside the slots
-    arrays_trim: Rule = arrays.trim_refused
-    arrays_advance: Rule = arrays.advance_by_step
-    arrays_keep: Rule = arrays.keep_copied
-    arrays_row: Rule = arrays.row_asked
-    kv_merge_empty: Rule = kv.merge_skips_empty
-    ring_trimmable: Rule = kv.trimmable_before_wrap
-    ring_trim: Rule = kv.trim_counters
-    rotating_merge: Rule = kv.merge_last
-    ring_row_start: Rule = kv.row_start_clamped
-    ring_extracted: Rule = kv.extracted_counts_offset
-    ring_extract_empty: Rule = kv.extract_needs_buffer
-    ring_extract_end: Rule = kv.extract_cut
-    ring_mask: Rule = kv.mask_written
-    chunked_front: Rule = kv.front_by_valid
-    extend_empty_side: Rule = kv.empty_side_float32
+    arrays_trim: Callable[[], bool] = arrays.trim_refused
+    arrays_advance: Callable[[], bool] = arrays.advance_by_step
+    arrays_keep: Callable[[bool], bool] = arrays.keep_copied
+    arrays_row: Callable[[int, int], int] = arrays.row_asked
+    kv_merge_empty: Callable[[Sequence[bool]], bool] = kv.merge_skips_empty
+    ring_trimmable: Callable[[int, int], bool] = kv.trimmable_before_wrap
+    ring_trim: Callable[[int, int, int], kv.RingTrim] = kv.trim_counters
+    rotating_merge: Callable[[int, int], kv.MergedRow] = kv.merge_last
+    ring_row_start: Callable[[int], int] = kv.row_start_clamped
+    ring_extracted: Callable[[int, int], int] = kv.extracted_counts_offset
+    ring_extract_empty: Callable[[bool], bool] = kv.extract_needs_buffer
+    ring_extract_end: Callable[[int, int, int], int] = kv.extract_cut
+    ring_mask: Callable[[int, int, bool, int], int] = kv.mask_written
+    chunked_front: Callable[[int, int, int], kv.RemainingColumns | None] = kv.front_by_valid
+    extend_empty_side: Callable[[int, int, Any], tuple[int, Any]] = kv.empty_side_float32
 
 
 AT_D78BF58E = CacheRules()

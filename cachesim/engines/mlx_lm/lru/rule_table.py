@@ -3,39 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 from cachesim.engines.base import Immutable
 from cachesim.engines.mlx_lm.lru import rules_fetch as fetch
 from cachesim.engines.mlx_lm.lru import rules_insert as insert
 from cachesim.engines.mlx_lm.lru import rules_repaired as repaired
 
-Rule = Callable[..., Any]
+if TYPE_CHECKING:
+    from cachesim.base.tokens import Tokens
+    from cachesim.engines.mlx_lm.lru.prompt_trie import SearchResult
+
 
 
 @dataclass(frozen=True)
 class LruRules(Immutable):
     """Rules of a version, in the order in which a request meets them. The defaults are those of commit d78bf58e."""
 
-    asked: Rule = fetch.query_whole
-    exact: Rule = fetch.exact_stored
-    shorter: Rule = fetch.shorter_beyond_one
-    longer: Rule = fetch.longer_if_more
-    keep: Rule = fetch.keep_all_but_one
-    usable: Rule = fetch.usable_if_trimmable
-    untrimmable: Rule = fetch.untrimmable_refused
-    trim_in: Rule = fetch.trim_a_copy
-    trimmed: Rule = fetch.trimmed_unchecked
-    hand_out: Rule = fetch.hand_copy
-    move: Rule = insert.move_never
-    present: Rule = insert.present_replace
-    prune: Rule = insert.prune_all
-    snapshots: Rule = insert.snap_none
-    snapshot_copy: Rule = insert.snap_copied
-    snapshot_trim: Rule = insert.snap_trim_together
-    over_count: Rule = insert.over_count_one
-    over_bytes: Rule = insert.over_bytes
-    victim: Rule = insert.victim_of_three
+    asked: Callable[[int], int] = fetch.query_whole
+    exact: Callable[[SearchResult, int], bool] = fetch.exact_stored
+    shorter: Callable[[SearchResult], int] = fetch.shorter_beyond_one
+    longer: Callable[[SearchResult, int], bool] = fetch.longer_if_more
+    keep: Callable[[int, int], int] = fetch.keep_all_but_one
+    usable: Callable[[Sequence[Any]], bool] = fetch.usable_if_trimmable
+    untrimmable: Callable[[int], int] = fetch.untrimmable_refused
+    trim_in: Callable[[], bool] = fetch.trim_a_copy
+    trimmed: Callable[[int, int], bool] = fetch.trimmed_unchecked
+    hand_out: Callable[[str, int, bool], fetch.HandOut] = fetch.hand_copy
+    move: Callable[[Tokens | None, Tokens], bool] = insert.move_never
+    present: Callable[[], insert.StoredKeyTreatment] = insert.present_replace
+    prune: Callable[[Sequence[Any], int, Sequence[int]], list[int]] = insert.prune_all
+    snapshots: Callable[[int, Sequence[int], int], list[int]] = insert.snap_none
+    snapshot_copy: Callable[[int, int, int], int | None] = insert.snap_copied
+    snapshot_trim: Callable[[Sequence[bool]], list[bool]] = insert.snap_trim_together
+    over_count: Callable[[int, int], int] = insert.over_count_one
+    over_bytes: Callable[[int, int, int], bool] = insert.over_bytes
+    victim: Callable[[Sequence[int]], int] = insert.victim_of_three
     kinds: tuple[str, ...] = ("assistant", "user", "system")    # queues; the first is the default
 
 

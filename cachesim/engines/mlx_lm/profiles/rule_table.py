@@ -7,7 +7,7 @@ The defaults are the rules of 0.32.2. A field is a rule, a name or a table, neve
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
 from cachesim.engines.mlx_lm.caches import AT_0_32_2, CacheRules
 from cachesim.engines.mlx_lm.lru import LRU_HEAD, LruRules
@@ -15,7 +15,9 @@ from cachesim.engines.mlx_lm.rules import keys, prefill, segments
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.rule_set import RuleSet
 
-Rule = Callable[..., Decision]
+if TYPE_CHECKING:
+    from cachesim.base.tokens import Tokens
+
 
 
 @dataclass(frozen=True, repr=False)
@@ -23,31 +25,31 @@ class Rules(RuleSet):
     """Rules of a version, in the order in which a request meets them. A version uses only one of the two generators;
     the rules of the other are copied from a neighbour and never called."""
 
-    batchable: Rule = keys.is_batchable
-    mergeable: Rule = keys.merge_of_class
-    new_cache: Rule = keys.new_limited
-    batching: Rule = keys.batch_segments
-    system_end: Rule = segments.system_end
-    thinks: Rule = segments.thinks_by_tokenizer
-    tail: Rule = segments.tail_anywhere
-    cut_chat: Rule = segments.cut_chat
-    cut_other: Rule = segments.cut_none
-    key: Rule = keys.key_prompt
-    rest: Rule = segments.rest_or_value_error
-    position: Rule = prefill.position_think
-    pc: Rule = prefill.pc_largest
-    fresh: Rule = prefill.fresh_if_first_empty
-    right_lengths: Rule = prefill.lengths_without_tail
-    tails: Rule = prefill.tails_plain
-    create_at_pc: Rule = prefill.create_if_asked
-    row: Rule = prefill.row_own
-    create: Rule = segments.create_at_segment_end
-    create_alone: Rule = segments.create_never
-    start_drafting: Rule = prefill.start_trimmable
-    draft_round: Rule = prefill.round_any
-    key_alone: Rule = keys.key_of_held
-    key_stopped: Rule = keys.key_of_returned
-    cancel: Rule = segments.cancel_drops
+    batchable: Callable[[bool, bool], Decision] = keys.is_batchable
+    mergeable: Callable[[Sequence[str], bool], Decision] = keys.merge_of_class
+    new_cache: Callable[[int], Decision] = keys.new_limited
+    batching: Callable[[], Decision] = keys.batch_segments
+    system_end: Callable[[Tokens, Tokens | None], Decision] = segments.system_end
+    thinks: Callable[[bool, bool], Decision] = segments.thinks_by_tokenizer
+    tail: Callable[[Tokens, int], Decision] = segments.tail_anywhere
+    cut_chat: Callable[[Tokens, int, int], Decision] = segments.cut_chat
+    cut_other: Callable[[Tokens, str], Decision] = segments.cut_none
+    key: Callable[[Tokens, Tokens, Sequence[int]], Decision] = keys.key_prompt
+    rest: Callable[[Sequence[segments.Segment], int], Decision] = segments.rest_or_value_error
+    position: Callable[[Tokens, str, bool, bool, Tokens | None], Decision] = prefill.position_think
+    pc: Callable[[Sequence[int], Sequence[int | None]], Decision] = prefill.pc_largest
+    fresh: Callable[[Sequence[bool], Sequence[int]], Decision] = prefill.fresh_if_first_empty
+    right_lengths: Callable[[int, int], Decision] = prefill.lengths_without_tail
+    tails: Callable[[Sequence[Tokens], int], Decision] = prefill.tails_plain
+    create_at_pc: Callable[[int, int | None, int], Decision] = prefill.create_if_asked
+    row: Callable[[int, int], Decision] = prefill.row_own
+    create: Callable[[int, bool, int], Decision] = segments.create_at_segment_end
+    create_alone: Callable[[int], Decision] = segments.create_never
+    start_drafting: Callable[[bool, int, int], Decision] = prefill.start_trimmable
+    draft_round: Callable[[int, int], Decision] = prefill.round_any
+    key_alone: Callable[[int, int], Decision] = keys.key_of_held
+    key_stopped: Callable[[int, int], Decision] = keys.key_of_returned
+    cancel: Callable[[], Decision] = segments.cancel_drops
     final_type: str = "assistant"      # queue of finished conversations
     checkpoint_type: str = "user"      # queue of prompt checkpoints
     caches: CacheRules = AT_0_32_2

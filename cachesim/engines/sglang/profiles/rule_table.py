@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
 from cachesim.engines.rule import Decision
 from cachesim.engines.sglang.rules import host as h
@@ -13,6 +13,9 @@ from cachesim.engines.sglang.rules import schedule as s
 from cachesim.engines.sglang.rules import tree as t
 from cachesim.engines.shared.rule_set import RuleSet
 
+if TYPE_CHECKING:
+    from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
+
 Rule = Callable[..., Decision]
 
 
@@ -20,68 +23,68 @@ Rule = Callable[..., Decision]
 class Rules(RuleSet):
     """A version. Fields in the order in which they apply to a request."""
 
-    state_source: Callable[..., str] = r.state_source
-    overlaps: Callable[..., bool | None] = r.overlaps
+    state_source: Callable[[bool, bool, int], str] = r.state_source
+    overlaps: Callable[[bool, bool, bool, bool], bool | None] = r.overlaps
     keeps_states: Callable[[bool, bool], bool] = r.keeps_states
-    tracking_slots: Callable[..., r.TrackingSlots] = r.tracking_slots
-    waits_for_twin: Callable[..., bool] = s.waits_for_twin
-    queue_order: Rule = s.queue_order
-    keys_are_pairs: Callable[..., bool] = t.keys_are_pairs
-    retained_window: Callable[..., int] = t.retained_window
-    accept_node: Callable[..., tuple[int, bool]] = t.accept_node
-    accept_copy: Callable[..., tuple[int, bool]] = t.accept_copy
-    best_hit: Rule = t.best_hit
-    branch_point: Callable[..., int | None] = t.branch_point
-    recent_span: Callable[..., int] = t.recent_span
-    stays_full: Callable[..., bool] = s.stays_full
-    admission: Rule = s.admission
-    cut_waits: Callable[..., bool] = s.cut_waits_if_shortest
-    next_chunk: Callable[..., int] = s.next_chunk
-    chunk_share: Callable[..., int] = s.chunk_share
-    reserve_later: Callable[..., int] = reported.reserve_chunk
-    evict_quota: Callable[..., int] = t.evict_quota
-    evict_first: Callable[..., Any] = t.evict_first
-    drop_leaf: Rule = t.drop_leaf
-    stays_above: Callable[..., bool] = t.keeps_above
-    drop_inside: Rule = t.drop_inside
-    copy_unlock: Callable[..., int | None] = reported.unlock_to_mark
-    reserved_ahead: Callable[..., int] = r.reserved_ahead
-    track_prefill: Rule = r.track_prefill
-    track_decode: Rule = r.track_decode
+    tracking_slots: Callable[[str, bool, int], r.TrackingSlots] = r.tracking_slots
+    waits_for_twin: Callable[[int, int], bool] = s.waits_for_twin
+    queue_order: Callable[[str, Sequence[s.WaitingRequest]], Decision] = s.queue_order
+    keys_are_pairs: Callable[[str, tuple[int, ...]], bool] = t.keys_are_pairs
+    retained_window: Callable[[int, int], int] = t.retained_window
+    accept_node: Callable[[int, UnifiedTreeNode, tuple[int, ...], int], tuple[int, bool]] = t.accept_node
+    accept_copy: Callable[[int, UnifiedTreeNode, tuple[int, ...], int], tuple[int, bool]] = t.accept_copy
+    best_hit: Callable[[t.PrefixMatch], Decision] = t.best_hit
+    branch_point: Callable[[t.PrefixMatch, int], int | None] = t.branch_point
+    recent_span: Callable[[int, bool, int, int], int] = t.recent_span
+    stays_full: Callable[[bool], bool] = s.stays_full
+    admission: Callable[[s.AdmissionCandidate], Decision] = s.admission
+    cut_waits: Callable[[str, bool, bool], bool] = s.cut_waits_if_shortest
+    next_chunk: Callable[[int, float, float | None, int], int] = s.next_chunk
+    chunk_share: Callable[[int, Sequence[s.WaitingRequest], int, int], int] = s.chunk_share
+    reserve_later: Callable[[int, int], int] = reported.reserve_chunk
+    evict_quota: Callable[[int, int, int, int], int] = t.evict_quota
+    evict_first: Callable[[str, UnifiedTreeNode], Any] = t.evict_first
+    drop_leaf: Callable[[int, UnifiedTreeNode], Decision] = t.drop_leaf
+    stays_above: Callable[[UnifiedTreeNode, tuple[int, ...]], bool] = t.keeps_above
+    drop_inside: Callable[[int, UnifiedTreeNode], Decision] = t.drop_inside
+    copy_unlock: Callable[[int | None], int | None] = reported.unlock_to_mark
+    reserved_ahead: Callable[[int], int] = r.reserved_ahead
+    track_prefill: Callable[[int, int, int | None, int], Decision] = r.track_prefill
+    track_decode: Callable[[int, int, int, int], Decision] = r.track_decode
     takes_other_place: Callable[[bool, bool], bool] = reported.place_after_launch
-    taken_after: Callable[..., int] = reported.taken_at_own
-    give_at_chunk: Callable[..., int] = r.give_at_chunk
-    owned_tokens: Callable[..., int] = reported.owned_prompt
-    keeps_stopped: Callable[..., bool] = r.keeps_stopped
-    give_at_end: Callable[..., int] = r.give_at_end
-    insert_to_branch: Callable[..., int] = r.insert_to_branch
-    publish_pages: Rule = r.publish_pages
-    window_frontier: Callable[..., tuple[int, int]] = r.window_frontier
-    chunk_frontier: Callable[..., tuple[int, int]] = r.window_frontier
-    slides: Callable[..., bool] = r.slides_each_step
-    live_from: Callable[..., int | None] = t.live_from
-    revive: Callable[..., bool] = t.revive_repointed
-    capped_leaf: Callable[..., int] = t.capped_leaf
-    host_slots: Callable[..., int] = h.host_slots
-    counts_uses: Callable[..., bool] = h.counts_uses
-    writes_through: Rule = h.writes_through
-    writes_further_parts: Rule = h.writes_further_parts
-    copies_inside: Callable[..., bool] = h.copies_inside
-    leave_device: Rule = h.leave_device
-    reclaims_doubles: Callable[..., bool] = h.reclaims_doubles
-    drop_host_leaf: Rule = h.drop_host_leaf
-    drop_copies_inside: Rule = h.drop_copies_inside
-    load_back: Rule = h.load_back
+    taken_after: Callable[[reported.TrackedState], int] = reported.taken_at_own
+    give_at_chunk: Callable[[int, int | None, bool], int] = r.give_at_chunk
+    owned_tokens: Callable[[reported.EndingRequest], int] = reported.owned_prompt
+    keeps_stopped: Callable[[int, int, bool, tuple[int, ...]], bool] = r.keeps_stopped
+    give_at_end: Callable[[int, int | None, int | None, bool], int] = r.give_at_end
+    insert_to_branch: Callable[[int, int | None, int], int] = r.insert_to_branch
+    publish_pages: Callable[[int, int], Decision] = r.publish_pages
+    window_frontier: Callable[[r.RequestWindow], tuple[int, int]] = r.window_frontier
+    chunk_frontier: Callable[[r.RequestWindow], tuple[int, int]] = r.window_frontier
+    slides: Callable[[int, int], bool] = r.slides_each_step
+    live_from: Callable[[int, int, int], int | None] = t.live_from
+    revive: Callable[[bool], bool] = t.revive_repointed
+    capped_leaf: Callable[[int, int, int], int] = t.capped_leaf
+    host_slots: Callable[[int, float, int], int] = h.host_slots
+    counts_uses: Callable[[str], bool] = h.counts_uses
+    writes_through: Callable[[str, UnifiedTreeNode], Decision] = h.writes_through
+    writes_further_parts: Callable[[str, UnifiedTreeNode], Decision] = h.writes_further_parts
+    copies_inside: Callable[[str, int, UnifiedTreeNode], bool] = h.copies_inside
+    leave_device: Callable[[str, UnifiedTreeNode], Decision] = h.leave_device
+    reclaims_doubles: Callable[[str], bool] = h.reclaims_doubles
+    drop_host_leaf: Callable[[UnifiedTreeNode], Decision] = h.drop_host_leaf
+    drop_copies_inside: Callable[[int, UnifiedTreeNode], Decision] = h.drop_copies_inside
+    load_back: Callable[[int, int, bool], Decision] = h.load_back
     takes_state_of_prefix: Callable[[], bool] = h.state_as_matched
-    keep_state: Rule = t.keep_state
-    drop_excess: Rule = t.drop_excess
-    counts_hit: Callable[..., bool] = t.counts_others
-    prompt_boundary: Callable[..., int] = t.prompt_boundary
+    keep_state: Callable[[bool, int], Decision] = t.keep_state
+    drop_excess: Callable[[int, int, UnifiedTreeNode], Decision] = t.drop_excess
+    counts_hit: Callable[[int, int, bool], bool] = t.counts_others
+    prompt_boundary: Callable[[int, int, int], int] = t.prompt_boundary
     settles_chunk: Callable[[], bool] = r.settles_next_step
     leaves_each_step: Callable[[], bool] = r.leaves_each_step
     skips_finishing: Callable[[bool], bool] = r.skips_finishing
-    retract_order: Rule = r.retract_order
-    kept_order: Callable[..., Sequence[int]] = r.kept_in_order
+    retract_order: Callable[[Sequence[tuple[int, int]]], Decision] = r.retract_order
+    kept_order: Callable[[Sequence[int]], Sequence[int]] = r.kept_in_order
     strategies: frozenset[str] = frozenset({"auto", "no_buffer", "extra_buffer", "extra_buffer_lazy"})
     eviction_policies: frozenset[str] = frozenset(t.PRIORITIES)       # --radix-eviction-policy
     many_waiting: int = 128         # more waiting requests than this are not matched

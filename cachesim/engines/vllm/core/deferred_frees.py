@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import chain
-from typing import Any, Iterable, NamedTuple
+from typing import TYPE_CHECKING, Iterable, NamedTuple
 
 from cachesim.engines.vllm.core.kv_cache_manager import KVCacheManager
 from cachesim.engines.vllm.request import Request
+
+if TYPE_CHECKING:
+    from cachesim.engines.vllm.profiles import Rules
 
 
 class DeferredFree(NamedTuple):
@@ -25,7 +28,7 @@ class DeferredFrees:
     """Blocks of ended and preempted requests. ``defer_block_free``: loads may overlap with steps in flight;
     ``sched_step_seq``, ``processed_step_seq``: number of steps with tokens that were scheduled, and processed."""
 
-    def __init__(self, kv_cache_manager: KVCacheManager, rules: Any, defer_block_free: bool) -> None:
+    def __init__(self, kv_cache_manager: KVCacheManager, rules: Rules, defer_block_free: bool) -> None:
         self.kv_cache_manager = kv_cache_manager
         self.rules = rules
         self.defer_block_free = defer_block_free

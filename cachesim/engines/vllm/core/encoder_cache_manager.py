@@ -5,10 +5,13 @@ Source: vLLM vllm/v1/core/encoder_cache_manager.py (0.33.0).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cachesim.base.errors import Crash
 from cachesim.engines.vllm.request import EncoderInput, Request
+
+if TYPE_CHECKING:
+    from cachesim.engines.vllm.profiles import Rules
 
 
 class EncoderPlan(NamedTuple):
@@ -25,7 +28,7 @@ class EncoderCacheManager:
     """The outputs by image. ``cached``: requests that use each; ``freeable``: tokens of each that none uses, in the
     order in which they make room; ``num_freeable_slots``: places that are free, or can be."""
 
-    def __init__(self, cache_size: int, rules: Any, num_prefill_lookahead: int) -> None:
+    def __init__(self, cache_size: int, rules: Rules, num_prefill_lookahead: int) -> None:
         self.cache_size = cache_size
         self.rules = rules
         self.num_prefill_lookahead = num_prefill_lookahead

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from itertools import chain
 from typing import Mapping, Sequence
 
+from cachesim.engines.rule import rule_id
 from cachesim.engines.vllm.core.block_pool import BlockPool
 from cachesim.engines.vllm.core.single_type_kv_cache_manager import get_manager_for_kv_cache_spec
 from cachesim.engines.vllm.kv_cache_interface import VllmConfig
@@ -69,7 +70,7 @@ class KVCacheCoordinator(ABC):
 
     def get_num_cacheable_tokens(self, num_computed_tokens: int, kv_cache_group_id: int) -> int:
         """Return the tokens of a group whose blocks are published."""
-        return int(self.rules.publishable_one(self._publishable(num_computed_tokens, kv_cache_group_id)))
+        return self.rules.publishable_one(self._publishable(num_computed_tokens, kv_cache_group_id))
 
     def _publishable(self, num_computed_tokens: int, kv_cache_group_id: int) -> PublishableBlocks:
         group = self.kv_cache_config.kv_cache_groups[kv_cache_group_id]
@@ -139,7 +140,7 @@ class UnitaryKVCacheCoordinator(KVCacheCoordinator):
     @property
     def lookup_rule_id(self) -> str:
         """Id of the rule that finds a prefix."""
-        return str(self.rules.look_up_one.rule)
+        return rule_id(self.rules.look_up_one)
 
     def find_longest_cache_hit(self, request: Request, max_cache_hit_length: int) -> CacheHit:
         """Return the longest prefix of a request that the group has."""
@@ -157,7 +158,7 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
     @property
     def lookup_rule_id(self) -> str:
         """Id of the rule that finds a prefix."""
-        return str(self.rules.reconcile.rule)
+        return rule_id(self.rules.reconcile)
 
     @property
     def _alignment(self) -> int:
@@ -167,7 +168,7 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
 
     def get_num_cacheable_tokens(self, num_computed_tokens: int, kv_cache_group_id: int) -> int:
         """Return the tokens of a group whose blocks are published."""
-        return int(self.rules.publishable(self._publishable(num_computed_tokens, kv_cache_group_id)))
+        return self.rules.publishable(self._publishable(num_computed_tokens, kv_cache_group_id))
 
     def find_longest_cache_hit(self, request: Request, max_cache_hit_length: int) -> CacheHit:
         """Return the longest prefix of a request that all groups have."""

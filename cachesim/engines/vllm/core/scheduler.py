@@ -204,7 +204,7 @@ class Scheduler:
     def _reserve_prefill_lookahead(self, request: Request, num_computed_tokens: int, num_new_tokens: int) -> int:
         """Return the tokens of the next chunk, without those that are left for the last one."""
         remaining = request.num_tokens - num_computed_tokens - num_new_tokens
-        left = int(self.rules.leave_lookahead(remaining, num_new_tokens, self.num_prefill_lookahead))
+        left = self.rules.leave_lookahead(remaining, num_new_tokens, self.num_prefill_lookahead)
         if num_new_tokens and not left:
             because = {"n": request.num_tokens, "computed": num_computed_tokens, "new": num_new_tokens,
                        "remaining": remaining, "lookahead": self.num_prefill_lookahead}  # fmt: skip
@@ -380,7 +380,7 @@ class Scheduler:
         ahead = self.load_reserve.ahead
         missing = [self.kv_cache_manager.get_num_remaining_blocks(request, ahead) + self.load_reserve.each
                    for request in others]
-        return int(self.rules.reserve_for_prompts(missing))
+        return self.rules.reserve_for_prompts(missing)
 
     def _waits_for_remote_kvs(self, request: Request) -> bool:
         """True if a request waits for its load. After the load its blocks are published."""

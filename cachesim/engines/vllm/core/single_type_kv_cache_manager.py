@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Callable, NamedTuple, Sequence
 
+from cachesim.engines.rule import rule_id
 from cachesim.engines.vllm.core.block_pool import ERASED, BlockMask, BlockPool, EngineCoreDied
 from cachesim.engines.vllm.kv_cache_interface import KVCacheGroupSpec, VllmConfig
 from cachesim.engines.vllm.request import Request
@@ -81,11 +82,11 @@ class SingleTypeKVCacheManager:
         first = request.request_id not in self.num_cached_block
         skipped = self.get_num_skipped_tokens(total_computed_tokens) // self.block_size if first else 0
         kept = new_computed_blocks[max(0, skipped - len(blocks)) :]
-        return int(self.rules.needed(BlockNeed(
+        return self.rules.needed(BlockNeed(
             num_tokens, block=self.block_size, held=len(blocks), hit=len(new_computed_blocks),
             idle=self._get_num_evictable_blocks(kept), skipped=skipped, first=first, partial=has_partial_hit,
             cap=self.max_admission_blocks_per_request if apply_admission_cap else 0,
-        )))  # fmt: skip
+        ))  # fmt: skip
 
     def _get_num_evictable_blocks(self, blocks: Sequence[int]) -> int:
         ref_cnt = self.block_pool.ref_cnt
@@ -201,7 +202,7 @@ class SingleTypeKVCacheManager:
         self.block_pool.cache_full_blocks(
             request, self.req_to_blocks[request.request_id], num_cached_blocks=num_cached_blocks,
             num_full_blocks=num_full_blocks, block_size=self.block_size, kv_cache_group_id=self.kv_cache_group_id,
-            mask=BlockMask(kept, self.mask_rule.rule, self.missing_block_rule),
+            mask=BlockMask(kept, rule_id(self.mask_rule), self.missing_block_rule),
         )  # fmt: skip
 
     def reachable_block_mask(self, start_block: int, end_block: int, ends: Sequence[int]) -> list[bool] | None:
@@ -245,7 +246,7 @@ class SingleTypeKVCacheManager:
     def get_num_skipped_tokens(self, num_computed_tokens: int) -> int:
         """Return the tokens that are not read any more, after so many computed ones."""
         group = self.kv_cache_group
-        return int(self.rules.skipped(group.kind, group.window, num_computed_tokens))
+        return self.rules.skipped(group.kind, group.window, num_computed_tokens)
 
     def new_step_starts(self) -> None:
         """Begin a step."""
@@ -305,7 +306,7 @@ class MambaManager(SingleTypeKVCacheManager):
         self.align = kv_cache_group.align
         self.find_rule = self.rules.find_mamba
         self.mask_rule = self.rules.mask_mamba
-        self.missing_block_rule = self.rules.split.rule if self.align else ""       # no chunk ended there
+        self.missing_block_rule = rule_id(self.rules.split) if self.align else ""       # no chunk ended there
         self.last_state_block_idx: dict[int, int] = {}
         self.num_retired_blocks: dict[int, int] = {}
         self.allocated_block_reqs: set[int] = set()
@@ -338,7 +339,7 @@ class MambaManager(SingleTypeKVCacheManager):
             cap=self.max_admission_blocks_per_request if apply_admission_cap else 0,
         )  # fmt: skip
         allocated = request_id in self.allocated_block_reqs
-        return int(self.rules.states_needed(need, self.num_speculative_blocks, allocated, checkpoint is not None))
+        return self.rules.states_needed(need, self.num_speculative_blocks, allocated, checkpoint is not None)
 
     def _internal_checkpoint(self, request: Request, query_start: int, query_end: int) -> tuple[int, int] | None:
         """Return length and column of the state that is kept inside a chunk, None = no such state."""
@@ -462,11 +463,11 @@ class MambaManager(SingleTypeKVCacheManager):
         junction = (config.kv_cache_config.mamba_shared_prefix_checkpoint
                     and num_tokens == request.shared_prefix_boundary
                     and request.num_computed_tokens < num_tokens <= prompt)
-        return bool(self.rules.state_tail(StateTail(
+        return self.rules.state_tail(StateTail(
             num_tokens, end=config.last_cache_position(prompt, unit),
             own_end=config.last_cache_position(prompt, unit, self.use_eagle), unit=unit, block=self.block_size,
             junction=junction,
-        )))  # fmt: skip
+        ))  # fmt: skip
 
     def _cache_checkpoint(self, request: Request, num_tokens: int, checkpoint: tuple[int, int]) -> int | None:
         """Publish the state inside a chunk of ``num_tokens``, if it is kept."""
@@ -489,10 +490,10 @@ class MambaManager(SingleTypeKVCacheManager):
         if position % self.block_size == 0:
             at = position // self.block_size - 1
             kept = self.reachable_block_mask(at, at + 1, ())
-        return bool(self.rules.keeps_inside(StateInside(
+        return self.rules.keeps_inside(StateInside(
             own, junction=position == request.shared_prefix_boundary, ended=num_tokens >= request.num_prompt_tokens,
             interval=self.retention_interval, masked_in=kept is None or kept[0],
-        )))  # fmt: skip
+        ))  # fmt: skip
 
     def pop_blocks_for_free(self, request_id: int) -> list[int]:
         """Forget a request; return its blocks."""
