@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -17,11 +17,16 @@ from tests.conformance.naive import FixedCache
 from tests.conformance.wrong_keys import KINDS, Blocks, main, nothing, whole
 
 
+@cache
+def report_of(kind):
+    """Return the report on the cache with a wrong key of this kind."""
+    return conform(KINDS[kind].make, keys=KINDS[kind].keys, max_examples=40, check=False)
+
+
 @pytest.mark.part(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_wrong_key_is_found_in_its_smallest_form(kind):
-    one = KINDS[kind]
-    report = conform(one.make, keys=one.keys, max_examples=40, check=False)
+    one, report = KINDS[kind], report_of(kind)
     found = {result.name: result.finding.line for result in report.results if result.state == "failed"}
     assert one.smallest.items() <= found.items() and found.keys() <= {*VERSUS_COLD, "unseen"}
     assert conform(partial(one.make, True), keys=one.keys, max_examples=40).conforms
@@ -29,8 +34,7 @@ def test_a_wrong_key_is_found_in_its_smallest_form(kind):
 
 
 def test_a_finding_lists_the_keys_of_its_requests():
-    adapters, images = (conform(KINDS[kind].make, keys=KINDS[kind].keys, max_examples=20, check=False)["key"].finding
-                        for kind in ("adapter", "image"))  # fmt: skip
+    adapters, images = (report_of(kind)["key"].finding for kind in ("adapter", "image"))
     assert "keys of the requests: 'adapter 0', 'adapter 1'" in adapters.notes
     assert "keys of the requests: 'image 1' from token 1 on, 'image 2' from token 1 on" in images.notes
 
@@ -51,8 +55,8 @@ def test_floors_of_reuse_are_run_under_one_key():
             return (Blocks(whole).complete if key else super().complete)(prompt, n_predict, key, key_start)
 
     floors = ("extension", "return", "regenerate")
-    for cache, state in ((Blocks, "ok"), (Bypass, "missed")):
-        report = conform(partial(cache, whole), keys=["", "image"], max_examples=40)
+    for kind, state in ((Blocks, "ok"), (Bypass, "missed")):
+        report = conform(partial(kind, whole), keys=["", "image"], max_examples=40)
         assert {report[name].state for name in floors} == {state}
 
 

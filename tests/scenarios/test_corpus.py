@@ -103,7 +103,8 @@ NOT_YET: dict[str, str] = {
 
 
 class Shown(NamedTuple):
-    """What a run shows. Requests are named by their numbers. ``decisions``: the first of each rule, by its id."""
+    """What a run shows. Requests are named by their numbers. ``outcomes``: cached tokens, equality and status of each
+    request. ``decisions``: the first of each rule, by its id."""
 
     wrong: list[str]
     undecided: list[int]
@@ -112,6 +113,7 @@ class Shown(NamedTuple):
     miscounted: list[int]
     wrong_before_expected: list[int]
     has_bad_entry: bool
+    outcomes: list[tuple[int, bool | None, int]]
     named_rules: frozenset[str]
     decisions: dict[str, list[Decided]]
 
@@ -139,6 +141,8 @@ def shown(name: str, profile: str) -> Shown:
         miscounted=[i for i, one in enumerate(run.requests) if not _is_counted(one)],
         wrong_before_expected=[i for i, one in enumerate(run.requests[:first_wrong])
                                if not one.judged.equal_cold and i not in run.told],
+        outcomes=[(one.answer.cache_n, one.judged.equal_cold, 0 if one.answer.died else one.answer.status)
+                  for one in run.requests],
         has_bad_entry=any(one.judged.armed for one in run.requests),
         named_rules=frozenset(named), decisions=decisions,
     )  # fmt: skip

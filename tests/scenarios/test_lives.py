@@ -5,29 +5,22 @@ Under the first and the last version of a range the request ends alike, and othe
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
 
 from cachesim.base.errors import NotInBuild
 from cachesim.engines.registry import ENGINES
-from cachesim.judging.judged_run import run_judged
-from tests.scenarios.test_corpus import CORPUS, SCENARIOS
+from tests.scenarios.test_corpus import CORPUS, SCENARIOS, shown
 
 LIVING = [(name, k) for name, scenario in SCENARIOS.items() for k in range(len(scenario.lives))]
 README = (CORPUS / "llama_cpp" / "README.md").read_text("utf-8")
 
 
-@cache
-def outcomes(name: str, profile: str) -> tuple[tuple[int, bool | None, int] | None, ...]:
-    """Cached tokens, equality and status of each request; None if the version does not load the model."""
+def outcome(name: str, profile: str, number: int) -> tuple[int, bool | None, int] | None:
+    """Return cached tokens, equality and status of a request; None if the version does not load the model."""
     try:
-        run = run_judged(SCENARIOS[name], profile, "provenance")
+        return shown(name, profile).outcomes[number]
     except NotInBuild:
-        return (None,) * len(SCENARIOS[name].steps)
-    return tuple(
-        (one.answer.cache_n, one.judged.equal_cold, 0 if one.answer.died else one.answer.status) for one in run.requests
-    )
+        return None
 
 
 @pytest.mark.parametrize(("name", "k"), LIVING)
@@ -36,13 +29,13 @@ def test_a_fault_lives_from_here_to_there(name: str, k: int) -> None:
     number, first, until = scenario.lives[k]
     line = list(ENGINES[scenario.engine].line)
     last = until or line[-1]
-    seen = outcomes(name, last)[number]
+    seen = outcome(name, last, number)
     if first:
-        assert outcomes(name, first)[number] == seen
+        assert outcome(name, first, number) == seen
         start = line.index(first)
-        assert start == 0 or outcomes(name, line[start - 1])[number] != seen
+        assert start == 0 or outcome(name, line[start - 1], number) != seen
     end = line.index(last)
-    assert end == len(line) - 1 or outcomes(name, line[end + 1])[number] != seen
+    assert end == len(line) - 1 or outcome(name, line[end + 1], number) != seen
     assert until != line[-1], "a life that has not ended has no `to`"
 
 
