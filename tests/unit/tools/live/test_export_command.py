@@ -83,7 +83,7 @@ def test_the_fault_is_noted_before_versions_are_compared(capsys, monkeypatch):
 
 @pytest.mark.parametrize(("wheel", "needs"), [([], "llama-server"), (["--wheel", "b9713"], "xllamacpp==2026.6.9713")])
 def test_a_report_says_what_its_script_needs(capsys, wheel, needs):
-    assert main(["export", *SHORT, "--to", "issue", *wheel]) == 0
+    assert main(["export", "llama-repair-shift-without-layers", "--to", "issue", *wheel]) == 0
     assert f" {needs} and python3" in capsys.readouterr().out
 
 

@@ -103,9 +103,13 @@ def script(line, model="A", **server):
     return make_script(from_line(line, model=model, server=server), NEWEST)
 
 
-@cache
 def wrong_script():
     return script("A5/B10/B[:3].C3/D300", "GGGA", parallel=1, ctx_size=256)
+
+
+@cache
+def ended_script():
+    return make_script(load(corpus_files()["llama-repair-shift-without-layers"]), NEWEST)
 
 
 def steps_of(text):
@@ -150,7 +154,7 @@ def test_a_loss_since_a_build_is_compared_with_the_wheel_of_a_build_before_it():
 
 
 def test_a_request_that_ends_the_process_is_reported_without_a_status():
-    case = make_script(load(corpus_files()["llama-repair-shift-without-layers"]), NEWEST)
+    case = ended_script()
     assert [(one.died, one.status) for one in case.expected] == [(False, 200), (True, 0)]
     lines = [line for line in steps_of(issue(case, "x")) if line.startswith("1. cache_n")]
     assert len(lines) == 1 and "HTTP" not in lines[0] and "correct" not in lines[0]
@@ -158,7 +162,7 @@ def test_a_request_that_ends_the_process_is_reported_without_a_status():
 
 def test_a_report_of_a_real_server_has_its_version_results_and_log():
     heard = ObservedRun("version: 1 (a)", ["0. right", "1. wrong"], ["a line of the log"])
-    parts = parts_of(issue(wrong_script(), "echo 1\n", heard, "a wheel"))
+    parts = parts_of(issue(ended_script(), "echo 1\n", heard, "a wheel"))
     assert (parts["Name and Version"], parts["GGML backends"]) == (["`version: 1 (a)`"], ["CPU"])
     steps = parts["Problem description & steps to reproduce"]
     assert {"0. right", "1. wrong"} <= {*steps} and any("a wheel" in line for line in steps)
