@@ -80,7 +80,8 @@ def test_the_same_prompt_again_through_the_years():
 
 def test_changes_are_found_for_the_requests_that_were_asked_for():
     scenario = from_line("S40.A60/B80/S.C50/S.A.D5", model="GGGA", profiles=(DEFAULT_PROFILE,))
-    engine = of_versions(["llama_cpp@b6740", "llama_cpp@b6914", "llama_cpp@b6998", "llama_cpp@b8450"])
+    beside = {"llama_cpp@pr24143-on-b9518": "llama_cpp@b9518"}
+    engine = of_versions(["llama_cpp@b6740", "llama_cpp@b6914", "llama_cpp@b6998", "llama_cpp@b8450"], beside)
     every = bisect(scenario, engine)
     some = bisect(scenario, engine, requests=(2,))
     assert [len(one.turns) for one in every].count(0) < 4 and every[2].turns

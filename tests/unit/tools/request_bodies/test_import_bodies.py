@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cachesim.base import limits
@@ -163,7 +163,6 @@ def test_a_planted_change_is_found_at_its_byte(case):
         assert (place.path, place.character) == (f"messages[{number + 1}].content", character)
 
 
-@settings(max_examples=40)
 @given(st.data())
 def test_words_share_exactly_the_requested_tokens(data):
     words, texts = ScenarioWords(), []
