@@ -12,6 +12,7 @@ from tests.unit.tools.conformance.http_check.stand_in import serving
 from tests.unit.tools.conformance.http_check.text_stand_in import TextServer
 
 QUICK = ["--only", "same", "--only", "books", "--requests", "1500"]
+NO_NOISE = ["--tolerance", "0.005"]         # no noise is measured
 HISTORY = ["--history", "A20/A[:10].B3", "--history", "A9>a3/A.a.B2"]
 
 
@@ -58,16 +59,16 @@ def test_a_stale_state_is_found_in_text(capsys):
 
 def test_a_server_that_stops_answering_is_a_finding_with_its_history(capsys):
     server = TextServer(dies=True, keeps=2)
-    code, data, _ = checked(capsys, server, "--history", "A5>a3/A.a")
+    code, data, _ = checked(capsys, server, *NO_NOISE, "--history", "A5>a3/A.a")
     found = next(one for one in data["properties"] if one["name"] == "answers")
     assert code == 1 and found["finding"]["line"] == "Wash5/A5>a3/A.a" and "stopped answering" in found["why"]
     with serving(TextServer(dies=True, keeps=2).complete, get=server.get) as url:
-        assert main(["check", url, *QUICK, "--history", "A5>a3/A.a"]) == 1
+        assert main(["check", url, *QUICK, *NO_NOISE, "--history", "A5>a3/A.a"]) == 1
     assert capsys.readouterr().out.startswith("SERVER STOPPED ANSWERING")
 
 
 def test_where_nothing_is_reported_as_cached_the_report_says_that_nothing_confirms_it(capsys):
-    code, data, err = checked(capsys, TextServer(reports=False, keeps=2))
+    code, data, err = checked(capsys, TextServer(reports=False, keeps=2), *NO_NOISE)
     assert "(unconfirmed: cached tokens are not reported)" in err
     assert code in (0, 3) and "failed" not in states(data).values()
 
