@@ -42,7 +42,7 @@ def numbers_of(lines: list[str]) -> dict[tuple[Any, Any], dict[str, Any]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_numbers_of_a_kind_are_true_and_those_that_it_determines_are_stated(kind):
-    for number in range(40):
+    for number in range(15):
         log = KINDS[kind](Rng(number, kind))
         found = numbers_of(log.lines)
         for key, truth in log.truth.items():

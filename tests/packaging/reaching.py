@@ -11,6 +11,8 @@ import ast
 import re
 from typing import Iterator, Mapping
 
+from tests.house.checks import nodes_of
+
 PROCESS, NETWORK, CODE = "process", "network", "code"
 
 MODULES = {
@@ -60,9 +62,9 @@ def reached(text: str) -> set[str]:
     """Return what the source of a module does, "process", "network" or "code"."""
     if not MAY_REACH.search(text):
         return set()
-    tree = ast.parse(text)
-    skipped = {id(node) for guard in ast.walk(tree) if _is_for_types(guard) for node in ast.walk(guard)}
-    nodes = [node for node in ast.walk(tree) if id(node) not in skipped]
+    nodes = nodes_of(ast.parse(text))
+    skipped = {id(node) for guard in nodes if _is_for_types(guard) for node in ast.walk(guard)}
+    nodes = [node for node in nodes if id(node) not in skipped]
     names = dict(pair for node in nodes for pair in _imported(node))
     found = {kind for node in nodes for name in _imported_names(node) for kind in _of_name(name)}
     return found | {kind for node in nodes for kind in _of_expression(node, names)}
