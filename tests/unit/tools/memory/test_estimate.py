@@ -18,7 +18,7 @@ from cachesim.tools.advise.agent_workload import recorded_workload
 from cachesim.tools.memory.estimate import LowerSearch, estimate
 from cachesim.tools.workload.shipped_sessions import shipped_sessions
 
-DRAWN = 16
+DRAWN = 8
 CONTEXT = 8192
 
 
