@@ -75,7 +75,8 @@ docs: $(VENV)/.dev
 
 dist: $(VENV)/.made
 	@$(PYTHON) -m venv $(DIST)
-	@$(DIST)/bin/python -m pip --disable-pip-version-check --quiet install build twine
+	@$(DIST)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes --only-binary :all: \
+	  -r .github/requirements/release.txt
 	@$(DIST)/bin/python .ci/release.py build
 	@$(DIST)/bin/twine check --strict dist/*
 
