@@ -16,7 +16,7 @@ from cachesim.tools.server_logs.facts.session import LogSession
 from cachesim.tools.server_logs.import_log import import_log
 from cachesim.tools.server_logs.lines.recognise import grammars
 from cachesim.tools.server_logs.report.first_lines import facts_first
-from cachesim.tools.server_logs.report.statement_report import headline
+from cachesim.tools.server_logs.report.headline import headline
 from cachesim.tools.watch.log_rows import LogRows
 from tests.logs.slow_logs.people_cuts import PEOPLE_CUTS
 from tests.logs.slow_logs.recorded_log import read_folder

@@ -4,8 +4,8 @@ them. Logs may be pasted, wrapped, truncated and of any build. Their lines are u
     lines    logical_lines -> recognise -> line_ties         text of a file -> requests as groups of lines
     facts    log_reader (session) -> request_numbers         groups of lines -> numbers of requests (``LogSession``)
              conclusions                                     numbers -> statements (``conclude``)
-    rebuild  settings_search -> scenario_builder             ``LogSession`` -> simulated requests (``Reconstruction``)
-    report   first_lines, statement_report, import_report    statements and reconstruction -> text
+    rebuild  settings_search -> prefix_trials                ``LogSession`` -> simulated requests (``Reconstruction``)
+    report   headline, first_lines, statement_report         statements and reconstruction -> text
 
 Each room imports only those above it; ``import_log`` and ``command`` import all of them.
 """

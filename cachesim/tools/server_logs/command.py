@@ -123,8 +123,8 @@ def _check_out(args: Namespace) -> None:
 
 def _draw(args: Namespace, data: dict[str, Any], text: str) -> None:
     """Draw the scenario of a log, if there is one, below the report."""
+    from cachesim.tools.server_logs.report.headline import headline
     from cachesim.tools.server_logs.report.import_report import import_report
-    from cachesim.tools.server_logs.report.statement_report import headline
 
     if text:
         short, verbose = (import_report(data, args.out, everything) for everything in (False, True))

@@ -26,7 +26,7 @@ from cachesim.tools.server_logs.lines.recognise import HEAD, engine_of_log, gram
 from cachesim.tools.server_logs.lines.tied_requests import ENDS, TiedRequest
 from cachesim.tools.server_logs.lines.timing_headings import TimingHeadings
 from cachesim.tools.server_logs.report.first_lines import facts_first
-from cachesim.tools.server_logs.report.statement_report import headline, most_again
+from cachesim.tools.server_logs.report.headline import headline, most_again
 from cachesim.tools.watch.listed_lines import ListedLines
 from cachesim.tools.watch.watched_exchange import CLIENT_LEFT, UNREAD, WHOLE
 

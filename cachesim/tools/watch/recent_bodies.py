@@ -6,22 +6,28 @@ last request of each conversation stays, the latest conversations first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Sequence
 
-from cachesim.base.errors import BadInput, cut
+from cachesim.base.errors import cut
 from cachesim.base.limits import WATCHED_VALUES
 from cachesim.base.tokens import common_prefix
 from cachesim.base.untrusted_files import parse_json
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body import Body
 from cachesim.tools.request_bodies.body_files import FoundBody, is_body
+from cachesim.tools.request_bodies.body_stages import NO_ANSWER, ComparedBody, KnownAnswer, RelatedBody, RenderedBody
 from cachesim.tools.request_bodies.conversations import ConversationLink, ConversationLinker, core_text, spoken_text
 from cachesim.tools.request_bodies.import_bodies import at, fields_beside, where
 from cachesim.tools.request_bodies.message_content import answer_of
-from cachesim.tools.request_bodies.plain_render import render_plain
 from cachesim.tools.request_bodies.prompt_causes import CAUSES
-from cachesim.tools.request_bodies.request_diff import PromptRecord, find_usable, relate
+from cachesim.tools.request_bodies.request_diff import (
+    AdapterPrefix,
+    RequestComparison,
+    compare,
+    relate,
+    render_request,
+)
 from cachesim.tools.request_bodies.shared_prefixes import SharedPrefix
 from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer, Tokenizer, TokenPrompts
 from cachesim.tools.watch.held_bytes import KEPT, HeldBytes, bytes_of
@@ -38,7 +44,7 @@ NAME = 200                   # characters of a model's name or of a path in a ro
 class KeptBody:
     """Request that later requests are compared with."""
 
-    record: PromptRecord
+    record: ComparedBody
     raw: ShortenedBody           # its body
     conversation: int            # number of its conversation, from 1
     adapters: Adapters
@@ -47,6 +53,7 @@ class KeptBody:
     forbids_reuse: bool = False  # it sets cache_prompt to false
     own: int = 0                 # bytes that only this request takes
     shared: int = 0              # bytes of its parts, which other requests may share
+    answer: KnownAnswer = NO_ANSWER                          # to the request
     row: dict[str, Any] = field(default_factory=dict)        # what its comparison found
 
 
@@ -88,25 +95,27 @@ class RecentBodies:
 
     def _add(self, body: Body, raw: ShortenedBody, adapters: Adapters) -> KeptBody:
         """Compare a prompt with those before, and keep it."""
-        plain = render_plain(body)
-        if not plain.text:
-            raise BadInput("empty prompt")
+        rendered = render_request(body)
         if len(self._kept) >= self._requests:
             self._shrink()
-        plain = self._parts.share(body, plain)
+        rendered = replace(rendered, plain=self._parts.share(body, rendered.plain))
         tokenizer: Tokenizer = TokenPrompts() if body.of_tokens else EstimatingTokenizer()
-        record = PromptRecord(body, plain.text, plain.history, plain, self._link(body, plain.text))
-        record.ids = tokenizer.tokens(record.text)
-        records = [*(one.record for one in self._kept), record]
-        relate(records, record, False, tokenizer)
-        same = [number for number, one in enumerate(self._kept) if one.adapters == adapters]
-        if len(same) < len(self._kept):
-            keys = [*(one.adapters for one in self._kept), adapters]
-            find_usable(records, record, tokenizer, _best(self._texts, record.text, same), keys)
-        return self._keep(record, raw, adapters)
+        known = [one.record for one in self._kept]
+        related = relate(rendered, self._link(body, rendered.text), known, tokenizer)
+        under = self._prefix_under(adapters, related)
+        answers = [one.answer for one in self._kept]
+        return self._keep(compare(related, known, answers, tokenizer, under), raw, adapters)
 
-    def _keep(self, record: PromptRecord, raw: ShortenedBody, adapters: Adapters) -> KeptBody:
+    def _prefix_under(self, adapters: Adapters, record: RelatedBody) -> AdapterPrefix | None:
+        """Return what a request shares with those before under its adapters, None if all have the same."""
+        same = [number for number, one in enumerate(self._kept) if one.adapters == adapters]
+        if len(same) == len(self._kept):
+            return None
+        return AdapterPrefix(_best(self._texts, record.text, same), record.link.before in same)
+
+    def _keep(self, comparison: RequestComparison, raw: ShortenedBody, adapters: Adapters) -> KeptBody:
         """Keep a request that was compared, and count its bytes."""
+        record = comparison.request
         before = self._kept[record.link.before] if record.link.before >= 0 else None
         if before is None:
             self._conversations += 1
@@ -121,6 +130,7 @@ class RecentBodies:
         self._kept.append(kept)
         self._count(kept)
         if before is not None:
+            before.answer = comparison.previous_answer
             self._count(before)                  # its answer may be known now
         if self.size > self._most:
             self._shrink()
@@ -153,8 +163,8 @@ class RecentBodies:
         self._kept, self._own = kept[::-1], 0
         self._clear()
         for one in self._kept:
-            one.record.plain = self._parts.share(one.record.body, one.record.plain)
-            one.record.link = self._link(one.record.body, one.record.text)
+            plain = self._parts.share(one.record.body, one.record.plain)
+            one.record = replace(one.record, plain=plain, link=self._link(one.record.body, one.record.text))
             one.own = 0
             self._count(one)
 
@@ -188,7 +198,7 @@ def _row(kept: KeptBody, previous: KeptBody | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _shared_bytes(record: PromptRecord) -> int:
+def _shared_bytes(record: RenderedBody) -> int:
     """Return the bytes of the parts of a request, although other requests may share them."""
     tools = sum(tool_bytes(path, tool) for path, tool in record.body.tools)
     return tools + sum(map(part_bytes, record.plain.parts)) + sum(map(message_bytes, record.body.messages))
@@ -197,7 +207,7 @@ def _shared_bytes(record: PromptRecord) -> int:
 def _own_bytes(kept: KeptBody) -> int:
     """Return the bytes of a request without the parts that it may share."""
     record, body = kept.record, kept.record.body
-    texts = [record.text, record.known_answer, body.url, body.model, *(record.seen or ()), *(body.answer or ())]
+    texts = [record.text, kept.answer.text, body.url, body.model, *(record.seen or ()), *(body.answer or ())]
     arrays = [record.plain.starts, record.plain.messages, record.plain.begins]
     pointers = 8 * (len(record.plain.parts) + len(body.messages) + len(body.tools))
     rest = bytes_of([texts, arrays, body.parameters, kept.adapters, kept.row])

@@ -14,8 +14,7 @@ from itertools import combinations
 from math import ceil, floor
 from typing import NamedTuple, Sequence
 
-from cachesim.tools.server_logs.facts.number_ranges import FoundNumbers, share_range
-from cachesim.tools.server_logs.facts.proven_range import ProvenRange
+from cachesim.tools.server_logs.facts.proven_range import FoundNumbers, ProvenRange, share_range
 from cachesim.tools.server_logs.lines.read_lines import ReadLine
 from cachesim.tools.server_logs.lines.tied_requests import TiedRequest
 

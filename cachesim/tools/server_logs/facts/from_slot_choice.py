@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import ceil, floor
 
 from cachesim.engines.shared.log_grammar import LogGrammar
-from cachesim.tools.server_logs.facts.number_ranges import FoundNumbers, may_hide, share_range
-from cachesim.tools.server_logs.facts.proven_range import ProvenRange
+from cachesim.tools.server_logs.facts.proven_range import FoundNumbers, ProvenRange, may_hide, share_range
 from cachesim.tools.server_logs.lines.read_lines import LineSieve, ReadLine
 from cachesim.tools.server_logs.lines.tied_requests import TiedRequest
 

@@ -16,8 +16,7 @@ from cachesim.tools.server_logs.facts.from_progress import (
     shows_whole_prompt,
 )
 from cachesim.tools.server_logs.facts.from_slot_choice import add_choice, add_first_use, add_threshold
-from cachesim.tools.server_logs.facts.number_ranges import Clash, FoundNumbers, Numbers, may_hide
-from cachesim.tools.server_logs.facts.proven_range import ProvenRange
+from cachesim.tools.server_logs.facts.proven_range import Clash, FoundNumbers, Numbers, ProvenRange, may_hide
 from cachesim.tools.server_logs.lines.read_lines import LineSieve, ReadLine
 from cachesim.tools.server_logs.lines.tied_requests import TiedRequest
 

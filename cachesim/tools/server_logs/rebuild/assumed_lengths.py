@@ -9,8 +9,7 @@ from math import ceil, floor
 from typing import NamedTuple, Sequence
 
 from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
-from cachesim.tools.server_logs.facts.number_ranges import share_range
-from cachesim.tools.server_logs.facts.proven_range import ProvenRange
+from cachesim.tools.server_logs.facts.proven_range import ProvenRange, share_range
 from cachesim.tools.server_logs.rebuild.before_the_log import listed_checkpoints
 from cachesim.tools.server_logs.rebuild.slot_contents import END
 

@@ -1,4 +1,5 @@
-"""What a server held before an excerpt of its log begins, as far as later requests show it.
+"""What a server held before an excerpt of its log begins, as far as later requests show it: tokens of slots, prompts,
+checkpoints, entries of the prompt cache.
 
 A request that resumes at a token which no logged request left behind shows a checkpoint, or an entry of the prompt
 cache, from before the excerpt. The reconstruction sends earlier prompts that leave it.
@@ -170,3 +171,48 @@ def _left_by(request: LoggedRequest) -> ProvenRange:
     if prompt is None or prompt.high is None:
         return ProvenRange(0, None)
     return ProvenRange(prompt.low, prompt.high + (answer.high or 0 if answer is not None else 0))
+
+ANSWER = 2048                # tokens of the answer before the log begins, at most
+
+MAX_EARLIER = 12                  # prompts before the log begins, at most
+
+
+def earlier_prompts(
+    logged: LoggedRequest, needed: int, end: int = END, earlier: Sequence[int] = ()
+) -> tuple[list[int], int]:
+    """Return lengths of earlier prompts, each a prefix of the next, that would leave the checkpoints listed in the log,
+    and the length of the last answer. A server creates a checkpoint ``end`` tokens before the end of a prompt, and
+    another a micro-batch before that. ``earlier``: tokens of further checkpoints from before the log."""
+    marks = {hi + 1 for _, hi, _ in logged.checked} | {*earlier}
+    marks |= {logged.restored_end} if logged.restored_end else set()
+    alone = sorted(mark for mark in marks if not {mark + size for size in BATCHES} & marks)
+    ends = [mark + end for mark in alone][-MAX_EARLIER:]
+    if not ends:
+        return [needed], 1
+    answer = needed - ends[-1] + 1
+    return (ends, max(1, answer)) if answer <= ANSWER else ([*ends, needed], 1)
+
+
+def held_before(logged: LoggedRequest) -> int | None:
+    """Return the assumed tokens of a slot before the log, None if the log shows nothing about them: as many as its
+    first request reused, if the log allows it."""
+    known, reused = logged.range_of("held"), logged.cache_n
+    if known is not None and reused is not None and known.meets(ProvenRange(reused, reused)):
+        return reused
+    return logged.held if logged.held is not None else held_by_shares(logged)
+
+
+def held_by_shares(logged: LoggedRequest) -> int | None:
+    """Return the number of tokens in the slot: prompt length times f_sim / f_keep, within the rounding of both."""
+    known = logged.range_of("held")
+    if known is not None and known.high is not None:
+        return (known.low + known.high) // 2
+    if not logged.f_keep or logged.f_sim is None or logged.n_tokens is None:
+        return None
+    return round(logged.f_sim * logged.n_tokens / logged.f_keep)
+
+
+def held_by_window(logged: LoggedRequest) -> int:
+    """Return the least number of tokens in a slot whose memory no longer has the rows that the first checked checkpoint
+    has; 0 without one. A memory with a window keeps as many rows as a checkpoint of it."""
+    return max((int(at) + high - low + 1 for low, high, at in logged.checked[:1] if low < high), default=0)

@@ -4,55 +4,21 @@ contents before the log begins."""
 from __future__ import annotations
 
 from itertools import count, pairwise
-from typing import Iterable, Iterator, NamedTuple, Sequence
+from typing import Iterable, Iterator, NamedTuple
 
 from cachesim.scenarios.notation.normalise import letters
 from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
 
 END = 4                      # tokens between the last checkpoint of a prompt and its end, in most engines
-ANSWER = 2048                # tokens of the answer before the log begins, at most
 BATCHES = (64, 128, 256, 512, 1024, 2048, 4096)    # usual micro-batch sizes
 UBATCH = 512                 # default micro-batch [tokens]
-MAX_EARLIER = 12                  # prompts before the log begins, at most
 MOST = 64                    # values tried for a free variable, at most
-
-
-def earlier_prompts(
-    logged: LoggedRequest, needed: int, end: int = END, earlier: Sequence[int] = ()
-) -> tuple[list[int], int]:
-    """Return lengths of earlier prompts, each a prefix of the next, that would leave the checkpoints listed in the log,
-    and the length of the last answer. A server creates a checkpoint ``end`` tokens before the end of a prompt, and
-    another a micro-batch before that. ``earlier``: tokens of further checkpoints from before the log."""
-    marks = {hi + 1 for _, hi, _ in logged.checked} | {*earlier}
-    marks |= {logged.restored_end} if logged.restored_end else set()
-    alone = sorted(mark for mark in marks if not {mark + size for size in BATCHES} & marks)
-    ends = [mark + end for mark in alone][-MAX_EARLIER:]
-    if not ends:
-        return [needed], 1
-    answer = needed - ends[-1] + 1
-    return (ends, max(1, answer)) if answer <= ANSWER else ([*ends, needed], 1)
 
 
 def prefixes_by_threshold(logged: LoggedRequest, n_swa: int = 0) -> tuple[int, ...]:
     """Return the common prefixes that fit the threshold after `against`. For a memory with a window, the threshold is
     lower by the window size."""
     return tuple(dict.fromkeys(int(at) + n_swa + more for _, _, at in logged.checked[:1] for more in (0, 1)))
-
-
-def held_by_shares(logged: LoggedRequest) -> int | None:
-    """Return the number of tokens in the slot: prompt length times f_sim / f_keep, within the rounding of both."""
-    known = logged.range_of("held")
-    if known is not None and known.high is not None:
-        return (known.low + known.high) // 2
-    if not logged.f_keep or logged.f_sim is None or logged.n_tokens is None:
-        return None
-    return round(logged.f_sim * logged.n_tokens / logged.f_keep)
-
-
-def held_by_window(logged: LoggedRequest) -> int:
-    """Return the least number of tokens in a slot whose memory no longer has the rows that the first checked checkpoint
-    has; 0 without one. A memory with a window keeps as many rows as a checkpoint of it."""
-    return max((int(at) + high - low + 1 for low, high, at in logged.checked[:1] if low < high), default=0)
 
 
 def prefix_by_shares(logged: LoggedRequest, contents: SlotText, n_tokens: int) -> Iterable[tuple[int, str]]:

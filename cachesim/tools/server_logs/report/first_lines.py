@@ -18,7 +18,8 @@ from cachesim.engines.registry import ENGINES
 from cachesim.judging.reproduce_command import flag_text
 from cachesim.tools.server_logs.facts.proven_range import ProvenRange
 from cachesim.tools.server_logs.facts.statements import ENDED, TASKS, TOTAL
-from cachesim.tools.server_logs.report.statement_report import repair_text, request_key, request_name
+from cachesim.tools.server_logs.report.shown_requests import request_key, request_name
+from cachesim.tools.server_logs.report.statement_report import repair_text
 
 Data = Mapping[str, Any]
 STDIN_NAME = "-"

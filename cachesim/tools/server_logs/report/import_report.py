@@ -14,8 +14,9 @@ from cachesim.base.layout import WholeTable, as_typed
 from cachesim.tools.advise.report import saved_report
 from cachesim.tools.request_bodies.report import request_numbers
 from cachesim.tools.server_logs.report.first_lines import facts_first, following, only_if
+from cachesim.tools.server_logs.report.headline import headline
 from cachesim.tools.server_logs.report.log_contents import contents_report
-from cachesim.tools.server_logs.report.statement_report import causes, follows_rows, headline, read_rows
+from cachesim.tools.server_logs.report.statement_report import causes, follows_rows, read_rows
 
 Data = dict[str, Any]
 CONTENTS = 2                 # lines about the contents of a log with a cause that are shown without -v

@@ -13,9 +13,10 @@ from rich.console import Console, RenderableType
 
 from cachesim.tools.server_logs.facts.statements import TOTAL
 from cachesim.tools.server_logs.report.first_lines import facts_first, first_lines
+from cachesim.tools.server_logs.report.headline import headline
 from cachesim.tools.server_logs.report.import_report import import_report, report_rest
 from cachesim.tools.server_logs.report.log_contents import contents_report
-from cachesim.tools.server_logs.report.statement_report import causes, follows_rows, headline, read_rows
+from cachesim.tools.server_logs.report.statement_report import causes, follows_rows, read_rows
 
 FILE = Path(__file__).with_name("report_sentences.txt")
 HEAD = "Sentences of the report; python -m tests.unit.tools.server_logs.report_sentences updates them."

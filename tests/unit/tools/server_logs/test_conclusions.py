@@ -12,7 +12,9 @@ from cachesim.tools.server_logs.facts.session import LogSession
 from cachesim.tools.server_logs.facts.statements import FOLLOWS, Statement
 from cachesim.tools.server_logs.lines.read_lines import LineSieve, ReadLine
 from cachesim.tools.server_logs.lines.recognise import grammars
-from cachesim.tools.server_logs.report.statement_report import causes, follows_rows, headline, shown_requests
+from cachesim.tools.server_logs.report.headline import headline
+from cachesim.tools.server_logs.report.shown_requests import shown_requests
+from cachesim.tools.server_logs.report.statement_report import causes, follows_rows
 
 
 def slot(text, task=7, slot_id=0):

@@ -16,7 +16,7 @@ from cachesim.scenarios.schema import DEFAULT_PROFILE
 from cachesim.tools.server_logs.command import log_case
 from cachesim.tools.server_logs.import_log import LOOKED_AT, import_log
 from cachesim.tools.server_logs.lines.recognise import grammars
-from cachesim.tools.server_logs.rebuild.scenario_builder import UNCACHED
+from cachesim.tools.server_logs.rebuild.prefix_trials import UNCACHED
 from cachesim.tools.server_logs.rebuild.slot_contents import SlotText
 from tests.unit.tools.server_logs.simulated_log import simulated_log
 

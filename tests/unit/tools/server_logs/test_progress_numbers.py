@@ -12,8 +12,7 @@ from cachesim.tools.server_logs.facts.from_progress import (
     is_within_longer,
     shows_whole_prompt,
 )
-from cachesim.tools.server_logs.facts.number_ranges import FoundNumbers
-from cachesim.tools.server_logs.facts.proven_range import ProvenRange
+from cachesim.tools.server_logs.facts.proven_range import FoundNumbers, ProvenRange
 from cachesim.tools.server_logs.lines.read_lines import ReadLine
 from cachesim.tools.server_logs.lines.tied_requests import TiedRequest
 

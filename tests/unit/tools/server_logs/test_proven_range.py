@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cachesim.tools.server_logs.facts.number_ranges import FoundNumbers
-from cachesim.tools.server_logs.facts.proven_range import ProvenRange, printed_range
+from cachesim.tools.server_logs.facts.proven_range import FoundNumbers, ProvenRange, printed_range
 
 
 def bounds(found):

@@ -7,7 +7,7 @@ import pytest
 from cachesim.tools.server_logs.facts.log_reader import read_session
 from cachesim.tools.server_logs.facts.session import LogSession
 from cachesim.tools.server_logs.lines.recognise import grammars
-from cachesim.tools.server_logs.rebuild.scenario_builder import ScenarioBuilder
+from cachesim.tools.server_logs.rebuild.prefix_trials import ScenarioBuilder
 from tests.unit.tools.server_logs.records import logged, read_line, tied_lines
 from tests.unit.tools.server_logs.simulated_log import PROFILE, simulated_log
 

@@ -9,7 +9,7 @@ from cachesim.engines.registry import engine_of
 from cachesim.events import Log
 from cachesim.tools.server_logs.facts.session import LogSession
 from cachesim.tools.server_logs.rebuild.candidate_server import PART, SENT, WINDOWED, CandidateServer, RunningPrompt
-from cachesim.tools.server_logs.rebuild.scenario_builder import ScenarioBuilder
+from cachesim.tools.server_logs.rebuild.prefix_trials import ScenarioBuilder
 from tests.unit.tools.server_logs.records import logged
 from tests.unit.tools.server_logs.simulated_log import PROFILE
 

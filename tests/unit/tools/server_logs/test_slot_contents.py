@@ -6,15 +6,17 @@ from itertools import islice
 
 import pytest
 
-from cachesim.tools.server_logs.rebuild.slot_contents import (
+from cachesim.tools.server_logs.rebuild.before_the_log import (
     ANSWER,
     MAX_EARLIER,
-    MOST,
-    SlotText,
-    WordRange,
     earlier_prompts,
     held_by_shares,
     held_by_window,
+)
+from cachesim.tools.server_logs.rebuild.slot_contents import (
+    MOST,
+    SlotText,
+    WordRange,
     prefix_by_shares,
     prefixes_by_threshold,
     word_names,

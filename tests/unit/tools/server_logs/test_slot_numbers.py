@@ -6,8 +6,7 @@ import pytest
 
 from cachesim.engines.shared.log_grammar import Line, LogGrammar, ParsedLine
 from cachesim.tools.server_logs.facts.from_slot_choice import MOVED, add_choice, add_first_use, add_threshold
-from cachesim.tools.server_logs.facts.number_ranges import FoundNumbers
-from cachesim.tools.server_logs.facts.proven_range import ProvenRange
+from cachesim.tools.server_logs.facts.proven_range import FoundNumbers, ProvenRange
 from cachesim.tools.server_logs.lines.read_lines import LineSieve, ReadLine
 from cachesim.tools.server_logs.lines.tied_requests import TiedRequest
 

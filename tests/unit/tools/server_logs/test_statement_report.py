@@ -7,13 +7,9 @@ import io
 import pytest
 from rich.console import Console
 
-from cachesim.tools.server_logs.report.statement_report import (
-    causes,
-    follows_rows,
-    headline,
-    request_name,
-    shown_requests,
-)
+from cachesim.tools.server_logs.report.headline import headline
+from cachesim.tools.server_logs.report.shown_requests import request_name, shown_requests
+from cachesim.tools.server_logs.report.statement_report import causes, follows_rows
 from tests.unit.tools.server_logs.report_sentences import said
 
 

@@ -13,7 +13,7 @@ from cachesim.tools.server_logs.facts.log_reader import read_session
 from cachesim.tools.server_logs.lines.logical_lines import WRAPPED
 from cachesim.tools.server_logs.lines.recognise import grammars
 from cachesim.tools.server_logs.report.first_lines import facts_first
-from cachesim.tools.server_logs.report.statement_report import headline
+from cachesim.tools.server_logs.report.headline import headline
 from cachesim.tools.watch import log_rows
 from cachesim.tools.watch.log_rows import LogRows
 from cachesim.tools.watch.watched_exchange import CLIENT_LEFT, UNREAD, WHOLE

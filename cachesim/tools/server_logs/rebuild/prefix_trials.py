@@ -11,7 +11,6 @@ from cachesim.engines.registry import ENGINES
 from cachesim.engines.shared.slot_events import CkptCreate
 from cachesim.model.spec import parse
 from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest, overlapping
-from cachesim.tools.server_logs.facts.proven_range import ProvenRange
 from cachesim.tools.server_logs.facts.session import LogSession
 from cachesim.tools.server_logs.lines.recognise import grammars
 from cachesim.tools.server_logs.lines.tied_requests import BEGINS
@@ -20,6 +19,9 @@ from cachesim.tools.server_logs.rebuild.before_the_log import (
     OTHER_PROMPT,
     earlier_checkpoints,
     earlier_conversations,
+    earlier_prompts,
+    held_before,
+    held_by_window,
     listed_checkpoints,
     prompt_between,
     used_slots,
@@ -44,9 +46,6 @@ from cachesim.tools.server_logs.rebuild.slot_contents import (
     MOST,
     UBATCH,
     SlotText,
-    earlier_prompts,
-    held_by_shares,
-    held_by_window,
     prefixes_by_threshold,
     word_names,
 )
@@ -297,7 +296,7 @@ class ScenarioBuilder(CandidateServer):
 
     def _fill_slot(self, logged: LoggedRequest) -> None:
         """Fill a slot that was not empty when the log began: send earlier prompts of that length."""
-        held = self._held_before(logged)
+        held = held_before(logged)
         shared = max(prefixes_by_threshold(logged, self.texts.n_swa), default=0)
         common = max(logged.least("lcp"), shared, logged.restored or 0, logged.restored_end or 0)
         reused = logged.least("cache_n") if len(self.lines) == self.fillers else 0
@@ -312,14 +311,6 @@ class ScenarioBuilder(CandidateServer):
         ends, answered = earlier_prompts(logged, needed, end, earlier)
         where = f"@{logged.slot}" if self.names_slots else ""
         self._send_earlier(self.texts.shared.prefix(needed - 1), ends, answered, where)
-
-    def _held_before(self, logged: LoggedRequest) -> int | None:
-        """Return the assumed tokens of a slot before the log: as many as its first request reused, if the log allows
-        it."""
-        known, reused = logged.range_of("held"), logged.cache_n
-        if known is not None and reused is not None and known.meets(ProvenRange(reused, reused)):
-            return reused
-        return logged.held if logged.held is not None else held_by_shares(logged)
 
     def _fill_prompt_cache(self) -> None:
         """Send the conversations that a prompt cache held when the log began, and another prompt after them."""
