@@ -16,11 +16,11 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from cachesim.tools.conformance.compare_replies import near
 from cachesim.tools.conformance.corpus import DrawBounds, histories
-from cachesim.tools.conformance.fingerprint import near
+from cachesim.tools.conformance.http_check.compare_answers import NearAnswers
 from cachesim.tools.conformance.http_check.dialect import identify_server
 from cachesim.tools.conformance.http_check.known_faults import measure, tolerance_of
-from cachesim.tools.conformance.http_check.replies import NearAnswers
 from cachesim.tools.conformance.http_check.suite import longest
 from cachesim.tools.conformance.properties import VERSUS_COLD, checks
 from cachesim.tools.live.llama_server.gguf_models import find_model

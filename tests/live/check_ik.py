@@ -17,11 +17,11 @@ from pathlib import Path
 from cachesim.base.tokens import common_prefix
 from cachesim.scenarios.notation.tree import LineRequest, Piece, ScenarioLine
 from cachesim.tools.conformance.client_history import SLOTS, HistoryPart, history_from_tree
-from cachesim.tools.conformance.fingerprint import near
+from cachesim.tools.conformance.compare_replies import near
+from cachesim.tools.conformance.http_check.compare_answers import NearAnswers
 from cachesim.tools.conformance.http_check.dialect import identify_server
 from cachesim.tools.conformance.http_check.http_client import Http
 from cachesim.tools.conformance.http_check.known_faults import LEAST
-from cachesim.tools.conformance.http_check.replies import NearAnswers
 from cachesim.tools.conformance.http_check.suite import CheckOptions, check
 from cachesim.tools.conformance.http_check.warm_run import ServerRunner
 from cachesim.tools.conformance.properties import VERSUS_COLD, checks

@@ -9,8 +9,9 @@ from cachesim.engines.registry import engine_of
 from cachesim.events import Log
 from cachesim.judging.compare_answer import Judge
 from cachesim.scenarios.option_checks import in_force
+from cachesim.tools.conformance.http_check.compare_answers import TOP, ScoredAnswer, gap
 from cachesim.tools.conformance.http_check.http_client import Http
-from cachesim.tools.conformance.http_check.replies import TOP, ScoredAnswer, gap, place
+from cachesim.tools.conformance.http_check.replies import place
 from cachesim.tools.conformance.http_check.warm_run import ServerRunner
 
 ALL = 1_024                  # log-probabilities of a token: more than a tiny model has

@@ -46,7 +46,7 @@ block manager, which itself has only block numbers.
 """
 
 from cachesim.tools.conformance.ci_reports import junit
-from cachesim.tools.conformance.fingerprint import identical, near
+from cachesim.tools.conformance.compare_replies import identical, near
 from cachesim.tools.conformance.protocol import Reply
 from cachesim.tools.conformance.reference_model import Memory, PagedMemory, Toy
 from cachesim.tools.conformance.report import Finding, Nonconforming, Report, Result

@@ -136,7 +136,7 @@ def _controlled(args: Namespace) -> ServerReport:
 @contextmanager
 def _control_stage(args: Namespace, url: str) -> Iterator[ServerRunner]:
     """Yield what asks another server. Raise BadInput for a server in use, or one that cannot be asked."""
-    from cachesim.tools.conformance.fingerprint import near
+    from cachesim.tools.conformance.compare_replies import near
     from cachesim.tools.conformance.http_check.dialect import identify_server
     from cachesim.tools.conformance.http_check.drafts import detect_drafts
     from cachesim.tools.conformance.http_check.http_client import Exhausted, Http

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Callable
 
 from cachesim.base.tokens import common_prefix
-from cachesim.tools.conformance.fingerprint import Same, equal
+from cachesim.tools.conformance.compare_replies import Same, equal
 from cachesim.tools.conformance.history_player import HistoryRun, Outcome
 from cachesim.tools.conformance.properties import reply_to
 from cachesim.tools.conformance.protocol import CacheRequest, Reply

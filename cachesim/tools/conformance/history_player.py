@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.scenarios.schema import at_once
 from cachesim.tools.conformance.client_history import History, TokenDictionary
-from cachesim.tools.conformance.fingerprint import Same, equal
+from cachesim.tools.conformance.compare_replies import Same, equal
 from cachesim.tools.conformance.protocol import (
     ABILITIES,
     NO_KEY,

@@ -11,7 +11,7 @@ from typing import Iterator, NamedTuple, Sequence
 from cachesim.base.errors import cut
 from cachesim.base.media_items import count_images
 from cachesim.base.tokens import Tokens, common_prefix
-from cachesim.tools.conformance.fingerprint import Difference, Same, agree, apart, equal, shown
+from cachesim.tools.conformance.compare_replies import Difference, Same, agree, apart, equal, shown
 from cachesim.tools.conformance.history_player import HistoryRun, Outcome
 from cachesim.tools.conformance.protocol import NO_KEY, CacheRequest, Failed, Reply, RequestKey
 

@@ -12,7 +12,7 @@ from typing import Callable, Sequence
 from cachesim.scenarios.notation.normalise import merged, renamed_apart, unmarked
 from cachesim.scenarios.notation.shrink import Shrinking
 from cachesim.tools.conformance.client_history import History, parse_history
-from cachesim.tools.conformance.fingerprint import Difference, Same
+from cachesim.tools.conformance.compare_replies import Difference, Same
 from cachesim.tools.conformance.history_player import HistoryRun
 from cachesim.tools.conformance.properties import COMPARING, VERSUS_COLD, ColdAnswer, PropertyCheck, checks, distinct
 from cachesim.tools.conformance.protocol import FIELDS, Reply

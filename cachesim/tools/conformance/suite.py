@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from cachesim.base.errors import BadInput, nearest, public, quoted
 from cachesim.tools.conformance.client_history import FEWEST, MOST
-from cachesim.tools.conformance.fingerprint import Same, identical
+from cachesim.tools.conformance.compare_replies import Same, identical
 from cachesim.tools.conformance.history_player import ColdRuns, SendingOptions, SubjectFactory, SubjectPool, play, probe
 from cachesim.tools.conformance.jsonl_adapter import ProcessSubject, PythonSubject
 from cachesim.tools.conformance.properties import PROPERTIES

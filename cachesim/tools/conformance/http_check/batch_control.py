@@ -21,7 +21,7 @@ from typing import Callable, Iterable, Iterator, NamedTuple, Protocol
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.client_history import History
-from cachesim.tools.conformance.fingerprint import Same, equal
+from cachesim.tools.conformance.compare_replies import Same, equal
 from cachesim.tools.conformance.history_player import HistoryRun, Outcome
 from cachesim.tools.conformance.http_check.http_client import Exhausted
 from cachesim.tools.conformance.http_check.warm_run import ServerRunner

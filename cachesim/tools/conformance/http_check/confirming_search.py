@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.tools.conformance.client_history import History
-from cachesim.tools.conformance.fingerprint import Same
+from cachesim.tools.conformance.compare_replies import Same
 from cachesim.tools.conformance.history_player import HistoryRun
 from cachesim.tools.conformance.http_check import known_faults as faults
 from cachesim.tools.conformance.http_check.batch_control import BatchControl, Cause, ExplainedAnswer
+from cachesim.tools.conformance.http_check.compare_answers import NearAnswers
 from cachesim.tools.conformance.http_check.http_client import Http
 from cachesim.tools.conformance.http_check.listener import SILENT, CheckListener, FoundFault
-from cachesim.tools.conformance.http_check.replies import NearAnswers
 from cachesim.tools.conformance.http_check.warm_run import WASH
 from cachesim.tools.conformance.properties import COMPARING, DIFFERS, VERSUS_COLD, PropertyCheck, checks
 from cachesim.tools.conformance.protocol import TimedOut

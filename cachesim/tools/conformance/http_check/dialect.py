@@ -19,6 +19,7 @@ from cachesim.scenarios.option_checks import model_named
 from cachesim.tools.conformance.client_history import FEWEST
 from cachesim.tools.conformance.http_check import replies
 from cachesim.tools.conformance.http_check.adapters import Adapter, native_adapters, served_adapters
+from cachesim.tools.conformance.http_check.compare_answers import TOP, ScoredAnswer
 from cachesim.tools.conformance.http_check.http_client import Http, NoReply, NotJson
 from cachesim.tools.conformance.http_check.openai_client import (
     CHAT,
@@ -31,7 +32,7 @@ from cachesim.tools.conformance.http_check.openai_client import (
     RequestFormat,
     find_pieces,
 )
-from cachesim.tools.conformance.http_check.replies import TOP, ScoredAnswer, first, mapping
+from cachesim.tools.conformance.http_check.replies import first, mapping
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply
 
 # Detection by trial: path, tokens or text, log-probabilities, a way to cold answers.

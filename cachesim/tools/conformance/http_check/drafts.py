@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import Callable
 
 from cachesim.base.errors import BadInput
+from cachesim.tools.conformance.http_check.compare_answers import Place, ScoredAnswer
 from cachesim.tools.conformance.http_check.dialect import ServerFacts
 from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
-from cachesim.tools.conformance.http_check.replies import Place, ScoredAnswer, count, mapping, tokens
+from cachesim.tools.conformance.http_check.replies import count, mapping, tokens
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply
 
 Serve = Callable[[Http, ServerFacts, CacheRequest, int], Reply]

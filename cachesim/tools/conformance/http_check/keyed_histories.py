@@ -14,6 +14,7 @@ from cachesim.base.media_items import is_item
 from cachesim.tools.conformance.client_history import History, parse_history
 from cachesim.tools.conformance.history_player import HistoryRun, Outcome
 from cachesim.tools.conformance.http_check.adapters import OFF, adapter_bursts, adapter_lines
+from cachesim.tools.conformance.http_check.compare_answers import NearAnswers, gap
 from cachesim.tools.conformance.http_check.dialect import TEXT, detect_client
 from cachesim.tools.conformance.http_check.http_client import Exhausted
 from cachesim.tools.conformance.http_check.images import (
@@ -26,7 +27,6 @@ from cachesim.tools.conformance.http_check.images import (
 )
 from cachesim.tools.conformance.http_check.known_faults import measure
 from cachesim.tools.conformance.http_check.openai_client import CHAT, OpenAIClient, Pieces, RequestFormat
-from cachesim.tools.conformance.http_check.replies import NearAnswers, gap
 from cachesim.tools.conformance.http_check.warm_run import ServerRunner
 from cachesim.tools.conformance.properties import VERSUS_COLD, checks
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply

@@ -8,7 +8,7 @@ from typing import Iterator, NamedTuple, Sequence
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.history_player import HistoryRun
-from cachesim.tools.conformance.http_check.replies import NearAnswers, gap
+from cachesim.tools.conformance.http_check.compare_answers import NearAnswers, gap
 from cachesim.tools.conformance.http_check.warm_run import ServerRunner
 from cachesim.tools.conformance.properties import VERSUS_COLD, PropertyCheck, checks
 from cachesim.tools.conformance.protocol import Failed, Reply

@@ -10,8 +10,9 @@ from typing import Any, Callable, Mapping, Sequence
 from cachesim.base.media_items import before_image
 from cachesim.base.tokens import Tokens
 from cachesim.tools.conformance.http_check import replies
+from cachesim.tools.conformance.http_check.compare_answers import ScoredAnswer
 from cachesim.tools.conformance.http_check.http_client import Http
-from cachesim.tools.conformance.http_check.replies import ScoredAnswer, mapping
+from cachesim.tools.conformance.http_check.replies import mapping
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply
 
 # Prompts as text: single-token pieces of text, and the answers of a server as further pieces.

@@ -12,10 +12,11 @@ from typing import AbstractSet, Iterator, Mapping, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.client_history import parse_history
-from cachesim.tools.conformance.fingerprint import near
+from cachesim.tools.conformance.compare_replies import near
 from cachesim.tools.conformance.history_player import HistoryRun, Outcome, SubjectAbilities
 from cachesim.tools.conformance.http_check import known_faults as faults
 from cachesim.tools.conformance.http_check.batch_control import BatchControl, Cause, ColdSource, SharedBatch
+from cachesim.tools.conformance.http_check.compare_answers import NearAnswers
 from cachesim.tools.conformance.http_check.confirming_search import ConfirmingSearch, ServerBudget
 from cachesim.tools.conformance.http_check.dialect import ServerFacts
 from cachesim.tools.conformance.http_check.drafts import detect_drafts
@@ -23,14 +24,13 @@ from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
 from cachesim.tools.conformance.http_check.keyed_histories import ServerStages, keyed_histories
 from cachesim.tools.conformance.http_check.known_faults import EarlyFinding
 from cachesim.tools.conformance.http_check.listener import SILENT, CheckListener, FoundFault
-from cachesim.tools.conformance.http_check.matching_rules import MatchingRuleSet, RuleMatcher, WrongRequest
 from cachesim.tools.conformance.http_check.parallel_histories import (
     ParallelBounds,
     bounds_of,
     burst_lines,
     parallel_lines,
 )
-from cachesim.tools.conformance.http_check.replies import NearAnswers
+from cachesim.tools.conformance.http_check.rules_with_fault import MatchingRuleSet, RuleMatcher, WrongRequest
 from cachesim.tools.conformance.http_check.warm_run import INTERRUPTED, TWICE, WASH, ServerRunner
 from cachesim.tools.conformance.properties import COMPARING, PropertyCheck, reply_text
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply

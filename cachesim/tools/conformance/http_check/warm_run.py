@@ -18,7 +18,7 @@ from cachesim.model.hash_mixing import Rng
 from cachesim.scenarios.notation.tree import LineRequest
 from cachesim.scenarios.schema import at_once
 from cachesim.tools.conformance.client_history import SLOTS, History, TokenDictionary
-from cachesim.tools.conformance.fingerprint import Same
+from cachesim.tools.conformance.compare_replies import Same
 from cachesim.tools.conformance.history_player import HistoryRun, Outcome, SendingOptions
 from cachesim.tools.conformance.http_check.adapters import adapter_fields, adapter_key, default_fields
 from cachesim.tools.conformance.http_check.dialect import ServerFacts, cold, complete, listed

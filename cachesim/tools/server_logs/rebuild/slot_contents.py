@@ -1,5 +1,4 @@
-"""Slot contents as words: texts that are cut and continued, their notation, and estimates of common prefixes and of the
-contents before the log begins."""
+"""Slot contents as words: texts that are cut and continued, their notation, and estimates of common prefixes."""
 
 from __future__ import annotations
 

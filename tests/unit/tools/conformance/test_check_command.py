@@ -15,7 +15,7 @@ import pytest
 from cachesim.base import exits
 from cachesim.cli.main import main
 from cachesim.tools.conformance import check_command
-from cachesim.tools.conformance.http_check import matching_rules
+from cachesim.tools.conformance.http_check import rules_with_fault
 from cachesim.tools.conformance.report import SECTIONS
 from tests.unit.tools.conformance.http_check.in_process import Toy
 from tests.unit.tools.conformance.http_check.stand_in import serving
@@ -63,7 +63,7 @@ def test_reports_for_ci_say_that_the_requests_ended(files):
     (Toy(apart=lambda request, prompt, reused: 1.0 if reused == 1 else 0.0), "WRONG: 1 fault"),
 ])  # fmt: skip
 def test_the_verdict_comes_first(capsys, monkeypatch, complete, verdict):
-    monkeypatch.setattr(matching_rules, "MODELS", ())          # no rules are looked up
+    monkeypatch.setattr(rules_with_fault, "MODELS", ())          # no rules are looked up
     with serving(complete) as url:
         main(["check", url, *QUICK])
     lines = capsys.readouterr().out.splitlines()
@@ -163,7 +163,7 @@ def test_the_command_line_gives_the_check_its_bounds(capsys):
 
 
 def test_a_check_as_json_and_its_exit_code(capsys, monkeypatch):
-    monkeypatch.setattr(matching_rules, "MODELS", ("GA",))     # rules are looked up for one model
+    monkeypatch.setattr(rules_with_fault, "MODELS", ("GA",))     # rules are looked up for one model
     fault = Toy(apart=lambda request, prompt, reused: 1.0 if reused == 1 else 0.0)
     with serving(fault) as url:
         code = main(["check", url, *QUICK, "--json"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cachesim.tools.conformance.client_history import parse_history
+from cachesim.tools.conformance.compare_replies import identical
 from cachesim.tools.conformance.diagnosis import diagnosis, first_wrong_token
-from cachesim.tools.conformance.fingerprint import identical
 from cachesim.tools.conformance.history_player import HistoryRun
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, RequestKey, TimedOut
 from cachesim.tools.conformance.timeouts import TimeoutsExhausted

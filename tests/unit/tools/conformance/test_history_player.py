@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.tools.conformance.client_history import parse_history
-from cachesim.tools.conformance.fingerprint import Difference, apart, difference, equal, identical, near, shown
+from cachesim.tools.conformance.compare_replies import Difference, apart, difference, equal, identical, near, shown
 from cachesim.tools.conformance.history_player import (
     STEADY,
     ColdRuns,

@@ -8,8 +8,8 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance import Nonconforming, conform
+from cachesim.tools.conformance.compare_replies import identical
 from cachesim.tools.conformance.corpus import DrawBounds
-from cachesim.tools.conformance.fingerprint import identical
 from cachesim.tools.conformance.history_player import HistoryRun, SubjectAbilities
 from cachesim.tools.conformance.properties import DIFFERS, PROPERTIES
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, RequestKey

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cachesim.tools.conformance.client_history import parse_history
-from cachesim.tools.conformance.fingerprint import Difference, identical
+from cachesim.tools.conformance.compare_replies import Difference, identical
 from cachesim.tools.conformance.history_player import HistoryRun
 from cachesim.tools.conformance.properties import PropertyCheck
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, StoredEntry

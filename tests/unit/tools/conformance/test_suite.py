@@ -8,7 +8,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance import Nonconforming, conform
-from cachesim.tools.conformance.fingerprint import identical
+from cachesim.tools.conformance.compare_replies import identical
 from tests.conformance.naive import FixedCache, NaiveCache
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cachesim.base.tokens import common_prefix
 from cachesim.model.hash_mixing import mix_int
-from cachesim.tools.conformance.fingerprint import near
+from cachesim.tools.conformance.compare_replies import near
 from cachesim.tools.conformance.http_check.dialect import identify_server
 from cachesim.tools.conformance.http_check.http_client import Http
 from cachesim.tools.conformance.http_check.warm_run import ServerRunner

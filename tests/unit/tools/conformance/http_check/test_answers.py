@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from cachesim.tools.conformance.http_check.replies import NearAnswers, ScoredAnswer, gap
+from cachesim.tools.conformance.http_check.compare_answers import NearAnswers, ScoredAnswer, gap
 
 PLACE = {1: -0.5, 2: -0.75, 3: -1.0, 4: -2.0}
 

@@ -12,7 +12,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.tools.conformance.client_history import parse_history
-from cachesim.tools.conformance.fingerprint import near
+from cachesim.tools.conformance.compare_replies import near
 from cachesim.tools.conformance.http_check.batch_control import (
     LARGE,
     MOST_STARTS,
@@ -187,7 +187,7 @@ def short(monkeypatch):
     """Measure little, and look up no rules."""
     monkeypatch.setattr("cachesim.tools.conformance.http_check.known_faults.NOISE", ("A40",))
     monkeypatch.setattr("cachesim.tools.conformance.http_check.known_faults.ROUNDS", 1)
-    monkeypatch.setattr("cachesim.tools.conformance.http_check.matching_rules.MODELS", ())
+    monkeypatch.setattr("cachesim.tools.conformance.http_check.rules_with_fault.MODELS", ())
 
 
 def checked(capsys, server, *options, control=None, props=PROPS):

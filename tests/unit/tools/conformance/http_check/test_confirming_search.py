@@ -9,6 +9,7 @@ import pytest
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.history_player import HistoryRun
 from cachesim.tools.conformance.http_check.batch_control import Cause
+from cachesim.tools.conformance.http_check.compare_answers import NearAnswers, ScoredAnswer
 from cachesim.tools.conformance.http_check.confirming_search import (
     ERRORS,
     NO_CONTROL,
@@ -20,7 +21,6 @@ from cachesim.tools.conformance.http_check.confirming_search import (
     ServerBudget,
 )
 from cachesim.tools.conformance.http_check.listener import CheckListener, FoundFault
-from cachesim.tools.conformance.http_check.replies import NearAnswers, ScoredAnswer
 from cachesim.tools.conformance.properties import PropertyCheck
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply, TimedOut
 from cachesim.tools.conformance.report import Finding, Result

@@ -8,6 +8,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.http_check.adapters import Adapter
+from cachesim.tools.conformance.http_check.compare_answers import TOP
 from cachesim.tools.conformance.http_check.dialect import (
     LARGEST,
     cold,
@@ -18,7 +19,6 @@ from cachesim.tools.conformance.http_check.dialect import (
     sizes_of,
 )
 from cachesim.tools.conformance.http_check.http_client import NotJson
-from cachesim.tools.conformance.http_check.replies import TOP
 from cachesim.tools.conformance.protocol import CacheRequest, Failed
 from tests.unit.tools.conformance.http_check.in_process import MODELS, NATIVE, PROPS, InProcess
 from tests.unit.tools.conformance.http_check.text_stand_in import TextServer

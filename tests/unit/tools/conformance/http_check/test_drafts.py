@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from cachesim.base.errors import BadInput
+from cachesim.tools.conformance.http_check.compare_answers import ScoredAnswer, gap
 from cachesim.tools.conformance.http_check.dialect import cold, complete, identify_server
 from cachesim.tools.conformance.http_check.drafts import detect_drafts, one_by_one
-from cachesim.tools.conformance.http_check.replies import ScoredAnswer, gap, place
+from cachesim.tools.conformance.http_check.replies import place
 from cachesim.tools.conformance.http_check.suite import CheckOptions, check
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply
 from tests.unit.tools.conformance.http_check.in_process import NATIVE, InProcess

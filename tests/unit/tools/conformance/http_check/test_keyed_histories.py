@@ -9,7 +9,7 @@ import pytest
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance.client_history import parse_history
 from cachesim.tools.conformance.corpus import line_history
-from cachesim.tools.conformance.http_check import matching_rules
+from cachesim.tools.conformance.http_check import rules_with_fault
 from cachesim.tools.conformance.http_check.adapters import adapter_bursts
 from cachesim.tools.conformance.http_check.dialect import identify_server
 from cachesim.tools.conformance.http_check.images import image_bursts
@@ -117,7 +117,7 @@ def test_other_servers_are_judged_as_before():
 
 
 def test_a_finding_is_run_again_from_its_line(monkeypatch):
-    monkeypatch.setattr(matching_rules, "MODELS", ())          # no rules are looked up
+    monkeypatch.setattr(rules_with_fault, "MODELS", ())          # no rules are looked up
     wanted = CheckOptions(("isolation",), ("Wash5/A9{lora=0:1}/A.B1",), examples=1, tolerance=0.005, near=(8,))
     found, _ = served(KeyedServer("adapters"), wanted)
     assert states(found)["base"] == "failed"

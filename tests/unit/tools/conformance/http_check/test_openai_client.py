@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cachesim.tools.conformance.http_check.compare_answers import ScoredAnswer
 from cachesim.tools.conformance.http_check.openai_client import (
     CHAT,
     ENOUGH,
@@ -16,7 +17,6 @@ from cachesim.tools.conformance.http_check.openai_client import (
     RequestFormat,
     find_pieces,
 )
-from cachesim.tools.conformance.http_check.replies import ScoredAnswer
 from cachesim.tools.conformance.protocol import CacheRequest, Failed, Reply
 from tests.unit.tools.conformance.http_check.in_process import InProcess
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from cachesim.tools.conformance.client_history import parse_history
+from cachesim.tools.conformance.compare_replies import identical
 from cachesim.tools.conformance.corpus import line_history
-from cachesim.tools.conformance.fingerprint import identical
 from cachesim.tools.conformance.history_player import HistoryRun
 from cachesim.tools.conformance.http_check.dialect import identify_server
 from cachesim.tools.conformance.http_check.parallel_histories import (

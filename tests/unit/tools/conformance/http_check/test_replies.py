@@ -8,7 +8,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.base.json_shapes import INT64
-from cachesim.tools.conformance.http_check import replies
+from cachesim.tools.conformance.http_check import compare_answers, replies
 from cachesim.tools.conformance.protocol import Failed
 
 
@@ -178,7 +178,7 @@ def test_a_probability_of_zero_has_a_finite_logarithm_and_a_place_few_tokens():
 
 
 def answer(tokens, text, *places):
-    return replies.ScoredAnswer(tokens, text, places)
+    return compare_answers.ScoredAnswer(tokens, text, places)
 
 
 A, B = {"a": -0.25, "b": -1.25}, {"b": -0.5, "a": -0.75}
@@ -204,18 +204,18 @@ A, B = {"a": -0.25, "b": -1.25}, {"b": -0.5, "a": -0.75}
     (answer((5,), "a"), answer((5,), ""), 0.0, "no difference"),
 ])  # fmt: skip
 def test_answers_are_as_far_apart_as_their_likely_tokens_until_a_token_differs(left, right, size, text):
-    assert tuple(left.differs_from(right)) == (size, text) and replies.gap(left, right) == size
-    assert replies.NearAnswers(size)(left, right)
-    assert size == 0 or not replies.NearAnswers(min(size / 2, 9.0))(left, right)
+    assert tuple(left.differs_from(right)) == (size, text) and compare_answers.gap(left, right) == size
+    assert compare_answers.NearAnswers(size)(left, right)
+    assert size == 0 or not compare_answers.NearAnswers(min(size / 2, 9.0))(left, right)
 
 
 def test_other_fingerprints_are_equal_or_infinitely_far_apart():
-    assert replies.gap("a", "a") == 0.0 and replies.gap("a", "b") == replies.gap(answer(None, "a"), "a") == inf
+    assert compare_answers.gap("a", "a") == 0.0 and compare_answers.gap("a", "b") == compare_answers.gap(answer(None, "a"), "a") == inf
 
 
 def test_an_answer_shows_its_log_probabilities_place_by_place():
     one = answer(("a", "b"), "ab", {"x": -2.0, "a": -0.5}, {}, {token: -float(token) for token in range(9)})
-    assert one.tolist() == [-0.5, -2.0, 0.0, -1.0, -2.0, -3.0] and one.shape == (6,) == (2 + replies.TOP,)
+    assert one.tolist() == [-0.5, -2.0, 0.0, -1.0, -2.0, -3.0] and one.shape == (6,) == (2 + compare_answers.TOP,)
 
 
 @pytest.mark.parametrize(("tokens", "longer", "kept"), [

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cachesim.tools.conformance.http_check import known_faults, matching_rules
+from cachesim.tools.conformance.http_check import known_faults, rules_with_fault
 from cachesim.tools.conformance.http_check.dialect import identify_server
 from cachesim.tools.conformance.http_check.listener import CheckListener
 from cachesim.tools.conformance.http_check.suite import (
@@ -37,7 +37,7 @@ def quick(monkeypatch):
     monkeypatch.setattr(known_faults, "ROUNDS", 1)
     monkeypatch.setattr(known_faults, "WINDOWS", (8,))
     monkeypatch.setattr(known_faults, "ROOM", 10_000)
-    monkeypatch.setattr(matching_rules, "MODELS", ())
+    monkeypatch.setattr(rules_with_fault, "MODELS", ())
 
 
 def test_a_sound_server_has_no_finding():

@@ -10,7 +10,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.tools.conformance import conform, identical, near
-from cachesim.tools.conformance.fingerprint import Difference, agree, difference, equal, shown
+from cachesim.tools.conformance.compare_replies import Difference, agree, difference, equal, shown
 from cachesim.tools.conformance.protocol import Reply
 from tests.conformance.naive import FixedCache, NaiveCache
 

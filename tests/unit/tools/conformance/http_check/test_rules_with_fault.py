@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from cachesim.cli.main import main
-from cachesim.tools.conformance.http_check.matching_rules import (
+from cachesim.tools.conformance.http_check.rules_with_fault import (
     MatchingRuleSet,
     RuleMatcher,
     WrongRequest,
