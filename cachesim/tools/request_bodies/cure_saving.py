@@ -4,11 +4,13 @@ set and model. If the user names no model, a second model is run, too.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.request_bodies.body import Body
+from cachesim.tools.request_bodies.body_stages import AnsweredBody, RelatedBody
 from cachesim.tools.request_bodies.cured_bodies import CuredRequests, CureTarget, cured_requests
 from cachesim.tools.request_bodies.import_scenario import (
     ANSWER,
@@ -18,7 +20,7 @@ from cachesim.tools.request_bodies.import_scenario import (
     simulate_bodies,
 )
 from cachesim.tools.request_bodies.prompt_causes import CAUSES
-from cachesim.tools.request_bodies.request_diff import PromptRecord, kept_by_any, link_requests
+from cachesim.tools.request_bodies.request_diff import kept_by_any, link_requests
 from cachesim.tools.request_bodies.template import Prompt
 from cachesim.tools.request_bodies.tokenizer import Tokenizer
 
@@ -53,7 +55,7 @@ class SimulatedCure(NamedTuple):
 
 
 def simulated_cure(
-    records: Sequence[PromptRecord],
+    records: Sequence[AnsweredBody],
     prompts: Sequence[Prompt | None],
     cause: Mapping[str, Any],
     reused: Sequence[int | None],
@@ -94,7 +96,7 @@ def simulated_cure(
     return SimulatedCure(data, run.scenario)
 
 
-def lost_with(records: Sequence[PromptRecord], setup: CureSetup) -> int | None:
+def lost_with(records: Sequence[AnsweredBody], setup: CureSetup) -> int | None:
     """Return the tokens that a server with the other model re-evaluates because it did not keep them; None if no other
     model is to be run, or if the run is too long."""
     if not setup.other_model or _affordable(records) < len(records):
@@ -110,7 +112,7 @@ def lost_with(records: Sequence[PromptRecord], setup: CureSetup) -> int | None:
     return sum(max(0, kept_by_any(records, record) - (found or 0)) for record, found in pairs)
 
 
-def _affordable(records: Sequence[PromptRecord]) -> int:
+def _affordable(records: Sequence[AnsweredBody]) -> int:
     """Return the number of first requests to run: all, if the work allows it."""
     tokens = sum(record.tokens for record in records)
     if _work(records) <= WORK and tokens <= TOKENS:
@@ -134,24 +136,23 @@ def work_of_cure(data: Mapping[str, Any]) -> int:
     return work * 3 if cure["other_model"] else work
 
 
-def _work(records: Sequence[PromptRecord]) -> int:
+def _work(records: Sequence[AnsweredBody]) -> int:
     """Return the work of a run of these requests, in generated tokens."""
     return sum(min(record.answer, ANSWER) + record.tokens // PROMPT_PART for record in records)
 
 
-def _linked(sent: Sequence[PromptRecord], cured: CuredRequests, setup: CureSetup) -> list[PromptRecord]:
-    """Return the cured requests with their relations. Raise BadInput."""
+def _linked(sent: Sequence[AnsweredBody], cured: CuredRequests, setup: CureSetup) -> list[AnsweredBody]:
+    """Return the cured requests with their relations, and with the answers of the requests that were sent if they are
+    longer. Raise BadInput."""
     prompts = cured.prompts
     if prompts is None:
         prompts = [*setup.render(cured.bodies)]
     scales = str(setup.server.get(scales_option(setup.profile), ""))
     made = link_requests(cured.bodies, prompts, setup.tokenizer, adapter_keys(cured.bodies, scales))
-    for old, new in zip(sent, made, strict=True):
-        new.answer = max(old.answer, new.answer)
-    return made
+    return [replace(new, answer=max(old.answer, new.answer)) for old, new in zip(sent, made, strict=True)]
 
 
-def _run(records: Sequence[PromptRecord], setup: CureSetup, model: str) -> SimulatedImport:
+def _run(records: Sequence[AnsweredBody], setup: CureSetup, model: str) -> SimulatedImport:
     """Run these requests. Raise BadInput if not all of them can be run."""
     head = {"id": "cure", "title": "requests without a change", "why": "its saving"}
     run = simulate_bodies(records, setup.profile, model, setup.server, head)
@@ -160,6 +161,6 @@ def _run(records: Sequence[PromptRecord], setup: CureSetup, model: str) -> Simul
     return run
 
 
-def _evaluated(records: Sequence[PromptRecord], run: SimulatedImport) -> int:
+def _evaluated(records: Sequence[RelatedBody], run: SimulatedImport) -> int:
     """Return the evaluated tokens of a run of these requests."""
     return sum(record.tokens - (found or 0) for record, found in zip(records, run.reused, strict=True))

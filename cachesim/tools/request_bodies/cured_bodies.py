@@ -21,11 +21,11 @@ from cachesim.tools.request_bodies import changed_tools as tools
 from cachesim.tools.request_bodies import prompt_causes as causes
 from cachesim.tools.request_bodies.api_forms import plain_chat
 from cachesim.tools.request_bodies.body import TOOL, Body, BodyMessage, BodyText, common_suffix
+from cachesim.tools.request_bodies.body_stages import ComparedBody, RenderedBody
 from cachesim.tools.request_bodies.conversations import contains_summary, message_key
 from cachesim.tools.request_bodies.moved_text import find_moved, find_moved_lines, list_begins
 from cachesim.tools.request_bodies.plain_render import BodyPlace, RenderedPrompt, render_plain
 from cachesim.tools.request_bodies.prompt_causes import part_of_prompt
-from cachesim.tools.request_bodies.request_diff import PromptRecord
 from cachesim.tools.request_bodies.sent_again import find_region
 from cachesim.tools.request_bodies.template import Prompt, is_template_option
 
@@ -66,7 +66,7 @@ class CuredRequests(NamedTuple):
 
 
 def cured_requests(
-    records: Sequence[PromptRecord], target: CureTarget, prompts: Sequence[Prompt | None]
+    records: Sequence[ComparedBody], target: CureTarget, prompts: Sequence[Prompt | None]
 ) -> CuredRequests | None:
     """Return the requests as sent without the changes of a cause; None if no request differs then, or if the cause
     cannot be undone. ``prompts``: the prompts that a chat template rendered, None = rendered plainly."""
@@ -89,8 +89,8 @@ def cured_requests(
 class _Pair(NamedTuple):
     """Request and the previous request of its conversation."""
 
-    old_record: PromptRecord
-    record: PromptRecord
+    old_record: RenderedBody
+    record: ComparedBody
     old: Body                # the previous body as it was sent
     new: Body                # the body as it was sent
     cured: Body              # the previous body without the changes of the cause
@@ -124,7 +124,7 @@ def _cured(pair: _Pair, target: CureTarget) -> Body:
 # Changes that are undone in all requests of a conversation before they are compared.
 
 
-def _prepared(records: Sequence[PromptRecord], target: CureTarget) -> list[Body]:
+def _prepared(records: Sequence[ComparedBody], target: CureTarget) -> list[Body]:
     """Return the bodies, with what all requests of a conversation have to share if it has a change of the cause: the
     list of tools, no billing header, the adapters."""
     bodies = [record.body for record in records]
@@ -459,7 +459,7 @@ def _with_fields(pair: _Pair) -> Body:
 
 
 def _rendered_alike(
-    records: Sequence[PromptRecord], target: CureTarget, prompts: Sequence[Prompt | None]
+    records: Sequence[ComparedBody], target: CureTarget, prompts: Sequence[Prompt | None]
 ) -> CuredRequests | None:
     """Return the bodies, with prompts that begin with the previous prompt where the chat template renders its messages
     differently."""
@@ -482,7 +482,7 @@ def _rendered_alike(
 
 
 def _continued_rendering(
-    a: PromptRecord, b: PromptRecord, target: CureTarget, old: Prompt
+    a: RenderedBody, b: ComparedBody, target: CureTarget, old: Prompt
 ) -> tuple[str, str | None]:
     """Return the part of the previous prompt that a prompt without the change begins with, and what follows it; None
     if that is not known."""

@@ -17,6 +17,7 @@ from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
 from cachesim.tools.request_bodies.api_forms import CHAT, bodies_of
 from cachesim.tools.request_bodies.body import IMAGE, MARK, TOOL, Body, changed, field_change
 from cachesim.tools.request_bodies.body_files import read_bodies
+from cachesim.tools.request_bodies.body_stages import AnsweredBody, ComparedBody, RenderedBody
 from cachesim.tools.request_bodies.changed_tools import CAUSES as TOOL_CAUSES
 from cachesim.tools.request_bodies.changed_tools import tools_change
 from cachesim.tools.request_bodies.conversations import spoken_key
@@ -31,12 +32,12 @@ from cachesim.tools.request_bodies.import_scenario import (
 from cachesim.tools.request_bodies.message_fields import changed_fields
 from cachesim.tools.request_bodies.plain_render import BodyPlace
 from cachesim.tools.request_bodies.prompt_causes import CAUSES, part_of_prompt
-from cachesim.tools.request_bodies.request_diff import PromptRecord, kept_by_any, link_requests
+from cachesim.tools.request_bodies.request_diff import kept_by_any, link_requests
 from cachesim.tools.request_bodies.template import Prompt, is_template_option, read_template, render
 from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer, Tokenizer, TokenPrompts, read_tokenizer
 
 
-def invalidated_tokens(records: Sequence[PromptRecord], record: PromptRecord, tokenizer: Tokenizer) -> int:
+def invalidated_tokens(records: Sequence[ComparedBody], record: ComparedBody, tokenizer: Tokenizer) -> int:
     """Return the number of prompt tokens that the previous request contained and that cannot be reused because of a
     change."""
     if record.is_harmless or record.link.before < 0:
@@ -47,7 +48,7 @@ def invalidated_tokens(records: Sequence[PromptRecord], record: PromptRecord, to
     return max(0, record.tokens - record.usable - new_tokens(before, record, tokenizer))
 
 
-def new_tokens(before: PromptRecord, record: PromptRecord, tokenizer: Tokenizer) -> int:
+def new_tokens(before: RenderedBody, record: RenderedBody, tokenizer: Tokenizer) -> int:
     """Return the number of tokens in the messages at the end of a prompt that the previous request neither contained
     nor generated."""
     had = {spoken_key(message) for message in before.body.messages}
@@ -63,7 +64,7 @@ def new_tokens(before: PromptRecord, record: PromptRecord, tokenizer: Tokenizer)
     return len(tokenizer.tokens(text)) if text else 0
 
 
-def where(record: PromptRecord) -> str:
+def where(record: ComparedBody) -> str:
     """Return the part of the prompt with the first difference, in words; "" if the sentence of the cause names it."""
     return part_of_prompt(record.body, record.place, record.cause.name)
 
@@ -74,7 +75,7 @@ def at(place: BodyPlace | None, which: str = "") -> dict[str, Any]:
     return {f"{which}path": path, f"{which}character": character}
 
 
-def causes(records: Sequence[PromptRecord], lost: Sequence[int]) -> list[dict[str, Any]]:
+def causes(records: Sequence[ComparedBody], lost: Sequence[int]) -> list[dict[str, Any]]:
     """Return the causes, most expensive first. Requests with the same cause in the same part of the prompt are an
     entry, with place and evidence of the first."""
     groups: dict[tuple[str, str], list[int]] = {}
@@ -155,7 +156,7 @@ def imported_bodies(paths: Sequence[Path], options: ImportOptions) -> ImportedBo
 
 def _cure(
     data: dict[str, Any],
-    records: Sequence[PromptRecord],
+    records: Sequence[AnsweredBody],
     prompts: Sequence[Prompt | None],
     run: SimulatedImport,
     setup: CureSetup,
@@ -192,7 +193,7 @@ def _tokenizer(bodies: Sequence[Body], file: str) -> Tokenizer:
 
 
 def _data(
-    paths: Sequence[Path], records: Sequence[PromptRecord], lost: Sequence[int], tokenizer: Tokenizer,
+    paths: Sequence[Path], records: Sequence[AnsweredBody], lost: Sequence[int], tokenizer: Tokenizer,
     options: ImportOptions,
 ) -> dict[str, Any]:
     """Return the report data without the simulation."""
@@ -212,7 +213,7 @@ def _data(
     }  # fmt: skip
 
 
-def fields_beside(before: PromptRecord, record: PromptRecord, templated: bool) -> list[dict[str, str]]:
+def fields_beside(before: RenderedBody, record: ComparedBody, templated: bool) -> list[dict[str, str]]:
     """Return everything beside the texts that differs from the previous request: parameters, fields of messages, and
     tools unless they are the cause. ``templated``: the prompts were rendered by a chat template; if it rendered the
     previous prompt again, template options and fields of messages of the chat API do not matter."""
@@ -230,7 +231,7 @@ def fields_beside(before: PromptRecord, record: PromptRecord, templated: bool) -
     return found + fields
 
 
-def _request(records: Sequence[PromptRecord], number: int, lost: int, templated: bool) -> dict[str, Any]:
+def _request(records: Sequence[AnsweredBody], number: int, lost: int, templated: bool) -> dict[str, Any]:
     """Return the report data of a request."""
     record = records[number]
     before = record.link.before

@@ -23,7 +23,7 @@ from cachesim.scenarios.runner import SilentObserver, play
 from cachesim.scenarios.schema import Scenario
 from cachesim.scenarios.toml_writer import to_toml
 from cachesim.tools.request_bodies.body import Body
-from cachesim.tools.request_bodies.request_diff import PromptRecord
+from cachesim.tools.request_bodies.body_stages import AnsweredBody
 from cachesim.tools.request_bodies.sent_again import SentRange
 
 
@@ -178,7 +178,7 @@ MOST = 64                    # adapters of a simulated server, at most; it ignor
 
 
 def simulate_bodies(
-    records: Sequence[PromptRecord], profile: str, model: str, server: Mapping[str, Any], head: Mapping[str, Any]
+    records: Sequence[AnsweredBody], profile: str, model: str, server: Mapping[str, Any], head: Mapping[str, Any]
 ) -> SimulatedImport:
     """Simulate the requests, from the first on, as far as the limits of a run allow. ``head``: id, title and why of the
     scenario file. Raise BadInput."""
@@ -204,7 +204,7 @@ def simulate_bodies(
 
 
 def _simulate(
-    records: Sequence[PromptRecord], profile: str, model: str, server: Mapping[str, Any], head: Mapping[str, Any],
+    records: Sequence[AnsweredBody], profile: str, model: str, server: Mapping[str, Any], head: Mapping[str, Any],
     adapters: bool = False,
 ) -> SimulatedImport:
     """Simulate the requests, with or without their lists of adapters."""
@@ -235,7 +235,7 @@ def _simulate(
     return SimulatedImport(scenario, reused, text, len(records) - len(steps), str(over or ""))
 
 
-def _token_request(record: PromptRecord, adapters: bool) -> TokenRequest:
+def _token_request(record: AnsweredBody, adapters: bool) -> TokenRequest:
     """Return a request in tokens. The start of the newest user message is estimated from its share of the plain
     rendering."""
     user = -1
@@ -247,7 +247,7 @@ def _token_request(record: PromptRecord, adapters: bool) -> TokenRequest:
                         record.shared, scales_text(record.body.adapters) if adapters else "", record.again)  # fmt: skip
 
 
-def _fitting_count(records: Sequence[PromptRecord]) -> tuple[int, OverLimit | None]:
+def _fitting_count(records: Sequence[AnsweredBody]) -> tuple[int, OverLimit | None]:
     """Return the number of requests that fit into a scenario, and the limit that the next request exceeds: prompt
     tokens, answer tokens, requests, or length of a word; None if all fit."""
     prompts = answers = 0
@@ -263,7 +263,7 @@ def _fitting_count(records: Sequence[PromptRecord]) -> tuple[int, OverLimit | No
     return len(records), None
 
 
-def _context(engine: str, records: Sequence[PromptRecord]) -> dict[str, Any]:
+def _context(engine: str, records: Sequence[AnsweredBody]) -> dict[str, Any]:
     """Return server options for a context that holds the longest prompt, {} if the model's own context suffices."""
     needed = max((record.tokens + min(record.answer, ANSWER) for record in records), default=0)
     if needed <= ROOM:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Hashable, Sequence
+from typing import Hashable, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.base.limits import RENDERED
@@ -15,14 +14,25 @@ from cachesim.tools.request_bodies.body import (
     REASONING,
     TEXT,
     Body,
+    BodyMessage,
     DifferenceTexts,
     changed,
     common_bytes,
     evidence,
 )
+from cachesim.tools.request_bodies.body_stages import (
+    NO_ANSWER,
+    AnsweredBody,
+    ComparedBody,
+    KnownAnswer,
+    PromptDifference,
+    RelatedBody,
+    RenderedBody,
+    ReusablePrefix,
+)
 from cachesim.tools.request_bodies.conversations import ConversationLink, ConversationLinker
 from cachesim.tools.request_bodies.message_fields import changed_fields
-from cachesim.tools.request_bodies.plain_render import BodyPlace, RenderedPrompt, answer_text, render_plain
+from cachesim.tools.request_bodies.plain_render import BodyPlace, answer_text, render_plain
 from cachesim.tools.request_bodies.prompt_causes import PromptCause
 from cachesim.tools.request_bodies.sent_again import SentRange, TokenPositions, find_region, sent_ranges
 from cachesim.tools.request_bodies.shared_prefixes import SharedPrefix, shared_under
@@ -33,44 +43,7 @@ NAMED = 4                    # names of fields in a cause, at most
 WHOLE = 64                   # characters of evidence that hold the name, size and digest of an image
 
 
-@dataclass(slots=True)
-class PromptRecord:
-    """Request and its relations to earlier requests."""
-
-    body: Body                          # the HTTP body
-    text: str                           # its prompt, rendered by the chat template
-    history: int                        # length of `text` without the text that begins the answer
-    plain: RenderedPrompt                     # its prompt by the plain rendering
-    link: ConversationLink                          # relations to earlier requests
-    ids: Sequence[int] = ()             # token ids, or as many placeholders
-    cause: PromptCause = field(default_factory=lambda: PromptCause(prompt_causes.NEW))  # change since `link.before`
-    common: int = 0                     # characters in common with the previous request
-    bytes: int = 0                      # bytes in common with the previous request
-    shared: int = 0                     # tokens in common with the previous request
-    base: int = -1  # request with the most tokens in common, including its answer; -1 = none
-    best: int = 0                       # tokens in common with `base`
-    under: int = -1                     # request with the most tokens in common under the same adapters, -1 = none
-    usable: int = 0                     # tokens in common with `under`
-    place: BodyPlace | None = None      # place of the first change in this body
-    old_place: BodyPlace | None = None  # its place in the previous body
-    seen: DifferenceTexts | None = None        # texts around the first change
-    answer: int = 1                     # tokens of its answer
-    returned: int = 0                   # answer tokens that the next request sends back unchanged
-    known_answer: str = ""              # text of its answer, "" = unknown
-    again: tuple[SentRange, ...] = ()   # text after the change that the previous prompt contains, too
-
-    @property
-    def tokens(self) -> int:
-        """Number of tokens of the prompt."""
-        return len(self.ids)
-
-    @property
-    def is_harmless(self) -> bool:
-        """True if no token of the previous request is invalidated."""
-        return self.cause.name in prompt_causes.HARMLESS
-
-
-def kept_by_any(records: Sequence[PromptRecord], record: PromptRecord) -> int:
+def kept_by_any(records: Sequence[AnsweredBody], record: AnsweredBody) -> int:
     """Return the tokens of a prompt that a server can reuse at most. Each server evaluates the last token of a prompt,
     and none evaluates the last token of an answer before it is sent back."""
     if record.under < 0:
@@ -80,72 +53,204 @@ def kept_by_any(records: Sequence[PromptRecord], record: PromptRecord) -> int:
 
 
 def link_requests(bodies: Sequence[Body], prompts: Sequence[Prompt | None], tokenizer: Tokenizer,
-                  adapters: Sequence[Hashable] = ()) -> list[PromptRecord]:  # fmt: skip
+                  adapters: Sequence[Hashable] = ()) -> list[AnsweredBody]:  # fmt: skip
     """Return the requests with their relations. ``adapters``: those of each request, () = all equal. Raise BadInput
     for an empty prompt, and if the prompts together are too large."""
-    made, size = [], 0
-    for body, prompt in zip(bodies, prompts, strict=True):
-        rendered = render_plain(body)
-        text, history = (rendered.text, rendered.history) if prompt is None else prompt
-        size += len(text)
-        RENDERED.check(size, "the prompts together", file=body.place)
-        if not text:
-            raise BadInput("empty prompt", file=body.place)
-        made.append((body, prompt, text, history, rendered))
-    texts, keys = [text for _, _, text, _, _ in made], adapters or [None] * len(made)
-    known, under, out = ConversationLinker(texts), shared_under(texts, keys), list[PromptRecord]()
-    for body, prompt, text, history, rendered in made:
-        record = _record(PromptRecord(body, text, history, rendered, known.add(body)), tokenizer)
-        out.append(record)
-        relate(out, record, prompt is not None, tokenizer)
+    rendered = _render_requests(bodies, prompts)
+    texts = [request.text for request in rendered]
+    keys = adapters or [None] * len(rendered)
+    linker = ConversationLinker(texts)
+    best_under = shared_under(texts, keys)
+    compared: list[ComparedBody] = []
+    answers: list[KnownAnswer] = []
+    again: list[tuple[SentRange, ...]] = []
+    for number, request in enumerate(rendered):
+        related = relate(request, linker.add(request.body), compared, tokenizer)
+        before = related.link.before
+        under = None
         if len({*keys}) > 1:
-            find_usable(out, record, tokenizer, under[len(out) - 1], keys)
-        if record.link.before >= 0 and not record.is_harmless:
-            _find_sent_again(out[record.link.before], record, tokenizer)
-    return out
+            under = AdapterPrefix(best_under[number], before >= 0 and keys[before] == keys[number])
+        comparison = compare(related, compared, answers, tokenizer, under)
+        if before >= 0:
+            answers[before] = comparison.previous_answer
+        again.append(_sent_again(comparison, compared, tokenizer))
+        compared.append(comparison.request)
+        answers.append(NO_ANSWER)
+    parts = zip(compared, answers, again, strict=True)
+    return [_answered(request, answer, ranges) for request, answer, ranges in parts]
 
 
-def _record(record: PromptRecord, tokenizer: Tokenizer) -> PromptRecord:
-    """Store the tokens of a prompt in its record, and return it. Raise BadInput if there are none."""
-    record.ids = tokenizer.tokens(record.text)
-    if not record.ids:
-        raise BadInput("the tokenizer returns no tokens for this prompt", file=record.body.place)
-    return record
+# Parsed to rendered.
 
 
-def relate(known: Sequence[PromptRecord], record: PromptRecord, templated: bool, tokenizer: Tokenizer) -> None:
-    """Compare the last request with the previous one of its conversation, and store what it can reuse. ``known``: the
-    requests that the numbers in its link name."""
+def _render_requests(bodies: Sequence[Body], prompts: Sequence[Prompt | None]) -> list[RenderedBody]:
+    """Return the requests with their prompts. Raise BadInput for an empty prompt, and if the prompts together are too
+    large."""
+    rendered = []
+    size = 0
+    for body, prompt in zip(bodies, prompts, strict=True):
+        request = render_request(body, prompt)
+        size += len(request.text)
+        RENDERED.check(size, "the prompts together", file=body.place)
+        rendered.append(request)
+    return rendered
+
+
+def render_request(body: Body, prompt: Prompt | None = None) -> RenderedBody:
+    """Return a request with its prompt. ``prompt``: as a chat template rendered it, None = rendered plainly. Raise
+    BadInput for an empty prompt."""
+    plain = render_plain(body)
+    text, history = (plain.text, plain.history) if prompt is None else prompt
+    if not text:
+        raise BadInput("empty prompt", file=body.place)
+    return RenderedBody(body=body, text=text, history=history, plain=plain, is_templated=prompt is not None)
+
+
+# Rendered to related.
+
+
+def relate(
+    request: RenderedBody, link: ConversationLink, known: Sequence[RelatedBody], tokenizer: Tokenizer
+) -> RelatedBody:
+    """Return a request with its tokens and those that it has in common with the previous one of its conversation.
+    ``known``: the requests that the numbers of ``link`` name. Raise BadInput if the prompt has no tokens."""
+    ids = tokenizer.tokens(request.text)
+    if not ids:
+        raise BadInput("the tokenizer returns no tokens for this prompt", file=request.body.place)
+    characters = size = tokens = 0
+    if link.before >= 0:
+        before = known[link.before]
+        characters = common_prefix(before.text, request.text)
+        size = common_bytes(before.text, request.text, characters)
+        tokens = _shared_tokens(before, request.text, ids, characters, tokenizer)
+    return RelatedBody(
+        body=request.body,
+        text=request.text,
+        history=request.history,
+        plain=request.plain,
+        is_templated=request.is_templated,
+        ids=ids,
+        link=link,
+        common=characters,
+        bytes=size,
+        shared=tokens,
+    )
+
+
+def _shared_tokens(a: RelatedBody, text: str, ids: Sequence[int], common: int, tokenizer: Tokenizer) -> int:
+    """Return the number of tokens that the prompt ``text`` with the tokens ``ids`` shares with the prompt of ``a``, if
+    both have ``common`` characters in common."""
+    estimated = tokenizer.shared(a.text, text, common)
+    if estimated is None:
+        return common_prefix(a.ids, ids)
+    return min(a.tokens if common == len(a.text) else estimated, len(ids))       # including its last token
+
+
+# Related to compared.
+
+
+class AdapterPrefix(NamedTuple):
+    """What a request shares with earlier requests under its own adapters."""
+
+    best: SharedPrefix       # the earlier prompt under these adapters with the longest common prefix
+    has_previous: bool       # the previous request of the conversation has these adapters
+
+
+class RequestComparison(NamedTuple):
+    """Request that was compared, and the answer to the previous one of its conversation, as far as both show it."""
+
+    request: ComparedBody
+    previous_answer: KnownAnswer         # NO_ANSWER for the first request of a conversation
+
+
+def compare(
+    record: RelatedBody,
+    known: Sequence[RelatedBody],
+    answers: Sequence[KnownAnswer],
+    tokenizer: Tokenizer,
+    under: AdapterPrefix | None = None,
+) -> RequestComparison:
+    """Compare a request with the previous one of its conversation, and find what it can reuse.
+
+    ``known``: the requests that the numbers in its link name, ``answers``: their answers as far as they are known,
+    ``under``: None if all have the same adapters.
+    """
+    difference = PromptDifference(PromptCause(prompt_causes.NEW))
+    answer = NO_ANSWER
     if record.link.before >= 0:
-        _compare(known[record.link.before], record, templated, tokenizer)
-    record.base, record.best = _find_reusable(known, record, tokenizer, record.link.best, record.link.common)
-    record.under, record.usable = record.base, record.best
+        before = known[record.link.before]
+        answer = answers[record.link.before]
+        difference = _find_difference(before, record)
+        back = _answer_sent_back(before.body, record.body)
+        if back is not None and not answer.text:
+            is_extended = difference.cause.name == prompt_causes.EXTENDS
+            answer = _learn_answer(before.body, back, is_extended, tokenizer)
+            if is_extended:
+                difference = _dropped_reasoning(before, record, back) or difference
+    best = SharedPrefix(record.link.best, record.link.common)
+    reusable = _find_reusable(record, known, answer, tokenizer, best)
+    usable = reusable
+    if under is not None:
+        usable = _find_usable(record, known, answer, tokenizer, under)
+        if record.link.before >= 0 and not under.has_previous and usable.tokens < record.shared:
+            place = BodyPlace("lora", 0, MARK, -1)
+            difference = PromptDifference(PromptCause(prompt_causes.ADAPTERS), place, place)
+    return RequestComparison(_compared(record, difference, reusable, usable), answer)
 
 
-def _compare(a: PromptRecord, b: PromptRecord, templated: bool, tokenizer: Tokenizer) -> None:
-    """Compare ``b`` with ``a``, the previous request, and store common prefix, cause, place and evidence in ``b``."""
-    b.common = common_prefix(a.text, b.text)
-    b.bytes = common_bytes(a.text, b.text, b.common)
-    b.shared = _shared(a, b, b.common, tokenizer)
+def _compared(
+    record: RelatedBody, difference: PromptDifference, reusable: ReusablePrefix, usable: ReusablePrefix
+) -> ComparedBody:
+    """Return a request with its difference from the previous one, and what it can reuse under any adapters and under
+    its own."""
+    return ComparedBody(
+        body=record.body,
+        text=record.text,
+        history=record.history,
+        plain=record.plain,
+        is_templated=record.is_templated,
+        ids=record.ids,
+        link=record.link,
+        common=record.common,
+        bytes=record.bytes,
+        shared=record.shared,
+        cause=difference.cause,
+        place=difference.place,
+        old_place=difference.old_place,
+        seen=difference.seen,
+        base=reusable.number,
+        best=reusable.tokens,
+        under=usable.number,
+        usable=usable.tokens,
+    )
+
+
+def _find_difference(a: RelatedBody, b: RelatedBody) -> PromptDifference:
+    """Return the first difference of ``b`` from ``a``, the previous request: cause, place and evidence."""
     at = common_prefix(a.plain.text, b.plain.text)
-    b.cause = prompt_causes.cause_of_bodies(a.body, b.body, a.plain, b.plain, at)
-    harmless = b.cause.name in (prompt_causes.EXTENDS, prompt_causes.SAME, prompt_causes.BACK)
-    if templated and harmless and b.common < min(len(a.text), b.history):
-        b.cause = _cause_of_template(a, b)
-    if not b.is_harmless:
-        b.place, b.old_place = b.plain.place(at), a.plain.place(at)
-        if b.cause.name in (prompt_causes.TEMPLATE, prompt_causes.OPENING, prompt_causes.FIELDS):
-            b.place, b.old_place = find_place(b, b.common), find_place(a, b.common)
-        b.seen = evidence(a.text, b.text, b.common)
-        if b.place.kind == MARK:                     # between two values of the body
-            b.place = b.place._replace(character=0)
-    if b.place and b.old_place and IMAGE in (b.place.kind, b.old_place.kind):
-        b.place, b.old_place = b.place._replace(character=0), b.old_place._replace(character=0)
-        b.seen = evidence(a.plain.text, b.plain.text, b.plain.start(at), WHOLE)
-    _store_answer(a, b, tokenizer)
+    cause = prompt_causes.cause_of_bodies(a.body, b.body, a.plain, b.plain, at)
+    harmless = cause.name in (prompt_causes.EXTENDS, prompt_causes.SAME, prompt_causes.BACK)
+    if b.is_templated and harmless and b.common < min(len(a.text), b.history):
+        cause = _cause_of_template(a, b)
+    if cause.name in prompt_causes.HARMLESS:
+        return PromptDifference(cause)
+    if cause.name in (prompt_causes.TEMPLATE, prompt_causes.OPENING, prompt_causes.FIELDS):
+        place = find_place(b, b.common)
+        old_place = find_place(a, b.common)
+    else:
+        place = b.plain.place(at)
+        old_place = a.plain.place(at)
+    seen = evidence(a.text, b.text, b.common)
+    if place.kind == MARK:                           # between two values of the body
+        place = place._replace(character=0)
+    if IMAGE in (place.kind, old_place.kind):
+        place = place._replace(character=0)
+        old_place = old_place._replace(character=0)
+        seen = evidence(a.plain.text, b.plain.text, b.plain.start(at), WHOLE)
+    return PromptDifference(cause, place, old_place, seen)
 
 
-def _cause_of_template(a: PromptRecord, b: PromptRecord) -> PromptCause:
+def _cause_of_template(a: RelatedBody, b: RelatedBody) -> PromptCause:
     """Return the cause of a rendered prompt that differs although the texts of the bodies agree."""
     if b.common >= a.history:
         return PromptCause(prompt_causes.OPENING)
@@ -157,15 +262,7 @@ def _cause_of_template(a: PromptRecord, b: PromptRecord) -> PromptCause:
     return PromptCause(prompt_causes.FIELDS, ", ".join(names[:NAMED]) + more)
 
 
-def _find_sent_again(a: PromptRecord, b: PromptRecord, tokenizer: Tokenizer) -> None:
-    """Store in ``b`` the text after its first change that the prompt of ``a`` contains, too."""
-    region = find_region(a.text, b.text, b.common, (len(a.text), a.history))
-    if region is not None:
-        positions = TokenPositions(a.text, a.tokens, tokenizer)
-        b.again = sent_ranges(positions, b.text, region, b.shared, a.known_answer, a.answer)
-
-
-def find_place(record: PromptRecord, at: int) -> BodyPlace:
+def find_place(record: RenderedBody, at: int) -> BodyPlace:
     """Return the place in the body of a character of the rendered prompt. The texts of the body are searched in the
     prompt in order; the first that ends after the character contains it."""
     end = 0
@@ -183,61 +280,126 @@ def find_place(record: PromptRecord, at: int) -> BodyPlace:
     return BodyPlace("", 0, MARK, -1)
 
 
-def _store_answer(a: PromptRecord, b: PromptRecord, tokenizer: Tokenizer) -> None:
-    """Store the answer to ``a``: the recorded response, else the message that ``b`` sends back."""
-    back = next(iter(b.body.messages[len(a.body.messages) :]), None)
-    if a.known_answer or back is None or back.role != "assistant":
-        return
+def _answer_sent_back(a: Body, b: Body) -> BodyMessage | None:
+    """Return the message of ``b`` in the place of the answer to ``a``, None if it is of another role."""
+    back = next(iter(b.messages[len(a.messages) :]), None)
+    return back if back is not None and back.role == "assistant" else None
+
+
+def _learn_answer(body: Body, back: BodyMessage, is_extended: bool, tokenizer: Tokenizer) -> KnownAnswer:
+    """Return the answer to a request: the recorded response, else the message that the next request sends back.
+    ``is_extended``: the next request extends this one, and repeats the answer as far as the texts agree."""
     text = answer_text(back)
-    generated = answer_text(a.body.answer) if a.body.answer is not None else text
-    a.known_answer = generated
-    a.answer = max(1, len(tokenizer.tokens(generated))) if generated else 1
-    if b.cause.name != prompt_causes.EXTENDS or not generated:
-        return
+    generated = answer_text(body.answer) if body.answer is not None else text
+    if not generated:
+        return NO_ANSWER
+    tokens = max(1, len(tokenizer.tokens(generated)))
+    if not is_extended:
+        return KnownAnswer(generated, tokens)
     same = common_prefix(generated, text)
-    a.returned = a.answer if same == len(generated) else len(tokenizer.tokens(generated[:same])) if same else 0
-    if same < len(generated.rstrip()) and a.body.answer is not None:
-        kept = a.body.answer.text_without("reasoning").strip()
-        if kept == back.text_without("reasoning").strip():
-            b.cause = PromptCause(prompt_causes.DROPPED_ANSWER)
-            b.place, b.old_place = b.plain.place(len(a.plain.text)), a.plain.place(len(a.plain.text))
-            b.seen = DifferenceTexts("", generated[same : same + 40], text[same : same + 40])
+    if same == len(generated):
+        return KnownAnswer(generated, tokens, returned=tokens)
+    return KnownAnswer(generated, tokens, returned=len(tokenizer.tokens(generated[:same])) if same else 0)
 
 
-def _shared(a: PromptRecord, b: PromptRecord, common: int, tokenizer: Tokenizer) -> int:
-    """Return the number of common tokens of two prompts with ``common`` characters in common."""
-    estimated = tokenizer.shared(a.text, b.text, common)
-    if estimated is None:
-        return common_prefix(a.ids, b.ids)
-    return min(a.tokens if common == len(a.text) else estimated, b.tokens)       # including its last token
+def _dropped_reasoning(a: RelatedBody, b: RelatedBody, back: BodyMessage) -> PromptDifference | None:
+    """Return the difference of a request that sends the recorded answer back without its reasoning; None if it does
+    not."""
+    if a.body.answer is None:
+        return None
+    generated = answer_text(a.body.answer)
+    text = answer_text(back)
+    same = common_prefix(generated, text)
+    kept = a.body.answer.text_without("reasoning").strip()
+    if same >= len(generated.rstrip()) or kept != back.text_without("reasoning").strip():
+        return None
+    end = len(a.plain.text)
+    seen = DifferenceTexts("", generated[same : same + 40], text[same : same + 40])
+    cause = PromptCause(prompt_causes.DROPPED_ANSWER)
+    return PromptDifference(cause, b.plain.place(end), a.plain.place(end), seen)
 
 
-def _find_reusable(known: Sequence[PromptRecord], b: PromptRecord, tokenizer: Tokenizer, best: int, common: int,
-                   ) -> tuple[int, int]:  # fmt: skip
-    """Return the earlier request whose prompt and answer share the most tokens with ``b``, and their number: the
-    previous request, or request ``best`` with ``common`` characters in common."""
-    found = -1, 0
-    for number in dict.fromkeys((b.link.before, best)):
+def _find_reusable(
+    b: RelatedBody,
+    known: Sequence[RelatedBody],
+    previous_answer: KnownAnswer,
+    tokenizer: Tokenizer,
+    best: SharedPrefix,
+) -> ReusablePrefix:
+    """Return the earlier request whose prompt and answer share the most tokens with ``b``: the previous request, or the
+    request of ``best``."""
+    found = ReusablePrefix()
+    for number in dict.fromkeys((b.link.before, best.number)):
         if number < 0:
             continue
         a = known[number]
-        shared = b.shared if number == b.link.before else _shared(a, b, common, tokenizer)
-        if shared == a.tokens and number == b.link.before:
-            shared = min(shared + a.returned, b.tokens)
-        found = max(found, (number, shared), key=lambda one: one[1])
+        is_previous = number == b.link.before
+        shared = b.shared if is_previous else _shared_tokens(a, b.text, b.ids, best.size, tokenizer)
+        if shared == a.tokens and is_previous:
+            shared = min(shared + previous_answer.returned, b.tokens)
+        if shared > found.tokens:
+            found = ReusablePrefix(number, shared)
     return found
 
 
-def find_usable(known: Sequence[PromptRecord], b: PromptRecord, tokenizer: Tokenizer, best: SharedPrefix,
-                 keys: Sequence[Hashable]) -> None:  # fmt: skip
-    """Store in ``b`` what it shares with earlier requests under its adapters. If that is less than with any other, and
-    less than the previous request has, the adapters are the cause."""
-    before, key = b.link.before, keys[len(known) - 1]
-    b.under, b.usable = -1, 0
-    if before >= 0 and keys[before] == key:
-        b.under, b.usable = _find_reusable(known, b, tokenizer, best.number, best.size)
-    elif best.number >= 0:
-        b.under, b.usable = best.number, _shared(known[best.number], b, best.size, tokenizer)
-    if before >= 0 and keys[before] != key and b.usable < b.shared:
-        b.cause, b.place, b.old_place = PromptCause(prompt_causes.ADAPTERS), *[BodyPlace("lora", 0, MARK, -1)] * 2
-        b.seen = None
+def _find_usable(
+    b: RelatedBody,
+    known: Sequence[RelatedBody],
+    previous_answer: KnownAnswer,
+    tokenizer: Tokenizer,
+    under: AdapterPrefix,
+) -> ReusablePrefix:
+    """Return the earlier request under the adapters of ``b`` whose prompt and answer share the most tokens with it."""
+    best = under.best
+    if under.has_previous:
+        return _find_reusable(b, known, previous_answer, tokenizer, best)
+    if best.number < 0:
+        return ReusablePrefix()
+    return ReusablePrefix(best.number, _shared_tokens(known[best.number], b.text, b.ids, best.size, tokenizer))
+
+
+# Compared to answered.
+
+
+def _sent_again(
+    comparison: RequestComparison, known: Sequence[RelatedBody], tokenizer: Tokenizer
+) -> tuple[SentRange, ...]:
+    """Return the text of a request after its first change that the previous prompt contains, too."""
+    request = comparison.request
+    answer = comparison.previous_answer
+    if request.link.before < 0 or request.is_harmless:
+        return ()
+    before = known[request.link.before]
+    region = find_region(before.text, request.text, request.common, (len(before.text), before.history))
+    if region is None:
+        return ()
+    positions = TokenPositions(before.text, before.tokens, tokenizer)
+    return sent_ranges(positions, request.text, region, request.shared, answer.text, answer.tokens)
+
+
+def _answered(request: ComparedBody, answer: KnownAnswer, again: tuple[SentRange, ...]) -> AnsweredBody:
+    """Return a request with its answer and the text that it repeats."""
+    return AnsweredBody(
+        body=request.body,
+        text=request.text,
+        history=request.history,
+        plain=request.plain,
+        is_templated=request.is_templated,
+        ids=request.ids,
+        link=request.link,
+        common=request.common,
+        bytes=request.bytes,
+        shared=request.shared,
+        cause=request.cause,
+        place=request.place,
+        old_place=request.old_place,
+        seen=request.seen,
+        base=request.base,
+        best=request.best,
+        under=request.under,
+        usable=request.usable,
+        answer=answer.tokens,
+        returned=answer.returned,
+        known_answer=answer.text,
+        again=again,
+    )

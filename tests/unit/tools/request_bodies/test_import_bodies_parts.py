@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 
 import pytest
 
@@ -21,9 +22,9 @@ from cachesim.tools.request_bodies.import_bodies import (
     new_tokens,
     where,
 )
-from cachesim.tools.request_bodies.plain_render import BodyPlace, render_plain
+from cachesim.tools.request_bodies.plain_render import BodyPlace
 from cachesim.tools.request_bodies.prompt_causes import CAUSES, EXTENDS, NEW, PromptCause
-from cachesim.tools.request_bodies.request_diff import PromptRecord
+from cachesim.tools.request_bodies.request_diff import link_requests
 from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer
 from tests.unit.tools.request_bodies.made import chat, found
 
@@ -38,10 +39,10 @@ def body(*texts, form=CHAT, system="", raw=False, tools=(), **parameters):
 
 
 def record(made, before=-1, cause=EXTENDS, tokens=None, **more):
-    plain = render_plain(made)
-    count = len(EstimatingTokenizer().tokens(plain.text)) if tokens is None else tokens
+    [one] = link_requests([made], [None], EstimatingTokenizer())
+    ids = one.ids if tokens is None else range(tokens)
     link = ConversationLink(before, 0, before, 0)
-    return PromptRecord(made, plain.text, plain.history, plain, link, range(count), cause=PromptCause(cause), **more)
+    return replace(one, ids=ids, link=link, cause=PromptCause(cause), **more)
 
 
 NAMES = {"one": "a question of sixteen", "two": "an answer of sixteen", "three": "another question", "four": "more"}
@@ -82,8 +83,7 @@ def test_of_a_chat_everything_but_new_messages_is_lost():
     records = [record(said("one")), record(said("three", "two", "one"), 0, DATE, tokens=100, usable=7)]
     new = new_tokens(*records, EstimatingTokenizer())
     assert invalidated_tokens(records, records[1], EstimatingTokenizer()) == 100 - 7 - new > 0
-    records[1].usable = 99
-    assert invalidated_tokens(records, records[1], EstimatingTokenizer()) == 0
+    assert invalidated_tokens(records, replace(records[1], usable=99), EstimatingTokenizer()) == 0
 
 
 @pytest.mark.parametrize(("place", "cause", "part"), [
@@ -95,15 +95,14 @@ def test_of_a_chat_everything_but_new_messages_is_lost():
     (None, DATE, ""),
 ])  # fmt: skip
 def test_the_part_of_the_prompt_is_named_unless_the_cause_names_it(place, cause, part):
-    one = record(body("a", "b", system="s"), cause=cause)
-    one.place = None if place is None else BodyPlace(*place)
+    one = record(body("a", "b", system="s"), cause=cause, place=None if place is None else BodyPlace(*place))
     assert where(one) == part
 
 
 def test_a_message_of_an_unknown_role_is_in_the_prompt():
-    one = record(body("a"), cause=DATE)
-    one.body.messages[0] = one.body.messages[0]._replace(role="critic")
-    one.place = BodyPlace("messages[0]", 0, "text", 0)
+    made = body("a")
+    made.messages[0] = made.messages[0]._replace(role="critic")
+    one = record(made, cause=DATE, place=BodyPlace("messages[0]", 0, "text", 0))
     assert where(one) == "the prompt"
 
 
@@ -117,9 +116,10 @@ def test_causes_are_grouped_by_part_and_the_most_expensive_comes_first():
     records = [record(body("a", system="s"), before, cause, usable=usable)
                for before, cause, usable in ((-1, NEW, 0), (0, DATE, 7), (1, ORDER, 9), (2, DATE, 8), (3, DATE, 3))]
     for number in (1, 3):
-        records[number].place, records[number].seen = place, DifferenceTexts("s", f"b{number}", f"a{number}")
-    records[4].place = BodyPlace("messages[1].content", 5, "text", 1)
-    records[1].cause = PromptCause(DATE, "a detail")
+        seen = DifferenceTexts("s", f"b{number}", f"a{number}")
+        records[number] = replace(records[number], place=place, seen=seen)
+    records[4] = replace(records[4], place=BodyPlace("messages[1].content", 5, "text", 1))
+    records[1] = replace(records[1], cause=PromptCause(DATE, "a detail"))
     found = causes(records, [0, 5, 11, 5, 0])
     assert [(one["cause"], one["where"], one["in_requests"], one["again"], one["most"], one["harmless"])
             for one in found] == [
@@ -138,10 +138,8 @@ A, B = {"name": "a"}, {"name": "b"}
 
 
 def beside(old, new, templated=False, **more):
-    before, now = record(old), record(new, 0)
-    now.common, now.history = more.pop("common", 99), 50
-    for name, value in more.items():
-        setattr(now, name, value)
+    before = record(old)
+    now = replace(record(new, 0), **{"common": 99, "history": 50, **more})
     return [(one["name"], one["value_before"], one["value_after"], one["matters"])
             for one in fields_beside(before, now, templated)]  # fmt: skip
 

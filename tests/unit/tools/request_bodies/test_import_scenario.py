@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from cachesim.scenarios.notation.tree import Piece
-from cachesim.tools.request_bodies.body import Body, BodyMessage
+from cachesim.tools.request_bodies.body import Body, BodyMessage, BodyText
 from cachesim.tools.request_bodies.conversations import ConversationLink
 from cachesim.tools.request_bodies.import_scenario import (
     ScenarioWords,
@@ -22,8 +23,9 @@ from cachesim.tools.request_bodies.import_scenario import (
     size,
 )
 from cachesim.tools.request_bodies.plain_render import RenderedPrompt
-from cachesim.tools.request_bodies.request_diff import PromptRecord
+from cachesim.tools.request_bodies.request_diff import link_requests
 from cachesim.tools.request_bodies.sent_again import SentRange
+from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer
 
 PROFILE, HEAD = "llama_cpp@b11549", {"id": "made", "title": "t", "why": "w"}
 
@@ -141,9 +143,11 @@ def rendered(begins, text=""):
 def record(tokens=20, base=-1, best=0, answer=1, number=0, lora=None, **more):
     """Return the record of a raw prompt of so many tokens."""
     parameters = {} if lora is None else {"lora": lora}
-    body = Body("completions", number, f"x.jsonl:{number + 1}", parameters=parameters)
+    text = BodyMessage("", "prompt", (BodyText("text", "prompt", "x"),))
+    body = Body("completions", number, f"x.jsonl:{number + 1}", messages=[text], parameters=parameters)
+    [one] = link_requests([body], [None], EstimatingTokenizer())
     link = ConversationLink(base, 0, base, 0)
-    return PromptRecord(body, "", 0, rendered([]), link, range(tokens), base=base, best=best, answer=answer, **more)
+    return replace(one, ids=range(tokens), link=link, base=base, best=best, answer=answer, **more)
 
 
 def on(*pairs):
@@ -220,9 +224,7 @@ def test_an_answer_is_simulated_up_to_a_length_and_a_context_holds_the_longest_r
 def test_the_newest_user_message_begins_at_its_share_of_the_text(roles, begins, chat, words):
     messages = [BodyMessage(role, f"messages[{i}]", ()) for i, role in enumerate(roles)]
     body = Body("chat completions", messages=messages, chat=chat)
-    made = record()
-    made.body, made.plain = body, rendered(begins, "x" * 40)
-    assert simulated(made).scenario.words == words
+    assert simulated(record(body=body, plain=rendered(begins, "x" * 40))).scenario.words == words
 
 
 def test_the_server_has_the_adapters_of_the_lists():

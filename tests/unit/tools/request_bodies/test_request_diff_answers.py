@@ -10,9 +10,10 @@ from cachesim.tools.request_bodies import prompt_causes
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body import DifferenceTexts
 from cachesim.tools.request_bodies.body_files import FoundBody
+from cachesim.tools.request_bodies.body_stages import NO_ANSWER, KnownAnswer
 from cachesim.tools.request_bodies.conversations import ConversationLink
-from cachesim.tools.request_bodies.plain_render import BodyPlace, render_plain
-from cachesim.tools.request_bodies.request_diff import PromptRecord, find_place, link_requests, relate
+from cachesim.tools.request_bodies.plain_render import BodyPlace
+from cachesim.tools.request_bodies.request_diff import compare, find_place, link_requests, relate, render_request
 from cachesim.tools.request_bodies.template import Prompt
 from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer, Tokenizer
 from tests.unit.tools.request_bodies.made import chat
@@ -87,12 +88,13 @@ def test_an_answer_without_its_reasoning_shows_forty_characters_of_both():
     assert second.place == BodyPlace("messages[1].content", 0, "text", 1) and second.old_place.kind == "mark"
 
 
-def record(body, link, tokenizer, returned=0):
-    """Return the record of a raw prompt whose relations are given."""
-    [read] = bodies_of([FoundBody("x", {"prompt": body})])
-    made = PromptRecord(read, body, len(body), render_plain(read), ConversationLink(*link, 0), tokenizer.tokens(body))
-    made.returned = returned
-    return made
+def compared(prompts, links, tokenizer, answers=(NO_ANSWER, NO_ANSWER)):
+    """Return the last of these raw prompts, compared with the others. The relations of each are given."""
+    known = []
+    for prompt, link in zip(prompts, links, strict=True):
+        [read] = bodies_of([FoundBody("x", {"prompt": prompt})])
+        known.append(relate(render_request(read), ConversationLink(*link, 0), known, tokenizer))
+    return compare(known[-1], known[:-1], answers, tokenizer).request
 
 
 NONE = (-1, 0, -1)
@@ -108,19 +110,15 @@ NONE = (-1, 0, -1)
     (["abcd", "xbcd", "ybcd"], (0, 0), (-1, 0, 1), (-1, 0)), (["abcd", "xbcd", "ybcd"], (0, 0), NONE, (-1, 0)),
 ])  # fmt: skip
 def test_the_request_that_shares_most_is_the_previous_with_its_answer_or_the_best(prompts, returned, link, expected):
-    tokenizer = Characters()
-    known = [record(prompt, NONE, tokenizer, size) for prompt, size in zip(prompts[:2], returned, strict=True)]
-    known.append(record(prompts[2], link, tokenizer))
-    relate(known, known[2], False, tokenizer)
-    assert (known[2].base, known[2].best) == (known[2].under, known[2].usable) == expected
+    answers = [KnownAnswer("said", 9, returned=size) for size in returned]
+    last = compared(prompts, [NONE, NONE, link], Characters(), answers)
+    assert (last.base, last.best) == (last.under, last.usable) == expected
 
 
 def test_the_previous_request_counts_with_what_it_shares_itself():
-    tokenizer = EstimatingTokenizer()
-    known = [record("abcdefghabcdefgh", NONE, tokenizer), record("abcdxxxxxxxxxxxx", NONE, tokenizer),
-             record("abcdefghabcdefgh", (0, 16, 1), tokenizer)]  # fmt: skip
-    relate(known, known[2], False, tokenizer)
-    assert (known[2].base, known[2].best, known[2].shared) == (0, 4, 1)
+    prompts = ["abcdefghabcdefgh", "abcdxxxxxxxxxxxx", "abcdefghabcdefgh"]
+    last = compared(prompts, [NONE, NONE, (0, 16, 1)], EstimatingTokenizer())
+    assert (last.base, last.best, last.shared) == (0, 4, 1)
 
 
 def test_a_request_that_shares_less_than_a_token_can_use_no_other():
