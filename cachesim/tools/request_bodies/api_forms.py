@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Mapping, Sequence
 
 from cachesim.base.errors import BadInput
@@ -37,8 +38,7 @@ def bodies_of(found: Sequence[FoundBody]) -> list[Body]:
     out: list[Body] = []
     for request in found:
         for body in _read(request):
-            body.number = len(out)
-            out.append(body)
+            out.append(replace(body, number=len(out)))
             BODIES.check(len(out), "requests", file=request.place)
     return out
 
@@ -53,13 +53,13 @@ def _read(found: FoundBody) -> list[Body]:
         read = [_responses(value)]
     else:
         read = _completions(value, found.place)
-    for body in read:
-        body.place, body.url = found.place, found.url
-        body.model = value["model"] if isinstance(value.get("model"), str) else ""
-        body.parameters = {key: part for key, part in value.items() if key not in SEEN}
-    if len(read) == 1 and found.answer is not None:
-        read[0].answer = answer_of(found.answer)
-    return read
+    model = value["model"] if isinstance(value.get("model"), str) else ""
+    parameters = {key: part for key, part in value.items() if key not in SEEN}
+    answer = answer_of(found.answer) if len(read) == 1 and found.answer is not None else None
+    return [
+        replace(body, place=found.place, url=found.url, model=model, parameters=parameters, answer=answer)
+        for body in read
+    ]
 
 
 def _is_anthropic(found: FoundBody) -> bool:
@@ -83,11 +83,11 @@ def _tools(value: Any, path: str = "tools") -> list[tuple[str, Any]]:
 
 def _chat(value: Mapping[str, Any]) -> Body:
     """Return a chat completions body."""
-    body = Body(CHAT, tools=_tools(value.get("tools")) or _tools(value.get("functions"), "functions"))
-    body.messages = [message_of(message, f"messages[{i}]") for i, message in enumerate(value["messages"])]
-    pairs = zip(value["messages"], body.messages, strict=True)
-    body.chat = [_for_template(message, parsed) for message, parsed in pairs]
-    return body
+    tools = _tools(value.get("tools")) or _tools(value.get("functions"), "functions")
+    messages = [message_of(message, f"messages[{i}]") for i, message in enumerate(value["messages"])]
+    pairs = zip(value["messages"], messages, strict=True)
+    chat = [_for_template(message, parsed) for message, parsed in pairs]
+    return Body(CHAT, messages=messages, tools=tools, chat=chat)
 
 
 def _for_template(message: dict[str, Any], parsed: BodyMessage) -> dict[str, Any]:
@@ -114,10 +114,10 @@ def _object_call(call: Any) -> Any:
 def _anthropic(value: Mapping[str, Any]) -> Body:
     """Return a body of Anthropic's API, converted as llama-server does: the system texts are the first message, and
     tool results are separate messages."""
-    body = Body(ANTHROPIC, tools=_tools(value.get("tools")))
+    messages: list[BodyMessage] = []
     system = content(value.get("system"), "system")
     if system:
-        body.messages.append(BodyMessage("system", "system", tuple(system)))
+        messages.append(BodyMessage("system", "system", tuple(system)))
     for number, one in enumerate(value["messages"]):
         path, raw = f"messages[{number}]", one.get("content")
         results: list[BodyMessage] = []
@@ -131,10 +131,10 @@ def _anthropic(value: Mapping[str, Any]) -> Body:
         rest = rest if isinstance(raw, list) else content(raw, f"{path}.content")
         role = one.get("role")
         own = BodyMessage(role if isinstance(role, str) else "", path, tuple(rest), fields_text(_without_results(one)))
-        body.messages += [*results, *([own] if rest or not results else [])]
-    body.chat = [plain_chat(one) for one in body.messages]
-    body.tools = [(path, _open_ai_tool(one)) for path, one in body.tools]
-    return body
+        messages += [*results, *([own] if rest or not results else [])]
+    chat = [plain_chat(one) for one in messages]
+    tools = [(path, _open_ai_tool(one)) for path, one in _tools(value.get("tools"))]
+    return Body(ANTHROPIC, messages=messages, tools=tools, chat=chat)
 
 
 def _without_results(message: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -169,18 +169,18 @@ def _open_ai_tool(tool: Any) -> Any:
 
 def _responses(value: Mapping[str, Any]) -> Body:
     """Return a body of the responses API."""
-    body = Body(RESPONSES, tools=_tools(value.get("tools")))
+    messages: list[BodyMessage] = []
     for role, key in (("system", "instructions"), ("user", "input")):
         if isinstance(value.get(key), str):
-            body.messages.append(BodyMessage(role, key, (BodyText(TEXT, key, value[key]),)))
+            messages.append(BodyMessage(role, key, (BodyText(TEXT, key, value[key]),)))
     for number, one in enumerate(value["input"] if isinstance(value["input"], list) else ()):
         path, what, role = f"input[{number}]", one.get("type"), one.get("role")
         parts = content(one.get("content"), f"{path}.content") if what in (None, "message") else block(one, path)
         default = "tool" if str(what).endswith("_output") else "assistant"
         role = role if isinstance(role, str) else default
-        body.messages.append(BodyMessage(role, path, tuple(parts), block_fields(one)))
-    body.chat = [plain_chat(one) for one in body.messages]
-    return body
+        messages.append(BodyMessage(role, path, tuple(parts), block_fields(one)))
+    chat = [plain_chat(one) for one in messages]
+    return Body(RESPONSES, messages=messages, tools=_tools(value.get("tools")), chat=chat)
 
 
 def _completions(value: Mapping[str, Any], place: str) -> list[Body]:

@@ -164,9 +164,9 @@ class BodyMessage(NamedTuple):
         return self.role in ("system", "developer")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Body:
-    """Request to a server."""
+    """Request to a server, as its HTTP body was parsed: the first of the stages in ``body_stages``."""
 
     form: str                                                           # API
     number: int = 0                                                     # index among all bodies

@@ -87,9 +87,7 @@ class RecentBodies:
         bodies = bodies_of([FoundBody("", value, url)])
         adapters = [_adapters(body) for body in bodies]
         del value
-        for body in bodies:
-            body.parameters = short_values(body.parameters)
-            body.chat = None if body.chat is None else []        # for chat templates; it contains the images
+        bodies = [_without_values(body) for body in bodies]
         short = ShortenedBody(raw)
         return [self._add(body, short, own) for body, own in zip(bodies, adapters, strict=True)]
 
@@ -98,10 +96,10 @@ class RecentBodies:
         rendered = render_request(body)
         if len(self._kept) >= self._requests:
             self._shrink()
-        rendered = replace(rendered, plain=self._parts.share(body, rendered.plain))
+        rendered = self._parts.share(rendered)
         tokenizer: Tokenizer = TokenPrompts() if body.of_tokens else EstimatingTokenizer()
         known = [one.record for one in self._kept]
-        related = relate(rendered, self._link(body, rendered.text), known, tokenizer)
+        related = relate(rendered, self._link(rendered), known, tokenizer)
         under = self._prefix_under(adapters, related)
         answers = [one.answer for one in self._kept]
         return self._keep(compare(related, known, answers, tokenizer, under), raw, adapters)
@@ -143,11 +141,11 @@ class RecentBodies:
         kept.own = _own_bytes(kept)
         self._own += kept.own
 
-    def _link(self, body: Body, text: str) -> ConversationLink:
+    def _link(self, request: RenderedBody) -> ConversationLink:
         """Assign a request to a conversation."""
-        self._linker.shared.append(_best(self._texts, text, range(len(self._texts))))
-        self._texts.append(text)
-        return self._linker.add(body)
+        self._linker.shared.append(_best(self._texts, request.text, range(len(self._texts))))
+        self._texts.append(request.text)
+        return self._linker.add(request.body)
 
     def _shrink(self) -> None:
         """Keep the last request of each conversation, as far as they take half of the room."""
@@ -163,8 +161,8 @@ class RecentBodies:
         self._kept, self._own = kept[::-1], 0
         self._clear()
         for one in self._kept:
-            plain = self._parts.share(one.record.body, one.record.plain)
-            one.record = replace(one.record, plain=plain, link=self._link(one.record.body, one.record.text))
+            shared = self._parts.share(one.record)
+            one.record = replace(shared, link=self._link(shared))
             one.own = 0
             self._count(one)
 
@@ -174,7 +172,8 @@ class RecentBodies:
 
     def read_answer(self, kept: KeptBody, reply: bytes) -> None:
         """Store the answer to a request, so that the next request shows whether the client sends it back."""
-        kept.record.body.answer = answer_of(reply.decode("utf-8", "replace"))
+        answer = answer_of(reply.decode("utf-8", "replace"))
+        kept.record = replace(kept.record, body=replace(kept.record.body, answer=answer))
         if any(one is kept for one in self._kept):
             self._count(kept)
             self._held.kept = self.size
@@ -212,6 +211,13 @@ def _own_bytes(kept: KeptBody) -> int:
     pointers = 8 * (len(record.plain.parts) + len(body.messages) + len(body.tools))
     rest = bytes_of([texts, arrays, body.parameters, kept.adapters, kept.row])
     return kept.raw.memory + pointers + rest + REQUEST
+
+
+def _without_values(body: Body) -> Body:
+    """Return a body without long values of parameters, and without the messages for chat templates: they contain the
+    images."""
+    chat: list[dict[str, Any]] | None = None if body.chat is None else []
+    return replace(body, parameters=short_values(body.parameters), chat=chat)
 
 
 def _adapters(body: Body) -> Adapters:

@@ -5,17 +5,22 @@ from __future__ import annotations
 
 import json
 from array import array
+from dataclasses import replace
 from hashlib import blake2b
 from sys import getsizeof
-from typing import Any, Mapping
+from typing import Any, Mapping, TypeVar
 
-from cachesim.tools.request_bodies.body import Body, BodyMessage, BodyText, encoded
+from cachesim.tools.request_bodies.body import BodyMessage, BodyText, encoded
+from cachesim.tools.request_bodies.body_stages import RenderedBody
 from cachesim.tools.request_bodies.conversations import core_text, spoken_text
-from cachesim.tools.request_bodies.plain_render import RenderedPrompt, canonical
+from cachesim.tools.request_bodies.plain_render import canonical
 from cachesim.tools.watch.held_bytes import OBJECT, bytes_of
 
 MESSAGE = 2_048              # bytes of the places at which requests with a message are found, at most
 SHORT = 256                  # characters of a parameter that stays as it is
+
+Stage = TypeVar("Stage", bound=RenderedBody)
+"""A stage of a request body that has a rendering."""
 
 
 class SharedParts:
@@ -27,12 +32,17 @@ class SharedParts:
         self._messages: dict[BodyMessage, BodyMessage] = {}
         self._tools: dict[tuple[str, str], tuple[str, Any]] = {}
 
-    def share(self, body: Body, plain: RenderedPrompt) -> RenderedPrompt:
-        """Replace the parts of a body by equal ones that are known; return its rendering with known parts."""
-        body.messages = [self._message(message) for message in body.messages]
-        body.tools = [self._tool(path, tool) for path, tool in body.tools]
-        return plain._replace(parts=[self._part(part) for part in plain.parts], starts=array("Q", plain.starts),
-                              messages=array("q", plain.messages), begins=array("Q", plain.begins))  # fmt: skip
+    def share(self, request: Stage) -> Stage:
+        """Return a request with known parts in place of equal ones, in its body and in its plain rendering."""
+        messages = [self._message(message) for message in request.body.messages]
+        tools = [self._tool(path, tool) for path, tool in request.body.tools]
+        plain = request.plain._replace(
+            parts=[self._part(part) for part in request.plain.parts],
+            starts=array("Q", request.plain.starts),
+            messages=array("q", request.plain.messages),
+            begins=array("Q", request.plain.begins),
+        )
+        return replace(request, body=replace(request.body, messages=messages, tools=tools), plain=plain)
 
     def _part(self, part: BodyText) -> BodyText:
         known = self._parts.get(part)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from cachesim.tools.request_bodies.body import Body, BodyMessage, BodyText
 from cachesim.tools.request_bodies.plain_render import RenderedPrompt
+from cachesim.tools.request_bodies.request_diff import render_request
 from cachesim.tools.watch.shared_parts import (
     SHORT,
     SharedParts,
@@ -19,23 +22,23 @@ def message(role="user", *parts):
     return BodyMessage(role, "messages[0]", parts or (part(),))
 
 
-def body(*messages):
-    return Body("chat", place="x:1", messages=list(messages), tools=[("tools[0]", {"name": "f"})])
-
-
-def plain(*parts):
-    return RenderedPrompt("hello", 5, list(range(len(parts))), list(parts), [0] * len(parts), [0])
+def request(message, *parts):
+    """Return a request with a message, and these parts in its rendering."""
+    body = Body("chat", place="x:1", messages=[message], tools=[("tools[0]", {"name": "f"})])
+    plain = RenderedPrompt("hello", 5, list(range(len(parts))), list(parts), [0] * len(parts), [0])
+    return replace(render_request(body), plain=plain)
 
 
 def test_equal_parts_of_two_requests_are_one_object_and_count_once():
-    shared, first, second = SharedParts(), body(message()), body(message())
-    one = shared.share(first, plain(part()))
+    shared = SharedParts()
+    first = shared.share(request(message(), part()))
     size = shared.size
-    two = shared.share(second, plain(part()))
-    assert shared.size == size and one.parts[0] is two.parts[0] is first.messages[0].parts[0]
-    assert first.messages[0] is second.messages[0] and first.tools[0] is second.tools[0]
+    second = shared.share(request(message(), part()))
+    one, two = first.plain, second.plain
+    assert shared.size == size and one.parts[0] is two.parts[0] is first.body.messages[0].parts[0]
+    assert first.body.messages[0] is second.body.messages[0] and first.body.tools[0] is second.body.tools[0]
     assert size > 0 and (list(two.starts), list(two.messages), list(two.begins)) == ([0], [0], [0])
-    shared.share(body(message("user", part("other"))), plain())
+    shared.share(request(message("user", part("other"))))
     assert shared.size > size
 
 
