@@ -380,12 +380,19 @@ def add_arithmetic(
     both.add_argument("--exact", action="store_true", help=exact)
 
 
-def modes(args: Namespace, scenarios: Sequence[Scenario], long_file: int = LONG) -> list[str]:
-    """Return the mode of each scenario, "provenance" or "exact": as requested, else "provenance" if its prompts and
-    answers exceed ``LONG`` tokens in all, ``long_file`` tokens for a scenario from a file. Prints a note on stderr if
-    they are too long for "exact"."""
-    if args.exact or args.provenance:
-        return ["exact" if args.exact else "provenance"] * len(scenarios)
+def requested_mode(args: Namespace) -> str:
+    """Return the mode that the options of ``add_arithmetic`` request: "exact" or "provenance", "" = neither."""
+    if args.exact:
+        return "exact"
+    return "provenance" if args.provenance else ""
+
+
+def modes(scenarios: Sequence[Scenario], requested: str, long_file: int = LONG) -> list[str]:
+    """Return the mode of each scenario, "provenance" or "exact": as requested ("" = not), else "provenance" if its
+    prompts and answers exceed ``LONG`` tokens in all, ``long_file`` tokens for a scenario from a file. Prints a note on
+    stderr if they are too long for "exact"."""
+    if requested:
+        return [requested] * len(scenarios)
     sizes = [sum(len(step.request.prompt) + max(0, step.request.n_predict) for step in scenario.steps)
              for scenario in scenarios]  # fmt: skip
     most = [long_file if scenario.file else LONG for scenario in scenarios]

@@ -24,6 +24,7 @@ from cachesim.tools.run.arguments import (
     cases_of,
     modes,
     profiles_of,
+    requested_mode,
 )
 from cachesim.tools.run.real_option import add_real, compare_real, real_code, real_part, real_runs
 from cachesim.tools.run.run_jobs import answers_code
@@ -87,14 +88,19 @@ def run(args: Namespace) -> int:
 
 def _of_folder(args: Namespace) -> int:
     """Compare the scenarios of a folder; return the exit code. Raise BadInput for options that need one scenario."""
-    from cachesim.tools.run.diff_folder import run_folder
+    from cachesim.tools.run.diff_folder import compare_folder
 
     if wanted(args):
         raise BadInput("a picture shows one scenario, found a folder", file=args.case)
     if args.real:
         raise BadInput("diff --real takes one scenario, found a folder", file=args.case,
                        hint="cachesim run FOLDER --real BUILD")  # fmt: skip
-    return run_folder(args)
+    if args.model or args.settings:
+        raise BadInput("--model and --set go with one case, not with a folder", file=args.case)
+    a, b = dict.fromkeys(args.profiles)
+    return compare_folder(
+        args.case, a, b, mode=requested_mode(args), log=args.log, processes=args.jobs, as_json=args.json
+    )
 
 
 class ComparedCase(NamedTuple):
@@ -116,7 +122,7 @@ def _compared_cases(args: Namespace) -> list[ComparedCase]:
         raise BadInput(f"--log compares the log lines of one engine, found {engines}")
     return [
         ComparedCase(scenario, profile, mode)
-        for scenario, mode in zip(scenarios, modes(args, scenarios), strict=True)
+        for scenario, mode in zip(scenarios, modes(scenarios, requested_mode(args)), strict=True)
         for profile in profiles_of(scenario, compared)
     ]
 

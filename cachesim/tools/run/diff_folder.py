@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from typing import TYPE_CHECKING, Any, NamedTuple, Sequence
 
 from cachesim.base import exits
@@ -31,30 +30,33 @@ class ScenarioPair(NamedTuple):
         return self.scenario.file or self.scenario.id
 
 
-def run_folder(args: Namespace) -> int:
+def compare_folder(folder: str, a: str, b: str, *, mode: str, log: bool, processes: int, as_json: bool) -> int:
     """Run every scenario in a folder that belongs to the profiles' engine under both profiles, and print the
-    differences. Return the exit code. Raise BadInput."""
+    differences. Return the exit code. Raise BadInput.
+
+    ``mode``: "exact" or "provenance" for all scenarios, "" = by their length; ``log``: compare the lines of the log,
+    too.
+    """
     from cachesim.engines.registry import engine_of
     from cachesim.tools.run.diff_folder_report import diff_table, totals
 
-    if args.model or args.settings:
-        raise BadInput("--model and --set go with one case, not with a folder", file=args.case)
-    a, b = dict.fromkeys(args.profiles)
     engine = engine_of(a)
     if engine_of(b) is not engine:
         raise BadInput(f"{a} and {b} are of different engines", hint="expected two rule sets of one engine")
-    scenarios, bad = load_files([args.case])
+    scenarios, bad = load_files([folder])
     own = [scenario for scenario in scenarios if scenario.engine == engine.name]
-    complain_of(bad, nothing_left=not own, what=f"no scenario of {engine.name} found in {args.case}")
-    pairs = [ScenarioPair(scenario, a, b, mode, args.log)
-             for scenario, mode in zip(own, modes(args, own), strict=True)]  # fmt: skip
-    files, codes, interrupt = _compare(pairs, args.jobs)
+    complain_of(bad, nothing_left=not own, what=f"no scenario of {engine.name} found in {folder}")
+    pairs = [
+        ScenarioPair(scenario, a, b, own_mode, log)
+        for scenario, own_mode in zip(own, modes(own, mode), strict=True)
+    ]
+    files, codes, interrupt = _compare(pairs, processes)
     codes += [exits.BAD_INPUT for _ in bad]
     data = {
-        "a": a, "b": b, "folder": args.case, "other_engines": len(scenarios) - len(own), "failed": len(codes),
+        "a": a, "b": b, "folder": folder, "other_engines": len(scenarios) - len(own), "failed": len(codes),
         "totals": totals(files), "files": files,
     }  # fmt: skip
-    if args.json:
+    if as_json:
         say_json(data)
     else:
         show(diff_table(data))

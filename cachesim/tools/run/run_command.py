@@ -31,6 +31,7 @@ from cachesim.tools.run.arguments import (
     modes,
     profiles_of,
     read_cases,
+    requested_mode,
 )
 from cachesim.tools.run.real_option import RealRuns, add_real, compare_real, real_code, real_part, real_runs
 from cachesim.tools.run.run_jobs import JobFailure, RunJob, exit_code, run_jobs
@@ -64,7 +65,7 @@ def run(args: Namespace) -> int:
     scenarios, bad = read_cases(args.files, args.model, args.profiles, args.settings)
     jobs: list[RunJob] = []
     real = real_runs(args)
-    for scenario, mode in zip(scenarios, modes(args, scenarios, LONG_FILE), strict=True):
+    for scenario, mode in zip(scenarios, modes(scenarios, requested_mode(args), LONG_FILE), strict=True):
         try:
             jobs += [RunJob(scenario, profile, mode, recorder(args, profile))
                      for profile in profiles_of(scenario, args.profiles)]  # fmt: skip
@@ -82,7 +83,8 @@ def run(args: Namespace) -> int:
     if args.complete:
         codes += _complete(runs)
     found = [data for _, data in runs]
-    compared = _report_all(args, runs, len(bad) + len(jobs) - len(runs), real)
+    failed = len(bad) + len(jobs) - len(runs)
+    compared = _report_all(runs, failed, real, as_json=args.json, verbose=verbose)
     as_typed = [] if args.model or args.settings else args.files
     say_next(args, after_run([(job.scenario, data) for job, data in runs], as_typed))
     if wanted(args):
@@ -101,15 +103,17 @@ def _only_paths(files: list[str]) -> None:
             raise BadInput("--complete writes into files", file=file, hint="give the path of the file")
 
 
-def _report_all(args: Namespace, runs: Runs, failed: int, real: RealRuns | None) -> list[dict[str, Any]]:
+def _report_all(
+    runs: Runs, failed: int, real: RealRuns | None, *, as_json: bool, verbose: int
+) -> list[dict[str, Any]]:
     """Print the runs, and return their comparisons with real servers. ``failed``: as in ``report``."""
     scenarios, found = [job.scenario for job, _ in runs], [data for _, data in runs]
-    if args.json:
+    if as_json:
         compared = compare_real(real, scenarios, as_json=True)
         report(found, True, failed, real=compared)
         return compared
     _compare_engines(runs)
-    report(found, False, failed, args.verbose, legend=True)
+    report(found, False, failed, verbose, legend=True)
     return compare_real(real, scenarios, as_json=False, runs=found)
 
 

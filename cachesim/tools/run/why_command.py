@@ -21,6 +21,7 @@ from cachesim.tools.run.arguments import (
     cases_of,
     modes,
     profiles_of,
+    requested_mode,
 )
 from cachesim.tools.run.run_jobs import answers_code, run_each
 from cachesim.tools.run.suggestions import after_why, say_next, typed
@@ -73,7 +74,7 @@ def run(args: Namespace) -> int:
             raise BadInput(f"unknown request {args.number}", file=scenario.file, hint=hint)
     asked = [
         AskedRequest(scenario, profile, mode, args.number)
-        for scenario, mode in zip(scenarios, modes(args, scenarios), strict=True)
+        for scenario, mode in zip(scenarios, modes(scenarios, requested_mode(args)), strict=True)
         for profile in profiles_of(scenario, args.profiles)
     ]
     from cachesim.tools.run.why_report import answer_report, reasons_report

@@ -31,12 +31,11 @@ from cachesim.tools.run.arguments import (
     profiles_of,
     read_case,
     read_cases,
+    requested_mode,
     scenario_of_line,
     with_model,
     with_settings,
 )
-
-ANY = Namespace(exact=False, provenance=False)
 
 
 def scenario(tokens, file=""):
@@ -46,16 +45,23 @@ def scenario(tokens, file=""):
 
 @pytest.mark.parametrize(("file", "most"), [("", LONG), ("case.toml", LONG_FILE)])
 def test_a_scenario_above_the_limit_runs_without_arithmetic(file, most, capsys):
-    assert modes(ANY, [scenario(most, file)], LONG_FILE) == ["exact"]
+    assert modes([scenario(most, file)], "", LONG_FILE) == ["exact"]
     assert capsys.readouterr().err == ""
-    assert modes(ANY, [scenario(most + 1, file)], LONG_FILE) == ["provenance"]
+    assert modes([scenario(most + 1, file)], "", LONG_FILE) == ["provenance"]
     err = capsys.readouterr().err
     assert f"{most + 1:,} tokens, more than {most:,}" in err and "--exact" in err
 
 
 def test_a_requested_mode_is_used():
-    assert modes(Namespace(exact=True, provenance=False), [scenario(LONG + 1)]) == ["exact"]
-    assert modes(Namespace(exact=False, provenance=True), [scenario(2)]) == ["provenance"]
+    assert modes([scenario(LONG + 1)], "exact") == ["exact"]
+    assert modes([scenario(2)], "provenance") == ["provenance"]
+
+
+@pytest.mark.parametrize(("words", "mode"), [([], ""), (["--exact"], "exact"), (["--provenance"], "provenance")])
+def test_the_options_of_the_arithmetic_request_a_mode(words, mode):
+    parser = ArgumentParser()
+    add_arithmetic(parser)
+    assert requested_mode(parser.parse_args(words)) == mode
 
 
 @pytest.mark.parametrize(("words", "model"), [
@@ -68,17 +74,17 @@ def test_a_model_is_named_as_for_a_server(words, model):
 
 
 def test_several_long_scenarios_are_counted_and_the_least_limit_is_named(capsys):
-    found = modes(ANY, [scenario(LONG + 1), scenario(2), scenario(LONG_FILE + 9, "case.toml")], LONG_FILE)
+    found = modes([scenario(LONG + 1), scenario(2), scenario(LONG_FILE + 9, "case.toml")], "", LONG_FILE)
     assert found == ["provenance", "exact", "provenance"]
     assert "more than 2,000" in capsys.readouterr().err
-    modes(ANY, [scenario(2), scenario(LONG_FILE + 9, "case.toml")], LONG_FILE)
+    modes([scenario(2), scenario(LONG_FILE + 9, "case.toml")], "", LONG_FILE)
     assert "more than 7,000" in capsys.readouterr().err
 
 
 def test_the_length_of_a_scenario_is_that_of_prompts_and_answers():
     several = from_line(f"A{LONG - 6}>a2/B2>b2", model="A")
-    assert modes(ANY, [several]) == ["exact"]
-    assert modes(ANY, [from_line(f"A{LONG - 6}>a2/B2>b3", model="A")]) == ["provenance"]
+    assert modes([several], "") == ["exact"]
+    assert modes([from_line(f"A{LONG - 6}>a2/B2>b3", model="A")], "") == ["provenance"]
 
 
 def parsed(*words):
