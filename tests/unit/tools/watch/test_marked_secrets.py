@@ -122,6 +122,16 @@ def cause(reply):
     return b"".join(line for line in lines if line.startswith(b"x-cachesim-cause"))
 
 
+@contextmanager
+def ended(process):
+    """Kill the process at the end, also where a test fails in between: else the test would wait for it for ever."""
+    with process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
 @pytest.mark.parametrize("words", [("--json", "-v"), ("-v",)])
 def test_no_secret_is_written(words, tmp_path):
     received, saved = [], tmp_path / "bodies.jsonl"
@@ -131,7 +141,7 @@ def test_no_secret_is_written(words, tmp_path):
             [sys.executable, "-m", "cachesim", "watch", "--listen", "127.0.0.1:0", "--to", to, "--header", "--save",
              saved, *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler))  # fmt: skip
-        with relay:
+        with ended(relay):
             first = relay.stderr.readline()
             here = int(first.partition(b"127.0.0.1:")[2].partition(b"/")[0])
             warm = next(found for found in (cause(talk(here, next(requests()))) for _ in range(100)) if found)
