@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Sequence
 
 from cachesim.base.limits import TABLE
-from tests.docs import strategy_examples, trust
+from tests.docs import block_cache_page, strategy_examples, trust
 from tests.docs.fields import with_fields
 from tests.docs.here import got
 
@@ -94,3 +94,4 @@ def renewed(text: str) -> str:
 if __name__ == "__main__":
     for document in DOCUMENTS:
         document.write_text(renewed(document.read_text()))
+    block_cache_page.PAGE.write_text(block_cache_page.renewed(block_cache_page.PAGE.read_text()))
