@@ -110,7 +110,7 @@ class RuleSet(Version, ABC):
             if isinstance(value, Mapping):
                 out |= {f"{name}.{key}": entry for key, entry in value.items() if entry != frozenset()}
             elif isinstance(value, Set):
-                out |= {f"{name}.{member}": True for member in value}
+                out |= {f"{name}.{member}": True for member in sorted(value, key=str)}   # a set has no order
             else:
                 out[name] = value
         return out

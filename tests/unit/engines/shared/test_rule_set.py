@@ -65,6 +65,9 @@ def test_values_are_addressed_by_path():
     assert TOY.leaves() == {"pick": OLD, "most": 4, "defaults.ctx": 8, "defaults.np": 1, "silent.warn": True,
                             "inner.limit": 3, "inner.pick": OLD}  # fmt: skip
     assert replace(TOY, defaults={"ctx": frozenset()}).leaves().keys() & {"defaults.ctx"} == set()
+    many = replace(TOY, silent=frozenset(f"kind{number}" for number in range(40)))
+    members = [path for path in many.leaves() if path.startswith("silent.")]
+    assert members == sorted(members)                 # a set has another order in each process
     assert TOY.rules_by_field == {"pick": OLD, "inner.pick": OLD}
     assert is_table(TOY.inner) and not is_table(Inner) and not is_table(4)
 
