@@ -10,6 +10,7 @@ import pytest
 from cachesim.cli.main import main
 from cachesim.tools.advise.case_facts import CaseFacts
 from cachesim.tools.advise.saved_tokens import saved_tokens
+from cachesim.tools.server_logs.facts.proven_range import ProvenRange
 from cachesim.tools.server_logs.import_log import rebuild_log
 from cachesim.tools.server_logs.rebuild.assumed_history import (
     CHANGED,
@@ -86,7 +87,7 @@ def test_no_number_without_the_whole_conversation(tmp_path):
     found.requests[1].left_out, found.requests[1].step = "no prompt length in the log", -1
     assert repair_case(found) is None
     found = imported(tmp_path, line).found
-    found.requests[1].logged = replace(found.requests[1].logged, numbers={})
+    found.requests[1].logged = replace(found.requests[1].logged, numbers={"cache_n": ProvenRange(30, 30)})
     assert repair_case(found) is None
 
 
