@@ -24,7 +24,8 @@ HISTORY = ("CHANGELOG.md", "scenarios/evidence/", "tests/data/", "tests/peers/",
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
 PACKAGES = {entry for listed in EXTRAS.values() for entry in listed if not entry.startswith(extras.NAME)}
 KNOWN = re.compile(
-    r"pip install -e \.|(?:pip install|uv tool install|uvx --from) (?:\.|dist/\*\.whl|dist/\*\.tar\.gz)(?: cachesim [\w -]+)?"
+    r"pip install -e \."
+    r"|(?:pip install|uv tool install|uvx --from) (?:\.|dist/\*\.whl|dist/\*\.tar\.gz)(?: cachesim [\w -]+)?"
     r"|pip install '\.\[all\]'"
     r"|pip install \"git\+file://\$PWD@\$\(git describe --tags --abbrev=0\)\""
     r"|pip install --no-cache-dir \.|pip install -q llm-cachesim==\$VERSION"

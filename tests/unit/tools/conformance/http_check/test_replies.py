@@ -210,7 +210,8 @@ def test_answers_are_as_far_apart_as_their_likely_tokens_until_a_token_differs(l
 
 
 def test_other_fingerprints_are_equal_or_infinitely_far_apart():
-    assert compare_answers.gap("a", "a") == 0.0 and compare_answers.gap("a", "b") == compare_answers.gap(answer(None, "a"), "a") == inf
+    assert compare_answers.gap("a", "a") == 0.0
+    assert compare_answers.gap("a", "b") == compare_answers.gap(answer(None, "a"), "a") == inf
 
 
 def test_an_answer_shows_its_log_probabilities_place_by_place():
