@@ -11,6 +11,7 @@ import argparse
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Iterator, Sequence
 
@@ -49,16 +50,29 @@ def commands() -> Iterator[list[str]]:
 
 def digests(root: Path, python: Path, chosen: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield a digest of the results of each command in a checkout, "" if the process ended before it."""
-    running = []
-    for job in range(JOBS):
-        process = subprocess.Popen([python, "-P", "-c", PROGRAM], cwd=root, text=True, stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE, env={"PYTHONPATH": str(root), "COLUMNS": "80"})  # fmt: skip
-        assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(json.dumps(chosen[job::JOBS]))
+    running = [_started(root, python, chosen[job::JOBS]) for job in range(JOBS)]
+    try:
+        for number in range(len(chosen)):
+            output = running[number % JOBS].stdout
+            assert output is not None
+            yield output.readline()
+    finally:
+        for process in running:
+            process.kill()
+            process.communicate()
+
+
+def _started(root: Path, python: Path, chosen: Sequence[Sequence[str]]) -> subprocess.Popen[str]:
+    """Start a process that runs these commands in a checkout."""
+    environment = {"PYTHONPATH": str(root), "COLUMNS": "80"}
+    process = subprocess.Popen([python, "-P", "-c", PROGRAM], cwd=root, text=True, stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, env=environment)  # fmt: skip
+    assert process.stdin is not None
+    with suppress(BrokenPipeError):              # it ended before it read them
+        process.stdin.write(json.dumps(chosen))
         process.stdin.close()
-        running.append(process.stdout)
-    for number in range(len(chosen)):
-        yield running[number % JOBS].readline()
+    process.stdin = None
+    return process
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -184,8 +184,8 @@ def file_with(rule: Callable[..., Any]) -> Path | None:
 
 
 def locate_fault(error: BaseException) -> BadInput | None:
-    """Return the error that a rule of such a file, or of a file imported by it, raised or returned, or that followed
-    from its answer, with its position; None if no such rule was involved."""
+    """Return the error that a rule of such a file, or of a file imported by it, raised or returned, or that a
+    driver raised under its rule set, with its position; None if no such rule was involved."""
     frames = [frame for frame, _ in reversed([*walk_tb(error.__traceback__)])]
     for frame in frames:
         real = frame.f_code.co_filename
@@ -197,15 +197,25 @@ def locate_fault(error: BaseException) -> BadInput | None:
     return _answer_in(frames, error) or _rule_set_in(frames, error)
 
 
+OTHER_KIND = ("a rule answers with the kind of value of the rule that it replaces; if yours does, this is a fault of "
+              "cachesim")  # fmt: skip
+"""Hint for an error in a driver, which may follow from an answer that the driver cannot use."""
+
+
+def _named(error: BaseException) -> str:
+    return f"{type(error).__name__}: {cut(str(error))}"
+
+
 def _answer_in(frames: Sequence[FrameType], error: BaseException) -> BadInput | None:
-    """Return the error that followed from an answer of such a rule, None if no function on the stack holds one."""
+    """Return the error with the last answer of such a rule that a function on the stack holds, None if none does."""
     for frame in frames:
         for value in frame.f_locals.values():
             fn = RULES.get(value.rule) if isinstance(value, Decision) else None
             if fn is None or (path := file_with(fn)) is None:
                 continue
-            what = f"rule {value.rule} returned {quoted(value.value)}: {type(error).__name__}: {cut(str(error))}"
-            return BadInput(what, file=str(path), line=inspect.unwrap(fn).__code__.co_firstlineno)
+            what = f"{_named(error)} after rule {value.rule} returned {quoted(value.value)}"
+            line = inspect.unwrap(fn).__code__.co_firstlineno
+            return BadInput(what, file=str(path), line=line, hint=OTHER_KIND)
     return None
 
 
@@ -213,11 +223,9 @@ def _rule_set_in(frames: Sequence[FrameType], error: BaseException) -> BadInput 
     """Return the error of a server under a rule set of such a file, None if no object on the stack has one."""
     for frame in frames:
         for value in frame.f_locals.values():
-            rules = getattr(value, "rules", None)
+            rules = getattr(value, "__dict__", {}).get("rules")       # a property could raise an error of its own
             if isinstance(rules, RuleSet) and (file := file_of(rules.name)) is not None:
-                what = f"a run under {rules.name} failed: {type(error).__name__}: {cut(str(error))}"
-                return BadInput(what, file=str(file.path), hint="does each rule answer with the kind of value of the "
-                                "rule that it replaces?")  # fmt: skip
+                return BadInput(f"{_named(error)} in a run under {rules.name}", file=str(file.path), hint=OTHER_KIND)
     return None
 
 

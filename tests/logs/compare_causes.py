@@ -45,9 +45,6 @@ def why_cause_is_false(excerpt: Excerpt, said: Said) -> str:
             if lost is not None and any(contains(lost, one) for one in losses):
                 return ""
             why = f"lost is {sorted(losses)}"
-    asked = any(excerpt.source(one).ev == "need_one" for one in origins(excerpt, said))
-    if key == "identical-prompt" and "lost" not in said["numbers"] and asked:
-        return ""
     if why == "no such cause" and key in REMOVED and any(truth.is_wrong for _, truth in truths):
         return UNJUDGED
     if why == "no such cause":

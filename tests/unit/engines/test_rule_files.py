@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -336,10 +337,10 @@ def test_what_a_rule_raises_has_its_place(capsys, rules):
 
 
 @pytest.mark.parametrize(("field", "body", "told"), [
-    ("ckpt_pick", "1.5", "rule MY-PICK returned 1.5: TypeError: "),
-    ("ckpt_pick", "[0]", "rule MY-PICK returned [0]: TypeError: "),
-    ("ckpt_pick", "99", "rule MY-PICK returned 99: IndexError: "),
-    ("ckpt_break", "[[1]]", "a run under llama_cpp@mine failed: TypeError: "),
+    ("ckpt_pick", "1.5", r":9: TypeError: .+ after rule MY-PICK returned 1\.5 \("),
+    ("ckpt_pick", "[0]", r":9: TypeError: .+ after rule MY-PICK returned \[0\] \("),
+    ("ckpt_pick", "99", r":9: IndexError: .+ after rule MY-PICK returned 99 \("),
+    ("ckpt_break", "[[1]]", r": TypeError: .+ in a run under llama_cpp@mine \("),
 ])  # fmt: skip
 def test_an_answer_of_another_kind_is_not_a_fault_of_cachesim(capsys, rules, field, body, told):
     text = GOOD.replace("fits[-1] if fits else None", body)
@@ -349,7 +350,7 @@ def test_an_answer_of_another_kind_is_not_a_fault_of_cachesim(capsys, rules, fie
         text = text.replace("ckpt_pick=pick", f"{field}=pick")
     file = rules(text)
     said = refused(capsys, "run", *HYBRID, "-p", file)
-    assert said.startswith(str(file)) and told in said
+    assert re.match(re.escape(str(file)) + told, said)
 
 
 @pytest.mark.parametrize("command", [

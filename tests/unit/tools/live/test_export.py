@@ -67,6 +67,7 @@ def binary(tmp_path):
 def run(text, tmp_path, shell="sh", **env):
     """Run a script with only this environment: a PATH of python3 and the shell. Return exit code and output."""
     (tmp_path / "case.sh").write_text(text)
+    (tmp_path / "json.py").write_text("raise SystemExit('imported from the folder of the reader')")
     tools = tmp_path / "tools"
     tools.mkdir(exist_ok=True)
     for name, place in {"python3": sys.executable, shell: shutil.which(shell)}.items():
@@ -377,9 +378,11 @@ WHEEL = ("xllamacpp==2026.10.11549", "b11549")
 
 def test_a_script_for_a_package_needs_only_the_package(tmp_path):
     """A module in place of the package runs the stand-in for the server."""
-    (tmp_path / "xllamacpp.py").write_text(PACKAGE.replace("{fake!r}", repr(str(FAKE))))
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    (packages / "xllamacpp.py").write_text(PACKAGE.replace("{fake!r}", repr(str(FAKE))))
     text = standalone_script(script(), WHEEL)
     assert "server/bin/pip install xllamacpp==2026.10.11549 &&" in text
-    code, said = run(text, tmp_path, PYTHONPATH=tmp_path)
+    code, said = run(text, tmp_path, PYTHONPATH=packages)
     assert "the server does not start" not in said and "request  cache_n (expected)" in said
     assert code in (0, 1)

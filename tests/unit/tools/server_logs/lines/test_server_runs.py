@@ -11,7 +11,7 @@ from cachesim.tools.server_logs.lines import server_runs
 from cachesim.tools.server_logs.lines.logical_lines import logical_lines
 from cachesim.tools.server_logs.lines.recognise import grammars
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 LLAMA = grammars()["llama_cpp"]
 FIRST = (HERE / "verbosity_4.log").read_text("utf-8").splitlines()
 SECOND = (HERE / "parallel_slots.log").read_text("utf-8").splitlines()

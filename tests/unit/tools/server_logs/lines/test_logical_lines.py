@@ -12,7 +12,7 @@ from cachesim.tools.server_logs.lines.line_prefixes import message, visible_text
 from cachesim.tools.server_logs.lines.logical_lines import LineCounter, LogicalLineReader, logical_lines
 from cachesim.tools.server_logs.lines.recognise import grammars, read_message
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 LLAMA = grammars()["llama_cpp"]
 IK = grammars()["ik_llama"]
 LOG = (HERE / "verbosity_4.log").read_text("utf-8").splitlines()
