@@ -44,5 +44,11 @@ def test_a_loss_that_a_later_build_repaired_is_measured_against_it():
     assert (found.profile, found.lost[0].regained) == ("llama_cpp@b9473", 36)
 
 
+def test_of_two_that_regain_all_tokens_the_one_with_fewer_changes_is_the_reference():
+    """Beside the one on b9518 there is the pull request on b10587, whose table differs in more rules."""
+    found = search("llama-24143-entry-removed-dense", "llama_cpp@b9230").result()
+    assert (found.profile, found.total) == ("llama_cpp@pr24143-on-b9518", 60)
+
+
 def test_nobody_reads_the_reuse_of_a_request_whose_client_disconnects():
     assert 2 not in search("llama-25213-small-batches-dense").losing

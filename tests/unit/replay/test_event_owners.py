@@ -37,6 +37,12 @@ def test_two_requests_on_one_slot_are_told_apart_by_prompt_slot_and_end():
     assert [steps_of(own) for own in events_by_request(asked, events)] == [[27], [39], [24]]
 
 
+def test_an_equal_end_counts_more_than_an_equal_prompt():
+    without_prompt = [one for one in life(1, 1, 20, 28) if one["ev"] != "new_prompt"]
+    own = events_by_request([(body(20), {"tokens_cached": 28})], [*life(0, 1, 20, 25), *without_prompt])
+    assert steps_of(own[0]) == [27]
+
+
 def test_a_request_that_never_got_a_slot_has_no_events():
     own = events_by_request([(body(30), {}), (body(31), {})], life(0, 1, 30, 40))
     assert (steps_of(own[0]), own[1].events) == ([39], ())

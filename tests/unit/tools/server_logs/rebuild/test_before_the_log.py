@@ -9,11 +9,17 @@ import pytest
 from cachesim.tools.server_logs.facts.proven_range import ProvenRange
 from cachesim.tools.server_logs.import_log import import_log
 from cachesim.tools.server_logs.rebuild.before_the_log import (
+    ANSWER,
+    MAX_EARLIER,
     OTHER_PROMPT,
     SHORT_PROMPT,
     EarlierConversation,
     earlier_checkpoints,
     earlier_conversations,
+    earlier_prompts,
+    held_before,
+    held_by_shares,
+    held_by_window,
     listed_checkpoints,
     prompt_between,
     resumed_checkpoints,
@@ -311,3 +317,49 @@ def test_a_request_whose_beginning_is_cut_off_left_a_checkpoint_a_micro_batch_be
     first = logged(None, None, end=2736, is_whole=False)
     later = logged(7305, 0, checked=((1688, 2711, 0), (1176, 2199, 0), (618, 1641, 0)))
     assert earlier_checkpoints(first, in_slot(first, later)) == [1642]
+
+
+def checked(*lasts, **more):
+    return request_of(checked=tuple((last, last, 0) for last in lasts), **more)
+
+
+@pytest.mark.parametrize(("request_", "needed", "more", "found"), [
+    (checked(), 500, {}, ([500], 1)),
+    (checked(99), 500, {}, ([104], 397)),
+    (checked(99), 104, {}, ([104], 1)), (checked(99), 105, {}, ([104], 2)), (checked(99), 90, {}, ([104], 1)),
+    (checked(99), 103 + ANSWER, {}, ([104], ANSWER)), (checked(99), 104 + ANSWER, {}, ([104, 104 + ANSWER], 1)),
+    (checked(99), 500, {"end": 9}, ([109], 392)),
+    (checked(99, 163), 500, {}, ([168], 333)),                        # a micro-batch before the other
+    (checked(99, 162), 500, {}, ([104, 167], 334)),
+    (checked(restored_end=100), 500, {}, ([104], 397)), (checked(restored_end=0), 500, {}, ([500], 1)),
+    (checked(99), 500, {"earlier": (30, 100)}, ([34, 104], 397)),
+    (checked(*range(9, 140, 10)), 500, {"end": 0}, (list(range(30, 150, 10)), 361)),
+])  # fmt: skip
+def test_earlier_prompts_leave_the_checkpoints(request_, needed, more, found):
+    assert earlier_prompts(request_, needed, **more) == found and len(found[0]) <= MAX_EARLIER
+
+
+@pytest.mark.parametrize(("shares", "held"), [
+    ({"f_sim": 0.5, "f_keep": 0.25, "n_tokens": 100}, 200), ({"f_sim": 0.333, "f_keep": 0.5, "n_tokens": 100}, 67),
+    ({"f_sim": 0.0, "f_keep": 0.5, "n_tokens": 100}, 0), ({"f_sim": 0.5, "f_keep": 0.0, "n_tokens": 100}, None),
+    ({"f_sim": None, "f_keep": 0.5, "n_tokens": 100}, None), ({"f_sim": 0.5, "f_keep": 0.5}, None),
+    ({"f_sim": 0.5, "f_keep": 0.25, "n_tokens": 100, "held": (7, 10)}, 8),
+    ({"f_sim": 0.5, "f_keep": 0.25, "n_tokens": 100, "held": (7, None)}, 200),
+])  # fmt: skip
+def test_tokens_in_a_slot_by_its_shares(shares, held):
+    assert held_by_shares(request_of(**shares)) == held
+
+
+@pytest.mark.parametrize(("found", "held"), [
+    ((), 0), (((7, 7, 100),), 0), (((6, 7, 100),), 102), (((5, 68, 100), (1, 99, 500)), 164),
+])  # fmt: skip
+def test_a_window_keeps_as_many_rows_as_a_checkpoint(found, held):
+    assert held_by_window(request_of(checked=found)) == held
+
+
+@pytest.mark.parametrize(("numbers", "held"), [
+    ({}, None), ({"held": 30}, 30), ({"held": (20, 40), "cache_n": 30}, 30), ({"held": (20, 40), "cache_n": 50}, 30),
+    ({"held": (20, 40)}, 30), ({"cache_n": 50}, None), ({"held": 30, "cache_n": 20}, 30),
+])  # fmt: skip
+def test_a_slot_held_what_its_first_request_reused_if_the_log_allows_it(numbers, held):
+    assert held_before(request_of(**numbers)) == held

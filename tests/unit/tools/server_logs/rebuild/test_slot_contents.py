@@ -6,13 +6,6 @@ from itertools import islice
 
 import pytest
 
-from cachesim.tools.server_logs.rebuild.before_the_log import (
-    ANSWER,
-    MAX_EARLIER,
-    earlier_prompts,
-    held_by_shares,
-    held_by_window,
-)
 from cachesim.tools.server_logs.rebuild.slot_contents import (
     MOST,
     SlotText,
@@ -65,49 +58,12 @@ def test_a_word_has_at_least_one_token():
     assert list(islice(word_names(), 25, 28)) == ["Z", "AA", "AB"]
 
 
-def checked(*lasts, **more):
-    return logged(checked=tuple((last, last, 0) for last in lasts), **more)
-
-
-@pytest.mark.parametrize(("request_", "needed", "more", "found"), [
-    (checked(), 500, {}, ([500], 1)),
-    (checked(99), 500, {}, ([104], 397)),
-    (checked(99), 104, {}, ([104], 1)), (checked(99), 105, {}, ([104], 2)), (checked(99), 90, {}, ([104], 1)),
-    (checked(99), 103 + ANSWER, {}, ([104], ANSWER)), (checked(99), 104 + ANSWER, {}, ([104, 104 + ANSWER], 1)),
-    (checked(99), 500, {"end": 9}, ([109], 392)),
-    (checked(99, 163), 500, {}, ([168], 333)),                        # a micro-batch before the other
-    (checked(99, 162), 500, {}, ([104, 167], 334)),
-    (checked(restored_end=100), 500, {}, ([104], 397)), (checked(restored_end=0), 500, {}, ([500], 1)),
-    (checked(99), 500, {"earlier": (30, 100)}, ([34, 104], 397)),
-    (checked(*range(9, 140, 10)), 500, {"end": 0}, (list(range(30, 150, 10)), 361)),
-])  # fmt: skip
-def test_earlier_prompts_leave_the_checkpoints(request_, needed, more, found):
-    assert earlier_prompts(request_, needed, **more) == found and len(found[0]) <= MAX_EARLIER
-
-
 @pytest.mark.parametrize(("found", "n_swa", "prefixes"), [
     ((), 0, ()), (((5, 9, 120),), 0, (120, 121)), (((5, 9, 120), (1, 2, 60)), 64, (184, 185)),
 ])  # fmt: skip
 def test_the_first_threshold_gives_two_prefixes(found, n_swa, prefixes):
     assert prefixes_by_threshold(logged(checked=found), n_swa) == prefixes
 
-
-@pytest.mark.parametrize(("shares", "held"), [
-    ({"f_sim": 0.5, "f_keep": 0.25, "n_tokens": 100}, 200), ({"f_sim": 0.333, "f_keep": 0.5, "n_tokens": 100}, 67),
-    ({"f_sim": 0.0, "f_keep": 0.5, "n_tokens": 100}, 0), ({"f_sim": 0.5, "f_keep": 0.0, "n_tokens": 100}, None),
-    ({"f_sim": None, "f_keep": 0.5, "n_tokens": 100}, None), ({"f_sim": 0.5, "f_keep": 0.5}, None),
-    ({"f_sim": 0.5, "f_keep": 0.25, "n_tokens": 100, "held": (7, 10)}, 8),
-    ({"f_sim": 0.5, "f_keep": 0.25, "n_tokens": 100, "held": (7, None)}, 200),
-])  # fmt: skip
-def test_tokens_in_a_slot_by_its_shares(shares, held):
-    assert held_by_shares(logged(**shares)) == held
-
-
-@pytest.mark.parametrize(("found", "held"), [
-    ((), 0), (((7, 7, 100),), 0), (((6, 7, 100),), 102), (((5, 68, 100), (1, 99, 500)), 164),
-])  # fmt: skip
-def test_a_window_keeps_as_many_rows_as_a_checkpoint(found, held):
-    assert held_by_window(logged(checked=found)) == held
 
 
 SHARES = "a common prefix of {} tokens ({} to {} print the same shares)"
