@@ -71,6 +71,15 @@ def test_the_first_answer_of_a_request_that_is_continued_twice_stays():
     assert (first.known_answer, first.answer, first.returned) == ("Yes", 1, 1)
 
 
+def test_an_answer_that_an_earlier_request_sent_back_is_not_learned_again():
+    tokenizer, known = EstimatingTokenizer(), KnownAnswer("Yes", 1, 1)
+    bodies = bodies_of([FoundBody("x", asked(ASKED)), FoundBody("x", asked(ASKED, "No, it is not.", AGAIN))])
+    first = relate(render_request(bodies[0]), ConversationLink(-1, 0, -1, 0), [], tokenizer)
+    second = relate(render_request(bodies[1]), ConversationLink(0, len(first.text), 0, 0), [first], tokenizer)
+    assert compare(second, [first], [known], tokenizer).previous_answer == known
+    assert compare(second, [first], [NO_ANSWER], tokenizer).previous_answer.text == "No, it is not."
+
+
 def test_an_answer_has_at_least_a_token():
     first, _ = linked(asked(ASKED), asked(ASKED, "\n", AGAIN), tokenizer=Characters())
     assert (first.known_answer, first.answer) == ("\n", 1)
@@ -125,6 +134,14 @@ def test_a_request_that_shares_less_than_a_token_can_use_no_other():
     for adapters in ((), ("a", "a")):
         _, second = linked({"prompt": "ab" * 30}, {"prompt": "a" + "c" * 30}, adapters=adapters)
         assert (second.link.common, second.under, second.usable, second.base) == (1, -1, 0, -1)
+
+
+def test_other_adapters_are_no_cause_where_a_request_under_the_same_ones_shares_as_much():
+    begins = "ab" * 30
+    prompts = [{"prompt": begins}, {"prompt": f"{begins} dd"}, {"prompt": f"{begins} ee"}]
+    alike, apart = (linked(*prompts, adapters=adapters)[2] for adapters in (("a", "b", "a"), ("b", "b", "a")))
+    assert (alike.usable, alike.shared) == (alike.shared, 15) and alike.cause.name != prompt_causes.ADAPTERS
+    assert apart.usable == 0 and apart.cause.name == prompt_causes.ADAPTERS
 
 
 def test_the_first_request_under_adapters_can_use_nothing():
