@@ -132,7 +132,7 @@ class _QueryBlock:
         scores."""
         scores, weights, places = self.work.shaped(self.t, block.stop - block.start)
         np.subtract(best, scores if at_hand else self._scores(block), out=places, casting="unsafe")
-        return function_tables.WEIGHTS.take(places, mode="clip", out=weights)
+        return function_tables.weight_table().take(places, mode="clip", out=weights)
 
     def _scores(self, block: slice) -> Values:
         """Return the rounded scores (2, t*g, n) of a block of keys. Hidden keys score far below all others."""

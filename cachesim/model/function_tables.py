@@ -2,12 +2,13 @@
 
 Constants and powers are computed with Python integers (fixed point, 128 bits), then rounded to float64 once. Further
 steps use only correctly rounded element-wise operations. At run time a function is a lookup at the nearest grid point
-of its table.
+of its table. A table is built on its first use, because most commands need no numbers.
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 from math import factorial
 
 import numpy as np
@@ -32,7 +33,7 @@ def exp_negative(t: Values) -> Values:
     whole = np.rint(t * 64.0)
     rest = t - whole / 64.0
     tail = 1.0 - rest * (1.0 - rest * (0.5 - rest / 6.0))
-    return _EXP[whole.astype(np.intp)] * tail
+    return _exp_table()[whole.astype(np.intp)] * tail
 
 
 def log1p_unit(s: Values) -> Values:
@@ -44,6 +45,7 @@ def log1p_unit(s: Values) -> Values:
     return 2.0 * z * total
 
 
+@cache
 def _exp_table() -> Values:
     """Return exp(-i/64) for i = 0 .. 4096."""
     ratio = int(sum(Fraction((-1) ** n, 64**n * factorial(n)) for n in range(24)) * _ONE)
@@ -67,26 +69,42 @@ def circle(n: int, turn: Fraction) -> tuple[Values, Values]:
     return frozen(pairs[:, 0].copy()), frozen(pairs[:, 1].copy())
 
 
-_EXP = _exp_table()
-
 SIGMOID_STEP = 2.0**-10
 GATE_STEP = 2.0**-7
 GATE_RANGE = 16.0             # gates lie within -16 .. 16
 WEIGHT_STEP = 2.0**-10        # smallest difference of two scores that softmax distinguishes
 WEIGHT_ONE = 2.0**16          # weight of the best key
 
-_z = np.arange(-16 * 1024, 16 * 1024 + 1, dtype=np.float64) * SIGMOID_STEP
-_e = exp_negative(np.abs(_z))
-SIGMOID = frozen(np.where(_z >= 0, 1.0, _e) / (1.0 + _e))                                   # (32769,)
 
-_g = np.arange(-16 * 128, 16 * 128 + 1, dtype=np.float64) * GATE_STEP
-SOFTPLUS = frozen(np.maximum(_g, 0.0) + log1p_unit(exp_negative(np.abs(_g))))               # (4097,)
+SIGMOID_COUNT = 2 * 16 * 1024 + 1      # length of ``sigmoid_table``
+SOFTPLUS_COUNT = 2 * 16 * 128 + 1      # length of ``softplus_table``
+WEIGHT_COUNT = 12_289         # length of ``weight_table``; its end stands for hidden keys and those far below the best
 
-WEIGHTS = np.rint(exp_negative(np.arange(12_289, dtype=np.float64) * WEIGHT_STEP) * WEIGHT_ONE)               # (12289,)
-WEIGHTS[-1] = 0.0             # a hidden key, and every key too far below the best key for the table
-frozen(WEIGHTS)
+
+@cache
+def sigmoid_table() -> Values:
+    """Return 1 / (1 + exp(-x)) for x = -16 .. 16 in steps of ``SIGMOID_STEP``, (SIGMOID_COUNT,)."""
+    x = (np.arange(SIGMOID_COUNT, dtype=np.float64) - SIGMOID_COUNT // 2) * SIGMOID_STEP
+    exponential = exp_negative(np.abs(x))
+    return frozen(np.where(x >= 0, 1.0, exponential) / (1.0 + exponential))
+
+
+@cache
+def softplus_table() -> Values:
+    """Return log(1 + exp(x)) for x = -16 .. 16 in steps of ``GATE_STEP``, (SOFTPLUS_COUNT,)."""
+    x = (np.arange(SOFTPLUS_COUNT, dtype=np.float64) - SOFTPLUS_COUNT // 2) * GATE_STEP
+    return frozen(np.maximum(x, 0.0) + log1p_unit(exp_negative(np.abs(x))))
+
+
+@cache
+def weight_table() -> Values:
+    """Return the softmax weight of a key for each difference from the best score, (WEIGHT_COUNT,): whole numbers, 0 at
+    the end."""
+    weights = np.rint(exp_negative(np.arange(WEIGHT_COUNT, dtype=np.float64) * WEIGHT_STEP) * WEIGHT_ONE)
+    weights[-1] = 0.0
+    return frozen(weights)
 
 
 def decays(rate: float, most: float) -> Values:
-    """Return exp(-rate * softplus(gate)), at most ``most``: (4097,), indexed as SOFTPLUS."""
-    return frozen(np.minimum(exp_negative(SOFTPLUS * rate), most))
+    """Return exp(-rate * softplus(gate)), at most ``most``: (SOFTPLUS_COUNT,), indexed as ``softplus_table``."""
+    return frozen(np.minimum(exp_negative(softplus_table() * rate), most))

@@ -22,8 +22,8 @@ _NO_MATRIX: Values = frozen(np.zeros((0, 0, 0)))
 
 
 class _Places(NamedTuple):
-    """Table entries of the columns of a projection: those of SIGMOID, and in the last four columns those of each head's
-    own table."""
+    """Table entries of the columns of a projection: those of ``sigmoid_table``, and in the last four columns those of
+    each head's own table."""
 
     scale: Values             # (columns,)
     middle: Values            # place of 0, plus a half for rounding
@@ -36,9 +36,10 @@ class _Places(NamedTuple):
 
 
 def _places(columns: int, bias: tuple[float, ...] = ()) -> _Places:
-    """Return the places for ``columns`` columns of SIGMOID, the last of which get a bias, and for four heads."""
-    size = len(function_tables.SOFTPLUS)
-    middle = np.full(columns + HEADS, len(function_tables.SIGMOID) // 2 + 0.5)
+    """Return the places for ``columns`` columns of ``sigmoid_table``, the last of which get a bias, and for four
+    heads."""
+    size = function_tables.SOFTPLUS_COUNT
+    middle = np.full(columns + HEADS, function_tables.SIGMOID_COUNT // 2 + 0.5)
     middle[columns - len(bias) : columns] += np.array(bias) / function_tables.SIGMOID_STEP
     middle[columns:] = np.arange(HEADS) * size + (size // 2 + 0.5)          # gates lie within their tables
     steps = [function_tables.SIGMOID_STEP] * columns + [function_tables.GATE_STEP] * HEADS
@@ -63,7 +64,7 @@ def delta_net(u: Values, weights: RecurrentWeights, conv_x: Values, h: Values, r
     inputs = np.concatenate((conv_x, p[:, : 3 * WIDE]))
     _convolve(inputs, weights.taps, p[:, : 3 * WIDE])
     place = _DELTA.of(p)
-    gates = function_tables.SIGMOID.take(place[:, : 4 * WIDE + HEADS], mode="clip")
+    gates = function_tables.sigmoid_table().take(place[:, : 4 * WIDE + HEADS], mode="clip")
     act = p[:, : 4 * WIDE]                                                  # (t, 256) after SiLU
     act *= gates[:, : 4 * WIDE]
     np.rint(act, out=act)
@@ -85,7 +86,7 @@ def ssm(u: Values, weights: RecurrentWeights, conv_x: Values, h: Values, room: V
     _convolve(inputs, weights.taps, p[:, :channels])
     place = _SSM.of(p)
     act = p[:, : channels + WIDE]
-    act *= function_tables.SIGMOID.take(place[:, : channels + WIDE], mode="clip")
+    act *= function_tables.sigmoid_table().take(place[:, : channels + WIDE], mode="clip")
     np.rint(act, out=act)
     x = act[:, :WIDE].reshape(-1, HEADS, HEAD)                              # (t, 4, 16)
     b, c, z = act[:, WIDE : WIDE + HEAD], act[:, WIDE + HEAD : channels], act[:, channels:]

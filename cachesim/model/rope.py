@@ -8,7 +8,7 @@ single rotation: a cold run of a shifted sequence must shift as well.
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -20,8 +20,6 @@ STEPS = np.array([683565276, 216162320, 68356528, 21616232, 6835653, 2161623, 68
 """Phase per position of each pair, (8,): 2**32 * 10000**(-i/8) / (2 pi), rounded."""
 
 _NEIGHBOURS = 256              # positions whose rotations are computed together
-_COARSE = circle(2048, Fraction(1, 2048))
-_FINE = circle(2048, Fraction(1, 2048**2))
 
 
 class Rotation(NamedTuple):
@@ -40,6 +38,16 @@ def turns(positions: Positions) -> Rotation:
     return _turns(positions)
 
 
+@cache
+def _coarse_circle() -> tuple[Values, Values]:
+    return circle(2048, Fraction(1, 2048))
+
+
+@cache
+def _fine_circle() -> tuple[Values, Values]:
+    return circle(2048, Fraction(1, 2048**2))
+
+
 @lru_cache(maxsize=64)
 def _block(number: int) -> Rotation:
     first = number * _NEIGHBOURS
@@ -50,8 +58,12 @@ def _block(number: int) -> Rotation:
 def _turns(positions: Positions) -> Rotation:
     phase = (positions[:, None, None] * STEPS + 512) >> 10              # (n, 1, 8) in units of 2**-22 turn, nearest
     coarse, fine = (phase >> 11) & 2047, phase & 2047
-    c, s, cf, sf = _COARSE[0][coarse], _COARSE[1][coarse], _FINE[0][fine], _FINE[1][fine]
-    return Rotation(c * cf - s * sf, s * cf + c * sf)
+    coarse_cos, coarse_sin = (table[coarse] for table in _coarse_circle())
+    fine_cos, fine_sin = (table[fine] for table in _fine_circle())
+    return Rotation(
+        cos=coarse_cos * fine_cos - coarse_sin * fine_sin,
+        sin=coarse_sin * fine_cos + coarse_cos * fine_sin,
+    )
 
 
 def rotate(x: Values, turn: Rotation, scale: float) -> Values:

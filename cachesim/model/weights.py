@@ -156,10 +156,11 @@ def draw_delta_net(draw: WeightDraw) -> RecurrentWeights:
 def draw_ssm(draw: WeightDraw) -> RecurrentWeights:
     """Draw the weights of an SSM (S, H)."""
     weights = _recurrent(draw, WIDE + 2 * HEAD + WIDE + HEADS, draw.taps(GATED_TAPS, WIDE + 2 * HEAD), WIDE)
-    write = np.tile(function_tables.SOFTPLUS * (grid.UNIT**2 / grid.SSM_UNIT), HEADS)       # units of x, units of B
+    softplus = function_tables.softplus_table()
+    write = np.tile(softplus * (grid.UNIT**2 / grid.SSM_UNIT), HEADS)       # units of x, units of B
     weights = weights._replace(factors=frozen(np.stack((write, weights.decay))))
     most = _conv_bound(weights)
-    gain = max(float((function_tables.SOFTPLUS / (1.0 - decay)).max()) for decay in weights.decay.reshape(HEADS, -1))
+    gain = max(float((softplus / (1.0 - decay)).max()) for decay in weights.decay.reshape(HEADS, -1))
     require(HEAD * most / grid.READ_UNIT * most**2 * gain / grid.SSM_UNIT, "recurrent matrix of an SSM")
     require_product(np.sqrt(WIDE) * 1.25, weights.out)
     return weights

@@ -79,8 +79,8 @@ def _one_query(q: Values, k: Values, v: Values) -> Values:
     """Return the output (16,) of a query over rows (m, 16)."""
     steps = grid.ROPE_UNIT**2 / HEAD**0.5 / function_tables.WEIGHT_STEP
     scores = np.rint(k @ (q * steps))
-    places = np.minimum(scores.max() - scores, len(function_tables.WEIGHTS) - 1).astype(np.int64)
-    weights = function_tables.WEIGHTS[places]
+    places = np.minimum(scores.max() - scores, function_tables.WEIGHT_COUNT - 1).astype(np.int64)
+    weights = function_tables.weight_table()[places]
     rest = np.fmod(v, _SPLIT)
     whole, part = weights @ ((v - rest) / _SPLIT), weights @ rest
     mean: Values = np.rint((whole * _SPLIT + part) / weights.sum())

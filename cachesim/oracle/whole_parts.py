@@ -77,8 +77,9 @@ def _one_head(q: Values, k: Values, v: Values, window: int) -> Values:
         if window:
             scores[np.tri(stop - start, stop - first, start - first - window, dtype=bool)] = -np.inf
         np.subtract(scores.max(axis=1, keepdims=True), scores, out=scores)
-        np.minimum(scores, len(function_tables.WEIGHTS) - 1, out=scores)
-        sums = function_tables.WEIGHTS.take(scores.astype(np.int64)) @ both[first:stop]                     # (rows, 33)
+        np.minimum(scores, function_tables.WEIGHT_COUNT - 1, out=scores)
+        weights = function_tables.weight_table().take(scores.astype(np.int64))
+        sums = weights @ both[first:stop]                     # (rows, 33)
         out[start:stop] = (sums[:, :HEAD] * _SPLIT + sums[:, HEAD : 2 * HEAD]) / sums[:, 2 * HEAD :]
     return np.rint(out, out=out)
 
@@ -98,7 +99,7 @@ def delta_net(u: Values, weights: drawn.RecurrentWeights, marks: list[int]) -> W
     q, k, v = (part.reshape(-1, HEADS, HEAD) for part in np.split(_silu(_conv(inputs, weights.taps)), 3, axis=1))
     q, k = unit(q), unit(k)
     biased = b + np.array(BETA_BIAS) / grid.UNIT
-    beta = function_tables.lookup(function_tables.SIGMOID, biased, function_tables.SIGMOID_STEP)    # (n, 4)
+    beta = function_tables.lookup(function_tables.sigmoid_table(), biased, function_tables.SIGMOID_STEP)    # (n, 4)
     a = _by_head(weights.decay, gate)                                                               # (n, 4)
     read, kept = np.empty_like(v), {0: np.zeros((HEADS, HEAD, HEAD))}
     h = np.zeros((HEADS, HEAD, HEAD))                                                               # (4, v, k)
@@ -132,7 +133,7 @@ def ssm(u: Values, weights: drawn.RecurrentWeights, marks: list[int]) -> WholeSc
     channels = weights.taps.shape[1]
     inputs, z, gate = np.split(project(u, weights.into), (channels, channels + WIDE), axis=1)
     x, b, c = np.split(_silu(_conv(inputs, weights.taps)), (WIDE, WIDE + HEAD), axis=1)             # (n, 64), 16, 16
-    dt = np.repeat(_by_head(np.tile(function_tables.SOFTPLUS, HEADS), gate), HEAD, axis=1)                   # (n, 64)
+    dt = np.repeat(_by_head(np.tile(function_tables.softplus_table(), HEADS), gate), HEAD, axis=1)           # (n, 64)
     a = np.repeat(_by_head(weights.decay, gate), HEAD, axis=1)                                      # (n, 64)
     dx = dt * (grid.UNIT**2 / grid.SSM_UNIT) * x
     c_read = np.rint(c * (grid.UNIT / grid.READ_UNIT))
@@ -169,7 +170,7 @@ def _conv(x: Values, taps: Values) -> Values:
 
 
 def _silu(x: Values) -> Values:
-    return np.rint(x * function_tables.lookup(function_tables.SIGMOID, x, function_tables.SIGMOID_STEP))
+    return np.rint(x * function_tables.lookup(function_tables.sigmoid_table(), x, function_tables.SIGMOID_STEP))
 
 
 def _by_head(table: Values, gate: Values) -> Values:

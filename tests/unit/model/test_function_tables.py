@@ -16,8 +16,8 @@ def test_tables_are_near_the_functions() -> None:
     t = np.linspace(0, 60, 5001)
     assert (np.abs(function_tables.exp_negative(t) / np.exp(-t) - 1) < 2e-10).all()
     z = np.arange(-16384, 16385) / 1024
-    assert (np.abs(function_tables.SIGMOID - 1 / (1 + np.exp(-z))) < 1e-10).all()
-    assert (np.abs(function_tables.SOFTPLUS - np.log1p(np.exp(np.arange(-2048, 2049) / 128))) < 1e-9).all()
+    assert (np.abs(function_tables.sigmoid_table() - 1 / (1 + np.exp(-z))) < 1e-10).all()
+    assert (np.abs(function_tables.softplus_table() - np.log1p(np.exp(np.arange(-2048, 2049) / 128))) < 1e-9).all()
     turn, angle = turns(np.arange(-50, 4000, 13)), np.arange(-50, 4000, 13)[:, None] * 10000.0 ** (-np.arange(8) / 8)
     assert (np.abs(turn.cos[:, 0] - np.cos(angle)) < 1e-5).all()
     assert (np.abs(turn.sin[:, 0] - np.sin(angle)) < 1e-5).all()
@@ -30,21 +30,22 @@ def test_one_position_turns_as_it_does_among_others(position: int) -> None:
 
 
 def test_tables_are_pinned() -> None:
-    all_of_them = (function_tables.SIGMOID, function_tables.SOFTPLUS, function_tables.WEIGHTS, *turns(np.arange(-9, 9)))
+    functions = function_tables.sigmoid_table(), function_tables.softplus_table(), function_tables.weight_table()
+    all_of_them = *functions, *turns(np.arange(-9, 9))
     text = hashlib.sha256(b"".join(np.ascontiguousarray(table).tobytes() for table in all_of_them)).hexdigest()
     assert text[:16] == "c1a47b6323fa3e8a"
 
 
 @pytest.mark.parametrize(("x", "place"), [(0.0, 16384), (1.0, 17408), (99.0, 32768), (-99.0, 0), (2**-11, 16385)])
 def test_lookup_takes_the_nearest(x: float, place: int) -> None:
-    found = function_tables.lookup(function_tables.SIGMOID, np.array([x / UNIT]), function_tables.SIGMOID_STEP)
-    assert found[0] == function_tables.SIGMOID[place]
+    found = function_tables.lookup(function_tables.sigmoid_table(), np.array([x / UNIT]), function_tables.SIGMOID_STEP)
+    assert found[0] == function_tables.sigmoid_table()[place]
 
 
 def test_softmax_weights_end_in_zero() -> None:
-    assert function_tables.WEIGHTS[0] == function_tables.WEIGHT_ONE and function_tables.WEIGHTS[-1] == 0
-    assert (np.diff(function_tables.WEIGHTS) <= 0).all()
-    assert (np.rint(function_tables.WEIGHTS) == function_tables.WEIGHTS).all()
+    assert function_tables.weight_table()[0] == function_tables.WEIGHT_ONE and function_tables.weight_table()[-1] == 0
+    assert (np.diff(function_tables.weight_table()) <= 0).all()
+    assert (np.rint(function_tables.weight_table()) == function_tables.weight_table()).all()
 
 
 def test_rotation_by_nothing_is_nothing() -> None:

@@ -48,7 +48,7 @@ def test_zeroed_state_is_no_state(kind: str) -> None:
 
 def test_heads_forget_at_their_rate() -> None:
     decay = make_weights(parse("S"), 0).layers[0].recurrence.decay
-    at_zero = decay.reshape(4, -1)[:, len(function_tables.SOFTPLUS) // 2]
+    at_zero = decay.reshape(4, -1)[:, len(function_tables.softplus_table()) // 2]
     assert np.abs(at_zero**HALF_LIVES - 0.5).max() < 1e-2
 
 

@@ -97,7 +97,7 @@ def test_factors_are_those_of_the_decay_in_their_units():
     delta, ssm = draw_delta_net(WeightDraw(0, 0)), draw_ssm(WeightDraw(0, 0))
     assert np.array_equal(delta.factors[0], -delta.decay * 2.0**-16) and (delta.factors[1] == 2.0**-26).all()
     assert np.array_equal(delta.factors[2], np.rint(delta.decay * 2.0**16))
-    assert np.array_equal(ssm.factors[0], np.tile(function_tables.SOFTPLUS, 4) * 2.0**-44)
+    assert np.array_equal(ssm.factors[0], np.tile(function_tables.softplus_table(), 4) * 2.0**-44)
     assert np.array_equal(ssm.factors[1], ssm.decay)
 
 

@@ -47,13 +47,14 @@ def test_each_head_reads_the_rows_of_its_group():
     assert np.array_equal(found, np.array(expected))
 
 
-@pytest.mark.parametrize("place", [0, 1, 100, len(function_tables.WEIGHTS), 10**6])
+@pytest.mark.parametrize("place", [0, 1, 100, function_tables.WEIGHT_COUNT, 10**6])
 def test_a_row_of_a_smaller_score_weighs_less(place):
     """Its weight is the entry of the table that is as many steps below the largest score; beyond the table its last."""
     q, k, v = np.zeros((1, 4, 16)), np.zeros((2, 2, 16)), np.zeros((2, 2, 16))
     q[:, :, 0], k[0, :, 0], v[1] = 2.0**20, place * 4 * function_tables.WEIGHT_STEP * 2.0**20, 2.0**50
     out = read_chosen(q, k, v, lambda i: [[0, 1]] * 2)
-    first, other = function_tables.WEIGHTS[0], function_tables.WEIGHTS[min(place, len(function_tables.WEIGHTS) - 1)]
+    weights = function_tables.weight_table()
+    first, other = weights[0], weights[min(place, len(weights) - 1)]
     assert np.array_equal(out, np.full((1, 64), np.rint(2.0**50 * other / (first + other))))
 
 
