@@ -12,22 +12,24 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Callable, Mapping, Self, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Self, Sequence
 
 from cachesim.base.errors import BadInput, first_of, nearest, quoted
 from cachesim.engines.base import Answer, Request
 from cachesim.engines.capabilities import Manual, Option, scenario_names
 from cachesim.engines.inspection import StoredBytes
 from cachesim.engines.server_parts import CacheCells, Inspection, MemorySizes, Removal, SequenceMemory, Tasks
-from cachesim.engines.shared.class_recording import ClassRecording
 from cachesim.engines.shared.command_line import CommandLine
-from cachesim.engines.shared.command_table import CommandTable, default_table
-from cachesim.engines.shared.log_grammar import LogGrammar
-from cachesim.engines.shared.memory_use import MemoryForms
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.shared.timeline import Timeline
 from cachesim.events import Event, Log
 from cachesim.model import Model
+
+if TYPE_CHECKING:                      # imported when they are asked for
+    from cachesim.engines.shared.class_recording import ClassRecording
+    from cachesim.engines.shared.command_table import CommandTable
+    from cachesim.engines.shared.log_grammar import LogGrammar
+    from cachesim.engines.shared.memory_use import MemoryForms
 
 
 class Server(ABC):
@@ -138,6 +140,13 @@ class RecordingFormat:
     classes: Callable[[], ClassRecording | None] = lambda: None
 
 
+def no_log_lines() -> LogGrammar:
+    """Return the grammar of a server whose log is not read."""
+    from cachesim.engines.shared.log_grammar import LogGrammar
+
+    return LogGrammar()
+
+
 @dataclass(frozen=True)
 class Engine:
     """An engine: its rule sets (profiles), the interface of its server, and the server itself."""
@@ -154,7 +163,7 @@ class Engine:
     notes: Mapping[str, str] = field(default_factory=dict)       # rule set -> remark for readers
     when: Timeline = field(default_factory=Timeline)  # builds and dates of the rule sets of `line`
     keeps: str = "checkpoint"                                    # noun for the objects of Role.CREATE
-    log: Callable[[], LogGrammar] = LogGrammar  # log lines of the real server, imported on demand
+    log: Callable[[], LogGrammar] = no_log_lines  # log lines of the real server, imported on demand
     memory: Callable[[], MemoryForms | None] = lambda: None  # sizes of its caches, imported on demand; None = unknown
     # arguments of its real server, imported on demand; None = those of the manual
     command: Callable[[], CommandTable | None] = lambda: None
@@ -167,6 +176,8 @@ class Engine:
     @cached_property
     def command_table(self) -> CommandTable:
         """Arguments of the real server, as people type them."""
+        from cachesim.engines.shared.command_table import default_table
+
         return self.command() or default_table(self.name, self.manual.flags, self.manual.silent)
 
     @cached_property

@@ -9,7 +9,7 @@ import inspect
 import re
 from dataclasses import replace
 from importlib import import_module
-from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar
 
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.engines import plugins
@@ -17,8 +17,10 @@ from cachesim.engines.contract import Engine
 from cachesim.engines.rule import RULES
 from cachesim.engines.rule_outcomes import graded_rules
 from cachesim.engines.shared.engine_face import log_of
-from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.rule_set import RuleSet
+
+if TYPE_CHECKING:
+    from cachesim.engines.shared.log_grammar import LogGrammar
 
 
 class BuiltinEngines(Mapping[str, Engine]):

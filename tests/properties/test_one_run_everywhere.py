@@ -19,7 +19,8 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
 from cachesim.judging.judged_run import Run, run_judged
 from cachesim.judging.reproduce_command import case_words
-from cachesim.judging.run_data import run_data, why_data
+from cachesim.judging.run_data import run_data
+from cachesim.judging.why_data import why_data
 from cachesim.tools.picture.chrome_trace import chrome_trace
 from cachesim.tools.picture.event_stream import EventWalk
 from cachesim.tools.picture.page import page

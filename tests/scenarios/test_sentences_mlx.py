@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from cachesim.judging.judged_run import run_judged
-from cachesim.judging.run_data import why_data
+from cachesim.judging.why_data import why_data
 from tests.scenarios.test_corpus import SCENARIOS
 from tests.unit.tools.run.made import why_report
 

@@ -8,8 +8,9 @@ from unittest.mock import patch
 
 from cachesim.base import console
 from cachesim.judging.judged_run import Run, run_judged
-from cachesim.judging.run_data import run_data, why_data
+from cachesim.judging.run_data import run_data
 from cachesim.judging.unused_point import unused_points
+from cachesim.judging.why_data import why_data
 from cachesim.scenarios.schema import Scenario
 from cachesim.tools.run.run_table import run_report
 from tests.sentences.claims import DECISIONS, LINES, REASONS, STATE, Place, false_claim

@@ -7,19 +7,21 @@ of them.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, Callable, Mapping, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.capabilities import Option
-from cachesim.engines.shared.class_recording import ClassRecording
-from cachesim.engines.shared.command_table import CommandTable
-from cachesim.engines.shared.log_grammar import LogGrammar
-from cachesim.engines.shared.memory_use import MemoryForms
 from cachesim.engines.shared.rule_set import RuleSet
-from cachesim.engines.shared.sentences import Sentences
 from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.events import Event, Log
 from cachesim.model import Spec, make_model, parse
+
+if TYPE_CHECKING:
+    from cachesim.engines.shared.class_recording import ClassRecording
+    from cachesim.engines.shared.command_table import CommandTable
+    from cachesim.engines.shared.log_grammar import LogGrammar
+    from cachesim.engines.shared.memory_use import MemoryForms
+    from cachesim.engines.shared.sentences import Sentences
 
 
 class Layout(NamedTuple):

@@ -102,7 +102,7 @@ def run(args: Namespace) -> int:
 def _answer(asked: AskedRequest, observer: PictureRecorder | None) -> AnsweredRequest:
     """Run a request and return its data without the search."""
     from cachesim.judging.judged_run import run_judged
-    from cachesim.judging.run_data import why_data
+    from cachesim.judging.why_data import why_data
 
     run = run_judged(asked.scenario, asked.profile, asked.mode, watcher=observer)
     return AnsweredRequest(asked, run, why_data(run, asked.number), observer)
@@ -133,8 +133,8 @@ def _other_versions(scenario: Scenario, number: int) -> OtherVersions:
 def _reasons(answered: AnsweredRequest, others: OtherVersions) -> dict[str, Any]:
     """Return the data of a request with the rule that decided its failure and the rule sets that reuse more."""
     from cachesim.judging.deciding_rule import deciding_rule
-    from cachesim.judging.run_data import why_data
     from cachesim.judging.unused_point import unused_points
+    from cachesim.judging.why_data import why_data
 
     run, number = answered.run, answered.asked.number
     kept = [(name, one.cache_n) for name, one in others.outcomes.items() if one.equal_cold is True]

@@ -9,7 +9,8 @@ import pytest
 
 import cachesim
 from cachesim.judging.equal_outcomes import fold, short_names
-from cachesim.judging.run_data import run_data, why_data
+from cachesim.judging.run_data import run_data
+from cachesim.judging.why_data import why_data
 
 
 @cache

@@ -22,7 +22,8 @@ from cachesim.judging.evidence import (
     table_of,
 )
 from cachesim.judging.judged_run import run_judged
-from cachesim.judging.run_data import run_data, why_data
+from cachesim.judging.run_data import run_data
+from cachesim.judging.why_data import why_data
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load

@@ -9,7 +9,8 @@ import pytest
 from cachesim.base.console import as_text
 from cachesim.engines.registry import ENGINES, engine_named
 from cachesim.judging.reproduce_command import flags_data, flags_line
-from cachesim.judging.run_data import run_data, why_data
+from cachesim.judging.run_data import run_data
+from cachesim.judging.why_data import why_data
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.run.bisect_report import bisect_report
 from cachesim.tools.run.diff_report import diff_data, diff_report

@@ -15,8 +15,9 @@ from cachesim.engines.registry import engine_of, rules_of
 from cachesim.events import Compared, Decided, Log
 from cachesim.judging import judged_run
 from cachesim.judging.judged_run import ExpectationMismatch, RunInterrupted, compare_expected, run_judged
-from cachesim.judging.run_data import run_data, why_data
+from cachesim.judging.run_data import run_data
 from cachesim.judging.verdict import CORRECT
+from cachesim.judging.why_data import why_data
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load

@@ -14,8 +14,9 @@ from cachesim.engines.base import Answer
 from cachesim.engines.llama_cpp.profiles import B10587, PROFILES
 from cachesim.judging.cold_repetition import error_verdict, repeat_cold
 from cachesim.judging.judged_run import run_judged
-from cachesim.judging.run_data import run_data, why_data
+from cachesim.judging.run_data import run_data
 from cachesim.judging.verdict import outcome
+from cachesim.judging.why_data import why_data
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
 from cachesim.tools.run.run_jobs import exit_code

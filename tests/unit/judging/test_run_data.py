@@ -16,8 +16,9 @@ from cachesim.events import Aborted, Decided, Lost
 from cachesim.judging.fault_kinds import FaultKind
 from cachesim.judging.judged_run import ExpectationMismatch, run_judged
 from cachesim.judging.judgement import SlotAtLaunch
-from cachesim.judging.run_data import not_summed, preemptions, run_data, stored_mib, why_data
+from cachesim.judging.run_data import not_summed, preemptions, run_data, stored_mib
 from cachesim.judging.verdict import undecided
+from cachesim.judging.why_data import why_data
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load

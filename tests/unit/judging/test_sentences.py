@@ -13,8 +13,8 @@ from cachesim.engines.llama_cpp.rules import older_checkpoint_restore as old_use
 from cachesim.engines.llama_cpp.rules import repaired, seq_rm_and_state
 from cachesim.engines.llama_cpp.rules.checkpoint_facts import Ckpt, PromptInputs
 from cachesim.judging.judged_run import run_judged
-from cachesim.judging.run_data import why_data
 from cachesim.judging.verdict_text import sentence
+from cachesim.judging.why_data import why_data
 from cachesim.scenarios.load import load
 
 SCENARIOS = Path(__file__).resolve().parents[3] / "scenarios"

@@ -10,8 +10,9 @@ import pytest
 
 import cachesim
 from cachesim.cli.main import main
-from cachesim.judging.run_data import run_data, why_data
+from cachesim.judging.run_data import run_data
 from cachesim.judging.verdict_text import answers_text, cost_text
+from cachesim.judging.why_data import why_data
 from cachesim.tools.picture.page import page
 from cachesim.tools.picture.run_text import RunText
 from cachesim.tools.picture.shown import PictureOptions

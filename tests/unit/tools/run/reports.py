@@ -21,8 +21,9 @@ from cachesim.judging.find_change import NO_ANSWER, ChangedFields, OutcomeChange
 from cachesim.judging.foreign_reads import ForeignContent
 from cachesim.judging.judgement import SlotAtLaunch
 from cachesim.judging.outcomes import StepOutcome
-from cachesim.judging.run_data import run_data, why_data
+from cachesim.judging.run_data import run_data
 from cachesim.judging.verdict import CORRECT
+from cachesim.judging.why_data import why_data
 from cachesim.scenarios.from_notation import from_line
 from cachesim.tools.run.bisect_report import answer_report, bisect_report, without_order
 from cachesim.tools.run.diff_report import diff_data, diff_report
