@@ -16,7 +16,7 @@ from cachesim.base.escaping import shell_command
 from cachesim.base.late_bar import LateBar
 from cachesim.base.limits import JSON_VALUES, OF_A_RUN, OF_AN_IMPORT, TRACE_BYTES, WORKLOAD_TOKENS
 from cachesim.tools.advise import agents_command
-from cachesim.tools.picture.picture_options import PictureOptions, add_pictures
+from cachesim.tools.picture.picture_options import PictureOptions, add_pictures, picture_files
 from cachesim.tools.run.arguments import (
     CASE,
     add_json,
@@ -99,7 +99,7 @@ def run(args: Namespace) -> int:
         asked = _arguments(args, scenarios[0], imported)
         command = f"cachesim advise {shell_command(case_arguments(asked, args.case))}"
         shown = PictureOptions(command, try_sentence(first), names=run_names(first), report=advise_report(first))
-        draw_cases(args, done.drawn[:2], shown)
+        draw_cases(picture_files(args), done.drawn[:2], shown)
     if done.ended is not None:
         return exits.interrupted(done.ended)
     if any(data["log"] and data["log"]["is_refuted"] for data in done.found):

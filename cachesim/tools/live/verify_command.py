@@ -12,7 +12,7 @@ from cachesim.base.errors import BadInput, quoted
 from cachesim.base.untrusted_files import FILE, kind
 from cachesim.judging.verdict_words import exit_code_of
 from cachesim.tools.live.record_command import add_timeout
-from cachesim.tools.picture.picture_options import PictureOptions, add_pictures
+from cachesim.tools.picture.picture_options import PictureOptions, add_pictures, picture_files
 from cachesim.tools.run.arguments import add_json, add_profiles, add_settings, profile_name
 from cachesim.tools.run.pictured_runs import draw_cases
 from cachesim.tools.run.real_option import add_real, check_real_options, compare_real, real_part, real_runs
@@ -70,7 +70,7 @@ def run(args: Namespace) -> int:
         say_json(data)
     else:
         show(verify_report(data))
-    draw_cases(args, [(scenario, found.profile)], _shown(data))
+    draw_cases(picture_files(args), [(scenario, found.profile)], _shown(data))
     return exit_code_of(found.same)
 
 

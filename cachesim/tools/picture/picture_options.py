@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Iterable, Sequence
+from typing import TYPE_CHECKING, Iterable, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_word
@@ -24,18 +24,30 @@ def add_pictures(parser: ArgumentParser) -> None:
                         help="Chrome trace to write, for Perfetto and very long runs")  # fmt: skip
 
 
-def wanted(args: Namespace) -> bool:
-    """True if a picture option was given."""
-    return bool(args.html or args.svg or args.trace)
+class PictureFiles(NamedTuple):
+    """The files that the picture options name; "" = without this option."""
+
+    html: str = ""
+    svg: str = ""
+    trace: str = ""
+
+    def are_wanted(self) -> bool:
+        """True if a picture option was given."""
+        return bool(self.html or self.svg or self.trace)
 
 
-def recorder(args: Namespace, profile: str) -> PictureRecorder | None:
+def picture_files(args: Namespace) -> PictureFiles:
+    """Return the files that the options of ``add_pictures`` name."""
+    return PictureFiles(html=args.html, svg=args.svg, trace=args.trace)
+
+
+def recorder(pictures: PictureFiles, profile: str) -> PictureRecorder | None:
     """Return an observer of a run that is drawn; None if no picture option was given."""
-    if not wanted(args):
+    if not pictures.are_wanted():
         return None
     from cachesim.tools.picture.picture_recorder import PictureRecorder
 
-    return PictureRecorder(profile, events=bool(args.html))
+    return PictureRecorder(profile, events=bool(pictures.html))
 
 
 def check_one_scenario(ids: Iterable[str]) -> None:
@@ -44,10 +56,12 @@ def check_one_scenario(ids: Iterable[str]) -> None:
         raise BadInput("a picture can show one scenario only", hint="name one scenario; -p may be repeated")
 
 
-def write_pictures(args: Namespace, runs: Sequence[PicturedRun], shown: PictureOptions | None = None) -> None:
+def write_pictures(
+    pictures: PictureFiles, runs: Sequence[PicturedRun], shown: PictureOptions | None = None
+) -> None:
     """Write the requested pictures of runs. Raise BadInput for runs of several scenarios and for a file that cannot be
     written."""
-    if not wanted(args) or not runs:
+    if not pictures.are_wanted() or not runs:
         return
     from cachesim.judging.equal_outcomes import fold
 
@@ -57,14 +71,14 @@ def write_pictures(args: Namespace, runs: Sequence[PicturedRun], shown: PictureO
     alone = bool(shown.names) or len(engines) > 1            # every engine has a bar of its own
     groups = [[run.data] for run in runs] if alone else fold([run.data for run in runs])
     of = {id(run.data): run for run in runs}
-    logs = [of[id(data)].told() for data, *_ in groups] if args.html else []
+    logs = [of[id(data)].told() for data, *_ in groups] if pictures.html else []
     scenes = [of[id(data)].scene([one["profile"] for one in same]) for data, *same in groups]
     known = [log for log in logs if log is not None]
-    write_scenes(args, scenes, known if len(known) == len(logs) else [], shown)
+    write_scenes(pictures, scenes, known if len(known) == len(logs) else [], shown)
 
 
 def write_scenes(
-    args: Namespace, scenes: Sequence[Scene], told: Sequence[CaptionedWalk], shown: PictureOptions
+    pictures: PictureFiles, scenes: Sequence[Scene], told: Sequence[CaptionedWalk], shown: PictureOptions
 ) -> None:
     """Write the requested files. ``told``: event log of each run, () = none. Raise BadInput if that fails."""
     from cachesim.base.console import complain
@@ -73,11 +87,11 @@ def write_scenes(
     from cachesim.tools.picture.page import page
     from cachesim.tools.picture.svg import draw
 
-    texts = {args.svg: draw(scenes)} if args.svg else {}
-    if args.html:
-        texts[args.html] = page(scenes, shown, told)
-    if args.trace:
-        texts[args.trace] = chrome_trace(scenes)
+    texts = {pictures.svg: draw(scenes)} if pictures.svg else {}
+    if pictures.html:
+        texts[pictures.html] = page(scenes, shown, told)
+    if pictures.trace:
+        texts[pictures.trace] = chrome_trace(scenes)
     for file, text in texts.items():
         write_whole(Path(file), text.encode())
         complain(f"wrote {file}")

@@ -14,7 +14,13 @@ from cachesim.base.late_bar import late_progress
 from cachesim.base.limits import JSON_VALUES, ORDER_WORK, ORDERS, TRACE_BYTES
 from cachesim.base.pool import KilledItem, finished
 from cachesim.base.untrusted_files import FOLDER, files_in, kind, path_of
-from cachesim.tools.picture.picture_options import PictureOptions, add_pictures, wanted, write_scenes
+from cachesim.tools.picture.picture_options import (
+    PictureFiles,
+    PictureOptions,
+    add_pictures,
+    picture_files,
+    write_scenes,
+)
 from cachesim.tools.run.arguments import add_json
 from cachesim.tools.run.work_arguments import add_jobs, add_limits
 
@@ -40,7 +46,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     files = find_traces(args.files)
-    if wanted(args) and len(files) != 1:
+    pictures = picture_files(args)
+    if pictures.are_wanted() and len(files) != 1:
         raise BadInput(f"a picture shows a single recording, found {len(files)}", hint="name one file")
     if len(files) == 1:
         found, ended = [replay_file(files[0], args.mode)], None
@@ -57,12 +64,12 @@ def run(args: Namespace) -> int:
         say_json({"traces": traces, **totals(traces)})
     else:
         show(replay_report(traces))
-    if wanted(args):
-        _draw(args, files[0], traces[0])
+    if pictures.are_wanted():
+        _draw(pictures, files[0], args.mode, traces[0])
     return exits.interrupted(ended) if ended is not None else exits.worst(map(_code, traces))
 
 
-def _draw(args: Namespace, file: Path, data: Data) -> None:
+def _draw(pictures: PictureFiles, file: Path, mode: str, data: Data) -> None:
     """Write a picture of the recording, with the first step at which the simulator differs."""
     from cachesim.engines.registry import profiles
     from cachesim.replay.recorded_trace import read_trace
@@ -75,10 +82,9 @@ def _draw(args: Namespace, file: Path, data: Data) -> None:
         differs = SimulatorDifference(first["step"], f"the simulator differs: {text}")
         note = f"Step {differs.step}: {differs.text}"
     trace = read_trace(file, profiles())
-    told, scene = [recorded_events(trace)], recorded_scene(trace, differs)
-    write_scenes(
-        args, [scene], told, PictureOptions(f"cachesim replay {shell_word(str(file))} --mode {args.mode}", note)
-    )
+    scene = recorded_scene(trace, differs)
+    command = f"cachesim replay {shell_word(str(file))} --mode {mode}"
+    write_scenes(pictures, [scene], [recorded_events(trace)], PictureOptions(command, note))
 
 
 def find_traces(names: Sequence[str | Path]) -> list[Path]:

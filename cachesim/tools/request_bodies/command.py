@@ -10,7 +10,7 @@ from cachesim.base import exits
 from cachesim.base.errors import BadInput
 from cachesim.base.escaping import shell_command
 from cachesim.base.untrusted_files import kind
-from cachesim.tools.picture.picture_options import PictureOptions, wanted
+from cachesim.tools.picture.picture_options import PictureOptions, picture_files
 from cachesim.tools.run.pictured_runs import draw_text
 
 if TYPE_CHECKING:
@@ -46,10 +46,11 @@ def run_bodies(args: Namespace) -> int:
 
     if args.out and not args.force and kind(args.out):
         raise BadInput("the file exists", file=args.out, hint="--force overwrites it")
+    pictures = picture_files(args)
     rule_sets = list(dict.fromkeys(args.profiles)) or [DEFAULT_PROFILE]
     options = _import_options(args, rule_sets)
     data, text = import_bodies([Path(name) for name in args.files], options)
-    if not text and (args.out or wanted(args)):
+    if not text and (args.out or pictures.are_wanted()):
         raise BadInput(f"no request can be simulated: {data['simulation']['limit']}")
     data["simulation"]["unnamed"] = [*["profile"] * (not args.profiles), *["model"] * (not args.model)]
     data["saved"] = None if args.quiet or not text else _other_changes(data, text)
@@ -63,11 +64,11 @@ def run_bodies(args: Namespace) -> int:
     else:
         tables = [reuse_table(runs, is_estimated=not args.tokenizer)] if runs else []
         show(bodies_report(data, args.out, bool(args.verbose), tables))
-    if wanted(args):
+    if pictures.are_wanted():
         short, verbose = (bodies_report(data, args.out, everything) for everything in (False, True))
         command, note = shell_command(["cachesim", "import", *args.files, *data["arguments"]]), first_line(data).plain
         shown = PictureOptions(command, note, names=["simulated"], report=short, verbose=verbose)
-        draw_text(args, text, shown)
+        draw_text(pictures, text, shown)
     return exits.HOLDS
 
 

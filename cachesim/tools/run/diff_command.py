@@ -14,7 +14,13 @@ from cachesim.base import exits
 from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput
 from cachesim.base.untrusted_files import FOLDER, kind
-from cachesim.tools.picture.picture_options import PictureOptions, add_pictures, recorder, wanted, write_pictures
+from cachesim.tools.picture.picture_options import (
+    PictureOptions,
+    add_pictures,
+    picture_files,
+    recorder,
+    write_pictures,
+)
 from cachesim.tools.run.arguments import (
     add_arithmetic,
     add_case,
@@ -48,6 +54,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
+    pictures = picture_files(args)
     of_folder = kind(args.case) == FOLDER
     if args.profiles or of_folder:
         _only_two(args.profiles)
@@ -58,7 +65,7 @@ def run(args: Namespace) -> int:
     from cachesim.judging.judged_run import run_judged
     from cachesim.tools.run.diff_report import diff_data, diff_report
 
-    recorders = recorder(args, a.profile), recorder(args, b.profile)
+    recorders = recorder(pictures, a.profile), recorder(pictures, b.profile)
     first = run_judged(a.scenario, a.profile, a.mode, watcher=recorders[0])
     second = run_judged(b.scenario, b.profile, b.mode, watcher=recorders[1])
     data = diff_data(first, second, args.log)
@@ -70,14 +77,14 @@ def run(args: Namespace) -> int:
     else:
         show(diff_report(data, args.verbose))
         compared = compare_real(real, [a.scenario, b.scenario], as_json=False)
-    if wanted(args):
+    if pictures.are_wanted():
         from cachesim.tools.picture.picture_recorder import PicturedRun
 
         pictured = [
             PicturedRun(run.scenario, data[name], observer)
             for name, run, observer in zip("ab", (first, second), recorders, strict=True) if observer is not None
         ]
-        write_pictures(args, pictured, _shown(data))
+        write_pictures(pictures, pictured, _shown(data))
     say_next(args, after_diff(data))
     code = answers_code(
         (request["equal_cold"], request["i"] in run["told"])
@@ -90,7 +97,7 @@ def _of_folder(args: Namespace) -> int:
     """Compare the scenarios of a folder; return the exit code. Raise BadInput for options that need one scenario."""
     from cachesim.tools.run.diff_folder import compare_folder
 
-    if wanted(args):
+    if picture_files(args).are_wanted():
         raise BadInput("a picture shows one scenario, found a folder", file=args.case)
     if args.real:
         raise BadInput("diff --real takes one scenario, found a folder", file=args.case,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from typing import TYPE_CHECKING, Iterable
 
 from cachesim.base.escaping import shell_command
-from cachesim.tools.picture.picture_options import PictureOptions, wanted, write_pictures
+from cachesim.tools.picture.picture_options import PictureFiles, PictureOptions, write_pictures
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
@@ -24,17 +23,19 @@ def run_pictured(scenario: Scenario, profile: str, events: bool) -> PicturedRun:
     return PicturedRun(scenario, run_data(run_judged(scenario, profile, "provenance", watcher=recorder)), recorder)
 
 
-def draw_cases(args: Namespace, cases: Iterable[tuple[Scenario, str]], shown: PictureOptions | None = None) -> None:
+def draw_cases(
+    pictures: PictureFiles, cases: Iterable[tuple[Scenario, str]], shown: PictureOptions | None = None
+) -> None:
     """Run scenarios, each under a profile, and write the requested pictures. Raise BadInput if that fails."""
-    if wanted(args):
-        events = bool(args.html)
-        write_pictures(args, [run_pictured(scenario, profile, events) for scenario, profile in cases], shown)
+    if pictures.are_wanted():
+        events = bool(pictures.html)
+        write_pictures(pictures, [run_pictured(scenario, profile, events) for scenario, profile in cases], shown)
 
 
-def draw_text(args: Namespace, text: str, shown: PictureOptions | None = None) -> None:
+def draw_text(pictures: PictureFiles, text: str, shown: PictureOptions | None = None) -> None:
     """Run the scenario file of this text under its first profile and write the requested pictures. The page shows the
     command for its line, or that of ``shown`` if a line cannot express the scenario. Raise BadInput if that fails."""
-    if not wanted(args) or not text:
+    if not pictures.are_wanted() or not text:
         return
     from cachesim.engines.registry import profiles
     from cachesim.judging.reproduce_command import case_words
@@ -44,4 +45,4 @@ def draw_text(args: Namespace, text: str, shown: PictureOptions | None = None) -
     words = case_words(scenario, scenario.profiles[0])
     if len(words) > 3:                                  # a line
         shown = (shown or PictureOptions())._replace(command=shell_command(["cachesim", "run", *words]))
-    draw_cases(args, [(scenario, scenario.profiles[0])], shown)
+    draw_cases(pictures, [(scenario, scenario.profiles[0])], shown)

@@ -13,8 +13,8 @@ from cachesim.tools.picture.picture_options import (
     PictureOptions,
     add_pictures,
     check_one_scenario,
+    picture_files,
     recorder,
-    wanted,
     write_pictures,
 )
 from cachesim.tools.run.arguments import (
@@ -65,13 +65,14 @@ def run(args: Namespace) -> int:
     scenarios, bad = read_cases(args.files, args.model, args.profiles, args.settings)
     jobs: list[RunJob] = []
     real = real_runs(args)
+    pictures = picture_files(args)
     for scenario, mode in zip(scenarios, modes(scenarios, requested_mode(args), LONG_FILE), strict=True):
         try:
-            jobs += [RunJob(scenario, profile, mode, recorder(args, profile))
+            jobs += [RunJob(scenario, profile, mode, recorder(pictures, profile))
                      for profile in profiles_of(scenario, args.profiles)]  # fmt: skip
         except BadInput as wrong:
             bad.append(wrong.at(scenario.file))
-    if wanted(args):
+    if pictures.are_wanted():
         check_one_scenario(job.scenario.id for job in jobs)
     complain_of(bad, nothing_left=not jobs, what=f"no scenario found in {cut(', '.join(args.files), 200)}")
     runs, codes, interrupt = run_all(jobs, args.jobs)
@@ -87,12 +88,12 @@ def run(args: Namespace) -> int:
     compared = _report_all(runs, failed, real, as_json=args.json, verbose=verbose)
     as_typed = [] if args.model or args.settings else args.files
     say_next(args, after_run([(job.scenario, data) for job, data in runs], as_typed))
-    if wanted(args):
+    if pictures.are_wanted():
         from cachesim.tools.picture.picture_recorder import PicturedRun
         from cachesim.tools.run.run_table import failures_report
 
         pictured = [PicturedRun(job.scenario, data, job.recorder) for job, data in runs if job.recorder is not None]
-        write_pictures(args, pictured, PictureOptions(report=failures_report(found)))
+        write_pictures(pictures, pictured, PictureOptions(report=failures_report(found)))
     return exits.worst([*codes, exit_code(found, args.as_expected), real_code(compared)])
 
 

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Sequence
 from cachesim.base import exits
 from cachesim.base.console import ProgressBar, progress, say_json, show
 from cachesim.base.errors import BadInput, NotInBuild
-from cachesim.tools.picture.picture_options import PictureOptions, add_pictures, recorder, wanted, write_pictures
+from cachesim.tools.picture.picture_options import (
+    PictureFiles,
+    PictureOptions,
+    add_pictures,
+    picture_files,
+    recorder,
+    write_pictures,
+)
 from cachesim.tools.run.arguments import (
     add_arithmetic,
     add_case,
@@ -67,6 +74,7 @@ class AnsweredRequest(NamedTuple):
 
 
 def run(args: Namespace) -> int:
+    pictures = picture_files(args)
     scenarios = cases_of(args)
     for scenario in scenarios:
         if args.number >= len(scenario.steps):
@@ -79,7 +87,7 @@ def run(args: Namespace) -> int:
     ]
     from cachesim.tools.run.why_report import answer_report, reasons_report
 
-    answered, codes = run_each(asked, lambda one: _answer(one, recorder(args, one.profile)), str)
+    answered, codes = run_each(asked, lambda one: _answer(one, recorder(pictures, one.profile)), str)
     answers = [one.data for one in answered]
     if answers and not args.json:
         show(answer_report(answers))
@@ -94,7 +102,8 @@ def run(args: Namespace) -> int:
         say_json({"schema": SCHEMA, "why": found})
     elif found:
         show(reasons_report(found, answers, verbose=args.verbose))
-    _write_pictures(args, answered, found)
+    if pictures.are_wanted():
+        _write_pictures(pictures, args.number, answered, found)
     say_next(args, after_why({one.engine: one for one in scenarios}, found, typed(args)))
     return exits.worst([*codes, answers_code((data["equal_cold"], data["told"]) for data in found)])
 
@@ -143,14 +152,14 @@ def _reasons(answered: AnsweredRequest, others: OtherVersions) -> dict[str, Any]
     return why_data(run, number, kept, decided, unused_points(run, number))
 
 
-def _write_pictures(args: Namespace, answered: Sequence[AnsweredRequest], found: Sequence[dict[str, Any]]) -> None:
-    """Write the requested pictures of the runs, with the reasons below them."""
-    if not wanted(args):
-        return
+def _write_pictures(
+    pictures: PictureFiles, number: int, answered: Sequence[AnsweredRequest], found: Sequence[dict[str, Any]]
+) -> None:
+    """Write the requested pictures of the runs, which point at request ``number``, with the reasons below them."""
     from cachesim.judging.run_data import run_data
     from cachesim.tools.picture.picture_recorder import PicturedRun
     from cachesim.tools.run.run_table import failures_report
 
     pictured = [PicturedRun(one.asked.scenario, run_data(one.run), one.observer)
                 for one in answered if one.observer is not None]  # fmt: skip
-    write_pictures(args, pictured, PictureOptions(focus=args.number, report=failures_report(found)))
+    write_pictures(pictures, pictured, PictureOptions(focus=number, report=failures_report(found)))

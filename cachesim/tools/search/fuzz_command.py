@@ -12,7 +12,7 @@ from cachesim.base import exits
 from cachesim.base.console import complain, say, say_json, show
 from cachesim.base.errors import BadInput, Unwritable, nearest, quoted
 from cachesim.base.untrusted_files import path_of
-from cachesim.tools.picture.picture_options import PictureOptions, add_pictures, wanted
+from cachesim.tools.picture.picture_options import PictureFiles, PictureOptions, add_pictures, picture_files
 from cachesim.tools.run import arguments, work_arguments
 from cachesim.tools.run.pictured_runs import draw_cases
 from cachesim.tools.run.real_option import add_real, check_real_options, real_runs
@@ -153,8 +153,9 @@ def _search(args: Namespace, plan: CampaignPlan, folder: CampaignFolder | None, 
         with suppress(KeyboardInterrupt):
             data = with_causes(data, plan, lambda: clock.to_shrink() != 0)
     _tell(data, args, folder)
-    if wanted(args):
-        _draw(args, data)
+    pictures = picture_files(args)
+    if pictures.are_wanted():
+        _draw(pictures, data)
     say_next(args, after_fuzz(data))
     codes += [exit_code(name) for name, *_ in campaign.failures]
     codes += [exit_code(finding.name) for one in search.corpus for finding in one.found]
@@ -163,7 +164,7 @@ def _search(args: Namespace, plan: CampaignPlan, folder: CampaignFolder | None, 
     return exits.interrupted(ended) if ended else exits.worst(codes)
 
 
-def _draw(args: Namespace, data: dict[str, Any]) -> None:
+def _draw(pictures: PictureFiles, data: dict[str, Any]) -> None:
     """Draw a picture of the first failure that has a case."""
     one = next((one for one in data["failures"] if "line" in one), None)
     if one is None:
@@ -178,7 +179,7 @@ def _draw(args: Namespace, data: dict[str, Any]) -> None:
     under = {scenario.engine: scenario for scenario in scenarios}
     (case,) = with_failures({**data, "failures": [one]})["failures"]
     shown = PictureOptions(one["command"], f"{one['property']}: {one['text']}", one["step"], report=block_of_case(case))
-    draw_cases(args, ((under[profile.partition("@")[0]], profile) for profile in profiles), shown)
+    draw_cases(pictures, ((under[profile.partition("@")[0]], profile) for profile in profiles), shown)
 
 
 def _tell(data: dict[str, Any], args: Namespace, folder: CampaignFolder | None) -> None:

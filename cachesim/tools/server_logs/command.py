@@ -11,7 +11,7 @@ from cachesim.base.errors import BadInput, unfinished
 from cachesim.base.escaping import shell_command
 from cachesim.base.limits import OF_AN_IMPORT
 from cachesim.base.untrusted_files import argument_path, kind
-from cachesim.tools.picture.picture_options import PictureOptions, add_pictures, wanted
+from cachesim.tools.picture.picture_options import PictureOptions, add_pictures, picture_files
 from cachesim.tools.request_bodies.command import SCHEMA, add_body_arguments, run_bodies
 from cachesim.tools.run.arguments import add_json, add_profiles, add_server, add_settings, case_arguments_of
 from cachesim.tools.run.pictured_runs import draw_text
@@ -47,7 +47,7 @@ def run(args: Namespace) -> int:
 
     if are_bodies(args.files):
         return run_bodies(args)
-    if wanted(args) and len(args.files) > 1:
+    if picture_files(args).are_wanted() and len(args.files) > 1:
         raise BadInput("a picture can show one log only, found several")
     _check_out(args)
     engine = args.profiles[0].partition("@")[0] if args.profiles else ""
@@ -57,7 +57,7 @@ def run(args: Namespace) -> int:
     results = [_imported(args, name, server) for name in args.files]
     if args.json:
         say_json({"schema": SCHEMA, "logs": [{**data, "toml": text} for data, text in results]})
-    if wanted(args):
+    if picture_files(args).are_wanted():
         _draw(args, *results[0])
     undecided = any(data["undecided"] or not data["line"] for data, _ in results)
     return exits.UNDECIDED if undecided else exits.HOLDS
@@ -130,7 +130,7 @@ def _draw(args: Namespace, data: dict[str, Any], text: str) -> None:
         short, verbose = (import_report(data, args.out, everything) for everything in (False, True))
         command = shell_command(["cachesim", "import", args.files[0], *data["arguments"]])
         note, name = headline(data["statements"]).plain, "simulated with assumed texts"
-        draw_text(args, text, PictureOptions(command, note, names=[name], report=short, verbose=verbose))
+        draw_text(picture_files(args), text, PictureOptions(command, note, names=[name], report=short, verbose=verbose))
 
 
 def log_case(path: Path, profiles: Sequence[str], model: str, settings: Sequence[str]) -> RepairCase:

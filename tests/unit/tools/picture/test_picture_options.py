@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 
 import pytest
 
 import cachesim
 from cachesim.base.errors import BadInput
 from cachesim.tools.picture.picture_options import (
+    PictureFiles,
     PictureOptions,
     add_pictures,
     check_one_scenario,
+    picture_files,
     recorder,
-    wanted,
     write_pictures,
     write_scenes,
 )
@@ -25,23 +26,23 @@ from tests.unit.tools.picture.whole_pages import body
 NONE = {"html": "", "svg": "", "trace": ""}
 
 
-def args(**given):
-    return Namespace(**{**NONE, **{name: str(file) for name, file in given.items()}})
+def files(**given):
+    return PictureFiles(**{name: str(file) for name, file in given.items()})
 
 
 def test_options_are_files_and_any_of_them_asks_for_a_picture():
     parser = ArgumentParser()
     add_pictures(parser)
     assert vars(parser.parse_args([])) == NONE
-    found = vars(parser.parse_args(["--html", "a", "--svg", "b", "--trace", "c"]))
-    assert found == {"html": "a", "svg": "b", "trace": "c"}
+    found = picture_files(parser.parse_args(["--html", "a", "--svg", "b", "--trace", "c"]))
+    assert found == PictureFiles(html="a", svg="b", trace="c")
     assert parser.format_usage().endswith("[--html FILE] [--svg FILE] [--trace FILE]\n")
-    assert not wanted(args()) and all(wanted(args(**{name: "x"})) for name in NONE)
+    assert not files().are_wanted() and all(files(**{name: "x"}).are_wanted() for name in NONE)
 
 
 def test_a_run_is_observed_only_for_a_picture_and_its_events_for_a_page():
-    assert recorder(args(), "llama_cpp@b11549") is None
-    found = [recorder(args(**{name: "x"}), "llama_cpp@b11549").walk_recorder is not None for name in NONE]
+    assert recorder(files(), "llama_cpp@b11549") is None
+    found = [recorder(files(**{name: "x"}), "llama_cpp@b11549").walk_recorder is not None for name in NONE]
     assert found == [True, False, False]
 
 
@@ -53,12 +54,12 @@ def test_a_picture_shows_one_scenario():
 
 
 def test_each_option_writes_its_file(tmp_path, capsys):
-    write_scenes(args(svg=tmp_path / "a", trace=tmp_path / "b"), [scene(row(0))], (), PictureOptions())
+    write_scenes(files(svg=tmp_path / "a", trace=tmp_path / "b"), [scene(row(0))], (), PictureOptions())
     assert (tmp_path / "a").read_text().startswith("<svg ")
     assert (tmp_path / "b").read_text().startswith('{"traceEvents"')
-    files = [line.split()[-1] for line in capsys.readouterr().err.splitlines()]
-    assert files == [str(tmp_path / "a"), str(tmp_path / "b")]
-    write_scenes(args(html=tmp_path / "c"), [scene(row(0))], (), PictureOptions(note="a note"))
+    written = [line.split()[-1] for line in capsys.readouterr().err.splitlines()]
+    assert written == [str(tmp_path / "a"), str(tmp_path / "b")]
+    write_scenes(files(html=tmp_path / "c"), [scene(row(0))], (), PictureOptions(note="a note"))
     assert "a note" in (tmp_path / "c").read_text() and len(list(tmp_path.iterdir())) == 3
 
 
@@ -73,17 +74,17 @@ def anchors(file):
 
 def test_equal_runs_share_a_picture_unless_they_have_names(tmp_path):
     runs, svg, page = [pictured("llama_cpp@b10587"), pictured("llama_cpp@b10587")], tmp_path / "a", tmp_path / "b"
-    write_pictures(args(svg=svg, html=page), runs)
+    write_pictures(files(svg=svg, html=page), runs)
     assert anchors(svg) == [""]
     assert "cachesim run S20.A9/S.B9 -p llama_cpp@b10587 --model A -p llama_cpp@b10587" in page.read_text()
-    write_pictures(args(svg=svg, html=page), runs, PictureOptions("own command", names=["now", "then"]))
+    write_pictures(files(svg=svg, html=page), runs, PictureOptions("own command", names=["now", "then"]))
     assert anchors(svg) == ["", "1"]
     assert all(word in page.read_text() for word in ("own command", ">now", ">then"))
 
 
 def test_engines_have_pictures_of_their_own(tmp_path):
     svg = tmp_path / "a"
-    write_pictures(args(svg=svg), [pictured("llama_cpp@b10587"), pictured("mlx_lm@0.32.2")])
+    write_pictures(files(svg=svg), [pictured("llama_cpp@b10587"), pictured("mlx_lm@0.32.2")])
     drawn = svg.read_text()
     assert anchors(svg) == ["", "1"] and drawn.index("llama_cpp@b10587") < drawn.index("mlx_lm@0.32.2")
 
@@ -91,13 +92,13 @@ def test_engines_have_pictures_of_their_own(tmp_path):
 def test_a_page_has_a_slider_only_if_every_run_has_its_events(tmp_path):
     both, page = [pictured("llama_cpp@b10587"), pictured("mlx_lm@0.32.2", events=False)], tmp_path / "a"
     for runs, has_slider in ((both, False), (both[:1], True)):
-        write_pictures(args(html=page), runs)
+        write_pictures(files(html=page), runs)
         assert ("\nlog: " in body(page.read_text())) is has_slider
 
 
 def test_nothing_is_written_without_an_option_or_a_run(tmp_path):
-    write_pictures(args(), [pictured("llama_cpp@b10587")])
-    write_pictures(args(svg=tmp_path / "x"), [])
+    write_pictures(files(), [pictured("llama_cpp@b10587")])
+    write_pictures(files(svg=tmp_path / "x"), [])
     assert not list(tmp_path.iterdir())
 
 
@@ -105,9 +106,9 @@ def test_text_is_drawn_under_its_first_rule_set_with_a_command_for_its_line(tmp_
     text = ("id='x'\ntitle='t'\nwhy='w'\nsource=['x']\nengine='llama_cpp'\nmodel='A'\n"
             "profiles=['llama_cpp@b9518', 'llama_cpp@b10587']\n[words]\nA=5\n[[request]]\nprompt='A'\n")
     page = tmp_path / "x.html"
-    draw_text(args(html=page), "")
+    draw_text(files(html=page), "")
     assert not page.exists()
-    draw_text(args(html=page), text, PictureOptions("another command", note="a note"))
+    draw_text(files(html=page), text, PictureOptions("another command", note="a note"))
     shown = page.read_text()
     assert "cachesim run A5 -p llama_cpp@b9518 --model A" in shown and "another command" not in shown
     assert "a note" in shown and "b10587" not in shown
