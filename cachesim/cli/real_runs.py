@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Callable, Collection, Sequence
@@ -17,7 +16,7 @@ from cachesim.tools.live.llama_server.real.real_bisect import bisect_real, histo
 from cachesim.tools.live.llama_server.real.real_server import RealServer, find_servers
 from cachesim.tools.live.llama_server.real.serving import Serving
 from cachesim.tools.live.real_report import comparisons_report, history_report, search_report
-from cachesim.tools.run.real_option import ShownRun
+from cachesim.tools.run.real_option import RealOptions, ShownRun
 
 Data = dict[str, Any]
 
@@ -39,11 +38,13 @@ class RealSearch:
 
 
 class RealServers:
-    """The real servers that ``args.real`` names; missing wheels are installed with ``args.install``, or if the user
-    agrees. Raise BadInput."""
+    """The real servers that ``--real`` names; missing wheels are installed with ``--install``, or if the user agrees.
+    Raise BadInput."""
 
-    def __init__(self, args: Namespace) -> None:
-        self.text, self.may_install, self.gguf = args.real, args.install, args.gguf
+    def __init__(self, options: RealOptions) -> None:
+        self.text = options.servers
+        self.may_install = options.may_install
+        self.gguf = options.gguf
 
     @cached_property
     def servers(self) -> list[RealServer]:

@@ -12,7 +12,7 @@ from cachesim.base import exits
 from cachesim.base.errors import BadInput, NotStarted, counted
 from cachesim.base.escaping import shell_word
 from cachesim.tools.run.arguments import add_json
-from cachesim.tools.run.real_option import add_real, real_runs
+from cachesim.tools.run.real_option import add_real, real_options, real_runs
 from cachesim.tools.run.work_arguments import count, number
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _started(args: Namespace) -> ServerReport:
     with other micro-batches are started when an answer differs."""
     from cachesim.tools.conformance.http_check.batch_control import SMALL, StartedServers
 
-    real = real_runs(args)
+    real = real_runs(real_options(args))
     assert real is not None
     flags = args.flags.split()
     args.model = args.model or str(args.gguf or "")

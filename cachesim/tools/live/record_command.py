@@ -12,7 +12,7 @@ from cachesim.base.console import complain, say, say_json
 from cachesim.base.errors import BadInput
 from cachesim.base.untrusted_files import FILE, FOLDER, kind
 from cachesim.tools.run.arguments import add_json, add_settings, complain_of
-from cachesim.tools.run.real_option import add_real, check_real_options
+from cachesim.tools.run.real_option import add_real, check_real_options, real_options
 from cachesim.tools.run.run_jobs import run_each
 from cachesim.tools.run.work_arguments import number
 
@@ -63,7 +63,7 @@ def run(args: Namespace) -> int:
 
 def check_place(args: Namespace) -> None:
     """Raise BadInput unless the server is given by ``--url``, or by ``--server`` and ``--model``."""
-    check_real_options(args)
+    check_real_options(real_options(args))
     if [bool(args.url), args.server is not None, bool(args.real)].count(True) != 1 or (
         (args.server is None) != (args.model is None)
     ):

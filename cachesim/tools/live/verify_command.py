@@ -15,7 +15,14 @@ from cachesim.tools.live.record_command import add_timeout
 from cachesim.tools.picture.picture_options import PictureOptions, add_pictures, picture_files
 from cachesim.tools.run.arguments import add_json, add_profiles, add_settings, profile_name
 from cachesim.tools.run.pictured_runs import draw_cases
-from cachesim.tools.run.real_option import add_real, check_real_options, compare_real, real_part, real_runs
+from cachesim.tools.run.real_option import (
+    add_real,
+    check_real_options,
+    compare_real,
+    real_options,
+    real_part,
+    real_runs,
+)
 from cachesim.tools.run.work_arguments import add_limits
 
 if TYPE_CHECKING:
@@ -57,7 +64,7 @@ def run(args: Namespace) -> int:
     from cachesim.tools.live.llama_server.verify.case import as_data
     from cachesim.tools.live.verify_report import verify_report
 
-    check_real_options(args)
+    check_real_options(real_options(args))
     if args.real:
         return _beside_real(args)
     if bool(args.url) == (args.server is not None) or (args.server is None) != (args.model is None):
@@ -81,7 +88,7 @@ def _beside_real(args: Namespace) -> int:
     if args.url or args.server or args.model or args.profiles:
         raise BadInput("--real excludes --url, --server, --model and -p",
                        hint="--gguf FILE names a model file, --layers A the layers of a line")  # fmt: skip
-    real = real_runs(args)
+    real = real_runs(real_options(args))
     scenario = read_case(args.what, args.layers or None, [], args.settings)
     compared = compare_real(real, [scenario], args.json)
     if args.json:

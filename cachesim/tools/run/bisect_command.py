@@ -8,7 +8,7 @@ from cachesim.base import exits
 from cachesim.base.console import progress, say_json, show
 from cachesim.base.errors import BadInput
 from cachesim.tools.run.arguments import add_arithmetic, add_case, add_json, add_log, add_profiles, case_of
-from cachesim.tools.run.real_option import add_real, real_code, real_history
+from cachesim.tools.run.real_option import add_real, real_code, real_history, real_options
 from cachesim.tools.run.work_arguments import add_limits
 
 
@@ -37,7 +37,7 @@ def run(args: Namespace) -> int:
     pairs = neighbours(engine, args.log)
     mode = "exact" if args.exact else "provenance"
     courses = bisect(scenario, engine, progress(pairs, len(pairs), "bisecting"), mode, args.log)
-    real = real_history(args, scenario)
+    real = real_history(real_options(args), scenario)
     if args.json:
         say_json({**bisect_data(scenario, courses), **({"real": real[1]} if real else {})})
     else:

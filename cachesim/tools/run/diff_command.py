@@ -32,7 +32,7 @@ from cachesim.tools.run.arguments import (
     profiles_of,
     requested_mode,
 )
-from cachesim.tools.run.real_option import add_real, compare_real, real_code, real_part, real_runs
+from cachesim.tools.run.real_option import add_real, compare_real, real_code, real_options, real_part, real_runs
 from cachesim.tools.run.run_jobs import answers_code
 from cachesim.tools.run.suggestions import after_diff, say_next
 from cachesim.tools.run.work_arguments import add_jobs, add_limits
@@ -61,7 +61,7 @@ def run(args: Namespace) -> int:
     if of_folder:
         return _of_folder(args)
     a, b = _compared_cases(args)
-    real = real_runs(args)
+    real = real_runs(real_options(args))
     from cachesim.judging.judged_run import run_judged
     from cachesim.tools.run.diff_report import diff_data, diff_report
 

@@ -75,6 +75,15 @@ class RealRuns(Protocol):
         """Start the server of the first build with a model of these layers."""
 
 
+class RealOptions(NamedTuple):
+    """The options of ``add_real``, and how the command line finds the servers that they name."""
+
+    servers: str                                # builds or paths, separated by commas; "" = without --real
+    gguf: Path | None                           # model file, None = a tiny model of the scenario's layers
+    may_install: bool                           # install missing builds without asking
+    find: Callable[[RealOptions], RealRuns] | None = None       # None = without --real
+
+
 def add_real(parser: ArgumentParser, text: str = "run the same requests on real llama-servers too: builds such as "
              "b11549, or paths") -> None:  # fmt: skip
     """Add ``--real``, ``--gguf`` and ``--install``."""
@@ -84,31 +93,37 @@ def add_real(parser: ArgumentParser, text: str = "run the same requests on real 
     parser.add_argument("--install", action="store_true", help="--real: install missing builds without asking")
 
 
-def real_runs(args: Namespace) -> RealRuns | None:
+def real_options(args: Namespace) -> RealOptions:
+    """Return the options of ``add_real``. Their combination is not checked yet."""
+    find = args.real_runs if args.real else None
+    return RealOptions(servers=args.real, gguf=args.gguf, may_install=args.install, find=find)
+
+
+def real_runs(options: RealOptions) -> RealRuns | None:
     """Return the real servers, None without ``--real``. Installs them if needed. Raise BadInput."""
-    check_real_options(args)
-    if not args.real:
+    check_real_options(options)
+    if options.find is None:
         return None
-    found: RealRuns = args.real_runs(args)
+    found = options.find(options)
     found.require()
     return found
 
 
-def real_history(args: Namespace, scenario: Scenario) -> tuple[RealRuns, Data] | None:
+def real_history(options: RealOptions, scenario: Scenario) -> tuple[RealRuns, Data] | None:
     """Return the course of a scenario over the real builds, with their servers; None without ``--real``. Raise
     BadInput."""
-    check_real_options(args)
-    if not args.real:
+    check_real_options(options)
+    if options.find is None:
         return None
-    found: RealRuns = args.real_runs(args)
+    found = options.find(options)
     return found, found.bisect(scenario)
 
 
-def check_real_options(args: Namespace) -> None:
+def check_real_options(options: RealOptions) -> None:
     """Raise BadInput for an option that only ``--real`` reads, without ``--real``."""
-    if args.real:
+    if options.servers:
         return
-    given = [name for name, value in (("--gguf", args.gguf), ("--install", args.install)) if value]
+    given = [name for name, value in (("--gguf", options.gguf), ("--install", options.may_install)) if value]
     if given:
         raise BadInput(f"{given[0]} goes with --real", hint="for example --real b11549")
 

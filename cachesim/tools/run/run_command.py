@@ -33,7 +33,15 @@ from cachesim.tools.run.arguments import (
     read_cases,
     requested_mode,
 )
-from cachesim.tools.run.real_option import RealRuns, add_real, compare_real, real_code, real_part, real_runs
+from cachesim.tools.run.real_option import (
+    RealRuns,
+    add_real,
+    compare_real,
+    real_code,
+    real_options,
+    real_part,
+    real_runs,
+)
 from cachesim.tools.run.run_jobs import JobFailure, RunJob, exit_code, run_jobs
 from cachesim.tools.run.suggestions import after_run, say_next
 from cachesim.tools.run.work_arguments import add_jobs, add_limits
@@ -64,7 +72,7 @@ def run(args: Namespace) -> int:
             raise BadInput("--complete does not go with server flags and --model", hint="edit the file")
     scenarios, bad = read_cases(args.files, args.model, args.profiles, args.settings)
     jobs: list[RunJob] = []
-    real = real_runs(args)
+    real = real_runs(real_options(args))
     pictures = picture_files(args)
     for scenario, mode in zip(scenarios, modes(scenarios, requested_mode(args), LONG_FILE), strict=True):
         try:

@@ -15,7 +15,7 @@ from cachesim.base.untrusted_files import path_of
 from cachesim.tools.picture.picture_options import PictureFiles, PictureOptions, add_pictures, picture_files
 from cachesim.tools.run import arguments, work_arguments
 from cachesim.tools.run.pictured_runs import draw_cases
-from cachesim.tools.run.real_option import add_real, check_real_options, real_runs
+from cachesim.tools.run.real_option import add_real, check_real_options, real_options, real_runs
 from cachesim.tools.run.run_jobs import check_cluster_profiles
 from cachesim.tools.run.suggestions import after_fuzz, say_next
 
@@ -74,7 +74,7 @@ def run(args: Namespace) -> int:
     if args.resume and args.out is None:
         raise BadInput("--resume needs a folder", hint="add --out FOLDER")
     plan = _plan(args)
-    check_real_options(args)
+    check_real_options(real_options(args))
     check_cluster_profiles(args.on, (plan.profile, plan.against))
     if args.real:
         return _search_real(args, plan, clock)
@@ -95,7 +95,7 @@ def _search_real(args: Namespace, plan: CampaignPlan, clock: CampaignClock) -> i
             "--corpus": args.corpus, "--on": args.on, "--gguf": args.gguf}  # fmt: skip
     if not_used := [name for name, value in used.items() if value]:
         raise BadInput(f"{not_used[0]} does not go with --real", hint="each build has its own rule set")
-    real = real_runs(args)
+    real = real_runs(real_options(args))
     assert real is not None
     searches = real.search(plan.seed, plan.models, not args.no_shrink)
     ended = None

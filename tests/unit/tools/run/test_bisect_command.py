@@ -53,8 +53,8 @@ def test_numbers_are_computed_only_on_request(capsys):
 class GivenServers:
     """Real servers whose course over the builds is given."""
 
-    def __init__(self, args):
-        self.same = args.real == "same"
+    def __init__(self, options):
+        self.same = options.servers == "same"
 
     def bisect(self, scenario):
         return {"runs": [{"same": self.same}], "of": repr(scenario)}

@@ -10,7 +10,15 @@ import pytest
 from cachesim.base import exits
 from cachesim.cli.main import main
 from cachesim.scenarios.from_notation import from_line
-from cachesim.tools.run.real_option import add_real, compare_real, real_code, real_history, real_part, real_runs
+from cachesim.tools.run.real_option import (
+    add_real,
+    compare_real,
+    real_code,
+    real_history,
+    real_options,
+    real_part,
+    real_runs,
+)
 
 LINE = ["A20/A", "--model", "A"]
 
@@ -38,8 +46,8 @@ def test_a_missing_model_file_is_named_before_anything_is_run(capsys, words, tmp
 class GivenServers:
     """Real servers that note what they are asked for."""
 
-    def __init__(self, args=None):
-        self.args, self.asked = args, []
+    def __init__(self, options=None):
+        self.options, self.asked = options, []
 
     def require(self):
         self.asked.append("require")
@@ -58,18 +66,18 @@ class GivenServers:
 def given(*words):
     parser = ArgumentParser()
     add_real(parser)
-    return Namespace(**vars(parser.parse_args(words)), real_runs=GivenServers)
+    return real_options(Namespace(**vars(parser.parse_args(words)), real_runs=GivenServers))
 
 
 def test_options_are_read_and_a_model_is_a_path():
-    args = given("--real", "b1,b2", "--gguf", "a/b.gguf", "--install")
-    assert (args.real, args.gguf, args.install) == ("b1,b2", Path("a/b.gguf"), True)
-    assert (given().real, given().gguf, given().install) == ("", None, False)
+    options = given("--real", "b1,b2", "--gguf", "a/b.gguf", "--install")
+    assert options == ("b1,b2", Path("a/b.gguf"), True, GivenServers)
+    assert given() == ("", None, False, None)
 
 
 def test_servers_are_found_before_they_are_used_and_only_with_real():
     found = real_runs(given("--real", "b1"))
-    assert found.asked == ["require"] and found.args.real == "b1"
+    assert found.asked == ["require"] and found.options.servers == "b1"
     assert real_runs(given()) is None
 
 
