@@ -27,7 +27,7 @@ from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load as load_file
 from cachesim.scenarios.runner import AnswerCollector, play
 from cachesim.scenarios.schema import DEFAULT_PROFILE, Scenario
-from cachesim.tools.run.arguments import cases_of_line, cases_of_scenario, profile_name
+from cachesim.tools.run.arguments import CaseOptions, cases_of_line, cases_of_scenario, profile_name
 
 MODES = registry.MODES
 MODEL = "GGGA"
@@ -176,17 +176,18 @@ def _chosen(
     if isinstance(server, str):
         names, model, given = _pasted(server, names, model)
     if not names:
-        (scenario,) = _scenarios(case, [], model, given)
+        (scenario,) = _scenarios(case, CaseOptions(model=model, settings=given))
         return [_Chosen(scenario, own_profiles(scenario, frozenset(registry.profiles()))[0])]
-    scenarios = {one.engine: one for one in _scenarios(case, names, model, given)}
+    options = CaseOptions(model=model, profiles=names, settings=given)
+    scenarios = {one.engine: one for one in _scenarios(case, options)}
     return [_Chosen(scenarios[name.partition("@")[0]], name) for name in names]
 
 
-def _scenarios(case: Case, names: list[str], model: str | None, given: list[str]) -> list[Scenario]:
+def _scenarios(case: Case, options: CaseOptions) -> list[Scenario]:
     """Return the scenario of a case once for each engine of the rule sets. Raise BadInput."""
     if not isinstance(case, Scenario) and not is_file(os.fspath(case)):
-        return cases_of_line(os.fspath(case), model, names, given)
-    return cases_of_scenario(case if isinstance(case, Scenario) else load(case), model, names, given)
+        return cases_of_line(os.fspath(case), options)
+    return cases_of_scenario(case if isinstance(case, Scenario) else load(case), options)
 
 
 def _pasted(command: str, names: list[str], model: str | None) -> tuple[list[str], str | None, list[str]]:

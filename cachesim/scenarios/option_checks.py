@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import AbstractSet, Mapping, NamedTuple
+from typing import AbstractSet, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import ECHOED, BadInput, counted, nearest, quoted
 from cachesim.engines.build_names import resolve_name
@@ -169,7 +169,7 @@ def _text(flag: Flag, value: object, engine: str) -> str:
     return model_named(value, engine).model if flag.model and value else value
 
 
-def parse_settings(pairs: list[str], engine: str = DEFAULT_ENGINE) -> dict[str, Option]:
+def parse_settings(pairs: Sequence[str], engine: str = DEFAULT_ENGINE) -> dict[str, Option]:
     """Return the options of ``--set key=value`` arguments; a switch may be given without a value. Raise BadInput."""
     given: dict[str, Option] = {}
     for pair in pairs:

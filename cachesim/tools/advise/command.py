@@ -24,10 +24,11 @@ from cachesim.tools.run.arguments import (
     add_profiles,
     add_server,
     add_settings,
-    case_arguments_of,
-    cases_of,
+    case_arguments,
+    case_options,
     known_profiles,
     profiles_of,
+    read_under_engines,
     with_settings,
 )
 from cachesim.tools.run.pictured_runs import draw_cases
@@ -174,7 +175,7 @@ def _log_data(args: Namespace, imported: RepairCase | None, scenario: Scenario) 
     if imported is None or imported.facts is None:
         return None
     facts = imported.facts
-    words = ["cachesim", "import", args.case, *case_arguments_of(args)]
+    words = ["cachesim", "import", args.case, *case_arguments(case_options(args), args.limits)]
     assumed = facts.assumed_options(Setup(scenario, scenario.profiles[0]))
     return {
         "printed_build": facts.printed_build or None, "before": facts.before, "assumed": list(assumed),
@@ -228,7 +229,7 @@ def _cases(args: Namespace, imported: RepairCase | None) -> list[Scenario]:
     from cachesim.scenarios.engine_cases import settings_of, under_engines
 
     if imported is None:
-        return cases_of(args)
+        return read_under_engines(args.case, case_options(args))
     if imported.facts is not None:
         return [imported.scenario]
     cases = under_engines(imported.scenario, args.profiles, known_profiles())

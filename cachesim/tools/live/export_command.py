@@ -10,7 +10,7 @@ from cachesim.base import exits
 from cachesim.base.console import complain, note, say, say_json
 from cachesim.base.errors import BadInput, unfinished
 from cachesim.tools.live.llama_server.export import FORMS
-from cachesim.tools.run.arguments import add_json, add_model, add_profiles, add_settings, read_case
+from cachesim.tools.run.arguments import add_json, add_model, add_profiles, add_settings, case_options, read_case
 from cachesim.tools.run.work_arguments import add_limits
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    scenario = read_case(args.what, args.model, args.profiles, args.settings)
+    scenario = read_case(args.what, case_options(args))
     if len(args.profiles) > 1:
         raise BadInput("expected at most one profile for the expected numbers")
     text, notes = _text(scenario, args)

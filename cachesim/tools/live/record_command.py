@@ -96,11 +96,11 @@ def _scenarios(args: Namespace) -> tuple[list[Scenario], list[BadInput]]:
 
     from cachesim.scenarios.corpus import is_file
     from cachesim.scenarios.option_checks import DEFAULT_ENGINE, parse_settings
-    from cachesim.tools.run.arguments import load_files, scenario_of_line
+    from cachesim.tools.run.arguments import CaseOptions, load_files, scenario_of_line
 
     if not is_file(args.what):
         name = args.model.stem.removeprefix("tiny-") if args.model else args.layers or "GGGA"
-        return [scenario_of_line(args.what, name, [], args.settings)], []
+        return [scenario_of_line(args.what, CaseOptions(model=name, settings=args.settings))], []
     found, bad = load_files([args.what])
     given = parse_settings(args.settings, DEFAULT_ENGINE)
     return [replace(one, server={**one.server, **given}) for one in found if one.engine == DEFAULT_ENGINE], bad

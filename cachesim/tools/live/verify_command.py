@@ -83,13 +83,13 @@ def run(args: Namespace) -> int:
 
 def _beside_real(args: Namespace) -> int:
     """Compare with the servers of ``--real``, each under the rule set of its build."""
-    from cachesim.tools.run.arguments import read_case
+    from cachesim.tools.run.arguments import CaseOptions, read_case
 
     if args.url or args.server or args.model or args.profiles:
         raise BadInput("--real excludes --url, --server, --model and -p",
                        hint="--gguf FILE names a model file, --layers A the layers of a line")  # fmt: skip
     real = real_runs(real_options(args))
-    scenario = read_case(args.what, args.layers or None, [], args.settings)
+    scenario = read_case(args.what, CaseOptions(model=args.layers or None, settings=args.settings))
     compared = compare_real(real, [scenario], args.json)
     if args.json:
         say_json(real_part(compared))
@@ -140,13 +140,13 @@ def _scenario(args: Namespace, profile: str) -> Scenario:
     """Return the scenario, which must have the engine of the profile. Raise BadInput."""
     from cachesim.scenarios.corpus import is_file
     from cachesim.tools.live.llama_server.verify.model_of import from_file
-    from cachesim.tools.run.arguments import read_case
+    from cachesim.tools.run.arguments import CaseOptions, read_case
 
     if is_file(args.what):
-        found = read_case(args.what, None, [], args.settings)
+        found = read_case(args.what, CaseOptions(settings=args.settings))
     else:
         layers = args.layers or (from_file(args.model).layers if args.model is not None else None)
-        found = read_case(args.what, layers, [profile], args.settings)
+        found = read_case(args.what, CaseOptions(model=layers, profiles=[profile], settings=args.settings))
     if found.engine != profile.partition("@")[0]:
         raise BadInput(f"a scenario of {found.engine} cannot be compared with {profile}", file=found.file)
     return found

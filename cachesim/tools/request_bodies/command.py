@@ -41,7 +41,7 @@ def run_bodies(args: Namespace) -> int:
     from cachesim.tools.request_bodies.compared_rule_sets import compared_data, compared_runs
     from cachesim.tools.request_bodies.import_bodies import import_bodies
     from cachesim.tools.request_bodies.report import bodies_report, first_line
-    from cachesim.tools.run.arguments import case_arguments_of
+    from cachesim.tools.run.arguments import case_arguments, case_options
     from cachesim.tools.run.engines_table import reuse_table
 
     if args.out and not args.force and kind(args.out):
@@ -56,7 +56,7 @@ def run_bodies(args: Namespace) -> int:
     data["saved"] = None if args.quiet or not text else _other_changes(data, text)
     runs = compared_runs(text, rule_sets, args.settings) if text and len(rule_sets) > 1 else []
     data["compared"] = compared_data(runs)
-    data["arguments"] = [*case_arguments_of(args), *_body_arguments(args)]
+    data["arguments"] = [*case_arguments(case_options(args), args.limits), *_body_arguments(args)]
     if args.out:
         write_whole(Path(args.out), text.encode("utf-8", "replace"))
     if args.json:

@@ -7,7 +7,7 @@ import re
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, AbstractSet, Sequence
+from typing import TYPE_CHECKING, AbstractSet, Iterable, NamedTuple, Sequence
 
 from cachesim.base.console import complain, note
 from cachesim.base.errors import BadInput, NothingFound, counted, first_of, quoted
@@ -147,7 +147,7 @@ def _print_notes(scenarios: Sequence[Scenario]) -> None:
         note(f"ignored: {marks}, which {names} {'does' if len(engines) == 1 else 'do'} not read")
 
 
-def with_settings(scenario: Scenario, settings: list[str]) -> Scenario:
+def with_settings(scenario: Scenario, settings: Sequence[str]) -> Scenario:
     """Return a copy of the scenario with these ``key=value`` server options. Without settings, return the scenario
     itself; else drops its expectations, because they hold for its own options. Raise BadInput."""
     from dataclasses import replace
@@ -160,7 +160,7 @@ def with_settings(scenario: Scenario, settings: list[str]) -> Scenario:
     return replace(scenario, server=server, expect={}, lives=())
 
 
-def chosen_profiles(scenario: Scenario, requested: list[str]) -> tuple[str, ...]:
+def chosen_profiles(scenario: Scenario, requested: Sequence[str]) -> tuple[str, ...]:
     """Return the requested profiles, by default the scenario's own. Raise BadInput for an unknown profile."""
     from cachesim.scenarios.corpus import own_profiles
     from cachesim.scenarios.option_checks import check_profile
@@ -171,7 +171,7 @@ def chosen_profiles(scenario: Scenario, requested: list[str]) -> tuple[str, ...]
     return tuple(dict.fromkeys(requested)) or own_profiles(scenario, known_profiles())
 
 
-def profiles_of(scenario: Scenario, requested: list[str]) -> tuple[str, ...]:
+def profiles_of(scenario: Scenario, requested: Sequence[str]) -> tuple[str, ...]:
     """Return the requested rule sets of the scenario's engine, by default its own. Raise BadInput."""
     from cachesim.scenarios.engine_cases import profiles_by_engine
 
@@ -187,13 +187,20 @@ def _refuse_several_engines(engines: Sequence[str]) -> None:
         raise BadInput(f"rule sets of several engines: {', '.join(known)}", hint="cachesim run compares engines")
 
 
-def scenario_of_line(line: str, model: str, requested: list[str], settings: list[str]) -> Scenario:
-    """Return the scenario of a line in notation. ``requested``: profiles, all of the same engine; ``settings``: its
-    options ``key=value``. Raise BadInput."""
-    return _noted(_case_of_line(line, model, requested, settings))
+class CaseOptions(NamedTuple):
+    """What a command line says about the server of a case, whose file or line has the requests."""
+
+    model: str | None = None                # of --model, None = not given
+    profiles: Sequence[str] = ()            # rule sets of -p
+    settings: Sequence[str] = ()            # server options key=value of --set
 
 
-def _case_of_line(line: str, model: str, requested: list[str], settings: list[str]) -> Scenario:
+def scenario_of_line(line: str, options: CaseOptions) -> Scenario:
+    """Return the scenario of a line in notation. The rule sets must belong to one engine. Raise BadInput."""
+    return _noted(_case_of_line(line, options))
+
+
+def _case_of_line(line: str, options: CaseOptions) -> Scenario:
     """Return the scenario of a line, without the notes on it. Raise BadInput."""
     from cachesim.scenarios.from_notation import from_line
     from cachesim.scenarios.option_checks import check_profile, parse_settings
@@ -203,12 +210,13 @@ def _case_of_line(line: str, model: str, requested: list[str], settings: list[st
     _refuse_single_word(line, files)
     if files:
         note(f"{quoted(line)} is read as requests, not as a file: did you mean {first_of(files)}?")
-    profiles = tuple(dict.fromkeys(requested)) or (DEFAULT_PROFILE,)
+    profiles = tuple(dict.fromkeys(options.profiles)) or (DEFAULT_PROFILE,)
     engine = profiles[0].partition("@")[0]
     _refuse_several_engines([name.partition("@")[0] for name in profiles])
     for name in profiles:
         check_profile(name, engine, known_profiles())
-    return from_line(line, model=model, profiles=profiles, server=parse_settings(settings, engine), files=True)
+    server = parse_settings(options.settings, engine)
+    return from_line(line, model=options.model or MODEL, profiles=profiles, server=server, files=True)
 
 
 def _refuse_single_word(line: str, files: Sequence[str]) -> None:
@@ -257,99 +265,97 @@ def add_model(parser: ArgumentParser) -> None:
                         help=f"layers such as GGGA, or a name (default: the file's, {MODEL} for a line)")  # fmt: skip
 
 
-def case_arguments_of(args: Namespace) -> list[str]:
-    """Return the words of ``-p``, ``--model``, ``--set`` and ``--limit`` on a command line that repeats a run."""
+def case_arguments(options: CaseOptions, limits: Iterable[tuple[str, int]]) -> list[str]:
+    """Return the words of ``-p``, ``--model``, ``--set`` and ``--limit`` on a command line that repeats a run.
+    ``limits``: names and amounts; the last of a name holds."""
     from cachesim.engines.rule_files import profile_argument
     from cachesim.judging.reproduce_command import set_words
     from cachesim.scenarios.engine_cases import profiles_by_engine, settings_of
     from cachesim.scenarios.option_checks import parse_settings
     from cachesim.scenarios.schema import DEFAULT_PROFILE
 
-    engines = list(profiles_by_engine(args.profiles or [DEFAULT_PROFILE]))
+    engines = list(profiles_by_engine(options.profiles or [DEFAULT_PROFILE]))
     server = {}
     for engine in engines:
-        server.update(parse_settings(settings_of(engine, args.settings, engines), engine))
-    profiles = [word for profile in args.profiles for word in ("-p", profile_argument(profile))]
-    model = ["--model", args.model] if args.model else []
-    limits = [word for name, amount in dict(args.limits).items() for word in ("--limit", f"{name}={amount}")]
-    return [*profiles, *model, *set_words(server), *limits]
+        server.update(parse_settings(settings_of(engine, options.settings, engines), engine))
+    profiles = [word for profile in options.profiles for word in ("-p", profile_argument(profile))]
+    model = ["--model", options.model] if options.model else []
+    limit_words = [word for name, amount in dict(limits).items() for word in ("--limit", f"{name}={amount}")]
+    return [*profiles, *model, *set_words(server), *limit_words]
 
 
-def case_of(args: Namespace) -> Scenario:
-    """Return the scenario that the arguments of ``add_case`` name. Raise BadInput."""
-    return read_case(args.case, args.model, args.profiles, args.settings)
+def case_options(args: Namespace) -> CaseOptions:
+    """Return the options of ``add_model``, ``add_profiles`` and ``add_settings``."""
+    return CaseOptions(model=args.model, profiles=args.profiles, settings=args.settings)
 
 
-def cases_of(args: Namespace) -> list[Scenario]:
-    """Return the scenario that the arguments of ``add_case`` name, once for each engine of ``args.profiles``. Raise
-    BadInput."""
-    from cachesim.scenarios.corpus import is_file
-
-    if not is_file(args.case):
-        return cases_of_line(args.case, args.model, args.profiles, args.settings)
-    return cases_of_scenario(load_one(args.case), args.model, args.profiles, args.settings)
-
-
-def read_case(text: str, model: str | None, profiles: list[str], settings: list[str]) -> Scenario:
-    """Return the scenario of a file, an id or a line, with this model and these options. Raise BadInput."""
+def read_case(text: str, options: CaseOptions) -> Scenario:
+    """Return the scenario of a file, an id or a line, with these options. Raise BadInput."""
     from cachesim.scenarios.corpus import is_file
 
     if not is_file(text):
-        return scenario_of_line(text, model or MODEL, profiles, settings)
-    return _changed(load_one(text), model, settings)
+        return scenario_of_line(text, options)
+    return _changed(load_one(text), options.model, options.settings)
 
 
-def read_cases(
-    texts: Sequence[str], model: str | None, profiles: list[str], settings: list[str]
-) -> tuple[list[Scenario], list[BadInput]]:
-    """Like ``cases_of`` for several arguments, which may be folders, too. Return the scenarios, those of lines last,
-    and the errors of the others."""
+def read_under_engines(text: str, options: CaseOptions) -> list[Scenario]:
+    """Return the scenario of a file, an id or a line, once for each engine of the rule sets. Raise BadInput."""
+    from cachesim.scenarios.corpus import is_file
+
+    if not is_file(text):
+        return cases_of_line(text, options)
+    return cases_of_scenario(load_one(text), options)
+
+
+def read_cases(texts: Sequence[str], options: CaseOptions) -> tuple[list[Scenario], list[BadInput]]:
+    """Like ``read_under_engines`` for several arguments, which may be folders, too. Return the scenarios, those of
+    lines last, and the errors of the others."""
     from cachesim.scenarios.corpus import is_file
 
     found: list[Scenario] = []
     loaded, bad = load_files([text for text in texts if is_file(text)])
     for scenario in loaded:
         try:
-            found += cases_of_scenario(scenario, model, profiles, settings)
+            found += cases_of_scenario(scenario, options)
         except BadInput as wrong:
             bad.append(wrong)
     for text in texts:
         try:
-            found += [] if is_file(text) else cases_of_line(text, model, profiles, settings)
+            found += [] if is_file(text) else cases_of_line(text, options)
         except BadInput as wrong:
             bad.append(wrong)
     return found, bad
 
 
-def cases_of_scenario(
-    scenario: Scenario, model: str | None, profiles: list[str], settings: list[str]
-) -> list[Scenario]:
-    """Return a scenario of a file once for each engine of ``profiles``. Raise BadInput."""
+def cases_of_scenario(scenario: Scenario, options: CaseOptions) -> list[Scenario]:
+    """Return a scenario of a file once for each engine of the rule sets. Raise BadInput."""
     from cachesim.scenarios.engine_cases import settings_of, under_engines
 
     try:
-        cases = under_engines(scenario, profiles, known_profiles())
+        cases = under_engines(scenario, options.profiles, known_profiles())
         engines = [case.engine for case in cases]
-        return [_changed(case, model, settings_of(case.engine, settings, engines)) for case in cases]
+        return [
+            _changed(case, options.model, settings_of(case.engine, options.settings, engines)) for case in cases
+        ]
     except BadInput as wrong:
         raise wrong.at(scenario.file) from None
 
 
-def cases_of_line(line: str, model: str | None, profiles: list[str], settings: list[str]) -> list[Scenario]:
-    """Return the scenario of a line once for each engine of ``profiles``. Raise BadInput."""
+def cases_of_line(line: str, options: CaseOptions) -> list[Scenario]:
+    """Return the scenario of a line once for each engine of the rule sets. Raise BadInput."""
     from cachesim.scenarios.engine_cases import profiles_by_engine, settings_of
     from cachesim.scenarios.schema import DEFAULT_PROFILE
 
-    named = profiles_by_engine(profiles or [DEFAULT_PROFILE])
+    named = profiles_by_engine(options.profiles or [DEFAULT_PROFILE])
     cases = [
-        _case_of_line(line, model or MODEL, names, settings_of(engine, settings, list(named)))
+        _case_of_line(line, CaseOptions(options.model, names, settings_of(engine, options.settings, list(named))))
         for engine, names in named.items()
     ]
     _print_notes(cases)
     return cases
 
 
-def _changed(scenario: Scenario, model: str | None, settings: list[str]) -> Scenario:
+def _changed(scenario: Scenario, model: str | None, settings: Sequence[str]) -> Scenario:
     """Return a scenario with this model (None = its own) and these options. Raise BadInput."""
     return with_settings(with_model(scenario, model) if model else scenario, settings)
 
@@ -380,11 +386,11 @@ def add_arithmetic(
     both.add_argument("--exact", action="store_true", help=exact)
 
 
-def requested_mode(args: Namespace) -> str:
+def requested_mode(*, exact: bool, provenance: bool) -> str:
     """Return the mode that the options of ``add_arithmetic`` request: "exact" or "provenance", "" = neither."""
-    if args.exact:
+    if exact:
         return "exact"
-    return "provenance" if args.provenance else ""
+    return "provenance" if provenance else ""
 
 
 def modes(scenarios: Sequence[Scenario], requested: str, long_file: int = LONG) -> list[str]:

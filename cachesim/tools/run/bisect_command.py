@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from typing import Sequence
 
 from cachesim.base import exits
 from cachesim.base.console import progress, say_json, show
 from cachesim.base.errors import BadInput
-from cachesim.tools.run.arguments import add_arithmetic, add_case, add_json, add_log, add_profiles, case_of
+from cachesim.tools.run.arguments import (
+    add_arithmetic,
+    add_case,
+    add_json,
+    add_log,
+    add_profiles,
+    case_options,
+    read_case,
+)
 from cachesim.tools.run.real_option import add_real, real_code, real_history, real_options
 from cachesim.tools.run.work_arguments import add_limits
 
@@ -24,8 +33,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    _check_profiles(args)
-    scenario = case_of(args)
+    _check_profiles(args.case, args.profiles)
+    scenario = read_case(args.case, case_options(args))
     from cachesim.engines.build_names import without_place
     from cachesim.engines.registry import ENGINES
     from cachesim.judging.find_change import bisect, neighbours
@@ -52,10 +61,10 @@ def run(args: Namespace) -> int:
     return exits.worst([exits.HOLDS if pairs else exits.UNDECIDED, real_code(real[1]["runs"] if real else [])])
 
 
-def _check_profiles(args: Namespace) -> None:
-    """Raise BadInput for ``-p PROFILE`` with a scenario file, which names its engine itself."""
+def _check_profiles(case: str, profiles: Sequence[str]) -> None:
+    """Raise BadInput for rule sets, other than files of rules, with a scenario file, which names its engine itself."""
     from cachesim.engines.rule_files import file_of
     from cachesim.scenarios.corpus import is_file
 
-    if is_file(args.case) and any(file_of(name) is None for name in args.profiles):
+    if is_file(case) and any(file_of(name) is None for name in profiles):
         raise BadInput("--profile goes with requests in notation", hint="a file names its engine")

@@ -22,14 +22,16 @@ from cachesim.tools.picture.picture_options import (
     write_pictures,
 )
 from cachesim.tools.run.arguments import (
+    CaseOptions,
     add_arithmetic,
     add_case,
     add_json,
     add_log,
     add_profiles,
-    cases_of,
+    case_options,
     modes,
     profiles_of,
+    read_under_engines,
     requested_mode,
 )
 from cachesim.tools.run.real_option import add_real, compare_real, real_code, real_options, real_part, real_runs
@@ -55,20 +57,34 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     pictures = picture_files(args)
+    requested = requested_mode(exact=args.exact, provenance=args.provenance)
     of_folder = kind(args.case) == FOLDER
     if args.profiles or of_folder:
         _only_two(args.profiles)
     if of_folder:
-        return _of_folder(args)
-    a, b = _compared_cases(args)
+        from cachesim.tools.run.diff_folder import compare_folder
+
+        if pictures.are_wanted():
+            raise BadInput("a picture shows one scenario, found a folder", file=args.case)
+        if args.real:
+            raise BadInput("diff --real takes one scenario, found a folder", file=args.case,
+                           hint="cachesim run FOLDER --real BUILD")  # fmt: skip
+        if args.model or args.settings:
+            raise BadInput("--model and --set go with one case, not with a folder", file=args.case)
+        profile_a, profile_b = dict.fromkeys(args.profiles)
+        return compare_folder(
+            args.case, profile_a, profile_b, mode=requested, log=args.log, processes=args.jobs, as_json=args.json
+        )
+    a, b = _compared_cases(args.case, case_options(args), requested, with_log=args.log)
     real = real_runs(real_options(args))
     from cachesim.judging.judged_run import run_judged
     from cachesim.tools.run.diff_report import diff_data, diff_report
 
-    recorders = recorder(pictures, a.profile), recorder(pictures, b.profile)
-    first = run_judged(a.scenario, a.profile, a.mode, watcher=recorders[0])
-    second = run_judged(b.scenario, b.profile, b.mode, watcher=recorders[1])
-    data = diff_data(first, second, args.log)
+    recorder_a = recorder(pictures, a.profile)
+    recorder_b = recorder(pictures, b.profile)
+    run_a = run_judged(a.scenario, a.profile, a.mode, watcher=recorder_a)
+    run_b = run_judged(b.scenario, b.profile, b.mode, watcher=recorder_b)
+    data = diff_data(run_a, run_b, args.log)
     if args.json:
         from cachesim.judging.run_data import SCHEMA
 
@@ -82,32 +98,15 @@ def run(args: Namespace) -> int:
 
         pictured = [
             PicturedRun(run.scenario, data[name], observer)
-            for name, run, observer in zip("ab", (first, second), recorders, strict=True) if observer is not None
+            for name, run, observer in (("a", run_a, recorder_a), ("b", run_b, recorder_b)) if observer is not None
         ]
         write_pictures(pictures, pictured, _shown(data))
-    say_next(args, after_diff(data))
+    say_next(after_diff(data), is_quiet=args.json or args.quiet)
     code = answers_code(
         (request["equal_cold"], request["i"] in run["told"])
         for run in (data["a"], data["b"]) for request in run["requests"]
     )
     return exits.worst([code, real_code(compared)])
-
-
-def _of_folder(args: Namespace) -> int:
-    """Compare the scenarios of a folder; return the exit code. Raise BadInput for options that need one scenario."""
-    from cachesim.tools.run.diff_folder import compare_folder
-
-    if picture_files(args).are_wanted():
-        raise BadInput("a picture shows one scenario, found a folder", file=args.case)
-    if args.real:
-        raise BadInput("diff --real takes one scenario, found a folder", file=args.case,
-                       hint="cachesim run FOLDER --real BUILD")  # fmt: skip
-    if args.model or args.settings:
-        raise BadInput("--model and --set go with one case, not with a folder", file=args.case)
-    a, b = dict.fromkeys(args.profiles)
-    return compare_folder(
-        args.case, a, b, mode=requested_mode(args), log=args.log, processes=args.jobs, as_json=args.json
-    )
 
 
 class ComparedCase(NamedTuple):
@@ -118,18 +117,19 @@ class ComparedCase(NamedTuple):
     mode: str
 
 
-def _compared_cases(args: Namespace) -> list[ComparedCase]:
-    """Return the case of the arguments under both rule sets. Raise BadInput."""
-    scenarios = cases_of(args)
+def _compared_cases(case: str, options: CaseOptions, requested: str, *, with_log: bool) -> list[ComparedCase]:
+    """Return a case under both rule sets. ``requested``: mode, "" = none; ``with_log``: the lines of the log are
+    compared, too. Raise BadInput."""
+    scenarios = read_under_engines(case, options)
     reports = scenarios[0].reports
-    compared = args.profiles or ([reports[0].fault, reports[0].fixed] if reports else [])
+    compared = options.profiles or ([reports[0].fault, reports[0].fixed] if reports else [])
     _only_two(compared)
-    if len(scenarios) > 1 and args.log:
+    if len(scenarios) > 1 and with_log:
         engines = " and ".join(scenario.engine for scenario in scenarios)
         raise BadInput(f"--log compares the log lines of one engine, found {engines}")
     return [
         ComparedCase(scenario, profile, mode)
-        for scenario, mode in zip(scenarios, modes(scenarios, requested_mode(args)), strict=True)
+        for scenario, mode in zip(scenarios, modes(scenarios, requested), strict=True)
         for profile in profiles_of(scenario, compared)
     ]
 

@@ -27,6 +27,7 @@ from cachesim.tools.run.arguments import (
     add_profiles,
     add_server,
     add_settings,
+    case_options,
     complain_of,
     modes,
     profiles_of,
@@ -43,7 +44,7 @@ from cachesim.tools.run.real_option import (
     real_runs,
 )
 from cachesim.tools.run.run_jobs import JobFailure, RunJob, exit_code, run_jobs
-from cachesim.tools.run.suggestions import after_run, say_next
+from cachesim.tools.run.suggestions import after_run, say_next, unchanged
 from cachesim.tools.run.work_arguments import add_jobs, add_limits
 
 
@@ -70,11 +71,13 @@ def run(args: Namespace) -> int:
         _only_paths(args.files)
         if args.settings or args.model:
             raise BadInput("--complete does not go with server flags and --model", hint="edit the file")
-    scenarios, bad = read_cases(args.files, args.model, args.profiles, args.settings)
+    options = case_options(args)
+    scenarios, bad = read_cases(args.files, options)
     jobs: list[RunJob] = []
     real = real_runs(real_options(args))
     pictures = picture_files(args)
-    for scenario, mode in zip(scenarios, modes(scenarios, requested_mode(args), LONG_FILE), strict=True):
+    requested = requested_mode(exact=args.exact, provenance=args.provenance)
+    for scenario, mode in zip(scenarios, modes(scenarios, requested, LONG_FILE), strict=True):
         try:
             jobs += [RunJob(scenario, profile, mode, recorder(pictures, profile))
                      for profile in profiles_of(scenario, args.profiles)]  # fmt: skip
@@ -94,8 +97,8 @@ def run(args: Namespace) -> int:
     found = [data for _, data in runs]
     failed = len(bad) + len(jobs) - len(runs)
     compared = _report_all(runs, failed, real, as_json=args.json, verbose=verbose)
-    as_typed = [] if args.model or args.settings else args.files
-    say_next(args, after_run([(job.scenario, data) for job, data in runs], as_typed))
+    suggested = after_run([(job.scenario, data) for job, data in runs], unchanged(args.files, options))
+    say_next(suggested, is_quiet=args.json or args.quiet)
     if pictures.are_wanted():
         from cachesim.tools.picture.picture_recorder import PicturedRun
         from cachesim.tools.run.run_table import failures_report

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from shlex import split
 from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
@@ -11,23 +10,24 @@ from cachesim.base.escaping import shell_command
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
+    from cachesim.tools.run.arguments import CaseOptions
 
 Data = dict[str, Any]
 Words = Sequence[str]
 MOST = 200               # maximum characters of a suggested command
 
 
-def say_next(args: Namespace, commands: Sequence[Words]) -> None:
-    """Print ``next:`` and the commands, quoted for a shell. Prints nothing with --json or -q."""
+def say_next(commands: Sequence[Words], *, is_quiet: bool) -> None:
+    """Print ``next:`` and the commands, quoted for a shell. ``is_quiet``: print nothing, as with --json or -q."""
     commands = [words for words in commands if sum(map(len, words)) <= MOST]
-    if commands and not (args.json or getattr(args, "quiet", False)):
+    if commands and not is_quiet:
         lines = "   or: ".join(shell_command(["cachesim", *words]) for words in commands)
         on_stderr(f"next: {lines}")
 
 
-def typed(args: Namespace) -> list[str]:
-    """Return the scenario argument as typed; an empty list if its model or options were changed."""
-    return [] if args.model or args.settings else [args.case]
+def unchanged(cases: Sequence[str], options: CaseOptions) -> Sequence[str]:
+    """Return the scenario arguments as typed; an empty list if the options change their model or settings."""
+    return [] if options.model or options.settings else cases
 
 
 def after_run(runs: Sequence[tuple[Scenario, Data]], arguments: Sequence[str]) -> list[Words]:

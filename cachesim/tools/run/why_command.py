@@ -25,13 +25,14 @@ from cachesim.tools.run.arguments import (
     add_case,
     add_json,
     add_profiles,
-    cases_of,
+    case_options,
     modes,
     profiles_of,
+    read_under_engines,
     requested_mode,
 )
 from cachesim.tools.run.run_jobs import answers_code, run_each
-from cachesim.tools.run.suggestions import after_why, say_next, typed
+from cachesim.tools.run.suggestions import after_why, say_next, unchanged
 from cachesim.tools.run.work_arguments import add_limits, count
 
 if TYPE_CHECKING:
@@ -75,15 +76,17 @@ class AnsweredRequest(NamedTuple):
 
 def run(args: Namespace) -> int:
     pictures = picture_files(args)
-    scenarios = cases_of(args)
+    options = case_options(args)
+    scenarios = read_under_engines(args.case, options)
     for scenario in scenarios:
         if args.number >= len(scenario.steps):
             hint = f"0 to {len(scenario.steps) - 1}"
             raise BadInput(f"unknown request {args.number}", file=scenario.file, hint=hint)
+    requested = requested_mode(exact=args.exact, provenance=args.provenance)
     asked = [
         AskedRequest(scenario, profile, mode, args.number)
-        for scenario, mode in zip(scenarios, modes(scenarios, requested_mode(args)), strict=True)
-        for profile in profiles_of(scenario, args.profiles)
+        for scenario, mode in zip(scenarios, modes(scenarios, requested), strict=True)
+        for profile in profiles_of(scenario, options.profiles)
     ]
     from cachesim.tools.run.why_report import answer_report, reasons_report
 
@@ -104,7 +107,8 @@ def run(args: Namespace) -> int:
         show(reasons_report(found, answers, verbose=args.verbose))
     if pictures.are_wanted():
         _write_pictures(pictures, args.number, answered, found)
-    say_next(args, after_why({one.engine: one for one in scenarios}, found, typed(args)))
+    suggested = after_why({one.engine: one for one in scenarios}, found, unchanged([args.case], options))
+    say_next(suggested, is_quiet=args.json or args.quiet)
     return exits.worst([*codes, answers_code((data["equal_cold"], data["told"]) for data in found)])
 
 

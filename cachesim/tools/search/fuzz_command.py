@@ -156,7 +156,7 @@ def _search(args: Namespace, plan: CampaignPlan, folder: CampaignFolder | None, 
     pictures = picture_files(args)
     if pictures.are_wanted():
         _draw(pictures, data)
-    say_next(args, after_fuzz(data))
+    say_next(after_fuzz(data), is_quiet=args.json or args.quiet)
     codes += [exit_code(name) for name, *_ in campaign.failures]
     codes += [exit_code(finding.name) for one in search.corpus for finding in one.found]
     if any(one.why for one in search.corpus) or (folder is not None and folder.refused):
@@ -175,7 +175,8 @@ def _draw(pictures: PictureFiles, data: dict[str, Any]) -> None:
     from cachesim.tools.search.campaign_folder import with_failures
 
     profiles = [data["profile"], *([data["against"]] if "against" in data else [])]
-    scenarios = arguments.cases_of_line(one["line"], one["model"], profiles, settings(one["server"]))
+    options = arguments.CaseOptions(model=one["model"], profiles=profiles, settings=settings(one["server"]))
+    scenarios = arguments.cases_of_line(one["line"], options)
     under = {scenario.engine: scenario for scenario in scenarios}
     (case,) = with_failures({**data, "failures": [one]})["failures"]
     shown = PictureOptions(one["command"], f"{one['property']}: {one['text']}", one["step"], report=block_of_case(case))

@@ -38,7 +38,9 @@ def run(args: Namespace) -> int:
     properties = requested_properties(args.properties)
     tries = TRIES if args.tries is None else args.tries
     asked = [args.profile] if args.profile else []
-    scenario, undecided = arguments.read_case(args.what, args.model, asked, args.settings), []
+    options = arguments.CaseOptions(model=args.model, profiles=asked, settings=args.settings)
+    scenario = arguments.read_case(args.what, options)
+    undecided: list[str] = []
     for profile in arguments.chosen_profiles(scenario, asked):
         one = ScenarioShrinking(scenario, profile, properties, args.mode, tries)
         if one.found:

@@ -13,7 +13,7 @@ from cachesim.base.limits import OF_AN_IMPORT
 from cachesim.base.untrusted_files import argument_path, kind
 from cachesim.tools.picture.picture_options import PictureOptions, add_pictures, picture_files
 from cachesim.tools.request_bodies.command import SCHEMA, add_body_arguments, run_bodies
-from cachesim.tools.run.arguments import add_json, add_profiles, add_server, add_settings, case_arguments_of
+from cachesim.tools.run.arguments import add_json, add_profiles, add_server, add_settings, case_arguments, case_options
 from cachesim.tools.run.pictured_runs import draw_text
 from cachesim.tools.run.work_arguments import add_limits
 
@@ -104,7 +104,7 @@ def _simulated(
         data["saved"] = case and saved_tokens(case._replace(excluded=case.excluded | excluded))
         bar.show("trying cures of the costliest request")
         data["cures"] = cures(found, data["statements"], facts)
-    data["arguments"] = case_arguments_of(args)
+    data["arguments"] = case_arguments(case_options(args), args.limits)
     data["first_lines"] = [line.as_data() for line in first_lines(data, args.out)]
     if args.out:
         if not text:

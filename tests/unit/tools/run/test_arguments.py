@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 from dataclasses import replace
 
 import pytest
@@ -14,14 +14,15 @@ from cachesim.tools.run.arguments import (
     LONG,
     LONG_FILE,
     MODEL,
+    CaseOptions,
     add_arithmetic,
     add_case,
     add_json,
     add_log,
     add_model,
     add_profiles,
-    case_arguments_of,
-    cases_of,
+    case_arguments,
+    case_options,
     cases_of_line,
     chosen_profiles,
     complain_of,
@@ -31,6 +32,7 @@ from cachesim.tools.run.arguments import (
     profiles_of,
     read_case,
     read_cases,
+    read_under_engines,
     requested_mode,
     scenario_of_line,
     with_model,
@@ -61,7 +63,8 @@ def test_a_requested_mode_is_used():
 def test_the_options_of_the_arithmetic_request_a_mode(words, mode):
     parser = ArgumentParser()
     add_arithmetic(parser)
-    assert requested_mode(parser.parse_args(words)) == mode
+    args = parser.parse_args(words)
+    assert requested_mode(exact=args.exact, provenance=args.provenance) == mode
 
 
 @pytest.mark.parametrize(("words", "model"), [
@@ -142,25 +145,26 @@ def test_files_folders_and_ids_are_loaded_once_each(tmp_path):
 
 def test_the_scenarios_of_lines_come_last_and_errors_are_collected(tmp_path):
     one = write(tmp_path, "one")
-    found, bad = read_cases(["A5/A", one, "A5//"], None, [], [])
+    found, bad = read_cases(["A5/A", one, "A5//"], CaseOptions())
     assert [(scenario.id, scenario.model) for scenario in found] == [("one", "A"), ("try", MODEL)]
     assert len(bad) == 1
-    found, bad = read_cases([one], None, ["llama_cpp@none"], [])
+    found, bad = read_cases([one], CaseOptions(profiles=["llama_cpp@none"]))
     assert found == [] and str(bad[0]).startswith(one)
 
 
 def test_a_case_has_the_model_and_options_of_the_command(tmp_path):
     one = write(tmp_path, "one")
-    assert (read_case(one, None, [], []).model, read_case(one, "GA", [], []).model) == ("A", "GA")
-    assert (read_case("A5", None, [], []).model, read_case("A5", "GA", [], []).model) == (MODEL, "GA")
-    assert read_case(one, None, [], ["parallel=3"]).server == read_case("A5", None, [], ["parallel=3"]).server
-    assert read_case("A5", "GA", ["vllm@0.33.0"], []).engine == "vllm"
+    plain, hybrid, three = CaseOptions(), CaseOptions(model="GA"), CaseOptions(settings=["parallel=3"])
+    assert (read_case(one, plain).model, read_case(one, hybrid).model) == ("A", "GA")
+    assert (read_case("A5", plain).model, read_case("A5", hybrid).model) == (MODEL, "GA")
+    assert read_case(one, three).server == read_case("A5", three).server
+    assert read_case("A5", CaseOptions(model="GA", profiles=["vllm@0.33.0"])).engine == "vllm"
 
 
 def test_a_case_is_read_once_for_each_engine(tmp_path, capsys):
     both = ["-p", "llama_cpp@b10587", "-p", "mlx_lm@0.32.2"]
     for case in (write(tmp_path, "one"), "A5"):
-        found = cases_of(parsed(case, "--set", "parallel=3", *both))
+        found = read_under_engines(case, case_options(parsed(case, "--set", "parallel=3", *both)))
         assert [scenario.engine for scenario in found] == ["llama_cpp", "mlx_lm"]
         assert [len(scenario.server) for scenario in found] == [1, 0]
 
@@ -185,7 +189,7 @@ def test_the_name_of_a_real_model_is_noted(capsys):
     found = with_model(from_line("A5", model="A"), "qwen3-next")
     note = capsys.readouterr().err
     assert found.model_note and note == f"cachesim: {found.model_note}\n"
-    scenario_of_line("A5", "qwen3-next", [], [])
+    scenario_of_line("A5", CaseOptions(model="qwen3-next"))
     assert capsys.readouterr().err == note
     with_model(from_line("A5", model="A"), "GA")
     assert capsys.readouterr().err == ""
@@ -193,9 +197,10 @@ def test_the_name_of_a_real_model_is_noted(capsys):
 
 def test_marks_that_an_engine_does_not_read_are_noted_once(capsys):
     marked = "A5/A.|B5/A.|C5"
-    cases_of_line(marked, "A", ["vllm@0.33.0"], [])
+    cases_of_line(marked, CaseOptions(profiles=["vllm@0.33.0"]))
     assert "which vllm does" in capsys.readouterr().err
-    cases_of_line(marked, "A", ["vllm@0.33.0", "llama_cpp@b10587", "sglang@0.5.23", "mlx_lm@0.32.2"], [])
+    all_engines = ["vllm@0.33.0", "llama_cpp@b10587", "sglang@0.5.23", "mlx_lm@0.32.2"]
+    cases_of_line(marked, CaseOptions(profiles=all_engines))
     assert "which vllm, sglang and mlx_lm do" in capsys.readouterr().err
 
 
@@ -209,9 +214,9 @@ def test_requested_rule_sets_are_those_of_the_scenario_and_given_once(capsys):
     with pytest.raises(BadInput, match="llama_cpp, vllm"):
         chosen_profiles(one, ["vllm@0.33.0"])
     with pytest.raises(BadInput, match="mlx_lm, vllm"):
-        scenario_of_line("A5", "A", ["mlx_lm@0.32.2", "vllm@0.33.0"], [])
+        scenario_of_line("A5", CaseOptions(profiles=["mlx_lm@0.32.2", "vllm@0.33.0"]))
     with pytest.raises(BadInput, match="unknown"):
-        scenario_of_line("A5", "A", ["llama_cpp@b9518", "llama_cpp@none"], [])
+        scenario_of_line("A5", CaseOptions(profiles=["llama_cpp@b9518", "llama_cpp@none"]))
 
 
 def test_a_line_that_looks_like_a_file_is_noted_or_refused(tmp_path, monkeypatch, capsys):
@@ -219,31 +224,31 @@ def test_a_line_that_looks_like_a_file_is_noted_or_refused(tmp_path, monkeypatch
     for name in ("A5.toml", "A5.log", "A50.log", "S5.q", "B5"):
         (tmp_path / name).write_text("")
     with pytest.raises(BadInput) as caught:
-        scenario_of_line("A5", "A", [], [])
+        scenario_of_line("A5", CaseOptions())
     assert "'A5' (did you mean A5.log, A5.toml?" in str(caught.value)
-    scenario_of_line("S5.q9", "A", [], [])
+    scenario_of_line("S5.q9", CaseOptions())
     assert capsys.readouterr().err == ""
     (tmp_path / "S5.q9.toml").write_text("")
-    scenario_of_line("S5.q9", "A", [], [])
+    scenario_of_line("S5.q9", CaseOptions())
     assert "did you mean S5.q9.toml?" in capsys.readouterr().err
-    assert scenario_of_line("B5", "A", [], []).words == {"B": 5}
+    assert scenario_of_line("B5", CaseOptions()).words == {"B": 5}
 
 
 def test_a_word_of_several_letters_alone_is_refused():
     with pytest.raises(BadInput) as caught:
-        scenario_of_line("made1", "A", [], [])
+        scenario_of_line("made1", CaseOptions())
     assert "'made1'" in str(caught.value)
-    assert scenario_of_line("made1/B2", "A", [], []).words == {"made": 1, "B": 2}
+    assert scenario_of_line("made1/B2", CaseOptions()).words == {"made": 1, "B": 2}
 
 
 def test_a_command_line_that_repeats_a_run_has_its_options():
-    args = Namespace(profiles=["llama_cpp@b9518", "mlx_lm@0.32.2"], model="GA", settings=["ctx_size=64"],
-                     limits=(("tokens", 5),))  # fmt: skip
-    assert case_arguments_of(args) == ["-p", "llama_cpp@b9518", "-p", "mlx_lm@0.32.2", "--model", "GA",
-                                       "--set", "ctx_size=64", "--limit", "tokens=5"]  # fmt: skip
-    assert case_arguments_of(Namespace(profiles=[], model=None, settings=[], limits=())) == []
-    args.profiles, args.limits = [], ()
-    assert case_arguments_of(args) == ["--model", "GA", "--set", "ctx_size=64"]
+    options = CaseOptions(model="GA", settings=["ctx_size=64"])
+    assert case_arguments(options, ()) == ["--model", "GA", "--set", "ctx_size=64"]
+    assert case_arguments(CaseOptions(), ()) == []
+    under_two = options._replace(profiles=["llama_cpp@b9518", "mlx_lm@0.32.2"])
+    assert case_arguments(under_two, [("tokens", 5)]) == [
+        "-p", "llama_cpp@b9518", "-p", "mlx_lm@0.32.2", "--model", "GA", "--set", "ctx_size=64",
+        "--limit", "tokens=5"]  # fmt: skip
 
 
 def test_a_rule_set_may_be_named_by_a_file_of_rules(tmp_path):

@@ -210,7 +210,7 @@ def test_scenarios_are_compared_with_the_servers_that_are_given(capsys):
     parser = ArgumentParser()
     run_command.add_arguments(parser)
     args = parser.parse_args(["A5/A", "--model", "A", "-p", HEAD, "-p", OLD, "--real", "b1"])
-    args.real_runs, args.verbose = GivenServers, 0
+    args.real_runs, args.verbose, args.quiet = GivenServers, 0, False
     assert run_command.run(args) == exits.BROKEN
     assert "1 compared" in capsys.readouterr().out
     args.json = True

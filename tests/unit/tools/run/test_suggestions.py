@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from argparse import Namespace
 
 import pytest
 
@@ -12,7 +11,8 @@ from cachesim.judging.run_data import run_data
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
-from cachesim.tools.run.suggestions import MOST, after_diff, after_fuzz, after_run, after_why, say_next, typed
+from cachesim.tools.run.arguments import CaseOptions
+from cachesim.tools.run.suggestions import MOST, after_diff, after_fuzz, after_run, after_why, say_next, unchanged
 from tests.unit.tools.run.made import BROKEN, judgement, run
 
 LOST = (0, 3, "erased", "R.1", -1, "checkpoint")
@@ -39,10 +39,13 @@ def test_where_all_is_right_it_is_the_one_that_lost_most():
     assert number(data(some, most)) == ["1"]
 
 
-@pytest.mark.parametrize("more", [{"json": True}, {"quiet": True}])
-def test_nothing_for_programs_and_with_q(capsys, more):
-    say_next(Namespace(**{"json": False, **more}), [["why", "x"]])
-    assert capsys.readouterr().err == ""
+@pytest.mark.parametrize("option", ["--json", "-q"])
+def test_nothing_for_programs_and_with_q(capsys, option):
+    words = ["why", "S40.A60/S.B9/S.A", "1", "--model", "GA"]
+    main(words)
+    assert "next: " in capsys.readouterr().err
+    main([*words, option])
+    assert "next: " not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("argv", [
@@ -62,7 +65,7 @@ def test_every_command_that_is_named_runs(capsys, argv):
 
 
 def test_a_line_is_quoted_for_the_shell(capsys):
-    say_next(Namespace(json=False), [["why", "A4>r2/A", "1", "--model", "W8 A"]])
+    say_next([["why", "A4>r2/A", "1", "--model", "W8 A"]], is_quiet=False)
     assert capsys.readouterr().err == "next: cachesim why 'A4>r2/A' 1 --model 'W8 A'\n"
 
 
@@ -89,9 +92,9 @@ def test_a_line_is_bisected_for_the_engine_that_ran_it(capsys, profile, named):
 
 
 def test_a_command_that_is_too_long_is_left_out(capsys):
-    say_next(Namespace(json=False), [["x" * (MOST + 1)], ["y" * 3, "x" * (MOST - 3)], ["z"]])
+    say_next([["x" * (MOST + 1)], ["y" * 3, "x" * (MOST - 3)], ["z"]], is_quiet=False)
     assert capsys.readouterr().err == f"next: cachesim yyy {'x' * (MOST - 3)}   or: cachesim z\n"
-    say_next(Namespace(json=False), [["x" * (MOST + 1)]])
+    say_next([["x" * (MOST + 1)]], is_quiet=False)
     assert capsys.readouterr().err == ""
 
 
@@ -99,7 +102,7 @@ def test_a_command_that_is_too_long_is_left_out(capsys):
     (None, [], ["A5"]), ("GA", [], []), (None, ["slots=2"], []), ("GA", ["slots=2"], []),
 ])  # fmt: skip
 def test_a_case_is_named_as_typed_if_it_is_unchanged(model, settings, words):
-    assert typed(Namespace(model=model, settings=settings, case="A5")) == words
+    assert unchanged(["A5"], CaseOptions(model=model, settings=settings)) == words
 
 
 def test_the_tokens_of_a_request_are_summed_and_the_first_of_equals_is_named():
