@@ -178,10 +178,9 @@ class _Version(Action):
     """``--version``: version of cachesim, and the newest rule set of each engine."""
 
     def __call__(self, parser: ArgumentParser, *_: Any, **__: Any) -> None:
-        from cachesim.engines.registry import ENGINES
+        from cachesim.engines.newest import newest_rule_sets
 
-        newest = [engine.newest or engine.line[-1] for engine in ENGINES.values() if engine.line]
-        parser._print_message(f"cachesim {__version__}\n{', '.join(newest)}\n")
+        parser._print_message(f"cachesim {__version__}\n{', '.join(newest_rule_sets())}\n")
         parser.exit()
 
 

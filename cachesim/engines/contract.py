@@ -196,6 +196,11 @@ class Engine:
             raise BadInput(f"unknown profile {quoted(profile)}", hint=nearest(profile, self.profiles))
         return self.profiles[profile]
 
+    def load_rules(self) -> None:
+        """Import the rules of this engine. ``rule.RULES`` has them from then on; ``profiles`` may import them with the
+        first rule set."""
+        next(iter(self.profiles.values()), None)
+
     def check_request(self, request: Request) -> None:
         """Raise BadInput for a request with a field that this engine's server does not support."""
         if ignored := self.manual.ignored(request):

@@ -23,7 +23,7 @@ ENGINES, PROFILES = "cachesim.engines", "cachesim.profiles"
 def load_entry_points(group: str, take: Callable[[Any, str], None]) -> None:
     """Load every entry point of a group and pass the object and a description of its origin to ``take``. An exception
     from loading or from ``take`` prints a warning and skips the entry point."""
-    if not _any():
+    if not any_installed():
         return
     from importlib.metadata import entry_points  # 18 ms
 
@@ -37,7 +37,7 @@ def load_entry_points(group: str, take: Callable[[Any, str], None]) -> None:
             _tell(f"{origin} skipped: {type(error).__name__}: {error}")
 
 
-def _any() -> bool:
+def any_installed() -> bool:
     """True if an installed package has entry points for cachesim. This check takes 0.5 ms; importing
     ``importlib.metadata`` takes 18 ms."""
     return any(b"[cachesim.engines]" in text or b"[cachesim.profiles]" in text for text in _tables())

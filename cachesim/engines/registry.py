@@ -1,4 +1,4 @@
-"""Registry of engines, the only module that knows their names. All other parts look engines up by name.
+"""Registry of engines. All other parts look engines up by name; the names are listed in ``newest``.
 
 Engines and rule sets come with cachesim, from installed packages (``plugins``), or are registered at run time.
 """
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Se
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.engines import plugins
 from cachesim.engines.contract import Engine
-from cachesim.engines.rule import RULES
+from cachesim.engines.newest import BUILTIN_NAMES
+from cachesim.engines.rule import RULES, Role, role_of
 from cachesim.engines.rule_outcomes import graded_rules
 from cachesim.engines.shared.engine_face import log_of
 from cachesim.engines.shared.rule_set import RuleSet
@@ -24,10 +25,9 @@ if TYPE_CHECKING:
 
 
 class BuiltinEngines(Mapping[str, Engine]):
-    """Engines of the package by name. Each is imported on first use, because importing engines takes a third
-    of the start-up time of a command."""
+    """Engines of the package by name. Each is imported on first use, and its rules with its first rule set."""
 
-    names = ("llama_cpp", "ik_llama", "mlx_lm", "vllm", "sglang")
+    names = BUILTIN_NAMES
 
     def __getitem__(self, name: str) -> Engine:
         if name not in self.names:
@@ -270,6 +270,17 @@ def written_name(text: str) -> str:
             if found := re.fullmatch(rf"{letters}(?:\[[\w,-]*\])?(?:(?:==?|[-@:/ ])\s*v?(\w[\w.+-]*))?", text, re.I):
                 return f"{engine.name}@{found[1]}" if found[1] else engine.name
     return text
+
+
+def role_of_rule(rule_id: str) -> Role | None:
+    """Return the role of a rule, None if no engine has it. Imports the rules of the engines until one has it."""
+    engines = iter(ENGINES.values())
+    while rule_id and rule_id not in RULES:
+        engine = next(engines, None)
+        if engine is None:
+            break
+        engine.load_rules()
+    return role_of(rule_id)
 
 
 def notes() -> Mapping[str, str]:

@@ -53,7 +53,7 @@ TOOL_ARROWS = {
 
 SHARED_BY_ENGINES = ("base", "chat_template", "contract", "capabilities", "rule", "shared", "inspection",
                      "point_kinds", "server_parts")
-REGISTRY = ("registry", "shipped", "build_names", "rule_files")     # know every engine, and no engine knows them
+REGISTRY = ("registry", "newest", "shipped", "build_names", "rule_files")   # know every engine, no engine knows them
 ENGINE_FOLDERS = tuple(BUILTIN)
 ENGINE_NAME = re.compile("|".join(name.replace("_", "[._-]") for name in ENGINE_FOLDERS), re.I)
 """Names of the engines of the registry, however their words are joined."""
@@ -473,7 +473,7 @@ def _dataclass_fields(module: Module) -> set[str]:
 
 
 def _may_name_profiles(module: Module) -> bool:
-    return module.parts[0] in MAY_NAME_PROFILES or "profiles" in module.parts[2:]
+    return module.parts[0] in MAY_NAME_PROFILES or bool({"profiles", "history"} & {*module.parts[2:]})
 
 
 def docstrings(module: Module) -> set[int]:

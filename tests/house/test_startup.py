@@ -42,6 +42,27 @@ def test_usage_is_light(argv):
     assert loaded(*argv) & HEAVY == set()
 
 
+MOST_MODULES = {
+    ("--version",): 26,
+    ("run", "--help"): 30,
+    ("explain", "n_past"): 25,
+    ("options", "vllm"): 125,
+    ("run", "A5"): 245,
+    ("run", "A5", "-p", "vllm"): 215,
+}
+"""Command -> most modules of ours that it may import. Each costs about half a millisecond of every start."""
+WITHOUT_RULES = [("--version",), ("explain", "n_past"), ("options", "vllm")]
+"""Commands that import the rules of no engine."""
+
+
+@pytest.mark.parametrize("argv", MOST_MODULES, ids=" ".join)
+def test_the_number_of_imported_modules_is_bounded(argv):
+    ours = {name for name in loaded(*argv) if name.partition(".")[0] == "cachesim"}
+    assert len(ours) <= MOST_MODULES[argv]
+    rules = {name for name in ours if name.startswith("cachesim.engines.") and name.endswith(".profiles")}
+    assert rules == set() or argv not in WITHOUT_RULES
+
+
 def test_a_command_imports_the_engine_that_it_needs():
     names = loaded("run", "llama-24143-entry-removed-dense", "-p", "llama_cpp@b10587")
     assert "cachesim.engines.llama_cpp" in names

@@ -38,7 +38,10 @@ def limit_two(ckpts: Sequence[Ckpt], limit: int) -> Decision:
     """Erase the oldest checkpoints until there is room for two new checkpoints; return their indices."""
     return Decision(tuple(range(max(0, min(len(ckpts), len(ckpts) - limit + 2)))), {"max": limit})
 ''',
-    (("profiles/landed.py", "LANDED: Mapping[str, Commit] = {", f'    "#99001": Commit(99001, "{DAY}"),'),),
+    (
+        ("history.py", "LANDED: Mapping[str, Commit] = {", f'    "#99001": Commit(99001, "{DAY}"),'),
+        ("history.py", "OWN: Mapping[str, Commit] = {", f'    "llama_cpp@b99999": Commit(99999, "{DAY}"),'),
+    ),
 )
 IK = Addition(
     "ik_llama@99001", DAY, "ikawrakow/ik_llama.cpp#99001 (fedcba987)", "ckpt_evict", "checkpoint_create",
@@ -52,9 +55,9 @@ def evict_second_oldest(ckpts: Sequence[Ckpt], how: str) -> Decision:
     return Decision(min(1, len(ckpts) - 1), {"how": how, "pos_max": [c.pos_max for c in ckpts]})
 ''',
     (
-        ("profiles/landed.py", "_CHANGES: Mapping[str, tuple[int, str, str]] = {",
+        ("history.py", "_CHANGES: Mapping[str, tuple[int, str, str]] = {",
          f'    "#99001": (99001, "{DAY}", "fedcba987"),'),
-        ("profiles/landed.py", "OWN: Mapping[str, tuple[int, str]] = {",
+        ("history.py", "OWN: Mapping[str, tuple[int, str]] = {",
          '    "ik_llama@99001": _CHANGES["#99001"][:2],'),
     ),
 )
@@ -68,8 +71,8 @@ def tail_of_twelve(prompt: Tokens, sys_end: int) -> Decision:
     return find_tail(prompt, sys_end, len(prompt) - 12)
 ''',
     (
-        ("profiles/__init__.py", "LANDED: Mapping[str, Commit] = {", f'    "#99001": Commit(99001, "{DAY}"),'),
-        ("profiles/__init__.py", "OWN: Mapping[str, Commit] = {", '    "mlx_lm@99.0.0": LANDED["#99001"],'),
+        ("history.py", "LANDED: Mapping[str, Commit] = {", f'    "#99001": Commit(99001, "{DAY}"),'),
+        ("history.py", "OWN: Mapping[str, Commit] = {", '    "mlx_lm@99.0.0": LANDED["#99001"],'),
     ),
 )
 VLLM = Addition(
@@ -80,6 +83,7 @@ def reserve_two(share: float, blocks: int, new: bool, others: bool) -> int:
     """Return the blocks that stay free when a waiting request starts beside others: at least two."""
     return max(2, int(share * blocks)) if new and others else 0
 ''',
+    (("history.py", "OWN: Mapping[str, Commit] = {", f'    "vllm@99.0.0": Commit(UNKNOWN, "{DAY}"),'),),
 )
 SGLANG = Addition(
     "sglang@99.0.0", "99.0.0", "SGLang 99.0.0 (PyPI)", "evict_quota", "tree", "double_quota",
@@ -90,6 +94,7 @@ def double_quota(part: int, asked: int, freed: int, evictable: int) -> int:
     """Every part is evicted up to twice the requested number of tokens. Returns that number."""
     return 2 * asked if freed < 2 * asked else 0
 ''',
+    (("history.py", "LINE = (", '    "sglang@99.0.0",'),),
 )
 ADDITIONS = {one.name.partition("@")[0]: one for one in (LLAMA, IK, MLX, VLLM, SGLANG)}
 
@@ -115,10 +120,10 @@ def add_build(tree: Path, engine: str, newest: str) -> set[Path]:
 
 
 def append_entry(file: Path, mapping: str, entry: str) -> None:
-    """Append an entry to the mapping that begins with this line. Raise ValueError if the file has no such line."""
+    """Append an entry to the mapping or tuple that begins with this line. Raise ValueError without such a line."""
     lines = file.read_text("utf-8").splitlines()
     first = lines.index(mapping)
-    last = next(at for at in range(first, len(lines)) if lines[at].startswith("}"))
+    last = next(at for at in range(first, len(lines)) if lines[at].startswith(("}", ")")))
     lines.insert(last, entry)
     file.write_text("\n".join(lines) + "\n", "utf-8")
 

@@ -18,8 +18,9 @@ import pytest
 
 from cachesim.base.errors import NotInBuild
 from cachesim.engines.base import prompt_of
+from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.engines.mlx_lm.server_state import SILENT
-from cachesim.engines.registry import BUILTIN, ENGINES, engine_of
+from cachesim.engines.registry import BUILTIN, ENGINES
 from cachesim.engines.rule import RULES
 from cachesim.events import Advanced, Decided, Declined, Gained, Lost
 from cachesim.judging.fault_kinds import FaultKind
@@ -240,9 +241,8 @@ def test_the_list_of_exceptions_is_not_longer_than_needed() -> None:
 def test_rules_inside_the_memory_are_asked(rule: str, field: str, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario = SCENARIOS["llama-lesson-window-restore"]
     asked: list[str] = []
-    known = engine_of("llama_cpp@b10587").profiles
-    rules = known["llama_cpp@b10587"]
-    monkeypatch.setitem(known, rules.name, replace(rules, **{field: _spy(getattr(rules, field), asked)}))
+    rules = PROFILES["llama_cpp@b10587"]
+    monkeypatch.setitem(PROFILES, rules.name, replace(rules, **{field: _spy(getattr(rules, field), asked)}))
     assert run_judged(scenario, rules.name, "provenance").wrong == []
     assert set(asked) == {rule}
 

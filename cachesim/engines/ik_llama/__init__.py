@@ -12,8 +12,7 @@ from cachesim.engines.shared.package_names import names_on_demand
 if TYPE_CHECKING:
     from cachesim.engines.ik_llama.engine import ENGINE as ENGINE
     from cachesim.engines.ik_llama.engine import PROFILES as PROFILES
-    from cachesim.engines.ik_llama.engine import Rules as Rules
     from cachesim.engines.ik_llama.engine import start as start
 
-__all__ = ["ENGINE", "PROFILES", "Rules", "start"]
+__all__ = ["ENGINE", "PROFILES", "start"]
 __getattr__ = names_on_demand(f"{__name__}.engine", __all__)

@@ -6,22 +6,31 @@ from functools import partial
 
 from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.ik_llama.flags import CONSTANT, UNCACHED, Options, read_flags, write_flags
+from cachesim.engines.ik_llama.history import BESIDE, HASHES, LINE, TIMELINE
 from cachesim.engines.ik_llama.manual import MANUAL
-from cachesim.engines.ik_llama.memory.model_layout import model_kind
-from cachesim.engines.ik_llama.profiles import BESIDE, COMMITS, LINE, PROFILES, TIMELINE, Rules
-from cachesim.engines.shared.engine_face import command_of, events_of, layout_of, log_of, memory_of, say_of, serve_of
+from cachesim.engines.shared.engine_face import (
+    RuleSetsOnDemand,
+    command_of,
+    events_of,
+    layout_of,
+    log_of,
+    memory_of,
+    say_of,
+    serve_of,
+)
 from cachesim.engines.shared.flags import options_of
 
 PACKAGE = __name__.rpartition(".")[0]
+PROFILES = RuleSetsOnDemand(PACKAGE, LINE, BESIDE)
 ENGINE = Engine(
     name="ik_llama",
     profiles=PROFILES,
     manual=MANUAL,
-    serve=serve_of(PACKAGE, Rules, partial(options_of, Options), layout_of(model_kind)),
+    serve=serve_of(PACKAGE, partial(options_of, Options), layout_of("cachesim.engines.ik_llama.memory.model_layout")),
     say=say_of(PACKAGE),
     recorded=RecordingFormat(
         name="ik_llama.cpp",
-        commits=COMMITS,
+        commits=HASHES,
         events=events_of(PACKAGE),
         read=read_flags,
         write=write_flags,
@@ -39,4 +48,4 @@ ENGINE = Engine(
 
 start = ENGINE.start
 
-__all__ = ["ENGINE", "PROFILES", "Rules", "start"]
+__all__ = ["ENGINE", "PROFILES", "start"]

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from cachesim.engines.llama_cpp.engine import ENGINE as ENGINE
     from cachesim.engines.llama_cpp.engine import MANUAL as MANUAL
     from cachesim.engines.llama_cpp.engine import PROFILES as PROFILES
-    from cachesim.engines.llama_cpp.engine import Rules as Rules
     from cachesim.engines.llama_cpp.engine import start as start
 
-__all__ = ["ENGINE", "MANUAL", "PROFILES", "Rules", "start"]
+__all__ = ["ENGINE", "MANUAL", "PROFILES", "start"]
 __getattr__ = names_on_demand(f"{__name__}.engine", __all__)

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Mapping
+from typing import TYPE_CHECKING, Mapping
 
 from cachesim.engines.capabilities import Option
 from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.llama_cpp.flags import Options, read_flags, recorded_options, write_flags
+from cachesim.engines.llama_cpp.history import BESIDE, COMMITS, LINE, NEWEST, TIMELINE
 from cachesim.engines.llama_cpp.manual import MANUAL
-from cachesim.engines.llama_cpp.memory.model_layout import model_kind
-from cachesim.engines.llama_cpp.memory.saved_state import StateForm
-from cachesim.engines.llama_cpp.profiles import BESIDE, COMMITS, LINE, NEWEST, PROFILES, TIMELINE, Rules
-from cachesim.engines.shared.engine_face import Layout, command_of, events_of, log_of, memory_of, say_of, serve_of
+from cachesim.engines.shared.engine_face import (
+    Layout,
+    RuleSetsOnDemand,
+    command_of,
+    events_of,
+    log_of,
+    memory_of,
+    say_of,
+    serve_of,
+)
 from cachesim.engines.shared.flags import options_of
 from cachesim.engines.shared.rule_set import RuleSet
+
+if TYPE_CHECKING:
+    from cachesim.engines.llama_cpp.profiles import Rules
 
 
 def layout(model: str, rules: Rules) -> Layout:
     """Return a model as this engine lays it out. Raise BadInput."""
+    from cachesim.engines.llama_cpp.memory.model_layout import model_kind
+    from cachesim.engines.llama_cpp.memory.saved_state import StateForm
+
     kind = replace(model_kind(model), form=StateForm(rules.ext_bytes, rules.data_header))
     return Layout(kind, kind.spec)
 
@@ -27,7 +40,9 @@ def layout(model: str, rules: Rules) -> Layout:
 def cautions(rules: RuleSet, model: str, given: Mapping[str, Option]) -> list[str]:
     """Return sentences about flags that change answers or end the process with this model. Raise BadInput if the server
     does not start."""
+    from cachesim.engines.llama_cpp.memory.model_layout import model_kind
     from cachesim.engines.llama_cpp.newest_start import flag_notes
+    from cachesim.engines.llama_cpp.profiles import Rules
     from cachesim.engines.llama_cpp.server_flags import settings
 
     assert isinstance(rules, Rules)
@@ -37,11 +52,12 @@ def cautions(rules: RuleSet, model: str, given: Mapping[str, Option]) -> list[st
 
 
 PACKAGE = __name__.rpartition(".")[0]
+PROFILES = RuleSetsOnDemand(PACKAGE, LINE, BESIDE)
 ENGINE = Engine(
     name="llama_cpp",
     profiles=PROFILES,
     manual=MANUAL,
-    serve=serve_of(PACKAGE, Rules, partial(options_of, Options), layout),
+    serve=serve_of(PACKAGE, partial(options_of, Options), layout),
     say=say_of(PACKAGE),
     recorded=RecordingFormat(
         name="llama.cpp",
@@ -63,4 +79,4 @@ ENGINE = Engine(
 
 start = ENGINE.start
 
-__all__ = ["ENGINE", "MANUAL", "PROFILES", "Rules", "start"]
+__all__ = ["ENGINE", "MANUAL", "PROFILES", "start"]

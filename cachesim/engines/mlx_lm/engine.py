@@ -6,18 +6,26 @@ from functools import partial
 
 from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.mlx_lm.flags import Options
+from cachesim.engines.mlx_lm.history import BESIDE, LINE, TIMELINE
 from cachesim.engines.mlx_lm.manual import MANUAL
-from cachesim.engines.mlx_lm.model_layout import model_kind
-from cachesim.engines.mlx_lm.profiles import BESIDE, LINE, PROFILES, TIMELINE, Rules
-from cachesim.engines.shared.engine_face import command_of, layout_of, log_of, memory_of, say_of, serve_of
+from cachesim.engines.shared.engine_face import (
+    RuleSetsOnDemand,
+    command_of,
+    layout_of,
+    log_of,
+    memory_of,
+    say_of,
+    serve_of,
+)
 from cachesim.engines.shared.flags import options_of
 
 PACKAGE = __name__.rpartition(".")[0]
+PROFILES = RuleSetsOnDemand(PACKAGE, LINE, BESIDE)
 ENGINE = Engine(
     name="mlx_lm",
     profiles=PROFILES,
     manual=MANUAL,
-    serve=serve_of(PACKAGE, Rules, partial(options_of, Options), layout_of(model_kind)),
+    serve=serve_of(PACKAGE, partial(options_of, Options), layout_of("cachesim.engines.mlx_lm.model_layout")),
     say=say_of(PACKAGE),
     recorded=RecordingFormat("mlx-lm"),
     line=LINE,
@@ -30,4 +38,4 @@ ENGINE = Engine(
 
 start = ENGINE.start
 
-__all__ = ["ENGINE", "PROFILES", "Rules", "start"]
+__all__ = ["ENGINE", "PROFILES", "start"]

@@ -7,12 +7,11 @@ from typing import Any, Mapping
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.sglang.flags import options
+from cachesim.engines.sglang.history import BESIDE, LINE
 from cachesim.engines.sglang.manual import MANUAL
-from cachesim.engines.sglang.pool_sizes import derived_sizes
-from cachesim.engines.sglang.profiles import BESIDE, LINE, PROFILES
-from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.shared.engine_face import (
     Layout,
+    RuleSetsOnDemand,
     classes_of,
     command_of,
     layers_of,
@@ -26,11 +25,14 @@ from cachesim.engines.shared.rule_set import RuleSet
 
 def _derived(rules: RuleSet, given: Mapping[str, Any]) -> list[str]:
     """Return the sizes that the release derives at its start from the given options."""
+    from cachesim.engines.sglang.pool_sizes import derived_sizes
+    from cachesim.engines.sglang.profiles.rule_table import Rules
+
     assert isinstance(rules, Rules)
     return derived_sizes(rules, options({**rules.defaults, **given}))
 
 
-def layout(model: str, rules: Rules) -> Layout:
+def layout(model: str, rules: RuleSet) -> Layout:
     """Return the layers of a model. Raise BadInput for windows only: SGLang keeps them in its pool of full attention,
     or in a pool of windows alone (PureSWARadixCache), whose tree takes over slots that a request has given back
     (S-DEF-10, mem_cache/radix_cache.py RadixCache.checkpoint)."""
@@ -43,8 +45,9 @@ def layout(model: str, rules: Rules) -> Layout:
 
 
 PACKAGE = __name__.rpartition(".")[0]
+PROFILES = RuleSetsOnDemand(PACKAGE, LINE, BESIDE)
 ENGINE = Engine(
-    "sglang", PROFILES, MANUAL, serve=serve_of(PACKAGE, Rules, options, layout), say=say_of(PACKAGE),
+    "sglang", PROFILES, MANUAL, serve=serve_of(PACKAGE, options, layout), say=say_of(PACKAGE),
     recorded=RecordingFormat("sglang", {"0.5.23": "sglang@0.5.23-recorded"}, classes=classes_of(PACKAGE)),
     line=LINE, beside=BESIDE, newest=LINE[-1], keeps="state", log=log_of(PACKAGE), memory=memory_of(PACKAGE),
     command=command_of(PACKAGE),

@@ -7,11 +7,11 @@ of them.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Callable, Mapping, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.capabilities import Option
-from cachesim.engines.shared.rule_set import RuleSet
+from cachesim.engines.shared.rule_set import RuleSet, names_newest_first
 from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.events import Event, Log
 from cachesim.model import Spec, make_model, parse
@@ -31,18 +31,42 @@ class Layout(NamedTuple):
     spec: Spec
 
 
+class RuleSetsOnDemand(Mapping[str, RuleSet]):
+    """Rule sets of an engine by name, newest first, each followed by those beside it. The names are those of the
+    engine's history; ``profiles`` of its package, and with it all rules, are imported with the first rule set."""
+
+    def __init__(self, package: str, line: Sequence[str], beside: Mapping[str, str]) -> None:
+        self._package = package
+        self._names = dict.fromkeys(names_newest_first(line, beside))
+
+    def __getitem__(self, name: str) -> RuleSet:
+        if name not in self._names:
+            raise KeyError(name)
+        found: RuleSet = import_module(f"{self._package}.profiles").PROFILES[name]
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+
 def layers_of(model: str, rules: RuleSet) -> Layout:
     """Return the layers of a model, for a server that needs nothing else. Raise BadInput."""
     spec = parse(split_sizes(model)[0])
     return Layout(spec, spec)
 
 
-def layout_of(kind_of: Callable[[str], Any]) -> Callable[[str, RuleSet], Layout]:
-    """Return a function that lays out a model as ``kind_of`` reads it, whatever the rule set."""
+def layout_of(module: str) -> Callable[[str, RuleSet], Layout]:
+    """Return a function that lays out a model as ``model_kind`` of a module reads it, whatever the rule set."""
 
     def layout(model: str, rules: RuleSet) -> Layout:
         """Return a model as the engine lays it out. Raise BadInput."""
-        kind = kind_of(model)
+        kind = import_module(module).model_kind(model)
         return Layout(kind, kind.spec)
 
     return layout
@@ -53,16 +77,16 @@ def as_given(rules: RuleSet, spec: Spec, given: Mapping[str, Any]) -> Mapping[st
     return given
 
 
-def serve_of(package: str, kind: type[RuleSet], options: Callable[[Mapping[str, Any]], Any],
+def serve_of(package: str, options: Callable[[Mapping[str, Any]], Any],
              layout: Callable[[str, Any], Layout] = layers_of,
              resolve: Callable[[Any, Spec, Mapping[str, Any]], Mapping[str, Any]] = as_given) -> Callable[..., Any]:
-    """Return a function that starts the ``Server`` of an engine with these rules and options. ``layout`` reads a model
-    and raises BadInput for one that is not simulated; ``resolve`` adds the defaults that the server chooses at its
-    start, from its model and the options given."""
+    """Return a function that starts the ``Server`` of an engine with its ``Rules`` and options. ``layout`` reads a
+    model and raises BadInput for one that is not simulated; ``resolve`` adds the defaults that the server chooses at
+    its start, from its model and the options given."""
 
     def serve(rules: RuleSet, model: str, flags: Mapping[str, Option], mode: str, log: Log) -> Any:
         """Start a server of this version and model. ``mode``: "none", "provenance" or "exact". Raise BadInput."""
-        if not isinstance(rules, kind):
+        if not isinstance(rules, import_module(f"{package}.profiles").Rules):
             raise BadInput(f"{quoted(rules.name)} is not a rule set of this engine")
         found = layout(model, rules)
         tiny = None if mode == "none" else make_model(found.spec, exact=mode == "exact")

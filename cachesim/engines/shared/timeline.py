@@ -7,9 +7,11 @@ date is the end of a day. ``composition`` puts the rules of any point together.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
-from cachesim.engines.shared.rule_set import Change
+if TYPE_CHECKING:
+    from cachesim.engines.shared.rule_set import Change
 
 UNKNOWN = 0
 
@@ -41,14 +43,19 @@ class DatedChange(NamedTuple):
 class Timeline:
     """History of an engine's main branch. ``own``: the point at which each rule set was recorded, oldest first;
     ``landed``: points at which changes landed, by the parts of ``Change.source``; ``releases``: other names of points
-    (versions, commits); ``builds``: True if points are named by their number (b9700); ``between``: values that no
-    recorded rule set has, or that began at another point than the rules say, in order."""
+    (versions, commits); ``builds``: True if points are named by their number (b9700); ``load_between``: returns the
+    changes ``between`` two rule sets, which import rules."""
 
     own: Mapping[str, Commit] = field(default_factory=dict)
     landed: Mapping[str, Commit] = field(default_factory=dict)
     releases: Mapping[str, Commit] = field(default_factory=dict)
     builds: bool = False
-    between: Sequence[DatedChange] = ()
+    load_between: Callable[[], Sequence[DatedChange]] = tuple
+
+    @cached_property
+    def between(self) -> Sequence[DatedChange]:
+        """Values that no recorded rule set has, or that began at another point than the rules say, in order."""
+        return self.load_between()
 
     def last_landed(self, change: Change) -> Commit | None:
         """Return the point at which the last part of a change landed, None if it is unknown for a part."""

@@ -5,24 +5,43 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from cachesim.engines.contract import Engine, RecordingFormat
-from cachesim.engines.shared.engine_face import classes_of, command_of, log_of, memory_of, say_of, serve_of
+from cachesim.engines.shared.engine_face import (
+    RuleSetsOnDemand,
+    classes_of,
+    command_of,
+    log_of,
+    memory_of,
+    say_of,
+    serve_of,
+)
 from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.vllm.flags import options
+from cachesim.engines.vllm.history import BESIDE, LINE, TIMELINE
 from cachesim.engines.vllm.manual import MANUAL
-from cachesim.engines.vllm.page_sizes import derived_blocks
-from cachesim.engines.vllm.profiles import BESIDE, LINE, PROFILES, TIMELINE, Rules
-from cachesim.engines.vllm.start_options import derived_defaults, resolved
+from cachesim.model import Spec
 
 
 def _derived(rules: RuleSet, given: Mapping[str, Any]) -> list[str]:
     """Return what the release derives at its start from the given options: sizes of blocks, and defaults."""
+    from cachesim.engines.vllm.page_sizes import derived_blocks
+    from cachesim.engines.vllm.profiles import Rules
+    from cachesim.engines.vllm.start_options import derived_defaults
+
     assert isinstance(rules, Rules)
     return [*derived_blocks(rules, options(given)), *derived_defaults(rules, given)]
 
 
+def _resolved(rules: Any, spec: Spec, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the options with those that the release resolves at its start, from its model and the options given."""
+    from cachesim.engines.vllm.start_options import resolved
+
+    return resolved(rules, spec, given)
+
+
 PACKAGE = __name__.rpartition(".")[0]
+PROFILES = RuleSetsOnDemand(PACKAGE, LINE, BESIDE)
 ENGINE = Engine(
-    "vllm", PROFILES, MANUAL, serve=serve_of(PACKAGE, Rules, options, resolve=resolved), say=say_of(PACKAGE),
+    "vllm", PROFILES, MANUAL, serve=serve_of(PACKAGE, options, resolve=_resolved), say=say_of(PACKAGE),
     recorded=RecordingFormat("vllm", classes=classes_of(PACKAGE)), line=LINE, beside=BESIDE, newest=LINE[-1],
     when=TIMELINE, keeps="restore point", log=log_of(PACKAGE), memory=memory_of(PACKAGE),
     command=command_of(PACKAGE),

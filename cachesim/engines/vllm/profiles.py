@@ -7,7 +7,7 @@ from typing import Any, Callable, Hashable, Mapping, Sequence
 
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.rule_set import RuleSet, newest_first, rule_sets_in
-from cachesim.engines.shared.timeline import UNKNOWN, Commit, Timeline
+from cachesim.engines.vllm.history import BESIDE, LINE
 from cachesim.engines.vllm.rules import blocks, lookup, offload, schedule, start, states
 
 
@@ -144,10 +144,4 @@ REPAIRED = replace(
     leave_lookahead=schedule.leave_lookahead_if_possible, pad_drafts=schedule.pad_fitting_drafts,
 )
 
-BESIDE = {REPAIRED.name: V0_33_0.name, SPLIT_0_23_0.name: V0_30_0.name}
-_FOUND = rule_sets_in(Rules, globals())
-LINE = tuple(sorted((name for name in _FOUND if name not in BESIDE), key=lambda name: _FOUND[name].build))
-PROFILES = newest_first(_FOUND, LINE, BESIDE)
-OWN = {name: Commit(UNKNOWN, PROFILES[name].build) for name in LINE}
-TIMELINE = Timeline(OWN, {}, {name.partition("@")[2]: at for name, at in OWN.items()})
-"""Days of the releases on PyPI. The days on which single changes landed are not known."""
+PROFILES = newest_first(rule_sets_in(Rules, globals()), LINE, BESIDE)

@@ -23,7 +23,8 @@ def rules_named(text: str) -> list[str]:
     key = text.strip().upper()
     if not _ID.fullmatch(key):
         return []
-    for _ in ENGINES.values():              # imports one engine after the other
+    for engine in ENGINES.values():
+        engine.load_rules()
         exact = [name for name in RULES if name.upper() == key]
         if exact and "." in key:
             return exact
@@ -34,7 +35,8 @@ def rules_named(text: str) -> list[str]:
 
 def _all_rules() -> list[str]:
     """Return the ids of all rules of all engines: by engine, in alphabetical order. Imports all engines."""
-    _ = [*ENGINES.values()]                 # imports them
+    for engine in ENGINES.values():
+        engine.load_rules()
     engines = [*ENGINES]
 
     def place(name: str) -> tuple[int, str]:

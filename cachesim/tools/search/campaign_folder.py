@@ -16,7 +16,7 @@ from cachesim.base.errors import BadInput
 from cachesim.base.escaping import comment_line
 from cachesim.base.files import locked, make_folder, write_new, write_whole
 from cachesim.base.shard import WHOLE, Shard
-from cachesim.engines.rule import role_of
+from cachesim.engines.registry import role_of_rule
 from cachesim.engines.rule_files import file_header, profile_argument
 from cachesim.judging.failure_chain import explained
 from cachesim.judging.reproduce_command import line_command
@@ -75,7 +75,7 @@ def finding_data(finding: PropertyFailure) -> dict[str, Any]:
     """Return a finding: its kind, numbers and group, and their wording (``rule``, ``text``)."""
     return {
         "property": finding.name, "kind": finding.kind, "numbers": dict(finding.numbers),
-        "deciding": finding.deciding, "role": role_of(finding.deciding), "stored": finding.stored,
+        "deciding": finding.deciding, "role": role_of_rule(finding.deciding), "stored": finding.stored,
         "rule": finding.label, "text": finding.text, "step": finding.step, "causes": list(finding.causes),
     }  # fmt: skip
 

@@ -279,7 +279,7 @@ def test_the_versions_in_order_contain_every_recorded_one_and_every_change(name)
 def test_a_version_without_a_date_follows_its_predecessor(place):
     engine = ENGINES["mlx_lm"]
     own = {name: at for name, at in engine.when.own.items() if name != engine.line[place]}
-    undated = replace(engine, when=replace(engine.when, own=own, landed={}, between=()))
+    undated = replace(engine, when=replace(engine.when, own=own, landed={}, load_between=tuple))
     assert builds_in_order(undated) == list(engine.line)
     assert builds_in_order(replace(engine, when=replace(engine.when, own={}))) == list(engine.line)
 

@@ -72,7 +72,8 @@ def test_the_history_of_a_field_has_a_span_for_every_value(branch):
 
 def test_values_that_no_rule_set_has_stand_between_them():
     between = (DatedChange("size", 7, "#3"), DatedChange("size", 2, "#5"))
-    branch = MainBranch([OLD, NEW], Timeline(own=WHEN.own, landed=WHEN.landed, builds=True, between=between))
+    when = Timeline(own=WHEN.own, landed=WHEN.landed, builds=True, load_between=lambda: between)
+    branch = MainBranch([OLD, NEW], when)
     assert branch.spans["size"] == [FieldSpan(at(1), 1, ""), FieldSpan(at(3), 7, "#3", is_recorded=False),
                                     FieldSpan(at(5), 2, "#5")]  # fmt: skip
     assert [branch.at(at(number)).rules.size for number in (2, 3, 4, 5)] == [1, 7, 7, 2]

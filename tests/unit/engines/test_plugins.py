@@ -12,7 +12,8 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines import plugins, registry
-from cachesim.engines.llama_cpp.profiles import NEWEST, PROFILES
+from cachesim.engines.llama_cpp.history import NEWEST
+from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.engines.rule import RULES
 from tests.shared import ROOT, forget_engines
 

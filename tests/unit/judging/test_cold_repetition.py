@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.base.errors import BadInput
 from cachesim.engines.base import NO_ROOM, Answer, Request
-from cachesim.engines.llama_cpp.profiles import B11549
+from cachesim.engines.llama_cpp.profiles.builds_since_b10809 import B11549
 from cachesim.engines.rule import Decision, Role, rule
 from cachesim.judging.cold_repetition import ColdRepetition, error_verdict, repeat_cold
 from cachesim.judging.fault_kinds import FaultKind

@@ -11,7 +11,8 @@ from cachesim.base import exits
 from cachesim.base.console import as_text
 from cachesim.cli.main import main
 from cachesim.engines.base import Answer
-from cachesim.engines.llama_cpp.profiles import B10587, PROFILES
+from cachesim.engines.llama_cpp.profiles import PROFILES
+from cachesim.engines.llama_cpp.profiles.b10587 import B10587
 from cachesim.judging.cold_repetition import error_verdict, repeat_cold
 from cachesim.judging.judged_run import run_judged
 from cachesim.judging.run_data import run_data

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cachesim.engines.llama_cpp.profiles import B10587, PROFILES
+from cachesim.engines.llama_cpp.profiles import PROFILES
+from cachesim.engines.llama_cpp.profiles.b10587 import B10587
 from cachesim.engines.llama_cpp.rules import checkpoint_restore as use
 from cachesim.engines.llama_cpp.rules import older_checkpoint_restore as old_use
 from cachesim.engines.llama_cpp.rules import repaired, seq_rm_and_state

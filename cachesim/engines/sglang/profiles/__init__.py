@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from cachesim.engines.sglang.history import BESIDE, LINE
 from cachesim.engines.sglang.profiles.rule_table import Rules
 from cachesim.engines.sglang.rules import host as h
 from cachesim.engines.sglang.rules import reported
@@ -54,11 +55,6 @@ REPAIRED = replace(
 )  # fmt: skip
 
 
-def _release(rules: Rules) -> tuple[int, ...]:
-    """Return the numbers of a release, as which its rule sets are ordered."""
-    return tuple(map(int, rules.build.split(".")))
-
-
 def _before(number: int, base: Rules, **rules: Any) -> Rules:
     """Return a release without a pull request that it contains."""
     source = f"sgl-project/sglang#{number}, taken back from {base.source}"
@@ -71,10 +67,4 @@ BEFORE_29860 = _before(29860, V0_5_23, window_frontier=reported.frontier_without
 BEFORE_27038 = _before(27038, V0_5_23, copy_unlock=reported.unlock_to_root)
 BEFORE_17061 = _before(17061, V0_5_9, accept_node=reported.accept_unreset)
 
-BESIDE = {
-    **dict.fromkeys((one.name for one in (RECORDED, BEFORE_37836, BEFORE_29860, BEFORE_27038, REPAIRED)), V0_5_23.name),
-    BEFORE_17061.name: V0_5_9.name,
-}
-_FOUND = rule_sets_in(Rules, globals())
-LINE = tuple(sorted((name for name in _FOUND if name not in BESIDE), key=lambda name: _release(_FOUND[name])))
-PROFILES = newest_first(_FOUND, LINE, BESIDE)
+PROFILES = newest_first(rule_sets_in(Rules, globals()), LINE, BESIDE)

@@ -12,9 +12,8 @@ import pytest
 
 from cachesim.engines.build_names import main_branch
 from cachesim.engines.llama_cpp import ENGINE
-from cachesim.engines.llama_cpp.profiles import LINE, TIMELINE
+from cachesim.engines.llama_cpp.history import LANDED, LINE, TIMELINE
 from cachesim.engines.llama_cpp.profiles.between import BETWEEN
-from cachesim.engines.llama_cpp.profiles.landed import LANDED
 from cachesim.engines.rule import about
 from cachesim.engines.shared.timeline import Commit
 

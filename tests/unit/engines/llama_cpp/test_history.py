@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from cachesim.engines.llama_cpp import profiles as package
 from cachesim.engines.llama_cpp.profiles import BESIDE, LINE, PROFILES
 from cachesim.engines.llama_cpp.profiles.between import BETWEEN
 from cachesim.engines.llama_cpp.rules import checkpoint_restore
@@ -247,7 +246,3 @@ def test_a_mixture_has_the_chosen_fields_of_the_newer_profile():
     half = old.mixed(new, ["ckpt_need"])
     assert (half.ckpt_need, half.trim) == (new.ckpt_need, old.trim)
     assert old.mixed(new, []) == old
-
-
-def test_the_package_offers_what_the_module_offered():
-    assert {"PROFILES", "Rules", "COMMITS", "B10587"} <= set(package.__all__)

@@ -6,7 +6,8 @@ from itertools import combinations
 
 import pytest
 
-from cachesim.engines.llama_cpp.profiles import COMMITS, PROFILES
+from cachesim.engines.llama_cpp.history import COMMITS
+from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.engines.llama_cpp.profiles.adapter_tables import NOT_RUN
 from cachesim.engines.rule import RULES
 from cachesim.engines.shared.rule_set import differences

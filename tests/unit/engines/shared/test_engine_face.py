@@ -12,7 +12,7 @@ from typing import Any, Mapping
 import pytest
 
 from cachesim.base.errors import BadInput
-from cachesim.engines.registry import BUILTIN
+from cachesim.engines.registry import BUILTIN, rules_of
 from cachesim.engines.shared.engine_face import (
     classes_of,
     command_of,
@@ -62,16 +62,19 @@ TOY = Toy("toy@one", "b1", "a/b#1")
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package ``toy`` whose server is a record of its arguments."""
+    """A package ``toy`` with the rule sets ``Toy``, whose server is a record of its arguments."""
     package = ModuleType("toy.server")
     package.Server = lambda *args: args  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "toy", ModuleType("toy"))
     monkeypatch.setitem(sys.modules, "toy.server", package)
+    rules = ModuleType("toy.profiles")
+    rules.Rules = Toy  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "toy.profiles", rules)
 
 
 def test_a_server_starts_with_its_rules_its_layers_and_its_options(server: None) -> None:
     log = Log()
-    serve = serve_of("toy", Toy, dict)
+    serve = serve_of("toy", dict)
     rules, kind, options, model, used = serve(TOY, "AG", {"size": 6}, "none", log)
     assert rules is TOY and used is log and model is None
     assert (kind, options) == (parse("AG"), {"size": 6, "kind": "toy"})
@@ -79,13 +82,13 @@ def test_a_server_starts_with_its_rules_its_layers_and_its_options(server: None)
 
 @pytest.mark.parametrize(("mode", "exact"), [("provenance", False), ("exact", True)])
 def test_the_mode_says_what_the_model_computes(server: None, mode: str, exact: bool) -> None:
-    *_, model, _ = serve_of("toy", Toy, dict)(TOY, "A", {}, mode, Log())
+    *_, model, _ = serve_of("toy", dict)(TOY, "A", {}, mode, Log())
     assert model.exact is exact and model.spec == parse("A")
 
 
 def test_a_rule_set_of_another_engine_is_refused(server: None) -> None:
-    with pytest.raises(BadInput, match="'toy@one' is not a rule set of this engine"):
-        serve_of("toy", type("Other", (Toy,), {}), dict)(TOY, "A", {}, "none", Log())
+    with pytest.raises(BadInput, match="'llama_cpp@b11549' is not a rule set of this engine"):
+        serve_of("toy", dict)(rules_of("llama_cpp@b11549"), "A", {}, "none", Log())
 
 
 def test_parts_of_an_engine_are_found_in_their_modules() -> None:

@@ -1,4 +1,6 @@
-"""Points at which changes reached the main branch. The numbers count commits, `git rev-list --count`.
+"""Versions of ik_llama.cpp that have a rule set, and the points at which changes reached its main branch.
+
+The numbers count commits, `git rev-list --count`. The rules are in ``profiles``.
 
 Source: ikawrakow/ik_llama.cpp up to 8337e4cd3.
 """
@@ -47,6 +49,25 @@ OWN: Mapping[str, tuple[int, str]] = {
     "ik_llama@2491": AFTER_MAIN,
 }
 """Rule set -> point at which it was recorded or read."""
+
+
+HASHES: Mapping[str, str] = {"8337e4cd3861406fc04e0854b1409cd1b027fbc9": "ik_llama@main"}
+"""Commit of recordings without profile -> the rule set that was recorded there."""
+
+BESIDE: Mapping[str, str] = {
+    "ik_llama@main-repaired": "ik_llama@main",
+    "ik_llama@2378": "ik_llama@main",
+    "ik_llama@2441": "ik_llama@main",
+    "ik_llama@2195-draft": "ik_llama@2105",
+    "ik_llama@2195-draft2": "ik_llama@2105",
+    "ik_llama@pr1889": "ik_llama@1889-base",
+    "ik_llama@pr1888": "ik_llama@1889-base",
+    "ik_llama@pr1877": "ik_llama@1889-base",
+}
+"""Proposed rule set -> the rule set that it changes."""
+
+LINE = tuple(OWN)
+"""Main-branch rule sets, oldest first."""
 
 TIMELINE = Timeline(
     own={name: Commit(*point) for name, point in OWN.items()},
