@@ -50,8 +50,11 @@ class SchedulePolicy:
         late = self._compute_prefix_matches(waiting_queue) if is_aware else set()
         places = self._dfs_weight_places(waiting_queue) if policy == DFS_WEIGHT else {}
         facts = [WaitingRequest(
-            req.seqlen, hit=min(req.num_matched_prefix_tokens, req.seqlen - 1) if is_aware else 0,
-            answer=req.task.request.n_predict, late=req.rid in late, place=places.get(req.rid, 0),
+            seqlen=req.seqlen,
+            num_matched_prefix_tokens=min(req.num_matched_prefix_tokens, req.seqlen - 1) if is_aware else 0,
+            max_new_tokens=req.task.request.n_predict,
+            is_deprioritized=req.rid in late,
+            dfs_place=places.get(req.rid, 0),
         ) for req in waiting_queue]  # fmt: skip
         order = self.context.decide(self.rules.queue_order(policy, facts), None)
         waiting_queue[:] = [waiting_queue[at] for at in order]
@@ -213,8 +216,9 @@ class PrefillAdder:
         if loaded:
             req.last_node = req.best_match_node
             left = min(n, req.seqlen - req.last_node.end)
-        elif ask.loads:
-            ask = ask._replace(n=ask.n + ask.loads, hit=req.prefix_len, loads=0, window_loads=0)
+        elif ask.host_hit_length:
+            ask = ask._replace(extend_len=ask.extend_len + ask.host_hit_length, prefix_len=req.prefix_len,
+                               host_hit_length=0, swa_host_hit_length=0)  # fmt: skip
             left = self.context.decide(self.rules.admission(ask), req)
         if left:
             req.prefix_len += loaded
@@ -227,13 +231,21 @@ class PrefillAdder:
         swa = self.tree_cache.swa
         policy = context.server_args.schedule_policy
         return AdmissionCandidate(
-            n=req.seqlen - req.num_matched_prefix_tokens, hit=req.num_matched_prefix_tokens,
-            answer=max(req.num_remaining_tokens, 0), first=not self.can_run_list, input=self.rem_input_tokens,
-            chunk=self.rem_chunk_tokens, total=self.rem_total_tokens, window=self.rem_swa_tokens,
-            size=0 if swa is None else swa.allocator.size_swa, width=context.swa_retain_window, page=self.page_size,
-            chunked=self.rules.cut_waits(policy, has_chunked_req, bool(self.new_chunked_reqs)),
-            loads=req.host_hit_length, window_loads=req.swa_host_hit_length,
-        )  # fmt: skip
+            extend_len=req.seqlen - req.num_matched_prefix_tokens,
+            prefix_len=req.num_matched_prefix_tokens,
+            max_new_tokens=max(req.num_remaining_tokens, 0),
+            is_first=not self.can_run_list,
+            rem_input_tokens=self.rem_input_tokens,
+            rem_chunk_tokens=self.rem_chunk_tokens,
+            rem_total_tokens=self.rem_total_tokens,
+            rem_swa_tokens=self.rem_swa_tokens,
+            size_swa=0 if swa is None else swa.allocator.size_swa,
+            swa_retain_window=context.swa_retain_window,
+            page_size=self.page_size,
+            waits_for_chunked_req=self.rules.cut_waits(policy, has_chunked_req, bool(self.new_chunked_reqs)),
+            host_hit_length=req.host_hit_length,
+            swa_host_hit_length=req.swa_host_hit_length,
+        )
 
     def _add(self, req: Req, extend_len: int) -> None:
         """Add a chunk of a request to the step, and charge it to the budgets."""

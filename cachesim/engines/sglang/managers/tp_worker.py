@@ -149,7 +149,13 @@ class TpModelWorker:
             n = one.end - one.start
             length = one.mamba_track_seqlen
             if self.packs_states and length is not None and n > 1:
-                tracking = TrackedState(length - one.start, n, flat=flat, chunks=chunks, grid=grid)
+                tracking = TrackedState(
+                    len_to_track=length - one.start,
+                    extend_seq_len=n,
+                    query_start_loc=flat,
+                    track_ssm_src_offset=chunks,
+                    state_chunk_size=grid,
+                )
                 length = one.start + self.context.rules.taken_after(tracking)
             lengths.append(length)
             flat += n

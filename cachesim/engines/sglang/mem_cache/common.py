@@ -45,8 +45,9 @@ def match_kv_cache(req: Req, tree_cache: UnifiedRadixCache, limit: int, cow_mamb
         if context.supports_mamba and result.best_match_node.value[MAMBA] is not None:
             _copy_mamba_on_write(req, tree_cache, result)
     context.log.emit(Matched(
-        req.rid, limit, hit=result.found.hit, full=result.found.full, state_branch=result.mamba_branching_seqlen,
-        window_branch=result.swa_branching_seqlen, cow=int(cow_mamba and context.supports_mamba),
+        req.rid, limit, hit=result.found.device_hit_length, full=result.found.full_kv_hit_length,
+        state_branch=result.mamba_branching_seqlen, window_branch=result.swa_branching_seqlen,
+        cow=int(cow_mamba and context.supports_mamba),
     ))  # fmt: skip
 
 
@@ -104,8 +105,11 @@ def _owned_kv_len(req: Req, tree_cache: UnifiedRadixCache) -> int:
     prompt = req.num_input_tokens
     stop = prompt + req.num_output_tokens if req.is_answered else computed
     owned: int = tree_cache.rules.owned_tokens(EndingRequest(
-        computed, prompt=prompt, stop=stop, published=req.kv.cache_protected_len,
-        strips=tree_cache.context.server_args.strip_thinking_cache,
+        kv_committed_len=computed,
+        num_input_tokens=prompt,
+        len_through_stop=stop,
+        cache_protected_len=req.kv.cache_protected_len,
+        strip_thinking_cache=tree_cache.context.server_args.strip_thinking_cache,
     ))  # fmt: skip
     return owned
 

@@ -133,7 +133,7 @@ class UnifiedRadixCache:
                 swa_host_hit_length = sum(len(one.key) for one in self.swa.nodes_to_load(best))
             if self.mamba is not None:
                 mamba_host_hit_length = len(self.mamba.nodes_to_load(best))
-        reach = found._replace(hit=found.hit + host_hit_length)
+        reach = found._replace(device_hit_length=found.device_hit_length + host_hit_length)
         grid = self.context.server_args.state_grid
         return MatchResult(
             found, last_device_node, best, host_hit_length, swa_host_hit_length, mamba_host_hit_length,

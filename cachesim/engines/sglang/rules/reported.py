@@ -17,25 +17,23 @@ BACKEND = "layers/attention/hybrid_linear_attn_backend.py"
 
 
 class EndingRequest(NamedTuple):
-    """A request that ends: ``n`` computed tokens, tokens of its prompt, those up to the end of its answer, those that
-    it has ``published``, and whether --strip-thinking-cache ``strips`` its answer."""
+    """A request that ends."""
 
-    n: int
-    prompt: int
-    stop: int
-    published: int
-    strips: bool
+    kv_committed_len: int        # computed tokens
+    num_input_tokens: int        # tokens of its prompt
+    len_through_stop: int        # tokens up to the end of its answer
+    cache_protected_len: int     # tokens that it has published
+    strip_thinking_cache: bool   # --strip-thinking-cache removes its answer
 
 
 class TrackedState(NamedTuple):
-    """A tracked state, that after ``length`` of the ``n`` tokens that a step evaluates of a request. ``flat``,
-    ``chunks``: tokens and whole chunks of the requests before it; ``grid`` of the kernel."""
+    """A tracked state of a request in a step."""
 
-    length: int
-    n: int
-    flat: int
-    chunks: int
-    grid: int
+    len_to_track: int           # tokens of the step after which it is the state
+    extend_seq_len: int         # tokens that the step evaluates of the request
+    query_start_loc: int        # tokens of the requests before it
+    track_ssm_src_offset: int   # whole chunks of the requests before it
+    state_chunk_size: int       # grid of the kernel [tokens]
 
 
 @rule("SG-FINISH-OWN.PROMPT", Role.MEMORY, source(BATCH, "Req.owned_kv_len", spec="section 7"))
@@ -43,7 +41,7 @@ def owned_prompt(ask: EndingRequest) -> int:
     """Return the tokens that a finished request leaves in the tree. With --strip-thinking-cache a request with
     reasoning leaves only its prompt and frees all further slots, even those published since a retraction. Otherwise it
     leaves the tokens up to the end of its answer, without draft tokens after it."""
-    return min(ask.n, ask.prompt if ask.strips else ask.stop)
+    return min(ask.kv_committed_len, ask.num_input_tokens if ask.strip_thinking_cache else ask.len_through_stop)
 
 
 @rule("SG-FINISH-OWN.RUN", Role.MEMORY,
@@ -51,21 +49,21 @@ def owned_prompt(ask: EndingRequest) -> int:
 def owned_run(ask: EndingRequest) -> int:
     """Return the tokens that a finished request leaves in the tree: like SG-FINISH-OWN.PROMPT, but with all accepted
     draft tokens of its last step, including those after its answer."""
-    return min(ask.n, ask.prompt) if ask.strips else ask.n
+    return min(ask.kv_committed_len, ask.num_input_tokens) if ask.strip_thinking_cache else ask.kv_committed_len
 
 
 @rule("SG-FINISH-OWN.ALL", Role.MEMORY, source("mem_cache/common.py", "release_kv_cache", OLD, spec="section 7"))
 def owned_all(ask: EndingRequest) -> int:
     """Return the tokens that a finished request leaves in the tree: all of them. The release has no
     --strip-thinking-cache."""
-    return ask.n
+    return ask.kv_committed_len
 
 
 @rule("SG-FINISH-OWN.PUBLISHED", Role.MEMORY, instead_of(owned_prompt))
 def owned_published(ask: EndingRequest) -> int:
     """Return the tokens that a finished request leaves in the tree. With --strip-thinking-cache a request with
     reasoning leaves its prompt, or all that it has published if that is more."""
-    return max(owned_prompt(ask), ask.published)
+    return max(owned_prompt(ask), ask.cache_protected_len)
 
 
 @rule("SG-SCHED-RESERVE.CHUNK", Role.ADMIT, source(POLICY, "_update_prefill_budget", spec="section 9"))
@@ -124,7 +122,7 @@ def state_at_prefix() -> bool:
 def taken_at_own(ask: TrackedState) -> int:
     """Return the tokens of the request in the step after which the tracked state is taken: those up to its own tracked
     length."""
-    return ask.length
+    return ask.len_to_track
 
 
 @rule("SG-STATE-TAKE.FLAT", Role.MEMORY, source(BACKEND, "_init_track_ssm_indices", spec="section 14"), until="#37836")
@@ -132,7 +130,10 @@ def taken_on_flat_grid(ask: TrackedState) -> int:
     """Return the tokens of the request after which the tracked state is taken, 0 if the state belongs to another
     request. Mamba-2 kernels keep states at multiples of G tokens of the whole batch. Their index counts whole chunks of
     each request, so a request that starts off the grid gets an earlier state."""
-    return ask.length if ask.length == ask.n else max(0, (ask.chunks + ask.length // ask.grid) * ask.grid - ask.flat)
+    if ask.len_to_track == ask.extend_seq_len:
+        return ask.len_to_track
+    chunks = ask.track_ssm_src_offset + ask.len_to_track // ask.state_chunk_size
+    return max(0, chunks * ask.state_chunk_size - ask.query_start_loc)
 
 
 @rule("SG-MATCH-COPY-UNLOCK.MARK", Role.MEMORY, source(STATES, "finalize_match_result", spec="S-MAM-1"))
@@ -167,5 +168,5 @@ def frontier_without_page(ask: RequestWindow) -> tuple[int, int]:
     """Return first and last position of the window slots that a request gives back. With
     SGLANG_OPT_SWA_EVICT_DROP_PAGE_MARGIN it gives back whole pages before its window, even if a page is larger than the
     window."""
-    start = max(ask.evicted, ask.protected)
-    return start, max(start, ask.pos + 1 - ask.window) // ask.page * ask.page
+    start = max(ask.swa_evicted_seqlen, ask.cache_protected_len)
+    return start, max(start, ask.pre_len + 1 - ask.sliding_window_size) // ask.page_size * ask.page_size

@@ -13,22 +13,22 @@ from cachesim.engines.sglang.rules import BATCH, MIDDLE, OLD, OLD_WINDOW, STATES
 class RequestWindow(NamedTuple):
     """Window slots of a running request."""
 
-    pos: int           # tokens before the next key
-    evicted: int       # first tokens, without window slots of the request
-    protected: int     # first tokens, which belong to the tree
-    floor: int | None  # first position of the window before a tracked state, None = no state
-    window: int        # W [tokens]
-    page: int          # P [tokens]
-    interval: int      # fewest tokens to give back
+    pre_len: int               # tokens before the next key
+    swa_evicted_seqlen: int    # first tokens, without window slots of the request
+    cache_protected_len: int   # first tokens, which belong to the tree
+    retain_floor: int | None   # first position of the window before a tracked state, None = no state
+    sliding_window_size: int   # W [tokens]
+    page_size: int             # P [tokens]
+    eviction_interval: int     # fewest tokens to give back
 
 
 def _frontier(ask: RequestWindow, kept: int) -> tuple[int, int]:
     """Return first and last position to give back, so that ``kept`` tokens stay."""
-    if ask.pos - ask.window < ask.evicted + ask.interval:
-        return ask.evicted, ask.evicted
-    start = max(ask.evicted, ask.protected)
-    stop = ask.pos - kept if ask.floor is None else min(ask.pos - kept, ask.floor)
-    return start, max(start, stop) // ask.page * ask.page
+    if ask.pre_len - ask.sliding_window_size < ask.swa_evicted_seqlen + ask.eviction_interval:
+        return ask.swa_evicted_seqlen, ask.swa_evicted_seqlen
+    start = max(ask.swa_evicted_seqlen, ask.cache_protected_len)
+    stop = ask.pre_len - kept if ask.retain_floor is None else min(ask.pre_len - kept, ask.retain_floor)
+    return start, max(start, stop) // ask.page_size * ask.page_size
 
 
 class TrackingSlots(NamedTuple):
@@ -146,7 +146,7 @@ def tracking_pair(strategy: str, overlaps: bool, drafts: int) -> TrackingSlots:
 def window_frontier(ask: RequestWindow) -> tuple[int, int]:
     """Return first and last position of the window slots that a request gives back. They are whole pages more than
     max(W, P) tokens before the next position. Slots of the tree and the window before a tracked state stay."""
-    return _frontier(ask, -(-max(ask.window, ask.page) // ask.page) * ask.page)
+    return _frontier(ask, -(-max(ask.sliding_window_size, ask.page_size) // ask.page_size) * ask.page_size)
 
 
 @rule("SG-WINDOW-FRONTIER.TOKENS", Role.MEMORY,
@@ -156,13 +156,13 @@ def unrounded_frontier(ask: RequestWindow) -> tuple[int, int]:
     """Return first and last position of the window slots that a request gives back: as in SG-WINDOW-FRONTIER.WINDOW,
     but it keeps max(W, P) tokens, not whole pages. If P does not divide W, less than a window can be left before the
     end of an insertion, so no prompt can use it."""
-    return _frontier(ask, max(ask.window, ask.page))
+    return _frontier(ask, max(ask.sliding_window_size, ask.page_size))
 
 
 @rule("SG-WINDOW-FRONTIER.NONE", Role.MEMORY, source(OLD_WINDOW, "cache_unfinished_req", OLD, spec="S-SWA-6"))
 def no_frontier(ask: RequestWindow) -> tuple[int, int]:
     """Return an empty range of positions: at the end of a chunk a request gives back no window slots."""
-    return ask.evicted, ask.evicted
+    return ask.swa_evicted_seqlen, ask.swa_evicted_seqlen
 
 
 @rule("SG-WINDOW-SLIDE.STEP", Role.MEMORY, source(BATCH, "maybe_evict_swa", spec="S-SWA-6"))

@@ -13,40 +13,39 @@ SHORTEST = "shortest-prefill-first"
 
 
 class WaitingRequest(NamedTuple):
-    """A waiting request: tokens of prompt and answer so far, matched tokens, tokens of its whole answer; ``late``: it
-    waits for a request with the same beginning; ``place`` in the depth-first order of the tree."""
+    """A waiting request."""
 
-    n: int
-    hit: int
-    answer: int
-    late: bool
-    place: int
+    seqlen: int                      # tokens of prompt and answer so far
+    num_matched_prefix_tokens: int
+    max_new_tokens: int              # tokens of its whole answer
+    is_deprioritized: bool           # it waits for a request with the same beginning
+    dfs_place: int                   # place in the depth-first order of the tree
 
 
 class AdmissionCandidate(NamedTuple):
     """A request that could start."""
 
-    n: int                 # tokens to evaluate
-    hit: int               # matched tokens
-    answer: int            # most further tokens of its answer
-    first: bool            # it is the first of the batch
-    input: int             # rest of the token budget of the step
-    chunk: int | None      # rest of the chunk [tokens], None = unlimited
-    total: float           # free and evictable slots that are not promised to others
-    window: float | None   # the same for window slots, None = no windows
-    size: int              # slots of the window pool
-    width: int             # window [tokens]
-    page: int              # tokens of a page
-    chunked: bool = False  # another prompt is cut, and this one waits rather than be cut, too
-    loads: int = 0         # tokens of the hit that must be loaded from host memory first
-    window_loads: int = 0  # tokens of its window that must be loaded from host memory first
+    extend_len: int                # tokens to evaluate
+    prefix_len: int                # matched tokens
+    max_new_tokens: int            # most further tokens of its answer
+    is_first: bool                 # it is the first of the batch
+    rem_input_tokens: int          # rest of the token budget of the step
+    rem_chunk_tokens: int | None   # rest of the chunk [tokens], None = unlimited
+    rem_total_tokens: float        # free and evictable slots that are not promised to others
+    rem_swa_tokens: float | None   # free and evictable window slots that are not promised to others, None = no windows
+    size_swa: int                  # slots of the window pool
+    swa_retain_window: int         # window [tokens]
+    page_size: int                 # tokens of a page
+    waits_for_chunked_req: bool = False   # another prompt is cut, and this one waits rather than be cut, too
+    host_hit_length: int = 0              # tokens of the hit that must be loaded from host memory first
+    swa_host_hit_length: int = 0          # tokens of its window that must be loaded from host memory first
 
 
 ORDERS: Mapping[str, Callable[[WaitingRequest], Any]] = {
-    "lpm": lambda one: float("inf") if one.late else -one.hit,
-    "dfs-weight": lambda one: one.place,
-    "lof": lambda one: -one.answer,
-    SHORTEST: lambda one: (one.late, max(1, one.n - one.hit)),
+    "lpm": lambda one: float("inf") if one.is_deprioritized else -one.num_matched_prefix_tokens,
+    "dfs-weight": lambda one: one.dfs_place,
+    "lof": lambda one: -one.max_new_tokens,
+    SHORTEST: lambda one: (one.is_deprioritized, max(1, one.seqlen - one.num_matched_prefix_tokens)),
     "fcfs": lambda one: 0,
 }
 """Sort key of a waiting request by policy; equal keys keep their order."""
@@ -86,28 +85,31 @@ def admission(ask: AdmissionCandidate) -> Decision:
     Prompt, answer and a page must be fewer than the slots that are free or evictable and not promised to running
     requests; the same holds for windows. A prompt beyond the rest of the chunk is cut to whole pages, or waits if
     SG-SCHED-CUT-WAITS decides so."""
-    because = {"n": ask.n, "hit": ask.hit, "free": int(ask.total)}
-    needed = ceil(ask.n, ask.page)
-    limit = ask.chunk
-    answer = min(ask.answer, CLIP)
-    slots = ask.n + ask.loads + answer + ask.page
-    if slots >= ask.total:
+    because = {"n": ask.extend_len, "hit": ask.prefix_len, "free": int(ask.rem_total_tokens)}
+    needed = ceil(ask.extend_len, ask.page_size)
+    limit = ask.rem_chunk_tokens
+    answer = min(ask.max_new_tokens, CLIP)
+    slots = ask.extend_len + ask.host_hit_length + answer + ask.page_size
+    if slots >= ask.rem_total_tokens:
         return Decision(None, {**because, "needed": slots + 1, "answer": answer})
-    if ask.window is not None:
-        loads = ask.window_loads
-        need = window_need(needed, answer, chunk=ask.chunk, width=ask.width, page=ask.page, loads=loads)
-        if need >= ask.window:
-            head = window_need(0, answer, chunk=None, width=ask.width, page=ask.page, loads=loads)
-            cap = max(0, (int(ask.window) - head) // ask.page * ask.page) if need >= ask.size else 0
+    if ask.rem_swa_tokens is not None:
+        loads = ask.swa_host_hit_length
+        width = ask.swa_retain_window
+        need = window_need(needed, answer, chunk=ask.rem_chunk_tokens, width=width, page=ask.page_size, loads=loads)
+        if need >= ask.rem_swa_tokens:
+            head = window_need(0, answer, chunk=None, width=width, page=ask.page_size, loads=loads)
+            cap = 0
+            if need >= ask.size_swa:
+                cap = max(0, (int(ask.rem_swa_tokens) - head) // ask.page_size * ask.page_size)
             if limit is None or not cap:
-                return Decision(None, {**because, "free": int(ask.window), "window": need + 1})
+                return Decision(None, {**because, "free": int(ask.rem_swa_tokens), "window": need + 1})
             limit = min(limit, cap)
     if limit is None:
-        return Decision(0 if not ask.first and needed >= ask.input else ask.n, because)
-    if needed <= limit or ask.chunked:
-        return Decision(ask.n if needed <= limit else 0, because)
-    end = (ask.hit + limit // ask.page * ask.page) // ask.page * ask.page
-    return Decision(max(0, end - ask.hit), because)
+        return Decision(0 if not ask.is_first and needed >= ask.rem_input_tokens else ask.extend_len, because)
+    if needed <= limit or ask.waits_for_chunked_req:
+        return Decision(ask.extend_len if needed <= limit else 0, because)
+    end = (ask.prefix_len + limit // ask.page_size * ask.page_size) // ask.page_size * ask.page_size
+    return Decision(max(0, end - ask.prefix_len), because)
 
 
 @rule("SG-SCHED-CUT-WAITS.SHORTEST", Role.ADMIT, source(POLICY, "_select_prefill_admission", spec="section 9"))
@@ -124,7 +126,7 @@ def chunk_share(left: int, waiting: Sequence[WaitingRequest], chunk: int, page: 
     have less to evaluate than its own request, and keeps at least a page for itself."""
     shared = 0
     for one in waiting if chunk >= 2 * page else ():
-        work = max(1, one.n - one.hit)
+        work = max(1, one.seqlen - one.num_matched_prefix_tokens)
         if work >= left or shared + (pages := ceil(work, page)) > chunk - page:
             break
         shared += pages

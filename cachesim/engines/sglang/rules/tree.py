@@ -11,12 +11,11 @@ from cachesim.engines.sglang.rules import CACHE, CORE, MIDDLE, OLD, OLD_STATES, 
 
 
 class PrefixMatch(NamedTuple):
-    """A match of ``n`` tokens: ``hit`` up to the last node that all parts accept, ``full`` with slots of full
-    attention."""
+    """A match of a prefix."""
 
-    n: int
-    hit: int
-    full: int
+    key_len: int              # tokens to match
+    device_hit_length: int    # tokens up to the last node that all parts accept
+    full_kv_hit_length: int   # tokens with slots of full attention
 
 
 @rule("SG-KEY-PAIRS.EAGLE", Role.MEMORY, source(CORE, "UnifiedTreeCore.__init__", spec="S-KEY-4"))
@@ -44,7 +43,8 @@ def model_window(window: int, draft: int) -> int:
 @rule("SG-MATCH-HIT.BEST", Role.PREFIX, source(CORE, "_match_prefix_helper", spec="S-MATCH-1"))
 def best_hit(found: PrefixMatch) -> Decision:
     """Return the reused tokens: those up to the deepest matched node that all parts of the memory accept."""
-    return Decision(found.hit, found._asdict())
+    because = {"n": found.key_len, "hit": found.device_hit_length, "full": found.full_kv_hit_length}
+    return Decision(found.device_hit_length, because)
 
 
 @rule("SG-MATCH-ACCEPT.ALL", Role.MEMORY, source(WINDOW, "create_match_validator", spec="S-SWA-1"))
@@ -70,8 +70,8 @@ def accept_copy(run: int, node: UnifiedTreeNode, parts: tuple[int, ...], window:
 def branch_point(found: PrefixMatch, grid: int) -> int | None:
     """Return the length [tokens] up to which full attention matched, rounded down to the grid, if it is longer than
     the hit. A state or a window there would give a longer hit."""
-    aligned = found.full // grid * grid
-    return aligned if aligned > found.hit else None
+    aligned = found.full_kv_hit_length // grid * grid
+    return aligned if aligned > found.device_hit_length else None
 
 
 @rule("SG-MATCH-RECENT.USED", Role.MEMORY, source(WINDOW, "refresh_lru", spec="S-SWA-5"))

@@ -78,7 +78,9 @@ def test_a_node_without_a_free_slot_gives_its_own_state_up():
 def test_a_request_ends_with_its_answer_or_with_what_it_computed(is_answered, stop):
     """The prompt has eight tokens and the answer two; two more were computed, such as drafts after its end."""
     asked = []
-    cache, pools = make_cache(rules=NEW.changed({"owned_tokens": lambda ask: asked.append(ask) or ask.n}))
+    cache, pools = make_cache(
+        rules=NEW.changed({"owned_tokens": lambda ask: asked.append(ask) or ask.kv_committed_len}),
+    )
     insert(cache, pools, TEXT[:4])
     req = make_req(0, TEXT[:8])
     start(cache, req)
@@ -88,7 +90,14 @@ def test_a_request_ends_with_its_answer_or_with_what_it_computed(is_answered, st
     req.kv.kv_committed_len = 12
     req.is_answered = is_answered
     release_kv_cache(req, cache, checkpoint=True)
-    assert asked == [EndingRequest(12, prompt=8, stop=stop, published=4, strips=False)]
+    wanted = EndingRequest(
+        kv_committed_len=12,
+        num_input_tokens=8,
+        len_through_stop=stop,
+        cache_protected_len=4,
+        strip_thinking_cache=False,
+    )
+    assert asked == [wanted]
 
 
 @pytest.mark.parametrize("build", ["0.5.23", "0.5.20"])

@@ -59,7 +59,7 @@ def test_a_match_splits_where_the_prompt_leaves():
     one = Cache()
     one.insert("abcdef")
     found = one.match("abcx")
-    assert found.found.hit == 3 and found.last_device_node.end == 3
+    assert found.found.device_hit_length == 3 and found.last_device_node.end == 3
     assert one.changes() == [["new", 1, 0, 6], ["split", 1, 2, 3]]
     assert one.slots(found.last_device_node).tolist() == [1, 2, 3]
 
@@ -85,13 +85,13 @@ def test_a_match_without_a_whole_page_takes_no_time():
 def test_prefixes_end_at_pages():
     one = Cache(page_size=4)
     one.insert("abcdefgh")
-    assert one.match("abcdef").found.hit == 4 and one.match("abc").found.hit == 0
+    assert one.match("abcdef").found.device_hit_length == 4 and one.match("abc").found.device_hit_length == 0
 
 
 def test_name_spaces_are_disjoint():
     one = Cache()
     one.insert("abc", space="x")
-    assert one.match("abc").found.hit == 0 and one.match("abc", "x").found.hit == 3
+    assert one.match("abc").found.device_hit_length == 0 and one.match("abc", "x").found.device_hit_length == 3
 
 
 def test_duplicate_slots_are_freed():
@@ -120,7 +120,7 @@ def test_a_state_is_usable_at_its_length_only():
     one.insert("abcdef", state=True)
     found = one.match("abcde")
     assert found.found == (5, 0, 5) and found.mamba_branching_seqlen == 4
-    assert one.match("abcdef").found.hit == 6
+    assert one.match("abcdef").found.device_hit_length == 6
     assert [(node.end, node.value[MAMBA]) for node in one.nodes()] == [(5, None), (6, 1)], "the state stays below"
 
 
@@ -140,9 +140,9 @@ def test_a_path_holds_no_more_states_than_allowed():
 def test_a_tombstone_takes_over_the_slots_of_a_request():
     one = Cache(WITH_WINDOW, 2)
     one.insert("abcd", frontier=4)
-    assert one.match("abcd").found.hit == 0
+    assert one.match("abcd").found.device_hit_length == 0
     one.insert("abcd", frontier=2)
-    assert one.match("abcd").found.hit == 4 and one.allocator.full_available_size() == 60
+    assert one.match("abcd").found.device_hit_length == 4 and one.allocator.full_available_size() == 60
 
 
 @pytest.mark.parametrize(("rules", "kept"), [(NEW, True), (OLD, False)])
@@ -196,7 +196,7 @@ def test_an_inner_node_loses_only_the_part():
     one.insert("abcd", state=True)
     one.match("abcd")
     assert one.evict(0, 0, 1) == [0, 0, 1] and inner.value[MAMBA] is None and inner.value[FULL] is not None
-    assert one.match("abc").found.hit == 0
+    assert one.match("abc").found.device_hit_length == 0
 
 
 @pytest.mark.parametrize(("rules", "left"), [(NEW, 1), (OLD, 0)])
@@ -265,7 +265,7 @@ def test_a_match_over_a_tombstone_has_nothing_in_host_memory(build, hit):
     for dead in nodes[::2]:
         one.tree.evict_component(dead, SWA, "")
     found = one.match("abcdefgh")
-    assert (found.found.hit, found.swa_host_hit_length, found.mamba_host_hit_length) == (hit, 0, 0)
+    assert (found.found.device_hit_length, found.swa_host_hit_length, found.mamba_host_hit_length) == (hit, 0, 0)
 
 
 def test_host_memory_of_older_releases_has_rows_of_full_attention_only():
@@ -327,7 +327,7 @@ def test_slots_that_the_tree_had_before_are_freed_with_the_windows_that_are_left
 def test_a_match_ends_at_the_last_whole_page_of_the_limit(page, limit, hit):
     one = Cache(page_size=page)
     one.insert("abcdefgh")
-    assert one.cache.match_prefix(tuple(map(ord, "abcdefgh")), "", limit).found.hit == hit
+    assert one.cache.match_prefix(tuple(map(ord, "abcdefgh")), "", limit).found.device_hit_length == hit
 
 
 HOST = {"enable_hierarchical_cache": True}
@@ -502,7 +502,7 @@ def test_a_match_that_goes_on_in_host_memory_makes_the_leaf_of_the_device_recent
     one.cache.check_hicache_events()
     one.tree.demote(one.nodes()[-1], "R")
     found = one.match("abcdefgh")
-    assert (found.found.hit, found.host_hit_length, found.last_device_node.end) == (4, 4, 4)
+    assert (found.found.device_hit_length, found.host_hit_length, found.last_device_node.end) == (4, 4, 4)
     one.evict(1)
     assert ["".join(map(chr, node.key)) for node in one.nodes() if node.evicted and node.key != (101, 102, 103, 104)
             ] == [gone]  # fmt: skip

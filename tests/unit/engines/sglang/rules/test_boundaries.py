@@ -9,16 +9,30 @@ from cachesim.engines.sglang.rules import request
 from cachesim.engines.sglang.rules.request import RequestWindow
 
 F, T = False, True
-ASK = RequestWindow(pos=40, evicted=8, protected=12, floor=None, window=16, page=4, interval=1)
+ASK = RequestWindow(
+    pre_len=40,
+    swa_evicted_seqlen=8,
+    cache_protected_len=12,
+    retain_floor=None,
+    sliding_window_size=16,
+    page_size=4,
+    eviction_interval=1,
+)
 SLOTS = (request.tracking_slots, request.tracking_slots_by_drafts, request.tracking_pair)
 
 
 @pytest.mark.parametrize(("change", "rounded", "unrounded"), [
-    ({}, (12, 24), (12, 24)), ({"window": 15}, (12, 24), (12, 24)), ({"window": 14}, (12, 24), (12, 24)),
-    ({"window": 13, "pos": 41}, (12, 24), (12, 28)), ({"window": 2}, (12, 36), (12, 36)),
-    ({"floor": 22}, (12, 20), (12, 20)), ({"floor": 30}, (12, 24), (12, 24)), ({"protected": 4}, (8, 24), (8, 24)),
-    ({"protected": 30}, (30, 28), (30, 28)), ({"pos": 24}, (8, 8), (8, 8)), ({"pos": 25}, (12, 12), (12, 12)),
-    ({"interval": 16}, (12, 24), (12, 24)), ({"interval": 17}, (8, 8), (8, 8)),
+    ({}, (12, 24), (12, 24)),
+    ({"sliding_window_size": 15}, (12, 24), (12, 24)),
+    ({"sliding_window_size": 14}, (12, 24), (12, 24)),
+    ({"sliding_window_size": 13, "pre_len": 41}, (12, 24), (12, 28)), ({"sliding_window_size": 2}, (12, 36), (12, 36)),
+    ({"retain_floor": 22}, (12, 20), (12, 20)),
+    ({"retain_floor": 30}, (12, 24), (12, 24)),
+    ({"cache_protected_len": 4}, (8, 24), (8, 24)),
+    ({"cache_protected_len": 30}, (30, 28), (30, 28)),
+    ({"pre_len": 24}, (8, 8), (8, 8)),
+    ({"pre_len": 25}, (12, 12), (12, 12)),
+    ({"eviction_interval": 16}, (12, 24), (12, 24)), ({"eviction_interval": 17}, (8, 8), (8, 8)),
 ])  # fmt: skip
 def test_window_slots_that_a_request_gives_back(change, rounded, unrounded):
     ask = ASK._replace(**change)

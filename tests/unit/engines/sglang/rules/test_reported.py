@@ -15,7 +15,14 @@ from cachesim.engines.sglang.rules.request import RequestWindow
     (r.owned_published, False, 41, 47),
 ])  # fmt: skip
 def test_a_request_with_stripped_reasoning_leaves_its_prompt(rule, strips, published, own):
-    assert rule(r.EndingRequest(49, prompt=20, stop=47, published=published, strips=strips)) == own
+    ask = r.EndingRequest(
+        kv_committed_len=49,
+        num_input_tokens=20,
+        len_through_stop=47,
+        cache_protected_len=published,
+        strip_thinking_cache=strips,
+    )
+    assert rule(ask) == own
 
 
 def test_a_cut_prompt_reserves_its_rest_and_its_answer():
@@ -27,7 +34,13 @@ def test_a_cut_prompt_reserves_its_rest_and_its_answer():
     (16, 21, 0, 0, 16), (16, 21, 13, 1, 11), (16, 16, 13, 1, 16), (16, 21, 16, 2, 16), (8, 9, 30, 2, 0),
 ])  # fmt: skip
 def test_the_second_request_of_a_batch_gets_a_state_on_the_grid_of_the_batch(length, n, flat, chunks, taken):
-    ask = r.TrackedState(length, n, flat=flat, chunks=chunks, grid=8)
+    ask = r.TrackedState(
+        len_to_track=length,
+        extend_seq_len=n,
+        query_start_loc=flat,
+        track_ssm_src_offset=chunks,
+        state_chunk_size=8,
+    )
     assert (r.taken_on_flat_grid(ask), r.taken_at_own(ask)) == (taken, length)
 
 

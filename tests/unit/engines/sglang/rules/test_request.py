@@ -58,7 +58,7 @@ def test_the_request_with_the_shortest_answer_is_retracted_first():
 def test_before_0_5_23_the_frontier_can_leave_less_than_a_window_before_the_end_of_whole_pages():
     ask = r.RequestWindow(10, 0, 0, None, 6, 4, 1)
     assert (r.window_frontier(ask), r.unrounded_frontier(ask)) == ((0, 0), (0, 4))
-    assert r.unrounded_frontier(ask._replace(interval=5)) == (0, 0)
+    assert r.unrounded_frontier(ask._replace(eviction_interval=5)) == (0, 0)
 
 
 def test_the_chunk_of_a_cut_prompt_is_inserted_in_the_next_step():

@@ -26,15 +26,35 @@ def test_policies(policy, order):
     assert queue_order(policy, ROWS).value == order
 
 
-BASE = AdmissionCandidate(20, 4, 10, True, 64, 16, 100, None, 0, 0, 4)
+BASE = AdmissionCandidate(
+    extend_len=20,
+    prefix_len=4,
+    max_new_tokens=10,
+    is_first=True,
+    rem_input_tokens=64,
+    rem_chunk_tokens=16,
+    rem_total_tokens=100,
+    rem_swa_tokens=None,
+    size_swa=0,
+    swa_retain_window=0,
+    page_size=4,
+)
+WINDOWS = {"size_swa": 64, "swa_retain_window": 8}
 
 
 @pytest.mark.parametrize(("change", "tokens"), [
-    ({}, 16), ({"chunk": None}, 20), ({"chunk": 20}, 20), ({"chunk": 3}, 0), ({"total": 34}, None), ({"total": 35}, 16),
-    ({"chunk": None, "first": False, "input": 20}, 0), ({"chunk": None, "first": False, "input": 21}, 20),
-    ({"hit": 5, "page": 1}, 16), ({"window": 40, "size": 64, "width": 8}, 16),
-    ({"window": 20, "size": 64, "width": 8}, None), ({"window": 18, "size": 20, "width": 8}, 4),
-    ({"chunked": True}, 0), ({"chunked": True, "chunk": 20}, 20),
+    ({}, 16),
+    ({"rem_chunk_tokens": None}, 20),
+    ({"rem_chunk_tokens": 20}, 20),
+    ({"rem_chunk_tokens": 3}, 0),
+    ({"rem_total_tokens": 34}, None),
+    ({"rem_total_tokens": 35}, 16),
+    ({"rem_chunk_tokens": None, "is_first": False, "rem_input_tokens": 20}, 0),
+    ({"rem_chunk_tokens": None, "is_first": False, "rem_input_tokens": 21}, 20),
+    ({"prefix_len": 5, "page_size": 1}, 16), ({"rem_swa_tokens": 40, "size_swa": 64, "swa_retain_window": 8}, 16),
+    ({"rem_swa_tokens": 20, "size_swa": 64, "swa_retain_window": 8}, None),
+    ({"rem_swa_tokens": 18, "size_swa": 20, "swa_retain_window": 8}, 4),
+    ({"waits_for_chunked_req": True}, 0), ({"waits_for_chunked_req": True, "rem_chunk_tokens": 20}, 20),
 ])  # fmt: skip
 def test_admission(change, tokens):
     assert admission(BASE._replace(**change)).value == tokens
@@ -67,23 +87,25 @@ def test_only_a_server_with_windows_tries_again_at_once():
 
 
 @pytest.mark.parametrize(("change", "tokens", "because"), [
-    ({"chunk": 20}, 20, {"free": 100}), ({"chunk": 19}, 16, {"free": 100}),
-    ({"n": 17, "chunk": 20}, 17, {"n": 17, "free": 100}), ({"n": 17, "chunk": 19}, 16, {"n": 17, "free": 100}),
-    ({"total": 34}, None, {"free": 34, "needed": 35, "answer": 10}),
-    ({"total": 40, "loads": 5}, 16, {"free": 40}), ({"total": 39, "loads": 5}, None,
-                                                   {"free": 39, "needed": 40, "answer": 10}),
-    ({"answer": 9000, "total": 4120}, None, {"free": 4120, "needed": 4121, "answer": 4096}),
-    ({"answer": 9000, "total": 4121}, 16, {"free": 4121}),
+    ({"rem_chunk_tokens": 20}, 20, {"free": 100}),
+    ({"rem_chunk_tokens": 19}, 16, {"free": 100}),
+    ({"extend_len": 17, "rem_chunk_tokens": 20}, 17, {"n": 17, "free": 100}),
+    ({"extend_len": 17, "rem_chunk_tokens": 19}, 16, {"n": 17, "free": 100}),
+    ({"rem_total_tokens": 34}, None, {"free": 34, "needed": 35, "answer": 10}),
+    ({"rem_total_tokens": 40, "host_hit_length": 5}, 16, {"free": 40}),
+    ({"rem_total_tokens": 39, "host_hit_length": 5}, None, {"free": 39, "needed": 40, "answer": 10}),
+    ({"max_new_tokens": 9000, "rem_total_tokens": 4120}, None, {"free": 4120, "needed": 4121, "answer": 4096}),
+    ({"max_new_tokens": 9000, "rem_total_tokens": 4121}, 16, {"free": 4121}),
     # 8 tokens of the chunk beyond the window, a window, and a page of 4
-    ({"window": 21, "size": 64, "width": 8}, 16, {"free": 100}),
-    ({"window": 20, "size": 64, "width": 8}, None, {"free": 20, "window": 21}),
-    ({"window": 25, "size": 64, "width": 8, "window_loads": 3}, 16, {"free": 100}),
-    ({"window": 24, "size": 64, "width": 8, "window_loads": 3}, None, {"free": 24, "window": 25}),
-    ({"window": 20, "size": 20, "width": 8}, 8, {"free": 100}), ({"window": 20, "size": 21, "width": 8}, None,
-                                                               {"free": 20, "window": 21}),
-    ({"window": 15, "size": 20, "width": 8}, None, {"free": 15, "window": 21}),
-    ({"window": 20, "size": 20, "width": 8, "chunk": None}, None, {"free": 20, "window": 25}),
-    ({"hit": 6, "n": 14, "chunk": 13}, 10, {"n": 14, "hit": 6, "free": 100}),
+    ({**WINDOWS, "rem_swa_tokens": 21}, 16, {"free": 100}),
+    ({**WINDOWS, "rem_swa_tokens": 20}, None, {"free": 20, "window": 21}),
+    ({**WINDOWS, "rem_swa_tokens": 25, "swa_host_hit_length": 3}, 16, {"free": 100}),
+    ({**WINDOWS, "rem_swa_tokens": 24, "swa_host_hit_length": 3}, None, {"free": 24, "window": 25}),
+    ({**WINDOWS, "rem_swa_tokens": 20, "size_swa": 20}, 8, {"free": 100}),
+    ({**WINDOWS, "rem_swa_tokens": 20, "size_swa": 21}, None, {"free": 20, "window": 21}),
+    ({**WINDOWS, "rem_swa_tokens": 15, "size_swa": 20}, None, {"free": 15, "window": 21}),
+    ({**WINDOWS, "rem_swa_tokens": 20, "size_swa": 20, "rem_chunk_tokens": None}, None, {"free": 20, "window": 25}),
+    ({"prefix_len": 6, "extend_len": 14, "rem_chunk_tokens": 13}, 10, {"n": 14, "hit": 6, "free": 100}),
 ])  # fmt: skip
 def test_admission_with_its_numbers(change, tokens, because):
     found = admission(BASE._replace(**change))

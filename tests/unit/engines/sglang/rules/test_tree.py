@@ -29,9 +29,9 @@ def test_keys_and_windows_of_a_drafter():
 
 
 def test_a_match_reuses_what_all_parts_accept():
-    decision = tree.best_hit(PrefixMatch(20, hit=8, full=17))
+    decision = tree.best_hit(PrefixMatch(20, device_hit_length=8, full_kv_hit_length=17))
     assert (decision.value, decision.because) == (8, {"n": 20, "hit": 8, "full": 17})
-    assert [tree.branch_point(PrefixMatch(20, hit, full=17), grid) for hit, grid in (
+    assert [tree.branch_point(PrefixMatch(20, hit, full_kv_hit_length=17), grid) for hit, grid in (
         (8, 8), (16, 8), (15, 8), (8, 1), (17, 1), (8, 10), (16, 32))] == [16, None, 16, 17, None, 10, None]
 
 

@@ -174,8 +174,13 @@ class SWAComponent(ListedComponent):
         if context.supports_mamba and kv.mamba_last_track_seqlen is not None:
             floor = kv.mamba_last_track_seqlen - context.swa_retain_window
         start, stop = rule(RequestWindow(
-            pos=pre_len, evicted=kv.swa_evicted_seqlen, protected=kv.cache_protected_len, floor=floor,
-            window=context.swa_retain_window, page=context.page_size, interval=eviction_interval,
+            pre_len=pre_len,
+            swa_evicted_seqlen=kv.swa_evicted_seqlen,
+            cache_protected_len=kv.cache_protected_len,
+            retain_floor=floor,
+            sliding_window_size=context.swa_retain_window,
+            page_size=context.page_size,
+            eviction_interval=eviction_interval,
         ))  # fmt: skip
         self.allocator.free_swa(self.req_to_token_pool.read(req.rid, start, stop))
         kv.swa_evicted_seqlen = max(kv.swa_evicted_seqlen, start, stop)

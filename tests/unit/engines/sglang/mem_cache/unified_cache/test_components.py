@@ -123,7 +123,8 @@ def test_a_request_keeps_the_window_before_its_tracked_state(tracked, floor):
     req, asked = make_req(0, TEXT), []
     req.kv.mamba_last_track_seqlen, req.kv.swa_evicted_seqlen, req.kv.cache_protected_len = tracked, 2, 1
     cache.swa.free_out_of_window_slots(req, lambda ask: asked.append(ask) or (2, 2), 30, 8)
-    assert [(ask.floor, ask.pos, ask.evicted, ask.protected, ask.window, ask.page, ask.interval) for ask in asked] == [
+    assert [(ask.retain_floor, ask.pre_len, ask.swa_evicted_seqlen, ask.cache_protected_len, ask.sliding_window_size,
+             ask.page_size, ask.eviction_interval) for ask in asked] == [
         (floor, 30, 2, 1, 4, 1, 8)]
 
 
@@ -201,5 +202,5 @@ def test_a_finished_request_without_a_tracked_state_hands_over_its_last_place(la
 def test_window_slots_are_given_back_from_the_first_token_that_leaves_the_window():
     cache, _ = make_cache("W4 A")
     asked = []
-    cache.swa.free_out_of_window_slots(make_req(0, TEXT), lambda ask: asked.append(ask.interval) or (0, 0), 30)
+    cache.swa.free_out_of_window_slots(make_req(0, TEXT), lambda ask: asked.append(ask.eviction_interval) or (0, 0), 30)
     assert asked == [1]
