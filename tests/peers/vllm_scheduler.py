@@ -316,13 +316,34 @@ class Scheduler(Named):
         unit, block, prompt = self.hash_block_size, self.cache_config.block_size, request.num_prompt_tokens
         prefill, end = max(prompt, request.num_tokens - 1), start + num_new_tokens
         drop, ahead, fine = self.use_eagle_block_drop, self.num_hash_lookahead_tokens, self.mamba_partial_cache_hit
-        wanted = V0_33_0.checkpoint(StateBoundary(prefill, unit, unit if fine else self.block_size, drop, ahead))
+        wanted = V0_33_0.checkpoint(StateBoundary(
+            num_tokens=prefill,
+            hash_block_size=unit,
+            cache_hit_alignment_tokens=unit if fine else self.block_size,
+            drop_eagle_block=drop,
+            num_hash_lookahead_tokens=ahead,
+        ))  # fmt: skip
+        export = StateExport(
+            query_start=start,
+            query_end=end,
+            checkpoint_position=wanted,
+            hash_block_size=unit,
+            mamba_block_size=block,
+            checkpoint_alignment=grid or 0,
+        )
         return V0_33_0.split(ChunkSplit(
-            start, end, prefill, prompt, block, min(most, threshold or most),
-            V0_33_0.last_boundary(request.num_tokens, block, drop, ahead),
-            V0_33_0.last_boundary(prompt, unit, drop, ahead) if fine else 0,
-            end >= prefill and V0_33_0.state_inside(StateExport(start, end, wanted, unit, block, grid or 0)),
-            request.shared_prefix_boundary, self.mamba_shared_prefix_checkpoint)).value  # fmt: skip
+            start=start,
+            end=end,
+            prefill_end=prefill,
+            num_prompt_tokens=prompt,
+            block_size=block,
+            max_prefill_tokens=min(most, threshold or most),
+            last_cache_position=V0_33_0.last_boundary(request.num_tokens, block, drop, ahead),
+            tail_boundary=V0_33_0.last_boundary(prompt, unit, drop, ahead) if fine else 0,
+            use_internal_checkpoint=end >= prefill and V0_33_0.state_inside(export),
+            junction=request.shared_prefix_boundary,
+            mamba_shared_prefix_checkpoint=self.mamba_shared_prefix_checkpoint,
+        )).value  # fmt: skip
 
     @used
     def _reserve_prefill_lookahead(self, request, num_computed_tokens, num_new_tokens):

@@ -150,12 +150,24 @@ PLAIN: Mapping[str, Decision] = {
 """Decisions of rules of mlx-lm's classes that its server never asks, as its tables would tell them."""
 
 
-SPLIT = ChunkSplit(0, 40, 50, 50, 16, 40, 48, 0, False, 0, False)
+SPLIT = ChunkSplit(
+    start=0,
+    end=40,
+    prefill_end=50,
+    num_prompt_tokens=50,
+    block_size=16,
+    max_prefill_tokens=40,
+    last_cache_position=48,
+    tail_boundary=0,
+    use_internal_checkpoint=False,
+    junction=0,
+    mamba_shared_prefix_checkpoint=False,
+)
 POOL_DECISIONS: Mapping[str, tuple[Any, ...]] = {
     "VL-POOL-EVICT": (3, 32), "VL-STATE-WAIT": ("mamba", False, True), "VL-STATE-WAIT.COPY": ("mamba", False, True),
     **dict.fromkeys(("VL-SPLIT-CHUNK", "VL-SPLIT-CHUNK.ALONE", "VL-SPLIT-CHUNK.BLOCK"), (SPLIT,)),
     "VL-OFF-WAIT": (True,), "VL-OFF-LOAD": (8, 4), "VL-OFF-STORE": (3, 1, 1),
-    "VL-SCHED-NEXT": ("fcfs", WaitingQueue(order=[(0, 1)], held=[False], skipped=[False])),
+    "VL-SCHED-NEXT": ("fcfs", WaitingQueue(order=[(0, 1)], holds_blocks=[False], is_skipped=[False])),
     "VL-SCHED-ADMIT": (0, 3, 0, 2), "VL-SCHED-PREEMPT": ("fcfs", [(0, 1)], 3, 2),
 }
 """Arguments of rules of a block pool that return a decision, by id."""

@@ -1,20 +1,16 @@
-"""Groups of layers with their block sizes, and what all parts of a server know.
+"""Groups of layers with their block sizes, the configuration of a server, and where states inside chunks are kept.
 
 Source: vLLM vllm/v1/kv_cache_interface.py (0.33.0).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from cachesim.engines.rule import Decision
-from cachesim.engines.shared.server_loop import log_decision
 from cachesim.engines.vllm.flags import Options
-from cachesim.engines.vllm.request import Request
 from cachesim.engines.vllm.rules.lookup import SpecGroup
 from cachesim.engines.vllm.rules.schedule import Speculation
 from cachesim.engines.vllm.rules.states import StateBoundary, StateExport
-from cachesim.events import Log
 
 if TYPE_CHECKING:
     from cachesim.engines.vllm.profiles import Rules
@@ -69,35 +65,42 @@ class KVCacheConfig(NamedTuple):
 
 
 class VllmConfig(NamedTuple):
-    """What every part of a server knows: rules, options, groups, and the log."""
+    """Configuration of a server, which all its parts read."""
 
-    rules: Rules
     options: Options
     kv_cache_config: KVCacheConfig
-    log: Log
 
-    def decide(self, decision: Decision, request: Request | None) -> Any:
-        """Log a decision and return its value."""
-        return log_decision(self.log, decision, request)
 
-    def get_mamba_prefill_checkpoint_position(self, num_tokens: int) -> int:
-        """Return the length below ``num_tokens`` whose state inside a chunk can be found."""
-        config = self.kv_cache_config
-        return self.rules.checkpoint(StateBoundary(
-            num_tokens, unit=config.hash_block_size, align=config.cache_hit_alignment_tokens,
-            drop=config.speculation.use_eagle_block_drop, lookahead=config.speculation.num_hash_lookahead_tokens,
-        ))  # fmt: skip
+def get_mamba_prefill_checkpoint_position(rules: Rules, vllm_config: VllmConfig, num_tokens: int) -> int:
+    """Return the length below ``num_tokens`` whose state inside a chunk can be found."""
+    config = vllm_config.kv_cache_config
+    return rules.checkpoint(StateBoundary(
+        num_tokens=num_tokens,
+        hash_block_size=config.hash_block_size,
+        cache_hit_alignment_tokens=config.cache_hit_alignment_tokens,
+        drop_eagle_block=config.speculation.use_eagle_block_drop,
+        num_hash_lookahead_tokens=config.speculation.num_hash_lookahead_tokens,
+    ))  # fmt: skip
 
-    def last_cache_position(self, num_tokens: int, unit: int, drop: bool | None = None) -> int:
-        """Return the last multiple of ``unit`` at which a prompt can resume. ``drop``: lookups drop a block, None = as
-        the drafter requires."""
-        speculation = self.kv_cache_config.speculation
-        drops = speculation.use_eagle_block_drop if drop is None else drop
-        return self.rules.last_boundary(num_tokens, unit, drops, speculation.num_hash_lookahead_tokens)
 
-    def is_mamba_prefill_checkpoint_valid(self, query_start: int, query_end: int, position: int, block: int) -> bool:
-        """True if the kernels can export the state after ``position`` tokens in a chunk."""
-        return self.rules.state_inside(StateExport(
-            query_start, query_end, position, unit=self.kv_cache_config.hash_block_size, block=block,
-            grid=self.options.mamba_prefill_checkpoint_alignment,
-        ))  # fmt: skip
+def last_cache_position(rules: Rules, vllm_config: VllmConfig, num_tokens: int, unit: int,
+                        drop_eagle_block: bool | None = None) -> int:  # fmt: skip
+    """Return the last multiple of ``unit`` at which a prompt can resume. ``drop_eagle_block``: lookups drop a block,
+    None = as the drafter requires."""
+    speculation = vllm_config.kv_cache_config.speculation
+    if drop_eagle_block is None:
+        drop_eagle_block = speculation.use_eagle_block_drop
+    return rules.last_boundary(num_tokens, unit, drop_eagle_block, speculation.num_hash_lookahead_tokens)
+
+
+def is_mamba_prefill_checkpoint_valid(rules: Rules, vllm_config: VllmConfig, *, query_start: int, query_end: int,
+                                      checkpoint_position: int, mamba_block_size: int) -> bool:  # fmt: skip
+    """True if the kernels can export the state after ``checkpoint_position`` tokens in a chunk."""
+    return rules.state_inside(StateExport(
+        query_start=query_start,
+        query_end=query_end,
+        checkpoint_position=checkpoint_position,
+        hash_block_size=vllm_config.kv_cache_config.hash_block_size,
+        mamba_block_size=mamba_block_size,
+        checkpoint_alignment=vllm_config.options.mamba_prefill_checkpoint_alignment,
+    ))  # fmt: skip

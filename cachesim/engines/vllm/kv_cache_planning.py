@@ -107,7 +107,7 @@ def get_kv_cache_config(rules: Rules, opts: Options, spec: Spec) -> KVCacheConfi
     eagle = {group.group_id for group in groups if group.is_eagle_group}
     drops = (eagle or set(range(len(groups)))) if speculation.use_eagle_block_drop else set()
     kinds = attention_groups(groups, drops) if opts.enable_prefix_caching else ()
-    dropping = {group_id for kind in kinds if kind.drop for group_id in kind.groups}
+    dropping = {group_id for kind in kinds if kind.use_eagle for group_id in kind.group_ids}
     groups = [group._replace(use_eagle=group.group_id in dropping, align=group.kind == "mamba" and aligned,
                              max_admission_blocks_per_request=_admission_cap(rules, opts, group, max_model_len))
               for group in groups]  # fmt: skip
@@ -141,9 +141,12 @@ def _endless(groups: Sequence[KVCacheGroupSpec], tokens: int) -> list[KVCacheGro
 def _speculation(rules: Rules, opts: Options) -> Speculation:
     """Return the tokens that a drafter adds to chunks and hashes."""
     found: Speculation = rules.speculation(Drafter(
-        opts.speculative_method, opts.num_speculative_tokens, modules=opts.multi_module_mtp,
-        caching=opts.enable_prefix_caching, drop=opts.disable_lookahead_block_hashes or opts.num_cpu_chunks > 0,
-        keep=opts.disable_eagle_block_drop,
+        method=opts.speculative_method,
+        num_speculative_tokens=opts.num_speculative_tokens,
+        use_multi_module_mtp=opts.multi_module_mtp,
+        enable_prefix_caching=opts.enable_prefix_caching,
+        disable_lookahead_block_hashes=opts.disable_lookahead_block_hashes or opts.num_cpu_chunks > 0,
+        disable_eagle_block_drop=opts.disable_eagle_block_drop,
     ))  # fmt: skip
     return found
 
@@ -169,7 +172,11 @@ def _admission_cap(rules: Rules, opts: Options, group: KVCacheGroupSpec, max_mod
     """Return the most blocks of a group that a request holds."""
     in_flight = opts.max_num_batched_tokens * (2 if opts.async_scheduling else 1)
     return rules.admission_cap(Admission(
-        group.kind, group.window, in_flight=in_flight, most=max_model_len, block=group.block_size,
+        kind=group.kind,
+        window=group.window,
+        max_in_flight_tokens=in_flight,
+        max_model_len=max_model_len,
+        block_size=group.block_size,
     ))  # fmt: skip
 
 
@@ -222,10 +229,15 @@ def attention_groups(groups: list[KVCacheGroupSpec], drops: set[int]) -> tuple[S
     kinds: dict[tuple[str, int, int], list[int]] = {}
     for group in groups:
         kinds.setdefault((group.kind, group.window, group.block_size), []).append(group.group_id)
-    found = [SpecGroup(members, full=kind in FULL, state=kind == "mamba", block=block, size=size,
-                       drop=not drops.isdisjoint(members))
-             for (kind, size, block), members in kinds.items()]  # fmt: skip
-    return tuple(sorted(found, key=lambda kind: not kind.full))
+    found = [SpecGroup(
+        group_ids=members,
+        is_full_attention=kind in FULL,
+        is_mamba=kind == "mamba",
+        block_size=block,
+        window=window,
+        use_eagle=not drops.isdisjoint(members),
+    ) for (kind, window, block), members in kinds.items()]  # fmt: skip
+    return tuple(sorted(found, key=lambda kind: not kind.is_full_attention))
 
 
 def check_sizes(opts: Options, groups: list[KVCacheGroupSpec], step: int, ahead: int) -> None:

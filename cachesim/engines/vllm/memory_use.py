@@ -61,7 +61,13 @@ def use(ask: MemoryQuestion) -> MemoryUse:
 
 def _request_blocks(ask: MemoryQuestion, opts: Options, groups: LayerGroups, sizes: LayerBlocks, most: int) -> int:
     """Return the blocks that a request of ``most`` tokens holds."""
-    windows = Admission("swa", ask.model.window, in_flight=opts.max_num_batched_tokens, most=most, block=sizes.window)
+    windows = Admission(
+        kind="swa",
+        window=ask.model.window,
+        max_in_flight_tokens=opts.max_num_batched_tokens,
+        max_model_len=most,
+        block_size=sizes.window,
+    )
     assert isinstance(ask.rules, Rules)
     cap = ask.rules.admission_cap(windows) if groups.window else 0
     inside = 1 if opts.mamba_prefill_checkpoint_alignment else 0

@@ -76,11 +76,11 @@ def attention_block(rules: Rules, opts: Options, model: RealModel) -> int:
         raise BadInput("blocks of real models under mamba_cache_mode all are not known",
                        hint="attention_block_size, which the server's log states")  # fmt: skip
     return rules.attention_block(Pages(
-        token=row_bytes(model.full[0], opts, model.row_type),
-        state=max(state_bytes(layer, model, opts) for layer in model.states),
-        block=opts.block_size,
-        grid=opts.mamba_prefill_checkpoint_alignment if opts.enable_prefix_caching else 0,
-        is_latent=not model.full[0].value,
+        attn_page_size_1_token=row_bytes(model.full[0], opts, model.row_type),
+        mamba_page_size=max(state_bytes(layer, model, opts) for layer in model.states),
+        block_size=opts.block_size,
+        mamba_prefill_checkpoint_alignment=opts.mamba_prefill_checkpoint_alignment if opts.enable_prefix_caching else 0,
+        use_mla=not model.full[0].value,
     ))  # fmt: skip
 
 

@@ -5,13 +5,18 @@ A key may be entered when its block is scheduled; the prefix is reported once th
 
 from __future__ import annotations
 
-from typing import Callable, Sequence
+from typing import TYPE_CHECKING, Callable, Sequence
 
 from cachesim.engines.rule import rule_id
+from cachesim.engines.shared.server_loop import log_decision
 from cachesim.engines.vllm.core.block_pool import CLEARED, EVICTED, REPLACED, BlockPool
 from cachesim.engines.vllm.kv_cache_interface import VllmConfig
 from cachesim.engines.vllm.prefix_points import ALL, CHUNK, STATE, WINDOW, GroupPieces, PrefixPoints, UnitChain
 from cachesim.engines.vllm.request import Request, RequestText
+from cachesim.events import Log
+
+if TYPE_CHECKING:
+    from cachesim.engines.vllm.profiles import Rules
 
 PIECES = {"full": ALL, "rswa": ALL, "swa": WINDOW, "chunked": CHUNK, "mamba": STATE}
 
@@ -21,12 +26,12 @@ class PoolPoints(PrefixPoints):
     of the prefix; ``found``: computed ones, each with its block in a number; ``reports``: restore points are
     reported."""
 
-    def __init__(self, vllm_config: VllmConfig, block_pool: BlockPool) -> None:
+    def __init__(self, vllm_config: VllmConfig, rules: Rules, log: Log, block_pool: BlockPool) -> None:
         config = vllm_config.kv_cache_config
         pieces = [GroupPieces(PIECES[group.kind], group.block_size, group.window) for group in config.kv_cache_groups]
-        super().__init__(vllm_config.log, pieces, config.cache_hit_alignment_tokens)
-        self.vllm_config = vllm_config
-        self.rules = vllm_config.rules
+        super().__init__(log, pieces, config.cache_hit_alignment_tokens)
+        self.rules = rules
+        self.log = log
         self.pool = block_pool
         self.unit = config.hash_block_size
         self.found: set[int] = set()
@@ -63,7 +68,7 @@ class PoolPoints(PrefixPoints):
         rule = rule_id(removed_by.get(cause, rules.state_inside))
         if cause == EVICTED:
             decision = rules.evict(block, self.pool.block_hash_num_tokens[block])
-            self.vllm_config.decide(decision, None)
+            log_decision(self.log, decision, None)
             rule = decision.rule
         for key in keys:
             number = key * self.pool.num_gpu_blocks + block

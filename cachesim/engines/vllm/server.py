@@ -47,15 +47,18 @@ class Server(RequestQueue):
         """Start the scheduler with an empty pool, and the worker."""
         kv_cache_config = get_kv_cache_config(self.rules, self.opts, self.kind)
         self._refuse_uncomputed(kv_cache_config)
-        self.vllm_config = VllmConfig(self.rules, self.opts, kv_cache_config, self.log)
-        self.scheduler = Scheduler(self.vllm_config)
+        self.vllm_config = VllmConfig(self.opts, kv_cache_config)
+        self.scheduler = Scheduler(self.vllm_config, self.rules, self.log)
         self.waiting = self.scheduler.waiting
         self.running = self.scheduler.running
-        self.model_runner = ModelRunner(self.vllm_config, self.kind, self.model, self.sampler)
-        self.points = PoolPoints(self.vllm_config, self.scheduler.kv_cache_manager.block_pool)
+        self.model_runner = ModelRunner(
+            self.vllm_config, self.rules, self.log, spec=self.kind, model=self.model, sampler=self.sampler)
+        block_pool = self.scheduler.kv_cache_manager.block_pool
+        self.points = PoolPoints(self.vllm_config, self.rules, self.log, block_pool)
         self.batch_queue = deque[StepInFlight]()
         self.longest = kv_cache_config.max_model_len
-        self.inspection = Inspection(self.vllm_config, self.slots, self.scheduler, self.model_runner, self.points)
+        self.inspection = Inspection(
+            self.vllm_config, self.slots, scheduler=self.scheduler, model_runner=self.model_runner, points=self.points)
         self.cache_cells = PoolCells(self.scheduler.kv_cache_manager)
         self.block_hasher = RequestBlockHasher(
             self.rules.hash_block_tokens, kv_cache_config.hash_block_size,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from itertools import chain
-from typing import Mapping, Sequence
+from typing import TYPE_CHECKING, Mapping, Sequence
 
 from cachesim.engines.rule import rule_id
 from cachesim.engines.vllm.core.block_pool import BlockPool
@@ -16,6 +16,10 @@ from cachesim.engines.vllm.kv_cache_interface import VllmConfig
 from cachesim.engines.vllm.request import Request
 from cachesim.engines.vllm.rules.blocks import PublishableBlocks
 from cachesim.engines.vllm.rules.lookup import CacheHit, PromptQuery
+from cachesim.events import Log
+
+if TYPE_CHECKING:
+    from cachesim.engines.vllm.profiles import Rules
 
 Blocks = Mapping[int, Sequence[int]]
 """Blocks by group."""
@@ -24,17 +28,18 @@ Blocks = Mapping[int, Sequence[int]]
 class KVCacheCoordinator(ABC):
     """The managers of all groups, and their pool."""
 
-    def __init__(self, vllm_config: VllmConfig) -> None:
+    def __init__(self, vllm_config: VllmConfig, rules: Rules, log: Log) -> None:
         config = vllm_config.kv_cache_config
         options = vllm_config.options
-        self.rules = vllm_config.rules
+        self.rules = rules
         self.kv_cache_config = config
         self.block_pool = BlockPool(
             options.num_gpu_blocks, len(config.kv_cache_groups), enable_caching=options.enable_prefix_caching,
-            hash_block_size=config.hash_block_size, free_side=self.rules.free_side, emit=vllm_config.log.emit,
+            hash_block_size=config.hash_block_size, free_side=rules.free_side, emit=log.emit,
         )  # fmt: skip
         self.single_type_managers = tuple(
-            get_manager_for_kv_cache_spec(group, self.block_pool, vllm_config) for group in config.kv_cache_groups
+            get_manager_for_kv_cache_spec(group, self.block_pool, vllm_config=vllm_config, rules=rules, log=log)
+            for group in config.kv_cache_groups
         )
         self.num_reprefillable_tokens = config.num_reprefillable_tokens
 
@@ -75,9 +80,12 @@ class KVCacheCoordinator(ABC):
     def _publishable(self, num_computed_tokens: int, kv_cache_group_id: int) -> PublishableBlocks:
         group = self.kv_cache_config.kv_cache_groups[kv_cache_group_id]
         return PublishableBlocks(
-            num_computed_tokens, align=self._alignment, block=group.block_size, drop=group.use_eagle,
-            late=self.num_reprefillable_tokens,
-        )  # fmt: skip
+            num_computed_tokens=num_computed_tokens,
+            alignment_tokens=self._alignment,
+            block_size=group.block_size,
+            use_eagle=group.use_eagle,
+            num_reprefillable_tokens=self.num_reprefillable_tokens,
+        )
 
     @property
     def _alignment(self) -> int:
@@ -124,9 +132,11 @@ class KVCacheCoordinator(ABC):
         config = self.kv_cache_config
         known = len(request.block_hashes) * config.hash_block_size
         return PromptQuery(
-            max_cache_hit_length, reach=self.rules.reach(max_cache_hit_length, known),
-            unit=config.hash_block_size if config.enable_partial_hash_hits else 0, kinds=config.attention_groups,
-        )  # fmt: skip
+            max_cache_hit_length=max_cache_hit_length,
+            max_peek_length=self.rules.reach(max_cache_hit_length, known),
+            partial_hit_unit=config.hash_block_size if config.enable_partial_hash_hits else 0,
+            attention_groups=config.attention_groups,
+        )
 
     def new_step_starts(self) -> None:
         """Begin a step."""
@@ -147,7 +157,7 @@ class UnitaryKVCacheCoordinator(KVCacheCoordinator):
         [manager] = self.single_type_managers
         found: CacheHit = self.rules.look_up_one(
             self._lookup(request, max_cache_hit_length),
-            lambda kind, most, drop: manager.find_longest_cache_hit(request, most, kind.groups, drop),
+            lambda kind, most, drop: manager.find_longest_cache_hit(request, most, kind.group_ids, drop),
         )
         return found
 
@@ -175,12 +185,14 @@ class HybridKVCacheCoordinator(KVCacheCoordinator):
         managers = self.single_type_managers
         found: CacheHit = self.rules.reconcile(
             self._lookup(request, max_cache_hit_length),
-            lambda kind, most, drop: managers[kind.groups[0]].find_longest_cache_hit(request, most, kind.groups, drop),
+            lambda kind, most, drop: managers[kind.group_ids[0]].find_longest_cache_hit(
+                request, most, kind.group_ids, drop),
         )
         return found
 
 
-def get_kv_cache_coordinator(vllm_config: VllmConfig) -> KVCacheCoordinator:
+def get_kv_cache_coordinator(vllm_config: VllmConfig, rules: Rules, log: Log) -> KVCacheCoordinator:
     """Return a coordinator for the groups of a server."""
-    several = len(vllm_config.kv_cache_config.kv_cache_groups) > 1
-    return (HybridKVCacheCoordinator if several else UnitaryKVCacheCoordinator)(vllm_config)
+    if len(vllm_config.kv_cache_config.kv_cache_groups) > 1:
+        return HybridKVCacheCoordinator(vllm_config, rules, log)
+    return UnitaryKVCacheCoordinator(vllm_config, rules, log)

@@ -6,31 +6,38 @@ Source: vLLM vllm/v1/core/kv_cache_manager.py (0.33.0).
 from __future__ import annotations
 
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from cachesim.engines.rule import Decision
+from cachesim.engines.shared.server_loop import log_decision
 from cachesim.engines.vllm.core.kv_cache_coordinator import get_kv_cache_coordinator
 from cachesim.engines.vllm.core.kv_cache_events import AskedForBlocks, Got, LookedUp, Refused
 from cachesim.engines.vllm.core.single_type_kv_cache_manager import BoundaryState, MambaManager
 from cachesim.engines.vllm.kv_cache_interface import VllmConfig
 from cachesim.engines.vllm.request import Request
 from cachesim.engines.vllm.rules.lookup import CacheHit
+from cachesim.events import Log
+
+if TYPE_CHECKING:
+    from cachesim.engines.vllm.profiles import Rules
 
 
 class KVCacheManager:
     """The cache. ``empty_kv_cache_blocks``: a lookup that found nothing; ``block_owners``: request that last took a
     block; ``num_refused_blocks``: blocks that the last refused request needed."""
 
-    def __init__(self, vllm_config: VllmConfig) -> None:
+    def __init__(self, vllm_config: VllmConfig, rules: Rules, log: Log) -> None:
         config = vllm_config.kv_cache_config
         options = vllm_config.options
         self.vllm_config = vllm_config
-        self.rules = vllm_config.rules
-        self.emit = vllm_config.log.emit
+        self.rules = rules
+        self.log = log
+        self.emit = log.emit
         self.max_model_len = config.max_model_len
         self.enable_caching = options.enable_prefix_caching
         self.full_sequence_must_fit = options.scheduler_reserve_full_isl
         self.watermark = options.watermark
-        self.coordinator = get_kv_cache_coordinator(vllm_config)
+        self.coordinator = get_kv_cache_coordinator(vllm_config, rules, log)
         self.block_pool = self.coordinator.block_pool
         self.empty_kv_cache_blocks = CacheHit(0, {group.group_id: [] for group in config.kv_cache_groups})
         self.block_owners: dict[int, int] = {}
@@ -47,7 +54,7 @@ class KVCacheManager:
             max_cache_hit_length = self.rules.most_tokens(request.num_tokens)
             found = self.coordinator.find_longest_cache_hit(request, max_cache_hit_length)
             because = {"n": request.num_tokens, "junction": found.junction, "lengths": dict(found.lengths)}
-            self.vllm_config.decide(Decision(found.n or None, because, self.coordinator.lookup_rule_id), request)
+            log_decision(self.log, Decision(found.n or None, because, self.coordinator.lookup_rule_id), request)
         managers = self.coordinator.single_type_managers
         tables = [found.tables[manager.kv_cache_group_id] for manager in managers] if found.n else ()
         self.emit(LookedUp(request.request_id, found.n, found.junction, tables))
@@ -79,8 +86,10 @@ class KVCacheManager:
                 num_local_computed_tokens=local, num_tokens_main_model=main)
         required_blocks = num_blocks + reserved_blocks
         free = self.block_pool.get_num_free_blocks()
-        admitted = new_computed is None or self.vllm_config.decide(
-            self.rules.admit(full_sequence, required_blocks, watermark_blocks, free), request)
+        admitted = True
+        if new_computed is not None:
+            admission = self.rules.admit(full_sequence, required_blocks, watermark_blocks, free)
+            admitted = log_decision(self.log, admission, request)
         if not admitted or required_blocks + watermark_blocks > free:
             self.num_refused_blocks = required_blocks + watermark_blocks
             self.emit(Refused())

@@ -6,10 +6,11 @@ Source: vLLM vllm/v1/core/sched/scheduler.py (0.33.0).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Sequence
 
 from cachesim.engines.rule import rule_id
 from cachesim.engines.shared.request_queue import log_launch, record_answer
+from cachesim.engines.shared.server_loop import log_decision
 from cachesim.engines.vllm.core.deferred_frees import DeferredFrees
 from cachesim.engines.vllm.core.encoder_cache_manager import EncoderCacheManager, EncoderPlan
 from cachesim.engines.vllm.core.kv_cache_events import Preempted
@@ -20,14 +21,23 @@ from cachesim.engines.vllm.core.scheduler_output import (
     NewRequestData,
     SchedulerOutput,
 )
-from cachesim.engines.vllm.kv_cache_interface import KVCacheConfig, VllmConfig
+from cachesim.engines.vllm.kv_cache_interface import (
+    KVCacheConfig,
+    VllmConfig,
+    get_mamba_prefill_checkpoint_position,
+    is_mamba_prefill_checkpoint_valid,
+    last_cache_position,
+)
 from cachesim.engines.vllm.kv_offload.connector_scheduler import OffloadingConnectorScheduler
 from cachesim.engines.vllm.request import EncoderInput, Request, RequestStatus
 from cachesim.engines.vllm.rules.blocks import NewTokens
 from cachesim.engines.vllm.rules.lookup import CacheHit
 from cachesim.engines.vllm.rules.offload import DraftStep, LoadReserve
 from cachesim.engines.vllm.rules.schedule import ChunkSplit, DraftPadding, WaitingQueue
-from cachesim.events import Decided, Release
+from cachesim.events import Decided, Log, Release
+
+if TYPE_CHECKING:
+    from cachesim.engines.vllm.profiles import Rules
 
 NO_DRAFT = -1                   # a place for a drafted token that the worker fills in
 
@@ -72,27 +82,28 @@ def draft_step(num_spec_tokens: int, num_lookahead_tokens: int, config: KVCacheC
     """Return a step with drafts, and the blocks that it needs."""
     num_tokens = 1 + num_spec_tokens + num_lookahead_tokens if num_spec_tokens else 0
     sizes = [group.block_size for group in config.kv_cache_groups if group.kind != "mamba"]
-    return DraftStep(num_tokens, groups=[-(-num_tokens // size) for size in sizes],
-                     one=-(-num_tokens // config.scheduler_block_size))  # fmt: skip
+    return DraftStep(num_tokens, blocks_by_group=[-(-num_tokens // size) for size in sizes],
+                     blocks_of_common_size=-(-num_tokens // config.scheduler_block_size))  # fmt: skip
 
 
 def waiting_queue(waiting: Sequence[Request]) -> WaitingQueue:
     """Return what decides which waiting request is next."""
     return WaitingQueue(
-        order=[request.order for request in waiting], held=[request.num_computed_tokens > 0 for request in waiting],
-        skipped=[request.is_skipped for request in waiting],
-    )  # fmt: skip
+        order=[request.order for request in waiting],
+        holds_blocks=[request.num_computed_tokens > 0 for request in waiting],
+        is_skipped=[request.is_skipped for request in waiting],
+    )
 
 
 class Scheduler:
     """The scheduler of a server. ``connector``: CPU offload, None = there is none."""
 
-    def __init__(self, vllm_config: VllmConfig) -> None:
+    def __init__(self, vllm_config: VllmConfig, rules: Rules, log: Log) -> None:
         config = vllm_config.kv_cache_config
         options = vllm_config.options
         self.vllm_config = vllm_config
-        self.rules = vllm_config.rules
-        self.log = vllm_config.log
+        self.rules = rules
+        self.log = log
         self.policy = options.scheduling_policy
         self.async_scheduling = options.async_scheduling
         self.max_num_running_reqs = options.max_num_seqs
@@ -105,8 +116,8 @@ class Scheduler:
         self.requests: dict[int, Request] = {}
         self.waiting: list[Request] = []
         self.running: list[Request] = []
-        self.connector = OffloadingConnectorScheduler(vllm_config) if options.num_cpu_chunks else None
-        self.kv_cache_manager = KVCacheManager(vllm_config)
+        self.connector = OffloadingConnectorScheduler(vllm_config, rules, log) if options.num_cpu_chunks else None
+        self.kv_cache_manager = KVCacheManager(vllm_config, rules, log)
         self.max_num_encoder_input_tokens = max(options.max_num_batched_tokens, options.max_tokens_per_mm_item)
         self.encoder_cache_manager = EncoderCacheManager(
             self.max_num_encoder_input_tokens, self.rules, self.num_prefill_lookahead)
@@ -187,19 +198,36 @@ class Scheduler:
             return num_new_tokens
         prefill_end = request.prefill_end
         end = start + num_new_tokens
-        block = config.block_size
-        most = min(self.max_num_scheduled_tokens, self.long_prefill_token_threshold or self.max_num_scheduled_tokens)
-        use_internal_checkpoint = end >= prefill_end and vllm_config.is_mamba_prefill_checkpoint_valid(
-            start, end, vllm_config.get_mamba_prefill_checkpoint_position(prefill_end), block)
-        tail = 0
+        block_size = config.block_size
+        max_prefill_tokens = self.max_num_scheduled_tokens
+        if self.long_prefill_token_threshold > 0:
+            max_prefill_tokens = min(max_prefill_tokens, self.long_prefill_token_threshold)
+        use_internal_checkpoint = False
+        if end >= prefill_end:
+            use_internal_checkpoint = is_mamba_prefill_checkpoint_valid(
+                self.rules, vllm_config, query_start=start, query_end=end,
+                checkpoint_position=get_mamba_prefill_checkpoint_position(self.rules, vllm_config, prefill_end),
+                mamba_block_size=block_size)
+        tail_boundary = 0
         if config.enable_partial_hash_hits:
-            tail = vllm_config.last_cache_position(request.num_prompt_tokens, config.hash_block_size)
+            tail_boundary = last_cache_position(
+                self.rules, vllm_config, request.num_prompt_tokens, config.hash_block_size)
         split = self.rules.split(ChunkSplit(
-            start, end, prefill=prefill_end, prompt=request.num_prompt_tokens, block=block, most=most,
-            last=vllm_config.last_cache_position(request.num_tokens, block), tail=tail, inside=use_internal_checkpoint,
-            junction=request.shared_prefix_boundary, exact_junction=config.mamba_shared_prefix_checkpoint,
+            start=start,
+            end=end,
+            prefill_end=prefill_end,
+            num_prompt_tokens=request.num_prompt_tokens,
+            block_size=block_size,
+            max_prefill_tokens=max_prefill_tokens,
+            last_cache_position=last_cache_position(self.rules, vllm_config, request.num_tokens, block_size),
+            tail_boundary=tail_boundary,
+            use_internal_checkpoint=use_internal_checkpoint,
+            junction=request.shared_prefix_boundary,
+            mamba_shared_prefix_checkpoint=config.mamba_shared_prefix_checkpoint,
         ))  # fmt: skip
-        return int(vllm_config.decide(split, request) if start < prefill_end else split.value)
+        if start >= prefill_end:
+            return int(split.value)
+        return int(log_decision(self.log, split, request))
 
     def _reserve_prefill_lookahead(self, request: Request, num_computed_tokens: int, num_new_tokens: int) -> int:
         """Return the tokens of the next chunk, without those that are left for the last one."""
@@ -219,7 +247,7 @@ class Scheduler:
             self.kv_cache_manager.block_pool.get_num_free_blocks())
         if not self.deferred_frees.can_be_freed(self.running[decision.value]):
             return None
-        at: int = self.vllm_config.decide(decision, None)
+        at: int = log_decision(self.log, decision, None)
         step.is_preempted = True
         request = self.running.pop(at)
         step.token_budget += step.output.remove(request.request_id)
@@ -247,7 +275,8 @@ class Scheduler:
 
     def _schedule_waiting(self, step: StepInProgress) -> bool:
         """Admit the waiting request that is next; return True if others may follow."""
-        at: int = self.vllm_config.decide(self.rules.next_waiting(self.policy, waiting_queue(self.waiting)), None)
+        decision = self.rules.next_waiting(self.policy, waiting_queue(self.waiting))
+        at: int = log_decision(self.log, decision, None)
         request = self.waiting[at]
         undelivered = request.num_stale_output_tokens and not request.drop_stale_output
         if undelivered or self._waits_for_remote_kvs(request):
@@ -288,9 +317,12 @@ class Scheduler:
         """Return the next chunk of a waiting request, None = no request may start now. A request with one token left
         gets places for drafts."""
         padded = self.rules.pad_drafts(DraftPadding(
-            request.num_tokens - start, drafts=self.num_spec_tokens, prefill=step.has_prefill,
-            warm=start > 0 or step.output.has_cached_reqs,
-            room=start + self.num_spec_tokens + 2 <= self.max_model_len, most=self.max_num_scheduled_tokens,
+            num_new_tokens=request.num_tokens - start,
+            num_spec_tokens=self.num_spec_tokens,
+            prefill_scheduled=step.has_prefill,
+            has_computed_tokens=start > 0 or step.output.has_cached_reqs,
+            fits_model_len=start + self.num_spec_tokens + 2 <= self.max_model_len,
+            max_num_scheduled_tokens=self.max_num_scheduled_tokens,
         ))  # fmt: skip
         if padded and 1 + self.num_spec_tokens > step.token_budget:
             because = {"n": request.num_tokens, "needed": 1 + self.num_spec_tokens, "free": step.token_budget,
@@ -471,8 +503,11 @@ class Scheduler:
         """Return the last computed tokens that are not published when tokens arrived, None = nothing is published.
         ``placeholders``: places before they arrived."""
         less: int | None = self.rules.publish_again(NewTokens(
-            self.num_spec_tokens, before=placeholders, after=request.num_output_placeholders,
-            in_flight=request.num_in_flight_tokens, overlap=self.async_scheduling,
+            num_spec_tokens=self.num_spec_tokens,
+            placeholders_before=placeholders,
+            placeholders_after=request.num_output_placeholders,
+            num_in_flight_tokens=request.num_in_flight_tokens,
+            async_scheduling=self.async_scheduling,
         ))  # fmt: skip
         return less
 

@@ -6,15 +6,26 @@ vllm/v1/core/single_type_kv_cache_manager.py (0.33.0).
 
 from __future__ import annotations
 
-from typing import Callable, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Callable, NamedTuple, Sequence
 
 from cachesim.engines.rule import rule_id
+from cachesim.engines.shared.server_loop import log_decision
 from cachesim.engines.vllm.core.block_pool import ERASED, BlockMask, BlockPool, EngineCoreDied
-from cachesim.engines.vllm.kv_cache_interface import KVCacheGroupSpec, VllmConfig
+from cachesim.engines.vllm.kv_cache_interface import (
+    KVCacheGroupSpec,
+    VllmConfig,
+    get_mamba_prefill_checkpoint_position,
+    is_mamba_prefill_checkpoint_valid,
+    last_cache_position,
+)
 from cachesim.engines.vllm.request import Request
 from cachesim.engines.vllm.rules.blocks import BlockNeed, PublicationMask
 from cachesim.engines.vllm.rules.lookup import GroupMatch, GroupQuery
 from cachesim.engines.vllm.rules.states import StateInside, StateTail
+from cachesim.events import Log
+
+if TYPE_CHECKING:
+    from cachesim.engines.vllm.profiles import Rules
 
 
 class BoundaryState(NamedTuple):
@@ -31,7 +42,8 @@ class SingleTypeKVCacheManager:
     blocks that are published or left out; ``new_block_ids``: blocks that the worker zeroes;
     ``cached_blocks_this_step``: keys of blocks whose contents this step computes."""
 
-    def __init__(self, kv_cache_group: KVCacheGroupSpec, block_pool: BlockPool, vllm_config: VllmConfig) -> None:
+    def __init__(self, kv_cache_group: KVCacheGroupSpec, block_pool: BlockPool, *, vllm_config: VllmConfig,
+                 rules: Rules, log: Log) -> None:  # fmt: skip
         self.kv_cache_group = kv_cache_group
         self.kv_cache_group_id = kv_cache_group.group_id
         self.block_size = kv_cache_group.block_size
@@ -39,9 +51,10 @@ class SingleTypeKVCacheManager:
         self.max_admission_blocks_per_request = kv_cache_group.max_admission_blocks_per_request
         self.block_pool = block_pool
         self.vllm_config = vllm_config
-        self.rules = vllm_config.rules
-        self.find_rule: Callable[[GroupQuery], GroupMatch] = self.rules.find_full
-        self.mask_rule = self.rules.mask_full           # leaves out complete blocks
+        self.rules = rules
+        self.log = log
+        self.find_rule: Callable[[GroupQuery], GroupMatch] = rules.find_full
+        self.mask_rule = rules.mask_full           # leaves out complete blocks
         self.missing_block_rule = ""                    # rule behind complete blocks without storage, "" = not needed
         self.cache_hit_alignment_tokens = vllm_config.kv_cache_config.cache_hit_alignment_tokens
         self.retention_interval = vllm_config.options.prefix_cache_retention_interval
@@ -60,11 +73,16 @@ class SingleTypeKVCacheManager:
         config = self.vllm_config.kv_cache_config
         unit = config.hash_block_size
         ask = GroupQuery(
-            request.block_hashes, unit=unit, block=self.block_size,
-            most=self.rules.look_at(max_length, len(request.block_hashes) * unit),
-            align=config.cache_hit_alignment_tokens, drop=drop_eagle_block, size=self.kv_cache_group.window,
-            groups=len(group_ids), get=lambda block_hash: pool.get_cached_block(block_hash, group_ids),
-        )  # fmt: skip
+            block_hashes=request.block_hashes,
+            hash_block_size=unit,
+            block_size=self.block_size,
+            max_length=self.rules.look_at(max_length, len(request.block_hashes) * unit),
+            alignment_tokens=config.cache_hit_alignment_tokens,
+            drop_eagle_block=drop_eagle_block,
+            window=self.kv_cache_group.window,
+            num_groups=len(group_ids),
+            get_cached_block=lambda block_hash: pool.get_cached_block(block_hash, group_ids),
+        )
         try:
             return self.find_rule(ask)
         except IndexError:
@@ -83,9 +101,15 @@ class SingleTypeKVCacheManager:
         skipped = self.get_num_skipped_tokens(total_computed_tokens) // self.block_size if first else 0
         kept = new_computed_blocks[max(0, skipped - len(blocks)) :]
         return self.rules.needed(BlockNeed(
-            num_tokens, block=self.block_size, held=len(blocks), hit=len(new_computed_blocks),
-            idle=self._get_num_evictable_blocks(kept), skipped=skipped, first=first, partial=has_partial_hit,
-            cap=self.max_admission_blocks_per_request if apply_admission_cap else 0,
+            num_tokens=num_tokens,
+            block_size=self.block_size,
+            num_req_blocks=len(blocks),
+            num_new_computed_blocks=len(new_computed_blocks),
+            num_evictable_blocks=self._get_num_evictable_blocks(kept),
+            num_skipped_blocks=skipped,
+            is_new_request=first,
+            has_partial_hit=has_partial_hit,
+            max_admission_blocks_per_request=self.max_admission_blocks_per_request if apply_admission_cap else 0,
         ))  # fmt: skip
 
     def _get_num_evictable_blocks(self, blocks: Sequence[int]) -> int:
@@ -105,7 +129,7 @@ class SingleTypeKVCacheManager:
             return False
         promised = keys[0] in self.cached_blocks_this_step
         starts = self.rules.wait_for_state(self.kv_cache_group.kind, partial, promised)
-        return not self.vllm_config.decide(starts, request)
+        return not log_decision(self.log, starts, request)
 
     def add_local_computed_blocks(self, request_id: int, new_computed_blocks: Sequence[int], *,
                                   num_local_computed_tokens: int, total_computed_tokens: int) -> None:
@@ -208,8 +232,14 @@ class SingleTypeKVCacheManager:
     def reachable_block_mask(self, start_block: int, end_block: int, ends: Sequence[int]) -> list[bool] | None:
         """Return which complete blocks are kept, None = all; ``ends``: lengths at which a request may resume."""
         kept: list[bool] | None = self.mask_rule(PublicationMask(
-            start_block, end_block, block=self.block_size, align=self.cache_hit_alignment_tokens,
-            interval=self.retention_interval, ends=ends, window=self.kv_cache_group.window, drop=self.use_eagle,
+            start_block=start_block,
+            end_block=end_block,
+            block_size=self.block_size,
+            alignment_tokens=self.cache_hit_alignment_tokens,
+            retention_interval=self.retention_interval,
+            reachable_boundaries=ends,
+            sliding_window=self.kv_cache_group.window,
+            use_eagle=self.use_eagle,
         ))  # fmt: skip
         return kept
 
@@ -282,8 +312,9 @@ class RSWAManager(FullAttentionManager):
 class SlidingWindowManager(SingleTypeKVCacheManager):
     """Blocks of a sliding window."""
 
-    def __init__(self, kv_cache_group: KVCacheGroupSpec, block_pool: BlockPool, vllm_config: VllmConfig) -> None:
-        super().__init__(kv_cache_group, block_pool, vllm_config)
+    def __init__(self, kv_cache_group: KVCacheGroupSpec, block_pool: BlockPool, *, vllm_config: VllmConfig,
+                 rules: Rules, log: Log) -> None:  # fmt: skip
+        super().__init__(kv_cache_group, block_pool, vllm_config=vllm_config, rules=rules, log=log)
         self.find_rule = self.rules.find_swa
         self.mask_rule = self.rules.mask_swa
 
@@ -291,8 +322,9 @@ class SlidingWindowManager(SingleTypeKVCacheManager):
 class ChunkedLocalAttentionManager(SingleTypeKVCacheManager):
     """Blocks of attention within chunks."""
 
-    def __init__(self, kv_cache_group: KVCacheGroupSpec, block_pool: BlockPool, vllm_config: VllmConfig) -> None:
-        super().__init__(kv_cache_group, block_pool, vllm_config)
+    def __init__(self, kv_cache_group: KVCacheGroupSpec, block_pool: BlockPool, *, vllm_config: VllmConfig,
+                 rules: Rules, log: Log) -> None:  # fmt: skip
+        super().__init__(kv_cache_group, block_pool, vllm_config=vllm_config, rules=rules, log=log)
         self.find_rule = self.rules.find_chunked
 
 
@@ -301,8 +333,9 @@ class MambaManager(SingleTypeKVCacheManager):
     older state, ``num_retired_blocks`` columns have none, ``allocated_block_reqs`` have a running state, and
     ``checkpoints`` are length and column of a state inside the chunk."""
 
-    def __init__(self, kv_cache_group: KVCacheGroupSpec, block_pool: BlockPool, vllm_config: VllmConfig) -> None:
-        super().__init__(kv_cache_group, block_pool, vllm_config)
+    def __init__(self, kv_cache_group: KVCacheGroupSpec, block_pool: BlockPool, *, vllm_config: VllmConfig,
+                 rules: Rules, log: Log) -> None:  # fmt: skip
+        super().__init__(kv_cache_group, block_pool, vllm_config=vllm_config, rules=rules, log=log)
         self.align = kv_cache_group.align
         self.find_rule = self.rules.find_mamba
         self.mask_rule = self.rules.mask_mamba
@@ -332,25 +365,32 @@ class MambaManager(SingleTypeKVCacheManager):
             if checkpoint is not None:
                 self.checkpoints[request_id] = checkpoint
         need = BlockNeed(
-            num_tokens_main_model, block=self.block_size, held=len(self.req_to_blocks.get(request_id, ())),
-            hit=len(new_computed_blocks), idle=self._get_num_evictable_blocks(new_computed_blocks), skipped=0,
-            first=request_id not in self.num_cached_block,
-            partial=has_partial_hit or request_id in self.partial_hit_reqs,
-            cap=self.max_admission_blocks_per_request if apply_admission_cap else 0,
-        )  # fmt: skip
+            num_tokens=num_tokens_main_model,
+            block_size=self.block_size,
+            num_req_blocks=len(self.req_to_blocks.get(request_id, ())),
+            num_new_computed_blocks=len(new_computed_blocks),
+            num_evictable_blocks=self._get_num_evictable_blocks(new_computed_blocks),
+            num_skipped_blocks=0,
+            is_new_request=request_id not in self.num_cached_block,
+            has_partial_hit=has_partial_hit or request_id in self.partial_hit_reqs,
+            max_admission_blocks_per_request=self.max_admission_blocks_per_request if apply_admission_cap else 0,
+        )
         allocated = request_id in self.allocated_block_reqs
         return self.rules.states_needed(need, self.num_speculative_blocks, allocated, checkpoint is not None)
 
     def _internal_checkpoint(self, request: Request, query_start: int, query_end: int) -> tuple[int, int] | None:
         """Return length and column of the state that is kept inside a chunk, None = no such state."""
-        config = self.vllm_config
-        if not config.options.mamba_prefill_checkpoint_alignment or not self.rules.reserves_inside(
-                query_end, request.prefill_end, self.retention_interval):
+        if not self.vllm_config.options.mamba_prefill_checkpoint_alignment:
             return None
-        position = config.get_mamba_prefill_checkpoint_position(query_end)
+        if not self.rules.reserves_inside(query_end, request.prefill_end, self.retention_interval):
+            return None
+        position = get_mamba_prefill_checkpoint_position(self.rules, self.vllm_config, query_end)
         column = -(-query_end // self.block_size) - 2
-        if not position or column < 0 or not config.is_mamba_prefill_checkpoint_valid(
-                query_start, query_end, position, self.block_size):
+        if not position or column < 0:
+            return None
+        if not is_mamba_prefill_checkpoint_valid(
+                self.rules, self.vllm_config, query_start=query_start, query_end=query_end,
+                checkpoint_position=position, mamba_block_size=self.block_size):
             return None
         blocks = self.req_to_blocks.get(request.request_id, ())
         left = len(blocks) - column             # from this column on
@@ -464,9 +504,12 @@ class MambaManager(SingleTypeKVCacheManager):
                     and num_tokens == request.shared_prefix_boundary
                     and request.num_computed_tokens < num_tokens <= prompt)
         return self.rules.state_tail(StateTail(
-            num_tokens, end=config.last_cache_position(prompt, unit),
-            own_end=config.last_cache_position(prompt, unit, self.use_eagle), unit=unit, block=self.block_size,
-            junction=junction,
+            num_tokens=num_tokens,
+            latest_prompt_hash_boundary=last_cache_position(self.rules, config, prompt, unit),
+            own_hash_boundary=last_cache_position(self.rules, config, prompt, unit, self.use_eagle),
+            hash_block_size=unit,
+            block_size=self.block_size,
+            is_junction=junction,
         ))  # fmt: skip
 
     def _cache_checkpoint(self, request: Request, num_tokens: int, checkpoint: tuple[int, int]) -> int | None:
@@ -485,14 +528,18 @@ class MambaManager(SingleTypeKVCacheManager):
 
     def _keeps_checkpoint(self, request: Request, position: int, num_tokens: int) -> bool:
         """True if the state inside a chunk that ends after so many tokens is kept."""
-        own = position == self.vllm_config.get_mamba_prefill_checkpoint_position(request.num_prompt_tokens)
+        own = position == get_mamba_prefill_checkpoint_position(
+            self.rules, self.vllm_config, request.num_prompt_tokens)
         kept: list[bool] | None = [False]
         if position % self.block_size == 0:
             at = position // self.block_size - 1
             kept = self.reachable_block_mask(at, at + 1, ())
         return self.rules.keeps_inside(StateInside(
-            own, junction=position == request.shared_prefix_boundary, ended=num_tokens >= request.num_prompt_tokens,
-            interval=self.retention_interval, masked_in=kept is None or kept[0],
+            is_prompt_checkpoint=own,
+            is_junction=position == request.shared_prefix_boundary,
+            ends_prompt=num_tokens >= request.num_prompt_tokens,
+            retention_interval=self.retention_interval,
+            is_retained_checkpoint=kept is None or kept[0],
         ))  # fmt: skip
 
     def pop_blocks_for_free(self, request_id: int) -> list[int]:
@@ -540,7 +587,8 @@ MANAGERS: dict[str, type[SingleTypeKVCacheManager]] = {
 }  # fmt: skip
 
 
-def get_manager_for_kv_cache_spec(kv_cache_group: KVCacheGroupSpec, block_pool: BlockPool,
-                                  vllm_config: VllmConfig) -> SingleTypeKVCacheManager:
+def get_manager_for_kv_cache_spec(kv_cache_group: KVCacheGroupSpec, block_pool: BlockPool, *, vllm_config: VllmConfig,
+                                  rules: Rules, log: Log) -> SingleTypeKVCacheManager:  # fmt: skip
     """Return a manager of this kind of group."""
-    return MANAGERS[kv_cache_group.kind](kv_cache_group, block_pool, vllm_config)
+    manager = MANAGERS[kv_cache_group.kind]
+    return manager(kv_cache_group, block_pool, vllm_config=vllm_config, rules=rules, log=log)

@@ -6,8 +6,9 @@ Source: vLLM vllm/distributed/kv_transfer/kv_connector/v1/offloading/scheduler.p
 from __future__ import annotations
 
 from itertools import chain
-from typing import Iterable, Sequence
+from typing import TYPE_CHECKING, Iterable, Sequence
 
+from cachesim.engines.shared.server_loop import log_decision
 from cachesim.engines.vllm.core.kv_cache_manager import KVCacheManager
 from cachesim.engines.vllm.core.scheduler_output import NewRequestData, OffloadingConnectorMetadata, SchedulerOutput
 from cachesim.engines.vllm.core.single_type_kv_cache_manager import BoundaryState
@@ -23,6 +24,10 @@ from cachesim.engines.vllm.kv_offload.transfer_jobs import (
 )
 from cachesim.engines.vllm.request import Request, RequestStatus
 from cachesim.engines.vllm.rules.blocks import PublicationMask
+from cachesim.events import Log
+
+if TYPE_CHECKING:
+    from cachesim.engines.vllm.profiles import Rules
 
 
 def offloaded_group(group: KVCacheGroupSpec, blocks_per_chunk: int) -> OffloadedGroup:
@@ -39,11 +44,11 @@ class OffloadingConnectorScheduler:
     """The CPU memory of a server. ``finished_reqs``: requests that ended since the last step;
     ``allocated_block_ids``: blocks that requests took for the next step."""
 
-    def __init__(self, vllm_config: VllmConfig) -> None:
+    def __init__(self, vllm_config: VllmConfig, rules: Rules, log: Log) -> None:
         config = vllm_config.kv_cache_config
         options = vllm_config.options
-        self.vllm_config = vllm_config
-        self.rules = vllm_config.rules
+        self.rules = rules
+        self.log = log
         self.offload_prompt_only = options.offload_prompt_only
         self.hash_block_size = config.hash_block_size
         self.retention_interval = options.prefix_cache_retention_interval
@@ -77,10 +82,10 @@ class OffloadingConnectorScheduler:
         reads = not request.skip_reading_prefix_cache
         found = self.transfers.lookup(state, request.block_hashes, num_computed_tokens, request.num_tokens, reads=reads)
         waits = self.rules.unread_waits() or reads
-        starts = self.vllm_config.decide(self.rules.wait_for_chunks(found is None and waits), request)
+        starts = log_decision(self.log, self.rules.wait_for_chunks(found is None and waits), request)
         if not starts:
             return None
-        return self.vllm_config.decide(self.rules.load_chunks(found or 0, num_computed_tokens), request) or 0
+        return log_decision(self.log, self.rules.load_chunks(found or 0, num_computed_tokens), request) or 0
 
     def update_state_after_alloc(self, request: Request, block_ids: Sequence[Sequence[int]],
                                  num_external_tokens: int) -> None:
@@ -167,7 +172,7 @@ class OffloadingConnectorScheduler:
         if not offer.missing:
             return
         decision = self.rules.store_chunks(1, offer.free, len(offer.idle))
-        if self.vllm_config.decide(decision, request):
+        if log_decision(self.log, decision, request):
             jobs.append(self.transfers.begin_state_store(offer, boundary.block_id))
 
     def _num_tokens_after_step(self, request: Request) -> int:
@@ -188,7 +193,7 @@ class OffloadingConnectorScheduler:
         n = 0
         if offer.missing:
             decision = self.rules.store_chunks(len(offer.missing), offer.free, len(offer.idle))
-            n = self.vllm_config.decide(decision, request)
+            n = log_decision(self.log, decision, request)
         job = None if n is None else self.transfers.begin_store(offer, n)
         if job is not None:
             jobs.append(job)
@@ -204,8 +209,14 @@ class OffloadingConnectorScheduler:
             ends.append(request.shared_prefix_boundary)
         per_chunk = self.transfers.config.blocks_per_chunk
         kept: Sequence[bool] | None = self.rules.mask_swa(PublicationMask(
-            first * per_chunk, last * per_chunk, block=group.block_size, align=self.alignment_tokens,
-            interval=self.retention_interval, ends=ends, window=group.window, drop=group.is_eagle_group,
+            start_block=first * per_chunk,
+            end_block=last * per_chunk,
+            block_size=group.block_size,
+            alignment_tokens=self.alignment_tokens,
+            retention_interval=self.retention_interval,
+            reachable_boundaries=ends,
+            sliding_window=group.window,
+            use_eagle=group.is_eagle_group,
         ))  # fmt: skip
         return kept
 

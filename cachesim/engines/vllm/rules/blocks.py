@@ -26,24 +26,23 @@ LATENT_BLOCK = 128           # and of those that read latent rows beside states
 
 
 class Pages(NamedTuple):
-    """Pages of a model with states: bytes of a ``token`` in a layer of attention and of a layer's ``state``, tokens of
-    a ``block`` as given, and the ``grid`` [tokens] of states that are stored inside a chunk, 0 = none are;
-    ``is_latent``: a token has one row for all heads, without values (MLA)."""
+    """Pages of a model with states."""
 
-    token: int
-    state: int
-    block: int
-    grid: int = 0
-    is_latent: bool = False
+    attn_page_size_1_token: int   # bytes of a token in a layer of attention
+    mamba_page_size: int          # bytes of a layer's state
+    block_size: int               # tokens of a block as given
+    mamba_prefill_checkpoint_alignment: int = 0     # grid of states that are stored inside a chunk [tokens], 0 = none
+    use_mla: bool = False         # a token has one row for all heads, without values
 
 
 @rule("VL-SIZE-ATTENTION-BLOCK", Role.SETUP, platform("_align_hybrid_block_size"))
 def attention_block(pages: Pages) -> int:
     """Return the tokens of a block whose page holds a state: a multiple of the given block, the grid and that of the
     kernels."""
-    unit = lcm(max(LATENT_BLOCK if pages.is_latent else KERNEL_BLOCK, pages.block), pages.grid or 1)
-    needed = unit * -(-pages.state // (unit * pages.token))
-    return max(pages.block, -(-needed // KERNEL_BLOCK) * KERNEL_BLOCK)
+    smallest = LATENT_BLOCK if pages.use_mla else KERNEL_BLOCK
+    unit = lcm(max(smallest, pages.block_size), pages.mamba_prefill_checkpoint_alignment or 1)
+    needed = unit * -(-pages.mamba_page_size // (unit * pages.attn_page_size_1_token))
+    return max(pages.block_size, -(-needed // KERNEL_BLOCK) * KERNEL_BLOCK)
 
 
 @rule("VL-SIZE-PAGE-BLOCK", Role.SETUP, planning("unify_kv_cache_spec_page_size"))
@@ -76,22 +75,23 @@ def free_side(keyed: bool) -> str:
 
 
 class Admission(NamedTuple):
-    """A group of a kind with a window or chunk of ``size`` tokens, and blocks of ``block`` tokens. ``in_flight``: most
-    tokens of the steps in flight; ``most``: most tokens of a request."""
+    """A group that may have a window or chunk."""
 
     kind: str
-    size: int
-    in_flight: int
-    most: int
-    block: int
+    window: int                 # window or chunk [tokens]
+    max_in_flight_tokens: int   # most tokens of the steps in flight
+    max_model_len: int          # most tokens of a request
+    block_size: int             # tokens of a block
 
 
 @rule("VL-SIZE-ADMISSION-CAP", Role.SETUP, interface("max_admission_blocks_per_request", spec="V-SIZE-10"))
 def admission_cap(ask: Admission) -> int:
     """Return the most blocks that a request of a window or chunk group ever holds, 0 = no limit."""
     if ask.kind == "swa":
-        return -(-min(ask.size - 1 + ask.in_flight, ask.most) // ask.block) + 1
-    return -(-min(ask.size + ask.in_flight, ask.most) // ask.block) if ask.kind == "chunked" else 0
+        return -(-min(ask.window - 1 + ask.max_in_flight_tokens, ask.max_model_len) // ask.block_size) + 1
+    if ask.kind == "chunked":
+        return -(-min(ask.window + ask.max_in_flight_tokens, ask.max_model_len) // ask.block_size)
+    return 0
 
 
 @rule("VL-FREE-SKIPPED", Role.REMOVE, groups("get_num_skipped_tokens", spec="V-FREE-1"))
@@ -112,52 +112,55 @@ def reference_gap(prompt: int, computed: int, window: int, block: int) -> tuple[
 class BlockNeed(NamedTuple):
     """Storage that a request needs in a group of layers."""
 
-    tokens: int    # tokens to store
-    block: int     # tokens of a block
-    held: int      # blocks that the request holds
-    hit: int       # further blocks that were found
-    idle: int      # found blocks without users
-    skipped: int   # blocks that the request does not need
-    first: bool    # the request holds no block yet
-    partial: bool  # the hit ends inside a block, which is copied
-    cap: int       # most blocks of the request, 0 = no limit
+    num_tokens: int                         # tokens to store
+    block_size: int                         # tokens of a block
+    num_req_blocks: int                     # blocks that the request holds
+    num_new_computed_blocks: int            # further blocks that were found
+    num_evictable_blocks: int               # found blocks without users
+    num_skipped_blocks: int                 # blocks that the request does not need
+    is_new_request: bool                    # the request holds no block yet
+    has_partial_hit: bool                   # the hit ends inside a block, which is copied
+    max_admission_blocks_per_request: int   # most blocks of the request, 0 = no limit
 
 
 @rule("VL-ALLOC-BLOCKS", Role.NEED, groups("SingleTypeKVCacheManager.get_num_blocks_to_allocate", spec="V-ALLOC-1"))
 def blocks_needed(ask: BlockNeed) -> int:
     """Return the free blocks that a request needs: for new tokens, for found blocks without users, and for the copy of
     a block that a hit ends in."""
-    required = -(-ask.tokens // ask.block)
-    required = min(required, ask.cap or required)
-    if not ask.first:
-        return max(required - ask.held, 0)
-    return max(required - max(ask.skipped, ask.hit + ask.held), 0) + ask.idle + ask.partial
+    required = -(-ask.num_tokens // ask.block_size)
+    required = min(required, ask.max_admission_blocks_per_request or required)
+    if not ask.is_new_request:
+        return max(required - ask.num_req_blocks, 0)
+    num_local_computed_blocks = ask.num_new_computed_blocks + ask.num_req_blocks
+    num_new_blocks = max(required - max(ask.num_skipped_blocks, num_local_computed_blocks), 0)
+    if ask.has_partial_hit:
+        num_new_blocks += 1
+    return num_new_blocks + ask.num_evictable_blocks
 
 
 class PublishableBlocks(NamedTuple):
-    """``tokens`` of a request are scheduled, in blocks of ``block`` tokens. ``align``: multiple that a hit needs;
-    ``drop``: lookups drop a block; ``late``: last tokens that a drafter of several modules evaluates again."""
+    """Scheduled tokens of a request."""
 
-    tokens: int
-    align: int
-    block: int
-    drop: bool
-    late: int
+    num_computed_tokens: int
+    alignment_tokens: int           # a hit is a multiple of so many tokens
+    block_size: int                 # tokens of a block
+    use_eagle: bool                 # lookups drop a block
+    num_reprefillable_tokens: int   # last tokens that a drafter of several modules evaluates again
 
 
 @rule("VL-PUB-TOKENS", Role.PUBLISH, coordinator("get_num_cacheable_tokens", spec="V-PUB-1"))
 def publishable(ask: PublishableBlocks) -> int:
     """Return the tokens whose blocks can be found from the moment they are scheduled."""
-    final = max(0, ask.tokens - ask.late)
-    if ask.drop and ask.tokens // ask.align:
-        return min(final, final // ask.align * ask.align + ask.block)
-    return ask.tokens // ask.align * ask.align
+    final = max(0, ask.num_computed_tokens - ask.num_reprefillable_tokens)
+    if ask.use_eagle and ask.num_computed_tokens // ask.alignment_tokens:
+        return min(final, final // ask.alignment_tokens * ask.alignment_tokens + ask.block_size)
+    return ask.num_computed_tokens // ask.alignment_tokens * ask.alignment_tokens
 
 
 @rule("VL-PUB-TOKENS.ONE", Role.PUBLISH, coordinator("KVCacheCoordinator.get_num_cacheable_tokens", spec="V-PUB-1"))
 def publishable_one(ask: PublishableBlocks) -> int:
     """Return the tokens whose blocks can be found: a single group publishes every computed block."""
-    return max(0, ask.tokens - ask.late)
+    return max(0, ask.num_computed_tokens - ask.num_reprefillable_tokens)
 
 
 @rule("VL-PUB-BOUNDARIES", Role.PLAN, coordinator("replay_boundaries", spec="V-PUB-3"))
@@ -184,27 +187,28 @@ def junction_only(junction: int, block: int, drop: bool) -> list[int]:
 class PublicationMask(NamedTuple):
     """Complete blocks of a prompt, of which a group publishes some."""
 
-    first: int           # first complete block
-    last: int            # last complete block plus 1
-    block: int           # tokens of a block
-    align: int           # a hit is a multiple of so many tokens
-    interval: int        # tokens from one kept length to the next, 0 = only ``ends``, ``DENSE`` = all
-    ends: Sequence[int]  # lengths at which a request may resume [tokens]
-    window: int          # window of the group [tokens]
-    drop: bool           # lookups drop a block
+    start_block: int                      # first complete block
+    end_block: int                        # last complete block plus 1
+    block_size: int                       # tokens of a block
+    alignment_tokens: int                 # a hit is a multiple of so many tokens
+    retention_interval: int               # tokens from one kept length to the next, 0 = none, ``DENSE`` = all lengths
+    reachable_boundaries: Sequence[int]   # further lengths at which a request may resume [tokens]
+    sliding_window: int                   # window of the group [tokens]
+    use_eagle: bool                       # lookups drop a block
 
     def kept(self, need: int, shift: int) -> list[bool] | None:
         """Return which blocks are kept, None = all: ``need`` blocks before each kept length, shifted by ``shift``."""
-        spaced = self.interval != 0
-        dense = self.interval == DENSE
-        per = (self.align if dense else self.interval) // self.block
+        spaced = self.retention_interval != 0
+        dense = self.retention_interval == DENSE
+        per = (self.alignment_tokens if dense else self.retention_interval) // self.block_size
         if spaced and need >= per:
             return None
-        kept = [spaced and i >= shift and (i - shift) % per >= per - need for i in range(self.first, self.last)]
-        for end in () if dense else self.ends:
-            stop = end // self.align * self.align // self.block + shift
-            for i in range(max(self.first, stop - need), min(self.last, stop)):
-                kept[i - self.first] = True
+        blocks = range(self.start_block, self.end_block)
+        kept = [spaced and i >= shift and (i - shift) % per >= per - need for i in blocks]
+        for end in () if dense else self.reachable_boundaries:
+            stop = end // self.alignment_tokens * self.alignment_tokens // self.block_size + shift
+            for i in range(max(self.start_block, stop - need), min(self.end_block, stop)):
+                kept[i - self.start_block] = True
         return kept
 
 
@@ -218,14 +222,17 @@ def keep_all(ask: PublicationMask) -> list[bool] | None:
 def keep_window(ask: PublicationMask) -> list[bool] | None:
     """Return for each block True if a window group publishes it, None = all: the blocks that a window needs before each
     length at which a request may resume."""
-    return None if ask.align % ask.block else ask.kept(window_blocks(ask.window, ask.block, ask.drop), int(ask.drop))
+    if ask.alignment_tokens % ask.block_size:
+        return None
+    need = window_blocks(ask.sliding_window, ask.block_size, ask.use_eagle)
+    return ask.kept(need, shift=1 if ask.use_eagle else 0)
 
 
 @rule("VL-PUB-MASK.STATE", Role.PLAN, groups("MambaManager.reachable_block_mask", spec="V-PUB-4"))
 def keep_states(ask: PublicationMask) -> list[bool] | None:
     """Return for each block True if a group of states publishes it, None = all: those at lengths at which a request may
     resume, and at every interval."""
-    return None if ask.interval == DENSE else ask.kept(1, 0)
+    return None if ask.retention_interval == DENSE else ask.kept(1, 0)
 
 
 @rule("VL-PUB-PARTIAL-ROWS", Role.PLAN, groups("FullAttentionManager._cache_partial_tail_block", spec="V-PUB-5"))
@@ -243,28 +250,27 @@ def partial_rows_end(prompt: int, unit: int, known: int, drop: bool) -> int:
 
 
 class NewTokens(NamedTuple):
-    """Tokens of an answer arrived. ``drafts``: most drafted tokens; ``before``, ``after``: places for tokens of later
-    steps, before and after they arrived; ``in_flight``: computed tokens in flight; ``overlap``: steps overlap."""
+    """Tokens of an answer that arrived."""
 
-    drafts: int
-    before: int
-    after: int
-    in_flight: int
-    overlap: bool
+    num_spec_tokens: int        # most drafted tokens
+    placeholders_before: int    # places for tokens of later steps, before the tokens arrived
+    placeholders_after: int     # the same after they arrived
+    num_in_flight_tokens: int   # computed tokens in flight
+    async_scheduling: bool      # steps overlap
 
 
 @rule("VL-PUB-ANSWER", Role.PUBLISH, scheduler("update_from_output", spec="V-PUB-7"))
 def publish_again(ask: NewTokens) -> int | None:
     """Return the last computed tokens that are left out when blocks of a running request are published, None = nothing
     is published. After drafts, or with steps in flight, they are published once the accepted tokens are known."""
-    return ask.in_flight if ask.drafts > 0 or ask.before > 0 else None
+    return ask.num_in_flight_tokens if ask.num_spec_tokens > 0 or ask.placeholders_before > 0 else None
 
 
 @rule("VL-PUB-ANSWER.OVERLAP", Role.PUBLISH, scheduler("_update_request_with_output", "0.32.0", spec="V-PUB-7"))
 def publish_overlapped(ask: NewTokens) -> int | None:
     """Return the last computed tokens that are left out, None = nothing is published. Blocks of an answer are published
     when tokens arrive only if steps overlap."""
-    return ask.after if ask.overlap else None
+    return ask.placeholders_after if ask.async_scheduling else None
 
 
 @rule("VL-ALLOC-WATERMARK", Role.ADMIT, manager("allocate_slots watermark_blocks", spec="V-ALLOC-3"))

@@ -1,7 +1,6 @@
 """Rules of the lookup: which prefix of a prompt the groups of layers have in common.
 
-B     tokens of a block of the group          align   a hit is a multiple of so many tokens
-unit  tokens of a hash                        drop    the last block found is not used, for the drafter's sake
+The last block found may be dropped: its rows of the drafter depend on a token that the hash does not cover.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ from cachesim.engines.vllm.rules.sources import coordinator, groups, manager
 class GroupQuery(NamedTuple):
     """Lookup of a prompt in equal groups of layers."""
 
-    hashes: Sequence[int]                   # hashes of the prompt, one per unit
-    unit: int                               # tokens of a hash
-    block: int                              # tokens of a block
-    most: int                               # most tokens to find
-    align: int                              # a hit is a multiple of so many tokens
-    drop: bool                              # the last block found is not used
-    size: int                               # window or chunk [tokens]
-    groups: int                             # number of groups
-    get: Callable[[int], list[int] | None]  # returns the block of each group that has a hash, None if one has none
+    block_hashes: Sequence[int]   # hashes of the prompt, one for each ``hash_block_size`` tokens
+    hash_block_size: int          # tokens of a hash
+    block_size: int               # tokens of a block
+    max_length: int               # most tokens to find
+    alignment_tokens: int         # a hit is a multiple of so many tokens
+    drop_eagle_block: bool        # the last block found is not used
+    window: int                   # window or chunk [tokens]
+    num_groups: int
+    get_cached_block: Callable[[int], list[int] | None]     # returns each group's block of a hash, None = one has none
 
     @property
     def fine(self) -> bool:
         """True if a hit may end inside a block."""
-        return self.align < self.block and self.block % self.align == 0
+        return self.alignment_tokens < self.block_size and self.block_size % self.alignment_tokens == 0
 
     def at(self, block: int) -> list[int] | None:
         """Return the blocks at this place. Raise IndexError if no hash is known there."""
-        return self.get(self.hashes[(block + 1) * (self.block // self.unit) - 1])
+        return self.get_cached_block(self.block_hashes[(block + 1) * (self.block_size // self.hash_block_size) - 1])
 
     def run(self, first: int, last: int) -> list[list[int]]:
         """Return the blocks at places first .. last - 1, up to the first place without blocks."""
@@ -43,7 +42,7 @@ class GroupQuery(NamedTuple):
 
     def found(self, n: int, places: Sequence[Sequence[int]]) -> GroupMatch:
         """Return n tokens with the blocks at each place."""
-        return GroupMatch(n, [[blocks[group] for blocks in places] for group in range(self.groups)])
+        return GroupMatch(n, [[blocks[group] for blocks in places] for group in range(self.num_groups)])
 
 
 class GroupMatch(NamedTuple):
@@ -54,15 +53,14 @@ class GroupMatch(NamedTuple):
 
 
 class SpecGroup(NamedTuple):
-    """Groups of equal kind, size and block, which are looked up together. ``full``: they keep all rows; ``state``: they
-    keep states; ``drop``: a lookup drops a block."""
+    """Groups of equal kind, size and block, which are looked up together."""
 
-    groups: list[int]
-    full: bool
-    state: bool
-    block: int
-    size: int
-    drop: bool
+    group_ids: list[int]
+    is_full_attention: bool   # the groups keep all rows
+    is_mamba: bool            # the groups keep states
+    block_size: int           # tokens of a block
+    window: int               # window or chunk [tokens]
+    use_eagle: bool           # a lookup drops a block
 
 
 GroupLookup = Callable[[SpecGroup, int, bool], GroupMatch]
@@ -70,14 +68,12 @@ GroupLookup = Callable[[SpecGroup, int, bool], GroupMatch]
 
 
 class PromptQuery(NamedTuple):
-    """A prompt is looked up for at most ``most`` tokens in these kinds of groups, full attention first. ``reach``: last
-    token that a group with the drop may look at; ``unit``: tokens of a hash if a hit may end inside a block, else
-    0."""
+    """A prompt that is looked up."""
 
-    most: int
-    reach: int
-    unit: int
-    kinds: Sequence[SpecGroup]
+    max_cache_hit_length: int               # most tokens to find
+    max_peek_length: int                    # last token that a group with the drop may look at
+    partial_hit_unit: int                   # tokens of a hash if a hit may end inside a block, else 0
+    attention_groups: Sequence[SpecGroup]   # kinds of groups, full attention first
 
 
 class CacheHit(NamedTuple):
@@ -105,8 +101,8 @@ def most_tokens(n: int) -> int:
 def reconcile_all(ask: PromptQuery, look: GroupLookup) -> CacheHit:
     """Return the prefix that all groups have; the groups shorten it in turn. A group with the drop also checks the
     block after it. Two kinds, one of them full attention, need a single round."""
-    kinds = ask.kinds
-    hit = ask.most
+    kinds = ask.attention_groups
+    hit = ask.max_cache_hit_length
     longest = 0
     tables = dict[int, list[int]]()
     lengths = dict[int, int]()
@@ -114,30 +110,30 @@ def reconcile_all(ask: PromptQuery, look: GroupLookup) -> CacheHit:
     while True:
         now = hit
         for i, kind in enumerate(kinds):
-            if kind.full and i in lengths:
+            if kind.is_full_attention and i in lengths:
                 now = min(now, lengths[i])
                 continue
-            drop = kind.drop and i not in verified
+            drop = kind.use_eagle and i not in verified
             far = now
-            if drop and not kind.state:
-                far = min(now + (ask.unit if ask.unit and kind.full and kind.block > ask.unit else kind.block),
-                          ask.reach)
+            if drop and not kind.is_mamba:
+                fine = 0 < ask.partial_hit_unit < kind.block_size and kind.is_full_attention
+                far = min(now + (ask.partial_hit_unit if fine else kind.block_size), ask.max_peek_length)
             n, found = look(kind, far, drop)
             if drop:
                 verified.add(i)
             elif n < now:
                 verified.clear()
             now = lengths[i] = n
-            tables |= zip(kind.groups, found, strict=True)
+            tables |= zip(kind.group_ids, found, strict=True)
             longest = max(longest, now)
         if now >= hit:
             break
         hit = now
-        if len(kinds) == 2 and kinds[0].full:
+        if len(kinds) == 2 and kinds[0].is_full_attention:
             break
     for kind in kinds:
-        if kind.full:
-            tables |= {group: tables[group][: -(-hit // kind.block)] for group in kind.groups}
+        if kind.is_full_attention:
+            tables |= {group: tables[group][: -(-hit // kind.block_size)] for group in kind.group_ids}
     return CacheHit(hit, tables, longest, lengths)
 
 
@@ -175,8 +171,8 @@ def reach_prompt(most: int, known: int) -> int:
       coordinator("UnitaryKVCacheCoordinator.find_longest_cache_hit", spec="V-LOOK-4"))
 def look_up_one(ask: PromptQuery, look: GroupLookup) -> CacheHit:
     """Return the prefix that a single group has."""
-    kind = ask.kinds[0]
-    n, [table] = look(kind, ask.most, kind.drop)
+    kind = ask.attention_groups[0]
+    n, [table] = look(kind, ask.max_cache_hit_length, kind.use_eagle)
     return CacheHit(n, {0: table}, n, {0: n})
 
 
@@ -184,37 +180,38 @@ def look_up_one(ask: PromptQuery, look: GroupLookup) -> CacheHit:
 def find_full(ask: GroupQuery) -> GroupMatch:
     """Return the match of full attention: the blocks from the start that are cached without a gap, and a part of the
     next one."""
-    scale = ask.block // ask.unit
-    places = ask.run(0, min(ask.most // ask.block, len(ask.hashes) // scale))
-    n = len(places) * ask.block
+    scale = ask.block_size // ask.hash_block_size
+    places = ask.run(0, min(ask.max_length // ask.block_size, len(ask.block_hashes) // scale))
+    n = len(places) * ask.block_size
     if ask.fine:
-        first = n // ask.align
-        for i in range(min(first + scale - 1, ask.most // ask.align, len(ask.hashes)) - 1, first - 1, -1):
-            if (found := ask.get(ask.hashes[i])) is not None:
+        first = n // ask.alignment_tokens
+        stop = min(first + scale - 1, ask.max_length // ask.alignment_tokens, len(ask.block_hashes))
+        for i in range(stop - 1, first - 1, -1):
+            if (found := ask.get_cached_block(ask.block_hashes[i])) is not None:
                 places.append(found)
-                n = (i + 1) * ask.align
+                n = (i + 1) * ask.alignment_tokens
                 break
-    if ask.drop and n:
-        n -= min(ask.align, ask.block)
-    n -= n % ask.align
-    return ask.found(n, places[: -(-n // ask.block)])
+    if ask.drop_eagle_block and n:
+        n -= min(ask.alignment_tokens, ask.block_size)
+    n -= n % ask.alignment_tokens
+    return ask.found(n, places[: -(-n // ask.block_size)])
 
 
 @rule("VL-LOOKUP-WINDOW", Role.PREFIX, groups("SlidingWindowManager.find_longest_cache_hit", spec="V-SWA-1"))
 def find_window(ask: GroupQuery) -> GroupMatch:
     """Return the match of a sliding window: from the right, the first run of cached blocks that covers a window and
     ends at a multiple of the alignment. Blocks left of it are not needed."""
-    need = window_blocks(ask.size, ask.block, ask.drop)
-    step = lcm(ask.block, ask.align) // ask.block
-    last = ask.most // ask.block
+    need = window_blocks(ask.window, ask.block_size, ask.drop_eagle_block)
+    step = lcm(ask.block_size, ask.alignment_tokens) // ask.block_size
+    last = ask.max_length // ask.block_size
     run = 0
-    places: list[Sequence[int]] = [[0] * ask.groups] * last
+    places: list[Sequence[int]] = [[0] * ask.num_groups] * last
     for i in range(last - 1, -1, -1):
         found = ask.at(i)
         if found is None:
             run = 0
             continue
-        if not run and (i if ask.drop else i + 1) % step:
+        if not run and (i if ask.drop_eagle_block else i + 1) % step:
             continue
         places[i] = found
         run += 1
@@ -223,9 +220,9 @@ def find_window(ask: GroupQuery) -> GroupMatch:
             break
     else:
         end = run // step * step
-    if ask.drop and end:
+    if ask.drop_eagle_block and end:
         end = (end - 1) // step * step
-    return ask.found(end * ask.block, places[:end])
+    return ask.found(end * ask.block_size, places[:end])
 
 
 def window_blocks(window: int, block: int, drop: bool) -> int:
@@ -237,18 +234,18 @@ def window_blocks(window: int, block: int, drop: bool) -> int:
 def find_chunk(ask: GroupQuery) -> GroupMatch:
     """Return the match of chunked attention: blocks before the chunk of the last token count as present, those in it
     are looked up."""
-    first = ask.most // ask.size * ask.size // ask.block
-    places = [[0] * ask.groups] * first + ask.run(first, ask.most // ask.block)
-    return ask.found(len(places) * ask.block, places)
+    first = ask.max_length // ask.window * ask.window // ask.block_size
+    places = [[0] * ask.num_groups] * first + ask.run(first, ask.max_length // ask.block_size)
+    return ask.found(len(places) * ask.block_size, places)
 
 
 @rule("VL-LOOKUP-STATE", Role.PREFIX, groups("MambaManager.find_longest_cache_hit", spec="V-MAM-1"))
 def find_state(ask: GroupQuery) -> GroupMatch:
     """Return the match of states: the first one from the right that ends at a multiple of the alignment."""
-    unit = ask.align if ask.fine else ask.block
-    n = min(ask.most // unit, len(ask.hashes)) if ask.fine else ask.most // unit
+    unit = ask.alignment_tokens if ask.fine else ask.block_size
+    n = min(ask.max_length // unit, len(ask.block_hashes)) if ask.fine else ask.max_length // unit
     for i in range(n - 1, -1, -1):
-        found = ask.get(ask.hashes[i]) if ask.fine else ask.at(i)
-        if found is not None and (i + 1) * unit % ask.align == 0:
-            return ask.found((i + 1) * unit, [[0] * ask.groups] * (i * unit // ask.block) + [found])
+        found = ask.get_cached_block(ask.block_hashes[i]) if ask.fine else ask.at(i)
+        if found is not None and (i + 1) * unit % ask.alignment_tokens == 0:
+            return ask.found((i + 1) * unit, [[0] * ask.num_groups] * (i * unit // ask.block_size) + [found])
     return ask.found(0, ())

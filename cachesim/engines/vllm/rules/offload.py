@@ -68,12 +68,11 @@ def reserve_for_prompts(missing: Sequence[int]) -> int:
 
 
 class DraftStep(NamedTuple):
-    """A step with drafts: ``tokens`` behind the known ones, and the blocks that hold so many tokens. ``groups``: blocks
-    of each group with rows; ``one``: blocks of the common size of all groups."""
+    """A step with drafts."""
 
-    tokens: int
-    groups: Sequence[int]
-    one: int
+    num_spec_decode_tokens: int      # its tokens behind the known ones
+    blocks_by_group: Sequence[int]   # blocks of each group with rows that hold them
+    blocks_of_common_size: int       # blocks of the common size of all groups that hold them
 
 
 class LoadReserve(NamedTuple):
@@ -88,14 +87,14 @@ class LoadReserve(NamedTuple):
 @rule("VL-OFF-RESERVE.DRAFTS", Role.NEED, scheduler("_request_remaining_blocks"))
 def reserve_draft_step(step: DraftStep) -> LoadReserve:
     """Return what a load leaves free for the first step with drafts of every request, in all groups with rows."""
-    return LoadReserve(step.tokens, each=0, own=sum(step.groups))
+    return LoadReserve(step.num_spec_decode_tokens, each=0, own=sum(step.blocks_by_group))
 
 
 @rule("VL-OFF-RESERVE.DRAFTS.ONE", Role.NEED, scheduler("_spec_decode_step_blocks", "0.31.0"))
 def reserve_one_step(step: DraftStep) -> LoadReserve:
     """Return what a load leaves free for steps with drafts: for every request blocks of the common size, of which other
     groups need more."""
-    return LoadReserve(0, each=step.one, own=step.one)
+    return LoadReserve(0, each=step.blocks_of_common_size, own=step.blocks_of_common_size)
 
 
 @rule("VL-OFF-RESERVE.DRAFTS.NONE", Role.NEED, scheduler("_request_remaining_blocks", "0.30.0"))

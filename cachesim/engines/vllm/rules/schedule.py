@@ -29,15 +29,14 @@ def states_at_blocks(mode: str) -> bool:
 
 
 class Drafter(NamedTuple):
-    """A drafter of ``k`` tokens. ``modules``: each draft token has a module; ``drop``: hashes cover no later token;
-    ``keep``: the last block found is used although its rows of the drafter may be wrong."""
+    """A drafter."""
 
-    method: str
-    k: int
-    modules: bool
-    caching: bool
-    drop: bool
-    keep: bool = False
+    method: str                            # "" = none
+    num_speculative_tokens: int            # most drafted tokens
+    use_multi_module_mtp: bool             # each draft token has a module
+    enable_prefix_caching: bool
+    disable_lookahead_block_hashes: bool   # hashes cover no later token: as given, or because a connector is used
+    disable_eagle_block_drop: bool = False   # the last block found is used although the drafter's rows may be wrong
 
 
 class Speculation(NamedTuple):
@@ -55,17 +54,19 @@ def speculation(ask: Drafter) -> Speculation:
     """Return the speculation of a drafter. Drafters of the EAGLE family keep rows of their own, which depend on the
     next token: hashes cover it, or the last block found is evaluated again, unless the option forbids both."""
     if ask.method not in EAGLE:
-        return Speculation(ask.k if ask.method == "draft_model" else 0, 0, 0, False)
-    ahead = ask.k if ask.modules else 1
-    hashed = ahead if ask.caching and not (ask.drop or ask.keep) else 0
-    return Speculation(ask.k, ahead, hashed, not (hashed or ask.keep))
+        return Speculation(ask.num_speculative_tokens if ask.method == "draft_model" else 0, 0, 0, False)
+    ahead = ask.num_speculative_tokens if ask.use_multi_module_mtp else 1
+    hashed = ahead
+    if not ask.enable_prefix_caching or ask.disable_lookahead_block_hashes or ask.disable_eagle_block_drop:
+        hashed = 0
+    return Speculation(ask.num_speculative_tokens, ahead, hashed, not (hashed or ask.disable_eagle_block_drop))
 
 
 @rule("VL-SPEC-LOOKAHEAD.DROP", Role.SETUP, config("use_eagle_block_drop", "0.32.0", spec="V-SPEC-1"))
 def speculation_drops(ask: Drafter) -> Speculation:
     """Return the speculation of a drafter: with the EAGLE family the last block found is evaluated again, and hashes
     cover no later token."""
-    return speculation(ask._replace(drop=True))
+    return speculation(ask._replace(disable_lookahead_block_hashes=True))
 
 
 @rule("VL-SIZE-SCHEDULER-BLOCK", Role.SETUP, utils("resolve_kv_cache_block_sizes", spec="V-SIZE-2"))
@@ -117,12 +118,11 @@ def prefill_cap_always(threshold: int, requests: int) -> int:
 
 
 class WaitingQueue(NamedTuple):
-    """Waiting requests. ``order``: priority and number of each; ``held``: True for each that holds blocks; ``skipped``:
-    True for each that an earlier step passed over."""
+    """Waiting requests."""
 
-    order: Sequence[tuple[int, int]]
-    held: Sequence[bool]
-    skipped: Sequence[bool]
+    order: Sequence[tuple[int, int]]   # priority and number of each
+    holds_blocks: Sequence[bool]       # True for each that holds blocks
+    is_skipped: Sequence[bool]         # True for each that an earlier step passed over
 
     def pick(self, policy: str, first: Sequence[bool]) -> Decision:
         """Return the place of the most urgent request, or of the one that has waited longest. Those in ``first`` come
@@ -136,14 +136,14 @@ class WaitingQueue(NamedTuple):
 def next_waiting(policy: str, queue: WaitingQueue) -> Decision:
     """Return the place of the next waiting request: the one that has waited longest, or the most urgent one; those that
     hold blocks go first."""
-    return queue.pick(policy, queue.held)
+    return queue.pick(policy, queue.holds_blocks)
 
 
 @rule("VL-SCHED-NEXT.SKIPPED", Role.ADMIT, scheduler("_select_waiting_queue_for_scheduling", "0.30.0"))
 def next_skipped(policy: str, queue: WaitingQueue) -> Decision:
     """Return the place of the next waiting request: the most urgent one, or the one that has waited longest; then those
     that an earlier step passed over go first."""
-    return queue.pick(policy, () if policy == PRIORITY else queue.skipped)
+    return queue.pick(policy, () if policy == PRIORITY else queue.is_skipped)
 
 
 @rule("VL-SCHED-SELF", Role.PREEMPT, schedule)
@@ -187,29 +187,29 @@ def admit(whole: int, needed: int, watermark: int, free: int) -> Decision:
 
 
 class DraftPadding(NamedTuple):
-    """A waiting request has ``left`` tokens to be evaluated. ``drafts``: most drafted tokens; ``prefill``: the step has
-    a chunk of a prompt; ``warm``: the request or another one of the step has evaluated tokens; ``room``: the drafts
-    fit; ``most``: most tokens of a step."""
+    """A waiting request."""
 
-    left: int
-    drafts: int
-    prefill: bool
-    warm: bool
-    room: bool
-    most: int
+    num_new_tokens: int             # tokens to evaluate
+    num_spec_tokens: int            # most drafted tokens
+    prefill_scheduled: bool         # the step has a chunk of a prompt
+    has_computed_tokens: bool       # the request, or another one of the step, has evaluated tokens
+    fits_model_len: bool            # the drafts fit
+    max_num_scheduled_tokens: int   # most tokens of a step
 
 
 @rule("VL-SCHED-PAD", Role.DRAFT, schedule)
 def pad_drafts(ask: DraftPadding) -> bool:
     """True if a request with one token left gets places for drafts, so that all requests of the step have as many."""
-    return ask.drafts > 0 and ask.left == 1 and not ask.prefill and ask.warm and ask.room
+    if ask.num_spec_tokens == 0 or ask.num_new_tokens != 1 or ask.prefill_scheduled:
+        return False
+    return ask.has_computed_tokens and ask.fits_model_len
 
 
 @rule("VL-SCHED-PAD.FITS", Role.DRAFT, instead_of(pad_drafts))
 def pad_fitting_drafts(ask: DraftPadding) -> bool:
     """True under the conditions of `VL-SCHED-PAD`, if a step has room for the drafts: without it the request waits for
     ever."""
-    return ask.drafts > 0 and ask.left == 1 and not ask.prefill and ask.warm and ask.room and ask.drafts < ask.most
+    return pad_drafts(ask) and ask.num_spec_tokens < ask.max_num_scheduled_tokens
 
 
 @rule("VL-SCHED-IMAGE", Role.PLAN, scheduler("_try_schedule_encoder_inputs"))
@@ -256,17 +256,17 @@ def leave_lookahead_if_possible(left: int, new: int, lookahead: int) -> int:
 class ChunkSplit(NamedTuple):
     """Tokens that a step could evaluate of a request with states."""
 
-    start: int            # first token to evaluate
-    end: int              # last token to evaluate plus 1
-    prefill: int          # length up to which tokens belong to a start or restart
-    prompt: int           # length of the prompt [tokens]
-    block: int            # smallest block of the groups [tokens]
-    most: int             # most tokens of a request in a step
-    last: int             # last boundary of a block [tokens]
-    tail: int             # last boundary of a part of a block [tokens]
-    inside: bool          # a state inside the chunk can be kept
-    junction: int         # length at which prompts parted [tokens]
-    exact_junction: bool  # chunks end at the junction itself, not at a block before it
+    start: int                             # first token to evaluate
+    end: int                               # last token to evaluate plus 1
+    prefill_end: int                       # length up to which tokens belong to a start or restart
+    num_prompt_tokens: int
+    block_size: int                        # smallest block of the groups [tokens]
+    max_prefill_tokens: int                # most tokens of a request in a step
+    last_cache_position: int               # last boundary of a block at which the request can resume [tokens]
+    tail_boundary: int                     # last boundary of a hash at which its prompt can resume [tokens], 0 = none
+    use_internal_checkpoint: bool          # a state inside the chunk can be kept
+    junction: int                          # length at which prompts parted [tokens]
+    mamba_shared_prefix_checkpoint: bool   # chunks end at the junction itself, not at a block before it
 
 
 @rule("VL-SPLIT-CHUNK", Role.PLAN, scheduler("_mamba_block_aligned_split", spec="V-SPLIT-1"))
@@ -275,30 +275,32 @@ def split_states(ask: ChunkSplit) -> Decision:
     junction."""
     start = ask.start
     end = ask.end
-    block = ask.block
+    block = ask.block_size
     junction = ask.junction
-    if start >= ask.prefill:
+    if start >= ask.prefill_end:
         return Decision(end - start, {"start": start, "end": end})
-    if end < ask.prefill and (end // block * block > start or block <= ask.most):
+    if end < ask.prefill_end and (end // block * block > start or block <= ask.max_prefill_tokens):
         end = end // block * block
-    if not (ask.exact_junction and junction <= ask.prompt):
+    if not (ask.mamba_shared_prefix_checkpoint and junction <= ask.num_prompt_tokens):
         junction = start + (junction - start) // block * block
-    last = 0 if ask.inside else ask.last
+    last = 0 if ask.use_internal_checkpoint else ask.last_cache_position
     stops = [junction] if start < ask.junction < end else []
-    if not ask.inside:
-        stops += [(start // block + bool(start % block)) * block, last, ask.tail if last < ask.tail < ask.prompt else 0]
+    if not ask.use_internal_checkpoint:
+        next_block_boundary = -(-start // block) * block
+        tail = ask.tail_boundary if last < ask.tail_boundary < ask.num_prompt_tokens else 0
+        stops += [next_block_boundary, last, tail]
     stop = min((one for one in stops if start < one < end), default=end)
     return Decision(max(stop - start, 0), {"start": start, "end": stop, "last": last, "junction": ask.junction,
-                                           "inside": ask.inside})  # fmt: skip
+                                           "inside": ask.use_internal_checkpoint})  # fmt: skip
 
 
 @rule("VL-SPLIT-CHUNK.BLOCK", Role.PLAN, instead_of(split_states))
 def split_in_block(ask: ChunkSplit) -> Decision:
     """Return the tokens of a chunk: like `VL-SPLIT-CHUNK`, but a chunk that begins inside a block ends with it, even if
     a state is kept later."""
-    stop = (ask.start // ask.block + 1) * ask.block
-    if ask.start % ask.block and ask.start < ask.prefill:
-        ask = ask._replace(end=min(ask.end, stop), inside=False)
+    stop = (ask.start // ask.block_size + 1) * ask.block_size
+    if ask.start % ask.block_size and ask.start < ask.prefill_end:
+        ask = ask._replace(end=min(ask.end, stop), use_internal_checkpoint=False)
     found = split_states(ask)
     return Decision(found.value, found.because)
 
@@ -308,9 +310,9 @@ def split_alone(ask: ChunkSplit) -> Decision:
     """Return the tokens of a chunk. It ends at a block and at the last complete one, wherever prompts parted."""
     start = ask.start
     end = ask.end
-    block = ask.block
-    last = ask.last
-    if start < ask.prefill:
+    block = ask.block_size
+    last = ask.last_cache_position
+    if start < ask.prefill_end:
         end = start + (end - start) // block * block if end < last else last if start < last else end
     return Decision(end - start, {"start": start, "end": end, "last": last})
 

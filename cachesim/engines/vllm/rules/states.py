@@ -14,13 +14,14 @@ from cachesim.engines.vllm.rules.sources import groups, interface, kernels, runn
 def states_needed(ask: BlockNeed, scratch: int, begun: bool, checkpoint: bool) -> int:
     """Return the free blocks that states need: one more, scratch blocks for drafts at the start, a copy after a partial
     hit, and one for a state inside the chunk."""
-    return min(states_wanted(ask, scratch), 1 + ask.partial + checkpoint + (0 if begun else scratch)) + ask.idle
+    most = 1 + ask.has_partial_hit + checkpoint + (0 if begun else scratch)
+    return min(states_wanted(ask, scratch), most) + ask.num_evictable_blocks
 
 
 def states_wanted(ask: BlockNeed, scratch: int) -> int:
     """Return the blocks between those that a request has and those that its tokens need."""
-    new = -(-ask.tokens // ask.block) + scratch - ask.hit - ask.held
-    return max(new, 0) + 1 if ask.partial else new
+    new = -(-ask.num_tokens // ask.block_size) + scratch - ask.num_new_computed_blocks - ask.num_req_blocks
+    return max(new, 0) + 1 if ask.has_partial_hit else new
 
 
 @rule("VL-STATE-NEED.SCRATCH", Role.NEED, groups("MambaManager.get_num_blocks_to_allocate", "0.31.0", spec="V-MAM-2"))
@@ -35,8 +36,8 @@ def states_needed_set(ask: BlockNeed, scratch: int, begun: bool, checkpoint: boo
     """Return the free blocks that states need: like later releases, but not limited to the missing ones."""
     new = states_wanted(ask, scratch)
     if new > 0 and not (checkpoint and begun):
-        new = 1 + ask.partial + checkpoint + (0 if begun else scratch)
-    return new + ask.idle
+        new = 1 + ask.has_partial_hit + checkpoint + (0 if begun else scratch)
+    return new + ask.num_evictable_blocks
 
 
 @rule("VL-STATE-WAIT", Role.CONSULT, groups("MambaManager cached_blocks_this_step", spec="V-MAM-6"))
@@ -67,20 +68,20 @@ def last_boundary_whole(tokens: int, unit: int, drop: bool, lookahead: int) -> i
 
 
 class StateBoundary(NamedTuple):
-    """A chunk or a prompt ends after ``tokens``. ``unit``: tokens of a hash; ``align``: multiple that a hit needs;
-    ``drop``: lookups drop a block; ``lookahead``: tokens after a block that its hash covers."""
+    """A chunk or a prompt that ends after ``num_tokens``."""
 
-    tokens: int
-    unit: int
-    align: int
-    drop: bool
-    lookahead: int
+    num_tokens: int
+    hash_block_size: int              # tokens of a hash
+    cache_hit_alignment_tokens: int   # a hit is a multiple of so many tokens
+    drop_eagle_block: bool            # lookups drop a block
+    num_hash_lookahead_tokens: int    # tokens after a block that its hash covers
 
 
 @rule("VL-STATE-INSIDE.POSITION", Role.PLAN, interface("get_mamba_prefill_checkpoint_position", spec="V-MAM-8"))
 def checkpoint(ask: StateBoundary) -> int:
     """Return the length below ``tokens`` whose state inside a chunk can be found: a multiple of the hit alignment."""
-    return last_boundary(ask.tokens, ask.align, ask.drop, ask.lookahead)
+    return last_boundary(
+        ask.num_tokens, ask.cache_hit_alignment_tokens, ask.drop_eagle_block, ask.num_hash_lookahead_tokens)
 
 
 @rule("VL-STATE-INSIDE.POSITION.UNIT", Role.PLAN,
@@ -88,7 +89,8 @@ def checkpoint(ask: StateBoundary) -> int:
 def checkpoint_unit(ask: StateBoundary) -> int:
     """Return the length below ``tokens`` whose state inside a chunk can be found: a multiple of a hash, whatever hits
     need."""
-    return last_boundary_whole(ask.tokens - 1, ask.unit, ask.drop, ask.lookahead)
+    return last_boundary_whole(
+        ask.num_tokens - 1, ask.hash_block_size, ask.drop_eagle_block, ask.num_hash_lookahead_tokens)
 
 
 @rule("VL-STATE-INSIDE.RESERVE", Role.PLAN, groups("MambaManager._needs_internal_checkpoint", spec="V-MAM-8"))
@@ -138,27 +140,26 @@ def export_reserved(reserved: bool) -> bool:
 
 
 class StateInside(NamedTuple):
-    """A state inside a chunk. ``own``: the prompt resumes there; ``junction``: a sibling does; ``ended``: the chunk
-    ends the prompt; ``interval``: tokens from one kept length to the next; ``masked_in``: the interval keeps it."""
+    """A state inside a chunk."""
 
-    own: bool
-    junction: bool
-    ended: bool
-    interval: int
-    masked_in: bool
+    is_prompt_checkpoint: bool     # the prompt resumes there
+    is_junction: bool              # a sibling resumes there
+    ends_prompt: bool              # the chunk ends the prompt
+    retention_interval: int        # tokens from one kept length to the next
+    is_retained_checkpoint: bool   # the interval keeps it
 
 
 @rule("VL-STATE-INSIDE.KEEP", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", spec="V-MAM-8"))
 def keep_inside(ask: StateInside) -> bool:
     """True if the state inside a chunk can be found: where the prompt or a sibling resumes, or by the interval."""
-    return ask.own or ask.junction or ask.masked_in
+    return ask.is_prompt_checkpoint or ask.is_junction or ask.is_retained_checkpoint
 
 
 @rule("VL-STATE-INSIDE.KEEP.OWN", Role.PUBLISH,
       groups("MambaManager._cache_partial_tail_block", "0.31.0", spec="V-MAM-8"))
 def keep_own(ask: StateInside) -> bool:
     """True if the state inside a chunk can be found: with retention always, at the prompt's end, where one resumes."""
-    return ask.interval != 0 or ask.ended or ask.own or ask.junction
+    return ask.retention_interval != 0 or ask.ends_prompt or ask.is_prompt_checkpoint or ask.is_junction
 
 
 @rule("VL-STATE-INSIDE.KEEP.END", Role.PUBLISH,
@@ -166,7 +167,7 @@ def keep_own(ask: StateInside) -> bool:
 def keep_end(ask: StateInside) -> bool:
     """True if the state inside a chunk can be found: with retention always, else at the end of the prompt and at the
     junction. A last chunk that ends before the prompt's last token loses it."""
-    return ask.interval != 0 or ask.ended or ask.junction
+    return ask.retention_interval != 0 or ask.ends_prompt or ask.is_junction
 
 
 @rule("VL-STATE-INSIDE.COUNT", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block"))
@@ -184,35 +185,35 @@ def counted_with_column(published: int, column: int) -> int:
 
 
 class StateTail(NamedTuple):
-    """The state after ``tokens``, at the end of a chunk. ``end``: where the prompt resumes; ``own_end``: where it would
-    resume if only the drops of this group counted; ``unit``: tokens of a hash; ``junction``: a sibling resumes
-    there."""
+    """The state at the end of a chunk."""
 
-    tokens: int
-    end: int
-    own_end: int
-    unit: int
-    block: int
-    junction: bool
+    num_tokens: int                    # tokens after which it is the state
+    latest_prompt_hash_boundary: int   # length at which the prompt resumes [tokens]
+    own_hash_boundary: int             # where it would resume if only the drops of this group counted [tokens]
+    hash_block_size: int               # tokens of a hash
+    block_size: int                    # tokens of a block
+    is_junction: bool                  # a sibling resumes there
 
 
 @rule("VL-STATE-TAIL", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", spec="V-MAM-7"))
 def state_tail(ask: StateTail) -> bool:
     """True if the state at the end of a chunk can be found: where the prompt resumes, or at the junction."""
-    return ask.tokens == ask.end or ask.junction
+    return ask.num_tokens == ask.latest_prompt_hash_boundary or ask.is_junction
 
 
 @rule("VL-STATE-TAIL.END", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", "0.31.0", spec="V-MAM-7"))
 def state_tail_end(ask: StateTail) -> bool:
     """True if the state inside a block at a chunk's end can be found: at the prompt's last hash, or at the junction."""
-    return ask.block != ask.unit and ask.tokens % ask.block != 0 and (ask.tokens == ask.end or ask.junction)
+    if ask.block_size == ask.hash_block_size or ask.num_tokens % ask.block_size == 0:
+        return False
+    return ask.num_tokens == ask.latest_prompt_hash_boundary or ask.is_junction
 
 
 @rule("VL-STATE-TAIL.OWN", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", "0.30.0", spec="V-MAM-7"))
 def state_tail_own(ask: StateTail) -> bool:
     """True under the conditions of `VL-STATE-TAIL.END`, but the last hash is one earlier only for the group of the
     drafter's layers."""
-    return state_tail_end(ask._replace(end=ask.own_end))
+    return state_tail_end(ask._replace(latest_prompt_hash_boundary=ask.own_hash_boundary))
 
 
 @rule("VL-STATE-TAIL.AGAIN", Role.PUBLISH, groups("MambaManager._cache_partial_tail_block", spec="V-MAM-7"))
@@ -241,22 +242,21 @@ def left_behind_alone(columns: int, inside: bool) -> int:
 
 
 class StateExport(NamedTuple):
-    """The state after ``position`` tokens, inside a chunk of tokens start .. end - 1. ``unit``: tokens of a hash;
-    ``grid``: multiple of tokens after ``start`` at which kernels can export a state, 0 = never."""
+    """A state inside a chunk of tokens query_start .. query_end - 1."""
 
-    start: int
-    end: int
-    position: int
-    unit: int
-    block: int
-    grid: int
+    query_start: int
+    query_end: int
+    checkpoint_position: int    # tokens after which it is the state
+    hash_block_size: int        # tokens of a hash
+    mamba_block_size: int       # tokens of a block of states
+    checkpoint_alignment: int   # kernels export states at its multiples after ``query_start`` [tokens], 0 = never
 
 
 @rule("VL-STATE-INSIDE", Role.CREATE, interface("is_mamba_prefill_checkpoint_valid", spec="V-MAM-8"))
 def state_inside(ask: StateExport) -> bool:
     """True if the kernels can export the state after ``position`` tokens inside a chunk."""
-    start = ask.start
-    position = ask.position
-    later = -(-ask.end // ask.block) - 2 > (start - 1) // ask.block
-    fits = start % ask.unit == 0 and later and start + ask.unit <= position < ask.end
-    return ask.grid > 0 and fits and (position - start) % ask.grid == 0
+    start = ask.query_start
+    position = ask.checkpoint_position
+    later = -(-ask.query_end // ask.mamba_block_size) - 2 > (start - 1) // ask.mamba_block_size
+    fits = start % ask.hash_block_size == 0 and later and start + ask.hash_block_size <= position < ask.query_end
+    return ask.checkpoint_alignment > 0 and fits and (position - start) % ask.checkpoint_alignment == 0

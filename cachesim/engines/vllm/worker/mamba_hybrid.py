@@ -6,10 +6,17 @@ vllm/model_executor/layers/mamba/checkpoint.py (0.33.0).
 
 from __future__ import annotations
 
-from typing import Protocol, Sequence
+from typing import TYPE_CHECKING, Protocol, Sequence
 
-from cachesim.engines.vllm.kv_cache_interface import VllmConfig
+from cachesim.engines.vllm.kv_cache_interface import (
+    VllmConfig,
+    get_mamba_prefill_checkpoint_position,
+    is_mamba_prefill_checkpoint_valid,
+)
 from cachesim.engines.vllm.worker.block_contents import BlockContents, BlockUser
+
+if TYPE_CHECKING:
+    from cachesim.engines.vllm.profiles import Rules
 
 
 class StateChunk(Protocol):
@@ -29,11 +36,11 @@ class StateChunk(Protocol):
 class MambaHybridModelState:
     """The columns of the states in the blocks of requests."""
 
-    def __init__(self, vllm_config: VllmConfig, kv_caches: BlockContents) -> None:
+    def __init__(self, vllm_config: VllmConfig, rules: Rules, kv_caches: BlockContents) -> None:
         config = vllm_config.kv_cache_config
         options = vllm_config.options
         self.vllm_config = vllm_config
-        self.rules = vllm_config.rules
+        self.rules = rules
         self.kv_caches = kv_caches
         self.groups = kv_caches.states
         self.block_size = config.block_size
@@ -67,13 +74,15 @@ class MambaHybridModelState:
         if not group.align:
             step = self.scheduler_block_size
             return range((chunk.start // step + 1) * step, chunk.end, step)
-        config = self.vllm_config
-        position = config.get_mamba_prefill_checkpoint_position(chunk.end)
+        position = get_mamba_prefill_checkpoint_position(self.rules, self.vllm_config, chunk.end)
         if not self.prefill_checkpoint_alignment or chunk.draft_token_ids:
             return ()
-        exports = self.rules.exports_inside(chunk.has_checkpoint_block)
-        fits = exports and config.is_mamba_prefill_checkpoint_valid(chunk.start, chunk.end, position, group.block_size)
-        return [position] if fits else ()
+        if not self.rules.exports_inside(chunk.has_checkpoint_block):
+            return ()
+        is_valid = is_mamba_prefill_checkpoint_valid(
+            self.rules, self.vllm_config, query_start=chunk.start, query_end=chunk.end, checkpoint_position=position,
+            mamba_block_size=group.block_size)
+        return [position] if is_valid else ()
 
     def postprocess_state(self, chunk: StateChunk) -> None:
         """After drafts, keep the state at a block boundary that the accepted tokens passed."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -30,9 +30,12 @@ from cachesim.engines.vllm.request import RequestText
 from cachesim.engines.vllm.worker.block_contents import BlockContents, BlockSpan, BlockStep
 from cachesim.engines.vllm.worker.draft_rows import DraftRows
 from cachesim.engines.vllm.worker.mamba_hybrid import MambaHybridModelState
-from cachesim.events import Decoded
+from cachesim.events import Decoded, Log
 from cachesim.model import Model, Spec
 from cachesim.model.hash_mixing import MASK
+
+if TYPE_CHECKING:
+    from cachesim.engines.vllm.profiles import Rules
 
 
 @dataclass(slots=True, eq=False)
@@ -101,11 +104,12 @@ class ScheduledChunk:
 class ModelRunner:
     """The worker. ``requests``: those that it has learned so far; ``kv_caches``: contents of the blocks."""
 
-    def __init__(self, vllm_config: VllmConfig, spec: Spec, model: Model | None, sampler: CountingSampler) -> None:
+    def __init__(self, vllm_config: VllmConfig, rules: Rules, log: Log, *, spec: Spec, model: Model | None,
+                 sampler: CountingSampler) -> None:  # fmt: skip
         config = vllm_config.kv_cache_config
         options = vllm_config.options
         self.vllm_config = vllm_config
-        self.log = vllm_config.log
+        self.log = log
         self.model = model
         self.sampler = sampler
         self.num_speculative_tokens = options.num_speculative_tokens
@@ -114,8 +118,8 @@ class ModelRunner:
         drafted = [group for group in config.kv_cache_groups
                    if group.kind != "mamba" and group.is_eagle_group and config.speculation.num_prefill_lookahead]
         self.kv_caches = BlockContents(spec, config.kv_cache_groups, drafted, self.requests)
-        self.draft_rows = DraftRows(self.kv_caches, drafted, self.log.emit)
-        self.mamba = MambaHybridModelState(vllm_config, self.kv_caches)
+        self.draft_rows = DraftRows(self.kv_caches, drafted, log.emit)
+        self.mamba = MambaHybridModelState(vllm_config, rules, self.kv_caches)
         contents = None if model is None else self.kv_caches
         self.kv_connector = OffloadingConnectorWorker(contents, options.num_gpu_blocks)
 

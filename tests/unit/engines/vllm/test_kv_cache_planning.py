@@ -36,7 +36,14 @@ def group(number, kind, block, *layers, window=0, eagle=F, drop=F, align=F, cap=
 
 
 def looked_up(*members, kind="full", block=16, size=0, drop=F):
-    return SpecGroup([*members], full=kind == "full", state=kind == "mamba", block=block, size=size, drop=drop)
+    return SpecGroup(
+        group_ids=[*members],
+        is_full_attention=kind == "full",
+        is_mamba=kind == "mamba",
+        block_size=block,
+        window=size,
+        use_eagle=drop,
+    )
 
 
 def sizes(step, unit, align, partial, block, longest, speculation=PLAIN, again=0, shared=F, split=F):

@@ -8,7 +8,7 @@ from cachesim.engines.vllm.rules import offload
 from cachesim.engines.vllm.rules.offload import DraftStep, LoadReserve
 
 F, T = False, True
-STEP = DraftStep(tokens=3, groups=(2, 5), one=4)
+STEP = DraftStep(num_spec_decode_tokens=3, blocks_by_group=(2, 5), blocks_of_common_size=4)
 
 
 @pytest.mark.parametrize(("found", "value"), [

@@ -52,8 +52,9 @@ def pool() -> Pool:
 def test_a_group_of_each_kind_keeps_its_pieces() -> None:
     assert PIECES == {"full": ALL, "rswa": ALL, "swa": WINDOW, "chunked": CHUNK, "mamba": STATE}
     options = {"kv_groups": "A/8 W6/4 S/16", "prefix_match_unit": 4}
-    points = ENGINE.start("vllm@0.33.0", "A W6 S", options, "none").points
-    config = points.vllm_config.kv_cache_config
+    server = ENGINE.start("vllm@0.33.0", "A W6 S", options, "none")
+    points = server.points
+    config = server.vllm_config.kv_cache_config
     assert [GroupPieces(PIECES[group.kind], group.block_size, group.window) for group in config.kv_cache_groups] == (
         points.groups)
     assert set(points.groups) == {

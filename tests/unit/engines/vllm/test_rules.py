@@ -18,21 +18,65 @@ from cachesim.engines.vllm.rules.blocks import (
 from cachesim.engines.vllm.rules.schedule import ChunkSplit, Drafter, DraftPadding, Speculation, WaitingQueue
 from cachesim.engines.vllm.rules.sources import file
 
-NEED = BlockNeed(tokens=33, block=8, held=0, hit=0, idle=0, skipped=0, first=True, partial=False, cap=0)
-MASK = PublicationMask(first=0, last=6, block=8, align=16, interval=0, ends=(31,), window=16, drop=False)
-NEW = NewTokens(drafts=0, before=0, after=2, in_flight=3, overlap=False)
-PAD = DraftPadding(left=1, drafts=2, prefill=False, warm=True, room=True, most=3)
-CHUNK = ChunkSplit(start=0, end=20, prefill=40, prompt=40, block=8, most=64, last=32, tail=36, inside=True, junction=0,
-                   exact_junction=True)  # fmt: skip
+NEED = BlockNeed(
+    num_tokens=33,
+    block_size=8,
+    num_req_blocks=0,
+    num_new_computed_blocks=0,
+    num_evictable_blocks=0,
+    num_skipped_blocks=0,
+    is_new_request=True,
+    has_partial_hit=False,
+    max_admission_blocks_per_request=0,
+)
+MASK = PublicationMask(
+    start_block=0,
+    end_block=6,
+    block_size=8,
+    alignment_tokens=16,
+    retention_interval=0,
+    reachable_boundaries=(31,),
+    sliding_window=16,
+    use_eagle=False,
+)
+NEW = NewTokens(
+    num_spec_tokens=0,
+    placeholders_before=0,
+    placeholders_after=2,
+    num_in_flight_tokens=3,
+    async_scheduling=False,
+)
+PAD = DraftPadding(
+    num_new_tokens=1,
+    num_spec_tokens=2,
+    prefill_scheduled=False,
+    has_computed_tokens=True,
+    fits_model_len=True,
+    max_num_scheduled_tokens=3,
+)
+CHUNK = ChunkSplit(
+    start=0,
+    end=20,
+    prefill_end=40,
+    num_prompt_tokens=40,
+    block_size=8,
+    max_prefill_tokens=64,
+    last_cache_position=32,
+    tail_boundary=36,
+    use_internal_checkpoint=True,
+    junction=0,
+    mamba_shared_prefix_checkpoint=True,
+)
 F, T = False, True
 
 
 @pytest.mark.parametrize(("found", "value"), [
-    (blocks.attention_block(Pages(token=4, state=64, block=8)), 16),
-    (blocks.attention_block(Pages(token=4, state=65, block=8)), 32),
-    (blocks.attention_block(Pages(token=4, state=4, block=24)), 32),
-    (blocks.attention_block(Pages(token=4, state=64, block=16, grid=24)), 48),
-    (blocks.attention_block(Pages(token=1, state=1, block=40)), 48),
+    (blocks.attention_block(Pages(attn_page_size_1_token=4, mamba_page_size=64, block_size=8)), 16),
+    (blocks.attention_block(Pages(attn_page_size_1_token=4, mamba_page_size=65, block_size=8)), 32),
+    (blocks.attention_block(Pages(attn_page_size_1_token=4, mamba_page_size=4, block_size=24)), 32),
+    (blocks.attention_block(Pages(attn_page_size_1_token=4, mamba_page_size=64, block_size=16,
+                                  mamba_prefill_checkpoint_alignment=24)), 48),
+    (blocks.attention_block(Pages(attn_page_size_1_token=1, mamba_page_size=1, block_size=40)), 48),
     (blocks.page_block(8, 4, 12), 24), (blocks.page_block(8, 5, 12), 8), (blocks.page_block(8, 12, 12), 8),
     (blocks.hash_block_tokens(-1, (5, 6), "a", "s"), (-1, "a", "s", 5, 6)),
     (blocks.hash_block_tokens(0, (5, 6), "", "s"), (0, "", "", 5, 6)),
@@ -55,11 +99,18 @@ def test_sizes_and_storage_of_blocks(found, value):
 
 
 @pytest.mark.parametrize(("ask", "value"), [
-    (NEED, 5), (NEED._replace(tokens=32), 4), (NEED._replace(cap=3), 3), (NEED._replace(cap=6), 5),
-    (NEED._replace(first=F, held=2), 3), (NEED._replace(first=F, held=6), 0), (NEED._replace(hit=2), 3),
-    (NEED._replace(hit=2, idle=1), 4), (NEED._replace(hit=2, idle=2, partial=T), 6),
-    (NEED._replace(skipped=3, hit=2), 2),
-    (NEED._replace(skipped=1, hit=2, held=1), 2), (NEED._replace(skipped=9), 0),
+    (NEED, 5),
+    (NEED._replace(num_tokens=32), 4),
+    (NEED._replace(max_admission_blocks_per_request=3), 3),
+    (NEED._replace(max_admission_blocks_per_request=6), 5),
+    (NEED._replace(is_new_request=F, num_req_blocks=2), 3),
+    (NEED._replace(is_new_request=F, num_req_blocks=6), 0),
+    (NEED._replace(num_new_computed_blocks=2), 3),
+    (NEED._replace(num_new_computed_blocks=2, num_evictable_blocks=1), 4),
+    (NEED._replace(num_new_computed_blocks=2, num_evictable_blocks=2, has_partial_hit=T), 6),
+    (NEED._replace(num_skipped_blocks=3, num_new_computed_blocks=2), 2),
+    (NEED._replace(num_skipped_blocks=1, num_new_computed_blocks=2, num_req_blocks=1), 2),
+    (NEED._replace(num_skipped_blocks=9), 0),
 ])  # fmt: skip
 def test_free_blocks_that_a_request_needs(ask, value):
     assert blocks.blocks_needed(ask) == value
@@ -76,16 +127,20 @@ def test_tokens_whose_blocks_can_be_found(ask, value, single_group):
 
 
 @pytest.mark.parametrize(("change", "window", "states"), [
-    ({}, [T, T, F, F, F, F], [F, T, F, F, F, F]), ({"window": 9}, [F, T, F, F, F, F], [F, T, F, F, F, F]),
-    ({"window": 10}, [T, T, F, F, F, F], [F, T, F, F, F, F]), ({"window": 2}, [F, T, F, F, F, F], [F, T, F, F, F, F]),
-    ({"window": 2, "ends": (32,)}, [F, F, F, T, F, F], [F, F, F, T, F, F]),
-    ({"window": 2, "drop": T}, [F, T, T, F, F, F], [F, T, F, F, F, F]),
-    ({"window": 2, "interval": 32}, [F, T, F, T, F, F], [F, T, F, T, F, F]),
-    ({"window": 2, "interval": 8}, None, None), ({"window": 2, "interval": DENSE}, [F, T, F, T, F, T], None),
-    ({"window": 2, "first": 1, "last": 3, "ends": (16, 47)}, [T, F], [T, F]),
-    ({"align": 12}, None, [F, F, T, F, F, F]),
-    ({"window": 2, "align": 24, "drop": T, "interval": DENSE, "ends": (3,)}, [F, F, T, T, F, T], None),
-    ({"window": 2, "align": 24, "drop": T, "ends": (3,)}, [T, F, F, F, F, F], [F, F, F, F, F, F]),
+    ({}, [T, T, F, F, F, F], [F, T, F, F, F, F]), ({"sliding_window": 9}, [F, T, F, F, F, F], [F, T, F, F, F, F]),
+    ({"sliding_window": 10}, [T, T, F, F, F, F], [F, T, F, F, F, F]),
+    ({"sliding_window": 2}, [F, T, F, F, F, F], [F, T, F, F, F, F]),
+    ({"sliding_window": 2, "reachable_boundaries": (32,)}, [F, F, F, T, F, F], [F, F, F, T, F, F]),
+    ({"sliding_window": 2, "use_eagle": T}, [F, T, T, F, F, F], [F, T, F, F, F, F]),
+    ({"sliding_window": 2, "retention_interval": 32}, [F, T, F, T, F, F], [F, T, F, T, F, F]),
+    ({"sliding_window": 2, "retention_interval": 8}, None, None),
+    ({"sliding_window": 2, "retention_interval": DENSE}, [F, T, F, T, F, T], None),
+    ({"sliding_window": 2, "start_block": 1, "end_block": 3, "reachable_boundaries": (16, 47)}, [T, F], [T, F]),
+    ({"alignment_tokens": 12}, None, [F, F, T, F, F, F]),
+    ({"sliding_window": 2, "alignment_tokens": 24, "use_eagle": T, "retention_interval": DENSE,
+      "reachable_boundaries": (3,)}, [F, F, T, T, F, T], None),
+    ({"sliding_window": 2, "alignment_tokens": 24, "use_eagle": T, "reachable_boundaries": (3,)}, [T, F, F, F, F, F],
+     [F, F, F, F, F, F]),
 ])  # fmt: skip
 def test_blocks_that_a_group_publishes(change, window, states):
     ask = MASK._replace(**change)
@@ -101,9 +156,9 @@ def test_blocks_that_a_group_publishes(change, window, states):
     (blocks.partial_rows(16, 4, 9, T), 16),
     (blocks.partial_rows(17, 4, 3, F), 12), (blocks.partial_rows_end(16, 4, 3, F), 16),
     (blocks.partial_rows_end(19, 4, 3, F), 16),
-    (blocks.publish_again(NEW), None), (blocks.publish_again(NEW._replace(drafts=1)), 3),
-    (blocks.publish_again(NEW._replace(before=1)), 3),
-    (blocks.publish_overlapped(NEW), None), (blocks.publish_overlapped(NEW._replace(overlap=T)), 2),
+    (blocks.publish_again(NEW), None), (blocks.publish_again(NEW._replace(num_spec_tokens=1)), 3),
+    (blocks.publish_again(NEW._replace(placeholders_before=1)), 3),
+    (blocks.publish_overlapped(NEW), None), (blocks.publish_overlapped(NEW._replace(async_scheduling=T)), 2),
 ])  # fmt: skip
 def test_lengths_at_which_blocks_are_found(found, value):
     assert found == value
@@ -127,11 +182,14 @@ def test_lengths_at_which_blocks_are_found(found, value):
     (schedule.goes_on("priority"), T), (schedule.goes_on("fcfs"), F), (schedule.stops("priority"), F),
     (schedule.passes_over(), T), (schedule.waits(), F), (schedule.reset_preempts(T), T),
     (schedule.reset_preempts(F), F),
-    (schedule.pad_drafts(PAD), T), (schedule.pad_drafts(PAD._replace(drafts=0)), F),
-    (schedule.pad_drafts(PAD._replace(left=2)), F), (schedule.pad_drafts(PAD._replace(prefill=T)), F),
-    (schedule.pad_drafts(PAD._replace(warm=F)), F), (schedule.pad_drafts(PAD._replace(room=F)), F),
-    (schedule.pad_fitting_drafts(PAD), T), (schedule.pad_fitting_drafts(PAD._replace(most=2)), F),
-    (schedule.pad_fitting_drafts(PAD._replace(room=F)), F), (schedule.pad_drafts(PAD._replace(most=2)), T),
+    (schedule.pad_drafts(PAD), T), (schedule.pad_drafts(PAD._replace(num_spec_tokens=0)), F),
+    (schedule.pad_drafts(PAD._replace(num_new_tokens=2)), F),
+    (schedule.pad_drafts(PAD._replace(prefill_scheduled=T)), F),
+    (schedule.pad_drafts(PAD._replace(has_computed_tokens=F)), F),
+    (schedule.pad_drafts(PAD._replace(fits_model_len=F)), F),
+    (schedule.pad_fitting_drafts(PAD), T), (schedule.pad_fitting_drafts(PAD._replace(max_num_scheduled_tokens=2)), F),
+    (schedule.pad_fitting_drafts(PAD._replace(fits_model_len=F)), F),
+    (schedule.pad_drafts(PAD._replace(max_num_scheduled_tokens=2)), T),
     (schedule.before_image(4, 9, 6, 2), 2), (schedule.before_image(4, 1, 6, 2), 1),
     (schedule.before_image(6, 9, 6, 2), 0),
     (schedule.before_image_ahead(4, 9, 10, 2), 4), (schedule.before_image_ahead(4, 1, 10, 0), 6),
@@ -156,7 +214,7 @@ def test_order_and_sizes_of_steps(found, value):
     ("priority", [(1, 5), (0, 6), (0, 4)], [F, F, F], [T, F, F], 2, 2),
 ])  # fmt: skip
 def test_the_waiting_request_that_is_next(policy, order, held, skipped, next_one, next_older):
-    queue = WaitingQueue(order=order, held=held, skipped=skipped)
+    queue = WaitingQueue(order=order, holds_blocks=held, is_skipped=skipped)
     found = schedule.next_waiting(policy, queue)
     assert (found.value, found.because) == (next_one, {"waiting": len(order)})
     assert schedule.next_skipped(policy, queue).value == next_older
@@ -178,19 +236,30 @@ def test_what_drafts_need(ask, value):
 
 @pytest.mark.parametrize(("change", "whole", "in_block", "alone"), [
     ({}, 16, 16, 16), ({"end": 40}, 40, 40, 32), ({"start": 40, "end": 41}, 1, 1, 1), ({"end": 7}, 0, 0, 0),
-    ({"end": 7, "most": 7}, 7, 7, 0), ({"end": 7, "most": 8}, 0, 0, 0), ({"junction": 10}, 10, 10, 16),
-    ({"junction": 10, "exact_junction": F}, 8, 8, 16), ({"junction": 41, "prompt": 40, "end": 40}, 40, 40, 32),
-    ({"start": 3}, 13, 5, 16), ({"start": 8, "end": 40, "inside": F}, 24, 24, 24),
-    ({"start": 8, "end": 40, "inside": F, "last": 8}, 28, 28, 32), ({"start": 3, "end": 40, "inside": F}, 5, 5, 29),
-    ({"start": 32, "end": 40, "inside": F}, 4, 4, 8), ({"start": 32, "end": 40, "inside": F, "tail": 40}, 8, 8, 8),
-    ({"start": 40, "end": 51, "last": 64}, 11, 11, 11), ({"start": 40, "end": 51, "inside": F}, 11, 11, 11),
-    ({"start": 39, "end": 51, "prefill": 39}, 12, 12, 12), ({"start": 3, "end": 32, "last": 32}, 29, 5, 29),
-    ({"start": 30, "end": 51, "junction": 36, "prompt": 36, "prefill": 45}, 6, 2, 2),
-    ({"end": 20, "junction": 20, "exact_junction": F, "prefill": 20, "prompt": 20}, 20, 20, 16),
-    ({"start": 40, "end": 51, "prefill": 51, "prompt": 44, "tail": 44, "inside": F, "last": 40}, 11, 11, 11),
-    ({"start": 40, "end": 51, "prefill": 51, "prompt": 45, "tail": 44, "inside": F, "last": 40}, 4, 4, 11),
-    ({"start": 39, "end": 51, "last": 64}, 12, 1, 8),
-    ({"start": 3, "end": 5, "most": 7}, 2, 2, 0), ({"start": 3, "end": 9, "most": 7}, 5, 5, 0),
+    ({"end": 7, "max_prefill_tokens": 7}, 7, 7, 0),
+    ({"end": 7, "max_prefill_tokens": 8}, 0, 0, 0),
+    ({"junction": 10}, 10, 10, 16),
+    ({"junction": 10, "mamba_shared_prefix_checkpoint": F}, 8, 8, 16),
+    ({"junction": 41, "num_prompt_tokens": 40, "end": 40}, 40, 40, 32),
+    ({"start": 3}, 13, 5, 16), ({"start": 8, "end": 40, "use_internal_checkpoint": F}, 24, 24, 24),
+    ({"start": 8, "end": 40, "use_internal_checkpoint": F, "last_cache_position": 8}, 28, 28, 32),
+    ({"start": 3, "end": 40, "use_internal_checkpoint": F}, 5, 5, 29),
+    ({"start": 32, "end": 40, "use_internal_checkpoint": F}, 4, 4, 8),
+    ({"start": 32, "end": 40, "use_internal_checkpoint": F, "tail_boundary": 40}, 8, 8, 8),
+    ({"start": 40, "end": 51, "last_cache_position": 64}, 11, 11, 11),
+    ({"start": 40, "end": 51, "use_internal_checkpoint": F}, 11, 11, 11),
+    ({"start": 39, "end": 51, "prefill_end": 39}, 12, 12, 12),
+    ({"start": 3, "end": 32, "last_cache_position": 32}, 29, 5, 29),
+    ({"start": 30, "end": 51, "junction": 36, "num_prompt_tokens": 36, "prefill_end": 45}, 6, 2, 2),
+    ({"end": 20, "junction": 20, "mamba_shared_prefix_checkpoint": F, "prefill_end": 20, "num_prompt_tokens": 20},
+     20, 20, 16),
+    ({"start": 40, "end": 51, "prefill_end": 51, "num_prompt_tokens": 44, "tail_boundary": 44,
+      "use_internal_checkpoint": F, "last_cache_position": 40}, 11, 11, 11),
+    ({"start": 40, "end": 51, "prefill_end": 51, "num_prompt_tokens": 45, "tail_boundary": 44,
+      "use_internal_checkpoint": F, "last_cache_position": 40}, 4, 4, 11),
+    ({"start": 39, "end": 51, "last_cache_position": 64}, 12, 1, 8),
+    ({"start": 3, "end": 5, "max_prefill_tokens": 7}, 2, 2, 0),
+    ({"start": 3, "end": 9, "max_prefill_tokens": 7}, 5, 5, 0),
     ({"junction": 16, "end": 20}, 16, 16, 16), ({"start": 16, "junction": 16, "end": 32}, 16, 16, 16),
 ])  # fmt: skip
 def test_chunks_of_requests_with_states(change, whole, in_block, alone):

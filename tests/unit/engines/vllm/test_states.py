@@ -9,17 +9,33 @@ from cachesim.engines.vllm.rules.blocks import BlockNeed
 from cachesim.engines.vllm.rules.states import StateBoundary, StateExport, StateInside, StateTail
 
 F, T = False, True
-NEED = BlockNeed(tokens=33, block=8, held=0, hit=0, idle=0, skipped=0, first=T, partial=F, cap=0)
+NEED = BlockNeed(
+    num_tokens=33,
+    block_size=8,
+    num_req_blocks=0,
+    num_new_computed_blocks=0,
+    num_evictable_blocks=0,
+    num_skipped_blocks=0,
+    is_new_request=T,
+    has_partial_hit=F,
+    max_admission_blocks_per_request=0,
+)
 
 
 @pytest.mark.parametrize(("change", "scratch", "begun", "checkpoint", "now", "fresh", "plain"), [
-    ({}, 0, F, F, 1, 1, 1), ({"tokens": 8}, 0, F, F, 1, 1, 1), ({}, 0, F, T, 2, 2, 2), ({}, 0, T, T, 2, 2, 5),
+    ({}, 0, F, F, 1, 1, 1), ({"num_tokens": 8}, 0, F, F, 1, 1, 1), ({}, 0, F, T, 2, 2, 2), ({}, 0, T, T, 2, 2, 5),
     ({}, 2, F, F, 3, 3, 3), ({}, 2, T, F, 1, 1, 1), ({}, 2, T, T, 2, 4, 7), ({}, 2, F, T, 4, 4, 4),
-    ({"held": 5}, 0, T, F, 0, 0, 0), ({"held": 4}, 0, T, F, 1, 1, 1), ({"held": 6}, 0, T, F, -1, -1, -1),
-    ({"hit": 5}, 0, F, F, 0, 0, 0), ({"hit": 4}, 0, F, F, 1, 1, 1), ({"hit": 4, "idle": 3}, 0, F, F, 4, 4, 4),
-    ({"hit": 5, "partial": T}, 0, F, F, 1, 1, 2), ({"hit": 9, "partial": T}, 0, F, F, 1, 1, 2),
-    ({"hit": 4, "partial": T}, 0, F, F, 2, 2, 2), ({"hit": 4, "partial": T}, 0, T, T, 2, 2, 2),
-    ({"held": 5}, 2, T, T, 2, 2, 2), ({"held": 5}, 2, F, F, 2, 2, 3),
+    ({"num_req_blocks": 5}, 0, T, F, 0, 0, 0),
+    ({"num_req_blocks": 4}, 0, T, F, 1, 1, 1),
+    ({"num_req_blocks": 6}, 0, T, F, -1, -1, -1),
+    ({"num_new_computed_blocks": 5}, 0, F, F, 0, 0, 0),
+    ({"num_new_computed_blocks": 4}, 0, F, F, 1, 1, 1),
+    ({"num_new_computed_blocks": 4, "num_evictable_blocks": 3}, 0, F, F, 4, 4, 4),
+    ({"num_new_computed_blocks": 5, "has_partial_hit": T}, 0, F, F, 1, 1, 2),
+    ({"num_new_computed_blocks": 9, "has_partial_hit": T}, 0, F, F, 1, 1, 2),
+    ({"num_new_computed_blocks": 4, "has_partial_hit": T}, 0, F, F, 2, 2, 2),
+    ({"num_new_computed_blocks": 4, "has_partial_hit": T}, 0, T, T, 2, 2, 2),
+    ({"num_req_blocks": 5}, 2, T, T, 2, 2, 2), ({"num_req_blocks": 5}, 2, F, F, 2, 2, 3),
 ])  # fmt: skip
 def test_free_blocks_that_states_need(change, scratch, begun, checkpoint, now, fresh, plain):
     ask = NEED._replace(**change)
@@ -46,14 +62,17 @@ def test_the_last_length_at_which_a_prompt_resumes(tokens, drop, lookahead, last
     assert states.last_boundary_whole(tokens, 8, drop, lookahead) == whole
 
 
-@pytest.mark.parametrize(("ask", "position", "older"), [
-    (StateBoundary(33, unit=4, align=8, drop=F, lookahead=0), 32, 32),
-    (StateBoundary(32, unit=4, align=8, drop=F, lookahead=0), 24, 28),
-    (StateBoundary(34, unit=4, align=8, drop=F, lookahead=3), 24, 32),
-    (StateBoundary(33, unit=4, align=8, drop=T, lookahead=0), 24, 28),
-    (StateBoundary(4, unit=4, align=8, drop=F, lookahead=0), 0, 0),
+@pytest.mark.parametrize(("num_tokens", "drop", "lookahead", "position", "older"), [
+    (33, F, 0, 32, 32), (32, F, 0, 24, 28), (34, F, 3, 24, 32), (33, T, 0, 24, 28), (4, F, 0, 0, 0),
 ])  # fmt: skip
-def test_the_length_of_a_state_inside_a_chunk(ask, position, older):
+def test_the_length_of_a_state_inside_a_chunk(num_tokens, drop, lookahead, position, older):
+    ask = StateBoundary(
+        num_tokens=num_tokens,
+        hash_block_size=4,
+        cache_hit_alignment_tokens=8,
+        drop_eagle_block=drop,
+        num_hash_lookahead_tokens=lookahead,
+    )
     assert (states.checkpoint(ask), states.checkpoint_unit(ask)) == (position, older)
 
 
@@ -77,39 +96,82 @@ def test_columns_and_exports_of_the_worker():
     assert [states.left_behind_alone(5, inside) for inside in (F, T)] == [5, 0]
 
 
-NOWHERE = StateInside(own=F, junction=F, ended=F, interval=0, masked_in=F)
+NOWHERE = StateInside(
+    is_prompt_checkpoint=F,
+    is_junction=F,
+    ends_prompt=F,
+    retention_interval=0,
+    is_retained_checkpoint=F,
+)
 
 
 @pytest.mark.parametrize(("change", "kept"), [
-    ({}, (F, F, F)), ({"own": T}, (T, T, F)), ({"junction": T}, (T, T, T)), ({"ended": T}, (F, T, T)),
-    ({"interval": 8}, (F, T, T)), ({"interval": -1}, (F, T, T)), ({"masked_in": T}, (T, F, F)),
+    ({}, (F, F, F)),
+    ({"is_prompt_checkpoint": T}, (T, T, F)),
+    ({"is_junction": T}, (T, T, T)),
+    ({"ends_prompt": T}, (F, T, T)),
+    ({"retention_interval": 8}, (F, T, T)),
+    ({"retention_interval": -1}, (F, T, T)),
+    ({"is_retained_checkpoint": T}, (T, F, F)),
 ])  # fmt: skip
 def test_states_inside_a_chunk_that_can_be_found(change, kept):
     ask = NOWHERE._replace(**change)
     assert (states.keep_inside(ask), states.keep_own(ask), states.keep_end(ask)) == kept
 
 
-TAIL = StateTail(tokens=20, end=20, own_end=16, unit=4, block=8, junction=F)
+TAIL = StateTail(
+    num_tokens=20,
+    latest_prompt_hash_boundary=20,
+    own_hash_boundary=16,
+    hash_block_size=4,
+    block_size=8,
+    is_junction=F,
+)
 
 
 @pytest.mark.parametrize(("change", "found"), [
-    ({}, (T, T, F)), ({"end": 16}, (F, F, F)), ({"end": 16, "own_end": 20}, (F, F, T)),
-    ({"end": 16, "junction": T}, (T, T, T)), ({"tokens": 16, "end": 16}, (T, F, F)),
-    ({"tokens": 16, "end": 16, "junction": T}, (T, F, F)), ({"unit": 8}, (T, F, F)),
+    ({}, (T, T, F)),
+    ({"latest_prompt_hash_boundary": 16}, (F, F, F)),
+    ({"latest_prompt_hash_boundary": 16, "own_hash_boundary": 20}, (F, F, T)),
+    ({"latest_prompt_hash_boundary": 16, "is_junction": T}, (T, T, T)),
+    ({"num_tokens": 16, "latest_prompt_hash_boundary": 16}, (T, F, F)),
+    ({"num_tokens": 16, "latest_prompt_hash_boundary": 16, "is_junction": T}, (T, F, F)),
+    ({"hash_block_size": 8}, (T, F, F)),
 ])  # fmt: skip
 def test_states_at_the_end_of_a_chunk_that_can_be_found(change, found):
     ask = TAIL._replace(**change)
     assert (states.state_tail(ask), states.state_tail_end(ask), states.state_tail_own(ask)) == found
 
 
-EXPORT = StateExport(start=8, end=40, position=32, unit=4, block=8, grid=4)
+EXPORT = StateExport(
+    query_start=8,
+    query_end=40,
+    checkpoint_position=32,
+    hash_block_size=4,
+    mamba_block_size=8,
+    checkpoint_alignment=4,
+)
 
 
 @pytest.mark.parametrize(("change", "fits"), [
-    ({}, T), ({"grid": 0}, F), ({"grid": 8}, T), ({"grid": 16}, F), ({"start": 10}, F), ({"position": 12}, T),
-    ({"position": 8}, F), ({"position": 40}, F), ({"position": 39, "grid": 1}, T), ({"position": 11, "grid": 1}, F),
-    ({"start": 0}, T), ({"start": 16}, T), ({"start": 24}, T), ({"start": 28}, F), ({"start": 32, "position": 36}, F),
-    ({"end": 33}, T), ({"start": 20, "position": 24, "end": 33}, T), ({"start": 20, "position": 24, "end": 32}, F),
+    ({}, T),
+    ({"checkpoint_alignment": 0}, F),
+    ({"checkpoint_alignment": 8}, T),
+    ({"checkpoint_alignment": 16}, F),
+    ({"query_start": 10}, F),
+    ({"checkpoint_position": 12}, T),
+    ({"checkpoint_position": 8}, F),
+    ({"checkpoint_position": 40}, F),
+    ({"checkpoint_position": 39, "checkpoint_alignment": 1}, T),
+    ({"checkpoint_position": 11, "checkpoint_alignment": 1}, F),
+    ({"query_start": 0}, T),
+    ({"query_start": 16}, T),
+    ({"query_start": 24}, T),
+    ({"query_start": 28}, F),
+    ({"query_start": 32, "checkpoint_position": 36}, F),
+    ({"query_end": 33}, T),
+    ({"query_start": 20, "checkpoint_position": 24, "query_end": 33}, T),
+    ({"query_start": 20, "checkpoint_position": 24, "query_end": 32}, F),
 ])  # fmt: skip
 def test_states_that_the_kernels_can_export(change, fits):
     assert states.state_inside(EXPORT._replace(**change)) is fits
