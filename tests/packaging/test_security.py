@@ -46,7 +46,8 @@ def test_modules_of_the_package_that_import_by_name_import_only_the_package():
     for name in TABLE["own"]["code"]:
         text = (ROOT / "cachesim" / name).read_text("utf-8")
         called = re.findall(r"import_module\((.*?)[,)]", text)
-        assert [one for one in called if not re.match(r'f?"(cachesim\.|\{package\}\.)|_HOMES|module$', one)] == []
+        ours = r'f?"(cachesim\.|\{package\}\.|\{__package__\}\.)|_HOMES|module$'
+        assert [one for one in called if not re.match(ours, one)] == []
 
 
 @pytest.mark.parametrize("source, kind", [

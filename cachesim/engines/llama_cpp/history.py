@@ -135,13 +135,13 @@ HASHES: Mapping[str, str] = {
 """Commit of master -> the rule set that was recorded or read there."""
 
 BESIDE: Mapping[str, str] = {
-    "llama_cpp@b11549-lora-tried": "llama_cpp@b11549",
+    "llama_cpp@24035-v1": "llama_cpp@b9473",
+    "llama_cpp@pr24143-on-b9518": "llama_cpp@b9518",
+    "llama_cpp@24035-v3": "llama_cpp@b10587",
+    "llama_cpp@pr24143-on-b10587": "llama_cpp@b10587",
     "llama_cpp@b11549-repaired": "llama_cpp@b11549",
     "llama_cpp@b11549-proposed": "llama_cpp@b11549",
-    "llama_cpp@pr24143-on-b10587": "llama_cpp@b10587",
-    "llama_cpp@24035-v3": "llama_cpp@b10587",
-    "llama_cpp@pr24143-on-b9518": "llama_cpp@b9518",
-    "llama_cpp@24035-v1": "llama_cpp@b9473",
+    "llama_cpp@b11549-lora-tried": "llama_cpp@b11549",
     "llama_cpp@pr29117-on-b9230": "llama_cpp@b9230",
     "llama_cpp@22673-draft": "llama_cpp@b9063",
 }

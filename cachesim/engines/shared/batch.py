@@ -91,7 +91,9 @@ def split_simple(batch: DecodeBatch, n_ubatch: int) -> list[Ubatch]:
 def split_by(batch: DecodeBatch, n_ubatch: int, take: Callable[[Sequence[int]], int]) -> Iterator[tuple[Ubatch, bool]]:
     """Yield micro-batches in batch order, each with a flag for "shorter than its window". A window has ``n_ubatch``
     tokens; ``take`` gets their sequences and returns the number of tokens to use. The next window begins after them."""
-    stretches, start, n = runs_of(batch), 0, len(batch)
+    stretches = runs_of(batch)
+    start = 0
+    n = len(batch)
     while start < n:
         window = min(n_ubatch, n - start)
         stop = start + take(batch.seq[start : start + window])

@@ -126,7 +126,9 @@ class ConversationPoints(RestorePointTracker):
         checkpoint is ``short`` (see ``_Reported``)."""
         kind, number = (CHECKPOINT, owner[1]) if owner[0] == RUNNING else (STORED_CHECKPOINT, owner[2])
         earlier = {id(checkpoint.blob): (key, span) for key, (checkpoint, span, _) in known.items()}
-        found, short, n = dict[Key, tuple[Any, CheckpointRange, RestorePoint]](), False, len(now.tokens)
+        found = dict[Key, tuple[Any, CheckpointRange, RestorePoint]]()
+        short = False
+        n = len(now.tokens)
         for checkpoint in now.checkpoints:
             key, span = (earlier.get(id(checkpoint.blob))
                          or (self.new_key(kind, number), self.owner.of_checkpoint(checkpoint)))  # fmt: skip

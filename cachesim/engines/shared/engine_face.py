@@ -6,12 +6,13 @@ of them.
 
 from __future__ import annotations
 
+from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.capabilities import Option
-from cachesim.engines.shared.rule_set import RuleSet, names_newest_first
+from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.events import Event, Log
 from cachesim.model import Spec, make_model, parse
@@ -32,21 +33,26 @@ class Layout(NamedTuple):
 
 
 class RuleSetsOnDemand(Mapping[str, RuleSet]):
-    """Rule sets of an engine by name, newest first, each followed by those beside it. The names are those of the
-    engine's history; ``profiles`` of its package, and with it all rules, are imported with the first rule set."""
+    """Rule sets of an engine by name. The names are those of the engine's history; ``profiles`` of its package, and
+    with it all rules, are imported with the first rule set, and by an iteration, which has their order."""
 
     def __init__(self, package: str, line: Sequence[str], beside: Mapping[str, str]) -> None:
         self._package = package
-        self._names = dict.fromkeys(names_newest_first(line, beside))
+        self._names = frozenset((*line, *beside))
+
+    @cached_property
+    def _loaded(self) -> Mapping[str, RuleSet]:
+        package = self._package
+        found: Mapping[str, RuleSet] = import_module(f"{package}.profiles").PROFILES
+        return found
 
     def __getitem__(self, name: str) -> RuleSet:
         if name not in self._names:
             raise KeyError(name)
-        found: RuleSet = import_module(f"{self._package}.profiles").PROFILES[name]
-        return found
+        return self._loaded[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self._loaded)
 
     def __len__(self) -> int:
         return len(self._names)

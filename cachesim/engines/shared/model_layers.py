@@ -98,7 +98,9 @@ class _Numbers:
     """Sizes by key; each is an integer from 0 to LARGEST."""
 
     def __init__(self, keys: Mapping[str, Any], file: str, prefix: str = "") -> None:
-        self.keys, self.file, self.prefix = keys, file, prefix
+        self.keys = keys
+        self.file = file
+        self.prefix = prefix
 
     def get(self, name: str, default: int | None = None) -> int:
         """Return the number of this name. Raise BadInput if it is missing without a default, and for an invalid

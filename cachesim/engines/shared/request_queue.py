@@ -107,9 +107,17 @@ class RequestQueue(Server):
 
     def __init__(self, rules: RuleSet, spec: Spec, opts: Any, model: Model | None, log: Log,
                  sampler: Sampler = forced_or_hashed) -> None:
-        self.rules, self.kind, self.opts, self.model, self.log, self.emit = rules, spec, opts, model, log, log.emit
+        self.rules = rules
+        self.kind = spec
+        self.opts = opts
+        self.model = model
+        self.log = log
+        self.emit = log.emit
         self.sampler, self.constants = CountingSampler(sampler, log), (rules, spec)
-        self.slots, self.queue, self.waiting, self.running = [], deque(), [], []
+        self.slots = []
+        self.queue = deque()
+        self.waiting = []
+        self.running = []
         self.unfinished = UnfinishedRows()
         self.tasks = SlotTasks(self.queue, self.unfinished)
         self.start_memory()

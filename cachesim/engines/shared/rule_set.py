@@ -177,22 +177,13 @@ def rule_sets_in(kind: type[R], *namespaces: Mapping[str, object]) -> dict[str, 
     return {value.name: value for value in public if isinstance(value, kind)}
 
 
-def names_newest_first(line: Sequence[str], beside: Mapping[str, str]) -> list[str]:
-    """Return the names of an engine's rule sets: those of the main branch, newest first, each followed by those beside
-    it. ``line``: the main branch, oldest first; ``beside``: name of another rule set -> its base on the main branch."""
-    order: list[str] = []
-    for base in reversed(line):
-        order.append(base)
-        order.extend(name for name, its_base in beside.items() if its_base == base)
-    return order
-
-
 def newest_first(found: Mapping[str, R], line: Sequence[str], beside: Mapping[str, str]) -> dict[str, R]:
-    """Return the rule sets by name, in the order of ``names_newest_first``. Raise KeyError for a rule set that is
-    neither on the main branch nor beside it, and for a name without a rule set."""
-    order = names_newest_first(line, beside)
-    if unplaced := found.keys() - set(order):
-        raise KeyError(f"not in the history of the engine: {', '.join(sorted(unplaced))}")
+    """Return the rule sets by name: those of the main branch, newest first, each followed by those beside it. Raise
+    KeyError for a rule set that is neither on the main branch nor beside it, and for a name without a rule set."""
+    if missing := {*line, *beside} - found.keys():
+        raise KeyError(f"no rule set: {', '.join(sorted(missing))}")
+    place = {name: -at for at, name in enumerate(line)}
+    order = sorted(found, key=lambda name: (place[beside.get(name, name)], name in beside))
     return {name: found[name] for name in order}
 
 

@@ -130,7 +130,9 @@ class SlotTasks(Tasks):
     """Tasks of a server with slots."""
 
     def __init__(self, queue: Sized, slots: Iterable[AnySlot], deferred: Sequence[AnyTask] = ()) -> None:
-        self.queue, self.slots, self.deferred = queue, slots, deferred
+        self.queue = queue
+        self.slots = slots
+        self.deferred = deferred
 
     @property
     def queued(self) -> int:
