@@ -149,11 +149,17 @@ class Answer:
 
     def fails(self, status: int, text: str, kind: str, **numbers: int) -> None:
         """Record an error reply."""
-        self.status, self.error, self.error_kind, self.error_numbers = status, text, kind, numbers
+        self.status = status
+        self.error = text
+        self.error_kind = kind
+        self.error_numbers = numbers
 
     def dies(self, end: ProcessAborted) -> None:
         """Record that the process ended; the client gets no reply."""
-        self.died, self.error, self.error_kind, self.error_numbers = True, str(end), end.kind, end.numbers
+        self.died = True
+        self.error = str(end)
+        self.error_kind = end.kind
+        self.error_numbers = end.numbers
 
     def __repr__(self) -> str:
         return brief_repr(self)

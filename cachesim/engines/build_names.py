@@ -117,7 +117,9 @@ def builds_in_order(engine: Engine, log: bool = False) -> list[str]:
     """Return the rule sets of the main branch in order: the recorded ones and, between them, one for each point at
     which a decision (with ``log``, or the log) changed. The latter are registered. Without dates the order is that of
     ``Engine.line``."""
-    own, made, place = engine.when.own, list[tuple[Commit, str]](), Commit(UNKNOWN, "")
+    own = engine.when.own
+    made = list[tuple[Commit, str]]()
+    place = Commit(UNKNOWN, "")
     for name in engine.line:
         place = own.get(name, place)                  # a rule set without a date follows its predecessor in the line
         made.append((place, name))

@@ -14,7 +14,9 @@ from typing import Mapping, NamedTuple, Sequence
 from cachesim.base.errors import BadInput
 from cachesim.base.tokens import Tokens
 
-IMS, IME, NL = 90, 91, 92
+IMS = 90
+IME = 91
+NL = 92
 ROLE = {"system": 93, "user": 94, "assistant": 95, "tool": 98}
 THK, ETHK = 96, 97
 SENTINEL = 77

@@ -53,7 +53,9 @@ def _shift(srv: Core, slot: Slot, task: Task) -> None:
         plan = _decided(srv, slot, srv.rules.media.shift(slot.tokens, plan), plan)
     there = _in_cache(srv, slot, task, plan.n_keep, plan.n_discard)
     srv.emit(slot_ev.CtxShift(slot.id, slot.id_task, plan.n_keep, plan.n_left, plan.n_discard))
-    slot.kept, slot.discarded, slot.truncated = plan.n_keep, slot.discarded + plan.n_discard, True
+    slot.kept = plan.n_keep
+    slot.discarded += plan.n_discard
+    slot.truncated = True
     _cut(srv, slot, task, there, n_past, decision.rule)
     slot.uncounted = len(slot.tokens) - (n_past - there.n_discard)
     task.answer.shifts.append((n_past, there.n_keep, min(there.n_discard, n_past - there.n_keep)))

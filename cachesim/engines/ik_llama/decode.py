@@ -136,7 +136,9 @@ def _accepted(srv: Core, slot: Slot, task: Task) -> None:
     slot.n_decoded += len(ids)
     _add_outputs(srv, slot, task, len(ids))
     step = slot_ev.SpecStep(slot.id, slot.id_task, len(ids) - 1, len(slot.draft), len(slot.tokens))
-    slot.at, slot.is_drafting, slot.draft = -1, False, []
+    slot.at = -1
+    slot.is_drafting = False
+    slot.draft = []
     _take(srv, slot, task, ids)
     srv.emit(step)
 

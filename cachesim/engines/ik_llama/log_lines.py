@@ -211,7 +211,9 @@ MEANINGS: Mapping[str, Meaning] = {
 def options(facts: Mapping[str, Number | str]) -> dict[str, Number | str]:
     """Return the server options that these logged numbers determine."""
     found = {name: facts[field] for field, name in OPTION_FIELDS.items() if field in facts}
-    needed, slots, n_ctx = facts.get("needed", 0), facts.get("n_slots", 1), facts.get("n_ctx")
+    needed = facts.get("needed", 0)
+    slots = facts.get("n_slots", 1)
+    n_ctx = facts.get("n_ctx")
     if isinstance(n_ctx, int):
         found["ctx_size"] = n_ctx
     elif isinstance(needed, int) and isinstance(slots, int):

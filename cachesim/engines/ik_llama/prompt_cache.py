@@ -81,7 +81,11 @@ class PromptCache:
     """The prompt cache; ``entries`` in order of insertion, oldest first."""
 
     def __init__(self, rules: Rules, memory: KvCache, limits: Limits, log: ev.Log, points: ConversationPoints) -> None:
-        self.rules, self.memory, self.limits, self.log, self.points = rules, memory, limits, log, points
+        self.rules = rules
+        self.memory = memory
+        self.limits = limits
+        self.log = log
+        self.points = points
         self.entries: list[Entry] = []
 
     def _decide(self, decision: Decision, slot: Slot | None) -> Decision:
@@ -152,7 +156,9 @@ class PromptCache:
                 slot.checkpoints.clear()
                 self.points.changed(slot, "cleared", failed.rule)
             return
-        slot.tokens, slot.checkpoints, slot.source = list(entry.tokens), list(entry.checkpoints), "entry"
+        slot.tokens = list(entry.tokens)
+        slot.checkpoints = list(entry.checkpoints)
+        slot.source = "entry"
         slot.kept, slot.discarded = entry.kept, entry.discarded
         self.points.changed(slot, "overwritten", decision.rule)
         after = self._decide(self.rules.pc_after_hit(decision.value), slot)

@@ -51,7 +51,9 @@ class Server(CoreServer):
     def __init__(self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
                  sampler: Sampler = forced_or_hashed) -> None:
         self.core: Core = Core(rules, kind, opts, model, log, sampler, points_of=SlotPoints)
-        self.log, self.model, self.constants = log, model, (rules, self.core.kind)
+        self.log = log
+        self.model = model
+        self.constants = (rules, self.core.kind)
         self.tasks = QueuedTasks(self.core)
         self.inspection = Inspection(self.core)
         self.sizes = Sizes(self.core)
@@ -182,11 +184,15 @@ def _release(srv: Core, slot: Slot) -> None:
     srv.emit(ev.Release(slot.id, slot.last_task, len(slot.tokens), int(slot.truncated)))
     if slot.task is not None:
         answer = slot.task.answer
-        answer.id_slot, answer.predicted_n, answer.truncated = slot.id, slot.n_decoded, slot.truncated
+        answer.id_slot = slot.id
+        answer.predicted_n = slot.n_decoded
+        answer.truncated = slot.truncated
         evaluated = len(slot.tokens) - (srv.rules.undecoded if answer.stop_type == "limit" else 0)
         answer.tokens_cached = len(slot.tokens) if slot.task.prompt else 0
         answer.slot_tokens = (*srv.system, *slot.tokens[:evaluated])
         answer.done = True
-    slot.state, slot.task, slot.t_last = State.IDLE, None, srv.next_tick()
+    slot.state = State.IDLE
+    slot.task = None
+    slot.t_last = srv.next_tick()
     srv.queue.extend(srv.deferred)
     srv.deferred.clear()

@@ -49,7 +49,11 @@ class Core(SlotCore):
                  sampler: Sampler, points_of: Callable[[Core], ConversationSource]) -> None:
         if opts.spec_type != "mtp" and kind.spec.mtp:      # an unused head is not loaded
             kind = replace(kind, spec=replace(kind.spec, mtp=False))
-        self.rules, self.kind, self.model, self.log, self.emit = rules, kind, model, log, log.emit
+        self.rules = rules
+        self.kind = kind
+        self.model = model
+        self.log = log
+        self.emit = log.emit
         self.sampler = CountingSampler(sampler, log)
         if not rules.spec_start(opts.spec_type, opts.parallel).value:
             raise NotInBuild("the server does not start with drafts and several slots", hint="parallel = 1")
@@ -130,7 +134,9 @@ class Core(SlotCore):
         super().evaluated(rule)
 
     def _decode_rules(self) -> DecodeRules:
-        rules, fixed, hybrid = self.rules, self.settings, self.kind.hybrid
+        rules = self.rules
+        fixed = self.settings
+        hybrid = self.kind.hybrid
         return DecodeRules(
             split=lambda seqs: int(rules.ubatch_split(hybrid, seqs).value),
             seen=self._seen,
@@ -190,7 +196,10 @@ class Core(SlotCore):
 
     def leave(self, slot: Slot) -> None:
         """Release the slot in the next iteration."""
-        slot.state, slot.at, slot.draft, slot.is_drafting = State.LEAVING, -1, [], False
+        slot.state = State.LEAVING
+        slot.at = -1
+        slot.draft = []
+        slot.is_drafting = False
 
     def take_id(self) -> int:
         """Return the next task id; every request and every iteration takes an id."""

@@ -109,11 +109,21 @@ class Slot(SlotBase):
 
     def begin(self, task: Task, last_checkpoint: int) -> None:
         """Assign a task. Attributes that are not set here keep the values of the previous task."""
-        self.task, self.state, self.last_checkpoint = task, State.LOADING, last_checkpoint
+        self.task = task
+        self.state = State.LOADING
+        self.last_checkpoint = last_checkpoint
         self.last_task, self.last_prompt = task.id, FixedTokens(task.prompt)
-        self.n_prompt, self.kept, self.discarded, self.uncounted, self.due = 0, 0, 0, 0, False
+        self.n_prompt = 0
+        self.kept = 0
+        self.discarded = 0
+        self.uncounted = 0
+        self.due = False
         self.after_image = False
-        self.draft, self.is_drafting, self.spec, self.at, self.truncated = [], False, None, -1, False
+        self.draft = []
+        self.is_drafting = False
+        self.spec = None
+        self.at = -1
+        self.truncated = False
 
     @property
     def busy(self) -> bool:

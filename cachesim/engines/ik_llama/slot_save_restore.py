@@ -98,7 +98,9 @@ def _blob_in(arrays: Arrays, part: str) -> Blob:
     return Blob(size, pos, own, rows, array_file.states_in(arrays, f"{part}/states"), state_pos, window)
 
 
-FILE_HEAD, SIDE_HEAD, SIDE_ENTRY = 12, 16, 24
+FILE_HEAD = 12
+SIDE_HEAD = 16
+SIDE_ENTRY = 24
 """Header bytes of the real server's slot file, of its side file, and of each checkpoint in the side file."""
 
 

@@ -21,7 +21,9 @@ from cachesim.engines.shared.vocab import forced_draft
 def make_draft(srv: Core, slot: Slot, task: Task) -> None:
     """Draft for a generating slot, and save the state that a rejection would need."""
     request, held = task.request, len(slot.tokens)
-    slot.draft, slot.is_drafting, slot.spec = [], False, None
+    slot.draft = []
+    slot.is_drafting = False
+    slot.spec = None
     plan = next((d for d in request.drafts if d.at == held), None)
     if not srv.settings.n_max or not (plan or request.draft_else):
         return

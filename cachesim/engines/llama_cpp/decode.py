@@ -156,7 +156,9 @@ def _decode_draft(srv: Core, slot: Slot, task: Task) -> None:
     if srv.context.decode(batch) != OK:
         text = "invalid logits id 0, reason: batch.logits[0] != true"
         raise ProcessAborted(f"get_logits_ith: {text}", "draft-unevaluated")
-    slot.i_batch, srv.view, srv.outputs = 0, (0, len(batch)), dict(srv.context.spoken)
+    slot.i_batch = 0
+    srv.view = (0, len(batch))
+    srv.outputs = dict(srv.context.spoken)
     decode_in_draft(srv, batch)
     srv.evaluated(rule_id(srv.rules.ckpt_create))
     _verify_draft(srv, slot, task)

@@ -137,7 +137,9 @@ DISABLED = ("disabling", "it will be disabled")
 """Endings of the lines that report a disabled flag."""
 
 IDLE = "all slots are idle"
-ROUND, UPDATE, DECODE = "processing new tasks", "posting NEXT_RESPONSE", "n_batch (effective) = "
+ROUND = "processing new tasks"
+UPDATE = "posting NEXT_RESPONSE"
+DECODE = "n_batch (effective) = "
 """Start of an iteration of the main loop; start of the update after the tasks; decode of a part of the batch."""
 NEXT_TOKEN = "n_gen = {}, n_remaining = {}, next token: {token} '{}"
 DRAFT = "generate_draft: id={}, #tokens={n_tokens}, #draft={drafted}, pos_next={}"

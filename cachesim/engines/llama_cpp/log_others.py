@@ -13,7 +13,9 @@ from typing import Mapping
 from cachesim.engines.shared.log_grammar import Line, Meaning, PrintedNumber
 
 NEWEST_SINCE = 10809        # oldest build whose memories with index rows and compressed rows are known
-_OLLAMA, _STUDIO, _KOBOLD = "Ollama's runner", "LM Studio's llama.cpp engine", "KoboldCpp"
+_OLLAMA = "Ollama's runner"
+_STUDIO = "LM Studio's llama.cpp engine"
+_KOBOLD = "KoboldCpp"
 OTHERS = (
     Line("server", "print_info: arch {}= {arch}"),
     Line("server", "llama_kv_cache_dsv4: creating {dsv4} {}"),

@@ -115,7 +115,9 @@ class SizedContext(NamedTuple):
     def saved(self, tokens: int, cells: int, partial: bool) -> int:
         """Return the bytes of a saved conversation of this many tokens in host memory, with this many cells of window
         layers. ``partial``: without what can be rolled back."""
-        full, windows, states = self.model.full, self.model.windows, self.model.states
+        full = self.model.full
+        windows = self.model.windows
+        states = self.model.states
         size, shape = int(self.rules.host_header), self.shape
         if (full or windows) and not (partial and (windows or states)):
             size += self._saved_rows(full, tokens)

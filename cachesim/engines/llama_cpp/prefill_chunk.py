@@ -42,7 +42,9 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
     images = None if limit == WAIT else decode_images(srv, slot, task)
     if images is None:
         return
-    start, prompt, users = len(slot.tokens), task.request.prompt, task.request.user_starts
+    start = len(slot.tokens)
+    prompt = task.request.prompt
+    users = task.request.user_starts
     if users and not srv.decide(srv.rules.marks(task.request.chat), slot):
         users = ()                # this build ignores these message starts
     chunk = Chunk(
@@ -80,7 +82,9 @@ def _creates_checkpoints(srv: Core, slot: Slot, task: Task) -> bool:
     """True if a slot creates checkpoints: not for every kind of task, and as rule LC-CKPT-ON says. The decision
     is recorded if the kind of task creates none."""
     kind = srv.rules.task_caches(task.request.kind)
-    most, exact, window = srv.settings.max_checkpoints, srv.settings.exact, srv.settings.window
+    most = srv.settings.max_checkpoints
+    exact = srv.settings.exact
+    window = srv.settings.window
     return bool((kind.value or srv.decide(kind, slot)) and srv.decide(srv.rules.ckpt_on(most, exact, window), slot))
 
 

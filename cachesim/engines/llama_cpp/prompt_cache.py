@@ -52,8 +52,12 @@ class PromptCache:
 
     def __init__(self, rules: Rules, memory: CommonMemory, limits: Limits, log: ev.Log,
                  points: ConversationPoints) -> None:
-        self.rules, self.memory, self.dft = rules, memory.tgt, memory.dft
-        self.limits, self.log, self.points = limits, log, points
+        self.rules = rules
+        self.memory = memory.tgt
+        self.dft = memory.dft
+        self.limits = limits
+        self.log = log
+        self.points = points
         self.entries: list[Entry] = []
 
     def _facts(self, tokens: Sequence[int], scales: Scales) -> list[EntryFacts]:
@@ -128,7 +132,9 @@ class PromptCache:
             raise ProcessAborted(log_decision(self.log, end, None), "token-at-an-image")
 
     def _restore(self, slot: Slot, index: int, rule: str) -> bool:
-        entry, after, read = self.entries[index], self.rules.pc_after_hit(index), False
+        entry = self.entries[index]
+        after = self.rules.pc_after_hit(index)
+        read = False
         try:
             if entry.blob is LOST:
                 # As many bytes as exist were read (none), so the server takes the failed read for a success: the

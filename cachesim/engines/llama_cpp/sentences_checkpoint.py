@@ -32,7 +32,9 @@ def need(than: str) -> Say:
     opposite = {">=": "<", ">": "<="}[than]
 
     def say(value: Any, because: Because) -> str:
-        n_past, pos_min, thold = because["n_past"], because["pos_min"], value.thold
+        n_past = because["n_past"]
+        pos_min = because["pos_min"]
+        thold = value.thold
         if value.search:
             return f"checkpoint needed: pos_min {pos_min} {than} pos_min_thold {thold} (common prefix {n_past})"
         if n_past == 0:

@@ -87,7 +87,9 @@ class Server(CoreServer):
                  sampler: Sampler = forced_or_hashed) -> None:
         kind = replace(kind, types=(opts.cache_type_k, opts.cache_type_v))
         self.core: Core = Core(rules, kind, opts, model, log, sampler, points_of=SlotPoints)
-        self.log, self.model, self.constants = log, self.core.model, (rules, kind)
+        self.log = log
+        self.model = self.core.model
+        self.constants = (rules, kind)
         self.tasks = QueuedTasks(self.core)
         self.inspection = Inspection(self.core)
         self.sizes = Sizes(self.core)
@@ -273,7 +275,9 @@ def shift_full_slots(srv: Core) -> None:
         if not srv.settings.context_shift:
             fail_full_slot(srv, slot)
             continue
-        request, room, kept = task.request, srv.settings.n_ctx_slot, task.request.n_keep or 0
+        request = task.request
+        room = srv.settings.n_ctx_slot
+        kept = task.request.n_keep or 0
         decision = srv.rules.context_shift(len(slot.tokens), len(request.prompt), kept, request.n_discard, room)
         plan: Shift | None = srv.decide(decision, slot)
         if plan is None:

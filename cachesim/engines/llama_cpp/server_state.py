@@ -52,7 +52,10 @@ class Core(SlotCore):
         self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
         sampler: Sampler, points_of: Callable[[Core], ConversationSource],
     ) -> None:
-        self.rules, self.kind, self.log, self.emit = rules, kind, log, log.emit
+        self.rules = rules
+        self.kind = kind
+        self.log = log
+        self.emit = log.emit
         self.sampler, self.points = CountingSampler(sampler, log), ConversationPoints(points_of(self), log)
         self.settings = settings(opts, kind, rules)
         self.model = model = model_as_read(rules, kind, self.settings, model)
@@ -111,7 +114,10 @@ class Core(SlotCore):
 
     def _record_startup(self, traits: Sequence[Decision]) -> None:
         """Record the decisions that the server makes once, when it starts."""
-        rules, kind, opts, sizes = self.rules, self.kind, self.settings.flags, self.settings.sizes
+        rules = self.rules
+        kind = self.kind
+        opts = self.settings.flags
+        sizes = self.settings.sizes
         faults = (rules.kv_turn(), rules.kv_mask(), rules.kv_pos(), rules.rs_tail(), rules.batch_check())
         for decision in (
             rules.n_swa(rules.window_told(kind.n_swa, kind.kind).value, sizes.swa_full), *traits,
@@ -178,7 +184,9 @@ class Core(SlotCore):
     def flush_deferred(self) -> None:
         """Evaluate the deferred tokens."""
         if self.context.n_deferred:
-            outputs, pending, self.pending_outputs = self.context.flush_deferred(), self.pending_outputs, []
+            outputs = self.context.flush_deferred()
+            pending = self.pending_outputs
+            self.pending_outputs = []
             for (answer, pos), output in zip(pending, outputs, strict=True):
                 answer.outputs.append(Output(pos, output.digest, output.logits))
 
@@ -264,10 +272,14 @@ class Core(SlotCore):
         self.points.changed(slot, "evaluated", kept=ALL_TOKENS, grown=True)
         self.emit(ev.Release(slot.id, task.id, len(slot.tokens), int(slot.truncated)))
         answer = task.answer
-        answer.id_slot, answer.tokens_cached, answer.predicted_n = slot.id, len(slot.tokens), slot.n_gen
+        answer.id_slot = slot.id
+        answer.tokens_cached = len(slot.tokens)
+        answer.predicted_n = slot.n_gen
         # A child that has not started still holds another conversation.
         held = () if slot.state is State.WAITING else tuple(slot.tokens)
-        answer.truncated, answer.slot_tokens, answer.done = slot.truncated, held, True
+        answer.truncated = slot.truncated
+        answer.slot_tokens = held
+        answer.done = True
         if slot.child:
             self.clear(slot)
         listed = self.rules.list_kept(task.request.cache_prompt, slot.before)
@@ -277,8 +289,13 @@ class Core(SlotCore):
         elif listed.value is not None and held:      # the list does not name what the cells hold
             slot.tokens = TokenList([0] * self.decide(listed, slot))
             self.changed(slot, "truncated", listed.rule, 0)
-        slot.state, slot.task, slot.t_last, slot.i_batch = State.IDLE, None, self.next_tick(), -1
-        slot.child, slot.children, slot.alora_start = False, [], -1
+        slot.state = State.IDLE
+        slot.task = None
+        slot.t_last = self.next_tick()
+        slot.i_batch = -1
+        slot.child = False
+        slot.children = []
+        slot.alora_start = -1
         if self.deferred:       # prefer the first task that requests this slot, else take the oldest
             task = next((t for t in self.deferred if t.request.id_slot == slot.id), self.deferred[0])
             self.deferred.remove(task)

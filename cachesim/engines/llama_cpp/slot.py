@@ -94,9 +94,16 @@ class Slot(SlotBase):
 
     def begin(self, task: Task, state: State) -> None:
         """Start a task in this slot."""
-        self.task, self.state, self.last_task = task, state, task.id
-        self.n_gen, self.truncated, self.i_batch, self.has_begun = 0, False, -1, False
-        self.draft, self.replay, self.spec_ckpt = [], False, None
+        self.task = task
+        self.state = state
+        self.last_task = task.id
+        self.n_gen = 0
+        self.truncated = False
+        self.i_batch = -1
+        self.has_begun = False
+        self.draft = []
+        self.replay = False
+        self.spec_ckpt = None
 
     @property
     def noted(self) -> SavedAdapters:

@@ -79,7 +79,9 @@ def defer(srv: Core, task: Task) -> None:
 def select_slot(srv: Core, task: Task) -> Slot | None:
     """Select a slot (rule LC-SLOT-SELECT) and let the prompt cache replace its contents. None = no slot can be
     selected."""
-    request, prompt, like = task.request, list(task.request.prompt), srv.rules.slot_like
+    request = task.request
+    prompt = list(task.request.prompt)
+    like = srv.rules.slot_like
     facts = [
         fact._replace(usable=_usable(srv, srv.slots[fact.id], fact.lcp)) if fact.lcp else fact for fact in (
             SlotFacts(s.id, s.busy, len(s.tokens), 0 if s.busy else like(s.tokens, prompt).value, s.t_last)
@@ -307,7 +309,9 @@ def activate_children(srv: Core, stop: int) -> None:
             child.active = parent.active
             child.state, child.i_batch = State.DONE_PROMPT, parent.i_batch
             answer, source = child.task.answer, parent.task.answer
-            answer.reused, answer.prompt_n, answer.deciding = source.reused, source.prompt_n, source.deciding
+            answer.reused = source.reused
+            answer.prompt_n = source.prompt_n
+            answer.deciding = source.deciding
             answer.copied_n = source.prompt_n
             srv.changed(child, "overwritten", "")
         parent.children = []

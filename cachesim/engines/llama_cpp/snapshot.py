@@ -163,7 +163,9 @@ class Inspection(CheckpointInspection):
             return StoredObject(kind, owner, tuple(named(self.core, entry.tokens)), len(entry.tokens), rows, state)
         ckpt: Checkpoint = self.core.points.checkpoint(key)
         held, owner = text_of(self.core, key)
-        facts, n, settings = ckpt.facts, ckpt.facts.n_tokens, self.core.settings
+        facts = ckpt.facts
+        n = ckpt.facts.n_tokens
+        settings = self.core.settings
         request = PromptInputs(n, n, n, n + 1, facts.pos_min, settings.n_swa, settings.exact)
         resume: ResumePlace = self.core.rules.ckpt_restore(facts, request).value  # for a longer prompt with this prefix
         if settings.projector:

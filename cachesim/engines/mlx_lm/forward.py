@@ -60,7 +60,9 @@ class BatchStore:
     """Row and state store of a forward pass over a batch."""
 
     def __init__(self, spec: Spec, caches: Sequence[Any], tokens: Sequence[Sequence[int]], exact: bool) -> None:
-        self.spec, self.tokens, self.exact = spec, tokens, exact
+        self.spec = spec
+        self.tokens = tokens
+        self.exact = exact
         self.b, self.n = len(tokens), len(tokens[0])
         self.rows = [rows_of(cache) for cache in caches]
         self.arrays = [states_of(cache) for cache in caches]

@@ -10,7 +10,9 @@ from typing import Mapping
 
 from cachesim.engines.shared.log_grammar import Line, Meaning
 
-_STUDIO, _OLLAMA, _OMLX = "LM Studio's mlx-engine", "Ollama's MLX runner", "oMLX"
+_STUDIO = "LM Studio's mlx-engine"
+_OLLAMA = "Ollama's MLX runner"
+_OMLX = "oMLX"
 OTHERS = (
     Line("reused", "Prompt cache: using {cache_n}/{n_tokens} tokens from cache", by=_STUDIO),
     Line("reused", "Prompt cache restore: cached_tokens={cache_n} uncached_tokens={prompt_n}{}", by=_STUDIO),

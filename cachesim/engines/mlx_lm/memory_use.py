@@ -42,7 +42,9 @@ def state(model: RealModel) -> int:
 
 def use(ask: MemoryQuestion) -> MemoryUse:
     """Return the memory of a server whose conversations all have the same length."""
-    model, options, tokens = ask.model, ask.options, context_of(ask)
+    model = ask.model
+    options = ask.options
+    tokens = context_of(ask)
     each = conversation_bytes(model, tokens) + (conversation_bytes(ask.draft, tokens) if ask.draft else 0)
     running = 1 if ask.draft else options["decode_concurrency"]                 # a draft model disables batching
     limit, kept = options["prompt_cache_bytes"], options["prompt_cache_size"]

@@ -61,7 +61,9 @@ def new_caches(srv: CachedCore) -> list[Any]:
 
 def keyed(srv: CachedCore, row: Row) -> Tokens:
     """Decide the key and look it up in the prompt cache. Return the tokens left to feed."""
-    task, prompt, messages = row.task, row.request.prompt, row.request.messages
+    task = row.task
+    prompt = row.request.prompt
+    messages = row.request.messages
     bare = render(messages, srv.settings.template, False) if messages else prompt
     parts = (rendered(srv, messages[:i], False) for i in range(1, len(messages) + 1))
     ends = [len(part) for part in parts if part is not None]
@@ -155,7 +157,9 @@ def finish(srv: CachedCore, row: Row, caches: list[Any], why: str, keep: bool = 
         srv.cache.insert(row, key, caches, srv.rules.final_type, task.key.boundaries, task.old_key)
     if row in srv.active:
         srv.active.remove(row)
-    row.busy, row.caches, row.left = False, [], caches
+    row.busy = False
+    row.caches = []
+    row.left = caches
     srv.cache.report_lent()
     srv.emit(ev.Release(row.id, task.id, len(row.tokens), 0))
     row.left = []

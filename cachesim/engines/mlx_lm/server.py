@@ -35,7 +35,9 @@ class Server(CoreServer):
     def __init__(self, rules: Rules, kind: ModelKind, opts: Options, model: Model | None, log: ev.Log,
                  sampler: Sampler = forced_or_hashed) -> None:
         self.core: CachedCore = CachedCore(rules, kind, opts, model, log, sampler)
-        self.log, self.model, self.constants = log, model, (self.core.rules, kind)
+        self.log = log
+        self.model = model
+        self.constants = (self.core.rules, kind)
         self.tasks = SlotTasks(self.core.queue, self.core.slots)
         self.inspection = Inspection(self.core)
         self.sizes = Sizes(self.core)

@@ -118,7 +118,10 @@ class Core(shared.Core):
         self.tracer = RuleTracer(log)
         self.cache_rules = self.tracer.traced(rules.caches)
         self.lru_rules = self.tracer.traced(rules.lru)
-        self.kind, self.model, self.log, self.emit = kind, model, log, log.emit
+        self.kind = kind
+        self.model = model
+        self.log = log
+        self.emit = log.emit
         self.settings = settings(opts)
         self.machine = Machine(model, kind, self.settings, CountingSampler(sampler, log), log)
         spec = self.settings.draft

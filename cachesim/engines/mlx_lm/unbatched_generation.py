@@ -24,7 +24,9 @@ class UnbatchedRequest:
     """A request without drafts. ``paused`` is called after every fed chunk of the prompt."""
 
     def __init__(self, machine: Machine, row: Row, paused: Callable[[Row], None]) -> None:
-        self.machine, self.row, self.paused = machine, row, paused
+        self.machine = machine
+        self.row = row
+        self.paused = paused
         self.step = machine.settings.prefill_step_size
         self.caches = row.caches
         self.unfed = 0                          # tokens at the end that were returned and never evaluated
@@ -68,7 +70,10 @@ class SpeculativeRequest(UnbatchedRequest):
     ) -> None:
         super().__init__(machine, row, paused)
         n = len(machine.kind.spec.layers)
-        self.draft, self.draft_caches, self.start, self.most = draft, self.caches[n:], start, most
+        self.draft = draft
+        self.draft_caches = self.caches[n:]
+        self.start = start
+        self.most = most
         self.caches = self.caches[:n]
 
     def run(self, rest: Tokens) -> None:
@@ -81,7 +86,9 @@ class SpeculativeRequest(UnbatchedRequest):
         for at in range(0, len(first), self.step):
             self._echo(first[at : at + self.step])
         self._prefill(first)
-        echo, drafted, accepted = fed, 0, 0
+        echo = fed
+        drafted = 0
+        accepted = 0
         while True:
             usual = min(self._budget(), self.machine.settings.flags.num_draft_tokens)
             drafted = self.most(usual, self._room(usual, len(fed)))

@@ -29,7 +29,9 @@ class WholePromptGenerator(Generator):
         fresh: Callable[[Sequence[bool], Sequence[int]], bool], right_lengths: Callable[[int, int], int],
     ) -> None:
         super().__init__(machine)
-        self.pc, self.tails, self.checkpoint = pc, tails, checkpoint
+        self.pc = pc
+        self.tails = tails
+        self.checkpoint = checkpoint
         self.fresh, self.right_lengths = fresh, right_lengths
 
     def insert(self, row: Row) -> None:

@@ -14,8 +14,13 @@ from cachesim.engines.sglang.rules.schedule import ORDERS
 from cachesim.engines.sglang.rules.tree import PRIORITIES
 from cachesim.engines.shared.flags import flag, flags_of, options_of
 
-AUTO, UNBUFFERED, BUFFERED, LAZY = "auto", "no_buffer", "extra_buffer", "extra_buffer_lazy"
-UNSET_TOKENS, UNSET_STATES, UNSET_REQUESTS = 4096, 64, 8
+AUTO = "auto"
+UNBUFFERED = "no_buffer"
+BUFFERED = "extra_buffer"
+LAZY = "extra_buffer_lazy"
+UNSET_TOKENS = 4096
+UNSET_STATES = 64
+UNSET_REQUESTS = 8
 """Sizes without ``pool_gib``; with it, these numbers mean as many as fit."""
 
 

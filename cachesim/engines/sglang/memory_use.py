@@ -20,7 +20,9 @@ BYTES = {"auto": F16, "bfloat16": F16, "fp8_e5m2": 1, "fp8_e4m3": 1}
 """Type of the rows -> bytes of a number."""
 FLAGS = (row_type(BYTES),)
 
-ROWS, WINDOWS, STATES = "slots of rows", "slots of windows", "slots of states"
+ROWS = "slots of rows"
+WINDOWS = "slots of windows"
+STATES = "slots of states"
 RATIOS, STRATEGIES = (0.9, 0.3, 3.0), (UNBUFFERED, BUFFERED)
 WINDOW_RATIOS = (0.8, 0.2)
 """For agents: memory of states per memory of rows; origin of the states; slots of windows per slot of rows."""

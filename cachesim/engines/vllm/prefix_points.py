@@ -16,7 +16,10 @@ from cachesim.engines.inspection import Key, RestorePoint
 from cachesim.engines.shared.restore_point_tracker import LengthCounter, RestorePointTracker
 from cachesim.events import Log
 
-ALL, WINDOW, CHUNK, STATE = "all", "window", "chunk", "state"
+ALL = "all"
+WINDOW = "window"
+CHUNK = "chunk"
+STATE = "state"
 
 
 class GroupPieces(NamedTuple):

@@ -28,7 +28,10 @@ from cachesim.events import Event
 from cachesim.model import HiddenOutput, KVRows, LayerState, Model, TokenRun
 from cachesim.model.attention_mask import ByPosition
 
-OK, NO_ROOM, FAILED, ABORTED = 0, 1, -1, -3
+OK = 0
+NO_ROOM = 1
+FAILED = -1
+ABORTED = -3
 
 
 class UbatchStore(ByPosition):
@@ -100,7 +103,10 @@ class Context:
         name: str = "target",
     ) -> None:
         self.emit, self.name = emit, name
-        self.kv, self.model, self.n_ubatch, self.rules = kv, model, n_ubatch, rules
+        self.kv = kv
+        self.model = model
+        self.n_ubatch = n_ubatch
+        self.rules = rules
         self.outputs: dict[int, TokenOutput] = {}
         self.per_step = False
         self.steps: dict[int | tuple[int, int], States] = {}
@@ -114,7 +120,10 @@ class Context:
         """Evaluate a batch, or a piece of an image, whose graphs are never used again. Return OK, NO_ROOM, FAILED if a
         compacted window does not end where the batch begins, or ABORTED if ``stopped`` returns True after a
         micro-batch. Afterwards ``outputs`` maps indices in the batch to model outputs."""
-        self.outputs, self.evaluated, self.mixed, self.image = {}, 0, False, image
+        self.outputs = {}
+        self.evaluated = 0
+        self.mixed = False
+        self.image = image
         for ubatch, cut in split_by(batch, self.n_ubatch, self.rules.split):
             self.mixed |= cut
             window = self.kv.window

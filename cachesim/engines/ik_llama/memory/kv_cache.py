@@ -99,7 +99,11 @@ class KvCache:
                  window: Window | None = None, recurrent: bool | None = None,
                  claims: Callable[[bool], bool] = bool) -> None:
         self.claims = claims                  # whether a saved state gets cells, given that it lacks its rows
-        self.kind, self.refuses, self.emit, self.model, self.window = kind, refuses, emit, model, window
+        self.kind = kind
+        self.refuses = refuses
+        self.emit = emit
+        self.model = model
+        self.window = window
         self.recurrent = kind.recurrent if recurrent is None else recurrent
         self.cells = Cells(size, n_seq)
         self.rows = empty_rows(kind.attention if model else ())
@@ -142,7 +146,9 @@ class KvCache:
             self.seq_rm(seq, 0, POS_INF)
         self.cells.head = 0
         self.rows = empty_rows(self.kind.attention if self.model else ())
-        self.states, self.state_pos, self.has_nan = [{} for _ in range(n_seq)], [-1] * n_seq, False
+        self.states = [{} for _ in range(n_seq)]
+        self.state_pos = [-1] * n_seq
+        self.has_nan = False
 
     def seq_add(self, seq: int, p0: int, p1: int, delta: int) -> None:
         """Add ``delta`` to positions p0 .. p1-1 and rotate their K rows. The next search for free cells starts at 0,

@@ -73,7 +73,9 @@ def _pick(entries: Sequence[EntryFacts], slot: EntryFacts, least_keep: float) ->
     for i, entry in enumerate(entries):
         k, s = _kept(entry), _similar(entry)
         if s > sim and not F32(k) < F32(least_keep):
-            keep, sim, found = k, s, i
+            keep = k
+            sim = s
+            found = i
     return Decision(found, {"f_keep": keep, "f_sim": sim, "entries": len(entries)})
 
 
@@ -102,7 +104,9 @@ def pick_viable(entries: Sequence[EntryFacts], slot: EntryFacts, least_keep: flo
     for i, entry in enumerate(entries):
         k, s = _kept(entry), _similar(entry)
         if entry.reach > 0 and not F32(k) < F32(least_keep) and s > sim and (s, entry.n_cache) > best:
-            keep, best, found = k, (s, entry.n_cache), i
+            keep = k
+            best = (s, entry.n_cache)
+            found = i
     return Decision(found, {"f_keep": keep, "f_sim": best[0], "entries": len(entries)})
 
 

@@ -51,10 +51,15 @@ class AttentionCache:
         model: Model | None, emit: Emit, traits: BuildTraits = BuildTraits(),  # noqa: B008 - immutable
     ) -> None:
         self.traits = traits
-        self.size, self.n_seq, self.n_swa = size, n_seq, n_swa
+        self.size = size
+        self.n_seq = n_seq
+        self.n_swa = n_swa
         self.n_stream = 1 if unified else n_seq
         self.masked = partial(masked_swa, n_swa) if n_swa else None
-        self.layers, self.shape, self.emit, self.model = tuple(layers), shape, emit, model
+        self.layers = tuple(layers)
+        self.shape = shape
+        self.emit = emit
+        self.model = model
         self.streams = [Cells(size, n_seq, traits.pos_set, traits.shared_stays) for _ in range(self.n_stream)]
         self.spoils = False                             # a K-shift spoils the keys
         self.copies: list[tuple[int, int]] = []         # (source, target) streams: the next decode copies the rows

@@ -30,7 +30,10 @@ class Cells:
     """Cell table of a stream: ``size`` cells, ``n_seq`` sequences. ``pos_set``, ``shared_stays``: see BuildTraits."""
 
     def __init__(self, size: int, n_seq: int, pos_set: bool = False, shared_stays: bool = True) -> None:
-        self.size, self.n_seq, self.pos_set, self.shared_stays = size, n_seq, pos_set, shared_stays
+        self.size = size
+        self.n_seq = n_seq
+        self.pos_set = pos_set
+        self.shared_stays = shared_stays
         self.clear()
 
     def clear(self) -> None:
@@ -38,7 +41,10 @@ class Cells:
         self.pos = np.zeros(0, dtype=np.int64)                         # (n,) for the first n cells
         self.shift = np.zeros(0, dtype=np.int64)                       # (n,) pending K-shift in positions
         self.seqs = np.zeros((self.n_seq, 0), dtype=bool)              # (n_seq, n)
-        self.used, self.head, self.end, self.has_shift = 0, 0, 0, False
+        self.used = 0
+        self.head = 0
+        self.end = 0
+        self.has_shift = False
         self.extents = SequenceExtents(self.n_seq)
         self.sets = PositionSets(self.n_seq) if self.pos_set else None
 
@@ -248,26 +254,39 @@ class Cells:
     def save(self) -> Cells:
         """Return a copy of the table for ``restore``."""
         twin = copy(self)
-        twin.pos, twin.shift, twin.seqs = self.pos.copy(), self.shift.copy(), self.seqs.copy()
+        twin.pos = self.pos.copy()
+        twin.shift = self.shift.copy()
+        twin.seqs = self.seqs.copy()
         twin.extents = self.extents.copy()
         return twin
 
     def restore(self, saved: Cells) -> None:
         """Restore a saved table."""
-        self.pos, self.shift, self.seqs = saved.pos, saved.shift, saved.seqs
-        self.used, self.head, self.end = saved.used, saved.head, saved.end
+        self.pos = saved.pos
+        self.shift = saved.shift
+        self.seqs = saved.seqs
+        self.used = saved.used
+        self.head = saved.head
+        self.end = saved.end
         self.extents = saved.extents
 
     def save_at(self, cells: Found) -> Callable[[], None]:
         """Return a function that restores these cells and ``head``. Cells emptied elsewhere stay empty."""
         at = as_array(cells)
         self.reach(int(at.max()) + 1)
-        pos, shift, seqs, head = self.pos[at], self.shift[at], self.seqs[:, at], self.head
+        pos = self.pos[at]
+        shift = self.shift[at]
+        seqs = self.seqs[:, at]
+        head = self.head
 
         def put_back() -> None:
-            self.pos[at], self.shift[at], self.seqs[:, at] = pos, shift, seqs
+            self.pos[at] = pos
+            self.shift[at] = shift
+            self.seqs[:, at] = seqs
             used = np.flatnonzero(self.pos >= 0)
-            self.used, self.head, self.end = len(used), head, int(used[-1]) + 1 if len(used) else 0
+            self.used = len(used)
+            self.head = head
+            self.end = int(used[-1]) + 1 if len(used) else 0
             self.extents.forget(-1)
 
         return put_back

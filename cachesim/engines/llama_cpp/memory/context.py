@@ -81,7 +81,9 @@ def _find_deferred_cell(cache: AttentionCache, ubatch: Ubatch, first: int) -> Se
     return None if read else found
 
 
-OK, NO_ROOM, BAD_BATCH = 0, 1, -1
+OK = 0
+NO_ROOM = 1
+BAD_BATCH = -1
 BAD_BATCH_LINE = "decode: failed to initialize batch"
 
 
@@ -95,8 +97,14 @@ class Context:
         bad_batch_lines: Sequence[str] = (BAD_BATCH_LINE,), name: str = "target",
         unchecked: bool = False,
     ) -> None:
-        self.memory, self.model, self.emit, self.bad_batch_lines = memory, model, emit, bad_batch_lines
-        self.n_batch, self.n_ubatch, self.name, self.unchecked = n_batch, n_ubatch, name, unchecked
+        self.memory = memory
+        self.model = model
+        self.emit = emit
+        self.bad_batch_lines = bad_batch_lines
+        self.n_batch = n_batch
+        self.n_ubatch = n_ubatch
+        self.name = name
+        self.unchecked = unchecked
         self.position: Position = as_index
         self.spoken: dict[int, TokenOutput] = {}
         self._pieces: list[tuple[int, HiddenOutput]] = []
@@ -134,7 +142,9 @@ class Context:
         with nothing changed, if it cannot be deferred: in exact mode, and as ``find_deferred_cells`` says."""
         if len(batch) != 1 or (self.model is not None and self.model.exact):
             return False
-        token, pos, seq = batch.tokens[0], batch.pos[0], batch.seq[0]
+        token = batch.tokens[0]
+        pos = batch.pos[0]
+        seq = batch.seq[0]
         placed = find_deferred_cells(self.memory, token, pos, seq, self._deferred)
         if placed is None:
             return False
@@ -152,7 +162,9 @@ class Context:
         """Evaluate the deferred tokens. Return the model's output after each, [] without a model."""
         if self._deferred is None:
             return []
-        placed, self._deferred, self.n_deferred = self._deferred.placed(), None, 0
+        placed = self._deferred.placed()
+        self._deferred = None
+        self.n_deferred = 0
         self.spoken, self._pieces = {}, []
         n = placed.ubatch.n
         self._compute(DecodeBatch(out=[True] * n), placed, self.memory.store(placed), None)
@@ -238,7 +250,9 @@ class CommonMemory:
     def __init__(
         self, tgt: Memory, dft: Memory | None, ends: Callable[[int, int, int], bool] = lambda seq, p0, p1: True
     ) -> None:
-        self.tgt, self.dft, self.ends = tgt, dft, ends
+        self.tgt = tgt
+        self.dft = dft
+        self.ends = ends
         self.all = [tgt] if dft is None else [tgt, dft]
 
     def rm(self, seq: int, p0: int) -> bool:

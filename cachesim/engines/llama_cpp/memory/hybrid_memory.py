@@ -79,7 +79,11 @@ class Memory:
         traits: BuildTraits = BuildTraits(),  # noqa: B008 - immutable
     ) -> None:
         self.traits = traits
-        self.kind, self.sizes, self.keep, self.refuses, self.emit = kind, sizes, keep, refuses, emit
+        self.kind = kind
+        self.sizes = sizes
+        self.keep = keep
+        self.refuses = refuses
+        self.emit = emit
         self.parts: dict[str, AttentionCache] = {}
 
         def attention(part: str, size: int, n_swa: int, layers: tuple[int, ...]) -> AttentionCache:

@@ -88,7 +88,11 @@ def chooses(layer: Layer) -> bool:
 ROWS_PAD = 256                # a cache has room for a multiple of so many compressed rows
 OVERLAPPED = 4
 """Ratio of the compressor that also reads the tokens of the row before, and whose rows are chosen by an index."""
-STATE_HEADER, ROWS_HEADER, LAYER_HEADER, RING_HEADER, RING_LAYER = 12, 16, 32, 24, 60
+STATE_HEADER = 12
+ROWS_HEADER = 16
+LAYER_HEADER = 32
+RING_HEADER = 24
+RING_LAYER = 60
 NUMBER = 4                    # bytes of a number of a ring, and of the recorded rows
 
 

@@ -52,8 +52,13 @@ class RecurrentCache:
         self, n_seq: int, layers: Sequence[int], shape: RecurrentShape, refuses: Refuses, emit: Emit, n_rs_seq: int = 0,
         traits: BuildTraits = BuildTraits(),  # noqa: B008 - immutable
     ) -> None:
-        self.size, self.n_rs_seq, self.traits = n_seq, n_rs_seq, traits
-        self.layers, self.shape, self.refuses, self.emit = tuple(layers), shape, refuses, emit
+        self.size = n_seq
+        self.n_rs_seq = n_rs_seq
+        self.traits = traits
+        self.layers = tuple(layers)
+        self.shape = shape
+        self.refuses = refuses
+        self.emit = emit
         self.position: Position = as_index
         self.clear()
 

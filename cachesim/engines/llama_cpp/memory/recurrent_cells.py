@@ -76,7 +76,9 @@ def find_slot(
     if continues_own_cell(meta, ubatch) and (position is as_index or not gap_before(meta, ubatch.runs[0], position)):
         meta.head = tail = meta.tail[ubatch.runs[0].seq]
         cell = meta.cells[tail]
-        source, cell.src, cell.pos = cell.src, tail, cell.pos + ubatch.n
+        source = cell.src
+        cell.src = tail
+        cell.pos += ubatch.n
         return [(tail, source)]
     if meta.head > meta.used + 2 * len(ubatch.runs):
         meta.head = 0

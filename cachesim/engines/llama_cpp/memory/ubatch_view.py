@@ -61,7 +61,10 @@ class UbatchStore(ByPosition):
         self, ubatch: Ubatch, parts: Mapping[str, AttentionCache], found: Mapping[str, Sequence[Found]],
         recr: RecurrentCache | None,
     ) -> None:
-        self.ubatch, self.parts, self.found, self.recr = ubatch, parts, found, recr
+        self.ubatch = ubatch
+        self.parts = parts
+        self.found = found
+        self.recr = recr
         self._seen: dict[tuple[str, int], tuple[np.ndarray, np.ndarray | slice]] = {}
 
     def piece(self, run: int, start: int, stop: int) -> UbatchStore:

@@ -180,7 +180,10 @@ def like_by_substring(held: Sequence[int], asked: Sequence[int]) -> Decision:
 def _first_oldest(slots: Sequence[SlotFacts]) -> SlotChoice | None:
     """Return the idle slot that was released first; ties go to the lowest id."""
     idle = [slot for slot in slots if not slot.busy]
-    return SlotChoice(min(idle, key=lambda slot: (slot.t_last, slot.id)).id, "lru", 0.0, 0.0, False) if idle else None
+    if not idle:
+        return None
+    oldest = min(idle, key=lambda slot: (slot.t_last, slot.id))
+    return SlotChoice(oldest.id, by="lru", f_sim=0.0, f_keep=0.0, update=False)
 
 
 # [Gone in llama_cpp@b5630]
@@ -190,14 +193,16 @@ def slot_select_00(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: fl
     """Select as SL0, but of slots that were never used the one with the lowest id."""
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
     if id_slot != ANY_SLOT:
-        return Decision(SlotChoice(id_slot, "name", 0.0, 0.0, False) if 0 <= id_slot < len(slots) else None, because)
+        if not 0 <= id_slot < len(slots):
+            return Decision(None, because)
+        return Decision(SlotChoice(id_slot, by="name", f_sim=0.0, f_keep=0.0, update=False), because)
     found, share = None, F32(0)
     for slot in slots if sps else ():
         part = F32(slot.lcp) / F32(slot.held) if slot.held and not slot.busy else F32(0)
         if slot.lcp > (found.lcp if found else 0) and part > F32(sps):
             found, share = slot, part
     if found is not None:
-        return Decision(SlotChoice(found.id, "lcp", float(share), float(share), False), because)
+        return Decision(SlotChoice(found.id, by="lcp", f_sim=float(share), f_keep=float(share), update=False), because)
     return Decision(_first_oldest(slots), because)
 
 
@@ -207,7 +212,7 @@ def slot_select_named(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps:
     """Select the named slot if it is idle, else the slot that was released first, whatever it holds."""
     because = {"asked": asked, "id_slot": id_slot, "sps": sps}
     if any(slot.id == id_slot and not slot.busy for slot in slots):
-        return Decision(SlotChoice(id_slot, "name", 0.0, 0.0, False), because)
+        return Decision(SlotChoice(id_slot, by="name", f_sim=0.0, f_keep=0.0, update=False), because)
     return Decision(_first_oldest(slots), because)
 
 

@@ -37,7 +37,9 @@ def slot_select_1(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: flo
 
 
 def _named(slots: Sequence[SlotFacts], id_slot: int) -> SlotChoice | None:
-    return SlotChoice(id_slot, "name", 0.0, 0.0, False) if 0 <= id_slot < len(slots) else None
+    if not 0 <= id_slot < len(slots):
+        return None
+    return SlotChoice(id_slot, by="name", f_sim=0.0, f_keep=0.0, update=False)
 
 
 def _most_shared(slots: Sequence[SlotFacts], sps: float) -> SlotChoice | None:
@@ -49,7 +51,8 @@ def _most_shared(slots: Sequence[SlotFacts], sps: float) -> SlotChoice | None:
             continue
         share = F32(slot.lcp) / F32(slot.held)
         if slot.lcp > most and share > F32(sps):
-            most, choice = slot.lcp, SlotChoice(slot.id, "lcp", float(share), float(share), False)
+            most = slot.lcp
+            choice = SlotChoice(slot.id, by="lcp", f_sim=float(share), f_keep=float(share), update=False)
     return choice
 
 
@@ -64,7 +67,9 @@ def slot_select_0(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: flo
     if sps and (shared := _most_shared(slots, sps)) is not None:
         return Decision(shared, because)
     oldest = least_recent(slots)
-    choice = None if oldest is None else SlotChoice(oldest.id, "lru", 0.0, 0.0, False)
+    choice = None
+    if oldest is not None:
+        choice = SlotChoice(oldest.id, by="lru", f_sim=0.0, f_keep=0.0, update=False)
     return Decision(choice, because)
 
 

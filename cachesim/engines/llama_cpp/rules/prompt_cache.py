@@ -97,7 +97,9 @@ def pick_entry(entries: Sequence[EntryFacts], held: int, lcp: int, asked: int) -
     for i, entry in enumerate(entries):
         k, s = part(entry.lcp, entry.n_tokens), part(entry.lcp, asked)
         if not k < F32(MIN_KEEP) and k > keep and s > sim:
-            keep, sim, found = k, s, i
+            keep = k
+            sim = s
+            found = i
     return Decision(found, {"f_keep": float(keep), "f_sim": float(sim), "entries": len(entries)})
 
 

@@ -43,7 +43,9 @@ def empty_clears(held: int) -> Decision:
     return Decision(True, {"held": held})
 
 
-STAYS, FREED, ENDS = "stays", "freed", "ends"
+STAYS = "stays"
+FREED = "freed"
+ENDS = "ends"
 
 MMAP = "src/llama-mmap.cpp"
 

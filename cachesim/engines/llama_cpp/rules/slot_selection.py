@@ -73,9 +73,12 @@ def by_content(slots: Sequence[SlotFacts], asked: int, sps: float) -> SlotChoice
     found, best = similar(slots, asked, sps) if sps else (None, F32(0))
     if found is not None:
         f_keep = keep_share(best, asked, found.held)
-        return SlotChoice(found.id, "lcp", float(best), float(f_keep), bool(f_keep < F32(KEEP_HALF)))
+        update = bool(f_keep < F32(KEEP_HALF))
+        return SlotChoice(found.id, by="lcp", f_sim=float(best), f_keep=float(f_keep), update=update)
     oldest = least_recent(slots)
-    return None if oldest is None else SlotChoice(oldest.id, "lru", 0.0, 0.0, True)
+    if oldest is None:
+        return None
+    return SlotChoice(oldest.id, by="lru", f_sim=0.0, f_keep=0.0, update=True)
 
 
 ANY_SLOT = -1            # the value of id_slot with which a request leaves the choice to the server
@@ -115,7 +118,7 @@ def slot_select_3(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: flo
     found, best = similar([named], asked, sps) if sps and named.id == id_slot else (None, F32(0))
     f_keep = keep_share(best, asked, named.held)
     update = bool(sps) and bool(f_keep < F32(KEEP_HALF))
-    choice = SlotChoice(named.id, "id", float(best), float(f_keep), update)
+    choice = SlotChoice(named.id, by="id", f_sim=float(best), f_keep=float(f_keep), update=update)
     return Decision(choice, because | {"held": named.held, "found": found is not None})
 
 
@@ -128,7 +131,7 @@ def slot_select_2(slots: Sequence[SlotFacts], asked: int, id_slot: int, sps: flo
     if id_slot == ANY_SLOT:
         return Decision(by_content(slots, asked, sps), because)
     named = slot_of_id(id_slot, len(slots))
-    return Decision(SlotChoice(named, "name", 0.0, 0.0, False), because)
+    return Decision(SlotChoice(named, by="name", f_sim=0.0, f_keep=0.0, update=False), because)
 
 
 class IdlePlan(NamedTuple):
@@ -184,7 +187,11 @@ def like_by_prefix(held: Sequence[int], asked: Sequence[int]) -> Decision:
     return Decision(common_prefix(list(held), list(asked)), {"held": len(held), "asked": len(asked)})
 
 
-COPIED, SELECTED, EACH, LAST, IGNORED = "copied", "selected", "each", "last", "ignored"
+COPIED = "copied"
+SELECTED = "selected"
+EACH = "each"
+LAST = "last"
+IGNORED = "ignored"
 """Ways to get several completions of a prompt: copies of its memory, in free slots or in slots selected for each; an
 evaluation for each, where the request's own task gives the first answer or the last one; only one completion."""
 

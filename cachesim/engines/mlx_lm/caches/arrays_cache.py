@@ -16,7 +16,9 @@ class Buffer:
     same memory share this object."""
 
     def __init__(self, rows: int, columns: int, kept: int) -> None:
-        self.rows, self.columns, self.kept = rows, columns, kept
+        self.rows = rows
+        self.columns = columns
+        self.kept = kept
 
 
 class ArraysCache(Cache):

@@ -156,7 +156,9 @@ class BatchRotatingKVCache(Ring, Batch):
         cache = RotatingKVCache(self.max_size, rules=self.rules)
         if not self.rules.ring_extract_empty(self.keys is not None):
             return cache
-        start, end, turn = self.rules.ring_row_start(int(self.left_padding[idx])), self._idx, 0
+        start = self.rules.ring_row_start(int(self.left_padding[idx]))
+        end = self._idx
+        turn = 0
         if self.rotated:
             end, turn = self.max_size, -self._idx
         end = self.rules.ring_extract_end(end, columns(stored(self.keys)), int(self.left_padding[idx]))

@@ -55,7 +55,9 @@ class Ring(KeysValues):
         if self.keys is not None:
             old_keys, old_values = self.pair()
             fresh_keys, fresh_values = joined(old_keys, fresh_keys), joined(old_values, fresh_values)
-        self.keys, self.values, self._idx = fresh_keys, fresh_values, prev
+        self.keys = fresh_keys
+        self.values = fresh_values
+        self._idx = prev
 
     def keys_and_values(self) -> tuple[Array, Array]:
         return self.cut(self._offset)

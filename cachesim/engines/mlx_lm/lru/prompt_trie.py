@@ -167,7 +167,9 @@ class PromptTrie(Generic[T]):
 
 
 def _walk(root: Node[T], key: Tokens) -> TrieWalk[T]:
-    nodes, lengths, at = [root], [0], len(root.tokens)
+    nodes = [root]
+    lengths = [0]
+    at = len(root.tokens)
     while at < len(key) and (node := nodes[-1].next.get(key[at])) is not None:
         shared = common_prefix(node.tokens, key[at : at + len(node.tokens)])
         if shared < len(node.tokens):

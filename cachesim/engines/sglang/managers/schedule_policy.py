@@ -29,7 +29,9 @@ from cachesim.engines.sglang.rules.schedule import (
 from cachesim.engines.sglang.runtime_context import RuntimeContext
 from cachesim.events import Decided
 
-FCFS, LPM, DFS_WEIGHT = "fcfs", "lpm", "dfs-weight"
+FCFS = "fcfs"
+LPM = "lpm"
+DFS_WEIGHT = "dfs-weight"
 
 
 class SchedulePolicy:

@@ -7,8 +7,13 @@ from cachesim.engines.sglang.mem_cache.unified_cache.component_type import FULL,
 from cachesim.engines.sglang.mem_cache.unified_cache.unified_tree_node import UnifiedTreeNode
 from cachesim.engines.sglang.rules import CACHE, CORE, OLD, WINDOW, source
 
-THROUGH, SELECTIVE, BACK = POLICIES = "write_through", "write_through_selective", "write_back"
-DEMOTE, WRITE, DELETE = "demote", "write", "delete"
+THROUGH = "write_through"
+SELECTIVE = "write_through_selective"
+BACK = "write_back"
+POLICIES = (THROUGH, SELECTIVE, BACK)
+DEMOTE = "demote"
+WRITE = "write"
+DELETE = "delete"
 
 
 @rule("SG-HOST-SIZE.RATIO", Role.MEMORY,

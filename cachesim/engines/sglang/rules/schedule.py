@@ -8,7 +8,9 @@ from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.sglang.rules import OLD, POLICY, source
 
 CLIP = 4096                  # most tokens of an answer that admission reserves
-CONTINUE, NO_TOKEN, OTHER = "CONTINUE", "NO_TOKEN", "OTHER"
+CONTINUE = "CONTINUE"
+NO_TOKEN = "NO_TOKEN"
+OTHER = "OTHER"
 SHORTEST = "shortest-prefill-first"
 
 

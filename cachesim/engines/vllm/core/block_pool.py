@@ -18,7 +18,10 @@ from cachesim.events import Declined, Event
 
 NULL = 0
 UNKEYED = -1
-EVICTED, REPLACED, ERASED, CLEARED = "evicted", "replaced", "erased", "cleared"
+EVICTED = "evicted"
+REPLACED = "replaced"
+ERASED = "erased"
+CLEARED = "cleared"
 """Causes of the loss of keys."""
 FRONT, BACK = "front", "back"
 """Ends of the free queue."""

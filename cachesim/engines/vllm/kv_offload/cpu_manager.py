@@ -13,7 +13,9 @@ from cachesim.base.errors import Crash
 from cachesim.engines.vllm.rules.offload import BY_IDLENESS, BY_REQUEST, BY_STORE, keep_offered
 
 Key = tuple[int, int]
-MISS, PENDING, HIT = "miss", "pending", "hit"
+MISS = "miss"
+PENDING = "pending"
+HIT = "hit"
 WRITING = -1                     # users of a chunk whose content is not there yet
 
 

@@ -227,7 +227,8 @@ def find_window(ask: GroupQuery) -> GroupMatch:
 
 def window_blocks(window: int, block: int, drop: bool) -> int:
     """Return the number of blocks that a window needs before a boundary."""
-    return -(-(window - 1) // block) + drop
+    blocks = -(-(window - 1) // block)
+    return blocks + 1 if drop else blocks
 
 
 @rule("VL-LOOKUP-CHUNKED", Role.PREFIX, groups("ChunkedLocalAttentionManager.find_longest_cache_hit", spec="V-CHK-1"))

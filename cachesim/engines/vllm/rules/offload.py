@@ -11,7 +11,9 @@ from cachesim.engines.vllm.rules.sources import file, scheduler
 connector = file("vllm/distributed/kv_transfer/kv_connector/v1/offloading/scheduler.py")
 policy = file("vllm/v1/kv_offload/cpu/policies/lru.py")
 cpu_manager = file("vllm/v1/kv_offload/cpu/manager.py")
-BY_REQUEST, BY_STORE, BY_IDLENESS = "requests", "stores", "idleness"
+BY_REQUEST = "requests"
+BY_STORE = "stores"
+BY_IDLENESS = "idleness"
 
 
 @rule("VL-OFF-KINDS", Role.SETUP, connector("SchedulerOffloadConfig.from_spec"))

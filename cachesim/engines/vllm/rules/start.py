@@ -7,7 +7,9 @@ from typing import NamedTuple
 from cachesim.engines.rule import Role, rule
 from cachesim.engines.vllm.rules.sources import config, file
 
-ALIGN, EVERY, NONE = "align", "all", "none"
+ALIGN = "align"
+EVERY = "all"
+NONE = "none"
 NGRAM = "ngram"
 LARGE, LARGEST = 70, 160            # memory of devices with larger steps [GiB]
 arguments = file("vllm/engine/arg_utils.py")

@@ -14,14 +14,27 @@ from cachesim.engines.vllm.rules.sources import groups, interface, kernels, runn
 def states_needed(ask: BlockNeed, scratch: int, begun: bool, checkpoint: bool) -> int:
     """Return the free blocks that states need: one more, scratch blocks for drafts at the start, a copy after a partial
     hit, and one for a state inside the chunk."""
-    most = 1 + ask.has_partial_hit + checkpoint + (0 if begun else scratch)
-    return min(states_wanted(ask, scratch), most) + ask.num_evictable_blocks
+    num_new_blocks = min(states_wanted(ask, scratch), new_states(ask, scratch, begun, checkpoint))
+    return num_new_blocks + ask.num_evictable_blocks
 
 
 def states_wanted(ask: BlockNeed, scratch: int) -> int:
     """Return the blocks between those that a request has and those that its tokens need."""
     new = -(-ask.num_tokens // ask.block_size) + scratch - ask.num_new_computed_blocks - ask.num_req_blocks
     return max(new, 0) + 1 if ask.has_partial_hit else new
+
+
+def new_states(ask: BlockNeed, scratch: int, begun: bool, checkpoint: bool) -> int:
+    """Return the most blocks that a step adds: for the running state, the copy of a partial hit, the state inside the
+    chunk, and drafts."""
+    blocks = 1
+    if ask.has_partial_hit:
+        blocks += 1
+    if checkpoint:
+        blocks += 1
+    if not begun:
+        blocks += scratch
+    return blocks
 
 
 @rule("VL-STATE-NEED.SCRATCH", Role.NEED, groups("MambaManager.get_num_blocks_to_allocate", "0.31.0", spec="V-MAM-2"))
@@ -36,7 +49,7 @@ def states_needed_set(ask: BlockNeed, scratch: int, begun: bool, checkpoint: boo
     """Return the free blocks that states need: like later releases, but not limited to the missing ones."""
     new = states_wanted(ask, scratch)
     if new > 0 and not (checkpoint and begun):
-        new = 1 + ask.has_partial_hit + checkpoint + (0 if begun else scratch)
+        new = new_states(ask, scratch, begun, checkpoint)
     return new + ask.num_evictable_blocks
 
 
@@ -232,7 +245,7 @@ def keyed_again() -> bool:
 @rule("VL-STATE-RELOCATE", Role.PLAN, groups("MambaManager.allocate_new_blocks", spec="V-MAM-3"))
 def left_behind(columns: int, inside: bool) -> int:
     """Return the column before which scratch blocks move to the end of the table."""
-    return columns - inside
+    return columns - 1 if inside else columns
 
 
 @rule("VL-STATE-RELOCATE.STAY", Role.PLAN, groups("MambaManager.allocate_new_blocks", "0.31.0", spec="V-MAM-3"))
