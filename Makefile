@@ -57,8 +57,8 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# CPU time and peak memory of a fixed list of rows; ARGS='why import' takes rows by words of their names. ARGS='--record "issue N"'
-# writes the ratios into tests/bench/results.md.
+# CPU time and peak memory of whole commands, and CPU time until their first line; ARGS='why import' takes rows by words of their
+# names, ARGS='--pairs 1' is quick. ARGS='--record "issue N"' writes the ratios into tests/bench/results.md.
 bench: $(VENV)/.run
 	@$(BIN)/python -m tests.bench $(if $(AGAINST),--against '$(AGAINST)') $(ARGS)
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Iterator, Mapping, Sequence
 
-from tests.bench import checkout, inputs, table
+from tests.bench import checkout, inputs, results, table
 from tests.bench.measure import Measured, Side, environment, measure
 from tests.bench.rows import ROWS, Row
 from tests.bench.spellings import NoCounterpart
 from tests.shared import ROOT
 
-PAIRS = ((1.5, 5), (6.0, 3), (15.0, 2))
+PAIRS = ((1.0, 5), (3.0, 3), (15.0, 2))
 """Up to so many CPU seconds of the first run -> number of pairs; 1 above."""
 Places = Mapping[str, str]
 
@@ -42,8 +42,10 @@ def compare(row: Row, ours: Side, theirs: Side | None, places: Places, most: int
         if theirs is not None and not here[-1].end:
             try:
                 there.append(measure(row, theirs, places))
-            except NoCounterpart:
-                return table.Comparison(row.name, here, note=f"{table.ABSENT} in {theirs.name}")
+            except NoCounterpart as reason:
+                return table.Comparison(row.name, here, note=f"{table.ABSENT}: {reason}")
+            if there[-1].is_refused:
+                return table.Comparison(row.name, here, note=f"{table.ABSENT}: {there[-1].end}")
         if any(side and side[-1].end for side in (here, there)):
             if row.instead is not None:
                 return compare(row.instead, ours, theirs, places, most)
@@ -52,10 +54,11 @@ def compare(row: Row, ours: Side, theirs: Side | None, places: Places, most: int
 
 
 def compile_package(side: Side) -> None:
-    """Compile the package, so that the first run of a side is like the others."""
+    """Compile the package, so that the first run of a side is like the others. pip compiled the packages that it
+    needs."""
     side.folder.mkdir()
     words = [str(side.python), "-m", "compileall", "-q", "cachesim"]
-    subprocess.run(words, cwd=side.root, env=environment(side), stdout=subprocess.DEVNULL, check=False)
+    subprocess.run(words, cwd=side.root, env=environment(), stdout=subprocess.DEVNULL, check=False)
 
 
 def chosen(words: Sequence[str]) -> list[Row]:
@@ -63,12 +66,25 @@ def chosen(words: Sequence[str]) -> list[Row]:
     return [row for row in ROWS if not words or any(word in row.name for word in words)]
 
 
+def names_of(rows: Sequence[Row]) -> list[str]:
+    """Return the names of the lines of the table that rows have."""
+    names = []
+    for row in rows:
+        names.append(row.name)
+        if row.first_line:
+            names.append(f"{row.name}{table.FIRST_LINE}")
+    return names
+
+
 def measure_rows(rows: Sequence[Row], ours: Side, theirs: Side | None, most: int) -> Iterator[table.Comparison]:
-    """Yield the comparison of each row; progress goes to stderr."""
+    """Yield the comparison of each row, and of its first line if this is a row, too; progress goes to stderr."""
     places = inputs.places(ours.folder)
     for number, row in enumerate(rows, 1):
         print(f"{number} of {len(rows)}: {row.name}", file=sys.stderr, flush=True)
-        yield compare(row, ours, theirs, places, most)
+        found = compare(row, ours, theirs, places, most)
+        yield found
+        if row.first_line:
+            yield found.until_first_line()
 
 
 def bench(args: argparse.Namespace, root: Path = ROOT) -> int:
@@ -80,6 +96,7 @@ def bench(args: argparse.Namespace, root: Path = ROOT) -> int:
         raise checkout.Unusable("--record needs --against COMMIT")
     with checkout.signals_raised(), ExitStack() as stack:
         theirs = None
+        commit = ""
         if args.against:
             checkout.require_clean(root)
             commit = checkout.find_commit(root, args.against)
@@ -96,8 +113,7 @@ def bench(args: argparse.Namespace, root: Path = ROOT) -> int:
             done.append(row)
             print(table.line(row, bool(args.against)), flush=True)
             if args.record:
-                label = f"{args.record} / {args.against}"
-                table.record(table.RESULTS, label, done, [row.name for row in ROWS])
+                results.record(results.RESULTS, args.record, commit, done, names_of(ROWS))
         print(*table.summary(done, args.against), sep="\n")
     return 0
 
@@ -107,7 +123,7 @@ def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="tests.bench")
     parser.add_argument("rows", nargs="*", metavar="WORD", help="rows whose names contain the word (default: all)")
     parser.add_argument("--against", default="", metavar="COMMIT", help="commit to compare with")
-    parser.add_argument("--record", default="", metavar="ISSUE", help="issue whose ratios results.md gets")
+    parser.add_argument("--record", default="", metavar="ISSUE", help="issue whose column results.md gets")
     parser.add_argument("--pairs", type=int, default=5, metavar="N", help="most pairs of a row (default 5)")
     try:
         return bench(parser.parse_args(argv))

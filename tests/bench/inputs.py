@@ -1,13 +1,19 @@
-"""Inputs of rows: logs and request bodies that are generated, and the names of 60 committed recordings."""
+"""Inputs of rows: scenarios, logs and request bodies that are generated, and the names of 60 committed recordings.
+
+Scenarios contain only what the oldest commit that is measured reads, too.
+"""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Mapping, NamedTuple, Sequence
 
 from tests.shared import ROOT
 
 RECORDINGS = Path(__file__).with_name("recordings.txt")
+REQUESTS = 1000               # of a generated scenario, and bodies
+LETTERS = "abcdefghij"        # for digits: names of words have none
 IK_SLOT = 51_124              # tokens in ik_llama.cpp's slot when the request comes
 
 
@@ -18,13 +24,93 @@ def recordings() -> list[Path]:
 
 def places(folder: Path) -> dict[str, str]:
     """Write the generated inputs into a folder. Return the paths of all inputs by their names in ``rows``."""
-    texts = {"{bodies}": ("bodies.jsonl", bodies(1000)), "{llama-log}": ("llama.log", llama_log()),
-             "{ik-log}": ("ik.log", ik_log())}  # fmt: skip
-    found = {"{recordings}": "\n".join(map(str, recordings()))}
+    texts = {
+        "{bodies}": ("bodies.jsonl", bodies(REQUESTS)),
+        "{llama-log}": ("llama.log", llama_log()),
+        "{ik-log}": ("ik.log", ik_log()),
+        "{words}": ("bench-words.toml", words("bench-words", REQUESTS)),
+    }
+    for engine in ENGINES:
+        name = f"bench-turns-{engine.name}"
+        texts[f"{{turns-{engine.name}}}"] = (f"{name}.toml", turns(name, engine, REQUESTS))
+    files = recordings()
+    found = {"{recordings}": _lines(files), "{third-of-recordings}": _lines(files[::3])}
     for name, (file, text) in texts.items():
         (folder / file).write_text(text, "utf-8")
         found[name] = str(folder / file)
     return found
+
+
+def _lines(files: Sequence[Path]) -> str:
+    return "\n".join(str(file) for file in files)
+
+
+class Engine(NamedTuple):
+    """Engine of a generated scenario. ``server``: its flags as lines of a TOML table."""
+
+    name: str
+    profile: str
+    model: str
+    server: Sequence[str]
+
+
+class Prompt(NamedTuple):
+    """Request of a generated scenario. ``answer``: a word, "" = one token that the model chooses."""
+
+    words: Sequence[str]
+    answer: str = ""
+
+
+LLAMA = Engine("llama_cpp", "llama_cpp@b11549", "GGGA", ("ctx_size = 2048", "parallel = 1"))
+ENGINES = (
+    LLAMA,
+    Engine("vllm", "vllm@0.33.0", "A", ("num_gpu_blocks = 40000",)),
+    Engine("sglang", "sglang@0.5.23", "A", ("max_total_tokens = 800000",)),
+)
+
+
+def scenario(name: str, engine: Engine, lengths: Mapping[str, int], prompts: Sequence[Prompt]) -> str:
+    """Return a scenario file. ``lengths``: the tokens of each word."""
+    lines = [
+        f'id = "{name}"', 'title = "requests of a row"', 'symptom = "memory"', 'source = ["tests/bench"]',
+        'why = "A row of the bench."', f'engine = "{engine.name}"', f'model = "{engine.model}"',
+        f'profiles = ["{engine.profile}"]', "", "[server]", *engine.server, "", "[words]",
+    ]  # fmt: skip
+    lines += [f"{word} = {length}" for word, length in lengths.items()]
+    for prompt in prompts:
+        answer = f'answer = "{prompt.answer}"' if prompt.answer else "n_predict = 1"
+        lines += ["", "[[request]]", f'prompt = "{".".join(prompt.words)}"', answer]
+    return "\n".join(lines) + "\n"
+
+
+def words(name: str, n: int) -> str:
+    """Return a scenario of llama.cpp with n requests of one word each. A word is a token; no two are the same."""
+    names = [_word("W", number) for number in range(n)]
+    return scenario(name, LLAMA, dict.fromkeys(names, 1), [Prompt([word]) for word in names])
+
+
+def turns(name: str, engine: Engine, n: int) -> str:
+    """Return a scenario with n turns of four conversations of up to 200 tokens. Every fifth turn restarts its
+    conversation."""
+    lengths = {_word("S", talk): 20 for talk in range(4)}
+    talks = [[word] for word in lengths]
+    prompts = []
+    for number in range(n):
+        talk = talks[number % 4]
+        if number % 5 == 0:
+            del talk[1:]
+        while sum(lengths[word] for word in talk) > 200:
+            talk.pop()
+        question, answer = _word("Q", number), _word("R", number)
+        lengths |= {question: 4, answer: 2}
+        prompts.append(Prompt([*talk, question], answer))
+        talk += [question, answer]
+    return scenario(name, engine, lengths, prompts)
+
+
+def _word(letter: str, number: int) -> str:
+    """Return the name of a word: a letter, and the digits of a number as letters."""
+    return letter + "".join(LETTERS[int(digit)] for digit in str(number))
 
 
 def bodies(n: int) -> str:

@@ -37,7 +37,7 @@ from cachesim.tools.replay.command import replay_one
 from cachesim.tools.search.drawn_conversation import DrawnConversation
 from cachesim.tools.search.properties import PROPERTIES
 from cachesim.tools.search.run_properties import findings
-from tests.bench.measure import on_one_core
+from tests.bench.launch import on_one_core
 from tests.live.build import BUILDS, cache, works
 from tests.live.worlds import option_set, write_models
 from tests.shared import MODELS, TRACES

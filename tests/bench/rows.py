@@ -1,4 +1,9 @@
-"""Rows of the bench: a fixed list of what is measured."""
+"""Rows of the bench: a fixed list of what is measured.
+
+A row is a whole command as people type it, from the start of Python to the last byte of its output. A row whose name
+begins with ``loop:`` is a program of ``drivers`` instead, which calls the simulator without a command line: it has one
+kind of work only, at a size that a command does not reach in this time.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +21,8 @@ AGENTS = Sign("cachesim/**/*.py", '"--for"')
 
 @dataclass(frozen=True)
 class Row:
-    """A row: a command or a driver, measured in a process of its own."""
+    """A row: a command or a driver, measured in a process of its own. Sizes are chosen so that all rows take at most 12
+    minutes beside another commit (``__main__.PAIRS``)."""
 
     name: str
     words: Words = ()                    # after ``python -m cachesim``; words in braces are spelled for each commit
@@ -25,6 +31,7 @@ class Row:
     needs: Sign | None = None            # sign of a commit that has a counterpart, None = every commit
     codes: tuple[int, ...] = CORRECT     # exit codes of a run that did its work
     limit: int = LIMIT                   # CPU seconds
+    first_line: bool = False             # also a row of the CPU seconds until the first line of output
     instead: Row | None = None           # smaller row, measured where this one does not end
 
 
@@ -44,12 +51,17 @@ def _search(name: str, profile: str, needs: Sign | None = None) -> Row:
     return Row(f"search of 300, {name}", command, needs=needs, codes=FOUND)
 
 
-def _replay(mode: str) -> Row:
-    return Row(f"replay of 60, {mode}", ("replay", "--mode", mode, "{recordings}"), codes=FOUND)
+def _replay(mode: str, n: int, files: str) -> Row:
+    return Row(f"replay of {n}, {mode}", ("replay", "--mode", mode, files), codes=FOUND)
 
 
 def _driver(name: str, driver: str, size: int, needs: Sign | None = None) -> Row:
-    return Row(name, driver=driver, size=size, needs=needs)
+    return Row(f"loop: {name}", driver=driver, size=size, needs=needs)
+
+
+def _turns(name: str, engine: str, needs: Sign | None = None) -> Row:
+    words = ("run", f"{{turns-{engine}}}", "--provenance", "{many-tokens}")
+    return Row(f"run, 1,000 turns, {name}", words, needs=needs, codes=FOUND)
 
 
 _ALTERNATING = "A40/B40" + "/A/B" * 499
@@ -60,40 +72,47 @@ _CASE = ("{scenario}", "-p", "llama_cpp@b11549")
 _SETUP = ("--model", "llama-3", "--memory", "16GiB", "--clients", "1")
 _SGLANG_SLOTS = ("--set", "max_total_tokens=1100000", "--set", "max_mamba_cache_size=1000")
 ROWS = (
-    Row("start-up", ("--version",)),
+    Row("--version (start-up)", ("--version",)),
+    Row("--help", ("--help",)),
+    Row("explain", ("explain", "pos_min")),
+    Row("options", ("options", "llama_cpp")),
+    Row("scenarios", ("scenarios",)),
+    Row("lesson", ("lesson", "3")),
     Row("run of a scenario", ("run", *_CASE), codes=FOUND),
-    Row("why", ("why", "{scenario}", "2", "-p", "llama_cpp@b11549"), codes=FOUND),
-    Row("bisect", ("bisect", "{scenario}"), codes=FOUND),
-    Row("advise of a log", ("{advise-log}",), codes=FOUND),
     Row("a picture", ("run", *_CASE, "--html", "{out}/page.html"), codes=FOUND),
-    _driver("1,000 judged requests", "judge_short", 1000),
-    _driver("4,000 judged requests", "judge_short", 4000),
+    Row("why", ("why", "{scenario}", "2", "-p", "llama_cpp@b11549"), codes=FOUND, first_line=True),
+    Row("bisect", ("bisect", "{scenario}"), codes=FOUND),
+    Row("advise", ("advise", *_CASE), codes=FOUND, first_line=True),
+    Row("advise of a log", ("{advise-log}",), codes=FOUND, first_line=True),
+    Row("advise --for agents", ("advise", "--for", "agents", *_SETUP), needs=AGENTS),
+    Row("export", ("export", *_CASE, "--to", "curl"), first_line=True),
+    Row("import, llama.cpp's log", ("import", "{llama-log}"), codes=FOUND),
+    Row("import, ik_llama.cpp's log", ("import", "{ik-log}"), codes=FOUND),
+    Row("import of 1,000 bodies", ("import", "{bodies}"), codes=FOUND),
+    Row("run, 1,000 words, --json", ("run", "{words}", "--json"), codes=FOUND),
+    _turns("llama.cpp", "llama_cpp"),
+    _turns("vLLM", "vllm", VLLM),
+    _turns("SGLang", "sglang", SGLANG),
     Row("1,000 requests with losses", _LOSSES, codes=FOUND),
-    _driver("1,000 judged, vLLM", "judge_vllm", 1000, VLLM),
-    _driver("1,000 judged, SGLang", "judge_sglang", 1000, SGLANG),
-    _driver("prompt cache, 200 talks", "judge_conversations", 200),
-    _driver("prompt cache, 400 talks", "judge_conversations", 400),
-    _replay("none"),
-    _replay("provenance"),
-    _replay("exact"),
+    _replay("none", 60, "{recordings}"),
+    _replay("provenance", 60, "{recordings}"),
+    _replay("exact", 20, "{third-of-recordings}"),
     _search("llama.cpp", "llama_cpp@b11549"),
     _search("ik_llama.cpp", "ik_llama@2491"),
     _search("mlx-lm", "mlx_lm@0.32.2"),
     _search("vLLM", "vllm@0.33.0", VLLM),
     _search("SGLang", "sglang@0.5.23", SGLANG),
-    Row("import, llama.cpp's log", ("import", "{llama-log}"), codes=FOUND),
-    Row("import, ik_llama.cpp's log", ("import", "{ik-log}"), codes=FOUND),
-    Row("import of 1,000 bodies", ("import", "{bodies}"), codes=FOUND),
-    _driver("vLLM, 10,000 blocks", "fill_blocks", 10_000, VLLM),
-    _driver("vLLM, 100,000 blocks", "fill_blocks", 100_000, VLLM),
-    _driver("SGLang, 10,000 nodes", "fill_tree", 10_000, SGLANG),
-    _driver("SGLang, 100,000 nodes", "fill_tree", 100_000, SGLANG),
     _long_request("llama.cpp", "llama_cpp@b11549", ("--set", "ctx_size=1048576")),
     _long_request("ik_llama", "ik_llama@2491", ("--set", "ctx_size=1048576")),
     _long_request("mlx-lm", "mlx_lm@0.32.2", ()),
     _long_request("vLLM", "vllm@0.33.0", ("--set", "num_gpu_blocks=70000"), VLLM),
     _long_request("SGLang", "sglang@0.5.23", _SGLANG_SLOTS, SGLANG),
-    Row("advise --for agents", ("advise", "--for", "agents", *_SETUP), needs=AGENTS),
+    _driver("2,000 judged requests", "judge_short", 2000),
+    _driver("1,000 judged, vLLM", "judge_vllm", 1000, VLLM),
+    _driver("1,000 judged, SGLang", "judge_sglang", 1000, SGLANG),
+    _driver("prompt cache, 400 talks", "judge_conversations", 400),
+    _driver("vLLM, 100,000 blocks", "fill_blocks", 100_000, VLLM),
+    _driver("SGLang, 10,000 nodes", "fill_tree", 10_000, SGLANG),
     _driver("answer of 16,000 tokens", "judge_answer", 16_000),
     _driver("60 requests of 100,000", "judge_session", 60),
     _driver("exact prompt of 16,000", "prefill_exactly", 16_000),

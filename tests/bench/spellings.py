@@ -78,7 +78,7 @@ def find_modules(root: Path) -> dict[str, str]:
                 found[name] = spelling
                 break
         else:
-            raise NoCounterpart(f"module {name}")
+            raise NoCounterpart(f"no module {name}")
     return found
 
 
@@ -100,7 +100,7 @@ def _choose(spellings: tuple[tuple[Sign, T], ...], root: Path, name: str) -> T:
     for sign, found in spellings:
         if sign.holds(root):
             return found
-    raise NoCounterpart(name)
+    raise NoCounterpart(f"no spelling of {name}")
 
 
 def _filled(word: str, places: Mapping[str, str]) -> list[str]:

@@ -1,24 +1,17 @@
-"""Comparisons of rows, as a table of at most 80 columns and as the columns of ``results.md``."""
+"""Comparisons of rows, as a table of at most 80 columns."""
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from statistics import median
 from typing import NamedTuple, Sequence
 
+from tests.bench.launch import NONE
 from tests.bench.measure import Measured
 
-RESULTS = Path(__file__).with_name("results.md")
 WORSE = 1.05                  # ratio above which a row is called slower or larger, if every pair shows one above 1
-ABSENT, UNCOMPARED = "absent", "not compared"
-TITLE = "# Results of `make bench AGAINST=COMMIT`"
-
-ABOUT = (
-    "Ratios of this commit to the other: CPU time as median (lowest-highest), and peak memory. A column names the",
-    "issue whose last commit was measured, and the other commit. Written by `make bench AGAINST=COMMIT` with",
-    "`ARGS='--record \"issue N\"'`.",
-)
+LONGER = 1.5                  # ratio above which an output is called longer
+ABSENT, UNCOMPARED = "not there", "not compared"
+FIRST_LINE = ", first line"
 
 
 class Comparison(NamedTuple):
@@ -38,8 +31,13 @@ class Comparison(NamedTuple):
 
     @property
     def memory(self) -> float:
-        """Return the ratio of the median peak memories; 0 = not known."""
-        return peak(self.ours) / peak(self.theirs) if self.ratios else 0.0
+        """Return the ratio of the median peak memories; 0 = not known, or not a figure of the row."""
+        return peak(self.ours) / peak(self.theirs) if self.ratios and peak(self.theirs) else 0.0
+
+    @property
+    def output(self) -> float:
+        """Return the ratio of the bytes of standard output; 0 = not known, or there is none."""
+        return self.ours[0].output / self.theirs[0].output if self.ratios and self.theirs[0].output else 0.0
 
     @property
     def end(self) -> str:
@@ -56,6 +54,21 @@ class Comparison(NamedTuple):
     def mark(self) -> str:
         """Return the word at the end of the row."""
         return "slower" if self.is_slower else "larger" if self.memory > WORSE else ""
+
+    def until_first_line(self) -> Comparison:
+        """Return the comparison of the CPU seconds until the first line of output. Memory is a figure of the row with
+        the last line."""
+        ours = [_until_first_line(measured) for measured in self.ours]
+        theirs = [_until_first_line(measured) for measured in self.theirs]
+        return Comparison(f"{self.name}{FIRST_LINE}", ours, theirs, self.note)
+
+
+def _until_first_line(measured: Measured) -> Measured:
+    """Return the figures of the first line. Without one, they have a reason instead."""
+    end = measured.end
+    if not end and measured.first_line == NONE:
+        end = "no first line"
+    return Measured(measured.first_line, 0.0, end)
 
 
 def peak(side: Sequence[Measured]) -> float:
@@ -77,7 +90,7 @@ def line(row: Comparison, compared: bool) -> str:
         return f"{row.name:30}{_figures(row.ours, 8, 7)}"
     figures = f"{row.name:30}{_figures(row.ours, 7, 6)}{_figures(row.theirs, 7, 6)}"
     if not row.ratios:
-        return f"{figures} {_short(row.end)}".rstrip()
+        return f"{figures} {short_reason(row.end)}".rstrip()
     return f"{figures}{median(row.ratios):>6.2f}{spread(row.ratios):>11}{row.mark:>7}".rstrip()
 
 
@@ -90,58 +103,25 @@ def _figures(side: Sequence[Measured], wide: int, narrow: int) -> str:
     if not side:
         return f"{'-':>{wide}}{'-':>{narrow}}"
     if side[0].end:
-        return f"{_short(side[0].end):>{wide + narrow}}"
-    return f"{median(one.seconds for one in side):>{wide}.2f}{peak(side):>{narrow}.0f}"
+        return f"{short_reason(side[0].end):>{wide + narrow}}"
+    memory = f"{peak(side):.0f}" if peak(side) else "-"
+    return f"{median(one.seconds for one in side):>{wide}.2f}{memory:>{narrow}}"
 
 
-def _short(end: str) -> str:
+def short_reason(end: str) -> str:
+    """Return why a row has no figures, without details."""
     return end.partition(",")[0].partition(":")[0]
 
 
 def summary(rows: Sequence[Comparison], commit: str) -> list[str]:
-    """Return lines that name the rows that are slower, larger or without figures."""
+    """Return lines that name the rows that are slower, larger, longer in their output or without figures."""
     slower = [f"{row.name} ({median(row.ratios):.2f})" for row in rows if row.is_slower]
     larger = [f"{row.name} ({row.memory:.2f})" for row in rows if row.memory > WORSE]
+    longer = [f"{row.name} ({row.output:.2f})" for row in rows if row.output > LONGER]
     named = [f"{row.name}: {row.end}" for row in rows if row.end not in ("", UNCOMPARED)]
     lines = []
     if commit:
         lines.append(f"slower than {commit}: {', '.join(slower) or 'none'}")
         lines.append(f"larger than {commit}: {', '.join(larger) or 'none'}")
+        lines.append(f"output longer than that of {commit}: {', '.join(longer) or 'none'}")
     return lines + named
-
-
-def cells(row: Comparison) -> tuple[str, str]:
-    """Return the two cells of a row in ``results.md``: ratio of CPU time with its spread, ratio of peak memory."""
-    if not row.ratios:
-        return _short(row.end), ""
-    return f"{median(row.ratios):.2f} ({spread(row.ratios)})", f"{row.memory:.2f}"
-
-
-def record(file: Path, label: str, rows: Sequence[Comparison], order: Sequence[str]) -> None:
-    """Write the pair of columns ``label`` of a results file; columns of other comparisons stay."""
-    labels, known = read(file)
-    if label not in labels:
-        labels.append(label)
-    for row in rows:
-        known.setdefault(row.name, {})[label] = cells(row)
-    names = [*(name for name in order if name in known), *(name for name in known if name not in order)]
-    text = [TITLE, "", *ABOUT, ""]
-    text.append("| row |" + "".join(f" {label}: CPU | MiB |" for label in labels))
-    text.append("|---" * (1 + 2 * len(labels)) + "|")
-    for name in names:
-        pairs = [known[name].get(one, ("", "")) for one in labels]
-        text.append(f"| {name} |" + "".join(f" {cpu} | {mib} |" for cpu, mib in pairs))
-    file.write_text("\n".join(text) + "\n", "utf-8")
-
-
-def read(file: Path) -> tuple[list[str], dict[str, dict[str, tuple[str, str]]]]:
-    """Return the labels of the comparisons of a results file, and the cells of each row by label."""
-    lines = file.read_text("utf-8").splitlines() if file.exists() else []
-    table = [re.split(r"\s*\|\s*", one.strip())[1:-1] for one in lines if one.startswith("| ")]
-    if not table:
-        return [], {}
-    labels = [head.removesuffix(": CPU") for head in table[0][1::2]]
-    rows = {}
-    for name, *found in table[1:]:
-        rows[name] = dict(zip(labels, zip(found[::2], found[1::2], strict=True), strict=True))
-    return labels, rows

@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.bench import __main__ as bench
-from tests.bench import checkout, inputs, table
+from tests.bench import checkout, inputs, results, table
 from tests.bench.measure import Measured, Side, measure
 from tests.bench.rows import AGENTS, CORRECT, ROWS, VLLM, Row
 from tests.bench.spellings import WORDS, NoCounterpart, find_modules, spell
@@ -180,8 +181,36 @@ def test_a_row_without_a_counterpart_is_named(side):
         measure(row, side, {})
     ours = Side("this", ROOT, Path(sys.executable), side.folder)
     found = bench.compare(row, ours, side, {}, 1)
-    assert found.end == "absent in that" and table.cells(found) == ("absent in that", "")
-    assert "blocks: absent in that" in table.summary([found], "that")
+    assert results.cell(found) == "not there"
+    assert "blocks: not there: no cachesim/engines/vllm/__init__.py" in table.summary([found], "that")
+
+
+def test_a_command_that_the_other_commit_refuses_is_not_there(side):
+    refusal = "import sys\nprint('unknown', file=sys.stderr)\nsys.exit(2)\n"
+    (side.root / "cachesim" / "__main__.py").write_text(refusal)
+    ours = Side("this", ROOT, Path(sys.executable), side.folder)
+    found = bench.compare(Row("help", ("--help",)), ours, side, {}, 1)
+    assert found.end == "not there: failed, exit code 2: unknown" and table.line(found, True).endswith("not there")
+
+
+def test_a_first_line_is_a_row_of_its_own(side):
+    work = "import time\nprint('\\n1')\nwhile time.process_time() < 0.5: pass\nprint('2')\n"
+    (side.root / "cachesim" / "__main__.py").write_text(work)
+    row = Row("why", ("why",), first_line=True)
+    whole, first = bench.measure_rows([row], side, side._replace(name="other"), 1)
+    assert (whole.name, first.name) == ("why", "why, first line") and bench.names_of([row]) == [whole.name, first.name]
+    assert 0 < first.ours[0].seconds < 0.5 <= whole.ours[0].seconds and whole.ours[0].output == len("\n1\n2\n")
+    assert len(first.ratios) == 1 and first.mark in ("", "slower") and "/" not in results.cell(first)
+
+
+def test_a_command_without_output_has_no_first_line(side):
+    found = bench.compare(Row("start-up", ("--version",), first_line=True), side, side, {}, 1)
+    assert results.cell(found.until_first_line()) == "no first line" and found.ratios
+
+
+def test_peak_memory_does_not_contain_that_of_the_bench(side):
+    mine = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+    assert measure(Row("start-up", ("--version",)), side, {}).mib < mine / 2
 
 
 def test_a_row_that_does_not_end_on_a_side_is_replaced_by_its_smaller_one(side):
@@ -207,30 +236,43 @@ def test_ratios_have_a_median_and_a_spread():
     ours = [Measured(2.0, 10.0), Measured(3.0, 10.0), Measured(1.5, 10.0)]
     theirs = [Measured(1.0, 10.0)] * 3
     row = table.Comparison("why", ours, theirs)
-    assert row.ratios == [2.0, 3.0, 1.5] and row.mark == "slower" and table.cells(row) == ("2.00 (1.50-3.00)", "1.00")
+    assert row.ratios == [2.0, 3.0, 1.5] and row.mark == "slower" and results.cell(row) == "2.00 (1.50-3.00), 1.00"
     noisy = table.Comparison("why", [Measured(1.1, 10.0), Measured(0.9, 10.0), Measured(1.2, 10.0)], theirs)
     assert noisy.mark == "" and table.summary([noisy], "x")[0] == "slower than x: none"
     assert table.Comparison("why", theirs, theirs).mark == ""
-    larger = table.Comparison("why", [Measured(1.0, 11.0)], [Measured(1.0, 10.0)])
-    assert larger.mark == "larger" and table.summary([larger], "x")[1] == "larger than x: why (1.10)"
+    larger = table.Comparison("why", [Measured(1.0, 11.0, output=30)], [Measured(1.0, 10.0, output=10)])
+    assert larger.mark == "larger"
+    assert table.summary([larger], "x")[1:] == ["larger than x: why (1.10)", "output longer than that of x: why (3.00)"]
 
 
 def test_the_table_fits_80_columns():
     wide = [Measured(9999.99, 99_999.0)] * 2
-    lines = [table.header("53502ac7"), *(table.line(table.Comparison(row.name, wide, wide), True) for row in ROWS)]
-    lines += [table.line(table.Comparison(row.name, wide, note="absent in 53502ac7"), True) for row in ROWS]
+    names = bench.names_of(ROWS)
+    lines = [table.header("53502ac7"), *(table.line(table.Comparison(name, wide, wide), True) for name in names)]
+    lines += [table.line(table.Comparison(name, wide, note="not there: no module"), True) for name in names]
     assert max(len(line) for text in lines for line in text.splitlines()) <= 80
 
 
-def test_records_keep_the_columns_of_other_comparisons(tmp_path):
+def test_results_have_a_column_for_each_issue_beside_each_base(tmp_path):
     file, one = tmp_path / "results.md", [Measured(1.0, 10.0)]
     row = table.Comparison("why", one, one)
-    table.record(file, "issue 1 / abc", [row], ["start-up", "why"])
-    table.record(file, "issue 2 / abc", [row, row._replace(name="start-up", note="absent in abc")], ["start-up", "why"])
-    labels, rows = table.read(file)
-    assert labels == ["issue 1 / abc", "issue 2 / abc"] and [*rows] == ["start-up", "why"]
-    assert rows["why"] == dict.fromkeys(labels, ("1.00 (1.00-1.00)", "1.00"))
-    assert rows["start-up"]["issue 2 / abc"] == ("absent in abc", "")
+    absent = row._replace(name="start-up", note="not there: no module")
+    order = ["start-up", "why"]
+    for issue in ("issue 1", "issue 2"):
+        results.record(file, issue, "31c82eed1", [row], order)
+    results.record(file, "issue 2", "31c82eed1", [absent], order)
+    for commit in ("abcd01234567", "abcd55555555"):
+        results.record(file, "issue 2", commit, [row], order)
+    first, second, own = results.read(file).values()
+    assert first.labels == ["issue 1", "issue 2"] and [*first.rows] == order
+    assert first.rows["why"] == dict.fromkeys(first.labels, "1.00 (1.00-1.00), 1.00")
+    assert first.rows["start-up"] == {"issue 1": "", "issue 2": "not there"}
+    assert second.labels == [] and own.labels == ["issue 2, abcd5555"]
+
+
+def test_committed_results_have_columns_beside_both_fixed_bases():
+    sections = results.read(results.RESULTS)
+    assert all(sections[base].labels for base in results.BASES)
 
 
 def test_every_row_is_spelled_for_this_checkout(tmp_path):
@@ -264,12 +306,12 @@ def test_inputs_are_fixed(tmp_path):
     assert len(inputs.recordings()) == len(set(inputs.recordings())) == 60
     assert all(path.is_file() for path in inputs.recordings())
     one, two = (inputs.places(_made(tmp_path / name)) for name in "ab")
-    for name in one.keys() - {"{recordings}"}:
+    for name in one.keys() - {"{recordings}", "{third-of-recordings}"}:
         assert Path(one[name]).read_bytes() == Path(two[name]).read_bytes()
     lines = Path(one["{bodies}"]).read_text("utf-8").splitlines()
     assert len(lines) == 1000 and json.loads(lines[999])["messages"]
 
 
 def test_words_select_rows_by_their_names():
-    assert [row.name for row in bench.chosen(["start-up"])] == ["start-up"] and bench.chosen([]) == [*ROWS]
+    assert [row.name for row in bench.chosen(["start-up"])] == ["--version (start-up)"] and bench.chosen([]) == [*ROWS]
     assert bench.main(["no-such-row"]) == 2
