@@ -40,8 +40,10 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
     slot.fed = (first, len(batch))
     slot.after_image = slot.after_image and stop == start
     if stop == length and stop > before:
-        if slot.after_image and (end := srv.decide(srv.rules.media.end(len(batch)), slot)):
-            raise ProcessAborted(end, "empty-batch")
+        if slot.after_image:
+            end = srv.decide(srv.rules.media.end(len(batch)), slot)
+            if end:
+                raise ProcessAborted(end, "empty-batch")
         slot.state, slot.n_decoded = State.GENERATING, 0
         batch.out[-1] = True
         slot.at = len(batch) - 1
@@ -81,7 +83,10 @@ def at_interval(srv: Core, slot: Slot) -> None:
     """Create a checkpoint if the last interval checkpoint is far enough back."""
     pos_max = srv.cell_position(slot, srv.memory.pos_max(slot.id))
     due = srv.rules.ckpt_interval(slot.last_checkpoint, pos_max, srv.settings.flags.ctx_checkpoints_interval)
-    if slot.marks and srv.decide(due, slot) and create(srv, slot):
+    if not slot.marks or not srv.decide(due, slot):
+        return
+    created = create(srv, slot)
+    if created:
         slot.last_checkpoint = pos_max
 
 

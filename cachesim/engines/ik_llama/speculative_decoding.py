@@ -75,7 +75,12 @@ def _companion_drafts(srv: Core, slot: Slot, held: int, most: int) -> None:
         return
     kv = srv.companion.kv
     known = slot.id in srv.known_next
-    n_decode = sum(_decode(srv, slot, pos, 1) for pos in range(held + known, held + most))
+    first = held + 1 if known else held
+    n_decode = 0
+    for pos in range(first, held + most):
+        is_decoded = _decode(srv, slot, pos, 1)
+        if is_decoded:
+            n_decode += 1
     span = srv.rules.spec_purge(held, known, n_decode).value
     if span is not None:
         kv.seq_rm(slot.id, *span)

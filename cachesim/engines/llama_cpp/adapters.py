@@ -230,7 +230,7 @@ def joins(srv: Core, slot: Slot) -> bool:
     elif srv.leader.task is None and isinstance(text := srv.rules.adapters.lead().value, str):
         raise ProcessAborted(text, "batch-led-by-a-failed-request")
     joined = srv.rules.adapters.batch(srv.leader.adapters, slot.adapters)
-    return bool(joined.value or srv.decide(joined, slot))
+    return srv.holds(joined, slot)
 
 
 def leaves(srv: Core, slot: Slot) -> None:

@@ -69,8 +69,8 @@ def fail_batch(srv: Core, text: str, kind: str, off: int, n_batch: int, ret: int
     """Fail every running request: the batch cannot be evaluated. ``off``: start of the view in the batch [tokens]."""
     first, *rest = [line.format(text=text, off=off, n_batch=n_batch, ret=ret) for line in srv.rules.fatal_lines]
     srv.emit(slot_ev.Error(first))
-    clears = srv.rules.fail_clears(sum(slot.busy for slot in srv.slots))
-    srv.fail_all(text, kind, clear=clears.value or srv.decide(clears, None))
+    clears = srv.rules.fail_clears(sum(1 for slot in srv.slots if slot.busy))
+    srv.fail_all(text, kind, clear=srv.holds(clears, None))
     for line in rest:
         srv.emit(slot_ev.Error(line))
 

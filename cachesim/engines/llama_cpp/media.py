@@ -32,15 +32,20 @@ def is_admitted(srv: Core, task: Task) -> bool:
     prompt, rules = task.request.prompt, srv.rules
     if not prompt:
         return True
-    if min(prompt) < 0 and (text := srv.decide(rules.task_first(min(prompt)), None)):
-        return refuse(srv, task, text, "invalid-tokens")
+    if min(prompt) < 0:
+        text = srv.decide(rules.task_first(min(prompt)), None)
+        if text:
+            return refuse(srv, task, text, "invalid-tokens")
     if is_item(max(prompt)):
-        if is_item(prompt[-1]) and (text := srv.decide(rules.media.last(prompt), None)):
-            return refuse(srv, task, text, "prompt-ends-with-an-image")
+        if is_item(prompt[-1]):
+            text = srv.decide(rules.media.last(prompt), None)
+            if text:
+                return refuse(srv, task, text, "prompt-ends-with-an-image")
         longest = longest_image(prompt)
         if srv.settings.projector == NONCAUSAL and longest > srv.settings.n_ubatch:
             size = rules.media.size(longest, srv.settings.n_batch, srv.settings.n_ubatch)
-            if text := srv.decide(size, None):
+            text = srv.decide(size, None)
+            if text:
                 return refuse(srv, task, text, "image-longer-than-a-micro-batch")
     return True
 
@@ -88,7 +93,10 @@ def _decode(srv: Core, slot: Slot, task: Task, start: int) -> bool:
         if fits.value:
             raise ProcessAborted(srv.decide(fits, slot), "image-longer-than-a-micro-batch", n_tokens=len(piece))
         ret = _decode_piece(srv, batch)
-        while ret not in (OK, DRAFT_FAILED) and srv.decide(srv.rules.media.again(ret), slot) and purge_idle(srv):
+        while ret not in (OK, DRAFT_FAILED):
+            tries_again = srv.decide(srv.rules.media.again(ret), slot)
+            if not tries_again or not purge_idle(srv):
+                break
             ret = _decode_piece(srv, batch)
         if ret != OK:
             del slot.tokens[start:]
@@ -127,8 +135,9 @@ def purge_idle(srv: Core) -> bool:
 
 def _gives_way(srv: Core, slot: Slot) -> bool:
     """True if a slot whose request waits is cleared: only if no idle slot is left (rule LC-WAIT)."""
-    waits = slot.state in (State.STARTED, State.WAITING) and not any(one.tokens for one in srv.slots if not one.busy)
-    return bool(waits and srv.decide(srv.rules.waiting(len(slot.tokens)), slot))
+    if slot.state not in (State.STARTED, State.WAITING) or any(one.tokens for one in srv.slots if not one.busy):
+        return False
+    return bool(srv.decide(srv.rules.waiting(len(slot.tokens)), slot))
 
 
 def _fail(srv: Core, slot: Slot, task: Task, start: int, ret: int) -> None:

@@ -127,14 +127,14 @@ class SizedContext(NamedTuple):
             size += self._saved_rows(windows, cells)
         if shape is not None:
             size += shape.size(tokens, partial)
-        histories = sum(one.history > 0 for one in states)
+        histories = sum(1 for one in states if one.history > 0)
         return size + (RecurrentShape(len(states), self.state, histories).size(True) if states else 0)
 
     def _saved_rows(self, layers: Sequence[LayerSize], n: int) -> int:
         form = StateForm(self.rules.ext_bytes, self.rules.data_header)
         streams = self.streams if self.shape is None else self.fixed.n_slots
         header = AttentionShape(len(layers), 0, self.model.mrope, form).size(n, streams)
-        return header + (n and n * self.rows(layers) - 12 * sum(not layer.value for layer in layers))
+        return header + (n and n * self.rows(layers) - 12 * sum(1 for layer in layers if not layer.value))
 
     def kept_cells(self, tokens: int, held: int | None = None) -> int:
         """Return how many cells of the window layers a saved state of this many tokens has. ``held``: cells that the

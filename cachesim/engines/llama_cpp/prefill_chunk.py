@@ -85,7 +85,9 @@ def _creates_checkpoints(srv: Core, slot: Slot, task: Task) -> bool:
     most = srv.settings.max_checkpoints
     exact = srv.settings.exact
     window = srv.settings.window
-    return bool((kind.value or srv.decide(kind, slot)) and srv.decide(srv.rules.ckpt_on(most, exact, window), slot))
+    if not srv.holds(kind, slot):
+        return False
+    return bool(srv.decide(srv.rules.ckpt_on(most, exact, window), slot))
 
 
 def trim(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
@@ -119,7 +121,10 @@ def maybe_create_checkpoint(
     created = srv.rules.ckpt_create(chunk, stop, slot.facts, pos_min, pos_max)
     if images:
         reason = srv.rules.media.reason(chunk.do, pos_min)
-        created = srv.rules.media.ckpt(created.value or srv.decide(reason, slot), images)
+        wanted = True
+        if not created.value:
+            wanted = srv.decide(reason, slot)
+        created = srv.rules.media.ckpt(wanted, images)
     yes: bool = srv.capture(created, slot)
     srv.emit(llama_ev.DoCkpt(slot.id, task.id, yes, pos_min, pos_max))
     if yes:

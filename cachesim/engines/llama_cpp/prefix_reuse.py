@@ -46,7 +46,8 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
     if request.shared:                   # the children start from the shared prefix
         lcp = min(lcp, request.shared)
     reuses = srv.rules.task_reuse(request.kind)
-    prefix = srv.rules.n_past(lcp, request.cache_prompt and (reuses.value or srv.decide(reuses, slot)))
+    reuse_asked = request.cache_prompt and srv.holds(reuses, slot)
+    prefix = srv.rules.n_past(lcp, reuse_asked)
     task.answer.deciding = (prefix if reuses.value else reuses).rule
     slot.reused = n_past = reuse(srv, slot, task, cap_prefix(srv, slot, task, srv.decide(prefix, slot)))
     resume = _use_checkpoint(srv, slot, task, _prompt_facts(srv, slot, n_past, len(prompt)))

@@ -239,8 +239,10 @@ def _evaluate_prompt(srv: Core, slot: Slot, batch: DecodeBatch) -> None:
         return
     if waits_for_completions(slot, task):
         return
-    if slot.state is not State.PROMPT and not begin_prompt(srv, slot, task):
-        return
+    if slot.state is not State.PROMPT:
+        begun = begin_prompt(srv, slot, task)
+        if not begun:
+            return
     whole = srv.rules.task_whole(
         task.request.kind, len(task.request.prompt), srv.settings.n_ubatch, srv.settings.flags.pooling
     ).value

@@ -217,7 +217,10 @@ class Core(SlotCore):
         if 1 <= back <= planes.n_rs_seq:
             self.decide(rollback, None)
         refused = self.rules.rs_rm(pos, p0, p1, rollback.value)
-        return bool(refused.value and self.decide(refused, None))
+        if not refused.value:
+            return False
+        self.decide(refused, None)
+        return True
 
     def _refusal_ends(self, seq: int, p0: int, p1: int) -> bool:
         """True if a refused removal ends the process (rule LC-RM-REFUSED)."""
@@ -234,7 +237,9 @@ class Core(SlotCore):
 
     def _recorded(self, decision: Decision, record: object) -> int:
         """Return the value of a decision, and record the decision if ``record``."""
-        return int(self.decide(decision, None) if record else decision.value)
+        if record:
+            self.decide(decision, None)
+        return int(decision.value)
 
     def drop(self, slot: Slot, which: Decision, logged: Rule, cause: str, kept: int) -> list[Ckpt]:
         """Remove checkpoints from a slot; return those that the log names. ``kept``: see ``changed``."""

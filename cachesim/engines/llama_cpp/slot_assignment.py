@@ -133,8 +133,7 @@ def _after_failed_load(srv: Core, slot: Slot) -> None:
 
 def _uses_prompt_cache(srv: Core, slot: Slot, kind: str) -> bool:
     """PC-ASK for tasks that use the prompt cache: True if the cache is searched. Recorded if it is not."""
-    conditions = (srv.rules.task_caches(kind), srv.rules.pc_ask(len(slot.tokens)))
-    return all(condition.value or srv.decide(condition, slot) for condition in conditions)
+    return srv.holds(srv.rules.task_caches(kind), slot) and srv.holds(srv.rules.pc_ask(len(slot.tokens)), slot)
 
 
 def _log_choice(srv: Core, facts: Sequence[SlotFacts], choice: SlotChoice | None, request: Request) -> None:
@@ -170,7 +169,9 @@ def save_idle(srv: Core) -> None:
         plan: IdlePlan = srv.decide(srv.rules.idle_save(srv.settings.unified, len(slot.tokens)), slot)
         if plan.say:
             srv.emit(llama_ev.IdleSave(slot.id, None))
-        saved = plan.save and srv.cache.save(slot)
+        saved = False
+        if plan.save:
+            saved = srv.cache.save(slot)
         if plan.clear == "before":
             srv.clear(slot)
         if saved:
@@ -298,7 +299,9 @@ def activate_children(srv: Core, stop: int) -> None:
         if parent.state is not State.DONE_PROMPT or not parent.children:
             continue
         copied = srv.rules.children_at(parent.i_batch, stop)
-        if not (copied.value if parent.i_batch < stop else srv.decide(copied, parent)):
+        if parent.i_batch >= stop:
+            srv.decide(copied, parent)
+        if not copied.value:
             continue
         for child in [srv.slots[number] for number in parent.children]:
             assert parent.task is not None and child.task is not None

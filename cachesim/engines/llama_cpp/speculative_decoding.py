@@ -132,7 +132,7 @@ def _accepted(srv: Core, slot: Slot, task: Task, held: int) -> list[int]:
         left = len(slot.draft) - k
         if left:
             acceptance = srv.rules.spec_accept(ids[k] == slot.draft[k], ids[k] in task.request.eog, left - 1)
-            if not (acceptance.value or srv.decide(acceptance, slot)):
+            if not srv.holds(acceptance, slot):
                 break
     return ids
 

@@ -49,13 +49,17 @@ def thinks(srv: CachedCore, row: Row) -> bool:
     """True if the tail is looked for at a think token. Logged only if the tokenizer has one and it is not."""
     template = srv.settings.template
     found = srv.rules.thinks(template.thinks, template.thinking)
-    return bool(found.value) or (template.thinks and bool(srv.decide(found, row)))
+    if not found.value and template.thinks:
+        srv.decide(found, row)
+    return bool(found.value)
 
 
 def new_caches(srv: CachedCore) -> list[Any]:
     """Return empty caches for a request in a batch."""
     limit = srv.settings.flags.max_kv_size
-    rings = bool(limit and srv.decide(srv.rules.new_cache(limit), None)) or not limit
+    rings = True
+    if limit:
+        rings = bool(srv.decide(srv.rules.new_cache(limit), None))
     return make_caches(srv.kind.spec, srv.cache_rules, rings)
 
 

@@ -89,7 +89,7 @@ class Server(CoreServer):
         core = self.core
         able = bool(core.decide(core.rules.batchable(core.draft is not None, task.request.seed), None))
         layers = core.rules.mergeable(*merge_facts(core.kind.spec, core.cache_rules))
-        return able and (bool(layers.value) or bool(core.decide(layers, None)))
+        return able and core.holds(layers, None)
 
     def update(self) -> None:
         """Run a tick: the second half of a round."""

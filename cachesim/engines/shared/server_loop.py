@@ -100,6 +100,13 @@ class Core:
         """Log a decision and return its value."""
         return log_decision(self.log, decision, slot)
 
+    def holds(self, decision: Decision, slot: AnySlot | None) -> bool:
+        """Return a decision as a truth value. Only a decision that does not hold is logged."""
+        if decision.value:
+            return True
+        self.decide(decision, slot)
+        return False
+
     def capture(self, decision: Decision, slot: AnySlot) -> Any:
         """Log whether a restore point is created here and return the decision's value, see ``log_capture``."""
         return log_capture(self.log, decision, slot)

@@ -80,7 +80,9 @@ def made_groups(blocks: LayerBlocks, spec: Spec, eagle: bool, groups: LayerGroup
     for (letter, window), layers in sorted(kinds.items(), key=lambda pair: pair[0][0] != "A"):
         block = {"S": blocks.state, "W": blocks.window}.get(letter, blocks.full)
         words += [f"{letter}{window or ''}/{block}"] * number.get(letter, -(-len(layers) // size))
-    return " ".join([words[0] + "e" * eagle, *words[1:]])
+    if eagle:
+        words[0] += "e"
+    return " ".join(words)
 
 
 def get_kv_cache_config(rules: Rules, opts: Options, spec: Spec) -> KVCacheConfig:

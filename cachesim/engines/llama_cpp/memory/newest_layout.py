@@ -158,7 +158,7 @@ RECORDED = Widths(32, 64, 32 * NUMBER, 64 * NUMBER)
 def dsv4_shape(ratios: Sequence[int], widths: Widths = RECORDED) -> Dsv4Shape:
     """Return the shape of a model whose layers have these ratios, 0 = no compressed rows. The original has two ratios,
     and a cache and a ring for each even if no layer has it."""
-    counts = {ratio: sum(one == ratio for one in ratios) for ratio in (OVERLAPPED, 128, *sorted({*ratios} - {0}))}
+    counts = {ratio: sum(1 for one in ratios if one == ratio) for ratio in (OVERLAPPED, 128, *sorted({*ratios} - {0}))}
     head, index = widths.head, widths.index_head
     rows = [CompressedShape(n, ratio, widths.head_bytes) for ratio, n in counts.items()]
     rings = [RingShape(n, 2 * ratio if ratio == OVERLAPPED else ratio, 2 * head if ratio == OVERLAPPED else head)

@@ -76,7 +76,9 @@ class TpModelWorker:
             hidden = self._pass(todo)
             for one, output in zip(todo, hidden, strict=True):
                 one.req.seq_len = one.end
-                self._sample(one.req, output, outputs[one.req])
+                sampled = self._sample(one.req, output)
+                if sampled is not None:
+                    outputs[one.req].append(sampled)
             todo = [self._token_of(ends[one.req], one.end) for one in todo if one.end < ends[one.req].end]
         return GenerationBatchResult(last, hidden, outputs)
 
@@ -85,22 +87,22 @@ class TpModelWorker:
         tracks = chunk.mamba_track_seqlen == start + 1
         return replace(chunk, start=start, end=start + 1, mamba_track_seqlen=start + 1 if tracks else None)
 
-    def _sample(self, req: Req, hidden: HiddenOutput | None, outputs: list[Output]) -> None:
-        """Sample the next token of a request whose known tokens are all evaluated. A token that was sampled before a
-        retraction is the same again."""
+    def _sample(self, req: Req, hidden: HiddenOutput | None) -> Output | None:
+        """Sample the next token of a request; return the output, None if known tokens are not evaluated yet. A token
+        that was sampled before a retraction is the same again."""
         n = req.seq_len + req.num_unread_tokens
         if n < req.seqlen:
-            return
-        outputs.append(self.output_of(req, hidden))
+            return None
+        output = self.output_of(req, hidden)
         if len(req.fill_ids) == n:
             req.fill_ids.append(self.sampler(req.fill_ids, req.task.request, n - req.num_input_tokens))
+        return output
 
     def _pass(self, ranges: Sequence[ForwardRange]) -> list[HiddenOutput | None]:
         """Evaluate ranges; one with a tracked state inside is evaluated in two pieces."""
         self._spend(ranges)
         for one in ranges:
             self._prepare_mamba_state(one)
-        hidden: list[HiddenOutput | None] = [None] * len(ranges)
         taken_after = self._taken_after(ranges)
         first = dict[int, ForwardRange]()
         rest = dict[int, ForwardRange]()
@@ -112,11 +114,11 @@ class TpModelWorker:
                 first[at] = replace(one, end=taken)
             if taken < one.end:
                 rest[at] = replace(one, start=taken)
-        self._forward(first, hidden)
+        hidden = self._forward(first)
         for one in ranges:
             self._track_mamba_state(one)
-        self._forward(rest, hidden)
-        return hidden
+        hidden |= self._forward(rest)
+        return [hidden.get(at) for at in range(len(ranges))]
 
     def _spend(self, ranges: Sequence[ForwardRange]) -> None:
         """Count the cost of a pass."""
@@ -167,19 +169,21 @@ class TpModelWorker:
         if chunk.mamba_track_seqlen is not None and chunk.mamba_track_slot is not None:
             self.mamba_pool.copy_from(chunk.req.kv.mamba_pool_idx, chunk.mamba_track_slot)
 
-    def _forward(self, ranges: Mapping[int, ForwardRange], hidden: list[HiddenOutput | None]) -> None:
-        """Evaluate ranges, by their places, and write the outputs to ``hidden``."""
+    def _forward(self, ranges: Mapping[int, ForwardRange]) -> dict[int, HiddenOutput]:
+        """Evaluate ranges; return the outputs. Both are by place. Without a model there are none."""
         if self.model is None or not ranges:
-            return
+            return {}
         runs = [CellRun(one.req.rid, one.start, one.req.evaluated_tokens(one.start, one.end),
                         self.mamba_pool.read(one.req.kv.mamba_pool_idx)) for one in ranges.values()]  # fmt: skip
         step = CellStep(self.kv_cache, runs)
         outputs = self.model.forward(step.runs(), step)
+        hidden = dict[int, HiddenOutput]()
         for (at, one), states, output in zip(ranges.items(), step.after, outputs, strict=True):
             hidden[at] = output
             slot = one.req.kv.mamba_pool_idx
             if slot is not None:
                 self.mamba_pool.write(slot, states)
+        return hidden
 
     def output_of(self, req: Req, hidden: HiddenOutput | None) -> Output:
         """Return the output of the model after the last token of a request."""

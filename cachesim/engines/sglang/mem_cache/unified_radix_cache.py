@@ -44,6 +44,11 @@ from cachesim.events import Event
 REFRESH_STEP = 0.00001          # time between a node and its parent after a match
 
 
+def sum_by_part(freed: Sequence[int], more: Sequence[int]) -> list[int]:
+    """Return the sums of two numbers of slots for each part of the memory."""
+    return [one + other for one, other in zip(freed, more, strict=True)]
+
+
 class UnifiedRadixCache:
     """The prefix cache of a server. ``cache_controller``: host memory, None = there is none; ``load_back``: what
     requests load from it."""
@@ -314,60 +319,63 @@ class UnifiedRadixCache:
             for node in component.victims():
                 if node in held:
                     continue
+                gone: list[int] | None
                 if node not in self.tree_core.evictable_device_leaves:
-                    self._evict_inside(node, part, freed)
+                    gone = self._evict_inside(node, part)
                 elif self.cache_controller is None:
-                    self._evict_leaf(node, part, freed)
-                elif not self._leave_device(node, part, freed, self.cache_controller):
+                    gone = self._evict_leaf(node, part)
+                else:
+                    gone = self._leave_device(node, part, self.cache_controller)
+                if gone is None:
                     held.append(node)
+                else:
+                    freed = sum_by_part(freed, gone)
                 if freed[part] >= quota or component.available_size() >= wanted[part]:
                     break
         for node in held:
             self.tree_core.update_evictable_leaf_sets(node)
         return freed
 
-    def _leave_device(self, node: UnifiedTreeNode, part: int, freed: list[int], controller: HiCacheController) -> bool:
-        """Evict a leaf to its copy in host memory, which is written if necessary, or delete it; return True if the leaf
-        has left the device."""
+    def _leave_device(self, node: UnifiedTreeNode, part: int, controller: HiCacheController) -> list[int] | None:
+        """Evict a leaf to its copy in host memory, which is written if necessary, or delete it; return what each part
+        freed, None if the leaf stays on the device."""
         decision = self.rules.leave_device(controller.write_policy, node)
         what = self.changes.decide(decision)
         if what == DELETE:
-            self._evict_leaf(node, part, freed)
-            return True
+            return self._evict_leaf(node, part)
         if what == DEMOTE or controller.backup_for_write_back(node):
-            gone = self.tree_core.demote(node, decision.rule)
-        else:
-            drop = self.rules.drop_leaf(part, node)
-            dropped = controller.drop_subtree_no_host(node, drop.rule)
-            if dropped is None:
-                return False
+            return self.tree_core.demote(node, decision.rule)
+        drop = self.rules.drop_leaf(part, node)
+        freed = controller.drop_subtree_no_host(node, drop.rule)
+        if freed is not None:
             self.changes.decide(drop)
-            gone = dropped
-        freed[:] = [had + more for had, more in zip(freed, gone, strict=True)]
-        return True
+        return freed
 
-    def _evict_leaf(self, node: UnifiedTreeNode, part: int, freed: list[int]) -> None:
-        """Evict a leaf, whichever part asked for it, and ancestors that do not stay without it."""
+    def _evict_leaf(self, node: UnifiedTreeNode, part: int) -> list[int]:
+        """Evict a leaf, whichever part asked for it, and ancestors that do not stay without it; return what each part
+        freed."""
         core = self.tree_core
         decision = self.rules.drop_leaf(part, node)
         self.changes.decide(decision)
         parent = node.parent
         assert parent is not None
-        for kind, size in enumerate(core.delete_leaf(node, decision.rule)):
-            freed[kind] += size
+        freed = core.delete_leaf(node, decision.rule)
         if parent in core.evictable_device_leaves and not self.rules.stays_above(parent, self.context.tree_components):
-            self._evict_leaf(parent, part, freed)
+            freed = sum_by_part(freed, self._evict_leaf(parent, part))
+        return freed
 
-    def _evict_inside(self, node: UnifiedTreeNode, part: int, freed: list[int]) -> None:
-        """Make an inner node a tombstone of a part, and of the parts that go with it. It is copied to host memory
-        first if necessary, and if there is room."""
+    def _evict_inside(self, node: UnifiedTreeNode, part: int) -> list[int]:
+        """Make an inner node a tombstone of a part, and of the parts that go with it; return what each part freed. The
+        node is copied to host memory first if necessary, and if there is room."""
         controller = self.cache_controller
         if controller is not None and self.rules.copies_inside(controller.write_policy, part, node):
             controller.backup_inside(node, part)
         decision: Decision = self.rules.drop_inside(part, node)
+        freed = [0] * NUM_COMPONENT_TYPES
         for letter in self.changes.decide(decision):
             kind = LETTERS.index(letter)
-            freed[kind] += self.tree_core.evict_component(node, kind, decision.rule)
+            freed[kind] = self.tree_core.evict_component(node, kind, decision.rule)
+        return freed
 
     def evict_for_alloc(self, params: EvictParams) -> None:
         """Evict for an allocation that lacks so many slots of each part."""
@@ -402,9 +410,13 @@ class UnifiedRadixCache:
             self.cache_controller.check_writes()
             self.cache_controller.check_loads()
 
+    def _num_keys(self, num_tokens: int) -> int:
+        """Return the keys of so many tokens: pairs of adjacent tokens with EAGLE drafts, else tokens."""
+        return max(0, num_tokens - 1) if self.context.is_eagle else num_tokens
+
     def checkpoint_into_tree(self, req: Req, up_to: int, is_finished: bool = False) -> None:
         """Insert the first ``up_to`` tokens of a request into the tree, and move its lock to where they end."""
-        up_to, state = self._prepare_for_caching_req(req, max(0, up_to - self.context.is_eagle), is_finished)
+        up_to, state = self._prepare_for_caching_req(req, self._num_keys(up_to), is_finished)
         ends_at_branch = (up_to == req.swa_branching_seqlen and up_to > req.kv.cache_protected_len
                           and self.mamba is None)  # fmt: skip
         if self.swa is not None and not is_finished:
@@ -413,7 +425,7 @@ class UnifiedRadixCache:
         if ends_at_branch:
             req.swa_branching_seqlen = None
             if self.swa is not None and not is_finished:
-                pre_len = req.extend_end - self.context.is_eagle - 1
+                pre_len = req.extend_end - 2 if self.context.is_eagle else req.extend_end - 1
                 self.swa.free_out_of_window_slots(req, self.rules.chunk_frontier, pre_len)
         if self.mamba is not None:
             is_taken = result is not None and not result.mamba_exist

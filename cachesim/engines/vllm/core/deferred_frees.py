@@ -61,11 +61,13 @@ class DeferredFrees:
 
     def step_scheduled(self, has_tokens: bool) -> None:
         """Count a step."""
-        self.sched_step_seq += has_tokens
+        if has_tokens:
+            self.sched_step_seq += 1
 
     def step_processed(self, has_tokens: bool) -> None:
         """Count a processed step, and give back the blocks that it was the last one to write."""
-        self.processed_step_seq += has_tokens
+        if has_tokens:
+            self.processed_step_seq += 1
         while self.queue and self.queue[0].fence <= self.processed_step_seq:
             self.kv_cache_manager.block_pool.free_blocks(reversed(self.queue.popleft().blocks))
 

@@ -290,14 +290,19 @@ class Scheduler:
                 return self._skip_request(step, at)
             if external:
                 new_computed = self.kv_cache_manager.truncate_computed_blocks(new_computed)
-                return self._begin_load(step, request, new_computed, external) and self._skip_request(step, at)
+                has_begun = self._begin_load(step, request, new_computed, external)
+                if not has_begun:
+                    return False
+                return self._skip_request(step, at)
         start = request.num_computed_tokens + new_computed.n
         chunk = self._waiting_chunk(step, request, start)
         if chunk is None:
             return False
         num_new_tokens = chunk.num_new_tokens
         if not num_new_tokens:
-            return self.rules.passes_over() and self._skip_request(step, at)
+            if not self.rules.passes_over():
+                return False
+            return self._skip_request(step, at)
         if self.kv_cache_manager.allocate_slots(request, num_new_tokens, new_computed,
                                                 num_lookahead_tokens=self.num_lookahead_tokens,
                                                 has_scheduled_reqs=bool(self.running)) is None:

@@ -114,7 +114,7 @@ class SingleTypeKVCacheManager:
 
     def _get_num_evictable_blocks(self, blocks: Sequence[int]) -> int:
         ref_cnt = self.block_pool.ref_cnt
-        return sum(not ref_cnt[block] for block in blocks if block)
+        return sum(1 for block in blocks if block and not ref_cnt[block])
 
     def _has_partial_local_hit(self, new_computed_blocks: Sequence[int], num_local_computed_tokens: int) -> bool:
         """True if found tokens end inside a block."""
@@ -414,11 +414,15 @@ class MambaManager(SingleTypeKVCacheManager):
         if num_required_blocks > prev_block_len or has_partial_hit or checkpoint_block:
             self._record_last_state(request_id, prev_block_len)
             if prev_block_len < num_skipped_blocks:
-                gap = num_skipped_blocks - checkpoint_block - prev_block_len
+                gap = num_skipped_blocks - prev_block_len
+                if checkpoint_block:
+                    gap -= 1
                 blocks += [self.block_pool.null_block] * gap
             if request_id in self.allocated_block_reqs:
                 self._relocate_speculative_blocks(blocks, prev_block_len, num_skipped_blocks, checkpoint_block)
-            num_new_blocks = max(num_required_blocks - len(blocks), 0) + has_partial_hit
+            num_new_blocks = max(num_required_blocks - len(blocks), 0)
+            if has_partial_hit:
+                num_new_blocks += 1
             new_blocks = self.block_pool.get_new_blocks(num_new_blocks)
             relocated = blocks[prev_block_len:]
             if has_partial_hit:

@@ -114,11 +114,11 @@ class OffloadingConnectorScheduler:
         self.load_jobs = []
         self._update_req_states(scheduler_output)
         for boundary in chain(*scheduler_output.boundary_state_offloads.values()):
-            self._build_boundary_store_job(boundary, metadata.store_jobs)
+            metadata.store_jobs += self._build_boundary_store_jobs(boundary)
         for request in scheduled:
-            self._build_store_job(request, metadata.store_jobs)
+            metadata.store_jobs += self._build_store_jobs(request)
         for request in self.finished_reqs:
-            self._build_store_job(request, metadata.jobs_to_flush)
+            metadata.jobs_to_flush += self._build_store_jobs(request)
         for request in self.finished_reqs:
             state = self._state_of(request)
             self.manager.on_request_finished(state.access)
@@ -156,24 +156,26 @@ class OffloadingConnectorScheduler:
                 if blocks[at] in self.allocated_block_ids:
                     blocks[at] = 0
 
-    def _build_boundary_store_job(self, boundary: BoundaryState, jobs: list[TransferJob]) -> None:
-        """Begin to store a published state, if it is that at the end of a chunk of the prompt."""
+    def _build_boundary_store_jobs(self, boundary: BoundaryState) -> Sequence[TransferJob]:
+        """Begin to store a published state, if it is that at the end of a chunk of the prompt; return the transfer, if
+        there is one."""
         request = boundary.request
         num_tokens = boundary.boundary_tokens
         state = self._state_of(request)
         if state.is_ended and not state.transfer_jobs:
-            return
+            return ()
         most = self.rules.offered(request.num_tokens, request.num_prompt_tokens, self.offload_prompt_only)
         size = self.transfers.groups[boundary.group_id].tokens_per_chunk
         if not boundary.block_id or num_tokens > most or num_tokens % size:
-            return
+            return ()
         key = request.block_hashes[num_tokens // self.hash_block_size - 1], boundary.group_id
         offer = self.transfers.offer_state(state, key, num_tokens)
         if not offer.missing:
-            return
+            return ()
         decision = self.rules.store_chunks(1, offer.free, len(offer.idle))
-        if log_decision(self.log, decision, request):
-            jobs.append(self.transfers.begin_state_store(offer, boundary.block_id))
+        if not log_decision(self.log, decision, request):
+            return ()
+        return [self.transfers.begin_state_store(offer, boundary.block_id)]
 
     def _num_tokens_after_step(self, request: Request) -> int:
         """Return the tokens of a request that are computed after the step, whichever drafts are right."""
@@ -181,8 +183,8 @@ class OffloadingConnectorScheduler:
             return max(request.num_prompt_tokens, request.num_tokens - 1)
         return request.num_computed_tokens
 
-    def _build_store_job(self, request: Request, jobs: list[TransferJob]) -> None:
-        """Begin to store the chunks that a request completed."""
+    def _build_store_jobs(self, request: Request) -> Sequence[TransferJob]:
+        """Begin to store the chunks that a request completed; return the transfer, if there is one."""
         num_offloadable_tokens = self.rules.offered(
             min(self._num_tokens_after_step(request), request.num_tokens), request.num_prompt_tokens,
             self.offload_prompt_only)
@@ -194,9 +196,10 @@ class OffloadingConnectorScheduler:
         if offer.missing:
             decision = self.rules.store_chunks(len(offer.missing), offer.free, len(offer.idle))
             n = log_decision(self.log, decision, request)
-        job = None if n is None else self.transfers.begin_store(offer, n)
-        if job is not None:
-            jobs.append(job)
+        if n is None:
+            return ()
+        job = self.transfers.begin_store(offer, n)
+        return () if job is None else [job]
 
     def _reachable_store_block_mask(self, request: Request, number: int, first: int,
                                     last: int) -> Sequence[bool] | None:  # fmt: skip

@@ -30,7 +30,7 @@ class UnifiedLRUList(Generic[N]):
     def __init__(self, component_type: int, make_end: Callable[[], N], use_host_ptr: bool = False) -> None:
         self.component_type = component_type
         self.use_host_ptr = use_host_ptr
-        self.pt = component_type + NUM_COMPONENT_TYPES * use_host_ptr
+        self.pt = component_type + NUM_COMPONENT_TYPES if use_host_ptr else component_type
         self.head = make_end()
         self.tail = make_end()
         self.head.lru_next[self.pt] = self.tail
