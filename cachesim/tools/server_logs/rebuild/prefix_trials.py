@@ -247,14 +247,16 @@ class ScenarioBuilder(CandidateServer):
     def _resumption(self, logged: LoggedRequest) -> int:
         """Return the tokens after which the first later request of a slot resumes that did so within this request's
         evaluated tokens, 0 if none did. The requests between them kept these tokens."""
-        after, kept, begun = self.next_of.get(id(logged)), 0, logged.least("cache_n")
+        after = self.next_of.get(id(logged))
+        kept: int | None = None
+        begun = logged.least("cache_n")
         for _ in range(LATER):
             shared = None if after is None else after.range_of("lcp")
             if after is None or after.cache_n is None:
                 return 0
             if begun < after.cache_n and shared is not None and after.cache_n < shared.low:
-                return after.cache_n if not kept or after.cache_n <= kept else 0
-            kept = min(kept or after.cache_n, after.cache_n)
+                return after.cache_n if kept is None or after.cache_n <= kept else 0
+            kept = after.cache_n if kept is None else min(kept, after.cache_n)
             after = self.next_of.get(id(after))
         return 0
 

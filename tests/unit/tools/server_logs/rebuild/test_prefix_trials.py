@@ -101,6 +101,7 @@ def test_requests_have_the_kind_of_task_that_all_access_lines_name(tasks, field)
     ([(300, 500)], "[:300].|A1000[300:1000]"), ([(500, 500)], ""), ([(999, 1000)], ""),
     ([(400, 400), (300, 500)], "[:300].|A1000[300:1000]"), ([(300, 300), (300, 500)], "[:300].|A1000[300:1000]"),
     ([(200, 200), (300, 500)], ""), ([(300, 300), (400, 400), (350, 500)], ""), ([(None, 500), (300, 500)], ""),
+    ([(0, 0), (300, 500)], ""),
 ])  # fmt: skip
 def test_a_user_message_begins_where_a_later_request_resumes_if_those_between_kept_it(later, marks):
     requests = [logged(n_tokens=1000, cache_n=cache_n, lcp=lcp) for cache_n, lcp in later]
