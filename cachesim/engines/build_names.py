@@ -167,7 +167,7 @@ def _of(engine: Engine, name: str) -> ResolvedName | None:
     if not oldest.by(point):
         raise BadInput(f"{name} is older than the oldest rule set",
                        hint=f"{branch.line[0].name}, {_label(engine, oldest)}")  # fmt: skip
-    return _composed(engine, name, branch.at(point), point, newest)
+    return _composed(engine, name, found=branch.at(point), point=point, newest=newest)
 
 
 def _composed(engine: Engine, name: str, found: ComposedRules, point: Commit, newest: Commit) -> ResolvedName:

@@ -134,7 +134,9 @@ def rule(rule_id: str, role: Role, source: Source | str, since: str = "", until:
 
     Raise Crash if the id already belongs to another function or the source is empty.
     """
-    about = About(rule_id, role, Source("", note=source) if isinstance(source, str) else source, since, until)
+    about = About(
+        rule_id, role, source=Source("", note=source) if isinstance(source, str) else source, since=since, until=until
+    )
 
     def register(fn: F) -> F:
         if rule_id in RULES and _place(RULES[rule_id]) != _place(fn):

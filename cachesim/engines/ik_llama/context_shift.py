@@ -72,15 +72,17 @@ def shorten_prompt(srv: Core, slot: Slot, task: Task) -> None:
     if plan is not None:
         if srv.settings.projector:
             plan = _decided(srv, slot, srv.rules.media.prompt_shift(task.prompt, plan, n_ctx), plan)
-        there = _in_cache(srv, slot, task, plan.n_keep, plan.block)
+        there = _in_cache(srv, slot, task, plan.n_keep, n_discard=plan.block)
         gone = min(there.n_discard, max(0, len(slot.tokens) - there.n_keep))
         gone = srv.decide(srv.rules.prompt_cut(gone), slot)
         if gone > 0:
-            _cut(srv, slot, task, CacheShift(there.n_keep, gone), 0, decision.rule)
+            _cut(srv, slot, task, there=CacheShift(there.n_keep, gone), n_past=0, rule=decision.rule)
         slot.kept, slot.discarded = plan.n_keep, plan.n_discard
         task.prompt = discarded(task.prompt, plan.n_keep, plan.n_discard)
         task.answer.prompt = tuple(task.prompt)
-    srv.emit(PromptTruncated(slot.id, task.id, slot.n_keep, n_ctx - slot.n_keep, len(task.prompt)))
+    srv.emit(PromptTruncated(
+        slot.id, task.id, n_keep=slot.n_keep, n_left=n_ctx - slot.n_keep, n_tokens=len(task.prompt)
+    ))
     if len(task.prompt) >= n_ctx:
         raise ProcessAborted(NO_FIT, "prompt-longer-than-the-context")
 

@@ -93,7 +93,7 @@ def _evaluated(srv: Core, view: DecodeBatch, off: int) -> int:
     for slot in srv.slots:
         first, stop = max(slot.fed[0], off), min(slot.fed[1], off + n)
         if slot.busy and first < stop:
-            warm_up(srv, slot, view, first - off, stop - off)
+            warm_up(srv, slot, view, first=first - off, stop=stop - off)
     for slot in srv.slots:
         task = slot.task
         if task is None or slot.state is State.LEAVING:
@@ -135,7 +135,9 @@ def _accepted(srv: Core, slot: Slot, task: Task) -> None:
     ids = accept(srv, slot, task)
     slot.n_decoded += len(ids)
     _add_outputs(srv, slot, task, len(ids))
-    step = slot_ev.SpecStep(slot.id, slot.id_task, len(ids) - 1, len(slot.draft), len(slot.tokens))
+    step = slot_ev.SpecStep(
+        slot.id, slot.id_task, accepted=len(ids) - 1, drafted=len(slot.draft), n_tokens=len(slot.tokens)
+    )
     slot.at = -1
     slot.is_drafting = False
     slot.draft = []

@@ -74,7 +74,7 @@ def draw(rng: Rng, model: str) -> DrawnServer:
         room = server["ctx_size"] + 150
         edges = (5, 64, 80, 100, 128)            # 64: shortest prompt that leaves a checkpoint
     server["flash_attn"] = server["ctx_size"] == 2048           # blocks of 256 cells, otherwise 32
-    return DrawnServer("ik_llama", model, server, edges, min(room, MOST_DRAWN_BATCHES * ubatch))
+    return DrawnServer("ik_llama", model, server=server, edges=edges, most=min(room, MOST_DRAWN_BATCHES * ubatch))
 
 
 # ik_llama.cpp 8337e4c: src/llama-arch.cpp, src/llama.cpp llama_kv_cache_init, src/llama-context.h dsv4_runtime.

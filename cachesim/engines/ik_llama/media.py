@@ -64,7 +64,7 @@ def _decode(srv: Core, slot: Slot, items: Sequence[int], start: int) -> int:
         ret = srv.context.decode(batch, srv.is_stopped, image=True)
         if ret != OK:
             return ret
-        warm_up(srv, slot, batch, 0, len(piece))
+        warm_up(srv, slot, view=batch, first=0, stop=len(piece))
         srv.evaluated(rule_id(srv.rules.ckpt_create))
     return OK
 

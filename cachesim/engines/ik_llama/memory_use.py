@@ -69,7 +69,7 @@ def checkpoint_bytes(model: RealModel, tokens: int, row: int = 0) -> int:
     """Return the bytes of a checkpoint of this many tokens, or (``row``: bytes of a token's rows) of all of its
     state; without compressed rows."""
     layers, has_values = len(model.layers) + len(model.heads), not model.compressed
-    return saved_bytes(layers, tokens, row, sum(one.state for one in model.states), has_values)
+    return saved_bytes(layers, tokens, row, states=sum(one.state for one in model.states), has_values=has_values)
 
 
 def use(ask: MemoryQuestion) -> MemoryUse:
@@ -90,15 +90,25 @@ def use(ask: MemoryQuestion) -> MemoryUse:
     makes = bool(ask.rules.ckpt_on(fixed.max_checkpoints, bool(kind.states), kind.private).value)
     size = checkpoint_bytes(model, fixed.n_ctx_slot) + own.saved if makes else 0
     if makes:
-        parts.append(MemoryPart("checkpoints", size, fixed.n_slots * fixed.max_checkpoints, "checkpoints", True))
+        parts.append(MemoryPart(
+            "checkpoints", size, number=fixed.n_slots * fixed.max_checkpoints, unit="checkpoints", host=True
+        ))
     if options["cache_ram"]:
         entry = checkpoint_bytes(model, fixed.n_ctx_slot, row) + own.saved + size * fixed.max_checkpoints
-        bounded = MemoryPart("prompt cache", MIB, fixed.limit_size // MIB, "MiB", True)
-        parts.append(bounded if fixed.limit_size else MemoryPart("prompt cache", entry, 1, "conversation", True))
-    return MemoryUse(rows([*model.full, *model.heads], options), rows(model.windows, options), state, size,
-                     tuple(part for part in parts if part.each),
-                     unlimited="cache_ram" if options["cache_ram"] < 0 else "",
-                     chosen={"ctx_size": fixed.n_ctx}, notes=tuple(_notes(model, fixed, own, makes)))  # fmt: skip
+        bounded = MemoryPart("prompt cache", MIB, number=fixed.limit_size // MIB, unit="MiB", host=True)
+        parts.append(bounded if fixed.limit_size else MemoryPart(
+            "prompt cache", entry, number=1, unit="conversation", host=True
+        ))
+    return MemoryUse(
+        rows([*model.full, *model.heads], options),
+        rows(model.windows, options),
+        state=state,
+        checkpoint=size,
+        parts=tuple(part for part in parts if part.each),
+        unlimited="cache_ram" if options["cache_ram"] < 0 else "",
+        chosen={"ctx_size": fixed.n_ctx},
+        notes=tuple(_notes(model, fixed, own, makes)),
+    )  # fmt: skip
 
 
 def _notes(model: RealModel, fixed: Settings, own: CompressedMemory, makes: bool) -> Iterator[str]:
@@ -122,4 +132,4 @@ AGENTS = AgentForms(
     ("llama-server", "-m"), partial(slot_settings, use, unified=False, checkpoints=(32, 128)),
     "parallel", {"cache_type_k": "q8_0", "cache_type_v": "q8_0"},
 )
-FORMS = MemoryForms(use, FLAGS, LOWER, AGENTS, KINDS)
+FORMS = MemoryForms(use, FLAGS, lower=LOWER, agents=AGENTS, kinds=KINDS)

@@ -107,14 +107,29 @@ def create(srv: Core, slot: Slot, prompt_end: bool = False) -> bool:
         evict = srv.rules.ckpt_evict(slot.facts, srv.settings.flags.ctx_checkpoints_eviction)
         lost = slot.drop((srv.decide(evict, slot),))[0].facts
         srv.changed(slot, "evicted", evict.rule, ALL_TOKENS)
-        srv.emit(slot_ev.CkptEvict(slot.id, slot.id_task, lost.pos_min, lost.pos_max, logged_tokens(srv, lost)))
+        srv.emit(slot_ev.CkptEvict(
+            slot.id, slot.id_task, pos_min=lost.pos_min, pos_max=lost.pos_max, n_tokens=logged_tokens(srv, lost)
+        ))
     blob = srv.memory.get(slot.id, partial=True)
-    facts = Ckpt(pos_min, pos_max, pos_min + slot.offset, pos_max + slot.offset, len(slot.tokens), blob.size,
-                 prompt_end=prompt_end)  # fmt: skip
+    facts = Ckpt(
+        pos_min,
+        pos_max,
+        pos_min_prompt=pos_min + slot.offset,
+        pos_max_prompt=pos_max + slot.offset,
+        n_tokens=len(slot.tokens),
+        size=blob.size,
+        prompt_end=prompt_end,
+    )  # fmt: skip
     slot.checkpoints.append(Checkpoint(facts, blob))
     srv.emit(slot_ev.CkptCreate(
-        slot.id, slot.id_task, len(slot.checkpoints), srv.settings.max_checkpoints, pos_min, pos_max, facts.n_tokens,
-        ev.mib(facts.size),
+        slot.id,
+        slot.id_task,
+        n=len(slot.checkpoints),
+        max=srv.settings.max_checkpoints,
+        pos_min=pos_min,
+        pos_max=pos_max,
+        n_tokens=facts.n_tokens,
+        mib=ev.mib(facts.size),
     ))  # fmt: skip
     srv.changed(slot, "stored", kept=ALL_TOKENS)
     return True

@@ -47,7 +47,7 @@ def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
         shorten_prompt(srv, slot, task)
     found = _common(srv, slot, task)
     back: int = srv.decide(srv.rules.one(found.prompt, len(task.prompt), False), slot)
-    resume = _use_checkpoint(srv, slot, task, CommonLength(found.cache - back, found.prompt - back), back)
+    resume = _use_checkpoint(srv, slot, task, found=CommonLength(found.cache - back, found.prompt - back), back=back)
     back = srv.decide(srv.rules.one(resume.n_past_prompt, len(task.prompt), True), slot)
     if back:
         srv.emit(slot_ev.NeedOne(slot.id, task.id, resume.n_past, len(task.prompt)))
@@ -78,7 +78,7 @@ def _common(srv: Core, slot: Slot, task: Task) -> CommonLength:
     task.answer.deciding = prefix.rule
     found: CommonLength = srv.decide(prefix, slot)
     slot.offset = found.prompt - found.cache
-    srv.emit(CacheLcp(slot.id, task.id, len(slot.tokens), found.cache, found.prompt))
+    srv.emit(CacheLcp(slot.id, task.id, n_tokens=len(slot.tokens), n_past=found.cache, n_past_prompt=found.prompt))
     return found
 
 
@@ -94,7 +94,9 @@ def _use_checkpoint(srv: Core, slot: Slot, task: Task, found: CommonLength, back
     gone = slot.drop(srv.decide(erase, slot))
     srv.changed(slot, "erased", erase.rule, ALL_TOKENS)
     for c in (lost.facts for lost in gone):
-        srv.emit(slot_ev.CkptInvalidate(slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, 0, ask.n_past))
+        srv.emit(slot_ev.CkptInvalidate(
+            slot.id, task.id, pos_min=c.pos_min, pos_max=c.pos_max, n_tokens=c.n_tokens, n_swa=0, pos_next=ask.n_past
+        ))
     return resume
 
 
@@ -109,7 +111,9 @@ def _facts(srv: Core, slot: Slot, task: Task, found: CommonLength) -> RestoreInp
 
 def _search(srv: Core, slot: Slot, task: Task, ask: RestoreInputs, found: CommonLength) -> ResumePlace:
     """Restore a checkpoint, or start anew. Return where evaluation continues, in tokens."""
-    srv.emit(slot_ev.CkptSearch(slot.id, task.id, found.cache, len(slot.tokens), slot.id, ask.pos_min, 0))
+    srv.emit(slot_ev.CkptSearch(
+        slot.id, task.id, n_past=found.cache, n_tokens=len(slot.tokens), seq_id=slot.id, pos_min=ask.pos_min, n_swa=0
+    ))
     pick = srv.rules.ckpt_pick(slot.facts, ask)
     picked: int | None = srv.decide(pick, slot)
     if picked is None or not srv.memory.set(slot.id, slot.checkpoints[picked].blob):
@@ -126,7 +130,15 @@ def _search(srv: Core, slot: Slot, task: Task, ask: RestoreInputs, found: Common
     slot.last_checkpoint = max(slot.last_checkpoint, again.last_checkpoint)
     again = _in_tokens(srv, slot, task, again)._replace(restored=c.pos_max)
     n_tokens = logged_tokens(srv, c)
-    srv.emit(slot_ev.CkptRestore(slot.id, task.id, c.pos_min, c.pos_max, n_tokens, again.n_past, ev.mib(c.size)))
+    srv.emit(slot_ev.CkptRestore(
+        slot.id,
+        task.id,
+        pos_min=c.pos_min,
+        pos_max=c.pos_max,
+        n_tokens=n_tokens,
+        n_past=again.n_past,
+        mib=ev.mib(c.size),
+    ))
     task.answer.deciding, slot.source = pick.rule, "checkpoint"
     return again
 

@@ -112,8 +112,15 @@ class PromptCache:
             return
         blob = self.memory.get(slot.id, partial=False)
         size = blob.size + sum(c.facts.size for c in slot.checkpoints)
-        entry = Entry(list(slot.tokens), tuple(slot.checkpoints), blob, size, slot.kept, slot.discarded,
-                      tuple(system))
+        entry = Entry(
+            list(slot.tokens),
+            tuple(slot.checkpoints),
+            blob=blob,
+            size=size,
+            kept=slot.kept,
+            discarded=slot.discarded,
+            system=tuple(system),
+        )
         self.entries.append(entry)
         self.points.stored(entry)
 
@@ -183,6 +190,8 @@ class PromptCache:
             self.log.emit(slot_ev.PcEvict(ev.mib(gone.size)))
         total = sum(e.size for e in self.entries)
         limit = self.limits.size / MIB
-        self.log.emit(slot_ev.PcState(len(self.entries), ev.mib(total), limit, self.limits.tokens, plan.est))
+        self.log.emit(slot_ev.PcState(
+            len(self.entries), ev.mib(total), limit_mib=limit, limit_tokens=self.limits.tokens, est=plan.est
+        ))
         for e in self.entries:
             self.log.emit(PcEntryShifted(len(e.tokens), e.discarded, len(e.checkpoints), ev.mib(e.size)))

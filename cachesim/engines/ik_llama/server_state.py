@@ -61,7 +61,9 @@ class Core(SlotCore):
         pieces: Callable[[int], str] = recorded_piece if kind.words else unique_piece
         self.pieces = TextsBetweenImages(pieces) if self.settings.projector else pieces
         self.memory = self._cache(model, opts.swa_compress, None)
-        self.context = Context(self.memory, model, self.settings.n_ubatch, self._decode_rules(), log.emit)
+        self.context = Context(
+            self.memory, model, n_ubatch=self.settings.n_ubatch, rules=self._decode_rules(), emit=log.emit
+        )
         self.companion = self._companion(opts) if opts.spec_type == "mtp" else None
         limits = Limits(self.settings.limit_size, 0)
         self.points = ConversationPoints(points_of(self), log)
@@ -83,16 +85,24 @@ class Core(SlotCore):
         window = None
         if self.rules.window(compress, self.kind.private, fixed.n_slots).value:
             window = Window(self.kind.n_swa, capacity(self.kind.n_swa, fixed.n_ubatch))
-        return KvCache(self.kind, fixed.n_ctx, fixed.n_slots, model,
-                       lambda *facts: bool(self.rules.seq_rm(*facts).value),
-                       self.emit, window, recurrent, lambda partial: bool(self.rules.ckpt_cells(partial).value))
+        return KvCache(
+            self.kind,
+            fixed.n_ctx,
+            n_seq=fixed.n_slots,
+            model=model,
+            refuses=lambda *facts: bool(self.rules.seq_rm(*facts).value),
+            emit=self.emit,
+            window=window,
+            recurrent=recurrent,
+            claims=lambda partial: bool(self.rules.ckpt_cells(partial).value),
+        )
 
     def _companion(self, opts: Options) -> Context:
         """Create the context of the MTP head: positions only, because drafts are forced. It has no recurrent rows and
         is recurrent only if the options say so."""
         cache = self._cache(None, opts.swa_compress, opts.companion_recurrent)
         unread = replace(self._decode_rules(), seen=lambda pos: self.settings.n_ctx)
-        return Context(cache, None, self.settings.n_ubatch, unread, self.emit, "draft")
+        return Context(cache, None, n_ubatch=self.settings.n_ubatch, rules=unread, emit=self.emit, name="draft")
 
     def _seen(self, pos: np.ndarray) -> int:
         """Return the number of cells that attention reads; log the decision if used cells are missed."""

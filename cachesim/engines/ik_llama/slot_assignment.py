@@ -82,7 +82,7 @@ def select_slot(srv: Core, task: Task) -> Slot | None:
     slot.source = "slot"
     if choice.by == "lcp":
         lcp = compare.facts(slot.tokens, n_keep=0, n_discard=0).n_cache
-        srv.emit(slot_ev.SlotByLcp(slot.id, slot.id_task, choice.f_sim, sps, 0.0, lcp))
+        srv.emit(slot_ev.SlotByLcp(slot.id, slot.id_task, f_sim=choice.f_sim, thold=sps, f_keep=0.0, lcp=lcp))
     elif choice.by == "lru":
         srv.emit(slot_ev.SlotByLru(slot.id, slot.id_task))
     if choice.by != "name":
@@ -92,13 +92,23 @@ def select_slot(srv: Core, task: Task) -> Slot | None:
 
 def _facts(srv: Core, slot: Slot, compare: PromptComparison) -> SlotFacts:
     if slot.busy:
-        return SlotFacts(slot.id, True, 0, 0, 0, slot.t_last)
+        return SlotFacts(slot.id, True, held=0, asked=0, n_prompt=0, t_last=slot.t_last)
     found = compare.facts(slot.tokens, slot.kept, slot.discarded)
     too = srv.rules.shifted(slot.discarded, found.asked, srv.settings.n_ctx_slot).value
     shifted = found.shifted if too else None
     last = () if compare.text else slot.last_prompt.tokens
     lcp = common_prefix(list(last), list(compare.prompt))
-    return SlotFacts(slot.id, False, found.n_tokens, found.asked, found.n_prompt, slot.t_last, shifted, len(last), lcp)
+    return SlotFacts(
+        slot.id,
+        False,
+        held=found.n_tokens,
+        asked=found.asked,
+        n_prompt=found.n_prompt,
+        t_last=slot.t_last,
+        shifted=shifted,
+        last_prompt=len(last),
+        last_common=lcp,
+    )
 
 
 def _f_keep(srv: Core, slot: Slot, compare: PromptComparison) -> tuple[float, int]:
@@ -121,7 +131,9 @@ def _exchange(srv: Core, slot: Slot, task: Task, compare: PromptComparison) -> N
     """Save the slot's conversation if the prompt keeps little of it; then load a better entry, if any."""
     n_min, least_keep = srv.settings.flags.cache_ram_n_min, srv.settings.flags.cache_ram_similarity
     f_keep, held = _f_keep(srv, slot, compare)
-    srv.emit(PcInfo(len(slot.tokens), slot.kept, slot.discarded, n_min, round(f_keep, 2), least_keep))
+    srv.emit(PcInfo(
+        len(slot.tokens), slot.kept, n_discarded=slot.discarded, n_min=n_min, f_keep=round(f_keep, 2), thold=least_keep
+    ))
     if srv.cache is None:
         return
     if srv.decide(srv.rules.pc_save(f_keep, held, least_keep, n_min), slot):

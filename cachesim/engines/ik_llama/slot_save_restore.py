@@ -77,7 +77,15 @@ def unpack_side(data: bytes, name: str, step: int) -> SideFile:
 def _checkpoint(arrays: Arrays, i: int, step: int) -> Checkpoint:
     blob = _blob_in(arrays, f"{i}")
     pos_min, pos_max, first, last = (int(pos) for pos in arrays[f"{i}/span"])
-    return Checkpoint(Ckpt(pos_min, pos_max, first, last, pos_max + 1, blob.size, unset=(step, i)), blob)
+    return Checkpoint(Ckpt(
+        pos_min,
+        pos_max,
+        pos_min_prompt=first,
+        pos_max_prompt=last,
+        n_tokens=pos_max + 1,
+        size=blob.size,
+        unset=(step, i),
+    ), blob)
 
 
 def _put_blob(arrays: Arrays, part: str, blob: Blob) -> None:
@@ -95,7 +103,15 @@ def _blob_in(arrays: Arrays, part: str) -> Blob:
     rows = array_file.rows_in(arrays, f"{part}/rows") if whole else None
     window = Window(*arrays[f"{part}/window"].tolist()) if f"{part}/window" in arrays else None
     pos, own = arrays[f"{part}/pos"], arrays[f"{part}/own"]
-    return Blob(size, pos, own, rows, array_file.states_in(arrays, f"{part}/states"), state_pos, window)
+    return Blob(
+        size,
+        pos,
+        own=own,
+        rows=rows,
+        states=array_file.states_in(arrays, f"{part}/states"),
+        state_pos=state_pos,
+        window=window,
+    )
 
 
 FILE_HEAD = 12

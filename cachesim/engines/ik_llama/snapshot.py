@@ -102,26 +102,51 @@ class Inspection(CheckpointInspection):
         if kind == "entry":
             entry: Entry = self.core.points.conversation(key)
             blob, tokens = entry.blob, tuple(text(self.core, entry))
-            return StoredObject(kind, owner, tokens, len(tokens), _rows(kv, blob.own, blob.rows or {}), _of(kv, blob))
+            return StoredObject(
+                kind,
+                owner,
+                tokens=tokens,
+                resume=len(tokens),
+                rows=_rows(kv, blob.own, blob.rows or {}),
+                state=_of(kv, blob),
+            )
         ckpt: Checkpoint = self.core.points.checkpoint(key)
         held, owner = text_of(self.core, key)
         reach = ckpt.facts.pos_max + 1
         if self.core.has_media_positions:
             reach = self.core.rules.media.resume(held, reach, True).value
         n = min(reach, ckpt.facts.n_tokens)
-        return StoredObject(kind, owner, tuple(held[: ckpt.facts.n_tokens]), n, (), _of(kv, ckpt.blob))
+        return StoredObject(
+            kind, owner, tokens=tuple(held[: ckpt.facts.n_tokens]), resume=n, rows=(), state=_of(kv, ckpt.blob)
+        )
 
     def _live(self, slot: int, start: int) -> StoredObject:
         """Return a slot's rows from position ``start`` on, and its states."""
         kv, n = self.core.memory, len(text(self.core, self.core.slots[slot]))
         if kv.kind.recurrent:                           # nothing is stored in cells
-            return StoredObject("slot", slot, (), n, (), StatePart(kv.state_pos[slot], kv.states[slot]), start)
+            return StoredObject(
+                "slot",
+                slot,
+                tokens=(),
+                resume=n,
+                rows=(),
+                state=StatePart(kv.state_pos[slot], kv.states[slot]),
+                start=start,
+            )
         cells = kv.cells.of(slot)
         own = kv.cells.own[cells]
         if start:
             cells, own = cells[own >= start], own[own >= start]
         rows = _rows(kv, own, {layer: read_rows(table, cells) for layer, table in kv.rows.items()})
-        return StoredObject("slot", slot, (), n, rows, _state(kv, kv.state_pos[slot], kv.states[slot]), start)
+        return StoredObject(
+            "slot",
+            slot,
+            tokens=(),
+            resume=n,
+            rows=rows,
+            state=_state(kv, kv.state_pos[slot], kv.states[slot]),
+            start=start,
+        )
 
 
 class Sizes(CheckpointSizes):
@@ -134,7 +159,14 @@ class Sizes(CheckpointSizes):
         found = [StoredSize("checkpoint", slot.id, c.facts.n_tokens, c.facts.size)
                  for slot in self.core.slots for c in slot.checkpoints]  # fmt: skip
         return found + [
-            StoredSize("entry", -1, len(entry.tokens), entry.size, 0, sum(c.facts.size for c in entry.checkpoints))
+            StoredSize(
+                "entry",
+                -1,
+                tokens=len(entry.tokens),
+                bytes=entry.size,
+                draft_bytes=0,
+                checkpoint_bytes=sum(c.facts.size for c in entry.checkpoints),
+            )
             for entry in (self.core.cache.entries if self.core.cache else ())
         ]
 
@@ -156,4 +188,4 @@ class Sequences(CheckpointSequences):
         kv = self.core.companion.kv
         pos = kv.cells.pos[kv.cells.of(slot)]
         first, last = (int(pos.min()), int(pos.max())) if len(pos) else (-1, -1)
-        return DraftMemory(len(pos), first, last, kv.state_pos[slot], kv.size_of(slot, False))
+        return DraftMemory(len(pos), first, pos_max=last, state_pos=kv.state_pos[slot], bytes=kv.size_of(slot, False))

@@ -43,7 +43,9 @@ def make_draft(srv: Core, slot: Slot, task: Task) -> None:
     if not keeps:
         return
     right = 0 if not reads else min(most, plan.accepted) if plan else most
-    slot.draft = forced_draft(srv.sampler, [*slot.tokens, slot.sampled], request, slot.n_decoded, right, most)
+    slot.draft = forced_draft(
+        srv.sampler, [*slot.tokens, slot.sampled], request, n_gen=slot.n_decoded, right=right, drafted=most
+    )
     task.answer.draft_n += most
     if srv.kind.states and saved:
         slot.spec = _save(srv, slot, held)

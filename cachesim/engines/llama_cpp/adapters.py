@@ -163,11 +163,11 @@ def cap_prefix(srv: Core, slot: Slot, task: Task, n_past: int) -> int:
     if not (task.request.cache_prompt and srv.rules.task_reuse(task.request.kind).value):
         return n_past
     if slot.active >= 0:
-        n_past = _capped(srv, slot, task, n_past, rules.rows(n_past, slot.active))
+        n_past = _capped(srv, slot, task, n_past, cap=rules.rows(n_past, slot.active))
     if slot.alora_start > 0:
         srv.emit(llama_ev.AloraCap(slot.id, task.id, n_past, slot.alora_start))
     if slot.alora_start >= 0:
-        n_past = _capped(srv, slot, task, n_past, rules.cap(n_past, slot.alora_start))
+        n_past = _capped(srv, slot, task, n_past, cap=rules.cap(n_past, slot.alora_start))
     if n_past < 0:
         raise ProcessAborted("GGML_ASSERT(n <= tokens.size()) failed", "list-cut-below-zero")
     return n_past

@@ -129,7 +129,9 @@ def _verify_draft(srv: Core, slot: Slot, task: Task) -> None:
     for token in ids:
         if accept_token(srv, slot, task, token):
             return
-    srv.emit(slot_ev.SpecStep(slot.id, slot.id_task, accepted, len(slot.draft), len(slot.tokens)))
+    srv.emit(slot_ev.SpecStep(
+        slot.id, slot.id_task, accepted=accepted, drafted=len(slot.draft), n_tokens=len(slot.tokens)
+    ))
     slot.draft = []
 
 

@@ -303,7 +303,9 @@ OTHERS: Mapping[str, SetOn] = {
 def read_flags(words: Sequence[str]) -> CommandLine:
     """Parse the words of a command line. Without ``-np`` the version chooses the number of slots. Raise BadInput for
     an unknown flag, or a missing or wrong value."""
-    return read_line(words, FLAGS, CommandLine({"parallel": -1}), {**READ_OVER, "--seed": 1}, OTHERS)
+    return read_line(
+        words, FLAGS, line=CommandLine({"parallel": -1}), ignored={**READ_OVER, "--seed": 1}, others=OTHERS
+    )
 
 
 def recorded_options(header: Mapping[str, Any]) -> dict[str, str]:

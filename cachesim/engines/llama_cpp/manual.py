@@ -76,7 +76,7 @@ def draw(rng: Rng, model: str) -> DrawnServer:
         edges = (*edges, 130, 256, 264, 300, 400, 130, 264, 300)    # a window cache of 256 cells loses rows only then
     shares = 1 if server.get("kv_unified") else server["parallel"]
     room = server["ctx_size"] // shares - 16
-    return DrawnServer("llama_cpp", model, server, edges, min(room, MOST_DRAWN_BATCHES * ubatch))
+    return DrawnServer("llama_cpp", model, server=server, edges=edges, most=min(room, MOST_DRAWN_BATCHES * ubatch))
 
 
 def _adapter_lists(server: Mapping[str, Any]) -> tuple[str, ...]:

@@ -168,7 +168,7 @@ def contexts(ask: MemoryQuestion) -> list[SizedContext]:
         return [target]
     types = (options["cache_type_k_draft"], options["cache_type_v_draft"])
     own = replace(fixed, sizes=fixed.sizes._replace(n_rs_seq=0))
-    return [target, SizedContext(draft, model_kind(short_notation(draft)), own, types, rules)]
+    return [target, SizedContext(draft, model_kind(short_notation(draft)), fixed=own, types=types, rules=rules)]
 
 
 def draft_model(ask: MemoryQuestion) -> RealModel:
@@ -202,13 +202,17 @@ def use(ask: MemoryQuestion) -> MemoryUse:
     makes = target.rules.ckpt_on(fixed.max_checkpoints, fixed.exact, fixed.n_swa).value
     size = checkpoint_bytes(of, fixed.n_ctx_slot) if fixed.exact or fixed.n_swa else 0
     if makes:
-        parts.append(MemoryPart("checkpoints", size, fixed.n_slots * fixed.max_checkpoints, "checkpoints", True))
+        parts.append(MemoryPart(
+            "checkpoints", size, number=fixed.n_slots * fixed.max_checkpoints, unit="checkpoints", host=True
+        ))
     if fixed.has_cache:
         entry = entry_bytes(of, fixed.n_ctx_slot) + makes * size * fixed.max_checkpoints
-        bounded = MemoryPart("prompt cache", MIB, fixed.limit_size // MIB, "MiB", True)
-        parts.append(bounded if fixed.limit_size else MemoryPart("prompt cache", entry, 1, "conversation", True))
+        bounded = MemoryPart("prompt cache", MIB, number=fixed.limit_size // MIB, unit="MiB", host=True)
+        parts.append(bounded if fixed.limit_size else MemoryPart(
+            "prompt cache", entry, number=1, unit="conversation", host=True
+        ))
     return MemoryUse(target.rows(ask.model.full) + target.index_rows, target.rows(ask.model.windows),
-                     target.state, size, tuple(parts),
+                     state=target.state, checkpoint=size, parts=tuple(parts),
                      unlimited="cache_ram" if fixed.has_cache and not fixed.limit_size else "",
                      chosen={"ctx_size": fixed.n_ctx, "parallel": fixed.n_slots},
                      notes=tuple(flag_notes(target.rules, _as_started(target), fixed)))  # fmt: skip

@@ -48,8 +48,16 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
     if users and not srv.decide(srv.rules.marks(task.request.chat), slot):
         users = ()                # this build ignores these message starts
     chunk = Chunk(
-        start, len(prompt), srv.settings.n_batch - len(batch), srv.settings.n_batch, srv.settings.n_ubatch,
-        users, srv.settings.min_step, _creates_checkpoints(srv, slot, task), slot.reused, srv.rules.tail,
+        start,
+        len(prompt),
+        room=srv.settings.n_batch - len(batch),
+        n_batch=srv.settings.n_batch,
+        n_ubatch=srv.settings.n_ubatch,
+        starts=users,
+        min_step=srv.settings.min_step,
+        do=_creates_checkpoints(srv, slot, task),
+        reused=slot.reused,
+        tail=srv.rules.tail,
     )
     stop = _chunk_end(srv, slot, task, chunk)
     stop = min(stop, task.request.shared) if children_wait else stop
@@ -64,7 +72,7 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
         slot.state = State.DONE_PROMPT
         batch.out[-1] = True
         slot.i_batch = len(batch) - 1
-    maybe_create_checkpoint(srv, slot, task, chunk, stop, len(batch), images)
+    maybe_create_checkpoint(srv, slot, task, chunk, stop, n_batch=len(batch), images=images)
 
 
 def _chunk_end(srv: Core, slot: Slot, task: Task, chunk: Chunk) -> int:
@@ -117,7 +125,9 @@ def maybe_create_checkpoint(
     pos_min, pos_max = srv.pos_min(slot), srv.pos_max(slot)
     due = srv.rules.ckpt_periodic(chunk, stop, slot.facts)
     if due.value is not None:
-        srv.emit(llama_ev.CkptPeriodic(slot.id, task.id, srv.settings.min_step, srv.decide(due, slot), stop))
+        srv.emit(llama_ev.CkptPeriodic(
+            slot.id, task.id, every=srv.settings.min_step, last=srv.decide(due, slot), n_tokens=stop
+        ))
     created = srv.rules.ckpt_create(chunk, stop, slot.facts, pos_min, pos_max)
     if images:
         reason = srv.rules.media.reason(chunk.do, pos_min)
@@ -156,8 +166,12 @@ def create_checkpoint(srv: Core, slot: Slot, task: Task, n_tokens: int) -> None:
     blob = srv.memory.state_write(slot.id, partial=True)
     draft = srv.dft.memory.state_write(slot.id, partial=True) if srv.dft else None
     size = sum(part.size + srv.rules.host_header for part in (blob, draft) if part is not None)
-    facts = srv.with_note(slot, Ckpt(n_tokens, pos_min, pos_max, task.id, size, note), MADE, task)
+    facts = srv.with_note(slot, Ckpt(
+        n_tokens, pos_min, pos_max=pos_max, id_task=task.id, size=size, note=note
+    ), MADE, task)
     slot.checkpoints.append(Checkpoint(facts, blob, draft))
     n = len(slot.checkpoints)
-    srv.emit(slot_ev.CkptCreate(slot.id, task.id, n, most, pos_min, pos_max, n_tokens, ev.mib(facts.size)))
+    srv.emit(slot_ev.CkptCreate(
+        slot.id, task.id, n=n, max=most, pos_min=pos_min, pos_max=pos_max, n_tokens=n_tokens, mib=ev.mib(facts.size)
+    ))
     srv.changed(slot, "stored", kept=ALL_TOKENS)

@@ -28,7 +28,9 @@ from cachesim.engines.shared import slot_events as slot_ev
 def begin_prompt(srv: Core, slot: Slot, task: Task) -> bool:
     """Settle n_past and cut the slot's tokens to it. Return False if the prompt is refused and the slot released."""
     request, prompt = task.request, task.request.prompt
-    srv.emit(llama_ev.NewPrompt(slot.id, task.id, srv.settings.n_ctx_slot, request.n_keep or 0, len(prompt)))
+    srv.emit(llama_ev.NewPrompt(
+        slot.id, task.id, n_ctx_slot=srv.settings.n_ctx_slot, n_keep=request.n_keep or 0, n_tokens=len(prompt)
+    ))
     slot.state = State.PROMPT
     room = srv.settings.n_ctx_slot
     fit = srv.rules.prompt_fit(len(prompt), room, request.n_keep or 0, srv.settings.context_shift)
@@ -136,7 +138,15 @@ def _prompt_facts(srv: Core, slot: Slot, n_past: int, n_tokens: int) -> PromptIn
         text = f"pos_min == -1, but n_past > 0 - should not happen (slot {slot.id}, n_past {n_past})"
         raise ProcessAborted(text, "no-rows-behind-a-prefix", slot=slot.id, n_past=n_past)
     pos_next, n_swa = srv.position(slot, n_past), srv.settings.n_swa
-    return PromptInputs(n_past, pos_next, len(slot.tokens), n_tokens, pos_min, n_swa, srv.settings.exact)
+    return PromptInputs(
+        n_past,
+        pos_next,
+        held=len(slot.tokens),
+        n_tokens=n_tokens,
+        pos_min=pos_min,
+        n_swa=n_swa,
+        exact=srv.settings.exact,
+    )
 
 
 def _use_checkpoint(srv: Core, slot: Slot, task: Task, facts: PromptInputs) -> ResumePlace:
@@ -164,7 +174,15 @@ def _reset(srv: Core, slot: Slot, task: Task, facts: PromptInputs) -> ResumePlac
 
 
 def _search(srv: Core, slot: Slot, task: Task, facts: PromptInputs, thold: int) -> ResumePlace:
-    srv.emit(slot_ev.CkptSearch(slot.id, task.id, facts.n_past, facts.held, slot.id, facts.pos_min, facts.n_swa))
+    srv.emit(slot_ev.CkptSearch(
+        slot.id,
+        task.id,
+        n_past=facts.n_past,
+        n_tokens=facts.held,
+        seq_id=slot.id,
+        pos_min=facts.pos_min,
+        n_swa=facts.n_swa,
+    ))
     pick = srv.rules.ckpt_pick(slot.facts, facts, thold)
     found: int | None = srv.decide(pick, slot)
     for c in reversed(slot.facts[found or 0 :]):
@@ -191,6 +209,14 @@ def _search(srv: Core, slot: Slot, task: Task, facts: PromptInputs, thold: int) 
         resume = srv.decide(srv.rules.media.resume(slot.tokens, ckpt.facts, resume, srv.kind.mrope), slot)
     c = srv.with_note(slot, ckpt.facts, USED, task)
     slot.checkpoints[found] = replace(ckpt, facts=c)
-    srv.emit(slot_ev.CkptRestore(slot.id, task.id, c.pos_min, c.pos_max, c.n_tokens, resume.n_past, ev.mib(c.size)))
+    srv.emit(slot_ev.CkptRestore(
+        slot.id,
+        task.id,
+        pos_min=c.pos_min,
+        pos_max=c.pos_max,
+        n_tokens=c.n_tokens,
+        n_past=resume.n_past,
+        mib=ev.mib(c.size),
+    ))
     task.answer.deciding, slot.source = pick.rule, "checkpoint"
     return resume

@@ -93,7 +93,9 @@ class PromptCache:
         noted = self.rules.adapters.entry(slot.noted)
         if slot.adapters:
             log_decision(self.log, noted, slot)
-        self.entries.append(Entry(list(slot.tokens), tuple(slot.checkpoints), blob, size, drafted, noted.value))
+        self.entries.append(Entry(
+            list(slot.tokens), tuple(slot.checkpoints), blob=blob, size=size, draft=drafted, noted=noted.value
+        ))
         self.points.stored(self.entries[-1])
         return True
 
@@ -183,6 +185,8 @@ class PromptCache:
             gone = self._evict(decision.rule)
             self.log.emit(llama_ev.PcEvictTokens(self.limits.tokens, plan.est, ev.mib(gone.size)))
         total, limit = ev.mib(sum(e.size for e in self.entries)), self.limits.size / MIB
-        self.log.emit(slot_ev.PcState(len(self.entries), total, limit, self.limits.tokens, plan.est))
+        self.log.emit(slot_ev.PcState(
+            len(self.entries), total, limit_mib=limit, limit_tokens=self.limits.tokens, est=plan.est
+        ))
         for e in self.entries:
             self.log.emit(llama_ev.PcEntry(len(e.tokens), len(e.checkpoints), ev.mib(e.size)))

@@ -136,7 +136,15 @@ def settings(opts: Options, kind: ModelKind, rules: Rules) -> Settings:
     swa_full = opts.swa_full and kind.n_swa > 0
     planes = rules.rs_planes(needing_model(drafters), opts.spec_draft_n_max, can_roll_back(kind))
     shared = rules.kv_streams(unified, kind.kind).value
-    sizes = Sizes(n_slots, shared, n_ctx_seq, n_ubatch, swa_full, planes.value, rules.window_pad)
+    sizes = Sizes(
+        n_slots,
+        shared,
+        n_ctx_seq=n_ctx_seq,
+        n_ubatch=n_ubatch,
+        swa_full=swa_full,
+        n_rs_seq=planes.value,
+        window_pad=rules.window_pad,
+    )
     drafts = bool(drafters) and rules.spec_on(bool(kind.recr)).value
     projector = opts.mmproj if rules.most_images else ""
     movable: bool = rules.media.moves(can_shift(kind, sizes), bool(projector)).value

@@ -62,9 +62,13 @@ class Core(SlotCore):
         traits = [rules.kv_read(), rules.kv_undo(), rules.kv_fail(), rules.kv_copy(), rules.kv_full(),
                   rules.kv_shift(), rules.kv_shared()]  # fmt: skip
         self._memory = memory = create_memory(
-            kind, self.settings.sizes, model,
-            lambda pos, pos_max, n_swa: rules.kv_state(pos, pos_max, n_swa).value, self._refuses, log.emit,
-            BuildTraits(*(trait.value for trait in traits))._replace(
+            kind,
+            self.settings.sizes,
+            model,
+            keep=lambda pos, pos_max, n_swa: rules.kv_state(pos, pos_max, n_swa).value,
+            refuses=self._refuses,
+            emit=log.emit,
+            traits=BuildTraits(*(trait.value for trait in traits))._replace(
                 split=lambda *of: rules.rs_split(*of).value, plane=self._plane, saved_plane=self._saved_plane,
                 turn_first=rules.kv_turn().value, mask_model=rules.kv_mask().value, pos_set=rules.kv_pos().value,
                 tail_stays=rules.rs_tail().value, **newest_traits(rules, kind),
@@ -207,7 +211,16 @@ class Core(SlotCore):
     def _context(self, memory: Memory, model: Model | None, name: str = "target") -> Context:
         n_batch, n_ubatch = self.settings.n_batch, self.settings.n_ubatch
         lines, unchecked = self.rules.bad_batch_lines, self.rules.batch_check()
-        return Context(memory, model, n_batch, n_ubatch, self.log.emit, lines, name, unchecked.value)
+        return Context(
+            memory,
+            model,
+            n_batch=n_batch,
+            n_ubatch=n_ubatch,
+            emit=self.log.emit,
+            bad_batch_lines=lines,
+            name=name,
+            unchecked=unchecked.value,
+        )
 
     def _refuses(self, pos: int, p0: int, p1: int, planes: RollbackPlanes) -> bool:
         """True if the recurrent memory refuses a removal. Applies rule LC-RS-BACK (recorded if the planes reach

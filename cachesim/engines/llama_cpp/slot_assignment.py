@@ -84,7 +84,9 @@ def select_slot(srv: Core, task: Task) -> Slot | None:
     like = srv.rules.slot_like
     facts = [
         fact._replace(usable=_usable(srv, srv.slots[fact.id], fact.lcp)) if fact.lcp else fact for fact in (
-            SlotFacts(s.id, s.busy, len(s.tokens), 0 if s.busy else like(s.tokens, prompt).value, s.t_last)
+            SlotFacts(
+                s.id, s.busy, held=len(s.tokens), lcp=0 if s.busy else like(s.tokens, prompt).value, t_last=s.t_last
+            )
             for s in srv.slots)
     ]
     decision = srv.rules.slot_select(facts, len(prompt), request.id_slot, srv.settings.sps)
@@ -151,11 +153,13 @@ def _log_choice(srv: Core, facts: Sequence[SlotFacts], choice: SlotChoice | None
         else:
             _check_image(srv, fact, request)
             f_sim = ev.share(part(fact.lcp, n_prompt)) if n_prompt else 0.0
-            srv.emit(llama_ev.SlotSim(fact.id, id_task, f_sim, fact.lcp, n_prompt, srv.settings.sps))
+            srv.emit(llama_ev.SlotSim(fact.id, id_task, f_sim=f_sim, lcp=fact.lcp, n=n_prompt, thold=srv.settings.sps))
     if choice and by == "lcp":
         f_sim, lcp = round(choice.f_sim, srv.rules.share_digits), facts[choice.slot].lcp
         last = srv.slots[choice.slot].last_task
-        srv.emit(slot_ev.SlotByLcp(choice.slot, last, f_sim, srv.settings.sps, ev.share(choice.f_keep), lcp))
+        srv.emit(slot_ev.SlotByLcp(
+            choice.slot, last, f_sim=f_sim, thold=srv.settings.sps, f_keep=ev.share(choice.f_keep), lcp=lcp
+        ))
     elif choice and by == "lru":
         srv.emit(slot_ev.SlotByLru(choice.slot, srv.slots[choice.slot].last_task))
 

@@ -100,9 +100,14 @@ def _put_blob(arrays: Arrays, name: str, blob: Blob) -> None:
 def unpack(data: bytes, name: str) -> SlotFile:
     """Parse the bytes of a slot file. Raise BadInput, naming the file, for anything else."""
     return array_file.unpack_arrays(MAGIC, data, name, lambda arrays: SlotFile(
-        array_text(arrays["model"]), int(arrays["form"][0]), _tokens(arrays),
-        _blob(arrays, "state"), tuple(_checkpoint(arrays, f"ckpt{k}") for k in range(int(arrays["n_ckpt"][0]))),
-        array_text(arrays["draft_model"]), _noted(arrays), int(arrays["streams"][0]) if "streams" in arrays else 0,
+        array_text(arrays["model"]),
+        int(arrays["form"][0]),
+        tokens=_tokens(arrays),
+        blob=_blob(arrays, "state"),
+        checkpoints=tuple(_checkpoint(arrays, f"ckpt{k}") for k in range(int(arrays["n_ckpt"][0]))),
+        draft_model=array_text(arrays["draft_model"]),
+        noted=_noted(arrays),
+        streams=int(arrays["streams"][0]) if "streams" in arrays else 0,
     ))  # fmt: skip
 
 
@@ -119,7 +124,9 @@ def _noted(arrays: Arrays) -> SavedAdapters | None:
 def _checkpoint(arrays: Arrays, name: str) -> Checkpoint:
     n_tokens, pos_min, pos_max, size = arrays[f"{name}/facts"].tolist()
     draft = _blob(arrays, f"{name}/dft") if f"{name}/dft/size" in arrays else None
-    return Checkpoint(Ckpt(n_tokens, pos_min, pos_max, FROM_FILE, size), _blob(arrays, f"{name}/tgt"), draft)
+    return Checkpoint(Ckpt(
+        n_tokens, pos_min, pos_max=pos_max, id_task=FROM_FILE, size=size
+    ), _blob(arrays, f"{name}/tgt"), draft)
 
 
 def _blob(arrays: Arrays, name: str) -> Blob:
@@ -166,8 +173,16 @@ def _save(srv: Core, slot: Slot, file: Path) -> dict[str, Any]:
     which = srv.rules.file_ckpts(len(slot.checkpoints), srv.settings.max_checkpoints)
     saved = tuple(slot.checkpoints[k] for k in srv.decide(which, slot))
     blob, model = srv.memory.state_write(slot.id, partial=False), srv.kind.spec.notation
-    made = SlotFile(model, srv.rules.state_form, tuple(slot.tokens), blob, saved, _draft_model(srv),
-                    slot.noted if srv.adapters else None, _streams(srv))  # fmt: skip
+    made = SlotFile(
+        model,
+        srv.rules.state_form,
+        tokens=tuple(slot.tokens),
+        blob=blob,
+        checkpoints=saved,
+        draft_model=_draft_model(srv),
+        noted=slot.noted if srv.adapters else None,
+        streams=_streams(srv),
+    )  # fmt: skip
     write_whole(file, pack(made), sync=False)
     if saved:
         srv.emit(llama_ev.CkptAppend(slot.id, None, len(saved), ev.mib(appendix_bytes(saved))))
@@ -248,7 +263,7 @@ def _read_torn(srv: Core, slot: Slot, blob: Blob, torn: StateEnd) -> None:
     """Read a state that ends too early. If it ends in rows, the rule decides what the slot keeps of it. Raise
     ProcessAborted if the process ends."""
     end = srv.decide(srv.rules.file_torn(torn.part, torn.last), slot) if torn.rows else FREED
-    read_torn(srv.memory, slot.id, blob, torn, end == FREED)
+    read_torn(srv.memory, slot.id, blob, torn, frees=end == FREED)
     if end == ENDS:
         raise ProcessAborted("GGML_ASSERT(nread <= state_size) failed", "truncated-slot-file")
     cause = "failed to restore kv cache" if torn.rows and end == FREED else "unexpectedly reached end of file"

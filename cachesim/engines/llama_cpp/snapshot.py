@@ -137,9 +137,16 @@ class Inspection(CheckpointInspection):
         tokens, memory = self.tokens_of(slot), self.core.memory
         parts = {name: cache.state_write(slot, keep_all) for name, cache in memory.parts.items()}
         recr = memory.recr.state_write(slot) if memory.recr is not None else None
-        copy = Blob(0, parts.get("base"), parts.get("swa"), recr, parts.get("idx"), self._numbered(slot, len(tokens)))
+        copy = Blob(
+            0,
+            parts.get("base"),
+            swa=parts.get("swa"),
+            recr=recr,
+            idx=parts.get("idx"),
+            compressed=self._numbered(slot, len(tokens)),
+        )
         rows, state = _blob(copy, memory.kind)
-        return StoredObject("slot", slot, tokens, len(tokens), rows, state)
+        return StoredObject("slot", slot, tokens=tokens, resume=len(tokens), rows=rows, state=state)
 
     def _numbered(self, slot: int, n: int) -> Mapping[int, KVRows] | None:
         """Return the compressed rows of a slot's first n tokens by layer, None if the memory has none."""
@@ -160,18 +167,29 @@ class Inspection(CheckpointInspection):
         if kind == CONVERSATION:
             entry: Entry = self.core.points.conversation(key)
             rows, state = _blob(entry.blob, self.core.kind)
-            return StoredObject(kind, owner, tuple(named(self.core, entry.tokens)), len(entry.tokens), rows, state)
+            return StoredObject(
+                kind,
+                owner,
+                tokens=tuple(named(self.core, entry.tokens)),
+                resume=len(entry.tokens),
+                rows=rows,
+                state=state,
+            )
         ckpt: Checkpoint = self.core.points.checkpoint(key)
         held, owner = text_of(self.core, key)
         facts = ckpt.facts
         n = ckpt.facts.n_tokens
         settings = self.core.settings
-        request = PromptInputs(n, n, n, n + 1, facts.pos_min, settings.n_swa, settings.exact)
+        request = PromptInputs(
+            n, n, held=n, n_tokens=n + 1, pos_min=facts.pos_min, n_swa=settings.n_swa, exact=settings.exact
+        )
         resume: ResumePlace = self.core.rules.ckpt_restore(facts, request).value  # for a longer prompt with this prefix
         if settings.projector:
             resume = self.core.rules.media.resume(held, facts, resume, self.core.kind.mrope).value
         rows, state = _blob(ckpt.blob, self.core.kind)
-        return StoredObject(kind, owner, tuple(named(self.core, held[:n])), min(resume.n_past, n), rows, state)
+        return StoredObject(
+            kind, owner, tokens=tuple(named(self.core, held[:n])), resume=min(resume.n_past, n), rows=rows, state=state
+        )
 
     def content(self, key: Key, start: int = 0) -> StoredContent:
         """Return the rows and states of a restore point: of a slot, full-attention rows from position ``start`` on."""
@@ -201,11 +219,23 @@ class Sizes(CheckpointSizes):
 
     def stored_sizes(self) -> list[StoredSize]:
         """Return the size of every checkpoint and every entry of the prompt cache."""
-        found = [StoredSize("checkpoint", slot.id, c.facts.n_tokens, c.facts.size, c.draft.size if c.draft else 0)
+        found = [StoredSize(
+            "checkpoint",
+            slot.id,
+            tokens=c.facts.n_tokens,
+            bytes=c.facts.size,
+            draft_bytes=c.draft.size if c.draft else 0,
+        )
                  for slot in self.core.slots for c in slot.checkpoints]  # fmt: skip
         return found + [
-            StoredSize("entry", -1, len(entry.tokens), entry.size, entry.draft.size if entry.draft else 0,
-                       sum(c.facts.size for c in entry.checkpoints))
+            StoredSize(
+                "entry",
+                -1,
+                tokens=len(entry.tokens),
+                bytes=entry.size,
+                draft_bytes=entry.draft.size if entry.draft else 0,
+                checkpoint_bytes=sum(c.facts.size for c in entry.checkpoints),
+            )
             for entry in (self.core.cache.entries if self.core.cache else ())
         ]  # fmt: skip
 
@@ -227,7 +257,13 @@ class Sequences(CheckpointSequences):
         memory = self.core.dft.memory
         rows = sum(len(cache.cells(slot).held(slot)) for cache in memory.parts.values())
         state = memory.recr.pos_max(slot) if memory.recr is not None else -1
-        return DraftMemory(rows, memory.pos_min(slot), memory.pos_max(slot), state, memory.state_size(slot, False))
+        return DraftMemory(
+            rows,
+            memory.pos_min(slot),
+            pos_max=memory.pos_max(slot),
+            state_pos=state,
+            bytes=memory.state_size(slot, False),
+        )
 
     def reevaluates_draft(self, wrong: int) -> bool:
         """True if a rejection of ``wrong`` tokens is replayed from the checkpoint before the draft."""

@@ -50,7 +50,7 @@ def make_draft(srv: Core, slot: Slot, task: Task) -> None:
     task.answer.draft_n += drafted
     if srv.decide(srv.rules.spec_ckpt(srv.settings.exact, srv.settings.sizes.n_rs_seq, drafted), slot):
         saved.tgt = _saved_state(srv, slot)
-        srv.emit(llama_ev.SpecCkpt(slot.id, slot.id_task, saved.pos_min, saved.pos_max, held))
+        srv.emit(llama_ev.SpecCkpt(slot.id, slot.id_task, pos_min=saved.pos_min, pos_max=saved.pos_max, n_tokens=held))
     slot.spec_ckpt = saved
 
 

@@ -32,7 +32,9 @@ def draw(rng: Rng, model: str) -> DrawnServer:
         server["draft_model"], server["num_draft_tokens"] = "A", rng.one((1, 2, 3))
     if rng.chance(20):
         server["snapshot_interval"] = rng.one((8, 32))
-    return DrawnServer("mlx_lm", model, server, (1, 2, 3, 8, 11, step), min(400, MOST_DRAWN_BATCHES * step))
+    return DrawnServer(
+        "mlx_lm", model, server=server, edges=(1, 2, 3, 8, 11, step), most=min(400, MOST_DRAWN_BATCHES * step)
+    )
 
 
 def draw_fields(rng: Rng, server: Mapping[str, Any]) -> dict[str, Any]:

@@ -53,7 +53,15 @@ def use(ask: MemoryQuestion) -> MemoryUse:
         entries = MemoryPart("prompt cache", limit, 1, "limit")
     parts = (MemoryPart("running requests", each, running, "conversations"), entries)
     pool = {"conversations": ask.room // each} if ask.room and each else {}
-    return MemoryUse(row(model.full), row(model.windows), state(model), 0, parts, pool, chosen={"tokens": tokens})
+    return MemoryUse(
+        row(model.full),
+        row(model.windows),
+        state=state(model),
+        checkpoint=0,
+        parts=parts,
+        pool=pool,
+        chosen={"tokens": tokens},
+    )
 
 
 def agent_settings(ask: MemoryQuestion, clients: int) -> Iterator[dict[str, Option]]:

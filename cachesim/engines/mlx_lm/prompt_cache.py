@@ -87,7 +87,7 @@ class PromptCache:
         if isinstance(event, lru.Inserted | lru.Requeued):
             if isinstance(event, lru.Inserted):
                 self._gained(event.key, "stored", "", slot)
-            self.srv.emit(Inserted(slot, task, len(event.key), event.kind, event.nbytes))
+            self.srv.emit(Inserted(slot, task, n_tokens=len(event.key), cache_type=event.kind, nbytes=event.nbytes))
         elif isinstance(event, lru.Removed):
             if event.reason != "replaced":              # the new object takes its place
                 gone = self.keys.pop(event.key)

@@ -78,7 +78,7 @@ def keyed(srv: CachedCore, row: Row) -> Tokens:
     row.tokens = list(prompt[: len(task.key.asked) - len(got.rest)])
     task.answer.reused, task.answer.prompt_n = {"entry": len(row.tokens)}, len(rest)
     task.answer.deciding = got.decision.rule
-    srv.emit(Fetched(row.id, task.id, len(task.key.asked), len(row.tokens), got.how))
+    srv.emit(Fetched(row.id, task.id, n_tokens=len(task.key.asked), n_cached=len(row.tokens), how=got.how))
     row.left = row.caches
     srv.emit(ev.Settled(row.id, len(row.tokens)))
     row.left = []
@@ -139,9 +139,9 @@ def generator_of(srv: CachedCore) -> Generator:
         return SegmentGenerator(srv.machine)
     rules = srv.rules
     return WholePromptGenerator(
-        srv.machine, partial(_checkpoint_place, srv), partial(_tails, srv), partial(checkpoint, srv),
-        lambda empty, sizes: bool(rules.fresh(empty, sizes).value),
-        lambda rest, pc: int(rules.right_lengths(rest, pc).value))
+        srv.machine, partial(_checkpoint_place, srv), tails=partial(_tails, srv), checkpoint=partial(checkpoint, srv),
+        fresh=lambda empty, sizes: bool(rules.fresh(empty, sizes).value),
+        right_lengths=lambda rest, pc: int(rules.right_lengths(rest, pc).value))
 
 
 def pause(srv: CachedCore, row: Row, end_of_segment: bool, generator: Generator) -> None:
@@ -201,7 +201,7 @@ def _serve_unbatched(srv: CachedCore, row: Row) -> None:
         return int(srv.decide(srv.rules.draft_round(usual, room), row))
 
     alone = (UnbatchedRequest(srv.machine, row, paused) if srv.draft is None else
-             SpeculativeRequest(srv.machine, row, paused, srv.draft, begin, most))
+             SpeculativeRequest(srv.machine, row, paused=paused, draft=srv.draft, start=begin, most=most))
     if not rest:
         raise ValueError("no tokens left to evaluate in the prompt")
     alone.run(rest)

@@ -150,4 +150,4 @@ class Server(CoreServer):
         store: Decision = core.rules.cancel()
         for row, left in zip(gone, caches, strict=True):
             row.task.answer.cancelled = True
-            finish(core, row, left, "none", core.decide(store, row))
+            finish(core, row, caches=left, why="none", keep=core.decide(store, row))

@@ -123,7 +123,7 @@ class Core(shared.Core):
         self.log = log
         self.emit = log.emit
         self.settings = settings(opts)
-        self.machine = Machine(model, kind, self.settings, CountingSampler(sampler, log), log)
+        self.machine = Machine(model, kind, settings=self.settings, sampler=CountingSampler(sampler, log), log=log)
         spec = self.settings.draft
         drafting = make_model(spec, exact=model.exact, seed=model.seed + 1) if spec and model else None
         self.draft = (drafting, spec) if spec else None

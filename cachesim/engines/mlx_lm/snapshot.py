@@ -63,7 +63,14 @@ def content(core: Core, kind: str, owner: int, tokens: Tokens, caches: Sequence[
         RowsPart(window, np.arange(end - len(next(iter(rows.values())).digest), end), rows)
         for (window, end), rows in parts.items()
     )
-    return StoredObject(kind, owner, tokens, max(n, *ends), rows_parts, StatePart(n - 1, states) if states else None)
+    return StoredObject(
+        kind,
+        owner,
+        tokens=tokens,
+        resume=max(n, *ends),
+        rows=rows_parts,
+        state=StatePart(n - 1, states) if states else None,
+    )
 
 
 class CachedCore(Core):
@@ -81,11 +88,11 @@ def stored(core: CachedCore, key: Key) -> StoredObject:
     kind, owner, _ = key
     if kind == "slot":
         row = core.slots[owner]
-        return content(core, kind, owner, tuple(row.tokens), row.left)
+        return content(core, kind, owner, tokens=tuple(row.tokens), caches=row.left)
     tokens = core.cache.texts[key]
     entry = core.cache.lru.entry(MODEL, tokens)
     assert entry is not None
-    return content(core, kind, owner, tokens, entry.layers)
+    return content(core, kind, owner, tokens, caches=entry.layers)
 
 
 def point(core: CachedCore, key: Key) -> RestorePoint:
@@ -96,7 +103,7 @@ def point(core: CachedCore, key: Key) -> RestorePoint:
     rows = [RowRange(int(part.pos[0]), int(part.pos[-1]), part.window) if len(part.pos)
             else RowRange(n, -1, part.window) for part in found.rows]  # fmt: skip
     lo, hi = usable_lengths(n, rows, None if found.state is None else n)
-    return RestorePoint(key, n, found.tokens, 0, None, lo, hi)
+    return RestorePoint(key, n, tokens=found.tokens, start=0, after=None, lo=lo, hi=hi)
 
 
 class Inspection(SlotInspection):
@@ -161,6 +168,14 @@ class Sizes(MemorySizes):
         """Return the size of every entry, with its type."""
         weights, n = self.core.cache.weights, len(self.core.kind.spec.layers)
         return [
-            StoredSize("entry", -1, len(key), entry.nbytes, declared(entry.layers[n:], weights[n:]), 0, entry.kind)
+            StoredSize(
+                "entry",
+                -1,
+                tokens=len(key),
+                bytes=entry.nbytes,
+                draft_bytes=declared(entry.layers[n:], weights[n:]),
+                checkpoint_bytes=0,
+                entry_type=entry.kind,
+            )
             for (_, key), entry in self.core.cache.lru.entries().items()
         ]

@@ -141,7 +141,9 @@ def pool_sizes(model: RealModel, opts: Options, room: int) -> PoolSizes:
     states = 0
     if model.states:
         each = state_slot(model)
-        states, room = state_slots(each, room, opts.mamba_full_memory_ratio, drafts, given, opts)
+        states, room = state_slots(
+            each, room, ratio=opts.mamba_full_memory_ratio, drafts=drafts, given=given, opts=opts
+        )
     full, window = (sum(row_slot(one) for one in of) for of in (model.full, model.windows))
     ratio = opts.swa_full_tokens_ratio if window and full else 0
     cell = full + ratio * window if full else window

@@ -36,7 +36,7 @@ def slot_settings(
             small = _with(ask, {**base, "ctx_size": LEAST_CONTEXT * slots, "cache_ram": 0})
             makes = use(_with(small, {"ctx_checkpoints": 1})).total > use(_with(small, {"ctx_checkpoints": 0})).total
             for more in _variants(ask, checkpoints if makes else ()):
-                yield from divided(use, ask, {**base, **more}, slots, clients)
+                yield from divided(use, ask, options={**base, **more}, slots=slots, clients=clients)
 
 
 def _variants(ask: MemoryQuestion, checkpoints: tuple[int, ...]) -> Iterator[Setting]:

@@ -107,14 +107,16 @@ class ConversationPoints(RestorePointTracker):
         start = min(kept, self.touched.pop(number, ALL_TOKENS), was.n, was.rows, n)
         if live:
             tokens, after = tuple(now.tokens[start:]), key if start else None
-            point = RestorePoint(key, n, tokens, start, after, now.lo, min(now.hi, now.rows, n))
+            point = RestorePoint(
+                key, n, tokens=tokens, start=start, after=after, lo=now.lo, hi=min(now.hi, now.rows, n)
+            )
             self.advance(number, point, cause, rule, anew=kept < was.n)
         ranges, short = was.ranges, was.is_short
         if not grown or short or start < min(was.n, was.rows):
             ranges, short = self._ranges(key, now, was.ranges)
         self.slots[number] = _Reported(n, now.rows, ranges, short)
         if ranges is not was.ranges:
-            self._report(number, was.ranges, ranges, start, cause, rule)
+            self._report(number, was.ranges, now=ranges, start=start, cause=cause, rule=rule)
 
     def ends_at(self, slot: int, n: int) -> bool:
         """True if the tokens and rows of a slot ended at ``n`` in the last report and were not touched since."""
@@ -135,7 +137,7 @@ class ConversationPoints(RestorePointTracker):
             most = min(span.hi, span.n)
             m, hi = min(span.n, n), min(most, n, now.rows)
             short = short or m < span.n or hi < most
-            found[key] = checkpoint, span, RestorePoint(key, m, (), m, owner, span.lo, hi)
+            found[key] = checkpoint, span, RestorePoint(key, m, tokens=(), start=m, after=owner, lo=span.lo, hi=hi)
         return found, short
 
     def _report(self, slot: int | None, was: Ranges, now: Ranges, start: int, cause: str, rule: str) -> None:
@@ -158,8 +160,10 @@ class ConversationPoints(RestorePointTracker):
         n, hi = len(now.tokens), min(now.hi, now.rows, len(now.tokens))
         ranges, short = self._ranges(key, now, was.ranges)
         self.entries[key] = entry, _Reported(n, now.rows, ranges, short)
-        self.hold(RestorePoint(key, n, tuple(now.tokens), 0, None, now.lo, hi), cause, rule, anew=True)
-        self._report(None, was.ranges, ranges, 0, cause, rule)
+        self.hold(RestorePoint(
+            key, n, tokens=tuple(now.tokens), start=0, after=None, lo=now.lo, hi=hi
+        ), cause, rule, anew=True)
+        self._report(None, was.ranges, now=ranges, start=0, cause=cause, rule=rule)
 
     def lost(self, entry: Any, cause: str, rule: str) -> None:
         """Report the removal of a stored conversation and of its checkpoints."""

@@ -39,7 +39,7 @@ def _repeated(layers: str, times: int, of: str, model: str, **more: str | tuple[
 
 def _alike(layers: str, what: str, model: str, *also: str) -> KnownModel:
     """Return a model whose layers are all of a single kind."""
-    return KnownModel(layers, f"all its layers are {what}", _CONFIG.format(model), "", also)
+    return KnownModel(layers, f"all its layers are {what}", source=_CONFIG.format(model), arch="", also=also)
 
 
 ATTENTION = "attention"

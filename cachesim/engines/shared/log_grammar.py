@@ -149,7 +149,7 @@ class LogGrammar:
                 numbers = {name: value(word) for name, word in words.items()}
                 where = numbers.pop("slot", slot), numbers.pop("task", task)
                 kept = {name: word[:LONGEST] for name, word in words.items()}
-                return ParsedLine(line, _id(where[0]), _id(where[1]), numbers, kept)
+                return ParsedLine(line, _id(where[0]), task=_id(where[1]), numbers=numbers, words=kept)
         return None
 
     def task_of(self, text: str) -> str:

@@ -189,10 +189,17 @@ def _of_config(keys: _Numbers) -> RealModel:
         drafts = newest_heads(_Numbers(config_keys(given), keys.file), newest, drafts)
     rope = keys.keys.get("rope_parameters", keys.keys.get("rope_scaling"))
     return RealModel(
-        tuple(layers), keys.file, keys.get("sliding_window", keys.get("sliding_window_size", 0)) if windows else 0,
-        keys.get("max_position_embeddings", 0), isinstance(rope, dict) and "mrope_section" in rope,
-        tuple(drafts), _row_head(layers) if newest else head or HEAD,
-        _state_type(keys), _row_type(keys.keys.get("quantization_config")), keys.get("mamba_chunk_size", 0), arch,
+        tuple(layers),
+        keys.file,
+        window=keys.get("sliding_window", keys.get("sliding_window_size", 0)) if windows else 0,
+        context=keys.get("max_position_embeddings", 0),
+        mrope=isinstance(rope, dict) and "mrope_section" in rope,
+        heads=tuple(drafts),
+        head=_row_head(layers) if newest else head or HEAD,
+        state_type=_state_type(keys),
+        row_type=_row_type(keys.keys.get("quantization_config")),
+        kernel=keys.get("mamba_chunk_size", 0),
+        arch=arch,
     )  # fmt: skip
 
 
@@ -323,9 +330,9 @@ def _of_gguf(header: Mapping[str, Any], file: str) -> RealModel:
     if arch in NEWEST:
         drafts = newest_heads(keys, arch, drafts)
     return RealModel(
-        tuple(layers), file, keys.get("attention.sliding_window", 0) if windows else 0,
-        keys.get("context_length", 0), arch in MROPE, tuple(drafts),
-        _gguf_head(keys, 0) if any(layer.key for layer in layers) else HEAD, arch=arch,
+        tuple(layers), file, window=keys.get("attention.sliding_window", 0) if windows else 0,
+        context=keys.get("context_length", 0), mrope=arch in MROPE, heads=tuple(drafts),
+        head=_gguf_head(keys, 0) if any(layer.key for layer in layers) else HEAD, arch=arch,
     )  # fmt: skip
 
 

@@ -188,10 +188,10 @@ def sizes_in(model: RealModel) -> ModelSizes:
     """Return the sizes of a model, with its layers shortened to their repeating run. If the rows differ between layers,
     the largest count."""
     rows, states = [*model.full, *model.windows], model.states
-    return ModelSizes(short_notation(model), len(rows), len(states),
-                      max((one.row + one.index_row for one in rows), default=0),
-                      max((one.state for one in states), default=0), model.source,
-                      model.head if rows else HEAD)  # fmt: skip
+    return ModelSizes(short_notation(model), len(rows), recurrent=len(states),
+                      row=max((one.row + one.index_row for one in rows), default=0),
+                      state=max((one.state for one in states), default=0), source=model.source,
+                      head=model.head if rows else HEAD)  # fmt: skip
 
 
 def short_notation(model: RealModel) -> str:

@@ -69,7 +69,7 @@ def observe_seq_rm(seq_rm: Callable[..., bool], held: Callable[[int], np.ndarray
     def observed(seq: int, p0: int, p1: int = POS_INF) -> bool:
         before = held(seq)
         ok = bool(seq_rm(seq, p0, p1))
-        observer(Removal(seq, p0, p1, ok, before, held(seq)))
+        observer(Removal(seq, p0, p1=p1, ok=ok, before=before, after=held(seq)))
         return ok
 
     return observed

@@ -152,7 +152,9 @@ class Context:
         hidden, kept = [], self.rules.keeps(ubatch.n) if self.per_step and kv.kind.states else ""
         for run, at, row in zip(ubatch.runs, ubatch.at, rows, strict=True):
             place = at - ubatch.at[0]
-            hidden.append(self._run(self.model, run, first + place, place, kept, n_kv, low, row))
+            hidden.append(self._run(
+                self.model, run, first=first + place, place=place, kept=kept, n_kv=n_kv, low=low, row=row
+            ))
         found = read_outputs(self.model, batch, ubatch, hidden)
         if blind is not None and kv.has_nan:
             lost = mark_nan(kv.kind.spec, kv.rows, kv.states, before, ubatch, first, n_kv, blind)
@@ -166,7 +168,14 @@ class Context:
         zeroed = tuple(self.rules.zeroes(run.pos0, len(ubatch.runs)) for run in ubatch.runs)
         own = tuple(run.seq for run in ubatch.runs)
         if kv.kind.states and not kv.kind.private:
-            graph = ComputeGraph(n_kv, ubatch.n, sum(batch.out[start : start + ubatch.n]), own, zeroed, self.per_step)
+            graph = ComputeGraph(
+                n_kv,
+                ubatch.n,
+                outputs=sum(batch.out[start : start + ubatch.n]),
+                rows=own,
+                zeroed=zeroed,
+                per_step=self.per_step,
+            )
             if self.graph is not None and not self.image and self.rules.reuses(self.graph, graph, first):
                 graph = self.graph
             # The graph of a micro-batch in cell 0, or of an image, is discarded.
@@ -188,7 +197,7 @@ class Context:
         """Return for each run and kind of attention layer: (t,) True for tokens without a visible cell."""
         kv, blind = self.kv, []
         for run, at in zip(ubatch.runs, ubatch.at, strict=True):
-            store = UbatchStore(kv, run, first + at - ubatch.at[0], n_kv, low, run.seq)
+            store = UbatchStore(kv, run, first=first + at - ubatch.at[0], n_kv=n_kv, low=low, row=run.seq)
             pos = run.pos0 + np.arange(len(run.tokens))
             seen = {layer.notation: store.view(layer.part, 0, pos).visible(layer.window)
                     for layer in kv.kind.spec.layers if layer.part}  # fmt: skip
@@ -212,7 +221,7 @@ class Context:
         parts = []
         for k, token in enumerate(run.tokens):
             step = TokenRun(run.seq, run.pos0 + k, [token])
-            parts += model.forward([step], UbatchStore(self.kv, step, first + k, n_kv, low, row))
+            parts += model.forward([step], UbatchStore(self.kv, step, first=first + k, n_kv=n_kv, low=low, row=row))
             key = place + k if kept == "place" else (run.seq, run.pos0 + k)
             self.steps[key] = dict(self.kv.states[row])
             if kept != "place" or k + 1 < len(run.tokens):

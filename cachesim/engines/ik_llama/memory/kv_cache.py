@@ -201,8 +201,15 @@ class KvCache:
         rows = None if partial and not kept else {layer: read_rows(table, cells) for layer, table in kept.items()}
         states = dict(self.states[seq]) if self.kind.hybrid else {}
         window = None if self.window is None else replace(self.window)
-        return Blob(self.size_of(seq, partial), self.cells.pos[cells], self.cells.own[cells], rows, states,
-                    self.state_pos[seq], window)  # fmt: skip
+        return Blob(
+            self.size_of(seq, partial),
+            self.cells.pos[cells],
+            own=self.cells.own[cells],
+            rows=rows,
+            states=states,
+            state_pos=self.state_pos[seq],
+            window=window,
+        )  # fmt: skip
 
     def set(self, seq: int, blob: Blob) -> bool:
         """Restore a copy: free the sequence's cells and give the saved positions contiguous free cells in order. Rows

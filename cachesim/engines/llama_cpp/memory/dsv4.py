@@ -87,7 +87,7 @@ class KVCacheDSV4(Memory):
     def store(self, placed: PlacedUbatch) -> UbatchStore:
         """Return the model's view of the memory for a ubatch whose metadata is written."""
         rows = [self.compressed[run.seq] for run in placed.ubatch.runs]
-        return CompressedUbatchStore(placed.ubatch, self.parts, placed.found, self.recr, rows)
+        return CompressedUbatchStore(placed.ubatch, self.parts, found=placed.found, recr=self.recr, compressed=rows)
 
     # --- saving and loading ----------------------------------------------------------------------------------
 

@@ -99,7 +99,15 @@ class Memory:
             self.parts["swa"] = attention("swa", window_cells(kind, sizes), n_swa, kind.swa)
         self.recr: RecurrentCache | None = None
         if kind.recr:
-            self.recr = RecurrentCache(sizes.n_seq, kind.recr, kind.recr_shape(), refuses, emit, sizes.n_rs_seq, traits)
+            self.recr = RecurrentCache(
+                sizes.n_seq,
+                kind.recr,
+                shape=kind.recr_shape(),
+                refuses=refuses,
+                emit=emit,
+                n_rs_seq=sizes.n_rs_seq,
+                traits=traits,
+            )
         self._unified = sizes.unified or sizes.n_seq == 1
         self._cut = traits.split(sizes.n_rs_seq, bool(self.parts), self._unified)
         # pos_min and pos_max of a pair of attention caches are those of the window cache.
@@ -255,7 +263,9 @@ class Memory:
         saved = self._saved(partial)
         states = {name: cache.state_write(seq, self.keep) for name, cache in saved.items()}
         recr = self.recr.save(seq) if self.recr is not None else None
-        return Blob(self.state_size(seq, partial), states.get("base"), states.get("swa"), recr, states.get("idx"))
+        return Blob(
+            self.state_size(seq, partial), states.get("base"), swa=states.get("swa"), recr=recr, idx=states.get("idx")
+        )
 
     def state_read(self, seq: int, blob: Blob, home: int | None = None) -> None:
         """Restore a state part by part; ``home``: as for ``RecurrentCache.state_read``. Raise StateReadError if a part

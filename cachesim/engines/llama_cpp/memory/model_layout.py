@@ -143,7 +143,7 @@ def draft_kind(kind: ModelKind, spec_type: str, draft_model: str) -> ModelKind |
     """Return the model of the draft context, None without a draft context: an attention layer for an MTP head, or the
     named draft model. Its K/V rows are F16."""
     if spec_type == "draft-mtp":
-        return ModelKind(f"{kind.name}+mtp", parse("A"), kind.mrope, KV_ROW // 2, kind.form)
+        return ModelKind(f"{kind.name}+mtp", parse("A"), mrope=kind.mrope, own_row=KV_ROW // 2, form=kind.form)
     if spec_type == "draft-simple":
         return replace(model_kind(draft_model), own_row=KV_ROW // 2, form=kind.form)
     return None

@@ -140,7 +140,9 @@ class CompressedUbatchStore(UbatchStore):
     def piece(self, run: int, start: int, stop: int) -> CompressedUbatchStore:
         """Return the store of tokens start .. stop-1 of a single run."""
         part = super().piece(run, start, stop)
-        return CompressedUbatchStore(part.ubatch, part.parts, part.found, part.recr, self.compressed[run : run + 1])
+        return CompressedUbatchStore(
+            part.ubatch, part.parts, found=part.found, recr=part.recr, compressed=self.compressed[run : run + 1]
+        )
 
     def put_compressed(self, layer: int, run: int, first: int, rows: KVRows) -> None:
         """Write compressed rows under consecutive numbers from ``first`` on."""

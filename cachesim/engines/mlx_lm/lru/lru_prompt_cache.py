@@ -121,7 +121,7 @@ class LRUPromptCache:
         asked = query[: rules.asked(len(query))]
         found = self._trie.search(model, asked)
         if rules.exact(found, len(asked)):
-            return self._handed(model, query, asked, "exact", found, rules.exact)
+            return self._handed(model, query, key=asked, how="exact", found=found, decider=rules.exact)
         shorter: int = rules.shorter(found)
         refused = rules.shorter if found.at > shorter else rules.longer
         if rules.longer(found, shorter) and found.longer is not None:
@@ -129,7 +129,7 @@ class LRUPromptCache:
             if fetch is not None:
                 return fetch
         if shorter:
-            return self._handed(model, query, query[:shorter], "shorter", found, rules.shorter)
+            return self._handed(model, query, key=query[:shorter], how="shorter", found=found, decider=rules.shorter)
         return self._report(model, FetchResult(None, query, "miss", _decision(refused, 0, found, query)))
 
     def _handed(
@@ -142,7 +142,9 @@ class LRUPromptCache:
         if hand.count_down:
             self._trie.add(model, key, entry._replace(owners=entry.owners - 1))
         decision = _decision(decider, len(key), found, query)
-        fetch = FetchResult(layers, query[len(key) :], how, decision, key, key if hand.old_key else None)
+        fetch = FetchResult(
+            layers, query[len(key) :], how=how, decision=decision, key=key, old_key=key if hand.old_key else None
+        )
         self._report(model, fetch)
         if hand.how == "give":
             self._remove((model, key), "consumed", self.rules.hand_out)
@@ -164,8 +166,14 @@ class LRUPromptCache:
             self._remove((model, key), "moved", rules.trim_in)
             key = key[:kept]
             self._put((model, key), layers, entry.kind)
-        fetch = FetchResult(layers, query[kept:], "longer", _decision(rules.longer, kept, found, query), key,
-                            key if own else None)
+        fetch = FetchResult(
+            layers,
+            query[kept:],
+            how="longer",
+            decision=_decision(rules.longer, kept, found, query),
+            key=key,
+            old_key=key if own else None,
+        )
         return self._report(model, fetch), rules.longer
 
     def _untrimmed(self, model: Any, query: Tokens, found: SearchResult, key: Tokens) -> FetchResult | None:
@@ -174,7 +182,9 @@ class LRUPromptCache:
         if not kept:
             return None
         layers, decision = self._trie.get(model, key).layers, _decision(self.rules.untrimmable, kept, found, query)
-        return self._report(model, FetchResult(copy.deepcopy(layers), query[kept:], "longer", decision, key))
+        return self._report(model, FetchResult(
+            copy.deepcopy(layers), query[kept:], how="longer", decision=decision, key=key
+        ))
 
     def _report(self, model: Any, fetch: FetchResult) -> FetchResult:
         query = fetch.kept + len(fetch.rest)

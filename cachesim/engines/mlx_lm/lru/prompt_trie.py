@@ -152,7 +152,7 @@ class PromptTrie(Generic[T]):
         """Walk the query as far as stored keys match it."""
         root = self._roots.get(model)
         if root is None:
-            return SearchResult(False, False, 0, None, 0)
+            return SearchResult(False, False, at=0, longer=None, common=0)
         key = tuple(tokens)
         walk = _walk(root, key)
         ends = [at for node, at in zip(walk.nodes, walk.lengths, strict=True) if node.entry is not None]
@@ -163,7 +163,7 @@ class PromptTrie(Generic[T]):
             longer = key[: walk.walked] + shortest(walk.nodes[-1])
         else:
             longer = key[: walk.walked] + walk.within.tokens[walk.extra :] + shortest(walk.within)
-        return SearchResult(True, exact, ends[-1] if ends else 0, longer, walk.walked)
+        return SearchResult(True, exact, at=ends[-1] if ends else 0, longer=longer, common=walk.walked)
 
 
 def _walk(root: Node[T], key: Tokens) -> TrieWalk[T]:

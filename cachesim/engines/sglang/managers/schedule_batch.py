@@ -121,7 +121,9 @@ class ScheduleBatch:
         kv.mamba_last_track_seqlen = track_seqlen
         if not self.context.enable_mamba_extra_buffer_lazy:
             kv.mamba_next_track_idx = self.context.other_track_idx(kv.mamba_next_track_idx)
-        return ForwardRange(req, req.prefix_len, req.extend_end, track_seqlen, slot)
+        return ForwardRange(
+            req, req.prefix_len, end=req.extend_end, mamba_track_seqlen=track_seqlen, mamba_track_slot=slot
+        )
 
     # Decode.
 
@@ -244,4 +246,4 @@ class ScheduleBatch:
                                         self.context.server_args.mamba_track_interval)  # fmt: skip
         track_seqlen = self.context.decide(track, req)
         slot = None if track_seqlen is None else buffer[plan.track_idx]
-        return ForwardRange(req, start, end, track_seqlen, slot)
+        return ForwardRange(req, start, end=end, mamba_track_seqlen=track_seqlen, mamba_track_slot=slot)

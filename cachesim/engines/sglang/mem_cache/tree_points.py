@@ -71,7 +71,7 @@ class TreePoints(RestorePointTracker):
             before = self.known.get(node.id)
             now = self._window(node)
             self.known[node.id] = now
-            self._hold(node, before, now, "evicted" if rule else "stored", rule)
+            self._hold(node, before, now, cause="evicted" if rule else "stored", rule=rule)
             if before is not None and before.live != now.live:
                 todo += [child for child in node.children.values() if child.id in self.known]
 

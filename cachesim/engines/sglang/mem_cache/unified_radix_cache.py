@@ -72,7 +72,13 @@ class UnifiedRadixCache:
                 raise NotInBuild(f"HiCache for windows and states is not modelled for {self.rules.name}",
                                  hint="a model of full attention, or sglang@0.5.23")  # fmt: skip
             self.cache_controller = HiCacheController(context, self.tree_core, host_pool_group(context, pools))
-            self.load_back = LoadBack(context, self.tree_core, self.cache_controller, pools.req_to_token_pool, self)
+            self.load_back = LoadBack(
+                context,
+                self.tree_core,
+                controller=self.cache_controller,
+                req_to_token_pool=pools.req_to_token_pool,
+                cache=self,
+            )
 
     def report(self, head: Event | None = None) -> None:
         """Log an event, then the changes of the tree that it caused."""
@@ -141,7 +147,12 @@ class UnifiedRadixCache:
         reach = found._replace(device_hit_length=found.device_hit_length + host_hit_length)
         grid = self.context.server_args.state_grid
         return MatchResult(
-            found, last_device_node, best, host_hit_length, swa_host_hit_length, mamba_host_hit_length,
+            found,
+            last_device_node,
+            best_match_node=best,
+            host_hit_length=host_hit_length,
+            swa_host_hit_length=swa_host_hit_length,
+            mamba_host_hit_length=mamba_host_hit_length,
             mamba_branching_seqlen=None if self.mamba is None else self.rules.branch_point(reach, grid),
             swa_branching_seqlen=None if self.swa is None else self.rules.branch_point(reach, self.page_size),
         )  # fmt: skip
@@ -182,7 +193,7 @@ class UnifiedRadixCache:
                 break
             child.last_access_time = core.get_and_increase_time_counter()
             is_equal = is_held and child.end <= params.limit
-            same = len(child.key) if is_equal else _match_len(child, params.key, at, params.limit, page)
+            same = len(child.key) if is_equal else _match_len(child, params.key, at, most=params.limit, page=page)
             node = child if same == len(child.key) else core.split_node(child, same)
             node.priority = max(node.priority, params.priority)
             if node.value[FULL] is None:

@@ -510,7 +510,8 @@ class MambaManager(SingleTypeKVCacheManager):
         return self.rules.state_tail(StateTail(
             num_tokens=num_tokens,
             latest_prompt_hash_boundary=last_cache_position(self.rules, config, prompt, unit),
-            own_hash_boundary=last_cache_position(self.rules, config, prompt, unit, self.use_eagle),
+            own_hash_boundary=last_cache_position(
+                self.rules, config, prompt, unit, drop_eagle_block=self.use_eagle),
             hash_block_size=unit,
             block_size=self.block_size,
             is_junction=junction,
