@@ -2,21 +2,24 @@
 
     python -I -S launch.py LIMIT MEMORY COMMAND ...
 
-LIMIT: CPU seconds of the child; MEMORY: bytes of its address space. The line that it prints is a ``Usage``. This
-program imports little on purpose: the peak memory that Linux reports for a child begins with the memory that its parent
-had at the fork, and the bench itself needs more than ``cachesim --version``.
+LIMIT: CPU seconds of the child, which is killed after ``WALL`` times as many seconds; MEMORY: bytes of its address
+space. The line that this program prints is a ``Usage``. It imports little on purpose: the peak memory that Linux
+reports for a child begins with the memory that its parent had at the fork, and the bench itself needs more than
+``cachesim --version``.
 """
 
 from __future__ import annotations
 
 import os
 import resource
+import signal
 import sys
 import time
 from contextlib import suppress
 from typing import NamedTuple
 
 PIECE = 1 << 16               # bytes that are read at once
+WALL = 5                      # a child may wait so many times its CPU limit
 NONE = -1.0                   # seconds of something that did not happen
 
 
@@ -37,6 +40,8 @@ def run(limit: int, memory: int, words: list[str]) -> Usage:
     if pid == 0:
         _become(limit, memory, words, writing)
     os.close(writing)
+    signal.signal(signal.SIGALRM, lambda number, frame: _kill(pid))
+    signal.alarm(WALL * limit)
     first_line = NONE
     output = 0
     has_text = False
@@ -48,6 +53,7 @@ def run(limit: int, memory: int, words: list[str]) -> Usage:
             if b"\n" in text:
                 first_line = _cpu_seconds(pid)
     _, status, used = os.wait4(pid, 0)
+    signal.alarm(0)
     return Usage(
         code=os.waitstatus_to_exitcode(status),
         seconds=used.ru_utime + used.ru_stime,
@@ -75,6 +81,12 @@ def _become(limit: int, memory: int, words: list[str], output: int) -> None:
         print(error, file=sys.stderr, flush=True)
     finally:
         os._exit(127)
+
+
+def _kill(pid: int) -> None:
+    """Kill a process, if it has not ended."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def _cpu_seconds(pid: int) -> float:

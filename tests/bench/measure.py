@@ -19,14 +19,14 @@ from typing import IO, Mapping, NamedTuple, Sequence
 
 from tests.bench import launch
 from tests.bench.checkout import release_signals, signals_held
-from tests.bench.launch import NONE, Usage
+from tests.bench.launch import NONE, WALL, Usage
 from tests.bench.rows import MEMORY, Row
 from tests.bench.spellings import NoCounterpart, find_modules, spell
 
 ONE_CORE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 DRIVERS = Path(__file__).with_name("drivers.py")
 LAUNCH = launch.__file__
-WALL = 5                      # a process may wait so many times its CPU limit
+GRACE = 10                    # seconds in which a child whose time is over ends with its own children
 REFUSED = 2                   # exit code of cachesim, also of older commits, for a command that it does not know
 
 
@@ -88,7 +88,7 @@ def environment(unbuffered: bool = False) -> dict[str, str]:
 
 def run(words: Sequence[str], variables: Mapping[str, str], folder: Path, limit: int) -> tuple[Usage, str]:
     """Run a process in a folder under a CPU limit in seconds. Return what it used, with its children, and its standard
-    error. A process that waits too long is killed; its usage is unknown, 0 seconds."""
+    error. If children that it left keep its output open, all are killed; the usage is unknown then, 0 seconds."""
     start = [sys.executable, "-I", "-S", LAUNCH, str(limit), str(MEMORY), *words]
     process: subprocess.Popen[bytes] | None = None
     timer: Timer | None = None
@@ -98,7 +98,7 @@ def run(words: Sequence[str], variables: Mapping[str, str], folder: Path, limit:
                 process = subprocess.Popen(start, cwd=folder, env=variables, stdin=subprocess.DEVNULL, stderr=errors,
                                            stdout=subprocess.PIPE, preexec_fn=release_signals,
                                            start_new_session=True)  # fmt: skip
-            timer = Timer(WALL * limit, _kill, (process.pid,))
+            timer = Timer(WALL * limit + GRACE, _kill, (process.pid,))
             timer.start()
             report, _ = process.communicate()
         finally:
@@ -133,6 +133,8 @@ def _end(used: Usage, codes: tuple[int, ...], limit: int, errors: str) -> str:
     """Return why a process has no figures, "" if it has. ``errors``: its standard error."""
     if used.code in codes:
         return ""
+    if used.code == -signal.SIGKILL and not used.seconds:
+        return f"no end after {WALL * limit + GRACE} s"
     if used.code in (-signal.SIGXCPU, -signal.SIGKILL):
         over = used.seconds >= limit - 1
         return f"over {limit} s" if over else f"killed after {used.seconds:.0f} s of CPU"
