@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from functools import wraps
 from itertools import count
-from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence, TypeVar
+from typing import Any, Callable, Collection, Iterable, Iterator, Mapping, NamedTuple, Sequence, TypeVar
 
 import numpy as np
 
@@ -153,11 +153,17 @@ def _every(outcome: Outcome, others: Sequence[str], is_truth_value: bool) -> boo
     return True
 
 
-def report_outcomes(rules: T, variants: Variants, observer: OutcomeObserver, needs: OutcomeFilter = _every) -> T:
+def report_outcomes(
+    rules: T, variants: Variants, observer: OutcomeObserver, needs: OutcomeFilter = _every,
+    only: Collection[str] | None = None,
+) -> T:
     """Return a rule set that decides like ``rules`` and reports every outcome to the observer, with its alternatives
-    if it ``needs`` them, else with none."""
-    return rules.changed({field: _reporting(fn, variants.get(field, []), observer, needs)
-                          for field, fn in graded_rules(rules).items()})  # fmt: skip
+    if it ``needs`` them, else with none. ``only``: ids of the rules whose outcomes are reported, None = all."""
+    return rules.changed({
+        field: _reporting(fn, variants.get(field, []), observer, needs)
+        for field, fn in graded_rules(rules).items()
+        if only is None or about(fn).id in only
+    })
 
 
 def _reporting(fn: Callable[..., Any], variants: list[Callable[..., Any]], observer: OutcomeObserver,
@@ -183,13 +189,14 @@ class TooManyDecisions(BaseException):
     server error."""
 
 
-def limit_decisions(rules: T, most: int) -> T:
-    """Return a rule set that decides like ``rules`` and raises TooManyDecisions after ``most`` decisions."""
-    counter = count(1)
-    return rules.changed({field: _limited(fn, counter, most) for field, fn in graded_rules(rules).items()})
+def limit_decisions(rules: T, most: float, counter: Iterator[int] | None = None) -> T:
+    """Return a rule set that decides like ``rules`` and raises TooManyDecisions after ``most`` decisions. ``counter``:
+    yields the number of each decision, None = a new one."""
+    numbers = count(1) if counter is None else counter
+    return rules.changed({field: _limited(fn, numbers, most) for field, fn in graded_rules(rules).items()})
 
 
-def _limited(fn: Callable[..., Any], counter: Iterator[int], most: int) -> Callable[..., Any]:
+def _limited(fn: Callable[..., Any], counter: Iterator[int], most: float) -> Callable[..., Any]:
     @wraps(fn, assigned=())             # a search wraps all rules for every run: only what rules are asked for
     def bounded(*args: Any) -> Any:
         if next(counter) > most:

@@ -8,17 +8,20 @@ tried, and only for wrong answers and charged tokens.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from enum import StrEnum
 from functools import cache, partial
+from itertools import chain, islice
+from math import inf
 from pathlib import Path
-from typing import Any, Callable, Mapping, NamedTuple
+from typing import Any, Callable, Collection, Mapping, NamedTuple
 
 from cachesim.base.errors import Terminated
 from cachesim.base.untrusted_files import kind
 from cachesim.engines.registry import BUILTIN, ENGINES
-from cachesim.engines.rule import RULES
+from cachesim.engines.rule import RULES, about
 from cachesim.engines.rule_outcomes import (
     NEGATED,
     Outcome,
@@ -192,26 +195,31 @@ class _Rerun:
     asked: int
 
     def __init__(self, run: Run, rules: RuleSet, variants: Variants) -> None:
-        self.run, self.rules, self.variants = run, rules, variants
+        self.run = run
+        self.rules = rules
+        self.variants = variants
         self.profile = run.profile.removesuffix(" (changed)")
 
     def dependences(self, most: int) -> list[OutcomeDependence]:
         """Return each request and kind with the first outcome that it depends on. At most ``most`` alternatives are
-        tried, those of rules that charges and requests cite first."""
+        tried, those of rules that charges and requests cite first; the other rules are asked only if these are too
+        few."""
         charged = [i for i, one in enumerate(self.run.requests) if one.ledger.charges]
         wanted = {(i, "verdict") for i in self.run.broken} | {(i, "charge") for i in charged}
         cited = {charge.rule for i in charged for charge in self.run.requests[i].ledger.charges}
         cited |= {self.run.requests[i].answer.deciding for i, _ in wanted}
+        others = {about(fn).id for fn in graded_rules(self.rules).values()} - cited
         found: dict[tuple[int, str], OutcomeDependence] = {}
-        for outcome, other in sorted(self._unseen(), key=lambda pair: pair[0].rule not in cited)[:most]:
+        for outcome, other in islice(chain.from_iterable(map(self._unseen, (cited, others))), most):
             for request, what in self._changed(outcome, other):
                 found.setdefault((request, what), OutcomeDependence(request, what, *outcome, other))
             if wanted <= found.keys():
                 break
         return [found[key] for key in sorted(found)]
 
-    def _unseen(self) -> list[tuple[Outcome, str]]:
-        """Return the outcomes of the run with each alternative that nothing refutes; equivalent alternatives once."""
+    def _unseen(self, of: Collection[str]) -> list[tuple[Outcome, str]]:
+        """Return the outcomes of these rules in the run with each alternative that nothing refutes; equivalent
+        alternatives once."""
         asked: Counter[Outcome] = Counter()
         met: Counter[tuple[Outcome, str]] = Counter()
 
@@ -221,8 +229,10 @@ class _Rerun:
 
         engine = self.profile.partition("@")[0]
         needs = cache(partial(may_be_unseen, engine))
-        self._run(report_outcomes(self.rules, self.variants, count, needs))
-        self.asked = sum(asked.values())
+        numbers = itertools.count(1)
+        rules = report_outcomes(self.rules, self.variants, count, needs, only=of)
+        self._run(limit_decisions(rules, inf, numbers))
+        self.asked = next(numbers) - 1
         return [(outcome, other) for (outcome, other), n in sorted(met.items()) if is_unseen(engine, outcome, other)
                 and (other == NEGATED or n < asked[outcome] or (outcome, NEGATED) not in met)]  # fmt: skip
 

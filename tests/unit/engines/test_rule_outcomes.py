@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
+from math import inf
 from typing import Any, Callable, NamedTuple
 
 import numpy as np
@@ -157,6 +159,13 @@ def test_outcomes_are_reported_of_inner_tables_too():
     ]
 
 
+def test_only_the_chosen_rules_are_reported():
+    heard = []
+    rules = report_outcomes(ONE, VARIANTS, lambda outcome, others: heard.append(outcome), only={"TEST-PICK"})
+    assert (rules.odd(12).value, rules.pick("a").value, rules.inner.odd(3).value) == (False, 0, True)
+    assert heard == [Outcome("TEST-PICK", "alone")]
+
+
 def test_one_outcome_is_replaced_and_no_other():
     rules = replace_outcome(ONE, VARIANTS, Outcome("TEST-ODD", "no"), "TEST-ODD.BIG")
     assert [rules.odd(n).value for n in (2, 12, 3)] == [False, True, True]
@@ -207,6 +216,13 @@ def test_a_run_that_asks_too_often_is_ended():
     with pytest.raises(TooManyDecisions, match="more than 3 decisions"):
         rules.odd(1)
     assert not issubclass(TooManyDecisions, Exception)              # no driver may take it for an error of its server
+
+
+def test_the_decisions_of_a_run_are_counted():
+    numbers = count(1)
+    rules = limit_decisions(ONE, inf, numbers)
+    assert (rules.odd(12).value, rules.inner.odd(3).value) == (False, True)
+    assert next(numbers) == 3
 
 
 def test_a_rule_without_variants_is_reported_too():
