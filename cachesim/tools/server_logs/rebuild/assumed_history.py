@@ -52,7 +52,14 @@ def repair_case(found: Reconstruction, facts: CaseFacts = NOTHING_KNOWN) -> Repa
     assumes = f"{request_numbers(sorted(steps))} differ from the earlier prompt only in {CHANGED[0]} tokens after " \
               f"token {where} and in new text at the end"  # fmt: skip
     varied = f"{min(CHANGED)} to {max(CHANGED)} tokens"
-    return RepairCase(cases[0], assumes, tuple(cases[1:]), varied, EXCLUDED, replace(facts, texts=assumes))
+    return RepairCase(
+        scenario=cases[0],
+        assumes=assumes,
+        variants=tuple(cases[1:]),
+        varied=varied,
+        excluded=EXCLUDED,
+        facts=replace(facts, texts=assumes),
+    )
 
 
 def _changing(found: Reconstruction) -> set[int]:

@@ -11,6 +11,7 @@ from typing import NamedTuple, Sequence
 from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.facts.proven_range import ProvenRange, share_range
 from cachesim.tools.server_logs.rebuild.before_the_log import listed_checkpoints
+from cachesim.tools.server_logs.rebuild.request_order import ChainedRequest
 from cachesim.tools.server_logs.rebuild.slot_contents import END
 
 ENDS = "prompt length assumed: the last position in the log"
@@ -28,18 +29,15 @@ class AssumedLength(NamedTuple):
     is_bounded: bool = True
 
 
-def assumed_lengths(requests: Sequence[LoggedRequest]) -> list[tuple[AssumedLength, ...]]:
+def assumed_lengths(chain: Sequence[ChainedRequest]) -> list[tuple[AssumedLength, ...]]:
     """Return the possible lengths of each prompt, most likely first; () if the log shows nothing about it."""
     found: list[tuple[AssumedLength, ...]] = []
     longest = 0
-    following = following_requests(requests)
-    next_of = dict(zip(map(id, requests), following, strict=True))
-    held: dict[int, ProvenRange | None] = {}                    # tokens that the requests so far left in a slot
-    for number, request in enumerate(requests):
-        lengths = _lengths(request, longest, following[number], held.get(request.slot))
+    for link in chain:
+        request = link.logged
+        lengths = _lengths(link, longest)
         if lengths and lengths[0].why == ENDS and not request.is_whole and request.end is not None:
-            lengths = (*_by_checkpoints(request.end, listed_checkpoints(request, next_of)), *lengths)
-        held[request.slot] = request.range_of("end")
+            lengths = (*_by_checkpoints(request.end, listed_checkpoints(link)), *lengths)
         longest = max([longest, *(length.n_tokens for length in lengths[:1])])
         found.append(lengths)
     return found
@@ -50,27 +48,15 @@ def has_length(request: LoggedRequest) -> bool:
     return request.n_tokens is not None or request.range_of("n_tokens") is not None
 
 
-def following_requests(requests: Sequence[LoggedRequest]) -> list[LoggedRequest | None]:
-    """Return for each request the next request of its slot."""
-    found: list[LoggedRequest | None] = []
-    latest: dict[int, LoggedRequest] = {}
-    for request in reversed(requests):
-        found.append(latest.get(request.slot) if request.is_named else None)
-        latest[request.slot] = request
-    return found[::-1]
-
-
-def _lengths(
-    request: LoggedRequest, longest: int, after: LoggedRequest | None, held: ProvenRange | None
-) -> tuple[AssumedLength, ...]:
-    """Return the possible lengths of a prompt. ``longest``: the longest prompt before it; ``after``: the next request
-    of its slot; ``held``: tokens in its slot before it."""
+def _lengths(link: ChainedRequest, longest: int) -> tuple[AssumedLength, ...]:
+    """Return the possible lengths of a prompt. ``longest``: the longest prompt before it."""
+    request = link.logged
     if request.is_cancelled and request.end:
         why = f"cancelled: simulated with the {request.end:,} tokens that the slot held at the end"
         return (AssumedLength(request.end, why, is_bounded=False),)
     if request.n_tokens is not None:
         return (AssumedLength(request.n_tokens),)
-    known = request.range_of("n_tokens") or _by_shares(request, held)
+    known = request.range_of("n_tokens") or _by_shares(request, link.held)
     if known is not None and known.high is not None:
         middle = (known.low + known.high) // 2
         why = f"prompt length assumed: {{:,}}, the log shows {known}"
@@ -79,8 +65,8 @@ def _lengths(
         evaluated = request.prompt_n
         return () if evaluated is None else (AssumedLength(longest + evaluated, GOES_ON, is_bounded=False),)
     least = _least(request)
-    if least and after is not None and request.end is None:
-        least = max(least, after.least("cache_n"))              # the next request reused so many tokens
+    if least and link.following is not None and request.end is None:
+        least = max(least, link.following.logged.least("cache_n"))      # the next request reused so many tokens
     return (AssumedLength(least, ENDS, is_bounded=False),) if 0 < least <= MOST_ASSUMED else ()
 
 

@@ -8,16 +8,19 @@ cache, from before the excerpt. The reconstruction sends earlier prompts that le
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Mapping, Sequence
+from typing import Sequence
 
 from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.facts.proven_range import ProvenRange
+from cachesim.tools.server_logs.rebuild.request_order import ChainedRequest
 from cachesim.tools.server_logs.rebuild.slot_contents import BATCHES, END
 
 LEAST_SIMILAR = 0.1          # share of a prompt that a slot must have in common with it to be chosen for it, by default
 SHORT_PROMPT = 256          # assumed tokens of a checkpoint that the log shows only by another's erasure
 OTHER_PROMPT = 64            # assumed tokens of a prompt after an earlier conversation, if the log shows none
 MOST_CONVERSATIONS = 4       # earlier conversations, at most
+ANSWER = 2048                # tokens of the answer before the log begins, at most
+MAX_EARLIER = 12             # prompts before the log begins, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,45 +38,38 @@ class EarlierConversation:
     shared: int = 0
 
 
-def resumed_checkpoints(logged: LoggedRequest, following: Mapping[int, LoggedRequest | None]) -> list[int]:
+def resumed_checkpoints(first: ChainedRequest) -> list[int]:
     """Return the tokens of checkpoints from before the excerpt at which a request or later ones of its slot resume.
 
-    ``logged``: the first request of a slot; ``following``: the next request of the same slot, by id of the object. A
-    later request shows one only if no request between evaluated the tokens before it again.
+    ``first``: the first request of a slot. A later request shows one only if no request between evaluated the tokens
+    before it again.
     """
     found: list[int] = []
-    kept: int | None = None
-    request: LoggedRequest | None = logged
-    while request is not None and request.cache_n is not None and not request.is_loaded:
-        shared = request.range_of("lcp")
-        is_within = shared is not None and 0 < request.cache_n < shared.low
-        if is_within and (kept is None or request.cache_n <= kept):
-            found.append(request.cache_n)
-        kept = request.cache_n if kept is None else min(kept, request.cache_n)
-        request = following.get(id(request))
+    for step in first.walk():
+        if step.logged.cache_n is None or step.logged.is_loaded:
+            break
+        if step.is_resumed_within and step.is_kept:
+            found.append(step.logged.cache_n)
     return found
 
 
-def listed_checkpoints(logged: LoggedRequest, following: Mapping[int, LoggedRequest | None]) -> list[int]:
+def listed_checkpoints(first: ChainedRequest) -> list[int]:
     """Return the tokens of checkpoints from before the excerpt that the server checks or erases for a request or later
     ones of its slot, and of one more where the first of them is erased because it is close to another.
 
-    ``logged`` and ``following``: as for ``resumed_checkpoints``.
+    ``first``: the first request of a slot.
     """
     found: set[int] = set()
     created: set[int] = set()
-    kept: int | None = None
     is_close = False
-    request: LoggedRequest | None = logged
-    while request is not None and (request is logged or not request.is_loaded):
+    for request, kept in first.walk():
+        if request.is_loaded and request is not first.logged:
+            break
         listed = {*request.erased, *(last + 1 for _, last, _ in request.checked)}
         earlier = {at for at in listed - created if kept is None or at <= kept + 1}
         is_close = is_close or (min(found | earlier, default=0) in request.erased)
         found |= earlier
         created |= {*request.created}
-        if request.cache_n is not None:
-            kept = request.cache_n if kept is None else min(kept, request.cache_n)
-        request = following.get(id(request))
     if is_close and min(found) > 2 * SHORT_PROMPT:
         found.add(SHORT_PROMPT)
     return sorted(found)
@@ -94,17 +90,17 @@ def earlier_conversations(requests: Sequence[LoggedRequest]) -> list[EarlierConv
     return found[:MOST_CONVERSATIONS]
 
 
-def earlier_checkpoints(logged: LoggedRequest, following: Mapping[int, LoggedRequest | None]) -> list[int]:
-    """Return the tokens of all checkpoints that the slot of a request had before the excerpt. A request whose beginning
-    is cut off left the last ones itself: those at the end of its prompt, and a micro-batch before.
+def earlier_checkpoints(first: ChainedRequest) -> list[int]:
+    """Return the tokens of all checkpoints that a slot had before the excerpt. A request whose beginning is cut off
+    left the last ones itself: those at the end of its prompt, and a micro-batch before.
 
-    ``logged`` and ``following``: as for ``resumed_checkpoints``.
+    ``first``: the first request of the slot.
     """
-    listed = listed_checkpoints(logged, following)
-    if not logged.is_whole and listed:
+    listed = listed_checkpoints(first)
+    if not first.logged.is_whole and listed:
         own = {listed[-1], *(listed[-1] - size + more for size in BATCHES for more in (0, END))}
         listed = [at for at in listed if at not in own]
-    resumed = resumed_checkpoints(logged, following)       # a window resumes one token before the end of its rows
+    resumed = resumed_checkpoints(first)                   # a window resumes one token before the end of its rows
     return [*listed, *(at for at in resumed if not {at, at + 1} & {*listed})]
 
 
@@ -165,16 +161,14 @@ def _may_be_entry(text: ProvenRange, request: LoggedRequest, reused: int) -> boo
 
 def _left_by(request: LoggedRequest) -> ProvenRange:
     """Return the number of tokens that a request left in its slot."""
-    end, prompt, answer = (request.range_of(name) for name in ("end", "n_tokens", "predicted_n"))
+    end = request.range_of("end")
+    prompt = request.range_of("n_tokens")
+    answer = request.range_of("predicted_n")
     if end is not None:
         return end
     if prompt is None or prompt.high is None:
         return ProvenRange(0, None)
     return ProvenRange(prompt.low, prompt.high + (answer.high or 0 if answer is not None else 0))
-
-ANSWER = 2048                # tokens of the answer before the log begins, at most
-
-MAX_EARLIER = 12                  # prompts before the log begins, at most
 
 
 def earlier_prompts(

@@ -59,7 +59,9 @@ class CandidateServer:
         self.stage = self._begin()
 
     def _begin(self) -> ScenarioStage:
-        return ScenarioStage(self.blank, self.profile, "none", Path("."), SilentObserver(), self.profile)
+        return ScenarioStage(
+            self.blank, self.profile, mode="none", folder=Path("."), watcher=SilentObserver(), rules=self.profile
+        )
 
     def _copy(self) -> Server | None:
         """Return a copy of the server, None if it is nested too deeply to be copied (its requests are run again

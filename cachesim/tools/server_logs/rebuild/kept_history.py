@@ -71,7 +71,9 @@ class KeptHistory:
             if not isinstance(step, LineRequest):
                 return None
             marks = tuple(scenario.steps[number].request.user_starts)
-            prompt = self._prompt(number, _text(step.prompt, line), _text(step.answer or (), line), marks, requests)
+            sent = _text(step.prompt, line)
+            answer = _text(step.answer or (), line)
+            prompt = self._prompt(number, sent, answer, marks=marks, requests=requests)
             if prompt is None:
                 return None
             self._prompts[number] = prompt
@@ -99,13 +101,13 @@ class KeptHistory:
                          default=None)  # fmt: skip
             at = 0 if before is None else _common(_joined(before.sent, before.answer), sent)
             if before is None or not before.is_changed or at <= before.same:
-                return _SentPrompt(sent, sent, answer, sent.size, marks)
+                return _SentPrompt(sent=sent, changed=sent, answer=answer, same=sent.size, marks=marks)
             history, begun = before.prefix(at)
             same = before.same
         changed = history.append_piece(sent, at, sent.size)
         later = changed.size - sent.size
         own_marks = tuple(mark + later for mark in marks if mark >= at)
-        return _SentPrompt(sent, changed, answer, same, (*begun, *own_marks))
+        return _SentPrompt(sent=sent, changed=changed, answer=answer, same=same, marks=(*begun, *own_marks))
 
 
 def _text(pieces: Pieces, line: ScenarioLine) -> SlotText:

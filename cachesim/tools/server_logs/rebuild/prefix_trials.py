@@ -14,7 +14,7 @@ from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest, over
 from cachesim.tools.server_logs.facts.session import LogSession
 from cachesim.tools.server_logs.lines.recognise import grammars
 from cachesim.tools.server_logs.lines.tied_requests import BEGINS
-from cachesim.tools.server_logs.rebuild.assumed_lengths import AssumedLength, assumed_lengths, following_requests
+from cachesim.tools.server_logs.rebuild.assumed_lengths import AssumedLength, assumed_lengths
 from cachesim.tools.server_logs.rebuild.before_the_log import (
     OTHER_PROMPT,
     earlier_checkpoints,
@@ -27,7 +27,6 @@ from cachesim.tools.server_logs.rebuild.before_the_log import (
     used_slots,
 )
 from cachesim.tools.server_logs.rebuild.candidate_server import CandidateServer, RunningPrompt
-from cachesim.tools.server_logs.rebuild.launch_order import last_batch, loops_between, tried_loops
 from cachesim.tools.server_logs.rebuild.line_agreement import (
     contradictions,
     early_lines,
@@ -41,6 +40,7 @@ from cachesim.tools.server_logs.rebuild.reconstruction import (
     Reconstruction,
     SentRequest,
 )
+from cachesim.tools.server_logs.rebuild.request_order import chain_requests, last_batch, loops_between, tried_loops
 from cachesim.tools.server_logs.rebuild.slot_contents import (
     BATCHES,
     MOST,
@@ -63,13 +63,17 @@ class ScenarioBuilder(CandidateServer):
 
     def __init__(self, session: LogSession, profile: str, model: str, server: Mapping[str, Any]) -> None:
         super().__init__(profile, model, server)
-        self.session, self.out = session, Reconstruction(profile, model, server)
-        self.word_names, self.most, self.stopped_early = word_names(), 0, False
+        self.session = session
+        self.out = Reconstruction(profile, model, server)
+        self.word_names = word_names()
+        self.most = 0                                   # work units that alternative prefixes may take
+        self.stopped_early = False
         self.marks: tuple[int, ...] = ()                # user messages of the last request that has some
         self.running: list[tuple[ReconstructedRequest, RunningPrompt]] = []
         self.started = not BEGINS.isdisjoint(session.kinds)
-        self.lengths = assumed_lengths(session.requests)
-        self.next_of = dict(zip(map(id, session.requests), following_requests(session.requests), strict=True))
+        chain = chain_requests(session.requests)
+        self.lengths = assumed_lengths(chain)
+        self.chain = {id(link.logged): link for link in chain}
         self.task_kind = _task_kind(session)
         self.begun: set[int] = set()                    # slots that a logged request has used, or is about to
         began_empty = self.started or any(map(_found_nothing, session.requests[:1]))
@@ -197,7 +201,9 @@ class ScenarioBuilder(CandidateServer):
         choices[1:1] = self._uncached(logged, choices[:1])
         choices[:0] = self._resumed_later(logged, choices[:1])
         best: SentRequest | None = None
-        found, tries, agreeing, word = best, 0, 0, next(self.word_names)
+        found: SentRequest | None = None
+        tries = agreeing = 0
+        word = next(self.word_names)
         begin = None if playing else self._copy()
         most = AGAIN if begin is None and playing is None else MOST
         while choices and not (tries and (tries == most or agreeing > FURTHER or self.work > self.most)):
@@ -205,7 +211,7 @@ class ScenarioBuilder(CandidateServer):
             if tries and not playing:
                 self._reset(self._copy_of(begin))
             tries += 1
-            found = self._try(logged, choice, word, playing, begin)
+            found = self._try(logged, choice, word, playing=playing, begin=begin)
             if found is not None and found.agrees_with(logged):
                 if not found.contradicted and (logged.created or {*choice.marks} <= self._created()):
                     return found
@@ -222,7 +228,7 @@ class ScenarioBuilder(CandidateServer):
             return best
         if not playing:
             self._reset(self._copy_of(begin))
-        return self._try(logged, best.choice, word, playing, begin)
+        return self._try(logged, best.choice, word, playing=playing, begin=begin)
 
     def _created(self) -> set[int]:
         """Return the tokens of the checkpoints that the simulated server created for the request sent last."""
@@ -247,17 +253,13 @@ class ScenarioBuilder(CandidateServer):
     def _resumption(self, logged: LoggedRequest) -> int:
         """Return the tokens after which the first later request of a slot resumes that did so within this request's
         evaluated tokens, 0 if none did. The requests between them kept these tokens."""
-        after = self.next_of.get(id(logged))
-        kept: int | None = None
         begun = logged.least("cache_n")
-        for _ in range(LATER):
-            shared = None if after is None else after.range_of("lcp")
-            if after is None or after.cache_n is None:
+        for step in islice(self.chain[id(logged)].walk_later(), LATER):
+            reused = step.logged.cache_n
+            if reused is None:
                 return 0
-            if begun < after.cache_n and shared is not None and after.cache_n < shared.low:
-                return after.cache_n if kept is None or after.cache_n <= kept else 0
-            kept = after.cache_n if kept is None else min(kept, after.cache_n)
-            after = self.next_of.get(id(after))
+            if begun < reused and step.is_resumed_within:
+                return reused if step.is_kept else 0
         return 0
 
     def _user_messages(self, logged: LoggedRequest, choice: PromptChoice, is_alone: bool) -> Iterator[tuple[int, ...]]:
@@ -279,12 +281,15 @@ class ScenarioBuilder(CandidateServer):
 
     def _take(self, request: ReconstructedRequest, found: SentRequest) -> None:
         """Add a request and its words to the scenario."""
-        request.step, request.text = len(self.lines), found.text
-        request.simulated_n, request.slot, request.assumed = found.sent.cache_n, found.sent.slot, found.choice.why
         length = found.choice.length
-        request.n_tokens, request.is_bounded = length.n_tokens, length.is_bounded
+        request.step = len(self.lines)
+        request.text = found.text
+        request.simulated_n = found.sent.cache_n
+        request.slot = found.sent.slot
+        request.n_tokens = length.n_tokens
+        request.is_bounded = length.is_bounded
         task = "" if self.task_kind == COMPLETION else f"{self.task_kind} request, as in all access lines of the log"
-        request.assumed = "; ".join(filter(None, (task, length.why, request.assumed)))
+        request.assumed = "; ".join(filter(None, (task, length.why, found.choice.why)))
         if found.choice.marks:
             restored = "the log has checkpoints" if request.logged.created else "a later request resumes"
             where = f"user messages begin at {', '.join(f'{at:,}' for at in found.choice.marks)}"
@@ -305,7 +310,7 @@ class ScenarioBuilder(CandidateServer):
         needed = max(held or 0, logged.seen, common, reused, held_by_window(logged))
         is_begun = logged.slot in self.begun
         self.begun.add(logged.slot)
-        earlier = [] if self.started or is_begun else earlier_checkpoints(logged, self.next_of)
+        earlier = [] if self.started or is_begun else earlier_checkpoints(self.chain[id(logged)])
         end = grammars()[self.session.engine].end
         needed = max([needed, *(at + end for at in earlier)])
         if logged.is_loaded or is_begun or not needed:
@@ -318,7 +323,7 @@ class ScenarioBuilder(CandidateServer):
         """Send the conversations that a prompt cache held when the log began, and another prompt after them."""
         end = grammars()[self.session.engine].end
         for earlier in earlier_conversations(self.session.requests):
-            listed = listed_checkpoints(earlier.loaded_by, self.next_of)
+            listed = listed_checkpoints(self.chain[id(earlier.loaded_by)])
             marks = listed or ([earlier.resumed] if earlier.resumed else [])
             inside = [at for at in marks if at + end <= earlier.n_tokens]
             ends, answered = earlier_prompts(earlier.loaded_by, earlier.n_tokens, end, inside)
@@ -401,8 +406,16 @@ class ScenarioBuilder(CandidateServer):
         own = events_by_task(self.events)[-1:]
         early = early_lines(printed_lines(logged, self.session.engine, self.started), n_tokens)
         lines = contradictions(early, own[0], sent.printed) if own else []
-        return SentRequest(found, sent, choice, word, n_tokens - kept.size, SlotText().append_word(word.lower(), size),
-                       SlotText(held.parts, n_tokens), lines)
+        return SentRequest(
+            text=found,
+            sent=sent,
+            choice=choice,
+            word=word,
+            new=n_tokens - kept.size,
+            content=SlotText().append_word(word.lower(), size),
+            held=SlotText(held.parts, n_tokens),
+            contradicted=lines,
+        )
 
     def _sent(self, text: str, where: str, playing: _RequestGroup | None) -> tuple[str, RunningPrompt | None]:
         """Send a request after all others, or together with its group. Return its notation and its running prompt."""

@@ -42,7 +42,7 @@ def _of_client(found: Reconstruction, causes: Sequence[Data], is_assumed: bool) 
             assumes = f"{which} {verb} the conversation of {whose} slot"
             least, most = (ClientChange(f"kept {cause}", text, KeptHistory(found, frozenset(requests), repeats),
                                         assumes=assumes, is_of_log=True) for repeats in (False, True))  # fmt: skip
-            yield ProposedChange(cause, text, requests, least, most)
+            yield ProposedChange(cause, text, requests, client=least, most=most)
         else:
             why = "the log does not show how much of the text after the difference is the same"
             text = f"move what changes near the beginning of {which} to the end of the prompt"

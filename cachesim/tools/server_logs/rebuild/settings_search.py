@@ -16,9 +16,9 @@ from cachesim.base.limits import REBUILT
 from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.facts.session import LogSession
 from cachesim.tools.server_logs.rebuild.assumed_lengths import has_length
-from cachesim.tools.server_logs.rebuild.launch_order import in_launch_order
 from cachesim.tools.server_logs.rebuild.prefix_trials import ScenarioBuilder
 from cachesim.tools.server_logs.rebuild.reconstruction import Reconstruction, logs_reuse
+from cachesim.tools.server_logs.rebuild.request_order import in_launch_order
 
 ROUNDS = 2
 FURTHER = 8      # 1/FURTHER of the work is for candidates that print other numbers but reuse the logged tokens

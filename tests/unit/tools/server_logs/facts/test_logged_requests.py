@@ -8,6 +8,7 @@ from cachesim.tools.server_logs.facts.log_reader import read_session
 from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest
 from cachesim.tools.server_logs.lines.recognise import grammars
 from cachesim.tools.server_logs.rebuild.assumed_lengths import assumed_lengths
+from cachesim.tools.server_logs.rebuild.request_order import chain_requests
 
 LAUNCH = "slot launch_slot_: id  {} | task {} | processing task, is_child = 0"
 SLOT = "slot   operator(): id  0 | task 7 | {}"
@@ -100,7 +101,8 @@ def test_a_prompt_with_only_evaluated_tokens_is_assumed_to_extend_the_longest_pr
         "Prompt processing progress: 9/9")]  # fmt: skip
     found = session(*lines, engine="mlx_lm").requests
     assert [(one.prompt_n, one.n_tokens) for one in found] == [(5, None), (9, None)]
-    assert [[length.n_tokens for length in lengths] for lengths in assumed_lengths(found)] == [[5], [14]]
+    assumed = assumed_lengths(chain_requests(found))
+    assert [[length.n_tokens for length in lengths] for lengths in assumed] == [[5], [14]]
 
 
 def test_a_request_without_a_length_has_none_that_the_log_bounds():
@@ -109,7 +111,7 @@ def test_a_request_without_a_length_has_none_that_the_log_bounds():
                        for slot, text in enumerate((MADE.format(5), TIME.format(30))))  # fmt: skip
     found = session(made, evaluated).requests
     assert [(one.n_tokens, one.prompt_n, one.predicted_n) for one in found] == [(None, None, 5), (None, 30, None)]
-    assert not any(length.is_bounded for lengths in assumed_lengths(found) for length in lengths)
+    assert not any(length.is_bounded for lengths in assumed_lengths(chain_requests(found)) for length in lengths)
 
 
 @pytest.mark.parametrize(("chosen", "is_given"), [("id", True), ("lcp", False), ("lru", False), ("", False)])

@@ -8,17 +8,22 @@ from cachesim.tools.server_logs.facts.proven_range import ProvenRange
 from cachesim.tools.server_logs.rebuild.assumed_lengths import (
     MOST_ASSUMED,
     assumed_lengths,
-    following_requests,
     has_length,
 )
+from cachesim.tools.server_logs.rebuild.request_order import chain_requests
 from tests.unit.tools.server_logs.records import logged as request_of
 from tests.unit.tools.server_logs.records import read_line, tied_lines
+
+
+def lengths_of(requests):
+    """Return the possible lengths of the prompts of these requests of a log."""
+    return assumed_lengths(chain_requests(requests))
 
 
 @pytest.mark.parametrize(("reused", "assumed"), [(9, [10]), (MOST_ASSUMED - 1, [MOST_ASSUMED]), (MOST_ASSUMED, [])])
 def test_a_length_without_an_upper_bound_is_assumed_up_to_a_limit(reused, assumed):
     request = request_of(0, 1, numbers={"cache_n": ProvenRange(reused, reused)}, cache_n=reused)
-    [lengths] = assumed_lengths([request])
+    [lengths] = lengths_of([request])
     assert [length.n_tokens for length in lengths] == assumed
 
 
@@ -31,7 +36,7 @@ def chosen(f_sim, f_keep, similar=(), kind="slot_by_lcp", **more):
 def lengths_after(end, request):
     """Return the assumed lengths of a request after one that left ``end`` tokens in the slot."""
     before = request_of(0, 1, n_tokens=5000, end=end, numbers={"end": ProvenRange(end, end)})
-    return [length.n_tokens for length in assumed_lengths([before, request])[1]]
+    return [length.n_tokens for length in lengths_of([before, request])[1]]
 
 
 def test_the_shares_of_a_slot_with_known_contents_bound_the_length():
@@ -69,17 +74,17 @@ def test_a_share_of_nothing_in_an_empty_slot_bounds_nothing():
 
 
 def test_the_shares_of_a_slot_with_unknown_contents_bound_nothing():
-    [lengths] = assumed_lengths([chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(7, None)})])
+    [lengths] = lengths_of([chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(7, None)})])
     assert [length.n_tokens for length in lengths] == [7]
     before = request_of(0, 1, n_tokens=5, numbers={"end": ProvenRange(100, None)})
     later = chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(7, None)})
-    assert [length.n_tokens for length in assumed_lengths([before, later])[1]] == [7]
+    assert [length.n_tokens for length in lengths_of([before, later])[1]] == [7]
 
 
 def test_what_another_slot_holds_bounds_nothing():
     before = request_of(1, 1, n_tokens=5, numbers={"end": ProvenRange(100, 100)})
     later = chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(7, None)})
-    assert [length.n_tokens for length in assumed_lengths([before, later])[1]] == [7]
+    assert [length.n_tokens for length in lengths_of([before, later])[1]] == [7]
 
 
 def test_an_entry_that_was_loaded_has_other_shares():
@@ -96,16 +101,16 @@ def counts(**exact):
 
 
 def test_a_prompt_is_not_assumed_longer_than_what_it_left_in_its_slot():
-    [lengths, _] = assumed_lengths([counts(end=998), counts(n_tokens=21131, cache_n=15127)])
+    [lengths, _] = lengths_of([counts(end=998), counts(n_tokens=21131, cache_n=15127)])
     assert [length.n_tokens for length in lengths] == [998]
 
 
 def test_the_last_checkpoint_of_a_prompt_shows_its_length():
     later = request_of(0, checked=((1688, 2711, 0), (1126, 2149, 0)))
-    [lengths, _] = assumed_lengths([counts(end=2736), later])
+    [lengths, _] = lengths_of([counts(end=2736), later])
     assert [length.n_tokens for length in lengths] == [2716, 2736] and not any(one.is_bounded for one in lengths)
     unnamed = request_of(0, 3, is_named=False, prompt_n=5)
-    assert assumed_lengths([counts(end=2736), later, unnamed])[2][0].n_tokens == 2721         # the likely one + 5
+    assert lengths_of([counts(end=2736), later, unnamed])[2][0].n_tokens == 2721         # the likely one + 5
 
 
 def between(low, high):
@@ -130,7 +135,7 @@ OPEN = (False, True)
 ])  # fmt: skip
 def test_the_length_of_a_prompt_alone(more, lengths, how):
     """``how``: the log bounds the length, and it is an assumption."""
-    [found] = assumed_lengths([request_of(0, 1, **more)])
+    [found] = lengths_of([request_of(0, 1, **more)])
     assert [length.n_tokens for length in found] == lengths
     assert {(length.is_bounded, length.why != "") for length in found} == ({how} if how else set())
     cancelled = more.get("is_cancelled") and more["end"]
@@ -139,22 +144,19 @@ def test_the_length_of_a_prompt_alone(more, lengths, how):
 
 def test_a_prompt_goes_on_from_the_longest_before_it():
     unnamed = request_of(0, 3, is_named=False, prompt_n=5)
-    found = assumed_lengths([request_of(0, 1, n_tokens=80), request_of(0, 2, n_tokens=30), unnamed, unnamed])
+    found = lengths_of([request_of(0, 1, n_tokens=80), request_of(0, 2, n_tokens=30), unnamed, unnamed])
     assert [lengths[0].n_tokens for lengths in found] == [80, 30, 85, 90]
-    assert assumed_lengths([request_of(0, 1, **between(1000, 1005)), unnamed])[1][0].n_tokens == 1007   # 1,002 + 5
+    assert lengths_of([request_of(0, 1, **between(1000, 1005)), unnamed])[1][0].n_tokens == 1007   # 1,002 + 5
 
 
 def test_the_next_request_of_the_slot_reused_the_prompt():
     first, other, later = request_of(0, 1, lcp=20), request_of(1, 2, cache_n=99), request_of(0, 3, cache_n=50)
-    assert following_requests([first, other, later]) == [later, None, None]
-    assert [lengths[0].n_tokens for lengths in assumed_lengths([first, other, later])] == [50, 100, 51]
-    unnamed = request_of(0, 1, is_named=False)
-    assert following_requests([unnamed, later]) == [None, None]
+    assert [lengths[0].n_tokens for lengths in lengths_of([first, other, later])] == [50, 100, 51]
 
 
 @pytest.mark.parametrize(("end", "lengths"), [(103, [103]), (104, [104, 104]), (110, [104, 110])])
 def test_a_checkpoint_lies_four_tokens_before_the_end_of_a_prompt(end, lengths):
-    [found, _] = assumed_lengths([counts(end=end), request_of(0, checked=((1, 99, 0),))])
+    [found, _] = lengths_of([counts(end=end), request_of(0, checked=((1, 99, 0),))])
     assert [length.n_tokens for length in found] == lengths
 
 
@@ -162,5 +164,5 @@ def test_a_checkpoint_lies_four_tokens_before_the_end_of_a_prompt(end, lengths):
 def test_shares_bound_a_length_that_is_at_least_so_long(least, is_bounded):
     before = request_of(0, 1, n_tokens=5000, end=100, numbers={"end": ProvenRange(100, 100)})
     later = chosen("0.25", "0.50", numbers={"n_tokens": ProvenRange(least, None)})
-    first = assumed_lengths([before, later])[1][0]
+    first = lengths_of([before, later])[1][0]
     assert (first.n_tokens, first.is_bounded) == (min(least, 206) if is_bounded else least, is_bounded)

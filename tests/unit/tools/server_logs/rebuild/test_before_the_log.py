@@ -25,6 +25,7 @@ from cachesim.tools.server_logs.rebuild.before_the_log import (
     resumed_checkpoints,
     used_slots,
 )
+from cachesim.tools.server_logs.rebuild.request_order import chain_requests
 from tests.unit.tools.server_logs.records import logged as request_of
 from tests.unit.tools.server_logs.records import read_line, tied_lines
 from tests.unit.tools.server_logs.simulated_log import simulated_log
@@ -39,13 +40,13 @@ def logged(n_tokens, cache_n, lcp=None, end=None, **more):
     return request_of(n_tokens=n_tokens, cache_n=cache_n, lcp=lcp, end=end, numbers=numbers, **more)
 
 
-def in_slot(*requests):
-    """Return the next request of each, by the id of its object."""
-    return dict(zip(map(id, requests), [*requests[1:], None], strict=True))
+def first_of(*requests):
+    """Return the first of these requests of a slot, in their chain."""
+    return chain_requests(requests)[0]
 
 
 def resumed(*requests):
-    return resumed_checkpoints(requests[0], in_slot(*requests))
+    return resumed_checkpoints(first_of(*requests))
 
 
 def test_a_request_that_resumes_within_the_common_prefix_shows_a_checkpoint():
@@ -75,7 +76,7 @@ def test_a_request_with_unknown_reuse_ends_the_search():
 
 
 def listed(*requests):
-    return listed_checkpoints(requests[0], in_slot(*requests))
+    return listed_checkpoints(first_of(*requests))
 
 
 def test_a_checkpoint_that_a_later_request_checks_or_erases_is_from_before():
@@ -109,14 +110,14 @@ def test_an_erased_checkpoint_shows_an_earlier_one_that_it_is_close_to():
 def test_a_request_whose_beginning_is_cut_off_left_its_last_checkpoints_itself(whole, earlier):
     first = logged(None, None, end=2736, is_whole=whole)
     later = logged(7305, 0, checked=((1688, 2711, 0), (1180, 2203, 0), (618, 1641, 0)))
-    assert earlier_checkpoints(first, in_slot(first, later)) == earlier
+    assert earlier_checkpoints(first_of(first, later)) == earlier
 
 
 def test_a_window_resumes_one_token_before_the_end_of_its_rows():
     request = logged(6494, 4840, 4868, is_whole=True, checked=((3817, 4840, 4356),))
-    assert earlier_checkpoints(request, in_slot(request)) == [4841]
+    assert earlier_checkpoints(first_of(request)) == [4841]
     recurrent = logged(6752, CHECKPOINT, COMMON, is_whole=True)
-    assert earlier_checkpoints(recurrent, in_slot(recurrent)) == [CHECKPOINT]
+    assert earlier_checkpoints(first_of(recurrent)) == [CHECKPOINT]
 
 
 def test_checkpoints_of_an_entry_are_those_of_the_request_that_loads_it():
@@ -316,7 +317,7 @@ def test_only_the_first_checkpoint_of_a_slot_shows_an_earlier_one_and_only_if_th
 def test_a_request_whose_beginning_is_cut_off_left_a_checkpoint_a_micro_batch_before_its_last_one():
     first = logged(None, None, end=2736, is_whole=False)
     later = logged(7305, 0, checked=((1688, 2711, 0), (1176, 2199, 0), (618, 1641, 0)))
-    assert earlier_checkpoints(first, in_slot(first, later)) == [1642]
+    assert earlier_checkpoints(first_of(first, later)) == [1642]
 
 
 def checked(*lasts, **more):

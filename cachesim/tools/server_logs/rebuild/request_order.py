@@ -1,0 +1,120 @@
+"""Order of the requests of a log: in which a server launched them, and which follow each other in a slot.
+
+Everything in the reconstruction that depends on earlier or later requests reads it here: the launches of requests
+that were active at the same time, assumed lengths, checkpoints from before the log, and user messages at which later
+requests of a slot resume.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Iterator, NamedTuple, Sequence
+
+from cachesim.tools.server_logs.facts.logged_requests import LoggedRequest, overlapping
+from cachesim.tools.server_logs.facts.proven_range import ProvenRange
+from cachesim.tools.server_logs.lines.read_lines import ReadLine
+
+MOST_LOOPS = 24              # server loop iterations between two launches that are tried, at most
+
+
+class ChainStep(NamedTuple):
+    """Request of a chain, seen from an earlier request of its slot.
+
+    ``kept``: tokens at the beginning of the slot that no request before this one evaluated again, from the earlier one
+    on; None = all, as far as the log shows.
+    """
+
+    logged: LoggedRequest
+    kept: int | None
+
+    @property
+    def is_resumed_within(self) -> bool:
+        """True if the request resumes before the end of what it shares with its slot, which shows a checkpoint."""
+        shared, reused = self.logged.range_of("lcp"), self.logged.cache_n
+        return shared is not None and reused is not None and 0 < reused < shared.low
+
+    @property
+    def is_kept(self) -> bool:
+        """True if the requests before it kept all tokens that it reused, so that none of them created its
+        checkpoint."""
+        return self.kept is None or (self.logged.cache_n is not None and self.logged.cache_n <= self.kept)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChainedRequest:
+    """Request of a log with its neighbours in the chain of its slot. A request whose lines do not name a slot has
+    none."""
+
+    logged: LoggedRequest
+    before: LoggedRequest | None = None          # the previous request of its slot
+    following: ChainedRequest | None = None      # the next request of its slot
+
+    @property
+    def held(self) -> ProvenRange | None:
+        """Tokens that the previous request left in the slot, None if they are not known."""
+        return None if self.before is None else self.before.range_of("end")
+
+    def walk(self) -> Iterator[ChainStep]:
+        """Yield this request and the later requests of its slot."""
+        kept: int | None = None
+        link: ChainedRequest | None = self
+        while link is not None:
+            yield ChainStep(link.logged, kept)
+            reused = link.logged.cache_n
+            if reused is not None:
+                kept = reused if kept is None else min(kept, reused)
+            link = link.following
+
+    def walk_later(self) -> Iterator[ChainStep]:
+        """Yield the later requests of its slot, seen from the next one."""
+        return iter(()) if self.following is None else self.following.walk()
+
+
+def chain_requests(requests: Sequence[LoggedRequest]) -> list[ChainedRequest]:
+    """Return each request of a log, in their order, with its neighbours in its slot."""
+    before: list[LoggedRequest | None] = []
+    latest: dict[int, LoggedRequest] = {}
+    for request in requests:
+        before.append(latest.get(request.slot) if request.is_named else None)
+        latest[request.slot] = request
+    chain: list[ChainedRequest] = []
+    following: dict[int, ChainedRequest] = {}
+    for request, previous in zip(reversed(requests), reversed(before), strict=True):
+        link = ChainedRequest(request, previous, following.get(request.slot) if request.is_named else None)
+        following[request.slot] = link
+        chain.append(link)
+    return chain[::-1]
+
+
+def in_launch_order(requests: Sequence[LoggedRequest]) -> list[LoggedRequest]:
+    """Return requests in the order of their launch. A request whose beginning is not in the log began before those that
+    were active with it."""
+    return [request for group in overlapping(requests)
+            for request in sorted(group, key=lambda one: (one.is_whole, one.lines[0]))]  # fmt: skip
+
+
+def loops_between(running: Sequence[LoggedRequest], following: LoggedRequest) -> int:
+    """Return the iterations of the server loop between the launch of the last of ``running`` and that of the next
+    request, as far as lines of batches show them: an iteration prints one for each prompt that it continues."""
+    last = running[-1]
+    first = last.lines[0] if last.is_whole else 0
+    return max(len(_batches(request, first, following.lines[0])) for request in running)
+
+
+def tried_loops(shown: int, members: Sequence[LoggedRequest]) -> list[int]:
+    """Return the numbers of iterations between two launches to try, the most likely first. Without a line for each
+    batch, nothing that a log prints depends on them."""
+    if not any(_batches(request, 0, request.lines[1]) for request in members):
+        return [shown]
+    return sorted(range(MOST_LOOPS), key=lambda loops: (abs(loops - shown), loops))
+
+
+def last_batch(request: LoggedRequest) -> int:
+    """Return the number of the last line about a batch of a request, 0 without one."""
+    return max((line.number for line in _batches(request, 0, request.lines[1])), default=0)
+
+
+def _batches(request: LoggedRequest, first: int, end: int) -> list[ReadLine]:
+    """Return a request's lines about batches from a line up to another."""
+    lines = () if request.tied is None else request.tied.of("batch")
+    return [line for line in lines if first <= line.number < end]
