@@ -13,7 +13,6 @@ a single-line text.
 from __future__ import annotations
 
 import os
-from argparse import Namespace
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence, overload
 
 from cachesim.base.errors import BadInput, nearest, public, quoted
@@ -172,15 +171,15 @@ def _chosen(
     if mode not in MODES:
         raise BadInput(f"unknown mode {quoted(mode)}", hint=nearest(mode, MODES) or ", ".join(MODES))
     names = _profiles(profile)
-    given = [] if server is None or isinstance(server, str) else settings(server)
     if isinstance(server, str):
-        names, model, given = _pasted(server, names, model)
-    if not names:
-        (scenario,) = _scenarios(case, CaseOptions(model=model, settings=given))
-        return [_Chosen(scenario, own_profiles(scenario, frozenset(registry.profiles()))[0])]
-    options = CaseOptions(model=model, profiles=names, settings=given)
+        options = _pasted(server, names, model)
+    else:
+        options = CaseOptions(model=model, profiles=names, settings=[] if server is None else settings(server))
     scenarios = {one.engine: one for one in _scenarios(case, options)}
-    return [_Chosen(scenarios[name.partition("@")[0]], name) for name in names]
+    if not options.profiles:
+        (scenario,) = scenarios.values()
+        return [_Chosen(scenario, own_profiles(scenario, frozenset(registry.profiles()))[0])]
+    return [_Chosen(scenarios[name.partition("@")[0]], name) for name in options.profiles]
 
 
 def _scenarios(case: Case, options: CaseOptions) -> list[Scenario]:
@@ -190,13 +189,13 @@ def _scenarios(case: Case, options: CaseOptions) -> list[Scenario]:
     return cases_of_scenario(case if isinstance(case, Scenario) else load(case), options)
 
 
-def _pasted(command: str, names: list[str], model: str | None) -> tuple[list[str], str | None, list[str]]:
-    """Return rule sets, model and ``name=value`` options of the command line that starts a server. Raise BadInput."""
-    from cachesim.tools.run.pasted_command import apply_pasted
+def _pasted(command: str, names: list[str], model: str | None) -> CaseOptions:
+    """Return the options of a case whose server a command line starts, under these rule sets ([] = the newest) and
+    with this model (None = that of the command line). Raise BadInput."""
+    from cachesim.tools.run.pasted_command import ServerArguments, TakenModels, with_pasted
 
-    args = Namespace(pasted=command, profiles=names, model=model, settings=[])
-    apply_pasted(args)
-    return args.profiles, args.model, args.settings
+    found = with_pasted(command, ServerArguments(names, [], model), TakenModels.LAYERS)
+    return CaseOptions(model=found.model, profiles=found.profiles, settings=found.settings)
 
 
 def _profiles(profile: str | Sequence[str] | None) -> list[str]:

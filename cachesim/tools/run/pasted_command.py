@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from argparse import Namespace
-from typing import Iterator, Mapping, NamedTuple, Sequence
+from enum import Enum
+from typing import Container, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.console import note
 from cachesim.base.errors import BadInput, first_of, quoted
@@ -197,88 +198,141 @@ def _check_sizes(name: str) -> None:
         raise BadInput(f"the sizes of {quoted(name)} are unknown")
 
 
+class TakenModels(Enum):
+    """The models that a command takes."""
+
+    NONE = "none"
+    LAYERS = "layers"           # --model: layers, or the name of a model whose layers are simulated
+    SIZED = "sized"             # --model: like LAYERS, but the name also tells the sizes, so that it is kept
+    REAL = "real"               # --model and --draft: files and names of real models only
+    DRAWN = "drawn"             # --model, repeated: models of drawn conversations
+
+
+class ServerArguments(NamedTuple):
+    """The arguments of a command that describe its server."""
+
+    profiles: Sequence[str]     # rule sets, () = not given
+    settings: Sequence[str]     # options key=value
+    model: str | None = None    # None or "" = not given
+    draft: str = ""             # draft model, "" = not given
+
+
 def apply_pasted(args: Namespace) -> None:
     """Apply ``--server`` to the arguments of a command: it gives the rule set, the model and the options that they do
     not give. Prints notes. Raise BadInput."""
-    given = _profiles(args)
-    pasted = read_pasted(args.pasted, given, sizes=hasattr(args, "draft"))
-    if not given:
-        _set_profile(args, pasted.profile)
-    sizes = {} if _has_model(args) else _set_model(args, pasted)
-    own = {pair.partition("=")[0].lstrip("-").replace("-", "_") for pair in args.settings}
+    has_profiles = hasattr(args, "profiles")
+    profile = getattr(args, "profile", "")
+    models = getattr(args, "models", None) or []
+    takes = _taken_models(vars(args))
+    given = ServerArguments(
+        profiles=args.profiles if has_profiles else [profile] if profile else [],
+        settings=args.settings,
+        model=getattr(args, "model", None) or next(iter(models), None),
+        draft=getattr(args, "draft", ""),
+    )
+    found = with_pasted(args.pasted, given, takes)
+    if has_profiles:
+        args.profiles = list(found.profiles)
+    elif hasattr(args, "profile"):
+        args.profile = found.profiles[0]
+    if takes is TakenModels.DRAWN and not models and found.model:
+        args.models = [found.model]
+    if takes not in (TakenModels.DRAWN, TakenModels.NONE) and found.model:
+        args.model = found.model
+    if takes is TakenModels.REAL:
+        args.draft = found.draft
+    args.settings = list(found.settings)
+
+
+def _taken_models(names: Container[str]) -> TakenModels:
+    """Return the models that a command takes, from the names of its arguments."""
+    if "models" in names:
+        return TakenModels.DRAWN
+    if "model" not in names:
+        return TakenModels.NONE
+    if "draft" in names:
+        return TakenModels.REAL
+    return TakenModels.SIZED if "sizes" in names else TakenModels.LAYERS
+
+
+def with_pasted(command: str, given: ServerArguments, takes: TakenModels) -> ServerArguments:
+    """Return the arguments with the rule set, the model and the options that a pasted command line adds to them. Its
+    options precede those that are given. Prints notes. Raise BadInput."""
+    pasted = read_pasted(command, given.profiles, sizes=takes is TakenModels.REAL)
+    added = NO_MODEL if given.model or takes is TakenModels.NONE else _model_of_command(pasted, takes)
+    own = {pair.partition("=")[0].lstrip("-").replace("-", "_") for pair in given.settings}
     for option, why in pasted.command.needs.items():
         if option not in own:
             raise BadInput(f"--server: {why}", hint=f"--set {option}=VALUE")
-    named = [f"{name}={value}" for name, value in sizes.items()]
-    args.settings = [*named, *_settings(args, pasted), *args.settings]
+    named = [f"{name}={value}" for name, value in added.options.items()]
+    read = _settings(pasted, takes, given.draft)
     for line in (*pasted.notes, *_notes(pasted)):
         note(line)
+    return ServerArguments(
+        profiles=given.profiles or [pasted.profile],
+        settings=[*named, *read.settings, *given.settings],
+        model=given.model or added.model,
+        draft=read.draft,
+    )
 
 
-def _profiles(args: Namespace) -> list[str]:
-    """Return the rule sets that the arguments name."""
-    if hasattr(args, "profiles"):
-        return list(args.profiles)
-    return [args.profile] if getattr(args, "profile", "") else []
+class AddedModel(NamedTuple):
+    """The model of a command line as the command takes it ("" = none), and the options that its name sets."""
+
+    model: str
+    options: Mapping[str, Option]
 
 
-def _set_profile(args: Namespace, profile: str) -> None:
-    if hasattr(args, "profiles"):
-        args.profiles = [profile]
-    elif hasattr(args, "profile"):
-        args.profile = profile
+NO_MODEL = AddedModel("", {})
 
 
-def _has_model(args: Namespace) -> bool:
-    """True if the arguments name a model, or the command takes none."""
-    return bool(getattr(args, "model", None) or getattr(args, "models", None)) or not (
-        hasattr(args, "model") or hasattr(args, "models"))  # fmt: skip
-
-
-def _set_model(args: Namespace, pasted: PastedCommand) -> Mapping[str, Option]:
-    """Set the model of the command line, if it names one, and return the options that its name sets. Raise
+def _model_of_command(pasted: PastedCommand, takes: TakenModels) -> AddedModel:
+    """Return the model of a command line. Print a note where it names none, or one that is not drawn. Raise
     BadInput."""
     if not pasted.command.model:
         note("--server: the command line names no model; --model names one")
-        return {}
+        return NO_MODEL
     if pasted.command.open_model:
         raise BadInput(f"command line at character {pasted.command.open_model}: the model is a shell variable",
                        hint="put its value there, or add --model MODEL")  # fmt: skip
-    real = hasattr(args, "draft")
-    found = model_of(pasted.command.model, pasted.engine.name, real)
+    found = model_of(pasted.command.model, pasted.engine.name, real=takes is TakenModels.REAL)
     note(found.note)
-    if real or hasattr(args, "sizes"):                # commands that look up sizes by the name
-        args.model = found.model
-        return {}
+    if takes in (TakenModels.REAL, TakenModels.SIZED):
+        return AddedModel(found.model, {})
     named = model_named(found.model, pasted.engine.name, files=True)
     if named.note:
         note(named.note)
-    if not hasattr(args, "models"):
-        args.model = named.model
-        return named.options
+    if takes is TakenModels.LAYERS:
+        return AddedModel(named.model, named.options)
     if named.model in pasted.engine.manual.drawn:
-        args.models = [named.model]
-    else:
-        note(f"no conversations are drawn for {named.model}: {', '.join(pasted.engine.manual.drawn)} are")
-    return {}
+        return AddedModel(named.model, {})
+    note(f"no conversations are drawn for {named.model}: {', '.join(pasted.engine.manual.drawn)} are")
+    return NO_MODEL
 
 
-def _settings(args: Namespace, pasted: PastedCommand) -> list[str]:
-    """Return the options as ``--set`` arguments; a command with ``--draft`` takes a draft model there. Raise BadInput
-    for a value that the engine refuses."""
-    out = []
+class PastedSettings(NamedTuple):
+    """The options of a command line as ``--set`` arguments, and the draft model ("" = none)."""
+
+    settings: Sequence[str]
+    draft: str
+
+
+def _settings(pasted: PastedCommand, takes: TakenModels, draft: str) -> PastedSettings:
+    """Return the options of a command line. A command that takes real models has its draft model apart; ``draft`` is
+    the one that is given. Raise BadInput for a value that the engine refuses."""
+    settings: list[str] = []
     for name, value in pasted.command.options.items():
         flag = pasted.engine.manual.flag(name)
-        if flag is not None and flag.model and hasattr(args, "draft"):
-            args.draft = args.draft or model_of(str(value), pasted.engine.name, real=True).model
+        if flag is not None and flag.model and takes is TakenModels.REAL:
+            draft = draft or model_of(str(value), pasted.engine.name, real=True).model
             continue
         if flag is not None and flag.model:
             found = model_of(str(value), pasted.engine.name, real=False).model
             value = model_named(found, pasted.engine.name, files=True).model
         if flag is not None:
             value = check_option(name, value, pasted.engine.name)
-        out.append(f"{name}={_text(value)}")
-    return out
+        settings.append(f"{name}={_text(value)}")
+    return PastedSettings(settings, draft)
 
 
 def _text(value: Option) -> str:
@@ -311,4 +365,7 @@ def _names(names: Sequence[str]) -> str:
     return first_of(list(dict.fromkeys(names)), NAMED)
 
 
-__all__ = ["NamedModel", "PastedCommand", "apply_pasted", "model_of", "read_pasted"]
+__all__ = [
+    "NamedModel", "PastedCommand", "ServerArguments", "TakenModels", "apply_pasted", "model_of", "read_pasted",
+    "with_pasted",
+]
