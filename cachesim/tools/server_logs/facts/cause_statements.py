@@ -8,8 +8,9 @@ from typing import Any, Container, Iterable, Iterator, Mapping
 from cachesim.base.escaping import printable_line
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.log_signatures import LogEvidence, Signature, Span
+from cachesim.tools.server_logs.facts.logged_requests import checked_checkpoints
 from cachesim.tools.server_logs.facts.request_numbers import DerivedNumbers
-from cachesim.tools.server_logs.facts.statements import FOLLOWS, Statement
+from cachesim.tools.server_logs.facts.statements import Statement, conclusion
 from cachesim.tools.server_logs.lines.read_lines import ReadLine
 
 _FIELD = re.compile(r"\{(\w+)\}")
@@ -34,8 +35,8 @@ def cause_statements(derived: DerivedNumbers, grammar: LogGrammar) -> Iterator[S
         numbers: dict[str, Any] = {"cause": signature.key}
         if lost != (0, 0):
             numbers["lost"] = lost[0] if lost[0] == lost[1] else list(lost)
-        yield Statement(FOLLOWS, "cause", _proof_lines(derived, lines, found), request.slot, request.task, numbers,
-                        _sentence(signature, found, lost))  # fmt: skip
+        says = _sentence(signature, found, lost)
+        yield conclusion("cause", _proof_lines(derived, lines, found), numbers, says, about=request)
 
 
 def quoted_warnings(lines: Iterable[ReadLine], grammar: LogGrammar, cited: Container[int]) -> Iterator[Statement]:
@@ -48,23 +49,19 @@ def quoted_warnings(lines: Iterable[ReadLine], grammar: LogGrammar, cited: Conta
         if line.kind in kinds and line.number not in cited and key not in seen:
             seen.add(key)
             says = f'the server warns: "{printable_line(line.text)}"'
-            yield Statement(FOLLOWS, "cause", (line.number,), line.slot, line.task, {"cause": "server-warning"}, says)
+            yield conclusion("cause", [line.number], {"cause": "server-warning"}, says, about=line)
 
 
 def _evidence(derived: DerivedNumbers, lines: list[ReadLine]) -> LogEvidence:
     """Return the numbers of a request, with those of the deciding line."""
-    checks = []
-    for line in derived.request.of("ckpt_check"):
-        low, high, thold = line.number_of("pos_min"), line.number_of("pos_max"), line.number_of("thold")
-        if low is not None and high is not None and thold is not None:
-            checks.append((low, high, thold))
     numbers = {name: value for line in lines for name in line.read.numbers
                if (value := line.number_of(name)) is not None}  # fmt: skip
     spans: dict[str, Span] = {name: (value.low, value.high) for name, value in derived.numbers.items()}
-    return LogEvidence(numbers, spans, tuple(checks), frozenset(line.kind for line in derived.request.lines))
+    kinds = frozenset(line.kind for line in derived.request.lines)
+    return LogEvidence(numbers, spans, checked_checkpoints(derived.request), kinds)
 
 
-def _proof_lines(derived: DerivedNumbers, lines: list[ReadLine], found: LogEvidence) -> tuple[int, ...]:
+def _proof_lines(derived: DerivedNumbers, lines: list[ReadLine], found: LogEvidence) -> list[int]:
     """Return the numbers of the lines that prove a cause: the deciding line, the checks, and those of the lengths."""
     used = {line.number for line in lines}
     if lines and found.checks:
@@ -72,7 +69,7 @@ def _proof_lines(derived: DerivedNumbers, lines: list[ReadLine], found: LogEvide
     for name in ("lcp", *(() if lines else ("n_tokens", "held", "lost"))):
         if name in derived.numbers:
             used |= derived.numbers[name].lines
-    return tuple(sorted(used))
+    return sorted(used)
 
 
 def _sentence(signature: Signature, found: LogEvidence, lost: Span) -> str:

@@ -12,7 +12,7 @@ from cachesim.tools.server_logs.facts.cause_statements import cause_statements, 
 from cachesim.tools.server_logs.facts.earlier_causes import EarlierCauses
 from cachesim.tools.server_logs.facts.request_numbers import DerivedNumbers
 from cachesim.tools.server_logs.facts.session import LogSession
-from cachesim.tools.server_logs.facts.statements import ENDED, FOLLOWS, TASKS, TOTAL, Statement, read_statement
+from cachesim.tools.server_logs.facts.statements import ENDED, TASKS, TOTAL, Statement, conclusion, read_statement
 from cachesim.tools.server_logs.lines.read_lines import ReadLine
 
 SHOWN = 6                    # access lines that a statement about a kind of task names, at most
@@ -58,15 +58,22 @@ def printed_build(statements: Iterable[Statement]) -> int:
 
 def _conclude_run(session: LogSession) -> Conclusions:
     """Return the statements about a server run."""
-    lines, engine = session.read_lines, ENGINES[session.engine]
-    grammar, builds = engine.log(), [build for name in engine.line if (build := _build(name))]
+    lines = session.read_lines
     requests = session.derived
+    engine = ENGINES[session.engine]
+    grammar = engine.log()
+    builds = [build for name in engine.line if (build := _build(name))]
     earlier = EarlierCauses(lines, requests, grammar, session.sieve)
-    found = chain(
-        map(read_statement, lines), _build_range(lines, builds), _options(lines, grammar), _memory(lines, grammar),
-        *map(_number_statements, requests), _totals(lines, grammar), _tasks(session, grammar),
-        _ended(lines, grammar),
-    )  # fmt: skip
+    found = [
+        *map(read_statement, lines),
+        *_build_range(lines, builds),
+        *_options(lines, grammar),
+        *_memory(lines, grammar),
+        *chain.from_iterable(map(_number_statements, requests)),
+        *_totals(lines, grammar),
+        *_tasks(session, grammar),
+        *_ended(lines, grammar),
+    ]
     causes = [one for request in requests for one in (*cause_statements(request, grammar), *earlier.of(request))]
     cited = {number for one in causes for number in one.lines}
     return Conclusions([*found, *causes, *quoted_warnings(lines, grammar, cited)], requests)
@@ -76,12 +83,12 @@ def _number_statements(derived: DerivedNumbers) -> Iterator[Statement]:
     """Yield a statement for every derived number of a request."""
     request = derived.request
     for name, value in derived.numbers.items():
-        yield Statement(FOLLOWS, "request", tuple(sorted(value.lines)), request.slot, request.task,
-                        {name: value.data}, f"{_LABELS[name]}: {value} ({value.how})")  # fmt: skip
+        says = f"{_LABELS[name]}: {value} ({value.how})"
+        yield conclusion("request", sorted(value.lines), {name: value.data}, says, about=request)
     for name, first, second in derived.clashes:
         says = f"{_LABELS[name]} cannot be both {first} ({first.how}) and {second} ({second.how})"
-        yield Statement(FOLLOWS, "contradiction", tuple(sorted(first.lines | second.lines)), request.slot, request.task,
-                        {name: [first.data, second.data]}, says)  # fmt: skip
+        numbers = {name: [first.data, second.data]}
+        yield conclusion("contradiction", sorted(first.lines | second.lines), numbers, says, about=request)
 
 
 _LABELS: Mapping[str, str] = {
@@ -106,7 +113,7 @@ def _memory(lines: Sequence[ReadLine], grammar: LogGrammar) -> Iterator[Statemen
             found.setdefault(cut, {}).setdefault(line.kind, line.number)
     if len(found) == 1:
         ((cut, numbers),) = found.items()
-        yield Statement(FOLLOWS, "memory", tuple(sorted({*numbers.values()})), None, None, {"cut": cut}, MEMORIES[cut])
+        yield conclusion("memory", sorted({*numbers.values()}), {"cut": cut}, MEMORIES[cut])
 
 
 def _tasks(session: LogSession, grammar: LogGrammar) -> Iterator[Statement]:
@@ -116,7 +123,7 @@ def _tasks(session: LogSession, grammar: LogGrammar) -> Iterator[Statement]:
         if limits := grammar.task_limits.get(kind):
             says = f"the log shows the paths of {kind} requests, which {limits}"
             found = {"task_kind": kind, "requests": len(numbers)}
-            yield Statement(FOLLOWS, TASKS, tuple(numbers[:SHOWN]), None, None, found, says)
+            yield conclusion(TASKS, numbers[:SHOWN], found, says)
 
 
 def _ended(lines: Sequence[ReadLine], grammar: LogGrammar) -> Iterator[Statement]:
@@ -124,7 +131,7 @@ def _ended(lines: Sequence[ReadLine], grammar: LogGrammar) -> Iterator[Statement
     for line in lines:
         if line.kind in grammar.fatal:
             says = f"{grammar.meanings[line.kind].says}: \"{line.text}\""
-            yield Statement(FOLLOWS, ENDED, (line.number,), line.slot, line.task, {"line_kind": line.kind}, says)
+            yield conclusion(ENDED, [line.number], {"line_kind": line.kind}, says, about=line)
             return
 
 
@@ -132,7 +139,7 @@ def _totals(lines: Sequence[ReadLine], grammar: LogGrammar) -> Iterator[Statemen
     """Yield what follows from lines that name no request."""
     numbers = [LoggedNumbers(line.number, line.kind, line.read.numbers) for line in lines]
     for total in grammar.totals(numbers):
-        yield Statement(FOLLOWS, TOTAL, total.lines, None, None, total.numbers, total.says)
+        yield conclusion(TOTAL, total.lines, total.numbers, total.says)
 
 
 def _build(profile: str) -> int:
@@ -149,7 +156,7 @@ def _build_range(lines: Iterable[ReadLine], builds: Sequence[int]) -> Iterator[S
         build = line.number_of("build") if line.kind == "version" else None
         if build:
             says = f"build {build}: printed in line {line.number}"
-            yield Statement(FOLLOWS, "build", (line.number,), None, None, {"build": [build, build]}, says)
+            yield conclusion("build", [line.number], {"build": [build, build]}, says)
             return
         spelling = line.read.line
         if spelling.since and (low is None or spelling.since > low.read.line.since):
@@ -163,11 +170,11 @@ def _build_range(lines: Iterable[ReadLine], builds: Sequence[int]) -> Iterator[S
     most = None if high is None else high.read.line.until - 1
     if (least is None and most is None) or (least is not None and most is not None and least > most):
         return
-    used = tuple(sorted({line.number for line in (low if least is not None else None, high) if line is not None}))
+    used = sorted({line.number for line in (low if least is not None else None, high) if line is not None})
     which = f"up to build {most}" if least is None else f"build {least} or later" if most is None else \
         f"build {least} to {most}"
     says = f"{which}: spelling of its lines"
-    yield Statement(FOLLOWS, "build", used, None, None, {"build": [least, most]}, says)
+    yield conclusion("build", used, {"build": [least, most]}, says)
 
 
 def _options(lines: Sequence[ReadLine], grammar: LogGrammar) -> Iterator[Statement]:
@@ -183,4 +190,4 @@ def _options(lines: Sequence[ReadLine], grammar: LogGrammar) -> Iterator[Stateme
     for option, found in values.items():
         ((value, number),) = [*found.items()][:1]
         if len(found) == 1 and grammar.automatic.get(option) != value:
-            yield Statement(FOLLOWS, "option", (number,), None, None, {option: value}, f"{option} = {value}")
+            yield conclusion("option", [number], {option: value}, f"{option} = {value}")

@@ -14,9 +14,10 @@ from typing import Iterator, NamedTuple, Sequence
 
 from cachesim.engines.shared.log_grammar import LogGrammar
 from cachesim.engines.shared.log_signatures import SEARCHES, RemovedPoint, Signature
+from cachesim.tools.server_logs.facts.logged_requests import checkpoint_end
 from cachesim.tools.server_logs.facts.proven_range import ProvenRange
 from cachesim.tools.server_logs.facts.request_numbers import DerivedNumbers
-from cachesim.tools.server_logs.facts.statements import FOLLOWS, Statement
+from cachesim.tools.server_logs.facts.statements import Statement, conclusion
 from cachesim.tools.server_logs.lines.read_lines import LineSieve, ReadLine
 
 _OF_SLOT = frozenset({"slot_clear", "ctx_shift", "reuse_chunk", "reuse_result", "trim_failed", "copy_to_child",
@@ -83,7 +84,7 @@ class EarlierCauses:
                 signature = self.removing.get(line.kind)
                 point = signature.removed(line.read.numbers) if signature and signature.removed else None
                 if signature is not None and point is not None and low < point.low and point.high <= high:
-                    yield _Removal(point.high, line, at, point, signature)
+                    yield _Removal(end=point.high, line=line, at=at, point=point, signature=signature)
             shared = of_slot[at].numbers.get("lcp")
             high = min(high, shared.low if shared is not None else 0)
             if high <= low:
@@ -98,7 +99,7 @@ class EarlierCauses:
         if start is None or not all(_continues(before, after) for before, after in pairwise(chain)):
             return False
         made = [(line.number, end) for one in chain[:-1] for line in one.request.of(_MADE)
-                if (end := _end(line)) is not None]  # fmt: skip
+                if (end := checkpoint_end(line)) is not None]  # fmt: skip
         own = any(number < found.line.number and end == found.end for number, end in made)
         for one in chain[1:] if own else chain:
             prefix = one.numbers.get("lcp")
@@ -132,7 +133,7 @@ class EarlierCauses:
     def _statement(
         self, found: _Removal, derived: DerivedNumbers, chain: Sequence[DerivedNumbers], kept: ProvenRange
     ) -> Statement:
-        request, point = derived.request, found.point
+        point = found.point
         lost = (point.low - kept.low, point.high - kept.low)
         used = {found.line.number} | kept.lines
         for one in chain:
@@ -140,7 +141,7 @@ class EarlierCauses:
         amount = f"{lost[0]:,}" if lost[0] == lost[1] else f"{lost[0]:,} to {lost[1]:,}"
         says = f"{found.signature.says[0]}: its {point.high:,} tokens are a prefix of this prompt ({amount} lost)"
         numbers = {"cause": found.signature.key, "lost": lost[0] if lost[0] == lost[1] else list(lost)}
-        return Statement(FOLLOWS, "cause", tuple(sorted(used)), request.slot, request.task, numbers, says)
+        return conclusion("cause", sorted(used), numbers, says, about=derived.request)
 
 
 def _continues(before: DerivedNumbers, after: DerivedNumbers) -> bool:
@@ -156,12 +157,6 @@ def _is_restorable(point: RemovedPoint, derived: DerivedNumbers, shared: int) ->
     tholds = [thold for line in derived.request.of("ckpt_check") if (thold := line.number_of("thold")) is not None]
     least = min(tholds) if tholds else shared - 1 if point.first == point.last else 0
     return point.first < least and point.last < shared
-
-
-def _end(line: ReadLine) -> int | None:
-    """Return the tokens of a created checkpoint."""
-    end, last = line.number_of("n_tokens"), line.number_of("pos_max")
-    return end if end is not None else None if last is None else last + 1
 
 
 def _without_task(line: ReadLine) -> str:

@@ -68,10 +68,12 @@ def add_least_evaluated(request: TiedRequest, found: FoundNumbers) -> None:
 
 def _read(line: ReadLine) -> _Progress | None:
     name = "share" if "share" in line.read.numbers else "done_share"
-    share, in_slot, done = share_range(line, name), line.number_of("n_tokens"), line.number_of("done")
+    share = share_range(line, name)
+    in_slot = line.number_of("n_tokens")
+    done = line.number_of("done")
     if share is None or (in_slot is None and done is None):
         return None
-    return _Progress(line, in_slot, done, max(0.0, share[0]), min(1.0, share[1]))
+    return _Progress(line=line, in_slot=in_slot, done=done, low=max(0.0, share[0]), high=min(1.0, share[1]))
 
 
 def _add_direct(row: _Progress, found: FoundNumbers) -> None:

@@ -149,7 +149,7 @@ def _checkpoints(tied: TiedRequest) -> dict[str, Any]:
         "restored_end": next(_ends(tied, "ckpt_restore"), None),
         "created": tuple(_ends(tied, "ckpt_create")),
         "erased": tuple(_ends(tied, "ckpt_too_close")),
-        "checked": _checked(tied),
+        "checked": checked_checkpoints(tied),
         "spans": _pairs(tied, "ckpt_create", "pos_min", "pos_max"),
     }
 
@@ -185,8 +185,8 @@ _IN_SLOT = ("ckpt_check", "ckpt_invalidate")
 """Kinds of lines about checkpoints of what the slot holds."""
 
 
-def _checked(tied: TiedRequest) -> tuple[tuple[int, int, int], ...]:
-    """Return the checkpoints that a server checked."""
+def checked_checkpoints(tied: TiedRequest) -> tuple[tuple[int, int, int], ...]:
+    """Return the checkpoints that a server checked for a request: first and last position, and the threshold."""
     found = _counts(tied, "ckpt_check", "pos_min", "pos_max", "thold")
     return tuple((low, high, thold) for low, high, thold in found)
 
@@ -207,9 +207,18 @@ def _counts(tied: TiedRequest, kind: str, *names: str) -> Iterator[tuple[int, ..
 def _ends(tied: TiedRequest, kind: str) -> Iterator[int]:
     """Yield the tokens of the checkpoints in lines of a kind."""
     for line in tied.of(kind):
-        last, end = line.number_of("pos_max"), line.number_of("n_tokens")
-        if last is not None:
-            yield last + 1 if end is None else end
+        end = checkpoint_end(line)
+        if end is not None and line.number_of("pos_max") is not None:
+            yield end
+
+
+def checkpoint_end(line: ReadLine) -> int | None:
+    """Return the tokens of the checkpoint that a line is about, None if it prints neither them nor a last position."""
+    end = line.number_of("n_tokens")
+    last = line.number_of("pos_max")
+    if end is not None:
+        return end
+    return None if last is None else last + 1
 
 
 def _restored(tied: TiedRequest) -> int | None:

@@ -119,7 +119,9 @@ def _empty_cache(request: TiedRequest, found: FoundNumbers) -> None:
 
 def _shifted(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar, sieve: LineSieve) -> None:
     """Derive the length of a prompt whose context was shifted: discarded tokens are not in the slot at the end."""
-    shifts, end, made = request.of("ctx_shift"), found.get("end"), found.get("predicted_n")
+    shifts = request.of("ctx_shift")
+    end = found.get("end")
+    made = found.get("predicted_n")
     if not shifts or request.of("cut_off") or end is None or made is None or made.low < 1:
         return
     gone = [number for line in shifts if (number := line.number_of("n_discard")) is not None]
@@ -136,7 +138,9 @@ def _restored(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar) ->
     """Derive the reused tokens from a restored checkpoint that ends within the prompt."""
     for gives in (gives for gives in grammar.gives if gives.inside):
         for line in _lines(request, gives):
-            n_past, first, last = (line.number_of(name) for name in (*gives.fields, "pos_min", "pos_max"))
+            n_past = line.number_of(*gives.fields)
+            first = line.number_of("pos_min")
+            last = line.number_of("pos_max")
             if n_past is None or first is None or last is None or request.of(*gives.unless, *gives.absent):
                 continue
             longer = _longer(request, found, n_past)
@@ -190,7 +194,9 @@ def _combine(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar) -> 
 def _lost(request: TiedRequest, found: FoundNumbers) -> None:
     """Derive the tokens of the common prefix that were evaluated again: at most those that the slot held at the end.
     The last token of a prompt, which every server evaluates for its logits, is not one of them."""
-    lcp, held, cache_n = found.get("lcp"), found.get("held"), found.get("cache_n")
+    lcp = found.get("lcp")
+    held = found.get("held")
+    cache_n = found.get("cache_n")
     if lcp is not None and held is not None and lcp.low > (held.high if held.high is not None else lcp.low):
         found.clashes.append(("lcp", lcp, held))
     if lcp is None or cache_n is None:
@@ -251,7 +257,9 @@ def _lengths(request: TiedRequest, found: FoundNumbers, slack: int) -> None:
 def _parts(request: TiedRequest, found: FoundNumbers) -> None:
     """Derive one of the prompt, its reused and its evaluated tokens from the two others. Of a cancelled prompt fewer
     tokens than the rest were evaluated."""
-    n_tokens, prompt_n, cache_n = found.get("n_tokens"), found.get("prompt_n"), found.get("cache_n")
+    n_tokens = found.get("n_tokens")
+    prompt_n = found.get("prompt_n")
+    cache_n = found.get("cache_n")
     is_open = n_tokens is None or n_tokens.high is None or bool(request.of("progress"))
     if prompt_n is not None and cache_n is not None and is_open:
         found.add("n_tokens", prompt_n.more(cache_n, 0, f"{cache_n} reused + {prompt_n} evaluated"))

@@ -91,7 +91,9 @@ class SessionReader:
                 session.note_task(kind, line.number)
             return
         text = line.logged.text
-        found = ReadLine(line.number, read, text[:LONGEST], head_of(line.text, text), heading)
+        found = ReadLine(
+            number=line.number, read=read, text=text[:LONGEST], head=head_of(line.text, text), heading=heading
+        )
         session.recognised += 1
         session.date = session.date or next(iter(_DATE.findall(found.head)), "")
         session.kinds[found.kind] = session.kinds.get(found.kind, 0) + 1

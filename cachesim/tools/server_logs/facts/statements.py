@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from cachesim.tools.server_logs.lines.read_lines import ReadLine
+from cachesim.tools.server_logs.lines.tied_requests import TiedRequest
 
 READ, FOLLOWS = "read", "follows"
 """Kinds of statements: values printed by a line, and conclusions from printed values."""
@@ -41,4 +42,22 @@ def read_statement(line: ReadLine) -> Statement:
     """Return the statement of a recognised line."""
     numbers = {name: value for name, value in line.read.numbers.items()
                if not isinstance(value, float) or math.isfinite(value)}  # fmt: skip
-    return Statement(READ, line.kind, (line.number,), line.slot, line.task, numbers, line.text)
+    return Statement(
+        kind=READ, what=line.kind, lines=(line.number,), slot=line.slot, task=line.task, numbers=numbers, says=line.text
+    )
+
+
+def conclusion(
+    what: str, lines: Sequence[int], numbers: Mapping[str, Any], says: str, about: ReadLine | TiedRequest | None = None
+) -> Statement:
+    """Return the statement of what follows from lines of a log. ``lines``: the numbers of those that prove it;
+    ``about``: the request or the line whose slot and task it is about, None = the server."""
+    return Statement(
+        kind=FOLLOWS,
+        what=what,
+        lines=tuple(lines),
+        slot=None if about is None else about.slot,
+        task=None if about is None else about.task,
+        numbers=numbers,
+        says=says,
+    )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from cachesim.engines.shared.log_grammar import Line, ParsedLine
-from cachesim.tools.server_logs.facts.statements import FOLLOWS, READ, Statement, read_statement
+from cachesim.tools.server_logs.facts.statements import FOLLOWS, READ, Statement, conclusion, read_statement
 from cachesim.tools.server_logs.lines.read_lines import ReadLine
+from tests.unit.tools.server_logs.records import read_line
 
 
 def test_a_recognised_line_is_a_statement_with_its_finite_numbers():
@@ -19,3 +20,11 @@ def test_a_recognised_line_is_a_statement_with_its_finite_numbers():
 def test_the_data_of_a_statement_are_lists():
     data = Statement(FOLLOWS, "request", (1, 2), None, None, {"n": [1, None]}, run=2).as_data()
     assert (data["lines"], data["numbers"], data["says"], data["run"]) == ([1, 2], {"n": [1, None]}, "", 2)
+
+
+def test_a_conclusion_names_its_lines_and_what_it_is_about():
+    about = read_line("release", slot=3, task=9)
+    found = conclusion("request", [4, 7], {"lost": 5}, "5 tokens lost", about=about)
+    assert (found.kind, found.lines, found.slot, found.task) == ("follows", (4, 7), 3, 9)
+    of_server = conclusion("option", [1], {"parallel": 2}, "parallel = 2")
+    assert (of_server.slot, of_server.task, of_server.as_data()["lines"]) == (None, None, [1])
