@@ -93,9 +93,13 @@ def _simulated(
     from cachesim.tools.server_logs.report.first_lines import first_lines
 
     bar.show("simulating the log")
-    data, text, found, refused, facts = simulate_log(
-        read, args.profiles, args.model, server, Path(args.out).stem, args.with_text, len(args.files)
-    )
+    imported = simulate_log(
+        read, args.profiles, args.model, server,
+        name=Path(args.out).stem, with_text=args.with_text, logs=len(args.files),
+    )  # fmt: skip
+    data = imported.data
+    found = imported.found
+    facts = imported.facts
     data["saved"] = None
     if found is not None and facts is not None and not args.quiet:
         case = repair_case(found, facts)
@@ -107,10 +111,11 @@ def _simulated(
     data["arguments"] = case_arguments(case_options(args), args.limits)
     data["first_lines"] = [line.as_data() for line in first_lines(data, args.out)]
     if args.out:
-        if not text:
-            raise BadInput(refused or "the log contains no complete request to simulate", file=str(read.path))
-        write_whole(Path(args.out), text.encode())
-    return data, text
+        if not imported.text:
+            missing = imported.refused or "the log contains no complete request to simulate"
+            raise BadInput(missing, file=str(read.path))
+        write_whole(Path(args.out), imported.text.encode())
+    return data, imported.text
 
 
 def _check_out(args: Namespace) -> None:
@@ -151,9 +156,12 @@ def log_case(path: Path, profiles: Sequence[str], model: str, settings: Sequence
     read = read_log(path, profiles, _reading)
     with unfinished(f"the simulation of {path} was not finished"), ProgressBar() as bar:
         bar.show("simulating the log")
-        data, _, found, refused, facts = simulate_log(read, profiles, model, server)
+        imported = simulate_log(read, profiles, model, server)
+    data = imported.data
+    found = imported.found
+    facts = imported.facts
     if found is None or facts is None or not found.line:
-        raise BadInput(refused or "the log contains no complete request to simulate", file=str(path))
+        raise BadInput(imported.refused or "the log contains no complete request to simulate", file=str(path))
     case = repair_case(found, facts) or RepairCase(found.scenario, facts=facts)
     excluded = case.excluded | EXCLUDED | unproved_changes(data["statements"])
     return case._replace(excluded=excluded, proposed=proposed_changes(found, data, bool(case.assumes)))

@@ -73,7 +73,9 @@ def read_log(
     session = read_session(engine.name, grammar, reading(open_lines(path)))
     if not is_log(session, grammar):
         raise unknown_log(path)
-    return LogReading(path, engine, session, conclude(session), log_contents(session, grammar))
+    return LogReading(
+        path=path, engine=engine, session=session, said=conclude(session), contents=log_contents(session, grammar)
+    )
 
 
 def rebuild_log(
@@ -81,7 +83,8 @@ def rebuild_log(
     reading: Callable[[Iterator[str]], Iterable[str]] = iter, with_text: bool = False,
 ) -> LogImport:
     """Return the report on a log, its scenario file, and its reconstruction: ``read_log``, then ``simulate_log``."""
-    return simulate_log(read_log(path, profiles, reading), profiles, model, server, name, with_text)
+    read = read_log(path, profiles, reading)
+    return simulate_log(read, profiles, model, server, name=name, with_text=with_text)
 
 
 def simulate_log(
@@ -94,33 +97,38 @@ def simulate_log(
     ``name``: id of the scenario, "" = derived from the file name. ``with_text``: quote request texts from the log as
     comments in the file. ``logs``: number of logs that share the work budget. Raise BadInput.
     """
-    path, engine, session, said, contents = read
+    engine = read.engine
+    session = read.session
     grammar = grammars()[engine.name]
-    logged = logged_options(engine, grammar, session, _least(session), server or {})
+    logged = logged_options(engine, grammar, session, least=_least(session), given=server or {})
     options = logged.known
-    possible, unknown = _rule_sets(engine, said)
+    possible, unknown = _rule_sets(engine, read.said)
     likely = (_by_date(engine, session) or [engine.newest]) if engine.newest in possible else []
     space = SearchSpace(
-        tuple(profiles) or tuple(dict.fromkeys([*likely, *reversed(possible)])),
-        (model,) if model else _models(session), options,
-        {name: values for name, values in grammar.open.items() if name not in options},
-        {name: values for name, values in grammar.hints(_prompts(session)).items() if name not in options},
-    )  # fmt: skip
+        profiles=tuple(profiles) or tuple(dict.fromkeys([*likely, *reversed(possible)])),
+        models=(model,) if model else _models(session),
+        server=options,
+        options={name: values for name, values in grammar.open.items() if name not in options},
+        joint={name: values for name, values in grammar.hints(_prompts(session)).items() if name not in options},
+    )
     found, refused = None, ""
     try:
-        found = None if contents["only_others"] else solve(session, space, SOUGHT.now // logs)
+        found = None if read.contents["only_others"] else solve(session, space, SOUGHT.now // logs)
     except BadInput as error:
         if server or isinstance(error, OverLimit):
             raise
         refused = f"not simulated: {error.cause}"
     data = _data(read, found, bool(profiles), bool(model))
-    facts = None if found is None else case_facts(found, logged, data["statements"], said.main, bool(profiles))
+    facts = None if found is None else case_facts(
+        found, logged, data["statements"], run=read.said.main, is_given=bool(profiles)
+    )
     data["assumed_options"] = _assumed_options(found, facts)
     data["missing"] += [*([refused] if refused else []), *(() if profiles else unknown)]
-    quoted = quote_as_comments(quoted_prompts(open_lines(path))) if with_text else ""
+    quoted = quote_as_comments(quoted_prompts(open_lines(read.path))) if with_text else ""
     if with_text and not quoted:
         data["missing"].append("the log contains no request bodies: --with-text has nothing to quote")
-    return LogImport(data, "" if found is None else _file(path, engine, found, name) + quoted, found, refused, facts)
+    text = "" if found is None else _file(read.path, engine, found, name) + quoted
+    return LogImport(data=data, text=text, found=found, refused=refused, facts=facts)
 
 
 def _prompts(session: LogSession) -> list[PromptHint]:
@@ -284,21 +292,22 @@ def _lost(request: LoggedRequest) -> bool:
 
 
 def _data(read: LogReading, played: Reconstruction | None, given: bool, model: bool) -> dict[str, Any]:
-    path, engine, session, said, contents = read
+    session = read.session
     found = played or Reconstruction("", "", {})
     happened = [] if found.is_rejected else classify_requests(found.requests)
     return {
         "cures": [], "first_lines": [], "arguments": [],      # the command adds them
-        "file": str(path), "engine": engine.name, "profile": found.profile, "profile_given": given,
+        "file": str(read.path), "engine": read.engine.name, "profile": found.profile, "profile_given": given,
         "model": found.model, "model_given": model, "server": dict(found.server), "lines": session.lines,
         "recognised": sum(run.recognised for run in (session, *session.others)),
         "log_requests": len(session.requests) + session.beyond,
-        "contents": contents,
-        "statements": [statement.as_data() for statement in said.statements],
+        "contents": read.contents,
+        "statements": [statement.as_data() for statement in read.said.statements],
         "requests": [_request(found, number) for number in range(len(found.requests))],
         "turns": [{name: value for name, value in turn._asdict().items() if name != "forced"} for turn in happened],
         "agree": found.score[0], "differ": -found.score[1] - found.undecided, "undecided": found.undecided,
-        "summary": summary(happened), "missing": [] if contents["only_others"] else list(_missing(session, played)),
+        "summary": summary(happened),
+        "missing": [] if read.contents["only_others"] else list(_missing(session, played)),
         "line": found.line, "rejected": found.is_rejected, "candidates": found.candidates,
         "complete": found.is_complete,
         "contradicted": [{**line._asdict(), "by_all": found.is_complete and line.line in found.unmet}

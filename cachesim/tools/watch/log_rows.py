@@ -124,7 +124,9 @@ class LogRows:
             return
         self._grammar = grammars()[self.engine]
         self._reader, self._listed = LogicalLineReader(self._grammar), ListedLines(self._grammar)
-        first, head, self._head = self.lines - len(self._head), self._head, deque()
+        head = self._head
+        first = self.lines - len(head)
+        self._head = deque()
         for number, line in enumerate(head, first + 1):
             if not self._listed.is_listed(number, line):
                 yield from self._read(self._reader, number, line)

@@ -170,7 +170,9 @@ def _of_line(engine: str, grammar: LogGrammar, line: LogicalLine) -> dict[str, A
 
 def _explained(recognised: RecognisedLine) -> dict[str, Any]:
     """Return the explanation of a recognised line as data."""
-    engine, meaning, line = ENGINES[recognised.engine], recognised.meaning, recognised.read.line
+    engine = ENGINES[recognised.engine]
+    meaning = recognised.meaning
+    line = recognised.read.line
     return {
         "engine": recognised.engine, "kind": line.ev, "text": recognised.text[:400], "says": meaning.says,
         "verdict": _verdict(engine.log(), recognised.read),

@@ -169,7 +169,9 @@ def _with_ids(found: LogMessage) -> LogMessage:
 def _read_prefix(line: str) -> _Prefix:
     """Return the prefix of a line: time stamps, levels and container names at its start."""
     blank = end = len(line) - len(line.lstrip())
-    level, stamp, source = "", None, ""
+    level = ""
+    stamp: int | None = None
+    source = ""
     for _ in range(8):
         found = _HEAD.match(line, end)
         if found is None or (end == blank and line[end] == "-"):        # a dash begins messages, too

@@ -139,7 +139,9 @@ class LineTies:
         request.is_doubtful |= PossibleBuilds(request.lines).are_several
         start = request.start
         if self._builds.are_several or (self._has_launches and start is not None and start.kind != "launch"):
-            request.choice, request.cache, request.similar = None, [], []
+            request.choice = None
+            request.cache = []
+            request.similar = []
 
     def forget(self, requests: Iterable[TiedRequest]) -> None:
         """Drop requests that get no more lines."""
@@ -198,9 +200,13 @@ class LineTies:
 
     def _begin(self) -> None:
         """Take a line that a server prints when it starts."""
-        self._open, self._pending, self._in_slot = {}, PendingChoice(None, None, [], []), {}
-        self._since_idle, self._is_new = None, not self._has_begun
-        self._selected, self._maybe_busy = set(), set()
+        self._open = {}
+        self._pending = PendingChoice(None, None, [], [])
+        self._in_slot = {}
+        self._since_idle = None
+        self._is_new = not self._has_begun
+        self._selected = set()
+        self._maybe_busy = set()
 
     def _add_to_task(self, line: ReadLine) -> None:
         """Add a line about a task whose client hung up, or that is refused, to its request."""

@@ -119,7 +119,7 @@ class LogicalLineReader:
                 self._minutes = logged.stamp // 60_000_000
             fresh = bool(logged.function or _FUNCTION.match(text)) or text.startswith("{") or (
                 text[:1] != "|" and logged.prefix > 0)  # fmt: skip
-            piece = _Piece(number, text, logged, read, fresh, len(line.rstrip("\r\n")))
+            piece = _Piece(number, text, logged, read, is_fresh=fresh, width=len(line.rstrip("\r\n")))
             is_certain = is_exact
             yield piece if is_exact else _without_last(piece)
 
@@ -171,7 +171,9 @@ def _is_whole(grammar: LogGrammar, text: str) -> bool:
 def _split(grammar: LogGrammar, line: str, minutes: int | None) -> Iterator[tuple[str, bool]]:
     """Yield the messages of a plain line, each with whether its last number is certain. ``minutes``: those of the last
     time stamp, to tell a number from the time stamp that a lost line end appended to it."""
-    begun, is_exact, end = 0, True, 0        # end: of the prefix so far
+    begun = 0
+    end = 0                                  # of the prefix so far
+    is_exact = True
     for place in _BEGIN.finditer(line):
         if place.start() == end or place.start() <= prefix_end(line):
             end = place.end()
@@ -181,7 +183,7 @@ def _split(grammar: LogGrammar, line: str, minutes: int | None) -> Iterator[tupl
             continue                         # quoted text, or only a prefix before it
         stamp = plain_message(head).stamp if is_exact else None          # else its first digits are uncertain
         minutes = minutes if stamp is None else stamp // 60_000_000
-        at, is_exact = _boundary(grammar, line, begun, place, minutes)
+        at, is_exact = _boundary(grammar, line, begun=begun, place=place, minutes=minutes)
         yield line[begun:at], is_exact
         begun = at
     yield line[begun:], True

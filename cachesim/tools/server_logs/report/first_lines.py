@@ -156,7 +156,9 @@ def _previous(requests: Sequence[RequestNumbers], worst: RequestNumbers) -> Requ
 
 def _change(worst: RequestNumbers, before: RequestNumbers | None) -> Iterator[FirstLine]:
     """Yield the token after which the prompt differs from the slot, and the kind of change that this proves."""
-    lcp, held, prompt = (worst.numbers.get(name) for name in ("lcp", "held", "n_tokens"))
+    lcp = worst.numbers.get("lcp")
+    held = worst.numbers.get("held")
+    prompt = worst.numbers.get("n_tokens")
     if lcp is None:
         return
     whose = "its slot" if held is None else f"the {held} tokens of its slot"

@@ -114,7 +114,9 @@ def _result(data: Data) -> Iterator[Text]:
         else:
             yield Text("Not simulated: the log shows no prompt length.", "yellow")
         return
-    nothing, lost, total = len(found["from_nothing"]), found["lost"], found["requests"]
+    nothing = len(found["from_nothing"])
+    lost = found["lost"]
+    total = found["requests"]
     share = f"{100 * found['evaluated'] / max(1, found['tokens']):.0f} %"
     simulated = sum(row["step"] >= 0 for row in data["requests"])
     known = "" if total >= simulated else f" in {total} of {counted(simulated, 'request')}, whose counts the log shows"

@@ -61,11 +61,15 @@ def shorten(text: str) -> str:
 
 def _bodies(lines: Iterable[str]) -> Iterator[tuple[int, Any]]:
     """Yield the line number at which each body begins, and the parsed body."""
-    start, pieces, size = 0, [], 0
+    start = 0
+    pieces: list[str] = []
+    size = 0                            # characters of the pieces
     for number, line in enumerate(lines, 1):
         begins = BODY.search(line)
         if begins:
-            start, pieces, size = number, [begins[1]], len(begins[1])
+            start = number
+            pieces = [begins[1]]
+            size = len(begins[1])
         elif pieces:
             pieces.append(line)
             size += len(line)
@@ -135,7 +139,15 @@ def _turn(request: ReconstructedRequest, change: str, n_tokens: int) -> LogTurn:
     logged = request.logged
     evaluated = n_tokens - (logged.cache_n or 0) if logged.prompt_n is None else logged.prompt_n
     lost = max(0, evaluated - max(1, n_tokens - request.lcp))
-    return LogTurn(request.step, change, request.lcp, evaluated, lost, n_tokens, logged.full and not request.lcp)
+    return LogTurn(
+        number=request.step,
+        how=change,
+        lcp=request.lcp,
+        evaluated=evaluated,
+        lost=lost,
+        n_tokens=n_tokens,
+        forced=logged.full and not request.lcp,
+    )
 
 
 def _with_starts(found: Sequence[LogTurn]) -> list[LogTurn]:

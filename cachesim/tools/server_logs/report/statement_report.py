@@ -21,8 +21,11 @@ from cachesim.tools.server_logs.report.shown_requests import (
     span_of,
 )
 
-CAUSES, ROWS, KINDS, LINES, FEW = 2, 3, 6, 4, 1
-"""Causes, requests, kinds of lines, line numbers of a proof and of a kind that are shown without -v."""
+CAUSES = 2                   # causes that are shown without -v
+ROWS = 3                     # requests, likewise
+KINDS = 6                    # kinds of lines
+LINES = 4                    # line numbers of a proof
+FEW = 1                      # line numbers of a kind
 COLUMNS = {"n_tokens": "prompt", "held": "held", "lcp": "common", "cache_n": "reused", "prompt_n": "evaluated",
            "lost": "lost", "end": "after"}  # fmt: skip
 """Columns of the table of requests, by the name of the number."""
