@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Collection
+from typing import TYPE_CHECKING, Any, Collection, Sequence
 
 from cachesim.base import exits
 from cachesim.base.console import say, say_json, show
@@ -12,6 +12,7 @@ from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.tools.run.arguments import add_json
 
 if TYPE_CHECKING:
+    from cachesim.tools.live.llama_server.real.serving import Serving
     from cachesim.tools.live.llama_server.real.wheels import Wheel
 
 ACTIONS = {"list": (0, 0), "install": (1, 20), "remove": (1, 20), "serve": (1, 1)}
@@ -56,28 +57,34 @@ def run(args: Namespace) -> int:
     if args.action != "serve" and (args.model or args.flags or args.log):
         raise BadInput("-m, --log and the server's flags go with serve")
     if args.action == "serve":
-        return _serve(args)
-    _change(args)
+        if not args.model:
+            raise BadInput("serve needs -m GGUF, or -m LAYERS such as GGGA")
+        from cachesim.tools.live.llama_server.real.real_server import find_servers
+        from cachesim.tools.live.llama_server.real.serving import Serving
+
+        [server] = find_servers(args.builds[0], args.install)
+        return _serve(Serving(server, args.model, args.flags, args.log), server.build, as_json=args.json)
+    _change(args.action, args.builds, as_json=args.json)
     return exits.HOLDS
 
 
-def _change(args: Namespace) -> None:
-    """List builds, after an installation or a removal."""
+def _change(action: str, builds: Sequence[str], *, as_json: bool) -> None:
+    """List builds, after an installation or a removal. ``action``: list, install or remove."""
     from cachesim.base.console import note
     from cachesim.tools.live.llama_server.real.installation import clean_up, install, is_installed, remove
     from cachesim.tools.live.llama_server.real.wheels import WHEELS, find_wheel
     from cachesim.tools.live.real_report import list_report
 
-    chosen = [find_wheel(build) for build in args.builds]
+    chosen = [find_wheel(build) for build in builds]
     clean_up()
     for wheel in chosen:
-        if args.action == "remove":
+        if action == "remove":
             remove(wheel)
         elif not is_installed(wheel):
             note(f"installing {wheel.announced}")
             install(wheel)
     rows = [_row(wheel) for wheel in chosen or WHEELS]
-    if args.json:
+    if as_json:
         say_json({"builds": rows})
     else:
         show(list_report(rows))
@@ -93,21 +100,15 @@ def _row(wheel: Wheel) -> dict[str, Any]:
             "folder": str(environment_of(wheel)) if here else ""}  # fmt: skip
 
 
-def _serve(args: Namespace) -> int:
-    """Start the server of a build and wait until it ends or this process is interrupted."""
-    from cachesim.tools.live.llama_server.real.real_server import find_servers
-    from cachesim.tools.live.llama_server.real.serving import Serving
-
-    if not args.model:
-        raise BadInput("serve needs -m GGUF, or -m LAYERS such as GGGA")
-    [server] = find_servers(args.builds[0], args.install)
-    with Serving(server, args.model, args.flags, args.log) as serving:
+def _serve(starting: Serving, build: str, *, as_json: bool) -> int:
+    """Wait until the server of a build is ready, and then until it ends or this process is interrupted."""
+    with starting as serving:
         serving.wait_ready()
         try:
-            if args.json:
-                say_json({"url": serving.url, "log": str(serving.log), "build": server.build})
+            if as_json:
+                say_json({"url": serving.url, "log": str(serving.log), "build": build})
             else:
-                say(f"{server.build} answers at {serving.url}, log in {serving.log}; Ctrl-C ends it")
+                say(f"{build} answers at {serving.url}, log in {serving.log}; Ctrl-C ends it")
             serving.wait_end()
         except KeyboardInterrupt as error:
             return exits.interrupted(error)

@@ -56,7 +56,9 @@ def run_bodies(args: Namespace) -> int:
     data["saved"] = None if args.quiet or not text else _other_changes(data, text)
     runs = compared_runs(text, rule_sets, args.settings) if text and len(rule_sets) > 1 else []
     data["compared"] = compared_data(runs)
-    data["arguments"] = [*case_arguments(case_options(args), args.limits), *_body_arguments(args)]
+    data["arguments"] = [
+        *case_arguments(case_options(args), args.limits), *_body_arguments(args.tokenizer, args.template)
+    ]
     if args.out:
         write_whole(Path(args.out), text.encode("utf-8", "replace"))
     if args.json:
@@ -107,9 +109,9 @@ def _import_options(args: Namespace, rule_sets: Sequence[str]) -> ImportOptions:
     )
 
 
-def _body_arguments(args: Namespace) -> list[str]:
+def _body_arguments(tokenizer: str, template: str) -> list[str]:
     """Return the arguments for request bodies that change the prompts, which only ``import`` has."""
-    given = {"--tokenizer": args.tokenizer, "--template": args.template}
+    given = {"--tokenizer": tokenizer, "--template": template}
     return [word for name, value in given.items() if value for word in (name, value)]
 
 

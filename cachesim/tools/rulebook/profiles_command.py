@@ -39,7 +39,12 @@ def run(args: Namespace) -> int:
     for name in args.names:
         if name not in known:
             raise BadInput(f"unknown profile {quoted(name)}", hint=near_profile(name, known))
-    {"list": _list, "show": _show, "diff": _diff}[args.action](known, args)
+    if args.action == "list":
+        _list(known, as_json=args.json)
+    elif args.action == "show":
+        _show(known[args.names[0]], as_json=args.json)
+    else:
+        _diff(args.names[0], args.names[1], as_json=args.json)
     return exits.HOLDS
 
 
@@ -56,14 +61,14 @@ def _plain(value: Any) -> Any:
     return sorted(value) if isinstance(value, frozenset) else value
 
 
-def _list(known: Mapping[str, RuleSet], args: Namespace) -> None:
+def _list(known: Mapping[str, RuleSet], *, as_json: bool) -> None:
     from cachesim.engines.build_names import in_force
     from cachesim.engines.registry import engine_of, latest, notes
     from cachesim.tools.rulebook.rules_report import list_report
 
     told = notes()
     spans = {name: in_force(engine_of(name), name) for name in known}
-    if args.json:
+    if as_json:
         rows = [{"name": n, "build": r.build, "source": r.source, "in_force": list(spans[n]),
                  **({"note": told[n]} if n in told else {})} for n, r in known.items()]  # fmt: skip
         say_json({"profiles": rows, "latest": dict(latest())})
@@ -71,14 +76,14 @@ def _list(known: Mapping[str, RuleSet], args: Namespace) -> None:
         show(list_report(known, latest(), told, spans))
 
 
-def _show(known: Mapping[str, RuleSet], args: Namespace) -> None:
+def _show(rules: RuleSet, *, as_json: bool) -> None:
     from cachesim.engines.build_names import life_in
     from cachesim.engines.registry import notes
     from cachesim.scenarios.real_builds import counts_on
     from cachesim.tools.rulebook.rules_report import rule_data, rule_report, tables
 
-    rules, every = known[args.names[0]], tables()
-    if args.json:
+    every = tables()
+    if as_json:
         say_json(_rules(rules.name))
         return
     show(f"{rules.name}  {rules.build}  {rules.source}\n")
@@ -94,15 +99,16 @@ def _show(known: Mapping[str, RuleSet], args: Namespace) -> None:
             show(f"\n-- {name}{mark}{when and f'   {when}'}", rule_report(rule_data(value.rule, value, every)))
 
 
-def _diff(known: Mapping[str, RuleSet], args: Namespace) -> None:
+def _diff(name_a: str, name_b: str, *, as_json: bool) -> None:
     from cachesim.engines.registry import engine_of
     from cachesim.tools.rulebook.rules_report import differences_report
 
-    if engine_of(args.names[0]) is not engine_of(args.names[1]):
+    if engine_of(name_a) is not engine_of(name_b):
         raise BadInput("profiles diff compares two profiles of one engine")
-    a, b = (_rules(name) for name in args.names)
+    a = _rules(name_a)
+    b = _rules(name_b)
     rows = [(k, a[k], b[k]) for k in a if a[k] != b[k] and k not in ABOUT]
-    if args.json:
-        say_json({"a": args.names[0], "b": args.names[1], "fields": [{"field": k, "a": x, "b": y} for k, x, y in rows]})
+    if as_json:
+        say_json({"a": name_a, "b": name_b, "fields": [{"field": k, "a": x, "b": y} for k, x, y in rows]})
     else:
-        show(differences_report(args.names[0], args.names[1], [(k, str(x), str(y)) for k, x, y in rows]))
+        show(differences_report(name_a, name_b, [(k, str(x), str(y)) for k, x, y in rows]))

@@ -6,7 +6,7 @@ import time
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 from itertools import count
-from typing import TYPE_CHECKING, Any, Collection
+from typing import TYPE_CHECKING, Any, Collection, Sequence
 
 from cachesim.base import exits
 from cachesim.base.console import complain, say, say_json, show
@@ -152,7 +152,7 @@ def _search(args: Namespace, plan: CampaignPlan, folder: CampaignFolder | None, 
     if ended is None and data["failures"]:
         with suppress(KeyboardInterrupt):
             data = with_causes(data, plan, lambda: clock.to_shrink() != 0)
-    _tell(data, args, folder)
+    _tell(data, folder, as_json=args.json, with_toml=args.toml)
     pictures = picture_files(args)
     if pictures.are_wanted():
         _draw(pictures, data)
@@ -183,16 +183,17 @@ def _draw(pictures: PictureFiles, data: dict[str, Any]) -> None:
     draw_cases(pictures, ((under[profile.partition("@")[0]], profile) for profile in profiles), shown)
 
 
-def _tell(data: dict[str, Any], args: Namespace, folder: CampaignFolder | None) -> None:
-    """Print the scenario files of shrunk failures that are asked for or could not be written, then the report."""
+def _tell(data: dict[str, Any], folder: CampaignFolder | None, *, as_json: bool, with_toml: bool) -> None:
+    """Print the scenario files of shrunk failures that are asked for or could not be written, then the report.
+    ``with_toml``: the scenario files are asked for."""
     from cachesim.tools.search.campaign_folder import group_of, with_failures
     from cachesim.tools.search.report import fuzz_report
 
-    if args.json:
+    if as_json:
         say_json(data)
         return
     for one in data["failures"]:
-        here = args.toml or (folder is not None and group_of(one) in folder.missing)
+        here = with_toml or (folder is not None and group_of(one) in folder.missing)
         if here and one["shrunk"] and "toml" in one:
             say(one["toml"] + "\n")
     show(fuzz_report(with_failures(data)))
@@ -210,7 +211,7 @@ def _plan(args: Namespace) -> CampaignPlan:
         engine_of(args.against)
     if args.against == profile:
         raise BadInput(f"--against {quoted(args.against)} is the rule set of -p itself", hint="name another one")
-    models = drawn_models(args, profile)
+    models = drawn_models(args.models, args.settings, profile)
     return CampaignPlan(profile, requested_properties(args.properties), models, args.mode, args.seed, args.against)
 
 
@@ -231,8 +232,9 @@ def check_property_names(asked: list[str], known: Collection[str]) -> tuple[str,
     return tuple(dict.fromkeys(asked))
 
 
-def drawn_models(args: Namespace, profile: str) -> tuple[str, ...]:
-    """Return the models to draw and the options of every server, from the arguments. Raise BadInput if invalid."""
+def drawn_models(models: Sequence[str], given: Sequence[str], profile: str) -> tuple[str, ...]:
+    """Return the models to draw under a rule set, and the options of every server. ``models``: names of models or of
+    classes of them; ``given``: options ``key=value``. Raise BadInput if invalid."""
     from cachesim.engines.registry import ENGINES
     from cachesim.judging.reproduce_command import settings
     from cachesim.scenarios.option_checks import parse_settings
@@ -241,9 +243,9 @@ def drawn_models(args: Namespace, profile: str) -> tuple[str, ...]:
     engine = profile.partition("@")[0]
     known = small_models(ENGINES[engine].manual)
     found = list[str]()
-    for name in args.models:
+    for name in models:
         fitting = [one for one in known if one == name or one in KINDS.get(name, ())]
         if not fitting:
             raise BadInput(f"unknown model for this engine: {quoted(name)}", hint=", ".join((*KINDS, *known)))
         found += fitting
-    return (*dict.fromkeys(found), *settings(parse_settings(args.settings, engine)))
+    return (*dict.fromkeys(found), *settings(parse_settings(given, engine)))

@@ -68,7 +68,7 @@ def _asked(args: Namespace) -> tuple[MutationSearch, list[Scenario], range]:
 
     for name in (args.profile, *args.profiles):      # registers rule sets from files
         rules_of(name)
-    models = drawn_models(args, args.profile)
+    models = drawn_models(args.models, args.settings, args.profile)
     search = MutationSearch(args.profile, check_property_names(args.properties, PROPERTIES) or OWED, models)
     examples = args.examples if args.examples is not None else PRICED if args.files else EXAMPLES
     if not (examples or args.files):

@@ -15,8 +15,7 @@ from cachesim.tools.run.run_jobs import check_cluster_profiles
 
 if TYPE_CHECKING:
     from cachesim.tools.workload.cell_jobs import CellJob
-    from cachesim.tools.workload.result_store import WorkloadFolder
-    from cachesim.tools.workload.workload_jobs import WorkloadTask
+    from cachesim.tools.workload.workload_jobs import Workload
 
 DETAIL = {"counts": "counted", "answers": "judged", "causes": "billed"}
 
@@ -52,7 +51,7 @@ def _at_least_one(text: str) -> int:
 def run(args: Namespace) -> int:
     from cachesim.base.shard import WHOLE
     from cachesim.tools.workload.result_store import WorkloadFolder
-    from cachesim.tools.workload.workload_jobs import WorkloadTask, tasks
+    from cachesim.tools.workload.workload_jobs import Workload, WorkloadTask, tasks
 
     if args.resume and args.out is None:
         raise BadInput("--resume needs a folder", hint="add --out FOLDER")
@@ -62,26 +61,25 @@ def run(args: Namespace) -> int:
     part = args.shard or WHOLE
     mine = every[slice(*part.span(len(every)))]
     if args.out is None:
-        return _play(args, mine, None)
+        return _play(Workload(mine, None, args.jobs, args.on or ""), resumes=args.resume, as_json=args.json)
     folder = WorkloadFolder(path_of(args.out), [one.id for one in every], part)
     with folder.held():
-        return _play(args, mine, folder)
+        return _play(Workload(mine, folder, args.jobs, args.on or ""), resumes=args.resume, as_json=args.json)
 
 
-def _play(args: Namespace, todo: Sequence[WorkloadTask], folder: WorkloadFolder | None) -> int:
-    """Run the jobs and print the numbers. Return the exit code."""
-    from cachesim.tools.workload.workload_jobs import Workload
-
-    whole, ended = Workload(todo, folder, args.jobs, args.on or ""), None
+def _play(whole: Workload, *, resumes: bool, as_json: bool) -> int:
+    """Run the jobs of a workload and print the numbers. ``resumes``: continue the workload in its folder. Return the
+    exit code."""
+    ended = None
     try:
-        whole.play(args.resume)
+        whole.play(resumes)
     except KeyboardInterrupt as error:
         ended = error
         complain("interrupted: results so far")
     codes = [error.code if isinstance(error, BadInput) else exits.CRASH for error in whole.errors]
     if whole.lines or not codes:
-        codes = [*codes, *_tell([whole.lines[number] for number in sorted(whole.lines)], args.json)]
-    elif args.json and not ended:
+        codes = [*codes, *_tell([whole.lines[number] for number in sorted(whole.lines)], as_json)]
+    elif as_json and not ended:
         last = whole.errors[-1]
         say_json(error_data("input" if isinstance(last, BadInput) else "crash", exits.worst(codes), last))
     return exits.interrupted(ended) if ended else exits.worst(codes)
