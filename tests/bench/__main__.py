@@ -21,12 +21,12 @@ from tests.bench.spellings import NoCounterpart
 from tests.shared import ROOT
 
 PAIRS = ((1.0, 5), (3.0, 3), (15.0, 2))
-"""Up to so many CPU seconds of the first run -> number of pairs; 1 above."""
+"""Up to so many CPU seconds of a run, on the slower side -> number of pairs; 1 above."""
 Places = Mapping[str, str]
 
 
 def pairs_of(first: Measured, most: int) -> int:
-    """Return the number of pairs for a row."""
+    """Return the number of pairs for a row, by a run of a side."""
     if first.end:
         return 1
     return min(most, next((pairs for seconds, pairs in PAIRS if first.seconds <= seconds), 1))
@@ -36,7 +36,8 @@ def compare(row: Row, ours: Side, theirs: Side | None, places: Places, most: int
     """Measure a row on both sides in turn. A row that does not end on a side is replaced by its smaller one."""
     here, there = [measure(row, ours, places)], list[Measured]()
     pairs = pairs_of(here[0], most)
-    for number in range(pairs):
+    number = 0
+    while number < pairs:
         if number:
             here.append(measure(row, ours, places))
         if theirs is not None and not here[-1].end:
@@ -46,10 +47,12 @@ def compare(row: Row, ours: Side, theirs: Side | None, places: Places, most: int
                 return table.Comparison(row.name, here, note=f"{table.ABSENT}: {reason}")
             if there[-1].is_refused:
                 return table.Comparison(row.name, here, note=f"{table.ABSENT}: {there[-1].end}")
+            pairs = min(pairs, pairs_of(there[-1], most))
         if any(side and side[-1].end for side in (here, there)):
             if row.instead is not None:
                 return compare(row.instead, ours, theirs, places, most)
             break
+        number += 1
     return table.Comparison(row.name, here, there)
 
 
