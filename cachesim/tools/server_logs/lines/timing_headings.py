@@ -53,7 +53,9 @@ def are_whole_timings(lines: Sequence[ReadLine]) -> bool:
     if [line.kind for line in lines] != ["prompt_time", "eval_time", "total_time"]:
         return False
     first, second, third = lines
-    prompt, answer, total = first.number_of("prompt_n"), second.number_of("predicted_n"), third.number_of("total")
+    prompt = first.number_of("prompt_n")
+    answer = second.number_of("predicted_n")
+    total = third.number_of("total")
     if prompt is None or answer is None or prompt + answer != total:
         return False
     return first.heading is not None and first.heading == second.heading == third.heading
