@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from cachesim.base.untrusted_files import STDIN, argument_path, kind
 
 if TYPE_CHECKING:
     from cachesim.tools.advise.saved_tokens import RepairCase
+    from cachesim.tools.run.arguments import CaseOptions
 
 
-def imported_case(args: Namespace) -> RepairCase | None:
-    """Return the conversation in the file ``args.case``, None if the argument names a scenario. Raise BadInput for a
+def imported_case(case: str, options: CaseOptions) -> RepairCase | None:
+    """Return the conversation in the file ``case``, None if the argument names a scenario. Raise BadInput for a
     log without a request that can be simulated."""
-    path = argument_path(args.case)
+    path = argument_path(case)
     if path is not STDIN and (path.suffix == ".toml" or not kind(path) or any(path.glob("*.toml"))):
         return None
     from cachesim.tools.request_bodies.body_files import are_bodies
     from cachesim.tools.request_bodies.command import bodies_case
     from cachesim.tools.server_logs.command import log_case
 
-    if path is not STDIN and are_bodies([args.case]):
-        return bodies_case(path, args.profiles, args.model or "", args.settings)
-    return log_case(path, args.profiles, args.model or "", args.settings)
+    if path is not STDIN and are_bodies([case]):
+        return bodies_case(path, options.profiles, options.model or "", options.settings)
+    return log_case(path, options.profiles, options.model or "", options.settings)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from math import gcd
 from pathlib import Path
-from typing import NamedTuple, Sequence
+from typing import TYPE_CHECKING, Callable, NamedTuple, Sequence
 
 from cachesim.base.errors import BadInput, counted
 from cachesim.base.untrusted_files import kind, path_of
@@ -16,6 +15,9 @@ from cachesim.tools.workload.cell_jobs import played_within
 from cachesim.tools.workload.recorded_session import WorkloadSession, merged
 from cachesim.tools.workload.shipped_sessions import shipped_sessions
 from cachesim.tools.workload.workload_files import find_files, read_session
+
+if TYPE_CHECKING:
+    from cachesim.tools.advise.saved_tokens import RepairCase
 
 SCALE = 64                  # most tokens that run as one
 UNSHARED = 1 << 40          # answers that a body does not have begin here
@@ -81,26 +83,29 @@ def bodies_workload(scenario: Scenario, source: str) -> AgentWorkload:
     return AgentWorkload(source, 1, 0, longest, 1, [requests])
 
 
-def agent_workload(args: Namespace, most: int) -> AgentWorkload:
-    """Return the workload that a command line names: the sessions that come with cachesim, recorded sessions of the
-    user, or request bodies. Raise BadInput."""
-    if not args.cases:
-        return recorded_workload(shipped_sessions(), "recorded sessions", args.clients, most)
+def agent_workload(
+    cases: Sequence[str], clients: int, most: int, imported_case: Callable[[str], RepairCase | None]
+) -> AgentWorkload:
+    """Return the workload that a command line names: the sessions that come with cachesim (no ``cases``), recorded
+    sessions of the user, or request bodies. ``clients``: clients of a server; ``most``: tokens of the longest request,
+    0 = any; ``imported_case``: reads request bodies, None = the file has none. Raise BadInput."""
+    if not cases:
+        return recorded_workload(shipped_sessions(), "recorded sessions", clients, most)
     try:
-        sessions = [read_session(file) for file in find_files(args.cases)]
+        sessions = [read_session(file) for file in find_files(cases)]
     except BadInput:
         sessions = []
     if sessions:
-        return recorded_workload(sessions, f"sessions of {args.cases[0]}", args.clients, most)
-    if len(args.cases) > 1:
+        return recorded_workload(sessions, f"sessions of {cases[0]}", clients, most)
+    if len(cases) > 1:
         raise BadInput("several files of request bodies", hint="name a folder that holds them")
-    args.case = args.cases[0]
-    imported = args.imported(args)
-    if imported is None and not kind(args.case):
-        raise BadInput("no such file or directory", file=args.case, hint=neighbour(path_of(args.case)))
+    case = cases[0]
+    imported = imported_case(case)
+    if imported is None and not kind(case):
+        raise BadInput("no such file or directory", file=case, hint=neighbour(path_of(case)))
     if imported is None:
-        raise BadInput(f"neither request bodies nor recorded sessions: {Path(args.case).name}")
-    found = bodies_workload(imported.scenario, f"request bodies of {args.case}")
+        raise BadInput(f"neither request bodies nor recorded sessions: {Path(case).name}")
+    found = bodies_workload(imported.scenario, f"request bodies of {case}")
     if most and found.longest > most:
         raise BadInput(f"a request of {counted(found.longest, 'token')} exceeds {most:,}", hint="--tokens N allows it")
     return found

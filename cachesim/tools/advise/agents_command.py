@@ -8,6 +8,7 @@ from cachesim.base import exits
 from cachesim.base.console import say_json, show
 from cachesim.base.errors import BadInput, unfinished
 from cachesim.base.untrusted_files import file_size
+from cachesim.tools.run.arguments import case_options
 from cachesim.tools.run.work_arguments import count, memory_size, tokens
 
 SCHEMA = 2             # version of the JSON form of `advise --for agents`
@@ -58,7 +59,11 @@ def run(args: Namespace) -> int:
     weights = args.weights or _file_size(args.model)
     if (room := args.memory - (weights or 0)) <= 0:
         raise BadInput(f"the weights take all of the memory ({(weights or 0) / GIB:,.1f} GiB)", hint="larger --memory")
-    search = AgentSearch(profile, args.model, room, args.clients, agent_workload(args, args.tokens or model.context))
+    options = case_options(args)
+    workload = agent_workload(
+        args.cases, args.clients, args.tokens or model.context, lambda case: args.imported(case, options)
+    )
+    search = AgentSearch(profile, args.model, room, args.clients, workload)
     if not args.json:
         search.listener = NotedSearch(search, args.model)
     with unfinished("the search for settings was not finished"):

@@ -87,7 +87,7 @@ def run(args: Namespace) -> int:
     if len(args.cases) != 1:
         raise BadInput(f"expected a file, an id or a line, found {len(args.cases)} arguments")
     (args.case,) = args.cases
-    imported: RepairCase | None = args.imported(args)
+    imported: RepairCase | None = args.imported(args.case, case_options(args))
     scenarios, sizes = sized(args, imported)
     args.files = CaseFiles(args.out) if args.out else None
     done = _advise_each(args, scenarios, sizes, imported)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
-
 import pytest
 
 from cachesim.cli.imported_case import imported_case
+from cachesim.tools.run.arguments import CaseOptions
 from tests.shared import ROOT
 
 UNIT = ROOT / "tests" / "unit" / "tools"
@@ -14,8 +13,7 @@ BODIES, LOG = UNIT / "request_bodies" / "agent.jsonl", UNIT / "server_logs" / "d
 
 
 def case(name, model=None):
-    return imported_case(Namespace(case=str(name), profiles=["llama_cpp@b10587"], model=model,
-                                   settings=["parallel=3"], json=True))  # fmt: skip
+    return imported_case(str(name), CaseOptions(model, ["llama_cpp@b10587"], ["parallel=3"]))
 
 
 @pytest.mark.parametrize("file", [BODIES, LOG], ids=["bodies", "log"])

@@ -1,7 +1,5 @@
 """Tests of workloads of agents: sessions on servers, sessions that are left out, bodies in the order they were sent."""
 
-from argparse import Namespace
-
 import pytest
 
 from cachesim.base.errors import BadInput
@@ -54,35 +52,36 @@ def test_bodies_are_sent_as_they_were():
     assert [len(one.answer) for one in bare] == [1, 2] and bare[0].answer[0] not in bare[1].answer
 
 
-def bodies(*cases, line="S40.A20>r3", imported=True):
-    """Return the arguments of a command line that names files of request bodies."""
-    scenario = RepairCase(from_line(line, model="A"))
-    return Namespace(cases=[*cases], clients=2, imported=lambda args: scenario if imported else None)
+def bodies(case):
+    """Return the request bodies that each file holds."""
+    return RepairCase(from_line("S40.A20>r3", model="A"))
+
+
+def nothing(case):
+    """Return None: the file has no request bodies."""
 
 
 def test_request_bodies_are_a_workload_of_one_server():
-    args = bodies("/x/no.jsonl")
-    load = agent_workload(args, 0)
-    assert (load.source, load.longest, len(load.servers), args.case) == (
-        "request bodies of /x/no.jsonl", 63, 1, "/x/no.jsonl")  # fmt: skip
-    assert agent_workload(bodies("/x/no.jsonl"), 63).longest == 63
+    load = agent_workload(["/x/no.jsonl"], 2, 0, bodies)
+    assert (load.source, load.longest, len(load.servers)) == ("request bodies of /x/no.jsonl", 63, 1)
+    assert agent_workload(["/x/no.jsonl"], 2, 63, bodies).longest == 63
 
 
-@pytest.mark.parametrize(("args", "most", "cause"), [
-    (bodies("/x/no.jsonl"), 62, "a request of 63 tokens exceeds 62 (--tokens N allows it)"),
-    (bodies("/x/a.jsonl", "/x/b.jsonl"), 0, "several files of request bodies (name a folder that holds them)"),
-    (bodies("/x/no.jsonl", imported=False), 0, "/x/no.jsonl: no such file or directory"),
+@pytest.mark.parametrize(("cases", "imported", "most", "cause"), [
+    (["/x/no.jsonl"], bodies, 62, "a request of 63 tokens exceeds 62 (--tokens N allows it)"),
+    (["/x/a.jsonl", "/x/b.jsonl"], bodies, 0, "several files of request bodies (name a folder that holds them)"),
+    (["/x/no.jsonl"], nothing, 0, "/x/no.jsonl: no such file or directory"),
 ])  # fmt: skip
-def test_other_files_are_no_workload(args, most, cause):
+def test_other_files_are_no_workload(cases, imported, most, cause):
     with pytest.raises(BadInput) as bad:
-        agent_workload(args, most)
+        agent_workload(cases, 2, most, imported)
     assert str(bad.value) == cause
 
 
 def test_sessions_of_the_user_replace_those_that_come_with_cachesim():
-    own = agent_workload(Namespace(cases=["tests/workloads/data/chat.jsonl"], clients=1), 0)
+    own = agent_workload(["tests/workloads/data/chat.jsonl"], 1, 0, nothing)
     assert (own.source, own.sessions) == ("sessions of tests/workloads/data/chat.jsonl", 1)
-    shipped = agent_workload(Namespace(cases=[], clients=8), 0)
+    shipped = agent_workload([], 8, 0, nothing)
     assert shipped.source == "recorded sessions" and shipped.sessions > 1
     with pytest.raises(BadInput, match="every session has requests longer than 1 tokens"):
-        agent_workload(Namespace(cases=["tests/workloads/data/chat.jsonl"], clients=1), 1)
+        agent_workload(["tests/workloads/data/chat.jsonl"], 1, 1, nothing)
