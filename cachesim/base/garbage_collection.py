@@ -6,15 +6,13 @@ import gc
 from contextlib import contextmanager
 from typing import Iterator
 
-RARELY = 100_000         # allocations between two runs of the collector; Python's default is 700
-
 
 @contextmanager
 def with_rare_garbage_collection() -> Iterator[None]:
-    """Run the cyclic garbage collector only after every ``RARELY`` allocations. A conversation allocates about 10,000
+    """Run the cyclic garbage collector only after every 100,000 allocations. A conversation allocates about 10,000
     objects; with the default threshold the collector takes up to a tenth of the time."""
     before = gc.get_threshold()
-    gc.set_threshold(RARELY, *before[1:])
+    gc.set_threshold(100_000, *before[1:])
     try:
         yield
     finally:
