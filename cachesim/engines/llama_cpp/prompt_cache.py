@@ -6,6 +6,7 @@ Source: llama.cpp tools/server/server-task.cpp server_prompt_cache, server-conte
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Sequence
 
 from cachesim import events as ev
@@ -45,6 +46,20 @@ class Entry(Immutable):
 def _is_seen(entry: Entry, scales: Scales) -> bool:
     """True if an entry is looked at for these adapters."""
     return entry.noted is None or not scales or entry.noted.scales == scales
+
+
+@lru_cache(maxsize=4096)
+def _candidate(n_tokens: int, lcp: int, n_prompt: int) -> llama_ev.PcCand:
+    """Return the event of an entry of ``n_tokens`` that shares ``lcp`` tokens with a prompt of ``n_prompt``."""
+    f_keep = part(lcp, n_tokens)
+    f_sim = part(lcp, n_prompt)
+    return llama_ev.PcCand(n_tokens, lcp, ev.share(f_keep), ev.share(f_sim))
+
+
+@lru_cache(maxsize=4096)
+def _listed(n_tokens: int, n_checkpoints: int, size: int) -> llama_ev.PcEntry:
+    """Return the event of an entry in the list of all entries. ``size``: bytes."""
+    return llama_ev.PcEntry(n_tokens, n_checkpoints, ev.mib(size))
 
 
 class PromptCache:
@@ -119,8 +134,7 @@ class PromptCache:
             if fact.lcp == OTHER:
                 continue
             self._check_image(entry.tokens, prompt, fact.lcp)
-            f_keep, f_sim = part(fact.lcp, fact.n_tokens), part(fact.lcp, len(prompt))
-            self.log.emit(llama_ev.PcCand(fact.n_tokens, fact.lcp, ev.share(f_keep), ev.share(f_sim)))
+            self.log.emit(_candidate(fact.n_tokens, fact.lcp, len(prompt)))
         decision = self.rules.pc_load(facts, held, lcp, len(prompt))
         log_decision(self.log, decision, slot)
         if decision.value is None:
@@ -189,4 +203,4 @@ class PromptCache:
             len(self.entries), total, limit_mib=limit, limit_tokens=self.limits.tokens, est=plan.est
         ))
         for e in self.entries:
-            self.log.emit(llama_ev.PcEntry(len(e.tokens), len(e.checkpoints), ev.mib(e.size)))
+            self.log.emit(_listed(len(e.tokens), len(e.checkpoints), e.size))
