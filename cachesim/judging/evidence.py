@@ -166,10 +166,11 @@ class OutcomeDependence(NamedTuple):
     other: str
 
 
-def predicted(run: Run, rules: RuleSet | None = None) -> list[OutcomeDependence]:
+def predicted(run: Run, rules: RuleSet | None = None, of: int | None = None) -> list[OutcomeDependence]:
     """Return the results of a run that depend on outcomes that were only read, each request and kind once; [] without
     wrong answers and charges, and for rules without grades. ``rules``: those of a workload's server, which is repeated
-    whatever its size and for its verdicts only; None = those of the run's profile."""
+    whatever its size and for its verdicts only; None = those of the run's profile. ``of``: the only request whose
+    results are needed, None = all."""
     charged = rules is None and any(one.ledger.charges for one in run.requests)
     name = run.profile.partition("@")[0]
     if not (run.broken or charged) or table_of(name) is None:
@@ -179,7 +180,7 @@ def predicted(run: Run, rules: RuleSet | None = None) -> list[OutcomeDependence]
         return []
     size = sum(len(step.request.prompt) for step in run.scenario.steps)
     most = MOST if rules is not None else min(MOST, TOKENS // max(1, size))
-    return _Rerun(run, rules or known[run.profile], variants_of_engine(name)).dependences(most)
+    return _Rerun(run, rules or known[run.profile], variants_of_engine(name)).dependences(most, of)
 
 
 @cache
@@ -200,14 +201,17 @@ class _Rerun:
         self.variants = variants
         self.profile = run.profile.removesuffix(" (changed)")
 
-    def dependences(self, most: int) -> list[OutcomeDependence]:
+    def dependences(self, most: int, of: int | None) -> list[OutcomeDependence]:
         """Return each request and kind with the first outcome that it depends on. At most ``most`` alternatives are
         tried, those of rules that charges and requests cite first; the other rules are asked only if these are too
-        few."""
+        few. ``of``: end when the results of this request are known, None = of all."""
         charged = [i for i, one in enumerate(self.run.requests) if one.ledger.charges]
-        wanted = {(i, "verdict") for i in self.run.broken} | {(i, "charge") for i in charged}
+        results = {(i, "verdict") for i in self.run.broken} | {(i, "charge") for i in charged}
         cited = {charge.rule for i in charged for charge in self.run.requests[i].ledger.charges}
-        cited |= {self.run.requests[i].answer.deciding for i, _ in wanted}
+        cited |= {self.run.requests[i].answer.deciding for i, _ in results}
+        wanted = {one for one in results if of in (None, one[0])}
+        if not wanted:
+            return []
         others = {about(fn).id for fn in graded_rules(self.rules).values()} - cited
         found: dict[tuple[int, str], OutcomeDependence] = {}
         for outcome, other in islice(chain.from_iterable(map(self._unseen, (cited, others))), most):

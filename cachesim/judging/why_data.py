@@ -31,12 +31,12 @@ def why_data(
     ``decided``: the rule that decided its failure; ``unused``: objects that it did not use; ``output_wrong``: the
     answer itself is wrong, not only the state it left behind; ``known_bug``: the file expects it to be wrong."""
     one, step = run.requests[number], run.scenario.steps[number]
-    data = request_data(run, number, one)
+    row = request_data(run, number, one)
     expected = run.scenario.expect.get(run.profile)
     same = ("cache_n", "best", "held", "equal_cold", "refused", "rung", "fault", "kind", "numbers", "output_wrong",
             "verdict", "kept", "restored", "loaded", "reason", "read_instead", "prompt_n", "status",
             "died", "client", "sizes", "uncounted", "draft_memory", "micro_batches")  # fmt: skip
-    return {
+    data = {
         "scenario": run.scenario.id,
         "title": run.scenario.title,
         "why": run.scenario.why,
@@ -47,17 +47,32 @@ def why_data(
         "request": number,
         "text": step.text,
         "prompt": len(prompt_of(one.request, one.answer)),
-        **{name: data[name] for name in same},
-        "decided": decided_data(decided),
-        "unused": unused_data(unused),
+        **{name: row[name] for name in same},
+        "decided": None,
+        "unused": None,
         "lost": [charge._asdict() for charge in one.ledger.charges],
-        "computed": [reason._asdict() for reason in reasons(one, others, engine_named(run.scenario.engine).keeps)],
+        "computed": [],
         "told": number in run.told,
         "known_bug": expected is not None and number in expected.broken,
         "failure": failure_data(run, number) if one.judged.equal_cold is False else None,
-        "predicted": [found._asdict() for found in predicted(run) if found.request == number],
+        "predicted": [found._asdict() for found in predicted(run, of=number) if found.request == number],
         "doubt": one.judged.answer.why if number in run.unsettled else "",
         "decisions": [said for event in run.events(number) if (said := _step(run.profile, event)) is not None],
+    }
+    return with_search(data, run, number, others, decided, unused)
+
+
+def with_search(
+    data: dict[str, Any], run: Run, number: int, others: Sequence[tuple[str, int]], decided: DecidingRule | None,
+    unused: list[UnusedPoint] | None,
+) -> dict[str, Any]:
+    """Return the data of ``why_data`` with what a search found; its arguments are those of ``why_data``."""
+    found = reasons(run.requests[number], others, engine_named(run.scenario.engine).keeps)
+    return {
+        **data,
+        "decided": decided_data(decided),
+        "unused": unused_data(unused),
+        "computed": [reason._asdict() for reason in found],
     }
 
 

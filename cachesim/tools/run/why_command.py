@@ -147,13 +147,13 @@ def _reasons(answered: AnsweredRequest, others: OtherVersions) -> dict[str, Any]
     """Return the data of a request with the rule that decided its failure and the rule sets that reuse more."""
     from cachesim.judging.deciding_rule import deciding_rule
     from cachesim.judging.unused_point import unused_points
-    from cachesim.judging.why_data import why_data
+    from cachesim.judging.why_data import with_search
 
     run, number = answered.run, answered.asked.number
     kept = [(name, one.cache_n) for name, one in others.outcomes.items() if one.equal_cold is True]
     with ProgressBar() as bar:
         decided = deciding_rule(run, number, runs=others.runs, show=bar.show)
-    return why_data(run, number, kept, decided, unused_points(run, number))
+    return with_search(answered.data, run, number, kept, decided, unused_points(run, number))
 
 
 def _write_pictures(
