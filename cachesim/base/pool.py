@@ -176,15 +176,22 @@ def finished(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator
         yield from pool.each(shares)
 
 
-def spread(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator[R | KilledItem]:
-    """Run ``work`` on every share and yield the results in the order of the input; in this process if ``jobs`` is 1."""
-    kept: dict[int, R | KilledItem] = {}
+def finished_in_order(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator[CompletedItem[S, R]]:
+    """Like ``finished``, but yield the results in the order of the input. An interrupt leaves the first results, as
+    with one process."""
+    kept: dict[int, CompletedItem[S, R]] = {}
     following = 0
     for done in finished(work, shares, jobs):
-        kept[done.number] = done.result
+        kept[done.number] = done
         while following in kept:
             yield kept.pop(following)
             following += 1
+
+
+def spread(work: Callable[[S], R], shares: Iterable[S], jobs: int) -> Iterator[R | KilledItem]:
+    """Run ``work`` on every share and yield the results in the order of the input; in this process if ``jobs`` is 1."""
+    for done in finished_in_order(work, shares, jobs):
+        yield done.result
 
 
 def whole(results: Iterable[R | KilledItem]) -> list[R]:

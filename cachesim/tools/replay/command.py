@@ -12,7 +12,7 @@ from cachesim.base.errors import BadInput, NothingFound
 from cachesim.base.escaping import shell_word
 from cachesim.base.late_bar import late_progress
 from cachesim.base.limits import JSON_VALUES, ORDER_WORK, ORDERS, TRACE_BYTES
-from cachesim.base.pool import KilledItem, finished
+from cachesim.base.pool import KilledItem, finished_in_order
 from cachesim.base.untrusted_files import FOLDER, files_in, kind, path_of
 from cachesim.tools.picture.picture_options import (
     PictureFiles,
@@ -22,7 +22,7 @@ from cachesim.tools.picture.picture_options import (
     write_scenes,
 )
 from cachesim.tools.run.arguments import add_json
-from cachesim.tools.run.work_arguments import add_jobs, add_limits
+from cachesim.tools.run.work_arguments import add_jobs_by_number, add_limits, processes_for
 
 if TYPE_CHECKING:
     from cachesim.engines.base import Answer, Request
@@ -38,7 +38,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--mode", choices=("none", "provenance", "exact"), default="none",
                         help="comparison of the answers with a cold run, default none")  # fmt: skip
     parser.add_argument("--in-scope", action="store_true", help="omit traces that this build cannot replay")
-    add_jobs(parser)
+    add_jobs_by_number(parser)
     add_limits(parser, ORDERS, ORDER_WORK, TRACE_BYTES, JSON_VALUES)
     add_json(parser)
     add_pictures(parser)
@@ -52,7 +52,7 @@ def run(args: Namespace) -> int:
     if len(files) == 1:
         found, ended = [replay_file(files[0], args.mode)], None
     else:
-        found, ended = replay_all(files, args.mode, args.jobs)
+        found, ended = replay_all(files, args.mode, processes_for(args.jobs, len(files)))
     traces = [data for data in found if not (args.in_scope and data["scope"] == "out")]
     if ended is not None:
         complain(f"interrupted: {len(found)} of {len(files)} files replayed")
@@ -107,7 +107,7 @@ def replay_all(files: Sequence[Path], mode: str, processes: int) -> tuple[list[D
     ended = None
     try:
         jobs = [(file, mode) for file in files]
-        for one in late_progress(finished(replay_one, jobs, processes), len(jobs), "replaying"):
+        for one in late_progress(finished_in_order(replay_one, jobs, processes), len(jobs), "replaying"):
             data, file = one.result, str(one.share[0])
             if isinstance(data, KilledItem):
                 data = not_replayed(one.share[0], FAULT, f"{file}: {data.how}, twice (a fault of cachesim)")

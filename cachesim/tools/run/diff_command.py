@@ -37,7 +37,7 @@ from cachesim.tools.run.arguments import (
 from cachesim.tools.run.real_option import add_real, compare_real, real_code, real_options, real_part, real_runs
 from cachesim.tools.run.run_jobs import answers_code
 from cachesim.tools.run.suggestions import after_diff, say_next
-from cachesim.tools.run.work_arguments import add_jobs, add_limits
+from cachesim.tools.run.work_arguments import add_jobs_by_number, add_limits
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
@@ -49,7 +49,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_arithmetic(parser)
     add_log(parser)
     add_real(parser)
-    add_jobs(parser)
+    add_jobs_by_number(parser)
     add_limits(parser)
     add_json(parser)
     add_pictures(parser)

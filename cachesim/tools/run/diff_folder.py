@@ -8,9 +8,10 @@ from cachesim.base import exits
 from cachesim.base.console import complain, say_json, show
 from cachesim.base.errors import BadInput
 from cachesim.base.late_bar import late_progress
-from cachesim.base.pool import KilledItem, finished
+from cachesim.base.pool import KilledItem, finished_in_order
 from cachesim.tools.run.arguments import complain_of, load_files, modes
 from cachesim.tools.run.run_jobs import JobFailure, answers_code, result_or_failure
+from cachesim.tools.run.work_arguments import processes_for
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
@@ -30,12 +31,12 @@ class ScenarioPair(NamedTuple):
         return self.scenario.file or self.scenario.id
 
 
-def compare_folder(folder: str, a: str, b: str, *, mode: str, log: bool, processes: int, as_json: bool) -> int:
+def compare_folder(folder: str, a: str, b: str, *, mode: str, log: bool, processes: int | None, as_json: bool) -> int:
     """Run every scenario in a folder that belongs to the profiles' engine under both profiles, and print the
     differences. Return the exit code. Raise BadInput.
 
     ``mode``: "exact" or "provenance" for all scenarios, "" = by their length; ``log``: compare the lines of the log,
-    too.
+    too; ``processes``: None = by the number of scenarios.
     """
     from cachesim.engines.registry import engine_of
     from cachesim.tools.run.diff_folder_report import diff_table, totals
@@ -68,7 +69,7 @@ def compare_folder(folder: str, a: str, b: str, *, mode: str, log: bool, process
 
 
 def _compare(
-    pairs: Sequence[ScenarioPair], jobs: int
+    pairs: Sequence[ScenarioPair], jobs: int | None
 ) -> tuple[list[dict[str, Any]], list[int], KeyboardInterrupt | None]:
     """Return the differences of each scenario in order, the exit codes of failed scenarios (whose errors are printed),
     and the interrupt that ended the comparison early, if any."""
@@ -76,7 +77,8 @@ def _compare(
     codes: list[int] = []
     interrupt = None
     try:
-        for done in late_progress(finished(compare_one, pairs, jobs), len(pairs), "comparing"):
+        results = finished_in_order(compare_one, pairs, processes_for(jobs, len(pairs)))
+        for done in late_progress(results, len(pairs), "comparing"):
             result = done.result
             if isinstance(result, KilledItem):
                 result = JobFailure(exits.CRASH, f"{done.share}: {result.how}, twice")

@@ -45,7 +45,7 @@ from cachesim.tools.run.real_option import (
 )
 from cachesim.tools.run.run_jobs import JobFailure, RunJob, exit_code, run_jobs
 from cachesim.tools.run.suggestions import after_run, say_next, unchanged
-from cachesim.tools.run.work_arguments import add_jobs, add_limits
+from cachesim.tools.run.work_arguments import add_jobs_by_number, add_limits, processes_for
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -60,7 +60,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_settings(parser, "overrides the files: ")
     add_server(parser)
     add_real(parser)
-    add_jobs(parser)
+    add_jobs_by_number(parser)
     add_limits(parser)
     add_json(parser)
     add_pictures(parser)
@@ -86,7 +86,7 @@ def run(args: Namespace) -> int:
     if pictures.are_wanted():
         check_one_scenario(job.scenario.id for job in jobs)
     complain_of(bad, nothing_left=not jobs, what=f"no scenario found in {cut(', '.join(args.files), 200)}")
-    runs, codes, interrupt = run_all(jobs, args.jobs)
+    runs, codes, interrupt = run_all(jobs, processes_for(args.jobs, len(jobs)))
     verbose = args.verbose
     if interrupt is not None:
         finished = [data for _, data in runs]

@@ -13,7 +13,7 @@ from cachesim.base import exits
 from cachesim.base.console import complain, note, progress
 from cachesim.base.errors import BadInput, quoted
 from cachesim.base.late_bar import LateBar
-from cachesim.base.pool import CompletedItem, KilledItem, finished
+from cachesim.base.pool import CompletedItem, KilledItem, finished_in_order
 from cachesim.judging.verdict_words import exit_code_of
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def run_one(job: RunJob) -> dict[str, Any] | JobFailure:
 
 
 def run_jobs(jobs: Sequence[RunJob], processes: int) -> Iterator[tuple[int, dict[str, Any] | JobFailure]]:
-    """Yield the number of each job and its result, in order of completion. A single job may raise."""
+    """Yield the number of each job and its result, in the order of the jobs. A single job may raise."""
     if len(jobs) == 1:
         with LateBar("running the scenario"):
             result = run_job(jobs[0])
@@ -83,7 +83,7 @@ def run_jobs(jobs: Sequence[RunJob], processes: int) -> Iterator[tuple[int, dict
         return
     if any(job.recorder is not None for job in jobs):
         processes = 1
-    for done in progress(finished(run_one, jobs, processes), len(jobs), "running scenarios"):
+    for done in progress(finished_in_order(run_one, jobs, processes), len(jobs), "running scenarios"):
         if isinstance(done.result, KilledItem):
             yield done.number, JobFailure(exits.CRASH, f"{done.share}: {done.result.how}, twice")
         else:

@@ -53,6 +53,24 @@ def add_jobs(parser: ArgumentParser) -> None:
                         help="number of processes, `auto` = number of cores (default 1)")  # fmt: skip
 
 
+MANY = 20                # runs from which on several processes are faster in spite of their start
+
+
+def add_jobs_by_number(parser: ArgumentParser) -> None:
+    """Add ``-j`` of a command that runs independent items; ``args.jobs`` is None if it is not given."""
+    parser.add_argument("-j", "--jobs", metavar="N", type=jobs, help="number of processes, `auto` = number of cores "
+                        f"(default `auto` for {MANY} runs or more, else 1)")  # fmt: skip
+
+
+def processes_for(given: int | None, items: int) -> int:
+    """Return the number of processes for so many items. ``given``: that of ``add_jobs_by_number``."""
+    from cachesim.base.pool import cores
+
+    if given is not None:
+        return given
+    return cores() if items >= MANY else 1
+
+
 def jobs(text: str) -> int:
     """Parse a number of processes. Raise ArgumentTypeError."""
     from cachesim.base.pool import cores

@@ -14,7 +14,7 @@ import pytest
 
 from cachesim.base import pool
 from cachesim.base.errors import BadInput, Crash
-from cachesim.base.pool import KilledItem, Pool, finished, spread, whole
+from cachesim.base.pool import KilledItem, Pool, finished, finished_in_order, spread, whole
 
 FOREVER = 3600          # seconds; no test waits that long
 DEADLY = -1
@@ -259,6 +259,11 @@ def test_signals_are_blocked_and_restored_also_after_an_error(monkeypatch):
     with pool.blocked_signals():
         pool.unblock_signals()
     assert len(calls) == 3
+
+
+def test_results_that_are_ready_too_early_wait_for_their_turn():
+    found = [(one.number, one.result) for one in finished_in_order(lag, [0.2, 0, 0], 2)]
+    assert found == [(0, 0.2), (1, 0), (2, 0)]
 
 
 def test_results_in_order_and_as_a_list():

@@ -152,5 +152,5 @@ def test_folders_are_their_recordings_and_files_stay_files(tmp_path):
 
 def test_every_argument_is_explained_and_has_its_default():
     assert arguments(add_arguments, ["x"]) == {
-        "files": ["x"], "mode": "none", "in_scope": False, "jobs": 1, "limits": [], "json": False, "html": "",
+        "files": ["x"], "mode": "none", "in_scope": False, "jobs": None, "limits": [], "json": False, "html": "",
         "svg": "", "trace": ""}  # fmt: skip

@@ -6,6 +6,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 
 import pytest
 
+from cachesim.base.pool import cores
 from cachesim.base.shard import MOST, Shard
 from cachesim.tools.run import work_arguments as arguments
 
@@ -22,6 +23,11 @@ from cachesim.tools.run import work_arguments as arguments
 ])  # fmt: skip
 def test_a_word_is_a_value(parse, text, value):
     assert getattr(arguments, parse)(text) == value
+
+
+def test_many_runs_use_all_cores_unless_the_number_is_given():
+    assert [arguments.processes_for(None, n) for n in (1, 19, 20, 600)] == [1, 1, cores(), cores()]
+    assert arguments.processes_for(2, 1) == 2 and arguments.processes_for(1, 600) == 1
 
 
 @pytest.mark.parametrize(("parse", "text", "error"), [
