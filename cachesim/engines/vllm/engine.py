@@ -31,10 +31,12 @@ def _derived(rules: RuleSet, given: Mapping[str, Any]) -> list[str]:
     return [*derived_blocks(rules, options(given)), *derived_defaults(rules, given)]
 
 
-def _resolved(rules: Any, spec: Spec, given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _resolved(rules: RuleSet, spec: Spec, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the options with those that the release resolves at its start, from its model and the options given."""
+    from cachesim.engines.vllm.profiles import Rules
     from cachesim.engines.vllm.start_options import resolved
 
+    assert isinstance(rules, Rules)
     return resolved(rules, spec, given)
 
 
