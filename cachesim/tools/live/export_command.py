@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cachesim.base import exits
 from cachesim.base.console import complain, note, say, say_json
@@ -15,6 +15,7 @@ from cachesim.tools.run.work_arguments import add_limits
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
+    from cachesim.tools.live.llama_server.export.script import Script
 
 def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("what", metavar="FILE|LINE", help="scenario file, id, or requests in one line")
@@ -33,11 +34,40 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_json(parser)
 
 
+class IssueOptions(NamedTuple):
+    """What an issue shows beside the scenario."""
+
+    server: Path | None         # llama-server whose results and log it has, None = no results
+    gguf: Path | None           # model file of the server
+    notes_fault: bool           # print a note on stderr about the first fault
+
+
+class ExportedText(NamedTuple):
+    """An exported text, and notes on requests that had to be changed."""
+
+    text: str
+    notes: tuple[str, ...]
+
+
 def run(args: Namespace) -> int:
     scenario = read_case(args.what, case_options(args))
     if len(args.profiles) > 1:
         raise BadInput("expected at most one profile for the expected numbers")
-    text, notes = _text(scenario, args)
+    profile = profile_of(scenario, args.profiles)
+    if args.wheel and args.form not in ("script", "issue"):
+        raise BadInput("--wheel goes with --to script and --to issue")
+    if (args.server is None) != (args.gguf is None):
+        raise BadInput("expected --server and --gguf together")
+    if args.form == "toml":
+        from cachesim.tools.live.llama_server.export.scenario_file import scenario_file
+
+        name = args.out.stem if args.out else scenario.id
+        exported = ExportedText(scenario_file(scenario, profile, name), ())
+    else:
+        form = "script" if args.form == "curl" and args.with_server else args.form
+        issue = IssueOptions(server=args.server, gguf=args.gguf, notes_fault=not args.json)
+        exported = _exported(scenario, profile, form, args.wheel, issue)
+    text, notes = exported
     for deviation in notes:
         complain(f"{scenario.id}: {deviation}")
     if args.out is not None:
@@ -60,39 +90,41 @@ def profile_of(scenario: Scenario, asked: list[str]) -> str:
     return chosen_profiles(scenario, asked)[0] if asked else engine.newest or [*engine.line][-1]
 
 
-def _text(scenario: Scenario, args: Namespace) -> tuple[str, tuple[str, ...]]:
-    """Return the exported text, and notes on requests that had to be changed."""
-    from cachesim.tools.live.llama_server.export.issue import check_fault, first_fault, issue
+def _exported(scenario: Scenario, profile: str, form: str, build: str, asked: IssueOptions) -> ExportedText:
+    """Return a scenario as a program, test or issue with the numbers of a rule set. ``build``: of the package with the
+    server, "" = none. Raise BadInput."""
+    from cachesim.tools.live.llama_server.export.issue import check_fault
     from cachesim.tools.live.llama_server.export.program_text import standalone_script
     from cachesim.tools.live.llama_server.export.python_test import pytest_file, server_test
-    from cachesim.tools.live.llama_server.export.scenario_file import scenario_file
     from cachesim.tools.live.llama_server.export.script import make_script
     from cachesim.tools.live.llama_server.export.shell import shell_script
 
-    profile = profile_of(scenario, args.profiles)
-    if args.wheel and args.form not in ("script", "issue"):
-        raise BadInput("--wheel goes with --to script and --to issue")
-    if (args.server is None) != (args.gguf is None):
-        raise BadInput("expected --server and --gguf together")
-    if args.form == "toml":
-        return scenario_file(scenario, profile, args.out.stem if args.out else scenario.id), ()
     script = make_script(scenario, profile)
     check_fault(script)
-    if args.form == "script" or (args.form == "curl" and args.with_server):
-        return standalone_script(script, _wheel(args.wheel)), script.notes
-    if args.form == "curl":
-        return shell_script(script), script.notes
-    if args.form != "issue":
-        return (pytest_file if args.form == "pytest" else server_test)(script), script.notes
+    if form == "script":
+        return ExportedText(standalone_script(script, _wheel(build)), script.notes)
+    if form == "curl":
+        return ExportedText(shell_script(script), script.notes)
+    if form != "issue":
+        return ExportedText((pytest_file if form == "pytest" else server_test)(script), script.notes)
+    return ExportedText(_issue(script, scenario.id, build, asked), script.notes)
+
+
+def _issue(script: Script, name: str, build: str, asked: IssueOptions) -> str:
+    """Return an issue about the scenario of this name. ``build``: of the package with the server, "" = none."""
+    from cachesim.tools.live.llama_server.export.issue import first_fault, issue
+    from cachesim.tools.live.llama_server.export.program_text import standalone_script
     from cachesim.tools.live.llama_server.export.scenario_file import observed
 
-    heard = observed(script, args.server, args.gguf) if args.server else None
-    if not args.json and (fault := first_fault(script)):
-        note(f"{scenario.id}: {fault}")
+    heard = None
+    if asked.server is not None and asked.gguf is not None:
+        heard = observed(script, asked.server, asked.gguf)
+    if asked.notes_fault and (fault := first_fault(script)):
+        note(f"{name}: {fault}")
     with unfinished("the search for the first bad version was not finished"):
-        wheel = _wheel(args.wheel)
+        wheel = _wheel(build)
         needs = wheel[0] if wheel else "llama-server"
-        return issue(script, standalone_script(script, wheel), heard, needs), script.notes
+        return issue(script, standalone_script(script, wheel), heard, needs)
 
 
 def _wheel(build: str) -> tuple[str, str] | None:

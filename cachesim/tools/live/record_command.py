@@ -4,15 +4,16 @@ llama-server."""
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Sequence
 
 from cachesim.base import exits
 from cachesim.base.console import complain, say, say_json
 from cachesim.base.errors import BadInput
 from cachesim.base.untrusted_files import FILE, FOLDER, kind
 from cachesim.tools.run.arguments import add_json, add_settings, complain_of
-from cachesim.tools.run.real_option import add_real, check_real_options, real_options
+from cachesim.tools.run.real_option import RealOptions, add_real, check_real_options, real_options
 from cachesim.tools.run.run_jobs import run_each
 from cachesim.tools.run.work_arguments import number
 
@@ -43,14 +44,52 @@ def add_timeout(parser: ArgumentParser) -> None:
                         help="--url: time limit of a reply [seconds] (default 120)")  # fmt: skip
 
 
+class RecordedServer(NamedTuple):
+    """The server to record, as the command line names it: one of ``url``, ``program`` and ``real.servers``."""
+
+    url: str                    # of a running server, "" = not given
+    program: Path | None        # llama-server to start
+    model: Path | None          # its model file
+    real: RealOptions
+
+
+class UrlOptions(NamedTuple):
+    """How a running server is recorded."""
+
+    url: str
+    timeout: float              # time limit of a reply [seconds]
+    layers: str                 # of its model, "" = as reported
+    settings: Sequence[str]     # its options key=value
+    commit: str                 # build name in the recording, "" = as reported
+
+
+class Recording(NamedTuple):
+    """A recording as plain data, and notes on requests that had to be changed."""
+
+    trace: dict[str, Any]
+    notes: list[str]
+
+
 def run(args: Namespace) -> int:
-    check_place(args)
-    scenarios, bad = _scenarios(args)
+    real = real_options(args)
+    check_place(RecordedServer(url=args.url, program=args.server, model=args.model, real=real))
+    layers = args.model.stem.removeprefix("tiny-") if args.model else args.layers or "GGGA"
+    scenarios, bad = _scenarios(args.what, layers, args.settings)
     complain_of(bad, nothing_left=not scenarios, what="no scenario to record")
     if len(scenarios) > 1 and args.out and kind(args.out) != FOLDER:
         raise BadInput(f"expected a folder for {len(scenarios)} recordings", file=str(args.out))
-    args.commit = args.commit or ("" if args.url or args.real else build_of(args.server))
-    made, codes = run_each(scenarios, lambda one: _record(one, args), lambda one: one.file or one.id, "recording")
+    record: Callable[[Scenario], Recording]
+    if args.url:
+        options = UrlOptions(args.url, args.timeout, args.layers, args.settings, args.commit)
+        record = partial(_of_url, options=options)
+    elif args.real:
+        record = partial(_of_real, real=real)
+    else:
+        commit = args.commit or build_of(args.server)
+        record = partial(_of_server, program=args.server, model=args.model, commit=commit)
+    made, codes = run_each(
+        scenarios, lambda one: _written(record(one), args.out, one.id), lambda one: one.file or one.id, "recording"
+    )
     if args.json:
         say_json({"recordings": made, "failed": len(bad) + len(codes)})
     else:
@@ -61,14 +100,13 @@ def run(args: Namespace) -> int:
     return exits.worst([*codes, *(exits.BAD_INPUT for _ in bad)])
 
 
-def check_place(args: Namespace) -> None:
-    """Raise BadInput unless the server is given by ``--url``, or by ``--server`` and ``--model``."""
-    check_real_options(real_options(args))
-    if [bool(args.url), args.server is not None, bool(args.real)].count(True) != 1 or (
-        (args.server is None) != (args.model is None)
-    ):
+def check_place(server: RecordedServer) -> None:
+    """Raise BadInput unless the server is given by ``--url``, by ``--real``, or by ``--server`` and ``--model``."""
+    check_real_options(server.real)
+    given = [bool(server.url), server.program is not None, bool(server.real.servers)]
+    if given.count(True) != 1 or (server.program is None) != (server.model is None):
         raise BadInput("expected --url URL, --real BUILD, or --server BIN with --model GGUF")
-    for what, file in (("server", args.server), ("model", args.model), ("model", args.gguf)):
+    for what, file in (("server", server.program), ("model", server.model), ("model", server.real.gguf)):
         if file is not None and kind(file) != FILE:
             raise BadInput(f"no such {what}", file=str(file))
 
@@ -90,72 +128,75 @@ def build_of(server: Path) -> str:
     return name
 
 
-def _scenarios(args: Namespace) -> tuple[list[Scenario], list[BadInput]]:
-    """Return the scenarios to record, and the errors of other files. Raise BadInput for a bad line."""
+def _scenarios(text: str, layers: str, settings: Sequence[str]) -> tuple[list[Scenario], list[BadInput]]:
+    """Return the scenarios to record, of a file, a folder, an id or a line, and the errors of other files. ``layers``:
+    model of a line; ``settings``: server options key=value. Raise BadInput for a bad line."""
     from dataclasses import replace
 
     from cachesim.scenarios.corpus import is_file
     from cachesim.scenarios.option_checks import DEFAULT_ENGINE, parse_settings
     from cachesim.tools.run.arguments import CaseOptions, load_files, scenario_of_line
 
-    if not is_file(args.what):
-        name = args.model.stem.removeprefix("tiny-") if args.model else args.layers or "GGGA"
-        return [scenario_of_line(args.what, CaseOptions(model=name, settings=args.settings))], []
-    found, bad = load_files([args.what])
-    given = parse_settings(args.settings, DEFAULT_ENGINE)
+    if not is_file(text):
+        return [scenario_of_line(text, CaseOptions(model=layers, settings=settings))], []
+    found, bad = load_files([text])
+    given = parse_settings(settings, DEFAULT_ENGINE)
     return [replace(one, server={**one.server, **given}) for one in found if one.engine == DEFAULT_ENGINE], bad
 
 
-def _record(scenario: Scenario, args: Namespace) -> dict[str, Any]:
-    """Run a scenario and write the recording. ``notes``: requests that had to be changed."""
+def _written(recording: Recording, out: Path | None, name: str) -> dict[str, Any]:
+    """Write the recording of the scenario of this name to the file or folder ``out``. Return a summary of it as data;
+    ``notes``: requests that had to be changed."""
     from cachesim.tools.live.llama_server.recorder import write_trace
 
-    trace, notes = (_of_url if args.url else _of_real if args.real else _of_server)(scenario, args)
-    file = _target(args.out, scenario.id)
+    trace = recording.trace
+    file = _target(out, name)
     write_trace(trace, file)
     events = sum(len(step["events"]) for step in trace["steps"])
-    return {"id": scenario.id, "file": str(file), "steps": len(trace["steps"]), "events": events, "notes": notes}
+    return {"id": name, "file": str(file), "steps": len(trace["steps"]), "events": events, "notes": recording.notes}
 
 
-def _of_url(scenario: Scenario, args: Namespace) -> tuple[dict[str, Any], list[str]]:
+def _of_url(scenario: Scenario, options: UrlOptions) -> Recording:
     """Record on a running server."""
     from cachesim.scenarios.option_checks import parse_settings
     from cachesim.tools.live.llama_server.verify.case import DEFAULT_FLAGS, record_url
     from cachesim.tools.live.llama_server.verify.remote import Remote
 
-    with Remote(args.url, DEFAULT_FLAGS, args.timeout) as remote:
-        complain(f"{args.url}: the scenario is run, then every prompt without cached tokens, which clears a slot")
-        trace, notes = record_url(scenario, remote, args.layers, parse_settings(args.settings, scenario.engine))
-    trace["commit"] = args.commit or trace["commit"]
-    return trace, notes
+    with Remote(options.url, DEFAULT_FLAGS, options.timeout) as remote:
+        complain(f"{options.url}: the scenario is run, then every prompt without cached tokens, which clears a slot")
+        given = parse_settings(options.settings, scenario.engine)
+        trace, notes = record_url(scenario, remote, options.layers, given)
+    trace["commit"] = options.commit or trace["commit"]
+    return Recording(trace, notes)
 
 
-def _of_server(scenario: Scenario, args: Namespace) -> tuple[dict[str, Any], list[str]]:
-    """Record on a server that is started for this scenario."""
+def _of_server(scenario: Scenario, program: Path, model: Path, commit: str) -> Recording:
+    """Record on a server that is started for this scenario. ``commit``: build name in the recording."""
     from cachesim.tools.live.llama_server.recorder import Recorder, ServerStart
     from cachesim.tools.live.player import Player
 
     player = Player(scenario)
     flags = tuple(player.write(scenario.server))
-    with Recorder(ServerStart(args.server, args.model, flags, args.commit)) as recorder:
+    with Recorder(ServerStart(program, model, flags, commit)) as recorder:
         for _ in player.run(recorder.play):
             pass
         trace = recorder.trace()
     trace["name"] = scenario.id
-    same = scenario.model.replace(" ", "") == args.model.stem.removeprefix("tiny-")
-    other = [] if same else [f"written for the model {scenario.model}, recorded with {args.model.name}"]
-    return trace, [*other, *player.notes]
+    same = scenario.model.replace(" ", "") == model.stem.removeprefix("tiny-")
+    other = [] if same else [f"written for the model {scenario.model}, recorded with {model.name}"]
+    return Recording(trace, [*other, *player.notes])
 
 
-def _of_real(scenario: Scenario, args: Namespace) -> tuple[dict[str, Any], list[str]]:
+def _of_real(scenario: Scenario, real: RealOptions) -> Recording:
     """Record on a real server of a build, with a tiny model of the scenario's layers or the given model."""
     from cachesim.tools.live.llama_server.real.comparison import record_case
     from cachesim.tools.live.llama_server.real.real_server import find_servers
 
-    servers = find_servers(args.real, args.install)
+    servers = find_servers(real.servers, real.may_install)
     if len(servers) != 1:
         raise BadInput("record takes one build", hint="cachesim real list")
-    return record_case(scenario, servers[0], args.gguf)
+    trace, notes = record_case(scenario, servers[0], real.gguf)
+    return Recording(trace, notes)
 
 
 def _target(out: Path | None, name: str) -> Path:

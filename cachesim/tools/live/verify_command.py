@@ -13,9 +13,10 @@ from cachesim.base.untrusted_files import FILE, kind
 from cachesim.judging.verdict_words import exit_code_of
 from cachesim.tools.live.record_command import add_timeout
 from cachesim.tools.picture.picture_options import PictureOptions, add_pictures, picture_files
-from cachesim.tools.run.arguments import add_json, add_profiles, add_settings, profile_name
+from cachesim.tools.run.arguments import CaseOptions, add_json, add_profiles, add_settings, profile_name
 from cachesim.tools.run.pictured_runs import draw_cases
 from cachesim.tools.run.real_option import (
+    RealOptions,
     add_real,
     check_real_options,
     compare_real,
@@ -64,14 +65,22 @@ def run(args: Namespace) -> int:
     from cachesim.tools.live.llama_server.verify.case import as_data
     from cachesim.tools.live.verify_report import verify_report
 
-    check_real_options(real_options(args))
+    real = real_options(args)
+    check_real_options(real)
+    options = CaseOptions(model=args.layers or None, profiles=args.profiles, settings=args.settings)
     if args.real:
-        return _beside_real(args)
+        if args.url or args.server or args.model or args.profiles:
+            raise BadInput("--real excludes --url, --server, --model and -p",
+                           hint="--gguf FILE names a model file, --layers A the layers of a line")  # fmt: skip
+        return _beside_real(args.what, options, real, as_json=args.json)
     if bool(args.url) == (args.server is not None) or (args.server is None) != (args.model is None):
         raise BadInput("expected --url URL, --real BUILD, or --server BIN with --model GGUF")
     if len(args.profiles) > 1:
         raise BadInput("expected at most one profile to compare with")
-    found, scenario = _verified(args)
+    if args.url:
+        found, scenario = _verified_url(args.what, options, args.url, args.timeout, args.tolerance)
+    else:
+        found, scenario = _verified_program(args.what, options, args.server, args.model, args.tolerance)
     data = {"scenario": scenario.id if scenario.file else repr(scenario), **as_data(found)}
     if args.json:
         say_json(data)
@@ -81,17 +90,15 @@ def run(args: Namespace) -> int:
     return exit_code_of(found.same)
 
 
-def _beside_real(args: Namespace) -> int:
-    """Compare with the servers of ``--real``, each under the rule set of its build."""
-    from cachesim.tools.run.arguments import CaseOptions, read_case
+def _beside_real(text: str, options: CaseOptions, servers: RealOptions, *, as_json: bool) -> int:
+    """Compare the case of a file, an id or a line with these servers, each under the rule set of its build. Return the
+    exit code. ``options``: its model is the layers of the real model."""
+    from cachesim.tools.run.arguments import read_case
 
-    if args.url or args.server or args.model or args.profiles:
-        raise BadInput("--real excludes --url, --server, --model and -p",
-                       hint="--gguf FILE names a model file, --layers A the layers of a line")  # fmt: skip
-    real = real_runs(real_options(args))
-    scenario = read_case(args.what, CaseOptions(model=args.layers or None, settings=args.settings))
-    compared = compare_real(real, [scenario], args.json)
-    if args.json:
+    real = real_runs(servers)
+    scenario = read_case(text, options)
+    compared = compare_real(real, [scenario], as_json)
+    if as_json:
         say_json(real_part(compared))
     return exits.worst(exit_code_of(data["same"]) for data in compared)
 
@@ -105,28 +112,40 @@ def _shown(data: dict[str, Any]) -> PictureOptions:
     return PictureOptions(note=data["undecided"] or "The real server behaves like the simulator.")
 
 
-def _verified(args: Namespace) -> tuple[Verification, Scenario]:
-    from cachesim.scenarios.option_checks import parse_settings
-    from cachesim.tools.live.llama_server.verify.case import DEFAULT_FLAGS, on_server, on_url
-    from cachesim.tools.live.llama_server.verify.remote import Remote
+def _verified_program(
+    text: str, options: CaseOptions, program: Path, model: Path, tolerance: float | None
+) -> tuple[Verification, Scenario]:
+    """Return the comparison of the case of a file, an id or a line with a llama-server that is started for it, and the
+    scenario. ``options``: its model is the layers of the real model; ``model``: the model file. Raise BadInput."""
+    from cachesim.tools.live.llama_server.verify.case import on_server
     from cachesim.tools.live.record_command import build_of
 
-    if not args.url:
-        for what, file in (("server", args.server), ("model", args.model)):
-            if kind(file) != FILE:
-                raise BadInput(f"no such {what}", file=str(file))
-        profile = args.profiles[0] if args.profiles else _of_build(build_of(args.server))
-        scenario = _scenario(args, profile)
-        return on_server(scenario, profile, args.server, args.model, args.layers, args.tolerance), scenario
-    rounding = DEFAULT_FLAGS if args.tolerance is None else args.tolerance
-    with Remote(args.url, rounding, args.timeout) as remote:
-        if not args.profiles and not remote.build:
-            raise BadInput("the server does not report its build", hint="select a rule set with -p", file=args.url)
-        profile = args.profiles[0] if args.profiles else _of_build(remote.build)
-        scenario = _scenario(args, profile)
-        complain(f"{args.url}: the scenario is run, then every prompt without cached tokens, which clears a slot")
-        given = parse_settings(args.settings, scenario.engine)
-        return on_url(scenario, profile, remote, args.layers, given), scenario
+    for what, file in (("server", program), ("model", model)):
+        if kind(file) != FILE:
+            raise BadInput(f"no such {what}", file=str(file))
+    profile = options.profiles[0] if options.profiles else _of_build(build_of(program))
+    scenario = _scenario(text, options, profile, model)
+    return on_server(scenario, profile, program, model, options.model or "", tolerance), scenario
+
+
+def _verified_url(
+    text: str, options: CaseOptions, url: str, timeout: float, tolerance: float | None
+) -> tuple[Verification, Scenario]:
+    """Return the comparison of the case of a file, an id or a line with a running llama-server, and the scenario.
+    ``options``: its model is the layers of the real model; ``timeout``: of a reply [seconds]. Raise BadInput."""
+    from cachesim.scenarios.option_checks import parse_settings
+    from cachesim.tools.live.llama_server.verify.case import DEFAULT_FLAGS, on_url
+    from cachesim.tools.live.llama_server.verify.remote import Remote
+
+    rounding = DEFAULT_FLAGS if tolerance is None else tolerance
+    with Remote(url, rounding, timeout) as remote:
+        if not options.profiles and not remote.build:
+            raise BadInput("the server does not report its build", hint="select a rule set with -p", file=url)
+        profile = options.profiles[0] if options.profiles else _of_build(remote.build)
+        scenario = _scenario(text, options, profile, None)
+        complain(f"{url}: the scenario is run, then every prompt without cached tokens, which clears a slot")
+        given = parse_settings(options.settings, scenario.engine)
+        return on_url(scenario, profile, remote, options.model or "", given), scenario
 
 
 def _of_build(build: str) -> str:
@@ -136,17 +155,18 @@ def _of_build(build: str) -> str:
     return profile_name(f"{DEFAULT_ENGINE}@{build}")
 
 
-def _scenario(args: Namespace, profile: str) -> Scenario:
-    """Return the scenario, which must have the engine of the profile. Raise BadInput."""
+def _scenario(text: str, options: CaseOptions, profile: str, gguf: Path | None) -> Scenario:
+    """Return the scenario of a file, an id or a line, which must have the engine of the profile. ``gguf``: model file
+    that tells the layers of a line, None = the default layers. Raise BadInput."""
     from cachesim.scenarios.corpus import is_file
     from cachesim.tools.live.llama_server.verify.model_of import from_file
-    from cachesim.tools.run.arguments import CaseOptions, read_case
+    from cachesim.tools.run.arguments import read_case
 
-    if is_file(args.what):
-        found = read_case(args.what, CaseOptions(settings=args.settings))
+    if is_file(text):
+        found = read_case(text, CaseOptions(settings=options.settings))
     else:
-        layers = args.layers or (from_file(args.model).layers if args.model is not None else None)
-        found = read_case(args.what, CaseOptions(model=layers, profiles=[profile], settings=args.settings))
+        layers = options.model or (from_file(gguf).layers if gguf is not None else None)
+        found = read_case(text, CaseOptions(model=layers, profiles=[profile], settings=options.settings))
     if found.engine != profile.partition("@")[0]:
         raise BadInput(f"a scenario of {found.engine} cannot be compared with {profile}", file=found.file)
     return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
 
 import pytest
 
@@ -13,6 +12,7 @@ from cachesim.cli.main import main
 from cachesim.engines.registry import commits
 from cachesim.scenarios.corpus import corpus_files
 from cachesim.tools.live import record_command as record
+from cachesim.tools.run.real_option import RealOptions
 from tests.unit.tools.live.in_process import servers
 from tests.unit.tools.live.real_llama import launcher
 from tests.unit.tools.live.sim_server import simulated
@@ -108,13 +108,14 @@ def test_the_build_is_what_the_server_says(tmp_path, said, name):
     ({"url": "http://x"}, True), ({"server", "model"}, True), ({}, False), ({"server"}, False)])  # fmt: skip
 def test_a_server_is_a_url_or_a_program_with_its_model(tmp_path, place, fits):
     binary = stand_in(tmp_path)
-    files = {name: binary if name in place and name != "url" else None for name in ("server", "model")}
-    args = Namespace(url="http://x" if "url" in place else "", real="", gguf=None, install=False, **files)
+    program, model = (binary if name in place else None for name in ("server", "model"))
+    real = RealOptions(servers="", gguf=None, may_install=False)
+    server = record.RecordedServer("http://x" if "url" in place else "", program, model, real)
     if fits:
-        record.check_place(args)
+        record.check_place(server)
     else:
         with pytest.raises(BadInput, match="--url"):
-            record.check_place(args)
+            record.check_place(server)
 
 
 def test_several_recordings_need_a_folder(server, cases, tmp_path, capsys):
