@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from typing import NamedTuple, Sequence
 
 from cachesim.base import exits
 from cachesim.base.console import say_json, show
@@ -14,7 +15,6 @@ from cachesim.tools.run.work_arguments import count, memory_size, tokens
 SCHEMA = 2             # version of the JSON form of `advise --for agents`
 GIB, MOST_CLIENTS = 1 << 30, 64
 NEEDED = {"memory": "--memory 32GiB", "model": "--model NAME"}
-OWN = {"memory": None, "clients": 1, "weights": None, "tokens": 0}
 OTHERS = {"sizes": "", "seconds": 60, "settings": [], "svg": "", "html": "", "trace": ""}
 
 
@@ -40,10 +40,20 @@ def _clients(text: str) -> int:
     return found
 
 
-def check_unused(args: Namespace) -> None:
-    """Raise BadInput for an argument that only ``--for agents`` has."""
-    for name, default in OWN.items():
-        if getattr(args, name) != default:
+class AgentOptions(NamedTuple):
+    """The options that only ``--for agents`` has, with their defaults."""
+
+    memory: int | None = None       # for weights and caches [bytes]
+    clients: int = 1                # agents that send requests at the same time
+    weights: int | None = None      # memory of weights and compute buffers [bytes], None = size of the GGUF
+    tokens: int = 0                 # longest request [tokens], 0 = the model's context
+
+
+def check_unused(options: AgentOptions) -> None:
+    """Raise BadInput for an option that differs from its default, without ``--for agents``."""
+    defaults = AgentOptions()._asdict()
+    for name, value in options._asdict().items():
+        if value != defaults[name]:
             raise BadInput(f"--{name} needs --for agents")
 
 
@@ -54,7 +64,13 @@ def run(args: Namespace) -> int:
     from cachesim.tools.advise.agent_search import AgentSearch
     from cachesim.tools.advise.agent_workload import agent_workload
 
-    profile = _profile(args)
+    for option, example in NEEDED.items():
+        if not getattr(args, option):
+            raise BadInput(f"--for agents needs --{option}", hint=f"such as {example}")
+    for option, default in OTHERS.items():
+        if getattr(args, option) != default:
+            raise BadInput(f"--{option.replace('settings', 'set')} cannot be combined with --for agents")
+    profile = _profile(args.profiles, args.model)
     model = real_model(args.model)
     weights = args.weights or _file_size(args.model)
     if (room := args.memory - (weights or 0)) <= 0:
@@ -75,24 +91,18 @@ def run(args: Namespace) -> int:
     return exits.HOLDS if data["best"] else exits.BROKEN
 
 
-def _profile(args: Namespace) -> str:
-    """Return the rule set; the newest of the default engine without ``-p``. Raise BadInput for an argument that is
-    missing, or that ``--for agents`` does not have."""
+def _profile(profiles: Sequence[str], model: str) -> str:
+    """Return the rule set; the newest of the default engine without ``-p``. Raise BadInput for several rule sets, and
+    for an engine that does not have the model."""
     from cachesim.engines.registry import DEFAULT
     from cachesim.scenarios.option_checks import check_has, check_profile
     from cachesim.tools.run.arguments import known_profiles
 
-    for option, example in NEEDED.items():
-        if not getattr(args, option):
-            raise BadInput(f"--for agents needs --{option}", hint=f"such as {example}")
-    for option, default in OTHERS.items():
-        if getattr(args, option) != default:
-            raise BadInput(f"--{option.replace('settings', 'set')} cannot be combined with --for agents")
-    if len(args.profiles) > 1:
+    if len(profiles) > 1:
         raise BadInput("--for agents takes one rule set")
-    name: str = (args.profiles or [DEFAULT.newest])[0]
+    name = profiles[0] if profiles else DEFAULT.newest
     check_profile(name, name.partition("@")[0], known_profiles())
-    check_has(args.model, name.partition("@")[0])
+    check_has(model, name.partition("@")[0])
     return name
 
 

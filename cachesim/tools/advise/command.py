@@ -19,6 +19,7 @@ from cachesim.tools.advise import agents_command
 from cachesim.tools.picture.picture_options import PictureOptions, add_pictures, picture_files
 from cachesim.tools.run.arguments import (
     CASE,
+    CaseOptions,
     add_json,
     add_model,
     add_profiles,
@@ -36,6 +37,7 @@ from cachesim.tools.run.work_arguments import add_limits, count
 
 if TYPE_CHECKING:
     from cachesim.scenarios.schema import Scenario
+    from cachesim.tools.advise.case_files import CaseFiles
     from cachesim.tools.advise.memory_meter import Sizes
     from cachesim.tools.advise.saved_tokens import RepairCase
     from cachesim.tools.advise.search import AdviceSearch
@@ -83,22 +85,25 @@ def run(args: Namespace) -> int:
         raise BadInput("--out does not go with --for agents")
     if args.purpose:
         return agents_command.run(args)
-    agents_command.check_unused(args)
+    agents_command.check_unused(agents_command.AgentOptions(
+        memory=args.memory, clients=args.clients, weights=args.weights, tokens=args.tokens
+    ))  # fmt: skip
     if len(args.cases) != 1:
         raise BadInput(f"expected a file, an id or a line, found {len(args.cases)} arguments")
-    (args.case,) = args.cases
-    imported: RepairCase | None = args.imported(args.case, case_options(args))
-    scenarios, sizes = sized(args, imported)
-    args.files = CaseFiles(args.out) if args.out else None
-    done = _advise_each(args, scenarios, sizes, imported)
+    (text,) = args.cases
+    options = case_options(args)
+    imported: RepairCase | None = args.imported(text, options)
+    found = sized(AskedCase(text=text, options=options, sizes=args.sizes, limits=args.limits), imported)
+    files = CaseFiles(args.out) if args.out else None
+    done = _advise_each(found, imported, files, seconds=args.seconds, as_json=args.json)
     if args.json:
         say_json({"schema": SCHEMA, "advise": done.found})
-    if args.files is not None:
-        args.files.write()
+    if files is not None:
+        files.write()
     if done.found:
         first = done.found[0]
-        asked = _arguments(args, scenarios[0], imported)
-        command = f"cachesim advise {shell_command(case_arguments(asked, args.case))}"
+        named = _arguments(found.asked, found.scenarios[0], imported, files)
+        command = f"cachesim advise {shell_command(case_arguments(named, text))}"
         shown = PictureOptions(command, try_sentence(first), names=run_names(first), report=advise_report(first))
         draw_cases(picture_files(args), done.drawn[:2], shown)
     if done.ended is not None:
@@ -106,6 +111,31 @@ def run(args: Namespace) -> int:
     if any(data["log"] and data["log"]["is_refuted"] for data in done.found):
         return exits.UNDECIDED
     return exits.BROKEN if any(data["base"]["wrong"] for data in done.found) else exits.HOLDS
+
+
+class AskedCase(NamedTuple):
+    """The case and its server as the command line names them."""
+
+    text: str                               # file, id or line
+    options: CaseOptions = CaseOptions()
+    sizes: str = ""                         # GGUF, config.json or name of the real model, "" = the model's own sizes
+    limits: Sequence[tuple[str, int]] = ()  # names and amounts of --limit
+
+
+class SizedCases(NamedTuple):
+    """The case under each engine of its rule sets, with the sizes of the real model."""
+
+    asked: AskedCase                # a line without a model has the layers of the real model
+    scenarios: list[Scenario]       # one for each engine
+    sizes: Sizes
+
+
+class CaseAdvice(NamedTuple):
+    """Advice under one rule set."""
+
+    data: dict[str, Any]
+    drawn: list[tuple[Scenario, str]]       # unchanged case, and the one with the best advice, with their rule sets
+    ended: KeyboardInterrupt | None         # the interruption of the search, None = it was not interrupted
 
 
 class AdviceRuns(NamedTuple):
@@ -117,57 +147,61 @@ class AdviceRuns(NamedTuple):
 
 
 def _advise_each(
-    args: Namespace, scenarios: Sequence[Scenario], sizes: Sizes, imported: RepairCase | None
+    cases: SizedCases, imported: RepairCase | None, files: CaseFiles | None, *, seconds: int, as_json: bool
 ) -> AdviceRuns:
-    """Search for advice under each rule set of each engine until an interruption."""
+    """Search for advice under each rule set of each engine until an interruption. ``seconds``: time limit of each
+    search."""
     from cachesim.tools.advise.saved_tokens import RepairCase
 
     found: list[dict[str, Any]] = []
     drawn: list[tuple[Scenario, str]] = []
-    for scenario in scenarios:
-        asked = _arguments(args, scenario, imported)
-        own = profiles_of(scenario, args.profiles)
-        about = {"rule_sets": 1 if args.profiles else len(own), "assumes": imported.assumes if imported else "",
-                 "log": _log_data(args, imported, scenario)}  # fmt: skip
+    asked = cases.asked
+    requested = asked.options.profiles
+    for scenario in cases.scenarios:
+        named = _arguments(asked, scenario, imported, files)
+        own = profiles_of(scenario, requested)
+        about = {"rule_sets": 1 if requested else len(own), "assumes": imported.assumes if imported else "",
+                 "log": _log_data(asked, imported, scenario)}  # fmt: skip
         case = (imported or RepairCase(scenario))._replace(scenario=scenario)
-        for base in map(partial(_unchanged, scenario), own) if args.profiles else [newest_with_losses(scenario, own)]:
-            data, ended = _advised(args, case, base, sizes, asked, drawn, about)
-            found.append(data)
-            if ended is not None:
-                return AdviceRuns(found, drawn, ended)
+        for base in map(partial(_unchanged, scenario), own) if requested else [newest_with_losses(scenario, own)]:
+            advice = _advised(case, base, cases.sizes, named, about, seconds=seconds, as_json=as_json)
+            found.append(advice.data)
+            drawn += advice.drawn
+            if advice.ended is not None:
+                return AdviceRuns(found, drawn, advice.ended)
     return AdviceRuns(found, drawn, None)
 
 
 def _advised(
-    args: Namespace, case: RepairCase, base: Trial, sizes: Sizes, asked: CaseArguments,
-    drawn: list[tuple[Scenario, str]], about: dict[str, Any],
-) -> tuple[dict[str, Any], KeyboardInterrupt | None]:
-    """Return the advice under a rule set, and the interruption, if any. Print it unless JSON was requested: the lines
-    of the unchanged case before changes are tried. ``base``: the unchanged case under the rule set. ``about``: data of
-    the case that no search changes."""
+    case: RepairCase, base: Trial, sizes: Sizes, named: CaseArguments, about: dict[str, Any], *,
+    seconds: int, as_json: bool,
+) -> CaseAdvice:
+    """Return the advice under a rule set. Print it unless JSON was requested: the lines of the unchanged case before
+    changes are tried. ``base``: the unchanged case under the rule set. ``named``: arguments that name the case.
+    ``about``: data of the case that no search changes. ``seconds``: time limit."""
     from cachesim.tools.advise.report import advise_report, case_note, case_report, found_report
     from cachesim.tools.advise.search import AdviceSearch, case_data
 
     own = [one.client for one in case.proposed if one.client is not None]
     search = AdviceSearch(base.case, case.excluded, base, own)
     known = {**case_data(search, case.has_texts), **about}
-    is_early = not args.json and known["bound"]["holds"] is not None
+    is_early = not as_json and known["bound"]["holds"] is not None
     if is_early:
         show(case_report(known))
-    elif not args.json:
+    elif not as_json:
         note(case_note(known))
     with unfinished("the search for advice was not finished"):
-        data, ended = advice_for(search, case, sizes, args.seconds, asked, drawn)
-    data |= about
+        advice = advice_for(search, case, sizes, seconds, named)
+    data = {**advice.data, **about}
     if data["stopped"]:
-        why = "interrupted" if ended else f"stopped after {args.seconds} seconds (--seconds)"
+        why = "interrupted" if advice.ended else f"stopped after {seconds} seconds (--seconds)"
         complain(f"{why}: {data['tried']} of about {data['changes']} changes tried")
-    if not args.json:
+    if not as_json:
         show(found_report(data) if is_early else advise_report(data))
-    return data, ended
+    return advice._replace(data=data)
 
 
-def _log_data(args: Namespace, imported: RepairCase | None, scenario: Scenario) -> dict[str, Any] | None:
+def _log_data(asked: AskedCase, imported: RepairCase | None, scenario: Scenario) -> dict[str, Any] | None:
     """Return what a log shows about its simulation, as data; None for other cases. ``command``: shows the
     numbers of the log."""
     from cachesim.tools.advise.setup_changes import Setup
@@ -175,7 +209,7 @@ def _log_data(args: Namespace, imported: RepairCase | None, scenario: Scenario) 
     if imported is None or imported.facts is None:
         return None
     facts = imported.facts
-    words = ["cachesim", "import", args.case, *case_arguments(case_options(args), args.limits)]
+    words = ["cachesim", "import", asked.text, *case_arguments(asked.options, asked.limits)]
     assumed = facts.assumed_options(Setup(scenario, scenario.profiles[0]))
     return {
         "printed_build": facts.printed_build or None, "before": facts.before, "assumed": list(assumed),
@@ -184,24 +218,26 @@ def _log_data(args: Namespace, imported: RepairCase | None, scenario: Scenario) 
     }  # fmt: skip
 
 
-def _arguments(args: Namespace, scenario: Scenario, imported: RepairCase | None) -> CaseArguments:
+def _arguments(
+    asked: AskedCase, scenario: Scenario, imported: RepairCase | None, files: CaseFiles | None
+) -> CaseArguments:
     """Return the arguments that name the case, its server and the limits on another command line. An imported
-    conversation is spelled as a line."""
+    conversation is spelled as a line, or has one of the ``files``."""
     from cachesim.scenarios.engine_cases import settings_of
     from cachesim.scenarios.option_checks import parse_settings
     from cachesim.tools.advise.setup_changes import CaseArguments
 
     raised = {limit.name for limit in OF_A_RUN}
-    limits = tuple((name, amount) for name, amount in dict(args.limits).items() if name in raised)
+    limits = tuple((name, amount) for name, amount in dict(asked.limits).items() if name in raised)
     if imported is not None:
-        return CaseArguments(limits=limits, files=args.files)
-    model = scenario.model if args.model or args.sizes else ""
-    engines = [name.partition("@")[0] for name in args.profiles] or [scenario.engine]
-    own = settings_of(scenario.engine, args.settings, engines)
-    return CaseArguments(args.case, model, parse_settings(own, scenario.engine), limits, args.files)
+        return CaseArguments(limits=limits, files=files)
+    model = scenario.model if asked.options.model or asked.sizes else ""
+    engines = [name.partition("@")[0] for name in asked.options.profiles] or [scenario.engine]
+    own = settings_of(scenario.engine, asked.options.settings, engines)
+    return CaseArguments(asked.text, model, parse_settings(own, scenario.engine), limits, files)
 
 
-def sized(args: Namespace, imported: RepairCase | None = None) -> tuple[list[Scenario], Sizes]:
+def sized(asked: AskedCase, imported: RepairCase | None = None) -> SizedCases:
     """Return the case under each engine, and the sizes of the real model that ``--sizes`` names, else ``--model``; for
     a line also its layers. Without both, the sizes are units of the tiny models; so they are if an engine runs a tiny
     model in place of the real one. Raise BadInput for an unknown model."""
@@ -211,42 +247,42 @@ def sized(args: Namespace, imported: RepairCase | None = None) -> tuple[list[Sce
     from cachesim.scenarios.corpus import is_file
     from cachesim.tools.advise.memory_meter import UNITS, real_sizes, with_real_sizes
 
-    tiny = any(args.model in engine.manual.models for engine in BUILTIN.values())
-    named = args.sizes or (args.model if not tiny and find(args.model or "") in known_sizes() else "")
+    model = asked.options.model
+    tiny = any(model in engine.manual.models for engine in BUILTIN.values())
+    named = asked.sizes or (model if not tiny and find(model or "") in known_sizes() else "")
     if not named:
-        return _cases(args, imported), UNITS
+        return SizedCases(asked, _cases(asked, imported), UNITS)
     real = sizes_of(named)
-    if not args.model and not is_file(args.case):
-        args.model = real.layers
-    cases = _cases(args, imported)
-    if not args.sizes and any(case.model in ENGINES[case.engine].manual.models for case in cases):
-        return cases, UNITS                          # an engine runs a tiny model in place of the real one
-    return [with_real_sizes(scenario, real) for scenario in cases], real_sizes(real)
+    if not model and not is_file(asked.text):
+        asked = asked._replace(options=asked.options._replace(model=real.layers))
+    cases = _cases(asked, imported)
+    if not asked.sizes and any(case.model in ENGINES[case.engine].manual.models for case in cases):
+        return SizedCases(asked, cases, UNITS)       # an engine runs a tiny model in place of the real one
+    return SizedCases(asked, [with_real_sizes(scenario, real) for scenario in cases], real_sizes(real))
 
 
-def _cases(args: Namespace, imported: RepairCase | None) -> list[Scenario]:
-    """Return the case under each engine of ``args.profiles``. A log belongs to its engine. Raise BadInput."""
+def _cases(asked: AskedCase, imported: RepairCase | None) -> list[Scenario]:
+    """Return the case under each engine of the requested rule sets. A log belongs to its engine. Raise BadInput."""
     from cachesim.scenarios.engine_cases import settings_of, under_engines
 
     if imported is None:
-        return read_under_engines(args.case, case_options(args))
+        return read_under_engines(asked.text, asked.options)
     if imported.facts is not None:
         return [imported.scenario]
-    cases = under_engines(imported.scenario, args.profiles, known_profiles())
+    cases = under_engines(imported.scenario, asked.options.profiles, known_profiles())
     engines = [case.engine for case in cases]
+    settings = asked.options.settings
     return [
-        case if case is imported.scenario else with_settings(case, settings_of(case.engine, args.settings, engines))
+        case if case is imported.scenario else with_settings(case, settings_of(case.engine, settings, engines))
         for case in cases
     ]
 
 
 def advice_for(
-    search: AdviceSearch, about: RepairCase, sizes: Sizes, most: int = SECONDS, asked: CaseArguments | None = None,
-    drawn: list[tuple[Scenario, str]] | None = None,
-) -> tuple[dict[str, Any], KeyboardInterrupt | None]:
-    """Return the advice that a search finds, and the interruption, if any. ``about``: the case and what is known about
-    it. ``most``: time limit in seconds. ``asked``: arguments that name the case, None = its line or its file. ``drawn``
-    receives the unchanged case and the case with the best advice, each with its profile."""
+    search: AdviceSearch, about: RepairCase, sizes: Sizes, most: int = SECONDS, asked: CaseArguments | None = None
+) -> CaseAdvice:
+    """Return the advice that a search finds. ``about``: the case and what is known about it. ``most``: time limit in
+    seconds. ``asked``: arguments that name the case, None = its line or its file."""
     from cachesim.tools.advise.proposals import proposed_data
     from cachesim.tools.advise.ranking import choose
     from cachesim.tools.advise.search import advice_data
@@ -264,11 +300,10 @@ def advice_for(
         stopped, ended = "interrupted", error
     with LateBar("examining the best changes"):
         advice = choose(search.base, search.found, sizes, named, about.facts)
-    if drawn is not None:
-        drawn += [(one.tried.case.scenario, one.tried.case.profile) for one in (advice.base, *advice.released[:1])]
+    drawn = [(one.tried.case.scenario, one.tried.case.profile) for one in (advice.base, *advice.released[:1])]
     data = advice_data(search, advice, sizes, named, about.has_texts)
     proposed = proposed_data(search, advice, about.proposed, about.facts, named)
-    return {**data, "proposed": proposed, "stopped": stopped}, ended
+    return CaseAdvice({**data, "proposed": proposed, "stopped": stopped}, drawn, ended)
 
 
 def newest_with_losses(scenario: Scenario, own: tuple[str, ...]) -> Trial:

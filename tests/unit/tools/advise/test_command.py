@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from argparse import Namespace
 from itertools import count
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from cachesim.tools.advise.report import try_sentence
 from cachesim.tools.advise.saved_tokens import RepairCase
 from cachesim.tools.advise.search import AdviceSearch
 from cachesim.tools.advise.setup_changes import Setup
+from cachesim.tools.run.arguments import CaseOptions
 
 EXCERPT = Path(__file__).parents[1] / "server_logs" / "excerpt.log"
 LINE = "S40.A60/B80/S.C50/S.A.D5"
@@ -168,8 +168,8 @@ def test_a_log_without_requests_is_refused(tmp_path, capsys):
     assert code == 2 and err.count("\n") == 1 and "no complete request" in err
 
 
-def args(**more):
-    return Namespace(**{"case": "A5", "model": "", "sizes": "", "settings": [], "profiles": [], "limits": [], **more})
+def asked(sizes="", **options):
+    return advise.AskedCase("A5", CaseOptions(**options), sizes)
 
 
 @pytest.mark.parametrize(("more", "source", "layers"), [
@@ -179,7 +179,7 @@ def args(**more):
 ])  # fmt: skip
 def test_sizes_are_those_that_are_named_or_those_of_the_model(more, source, layers):
     """A line has the layers of the named sizes unless it has a model of its own."""
-    ([scenario], sizes) = advise.sized(args(**more))
+    _, [scenario], sizes = advise.sized(asked(**more))
     assert (sizes.source.rpartition("/")[2].startswith(source), bool(sizes.source)) == (True, bool(source))
     assert scenario.model.partition("@")[0] == layers and ("@" in scenario.model) is bool(source)
 
@@ -198,20 +198,21 @@ def test_a_case_is_advised_under_its_newest_rule_set_that_loses_tokens(case, own
 
 def test_an_imported_case_is_that_of_its_engine_or_of_every_rule_set():
     scenario = from_line("A5", profiles=(DEFAULT_PROFILE,), server={"parallel": 2})
-    asked = args(profiles=[DEFAULT_PROFILE, "vllm@0.33.0"], settings=["enable_prefix_caching=false"])
-    found, _ = advise.sized(asked, RepairCase(scenario))
+    both = asked(profiles=[DEFAULT_PROFILE, "vllm@0.33.0"], settings=["enable_prefix_caching=false"])
+    found = advise.sized(both, RepairCase(scenario)).scenarios
     assert [(case.engine, case.profiles) for case in found] == [
         ("llama_cpp", (DEFAULT_PROFILE,)), ("vllm", ("vllm@0.33.0",))]  # fmt: skip
     assert [case.server for case in found] == [{"parallel": 2}, {"enable_prefix_caching": False}]
-    assert advise.sized(args(profiles=["vllm@0.33.0"]), RepairCase(scenario, facts=CaseFacts()))[0] == [scenario]
+    one = asked(profiles=["vllm@0.33.0"])
+    assert advise.sized(one, RepairCase(scenario, facts=CaseFacts())).scenarios == [scenario]
 
 
 @pytest.mark.parametrize(("facts", "is_tried"), [(CaseFacts(contradicted=(1,)), False), (None, True)])
 def test_a_refuted_log_is_not_searched(facts, is_tried):
     scenario = from_line("A60/B60/A.C9", model="A", profiles=(DEFAULT_PROFILE,))
     search = AdviceSearch(Setup(scenario, DEFAULT_PROFILE))
-    data, _ = advise.advice_for(search, RepairCase(scenario, facts=facts), UNITS)
-    assert bool(data["tried"]) is is_tried
+    advice = advise.advice_for(search, RepairCase(scenario, facts=facts), UNITS)
+    assert bool(advice.data["tried"]) is is_tried
 
 
 def test_suggestions_name_the_case_as_it_was_asked_for(capsys):
