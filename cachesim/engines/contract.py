@@ -171,6 +171,8 @@ class Engine:
     derived: Callable[[RuleSet, Mapping[str, Option]], Sequence[str]] = lambda rules, given: ()
     # sentences about flags that change answers or end the process with a model
     cautions: Callable[[RuleSet, str, Mapping[str, Option]], Sequence[str]] = lambda rules, model, given: ()
+    # definition of a tool in OpenAI's form -> the definition that its chat template receives; None = the same
+    chat_tool: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     words: str = ""                                  # pattern of words that only its users write, in lower case
 
     @cached_property

@@ -8,6 +8,7 @@ from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.ik_llama.flags import CONSTANT, UNCACHED, Options, read_flags, write_flags
 from cachesim.engines.ik_llama.history import BESIDE, HASHES, LINE, TIMELINE
 from cachesim.engines.ik_llama.manual import MANUAL
+from cachesim.engines.shared.chat_tool import parsed_tool
 from cachesim.engines.shared.engine_face import (
     RuleSetsOnDemand,
     command_of,
@@ -44,6 +45,7 @@ ENGINE = Engine(
     log=log_of(PACKAGE),
     memory=memory_of(PACKAGE),
     command=command_of(PACKAGE),
+    chat_tool=parsed_tool,
 )
 
 start = ENGINE.start

@@ -11,6 +11,7 @@ from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.llama_cpp.flags import Options, read_flags, recorded_options, write_flags
 from cachesim.engines.llama_cpp.history import BESIDE, COMMITS, LINE, NEWEST, TIMELINE
 from cachesim.engines.llama_cpp.manual import MANUAL
+from cachesim.engines.shared.chat_tool import parsed_tool
 from cachesim.engines.shared.engine_face import (
     Layout,
     RuleSetsOnDemand,
@@ -74,6 +75,7 @@ ENGINE = Engine(
     log=log_of(PACKAGE),
     memory=memory_of(PACKAGE),
     command=command_of(PACKAGE),
+    chat_tool=parsed_tool,
     cautions=cautions,
 )
 

@@ -15,6 +15,7 @@ from cachesim.engines.shared.engine_face import (
     serve_of,
 )
 from cachesim.engines.shared.rule_set import RuleSet
+from cachesim.engines.vllm.chat_tool import parsed_tool
 from cachesim.engines.vllm.flags import options
 from cachesim.engines.vllm.history import BESIDE, LINE, TIMELINE
 from cachesim.engines.vllm.manual import MANUAL
@@ -48,6 +49,7 @@ ENGINE = Engine(
     when=TIMELINE, keeps="restore point", log=log_of(PACKAGE), memory=memory_of(PACKAGE),
     command=command_of(PACKAGE),
     derived=_derived,
+    chat_tool=parsed_tool,
     words=r"\bprefix[ _-]cach(e|ing)\b|\bapc\b|\benginecore\b|num_cached_tokens|\bblock[ _-]?size\b",
 )  # fmt: skip
 

@@ -30,6 +30,7 @@ from cachesim.tools.request_bodies.import_scenario import (
     simulate_bodies,
 )
 from cachesim.tools.request_bodies.message_fields import changed_fields
+from cachesim.tools.request_bodies.parsed_tools import as_parsed
 from cachesim.tools.request_bodies.plain_render import BodyPlace
 from cachesim.tools.request_bodies.prompt_causes import CAUSES, part_of_prompt
 from cachesim.tools.request_bodies.request_diff import kept_by_any, link_requests
@@ -129,7 +130,7 @@ def import_bodies(paths: Sequence[Path], options: ImportOptions) -> tuple[dict[s
 def imported_bodies(paths: Sequence[Path], options: ImportOptions) -> ImportedBodies:
     """Return the import of these files. Raise BadInput."""
     found, left = read_bodies(paths)
-    bodies = bodies_of(found)
+    bodies = as_parsed(bodies_of(found), options.profile)
     prompts = _rendered(bodies, options)
     with closing(_tokenizer(bodies, options.tokenizer)) as tokenizer:
         scales = str(options.server.get(scales_option(options.profile), ""))

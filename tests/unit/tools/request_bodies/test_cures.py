@@ -71,6 +71,11 @@ def answered(bodies: list[Body], first: int) -> None:
         body["messages"][2]["content"] = "The parser was right."
 
 
+def turned(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema with its keys in the opposite order."""
+    return dict(reversed(schema.items()))
+
+
 def as_it_is(_bodies: list[Body]) -> None:
     """The bodies of the shape."""
 
@@ -118,7 +123,8 @@ FAULTS: dict[str, Fault] = {
     "an answer rewritten for good": Fault("chat", lambda bodies: answered(bodies, 2), as_it_is),
     "keys of a tool": Fault(
         "agent", lambda bodies: in_each(bodies[1:], lambda one: one.update(
-            tools=[{"function": tool["function"], "type": "function"} for tool in shapes.TOOLS])), as_it_is),
+            tools=[{**tool, "function": {**tool["function"], "parameters": turned(tool["function"]["parameters"])}}
+                   for tool in shapes.TOOLS])), as_it_is),
     "a tool described anew": Fault(
         "agent", lambda bodies: in_each(bodies[1:], lambda one: one["tools"][0]["function"].update(description="x")),
         as_it_is),
