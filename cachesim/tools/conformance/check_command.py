@@ -6,13 +6,13 @@ from argparse import ArgumentParser, Namespace
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base import exits
 from cachesim.base.errors import BadInput, NotStarted, counted
 from cachesim.base.escaping import shell_word
 from cachesim.tools.run.arguments import add_json
-from cachesim.tools.run.real_option import add_real, real_options, real_runs
+from cachesim.tools.run.real_option import RealRuns, add_real, real_options, real_runs
 from cachesim.tools.run.work_arguments import count, number
 
 if TYPE_CHECKING:
@@ -69,6 +69,65 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_json(parser)
 
 
+class HttpLimits(NamedTuple):
+    """How a server is asked: limits on the requests, and the API key."""
+
+    timeout: float              # time limit of a reply [seconds]
+    requests: int               # limit on requests sent
+    key: str                    # API key, "" = none
+    seconds: float | None       # time limit of all requests together, None = none
+
+    def client(self, url: str) -> Http:
+        """Return a client of the server at a URL."""
+        from cachesim.tools.conformance.http_check.http_client import Http
+
+        return Http(url, self.timeout, self.requests, self.key, self.seconds)
+
+
+class ReportFiles(NamedTuple):
+    """The reports for CI that the command line names; "" = without this option."""
+
+    junit: str
+    summary: str
+
+    def write(self, url: str, report: Report, verdict: str, rules: Mapping[str, Sequence[str]]) -> None:
+        """Write the reports on the server at a URL. ``rules``: sentences about the rules behind a failed property.
+        Raise Unwritable."""
+        from cachesim.base.files import write_whole
+        from cachesim.tools.conformance.ci_reports import junit, summary
+
+        if self.junit:
+            write_whole(Path(self.junit), junit(report, url, rules).encode())
+        if self.summary:
+            write_whole(Path(self.summary), summary(report, verdict, url, rules).encode())
+
+    def write_reason(self, url: str, why: str) -> None:
+        """Write reports on a server that could not be checked: an undecided property with the reason."""
+        from cachesim.tools.conformance.properties import PROPERTIES
+        from cachesim.tools.conformance.report import Report, Result
+
+        result = Result("answers", "faults", PROPERTIES["answers"], "undecided", why=why)
+        self.write(url, Report((result,)), "NOT CHECKED", {})
+
+
+class AskedCheck(NamedTuple):
+    """A check as the command line requests it, of any server."""
+
+    options: CheckOptions
+    limits: HttpLimits
+    files: ReportFiles
+    model: str                  # model of the server by name or layers, "" = as the server states
+    overwrites: bool            # overwrite slots that are in use
+    as_json: bool               # print faults on stderr, because stdout has the JSON
+
+
+class CheckedServer(NamedTuple):
+    """The URL of a server and the result of its check."""
+
+    url: str
+    report: ServerReport
+
+
 def run(args: Namespace) -> int:
     from cachesim.base.console import say, say_json
     from cachesim.tools.conformance.report import SECTIONS, chosen
@@ -85,67 +144,82 @@ def run(args: Namespace) -> int:
         return exits.HOLDS
     if args.control and args.real:
         raise BadInput("--control goes with a URL: --real starts its own control")
-    found = _started(args) if args.real else _controlled(args)
+    from cachesim.tools.conformance.http_check.suite import CheckOptions
+
+    files = ReportFiles(junit=args.junit, summary=args.summary)
+    asked = AskedCheck(
+        options=CheckOptions(
+            tuple(args.only), tuple(args.history), args.examples or 1, args.seconds, args.timeout, args.tolerance,
+            seed=args.seed, images=args.images, at_once=args.parallel, rounds=args.rounds,
+        ),
+        limits=HttpLimits(timeout=args.timeout, requests=args.requests, key=args.key, seconds=args.seconds),
+        files=files, model=args.model, overwrites=args.yes, as_json=args.json,
+    )  # fmt: skip
+    if args.real:
+        real = real_runs(real_options(args))
+        assert real is not None
+        asked = asked._replace(model=args.model or str(args.gguf or ""))
+        checked = _started(real, args.real, args.layers, args.flags.split(), asked)
+    else:
+        checked = CheckedServer(args.url, _controlled(args.url, args.control, asked))
+    found = checked.report
     rules = {name: [one.sentence for one in matches] for name, matches in found.rules.items()}
-    _write_files(args, found.report, _verdict(found), rules)
+    files.write(checked.url, found.report, _verdict(found), rules)
     if args.json:
         say_json(_data(found))
     else:
-        say(_text(found, args.url))
+        say(_text(found, checked.url))
     return _exit_code(found)
 
 
-def _started(args: Namespace) -> ServerReport:
-    """Return the result of the check of a real server that is started for it, with the URL in ``args.url``. Servers
-    with other micro-batches are started when an answer differs."""
+def _started(real: RealRuns, name: str, layers: str, flags: Sequence[str], asked: AskedCheck) -> CheckedServer:
+    """Return the result of the check of a real server that is started for it. Servers with other micro-batches are
+    started when an answer differs. ``name``: that of the server on the command line; ``layers``: of its tiny model."""
     from cachesim.tools.conformance.http_check.batch_control import SMALL, StartedServers
-
-    real = real_runs(real_options(args))
-    assert real is not None
-    flags = args.flags.split()
-    args.model = args.model or str(args.gguf or "")
 
     @contextmanager
     def start(size: int) -> Iterator[ServerRunner]:
         uncut = [] if size == SMALL else ["--ctx-checkpoints", "0"]  # checkpoints cut a prompt before its end
         more = ["-ub", str(size), *uncut]
-        with real.serve(args.layers, [*flags, *more]) as served, _control_stage(args, served.url) as stage:
+        with (
+            real.serve(layers, [*flags, *more]) as served,
+            _control_stage(served.url, asked.limits, overwrites=asked.overwrites) as stage,
+        ):
             yield stage
 
     try:
-        served = real.serve(args.layers, flags)
+        served = real.serve(layers, flags)
     except NotStarted as error:
-        args.url = args.real
-        _write_reason(args, str(error))
+        asked.files.write_reason(name, str(error))
         raise
     with served as first, StartedServers(start) as control:
-        args.url = first.url
-        return _checked(args, control)
+        return CheckedServer(first.url, _checked(asked, first.url, control))
 
 
-def _controlled(args: Namespace) -> ServerReport:
-    """Return the result of the check of a running server, with the control that the user named."""
+def _controlled(url: str, control: str, asked: AskedCheck) -> ServerReport:
+    """Return the result of the check of a running server. ``control``: URL of the control that the user named, "" =
+    none."""
     from cachesim.tools.conformance.http_check.batch_control import SecondServer
 
-    if not args.control:
-        return _checked(args, None)
-    with _control_stage(args, args.control) as stage:
-        return _checked(args, SecondServer(stage))
+    if not control:
+        return _checked(asked, url, None)
+    with _control_stage(control, asked.limits, overwrites=asked.overwrites) as stage:
+        return _checked(asked, url, SecondServer(stage))
 
 
 @contextmanager
-def _control_stage(args: Namespace, url: str) -> Iterator[ServerRunner]:
+def _control_stage(url: str, limits: HttpLimits, *, overwrites: bool) -> Iterator[ServerRunner]:
     """Yield what asks another server. Raise BadInput for a server in use, or one that cannot be asked."""
     from cachesim.tools.conformance.compare_replies import near
     from cachesim.tools.conformance.http_check.dialect import identify_server
     from cachesim.tools.conformance.http_check.drafts import detect_drafts
-    from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
+    from cachesim.tools.conformance.http_check.http_client import Exhausted
     from cachesim.tools.conformance.http_check.warm_run import ServerRunner
 
-    http = Http(url, args.timeout, args.requests, args.key, args.seconds)
+    http = limits.client(url)
     try:
         server = identify_server(http)
-        if server.busy and not args.yes:
+        if server.busy and not overwrites:
             raise BadInput(f"{server.busy}", file=url, hint="--yes overwrites them")
         yield ServerRunner(http, replace(server, drafts=detect_drafts(http, server)), near(0.0))
     except Exhausted as end:
@@ -154,54 +228,47 @@ def _control_stage(args: Namespace, url: str) -> Iterator[ServerRunner]:
         http.close()
 
 
-def _checked(args: Namespace, control: ColdSource | None) -> ServerReport:
-    """Return the result of the check. If the server cannot be checked, write the reason into the reports for CI and
-    raise BadInput."""
+def _checked(asked: AskedCheck, url: str, control: ColdSource | None) -> ServerReport:
+    """Return the result of the check of the server at a URL. If the server cannot be checked, write the reason into the
+    reports for CI and raise BadInput."""
     from cachesim.base.console import ProgressBar
     from cachesim.tools.conformance.check_progress import CheckProgress
-    from cachesim.tools.conformance.http_check.http_client import Exhausted, Http
+    from cachesim.tools.conformance.http_check.http_client import Exhausted
     from cachesim.tools.conformance.http_check.suite import check
 
-    http = Http(args.url, args.timeout, args.requests, args.key, args.seconds)
+    http = asked.limits.client(url)
     try:
-        server = _identified(http, args)
+        server = _identified(http, url, asked.model, overwrites=asked.overwrites)
         with ProgressBar() as bar:
-            return check(http, server, _options(args), CheckProgress(bar, args.json), control)
+            return check(http, server, asked.options, CheckProgress(bar, asked.as_json), control)
     except Exhausted as end:
-        _write_reason(args, str(end))
-        raise BadInput(str(end), file=args.url, hint="raise --requests N or --seconds S") from None
+        asked.files.write_reason(url, str(end))
+        raise BadInput(str(end), file=url, hint="raise --requests N or --seconds S") from None
     except BadInput as error:
-        _write_reason(args, str(error))
+        asked.files.write_reason(url, str(error))
         raise
     except KeyboardInterrupt:
-        _write_reason(args, "interrupted before the server was identified")
+        asked.files.write_reason(url, "interrupted before the server was identified")
         raise
     finally:
         http.close()
 
 
-def _identified(http: Http, args: Namespace) -> ServerFacts:
-    """Return the facts about the server, after a line that names it. Raise BadInput for a server in use."""
+def _identified(http: Http, url: str, model: str, *, overwrites: bool) -> ServerFacts:
+    """Return the facts about the server, after a line that names it. ``model``: by name or layers, "" = as the server
+    states. Raise BadInput for a server in use, unless the check ``overwrites`` its slots."""
     from cachesim.base.console import complain
     from cachesim.tools.conformance.http_check.dialect import identify_server, layers_choose_rows
 
     server = identify_server(http)
-    if args.model:
-        server = replace(server, chooses_rows=layers_choose_rows(args.model))
+    if model:
+        server = replace(server, chooses_rows=layers_choose_rows(model))
     asked = server.client.way.sentence if server.client else counted(server.slots, "slot")
     asked += f", {counted(len(server.adapters), 'adapter')}" if server.adapters else ""
     complain(f"{server.name}: {server.dialect}, {asked}; this check overwrites what it has cached")
-    if server.busy and not args.yes:
-        raise BadInput(f"{server.busy}", file=args.url, hint="--yes overwrites them")
+    if server.busy and not overwrites:
+        raise BadInput(f"{server.busy}", file=url, hint="--yes overwrites them")
     return server
-
-
-def _options(args: Namespace) -> CheckOptions:
-    from cachesim.tools.conformance.http_check.suite import CheckOptions
-
-    return CheckOptions(tuple(args.only), tuple(args.history), args.examples or 1, args.seconds, args.timeout,
-                        args.tolerance, seed=args.seed, images=args.images, at_once=args.parallel,
-                        rounds=args.rounds)  # fmt: skip
 
 
 def _exit_code(found: ServerReport) -> int:
@@ -211,26 +278,6 @@ def _exit_code(found: ServerReport) -> int:
     if found.faults:
         return exits.BROKEN
     return exits.HOLDS if found.report.conforms else exits.UNDECIDED
-
-
-def _write_files(args: Namespace, report: Report, verdict: str, rules: Mapping[str, Sequence[str]]) -> None:
-    """Write the reports for CI. ``rules``: sentences about the rules behind a failed property. Raise Unwritable."""
-    from cachesim.base.files import write_whole
-    from cachesim.tools.conformance.ci_reports import junit, summary
-
-    if args.junit:
-        write_whole(Path(args.junit), junit(report, args.url, rules).encode())
-    if args.summary:
-        write_whole(Path(args.summary), summary(report, verdict, args.url, rules).encode())
-
-
-def _write_reason(args: Namespace, why: str) -> None:
-    """Write reports for CI on a server that could not be checked: an undecided property with the reason."""
-    from cachesim.tools.conformance.properties import PROPERTIES
-    from cachesim.tools.conformance.report import Report, Result
-
-    result = Result("answers", "faults", PROPERTIES["answers"], "undecided", why=why)
-    _write_files(args, Report((result,)), "NOT CHECKED", {})
 
 
 def _data(found: ServerReport) -> dict[str, object]:
