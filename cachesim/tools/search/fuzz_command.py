@@ -6,7 +6,7 @@ import time
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 from itertools import count
-from typing import TYPE_CHECKING, Any, Collection, Sequence
+from typing import TYPE_CHECKING, Any, Collection, Iterable, NamedTuple, Sequence
 
 from cachesim.base import exits
 from cachesim.base.console import complain, say, say_json, show
@@ -15,11 +15,12 @@ from cachesim.base.untrusted_files import path_of
 from cachesim.tools.picture.picture_options import PictureFiles, PictureOptions, add_pictures, picture_files
 from cachesim.tools.run import arguments, work_arguments
 from cachesim.tools.run.pictured_runs import draw_cases
-from cachesim.tools.run.real_option import add_real, check_real_options, real_options, real_runs
+from cachesim.tools.run.real_option import RealRuns, add_real, check_real_options, real_options, real_runs
 from cachesim.tools.run.run_jobs import check_cluster_profiles
 from cachesim.tools.run.suggestions import after_fuzz, say_next
 
 if TYPE_CHECKING:
+    from cachesim.base.shard import Shard
     from cachesim.tools.search.campaign import CampaignPlan
     from cachesim.tools.search.campaign_folder import CampaignFolder
     from cachesim.tools.search.campaign_jobs import CampaignClock
@@ -60,9 +61,33 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_pictures(parser)
 
 
+class SearchOptions(NamedTuple):
+    """How a search runs, beside its plan."""
+
+    examples: int | None        # conversations to draw, None = until the time is over
+    shard: Shard                # part of the conversations
+    corpus: str | None          # folder of scenario files to run first, None = none
+    resumes: bool               # continue the campaign in the folder
+    shrinks: bool               # shrink failing conversations
+    jobs: int                   # processes
+    cluster: str                # address of a cluster, "" = this machine
+
+
+class SearchOutput(NamedTuple):
+    """What a search prints and draws."""
+
+    as_json: bool
+    with_toml: bool             # print the scenario files of shrunk failures
+    is_quiet: bool              # suggest no command to type next
+    pictures: PictureFiles
+
+
 def run(args: Namespace) -> int:
     begin = time.monotonic()            # the imports count, too
     from cachesim.base.shard import WHOLE
+    from cachesim.engines.registry import engine_of
+    from cachesim.scenarios.schema import DEFAULT_PROFILE
+    from cachesim.tools.search.campaign import CampaignPlan
     from cachesim.tools.search.campaign_folder import CampaignFolder
     from cachesim.tools.search.campaign_jobs import CampaignClock
 
@@ -73,34 +98,56 @@ def run(args: Namespace) -> int:
         raise BadInput("--examples must be at least 1")
     if args.resume and args.out is None:
         raise BadInput("--resume needs a folder", hint="add --out FOLDER")
-    plan = _plan(args)
+    profile = args.profile or DEFAULT_PROFILE
+    engine_of(profile)
+    if args.against:
+        engine_of(args.against)
+    if args.against == profile:
+        raise BadInput(f"--against {quoted(args.against)} is the rule set of -p itself", hint="name another one")
+    models = drawn_models(args.models, args.settings, profile)
+    plan = CampaignPlan(profile, requested_properties(args.properties), models, args.mode, args.seed, args.against)
     check_real_options(real_options(args))
     check_cluster_profiles(args.on, (plan.profile, plan.against))
     if args.real:
-        return _search_real(args, plan, clock)
+        used = {"-p": args.profile, "--against": args.against, "--property": args.properties, "--out": args.out,
+                "--corpus": args.corpus, "--on": args.on, "--gguf": args.gguf}  # fmt: skip
+        if not_used := [name for name, value in used.items() if value]:
+            raise BadInput(f"{not_used[0]} does not go with --real", hint="each build has its own rule set")
+        real = real_runs(real_options(args))
+        assert real is not None
+        numbers = count(0) if args.minutes else range(args.examples or REAL_EXAMPLES)
+        return _search_real(real, plan, clock, numbers, shrinks=not args.no_shrink, as_json=args.json)
+    options = SearchOptions(
+        examples=None if args.minutes else args.examples or EXAMPLES,
+        shard=args.shard or WHOLE,
+        corpus=args.corpus,
+        resumes=args.resume,
+        shrinks=not args.no_shrink,
+        jobs=args.jobs,
+        cluster=args.on or "",
+    )
+    output = SearchOutput(
+        as_json=args.json, with_toml=args.toml, is_quiet=args.quiet, pictures=picture_files(args)
+    )  # fmt: skip
     if args.out is None:
-        return _search(args, plan, None, clock)
-    folder = CampaignFolder(path_of(args.out), plan, args.shard or WHOLE)
+        return _search(plan, None, clock, options, output)
+    folder = CampaignFolder(path_of(args.out), plan, options.shard)
     with folder.held():
-        return _search(args, plan, folder, clock)
+        return _search(plan, folder, clock, options, output)
 
 
 REAL_EXAMPLES = 50          # drawn conversations on a real server, about a second each
 
 
-def _search_real(args: Namespace, plan: CampaignPlan, clock: CampaignClock) -> int:
-    """Run drawn conversations on the real servers and in the simulator, under the rule sets of their builds. Return the
-    exit code."""
-    used = {"-p": args.profile, "--against": args.against, "--property": args.properties, "--out": args.out,
-            "--corpus": args.corpus, "--on": args.on, "--gguf": args.gguf}  # fmt: skip
-    if not_used := [name for name, value in used.items() if value]:
-        raise BadInput(f"{not_used[0]} does not go with --real", hint="each build has its own rule set")
-    real = real_runs(real_options(args))
-    assert real is not None
-    searches = real.search(plan.seed, plan.models, not args.no_shrink)
+def _search_real(
+    real: RealRuns, plan: CampaignPlan, clock: CampaignClock, numbers: Iterable[int], *, shrinks: bool, as_json: bool
+) -> int:
+    """Run the drawn conversations of these numbers on the real servers and in the simulator, under the rule sets of
+    their builds. Return the exit code."""
+    searches = real.search(plan.seed, plan.models, shrinks)
     ended = None
     try:
-        for number in count(0) if args.minutes else range(args.examples or REAL_EXAMPLES):
+        for number in numbers:
             if clock.to_play() == 0:
                 break
             for search in searches:
@@ -109,7 +156,7 @@ def _search_real(args: Namespace, plan: CampaignPlan, clock: CampaignClock) -> i
         ended = error
         complain("interrupted: results so far")
     found = [search.data() for search in searches]
-    if args.json:
+    if as_json:
         say_json({"real": found})
     else:
         real.show_search(found)
@@ -121,22 +168,26 @@ def _search_real(args: Namespace, plan: CampaignPlan, clock: CampaignClock) -> i
     return exits.HOLDS if is_decided else exits.UNDECIDED
 
 
-def _search(args: Namespace, plan: CampaignPlan, folder: CampaignFolder | None, clock: CampaignClock) -> int:
+def _search(
+    plan: CampaignPlan, folder: CampaignFolder | None, clock: CampaignClock, options: SearchOptions,
+    output: SearchOutput,
+) -> int:
     """Search and print the results. Return the exit code."""
-    from cachesim.base.shard import WHOLE
     from cachesim.tools.search.campaign import Campaign
     from cachesim.tools.search.campaign_folder import campaign_data
     from cachesim.tools.search.campaign_jobs import CampaignSearch, stored_cases, with_corpus
     from cachesim.tools.search.failure_causes import with_causes
     from cachesim.tools.search.property_failure import exit_code
 
-    campaign = Campaign(plan.profile) if folder is None else folder.begin(args.resume)
-    search, ended, codes = CampaignSearch(plan, campaign, folder, clock, args.jobs, args.on or ""), None, []
+    campaign = Campaign(plan.profile) if folder is None else folder.begin(options.resumes)
+    search = CampaignSearch(plan, campaign, folder, clock, options.jobs, options.cluster)
+    ended = None
+    codes = []
     try:
-        if args.corpus is not None:
-            search.check(stored_cases(path_of(args.corpus), plan, arguments.known_profiles()))
-        search.play(None if args.minutes else args.examples or EXAMPLES, args.shard or WHOLE)
-        if not args.no_shrink:
+        if options.corpus is not None:
+            search.check(stored_cases(path_of(options.corpus), plan, arguments.known_profiles()))
+        search.play(options.examples, options.shard)
+        if options.shrinks:
             search.shrink()
     except KeyboardInterrupt as error:
         ended = error
@@ -146,17 +197,16 @@ def _search(args: Namespace, plan: CampaignPlan, folder: CampaignFolder | None, 
         codes.append(exits.BAD_INPUT)
     search.keep()
     left = sum(not one.is_shrunk and group not in search.known for group, one in campaign.failures.items())
-    if left and not args.no_shrink:
+    if left and options.shrinks:
         complain(f"not shrunk: {left} of {len(campaign.failures)} failures")
     data = with_corpus(campaign_data(campaign, plan), search.corpus)
     if ended is None and data["failures"]:
         with suppress(KeyboardInterrupt):
             data = with_causes(data, plan, lambda: clock.to_shrink() != 0)
-    _tell(data, folder, as_json=args.json, with_toml=args.toml)
-    pictures = picture_files(args)
-    if pictures.are_wanted():
-        _draw(pictures, data)
-    say_next(after_fuzz(data), is_quiet=args.json or args.quiet)
+    _tell(data, folder, as_json=output.as_json, with_toml=output.with_toml)
+    if output.pictures.are_wanted():
+        _draw(output.pictures, data)
+    say_next(after_fuzz(data), is_quiet=output.as_json or output.is_quiet)
     codes += [exit_code(name) for name, *_ in campaign.failures]
     codes += [exit_code(finding.name) for one in search.corpus for finding in one.found]
     if any(one.why for one in search.corpus) or (folder is not None and folder.refused):
@@ -199,22 +249,6 @@ def _tell(data: dict[str, Any], folder: CampaignFolder | None, *, as_json: bool,
     show(fuzz_report(with_failures(data)))
 
 
-def _plan(args: Namespace) -> CampaignPlan:
-    """Return the plan of the search. Raise BadInput for invalid arguments."""
-    from cachesim.engines.registry import engine_of
-    from cachesim.scenarios.schema import DEFAULT_PROFILE
-    from cachesim.tools.search.campaign import CampaignPlan
-
-    profile = args.profile or DEFAULT_PROFILE
-    engine_of(profile)
-    if args.against:
-        engine_of(args.against)
-    if args.against == profile:
-        raise BadInput(f"--against {quoted(args.against)} is the rule set of -p itself", hint="name another one")
-    models = drawn_models(args.models, args.settings, profile)
-    return CampaignPlan(profile, requested_properties(args.properties), models, args.mode, args.seed, args.against)
-
-
 def requested_properties(asked: list[str]) -> tuple[str, ...]:
     """Return the named properties; without names those that a single run can check. Raise BadInput if unknown."""
     from cachesim.tools.search.properties import PROPERTIES
@@ -224,7 +258,7 @@ def requested_properties(asked: list[str]) -> tuple[str, ...]:
     return ALL if "all" in asked else found or tuple(PROPERTIES)
 
 
-def check_property_names(asked: list[str], known: Collection[str]) -> tuple[str, ...]:
+def check_property_names(asked: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
     """Return these properties without duplicates. Raise BadInput for an unknown name."""
     for name in asked:
         if name not in known:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING, Callable, Sequence, TypeVar
+from typing import TYPE_CHECKING, Callable, NamedTuple, Sequence, TypeVar
 
 from cachesim.base import exits
 from cachesim.base.console import progress, say_json, show
@@ -43,11 +43,32 @@ def add_arguments(parser: ArgumentParser) -> None:
     arguments.add_json(parser)
 
 
+class RepairInput(NamedTuple):
+    """A search for repairs, and what it runs."""
+
+    search: MutationSearch
+    files: list[Scenario]
+    seed: int                   # of the conversations
+    drawn: range                # numbers of the conversations to draw
+
+
+class RequestedSearch(NamedTuple):
+    """A search for repairs, by the words of the command line."""
+
+    profile: str                # rule set to repair
+    others: Sequence[str]       # rule sets whose rules are tried
+    properties: Sequence[str]   # names of properties that must hold, () = the default ones
+    models: Sequence[str]       # models to draw, or classes of them
+    settings: Sequence[str]     # server options key=value
+
+
 def run(args: Namespace) -> int:
     from cachesim.tools.search.repair import repair_data, with_failures
     from cachesim.tools.search.report import repair_report
 
-    found = _repaired(args)
+    requested = RequestedSearch(args.profile, args.profiles, args.properties, args.models, args.settings)
+    asked = _asked(requested, args.files, args.examples, args.seed)
+    found = _repaired(asked, args.jobs, shrinks=not args.no_shrink)
     data = repair_data(found)
     if args.json:
         say_json(data)
@@ -58,46 +79,51 @@ def run(args: Namespace) -> int:
     return exits.BROKEN if found.failing else exits.HOLDS
 
 
-def _asked(args: Namespace) -> tuple[MutationSearch, list[Scenario], range]:
-    """Return the search, its scenario files and the conversations to draw. Raise BadInput for invalid arguments."""
+def _asked(requested: RequestedSearch, names: list[str], examples: int | None, seed: int) -> RepairInput:
+    """Return the search, its scenario files and the conversations to draw. ``names``: scenario files, folders or ids;
+    ``examples``: conversations to draw, None = the default. Raise BadInput for invalid arguments."""
     from cachesim.engines.registry import rules_of
     from cachesim.tools.search.fuzz_command import check_property_names, drawn_models
     from cachesim.tools.search.properties import PROPERTIES
     from cachesim.tools.search.repair import numbers
     from cachesim.tools.search.rule_mutations import MutationSearch
 
-    for name in (args.profile, *args.profiles):      # registers rule sets from files
+    profile = requested.profile
+    for name in (profile, *requested.others):        # registers rule sets from files
         rules_of(name)
-    models = drawn_models(args.models, args.settings, args.profile)
-    search = MutationSearch(args.profile, check_property_names(args.properties, PROPERTIES) or OWED, models)
-    examples = args.examples if args.examples is not None else PRICED if args.files else EXAMPLES
-    if not (examples or args.files):
+    models = drawn_models(requested.models, requested.settings, profile)
+    properties = check_property_names(requested.properties, PROPERTIES) or OWED
+    if examples is None:
+        examples = PRICED if names else EXAMPLES
+    if not (examples or names):
         raise BadInput("--examples must be at least 1")
-    engine = args.profile.partition("@")[0]
-    scenarios, bad = arguments.load_files(args.files)
+    engine = profile.partition("@")[0]
+    scenarios, bad = arguments.load_files(names)
     if bad:
         raise bad[0]
-    files = [arguments.with_settings(one, args.settings) for one in scenarios if one.engine == engine]
-    if args.files and not files:
+    files = [arguments.with_settings(one, requested.settings) for one in scenarios if one.engine == engine]
+    if names and not files:
         raise BadInput(f"the files contain no scenario for {engine}", hint="each file names its engine")
-    return search, files, numbers(args.seed, examples)
+    search = MutationSearch(profile, properties, models)
+    return RepairInput(search=search, files=files, seed=seed, drawn=numbers(seed, examples))
 
 
-def _repaired(args: Namespace) -> RepairResults:
-    """Run, try every change on the failures, price the curing changes, choose, and verify. Raise BadInput."""
+def _repaired(asked: RepairInput, jobs: int, *, shrinks: bool) -> RepairResults:
+    """Run, try every change on the failures, price the curing changes, choose, and verify. ``jobs``: processes. Raise
+    BadInput."""
     from cachesim.judging.rule_exchange import variants
     from cachesim.tools.search.repair import RepairResults, RepairShrink, groups, smallest
     from cachesim.tools.search.rule_mutations import CureJob, find_cures, run_mutations
 
-    search, files, drawn = _asked(args)
-    known, jobs = tuple(variants(search.profile)), args.jobs
-    runs = _spread(run_mutations, _jobs(search, [*files, *drawn], known=known), jobs, "conversations")
-    found = RepairResults(search, args.seed, len(files), known, [one for block in runs for one in block])
+    search = asked.search
+    known = tuple(variants(search.profile))
+    runs = _spread(run_mutations, _jobs(search, [*asked.files, *asked.drawn], known=known), jobs, "conversations")
+    found = RepairResults(search, asked.seed, len(asked.files), known, [one for block in runs for one in block])
     found.tried = _spread(find_cures, [CureJob(search, one, known) for one in found.failing], jobs, "changes")
     found.prices = _prices(found, jobs)
     found.groups = list(groups(found.tried, found.prices))
     _prove(found, jobs)
-    if not args.no_shrink:
+    if shrinks:
         todo = [RepairShrink(search, one.cured[0].run.source, known[one.change]) for one in found.groups]
         todo += [RepairShrink(search, one.run.source, None) for one in found.uncured]
         found.small = _spread(smallest, todo, jobs, "shrinking")
