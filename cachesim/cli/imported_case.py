@@ -22,5 +22,5 @@ def imported_case(case: str, options: CaseOptions) -> RepairCase | None:
     from cachesim.tools.server_logs.command import log_case
 
     if path is not STDIN and are_bodies([case]):
-        return bodies_case(path, options.profiles, options.model or "", options.settings)
-    return log_case(path, options.profiles, options.model or "", options.settings)
+        return bodies_case(path, options)
+    return log_case(path, options)

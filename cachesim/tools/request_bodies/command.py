@@ -16,7 +16,8 @@ from cachesim.tools.run.pictured_runs import draw_text
 if TYPE_CHECKING:
     from cachesim.tools.advise.proposals import ProposedChange
     from cachesim.tools.advise.saved_tokens import RepairCase
-    from cachesim.tools.request_bodies.import_bodies import ImportedBodies, ImportOptions
+    from cachesim.tools.request_bodies.import_bodies import ImportedBodies
+    from cachesim.tools.run.arguments import CaseOptions
 
 MODEL, OTHER_MODEL = "GGGA", "AAAA"
 """Models of a simulation if none is named: the assumed model, and the one that it is compared with."""
@@ -39,7 +40,7 @@ def run_bodies(args: Namespace) -> int:
     from cachesim.base.files import write_whole
     from cachesim.scenarios.schema import DEFAULT_PROFILE
     from cachesim.tools.request_bodies.compared_rule_sets import compared_data, compared_runs
-    from cachesim.tools.request_bodies.import_bodies import import_bodies
+    from cachesim.tools.request_bodies.import_bodies import ImportOptions, import_bodies
     from cachesim.tools.request_bodies.report import bodies_report, first_line
     from cachesim.tools.run.arguments import case_arguments, case_options
     from cachesim.tools.run.engines_table import reuse_table
@@ -48,7 +49,17 @@ def run_bodies(args: Namespace) -> int:
         raise BadInput("the file exists", file=args.out, hint="--force overwrites it")
     pictures = picture_files(args)
     rule_sets = list(dict.fromkeys(args.profiles)) or [DEFAULT_PROFILE]
-    options = _import_options(args, rule_sets)
+    options = ImportOptions(
+        tokenizer=args.tokenizer,
+        template=args.template,
+        profile=rule_sets[0],
+        model=args.model or MODEL,
+        server=_server_options(rule_sets, args.settings),
+        with_text=args.with_text,
+        name=Path(args.out).stem,
+        is_cured=not args.quiet,
+        other_model="" if args.model else OTHER_MODEL,
+    )
     data, text = import_bodies([Path(name) for name in args.files], options)
     if not text and (args.out or pictures.are_wanted()):
         raise BadInput(f"no request can be simulated: {data['simulation']['limit']}")
@@ -86,27 +97,17 @@ def _other_changes(data: dict[str, Any], text: str) -> dict[str, Any] | None:
     return saved_tokens(repair_case(data, text), spent)
 
 
-def _import_options(args: Namespace, rule_sets: Sequence[str]) -> ImportOptions:
-    """Return the options of an import, which simulates the first rule set. Raise BadInput."""
+def _server_options(rule_sets: Sequence[str], settings: Sequence[str]) -> dict[str, Any]:
+    """Return the server options of the first rule set, from ``settings`` key=value. Raise BadInput for an unknown rule
+    set or option."""
     from cachesim.scenarios.engine_cases import profiles_by_engine, settings_of
     from cachesim.scenarios.option_checks import check_profile, parse_settings
-    from cachesim.tools.request_bodies.import_bodies import ImportOptions
     from cachesim.tools.run.arguments import known_profiles
 
     for each in rule_sets:
         check_profile(each, each.partition("@")[0], known_profiles())
     engines = list(profiles_by_engine(rule_sets))
-    return ImportOptions(
-        tokenizer=args.tokenizer,
-        template=args.template,
-        profile=rule_sets[0],
-        model=args.model or MODEL,
-        server=parse_settings(settings_of(engines[0], args.settings, engines), engines[0]),
-        with_text=args.with_text,
-        name=Path(args.out).stem,
-        is_cured=not args.quiet,
-        other_model="" if args.model else OTHER_MODEL,
-    )
+    return parse_settings(settings_of(engines[0], settings, engines), engines[0])
 
 
 def _body_arguments(tokenizer: str, template: str) -> list[str]:
@@ -135,7 +136,7 @@ def repair_case(data: dict[str, Any], text: str) -> RepairCase:
     return RepairCase(load_text(text, profiles().keys()), excluded=excluded)
 
 
-def bodies_case(path: Path, profiles: Sequence[str], model: str, settings: Sequence[str]) -> RepairCase:
+def bodies_case(path: Path, options: CaseOptions) -> RepairCase:
     """Return the conversation of request bodies for ``cachesim advise``. Raise BadInput without a request to
     simulate."""
     from cachesim.scenarios.engine_cases import profiles_by_engine, settings_of
@@ -143,11 +144,11 @@ def bodies_case(path: Path, profiles: Sequence[str], model: str, settings: Seque
     from cachesim.scenarios.schema import DEFAULT_PROFILE
     from cachesim.tools.request_bodies.import_bodies import ImportOptions, imported_bodies
 
-    profile = profiles[0] if profiles else DEFAULT_PROFILE
-    engines = list(profiles_by_engine(profiles or [DEFAULT_PROFILE]))
-    server = parse_settings(settings_of(engines[0], settings, engines), engines[0])
-    options = ImportOptions(profile=profile, model=model or MODEL, server=server, is_cured=True)
-    imported = imported_bodies([path], options)
+    profiles = options.profiles or [DEFAULT_PROFILE]
+    engines = list(profiles_by_engine(profiles))
+    server = parse_settings(settings_of(engines[0], options.settings, engines), engines[0])
+    imports = ImportOptions(profile=profiles[0], model=options.model or MODEL, server=server, is_cured=True)
+    imported = imported_bodies([path], imports)
     if not imported.toml:
         raise BadInput(f"no request can be simulated: {imported.data['simulation']['limit']}", file=str(path))
     case = repair_case(imported.data, imported.toml)

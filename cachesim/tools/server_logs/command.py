@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base import exits
 from cachesim.base.errors import BadInput, unfinished
 from cachesim.base.escaping import shell_command
 from cachesim.base.limits import OF_AN_IMPORT
 from cachesim.base.untrusted_files import argument_path, kind
-from cachesim.tools.picture.picture_options import PictureOptions, add_pictures, picture_files
+from cachesim.tools.picture.picture_options import PictureFiles, PictureOptions, add_pictures, picture_files
 from cachesim.tools.request_bodies.command import SCHEMA, add_body_arguments, run_bodies
-from cachesim.tools.run.arguments import add_json, add_profiles, add_server, add_settings, case_arguments, case_options
+from cachesim.tools.run.arguments import (
+    CaseOptions,
+    add_json,
+    add_profiles,
+    add_server,
+    add_settings,
+    case_arguments,
+    case_options,
+)
 from cachesim.tools.run.pictured_runs import draw_text
 from cachesim.tools.run.work_arguments import add_limits
 
@@ -40,6 +48,25 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_pictures(parser)
 
 
+class LogImportOptions(NamedTuple):
+    """What the user said about logs and about the import of each."""
+
+    case: CaseOptions
+    server: Mapping[str, Any]               # the settings of ``case``, parsed
+    limits: Sequence[tuple[str, int]]       # names and amounts of --limit
+    out: str                                # scenario file to write, "" = none
+    with_text: bool                         # texts in the scenario file
+    logs: int                               # number of logs
+    tries_changes: bool                     # try other clients, flags and cures
+
+
+class ImportedLog(NamedTuple):
+    """The report on a log as data, and its scenario file."""
+
+    data: dict[str, Any]
+    text: str                               # "" = no request could be simulated
+
+
 def run(args: Namespace) -> int:
     from cachesim.base.console import say_json
     from cachesim.scenarios.option_checks import parse_settings
@@ -47,43 +74,47 @@ def run(args: Namespace) -> int:
 
     if are_bodies(args.files):
         return run_bodies(args)
-    if picture_files(args).are_wanted() and len(args.files) > 1:
+    pictures = picture_files(args)
+    if pictures.are_wanted() and len(args.files) > 1:
         raise BadInput("a picture can show one log only, found several")
-    _check_out(args)
+    _check_out(args.out, len(args.files), may_overwrite=args.force)
     engine = args.profiles[0].partition("@")[0] if args.profiles else ""
     if args.settings and not engine:
         raise BadInput("--set needs -p (options depend on the engine)")
     server = parse_settings(args.settings, engine)
-    results = [_imported(args, name, server) for name in args.files]
+    asked = LogImportOptions(
+        case=case_options(args), server=server, limits=args.limits, out=args.out, with_text=args.with_text,
+        logs=len(args.files), tries_changes=not args.quiet,
+    )  # fmt: skip
+    results = [_imported(name, asked, as_json=args.json, everything=bool(args.verbose)) for name in args.files]
     if args.json:
         say_json({"schema": SCHEMA, "logs": [{**data, "toml": text} for data, text in results]})
-    if picture_files(args).are_wanted():
-        _draw(args, *results[0])
+    if pictures.are_wanted():
+        _draw(pictures, args.files[0], args.out, results[0])
     undecided = any(data["undecided"] or not data["line"] for data, _ in results)
     return exits.UNDECIDED if undecided else exits.HOLDS
 
 
-def _imported(args: Namespace, name: str, server: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """Return the report on a log as data, and its scenario file, which is also written if the user asked for it. Print
-    the report unless JSON was requested: what rests on the log alone before the log is simulated."""
+def _imported(name: str, asked: LogImportOptions, *, as_json: bool, everything: bool) -> ImportedLog:
+    """Return the report on a log, and its scenario file, which is also written if the user asked for it. Print the
+    report unless JSON was requested: what rests on the log alone before the log is simulated. ``everything``: all of
+    the report."""
     from cachesim.base.console import ProgressBar, show
     from cachesim.tools.server_logs.import_log import read_log
     from cachesim.tools.server_logs.report.import_report import report_head, report_rest
 
-    read = read_log(argument_path(name), args.profiles, _reading)
-    if not args.json:
+    read = read_log(argument_path(name), asked.case.profiles, _reading)
+    if not as_json:
         show(report_head(read.as_data()))
     with unfinished(f"the simulation of {name} was not finished"), ProgressBar() as bar:
-        data, text = _simulated(args, read, server, bar)
-    if not args.json:
-        show(report_rest(data, args.out, bool(args.verbose)))
-    return data, text
+        imported = _simulated(asked, read, bar)
+    if not as_json:
+        show(report_rest(imported.data, asked.out, everything))
+    return imported
 
 
-def _simulated(
-    args: Namespace, read: LogReading, server: dict[str, Any], bar: ProgressBar
-) -> tuple[dict[str, Any], str]:
-    """Return the report on a log with its simulation, as data, and its scenario file. ``bar`` shows what is done."""
+def _simulated(asked: LogImportOptions, read: LogReading, bar: ProgressBar) -> ImportedLog:
+    """Return the report on a log with its simulation, and its scenario file. ``bar`` shows what is done."""
     from cachesim.base.files import write_whole
     from cachesim.tools.advise.saved_tokens import saved_tokens
     from cachesim.tools.server_logs.import_log import simulate_log
@@ -94,51 +125,54 @@ def _simulated(
 
     bar.show("simulating the log")
     imported = simulate_log(
-        read, args.profiles, args.model, server,
-        name=Path(args.out).stem, with_text=args.with_text, logs=len(args.files),
+        read, asked.case.profiles, asked.case.model or "", asked.server,
+        name=Path(asked.out).stem, with_text=asked.with_text, logs=asked.logs,
     )  # fmt: skip
     data = imported.data
     found = imported.found
     facts = imported.facts
     data["saved"] = None
-    if found is not None and facts is not None and not args.quiet:
+    if found is not None and facts is not None and asked.tries_changes:
         case = repair_case(found, facts)
         excluded = unproved_changes(data["statements"])
         bar.show("trying other clients and flags")
         data["saved"] = case and saved_tokens(case._replace(excluded=case.excluded | excluded))
         bar.show("trying cures of the costliest request")
         data["cures"] = cures(found, data["statements"], facts)
-    data["arguments"] = case_arguments(case_options(args), args.limits)
-    data["first_lines"] = [line.as_data() for line in first_lines(data, args.out)]
-    if args.out:
+    data["arguments"] = case_arguments(asked.case, asked.limits)
+    data["first_lines"] = [line.as_data() for line in first_lines(data, asked.out)]
+    if asked.out:
         if not imported.text:
             missing = imported.refused or "the log contains no complete request to simulate"
             raise BadInput(missing, file=str(read.path))
-        write_whole(Path(args.out), imported.text.encode())
-    return data, imported.text
+        write_whole(Path(asked.out), imported.text.encode())
+    return ImportedLog(data, imported.text)
 
 
-def _check_out(args: Namespace) -> None:
-    """Raise BadInput if the scenario file cannot be written."""
-    if args.out and len(args.files) > 1:
+def _check_out(out: str, logs: int, *, may_overwrite: bool) -> None:
+    """Raise BadInput if the scenario file ``out`` of this number of logs cannot be written."""
+    if out and logs > 1:
         raise BadInput("-o writes one scenario file, found several logs (import each log by itself)")
-    if args.out and not args.force and kind(args.out):
-        raise BadInput("the file exists", file=args.out, hint="--force overwrites it")
+    if out and not may_overwrite and kind(out):
+        raise BadInput("the file exists", file=out, hint="--force overwrites it")
 
 
-def _draw(args: Namespace, data: dict[str, Any], text: str) -> None:
-    """Draw the scenario of a log, if there is one, below the report."""
+def _draw(pictures: PictureFiles, file: str, out: str, imported: ImportedLog) -> None:
+    """Draw the scenario of the log ``file``, if there is one, below the report. ``out``: scenario file that was
+    written, "" = none."""
     from cachesim.tools.server_logs.report.headline import headline
     from cachesim.tools.server_logs.report.import_report import import_report
 
-    if text:
-        short, verbose = (import_report(data, args.out, everything) for everything in (False, True))
-        command = shell_command(["cachesim", "import", args.files[0], *data["arguments"]])
+    data = imported.data
+    if imported.text:
+        short, verbose = (import_report(data, out, everything) for everything in (False, True))
+        command = shell_command(["cachesim", "import", file, *data["arguments"]])
         note, name = headline(data["statements"]).plain, "simulated with assumed texts"
-        draw_text(picture_files(args), text, PictureOptions(command, note, names=[name], report=short, verbose=verbose))
+        shown = PictureOptions(command, note, names=[name], report=short, verbose=verbose)
+        draw_text(pictures, imported.text, shown)
 
 
-def log_case(path: Path, profiles: Sequence[str], model: str, settings: Sequence[str]) -> RepairCase:
+def log_case(path: Path, options: CaseOptions) -> RepairCase:
     """Return the conversation of a log for ``cachesim advise``, with what the log shows about its server. Raise
     BadInput without a request to simulate."""
     from cachesim.base.console import ProgressBar
@@ -149,14 +183,15 @@ def log_case(path: Path, profiles: Sequence[str], model: str, settings: Sequence
     from cachesim.tools.server_logs.rebuild.case_facts_of_log import unproved_changes
     from cachesim.tools.server_logs.rebuild.proposed_changes import proposed_changes
 
+    profiles = options.profiles
     engine = profiles[0].partition("@")[0] if profiles else ""
-    if settings and not engine:
+    if options.settings and not engine:
         raise BadInput("--set needs -p (options depend on the engine)")
-    server = parse_settings(list(settings), engine)
+    server = parse_settings(list(options.settings), engine)
     read = read_log(path, profiles, _reading)
     with unfinished(f"the simulation of {path} was not finished"), ProgressBar() as bar:
         bar.show("simulating the log")
-        imported = simulate_log(read, profiles, model, server)
+        imported = simulate_log(read, profiles, options.model or "", server)
     data = imported.data
     found = imported.found
     facts = imported.facts

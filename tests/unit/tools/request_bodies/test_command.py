@@ -15,6 +15,7 @@ from cachesim.tools.request_bodies.changed_tools import KEYS, ORDER
 from cachesim.tools.request_bodies.command import bodies_case, repair_case
 from cachesim.tools.request_bodies.import_scenario import ScenarioWords, TokenRequest
 from cachesim.tools.request_bodies.prompt_causes import CHANGED, NEW
+from cachesim.tools.run.arguments import CaseOptions
 from tests.unit.tools.request_bodies.made import LONG, chat
 
 UNCHANGED, LAST, ORDERED = "unchanged history", "changing part last", "constant order"
@@ -42,9 +43,9 @@ def test_a_repair_that_cannot_help_is_excluded(causes, excluded):
 def test_bodies_are_simulated_under_the_first_rule_set_with_its_options(tmp_path):
     file = tmp_path / "x.jsonl"
     file.write_text("".join(f"{json.dumps(chat('hello'))}\n" for _ in range(2)))
-    case = bodies_case(file, ["mlx_lm@0.32.2", "llama_cpp@b11549"], "GA", ["parallel=3"])
+    case = bodies_case(file, CaseOptions("GA", ["mlx_lm@0.32.2", "llama_cpp@b11549"], ["parallel=3"]))
     assert (case.scenario.profiles, case.scenario.model, case.scenario.server) == (("mlx_lm@0.32.2",), "GA", {})
-    case = bodies_case(file, [], "", ["parallel=3"])
+    case = bodies_case(file, CaseOptions(settings=["parallel=3"]))
     assert (case.scenario.engine, case.scenario.server) == ("llama_cpp", {"parallel": 3})
 
 
@@ -67,7 +68,7 @@ def test_bodies_without_a_request_to_simulate_are_refused(tmp_path, lift):
     file = tmp_path / "x.jsonl"
     file.write_text(f"{json.dumps(chat('a b c d ' * 600))}\n")
     with pytest.raises(BadInput, match=r"x.jsonl: no request can be simulated: .*request 0: 1,3\d\d tokens"):
-        bodies_case(file, [], "", [])
+        bodies_case(file, CaseOptions())
 
 
 @pytest.mark.parametrize("with_text", [False, True])

@@ -15,6 +15,7 @@ from cachesim.base import exits
 from cachesim.base.errors import Terminated
 from cachesim.cli.main import main
 from cachesim.engines.registry import ENGINES
+from cachesim.tools.run.arguments import CaseOptions
 from cachesim.tools.server_logs.command import add_arguments, log_case
 from cachesim.tools.server_logs.rebuild import candidate_server as replay_candidates
 from tests.shared import ROOT
@@ -54,7 +55,7 @@ def test_an_interrupt_leaves_the_first_lines_and_names_the_log(capsys, monkeypat
     assert said.out.startswith(str(LOG)[:40]) and len(lines_of(said.out)) >= 2
     assert code != exits.INTERRUPTED or str(LOG) in said.err
     with pytest.raises(KeyboardInterrupt) as found:
-        log_case(LOG, (), "", ())
+        log_case(LOG, CaseOptions())
     assert code != exits.INTERRUPTED or str(LOG) in str(found.value)
 
 

@@ -14,6 +14,7 @@ from cachesim.base.errors import BadInput
 from cachesim.cli.main import main
 from cachesim.engines.registry import present_name
 from cachesim.tools.advise.case_facts import GIVEN, PRINTED
+from cachesim.tools.run.arguments import CaseOptions
 from cachesim.tools.server_logs import command
 from cachesim.tools.server_logs.command import log_case
 from cachesim.tools.server_logs.rebuild.assumed_history import EXCLUDED
@@ -110,7 +111,7 @@ def test_a_log_without_a_request_is_not_drawn(logs, capsys):
 
 
 def test_the_case_of_a_log_has_its_conversation_and_what_it_shows(logs, capsys):
-    case = log_case(Path("a.log"), (), "", ())
+    case = log_case(Path("a.log"), CaseOptions())
     assert case.excluded == EXCLUDED | {SLOT_CHANGE}
     assert (repr(case.scenario), case.scenario.model, case.assumes) == ("A100>a9/A.a[:8].B21>b5", "A", "")
     assert (case.facts.sources["parallel"], case.facts.is_refuted) == (PRINTED, False)
@@ -118,7 +119,7 @@ def test_the_case_of_a_log_has_its_conversation_and_what_it_shows(logs, capsys):
 
 
 def test_the_case_of_a_log_has_the_given_rule_set_model_and_options(logs, capsys):
-    case = log_case(Path("a.log"), [NEWEST], "GGGA", ["ctx_size=4096"])
+    case = log_case(Path("a.log"), CaseOptions("GGGA", [NEWEST], ["ctx_size=4096"]))
     assert (case.scenario.model, case.scenario.server["ctx_size"], case.facts.sources["ctx_size"]) == (
         "GGGA", 4096, GIVEN)  # fmt: skip
 
@@ -127,7 +128,7 @@ def test_the_case_of_a_log_has_the_given_rule_set_model_and_options(logs, capsys
     ("empty.log", (), "empty.log"), ("a.log", ["parallel=2"], "-p")])
 def test_a_log_without_a_case_is_refused(logs, capsys, name, settings, named):
     with pytest.raises(BadInput, match=named):
-        log_case(Path(name), (), "", settings)
+        log_case(Path(name), CaseOptions(settings=settings))
     assert capsys.readouterr().err == ""
 
 

@@ -13,6 +13,7 @@ from cachesim.cli.main import main
 from cachesim.engines.shared.log_grammar import PromptHint
 from cachesim.scenarios.load import load
 from cachesim.scenarios.schema import DEFAULT_PROFILE
+from cachesim.tools.run.arguments import CaseOptions
 from cachesim.tools.server_logs.command import log_case
 from cachesim.tools.server_logs.import_log import LOOKED_AT, import_log
 from cachesim.tools.server_logs.lines.recognise import grammars
@@ -289,7 +290,7 @@ def test_the_case_of_a_log_states_whether_the_simulation_contradicts_it(tmp_path
     text = (Path(__file__).parent / "excerpt.log").read_text("utf-8")
     for name, said in (("a.log", text), ("b.log", text.replace("against 1499", "against 1400"))):
         (tmp_path / name).write_text(said)
-        facts = log_case(tmp_path / name, (), "", ()).facts
+        facts = log_case(tmp_path / name, CaseOptions()).facts
         assert facts.is_refuted is (name == "b.log")
 
 
