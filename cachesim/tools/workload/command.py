@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from typing import TYPE_CHECKING, Any, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Sequence
 
 from cachesim.base import exits
 from cachesim.base.console import complain, say_json, show
@@ -48,6 +48,17 @@ def _at_least_one(text: str) -> int:
     return found
 
 
+class JobOptions(NamedTuple):
+    """How recorded sessions are simulated."""
+
+    model: str                      # real model by name or file, or layers
+    profiles: Sequence[str] = ()    # rule sets, () = the default one
+    settings: Sequence[str] = ()    # server options key=value
+    sessions: int = 1               # files that use one server at the same time
+    scale: int = 1                  # tokens simulated as one
+    detail: str = "causes"          # a key of DETAIL
+
+
 def run(args: Namespace) -> int:
     from cachesim.base.shard import WHOLE
     from cachesim.tools.workload.result_store import WorkloadFolder
@@ -55,7 +66,11 @@ def run(args: Namespace) -> int:
 
     if args.resume and args.out is None:
         raise BadInput("--resume needs a folder", hint="add --out FOLDER")
-    todo = jobs(args)
+    options = JobOptions(
+        model=args.model, profiles=args.profiles, settings=args.settings, sessions=args.sessions, scale=args.scale,
+        detail=args.detail,
+    )  # fmt: skip
+    todo = jobs(args.files, options)
     check_cluster_profiles(args.on, [job.profile for job in todo])
     every = tasks(todo) if args.on or args.out is not None else [WorkloadTask(job, "") for job in todo]
     part = args.shard or WHOLE
@@ -100,25 +115,28 @@ def _tell(lines: Sequence[dict[str, Any]], as_json: bool) -> list[int]:
     return [code_of(one) for one in data["totals"]]
 
 
-def jobs(args: Namespace) -> list[CellJob]:
-    """Return a job for each server and rule set. Raise BadInput for invalid arguments and if there are no files."""
+def jobs(names: Sequence[str], options: JobOptions) -> list[CellJob]:
+    """Return a job for each server and rule set. ``names``: files of recorded sessions, or folders of them. Raise
+    BadInput for invalid options and if there are no files."""
     from cachesim.scenarios.option_checks import check_has, check_profile, parse_settings
     from cachesim.scenarios.schema import DEFAULT_PROFILE
     from cachesim.tools.workload.cell_jobs import CellJob, model_of
     from cachesim.tools.workload.workload_files import find_files
 
-    files = find_files(args.files)
+    files = find_files(names)
     if not files:
         raise BadInput("the folders contain no workload", hint="files end in .json or .jsonl")
-    groups = [tuple(map(str, files[i : i + args.sessions])) for i in range(0, len(files), args.sessions)]
-    model_of(args.model)
+    sessions = options.sessions
+    groups = [tuple(map(str, files[i : i + sessions])) for i in range(0, len(files), sessions)]
+    model_of(options.model)
     out = []
-    for profile in dict.fromkeys(args.profiles or [DEFAULT_PROFILE]):
+    for profile in dict.fromkeys(options.profiles or [DEFAULT_PROFILE]):
         engine = profile.partition("@")[0]
         check_profile(profile, engine, arguments.known_profiles())
-        check_has(args.model, engine)
-        given = parse_settings(args.settings, engine)
-        out += [CellJob(group, profile, args.model, given, args.scale, DETAIL[args.detail], True) for group in groups]
+        check_has(options.model, engine)
+        given = parse_settings(options.settings, engine)
+        detail = DETAIL[options.detail]
+        out += [CellJob(group, profile, options.model, given, options.scale, detail, True) for group in groups]
     return out
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-from argparse import Namespace
 
 import pytest
 
@@ -130,24 +129,22 @@ def test_a_folder_without_a_workload_and_an_unknown_rule_set_are_refused(tmp_pat
 
 
 def test_there_is_a_job_for_each_server_under_each_rule_set():
-    args = Namespace(files=[DATA], sessions=1, model="qwen3-next", profiles=["llama_cpp@b9518", "mlx_lm@0.32.2"] * 2,
-                     settings=[], scale=16, detail="answers")  # fmt: skip
+    profiles = ["llama_cpp@b9518", "mlx_lm@0.32.2"]
+    options = command.JobOptions("qwen3-next", profiles * 2, scale=16, detail="answers")
     files = [f"{DATA}/agents.json", f"{DATA}/chat.jsonl"]
-    assert [(job.files, job.profile) for job in command.jobs(args)] == [
-        ((file,), profile) for profile in args.profiles[:2] for file in files]  # fmt: skip
-    args.sessions, args.profiles = 2, []
-    (job,) = command.jobs(args)
+    assert [(job.files, job.profile) for job in command.jobs([DATA], options)] == [
+        ((file,), profile) for profile in profiles for file in files]  # fmt: skip
+    (job,) = command.jobs([DATA], options._replace(sessions=2, profiles=()))
     assert job == CellJob(tuple(files), DEFAULT_PROFILE, "qwen3-next", {}, 16, "judged", True)
 
 
 def test_there_is_a_job_for_each_rule_set_and_server_and_its_model_is_known(tmp_path):
     for name in ("a.json", "b.json", "c.jsonl"):
         (tmp_path / name).touch()
-    args = Namespace(files=[str(tmp_path)], sessions=2, model="GA", profiles=["llama_cpp@b9518", "vllm@0.33.0"],
-                     settings=[], scale=4, detail="counts")  # fmt: skip
+    profiles = ["llama_cpp@b9518", "vllm@0.33.0"]
+    options = command.JobOptions("GA", profiles, sessions=2, scale=4, detail="counts")
     files = [(str(tmp_path / "a.json"), str(tmp_path / "b.json")), (str(tmp_path / "c.jsonl"),)]
-    assert command.jobs(args) == [CellJob(some, profile, "GA", {}, 4, "counted", True)
-                                  for profile in args.profiles for some in files]  # fmt: skip
-    args.model = "nobodys-model"
+    assert command.jobs([str(tmp_path)], options) == [
+        CellJob(some, profile, "GA", {}, 4, "counted", True) for profile in profiles for some in files]  # fmt: skip
     with pytest.raises(BadInput, match="unknown sizes of K/V rows and states"):
-        command.jobs(args)
+        command.jobs([str(tmp_path)], options._replace(model="nobodys-model"))
