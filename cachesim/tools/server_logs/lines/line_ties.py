@@ -42,6 +42,8 @@ _FAILURES = frozenset({"kv_full", "pc_load_failed"})
 """Lines after which a request whose start is not in the excerpt may have other tokens in its slot than it shows."""
 _COMPARED = frozenset({"slot_sim", "slot_skip_empty"})
 """Lines about each idle slot before the selection of one."""
+_OF_OTHERS = frozenset({"slot_skip_busy"})
+"""Lines that name a request which they are not about: the server chooses a slot for another one."""
 KEPT = 64                    # slots whose latest requests are kept
 
 
@@ -165,6 +167,8 @@ class LineTies:
             self._replaced |= {id(one) for one in self._in_slot.values() if _is_child(one)}
         if line.kind == "idle":
             self._in_slot, self._since_idle = {}, []
+        if line.kind in _OF_OTHERS:
+            return
         if line.kind in BEGINS:
             self._begin()
         elif line.kind == "cancel" or (line.kind == "too_long" and line.number_of("id_task") is not None):

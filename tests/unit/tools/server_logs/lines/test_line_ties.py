@@ -204,6 +204,18 @@ def test_a_request_has_the_similarity_of_its_own_slot_before_its_selection_or_af
         5: [1], 6: []}  # fmt: skip
 
 
+def test_a_busy_slot_that_is_skipped_is_about_no_request():
+    """The line names the request that the slot works on while a slot is chosen for another one."""
+    running = slot("processing task, is_child = 0", 3, 2)
+    busy = slot(" - skipping, is_processing = 1", 3, 2)
+    empty = slot(" - skipping, slot is empty", -1, 1)
+    chosen = slot("selected slot by LRU, t_last = -1", -1, 1)
+    launch = slot("processing task, is_child = 0", 5, 1)
+    assert similar(running, empty, busy, chosen, launch) == {3: [], 5: [2]}
+    assert similar(running, busy, empty, chosen, launch) == {3: [], 5: [3]}
+    assert tied(running, empty, busy, chosen, launch) == [(2, 3, [1]), (1, 5, [5])]
+
+
 def choices(*lines):
     """Return the number of the line that selected the slot of each request."""
     session = read_session("llama_cpp", grammars()["llama_cpp"], lines)
