@@ -8,7 +8,7 @@ import signal
 import socket
 import sys
 from argparse import ArgumentParser, Namespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from cachesim.base import exits
@@ -47,6 +47,15 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_json(parser)
 
 
+class RelayOptions(NamedTuple):
+    """What the relay of a server does."""
+
+    listen: str             # loopback address for clients
+    server: str             # URL of the server
+    save: str               # file to which request bodies are appended, "" = none
+    adds_header: bool       # add the response header with the cause
+
+
 def run(args: Namespace) -> int:
     if args.log and args.joined:
         raise BadInput("LOG and --log are the same option")
@@ -61,7 +70,8 @@ def run(args: Namespace) -> int:
         raise BadInput("--header needs --listen: a log has no replies")
     log = LogFollower(argument_path(name)) if name else None
     if args.listen:
-        return _relay(args, log)
+        relay = RelayOptions(listen=args.listen, server=args.to, save=args.save, adds_header=args.header)
+        return _relay(relay, log, once=args.once, as_json=args.json)
     from cachesim.tools.watch.analysis import Sources
 
     return _analyse(Sources(log=log, once=args.once), args.json)
@@ -76,20 +86,21 @@ def _analyse(sources: Sources, as_json: bool) -> int:
     return exits.BAD_INPUT if sources.saved is not None and sources.saved.unsaved else exits.HOLDS
 
 
-def _relay(args: Namespace, log: LogFollower | None) -> int:
-    """Relay connections until an interrupt, while a second process prints the rows."""
-    server = server_address(args.to)
+def _relay(relay: RelayOptions, log: LogFollower | None, *, once: bool, as_json: bool) -> int:
+    """Relay connections until an interrupt, while a second process prints the rows. Return the exit code. ``once``: end
+    at the end of the log."""
+    server = server_address(relay.server)
     try:
         import h11  # noqa: F401 - the second process needs it
     except ImportError:
         raise BadInput("--listen needs the package h11 of the extra `watch`", hint=install_command("watch")) from None
-    with _listener(args.listen) as listener:
-        saved = SavedBodies(path_of(args.save)) if args.save else None
+    with _listener(relay.listen) as listener:
+        saved = SavedBodies(path_of(relay.save)) if relay.save else None
         host, port, *_ = listener.getsockname()
         url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
-        if args.json:
-            say_json({"url": url, "to": args.to})
-        note(f"clients use {url} instead of {args.to}; Ctrl-C ends the relay")
+        if as_json:
+            say_json({"url": url, "to": relay.server})
+        note(f"clients use {url} instead of {relay.server}; Ctrl-C ends the relay")
         with stdout_errors():
             sys.stdout.flush()
         deadline = SharedDeadline()
@@ -99,11 +110,12 @@ def _relay(args: Namespace, log: LogFollower | None) -> int:
                 listener.close()
                 os.close(write)
                 os.close(cause_read)
-                os._exit(_second_process(args, log, saved, (read, cause_write), deadline))
+                pipes = (read, cause_write if relay.adds_header else None)
+                os._exit(_second_process(log, saved, pipes, deadline, once=once, as_json=as_json))
         os.close(read)
         os.close(cause_write)
         with killed_at_second_signal(child):
-            return _run_relay(server, listener, (write, cause_read if args.header else None), child, deadline)
+            return _run_relay(server, listener, (write, cause_read if relay.adds_header else None), child, deadline)
 
 
 def _run_relay(server: Address, listener: socket.socket, pipes: tuple[int, int | None], child: int,
@@ -129,9 +141,10 @@ def _end(child: int) -> int:
     return code if code >= 0 else exits.UNDECIDED
 
 
-def _second_process(args: Namespace, log: LogFollower | None, saved: SavedBodies | None, pipes: tuple[int, int],
-                    deadline: SharedDeadline) -> int:  # fmt: skip
-    """Print the rows until the relay ends. Return the exit code; report errors on stderr."""
+def _second_process(log: LogFollower | None, saved: SavedBodies | None, pipes: tuple[int, int | None],
+                    deadline: SharedDeadline, *, once: bool, as_json: bool) -> int:  # fmt: skip
+    """Print the rows until the relay ends. ``pipes``: for the copies of the traffic, and for the causes, None = no
+    header is added. Return the exit code; report errors on stderr."""
     from cachesim.tools.watch.analysis import Sources
 
     for name in ("SIGINT", *ENDING):
@@ -140,9 +153,9 @@ def _second_process(args: Namespace, log: LogFollower | None, saved: SavedBodies
     try:
         os.nice(NICE)
         copies, causes = pipes
-        sources = Sources(copies=copies, causes=causes if args.header else None, log=log, once=args.once, saved=saved,
+        sources = Sources(copies=copies, causes=causes, log=log, once=once, saved=saved,
                           is_over=deadline.is_over)  # fmt: skip
-        return _analyse(sources, args.json)
+        return _analyse(sources, as_json)
     except BrokenPipeError:
         return exits.BROKEN_PIPE
     except BadInput as error:
