@@ -51,6 +51,7 @@ class Analysis:
         self._connections = Connections(self._sent, self._ended, held, self._joined.unreachable)
         self._copies = sources.copies
         self._quiet = self._dropped = 0
+        self.has_printed_totals = False
 
     def run(self) -> None:
         """Print rows until the sources end, then the totals; the totals also at an interrupt. Raise BadInput."""
@@ -62,6 +63,7 @@ class Analysis:
             self._finish()
             self._print(self._joined.rest())
             self._output.end(self._totals())
+            self.has_printed_totals = True
 
     def _step(self) -> bool:
         """Wait for bytes or for the next look at the log file; return True if more may come."""

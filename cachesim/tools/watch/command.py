@@ -78,11 +78,18 @@ def run(args: Namespace) -> int:
 
 
 def _analyse(sources: Sources, as_json: bool) -> int:
-    """Print the rows until the sources end. Return the exit code."""
+    """Print the rows until the sources end or an interrupt, then the totals. Return the exit code. Raise the interrupt
+    if another one came before the totals."""
     from cachesim.tools.watch.analysis import Analysis
     from cachesim.tools.watch.report import output
 
-    Analysis(sources, output(as_json)).run()
+    analysis = Analysis(sources, output(as_json))
+    try:
+        analysis.run()
+    except KeyboardInterrupt as interrupt:
+        if not analysis.has_printed_totals:
+            raise
+        return exits.interrupted(interrupt)
     return exits.BAD_INPUT if sources.saved is not None and sources.saved.unsaved else exits.HOLDS
 
 
@@ -121,17 +128,16 @@ def _relay(relay: RelayOptions, log: LogFollower | None, *, once: bool, as_json:
 def _run_relay(server: Address, listener: socket.socket, pipes: tuple[int, int | None], child: int,
                deadline: SharedDeadline) -> int:  # fmt: skip
     """Relay connections until an interrupt; then wait for the totals of the second process. Return its exit code; after
-    an interrupt only if an output could not be written, else raise the interrupt."""
+    an interrupt that of the interrupt, unless an output could not be written."""
     import asyncio
 
     from cachesim.tools.watch.relay_process import relay_connections
 
     try:
         asyncio.run(relay_connections(server, listener, *pipes, ending=lambda: deadline.set(GRACE)))
-    except KeyboardInterrupt:
-        if _end(child) == exits.BAD_INPUT:
-            return exits.BAD_INPUT
-        raise
+    except KeyboardInterrupt as interrupt:
+        code = _end(child)
+        return exits.BAD_INPUT if code == exits.BAD_INPUT else exits.interrupted(interrupt)
     return _end(child)
 
 
