@@ -8,8 +8,10 @@ numbers.
 
 from __future__ import annotations
 
+import gc
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.base.errors import NotInBuild
 from cachesim.base.limits import REBUILT
@@ -42,13 +44,33 @@ def solve(session: LogSession, known: SearchSpace, most: int) -> Reconstruction 
     session = replace(session, requests=in_launch_order(session.requests)[: REBUILT.now])
     if not any(map(_is_worth_a_run, session.requests)):
         return None
-    return _Search(session, known, most).found()
+    with _only_new_objects_collected():
+        return _Search(session, known, most).found()
+
+
+@contextmanager
+def _only_new_objects_collected() -> Iterator[None]:
+    """Exempt the objects that exist before the search from garbage collection during the search. They live on, and
+    each collection of a rejected candidate would examine all of them."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _is_worth_a_run(request: LoggedRequest) -> bool:
     """True if the log has a length of a request that a simulation can compare."""
     return has_length(request) or (logs_reuse(request) and bool(request.least("cache_n") or request.is_whole)) or (
         request.range_of("lcp") is not None)  # fmt: skip
+
+
+class _Trial(NamedTuple):
+    """Reconstruction by a candidate, the work units that it took, and whether its budget was exhausted."""
+
+    found: Reconstruction
+    work: int
+    stopped_early: bool
 
 
 class _Search:
@@ -131,22 +153,33 @@ class _Search:
                 self._note_untried(what)
                 return
             self.played.add(candidate)
-            try:
-                builder = ScenarioBuilder(self.session, profile, model, server)
-            except NotInBuild as error:              # a model or an option that this build lacks
-                self.refused = error
+            trial = self._run(profile, model, server, min(self.left, self.further) if agrees else self.left)
+            if trial is None:
                 continue
-            found = builder.build(min(self.left, self.further) if agrees else self.left, self.best)
-            self.left -= builder.work
+            found = trial.found
+            self.left -= trial.work
             if agrees:
-                self.further -= builder.work
+                self.further -= trial.work
             self._note_unmet(found)
-            if builder.stopped_early and self.best is not None:
+            if trial.stopped_early and self.best is not None:
                 self._note_untried(what)
                 continue
-            if builder.stopped_early and found.line:
+            if trial.stopped_early and found.line:
                 self.session = replace(self.session, requests=self.session.requests[: len(found.requests)])
             if found.line and len(found.requests) == len(self.session.requests) and (
                 self.best is None or found.score > self.best.score
             ):
                 self.best = found
+
+    def _run(self, profile: str, model: str, server: Mapping[str, Any], most: int) -> _Trial | None:
+        """Run a candidate within a budget of ``most`` work units. Return None for a model or an option that this build
+        lacks. The simulated server of the candidate before it is freed first: it is a reference cycle of few objects
+        with large arrays, which the garbage collector would find only after many candidates."""
+        gc.collect()
+        try:
+            builder = ScenarioBuilder(self.session, profile, model, server)
+        except NotInBuild as error:
+            self.refused = error
+            return None
+        found = builder.build(most, self.best)
+        return _Trial(found=found, work=builder.work, stopped_early=builder.stopped_early)

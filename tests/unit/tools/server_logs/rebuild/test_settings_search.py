@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
+
 import pytest
 
 from cachesim.base.errors import BadInput, NotInBuild
@@ -48,6 +51,25 @@ def test_the_search_ends_when_all_requests_agree():
 def test_every_value_is_tried_once_with_the_best_so_far_if_a_request_differs():
     found = search([logged(40, 0), NEVER], models=("A", "GGGA"), options={"cache_reuse": [0, 4]})
     assert (found.candidates, found.score[:2], found.untried_settings) == (4, (1, -1), []) and found.is_complete
+
+
+def memory_of_search(models, options):
+    """Return the number of candidates of a search for a log with long prompts, and its peak memory [bytes]."""
+    tracemalloc.start()
+    try:
+        requests = [logged(40_000, 0), logged(40_000, 40_000, task=1)]
+        found = search(requests, models=models, options=options, server={"ctx_size": 50_000, "parallel": 1})
+        return found.candidates, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_memory_of_a_search_does_not_grow_with_the_number_of_candidates():
+    memory_of_search(("GGGA",), {})                            # loads what the first search needs
+    alone, size = memory_of_search(("GGGA",), {})
+    tried, most = memory_of_search(("GGGA", "S", "A"), {"cache_reuse": [0, 4, 8]})
+    assert (alone, tried) == (1, 6) and most < 1.5 * size
+    assert gc.get_freeze_count() == 0
 
 
 @pytest.mark.parametrize("values", [{"options": SIZED}, {"joint": SIZED}])
