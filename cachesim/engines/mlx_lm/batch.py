@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Iterator, Sequence
 
 from cachesim.base.tokens import Tokens
-from cachesim.engines.base import Answer, Request
+from cachesim.engines.base import Answer, FixedTokens, Request
+from cachesim.engines.inspection import TokenPrefix
 from cachesim.engines.mlx_lm.caches import ArraysCache, BatchKVCache, BatchRotatingKVCache, CacheList, RotatingKVCache
 from cachesim.engines.mlx_lm.caches.array_ops import counters
 from cachesim.engines.mlx_lm.events import Died
@@ -41,7 +42,9 @@ class Row:
     id: int
     task: Task
     tokens: list[int] = field(default_factory=list)         # that its caches should hold, as the server counts them
-    segments: list[Tokens] = field(default_factory=list)    # left to feed
+    segments: list[Tokens] = field(default_factory=list)    # left to feed; of the first, tokens from ``fed`` on
+    fed: int = 0
+    prefilled: FixedTokens = field(default_factory=FixedTokens)     # that its caches should hold before its answer
     types: list[str] = field(default_factory=list)          # of the entries to be stored at the ends of segments
     caches: list[Any] = field(default_factory=list)
     next: int = -1                  # the token that was sampled last and has not been fed
@@ -76,9 +79,27 @@ class Row:
 
     def take(self, n: int) -> Tokens:
         """Remove and return the first n tokens of the current segment, which are fed now. Removes an empty segment."""
-        piece, rest = self.segments[0][:n], self.segments[0][n:]
-        self.segments[:1] = [rest] if rest else []
+        segment = self.segments[0]
+        piece = segment[self.fed : self.fed + n]
+        self.fed += len(piece)
+        if self.fed == len(segment):
+            del self.segments[0]
+            self.fed = 0
         return piece
+
+    def lengths_left(self) -> list[int]:
+        """Return the number of tokens left to feed of each segment."""
+        lengths = [len(segment) for segment in self.segments]
+        if lengths:
+            lengths[0] -= self.fed
+        return lengths
+
+    def prefix(self) -> TokenPrefix:
+        """Return the tokens that the caches should hold, until the answer begins as a prefix of the same list."""
+        n = len(self.tokens)
+        planned = self.prefilled.tokens
+        tokens = tuple(planned) if n <= len(planned) else tuple(self.tokens)
+        return TokenPrefix(tokens, n)
 
     def return_sampled(self) -> bool:
         """Return the sampled token to the client; it is fed in the same step. True if it was the last token."""

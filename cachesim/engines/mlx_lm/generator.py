@@ -166,7 +166,7 @@ class SegmentGenerator(Generator):
 
     def _begin_answers(self, ticked: TickResult) -> None:
         """Start generation for rows with a single prompt token left."""
-        ready = [i for i, row in enumerate(self.prompts.rows) if [len(part) for part in row.segments] == [1]]
+        ready = [i for i, row in enumerate(self.prompts.rows) if row.lengths_left() == [1]]
         if not ready:
             return
         batch = Batch(list(self.prompts.rows), deepcopy(self.prompts.caches))
@@ -184,7 +184,7 @@ class SegmentGenerator(Generator):
         step, pieces = self.settings.prefill_step_size, []
         for row in rows:
             before = len(row.segments)
-            pieces.append(row.take(min(len(row.segments[0]), step)))
+            pieces.append(row.take(step))
             ticked.pauses.append((row, len(row.segments) < before))
         for row, piece in zip(rows, pieces, strict=True):
             row.tokens += piece

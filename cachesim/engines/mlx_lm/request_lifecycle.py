@@ -6,11 +6,13 @@ Source: mlx-lm mlx_lm/server.py _generate, _serve_single (321e764e to 0.32.2).
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 from typing import Any, Callable, Sequence
 
 from cachesim import events as ev
 from cachesim.base.errors import BadInput
 from cachesim.base.tokens import Tokens
+from cachesim.engines.base import FixedTokens
 from cachesim.engines.chat_template import SENTINEL, ChatMessage, render
 from cachesim.engines.mlx_lm.batch import Row, Task
 from cachesim.engines.mlx_lm.events import VALUE_ERROR, Died, Fetched
@@ -76,6 +78,7 @@ def keyed(srv: CachedCore, row: Row) -> Tokens:
     rest = (*got.rest, *prompt[len(task.key.asked) :])          # assumes that the key is a prefix of the prompt
     row.caches, task.old_key = got.cache or [], got.old_key
     row.tokens = list(prompt[: len(task.key.asked) - len(got.rest)])
+    row.prefilled = FixedTokens((*row.tokens, *rest))
     task.answer.reused, task.answer.prompt_n = {"entry": len(row.tokens)}, len(rest)
     task.answer.deciding = got.decision.rule
     srv.emit(Fetched(row.id, task.id, n_tokens=len(task.key.asked), n_cached=len(row.tokens), how=got.how))
@@ -106,6 +109,7 @@ def feed_segments(srv: CachedCore, row: Row) -> None:
     if left.error:
         raise Died(left.error, left.kind)
     row.segments, row.types = list(left.segments), list(left.types)
+    row.prefilled = FixedTokens(tuple(chain(row.tokens, *row.segments)))
 
 
 FEED = {"whole": feed_whole, "segments": feed_segments}
@@ -163,6 +167,7 @@ def finish(srv: CachedCore, row: Row, caches: list[Any], why: str, keep: bool = 
         srv.active.remove(row)
     row.busy = False
     row.caches = []
+    row.prefilled = FixedTokens()
     row.left = caches
     srv.cache.report_lent()
     srv.emit(ev.Release(row.id, task.id, len(row.tokens), 0))

@@ -20,6 +20,7 @@ from cachesim.engines.inspection import (
     StoredBytes,
     StoredObject,
     StoredSize,
+    TokenPrefix,
 )
 from cachesim.engines.mlx_lm.element_codec import unpack_rows, unpack_state
 from cachesim.engines.mlx_lm.model_layout import alive, declared, rows_of, states_of
@@ -116,6 +117,10 @@ class Inspection(SlotInspection):
     def occupied_slots(self) -> Sequence[int]:
         """Return the busy rows. A finished row leaves nothing but entries."""
         return [row.id for row in self.slots if row.busy]
+
+    def prefix_of(self, slot: int) -> TokenPrefix:
+        """Return the tokens of a row, until its answer begins as a prefix of the same list."""
+        return self.core.slots[slot].prefix()
 
     def memory_matches(self, slot: int) -> bool:
         """True if the caches end where the row's tokens end."""

@@ -7,6 +7,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
+from cachesim.engines.base import FixedTokens
 from cachesim.engines.mlx_lm import PROFILES
 from cachesim.engines.mlx_lm.batch import Batch, Row, left_padded, merged, right_padded, to_batch
 from cachesim.engines.mlx_lm.caches import BatchRotatingKVCache
@@ -156,3 +157,21 @@ def test_rows_that_are_dropped_leave_the_batch_and_unknown_ones_change_nothing()
     assert one.rows == [second] and len(one.caches[3].offset) == 1
     one.drop([second])
     assert (one.rows, one.caches) == ([], [])
+
+
+def test_segments_are_fed_piece_by_piece():
+    row = Row(0, task=None, segments=[(1, 2, 3, 4, 5), (6,)])
+    assert row.take(2) == (1, 2) and row.lengths_left() == [3, 1]
+    assert row.take(9) == (3, 4, 5) and row.lengths_left() == [1]
+    assert row.take(9) == (6,) and row.lengths_left() == []
+
+
+def test_a_row_is_a_prefix_of_the_same_tokens_until_its_answer_begins():
+    row = Row(0, task=None, prefilled=FixedTokens((1, 2, 3)))
+    row.tokens += (1, 2)
+    first = row.prefix()
+    row.tokens += (3,)
+    whole = row.prefix()
+    assert first == ((1, 2, 3), 2) and whole == ((1, 2, 3), 3) and whole.tokens is first.tokens
+    row.tokens += (9,)
+    assert row.prefix() == ((1, 2, 3, 9), 4)
