@@ -6,16 +6,22 @@ Source: ik_llama.cpp examples/server/server-task.cpp server_prompt_cache (8337e4
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Sequence
 
 from cachesim import events as ev
-from cachesim.base.tokens import common_prefix
 from cachesim.engines.base import Immutable
 from cachesim.engines.ik_llama.events import PcEntryShifted
 from cachesim.engines.ik_llama.memory.kv_cache import Blob, KvCache
 from cachesim.engines.ik_llama.profiles import Rules
-from cachesim.engines.ik_llama.rules.common_prefix import CommonLength, Pieces, common, discarded, without_reasoning
+from cachesim.engines.ik_llama.rules.common_prefix import (
+    CommonLength,
+    Pieces,
+    common,
+    discarded,
+    equal_tokens,
+    without_reasoning,
+)
 from cachesim.engines.ik_llama.rules.prompt_cache import Admission, EntryFacts
 from cachesim.engines.ik_llama.rules.slot_selection import ShiftedPrefix
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot
@@ -42,6 +48,12 @@ class Entry(Immutable):
     system: tuple[int, ...] = ()   # system prompt before the tokens
 
 
+@lru_cache(maxsize=4096)
+def _listed(n_tokens: int, n_discarded: int, n_checkpoints: int, size: int) -> PcEntryShifted:
+    """Return the event of an entry in the list of all entries. ``size``: bytes."""
+    return PcEntryShifted(n_tokens, n_discarded, n_checkpoints, ev.mib(size))
+
+
 @dataclass(frozen=True)
 class PromptComparison:
     """Comparison of texts with a prompt: ``pieces`` returns the text of a token, ``marks`` are the tokens around
@@ -53,7 +65,7 @@ class PromptComparison:
     text: bool = True
 
     @cached_property
-    def asked(self) -> list[int]:
+    def asked(self) -> Sequence[int]:
         """The prompt without its reasoning."""
         return without_reasoning(self.prompt, self.marks, self.pieces)
 
@@ -61,7 +73,7 @@ class PromptComparison:
         """Return the common prefix of two token lists."""
         if self.text:
             return common(held, tokens, self.pieces, strict=False)
-        n = common_prefix(list(held), list(tokens))
+        n = equal_tokens(held, tokens)
         return CommonLength(n, n)
 
     def facts(self, held: Sequence[int], n_keep: int, n_discard: int) -> EntryFacts:
@@ -146,6 +158,8 @@ class PromptCache:
     def _reach(self, entry: Entry, facts: EntryFacts) -> EntryFacts:
         """Add the length from which evaluation could resume within the common prefix of an entry: its whole length, or
         with recurrent layers the end of a checkpoint."""
+        if not facts.n_cache:
+            return facts
         if not self.memory.kind.states or facts.n_cache == len(entry.tokens):
             return facts._replace(reach=facts.n_cache)
         ends = [c.facts.pos_max + 1 for c in entry.checkpoints if c.facts.pos_max + 1 < facts.n_cache]
@@ -194,4 +208,4 @@ class PromptCache:
             len(self.entries), ev.mib(total), limit_mib=limit, limit_tokens=self.limits.tokens, est=plan.est
         ))
         for e in self.entries:
-            self.log.emit(PcEntryShifted(len(e.tokens), e.discarded, len(e.checkpoints), ev.mib(e.size)))
+            self.log.emit(_listed(len(e.tokens), e.discarded, len(e.checkpoints), e.size))

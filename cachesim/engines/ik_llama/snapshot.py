@@ -6,6 +6,7 @@ row from later tokens.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Mapping
 
 import numpy as np
@@ -15,7 +16,16 @@ from cachesim.engines.ik_llama.memory.kv_cache import Blob, KvCache, States
 from cachesim.engines.ik_llama.prompt_cache import Entry
 from cachesim.engines.ik_llama.server_state import Core
 from cachesim.engines.ik_llama.slot import Checkpoint, Slot
-from cachesim.engines.inspection import DraftMemory, Key, RowsPart, StatePart, StoredObject, StoredSize
+from cachesim.engines.inspection import (
+    DraftMemory,
+    Key,
+    RowsPart,
+    StatePart,
+    StoredContent,
+    StoredObject,
+    StoredSize,
+)
+from cachesim.engines.point_kinds import CHECKPOINT
 from cachesim.engines.shared.checkpoint_inspection import CheckpointInspection, CheckpointSequences, CheckpointSizes
 from cachesim.engines.shared.conversation_points import CheckpointRange, Conversation, ConversationSource
 from cachesim.engines.shared.kv_rows import contiguous_length, read_rows
@@ -120,6 +130,13 @@ class Inspection(CheckpointInspection):
             kind, owner, tokens=tuple(held[: ckpt.facts.n_tokens]), resume=n, rows=(), state=_of(kv, ckpt.blob)
         )
 
+    def content(self, key: Key, start: int = 0) -> StoredContent:
+        """Return the rows and states of a restore point: of a slot, rows from position ``start`` on."""
+        if key[0] == CHECKPOINT:            # its tokens need not be copied
+            checkpoint: Checkpoint = self.core.points.checkpoint(key)
+            return StoredContent((), _of(self.core.memory, checkpoint.blob))
+        return super().content(key, start)
+
     def _live(self, slot: int, start: int) -> StoredObject:
         """Return a slot's rows from position ``start`` on, and its states."""
         kv, n = self.core.memory, len(text(self.core, self.core.slots[slot]))
@@ -149,6 +166,13 @@ class Inspection(CheckpointInspection):
         )
 
 
+@lru_cache(maxsize=4096)
+def _entry_size(n_tokens: int, n_bytes: int, checkpoint_bytes: int) -> StoredSize:
+    """Return the size of a stored conversation; ``n_bytes`` includes its checkpoints. The draft context is never
+    stored."""
+    return StoredSize("entry", -1, tokens=n_tokens, bytes=n_bytes, draft_bytes=0, checkpoint_bytes=checkpoint_bytes)
+
+
 class Sizes(CheckpointSizes):
     """Sizes of checkpoints and of the prompt cache."""
 
@@ -159,14 +183,7 @@ class Sizes(CheckpointSizes):
         found = [StoredSize("checkpoint", slot.id, c.facts.n_tokens, c.facts.size)
                  for slot in self.core.slots for c in slot.checkpoints]  # fmt: skip
         return found + [
-            StoredSize(
-                "entry",
-                -1,
-                tokens=len(entry.tokens),
-                bytes=entry.size,
-                draft_bytes=0,
-                checkpoint_bytes=sum(c.facts.size for c in entry.checkpoints),
-            )
+            _entry_size(len(entry.tokens), entry.size, entry.size - entry.blob.size)
             for entry in (self.core.cache.entries if self.core.cache else ())
         ]
 

@@ -18,6 +18,7 @@ from cachesim.engines.rule import Decision, Role, rule
 from cachesim.engines.shared.vocab import TAGGED, THINK
 
 BLANK = " \n\r"
+BLANKS = frozenset(BLANK)
 MORE = 20                # least gain of the loose comparison over the strict comparison [tokens]
 
 Pieces = Callable[[int], str]
@@ -29,6 +30,9 @@ class CommonLength(NamedTuple):
 
     cache: int
     prompt: int
+
+
+NOTHING = CommonLength(0, 0)
 
 
 @dataclass(frozen=True)
@@ -48,22 +52,46 @@ class TextsBetweenImages:
 
 def common(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces, strict: bool) -> CommonLength:
     """Return the common text, in whole tokens of both sides."""
-    n = common_prefix(list(cache), list(prompt))
+    n = equal_tokens(cache, prompt)
     if n == len(cache) or n == len(prompt):
         return CommonLength(n, n)
     found = CommonLength(n, n)
     if isinstance(pieces, TextsBetweenImages):
         return _common_between(cache, prompt, found, pieces, strict)
+    if not n:
+        return _common_text(cache, prompt, pieces, strict)
     return _add(found, _common_text(cache[n:], prompt[n:], pieces, strict))
+
+
+def equal_tokens(cache: Sequence[int], prompt: Sequence[int]) -> int:
+    """Return the number of equal tokens at the beginning of two lists. Lists without a common prefix are not
+    copied."""
+    if not cache or not prompt or cache[0] != prompt[0]:
+        return 0
+    return common_prefix(list(cache), list(prompt))
+
+
+def _first_tokens_differ(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces, strict: bool) -> bool:
+    """True if the texts of the first tokens of two lists differ before either ends, without blanks that may be skipped.
+    The lists have no whole token in common then."""
+    if not cache or not prompt:
+        return False
+    a = pieces(cache[0])
+    b = pieces(prompt[0])
+    if a.startswith(b) or b.startswith(a):      # also if one is empty
+        return False
+    return strict or (BLANKS.isdisjoint(a) and BLANKS.isdisjoint(b))
 
 
 def _common_text(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces, strict: bool) -> CommonLength:
     """Return the common text of two lists whose first tokens differ."""
+    if _first_tokens_differ(cache, prompt, pieces, strict):
+        return NOTHING
     a, b = (chain.from_iterable(map(pieces, side)) for side in (cache, prompt))
     i, j = _walk(a, b, strict)
     ours, theirs = (_ends(side, pieces, reach, strict) for side, reach in ((cache, i), (prompt, j)))
     both = ours.keys() & theirs.keys()
-    return CommonLength(ours[max(both)], theirs[max(both)]) if both else CommonLength(0, 0)
+    return CommonLength(ours[max(both)], theirs[max(both)]) if both else NOTHING
 
 
 def _add(a: CommonLength, b: CommonLength) -> CommonLength:
@@ -127,16 +155,17 @@ def discarded(tokens: Sequence[int], n_keep: int, n_discard: int) -> list[int]:
     return [*tokens[:n_keep], *tokens[stop:]]
 
 
-def without_reasoning(tokens: Sequence[int], marks: tuple[int, int] | None, pieces: Pieces) -> list[int]:
-    """Return the tokens outside ``<think>`` .. ``</think>``. The marks are searched in the text, so spelled-out marks
-    count, too. A span without an end stays, and so does a span that begins where the previous span ends. ``marks`` None
-    = everything counts. Source: ik_llama.cpp examples/server/server-common.cpp get_tokens_exclude_think (8337e4cd3)."""
+def without_reasoning(tokens: Sequence[int], marks: tuple[int, int] | None, pieces: Pieces) -> Sequence[int]:
+    """Return the tokens outside ``<think>`` .. ``</think>``: the given list itself if there is no such span. The marks
+    are searched in the text, so spelled-out marks count, too. A span without an end stays, and so does a span that
+    begins where the previous span ends. ``marks`` None = everything counts. Source: ik_llama.cpp
+    examples/server/server-common.cpp get_tokens_exclude_think (8337e4cd3)."""
     if marks is None or (marks == THINK and TAGGED.isdisjoint(tokens)):
-        return list(tokens)
+        return tokens
     words = list(map(pieces, tokens))
     spans = _spans("".join(words), pieces(marks[0]), pieces(marks[1]))
     if not spans:
-        return list(tokens)
+        return tokens
     out: list[int] = []
     reach, at = 0, 0
     for token, word in zip(tokens, words, strict=True):
@@ -201,7 +230,7 @@ def prefix_strict(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces) -
 def prefix_tokens(cache: Sequence[int], prompt: Sequence[int], pieces: Pieces) -> Decision:
     """Return the number of equal tokens at the beginning of slot and prompt; another tokenization of equal text ends
     the prefix."""
-    n = common_prefix(list(cache), list(prompt))
+    n = equal_tokens(cache, prompt)
     return Decision(CommonLength(n, n), {"held": len(cache), "asked": len(prompt)})
 
 

@@ -71,8 +71,11 @@ def _pick(entries: Sequence[EntryFacts], slot: EntryFacts, least_keep: float) ->
     keep, sim = _base(slot)
     found = None
     for i, entry in enumerate(entries):
-        k, s = _kept(entry), _similar(entry)
-        if s > sim and not F32(k) < F32(least_keep):
+        s = _similar(entry)
+        if s <= sim:
+            continue
+        k = _kept(entry)
+        if not F32(k) < F32(least_keep):
             keep = k
             sim = s
             found = i

@@ -15,12 +15,12 @@ import numpy as np
 
 from cachesim.engines.ik_llama.source_files import CONTEXT, SERVER, ik_llama
 from cachesim.engines.rule import Decision, Role, rule
-from cachesim.engines.shared.prompt_cache_limits import F32
+from cachesim.engines.shared.prompt_cache_limits import F32, part
 
 
 def similarity(n_prompt: int, asked: int, held: int) -> np.float32:
     """Return the Dice coefficient of two texts with n_prompt common tokens; 0 for two empty texts."""
-    return F32(2 * n_prompt) / F32(max(1, asked + held))
+    return part(2 * n_prompt, max(1, asked + held))
 
 
 class ShiftedPrefix(NamedTuple):

@@ -60,4 +60,15 @@ def test_blanks_after_the_end_of_the_other_text_are_not_common(cache, prompt, fo
 ])  # fmt: skip
 def test_a_mark_may_end_where_it_begins(tokens, left):
     """Both marks are the same token: each is a span of its own, unless it begins where a span ends."""
-    assert without_reasoning(tokens, (8, 8), {1: "a", 2: "b", 3: "c", 8: "<m>"}.__getitem__) == left
+    assert list(without_reasoning(tokens, (8, 8), {1: "a", 2: "b", 3: "c", 8: "<m>"}.__getitem__)) == left
+
+
+@pytest.mark.parametrize(("ours", "theirs", "strict", "found"), [
+    ("ab", "ac", False, (0, 0)),         # the first tokens differ before either ends
+    ("a b", "ab", False, (1, 1)),        # as they do here, but for a blank
+    ("a b", "ab", True, (0, 0)),
+    ("ab", "abc", False, (0, 0)),        # the text of a token begins with that of another
+    ("", "ab", False, (0, 0)),
+])  # fmt: skip
+def test_first_tokens_are_compared_as_text(ours, theirs, strict, found):
+    assert common((1, 9), (2, 8), {1: ours, 2: theirs, 8: "x", 9: "y"}.__getitem__, strict=strict) == found
