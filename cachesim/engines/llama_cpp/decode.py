@@ -49,7 +49,7 @@ def decode(srv: Core, batch: DecodeBatch) -> None:
             srv.view = off, stop
             decode_in_draft(srv, view)
             for slot in srv.slots:               # count prompt tokens when their view is evaluated
-                if slot.task is not None:
+                if slot.task is not None and off < slot.prompt_span[1]:
                     slot.task.answer.prompt_n += max(0, min(stop, slot.prompt_span[1]) - max(off, slot.prompt_span[0]))
             activate_children(srv, stop)
             srv.evaluated(rule_id(srv.rules.ckpt_create))
@@ -201,8 +201,10 @@ def cancelled_slots(srv: Core) -> list[Slot]:
 
 def _is_cancelled(slot: Slot, task: Task) -> bool:
     at, held = task.request.cancel_at, len(slot.tokens)
+    if at is None:
+        return False
     is_own = slot.state not in (State.STARTED, State.WAITING)        # else the slot still holds another conversation
-    is_due = is_own and at is not None and at <= held
+    is_due = is_own and at <= held
     return is_due and (slot.replay or all(draft.at != held for draft in task.request.drafts))
 
 

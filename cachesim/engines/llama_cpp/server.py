@@ -89,7 +89,7 @@ class Server(CoreServer):
         self.core: Core = Core(rules, kind, opts, model, log, sampler, points_of=SlotPoints)
         self.log = log
         self.model = self.core.model
-        self.constants = (rules, kind)
+        self.constants = (rules, kind, self.core.settings)
         self.tasks = QueuedTasks(self.core)
         self.inspection = Inspection(self.core)
         self.sizes = Sizes(self.core)
@@ -194,9 +194,10 @@ def update_slots(srv: Core) -> None:
     shift_full_slots(srv)
     batch, srv.outputs = DecodeBatch(), {}
     srv.leader = srv.put_back = None
+    drafts_join = srv.settings.drafts and not srv.rules.spec_batch().value
     for slot in srv.slots:
         slot.prompt_span = (0, 0)
-        if slot.state is State.GENERATING and slot.task is not None and not srv.rules.spec_batch().value:
+        if drafts_join and slot.state is State.GENERATING and slot.task is not None:
             make_draft(srv, slot, slot.task)
     for slot in srv.slots:
         if slot.state is State.GENERATING and joins(srv, slot):

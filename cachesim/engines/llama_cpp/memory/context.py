@@ -134,7 +134,8 @@ class Context:
         for one in placed:
             self.emit(micro_batch(self.name, one.ubatch))
         for piece in self._passes(placed):
-            self._compute(batch, piece, self.memory.apply(piece), before)
+            self.memory.apply(piece)
+            self._compute(batch, piece, self.memory.store(piece), before)
         return OK
 
     def defer_token(self, batch: DecodeBatch) -> bool:

@@ -231,13 +231,12 @@ class Memory:
             PlacedUbatch(ubatch, {name: cells[i] for name, cells in found.items()}) for i, ubatch in enumerate(ubatches)
         ]
 
-    def apply(self, placed: PlacedUbatch) -> UbatchStore:
-        """Write the metadata of a ubatch; return the model's view of the memory."""
+    def apply(self, placed: PlacedUbatch) -> None:
+        """Write the metadata of a ubatch."""
         if self.recr is not None:
             self.recr.apply(placed.ubatch)
         for name, cache in self.parts.items():
             cache.apply(placed.ubatch, placed.found[name])
-        return self.store(placed)
 
     def store(self, placed: PlacedUbatch) -> UbatchStore:
         """Return the model's view of the memory for a ubatch whose metadata is written."""

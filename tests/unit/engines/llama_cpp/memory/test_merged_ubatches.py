@@ -131,7 +131,8 @@ def test_the_cells_of_a_run_are_searched_once_for_all_layers(hole):
     batch = DecodeBatch()
     batch.extend([7, 8], 5, 0)
     [placed] = world.memory.init_batch(batch, 4)
-    store = world.memory.apply(placed)
+    world.memory.apply(placed)
+    store = world.memory.store(placed)
     known = store.positions("base", 0)
     assert known.tolist() == ([0, 1, 4, 5, 6] if hole else [*range(7)])
     assert store.positions("base", 0) is known
@@ -142,7 +143,8 @@ def test_a_piece_of_a_run_has_its_tokens_and_cells():
     world.go(n=3)
     batch.extend([7, 8, 9, 10], 3, 0)
     [placed] = world.memory.init_batch(batch, 4)
-    piece = world.memory.apply(placed).piece(0, 1, 3)
+    world.memory.apply(placed)
+    piece = world.memory.store(placed).piece(0, 1, 3)
     assert piece.ubatch == Ubatch((TokenRun(0, 4, [8, 9]),), (0,), 2) and piece.found == {"base": [range(4, 6)]}
 
 
@@ -151,6 +153,7 @@ def test_a_layer_whose_rows_no_part_keeps_is_a_fault_of_the_simulator():
     batch = DecodeBatch()
     batch.extend([7, 8], 0, 0)
     [placed] = world.memory.init_batch(batch, 4)
-    store = world.memory.apply(placed)
+    world.memory.apply(placed)
+    store = world.memory.store(placed)
     with pytest.raises(Crash, match="layer 0 keeps no rows"):
         store.get_rows(0, 0)
