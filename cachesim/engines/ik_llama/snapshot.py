@@ -71,7 +71,7 @@ class SlotPoints(ConversationSource):
     def of_slot(self, slot: Slot) -> Conversation:
         """Return the data that determine the restore points of a slot."""
         kv = self.core.memory
-        state, own = _state(kv, kv.state_pos[slot.id], kv.states[slot.id]), kv.cells.own[kv.cells.of(slot.id)]
+        state, own = _state(kv, kv.state_pos[slot.id], kv.states[slot.id]), kv.cells.own[kv.cells.held(slot.id)]
         return self._conversation(slot, own, state)
 
     def of_entry(self, entry: Entry) -> Conversation:
@@ -150,10 +150,11 @@ class Inspection(CheckpointInspection):
                 state=StatePart(kv.state_pos[slot], kv.states[slot]),
                 start=start,
             )
-        cells = kv.cells.of(slot)
-        own = kv.cells.own[cells]
-        if start:
-            cells, own = cells[own >= start], own[own >= start]
+        held = kv.cells.held(slot)
+        own = kv.cells.own[held]
+        late = np.flatnonzero(own >= start) if start else np.arange(len(own))
+        cells = late + held.start if isinstance(held, slice) else held[late]
+        own = own[late]
         rows = _rows(kv, own, {layer: read_rows(table, cells) for layer, table in kv.rows.items()})
         return StoredObject(
             "slot",

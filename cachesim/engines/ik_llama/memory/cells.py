@@ -42,6 +42,16 @@ class Cells:
         found: np.ndarray = self.seqs[seq].nonzero()[0]
         return found
 
+    def held(self, seq: int) -> np.ndarray | slice:
+        """Return the sequence's cells, ascending: as a slice if they are contiguous, which reads an array without a
+        copy."""
+        used = self.seqs[seq]
+        n = int(np.count_nonzero(used))
+        first = int(used.argmax()) if n else 0
+        if n and used[first : first + n].all():
+            return slice(first, first + n)
+        return self.of(seq)
+
     def pos_max(self, seq: int) -> int:
         """Return the largest position (``pos``) of the sequence, -1 without cells."""
         known = self._last[seq]

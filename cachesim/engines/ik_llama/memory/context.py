@@ -11,6 +11,7 @@ from typing import Callable, Sequence
 
 import numpy as np
 
+from cachesim.engines.ik_llama.memory.cells import Cells
 from cachesim.engines.ik_llama.memory.kv_cache import KvCache, States
 from cachesim.engines.ik_llama.memory.nan_states import is_nan, mark_nan, mark_nan_outputs
 from cachesim.engines.ik_llama.rules.micro_batch import ComputeGraph
@@ -42,12 +43,11 @@ class UbatchStore(ByPosition):
     def __init__(self, kv: KvCache, run: TokenRun, first: int, n_kv: int, low: int, row: int) -> None:
         self.kv, self.row = kv, row
         self.mine = slice(first, first + len(run.tokens))
-        cells = kv.cells.of(run.seq)
-        if len(cells) and cells[-1] >= n_kv:
-            cells = cells[cells < n_kv]
-        self.pos, self.cells = self.window_pos, self.window_cells = sort_by_position(cells, kv.cells.pos[cells])
+        self.pos, self.cells = self.window_pos, self.window_cells = _read_cells(kv.cells, run.seq, n_kv)
         base = kv.window.base if kv.window is not None else 0      # a compacted window no longer has earlier rows
         if low or base:
+            cells = kv.cells.of(run.seq)
+            cells = cells[cells < n_kv]
             cells = cells[(cells >= low) & (kv.cells.pos[cells] >= base)]
             self.window_pos, self.window_cells = sort_by_position(cells, kv.cells.pos[cells])
 
@@ -70,6 +70,19 @@ class UbatchStore(ByPosition):
     def put_state(self, layer: int, run: int, state: LayerState) -> None:
         """Store the recurrent row after the run."""
         self.kv.states[self.row][layer] = state
+
+
+def _read_cells(table: Cells, seq: int, n_kv: int) -> tuple[np.ndarray, np.ndarray | slice]:
+    """Return the positions of a sequence in its cells below ``n_kv``, ascending, and the cells in that order, as a
+    slice if they are contiguous."""
+    held = table.held(seq)
+    if isinstance(held, slice) and held.stop <= n_kv:
+        pos = table.pos[held]
+        if (pos[1:] >= pos[:-1]).all():
+            return pos, held
+    cells = table.of(seq)
+    cells = cells[cells < n_kv]
+    return sort_by_position(cells, table.pos[cells])
 
 
 @dataclass(frozen=True)

@@ -191,25 +191,30 @@ class KvCache:
 
     def size_of(self, seq: int, partial: bool) -> int:
         """Return the bytes of the result of ``get``."""
-        return self.kind.state_bytes(int(self.cells.seqs[seq].sum()), partial)
+        return self.kind.state_bytes(int(np.count_nonzero(self.cells.seqs[seq])), partial)
 
     def get(self, seq: int, partial: bool) -> Blob:
         """Return a copy of the sequence. A partial copy omits the K/V rows, except those of a compacted window."""
-        cells, kept = self.cells.of(seq), self.rows
+        held, kept = self.cells.held(seq), self.rows
         if partial:
             kept = {i: kept[i] for i in kept if self.window is not None and i in self.kind.windows}
-        rows = None if partial and not kept else {layer: read_rows(table, cells) for layer, table in kept.items()}
+        rows = None if partial and not kept else self._copied_rows(seq, kept)
         states = dict(self.states[seq]) if self.kind.hybrid else {}
         window = None if self.window is None else replace(self.window)
         return Blob(
             self.size_of(seq, partial),
-            self.cells.pos[cells],
-            own=self.cells.own[cells],
+            self.cells.pos[held].copy(),
+            own=self.cells.own[held].copy(),
             rows=rows,
             states=states,
             state_pos=self.state_pos[seq],
             window=window,
         )  # fmt: skip
+
+    def _copied_rows(self, seq: int, tables: Mapping[int, KVRows]) -> dict[int, KVRows]:
+        """Return copies of the rows of a sequence, by layer."""
+        cells = self.cells.of(seq)
+        return {layer: read_rows(table, cells) for layer, table in tables.items()}
 
     def set(self, seq: int, blob: Blob) -> bool:
         """Restore a copy: free the sequence's cells and give the saved positions contiguous free cells in order. Rows

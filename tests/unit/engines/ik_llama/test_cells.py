@@ -39,6 +39,15 @@ def test_neighbouring_free_cells_are_searched_once_around_the_ring(held, gone, h
     assert after is None or cells.head == after
 
 
+def test_contiguous_cells_are_held_as_a_slice():
+    cells = table(s0=3, s1=2)
+    assert cells.held(0) == slice(0, 3) and cells.held(1) == slice(3, 5)
+    cells.remove(0, 1, 2)
+    assert cells.held(0).tolist() == cells.of(0).tolist() == [0, 2]
+    cells.remove(1, 0, 2)
+    assert cells.held(1).tolist() == []
+
+
 def test_a_place_has_labels_own_positions_and_an_end():
     cells = table(s0=3)
     cells.place(5, np.array([7, 3]), np.array([8, 4]), 1)
