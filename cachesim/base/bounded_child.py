@@ -37,7 +37,9 @@ class BoundedChild:
     def __init__(self, module: str, what: str, file: str, first: Mapping[str, Any], data: bytes) -> None:
         """Start the child and give it the foreign data. ``module``: the parser, see ``parser_process``. ``what``: the
         data, a noun phrase for messages. ``file``: its path. Raise BadInput."""
-        self.what, self.file, self._room = what, file, PARSER_OUTPUT.now
+        self.what = what
+        self.file = file
+        self._room = PARSER_OUTPUT.now
         words = [sys.executable, "-P", "-B", str(CHILD), module, os.getpid(), PARSER_TIME.now, PARSER_MEMORY.now]
         try:
             process = subprocess.Popen(list(map(str, words)), stdin=subprocess.PIPE, stdout=subprocess.PIPE,

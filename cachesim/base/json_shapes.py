@@ -22,7 +22,10 @@ class ShapeMismatch(Exception):
     """Mismatch between a value and a shape, with the path from the checked value to the place of the mismatch."""
 
     def __init__(self, cause: str, hint: str = "", value: object = _NOTHING) -> None:
-        self._cause, self._value, self.hint, self.path = cause, value, hint, ""
+        self._cause = cause
+        self._value = value
+        self.hint = hint
+        self.path = ""
 
     @property
     def cause(self) -> str:

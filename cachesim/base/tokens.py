@@ -57,9 +57,14 @@ def common_substring(a: Sequence[int], b: Sequence[int]) -> int:
     """
     most = 2 * len(a) + 1
     after: list[dict[int, int]] = [{} for _ in range(most)]
-    link, size, last, states = [-1] * most, [0] * most, 0, 1
+    link = [-1] * most
+    size = [0] * most
+    last = 0
+    states = 1
     for token in a:
-        state, before, last = states, last, states
+        state = states
+        before = last
+        last = states
         states, size[state] = states + 1, size[before] + 1
         while before >= 0 and token not in after[before]:
             after[before][token] = state

@@ -25,7 +25,9 @@ from cachesim.base.limits import JSON_VALUES, NESTING, TRACE_BYTES, Limit
 
 CHUNK = 1 << 20
 _HOW = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
-FILE, FOLDER, OTHER = "file", "folder", "other"
+FILE = "file"
+FOLDER = "folder"
+OTHER = "other"
 
 
 def kind(path: Path | str) -> str:

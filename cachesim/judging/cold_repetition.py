@@ -64,7 +64,11 @@ class ColdRepetition(SilentObserver):
     which a slot has room."""
 
     def __init__(self, number: int, shares: bool) -> None:
-        self.number, self.shares, self.status, self.needs, self.room = number, shares, 0, 0, 0
+        self.number = number
+        self.shares = shares
+        self.status = 0
+        self.needs = 0
+        self.room = 0
 
     def started(self, server: Server) -> None:
         """Note the room of the server."""

@@ -109,7 +109,9 @@ def deciding_rule(
     profile = run.profile.removesuffix(" (changed)")
     if rules is None and run.profile not in engine_of(profile).profiles:
         return None
-    table, what, first = rules or engine_of(profile).profiles[profile], failure_of(run, number), None
+    table = rules or engine_of(profile).profiles[profile]
+    what = failure_of(run, number)
+    first = None
     runs = runs or observed_runs(up_to(run.scenario, number), profile)
     for mode in ("provenance", "exact") if run.mode == "exact" and what is FailureKind.FAULT else ("provenance",):
         shared = runs if mode == "provenance" else observed_runs(up_to(run.scenario, number), profile, mode)
@@ -156,7 +158,11 @@ class _Search:
 
     def __init__(self, run: Run, number: int, what: FailureKind, rules: RuleSet, profile: str, mode: str,
                  runs: ObservedRuns, show: ShowProgress, left: int | None = None) -> None:  # fmt: skip
-        self.number, self.what, self.rules, self.profile, self.mode = number, what, rules, profile, mode
+        self.number = number
+        self.what = what
+        self.rules = rules
+        self.profile = profile
+        self.mode = mode
         self.scenario = up_to(run.scenario, number)
         self.engine = engine_of(profile)
         size = sum(len(step.request.prompt) for step in self.scenario.steps)

@@ -48,7 +48,9 @@ def explained(case: Mapping[str, Any], profile: str, at: int, hence: str) -> dic
     correct. The failure is None if the simulator itself fails. A case without a line is returned unchanged."""
     if "line" not in case:
         return dict(case)
-    line, model, server = case["line"], case["model"], dict(case["server"])
+    line = case["line"]
+    model = case["model"]
+    server = dict(case["server"])
     failure = None
     with suppress(Exception):
         run = run_judged(from_line(line, model=model, profiles=(profile,), server=server), profile, "provenance")

@@ -115,7 +115,10 @@ class _Lab:
     """Runs of a scenario under versions and mixtures of them, each made once."""
 
     def __init__(self, scenario: Scenario, engine: Engine, mode: str, log: bool) -> None:
-        self.scenario, self.engine, self.mode, self.log = scenario, engine, mode, log
+        self.scenario = scenario
+        self.engine = engine
+        self.mode = mode
+        self.log = log
         self.known: dict[tuple[str, str, frozenset[str]], Sequence[RequestOutcome | None]] = {}
         self.runs = SharedRuns(self._outcomes_under, self._tables(), log)
         self.newer = dict(pairwise(builds_in_order(engine, log)))

@@ -217,7 +217,9 @@ class RunInterrupted(KeyboardInterrupt):
     requests of the whole scenario; ``number`` of the signal, None for Ctrl-C."""
 
     def __init__(self, run: Run, asked: int, number: int | None) -> None:
-        self.run, self.asked, self.number = run, asked, number
+        self.run = run
+        self.asked = asked
+        self.number = number
         super().__init__()
 
 

@@ -48,7 +48,10 @@ class AnswerObserver(SilentObserver):
     server: Server
 
     def __init__(self, scenario: Scenario, profile: str, table: RuleSet | None, judge: Judge | None = None) -> None:
-        self.scenario, self.profile, self.table, self.given = scenario, profile, table, judge
+        self.scenario = scenario
+        self.profile = profile
+        self.table = table
+        self.given = judge
         self.left: dict[int, tuple[StoredObject, bool]] = {}  # slot after each request, and whether the memory agrees
         self.new: dict[Key, None] = {}                     # stored objects to be judged
         self.corrupt: dict[Key, Verdict] = {}              # stored objects that differ from a cold run
@@ -58,7 +61,9 @@ class AnswerObserver(SilentObserver):
     def started(self, server: Server) -> None:
         """Attach to a server that has started, also after a restart."""
         self.server, self.starts = server, self.starts + 1
-        self.new, self.corrupt, self.texts = {}, {}, {}
+        self.new = {}
+        self.corrupt = {}
+        self.texts = {}
         judge = self.given if self.starts == 1 else self.judge
         same = judge is not None and judge.model in (None, server.model)        # flags may change what a model reads
         self.judge = judge if judge is not None and same else Judge(server.model)
@@ -267,8 +272,12 @@ class JudgingObserver(AnswerObserver):
         self, number: int, request: Request, answer: Answer, judged: RequestVerdict, ledger: RequestLedger,
         began: StoredObject | None, reply: Mapping[str, Any] = NO_REPLY,
     ) -> None:
-        has, n_ctx, self.n_ctx = answer.id_slot >= 0, self.n_ctx, 0
-        inspection, sequences, sizes = self.server.inspection, self.server.sequences, self.server.sizes
+        has = answer.id_slot >= 0
+        n_ctx = self.n_ctx
+        self.n_ctx = 0
+        inspection = self.server.inspection
+        sequences = self.server.sequences
+        sizes = self.server.sizes
         lengths = inspection.checkpoints(answer.id_slot) if has else []
         spans = sequences.checkpoint_spans(answer.id_slot) if has else []
         self.entries = [self.texts[key] for key in inspection.kept() if key in self.texts] if self.texts else []

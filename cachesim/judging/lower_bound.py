@@ -72,7 +72,10 @@ class EvaluatedPrefixes:
 
 def lower_bound(requests: Iterable[EvaluatedRequest]) -> EvaluationBound:
     """Return the bound of requests in the order in which they were sent."""
-    every, seen, each, total = list(requests), EvaluatedPrefixes(), [], 0
+    every = list(requests)
+    seen = EvaluatedPrefixes()
+    each = []
+    total = 0
     for numbers in at_once(one.is_parallel for one in every):
         group = every[numbers.start : numbers.stop]
         total += _of_group(group, seen)

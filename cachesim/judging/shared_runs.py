@@ -74,7 +74,9 @@ class _WatchedField:
     """Field of a watched rule set; ``witness`` records that a driver reads it."""
 
     def __init__(self, name: str, path: str, witness: _Witness) -> None:
-        self.name, self.path, self.witness = name, path, witness
+        self.name = name
+        self.path = path
+        self.witness = witness
 
     def __get__(self, rules: Any, kind: type | None = None) -> Any:
         self.witness.reads(self.path)

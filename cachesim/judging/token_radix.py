@@ -18,7 +18,10 @@ class RadixNode:
     __slots__ = ("branches", "notes", "number", "parent", "start", "tokens")
 
     def __init__(self, number: int, parent: RadixNode | None, start: int, tokens: list[int]) -> None:
-        self.number, self.parent, self.start, self.tokens = number, parent, start, tokens
+        self.number = number
+        self.parent = parent
+        self.start = start
+        self.tokens = tokens
         self.branches: dict[int, dict[int, RadixNode]] = {}
         self.notes: Any = None
 

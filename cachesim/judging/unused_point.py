@@ -59,7 +59,9 @@ class _Inspector(JudgingObserver):
     def __init__(self, run: Run, number: int, profile: str, rules: RuleSet) -> None:
         super().__init__(run.scenario, profile, rules)
         one = run.requests[number]
-        self.number, self.prompt, self.reused = number, one.request.prompt, one.answer.cache_n
+        self.number = number
+        self.prompt = one.request.prompt
+        self.reused = one.answer.cache_n
         self.reader = run.reader
         self.unused: list[UnusedPoint] = []
 

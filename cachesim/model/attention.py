@@ -80,7 +80,9 @@ class _Work:
     def __init__(self, queries: int, keys: int) -> None:
         self.keys = keys
         size = HEADS * queries * keys
-        self.scores, self.weights, self.places = np.empty(size), np.empty(size), np.empty(size, np.int64)
+        self.scores = np.empty(size)
+        self.weights = np.empty(size)
+        self.places = np.empty(size, np.int64)
 
     def shaped(self, queries: int, keys: int) -> tuple[Values, Values, npt.NDArray[np.int64]]:
         """Return views of shape (2, t*g, n) of the three buffers: scores, weights, places in the softmax table."""
@@ -92,7 +94,10 @@ class _QueryBlock:
     """A block of queries with all keys that any of them sees."""
 
     def __init__(self, q: Values, k: Values, lo: Bounds, hi: Bounds, work: _Work) -> None:
-        self.t, self.lo, self.hi, self.work = len(q), lo[:, None], hi[:, None], work
+        self.t = len(q)
+        self.lo = lo[:, None]
+        self.hi = hi[:, None]
+        self.work = work
         self.q = q.reshape(self.t, KV_HEADS, GROUP, HEAD).transpose(1, 0, 2, 3).reshape(KV_HEADS, -1, HEAD)
         self.k = k.transpose(1, 2, 0)                                       # (2, 16, n)
         first, last = int(lo[0]), int(hi[-1])                               # both bounds ascend with the query

@@ -82,7 +82,9 @@ class StretchView(View):
     begin at position 0."""
 
     def __init__(self, n: int, t: int) -> None:
-        self.n, self.t, self.tail = n, t, True
+        self.n = n
+        self.t = t
+        self.tail = True
         self._visible = {}
 
     def places(self, asked: Positions) -> Positions:
@@ -102,7 +104,9 @@ class MaskView(View):
     positions and windows. Both bounds ascend."""
 
     def __init__(self, lo: Bounds, hi: Bounds, n: int) -> None:
-        self.n, self.t, self.tail = n, len(lo), False
+        self.n = n
+        self.t = len(lo)
+        self.tail = False
         self._seen = VisibleRows(lo, hi)
 
     def visible(self, window: int) -> VisibleRows:

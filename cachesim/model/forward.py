@@ -66,7 +66,9 @@ class Model:
     arithmetic, only digests that show which tokens each result depends on."""
 
     def __init__(self, spec: Spec, exact: bool, seed: int) -> None:
-        self.spec, self.exact, self.seed = spec, exact, seed
+        self.spec = spec
+        self.exact = exact
+        self.seed = seed
         self.keys: tuple[LayerKeys, ...] = tuple(layer_keys(seed, index) for index in range(len(spec.layers)))
         self.second: tuple[LayerKeys, ...] = tuple(layer_keys(seed, index_of(i)) for i in range(len(spec.layers)))
         self.weights: Weights | None = make_weights(spec, seed) if exact else None
@@ -114,7 +116,9 @@ class _RunPass:
     """Pass of a run through the layers: digests only."""
 
     def __init__(self, model: Model, store: Store, index: int, run: TokenRun, before: HiddenOutput | None) -> None:
-        self.model, self.store, self.run = model, store, index
+        self.model = model
+        self.store = store
+        self.run = index
         self.asked = np.arange(run.pos0, run.pos0 + len(run.tokens))                # (t,)
         self.views: dict[str, View] = {}
         self.first = first = token_digests(run.tokens, model.seed)                  # (t,)
@@ -235,7 +239,9 @@ class _ExactPass(_RunPass):
 
     def attend(self, index: int, layer: Layer) -> None:
         """Add the attention output over the visible rows, or over those of them that the run chooses."""
-        read, form, weights = self.read(index, layer), layer.attention, self.layers[index].attention
+        read = self.read(index, layer)
+        form = layer.attention
+        weights = self.layers[index].attention
         assert form is not None
         if read.beside is None:
             y = form.attend(self.asks.q, read.rows, read.view.visible(layer.reach))

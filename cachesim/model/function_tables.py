@@ -61,7 +61,9 @@ def circle(n: int, turn: Fraction) -> tuple[Values, Values]:
     angle = 2 * _PI * turn
     step_cos = int(sum((-1) ** i * angle ** (2 * i) / factorial(2 * i) for i in range(12)) * _ONE)
     step_sin = int(sum((-1) ** i * angle ** (2 * i + 1) / factorial(2 * i + 1) for i in range(12)) * _ONE)
-    c, s, out = _ONE, 0, []
+    c = _ONE
+    s = 0
+    out = []
     for _ in range(n):
         out.append((c / _ONE, s / _ONE))
         c, s = (c * step_cos - s * step_sin) >> 128, (s * step_cos + c * step_sin) >> 128

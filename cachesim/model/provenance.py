@@ -133,7 +133,9 @@ class ShortTrail:
             if form.matrix:
                 after = read = after * _STEP + mix_int(x + read) & MASK
             self.read[i] += read
-            a, b, c = b, c, x
+            a = b
+            b = c
+            c = x
         return frozen(np.array((a, b, c)[unused:], np.uint64)), after
 
     def leave(self, keys: LayerKeys) -> None:

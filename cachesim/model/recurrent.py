@@ -89,7 +89,9 @@ def ssm(u: Values, weights: RecurrentWeights, conv_x: Values, h: Values, room: V
     act *= function_tables.sigmoid_table().take(place[:, : channels + WIDE], mode="clip")
     np.rint(act, out=act)
     x = act[:, :WIDE].reshape(-1, HEADS, HEAD)                              # (t, 4, 16)
-    b, c, z = act[:, WIDE : WIDE + HEAD], act[:, WIDE + HEAD : channels], act[:, channels:]
+    b = act[:, WIDE : WIDE + HEAD]
+    c = act[:, WIDE + HEAD : channels]
+    z = act[:, channels:]
     write, keep = weights.factors.take(place[:, channels + WIDE :], axis=1)     # (t, 4) each
     read, h = _ssm_scan(write[..., None] * x, b, c, keep, h, room)
     y = (read + weights.skip * x).reshape(-1, WIDE) * (z * grid.UNIT)

@@ -108,7 +108,9 @@ class Spec:
 def parse(text: str) -> Spec:
     """Parse the notation of a model. Raise BadInput with the nearest valid letter."""
     layers: list[Layer] = []
-    at, mtp, end = 0, False, len(text.rstrip())
+    at = 0
+    mtp = False
+    end = len(text.rstrip())
     while at < end:
         piece = _PIECE.match(text, at)
         if piece is None:

@@ -19,7 +19,10 @@ from cachesim.model import function_tables, grid
 from cachesim.model.grid import Digests, Values, frozen, require
 from cachesim.model.hash_mixing import mix, mix_int, token_digests
 
-D, HEADS, KV_HEADS, HEAD = 32, 4, 2, 16
+D = 32
+HEADS = 4
+KV_HEADS = 2
+HEAD = 16
 WIDE = HEADS * HEAD           # 64
 LOGITS = 64
 GATED_TAPS, SHORT_TAPS = 4, 3       # inputs read by the short convolution of G and S, and by that of C

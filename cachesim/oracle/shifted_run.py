@@ -95,7 +95,9 @@ def cold_shifted(
 ) -> tuple[list[ColdOutput], ListStore]:
     """Evaluate the prompt, then each generated token separately, with the given shifts. Return the outputs after the
     prompt and after each generated token, and the final store."""
-    store, todo, said = ListStore(), list(cuts), []
+    store = ListStore()
+    todo = list(cuts)
+    said = []
     for piece in (list(prompt), *([token] for token in generated)):
         while todo and todo[0].held == store.n:
             store.cut(model, todo.pop(0))

@@ -44,7 +44,9 @@ def pooled_attention(u: Values, weights: ChoosingWeights, turn: Rotation, layer:
 
 def pooled_digests(index_rows: Digests, inputs: Digests, layer: Layer, row_key: Digests) -> ChosenDigests:
     """Return what each token reads through the pools of P: all complete ones, if it has to choose."""
-    rows, read, total = index_rows.tolist(), [], 0
+    rows = index_rows.tolist()
+    read = []
+    total = 0
     for i in range(len(rows)):
         if (i + 1) % TOKENS == 0:
             total = (total + mix_int(sum(rows[i + 1 - TOKENS : i + 1]))) & MASK

@@ -87,7 +87,9 @@ def _shifted(x: Digests, back: int) -> Digests:
 
 def _scan(terms: Digests) -> Digests:
     """Return h_i = STEP*h_{i-1} + terms_i from h = 0, (n,), by doubling."""
-    h, factor, reach = terms.copy(), STEP, 1
+    h = terms.copy()
+    factor = STEP
+    reach = 1
     while reach < len(h):
         h[reach:] += h[: len(h) - reach] * factor           # the product is complete before the addition
         factor = np.uint64(int(factor) ** 2 & MASK)

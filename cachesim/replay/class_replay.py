@@ -16,7 +16,9 @@ from cachesim.engines.shared.rule_set import RuleSet
 from cachesim.replay.recorded_trace import Trace, bad_shape
 from cachesim.replay.replay_result import ReplayResult
 
-EVENTS, DIED, FINAL = "ev", "died", "final"
+EVENTS = "ev"
+DIED = "died"
+FINAL = "final"
 
 
 def replay_classes(

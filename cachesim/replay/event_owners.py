@@ -88,7 +88,9 @@ def _tasks(events: Events) -> dict[int, _Task]:
         elif kind == "new_prompt":
             task.n_prompt = event["n_tokens"]
         elif kind == "release":
-            task.end, task.place, task.failed = event["n_tokens"], place, _is_failed(events, place)
+            task.end = event["n_tokens"]
+            task.place = place
+            task.failed = _is_failed(events, place)
     return {number: task for number, task in sorted(known.items()) if not task.child}
 
 

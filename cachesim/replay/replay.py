@@ -92,7 +92,9 @@ class TraceReplay:
         supposed: Supposition = NOTHING, table: RuleSet | None = None,
     ) -> None:
         self.engine = engine_of(trace.profile)
-        self.folder, self.check, self.verdicts_agree = folder, check, 0
+        self.folder = folder
+        self.check = check
+        self.verdicts_agree = 0
         rules = table or self.engine.rules(trace.profile)
         self.rules = rules.changed({"unset": supposed.unset}) if supposed.unset else rules
         self.supposed = supposed
@@ -103,7 +105,9 @@ class TraceReplay:
         self.tasks = False          # the present step has several tasks
         self.rounds = False         # its recording contains the evaluated batches
         self.left_at: int | None = None         # step from which on the server differs from the recorded server
-        self.trace, self.mode, self.flags = trace, mode, trace.flags
+        self.trace = trace
+        self.mode = mode
+        self.flags = trace.flags
         self.server = self._fresh(Log())
 
     def _started(self, flags: Mapping[str, Any]) -> Server:

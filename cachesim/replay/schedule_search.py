@@ -91,7 +91,9 @@ def _search(
     ``unseen``: a request may arrive while all slots are busy."""
     way: list[int] | None = []
     best: list[int] = []
-    reach, tried, work = -1, 0, 0
+    reach = -1
+    tried = 0
+    work = 0
     while way is not None:
         if tried >= limits.ORDERS.now or work > limits.ORDER_WORK.now:
             return None, best, tried
@@ -122,10 +124,14 @@ class ScheduleAttempt:
     events reproduced before the first difference."""
 
     def __init__(self, server: Server, group: RecordedGroup, way: Sequence[int], unseen: bool) -> None:
-        self.server, self.way, self.unseen = server, way, unseen
+        self.server = server
+        self.way = way
+        self.unseen = unseen
         self.step, self.theirs, self.records, self.on_answer, self.folder = group
         step = group.step
-        self.start, self.met, self.apart = len(server.log.events), 0, False
+        self.start = len(server.log.events)
+        self.met = 0
+        self.apart = False
         self.waiting, self.silent = _as_launched(step), 0
         self.passing = [i for i, member in enumerate(step.members) if not (member.launched or member.action)]
         self.looked: dict[int, int] = {}    # a passing request -> releases of slots before its last inspection

@@ -240,7 +240,9 @@ def _lives(top: TomlTable, n_steps: int, engine: str, known: AbstractSet[str] | 
     found = []
     for table in top.tables("lives"):
         table.only(("request", "from", "to"))
-        number, first, last = table.integer("request", None, low=0), table.text("from", ""), table.text("to", "")
+        number = table.integer("request", None, low=0)
+        first = table.text("from", "")
+        last = table.text("to", "")
         if number >= n_steps:
             raise table.fault(f"unknown request {number}", "request", f"0 to {n_steps - 1}")
         for key, name in (("from", first), ("to", last)):

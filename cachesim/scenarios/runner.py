@@ -125,8 +125,12 @@ class ScenarioStage:
         self, scenario: Scenario, profile: str, mode: str, folder: Path, watcher: SilentObserver, rules: RuleSet | str,
         before: Log | None = None,
     ) -> None:
-        self.scenario, self.rules, self.mode = scenario, rules, mode
-        self.folder, self.watcher, self.log = folder, watcher, Log(before)
+        self.scenario = scenario
+        self.rules = rules
+        self.mode = mode
+        self.folder = folder
+        self.watcher = watcher
+        self.log = Log(before)
         self.engine, self.options = engine_of(profile), dict(scenario.server)
         self._start()
 

@@ -23,7 +23,9 @@ def read_reports(top: TomlTable, profiles: Sequence[str], n_steps: int, engine: 
 
 def _report(table: TomlTable, profiles: Sequence[str], n_steps: int, engine: str) -> BugReport:
     table.only(_KEYS)
-    number, claim, lacks = table.integer("request", None, low=0), table.text("claim"), table.text("lacks", "")
+    number = table.integer("request", None, low=0)
+    claim = table.text("claim")
+    lacks = table.text("lacks", "")
     if number >= n_steps:
         raise table.fault(f"unknown request {number}", "request", f"0 to {n_steps - 1}")
     if claim not in (STRICT, PARTLY):

@@ -70,7 +70,10 @@ class CacheFault(AssertionError):
     repeats the run. ``check``: name of the check; ``steps``: the run; ``text``: the fault after it."""
 
     def __init__(self, machine: type[CacheMachine], check: str, steps: tuple[str, ...], text: str) -> None:
-        self.machine, self.check, self.steps, self.text = machine, check, steps, text
+        self.machine = machine
+        self.check = check
+        self.steps = steps
+        self.text = text
         super().__init__(check, text)
 
     @cached_property

@@ -94,7 +94,9 @@ def _without_parts(
 ) -> tuple[ScenarioLine, tuple[int, ...]]:
     """Return the line with only the fields, messages and marks that stay, and the numbers of its remaining pieces. A
     chat keeps its last message."""
-    fields, messages, left = iter(stays.fields), iter(stays.messages), iter(pieces)
+    fields = iter(stays.fields)
+    messages = iter(stays.messages)
+    left = iter(pieces)
     steps, found = [], list[int]()
     for step in line.steps:
         if isinstance(step, LineRequest):

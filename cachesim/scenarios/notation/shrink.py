@@ -39,7 +39,9 @@ class _Descent:
     """Descent from a vector. ``row``: smallest vector so far; ``asked``: vectors that were tested."""
 
     def __init__(self, row: Row, holds: Holds, tries: int) -> None:
-        self.row, self.holds, self.tries = row, holds, tries
+        self.row = row
+        self.holds = holds
+        self.tries = tries
         self.asked: set[Row] = {row}
 
     @property
@@ -127,7 +129,10 @@ class Shrinking(Generic[S]):
     smallest form so far; ``tries``: number of tested forms."""
 
     def __init__(self, whole: S, happens: Callable[[S], bool], most: int = TRIES, seed: int = 0) -> None:
-        self.whole, self.happens, self.most, self.seed = whole, happens, most, seed
+        self.whole = whole
+        self.happens = happens
+        self.most = most
+        self.seed = seed
         self.best = whole.shrinkable
         self.known: dict[object, bool] = {_key(self.best): True}
         self.tries = 0

@@ -76,7 +76,9 @@ def reduced(case: ShrinkCase, row: ShrinkVector) -> ShrinkCase:
     """Return the case reduced to the elements that the vector keeps."""
     lengths = case.line.words
     words = {word: shortened(lengths[word], n) for word, n in zip(lengths, row.words, strict=True)}
-    flags, pieces, rare = iter(row.flags), iter(row.pieces), iter(row.rare)
+    flags = iter(row.flags)
+    pieces = iter(row.pieces)
+    rare = iter(row.rare)
     steps: list[LineRequest | Action] = []
     for step, stays in zip(case.line.steps, row.steps, strict=True):
         stay = dict(zip(FLAGS, flags, strict=False))

@@ -10,8 +10,15 @@ from cachesim.tools.advise.agent_search import FINE, WORTH, AgentAdvice, AgentSe
 
 Data = dict[str, Any]
 GIB = 1 << 30
-CONTEXT, FILLED, UNTRIED = "context", "filled", "untried"
-WRONG, UNANSWERED, EVALUATED, PRECISION, MEMORY, TIE = "wrong", "unanswered", "evaluated", "precision", "memory", "tie"
+CONTEXT = "context"
+FILLED = "filled"
+UNTRIED = "untried"
+WRONG = "wrong"
+UNANSWERED = "unanswered"
+EVALUATED = "evaluated"
+PRECISION = "precision"
+MEMORY = "memory"
+TIE = "tie"
 PART, NOT_RUN = "part", "not run"
 
 
@@ -102,7 +109,9 @@ def reason_text(found: Mapping[str, Any]) -> str:
 
 
 def _compared(found: Mapping[str, Any]) -> str:
-    here, there, other = found["here"], found["there"], found["other"]
+    here = found["here"]
+    there = found["there"]
+    other = found["other"]
     match found["decided"]:
         case "wrong":
             return f"with {other}, {there['wrong']} of {there['requests']} answers are wrong"

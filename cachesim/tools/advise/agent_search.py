@@ -107,7 +107,11 @@ class AgentSearch:
         known: dict[object, AgentCost] | None = None,
     ) -> None:
         self.engine: Engine = engine_of(profile)
-        self.profile, self.model, self.room, self.clients, self.load = profile, real_model(word), room, clients, load
+        self.profile = profile
+        self.model = real_model(word)
+        self.room = room
+        self.clients = clients
+        self.load = load
         self.forms, self.agents = agent_forms(self.engine)
         self.sizes, self.scale = sizes_of(word), load.scale(self.model.window, self.agents.unit)
         self.excluded: list[FittedSetting] = []
@@ -200,7 +204,9 @@ class AgentSearch:
     def judged(self, first: Sequence[CostlySetting], most: int) -> tuple[list[CostlySetting], list[CostlySetting]]:
         """Return the best settings with correct answers, ``most`` of them if there are as many, and those with wrong
         answers that were tried before. Settings of a new cost are tried before settings of a cost that was tried."""
-        best, wrong, ordered = list[CostlySetting](), list[CostlySetting](), _unlike_first(first)
+        best = list[CostlySetting]()
+        wrong = list[CostlySetting]()
+        ordered = _unlike_first(first)
         for one in progress(ordered, len(ordered), "judging the best"):
             found = one._replace(cost=self._judged(one.setting))
             (wrong if found.cost.wrong else best).append(found)

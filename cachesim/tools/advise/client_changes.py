@@ -167,7 +167,9 @@ def _prompt(told: Steps, new: Steps, i: int, parent: int) -> tuple[LineRequest, 
 
 def _chat(told: Steps, new: Steps, i: int, parent: int) -> tuple[LineRequest, bool]:
     """Return a chat with the whole answer of its parent, and True if the answer was incomplete before."""
-    step, answer, n = told[i], told[parent].answer or (), len(told[parent].chat)
+    step = told[i]
+    answer = told[parent].answer or ()
+    n = len(told[parent].chat)
     rest = step.chat[n:]
     if step.chat[:n] != told[parent].chat:
         return step, False

@@ -289,7 +289,9 @@ def advice_for(
     from cachesim.tools.advise.setup_changes import arguments_of
 
     named = asked or arguments_of(about.scenario)
-    until, stopped, ended = time.monotonic() + most, None, None
+    until = time.monotonic() + most
+    stopped = None
+    ended = None
     is_refuted = about.facts is not None and about.facts.is_refuted
     try:
         for _ in () if is_refuted else progress(search, len(search), "trying changes"):

@@ -87,7 +87,9 @@ def case_report(data: Data) -> RenderableType:
 
 
 def _case(data: Data) -> Iterator[RenderableType]:
-    base, bound, log = data["base"], data["bound"], data["log"]
+    base = data["base"]
+    bound = data["bound"]
+    log = data["log"]
     least = f"; lower bound for any server: {bound['total']:,}" if bound["holds"] else ""
     yield Text.assemble((data["scenario"], "bold"), "  ", (data["profile"], "cyan"), "  ", data["model"])
     if _is_refuted(data):

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from cachesim.tools.conformance.report import Report
 
 SCHEMA = 2                   # version of the JSON form
-REQUESTS, EXAMPLES, ROUNDS, TIMEOUT = 20_000, 100, 20, 60.0
+REQUESTS = 20_000
+EXAMPLES = 100
+ROUNDS = 20
+TIMEOUT = 60.0
 LAYERS, FLAGS = "GGGA", "-np 2 -c 4096 -t 1"    # of a server that --real starts
 
 

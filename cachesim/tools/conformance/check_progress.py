@@ -14,11 +14,16 @@ class CheckProgress(CheckListener):
 
     def __init__(self, bar: ProgressBar, as_json: bool) -> None:
         self._bar, self._as_json = bar, as_json
-        self._stage, self._histories, self._done, self._requests = "", 0, 0, 0
+        self._stage = ""
+        self._histories = 0
+        self._done = 0
+        self._requests = 0
 
     def stage(self, what: str, histories: int = 0) -> None:
         """Show the stage; without a bar, print it."""
-        self._stage, self._histories, self._done = what, histories, 0
+        self._stage = what
+        self._histories = histories
+        self._done = 0
         if not self._bar.is_shown:
             note(f"{what}: {histories}" if histories else what)
         self._show()

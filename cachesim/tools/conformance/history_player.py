@@ -80,7 +80,9 @@ class ColdRuns:
     """Cold replies, cached per request. ``uncached``: all requests go to an instance with its cache switched off."""
 
     def __init__(self, bench: SubjectPool, uncached: bool, same: Same) -> None:
-        self.bench, self.uncached, self.same = bench, uncached, same
+        self.bench = bench
+        self.uncached = uncached
+        self.same = same
         self.known: dict[CacheRequest, Outcome] = {}
         self.twice: dict[CacheRequest, Outcome] = {}
 

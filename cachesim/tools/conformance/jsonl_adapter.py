@@ -40,7 +40,9 @@ class ProcessSubject:
 
     def __init__(self, command: Sequence[str], budget: TimeBudget) -> None:
         budget.check()
-        self.budget, self.dead, self.is_closed = budget, "", False
+        self.budget = budget
+        self.dead = ""
+        self.is_closed = False
         try:
             self.process = subprocess.Popen(list(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                             stderr=subprocess.PIPE, start_new_session=True)  # fmt: skip

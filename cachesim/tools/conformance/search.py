@@ -88,7 +88,9 @@ class HistorySearch:
     """Runs histories and records the failures of each."""
 
     def __init__(self, play: Player, same: Same, budget: TimeBudget) -> None:
-        self.play, self.same, self.budget = play, same, budget
+        self.play = play
+        self.same = same
+        self.budget = budget
         self.tallies: dict[str, PropertyTally] = {}
         self.gap = ""                                # the first ability that was present and then missing
         self.known: dict[str, list[PropertyCheck]] = {}

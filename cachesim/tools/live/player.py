@@ -38,7 +38,9 @@ class Player:
 
     def __init__(self, scenario: Scenario, seed: int = 0, prefix: str = "", vocabulary: Vocabulary = TINY) -> None:
         self._write = _check(scenario)
-        self.scenario, self.prefix, self.options = scenario, prefix, dict(scenario.server)
+        self.scenario = scenario
+        self.prefix = prefix
+        self.options = dict(scenario.server)
         self.map = TokenMap(map(_text, scenario.steps), seed, vocabulary)
         self._notes: list[str] = [note for step in scenario.steps for note in _changed(step)]
 

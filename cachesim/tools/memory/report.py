@@ -14,7 +14,9 @@ from cachesim.engines.shared.model_layers import RealModel
 from cachesim.tools.memory.estimate import Lowered, MemoryEstimate
 
 Data = dict[str, Any]
-GIB, MIB, FEW = 1 << 30, 1 << 20, 3
+GIB = 1 << 30
+MIB = 1 << 20
+FEW = 3
 
 
 def memory_data(word: str, model: RealModel, found: MemoryEstimate, room: int) -> Data:
@@ -91,7 +93,9 @@ def _counts(pool: list[Data]) -> str:
 
 def _answer(data: Data) -> Text:
     """Return the first line."""
-    total, room, beside = data["total"], data["room"], "beside weights and compute buffers"
+    total = data["total"]
+    room = data["room"]
+    beside = "beside weights and compute buffers"
     if data["unlimited"]:
         return Text(f"at least {_gib(total)} {beside}: {data['unlimited']} sets no limit", "bold red")
     if room is None:

@@ -145,7 +145,9 @@ class LegendSign(NamedTuple):
 
 def legend(y: float, scene: Scene, lanes: Lanes, scale: PositionScale, wide: float) -> tuple[str, float]:
     """Return the legend from ``y`` on in lines ``wide`` pixels long, and its height."""
-    x, top, out = 12.0, y, list[str]()
+    x = 12.0
+    top = y
+    out = list[str]()
     for sign in _signs(scene, lanes, scale):
         long = WIDE + 6 + LETTER * len(sign.says)
         if x > 12 and x + long > wide:

@@ -12,7 +12,9 @@ from cachesim.base.escaping import markup
 
 HEAD, TOP, RIGHT = 46, 102, 380    # of a run: y of its lanes, y of its first row, width of the notes beside the tokens
 LABEL = 18                   # characters of a label at the left edge of a row
-BAR, STRIP, GAP = 22, 26, 26
+BAR = 22
+STRIP = 26
+GAP = 26
 STEP = BAR + STRIP + GAP
 SHOWN, LINES = 48, 4          # characters of a note beside a row, and lines below the verdict
 

@@ -35,7 +35,9 @@ def packed(text: str) -> str:
 
 
 def _run(drawn: RunDrawing, told: CaptionedWalk, forms: dict[str, int]) -> dict[str, Any]:
-    walk, lanes, scale = told.walk, drawn.lanes, drawn.scale
+    walk = told.walk
+    lanes = drawn.lanes
+    scale = drawn.scale
     return {
         "log": "\n".join(_line(says, forms) for says in told.says),
         "rows": flat(enumerate(walk.rows)), "begins": walk.begins, "ends": walk.ends,

@@ -73,7 +73,9 @@ def _action(step: TraceStep, number: int, note: str) -> StepRow:
 
 def recorded_events(trace: Trace) -> CaptionedWalk:
     """Return the events of a recording in words. A recording does not contain the server's memory at each event."""
-    rows, begins, says = list[int](), list[int](), list[str]()
+    rows = list[int]()
+    begins = list[int]()
+    says = list[str]()
     for step in trace.steps:
         first = len(begins)
         begins += [len(says)] * max(1, len(step.members))

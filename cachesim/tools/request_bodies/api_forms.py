@@ -24,7 +24,10 @@ from cachesim.tools.request_bodies.media_parts import media_list, split_at_media
 from cachesim.tools.request_bodies.message_content import answer_of, arguments, block, content, join_text, message_of
 from cachesim.tools.request_bodies.message_fields import block_fields, fields_text
 
-CHAT, ANTHROPIC, RESPONSES, COMPLETION = "chat completions", "Anthropic messages", "responses", "completion"
+CHAT = "chat completions"
+ANTHROPIC = "Anthropic messages"
+RESPONSES = "responses"
+COMPLETION = "completion"
 NATIVE = ("n_predict", "id_slot", "slot_id", "n_keep", "n_cache_reuse", "cache_prompt", "samplers")
 SEEN = frozenset({"messages", "prompt", "input", "tools", "system", "instructions", "model", "functions",
                   "images"})  # fmt: skip
@@ -174,7 +177,9 @@ def _responses(value: Mapping[str, Any]) -> Body:
         if isinstance(value.get(key), str):
             messages.append(BodyMessage(role, key, (BodyText(TEXT, key, value[key]),)))
     for number, one in enumerate(value["input"] if isinstance(value["input"], list) else ()):
-        path, what, role = f"input[{number}]", one.get("type"), one.get("role")
+        path = f"input[{number}]"
+        what = one.get("type")
+        role = one.get("role")
         parts = content(one.get("content"), f"{path}.content") if what in (None, "message") else block(one, path)
         default = "tool" if str(what).endswith("_output") else "assistant"
         role = role if isinstance(role, str) else default

@@ -51,7 +51,9 @@ def prompt_key(value: Any) -> str:
     body of a supported API. A key whose value has another shape does not count."""
     if not isinstance(value, dict):
         return ""
-    messages, prompt, inputs = value.get("messages"), value.get("prompt"), value.get("input")
+    messages = value.get("messages")
+    prompt = value.get("prompt")
+    inputs = value.get("input")
     if isinstance(messages, list):
         is_chat = bool(messages) and all(isinstance(entry, dict) and "role" in entry for entry in messages)
         return "messages" if is_chat else ""
@@ -155,7 +157,9 @@ def read_bodies(paths: Sequence[Path]) -> tuple[list[FoundBody], int]:
     number of files and lines without a body. Raise BadInput for an unreadable file, for a path without any body, and
     beyond the limits."""
     found: list[FoundBody] = []
-    left, size, pool = 0, 0, TextPool()
+    left = 0
+    size = 0
+    pool = TextPool()
     for path in paths:
         folder = kind(path) == FOLDER
         before = len(found)
@@ -221,7 +225,9 @@ def _bodies(data: bytes, file: Path, place: str, pool: TextPool) -> tuple[list[F
 def _lines(data: bytes, place: str, pool: TextPool) -> tuple[list[FoundBody], int]:
     """Return the bodies of JSON lines, or of text lines that end with a JSON object (a log of requests), and the number
     of lines without a body."""
-    found, left, number = [], 0, 0
+    found = []
+    left = 0
+    number = 0
     for number, line in enumerate(BytesIO(data), 1):
         at = line.find(b"{")
         if at < 0:

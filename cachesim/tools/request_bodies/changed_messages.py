@@ -11,11 +11,22 @@ from cachesim.tools.request_bodies.changed_text import SPACE, differs_in_space_o
 from cachesim.tools.request_bodies.conversations import contains_summary, core_text, message_key
 from cachesim.tools.request_bodies.moved_text import LEAST, find_moved, list_begins
 
-REMOVED, ADDED, CHANGED_REASONING = "reasoning removed", "reasoning added", "reasoning changed"
+REMOVED = "reasoning removed"
+ADDED = "reasoning added"
+CHANGED_REASONING = "reasoning changed"
 IMAGES, MOVED = "image", "image moved"
-DROPPED, INSERTED, SUMMARY, PRUNED, TAIL = "truncated", "inserted", "summary", "pruned", "tail"
-TAKEN_OUT, MOVING, OTHER_PLACE = "removed messages", "moving text", "moved message"
-EDITED, ANSWER, RESULT, SYSTEM = "edited", "answer", "tool result", "system prompt"
+DROPPED = "truncated"
+INSERTED = "inserted"
+SUMMARY = "summary"
+PRUNED = "pruned"
+TAIL = "tail"
+TAKEN_OUT = "removed messages"
+MOVING = "moving text"
+OTHER_PLACE = "moved message"
+EDITED = "edited"
+ANSWER = "answer"
+RESULT = "tool result"
+SYSTEM = "system prompt"
 BY_ROLE = {"user": EDITED, "assistant": ANSWER, "tool": RESULT, "function": RESULT,
            "system": SYSTEM, "developer": SYSTEM}  # fmt: skip
 _PLACEHOLDER = re.compile(r"clear|truncat|omit|remov|elid|prun|trimm|compact|\.\.\.|\[", re.I)

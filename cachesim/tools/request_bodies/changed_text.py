@@ -10,7 +10,12 @@ import re
 from typing import Iterator, NamedTuple
 
 AROUND, CONTEXT = 120, 600   # characters around the difference; characters before it that may contain a heading
-DATE, ID, BILLING, LISTING, COUNTER, SPACE = "date", "id", "billing header", "listing", "counter", "whitespace"
+DATE = "date"
+ID = "id"
+BILLING = "billing header"
+LISTING = "listing"
+COUNTER = "counter"
+SPACE = "whitespace"
 
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _DATES = (
@@ -47,7 +52,9 @@ def kind_of_change(a: str, b: str, at: int, begin: int = 0) -> str:
     """Return the kind of the text at character ``at`` of two texts that are equal before it; "" if unknown. ``begin``:
     start of its message, because a heading in another message says nothing about it."""
     low = max(0, at - AROUND)
-    x, y, place = a[low : at + AROUND], b[low : at + AROUND], at - low
+    x = a[low : at + AROUND]
+    y = b[low : at + AROUND]
+    place = at - low
     line = x.rfind("\n", 0, place) + 1
     if "x-anthropic-" in x[line : place + 1] or re.search(r"\bcch=\w*\Z", x[line:place]):
         return BILLING

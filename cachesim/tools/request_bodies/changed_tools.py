@@ -8,7 +8,10 @@ from typing import Any, Sequence
 
 from cachesim.tools.request_bodies.plain_render import canonical
 
-ORDER, KEYS, LIST, ONE = "order of tools", "order of keys", "tools", "a tool"
+ORDER = "order of tools"
+KEYS = "order of keys"
+LIST = "tools"
+ONE = "a tool"
 CAUSES = (ORDER, KEYS, LIST, ONE)
 SHOWN = 4                    # listed names, at most
 

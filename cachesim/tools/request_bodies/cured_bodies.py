@@ -333,7 +333,9 @@ def _with_message(body: Body, number: int, source: Body, source_number: int) -> 
 def _continued_messages(pair: _Pair, target: CureTarget) -> Body:
     """Return the messages of the previous body, followed by those that are new; the body itself if another change is
     in its history."""
-    record, cured, new = pair.record, pair.cured, pair.new
+    record = pair.record
+    cured = pair.cured
+    new = pair.new
     place = record.place
     in_front = place is not None and (place.kind == TOOL or place.path.startswith(("tools", "functions")) or (
         0 <= place.message < len(new.messages) and new.messages[place.message].is_system))  # fmt: skip
@@ -399,7 +401,9 @@ def _blocks_in_both(a: Sequence[int], b: Sequence[int]) -> list[Match]:
 def _continued_text(pair: _Pair, target: CureTarget) -> Body:
     """Return the raw prompt of the previous body, followed by the text that is new; the body itself if it is not
     known which text is new."""
-    record, old_text, new_text = pair.record, pair.old_record.text, pair.record.text
+    record = pair.record
+    old_text = pair.old_record.text
+    new_text = pair.record.text
     if pair.has(target):
         added = _new_text(pair, target)
     elif record.cause.name in (causes.EXTENDS, causes.SAME):
@@ -415,7 +419,9 @@ def _continued_text(pair: _Pair, target: CureTarget) -> Body:
 
 def _new_text(pair: _Pair, target: CureTarget) -> str | None:
     """Return the text of a raw prompt that the previous prompt does not contain; None if it is not known."""
-    record, old_text, new_text = pair.record, pair.old_record.text, pair.record.text
+    record = pair.record
+    old_text = pair.old_record.text
+    new_text = pair.record.text
     if target.cause in (messages.MOVING, causes.MOVED_LINES):
         moved = find_moved_lines(old_text, new_text, record.common)
         if moved is not None:
@@ -437,7 +443,9 @@ def _new_text(pair: _Pair, target: CureTarget) -> str | None:
 
 def _with_reasoning(pair: _Pair) -> Body:
     """Return a body with the generated answers of the requests before it."""
-    old, new, cured = pair.old, pair.new, pair.cured
+    old = pair.old
+    new = pair.new
+    cured = pair.cured
     is_other = not pair.record.is_harmless and pair.record.cause.name != causes.DROPPED_ANSWER
     if is_other or new.chat is None:
         return new

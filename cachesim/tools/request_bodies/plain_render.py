@@ -53,7 +53,9 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
-BEGIN, END, ANSWER = "<|im_start|>", "<|im_end|>\n", "<|im_start|>assistant\n"
+BEGIN = "<|im_start|>"
+END = "<|im_end|>\n"
+ANSWER = "<|im_start|>assistant\n"
 _TAGS = {CALL: ("<tool_call>\n", "\n</tool_call>")}
 
 

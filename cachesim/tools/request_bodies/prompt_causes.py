@@ -12,10 +12,19 @@ from cachesim.tools.request_bodies.body import IMAGE, TOOL, Body
 from cachesim.tools.request_bodies.moved_text import find_moved_lines
 from cachesim.tools.request_bodies.plain_render import BodyPlace, RenderedPrompt
 
-NEW, EXTENDS, SAME, BACK = "new", "extends", "same", "back"
-TEMPLATE, OPENING, CHANGED, DROPPED_ANSWER = "template", "opening", "text", "answer reasoning"
+NEW = "new"
+EXTENDS = "extends"
+SAME = "same"
+BACK = "back"
+TEMPLATE = "template"
+OPENING = "opening"
+CHANGED = "text"
+DROPPED_ANSWER = "answer reasoning"
 FIELDS = "fields"
-ADAPTERS, MOVED_LINES, CUT_OUT, PUT_IN = "adapters", "moved lines", "removed text", "inserted text"
+ADAPTERS = "adapters"
+MOVED_LINES = "moved lines"
+CUT_OUT = "removed text"
+PUT_IN = "inserted text"
 HARMLESS = (NEW, EXTENDS, SAME, BACK)
 """Causes that do not invalidate any token of the previous request."""
 

@@ -58,7 +58,9 @@ class TokenPositions:
     """Tokens of a prompt by the position of their characters, rounded. ``size``: its tokens."""
 
     def __init__(self, text: str, size: int, tokenizer: Tokenizer) -> None:
-        self.text, self.size, self.tokenizer = text, size, tokenizer
+        self.text = text
+        self.size = size
+        self.tokenizer = tokenizer
 
     def count(self, text: str) -> int:
         """Return the number of tokens of a text."""

@@ -90,7 +90,9 @@ class _Maximum:
 
     def within(self, low: int, high: int) -> int:
         """Return the maximum of the places low .. high-1."""
-        low, high, found = low + self.places, high + self.places, -1
+        low = low + self.places
+        high = high + self.places
+        found = -1
         while low < high:
             if low % 2:
                 found, low = max(found, self.tree[low]), low + 1

@@ -125,7 +125,10 @@ def _count(failures: dict[Group, Failure], number: int, finding: PropertyFailure
         return
     known.times += 1
     if number < known.first:
-        known.first, known.finding, known.small, known.kept = number, finding, None, None
+        known.first = number
+        known.finding = finding
+        known.small = None
+        known.kept = None
 
 
 def joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -145,7 +148,9 @@ def work(job: CampaignJob) -> CampaignBlock:
     judges: dict[str, Judge] = {}
     every: Found = []
     mended: Found = []
-    refused, cost, plan = 0, CampaignCost(), job.plan
+    refused = 0
+    cost = CampaignCost()
+    plan = job.plan
     for i in range(job.first, job.stop):
         number = plan.seed * SPREAD + i
         try:

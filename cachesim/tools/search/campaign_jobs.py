@@ -171,7 +171,12 @@ class CampaignSearch:
         jobs: int,
         on: str,
     ) -> None:
-        self.plan, self.campaign, self.folder, self.clock, self.jobs, self.on = plan, campaign, folder, clock, jobs, on
+        self.plan = plan
+        self.campaign = campaign
+        self.folder = folder
+        self.clock = clock
+        self.jobs = jobs
+        self.on = on
         self.corpus: list[StoredCaseResult] = []
         self._complained = ""
 

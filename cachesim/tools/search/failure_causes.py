@@ -34,7 +34,9 @@ def with_causes(data: Mapping[str, Any], plan: CampaignPlan, in_time: Callable[[
     because the property needs several runs."""
     search = MutationSearch(plan.profile, tuple(name for name in plan.properties if name in PROPERTIES))
     known = tuple(variants(plan.profile))
-    others, judges, budget = others_of(known), dict[str, Judge](), run_budget(data)
+    others = others_of(known)
+    judges = dict[str, Judge]()
+    budget = run_budget(data)
     causes: dict[int, list[int]] = {}
     uncured: list[int] = []
     ungrouped: list[int] = []

@@ -84,7 +84,9 @@ def _files(n: int) -> str:
 
 def _against(data: Data) -> Group:
     """Return the failures that only the other rule set has, and the evaluated tokens of both."""
-    other, cost, mended = data["against"], data["cost"], data["mended"]
+    other = data["against"]
+    cost = data["cost"]
+    mended = data["mended"]
     head = Text.assemble("\nfailures only under ", (other, "cyan"), "" if mended else ": none")
     return Group(
         head, *([_mended(mended)] if mended else []),

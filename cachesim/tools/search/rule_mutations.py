@@ -134,7 +134,9 @@ def run_mutated(
 ) -> MutationRun:
     """Run a conversation under the profile with these changes. Without changes, also find the variants in ``others``
     that matter. Raise Unwritable if slot files cannot be written."""
-    kind, found, evaluated = "?", None, 0
+    kind = "?"
+    found = None
+    evaluated = 0
     spies = RuleProbes(search.profile, others)
     try:
         scenario = scenario_of(source, search)
@@ -185,7 +187,9 @@ class CureJob(NamedTuple):
 def find_cures(job: CureJob) -> CureTrial:
     """Try every single variant on a conversation. If none cures it, try pairs that contain a variant that helps
     alone."""
-    search, run, known = job.search, job.run, job.known
+    search = job.search
+    run = job.run
+    known = job.known
     judges: dict[str, Judge] = {}
     first = _first(run.found or ())
     left = {i: run_mutated(run.source, search, judges, [known[i]]).found for i in sorted(run.matter)}

@@ -47,7 +47,10 @@ class ConnectionReader:
     """Reader of one connection. ``sent`` gets an exchange when its request is complete, ``ended`` when it is over."""
 
     def __init__(self, number: int, sent: Heard, ended: Heard, held: HeldBytes) -> None:
-        self._number, self._sent, self._ended, self._held = number, sent, ended, held
+        self._number = number
+        self._sent = sent
+        self._ended = ended
+        self._held = held
         self._client = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD)    # reads the client's bytes
         self._server = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD)    # reads the server's bytes
         self._waiting = {REQUEST: bytearray(), REPLY: bytearray()}   # bytes for which h11 is not ready
@@ -203,7 +206,10 @@ class Connections:
     def __init__(
         self, sent: Heard, ended: Heard, held: HeldBytes | None, unreachable: Callable[[], None] = lambda: None
     ) -> None:
-        self._sent, self._ended, self._held, self._unreachable = sent, ended, held or HeldBytes(), unreachable
+        self._sent = sent
+        self._ended = ended
+        self._held = held or HeldBytes()
+        self._unreachable = unreachable
         self._readers: dict[int, ConnectionReader] = {}
         self._ends: dict[int, set[int]] = {}
         self.unread, self.unreachable = 0, 0

@@ -36,7 +36,9 @@ class FrameQueue:
     """Frames that wait for the analysis. ``waiting`` returns the bytes that were sent and are not read yet."""
 
     def __init__(self, send: Callable[[bytes], None], waiting: Callable[[], int], most: int = QUEUE) -> None:
-        self._send, self._waiting, self._most = send, waiting, most
+        self._send = send
+        self._waiting = waiting
+        self._most = most
         self._pending: list[tuple[int, int, bytearray]] = []             # kinds, connections and bytes
         self._last: dict[int, tuple[int, bytearray]] = {}                # the last frame of each connection
         self._size = 0

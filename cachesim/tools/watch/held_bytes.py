@@ -22,7 +22,9 @@ class HeldBytes:
     """Counter of the bytes in the process of the analysis. ``kept``: those of compared requests."""
 
     def __init__(self, most: int = MOST - QUEUE) -> None:
-        self._most, self._in_flight, self.kept = most, 0, 0
+        self._most = most
+        self._in_flight = 0
+        self.kept = 0
 
     @property
     def size(self) -> int:

@@ -61,7 +61,9 @@ class RecentBodies:
     """The latest requests, and their conversations. ``most``: bytes that they may take."""
 
     def __init__(self, requests: int = REQUESTS, most: int = KEPT, held: HeldBytes | None = None) -> None:
-        self._requests, self._most, self._held = requests, most, held or HeldBytes()
+        self._requests = requests
+        self._most = most
+        self._held = held or HeldBytes()
         self._kept: list[KeptBody] = []
         self._own = self._conversations = self._bodies = 0
         self._clear()
@@ -149,7 +151,9 @@ class RecentBodies:
 
     def _shrink(self) -> None:
         """Keep the last request of each conversation, as far as they take half of the room."""
-        kept, seen, size = list[KeptBody](), set[int](), 0
+        kept = list[KeptBody]()
+        seen = set[int]()
+        size = 0
         for one in reversed(self._kept):
             if one.conversation in seen:
                 continue

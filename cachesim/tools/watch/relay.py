@@ -42,7 +42,9 @@ class Relay:
     """All connections of a relay. ``has_header``: replies get the header ``x-cachesim-cause``."""
 
     def __init__(self, server: Address, queue: FrameQueue, has_header: bool) -> None:
-        self._server, self._queue, self.has_header = server, queue, has_header
+        self._server = server
+        self._queue = queue
+        self.has_header = has_header
         self._numbers = count(1)
         self.buffer = memoryview(bytearray(PIECE))   # of all connections: bytes leave it before the next are read
         self.headed: dict[int, _HeadedSide] = {}     # open connections to the server whose replies get the header
@@ -101,7 +103,9 @@ class _Side(asyncio.BufferedProtocol):
     """Connection to a client or to the server. ``kind`` is that of its frames; ``peer`` is the other side."""
 
     def __init__(self, relay: Relay, kind: int, number: int) -> None:
-        self._relay, self._kind, self.number = relay, kind, number
+        self._relay = relay
+        self._kind = kind
+        self.number = number
         self.transport: Any = None
         self.peer: _Side | None = None
         self._has_ended = self._is_lost = self._is_full = False

@@ -15,7 +15,10 @@ from cachesim.tools.request_bodies.prompt_causes import BACK, EXTENDS, SAME
 
 NEAR = 16                    # tokens at the end of a prompt that a template may render differently, at most
 KEPT, EVENTS = 4_096, 1_024  # requests and events that are kept
-FORBIDDEN, RESTARTED, OVERWRITTEN, OTHER_SLOT = "reuse forbidden", "restarted", "overwritten", "other slot"
+FORBIDDEN = "reuse forbidden"
+RESTARTED = "restarted"
+OVERWRITTEN = "overwritten"
+OTHER_SLOT = "other slot"
 ACTIONS = {"erase": "erased", "restore": "restored over"}
 """Actions after which a slot has other contents, and the causes that they are."""
 KEEPS = (EXTENDS, SAME, BACK)

@@ -8,7 +8,10 @@ from cachesim.tools.watch.held_bytes import HeldBytes, buffer_bytes
 
 BODY = 1 << 24               # bytes of a request's body that are kept
 REPLY_START, REPLY_END = 1 << 20, 1 << 16      # bytes of a reply that are kept: its start, and its end
-OPEN, WHOLE, CLIENT_LEFT, SERVER_LEFT = "", "whole", "the client hung up", "the server hung up"
+OPEN = ""
+WHOLE = "whole"
+CLIENT_LEFT = "the client hung up"
+SERVER_LEFT = "the server hung up"
 UNREAD = "the rest was not read"
 """Ends of an exchange. UNREAD: `watch` ended, or read too many other connections."""
 TOO_LARGE = "the body is larger than 16 MiB"

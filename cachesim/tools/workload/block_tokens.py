@@ -42,7 +42,9 @@ class _TokenConverter:
     """Converter of a session. ``number``: consecutive numbers of the blocks, {} if the ids themselves are small."""
 
     def __init__(self, session: WorkloadSession, scale: int) -> None:
-        self.requests, self.scale, self.width = session.requests, scale, session.block_size // scale
+        self.requests = session.requests
+        self.scale = scale
+        self.width = session.block_size // scale
         top = max((max(one.blocks, default=0) for one in self.requests), default=0) + 1
         ids = (block for one in self.requests for block in one.blocks)
         self.number = {} if top < 1 << 32 else {block: number for number, block in enumerate(dict.fromkeys(ids))}

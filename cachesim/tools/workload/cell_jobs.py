@@ -55,7 +55,9 @@ def read_all(files: Sequence[Path]) -> WorkloadSession:
 def played_within(session: WorkloadSession, scale: int) -> list[SessionRequest]:
     """Return the requests as tokens. Raise BadInput for more tokens than allowed. The tokens that must be evaluated or
     generated (blocks counted once, and tokens without a block) have a lower limit, checked before any is created."""
-    requests, size, what = session.requests, session.block_size, f"workload {session.name}"
+    requests = session.requests
+    size = session.block_size
+    what = f"workload {session.name}"
     WORKLOAD_TOKENS.check(sum(one.n_prompt + one.n_answer for one in requests) // scale, what)
     blocks = len({block for one in requests for block in one.blocks})
     rest = sum(max(0, one.n_prompt - len(one.blocks) * size) + one.n_answer for one in requests)

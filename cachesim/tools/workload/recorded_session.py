@@ -52,7 +52,9 @@ def merged(sessions: list[WorkloadSession]) -> WorkloadSession:
     share no blocks: ids are unique to a session."""
     if len(sessions) == 1:
         return sessions[0]
-    size, first, every = sessions[0].block_size, 0, list[RecordedRequest]()
+    size = sessions[0].block_size
+    first = 0
+    every = list[RecordedRequest]()
     for one in sessions:
         top = max((max(request.blocks, default=0) for request in one.requests), default=0) + 1
         for request in one.requests:

@@ -38,7 +38,9 @@ def workload_report(data: Data) -> list[RenderableType]:
 
 def merged_report(data: Data) -> list[RenderableType]:
     """Return the report of a merged workload, with the number of files and of missing jobs."""
-    n, files, done = data["jobs"], len(data["files"]), len(data["lines"])
+    n = data["jobs"]
+    files = len(data["files"])
+    done = len(data["lines"])
     head = Text(f"{_counted(files, 'file')}, {done:,} of {_counted(n, 'job')}", "bold")
     if done < n:
         head.append(f"; not run: {n - done:,}", "yellow")

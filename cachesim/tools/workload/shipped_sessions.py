@@ -28,7 +28,9 @@ def shipped_sessions() -> tuple[WorkloadSession, ...]:
 
 def unpacked(name: str, block_size: int, rows: Sequence[Sequence[Any]]) -> WorkloadSession:
     """Return the session of these lists; its blocks are numbered from 1 in the order of their first use."""
-    requests, blocks, top = list[RecordedRequest](), list[Blocks](), 1
+    requests = list[RecordedRequest]()
+    blocks = list[Blocks]()
+    top = 1
     for start, end, prompt, answer, parent, shared, number, first in rows:
         known = blocks[parent][:shared] if shared else ()
         blocks.append((*known, *range(top, top := top + number - shared)))

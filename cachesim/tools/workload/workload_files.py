@@ -34,7 +34,9 @@ from cachesim.base.limits import TRACE_BYTES
 from cachesim.base.untrusted_files import FOLDER, files_in, kind, parse_json, path_of, read_bytes
 from cachesim.tools.workload.recorded_session import RecordedRequest, WorkloadSession, check_pasts
 
-MOONCAKE, BLOCK_IDS, KV_CACHE_TESTER = "mooncake", "block-ids", "kv-cache-tester"
+MOONCAKE = "mooncake"
+BLOCK_IDS = "block-ids"
+KV_CACHE_TESTER = "kv-cache-tester"
 FORMATS = "a kv-cache-tester session, or lines of a Mooncake trace or of block ids"
 MOONCAKE_BLOCK, DEFAULT_BLOCK = 512, 64
 
@@ -118,7 +120,9 @@ def _checked(value: Any, shape: Any, line: int, file: str) -> None:
 
 def _mooncake(value: Any, line: int, file: str) -> RecordedRequest:
     _checked(value, _MOONCAKE, line, file)
-    start, n, blocks = value["timestamp"] / 1000, value["input_length"], tuple(value["hash_ids"])
+    start = value["timestamp"] / 1000
+    n = value["input_length"]
+    blocks = tuple(value["hash_ids"])
     most = len(blocks) * MOONCAKE_BLOCK
     if not most - MOONCAKE_BLOCK < n <= most:
         raise BadInput(f"{n} tokens do not fill {len(blocks)} blocks of {MOONCAKE_BLOCK}", file=file, line=line)

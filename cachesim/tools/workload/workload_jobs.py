@@ -76,7 +76,10 @@ class Workload:
     result, or have one that is not stored; printed at once. ``on``: address of a cluster, "" for this machine."""
 
     def __init__(self, todo: Sequence[WorkloadTask], folder: WorkloadFolder | None, jobs: int, on: str = "") -> None:
-        self.todo, self.folder, self.jobs, self.on = todo, folder, jobs, on
+        self.todo = todo
+        self.folder = folder
+        self.jobs = jobs
+        self.on = on
         self.lines: dict[int, Line] = {}
         self.errors: list[BadInput | Crash] = []
 

@@ -37,7 +37,10 @@ class Http:
 
     def __init__(self, url: str, timeout: float, most: int, key: str = "", seconds: float | None = None) -> None:
         self._client = HttpClient(url, {"Authorization": f"Bearer {key}"} if key else {})
-        self.url, self.timeout, self.most, self.sent = self._client.url, timeout, most, 0
+        self.url = self._client.url
+        self.timeout = timeout
+        self.most = most
+        self.sent = 0
         self._budget = TimeBudget(timeout, seconds)
         self.dead = ""                               # reason for sending nothing more
         self.missed = 0                              # replies in a row that did not arrive in time

@@ -161,7 +161,9 @@ class OpenAIClient:
     """Client of a server with a request format."""
 
     def __init__(self, http: Http, way: RequestFormat, spelling: PromptEncoding) -> None:
-        self.http, self.way, self.spelling = http, way, spelling
+        self.http = http
+        self.way = way
+        self.spelling = spelling
         self.numbers = counting()
 
     @property

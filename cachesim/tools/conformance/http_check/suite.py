@@ -106,7 +106,9 @@ class _CheckRun:
     def __init__(self, http: Http, server: ServerFacts, wanted: CheckOptions, listener: CheckListener,
                  control: ColdSource | None) -> None:  # fmt: skip
         self.other = control
-        self.http, self.wanted, self.listener = http, wanted, listener
+        self.http = http
+        self.wanted = wanted
+        self.listener = listener
         http.when_sent = lambda: listener.request(http.sent)
         self.sections = chosen(wanted.only, True)
         self.is_known = "known" in self.sections and not wanted.histories

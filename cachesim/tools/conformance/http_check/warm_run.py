@@ -79,7 +79,11 @@ class ServerRunner:
     end: ServerEnd | None = None
 
     def __init__(self, http: Http, server: ServerFacts, same: Same, seed: int = 0) -> None:
-        self.http, self.server, self.same, self.seed, self.plays = http, server, same, seed, 0
+        self.http = http
+        self.server = server
+        self.same = same
+        self.seed = seed
+        self.plays = 0
         self.before: list[Tokens] = []               # prompts of earlier runs
         self.twice = TWICE                           # remaining runs whose cold requests are repeated
         self.foreign = False                         # the last run reused tokens of an earlier run

@@ -30,7 +30,9 @@ NO_TIMINGS: Mapping[str, float] = {}
 def observed(script: Script, binary: Path, gguf: Path) -> ObservedRun:
     """Run the case on a server that is started for it. Raise BadInput."""
     player = Player(script.scenario)
-    came, log, costs = list[str](), list[str](), list[str]()
+    came = list[str]()
+    log = list[str]()
+    costs = list[str]()
     start = ServerStart(binary, gguf, script.flags, "")
     with Recorder(start, rounding=script.tolerance) as recorder:
         said = _Log(recorder.log_file)
