@@ -15,6 +15,7 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 import cachesim.strategies  # noqa: F401 - what an example imports first is forgotten after it
+from cachesim.engines.registry import BUILTIN
 from tests.unit.strategies import block_manager
 
 EXAMPLE = re.compile(r"```python\n# (?P<file>test_\w+\.py)\n(?P<code>.*?)```\n\n```text\n(?P<printed>.*?)```", re.S)
@@ -26,6 +27,8 @@ FIXED = settings(derandomize=True, deadline=None, database=None, max_examples=20
 @cache
 def loaded(file: str, code: str) -> Any:
     """Return the module of an example, loaded from a file, with our block manager in place of nano-vllm's."""
+    for engine in BUILTIN.values():
+        engine.load_rules()              # not within the patch, after which new modules are forgotten
     with TemporaryDirectory() as folder, patch.dict(sys.modules, block_manager.modules()):
         path = Path(folder) / file
         path.write_text(code)

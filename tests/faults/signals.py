@@ -121,7 +121,7 @@ FAILING = "S40.A20/S.A>3/" + "B9/D8.A/E7.B/" * 60 + "S.A.C5"
 MORE = ("--limit", "tokens=900000", "--limit", "sampled=900000")
 
 LONG: dict[str, LongCommand] = {
-    "run": LongCommand(words("run", *CASES * 20, "--json"), JUDGED, keeps=True),
+    "run": LongCommand(words("run", *CASES * 20, "-j", 1, "--json"), JUDGED, keeps=True),
     "run -j 2": LongCommand(words("run", *CASES * 20, "-j", 2, "--provenance", "--json"),
                             "cachesim.base.pool:Pool._take", keeps=True),
     "run (one case)": LongCommand(words("run", LONG_LINE, "--exact", "--json", *MORE), JUDGED),
@@ -131,7 +131,7 @@ LONG: dict[str, LongCommand] = {
     "advise (one run)": LongCommand(words("advise", LONG_LINE, "--json", *MORE), JUDGED),
     "diff": LongCommand(words("diff", LONG_LINE, "-p", "llama_cpp@b9518", "-p", "llama_cpp@b10587",
                               *MORE), JUDGED),
-    "diff FOLDER": LongCommand(words("diff", TESTS.parent / "scenarios/llama_cpp", "-p", "llama_cpp@b9518",
+    "diff FOLDER": LongCommand(words("diff", TESTS.parent / "scenarios/llama_cpp", "-j", 1, "-p", "llama_cpp@b9518",
                                      "-p", "llama_cpp@b10587", "--json"), JUDGED, keeps=True),
     "bisect": LongCommand(words("bisect", LONG_LINE, *MORE), JUDGED),
     "playground": LongCommand(words("playground"), "uvicorn:Server.startup"),
@@ -150,7 +150,7 @@ LONG: dict[str, LongCommand] = {
     "workload -j 2": LongCommand(
         lambda at: ("workload", long_session(at), session(at), "-j", 2, "--json", "--out", "lines"),
         "cachesim.base.pool:Pool._start", keeps=True, file="lines"),
-    "replay": LongCommand(words("replay", *TRACES * 20, "--json"), "cachesim.tools.replay.command:replay_file",
+    "replay": LongCommand(words("replay", *TRACES * 20, "-j", 1, "--json"), "cachesim.tools.replay.command:replay_file",
                           keeps=True),
     "import (log)": LongCommand(lambda at: ("import", log_lines(at), "--limit", "log-requests=100000"),
                                 "cachesim.tools.server_logs.import_log:read_session"),

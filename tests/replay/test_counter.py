@@ -69,10 +69,10 @@ class TruthStore(UbatchStore):
 
 
 def test_a_store_that_is_always_right_misses_the_recorded_wrong_answers(monkeypatch):
-    apply, update = Memory.apply, llama_server.update_slots
+    plain_store, update = Memory.store, llama_server.update_slots
 
-    def true_apply(self, placed):
-        store = apply(self, placed)
+    def true_store(self, placed):
+        store = plain_store(self, placed)
         if self is TruthStore.core.memory:      # a drafter's memory has other layers and no part in the answers
             store.__class__ = TruthStore
         return store
@@ -81,7 +81,7 @@ def test_a_store_that_is_always_right_misses_the_recorded_wrong_answers(monkeypa
         TruthStore.core = core
         update(core)
 
-    monkeypatch.setattr(Memory, "apply", true_apply)
+    monkeypatch.setattr(Memory, "store", true_store)
     monkeypatch.setattr(llama_server, "update_slots", watched)
     found = [verdicts(path) for path in INEXACT]
     assert all(decided_alike(one) for one in found)
