@@ -238,12 +238,12 @@ def test_the_list_of_exceptions_is_not_longer_than_needed() -> None:
 
 
 @pytest.mark.parametrize(("rule", "field"), INSIDE_THE_MEMORY.items())
-def test_rules_inside_the_memory_are_asked(rule: str, field: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_inside_the_memory_are_asked(rule: str, field: str) -> None:
     scenario = SCENARIOS["llama-lesson-window-restore"]
     asked: list[str] = []
     rules = PROFILES["llama_cpp@b10587"]
-    monkeypatch.setitem(PROFILES, rules.name, replace(rules, **{field: _spy(getattr(rules, field), asked)}))
-    assert run_judged(scenario, rules.name, "provenance").wrong == []
+    watched = replace(rules, **{field: _spy(getattr(rules, field), asked)})
+    assert run_judged(scenario, rules.name, "provenance", table=watched).broken == []
     assert set(asked) == {rule}
 
 

@@ -17,9 +17,7 @@ from cachesim.base.untrusted_files import kind
 from cachesim.tools.live.llama_server.gguf_models import GgufModel, find_model, tiny_model
 from cachesim.tools.live.llama_server.tiny_gguf import Tensor, TinyModel
 
-RANK = 2
-ALPHA = 4.0
-SPREAD = 0.35
+RANK, ALPHA, SPREAD = 2, 4.0, 0.35
 INVOCATION = "adapter.alora.invocation_tokens"
 ADAPTED = re.compile(r"\.(?:attn_(?:q|k|v|qkv|gate)|ffn_down|ssm_in|shortconv\.in_proj)\.weight$")
 """Tensors that an adapter changes: those that K/V rows and states depend on."""

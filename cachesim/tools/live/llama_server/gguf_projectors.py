@@ -61,9 +61,7 @@ def with_projector(flags: Sequence[str], folder: Path) -> list[str]:
 
 def write_projector(kind: str, path: Path) -> None:
     """Write a projector. The bytes depend only on its kind."""
-    made = PROJECTORS[kind]
-    mean = "clip.vision.image_mean"
-    deviation = "clip.vision.image_std"
+    made, mean, deviation = PROJECTORS[kind], "clip.vision.image_mean", "clip.vision.image_std"
     layers = 3 if kind == "mlp" else 2                       # the last layer of an mlp projector is not evaluated
     sizes = {"embedding_length": WIDTH, "attention.head_count": 2, "feed_forward_length": FF, "projection_dim": EMBD,
              "block_count": layers, "image_size": made.image, "patch_size": made.patch,

@@ -13,9 +13,7 @@ from cachesim.tools.live.llama_server.tiny_gguf import Tensor
 
 EMBD, HEADS, KV_HEADS, HEAD, FF, TAPS = 64, 4, 2, 16, 96, 4
 """Width of the model, number of query and K/V heads, width of a head and of the feed-forward; convolution taps."""
-SSM_INNER = 128
-SSM_STATE = 32
-SSM_HEADS = 8
+SSM_INNER, SSM_STATE, SSM_HEADS = 128, 32, 8
 EXPERTS, EXPERT_FF = 2, 48                          # every expert is used, so rounding cannot change the selection
 CONV_TAPS = 3                                       # taps of the short convolution
 

@@ -51,9 +51,7 @@ class Recorder(StoppedAtEnd):
 
     def __init__(self, start: ServerStart, cold: bool = True, rounding: float = ROUNDING,
                  server: type[LlamaServer] = LlamaServer) -> None:  # fmt: skip
-        self.start = start
-        self.rounding = rounding
-        self._kind = server
+        self.start, self.rounding, self._kind = start, rounding, server
         self._with_cold = cold
         self._folder = TemporaryDirectory(prefix="cachesim-live-")
         self._hot: LlamaServer | None = None
@@ -207,9 +205,7 @@ class Recorder(StoppedAtEnd):
         tasks = read_tasks(said)
         events = [event for event in map(read_event, said) if event is not None]
         sent = [sent_task(member, reply) for member, reply in zip(members, replies, strict=True)]
-        numbers = task_numbers(events)
-        known = assign(sent, tasks)
-        refused = refused_tasks(said, sent)
+        numbers, known, refused = task_numbers(events), assign(sent, tasks), refused_tasks(said, sent)
         for member, reply, task in zip(members, replies, known, strict=True):
             if task is None and "cancel_after" in member["request"] and len(members) > 1 and not ended:
                 refused -= 1                    # a refused task left the queue

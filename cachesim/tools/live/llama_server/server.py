@@ -154,9 +154,7 @@ class LlamaServer(StoppedAtEnd):
         self.process = Process(lambda port: start.command(port, folder), log)
         try:
             self.client = Client(self.process.url)
-            self._book = Logbook(log)
-            self._rounds = RoundFilter(seconds)
-            self._marks = 0
+            self._book, self._rounds, self._marks = Logbook(log), RoundFilter(seconds), 0
             self.said: list[Entry] = []
             self._lock = Lock()                 # several threads read the log
             self._heard = seconds()             # time of the last message

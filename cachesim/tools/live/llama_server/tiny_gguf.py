@@ -13,12 +13,7 @@ from hashlib import shake_256
 from typing import Any, Mapping, NamedTuple, Sequence
 
 ALIGNMENT = 32
-UINT32 = 4
-INT32 = 5
-FLOAT32 = 6
-BOOL = 7
-STRING = 8
-ARRAY = 9
+UINT32, INT32, FLOAT32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9
 
 
 class Tensor(NamedTuple):

@@ -28,11 +28,7 @@ class CaseServer:
     ``constant``: flags of every start."""
 
     def __init__(self, binary: Sequence[str], models: str, model: str, folder: str, constant: Sequence[str]) -> None:
-        self.binary = binary
-        self.models = models
-        self.model = model
-        self.folder = folder
-        self.constant = constant
+        self.binary, self.models, self.model, self.folder, self.constant = binary, models, model, folder, constant
         self.log = os.path.join(folder, "log")
         self.process: subprocess.Popen[bytes] | None = None
         os.mkdir(os.path.join(folder, "slots"))
@@ -180,9 +176,7 @@ def _warm(case: ExportedCase, server: CaseServer) -> ServerTalk:
 
 def _renamed(case: ExportedCase, word: str) -> list[int]:
     """Return the tokens of a word; SEED and FIRST of the environment rename them unless the word is spelled out."""
-    tokens = case.words[word]
-    seed = int(os.environ.get("SEED", "0"))
-    first = int(os.environ.get("FIRST", "101"))
+    tokens, seed, first = case.words[word], int(os.environ.get("SEED", "0")), int(os.environ.get("FIRST", "101"))
     if word in case.spelled:
         return list(tokens)
     return [one if one < 101 else first + (one - 101 + seed) % 219 for one in tokens]

@@ -147,9 +147,7 @@ _EXACT = ["-tb", "1", "--no-warmup", "-fit", "off"]
 
 def _split(flags: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return assignments to fields of ServerProcess, and the flags without a field."""
-    fields = list[str]()
-    rest = list[str]()
-    words = list(flags)
+    fields, rest, words = list[str](), list[str](), list(flags)
     while words:
         word = words.pop(0)
         if word in _SWITCHES:

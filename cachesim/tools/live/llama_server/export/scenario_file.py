@@ -30,9 +30,7 @@ NO_TIMINGS: Mapping[str, float] = {}
 def observed(script: Script, binary: Path, gguf: Path) -> ObservedRun:
     """Run the case on a server that is started for it. Raise BadInput."""
     player = Player(script.scenario)
-    came = list[str]()
-    log = list[str]()
-    costs = list[str]()
+    came, log, costs = list[str](), list[str](), list[str]()
     start = ServerStart(binary, gguf, script.flags, "")
     with Recorder(start, rounding=script.tolerance) as recorder:
         said = _Log(recorder.log_file)

@@ -241,9 +241,7 @@ class _Maker:
 
     def __init__(self, scenario: Scenario, tmap: TokenMap, write: Any) -> None:
         check_images(scenario)
-        self.scenario = scenario
-        self.map = tmap
-        self.write = write
+        self.scenario, self.map, self.write = scenario, tmap, write
         self.options, self.notes = dict(scenario.server), list[str]()
 
     def group(self, numbered: tuple[int, Sequence[Step]]) -> Group:

@@ -22,9 +22,7 @@ class ServerTalk:
 
     def __init__(self, url: str, within: float = 60, delay: float = 0.05) -> None:
         """``within``: time limit of a request; ``delay``: duration of a server iteration [both in seconds]."""
-        self.url = url
-        self.within = within
-        self.delay = delay
+        self.url, self.within, self.delay = url, within, delay
         self.sent: dict[int, dict[str, Any]] = {}
         self.came: dict[int, tuple[int, Any]] = {}
         self.disconnected: set[int] = set()
@@ -194,10 +192,7 @@ def places(body: Any) -> list[Any]:
 
 def difference(warm: Any, cold: Any, tolerance: float) -> str:
     """Compare two completions: tokens, and the log-probabilities up to the first different token."""
-    ours = tokens_of(warm)
-    theirs = tokens_of(cold)
-    near = places(warm)
-    far = places(cold)
+    ours, theirs, near, far = tokens_of(warm), tokens_of(cold), places(warm), places(cold)
     at = next((i for i in range(min(len(ours), len(theirs))) if ours[i] != theirs[i]), None)
     n = min(len(near), len(far), 10**6 if at is None else at + 1)
     gaps = [abs(near[i][token] - far[i][token]) for i in range(n) for token in near[i].keys() & far[i].keys()]

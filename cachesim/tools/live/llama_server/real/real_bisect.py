@@ -77,10 +77,7 @@ class _Halving:
     """Comparisons of a scenario by the place of their wheel."""
 
     def __init__(self, scenario: Scenario, wheels: list[Wheel], may_install: bool, gguf: Path | None) -> None:
-        self.scenario = scenario
-        self.wheels = wheels
-        self.may_install = may_install
-        self.gguf = gguf
+        self.scenario, self.wheels, self.may_install, self.gguf = scenario, wheels, may_install, gguf
         self.runs: dict[int, RealComparison] = {}
 
     def run(self, place: int) -> RealComparison:

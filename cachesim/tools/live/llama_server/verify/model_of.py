@@ -83,9 +83,7 @@ def rows(data: Mapping[str, Any], profile: str, texts: Sequence[str], sized: boo
                         ours = ours._replace(status=NEVER_ANSWERED)
                     same, why = (False, "") if first and not race else _same(ours, theirs, race, far)
                     if same is False and raced:
-                        same = None
-                        why = raced
-                        first = ""
+                        same, why, first = None, raced, ""
                     found.append(ComparedRequest(n, texts[n], ours, theirs, same, why, first, far))
             number += len(members)
     return found
