@@ -17,6 +17,7 @@ SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}, "unit": {
 FUNCTION = {"name": "weather", "description": "Weather of a city", "parameters": SCHEMA}
 TOOL = {"type": "function", "function": FUNCTION}
 TURNED = {"function": {name: FUNCTION[name] for name in reversed(FUNCTION)}, "type": "function"}
+TURNED_OUTSIDE = {"function": FUNCTION, "type": "function"}
 TURNED_SCHEMA = {"type": "function", "function": {**FUNCTION, "parameters": dict(reversed(SCHEMA.items()))}}
 
 
@@ -37,13 +38,18 @@ def causes(path, capsys, tools: list[Any], *options: str) -> list[str]:
     return [cause["cause"] for cause in found if not cause["harmless"]]
 
 
-@pytest.mark.parametrize("profile", ["llama_cpp", "ik_llama", "vllm", "sglang"])
+@pytest.mark.parametrize("profile", ["llama_cpp", "ik_llama", "vllm"])
 def test_an_order_of_keys_that_the_server_undoes_is_no_cause(profile, tmp_path, capsys):
     assert causes(tmp_path, capsys, [TOOL, TURNED, TOOL], "-p", profile) == []
 
 
+def test_sglang_undoes_the_order_around_a_function_and_keeps_the_order_within(tmp_path, capsys):
+    assert causes(tmp_path, capsys, [TOOL, TURNED_OUTSIDE, TOOL], "-p", "sglang") == []
+    assert causes(tmp_path, capsys, [TOOL, TURNED, TOOL], "-p", "sglang") == [KEYS]
+
+
 def test_a_server_that_hands_tools_on_as_they_are_sees_their_order(tmp_path, capsys):
-    assert causes(tmp_path, capsys, [TOOL, TURNED, TOOL], "-p", "mlx_lm") == [KEYS]
+    assert causes(tmp_path, capsys, [TOOL, TURNED_OUTSIDE, TOOL], "-p", "mlx_lm") == [KEYS]
 
 
 @pytest.mark.parametrize("profile", ["llama_cpp", "vllm"])
