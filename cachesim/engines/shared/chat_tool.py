@@ -1,7 +1,8 @@
 """Tool definitions as llama.cpp's parser of chat bodies writes them for the chat template.
 
 Source: llama.cpp common/chat.cpp common_chat_tools_parse_oaicompat and common_chat_tools_to_json_oaicompat (b11549,
-compared with ``POST /apply-template``); ik_llama.cpp has the same functions.
+compared with ``POST /apply-template``). ik_llama.cpp's functions (read) write the same fields, and refuse a definition
+without a description or parameters.
 """
 
 from __future__ import annotations
