@@ -32,9 +32,8 @@ if TYPE_CHECKING:
 def layout(model: str, rules: Rules) -> Layout:
     """Return a model as this engine lays it out. Raise BadInput."""
     from cachesim.engines.llama_cpp.memory.model_layout import model_kind
-    from cachesim.engines.llama_cpp.memory.saved_state import StateForm
 
-    kind = replace(model_kind(model), form=StateForm(rules.ext_bytes, rules.data_header))
+    kind = replace(model_kind(model), form=rules.form)
     return Layout(kind, kind.spec)
 
 

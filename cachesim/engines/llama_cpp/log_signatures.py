@@ -126,6 +126,7 @@ UNLOGGED: Mapping[str, str] = {
     "LC-KV-POS": "not logged: in the answers",
     "LC-KV-READ": "not logged: in the answers",
     "LC-KV-TURN": "not logged: in the answers",
+    "LC-POOL-READ": "not logged: in the answers",
     "LC-KV-UNDO": "not logged: in the reused tokens of the next request of the slot",
     "LC-RS-PLANE": "not logged: in the answers after a rejected draft",
     "LC-RM-REFUSED": "not logged: in the removal that fails after it, or in the end of the server",

@@ -36,6 +36,7 @@ from cachesim.engines.shared.memory_use import (
 )
 from cachesim.engines.shared.model_layers import RealModel
 from cachesim.engines.shared.model_sizes import short_notation
+from cachesim.engines.shared.newest_models import CONFIGS, POOLED
 from cachesim.engines.shared.size_formulas import F32, LayerSize
 
 TYPES = tuple(BLOCKS)
@@ -45,6 +46,8 @@ FLAGS = (
     Flag("cache_type_v_draft", "f16", choices=TYPES, spellings=("-ctvd", "--cache-type-v-draft", "--spec-draft-type-v"),
          help="Type of the draft context's V rows."),
 )  # fmt: skip
+POOLS_CHANGED = "qwen4exp"
+"""Architecture whose index rows differ between builds."""
 LOWER: Mapping[str, tuple[Option, ...]] = {
     "ctx_checkpoints": (1, 0), "cache_ram": (256, 0), "swa_full": (False,), "cache_type_v": ("q8_0", "q4_0"),
     "cache_type_k": ("q8_0", "q4_0"), "parallel": (1, 1), "ctx_size": (256, 256),
@@ -54,6 +57,16 @@ LOWER: Mapping[str, tuple[Option, ...]] = {
 def index_row(layer: LayerSize) -> LayerSize:
     """Return the index row of a layer as a row of its own."""
     return LayerSize(layer.kind, layer.index_key, layer.index_value)
+
+
+def index_row_in(layer: LayerSize, arch: str, form: StateForm) -> LayerSize:
+    """Return the index row of a layer as builds with this state format keep it. ``arch``: architecture of the model;
+    only the rows of one have changed."""
+    if CONFIGS.get(arch, arch) != POOLS_CHANGED:
+        return index_row(layer)
+    keys = form.pool_keys // form.pool_tensors
+    value = layer.value // max(1, layer.kv_heads) if form.pool_tensors > 1 else 0
+    return LayerSize(layer.kind, layer.index_key // POOLED[POOLS_CHANGED] * keys, value)
 
 
 class SizedContext(NamedTuple):
@@ -77,7 +90,11 @@ class SizedContext(NamedTuple):
     @property
     def index_rows(self) -> int:
         """Bytes of a token's index rows in all layers."""
-        return self.rows([index_row(layer) for layer in self.model.indexed])
+        return self.rows(self._index_rows())
+
+    def _index_rows(self) -> list[LayerSize]:
+        """Return the index rows of all layers."""
+        return [index_row_in(layer, self.model.arch, self.rules.form) for layer in self.model.indexed]
 
     @property
     def shape(self) -> Dsv4Shape | None:
@@ -122,7 +139,7 @@ class SizedContext(NamedTuple):
         if (full or windows) and not (partial and (windows or states)):
             size += self._saved_rows(full, tokens)
             if self.model.indexed:
-                size += self._saved_rows([index_row(layer) for layer in self.model.indexed], tokens)
+                size += self._saved_rows(self._index_rows(), tokens)
         if windows:
             size += self._saved_rows(windows, cells)
         if shape is not None:
@@ -131,9 +148,8 @@ class SizedContext(NamedTuple):
         return size + (RecurrentShape(len(states), self.state, histories).size(True) if states else 0)
 
     def _saved_rows(self, layers: Sequence[LayerSize], n: int) -> int:
-        form = StateForm(self.rules.ext_bytes, self.rules.data_header)
         streams = self.streams if self.shape is None else self.fixed.n_slots
-        header = AttentionShape(len(layers), 0, self.model.mrope, form).size(n, streams)
+        header = AttentionShape(len(layers), 0, self.model.mrope, self.rules.form).size(n, streams)
         return header + (n and n * self.rows(layers) - 12 * sum(1 for layer in layers if not layer.value))
 
     def kept_cells(self, tokens: int, held: int | None = None) -> int:

@@ -18,9 +18,13 @@ from cachesim.model import Model, make_model
 
 
 def newest_traits(rules: Rules, kind: ModelKind) -> dict[str, bool]:
-    """Return the fields of ``BuildTraits`` that say what a K-shift does to index rows and quantized rows."""
+    """Return the fields of ``BuildTraits`` about index rows and quantized rows."""
     ends = rules.kv_quant(kind.head, kind.types[0] in QUANTIZED)
-    return {"index_spoilt": rules.kv_index().value, "shift_ends": ends.value}
+    return {
+        "index_spoilt": rules.kv_index().value,
+        "pools_cut": kind.kind == "hybrid_idx" and rules.pool_read().value,
+        "shift_ends": ends.value,
+    }
 
 
 def model_as_read(rules: Rules, kind: ModelKind, fixed: Settings, model: Model | None) -> Model | None:
@@ -42,6 +46,8 @@ def newest_decisions(rules: Rules, kind: ModelKind, fixed: Settings) -> list[Dec
         found.append(rules.msa_read(fixed.n_slots, fixed.unified))
     if kind.kind in LATENT:
         found.append(rules.kv_index())
+    if kind.kind == "hybrid_idx":
+        found.append(rules.pool_read())
     return found
 
 

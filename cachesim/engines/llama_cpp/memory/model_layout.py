@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from cachesim.base.errors import BadInput, nearest
 from cachesim.engines.llama_cpp.memory.newest_layout import (
     OLDER,
+    POOL_KEY,
     ROWS,
     CacheRows,
     Dsv4Shape,
@@ -86,6 +87,8 @@ class ModelKind:
         """Return the declared shape of an attention cache: "base", "swa" or "idx". A declared size of a row includes
         the index row."""
         rows, layers = ROWS.get((self.kind, part), OLDER), getattr(self, part)
+        if self.kind == "hybrid_idx" and part == "idx":
+            rows = CacheRows(self.form.pool_keys * POOL_KEY, self.form.pool_tensors)
         number = F32
         if self.own_row >= 0:
             rows, number = CacheRows(0 if part == "idx" else self.own_row, rows.tensors), F16

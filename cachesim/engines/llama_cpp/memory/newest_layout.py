@@ -47,11 +47,14 @@ ROWS: Mapping[tuple[str, str], CacheRows] = {
     ("dsa_iswa", "base"): CacheRows(192, 1), ("dsa_iswa", "idx"): CacheRows(256, 1),
     ("dsa_iswa", "swa"): CacheRows(192, 1),
     ("msa", "base"): CacheRows(256), ("msa", "idx"): CacheRows(128),
-    ("hybrid_idx", "base"): CacheRows(256), ("hybrid_idx", "idx"): CacheRows(128, 1),
+    ("hybrid_idx", "base"): CacheRows(256),
     ("dsv4", "swa"): CacheRows(128, 1),
 }  # fmt: skip
 """Class of memory and part -> rows of the recorded tiny models, F32. The index cache of msa also has V rows, which
 nothing reads."""
+
+POOL_KEY = 64
+"""Bytes of a key in an index row of pooled rows of the recorded tiny model, F32. Builds differ in the keys of a row."""
 
 QUANTIZED: Mapping[str, tuple[int, int]] = {
     "q8_0": (32, 34), "q4_0": (32, 18), "q4_1": (32, 20), "iq4_nl": (32, 18), "q5_0": (32, 22), "q5_1": (32, 24),

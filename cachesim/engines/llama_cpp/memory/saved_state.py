@@ -40,10 +40,13 @@ class StateReadError(Exception):
 
 class StateForm(NamedTuple):
     """Differences between builds in the state format [bytes]. ``ext_bytes``: added to each cell with a 2-D position.
-    ``data_header``: before the rows of an attention cache."""
+    ``data_header``: before the rows of an attention cache. ``pool_keys``: keys in an index row of pooled rows, each of
+    as many bytes; ``pool_tensors``: tensors that hold them."""
 
     ext_bytes: int = 8
     data_header: int = 8
+    pool_keys: int = 2
+    pool_tensors: int = 1
 
 
 STATE_FORM = StateForm()

@@ -39,6 +39,7 @@ B10809 = replace(
     ext_bytes=12,
     image_bytes=145,
     memories=(*B10587.memories, "dsa", "dsa_iswa", "msa", "hybrid_idx", "dsv4"),       # all are in this tree
+    ended={**B10587.ended, "pool_keys": "#28330", "pool_tensors": "#28330"},
 )
 
 B11063 = replace(
@@ -48,6 +49,8 @@ B11063 = replace(
     source="ggml-org/llama.cpp b11063 (2026-09-21), tree in xllamacpp 2026.9.11063",
     ckpt_replace=make.replace_same,
     ckpt_spacing=make.space_when_full,
+    pool_keys=1,
+    pool_tensors=1,
 )
 
 B11312 = replace(
@@ -78,6 +81,8 @@ B11549 = replace(
     outside={**B11312.outside, "port": "9931"},
     state_form=4,
     data_header=16,
+    pool_read=newest.pools_whole,
+    pool_keys=2,
     inferred=(),
 )
 

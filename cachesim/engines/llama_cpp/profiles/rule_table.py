@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
 from cachesim.engines.llama_cpp.flags import NGRAM_TYPES
 from cachesim.engines.llama_cpp.memory.context import BAD_BATCH_LINE
-from cachesim.engines.llama_cpp.memory.saved_state import HOST_HEADER
+from cachesim.engines.llama_cpp.memory.saved_state import HOST_HEADER, StateForm
 from cachesim.engines.llama_cpp.rules import (
     adapters,
     cell_faults,
@@ -183,6 +183,7 @@ class Rules(RuleSet):
     kv_full: Callable[[], Decision] = seq_rm_and_state.full_forgets
     kv_shift: Callable[[], Decision] = seq_rm_and_state.shift_dies
     kv_index: Callable[[], Decision] = newest.index_spoilt
+    pool_read: Callable[[], Decision] = newest.pools_cut
     kv_quant: Callable[[int, bool], Decision] = newest.quantized_shift_dies
     kv_turn: Callable[[], Decision] = cell_faults.turn_own
     kv_mask: Callable[[], Decision] = cell_faults.mask_own
@@ -205,6 +206,8 @@ class Rules(RuleSet):
     ext_bytes: int = 8                      # bytes added to a saved cell with a 2-D position
     image_bytes: int = 145                  # bytes of an image in a slot file; all are rounded up to whole tokens
     data_header: int = 8                    # bytes before the saved rows of an attention cache
+    pool_keys: int = 2                      # keys in an index row of pooled rows
+    pool_tensors: int = 2                   # tensors of such a row: 2 = also V rows, which nothing reads
     auto_slots: int = 4                     # without -np; several slots share a unified cache
     spec_types: tuple[str, ...] = ("none", *NGRAM_TYPES, "draft-simple", "draft-mtp")      # kinds of drafts
     memories: tuple[str, ...] = ("A", "W", "R", "H", "HW")        # kinds of models that it loads (see `model_layout`)
@@ -224,3 +227,13 @@ class Rules(RuleSet):
     ended: Mapping[str, str] = field(default_factory=dict, hash=False)        # field -> change that ended its value
     late: frozenset[str] = frozenset()      # kinds of events that another thread logs with a delay
     inferred: tuple[str, ...] = ()          # fields without a recording as evidence
+
+    @property
+    def form(self) -> StateForm:
+        """Format of saved states."""
+        return StateForm(
+            self.ext_bytes,
+            self.data_header,
+            pool_keys=self.pool_keys,
+            pool_tensors=self.pool_tensors,
+        )

@@ -58,6 +58,26 @@ def index_turned() -> Decision:
     return Decision(False, {})
 
 
+@rule("LC-POOL-READ.CUT", Role.MEMORY,
+      llama_cpp("src/llama-memory-hybrid-idx.cpp", "llama_memory_hybrid_idx::set_input_qsa, "
+                "src/models/qwen4exp.cpp build_qsa_top_k", "b11063", note="the same in b10809 and b11312"),
+      since="b10809", until="b11549")
+def pools_cut() -> Decision:
+    """Return True: a token reads a number of rows, not of pools. A sorting routine cuts its last pool, and the choice
+    among its equal rows depends on the cells of the sequence. Only rows from cell 0 on, in order, are read as in a cold
+    run. A pool whose rows belong to different sets of sequences is always read."""
+    return Decision(True, {})
+
+
+# [New in llama_cpp@b11549]
+@rule("LC-POOL-READ.WHOLE", Role.MEMORY,
+      llama_cpp("src/llama-memory-hybrid-idx.cpp", "llama_memory_hybrid_idx_context::set_input_kpool", "b11549"),
+      since="b11549")
+def pools_whole() -> Decision:
+    """Return False: a token reads whole pools of its own sequence, whatever their cells are."""
+    return Decision(False, {})
+
+
 @rule("LC-KV-QUANT.DIES", Role.MEMORY,
       llama_cpp(KV_CACHE, "llama_kv_cache::build_rope_shift", "b11549", note="the same in b10809"), until="#25636")
 def quantized_shift_dies(head: int, quantized: bool) -> Decision:

@@ -8,7 +8,6 @@ from zlib import crc32
 from cachesim.engines.base import Request
 from cachesim.engines.llama_cpp.flags import Options
 from cachesim.engines.llama_cpp.memory.model_layout import model_kind
-from cachesim.engines.llama_cpp.memory.saved_state import StateForm
 from cachesim.engines.llama_cpp.profiles import PROFILES
 from cachesim.engines.llama_cpp.server import Server
 from cachesim.engines.shared.flags import options_of
@@ -39,7 +38,7 @@ class Talk:
         shape = model_kind(MODELS.get(kind, kind))
         model = None if mode == "none" else make_model(shape.spec, exact=mode == "exact")
         table = replace(PROFILES[self.profile], **(rules or {}))
-        shape = replace(shape, form=StateForm(table.ext_bytes, table.data_header))
+        shape = replace(shape, form=table.form)
         self.server = Server(table, shape, options_of(Options, {**SMALL, **flags}), model, self.log)
         self.judge = Judge(self.server.core.context.model)
         self.requests, self.answers, self.replies = {}, [], []

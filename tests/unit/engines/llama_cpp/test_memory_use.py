@@ -248,6 +248,9 @@ def test_rows_of_a_token_state_and_checkpoint():
     assert (state.token, state.window, state.state, state.checkpoint) == (65536, 0, 156893184, 156894364)
     index = use(ask("glm-5.2", ctx_size=4096, parallel=2))
     assert (index.token, index.window, index.state, index.checkpoint) == (89856 + 5376, 0, 0, 0)
+    builds = ["b10809", "b11063", "b11312", "b11549"]
+    pooled = [use(ask("qwen3.8-flash-next", f"llama_cpp@{build}", ctx_size=4096, parallel=1)) for build in builds]
+    assert [one.token - 24576 for one in pooled] == [12 * (256 + 512), 12 * 256, 12 * 256, 12 * 512]
 
 
 @pytest.mark.parametrize(("index_key", "each", "width"), [(None, 256, 256), (0, 0, 0)])

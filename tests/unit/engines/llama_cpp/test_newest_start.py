@@ -55,18 +55,20 @@ def test_the_proposed_build_turns_index_keys():
 
 
 @pytest.mark.parametrize(("model", "types", "build", "traits"), [
-    ("llama", "q8_0", "b11549", (True, True)), ("llama", "f16", "b11549", (True, False)),
-    ("llama", "q8_0", "b11549-proposed", (False, False)), ("AA", "q4_0", "b11549", (True, False)),
+    ("llama", "q8_0", "b11549", (True, False, True)), ("llama", "f16", "b11549", (True, False, False)),
+    ("llama", "q8_0", "b11549-proposed", (False, False, False)), ("AA", "q4_0", "b11549", (True, False, False)),
+    ("llama", "f16", "b11063", (True, False, False)), ("qwen4exp", "f16", "b11063", (True, True, False)),
 ])  # fmt: skip
-def test_what_a_k_shift_does_to_index_keys_and_quantized_rows(model, types, build, traits):
+def test_what_a_build_does_to_index_keys_pools_and_quantized_rows(model, types, build, traits):
     kind = replace(model_kind(model), types=(types, "f16"))
-    assert newest_traits(rules(build), kind) == dict(zip(("index_spoilt", "shift_ends"), traits, strict=True))
+    names = ("index_spoilt", "pools_cut", "shift_ends")
+    assert newest_traits(rules(build), kind) == dict(zip(names, traits, strict=True))
 
 
 @pytest.mark.parametrize(("model", "types", "ids"), [
     ("llama", "f16", []), ("llama", "q8_0", ["LC-KV-QUANT.DIES"]), ("minimax-m3", "f16", ["LC-MSA-READ.ONE-STREAM"]),
     ("deepseek4", "f16", ["LC-N-SWA-TOLD.ROWS", "LC-KV-STREAMS.OWN"]), ("deepseek32", "f16", ["LC-KV-INDEX.SPOILT"]),
-    ("dots3note", "f16", ["LC-KV-INDEX.SPOILT"]), ("qwen4exp", "f16", []),
+    ("dots3note", "f16", ["LC-KV-INDEX.SPOILT"]), ("qwen4exp", "f16", ["LC-POOL-READ.WHOLE"]),
 ])  # fmt: skip
 def test_a_start_records_the_decisions_about_its_memory(model, types, ids):
     kind = replace(model_kind(model), types=(types, types))
@@ -94,7 +96,9 @@ def test_a_model_is_read_as_it_is_unless_slots_share_the_cells_of_chosen_blocks(
     assert model_as_read(rules(), other, shared, plain) is plain
 
 
-@pytest.mark.parametrize(("build", "form"), [("b8152", (0, 8)), ("b11549", (12, 16))])
+@pytest.mark.parametrize(("build", "form"), [
+    ("b8152", (0, 8, 2, 2)), ("b10809", (12, 8, 2, 2)), ("b11063", (12, 8, 1, 1)), ("b11549", (12, 16, 2, 1)),
+])  # fmt: skip
 def test_a_state_has_the_format_of_the_build(build, form):
     laid = layout("llama", rules(build))
     assert tuple(laid.kind.form) == form and laid.spec is laid.kind.spec

@@ -28,7 +28,7 @@ def refused(name, part, traits=None):
 
 
 @pytest.mark.parametrize(("name", "part", "left"), [
-    ("dsa", "base", {"base": 0, "idx": 0}), ("dsa", "idx", {"base": 0, "idx": 0}),
+    ("dsa", "base", {"base": 0, "idx": 0}), ("dsa", "idx", {"base": 6, "idx": 0}),
     ("msa", "idx", {"base": 6, "idx": 0}), ("dsa_iswa", "idx", {"base": 6, "idx": 0, "swa": 0}),
     ("hybrid_idx", "idx", {"base": 0, "idx": 0}),
 ])  # fmt: skip
@@ -36,6 +36,11 @@ def test_parts_that_were_read_are_kept_or_emptied(name, part, left):
     world, error = refused(name, part)
     assert {one: len(held(cache)) for one, cache in world.memory.parts.items()} == left
     assert error.lines == (TEXT, f"{LOADING} failed to restore kv cache")
+
+
+def test_index_rows_that_cannot_be_read_empty_the_rows_of_a_build_that_undoes():
+    world, _ = refused("dsa", "idx", BuildTraits(fail_undoes=True))
+    assert {one: len(held(cache)) for one, cache in world.memory.parts.items()} == {"base": 0, "idx": 0}
 
 
 @pytest.mark.parametrize("undoes", [False, True])
