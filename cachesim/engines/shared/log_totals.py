@@ -88,11 +88,13 @@ def by_engine(lines: Sequence[LoggedNumbers]) -> Iterator[tuple[str, list[Logged
         yield f"engine {name}: " if len(names) > 1 else "", own
 
 
-def rates(lines: Sequence[LoggedNumbers], name: str, what: str, tail: str) -> Iterator[LogTotal]:
-    """Yield the last value and the range of a number in per cent, for each engine."""
+def rates(lines: Sequence[LoggedNumbers], name: str, what: str, tail: str, factor: float = 1.0) -> Iterator[LogTotal]:
+    """Yield the last value and the range of a number, for each engine. ``factor``: that of a printed value, in per
+    cent."""
     for label, own in by_engine(lines):
         for found in series(own, name):
-            yield LogTotal(found.ends, {name: found.range}, f"{label}{what} {found.percent}{tail}")
+            shares = Series(found.lines, tuple(value * factor for value in found.values))
+            yield LogTotal(found.ends, {name: found.range}, f"{label}{what} {shares.percent}{tail}")
 
 
 def sums(lines: Sequence[LoggedNumbers], name: str, says: str) -> Iterator[LogTotal]:
@@ -126,9 +128,81 @@ def replies(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
                        f"{cached:,} of {tokens:,} prompt tokens were cached, {share(cached, tokens)}")  # fmt: skip
 
 
-def counters(lines: Sequence[LoggedNumbers], asked: str, hit: str, where: str) -> Iterator[LogTotal]:
+def counter(lines: Sequence[LoggedNumbers], name: str, says: str) -> Iterator[LogTotal]:
+    """Yield the growth of a counter, for each engine, nothing for 0; since the start of the server with a single
+    scrape. ``says`` has the place of that period."""
+    for label, own in by_engine(of_kind(lines, name)):
+        for found in series(own, name):
+            since = " since the start of the server" if len(found.lines) == 1 else " between the scrapes"
+            if growth := found.growth:
+                proof = tuple(sorted({found.lines[0], found.lines[-1]}))
+                yield LogTotal(proof, {name: int(growth)}, f"{label}{int(growth):,} {says.format(since)}")
+
+
+def grown_at(lines: Sequence[LoggedNumbers], kind: str, name: str) -> Iterator[int]:
+    """Yield the lines of a kind whose counter is higher than in the line of the kind before, for each engine."""
+    for _, own in by_engine(of_kind(lines, kind)):
+        for found in series(own, name):
+            for (_, before), (line, after) in pairwise(zip(found.lines, found.values, strict=True)):
+                if after > before:
+                    yield line
+
+
+def explained_falls(
+    lines: Sequence[LoggedNumbers], name: str, what: str, resets: Sequence[int], preempted: Sequence[int]
+) -> Iterator[LogTotal]:
+    """Yield the deepest fall of a rate [%] between neighbouring lines with a reset of the cache in between, and the
+    deepest of the others during which requests were preempted, for each engine. ``lines``: those with the rate
+    ``name``; ``resets``, ``preempted``: numbers of the lines that print these events."""
+    for label, own in by_engine(lines):
+        for found in series(own, name):
+            falls = list(_falls(found))
+            reset = [fall for fall in falls if fall.has_any(resets)]
+            for fall in sorted(reset)[:1]:
+                at = [line for line in resets if fall.first < line < fall.last]
+                says = f"{label}{what} {fall.words}: the cache was reset in between (line {at[0]}), and the rate " \
+                       "counts requests since then"
+                yield LogTotal((fall.first, *at, fall.last), {name: [fall.low, fall.high], "resets": len(at)}, says)
+            others = [fall for fall in falls if fall not in reset and fall.has_any(preempted)]
+            for fall in sorted(others)[:1]:
+                at = [line for line in preempted if fall.first < line <= fall.last]
+                says = f"{label}{what} {fall.words} while requests were preempted: the running ones needed more " \
+                       "blocks than were free, and the free blocks are those that keep the prefixes of ended requests"
+                proof = tuple(sorted({fall.first, *at, fall.last}))
+                yield LogTotal(proof, {name: [fall.low, fall.high]}, says)
+
+
+class _Fall(NamedTuple):
+    """Fall of a rate [%] between two lines. Falls are ordered by their depth."""
+
+    change: float
+    first: int
+    last: int
+    high: float
+    low: float
+
+    def has_any(self, lines: Sequence[int]) -> bool:
+        """True if one of these lines is after the first and not after the last line of the fall."""
+        return any(self.first < line <= self.last for line in lines)
+
+    @property
+    def words(self) -> str:
+        """The fall as text."""
+        return f"fell from {self.high:.1f} % to {self.low:.1f} %"
+
+
+def _falls(found: Series) -> Iterator[_Fall]:
+    """Yield the falls of a rate."""
+    for (first, high), (last, low) in pairwise(zip(found.lines, found.values, strict=True)):
+        if low < high:
+            yield _Fall(low - high, first, last, high, low)
+
+
+def counters(
+    lines: Sequence[LoggedNumbers], asked: str, hit: str, where: str, unit: str = "tokens"
+) -> Iterator[LogTotal]:
     """Yield the share of hits between the first and the last scrape of two counters, for each engine; since the start
-    of the server with a single scrape. A counter that fell belongs to a new server."""
+    of the server with a single scrape. A counter that fell belongs to a new server. ``unit``: what is counted."""
     for label, own in by_engine(of_kind(lines, asked, hit)):
         for queries, hits in zip(series(own, asked), series(own, hit), strict=False):
             counts = [one.growth for one in (queries, hits)]
@@ -138,4 +212,4 @@ def counters(lines: Sequence[LoggedNumbers], asked: str, hit: str, where: str) -
             since = "since the start of the server" if len(queries.lines) == 1 else "between the scrapes"
             proof = {*queries.lines[:1], *queries.lines[-1:], *hits.lines[:1], *hits.lines[-1:]}
             yield LogTotal(tuple(sorted(proof)), {"queries": total, "hits": found}, f"{label}{found:,} of {total:,} "
-                           f"looked-up tokens were {where}, {share(found, total)} ({since})")  # fmt: skip
+                           f"looked-up {unit} were {where}, {share(found, total)} ({since})")  # fmt: skip

@@ -38,14 +38,14 @@ _HEAD = re.compile(
     r"|<\d{1,3}>1\s+\S{10,40}\s+\S{1,255}\s+(?P<app>\S{1,48}\s+\S{1,128})\s+\S{1,32}\s+(?:-|\[[^\]]{0,400}\])\s+"
     rf"|{_TIME}\s*|\[{_TIME}(?:\s[A-Z]{{1,4}}\d{{1,4}}){{0,4}}\]\s*"        # ISO, Docker, Python, its workers
     r"|\((?:[\w.+-]{1,60}\s)?pid=\d{1,10}\)\s+|\d\d-\d\d\s\d\d:\d\d:\d\d\s+"     # Python: process, date
-    r"|\[[\w./-]{1,160}\.py:\d{1,6}\]\s+"                                      # Python with the line of the source
+    r"|\[?[\w./-]{1,160}\.py:\d{1,6}\]\s+"                    # Python with the line of the source; vLLM of 2024
     r"|\[\s*\d{1,12}\.\d{3,9}\]\s+"                                            # journald's monotonic clock
     r"|(?:stdout|stderr)\s+[FP]\s+"                                            # Kubernetes' files
     r"|\S{1,64}\s+(?P<process>[\w./@-]{1,64}\[\d{1,10}\]):\s+"                 # syslog after an ISO time stamp
     r"|\[(?P<pod>pod/[^\]\s]{1,200})\]\s+"                                     # kubectl
     r"|\[\w{1,40}\]\[(?P<grade>DEBUG|INFO|WARNING|ERROR)\]:?\s+"               # mlx-engine
     r"|\[?(?:DEBUG|INFO|WARN|WARNING|ERROR)\]?\s*[:\-|]?\s+"
-    r"|omlx[\w.]{0,60}\s-\s(?:DEBUG|INFO|WARNING|ERROR)\s-\s\[[^\]\s]{1,80}\]\s-\s+"    # oMLX
+    r"|omlx[\w.]{0,60}\s{1,20}-\s(?:DEBUG|INFO|WARNING|ERROR)\s{1,3}-\s(?:\[[^\]\s]{1,80}\]\s-\s)?\s{0,8}"      # oMLX
     r"|\[\d\d:\d\d:\d\d(?:\s[A-Z]{1,4}\d{1,4}){0,4}\]\s+"                     # KoboldCpp; SGLang of 2024, its workers
     r"|[-|>]\s+"
     r"|(?P<container>(?:\d{1,3}\|)?(?!\d+\s)[\w.-]{1,40})\s*\|\s+(?=\S+\s)"    # docker compose, pm2

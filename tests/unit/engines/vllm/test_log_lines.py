@@ -82,6 +82,30 @@ def test_a_status_line_gives_every_part_that_it_prints():
     ('{"id":"x","usage":{"prompt_tokens":2015,"total_tokens":2031,"prompt_tokens_details":{"cached_tokens":1024}}}',
      "reply_usage", {"n_tokens": 2015, "cache_n": 1024}),
     ("vllm:prefix_cache_queries_total  1131", "prefix_cache_queries", {"prefix_cache_queries": 1131}),
+    ("INFO 02-28 21:48:18 metrics.py:161] Avg prompt throughput: 0.0 tokens/s, Avg generation throughput: 44.9 "
+     "tokens/s, Running: 2 reqs, "
+     "Swapped: 0 reqs, Pending: 3 reqs, GPU KV cache usage: 82.1%, CPU KV cache usage: 0.0%", "status",
+     {"prompt_rate": 0.0, "rate": 44.9, "running": 2, "swapped": 0, "waiting": 3, "usage": 82.1, "cpu_usage": 0.0}),
+    ("INFO 03-05 23:33:10 loggers.py:69] Avg prompt throughput: 156.5 tokens/s, Avg generation throughput: 1455.8 "
+     "tokens/s, Running: 0 reqs, Waiting: 0 reqs GPU KV cache usage: 0.0%.", "status",
+     {"prompt_rate": 156.5, "rate": 1455.8, "running": 0, "waiting": 0, "usage": 0.0}),
+    ("Engine 000: Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: 1.0 tokens/s, Running: 3, Waiting: "
+     "5, GPU KV cache usage: 1.0%, MM cache hit rate: 40.0%", "status",
+     {"engine": 0, "prompt_rate": 1.0, "rate": 1.0, "running": 3, "waiting": 5, "usage": 1.0, "image_rate": 40.0}),
+    ("INFO 05-25 06:50:29 [metrics.py:502] Prefix cache hit rate: GPU: 0.00%, CPU: 90.00%", "hit_rates",
+     {"gpu_rate": 0.0, "cpu_rate": 90.0}),
+    ("INFO 12-22 11:00:01 gpu_executor.py:122] # GPU blocks: 9312, # CPU blocks: 2048", "start_blocks",
+     {"device": "GPU", "blocks": 9312, "cpu_blocks": 2048}),
+    ("Initializing an LLM engine (v0.6.3) with config: model='m', max_seq_len=4096, seed=0, "
+     "enable_prefix_caching=False, mm_processor_kwargs=None)", "start_engine",
+     {"version": "0.6.3", "max_len": 4096, "caching": False}),
+    ('vllm:cache_config_info{block_size="1600",enable_prefix_caching="True",engine="0",mamba_block_size="16",'
+     'num_gpu_blocks="412",num_gpu_blocks_override="None"} 1.0', "cache_config",
+     {"block_size": 1600, "caching": True, "blocks": 412}),
+    ('vllm:num_preemptions_total{engine="0",model_name="a/b c"} 14.0', "num_preemptions",
+     {"engine": 0, "num_preemptions": 14.0}),
+    ("Disabling fine-grained prefix-cache hits because these KV cache managers require block-aligned lookups: "
+     "SlidingWindowManager.", "start_whole_blocks", {}),
     ("vllm:kv_cache_usage_perc 0.25", "kv_cache_usage_perc", {"kv_cache_usage_perc": 0.25}),
 ])  # fmt: skip
 def test_lines_of_other_releases_and_of_replies(line, kind, numbers):
@@ -93,6 +117,8 @@ def test_the_totals_of_a_log():
     assert said(LOG).splitlines() == [
         "prefix cache hit rate 12.5 % at the end (0.0 to 12.5 %) of the looked-up tokens of the last 1,000 requests",
         "external prefix cache hit rate 4.2 % of the looked-up tokens of the last 1,000 requests",
+        "MM cache hit rate 3.0 % of the images and other media of the last 1,000 requests; this cache keeps processed "
+        "media, not prompt tokens",
         "a common prefix shorter than 1,056 tokens is not reused (block size, unless --prefix-match-unit is smaller)",
         "2 preemptions: these requests were evaluated again, except blocks that were still cached",
         "KV cache usage 98.5 % at the end (0.5 to 98.5 %); cached blocks of ended requests count as free",
@@ -120,6 +146,45 @@ def test_a_counter_that_fell_is_not_compared():
 
 def test_prefix_caching_that_is_off_is_stated():
     assert said(LOG.replace("caching=True", "caching=False")).count("prefix caching is off") == 1
+
+
+def test_a_rate_of_a_cache_that_is_off_is_left_out():
+    off = said(LOG.replace("caching=True", "caching=False").replace("hit rate: 12.5%", "hit rate: 0.0%")).splitlines()
+    assert "prefix caching is off" in off[0] and "shorter" not in "".join(off)
+    assert not [line for line in off if line.startswith("prefix cache hit rate")]
+
+
+@pytest.mark.parametrize(("length", "is_useless"), [(1_056, True), (1_055, True), (1_057, False)])
+def test_a_block_as_long_as_the_longest_request_is_never_reused(length, is_useless):
+    says = said(LOG.replace("10,240", f"{length:,}"))
+    assert ("no request can reuse anything: a block has 1,056 tokens" in says) is is_useless
+    assert ("a common prefix shorter than 1,056" in says) is not is_useless
+
+
+RATE = "Engine 000: Avg prompt throughput: 1.0 tokens/s, Avg generation throughput: 1.0 tokens/s, Running: 1 reqs, " \
+    "Waiting: 0 reqs, GPU KV cache usage: 1.0%, Prefix cache hit rate: {}%\n"
+RESET = "INFO 04-17 18:07:01 [block_pool.py:905] Successfully reset prefix cache\n"
+PREEMPTED = "Sequence group 318 is preempted by PreemptionMode.RECOMPUTE mode because there is not enough KV cache " \
+    "space. total_num_cumulative_preemption=51\n"
+
+
+@pytest.mark.parametrize(("between", "why"), [
+    (RESET, "the cache was reset in between (line 2)"), (PREEMPTED, "while requests were preempted"),
+    (PREEMPTED + RESET, "the cache was reset in between (line 3)")])  # fmt: skip
+def test_a_fall_of_the_rate_is_explained(between, why):
+    log = RATE.format(80.0) + between + RATE.format(10.0)
+    [fall] = [total for total in totals_of(log) if " fell " in total.says]
+    assert f"fell from 80.0 % to 10.0 %{':' if 'reset' in why else ''} {why}" in fall.says
+    assert {1, 2 + between.count("\n")} < {*fall.lines}
+    for other in (RATE.format(80.0) + between + RATE.format(90.0), RATE.format(80.0) + RATE.format(10.0) + between):
+        assert " fell " not in said(other)
+
+
+def test_preemptions_are_those_between_two_scrapes():
+    counted = 'vllm:num_preemptions_total{{engine="0",model_name="m"}} {}\n'
+    assert said(counted.format(2.0)).startswith("2 preemptions since the start of the server")
+    assert said(counted.format(2.0) + counted.format(39.0)).startswith("37 preemptions between the scrapes")
+    assert said(counted.format(0.0)) == ""
 
 
 def test_engines_of_a_server_have_separate_rates():
