@@ -201,7 +201,7 @@ def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
 
 
 def _hit_rates(lines: Sequence[LoggedNumbers], off: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
-    """Yield the shares of hits. ``off``: lines that state that prefix caching is off, where a rate of 0 is none."""
+    """Yield the shares of hits. ``off``: lines that state that prefix caching is off: then a rate of 0 is left out."""
     status = of_kind(lines, "status")
     pairs = [("prefix_cache", "tokens", "in the prefix cache"),
              ("external_prefix_cache", "tokens", "at the KV connector")]  # fmt: skip
