@@ -308,13 +308,16 @@ def _without_draft(srv: Core, ckpt: Checkpoint) -> Checkpoint:
 
 
 def _refused(srv: Core, slot: Slot, cause: str) -> dict[str, Any]:
-    """Handle a failed restore: the rule decides whether the slot loses its tokens or everything."""
+    """Handle a failed restore: a rule decides whether the slot also loses its cells. Its tokens go as after every
+    clearing of a slot, with or without its checkpoints."""
     failed = srv.rules.restore_failed(cause)
     text, everything = srv.decide(failed, slot)
     if everything:
         srv.clear(slot)
     else:
         slot.tokens.clear()
+        if srv.decide(srv.rules.clear(len(slot.checkpoints)), slot):
+            slot.checkpoints.clear()
         srv.changed(slot, "cleared", failed.rule)
     srv.emit(slot_ev.Error(f"error: {text}"))
     return {"status": 400, "error": text}

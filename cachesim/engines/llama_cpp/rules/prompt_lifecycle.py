@@ -182,8 +182,8 @@ def restore_failed(cause: str) -> Decision:
 @rule("LC-RESTORE-FAIL.TOKENS", Role.FAIL,
       llama_cpp(CONTEXT, "SERVER_TASK_TYPE_SLOT_RESTORE", "7c158fbb4"), until="#26640")
 def restore_failed_tokens(cause: str) -> Decision:
-    """Drop the slot's tokens if a slot file cannot be restored. Return the message for the client, and False: memory
-    and checkpoints stay. Inferred: no recording shows it."""
+    """Drop the slot's tokens if a slot file cannot be restored. Return the message for the client, and False: the cells
+    stay. LC-CLEAR decides about the checkpoints."""
     text = "Unable to restore slot, no available space in KV cache or invalid slot save file"
     return Decision((text, False), {"cause": cause})
 

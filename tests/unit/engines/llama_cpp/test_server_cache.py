@@ -6,10 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from cachesim.engines.registry import profiles
+from cachesim.engines.build_names import resolve_name
+from cachesim.engines.registry import profiles, rules_of
 from cachesim.events import Gained, Lost, Release
 from tests.unit.engines.llama_cpp.talk import Talk, reuse, word
 from tests.unit.engines.restore_points import Reported
+
+def composed(name):
+    """Return the rules of a build, which may lie between two recorded ones."""
+    found = resolve_name(name)
+    return rules_of(name if found is None else found.profile)
+
 
 LOOSE = {"slot_prompt_similarity": 0.0, "cache_idle_slots": False}
 
@@ -105,6 +112,17 @@ def test_before_25649_a_cleared_slot_keeps_its_checkpoints(profile, kept):
     talk.ask(word("a", 20), id_slot=0)
     talk.ask(word("b", 20), id_slot=1)
     assert (talk.held()[0], talk.lengths(0)) == (0, kept)
+
+
+@pytest.mark.parametrize(("build", "cells", "checkpoints"), [
+    ("b9765", 20, [16]), ("b10010", 20, [16]), ("b10011", 20, []), ("b10229", 20, []), ("b10388", 0, []),
+])  # fmt: skip
+def test_a_failed_restore_clears_what_the_changes_of_its_build_clear(tmp_path, build, cells, checkpoints):
+    found = composed(f"llama_cpp@{build}")
+    talk = Talk("R", "b10587", rules={name: getattr(found, name) for name in ("clear", "restore_failed")})
+    talk.ask(word("a", 20))
+    assert talk.server.slot("restore", 0, tmp_path / "missing")["status"] == 400
+    assert (talk.held(), talk.server.core.memory.pos_max(0) + 1, talk.lengths()) == ([0], cells, checkpoints)
 
 
 def test_without_a_prompt_cache_nothing_is_stored_or_logged():
