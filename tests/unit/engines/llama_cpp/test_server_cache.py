@@ -12,6 +12,7 @@ from cachesim.events import Gained, Lost, Release
 from tests.unit.engines.llama_cpp.talk import Talk, reuse, word
 from tests.unit.engines.restore_points import Reported
 
+
 def composed(name):
     """Return the rules of a build, which may lie between two recorded ones."""
     found = resolve_name(name)
