@@ -10,7 +10,7 @@ from cachesim.engines.build_names import resolve_name
 from cachesim.engines.capabilities import Flag, Manual, Option, plain_name
 from cachesim.engines.registry import DEFAULT, engine_named, latest, near_profile, rules_of
 from cachesim.engines.shared.known_models import MODELS, KnownModel, find, known_names, plain
-from cachesim.engines.shared.model_sizes import model_file, real_model, short_notation, sized_name
+from cachesim.engines.shared.model_sizes import model_file, real_model, short_notation, size_check, sized_name
 from cachesim.engines.shared.size_formulas import split_sizes
 from cachesim.model.layer_kinds import KINDS
 from cachesim.model.spec import LETTERS, parse
@@ -232,6 +232,7 @@ def model_named(text: str, engine: str = DEFAULT_ENGINE, files: bool = False) ->
     if manual.sizes is None:
         return AcceptedModel(model, note)
     if sized := sized_name(text):
+        note = note if size_check(sized) else f"{note}; its sizes were not verified (cachesim memory --models)"
         return AcceptedModel(model, note, {manual.sizes.name: sized})
     has_states = any(layer.recurrence for layer in parse(real.layers).layers)
     return AcceptedModel(model, f"{note}; {manual.sizes.unsized}" if has_states else note)
@@ -264,12 +265,12 @@ def check_has(text: str, engine: str) -> None:
 
 
 def missing_part(manual: Manual, name: str) -> str:
-    """Return what an engine lacks for a real model with layers of a newest kind, "" if it lacks nothing."""
+    """Return what an engine lacks for a real model, "" if it lacks nothing."""
     if name in manual.lacks:
         return manual.lacks[name]
     real = manual.known.get(name, MODELS[name])
     layers = () if real.layers in manual.models else parse(real.layers).layers
-    kinds = dict.fromkeys(layer.kind for layer in layers if KINDS[layer.kind].newest and refuses(manual, layer.kind))
+    kinds = dict.fromkeys(layer.kind for layer in layers if refuses(manual, layer.kind))
     return f"its layers have {', '.join(KINDS[kind].words for kind in kinds)}" if kinds else ""
 
 

@@ -25,7 +25,7 @@ SAMPLES: Mapping[str, Sequence[str]] = {
     ),
     "memory": ("memory qwen3-next", "memory qwen3-next --memory 8GiB -c 65536 -np 2 -kvu -ctk q8_0 --cache-ram -1",
                "memory llama-3 -c 8192 --memory 20GiB", "memory gpt-oss -p vllm --memory 20GiB",
-               "memory qwen3 -p mlx_lm --memory 20GiB"),
+               "memory qwen3 -p mlx_lm --memory 20GiB", "memory --models"),
     "diff": ("diff S100.A40/S.B40 -p b9518 -p b10587", "diff A60/A -p llama_cpp -p vllm",
     "diff llama-24143-entry-removed-dense -p b9518 -p llama_cpp@pr24143-on-b9518"),
     "diff-folder": ("diff scenarios/llama_cpp/lessons -p b9518 -p b10587 --provenance",),

@@ -28,7 +28,7 @@ TRIES = advice.tries_of(
 _FULL = KnownModel("AAAA", "its windows lie in the pool of full attention (no hybrid SWA memory in SGLang)",
                    "SGLang 0.5.23 python/sglang/srt/configs/model_config.py is_hybrid_swa_model")  # fmt: skip
 KNOWN = {**MODELS, **{name: _FULL._replace(also=MODELS[name].also)
-                      for name in ("gemma-2", "gemma-3", "command-a", "olmo-3")}}  # fmt: skip
+                      for name in ("gemma-2", "gemma-3", "gemma-3-4b", "command-a", "olmo-3", "exaone-4")}}  # fmt: skip
 """Real models with the layers that represent them in this server's pools."""
 
 

@@ -10,7 +10,7 @@ of ml-explore/mlx-lm and ggml-org/llama.cpp.
 from __future__ import annotations
 
 import re
-from typing import Iterator, Mapping, NamedTuple
+from typing import Iterator, Mapping, NamedTuple, Sequence
 
 from cachesim.model.layer_kinds import KINDS
 from cachesim.model.spec import parse
@@ -18,16 +18,29 @@ from cachesim.model.spec import parse
 
 class KnownModel(NamedTuple):
     """A real model. ``layers``: its notation; ``real``: description of the real layers; ``source``: origin of the data;
-    ``arch``: prefix for engines that know the architecture; ``also``: other names."""
+    ``arch``: prefix for engines that know the architecture; ``also``: other names; ``sizes``: sizes of the family whose
+    configuration has these layers, () = all of them."""
 
     layers: str
     real: str
     source: str
     arch: str = ""
     also: tuple[str, ...] = ()
+    sizes: tuple[str, ...] = ()
+
+    def has_size(self, parts: Sequence[str]) -> bool:
+        """True if a name that goes on with these parts names no size, or one of ``sizes``."""
+        named = {part for part in parts if SIZE_PART.fullmatch(part)}
+        return not (self.sizes and named) or any(named <= {*_GAPS.split(size)} for size in self.sizes)
 
 
+SIZE_PART = re.compile(r"[ae]?\d+(x\d+)?[bmt]")
+"""Part of a model's name that is a size: 35b, a3b, e4b, 8x7b, 350m."""
+_GAPS = re.compile(r"[-_. :]+")
 _CONFIG = "huggingface/transformers src/transformers/models/{0}/configuration_{0}.py"
+
+_GEMMA3 = "huggingface/transformers src/transformers/models/gemma3/convert_gemma3_weights.py"
+_GEMMA4 = "huggingface/transformers src/transformers/models/gemma4/convert_gemma4_weights.py, gemma4_unified"
 
 
 def _repeated(layers: str, times: int, of: str, model: str, **more: str | tuple[str, ...]) -> KnownModel:
@@ -46,19 +59,38 @@ ATTENTION = "attention"
 MODELS: Mapping[str, KnownModel] = {
     "qwen3-next": _repeated("GGGA", 12, "80B-A3B", "qwen3_next", also=("qwen3-coder-next",)),
     "qwen3.5": _repeated("GGGA", 8, "9B", "qwen3_5", arch="qwen35", also=("qwen3.6",)),
-    "gpt-oss": _repeated("W128 A", 18, "120b", "gpt_oss"),
-    "gemma-2": _repeated("W4096 A", 13, "2b", "gemma2", also=("gemma2",)),
+    "qwen3.8": KnownModel(
+        "GGGA", "1 of 16 repetitions (27B, 64 layers; 2.4T-A95B alike)",
+        "vllm-project/recipes#805; lablup/mlxcel#1163; NVIDIA/TensorRT-LLM#18387", arch="qwen35"),
+    "gpt-oss": _repeated("W128 A", 18, "120b", "gpt_oss", sizes=("20b", "120b")),
+    "gemma-2": _repeated("W4096 A", 13, "2b", "gemma2", also=("gemma2",), sizes=("2b", "9b", "27b")),
     "gemma-3": KnownModel(
-        "W512 W512 W512 W512 W512 A", "5 windows to 1 attention, as in the model (1b), real window 512",
-        "ml-explore/mlx-lm mlx_lm/models/gemma3_text.py", also=("gemma3",)),
+        "W512 W512 W512 W512 W512 A", "5 windows to 1 attention, as in 1b and 270m, real window 512",
+        _GEMMA3, also=("gemma3",), sizes=("270m", "1b")),
+    "gemma-3-4b": KnownModel(
+        "W1024 W1024 W1024 W1024 W1024 A", "5 windows to 1 attention, as in 4b, 12b and 27b, real window 1024",
+        _GEMMA3, also=("gemma-3-12b", "gemma-3-27b")),
     "gemma-3n": KnownModel(
         "W512 W512 W512 W512 A", "4 windows to 1 attention, as in E4B, real window 512; its last layers, which reuse "
-        "the rows of earlier ones, are left out", _CONFIG.format("gemma3n"), also=("gemma3n",)),
+        "the rows of earlier ones, are left out", _CONFIG.format("gemma3n"), also=("gemma3n",), sizes=("e2b", "e4b")),
     "gemma-4": KnownModel(
-        "W1024 W1024 W1024 W1024 W1024 A", "1 of 10 repetitions (31B, 60 layers), real window 1024",
-        _CONFIG.format("gemma4"), also=("gemma4",)),
+        "W1024 W1024 W1024 W1024 W1024 A", "1 of 10 repetitions (31B, 60 layers; 26B-A4B and 12B alike), real window "
+        "1024", _GEMMA4, also=("gemma4",), sizes=("31b", "26b-a4b", "12b")),
+    "gemma-4-e2b": KnownModel(
+        "W512 W512 W512 W512 A", "4 windows to 1 attention, real window 512; its last 20 of 35 layers, which reuse the "
+        "rows of earlier ones, are left out", _GEMMA4),
+    "gemma-4-e4b": KnownModel(
+        "W512 W512 W512 W512 W512 A", "5 windows to 1 attention, real window 512; its last 18 of 42 layers, which "
+        "reuse the rows of earlier ones, are left out", _GEMMA4),
+    "llama-4": KnownModel(
+        "K8192 K8192 K8192 A", "1 of 12 repetitions (Scout and Maverick, 48 layers), real chunks of 8192",
+        _CONFIG.format("llama4"), also=("llama4", "llama-4-scout", "llama-4-maverick")),
     "command-a": _repeated("W4096 W4096 W4096 A", 10, "cohere2", "cohere2", also=("cohere2", "command-r7b")),
-    "olmo-3": _repeated("W4096 W4096 W4096 A", 8, "7B", "olmo3", also=("olmo3",)),
+    "olmo-3": _repeated("W4096 W4096 W4096 A", 8, "7B", "olmo3", also=("olmo3",), sizes=("7b", "32b")),
+    "exaone-4": _repeated("W4096 W4096 W4096 A", 16, "32B", "exaone4", also=("exaone-4.0",), sizes=("32b",)),
+    "mimo-v2-flash": KnownModel(
+        "A W128 W128 W128 W128 W128", "5 windows to 1 attention (48 layers: 39 and 9), real window 128",
+        _CONFIG.format("mimo_v2_flash")),
     "falcon-h1": _alike("HH", "attention beside Mamba-2", "falcon_h1"),
     "granite-4": KnownModel(
         "SSSSSASS", "7 Mamba-2 to 1 attention, as in 4.0-h-350m (32 layers, attention at 10, 13, 17, 27)",
@@ -85,19 +117,35 @@ MODELS: Mapping[str, KnownModel] = {
         "config.json of nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16", also=("nvidia-nemotron-3-super",)),
     "llama-3": _alike("AAAA", ATTENTION, "llama", "llama3", "llama-2", "llama-3.1", "llama-3.2", "llama-3.3"),
     "qwen2.5": _alike("AAAA", ATTENTION, "qwen2", "qwen2", "qwq", "qwen2.5-coder"),
+    "qwen2.5-vl": _alike("AAAA", ATTENTION, "qwen2_5_vl", "qwen2-vl"),
     "qwen3": _alike("AAAA", ATTENTION, "qwen3", "qwen3-coder"),
+    "qwen3-vl": _alike("AAAA", ATTENTION, "qwen3_vl", "qwen3-omni"),
     "mistral": _alike("AAAA", ATTENTION, "mistral", "mixtral"),
     "mistral-small": _alike(
         "AAAA", ATTENTION, "mistral3", "mistral-small-3.1", "mistral-small-3.2", "devstral-small", "devstral-small-2",
         "devstral-2", "ministral-3", "magistral-small"),
+    "mistral-small-4": _alike("AAAA", "attention with latent rows", "mistral4"),
+    "mistral-large-3": KnownModel(
+        "AAAA", "all its layers are attention with latent rows",
+        "vllm-project/vllm vllm/model_executor/models/mistral_large_3.py"),
+    "glm-4": _alike("AAAA", ATTENTION, "glm4", "glm-4.1v", "glm-4.5v"),
     "glm-4.5": _alike(
         "AAAA", ATTENTION, "glm4_moe", "glm-4.6", "glm-4.7", "glm-4.5-air", "glm-4.6v", "glm-4.6v-flash"),
     "glm-4.7-flash": _alike("AAAA", ATTENTION, "glm4_moe_lite"),
     "deepseek-v3": _alike(
         "AAAA", ATTENTION, "deepseek_v3", "deepseek-v3.1", "deepseek-r1", "kimi-k2", "kimi-k2.5",
         "kimi-k2.6", "kimi-k2.7-code"),
+    "deepseek-v2": _alike(
+        "AAAA", "attention with latent rows", "deepseek_v2", "deepseek-v2-lite", "deepseek-v2.5", "deepseek-coder-v2",
+        "deepseek-coder-v2-lite"),
+    "deepseek-r1-distill-qwen": _alike("AAAA", ATTENTION, "qwen2", "deepseek-r1-0528-qwen3"),
+    "deepseek-r1-distill-llama": _alike("AAAA", ATTENTION, "llama"),
+    "longcat-flash": _alike("AAAA", "attention with latent rows", "longcat_flash"),
+    "smollm3": _alike("AAAA", ATTENTION, "smollm3"),
+    "granite-3.3": _alike("AAAA", ATTENTION, "granite", "granite-3.0", "granite-3.1", "granite-3.2"),
     "minimax-m2": _alike("AAAA", ATTENTION, "minimax_m2", "minimax-m2.1", "minimax-m2.5", "minimax-m2.7"),
     "ernie-4.5": _alike("AAAA", ATTENTION, "ernie4_5_moe"),
+    "hunyuan": _alike("AAAA", ATTENTION, "hunyuan_v1_dense"),
     "hunyuan-a13b": _alike("AAAA", ATTENTION, "hunyuan_v1_moe"),
     "seed-oss": _alike("AAAA", ATTENTION, "seed_oss"),
     "kimi-linear": KnownModel(
@@ -147,16 +195,15 @@ OLDER: Mapping[str, KnownModel] = {
 """Models whose kinds of layers every engine knows."""
 
 _SIZE = re.compile(r"""
-    (\d+[ ])? \d+ (x\d+)? [bm]                                                # 80b, 8x7b, 2.7b in parts
+    (\d+[ ])? \d+ (x\d+)? [bmt]                                                # 80b, 8x7b, 2.7b in parts
     | (instruct|thinking|base|chat|it)\b | \d{4}\b                                                    # its variant
-    | e\d+b | (fp8|nvfp4|mxfp4|awq|gptq|[48]bit|gguf|ud|b?f16|f32)\b | (i?q|tq)[1-8]\b | (i?q|tq)[1-8]_       # its type
+    | e\d+b | (fp8|nvfp4|mxfp[48]|awq|gptq|[48]bit|gguf|ud|b?f16|f32)\b | (i?q|tq)[1-8]\b | (i?q|tq)[1-8]_    # its type
 """, re.VERBOSE)
 """Beginning of what follows a model's name: its size, its variant, or the type of its weights."""
 _PUBLISHER = re.compile(r"(google|qwen|nvidia|mistralai|openai|zai-org|ibm-granite|moonshotai|minimaxai|deepseek-ai)_")
 """Publisher before a model's name, as uploaders of converted models write it."""
 _FILE_END = re.compile(r"(-\d{5}-of-\d{5})?\.gguf$")
 """End of a model file's name: the number of a part, and the kind of file."""
-_GAPS = re.compile(r"[-_. :]+")
 _PARTS = re.compile(r"[^-_. :]+")
 
 
@@ -182,7 +229,7 @@ _BY_NAME = {plain(name): found for found, model in MODELS.items() for name in (f
 
 def find(text: str) -> str | None:
     """Return the table name for a model name, None if unknown: ``Qwen/Qwen3-Next-80B-A3B-Instruct`` is ``qwen3-next``.
-    The rest after the table name must begin with a size."""
+    The rest after the table name must begin with a size, and the model must have the layers of the table in it."""
     text = _PUBLISHER.sub("", _FILE_END.sub("", text.rpartition("/")[2].casefold()), count=1)
     parts = [part for part in _PARTS.finditer(text) if not (part[0] == "meta" and text.startswith("meta-llama"))]
     for n in range(len(parts), 0, -1):
@@ -190,6 +237,6 @@ def find(text: str) -> str | None:
         rest = [part[0] for part in parts[n:]]
         # a dot continues a version: Qwen3.8-27B is not Qwen3 with 8.27 billion parameters
         ends = not rest or (text[parts[n].start() - 1] != "." and _SIZE.match(" ".join(rest)))
-        if name in _BY_NAME and ends:
+        if name in _BY_NAME and ends and MODELS[_BY_NAME[name]].has_size(rest):
             return _BY_NAME[name]
     return None

@@ -29,6 +29,8 @@ def add_arguments(parser: ArgumentParser) -> None:
                         "if they do not fit")  # fmt: skip
     parser.add_argument("--tokens", metavar="N", type=tokens, default=0, help="length of a conversation [tokens] for "
                         "servers without a flag for the context (default: the model's context)")  # fmt: skip
+    parser.add_argument("--models", dest="list_models", action="store_true",
+                        help="list of the models whose sizes are known by name, with the source of their sizes")
     parser.add_argument("--draft", metavar="MODEL", default="", help="draft model: GGUF, config.json or name")
     add_json(parser)
 
@@ -73,6 +75,8 @@ def run(args: Namespace) -> int:
     from cachesim.tools.memory.estimate import estimate
     from cachesim.tools.memory.report import memory_data, memory_report
 
+    if args.list_models:
+        return _list_models(args.json)
     if not args.model:
         raise BadInput("the following arguments are required: MODEL", hint="see cachesim memory --help")
     model = real_model(args.model)
@@ -89,3 +93,14 @@ def run(args: Namespace) -> int:
         for one in data:
             show(*memory_report(one))
     return exits.HOLDS if all(one["fits"] in (None, True) for one in data) else exits.BROKEN
+
+
+def _list_models(as_json: bool) -> int:
+    """Print the models whose sizes are known by name."""
+    from cachesim.tools.memory.model_list import model_list, models_report
+
+    if as_json:
+        say_json({"models": model_list()})
+    else:
+        show(models_report(model_list()))
+    return exits.HOLDS

@@ -11,6 +11,7 @@ from rich.text import Text
 from cachesim.base.layout import WholeTable
 from cachesim.engines.contract import Engine
 from cachesim.engines.shared.model_layers import RealModel
+from cachesim.engines.shared.model_sizes import size_check, sized_name
 from cachesim.tools.memory.estimate import Lowered, MemoryEstimate
 
 Data = dict[str, Any]
@@ -24,7 +25,7 @@ def memory_data(word: str, model: RealModel, found: MemoryEstimate, room: int) -
     given."""
     use, engine = found.use, found.engine
     return {
-        "model": word, "source": model.source, "profile": found.rules.name,
+        "model": word, "source": model.source, "compared": _compared(word), "profile": found.rules.name,
         "set": [{"flag": _spelled(engine, name), "value": value} for name, value in found.given.items()],
         "chosen": _pairs({name: n for name, n in use.chosen.items() if found.given.get(name) != n}),
         "total": use.total, "room": room or None, "unlimited": _spelled(engine, use.unlimited) or None,
@@ -37,6 +38,12 @@ def memory_data(word: str, model: RealModel, found: MemoryEstimate, room: int) -
         "lower": [_lower(engine, one) for one in found.lower],
         "together": [_lower(engine, one) for one in found.together],
     }  # fmt: skip
+
+
+def _compared(word: str) -> str | None:
+    """Return the public place where the sizes of a named model were compared, "" for none; None for a file."""
+    name = sized_name(word)
+    return size_check(name) if name else None
 
 
 def _pairs(numbers: Any) -> list[Data]:
@@ -62,6 +69,8 @@ def memory_report(data: Data) -> Iterator[RenderableType]:
     yield Text(f"{data['model']} under {data['profile']}{_options(data)}", "dim")
     yield _table(data["parts"])
     yield from _each(data["each"])
+    if data["compared"] == "":
+        yield Text(f"note: sizes not verified: {data['source']}, not found in a second public place", "yellow")
     for note in data["notes"]:
         yield Text(f"note: {note}", "yellow")
     if data["room"] and data["pool"] and not data["takes_all"]:

@@ -20,8 +20,8 @@ from cachesim.engines.build_names import point_of
 from cachesim.engines.capabilities import Flag, Option
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import ENGINES, present_name
-from cachesim.engines.shared.known_models import find, plain
-from cachesim.engines.shared.model_sizes import known_sizes, real_model
+from cachesim.engines.shared.known_models import find
+from cachesim.engines.shared.model_sizes import known_sizes, sized_name
 from cachesim.scenarios.option_checks import check_option, model_named
 from cachesim.tools.run.arguments import profile_name
 from cachesim.tools.run.options_file import with_file_options
@@ -193,8 +193,7 @@ def model_of(written: str, engine: str, real: bool) -> NamedModel:
 
 def _check_sizes(name: str) -> None:
     """Raise BadInput unless the sizes of this very model are known, not only those of another one of its family."""
-    known = real_model(name).source.rpartition("/")[2]
-    if plain(known) not in plain(name) and plain(name) not in map(plain, known_sizes()):
+    if not sized_name(name):
         raise BadInput(f"the sizes of {quoted(name)} are unknown")
 
 

@@ -15,21 +15,25 @@ from cachesim.engines.shared.model_sizes import sized_name
 from cachesim.model.spec import parse
 from cachesim.scenarios.from_notation import from_line
 from cachesim.scenarios.load import load
-from cachesim.scenarios.option_checks import model_named
+from cachesim.scenarios.option_checks import known_models, model_named
 from tests.unit.scenarios.samples import GOOD
 
 
 @pytest.mark.parametrize(("text", "name"), [
     ("qwen3-next", "qwen3-next"), ("Qwen3_Next", "qwen3-next"), ("QWEN3NEXT", "qwen3-next"),
     ("Qwen/Qwen3-Next-80B-A3B-Instruct", "qwen3-next"), ("qwen3.5", "qwen3.5"), ("qwen3-5-27b", "qwen3.5"),
-    ("qwen3-8b", "qwen3"), ("gemma-2-9b-it", "gemma-2"), ("google/gemma-3-4b-it", "gemma-3"), ("gemma3", "gemma-3"),
+    ("qwen3-8b", "qwen3"), ("gemma-2-9b-it", "gemma-2"), ("google/gemma-3-4b-it", "gemma-3-4b"),
+    ("gemma3", "gemma-3"), ("gemma-3-27b-it", "gemma-3-4b"), ("gemma-3-1b", "gemma-3"), ("gemma-3-8b", None),
+    ("gpt-oss-9b", None), ("gemma-4-E4B-it", "gemma-4-e4b"), ("google/gemma-4-12B-it", "gemma-4"),
     ("gpt-oss-120b", "gpt-oss"), ("Falcon-H1", "falcon-h1"), ("granite-4.0-h-350m", "granite-4"),
     ("LFM2-1.2B", "lfm2-1.2b"), ("llama-3.1-8b", "llama-3"), ("lfm2", "lfm2-1.2b"), ("Jamba", "jamba"),
     ("nemotron_h", "nemotron-h"), ("Meta-Llama", None),
     ("mistral-7b-v0.3", "mistral"), ("mixtral-8x7b", "mistral"), ("phi3", "phi-3"), ("mamba2-2.7b", "mamba-2"),
-    ("gemma-3n-E4B-it", "gemma-3n"), ("qwen3-vl", None), ("llama4", None), ("granite-4.0-micro", None), ("llama", None),
+    ("gemma-3n-E4B-it", "gemma-3n"), ("qwen3-vl", "qwen3-vl"), ("llama4", "llama-4"), ("llama", None),
+    ("granite-4.0-micro", None),
     ("", None), ("Kimi-K2.5-Instruct", "deepseek-v3"), ("DeepSeek-V3-0324", "deepseek-v3"), ("qwen3-itemised", None),
-    ("GGGA", None), ("qwen35-GGGA", None), ("Qwen3.8-27B-UD-Q4_K_XL", None), ("Llama-3.5-8B", None),
+    ("GGGA", None), ("qwen35-GGGA", None), ("Qwen3.8-27B-UD-Q4_K_XL", "qwen3.8"),
+    ("Llama-4-Scout-17B-16E-Instruct", "llama-4"), ("Qwen3.9-27B", None), ("Llama-3.5-8B", None),
     ("Qwen3.6-27B-UD-Q4_K_XL", "qwen3.5"), ("phi-3-3.8b", "phi-3"), ("Meta-Llama-3.1-8B-Instruct", "llama-3"),
     ("Llama-2-7b-chat-hf", "llama-3"), ("QwQ-32B", "qwen2.5"), ("Qwen3-Coder-Next-FP8", "qwen3-next"),
     ("Qwen3-Coder-480B-A35B-Instruct", "qwen3"), ("Qwen3-Coder-Next-fp8er", None),
@@ -40,7 +44,8 @@ from tests.unit.scenarios.samples import GOOD
     ("Devstral-Small-2-24B", "mistral-small"), ("Kimi-Linear-48B-A3B", "kimi-linear"), ("phi-4-Q4_K_M", "phi-3"),
     ("DeepSeek-V3.2.gguf", "deepseek-v3.2"), ("MiniMax-M3.GGUF", "minimax-m3"), ("GLM-5.1.gguf", "glm-5"),
     ("models/GLM-5-00001-of-00004.gguf", "glm-5"), ("gpt-oss-20b.gguf", "gpt-oss"), ("GLM-5-00001-of-4.gguf", None),
-    ("Qwen3-quantum", None), ("gemma-3-quality", None), ("DeepSeek-R1-Distill-Qwen-32B", None), ("gemma-3-q9", None),
+    ("Qwen3-quantum", None), ("gemma-3-quality", None), ("gemma-3-q9", None),
+    ("DeepSeek-R1-Distill-Qwen-32B", "deepseek-r1-distill-qwen"),
 ])  # fmt: skip
 def test_a_name_in_any_spelling(text, name):
     assert find(text) == name
@@ -69,7 +74,7 @@ def test_the_proportion_is_that_of_all_real_layers(name, kinds):
 
 @pytest.mark.parametrize("engine", ["llama_cpp", "ik_llama", "mlx_lm"])
 def test_every_engine_starts_with_every_one_of_them(engine):
-    for name in ENGINES[engine].manual.known:
+    for name in known_models(ENGINES[engine].manual):
         model, note, _ = model_named(name, engine)
         assert name in note and model in note
         ENGINES[engine].start(ENGINES[engine].line[-1], model, {}, "none")
@@ -123,8 +128,12 @@ def test_the_list_has_them_with_their_sources(capsys):
 
 @pytest.mark.parametrize(("text", "name"), [
     ("Qwen/Qwen3.5-4B", "qwen3.5-4b"), ("qwen3.5", "qwen3.5"), ("Qwen/Qwen3.5-9B-Instruct", "qwen3.5"),
-    ("Qwen/Qwen3.5-122B-A10B-FP8", "qwen3.5-122b-a10b"), ("Qwen3.5-8B", ""), ("Qwen3-32B", ""), ("qwen3-vl-8b", ""),
-    ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-FP8", "nemotron-3-nano"), ("mixtral-8x7b", ""), ("llama-3.3-70b", ""),
+    ("Qwen/Qwen3.5-122B-A10B-FP8", "qwen3.5-122b-a10b"), ("Qwen3.5-8B", ""), ("Qwen3-32B", "qwen3-32b"),
+    ("qwen3-vl-8b", ""),
+    ("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-FP8", "nemotron-3-nano"), ("mixtral-8x7b", "mixtral-8x7b"),
+    ("llama-3.3-70b", ""), ("llama-3.3", ""), ("qwen3-coder", ""), ("qwq", ""), ("GLM-5.1", ""), ("Qwen3.6-9B", ""),
+    ("Meta-Llama-3-8B-Instruct", ""), ("Meta-Llama-3.1-8B-Instruct", "llama-3"), ("gemma-3-27b-it", "gemma-3-27b"),
+    ("Qwen3-4B-Instruct-2507", "qwen3-4b-2507"), ("Qwen3-8B-2507", ""), ("Qwen2.5-7B-Instruct", "qwen2.5-7b-instruct"),
     ("ibm-granite/granite-4.0-h-350m", "granite-4.0-h-350m"), ("gpt-oss-20b", "gpt-oss-20b"), ("gpt-oss-9b", ""),
     ("google/gemma-4-31B-it", "gemma-4-31b"), ("gemma-4-12b", ""), ("mamba2-2.7b", "mamba-2"), ("GGGA", ""),
 ])  # fmt: skip

@@ -40,7 +40,7 @@ REST = {
                              512, arch="deepseek_v4"),
     "deepseek-v4-pro": RealModel((), "deepseek-ai/DeepSeek-V4-Pro", 128, 1048576, False, (WINDOW._replace(value=512),),
                                  512, arch="deepseek_v4"),
-    "glm-5": RealModel((), "zai-org/GLM-5", 0, 0, False, (LATENT,), 576, arch="glm_moe_dsa"),
+    "glm-5": RealModel((), "zai-org/GLM-5", 0, 202752, False, (LATENT,), 576, arch="glm_moe_dsa"),
     "glm-5.2": RealModel((), "zai-org/GLM-5.2", 0, 1048576, False, (LATENT,), 576, arch="glm_moe_dsa"),
     "glm-5-next": RealModel((), "zai-org/GLM-5.3-Flash", 0, 1048576, False, (GLM_ROWS,), 512, "float32",
                             arch="glm5_next"),

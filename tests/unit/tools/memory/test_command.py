@@ -6,7 +6,7 @@ import pytest
 
 from cachesim.base import exits
 from cachesim.cli.main import main
-from cachesim.engines.shared.model_sizes import real_model
+from cachesim.engines.shared.model_sizes import known_sizes, real_model
 from cachesim.tools.memory.command import prepared
 
 GIB = 1 << 30
@@ -118,7 +118,7 @@ def test_a_context_may_be_a_single_token(capsys):
 @pytest.mark.parametrize(("line", "named"), [
     ("nosuch", "'nosuch'"), ("qwen3-next --memory 0GiB", "0GiB"), ("qwen3-next --memory nan", "nan"),
     ("qwen3-next --tokens 0", "--tokens"), ("qwen3-next -ctk q3", "'q3'"), ("qwen3-next -ctk", "'-ctk'"),
-    ("mamba-2", "context"), ("qwen3-next -p nosuch", "nosuch"), ("qwen3-32b", "qwen3-32b"),
+    ("mamba-2", "context"), ("qwen3-next -p nosuch", "nosuch"), ("llama-3.3-70b", "llama-3.3-70b"),
     ("qwen3-next -p vllm", "--memory 32GiB, or --num-gpu-blocks-override"), ("deepseek-v5", "deepseek-v5"),
     ("llama-3 -p sglang", "--memory 32GiB, or --max-total-tokens"),
     ("qwen3-next -p sglang --mamba-full-memory-ratio x", "'x'"),
@@ -166,3 +166,13 @@ def test_a_model_is_required_and_each_rule_set_is_estimated_once(capsys):
     assert [estimate["profile"] for estimate in found] == ["llama_cpp@b9518", "mlx_lm@0.32.2"]
     found = told(capsys, "qwen3 -p sglang@0.5.20 -p llama_cpp@b9518 --memory 9GiB", exits.BROKEN)
     assert [estimate["fits"] for estimate in found] == [True, False]
+
+
+def test_the_list_has_every_name_with_the_source_of_its_sizes(capsys):
+    assert main(["memory", "--models", "--json"]) == exits.HOLDS
+    listed = {one["name"]: one for one in json.loads(capsys.readouterr().out)["models"]}
+    assert list(listed) == known_sizes()
+    assert listed["gemma-3-27b"]["repository"] == "google/gemma-3-27b-it"
+    assert "convert_gemma3_weights.py" in listed["gemma-3-27b"]["compared"] and not listed["mamba-2"]["compared"]
+    assert main(["memory", "--models"]) == exits.HOLDS
+    assert "not verified" in capsys.readouterr().out

@@ -69,8 +69,8 @@ def test_memory_takes_the_model_and_the_arguments_of_sizes(capsys: pytest.Captur
 
 
 def test_memory_refuses_the_sizes_of_a_sibling(capsys: pytest.CaptureFixture[str]) -> None:
-    _, err = lines_of(capsys, "memory", "--server", "vllm serve Qwen/Qwen3-32B", code=exits.BAD_INPUT)
-    assert "the model 'Qwen/Qwen3-32B' of the command line is unknown" in err
+    _, err = lines_of(capsys, "memory", "--server", "vllm serve Qwen/Qwen3.6-9B", code=exits.BAD_INPUT)
+    assert "the model 'Qwen/Qwen3.6-9B' of the command line is unknown" in err
     _, err = lines_of(capsys, "memory", code=exits.BAD_INPUT)
     assert "required: MODEL" in err
 
