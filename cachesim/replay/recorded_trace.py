@@ -16,6 +16,7 @@ from typing import AbstractSet, Any, Iterator, Mapping
 from cachesim.base.errors import BadInput, nearest, quoted
 from cachesim.base.untrusted_files import read_json
 from cachesim.engines.base import BEFORE_A_SLOT, Request
+from cachesim.engines.build_names import resolve_name
 from cachesim.engines.contract import Engine
 from cachesim.engines.registry import commits, engine_of, recorded_as
 from cachesim.engines.shared.command_line import CommandLine
@@ -147,15 +148,28 @@ def bad_shape() -> Iterator[None]:
 
 def _profile(data: Mapping[str, Any]) -> tuple[Engine, str]:
     """Return the recorded engine and the profile that it followed: the named rule set, else the one of the commit.
-    Raise BadInput for an unknown commit."""
+    Both may be builds between two recorded ones. Raise BadInput for an unknown commit."""
     engine, commit = recorded_as(data["engine"]), data["commit"]
     name = f"{engine.name}@{data['profile']}" if "profile" in data else ""
-    if name in engine.profiles or (name and commit not in engine.recorded.commits):
+    if name and (named := _resolved(engine, name)):
+        return engine, named
+    if name and commit not in engine.recorded.commits:
         return engine, name
     known = commits()
-    if commit not in known:
-        raise BadInput(f"unknown commit {quoted(commit)}", hint=nearest(str(commit), known))
-    return engine_of(known[commit]), known[commit]
+    if commit in known:
+        return engine_of(known[commit]), known[commit]
+    is_build = commit.startswith("b") and commit[1:].isdecimal()
+    if is_build and (built := _resolved(engine, f"{engine.name}@{commit}")):
+        return engine, built
+    raise BadInput(f"unknown commit {quoted(commit)}", hint=nearest(str(commit), known))
+
+
+def _resolved(engine: Engine, name: str) -> str:
+    """Return the rule set that a name denotes, "" if none. Raise BadInput for a build without rules."""
+    if name in engine.profiles:
+        return name
+    found = resolve_name(name)
+    return "" if found is None else found.profile
 
 
 def _missing(engine: Engine, profile: str, profiles: Mapping[str, RuleSet]) -> str:

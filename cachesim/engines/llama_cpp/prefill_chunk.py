@@ -45,7 +45,8 @@ def add_prompt(srv: Core, slot: Slot, task: Task, batch: DecodeBatch) -> None:
     start = len(slot.tokens)
     prompt = task.request.prompt
     users = task.request.user_starts
-    if users and not srv.decide(srv.rules.marks(task.request.chat), slot):
+    template = task.request.chat or task.request.byte_pos is not None
+    if users and not srv.decide(srv.rules.marks(template), slot):
         users = ()                # this build ignores these message starts
     chunk = Chunk(
         start,

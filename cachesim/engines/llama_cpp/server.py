@@ -217,6 +217,8 @@ def update_slots(srv: Core) -> None:
         srv.in_force = srv.leader.adapters
     put_scale_back(srv)
     srv.empty_rounds = 0 if len(batch) or srv.ended > ended else srv.empty_rounds + 1
+    if not len(batch) and srv.rules.empty_batch_line:
+        srv.emit(slot_ev.Warn(srv.rules.empty_batch_line))
     try:
         decode(srv, batch)
         decode_drafts(srv)

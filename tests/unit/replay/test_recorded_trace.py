@@ -100,6 +100,7 @@ def test_an_unknown_profile_of_an_engine_that_is_here_is_bad_input(tmp_path):
     ("head", "3f545beccee69d9975f466ec7e45fd9aacd8ba90", "b10587"),
     ("pr24143-on-head", "3f545be+pr24143", "pr24143-on-b10587"),
     ("before-20671", "8cc2d8126~1", "b8392"), ("base-24143", "7c158fbb4", "b9518"), ("b9473", "7c158fbb4", "b9473"),
+    ("b10229", "b10229", "b10229"), ("b10229", "3f545be", "b10229"),
 ])  # fmt: skip
 def test_the_commit_says_the_rule_set_where_the_named_one_is_unknown(tmp_path, profile, commit, found):
     assert read(tmp_path, changed(profile=profile, commit=commit)).profile == f"llama_cpp@{found}"

@@ -52,12 +52,16 @@ B9518 = replace(
     ckpt_pick=use.pick_pk2,                  # until #24411
     ckpt_break=make.break_cr7,               # until #24176
     ckpt_create=make.create_cr7,             # until #24176
+    marks=prompt_lifecycle.marks_of_spans,           # until #24176
     spec_room=speculative.batch_has_room,           # until #24843
     spec_split=speculative.split_is_not_seen,       # until #24843
     min_step=256,                            # until #24176
     fatal_lines=("{text} i = {off}, n_batch = {n_batch}, ret = {ret}",),     # recorded at b8152; until #24843
+    empty_batch_line="no tokens to decode",   # recorded at b9713; until #24843
     silent=B9765.silent | {"slot_by_id"},
-    ended={"min_step": "#24176", "fatal_lines": "#24843", "silent.slot_by_id": "#24755"},
+    ended={
+        "min_step": "#24176", "fatal_lines": "#24843", "empty_batch_line": "#24843", "silent.slot_by_id": "#24755",
+    },
 )
 
 PR24143_ON_B9518 = replace(

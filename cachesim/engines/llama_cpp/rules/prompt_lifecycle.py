@@ -109,11 +109,22 @@ def stateless_start_anew(kind: str) -> Decision:
 
 
 @rule("LC-MARKS.REQUEST", Role.PROMPT,
-      llama_cpp(CONTEXT, 'handle_completions_impl "message_delimiters" "message_spans"', "3f545be"), until="b11549")
+      llama_cpp(CONTEXT, 'handle_completions_impl "message_delimiters" "message_spans"', "3f545be"),
+      since="#24176 (b9765)", until="b11549")
 def marks_of_any(chat: bool) -> Decision:
     """Return True: user messages are known from the chat template, or from ``message_delimiters``, which any
     completion may contain."""
     return Decision(True, {"chat": chat})
+
+
+# [Gone in llama_cpp@b9765]
+@rule("LC-MARKS.SPANS", Role.PROMPT,
+      llama_cpp(CONTEXT, 'handle_completions_impl "message_spans"', "7c158fbb4",
+                note="recorded: completions with delimiters on b9713"), until="#24176 (b9765)")
+def marks_of_spans(chat: bool) -> Decision:
+    """Return True for user messages that the chat template marks, or that ``message_spans`` of a completion gives as
+    byte offsets; ``message_delimiters`` of a completion are ignored."""
+    return Decision(chat, {"chat": chat})
 
 
 # [New in llama_cpp@b11549]

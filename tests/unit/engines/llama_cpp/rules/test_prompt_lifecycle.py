@@ -81,6 +81,7 @@ def test_pooled_tasks_reuse_nothing_since_b11312(kind, reuses):
 @pytest.mark.parametrize("decision, value", [
     (prompt_lifecycle.valid_tokens(-1), "Prompt contains invalid tokens"), (prompt_lifecycle.valid_tokens(0), ""),
     (prompt_lifecycle.slot_first(-1), ""), (prompt_lifecycle.marks_of_any(False), True),
+    (prompt_lifecycle.marks_of_spans(True), True), (prompt_lifecycle.marks_of_spans(False), False),
     (prompt_lifecycle.marks_of_chats(False), False), (prompt_lifecycle.marks_of_chats(True), True),
     (prompt_lifecycle.abort_if_refused(9), False), (prompt_lifecycle.assert_if_refused(9), False),
     (prompt_lifecycle.clear_if_refused(9), True), (prompt_lifecycle.keep_list(False, 9), None),
