@@ -54,7 +54,7 @@ SAMPLES: Mapping[str, Sequence[str]] = {
                  "workload tests/workloads/data/agents.json --sessions 2 --detail counts"),
     "import": (f"import {LOGS}/default_verbosity.log", f"import {LOGS}/verbosity_4.log",
                f"import {LOGS}/parallel_slots.log", f"import {LOGS}/prompt_cache.log",
-               f"import {BODIES}/agent.jsonl", f"import {LOGS}/dated_turns.log"),
+               f"import {BODIES}/agent.jsonl", f"import {LOGS}/dated_turns.log", f"import {LOGS}/sglang.log"),
     "watch": (),
     "watch-request": (),
     "watch-totals": (),

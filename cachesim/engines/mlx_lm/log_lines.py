@@ -1,6 +1,6 @@
 """Log lines about caches, of mlx_lm.server and of servers that wrap mlx-lm, with their meanings.
 
-Source: mlx_lm/server.py (0.31 to 0.32.2); mlx-engine's cache_wrapper as LM Studio logs it.
+Source: mlx_lm/server.py (0.22 to 0.32.2); mlx-engine's cache_wrapper as LM Studio logs it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ from cachesim.engines.shared.log_verdicts import VERDICTS
 
 LINES = (
     Line("fetch", "Prompt Cache: {prompts} sequences, {gb} GB"),
+    Line("fetch", "KV Caches: {prompts} seq, {gb} GB, latest user cache {latest} tokens"),
     Line("fetch_kind", "{kind}: {prompts} sequences, {gb} GB"),
+    Line("kept_prefix", "*** Cache is prefix of prompt (cache_len: {held}, prompt_len: {n_tokens}). Processing "
+         "suffix. ***"),
+    Line("kept_part", "*** Common prefix ({lcp}) shorter than cache ({held}). Attempting trim. ***"),
+    Line("kept_trim", "Trimming {trimmed} tokens from cache."),
+    Line("kept_untrimmed", "Cache cannot be trimmed. Resetting cache."),
+    Line("kept_reset", "*** Resetting cache. ***"),
+    Line("kept_evaluated", "Returning {prompt_n} tokens for processing."),
     Line("progress_of", "Prompt processing progress: {n_tokens}/{total}"),
     Line("reply", "Outgoing Response: {}"),
     Line("usage", '"prompt_tokens": {n_tokens},'),
@@ -33,6 +41,16 @@ MEANINGS: Mapping[str, Meaning] = {
         "the entry that this request will store",
         flags=("--prompt-cache-size", "--prompt-cache-bytes"), rules=("ML-LRU",),
     ),
+    "kept_prefix": Meaning("the server of 2025 keeps one prompt: all its held tokens are the beginning of the prompt "
+                           "of n_tokens tokens, and are reused"),
+    "kept_part": Meaning("the server of 2025 keeps one prompt: the first lcp of its held tokens are those of the "
+                         "prompt; the others must be trimmed", causes=(CLIENT,)),
+    "kept_trim": Meaning("the tokens after the common prefix were removed from the kept prompt"),
+    "kept_untrimmed": Meaning("the kept prompt cannot be cut: everything is evaluated again",
+                              causes=("a recurrent state or a rotating window",)),
+    "kept_reset": Meaning("the kept prompt is dropped: another model, no token in common, or a cache that cannot be "
+                          "trimmed"),
+    "kept_evaluated": Meaning("prompt_n tokens of the prompt are evaluated; the others were in the kept prompt"),
     "fetch_kind": Meaning(
         "entries by type: user turn, assistant turn, system prompt; system entries are evicted last",
         flags=("--prompt-cache-size",), rules=("ML-LRU",),
@@ -64,6 +82,22 @@ GIVES = (
     PrintedNumber("reused", "cache_n", ("cache_n",)),
     PrintedNumber("reused", "n_tokens", ("n_tokens",)),
     PrintedNumber("reused", "prompt_n", ("prompt_n",)),
+    PrintedNumber("kept_prefix", "n_tokens", ("n_tokens",)),
+    PrintedNumber("kept_prefix", "held", ("held",)),
+    PrintedNumber("kept_prefix", "lcp", ("held",)),
+    PrintedNumber("kept_part", "held", ("held",)),
+    PrintedNumber("kept_part", "lcp", ("lcp",)),
+    PrintedNumber("kept_part", "cache_n", ("lcp",), absent=("kept_untrimmed", "kept_reset")),
+    PrintedNumber("kept_untrimmed", "cache_n"),
+    PrintedNumber("kept_reset", "cache_n"),
+    PrintedNumber("kept_evaluated", "prompt_n", ("prompt_n",)),
+    PrintedNumber("omlx_restored", "cache_n", ("cache_n",)),
+    PrintedNumber("omlx_restored", "prompt_n", ("prompt_n",)),
+    PrintedNumber("omlx_added", "n_tokens", ("n_tokens",)),
+    PrintedNumber("omlx_differs", "cache_n", ("cache_n",)),
+    PrintedNumber("omlx_differs", "prompt_n", ("prompt_n",)),
+    PrintedNumber("omlx_differs", "n_tokens", ("n_tokens",)),
+    PrintedNumber("omlx_differs", "lcp", ("lcp",)),
     PrintedNumber("usage", "cache_n", ("cache_n",)),
     PrintedNumber("usage", "n_tokens", ("n_tokens",)),
     PrintedNumber("usage", "predicted_n", ("predicted_n",)),
@@ -75,6 +109,7 @@ GIVES = (
 """Numbers of a request that lines print."""
 
 GRAMMAR = LogGrammar(LINES, MEANINGS, gives=GIVES, signatures=SIGNATURES, unlogged=UNLOGGED, signs=(
-    "Prompt Cache: ", "Prompt processing progress: ", "mlx_lm", "cache_wrapper", "[coordinator][INFO]",
+    "Prompt Cache: ", "Prompt processing progress: ", "KV Caches: ", "mlx_lm", "omlx.", "cache_wrapper",
+    "[coordinator][INFO]",
 ), starts=("starting httpd at",), common=frozenset({"usage"}), verdicts=VERDICTS,
     warnings=frozenset({"thread_ended", *WARNINGS}), fatal=frozenset({"thread_ended"}))  # fmt: skip

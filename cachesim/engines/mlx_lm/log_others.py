@@ -39,12 +39,27 @@ OTHERS = (
     Line("ollama_prefix", "cache hit", by=_OLLAMA, needs="matched"),
     Line("ollama_prefix", "cache miss", by=_OLLAMA, needs="matched"),
     Line("ollama_progress", "Prompt processing progress", by=_OLLAMA, needs="processed"),
-    Line("reused", "Prefix cache restore for {}: source={} cached={cache_n} suffix={prompt_n} {}", by=_OMLX),
-    Line("omlx_differs", "prefix cache: request {} re-prefills {prompt_n} of {n_tokens} tokens (reused {cache_n}); "
-         "closest stored sequence {} shares the first {lcp} of {held} comparable tokens before diverging", by=_OMLX),
-    Line("omlx_differs", "prefix cache: request {} re-prefills {prompt_n} of {n_tokens} tokens (reused {cache_n}){}",
+    Line("omlx_added", "Added request {request} with {n_tokens} prompt tokens", by=_OMLX),
+    Line("omlx_matched", "Cache hit for {request}: {blocks} blocks, {matched} tokens", by=_OMLX),
+    Line("omlx_matched", "Request {request}: partial cache hit, {kept} tokens in {blocks} blocks (originally {matched} "
+         "tokens), {rest} tokens remaining", by=_OMLX),
+    Line("omlx_restored", "Prefix cache restore for {request}: source={} cached={cache_n} suffix={prompt_n} {}",
          by=_OMLX),
-    Line("omlx_stored", "Using boundary cache snapshot for {}: storing {n_tokens}/{of} tokens {}", by=_OMLX),
+    Line("omlx_differs", "prefix cache: request {request} re-prefills {prompt_n} of {n_tokens} tokens (reused "
+         "{cache_n}); closest stored sequence {} shares the first {lcp} of {comparable} comparable tokens before "
+         "diverging", by=_OMLX),
+    Line("omlx_differs", "prefix cache: request {request} re-prefills {prompt_n} of {n_tokens} tokens (reused "
+         "{cache_n}){}", by=_OMLX),
+    Line("omlx_cut", "Walk-back truncation: dropped {dropped} trailing block(s) with placeholder non-sliceable state, "
+         "keeping {blocks} block(s) ({kept} tokens)", by=_OMLX),
+    *(Line("omlx_rejected", f"{cache} layer {{layer}}: partial prefix match detected {{}}", by=_OMLX)
+      for cache in ("ArraysCache", "RotatingKVCache", "CacheList", "PoolingCache")),
+    Line("omlx_rejected", "CacheList layer {layer}{}. Rejecting cache.", by=_OMLX),
+    Line("omlx_no_state", "Split GDN restore found no compatible recurrent checkpoint", by=_OMLX),
+    Line("omlx_bad_state", "Ignoring structurally invalid recurrent checkpoint for block {block}", by=_OMLX),
+    Line("omlx_stored", "Using boundary cache snapshot for {request}: storing {n_tokens}/{of} tokens {}", by=_OMLX),
+    Line("omlx_unstored", "Skipping cache store for {request}: reason={reason} tokens={n_tokens} "
+         "block_size={block_size} {}", by=_OMLX),
     Line("ollama_restore_failed", "failed to restore cache, freeing all caches", by=_OLLAMA, needs="offset"),
     Line("ollama_switch", "switching cache path", by=_OLLAMA, needs="page_in"),
     Line("ollama_snapshot", "created snapshot", by=_OLLAMA, needs="offset"),
@@ -52,7 +67,8 @@ OTHERS = (
     Line("ollama_evict", "evicting interior node", by=_OLLAMA, needs="freed"),
 )
 
-WARNINGS = frozenset({"studio_clear", "studio_miss", "studio_unsaved", "ollama_restore_failed"})
+WARNINGS = frozenset({"studio_clear", "studio_miss", "studio_unsaved", "ollama_restore_failed", "omlx_bad_state",
+                      "omlx_unstored"})  # fmt: skip
 """Kinds of line that report a lost or unused cache."""
 
 MEANINGS: Mapping[str, Meaning] = {
@@ -64,8 +80,23 @@ MEANINGS: Mapping[str, Meaning] = {
                             "is evaluated", causes=("a cache that cannot be trimmed (recurrent state, window)",)),
     "studio_miss": Meaning("LM Studio's mlx-engine (not simulated) could not use a stored cache: a miss"),
     "studio_unsaved": Meaning("LM Studio's mlx-engine (not simulated) did not store this part of the prompt"),
-    "omlx_differs": Meaning("oMLX (not simulated) evaluates prompt_n of n_tokens tokens; lcp tokens are those of the "
-                            "closest stored sequence"),
+    "omlx_added": Meaning("oMLX (not simulated) has a new request with a prompt of n_tokens tokens"),
+    "omlx_matched": Meaning("oMLX (not simulated) found matched tokens of the prompt in stored blocks; kept: those "
+                            "that it could restore"),
+    "omlx_restored": Meaning("oMLX (not simulated) restored cache_n tokens of the prompt and evaluates prompt_n"),
+    "omlx_differs": Meaning("oMLX (not simulated) evaluates prompt_n of n_tokens tokens; the first lcp tokens are "
+                            "those of the closest stored sequence; comparable: the length of the shorter one",
+                            causes=("a prompt that differs from the stored sequence after lcp tokens",
+                                    "stored blocks without a state that can be restored")),
+    "omlx_cut": Meaning("oMLX (not simulated) drops matched blocks at the end of the match that hold no state of the "
+                        "recurrent or window layers; kept tokens are restored"),
+    "omlx_rejected": Meaning("oMLX (not simulated) rejects a whole match, as its last block holds no usable state: "
+                             "the whole prompt is evaluated", causes=("no state was stored at this boundary",)),
+    "omlx_no_state": Meaning("oMLX (not simulated) found no stored state of the recurrent layers for a matched block: "
+                             "the whole prompt is evaluated"),
+    "omlx_bad_state": Meaning("oMLX (not simulated) ignores a stored state whose form it does not accept"),
+    "omlx_unstored": Meaning("oMLX (not simulated) stores nothing of this request: later prompts do not find it",
+                             causes=("no block boundary at which a state was captured",)),
     "omlx_stored": Meaning("oMLX (not simulated) stores the whole blocks of a prompt and its answer, n_tokens tokens"),
     "ollama_prefix": Meaning("Ollama's MLX runner (not simulated): total tokens of the prompt; matched tokens agree "
                              "with stored ones; cached tokens are reused and left tokens evaluated"),

@@ -1,6 +1,6 @@
 """SGLang's log lines about its radix cache, and its metrics, with their meanings and what follows from them.
 
-Source: SGLang 0.4 to 0.5.23 srt/managers/scheduler.py, srt/managers/scheduler_components/metrics_reporter.py,
+Source: SGLang 0.1 to 0.5.23 srt/managers/scheduler.py, srt/managers/scheduler_components/metrics_reporter.py,
 srt/mem_cache/memory_pool.py, srt/observability/metrics_collector.py. No line of the scheduler names a request.
 """
 
@@ -14,7 +14,10 @@ from cachesim.engines.shared.log_totals import LoggedNumbers, LogTotal, last, of
 from cachesim.engines.shared.log_verdicts import reused
 
 _NEW = "Prefill batch{}#new-seq: {new_seq}, #new-token: {prompt_n}, #cached-token: {cache_n}, "
-_QUEUES = "#running-req: {running}, #queue-req: {queued}{}"
+_QUEUES = "#running-req: {running}, #queue-req: {queued}"
+_DUE = (", #pending-token: {pending}, {}", "{}")
+_WINDOWS = ("token usage: {usage}, swa token usage: {swa_usage}, ", "token usage: {usage}, ")
+_STATES = ("mamba usage: {mamba_usage}, ", "")
 _DECODE = "Decode batch{}#running-req: {running}, {}"
 _GAUGES: Mapping[str, str] = {
     "cache_hit_rate": "share of the cached tokens in the prompts of the last prefill batch, 0 to 1",
@@ -26,11 +29,16 @@ _GAUGES: Mapping[str, str] = {
 }
 """Metrics by name. Token counters carry more labels (streaming, source of the hit) and are not read."""
 LINES = (
-    Line("prefill_batch", f"{_NEW}{{}}token usage: {{usage}}, mamba usage: {{mamba_usage}}, {_QUEUES}"),
-    Line("prefill_batch", f"{_NEW}{{}}token usage: {{usage}}, {{}}{_QUEUES}"),
+    *(Line("prefill_batch", f"{_NEW}{{}}{windows}{states}{_QUEUES}{due}")
+      for windows in _WINDOWS for states in _STATES for due in _DUE),
+    Line("prefill_batch", f"{_NEW}{{}}token usage: {{usage}}, {{}}{_QUEUES}{{}}"),
     Line("prefill_batch", f"{_NEW}{{}}"),
+    Line("prefill_batch", "new fill batch. #seq: {new_seq}. #cached_token: {cache_n}. #new_token: {prompt_n}. "
+         "#remaining_req: {queued}. #running_req: {running}. {}"),
+    Line("decode_batch", f"{_DECODE}token usage: {{usage}}, #swa token: {{}}, swa token usage: {{swa_usage}}, {{}}"),
     Line("decode_batch", f"{_DECODE}token usage: {{usage}}, mamba num: {{states}}, mamba usage: {{mamba_usage}}, {{}}"),
     Line("decode_batch", f"{_DECODE}token usage: {{usage}}, {{}}"),
+    Line("decode_batch", "#running-req: {running}, #token: {tokens}, token usage: {usage}, {}"),
     Line("retracted", "KV cache pool is full. Retract requests. #retracted_reqs: {retracted}, {}"),
     Line("flushed", "Cache flushed successfully!"),
     Line("not_flushed", "Cache not flushed because there are pending requests. #queue-req: {queued}, #running-req: "
@@ -43,6 +51,13 @@ LINES = (
     )),
     *(Line("freed_twice", f"{error}Committed KV cache already freed{{}}") for error in ("", "AssertionError: ")),
     Line("scheduler_died", "Scheduler hit an exception: {}"),
+    Line("prefill_out_of_memory", "Prefill out of memory. Try to lower your batch size.{}"),
+    Line("decode_out_of_memory", "Decode out of memory. Try to lower your batch size.{}"),
+    *(Line("states_full", f"{error}Not enough space for mamba {{}}") for error in ("", "AssertionError: ")),
+    Line("start_capped", "max_running_requests is capped to {max_running} by the mamba state cache "
+         "(max_mamba_cache_size={states}, {per_request} state slots per request). {}"),
+    Line("start_engine", "server_args=ServerArgs({}chunked_prefill_size={chunk}, {}page_size={page}, "
+         "{}disable_radix_cache={no_cache}, {}"),
     Line("start_engine", "server_args=ServerArgs({}disable_radix_cache={no_cache}, {}"),
     Line("start_limits", "max_total_num_tokens={tokens}, chunked_prefill_size={chunk}, max_prefill_tokens={}, "
          "max_running_requests={max_running}, {}"),
@@ -56,12 +71,25 @@ _MEMORY = ("--mem-fraction-static", "--max-running-requests")
 MEANINGS: Mapping[str, Meaning] = {
     "prefill_batch": Meaning(
         "a prefill step admits new_seq requests: cache_n tokens of their prompts were in the radix tree, prompt_n are "
-        "evaluated (a chunk of a long prompt has no cached tokens). usage: tokens that requests use now",
+        "evaluated (a chunk of a long prompt has no cached tokens). usage, swa_usage, mamba_usage: shares of the rows, "
+        "of the rows of windows and of the states that requests use now. pending: prompt tokens that are due later",
         causes=("prompts that differ near their beginning", "nodes of the tree were evicted",
                 "a state or a window is missing at the end of the common prefix"),
         flags=("--page-size", "--chunked-prefill-size", "--schedule-policy"), rules=("SG-MATCH-HIT", "SG-SCHED-ADMIT"),
     ),
-    "decode_batch": Meaning("state of the running batch; usage: tokens that requests use now, cached ones left out"),
+    "decode_batch": Meaning("state of the running batch; usage, swa_usage, mamba_usage: shares of the rows, of the "
+                            "rows of windows and of the states that requests use now, cached ones left out"),
+    "prefill_out_of_memory": Meaning(
+        "the pool has no rows for the new tokens of a batch, even if the tree gives all unused ones back: the "
+        "scheduler ends", causes=("more tokens were admitted than the pool holds, such as by rounding to pages",),
+        flags=("--mem-fraction-static", "--chunked-prefill-size", "--page-size")),
+    "decode_out_of_memory": Meaning("the pool has no rows for the next tokens of the running requests; the scheduler "
+                                    "ends", flags=("--mem-fraction-static", "--max-running-requests")),
+    "states_full": Meaning("no recurrent state is free for a request that was admitted; the scheduler ends",
+                           flags=("--max-mamba-cache-size", "--mamba-full-memory-ratio")),
+    "start_capped": Meaning(
+        "fewer requests run than --max-running-requests allows: each holds per_request of the states, tree nodes get "
+        "the others", flags=("--max-mamba-cache-size", "--mamba-full-memory-ratio", "--mamba-ssm-dtype")),
     "retracted": Meaning("the pool is full: requests lost their tokens and wait; their prompts are matched again",
                          flags=("--schedule-conservativeness", *_MEMORY), rules=("SG-RETRACT-ORDER",)),
     "flushed": Meaning("the radix tree was cleared; the next prompts are evaluated completely"),
@@ -93,7 +121,12 @@ def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
     yield from made.caching_off([line for line in lines if line.numbers.get("no_cache") is True], "the radix cache")
     yield from sums(of_kind(lines, "retracted"), "retracted", "retractions: these requests were admitted again")
     yield from replies(of_kind(lines, "reply_usage"))
-    for name, what in (("usage", "token usage"), ("mamba_usage", "usage of recurrent states")):
+    for line in of_kind(lines, "start_capped")[-1:]:
+        most, states, each = (line.numbers[name] for name in ("max_running", "states", "per_request"))
+        yield LogTotal((line.line,), dict(line.numbers), f"at most {most} requests run: each holds {each} of {states} "
+                       "recurrent states, whatever --max-running-requests says")  # fmt: skip
+    for name, what in (("usage", "token usage"), ("swa_usage", "usage of the rows of windows"),
+                       ("mamba_usage", "usage of recurrent states")):  # fmt: skip
         for found in series(of_kind(lines, "prefill_batch", "decode_batch"), name):
             yield LogTotal(found.ends, {name: found.range}, f"{what} at most {100 * found.range[1]:.0f} %; the tree's "
                            "share for ended requests is left out")  # fmt: skip
@@ -101,9 +134,12 @@ def totals(lines: Sequence[LoggedNumbers]) -> Iterator[LogTotal]:
 
 
 GRAMMAR = LogGrammar(
-    LINES, MEANINGS, signs=("#cached-token: ", "sglang:", "server_args=ServerArgs(", "Prefill batch", "Decode batch"),
+    LINES, MEANINGS,
+    signs=("#cached-token: ", "sglang:", "server_args=ServerArgs(", "Prefill batch", "Decode batch",
+           "new fill batch. #seq"),
     starts=("server_args=serverargs(",), verdicts={"reply_usage": reused}, totals=totals,
     nameless=made.nameless("tokens", "--enable-cache-report"),
     unlogged={"SG-": "not logged: in the number of cached tokens of a batch"},
-    warnings=frozenset({"retracted", "not_flushed", "pool_leak", "freed_twice"}), fatal=frozenset({"scheduler_died"}),
+    warnings=frozenset({"retracted", "not_flushed", "pool_leak", "freed_twice", "prefill_out_of_memory",
+                        "decode_out_of_memory", "states_full", "start_capped"}), fatal=frozenset({"scheduler_died"}),
 )  # fmt: skip

@@ -113,7 +113,7 @@ def simulate_log(
     )
     found, refused = None, ""
     try:
-        found = None if read.contents["only_others"] else solve(session, space, SOUGHT.now // logs)
+        found = None if read.contents["only_others"] or grammar.nameless else solve(session, space, SOUGHT.now // logs)
     except BadInput as error:
         if server or isinstance(error, OverLimit):
             raise
@@ -356,8 +356,9 @@ def _missing(session: LogSession, found: Reconstruction | None) -> Iterator[str]
         option = (REBUILT if played == REBUILT.now else SOUGHT).option
         yield f"only the first {played:,} of {total:,} requests were simulated ({option} simulates more)"
     grammar, kinds = grammars()[session.engine], session.kinds
-    if not session.requests and grammar.nameless:
+    if grammar.nameless:
         yield grammar.nameless
+        return
     slots = [request for request in session.requests if request.is_named]
     if any(request.cache_n is None and not request.is_named for request in session.requests):
         yield "the log lacks the number of reused tokens: start the server with --log-level DEBUG"

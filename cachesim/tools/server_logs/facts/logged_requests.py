@@ -8,10 +8,12 @@ from typing import Any, Iterator, Mapping, Sequence
 
 from cachesim.tools.server_logs.facts.proven_range import ProvenRange
 from cachesim.tools.server_logs.facts.request_numbers import DerivedNumbers
+from cachesim.tools.server_logs.lines.kept_prompt_ties import KINDS as KEPT_PROMPT
 from cachesim.tools.server_logs.lines.read_lines import ReadLine
 from cachesim.tools.server_logs.lines.tied_requests import WHOLE, TiedRequest
 
-_WITH_START = frozenset({"fetch", "in_cache", *WHOLE})
+_WITH_START = frozenset({"fetch", "in_cache", "kept_evaluated", "omlx_differs", *WHOLE})
+_NAMELESS = frozenset({"fetch", "progress_of", "usage", *KEPT_PROMPT})
 TOGETHER = 12                # overlapping requests in a group, at most
 
 
@@ -136,7 +138,7 @@ def logged_request(derived: DerivedNumbers) -> LoggedRequest:
         seen=max((high + 1 for kind in _IN_SLOT for (high,) in _counts(tied, kind, "pos_max")), default=0),
         is_whole=tied.start is not None or any(line.kind in _WITH_START for line in tied.lines),
         is_slot_known=tied.slot is not None,
-        is_named=not any(line.kind in ("fetch", "progress_of", "usage") for line in tied.lines),
+        is_named=not any(line.kind in _NAMELESS for line in tied.lines),
         tied=tied,
         **_checkpoints(tied),
     )

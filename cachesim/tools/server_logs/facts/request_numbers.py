@@ -45,6 +45,8 @@ def numbers_of(request: TiedRequest, grammar: LogGrammar, sieve: LineSieve) -> D
                 how = f"printed in line {line.number}"
                 found.add(gives.name, ProvenRange(value, value + gives.plus, frozenset({line.number}), how))
     _in_cache(request, found)
+    _batches(request, found)
+    _comparable(request, found)
     _empty_cache(request, found)
     _shifted(request, found, grammar, sieve)
     add_first_use(request, found)
@@ -107,6 +109,37 @@ def _in_cache(request: TiedRequest, found: FoundNumbers) -> None:
         for name, value in (("n_tokens", n_tokens), ("cache_n", n_past - spare), ("prompt_n", rest + spare)):
             how = f"{n_past:,} tokens in the slot, {rest:,} others"
             found.add(name, ProvenRange(value, value, frozenset({line.number}), how))
+
+
+def _batches(request: TiedRequest, found: FoundNumbers) -> None:
+    """Derive the counts of a prompt from its prefill batches: the first one prints the reused tokens. Some servers
+    print evaluated tokens in whole pages, of which the last one may be a part."""
+    lines = request.of("prefill_batch")
+    counts = [line.number_of("prompt_n") or 0 for line in lines]
+    if not lines:
+        return
+    proof = frozenset(line.number for line in lines)
+    total = sum(counts)
+    least = max(0, total - request.page + 1)
+    how = f"printed in {'a batch' if len(lines) == 1 else f'{len(lines)} batches'}"
+    if request.is_cut:
+        found.add("prompt_n", ProvenRange(least, None, proof, f"{how}, the prompt may be longer"))
+    else:
+        pages = f", in pages of up to {request.page} tokens" if request.page > 1 else ""
+        found.add("prompt_n", ProvenRange(least, total, proof, how + pages))
+    if (cached := lines[0].number_of("cache_n")) is not None:
+        found.add("cache_n", ProvenRange(cached, cached, frozenset({lines[0].number}), f"printed in line "
+                                         f"{lines[0].number}"))  # fmt: skip
+
+
+def _comparable(request: TiedRequest, found: FoundNumbers) -> None:
+    """Derive the stored tokens that a prompt was compared with: a line prints the length of the shorter one."""
+    for line in request.of("omlx_differs"):
+        comparable, n_tokens = line.number_of("comparable"), line.number_of("n_tokens")
+        if comparable is not None and n_tokens is not None:
+            most = comparable if comparable < n_tokens else None
+            how = f"compared in line {line.number}"
+            found.add("held", ProvenRange(comparable, most, frozenset({line.number}), how))
 
 
 def _empty_cache(request: TiedRequest, found: FoundNumbers) -> None:

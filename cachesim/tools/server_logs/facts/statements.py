@@ -22,7 +22,8 @@ class Statement(NamedTuple):
     """Statement about a log. ``what``: the kind of line of a read statement; "request", "build", "option", "memory",
     "total", "tasks", "ended", "cause" or "contradiction" of a conclusion. ``lines``: numbers of the lines that prove
     it, from 1. ``numbers``: the named values; a range is a list of its ends, where None is an open end. ``run``: server
-    run in the file, from 0; slots and tasks of different runs are different."""
+    run in the file, from 0; slots and tasks of different runs are different. ``first_line``: number of the first
+    line of the request that it is about, None if a task names the request, or if it is about no request."""
 
     kind: str
     what: str
@@ -32,6 +33,7 @@ class Statement(NamedTuple):
     numbers: Mapping[str, Any]
     says: str = ""
     run: int = 0
+    first_line: int | None = None
 
     def as_data(self) -> dict[str, Any]:
         """Return the statement for JSON."""
@@ -60,4 +62,5 @@ def conclusion(
         task=None if about is None else about.task,
         numbers=numbers,
         says=says,
+        first_line=about.span[0] if isinstance(about, TiedRequest) and about.task is None else None,
     )

@@ -10,6 +10,10 @@ from __future__ import annotations
 
 from typing import Iterable
 
+from cachesim.tools.server_logs.lines.batch_ties import BATCH, BatchTies
+from cachesim.tools.server_logs.lines.batch_ties import KINDS as BATCHES
+from cachesim.tools.server_logs.lines.kept_prompt_ties import KINDS as KEPT_PROMPT
+from cachesim.tools.server_logs.lines.kept_prompt_ties import KeptPromptTies
 from cachesim.tools.server_logs.lines.read_lines import ReadLine
 from cachesim.tools.server_logs.lines.tied_requests import (
     BEGINS,
@@ -23,6 +27,8 @@ from cachesim.tools.server_logs.lines.tied_requests import (
 from cachesim.tools.server_logs.lines.timing_headings import TIMES, SlotTask, are_whole_timings
 from cachesim.tools.server_logs.lines.unnamed_ties import KINDS as UNNAMED
 from cachesim.tools.server_logs.lines.unnamed_ties import UnnamedTies
+from cachesim.tools.server_logs.lines.word_ties import KINDS as WORDS
+from cachesim.tools.server_logs.lines.word_ties import WordTies
 
 _ADAPTERS = frozenset({"lora_clear", "lora_keep", "alora_start", "alora_absent"})
 """Lines between the selection of a slot and its launch, after those of the prompt cache."""
@@ -78,7 +84,12 @@ class LineTies:
 
     def __init__(self) -> None:
         self.requests: list[TiedRequest] = []
-        self.unnamed = UnnamedTies()                             # requests whose lines name neither slot nor task
+        self.batches = BatchTies()
+        unnamed, kept, words = UnnamedTies(), KeptPromptTies(), WordTies()
+        # kind of line -> ties of requests whose lines name neither slot nor task
+        self._nameless = {kind: add for kinds, add in (
+            (UNNAMED, unnamed.add), (KEPT_PROMPT, kept.add), (WORDS, words.add), (BATCHES, self.batches.add),
+        ) for kind in kinds}  # fmt: skip
         self._ahead: list[ReadLine] = []
         self._builds = PossibleBuilds()
         self._timed: set[int] = set()                            # lines of timings below a heading that add up
@@ -140,6 +151,8 @@ class LineTies:
         another server than the launch after it."""
         request.is_doubtful |= PossibleBuilds(request.lines).are_several
         start = request.start
+        if request.of(BATCH):
+            request.page = self.batches.page
         if self._builds.are_several or (self._has_launches and start is not None and start.kind != "launch"):
             request.choice = None
             request.cache = []
@@ -191,8 +204,8 @@ class LineTies:
             request = TiedRequest(None, None)
             request.add(line)
             self.requests.append(request)
-        elif line.kind in UNNAMED:
-            begun = self.unnamed.add(line)
+        elif line.kind in self._nameless:
+            begun = self._nameless[line.kind](line)
             self.requests += [] if begun is None else [begun]
 
     def _waits_for(self, key: SlotTask, line: ReadLine) -> bool:

@@ -11,7 +11,7 @@ CHOICES = frozenset({"slot_by_lcp", "slot_by_lru", "slot_by_id"})
 STARTS = frozenset({"launch", "new_prompt"})
 WHOLE = frozenset({"reused", "too_long", "ollama_slot", "ollama_prefix", "kobold_done"})
 """Kinds of lines that have all numbers of a request, most of them of other software."""
-ENDS = frozenset({"release", "usage", *WHOLE})
+ENDS = frozenset({"release", "usage", "kept_evaluated", "omlx_differs", *WHOLE})
 """Kinds of lines that end a request."""
 _REPEATED = frozenset({"generating", "spec_step", "spec_ckpt", "spec_restore"})
 MOST_REPEATED = 64           # lines of a request's generation that are kept
@@ -29,7 +29,8 @@ class TiedRequest:
     between the choice and the launch; ``similar`` are those about similarities before the choice. ``is_doubtful``: two
     requests have this slot and task, or the tokens in the slot may be those of another prompt. ``is_uncached``: the
     prompt cache has no entry for it, because the server had no request before it or has no prompt cache. ``is_over``: a
-    line ends it."""
+    line ends it. ``is_cut``: more tokens of its prompt may have been evaluated than its lines show. ``page``: tokens of
+    a page, whose multiples a server may print in place of evaluated tokens."""
 
     slot: int | None
     task: int | None
@@ -40,6 +41,8 @@ class TiedRequest:
     is_doubtful: bool = False
     is_uncached: bool = False
     is_over: bool = False
+    is_cut: bool = False
+    page: int = 1
     repeated: int = 0                                    # lines printed while the server generates
     kinds: set[str] = field(default_factory=set)         # kinds of its lines
 

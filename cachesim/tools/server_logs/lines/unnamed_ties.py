@@ -20,15 +20,17 @@ class UnnamedTies:
 
     def __init__(self) -> None:
         self.active: list[TiedRequest] = []
+        self._has_lookups = False
         self._reply: list[ReadLine] | None = None                # numbers of the answer being read, None = none
 
     def add(self, line: ReadLine) -> TiedRequest | None:
         """Tie a line; return the request that it begins, None if it begins none."""
         if line.kind == "fetch":
+            self._has_lookups = True
             return self._begin([line])
         if line.kind == "progress_of":
-            self._progress(line)
-        elif line.kind == "reply":
+            return self._progress(line)
+        if line.kind == "reply":
             self._reply = []                                     # numbers of a client's request are not an answer's
         elif line.kind == "usage" and self._reply is not None:
             self._reply.append(line)
@@ -42,11 +44,12 @@ class UnnamedTies:
         self.active = [*self.active[-WAITING:], request]
         return request
 
-    def _progress(self, line: ReadLine) -> None:
-        """Tie evaluation progress; ``total`` is the number of tokens that the request evaluates."""
+    def _progress(self, line: ReadLine) -> TiedRequest | None:
+        """Tie evaluation progress; ``total`` is the number of tokens that the request evaluates. Return the request
+        that it begins if no look-ups are logged, as by older servers."""
         done, total = line.number_of("n_tokens"), line.number_of("total")
         if done is None or total is None:
-            return
+            return None
         known = [one for one in self.active if _total(one) == total and _done(one) < done]
         fresh = [one for one in self.active if _total(one) is None]
         if not known and len({_found_nothing(one) for one in fresh}) > 1:
@@ -54,6 +57,7 @@ class UnnamedTies:
                 one.lines = [held.without("prompts") for held in one.lines]     # whose cache was empty is unknown
         for one in (known or fresh)[:1]:
             one.add(line)
+        return None if known or fresh or self._has_lookups else self._begin([line])
 
     def _answered(self, found: list[ReadLine]) -> TiedRequest | None:
         """Tie the numbers of an answer to the newest active request that they fit, else begin a request with them."""

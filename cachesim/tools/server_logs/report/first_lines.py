@@ -161,7 +161,7 @@ def _change(worst: RequestNumbers, before: RequestNumbers | None) -> Iterator[Fi
     prompt = worst.numbers.get("n_tokens")
     if lcp is None:
         return
-    whose = "its slot" if held is None else f"the {held} tokens of its slot"
+    whose = _compared_with(worst, held)
     if lcp.high == 0:
         says = f"{worst.name}: the prompt and {whose} have no common beginning"
     elif prompt is not None and prompt.low == prompt.high and lcp.low >= prompt.low:
@@ -173,6 +173,13 @@ def _change(worst: RequestNumbers, before: RequestNumbers | None) -> Iterator[Fi
     else:
         says = f"{worst.name}: the prompt differs from {whose} after {lcp} tokens{_place(lcp, before)}"
     yield FirstLine("change", f"{says}.", worst.lines["lcp"])
+
+
+def _compared_with(worst: RequestNumbers, held: ProvenRange | None) -> str:
+    """Return the tokens that a prompt was compared with: those of its slot, or of a server without slots."""
+    if worst.slot is None:
+        return "the closest stored tokens" if held is None else f"the {held} stored tokens"
+    return "its slot" if held is None else f"the {held} tokens of its slot"
 
 
 def _place(lcp: ProvenRange, before: RequestNumbers | None) -> str:
@@ -198,7 +205,8 @@ def _reused(worst: RequestNumbers, statements: Sequence[Data]) -> Iterator[First
         yield FirstLine("reused", f"It continued from a checkpoint and reused {reused}{of}.", worst.lines["cache_n"])
     elif reused is not None:
         shown = any(said["what"] in CHECKPOINTS for said in statements)
-        hint = "" if shown or worst.lost is None else "; the log does not show which checkpoints existed"
+        is_open = worst.lost is not None and worst.slot is not None and not shown
+        hint = "; the log does not show which checkpoints existed" if is_open else ""
         if reused.high == 0 and worst.lost is not None and not _has_cause(worst, statements):
             hint = "; its lines do not show the cause (cache_prompt = false prints no line)"
         yield FirstLine("reused", f"It reused {reused}{of}{hint}.", worst.lines["cache_n"])
@@ -235,7 +243,8 @@ def _cure(data: Data) -> Iterator[FirstLine]:
         whose, basis = f"slot {cure['slot']}, task {cure['task']}", only_if(cure["rests_on"])
         yield FirstLine("cure", f"Cure: with {cure['change']}, {whose} evaluates {cure['evaluated']:,} instead of "
                         f"{cure['before']:,} tokens in a simulation of the log{basis}.")  # fmt: skip
-    if not data["cures"] and _has_loss(data):
+    is_other = "contents" in data and data["contents"]["only_others"]           # software that is not simulated
+    if not data["cures"] and _has_loss(data) and not is_other:
         says = "The log does not show what would help: cachesim advise tries flags, builds and changes of the client."
         yield FirstLine("cure", says)
 

@@ -37,9 +37,9 @@ def headline(statements: Sequence[Said]) -> Text:
         return Text(f"No tokens of a common prefix were evaluated again{share}.", "bold green")
     if most is not None and most * WORTH < tokens:
         return Text(f"The log shows no token of a common prefix that was evaluated again{share}.", "bold green")
-    if not requests:
-        totals = (printable_line(said["says"]) for said in statements if said["what"] == TOTAL)
-        first = next(totals, "the log shows no lengths of a request")
+    totals = [printable_line(said["says"]) for said in statements if said["what"] == TOTAL]
+    if not requests or (totals and not any("lcp" in one.numbers or one.is_named for one in requests)):
+        first = next(iter(totals), "the log shows no lengths of a request")
         return Text(f"{first[0].upper()}{first[1:]}.", "bold yellow")
     return Text(f"The log does not show whether tokens of a common prefix were evaluated again{share}.", "bold yellow")
 

@@ -9,11 +9,13 @@ Said = Mapping[str, Any]
 
 
 class ShownRequest(NamedTuple):
-    """Numbers of a request that follow from the log: its name, the number of its first line, and ranges by name."""
+    """Numbers of a request that follow from the log: its name, the number of its first line, and ranges by name.
+    ``is_named``: its lines name a task."""
 
     name: str
     line: int
     numbers: Mapping[str, Any]
+    is_named: bool = False
 
 
 def shown_requests(statements: Sequence[Said]) -> list[ShownRequest]:
@@ -28,13 +30,15 @@ def shown_requests(statements: Sequence[Said]) -> list[ShownRequest]:
             for name, value in said["numbers"].items():
                 if said["what"] == "request" or (name == "lost" and name not in found):
                     found[name] = value
-    return [ShownRequest(request_name(key), first[key], found) for key, found in sorted(
+    return [ShownRequest(request_name(key), first[key], found, is_named=key[2] is not None) for key, found in sorted(
         numbers.items(), key=lambda pair: first[pair[0]])]  # fmt: skip
 
 
 def request_key(said: Said) -> tuple[Any, Any, Any, int | None]:
     """Return what identifies a request: server run, slot and task, else its first line."""
-    return said["run"], said["slot"], said["task"], said["lines"][0] if said["task"] is None else None
+    named = said.get("first_line")
+    first = said["lines"][0] if named is None else named
+    return said["run"], said["slot"], said["task"], first if said["task"] is None else None
 
 
 def request_name(key: tuple[Any, Any, Any, int | None]) -> str:

@@ -40,7 +40,19 @@ def test_lines_of_old_and_new_releases_are_recognised():
 @pytest.mark.parametrize(("line", "kind", "numbers"), [
     ("Prefill batch [17], #new-seq: 2, #new-token: 5, #cached-token: 9, full token usage: 0.10, swa token usage: 0.20, "
      "#running-req: 1, #queue-req: 3, #pending-token: 0, cuda graph: False", "prefill_batch",
-     {"new_seq": 2, "prompt_n": 5, "cache_n": 9, "usage": 0.1, "running": 1, "queued": 3}),
+     {"new_seq": 2, "prompt_n": 5, "cache_n": 9, "usage": 0.1, "swa_usage": 0.2, "running": 1, "queued": 3,
+      "pending": 0}),
+    ("new fill batch. #seq: 1. #cached_token: 478. #new_token: 254. #remaining_req: 0. #running_req: 4. "
+     "tree_cache_hit_rate: 80.81%.", "prefill_batch",
+     {"new_seq": 1, "prompt_n": 254, "cache_n": 478, "running": 4, "queued": 0}),
+    ("#running-req: 3, #token: 1442, token usage: 0.18, #queue-req: 0", "decode_batch",
+     {"running": 3, "tokens": 1442, "usage": 0.18}),
+    ("Decode batch, #running-req: 3, #full token: 40011, full token usage: 0.10, #swa token: 9001, swa token usage: "
+     "0.97, cuda graph: True, gen throughput (token/s): 30.1, #queue-req: 1", "decode_batch",
+     {"running": 3, "usage": 0.1, "swa_usage": 0.97}),
+    ("max_running_requests is capped to 9 by the mamba state cache (max_mamba_cache_size=47, 5 state slots per "
+     "request). To raise it: increase --mamba-full-memory-ratio", "start_capped",
+     {"max_running": 9, "states": 47, "per_request": 5}),
     ("Decode batch, #running-req: 3, #full token: 40, full token usage: 0.40, mamba num: 7, mamba usage: 0.50, cuda "
      "graph: True, gen throughput (token/s): 3.1, #queue-req: 0", "decode_batch",
      {"running": 3, "usage": 0.4, "states": 7, "mamba_usage": 0.5}),
@@ -83,6 +95,9 @@ def test_every_kind_of_line_has_a_meaning():
      "pool_leak"),
     ("ValueError: token_to_kv_pool_allocator memory leak detected! full_available_size=6016", "pool_leak"),
     ("KV cache pool leak detected!", "pool_leak"),
+    ("[2026-05-01 00:00:00 TP0] Prefill out of memory. Try to lower your batch size.", "prefill_out_of_memory"),
+    ("AssertionError: Not enough space for mamba ping pong idx, try to increase --mamba-full-memory-ratio.",
+     "states_full"),
     ("AssertionError: Committed KV cache already freed (self.kv_committed_len=1)", "freed_twice"),
     ("[2026-06-15 14:10:59 TP7] Scheduler hit an exception: Traceback (most recent call last):", "scheduler_died"),
 ])  # fmt: skip

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from cachesim.tools.server_logs.facts.conclusions import conclude
 from cachesim.tools.server_logs.facts.log_reader import read_session
 from cachesim.tools.server_logs.import_log import import_log
 from cachesim.tools.server_logs.lines.recognise import grammars, recognise
+from cachesim.tools.server_logs.report.shown_requests import shown_requests
 
 STAMP = "2026-11-21 13:50:16,140 - {} - {}"
 FETCH, PROGRESS = "Prompt Cache: {} sequences, 0.00 GB", "Prompt processing progress: {}/{}"
@@ -55,6 +57,32 @@ def test_concurrent_requests_are_distinguished_by_their_evaluated_tokens():
     lines = [info(FETCH, 0), info(FETCH, 0), info(PROGRESS, 500, 592), info(PROGRESS, 2048, 12699),
              info(PROGRESS, 592, 592), info(PROGRESS, 12699, 12699)]  # fmt: skip
     assert read(*lines) == [(592, 0, 592, None), (12699, 0, 12699, None)]
+
+
+def test_the_numbers_of_a_request_are_one_row():
+    [row] = shown_requests([said.as_data() for said in conclude(read_session("mlx_lm", grammars()["mlx_lm"], [
+        info(FETCH, 3), info(PROGRESS, 100, 100), *reply(5100, 20, 5000)])).statements])  # fmt: skip
+    assert (row.name, dict(row.numbers)) == (
+        "line 1", {"n_tokens": 5100, "cache_n": 5000, "prompt_n": 100, "predicted_n": 20})  # fmt: skip
+
+
+DEBUG = STAMP.format("DEBUG", "{}")
+PART = [DEBUG.format(text) for text in (
+    "*** Cache is prefix of prompt (cache_len: 4388, prompt_len: 4460). Processing suffix. ***",
+    "Returning 72 tokens for processing.", "*** Common prefix (1204) shorter than cache (4600). Attempting trim. ***")]
+
+
+def test_the_server_that_keeps_one_prompt_has_its_requests_with_their_losses():
+    trimmed = [DEBUG.format(text) for text in ("    Trimming 3396 tokens from cache.",
+                                               "Returning 31 tokens for processing.")]  # fmt: skip
+    assert read(*PART, *trimmed) == [(4460, 4388, 72, None), (1235, 1204, 31, None)]
+    reset = [DEBUG.format(text) for text in ("    Cache cannot be trimmed. Resetting cache.",
+                                             "*** Resetting cache. ***",
+                                             "Returning 4711 tokens for processing.")]  # fmt: skip
+    assert read(*PART, *reset)[1] == (4711, 0, 4711, None)
+    session = read_session("mlx_lm", grammars()["mlx_lm"], [*PART, *reset])
+    [cause] = [said for said in conclude(session).statements if said.what == "cause"]
+    assert cause.numbers == {"cause": "cannot-trim", "lost": 1204}
 
 
 def test_progress_may_be_ambiguous():

@@ -14,7 +14,8 @@ def test_a_recognised_line_is_a_statement_with_its_finite_numbers():
     found = read_statement(line)
     assert found == Statement(READ, "batch", (7,), 1, 9, {"n": 5, "share": 0.5, "name": "x"}, "the message", 0)
     assert found.as_data() == {"kind": "read", "what": "batch", "lines": [7], "slot": 1, "task": 9, "run": 0,
-                               "numbers": {"n": 5, "share": 0.5, "name": "x"}, "says": "the message"}  # fmt: skip
+                               "first_line": None, "numbers": {"n": 5, "share": 0.5, "name": "x"},
+                               "says": "the message"}  # fmt: skip
 
 
 def test_the_data_of_a_statement_are_lists():

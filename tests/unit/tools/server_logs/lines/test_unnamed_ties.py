@@ -39,7 +39,8 @@ def test_progress_belongs_to_the_oldest_request_that_fits():
         [[1, 3, 4], [2, 5]], [0, 1])  # fmt: skip
     assert tied(fetch(1), progress(2, 5, 9), fetch(3), progress(4, 5, 9)) == ([[1, 2], [3, 4]], [0, 1])
     assert tied(fetch(1), progress(2, 5, 9), progress(3, 5, 9), progress(4, 6, 9)) == ([[1, 2, 4]], [0])
-    assert tied(progress(1, 5, 9)) == ([], [])
+    assert tied(progress(1, 5, 9), progress(2, 9, 9), progress(3, 0, 9)) == ([[1, 2], [3]], [0, 1])
+    assert tied(fetch(1), progress(2, 9, 9), progress(3, 1, 7)) == ([[1, 2]], [0])
 
 
 @pytest.mark.parametrize("wrong", [line(2, "progress_of", total=9), line(2, "progress_of", n_tokens=3)])

@@ -26,8 +26,10 @@ def test_requests_have_the_numbers_of_their_statements_in_the_order_of_the_log()
         said("cause", line=7, lost=99, cause="x"), said("cause", line=1, task=9, cause="x"),
         said(line=2, kind="read", lcp=1), said("option", line=3, lost=1, task=None), said(line=5, task=None, end=2),
     ])  # fmt: skip
-    assert found == [("line 3", 3, {"lost": 1}), ("slot 0, task 7", 4, {"lost": 4, "n_tokens": 10}),
-                     ("line 5", 5, {"end": 2}), ("slot 0, task 8", 9, {"lcp": 5})]  # fmt: skip
+    assert [one.is_named for one in found] == [False, True, False, True]
+    assert [one[:3] for one in found] == [
+        ("line 3", 3, {"lost": 1}), ("slot 0, task 7", 4, {"lost": 4, "n_tokens": 10}),
+        ("line 5", 5, {"end": 2}), ("slot 0, task 8", 9, {"lcp": 5})]  # fmt: skip
 
 
 @pytest.mark.parametrize(("statements", "style"), [
