@@ -131,6 +131,6 @@ class BatchTies:
     def _may_be_chunk(self, evaluated: int) -> bool:
         """True if a batch may end within a prompt: a chunk is as long as its limit, without the last part of a page."""
         if self._chunk is not None:
-            return 0 < self._chunk and self._chunk - PAGES[0] < evaluated
+            return self._chunk > 0 and self._chunk - PAGES[0] < evaluated
         is_longest = evaluated > self._longest - PAGES[0]
         return evaluated >= SHORTEST_CHUNK and evaluated % CHUNK_UNIT == 0 and is_longest
