@@ -7,6 +7,7 @@ from typing import Mapping
 
 from cachesim.engines.shared.log_signatures import LogEvidence, Signature, Span
 
+
 def printed_loss(found: LogEvidence) -> Span | None:
     """Return the tokens of the common prefix that the request evaluated again, None if its lines prove none."""
     lost = found.numbers.get("lost")
