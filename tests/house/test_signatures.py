@@ -13,8 +13,9 @@ COSTLY = frozenset({
     Role.PLAN, Role.CREATE, Role.DROP, Role.REMOVE, Role.FAIL, Role.MEMORY, Role.ASSIGN,
 })  # fmt: skip
 """Roles of rules that can refuse, erase, evict, consume or not create a restore point."""
-WITHOUT_RULES = {"identical-prompt", "edited-prompt", "lost-prefix", "server-warning"}
-"""Causes that lie in the client's prompts, and quoted warnings."""
+WITHOUT_RULES = {"identical-prompt", "edited-prompt", "lost-prefix", "server-warning",
+                 "cannot-trim", "rejected-match", "no-stored-state", "cut-match"}  # fmt: skip
+"""Causes that lie in the client's prompts, quoted warnings, and decisions of software that is not simulated."""
 
 
 def rules_of(engine: str) -> list[str]:
