@@ -67,8 +67,8 @@ def guesses(known: Mapping[str, Any], stated: list[Said]) -> Iterator[str]:
 
 
 def is_exact(stated: Any) -> bool:
-    """True if a stated number leaves no open end."""
-    return stated is not None and not (isinstance(stated, list) and None in stated)
+    """True if a stated number leaves no open end: 0 is the open end of what is only known to be at most so many."""
+    return stated is not None and not (isinstance(stated, list) and (None in stated or stated[0] == 0))
 
 
 def test_every_log_has_a_list():

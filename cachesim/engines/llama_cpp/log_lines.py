@@ -266,6 +266,7 @@ def hints(prompts: Sequence[PromptHint]) -> dict[str, Sequence[Number]]:
 
 
 _REFUSED, _REUSE = ("trim_failed",), ("reuse_chunk", "reuse_result")
+_CUT = ("cut_off", "ctx_shift")
 GIVES = (
     PrintedNumber("new_prompt", "n_tokens", ("n_tokens",), unless=("cut_off",), cuts="n_prompt_tokens"),
     PrintedNumber("cut_off", "n_tokens", ("n_tokens",)),
@@ -283,10 +284,15 @@ GIVES = (
     PrintedNumber("ckpt_restore", "cache_n", ("n_past",), absent=(*_REFUSED, "need_one"), inside=True),
     PrintedNumber("batch", "cache_n", ("n_tokens", "p0"), absent=_REFUSED, first=True, spelled="memory_seq_rm"),
     PrintedNumber("release", "end", ("n_tokens",)),
+    PrintedNumber("batch", "cache_n", ("n_tokens", "p0"), bound="most"),
+    PrintedNumber("batch", "n_tokens", ("n_tokens", "p0"), unless=_CUT, bound="least"),
+    PrintedNumber("ckpt_create", "n_tokens", ("n_tokens", "pos_max"), unless=_CUT, bound="least"),
+    PrintedNumber("generating", "predicted_n", ("predicted_n",), bound="least"),
     *log_others.GIVES,
 )
 """Numbers of a request that lines print. A restored position may be the end of the prompt, whose last token is then
-evaluated; a refused removal clears the slot. Neither happens within the prompt, after the end of a restored state."""
+evaluated; a refused removal clears the slot. Neither happens within the prompt, after the end of a restored state.
+A batch begins after the reused tokens and within the prompt, as checkpoints are created."""
 
 FLAGS = {
     ("server", "n_batch"): "batch_size", ("server", "n_ubatch"): "ubatch_size", ("server", "n_slots"): "parallel",
@@ -328,7 +334,7 @@ GRAMMAR = LogGrammar(
     starts=("build:", "build_info:", "version:", "initializing", "loading model", "system info", "main: "),
     common=frozenset({"media_failed", "release", "total_time"}),
     options=options, hints=hints, memory=memory, totals=totals, gives=GIVES, flags=FLAGS, constants=CONSTANTS,
-    automatic=AUTOMATIC,
+    automatic=AUTOMATIC, loads_below=0.5,
     warnings=WARNINGS | log_others.WARNINGS, fatal=FATAL, verdicts=VERDICTS, ordinary=ORDINARY,
     signatures=SIGNATURES, unlogged=UNLOGGED, tasks=TASKS, task_limits=TASK_LIMITS, open={
         "ubatch_size": (512, 1024, 2048, 256, 128, 64, 32, 16), "ctx_checkpoints": (32, 0, 8, 4, 3, 2, 1),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from typing import Callable, Iterable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Callable, Iterable, Iterator, Literal, Mapping, NamedTuple, Sequence
 
 from cachesim.engines.shared.log_signatures import Signature
 from cachesim.engines.shared.log_totals import LoggedNumbers, LogTotal
@@ -70,7 +70,8 @@ class PrintedNumber(NamedTuple):
     printed memory (pos_min, pos_max) ends before it or has no recurrent state. ``first``: only the first such line of a
     request counts, if the request's start is in the excerpt. ``spelled``: lines without this word are false if the
     number is not 0 and the server does what it does not print. ``cuts``: lines with this word are false if the
-    number has no room in the context that they print, and no line refuses the prompt: such builds cut it off."""
+    number has no room in the context that they print, and no line refuses the prompt: such builds cut it off.
+    ``bound``: the number of the request is at least or at most the printed one."""
 
     kind: str
     name: str
@@ -82,6 +83,7 @@ class PrintedNumber(NamedTuple):
     first: bool = False
     spelled: str = ""
     cuts: str = ""
+    bound: Literal["", "least", "most"] = ""
 
 
 class PromptHint(NamedTuple):
@@ -120,6 +122,8 @@ class LogGrammar:
     automatic: Mapping[str, Number] = field(default_factory=dict)
     # kind of line -> numbers that it means without printing them
     constants: Mapping[str, Mapping[str, Number]] = field(default_factory=dict)
+    # share of the slot that a prompt keeps, below which the server may load an entry of the prompt cache
+    loads_below: float = 2.0
     # tokens that a slot may hold after a request beyond the prompt and all but the last generated token
     end_slack: int = 0
     # kind of line and two of its numbers, which are equal if prompt and slot have the same tokens; () = they always do

@@ -57,6 +57,8 @@ def _explained_line(what: str) -> dict[str, Any]:
 
     if rules := search.rules_named(what):
         return {"found": "rule" if len(rules) == 1 else "rules", "rules": search.about_rules(rules)}
+    if (joined := lines.explain_joined(what)) is not None:
+        return {"found": "log", "log": joined}
     if (line := lines.explain_line(what) or lines.explain_beginning(what)) is not None:
         return {"found": "line", "line": line}
     if (ordinary := lines.explain_ordinary(what)) is not None:

@@ -30,7 +30,9 @@ def line_report(data: Data) -> RenderableType:
 
 def log_report(data: Data) -> RenderableType:
     """Return the report of a log, with an entry for each kind of line."""
-    known = f"{data['known']:,} of {data['lines']:,} line{'s' if data['lines'] != 1 else ''} known"
+    lines = f"{data['lines']:,} line{'s' if data['lines'] != 1 else ''}"
+    known = f"{data['known']:,} of {lines} known" if data["known"] <= data["lines"] else \
+        f"{data['known']:,} messages in {lines}"
     head = Text.assemble((data["file"] or "lines", "bold"), f": a log of {data['engine']}, {known}, "
                          f"{counted(len(data['kinds']), 'kind')}")  # fmt: skip
     parts: list[RenderableType] = [head, Text("")]

@@ -60,15 +60,19 @@ class LogImportOptions(NamedTuple):
     tries_changes: bool                     # try other clients, flags and cures
 
 
+INCOMPLETE = "the log contains no complete request to simulate"
+
+
 class ImportedLog(NamedTuple):
     """The report on a log as data, and its scenario file."""
 
     data: dict[str, Any]
     text: str                               # "" = no request could be simulated
+    refused: str = ""                       # why not, "" = the log has no complete request
 
 
 def run(args: Namespace) -> int:
-    from cachesim.base.console import say_json
+    from cachesim.base.console import complain, say_json
     from cachesim.scenarios.option_checks import parse_settings
     from cachesim.tools.request_bodies.body_files import are_bodies
 
@@ -88,17 +92,20 @@ def run(args: Namespace) -> int:
     )  # fmt: skip
     results = [_imported(name, asked, as_json=args.json, everything=bool(args.verbose)) for name in args.files]
     if args.json:
-        say_json({"schema": SCHEMA, "logs": [{**data, "toml": text} for data, text in results]})
+        say_json({"schema": SCHEMA, "logs": [{**found.data, "toml": found.text} for found in results]})
+    is_missing = bool(args.out) and not results[0].text
+    if is_missing:
+        complain(f"{args.files[0]}: {results[0].refused or INCOMPLETE}: {args.out} was not written")
     if pictures.are_wanted():
         _draw(pictures, args.files[0], args.out, results[0])
-    undecided = any(data["undecided"] or not data["line"] for data, _ in results)
-    return exits.UNDECIDED if undecided else exits.HOLDS
+    undecided = any(found.data["undecided"] or not found.data["line"] for found in results)
+    return exits.BAD_INPUT if is_missing else exits.UNDECIDED if undecided else exits.HOLDS
 
 
 def _imported(name: str, asked: LogImportOptions, *, as_json: bool, everything: bool) -> ImportedLog:
-    """Return the report on a log, and its scenario file, which is also written if the user asked for it. Print the
-    report unless JSON was requested: what rests on the log alone before the log is simulated. ``everything``: all of
-    the report."""
+    """Return the report on a log, and its scenario file, which is also written if the user asked for it and there is
+    one. Print the report unless JSON was requested: what rests on the log alone before the log is simulated.
+    ``everything``: all of the report."""
     from cachesim.base.console import ProgressBar, show
     from cachesim.tools.server_logs.import_log import read_log
     from cachesim.tools.server_logs.report.import_report import report_head, report_rest
@@ -141,12 +148,9 @@ def _simulated(asked: LogImportOptions, read: LogReading, bar: ProgressBar) -> I
         data["cures"] = cures(found, data["statements"], facts)
     data["arguments"] = case_arguments(asked.case, asked.limits)
     data["first_lines"] = [line.as_data() for line in first_lines(data, asked.out)]
-    if asked.out:
-        if not imported.text:
-            missing = imported.refused or "the log contains no complete request to simulate"
-            raise BadInput(missing, file=str(read.path))
+    if asked.out and imported.text:
         write_whole(Path(asked.out), imported.text.encode())
-    return ImportedLog(data, imported.text)
+    return ImportedLog(data, imported.text, imported.refused)
 
 
 def _check_out(out: str, logs: int, *, may_overwrite: bool) -> None:
@@ -196,7 +200,7 @@ def log_case(path: Path, options: CaseOptions) -> RepairCase:
     found = imported.found
     facts = imported.facts
     if found is None or facts is None or not found.line:
-        raise BadInput(imported.refused or "the log contains no complete request to simulate", file=str(path))
+        raise BadInput(imported.refused or INCOMPLETE, file=str(path))
     case = repair_case(found, facts) or RepairCase(found.scenario, facts=facts)
     excluded = case.excluded | EXCLUDED | unproved_changes(data["statements"])
     return case._replace(excluded=excluded, proposed=proposed_changes(found, data, bool(case.assumes)))

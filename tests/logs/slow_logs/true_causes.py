@@ -165,7 +165,12 @@ def _changed_history(log: RecordedLog, truth: Truth, common: int, held: int) -> 
     return any(common < end for end in _ends(log, truth, held)) and common < truth["prompt"]
 
 
+def _changed_end(log: RecordedLog, truth: Truth, common: int, held: int) -> bool:
+    return _changed_answer(log, truth, common, held) or _at_turn_end(log, truth, common, held)
+
+
 CHANGES: Mapping[str, Callable[[RecordedLog, Truth, int, int], bool]] = {
     "extends": _extends, "again": _same_prompt, "new": _is_new, "answer": _changed_answer, "turn end": _at_turn_end,
-    "history": _changed_history, "start": _changed_history,
+    "history": _changed_history, "start": _changed_history, "history or turn end": _changed_history,
+    "answer or turn end": _changed_end,
 }  # fmt: skip

@@ -22,6 +22,10 @@ CLIENT_CHANGES = {
               "again), or another conversation",
     "turn end": "differs at the end of the previous prompt in the slot: rendered differently as a past turn (reasoning "
                 "removed, for example), or another conversation",
+    "answer or turn end": "differs within the last answer in the slot or at the end of the prompt before it: sent back "
+                          "changed or rendered differently (reasoning removed, for example), or another conversation",
+    "history or turn end": "differs within the previous prompt in the slot: an edited history or a past turn rendered "
+                           "differently, or another conversation",
     "history": "differs before the end of the previous prompt in the slot: an edited, shortened or compacted history, "
                "or another conversation",
     "differs": "differs from the slot's contents before their end: an edited prompt, or another conversation",
@@ -30,8 +34,12 @@ CLIENT_CHANGES = {
 }  # fmt: skip
 """Descriptions of the client's changes."""
 
+_AS_GENERATED = "if it is the same conversation: send answers back exactly as generated, with their reasoning"
 ADVICE = {
-    "answer": "if it is the same conversation: send answers back exactly as generated, with their reasoning",
+    "answer": _AS_GENERATED,
+    "answer or turn end": _AS_GENERATED,
+    "history or turn end": "if it is the same conversation: send the previous prompt back unchanged, with its "
+                           "reasoning",
     "turn end": "if it is the same conversation: keep the reasoning in the history, or use a chat template that "
                 "renders past turns unchanged",
     "history": "if it is the same conversation: edit or compact the history rarely, and from its end",
@@ -92,8 +100,20 @@ def _position(low: int, high: int, prompt: int | None) -> str:
     """Return the class of a prompt that leaves the slot's contents before their end, at ``low`` to ``high`` tokens."""
     if prompt is None:
         return "differs"
-    classes = {"answer" if at > prompt else "turn end" if prompt - at <= NEAR else "history" for at in (low, high)}
-    return classes.pop() if len(classes) == 1 else "differs"
+    first, last = (_place(at, prompt) for at in (low, high))
+    return first if first == last else _SHARED.get((first, last), "differs")
+
+
+def _place(at: int, prompt: int) -> str:
+    """Return the class of a prompt that leaves the slot's contents after ``at`` tokens, of which the first ``prompt``
+    are the previous prompt."""
+    if at > prompt:
+        return "answer"
+    return "turn end" if prompt - at <= NEAR else "history"
+
+
+_SHARED = {("turn end", "answer"): "answer or turn end", ("history", "turn end"): "history or turn end"}
+"""Class of a difference that lies in one of two neighbouring places."""
 
 
 def _range_of(request: LoggedRequest, name: str) -> ProvenRange | None:

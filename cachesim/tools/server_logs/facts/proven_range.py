@@ -31,20 +31,25 @@ class ProvenRange(NamedTuple):
     def __str__(self) -> str:
         if self.is_exact:
             return f"{self.low:,}"
-        return f"at least {self.low:,}" if self.high is None else f"{self.low:,} to {self.high:,}"
+        if self.high is None:
+            return f"at least {self.low:,}"
+        return f"at most {self.high:,}" if self.low == 0 else f"{self.low:,} to {self.high:,}"
 
     def less(self, second: ProvenRange, plus: int, how: str) -> ProvenRange | None:
-        """Return this minus ``second`` plus a constant, None if it may be negative."""
-        if second.high is None or self.high is None:
+        """Return this minus ``second`` plus a constant, as far as it is not negative; None if it is negative, or if
+        nothing is known about it."""
+        low = 0 if second.high is None else max(0, self.low - second.high + plus)
+        high = None if self.high is None else self.high - second.low + plus
+        is_unknown = low == 0 and high is None
+        if is_unknown or (high is not None and high < 0):
             return None
-        low, high = self.low - second.high + plus, self.high - second.low + plus
-        return ProvenRange(low, high, self.lines | second.lines, how) if low >= 0 else None
+        return ProvenRange(low, high, self.lines | second.lines, how)
 
-    def more(self, second: ProvenRange, plus: int, how: str) -> ProvenRange | None:
+    def more(self, second: ProvenRange, plus: int, how: str) -> ProvenRange:
         """Return the sum with ``second`` and a constant."""
-        if second.high is None or self.high is None:
-            return None
-        return ProvenRange(self.low + second.low + plus, self.high + second.high + plus, self.lines | second.lines, how)
+        is_open = self.high is None or second.high is None
+        high = None if is_open else (self.high or 0) + (second.high or 0) + plus
+        return ProvenRange(self.low + second.low + plus, high, self.lines | second.lines, how)
 
     def meets(self, second: ProvenRange) -> bool:
         """True if the ranges have a common integer."""

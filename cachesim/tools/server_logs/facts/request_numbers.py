@@ -42,8 +42,7 @@ def numbers_of(request: TiedRequest, grammar: LogGrammar, sieve: LineSieve) -> D
             if gives.cuts and gives.cuts in line.read.line.template and _may_be_cut_off(request, line, value or 0):
                 continue
             if value is not None and not _may_change(request, line, gives, grammar, sieve):
-                how = f"printed in line {line.number}"
-                found.add(gives.name, ProvenRange(value, value + gives.plus, frozenset({line.number}), how))
+                found.add(gives.name, _printed(gives, value, line))
     _in_cache(request, found)
     _batches(request, found)
     _comparable(request, found)
@@ -53,12 +52,23 @@ def numbers_of(request: TiedRequest, grammar: LogGrammar, sieve: LineSieve) -> D
     _combine(request, found, grammar)
     add_choice(request, found, grammar, sieve)
     add_threshold(request, found, grammar, sieve)
+    add_choice(request, found, grammar, sieve)
     _restored(request, found, grammar)
     _lowered(request, found)
     _combine(request, found, grammar)
     _lost(request, found)
     add_least_evaluated(request, found)
     return DerivedNumbers(request, {} if found.clashes else found.numbers, tuple(found.clashes))
+
+
+def _printed(gives: PrintedNumber, value: int, line: ReadLine) -> ProvenRange:
+    """Return what a line proves about a number of its request by printing a value."""
+    used, how = frozenset({line.number}), f"printed in line {line.number}"
+    if gives.bound == "least":
+        return ProvenRange(value, None, used, how)
+    if gives.bound == "most":
+        return ProvenRange(0, value, used, how)
+    return ProvenRange(value, value + gives.plus, used, how)
 
 
 def _lines(request: TiedRequest, gives: PrintedNumber) -> list[ReadLine]:
@@ -218,10 +228,36 @@ def _combine(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar) -> 
     for _ in range(ROUNDS):
         before = dict(found.numbers)
         add_progress(request, found)
+        _total(request, found)
+        _not_refused(request, found, grammar)
         if _same_tokens(request, found, grammar):
             _lengths(request, found, grammar.end_slack)
         if found.clashes or found.numbers == before:
             return
+
+
+def _total(request: TiedRequest, found: FoundNumbers) -> None:
+    """Derive evaluated and generated tokens from each other: the total of the timings is their sum."""
+    for line in request.of("total_time")[-1:]:
+        sum_of = line.number_of("total")
+        for name, rest in (("prompt_n", "predicted_n"), ("predicted_n", "prompt_n")):
+            known = found.get(rest)
+            if sum_of is not None and known is not None:
+                total = ProvenRange(sum_of, sum_of, frozenset({line.number}))
+                found.add(name, total.less(known, 0, f"{sum_of:,} tokens in all - {known}"))
+
+
+def _not_refused(request: TiedRequest, found: FoundNumbers, grammar: LogGrammar) -> None:
+    """Derive that the first batch begins after the reused tokens, if at least one was reused: a refused removal, whose
+    line the excerpt may lack, leaves none."""
+    kept = found.get("cache_n")
+    for gives in (gives for gives in grammar.gives if gives.kind == "batch" and gives.first and gives.absent):
+        for line in _lines(request, gives):
+            begins = line.number_of(*gives.fields)
+            if kept is None or not kept.low or begins is None or gives.spelled not in line.read.line.template:
+                continue
+            how = f"printed in line {line.number}, and not 0"
+            found.add(gives.name, ProvenRange(begins, begins, kept.lines | {line.number}, how))
 
 
 def _lost(request: TiedRequest, found: FoundNumbers) -> None:
@@ -235,19 +271,21 @@ def _lost(request: TiedRequest, found: FoundNumbers) -> None:
     if lcp is None or cache_n is None:
         return
     end = found.get("end")
-    if request.is_cancelled and end is not None and end.high is not None and lcp.high is not None:
-        lcp = lcp.within(ProvenRange(0, end.high, end.lines)) if lcp.low <= end.high else end
     usable = _without_last(request, lcp, cache_n, found.get("n_tokens"))
-    if usable.low >= (cache_n.high or 0) and (usable.high or 0) > cache_n.low:
+    if request.is_cancelled and end is not None and end.high is not None:
+        usable = usable.within(ProvenRange(0, end.high, end.lines)) if usable.low <= end.high else end
+    is_less = usable.high is None or cache_n.low < usable.high
+    if cache_n.high is not None and cache_n.high <= usable.low and is_less:
         found.add("lost", usable.less(cache_n, 0, f"common prefix {usable} - {cache_n} reused"))
 
 
 def _without_last(
     request: TiedRequest, lcp: ProvenRange, cache_n: ProvenRange, length: ProvenRange | None
 ) -> ProvenRange:
-    """Return the tokens of a common prefix without the last token of the prompt. If the length of the prompt is
-    unknown, a single token that was not reused may be the last, unless a batch begins behind the common prefix."""
-    if length is None:
+    """Return the tokens of a common prefix without the last token of the prompt. If the prompt may be the prefix and
+    its length is unknown, a single token that was not reused may be the last, unless a batch begins behind the common
+    prefix."""
+    if length is None or (length.high is None and length.low <= lcp.low):
         behind = [line.number for line in request.of("batch")
                   if lcp.high is not None and (line.number_of("p0") or 0) >= lcp.high]  # fmt: skip
         if behind:
@@ -277,7 +315,7 @@ def _lengths(request: TiedRequest, found: FoundNumbers, slack: int) -> None:
     if end is not None and made is not None and whole:
         how = f"{end} tokens in the slot - {made} generated, the last of which is not in it"
         length = _lower(end.less(made, 1 if made.low else 0, how), slack)
-        if length is not None and (length.high or 0) < _evaluated(request, found):
+        if length is not None and length.high is not None and length.high < _evaluated(request, found):
             return
         found.add("n_tokens", length)
     _parts(request, found)
@@ -298,7 +336,9 @@ def _parts(request: TiedRequest, found: FoundNumbers) -> None:
         found.add("n_tokens", prompt_n.more(cache_n, 0, f"{cache_n} reused + {prompt_n} evaluated"))
     if n_tokens is not None and prompt_n is not None:
         found.add("cache_n", n_tokens.less(prompt_n, 0, f"{n_tokens} prompt tokens - {prompt_n} evaluated"))
-    if n_tokens is not None and cache_n is not None and not _is_unfinished(request, found):
+    is_bound = cache_n is not None and cache_n.low < (cache_n.high or 0) and cache_n.low == 0
+    is_whole = not _is_unfinished(request, found) and (not is_bound or bool(request.of(*_FINISHED)))
+    if n_tokens is not None and cache_n is not None and is_whole:
         found.add("prompt_n", n_tokens.less(cache_n, 0, f"{n_tokens} prompt tokens - {cache_n} reused"))
 
 

@@ -133,6 +133,13 @@ def explain_text(text: str) -> dict[str, Any]:
     return data
 
 
+def explain_joined(line: str) -> dict[str, Any] | None:
+    """Return the explanation of several messages whose line ends were lost, like ``explain_log``; None for one
+    message."""
+    data = explain_lines(lambda: iter([line]), "")
+    return data if data is not None and data["known"] > 1 else None
+
+
 def explain_lines(open_again: Callable[[], Iterable[str]], name: str) -> dict[str, Any] | None:
     """Return the explanation of lines that ``open_again`` returns anew at each call; None if none of them is known."""
     engine = engine_of_log(islice(iter(open_again()), HEAD))

@@ -17,6 +17,8 @@ Data = Mapping[str, Any]
 TEXTS = {
     "answer": "send the answers before {requests} back exactly as generated, with their reasoning",
     "turn end": "send past turns in {requests} as before, with their reasoning",
+    "answer or turn end": "send the answers before {requests} back exactly as generated, with their reasoning",
+    "history or turn end": "send the prompts before {requests} back unchanged",
     "history": "send the history of {requests} unchanged",
 }
 """Proposed changes of the client that keep the history, by cause."""

@@ -168,7 +168,7 @@ def _change(worst: RequestNumbers, before: RequestNumbers | None) -> Iterator[Fi
         says = f"{worst.name}: the slot held all {prompt} tokens of the prompt"
     elif held is not None and held.high is not None and lcp.low >= held.high:
         says = f"{worst.name}: the prompt continues {whose}"
-    elif lcp.low != lcp.high and held is not None and lcp.high is not None and lcp.high >= held.low:
+    elif _may_be_continued(lcp, held):
         says = f"{worst.name}: the prompt agrees with {whose} for {lcp} tokens"
     else:
         says = f"{worst.name}: the prompt differs from {whose} after {lcp} tokens{_place(lcp, before)}"
@@ -180,6 +180,13 @@ def _compared_with(worst: RequestNumbers, held: ProvenRange | None) -> str:
     if worst.slot is None:
         return "the closest stored tokens" if held is None else f"the {held} stored tokens"
     return "its slot" if held is None else f"the {held} tokens of its slot"
+
+
+def _may_be_continued(lcp: ProvenRange, held: ProvenRange | None) -> bool:
+    """True if the common prefix, which is not known exactly, may be all that the slot held."""
+    if lcp.is_exact:
+        return False
+    return lcp.high is None or (held is not None and held.low <= lcp.high)
 
 
 def _place(lcp: ProvenRange, before: RequestNumbers | None) -> str:

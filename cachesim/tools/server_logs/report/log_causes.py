@@ -104,7 +104,7 @@ def _said(body: Any) -> Iterator[tuple[str, str]]:
 
 OFTEN = 3                    # requests that differ at the same token: so many show that its text changes each time
 
-EDITS = ("history", "differs")
+EDITS = ("history", "history or turn end", "differs")
 """Classes of which several at the same token are the class "start"."""
 
 

@@ -64,9 +64,12 @@ def test_a_scenario_file_has_the_name_of_its_file_as_id(logs, capsys):
 
 
 def test_a_log_without_a_request_has_no_scenario_file(logs, capsys):
+    main(["import", "empty.log"])
+    report = capsys.readouterr().out
     assert main(["import", "empty.log", "-o", "new.toml"]) == exits.BAD_INPUT
-    assert "empty.log" in capsys.readouterr().err
-    assert not (logs / "new.toml").exists()
+    found = capsys.readouterr()
+    assert report and found.out == report
+    assert "empty.log" in found.err and not (logs / "new.toml").exists()
 
 
 def test_json_has_a_report_and_a_scenario_file_for_each_log(logs, capsys):

@@ -11,7 +11,13 @@ from cachesim.base.errors import BadInput
 from cachesim.engines.registry import ENGINES
 from cachesim.engines.rule import RULES
 from cachesim.engines.shared.log_grammar import collapsed, pattern
-from cachesim.tools.server_logs.lines.explanations import explain_beginning, explain_line, explain_log, explain_text
+from cachesim.tools.server_logs.lines.explanations import (
+    explain_beginning,
+    explain_joined,
+    explain_line,
+    explain_log,
+    explain_text,
+)
 from cachesim.tools.server_logs.lines.recognise import engine_of_log, grammars, recognise
 
 LOGS = Path(__file__).parents[5] / "shared" / "logs"
@@ -47,6 +53,13 @@ def test_a_template_reads_what_it_writes(name):
         if read.line is line:
             fields = [field for field in pattern(line.template).groupindex if field not in ("slot", "task")]
             assert set(fields) == set(read.numbers), line
+
+
+@pytest.mark.parametrize("between", ["", " "])
+def test_messages_whose_line_end_was_lost_are_explained_one_by_one(between):
+    found = explain_joined(f"{CHECK}{between}{LRU.strip()}")
+    assert found is not None and [kind["kind"] for kind in found["kinds"]] == ["ckpt_check", "slot_by_lru"]
+    assert explain_joined(CHECK) is None and explain_joined("a word") is None
 
 
 @pytest.mark.skipif(not LOGS.exists(), reason="../shared/logs is not there")

@@ -70,7 +70,7 @@ EXPECTED: dict[str, Expected] = {
         {"slot": 3, "task": 2817, "n_tokens": 870, "lcp": 333, "held": 1266, "full": True, "cache_n": 0,
          "spans": [(166, 805)]}]),
     "llamacpp-b8871-every8192-22275": (LLAMA, {"max": 32}, [
-        {"slot": 0, "task": 0, "n_tokens": 25888, "created": [8192], "spans": [(6656, 8191)], "cache_n": OPEN}]),
+        {"slot": 0, "task": 0, "n_tokens": 25888, "created": [8192], "spans": [(6656, 8191)], "cache_n": 0}]),
     "llamacpp-b9479-router-21831": (
         LLAMA, {"n_slots": 1, "n_ctx_slot": 262144, "limit_mib": 8192, "max": 32, "step": 256}, [
             {"slot": 0, "task": 20, "checked": [(15, 15, 2)], "full": True, "cache_n": 0, "created": [13],

@@ -50,8 +50,12 @@ def test_an_empty_slot_has_nothing_in_common():
     assert proven_change(None, exact(0), None) == proven_change(exact(0), None, None) == "new"
 
 
-def test_a_range_over_two_positions_is_only_a_difference():
-    assert proven_change(ProvenRange(99, 102), exact(110), exact(150), 100) == "differs"
+@pytest.mark.parametrize("low, high, change", [
+    (99, 102, "answer or turn end"), (99 - NEAR, 99, "history or turn end"), (99 - NEAR, 102, "differs"),
+    (101, 108, "answer"), (101 - NEAR, 100, "turn end"),
+])  # fmt: skip
+def test_a_range_over_two_positions_has_the_class_of_both(low, high, change):
+    assert proven_change(ProvenRange(low, high), exact(110), exact(150), 100) == change
 
 
 def request(lcp, held, n_tokens, end, slot=0, **more):

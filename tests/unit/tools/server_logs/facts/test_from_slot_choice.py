@@ -43,10 +43,10 @@ ERASED = line(6, "ckpt_invalidate", n_swa=8)
 @pytest.mark.parametrize(("lines", "values", "lcp"), [
     ([LAUNCH, CHECK, ERASED], {}, (48, 49, [5, 6])), ([LAUNCH, CHECK, line(6, "ckpt_invalidate", n_swa=0)], {},
                                                       (40, 41, [5, 6])),
-    ([LAUNCH, CHECK, ERASED], {"lcp": (48, 48)}, (48, 48, [90])), ([LAUNCH, CHECK], {}, None),
-    ([LAUNCH, ERASED], {}, None), ([CHECK, ERASED], {}, None), ([LAUNCH, line(5, "ckpt_check", thold=0), ERASED], {},
-                                                               None),
-    ([LAUNCH, CHECK, line(6, "ckpt_invalidate")], {}, None),
+    ([LAUNCH, CHECK, ERASED], {"lcp": (48, 48)}, (48, 48, [90])), ([LAUNCH, CHECK], {}, (40, None, [5])),
+    ([LAUNCH, ERASED], {}, None), ([CHECK, ERASED], {}, (40, None, [5])),
+    ([LAUNCH, line(5, "ckpt_check", thold=0), ERASED], {}, None),
+    ([LAUNCH, CHECK, line(6, "ckpt_invalidate")], {}, (40, None, [5])), ([CHECK], {}, (40, None, [5])),
     *(([LAUNCH, line(4, kind), CHECK, ERASED], {}, None) for kind in MOVED),
     ([LAUNCH, CHECK, line(5, "ckpt_check", thold=30), ERASED, line(7, "ckpt_invalidate", n_swa=9)], {},
      (48, 49, [5, 6])),
@@ -74,13 +74,14 @@ LENGTH = {"n_tokens": (100, 100)}
 
 @pytest.mark.parametrize(("shares", "length", "lcp", "held"), [
     ({"f_sim": "0.50"}, (100, 100), (50, 50), None), ({"f_sim": "0.50"}, (1000, 1000), (495, 505), None),
-    ({"f_sim": "0.50"}, (100, 101), (50, 51), None), ({"f_sim": "0.50"}, (100, None), None, None),
+    ({"f_sim": "0.50"}, (100, 101), (50, 51), None), ({"f_sim": "0.50"}, (100, None), (50, None), None),
+    ({"f_sim": "0.50", "f_keep": "0.25"}, (100, None), (50, None), (197, None)),
     ({"f_sim": "1.00"}, (1000, 1000), (995, 1000), None), ({"f_sim": "0.00"}, (100, 100), (0, 0), None),
     ({"f_sim": "0.5", "f_keep": "0.50"}, (1000, 1000), (450, 550), (892, 1111)), ({"f_keep": "0.50"}, (100, 100), None,
                                                                                   None),
     ({"f_sim": "0.50", "f_keep": "1.00"}, (100, 100), (50, 50), (50, 50)),
     ({"f_sim": "0.00", "f_keep": "0.50"}, (100, 100), (0, 0), None),
-    ({"f_sim": "0.50", "f_keep": "0.00"}, (100, 100), (50, 50), None),
+    ({"f_sim": "0.50", "f_keep": "0.00"}, (100, 100), (50, 50), (10_000, None)),
     ({"f_sim": "0.77"}, (2, 2), None, None),
 ])  # fmt: skip
 def test_prefix_and_contents_of_a_slot_follow_from_the_shares_of_its_choice(shares, length, lcp, held):
@@ -156,8 +157,8 @@ def test_a_loaded_entry_is_the_listed_one_with_its_shares(cache, found):
 
 
 @pytest.mark.parametrize(("task", "lines", "reused"), [
-    (0, ["launch"], (0, 0, [3])), (0, ["prompt_time"], (0, 0, [3])), (0, ["release"], None), (1, ["launch"], None),
-    (None, ["launch"], None),
+    (0, ["launch"], (0, 0, [3])), (0, ["prompt_time"], (0, 0, [3])), (0, ["release"], (0, 0, [3])),
+    (1, ["launch"], None), (None, ["launch"], None),
 ])  # fmt: skip
 def test_the_first_task_of_a_server_reuses_nothing(task, lines, reused):
     found = known()

@@ -13,7 +13,7 @@ def bounds(found):
 
 @pytest.mark.parametrize(("low", "high", "is_exact", "data", "text"), [
     (1_234, 1_234, True, 1_234, "1,234"), (0, 0, True, 0, "0"), (1_000, None, False, [1_000, None], "at least 1,000"),
-    (1_000, 1_001, False, [1_000, 1_001], "1,000 to 1,001"),
+    (1_000, 1_001, False, [1_000, 1_001], "1,000 to 1,001"), (0, 1_000, False, [0, 1_000], "at most 1,000"),
 ])  # fmt: skip
 def test_a_range_as_data_and_text(low, high, is_exact, data, text):
     found = ProvenRange(low, high)
@@ -22,8 +22,9 @@ def test_a_range_as_data_and_text(low, high, is_exact, data, text):
 
 @pytest.mark.parametrize(("first", "second", "plus", "less", "more"), [
     ((10, 20), (3, 5), 0, (5, 17), (13, 25)), ((10, 20), (3, 5), 1, (6, 18), (14, 26)),
-    ((5, 20), (3, 5), 0, (0, 17), (8, 25)), ((4, 20), (3, 5), 0, None, (7, 25)), ((4, 20), (3, 5), 1, (0, 18), (8, 26)),
-    ((10, None), (3, 5), 0, None, None), ((10, 20), (3, None), 0, None, None),
+    ((5, 20), (3, 5), 0, (0, 17), (8, 25)), ((4, 20), (3, 5), 0, (0, 17), (7, 25)), ((1, 2), (3, 5), 0, None, (4, 7)),
+    ((10, None), (3, 5), 0, (5, None), (13, None)), ((10, 20), (3, None), 0, (0, 17), (13, None)),
+    ((4, None), (3, 5), 0, None, (7, None)),
 ])  # fmt: skip
 def test_differences_and_sums(first, second, plus, less, more):
     one, two = ProvenRange(*first, frozenset({1})), ProvenRange(*second, frozenset({2}))

@@ -51,8 +51,8 @@ def test_the_first_task_of_a_server_reuses_nothing_also_without_its_launch():
 
 
 def test_a_prompt_that_the_excerpt_does_not_end_is_not_known_to_be_evaluated():
-    batch = "slot update_slots: id  0 | task 0 | n_tokens = 6144, memory_seq_rm [6144, end)"
-    assert not {"cache_n", "prompt_n"} & {*numbers(batch)[0]}
+    batch = "slot update_slots: id  0 | task 3 | n_tokens = 6144, memory_seq_rm [6144, end)"
+    assert numbers(batch)[0] == {"cache_n": (0, 6144), "n_tokens": (6144, None)}
 
 
 @pytest.mark.parametrize(("n_past", "rest", "counts"), [
@@ -97,7 +97,7 @@ AFTER_100 = HEAD + "n_tokens = 100, memory_seq_rm [100, end)"
 
 
 def test_a_prompt_whose_other_lines_are_in_the_excerpt_was_not_lowered():
-    assert numbers(LAUNCH, RESTORED.format(0), AFTER_100)[0] == {"cache_n": (100, 100)}
+    assert numbers(LAUNCH, RESTORED.format(0), AFTER_100)[0] == {"cache_n": (100, 100), "n_tokens": (100, None)}
 
 
 SHIFT = HEAD + "slot context shift, n_keep = 0, n_left = 127, n_discard = {}"
@@ -220,8 +220,9 @@ def test_the_window_of_erased_checkpoints_shows_the_prefix():
 
 def test_the_memory_may_refuse_the_last_batch_of_an_excerpt():
     """The line that reports it would follow."""
-    assert numbers(LAUNCH, AFTER_100)[0] == {}
-    assert numbers(LAUNCH, AFTER_100, END.format(120, 1))[0] == {"cache_n": (100, 100), "end": (120, 120)}
+    longer = {"n_tokens": (100, None)}
+    assert numbers(LAUNCH, AFTER_100)[0] == {"cache_n": (0, 100), **longer}
+    assert numbers(LAUNCH, AFTER_100, END.format(120, 1))[0] == {"cache_n": (100, 100), "end": (120, 120), **longer}
 
 
 def test_a_slot_without_tokens_has_no_prompt_of_which_a_token_was_evaluated():
