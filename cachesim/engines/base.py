@@ -109,6 +109,12 @@ class Output(NamedTuple):
     logits: np.ndarray | None
 
 
+CACHE_OFF = "cache off"
+"""The server was started without a prefix cache."""
+UNREAD = "unread"
+"""The request asks not to read stored prefixes."""
+
+
 @dataclass(slots=True, repr=False)
 class Answer:
     """The reply to a request. Counts are in tokens."""
@@ -130,6 +136,7 @@ class Answer:
     slot_tokens: Tokens = ()                              # tokens in the slot at the end
     outputs: list[Output] = field(default_factory=list)   # outputs after the tokens marked for output
     deciding: str = ""                                    # id of the rule that determined cache_n
+    unread: str = ""       # why no stored prefix is read, whatever is stored: CACHE_OFF, UNREAD; "" = one may be read
     died: bool = False                                    # the simulated process ended during this request
     cancelled: bool = False                               # the client disconnected
     draft_n: int = 0                                      # drafted tokens

@@ -67,6 +67,14 @@ class RequestLedger(NamedTuple):
     moved: int = 0
     wrong: int = 0
 
+    def without_reading(self, unread: str) -> RequestLedger:
+        """Return the ledger of a request that reads no stored prefix, because of ``unread``: whatever is stored, that
+        is the only cause. "" = the request may read one."""
+        tokens = sum(charge.tokens for charge in self.charges)
+        if not unread or not tokens or self.wrong:
+            return self
+        return self._replace(charges=(Charge(self.charges[0].request, tokens, unread, "", -1),))
+
     @property
     def is_balanced(self) -> bool:
         """True if the charges add up to the re-evaluated tokens."""

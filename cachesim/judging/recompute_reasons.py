@@ -9,13 +9,15 @@ advanced        the state existed briefly during evaluation and was not checkpoi
 not chosen      a restore point existed, and a rule did not use it
 not read        a restore point was chosen, and reading it failed
 moved           tokens that a chunk move added
+cache off       the server was started without a prefix cache
+unread          the request asks not to read stored prefixes
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple, Sequence
 
-from cachesim.engines.base import Answer, prompt_of
+from cachesim.engines.base import CACHE_OFF, UNREAD, Answer, prompt_of
 from cachesim.engines.point_kinds import CHECKPOINT, CONVERSATION, RUNNING
 from cachesim.engines.rule import Role, role_of
 from cachesim.judging.judgement import Judgement
@@ -32,6 +34,8 @@ WORDS = {
     "truncated": "slot truncated",
     "overwritten": "slot overwritten",
     "advanced": "state advanced past it, no {kept} taken",
+    CACHE_OFF: "the server's prefix cache is off",
+    UNREAD: "the request reads no stored prefix",
 }
 NEW = "new tokens"
 
@@ -112,6 +116,8 @@ def _nothing(judgement: Judgement, slots: bool, alone: bool) -> str:
         return "forced full re-processing"
     if not judgement.request.cache_prompt:
         return "cache_prompt is false"
+    if judgement.answer.unread == CACHE_OFF:
+        return "prefix cache off"
     if judgement.slot is None:
         return ""
     if not slots:

@@ -8,6 +8,7 @@ from typing import Any, Callable, NamedTuple
 
 from cachesim import events as ev
 from cachesim.base.tokens import common_prefix
+from cachesim.engines.base import CACHE_OFF
 from cachesim.engines.ik_llama.events import PromptTruncated
 from cachesim.engines.llama_cpp import events as llama_ev
 from cachesim.engines.mlx_lm import events as mlx
@@ -233,6 +234,10 @@ def _no_cache_prompt(n: tuple[int, ...], match: re.Match[str], at: Place) -> boo
     return not at.facts.steps[at.number].request.cache_prompt
 
 
+def _cache_off(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
+    return at.answer.unread == CACHE_OFF and not at.answer.cache_n
+
+
 def _nothing(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool:
     return not at.answer.cache_n
 
@@ -283,6 +288,7 @@ def _charged_tokens(n: tuple[int, ...], match: re.Match[str], at: Place) -> bool
 REASONS: list[tuple[str, Check]] = [
     (r"forced full re-processing", _reset),
     (r"cache_prompt is false", _no_cache_prompt),
+    (r"prefix cache off", _cache_off),
     (r"no cached prefix", _no_prefix),
     (r"nothing reused", _nothing),
     (r"empty slot", _found_empty),

@@ -5,6 +5,7 @@ Source: sgl-project/sglang python/sglang/srt/mem_cache/common.py (0.5.23).
 
 from __future__ import annotations
 
+from cachesim.engines.base import CACHE_OFF, UNREAD
 from cachesim.engines.sglang.events import Matched
 from cachesim.engines.sglang.managers.req import Req
 from cachesim.engines.sglang.mem_cache.allocator import ceil_align
@@ -26,6 +27,7 @@ def match_kv_cache(req: Req, tree_cache: UnifiedRadixCache, limit: int, cow_mamb
     """Match the first ``limit`` tokens of a request. ``cow_mamba``: it starts now, and gets a copy of the state."""
     context = tree_cache.context
     if context.server_args.disable_radix_cache or req.skip_radix_cache:
+        req.task.answer.unread = CACHE_OFF if context.server_args.disable_radix_cache else UNREAD
         limit = 0
     result = match_prefix_of_req(req, tree_cache, limit)
     req.last_node = result.last_device_node
@@ -84,6 +86,7 @@ def release_kv_cache(req: Req, tree_cache: UnifiedRadixCache, checkpoint: bool) 
         release_mamba(req, tree_cache)
         return
     owned_kv_len = kv.kv_committed_len
+    checkpoint = checkpoint and not tree_cache.context.server_args.disable_radix_cache
     if checkpoint:
         owned_kv_len = _owned_kv_len(req, tree_cache)
         checkpoint = _can_cache_finished_req(req, tree_cache, owned_kv_len)

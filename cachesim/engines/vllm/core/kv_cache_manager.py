@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from cachesim.engines.base import CACHE_OFF, UNREAD
 from cachesim.engines.rule import Decision
 from cachesim.engines.shared.server_loop import log_decision
 from cachesim.engines.vllm.core.kv_cache_coordinator import get_kv_cache_coordinator
@@ -35,6 +36,7 @@ class KVCacheManager:
         self.emit = log.emit
         self.max_model_len = config.max_model_len
         self.enable_caching = options.enable_prefix_caching
+        self.is_offloading = options.num_cpu_chunks > 0
         self.full_sequence_must_fit = options.scheduler_reserve_full_isl
         self.watermark = options.watermark
         self.coordinator = get_kv_cache_coordinator(vllm_config, rules, log)
@@ -44,7 +46,11 @@ class KVCacheManager:
         self.num_refused_blocks = 0
 
     def prefix_cache_lookup_enabled(self, request: Request) -> bool:
-        """True if a request is looked up."""
+        """True if a request is looked up. Without CPU offload its answer reports what keeps it from being found."""
+        if not self.enable_caching and not self.is_offloading:
+            request.task.answer.unread = CACHE_OFF
+        elif request.skip_reading_prefix_cache:
+            request.task.answer.unread = UNREAD
         return self.enable_caching and not request.skip_reading_prefix_cache
 
     def get_computed_blocks(self, request: Request) -> CacheHit:

@@ -82,6 +82,14 @@ def test_a_cancelled_request_leaves_what_it_computed(engine, at, kept):
     server.inspection.check()
 
 
+@pytest.mark.parametrize(("line", "flags", "cause"), [
+    ("A30/A.B9", {"disable_radix_cache": True}, "cache off"), ("A30/A!", {}, "unread")])  # fmt: skip
+def test_a_request_that_reads_no_prefix_is_charged_to_that(line, flags, cause):
+    case = from_line(line, model="A", profiles=("sglang@0.5.23",), server=flags)
+    [charge] = run_judged(case, "sglang@0.5.23").requests[1].ledger.charges
+    assert (charge.event, charge.rule) == (cause, "") and charge.tokens in (29, 30)
+
+
 def test_other_name_spaces_share_nothing(engine):
     server = start(engine, mode="provenance")
     spaces = {}, {"cache_salt": "x"}, {"extra_key": "x"}, {}

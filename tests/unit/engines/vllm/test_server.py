@@ -110,6 +110,20 @@ def test_an_evicted_block_is_charged_to_the_eviction():
     assert charges(run, 2) == [(1, "never captured", ""), (8, "evicted", "VL-POOL-EVICT")]
 
 
+@pytest.mark.parametrize(("line", "flags", "cause"), [
+    ("A30/A.B9", {"enable_prefix_caching": False}, "cache off"), ("A30/B40/A!", {}, "unread"),
+    ("A30/B40/A!", {"num_gpu_blocks": 16}, "unread")])  # fmt: skip
+def test_a_request_that_reads_no_prefix_is_charged_to_that_alone(line, flags, cause):
+    run = judged(line, block_size=4, **flags)
+    [charge] = charges(run, len(run.requests) - 1)
+    assert charge[1:] == (cause, "") and run.requests[-1].ledger.is_balanced
+
+
+def test_cpu_memory_without_a_prefix_cache_is_no_cache_that_is_off():
+    run = judged("A30/A.B9", block_size=4, enable_prefix_caching=False, num_cpu_chunks=64)
+    assert reused(run)[1] > 0 and all(charge[1] != "cache off" for charge in charges(run, 1))
+
+
 def test_a_state_that_a_chunk_passed_is_charged_to_the_split():
     run = judged("A40.B9/A.C9", "GA", block_size=4)
     assert charges(run, 1) == [(40, "never captured", "VL-SPLIT-CHUNK")]
