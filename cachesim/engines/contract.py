@@ -26,6 +26,7 @@ from cachesim.events import Event, Log
 from cachesim.model import Model
 
 if TYPE_CHECKING:                      # imported when they are asked for
+    from cachesim.engines.chat_bodies import ChatBodies
     from cachesim.engines.shared.class_recording import ClassRecording
     from cachesim.engines.shared.command_table import CommandTable
     from cachesim.engines.shared.log_grammar import LogGrammar
@@ -147,6 +148,13 @@ def no_log_lines() -> LogGrammar:
     return LogGrammar()
 
 
+def bodies_as_sent(profile: str) -> ChatBodies:
+    """Return the reading of a server that hands request bodies to its template as clients send them."""
+    from cachesim.engines.chat_bodies import ChatBodies
+
+    return ChatBodies()
+
+
 @dataclass(frozen=True)
 class Engine:
     """An engine: its rule sets (profiles), the interface of its server, and the server itself."""
@@ -171,8 +179,7 @@ class Engine:
     derived: Callable[[RuleSet, Mapping[str, Option]], Sequence[str]] = lambda rules, given: ()
     # sentences about flags that change answers or end the process with a model
     cautions: Callable[[RuleSet, str, Mapping[str, Option]], Sequence[str]] = lambda rules, model, given: ()
-    # definition of a tool in OpenAI's form -> the definition that its chat template receives; None = the same
-    chat_tool: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+    chat_bodies: Callable[[str], ChatBodies] = bodies_as_sent      # how the server of a rule set reads bodies, by name
     words: str = ""                                  # pattern of words that only its users write, in lower case
 
     @cached_property

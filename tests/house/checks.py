@@ -51,7 +51,7 @@ TOOL_ARROWS = {
 }
 """Tools that import another one, with the reason; all may import ``FOR_ALL_TOOLS``, except these two."""
 
-SHARED_BY_ENGINES = ("base", "chat_template", "contract", "capabilities", "rule", "shared", "inspection",
+SHARED_BY_ENGINES = ("base", "chat_bodies", "chat_template", "contract", "capabilities", "rule", "shared", "inspection",
                      "point_kinds", "server_parts")
 REGISTRY = ("registry", "newest", "shipped", "build_names", "rule_files")   # know every engine, no engine knows them
 ENGINE_FOLDERS = tuple(BUILTIN)

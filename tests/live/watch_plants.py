@@ -94,7 +94,9 @@ def changed_tools(cause: str, tools: list[dict[str, Any]]) -> list[dict[str, Any
     if cause == "order of tools":
         return tools[::-1]
     if cause == "order of keys":
-        return [{"function": one["function"], "type": one["type"]} for one in tools]
+        for one in tools:
+            one["function"]["parameters"] = dict(reversed(one["function"]["parameters"].items()))
+        return tools
     if cause == "tools":
         return [*tools, tool("write")]
     if cause == "a tool":

@@ -8,9 +8,9 @@ from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.ik_llama.flags import CONSTANT, UNCACHED, Options, read_flags, write_flags
 from cachesim.engines.ik_llama.history import BESIDE, HASHES, LINE, TIMELINE
 from cachesim.engines.ik_llama.manual import MANUAL
-from cachesim.engines.shared.chat_tool import parsed_tool
 from cachesim.engines.shared.engine_face import (
     RuleSetsOnDemand,
+    bodies_of,
     command_of,
     events_of,
     layout_of,
@@ -45,7 +45,7 @@ ENGINE = Engine(
     log=log_of(PACKAGE),
     memory=memory_of(PACKAGE),
     command=command_of(PACKAGE),
-    chat_tool=parsed_tool,
+    chat_bodies=bodies_of(PACKAGE),
 )
 
 start = ENGINE.start

@@ -11,10 +11,10 @@ from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.llama_cpp.flags import Options, read_flags, recorded_options, write_flags
 from cachesim.engines.llama_cpp.history import BESIDE, COMMITS, LINE, NEWEST, TIMELINE
 from cachesim.engines.llama_cpp.manual import MANUAL
-from cachesim.engines.shared.chat_tool import parsed_tool
 from cachesim.engines.shared.engine_face import (
     Layout,
     RuleSetsOnDemand,
+    bodies_of,
     command_of,
     events_of,
     log_of,
@@ -74,7 +74,7 @@ ENGINE = Engine(
     log=log_of(PACKAGE),
     memory=memory_of(PACKAGE),
     command=command_of(PACKAGE),
-    chat_tool=parsed_tool,
+    chat_bodies=bodies_of(PACKAGE),
     cautions=cautions,
 )
 

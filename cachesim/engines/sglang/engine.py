@@ -6,13 +6,13 @@ from typing import Any, Mapping
 
 from cachesim.base.errors import BadInput, quoted
 from cachesim.engines.contract import Engine, RecordingFormat
-from cachesim.engines.sglang.chat_tool import parsed_tool
 from cachesim.engines.sglang.flags import options
 from cachesim.engines.sglang.history import BESIDE, LINE
 from cachesim.engines.sglang.manual import MANUAL
 from cachesim.engines.shared.engine_face import (
     Layout,
     RuleSetsOnDemand,
+    bodies_of,
     classes_of,
     command_of,
     layers_of,
@@ -53,7 +53,7 @@ ENGINE = Engine(
     line=LINE, beside=BESIDE, newest=LINE[-1], keeps="state", log=log_of(PACKAGE), memory=memory_of(PACKAGE),
     command=command_of(PACKAGE),
     derived=_derived,
-    chat_tool=parsed_tool,
+    chat_bodies=bodies_of(PACKAGE),
     words=r"\bradix\b|#cached-token|\bhicache\b|token_to_kv_pool",
 )  # fmt: skip
 

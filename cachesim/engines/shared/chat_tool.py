@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
+from cachesim.engines.shared.chat_message import as_written
+
 
 def parsed_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     """Return a tool definition in OpenAI's form as the template receives it: name, description and parameters, in this
@@ -19,6 +21,6 @@ def parsed_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
         "function": {
             "name": function.get("name"),
             "description": function.get("description", ""),
-            "parameters": function.get("parameters", {}),
+            "parameters": as_written(function.get("parameters", {})),
         },
     }

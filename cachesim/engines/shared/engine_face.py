@@ -18,6 +18,7 @@ from cachesim.events import Event, Log
 from cachesim.model import Spec, make_model, parse
 
 if TYPE_CHECKING:
+    from cachesim.engines.chat_bodies import ChatBodies
     from cachesim.engines.shared.class_recording import ClassRecording
     from cachesim.engines.shared.command_table import CommandTable
     from cachesim.engines.shared.log_grammar import LogGrammar
@@ -134,6 +135,18 @@ def memory_of(package: str) -> Callable[[], MemoryForms | None]:
         return forms
 
     return memory
+
+
+def bodies_of(package: str) -> Callable[[str], ChatBodies]:
+    """Return a function that returns how the server of a rule set reads request bodies: the function ``chat_bodies`` of
+    an engine's module of this name."""
+
+    def chat_bodies(profile: str) -> ChatBodies:
+        """Return how the server of a rule set reads request bodies."""
+        reading: ChatBodies = import_module(f"{package}.chat_bodies").chat_bodies(profile)
+        return reading
+
+    return chat_bodies
 
 
 def command_of(package: str) -> Callable[[], CommandTable | None]:

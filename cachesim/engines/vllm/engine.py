@@ -7,6 +7,7 @@ from typing import Any, Mapping
 from cachesim.engines.contract import Engine, RecordingFormat
 from cachesim.engines.shared.engine_face import (
     RuleSetsOnDemand,
+    bodies_of,
     classes_of,
     command_of,
     log_of,
@@ -15,7 +16,6 @@ from cachesim.engines.shared.engine_face import (
     serve_of,
 )
 from cachesim.engines.shared.rule_set import RuleSet
-from cachesim.engines.vllm.chat_tool import parsed_tool
 from cachesim.engines.vllm.flags import options
 from cachesim.engines.vllm.history import BESIDE, LINE, TIMELINE
 from cachesim.engines.vllm.manual import MANUAL
@@ -49,7 +49,7 @@ ENGINE = Engine(
     when=TIMELINE, keeps="restore point", log=log_of(PACKAGE), memory=memory_of(PACKAGE),
     command=command_of(PACKAGE),
     derived=_derived,
-    chat_tool=parsed_tool,
+    chat_bodies=bodies_of(PACKAGE),
     words=r"\bprefix[ _-]cach(e|ing)\b|\bapc\b|\benginecore\b|num_cached_tokens|\bblock[ _-]?size\b",
 )  # fmt: skip
 

@@ -59,8 +59,9 @@ def _read(found: FoundBody) -> list[Body]:
     model = value["model"] if isinstance(value.get("model"), str) else ""
     parameters = {key: part for key, part in value.items() if key not in SEEN}
     answer = answer_of(found.answer) if len(read) == 1 and found.answer is not None else None
+    sent = {} if read[0].is_raw else value
     return [
-        replace(body, place=found.place, url=found.url, model=model, parameters=parameters, answer=answer)
+        replace(body, place=found.place, url=found.url, model=model, parameters=parameters, answer=answer, sent=sent)
         for body in read
     ]
 
@@ -88,19 +89,17 @@ def _chat(value: Mapping[str, Any]) -> Body:
     """Return a chat completions body."""
     tools = _tools(value.get("tools")) or _tools(value.get("functions"), "functions")
     messages = [message_of(message, f"messages[{i}]") for i, message in enumerate(value["messages"])]
-    pairs = zip(value["messages"], messages, strict=True)
-    chat = [_for_template(message, parsed) for message, parsed in pairs]
+    chat = [for_template(message) for message in value["messages"]]
     return Body(CHAT, messages=messages, tools=tools, chat=chat)
 
 
-def _for_template(message: dict[str, Any], parsed: BodyMessage) -> dict[str, Any]:
-    """Return a message as a chat template receives it: texts joined to a string, arguments of tool calls parsed."""
+def for_template(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a message as most servers hand it to a chat template: texts joined to a string, arguments of tool calls
+    parsed."""
     listed = isinstance(message.get("content"), list) or bool(message.get("images"))
-    if not (listed or isinstance(message.get("tool_calls"), list)):
-        return message
     out = dict(message)
     if listed:
-        out["content"] = join_text([part for part in parsed.parts if part.kind in (TEXT, IMAGE)])
+        out["content"] = join_text([part for part in message_of(out, "").parts if part.kind in (TEXT, IMAGE)])
     if isinstance(message.get("tool_calls"), list):
         out["tool_calls"] = [_object_call(call) for call in message["tool_calls"]]
     return out

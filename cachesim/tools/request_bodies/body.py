@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Mapping, NamedTuple
 
 from cachesim.base.tokens import common_prefix
+from cachesim.engines.chat_bodies import Continued
 
 BEFORE, AFTER = 16, 40      # characters of evidence before and after the first difference
 
@@ -178,6 +179,10 @@ class Body:
     parameters: Mapping[str, Any] = field(default_factory=dict)         # fields that are not parts of the prompt
     chat: list[dict[str, Any]] | None = None        # messages for a chat template, None = raw prompt
     answer: BodyMessage | None = None               # response of the server, if the dump contains it
+    sent: Mapping[str, Any] = field(default_factory=dict)               # the HTTP body; {} = it was read for a server
+    has_bare_functions: bool = False                # in the HTTP body, `tools` have the fields of `function` themselves
+    opens_answer: bool = True                       # the prompt has the text that begins an answer
+    continued: Continued | None = None              # how the last message begins the answer, None = it does not
 
     @property
     def adapters(self) -> dict[int, float]:

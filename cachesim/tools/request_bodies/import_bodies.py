@@ -30,11 +30,11 @@ from cachesim.tools.request_bodies.import_scenario import (
     simulate_bodies,
 )
 from cachesim.tools.request_bodies.message_fields import changed_fields
-from cachesim.tools.request_bodies.parsed_tools import as_parsed
+from cachesim.tools.request_bodies.parsed_bodies import PLAIN, as_parsed
 from cachesim.tools.request_bodies.plain_render import BodyPlace
 from cachesim.tools.request_bodies.prompt_causes import CAUSES, part_of_prompt
 from cachesim.tools.request_bodies.request_diff import kept_by_any, link_requests
-from cachesim.tools.request_bodies.template import Prompt, is_template_option, read_template, render
+from cachesim.tools.request_bodies.template import Prompt, examine, is_template_option, read_template, render
 from cachesim.tools.request_bodies.tokenizer import EstimatingTokenizer, Tokenizer, TokenPrompts, read_tokenizer
 
 
@@ -130,7 +130,11 @@ def import_bodies(paths: Sequence[Path], options: ImportOptions) -> tuple[dict[s
 def imported_bodies(paths: Sequence[Path], options: ImportOptions) -> ImportedBodies:
     """Return the import of these files. Raise BadInput."""
     found, left = read_bodies(paths)
-    bodies = as_parsed(bodies_of(found), options.profile)
+    sent = bodies_of(found)
+    use = PLAIN
+    if options.template and not all(body.is_raw for body in sent):
+        use = examine(read_template(Path(options.template)), options.template)
+    bodies = as_parsed(sent, options.profile, use)
     prompts = _rendered(bodies, options)
     with closing(_tokenizer(bodies, options.tokenizer)) as tokenizer:
         scales = str(options.server.get(scales_option(options.profile), ""))

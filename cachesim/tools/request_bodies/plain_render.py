@@ -109,7 +109,7 @@ def render_plain(body: Body) -> RenderedPrompt:
         numbers.append(number)
         size += len(part.text)
     text = "".join(part.text for part in parts)
-    tail = 0 if body.is_raw or not parts else len(parts[-1].text)
+    tail = len(parts[-1].text) if _opens_answer(body) else 0
     return RenderedPrompt(text, size - tail, starts, parts, numbers, begins)
 
 
@@ -129,15 +129,24 @@ def _pieces(body: Body) -> Iterator[tuple[int, BodyText]]:
         yield from ((number, part) for part in tagged_parts(message))
         if number == 0 and message.is_system:
             yield from ((0, part) for part in tool_parts(body))
-        yield number, BodyText(MARK, message.path, END)
-    yield len(messages), BodyText(MARK, "", ANSWER)
+        if body.continued is None or number < len(messages) - 1:
+            yield number, BodyText(MARK, message.path, END)
+    if _opens_answer(body):
+        yield len(messages), BodyText(MARK, "", ANSWER)
+
+
+def _opens_answer(body: Body) -> bool:
+    """True if a prompt ends with the line that begins an answer."""
+    return not body.is_raw and body.opens_answer and body.continued is None
 
 
 def tool_parts(body: Body) -> Iterator[BodyText]:
     """Yield the tool definitions, a line each, as parts of single values."""
     for path, tool in body.tools:
         yield BodyText(MARK, path, "\n")
-        yield from (BodyText(TOOL, inner, text) for inner, text in json_pieces(tool, path))
+        wrapper = f"{path}.function" if body.has_bare_functions else path
+        for inner, text in json_pieces(tool, path):
+            yield BodyText(TOOL, path + inner.removeprefix(wrapper) if inner.startswith(wrapper) else inner, text)
 
 
 def tagged_parts(message: BodyMessage) -> Iterator[BodyText]:

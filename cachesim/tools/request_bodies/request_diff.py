@@ -7,6 +7,7 @@ from typing import Hashable, NamedTuple, Sequence
 from cachesim.base.errors import BadInput
 from cachesim.base.limits import RENDERED
 from cachesim.base.tokens import common_prefix
+from cachesim.tools.request_bodies import changed_messages as messages
 from cachesim.tools.request_bodies import prompt_causes
 from cachesim.tools.request_bodies.body import (
     IMAGE,
@@ -232,6 +233,8 @@ def _find_difference(a: RelatedBody, b: RelatedBody) -> PromptDifference:
     harmless = cause.name in (prompt_causes.EXTENDS, prompt_causes.SAME, prompt_causes.BACK)
     if b.is_templated and harmless and b.common < min(len(a.text), b.history):
         cause = _cause_of_template(a, b)
+    if b.is_templated and not harmless and cause.name not in (messages.IMAGES, messages.MOVED):
+        cause = _unseen_by_template(a, b) or cause
     if cause.name in prompt_causes.HARMLESS:
         return PromptDifference(cause)
     if cause.name in (prompt_causes.TEMPLATE, prompt_causes.OPENING, prompt_causes.FIELDS):
@@ -248,6 +251,14 @@ def _find_difference(a: RelatedBody, b: RelatedBody) -> PromptDifference:
         old_place = old_place._replace(character=0)
         seen = evidence(a.plain.text, b.plain.text, b.plain.start(at), WHOLE)
     return PromptDifference(cause, place, old_place, seen)
+
+
+def _unseen_by_template(a: RelatedBody, b: RelatedBody) -> PromptCause | None:
+    """Return the harmless cause of bodies that differ in texts that the chat template does not write; None if the
+    rendered prompts differ, too."""
+    if b.common >= len(a.text):
+        return PromptCause(prompt_causes.SAME if a.text == b.text else prompt_causes.EXTENDS)
+    return PromptCause(prompt_causes.BACK) if b.common >= b.history else None
 
 
 def _cause_of_template(a: RelatedBody, b: RelatedBody) -> PromptCause:
@@ -282,7 +293,8 @@ def find_place(record: RenderedBody, at: int) -> BodyPlace:
 
 def _answer_sent_back(a: Body, b: Body) -> BodyMessage | None:
     """Return the message of ``b`` in the place of the answer to ``a``, None if it is of another role."""
-    back = next(iter(b.messages[len(a.messages) :]), None)
+    begun = 0 if a.continued is None else 1      # the last message of `a` is the beginning of the answer
+    back = next(iter(b.messages[len(a.messages) - begun :]), None)
     return back if back is not None and back.role == "assistant" else None
 
 
@@ -290,6 +302,8 @@ def _learn_answer(body: Body, back: BodyMessage, is_extended: bool, tokenizer: T
     """Return the answer to a request: the recorded response, else the message that the next request sends back.
     ``is_extended``: the next request extends this one, and repeats the answer as far as the texts agree."""
     text = answer_text(back)
+    if body.continued is not None:
+        text = text.removeprefix(answer_text(body.messages[-1]))
     generated = answer_text(body.answer) if body.answer is not None else text
     if not generated:
         return NO_ANSWER

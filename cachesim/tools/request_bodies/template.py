@@ -9,6 +9,8 @@ from cachesim.base.errors import BadInput
 from cachesim.base.gguf_header import is_gguf, read_gguf
 from cachesim.base.limits import SCENARIO_BYTES
 from cachesim.base.untrusted_files import read_json, read_text
+from cachesim.engines.chat_bodies import TemplateUse
+from cachesim.tools.request_bodies.begun_answer import CONTINUED, EXAMINE, OPENS
 from cachesim.tools.request_bodies.body import Body, encoded
 
 if TYPE_CHECKING:
@@ -68,6 +70,14 @@ def _token(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
+def examine(template: TemplateSource, file: str) -> TemplateUse:
+    """Return what a template does with the messages of a chat. Raise BadInput if it is broken or exceeds its limits."""
+    from cachesim.base.bounded_child import BoundedChild
+
+    with BoundedChild(PARSER, "the chat template", file, {"kwargs": {}}, encoded(template.source)) as child:
+        return TemplateUse(source=template.source, **child.ask({EXAMINE: True}))
+
+
 def render(template: TemplateSource, bodies: Sequence[Body], file: str) -> list[Prompt | None]:
     """Return the rendered prompts of these bodies, None for raw prompts. Raise BadInput if the template is broken,
     exceeds its limits, or rejects a body."""
@@ -94,4 +104,8 @@ def _chat(body: Body) -> dict[str, Any]:
     options = {key: value for key, value in given.items() if isinstance(key, str)} if isinstance(given, dict) else {}
     options |= {key: body.parameters[key] for key in OPTIONS if key in body.parameters}
     options.pop("messages", None)
-    return {**options, "messages": body.chat, "tools": [tool for _, tool in body.tools] or None}
+    chat = body.chat or []
+    given = {**options, "messages": chat, "tools": [tool for _, tool in body.tools] or None, OPENS: body.opens_answer}
+    if body.continued is None:
+        return given
+    return {**given, "messages": chat[:-1], CONTINUED: {"message": chat[-1], "way": body.continued.value}}

@@ -9,6 +9,8 @@ from select import select
 from typing import Callable, Iterable
 
 from cachesim.base.errors import BadInput
+from cachesim.scenarios.schema import DEFAULT_PROFILE
+from cachesim.tools.run.arguments import profile_name
 from cachesim.tools.watch.cause_header import header_value
 from cachesim.tools.watch.exchanges import Connections
 from cachesim.tools.watch.frames import CAUSE, SKIPPED_REPLY, SKIPPED_REQUEST, Frame, FrameReader, packed
@@ -30,7 +32,7 @@ PIECE = 1 << 18              # bytes read from the relay at once
 class Sources:
     """Sources of an analysis. ``copies``: descriptor of the relay's frames; ``causes``: descriptor for frames to the
     relay; ``once``: end at the end of the log file; ``saved``: file to which request bodies are appended; ``is_over``:
-    returns whether the time after the end of the relay is over."""
+    returns whether the time after the end of the relay is over; ``profile``: rule set of the server, "" = not given."""
 
     copies: int | None = None
     causes: int | None = None
@@ -38,6 +40,7 @@ class Sources:
     once: bool = False
     saved: SavedBodies | None = None
     is_over: Callable[[], bool] = lambda: False
+    profile: str = ""
 
 
 class Analysis:
@@ -47,7 +50,8 @@ class Analysis:
         self._from, self._output = sources, output
         self._frames, self._lines = FrameReader(), LogRows()
         held = HeldBytes()
-        self._joined = JoinedRows(RecentBodies(held=held), sources.log is not None, sources.is_over)
+        self._bodies = RecentBodies(held=held, profile=sources.profile or DEFAULT_PROFILE)
+        self._joined = JoinedRows(self._bodies, sources.log is not None, sources.is_over)
         self._connections = Connections(self._sent, self._ended, held, self._joined.unreachable)
         self._copies = sources.copies
         self._quiet = self._dropped = 0
@@ -106,6 +110,8 @@ class Analysis:
 
     def _sent(self, exchange: WatchedExchange) -> None:
         raw = bytes(exchange.body)
+        if self._lines.engine and not self._from.profile:
+            self._bodies.read_for(profile_name(self._lines.engine))
         compared = self._joined.sent(exchange)
         if self._from.causes is not None and exchange.is_sent and not exchange.status:
             answer = Frame(CAUSE, exchange.connection, header_value(compared[0]) if compared else b"")

@@ -18,7 +18,7 @@ from cachesim.base.errors import ENDING, BadInput, Unwritable, quoted, stdout_er
 from cachesim.base.extras import install_command
 from cachesim.base.pool import blocked_signals, unblock_signals
 from cachesim.base.untrusted_files import argument_path, path_of
-from cachesim.tools.run.arguments import add_json
+from cachesim.tools.run.arguments import add_json, profile_name
 from cachesim.tools.watch.log_follower import LogFollower
 from cachesim.tools.watch.relay import Address
 from cachesim.tools.watch.saved_bodies import SavedBodies
@@ -44,6 +44,9 @@ def add_arguments(parser: ArgumentParser) -> None:
                         help="file to which request bodies are appended (default: never stored)")  # fmt: skip
     parser.add_argument("--header", action="store_true",
                         help="add the response header x-cachesim-cause (default: replies are unchanged)")  # fmt: skip
+    parser.add_argument("-p", "--profile", metavar="PROFILE", default="", type=profile_name,
+                        help="rule set or engine of the server that reads the bodies (default: the engine of the log, "
+                        "else as for import)")  # fmt: skip
     add_json(parser)
 
 
@@ -54,6 +57,7 @@ class RelayOptions(NamedTuple):
     server: str             # URL of the server
     save: str               # file to which request bodies are appended, "" = none
     adds_header: bool       # add the response header with the cause
+    profile: str            # rule set of the server, "" = not given
 
 
 def run(args: Namespace) -> int:
@@ -68,9 +72,16 @@ def run(args: Namespace) -> int:
         raise BadInput("--save needs --listen: a log contains no bodies")
     if args.header and not args.listen:
         raise BadInput("--header needs --listen: a log has no replies")
+    if args.profile and not args.listen:
+        raise BadInput("--profile needs --listen: a log contains no bodies")
+    if args.profile:
+        from cachesim.engines.registry import engine_of
+
+        engine_of(args.profile)
     log = LogFollower(argument_path(name)) if name else None
     if args.listen:
-        relay = RelayOptions(listen=args.listen, server=args.to, save=args.save, adds_header=args.header)
+        relay = RelayOptions(listen=args.listen, server=args.to, save=args.save, adds_header=args.header,
+                             profile=args.profile)  # fmt: skip
         return _relay(relay, log, once=args.once, as_json=args.json)
     from cachesim.tools.watch.analysis import Sources
 
@@ -118,7 +129,8 @@ def _relay(relay: RelayOptions, log: LogFollower | None, *, once: bool, as_json:
                 os.close(write)
                 os.close(cause_read)
                 pipes = (read, cause_write if relay.adds_header else None)
-                os._exit(_second_process(log, saved, pipes, deadline, once=once, as_json=as_json))
+                os._exit(_second_process(log, saved, pipes, deadline, once=once, as_json=as_json,
+                                         profile=relay.profile))  # fmt: skip
         os.close(read)
         os.close(cause_write)
         with killed_at_second_signal(child):
@@ -148,7 +160,7 @@ def _end(child: int) -> int:
 
 
 def _second_process(log: LogFollower | None, saved: SavedBodies | None, pipes: tuple[int, int | None],
-                    deadline: SharedDeadline, *, once: bool, as_json: bool) -> int:  # fmt: skip
+                    deadline: SharedDeadline, *, once: bool, as_json: bool, profile: str) -> int:  # fmt: skip
     """Print the rows until the relay ends. ``pipes``: for the copies of the traffic, and for the causes, None = no
     header is added. Return the exit code; report errors on stderr."""
     from cachesim.tools.watch.analysis import Sources
@@ -160,7 +172,7 @@ def _second_process(log: LogFollower | None, saved: SavedBodies | None, pipes: t
         os.nice(NICE)
         copies, causes = pipes
         sources = Sources(copies=copies, causes=causes, log=log, once=once, saved=saved,
-                          is_over=deadline.is_over)  # fmt: skip
+                          is_over=deadline.is_over, profile=profile)  # fmt: skip
         return _analyse(sources, as_json)
     except BrokenPipeError:
         return exits.BROKEN_PIPE

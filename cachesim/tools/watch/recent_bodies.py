@@ -13,6 +13,8 @@ from cachesim.base.errors import cut
 from cachesim.base.limits import WATCHED_VALUES
 from cachesim.base.tokens import common_prefix
 from cachesim.base.untrusted_files import parse_json
+from cachesim.engines.registry import engine_of
+from cachesim.scenarios.schema import DEFAULT_PROFILE
 from cachesim.tools.request_bodies.api_forms import bodies_of
 from cachesim.tools.request_bodies.body import Body
 from cachesim.tools.request_bodies.body_files import FoundBody, is_body
@@ -20,6 +22,7 @@ from cachesim.tools.request_bodies.body_stages import NO_ANSWER, ComparedBody, K
 from cachesim.tools.request_bodies.conversations import ConversationLink, ConversationLinker, core_text, spoken_text
 from cachesim.tools.request_bodies.import_bodies import at, fields_beside, where
 from cachesim.tools.request_bodies.message_content import answer_of
+from cachesim.tools.request_bodies.parsed_bodies import as_parsed
 from cachesim.tools.request_bodies.prompt_causes import CAUSES
 from cachesim.tools.request_bodies.request_diff import (
     AdapterPrefix,
@@ -58,9 +61,12 @@ class KeptBody:
 
 
 class RecentBodies:
-    """The latest requests, and their conversations. ``most``: bytes that they may take."""
+    """The latest requests, and their conversations. ``most``: bytes that they may take; ``profile``: rule set of the
+    server that reads them."""
 
-    def __init__(self, requests: int = REQUESTS, most: int = KEPT, held: HeldBytes | None = None) -> None:
+    def __init__(self, requests: int = REQUESTS, most: int = KEPT, held: HeldBytes | None = None,
+                 profile: str = DEFAULT_PROFILE) -> None:  # fmt: skip
+        self._profile = profile
         self._requests = requests
         self._most = most
         self._held = held or HeldBytes()
@@ -75,6 +81,15 @@ class RecentBodies:
         core_text.cache_clear()
         spoken_text.cache_clear()
 
+    def read_for(self, profile: str) -> None:
+        """Read the next requests as the server of a rule set does. Requests that another server's reading gave are
+        forgotten, because the two cannot be compared."""
+        if engine_of(profile).chat_bodies(profile) != engine_of(self._profile).chat_bodies(self._profile):
+            self._kept = []
+            self._own = 0
+            self._clear()
+        self._profile = profile
+
     @property
     def size(self) -> int:
         """Bytes that the requests take."""
@@ -86,7 +101,7 @@ class RecentBodies:
         value = parse_json(raw, what="body", values=WATCHED_VALUES)
         if not is_body(value):
             return []
-        bodies = bodies_of([FoundBody("", value, url)])
+        bodies = as_parsed(bodies_of([FoundBody("", value, url)]), self._profile)
         adapters = [_adapters(body) for body in bodies]
         del value
         bodies = [_without_values(body) for body in bodies]

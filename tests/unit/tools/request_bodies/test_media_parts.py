@@ -19,6 +19,8 @@ from cachesim.tools.request_bodies.media_parts import MARKER, media_list, media_
 from cachesim.tools.request_bodies.report import bodies_report
 from tests.unit.tools.request_bodies.made import LONG, TOOLS, found
 
+AS_SENT = ImportOptions(profile="mlx_lm@0.30.2")        # a server that converts no body of another API
+
 SIZE = len(MARKER)
 
 
@@ -101,7 +103,7 @@ def test_a_changed_image_is_reported_at_its_part(name, tmp_path):
     first = copy.deepcopy(body)
     if "messages" in first:
         first["messages"] = first["messages"][:-2]
-    got = found(tmp_path, first, made(3))
+    got = found(tmp_path, first, made(3), asking=AS_SENT)
     (cause,) = [one for one in got["causes"] if not one["harmless"]]
     assert (cause["cause"], cause["path"], cause["character"]) == ("image", path, 0)
     assert got["requests"][1]["previous"] == 0 and got["requests"][1]["conversation"] == 0
@@ -114,6 +116,13 @@ def test_a_changed_image_is_reported_at_its_part(name, tmp_path):
 def test_the_same_image_is_not_a_change(name, tmp_path):
     got = found(tmp_path, FORMS[name][0](2), FORMS[name][0](2))
     assert got["requests"][1]["cause"] == "same" and not got["losing"]
+
+
+@pytest.mark.parametrize("name", ["document", "document of text"])
+def test_a_document_that_the_server_drops_is_not_a_change(name, tmp_path):
+    """llama-server b11549 converts a body of Anthropic's API without its documents."""
+    got = found(tmp_path, anthropic(ANTHROPIC[name](2)), anthropic(ANTHROPIC[name](3)))
+    assert got["requests"][1]["cause"] == "same"
 
 
 def test_the_encoding_and_marks_of_an_image_are_not_its_data(tmp_path):
@@ -216,7 +225,7 @@ CHANGES = [(name, path, keys) for name, body in RICH.items() for path, keys in p
 @pytest.mark.parametrize("name, path, keys", CHANGES, ids=[f"{name} {path}" for name, path, _ in CHANGES])
 def test_a_change_to_any_part_of_any_message_is_reported_at_that_part(name, path, keys, tmp_path):
     body = RICH[name]
-    got = found(tmp_path, body, with_change(body, keys))
+    got = found(tmp_path, body, with_change(body, keys), asking=AS_SENT)
     row = got["requests"][1]
     assert row["previous"] == 0 and row["cause"] not in ("new", "extends", "same", "back"), row
     assert row["path"] and path.startswith(row["path"]), (path, row["path"])
